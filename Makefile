@@ -10,7 +10,7 @@
 #   mk/cudaemu.mk   the emulated GPU of the tests
 #   mk/data.mk      packed test data
 #   mk/tests.mk     test programs, and the targets that run tests
-#   mk/checks.mk    sanitizers, fuzzing, the long tests, the contract of the ops
+#   mk/checks.mk    sanitizers, fuzzing, the long tests, the contract of the ops, the style
 #   mk/install.mk   install, uninstall, clean
 
 # ---- what may be set ----------------------------------------------------------------------------
@@ -24,7 +24,7 @@ HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
-        bench fuzz contract clean distclean help
+        bench fuzz contract format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -39,6 +39,7 @@ help:
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
 	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
+	@echo 'make format     give all C files the style of .clang-format (clang-format 14)'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'

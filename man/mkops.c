@@ -12,9 +12,8 @@
 #include <string.h>
 
 static const char *const kind_name[] = {
-    [ZT_ATTR_i64] = "i64",   [ZT_ATTR_f64] = "f64",   [ZT_ATTR_word] = "word",
-    [ZT_ATTR_dims] = "dims", [ZT_ATTR_ints] = "ints", [ZT_ATTR_str] = "str",
-    [ZT_ATTR_func] = "func",
+    [ZT_ATTR_i64] = "i64",   [ZT_ATTR_f64] = "f64", [ZT_ATTR_word] = "word", [ZT_ATTR_dims] = "dims",
+    [ZT_ATTR_ints] = "ints", [ZT_ATTR_str] = "str", [ZT_ATTR_func] = "func",
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -55,10 +54,8 @@ static void put_default(zt_ctx *ctx, const zt_opinfo *info, const zt_attrdef *a)
 static void list_op(zt_ctx *ctx, const zt_opinfo *info, const char *name)
 {
     for (int k = 0; k < info->n_in; k++)
-        printf("%s in %d %s%s\n", name, k + 1, info->in_name[k],
-               k < info->def->n_required ? "" : " optional");
-    for (int k = 0; k < info->n_out; k++)
-        printf("%s out %d %s\n", name, k + 1, info->out_name[k]);
+        printf("%s in %d %s%s\n", name, k + 1, info->in_name[k], k < info->def->n_required ? "" : " optional");
+    for (int k = 0; k < info->n_out; k++) printf("%s out %d %s\n", name, k + 1, info->out_name[k]);
     for (int k = 0; k < info->n_attrs; k++) {
         printf("%s attr %s %s ", name, info->attrs[k].name, kind_name[info->attrs[k].kind]);
         put_default(ctx, info, &info->attrs[k]);
@@ -101,8 +98,7 @@ static void put_types(zt_engine *cpu, zt_op op)
         if (kernel) printf("%s%s", n_taken++ ? " " : "", zt_dtype_get((zt_dtype)t)->name);
     }
     for (int i = 0; i < n_more; i++)
-        printf("%s%s", i ? " " : n_taken ? "; on ref only " : "on ref only ",
-               zt_dtype_get(more[i])->name);
+        printf("%s%s", i ? " " : n_taken ? "; on ref only " : "on ref only ", zt_dtype_get(more[i])->name);
     puts(".");
 }
 
@@ -159,11 +155,10 @@ static const char head[] =
     ".Sh OPS\n"
     ".Bl -tag -width Ds\n";
 
-static const char tail[] =
-    ".El\n"
-    ".Sh SEE ALSO\n"
-    ".Xr zt-bench 1 ,\n"
-    ".Xr zt-run 1\n";
+static const char tail[] = ".El\n"
+                           ".Sh SEE ALSO\n"
+                           ".Xr zt-bench 1 ,\n"
+                           ".Xr zt-run 1\n";
 
 /* Text of a row: a sentence begins a line; a line cannot begin with a dot or a quote, and a backslash
  * is written \\e. */
@@ -186,11 +181,9 @@ static void put_text(const char *s)
 static void put_item(zt_ctx *ctx, const zt_opinfo *info)
 {
     fputs(".It Xo\n", stdout);
-    for (int k = 0; k < info->n_out; k++)
-        printf(".Ar %s%s\n", info->out_name[k], k + 1 < info->n_out ? " ," : "");
+    for (int k = 0; k < info->n_out; k++) printf(".Ar %s%s\n", info->out_name[k], k + 1 < info->n_out ? " ," : "");
     printf("=\n.Ic %s\n", info->name);
-    for (int k = 0; k < info->n_in; k++)
-        printf(k < info->def->n_required ? ".Ar %s\n" : ".Op Ar %s\n", info->in_name[k]);
+    for (int k = 0; k < info->n_in; k++) printf(k < info->def->n_required ? ".Ar %s\n" : ".Op Ar %s\n", info->in_name[k]);
     for (int k = 0; k < info->n_attrs; k++) {
         printf(".Op Cm %s Ns = Ns ", info->attrs[k].name);
         put_default(ctx, info, &info->attrs[k]);
@@ -204,8 +197,7 @@ static void put_attrs(const zt_opinfo *info)
     if (info->n_attrs == 0) return;
     fputs("Attributes:\n", stdout);
     for (int k = 0; k < info->n_attrs; k++)
-        printf(".Cm %s\n%s%s\n", info->attrs[k].name, kind_name[info->attrs[k].kind],
-               k + 1 < info->n_attrs ? "," : ".");
+        printf(".Cm %s\n%s%s\n", info->attrs[k].name, kind_name[info->attrs[k].kind], k + 1 < info->n_attrs ? "," : ".");
 }
 
 static void put_nature(zt_op op, const zt_opinfo *info)
@@ -238,8 +230,7 @@ static void put_op(zt_ctx *ctx, zt_engine *cpu, zt_op op)
     const zt_opinfo *info = zt_op_info(op);
     put_item(ctx, info);
     put_text(info->def->synopsis);
-    if (zt_op_old_name(op))
-        printf("Programs of earlier releases call it\n.Ic %s ,\nwhich is still read.\n", zt_op_old_name(op));
+    if (zt_op_old_name(op)) printf("Programs of earlier releases call it\n.Ic %s ,\nwhich is still read.\n", zt_op_old_name(op));
     fputs(".Pp\n", stdout);
     put_attrs(info);
     put_nature(op, info);

@@ -1,4 +1,4 @@
-# checks.mk - sanitizers, fuzzing, the long tests, and the contract of the ops.
+# checks.mk - sanitizers, fuzzing, the long tests, the contract of the ops, and the style of the sources.
 
 # Without Vulkan: a driver leaks memory of its own and is then unloaded, so that the leaks have no name by which
 # they could be suppressed.
@@ -27,3 +27,7 @@ contract: $(BUILD)/man/mkops
 	@{ cat tests/ops/contract.txt; $< --list; } | LC_ALL=C sort -u >$(BUILD)/contract.new
 	@mv $(BUILD)/contract.new tests/ops/contract.txt
 	@git diff --stat tests/ops/contract.txt
+
+# The test tests/checks/sources.bats runs it with --check.
+format:
+	@scripts/format

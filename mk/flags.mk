@@ -23,7 +23,7 @@ FLAGS_product.avx2 := -falign-functions=64
 
 # Goals that build nothing themselves need no probe: some install the compiler first, and call make again.
 goals := $(or $(MAKECMDGOALS),all)
-help_goals := help deps test-deps uninstall clean distclean demo test check sanitize fuzz long
+help_goals := help deps test-deps uninstall clean distclean demo test check sanitize fuzz long format
 ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif
@@ -40,7 +40,6 @@ flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX51
          $(ISA_FLAGS_avx512) $(FLAGS_product.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
-$(shell cd $(BUILD)/tests 2>/dev/null && for d in base tensor ops prog llm nn dna train; do [ ! -f $$d ] || rm $$d; done)
 $(file >$(BUILD)/flags.new,$(flags))
 $(shell cd $(BUILD); if cmp -s flags.new flags; then rm flags.new; else mv flags.new flags; rm -f config.mk; fi)
 endif

@@ -16,8 +16,7 @@
 static zt_status scaled_exp_infer(zt_ctx *ctx, void *user, const zt_type *const in[], zt_type out[])
 {
     (void)user;
-    if (!zt_type_equal(in[0], in[1]))
-        return zt_fail(ctx, ZT_ESHAPE, "a and b have different types");
+    if (!zt_type_equal(in[0], in[1])) return zt_fail(ctx, ZT_ESHAPE, "a and b have different types");
     out[0] = *in[0];
     return ZT_OK;
 }
@@ -25,8 +24,7 @@ static zt_status scaled_exp_infer(zt_ctx *ctx, void *user, const zt_type *const 
 static void scaled_exp_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)user, (void)error;
-    for (int64_t i = 0; i < zt_type_count(in[0].type); i++)
-        out[0].f[i] = in[0].f[i] * exp(in[1].f[i]);
+    for (int64_t i = 0; i < zt_type_count(in[0].type); i++) out[0].f[i] = in[0].f[i] * exp(in[1].f[i]);
 }
 
 /* With dy the gradient of y: da = dy exp(b), db = dy a exp(b) = dy y. */
@@ -37,12 +35,8 @@ static void scaled_exp_vjp(zt_vjp *v, void *user)
     v->dx[1] = zt_build_mul(v->emit, v->dy[0], v->out[0]);
 }
 
-static const zt_func scaled_exp = {.name = "scaled_exp",
-                                   .n_in = 2,
-                                   .n_out = 1,
-                                   .infer = scaled_exp_infer,
-                                   .run = scaled_exp_run,
-                                   .vjp = scaled_exp_vjp};
+static const zt_func scaled_exp = {
+    .name = "scaled_exp", .n_in = 2, .n_out = 1, .infer = scaled_exp_infer, .run = scaled_exp_run, .vjp = scaled_exp_vjp};
 
 /* ---- the check --------------------------------------------------------------------------------- */
 
@@ -107,8 +101,7 @@ int main(void)
     printf("largest difference from finite differences: %.1e in a, %.1e in b\n", a_error, b_error);
 
     int status = zt_ctx_status(ctx) || !(a_error < 1e-6) || !(b_error < 1e-6);
-    if (zt_ctx_status(ctx))
-        fprintf(stderr, "custom_op: %s\n", zt_ctx_error(ctx));
+    if (zt_ctx_status(ctx)) fprintf(stderr, "custom_op: %s\n", zt_ctx_error(ctx));
     zt_run_free(run);
     zt_tensor_unref(b);
     zt_tensor_unref(a);

@@ -42,12 +42,10 @@ int main(int argc, char **argv)
     size_t fed = 0;
     for (int i = 0; i < wanted && !zt_ctx_status(ctx); i++) {
         /* First the whole prompt, then one token at a time: what was fed before is in the KV cache. */
-        if (zt_llm_feed(llm, history.id + fed, history.count - fed, false, logits))
-            break;
+        if (zt_llm_feed(llm, history.id + fed, history.count - fed, false, logits)) break;
         fed = history.count;
         int32_t next = zt_sample(&sampler, logits, vocabulary, history.id, history.count, (int64_t)history.count, scratch);
-        if (next < 0 || zt_vocab_is_eog(vocab, next))
-            break;
+        if (next < 0 || zt_vocab_is_eog(vocab, next)) break;
         zt_vocab_decode(vocab, next, false, false, &text);
         zt_ids_push(ctx, &history, next);
         fwrite(text.data, 1, text.len, stdout);
@@ -57,8 +55,7 @@ int main(int argc, char **argv)
     putchar('\n');
 
     int status = zt_ctx_status(ctx) ? 1 : 0;
-    if (status)
-        fprintf(stderr, "generate: %s\n", zt_ctx_error(ctx));
+    if (status) fprintf(stderr, "generate: %s\n", zt_ctx_error(ctx));
     zt_str_fini(&text);
     zt_free(ctx, scratch);
     zt_free(ctx, logits);

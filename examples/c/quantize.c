@@ -38,8 +38,7 @@ static zt_status write_tensor(zt_ctx *ctx, zt_checkpoint *in, int64_t i, const z
             zt_dtype_convert(from.type.dtype, bytes, ZT_F32, floats, count);
             status = zt_quantize_rows(ctx, &quantizer, floats, rows, blocks);
         }
-        if (!status)
-            status = zt_writer_put(out, blocks, to->bytes);
+        if (!status) status = zt_writer_put(out, blocks, to->bytes);
         zt_free(ctx, blocks);
         zt_free(ctx, floats);
     }
@@ -72,14 +71,12 @@ int main(int argc, char **argv)
 
     zt_checkpoint_opts options = {.to = zt_container_named("gguf"), .force = true};
     zt_writer *out = in ? zt_writer_open(ctx, argv[2], &options, zt_checkpoint_meta(in), entries, count) : NULL;
-    for (int64_t i = 0; out && i < count && !zt_ctx_status(ctx); i++)
-        write_tensor(ctx, in, i, &entries[i], out);
+    for (int64_t i = 0; out && i < count && !zt_ctx_status(ctx); i++) write_tensor(ctx, in, i, &entries[i], out);
     if (out && !zt_ctx_status(ctx) && !zt_writer_commit(out))
         printf("%s: %lld of %lld tensors are %s\n", argv[2], (long long)quantized, (long long)count, argv[3]);
 
     int status = zt_ctx_status(ctx) ? 1 : 0;
-    if (status)
-        fprintf(stderr, "quantize: %s\n", zt_ctx_error(ctx));
+    if (status) fprintf(stderr, "quantize: %s\n", zt_ctx_error(ctx));
     zt_writer_close(out);
     zt_free(ctx, entries);
     zt_checkpoint_close(in);

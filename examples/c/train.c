@@ -24,8 +24,7 @@ enum { ROWS = 64, STEPS = 1500 };
 static void make_batch(uint64_t step, float *x, float *target)
 {
     for (int row = 0; row < ROWS; row++) {
-        for (int k = 0; k < 2; k++)
-            x[2 * row + k] = (float)(2 * zt_uniform(1, step, (uint64_t)(2 * row + k)) - 1);
+        for (int k = 0; k < 2; k++) x[2 * row + k] = (float)(2 * zt_uniform(1, step, (uint64_t)(2 * row + k)) - 1);
         target[row] = x[2 * row] * x[2 * row + 1];
     }
 }
@@ -37,11 +36,9 @@ static zt_status take_weights(zt_trainer *trainer, zt_nn *network)
         zt_type type = zt_trainer_state_type(trainer, i);
         float *values = zt_alloc(zt_nn_ctx(network), zt_type_bytes(&type));
         zt_status status = zt_trainer_get(trainer, i, values);
-        if (!status)
-            status = zt_nn_put(network, zt_trainer_state_name(trainer, i), values, zt_type_count(&type));
+        if (!status) status = zt_nn_put(network, zt_trainer_state_name(trainer, i), values, zt_type_count(&type));
         zt_free(zt_nn_ctx(network), values);
-        if (status)
-            return status;
+        if (status) return status;
     }
     return ZT_OK;
 }
@@ -71,20 +68,16 @@ int main(int argc, char **argv)
     for (uint64_t step = 0; step < STEPS; step++) {
         zt_trained result;
         make_batch(step, x, target);
-        if (zt_trainer_step(trainer, &batch, 1, (const void *[]){x, target}, 0.01, NULL, &result))
-            break;
-        if (step % 500 == 0 || step + 1 == STEPS)
-            printf("step %4d  loss %.5f\n", (int)step + 1, result.loss);
+        if (zt_trainer_step(trainer, &batch, 1, (const void *[]){x, target}, 0.01, NULL, &result)) break;
+        if (step % 500 == 0 || step + 1 == STEPS) printf("step %4d  loss %.5f\n", (int)step + 1, result.loss);
     }
 
     zt_sink *out = NULL;
-    if (trainer && !take_weights(trainer, network) && (out = zt_sink_open(ctx, argv[1], true)) &&
-        !zt_nn_write(network, out))
+    if (trainer && !take_weights(trainer, network) && (out = zt_sink_open(ctx, argv[1], true)) && !zt_nn_write(network, out))
         zt_sink_commit(out);
 
     int status = zt_ctx_status(ctx) ? 1 : 0;
-    if (status)
-        fprintf(stderr, "train: %s\n", zt_ctx_error(ctx));
+    if (status) fprintf(stderr, "train: %s\n", zt_ctx_error(ctx));
     zt_sink_close(out);
     zt_trainer_close(trainer);
     zt_prog_free(with_loss);

@@ -22,8 +22,7 @@ struct zt_arena {
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes)
 {
     zt_arena *arena = zt_calloc(ctx, 1, sizeof *arena);
-    if (!arena)
-        return NULL;
+    if (!arena) return NULL;
     arena->ctx = ctx;
     arena->chunk_bytes = chunk_bytes ? chunk_bytes : 64 * 1024 - sizeof(arena_chunk);
     return arena;
@@ -31,8 +30,7 @@ zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes)
 
 void zt_arena_free(zt_arena *arena)
 {
-    if (!arena)
-        return;
+    if (!arena) return;
     for (arena_chunk *chunk = arena->top, *below; chunk; chunk = below) {
         below = chunk->below;
         zt_free(arena->ctx, chunk);
@@ -49,23 +47,19 @@ static arena_chunk *chunk_new(zt_arena *arena, size_t bytes)
         return chunk;
     }
     size_t capacity = bytes > arena->chunk_bytes ? bytes : arena->chunk_bytes, total;
-    if (!zt_add_size(capacity, sizeof *chunk, &total))
-        total = SIZE_MAX; /* the allocator refuses with a message */
+    if (!zt_add_size(capacity, sizeof *chunk, &total)) total = SIZE_MAX; /* the allocator refuses with a message */
     chunk = zt_alloc(arena->ctx, total);
-    if (chunk)
-        chunk->capacity = capacity;
+    if (chunk) chunk->capacity = capacity;
     return chunk;
 }
 
 void *zt_arena_alloc(zt_arena *arena, size_t bytes)
 {
     size_t need = SIZE_MAX;
-    if (bytes <= SIZE_MAX - 15)
-        need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
+    if (bytes <= SIZE_MAX - 15) need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
     if (!arena->top || need > arena->top->capacity - arena->top->used) {
         arena_chunk *chunk = chunk_new(arena, need);
-        if (!chunk)
-            return NULL;
+        if (!chunk) return NULL;
         chunk->below = arena->top;
         chunk->base = arena->top ? arena->top->base + arena->top->capacity : 0;
         chunk->used = 0;
@@ -79,18 +73,13 @@ void *zt_arena_alloc(zt_arena *arena, size_t bytes)
 char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length)
 {
     char *copy = zt_arena_alloc(arena, length < SIZE_MAX ? length + 1 : length);
-    if (!copy)
-        return NULL;
-    if (length)
-        memcpy(copy, text, length);
+    if (!copy) return NULL;
+    if (length) memcpy(copy, text, length);
     copy[length] = '\0';
     return copy;
 }
 
-size_t zt_arena_mark(const zt_arena *arena)
-{
-    return arena->top ? arena->top->base + arena->top->used : 0;
-}
+size_t zt_arena_mark(const zt_arena *arena) { return arena->top ? arena->top->base + arena->top->used : 0; }
 
 static void pop_chunk(zt_arena *arena)
 {
@@ -104,17 +93,11 @@ static void pop_chunk(zt_arena *arena)
     }
 }
 
-void zt_arena_floor(zt_arena *arena, size_t mark)
-{
-    arena->floor = mark;
-}
+void zt_arena_floor(zt_arena *arena, size_t mark) { arena->floor = mark; }
 
 void zt_arena_reset(zt_arena *arena, size_t mark)
 {
-    if (mark < arena->floor)
-        mark = arena->floor;
-    while (arena->top && arena->top->base >= mark && (arena->top->below || mark == 0))
-        pop_chunk(arena);
-    if (arena->top && mark - arena->top->base < arena->top->used)
-        arena->top->used = mark - arena->top->base;
+    if (mark < arena->floor) mark = arena->floor;
+    while (arena->top && arena->top->base >= mark && (arena->top->below || mark == 0)) pop_chunk(arena);
+    if (arena->top && mark - arena->top->base < arena->top->used) arena->top->used = mark - arena->top->base;
 }

@@ -11,8 +11,7 @@
 
 /* Those that belong to the file, not to its bytes: capabilities and signatures of IMA and EVM are
  * left behind, as the kernel drops them when a file is written. */
-static const char *const kept[] = {"system.posix_acl_access", "system.posix_acl_default",
-                                   "system.nfs4_acl", "security.selinux"};
+static const char *const kept[] = {"system.posix_acl_access", "system.posix_acl_default", "system.nfs4_acl", "security.selinux"};
 
 static bool is_kept(const char *name)
 {
@@ -21,13 +20,11 @@ static bool is_kept(const char *name)
     return strncmp(name, "user.", 5) == 0;
 }
 
-static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *name, void *value,
-                          size_t capacity)
+static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *name, void *value, size_t capacity)
 {
     ssize_t size = getxattr(path, name, value, capacity);
     if (size >= 0 && fsetxattr(fd, name, value, (size_t)size, 0) == 0) return;
-    zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name,
-           strerror(errno));
+    zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name, strerror(errno));
 }
 
 /* Where the old file has no access control list, the new one loses what it inherited from the directory:
@@ -62,13 +59,11 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
 {
     struct stat now;
     bool owner, group;
-    if (fstat(fd, &now))
-        return zt_fail(ctx, ZT_EIO, "%s: %s", path, strerror(errno));
+    if (fstat(fd, &now)) return zt_fail(ctx, ZT_EIO, "%s: %s", path, strerror(errno));
     group = now.st_gid == old->st_gid || fchown(fd, (uid_t)-1, old->st_gid) == 0;
     owner = now.st_uid == old->st_uid || fchown(fd, old->st_uid, (gid_t)-1) == 0;
     if (!owner || !group)
-        zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid,
-               (unsigned)old->st_gid);
+        zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid, (unsigned)old->st_gid);
     drop_inherited(fd, path);
     zt_status status = put_attributes(ctx, fd, path);
     if (status == ZT_OK && fchmod(fd, mode_for(old, owner, group)))

@@ -66,9 +66,9 @@ void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_
 /* Record an error unless one is recorded already; returns `status` so that `return zt_fail(...)` reads
  * well. ctx NULL: only that. Thread-safe. */
 zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...) ZT_PRINTF(3, 4);
-zt_status zt_ctx_status(const zt_ctx *ctx);  /* ZT_OK when nothing failed */
-const char *zt_ctx_error(const zt_ctx *ctx); /* "" when nothing failed */
-void zt_ctx_clear(zt_ctx *ctx); /* forgets the error, so that the next one is recorded */
+zt_status zt_ctx_status(const zt_ctx *ctx);   /* ZT_OK when nothing failed */
+const char *zt_ctx_error(const zt_ctx *ctx);  /* "" when nothing failed */
+void zt_ctx_clear(zt_ctx *ctx);               /* forgets the error, so that the next one is recorded */
 const char *zt_status_name(zt_status status); /* "bad data", ... never NULL */
 
 /* Things of the caller's by kind and name, for the floors above. The thing is borrowed, the names
@@ -87,7 +87,7 @@ void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...) ZT_PRINTF(3, 4
  * "bytes" (that their outputs take), "fallback" (ops that another engine ran, counted when run). */
 typedef void zt_metrics_fn(void *user, const char *counter, const char *name, uint64_t add);
 void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user); /* fn NULL: none */
-bool zt_metrics_on(const zt_ctx *ctx); /* is a function set? Thread-safe */
+bool zt_metrics_on(const zt_ctx *ctx);                           /* is a function set? Thread-safe */
 /* Passes one count to the function set; without one does nothing. Thread-safe. */
 void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
 
@@ -96,12 +96,12 @@ void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
 /* All memory of the library goes through here: byte limit, peak, leak report and injected failure
  * live in one place. Blocks are aligned to 64 bytes; large ones are backed by huge pages where the
  * kernel has them. On failure NULL, and ZT_ENOMEM with the numbers in the context. Thread-safe. */
-void *zt_alloc(zt_ctx *ctx, size_t bytes); /* not cleared; bytes 0 gives a valid pointer */
-void *zt_calloc(zt_ctx *ctx, size_t count, size_t size);         /* cleared; count * size checked */
-void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size);    /* not cleared; count * size checked */
-void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes);        /* `block` NULL: alloc; on failure `block` stays */
-void zt_free(zt_ctx *ctx, void *block);                          /* `block` NULL: nothing */
-char *zt_strdup(zt_ctx *ctx, const char *text); /* a copy of a string; zt_free it */
+void *zt_alloc(zt_ctx *ctx, size_t bytes);                    /* not cleared; bytes 0 gives a valid pointer */
+void *zt_calloc(zt_ctx *ctx, size_t count, size_t size);      /* cleared; count * size checked */
+void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size); /* not cleared; count * size checked */
+void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes);     /* `block` NULL: alloc; on failure `block` stays */
+void zt_free(zt_ctx *ctx, void *block);                       /* `block` NULL: nothing */
+char *zt_strdup(zt_ctx *ctx, const char *text);               /* a copy of a string; zt_free it */
 /* A copy of `length` bytes, closed by a zero; zt_free it. `text` may be NULL where `length` is 0. */
 char *zt_strndup(zt_ctx *ctx, const char *text, size_t length);
 
@@ -124,20 +124,20 @@ zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes);
 void zt_mem_release(zt_ctx *ctx, size_t bytes); /* what was reserved */
 
 /* Sizes come from hostile files: every product and sum goes through these. false on overflow. */
-bool zt_mul_size(size_t a, size_t b, size_t *out); /* on overflow *out is not meaningful */
-bool zt_add_size(size_t a, size_t b, size_t *out); /* the same */
+bool zt_mul_size(size_t a, size_t b, size_t *out);   /* on overflow *out is not meaningful */
+bool zt_add_size(size_t a, size_t b, size_t *out);   /* the same */
 bool zt_mul_i64(int64_t a, int64_t b, int64_t *out); /* false also when a or b is negative */
 
 /* An arena: many small blocks freed together, O(1) reset to a mark, never below the floor. Not
  * thread-safe. Functions that return a pointer return NULL on failure (ZT_ENOMEM). */
 typedef struct zt_arena zt_arena;
-zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes); /* 0: a sensible chunk */
-void zt_arena_free(zt_arena *arena); /* with all its blocks; NULL: nothing */
-void *zt_arena_alloc(zt_arena *arena, size_t bytes); /* 16-byte aligned, not cleared */
+zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes);                  /* 0: a sensible chunk */
+void zt_arena_free(zt_arena *arena);                                      /* with all its blocks; NULL: nothing */
+void *zt_arena_alloc(zt_arena *arena, size_t bytes);                      /* 16-byte aligned, not cleared */
 char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length); /* `length` bytes, closed by a zero */
-size_t zt_arena_mark(const zt_arena *arena); /* the present end, for zt_arena_reset and _floor */
-void zt_arena_reset(zt_arena *arena, size_t mark); /* frees what came after the mark, or the floor */
-void zt_arena_floor(zt_arena *arena, size_t mark); /* what came before the mark stays: 0 at first */
+size_t zt_arena_mark(const zt_arena *arena);                              /* the present end, for zt_arena_reset and _floor */
+void zt_arena_reset(zt_arena *arena, size_t mark);                        /* frees what came after the mark, or the floor */
+void zt_arena_floor(zt_arena *arena, size_t mark);                        /* what came before the mark stays: 0 at first */
 
 /* Blocks by size class, used again: powers of two from 64 bytes on. Thread-safe. */
 typedef struct zt_bins zt_bins;
@@ -146,10 +146,10 @@ typedef struct zt_bins_stats {
     size_t idle_blocks;
     uint64_t hits, misses; /* blocks that had waited, blocks that were made */
 } zt_bins_stats;
-zt_bins *zt_bins_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
-void zt_bins_free(zt_bins *bins); /* blocks that are out must have been given back */
+zt_bins *zt_bins_new(zt_ctx *ctx);               /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
+void zt_bins_free(zt_bins *bins);                /* blocks that are out must have been given back */
 void *zt_bins_take(zt_bins *bins, size_t bytes); /* aligned to 64 bytes, not cleared */
-void zt_bins_give(zt_bins *bins, void *block);       /* NULL: nothing */
+void zt_bins_give(zt_bins *bins, void *block);   /* NULL: nothing */
 /* Frees blocks that wait, the largest first, until at most `floor` bytes of them are left. */
 void zt_bins_reset(zt_bins *bins, size_t floor);
 zt_bins_stats zt_bins_get(const zt_bins *bins); /* a copy of the counts now */
@@ -165,11 +165,11 @@ typedef struct zt_str {
     size_t len, cap;
 } zt_str;
 void zt_str_init(zt_str *str, zt_ctx *ctx); /* empty; allocates nothing */
-void zt_str_fini(zt_str *str); /* frees the bytes; `str` is empty then, and may be used again */
-void zt_str_clear(zt_str *str); /* length 0, memory kept */
+void zt_str_fini(zt_str *str);              /* frees the bytes; `str` is empty then, and may be used again */
+void zt_str_clear(zt_str *str);             /* length 0, memory kept */
 zt_status zt_str_put(zt_str *str, const void *bytes, size_t size); /* appends `size` bytes */
-zt_status zt_str_puts(zt_str *str, const char *text); /* appends a string that a zero closes */
-zt_status zt_str_putc(zt_str *str, char character);           /* appends one byte */
+zt_status zt_str_puts(zt_str *str, const char *text);              /* appends a string that a zero closes */
+zt_status zt_str_putc(zt_str *str, char character);                /* appends one byte */
 /* Appends formatted text. ZT_EUSAGE: the C library cannot format it. */
 zt_status zt_str_printf(zt_str *str, const char *format, ...) ZT_PRINTF(2, 3);
 /* Text from files: control bytes, DEL, C1 controls and broken UTF-8 become \xNN. */
@@ -186,18 +186,18 @@ bool zt_parse_i64(const char *text, int64_t *out);   /* whole string, base 10 */
 bool zt_parse_double(const char *text, double *out); /* whole string, the C locale */
 /* Length in bytes (1 to 4) of the valid UTF-8 character at `text`, 0 if broken or cut; *code_point its code. */
 int zt_utf8_decode(const char *text, size_t size, uint32_t *code_point);
-bool zt_utf8_valid(const char *text, size_t size); /* all of it? a zero is a character as well */
+bool zt_utf8_valid(const char *text, size_t size);    /* all of it? a zero is a character as well */
 int zt_utf8_encode(uint32_t code_point, char out[4]); /* bytes written */
 
 /* Byte strings to integers. Keys are borrowed: they must live as long as the map. */
 typedef struct zt_map zt_map;
 zt_map *zt_map_new(zt_ctx *ctx, size_t expect); /* room for `expect` keys; it grows. NULL: ZT_ENOMEM */
-void zt_map_free(zt_map *map); /* NULL: nothing */
+void zt_map_free(zt_map *map);                  /* NULL: nothing */
 zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value); /* replaces */
 /* Finds a key of `length` bytes. false: it is absent, *value stays. value may be NULL. */
 bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *value);
 int64_t zt_map_find(const zt_map *map, const char *name); /* an index that was put; -1: none */
-size_t zt_map_count(const zt_map *map); /* keys */
+size_t zt_map_count(const zt_map *map);                   /* keys */
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -206,11 +206,11 @@ typedef struct zt_pool zt_pool;
 typedef void zt_pool_fn(void *user, int thread, int n_threads);
 /* n_threads is 1 to 256, the caller included. NULL: ZT_EUSAGE, ZT_ESYS, ZT_ENOMEM. */
 zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads);
-void zt_pool_free(zt_pool *pool); /* joins the workers; not while fn runs. NULL: nothing */
+void zt_pool_free(zt_pool *pool);      /* joins the workers; not while fn runs. NULL: nothing */
 int zt_pool_size(const zt_pool *pool); /* threads, the caller included */
 /* fn on every thread once; returns when all did. */
 void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user);
-void zt_pool_barrier(zt_pool *pool, int thread);             /* inside fn: all threads meet */
+void zt_pool_barrier(zt_pool *pool, int thread); /* inside fn: all threads meet */
 /* fn on the caller, and on every worker that comes while the caller is still in it. fn must do all of
  * the work with whoever is there: a worker that the system keeps waiting then holds up nobody. */
 void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user);
@@ -220,8 +220,8 @@ void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user);
 typedef struct zt_gate {
     unsigned done, sleepers;
 } zt_gate;
-void zt_gate_add(zt_gate *gate, unsigned added, unsigned total);               /* `total` ends the waiting */
-void zt_gate_wait(zt_gate *gate, unsigned total, const zt_pool *pool);        /* until done is `total` */
+void zt_gate_add(zt_gate *gate, unsigned added, unsigned total);       /* `total` ends the waiting */
+void zt_gate_wait(zt_gate *gate, unsigned total, const zt_pool *pool); /* until done is `total` */
 int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quota) */
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -244,18 +244,17 @@ zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
 zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path);
 bool zt_source_streams(const zt_source *source); /* is it read forward only? */
 /* Of any source: up to `size` bytes at `offset`, and `least` of them unless it ends. */
-zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size,
-                              size_t least, size_t *got);
+zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size, size_t least, size_t *got);
 /* Of a stream: the `size` bytes that were read last come again. Of others: nothing. */
 zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size);
 /* A stream that must be read anywhere after all is spooled, if nothing of it is gone. */
 zt_status zt_source_spool(zt_source *source);
 /* Bytes borrowed until close. */
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size);
-void zt_source_close(zt_source *source); /* NULL: nothing */
+void zt_source_close(zt_source *source);             /* NULL: nothing */
 const char *zt_source_name(const zt_source *source); /* for messages: the path, or "stdin" */
-uint64_t zt_source_size(const zt_source *source); /* bytes, or ZT_SIZE_UNKNOWN */
-int zt_source_fd(const zt_source *source); /* the file's, its own; -1: no file, or a stream */
+uint64_t zt_source_size(const zt_source *source);    /* bytes, or ZT_SIZE_UNKNOWN */
+int zt_source_fd(const zt_source *source);           /* the file's, its own; -1: no file, or a stream */
 /* All `size` bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
  * cut). A file that shrank since: ZT_EIO, never a signal. */
 zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size);
@@ -288,7 +287,7 @@ double zt_normal(uint64_t seed, uint64_t sequence, uint64_t position);  /* mean 
 double zt_seconds(void); /* monotonic clock */
 
 typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } zt_isa;
-zt_isa zt_isa_best(void);           /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
+zt_isa zt_isa_best(void);            /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
 const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
 /* By exact name, whether or not the processor has it. false: not a name, *out stays. */
 bool zt_isa_parse(const char *name, zt_isa *out);

@@ -21,11 +21,9 @@ struct zt_bins {
 zt_bins *zt_bins_new(zt_ctx *ctx)
 {
     zt_bins *bins = zt_calloc(ctx, 1, sizeof *bins);
-    if (!bins)
-        return NULL;
+    if (!bins) return NULL;
     bins->ctx = ctx;
-    if (pthread_mutex_init(&bins->lock, NULL) == 0)
-        return bins;
+    if (pthread_mutex_init(&bins->lock, NULL) == 0) return bins;
     zt_fail(ctx, ZT_ESYS, "no lock for a pool of memory");
     zt_free(ctx, bins);
     return NULL;
@@ -33,8 +31,7 @@ zt_bins *zt_bins_new(zt_ctx *ctx)
 
 void zt_bins_free(zt_bins *bins)
 {
-    if (!bins)
-        return;
+    if (!bins) return;
     zt_bins_reset(bins, 0);
     pthread_mutex_destroy(&bins->lock);
     zt_free(bins->ctx, bins);
@@ -44,8 +41,7 @@ void zt_bins_free(zt_bins *bins)
 static int class_of(size_t bytes)
 {
     int size_class = SMALLEST;
-    while (size_class < CLASSES - 1 && (size_t)1 << size_class < bytes)
-        size_class++;
+    while (size_class < CLASSES - 1 && (size_t)1 << size_class < bytes) size_class++;
     return (size_t)1 << size_class < bytes ? CLASSES : size_class;
 }
 
@@ -62,8 +58,7 @@ void *zt_bins_take(zt_bins *bins, size_t bytes)
     }
     pthread_mutex_unlock(&bins->lock);
     void *block = idle ? (void *)idle : zt_alloc(bins->ctx, size);
-    if (!block)
-        return NULL;
+    if (!block) return NULL;
     pthread_mutex_lock(&bins->lock);
     bins->stats.taken += size;
     if (idle)
@@ -76,8 +71,7 @@ void *zt_bins_take(zt_bins *bins, size_t bytes)
 
 void zt_bins_give(zt_bins *bins, void *block)
 {
-    if (!block)
-        return;
+    if (!block) return;
     size_t size = zt_block_bytes(block);
     int size_class = class_of(size);
     pthread_mutex_lock(&bins->lock);

@@ -7,8 +7,7 @@
 zt_ctx *zt_ctx_new(void)
 {
     zt_ctx *ctx = calloc(1, sizeof *ctx);
-    if (!ctx)
-        return NULL;
+    if (!ctx) return NULL;
     if (pthread_mutex_init(&ctx->lock, NULL)) {
         free(ctx);
         return NULL;
@@ -19,8 +18,7 @@ zt_ctx *zt_ctx_new(void)
 
 void zt_ctx_free(zt_ctx *ctx)
 {
-    if (!ctx)
-        return;
+    if (!ctx) return;
     for (zt_thing *thing = ctx->things, *next; thing; thing = next) {
         next = thing->next;
         free(thing);
@@ -44,8 +42,7 @@ static void format_message(char *buffer, size_t bytes, const char *format, va_li
 zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...)
 {
     va_list arguments;
-    if (!ctx)
-        return status;
+    if (!ctx) return status;
     va_start(arguments, format);
     pthread_mutex_lock(&ctx->lock);
     if (atomic_load_explicit(&ctx->status, memory_order_relaxed) == ZT_OK) {
@@ -62,10 +59,7 @@ zt_status zt_ctx_status(const zt_ctx *ctx)
     return (zt_status)atomic_load_explicit(&((zt_ctx *)ctx)->status, memory_order_acquire);
 }
 
-const char *zt_ctx_error(const zt_ctx *ctx)
-{
-    return zt_ctx_status(ctx) == ZT_OK ? "" : ctx->error;
-}
+const char *zt_ctx_error(const zt_ctx *ctx) { return zt_ctx_status(ctx) == ZT_OK ? "" : ctx->error; }
 
 void zt_ctx_clear(zt_ctx *ctx)
 {
@@ -98,8 +92,7 @@ const char *zt_status_name(zt_status status)
 static zt_thing **find_thing(zt_ctx *ctx, const char *kind, const char *name)
 {
     zt_thing **link = &ctx->things;
-    while (*link && (strcmp((*link)->kind, kind) || strcmp((*link)->name, name)))
-        link = &(*link)->next;
+    while (*link && (strcmp((*link)->kind, kind) || strcmp((*link)->name, name))) link = &(*link)->next;
     return link;
 }
 
@@ -107,8 +100,7 @@ static zt_thing *new_thing(const char *kind, const char *name, const void *thing
 {
     size_t kind_size = strlen(kind) + 1, name_size = strlen(name) + 1;
     zt_thing *record = malloc(sizeof *record + kind_size + name_size);
-    if (!record)
-        return NULL;
+    if (!record) return NULL;
     record->thing = thing;
     record->name = record->kind + kind_size;
     memcpy(record->kind, kind, kind_size);
@@ -119,12 +111,10 @@ static zt_thing *new_thing(const char *kind, const char *name, const void *thing
 zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void *thing)
 {
     zt_thing *fresh = thing ? new_thing(kind, name, thing) : NULL;
-    if (thing && !fresh)
-        return zt_fail(ctx, ZT_ENOMEM, "no memory for the name of a %s", kind);
+    if (thing && !fresh) return zt_fail(ctx, ZT_ENOMEM, "no memory for the name of a %s", kind);
     pthread_mutex_lock(&ctx->lock);
     zt_thing **link = find_thing(ctx, kind, name), *old = *link;
-    if (old)
-        *link = old->next;
+    if (old) *link = old->next;
     if (fresh) {
         fresh->next = ctx->things;
         ctx->things = fresh;
@@ -169,8 +159,7 @@ void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add)
     zt_metrics_fn *fn = ctx->metrics_fn;
     void *user = ctx->metrics_user;
     pthread_mutex_unlock(&ctx->lock);
-    if (fn)
-        fn(user, counter, name, add); /* without the lock: it may log, fail or allocate */
+    if (fn) fn(user, counter, name, add); /* without the lock: it may log, fail or allocate */
 }
 
 /* ---- the log --------------------------------------------------------------------------------- */
@@ -190,8 +179,7 @@ void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...)
     zt_log_fn *fn = level <= ctx->log_up_to ? ctx->log_fn : NULL;
     void *user = ctx->log_user;
     pthread_mutex_unlock(&ctx->lock);
-    if (!fn)
-        return;
+    if (!fn) return;
     char line[ZT_MESSAGE_BYTES];
     va_list arguments;
     va_start(arguments, format);

@@ -30,13 +30,11 @@ static int affinity_count(void)
 {
     for (size_t cpus = 1024; cpus <= 1 << 16; cpus *= 2) {
         cpu_set_t *set = CPU_ALLOC(cpus);
-        if (!set)
-            return 1;
+        if (!set) return 1;
         size_t bytes = CPU_ALLOC_SIZE(cpus);
         int failed = sched_getaffinity(0, bytes, set), count = failed ? 0 : CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
-        if (count > 0)
-            return count;
+        if (count > 0) return count;
     }
     return 1;
 }
@@ -49,11 +47,9 @@ static bool cgroup_path(char *path, size_t bytes)
     bool found = false;
     while (file && !found && fgets(line, sizeof line, file)) {
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "0::/", 4) == 0)
-            found = snprintf(path, bytes, "/sys/fs/cgroup%s", line + 3) < (int)bytes;
+        if (strncmp(line, "0::/", 4) == 0) found = snprintf(path, bytes, "/sys/fs/cgroup%s", line + 3) < (int)bytes;
     }
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     return found;
 }
 
@@ -67,8 +63,7 @@ static int read_quota(const char *group)
     int processors = 0;
     if (file && fscanf(file, "%lld %lld", &quota, &period) == 2 && quota > 0 && period > 0)
         processors = quota < period ? 1 : quota / period > 65536 ? 65536 : (int)(quota / period);
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     return processors;
 }
 
@@ -76,15 +71,13 @@ int zt_cpu_count(void)
 {
     int count = affinity_count();
     char path[1100];
-    if (!cgroup_path(path, sizeof path))
-        return count;
+    if (!cgroup_path(path, sizeof path)) return count;
     size_t root = strlen("/sys/fs/cgroup");
     for (;;) { /* a limit holds for everything below it */
         int quota = read_quota(path);
         count = quota && quota < count ? quota : count;
         char *slash = strrchr(path, '/');
-        if (strlen(path) <= root || !slash)
-            return count;
+        if (strlen(path) <= root || !slash) return count;
         *slash = '\0';
     }
 }
@@ -93,10 +86,7 @@ int zt_cpu_count(void)
 
 static const char *const isa_names[ZT_ISA_COUNT] = {"scalar", "avx2", "avx512"};
 
-const char *zt_isa_name(zt_isa isa)
-{
-    return (unsigned)isa < ZT_ISA_COUNT ? isa_names[isa] : "unknown";
-}
+const char *zt_isa_name(zt_isa isa) { return (unsigned)isa < ZT_ISA_COUNT ? isa_names[isa] : "unknown"; }
 
 bool zt_isa_parse(const char *name, zt_isa *out)
 {
@@ -130,22 +120,17 @@ static bool is_active(unsigned feature)
 /* Of a list that ends with 0, which no feature here is. */
 static bool all_active(const unsigned *feature)
 {
-    while (*feature && is_active(*feature))
-        feature++;
+    while (*feature && is_active(*feature)) feature++;
     return !*feature;
 }
 
-static const unsigned avx512[] = {x86_cpu_AVX512F,     x86_cpu_AVX512BW,    x86_cpu_AVX512DQ,
-                                  x86_cpu_AVX512VL,    x86_cpu_AVX512_VNNI, x86_cpu_AVX512_VBMI,
-                                  x86_cpu_AVX512_BF16, 0};
+static const unsigned avx512[] = {x86_cpu_AVX512F,     x86_cpu_AVX512BW,    x86_cpu_AVX512DQ,    x86_cpu_AVX512VL,
+                                  x86_cpu_AVX512_VNNI, x86_cpu_AVX512_VBMI, x86_cpu_AVX512_BF16, 0};
 
 zt_isa zt_isa_best(void)
 {
-    static const unsigned avx2[] = {x86_cpu_AVX,  x86_cpu_AVX2, x86_cpu_FMA,
-                                    x86_cpu_F16C, x86_cpu_BMI2, 0};
-    zt_isa best = !all_active(avx2)     ? ZT_ISA_SCALAR
-                  : !all_active(avx512) ? ZT_ISA_AVX2
-                                        : ZT_ISA_AVX512;
+    static const unsigned avx2[] = {x86_cpu_AVX, x86_cpu_AVX2, x86_cpu_FMA, x86_cpu_F16C, x86_cpu_BMI2, 0};
+    zt_isa best = !all_active(avx2) ? ZT_ISA_SCALAR : !all_active(avx512) ? ZT_ISA_AVX2 : ZT_ISA_AVX512;
     return best < (zt_isa)BUILT ? best : (zt_isa)BUILT;
 }
 
@@ -157,10 +142,7 @@ static bool is_amd(void)
 }
 
 /* Intel's give half the rate of FMAs, AMD's twice it. */
-bool zt_cpu_slow_bf16(void)
-{
-    return !is_amd();
-}
+bool zt_cpu_slow_bf16(void) { return !is_amd(); }
 
 /* Intel's streams end with a page of 4 KiB, and what a core has under way beside them is bounded by
  * the instructions that wait: with some ten of them a line that is two thirds of what plain reading
@@ -196,22 +178,13 @@ bool zt_cpu_amx(void)
 }
 
 /* Intel's have two ports for 512 bits, AMD's two that multiply and two that add. */
-bool zt_cpu_shared_ports(void)
-{
-    return !is_amd();
-}
+bool zt_cpu_shared_ports(void) { return !is_amd(); }
 
 #else
 
-bool zt_cpu_slow_bf16(void)
-{
-    return false;
-}
+bool zt_cpu_slow_bf16(void) { return false; }
 
-bool zt_cpu_amx(void)
-{
-    return false;
-}
+bool zt_cpu_amx(void) { return false; }
 
 size_t zt_cpu_reach(bool few)
 {
@@ -225,15 +198,9 @@ size_t zt_cpu_reach_of_codes(int bits)
     return 0;
 }
 
-bool zt_cpu_shared_ports(void)
-{
-    return false;
-}
+bool zt_cpu_shared_ports(void) { return false; }
 
-zt_isa zt_isa_best(void)
-{
-    return ZT_ISA_SCALAR;
-}
+zt_isa zt_isa_best(void) { return ZT_ISA_SCALAR; }
 
 #endif
 
@@ -249,28 +216,22 @@ static void read_model(char out[ZT_CPU_MODEL])
         uint32_t *leaf = registers + 4 * i;
         available = __get_cpuid(0x80000002u + i, &leaf[0], &leaf[1], &leaf[2], &leaf[3]);
     }
-    if (available)
-        memcpy(raw, registers, sizeof registers);
+    if (available) memcpy(raw, registers, sizeof registers);
     const char *text = raw + strspn(raw, " ");
     size_t length = strlen(text);
-    while (length && text[length - 1] == ' ')
-        length--;
+    while (length && text[length - 1] == ' ') length--;
     snprintf(out, ZT_CPU_MODEL, "%.*s", (int)length, length ? text : "");
 }
 
 #else
 
-static void read_model(char out[ZT_CPU_MODEL])
-{
-    out[0] = '\0';
-}
+static void read_model(char out[ZT_CPU_MODEL]) { out[0] = '\0'; }
 
 #endif
 
 const char *zt_cpu_model(char buffer[ZT_CPU_MODEL])
 {
     read_model(buffer);
-    if (!buffer[0])
-        strcpy(buffer, "unknown");
+    if (!buffer[0]) strcpy(buffer, "unknown");
     return buffer;
 }

@@ -9,13 +9,19 @@ static const struct {
     uint16_t n, at;
     const char *what;
 } magic_rows[] = {
-#define ROW(at, bytes, what) {bytes, sizeof bytes - 1, at, what}
+#define ROW(at, bytes, what)                                                                                                     \
+    {                                                                                                                            \
+        bytes, sizeof bytes - 1, at, what                                                                                        \
+    }
     ROW(0, "version https://git-lfs.github.com/spec/",
         "a Git LFS pointer, not the file itself: fetch the file with 'git lfs pull'"),
     ROW(0, "version https://hawser.github.com/spec/",
         "a Git LFS pointer, not the file itself: fetch the file with 'git lfs pull'"),
     ROW(0, "\x1f\x8b\x08", "compressed with gzip: decompress it first (gzip -d)"),
-    ROW(0, "\xfd" "7zXZ\0", "compressed with xz: decompress it first (xz -d)"),
+    ROW(0,
+        "\xfd"
+        "7zXZ\0",
+        "compressed with xz: decompress it first (xz -d)"),
     ROW(0, "\x28\xb5\x2f\xfd", "compressed with zstd: decompress it first (zstd -d)"),
     ROW(0, "BZh", "compressed with bzip2: decompress it first (bzip2 -d)"),
     ROW(0, "\x04\x22\x4d\x18", "compressed with lz4: decompress it first (lz4 -d)"),
@@ -23,8 +29,7 @@ static const struct {
     ROW(0, "7z\xbc\xaf\x27\x1c", "a 7z archive: extract it and name the model in it (7z x)"),
     ROW(0, "Rar!\x1a\x07", "a RAR archive: extract it and name the model in it (unrar x)"),
     ROW(257, "ustar", "a tar archive: extract it and name the model in it (tar -xf)"),
-    ROW(0, "\x89HDF\r\n\x1a\n",
-        "an HDF5 file, which zt does not read: save it as safetensors or npz"),
+    ROW(0, "\x89HDF\r\n\x1a\n", "an HDF5 file, which zt does not read: save it as safetensors or npz"),
     ROW(4, "TFL3", "a TensorFlow Lite model, which zt does not read"),
     ROW(0, "%PDF-", "a PDF document, not a model"),
     ROW(0, "tjgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
@@ -34,27 +39,31 @@ static const struct {
 };
 
 static const char html_page[] = "an HTML page, not the file itself: download the file again, from the "
-                           "address of the file and not of the page that shows it";
+                                "address of the file and not of the page that shows it";
 static const char xml_document[] = "an XML document, likely a server's error message: download the file again";
 static const char server_answer[] = "a server's error message, not the file itself: download the file again";
 
 /* What a page or an answer begins with, of any case, behind white space. */
 static const struct {
     const char *word, *what;
-} markup[] = {{"<!doctype html", html_page}, {"<html", html_page}, {"<head", html_page}, {"<!--", html_page},
-              {"<body", html_page},          {"<?xml", xml_document},
-              {"entry not found", server_answer}, {"repository not found", server_answer},
-              {"invalid username or password", server_answer}, {"access to model ", server_answer},
+} markup[] = {{"<!doctype html", html_page},
+              {"<html", html_page},
+              {"<head", html_page},
+              {"<!--", html_page},
+              {"<body", html_page},
+              {"<?xml", xml_document},
+              {"entry not found", server_answer},
+              {"repository not found", server_answer},
+              {"invalid username or password", server_answer},
+              {"access to model ", server_answer},
               {"access denied", server_answer}};
 
 static bool begins_with(const char *text, size_t length, const char *word)
 {
     for (size_t i = 0; word[i]; i++) {
-        if (i == length)
-            return false;
+        if (i == length) return false;
         char character = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
-        if (character != word[i])
-            return false;
+        if (character != word[i]) return false;
     }
     return true;
 }
@@ -62,13 +71,10 @@ static bool begins_with(const char *text, size_t length, const char *word)
 static const char *markup_of(const char *text, size_t length)
 {
     static const char mark[] = "\xef\xbb\xbf";
-    if (length >= 3 && memcmp(text, mark, 3) == 0)
-        text += 3, length -= 3;
-    while (length && strchr(" \t\r\n", *text) && *text)
-        text++, length--;
+    if (length >= 3 && memcmp(text, mark, 3) == 0) text += 3, length -= 3;
+    while (length && strchr(" \t\r\n", *text) && *text) text++, length--;
     for (size_t i = 0; i < sizeof markup / sizeof *markup; i++)
-        if (begins_with(text, length, markup[i].word))
-            return markup[i].what;
+        if (begins_with(text, length, markup[i].word)) return markup[i].what;
     return NULL;
 }
 

@@ -51,7 +51,7 @@ struct zt_source {
     int fd;
     uint64_t base; /* where in fd the source begins: stdin may have been read from before */
     uint64_t size;
-    struct zt_stream *stream; /* read as it comes: fd is -1 */
+    struct zt_stream *stream;   /* read as it comes: fd is -1 */
     zt_source *previous, *next; /* of the context's open sources */
 };
 

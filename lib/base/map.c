@@ -23,14 +23,11 @@ struct zt_map {
 zt_map *zt_map_new(zt_ctx *ctx, size_t expect)
 {
     zt_map *map = zt_calloc(ctx, 1, sizeof *map);
-    if (!map)
-        return NULL;
+    if (!map) return NULL;
     map->ctx = ctx;
     map->capacity = 16;
-    while (map->capacity / 4 * 3 < expect && map->capacity <= SIZE_MAX / 4)
-        map->capacity *= 2;
-    if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed)
-        map->seed = (uint64_t)(uintptr_t)map;
+    while (map->capacity / 4 * 3 < expect && map->capacity <= SIZE_MAX / 4) map->capacity *= 2;
+    if (getrandom(&map->seed, sizeof map->seed, GRND_NONBLOCK) != (ssize_t)sizeof map->seed) map->seed = (uint64_t)(uintptr_t)map;
     map->slots = zt_calloc(ctx, map->capacity, sizeof *map->slots);
     if (!map->slots) {
         zt_map_free(map);
@@ -41,8 +38,7 @@ zt_map *zt_map_new(zt_ctx *ctx, size_t expect)
 
 void zt_map_free(zt_map *map)
 {
-    if (!map)
-        return;
+    if (!map) return;
     zt_free(map->ctx, map->slots);
     zt_free(map->ctx, map);
 }
@@ -63,8 +59,7 @@ static zt_status grow_map(zt_map *map)
     if (!zt_mul_size(map->capacity, 2, &bigger.capacity))
         return zt_fail(map->ctx, ZT_ENOMEM, "out of memory: a map of %zu entries", map->count);
     bigger.slots = zt_calloc(map->ctx, bigger.capacity, sizeof *bigger.slots);
-    if (!bigger.slots)
-        return ZT_ENOMEM;
+    if (!bigger.slots) return ZT_ENOMEM;
     for (size_t i = 0; i < map->capacity; i++) {
         const map_slot *slot = &map->slots[i];
         if (slot->key)
@@ -77,12 +72,10 @@ static zt_status grow_map(zt_map *map)
 
 zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value)
 {
-    if (length > UINT32_MAX)
-        return zt_fail(map->ctx, ZT_EUSAGE, "a map key of %zu bytes", length);
+    if (length > UINT32_MAX) return zt_fail(map->ctx, ZT_EUSAGE, "a map key of %zu bytes", length);
     if (map->count >= map->capacity / 4 * 3) {
         zt_status status = grow_map(map);
-        if (status)
-            return status;
+        if (status) return status;
     }
     key = key ? key : "";
     uint64_t hash = XXH3_64bits_withSeed(key, length, map->seed);
@@ -99,10 +92,8 @@ bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *valu
 {
     key = key ? key : "";
     const map_slot *slot = find_slot(map, key, length, XXH3_64bits_withSeed(key, length, map->seed));
-    if (!slot->key)
-        return false;
-    if (value)
-        *value = slot->value;
+    if (!slot->key) return false;
+    if (value) *value = slot->value;
     return true;
 }
 
@@ -112,7 +103,4 @@ int64_t zt_map_find(const zt_map *map, const char *name)
     return zt_map_get(map, name, strlen(name), &i) ? i : -1;
 }
 
-size_t zt_map_count(const zt_map *map)
-{
-    return map->count;
-}
+size_t zt_map_count(const zt_map *map) { return map->count; }

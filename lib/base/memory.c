@@ -33,20 +33,11 @@ typedef struct block_head {
 
 _Static_assert(sizeof(block_head) <= HEAD, "the head fits before the block");
 
-bool zt_mul_size(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_mul_overflow(a, b, out);
-}
+bool zt_mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
 
-bool zt_add_size(size_t a, size_t b, size_t *out)
-{
-    return !__builtin_add_overflow(a, b, out);
-}
+bool zt_add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
 
-bool zt_mul_i64(int64_t a, int64_t b, int64_t *out)
-{
-    return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out);
-}
+bool zt_mul_i64(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out); }
 
 /* ---- blocks from the system ------------------------------------------------------------------ */
 
@@ -55,13 +46,10 @@ static block_head *block_map(size_t bytes)
     size_t length = (bytes + HEAD + PAGE - 1) / PAGE * PAGE;
     size_t total = length + HUGE_PAGE;
     char *raw = mmap(NULL, total, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (raw == MAP_FAILED)
-        return NULL;
+    if (raw == MAP_FAILED) return NULL;
     size_t skip = (HUGE_PAGE - (uintptr_t)raw % HUGE_PAGE) % HUGE_PAGE;
-    if (skip)
-        munmap(raw, skip);
-    if (total - skip > length)
-        munmap(raw + skip + length, total - skip - length);
+    if (skip) munmap(raw, skip);
+    if (total - skip > length) munmap(raw + skip + length, total - skip - length);
     madvise(raw + skip, length, MADV_HUGEPAGE); /* only a wish */
     block_head *head = (block_head *)(raw + skip);
     head->mapped = length;
@@ -71,19 +59,16 @@ static block_head *block_map(size_t bytes)
 static block_head *block_new(size_t bytes)
 {
     block_head *head = NULL;
-    if (bytes > PTRDIFF_MAX - HEAD - PAGE - HUGE_PAGE)
-        return NULL;
+    if (bytes > PTRDIFF_MAX - HEAD - PAGE - HUGE_PAGE) return NULL;
     if (bytes >= map_from) {
         head = block_map(bytes);
     } else {
         void *memory;
-        if (posix_memalign(&memory, HEAD, bytes + HEAD))
-            return NULL;
+        if (posix_memalign(&memory, HEAD, bytes + HEAD)) return NULL;
         head = memory;
         head->mapped = 0;
     }
-    if (head)
-        head->bytes = bytes;
+    if (head) head->bytes = bytes;
     return head;
 }
 
@@ -95,20 +80,15 @@ static void block_free(block_head *head)
         free(head);
 }
 
-static block_head *head_of(void *block)
-{
-    return (block_head *)((char *)block - HEAD);
-}
+static block_head *head_of(void *block) { return (block_head *)((char *)block - HEAD); }
 
 /* ---- the account ----------------------------------------------------------------------------- */
 
 /* True when this allocation is the one that a test wants refused. */
 static bool is_injected(zt_ctx *ctx)
 {
-    if (ctx->failing)
-        return true;
-    if (ctx->fail_in == 0 || --ctx->fail_in > 0)
-        return false;
+    if (ctx->failing) return true;
+    if (ctx->fail_in == 0 || --ctx->fail_in > 0) return false;
     ctx->failing = ctx->fail_onwards;
     return true;
 }
@@ -119,8 +99,7 @@ static bool may_hold(zt_ctx *ctx, size_t bytes, bool *refused)
     zt_mem *mem = &ctx->mem;
     mem->calls++;
     *refused = is_injected(ctx);
-    if (*refused || (mem->limit && (mem->held > mem->limit || bytes > mem->limit - mem->held)))
-        return false;
+    if (*refused || (mem->limit && (mem->held > mem->limit || bytes > mem->limit - mem->held))) return false;
     return true;
 }
 
@@ -130,16 +109,13 @@ static void count_held(zt_mem *mem, size_t bytes)
     mem->peak = mem->held > mem->peak ? mem->held : mem->peak;
 }
 
-static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *before, bool refused,
-                               bool over)
+static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *before, bool refused, bool over)
 {
     if (refused)
-        return zt_fail(ctx, ZT_ENOMEM,
-                       "out of memory: %zu bytes wanted, %zu held (refused by a test)", bytes,
-                       before->held);
+        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held (refused by a test)", bytes, before->held);
     if (over)
-        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu",
-                       bytes, before->held, before->limit);
+        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu", bytes, before->held,
+                       before->limit);
     return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, before->held);
 }
 
@@ -155,8 +131,7 @@ void *zt_alloc(zt_ctx *ctx, size_t bytes)
     }
     zt_mem before = ctx->mem;
     pthread_mutex_unlock(&ctx->lock);
-    if (head)
-        return (char *)head + HEAD;
+    if (head) return (char *)head + HEAD;
     out_of_memory(ctx, bytes, &before, refused, !allowed);
     return NULL;
 }
@@ -167,8 +142,7 @@ zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes)
     pthread_mutex_lock(&ctx->lock);
     bool allowed = may_hold(ctx, bytes, &refused) && bytes <= SIZE_MAX - ctx->mem.held;
     zt_mem before = ctx->mem;
-    if (allowed)
-        count_held(&ctx->mem, bytes);
+    if (allowed) count_held(&ctx->mem, bytes);
     pthread_mutex_unlock(&ctx->lock);
     return allowed ? ZT_OK : out_of_memory(ctx, bytes, &before, refused, before.limit > 0);
 }
@@ -180,15 +154,11 @@ void zt_mem_release(zt_ctx *ctx, size_t bytes)
     pthread_mutex_unlock(&ctx->lock);
 }
 
-size_t zt_block_bytes(const void *block)
-{
-    return ((const block_head *)((const char *)block - HEAD))->bytes;
-}
+size_t zt_block_bytes(const void *block) { return ((const block_head *)((const char *)block - HEAD))->bytes; }
 
 void zt_free(zt_ctx *ctx, void *block)
 {
-    if (!block)
-        return;
+    if (!block) return;
     block_head *head = head_of(block);
     pthread_mutex_lock(&ctx->lock);
     ctx->mem.held -= head->bytes;
@@ -200,8 +170,7 @@ void zt_free(zt_ctx *ctx, void *block)
 void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size)
 {
     size_t bytes;
-    if (zt_mul_size(count, size, &bytes))
-        return zt_alloc(ctx, bytes);
+    if (zt_mul_size(count, size, &bytes)) return zt_alloc(ctx, bytes);
     zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu times %zu bytes wanted", count, size);
     return NULL;
 }
@@ -209,16 +178,14 @@ void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size)
 void *zt_calloc(zt_ctx *ctx, size_t count, size_t size)
 {
     void *block = zt_alloc_array(ctx, count, size);
-    if (block && !head_of(block)->mapped)
-        memset(block, 0, count * size);
+    if (block && !head_of(block)->mapped) memset(block, 0, count * size);
     return block;
 }
 
 void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes)
 {
     void *fresh = zt_alloc(ctx, bytes);
-    if (!fresh || !block)
-        return fresh;
+    if (!fresh || !block) return fresh;
     size_t old = head_of(block)->bytes;
     memcpy(fresh, block, old < bytes ? old : bytes);
     zt_free(ctx, block);
@@ -228,18 +195,13 @@ void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes)
 char *zt_strndup(zt_ctx *ctx, const char *text, size_t length)
 {
     char *copy = length < SIZE_MAX ? zt_alloc(ctx, length + 1) : NULL;
-    if (!copy)
-        return NULL;
-    if (length)
-        memcpy(copy, text, length);
+    if (!copy) return NULL;
+    if (length) memcpy(copy, text, length);
     copy[length] = '\0';
     return copy;
 }
 
-char *zt_strdup(zt_ctx *ctx, const char *text)
-{
-    return zt_strndup(ctx, text, strlen(text));
-}
+char *zt_strdup(zt_ctx *ctx, const char *text) { return zt_strndup(ctx, text, strlen(text)); }
 
 zt_mem zt_mem_get(const zt_ctx *ctx)
 {

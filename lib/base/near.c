@@ -9,10 +9,7 @@ enum { MOST = 63 }; /* letters of a word that count */
 
 static size_t smaller_of(size_t first, size_t second) { return first < second ? first : second; }
 
-static bool is_same_letter(char first, char second)
-{
-    return tolower((unsigned char)first) == tolower((unsigned char)second);
-}
+static bool is_same_letter(char first, char second) { return tolower((unsigned char)first) == tolower((unsigned char)second); }
 
 /* The restricted distance of Damerau and Levenshtein. */
 static size_t edit_distance(const char *first, size_t first_length, const char *second, size_t second_length)
@@ -64,8 +61,7 @@ const char *zt_near(zt_near_hint hint, const char *word, zt_name_fn *name, const
     char shown[72];
     const char *best = zt_near_name(word, strlen(word), name, user);
     if (!best) return "";
-    snprintf(hint, sizeof(zt_near_hint), " (did you mean '%s'?)",
-             zt_escape(shown, sizeof shown, best, strlen(best)));
+    snprintf(hint, sizeof(zt_near_hint), " (did you mean '%s'?)", zt_escape(shown, sizeof shown, best, strlen(best)));
     return hint;
 }
 
@@ -83,8 +79,8 @@ void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user)
     if (written < named) zt_str_puts(out, ", ...");
 }
 
-zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length,
-                          zt_name_fn *name, const void *user)
+zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length, zt_name_fn *name,
+                          const void *user)
 {
     enum { LISTED = 16 };
     char shown[80], near_shown[72];
@@ -93,9 +89,8 @@ zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const
     zt_str_init(&names, ctx);
     zt_near_put(&names, LISTED, name, user);
     if (best) zt_escape(near_shown, sizeof near_shown, best, strlen(best));
-    zt_fail(ctx, status, "%s '%s' is not known%s%s%s: %s", what,
-            zt_escape(shown, sizeof shown, word, length), best ? " (did you mean '" : "",
-            best ? near_shown : "", best ? "'?)" : "", names.data ? names.data : "");
+    zt_fail(ctx, status, "%s '%s' is not known%s%s%s: %s", what, zt_escape(shown, sizeof shown, word, length),
+            best ? " (did you mean '" : "", best ? near_shown : "", best ? "'?)" : "", names.data ? names.data : "");
     zt_str_fini(&names);
     return zt_ctx_status(ctx);
 }

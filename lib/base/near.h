@@ -26,7 +26,7 @@ void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user);
 
 /* "WHAT 'word' is not known (did you mean 'NAME'?): a, b or c", as the context's error; `length` bytes of
  * word. Of many names the first. Returns `status`. */
-zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length,
-                          zt_name_fn *name, const void *user);
+zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length, zt_name_fn *name,
+                          const void *user);
 
 #endif

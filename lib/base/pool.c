@@ -42,11 +42,11 @@ struct zt_pool {
     zt_ctx *ctx;
     atomic_ullong open; /* start's word of the run that workers may enter, or CLOSED */
     atomic_uint inside; /* workers that look at the run */
-    zt_pool_fn *fn; /* of this run; NULL: go home */
-    bool strict;    /* every worker takes part */
+    zt_pool_fn *fn;     /* of this run; NULL: go home */
+    bool strict;        /* every worker takes part */
     void *user;
-    int thread_count;       /* threads with the caller */
-    int started; /* workers that run */
+    int thread_count; /* threads with the caller */
+    int started;      /* workers that run */
     bool spins;
     pool_worker *workers; /* [thread_count - 1] */
 };
@@ -71,14 +71,11 @@ typedef struct spin_wait {
 /* One turn more; false: that is enough. */
 static bool spin_once(spin_wait *spin, const zt_pool *pool)
 {
-    if (!pool->spins)
-        return false;
+    if (!pool->spins) return false;
     pause_cpu();
-    if (++spin->turns % TURNS)
-        return true;
+    if (++spin->turns % TURNS) return true;
     double now = zt_seconds();
-    if (spin->turns == TURNS)
-        spin->until = now + SPIN_SECONDS;
+    if (spin->turns == TURNS) spin->until = now + SPIN_SECONDS;
     return now < spin->until;
 }
 
@@ -86,27 +83,23 @@ static void gate_wait(pool_gate *gate, unsigned old, const zt_pool *pool)
 {
     spin_wait spin = {0};
     do {
-        if (atomic_load_explicit(&gate->word, memory_order_acquire) != old)
-            return;
+        if (atomic_load_explicit(&gate->word, memory_order_acquire) != old) return;
     } while (spin_once(&spin, pool));
     atomic_fetch_add(&gate->sleepers, 1);
-    while (atomic_load(&gate->word) == old)
-        syscall(SYS_futex, &gate->word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+    while (atomic_load(&gate->word) == old) syscall(SYS_futex, &gate->word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
     atomic_fetch_sub(&gate->sleepers, 1);
 }
 
 static void gate_open(pool_gate *gate)
 {
     atomic_fetch_add(&gate->word, 1);
-    if (atomic_load(&gate->sleepers))
-        syscall(SYS_futex, &gate->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+    if (atomic_load(&gate->sleepers)) syscall(SYS_futex, &gate->word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* True for the last of `expected` to come; all that the others did before is then visible to it. */
 static bool arrive_last(pool_gate *gate, unsigned expected)
 {
-    if (atomic_fetch_add_explicit(&gate->arrived, 1, memory_order_acq_rel) + 1 < expected)
-        return false;
+    if (atomic_fetch_add_explicit(&gate->arrived, 1, memory_order_acq_rel) + 1 < expected) return false;
     atomic_store_explicit(&gate->arrived, 0, memory_order_relaxed);
     return true;
 }
@@ -123,13 +116,10 @@ static void *run_worker(void *arg)
         atomic_fetch_add(&pool->inside, 1);
         /* A run that was closed meanwhile is over: its fn is not to be looked at. */
         bool open = atomic_load(&pool->open) == seen, strict = open && pool->strict;
-        if (open && !pool->fn)
-            return NULL;
-        if (open)
-            pool->fn(pool->user, worker->thread, pool->thread_count);
+        if (open && !pool->fn) return NULL;
+        if (open) pool->fn(pool->user, worker->thread, pool->thread_count);
         atomic_fetch_sub(&pool->inside, 1);
-        if (strict && arrive_last(&pool->finish, (unsigned)pool->thread_count - 1))
-            gate_open(&pool->finish);
+        if (strict && arrive_last(&pool->finish, (unsigned)pool->thread_count - 1)) gate_open(&pool->finish);
     }
 }
 
@@ -148,8 +138,7 @@ static void run_close(zt_pool *pool)
 {
     atomic_store(&pool->open, CLOSED);
     for (spin_wait spin = {0}; atomic_load(&pool->inside) != 0;)
-        if (!spin_once(&spin, pool))
-            sched_yield();
+        if (!spin_once(&spin, pool)) sched_yield();
 }
 
 /* Workers take no signals: those belong to the thread that opened the pool. */
@@ -175,17 +164,14 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
         return NULL;
     }
     zt_pool *pool = zt_calloc(ctx, 1, sizeof *pool);
-    if (!pool)
-        return NULL;
+    if (!pool) return NULL;
     pool->ctx = ctx;
     pool->open = CLOSED;
     pool->thread_count = n_threads;
     pool->spins = n_threads <= zt_cpu_count();
     pool->workers = zt_calloc(ctx, (size_t)n_threads, sizeof *pool->workers);
     int error = pool->workers ? start_workers(pool) : 0;
-    if (error)
-        zt_fail(ctx, ZT_ESYS, "thread %d of %d cannot be started: %s", pool->started + 1, n_threads,
-                strerror(error));
+    if (error) zt_fail(ctx, ZT_ESYS, "thread %d of %d cannot be started: %s", pool->started + 1, n_threads, strerror(error));
     if (error || !pool->workers) {
         zt_pool_free(pool);
         return NULL;
@@ -195,19 +181,14 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
 
 void zt_pool_free(zt_pool *pool)
 {
-    if (!pool)
-        return;
+    if (!pool) return;
     run_open(pool, NULL, NULL, false);
-    for (int i = 0; i < pool->started; i++)
-        pthread_join(pool->workers[i].id, NULL);
+    for (int i = 0; i < pool->started; i++) pthread_join(pool->workers[i].id, NULL);
     zt_free(pool->ctx, pool->workers);
     zt_free(pool->ctx, pool);
 }
 
-int zt_pool_size(const zt_pool *pool)
-{
-    return pool->thread_count;
-}
+int zt_pool_size(const zt_pool *pool) { return pool->thread_count; }
 
 void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user)
 {
@@ -224,17 +205,14 @@ void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user)
 
 void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user)
 {
-    if (pool->thread_count > 1)
-        run_open(pool, fn, user, false);
+    if (pool->thread_count > 1) run_open(pool, fn, user, false);
     fn(user, 0, pool->thread_count);
-    if (pool->thread_count > 1)
-        run_close(pool);
+    if (pool->thread_count > 1) run_close(pool);
 }
 
 void zt_gate_add(zt_gate *gate, unsigned added, unsigned total)
 {
-    if (__atomic_add_fetch(&gate->done, added, __ATOMIC_SEQ_CST) == total &&
-        __atomic_load_n(&gate->sleepers, __ATOMIC_SEQ_CST))
+    if (__atomic_add_fetch(&gate->done, added, __ATOMIC_SEQ_CST) == total && __atomic_load_n(&gate->sleepers, __ATOMIC_SEQ_CST))
         syscall(SYS_futex, &gate->done, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
@@ -243,8 +221,7 @@ void zt_gate_wait(zt_gate *gate, unsigned total, const zt_pool *pool)
     unsigned done = 0;
     spin_wait spin = {0};
     do {
-        if (__atomic_load_n(&gate->done, __ATOMIC_ACQUIRE) == total)
-            return;
+        if (__atomic_load_n(&gate->done, __ATOMIC_ACQUIRE) == total) return;
     } while (spin_once(&spin, pool));
     __atomic_fetch_add(&gate->sleepers, 1, __ATOMIC_SEQ_CST);
     while ((done = __atomic_load_n(&gate->done, __ATOMIC_SEQ_CST)) != total)
@@ -255,8 +232,7 @@ void zt_gate_wait(zt_gate *gate, unsigned total, const zt_pool *pool)
 void zt_pool_barrier(zt_pool *pool, int thread)
 {
     (void)thread;
-    if (pool->thread_count == 1)
-        return;
+    if (pool->thread_count == 1) return;
     /* Cannot change before this thread has arrived. */
     unsigned seen = atomic_load_explicit(&pool->meet.word, memory_order_relaxed);
     if (arrive_last(&pool->meet, (unsigned)pool->thread_count))

@@ -22,10 +22,7 @@ void zt_philox(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static double unit_interval(uint32_t low, uint32_t high)
-{
-    return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53;
-}
+static double unit_interval(uint32_t low, uint32_t high) { return (double)(((uint64_t)high << 32 | low) >> 11) * 0x1p-53; }
 
 double zt_uniform(uint64_t seed, uint64_t sequence, uint64_t position)
 {

@@ -19,13 +19,13 @@ enum { BUFFER = 1 << 16 };
 
 struct zt_sink {
     zt_ctx *ctx;
-    char *path;  /* the target, links resolved; "stdout" in messages */
-    char *temp;  /* the name beside it, NULL: written through */
-    bool named;  /* temp exists */
+    char *path;           /* the target, links resolved; "stdout" in messages */
+    char *temp;           /* the name beside it, NULL: written through */
+    bool named;           /* temp exists */
     bool force, in_place; /* in_place: the target may be an open source */
-    bool counts; /* keeps nothing: bytes are counted */
+    bool counts;          /* keeps nothing: bytes are counted */
     uint64_t counted;
-    bool replaces;   /* a file, whose attributes are `old` */
+    bool replaces; /* a file, whose attributes are `old` */
     struct stat old;
     int fd;
     zt_status failed;
@@ -57,8 +57,7 @@ static mode_t first_mode(const zt_sink *sink) { return sink->replaces ? 0600 : 0
 static zt_status open_unnamed(zt_sink *sink)
 {
     const char *slash = strrchr(sink->path, '/');
-    char *dir = slash ? zt_strndup(sink->ctx, sink->path, (size_t)(slash - sink->path) + 1)
-                      : zt_strdup(sink->ctx, ".");
+    char *dir = slash ? zt_strndup(sink->ctx, sink->path, (size_t)(slash - sink->path) + 1) : zt_strdup(sink->ctx, ".");
     if (dir && access("/proc/self/fd", X_OK) == 0) /* needed to give it a name */
         sink->fd = open(dir, O_TMPFILE | O_WRONLY | O_CLOEXEC, first_mode(sink));
     zt_free(sink->ctx, dir);
@@ -68,22 +67,17 @@ static zt_status open_unnamed(zt_sink *sink)
 static zt_status open_temp(zt_sink *sink)
 {
     sink->temp = temp_name(sink->ctx, sink->path, 0);
-    if (!sink->temp)
-        return ZT_ENOMEM;
+    if (!sink->temp) return ZT_ENOMEM;
     zt_status unnamed = open_unnamed(sink);
-    if (unnamed != ZT_OK || sink->fd >= 0)
-        return unnamed;
+    if (unnamed != ZT_OK || sink->fd >= 0) return unnamed;
     for (int attempt = 1; sink->fd < 0 && attempt < 100; attempt++) {
         sink->fd = open(sink->temp, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, first_mode(sink));
-        if (sink->fd >= 0 || errno != EEXIST)
-            break;
+        if (sink->fd >= 0 || errno != EEXIST) break;
         zt_free(sink->ctx, sink->temp);
         sink->temp = temp_name(sink->ctx, sink->path, attempt);
-        if (!sink->temp)
-            return ZT_ENOMEM;
+        if (!sink->temp) return ZT_ENOMEM;
     }
-    if (sink->fd < 0)
-        return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be created: %s", sink->path, strerror(errno));
+    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be created: %s", sink->path, strerror(errno));
     sink->named = true;
     return ZT_OK;
 }
@@ -114,8 +108,7 @@ static zt_status resolve_links(zt_sink *sink)
     enum { MOST = 40 }; /* links, as in the kernel */
     struct stat info;
     for (int i = 0; lstat(sink->path, &info) == 0 && S_ISLNK(info.st_mode); i++) {
-        if (i == MOST)
-            return zt_fail(sink->ctx, ZT_ECREATE, "%s: more than %d links", sink->path, MOST);
+        if (i == MOST) return zt_fail(sink->ctx, ZT_ECREATE, "%s: more than %d links", sink->path, MOST);
         zt_status status = follow_link(sink);
         if (status) return status;
     }
@@ -126,34 +119,27 @@ static zt_status open_target(zt_sink *sink)
 {
     struct stat info;
     bool exists = stat(sink->path, &info) == 0;
-    if (!exists && lstat(sink->path, &info))
-        return open_temp(sink);
-    if (S_ISDIR(info.st_mode))
-        return zt_fail(sink->ctx, ZT_ECREATE, "%s: is a directory", sink->path);
+    if (!exists && lstat(sink->path, &info)) return open_temp(sink);
+    if (S_ISDIR(info.st_mode)) return zt_fail(sink->ctx, ZT_ECREATE, "%s: is a directory", sink->path);
     if (S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)) {
-        if (!sink->force)
-            return zt_fail(sink->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", sink->path);
+        if (!sink->force) return zt_fail(sink->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", sink->path);
         if (exists && !sink->in_place && zt_source_is_open(sink->ctx, &info))
-            return zt_fail(sink->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten",
-                           sink->path);
+            return zt_fail(sink->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten", sink->path);
         sink->replaces = exists;
         sink->old = info;
         zt_status status = resolve_links(sink);
         return status ? status : open_temp(sink);
     }
     sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (sink->fd < 0 && errno == EINTR)
-        return zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was opened", sink->path);
-    if (sink->fd < 0)
-        return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be opened: %s", sink->path, strerror(errno));
+    if (sink->fd < 0 && errno == EINTR) return zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was opened", sink->path);
+    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be opened: %s", sink->path, strerror(errno));
     return ZT_OK;
 }
 
 static zt_status open_stdout(zt_sink *sink)
 {
     sink->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
-    if (sink->fd < 0)
-        return zt_fail(sink->ctx, ZT_EIO, "stdout: %s", strerror(errno));
+    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_EIO, "stdout: %s", strerror(errno));
     return ZT_OK;
 }
 
@@ -161,8 +147,7 @@ static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool in_pla
 {
     bool is_stdout = strcmp(path, "-") == 0;
     zt_sink *sink = zt_calloc(ctx, 1, sizeof *sink);
-    if (!sink)
-        return NULL;
+    if (!sink) return NULL;
     sink->ctx = ctx;
     sink->fd = -1;
     sink->force = force;
@@ -175,31 +160,21 @@ static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool in_pla
     return sink;
 }
 
-zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
-{
-    return sink_open(ctx, path, force, false);
-}
+zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force) { return sink_open(ctx, path, force, false); }
 
-zt_sink *zt_sink_open_in_place(zt_ctx *ctx, const char *path)
-{
-    return sink_open(ctx, path, true, true);
-}
+zt_sink *zt_sink_open_in_place(zt_ctx *ctx, const char *path) { return sink_open(ctx, path, true, true); }
 
 zt_sink *zt_sink_count(zt_ctx *ctx)
 {
     zt_sink *sink = zt_calloc(ctx, 1, sizeof *sink);
-    if (!sink)
-        return NULL;
+    if (!sink) return NULL;
     sink->ctx = ctx;
     sink->fd = -1;
     sink->counts = true;
     return sink;
 }
 
-uint64_t zt_sink_counted(const zt_sink *sink)
-{
-    return sink->counted + sink->used;
-}
+uint64_t zt_sink_counted(const zt_sink *sink) { return sink->counted + sink->used; }
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -213,8 +188,7 @@ static zt_status write_out(zt_sink *sink, const void *bytes, size_t size)
     if (error == EINTR)
         sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written", sink->path);
     else if (error)
-        sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: writing %zu bytes: %s", sink->path, size,
-                            strerror(error));
+        sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: writing %zu bytes: %s", sink->path, size, strerror(error));
     return sink->failed;
 }
 
@@ -227,14 +201,10 @@ static zt_status flush_buffer(zt_sink *sink)
 
 zt_status zt_sink_write(zt_sink *sink, const void *bytes, size_t size)
 {
-    if (sink->failed)
-        return sink->failed;
-    if (size == 0)
-        return flush_buffer(sink);
-    if (size > BUFFER - sink->used && flush_buffer(sink))
-        return sink->failed;
-    if (size >= BUFFER)
-        return write_out(sink, bytes, size);
+    if (sink->failed) return sink->failed;
+    if (size == 0) return flush_buffer(sink);
+    if (size > BUFFER - sink->used && flush_buffer(sink)) return sink->failed;
+    if (size >= BUFFER) return write_out(sink, bytes, size);
     memcpy(sink->buffer + sink->used, bytes, size);
     sink->used += size;
     return ZT_OK;
@@ -247,15 +217,14 @@ static zt_status copy_by_kernel(zt_sink *sink, int fd, uint64_t offset, uint64_t
         loff_t position = (loff_t)(offset + *done);
         size_t step = size - *done < 1 << 30 ? (size_t)(size - *done) : 1 << 30;
         ssize_t copied = copy_file_range(fd, &position, sink->fd, NULL, step, 0);
-        if (copied <= 0 && (copied == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS ||
-                       errno == EOPNOTSUPP || errno == EBADF || errno == EPERM))
+        if (copied <= 0 && (copied == 0 || errno == EXDEV || errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP ||
+                            errno == EBADF || errno == EPERM))
             return ZT_OK; /* reading will tell what is wrong, if something is */
         if (copied < 0 && errno == EINTR)
-            return sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written",
-                                       sink->path);
+            return sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written", sink->path);
         if (copied < 0)
-            return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: copying %llu bytes: %s", sink->path,
-                                       (unsigned long long)size, strerror(errno));
+            return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: copying %llu bytes: %s", sink->path, (unsigned long long)size,
+                                          strerror(errno));
         *done += (uint64_t)copied;
     }
     return ZT_OK;
@@ -266,19 +235,15 @@ zt_status zt_sink_copy(zt_sink *sink, const zt_source *source, uint64_t offset, 
     enum { STEP = 1 << 20 };
     uint64_t base, done = 0;
     int fd;
-    if (sink->failed || flush_buffer(sink))
-        return sink->failed;
-    if (sink->temp && zt_source_place(source, &fd, &base) &&
-        copy_by_kernel(sink, fd, base + offset, size, &done) != ZT_OK)
+    if (sink->failed || flush_buffer(sink)) return sink->failed;
+    if (sink->temp && zt_source_place(source, &fd, &base) && copy_by_kernel(sink, fd, base + offset, size, &done) != ZT_OK)
         return sink->failed;
     char *buffer = done < size ? zt_alloc(sink->ctx, STEP) : NULL;
-    if (done < size && !buffer)
-        return sink->failed = ZT_ENOMEM;
+    if (done < size && !buffer) return sink->failed = ZT_ENOMEM;
     for (size_t step; done < size && !sink->failed; done += step) {
         step = size - done < STEP ? (size_t)(size - done) : STEP;
         sink->failed = zt_source_read(source, offset + done, buffer, step);
-        if (!sink->failed)
-            write_out(sink, buffer, step);
+        if (!sink->failed) write_out(sink, buffer, step);
     }
     zt_free(sink->ctx, buffer);
     return sink->failed;
@@ -302,40 +267,30 @@ static int link_name(zt_sink *sink)
 static int rename_target(zt_sink *sink)
 {
     int failed = renameat2(AT_FDCWD, sink->temp, AT_FDCWD, sink->path, sink->force ? 0 : RENAME_NOREPLACE);
-    if (failed && (errno == EINVAL || errno == ENOSYS))
-        failed = rename(sink->temp, sink->path);
+    if (failed && (errno == EINVAL || errno == ENOSYS)) failed = rename(sink->temp, sink->path);
     sink->named = failed != 0;
     return failed ? errno : 0;
 }
 
 zt_status zt_sink_commit(zt_sink *sink)
 {
-    if (flush_buffer(sink))
-        return sink->failed;
-    if (sink->replaces && (sink->failed = zt_attributes_keep(sink->ctx, sink->fd, sink->path, &sink->old)))
-        return sink->failed;
+    if (flush_buffer(sink)) return sink->failed;
+    if (sink->replaces && (sink->failed = zt_attributes_keep(sink->ctx, sink->fd, sink->path, &sink->old))) return sink->failed;
     int error = sink->temp && fsync(sink->fd) ? errno : 0;
-    if (!error && sink->temp)
-        error = link_name(sink);
-    if (close(sink->fd) && !error)
-        error = errno;
+    if (!error && sink->temp) error = link_name(sink);
+    if (close(sink->fd) && !error) error = errno;
     sink->fd = -1;
-    if (error)
-        return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: %s", sink->path, strerror(error));
+    if (error) return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: %s", sink->path, strerror(error));
     error = sink->temp ? rename_target(sink) : 0;
-    if (error)
-        return sink->failed = zt_fail(sink->ctx, ZT_ECREATE, "%s: %s", sink->path, strerror(error));
+    if (error) return sink->failed = zt_fail(sink->ctx, ZT_ECREATE, "%s: %s", sink->path, strerror(error));
     return ZT_OK;
 }
 
 void zt_sink_close(zt_sink *sink)
 {
-    if (!sink)
-        return;
-    if (sink->fd >= 0)
-        close(sink->fd);
-    if (sink->named)
-        unlink(sink->temp);
+    if (!sink) return;
+    if (sink->fd >= 0) close(sink->fd);
+    if (sink->named) unlink(sink->temp);
     zt_free(sink->ctx, sink->temp);
     zt_free(sink->ctx, sink->path);
     zt_free(sink->ctx, sink);

@@ -11,7 +11,7 @@
 
 #include "lib/base/base.h"
 
-zt_sink *zt_sink_count(zt_ctx *ctx); /* NULL: no memory; it is not committed */
+zt_sink *zt_sink_count(zt_ctx *ctx);           /* NULL: no memory; it is not committed */
 uint64_t zt_sink_counted(const zt_sink *sink); /* bytes so far */
 
 /* As zt_sink_open with force, and also over an open source, which goes on reading the old file. */

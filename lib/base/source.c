@@ -34,8 +34,10 @@ static zt_source *source_new(zt_ctx *ctx, const char *name)
 static void unlink_source(zt_source *source)
 {
     pthread_mutex_lock(&source->ctx->lock);
-    if (source->previous) source->previous->next = source->next;
-    else source->ctx->sources = source->next;
+    if (source->previous)
+        source->previous->next = source->next;
+    else
+        source->ctx->sources = source->next;
     if (source->next) source->next->previous = source->previous;
     pthread_mutex_unlock(&source->ctx->lock);
 }
@@ -46,8 +48,7 @@ bool zt_source_is_open(zt_ctx *ctx, const struct stat *file)
     pthread_mutex_lock(&ctx->lock);
     for (const zt_source *source = ctx->sources; source && !found; source = source->next) {
         struct stat info;
-        found = source->fd >= 0 && !fstat(source->fd, &info) && info.st_dev == file->st_dev &&
-                info.st_ino == file->st_ino;
+        found = source->fd >= 0 && !fstat(source->fd, &info) && info.st_dev == file->st_dev && info.st_ino == file->st_ino;
     }
     pthread_mutex_unlock(&ctx->lock);
     return found;
@@ -120,8 +121,8 @@ static zt_status copy_all(zt_source *source, int fd, const char *dir, zt_wanted 
         else if (received < 0)
             status = zt_fail(source->ctx, ZT_EIO, "%s: %s", source->name, strerror(errno));
         else if (error)
-            status = zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
-                         source->name, dir, strerror(error));
+            status = zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s", source->name, dir,
+                             strerror(error));
         else
             source->size += (uint64_t)received;
     }
@@ -137,12 +138,11 @@ zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *hea
     dir = dir && *dir ? dir : "/tmp";
     source->fd = open_temporary(source->ctx, dir);
     if (source->fd < 0)
-        return zt_fail(source->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", source->name, dir,
-                       strerror(errno));
+        return zt_fail(source->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", source->name, dir, strerror(errno));
     int error = size ? zt_fd_write(source->fd, head, size) : 0;
     if (error)
-        return zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s",
-                       source->name, dir, strerror(error));
+        return zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s", source->name, dir,
+                       strerror(error));
     source->size = size;
     return copy_all(source, fd, dir, wanted);
 }
@@ -177,11 +177,10 @@ static zt_status adopt_fd(zt_source *source, int fd, zt_wanted *wanted, bool str
 static zt_status open_path(zt_source *source, const char *path, zt_wanted *wanted, bool streams)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 && errno == EINTR)
-        return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was opened", source->name);
+    if (fd < 0 && errno == EINTR) return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was opened", source->name);
     if (fd < 0)
-        return zt_fail(source->ctx, errno == EMFILE || errno == ENFILE ? ZT_ESYS : ZT_ENOENT, "%s: %s",
-                       source->name, strerror(errno));
+        return zt_fail(source->ctx, errno == EMFILE || errno == ENFILE ? ZT_ESYS : ZT_ENOENT, "%s: %s", source->name,
+                       strerror(errno));
     if (fd == STDIN_FILENO) { /* it was closed when we came; 0 is not to be mistaken for it */
         int moved = fcntl(fd, F_DUPFD_CLOEXEC, 3), error = errno;
         close(fd);
@@ -203,20 +202,11 @@ static zt_source *open_any(zt_ctx *ctx, const char *path, zt_wanted *wanted, boo
     return source;
 }
 
-zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
-{
-    return open_any(ctx, path, wanted, false);
-}
+zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted) { return open_any(ctx, path, wanted, false); }
 
-zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path)
-{
-    return open_any(ctx, path, NULL, true);
-}
+zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path) { return open_any(ctx, path, NULL, true); }
 
-zt_source *zt_source_open(zt_ctx *ctx, const char *path)
-{
-    return open_any(ctx, path, NULL, false);
-}
+zt_source *zt_source_open(zt_ctx *ctx, const char *path) { return open_any(ctx, path, NULL, false); }
 
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size)
 {
@@ -246,8 +236,7 @@ zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, si
 {
     if (source->stream) return zt_stream_read(source, offset, dst, size);
     if (offset > source->size || size > source->size - offset)
-        return zt_fail(source->ctx, ZT_EDATA,
-                       "%s: %zu bytes wanted at offset %llu, the file ends at %llu", source->name, size,
+        return zt_fail(source->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, the file ends at %llu", source->name, size,
                        (unsigned long long)offset, (unsigned long long)source->size);
     if (source->bytes) {
         if (size) memcpy(dst, source->bytes + offset, size);
@@ -262,8 +251,7 @@ zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, si
         if (received < 0)
             return zt_fail(source->ctx, ZT_EIO, "%s: reading %zu bytes at offset %llu: %s", source->name, size,
                            (unsigned long long)offset, strerror(errno));
-        if (received == 0)
-            return zt_fail(source->ctx, ZT_EIO, "%s: the file shrank while it was read", source->name);
+        if (received == 0) return zt_fail(source->ctx, ZT_EIO, "%s: the file shrank while it was read", source->name);
         output += received;
         offset += (uint64_t)received;
         size -= (size_t)received;

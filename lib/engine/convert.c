@@ -5,6 +5,7 @@
 
 enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
 
+// clang-format off
 #define INTEGER(NAME, T, VALUE)                                                                    \
     static void widen_##NAME(const void *src, int64_t *dst, int64_t n)                             \
     {                                                                                              \
@@ -21,6 +22,7 @@ enum { CHUNK = 1024 }; /* elements; whole blocks of every type */
             memcpy((char *)dst + (size_t)i * sizeof v, &v, sizeof v);                              \
         }                                                                                          \
     }
+// clang-format on
 INTEGER(I64, int64_t, src[i])
 INTEGER(I32, int32_t, src[i])
 INTEGER(I16, int16_t, src[i])
@@ -35,11 +37,9 @@ static const struct {
     void (*widen)(const void *, int64_t *, int64_t);
     void (*narrow)(const int64_t *, void *, int64_t);
 } integers[ZT_DTYPE_COUNT] = {
-    [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32},
-    [ZT_I16] = {widen_I16, narrow_I16}, [ZT_I8] = {widen_I8, narrow_I8},
-    [ZT_U64] = {widen_U64, narrow_U64}, [ZT_U32] = {widen_U32, narrow_U32},
-    [ZT_U16] = {widen_U16, narrow_U16}, [ZT_U8] = {widen_U8, narrow_U8},
-    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
+    [ZT_I64] = {widen_I64, narrow_I64}, [ZT_I32] = {widen_I32, narrow_I32}, [ZT_I16] = {widen_I16, narrow_I16},
+    [ZT_I8] = {widen_I8, narrow_I8},    [ZT_U64] = {widen_U64, narrow_U64}, [ZT_U32] = {widen_U32, narrow_U32},
+    [ZT_U16] = {widen_U16, narrow_U16}, [ZT_U8] = {widen_U8, narrow_U8},    [ZT_BOOL] = {widen_BOOL, narrow_BOOL},
 };
 
 void zt_widen(zt_dtype dtype, const void *source, void *destination, int64_t count)

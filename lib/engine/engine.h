@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 typedef struct zt_engine zt_engine;
-typedef struct zt_ebuf zt_ebuf;   /* a buffer of an engine: state or weight */
+typedef struct zt_ebuf zt_ebuf;             /* a buffer of an engine: state or weight */
 typedef struct zt_executable zt_executable; /* a prepared schedule */
 
 /* ---- schedules ------------------------------------------------------------------------------- */
@@ -129,20 +129,19 @@ typedef struct zt_engine_vt {
     zt_engine *(*open)(zt_ctx *ctx, const zt_engine_opts *opts);
     void (*close)(zt_engine *e);
     bool (*has)(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
-                const zt_type out[]);                           /* the list that running uses */
-    size_t (*value_bytes)(zt_engine *e, const zt_type *t);      /* of an arena value */
-    zt_ebuf *(*alloc)(zt_engine *e, const zt_type *t);          /* a state, cleared to zero */
+                const zt_type out[]);                                                    /* the list that running uses */
+    size_t (*value_bytes)(zt_engine *e, const zt_type *t);                               /* of an arena value */
+    zt_ebuf *(*alloc)(zt_engine *e, const zt_type *t);                                   /* a state, cleared to zero */
     zt_ebuf *(*load)(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle); /* a weight */
     void (*free)(zt_engine *e, zt_ebuf *b);
-    zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host);         /* a whole state */
+    zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host); /* a whole state */
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
-    zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *schedule);    /* copies what it keeps */
+    zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *schedule); /* copies what it keeps */
     void (*unprepare)(zt_engine *e, zt_executable *r);
     /* in, out: host memory, contiguous, of the schedule's types. Synchronous: when it returns, the
      * outputs are written and what kernels found wrong is an error: "op gather (step 3): index 70000
      * is not below 49152". */
-    zt_status (*replay)(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
-                        const zt_watch *watch);
+    zt_status (*replay)(zt_engine *e, zt_executable *r, const void *const *in, void *const *out, const zt_watch *watch);
     zt_engine_report (*report)(const zt_engine *e);
     /* Of engines with asynchronous ops; all NULL where there is only replay.
      * temp: a buffer that is not cleared, or a copy of `host`, made now. enqueue: runs a queued
@@ -184,8 +183,7 @@ const char *zt_engine_list(int i);
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max);
 
 /* zt_engine_hip is lib/engine/cuda on AMD's driver. */
-extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda,
-    zt_engine_hip;
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda, zt_engine_hip;
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {
@@ -200,9 +198,9 @@ typedef struct zt_fault {
     uint64_t nth; /* 1 is the next that counts; 0: none fails */
     bool onwards; /* and all after it */
     /* Only some count: */
-    const char *op;       /* KERNEL, OUTPUT: of ops of this name; NULL: of any */
-    const char *tensor;   /* ALLOC, UPLOAD: of the weight of this name; NULL: of any, and states */
-    bool one_value;       /* OUTPUT: only value number `value` of the program (zt_prog_find) */
+    const char *op;     /* KERNEL, OUTPUT: of ops of this name; NULL: of any */
+    const char *tensor; /* ALLOC, UPLOAD: of the weight of this name; NULL: of any, and states */
+    bool one_value;     /* OUTPUT: only value number `value` of the program (zt_prog_find) */
     int value;
     const zt_tensor *dst; /* OUTPUT of eager ops (zt_run_fault): into this tensor; NULL: any */
 } zt_fault;

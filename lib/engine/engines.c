@@ -11,7 +11,8 @@ static const zt_engine_vt *const built_in[] = {
     &zt_engine_vulkan,
 #endif
 #ifdef ZT_HAVE_CUDA
-    &zt_engine_cuda, &zt_engine_hip,
+    &zt_engine_cuda,
+    &zt_engine_hip,
 #endif
     NULL,
 };
@@ -19,7 +20,8 @@ static const zt_engine_vt *const built_in[] = {
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
 static const char *const not_built[] = {
 #ifndef ZT_HAVE_CUDA
-    "cuda", "hip",
+    "cuda",
+    "hip",
 #endif
 #ifndef ZT_HAVE_VULKAN
     "vulkan",
@@ -27,10 +29,7 @@ static const char *const not_built[] = {
     NULL,
 };
 
-enum {
-    N_BUILT_IN = sizeof built_in / sizeof built_in[0] - 1,
-    N_NOT_BUILT = sizeof not_built / sizeof not_built[0] - 1
-};
+enum { N_BUILT_IN = sizeof built_in / sizeof built_in[0] - 1, N_NOT_BUILT = sizeof not_built / sizeof not_built[0] - 1 };
 
 const char *zt_engine_list(int i) { return i >= 0 && i < N_BUILT_IN ? built_in[i]->name : NULL; }
 
@@ -46,8 +45,8 @@ static bool is_device_of(const char *name, const char *engine, int64_t *device)
     size_t length = strlen(engine);
     *device = 0;
     if (strncmp(name, engine, length)) return false;
-    return name[length] == 0 || (name[length] == ':' && zt_parse_i64(name + length + 1, device) && *device >= 0 &&
-                            *device < INT32_MAX);
+    return name[length] == 0 ||
+           (name[length] == ':' && zt_parse_i64(name + length + 1, device) && *device >= 0 && *device < INT32_MAX);
 }
 
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts)
@@ -64,8 +63,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         if (strchr(name, ':') && !built_in[i]->devices) break;
         with.device = strchr(name, ':') ? (int)device : opts->device;
         if (opts->compute != ZT_COMPUTE_F32 && !built_in[i]->computes) {
-            zt_fail(ctx, ZT_ENOTSUP, "engine %s computes in f32, not in %s", built_in[i]->name,
-                    zt_compute_name(opts->compute));
+            zt_fail(ctx, ZT_ENOTSUP, "engine %s computes in f32, not in %s", built_in[i]->name, zt_compute_name(opts->compute));
             return NULL;
         }
         zt_engine *engine = built_in[i]->open(ctx, &with);

@@ -19,8 +19,8 @@ static zt_status count_event(zt_engine *engine, const char *op)
     zt_fault *fault = &((fault_engine *)engine)->fault;
     if (fault->nth == 0 || --fault->nth > 0) return ZT_OK;
     if (fault->onwards) fault->nth = 1;
-    return zt_fail(engine->ctx, fails_with[fault->at], "engine fault: %s%s%s made to fail", what[fault->at],
-                   op ? " of op " : "", op ? op : "");
+    return zt_fail(engine->ctx, fails_with[fault->at], "engine fault: %s%s%s made to fail", what[fault->at], op ? " of op " : "",
+                   op ? op : "");
 }
 
 /* Does an event on a state (store NULL) or a weight count? */

@@ -26,8 +26,8 @@ typedef struct ref_engine {
 struct zt_executable {
     zt_arena *arena; /* holds the copies below */
     zt_run_schedule schedule;
-    int *input_values, *output_values; /* [n_in], [n_out]: a value in that place, -1: none */
-    size_t *input_offsets, *output_offsets;    /* offsets into the engine's memory */
+    int *input_values, *output_values;      /* [n_in], [n_out]: a value in that place, -1: none */
+    size_t *input_offsets, *output_offsets; /* offsets into the engine's memory */
 };
 
 /* ---- conversion ------------------------------------------------------------------------------ */
@@ -35,8 +35,7 @@ struct zt_executable {
 static zt_status must_narrow(zt_engine *engine, zt_dtype dtype)
 {
     if (zt_dtype_get(dtype)->kind != 'Q' || zt_dtype_get(dtype)->encode) return ZT_OK;
-    return zt_fail(engine->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s",
-                   zt_dtype_get(dtype)->name);
+    return zt_fail(engine->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s", zt_dtype_get(dtype)->name);
 }
 
 /* ---- the engine and its buffers -------------------------------------------------------------- */
@@ -110,8 +109,7 @@ static zt_ebuf *ref_alloc(zt_engine *engine, const zt_type *type)
     return buffer;
 }
 
-static zt_status load_chunks(zt_ebuf *buffer, const zt_store *store, int64_t handle, void *raw,
-                             int64_t chunk)
+static zt_status load_chunks(zt_ebuf *buffer, const zt_store *store, int64_t handle, void *raw, int64_t chunk)
 {
     const zt_dtype_info *info = zt_dtype_get(buffer->type.dtype);
     int64_t count = zt_type_count(&buffer->type);
@@ -275,10 +273,10 @@ static zt_status run_step(ref_engine *ref, const zt_executable *executable, int 
     if (failure.limit < 0)
         return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s", op_info->name, step_index, failure.what);
     if (failure.value < 0)
-        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op_info->name, step_index,
-                       failure.what, (long long)failure.value);
-    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op_info->name,
-                   step_index, failure.what, (long long)failure.value, (long long)failure.limit);
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op_info->name, step_index, failure.what,
+                       (long long)failure.value);
+    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op_info->name, step_index, failure.what,
+                   (long long)failure.value, (long long)failure.limit);
 }
 
 static zt_status watch_step(ref_engine *ref, const zt_executable *executable, int step_index, const zt_watch *watch)

@@ -18,10 +18,10 @@ extern "C" {
 enum { ZT_ROOF_ONE, ZT_ROOF_ALL };
 
 typedef struct zt_roof_level {
-    char name[8];  /* "L1d" "L2" "L3" "memory" */
-    size_t bytes;  /* of one cache; of memory what the machine has */
-    int sharers;   /* processors that share one such cache; memory: all of them */
-    size_t set;    /* bytes that each thread reads, when all do */
+    char name[8];   /* "L1d" "L2" "L3" "memory" */
+    size_t bytes;   /* of one cache; of memory what the machine has */
+    int sharers;    /* processors that share one such cache; memory: all of them */
+    size_t set;     /* bytes that each thread reads, when all do */
     double read[2]; /* bytes a second */
     double copy[2]; /* bytes read and bytes written, together; 0: not measured (`brief`) */
 } zt_roof_level;
@@ -38,10 +38,10 @@ typedef struct zt_roof_peak {
 } zt_roof_peak;
 
 #define ZT_ROOF_LEVELS 6
-#define ZT_ROOF_PEAKS 8
+#define ZT_ROOF_PEAKS  8
 typedef struct zt_roof {
     int threads;
-    bool huge; /* the memory that was read was in huge pages, the most of it at least */
+    bool huge;    /* the memory that was read was in huge pages, the most of it at least */
     int n_levels; /* the nearest first; the last is memory */
     zt_roof_level level[ZT_ROOF_LEVELS];
     int n_peaks;

@@ -35,7 +35,7 @@ bool zt_place_same(const zt_place *first, const zt_place *second)
 }
 
 zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *arena, const zt_run_schedule *schedule, zt_place_kind kind, int count,
-                          size_t align, zt_layout *layout, size_t *total)
+                                  size_t align, zt_layout *layout, size_t *total)
 {
     layout->at = zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *layout->at);
     layout->bytes = zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *layout->bytes);

@@ -12,6 +12,6 @@ typedef struct zt_layout {
 /* Of the count places of `kind`, from *total on, which grows by what they take; each begins at a
  * multiple of `align`, a power of two. ZT_ENOMEM where they are more than there can be. */
 zt_status zt_run_schedule_lay_out(zt_ctx *ctx, zt_arena *arena, const zt_run_schedule *schedule, zt_place_kind kind, int count,
-                          size_t align, zt_layout *layout, size_t *total);
+                                  size_t align, zt_layout *layout, size_t *total);
 
 #endif

@@ -20,21 +20,14 @@ void zt_wrap_close(zt_engine *engine)
     inner->vt->close(inner);
 }
 
-bool zt_wrap_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
-                 const zt_type output_types[])
+bool zt_wrap_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type output_types[])
 {
     return engine->inner->vt->has(engine->inner, op, attrs, input_types, output_types);
 }
 
-size_t zt_wrap_value_bytes(zt_engine *engine, const zt_type *type)
-{
-    return engine->inner->vt->value_bytes(engine->inner, type);
-}
+size_t zt_wrap_value_bytes(zt_engine *engine, const zt_type *type) { return engine->inner->vt->value_bytes(engine->inner, type); }
 
-zt_ebuf *zt_wrap_alloc(zt_engine *engine, const zt_type *type)
-{
-    return engine->inner->vt->alloc(engine->inner, type);
-}
+zt_ebuf *zt_wrap_alloc(zt_engine *engine, const zt_type *type) { return engine->inner->vt->alloc(engine->inner, type); }
 
 zt_ebuf *zt_wrap_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
@@ -60,10 +53,7 @@ zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *schedul
 
 void zt_wrap_unprepare(zt_engine *engine, zt_executable *executable) { engine->inner->vt->unprepare(engine->inner, executable); }
 
-zt_engine_report zt_wrap_report(const zt_engine *engine)
-{
-    return engine->inner->vt->report(engine->inner);
-}
+zt_engine_report zt_wrap_report(const zt_engine *engine) { return engine->inner->vt->report(engine->inner); }
 
 /* ---- watches --------------------------------------------------------------------------------- */
 
@@ -101,6 +91,7 @@ zt_status zt_wrap_replay(zt_engine *engine, zt_executable *executable, const voi
     const zt_watch none = {0}, *outer = callers ? callers : &none;
     zt_watch both = {.before = mine->before || outer->before ? before_both : NULL,
                      .after = mine->after || outer->after ? after_both : NULL,
-                     .span = mine->span || outer->span ? span_both : NULL, .user = &pair};
+                     .span = mine->span || outer->span ? span_both : NULL,
+                     .user = &pair};
     return engine->inner->vt->replay(engine->inner, executable, inputs, outputs, &both);
 }

@@ -65,7 +65,4 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     return zt_array_file_read(user, handle, offset, dst, size);
 }
 
-zt_store zt_array_file_store(zt_array_file *file)
-{
-    return (zt_store){.user = file, .find = store_find, .read = store_read};
-}
+zt_store zt_array_file_store(zt_array_file *file) { return (zt_store){.user = file, .find = store_find, .read = store_read}; }

@@ -6,18 +6,15 @@
 #include <string.h>
 
 /* In the order in which they are asked whether a file is theirs. */
-static const zt_container *const containers[] = {
-    &zt_container_gguf, &zt_container_safetensors, &zt_container_npz,  &zt_container_npy,
-    &zt_container_pt,   &zt_container_json,        &zt_container_index};
+static const zt_container *const containers[] = {&zt_container_gguf, &zt_container_safetensors, &zt_container_npz,
+                                                 &zt_container_npy,  &zt_container_pt,          &zt_container_json,
+                                                 &zt_container_index};
 
 enum { N_CONTAINERS = sizeof containers / sizeof *containers };
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
-const zt_container *zt_container_at(int i)
-{
-    return i >= 0 && i < N_CONTAINERS ? containers[i] : NULL;
-}
+const zt_container *zt_container_at(int i) { return i >= 0 && i < N_CONTAINERS ? containers[i] : NULL; }
 
 const zt_container *zt_container_named(const char *name)
 {
@@ -149,8 +146,7 @@ static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 {
-    return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path)
-                                                                : zt_source_open(ctx, path));
+    return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path) : zt_source_open(ctx, path));
 }
 
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
@@ -161,8 +157,8 @@ zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
     return NULL;
 }
 
-zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
-                                  const zt_reader *reader, void *user)
+zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container, const zt_reader *reader,
+                                  void *user)
 {
     zt_checkpoint *checkpoint = checkpoint_new(ctx, name);
     if (!checkpoint) {
@@ -274,8 +270,7 @@ zt_store zt_checkpoint_store(zt_checkpoint *checkpoint)
     return (zt_store){.user = checkpoint, .find = store_find, .read = store_read};
 }
 
-bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source,
-                         uint64_t *offset)
+bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source, uint64_t *offset)
 {
     return checkpoint->reader->place && checkpoint->reader->place(checkpoint->user, stored_index(checkpoint, i), source, offset);
 }

@@ -40,11 +40,11 @@ extern "C" {
 /* A row of the table of containers. */
 typedef struct zt_container zt_container;
 
-const zt_container *zt_container_named(const char *name); /* "gguf" "safetensors" ...; NULL: none */
-const zt_container *zt_container_for(const char *path);   /* by the suffix of an output; NULL */
-const zt_container *zt_container_at(int i);               /* NULL past the last */
-const char *zt_container_name(const zt_container *container);     /* as zt_container_named takes it */
-bool zt_container_writes(const zt_container *container); /* can one be written? */
+const zt_container *zt_container_named(const char *name);     /* "gguf" "safetensors" ...; NULL: none */
+const zt_container *zt_container_for(const char *path);       /* by the suffix of an output; NULL */
+const zt_container *zt_container_at(int i);                   /* NULL past the last */
+const char *zt_container_name(const zt_container *container); /* as zt_container_named takes it */
+bool zt_container_writes(const zt_container *container);      /* can one be written? */
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -90,16 +90,16 @@ typedef struct zt_made {
 zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *made);
 void zt_checkpoint_close(zt_checkpoint *checkpoint); /* and the files it opened. NULL: nothing */
 
-const char *zt_checkpoint_name(const zt_checkpoint *checkpoint); /* for messages */
+const char *zt_checkpoint_name(const zt_checkpoint *checkpoint);              /* for messages */
 const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint); /* what it was read from */
-bool zt_checkpoint_streams(const zt_checkpoint *checkpoint); /* forward only */
-bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint); /* in shards, or of no file that was named */
+bool zt_checkpoint_streams(const zt_checkpoint *checkpoint);                  /* forward only */
+bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint);                 /* in shards, or of no file that was named */
 /* Owned by the checkpoint; may be changed. */
 zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint);
 
-int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint); /* tensors */
+int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint);                        /* tensors */
 void zt_checkpoint_get(const zt_checkpoint *checkpoint, int64_t i, zt_entry *entry); /* i below count */
-int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name);   /* index or -1 */
+int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name);       /* index or -1 */
 /* `size` bytes at `offset` of tensor i. */
 zt_status zt_checkpoint_read(zt_checkpoint *checkpoint, int64_t i, uint64_t offset, void *dst, size_t size);
 /* A store over it, valid as long as it is open; not of a stream. */
@@ -109,8 +109,7 @@ zt_store zt_checkpoint_store(zt_checkpoint *checkpoint);
 zt_status zt_checkpoint_end(zt_checkpoint *checkpoint);
 /* Where tensor i's bytes are in a file, for copying by the kernel; false: not in one piece as they
  * are read. */
-bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source,
-                         uint64_t *offset);
+bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source, uint64_t *offset);
 
 /* The same as a GGUF: whatever has GGUF's metadata runs. Takes `checkpoint` over, also on failure. Tensors
  * that GGUF cannot say are left out. */
@@ -119,8 +118,8 @@ zt_gguf *zt_checkpoint_gguf(zt_checkpoint *checkpoint);
 /* Other metadata and names (entries as they are listed, else the same) for the very file that `checkpoint` was
  * opened from: written where they are, if that is one write that is done or not. *done false: not
  * so, and nothing has changed. */
-zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta,
-                              const zt_entry *entries, int64_t count, bool *done);
+zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta, const zt_entry *entries,
+                              int64_t count, bool *done);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -129,13 +128,13 @@ typedef struct zt_writer zt_writer;
 typedef struct zt_checkpoint_opts {
     const zt_container *to; /* NULL: by the path's suffix, else gguf */
     bool force;             /* overwrite what is there */
-    bool in_place;              /* and where that is the input: it is edited */
+    bool in_place;          /* and where that is the input: it is edited */
     uint64_t shard;         /* most bytes of data in a file; 0: one file */
 } zt_checkpoint_opts;
 
 /* "-" is stdout. Copies what it needs of meta; entries must live until commit. */
-zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
-                          const zt_meta *meta, const zt_entry *entries, int64_t count);
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
+                          const zt_entry *entries, int64_t count);
 /* The next `size` bytes of the data of all entries, in order. */
 zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size);
 /* The next `size` bytes from a source: by the kernel where it can, and where nothing comes between
@@ -148,8 +147,8 @@ void zt_writer_close(zt_writer *writer);       /* without commit no trace is lef
 
 /* The exact size of the file or files that would be written so, headers included, for data of any
  * values; nothing is opened. 0 on failure. */
-uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
-                         const zt_meta *meta, const zt_entry *entries, int64_t count);
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
+                         const zt_entry *entries, int64_t count);
 
 #ifdef __cplusplus
 }

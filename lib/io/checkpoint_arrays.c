@@ -113,8 +113,7 @@ static zt_status begin_npy(zt_part *part, const zt_meta *meta)
 {
     (void)meta;
     if (part->count != 1)
-        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: an npy file has one tensor, not %lld", part->path,
-                       (long long)part->count);
+        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: an npy file has one tensor, not %lld", part->path, (long long)part->count);
     return ZT_OK;
 }
 
@@ -153,18 +152,15 @@ static bool is_member_name(const char *text)
     return length < 65000 && zt_utf8_valid(text, length); /* a zip's names have 64 KiB */
 }
 
-static bool npz_can(const zt_entry *entry)
-{
-    return npy_can(entry) && is_member_name(entry->name);
-}
+static bool npz_can(const zt_entry *entry) { return npy_can(entry) && is_member_name(entry->name); }
 
 static bool pt_can(const zt_entry *entry)
 {
-    return entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank >= 0 && zt_pt_can(&entry->type) &&
-           is_member_name(entry->name);
+    return entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank >= 0 && zt_pt_can(&entry->type) && is_member_name(entry->name);
 }
 
 /* K_ops of a writer zt_K_writer_*. */
+// clang-format off
 #define WRITER(K)                                                                                  \
     static zt_status K##_begin(zt_part *part, const zt_meta *meta)                                    \
     {                                                                                              \
@@ -194,6 +190,7 @@ static bool pt_can(const zt_entry *entry)
                                         .put = K##_put,                                            \
                                         .end = K##_end,                                            \
                                         .close = K##_part_close};
+// clang-format on
 
 WRITER(npz)
 WRITER(pt)

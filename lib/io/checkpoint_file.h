@@ -42,10 +42,10 @@ typedef struct zt_part_ops {
      * begin instead. */
     char *(*header)(zt_part *part, const zt_meta *meta, size_t least, size_t *size);
     zt_status (*begin)(zt_part *part, const zt_meta *meta);
-    zt_status (*tensor)(zt_part *part, int64_t i); /* before entry i's data; NULL: nothing is */
+    zt_status (*tensor)(zt_part *part, int64_t i);                   /* before entry i's data; NULL: nothing is */
     zt_status (*put)(zt_part *part, const void *bytes, size_t size); /* NULL: as they are */
-    zt_status (*end)(zt_part *part);                              /* NULL: nothing is */
-    void (*close)(zt_part *part);                                 /* frees user; NULL */
+    zt_status (*end)(zt_part *part);                                 /* NULL: nothing is */
+    void (*close)(zt_part *part);                                    /* frees user; NULL */
 } zt_part_ops;
 
 struct zt_container {
@@ -61,7 +61,7 @@ struct zt_container {
     /* Can it hold this metadata in its own way? NULL: it has none, and "zt.gguf" is a tensor. */
     bool (*can_meta)(const zt_meta *meta);
     zt_dtype mask_dtype; /* of what it cannot say: U8, or I8 */
-    bool shards;    /* NAME-00001-of-0000N and suffix are written as one model */
+    bool shards;         /* NAME-00001-of-0000N and suffix are written as one model */
     /* Is a file of that name read with all the others, by numbers or an index? NULL: none is. */
     bool (*numbered)(const zt_source *source);
     /* A shard's own keys (NULL: none); what is written beside them, when all are whole. */
@@ -72,8 +72,8 @@ struct zt_container {
 
 enum { ZT_PROBE = 512 };
 
-extern const zt_container zt_container_gguf, zt_container_safetensors, zt_container_npz,
-    zt_container_npy, zt_container_pt, zt_container_json, zt_container_index;
+extern const zt_container zt_container_gguf, zt_container_safetensors, zt_container_npz, zt_container_npy, zt_container_pt,
+    zt_container_json, zt_container_index;
 
 /* ---- an open checkpoint ---------------------------------------------------------------------- */
 
@@ -101,8 +101,8 @@ struct zt_checkpoint {
 };
 
 /* Over what is open already, in parts; takes it over, also on failure. */
-zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container,
-                                  const zt_reader *reader, void *user);
+zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_container *container, const zt_reader *reader,
+                                  void *user);
 /* One of several files, by itself and as it is stored: no masks. Takes over the source, also on
  * failure; NULL gives NULL. */
 zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *source);
@@ -130,8 +130,8 @@ zt_status zt_meta_to_text(const zt_meta *meta, zt_str *text);
 zt_status zt_meta_from_text(zt_meta *meta, const char *name, const char *text, size_t size);
 
 /* How entries are stored in a container: out[count] from entries[count]; what is masked is told to meta. */
-zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
-                          const zt_entry *entries, int64_t count, zt_entry *out, zt_meta *meta);
+zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to, const zt_entry *entries, int64_t count,
+                          zt_entry *out, zt_meta *meta);
 /* Metadata as the container holds it: as it is, or all of it as one text; where it holds none, as
  * it is. */
 zt_status zt_fit_meta(const zt_container *to, zt_meta **meta);

@@ -97,7 +97,7 @@ static zt_status put_records(zt_part *part, zt_gguf_writer *writer, const zt_met
     }
     for (int64_t i = 0; status == ZT_OK && i < part->count; i++)
         status = zt_gguf_put_tensor_word(writer, part->entries[i].name, part->entries[i].dtype, part->entries[i].type.rank,
-                                     part->entries[i].type.dim);
+                                         part->entries[i].type.dim);
     return status;
 }
 

@@ -23,19 +23,16 @@ typedef struct json_document {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static int64_t count_tensors(const void *user)
-{
-    return zt_netjson_count(((const json_document *)user)->json);
-}
+static int64_t count_tensors(const void *user) { return zt_netjson_count(((const json_document *)user)->json); }
 
 static void get_entry(const void *user, int64_t i, zt_entry *entry)
 {
     const zt_array *array = zt_netjson_get(((const json_document *)user)->json, i);
     bool known = array->type.dtype < ZT_DTYPE_COUNT;
     *entry = (zt_entry){.name = array->name,
-                    .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
-                    .type = array->type,
-                    .bytes = array->bytes};
+                        .dtype = known ? zt_dtype_get(array->type.dtype)->name : array->dtype,
+                        .type = array->type,
+                        .bytes = array->bytes};
 }
 
 static int64_t find_tensor(const void *user, const char *name)
@@ -60,12 +57,9 @@ static zt_status read_meta(const void *user, zt_meta *to)
     zt_str frame;
     zt_str_init(&frame, ctx);
     zt_status status = document->own ? zt_meta_put_str(to, ZT_KEY_GGUF, document->own, document->own_size) : ZT_OK;
-    if (status == ZT_OK && document->own)
-        status = zt_str_putc(&frame, '{');
-    if (status == ZT_OK)
-        status = zt_str_put(&frame, document->frame, document->frame_size);
-    if (status == ZT_OK)
-        status = zt_meta_put_str(to, KEY_FRAME, frame.data, frame.len);
+    if (status == ZT_OK && document->own) status = zt_str_putc(&frame, '{');
+    if (status == ZT_OK) status = zt_str_put(&frame, document->frame, document->frame_size);
+    if (status == ZT_OK) status = zt_meta_put_str(to, KEY_FRAME, frame.data, frame.len);
     zt_str_fini(&frame);
     return status;
 }
@@ -92,8 +86,7 @@ static void split_own_member(json_document *document)
     const char *end_document = document->frame_size > lead_size && memcmp(document->frame, own_member, lead_size) == 0
                                    ? memchr(document->frame + lead_size, '"', document->frame_size - lead_size)
                                    : NULL;
-    if (!end_document || (size_t)(end_document + 2 - document->frame) > document->frame_size || end_document[1] != ',')
-        return;
+    if (!end_document || (size_t)(end_document + 2 - document->frame) > document->frame_size || end_document[1] != ',') return;
     document->own = document->frame + lead_size;
     document->own_size = (size_t)(end_document - document->own);
     document->frame_size -= (size_t)(end_document + 2 - document->frame);
@@ -136,8 +129,7 @@ static bool can_store(const zt_entry *entry)
 
 static bool can_meta(const zt_meta *meta)
 {
-    return zt_meta_count(meta) == 1 && zt_meta_find(meta, KEY_FRAME) == 0 &&
-           zt_meta_text(zt_meta_get(meta, 0)).data;
+    return zt_meta_count(meta) == 1 && zt_meta_find(meta, KEY_FRAME) == 0 && zt_meta_text(zt_meta_get(meta, 0)).data;
 }
 
 /* The document that comes of the frame in `meta`, with what else there is before it. */
@@ -147,23 +139,17 @@ static zt_status make_document(zt_part *part, zt_meta *meta, zt_str *out)
     zt_bytes frame = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){.data = NULL};
     const char *brace = frame.data ? memchr(frame.data, '{', frame.n) : NULL;
     if (!brace)
-        return zt_fail(part->ctx, ZT_ENOTSUP,
-                       "%s: only what was a network's JSON becomes one: there is no '%s'", part->path,
+        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: only what was a network's JSON becomes one: there is no '%s'", part->path,
                        KEY_FRAME);
-    if (zt_meta_count(meta) == 1)
-        return zt_str_put(out, frame.data, frame.n);
+    if (zt_meta_count(meta) == 1) return zt_str_put(out, frame.data, frame.n);
     zt_str remainder; /* the frame's bytes go with its key */
     zt_str_init(&remainder, part->ctx);
     zt_status status = zt_str_put(&remainder, brace + 1, frame.n - (size_t)(brace + 1 - frame.data));
     zt_meta_remove(meta, index);
-    if (status == ZT_OK)
-        status = zt_str_puts(out, own_member);
-    if (status == ZT_OK)
-        status = zt_meta_to_text(meta, out);
-    if (status == ZT_OK)
-        status = zt_str_puts(out, "\",");
-    if (status == ZT_OK)
-        status = zt_str_put(out, remainder.data ? remainder.data : "", remainder.len);
+    if (status == ZT_OK) status = zt_str_puts(out, own_member);
+    if (status == ZT_OK) status = zt_meta_to_text(meta, out);
+    if (status == ZT_OK) status = zt_str_puts(out, "\",");
+    if (status == ZT_OK) status = zt_str_put(out, remainder.data ? remainder.data : "", remainder.len);
     zt_str_fini(&remainder);
     return status;
 }
@@ -172,15 +158,12 @@ static zt_status begin_document(zt_part *part, const zt_meta *read_meta)
 {
     zt_str text;
     zt_meta *all_meta = zt_meta_new(part->ctx);
-    if (!all_meta)
-        return ZT_ENOMEM;
+    if (!all_meta) return ZT_ENOMEM;
     zt_str_init(&text, part->ctx);
     int64_t index = zt_meta_find(read_meta, ZT_KEY_GGUF);
     zt_bytes own = index >= 0 ? zt_meta_text(zt_meta_get(read_meta, index)) : (zt_bytes){.data = NULL};
-    zt_status status =
-        own.data ? zt_meta_from_text(all_meta, part->path, own.data, own.n) : zt_meta_join(all_meta, read_meta);
-    if (status == ZT_OK)
-        status = make_document(part, all_meta, &text);
+    zt_status status = own.data ? zt_meta_from_text(all_meta, part->path, own.data, own.n) : zt_meta_join(all_meta, read_meta);
+    if (status == ZT_OK) status = make_document(part, all_meta, &text);
     if (status == ZT_OK) {
         part->user = zt_netjson_writer_new(part->ctx, part->sink, text.data, text.len);
         status = part->user ? ZT_OK : zt_ctx_status(part->ctx);
@@ -195,15 +178,9 @@ static zt_status begin_tensor(zt_part *part, int64_t i)
     return zt_netjson_begin(part->user, part->entries[i].name, (size_t)part->entries[i].bytes);
 }
 
-static zt_status write_data(zt_part *part, const void *bytes, size_t size)
-{
-    return zt_netjson_write(part->user, bytes, size);
-}
+static zt_status write_data(zt_part *part, const void *bytes, size_t size) { return zt_netjson_write(part->user, bytes, size); }
 
-static zt_status end_document(zt_part *part)
-{
-    return zt_netjson_finish(part->user);
-}
+static zt_status end_document(zt_part *part) { return zt_netjson_finish(part->user); }
 
 static void close_part(zt_part *part)
 {

@@ -66,8 +66,7 @@ zt_status zt_gguf_all_keys(const zt_gguf *gguf, zt_meta *to, bool lent)
         if (zt_gguf_is_own_key(gguf, name)) continue;
         zt_str_clear(&key);
         status = zt_str_put(&key, name.data, name.n);
-        if (status == ZT_OK)
-            status = (lent ? zt_meta_lend : zt_meta_put)(to, key.data, kind, value.data, value.n);
+        if (status == ZT_OK) status = (lent ? zt_meta_lend : zt_meta_put)(to, key.data, kind, value.data, value.n);
     }
     zt_str_fini(&key);
     return status;
@@ -122,8 +121,7 @@ static bool parse_type(zt_checkpoint *checkpoint, zt_bytes text, zt_mask *mask)
         int64_t dim = 0;
         if (*cursor < '0' || *cursor > '9' || mask->type.rank == ZT_MAX_RANK) return false;
         for (; *cursor >= '0' && *cursor <= '9'; cursor++)
-            if (!zt_mul_i64(dim, 10, &dim) || __builtin_add_overflow(dim, *cursor - '0', &dim))
-                return false;
+            if (!zt_mul_i64(dim, 10, &dim) || __builtin_add_overflow(dim, *cursor - '0', &dim)) return false;
         if (cursor < end - 1 && *cursor != ',') return false;
         mask->type.dim[mask->type.rank++] = dim;
     }
@@ -148,12 +146,11 @@ static zt_status add_mask(zt_checkpoint *checkpoint, const zt_bytes text[3])
         return bad_mask(checkpoint, text[1], "a zero byte in a name");
     if (!parse_type(checkpoint, text[2], mask))
         return zt_ctx_status(checkpoint->ctx) ? zt_ctx_status(checkpoint->ctx)
-                                     : bad_mask(checkpoint, text[2], "is no dtype and shape");
+                                              : bad_mask(checkpoint, text[2], "is no dtype and shape");
     int64_t index = checkpoint->reader->find(checkpoint->user, stored);
     if (index < 0) return ZT_OK; /* a program that does not know this key has removed the tensor */
     checkpoint->reader->get(checkpoint->user, index, &entry);
-    if (mask->type.dtype < ZT_DTYPE_COUNT &&
-        (!zt_type_check(NULL, &mask->type, &bytes) || bytes != entry.bytes))
+    if (mask->type.dtype < ZT_DTYPE_COUNT && (!zt_type_check(NULL, &mask->type, &bytes) || bytes != entry.bytes))
         return bad_mask(checkpoint, text[2], "the tensor stored has not so many bytes");
     if (checkpoint->mask_of[index] >= 0 || zt_map_get(checkpoint->masks, mask->name, strlen(mask->name), NULL))
         return bad_mask(checkpoint, text[1], "is there twice");
@@ -179,8 +176,7 @@ static zt_status read_masks(zt_checkpoint *checkpoint, const zt_meta_item *item)
     uint64_t count;
     size_t position = 0, tensor_count = (size_t)checkpoint->reader->count(checkpoint->user);
     if (!zt_meta_array(item, &kind, &count) || kind != ZT_GGUF_STR || count % 3 != 0)
-        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: " ZT_KEY_TENSORS " is no list of three texts each",
-                       checkpoint->name);
+        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: " ZT_KEY_TENSORS " is no list of three texts each", checkpoint->name);
     checkpoint->texts = zt_arena_new(checkpoint->ctx, 0);
     checkpoint->masks = zt_map_new(checkpoint->ctx, 16);
     checkpoint->mask_of = zt_alloc_array(checkpoint->ctx, tensor_count, sizeof *checkpoint->mask_of);
@@ -201,8 +197,7 @@ static zt_status read_hidden(zt_checkpoint *checkpoint)
 {
     zt_entry entry;
     checkpoint->reader->get(checkpoint->user, checkpoint->hidden, &entry);
-    if (entry.bytes > SIZE_MAX - 1)
-        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: metadata of too many bytes", checkpoint->name);
+    if (entry.bytes > SIZE_MAX - 1) return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: metadata of too many bytes", checkpoint->name);
     char *text = zt_alloc(checkpoint->ctx, (size_t)entry.bytes);
     zt_status status =
         text ? checkpoint->reader->read(checkpoint->user, checkpoint->hidden, 0, text, (size_t)entry.bytes) : ZT_ENOMEM;
@@ -292,8 +287,7 @@ static void describe_as_bytes(const zt_container *to, const zt_entry *entry, zt_
 {
     int64_t rows = 1;
     for (int i = 0; i + 1 < entry->type.rank; i++) rows *= entry->type.dim[i];
-    bool whole = entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank > 0 && rows > 0 &&
-                 entry->bytes % (uint64_t)rows == 0;
+    bool whole = entry->type.dtype < ZT_DTYPE_COUNT && entry->type.rank > 0 && rows > 0 && entry->bytes % (uint64_t)rows == 0;
     out->type = (zt_type){.dtype = to->mask_dtype, .rank = whole ? 2 : 1, .dim = {(int64_t)entry->bytes}};
     if (whole) {
         out->type.dim[0] = rows;
@@ -326,15 +320,14 @@ static zt_status map_names(mask_writer *masker, const zt_entry *entries, int64_t
         const char *name = entries[i].name;
         size_t length = strlen(name);
         if (zt_map_get(masker->names, name, length, NULL))
-            return zt_fail(masker->ctx, ZT_EDATA, "two tensors are named '%s'",
-                           zt_escape(text, sizeof text, name, length));
+            return zt_fail(masker->ctx, ZT_EDATA, "two tensors are named '%s'", zt_escape(text, sizeof text, name, length));
         if (zt_map_put(masker->names, name, length, i) != ZT_OK) return ZT_ENOMEM;
     }
     return ZT_OK;
 }
 
-zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to,
-                          const zt_entry *entries, int64_t count, zt_entry *out, zt_meta *meta)
+zt_status zt_mask_entries(zt_ctx *ctx, zt_arena *texts, const zt_container *to, const zt_entry *entries, int64_t count,
+                          zt_entry *out, zt_meta *meta)
 {
     mask_writer masker = {.ctx = ctx, .texts = texts, .container = to};
     int64_t mask_count = 0;

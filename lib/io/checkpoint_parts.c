@@ -9,7 +9,7 @@
 
 typedef struct model_parts {
     zt_ctx *ctx;
-    const char *name;     /* of the index, or of the file that was named; the checkpoint's */
+    const char *name;      /* of the index, or of the file that was named; the checkpoint's */
     zt_checkpoint **parts; /* each alone */
     int64_t part_count;
     struct where {
@@ -36,10 +36,7 @@ static void get_entry(const void *user, int64_t i, zt_entry *entry)
     part->reader->get(part->user, parts->places[i].index, entry);
 }
 
-static int64_t find_tensor(const void *user, const char *name)
-{
-    return zt_map_find(((const model_parts *)user)->names, name);
-}
+static int64_t find_tensor(const void *user, const char *name) { return zt_map_find(((const model_parts *)user)->names, name); }
 
 static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, size_t size)
 {
@@ -112,8 +109,8 @@ static zt_status add_part(model_parts *parts, zt_source *source)
     if (!part) return zt_ctx_status(parts->ctx);
     parts->parts[parts->part_count++] = part;
     if (part->container == parts->parts[0]->container) return ZT_OK;
-    return zt_fail(parts->ctx, ZT_EDATA, "%s and %s: files of one model, and of two containers",
-                   parts->parts[0]->name, part->name);
+    return zt_fail(parts->ctx, ZT_EDATA, "%s and %s: files of one model, and of two containers", parts->parts[0]->name,
+                   part->name);
 }
 
 /* Tensor i of file `part_index`: no file before it may have it, and where there is an index, it is there. */
@@ -128,8 +125,8 @@ static zt_status add_tensor(model_parts *parts, int32_t part_index, int64_t i)
     if (zt_map_get(parts->names, entry.name, length, &other))
         return zt_shard_twice(parts->ctx, parts->parts[parts->places[other].part]->name, part->name, entry.name);
     if (parts->wanted && (!zt_map_get(parts->wanted, entry.name, length, &other) || other != part_index))
-        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it",
-                       parts->name, zt_escape(text, sizeof text, entry.name, length), part->name);
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it", parts->name,
+                       zt_escape(text, sizeof text, entry.name, length), part->name);
     parts->places[parts->tensor_count] = (struct where){.part = part_index, .index = i};
     return zt_map_put(parts->names, entry.name, length, parts->tensor_count++);
 }
@@ -284,7 +281,7 @@ zt_status zt_parts_open(zt_checkpoint *checkpoint, const zt_shard_name *name)
     zt_status status = zt_index_read(checkpoint->ctx, index, note_file, &summary);
     if (status == ZT_OK && !summary.found)
         status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: one of several parts of a model, and %s does not name it",
-                     checkpoint->name, index);
+                         checkpoint->name, index);
     if (status != ZT_OK) {
         zt_free(checkpoint->ctx, index);
         return status;
@@ -298,8 +295,7 @@ zt_status zt_parts_open(zt_checkpoint *checkpoint, const zt_shard_name *name)
 
 zt_status zt_parts_find_index(const zt_checkpoint *checkpoint, char **index)
 {
-    static const char *const names[] = {"model.safetensors.index.json",
-                                        "pytorch_model.bin.index.json"};
+    static const char *const names[] = {"model.safetensors.index.json", "pytorch_model.bin.index.json"};
     const char *slash = strrchr(checkpoint->name, '/');
     const size_t folder = slash ? (size_t)(slash - checkpoint->name) + 1 : 0;
     struct stat info;

@@ -15,9 +15,9 @@ static void get_entry(const void *user, int64_t i, zt_entry *entry)
     const zt_safetensors_entry *tensor = zt_safetensors_get(user, i);
     bool known = tensor->type.dtype < ZT_DTYPE_COUNT;
     *entry = (zt_entry){.name = tensor->name,
-                    .dtype = known ? zt_dtype_get(tensor->type.dtype)->name : tensor->dtype,
-                    .type = tensor->type,
-                    .bytes = tensor->bytes};
+                        .dtype = known ? zt_dtype_get(tensor->type.dtype)->name : tensor->dtype,
+                        .type = tensor->type,
+                        .bytes = tensor->bytes};
     entry->type.rank = tensor->rank <= ZT_MAX_RANK ? tensor->rank : -1;
 }
 
@@ -117,8 +117,7 @@ static const char *dtype_word(const zt_entry *entry)
 /* Packed types fill whole bytes there. */
 static bool fills_bytes(const zt_entry *entry)
 {
-    return entry->type.dtype == ZT_DTYPE_COUNT ||
-           zt_type_count(&entry->type) % zt_dtype_get(entry->type.dtype)->block == 0;
+    return entry->type.dtype == ZT_DTYPE_COUNT || zt_type_count(&entry->type) % zt_dtype_get(entry->type.dtype)->block == 0;
 }
 
 static bool can_store(const zt_entry *entry)
@@ -133,9 +132,7 @@ static bool can_meta(const zt_meta *meta)
     for (int64_t i = 0; i < zt_meta_count(meta); i++) {
         const zt_meta_item *item = zt_meta_get(meta, i);
         zt_bytes text = zt_meta_text(item);
-        if (!text.data || !zt_st_text_ok(text.data, text.n) ||
-            !zt_st_text_ok(item->key.data, item->key.n))
-            return false;
+        if (!text.data || !zt_st_text_ok(text.data, text.n) || !zt_st_text_ok(item->key.data, item->key.n)) return false;
     }
     return true;
 }
@@ -145,8 +142,7 @@ static size_t estimate_header(const zt_part *part, const zt_meta *meta)
 {
     enum { ENTRY = 160, REST = 256 }; /* without the name; what fills it up, and braces */
     size_t size = REST;
-    for (int64_t i = 0; i < zt_meta_count(meta); i++)
-        size += zt_meta_get(meta, i)->key.n + zt_meta_get(meta, i)->bytes;
+    for (int64_t i = 0; i < zt_meta_count(meta); i++) size += zt_meta_get(meta, i)->key.n + zt_meta_get(meta, i)->bytes;
     for (int64_t i = 0; i < part->count; i++) size += strlen(part->entries[i].name) + ENTRY;
     return size;
 }

@@ -23,9 +23,9 @@ struct zt_writer {
     bool hidden; /* entry 0 is the metadata, ours to put */
     zt_part *parts;
     int64_t part_count, current;
-    int64_t entry_index;     /* the entry of the current part whose data come next */
-    uint64_t remaining; /* bytes of it that have not come */
-    bool open;     /* entry `entry_index` has been announced */
+    int64_t entry_index; /* the entry of the current part whose data come next */
+    uint64_t remaining;  /* bytes of it that have not come */
+    bool open;           /* entry `entry_index` has been announced */
     char *path;
     zt_status failed;
 };
@@ -42,8 +42,8 @@ static char *shard_path(zt_writer *writer, int64_t number)
         length -= suffix_length;
     zt_status status = zt_str_put(&text, writer->path, length);
     if (status == ZT_OK)
-        status = zt_str_printf(&text, "-%05" PRId64 "-of-%05" PRId64 "%s", number + 1, writer->part_count,
-                           writer->container->suffix);
+        status =
+            zt_str_printf(&text, "-%05" PRId64 "-of-%05" PRId64 "%s", number + 1, writer->part_count, writer->container->suffix);
     if (status == ZT_OK) return text.data;
     zt_str_fini(&text);
     return NULL;
@@ -67,8 +67,8 @@ static zt_status plan_parts(zt_writer *writer, uint64_t limit)
     for (int64_t i = 0; i < writer->count; writer->part_count++) i = find_part_end(writer, i, limit);
     writer->part_count = writer->part_count ? writer->part_count : 1;
     if (writer->part_count > MAX_SHARDS)
-        return zt_fail(writer->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", writer->path,
-                       (long long)writer->part_count, MAX_SHARDS);
+        return zt_fail(writer->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", writer->path, (long long)writer->part_count,
+                       MAX_SHARDS);
     writer->parts = zt_calloc(writer->ctx, (size_t)writer->part_count, sizeof *writer->parts);
     if (!writer->parts) return ZT_ENOMEM;
     for (int64_t index = 0, i = 0, end; index < writer->part_count; index++, i = end) {
@@ -88,11 +88,10 @@ static zt_status hide_meta(zt_writer *writer, zt_str *text)
     zt_status status = zt_meta_to_text(writer->meta, text);
     if (status != ZT_OK) return status;
     memmove(writer->entries + 1, writer->entries, (size_t)writer->count * sizeof *writer->entries);
-    writer->entries[0] =
-        (zt_entry){.name = ZT_KEY_GGUF,
-                   .dtype = zt_dtype_get(writer->container->mask_dtype)->name,
-                   .type = {.dtype = writer->container->mask_dtype, .rank = 1, .dim = {(int64_t)text->len}},
-                   .bytes = text->len};
+    writer->entries[0] = (zt_entry){.name = ZT_KEY_GGUF,
+                                    .dtype = zt_dtype_get(writer->container->mask_dtype)->name,
+                                    .type = {.dtype = writer->container->mask_dtype, .rank = 1, .dim = {(int64_t)text->len}},
+                                    .bytes = text->len};
     writer->count++;
     writer->hidden = true;
     return ZT_OK;
@@ -106,8 +105,8 @@ static zt_status take_meta(zt_writer *writer, const zt_meta *meta, bool shards)
     return shards ? zt_meta_join(writer->meta, meta) : zt_meta_share(writer->meta, meta);
 }
 
-static zt_status prepare_entries(zt_writer *writer, const zt_meta *meta, bool shards, const zt_entry *entries,
-                         int64_t count, zt_str *text)
+static zt_status prepare_entries(zt_writer *writer, const zt_meta *meta, bool shards, const zt_entry *entries, int64_t count,
+                                 zt_str *text)
 {
     writer->texts = zt_arena_new(writer->ctx, 0);
     writer->entries = zt_alloc_array(writer->ctx, (size_t)count + 1, sizeof *writer->entries);
@@ -146,9 +145,9 @@ static zt_status begin_part(zt_writer *writer, int64_t index)
     }
     zt_part *part = &writer->parts[index];
     if (status == ZT_OK) {
-        part->sink = writer->counts ? zt_sink_count(writer->ctx)
-                  : writer->in_place ? zt_sink_open_in_place(writer->ctx, part->path)
-                            : zt_sink_open(writer->ctx, part->path, writer->force);
+        part->sink = writer->counts     ? zt_sink_count(writer->ctx)
+                     : writer->in_place ? zt_sink_open_in_place(writer->ctx, part->path)
+                                        : zt_sink_open(writer->ctx, part->path, writer->force);
         status = part->sink ? put_header(writer, part, shared) : zt_ctx_status(writer->ctx);
     }
     zt_meta_free(shard_meta);
@@ -157,8 +156,8 @@ static zt_status begin_part(zt_writer *writer, int64_t index)
 
 static zt_status advance_entry(zt_writer *writer);
 
-static zt_status start_writing(zt_writer *writer, const zt_checkpoint_opts *options, const zt_meta *meta,
-                       const zt_entry *entries, int64_t count)
+static zt_status start_writing(zt_writer *writer, const zt_checkpoint_opts *options, const zt_meta *meta, const zt_entry *entries,
+                               int64_t count)
 {
     zt_str text;
     zt_str_init(&text, writer->ctx);
@@ -171,8 +170,8 @@ static zt_status start_writing(zt_writer *writer, const zt_checkpoint_opts *opti
     return status;
 }
 
-static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
-                              const zt_meta *meta, const zt_entry *entries, int64_t count, bool counts)
+static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
+                              const zt_entry *entries, int64_t count, bool counts)
 {
     zt_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
     if (!writer) return NULL;
@@ -197,8 +196,8 @@ static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint
     return NULL;
 }
 
-zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
-                          const zt_meta *meta, const zt_entry *entries, int64_t count)
+zt_writer *zt_writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
+                          const zt_entry *entries, int64_t count)
 {
     return writer_open(ctx, path, options, meta, entries, count, false);
 }
@@ -368,8 +367,8 @@ static zt_status put_zeros(zt_writer *writer)
     return status == ZT_OK && writer->container->ops->end ? writer->container->ops->end(part) : status;
 }
 
-uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options,
-                         const zt_meta *meta, const zt_entry *entries, int64_t count)
+uint64_t zt_writer_bytes(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
+                         const zt_entry *entries, int64_t count)
 {
     uint64_t sum = 0;
     zt_writer *writer = writer_open(ctx, path, options, meta, entries, count, true);
@@ -403,8 +402,7 @@ enum {
 };
 
 /* The header that the file would have, of exactly `size` bytes; NULL: it would not, or on failure. */
-static char *new_header(zt_checkpoint *checkpoint, const zt_meta *meta, const zt_entry *entries,
-                        int64_t count, size_t size)
+static char *new_header(zt_checkpoint *checkpoint, const zt_meta *meta, const zt_entry *entries, int64_t count, size_t size)
 {
     size_t bytes = 0;
     zt_arena *texts = zt_arena_new(checkpoint->ctx, 0);
@@ -425,8 +423,8 @@ static char *new_header(zt_checkpoint *checkpoint, const zt_meta *meta, const zt
 }
 
 /* The bytes that differ, first to last, into the file, if they are in one page of it. */
-static zt_status write_difference(zt_checkpoint *checkpoint, const char *path, const char *old,
-                                  const char *fresh, size_t size, bool *done)
+static zt_status write_difference(zt_checkpoint *checkpoint, const char *path, const char *old, const char *fresh, size_t size,
+                                  bool *done)
 {
     size_t begin = 0, end = size;
     while (begin < size && old[begin] == fresh[begin]) begin++;
@@ -445,8 +443,8 @@ static zt_status write_difference(zt_checkpoint *checkpoint, const char *path, c
     return error ? zt_fail(checkpoint->ctx, ZT_EIO, "%s: %s", path, strerror(error)) : ZT_OK;
 }
 
-zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta,
-                              const zt_entry *entries, int64_t count, bool *done)
+zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta, const zt_entry *entries,
+                              int64_t count, bool *done)
 {
     const zt_source *source = NULL;
     uint64_t position;
@@ -457,8 +455,7 @@ zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const
     for (int64_t i = 1; i < count; i++) {
         const zt_source *other;
         uint64_t offset;
-        if (!zt_checkpoint_place(checkpoint, i, &other, &offset) || other != source)
-            return ZT_OK; /* shards */
+        if (!zt_checkpoint_place(checkpoint, i, &other, &offset) || other != source) return ZT_OK; /* shards */
     }
     char *old = zt_alloc(checkpoint->ctx, (size_t)position);
     zt_status status = old ? zt_source_read(source, 0, old, (size_t)position) : ZT_ENOMEM;

@@ -17,7 +17,7 @@ typedef struct zt_layout {
     size_t item;                 /* bytes of an element, at most 16 */
     size_t swap;                 /* bytes that are reversed together; 1: none are */
     uint64_t begin;              /* raw byte of the first element */
-    bool forward; /* raw bytes come cheaply in their order only (a deflated member) */
+    bool forward;                /* raw bytes come cheaply in their order only (a deflated member) */
 } zt_layout;
 
 /* How many elements, and the raw bytes that they span from `begin` on: false when it overflows. */
@@ -28,7 +28,7 @@ zt_gather *zt_gather_new(zt_ctx *ctx);
 void zt_gather_free(zt_gather *gather);
 /* `size` bytes at `offset` of the array whose number is `key`; the layout has been checked. From any
  * thread, if fetch is. */
-zt_status zt_gather_read(zt_gather *gather, const zt_layout *layout, int64_t key, size_t offset, void *dst,
-                         size_t size, zt_fetch *fetch, void *user);
+zt_status zt_gather_read(zt_gather *gather, const zt_layout *layout, int64_t key, size_t offset, void *dst, size_t size,
+                         zt_fetch *fetch, void *user);
 
 #endif

@@ -33,8 +33,7 @@ static bool hash_padding(zt_gguf *gguf, XXH3_state_t *hash)
     for (uint64_t position = gguf->head_size; good && got && position < end; position += got) {
         size_t size = end - position < STEP ? (size_t)(end - position) : STEP;
         good = zt_source_read_some(gguf->source, position, buffer, size, size, &got) == ZT_OK;
-        if (good)
-            XXH3_128bits_update(hash, buffer, got);
+        if (good) XXH3_128bits_update(hash, buffer, got);
     }
     zt_free(gguf->ctx, buffer);
     return good;
@@ -54,8 +53,7 @@ static bool compute_id(zt_gguf *gguf)
     XXH3_128bits_update(hash, &gguf->file_size, 8);
     XXH128_hash_t id = XXH3_128bits_digest(hash);
     XXH3_freeState(hash);
-    snprintf(gguf->id, sizeof gguf->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)id.high64,
-             (uint64_t)id.low64);
+    snprintf(gguf->id, sizeof gguf->id, "%016" PRIx64 "%016" PRIx64, (uint64_t)id.high64, (uint64_t)id.low64);
     return good;
 }
 
@@ -63,21 +61,18 @@ static bool add_name(zt_gguf *gguf, zt_map *map, const char *noun, const char *n
 {
     char text[160];
     int64_t other;
-    if (!zt_map_get(map, name, length, &other))
-        return zt_map_put(map, name, length, i) == ZT_OK;
+    if (!zt_map_get(map, name, length, &other)) return zt_map_put(map, name, length, i) == ZT_OK;
     return zt_faults_tell(gguf->ctx, "%s: %s '%s' is there twice", zt_gguf_name(gguf), noun,
-                    zt_escape(text, sizeof text, name, length)) == ZT_OK;
+                          zt_escape(text, sizeof text, name, length)) == ZT_OK;
 }
 
 static bool map_keys(zt_gguf *gguf)
 {
     gguf->keys = zt_map_new(gguf->ctx, (size_t)gguf->n_keys);
-    if (!gguf->keys)
-        return false;
+    if (!gguf->keys) return false;
     for (int64_t i = 0; i < gguf->n_keys; i++) {
         zt_bytes key = zt_gguf_key(gguf, i, NULL);
-        if (!add_name(gguf, gguf->keys, "key", key.data, key.n, i))
-            return false;
+        if (!add_name(gguf, gguf->keys, "key", key.data, key.n, i)) return false;
     }
     return true;
 }
@@ -86,13 +81,11 @@ static bool map_keys(zt_gguf *gguf)
 static bool map_tensors(zt_gguf *gguf)
 {
     gguf->tensors = zt_map_new(gguf->ctx, (size_t)gguf->n_tensors);
-    if (!gguf->tensors)
-        return false;
+    if (!gguf->tensors) return false;
     for (int64_t i = 0; i < gguf->n_tensors; i++) {
         const gguf_tensor *tensor = &gguf->tensor[i];
         char *name = gguf->head + tensor->name;
-        if (!add_name(gguf, gguf->tensors, "tensor", name, tensor->name_length, i))
-            return false;
+        if (!add_name(gguf, gguf->tensors, "tensor", name, tensor->name_length, i)) return false;
         name[tensor->name_length] = 0;
     }
     return true;
@@ -108,8 +101,7 @@ static zt_gguf *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
     zt_gguf *gguf = zt_calloc(ctx, 1, sizeof *gguf);
     if (!gguf) {
-        if (owns)
-            zt_source_close(source);
+        if (owns) zt_source_close(source);
         return NULL;
     }
     gguf->ctx = ctx;
@@ -129,24 +121,17 @@ zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path)
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source)
-{
-    return open_source(ctx, source, false);
-}
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
 
-zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source)
-{
-    return open_source(ctx, source, true);
-}
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
 
-zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes,
-                      const zt_store *data, void (*release)(void *user))
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes, const zt_store *data,
+                      void (*release)(void *user))
 {
     zt_gguf *gguf = zt_calloc(ctx, 1, sizeof *gguf);
     if (!gguf) {
         zt_free(ctx, header);
-        if (release)
-            release(data->user);
+        if (release) release(data->user);
         return NULL;
     }
     *gguf = (zt_gguf){.ctx = ctx, .owns_source = true, .over = *data, .release = release};
@@ -154,57 +139,37 @@ zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, 
     gguf->head_size = size;
     gguf->file_size = size + data_bytes;
     gguf->source = zt_source_memory(ctx, name, NULL, 0); /* for its name */
-    if (gguf->source && read_header(gguf))
-        return gguf;
+    if (gguf->source && read_header(gguf)) return gguf;
     zt_gguf_close(gguf);
     return NULL;
 }
 
 void zt_gguf_close(zt_gguf *gguf)
 {
-    if (!gguf)
-        return;
+    if (!gguf) return;
     zt_map_free(gguf->tensors);
     zt_map_free(gguf->keys);
     zt_free(gguf->ctx, gguf->tensor);
     zt_free(gguf->ctx, gguf->key);
     zt_free(gguf->ctx, gguf->head);
-    if (gguf->owns_source)
-        zt_source_close(gguf->source);
-    if (gguf->release)
-        gguf->release(gguf->over.user);
+    if (gguf->owns_source) zt_source_close(gguf->source);
+    if (gguf->release) gguf->release(gguf->over.user);
     zt_free(gguf->ctx, gguf);
 }
 
-zt_ctx *zt_gguf_ctx(const zt_gguf *gguf)
-{
-    return gguf->ctx;
-}
+zt_ctx *zt_gguf_ctx(const zt_gguf *gguf) { return gguf->ctx; }
 
-const char *zt_gguf_name(const zt_gguf *gguf)
-{
-    return zt_source_name(gguf->source);
-}
+const char *zt_gguf_name(const zt_gguf *gguf) { return zt_source_name(gguf->source); }
 
-const char *zt_gguf_id(const zt_gguf *gguf)
-{
-    return gguf->id;
-}
+const char *zt_gguf_id(const zt_gguf *gguf) { return gguf->id; }
 
-uint64_t zt_gguf_file_size(const zt_gguf *gguf)
-{
-    return gguf->file_size;
-}
+uint64_t zt_gguf_file_size(const zt_gguf *gguf) { return gguf->file_size; }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-int64_t zt_gguf_n_tensors(const zt_gguf *gguf)
-{
-    return gguf->n_tensors;
-}
+int64_t zt_gguf_n_tensors(const zt_gguf *gguf) { return gguf->n_tensors; }
 
-const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset,
-                           size_t *bytes)
+const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes)
 {
     const gguf_tensor *tensor = &gguf->tensor[i];
     const gguf_type *number = zt_gguf_type(tensor->type);
@@ -212,20 +177,16 @@ const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64
         *type = (zt_type){.dtype = number->dtype, .rank = tensor->rank};
         for (int d = 0; d < tensor->rank; d++)
             type->dim[d] = (int64_t)zt_gguf_u64(gguf->head + tensor->dims + 8 * (size_t)(tensor->rank - 1 - d));
-        if (number->dtype == ZT_DTYPE_COUNT)
-            type->rank = -1;
+        if (number->dtype == ZT_DTYPE_COUNT) type->rank = -1;
     }
-    if (offset)
-        *offset = gguf->data_start + tensor->offset;
-    if (bytes)
-        *bytes = (size_t)tensor->bytes;
+    if (offset) *offset = gguf->data_start + tensor->offset;
+    if (bytes) *bytes = (size_t)tensor->bytes;
     return gguf->head + tensor->name;
 }
 
 const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank)
 {
-    if (rank)
-        *rank = gguf->tensor[i].rank;
+    if (rank) *rank = gguf->tensor[i].rank;
     return zt_gguf_type(gguf->tensor[i].type)->name;
 }
 
@@ -239,17 +200,13 @@ static size_t swap_width(const zt_gguf *gguf, const gguf_tensor *tensor)
 bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uint64_t *offset)
 {
     const gguf_tensor *tensor = &gguf->tensor[i];
-    if (gguf->over.read || swap_width(gguf, tensor) != 1)
-        return false;
+    if (gguf->over.read || swap_width(gguf, tensor) != 1) return false;
     *source = gguf->source;
     *offset = gguf->data_start + tensor->offset;
     return true;
 }
 
-int64_t zt_gguf_find(const zt_gguf *gguf, const char *name)
-{
-    return zt_map_find(gguf->tensors, name);
-}
+int64_t zt_gguf_find(const zt_gguf *gguf, const char *name) { return zt_map_find(gguf->tensors, name); }
 
 zt_status zt_gguf_end(zt_gguf *gguf)
 {
@@ -269,13 +226,11 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     const zt_gguf *gguf = user;
     int64_t i = zt_gguf_find(gguf, name);
     char text[160];
-    if (i < 0)
-        return ZT_ENOENT;
+    if (i < 0) return ZT_ENOENT;
     const gguf_type *number = zt_gguf_type(gguf->tensor[i].type);
     if (number->dtype == ZT_DTYPE_COUNT)
-        return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",
-                       zt_gguf_name(gguf), zt_escape(text, sizeof text, name, strlen(name)),
-                       number->name);
+        return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported", zt_gguf_name(gguf),
+                       zt_escape(text, sizeof text, name, strlen(name)), number->name);
     zt_gguf_tensor(gguf, i, type, NULL, NULL);
     *handle = i;
     return ZT_OK;
@@ -283,8 +238,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
 
 /* `byte_count` bytes at `position` of a file whose numbers have `size` bytes the other way around; where a piece
  * begins or ends inside of a number, that one is read whole. */
-static zt_status read_swapped(const zt_gguf *gguf, uint64_t data, size_t position, char *dst, size_t byte_count,
-                             size_t size)
+static zt_status read_swapped(const zt_gguf *gguf, uint64_t data, size_t position, char *dst, size_t byte_count, size_t size)
 {
     char number[8];
     zt_status status = ZT_OK;
@@ -311,26 +265,22 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     const zt_gguf *gguf = user;
     size_t end;
     if (handle < 0 || handle >= gguf->n_tensors)
-        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(gguf),
-                       (long long)handle);
+        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(gguf), (long long)handle);
     const gguf_tensor *tensor = &gguf->tensor[handle];
     if (!zt_add_size(offset, size, &end) || end > tensor->bytes)
-        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for",
-                       zt_gguf_name(gguf), gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
-    if (gguf->over.read)
-        return gguf->over.read(gguf->over.user, handle, offset, dst, size);
+        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for", zt_gguf_name(gguf),
+                       gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
+    if (gguf->over.read) return gguf->over.read(gguf->over.user, handle, offset, dst, size);
     if (swap_width(gguf, tensor) != 1)
         return read_swapped(gguf, gguf->data_start + tensor->offset, offset, dst, size, swap_width(gguf, tensor));
     return zt_source_read(gguf->source, gguf->data_start + tensor->offset + offset, dst, size);
 }
 
-zt_store zt_gguf_store(zt_gguf *gguf)
-{
-    return (zt_store){.user = gguf, .find = store_find, .read = store_read};
-}
+zt_store zt_gguf_store(zt_gguf *gguf) { return (zt_store){.user = gguf, .find = store_find, .read = store_read}; }
 
 /* ---- the format's numbers -------------------------------------------------------------------- */
 
+// clang-format off
 #define NONE ZT_DTYPE_COUNT
 
 /* enum ggml_type and the type traits of ggml 0.25 (ggml.h, ggml.c), as facts. */
@@ -354,14 +304,13 @@ static const gguf_type types[] = {
     [40] = {"nvfp4", 64, 36, ZT_NVFP4},       [41] = {"q1_0", 128, 18, ZT_Q1_0},
     [42] = {"q2_0", 64, 18, ZT_Q2_0},
 };
+// clang-format on
 
 static const gguf_kind kinds[] = {
-    [ZT_GGUF_U8] = {"u8", 1, 'u'},    [ZT_GGUF_I8] = {"i8", 1, 'i'},
-    [ZT_GGUF_U16] = {"u16", 2, 'u'},  [ZT_GGUF_I16] = {"i16", 2, 'i'},
-    [ZT_GGUF_U32] = {"u32", 4, 'u'},  [ZT_GGUF_I32] = {"i32", 4, 'i'},
-    [ZT_GGUF_F32] = {"f32", 4, 'f'},  [ZT_GGUF_BOOL] = {"bool", 1, 'b'},
-    [ZT_GGUF_STR] = {"str", 0, 's'},  [ZT_GGUF_ARRAY] = {"array", 0, 'a'},
-    [ZT_GGUF_U64] = {"u64", 8, 'u'},  [ZT_GGUF_I64] = {"i64", 8, 'i'},
+    [ZT_GGUF_U8] = {"u8", 1, 'u'},       [ZT_GGUF_I8] = {"i8", 1, 'i'},     [ZT_GGUF_U16] = {"u16", 2, 'u'},
+    [ZT_GGUF_I16] = {"i16", 2, 'i'},     [ZT_GGUF_U32] = {"u32", 4, 'u'},   [ZT_GGUF_I32] = {"i32", 4, 'i'},
+    [ZT_GGUF_F32] = {"f32", 4, 'f'},     [ZT_GGUF_BOOL] = {"bool", 1, 'b'}, [ZT_GGUF_STR] = {"str", 0, 's'},
+    [ZT_GGUF_ARRAY] = {"array", 0, 'a'}, [ZT_GGUF_U64] = {"u64", 8, 'u'},   [ZT_GGUF_I64] = {"i64", 8, 'i'},
     [ZT_GGUF_F64] = {"f64", 8, 'f'},
 };
 
@@ -370,10 +319,7 @@ const gguf_type *zt_gguf_type(uint32_t number)
     return number < sizeof types / sizeof *types && types[number].name ? &types[number] : NULL;
 }
 
-const gguf_kind *zt_gguf_kind_get(uint32_t kind)
-{
-    return kind < sizeof kinds / sizeof *kinds ? &kinds[kind] : NULL;
-}
+const gguf_kind *zt_gguf_kind_get(uint32_t kind) { return kind < sizeof kinds / sizeof *kinds ? &kinds[kind] : NULL; }
 
 void zt_swap_bytes(char *number, size_t count, int bytes)
 {

@@ -23,14 +23,14 @@ extern "C" {
 
 typedef struct zt_gguf zt_gguf;
 
-zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path); /* opens and owns a zt_source */
-zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source);     /* owns the source, also when it fails */
+zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path);  /* opens and owns a zt_source */
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source); /* owns the source, also when it fails */
 /* A header in memory (zt_gguf_writer_finish) over tensors that another store holds: tensor i of the
  * header is that store's handle i, and data_bytes is what all of them take with their padding.
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
-zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes,
-                      const zt_store *data, void (*release)(void *user));
+zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes, const zt_store *data,
+                      void (*release)(void *user));
 /* One of a model's files, NAME-00002-of-0000N.gguf, opened by that path: all of them as one, without
  * the keys split.* that say so. What is whole by itself stays as it is. A name that the keys
  * contradict, a tensor that two files have, and one of several files that comes by a stream are
@@ -40,17 +40,19 @@ void zt_gguf_close(zt_gguf *gguf); /* ends all that is borrowed from `gguf`. NUL
 
 zt_ctx *zt_gguf_ctx(const zt_gguf *gguf); /* the context it was opened with */
 
-const char *zt_gguf_name(const zt_gguf *gguf);     /* of the source, for messages */
-const char *zt_gguf_id(const zt_gguf *gguf); /* 32 hex digits: XXH3-128 of header bytes and size */
+const char *zt_gguf_name(const zt_gguf *gguf);   /* of the source, for messages */
+const char *zt_gguf_id(const zt_gguf *gguf);     /* 32 hex digits: XXH3-128 of header bytes and size */
 uint64_t zt_gguf_file_size(const zt_gguf *gguf); /* bytes, header included; zt_source_size's */
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
 /* GGUF's numbers for value types. */
+// clang-format off
 typedef enum zt_gguf_kind {
     ZT_GGUF_U8, ZT_GGUF_I8, ZT_GGUF_U16, ZT_GGUF_I16, ZT_GGUF_U32, ZT_GGUF_I32, ZT_GGUF_F32,
     ZT_GGUF_BOOL, ZT_GGUF_STR, ZT_GGUF_ARRAY, ZT_GGUF_U64, ZT_GGUF_I64, ZT_GGUF_F64
 } zt_gguf_kind;
+// clang-format on
 
 typedef struct zt_bytes { /* a borrowed piece of text: not closed by a zero */
     const char *data;
@@ -77,14 +79,13 @@ zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i);
  * another kind, or not of `count` elements; out may be written in part. */
 bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int64_t count);
 bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64_t count); /* as above */
-bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count); /* as above */
+bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count);  /* as above */
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 int64_t zt_gguf_n_tensors(const zt_gguf *gguf); /* tensors are numbered from 0 */
 /* Tensor i: its name; its type, place in the file and size in bytes, each of which may be NULL. */
-const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset,
-                           size_t *bytes);
+const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes);
 /* The format's word for its type ("q8_1"), and the shape's true rank, also where zt lacks it. */
 const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank);
 int64_t zt_gguf_find(const zt_gguf *gguf, const char *name); /* index or -1 */

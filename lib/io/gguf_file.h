@@ -26,10 +26,10 @@ struct zt_gguf {
     char *head; /* the file's first `head_size` bytes */
     size_t head_size;
     uint64_t align, data_start; /* data: where the data section begins in the file */
-    size_t *key;          /* [n_keys] positions of key records in head */
+    size_t *key;                /* [n_keys] positions of key records in head */
     int64_t n_keys;
     size_t keys_end; /* in head, behind the last key's value */
-    bool big_endian;        /* a big-endian file: head has been turned around, data are when read */
+    bool big_endian; /* a big-endian file: head has been turned around, data are when read */
     zt_map *keys;
     gguf_tensor *tensor; /* [n_tensors] in file order, which is also the order of their data */
     int64_t n_tensors;

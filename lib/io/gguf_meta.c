@@ -13,10 +13,7 @@ typedef struct key_value {
     zt_gguf_kind number; /* of kind */
 } key_value;
 
-static zt_bytes string_at(const char *record)
-{
-    return (zt_bytes){.data = record + 8, .n = (size_t)zt_gguf_u64(record)};
-}
+static zt_bytes string_at(const char *record) { return (zt_bytes){.data = record + 8, .n = (size_t)zt_gguf_u64(record)}; }
 
 static zt_bytes read_key(const zt_gguf *gguf, int64_t i, key_value *value)
 {
@@ -38,23 +35,18 @@ static zt_bytes read_key(const zt_gguf *gguf, int64_t i, key_value *value)
 static bool find_value(const zt_gguf *gguf, const char *key, key_value *value)
 {
     int64_t i;
-    if (!zt_map_get(gguf->keys, key, strlen(key), &i))
-        return false;
+    if (!zt_map_get(gguf->keys, key, strlen(key), &i)) return false;
     read_key(gguf, i, value);
     return true;
 }
 
-int64_t zt_gguf_n_keys(const zt_gguf *gguf)
-{
-    return gguf->n_keys;
-}
+int64_t zt_gguf_n_keys(const zt_gguf *gguf) { return gguf->n_keys; }
 
 zt_bytes zt_gguf_key(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind)
 {
     key_value value;
     zt_bytes key = read_key(gguf, i, &value);
-    if (kind)
-        *kind = value.is_array ? ZT_GGUF_ARRAY : value.number;
+    if (kind) *kind = value.is_array ? ZT_GGUF_ARRAY : value.number;
     return key;
 }
 
@@ -80,8 +72,7 @@ static bool read_number(const gguf_kind *kind, const char *bytes, any_number *ou
 {
     float single;
     *out = (any_number){.is_real = kind->form == 'f'};
-    if (kind->bytes == 0)
-        return false;
+    if (kind->bytes == 0) return false;
     memcpy(&out->bits, bytes, kind->bytes); /* little endian: the low bytes */
     if (out->is_real && kind->bytes == 4) {
         memcpy(&single, bytes, 4);
@@ -98,16 +89,14 @@ static bool read_number(const gguf_kind *kind, const char *bytes, any_number *ou
 static bool to_i64(const gguf_kind *kind, const char *bytes, int64_t *out)
 {
     any_number number;
-    if (!read_number(kind, bytes, &number))
-        return false;
+    if (!read_number(kind, bytes, &number)) return false;
     if (number.is_real) {
         if (!(number.real_value >= -0x1p63 && number.real_value < 0x1p63) || number.real_value != trunc(number.real_value))
             return false;
         *out = (int64_t)number.real_value;
         return true;
     }
-    if (!number.is_negative && number.bits > INT64_MAX)
-        return false;
+    if (!number.is_negative && number.bits > INT64_MAX) return false;
     memcpy(out, &number.bits, 8); /* two's complement */
     return true;
 }
@@ -115,8 +104,7 @@ static bool to_i64(const gguf_kind *kind, const char *bytes, int64_t *out)
 static bool to_f64(const gguf_kind *kind, const char *bytes, double *out)
 {
     any_number number;
-    if (!read_number(kind, bytes, &number))
-        return false;
+    if (!read_number(kind, bytes, &number)) return false;
     *out = number.is_real ? number.real_value : number.is_negative ? -(double)(~number.bits + 1) : (double)number.bits;
     return true;
 }
@@ -136,8 +124,7 @@ bool zt_gguf_f64(const zt_gguf *gguf, const char *key, double *out)
 bool zt_gguf_str(const zt_gguf *gguf, const char *key, zt_bytes *out)
 {
     key_value value;
-    if (!find_value(gguf, key, &value) || value.is_array || value.number != ZT_GGUF_STR)
-        return false;
+    if (!find_value(gguf, key, &value) || value.is_array || value.number != ZT_GGUF_STR) return false;
     *out = string_at(value.data);
     return true;
 }
@@ -152,12 +139,9 @@ static bool find_array(const zt_gguf *gguf, const char *key, key_value *value)
 bool zt_gguf_array(const zt_gguf *gguf, const char *key, zt_gguf_kind *elem, int64_t *count)
 {
     key_value value;
-    if (!find_array(gguf, key, &value))
-        return false;
-    if (elem)
-        *elem = value.number;
-    if (count)
-        *count = (int64_t)value.count;
+    if (!find_array(gguf, key, &value)) return false;
+    if (elem) *elem = value.number;
+    if (count) *count = (int64_t)value.count;
     return true;
 }
 
@@ -167,16 +151,14 @@ zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i)
     if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || i < 0 || (uint64_t)i >= value.count)
         return (zt_bytes){.data = ""};
     const char *cursor = value.data;
-    for (int64_t k = 0; k < i; k++)
-        cursor += 8 + zt_gguf_u64(cursor);
+    for (int64_t k = 0; k < i; k++) cursor += 8 + zt_gguf_u64(cursor);
     return string_at(cursor);
 }
 
 bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int64_t count)
 {
     key_value value;
-    if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || (int64_t)value.count != count)
-        return false;
+    if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || (int64_t)value.count != count) return false;
     const char *cursor = value.data;
     for (int64_t i = 0; i < count; i++) {
         out[i] = string_at(cursor);
@@ -188,11 +170,9 @@ bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int
 bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64_t count)
 {
     key_value value;
-    if (!find_array(gguf, key, &value) || (int64_t)value.count != count)
-        return false;
+    if (!find_array(gguf, key, &value) || (int64_t)value.count != count) return false;
     for (int64_t i = 0; i < count; i++) {
-        if (!to_i64(value.kind, value.data + i * value.kind->bytes, &out[i]))
-            return false;
+        if (!to_i64(value.kind, value.data + i * value.kind->bytes, &out[i])) return false;
     }
     return true;
 }
@@ -200,11 +180,9 @@ bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64
 bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count)
 {
     key_value value;
-    if (!find_array(gguf, key, &value) || (int64_t)value.count != count)
-        return false;
+    if (!find_array(gguf, key, &value) || (int64_t)value.count != count) return false;
     for (int64_t i = 0; i < count; i++) {
-        if (!to_f64(value.kind, value.data + i * value.kind->bytes, &out[i]))
-            return false;
+        if (!to_f64(value.kind, value.data + i * value.kind->bytes, &out[i])) return false;
     }
     return true;
 }

@@ -91,7 +91,7 @@ ZT_PRINTF(2, 3) static bool report_fault(const header_reader *reader, const char
 static bool fail_short(const header_reader *reader, uint64_t bytes)
 {
     return fail_at(reader, "%llu bytes expected, %llu left in the file", (unsigned long long)bytes,
-               (unsigned long long)(reader->gguf->file_size - reader->position));
+                   (unsigned long long)(reader->gguf->file_size - reader->position));
 }
 
 /* ---- bytes --------------------------------------------------------------------------------- */
@@ -100,13 +100,10 @@ static bool fail_short(const header_reader *reader, uint64_t bytes)
 static bool grow_head(zt_gguf *gguf, uint64_t least)
 {
     uint64_t want = gguf->head_size ? 2 * (uint64_t)gguf->head_size : FIRST_BLOCK;
-    if (want < least)
-        want = least;
-    if (want > gguf->file_size)
-        want = gguf->file_size;
+    if (want < least) want = least;
+    if (want > gguf->file_size) want = gguf->file_size;
     char *head = zt_realloc(gguf->ctx, gguf->head, (size_t)want);
-    if (!head)
-        return false;
+    if (!head) return false;
     gguf->head = head;
     if (zt_source_read(gguf->source, gguf->head_size, head + gguf->head_size, (size_t)want - gguf->head_size) != ZT_OK)
         return false;
@@ -122,8 +119,7 @@ static bool grow_stream(zt_gguf *gguf, uint64_t least)
         size_t want = gguf->head_size < FIRST_BLOCK ? FIRST_BLOCK : 2 * gguf->head_size, received;
         uint64_t missing = least - gguf->head_size;
         char *head = zt_realloc(gguf->ctx, gguf->head, want);
-        if (!head)
-            return false;
+        if (!head) return false;
         gguf->head = head;
         want -= gguf->head_size;
         if (zt_source_read_some(gguf->source, gguf->head_size, head + gguf->head_size, want,
@@ -138,16 +134,12 @@ static bool grow_stream(zt_gguf *gguf, uint64_t least)
     return true;
 }
 
-static uint64_t count_left(const header_reader *reader)
-{
-    return reader->gguf->file_size - reader->position;
-}
+static uint64_t count_left(const header_reader *reader) { return reader->gguf->file_size - reader->position; }
 
 /* Are `size` more bytes in head, or can they be had? */
 static inline bool require_bytes(header_reader *reader, uint64_t size)
 {
-    if (size <= reader->gguf->head_size - reader->position)
-        return true;
+    if (size <= reader->gguf->head_size - reader->position) return true;
     if (zt_source_streams(reader->gguf->source) && size <= count_left(reader))
         return grow_stream(reader->gguf, reader->position + size) ||
                (zt_ctx_status(reader->gguf->ctx) == ZT_OK && fail_short(reader, size));
@@ -157,14 +149,12 @@ static inline bool require_bytes(header_reader *reader, uint64_t size)
 /* `count` numbers of so many bytes at `position` in head come out little endian. */
 static void swap_numbers(zt_gguf *gguf, size_t position, uint64_t count, int bytes)
 {
-    if (gguf->big_endian)
-        zt_swap_bytes(gguf->head + position, (size_t)count, bytes);
+    if (gguf->big_endian) zt_swap_bytes(gguf->head + position, (size_t)count, bytes);
 }
 
 static inline bool get_u32(header_reader *reader, uint32_t *out)
 {
-    if (!require_bytes(reader, 4))
-        return false;
+    if (!require_bytes(reader, 4)) return false;
     swap_numbers(reader->gguf, reader->position, 1, 4);
     *out = zt_gguf_u32(reader->gguf->head + reader->position);
     reader->position += 4;
@@ -173,8 +163,7 @@ static inline bool get_u32(header_reader *reader, uint32_t *out)
 
 static inline bool get_u64(header_reader *reader, uint64_t *out)
 {
-    if (!require_bytes(reader, 8))
-        return false;
+    if (!require_bytes(reader, 8)) return false;
     swap_numbers(reader->gguf, reader->position, 1, 8);
     *out = zt_gguf_u64(reader->gguf->head + reader->position);
     reader->position += 8;
@@ -183,8 +172,7 @@ static inline bool get_u64(header_reader *reader, uint64_t *out)
 
 static inline bool get_string(header_reader *reader, size_t *start, uint64_t *length)
 {
-    if (!get_u64(reader, length) || !require_bytes(reader, *length))
-        return false;
+    if (!get_u64(reader, length) || !require_bytes(reader, *length)) return false;
     *start = reader->position;
     reader->position += (size_t)*length;
     return true;
@@ -195,15 +183,12 @@ static bool get_name(header_reader *reader, uint64_t max)
 {
     size_t start;
     uint64_t length;
-    if (!get_string(reader, &start, &length))
-        return false;
+    if (!get_string(reader, &start, &length)) return false;
     if (length > max)
-        return fail_at(reader, "a name of %llu bytes, %llu are allowed", (unsigned long long)length,
-                   (unsigned long long)max);
+        return fail_at(reader, "a name of %llu bytes, %llu are allowed", (unsigned long long)length, (unsigned long long)max);
     reader->name = start;
     reader->name_length = (size_t)length;
-    if (memchr(reader->gguf->head + start, 0, (size_t)length))
-        return fail_at(reader, "a zero byte in the name");
+    if (memchr(reader->gguf->head + start, 0, (size_t)length)) return fail_at(reader, "a zero byte in the name");
     return true;
 }
 
@@ -213,8 +198,7 @@ static bool check_bools(const header_reader *reader, uint64_t count)
 {
     const char *values = reader->gguf->head + reader->position;
     for (uint64_t i = 0; i < count; i++) {
-        if (values[i] & ~1)
-            return report_fault(reader, "a bool of %d, only 0 and 1 are allowed", (unsigned char)values[i]);
+        if (values[i] & ~1) return report_fault(reader, "a bool of %d, only 0 and 1 are allowed", (unsigned char)values[i]);
     }
     return true;
 }
@@ -223,10 +207,9 @@ static bool check_bools(const header_reader *reader, uint64_t count)
 static bool skip_plain(header_reader *reader, const gguf_kind *kind, uint64_t count)
 {
     if (count > count_left(reader) / kind->bytes)
-        return fail_at(reader, "%llu values of %s expected, %llu bytes left in the file",
-                   (unsigned long long)count, kind->name, (unsigned long long)count_left(reader));
-    if (!require_bytes(reader, count * kind->bytes) || (kind->form == 'b' && !check_bools(reader, count)))
-        return false;
+        return fail_at(reader, "%llu values of %s expected, %llu bytes left in the file", (unsigned long long)count, kind->name,
+                       (unsigned long long)count_left(reader));
+    if (!require_bytes(reader, count * kind->bytes) || (kind->form == 'b' && !check_bools(reader, count))) return false;
     swap_numbers(reader->gguf, reader->position, count, kind->bytes);
     reader->position += (size_t)count * kind->bytes;
     return true;
@@ -236,11 +219,10 @@ static bool skip_strings(header_reader *reader, uint64_t count)
 {
     if (count > count_left(reader) / 8)
         return fail_at(reader, "%llu strings expected, %llu bytes left in the file", (unsigned long long)count,
-                   (unsigned long long)count_left(reader));
+                       (unsigned long long)count_left(reader));
     for (uint64_t i = 0, length; i < count; i++) {
         size_t start;
-        if (!get_string(reader, &start, &length))
-            return false;
+        if (!get_string(reader, &start, &length)) return false;
     }
     return true;
 }
@@ -249,31 +231,25 @@ static bool skip_array(header_reader *reader)
 {
     uint32_t kind_number;
     uint64_t count;
-    if (!get_u32(reader, &kind_number) || !get_u64(reader, &count))
-        return false;
+    if (!get_u32(reader, &kind_number) || !get_u64(reader, &count)) return false;
     const gguf_kind *kind = zt_gguf_kind_get(kind_number);
-    if (!kind)
-        return fail_at(reader, "an array of values of kind %u, which there is not", kind_number);
-    if (kind->form == 'a')
-        return fail_at(reader, "an array of arrays, which is not allowed");
+    if (!kind) return fail_at(reader, "an array of values of kind %u, which there is not", kind_number);
+    if (kind->form == 'a') return fail_at(reader, "an array of arrays, which is not allowed");
     return kind->form == 's' ? skip_strings(reader, count) : skip_plain(reader, kind, count);
 }
 
 static bool skip_value(header_reader *reader, const gguf_kind *kind)
 {
-    if (kind->form == 'a')
-        return skip_array(reader);
+    if (kind->form == 'a') return skip_array(reader);
     return kind->form == 's' ? skip_strings(reader, 1) : skip_plain(reader, kind, 1);
 }
 
 /* After general.alignment has been passed: its value lies just behind. */
 static bool set_alignment(header_reader *reader, const gguf_kind *kind)
 {
-    if (kind != zt_gguf_kind_get(ZT_GGUF_U32))
-        return fail_at(reader, "a value of kind %s, u32 expected", kind->name);
+    if (kind != zt_gguf_kind_get(ZT_GGUF_U32)) return fail_at(reader, "a value of kind %s, u32 expected", kind->name);
     uint32_t align = zt_gguf_u32(reader->gguf->head + reader->position - 4);
-    if (align == 0 || (align & (align - 1)) != 0)
-        return fail_at(reader, "%u is not a power of two", align);
+    if (align == 0 || (align & (align - 1)) != 0) return fail_at(reader, "%u is not a power of two", align);
     reader->gguf->align = align;
     return true;
 }
@@ -282,17 +258,12 @@ static bool read_key(header_reader *reader)
 {
     static const char alignment[] = "general.alignment";
     uint32_t number;
-    if (!get_name(reader, MAX_KEY))
-        return false;
-    if (reader->name_length == 0)
-        return fail_at(reader, "the key is empty");
-    if (!get_u32(reader, &number))
-        return false;
+    if (!get_name(reader, MAX_KEY)) return false;
+    if (reader->name_length == 0) return fail_at(reader, "the key is empty");
+    if (!get_u32(reader, &number)) return false;
     const gguf_kind *kind = zt_gguf_kind_get(number);
-    if (!kind)
-        return fail_at(reader, "a value of kind %u, which there is not", number);
-    if (!skip_value(reader, kind))
-        return false;
+    if (!kind) return fail_at(reader, "a value of kind %u, which there is not", number);
+    if (!skip_value(reader, kind)) return false;
     if (reader->name_length == sizeof alignment - 1 &&
         memcmp(reader->gguf->head + reader->name, alignment, sizeof alignment - 1) == 0)
         return set_alignment(reader, kind);
@@ -312,17 +283,15 @@ static bool read_keys(header_reader *reader, uint64_t count)
 {
     zt_gguf *gguf = reader->gguf;
     if (count > count_left(reader) / MIN_KEY_RECORD)
-        return fail_at(reader, "%llu keys cannot fit in the %llu bytes left in the file",
-                   (unsigned long long)count, (unsigned long long)count_left(reader));
+        return fail_at(reader, "%llu keys cannot fit in the %llu bytes left in the file", (unsigned long long)count,
+                       (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
         size_t record = reader->position;
         *reader = (header_reader){.gguf = gguf, .position = record, .noun = "key", .index = i, .count = count};
         size_t *list = grow_list(gguf->ctx, gguf->key, gguf->n_keys, sizeof *list);
-        if (!list)
-            return false;
+        if (!list) return false;
         gguf->key = list;
-        if (!read_key(reader))
-            return false;
+        if (!read_key(reader)) return false;
         gguf->key[gguf->n_keys++] = record;
     }
     gguf->keys_end = reader->position;
@@ -340,18 +309,17 @@ static bool size_tensor(const header_reader *reader, gguf_tensor *tensor, const 
     for (int i = 0; i < tensor->rank; i++) {
         uint64_t dim = zt_gguf_u64(reader->gguf->head + tensor->dims + 8 * (size_t)i);
         if (i == 0 && dim % type->block != 0)
-            return fail_at(reader, "rows of %llu are not in whole blocks of %d (%s)",
-                       (unsigned long long)dim, type->block, type->name);
+            return fail_at(reader, "rows of %llu are not in whole blocks of %d (%s)", (unsigned long long)dim, type->block,
+                           type->name);
         if (dim > INT64_MAX || (dim && !zt_mul_i64(count, (int64_t)dim, &count)))
             return fail_at(reader, "dimension %d of %llu: too many elements", i, (unsigned long long)dim);
         empty |= dim == 0;
     }
     if (tensor->rank == 0 && type->block != 1)
         return fail_at(reader, "a scalar of %s, whose blocks have %d elements", type->name, type->block);
-    if (!zt_mul_i64(count / type->block, type->block_bytes, &bytes) ||
-        (!empty && (uint64_t)bytes > reader->gguf->file_size))
+    if (!zt_mul_i64(count / type->block, type->block_bytes, &bytes) || (!empty && (uint64_t)bytes > reader->gguf->file_size))
         return fail_at(reader, "%lld elements of %s in a file of %llu bytes", (long long)count, type->name,
-                   (unsigned long long)reader->gguf->file_size);
+                       (unsigned long long)reader->gguf->file_size);
     tensor->bytes = empty ? 0 : (uint64_t)bytes;
     return true;
 }
@@ -364,26 +332,21 @@ static uint64_t round_up(uint64_t size, uint64_t align) /* `size` below 2^63, al
 static bool read_tensor(header_reader *reader, gguf_tensor *tensor, uint64_t expected_offset)
 {
     uint32_t rank, number;
-    if (!get_name(reader, MAX_NAME) || !get_u32(reader, &rank))
-        return false;
-    if (rank > MAX_DIMS)
-        return fail_at(reader, "%u dimensions, %d are allowed", rank, MAX_DIMS);
+    if (!get_name(reader, MAX_NAME) || !get_u32(reader, &rank)) return false;
+    if (rank > MAX_DIMS) return fail_at(reader, "%u dimensions, %d are allowed", rank, MAX_DIMS);
     *tensor = (gguf_tensor){.name = reader->name, .dims = reader->position};
     tensor->rank = (uint8_t)rank;
     tensor->name_length = (uint8_t)reader->name_length;
-    if (!require_bytes(reader, 8 * rank))
-        return false;
+    if (!require_bytes(reader, 8 * rank)) return false;
     swap_numbers(reader->gguf, reader->position, rank, 8);
     reader->position += 8 * rank;
-    if (!get_u32(reader, &number) || !get_u64(reader, &tensor->offset))
-        return false;
+    if (!get_u32(reader, &number) || !get_u64(reader, &tensor->offset)) return false;
     const gguf_type *type = zt_gguf_type(number);
-    if (!type)
-        return fail_at(reader, "tensor type %u, which there is not", number);
+    if (!type) return fail_at(reader, "tensor type %u, which there is not", number);
     tensor->type = (uint8_t)number;
     if (tensor->offset != expected_offset) {
         if (!report_fault(reader, "offset %llu, %llu expected", (unsigned long long)tensor->offset,
-                   (unsigned long long)expected_offset))
+                          (unsigned long long)expected_offset))
             return false;
         tensor->offset = expected_offset;
     }
@@ -396,21 +359,19 @@ static bool read_tensors(header_reader *reader, uint64_t count)
     uint64_t end = 0;
     *reader = (header_reader){.gguf = gguf, .position = reader->position};
     if (count > count_left(reader) / MIN_TENSOR_RECORD)
-        return fail_at(reader, "%llu tensors cannot fit in the %llu bytes left in the file",
-                   (unsigned long long)count, (unsigned long long)count_left(reader));
+        return fail_at(reader, "%llu tensors cannot fit in the %llu bytes left in the file", (unsigned long long)count,
+                       (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
         *reader = (header_reader){.gguf = gguf, .position = reader->position, .noun = "tensor", .index = i, .count = count};
         gguf_tensor *list = grow_list(gguf->ctx, gguf->tensor, gguf->n_tensors, sizeof *list);
-        if (!list)
-            return false;
+        if (!list) return false;
         gguf->tensor = list;
         gguf_tensor *tensor = &list[gguf->n_tensors];
-        if (!read_tensor(reader, tensor, round_up(end, gguf->align)))
-            return false;
+        if (!read_tensor(reader, tensor, round_up(end, gguf->align))) return false;
         end = tensor->offset + tensor->bytes; /* two numbers below 2^63 */
-        if (end > gguf->file_size) /* all behind it would: nothing to go on for */
-            return fail_at(reader, "ends at byte %llu of the data, in a file of %llu bytes",
-                       (unsigned long long)end, (unsigned long long)gguf->file_size);
+        if (end > gguf->file_size)            /* all behind it would: nothing to go on for */
+            return fail_at(reader, "ends at byte %llu of the data, in a file of %llu bytes", (unsigned long long)end,
+                           (unsigned long long)gguf->file_size);
         gguf->n_tensors++;
     }
     return true;
@@ -428,7 +389,7 @@ static bool check_data(header_reader *reader)
         uint64_t there = from < gguf->file_size ? gguf->file_size - from : 0;
         if ((tensor->bytes > there || from > gguf->file_size) &&
             !report_fault(reader, "%llu bytes expected, %llu left in the file", (unsigned long long)tensor->bytes,
-                   (unsigned long long)there))
+                          (unsigned long long)there))
             return false;
     }
     return true;
@@ -455,10 +416,8 @@ static bool check_version(zt_gguf *gguf, uint32_t version)
 {
     gguf->big_endian = version == 0x02000000 || version == 0x03000000;
     swap_numbers(gguf, 4, 1, 4);
-    if (gguf->big_endian || version == 2 || version == 3)
-        return true;
-    zt_fail(gguf->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(gguf),
-            version);
+    if (gguf->big_endian || version == 2 || version == 3) return true;
+    zt_fail(gguf->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(gguf), version);
     return false;
 }
 
@@ -469,10 +428,9 @@ bool zt_gguf_parse(zt_gguf *gguf)
     uint64_t tensor_count, key_count;
     gguf->align = 32;
     if (zt_source_streams(gguf->source) ? !grow_stream(gguf, 1) && zt_ctx_status(gguf->ctx) != ZT_OK
-                                     : gguf->file_size && !gguf->head_size && !grow_head(gguf, 1))
+                                        : gguf->file_size && !gguf->head_size && !grow_head(gguf, 1))
         return false;
-    if (!check_magic(gguf) || !require_bytes(&reader, 24))
-        return false;
+    if (!check_magic(gguf) || !require_bytes(&reader, 24)) return false;
     reader.position = 4;
     return get_u32(&reader, &version) && check_version(gguf, version) && get_u64(&reader, &tensor_count) &&
            get_u64(&reader, &key_count) && read_keys(&reader, key_count) && read_tensors(&reader, tensor_count) &&

@@ -38,8 +38,7 @@ static zt_status read_data(void *user, int64_t handle, size_t offset, void *dst,
 
 bool zt_gguf_is_own_key(const zt_gguf *gguf, zt_bytes key)
 {
-    static const char *const keys[] = {"split.no", "split.count", "split.tensors.count",
-                                       "general.alignment"};
+    static const char *const keys[] = {"split.no", "split.count", "split.tensors.count", "general.alignment"};
     const size_t count = sizeof keys / sizeof *keys, last = count - 1;
     size_t i = 0;
     while (i < count && (key.n != strlen(keys[i]) || memcmp(key.data, keys[i], key.n) != 0)) i++;
@@ -59,8 +58,7 @@ static zt_status read_split(const zt_gguf *gguf, int64_t *number, int64_t *count
     *number = 0;
     *count = 1;
     if (!get_count(gguf, "split.no", number) || !get_count(gguf, "split.count", count))
-        return zt_fail(gguf->ctx, ZT_EDATA, "%s: split.no and split.count are not both counts",
-                       zt_gguf_name(gguf));
+        return zt_fail(gguf->ctx, ZT_EDATA, "%s: split.no and split.count are not both counts", zt_gguf_name(gguf));
     *count += *count == 0;
     if (*number >= *count || *count > ZT_MAX_SHARDS)
         return zt_fail(gguf->ctx, ZT_EDATA,
@@ -80,14 +78,13 @@ static zt_status check_name(const zt_gguf *gguf, const char *path, zt_shard_name
         return zt_fail(gguf->ctx, ZT_EDATA,
                        "%s: part %lld of %lld of a model: its name must end in "
                        "-%05lld-of-%05lld.gguf, and the other parts be beside it",
-                       zt_gguf_name(gguf), (long long)number + 1, (long long)count, (long long)number + 1,
-                       (long long)count);
+                       zt_gguf_name(gguf), (long long)number + 1, (long long)count, (long long)number + 1, (long long)count);
     if (name->number != number + 1 || name->count != count)
         return zt_fail(gguf->ctx, ZT_EDATA,
                        "%s: part %lld of %lld by its name, and %lld of %lld by split.no and "
                        "split.count",
-                       zt_gguf_name(gguf), (long long)name->number, (long long)name->count,
-                       (long long)number + 1, (long long)count);
+                       zt_gguf_name(gguf), (long long)name->number, (long long)name->count, (long long)number + 1,
+                       (long long)count);
     return ZT_OK;
 }
 
@@ -103,9 +100,9 @@ static zt_status check_alone(const zt_gguf *gguf, const char *path)
     zt_status status = ZT_OK;
     if (stat(other, &info) == 0)
         status = zt_fail(gguf->ctx, ZT_EDATA,
-                     "%s: part %lld of %lld by its name, with %s beside it, and all of a model by "
-                     "split.no and split.count",
-                     zt_gguf_name(gguf), (long long)name.number, (long long)name.count, other);
+                         "%s: part %lld of %lld by its name, with %s beside it, and all of a model by "
+                         "split.no and split.count",
+                         zt_gguf_name(gguf), (long long)name.number, (long long)name.count, other);
     zt_free(gguf->ctx, other);
     return status;
 }
@@ -135,8 +132,7 @@ static zt_status put_keys(zt_gguf_writer *writer, const zt_gguf *gguf)
         zt_str_clear(&name);
         if (zt_gguf_is_own_key(gguf, key)) continue;
         status = zt_str_put(&name, key.data, key.n);
-        if (status == ZT_OK)
-            status = zt_gguf_put_raw(writer, name.data, kind, value.data, value.n);
+        if (status == ZT_OK) status = zt_gguf_put_raw(writer, name.data, kind, value.data, value.n);
     }
     zt_str_fini(&name);
     return status;
@@ -182,9 +178,9 @@ static zt_status check_count(const gguf_parts *shards)
 {
     int64_t told = -1;
     if (zt_gguf_i64(shards->parts[0], "split.tensors.count", &told) && told != shards->tensor_count)
-        return zt_fail(
-            shards->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
-            zt_gguf_name(shards->parts[0]), (long long)told, (long long)shards->part_count, (long long)shards->tensor_count);
+        return zt_fail(shards->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
+                       zt_gguf_name(shards->parts[0]), (long long)told, (long long)shards->part_count,
+                       (long long)shards->tensor_count);
     return ZT_OK;
 }
 
@@ -199,8 +195,8 @@ static zt_gguf *join_shards(gguf_parts *shards, const char *path, const zt_shard
         header = zt_gguf_writer_finish(writer, &size, &data);
     zt_gguf_writer_free(writer);
     if (header)
-        return zt_gguf_over(shards->ctx, path, header, size, data,
-                            &(zt_store){.user = shards, .read = read_data}, release_shards);
+        return zt_gguf_over(shards->ctx, path, header, size, data, &(zt_store){.user = shards, .read = read_data},
+                            release_shards);
     release_shards(shards);
     return NULL;
 }

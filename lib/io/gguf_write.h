@@ -26,8 +26,8 @@ extern "C" {
 
 typedef struct zt_gguf_writer zt_gguf_writer;
 
-zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
-void zt_gguf_writer_free(zt_gguf_writer *writer); /* NULL: nothing */
+zt_gguf_writer *zt_gguf_writer_new(zt_ctx *ctx);               /* empty; NULL: ZT_ENOMEM */
+void zt_gguf_writer_free(zt_gguf_writer *writer);              /* NULL: nothing */
 zt_status zt_gguf_writer_status(const zt_gguf_writer *writer); /* the first failure, or ZT_OK */
 
 /* Any integer kind, bool too; ZT_EUSAGE when `value` does not fit. */
@@ -37,14 +37,11 @@ zt_status zt_gguf_put_real(zt_gguf_writer *writer, const char *key, zt_gguf_kind
 /* A text of `size` bytes, which are copied. */
 zt_status zt_gguf_put_str(zt_gguf_writer *writer, const char *key, const char *text, size_t size);
 /* count values of a kind of fixed size, as they lie in a file. */
-zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind,
-                            const void *values, int64_t count);
+zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind, const void *values, int64_t count);
 /* An array of texts[count], which are copied. */
-zt_status zt_gguf_put_strs(zt_gguf_writer *writer, const char *key, const zt_bytes *texts,
-                           int64_t count);
+zt_status zt_gguf_put_strs(zt_gguf_writer *writer, const char *key, const zt_bytes *texts, int64_t count);
 /* A value of any kind as zt_gguf_key_value gives it. The bytes are believed. */
-zt_status zt_gguf_put_raw(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind,
-                          const void *value, size_t size);
+zt_status zt_gguf_put_raw(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind, const void *value, size_t size);
 /* Of the data section: a power of two, 32 unless told; before the first tensor. Also the key. */
 zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align);
 
@@ -52,8 +49,7 @@ zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align);
 zt_status zt_gguf_put_tensor(zt_gguf_writer *writer, const char *name, const zt_type *type);
 
 /* The same of a type by the format's word for it, also where zt lacks it; dim[rank], row-major. */
-zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, const char *word, int rank,
-                                  const int64_t *dim);
+zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, const char *word, int rank, const int64_t *dim);
 /* Can a tensor be put so? */
 bool zt_gguf_can(const char *name, const char *word, int rank);
 

@@ -73,8 +73,7 @@ static void make_mean(importance_entry *entry, int64_t matrix)
 }
 
 /* A new entry, all 0; NULL: no memory, or it is there. */
-static importance_entry *add_entry(zt_imatrix *imatrix, const char *name, size_t length, int64_t matrices,
-                        int64_t columns)
+static importance_entry *add_entry(zt_imatrix *imatrix, const char *name, size_t length, int64_t matrices, int64_t columns)
 {
     int64_t total;
     if (imatrix->count == imatrix->capacity) {
@@ -106,23 +105,22 @@ static importance_entry *add_entry(zt_imatrix *imatrix, const char *name, size_t
 
 /* The entry that has this shape, or a new one; NULL: none. */
 static importance_entry *find_or_add_entry(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix,
-                       int64_t columns, int64_t rows)
+                                           int64_t columns, int64_t rows)
 {
     importance_entry *entry = find_entry(imatrix, name);
     if (matrices < 1 || matrix < 0 || matrix >= matrices || columns < 1 || rows < 0) {
-        zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns",
-                name, (long long)matrix, (long long)matrices, (long long)columns);
+        zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns", name, (long long)matrix,
+                (long long)matrices, (long long)columns);
         return NULL;
     }
     if (!entry) return add_entry(imatrix, name, strlen(name), matrices, columns);
     if (entry->matrices == matrices && entry->columns == columns) return entry;
-    zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name,
-            (long long)matrices, (long long)columns, (long long)entry->matrices, (long long)entry->columns);
+    zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name, (long long)matrices,
+            (long long)columns, (long long)entry->matrices, (long long)entry->columns);
     return NULL;
 }
 
-zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum,
-                              int64_t rows)
+zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum, int64_t rows)
 {
     importance_entry *entry = find_or_add_entry(imatrix, name, 1, 0, columns, rows);
     if (!entry) return zt_ctx_status(imatrix->ctx);
@@ -132,8 +130,8 @@ zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t col
     return ZT_OK;
 }
 
-zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix,
-                         int64_t columns, const float *activations, int64_t rows)
+zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
+                         const float *activations, int64_t rows)
 {
     importance_entry *entry = find_or_add_entry(imatrix, name, matrices, matrix, columns, rows);
     if (!entry) return zt_ctx_status(imatrix->ctx);
@@ -167,8 +165,7 @@ zt_imatrix_entry zt_imatrix_get(const zt_imatrix *imatrix, int64_t i)
     return (zt_imatrix_entry){entry->name, entry->matrices, entry->columns, entry->mean};
 }
 
-const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix,
-                             int64_t columns)
+const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix, int64_t columns)
 {
     const importance_entry *entry = find_entry(imatrix, name);
     if (!entry || entry->columns != columns || matrix < 0 || matrix >= entry->matrices) return NULL;
@@ -203,8 +200,7 @@ static void reset_unused(importance_entry *entry)
     }
 }
 
-zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns,
-                         bool *has)
+zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns, bool *has)
 {
     importance_entry *entry = find_entry(imatrix, name);
     int64_t all;
@@ -228,13 +224,11 @@ zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices
 /* ---- GGUF ---------------------------------------------------------------------------------- */
 
 /* Sums or counts of a file, which must be numbers and not negative. */
-static zt_status check_values(zt_imatrix *imatrix, const char *file, const char *name, const float *values,
-                       int64_t count)
+static zt_status check_values(zt_imatrix *imatrix, const char *file, const char *name, const float *values, int64_t count)
 {
     for (int64_t i = 0; i < count; i++)
         if (!(values[i] >= 0) || isinf(values[i]))
-            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g", file, name,
-                           (long long)i, (double)values[i]);
+            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g", file, name, (long long)i, (double)values[i]);
     return ZT_OK;
 }
 
@@ -247,8 +241,7 @@ static zt_status read_doubles(zt_imatrix *imatrix, zt_gguf *gguf, int64_t i, dou
     const char *name = zt_gguf_tensor(gguf, i, &type, &offset, &bytes);
     zt_store store = zt_gguf_store(gguf);
     if (type.rank < 0 || type.dtype != ZT_F32 || zt_type_count(&type) != count)
-        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not %lld numbers of f32", zt_gguf_name(gguf),
-                       name, (long long)count);
+        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not %lld numbers of f32", zt_gguf_name(gguf), name, (long long)count);
     float *values = zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values);
     zt_status status = values ? store.read(store.user, i, 0, values, bytes) : ZT_ENOMEM;
     if (!status) status = check_values(imatrix, zt_gguf_name(gguf), name, values, count);
@@ -265,8 +258,7 @@ static int64_t find_counts(zt_imatrix *imatrix, zt_gguf *gguf, const char *name,
     int64_t i = -1;
     if (zt_str_put(&text, name, length) == ZT_OK && zt_str_puts(&text, ".counts") == ZT_OK) {
         i = zt_gguf_find(gguf, text.data);
-        if (i < 0)
-            zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(gguf), text.data);
+        if (i < 0) zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(gguf), text.data);
     }
     zt_str_fini(&text);
     return i;
@@ -424,8 +416,8 @@ static zt_status get_entry(dat_cursor *cursor)
     if (!status) status = get_i32(cursor, &calls);
     if (!status) status = get_count(cursor, "values", 4, &count);
     if (!status && (count < 1 || calls < 0))
-        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': %d values of %d calls", zt_source_name(cursor->source), name,
-                    count, calls);
+        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': %d values of %d calls", zt_source_name(cursor->source), name, count,
+                         calls);
     importance_entry *entry = status ? NULL : add_entry(imatrix, name, strlen(name), 1, count);
     float *values = entry ? zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values) : NULL;
     if (!status) status = values ? zt_source_read(cursor->source, cursor->position, values, (size_t)count * 4) : ZT_ENOMEM;

@@ -28,10 +28,10 @@ extern "C" {
 
 typedef struct zt_imatrix zt_imatrix;
 
-zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path); /* either form, told by the content */
-zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                    /* empty */
-void zt_imatrix_close(zt_imatrix *imatrix); /* NULL: nothing */
+zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path);  /* either form, told by the content */
+zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                     /* empty */
+void zt_imatrix_close(zt_imatrix *imatrix);                  /* NULL: nothing */
 
 typedef struct zt_imatrix_entry {
     const char *name; /* of the weight */
@@ -45,22 +45,19 @@ zt_imatrix_entry zt_imatrix_get(const zt_imatrix *imatrix, int64_t i);
 /* States the shape of a weight: `matrices` matrices whose rows have `columns`. An entry of one matrix
  * with the values of all is split. *has: is there an entry of this name? ZT_EDATA when it has
  * another number of values; the message names both. */
-zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns,
-                         bool *has);
+zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns, bool *has);
 /* The importance [columns] of matrix `matrix` of a weight; m's. NULL: there is no such entry, or it
  * has another shape: zt_imatrix_fit first. */
-const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix,
-                             int64_t columns);
-int64_t zt_imatrix_chunks(const zt_imatrix *imatrix); /* 0: not known */
+const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix, int64_t columns);
+int64_t zt_imatrix_chunks(const zt_imatrix *imatrix);      /* 0: not known */
 const char *zt_imatrix_dataset(const zt_imatrix *imatrix); /* NULL: not known */
 
 /* Adds `rows` rows that were multiplied by matrix `matrix` of the `matrices` of a weight. ZT_ESHAPE
  * when its entry has another shape. */
-zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix,
-                         int64_t columns, const float *activations, int64_t rows);
+zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
+                         const float *activations, int64_t rows);
 /* The same where the squares have been summed up already, of a weight of one matrix. */
-zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum,
-                              int64_t rows);
+zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum, int64_t rows);
 /* What was read and in how many pieces of how many tokens, for the file. */
 zt_status zt_imatrix_about(zt_imatrix *imatrix, const char *dataset, int64_t chunks, int64_t chunk_size);
 

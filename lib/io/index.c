@@ -17,8 +17,7 @@ typedef struct index_reading {
 /* A file of this very folder: nothing that leads elsewhere. */
 static bool is_plain_name(const char *name)
 {
-    return *name && *name != '-' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
-           !strpbrk(name, "/\\");
+    return *name && *name != '-' && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && !strpbrk(name, "/\\");
 }
 
 static zt_status read_mapping(void *user, const char *tensor, const char *text, size_t size)
@@ -31,9 +30,8 @@ static zt_status read_mapping(void *user, const char *tensor, const char *text, 
     const char *name = file.data ? file.data : "";
     if (status == ZT_OK && !is_plain_name(name))
         status = zt_fail(reading->ctx, ZT_EDATA, "%s: '%s' is not the name of a file beside it", reading->path,
-                     zt_escape(buffer, sizeof buffer, name, strlen(name)));
-    if (status == ZT_OK)
-        status = reading->fn(reading->user, tensor, name);
+                         zt_escape(buffer, sizeof buffer, name, strlen(name)));
+    if (status == ZT_OK) status = reading->fn(reading->user, tensor, name);
     zt_str_fini(&file);
     return status;
 }
@@ -46,8 +44,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
         json_decref(json);
         return json ? ZT_OK : zt_ctx_status(reading->ctx);
     }
-    if (reading->has_map)
-        return zt_fail(reading->ctx, ZT_EDATA, "%s: 'weight_map' is there twice", reading->path);
+    if (reading->has_map) return zt_fail(reading->ctx, ZT_EDATA, "%s: 'weight_map' is there twice", reading->path);
     reading->has_map = true;
     return zt_json_members(reading->ctx, reading->path, text, size, read_mapping, reading);
 }
@@ -59,13 +56,10 @@ zt_status zt_index_read(zt_ctx *ctx, const char *path, zt_index_fn *fn, void *us
     uint64_t size = source ? zt_source_size(source) : 0;
     zt_status status = source ? ZT_OK : zt_ctx_status(ctx);
     if (size > MAX_INDEX)
-        status = zt_fail(ctx, ZT_EDATA, "%s: an index of %llu bytes, %d are allowed", path,
-                     (unsigned long long)size, MAX_INDEX);
+        status = zt_fail(ctx, ZT_EDATA, "%s: an index of %llu bytes, %d are allowed", path, (unsigned long long)size, MAX_INDEX);
     char *text = status == ZT_OK ? zt_alloc(ctx, (size_t)size) : NULL;
-    if (status == ZT_OK)
-        status = text ? zt_source_read(source, 0, text, (size_t)size) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        status = zt_json_members(ctx, path, text, (size_t)size, read_member, &reading);
+    if (status == ZT_OK) status = text ? zt_source_read(source, 0, text, (size_t)size) : ZT_ENOMEM;
+    if (status == ZT_OK) status = zt_json_members(ctx, path, text, (size_t)size, read_member, &reading);
     zt_free(ctx, text);
     zt_source_close(source);
     if (status == ZT_OK && !reading.has_map)
@@ -84,8 +78,7 @@ static zt_status check_present(void *user, const char *tensor, const char *file)
     const index_lookup *lookup = user;
     const size_t length = strlen(tensor);
     char tensor_text[160], file_text[160];
-    if (zt_map_get(lookup->present, tensor, length, NULL))
-        return ZT_OK;
+    if (zt_map_get(lookup->present, tensor, length, NULL)) return ZT_OK;
     return zt_fail(lookup->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index has it", lookup->path,
                    zt_escape(tensor_text, sizeof tensor_text, tensor, length),
                    zt_escape(file_text, sizeof file_text, file, strlen(file)));

@@ -13,13 +13,11 @@ json_t *zt_json_parse(const char *text, size_t size, size_t flags, json_error_t 
 {
     json_t *json = json_loadb(text, size, flags | JSON_REJECT_DUPLICATES, error);
     const char *zero_byte = json && size ? memchr(text, 0, size) : NULL;
-    if (!zero_byte)
-        return json;
+    if (!zero_byte) return json;
     json_decref(json);
     if (error) {
         *error = (json_error_t){.line = 1, .column = -1, .position = (int)(zero_byte - text)};
-        for (const char *cursor = text; cursor < zero_byte; cursor++)
-            error->line += *cursor == '\n';
+        for (const char *cursor = text; cursor < zero_byte; cursor++) error->line += *cursor == '\n';
         snprintf(error->text, sizeof error->text, "a zero byte at byte %zu", (size_t)(zero_byte - text));
     }
     return NULL;
@@ -31,9 +29,8 @@ json_t *zt_json_load(zt_ctx *ctx, const char *file, const char *text, size_t siz
     json_error_t error;
     json_t *json = zt_json_parse(text, size, JSON_DECODE_ANY, &error);
     if (!json && zt_foreign_fail(ctx, file, text, size) == ZT_OK)
-        zt_fail(ctx, json_error_code(&error) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA,
-                "%s: JSON, line %d: %s", file, error.line,
-                zt_escape(what, sizeof what, error.text, strlen(error.text)));
+        zt_fail(ctx, json_error_code(&error) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA, "%s: JSON, line %d: %s", file,
+                error.line, zt_escape(what, sizeof what, error.text, strlen(error.text)));
     return json;
 }
 
@@ -41,15 +38,11 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
 {
     zt_source *source = zt_source_open(ctx, path);
     json_t *json = NULL;
-    if (!source)
-        return NULL;
+    if (!source) return NULL;
     uint64_t size = zt_source_size(source);
     char *text = size <= max ? zt_alloc(ctx, (size_t)size) : NULL;
-    if (size > max)
-        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes of JSON, %zu are allowed", path,
-                (unsigned long long)size, max);
-    if (text && zt_source_read(source, 0, text, (size_t)size) == ZT_OK)
-        json = zt_json_load(ctx, path, text, (size_t)size);
+    if (size > max) zt_fail(ctx, ZT_EDATA, "%s: %llu bytes of JSON, %zu are allowed", path, (unsigned long long)size, max);
+    if (text && zt_source_read(source, 0, text, (size_t)size) == ZT_OK) json = zt_json_load(ctx, path, text, (size_t)size);
     zt_free(ctx, text);
     zt_source_close(source);
     return json;
@@ -80,8 +73,7 @@ static void skip_space(json_scanner *scanner)
 static bool skip_character(json_scanner *scanner, char wanted)
 {
     skip_space(scanner);
-    if (scanner->cursor == scanner->end || *scanner->cursor != wanted)
-        return false;
+    if (scanner->cursor == scanner->end || *scanner->cursor != wanted) return false;
     scanner->cursor++;
     return true;
 }
@@ -106,8 +98,7 @@ static bool skip_nested(json_scanner *scanner)
     while (scanner->cursor < scanner->end) {
         char character = *scanner->cursor;
         if (character == '"') {
-            if (!skip_string(scanner))
-                return false;
+            if (!skip_string(scanner)) return false;
             continue;
         }
         scanner->cursor++;
@@ -122,30 +113,24 @@ static bool skip_nested(json_scanner *scanner)
 /* Skips the value at the cursor, of any kind. */
 static bool skip_value(json_scanner *scanner)
 {
-    if (scanner->cursor == scanner->end)
-        return false;
-    if (*scanner->cursor == '"')
-        return skip_string(scanner);
-    if (*scanner->cursor == '[' || *scanner->cursor == '{')
-        return skip_nested(scanner);
+    if (scanner->cursor == scanner->end) return false;
+    if (*scanner->cursor == '"') return skip_string(scanner);
+    if (*scanner->cursor == '[' || *scanner->cursor == '{') return skip_nested(scanner);
     const char *begin = scanner->cursor;
-    while (scanner->cursor < scanner->end && !strchr(",]} \n\r\t", *scanner->cursor))
-        scanner->cursor++;
+    while (scanner->cursor < scanner->end && !strchr(",]} \n\r\t", *scanner->cursor)) scanner->cursor++;
     return scanner->cursor > begin;
 }
 
 bool zt_json_is_plain(const char *text, size_t size)
 {
-    if (size < 2 || text[0] != '"' || text[size - 1] != '"')
-        return false;
+    if (size < 2 || text[0] != '"' || text[size - 1] != '"') return false;
     text++;
     size -= 2;
     for (size_t i = 0; i < size;) {
         unsigned char byte = (unsigned char)text[i];
         uint32_t code_point;
         int length = byte < 0x80 ? 1 : zt_utf8_decode(text + i, size - i, &code_point);
-        if (byte < 0x20 || byte == '\\' || byte == '"' || length == 0)
-            return false;
+        if (byte < 0x20 || byte == '\\' || byte == '"' || length == 0) return false;
         i += (size_t)length;
     }
     return true;
@@ -153,14 +138,12 @@ bool zt_json_is_plain(const char *text, size_t size)
 
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_str *out)
 {
-    if (zt_json_is_plain(text, size))
-        return zt_str_put(out, text + 1, size - 2);
+    if (zt_json_is_plain(text, size)) return zt_str_put(out, text + 1, size - 2);
     json_t *json = zt_json_load(ctx, file, text, size);
-    if (!json)
-        return zt_ctx_status(ctx);
+    if (!json) return zt_ctx_status(ctx);
     const char *string = json_string_value(json);
-    zt_status status = string ? zt_str_put(out, string, json_string_length(json))
-                     : zt_fail(ctx, ZT_EDATA, "%s: JSON: a string expected", file);
+    zt_status status =
+        string ? zt_str_put(out, string, json_string_length(json)) : zt_fail(ctx, ZT_EDATA, "%s: JSON: a string expected", file);
     json_decref(json);
     return status;
 }
@@ -173,16 +156,12 @@ static zt_status read_member(json_scanner *scanner, zt_str *key, zt_json_member_
         return fail_at(scanner, "a member's name expected, of less than 64 KiB");
     zt_str_clear(key);
     zt_status status = zt_json_string(scanner->ctx, scanner->file, begin, (size_t)(scanner->cursor - begin), key);
-    if (status == ZT_OK)
-        status = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
-    if (status != ZT_OK)
-        return status;
-    if (!skip_character(scanner, ':'))
-        return fail_at(scanner, "':' expected");
+    if (status == ZT_OK) status = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
+    if (status != ZT_OK) return status;
+    if (!skip_character(scanner, ':')) return fail_at(scanner, "':' expected");
     skip_space(scanner);
     begin = scanner->cursor;
-    if (!skip_value(scanner))
-        return fail_at(scanner, "a value expected");
+    if (!skip_value(scanner)) return fail_at(scanner, "a value expected");
     return fn(user, key->data, begin, (size_t)(scanner->cursor - begin));
 }
 
@@ -195,18 +174,15 @@ static zt_status read_members(json_scanner *scanner, zt_str *key, zt_json_member
     if (!skip_character(scanner, '}')) {
         do {
             zt_status status = read_member(scanner, key, fn, user);
-            if (status != ZT_OK)
-                return status;
+            if (status != ZT_OK) return status;
         } while (skip_character(scanner, ','));
-        if (!skip_character(scanner, '}'))
-            return fail_at(scanner, "',' or '}' expected");
+        if (!skip_character(scanner, '}')) return fail_at(scanner, "',' or '}' expected");
     }
     skip_space(scanner);
     return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the object");
 }
 
-zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
-                          zt_json_member_fn *fn, void *user)
+zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_member_fn *fn, void *user)
 {
     json_scanner scanner = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
     zt_str key;
@@ -219,27 +195,22 @@ zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_
 static zt_status read_items(json_scanner *scanner, zt_json_item_fn *fn, void *user)
 {
     int64_t i = 0;
-    if (!skip_character(scanner, '['))
-        return fail_at(scanner, "an array expected");
+    if (!skip_character(scanner, '[')) return fail_at(scanner, "an array expected");
     if (!skip_character(scanner, ']')) {
         do {
             skip_space(scanner);
             const char *begin = scanner->cursor;
-            if (!skip_value(scanner))
-                return fail_at(scanner, "a value expected");
+            if (!skip_value(scanner)) return fail_at(scanner, "a value expected");
             zt_status status = fn(user, i++, begin, (size_t)(scanner->cursor - begin));
-            if (status != ZT_OK)
-                return status;
+            if (status != ZT_OK) return status;
         } while (skip_character(scanner, ','));
-        if (!skip_character(scanner, ']'))
-            return fail_at(scanner, "',' or ']' expected");
+        if (!skip_character(scanner, ']')) return fail_at(scanner, "',' or ']' expected");
     }
     skip_space(scanner);
     return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the array");
 }
 
-zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
-                        zt_json_item_fn *fn, void *user)
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_item_fn *fn, void *user)
 {
     json_scanner scanner = {.ctx = ctx, .file = file, .begin = text, .cursor = text, .end = text + size};
     return read_items(&scanner, fn, user);

@@ -24,13 +24,11 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max);
 typedef zt_status zt_json_member_fn(void *user, const char *key, const char *text, size_t size);
 /* fn for every member of the object that the text is. Does not look for members that come twice.
  * Stops at the first status that is not ZT_OK, and returns it. */
-zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size,
-                          zt_json_member_fn *fn, void *user);
+zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_member_fn *fn, void *user);
 /* An item: its number and its text, checked likewise. */
 typedef zt_status zt_json_item_fn(void *user, int64_t i, const char *text, size_t size);
 /* fn for every item of the array that the text is. Likewise. */
-zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size,
-                        zt_json_item_fn *fn, void *user);
+zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_item_fn *fn, void *user);
 /* Appends the string that the text is (with its quotes), decoded; no zero byte is in it. */
 zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_str *out);
 /* Past the value that begins at `cursor` (no white space before it): all of it is valid JSON, lists and

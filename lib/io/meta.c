@@ -63,8 +63,7 @@ static zt_status append_key(zt_meta *meta, const char *key)
     return ZT_OK;
 }
 
-zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
-                       size_t bytes)
+zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes)
 {
     int64_t i = zt_meta_find(meta, key);
     if (i < 0 && append_key(meta, key) != ZT_OK) return ZT_ENOMEM;
@@ -75,8 +74,7 @@ zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const 
     return ZT_OK;
 }
 
-zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
-                      size_t bytes)
+zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes)
 {
     char *copy = zt_arena_alloc(meta->texts, bytes ? bytes : 1);
     if (!copy) return ZT_ENOMEM;
@@ -126,8 +124,7 @@ zt_status zt_meta_put_strs(zt_meta *meta, const char *key, const zt_bytes *texts
     return status;
 }
 
-typedef zt_status put_fn(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value,
-                         size_t bytes);
+typedef zt_status put_fn(zt_meta *m, const char *key, zt_gguf_kind kind, const void *value, size_t bytes);
 
 static zt_status join_missing(zt_meta *meta, const zt_meta *other, put_fn *put)
 {

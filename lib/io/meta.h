@@ -29,20 +29,18 @@ typedef struct zt_meta_item {
 } zt_meta_item;
 
 zt_meta *zt_meta_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
-void zt_meta_free(zt_meta *meta); /* NULL: nothing */
+void zt_meta_free(zt_meta *meta);  /* NULL: nothing */
 
 zt_ctx *zt_meta_ctx(const zt_meta *meta); /* the context it was made with */
 
-int64_t zt_meta_count(const zt_meta *meta); /* items, numbered from 0 */
+int64_t zt_meta_count(const zt_meta *meta);                      /* items, numbered from 0 */
 const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i); /* good until the next change */
 int64_t zt_meta_find(const zt_meta *meta, const char *key);      /* -1: there is none */
 
 /* Puts a copy: in the place of the key's old value, else at the end. The bytes are believed. */
-zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
-                      size_t bytes);
+zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes);
 /* The same without a copy: the value stays where it is, and must be there as long as `meta`. */
-zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value,
-                       size_t bytes);
+zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes);
 /* The next kinds of put copy likewise, and fail with ZT_ENOMEM. A text of `length` bytes: */
 zt_status zt_meta_put_str(zt_meta *meta, const char *key, const char *text, size_t length);
 /* A text whose `size` bytes the caller fills in; NULL on failure. */
@@ -53,7 +51,7 @@ zt_status zt_meta_put_strs(zt_meta *meta, const char *key, const zt_bytes *texts
 /* Puts all of `other` that `meta` has no key of. */
 zt_status zt_meta_join(zt_meta *meta, const zt_meta *other);
 zt_status zt_meta_share(zt_meta *meta, const zt_meta *other); /* lent: `other` lives as long as meta */
-void zt_meta_remove(zt_meta *meta, int64_t i); /* what follows moves up */
+void zt_meta_remove(zt_meta *meta, int64_t i);                /* what follows moves up */
 
 /* The item's text; {NULL, 0} if it is no string. */
 zt_bytes zt_meta_text(const zt_meta_item *item);

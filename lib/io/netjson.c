@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-
 enum { PIECE = 1 << 14 }; /* characters of base64 that are decoded together */
 
 void *zt_nj_room(zt_ctx *ctx, void *list, int64_t count, size_t size)
@@ -16,8 +15,7 @@ bool zt_netjson_sniff(const void *bytes, size_t size)
 {
     const char *text = bytes;
     size_t i = 0;
-    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t'))
-        i++;
+    while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
     return i < size && text[i] == '{';
 }
 
@@ -25,8 +23,7 @@ static zt_status map_names(zt_netjson *net)
 {
     zt_status status = ZT_OK;
     net->base.names = zt_map_new(net->base.ctx, (size_t)net->base.count);
-    if (!net->base.names)
-        return ZT_ENOMEM;
+    if (!net->base.names) return ZT_ENOMEM;
     for (int64_t i = 0; status == ZT_OK && i < net->base.count; i++)
         status = zt_map_put(net->base.names, net->tensors[i].name, strlen(net->tensors[i].name), i);
     return status;
@@ -39,15 +36,13 @@ const char *zt_netjson_frame(const zt_netjson *net, size_t *size)
 }
 
 /* Up to PIECE characters of the text, from the group of byte `offset` on; *wanted bytes came of it. */
-static zt_status read_piece(const zt_netjson *net, const nj_weights *weights, size_t offset, void *dst,
-                            size_t *wanted)
+static zt_status read_piece(const zt_netjson *net, const nj_weights *weights, size_t offset, void *dst, size_t *wanted)
 {
     char text[PIECE];
     uint64_t start = offset / 3 * 4, total = (weights->bytes + 2) / 3 * 4;
     size_t step = total - start < PIECE ? (size_t)(total - start) : PIECE, got = 0, skip = offset % 3;
     zt_status status = zt_source_read(net->base.source, weights->text + start, text, step);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     char *bytes = zt_base64_get(net->base.ctx, text, step, &got);
     if (!bytes || got <= skip) { /* it was base64 when it was opened */
         zt_free(net->base.ctx, bytes);
@@ -144,30 +139,27 @@ zt_store zt_netjson_store(zt_netjson *net) { return zt_array_file_store(&net->ba
 struct zt_netjson_writer {
     zt_netjson *net; /* of the frame alone */
     zt_sink *out;
-    int64_t next;    /* tensors begun */
-    size_t frame_position;       /* of the frame, written */
-    size_t remaining;     /* bytes of the open tensor that are to come */
-    uint8_t rest[3]; /* bytes that make no whole group yet */
+    int64_t next;          /* tensors begun */
+    size_t frame_position; /* of the frame, written */
+    size_t remaining;      /* bytes of the open tensor that are to come */
+    uint8_t rest[3];       /* bytes that make no whole group yet */
     size_t rest_size;
 };
 
 zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t size)
 {
     zt_netjson_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
-    if (!writer)
-        return NULL;
+    if (!writer) return NULL;
     writer->net = zt_netjson_from_frame(ctx, frame, size);
     writer->out = out;
-    if (writer->net)
-        return writer;
+    if (writer->net) return writer;
     zt_free(ctx, writer);
     return NULL;
 }
 
 void zt_netjson_writer_free(zt_netjson_writer *writer)
 {
-    if (!writer)
-        return;
+    if (!writer) return;
     zt_ctx *ctx = writer->net->base.ctx;
     zt_netjson_close(writer->net);
     zt_free(ctx, writer);
@@ -186,8 +178,7 @@ static zt_status put_base64(zt_netjson_writer *writer, const void *bytes, size_t
     zt_str text;
     zt_str_init(&text, writer->net->base.ctx);
     zt_status status = zt_base64_put(&text, bytes, size);
-    if (status == ZT_OK)
-        status = zt_sink_write(writer->out, text.data, text.len);
+    if (status == ZT_OK) status = zt_sink_write(writer->out, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
@@ -203,8 +194,8 @@ zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t b
         return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
                        writer->next < net->base.count ? net->tensors[writer->next].name : "nothing");
     if (net->tensors[writer->next].bytes != bytes)
-        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text,
-                       bytes, net->tensors[writer->next].bytes);
+        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text, bytes,
+                       net->tensors[writer->next].bytes);
     const nj_weights *weights = &net->weights[writer->next++];
     zt_status status = put_frame(writer, weights->frame);
     writer->frame_position = weights->frame_end;
@@ -217,8 +208,7 @@ zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t 
 {
     const uint8_t *input = bytes;
     zt_status status = ZT_OK;
-    if (size > writer->remaining)
-        return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more bytes than the tensor has");
+    if (size > writer->remaining) return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more bytes than the tensor has");
     writer->remaining -= size;
     while (status == ZT_OK && size) {
         size_t step = writer->rest_size || size < 3 ? 1 : size - size % 3;

@@ -43,20 +43,20 @@ extern "C" {
 
 typedef struct zt_netjson zt_netjson;
 
-zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
-void zt_netjson_close(zt_netjson *net); /* NULL: nothing */
+zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source); /* takes it over, also on failure */
+void zt_netjson_close(zt_netjson *net);                      /* NULL: nothing */
 
 /* Could these first bytes of a file begin one? They begin a JSON object. */
 bool zt_netjson_sniff(const void *bytes, size_t size);
 
-int64_t zt_netjson_count(const zt_netjson *net); /* tensors, numbered from 0 */
+int64_t zt_netjson_count(const zt_netjson *net);                  /* tensors, numbered from 0 */
 const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i); /* in the document's order */
 int64_t zt_netjson_find(const zt_netjson *net, const char *name); /* index or -1 */
 /* `size` bytes at `offset` of tensor i. From any thread. */
 zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size);
-zt_store zt_netjson_store(zt_netjson *net);                     /* valid as long as it is open */
+zt_store zt_netjson_store(zt_netjson *net);                        /* valid as long as it is open */
 const char *zt_netjson_frame(const zt_netjson *net, size_t *size); /* closed by a zero as well */
 
 /* What a text of weights holds: numbers of a storage type, codes that count in scales.
@@ -75,7 +75,7 @@ typedef struct zt_net_weights {
 zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i);
 /* How many there are; -1: packed, and the layer's numbers do not go with the bytes. */
 int64_t zt_netjson_elements(const zt_netjson *net, int64_t i);
-const char *zt_netjson_word(zt_storage storage);                   /* "int8" */
+const char *zt_netjson_word(zt_storage storage); /* "int8" */
 /* A frame alone: nothing of it can be read. ZT_EDATA when it is none. Copies it. */
 zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size);
 /* The frame of the same network with other weights, weights[count]; all else is as it was. ZT_ENOTSUP

@@ -27,8 +27,7 @@ typedef struct nj_weights {
 /* Numbers of a layer that its weights are counted by; 0: it has none. */
 typedef struct nj_sizes {
     char kind[32]; /* the layer's type */
-    int64_t in, out, channels, filters, kernel, heads, kv_heads, head_dim, d_model, vocab,
-        embedding, clusters;
+    int64_t in, out, channels, filters, kernel, heads, kv_heads, head_dim, d_model, vocab, embedding, clusters;
 } nj_sizes;
 
 struct zt_netjson {

@@ -51,8 +51,7 @@ static const nj_dtype dtypes[] = {
 static const nj_dtype *dtype_named(const char *name)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcasecmp(name, dtypes[i].name) == 0 ||
-            (dtypes[i].other && strcasecmp(name, dtypes[i].other) == 0))
+        if (strcasecmp(name, dtypes[i].name) == 0 || (dtypes[i].other && strcasecmp(name, dtypes[i].other) == 0))
             return &dtypes[i];
     return &dtypes[0];
 }
@@ -60,19 +59,16 @@ static const nj_dtype *dtype_named(const char *name)
 const char *zt_netjson_word(zt_storage storage)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (dtypes[i].storage == storage)
-            return dtypes[i].name;
+        if (dtypes[i].storage == storage) return dtypes[i].name;
     return NULL;
 }
 
 bool zt_nj_reads_by_rule(zt_storage storage)
 {
-    static const zt_storage other[] = {ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2, ZT_STORE_FP4,
-                                       ZT_STORE_U64,     ZT_STORE_U32,     ZT_STORE_U16,
-                                       ZT_STORE_U8,      ZT_STORE_U4,      ZT_STORE_U2};
+    static const zt_storage other[] = {ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2, ZT_STORE_FP4, ZT_STORE_U64, ZT_STORE_U32,
+                                       ZT_STORE_U16,     ZT_STORE_U8,      ZT_STORE_U4,  ZT_STORE_U2};
     for (size_t i = 0; i < sizeof other / sizeof *other; i++)
-        if (other[i] == storage)
-            return true;
+        if (other[i] == storage) return true;
     return false;
 }
 
@@ -88,7 +84,7 @@ typedef struct net_layer {
     nj_span member[NJ_MEMBERS];
     int64_t weights; /* -1: none */
     nj_sizes sizes;
-    unsigned seen;   /* members that there were, by their rows */
+    unsigned seen; /* members that there were, by their rows */
     bool has_layers, top;
 } net_layer;
 
@@ -96,9 +92,7 @@ static zt_status fail_at(const net_layer *layer, const char *what)
 {
     char text[160];
     return zt_fail(layer->net->base.ctx, ZT_EDATA, "%s: %s: %s", layer->net->base.name,
-                   layer->path->len ? zt_escape(text, sizeof text, layer->path->data, layer->path->len)
-                                : "the network",
-                   what);
+                   layer->path->len ? zt_escape(text, sizeof text, layer->path->data, layer->path->len) : "the network", what);
 }
 
 static zt_status read_weights(net_layer *layer, const char *key, const char *text, size_t size)
@@ -106,12 +100,10 @@ static zt_status read_weights(net_layer *layer, const char *key, const char *tex
     char wanted[48];
     zt_netjson *net = layer->net;
     (void)key;
-    if (net->base.count >= net->weights_count)
-        return fail_at(layer, "weights that are no text");
+    if (net->base.count >= net->weights_count) return fail_at(layer, "weights that are no text");
     int length =
         snprintf(wanted, sizeof wanted, "\"#%" PRId64 ":%" PRIu64 "\"", net->base.count, net->weights[net->base.count].bytes);
-    if (size != (size_t)length || memcmp(text, wanted, size) != 0)
-        return fail_at(layer, "weights that are no text");
+    if (size != (size_t)length || memcmp(text, wanted, size) != 0) return fail_at(layer, "weights that are no text");
     layer->weights = net->base.count++;
     return ZT_OK;
 }
@@ -129,8 +121,7 @@ static zt_status read_dtype(net_layer *layer, const char *key, const char *text,
     note_member(layer, NJ_DTYPE, text, size);
     zt_str_init(&word, layer->net->base.ctx);
     zt_status status = zt_json_string(layer->net->base.ctx, layer->net->base.name, text, size, &word);
-    if (status == ZT_OK)
-        layer->dtype = dtype_named(word.len ? word.data : "");
+    if (status == ZT_OK) layer->dtype = dtype_named(word.len ? word.data : "");
     zt_str_fini(&word);
     return status;
 }
@@ -140,9 +131,8 @@ static zt_status read_native(net_layer *layer, const char *key, const char *text
     (void)key;
     note_member(layer, NJ_NATIVE, text, size);
     layer->native = size == 4 && memcmp(text, "true", 4) == 0;
-    return layer->native || (size == 5 && memcmp(text, "false", 5) == 0)
-               ? ZT_OK
-               : fail_at(layer, "\"native\" is neither true nor false");
+    return layer->native || (size == 5 && memcmp(text, "false", 5) == 0) ? ZT_OK
+                                                                         : fail_at(layer, "\"native\" is neither true nor false");
 }
 
 /* A number; null and 0 are none. */
@@ -152,8 +142,7 @@ static zt_status read_scale(net_layer *layer, const char *key, const char *text,
     note_member(layer, NJ_SCALE, text, size);
     json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
     zt_status status = json ? ZT_OK : zt_ctx_status(layer->net->base.ctx);
-    if (json && !json_is_number(json) && !json_is_null(json))
-        status = fail_at(layer, "\"scale\" is no number");
+    if (json && !json_is_number(json) && !json_is_null(json)) status = fail_at(layer, "\"scale\" is no number");
     float scale = status == ZT_OK ? (float)json_number_value(json) : 0;
     layer->scale = scale != 0 && isfinite(scale) ? scale : 1;
     json_decref(json);
@@ -177,16 +166,14 @@ static zt_status read_layer_at(const net_layer *above, const char *text, size_t 
 static void truncate_path(zt_str *path, size_t length)
 {
     path->len = length;
-    if (path->data)
-        path->data[length] = 0;
+    if (path->data) path->data[length] = 0;
 }
 
 /* The layers of a list, below `key`. */
 static zt_status read_layers(net_layer *layer, const char *key, const char *text, size_t size)
 {
     size_t length = layer->path->len;
-    if (layer->depth == MAX_DEPTH)
-        return fail_at(layer, "layers nested too deep");
+    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers nested too deep");
     zt_status status = zt_str_printf(layer->path, "%s%s", length ? "." : "", key);
     layer->depth++;
     if (status == ZT_OK && !(size == 4 && memcmp(text, "null", 4) == 0))
@@ -201,14 +188,11 @@ static zt_status read_layers(net_layer *layer, const char *key, const char *text
 static zt_status read_gate(net_layer *layer, const char *key, const char *text, size_t size)
 {
     size_t length = layer->path->len;
-    if (size == 4 && memcmp(text, "null", 4) == 0)
-        return ZT_OK;
-    if (layer->depth == MAX_DEPTH)
-        return fail_at(layer, "layers nested too deep");
+    if (size == 4 && memcmp(text, "null", 4) == 0) return ZT_OK;
+    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers nested too deep");
     zt_status status = zt_str_printf(layer->path, ".%s", key);
     layer->depth++;
-    if (status == ZT_OK)
-        status = read_layer_at(layer, text, size);
+    if (status == ZT_OK) status = read_layer_at(layer, text, size);
     layer->depth--;
     truncate_path(layer->path, length);
     return status;
@@ -235,15 +219,12 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 {
     net_layer *layer = user;
     for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
-        if (strcmp(key, members[i].key) != 0 || !(layer->top ? members[i].top : members[i].layer))
-            continue;
-        if (layer->seen >> i & 1)
-            return fail_at(layer, "a member is there twice");
+        if (strcmp(key, members[i].key) != 0 || !(layer->top ? members[i].top : members[i].layer)) continue;
+        if (layer->seen >> i & 1) return fail_at(layer, "a member is there twice");
         layer->seen |= 1u << i;
         return members[i].read(layer, key, text, size);
     }
-    if (size > MAX_VALUE)
-        return fail_at(layer, "a member of more than 1 MiB");
+    if (size > MAX_VALUE) return fail_at(layer, "a member of more than 1 MiB");
     json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
     zt_nj_note_size(&layer->sizes, key, json);
     json_decref(json);
@@ -256,13 +237,10 @@ static zt_dtype resolve_coding(const net_layer *layer)
     const nj_dtype *dtype = layer->dtype;
     nj_weights *weights = &layer->net->weights[layer->weights];
     bool field = layer->native && layer->field && zt_nj_reads_by_rule(dtype->storage);
-    weights->coding = (zt_net_weights){.type = dtype->storage,
-                              .native = layer->native,
-                              .rule = field ? ZT_RULE_FIELD : ZT_RULE_LOOM,
-                              .scale = layer->scale};
+    weights->coding = (zt_net_weights){
+        .type = dtype->storage, .native = layer->native, .rule = field ? ZT_RULE_FIELD : ZT_RULE_LOOM, .scale = layer->scale};
     memcpy(weights->member, layer->member, sizeof weights->member);
-    if (!layer->native)
-        return dtypes[0].dtype;
+    if (!layer->native) return dtypes[0].dtype;
     return field && dtype->dtype < ZT_DTYPE_COUNT ? zt_storage_get(dtype->storage)->dtype : dtype->dtype;
 }
 
@@ -277,10 +255,8 @@ static zt_status add_tensor(const net_layer *layer)
     size_t bytes = (size_t)net->weights[layer->weights].bytes;
     size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;
     int64_t *dim = zt_arena_alloc(net->base.arena, sizeof *dim);
-    if (!dim)
-        return ZT_ENOMEM;
-    if (bytes % item != 0)
-        return fail_at(layer, "weights that are no whole elements");
+    if (!dim) return ZT_ENOMEM;
+    if (bytes % item != 0) return fail_at(layer, "weights that are no whole elements");
     zt_str name;
     zt_str_init(&name, net->base.ctx);
     zt_status status = zt_str_printf(&name, "%s.weights", layer->path->data);
@@ -288,11 +264,11 @@ static zt_status add_tensor(const net_layer *layer)
     *dim = (int64_t)(bytes / item);
     weights->count = packed ? zt_nj_count(&layer->sizes, &weights->coding, bytes) : *dim;
     *array = (zt_array){.name = status == ZT_OK ? zt_arena_strndup(net->base.arena, name.data, name.len) : NULL,
-                    .dtype = dtype->name,
-                    .type = zt_type_make(held, 1, dim),
-                    .bytes = bytes,
-                    .rank = 1,
-                    .dim = dim};
+                        .dtype = dtype->name,
+                        .type = zt_type_make(held, 1, dim),
+                        .bytes = bytes,
+                        .rank = 1,
+                        .dim = dim};
     zt_str_fini(&name);
     return array->name ? ZT_OK : ZT_ENOMEM;
 }
@@ -300,14 +276,9 @@ static zt_status add_tensor(const net_layer *layer)
 /* A layer at the path, within `above`. */
 static zt_status read_layer_at(const net_layer *above, const char *text, size_t size)
 {
-    net_layer layer = {.net = above->net,
-               .path = above->path,
-               .depth = above->depth,
-               .dtype = &dtypes[0],
-               .scale = 1,
-               .weights = -1};
-    if (layer.path->len > MAX_NAME)
-        return fail_at(&layer, "a name that is too long");
+    net_layer layer = {
+        .net = above->net, .path = above->path, .depth = above->depth, .dtype = &dtypes[0], .scale = 1, .weights = -1};
+    if (layer.path->len > MAX_NAME) return fail_at(&layer, "a name that is too long");
     zt_status status = zt_json_members(layer.net->base.ctx, layer.net->base.name, text, size, read_member, &layer);
     return status == ZT_OK && layer.weights >= 0 ? add_tensor(&layer) : status;
 }
@@ -317,8 +288,7 @@ static zt_status read_layer(void *user, int64_t i, const char *text, size_t size
     const net_layer *above = user;
     size_t length = above->path->len;
     zt_status status = zt_str_printf(above->path, ".%" PRId64, i);
-    if (status == ZT_OK)
-        status = read_layer_at(above, text, size);
+    if (status == ZT_OK) status = read_layer_at(above, text, size);
     truncate_path(above->path, length);
     return status;
 }
@@ -332,10 +302,8 @@ zt_status zt_nj_read_layers(zt_netjson *net)
     zt_status status = net->tensors ? zt_str_put(&net->frame, "", 0) : ZT_ENOMEM;
     if (status == ZT_OK)
         status = zt_json_members(net->base.ctx, net->base.name, net->frame.data, net->frame.len, read_member, &top);
-    if (status == ZT_OK && !top.has_layers)
-        status = fail_at(&top, "there are no \"layers\"");
-    if (status == ZT_OK && net->base.count != net->weights_count)
-        status = fail_at(&top, "\"weights\" that are no layer's");
+    if (status == ZT_OK && !top.has_layers) status = fail_at(&top, "there are no \"layers\"");
+    if (status == ZT_OK && net->base.count != net->weights_count) status = fail_at(&top, "\"weights\" that are no layer's");
     zt_str_fini(&path);
     return status;
 }

@@ -16,32 +16,28 @@ enum {
 
 typedef struct frame_scanner {
     zt_netjson *net;
-    const char *frame; /* the text is a frame, in memory; else the file's */
-    uint64_t position, end;  /* next byte to fetch */
+    const char *frame;      /* the text is a frame, in memory; else the file's */
+    uint64_t position, end; /* next byte to fetch */
     size_t next, buffered;
     zt_str *out; /* NULL: what is read is kept already */
     char buffer[BUFFER];
 } frame_scanner;
 
-static uint64_t read_position(const frame_scanner *scanner)
-{
-    return scanner->position - (scanner->buffered - scanner->next);
-}
+static uint64_t read_position(const frame_scanner *scanner) { return scanner->position - (scanner->buffered - scanner->next); }
 
 static zt_status fail_at(const frame_scanner *scanner, const char *what)
 {
-    return zt_fail(scanner->net->base.ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", scanner->net->base.name, read_position(scanner), what);
+    return zt_fail(scanner->net->base.ctx, ZT_EDATA, "%s: byte %" PRIu64 ": %s", scanner->net->base.name, read_position(scanner),
+                   what);
 }
 
 /* The next byte without passing it; -1 at the end, and on a failure that the context has. */
 static int peek_byte(frame_scanner *scanner)
 {
-    if (scanner->next < scanner->buffered)
-        return (unsigned char)scanner->buffer[scanner->next];
+    if (scanner->next < scanner->buffered) return (unsigned char)scanner->buffer[scanner->next];
     uint64_t left = scanner->end - scanner->position;
     size_t size = left < BUFFER ? (size_t)left : BUFFER;
-    if (size == 0)
-        return -1;
+    if (size == 0) return -1;
     if (scanner->frame)
         memcpy(scanner->buffer, scanner->frame + scanner->position, size);
     else if (zt_source_read(scanner->net->base.source, scanner->position, scanner->buffer, size) != ZT_OK)
@@ -56,10 +52,8 @@ static int peek_byte(frame_scanner *scanner)
 static zt_status keep_byte(frame_scanner *scanner)
 {
     char byte = scanner->buffer[scanner->next++];
-    if (!scanner->out)
-        return ZT_OK;
-    return scanner->out->len < MAX_FRAME ? zt_str_putc(scanner->out, byte)
-                                   : fail_at(scanner, "too much text beside the weights");
+    if (!scanner->out) return ZT_OK;
+    return scanner->out->len < MAX_FRAME ? zt_str_putc(scanner->out, byte) : fail_at(scanner, "too much text beside the weights");
 }
 
 static zt_status keep_space(frame_scanner *scanner)
@@ -86,8 +80,7 @@ static zt_status pass_base64(frame_scanner *scanner, uint64_t *bytes)
     int last = 0, byte;
     for (; (byte = peek_byte(scanner)) != '"'; length++, scanner->next++) {
         int value = byte == '=' ? 0 : digit_value(byte);
-        if (value < 0 || (padding && byte != '='))
-            return fail_at(scanner, "weights that are no base64");
+        if (value < 0 || (padding && byte != '=')) return fail_at(scanner, "weights that are no base64");
         padding += byte == '=';
         last = padding ? last : value;
     }
@@ -118,21 +111,18 @@ static zt_status pass_weights(frame_scanner *scanner)
 {
     zt_netjson *net = scanner->net;
     nj_weights *list = zt_nj_room(net->base.ctx, net->weights, net->weights_count, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     net->weights = list;
     nj_weights *weights = &list[net->weights_count];
     zt_status status = keep_byte(scanner);
     weights->text = read_position(scanner);
-    if (status == ZT_OK)
-        status = scanner->frame ? pass_number(scanner, &weights->bytes) : pass_base64(scanner, &weights->bytes);
+    if (status == ZT_OK) status = scanner->frame ? pass_number(scanner, &weights->bytes) : pass_base64(scanner, &weights->bytes);
     weights->frame = scanner->out ? scanner->out->len : (size_t)weights->text;
     if (status == ZT_OK && scanner->out)
         status = zt_str_printf(scanner->out, "#%" PRId64 ":%" PRIu64, net->weights_count, weights->bytes);
     weights->frame_end = scanner->out ? scanner->out->len : (size_t)read_position(scanner);
     net->weights_count++;
-    if (status == ZT_OK && peek_byte(scanner) != '"')
-        return fail_at(scanner, "it is cut");
+    if (status == ZT_OK && peek_byte(scanner) != '"') return fail_at(scanner, "it is cut");
     return status == ZT_OK ? keep_byte(scanner) : status;
 }
 
@@ -147,14 +137,11 @@ static zt_status keep_text(frame_scanner *scanner, bool *is_weights)
     *is_weights = true;
     for (int byte; status == ZT_OK; length++) {
         byte = peek_byte(scanner);
-        if (byte < 0)
-            return fail_at(scanner, "it is cut");
-        if (byte == '"')
-            break;
+        if (byte < 0) return fail_at(scanner, "it is cut");
+        if (byte == '"') break;
         *is_weights = *is_weights && length < sizeof word - 1 && byte == word[length];
         status = keep_byte(scanner);
-        if (status == ZT_OK && byte == '\\' && peek_byte(scanner) >= 0)
-            status = keep_byte(scanner);
+        if (status == ZT_OK && byte == '\\' && peek_byte(scanner) >= 0) status = keep_byte(scanner);
     }
     *is_weights = *is_weights && length == sizeof word - 1;
     return status == ZT_OK ? keep_byte(scanner) : status;
@@ -165,13 +152,10 @@ static zt_status pass_text(frame_scanner *scanner)
 {
     bool is_weights;
     zt_status status = keep_text(scanner, &is_weights);
-    if (status == ZT_OK && is_weights)
-        status = keep_space(scanner);
-    if (status != ZT_OK || !is_weights || peek_byte(scanner) != ':')
-        return status;
+    if (status == ZT_OK && is_weights) status = keep_space(scanner);
+    if (status != ZT_OK || !is_weights || peek_byte(scanner) != ':') return status;
     status = keep_byte(scanner);
-    if (status == ZT_OK)
-        status = keep_space(scanner);
+    if (status == ZT_OK) status = keep_space(scanner);
     return status == ZT_OK && peek_byte(scanner) == '"' ? pass_weights(scanner) : status;
 }
 
@@ -186,8 +170,7 @@ static zt_status scan_texts(frame_scanner *scanner)
 static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end, zt_str *out)
 {
     frame_scanner *scanner = zt_alloc(net->base.ctx, sizeof *scanner);
-    if (!scanner)
-        return ZT_ENOMEM;
+    if (!scanner) return ZT_ENOMEM;
     scanner->net = net;
     scanner->frame = frame;
     scanner->position = 0;
@@ -199,12 +182,6 @@ static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end,
     return status;
 }
 
-zt_status zt_nj_scan(zt_netjson *net)
-{
-    return scan_document(net, NULL, zt_source_size(net->base.source), &net->frame);
-}
+zt_status zt_nj_scan(zt_netjson *net) { return scan_document(net, NULL, zt_source_size(net->base.source), &net->frame); }
 
-zt_status zt_nj_scan_frame(zt_netjson *net)
-{
-    return scan_document(net, net->frame.data, net->frame.len, NULL);
-}
+zt_status zt_nj_scan_frame(zt_netjson *net) { return scan_document(net, net->frame.data, net->frame.len, NULL); }

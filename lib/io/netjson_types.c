@@ -8,23 +8,16 @@
 
 #include "lib/io/netjson_file.h"
 
-zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i)
-{
-    return net->weights[i].coding;
-}
+zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i) { return net->weights[i].coding; }
 
-int64_t zt_netjson_elements(const zt_netjson *net, int64_t i)
-{
-    return net->weights[i].count;
-}
+int64_t zt_netjson_elements(const zt_netjson *net, int64_t i) { return net->weights[i].count; }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
 /* Floats that are held as f32. */
 static bool is_f32(const zt_net_weights *weights)
 {
-    return !weights->native || weights->type == ZT_STORE_F32 || weights->type == ZT_STORE_F16 ||
-           weights->type == ZT_STORE_BF16;
+    return !weights->native || weights->type == ZT_STORE_F32 || weights->type == ZT_STORE_F16 || weights->type == ZT_STORE_BF16;
 }
 
 size_t zt_net_bytes(const zt_net_weights *weights, int64_t count)
@@ -38,14 +31,12 @@ static void reverse_codes(uint8_t *codes, size_t size, int bits)
     unsigned mask = (1u << bits) - 1;
     for (size_t i = 0; i < size; i++) {
         unsigned old = codes[i], fresh = 0;
-        for (int shift = 0; shift < 8; shift += bits)
-            fresh |= (old >> shift & mask) << (8 - bits - shift);
+        for (int shift = 0; shift < 8; shift += bits) fresh |= (old >> shift & mask) << (8 - bits - shift);
         codes[i] = (uint8_t)fresh;
     }
 }
 
-zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float *values, int64_t count, void *out,
-                        float *decoded)
+zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float *values, int64_t count, void *out, float *decoded)
 {
     size_t bytes = zt_storage_bytes(weights->type, weights->rule, count);
     int bits = zt_storage_get(weights->type)->bits;
@@ -56,8 +47,7 @@ zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float 
         return ZT_OK;
     }
     status = zt_storage_encode(ctx, weights->type, weights->rule, values, count, weights->scale, out);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     zt_storage_decode(weights->type, weights->rule, out, count, weights->scale, decoded);
     if (is_f32(weights))
         memcpy(out, decoded, (size_t)count * sizeof *decoded);
@@ -70,18 +60,14 @@ zt_net_weights zt_net_nearest(const zt_net_weights *weights)
 {
     static const struct {
         zt_storage type, read; /* by Loom's reader */
-    } rows[] = {{ZT_STORE_FP8E4M3, ZT_STORE_I8}, {ZT_STORE_FP8E5M2, ZT_STORE_I8},
-                {ZT_STORE_FP4, ZT_STORE_I4},     {ZT_STORE_U64, ZT_STORE_I64},
-                {ZT_STORE_U32, ZT_STORE_I32},    {ZT_STORE_U16, ZT_STORE_I16},
-                {ZT_STORE_U8, ZT_STORE_I8},      {ZT_STORE_U4, ZT_STORE_I4},
-                {ZT_STORE_U2, ZT_STORE_I2}};
+    } rows[] = {{ZT_STORE_FP8E4M3, ZT_STORE_I8}, {ZT_STORE_FP8E5M2, ZT_STORE_I8}, {ZT_STORE_FP4, ZT_STORE_I4},
+                {ZT_STORE_U64, ZT_STORE_I64},    {ZT_STORE_U32, ZT_STORE_I32},    {ZT_STORE_U16, ZT_STORE_I16},
+                {ZT_STORE_U8, ZT_STORE_I8},      {ZT_STORE_U4, ZT_STORE_I4},      {ZT_STORE_U2, ZT_STORE_I2}};
     zt_net_weights nearest = *weights;
-    if (!weights->native || weights->rule == ZT_RULE_FIELD || weights->type <= ZT_STORE_BF16)
-        return nearest;
+    if (!weights->native || weights->rule == ZT_RULE_FIELD || weights->type <= ZT_STORE_BF16) return nearest;
     nearest.rule = ZT_RULE_FIELD;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].type == weights->type)
-            nearest.type = rows[i].read;
+        if (rows[i].type == weights->type) nearest.type = rows[i].read;
     return nearest;
 }
 
@@ -130,8 +116,7 @@ static void write_scale(char *buffer, size_t size, float scale)
 {
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(buffer, size, "%.*g", digits, (double)scale);
-        if (strtof(buffer, NULL) == scale)
-            return;
+        if (strtof(buffer, NULL) == scale) return;
     }
 }
 
@@ -174,8 +159,7 @@ static int collect_edits(const zt_netjson *net, int64_t i, const zt_net_weights 
 
 static bool is_same(const zt_net_weights *left, const zt_net_weights *right)
 {
-    return left->type == right->type && left->native == right->native && left->rule == right->rule &&
-           left->scale == right->scale;
+    return left->type == right->type && left->native == right->native && left->rule == right->rule && left->scale == right->scale;
 }
 
 static zt_status put_edited(const zt_netjson *net, const frame_edit *edits, int64_t count, zt_str *out)
@@ -184,8 +168,7 @@ static zt_status put_edited(const zt_netjson *net, const frame_edit *edits, int6
     zt_status status = ZT_OK;
     for (int64_t i = 0; i < count && status == ZT_OK; i++) {
         status = zt_str_put(out, net->frame.data + position, edits[i].from - position);
-        if (status == ZT_OK)
-            status = zt_str_puts(out, edits[i].text);
+        if (status == ZT_OK) status = zt_str_puts(out, edits[i].text);
         position = edits[i].to;
     }
     return status == ZT_OK ? zt_str_put(out, net->frame.data + position, net->frame.len - position) : status;
@@ -196,14 +179,12 @@ zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weight
     int64_t count = 0;
     zt_status status = ZT_OK;
     frame_edit *edits = zt_alloc_array(net->base.ctx, (size_t)net->base.count + 1, EDITS * sizeof *edits);
-    if (!edits)
-        return ZT_ENOMEM;
+    if (!edits) return ZT_ENOMEM;
     for (int64_t i = 0; i < net->base.count && status == ZT_OK; i++) {
-        if (is_same(&weights[i], &net->weights[i].coding))
-            continue;
+        if (is_same(&weights[i], &net->weights[i].coding)) continue;
         if (zt_netjson_elements(net, i) < 0)
-            status = zt_fail(net->base.ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told",
-                         net->tensors[i].name, zt_netjson_word(net->weights[i].coding.type));
+            status = zt_fail(net->base.ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told", net->tensors[i].name,
+                             zt_netjson_word(net->weights[i].coding.type));
         else
             count += collect_edits(net, i, &weights[i], edits + count);
     }

@@ -8,9 +8,8 @@
 
 /* NumPy's words for dtypes; NULL where it has none. */
 static const char *const dtype_words[ZT_DTYPE_COUNT] = {
-    [ZT_F64] = "<f8",  [ZT_F32] = "<f4", [ZT_F16] = "<f2", [ZT_I64] = "<i8",
-    [ZT_I32] = "<i4",  [ZT_I16] = "<i2", [ZT_I8] = "|i1",  [ZT_U8] = "|u1",
-    [ZT_BOOL] = "|b1", [ZT_U64] = "<u8", [ZT_U32] = "<u4", [ZT_U16] = "<u2",
+    [ZT_F64] = "<f8", [ZT_F32] = "<f4", [ZT_F16] = "<f2",  [ZT_I64] = "<i8", [ZT_I32] = "<i4", [ZT_I16] = "<i2",
+    [ZT_I8] = "|i1",  [ZT_U8] = "|u1",  [ZT_BOOL] = "|b1", [ZT_U64] = "<u8", [ZT_U32] = "<u4", [ZT_U16] = "<u2",
 };
 
 enum { PREFIX = 10, ALIGN = 64 }; /* magic, version and length; where the data begin */
@@ -19,35 +18,27 @@ enum { PREFIX = 10, ALIGN = 64 }; /* magic, version and length; where the data b
 static void put_shape(zt_str *text, const zt_type *type)
 {
     zt_str_puts(text, "(");
-    for (int i = 0; i < type->rank; i++)
-        zt_str_printf(text, "%s%" PRId64, i ? ", " : "", type->dim[i]);
+    for (int i = 0; i < type->rank; i++) zt_str_printf(text, "%s%" PRId64, i ? ", " : "", type->dim[i]);
     zt_str_puts(text, type->rank == 1 ? ",)" : ")");
 }
 
-const char *zt_npy_word(zt_dtype dtype)
-{
-    return dtype_words[dtype];
-}
+const char *zt_npy_word(zt_dtype dtype) { return dtype_words[dtype]; }
 
 zt_status zt_npy_header(zt_str *out, const zt_type *type)
 {
     char prefix[PREFIX] = "\x93NUMPY\x01";
     zt_str text;
-    if (!dtype_words[type->dtype])
-        return zt_fail(out->ctx, ZT_ENOTSUP, "npy has no %s", zt_dtype_get(type->dtype)->name);
+    if (!dtype_words[type->dtype]) return zt_fail(out->ctx, ZT_ENOTSUP, "npy has no %s", zt_dtype_get(type->dtype)->name);
     zt_str_init(&text, out->ctx);
     zt_str_printf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': ", dtype_words[type->dtype]);
     put_shape(&text, type);
     zt_str_puts(&text, ", }");
-    while ((PREFIX + text.len + 1) % ALIGN != 0 && zt_str_putc(&text, ' ') == ZT_OK)
-        continue;
+    while ((PREFIX + text.len + 1) % ALIGN != 0 && zt_str_putc(&text, ' ') == ZT_OK) continue;
     zt_status status = zt_str_putc(&text, '\n');
     prefix[8] = (char)(text.len & 0xff);
     prefix[9] = (char)(text.len >> 8);
-    if (status == ZT_OK)
-        status = zt_str_put(out, prefix, PREFIX);
-    if (status == ZT_OK)
-        status = zt_str_put(out, text.data, text.len);
+    if (status == ZT_OK) status = zt_str_put(out, prefix, PREFIX);
+    if (status == ZT_OK) status = zt_str_put(out, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
@@ -57,8 +48,7 @@ zt_status zt_npy_write_header(zt_sink *out, zt_ctx *ctx, const zt_type *type)
     zt_str text;
     zt_str_init(&text, ctx);
     zt_status status = zt_npy_header(&text, type);
-    if (status == ZT_OK)
-        status = zt_sink_write(out, text.data, text.len);
+    if (status == ZT_OK) status = zt_sink_write(out, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

@@ -26,15 +26,15 @@ extern "C" {
 
 typedef struct zt_npy zt_npy;
 
-zt_npy *zt_npy_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
-void zt_npy_close(zt_npy *npy); /* NULL: nothing */
+zt_npy *zt_npy_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
+zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source); /* takes it over, also on failure */
+void zt_npy_close(zt_npy *npy);                      /* NULL: nothing */
 
 /* Do these first bytes of a file begin an npy file? 6 bytes suffice. */
 bool zt_npy_sniff(const void *bytes, size_t size);
 
-int64_t zt_npy_count(const zt_npy *npy); /* 1: the array is called "" */
+int64_t zt_npy_count(const zt_npy *npy);                  /* 1: the array is called "" */
 const zt_array *zt_npy_get(const zt_npy *npy, int64_t i); /* i is 0; borrowed from a */
 int64_t zt_npy_find(const zt_npy *npy, const char *name); /* 0 or -1 */
 /* `size` bytes at `offset` of the array. From any thread. */

@@ -13,8 +13,8 @@ typedef struct npy_array {
 
 /* Reads and checks the header at the beginning of `size` bytes: the array must fill the rest. What
  * is kept lives in `keep`; `what` names the bytes in messages. */
-zt_status zt_npy_array_parse(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,
-                             void *user, zt_arena *keep, npy_array *array);
+zt_status zt_npy_array_parse(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch, void *user, zt_arena *keep,
+                             npy_array *array);
 
 /* NumPy's word for a dtype; NULL: it has none. */
 const char *zt_npy_word(zt_dtype dtype);

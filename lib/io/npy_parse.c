@@ -31,8 +31,7 @@ static const np_dtype dtypes[] = {
 static const np_dtype *find_dtype(const char *word)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (strcmp(word, dtypes[i].word) == 0)
-            return &dtypes[i];
+        if (strcmp(word, dtypes[i].word) == 0) return &dtypes[i];
     return NULL;
 }
 
@@ -64,8 +63,7 @@ static void skip_space(npy_parser *parser)
 static bool skip_character(npy_parser *parser, char wanted)
 {
     skip_space(parser);
-    if (parser->cursor == parser->end || *parser->cursor != wanted)
-        return false;
+    if (parser->cursor == parser->end || *parser->cursor != wanted) return false;
     parser->cursor++;
     return true;
 }
@@ -74,8 +72,7 @@ static bool skip_word(npy_parser *parser, const char *word)
 {
     size_t length = strlen(word);
     skip_space(parser);
-    if ((size_t)(parser->end - parser->cursor) < length || memcmp(parser->cursor, word, length) != 0)
-        return false;
+    if ((size_t)(parser->end - parser->cursor) < length || memcmp(parser->cursor, word, length) != 0) return false;
     parser->cursor += length;
     return true;
 }
@@ -86,8 +83,7 @@ static bool read_quoted(npy_parser *parser, char *out, size_t capacity)
     char quote = skip_character(parser, '\'') ? '\'' : skip_character(parser, '"') ? '"' : 0;
     size_t length = 0;
     for (; quote && parser->cursor < parser->end && length + 1 < capacity; parser->cursor++) {
-        if (*parser->cursor == quote || *parser->cursor <= 0x1f || *parser->cursor == '\\')
-            break;
+        if (*parser->cursor == quote || *parser->cursor <= 0x1f || *parser->cursor == '\\') break;
         out[length++] = *parser->cursor;
     }
     out[length] = 0;
@@ -111,8 +107,7 @@ static bool read_count(npy_parser *parser, int64_t *value)
         if (__builtin_mul_overflow(*value, 10, value) || __builtin_add_overflow(*value, *parser->cursor - '0', value))
             return false;
     bool complete = parser->cursor > begin && (*begin != '0' || parser->cursor == begin + 1);
-    if (parser->cursor < parser->end && *parser->cursor == 'L')
-        parser->cursor++;
+    if (parser->cursor < parser->end && *parser->cursor == 'L') parser->cursor++;
     return complete;
 }
 
@@ -120,8 +115,7 @@ static zt_status read_shape(npy_parser *parser)
 {
     bool comma = false;
     parser->rank = 0;
-    if (!skip_character(parser, '('))
-        return fail_expected(parser, "a tuple of dimensions");
+    if (!skip_character(parser, '(')) return fail_expected(parser, "a tuple of dimensions");
     while (!skip_character(parser, ')')) {
         if (parser->rank == MAX_DIMS)
             return zt_fail(parser->ctx, ZT_EDATA, "%s: more than %d dimensions", parser->what, MAX_DIMS);
@@ -151,25 +145,20 @@ static zt_status read_dict(npy_parser *parser)
         zt_status (*read)(npy_parser *parser);
     } member[] = {{"descr", read_descr}, {"fortran_order", read_order}, {"shape", read_shape}};
     bool seen[3] = {false};
-    if (!skip_character(parser, '{'))
-        return fail_expected(parser, "a dictionary");
+    if (!skip_character(parser, '{')) return fail_expected(parser, "a dictionary");
     for (int i = 0; i < 3; i++) {
         char key[16];
         int row = 0;
         if ((i && !skip_character(parser, ',')) || !read_quoted(parser, key, sizeof key) || !skip_character(parser, ':'))
             return fail_expected(parser, "one of 'descr', 'fortran_order', 'shape'");
-        while (row < 3 && strcmp(key, member[row].key) != 0)
-            row++;
-        if (row == 3 || seen[row])
-            return fail_expected(parser, "each of 'descr', 'fortran_order', 'shape' once");
+        while (row < 3 && strcmp(key, member[row].key) != 0) row++;
+        if (row == 3 || seen[row]) return fail_expected(parser, "each of 'descr', 'fortran_order', 'shape' once");
         seen[row] = true;
         zt_status status = member[row].read(parser);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
     }
     skip_character(parser, ',');
-    if (!skip_character(parser, '}'))
-        return fail_expected(parser, "'}'");
+    if (!skip_character(parser, '}')) return fail_expected(parser, "'}'");
     skip_space(parser);
     return parser->cursor == parser->end ? ZT_OK : fail_expected(parser, "nothing more");
 }
@@ -177,29 +166,21 @@ static zt_status read_dict(npy_parser *parser)
 /* ---- the array ------------------------------------------------------------------------------- */
 
 /* The header's text, and where the data begin. */
-static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,
-                           void *user, char **text, size_t *text_size, uint64_t *data)
+static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch, void *user, char **text,
+                           size_t *text_size, uint64_t *data)
 {
     uint8_t head[12];
-    if (size < 10)
-        return zt_fail(ctx, ZT_EDATA, "%s: an npy file of %llu bytes: it is cut", what,
-                       (unsigned long long)size);
+    if (size < 10) return zt_fail(ctx, ZT_EDATA, "%s: an npy file of %llu bytes: it is cut", what, (unsigned long long)size);
     zt_status status = fetch(user, 0, head, 10);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     bool wide = head[6] > 1;
-    if (memcmp(head, "\x93NUMPY", 6) != 0)
-        return zt_fail(ctx, ZT_EDATA, "%s: this is no npy file", what);
+    if (memcmp(head, "\x93NUMPY", 6) != 0) return zt_fail(ctx, ZT_EDATA, "%s: this is no npy file", what);
     if (head[6] < 1 || head[6] > 3 || head[7])
-        return zt_fail(ctx, ZT_EDATA, "%s: npy version %d.%d, there are 1.0 to 3.0", what, head[6],
-                       head[7]);
-    if (wide && size < 12)
-        return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
-    if (wide && (status = fetch(user, 10, head + 10, 2)) != ZT_OK)
-        return status;
+        return zt_fail(ctx, ZT_EDATA, "%s: npy version %d.%d, there are 1.0 to 3.0", what, head[6], head[7]);
+    if (wide && size < 12) return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
+    if (wide && (status = fetch(user, 10, head + 10, 2)) != ZT_OK) return status;
     *text_size = head[8] | (size_t)head[9] << 8;
-    if (wide)
-        *text_size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
+    if (wide) *text_size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     *data = (wide ? 12 : 10) + (uint64_t)*text_size;
     if (*text_size > MAX_HEADER || *data > size)
         return zt_fail(ctx, ZT_EDATA, "%s: an npy header of %zu bytes, %llu are there", what, *text_size,
@@ -236,22 +217,20 @@ static zt_status set_layout(const npy_parser *parser, npy_array *array, zt_arena
     size_t rank = (size_t)parser->rank;
     int64_t *dim = zt_arena_alloc(keep, (rank + 1) * sizeof *dim), step = 1;
     int64_t *stride = zt_arena_alloc(keep, (rank + 1) * sizeof *stride);
-    if (!dim || !stride)
-        return ZT_ENOMEM;
+    if (!dim || !stride) return ZT_ENOMEM;
     memcpy(dim, parser->dim, rank * sizeof *dim);
     for (size_t step_index = 0; step_index < rank; step_index++) {
         size_t i = parser->fortran ? step_index : rank - 1 - step_index;
         stride[i] = step;
         if (dim[i] && !zt_mul_i64(step, dim[i], &step))
-            return zt_fail(parser->ctx, ZT_EDATA, "%s: dimension %zu of %lld: too many elements",
-                           parser->what, i, (long long)dim[i]);
+            return zt_fail(parser->ctx, ZT_EDATA, "%s: dimension %zu of %lld: too many elements", parser->what, i,
+                           (long long)dim[i]);
     }
     array->array.rank = array->layout.rank = parser->rank;
     array->array.dim = array->layout.dim = dim;
     array->layout.stride = stride;
     array->array.type.rank = parser->rank <= ZT_MAX_RANK ? parser->rank : -1;
-    for (int i = 0; i < array->array.type.rank; i++)
-        array->array.type.dim[i] = dim[i];
+    for (int i = 0; i < array->array.type.rank; i++) array->array.type.dim[i] = dim[i];
     return ZT_OK;
 }
 
@@ -260,23 +239,20 @@ static zt_status read_array(npy_parser *parser, uint64_t size, zt_arena *keep, n
     uint64_t span;
     int64_t count;
     zt_status status = read_dict(parser);
-    if (status == ZT_OK)
-        status = read_dtype(parser, array, keep);
-    if (status == ZT_OK)
-        status = set_layout(parser, array, keep);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK) status = read_dtype(parser, array, keep);
+    if (status == ZT_OK) status = set_layout(parser, array, keep);
+    if (status != ZT_OK) return status;
     if (!zt_layout_check(&array->layout, &count, &span))
         return zt_fail(parser->ctx, ZT_EDATA, "%s: its shape makes too many bytes", parser->what);
     array->array.bytes = (size_t)count * array->layout.item;
     if (size - array->layout.begin != array->array.bytes)
-        return zt_fail(parser->ctx, ZT_EDATA, "%s: %zu bytes of data expected, %llu are there", parser->what,
-                       array->array.bytes, (unsigned long long)(size - array->layout.begin));
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: %zu bytes of data expected, %llu are there", parser->what, array->array.bytes,
+                       (unsigned long long)(size - array->layout.begin));
     return ZT_OK;
 }
 
-zt_status zt_npy_array_parse(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch,
-                             void *user, zt_arena *keep, npy_array *array)
+zt_status zt_npy_array_parse(zt_ctx *ctx, const char *what, uint64_t size, zt_fetch *fetch, void *user, zt_arena *keep,
+                             npy_array *array)
 {
     char *text = NULL;
     size_t text_size = 0;

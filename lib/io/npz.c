@@ -21,10 +21,7 @@ struct zt_npz {
     npz_array *arrays;
 };
 
-bool zt_npz_sniff(const void *bytes, size_t size)
-{
-    return zt_zip_sniff(bytes, size);
-}
+bool zt_npz_sniff(const void *bytes, size_t size) { return zt_zip_sniff(bytes, size); }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
@@ -35,8 +32,7 @@ static zt_status add_member(zt_npz *npz, int64_t i)
     const zt_zip_entry *entry = zt_zip_get(npz->zip, i);
     size_t length = strlen(entry->name), end_length = sizeof end - 1;
     char text[160];
-    if (length < end_length || strcmp(entry->name + length - end_length, end) != 0)
-        return ZT_OK;
+    if (length < end_length || strcmp(entry->name + length - end_length, end) != 0) return ZT_OK;
     npz_array *array = &npz->arrays[npz->base.count];
     zt_zip_member request = {.zip = npz->zip, .index = i};
     zt_str place;
@@ -46,13 +42,11 @@ static zt_status add_member(zt_npz *npz, int64_t i)
     if (status == ZT_OK)
         status = zt_npy_array_parse(npz->base.ctx, place.data, entry->size, zt_zip_fetch, &request, npz->base.arena, &array->npy);
     zt_str_fini(&place);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     array->member = i;
     array->npy.layout.forward = entry->deflated;
     array->npy.array.name = zt_arena_strndup(npz->base.arena, entry->name, length - end_length);
-    if (!array->npy.array.name)
-        return ZT_ENOMEM;
+    if (!array->npy.array.name) return ZT_ENOMEM;
     return zt_map_put(npz->base.names, array->npy.array.name, length - end_length, npz->base.count++);
 }
 
@@ -62,22 +56,17 @@ static zt_status read_members(zt_npz *npz)
     zt_status status = ZT_OK;
     npz->arrays = zt_alloc_array(npz->base.ctx, (size_t)count, sizeof *npz->arrays);
     npz->base.names = zt_map_new(npz->base.ctx, (size_t)count);
-    if (!npz->arrays || !npz->base.names)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; status == ZT_OK && i < count; i++)
-        status = zt_faults_pass(npz->base.ctx, add_member(npz, i));
+    if (!npz->arrays || !npz->base.names) return ZT_ENOMEM;
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) status = zt_faults_pass(npz->base.ctx, add_member(npz, i));
     if (status == ZT_OK && count && !npz->base.count)
         status = zt_fail(npz->base.ctx, ZT_EDATA,
-                     "%s: a zip archive without an array (NAME.npy) or a checkpoint of PyTorch's: "
-                     "extract it and name the model in it (unzip)",
-                     npz->base.name);
+                         "%s: a zip archive without an array (NAME.npy) or a checkpoint of PyTorch's: "
+                         "extract it and name the model in it (unzip)",
+                         npz->base.name);
     return status;
 }
 
-static const zt_array *get_array(const zt_array_file *file, int64_t i)
-{
-    return &((const zt_npz *)file)->arrays[i].npy.array;
-}
+static const zt_array *get_array(const zt_array_file *file, int64_t i) { return &((const zt_npz *)file)->arrays[i].npy.array; }
 
 static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void *dst, size_t size)
 {
@@ -145,55 +134,39 @@ struct zt_npz_writer {
 zt_npz_writer *zt_npz_writer_new(zt_ctx *ctx, zt_sink *out)
 {
     zt_npz_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
-    if (!writer)
-        return NULL;
+    if (!writer) return NULL;
     writer->ctx = ctx;
     writer->zip = zt_zip_writer_new(ctx, out);
-    if (writer->zip)
-        return writer;
+    if (writer->zip) return writer;
     zt_npz_writer_free(writer);
     return NULL;
 }
 
 void zt_npz_writer_free(zt_npz_writer *writer)
 {
-    if (!writer)
-        return;
+    if (!writer) return;
     zt_zip_writer_free(writer->zip);
     zt_free(writer->ctx, writer);
 }
 
-bool zt_npz_can(const zt_type *type)
-{
-    return zt_npy_word(type->dtype) != NULL;
-}
+bool zt_npz_can(const zt_type *type) { return zt_npy_word(type->dtype) != NULL; }
 
 zt_status zt_npz_begin(zt_npz_writer *writer, const char *name, const zt_type *type)
 {
     zt_str header, member_name;
     size_t bytes;
-    if (!zt_type_check(writer->ctx, type, &bytes))
-        return zt_ctx_status(writer->ctx);
+    if (!zt_type_check(writer->ctx, type, &bytes)) return zt_ctx_status(writer->ctx);
     zt_str_init(&header, writer->ctx);
     zt_str_init(&member_name, writer->ctx);
     zt_status status = zt_npy_header(&header, type);
-    if (status == ZT_OK)
-        status = zt_str_printf(&member_name, "%s.npy", name);
-    if (status == ZT_OK)
-        status = zt_zip_begin(writer->zip, member_name.data, (uint64_t)header.len + bytes, ALIGN);
-    if (status == ZT_OK)
-        status = zt_zip_write(writer->zip, header.data, header.len);
+    if (status == ZT_OK) status = zt_str_printf(&member_name, "%s.npy", name);
+    if (status == ZT_OK) status = zt_zip_begin(writer->zip, member_name.data, (uint64_t)header.len + bytes, ALIGN);
+    if (status == ZT_OK) status = zt_zip_write(writer->zip, header.data, header.len);
     zt_str_fini(&header);
     zt_str_fini(&member_name);
     return status;
 }
 
-zt_status zt_npz_write(zt_npz_writer *writer, const void *bytes, size_t size)
-{
-    return zt_zip_write(writer->zip, bytes, size);
-}
+zt_status zt_npz_write(zt_npz_writer *writer, const void *bytes, size_t size) { return zt_zip_write(writer->zip, bytes, size); }
 
-zt_status zt_npz_finish(zt_npz_writer *writer)
-{
-    return zt_zip_finish(writer->zip);
-}
+zt_status zt_npz_finish(zt_npz_writer *writer) { return zt_zip_finish(writer->zip); }

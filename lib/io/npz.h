@@ -26,16 +26,16 @@ extern "C" {
 
 typedef struct zt_npz zt_npz;
 
-zt_npz *zt_npz_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
-void zt_npz_close(zt_npz *npz); /* NULL: nothing */
+zt_npz *zt_npz_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
+zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source); /* takes it over, also on failure */
+void zt_npz_close(zt_npz *npz);                      /* NULL: nothing */
 
 /* Do these first bytes of a file begin a zip? 4 bytes suffice. PyTorch's (zt_pt_is_zip) are zips,
  * too. */
 bool zt_npz_sniff(const void *bytes, size_t size);
 
-int64_t zt_npz_count(const zt_npz *npz); /* arrays, numbered from 0 */
+int64_t zt_npz_count(const zt_npz *npz);                  /* arrays, numbered from 0 */
 const zt_array *zt_npz_get(const zt_npz *npz, int64_t i); /* in the directory's order */
 int64_t zt_npz_find(const zt_npz *npz, const char *name); /* index or -1 */
 /* `size` bytes at `offset` of array i. From any thread. In order is fastest. */

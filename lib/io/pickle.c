@@ -7,15 +7,12 @@
 
 /* ---- faults and memory ----------------------------------------------------------------------- */
 
-uint64_t zt_pk_here(const pickle_reader *pickle)
-{
-    return pickle->position - (pickle->buffered - pickle->next);
-}
+uint64_t zt_pk_here(const pickle_reader *pickle) { return pickle->position - (pickle->buffered - pickle->next); }
 
 zt_status zt_pk_fail(pickle_reader *pickle, const char *what)
 {
-    return zt_fail(pickle->ctx, ZT_EDATA, "%s: pickle, byte %llu: %s", pickle->file,
-                   (unsigned long long)zt_pk_here(pickle), what);
+    return zt_fail(pickle->ctx, ZT_EDATA, "%s: pickle, byte %llu: %s", pickle->file, (unsigned long long)zt_pk_here(pickle),
+                   what);
 }
 
 bool zt_pk_spend(pickle_reader *pickle, size_t bytes)
@@ -39,10 +36,7 @@ void *zt_pk_alloc(pickle_reader *pickle, size_t count, size_t size)
 }
 
 /* Why a NULL came back. */
-zt_status zt_pk_why(const pickle_reader *pickle)
-{
-    return zt_ctx_status(pickle->ctx);
-}
+zt_status zt_pk_why(const pickle_reader *pickle) { return zt_ctx_status(pickle->ctx); }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -50,11 +44,9 @@ static zt_status refill_buffer(pickle_reader *pickle)
 {
     uint64_t left = pickle->end - pickle->position;
     size_t size = left < PK_BUFFER ? (size_t)left : PK_BUFFER;
-    if (size == 0)
-        return zt_pk_fail(pickle, "it is cut");
+    if (size == 0) return zt_pk_fail(pickle, "it is cut");
     zt_status status = pickle->fetch(pickle->user, pickle->position, pickle->buffer, size);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     pickle->position += size;
     pickle->next = 0;
     pickle->buffered = size;
@@ -66,8 +58,7 @@ static zt_status read_bytes(pickle_reader *pickle, void *dst, size_t size)
     uint8_t *output = dst;
     while (size) {
         zt_status status = pickle->next == pickle->buffered ? refill_buffer(pickle) : ZT_OK;
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         size_t step = pickle->buffered - pickle->next < size ? pickle->buffered - pickle->next : size;
         memcpy(output, pickle->buffer + pickle->next, step);
         pickle->next += step;
@@ -82,8 +73,7 @@ zt_status zt_pk_read_le(pickle_reader *pickle, int width, uint64_t *value)
     uint8_t raw[8];
     zt_status status = read_bytes(pickle, raw, (size_t)width);
     *value = 0;
-    for (int i = width; status == ZT_OK && i-- > 0;)
-        *value = *value << 8 | raw[i];
+    for (int i = width; status == ZT_OK && i-- > 0;) *value = *value << 8 | raw[i];
     return status;
 }
 
@@ -92,8 +82,7 @@ zt_status zt_pk_read_line(pickle_reader *pickle, char line[PK_LINE], size_t *len
 {
     zt_status status;
     for (*length = 0; (status = read_bytes(pickle, line + *length, 1)) == ZT_OK && line[*length] != '\n'; ++*length)
-        if (*length + 2 > PK_LINE)
-            return zt_pk_fail(pickle, "a line of text that is too long");
+        if (*length + 2 > PK_LINE) return zt_pk_fail(pickle, "a line of text that is too long");
     line[*length] = 0;
     return status;
 }
@@ -104,8 +93,7 @@ zt_status zt_pk_read_text(pickle_reader *pickle, uint64_t length, pk_value *out)
     if (length > pickle->end - zt_pk_here(pickle) || length > UINT32_MAX)
         return zt_pk_fail(pickle, "a text longer than the file");
     char *text = zt_pk_alloc(pickle, (size_t)length + 1, 1);
-    if (!text)
-        return zt_pk_why(pickle);
+    if (!text) return zt_pk_why(pickle);
     text[length] = 0;
     *out = (pk_value){.kind = PK_TEXT, .count = (uint32_t)length, .text = text};
     return read_bytes(pickle, text, (size_t)length);
@@ -117,11 +105,9 @@ zt_status zt_pk_push(pickle_reader *pickle, pk_value value)
 {
     if (pickle->stack_size == pickle->stack_capacity) {
         size_t capacity = pickle->stack_capacity ? 2 * pickle->stack_capacity : 64;
-        if (!zt_pk_spend(pickle, (capacity - pickle->stack_capacity) * sizeof *pickle->stack))
-            return zt_pk_why(pickle);
+        if (!zt_pk_spend(pickle, (capacity - pickle->stack_capacity) * sizeof *pickle->stack)) return zt_pk_why(pickle);
         pk_value *stack = zt_realloc(pickle->ctx, pickle->stack, capacity * sizeof *stack);
-        if (!stack)
-            return ZT_ENOMEM;
+        if (!stack) return ZT_ENOMEM;
         pickle->stack = stack;
         pickle->stack_capacity = capacity;
     }
@@ -142,10 +128,8 @@ zt_status zt_pk_pop(pickle_reader *pickle, pk_value *value)
 zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first)
 {
     size_t i = pickle->stack_size;
-    while (i && pickle->stack[i - 1].kind != PK_MARK)
-        i--;
-    if (!i)
-        return zt_pk_fail(pickle, "a mark is missing on the stack");
+    while (i && pickle->stack[i - 1].kind != PK_MARK) i--;
+    if (!i) return zt_pk_fail(pickle, "a mark is missing on the stack");
     *first = i;
     return ZT_OK;
 }
@@ -153,8 +137,7 @@ zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first)
 pk_list *zt_pk_list(pickle_reader *pickle)
 {
     pk_list *list = zt_pk_alloc(pickle, 1, sizeof *list);
-    if (list)
-        *list = (pk_list){0};
+    if (list) *list = (pk_list){0};
     return list;
 }
 
@@ -163,15 +146,12 @@ zt_status zt_pk_append(pickle_reader *pickle, pk_list *list, const pk_value *val
     if (list->capacity - list->count < count) {
         size_t capacity = count > list->capacity ? list->count + count : 2 * list->capacity;
         pk_value *items = zt_pk_alloc(pickle, capacity, sizeof *items);
-        if (!items)
-            return zt_pk_why(pickle);
-        if (list->count)
-            memcpy(items, list->items, list->count * sizeof *items);
+        if (!items) return zt_pk_why(pickle);
+        if (list->count) memcpy(items, list->items, list->count * sizeof *items);
         list->items = items;
         list->capacity = capacity;
     }
-    if (count)
-        memcpy(list->items + list->count, values, count * sizeof *values);
+    if (count) memcpy(list->items + list->count, values, count * sizeof *values);
     list->count += count;
     return ZT_OK;
 }
@@ -183,15 +163,11 @@ static zt_status run_opcodes(pickle_reader *pickle, pk_value *out)
     for (;;) {
         uint8_t op;
         zt_status status = read_bytes(pickle, &op, 1);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         pickle->ops++;
-        if (op == '.')
-            break;
-        status = zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(pickle, zt_pk_opcodes[op].arg)
-                                   : zt_pk_fail(pickle, "no opcode");
-        if (status != ZT_OK)
-            return status;
+        if (op == '.') break;
+        status = zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(pickle, zt_pk_opcodes[op].arg) : zt_pk_fail(pickle, "no opcode");
+        if (status != ZT_OK) return status;
     }
     if (pickle->stack_size != 1 || pickle->stack[0].kind == PK_MARK)
         return zt_pk_fail(pickle, "not one value is left at its end");
@@ -224,8 +200,7 @@ void zt_pickle_end(pickle_reader *pickle)
 zt_status zt_pk_object(pickle_reader *pickle, const pk_global *type, pk_value args, pk_value *out)
 {
     pk_object *object = zt_pk_alloc(pickle, 1, sizeof *object);
-    if (!object)
-        return zt_ctx_status(pickle->ctx);
+    if (!object) return zt_ctx_status(pickle->ctx);
     *object = (pk_object){.type = type, .arguments = args};
     *out = (pk_value){.kind = PK_OBJECT, .object = object};
     return ZT_OK;
@@ -234,8 +209,7 @@ zt_status zt_pk_object(pickle_reader *pickle, const pk_global *type, pk_value ar
 /* `known_too`: a known class may be made so, as PyTorch's safe reader allows it for NEWOBJ. */
 zt_status zt_pk_instance(pickle_reader *pickle, pk_value type, pk_value args, bool known_too, pk_value *out)
 {
-    bool unknown =
-        type.kind == PK_OBJECT || (type.kind == PK_GLOBAL && type.global->what == PK_UNKNOWN);
+    bool unknown = type.kind == PK_OBJECT || (type.kind == PK_GLOBAL && type.global->what == PK_UNKNOWN);
     return unknown || known_too ? zt_pk_reduce(pickle, type, args, out)
                                 : zt_pk_fail(pickle, "an instance of a class that is not made so");
 }
@@ -247,8 +221,7 @@ static bool are_attributes(pk_value value)
 {
     for (size_t i = 0; value.kind == PK_DICT && i < value.list->count; i += 2) {
         const pk_value *key = &value.list->items[i];
-        if (key->kind != PK_TEXT || (key->count > 1 && memcmp(key->text, "__", 2) == 0))
-            return false;
+        if (key->kind != PK_TEXT || (key->count > 1 && memcmp(key->text, "__", 2) == 0)) return false;
     }
     return value.kind == PK_DICT;
 }
@@ -256,10 +229,8 @@ static bool are_attributes(pk_value value)
 /* An OrderedDict's attributes, such as _metadata of a module's state. */
 static zt_status build_dict(pickle_reader *pickle, pk_value dict, pk_value state)
 {
-    if (!are_attributes(state))
-        return zt_pk_fail(pickle, "a dictionary's state that is not its attributes");
-    if (!dict.list->attr && !(dict.list->attr = zt_pk_list(pickle)))
-        return zt_ctx_status(pickle->ctx);
+    if (!are_attributes(state)) return zt_pk_fail(pickle, "a dictionary's state that is not its attributes");
+    if (!dict.list->attr && !(dict.list->attr = zt_pk_list(pickle))) return zt_ctx_status(pickle->ctx);
     return zt_pk_append(pickle, dict.list->attr, state.list->items, state.list->count);
 }
 
@@ -267,8 +238,7 @@ static zt_status build_dict(pickle_reader *pickle, pk_value dict, pk_value state
 static zt_status build_tensor(pickle_reader *pickle, pk_object *object, pk_value state)
 {
     pk_value view = {0};
-    if (state.kind != PK_TUPLE || state.count != 4)
-        return zt_pk_fail(pickle, "a tensor's state that is no tuple of four");
+    if (state.kind != PK_TUPLE || state.count != 4) return zt_pk_fail(pickle, "a tensor's state that is no tuple of four");
     zt_status status = zt_pk_view(pickle, state.items, NULL, &view);
     object->tensor = status == ZT_OK ? view.tensor : NULL;
     return status;
@@ -277,19 +247,15 @@ static zt_status build_tensor(pickle_reader *pickle, pk_object *object, pk_value
 /* A state is kept as it is; a pair of attributes and slots as the two that it is. */
 static zt_status build_object(pickle_reader *pickle, pk_object *object, pk_value state)
 {
-    if (object->type->what == PK_TENSOR_CLASS)
-        return build_tensor(pickle, object, state);
+    if (object->type->what == PK_TENSOR_CLASS) return build_tensor(pickle, object, state);
     bool pair = state.kind == PK_TUPLE && state.count == 2;
-    for (uint32_t i = 0; pair && i < 2; i++)
-        pair = state.items[i].kind == PK_NONE || state.items[i].kind == PK_DICT;
+    for (uint32_t i = 0; pair && i < 2; i++) pair = state.items[i].kind == PK_NONE || state.items[i].kind == PK_DICT;
     return pair ? zt_pk_append(pickle, &object->state, state.items, 2) : zt_pk_append(pickle, &object->state, &state, 1);
 }
 
 zt_status zt_pk_build(pickle_reader *pickle, pk_value object, pk_value state)
 {
-    if (object.kind == PK_OBJECT)
-        return build_object(pickle, object.object, state);
-    if (object.kind == PK_DICT && object.list->ordered)
-        return build_dict(pickle, object, state);
+    if (object.kind == PK_OBJECT) return build_object(pickle, object.object, state);
+    if (object.kind == PK_DICT && object.list->ordered) return build_dict(pickle, object, state);
     return zt_pk_fail(pickle, "an object's state, which is not allowed");
 }

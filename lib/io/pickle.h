@@ -59,11 +59,11 @@ typedef struct pk_list {
 /* What stands for an unknown object. Its class or function is never looked up. */
 typedef struct pk_object {
     const struct pk_global *type;
-    pk_value arguments;                  /* a tuple: what was handed to the class or function */
+    pk_value arguments;             /* a tuple: what was handed to the class or function */
     pk_list state;                  /* each state that was set; dictionaries hold attributes */
     pk_list items, pairs;           /* what was appended to it; keys and values in turn */
     const struct pk_tensor *tensor; /* what torch.Tensor() became by its state; NULL: nothing */
-    bool named, lost; /* a walk was in it: its tensors have names, or are counted as lost */
+    bool named, lost;               /* a walk was in it: its tensors have names, or are counted as lost */
 } pk_object;
 
 /* A dtype of PyTorch's. */
@@ -78,9 +78,9 @@ extern const size_t zt_pk_n_dtypes;
 
 typedef struct pk_storage {
     const char *key;
-    const pk_dtype *dtype;           /* NULL: untyped, numel counts bytes */
-    uint64_t bytes;                  /* of the storage of that key */
-    uint64_t begin, size;            /* the bytes of it that this one means */
+    const pk_dtype *dtype;             /* NULL: untyped, numel counts bytes */
+    uint64_t bytes;                    /* of the storage of that key */
+    uint64_t begin, size;              /* the bytes of it that this one means */
     const struct pk_storage *previous; /* the storage that the pickle named before this one */
 } pk_storage;
 
@@ -106,7 +106,7 @@ typedef struct pk_global {
         PK_TENSOR_CLASS,
         PK_UNKNOWN
     } what;
-    const char *shown;              /* of an unknown one: "module.name", escaped for a message */
+    const char *shown;                /* of an unknown one: "module.name", escaped for a message */
     const struct pk_global *previous; /* the unknown one that was named before this one */
 } pk_global;
 
@@ -124,18 +124,18 @@ enum { PK_BUFFER = 1 << 14 };
 typedef struct pickle_reader {
     zt_ctx *ctx;
     const char *file; /* for messages */
-    zt_arena *arena;   /* all that is made */
+    zt_arena *arena;  /* all that is made */
     size_t budget;    /* bytes that may still be spent */
     bool plain;       /* nothing may be named */
     zt_fetch *fetch;
     void *user;
     uint64_t position, end; /* next byte to fetch, and where they end */
-    size_t next, buffered; /* in the buffer */
-    size_t ops;       /* done so far */
+    size_t next, buffered;  /* in the buffer */
+    size_t ops;             /* done so far */
     pk_value *stack, *memo;
     size_t stack_size, stack_capacity, memo_size, memoized; /* slots of the memo; those in use */
-    const pk_storage *storages;       /* the last one that was named */
-    const pk_global *unknown;         /* the last of the distinct unknown names */
+    const pk_storage *storages;                             /* the last one that was named */
+    const pk_global *unknown;                               /* the last of the distinct unknown names */
     int64_t unknown_count;
     zt_map *names; /* of unknown names; NULL until there is one. zt_pickle_end frees it */
     uint8_t buffer[PK_BUFFER];
@@ -149,7 +149,7 @@ void zt_pickle_end(pickle_reader *pickle); /* frees what the reader holds betwee
 /* ---- between pickle*.c ------------------------------------------------------------------------
  */
 
-zt_status zt_pk_fail(pickle_reader *pickle, const char *what);   /* ZT_EDATA, with the byte */
+zt_status zt_pk_fail(pickle_reader *pickle, const char *what);       /* ZT_EDATA, with the byte */
 void *zt_pk_alloc(pickle_reader *pickle, size_t count, size_t size); /* NULL: too much, and the context says so */
 zt_status zt_pk_append(pickle_reader *pickle, pk_list *list, const pk_value *values, size_t count);
 pk_list *zt_pk_list(pickle_reader *pickle);

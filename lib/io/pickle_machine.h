@@ -23,7 +23,7 @@ zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first);
 
 typedef struct pk_opcode {
     zt_status (*run)(pickle_reader *pickle, int arg); /* NULL: there is no such */
-    int arg;                              /* bytes of what follows, or what is made */
+    int arg;                                          /* bytes of what follows, or what is made */
 } pk_opcode;
 extern const pk_opcode zt_pk_opcodes[256];
 

@@ -40,7 +40,10 @@ const size_t zt_pk_n_dtypes = sizeof zt_pk_dtypes / sizeof *zt_pk_dtypes;
 
 /* ---- known names ----------------------------------------------------------------------------- */
 
-#define NAMED(module_, name_, what_) {.module = module_, .name = name_, .what = what_}
+#define NAMED(module_, name_, what_)                                                                                             \
+    {                                                                                                                            \
+        .module = module_, .name = name_, .what = what_                                                                          \
+    }
 
 static const pk_global constants[] = {
     NAMED("torch.storage", "UntypedStorage", PK_STORAGE_CLASS),
@@ -93,11 +96,9 @@ static zt_status find_torch_name(pickle_reader *pickle, const char *name, size_t
         global.dtype = NULL;
     }
     *found = NULL;
-    if (global.what == PK_UNKNOWN)
-        return ZT_OK;
+    if (global.what == PK_UNKNOWN) return ZT_OK;
     pk_global *made = zt_pk_alloc(pickle, 1, sizeof *made);
-    if (!made)
-        return zt_ctx_status(pickle->ctx);
+    if (!made) return zt_ctx_status(pickle->ctx);
     *made = global;
     *found = made;
     return ZT_OK;
@@ -108,13 +109,12 @@ static bool is_torch(const char *module, size_t module_length)
 {
     static const char *const same[] = {"torch", "torch.cuda", "torch.sparse", "torch.cuda.sparse"};
     for (size_t i = 0; i < sizeof same / sizeof *same; i++)
-        if (zt_pk_is(module, module_length, same[i]))
-            return true;
+        if (zt_pk_is(module, module_length, same[i])) return true;
     return false;
 }
 
-static const pk_global *find_row(const pk_global *rows, size_t count, const char *module, size_t module_length,
-                                 const char *name, size_t length)
+static const pk_global *find_row(const pk_global *rows, size_t count, const char *module, size_t module_length, const char *name,
+                                 size_t length)
 {
     for (size_t i = 0; i < count; i++)
         if (zt_pk_is(module, module_length, rows[i].module) && zt_pk_is(name, length, rows[i].name)) return &rows[i];
@@ -153,10 +153,8 @@ static zt_status find_unknown(pickle_reader *pickle, const char *module, size_t 
     size_t total = module_length + 1 + length;
     int64_t address;
     char *key = zt_pk_alloc(pickle, total + 1, 1);
-    if (!pickle->names)
-        pickle->names = zt_map_new(pickle->ctx, 16);
-    if (!key || !pickle->names)
-        return zt_ctx_status(pickle->ctx);
+    if (!pickle->names) pickle->names = zt_map_new(pickle->ctx, 16);
+    if (!key || !pickle->names) return zt_ctx_status(pickle->ctx);
     memcpy(key, module, module_length);
     key[module_length] = '.';
     memcpy(key + module_length + 1, name, length);
@@ -167,8 +165,7 @@ static zt_status find_unknown(pickle_reader *pickle, const char *module, size_t 
     }
     pk_global *global = zt_pk_alloc(pickle, 1, sizeof *global + 64); /* 64: its place in the map */
     char *shown = global ? copy_escaped(pickle, key, total) : NULL;
-    if (!shown)
-        return zt_ctx_status(pickle->ctx);
+    if (!shown) return zt_ctx_status(pickle->ctx);
     *global = (pk_global){.what = PK_UNKNOWN, .shown = shown, .previous = pickle->unknown};
     pickle->unknown = global;
     *found = global;
@@ -181,9 +178,8 @@ zt_status zt_pk_global(pickle_reader *pickle, const char *module, size_t module_
 {
     const pk_global *found = NULL;
     zt_status status = pickle->plain ? zt_pk_fail(pickle, "a name, where only plain values may be")
-                            : find_known(pickle, module, module_length, name, length, &found);
-    if (status == ZT_OK && !found)
-        status = find_unknown(pickle, module, module_length, name, length, &found);
+                                     : find_known(pickle, module, module_length, name, length, &found);
+    if (status == ZT_OK && !found) status = find_unknown(pickle, module, module_length, name, length, &found);
     *out = (pk_value){.kind = PK_GLOBAL, .global = found};
     return status;
 }

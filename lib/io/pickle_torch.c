@@ -9,9 +9,9 @@
 enum { MAX_DIMS = 64 };
 
 /* Messages of functions that check more than the table does. */
-#define TENSOR_V3_USAGE "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype"
+#define TENSOR_V3_USAGE  "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype"
 #define CPU_TENSOR_USAGE "a tensor of a device takes a tensor, a dtype and 2 more arguments"
-#define BYTES_USAGE "bytes that are no text in latin1"
+#define BYTES_USAGE      "bytes that are no text in latin1"
 
 /* ---- what calls stand for -------------------------------------------------------------------- */
 
@@ -21,8 +21,7 @@ static zt_status read_counts(pickle_reader *pickle, pk_value value, const int64_
     if (value.kind != PK_TUPLE || value.count > MAX_DIMS)
         return zt_pk_fail(pickle, "a tensor whose size or stride is no tuple of at most 64 numbers");
     int64_t *dim = zt_pk_alloc(pickle, value.count, sizeof *dim);
-    if (!dim)
-        return zt_ctx_status(pickle->ctx);
+    if (!dim) return zt_ctx_status(pickle->ctx);
     for (uint32_t i = 0; i < value.count; i++) {
         if (value.items[i].kind != PK_INT || value.items[i].i < 0)
             return zt_pk_fail(pickle, "a tensor whose size or stride is no count");
@@ -37,10 +36,8 @@ static zt_status check_bounds(pickle_reader *pickle, const pk_tensor *tensor)
 {
     int64_t count;
     uint64_t span, begin;
-    const zt_layout layout = {
-        .rank = tensor->rank, .dim = tensor->dim, .stride = tensor->stride, .item = tensor->dtype->item};
-    if (!zt_layout_check(&layout, &count, &span) ||
-        __builtin_mul_overflow((uint64_t)tensor->offset, tensor->dtype->item, &begin))
+    const zt_layout layout = {.rank = tensor->rank, .dim = tensor->dim, .stride = tensor->stride, .item = tensor->dtype->item};
+    if (!zt_layout_check(&layout, &count, &span) || __builtin_mul_overflow((uint64_t)tensor->offset, tensor->dtype->item, &begin))
         return zt_pk_fail(pickle, "a tensor with too many elements");
     if (count && (begin > tensor->storage->size || tensor->storage->size - begin < span))
         return zt_pk_fail(pickle, "a tensor that reaches past its storage");
@@ -53,23 +50,18 @@ zt_status zt_pk_view(pickle_reader *pickle, const pk_value *arguments, const pk_
     if (arguments[0].kind != PK_STORAGE || arguments[1].kind != PK_INT || arguments[1].i < 0)
         return zt_pk_fail(pickle, "a tensor without a storage and an offset");
     pk_tensor *tensor = zt_pk_alloc(pickle, 1, sizeof *tensor);
-    if (!tensor)
-        return zt_ctx_status(pickle->ctx);
+    if (!tensor) return zt_ctx_status(pickle->ctx);
     *tensor = (pk_tensor){.storage = arguments[0].storage,
-                     .dtype = dtype ? dtype : arguments[0].storage->dtype,
-                     .rank = (int)arguments[2].count,
-                     .offset = arguments[1].i};
-    if (!tensor->dtype)
-        return zt_pk_fail(pickle, "a tensor without a dtype");
-    if (tensor->dtype->quantized)
-        return zt_pk_fail(pickle, "a quantized tensor without its scale");
+                          .dtype = dtype ? dtype : arguments[0].storage->dtype,
+                          .rank = (int)arguments[2].count,
+                          .offset = arguments[1].i};
+    if (!tensor->dtype) return zt_pk_fail(pickle, "a tensor without a dtype");
+    if (tensor->dtype->quantized) return zt_pk_fail(pickle, "a quantized tensor without its scale");
     zt_status status = read_counts(pickle, arguments[2], &tensor->dim);
-    if (status == ZT_OK)
-        status = read_counts(pickle, arguments[3], &tensor->stride);
+    if (status == ZT_OK) status = read_counts(pickle, arguments[3], &tensor->stride);
     if (status == ZT_OK && arguments[2].count != arguments[3].count)
         status = zt_pk_fail(pickle, "a tensor with more sizes than strides, or less");
-    if (status == ZT_OK)
-        status = check_bounds(pickle, tensor);
+    if (status == ZT_OK) status = check_bounds(pickle, tensor);
     *out = (pk_value){.kind = PK_TENSOR, .tensor = tensor};
     return status;
 }
@@ -91,10 +83,8 @@ static zt_status set_foreign(const char *what, pk_value *out)
 /* Its metadata: None, or a dictionary of marks, each of which changes what the bytes mean. */
 static zt_status check_marks(pickle_reader *pickle, pk_value marks, pk_value *out)
 {
-    if (marks.kind == PK_NONE)
-        return ZT_OK;
-    if (marks.kind != PK_DICT)
-        return zt_pk_fail(pickle, "a tensor's metadata that is no dictionary");
+    if (marks.kind == PK_NONE) return ZT_OK;
+    if (marks.kind != PK_DICT) return zt_pk_fail(pickle, "a tensor's metadata that is no dictionary");
     for (size_t i = 1; i < marks.list->count; i += 2)
         if (marks.list->items[i].kind != PK_BOOL || marks.list->items[i].i)
             return set_foreign("a tensor with its negative or conjugate bit set", out);
@@ -110,20 +100,16 @@ static zt_status make_tensor(pickle_reader *pickle, const pk_value *arguments, s
 static zt_status make_tensor_v2(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
     zt_status status = check_hooks(pickle, arguments + 4);
-    if (status == ZT_OK)
-        status = zt_pk_view(pickle, arguments, NULL, out);
+    if (status == ZT_OK) status = zt_pk_view(pickle, arguments, NULL, out);
     return status == ZT_OK && count == 7 ? check_marks(pickle, arguments[6], out) : status;
 }
 
 static zt_status make_tensor_v3(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (arguments[6].kind != PK_GLOBAL || arguments[6].global->what != PK_DTYPE)
-        return zt_pk_fail(pickle, TENSOR_V3_USAGE);
+    if (arguments[6].kind != PK_GLOBAL || arguments[6].global->what != PK_DTYPE) return zt_pk_fail(pickle, TENSOR_V3_USAGE);
     zt_status status = check_hooks(pickle, arguments + 4);
-    if (status == ZT_OK && !arguments[6].global->dtype)
-        return set_foreign("a tensor of integers narrower than a byte", out);
-    if (status == ZT_OK)
-        status = zt_pk_view(pickle, arguments, arguments[6].global->dtype, out);
+    if (status == ZT_OK && !arguments[6].global->dtype) return set_foreign("a tensor of integers narrower than a byte", out);
+    if (status == ZT_OK) status = zt_pk_view(pickle, arguments, arguments[6].global->dtype, out);
     return status == ZT_OK && count == 8 ? check_marks(pickle, arguments[7], out) : status;
 }
 
@@ -131,12 +117,10 @@ static zt_status make_tensor_v3(pickle_reader *pickle, const pk_value *arguments
 static zt_status attach_state(pickle_reader *pickle, pk_value value, pk_value state, pk_value *out)
 {
     *out = value;
-    if (value.kind != PK_TENSOR || state.kind == PK_NONE)
-        return ZT_OK;
+    if (value.kind != PK_TENSOR || state.kind == PK_NONE) return ZT_OK;
     pk_tensor *tensor = zt_pk_alloc(pickle, 1, sizeof *tensor);
     pk_value *kept = tensor ? zt_pk_alloc(pickle, 1, sizeof *kept) : NULL;
-    if (!kept)
-        return zt_ctx_status(pickle->ctx);
+    if (!kept) return zt_ctx_status(pickle->ctx);
     *kept = state;
     *tensor = *value.tensor;
     tensor->state = kept;
@@ -167,8 +151,7 @@ static zt_status make_from_type(pickle_reader *pickle, const pk_value *arguments
 static zt_status make_cpu_tensor(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
     (void)count;
-    if (arguments[1].global->what != PK_DTYPE)
-        return zt_pk_fail(pickle, CPU_TENSOR_USAGE);
+    if (arguments[1].global->what != PK_DTYPE) return zt_pk_fail(pickle, CPU_TENSOR_USAGE);
     if (arguments[0].kind == PK_TENSOR && arguments[0].tensor->dtype != arguments[1].global->dtype)
         return set_foreign("a tensor that is converted when it is loaded", out);
     *out = arguments[0];
@@ -191,17 +174,14 @@ static zt_status make_none(pickle_reader *pickle, const pk_value *arguments, siz
  * they are a text where they are UTF-8. */
 static zt_status make_bytes(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
-    if (!zt_pk_is(arguments[1].text, arguments[1].count, "latin1") &&
-         !zt_pk_is(arguments[1].text, arguments[1].count, "latin-1"))
+    if (!zt_pk_is(arguments[1].text, arguments[1].count, "latin1") && !zt_pk_is(arguments[1].text, arguments[1].count, "latin-1"))
         return zt_pk_fail(pickle, BYTES_USAGE);
     const uint8_t *source = (const uint8_t *)arguments[0].text;
     size_t length = 0;
     char *bytes = zt_pk_alloc(pickle, (size_t)arguments[0].count + 1, 1);
-    if (!bytes)
-        return zt_ctx_status(pickle->ctx);
+    if (!bytes) return zt_ctx_status(pickle->ctx);
     for (size_t i = 0; i < arguments[0].count; i++) {
-        if (source[i] >= 0xc4)
-            return zt_pk_fail(pickle, "a byte above 255");
+        if (source[i] >= 0xc4) return zt_pk_fail(pickle, "a byte above 255");
         unsigned character = source[i] < 0x80 ? source[i] : (unsigned)((source[i] & 3) << 6 | (source[i + 1] & 0x3f));
         i += source[i] >= 0x80;
         bytes[length++] = (char)character;
@@ -225,8 +205,7 @@ static zt_status make_dict(pickle_reader *pickle, const pk_value *arguments, siz
 {
     pk_list *list = zt_pk_list(pickle);
     zt_status status = ZT_OK;
-    if (!list)
-        return zt_ctx_status(pickle->ctx);
+    if (!list) return zt_ctx_status(pickle->ctx);
     for (size_t i = 0; status == ZT_OK && count && i < arguments[0].list->count; i++)
         status = add_pair(pickle, list, arguments[0].list->items[i]);
     list->ordered = true;
@@ -252,10 +231,8 @@ static zt_status make_size(pickle_reader *pickle, const pk_value *arguments, siz
 static zt_status make_set(pickle_reader *pickle, const pk_value *arguments, size_t count, pk_value *out)
 {
     pk_list *list = zt_pk_list(pickle);
-    if (!list)
-        return zt_ctx_status(pickle->ctx);
-    if (count)
-        *list = *arguments[0].list;
+    if (!list) return zt_ctx_status(pickle->ctx);
+    if (count) *list = *arguments[0].list;
     list->set = true;
     *out = (pk_value){.kind = PK_LIST, .list = list};
     return ZT_OK;
@@ -263,6 +240,7 @@ static zt_status make_set(pickle_reader *pickle, const pk_value *arguments, size
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+// clang-format off
 #define KIND(kind) (1 << PK_##kind)
 #define ANY_TENSOR (KIND(TENSOR) | KIND(FOREIGN) | KIND(OBJECT)) /* a tensor, or what may be one */
 
@@ -306,6 +284,7 @@ const pk_global zt_pk_functions[] = {
     MAKES("builtins", "complex", make_none, 0, 2, 0, 0, "a complex number of more than two parts"),
     MAKES("builtins", "set", make_set, 0, 1, KIND(LIST), 0, "a set of what is no list"),
 };
+// clang-format on
 const size_t zt_pk_function_count = sizeof zt_pk_functions / sizeof *zt_pk_functions;
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -329,11 +308,9 @@ zt_status zt_pk_reduce(pickle_reader *pickle, pk_value function, pk_value argume
     const pk_global *global = function.kind == PK_GLOBAL ? function.global : object ? function.object->type : NULL;
     if (!global || (!object && global->what != PK_FUNCTION && global->what != PK_UNKNOWN && global->what != PK_TENSOR_CLASS))
         return zt_pk_fail(pickle, "a call of what is no function");
-    if (arguments.kind != PK_TUPLE)
-        return zt_pk_fail(pickle, "a call without a tuple of arguments");
-    return global->what == PK_FUNCTION && !object
-               ? make_call(pickle, &global->call, arguments.items, arguments.count, out)
-                                   : zt_pk_object(pickle, global, arguments, out);
+    if (arguments.kind != PK_TUPLE) return zt_pk_fail(pickle, "a call without a tuple of arguments");
+    return global->what == PK_FUNCTION && !object ? make_call(pickle, &global->call, arguments.items, arguments.count, out)
+                                                  : zt_pk_object(pickle, global, arguments, out);
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
@@ -342,10 +319,8 @@ zt_status zt_pk_reduce(pickle_reader *pickle, pk_value function, pk_value argume
 static zt_status narrow_storage(pickle_reader *pickle, pk_value view, pk_storage *storage)
 {
     size_t item = storage->dtype ? storage->dtype->item : 1;
-    if (view.kind == PK_NONE)
-        return ZT_OK;
-    if (view.kind != PK_TUPLE || view.count != 3 || view.items[1].kind != PK_INT ||
-        view.items[2].kind != PK_INT)
+    if (view.kind == PK_NONE) return ZT_OK;
+    if (view.kind != PK_TUPLE || view.count != 3 || view.items[1].kind != PK_INT || view.items[2].kind != PK_INT)
         return zt_pk_fail(pickle, "a view of a storage that is no tuple of three");
     int64_t first = view.items[1].i, element_count = view.items[2].i;
     uint64_t total = storage->bytes / item;
@@ -361,9 +336,8 @@ static zt_status narrow_storage(pickle_reader *pickle, pk_value view, pk_storage
 static bool is_module(pk_value id)
 {
     const pk_value *item = id.items;
-    return id.kind == PK_TUPLE && id.count == 4 && item[0].kind == PK_TEXT &&
-           zt_pk_is(item[0].text, item[0].count, "module") && item[1].kind == PK_GLOBAL &&
-           item[1].global->what == PK_UNKNOWN;
+    return id.kind == PK_TUPLE && id.count == 4 && item[0].kind == PK_TEXT && zt_pk_is(item[0].text, item[0].count, "module") &&
+           item[1].kind == PK_GLOBAL && item[1].global->what == PK_UNKNOWN;
 }
 
 /* ('storage', its class, key, location, elements) and, in the older format, a view. */
@@ -380,8 +354,7 @@ zt_status zt_pk_persistent(pickle_reader *pickle, pk_value id, pk_value *out)
         item[4].kind != PK_INT || item[4].i < 0 || strlen(item[2].text) != item[2].count)
         return zt_pk_fail(pickle, "a persistent id that is no storage");
     pk_storage *storage = zt_pk_alloc(pickle, 1, sizeof *storage);
-    if (!storage)
-        return zt_ctx_status(pickle->ctx);
+    if (!storage) return zt_ctx_status(pickle->ctx);
     *storage = (pk_storage){.key = item[2].text, .dtype = item[1].global->dtype, .previous = pickle->storages};
     pickle->storages = storage;
     size_t bytes;

@@ -22,10 +22,8 @@ static zt_status check_sum(const zt_pt *pt)
         const pt_tensor *tensor = &pt->tensors[i];
         uint64_t cost = tensor->array.bytes + (tensor->layout.forward ? pt->storages[tensor->storage_index].bytes : 0);
         if (cost > limit - sum)
-            return zt_fail(
-                pt->base.ctx, ZT_EDATA,
-                "%s: its tensors name the same bytes over and over: %llu of them and more", pt->base.name,
-                (unsigned long long)limit);
+            return zt_fail(pt->base.ctx, ZT_EDATA, "%s: its tensors name the same bytes over and over: %llu of them and more",
+                           pt->base.name, (unsigned long long)limit);
         sum += cost;
     }
     return ZT_OK;
@@ -36,10 +34,9 @@ static zt_status check_place(const zt_pt *pt, const pt_tensor *tensor)
 {
     char text[160], key[80];
     const pt_storage *storage = &pt->storages[tensor->storage_index];
-    if (storage->placed || storage->reported)
-        return ZT_OK;
-    return zt_fail(pt->base.ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file",
-                   pt->base.name, zt_escape(text, sizeof text, tensor->array.name, strlen(tensor->array.name)),
+    if (storage->placed || storage->reported) return ZT_OK;
+    return zt_fail(pt->base.ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file", pt->base.name,
+                   zt_escape(text, sizeof text, tensor->array.name, strlen(tensor->array.name)),
                    zt_escape(key, sizeof key, storage->key, strlen(storage->key)));
 }
 
@@ -63,11 +60,9 @@ static zt_status place_tensors(zt_pt *pt)
         pt_tensor *tensor = &pt->tensors[i];
         const pt_storage *storage = &pt->storages[tensor->storage_index];
         status = zt_faults_pass(pt->base.ctx, check_place(pt, tensor));
-        if (status != ZT_OK || !storage->placed)
-            continue;
+        if (status != ZT_OK || !storage->placed) continue;
         tensor->layout.forward = storage->member >= 0 && zt_zip_get(pt->zip, storage->member)->deflated;
-        if (!pt->big_endian)
-            tensor->layout.swap = 1;
+        if (!pt->big_endian) tensor->layout.swap = 1;
         pt->tensors[kept++] = *tensor;
     }
     if (status == ZT_OK && kept != pt->base.count) {
@@ -95,9 +90,8 @@ static void log_left_out(const zt_pt *pt)
     const bool globals = pt->unknown.len, tensors = pt->unread.len;
     if (globals || tensors)
         zt_log(pt->base.ctx, ZT_LOG_WARN, "%s: %s%s%s%s%s", pt->base.name,
-               globals ? "unknown globals, kept as opaque values and not called: " : "",
-               globals ? pt->unknown.data : "", globals && tensors ? "; " : "",
-               tensors ? "tensors that are not read: " : "", tensors ? pt->unread.data : "");
+               globals ? "unknown globals, kept as opaque values and not called: " : "", globals ? pt->unknown.data : "",
+               globals && tensors ? "; " : "", tensors ? "tensors that are not read: " : "", tensors ? pt->unread.data : "");
 }
 
 typedef struct raw_storage {
@@ -108,8 +102,7 @@ typedef struct raw_storage {
 static zt_status fetch_raw(void *user, uint64_t offset, void *dst, size_t size)
 {
     const raw_storage *raw = user;
-    if (raw->storage->member >= 0)
-        return zt_zip_read(raw->pt->zip, raw->storage->member, offset, dst, size);
+    if (raw->storage->member >= 0) return zt_zip_read(raw->pt->zip, raw->storage->member, offset, dst, size);
     return zt_source_read(raw->pt->base.source, raw->storage->begin + offset, dst, size);
 }
 
@@ -171,8 +164,7 @@ static bool first_member_ends(const zt_source *source, const char *end)
 {
     uint8_t head[30], tail[16];
     size_t end_length = strlen(end);
-    if (zt_source_size(source) < sizeof head || zt_source_read(source, 0, head, sizeof head) != ZT_OK)
-        return false;
+    if (zt_source_size(source) < sizeof head || zt_source_read(source, 0, head, sizeof head) != ZT_OK) return false;
     size_t name_length = head[26] | (size_t)head[27] << 8, start = sizeof head + name_length - end_length;
     return name_length >= end_length && zt_source_size(source) - sizeof head >= name_length &&
            zt_source_read(source, start, tail, end_length) == ZT_OK && memcmp(tail, end, end_length) == 0;
@@ -180,11 +172,9 @@ static bool first_member_ends(const zt_source *source, const char *end)
 
 bool zt_pt_is_zip(const zt_source *source)
 {
-    if (!is_zip(source) ||
-        first_member_ends(source, ".npy")) /* NumPy's first member, PyTorch's: no need to look on */
+    if (!is_zip(source) || first_member_ends(source, ".npy")) /* NumPy's first member, PyTorch's: no need to look on */
         return false;
-    if (first_member_ends(source, "/data.pkl"))
-        return true;
+    if (first_member_ends(source, "/data.pkl")) return true;
     zt_ctx *ctx = zt_ctx_new(); /* its messages are nobody's */
     zt_zip *zip = ctx ? zt_zip_from(ctx, source) : NULL;
     bool found = false;

@@ -37,17 +37,17 @@ extern "C" {
 
 typedef struct zt_pt zt_pt;
 
-zt_pt *zt_pt_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
-zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source);     /* borrows the source */
-zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source);     /* takes it over, also on failure */
-void zt_pt_close(zt_pt *pt); /* NULL: nothing */
+zt_pt *zt_pt_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
+zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source); /* takes it over, also on failure */
+void zt_pt_close(zt_pt *pt);                       /* NULL: nothing */
 
 /* Do these first bytes of a file begin a checkpoint of the older format? 32 bytes suffice. */
 bool zt_pt_sniff(const void *bytes, size_t size);
 /* Is this zip a checkpoint, and no .npz? Looks for its data.pkl; fails without a message. */
 bool zt_pt_is_zip(const zt_source *source);
 
-int64_t zt_pt_count(const zt_pt *pt); /* tensors, numbered from 0 */
+int64_t zt_pt_count(const zt_pt *pt);                  /* tensors, numbered from 0 */
 const zt_array *zt_pt_get(const zt_pt *pt, int64_t i); /* in the pickle's order */
 int64_t zt_pt_find(const zt_pt *pt, const char *name); /* index or -1 */
 /* `size` bytes at `offset` of tensor i. From any thread. In order is fastest. */

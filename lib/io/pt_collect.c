@@ -34,8 +34,7 @@ static zt_status fail_at(const tensor_collector *collector, const char *what)
 {
     char text[160];
     return zt_fail(collector->pt->base.ctx, ZT_EDATA, "%s: at '%s': %s", collector->pt->base.name,
-                   zt_escape(text, sizeof text, collector->path.len ? collector->path.data : "", collector->path.len),
-                   what);
+                   zt_escape(text, sizeof text, collector->path.len ? collector->path.data : "", collector->path.len), what);
 }
 
 /* Room for one more of `count`, in steps that double. */
@@ -53,8 +52,7 @@ static zt_status find_storage(tensor_collector *collector, const pk_storage *sto
     if (zt_map_get(pt->keys, storage->key, length, out))
         return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(collector, "its storage has two sizes");
     pt_storage *list = grow_list(pt->base.ctx, pt->storages, pt->storage_count, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     pt->storages = list;
     *out = pt->storage_count++;
     list[*out] = (pt_storage){
@@ -67,15 +65,14 @@ static void set_layout(pt_tensor *tensor, const pk_tensor *source)
     int64_t count;
     uint64_t span;
     tensor->layout = (zt_layout){.rank = source->rank,
-                            .dim = source->dim,
-                            .stride = source->stride,
-                            .item = source->dtype->item,
-                            .swap = source->dtype->swap,
-                            .begin = source->storage->begin + (uint64_t)source->offset * source->dtype->item};
+                                 .dim = source->dim,
+                                 .stride = source->stride,
+                                 .item = source->dtype->item,
+                                 .swap = source->dtype->swap,
+                                 .begin = source->storage->begin + (uint64_t)source->offset * source->dtype->item};
     zt_layout_check(&tensor->layout, &count, &span); /* the pickle's reader has, too */
     tensor->array.type = (zt_type){.dtype = source->dtype->dtype, .rank = source->rank <= ZT_MAX_RANK ? source->rank : -1};
-    for (int i = 0; i < tensor->array.type.rank; i++)
-        tensor->array.type.dim[i] = source->dim[i];
+    for (int i = 0; i < tensor->array.type.rank; i++) tensor->array.type.dim[i] = source->dim[i];
     tensor->array.dtype = source->dtype->name;
     tensor->array.bytes = (size_t)count * source->dtype->item;
     tensor->array.rank = source->rank;
@@ -87,21 +84,16 @@ static zt_status add_tensor(tensor_collector *collector, const pk_tensor *source
     zt_pt *pt = collector->pt;
     const char *path = collector->path.len ? collector->path.data : "";
     size_t length = collector->path.len, cost = length + 2 * sizeof(pt_tensor) + 64;
-    if (cost > collector->budget)
-        return fail_at(collector, "more tensors than a file of its size should name");
+    if (cost > collector->budget) return fail_at(collector, "more tensors than a file of its size should name");
     collector->budget -= cost;
-    if (memchr(path, 0, length))
-        return fail_at(collector, "a tensor whose name has a zero byte");
-    if (zt_map_get(pt->base.names, path, length, NULL))
-        return fail_at(collector, "two tensors have this name");
+    if (memchr(path, 0, length)) return fail_at(collector, "a tensor whose name has a zero byte");
+    if (zt_map_get(pt->base.names, path, length, NULL)) return fail_at(collector, "two tensors have this name");
     pt_tensor *list = grow_list(pt->base.ctx, pt->tensors, pt->base.count, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     pt->tensors = list;
     pt_tensor *tensor = &list[pt->base.count];
     *tensor = (pt_tensor){.array = {.name = zt_arena_strndup(pt->base.arena, path, length)}};
-    if (!tensor->array.name)
-        return ZT_ENOMEM;
+    if (!tensor->array.name) return ZT_ENOMEM;
     set_layout(tensor, source);
     zt_status status = find_storage(collector, source->storage, &tensor->storage_index);
     return status == ZT_OK ? zt_map_put(pt->base.names, tensor->array.name, length, pt->base.count++) : status;
@@ -114,11 +106,9 @@ static zt_status report_lost(tensor_collector *collector, const char *why)
     char path[100], text[200];
     zt_escape(path, sizeof path, collector->path.len ? collector->path.data : "", collector->path.len);
     snprintf(text, sizeof text, "'%s' (%s)", path, why);
-    if (strcmp(text, pt->unread_last) == 0)
-        return ZT_OK;
+    if (strcmp(text, pt->unread_last) == 0) return ZT_OK;
     memcpy(pt->unread_last, text, sizeof text);
-    if (pt->unread_count++ >= SAID)
-        return ZT_OK;
+    if (pt->unread_count++ >= SAID) return ZT_OK;
     return zt_str_printf(&pt->unread, "%s%s", pt->unread_count > 1 ? ", " : "", text);
 }
 
@@ -129,8 +119,7 @@ static zt_status visit_value(tensor_collector *collector, const pk_value *value)
 /* A value below a key. */
 static zt_status visit_below(tensor_collector *collector, const pk_value *value, const pk_value *key)
 {
-    if (collector->lost)
-        return visit_value(collector, value);
+    if (collector->lost) return visit_value(collector, value);
     size_t length = collector->path.len;
     bool named = key->kind == PK_TEXT || key->kind == PK_INT;
     zt_status status = named && collector->parts ? zt_str_putc(&collector->path, '.') : ZT_OK;
@@ -139,11 +128,9 @@ static zt_status visit_below(tensor_collector *collector, const pk_value *value,
         status = zt_str_put(&collector->path, key->text, key->count);
     else if (status == ZT_OK && named)
         status = zt_str_printf(&collector->path, "%" PRId64, key->i);
-    if (status == ZT_OK && collector->path.len > MAX_NAME)
-        status = fail_at(collector, "a path of more than 64 KiB");
+    if (status == ZT_OK && collector->path.len > MAX_NAME) status = fail_at(collector, "a path of more than 64 KiB");
     collector->nameless += !named;
-    if (status == ZT_OK)
-        status = visit_value(collector, value);
+    if (status == ZT_OK) status = visit_value(collector, value);
     collector->nameless -= !named;
     collector->parts -= named;
     collector->path.len = length;
@@ -187,10 +174,8 @@ static const char inside_object[] = "inside an unknown object";
 static zt_status visit_state(tensor_collector *collector, const pk_value *value)
 {
     bool pair = value->kind == PK_TUPLE && value->count == 2;
-    for (uint32_t i = 0; pair && i < 2; i++)
-        pair = value->items[i].kind == PK_DICT || value->items[i].kind == PK_NONE;
-    if (!pair)
-        return value->kind == PK_DICT ? visit_dict(collector, value->list) : visit_lost(collector, value, inside_object);
+    for (uint32_t i = 0; pair && i < 2; i++) pair = value->items[i].kind == PK_DICT || value->items[i].kind == PK_NONE;
+    if (!pair) return value->kind == PK_DICT ? visit_dict(collector, value->list) : visit_lost(collector, value, inside_object);
     zt_status status = visit_state(collector, &value->items[0]);
     return status == ZT_OK ? visit_state(collector, &value->items[1]) : status;
 }
@@ -209,8 +194,7 @@ static const pk_value *find_attribute(const pk_object *object, const char *name)
     for (size_t i = 0; i < object->state.count; i++) {
         const pk_value *state = &object->state.items[i];
         for (size_t k = 0; state->kind == PK_DICT && k + 1 < state->list->count; k += 2)
-            if (state->list->items[k].kind == PK_TEXT &&
-                zt_pk_is(state->list->items[k].text, state->list->items[k].count, name))
+            if (state->list->items[k].kind == PK_TEXT && zt_pk_is(state->list->items[k].text, state->list->items[k].count, name))
                 return &state->list->items[k + 1];
     }
     return NULL;
@@ -258,10 +242,8 @@ static zt_status visit_module(tensor_collector *collector, const pk_object *obje
 static zt_status visit_parts(tensor_collector *collector, const pk_object *object)
 {
     zt_status status = visit_dict(collector, &object->pairs);
-    if (status == ZT_OK)
-        status = visit_items(collector, object->items.items, object->items.count, false);
-    for (size_t i = 0; status == ZT_OK && i < object->state.count; i++)
-        status = visit_state(collector, &object->state.items[i]);
+    if (status == ZT_OK) status = visit_items(collector, object->items.items, object->items.count, false);
+    for (size_t i = 0; status == ZT_OK && i < object->state.count; i++) status = visit_state(collector, &object->state.items[i]);
     return status == ZT_OK ? visit_lost(collector, &object->arguments, inside_object) : status;
 }
 
@@ -271,13 +253,10 @@ static zt_status visit_object(tensor_collector *collector, pk_object *object)
 {
     const pk_value *parts[PARTS];
     bool lost = collector->lost || collector->nameless, done = object->named || (lost && object->lost);
-    if (object->tensor)
-        return visit_tensor(collector, object->tensor);
-    if (object->type->what == PK_TENSOR_CLASS)
-        return report_lost(collector, "a tensor without data");
+    if (object->tensor) return visit_tensor(collector, object->tensor);
+    if (object->type->what == PK_TENSOR_CLASS) return report_lost(collector, "a tensor without data");
     bool module = is_module(object, parts);
-    if (done && !module)
-        return ZT_OK;
+    if (done && !module) return ZT_OK;
     *(lost ? &object->lost : &object->named) = true;
     collector->opaque++;
     zt_status status = module ? visit_module(collector, object, parts) : visit_parts(collector, object);
@@ -299,21 +278,16 @@ static zt_status dispatch_value(tensor_collector *collector, const pk_value *val
     case PK_DICT:
         status = visit_dict(collector, value->list);
         attributes.list = value->list->attr;
-        return status == ZT_OK && attributes.list
-                   ? visit_lost(collector, &attributes, "an attribute of a dictionary")
-                   : status;
+        return status == ZT_OK && attributes.list ? visit_lost(collector, &attributes, "an attribute of a dictionary") : status;
     default: return ZT_OK;
     }
 }
 
 static zt_status visit_value(tensor_collector *collector, const pk_value *value)
 {
-    if (!collector->left--)
-        return fail_at(collector, "containers that hold each other over and over");
-    if (collector->depth == MAX_DEPTH && collector->opaque)
-        return report_lost(collector, "an unknown object nested too deep");
-    if (collector->depth == MAX_DEPTH)
-        return fail_at(collector, "containers nested too deep");
+    if (!collector->left--) return fail_at(collector, "containers that hold each other over and over");
+    if (collector->depth == MAX_DEPTH && collector->opaque) return report_lost(collector, "an unknown object nested too deep");
+    if (collector->depth == MAX_DEPTH) return fail_at(collector, "containers nested too deep");
     collector->depth++;
     zt_status status = dispatch_value(collector, value);
     collector->depth--;
@@ -328,8 +302,7 @@ static zt_status list_unknown(zt_pt *pt, const pickle_reader *pickle)
     const pk_global *first[SAID] = {0};
     int64_t remaining = pickle->unknown_count;
     for (const pk_global *global = pickle->unknown; global; global = global->previous) /* the last one first */
-        if (--remaining < SAID)
-            first[remaining] = global;
+        if (--remaining < SAID) first[remaining] = global;
     zt_status status = ZT_OK;
     for (int i = 0; status == ZT_OK && i < SAID && first[i]; i++)
         status = zt_str_printf(&pt->unknown, "%s%s", i ? ", " : "", first[i]->shown);
@@ -342,8 +315,8 @@ static zt_status list_unknown(zt_pt *pt, const pickle_reader *pickle)
 static zt_status check_not_empty(zt_pt *pt, const pickle_reader *pickle)
 {
     if (pt->base.count == 0 && pt->unread_count)
-        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->base.name,
-                       pt->unread.data, pickle->unknown_count ? "; unknown globals, not called: " : "",
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->base.name, pt->unread.data,
+                       pickle->unknown_count ? "; unknown globals, not called: " : "",
                        pickle->unknown_count ? pt->unknown.data : "");
     if (pt->base.count == 0 && pickle->unknown_count)
         return zt_fail(pt->base.ctx, ZT_EDATA,
@@ -368,10 +341,8 @@ zt_status zt_pt_collect(zt_pt *pt, pk_value root, const pickle_reader *pickle)
     tensor_collector collector = {.pt = pt, .left = OFTEN * pickle->ops + FEW, .budget = pickle->budget};
     zt_str_init(&collector.path, pt->base.ctx);
     zt_status status = visit_value(&collector, &root);
-    if (status == ZT_OK && !pt->zip)
-        status = add_storages(&collector, pickle);
-    if (status == ZT_OK)
-        status = list_unknown(pt, pickle);
+    if (status == ZT_OK && !pt->zip) status = add_storages(&collector, pickle);
+    if (status == ZT_OK) status = list_unknown(pt, pickle);
     if (status == ZT_OK && pt->unread_count > SAID)
         status = zt_str_printf(&pt->unread, " and %" PRId64 " more", pt->unread_count - SAID);
     zt_str_fini(&collector.path);

@@ -11,7 +11,7 @@ typedef struct pt_storage {
     const char *key;
     uint64_t bytes;
     size_t item;    /* bytes of an element of the class that named it first */
-    bool reported;      /* a fault of it has been told, and it has no place */
+    bool reported;  /* a fault of it has been told, and it has no place */
     bool placed;    /* it is known where it is: */
     int64_t member; /* in the zip; -1: the file itself, */
     uint64_t begin; /* from this byte on */
@@ -25,16 +25,15 @@ typedef struct pt_tensor {
 
 struct zt_pt {
     zt_array_file base;
-    zt_zip *zip; /* NULL: the older format */
-    bool big_endian;    /* elements are big endian */
+    zt_zip *zip;     /* NULL: the older format */
+    bool big_endian; /* elements are big endian */
     zt_gather *gather;
     pt_storage *storages;
     int64_t storage_count;
     zt_map *keys; /* of storages */
     pt_tensor *tensors;
-    zt_str unknown,
-        unread;            /* unknown names, and tensors that are not read, as lists for messages */
-    char unread_last[200]; /* the last one that was counted */
+    zt_str unknown, unread; /* unknown names, and tensors that are not read, as lists for messages */
+    char unread_last[200];  /* the last one that was counted */
     int64_t unread_count;
 };
 

@@ -22,20 +22,15 @@ struct zt_pt_writer {
 static const pk_dtype *find_dtype(zt_dtype dtype)
 {
     for (size_t i = 0; i < zt_pk_n_dtypes; i++)
-        if (zt_pk_dtypes[i].dtype == dtype)
-            return &zt_pk_dtypes[i];
+        if (zt_pk_dtypes[i].dtype == dtype) return &zt_pk_dtypes[i];
     return NULL;
 }
 
-bool zt_pt_can(const zt_type *type)
-{
-    return type->dtype < ZT_DTYPE_COUNT && find_dtype(type->dtype);
-}
+bool zt_pt_can(const zt_type *type) { return type->dtype < ZT_DTYPE_COUNT && find_dtype(type->dtype); }
 
 void zt_pt_writer_free(zt_pt_writer *writer)
 {
-    if (!writer)
-        return;
+    if (!writer) return;
     zt_zip_writer_free(writer->zip);
     zt_map_free(writer->names);
     zt_arena_free(writer->arena);
@@ -46,8 +41,7 @@ void zt_pt_writer_free(zt_pt_writer *writer)
 zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out)
 {
     zt_pt_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
-    if (!writer)
-        return NULL;
+    if (!writer) return NULL;
     writer->ctx = ctx;
     zt_str_init(&writer->pickle, ctx);
     writer->zip = zt_zip_writer_new(ctx, out);
@@ -55,7 +49,7 @@ zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out)
     writer->names = writer->arena ? zt_map_new(ctx, 64) : NULL;
     /* protocol 2; OrderedDict(); mark */
     if (writer->names && zt_str_puts(&writer->pickle, "\x80\x02"
-                                            "ccollections\nOrderedDict\n)R(") == ZT_OK)
+                                                      "ccollections\nOrderedDict\n)R(") == ZT_OK)
         return writer;
     zt_pt_writer_free(writer);
     return NULL;
@@ -65,8 +59,7 @@ zt_pt_writer *zt_pt_writer_new(zt_ctx *ctx, zt_sink *out)
 
 static void put_le(zt_str *out, uint64_t value, int width)
 {
-    for (int i = 0; i < width; i++)
-        zt_str_putc(out, (char)(value >> 8 * i));
+    for (int i = 0; i < width; i++) zt_str_putc(out, (char)(value >> 8 * i));
 }
 
 static void put_text(zt_str *out, const char *text)
@@ -97,8 +90,7 @@ static void put_int(zt_str *out, int64_t value)
 static void put_shape(zt_str *out, const zt_type *type)
 {
     zt_str_putc(out, '(');
-    for (int i = 0; i < type->rank; i++)
-        put_int(out, type->dim[i]);
+    for (int i = 0; i < type->rank; i++) put_int(out, type->dim[i]);
     zt_str_putc(out, 't');
 }
 
@@ -108,8 +100,7 @@ static void put_strides(zt_str *out, const zt_type *type)
     zt_str_putc(out, '(');
     for (int i = 0; i < type->rank; i++) {
         int64_t step = 1;
-        for (int k = i + 1; k < type->rank; k++)
-            step *= type->dim[k] ? type->dim[k] : 1;
+        for (int k = i + 1; k < type->rank; k++) step *= type->dim[k] ? type->dim[k] : 1;
         put_int(out, step);
     }
     zt_str_putc(out, 't');
@@ -142,9 +133,8 @@ static void put_tensor(zt_str *out, const char *name, const char *key, const zt_
     put_shape(out, type);
     put_strides(out, type);
     zt_str_puts(out, "\x89"
-                   "ccollections\nOrderedDict\n)R");
-    if (!dtype->storage)
-        zt_str_printf(out, "ctorch\n%s\n", dtype->name);
+                     "ccollections\nOrderedDict\n)R");
+    if (!dtype->storage) zt_str_printf(out, "ctorch\n%s\n", dtype->name);
     zt_str_puts(out, "tR");
 }
 
@@ -159,8 +149,7 @@ static zt_status check_name(zt_pt_writer *writer, const char *name)
         return zt_fail(writer->ctx, ZT_ENOTSUP, "pt has no name '%s': it is no UTF-8",
                        zt_escape(text, sizeof text, name, length));
     if (zt_map_get(writer->names, name, length, NULL))
-        return zt_fail(writer->ctx, ZT_EUSAGE, "tensor '%s' is there twice",
-                       zt_escape(text, sizeof text, name, length));
+        return zt_fail(writer->ctx, ZT_EUSAGE, "tensor '%s' is there twice", zt_escape(text, sizeof text, name, length));
     const char *kept = zt_arena_strndup(writer->arena, name, length);
     return kept ? zt_map_put(writer->names, kept, length, 0) : ZT_ENOMEM;
 }
@@ -169,27 +158,20 @@ zt_status zt_pt_begin(zt_pt_writer *writer, const char *name, const zt_type *typ
 {
     char key[32], member[64];
     size_t bytes;
-    if (!zt_type_check(writer->ctx, type, &bytes))
-        return zt_ctx_status(writer->ctx);
-    if (!zt_pt_can(type))
-        return zt_fail(writer->ctx, ZT_ENOTSUP, "pt has no %s", zt_dtype_get(type->dtype)->name);
+    if (!zt_type_check(writer->ctx, type, &bytes)) return zt_ctx_status(writer->ctx);
+    if (!zt_pt_can(type)) return zt_fail(writer->ctx, ZT_ENOTSUP, "pt has no %s", zt_dtype_get(type->dtype)->name);
     zt_status status = check_name(writer, name);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     snprintf(key, sizeof key, "%" PRId64, writer->tensor_count);
     snprintf(member, sizeof member, "archive/data/%s", key);
     put_tensor(&writer->pickle, name, key, type);
     status = zt_ctx_status(writer->ctx);
-    if (status == ZT_OK)
-        status = zt_zip_begin(writer->zip, member, bytes, ALIGN);
+    if (status == ZT_OK) status = zt_zip_begin(writer->zip, member, bytes, ALIGN);
     writer->tensor_count += status == ZT_OK;
     return status;
 }
 
-zt_status zt_pt_write(zt_pt_writer *writer, const void *bytes, size_t size)
-{
-    return zt_zip_write(writer->zip, bytes, size);
-}
+zt_status zt_pt_write(zt_pt_writer *writer, const void *bytes, size_t size) { return zt_zip_write(writer->zip, bytes, size); }
 
 static zt_status put_record(zt_pt_writer *writer, const char *name, const char *bytes, size_t size)
 {
@@ -201,11 +183,8 @@ zt_status zt_pt_finish(zt_pt_writer *writer)
 {
     zt_str *pickle = &writer->pickle;
     zt_status status = zt_str_puts(pickle, "u."); /* SETITEMS, STOP */
-    if (status == ZT_OK)
-        status = put_record(writer, "archive/data.pkl", pickle->data, pickle->len);
-    if (status == ZT_OK)
-        status = put_record(writer, "archive/byteorder", "little", 6);
-    if (status == ZT_OK)
-        status = put_record(writer, "archive/version", "3\n", 2);
+    if (status == ZT_OK) status = put_record(writer, "archive/data.pkl", pickle->data, pickle->len);
+    if (status == ZT_OK) status = put_record(writer, "archive/byteorder", "little", 6);
+    if (status == ZT_OK) status = put_record(writer, "archive/version", "3\n", 2);
     return status == ZT_OK ? zt_zip_finish(writer->zip) : status;
 }

@@ -12,23 +12,19 @@
 zt_safetensors *zt_st_new(zt_ctx *ctx, const char *name)
 {
     zt_safetensors *safetensors = zt_calloc(ctx, 1, sizeof *safetensors);
-    if (!safetensors)
-        return NULL;
+    if (!safetensors) return NULL;
     safetensors->ctx = ctx;
     safetensors->name = zt_strdup(ctx, name);
     safetensors->texts = zt_arena_new(ctx, 4096);
-    if (safetensors->name && safetensors->texts)
-        return safetensors;
+    if (safetensors->name && safetensors->texts) return safetensors;
     zt_safetensors_close(safetensors);
     return NULL;
 }
 
 void zt_safetensors_close(zt_safetensors *safetensors)
 {
-    if (!safetensors)
-        return;
-    for (int i = 0; safetensors->owns_sources && i < safetensors->shard_count; i++)
-        zt_source_close(safetensors->shards[i]);
+    if (!safetensors) return;
+    for (int i = 0; safetensors->owns_sources && i < safetensors->shard_count; i++) zt_source_close(safetensors->shards[i]);
     zt_map_free(safetensors->names);
     zt_free(safetensors->ctx, safetensors->shards);
     zt_free(safetensors->ctx, safetensors->tensors);
@@ -48,8 +44,7 @@ void *zt_st_grow_list(zt_ctx *ctx, void *list, int64_t count, size_t entry_bytes
 zt_status zt_st_add_shard(zt_safetensors *safetensors, zt_source *source)
 {
     zt_source **list = zt_st_grow_list(safetensors->ctx, safetensors->shards, safetensors->shard_count, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     safetensors->shards = list;
     safetensors->shards[safetensors->shard_count++] = source;
     return ZT_OK;
@@ -67,7 +62,7 @@ zt_status zt_st_map_names(zt_safetensors *safetensors)
         status = zt_map_put(safetensors->names, name, length, i);
         if (status == ZT_OK && zt_map_count(safetensors->names) == before)
             status = zt_faults_tell(safetensors->ctx, "%s: tensor '%s' is there twice", safetensors->name,
-                                zt_escape(text, sizeof text, name, length));
+                                    zt_escape(text, sizeof text, name, length));
     }
     return status;
 }
@@ -78,8 +73,7 @@ static zt_safetensors *open_source(zt_ctx *ctx, zt_source *source, bool owns)
     zt_safetensors *safetensors = zt_st_new(ctx, zt_source_name(source));
     if (safetensors && zt_st_add_shard(safetensors, source) == ZT_OK) {
         safetensors->owns_sources = owns;
-        if (zt_st_parse(safetensors) == ZT_OK && zt_st_map_names(safetensors) == ZT_OK)
-            return safetensors;
+        if (zt_st_parse(safetensors) == ZT_OK && zt_st_map_names(safetensors) == ZT_OK) return safetensors;
     } else if (owns) {
         zt_source_close(source);
     }
@@ -93,40 +87,24 @@ zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path)
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source)
-{
-    return open_source(ctx, source, false);
-}
+zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
 
-zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source)
-{
-    return open_source(ctx, source, true);
-}
+zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
 
-const char *zt_safetensors_name(const zt_safetensors *safetensors)
-{
-    return safetensors->name;
-}
+const char *zt_safetensors_name(const zt_safetensors *safetensors) { return safetensors->name; }
 
 /* ---- tensors and metadata -------------------------------------------------------------------- */
 
-int64_t zt_safetensors_count(const zt_safetensors *safetensors)
-{
-    return safetensors->tensor_count;
-}
+int64_t zt_safetensors_count(const zt_safetensors *safetensors) { return safetensors->tensor_count; }
 
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i)
 {
     return &safetensors->tensors[i].entry;
 }
 
-int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name)
-{
-    return zt_map_find(safetensors->names, name);
-}
+int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name) { return zt_map_find(safetensors->names, name); }
 
-zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst,
-                              size_t size)
+zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst, size_t size)
 {
     char text[160];
     size_t end;
@@ -134,14 +112,13 @@ zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size
         return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: no tensor number %lld", safetensors->name, (long long)i);
     const st_tensor *tensor = &safetensors->tensors[i];
     if (!zt_add_size(offset, size, &end) || end > tensor->entry.bytes)
-        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for",
-                       safetensors->name, zt_escape(text, sizeof text, tensor->entry.name, strlen(tensor->entry.name)), size,
-                       offset, tensor->entry.bytes);
+        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for", safetensors->name,
+                       zt_escape(text, sizeof text, tensor->entry.name, strlen(tensor->entry.name)), size, offset,
+                       tensor->entry.bytes);
     return zt_source_read(safetensors->shards[tensor->shard_index], tensor->offset + offset, dst, size);
 }
 
-void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source,
-                          uint64_t *offset)
+void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source, uint64_t *offset)
 {
     *source = safetensors->shards[safetensors->tensors[i].shard_index];
     *offset = safetensors->tensors[i].offset;
@@ -151,8 +128,7 @@ zt_status zt_safetensors_end(const zt_safetensors *safetensors)
 {
     char byte;
     size_t received = 0;
-    if (safetensors->shard_count != 1 || !zt_source_streams(safetensors->shards[0]))
-        return ZT_OK;
+    if (safetensors->shard_count != 1 || !zt_source_streams(safetensors->shards[0])) return ZT_OK;
     const st_tensor *last = safetensors->tensor_count ? &safetensors->tensors[safetensors->tensor_count - 1] : NULL;
     uint64_t position = last ? last->offset + last->entry.bytes : safetensors->data_start;
     zt_status status = zt_source_read_some(safetensors->shards[0], position, &byte, 1, 1, &received);
@@ -163,12 +139,9 @@ zt_status zt_safetensors_end(const zt_safetensors *safetensors)
 
 const char *zt_safetensors_meta(const zt_safetensors *safetensors, int64_t i, const char **value, size_t *size)
 {
-    if (i < 0 || i >= safetensors->meta_count)
-        return NULL;
-    if (value)
-        *value = safetensors->meta[i].value;
-    if (size)
-        *size = safetensors->meta[i].size;
+    if (i < 0 || i >= safetensors->meta_count) return NULL;
+    if (value) *value = safetensors->meta[i].value;
+    if (size) *size = safetensors->meta[i].size;
     return safetensors->meta[i].key;
 }
 
@@ -179,12 +152,10 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     const zt_safetensors *safetensors = user;
     int64_t i = zt_safetensors_find(safetensors, name);
     char text[160];
-    if (i < 0)
-        return ZT_ENOENT;
+    if (i < 0) return ZT_ENOENT;
     const zt_safetensors_entry *e = &safetensors->tensors[i].entry;
     if (e->type.rank < 0)
-        return zt_fail(safetensors->ctx, ZT_ENOTSUP,
-                       "%s: tensor '%s' is of type %s%s, which is not supported", safetensors->name,
+        return zt_fail(safetensors->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", safetensors->name,
                        zt_escape(text, sizeof text, name, strlen(name)), e->dtype,
                        e->type.dtype < ZT_DTYPE_COUNT ? " with too many dimensions" : "");
     *type = e->type;
@@ -224,12 +195,9 @@ static zt_status open_shard(zt_safetensors *safetensors, const char *folder, siz
         source = zt_shard_open(safetensors->ctx, path.data);
     zt_str_fini(&path);
     status = source ? zt_st_add_shard(safetensors, source) : zt_ctx_status(safetensors->ctx);
-    if (source && status != ZT_OK)
-        zt_source_close(source);
-    if (status == ZT_OK)
-        status = zt_st_parse(safetensors);
-    if (!first)
-        safetensors->meta_count = meta;
+    if (source && status != ZT_OK) zt_source_close(source);
+    if (status == ZT_OK) status = zt_st_parse(safetensors);
+    if (!first) safetensors->meta_count = meta;
     return status;
 }
 
@@ -237,14 +205,12 @@ static zt_status open_shard(zt_safetensors *safetensors, const char *folder, siz
 static zt_status find_shard(shard_indexer *indexer, const char *name, int64_t *shard)
 {
     zt_safetensors *safetensors = indexer->safetensors;
-    if (zt_map_get(indexer->shards, name, strlen(name), shard))
-        return ZT_OK;
+    if (zt_map_get(indexer->shards, name, strlen(name), shard)) return ZT_OK;
     if (safetensors->shard_count == ZT_MAX_SHARDS)
         return zt_fail(safetensors->ctx, ZT_EDATA, "%s: more than %d shards", safetensors->name, ZT_MAX_SHARDS);
     zt_status status = open_shard(safetensors, safetensors->name, indexer->folder, name);
     char *key = status == ZT_OK ? zt_arena_strndup(safetensors->texts, name, strlen(name)) : NULL;
-    if (!key)
-        return status == ZT_OK ? ZT_ENOMEM : status;
+    if (!key) return status == ZT_OK ? ZT_ENOMEM : status;
     *shard = safetensors->shard_count - 1;
     return zt_map_put(indexer->shards, key, strlen(key), *shard);
 }
@@ -255,11 +221,9 @@ static zt_status read_mapping(void *user, const char *tensor, const char *file)
     zt_ctx *ctx = indexer->safetensors->ctx;
     int64_t shard;
     zt_status status = find_shard(indexer, file, &shard);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     char buffer[160], *key = zt_arena_strndup(indexer->safetensors->texts, tensor, strlen(tensor));
-    if (!key)
-        return ZT_ENOMEM;
+    if (!key) return ZT_ENOMEM;
     if (zt_map_get(indexer->wanted, key, strlen(key), NULL))
         return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s' is there twice", indexer->safetensors->name,
                        zt_escape(buffer, sizeof buffer, key, strlen(key)));
@@ -289,8 +253,7 @@ static zt_status check_tensors(shard_indexer *indexer)
     zt_status status = seen ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; status == ZT_OK && i < safetensors->tensor_count; i++)
         status = check_tensor(indexer, seen, &safetensors->tensors[i]);
-    if (status == ZT_OK)
-        status = zt_st_map_names(safetensors);
+    if (status == ZT_OK) status = zt_st_map_names(safetensors);
     if (status == ZT_OK && (size_t)safetensors->tensor_count != zt_map_count(indexer->wanted))
         status = zt_index_missing(safetensors->ctx, safetensors->name, seen);
     zt_map_free(seen);
@@ -300,20 +263,18 @@ static zt_status check_tensors(shard_indexer *indexer)
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path)
 {
     zt_safetensors *safetensors = zt_st_new(ctx, path);
-    if (!safetensors)
-        return NULL;
+    if (!safetensors) return NULL;
     const char *slash = strrchr(path, '/');
     safetensors->owns_sources = true;
     shard_indexer indexer = {.safetensors = safetensors,
-                 .folder = slash ? (size_t)(slash - path) + 1 : 0,
-                 .shards = zt_map_new(ctx, 16),
-                 .wanted = zt_map_new(ctx, 256)};
+                             .folder = slash ? (size_t)(slash - path) + 1 : 0,
+                             .shards = zt_map_new(ctx, 16),
+                             .wanted = zt_map_new(ctx, 256)};
     bool done = indexer.shards && indexer.wanted && zt_index_read(ctx, path, read_mapping, &indexer) == ZT_OK &&
                 check_tensors(&indexer) == ZT_OK;
     zt_map_free(indexer.shards);
     zt_map_free(indexer.wanted);
-    if (done)
-        return safetensors;
+    if (done) return safetensors;
     zt_safetensors_close(safetensors);
     return NULL;
 }

@@ -21,14 +21,14 @@ extern "C" {
 
 typedef struct zt_safetensors zt_safetensors;
 
-zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path); /* opens and owns a source */
+zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
 zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
 /* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
  * shard outside of the folder, a tensor that is in two of them, or that is not in the very shard
  * named with it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source); /* owns it, also when it fails */
-void zt_safetensors_close(zt_safetensors *safetensors); /* NULL: nothing */
+void zt_safetensors_close(zt_safetensors *safetensors);              /* NULL: nothing */
 
 /* Do these first bytes of a file of `size` bytes begin a safetensors file? 9 bytes suffice. */
 bool zt_safetensors_sniff(const void *bytes, size_t head_size, uint64_t size);
@@ -48,16 +48,14 @@ int64_t zt_safetensors_count(const zt_safetensors *safetensors); /* tensors, num
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i);
 int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name); /* index or -1 */
 /* `size` bytes at `offset` of tensor i. From any thread. */
-zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst,
-                              size_t size);
+zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst, size_t size);
 
 /* "__metadata__": pairs of texts, in the file's order; NULL past the last. Of shards the
  * first one's. */
 const char *zt_safetensors_meta(const zt_safetensors *safetensors, int64_t i, const char **value, size_t *size);
 
 /* Where tensor i's bytes are. */
-void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source,
-                          uint64_t *offset);
+void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source, uint64_t *offset);
 /* After the last tensor of a stream: nothing may follow it. */
 zt_status zt_safetensors_end(const zt_safetensors *safetensors);
 /* The format's word for a dtype ("BF16"); NULL: it has none. */

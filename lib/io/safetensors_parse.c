@@ -30,12 +30,10 @@ static zt_status reserve_tensors(zt_safetensors *safetensors, size_t header_size
 {
     static const char shortest_entry[] = "\"\":{\"dtype\":\"F4\",\"shape\":[],\"data_offsets\":[0,0]},";
     int64_t capacity = safetensors->tensor_count + (int64_t)(header_size / (sizeof shortest_entry - 1)) + 1;
-    if (capacity <= safetensors->capacity)
-        return ZT_OK;
+    if (capacity <= safetensors->capacity) return ZT_OK;
     capacity = capacity < 2 * safetensors->capacity ? 2 * safetensors->capacity : capacity; /* shard after shard */
     st_tensor *list = zt_realloc(safetensors->ctx, safetensors->tensors, (size_t)capacity * sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     safetensors->tensors = list;
     safetensors->capacity = capacity;
     return ZT_OK;
@@ -48,8 +46,7 @@ static zt_status read_tensor(const st_parser *parser, const char *name, const ch
     st_tensor *tensor = &safetensors->tensors[safetensors->tensor_count];
     *tensor = (st_tensor){.entry = {.name = zt_arena_strndup(safetensors->texts, name, strlen(name))}};
     zt_status status = tensor->entry.name ? zt_st_entry(parser, text, size, tensor) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        safetensors->tensor_count++;
+    if (status == ZT_OK) safetensors->tensor_count++;
     return status == ZT_ENOENT ? ZT_OK : status;
 }
 
@@ -78,14 +75,12 @@ static zt_status read_meta(void *user, const char *key, const char *text, size_t
     st_parser *parser = user;
     zt_safetensors *safetensors = parser->safetensors;
     st_meta *list = zt_st_grow_list(safetensors->ctx, safetensors->meta, safetensors->meta_count, sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     safetensors->meta = list;
     st_meta *meta = &list[safetensors->meta_count];
     zt_status status = keep_text(parser, text, size, meta);
     meta->key = status == ZT_OK ? zt_arena_strndup(safetensors->texts, key, strlen(key)) : NULL;
-    if (!meta->key)
-        return status == ZT_OK ? ZT_ENOMEM : status;
+    if (!meta->key) return status == ZT_OK ? ZT_ENOMEM : status;
     safetensors->meta_count++;
     return ZT_OK;
 }
@@ -99,9 +94,9 @@ static zt_status check_meta(const st_parser *parser)
     for (int64_t i = parser->first_meta; status == ZT_OK && i < safetensors->meta_count; i++) {
         const char *key = safetensors->meta[i].key;
         status = zt_map_get(keys, key, strlen(key), NULL)
-                 ? zt_fail(safetensors->ctx, ZT_EDATA, "%s: __metadata__ '%s' is there twice", parser->file,
-                           zt_escape(text, sizeof text, key, strlen(key)))
-                 : zt_map_put(keys, key, strlen(key), i);
+                     ? zt_fail(safetensors->ctx, ZT_EDATA, "%s: __metadata__ '%s' is there twice", parser->file,
+                               zt_escape(text, sizeof text, key, strlen(key)))
+                     : zt_map_put(keys, key, strlen(key), i);
     }
     zt_map_free(keys);
     return status;
@@ -112,10 +107,8 @@ static zt_status check_meta(const st_parser *parser)
 static zt_status read_member(void *user, const char *key, const char *text, size_t size)
 {
     st_parser *parser = user;
-    if (strcmp(key, "__metadata__") != 0)
-        return read_tensor(parser, key, text, size);
-    if (parser->has_meta)
-        return zt_fail(parser->safetensors->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", parser->file);
+    if (strcmp(key, "__metadata__") != 0) return read_tensor(parser, key, text, size);
+    if (parser->has_meta) return zt_fail(parser->safetensors->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", parser->file);
     parser->has_meta = true;
     if (size == 4 && memcmp(text, "null", 4) == 0) /* as good as none */
         return ZT_OK;
@@ -127,8 +120,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 static int compare_offsets(const void *left, const void *right)
 {
     const st_tensor *first = left, *second = right;
-    if (first->offset != second->offset)
-        return first->offset < second->offset ? -1 : 1;
+    if (first->offset != second->offset) return first->offset < second->offset ? -1 : 1;
     return (first->entry.bytes > second->entry.bytes) - (first->entry.bytes < second->entry.bytes);
 }
 
@@ -136,10 +128,8 @@ static int compare_offsets(const void *left, const void *right)
 static void sort_tensors(st_tensor *list, int64_t count)
 {
     int64_t i = 1;
-    while (i < count && compare_offsets(&list[i - 1], &list[i]) <= 0)
-        i++;
-    if (i < count)
-        qsort(list, (size_t)count, sizeof *list, compare_offsets);
+    while (i < count && compare_offsets(&list[i - 1], &list[i]) <= 0) i++;
+    if (i < count) qsort(list, (size_t)count, sizeof *list, compare_offsets);
 }
 
 /* The tensors from `first` on cover the data, each beginning where the one before it ends. */
@@ -147,24 +137,20 @@ static zt_status check_layout(const st_parser *parser, int64_t first)
 {
     zt_safetensors *safetensors = parser->safetensors;
     uint64_t end = parser->data_start;
-    if (safetensors->tensor_count > first)
-        sort_tensors(safetensors->tensors + first, safetensors->tensor_count - first);
+    if (safetensors->tensor_count > first) sort_tensors(safetensors->tensors + first, safetensors->tensor_count - first);
     for (int64_t i = first; i < safetensors->tensor_count; i++) {
         const st_tensor *tensor = &safetensors->tensors[i];
         zt_status status = ZT_OK;
         if (tensor->offset != end)
-            status = zt_st_report_fault(parser, tensor->entry.name,
-                             "data from byte %llu, but what is before it ends at %llu",
-                             (unsigned long long)(tensor->offset - parser->data_start),
-                             (unsigned long long)(end - parser->data_start));
-        if (status != ZT_OK)
-            return status;
+            status = zt_st_report_fault(parser, tensor->entry.name, "data from byte %llu, but what is before it ends at %llu",
+                                        (unsigned long long)(tensor->offset - parser->data_start),
+                                        (unsigned long long)(end - parser->data_start));
+        if (status != ZT_OK) return status;
         end = tensor->offset + tensor->entry.bytes;
     }
-    if (end == parser->data_start + parser->data_size || parser->streams)
-        return ZT_OK;
+    if (end == parser->data_start + parser->data_size || parser->streams) return ZT_OK;
     return zt_faults_tell(safetensors->ctx, "%s: %llu bytes of data, %llu belong to tensors", parser->file,
-                    (unsigned long long)parser->data_size, (unsigned long long)(end - parser->data_start));
+                          (unsigned long long)parser->data_size, (unsigned long long)(end - parser->data_start));
 }
 
 /* The `size` bytes of the header. Of a stream there is never more memory than twice what came. */
@@ -174,12 +160,10 @@ static zt_status read_text(const st_parser *parser, const zt_source *source, siz
     size_t received = 0, capacity = zt_source_streams(source) && size > FIRST ? FIRST : size;
     for (;; capacity = size - capacity < capacity ? size : 2 * capacity) {
         char *more = zt_realloc(parser->safetensors->ctx, *text, capacity);
-        if (!more)
-            return ZT_ENOMEM;
+        if (!more) return ZT_ENOMEM;
         *text = more;
         zt_status status = zt_source_read(source, 8 + received, more + received, capacity - received);
-        if (status != ZT_OK || capacity == size)
-            return status;
+        if (status != ZT_OK || capacity == size) return status;
         received = capacity;
     }
 }
@@ -198,10 +182,8 @@ static zt_status read_header(st_parser *parser, const zt_source *source, size_t 
     zt_status status = read_text(parser, source, size, &text);
     if (status == ZT_OK && !begins_object(text[0]))
         status = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", parser->file);
-    if (status == ZT_OK)
-        status = reserve_tensors(parser->safetensors, size);
-    if (status == ZT_OK)
-        status = zt_json_members(ctx, parser->file, text, size, read_member, parser);
+    if (status == ZT_OK) status = reserve_tensors(parser->safetensors, size);
+    if (status == ZT_OK) status = zt_json_members(ctx, parser->file, text, size, read_member, parser);
     zt_free(ctx, text);
     return status == ZT_OK ? check_layout(parser, first) : status;
 }
@@ -209,16 +191,14 @@ static zt_status read_header(st_parser *parser, const zt_source *source, size_t 
 static uint64_t header_length(const unsigned char bytes[8])
 {
     uint64_t length = 0;
-    for (int i = 7; i >= 0; i--)
-        length = length << 8 | bytes[i];
+    for (int i = 7; i >= 0; i--) length = length << 8 | bytes[i];
     return length;
 }
 
 bool zt_safetensors_sniff(const void *bytes, size_t head_size, uint64_t size)
 {
     const unsigned char *head = bytes;
-    if (head_size < 9 || !begins_object((char)head[8]))
-        return false;
+    if (head_size < 9 || !begins_object((char)head[8])) return false;
     uint64_t header = header_length(head);
     return header <= MAX_HEADER && header <= size - 8;
 }
@@ -228,8 +208,7 @@ static zt_status check_foreign(const st_parser *parser, const zt_source *source)
 {
     char head[ZT_FOREIGN_HEAD];
     size_t size = 0;
-    zt_status status = zt_source_streams(source) ? ZT_OK
-                                         : zt_source_read_some(source, 0, head, sizeof head, 0, &size);
+    zt_status status = zt_source_streams(source) ? ZT_OK : zt_source_read_some(source, 0, head, sizeof head, 0, &size);
     return status == ZT_OK ? zt_foreign_fail(parser->safetensors->ctx, parser->file, head, size) : status;
 }
 
@@ -238,20 +217,22 @@ zt_status zt_st_parse(zt_safetensors *safetensors)
     const zt_source *source = safetensors->shards[safetensors->shard_count - 1];
     uint64_t size = zt_source_size(source);
     unsigned char head[8];
-    st_parser parser = {.safetensors = safetensors, .file = zt_source_name(source), .streams = zt_source_streams(source),
-                .first_meta = safetensors->meta_count};
+    st_parser parser = {.safetensors = safetensors,
+                        .file = zt_source_name(source),
+                        .streams = zt_source_streams(source),
+                        .first_meta = safetensors->meta_count};
     if (size < 8 + 2)
         return zt_fail(safetensors->ctx, ZT_EDATA, "%s: a file of %llu bytes, too short for a header", parser.file,
                        (unsigned long long)size);
     zt_status status = zt_source_read(source, 0, head, 8);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     uint64_t length = header_length(head);
     if (length < 2 || length > MAX_HEADER || length > size - 8) {
         status = check_foreign(&parser, source);
-        return status != ZT_OK ? status : zt_fail(safetensors->ctx, ZT_EDATA,
-                       "%s: a header of %llu bytes in a file of %llu (%d are allowed)", parser.file,
-                       (unsigned long long)length, (unsigned long long)size, MAX_HEADER);
+        return status != ZT_OK
+                   ? status
+                   : zt_fail(safetensors->ctx, ZT_EDATA, "%s: a header of %llu bytes in a file of %llu (%d are allowed)",
+                             parser.file, (unsigned long long)length, (unsigned long long)size, MAX_HEADER);
     }
     parser.data_start = safetensors->data_start = 8 + length;
     parser.data_size = size - parser.data_start;
@@ -309,30 +290,25 @@ static bool is_word(const char *text, size_t length, const char *word)
 static const st_dtype *find_dtype(const char *name, size_t length)
 {
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (is_word(name, length, dtypes[i].name))
-            return &dtypes[i];
+        if (is_word(name, length, dtypes[i].name)) return &dtypes[i];
     return NULL;
 }
 
 const char *zt_safetensors_word(zt_dtype dtype)
 {
     for (size_t i = 0; dtype < ZT_DTYPE_COUNT && i < sizeof dtypes / sizeof *dtypes; i++)
-        if (dtypes[i].dtype == dtype)
-            return dtypes[i].name;
+        if (dtypes[i].dtype == dtype) return dtypes[i].name;
     return NULL;
 }
 
-bool zt_safetensors_has_word(const char *word)
-{
-    return find_dtype(word, strlen(word)) != NULL;
-}
+bool zt_safetensors_has_word(const char *word) { return find_dtype(word, strlen(word)) != NULL; }
 
 /* What an entry says. */
 typedef struct entry_content {
     const st_dtype *dtype;
     size_t rank;
     int64_t dim[MAX_RANK]; /* none is negative */
-    int64_t offsets[2];         /* in the data: the first byte, and the one behind the last; likewise */
+    int64_t offsets[2];    /* in the data: the first byte, and the one behind the last; likewise */
 } entry_content;
 
 /* ---- scanned --------------------------------------------------------------------------------- */
@@ -352,8 +328,7 @@ static void skip_space(text_cursor *cursor)
 static bool skip_character(text_cursor *cursor, char wanted)
 {
     skip_space(cursor);
-    if (cursor->position == cursor->end || *cursor->position != wanted)
-        return false;
+    if (cursor->position == cursor->end || *cursor->position != wanted) return false;
     cursor->position++;
     return true;
 }
@@ -361,11 +336,9 @@ static bool skip_character(text_cursor *cursor, char wanted)
 /* What is between quotes, as it is written. */
 static bool read_word(text_cursor *cursor, const char **word, size_t *length)
 {
-    if (!skip_character(cursor, '"'))
-        return false;
+    if (!skip_character(cursor, '"')) return false;
     const char *quote = memchr(cursor->position, '"', (size_t)(cursor->end - cursor->position));
-    if (!quote)
-        return false;
+    if (!quote) return false;
     *word = cursor->position;
     *length = (size_t)(quote - cursor->position);
     cursor->position = quote + 1;
@@ -378,8 +351,7 @@ static bool read_count(text_cursor *cursor, int64_t *value)
     skip_space(cursor);
     const char *start = cursor->position;
     for (*value = 0; cursor->position < cursor->end && *cursor->position >= '0' && *cursor->position <= '9'; cursor->position++) {
-        if (cursor->position - start == MAX_DIGITS)
-            return false;
+        if (cursor->position - start == MAX_DIGITS) return false;
         *value = 10 * *value + (*cursor->position - '0');
     }
     return cursor->position > start && (*start != '0' || cursor->position == start + 1);
@@ -389,13 +361,10 @@ static bool read_count(text_cursor *cursor, int64_t *value)
 static bool read_counts(text_cursor *cursor, int64_t *list, size_t capacity, size_t *count)
 {
     *count = 0;
-    if (!skip_character(cursor, '['))
-        return false;
-    if (skip_character(cursor, ']'))
-        return true;
+    if (!skip_character(cursor, '[')) return false;
+    if (skip_character(cursor, ']')) return true;
     do {
-        if (*count == capacity || !read_count(cursor, &list[*count]))
-            return false;
+        if (*count == capacity || !read_count(cursor, &list[*count])) return false;
         ++*count;
     } while (skip_character(cursor, ','));
     return skip_character(cursor, ']');
@@ -422,16 +391,14 @@ static bool read_offsets(text_cursor *cursor, entry_content *content)
 static const struct {
     const char *name;
     bool (*take)(text_cursor *c, entry_content *e);
-} members[] = {
-    {"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
+} members[] = {{"dtype", read_dtype}, {"shape", read_shape}, {"data_offsets", read_offsets}};
 
 enum { N_MEMBERS = sizeof members / sizeof *members };
 
 static size_t find_member_index(const char *word, size_t length)
 {
     size_t i = 0;
-    while (i < N_MEMBERS && !is_word(word, length, members[i].name))
-        i++;
+    while (i < N_MEMBERS && !is_word(word, length, members[i].name)) i++;
     return i;
 }
 
@@ -440,16 +407,13 @@ static bool scan_entry(const char *text, size_t size, entry_content *content)
 {
     text_cursor cursor = {.position = text, .end = text + size};
     bool seen[N_MEMBERS] = {false};
-    if (!skip_character(&cursor, '{'))
-        return false;
+    if (!skip_character(&cursor, '{')) return false;
     for (size_t read_count = 0; read_count < N_MEMBERS; read_count++) {
         const char *word;
         size_t length;
-        if ((read_count && !skip_character(&cursor, ',')) || !read_word(&cursor, &word, &length))
-            return false;
+        if ((read_count && !skip_character(&cursor, ',')) || !read_word(&cursor, &word, &length)) return false;
         size_t i = find_member_index(word, length);
-        if (i == N_MEMBERS || seen[i] || !skip_character(&cursor, ':') || !members[i].take(&cursor, content))
-            return false;
+        if (i == N_MEMBERS || seen[i] || !skip_character(&cursor, ':') || !members[i].take(&cursor, content)) return false;
         seen[i] = true;
     }
     return skip_character(&cursor, '}') && cursor.position == cursor.end;
@@ -477,12 +441,10 @@ static bool is_count(const json_t *value) { return json_is_integer(value) && jso
 static zt_status shape_from_json(const st_parser *parser, const char *name, const json_t *shape, entry_content *content)
 {
     content->rank = json_array_size(shape);
-    if (!json_is_array(shape) || content->rank > MAX_RANK)
-        return report_unfit(parser, name, "shape is no list");
+    if (!json_is_array(shape) || content->rank > MAX_RANK) return report_unfit(parser, name, "shape is no list");
     for (size_t i = 0; i < content->rank; i++) {
         const json_t *value = json_array_get(shape, i);
-        if (!is_count(value))
-            return report_unfit(parser, name, "dimension %zu is no count", i);
+        if (!is_count(value)) return report_unfit(parser, name, "dimension %zu is no count", i);
         content->dim[i] = json_integer_value(value);
     }
     return ZT_OK;
@@ -490,12 +452,10 @@ static zt_status shape_from_json(const st_parser *parser, const char *name, cons
 
 static zt_status offsets_from_json(const st_parser *parser, const char *name, const json_t *list, entry_content *content)
 {
-    if (json_array_size(list) != 2)
-        return report_unfit(parser, name, "data_offsets is no pair of numbers");
+    if (json_array_size(list) != 2) return report_unfit(parser, name, "data_offsets is no pair of numbers");
     for (size_t i = 0; i < 2; i++) {
         const json_t *value = json_array_get(list, i);
-        if (!is_count(value))
-            return report_unfit(parser, name, "data_offsets are no counts");
+        if (!is_count(value)) return report_unfit(parser, name, "data_offsets are no counts");
         content->offsets[i] = json_integer_value(value);
     }
     return ZT_OK;
@@ -509,7 +469,7 @@ static zt_status dtype_from_json(const st_parser *parser, const char *name, cons
 
 /* In the order of `members`. */
 static zt_status (*const from_json[N_MEMBERS])(const st_parser *, const char *, const json_t *,
-                                             entry_content *) = {dtype_from_json, shape_from_json, offsets_from_json};
+                                               entry_content *) = {dtype_from_json, shape_from_json, offsets_from_json};
 
 /* An entry on its way through walk(). */
 typedef struct member_reader {
@@ -528,15 +488,14 @@ static bool has_minus(const char *text, size_t size, const json_t *value)
 static zt_status read_value(member_reader *reader, size_t member, const char *text, size_t size)
 {
     const char *what = members[member].name;
-    if (reader->seen[member])
-        return report_unfit(reader->parser, reader->name, "'%s' is there twice", what);
+    if (reader->seen[member]) return report_unfit(reader->parser, reader->name, "'%s' is there twice", what);
     reader->seen[member] = true;
     if (size > MAX_VALUE)
         return report_unfit(reader->parser, reader->name, "'%s' has %zu bytes, %d are allowed", what, size, MAX_VALUE);
     json_t *value = zt_json_load(reader->parser->safetensors->ctx, reader->parser->file, text, size);
-    zt_status status = !value                       ? zt_ctx_status(reader->parser->safetensors->ctx)
-                  : has_minus(text, size, value) ? report_unfit(reader->parser, reader->name, "'%s' is not of counts", what)
-                                           : from_json[member](reader->parser, reader->name, value, reader->content);
+    zt_status status = !value                         ? zt_ctx_status(reader->parser->safetensors->ctx)
+                       : has_minus(text, size, value) ? report_unfit(reader->parser, reader->name, "'%s' is not of counts", what)
+                                                      : from_json[member](reader->parser, reader->name, value, reader->content);
     json_decref(value);
     return status;
 }
@@ -546,8 +505,7 @@ static zt_status find_member(const member_reader *reader, const char *text, size
 {
     zt_str key;
     *member = find_member_index(text + 1, size - 2);
-    if (*member < N_MEMBERS || size > MAX_VALUE || !memchr(text, '\\', size))
-        return ZT_OK;
+    if (*member < N_MEMBERS || size > MAX_VALUE || !memchr(text, '\\', size)) return ZT_OK;
     zt_str_init(&key, reader->parser->safetensors->ctx);
     json_t *value = zt_json_parse(text, size, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     zt_status status = zt_str_put(&key, json_string_value(value), json_string_length(value));
@@ -568,21 +526,16 @@ static zt_status read_any_member(member_reader *reader, text_cursor *cursor)
     size_t member;
     skip_space(cursor);
     const char *name = cursor->position, *colon = NULL;
-    if (cursor->position < cursor->end && *cursor->position == '"')
-        colon = zt_json_value_end(name, cursor->end, 0);
-    if (!colon)
-        return fail_not_object(reader);
+    if (cursor->position < cursor->end && *cursor->position == '"') colon = zt_json_value_end(name, cursor->end, 0);
+    if (!colon) return fail_not_object(reader);
     cursor->position = colon;
-    if (!skip_character(cursor, ':'))
-        return fail_not_object(reader);
+    if (!skip_character(cursor, ':')) return fail_not_object(reader);
     skip_space(cursor);
     const char *value = cursor->position, *end = zt_json_value_end(value, cursor->end, MAX_DEPTH);
-    if (!end)
-        return fail_not_object(reader);
+    if (!end) return fail_not_object(reader);
     cursor->position = end;
     zt_status status = find_member(reader, name, (size_t)(colon - name), &member);
-    return status == ZT_OK && member < N_MEMBERS ? read_value(reader, member, value, (size_t)(end - value))
-                                            : status;
+    return status == ZT_OK && member < N_MEMBERS ? read_value(reader, member, value, (size_t)(end - value)) : status;
 }
 
 static zt_status read_any_json(const st_parser *parser, const char *name, const char *text, size_t size, entry_content *content)
@@ -590,19 +543,16 @@ static zt_status read_any_json(const st_parser *parser, const char *name, const 
     member_reader reader = {.parser = parser, .name = name, .content = content};
     text_cursor cursor = {.position = text, .end = text + size};
     zt_status status = ZT_OK;
-    if (!skip_character(&cursor, '{'))
-        return fail_not_object(&reader);
+    if (!skip_character(&cursor, '{')) return fail_not_object(&reader);
     bool more = !skip_character(&cursor, '}');
     while (more && status == ZT_OK) {
         status = read_any_member(&reader, &cursor);
         more = status == ZT_OK && skip_character(&cursor, ',');
-        if (status == ZT_OK && !more && !skip_character(&cursor, '}'))
-            status = fail_not_object(&reader);
+        if (status == ZT_OK && !more && !skip_character(&cursor, '}')) status = fail_not_object(&reader);
     }
     skip_space(&cursor);
     for (size_t i = 0; i < N_MEMBERS && status == ZT_OK; i++)
-        if (!reader.seen[i] || cursor.position != cursor.end)
-            status = fail_not_object(&reader);
+        if (!reader.seen[i] || cursor.position != cursor.end) status = fail_not_object(&reader);
     return status;
 }
 
@@ -620,17 +570,14 @@ static zt_status check_shape(const st_parser *parser, const char *name, const en
         empty |= dim == 0;
         if (dim && !zt_mul_i64(count, dim, &count))
             return report_unfit(parser, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
-        if (i < ZT_MAX_RANK)
-            type->dim[i] = dim;
+        if (i < ZT_MAX_RANK) type->dim[i] = dim;
     }
     if (!zt_mul_i64(count, content->dtype->bits, &bits))
         return report_unfit(parser, name, "%lld elements are too many", (long long)count);
     if (!empty && bits % 8 != 0)
-        return report_unfit(parser, name, "%lld elements of %d bits are no whole bytes", (long long)count,
-                     content->dtype->bits);
+        return report_unfit(parser, name, "%lld elements of %d bits are no whole bytes", (long long)count, content->dtype->bits);
     *bytes = empty ? 0 : (uint64_t)bits / 8;
-    if (content->dtype->dtype == ZT_DTYPE_COUNT)
-        type->rank = -1;
+    if (content->dtype->dtype == ZT_DTYPE_COUNT) type->rank = -1;
     return ZT_OK;
 }
 
@@ -639,17 +586,14 @@ static zt_status check_entry(const st_parser *parser, const entry_content *conte
     const char *name = tensor->entry.name;
     uint64_t bytes = 0, begin = (uint64_t)content->offsets[0], end = (uint64_t)content->offsets[1];
     zt_status status = check_shape(parser, name, content, &tensor->entry.type, &bytes);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     if (begin > end || end > parser->data_size)
-        return report_unfit(parser, name, "data from byte %llu to %llu, in %llu bytes of data",
-                     (unsigned long long)begin, (unsigned long long)end,
-                     (unsigned long long)parser->data_size);
+        return report_unfit(parser, name, "data from byte %llu to %llu, in %llu bytes of data", (unsigned long long)begin,
+                            (unsigned long long)end, (unsigned long long)parser->data_size);
     if (end - begin != bytes) {
-        status = zt_st_report_fault(parser, name, "%llu bytes of data, its shape makes %llu",
-                        (unsigned long long)(end - begin), (unsigned long long)bytes);
-        if (status != ZT_OK)
-            return status;
+        status = zt_st_report_fault(parser, name, "%llu bytes of data, its shape makes %llu", (unsigned long long)(end - begin),
+                                    (unsigned long long)bytes);
+        if (status != ZT_OK) return status;
         tensor->entry.type.dtype = ZT_DTYPE_COUNT; /* who goes on sees bytes */
     }
     tensor->entry.dtype = content->dtype->name;

@@ -40,16 +40,13 @@ void zt_st_writer_free(zt_st_writer *writer)
     zt_free(writer->ctx, writer);
 }
 
-bool zt_st_text_ok(const char *text, size_t size)
-{
-    return zt_utf8_valid(text, size) && (size == 0 || !memchr(text, 0, size));
-}
+bool zt_st_text_ok(const char *text, size_t size) { return zt_utf8_valid(text, size) && (size == 0 || !memchr(text, 0, size)); }
 
 static zt_status refuse_name(zt_st_writer *writer, const char *name, const char *what)
 {
     char text[160];
-    return writer->status = zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: '%s': %s",
-                               zt_escape(text, sizeof text, name, strlen(name)), what);
+    return writer->status =
+               zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: '%s': %s", zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
 static void put_string(zt_st_writer *writer, const char *text, size_t size)
@@ -74,8 +71,7 @@ zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text
     return writer->status;
 }
 
-zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *word, int rank,
-                           const int64_t *dim, uint64_t bytes)
+zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *word, int rank, const int64_t *dim, uint64_t bytes)
 {
     size_t length = strlen(name);
     if (writer->status != ZT_OK) return writer->status;
@@ -91,7 +87,7 @@ zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *w
         writer->status = zt_str_printf(&writer->text, i ? ",%" PRId64 : "%" PRId64, dim[i]);
     if (writer->status == ZT_OK)
         writer->status = zt_str_printf(&writer->text, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", writer->data_end,
-                                  writer->data_end + bytes);
+                                       writer->data_end + bytes);
     writer->data_end += bytes;
     writer->tensor_count++;
     return writer->status;
@@ -106,9 +102,8 @@ char *zt_st_writer_finish(zt_st_writer *writer, size_t least, size_t *size)
     if (writer->status != ZT_OK) return NULL;
     uint64_t length = writer->text.len - 8;
     if (length > MAX_HEADER) {
-        writer->status =
-            zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
-                    (unsigned long long)length, MAX_HEADER);
+        writer->status = zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
+                                 (unsigned long long)length, MAX_HEADER);
         return NULL;
     }
     memcpy(writer->text.data, &length, 8);

@@ -25,8 +25,7 @@ bool zt_shard_parse(const char *path, zt_shard_name *name)
     static const char separator[] = "-of-";
     const char *slash = strrchr(path, '/'), *dot = strrchr(path, '.');
     size_t name_start = slash ? (size_t)(slash - path) + 1 : 0, separator_length = sizeof separator - 1, position, digits;
-    if (!dot || (size_t)(dot - path) < name_start)
-        return false;
+    if (!dot || (size_t)(dot - path) < name_start) return false;
     name->suffix = position = (size_t)(dot - path);
     digits = digits_before(path, name_start, position, &name->count);
     position -= digits;
@@ -35,8 +34,7 @@ bool zt_shard_parse(const char *path, zt_shard_name *name)
         return false;
     name->width = digits_before(path, name_start, position - separator_length, &name->number);
     position -= separator_length + name->width;
-    if (!name->width || position <= name_start || (path[position - 1] != '-' && path[position - 1] != '_'))
-        return false;
+    if (!name->width || position <= name_start || (path[position - 1] != '-' && path[position - 1] != '_')) return false;
     name->stem = position - 1;
     return name->number >= 1 && name->number <= name->count;
 }
@@ -46,12 +44,9 @@ char *zt_shard_path(zt_ctx *ctx, const char *path, const zt_shard_name *name, in
     zt_str text;
     zt_str_init(&text, ctx);
     zt_status status = zt_str_put(&text, path, name->stem + 1);
-    if (status == ZT_OK)
-        status = zt_str_printf(&text, "%0*" PRId64, (int)name->width, number);
-    if (status == ZT_OK)
-        status = zt_str_puts(&text, path + name->stem + 1 + name->width);
-    if (status == ZT_OK)
-        return text.data;
+    if (status == ZT_OK) status = zt_str_printf(&text, "%0*" PRId64, (int)name->width, number);
+    if (status == ZT_OK) status = zt_str_puts(&text, path + name->stem + 1 + name->width);
+    if (status == ZT_OK) return text.data;
     zt_str_fini(&text);
     return NULL;
 }
@@ -59,8 +54,7 @@ char *zt_shard_path(zt_ctx *ctx, const char *path, const zt_shard_name *name, in
 zt_source *zt_shard_open(zt_ctx *ctx, const char *path)
 {
     struct stat info;
-    if (stat(path, &info) != 0 || S_ISREG(info.st_mode))
-        return zt_source_open(ctx, path);
+    if (stat(path, &info) != 0 || S_ISREG(info.st_mode)) return zt_source_open(ctx, path);
     zt_fail(ctx, ZT_EDATA, "%s: not a regular file", path);
     return NULL;
 }
@@ -71,8 +65,8 @@ zt_source *zt_shard_open_beside(zt_ctx *ctx, const char *path, const zt_shard_na
     char *other = zt_shard_path(ctx, path, name, number);
     zt_source *source = NULL;
     if (other && number == 1 && name->number != 1 && stat(other, &info) != 0)
-        zt_fail(ctx, ZT_EDATA, "%s: part %" PRId64 " of %" PRId64
-                " of a model, and the first part, %s, is missing", path, name->number, name->count, other);
+        zt_fail(ctx, ZT_EDATA, "%s: part %" PRId64 " of %" PRId64 " of a model, and the first part, %s, is missing", path,
+                name->number, name->count, other);
     else if (other)
         source = zt_shard_open(ctx, other);
     zt_free(ctx, other);

@@ -9,9 +9,9 @@
 enum { ZT_MAX_SHARDS = 1000 };
 
 typedef struct zt_shard_name {
-    int64_t number, count;  /* 1 <= number <= count */
-    size_t stem, width; /* bytes before the '-' or '_' of the number, digits of the number */
-    size_t suffix;      /* where ".SUFFIX" begins */
+    int64_t number, count; /* 1 <= number <= count */
+    size_t stem, width;    /* bytes before the '-' or '_' of the number, digits of the number */
+    size_t suffix;         /* where ".SUFFIX" begins */
 } zt_shard_name;
 
 /* false: the path does not name one of several files. */

@@ -10,16 +10,14 @@ enum { MAX_COMMENT = 65535 };
 static uint64_t read_le(const uint8_t *from, int width)
 {
     uint64_t value = 0;
-    for (int i = width; i-- > 0;)
-        value = value << 8 | from[i];
+    for (int i = width; i-- > 0;) value = value << 8 | from[i];
     return value;
 }
 
 static zt_status fail_member(const zt_zip *zip, const char *name, const char *what)
 {
     char text[160];
-    return zt_fail(zip->ctx, ZT_EDATA, "%s: member '%s': %s", zip->file,
-                   zt_escape(text, sizeof text, name, strlen(name)), what);
+    return zt_fail(zip->ctx, ZT_EDATA, "%s: member '%s': %s", zip->file, zt_escape(text, sizeof text, name, strlen(name)), what);
 }
 
 /* ---- the end record -------------------------------------------------------------------------- */
@@ -44,19 +42,16 @@ static zt_status read_end64(const zt_zip *zip, uint64_t locator, const uint8_t *
     uint8_t end[ZIP_END64_BYTES];
     uint64_t position = read_le(record + 8, 8);
     if (position > locator || locator - position < sizeof end)
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be",
-                       zip->file);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be", zip->file);
     zt_status status = zt_source_read(zip->source, position, end, sizeof end);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     if (read_le(end, 4) != ZIP_END64 || read_le(end + 4, 8) != locator - position - 12 || read_le(end + 16, 4) ||
         read_le(end + 20, 4) || read_le(end + 24, 8) != read_le(end + 32, 8))
         return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is broken", zip->file);
     *directory = (directory_place){.count = read_le(end + 32, 8), .bytes = read_le(end + 40, 8), .begin = read_le(end + 48, 8)};
     return directory->begin <= position && position - directory->begin == directory->bytes
                ? ZT_OK
-               : zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
-                         zip->file);
+               : zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins", zip->file);
 }
 
 static zt_status read_end(const zt_zip *zip, directory_place *directory)
@@ -82,12 +77,11 @@ static zt_status read_end(const zt_zip *zip, directory_place *directory)
         status = read_end64(zip, end - sizeof locator, locator, directory);
     else if (read_le(record + 4, 2) || read_le(record + 6, 2) || read_le(record + 8, 2) != directory->count ||
              directory->begin > end || end - directory->begin != directory->bytes)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins",
-                     zip->file);
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins", zip->file);
     zt_free(zip->ctx, tail);
     if (status == ZT_OK && directory->count > directory->bytes / ZIP_ENTRY_BYTES)
         status = zt_fail(zip->ctx, ZT_EDATA, "%s: %llu members in a directory of %llu bytes", zip->file,
-                     (unsigned long long)directory->count, (unsigned long long)directory->bytes);
+                         (unsigned long long)directory->count, (unsigned long long)directory->bytes);
     return status;
 }
 
@@ -98,19 +92,15 @@ static bool read_extra(const uint8_t *extra, size_t size, zt_zip_entry *entry)
 {
     uint64_t *const number[] = {&entry->size, &entry->packed, &entry->head};
     size_t wanted = 0;
-    for (int i = 0; i < 3; i++)
-        wanted += *number[i] == UINT32_MAX;
+    for (int i = 0; i < 3; i++) wanted += *number[i] == UINT32_MAX;
     while (size >= 4) {
         size_t id = read_le(extra, 2), length = read_le(extra + 2, 2);
-        if (length > size - 4)
-            return false;
+        if (length > size - 4) return false;
         if (id == 1 && wanted) {
             size_t position = 0;
             for (int i = 0; i < 3; i++) {
-                if (*number[i] != UINT32_MAX)
-                    continue;
-                if (position + 8 > length)
-                    return false;
+                if (*number[i] != UINT32_MAX) continue;
+                if (position + 8 > length) return false;
                 *number[i] = read_le(extra + 4 + position, 8);
                 position += 8;
             }
@@ -127,18 +117,16 @@ static zt_status read_entry(zt_zip *zip, const uint8_t *record, size_t size, zt_
 {
     size_t length = size < ZIP_ENTRY_BYTES ? 0 : read_le(record + 28, 2);
     if (size < ZIP_ENTRY_BYTES || read_le(record, 4) != ZIP_ENTRY)
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", zip->file,
-                       (long long)zip->count);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", zip->file, (long long)zip->count);
     *used = ZIP_ENTRY_BYTES + length + read_le(record + 30, 2) + read_le(record + 32, 2);
     if (*used > size || memchr(record + ZIP_ENTRY_BYTES, 0, length))
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: the name of member %lld is broken", zip->file,
-                       (long long)zip->count);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: the name of member %lld is broken", zip->file, (long long)zip->count);
     *entry = (zt_zip_entry){.name = zt_arena_strndup(zip->texts, (const char *)record + ZIP_ENTRY_BYTES, length),
-                        .crc = (uint32_t)read_le(record + 16, 4),
-                        .packed = read_le(record + 20, 4),
-                        .size = read_le(record + 24, 4),
-                        .head = read_le(record + 42, 4),
-                        .deflated = read_le(record + 10, 2) == ZIP_DEFLATED};
+                            .crc = (uint32_t)read_le(record + 16, 4),
+                            .packed = read_le(record + 20, 4),
+                            .size = read_le(record + 24, 4),
+                            .head = read_le(record + 42, 4),
+                            .deflated = read_le(record + 10, 2) == ZIP_DEFLATED};
     return entry->name ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -147,14 +135,12 @@ static zt_status check_entry(const zt_zip *zip, const uint8_t *record, zt_zip_en
 {
     if (read_le(record + 8, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, strlen(entry->name)))
         return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
-    if (read_le(record + 8, 2) & ZIP_FLAG_CRYPT)
-        return fail_member(zip, entry->name, "it is encrypted");
+    if (read_le(record + 8, 2) & ZIP_FLAG_CRYPT) return fail_member(zip, entry->name, "it is encrypted");
     if (!entry->deflated && read_le(record + 10, 2) != ZIP_STORED)
         return fail_member(zip, entry->name, "neither stored nor deflated");
     if (!read_extra(record + ZIP_ENTRY_BYTES + read_le(record + 28, 2), read_le(record + 30, 2), entry))
         return fail_member(zip, entry->name, "its extra fields are broken");
-    if (!entry->deflated && entry->size != entry->packed)
-        return fail_member(zip, entry->name, "stored, but of two sizes");
+    if (!entry->deflated && entry->size != entry->packed) return fail_member(zip, entry->name, "stored, but of two sizes");
     return entry->size || entry->crc == 0 ? ZT_OK : fail_member(zip, entry->name, "empty, but with a checksum");
 }
 
@@ -165,11 +151,9 @@ zt_status zt_zip_peek(zt_zip *zip, uint64_t offset, void *dst, size_t size)
         zip->window_size - (size_t)(offset - zip->window_at) < size) {
         size_t window_size = remaining < ZIP_WINDOW ? (size_t)remaining : ZIP_WINDOW;
         zip->window_size = 0;
-        if (window_size < size)
-            return zt_fail(zip->ctx, ZT_EDATA, "%s: it is cut", zip->file);
+        if (window_size < size) return zt_fail(zip->ctx, ZT_EDATA, "%s: it is cut", zip->file);
         zt_status status = zt_source_read(zip->source, offset, zip->window, window_size);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         zip->window_at = offset;
         zip->window_size = window_size;
     }
@@ -182,23 +166,20 @@ static zt_status read_local(zt_zip *zip, zt_zip_entry *entry, uint64_t end)
 {
     uint8_t head[ZIP_LOCAL_BYTES + 65535];
     size_t length = strlen(entry->name), head_size = ZIP_LOCAL_BYTES + length;
-    if (entry->head > end || end - entry->head < head_size)
-        return fail_member(zip, entry->name, "it is not in the file");
+    if (entry->head > end || end - entry->head < head_size) return fail_member(zip, entry->name, "it is not in the file");
     zt_status status = head_size <= ZIP_WINDOW ? zt_zip_peek(zip, entry->head, head, head_size)
-                                   : zt_source_read(zip->source, entry->head, head, head_size);
-    if (status != ZT_OK)
-        return status;
+                                               : zt_source_read(zip->source, entry->head, head, head_size);
+    if (status != ZT_OK) return status;
     bool later = read_le(head + 6, 2) & ZIP_FLAG_DESCRIPTOR;
     if (read_le(head, 4) != ZIP_LOCAL || read_le(head + 26, 2) != length ||
         memcmp(head + ZIP_LOCAL_BYTES, entry->name, length) != 0 ||
-        read_le(head + 8, 2) != (entry->deflated ? ZIP_DEFLATED : ZIP_STORED) ||
-        read_le(head + 6, 2) & ZIP_FLAG_CRYPT)
+        read_le(head + 8, 2) != (entry->deflated ? ZIP_DEFLATED : ZIP_STORED) || read_le(head + 6, 2) & ZIP_FLAG_CRYPT)
         return fail_member(zip, entry->name, "its header and the directory contradict each other");
     if (read_le(head + 6, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, length))
         return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
-    if (!later && (read_le(head + 14, 4) != entry->crc ||
-                   (read_le(head + 18, 4) != UINT32_MAX && read_le(head + 18, 4) != entry->packed) ||
-                   (read_le(head + 22, 4) != UINT32_MAX && read_le(head + 22, 4) != entry->size)))
+    if (!later &&
+        (read_le(head + 14, 4) != entry->crc || (read_le(head + 18, 4) != UINT32_MAX && read_le(head + 18, 4) != entry->packed) ||
+         (read_le(head + 22, 4) != UINT32_MAX && read_le(head + 22, 4) != entry->size)))
         return fail_member(zip, entry->name, "its header and the directory contradict each other");
     entry->data = entry->head + head_size + read_le(head + 28, 2);
     if (entry->data > end || end - entry->data < entry->packed)
@@ -218,10 +199,8 @@ static zt_status check_overlaps(const zt_zip *zip)
 {
     const zt_zip_entry **order = zt_alloc_array(zip->ctx, (size_t)zip->count, sizeof *order);
     zt_status status = order ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; order && i < zip->count; i++)
-        order[i] = &zip->entries[i];
-    if (order && zip->count)
-        qsort(order, (size_t)zip->count, sizeof *order, compare_heads);
+    for (int64_t i = 0; order && i < zip->count; i++) order[i] = &zip->entries[i];
+    if (order && zip->count) qsort(order, (size_t)zip->count, sizeof *order, compare_heads);
     for (int64_t i = 1; status == ZT_OK && i < zip->count; i++)
         if (order[i]->head < order[i - 1]->data + order[i - 1]->packed)
             status = zt_faults_pass(zip->ctx, fail_member(zip, order[i]->name, "it shares bytes with another"));
@@ -233,13 +212,12 @@ static zt_status map_member_names(zt_zip *zip)
 {
     zt_status status = ZT_OK;
     zip->names = zt_map_new(zip->ctx, (size_t)zip->count);
-    if (!zip->names)
-        return ZT_ENOMEM;
+    if (!zip->names) return ZT_ENOMEM;
     for (int64_t i = 0; status == ZT_OK && i < zip->count; i++) {
         const char *name = zip->entries[i].name;
         status = zt_map_get(zip->names, name, strlen(name), NULL)
-                 ? zt_faults_pass(zip->ctx, fail_member(zip, name, "it is there twice"))
-                 : zt_map_put(zip->names, name, strlen(name), i);
+                     ? zt_faults_pass(zip->ctx, fail_member(zip, name, "it is there twice"))
+                     : zt_map_put(zip->names, name, strlen(name), i);
     }
     return status;
 }
@@ -251,22 +229,19 @@ static zt_status read_directory(zt_zip *zip, const uint8_t *records, const direc
     uint64_t i = 0;
     zip->entries = zt_alloc_array(zip->ctx, (size_t)directory->count, sizeof *zip->entries);
     zip->checked = zt_calloc(zip->ctx, (size_t)directory->count, sizeof *zip->checked);
-    if (!zip->entries || !zip->checked)
-        return ZT_ENOMEM;
+    if (!zip->entries || !zip->checked) return ZT_ENOMEM;
     for (; status == ZT_OK && i < directory->count; i++, position += used) {
         zt_zip_entry *entry = &zip->entries[zip->count];
         status = read_entry(zip, records + position, (size_t)directory->bytes - position, entry, &used);
-        if (status != ZT_OK)
-            break;
+        if (status != ZT_OK) break;
         status = check_entry(zip, records + position, entry);
-        if (status == ZT_OK)
-            status = read_local(zip, entry, directory->begin);
+        if (status == ZT_OK) status = read_local(zip, entry, directory->begin);
         zip->count += status == ZT_OK;
         status = zt_faults_pass(zip->ctx, status);
     }
     if (status == ZT_OK && position != directory->bytes)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told",
-                     zip->file, (unsigned long long)directory->count);
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told", zip->file,
+                         (unsigned long long)directory->count);
     return status;
 }
 
@@ -275,15 +250,12 @@ static zt_status read_archive(zt_zip *zip)
 {
     directory_place found;
     zt_status status = read_end(zip, &found);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     uint8_t *records = zt_alloc(zip->ctx, (size_t)found.bytes);
     status = records ? zt_source_read(zip->source, found.begin, records, (size_t)found.bytes) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        status = read_directory(zip, records, &found);
+    if (status == ZT_OK) status = read_directory(zip, records, &found);
     zt_free(zip->ctx, records);
-    if (status == ZT_OK)
-        status = check_overlaps(zip);
+    if (status == ZT_OK) status = check_overlaps(zip);
     return status == ZT_OK ? map_member_names(zip) : status;
 }
 
@@ -297,21 +269,18 @@ bool zt_zip_sniff(const void *bytes, size_t size)
 zt_zip *zt_zip_from(zt_ctx *ctx, const zt_source *source)
 {
     zt_zip *zip = zt_calloc(ctx, 1, sizeof *zip);
-    if (!zip)
-        return NULL;
+    if (!zip) return NULL;
     *zip = (zt_zip){.ctx = ctx, .source = source, .file = zt_source_name(source)};
     pthread_mutex_init(&zip->lock, NULL);
     zip->texts = zt_arena_new(ctx, 4096);
-    if (zip->texts && read_archive(zip) == ZT_OK)
-        return zip;
+    if (zip->texts && read_archive(zip) == ZT_OK) return zip;
     zt_zip_close(zip);
     return NULL;
 }
 
 void zt_zip_close(zt_zip *zip)
 {
-    if (!zip)
-        return;
+    if (!zip) return;
     zt_zip_cursor_free(zip);
     pthread_mutex_destroy(&zip->lock);
     zt_map_free(zip->names);
@@ -321,17 +290,8 @@ void zt_zip_close(zt_zip *zip)
     zt_free(zip->ctx, zip);
 }
 
-int64_t zt_zip_count(const zt_zip *zip)
-{
-    return zip->count;
-}
+int64_t zt_zip_count(const zt_zip *zip) { return zip->count; }
 
-const zt_zip_entry *zt_zip_get(const zt_zip *zip, int64_t i)
-{
-    return &zip->entries[i];
-}
+const zt_zip_entry *zt_zip_get(const zt_zip *zip, int64_t i) { return &zip->entries[i]; }
 
-int64_t zt_zip_find(const zt_zip *zip, const char *name)
-{
-    return zt_map_find(zip->names, name);
-}
+int64_t zt_zip_find(const zt_zip *zip, const char *name) { return zt_map_find(zip->names, name); }

@@ -21,11 +21,7 @@ enum { /* and their bytes, without names and the like */
        ZIP_LOCATOR64_BYTES = 20,
        ZIP_END_BYTES = 22
 };
-enum {
-    ZIP_FLAG_CRYPT = 1 | 1 << 6 | 1 << 13,
-    ZIP_FLAG_DESCRIPTOR = 1 << 3,
-    ZIP_FLAG_UTF8 = 1 << 11
-};
+enum { ZIP_FLAG_CRYPT = 1 | 1 << 6 | 1 << 13, ZIP_FLAG_DESCRIPTOR = 1 << 3, ZIP_FLAG_UTF8 = 1 << 11 };
 enum { ZIP_STORED = 0, ZIP_DEFLATED = 8 };
 
 /* A member on its way from its beginning to its end. */

@@ -21,23 +21,16 @@ enum {
 struct zip_cursor {
     int64_t member; /* -1: none */
     const zt_zip_entry *entry;
-    uint64_t position,
-        taken; /* bytes of the member that have passed, bytes of the file taken for them */
+    uint64_t position, taken; /* bytes of the member that have passed, bytes of the file taken for them */
     uint32_t crc;
     bool inflating, ended; /* `stream` is in use; it has seen its end */
     z_stream stream;
     uint8_t input[BUFFER], output[BUFFER];
 };
 
-static void *zip_alloc(void *user, uInt count, uInt size)
-{
-    return zt_calloc(user, count, size);
-}
+static void *zip_alloc(void *user, uInt count, uInt size) { return zt_calloc(user, count, size); }
 
-static void zip_free(void *user, void *block)
-{
-    zt_free(user, block);
-}
+static void zip_free(void *user, void *block) { zt_free(user, block); }
 
 static zt_status fail_member(const zt_zip *zip, const zt_zip_entry *entry, const char *what)
 {
@@ -48,24 +41,21 @@ static zt_status fail_member(const zt_zip *zip, const zt_zip_entry *entry, const
 
 static void stop_cursor(zip_cursor *cursor)
 {
-    if (cursor->inflating)
-        inflateEnd(&cursor->stream);
+    if (cursor->inflating) inflateEnd(&cursor->stream);
     cursor->inflating = false;
     cursor->member = -1;
 }
 
 void zt_zip_cursor_free(zt_zip *zip)
 {
-    if (zip->cursor)
-        stop_cursor(zip->cursor);
+    if (zip->cursor) stop_cursor(zip->cursor);
     zt_free(zip->ctx, zip->cursor);
 }
 
 static zt_status start_member(zt_zip *zip, int64_t i)
 {
     zip_cursor *cursor = zip->cursor ? zip->cursor : zt_alloc(zip->ctx, sizeof *cursor);
-    if (!cursor)
-        return ZT_ENOMEM;
+    if (!cursor) return ZT_ENOMEM;
     if (!zip->cursor) {
         zip->cursor = cursor;
         cursor->inflating = false;
@@ -112,8 +102,7 @@ static zt_status inflate_some(const zt_zip *zip, zip_cursor *cursor, void *dst, 
             status = zt_fail(zip->ctx, ZT_ENOMEM, "%s: no memory to inflate with", zip->file);
         else if (result != Z_OK && result != Z_STREAM_END)
             status = fail_member(zip, cursor->entry,
-                     result == Z_BUF_ERROR ? "its deflated bytes are cut"
-                                      : "its deflated bytes are broken");
+                                 result == Z_BUF_ERROR ? "its deflated bytes are cut" : "its deflated bytes are broken");
     }
     *produced = size - cursor->stream.avail_out;
     return status;
@@ -125,14 +114,11 @@ static zt_status check_end(zt_zip *zip, zip_cursor *cursor)
     size_t got = 0;
     uint8_t byte;
     zt_status status = ZT_OK;
-    if (cursor->entry->deflated && !cursor->ended)
-        status = inflate_some(zip, cursor, &byte, 1, &got);
-    if (status != ZT_OK)
-        return status;
+    if (cursor->entry->deflated && !cursor->ended) status = inflate_some(zip, cursor, &byte, 1, &got);
+    if (status != ZT_OK) return status;
     if (got || (cursor->entry->deflated && (cursor->stream.avail_in || cursor->taken < cursor->entry->packed)))
         return fail_member(zip, cursor->entry, "it holds more than its size says");
-    if (cursor->crc != cursor->entry->crc)
-        return fail_member(zip, cursor->entry, "its CRC-32 is wrong");
+    if (cursor->crc != cursor->entry->crc) return fail_member(zip, cursor->entry, "its CRC-32 is wrong");
     zip->checked[cursor->member] = true;
     return ZT_OK;
 }
@@ -145,18 +131,15 @@ static zt_status pass_bytes(zt_zip *zip, zip_cursor *cursor, void *dst, size_t s
     void *target = dst ? dst : cursor->output;
     uint64_t position = cursor->entry->data + cursor->position;
     zt_status status = cursor->entry->deflated ? inflate_some(zip, cursor, target, size, &got)
-                   : size <= SMALL   ? zt_zip_peek(zip, position, target, size)
-                                  : zt_source_read(zip->source, position, target, size);
-    if (status == ZT_OK && got < size)
-        status = fail_member(zip, cursor->entry, "it holds less than its size says");
+                       : size <= SMALL         ? zt_zip_peek(zip, position, target, size)
+                                               : zt_source_read(zip->source, position, target, size);
+    if (status == ZT_OK && got < size) status = fail_member(zip, cursor->entry, "it holds less than its size says");
     if (status == ZT_OK) {
         cursor->crc = (uint32_t)crc32_z(cursor->crc, target, size);
         cursor->position += size;
-        if (cursor->position == cursor->entry->size)
-            status = check_end(zip, cursor);
+        if (cursor->position == cursor->entry->size) status = check_end(zip, cursor);
     }
-    if (status != ZT_OK)
-        stop_cursor(cursor);
+    if (status != ZT_OK) stop_cursor(cursor);
     return status;
 }
 
@@ -180,8 +163,7 @@ static zt_status read_in_order(zt_zip *zip, int64_t i, uint64_t offset, uint8_t 
         status = start_member(zip, i);
         cursor = zip->cursor;
     }
-    if (status == ZT_OK)
-        status = pass_over(zip, cursor, offset - cursor->position);
+    if (status == ZT_OK) status = pass_over(zip, cursor, offset - cursor->position);
     while (status == ZT_OK && size) { /* zlib counts in unsigned int */
         size_t step = size < 1 << 30 ? size : 1 << 30;
         status = pass_bytes(zip, cursor, dst, step);
@@ -200,18 +182,14 @@ static bool is_near(const zt_zip *zip, int64_t i, uint64_t offset)
 }
 
 /* Under the lock. *direct: the bytes are to be read in place. */
-static zt_status read_locked(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t size,
-                             bool *direct)
+static zt_status read_locked(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t size, bool *direct)
 {
     const zt_zip_entry *entry = &zip->entries[i];
     *direct = !entry->deflated && zip->checked[i];
-    if (*direct)
-        return ZT_OK;
-    if (entry->deflated || is_near(zip, i, offset))
-        return read_in_order(zip, i, offset, dst, size);
+    if (*direct) return ZT_OK;
+    if (entry->deflated || is_near(zip, i, offset)) return read_in_order(zip, i, offset, dst, size);
     zt_status status = start_member(zip, i);
-    if (status == ZT_OK)
-        status = pass_over(zip, zip->cursor, entry->size);
+    if (status == ZT_OK) status = pass_over(zip, zip->cursor, entry->size);
     *direct = status == ZT_OK;
     return status;
 }
@@ -220,10 +198,8 @@ zt_status zt_zip_read(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t
 {
     const zt_zip_entry *entry = &zip->entries[i];
     bool direct;
-    if (offset > entry->size || entry->size - offset < size)
-        return fail_member(zip, entry, "it is cut");
-    if (size == 0)
-        return ZT_OK;
+    if (offset > entry->size || entry->size - offset < size) return fail_member(zip, entry, "it is cut");
+    if (size == 0) return ZT_OK;
     pthread_mutex_lock(&zip->lock);
     zt_status status = read_locked(zip, i, offset, dst, size, &direct);
     pthread_mutex_unlock(&zip->lock);

@@ -25,7 +25,7 @@ struct zt_zip_writer {
     zt_map *names;
     written_member *members;
     size_t count, capacity;
-    uint64_t position;   /* bytes written */
+    uint64_t position;  /* bytes written */
     uint64_t remaining; /* bytes of the open member that are to come */
     bool open;
 };
@@ -33,22 +33,19 @@ struct zt_zip_writer {
 zt_zip_writer *zt_zip_writer_new(zt_ctx *ctx, zt_sink *out)
 {
     zt_zip_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
-    if (!writer)
-        return NULL;
+    if (!writer) return NULL;
     writer->ctx = ctx;
     writer->out = out;
     writer->texts = zt_arena_new(ctx, 4096);
     writer->names = writer->texts ? zt_map_new(ctx, 64) : NULL;
-    if (writer->names)
-        return writer;
+    if (writer->names) return writer;
     zt_zip_writer_free(writer);
     return NULL;
 }
 
 void zt_zip_writer_free(zt_zip_writer *writer)
 {
-    if (!writer)
-        return;
+    if (!writer) return;
     zt_map_free(writer->names);
     zt_arena_free(writer->texts);
     zt_free(writer->ctx, writer->members);
@@ -64,22 +61,17 @@ typedef struct record_bytes {
 
 static void put_number(record_bytes *record, uint64_t value, int width)
 {
-    for (int i = 0; i < width; i++)
-        record->bytes[record->size++] = (uint8_t)(value >> 8 * i);
+    for (int i = 0; i < width; i++) record->bytes[record->size++] = (uint8_t)(value >> 8 * i);
 }
 
 static zt_status write_bytes(zt_zip_writer *writer, const void *bytes, size_t size)
 {
     zt_status status = zt_sink_write(writer->out, bytes, size);
-    if (status == ZT_OK)
-        writer->position += size;
+    if (status == ZT_OK) writer->position += size;
     return status;
 }
 
-static bool is_large(uint64_t value)
-{
-    return value >= UINT32_MAX;
-}
+static bool is_large(uint64_t value) { return value >= UINT32_MAX; }
 
 /* The fields that local header and directory have in common, from the version on. Sizes are told
  * by the directory; here they are 0, or where they are large what says "see the extra field". */
@@ -92,8 +84,7 @@ static void put_common(record_bytes *header, const written_member *member, bool 
     put_number(header, 0, 2); /* midnight */
     put_number(header, DATE, 2);
     put_number(header, local ? 0 : member->crc, 4);
-    for (int i = 0; i < 2; i++)
-        put_number(header, large ? UINT32_MAX : local ? 0 : member->size, 4);
+    for (int i = 0; i < 2; i++) put_number(header, large ? UINT32_MAX : local ? 0 : member->size, 4);
     put_number(header, strlen(member->name), 2);
     put_number(header, extra, 2);
 }
@@ -111,8 +102,7 @@ static zt_status put_local(zt_zip_writer *writer, const written_member *member, 
     put_number(&header, ZIP_LOCAL, 4);
     put_common(&header, member, true, large, wide + pad);
     zt_status status = write_bytes(writer, header.bytes, header.size);
-    if (status == ZT_OK)
-        status = write_bytes(writer, member->name, strlen(member->name));
+    if (status == ZT_OK) status = write_bytes(writer, member->name, strlen(member->name));
     header.size = 0;
     if (large) {
         put_number(&header, 1, 2);
@@ -124,8 +114,7 @@ static zt_status put_local(zt_zip_writer *writer, const written_member *member, 
         put_number(&header, PADDING, 2);
         put_number(&header, pad - 4, 2);
     }
-    if (status == ZT_OK)
-        status = write_bytes(writer, header.bytes, header.size);
+    if (status == ZT_OK) status = write_bytes(writer, header.bytes, header.size);
     return status == ZT_OK && pad > 4 ? write_bytes(writer, zeros, pad - 4) : status;
 }
 
@@ -154,8 +143,7 @@ static zt_status put_entry(zt_zip_writer *writer, const written_member *member)
     put_number(&header, 0, 4);
     put_number(&header, far ? UINT32_MAX : member->head, 4);
     zt_status status = write_bytes(writer, header.bytes, header.size);
-    if (status == ZT_OK)
-        status = write_bytes(writer, member->name, strlen(member->name));
+    if (status == ZT_OK) status = write_bytes(writer, member->name, strlen(member->name));
     header.size = 0;
     if (extra) {
         put_number(&header, 1, 2);
@@ -165,8 +153,7 @@ static zt_status put_entry(zt_zip_writer *writer, const written_member *member)
         put_number(&header, member->size, 8);
         put_number(&header, member->size, 8);
     }
-    if (far)
-        put_number(&header, member->head, 8);
+    if (far) put_number(&header, member->head, 8);
     return status == ZT_OK ? write_bytes(writer, header.bytes, header.size) : status;
 }
 
@@ -191,8 +178,7 @@ static zt_status put_end(zt_zip_writer *writer, uint64_t begin)
     }
     put_number(&header, ZIP_END, 4);
     put_number(&header, 0, 4);
-    for (int i = 0; i < 2; i++)
-        put_number(&header, writer->count < MANY ? writer->count : MANY, 2);
+    for (int i = 0; i < 2; i++) put_number(&header, writer->count < MANY ? writer->count : MANY, 2);
     put_number(&header, is_large(bytes) ? UINT32_MAX : bytes, 4);
     put_number(&header, is_large(begin) ? UINT32_MAX : begin, 4);
     put_number(&header, 0, 2);
@@ -204,13 +190,11 @@ static zt_status put_end(zt_zip_writer *writer, uint64_t begin)
 static zt_status end_member(zt_zip_writer *writer)
 {
     char text[160];
-    if (!writer->open)
-        return ZT_OK;
+    if (!writer->open) return ZT_OK;
     const written_member *last = &writer->members[writer->count - 1];
     if (writer->remaining)
         return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' lacks %llu bytes",
-                       zt_escape(text, sizeof text, last->name, strlen(last->name)),
-                       (unsigned long long)writer->remaining);
+                       zt_escape(text, sizeof text, last->name, strlen(last->name)), (unsigned long long)writer->remaining);
     writer->open = false;
     return put_descriptor(writer, last);
 }
@@ -220,26 +204,22 @@ static zt_status add_member(zt_zip_writer *writer, const char *name, uint64_t si
     char text[160];
     size_t length = strlen(name);
     if (length > UINT16_MAX)
-        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu",
-                       UINT16_MAX, length);
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu", UINT16_MAX, length);
     if (!zt_utf8_valid(name, length))
         return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip has no name '%s': it is no UTF-8",
                        zt_escape(text, sizeof text, name, length));
     if (zt_map_get(writer->names, name, length, NULL))
-        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' is there twice",
-                       zt_escape(text, sizeof text, name, length));
+        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' is there twice", zt_escape(text, sizeof text, name, length));
     if (writer->count == writer->capacity) {
         size_t room = writer->capacity ? 2 * writer->capacity : 16;
         written_member *list = zt_realloc(writer->ctx, writer->members, room * sizeof *list);
-        if (!list)
-            return ZT_ENOMEM;
+        if (!list) return ZT_ENOMEM;
         writer->members = list;
         writer->capacity = room;
     }
     written_member *added = &writer->members[writer->count];
     *added = (written_member){.name = zt_arena_strndup(writer->texts, name, length), .head = writer->position, .size = size};
-    if (!added->name)
-        return ZT_ENOMEM;
+    if (!added->name) return ZT_ENOMEM;
     writer->count++;
     return zt_map_put(writer->names, added->name, length, 0);
 }
@@ -247,12 +227,9 @@ static zt_status add_member(zt_zip_writer *writer, const char *name, uint64_t si
 zt_status zt_zip_begin(zt_zip_writer *writer, const char *name, uint64_t size, unsigned align)
 {
     zt_status status = end_member(writer);
-    if (status == ZT_OK)
-        status = add_member(writer, name, size);
-    if (status == ZT_OK)
-        status = put_local(writer, &writer->members[writer->count - 1], align);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK) status = add_member(writer, name, size);
+    if (status == ZT_OK) status = put_local(writer, &writer->members[writer->count - 1], align);
+    if (status != ZT_OK) return status;
     writer->remaining = size;
     writer->open = true;
     return ZT_OK;
@@ -260,8 +237,7 @@ zt_status zt_zip_begin(zt_zip_writer *writer, const char *name, uint64_t size, u
 
 zt_status zt_zip_write(zt_zip_writer *writer, const void *bytes, size_t size)
 {
-    if (!writer->open || size > writer->remaining)
-        return zt_fail(writer->ctx, ZT_EUSAGE, "more bytes than the member has");
+    if (!writer->open || size > writer->remaining) return zt_fail(writer->ctx, ZT_EUSAGE, "more bytes than the member has");
     written_member *open_member = &writer->members[writer->count - 1];
     open_member->crc = (uint32_t)crc32_z(open_member->crc, bytes, size);
     writer->remaining -= size;
@@ -272,7 +248,6 @@ zt_status zt_zip_finish(zt_zip_writer *writer)
 {
     zt_status status = end_member(writer);
     uint64_t begin = writer->position;
-    for (size_t i = 0; status == ZT_OK && i < writer->count; i++)
-        status = put_entry(writer, &writer->members[i]);
+    for (size_t i = 0; status == ZT_OK && i < writer->count; i++) status = put_entry(writer, &writer->members[i]);
     return status == ZT_OK ? put_end(writer, begin) : status;
 }

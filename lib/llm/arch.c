@@ -32,26 +32,15 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
 
 /* What nearly all have: norms before, three matrices for q, k and v, a gate, biases and divisors of
  * the rotations where the file has them. */
-#define BASE                                                                                       \
-    (ZT_PART_ALL | ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD |    \
-     ZT_PART_BIASES | ZT_PART_ROPE_TAB)
-#define ENCODER                                                                                    \
-    (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
+#define BASE                                                                                                                     \
+    (ZT_PART_ALL | ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES | ZT_PART_ROPE_TAB)
+#define ENCODER (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
 
 static const zt_arch archs[] = {
     /* Llama 1 to 3, Mistral, TinyLlama, Yi, SmolLM 1 and 2 */
-    {.name = "llama",
-     .parts = BASE | ZT_PART_PRE_NORM,
-     .rope_pair = "neighbours",
-     .act = act_silu},
-    {.name = "qwen2",
-     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QKV_BIAS,
-     .rope_pair = "halves",
-     .act = act_silu},
-    {.name = "qwen3",
-     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QK_NORM,
-     .rope_pair = "halves",
-     .act = act_silu},
+    {.name = "llama", .parts = BASE | ZT_PART_PRE_NORM, .rope_pair = "neighbours", .act = act_silu},
+    {.name = "qwen2", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QKV_BIAS, .rope_pair = "halves", .act = act_silu},
+    {.name = "qwen3", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QK_NORM, .rope_pair = "halves", .act = act_silu},
     {.name = "gemma2",
      .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_POST_NORM,
      .rope_pair = "halves",
@@ -72,21 +61,16 @@ static const zt_arch archs[] = {
      .local_plain = true,
      .width_scaled_layers = 62},
     {.name = "phi3",
-     .parts = (BASE & ~(unsigned)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | ZT_PART_PRE_NORM |
-              ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
+     .parts =
+         (BASE & ~(unsigned)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | ZT_PART_PRE_NORM | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
      .rope_pair = "halves",
      .act = act_silu},
     {.name = "gpt2",
-     .parts = ZT_PART_ALL | ZT_PART_FUSED_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD |
-              ZT_PART_PRE_NORM | ZT_PART_NORM_BIAS | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS |
-              ZT_PART_POSITIONS,
+     .parts = ZT_PART_ALL | ZT_PART_FUSED_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_PRE_NORM |
+              ZT_PART_NORM_BIAS | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS,
      .act = act_gelu_tanh,
      .layer_norm = true},
-    {.name = "smollm3",
-     .parts = BASE | ZT_PART_PRE_NORM,
-     .rope_pair = "neighbours",
-     .no_rope_every = 4,
-     .act = act_silu},
+    {.name = "smollm3", .parts = BASE | ZT_PART_PRE_NORM, .rope_pair = "neighbours", .no_rope_every = 4, .act = act_silu},
     /* OLMo 2, and 3: that one has windows */
     {.name = "olmo2",
      .parts = BASE | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
@@ -102,8 +86,7 @@ static const zt_arch archs[] = {
      .divides_logits = true,
      .rope_switch = true},
     {.name = "bert",
-     .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS |
-              ZT_PART_TYPES,
+     .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS | ZT_PART_TYPES,
      .act = act_gelu_erf,
      .layer_norm = true,
      .encoder = true},
@@ -124,8 +107,7 @@ const zt_arch *zt_arch_of(const zt_gguf *gguf)
         return NULL;
     }
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0)
-            return &archs[i];
+        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0) return &archs[i];
     char text[96];
     zt_fail(ctx, ZT_ENOTSUP, "%s: architecture '%s' is not supported", zt_gguf_name(gguf),
             zt_escape(text, sizeof text, name.data, name.n));

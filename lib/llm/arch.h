@@ -76,17 +76,17 @@ typedef struct zt_hyper {
     const zt_arch *arch;
     unsigned parts; /* the row's, as the file has them */
     int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
-    int64_t q_width, kv_width, qkv_width; /* heads * head; of q, k and v together */
-    int64_t q_norm, k_norm;               /* entries of q's and k's norms */
-    int64_t up_width;                     /* 2 ff: gate and up in one */
-    int64_t n_types;                      /* of tokens */
-    zt_rope_attrs rope, local_rope;       /* dims is set; local: of layers with a window */
-    int64_t rope_dims, rope_half;         /* columns of a head that rotate, in pairs */
-    int64_t ctx_orig;                     /* up to this context short divisors hold */
-    int64_t window;                       /* of layers with one */
-    bool local[ZT_MAX_LAYERS];            /* has the layer a window */
-    bool rotated[ZT_MAX_LAYERS];          /* does rope turn its q and k */
-    double eps, attn_scale, attn_cap, final_cap; /* a cap of 0: none */
+    int64_t q_width, kv_width, qkv_width;            /* heads * head; of q, k and v together */
+    int64_t q_norm, k_norm;                          /* entries of q's and k's norms */
+    int64_t up_width;                                /* 2 ff: gate and up in one */
+    int64_t n_types;                                 /* of tokens */
+    zt_rope_attrs rope, local_rope;                  /* dims is set; local: of layers with a window */
+    int64_t rope_dims, rope_half;                    /* columns of a head that rotate, in pairs */
+    int64_t ctx_orig;                                /* up to this context short divisors hold */
+    int64_t window;                                  /* of layers with one */
+    bool local[ZT_MAX_LAYERS];                       /* has the layer a window */
+    bool rotated[ZT_MAX_LAYERS];                     /* does rope turn its q and k */
+    double eps, attn_scale, attn_cap, final_cap;     /* a cap of 0: none */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
 } zt_hyper;
@@ -153,12 +153,12 @@ zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper);
 #define ZT_KV_BLOCK ZT_LLM_BLOCK
 
 typedef struct zt_build_opts {
-    bool exact;    /* activations stay f32 */
-    zt_dtype kv;   /* of the cache */
-    int64_t n_seq; /* rows of the block table */
-    int64_t ctx;   /* of the session: says which of two tables of divisors holds */
-    bool embed;    /* states after the last norm, not logits */
-    bool draws;    /* a third output `token`, drawn: draw.c has its inputs, behind the others */
+    bool exact;     /* activations stay f32 */
+    zt_dtype kv;    /* of the cache */
+    int64_t n_seq;  /* rows of the block table */
+    int64_t ctx;    /* of the session: says which of two tables of divisors holds */
+    bool embed;     /* states after the last norm, not logits */
+    bool draws;     /* a third output `token`, drawn: draw.c has its inputs, behind the others */
     int64_t lesson; /* tokens of each text to learn from: loss, not logits; no cache; 0: none */
 } zt_build_opts;
 

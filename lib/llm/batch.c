@@ -68,8 +68,7 @@ struct zt_batch {
 static zt_status make_arrays(zt_batch *batch)
 {
     size_t slot_count = (size_t)batch->info.n_seq, row_count = slot_count + 1;
-    if ((size_t)batch->info.chunk > row_count)
-        row_count = (size_t)batch->info.chunk;
+    if ((size_t)batch->info.chunk > row_count) row_count = (size_t)batch->info.chunk;
     batch->slot = zt_calloc(batch->ctx, slot_count, sizeof *batch->slot);
     batch->ids = zt_alloc_array(batch->ctx, row_count, sizeof *batch->ids);
     batch->pos = zt_alloc_array(batch->ctx, row_count, sizeof *batch->pos);
@@ -81,8 +80,7 @@ static zt_status make_arrays(zt_batch *batch)
     if (!batch->slot || !batch->ids || !batch->pos || !batch->seq || !batch->rows || !batch->best || !batch->drawn ||
         !batch->wanted_texts)
         return ZT_ENOMEM;
-    if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, batch->info.n_seq)))
-        return ZT_ENOMEM;
+    if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, batch->info.n_seq))) return ZT_ENOMEM;
     return ZT_OK;
 }
 
@@ -90,24 +88,20 @@ zt_batch *zt_batch_open(zt_llm *model, const zt_batch_opts *opts)
 {
     zt_ctx *ctx = zt_llm_ctx(model);
     zt_batch *batch = zt_calloc(ctx, 1, sizeof *batch);
-    if (!batch)
-        return NULL;
+    if (!batch) return NULL;
     *batch = (zt_batch){.ctx = ctx, .llm = model, .opts = *opts, .info = zt_llm_get(model)};
     batch->max_running = (size_t)batch->info.n_seq;
     batch->chunk = batch->info.chunk;
     batch->pages = zt_pages_open(ctx, batch->info.cache_len / ZT_LLM_BLOCK, ZT_LLM_BLOCK, batch->info.n_seq);
-    if (batch->pages && make_arrays(batch) == ZT_OK)
-        return batch;
+    if (batch->pages && make_arrays(batch) == ZT_OK) return batch;
     zt_batch_close(batch);
     return NULL;
 }
 
 void zt_batch_close(zt_batch *batch)
 {
-    if (!batch)
-        return;
-    for (int64_t i = 0; batch->slot && i < batch->info.n_seq; i++)
-        zt_ids_fini(batch->ctx, &batch->slot[i].kept);
+    if (!batch) return;
+    for (int64_t i = 0; batch->slot && i < batch->info.n_seq; i++) zt_ids_fini(batch->ctx, &batch->slot[i].kept);
     zt_pages_close(batch->pages);
     zt_free(batch->ctx, batch->slot);
     zt_free(batch->ctx, batch->text);
@@ -148,8 +142,7 @@ static int oldest_kept(const zt_batch *batch, int save)
 {
     int found = -1;
     for (int i = 0; i < (int)batch->info.n_seq; i++)
-        if (i != save && is_kept(batch, i) && (found < 0 || batch->slot[i].last_step < batch->slot[found].last_step))
-            found = i;
+        if (i != save && is_kept(batch, i) && (found < 0 || batch->slot[i].last_step < batch->slot[found].last_step)) found = i;
     return found;
 }
 
@@ -157,8 +150,7 @@ static int oldest_kept(const zt_batch *batch, int save)
 static bool make_room(zt_batch *batch, int64_t blocks, int save)
 {
     int victim;
-    while (zt_pages_left(batch->pages) < blocks && (victim = oldest_kept(batch, save)) >= 0)
-        free_slot(batch, victim);
+    while (zt_pages_left(batch->pages) < blocks && (victim = oldest_kept(batch, save)) >= 0) free_slot(batch, victim);
     return zt_pages_left(batch->pages) >= blocks;
 }
 
@@ -169,8 +161,7 @@ static void keep_slot(zt_batch *batch, int seq)
     size_t token_count = (size_t)zt_pages_length(batch->pages, seq);
     slot->kept.id = batch->opts.forget ? NULL : zt_alloc_array(batch->ctx, token_count, sizeof *slot->kept.id);
     if (!slot->kept.id) {
-        if (!batch->opts.forget)
-            zt_ctx_clear(batch->ctx);
+        if (!batch->opts.forget) zt_ctx_clear(batch->ctx);
         free_slot(batch, seq);
         return;
     }
@@ -186,10 +177,8 @@ static int64_t common_length(const zt_batch *batch, int seq, const zt_ids *ids)
 {
     const zt_ids *has = batch->slot[seq].ids ? batch->slot[seq].ids : &batch->slot[seq].kept;
     int64_t length = 0, limit = zt_pages_length(batch->pages, seq);
-    if (limit > (int64_t)ids->count - 1)
-        limit = (int64_t)ids->count - 1;
-    while (length < limit && has->id[length] == ids->id[length])
-        length++;
+    if (limit > (int64_t)ids->count - 1) limit = (int64_t)ids->count - 1;
+    while (length < limit && has->id[length] == ids->id[length]) length++;
     return length;
 }
 
@@ -215,21 +204,16 @@ static int take_slot(zt_batch *batch, const zt_ids *ids)
     int64_t shared_length;
     int source = find_longest_common(batch, ids, &shared_length);
     bool source_kept = source >= 0 && is_kept(batch, source);
-    if (source_kept && shared_length == zt_pages_length(batch->pages, source))
-        return source;
+    if (source_kept && shared_length == zt_pages_length(batch->pages, source)) return source;
     if (zt_pages_counted(batch->pages).sequences == batch->info.n_seq) {
         int victim = oldest_kept(batch, source);
-        if (victim < 0)
-            return source_kept && zt_pages_cut(batch->pages, source, shared_length) >= 0 ? source : -1;
+        if (victim < 0) return source_kept && zt_pages_cut(batch->pages, source, shared_length) >= 0 ? source : -1;
         free_slot(batch, victim);
     }
     return source >= 0 ? zt_pages_share(batch->pages, source, shared_length) : zt_pages_begin(batch->pages);
 }
 
-static int64_t blocks_of(int64_t tokens)
-{
-    return (tokens + ZT_LLM_BLOCK - 1) / ZT_LLM_BLOCK;
-}
+static int64_t blocks_of(int64_t tokens) { return (tokens + ZT_LLM_BLOCK - 1) / ZT_LLM_BLOCK; }
 
 /* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
  * text. */
@@ -237,15 +221,12 @@ static bool start_text(zt_batch *batch)
 {
     zt_batch_text *text = &batch->text[batch->running];
     int64_t token_count = (int64_t)text->ids->count + 1;
-    if (batch->running >= batch->max_running)
-        return false;
+    if (batch->running >= batch->max_running) return false;
     int seq = take_slot(batch, text->ids);
-    if (seq < 0)
-        return false;
+    if (seq < 0) return false;
     zt_batch_slot *slot = &batch->slot[seq];
     int64_t has = zt_pages_length(batch->pages, seq);
-    if (token_count > batch->info.ctx_len)
-        token_count = batch->info.ctx_len;
+    if (token_count > batch->info.ctx_len) token_count = batch->info.ctx_len;
     if (!make_room(batch, blocks_of(token_count) - blocks_of(has) + (int64_t)batch->running, seq)) {
         if (!slot->used)
             zt_pages_end(batch->pages, seq);
@@ -272,11 +253,9 @@ static void put_back_last(zt_batch *batch)
 
 static void put_back_all(zt_batch *batch)
 {
-    while (batch->running > 0)
-        put_back_last(batch);
+    while (batch->running > 0) put_back_last(batch);
     for (int i = 0; i < (int)batch->info.n_seq; i++)
-        if (batch->slot[i].used)
-            free_slot(batch, i);
+        if (batch->slot[i].used) free_slot(batch, i);
 }
 
 /* Tokens of a running text that are not fed yet. */
@@ -292,8 +271,7 @@ static bool make_room_for(zt_batch *batch, size_t text_index, int64_t position_c
     int seq = batch->text[text_index].seq;
     int64_t length = zt_pages_length(batch->pages, seq), more = blocks_of(length + position_count) - blocks_of(length);
     while (!make_room(batch, more, -1)) {
-        if (batch->running == text_index + 1)
-            return false;
+        if (batch->running == text_index + 1) return false;
         put_back_last(batch);
     }
     return true;
@@ -309,8 +287,7 @@ static void remove_done(zt_batch *batch)
             batch->text[left_count++] = *text;
             continue;
         }
-        if (text->seq < 0)
-            continue;
+        if (text->seq < 0) continue;
         batch->running--;
         keep_slot(batch, text->seq);
     }
@@ -321,8 +298,7 @@ static void remove_done(zt_batch *batch)
 
 static zt_status check_id(const zt_batch *batch, int32_t id)
 {
-    if (id >= 0 && id < batch->info.vocab)
-        return ZT_OK;
+    if (id >= 0 && id < batch->info.vocab) return ZT_OK;
     return zt_fail(batch->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, id, batch->info.vocab - 1);
 }
 
@@ -331,23 +307,19 @@ static zt_status add_text(zt_batch *batch, zt_batch_text text)
     const zt_ids *ids = text.ids;
     zt_status status = ZT_OK;
     text.seq = -1;
-    if (ids->count == 0)
-        return zt_fail(batch->ctx, ZT_EUSAGE, "no tokens to go on from");
+    if (ids->count == 0) return zt_fail(batch->ctx, ZT_EUSAGE, "no tokens to go on from");
     if (ids->count > (size_t)batch->info.ctx_len)
         return zt_fail(batch->ctx, ZT_ENOMEM, "the context of %" PRId64 " tokens is too small: %zu were given",
                        batch->info.ctx_len, ids->count);
-    for (size_t i = 0; i < ids->count && status == ZT_OK; i++)
-        status = check_id(batch, ids->id[i]);
+    for (size_t i = 0; i < ids->count && status == ZT_OK; i++) status = check_id(batch, ids->id[i]);
     if (status == ZT_OK && batch->text_count == batch->text_capacity) {
         size_t cap = batch->text_capacity ? 2 * batch->text_capacity : 64;
         zt_batch_text *more = zt_realloc(batch->ctx, batch->text, cap * sizeof *more);
-        if (!more)
-            return ZT_ENOMEM;
+        if (!more) return ZT_ENOMEM;
         batch->text = more;
         batch->text_capacity = cap;
     }
-    if (status == ZT_OK)
-        batch->text[batch->text_count++] = text;
+    if (status == ZT_OK) batch->text[batch->text_count++] = text;
     return status;
 }
 
@@ -378,8 +350,7 @@ zt_status zt_batch_add_drawn(zt_batch *batch, void *user, const zt_ids *ids, con
 void zt_batch_drop(zt_batch *batch, const void *user)
 {
     for (size_t i = 0; i < batch->text_count; i++)
-        if (batch->text[i].user == user)
-            batch->text[i].done = true;
+        if (batch->text[i].user == user) batch->text[i].done = true;
     remove_done(batch);
     batch->max_running = (size_t)batch->info.n_seq;
     batch->chunk = batch->info.chunk;
@@ -400,8 +371,7 @@ static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
     }
     if (status == ZT_OK)
         status = zt_pages_append(batch->pages, text->seq, row_count, batch->pos + first_row, batch->seq + first_row);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     batch->slot[text->seq].last_step = batch->count.steps;
     batch->n_rows += row_count;
     if (row_count == left) {
@@ -418,20 +388,17 @@ static zt_status plan_rows(zt_batch *batch)
     int64_t generating = 0, chunk;
     zt_status status = ZT_OK;
     batch->n_rows = batch->n_wanted = 0;
-    for (size_t i = 0; i < batch->running; i++)
-        generating += count_unfed(batch, &batch->text[i]) == 1;
+    for (size_t i = 0; i < batch->running; i++) generating += count_unfed(batch, &batch->text[i]) == 1;
     chunk = batch->chunk > generating ? batch->chunk - generating : 1;
     for (size_t i = 0; status == ZT_OK && i < batch->text_count; i++) {
         bool runs = i < batch->running;
-        if (!runs && (chunk == 0 || !start_text(batch)))
-            break;
+        if (!runs && (chunk == 0 || !start_text(batch))) break;
         int64_t left = count_unfed(batch, &batch->text[i]), row_count = left < chunk ? left : chunk;
         if (runs && left == 1)
             row_count = 1;
         else
             chunk -= row_count;
-        if (row_count == 0)
-            continue;
+        if (row_count == 0) continue;
         if (!make_room_for(batch, i, row_count)) {
             put_back_last(batch);
             break;
@@ -445,13 +412,11 @@ static zt_status plan_rows(zt_batch *batch)
 
 static zt_status reserve_logits(zt_batch *batch, int64_t rows)
 {
-    if (rows <= batch->logits_rows)
-        return ZT_OK;
+    if (rows <= batch->logits_rows) return ZT_OK;
     zt_free(batch->ctx, batch->logits);
     batch->logits_rows = 0;
     batch->logits = zt_alloc_array(batch->ctx, (size_t)rows, (size_t)batch->info.vocab * sizeof *batch->logits);
-    if (!batch->logits)
-        return ZT_ENOMEM;
+    if (!batch->logits) return ZT_ENOMEM;
     batch->logits_rows = rows;
     return ZT_OK;
 }
@@ -467,8 +432,7 @@ static bool text_needs(const zt_batch_text *text, zt_batch_gets kind)
 static bool any_text_needs(const zt_batch *batch, zt_batch_gets kind)
 {
     for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++)
-        if (text_needs(&batch->text[batch->wanted_texts[wanted]], kind))
-            return true;
+        if (text_needs(&batch->text[batch->wanted_texts[wanted]], kind)) return true;
     return false;
 }
 
@@ -479,8 +443,7 @@ static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
     void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
                        wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
     zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
-    if (batch->drawing)
-        zt_drawing_inputs(batch->drawing, inputs + 5);
+    if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + 5);
     return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
 }
 
@@ -504,12 +467,9 @@ static zt_status feed_step(zt_batch *batch)
 {
     zt_status status = plan_rows(batch);
     bool wanted[ZT_GETS];
-    for (int kind = 0; kind < ZT_GETS; kind++)
-        wanted[kind] = any_text_needs(batch, (zt_batch_gets)kind);
-    if (status == ZT_OK && wanted[ZT_GETS_DRAWN])
-        describe_draws(batch);
-    if (status == ZT_OK)
-        status = feed_rows(batch, wanted);
+    for (int kind = 0; kind < ZT_GETS; kind++) wanted[kind] = any_text_needs(batch, (zt_batch_gets)kind);
+    if (status == ZT_OK && wanted[ZT_GETS_DRAWN]) describe_draws(batch);
+    if (status == ZT_OK) status = feed_rows(batch, wanted);
     if (status != ZT_OK) {
         put_back_all(batch);
         return status;
@@ -530,20 +490,17 @@ static zt_status check_zero(zt_batch *batch, const zt_batch_text *text, const fl
         batch->rows[0] = 0;
         batch->n_rows = batch->n_wanted = 1;
         zt_status status = feed_rows(batch, (bool[ZT_GETS]){[ZT_GETS_LOGITS] = true});
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         logits = batch->logits;
     }
-    if (isnan(logits[0]))
-        *best = -1;
+    if (isnan(logits[0])) *best = -1;
     return ZT_OK;
 }
 
 static bool is_banned(const zt_batch_text *text, int32_t token)
 {
     for (size_t i = 0; i < text->n_banned; i++)
-        if (text->banned[i] == token)
-            return true;
+        if (text->banned[i] == token) return true;
     return false;
 }
 
@@ -551,8 +508,7 @@ static bool is_banned(const zt_batch_text *text, int32_t token)
 static int32_t best_other(const zt_batch *batch, const zt_batch_text *text, float *logits)
 {
     for (size_t i = 0; i < text->n_banned; i++)
-        if (text->banned[i] >= 0 && text->banned[i] < batch->info.vocab)
-            logits[text->banned[i]] = -INFINITY;
+        if (text->banned[i] >= 0 && text->banned[i] < batch->info.vocab) logits[text->banned[i]] = -INFINITY;
     return zt_sample(&greedy, logits, batch->info.vocab, text->ids->id, text->ids->count, (int64_t)text->ids->count, NULL);
 }
 
@@ -563,16 +519,13 @@ static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
     bool wants_logits = text->gets == ZT_GETS_LOGITS, wants_best = text->gets == ZT_GETS_BEST, more = false;
     int32_t token = wants_logits ? -1 : wants_best ? batch->best[wanted] : batch->drawn[wanted];
     zt_status status = wants_best && token == 0 ? check_zero(batch, text, logits, &token) : ZT_OK;
-    if (status == ZT_OK && wants_best && logits && is_banned(text, token))
-        token = best_other(batch, text, logits);
-    if (status == ZT_OK)
-        status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
+    if (status == ZT_OK && wants_best && logits && is_banned(text, token)) token = best_other(batch, text, logits);
+    if (status == ZT_OK) status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
     text->done = !more;
     if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || count_unfed(batch, text) < 1))
         status = zt_fail(batch->ctx, ZT_EUSAGE, "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
                          text->ids->count, count_unfed(batch, text), batch->info.ctx_len);
-    if (status == ZT_OK && more && batch->opts.forget)
-        zt_pages_cut(batch->pages, text->seq, 0);
+    if (status == ZT_OK && more && batch->opts.forget) zt_pages_cut(batch->pages, text->seq, 0);
     return status;
 }
 
@@ -580,8 +533,7 @@ static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
  * both are 1 already. */
 static bool take_less(zt_batch *batch, bool first)
 {
-    if (!first && batch->max_running == 1 && batch->chunk == 1)
-        return false;
+    if (!first && batch->max_running == 1 && batch->chunk == 1) return false;
     if (!first) {
         batch->max_running = (batch->max_running + 1) / 2;
         batch->chunk = (batch->chunk + 1) / 2;
@@ -597,16 +549,13 @@ static bool take_less(zt_batch *batch, bool first)
 zt_status zt_batch_step(zt_batch *batch)
 {
     zt_status status = ZT_OK;
-    if (batch->text_count == 0)
-        return ZT_OK;
-    for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false)
-        continue;
+    if (batch->text_count == 0) return ZT_OK;
+    for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false) continue;
     int64_t wanted_count = batch->n_wanted;
     bool logits = status == ZT_OK && any_text_needs(batch, ZT_GETS_LOGITS);
     for (int64_t wanted = 0; wanted < wanted_count && status == ZT_OK; wanted++)
         status = hand_result(batch, wanted, logits ? batch->logits + wanted * batch->info.vocab : NULL);
-    if (status != ZT_OK)
-        put_back_all(batch);
+    if (status != ZT_OK) put_back_all(batch);
     remove_done(batch);
     return status;
 }

@@ -48,8 +48,7 @@ void zt_batch_close(zt_batch *batch); /* texts that are not done are forgotten; 
 zt_status zt_batch_add(zt_batch *batch, void *text, const zt_ids *ids, bool logits);
 /* A text that gets the likeliest token which is none of banned_count `banned`, borrowed as ids are: mostly the
  * engine's choice, so that nobody looks at its logits. */
-zt_status zt_batch_add_best(zt_batch *batch, void *text, const zt_ids *ids, const int32_t *banned,
-                            size_t banned_count);
+zt_status zt_batch_add_best(zt_batch *batch, void *text, const zt_ids *ids, const int32_t *banned, size_t banned_count);
 /* A text whose tokens the engine draws, as zt_llm_draw does: of a model that draws (zt_llm_draws), and
  * what fits (zt_draw_fits); else ZT_EUSAGE. Of draw the sampler is copied and `banned` borrowed as ids
  * are; the history is the ids. */
@@ -62,11 +61,11 @@ void zt_batch_drop(zt_batch *batch, const void *text);
 zt_status zt_batch_step(zt_batch *batch);
 
 typedef struct zt_batch_count {
-    size_t texts;          /* that are not done */
-    size_t running;        /* of these: their tokens are in the cache */
-    uint64_t steps, rows;  /* done; tokens fed by them */
-    uint64_t shared;       /* tokens that were not fed, since the cache had them */
-    uint64_t put_back;     /* how often a text had to wait again */
+    size_t texts;         /* that are not done */
+    size_t running;       /* of these: their tokens are in the cache */
+    uint64_t steps, rows; /* done; tokens fed by them */
+    uint64_t shared;      /* tokens that were not fed, since the cache had them */
+    uint64_t put_back;    /* how often a text had to wait again */
     zt_pages_count pages;
 } zt_batch_count;
 zt_batch_count zt_batch_counted(const zt_batch *batch); /* figures so far */

@@ -45,8 +45,7 @@ static size_t piece_length(const char *text, size_t size)
 {
     size_t length = size > 1 && *text == ' ' && byte_kind((unsigned char)text[1]) != 4 ? 1 : 0;
     int kind = byte_kind((unsigned char)text[length]);
-    do
-        length++;
+    do length++;
     while (length < size && length < MAX_PIECE && byte_kind((unsigned char)text[length]) == kind);
     return length;
 }
@@ -67,8 +66,7 @@ static zt_status add_piece(vocab_maker *maker, const char *text, size_t size)
     }
     piece *added = &maker->piece[maker->piece_count];
     *added = (piece){.length = (int)size, .times = 1};
-    for (size_t byte = 0; byte < size; byte++)
-        added->id[byte] = FIRST + (unsigned char)text[byte];
+    for (size_t byte = 0; byte < size; byte++) added->id[byte] = FIRST + (unsigned char)text[byte];
     return zt_map_put(maker->index, text, size, (int64_t)maker->piece_count++);
 }
 
@@ -141,8 +139,7 @@ static zt_status add_merge(vocab_maker *maker, int32_t left, int32_t right)
     memcpy(both, left_text.data, left_text.n);
     memcpy(both + left_text.n, right_text.data, right_text.n);
     zt_str_put(&maker->text, both, left_text.n + right_text.n);
-    for (size_t i = 0; i < maker->piece_count; i++)
-        merge_pair(&maker->piece[i], left, right, maker->n_tokens);
+    for (size_t i = 0; i < maker->piece_count; i++) merge_pair(&maker->piece[i], left, right, maker->n_tokens);
     return close_token(maker);
 }
 
@@ -202,8 +199,7 @@ zt_status zt_bpe_make(zt_gguf_writer *writer, zt_ctx *ctx, const char *text, siz
     maker.count = zt_alloc_array(ctx, (size_t)(max_tokens * max_tokens), sizeof *maker.count);
     zt_status status =
         maker.index && maker.token_at && maker.merge_at && maker.count ? make_tokens(&maker, text, text_size) : ZT_ENOMEM;
-    if (!status)
-        status = write_keys(writer, &maker);
+    if (!status) status = write_keys(writer, &maker);
     *n_tokens = maker.n_tokens;
     zt_map_free(maker.index);
     zt_str_fini(&maker.text);

@@ -56,18 +56,14 @@ static int weight_data(program_builder *builder, zt_weight weight)
     char name[ZT_WEIGHT_NAME], wide[ZT_WEIGHT_NAME + 4];
     zt_type type;
     int64_t index = weight < ZT_WEIGHT_COUNT ? zt_weight_find(builder->gguf, builder->hyper, weight, builder->layer) : -1;
-    if (index < 0)
-        return ZT_NONE;
+    if (index < 0) return ZT_NONE;
     const char *tensor = zt_gguf_tensor(builder->gguf, index, &type, NULL, NULL);
     snprintf(name, sizeof name, "%s", tensor);
     size_t length = strlen(name), suffix_length = strlen(".weight");
-    if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0)
-        name[length - suffix_length] = 0;
-    if (builder->opts->lesson)
-        type.dtype = ZT_F32;
+    if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0) name[length - suffix_length] = 0;
+    if (builder->opts->lesson) type.dtype = ZT_F32;
     int data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
-    if (type.rank != 1 || type.dtype == ZT_F32)
-        return data;
+    if (type.rank != 1 || type.dtype == ZT_F32) return data;
     snprintf(wide, sizeof wide, "%s.f32", name);
     return zt_program_cast(builder->program, wide, data, &(zt_cast_attrs){.to.s = "f32"});
 }
@@ -84,8 +80,7 @@ static int weight_data(program_builder *builder, zt_weight weight)
 static int emit_linear(program_builder *builder, const char *what, int x, int weight, int bias, bool fine)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
-    if (weight < 0)
-        return -1;
+    if (weight < 0) return -1;
     zt_dtype dtype = zt_prog_value(builder->program, weight)->type.dtype;
     bool round = zt_dtype_get(dtype)->kind == 'Q' || dtype == ZT_BF16;
     snprintf(attrs.act.s, sizeof attrs.act.s, "%s", !round || builder->opts->exact ? "f32" : fine ? "q16" : "q8");
@@ -103,8 +98,7 @@ static int layer_linear(program_builder *builder, const char *what, int x, zt_we
 static int emit_norm(program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
 {
     int gain = weight_data(builder, weight);
-    if (gain == ZT_NONE)
-        return x;
+    if (gain == ZT_NONE) return x;
     if (builder->hyper->arch->layer_norm)
         return zt_program_layer_norm(builder->program, label, x, gain, weight_data(builder, bias),
                                      &(zt_layer_norm_attrs){.eps = builder->hyper->eps}, NULL, NULL);
@@ -139,8 +133,7 @@ static int norm_and_rotate(program_builder *builder, const char *normed, const c
     bool local = hyper->local[builder->layer];
     x = emit_norm(builder, layer_label(builder, normed), x, weight, ZT_WEIGHT_COUNT,
                   hyper->arch->qk_norm_whole ? 0 : hyper->head);
-    if (!hyper->rotated[builder->layer])
-        return x;
+    if (!hyper->rotated[builder->layer]) return x;
     int tab = local && hyper->arch->local_plain ? ZT_NONE : builder->divisors;
     return zt_program_rope(builder->program, layer_label(builder, what), x, builder->pos, tab,
                            local ? &hyper->local_rope : &hyper->rope);
@@ -149,8 +142,7 @@ static int norm_and_rotate(program_builder *builder, const char *normed, const c
 /* Stores k or v in its cache and returns the updated cache; without a cache, x itself. */
 static int update_cache(program_builder *builder, const char *state, const char *after, int x)
 {
-    if (builder->hyper->arch->encoder || builder->opts->lesson)
-        return x;
+    if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
     int cache = zt_prog_state(builder->program, layer_label(builder, state), builder->opts->kv, 2,
                               (int64_t[]){builder->ctx, builder->hyper->kv_width});
     int cache_after =
@@ -208,8 +200,7 @@ static int emit_attention(program_builder *builder, int x)
     heads projected = project_heads(builder, x);
     int q = norm_and_rotate(builder, "qn", "qr", projected.q, ZT_W_Q_NORM),
         k = norm_and_rotate(builder, "kn", "kr", projected.k, ZT_W_K_NORM);
-    if (builder->opts->lesson)
-        return causal_attention(builder, (heads){q, k, projected.v});
+    if (builder->opts->lesson) return causal_attention(builder, (heads){q, k, projected.v});
     int k_cache = update_cache(builder, "kc", "kp", k), v_cache = update_cache(builder, "vc", "vp", projected.v);
     zt_attention_attrs attrs = {.head = hyper->head,
                                 .scale = hyper->attn_scale,
@@ -295,8 +286,7 @@ static int lesson_inputs(program_builder *builder)
 static int declare_inputs(program_builder *builder)
 {
     zt_prog *program = builder->program;
-    if (builder->opts->lesson)
-        return lesson_inputs(builder);
+    if (builder->opts->lesson) return lesson_inputs(builder);
     int64_t rows = zt_prog_symbol(program, "n");
     int ids = declare_input(builder, "ids", rows);
     builder->types = builder->last = builder->seq = builder->table = builder->rows = ZT_NONE;
@@ -320,8 +310,7 @@ static int declare_inputs(program_builder *builder)
 static int add_table_row(program_builder *builder, const char *row, const char *sum, int x, zt_weight weight, int indices)
 {
     int table = weight_data(builder, weight);
-    if (table == ZT_NONE)
-        return x;
+    if (table == ZT_NONE) return x;
     return zt_program_add(builder->program, sum, x, zt_program_gather(builder->program, row, table, indices, NULL));
 }
 
@@ -340,13 +329,11 @@ static int embed_tokens(program_builder *builder, int ids, int *table)
 static int emit_output(program_builder *builder, int x, int embedding)
 {
     x = emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
-    if (builder->opts->embed)
-        return x;
+    if (builder->opts->embed) return x;
     int weight = weight_data(builder, ZT_W_OUT);
     x = emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, ZT_NONE, true);
     x = emit_scale(builder, "less", x, builder->hyper->logit_scale);
-    if (builder->hyper->final_cap == 0)
-        return x;
+    if (builder->hyper->final_cap == 0) return x;
     return zt_program_softcap(builder->program, "capped", x, &(zt_softcap_attrs){.cap = builder->hyper->final_cap});
 }
 
@@ -354,8 +341,7 @@ static int emit_output(program_builder *builder, int x, int embedding)
 static int rope_divisors(program_builder *builder)
 {
     int tab = weight_data(builder, ZT_W_ROPE_TAB);
-    if (tab != ZT_NONE)
-        return tab;
+    if (tab != ZT_NONE) return tab;
     return weight_data(builder, builder->opts->ctx > builder->hyper->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
@@ -366,11 +352,9 @@ static zt_status declare_outputs(program_builder *builder, int result)
         return zt_prog_out(builder->program, "loss",
                            zt_program_cross_entropy(builder->program, "mean", result, builder->target, ZT_NONE, NULL, NULL));
     zt_status status = zt_prog_out(builder->program, builder->opts->embed ? "states" : "logits", result);
-    if (status != ZT_OK || builder->opts->embed)
-        return status;
+    if (status != ZT_OK || builder->opts->embed) return status;
     status = zt_prog_out(builder->program, "best", zt_program_argmax(builder->program, "likeliest", result, NULL));
-    if (status != ZT_OK || !builder->opts->draws)
-        return status;
+    if (status != ZT_OK || !builder->opts->draws) return status;
     return zt_prog_out(builder->program, "token",
                        zt_drawing_build(builder->program, result, zt_prog_symbol(builder->program, "m")));
 }
@@ -380,16 +364,13 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     program_builder builder = {.program = zt_prog_new(ctx), .gguf = gguf, .hyper = hyper, .opts = opts};
     int embedding;
-    if (!builder.program)
-        return NULL;
+    if (!builder.program) return NULL;
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
     int x = embed_tokens(&builder, declare_inputs(&builder), &embedding);
     builder.divisors = rope_divisors(&builder);
-    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++)
-        x = emit_layer(&builder, x);
+    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) x = emit_layer(&builder, x);
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
-    if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK)
-        return builder.program;
+    if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;
     zt_prog_free(builder.program);
     return NULL;
 }

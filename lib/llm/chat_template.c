@@ -11,8 +11,7 @@
 bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text)
 {
     char key[160];
-    if (!variant)
-        return zt_gguf_str(gguf, KEY, text);
+    if (!variant) return zt_gguf_str(gguf, KEY, text);
     int length = snprintf(key, sizeof key, KEY ".%s", variant);
     return length > 0 && (size_t)length < sizeof key && zt_gguf_str(gguf, key, text);
 }
@@ -22,14 +21,11 @@ zt_status zt_chat_template_variants(const zt_gguf *gguf, zt_str *names)
     zt_gguf_kind elem;
     int64_t count;
     zt_status status = ZT_OK;
-    if (!zt_gguf_array(gguf, KEY "s", &elem, &count) || elem != ZT_GGUF_STR)
-        return ZT_OK;
+    if (!zt_gguf_array(gguf, KEY "s", &elem, &count) || elem != ZT_GGUF_STR) return ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {
         zt_bytes name = zt_gguf_array_str(gguf, KEY "s", i);
-        if (i)
-            status = zt_str_puts(names, ", ");
-        if (status == ZT_OK)
-            status = zt_str_put_escaped(names, name.data, name.n);
+        if (i) status = zt_str_puts(names, ", ");
+        if (status == ZT_OK) status = zt_str_put_escaped(names, name.data, name.n);
     }
     return status;
 }
@@ -39,8 +35,7 @@ static bool put_token(json_t *tokens, const char *name, zt_ctx *ctx, const zt_vo
 {
     zt_str text;
     bool put = true;
-    if (id < 0 || id >= zt_vocab_size(vocab))
-        return true;
+    if (id < 0 || id >= zt_vocab_size(vocab)) return true;
     zt_str_init(&text, ctx);
     if (zt_vocab_decode(vocab, (int32_t)id, true, false, &text) == ZT_OK && text.len)
         put = json_object_set_new(tokens, name, json_stringn_nocheck(text.data, text.len)) == 0;
@@ -50,22 +45,19 @@ static bool put_token(json_t *tokens, const char *name, zt_ctx *ctx, const zt_vo
 
 struct json_t *zt_chat_template_tokens(const zt_gguf *gguf, const zt_vocab *vocab)
 {
-    static const char *const others[][2] = {
-        {"unk_token", "tokenizer.ggml.unknown_token_id"},
-        {"pad_token", "tokenizer.ggml.padding_token_id"},
-        {"sep_token", "tokenizer.ggml.seperator_token_id"}, /* so is it spelled in GGUF */
-        {"cls_token", "tokenizer.ggml.cls_token_id"},
-        {"mask_token", "tokenizer.ggml.mask_token_id"}};
+    static const char *const others[][2] = {{"unk_token", "tokenizer.ggml.unknown_token_id"},
+                                            {"pad_token", "tokenizer.ggml.padding_token_id"},
+                                            {"sep_token", "tokenizer.ggml.seperator_token_id"}, /* so is it spelled in GGUF */
+                                            {"cls_token", "tokenizer.ggml.cls_token_id"},
+                                            {"mask_token", "tokenizer.ggml.mask_token_id"}};
     json_t *tokens = json_object();
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     int64_t id;
     bool good = tokens && put_token(tokens, "bos_token", ctx, vocab, zt_vocab_bos(vocab)) &&
                 put_token(tokens, "eos_token", ctx, vocab, zt_vocab_eos(vocab));
     for (size_t i = 0; good && i < sizeof others / sizeof *others; i++)
-        if (zt_gguf_i64(gguf, others[i][1], &id))
-            good = put_token(tokens, others[i][0], ctx, vocab, id);
-    if (good)
-        return tokens;
+        if (zt_gguf_i64(gguf, others[i][1], &id)) good = put_token(tokens, others[i][0], ctx, vocab, id);
+    if (good) return tokens;
     json_decref(tokens);
     return NULL;
 }

@@ -20,11 +20,9 @@ bool zt_draw_fits(const zt_draw *draw)
 
 void zt_drawing_free(zt_drawing *drawing)
 {
-    if (!drawing)
-        return;
+    if (!drawing) return;
     double *const doubles[] = {drawing->u, drawing->temp, drawing->top_p, drawing->min_p, drawing->penalty};
-    for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++)
-        zt_free(drawing->ctx, doubles[i]);
+    for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++) zt_free(drawing->ctx, doubles[i]);
     zt_free(drawing->ctx, drawing->top_k);
     zt_free(drawing->ctx, drawing->recent);
     zt_free(drawing->ctx, drawing->banned);
@@ -35,8 +33,7 @@ zt_drawing *zt_drawing_new(zt_ctx *ctx, int64_t rows)
 {
     size_t row_count = (size_t)rows;
     zt_drawing *drawing = zt_calloc(ctx, 1, sizeof *drawing);
-    if (!drawing)
-        return NULL;
+    if (!drawing) return NULL;
     drawing->ctx = ctx;
     double **const doubles[] = {&drawing->u, &drawing->temp, &drawing->top_p, &drawing->min_p, &drawing->penalty};
     for (size_t i = 0; i < sizeof doubles / sizeof doubles[0]; i++)
@@ -69,8 +66,7 @@ void zt_drawing_row(zt_drawing *drawing, int64_t row, const zt_draw *draw, const
         recent[entry] = position < draw->n_history ? draw->history[position] : ids[position - draw->n_history];
     }
     memset(banned, -1, ZT_DRAW_BANNED * sizeof *banned);
-    for (size_t entry = 0; entry < draw->n_banned; entry++)
-        banned[entry] = draw->banned[entry];
+    for (size_t entry = 0; entry < draw->n_banned; entry++) banned[entry] = draw->banned[entry];
 }
 
 void zt_drawing_inputs(const zt_drawing *drawing, const void *in[ZT_DRAW_INPUTS])
@@ -86,8 +82,7 @@ int zt_drawing_build(zt_prog *program, int logits, int64_t row_count)
     static const struct {
         const char *name;
         zt_dtype dtype;
-    } rows[] = {{"u", ZT_F64},     {"temp", ZT_F64},  {"top_k", ZT_I32},
-                {"top_p", ZT_F64}, {"min_p", ZT_F64}, {"penalty", ZT_F64}};
+    } rows[] = {{"u", ZT_F64}, {"temp", ZT_F64}, {"top_k", ZT_I32}, {"top_p", ZT_F64}, {"min_p", ZT_F64}, {"penalty", ZT_F64}};
     for (int column = 0; column < 6; column++)
         in[column] = zt_prog_in(program, rows[column].name, rows[column].dtype, 1, &row_count);
     in[6] = zt_prog_in(program, "recent", ZT_I32, 2, (int64_t[]){row_count, ZT_DRAW_RECENT});
@@ -101,9 +96,7 @@ bool zt_drawing_may(zt_engine *engine, int64_t vocab)
     zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){1, vocab});
     zt_type recent = zt_type_make(ZT_I32, 2, (int64_t[]){1, ZT_DRAW_RECENT});
     zt_type banned = zt_type_make(ZT_I32, 2, (int64_t[]){1, ZT_DRAW_BANNED}), out[ZT_MAX_OUT];
-    const zt_type *in[ZT_MAX_IN] = {&x,      &row[0], &row[0],  &row[1], &row[0],
-                                    &row[0], &row[0], &recent, &banned};
-    if (zt_op_infer(NULL, ZT_OP_sample_token, NULL, in, out))
-        return false;
+    const zt_type *in[ZT_MAX_IN] = {&x, &row[0], &row[0], &row[1], &row[0], &row[0], &row[0], &recent, &banned};
+    if (zt_op_infer(NULL, ZT_OP_sample_token, NULL, in, out)) return false;
     return zt_engine_inmost(engine)->vt->devices && engine->vt->has(engine, ZT_OP_sample_token, NULL, in, out);
 }

@@ -17,21 +17,17 @@ typedef struct wanted_answer {
  * Logits are f32[wanted, V], states f32[wanted, width]. */
 static zt_status feed_chunk(zt_llm *model, const int32_t *ids, int64_t token_count, int64_t wanted, wanted_answer answer)
 {
-    for (int64_t i = 0; i < token_count; i++)
-        model->pos[i] = (int32_t)(model->position + i);
-    for (int64_t i = 0; i < token_count && model->hyper.arch->encoder; i++)
-        model->last[i] = (int32_t)(token_count - 1);
+    for (int64_t i = 0; i < token_count; i++) model->pos[i] = (int32_t)(model->position + i);
+    for (int64_t i = 0; i < token_count && model->hyper.arch->encoder; i++) model->last[i] = (int32_t)(token_count - 1);
     const int32_t *rows = wanted == 1 ? model->iota + token_count - 1 : model->iota;
     const void *decoder[5 + ZT_DRAW_INPUTS] = {ids, model->pos, model->seq, model->table, rows};
     const void *encoder[] = {ids, model->seq, model->pos, model->last}; /* all tokens are of type 0 */
     const void *const *in = model->hyper.arch->encoder ? encoder : decoder;
     void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL};
-    if (model->drawing)
-        zt_drawing_inputs(model->drawing, decoder + 5);
+    if (model->drawing) zt_drawing_inputs(model->drawing, decoder + 5);
     zt_binding symbols[] = {{"n", token_count}, {"m", wanted}};
     zt_status status = zt_session_step(model->session, symbols, 2, in, out);
-    if (status == ZT_OK)
-        model->position += token_count;
+    if (status == ZT_OK) model->position += token_count;
     return status;
 }
 
@@ -61,12 +57,9 @@ static zt_status feed_chunks(zt_llm *model, const int32_t *ids, size_t token_cou
         for (int64_t i = 0; answer.draw && i < wanted; i++)
             zt_drawing_row(model->drawing, i, answer.draw, ids, done + chunk - (size_t)(wanted - 1 - i));
         status = feed_chunk(model, ids + done, (int64_t)chunk, wanted, answer);
-        if (all && answer.values)
-            answer.values += chunk * (size_t)model->hyper.vocab;
-        if (all && answer.best)
-            answer.best += chunk;
-        if (all && answer.token)
-            answer.token += chunk;
+        if (all && answer.values) answer.values += chunk * (size_t)model->hyper.vocab;
+        if (all && answer.best) answer.best += chunk;
+        if (all && answer.token) answer.token += chunk;
         done += chunk;
     }
     return status;
@@ -82,20 +75,17 @@ zt_status zt_llm_feed(zt_llm *model, const int32_t *ids, size_t token_count, boo
 static zt_status check_zero(zt_llm *model, const int32_t *last, int32_t *next)
 {
     float *logits = zt_alloc_array(model->ctx, (size_t)model->hyper.vocab, sizeof *logits);
-    if (!logits)
-        return ZT_ENOMEM;
+    if (!logits) return ZT_ENOMEM;
     model->position--;
     zt_status status = feed_chunks(model, last, 1, false, (wanted_answer){.values = logits});
-    if (status == ZT_OK && isnan(logits[0]))
-        *next = -1;
+    if (status == ZT_OK && isnan(logits[0])) *next = -1;
     zt_free(model->ctx, logits);
     return status;
 }
 
 zt_status zt_llm_next(zt_llm *model, const int32_t *ids, size_t token_count, int32_t *next)
 {
-    if (token_count == 0)
-        return zt_fail(model->ctx, ZT_EUSAGE, "no tokens to go on from");
+    if (token_count == 0) return zt_fail(model->ctx, ZT_EUSAGE, "no tokens to go on from");
     zt_status status = feed_chunks(model, ids, token_count, false, (wanted_answer){.best = next});
     return status == ZT_OK && *next == 0 ? check_zero(model, ids + token_count - 1, next) : status;
 }
@@ -105,8 +95,7 @@ zt_status zt_llm_nexts(zt_llm *model, const int32_t *ids, size_t token_count, in
     int64_t from = model->position;
     zt_status status = feed_chunks(model, ids, token_count, true, (wanted_answer){.best = next});
     for (size_t i = 0; i < token_count && status == ZT_OK; i++) {
-        if (next[i] != 0)
-            continue;
+        if (next[i] != 0) continue;
         model->position = from + (int64_t)i + 1;
         status = check_zero(model, ids + i, next + i);
     }
@@ -144,12 +133,10 @@ zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 static void pool_states(zt_llm *model, int64_t row_count, bool first)
 {
     int64_t width = model->hyper.width;
-    if (first)
-        memset(model->pooled, 0, (size_t)width * sizeof *model->pooled);
+    if (first) memset(model->pooled, 0, (size_t)width * sizeof *model->pooled);
     for (int64_t row = 0; row < row_count; row++) {
         const float *state = model->states + row * width;
-        if (model->hyper.pooling == ZT_POOL_FIRST && !(first && row == 0))
-            return;
+        if (model->hyper.pooling == ZT_POOL_FIRST && !(first && row == 0)) return;
         for (int64_t column = 0; column < width; column++)
             model->pooled[column] = (model->hyper.pooling == ZT_POOL_MEAN ? model->pooled[column] : 0) + (double)state[column];
     }
@@ -165,8 +152,7 @@ zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, fl
     for (size_t done = 0; done < token_count && status == ZT_OK;) {
         size_t chunk = token_count - done < (size_t)model->opts.chunk ? token_count - done : (size_t)model->opts.chunk;
         status = feed_chunk(model, ids + done, (int64_t)chunk, (int64_t)chunk, (wanted_answer){.values = model->states});
-        if (status == ZT_OK)
-            pool_states(model, (int64_t)chunk, done == 0);
+        if (status == ZT_OK) pool_states(model, (int64_t)chunk, done == 0);
         done += chunk;
     }
     double scale = model->hyper.pooling == ZT_POOL_MEAN ? 1 / (double)token_count : 1;

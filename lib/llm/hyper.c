@@ -33,8 +33,7 @@ static const char *full_key(key_reader *reader, const char *suffix)
 static int64_t get_count(key_reader *reader, const char *suffix, int64_t otherwise, int64_t max)
 {
     int64_t value = otherwise;
-    if (reader->status != ZT_OK)
-        return 1;
+    if (reader->status != ZT_OK) return 1;
     if (!zt_gguf_i64(reader->gguf, full_key(reader, suffix), &value) && otherwise == 0)
         reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a whole number",
                                  zt_gguf_name(reader->gguf), reader->key);
@@ -48,8 +47,7 @@ static int64_t get_count(key_reader *reader, const char *suffix, int64_t otherwi
 static double get_real(key_reader *reader, const char *suffix, double otherwise, double min)
 {
     double value = otherwise;
-    if (reader->status != ZT_OK)
-        return 1;
+    if (reader->status != ZT_OK) return 1;
     if (!zt_gguf_f64(reader->gguf, full_key(reader, suffix), &value) && isnan(otherwise))
         reader->status =
             zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a number", zt_gguf_name(reader->gguf), reader->key);
@@ -107,8 +105,7 @@ static void read_heads(key_reader *reader, zt_hyper *hyper)
     hyper->head =
         get_count(reader, "attention.key_length", hyper->width / hyper->n_heads + (hyper->width < hyper->n_heads), MAX_WIDTH);
     value_length = get_count(reader, "attention.value_length", hyper->head, MAX_WIDTH);
-    if (value_length != hyper->head)
-        refuse_feature(reader, "values of another length than keys");
+    if (value_length != hyper->head) refuse_feature(reader, "values of another length than keys");
     hyper->q_width = hyper->n_heads * hyper->head; /* below 2^48 */
     hyper->kv_width = hyper->n_kv_heads * hyper->head;
     hyper->qkv_width = hyper->q_width + 2 * hyper->kv_width;
@@ -130,8 +127,7 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
     scale = get_real(reader, "residual_scale", 0, 0);
     hyper->residual_scale = scale > 0 ? scale : 1;
     hyper->logit_scale = 1;
-    if (!reader->arch->divides_logits)
-        return;
+    if (!reader->arch->divides_logits) return;
     scale = get_real(reader, "logit_scale", NAN, 0);
     hyper->logit_scale = scale > 0 ? 1 / scale : 1;
 }
@@ -166,10 +162,7 @@ static void read_pattern(key_reader *reader, const char *suffix, int64_t period,
 
 /* ---- rope ----------------------------------------------------------------------------------- */
 
-static bool is_word(zt_bytes text, const char *word)
-{
-    return text.n == strlen(word) && memcmp(text.data, word, text.n) == 0;
-}
+static bool is_word(zt_bytes text, const char *word) { return text.n == strlen(word) && memcmp(text.data, word, text.n) == 0; }
 
 /* Index of the rope pair that makes `turns` full rotations over the original context. */
 static double rotation_pair(const zt_hyper *hyper, double turns)
@@ -189,11 +182,9 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     double extrapolation = get_real(reader, "rope.scaling.yarn_ext_factor", -1, -1);
     double log_multiplier = get_real(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
     hyper->rope.extend = extrapolation < 0 ? 1 : extrapolation;
-    if (hyper->rope.extend == 0)
-        return;
+    if (hyper->rope.extend == 0) return;
     require_rule(reader, hyper->rope.theta > 1, "rope.freq_base is not above 1", (int64_t)hyper->rope.theta, 1);
-    if (reader->status != ZT_OK)
-        return;
+    if (reader->status != ZT_OK) return;
     hyper->rope.low = fmax(floor(rotation_pair(hyper, fast)), 0);
     hyper->rope.high = fmin(ceil(rotation_pair(hyper, slow)), (double)(hyper->rope_dims - 1));
     double given = get_real(reader, "rope.scaling.yarn_attn_factor", 0, 0); /* the whole of it */
@@ -221,8 +212,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     hyper->ctx_orig = get_count(reader, "rope.scaling.original_context_length", hyper->ctx_train, INT32_MAX);
     hyper->rope = zt_rope_defaults();
     hyper->rope_dims = get_count(reader, "rope.dimension_count", hyper->head, MAX_WIDTH);
-    if (reader->arch->rope_pair == NULL)
-        return;
+    if (reader->arch->rope_pair == NULL) return;
     require_rule(reader, hyper->rope_dims % 2 == 0 && hyper->rope_dims <= hyper->head,
                  "rope.dimension_count is odd or more than the head length", hyper->rope_dims, hyper->head);
     read_pattern(reader, "rope.layer_pattern", reader->arch->no_rope_every, hyper->n_layers, hyper->rotated);
@@ -243,12 +233,9 @@ static void read_window(key_reader *reader, zt_hyper *hyper)
 {
     bool named = zt_gguf_i64(reader->gguf, full_key(reader, "attention.sliding_window"), &hyper->window);
     hyper->local_rope = hyper->rope;
-    if (!named)
-        hyper->window = reader->arch->window;
-    if (hyper->window == 0 || reader->arch->encoder || reader->status != ZT_OK)
-        return;
-    if (named)
-        hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
+    if (!named) hyper->window = reader->arch->window;
+    if (hyper->window == 0 || reader->arch->encoder || reader->status != ZT_OK) return;
+    if (named) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, hyper->n_layers, hyper->local);
     double theta = reader->arch->local_theta > 0 ? reader->arch->local_theta : hyper->rope.theta;
     if (reader->arch->local_plain) {
@@ -270,10 +257,8 @@ static void read_encoder(key_reader *reader, zt_hyper *hyper)
     zt_type type;
     if (reader->arch->encoder && zt_gguf_i64(reader->gguf, full_key(reader, "attention.causal"), &causal) && causal)
         refuse_feature(reader, "causal attention");
-    if (!(reader->arch->parts & (ZT_PART_TYPES | ZT_PART_TYPES_MAY)))
-        return;
-    if (index >= 0)
-        zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
+    if (!(reader->arch->parts & (ZT_PART_TYPES | ZT_PART_TYPES_MAY))) return;
+    if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     hyper->n_types = index >= 0 && type.rank == 2 ? type.dim[0] : 1;
     if (zt_gguf_i64(reader->gguf, "tokenizer.ggml.token_type_count", &hyper->n_types))
         require_rule(reader, hyper->n_types >= 1, "tokenizer.ggml.token_type_count is below 1", hyper->n_types, 1);
@@ -285,8 +270,7 @@ static void read_pooling(key_reader *reader, zt_hyper *hyper)
     static const zt_pooling known[] = {ZT_POOL_MEAN, ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST};
     int64_t type = 0, known_count = sizeof known / sizeof *known;
     hyper->pooling = ZT_POOL_MEAN;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, "pooling_type"), &type))
-        return;
+    if (!zt_gguf_i64(reader->gguf, full_key(reader, "pooling_type"), &type)) return;
     if (type >= 0 && type < known_count)
         hyper->pooling = known[type];
     else
@@ -300,10 +284,8 @@ static void read_vocab(key_reader *reader, zt_hyper *hyper)
     zt_type type;
     zt_gguf_kind kind;
     int64_t tokens, index = zt_gguf_find(reader->gguf, "token_embd.weight");
-    if (reader->status != ZT_OK)
-        return;
-    if (index >= 0)
-        zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
+    if (reader->status != ZT_OK) return;
+    if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     /* 0 where there is none: zt_weights_check tells what is wrong */
     hyper->vocab = index >= 0 && type.rank == 2 ? type.dim[0] : 0;
     if (hyper->vocab > INT32_MAX)
@@ -317,8 +299,7 @@ static bool has_matrix(const key_reader *reader, const char *name, int64_t rows)
 {
     zt_type type;
     int64_t index = zt_gguf_find(reader->gguf, name);
-    if (index < 0)
-        return false;
+    if (index < 0) return false;
     zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     return rows == 0 || (type.rank == 2 && type.dim[0] == rows);
 }
@@ -332,8 +313,7 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0);
     if (fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
         hyper->parts = (hyper->parts & ~(unsigned)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
-    if (!(hyper->parts & gates))
-        return;
+    if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
     bool separate = has_matrix(reader, "blk.0.ffn_gate.weight", 0);
     fused = !separate && (has_matrix(reader, "blk.0.ffn_up.weight", hyper->up_width) || reader->arch->parts & ZT_PART_FUSED_UP);
@@ -344,8 +324,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
 {
     memset(hyper, 0, sizeof *hyper);
     hyper->arch = zt_arch_of(gguf);
-    if (!hyper->arch)
-        return zt_ctx_status(zt_gguf_ctx(gguf));
+    if (!hyper->arch) return zt_ctx_status(zt_gguf_ctx(gguf));
     if (zt_gguf_n_tensors(gguf) == 0)
         return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: has a vocabulary, and no tensors", zt_gguf_name(gguf));
     key_reader reader = {.ctx = zt_gguf_ctx(gguf), .gguf = gguf, .arch = hyper->arch};

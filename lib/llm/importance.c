@@ -48,14 +48,12 @@ static zt_status copy_step(sums_pass *pass, const zt_step *step)
     const zt_opinfo *info = zt_op_info(step->op);
     const char *names[ZT_MAX_OUT];
     int in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    for (int slot = 0; slot < info->n_in; slot++)
-        in[slot] = step->in[slot] < 0 ? ZT_NONE : pass->map[step->in[slot]];
+    for (int slot = 0; slot < info->n_in; slot++) in[slot] = step->in[slot] < 0 ? ZT_NONE : pass->map[step->in[slot]];
     for (int slot = 0; slot < info->n_out; slot++)
         names[slot] = step->out[slot] < 0 ? "_" : zt_prog_value(pass->from, step->out[slot])->name;
     zt_status status = zt_prog_op(pass->to, step->op, step->attrs, in, names, out);
     for (int slot = 0; slot < info->n_out && status == ZT_OK; slot++)
-        if (step->out[slot] >= 0)
-            pass->map[step->out[slot]] = out[slot];
+        if (step->out[slot] >= 0) pass->map[step->out[slot]] = out[slot];
     return status;
 }
 
@@ -64,12 +62,10 @@ static int sums_output(sums_pass *pass, int value)
 {
     char name[32];
     zt_sum_attrs rows = {.axes = {1, {0}}};
-    if (pass->output[value] >= 0)
-        return pass->output[value];
+    if (pass->output[value] >= 0) return pass->output[value];
     int squares = zt_program_sum(pass->to, NULL, zt_program_mul(pass->to, NULL, pass->map[value], pass->map[value]), &rows);
     snprintf(name, sizeof name, "sum%d", pass->importance->n_sums);
-    if (squares < 0 || zt_prog_out(pass->to, name, squares) != ZT_OK)
-        return -1;
+    if (squares < 0 || zt_prog_out(pass->to, name, squares) != ZT_OK) return -1;
     return pass->output[value] = pass->importance->n_sums++;
 }
 
@@ -89,8 +85,7 @@ static zt_status copy_steps(sums_pass *pass)
             status = zt_prog_keep(pass->to, pass->map[value], pass->map[zt_prog_value(pass->from, value)->keep]);
     for (int i = 0; i < zt_prog_n_steps(pass->from) && status == ZT_OK; i++) {
         const zt_step *step = zt_prog_step(pass->from, i);
-        if (!is_matrix(pass, step))
-            continue;
+        if (!is_matrix(pass, step)) continue;
         int output = sums_output(pass, step->in[0]);
         int weight = pass->map[step->in[1]];
         importance->matrix[importance->n_matrices++] = (summed_matrix){zt_prog_value(pass->to, weight)->tensor, output};
@@ -106,10 +101,8 @@ static zt_status make_sums_program(zt_importance *importance, const zt_prog *fro
     pass.map = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.map);
     pass.output = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.output);
     importance->matrix = zt_calloc(importance->ctx, (size_t)zt_prog_n_steps(from) + 1, sizeof *importance->matrix);
-    if (pass.map && pass.output && importance->matrix)
-        pass.to = importance->prog = zt_prog_like(from, pass.map);
-    for (int value = 0; value < value_count && pass.to; value++)
-        pass.output[value] = -1;
+    if (pass.map && pass.output && importance->matrix) pass.to = importance->prog = zt_prog_like(from, pass.map);
+    for (int value = 0; value < value_count && pass.to; value++) pass.output[value] = -1;
     zt_status status = pass.to ? copy_steps(&pass) : zt_ctx_status(importance->ctx);
     zt_free(importance->ctx, pass.map);
     zt_free(importance->ctx, pass.output);
@@ -121,15 +114,13 @@ static zt_status make_sums_program(zt_importance *importance, const zt_prog *fro
 static zt_status build_program(zt_importance *importance, zt_gguf *gguf)
 {
     zt_status status = zt_hyper_read(gguf, &importance->hyper);
-    if (status == ZT_OK)
-        status = zt_weights_check(gguf, &importance->hyper);
+    if (status == ZT_OK) status = zt_weights_check(gguf, &importance->hyper);
     if (status == ZT_OK && importance->hyper.parts & ZT_PART_POSITIONS && importance->window > importance->hyper.ctx_train)
         status = zt_fail(importance->ctx, ZT_EUSAGE,
                          "%s: windows of %" PRId64 " tokens, and the model has "
                          "learned %" PRId64 " positions",
                          zt_gguf_name(gguf), importance->window, importance->hyper.ctx_train);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     zt_prog *from =
         zt_llm_build(gguf, &importance->hyper,
                      &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .ctx = importance->window, .embed = true});
@@ -164,8 +155,7 @@ static zt_status make_inputs(zt_importance *importance)
     importance->iota = zt_alloc_array(importance->ctx, count, sizeof *importance->iota);
     importance->zero = zt_calloc(importance->ctx, count, sizeof *importance->zero);
     importance->last = zt_alloc_array(importance->ctx, count, sizeof *importance->last);
-    for (size_t i = 0; i < count && importance->iota; i++)
-        importance->iota[i] = (int32_t)i;
+    for (size_t i = 0; i < count && importance->iota; i++) importance->iota[i] = (int32_t)i;
     return importance->iota && importance->zero && importance->last ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -178,8 +168,7 @@ zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t wind
         return NULL;
     }
     zt_importance *importance = zt_calloc(ctx, 1, sizeof *importance);
-    if (!importance)
-        return NULL;
+    if (!importance) return NULL;
     importance->ctx = ctx;
     importance->window = window;
     importance->rows = (window + ZT_KV_BLOCK - 1) / ZT_KV_BLOCK * ZT_KV_BLOCK;
@@ -187,16 +176,14 @@ zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t wind
     zt_session_opts session_opts = {.fixed = &fixed, .n_fixed = 1};
     if (build_program(importance, gguf) == ZT_OK && make_sums(importance) == ZT_OK && make_inputs(importance) == ZT_OK)
         importance->session = zt_session_open(engine, importance->prog, &store, &session_opts);
-    if (importance->session)
-        return importance;
+    if (importance->session) return importance;
     zt_importance_close(importance);
     return NULL;
 }
 
 void zt_importance_close(zt_importance *importance)
 {
-    if (!importance)
-        return;
+    if (!importance) return;
     zt_session_close(importance->session);
     zt_prog_free(importance->prog);
     for (int i = 0; i < importance->n_sums && importance->sum; i++) {
@@ -233,13 +220,11 @@ zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int6
                              importance->iota}; /* table: the identity */
     const void *encoder[] = {ids, importance->zero, importance->iota, importance->last};
     zt_status status = check_text(importance, ids, token_count);
-    for (int64_t i = 0; i < token_count && status == ZT_OK; i++)
-        importance->last[i] = (int32_t)(token_count - 1);
+    for (int64_t i = 0; i < token_count && status == ZT_OK; i++) importance->last[i] = (int32_t)(token_count - 1);
     if (status == ZT_OK)
         status = zt_session_step(importance->session, symbols, 2, importance->hyper.arch->encoder ? encoder : decoder,
                                  importance->out);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     for (int i = 0; i < importance->n_sums; i++)
         for (int64_t column = 0; column < importance->sum[i].count; column++)
             importance->sum[i].total[column] += (double)importance->sum[i].step[column];

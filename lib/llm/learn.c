@@ -22,8 +22,12 @@ static int64_t count_parameters(const zt_llm_shape *shape)
 static zt_llm_shape shape_at(int64_t width, int64_t vocab)
 {
     int64_t layers = width / 32 < 2 ? 2 : width / 32 > 32 ? 32 : width / 32;
-    return (zt_llm_shape){.arch = "llama", .layers = layers, .width = width, .heads = width / HEAD,
-                          .ff = (8 * width / 3 + 31) / 32 * 32, .vocab = vocab};
+    return (zt_llm_shape){.arch = "llama",
+                          .layers = layers,
+                          .width = width,
+                          .heads = width / HEAD,
+                          .ff = (8 * width / 3 + 31) / 32 * 32,
+                          .vocab = vocab};
 }
 
 zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm_shape *shape)
@@ -31,9 +35,8 @@ zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm
     zt_llm_shape candidate = shape_at(HEAD, vocab);
     int64_t least = count_parameters(&candidate);
     if (parameters < least)
-        return zt_fail(ctx, ZT_EUSAGE,
-                       "a model of %lld parameters: with %lld tokens it has %lld at least",
-                       (long long)parameters, (long long)vocab, (long long)least);
+        return zt_fail(ctx, ZT_EUSAGE, "a model of %lld parameters: with %lld tokens it has %lld at least", (long long)parameters,
+                       (long long)vocab, (long long)least);
     while (candidate.width < 1 << 14 && count_parameters(&candidate) <= parameters) {
         *shape = candidate;
         candidate = shape_at(candidate.width + HEAD, vocab);
@@ -79,13 +82,11 @@ static void add_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
 static drawn *list_weights(zt_ctx *ctx, const zt_llm_shape *shape)
 {
     drawn *weights = zt_calloc(ctx, 1, sizeof *weights + MAX_TENSORS * sizeof *weights->tensor);
-    if (!weights)
-        return NULL;
+    if (!weights) return NULL;
     weights->ctx = ctx;
     weights->seed = shape->seed;
     add_tensor(weights, ZT_W_EMBED, 0, shape->vocab, shape->width, 0.02);
-    for (int64_t layer = 0; layer < shape->layers; layer++)
-        add_layer(weights, shape, layer);
+    for (int64_t layer = 0; layer < shape->layers; layer++) add_layer(weights, shape, layer);
     add_tensor(weights, ZT_W_OUT_NORM, 0, 0, shape->width, 0);
     return weights;
 }
@@ -110,8 +111,7 @@ static zt_status read_numbers(void *user, int64_t handle, size_t offset, void *d
     for (size_t done = 0; done < size;) {
         size_t byte = offset + done, inside = byte % sizeof(float), piece = sizeof(float) - inside;
         float number = deviation > 0 ? (float)(deviation * zt_normal(weights->seed, (uint64_t)handle, byte / sizeof number)) : 1;
-        if (piece > size - done)
-            piece = size - done;
+        if (piece > size - done) piece = size - done;
         memcpy((char *)dst + done, (const char *)&number + inside, piece);
         done += piece;
     }
@@ -151,15 +151,12 @@ static zt_gguf *finish_model(zt_gguf_writer *writer, zt_ctx *ctx, const zt_llm_s
     size_t header_size;
     uint64_t bytes;
     drawn *weights = list_weights(ctx, shape);
-    if (!weights)
-        return NULL;
+    if (!weights) return NULL;
     put_keys(writer, shape);
-    for (int i = 0; i < weights->count; i++)
-        zt_gguf_put_tensor(writer, weights->tensor[i].name, &weights->tensor[i].type);
+    for (int i = 0; i < weights->count; i++) zt_gguf_put_tensor(writer, weights->tensor[i].name, &weights->tensor[i].type);
     char *header = zt_gguf_writer_finish(writer, &header_size, &bytes);
     const zt_store store = {weights, find_tensor, read_numbers};
-    if (header)
-        return zt_gguf_over(ctx, "new model", header, header_size, bytes, &store, release_weights);
+    if (header) return zt_gguf_over(ctx, "new model", header, header_size, bytes, &store, release_weights);
     release_weights(weights);
     return NULL;
 }
@@ -177,8 +174,7 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
         return NULL;
     }
     zt_gguf_writer *writer = zt_gguf_writer_new(ctx);
-    if (!writer)
-        return NULL;
+    if (!writer) return NULL;
     zt_gguf_put_str(writer, "general.architecture", checked.arch, strlen(checked.arch));
     zt_status status = zt_bpe_make(writer, ctx, text, text_size, checked.vocab, &checked.vocab);
     zt_gguf *gguf = status ? NULL : finish_model(writer, ctx, &checked);
@@ -192,11 +188,9 @@ zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens)
 {
     zt_hyper *hyper = zt_calloc(zt_gguf_ctx(gguf), 1, sizeof *hyper);
     zt_prog *program = NULL;
-    if (!hyper)
-        return NULL;
+    if (!hyper) return NULL;
     zt_status status = zt_hyper_read(gguf, hyper);
-    if (!status)
-        status = zt_weights_check(gguf, hyper);
+    if (!status) status = zt_weights_check(gguf, hyper);
     if (!status && hyper->arch->encoder)
         status =
             zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models do not continue a text", zt_gguf_name(gguf), hyper->arch->name);

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 typedef struct zt_llm_shape {
-    const char *arch; /* "llama" */
+    const char *arch;                             /* "llama" */
     int64_t layers, width, heads, ff, ctx, vocab; /* vocab: tokens at most, 257 at least */
     uint64_t seed;
 } zt_llm_shape;

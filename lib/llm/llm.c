@@ -13,20 +13,15 @@ static zt_status make_inputs(zt_llm *model)
     model->seq = zt_calloc(model->ctx, chunk, sizeof *model->seq);
     model->table = zt_alloc_array(model->ctx, (size_t)model->opts.n_seq * blocks, sizeof *model->table);
     model->last = zt_alloc_array(model->ctx, model->hyper.arch->encoder ? chunk : 0, sizeof *model->last);
-    if (!model->iota || !model->pos || !model->seq || !model->table || !model->last)
-        return ZT_ENOMEM;
-    if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk)))
-        return ZT_ENOMEM;
+    if (!model->iota || !model->pos || !model->seq || !model->table || !model->last) return ZT_ENOMEM;
+    if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.embed) {
         model->states = zt_alloc_array(model->ctx, chunk * (size_t)model->hyper.width, sizeof *model->states);
         model->pooled = zt_alloc_array(model->ctx, (size_t)model->hyper.width, sizeof *model->pooled);
-        if (!model->states || !model->pooled)
-            return ZT_ENOMEM;
+        if (!model->states || !model->pooled) return ZT_ENOMEM;
     }
-    for (size_t i = 0; i < chunk; i++)
-        model->iota[i] = (int32_t)i;
-    for (size_t i = 0; i < (size_t)model->opts.n_seq * blocks; i++)
-        model->table[i] = (int32_t)(i % blocks);
+    for (size_t i = 0; i < chunk; i++) model->iota[i] = (int32_t)i;
+    for (size_t i = 0; i < (size_t)model->opts.n_seq * blocks; i++) model->table[i] = (int32_t)(i % blocks);
     return ZT_OK;
 }
 
@@ -35,8 +30,7 @@ static zt_status make_inputs(zt_llm *model)
 static zt_status check_model_id(zt_ctx *ctx, const zt_gguf *gguf, const zt_prog *program)
 {
     const char *id = zt_prog_model_id(program), *file = zt_prog_model_file(program);
-    if (id && !strcmp(id, zt_gguf_id(gguf)))
-        return ZT_OK;
+    if (id && !strcmp(id, zt_gguf_id(gguf))) return ZT_OK;
     return zt_fail(ctx, ZT_EDATA, "the plan is of the model %s (id %s), not of %s (id %s)", file ? file : "?", id ? id : "none",
                    zt_gguf_name(gguf), zt_gguf_id(gguf));
 }
@@ -84,8 +78,7 @@ static zt_status check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const
     zt_status status = check_model_id(ctx, gguf, program);
     for (int i = 0; i < zt_prog_n_symbols(program) && !status; i++) {
         int k = 0;
-        while (k < sample_count && strcmp(sample[k].symbol, zt_prog_symbol_name(program, i)) != 0)
-            k++;
+        while (k < sample_count && strcmp(sample[k].symbol, zt_prog_symbol_name(program, i)) != 0) k++;
         if (k == sample_count)
             status = zt_fail(ctx, ZT_EDATA, "the plan has a symbol '%s', the model none", zt_prog_symbol_name(program, i));
     }
@@ -93,10 +86,8 @@ static zt_status check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const
     zt_bound *planned = expected ? zt_prog_bind(program, sample, sample_count) : NULL;
     if (planned) {
         status = check_values(ctx, expected, planned, ZT_VALUE_IN);
-        if (!status)
-            status = check_values(ctx, expected, planned, ZT_VALUE_STATE);
-        if (!status)
-            status = check_outputs(ctx, expected, planned);
+        if (!status) status = check_values(ctx, expected, planned, ZT_VALUE_STATE);
+        if (!status) status = check_outputs(ctx, expected, planned);
     }
     zt_bound_free(expected);
     zt_bound_free(planned);
@@ -109,8 +100,7 @@ static zt_status check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const
 static zt_status pass_program(zt_llm *model, const zt_gguf *gguf)
 {
     const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", model->cache_rows}};
-    if (model->opts.planned)
-        return check_plan(gguf, model->opts.planned, model->prog, sample, 3);
+    if (model->opts.planned) return check_plan(gguf, model->opts.planned, model->prog, sample, 3);
     zt_pass_opts pass_opts = {.sample = sample, .n_sample = 3, .engine = model->opts.engine, .off = model->opts.passes_off};
     model->passed = zt_prog_passes(model->ctx, model->prog, &pass_opts, NULL);
     return model->passed ? ZT_OK : zt_ctx_status(model->ctx);
@@ -132,8 +122,7 @@ zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_store store = zt_gguf_store(gguf);
     zt_llm *model = zt_calloc(ctx, 1, sizeof *model);
-    if (!model)
-        return NULL;
+    if (!model) return NULL;
     model->ctx = ctx;
     if (zt_llm_executable(model, gguf, opts) != ZT_OK || zt_llm_scratch(model, &model->scratch) != ZT_OK ||
         pass_program(model, gguf) != ZT_OK || make_inputs(model) != ZT_OK)
@@ -157,8 +146,7 @@ fail:
 
 void zt_llm_close(zt_llm *model)
 {
-    if (!model)
-        return;
+    if (!model) return;
     zt_session_close(model->session);
     zt_prog_free(model->passed);
     zt_prog_free(model->prog);

@@ -44,11 +44,11 @@ bool zt_model_stays_f32(const char *name, const zt_type *type);
 /* What a Hugging Face model's tensor is to a GGUF of this architecture (general.architecture), by
  * llama.cpp's converter. */
 typedef struct zt_hf_place {
-    char name[64];    /* GGUF's */
-    bool transposed;  /* a matrix's rows are its columns there */
-    float add;        /* to each value */
-    bool pairs;       /* rows lie in pairs, within each head of q, or of k ... */
-    bool kv;          /* ... whose number is attention.head_count_kv */
+    char name[64];   /* GGUF's */
+    bool transposed; /* a matrix's rows are its columns there */
+    float add;       /* to each value */
+    bool pairs;      /* rows lie in pairs, within each head of q, or of k ... */
+    bool kv;         /* ... whose number is attention.head_count_kv */
 } zt_hf_place;
 /* False: there is no such tensor, or the architecture is not known. What stands before the known
  * part of the name is let pass. */
@@ -59,7 +59,7 @@ bool zt_hf_place_of(const char *arch, const char *hf_name, zt_hf_place *out);
  * empty directory; ZT_ENOTSUP for what has no place in such (an architecture that zt_model_open
  * does not read, a tokenizer without a form there). */
 typedef struct zt_hf_opts {
-    zt_dtype dtype; /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
+    zt_dtype dtype;     /* F32, F16 or BF16 of the matrices; ZT_DTYPE_COUNT: as stored, blocks as F16 */
     bool (*stop)(void); /* asked now and then: ZT_EINTR when it says so; NULL: never */
 } zt_hf_opts;
 /* Writes gguf, a model from zt_model_open_whole, to the directory `path`. opts NULL: types as stored. */
@@ -87,7 +87,7 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *gguf, const char *pre);
  * messages, as long as the vocabulary. A GGUF with the key
  * tokenizer.huggingface.json alone opens so. */
 zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t size);
-void zt_vocab_free(zt_vocab *vocab);           /* NULL: nothing */
+void zt_vocab_free(zt_vocab *vocab);          /* NULL: nothing */
 int32_t zt_vocab_size(const zt_vocab *vocab); /* ids are 0 to this - 1 */
 
 enum {
@@ -96,21 +96,19 @@ enum {
     ZT_TOK_SPECIAL = 4   /* text of control tokens becomes those tokens */
 };
 /* Appends to ids. Text is any bytes. */
-zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, unsigned flags,
-                          zt_ids *ids);
+zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, unsigned flags, zt_ids *ids);
 /* The same of a text of which `origin` says for each byte whether somebody typed it (1) or a chat
  * template wrote it (0): control tokens are meant where their first and last bytes are the template's;
  * with ZT_TOK_SPECIAL, everywhere. Puts nothing before or after. */
-zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t size, const char *origin,
-                                 unsigned flags, zt_ids *ids);
+zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t size, const char *origin, unsigned flags,
+                                 zt_ids *ids);
 /* Appends the bytes of one token. `special`: control tokens print their text, else nothing.
  * `first`: the token opens the text (SentencePiece drops its leading space there if it added one).
  * ZT_EUSAGE for an id out of range. */
 zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool first, zt_str *out);
 /* Appends the text of a whole list: some tokens' text depends on their neighbours, and bytes that
  * are no UTF-8 may come out as U+FFFD. */
-zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t count, bool special,
-                              zt_str *out);
+zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t count, bool special, zt_str *out);
 /* Has every token that a text can become a row of an embedding of so many? ZT_EDATA names the first
  * that has none. Control tokens may lie beyond: no text becomes them unasked (Gemma 3's stand-in for
  * an image is one more than its embedding). */
@@ -118,10 +116,10 @@ zt_status zt_vocab_check_rows(const zt_vocab *vocab, int64_t rows);
 /* Is it a whole SentencePiece model (tokenizer.model)? Its control symbols are no text, and what it
  * decodes is defined for whole lists: zt_vocab_decode_ids. */
 bool zt_vocab_is_pieces(const zt_vocab *vocab);
-bool zt_vocab_is_eog(const zt_vocab *vocab, int32_t id); /* ends a generation */
-bool zt_vocab_is_control(const zt_vocab *vocab, int32_t id); /* a control token, as BOS is */
-int32_t zt_vocab_bos(const zt_vocab *vocab); /* -1: none */
-int32_t zt_vocab_eos(const zt_vocab *vocab); /* -1: none */
+bool zt_vocab_is_eog(const zt_vocab *vocab, int32_t id);                     /* ends a generation */
+bool zt_vocab_is_control(const zt_vocab *vocab, int32_t id);                 /* a control token, as BOS is */
+int32_t zt_vocab_bos(const zt_vocab *vocab);                                 /* -1: none */
+int32_t zt_vocab_eos(const zt_vocab *vocab);                                 /* -1: none */
 int32_t zt_vocab_find(const zt_vocab *vocab, const char *text, size_t size); /* exact token text, or -1 */
 
 /* ---- chat templates -------------------------------------------------------------------------- */
@@ -143,7 +141,7 @@ typedef struct zt_message {
     const char *content;
 } zt_message;
 const zt_template *zt_template_find(const char *name); /* "chatml" "llama3"; NULL: not known */
-const char *zt_template_list(int index); /* names, NULL after the last */
+const char *zt_template_list(int index);               /* names, NULL after the last */
 /* A template from a JSON file (template_file.c tells its form); free it with the context it was
  * opened in. ZT_EDATA says what is wrong with it. */
 zt_template *zt_template_open(zt_ctx *ctx, const char *path);
@@ -164,8 +162,8 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
                              const zt_message *messages, int message_count, zt_piece_fn *fn, void *user);
 /* The same for what follows an answer: one more message of the user. `close`: begin with the end of
  * the assistant's turn. */
-zt_status zt_template_next(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab,
-                           const char *text, bool close, zt_piece_fn *fn, void *user);
+zt_status zt_template_next(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab, const char *text,
+                           bool close, zt_piece_fn *fn, void *user);
 /* The pieces of zt_template_pieces in one text. */
 zt_status zt_template_render(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab,
                              const zt_message *messages, int message_count, zt_str *out);
@@ -188,12 +186,12 @@ typedef struct zt_sampler {
 /* Temperature 0.8, top_k 40, top_p 0.95, min_p 0.05, the penalties off, seed 0. */
 zt_sampler zt_sampler_defaults(void);
 zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler); /* ZT_EUSAGE names the value */
-bool zt_sampler_penalises(const zt_sampler *sampler); /* by any of the three penalties */
+bool zt_sampler_penalises(const zt_sampler *sampler);               /* by any of the three penalties */
 /* The next token. `position` is that of the token being chosen: a draw is
  * Philox(seed, sequence, position). logits are f32[V], not changed; scratch f32[2 * V]. Ties go to
  * the lower id. history: all tokens so far. -1 when every logit is NaN. */
-int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, const int32_t *history,
-                  size_t n_history, int64_t position, float *scratch);
+int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, const int32_t *history, size_t n_history,
+                  int64_t position, float *scratch);
 
 /* ---- models ---------------------------------------------------------------------------------- */
 
@@ -208,11 +206,11 @@ typedef struct zt_llm_opts {
     bool exact;        /* activations and cache f32 */
     zt_dtype kv;       /* F16 or F32; 0 or ZT_DTYPE_COUNT: F16, or F32 with `exact` */
     bool strict;
-    int64_t max_tokens; /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
-    bool greedy;        /* zt_llm_next is what will be asked: it is prepared first */
-    bool draws;         /* zt_llm_draw may be, where the engine can (zt_llm_draws says); without
+    int64_t max_tokens;  /* no more will be fed: a shorter cache will do; 0: as many as ctx_len */
+    bool greedy;         /* zt_llm_next is what will be asked: it is prepared first */
+    bool draws;          /* zt_llm_draw may be, where the engine can (zt_llm_draws says); without
                            `greedy` it is prepared first */
-    bool embed;         /* hidden states instead of logits, for zt_llm_embed; encoders need it */
+    bool embed;          /* hidden states instead of logits, for zt_llm_embed; encoders need it */
     unsigned passes_off; /* bit i: pass i of lib/run/pass.h does not run on the program */
     /* What runs, and where in memory (lib/run/plan_file.h); borrowed. ZT_EDATA where it is another
      * model's, or not the program of this one; NULL: the passes make it. */
@@ -227,7 +225,7 @@ void zt_llm_close(zt_llm *model); /* not its file or engine. NULL: nothing */
 typedef struct zt_llm_info {
     const char *arch;
     int64_t n_layers, width, n_heads, n_kv_heads, head, vocab, ctx_train, ctx_len;
-    int64_t n_seq, chunk, cache_len; /* cache_len in whole blocks of ZT_LLM_BLOCK */
+    int64_t n_seq, chunk, cache_len;              /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* what it needs; scratch for a full chunk */
 } zt_llm_info;
 zt_llm_info zt_llm_get(const zt_llm *model); /* sizes of the open model; arch lives as long as the model */
@@ -244,7 +242,7 @@ zt_prog *zt_llm_program(zt_gguf *gguf, const zt_llm_opts *opts);
  * an encoder (one text a step, no cache; rows after `last` are not seen): in ids, types, pos, last
  * i32[n]; out states f32[n,width]. */
 const zt_prog *zt_llm_prog(const zt_llm *model);
-zt_ctx *zt_llm_ctx(const zt_llm *model);      /* its file's */
+zt_ctx *zt_llm_ctx(const zt_llm *model);   /* its file's */
 zt_session *zt_llm_session(zt_llm *model); /* in which it runs, for reports and watching; the model's */
 
 /* Feed token_count more tokens of sequence 0, in chunks. logits: NULL, or f32[V] after the last, or with
@@ -269,9 +267,8 @@ enum { ZT_DRAW_RECENT = 64, ZT_DRAW_BANNED = 32 };
 bool zt_draw_fits(const zt_draw *draw); /* no more are banned, and the penalty looks back no further */
 bool zt_llm_draws(const zt_llm *model); /* the engine has the op, and the model was opened so */
 /* Feeds token_count tokens and draws. ZT_EUSAGE: !zt_llm_draws(model), or !zt_draw_fits(draw). */
-zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, bool all, const zt_draw *draw,
-                      int32_t *next);
-int64_t zt_llm_position(const zt_llm *model); /* tokens fed so far */
+zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, bool all, const zt_draw *draw, int32_t *next);
+int64_t zt_llm_position(const zt_llm *model);             /* tokens fed so far */
 zt_status zt_llm_rewind(zt_llm *model, int64_t position); /* forget what came after */
 
 /* One text's embedding, f32[width], not normalised, of a model opened with `embed`: the states of
@@ -288,8 +285,7 @@ zt_status zt_llm_key(zt_gguf *gguf, char key[33]);
 /* The KV cache and the tokens in it as a file, whole or not at all; an existing one is replaced.
  * `model_key` is zt_llm_key, `arithmetic` names the arithmetic: whatever gives the cache other bits. ids: the
  * zt_llm_position tokens that were fed. */
-zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmetic, const int32_t *ids,
-                      const char *path);
+zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmetic, const int32_t *ids, const char *path);
 /* Back again: the cache and position of a model just opened, and the tokens appended to ids; no
  * more than its context holds. ZT_EDATA for another model's file and for a damaged one. One of
  * another arithmetic or cache type is no error: a warning in the log, and nothing is taken from
@@ -305,7 +301,7 @@ double zt_log_sum_exp(const float *logits, int64_t V);
 int zt_likeliest(const float *logits, int64_t V, int limit, int32_t *ids);
 
 typedef struct zt_score { /* zero-initialised; grows from window to window */
-    int64_t count;            /* tokens scored */
+    int64_t count;        /* tokens scored */
     double sum, sum2;     /* of their negative log probabilities, and of those squared */
 } zt_score;
 /* Feed a window of token_count tokens, forgetting what was fed before, and score those after index `from`:
@@ -321,9 +317,9 @@ int32_t *zt_score_window(const zt_vocab *vocab, zt_ids *ids, int64_t size, int64
 /* How far model b is from model a on what both read. Zero-initialised
  * is empty; zt_kl_fini frees. */
 typedef struct zt_kl {
-    int64_t count;           /* tokens scored */
-    int64_t same_top;    /* of which both find the same next token likeliest */
-    double *each;        /* [n]: the divergence of each, zt_kl_row */
+    int64_t count;    /* tokens scored */
+    int64_t same_top; /* of which both find the same next token likeliest */
+    double *each;     /* [n]: the divergence of each, zt_kl_row */
     int64_t capacity;
     double shift, shift2; /* sums of log p_a - log p_b of the tokens that came; of its squares */
 } zt_kl;
@@ -340,7 +336,7 @@ double zt_kl_ratio(const zt_kl *kl, double *error);
 /* Sorts `each`. For q from 0 to 1, between two values on the line between them. */
 void zt_kl_sort(zt_kl *kl);
 double zt_kl_quantile(const zt_kl *sorted, double fraction); /* NaN: nothing was scored, or q is out of range */
-void zt_kl_fini(zt_ctx *ctx, zt_kl *kl);              /* frees `each`; it is empty then */
+void zt_kl_fini(zt_ctx *ctx, zt_kl *kl);                     /* frees `each`; it is empty then */
 
 #ifdef __cplusplus
 }

@@ -13,10 +13,10 @@
 struct zt_llm {
     zt_ctx *ctx;
     zt_hyper hyper;
-    zt_llm_opts opts;     /* with every default filled in */
-    int64_t cache_rows;   /* of all sequences, in whole blocks */
-    zt_prog *prog;        /* as it is built, */
-    zt_prog *passed;      /* and as it runs, where no plan says it */
+    zt_llm_opts opts;   /* with every default filled in */
+    int64_t cache_rows; /* of all sequences, in whole blocks */
+    zt_prog *prog;      /* as it is built, */
+    zt_prog *passed;    /* and as it runs, where no plan says it */
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */

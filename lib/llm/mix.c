@@ -1,4 +1,5 @@
 /* mix.c - mixes of quantization types: which tensors are left alone, and the rules that give the others their type. */
+// clang-format off
 #include "lib/llm/mix.h"
 
 #include "lib/tensor/quantize.h"
@@ -47,6 +48,7 @@ enum {
 #undef X
     N_MIXES
 };
+// clang-format on
 
 static const zt_mix mixes[] = {
 #define X(NAME, text, dtype, number, alias) {text, dtype, number, alias},
@@ -59,8 +61,7 @@ const zt_mix *zt_mix_at(int index) { return index >= 0 && index < N_MIXES ? &mix
 const zt_mix *zt_mix_find(const char *name)
 {
     for (const zt_mix *mix = mixes; mix < mixes + N_MIXES; mix++)
-        if (!strcasecmp(name, mix->name) || (mix->alias && !strcasecmp(name, mix->alias)))
-            return mix;
+        if (!strcasecmp(name, mix->name) || (mix->alias && !strcasecmp(name, mix->alias))) return mix;
     return NULL;
 }
 
@@ -73,30 +74,22 @@ static const struct {
     bool whole; /* the name is just that */
     role role;
 } roles[] = {
-    {"output.weight", true, OUTPUT},
-    {"token_embd.weight", true, EMBED},
-    {"per_layer_token_embd.weight", true, EMBED},
-    {"attn_qkv.weight", false, VALUE},
-    {"attn_kv_b.weight", false, VALUE},
-    {"attn_v.weight", false, VALUE},
-    {"attn_k.weight", false, KEY},
-    {"attn_q.weight", false, OTHER},
-    {"attn_output.weight", false, ATTN_OUT},
-    {"ffn_up", false, OTHER},
-    {"ffn_gate", false, OTHER},
-    {"ffn_down", false, DOWN},
+    {"output.weight", true, OUTPUT},   {"token_embd.weight", true, EMBED}, {"per_layer_token_embd.weight", true, EMBED},
+    {"attn_qkv.weight", false, VALUE}, {"attn_kv_b.weight", false, VALUE}, {"attn_v.weight", false, VALUE},
+    {"attn_k.weight", false, KEY},     {"attn_q.weight", false, OTHER},    {"attn_output.weight", false, ATTN_OUT},
+    {"ffn_up", false, OTHER},          {"ffn_gate", false, OTHER},         {"ffn_down", false, DOWN},
 };
 
 static role find_role(const char *name)
 {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++)
-        if (roles[i].whole ? !strcmp(name, roles[i].part) : !!strstr(name, roles[i].part))
-            return roles[i].role;
+        if (roles[i].whole ? !strcmp(name, roles[i].part) : !!strstr(name, roles[i].part)) return roles[i].role;
     return OTHER;
 }
 
 /* Names of which a part says that the tensor stays: norms, routers, positions, convolutions and
  * other things that are small or delicate. */
+// clang-format off
 static const char *const stay[] = {
     "_norm.weight", "ffn_gate_inp.weight", "ffn_gate_tid2eid.weight", "altup", "laurel",
     "per_layer_model_proj", "position_embd.weight", "token_types.weight", "ssm_conv1d",
@@ -108,6 +101,7 @@ static const char *const stay[] = {
     "attn_rel_b.weight", ".position_embd", "sam.pos_embd", "sam.neck.", "sam.net_", ".rel_pos",
     ".patch_embd", ".patch_merger", "a.rvq.codebook", "mm.a.code_embd",
 };
+// clang-format on
 
 static bool ends_in(const char *name, const char *end)
 {
@@ -118,25 +112,22 @@ static bool ends_in(const char *name, const char *end)
 static bool is_matrix(const zt_type *type)
 {
     for (int i = 0; i + 1 < type->rank; i++)
-        if (type->dim[i] > 1)
-            return true;
+        if (type->dim[i] > 1) return true;
     return false;
 }
 
 static bool must_stay(const zt_mix_of *spec, const zt_mix_tensor *tensor)
 {
-    if (tensor->type->dtype >= ZT_DTYPE_COUNT || !zt_dtype_is_float(tensor->type->dtype) || !is_matrix(tensor->type))
-        return true;
-    if (spec->arch && !ends_in(tensor->name, "weight"))
-        return true;
+    if (tensor->type->dtype >= ZT_DTYPE_COUNT || !zt_dtype_is_float(tensor->type->dtype) || !is_matrix(tensor->type)) return true;
+    if (spec->arch && !ends_in(tensor->name, "weight")) return true;
     for (size_t i = 0; i < sizeof stay / sizeof *stay; i++)
-        if (strstr(tensor->name, stay[i]))
-            return true;
+        if (strstr(tensor->name, stay[i])) return true;
     return !spec->arch && strstr(tensor->name, "norm"); /* of other files: layernorm, bn_norm, ... */
 }
 
 /* ---- the rules ------------------------------------------------------------------------------- */
 
+// clang-format off
 #define MIX(name) (1u << name)
 #define ALL     (~0u)
 
@@ -152,6 +143,7 @@ enum { /* when: all of these hold */
     NOT_Q8 = 256,    /* the mix is not of q8_0 */
     UNEVEN = 512     /* its rows are no whole blocks */
 };
+// clang-format on
 
 /* Layer i of n, or i-th of the n tensors of this role. */
 typedef enum layers { ANY, FIRST2, FIRST4, EIGHTH, SIXTEENTH, MORE } layers;
@@ -159,16 +151,11 @@ typedef enum layers { ANY, FIRST2, FIRST4, EIGHTH, SIXTEENTH, MORE } layers;
 static bool layer_matches(layers which, int64_t index, int64_t count)
 {
     switch (which) {
-    case FIRST2:
-        return index < 2;
-    case FIRST4:
-        return index < 4;
-    case EIGHTH:
-        return index < count / 8;
-    case SIXTEENTH:
-        return index < count / 16;
-    case MORE:
-        return index < count / 8 || index >= 7 * count / 8 || (index - count / 8) % 3 == 2;
+    case FIRST2: return index < 2;
+    case FIRST4: return index < 4;
+    case EIGHTH: return index < count / 8;
+    case SIXTEENTH: return index < count / 16;
+    case MORE: return index < count / 8 || index >= 7 * count / 8 || (index - count / 8) % 3 == 2;
     case ANY: break;
     }
     return true;
@@ -261,9 +248,9 @@ static unsigned find_conditions(const zt_mix_of *spec, const zt_mix_tensor *tens
 
 typedef struct type_chooser {
     const zt_mix_of *spec;
-    bool tied;              /* no output matrix: the embedding is it */
-    int64_t n_values;       /* tensors of that role, */
-    int64_t values, downs;  /* and how many of a role were seen */
+    bool tied;             /* no output matrix: the embedding is it */
+    int64_t n_values;      /* tensors of that role, */
+    int64_t values, downs; /* and how many of a role were seen */
 } type_chooser;
 
 /* "blk.12.": 12; else -1. */
@@ -279,8 +266,7 @@ static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor
     role role_found = find_role(tensor->name), acting_role = chooser->tied && role_found == EMBED ? OUTPUT : role_found;
     unsigned holds = find_conditions(spec, tensor), mix = 1u << (spec->mix - mixes);
     int64_t index = 0, count = acting_role == VALUE ? chooser->n_values : spec->n_layers;
-    if (acting_role == VALUE)
-        index = chooser->values++;
+    if (acting_role == VALUE) index = chooser->values++;
     if (acting_role == DOWN) { /* experts' tensors may come in any number: their name tells the layer */
         index = chooser->downs++;
         index = spec->n_experts > 1 && layer_number(tensor->name) >= 0 ? layer_number(tensor->name) : index;
@@ -291,8 +277,7 @@ static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor
             bool more = acting_role == VALUE && is_large(spec) && (candidate->dtype == ZT_Q3_K || candidate->dtype == ZT_Q4_K);
             return more ? ZT_Q5_K : candidate->dtype;
         }
-    if (spec->mix == &mixes[MXFP4_MOE])
-        return expert_type(holds);
+    if (spec->mix == &mixes[MXFP4_MOE]) return expert_type(holds);
     zt_dtype mix_dtype = spec->mix->dtype;
     return acting_role == VALUE && is_large(spec) && (mix_dtype == ZT_Q3_K || mix_dtype == ZT_Q4_K) ? ZT_Q5_K : mix_dtype;
 }
@@ -300,12 +285,10 @@ static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor
 zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
 {
     static const zt_dtype smaller[ZT_DTYPE_COUNT] = {
-        [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0, [ZT_Q3_K] = ZT_Q4_0,
-        [ZT_TQ1_0] = ZT_Q4_0,    [ZT_TQ2_0] = ZT_Q4_0,   [ZT_Q4_K] = ZT_Q5_0, [ZT_Q5_K] = ZT_Q5_1,
-        [ZT_Q6_K] = ZT_Q8_0,
+        [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0, [ZT_Q3_K] = ZT_Q4_0, [ZT_TQ1_0] = ZT_Q4_0,
+        [ZT_TQ2_0] = ZT_Q4_0,    [ZT_Q4_K] = ZT_Q5_0,    [ZT_Q5_K] = ZT_Q5_1, [ZT_Q6_K] = ZT_Q8_0,
     };
-    if (columns % zt_dtype_get(wanted)->block == 0)
-        return wanted;
+    if (columns % zt_dtype_get(wanted)->block == 0) return wanted;
     zt_dtype fallback = smaller[wanted]; /* f64, the first dtype, where there is none */
     return fallback != ZT_F64 && columns % zt_dtype_get(fallback)->block == 0 ? fallback : ZT_F16;
 }
@@ -319,11 +302,9 @@ static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
     tensor->fell_back = tensor->search = false;
     tensor->dtype = tensor->wanted = tensor->type->dtype;
     tensor->kept = must_stay(spec, tensor);
-    if (tensor->kept)
-        return;
+    if (tensor->kept) return;
     for (int64_t i = 0; i < spec->n_wishes; i++)
-        if (zt_mix_matches(&spec->wish[i], tensor->name))
-            tensor->wish = i;
+        if (zt_mix_matches(&spec->wish[i], tensor->name)) tensor->wish = i;
     if (tensor->wish >= 0)
         tensor->wanted = spec->wish[tensor->wish].dtype;
     else if (spec->pure || zt_dtype_get(spec->mix->dtype)->kind != 'Q')
@@ -347,8 +328,7 @@ zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tenso
 {
     type_chooser chooser = {.spec = spec, .tied = true};
     zt_mix_tensor **order = zt_alloc_array(ctx, (size_t)tensor_count, sizeof *order);
-    if (!order)
-        return ZT_ENOMEM;
+    if (!order) return ZT_ENOMEM;
     for (int64_t i = 0; i < tensor_count; i++) {
         role found_role = find_role(tensors[i].name);
         chooser.n_values += found_role == VALUE;
@@ -356,8 +336,7 @@ zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tenso
         order[i] = &tensors[i];
     }
     qsort(order, (size_t)tensor_count, sizeof *order, compare_by_layer);
-    for (int64_t i = 0; i < tensor_count; i++)
-        choose_type(&chooser, order[i]);
+    for (int64_t i = 0; i < tensor_count; i++) choose_type(&chooser, order[i]);
     zt_free(ctx, order);
     return ZT_OK;
 }

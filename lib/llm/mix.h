@@ -26,7 +26,7 @@ typedef struct zt_mix {
     const char *alias; /* another name, "q4_k"; NULL */
 } zt_mix;
 
-const zt_mix *zt_mix_at(int index);              /* NULL past the last */
+const zt_mix *zt_mix_at(int index);          /* NULL past the last */
 const zt_mix *zt_mix_find(const char *name); /* by name or alias, in any case; NULL: none */
 
 /* A wish for some tensors, over what the mix says. */
@@ -42,21 +42,21 @@ typedef struct zt_mix_of {
     const zt_mix *mix;
     const char *arch; /* general.architecture; NULL: no language model, any matrix counts */
     int64_t n_layers, n_heads, n_kv_heads, n_experts;
-    bool imatrix;             /* importance is known */
-    bool pure;                /* all matrices of one type */
-    const zt_mix_wish *wish;  /* the last that matches holds */
+    bool imatrix;            /* importance is known */
+    bool pure;               /* all matrices of one type */
+    const zt_mix_wish *wish; /* the last that matches holds */
     int64_t n_wishes;
 } zt_mix_of;
 
 typedef struct zt_mix_tensor {
     const char *name;
-    const zt_type *type;       /* as it is; dtype ZT_DTYPE_COUNT or rank -1: not known to zt */
-    zt_dtype dtype;            /* what it becomes */
-    zt_dtype wanted;           /* what it should have become, */
-    bool fell_back;            /* but its rows are no whole blocks of that */
-    bool search; /* for codes of least error: it fell back from a type without own rule */
-    bool kept;                 /* not to be quantized, whatever is asked for */
-    int64_t wish;              /* the wish that holds, or -1 */
+    const zt_type *type; /* as it is; dtype ZT_DTYPE_COUNT or rank -1: not known to zt */
+    zt_dtype dtype;      /* what it becomes */
+    zt_dtype wanted;     /* what it should have become, */
+    bool fell_back;      /* but its rows are no whole blocks of that */
+    bool search;         /* for codes of least error: it fell back from a type without own rule */
+    bool kept;           /* not to be quantized, whatever is asked for */
+    int64_t wish;        /* the wish that holds, or -1 */
 } zt_mix_tensor;
 
 /* Fills the last five fields of each; the order of tensors does not matter. */

@@ -4,9 +4,9 @@
 
 #include <inttypes.h>
 
-#define DEFAULT_CTX 4096
+#define DEFAULT_CTX   4096
 #define DEFAULT_CHUNK 512
-#define MAX_SEQ 4096
+#define MAX_SEQ       4096
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -22,8 +22,7 @@ static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *opts)
         return zt_fail(ctx, ZT_EUSAGE, "chunk %" PRId64 " or %" PRId64 " sequences is not possible", opts->chunk, opts->n_seq);
     if (opts->cache_len < 0 || opts->cache_len > INT32_MAX - ZT_KV_BLOCK)
         return zt_fail(ctx, ZT_EUSAGE, "a cache of %" PRId64 " tokens is not possible", opts->cache_len);
-    if (opts->kv != ZT_F16 && opts->kv != ZT_F32)
-        return zt_fail(ctx, ZT_EUSAGE, "the cache is f16 or f32");
+    if (opts->kv != ZT_F16 && opts->kv != ZT_F32) return zt_fail(ctx, ZT_EUSAGE, "the cache is f16 or f32");
     return ZT_OK;
 }
 
@@ -44,10 +43,8 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
 {
     zt_llm_opts *filled = &model->opts;
     zt_status status = zt_hyper_read(gguf, &model->hyper);
-    if (status == ZT_OK)
-        status = zt_weights_check(gguf, &model->hyper);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK) status = zt_weights_check(gguf, &model->hyper);
+    if (status != ZT_OK) return status;
     *filled = *opts;
     int64_t default_ctx = model->hyper.ctx_train < DEFAULT_CTX ? model->hyper.ctx_train : DEFAULT_CTX;
     filled->ctx_len = value_or_default(filled->ctx_len, default_ctx);
@@ -57,13 +54,10 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
         filled->kv = filled->exact ? ZT_F32 : ZT_F16;
     /* Long or short rope factors go by the context asked for, however few tokens will come. */
     int64_t context = filled->ctx_len;
-    if (filled->max_tokens > 0 && filled->max_tokens < filled->ctx_len)
-        filled->ctx_len = filled->max_tokens;
+    if (filled->max_tokens > 0 && filled->max_tokens < filled->ctx_len) filled->ctx_len = filled->max_tokens;
     status = check_opts(model->ctx, filled);
-    if (status == ZT_OK)
-        status = check_model(model, gguf);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK) status = check_model(model, gguf);
+    if (status != ZT_OK) return status;
     model->cache_rows = round_up(filled->cache_len > filled->ctx_len ? filled->cache_len : filled->ctx_len, ZT_KV_BLOCK);
     if (filled->chunk > model->cache_rows || model->hyper.arch->encoder)
         filled->chunk = model->cache_rows; /* an encoder sees a text at once */
@@ -92,8 +86,7 @@ static size_t data_bytes(const zt_llm *model)
 static size_t cache_bytes(const zt_llm *model)
 {
     size_t cell = (size_t)zt_dtype_get(model->opts.kv)->block_bytes;
-    if (model->hyper.arch->encoder)
-        return 0;
+    if (model->hyper.arch->encoder) return 0;
     return 2 * (size_t)model->hyper.n_layers * (size_t)model->cache_rows * (size_t)model->hyper.kv_width * cell;
 }
 
@@ -101,12 +94,10 @@ static size_t cache_bytes(const zt_llm *model)
 static size_t arena_bytes(const zt_engine *e, const zt_bound *bound, int value)
 {
     const zt_value *info = zt_prog_value(bound->prog, value);
-    if (info->kind != ZT_VALUE_OP)
-        return 0;
+    if (info->kind != ZT_VALUE_OP) return 0;
     const zt_step *step = zt_prog_step(bound->prog, info->index);
     for (int k = 0; k < zt_op_shares(step->op); k++)
-        if (step->out[k] == value)
-            return 0;
+        if (step->out[k] == value) return 0;
     return e->vt->value_bytes((zt_engine *)e, &bound->type[value]);
 }
 
@@ -117,15 +108,12 @@ static size_t peak_live_bytes(const zt_engine *e, const zt_bound *bound, const i
     for (int index = 0; index < bound->n_steps; index++) {
         const zt_step *step = zt_prog_step(bound->prog, index);
         for (int slot = 0; slot < ZT_MAX_OUT; slot++)
-            if (step->out[slot] >= 0)
-                live += arena_bytes(e, bound, step->out[slot]);
+            if (step->out[slot] >= 0) live += arena_bytes(e, bound, step->out[slot]);
         peak = live > peak ? live : peak;
         for (int slot = 0; slot < ZT_MAX_IN; slot++) {
             bool again = false; /* the same value twice among the inputs dies once */
-            for (int j = 0; j < slot; j++)
-                again |= step->in[j] == step->in[slot];
-            if (!again && step->in[slot] >= 0 && last[step->in[slot]] == index)
-                live -= arena_bytes(e, bound, step->in[slot]);
+            for (int j = 0; j < slot; j++) again |= step->in[j] == step->in[slot];
+            if (!again && step->in[slot] >= 0 && last[step->in[slot]] == index) live -= arena_bytes(e, bound, step->in[slot]);
         }
     }
     return peak;
@@ -143,8 +131,7 @@ zt_status zt_llm_scratch(const zt_llm *model, size_t *out)
     }
     for (int i = 0; i < bound->n_steps; i++)
         for (int slot = 0; slot < ZT_MAX_IN; slot++)
-            if (zt_prog_step(model->prog, i)->in[slot] >= 0)
-                last[zt_prog_step(model->prog, i)->in[slot]] = i;
+            if (zt_prog_step(model->prog, i)->in[slot] >= 0) last[zt_prog_step(model->prog, i)->in[slot]] = i;
     *out = peak_live_bytes(model->opts.engine, bound, last);
 out:
     zt_free(model->ctx, last);
@@ -177,10 +164,8 @@ zt_status zt_llm_plan(zt_gguf *gguf, const zt_llm_opts *opts, zt_llm_info *out)
 {
     zt_llm model = {.ctx = zt_gguf_ctx(gguf)};
     zt_status status = zt_llm_executable(&model, gguf, opts);
-    if (status == ZT_OK)
-        status = zt_llm_scratch(&model, &model.scratch);
-    if (status == ZT_OK)
-        *out = zt_llm_get(&model);
+    if (status == ZT_OK) status = zt_llm_scratch(&model, &model.scratch);
+    if (status == ZT_OK) *out = zt_llm_get(&model);
     zt_prog_free(model.prog);
     return status;
 }
@@ -188,8 +173,7 @@ zt_status zt_llm_plan(zt_gguf *gguf, const zt_llm_opts *opts, zt_llm_info *out)
 zt_prog *zt_llm_program(zt_gguf *gguf, const zt_llm_opts *opts)
 {
     zt_llm model = {.ctx = zt_gguf_ctx(gguf)};
-    if (zt_llm_executable(&model, gguf, opts) == ZT_OK)
-        return model.prog;
+    if (zt_llm_executable(&model, gguf, opts) == ZT_OK) return model.prog;
     zt_prog_free(model.prog);
     return NULL;
 }

@@ -16,20 +16,14 @@
 
 zt_sampler zt_sampler_defaults(void)
 {
-    return (zt_sampler){.temp = 0.8,
-                        .top_k = 40,
-                        .top_p = 0.95,
-                        .min_p = 0.05,
-                        .repeat_penalty = 1,
-                        .repeat_last = 64};
+    return (zt_sampler){.temp = 0.8, .top_k = 40, .top_p = 0.95, .min_p = 0.05, .repeat_penalty = 1, .repeat_last = 64};
 }
 
 zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler)
 {
     if (!(sampler->temp >= 0) || isinf(sampler->temp))
         return zt_fail(ctx, ZT_EUSAGE, "temperature %g: 0 or more expected", sampler->temp);
-    if (sampler->top_k < 0)
-        return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)sampler->top_k);
+    if (sampler->top_k < 0) return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)sampler->top_k);
     if (!(sampler->top_p > 0 && sampler->top_p <= 1))
         return zt_fail(ctx, ZT_EUSAGE, "top-p %g: above 0, at most 1 expected", sampler->top_p);
     if (!(sampler->min_p >= 0 && sampler->min_p <= 1))
@@ -66,8 +60,7 @@ static void rank_all(zt_ranked *ranked, const float *logits, int64_t V)
     }
     int64_t kept = 0;
     for (int64_t i = 0; i < V; i++)
-        if (zt_ranked_get(ranked, i))
-            zt_ranked_set(ranked, kept++, zt_ranked_get(ranked, i));
+        if (zt_ranked_get(ranked, i)) zt_ranked_set(ranked, kept++, zt_ranked_get(ranked, i));
     ranked->count = kept;
 }
 
@@ -75,13 +68,10 @@ static void rank_all(zt_ranked *ranked, const float *logits, int64_t V)
 static float largest_logit(const float *logits, int64_t count)
 {
     float top[LANES], largest = -INFINITY;
-    for (int lane = 0; lane < LANES; lane++)
-        top[lane] = -INFINITY;
+    for (int lane = 0; lane < LANES; lane++) top[lane] = -INFINITY;
     for (int64_t i = 0; i < count; i += LANES)
-        for (int lane = 0; lane < LANES; lane++)
-            top[lane] = logits[i + lane] > top[lane] ? logits[i + lane] : top[lane];
-    for (int lane = 0; lane < LANES; lane++)
-        largest = top[lane] > largest ? top[lane] : largest;
+        for (int lane = 0; lane < LANES; lane++) top[lane] = logits[i + lane] > top[lane] ? logits[i + lane] : top[lane];
+    for (int lane = 0; lane < LANES; lane++) largest = top[lane] > largest ? top[lane] : largest;
     return largest;
 }
 
@@ -92,8 +82,7 @@ static void rank_best(zt_ranked *ranked, const float *logits, int64_t V, int64_t
     const uint64_t down = ~UINT64_C(0);
     int64_t i = 0;
     for (ranked->count = 0; ranked->count < limit && i < V; i++)
-        if (!isnan(logits[i]))
-            zt_ranked_set(ranked, ranked->count++, zt_ranked_key(logits[i], i));
+        if (!isnan(logits[i])) zt_ranked_set(ranked, ranked->count++, zt_ranked_key(logits[i], i));
     zt_ranked_heap(ranked, down);
     float bar = i < V ? (float)zt_ranked_number(zt_ranked_get(ranked, 0)) : 0;
     for (; i < V; i++) {
@@ -101,8 +90,7 @@ static void rank_best(zt_ranked *ranked, const float *logits, int64_t V, int64_t
             i += BLOCK - 1;
             continue;
         }
-        if (!(logits[i] >= bar) || zt_ranked_key(logits[i], i) < zt_ranked_get(ranked, 0))
-            continue;
+        if (!(logits[i] >= bar) || zt_ranked_key(logits[i], i) < zt_ranked_get(ranked, 0)) continue;
         zt_ranked_sink(ranked, 0, zt_ranked_key(logits[i], i), down);
         bar = (float)zt_ranked_number(zt_ranked_get(ranked, 0));
     }
@@ -114,11 +102,9 @@ static void rank_best(zt_ranked *ranked, const float *logits, int64_t V, int64_t
 static void count_tokens(const int32_t *history, size_t length, int64_t V, float *count)
 {
     for (size_t i = 0; i < length; i++)
-        if (history[i] >= 0 && history[i] < V)
-            count[history[i]] = 0;
+        if (history[i] >= 0 && history[i] < V) count[history[i]] = 0;
     for (size_t i = 0; i < length; i++)
-        if (history[i] >= 0 && history[i] < V)
-            count[history[i]]++;
+        if (history[i] >= 0 && history[i] < V) count[history[i]]++;
 }
 
 /* For each token among the last ones the classical penalty (Keskar et al., CTRL, 2019), then those
@@ -133,8 +119,7 @@ static void apply_penalties(const zt_sampler *sampler, const float *logits, int6
     count_tokens(history + (length - last), last, V, count);
     for (size_t i = length - last; i < length; i++) {
         int32_t id = history[i];
-        if (id < 0 || id >= V)
-            continue;
+        if (id < 0 || id >= V) continue;
         float penalized = logits[id] > 0 ? logits[id] / penalty : logits[id] * penalty;
         out[id] = penalized - (count[id] * each + once);
     }
@@ -144,8 +129,7 @@ static void apply_penalties(const zt_sampler *sampler, const float *logits, int6
 static int64_t better_index(const float *logits, int64_t from, int64_t to, int64_t best)
 {
     for (int64_t i = from; i < to; i++)
-        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best]))
-            best = i;
+        if (!isnan(logits[i]) && (best < 0 || logits[i] > logits[best])) best = i;
     return best;
 }
 
@@ -156,8 +140,7 @@ static int32_t pick_greedy(const float *logits, int64_t V)
     float best = -INFINITY;
     for (int64_t block = 0; block < whole; block += BLOCK) {
         float top = largest_logit(logits + block, BLOCK);
-        if (!(top > best))
-            continue;
+        if (!(top > best)) continue;
         best = top;
         first = block;
         end = block + BLOCK;
@@ -177,8 +160,7 @@ static double total_weight(const zt_ranked *ranked, uint64_t least, double max, 
 {
     double sum = 0;
     for (int64_t i = ranked->count; i-- > 0;)
-        if (zt_ranked_get(ranked, i) >= least)
-            sum += candidate_weight(zt_ranked_get(ranked, i), max, temp);
+        if (zt_ranked_get(ranked, i) >= least) sum += candidate_weight(zt_ranked_get(ranked, i), max, temp);
     return sum;
 }
 
@@ -198,11 +180,9 @@ static uint64_t cut_top_p(zt_ranked *ranked, double top_p, uint64_t least, doubl
 static uint64_t cut_min_p(double min_p, double max)
 {
     double least = max + log(min_p);
-    if (least < -(double)FLT_MAX)
-        return 0;
+    if (least < -(double)FLT_MAX) return 0;
     float bound = (float)least;
-    if (bound < least)
-        bound = nextafterf(bound, INFINITY);
+    if (bound < least) bound = nextafterf(bound, INFINITY);
     return zt_ranked_key(bound, 0xffffffff);
 }
 
@@ -213,8 +193,7 @@ static int32_t draw_candidate(zt_ranked *ranked, uint64_t least, double max, dou
     for (int64_t rank = 0; rank < ranked->count && zt_ranked_best(ranked, rank) >= least; rank++) {
         key = zt_ranked_best(ranked, rank);
         sum += candidate_weight(key, max, temp);
-        if (sum > target)
-            break;
+        if (sum > target) break;
     }
     return zt_ranked_place(key);
 }
@@ -227,21 +206,18 @@ int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, con
         apply_penalties(sampler, logits, V, history, n_history, scratch, scratch + V);
         penalized = scratch;
     }
-    if (sampler->temp == 0)
-        return pick_greedy(penalized, V);
+    if (sampler->temp == 0) return pick_greedy(penalized, V);
     bool limited = sampler->top_k > 0 && sampler->top_k <= V / 2; /* so that they fit behind the logits */
     zt_ranked ranked = {.keys = (unsigned char *)(limited ? scratch + V : scratch)};
     if (limited)
         rank_best(&ranked, penalized, V, sampler->top_k);
     else
         rank_all(&ranked, penalized, V);
-    if (ranked.count == 0)
-        return -1;
+    if (ranked.count == 0) return -1;
     zt_ranked_heap(&ranked, 0);
     double max = zt_ranked_number(zt_ranked_best(&ranked, 0));
     uint64_t least = sampler->top_k > 0 && sampler->top_k < ranked.count ? zt_ranked_best(&ranked, sampler->top_k - 1) : 0;
-    if (sampler->top_p < 1)
-        least = cut_top_p(&ranked, sampler->top_p, least, max);
+    if (sampler->top_p < 1) least = cut_top_p(&ranked, sampler->top_p, least, max);
     uint64_t bar = sampler->min_p > 0 ? cut_min_p(sampler->min_p, max) : 0;
     double uniform = zt_uniform(sampler->seed, sampler->sequence, (uint64_t)position);
     return draw_candidate(&ranked, bar > least ? bar : least, max, sampler->temp, uniform);

@@ -17,12 +17,12 @@
 
 typedef struct session_header {
     char magic[8];
-    char model[32]; /* zt_llm_key */
+    char model[32];      /* zt_llm_key */
     char arithmetic[64]; /* the arithmetic, zeros behind */
-    int32_t kv;     /* zt_dtype of the cache */
+    int32_t kv;          /* zt_dtype of the cache */
     int32_t n_states;
     int64_t token_count; /* tokens */
-    uint64_t bytes; /* of the whole file */
+    uint64_t bytes;      /* of the whole file */
 } session_header;
 
 zt_status zt_llm_key(zt_gguf *gguf, char key[33])
@@ -40,10 +40,8 @@ zt_status zt_llm_key(zt_gguf *gguf, char key[33])
         const char *name = zt_gguf_tensor(gguf, i * tensor_count / picked, &type, NULL, &bytes);
         size_t piece = bytes < BYTES ? bytes : BYTES;
         zt_status status = store.find(store.user, name, &type, &handle);
-        if (status == ZT_OK)
-            status = store.read(store.user, handle, (bytes - piece) / 2, sample + used, piece);
-        if (status != ZT_OK)
-            return status;
+        if (status == ZT_OK) status = store.read(store.user, handle, (bytes - piece) / 2, sample + used, piece);
+        if (status != ZT_OK) return status;
         used += piece;
     }
     XXH128_hash_t hash = XXH3_128bits(sample, used);
@@ -104,16 +102,14 @@ static zt_status write_states(zt_llm *model, session_writer *writer, size_t toke
 {
     zt_status status = ZT_OK;
     void *whole = zt_alloc(zt_llm_ctx(model), largest_state_bytes(model));
-    if (!whole)
-        return ZT_ENOMEM;
+    if (!whole) return ZT_ENOMEM;
     for (int i = 0; i < count_states(model) && status == ZT_OK; i++) {
         size_t rows, bytes = row_bytes(model, i, &rows);
         if (token_count > rows)
             status = zt_fail(zt_llm_ctx(model), ZT_ENOTSUP, "state %d holds %zu positions, not all %zu", i, rows, token_count);
         else
             status = zt_session_state_get(zt_llm_session(model), i, whole);
-        if (status == ZT_OK)
-            status = write_hashed(writer, whole, bytes * token_count);
+        if (status == ZT_OK) status = write_hashed(writer, whole, bytes * token_count);
     }
     zt_free(zt_llm_ctx(model), whole);
     return status;
@@ -124,13 +120,10 @@ static zt_status write_session(zt_llm *model, session_writer *writer, const sess
     XXH128_canonical_t sum;
     XXH3_128bits_reset(writer->hash);
     zt_status status = write_hashed(writer, header, sizeof *header);
-    if (status == ZT_OK)
-        status = write_hashed(writer, ids, (size_t)header->token_count * sizeof *ids);
-    if (status == ZT_OK)
-        status = write_states(model, writer, (size_t)header->token_count);
+    if (status == ZT_OK) status = write_hashed(writer, ids, (size_t)header->token_count * sizeof *ids);
+    if (status == ZT_OK) status = write_states(model, writer, (size_t)header->token_count);
     XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(writer->hash));
-    if (status == ZT_OK)
-        status = zt_sink_write(writer->sink, &sum, sizeof sum);
+    if (status == ZT_OK) status = zt_sink_write(writer->sink, &sum, sizeof sum);
     return status == ZT_OK ? zt_sink_commit(writer->sink) : status;
 }
 
@@ -139,8 +132,7 @@ zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmet
     zt_ctx *ctx = zt_llm_ctx(model);
     session_header header = make_head(model, model_key, arithmetic, zt_llm_position(model));
     session_writer writer = {.hash = zt_alloc(ctx, sizeof(XXH3_state_t))};
-    if (writer.hash)
-        writer.sink = zt_sink_open(ctx, path, true);
+    if (writer.hash) writer.sink = zt_sink_open(ctx, path, true);
     zt_status status = writer.sink ? write_session(model, &writer, &header, ids) : zt_ctx_status(ctx);
     zt_sink_close(writer.sink);
     zt_free(ctx, writer.hash);
@@ -170,8 +162,7 @@ static zt_status check_head(session_reader *reader, const char *model_key, const
     char shown[64];
     if (size < sizeof *header || zt_source_read(reader->src, 0, header, sizeof *header) != ZT_OK)
         return fail_damaged(reader, "too short to be one");
-    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0)
-        return fail_damaged(reader, "not a session file of zt-run");
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0) return fail_damaged(reader, "not a session file of zt-run");
     if (memcmp(header->model, model_key, sizeof header->model) != 0)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: session of another model: %s, this is %s", reader->path,
                        zt_escape(shown, sizeof shown, header->model, sizeof header->model), model_key);
@@ -196,20 +187,16 @@ static zt_status check_sum(session_reader *reader)
     void *piece = zt_alloc(reader->ctx, PIECE);
     zt_status status = hash && piece ? ZT_OK : ZT_ENOMEM;
     uint64_t end = reader->header.bytes - sizeof sum;
-    if (status == ZT_OK)
-        XXH3_128bits_reset(hash);
+    if (status == ZT_OK) XXH3_128bits_reset(hash);
     for (uint64_t at = 0, piece_size; status == ZT_OK && at < end; at += piece_size) {
         piece_size = end - at < PIECE ? end - at : PIECE;
         status = zt_source_read(reader->src, at, piece, (size_t)piece_size);
-        if (status == ZT_OK)
-            XXH3_128bits_update(hash, piece, (size_t)piece_size);
+        if (status == ZT_OK) XXH3_128bits_update(hash, piece, (size_t)piece_size);
     }
-    if (status == ZT_OK)
-        status = zt_source_read(reader->src, end, &stored, sizeof stored);
+    if (status == ZT_OK) status = zt_source_read(reader->src, end, &stored, sizeof stored);
     if (status == ZT_OK) {
         XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(hash));
-        if (memcmp(&sum, &stored, sizeof sum) != 0)
-            status = fail_damaged(reader, "damaged: its checksum is another");
+        if (memcmp(&sum, &stored, sizeof sum) != 0) status = fail_damaged(reader, "damaged: its checksum is another");
     }
     zt_free(reader->ctx, hash);
     zt_free(reader->ctx, piece);
@@ -236,14 +223,12 @@ static zt_status read_states(session_reader *reader, size_t token_count)
     zt_session *session = zt_llm_session(reader->model);
     uint64_t at = sizeof reader->header + (uint64_t)reader->header.token_count * sizeof(int32_t);
     void *whole = zt_calloc(reader->ctx, largest_state_bytes(reader->model), 1);
-    if (!whole)
-        return ZT_ENOMEM;
+    if (!whole) return ZT_ENOMEM;
     for (int i = 0; i < reader->header.n_states && status == ZT_OK; i++) {
         size_t rows, bytes = row_bytes(reader->model, i, &rows);
         status = token_count > rows ? fail_damaged(reader, "more positions than a state holds")
                                     : zt_source_read(reader->src, at, whole, bytes * token_count);
-        if (status == ZT_OK)
-            status = zt_session_state_set(session, i, whole);
+        if (status == ZT_OK) status = zt_session_state_set(session, i, whole);
         at += bytes * (uint64_t)reader->header.token_count;
     }
     zt_free(reader->ctx, whole);
@@ -258,14 +243,10 @@ zt_status zt_llm_load(zt_llm *model, const char *model_key, const char *arithmet
     zt_status status = reader.src ? check_head(&reader, model_key, arithmetic, &use) : zt_ctx_status(reader.ctx);
     int64_t limit = zt_llm_get(model).ctx_len,
             token_count = reader.header.token_count < limit ? reader.header.token_count : limit;
-    if (status == ZT_OK && use)
-        status = check_sum(&reader);
-    if (status == ZT_OK && use)
-        status = read_ids(&reader, (size_t)token_count, ids);
-    if (status == ZT_OK && use)
-        status = read_states(&reader, (size_t)token_count);
-    if (status == ZT_OK && use)
-        zt_llm_place(model, token_count);
+    if (status == ZT_OK && use) status = check_sum(&reader);
+    if (status == ZT_OK && use) status = read_ids(&reader, (size_t)token_count, ids);
+    if (status == ZT_OK && use) status = read_states(&reader, (size_t)token_count);
+    if (status == ZT_OK && use) zt_llm_place(model, token_count);
     zt_source_close(reader.src);
     return status;
 }

@@ -17,13 +17,10 @@ double zt_log_sum_exp(const float *logits, int64_t V)
 {
     float max = -INFINITY;
     double sum = 0;
+    for (int64_t i = 0; i < V; i++) max = logits[i] > max ? logits[i] : max;
+    if (isinf(max)) return max;
     for (int64_t i = 0; i < V; i++)
-        max = logits[i] > max ? logits[i] : max;
-    if (isinf(max))
-        return max;
-    for (int64_t i = 0; i < V; i++)
-        if (!isnan(logits[i]))
-            sum += expf(logits[i] - max);
+        if (!isnan(logits[i])) sum += expf(logits[i] - max);
     return max + log(sum);
 }
 
@@ -31,11 +28,9 @@ int zt_likeliest(const float *logits, int64_t V, int limit, int32_t *ids)
 {
     int count = 0;
     for (int64_t i = 0; i < V && limit > 0; i++) {
-        if (isnan(logits[i]) || (count == limit && logits[i] <= logits[ids[limit - 1]]))
-            continue;
+        if (isnan(logits[i]) || (count == limit && logits[i] <= logits[ids[limit - 1]])) continue;
         int place = count < limit ? count++ : limit - 1; /* ties stay in the order of ids */
-        for (; place > 0 && logits[i] > logits[ids[place - 1]]; place--)
-            ids[place] = ids[place - 1];
+        for (; place > 0 && logits[i] > logits[ids[place - 1]]; place--) ids[place] = ids[place - 1];
         ids[place] = (int32_t)i;
     }
     return count;
@@ -70,8 +65,7 @@ static zt_status add_pair(const scored_models *scored, const float *const row[2]
         kl->each = each;
         kl->capacity = cap;
     }
-    for (int which = 0; which < 2; which++)
-        zt_likeliest(row[which], scored->V, 1, &best[which]);
+    for (int which = 0; which < 2; which++) zt_likeliest(row[which], scored->V, 1, &best[which]);
     kl->each[kl->count++] = zt_kl_row(row[0], row[1], scored->V);
     kl->same_top += best[0] == best[1];
     kl->shift += shift;
@@ -114,8 +108,7 @@ static zt_status score_sides(const scored_models *scored, const int32_t *ids, si
     zt_status status = memory ? ZT_OK : ZT_ENOMEM;
     for (int which = 0; which < model_count && status == ZT_OK; which++) {
         status = zt_llm_rewind(scored->model[which], 0);
-        if (status == ZT_OK)
-            status = zt_llm_feed(scored->model[which], ids, from, false, NULL);
+        if (status == ZT_OK) status = zt_llm_feed(scored->model[which], ids, from, false, NULL);
     }
     for (size_t first = from, step; status == ZT_OK && first + 1 < token_count; first += step) {
         step = token_count - 1 - first < max_rows ? token_count - 1 - first : max_rows;
@@ -169,8 +162,7 @@ double zt_score_perplexity(const zt_score *score, double *error)
 static float largest_logit(const float *x, int64_t V)
 {
     float max = -INFINITY;
-    for (int64_t i = 0; i < V; i++)
-        max = x[i] > max ? x[i] : max;
+    for (int64_t i = 0; i < V; i++) max = x[i] > max ? x[i] : max;
     return max;
 }
 
@@ -182,14 +174,11 @@ static float largest_logit(const float *x, int64_t V)
 double zt_kl_row(const float *base, const float *other, int64_t V)
 {
     double base_max = largest_logit(base, V), other_max = largest_logit(other, V), base_sum = 0, other_sum = 0, difference = 0;
-    if (isinf(base_max) || isinf(other_max))
-        return NAN;
+    if (isinf(base_max) || isinf(other_max)) return NAN;
     for (int64_t i = 0; i < V; i++) {
         double weight = isnan(base[i]) ? 0 : exp(base[i] - base_max);
-        if (!isnan(other[i]))
-            other_sum += exp(other[i] - other_max);
-        if (weight == 0)
-            continue;
+        if (!isnan(other[i])) other_sum += exp(other[i] - other_max);
+        if (weight == 0) continue;
         base_sum += weight;
         difference += isnan(other[i]) ? INFINITY : weight * ((double)base[i] - other[i]);
     }
@@ -200,10 +189,8 @@ double zt_kl_row(const float *base, const float *other, int64_t V)
 double zt_kl_mean(const zt_kl *kl, double *error)
 {
     double sum = 0, squares = 0, count = (double)kl->count;
-    for (int64_t i = 0; i < kl->count; i++)
-        sum += kl->each[i];
-    for (int64_t i = 0; i < kl->count; i++)
-        squares += (kl->each[i] - sum / count) * (kl->each[i] - sum / count);
+    for (int64_t i = 0; i < kl->count; i++) sum += kl->each[i];
+    for (int64_t i = 0; i < kl->count; i++) squares += (kl->each[i] - sum / count) * (kl->each[i] - sum / count);
     *error = kl->count > 1 ? sqrt(squares / (count - 1) / count) : 0;
     return sum / count;
 }
@@ -221,15 +208,13 @@ static int compare_ascending(const void *a, const void *b)
     double left, right;
     memcpy(&left, a, sizeof left);
     memcpy(&right, b, sizeof right);
-    if (isnan(left) || isnan(right))
-        return isnan(left) - isnan(right);
+    if (isnan(left) || isnan(right)) return isnan(left) - isnan(right);
     return (left > right) - (left < right);
 }
 
 void zt_kl_sort(zt_kl *kl)
 {
-    if (kl->count)
-        qsort(kl->each, (size_t)kl->count, sizeof *kl->each, compare_ascending);
+    if (kl->count) qsort(kl->each, (size_t)kl->count, sizeof *kl->each, compare_ascending);
 }
 
 double zt_kl_quantile(const zt_kl *kl, double fraction)

@@ -14,11 +14,11 @@
 #include <string.h>
 
 enum {
-    LONGEST = 16, /* a common past is not counted further */
+    LONGEST = 16,  /* a common past is not counted further */
     PLACES = 1024, /* the latest places of a token that are looked at */
-    NEAR = 8,     /* tokens between a place and the one expected that still count as near */
+    NEAR = 8,      /* tokens between a place and the one expected that still count as near */
     SIZES = 4,
-    CLASSES = 16  /* of matches: eight of length, near or not */
+    CLASSES = 16 /* of matches: eight of length, near or not */
 };
 
 /* Batches have these sizes only: a session prepares a replay for each, and keeps a few. */
@@ -38,7 +38,7 @@ static const double usual_hits[CLASSES / 2] = {.15, .3, .45, .6, .7, .8, .9, .95
 
 typedef struct match {
     size_t position; /* what follows the place: the first token foretold */
-    size_t length; /* of the common past; 0: no match */
+    size_t length;   /* of the common past; 0: no match */
     bool near;
 } match;
 
@@ -60,8 +60,7 @@ struct zt_drafts {
 zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab)
 {
     zt_drafts *drafts = zt_calloc(ctx, 1, sizeof *drafts);
-    if (!drafts)
-        return NULL;
+    if (!drafts) return NULL;
     drafts->ctx = ctx;
     drafts->vocab = vocab;
     drafts->last = zt_alloc_array(ctx, (size_t)vocab, sizeof *drafts->last);
@@ -75,8 +74,7 @@ zt_drafts *zt_drafts_open(zt_ctx *ctx, int64_t vocab)
 
 void zt_drafts_free(zt_drafts *drafts)
 {
-    if (!drafts)
-        return;
+    if (!drafts) return;
     zt_free(drafts->ctx, drafts->last);
     zt_free(drafts->ctx, drafts->id);
     zt_free(drafts->ctx, drafts->prev);
@@ -87,15 +85,12 @@ void zt_drafts_free(zt_drafts *drafts)
 
 static bool grow_text(zt_drafts *drafts, size_t token_count)
 {
-    if (token_count <= drafts->capacity)
-        return true;
+    if (token_count <= drafts->capacity) return true;
     size_t cap = token_count < 512 ? 1024 : 2 * token_count;
     int32_t *id = zt_realloc(drafts->ctx, drafts->id, cap * sizeof *id);
-    if (id)
-        drafts->id = id;
+    if (id) drafts->id = id;
     int32_t *prev = id ? zt_realloc(drafts->ctx, drafts->prev, cap * sizeof *prev) : NULL;
-    if (!prev)
-        return false;
+    if (!prev) return false;
     drafts->prev = prev;
     drafts->capacity = cap;
     return true;
@@ -105,16 +100,13 @@ static bool grow_text(zt_drafts *drafts, size_t token_count)
 static bool follow_text(zt_drafts *drafts, const int32_t *ids, size_t token_count)
 {
     if (drafts->length > token_count || (drafts->length && memcmp(drafts->id, ids, drafts->length * sizeof *ids) != 0)) {
-        for (size_t i = 0; i < drafts->length; i++)
-            drafts->last[drafts->id[i]] = -1;
+        for (size_t i = 0; i < drafts->length; i++) drafts->last[drafts->id[i]] = -1;
         drafts->length = drafts->guess_length = 0;
     }
-    if (token_count > INT32_MAX || !grow_text(drafts, token_count))
-        return false;
+    if (token_count > INT32_MAX || !grow_text(drafts, token_count)) return false;
     for (; drafts->length < token_count; drafts->length++) {
         int32_t id = ids[drafts->length];
-        if (id < 0 || id >= drafts->vocab)
-            return false;
+        if (id < 0 || id >= drafts->vocab) return false;
         drafts->id[drafts->length] = id;
         drafts->prev[drafts->length] = drafts->last[id];
         drafts->last[id] = (int32_t)drafts->length;
@@ -128,8 +120,7 @@ static bool follow_text(zt_drafts *drafts, const int32_t *ids, size_t token_coun
 static size_t common_past(const zt_drafts *drafts, size_t place)
 {
     size_t length = 1, end = drafts->length - 1;
-    while (length < LONGEST && length <= place && drafts->id[place - length] == drafts->id[end - length])
-        length++;
+    while (length < LONGEST && length <= place && drafts->id[place - length] == drafts->id[end - length]) length++;
     return length;
 }
 
@@ -142,8 +133,7 @@ static match find_match(const zt_drafts *drafts)
         size_t position = (size_t)place + 1, distance = position > expected ? position - expected : expected - position;
         match candidate = {
             .position = position, .length = common_past(drafts, (size_t)place), .near = drafts->guess_length && distance <= NEAR};
-        if (candidate.length > best.length || (candidate.length == best.length && candidate.near > best.near))
-            best = candidate;
+        if (candidate.length > best.length || (candidate.length == best.length && candidate.near > best.near)) best = candidate;
     }
     return best;
 }
@@ -152,8 +142,7 @@ static int match_class(size_t length, bool near)
 {
     static const uint8_t least[CLASSES / 2] = {1, 2, 3, 4, 5, 7, 10, LONGEST};
     int class_index = 0;
-    while (class_index + 1 < CLASSES / 2 && length >= least[class_index + 1])
-        class_index++;
+    while (class_index + 1 < CLASSES / 2 && length >= least[class_index + 1]) class_index++;
     return 2 * class_index + near;
 }
 
@@ -175,8 +164,7 @@ static void score_last_guess(zt_drafts *drafts, size_t token_count)
         bool hit = drafts->draft[i] == drafts->id[drafts->guess_length + i];
         drafts->hits[class_index] = drafts->hits[class_index] * KEEP + hit;
         drafts->tries[class_index] = drafts->tries[class_index] * KEEP + 1;
-        if (!hit)
-            return;
+        if (!hit) return;
     }
 }
 
@@ -198,8 +186,7 @@ static double relative_cost(const zt_drafts *drafts, int size)
     double least = INFINITY;
     for (int i = 1; i < SIZES; i++) {
         double ratio = (drafts->cost[i] / drafts->cost[0] - 1) / (usual_cost[i] - 1);
-        if (drafts->measured[i] && (i == size || !drafts->measured[size]) && ratio < least)
-            least = ratio;
+        if (drafts->measured[i] && (i == size || !drafts->measured[size]) && ratio < least) least = ratio;
     }
     return least < INFINITY ? least : 1;
 }
@@ -216,11 +203,9 @@ static size_t best_draft_length(const zt_drafts *drafts, match base, size_t limi
     double tokens = 1, chance_of_all = 1, best = 1;
     size_t rows = 1, found = 0;
     for (int size = 1; size < SIZES && size_rows[size] <= limit + 1; size++) {
-        for (; rows < size_rows[size]; rows++)
-            tokens += chance_of_all *= hit_chance(drafts, base, rows - 1);
+        for (; rows < size_rows[size]; rows++) tokens += chance_of_all *= hit_chance(drafts, base, rows - 1);
         double gain = tokens / batch_cost(drafts, size);
-        if (gain <= best || gain < (drafts->seen[size] ? GAIN : FIRST))
-            continue;
+        if (gain <= best || gain < (drafts->seen[size] ? GAIN : FIRST)) continue;
         best = gain;
         found = rows - 1;
     }
@@ -230,8 +215,7 @@ static size_t best_draft_length(const zt_drafts *drafts, match base, size_t limi
 size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count, size_t limit, const int32_t **draft)
 {
     *draft = drafts->draft;
-    if (token_count == 0 || !follow_text(drafts, ids, token_count))
-        return 0;
+    if (token_count == 0 || !follow_text(drafts, ids, token_count)) return 0;
     score_last_guess(drafts, token_count);
     match found = find_match(drafts);
     if (!found.length) /* the place stays in mind */
@@ -248,8 +232,7 @@ size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count,
 static void record_cost(zt_drafts *drafts, int size, double seconds)
 {
     double *cost = &drafts->cost[size];
-    if (!drafts->measured[size])
-        *cost = size ? batch_cost(drafts, size) * drafts->cost[0] : seconds;
+    if (!drafts->measured[size]) *cost = size ? batch_cost(drafts, size) * drafts->cost[0] : seconds;
     drafts->measured[size] += drafts->measured[size] < SETTLED;
     *cost += ((seconds < 2 * *cost ? seconds : 2 * *cost) - *cost) / drafts->measured[size];
 }

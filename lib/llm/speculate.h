@@ -31,8 +31,7 @@ void zt_drafts_free(zt_drafts *drafts); /* with the last draft. NULL: nothing */
  * held to what it has become: that, and the times it was told, decide how far a draft goes. ids may
  * be any text, but one that goes on from the last is what makes it learn. No memory: 0, and d's
  * context says so. */
-size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count, size_t limit,
-                      const int32_t **draft);
+size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count, size_t limit, const int32_t **draft);
 /* A step of so many rows took so long; rows are 1 or 1 + what zt_drafts_next gave. No draft is made
  * before a step of one row was told. */
 void zt_drafts_took(zt_drafts *drafts, size_t rows, double seconds);

@@ -10,12 +10,12 @@
 #include <string.h>
 
 /* In a row: the text of the model's BOS or EOS token. */
-#define BOS "\x02"
-#define EOS "\x03"
-#define TURN "<|start_header_id|>"
-#define HEAD "<|end_header_id|>\n\n"
+#define BOS       "\x02"
+#define EOS       "\x03"
+#define TURN      "<|start_header_id|>"
+#define HEAD      "<|end_header_id|>\n\n"
 #define INST_TRIM (1 << ZT_ROLE_USER | 1 << ZT_ROLE_ASSISTANT)
-#define TRIM_ALL (INST_TRIM | 1 << ZT_ROLE_SYSTEM)
+#define TRIM_ALL  (INST_TRIM | 1 << ZT_ROLE_SYSTEM)
 
 /* Roles in the order system, user, assistant. */
 static const zt_template templates[] = {
@@ -31,9 +31,8 @@ static const zt_template templates[] = {
     /* The date is the one that the template falls back on: a prompt that changes with the calendar
      * would give other text every day. */
     {.name = "llama3.1",
-     .prefix = {TURN "system" HEAD
-                "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n",
-                TURN "user" HEAD, TURN "assistant" HEAD},
+     .prefix = {TURN "system" HEAD "Cutting Knowledge Date: December 2023\nToday Date: 26 Jul 2024\n\n", TURN "user" HEAD,
+                TURN "assistant" HEAD},
      .suffix = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
      .trim = TRIM_ALL,
      .always_system = true},
@@ -41,9 +40,7 @@ static const zt_template templates[] = {
      .prefix = {TURN "system" HEAD, TURN "user" HEAD, TURN "assistant" HEAD},
      .suffix = {"<|eot_id|>", "<|eot_id|>", "<|eot_id|>"},
      .trim = TRIM_ALL},
-    {.name = "mistral-v7-tekken",
-     .prefix = {"[SYSTEM_PROMPT]", "[INST]", ""},
-     .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS}},
+    {.name = "mistral-v7-tekken", .prefix = {"[SYSTEM_PROMPT]", "[INST]", ""}, .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS}},
     {.name = "mistral-v7",
      .prefix = {"[SYSTEM_PROMPT] ", "[INST] ", " "},
      .suffix = {"[/SYSTEM_PROMPT]", "[/INST]", EOS},
@@ -68,36 +65,21 @@ static const zt_template templates[] = {
      .suffix = {"\n\n", " [/INST]", EOS},
      .open = "",
      .system = ZT_SYSTEM_IN_NEXT},
-    {.name = "mistral-v3-tekken",
-     .prefix = {"", "[INST]", ""},
-     .suffix = {"\n\n", "[/INST]", EOS},
-     .system = ZT_SYSTEM_IN_LAST},
+    {.name = "mistral-v3-tekken", .prefix = {"", "[INST]", ""}, .suffix = {"\n\n", "[/INST]", EOS}, .system = ZT_SYSTEM_IN_LAST},
     {.name = "mistral-v3",
      .prefix = {"", "[INST] ", " "},
      .suffix = {"\n\n", "[/INST]", EOS},
      .open = "",
      .trim = 1 << ZT_ROLE_ASSISTANT,
      .system = ZT_SYSTEM_IN_LAST},
-    {.name = "mistral-v0.1",
-     .prefix = {"", "[INST] ", ""},
-     .suffix = {"\n\n", " [/INST]", EOS " "},
-     .system = ZT_SYSTEM_IN_NEXT},
-    {.name = "mistral",
-     .prefix = {"", "[INST] ", ""},
-     .suffix = {"\n\n", " [/INST]", EOS},
-     .system = ZT_SYSTEM_IN_NEXT},
-    {.name = "phi4-mini",
-     .prefix = {"<|system|>", "<|user|>", "<|assistant|>"},
-     .suffix = {"<|end|>", "<|end|>", "<|end|>"}},
+    {.name = "mistral-v0.1", .prefix = {"", "[INST] ", ""}, .suffix = {"\n\n", " [/INST]", EOS " "}, .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "mistral", .prefix = {"", "[INST] ", ""}, .suffix = {"\n\n", " [/INST]", EOS}, .system = ZT_SYSTEM_IN_NEXT},
+    {.name = "phi4-mini", .prefix = {"<|system|>", "<|user|>", "<|assistant|>"}, .suffix = {"<|end|>", "<|end|>", "<|end|>"}},
     {.name = "phi3",
      .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
      .suffix = {"<|end|>\n", "<|end|>\n", "<|end|>\n"}},
-    {.name = "tulu",
-     .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
-     .suffix = {"\n", "\n", EOS "\n"}},
-    {.name = "zephyr",
-     .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"},
-     .suffix = {EOS "\n", EOS "\n", EOS "\n"}},
+    {.name = "tulu", .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"}, .suffix = {"\n", "\n", EOS "\n"}},
+    {.name = "zephyr", .prefix = {"<|system|>\n", "<|user|>\n", "<|assistant|>\n"}, .suffix = {EOS "\n", EOS "\n", EOS "\n"}},
     {.name = "granite",
      .prefix = {"<|start_of_role|>system<|end_of_role|>", "<|start_of_role|>user<|end_of_role|>",
                 "<|start_of_role|>assistant<|end_of_role|>"},
@@ -111,8 +93,7 @@ static const zt_template templates[] = {
 const zt_template *zt_template_find(const char *name)
 {
     for (size_t i = 0; i < COUNT(templates); i++)
-        if (strcmp(templates[i].name, name) == 0)
-            return &templates[i];
+        if (strcmp(templates[i].name, name) == 0) return &templates[i];
     return NULL;
 }
 
@@ -127,8 +108,7 @@ zt_bytes zt_template_user(const zt_template *chat_template) { return zt_trimmed(
 static bool skip_prefix(zt_bytes *text, const char *what)
 {
     size_t length = strlen(what);
-    if (text->n < length || memcmp(text->data, what, length) != 0)
-        return false;
+    if (text->n < length || memcmp(text->data, what, length) != 0) return false;
     *text = (zt_bytes){text->data + length, text->n - length};
     return true;
 }
@@ -144,14 +124,11 @@ static zt_bytes default_system(zt_bytes text)
     while ((found = memmem(rest.data, rest.n, head, strlen(head)))) {
         char quote = found > text.data && (found[-1] == '\'' || found[-1] == '"') ? found[-1] : '{';
         rest = (zt_bytes){found + strlen(head), (size_t)(text.data + text.n - found) - strlen(head)};
-        if (!skip_prefix(&rest, "\n") && !skip_prefix(&rest, "\\n"))
-            continue;
+        if (!skip_prefix(&rest, "\n") && !skip_prefix(&rest, "\\n")) continue;
         const char *end = memmem(rest.data, rest.n, tail, strlen(tail));
         size_t length = 0, limit = end ? (size_t)(end - rest.data) : 0;
-        while (length < limit && rest.data[length] != quote)
-            length += rest.data[length] == '\\' && length + 1 < limit ? 2 : 1;
-        if (length && length == limit)
-            return (zt_bytes){rest.data, length};
+        while (length < limit && rest.data[length] != quote) length += rest.data[length] == '\\' && length + 1 < limit ? 2 : 1;
+        if (length && length == limit) return (zt_bytes){rest.data, length};
     }
     return (zt_bytes){NULL, 0};
 }
@@ -162,8 +139,7 @@ static zt_status append_unescaped(zt_bytes literal, zt_str *out)
     zt_status status = ZT_OK;
     for (size_t i = 0; !status && i < literal.n; i++) {
         char byte = literal.data[i];
-        if (byte == '\\' && i + 1 < literal.n)
-            byte = literal.data[++i] == 'n' ? '\n' : literal.data[i];
+        if (byte == '\\' && i + 1 < literal.n) byte = literal.data[++i] == 'n' ? '\n' : literal.data[i];
         status = zt_str_putc(out, byte);
     }
     return status;
@@ -176,8 +152,7 @@ static const char *const role_names[ZT_ROLES] = {"system", "user", "assistant"};
 int zt_role_find(const char *name)
 {
     for (int i = 0; i < ZT_ROLES; i++)
-        if (strcmp(role_names[i], name) == 0)
-            return i;
+        if (strcmp(role_names[i], name) == 0) return i;
     return -1;
 }
 
@@ -186,8 +161,7 @@ zt_bytes zt_trimmed(const char *text)
     static const char blank[] = " \t\r\n\v\f";
     const char *from = text + strspn(text, blank);
     zt_bytes trimmed = {from, strlen(from)};
-    while (trimmed.n && strchr(blank, trimmed.data[trimmed.n - 1]))
-        trimmed.n--;
+    while (trimmed.n && strchr(blank, trimmed.data[trimmed.n - 1])) trimmed.n--;
     return trimmed;
 }
 
@@ -197,7 +171,7 @@ typedef struct turn_writer { /* a conversation on its way into pieces */
     const zt_vocab *vocab;
     const zt_message *messages;
     int message_count, system; /* system: the message that waits for a user's turn; -1: none */
-    bool begun;    /* a user's turn was written */
+    bool begun;                /* a user's turn was written */
     zt_piece_fn *piece_fn;
     void *user;
 } turn_writer;
@@ -221,8 +195,7 @@ static zt_status write_own_text(turn_writer *writer, const char *text)
         else
             status = zt_str_putc(&expanded, *text);
     }
-    if (status == ZT_OK && expanded.len)
-        status = writer->piece_fn(writer->user, (zt_bytes){expanded.data, expanded.len}, -1);
+    if (status == ZT_OK && expanded.len) status = writer->piece_fn(writer->user, (zt_bytes){expanded.data, expanded.len}, -1);
     zt_str_fini(&expanded);
     return status;
 }
@@ -234,8 +207,7 @@ static zt_status write_message_text(turn_writer *writer, int index, int role, bo
     zt_bytes trimmed = {text, strlen(text)};
     if (writer->chat_template->trim >> role & 1) {
         trimmed = zt_trimmed(text);
-        if (joined && writer->chat_template->trim_joined)
-            trimmed = (zt_bytes){text, (size_t)(trimmed.data + trimmed.n - text)};
+        if (joined && writer->chat_template->trim_joined) trimmed = (zt_bytes){text, (size_t)(trimmed.data + trimmed.n - text)};
     }
     return trimmed.n ? writer->piece_fn(writer->user, trimmed, index) : ZT_OK;
 }
@@ -248,19 +220,15 @@ static zt_status write_turn(turn_writer *writer, int index, int role)
     bool joined = user && writer->system >= 0;
     for (int i = index + 1; joined && chat_template->system == ZT_SYSTEM_IN_LAST && i < writer->message_count; i++)
         joined = zt_role_find(writer->messages[i].role) != ZT_ROLE_USER;
-    if (status == ZT_OK)
-        status = write_own_text(writer, chat_template->prefix[role]);
+    if (status == ZT_OK) status = write_own_text(writer, chat_template->prefix[role]);
     if (status == ZT_OK && joined) {
         status = write_own_text(writer, chat_template->prefix[ZT_ROLE_SYSTEM]);
-        if (status == ZT_OK)
-            status = write_message_text(writer, writer->system, ZT_ROLE_SYSTEM, false);
-        if (status == ZT_OK)
-            status = write_own_text(writer, chat_template->suffix[ZT_ROLE_SYSTEM]);
+        if (status == ZT_OK) status = write_message_text(writer, writer->system, ZT_ROLE_SYSTEM, false);
+        if (status == ZT_OK) status = write_own_text(writer, chat_template->suffix[ZT_ROLE_SYSTEM]);
         writer->system = -1;
     }
     writer->begun = writer->begun || user;
-    if (status == ZT_OK)
-        status = write_message_text(writer, index, role, joined);
+    if (status == ZT_OK) status = write_message_text(writer, index, role, joined);
     return status == ZT_OK ? write_own_text(writer, chat_template->suffix[role]) : status;
 }
 
@@ -285,19 +253,14 @@ static zt_status check_messages(zt_ctx *ctx, const zt_template *chat_template, c
 static zt_status write_default_system(turn_writer *writer, const zt_gguf *gguf)
 {
     zt_bytes own = {NULL, 0};
-    if (writer->chat_template->own_system && zt_gguf_str(gguf, "tokenizer.chat_template", &own))
-        own = default_system(own);
-    if (!own.n && !writer->chat_template->always_system)
-        return ZT_OK;
+    if (writer->chat_template->own_system && zt_gguf_str(gguf, "tokenizer.chat_template", &own)) own = default_system(own);
+    if (!own.n && !writer->chat_template->always_system) return ZT_OK;
     zt_str text;
     zt_str_init(&text, writer->ctx);
     zt_status status = write_own_text(writer, writer->chat_template->prefix[ZT_ROLE_SYSTEM]);
-    if (status == ZT_OK)
-        status = append_unescaped(own, &text);
-    if (status == ZT_OK && text.len)
-        status = writer->piece_fn(writer->user, (zt_bytes){text.data, text.len}, -1);
-    if (status == ZT_OK)
-        status = write_own_text(writer, writer->chat_template->suffix[ZT_ROLE_SYSTEM]);
+    if (status == ZT_OK) status = append_unescaped(own, &text);
+    if (status == ZT_OK && text.len) status = writer->piece_fn(writer->user, (zt_bytes){text.data, text.len}, -1);
+    if (status == ZT_OK) status = write_own_text(writer, writer->chat_template->suffix[ZT_ROLE_SYSTEM]);
     zt_str_fini(&text);
     return status;
 }
@@ -322,10 +285,8 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
                           .user = user};
     bool has_system;
     zt_status status = check_messages(ctx, chat_template, messages, message_count, &has_system);
-    if (status == ZT_OK && chat_template->global_prefix)
-        status = write_own_text(&writer, chat_template->global_prefix);
-    if (status == ZT_OK && !has_system)
-        status = write_default_system(&writer, gguf);
+    if (status == ZT_OK && chat_template->global_prefix) status = write_own_text(&writer, chat_template->global_prefix);
+    if (status == ZT_OK && !has_system) status = write_default_system(&writer, gguf);
     for (int i = 0; status == ZT_OK && i < message_count; i++) {
         int role = zt_role_find(messages[i].role);
         if (role == ZT_ROLE_SYSTEM && chat_template->system != ZT_SYSTEM_TURN)
@@ -335,8 +296,7 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
     }
     if (status == ZT_OK && writer.system >= 0)
         status = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message needs a user message after it", chat_template->name);
-    if (status == ZT_OK)
-        status = open_answer(&writer);
+    if (status == ZT_OK) status = open_answer(&writer);
     return status == ZT_OK && chat_template->global_suffix ? write_own_text(&writer, chat_template->global_suffix) : status;
 }
 
@@ -354,8 +314,7 @@ zt_status zt_template_next(const zt_template *chat_template, const zt_gguf *gguf
                           .piece_fn = fn,
                           .user = user};
     zt_status status = close ? write_own_text(&writer, chat_template->suffix[ZT_ROLE_ASSISTANT]) : ZT_OK;
-    if (status == ZT_OK)
-        status = write_turn(&writer, 0, ZT_ROLE_USER);
+    if (status == ZT_OK) status = write_turn(&writer, 0, ZT_ROLE_USER);
     return status == ZT_OK ? open_answer(&writer) : status;
 }
 

@@ -20,14 +20,14 @@ struct zt_template {
     /* Around each role's text. prefix NULL: the template has no such role. */
     const char *prefix[ZT_ROLES], *suffix[ZT_ROLES];
     const char *global_prefix, *global_suffix; /* around the whole; may be NULL */
-    const char *again; /* before each user's turn but the first; may be NULL */
-    const char *open;  /* opens the answer; NULL: the assistant's prefix */
-    int system;        /* ZT_SYSTEM_... */
-    unsigned trim;     /* bits of roles whose text is trimmed */
-    bool trim_joined;  /* the user's text is trimmed together with the system's before it */
-    bool own_system;   /* the model's template may name a default system text */
-    bool always_system; /* a system turn there is always, if need be without a text */
-    void *owned;       /* of a row from a file: its texts */
+    const char *again;                         /* before each user's turn but the first; may be NULL */
+    const char *open;                          /* opens the answer; NULL: the assistant's prefix */
+    int system;                                /* ZT_SYSTEM_... */
+    unsigned trim;                             /* bits of roles whose text is trimmed */
+    bool trim_joined;                          /* the user's text is trimmed together with the system's before it */
+    bool own_system;                           /* the model's template may name a default system text */
+    bool always_system;                        /* a system turn there is always, if need be without a text */
+    void *owned;                               /* of a row from a file: its texts */
 };
 
 /* The text without the blanks around it. */

@@ -30,8 +30,7 @@ static zt_status fail_field(template_reading *reading, const char *key, const ch
 static zt_status keep_text(template_reading *reading, const char *key, const json_t *value, const char **out)
 {
     const char *text = json_string_value(value);
-    if (!text)
-        return fail_field(reading, key, "is not a string");
+    if (!text) return fail_field(reading, key, "is not a string");
     for (const char *byte = text; *byte; byte++)
         if ((unsigned char)*byte < 0x20 && *byte != '\n' && *byte != '\t' && *byte != '\r')
             return fail_field(reading, key, "holds a control character");
@@ -58,43 +57,33 @@ static zt_status read_roles(template_reading *reading, const json_t *object, con
     const json_t *roles = get_member(object, key, go_name), *value;
     const char *role;
     zt_status status = ZT_OK;
-    if (!roles || json_is_null(roles))
-        return ZT_OK;
-    if (!json_is_object(roles))
-        return fail_field(reading, key, "is not an object");
-    json_object_foreach((json_t *)roles, role, value) {
+    if (!roles || json_is_null(roles)) return ZT_OK;
+    if (!json_is_object(roles)) return fail_field(reading, key, "is not an object");
+    json_object_foreach((json_t *)roles, role, value)
+    {
         char shown[64];
         int role_index = zt_role_find(role);
         if (status == ZT_OK && role_index < 0)
             status = zt_fail(reading->ctx, ZT_EDATA, "%s: chat template: \"%s\": '%s' is none of system, user, assistant",
                              reading->path, key, zt_escape(shown, sizeof shown, role, strlen(role)));
-        if (status == ZT_OK)
-            status = keep_text(reading, key, value, &out[role_index]);
+        if (status == ZT_OK) status = keep_text(reading, key, value, &out[role_index]);
     }
     return status;
 }
 
 static zt_status read_fields(template_reading *reading, const json_t *object, zt_template *chat_template)
 {
-    if (!json_is_object(object))
-        return zt_fail(reading->ctx, ZT_EDATA, "%s: a chat template is a JSON object", reading->path);
+    if (!json_is_object(object)) return zt_fail(reading->ctx, ZT_EDATA, "%s: a chat template is a JSON object", reading->path);
     zt_status status = read_text(reading, object, "name", "Name", &chat_template->name);
-    if (status == ZT_OK)
-        status = read_roles(reading, object, "role_prefixes", "RolePrefixes", chat_template->prefix);
-    if (status == ZT_OK)
-        status = read_roles(reading, object, "role_suffixes", "RoleSuffixes", chat_template->suffix);
-    if (status == ZT_OK)
-        status = read_text(reading, object, "global_prefix", "GlobalPrefix", &chat_template->global_prefix);
-    if (status == ZT_OK)
-        status = read_text(reading, object, "global_suffix", "GlobalSuffix", &chat_template->global_suffix);
-    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_USER])
-        status = fail_field(reading, "role_prefixes", "has no user");
+    if (status == ZT_OK) status = read_roles(reading, object, "role_prefixes", "RolePrefixes", chat_template->prefix);
+    if (status == ZT_OK) status = read_roles(reading, object, "role_suffixes", "RoleSuffixes", chat_template->suffix);
+    if (status == ZT_OK) status = read_text(reading, object, "global_prefix", "GlobalPrefix", &chat_template->global_prefix);
+    if (status == ZT_OK) status = read_text(reading, object, "global_suffix", "GlobalSuffix", &chat_template->global_suffix);
+    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_USER]) status = fail_field(reading, "role_prefixes", "has no user");
     if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_ASSISTANT])
         status = fail_field(reading, "role_prefixes", "has no assistant");
-    if (!chat_template->name)
-        chat_template->name = "of the file";
-    for (int i = 0; i < ZT_ROLES; i++)
-        chat_template->suffix[i] = chat_template->suffix[i] ? chat_template->suffix[i] : "";
+    if (!chat_template->name) chat_template->name = "of the file";
+    for (int i = 0; i < ZT_ROLES; i++) chat_template->suffix[i] = chat_template->suffix[i] ? chat_template->suffix[i] : "";
     return status;
 }
 
@@ -117,8 +106,8 @@ static char *read_short(zt_ctx *ctx, const char *path, size_t *size)
     zt_source *src = zt_source_open(ctx, path);
     char *text = NULL;
     if (src && zt_source_size(src) > MOST_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes: a chat template has %d at most", path,
-                (unsigned long long)zt_source_size(src), MOST_BYTES);
+        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes: a chat template has %d at most", path, (unsigned long long)zt_source_size(src),
+                MOST_BYTES);
     else if (src)
         text = zt_alloc(ctx, *size = (size_t)zt_source_size(src));
     if (text && zt_source_read(src, 0, text, *size) != ZT_OK) {
@@ -135,19 +124,16 @@ zt_template *zt_template_open(zt_ctx *ctx, const char *path)
     template_reading reading = {.ctx = ctx, .path = path};
     char *text = read_short(ctx, path, &size);
     zt_template *chat_template = text ? zt_calloc(ctx, 1, sizeof *chat_template) : NULL;
-    if (chat_template)
-        chat_template->owned = reading.texts = zt_arena_new(ctx, 0);
+    if (chat_template) chat_template->owned = reading.texts = zt_arena_new(ctx, 0);
     bool good = reading.texts && parse_template(&reading, text, size, chat_template) == ZT_OK;
     zt_free(ctx, text);
-    if (good)
-        return chat_template;
+    if (good) return chat_template;
     zt_template_free(ctx, chat_template);
     return NULL;
 }
 
 void zt_template_free(zt_ctx *ctx, zt_template *chat_template)
 {
-    if (chat_template)
-        zt_arena_free(chat_template->owned);
+    if (chat_template) zt_arena_free(chat_template->owned);
     zt_free(ctx, chat_template);
 }

@@ -22,8 +22,14 @@ typedef struct weight_row {
 } weight_row;
 
 #define PART(part) ZT_PART_##part
-#define ONCE(n, with, must, may, r, ...) {n, false, with, must, may, r, {__VA_ARGS__}}
-#define EACH(n, with, must, may, r, ...) {n, true, with, must, may, r, {__VA_ARGS__}}
+#define ONCE(n, with, must, may, r, ...)                                                                                         \
+    {                                                                                                                            \
+        n, false, with, must, may, r, { __VA_ARGS__ }                                                                            \
+    }
+#define EACH(n, with, must, may, r, ...)                                                                                         \
+    {                                                                                                                            \
+        n, true, with, must, may, r, { __VA_ARGS__ }                                                                             \
+    }
 
 /* A norm that a part brings, and its bias; a matrix; a bias that a part brings or BIASES may. */
 #define NORM(n, part, d)            EACH(n, 0, PART(part), 0, 1, DIM(d))
@@ -92,8 +98,7 @@ const char *zt_weight_name(zt_weight weight, int64_t layer, char name[ZT_WEIGHT_
 int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer)
 {
     char name[ZT_WEIGHT_NAME];
-    if (!has_place(hyper, &rows[weight]))
-        return -1;
+    if (!has_place(hyper, &rows[weight])) return -1;
     return zt_gguf_find(gguf, zt_weight_name(weight, layer, name));
 }
 
@@ -102,8 +107,7 @@ int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight wei
 static zt_type expected_type(const zt_hyper *hyper, const weight_row *row, zt_dtype dtype)
 {
     int64_t dim[2] = {0};
-    for (int i = 0; i < row->rank; i++)
-        memcpy(&dim[i], (const char *)hyper + row->dim[i], sizeof dim[i]);
+    for (int i = 0; i < row->rank; i++) memcpy(&dim[i], (const char *)hyper + row->dim[i], sizeof dim[i]);
     return zt_type_make(dtype, row->rank, dim);
 }
 
@@ -135,8 +139,7 @@ static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight we
         ++*used;
         return check_found(gguf, hyper, &rows[weight], index);
     }
-    if (!has_place(hyper, &rows[weight]) || !(hyper->parts & rows[weight].must))
-        return ZT_OK;
+    if (!has_place(hyper, &rows[weight]) || !(hyper->parts & rows[weight].must)) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)", zt_gguf_name(gguf),
                    zt_weight_name(weight, layer, name), hyper->arch->name, hyper->n_layers);
 }
@@ -146,8 +149,7 @@ static const char *after_layer(const char *text, int64_t n_layers)
 {
     int64_t layer = 0;
     const char *digit = text;
-    for (; *digit >= '0' && *digit <= '9' && layer < n_layers; digit++)
-        layer = 10 * layer + (*digit - '0');
+    for (; *digit >= '0' && *digit <= '9' && layer < n_layers; digit++) layer = 10 * layer + (*digit - '0');
     return digit > text && *digit == '.' && layer < n_layers ? digit + 1 : "";
 }
 
@@ -181,8 +183,7 @@ static zt_status refuse_extra(const zt_gguf *gguf, const zt_hyper *hyper)
 static zt_status check_divisors(const zt_gguf *gguf, const zt_hyper *hyper)
 {
     bool present[] = {zt_weight_find(gguf, hyper, ZT_W_ROPE_LONG, 0) >= 0, zt_weight_find(gguf, hyper, ZT_W_ROPE_SHORT, 0) >= 0};
-    if (present[0] == present[1])
-        return ZT_OK;
+    if (present[0] == present[1]) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing, and '%s' is there", zt_gguf_name(gguf),
                    rows[present[0] ? ZT_W_ROPE_SHORT : ZT_W_ROPE_LONG].name,
                    rows[present[0] ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT].name);
@@ -195,11 +196,9 @@ zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper)
         int64_t layers = rows[weight].layered ? hyper->n_layers : 1;
         for (int64_t layer = 0; layer < layers; layer++) {
             zt_status status = check_weight(gguf, hyper, (zt_weight)weight, layer, &used);
-            if (status != ZT_OK)
-                return status;
+            if (status != ZT_OK) return status;
         }
     }
-    if (used != zt_gguf_n_tensors(gguf))
-        return refuse_extra(gguf, hyper);
+    if (used != zt_gguf_n_tensors(gguf)) return refuse_extra(gguf, hyper);
     return check_divisors(gguf, hyper);
 }

@@ -101,6 +101,7 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);      /* the same */
 /* ---- layers ---------------------------------------------------------------------------------- */
 
 /* Numbers of a layer, named as their members in the document; 0: absent. */
+// clang-format off
 #define ZT_NN_INTS(K)                                                                                                            \
     K(input_height)                                                                                                              \
     K(input_width)                                                                                                               \
@@ -116,6 +117,7 @@ bool zt_nn_dtype_parse(const char *name, zt_storage *out);      /* the same */
     K(output_padding)                                                                                                            \
     K(num_heads) K(num_kv_heads) K(head_dim) K(d_model) K(seq_length) K(vocab_size) K(embedding_dim) K(num_clusters)             \
         K(softmax_rows) K(softmax_cols) K(max_seq_len) K(tile_size)
+// clang-format on
 #define ZT_NN_REALS(K) K(rope_freq_base) K(kmeans_temperature) K(temperature) K(entmax_alpha) K(eps)
 
 struct zt_nn_layer {

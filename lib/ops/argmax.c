@@ -5,8 +5,7 @@
 
 /* ---- argmax, argmin -------------------------------------------------------------------------- */
 
-static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_argmax_attrs *argmax = attrs;
     const zt_type *x = in[0];
@@ -62,20 +61,13 @@ static bool argmax_cases(int i, zt_case *test_case)
         zt_fill fill;
         zt_argmax_attrs a; /* axis, keepdims */
     } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, ZT_FILL_NORMAL, {-1, 0}},
-        {{ZT_F32, 1, {100}}, ZT_FILL_NORMAL, {-1, 0}},
-        {{ZT_F32, 2, {9, 1}}, ZT_FILL_NORMAL, {-1, 0}},
-        {{ZT_F32, 2, {65, 49}}, ZT_FILL_TIES, {-1, 0}},
-        {{ZT_F32, 2, {1, 4921}}, ZT_FILL_NORMAL, {-1, 0}},
-        {{ZT_F32, 2, {3, 4096}}, ZT_FILL_TIES, {-1, 0}},
-        {{ZT_F32, 3, {2, 3, 17}}, ZT_FILL_TIES, {-1, 0}},
-        {{ZT_F32, 2, {65, 1}}, ZT_FILL_TIES, {-1, 0}},
-        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {-1, 0}},
-        {{ZT_F32, 3, {2, 33, 17}}, ZT_FILL_TIES, {-2, 0}},
-        {{ZT_F32, 3, {5, 3, 40}}, ZT_FILL_TIES, {0, 1}},
-        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {0, 0}},
-        {{ZT_F64, 2, {3, 8}}, ZT_FILL_NORMAL, {1, 1}},
-        {{ZT_F16, 2, {3, 40}}, ZT_FILL_NORMAL, {0, 0}},
+        {{ZT_F32, 2, {2, 33}}, ZT_FILL_NORMAL, {-1, 0}},   {{ZT_F32, 1, {100}}, ZT_FILL_NORMAL, {-1, 0}},
+        {{ZT_F32, 2, {9, 1}}, ZT_FILL_NORMAL, {-1, 0}},    {{ZT_F32, 2, {65, 49}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 2, {1, 4921}}, ZT_FILL_NORMAL, {-1, 0}}, {{ZT_F32, 2, {3, 4096}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 3, {2, 3, 17}}, ZT_FILL_TIES, {-1, 0}},  {{ZT_F32, 2, {65, 1}}, ZT_FILL_TIES, {-1, 0}},
+        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {-1, 0}},    {{ZT_F32, 3, {2, 33, 17}}, ZT_FILL_TIES, {-2, 0}},
+        {{ZT_F32, 3, {5, 3, 40}}, ZT_FILL_TIES, {0, 1}},   {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {0, 0}},
+        {{ZT_F64, 2, {3, 8}}, ZT_FILL_NORMAL, {1, 1}},     {{ZT_F16, 2, {3, 40}}, ZT_FILL_NORMAL, {0, 0}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -83,9 +75,9 @@ static bool argmax_cases(int i, zt_case *test_case)
     return true;
 }
 
-#define ARG(WHICH)                                                                                 \
-    "i = where x is " WHICH " along `axis` (below 0 from the end), keepdims=1 leaves 1 where it "  \
-    "was; any plain float type to i32, ties to the lowest index; NaN never wins; 0 when all are "  \
+#define ARG(WHICH)                                                                                                               \
+    "i = where x is " WHICH " along `axis` (below 0 from the end), keepdims=1 leaves 1 where it "                                \
+    "was; any plain float type to i32, ties to the lowest index; NaN never wins; 0 when all are "                                \
     "NaN or there are none"
 
 const zt_opdef zt_op_argmax = {

@@ -6,8 +6,7 @@
 
 #include <math.h>
 
-static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_attention_attrs *attention = attrs;
     const zt_type *q = in[0], *k = in[1], *v = in[2];
@@ -18,15 +17,13 @@ static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     if (!(attention->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attention->softcap);
     if (!isfinite(attention->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attention->scale);
     if ((k->dtype != ZT_F32 && k->dtype != ZT_F16) || k->rank != 2 || !zt_type_equal(k, v))
-        return zt_row_fail(ctx, ZT_ESHAPE,
-                           "k and v are not two matrices of f32 or f16 of one type");
+        return zt_row_fail(ctx, ZT_ESHAPE, "k and v are not two matrices of f32 or f16 of one type");
     if (q->dim[1] % attention->head || k->dim[1] % attention->head)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not heads of %lld",
-                           (long long)q->dim[1], (long long)k->dim[1], (long long)attention->head);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not heads of %lld", (long long)q->dim[1],
+                           (long long)k->dim[1], (long long)attention->head);
     int64_t H = q->dim[1] / attention->head, G = k->dim[1] / attention->head;
     if (G < 1 || H % G)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly",
-                           (long long)H, (long long)G);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly", (long long)H, (long long)G);
     out[0] = *q;
     return zt_slots_infer(ctx, q->dim[0], k->dim[0], in[3], in[4], in[5]);
 }
@@ -68,8 +65,7 @@ static void attend_row(const view *w, double *y)
     for (int64_t d = 0; d < w->D; d++) y[d] /= sum;
 }
 
-static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_t last,
-                       zt_runtime_error *error)
+static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_t last, zt_runtime_error *error)
 {
     if (zt_slots_find(slots, row, last, error) < 0) return false;
     for (int64_t p = first; p <= last; p++)
@@ -84,8 +80,7 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     int64_t H = in[0].type->dim[1] / D, G = W / D;
     zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[4], &in[5]);
     for (int64_t r = 0; r < n; r++) {
-        int64_t pos = in[3].i[r],
-                first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+        int64_t pos = in[3].i[r], first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
         bool good = slots_good(&slots, r, first, pos, error);
         for (int64_t h = 0; h < H; h++) {
             int64_t column = h / (H / G) * D;
@@ -204,7 +199,7 @@ static int slots_of(const zt_emit *emit, int p, const int *in, int64_t n, int64_
     if (seq == ZT_NONE) /* the first */
         seq = cast_to(emit, zt_build_times(emit, cast_to(emit, in[3], ZT_F64), 0), ZT_I32);
     seq = zt_build_broadcast_to(emit, zt_build_group(emit, seq, &(zt_group_attrs){1}), ZT_NONE,
-                            &(zt_broadcast_to_attrs){{2, {n, B}}});
+                                &(zt_broadcast_to_attrs){{2, {n, B}}});
     int table = zt_build_gather_elements(emit, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
     table = zt_build_times(emit, cast_to(emit, table, ZT_F64), (double)block); /* exact */
     int first = zt_build_group(emit, cast_to(emit, table, ZT_I32), &(zt_group_attrs){1});
@@ -239,18 +234,16 @@ static void attention_expand(const zt_emit *emit, const void *attrs, const int *
     zt_sdpa_attrs how = zt_sdpa_defaults();
     how.scale = attention->scale, how.softcap = attention->softcap, how.layout = (zt_enum_string){"bshd"};
     mask = zt_build_reshape(emit, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
-    int y = zt_build_sdpa(emit, as_heads(emit, in[0], rows, each, q.dim[1] / D, D),
-                      as_heads(emit, k, rows, ctx, G, D), as_heads(emit, v, rows, ctx, G, D), mask,
-                      ZT_NONE, &how, NULL);
+    int y = zt_build_sdpa(emit, as_heads(emit, in[0], rows, each, q.dim[1] / D, D), as_heads(emit, k, rows, ctx, G, D),
+                          as_heads(emit, v, rows, ctx, G, D), mask, ZT_NONE, &how, NULL);
     out[0] = zt_build_reshape_like(emit, y, in[0]);
 }
 
 const zt_opdef zt_op_attention = {
-    .synopsis =
-        "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p from "
-        "max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k, v f16|f32 "
-        "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
-        "0: scores become softcap tanh(s/softcap)",
+    .synopsis = "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p from "
+                "max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k, v f16|f32 "
+                "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
+                "0: scores become softcap tanh(s/softcap)",
     .n_required = 4,
     .flags = ZT_OPF_SUMS,
     .infer = attention_infer,

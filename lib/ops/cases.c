@@ -6,8 +6,7 @@
 
 /* ---- making ---------------------------------------------------------------------------------- */
 
-void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
-                const int64_t *dim)
+void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank, const int64_t *dim)
 {
     test_case->in[k] = zt_type_make(dtype, rank, dim);
     test_case->fill[k] = fill;
@@ -55,10 +54,7 @@ static uint32_t draw_bits(const fill_args *a, int64_t i, int word)
     return r[word];
 }
 
-static float fill_normal(const fill_args *a, int64_t i)
-{
-    return (float)zt_normal(a->seed, a->sequence, (uint64_t)i);
-}
+static float fill_normal(const fill_args *a, int64_t i) { return (float)zt_normal(a->seed, a->sequence, (uint64_t)i); }
 
 static float fill_zero(const fill_args *a, int64_t i)
 {
@@ -69,10 +65,7 @@ static float fill_zero(const fill_args *a, int64_t i)
 
 static float fill_positive(const fill_args *a, int64_t i) { return fabsf(fill_normal(a, i)) + 0.2f; }
 
-static float fill_small(const fill_args *a, int64_t i)
-{
-    return 0.1f * fill_normal(a, i);
-}
+static float fill_small(const fill_args *a, int64_t i) { return 0.1f * fill_normal(a, i); }
 
 static float fill_unit(const fill_args *a, int64_t i)
 {
@@ -88,8 +81,7 @@ static float fill_ties(const fill_args *a, int64_t i)
     return r % 16 == 0 ? NAN : (float)(r / 16 % 5) - 2;
 }
 
-static void fill_float(const zt_type *type, const fill_args *a, float (*f)(const fill_args *, int64_t),
-                       void *dst)
+static void fill_float(const zt_type *type, const fill_args *a, float (*f)(const fill_args *, int64_t), void *dst)
 {
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     float chunk[CHUNK];
@@ -125,8 +117,7 @@ static void put_e4m3(unsigned char *at, float value) /* four of them */
 static void put_spread(unsigned char *at, float value) /* on top of four u16 */
 {
     uint16_t h = zt_f32_to_f16(value);
-    for (int w = 0; w < 4; w++)
-        at[2 * w + 1] = (unsigned char)((at[2 * w + 1] & 15) | (h >> 4 * w & 15) << 4);
+    for (int w = 0; w < 4; w++) at[2 * w + 1] = (unsigned char)((at[2 * w + 1] & 15) | (h >> 4 * w & 15) << 4);
 }
 
 /* Where the scales of a block are, and sizes that make its values about 1. `second` < 0: none.
@@ -167,8 +158,7 @@ static const block_scales scales[] = {
     {ZT_IQ1_M, 48, -1, 1.0f / 6, 0, true, put_spread},
 };
 
-static void fill_block(const fill_args *a, const block_scales *s, int64_t b, size_t bytes,
-                       unsigned char *block)
+static void fill_block(const fill_args *a, const block_scales *s, int64_t b, size_t bytes, unsigned char *block)
 {
     uint32_t r[4];
     for (size_t at = 0; at < bytes; at += sizeof r) {
@@ -186,15 +176,13 @@ static void fill_blocks(const zt_type *type, const fill_args *a, void *dst)
 {
     const block_scales *s = scales;
     if (zt_dtype_is_packed(type->dtype)) {
-        for (size_t i = 0; i < zt_type_bytes(type); i++)
-            ((unsigned char *)dst)[i] = (unsigned char)draw_bits(a, (int64_t)i, 0);
+        for (size_t i = 0; i < zt_type_bytes(type); i++) ((unsigned char *)dst)[i] = (unsigned char)draw_bits(a, (int64_t)i, 0);
         return;
     }
     while (s->dtype != type->dtype) s++;
     size_t bytes = (size_t)zt_dtype_get(type->dtype)->block_bytes;
     int64_t blocks = (int64_t)(zt_type_bytes(type) / bytes);
-    for (int64_t b = 0; b < blocks; b++)
-        fill_block(a, s, b, bytes, (unsigned char *)dst + (size_t)b * bytes);
+    for (int64_t b = 0; b < blocks; b++) fill_block(a, s, b, bytes, (unsigned char *)dst + (size_t)b * bytes);
 }
 
 static int64_t gcd(int64_t a, int64_t b)
@@ -233,10 +221,7 @@ static void fill_integers(const zt_type *type, zt_fill fill, const fill_args *a,
         int32_t v32 = (int32_t)v;
         int16_t v16 = (int16_t)v;
         int8_t v8 = (int8_t)v;
-        const void *from = size == 8   ? (void *)&v
-                           : size == 4 ? (void *)&v32
-                           : size == 2 ? (void *)&v16
-                                       : (void *)&v8;
+        const void *from = size == 8 ? (void *)&v : size == 4 ? (void *)&v32 : size == 2 ? (void *)&v16 : (void *)&v8;
         memcpy((char *)dst + (size_t)i * size, from, size);
     }
 }
@@ -258,6 +243,6 @@ void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst)
                    : test_case->fill[k] == ZT_FILL_SMALL    ? fill_small
                    : test_case->fill[k] == ZT_FILL_UNIT     ? fill_unit
                    : test_case->fill[k] == ZT_FILL_ABOVE    ? fill_above
-                                                    : fill_normal,
+                                                            : fill_normal,
                    dst);
 }

@@ -15,31 +15,28 @@ zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *type, const
 {
     zt_status status = zt_row_want_float(ctx, name, type);
     if (!status && type->dtype != like->dtype)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(type->dtype)->name,
-                        zt_dtype_get(like->dtype)->name);
+        status =
+            zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(type->dtype)->name, zt_dtype_get(like->dtype)->name);
     if (!status && type->rank < 3)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name,
-                        type->rank);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name, type->rank);
     if (!status && type->rank != like->rank)
         status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, type->rank, like->rank);
     return status;
 }
 
 /* w [a,b/groups,...] between a and b channels of conv's y and x. */
-zt_status zt_conv_groups(zt_ctx *ctx, int64_t groups, const zt_type *w, const char *small,
-                         const char *large, int64_t a, int64_t b)
+zt_status zt_conv_groups(zt_ctx *ctx, int64_t groups, const zt_type *w, const char *small, const char *large, int64_t a,
+                         int64_t b)
 {
-    if (groups < 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)groups);
+    if (groups < 1) return zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)groups);
     if (w->dim[0] != a)
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld filters, %s %lld channels",
-                           (long long)w->dim[0], small, (long long)a);
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld filters, %s %lld channels", (long long)w->dim[0], small, (long long)a);
     if (a % groups || b % groups)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups",
-                           (long long)(a % groups ? a : b), (long long)groups);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups", (long long)(a % groups ? a : b),
+                           (long long)groups);
     if (w->dim[1] != b / groups)
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld channels, %s %lld in %lld groups",
-                           (long long)w->dim[1], large, (long long)b, (long long)groups);
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld channels, %s %lld in %lld groups", (long long)w->dim[1], large,
+                           (long long)b, (long long)groups);
     return ZT_OK;
 }
 
@@ -48,14 +45,12 @@ zt_status zt_conv_bias(zt_ctx *ctx, const zt_type *b, const zt_type *x, int64_t 
     if (!b) return ZT_OK;
     zt_status status = zt_row_want(ctx, "b", b, x->dtype, 1);
     if (!status && b->dim[0] != channels)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements for %lld channels",
-                        (long long)b->dim[0], (long long)channels);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements for %lld channels", (long long)b->dim[0], (long long)channels);
     return status;
 }
 
 /* The small value's spatial dimensions from the large one's, into y. */
-zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *lists, const zt_type *large,
-                        const zt_type *w, int64_t *small)
+zt_status zt_conv_small(zt_ctx *ctx, const zt_window_lists *lists, const zt_type *large, const zt_type *w, int64_t *small)
 {
     zt_window win = {.n = large->rank - 2};
     memcpy(win.in, large->dim + 2, (size_t)win.n * sizeof *win.in);
@@ -123,16 +118,19 @@ static void fill_bias(const zt_arg *b, zt_arg *y)
     for (int64_t i = 0; i < count; i++) y->f[i] = b->f ? b->f[i / plane % channels] : 0;
 }
 
-static loops loops_of(const zt_window_lists *lists, int64_t groups, const zt_arg *large,
-                      const zt_arg *small, const zt_arg *w)
+static loops loops_of(const zt_window_lists *lists, int64_t groups, const zt_arg *large, const zt_arg *small, const zt_arg *w)
 {
     return (loops){.win = zt_window_of(lists, large->type, small->type, w->type->dim + 2),
-                   .N = large->type->dim[0], .A = small->type->dim[1], .B = large->type->dim[1],
-                   .groups = groups, .large = large->f, .small = small->f, .w = w->f};
+                   .N = large->type->dim[0],
+                   .A = small->type->dim[1],
+                   .B = large->type->dim[1],
+                   .groups = groups,
+                   .large = large->f,
+                   .small = small->f,
+                   .w = w->f};
 }
 
-void zt_conv_data_ref(const zt_window_lists *lists, int64_t groups, const zt_arg *x, const zt_arg *w,
-                      const zt_arg *b, zt_arg *y)
+void zt_conv_data_ref(const zt_window_lists *lists, int64_t groups, const zt_arg *x, const zt_arg *w, const zt_arg *b, zt_arg *y)
 {
     loops r = loops_of(lists, groups, y, x, w);
     r.y = y->f;
@@ -148,19 +146,15 @@ static const zt_conv_case cases[] = {
     {2, 1, 1, 1, 1, {3, 3}, {1, 1}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 3, 4, 1, {7, 9}, {3, 3}, {0}, {2, {1, 1}}, {0}, {0}, {0}, ZT_F32},
     {2, 1, 2, 3, 1, {8, 8}, {3, 3}, {2, {2, 2}}, {2, {1, 1}}, {0}, {0}, {2, {1, 1}}, ZT_F32},
-    {2, 2, 4, 6, 2, {5, 6}, {3, 2}, {2, {1, 2}}, {2, {1, 0}}, {2, {0, 2}}, {2, {2, 1}}, {0},
-     ZT_F32},
+    {2, 2, 4, 6, 2, {5, 6}, {3, 2}, {2, {1, 2}}, {2, {1, 0}}, {2, {0, 2}}, {2, {2, 1}}, {0}, ZT_F32},
     {2, 1, 4, 4, 4, {6, 21}, {3, 3}, {0}, {2, {1, 1}}, {0}, {0}, {0}, ZT_F32},
     {2, 1, 2, 4, 2, {9, 8}, {3, 3}, {2, {2, 3}}, {0}, {0}, {0}, {2, {0, 2}}, ZT_F32},
     {2, 1, 3, 2, 1, {11, 10}, {5, 3}, {2, {3, 2}}, {2, {2, 1}}, {0}, {2, {1, 2}}, {0}, ZT_F32},
-    {2, 1, 2, 2, 1, {5, 4}, {2, 2}, {2, {3, 3}}, {2, {-1, 0}}, {2, {0, 1}}, {0}, {2, {1, 0}},
-     ZT_F32},
+    {2, 1, 2, 2, 1, {5, 4}, {2, 2}, {2, {3, 3}}, {2, {-1, 0}}, {2, {0, 1}}, {0}, {2, {1, 0}}, ZT_F32},
     {1, 1, 2, 3, 1, {0}, {2}, {0}, {1, {2}}, {0}, {0}, {0}, ZT_F32},
     {3, 1, 2, 3, 1, {3, 4, 5}, {2, 3, 2}, {3, {1, 2, 1}}, {3, {1, 0, 1}}, {0}, {0}, {0}, ZT_F32},
-    {4, 1, 2, 2, 1, {2, 3, 2, 3}, {1, 2, 2, 2}, {4, {1, 1, 2, 1}}, {4, {0, 1, 0, 1}}, {0}, {0}, {0},
-     ZT_F32},
-    {8, 1, 1, 2, 1, {2, 1, 2, 1, 2, 2, 1, 2}, {1, 1, 2, 1, 2, 1, 1, 2}, {0}, {0}, {0}, {0}, {0},
-     ZT_F32},
+    {4, 1, 2, 2, 1, {2, 3, 2, 3}, {1, 2, 2, 2}, {4, {1, 1, 2, 1}}, {4, {0, 1, 0, 1}}, {0}, {0}, {0}, ZT_F32},
+    {8, 1, 1, 2, 1, {2, 1, 2, 1, 2, 2, 1, 2}, {1, 1, 2, 1, 2, 1, 1, 2}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 0, 2, 3, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 0, 3, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
     {2, 2, 3, 0, 1, {4, 4}, {3, 3}, {0}, {0}, {0}, {0}, {0}, ZT_F32},
@@ -183,14 +177,10 @@ static const zt_conv_case cases[] = {
     {3, 1, 32, 20, 1, {5, 6, 9}, {3, 2, 3}, {0}, {3, {1, 1, 0}}, {0}, {0}, {0}, ZT_F32},
 };
 
-const zt_conv_case *zt_conv_case_at(int i)
-{
-    return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL;
-}
+const zt_conv_case *zt_conv_case_at(int i) { return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL; }
 
 /* Input k of a case: the dimensions given, then the spatial ones. */
-void zt_conv_case_in(zt_case *test_case, int k, const zt_conv_case *row, int64_t first, int64_t second,
-                     const int64_t *spatial)
+void zt_conv_case_in(zt_case *test_case, int k, const zt_conv_case *row, int64_t first, int64_t second, const int64_t *spatial)
 {
     int64_t dim[ZT_MAX_RANK] = {first, second};
     memcpy(dim + 2, spatial, (size_t)row->n * sizeof *dim);
@@ -199,8 +189,7 @@ void zt_conv_case_in(zt_case *test_case, int k, const zt_conv_case *row, int64_t
 
 /* ---- conv ------------------------------------------------------------------------------------ */
 
-static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status conv_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_conv_attrs *conv = attrs;
     const zt_type *x = in[0], *w = in[1];
@@ -285,8 +274,7 @@ const zt_opdef zt_op_conv = {
 
 /* ---- conv_backward_filter -------------------------------------------------------------------- */
 
-static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_conv_backward_filter_attrs *filter = attrs;
     const zt_type *x = in[0], *dy = in[1], *like = in[2];
@@ -300,9 +288,7 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     if (!status) status = zt_conv_small(ctx, &lists, x, like, small);
     if (status) return status;
     out[0] = zt_type_make(x->dtype, like->rank, like->dim);
-    if (dy->dim[0] == x->dim[0] &&
-        !memcmp(small, dy->dim + 2, (size_t)(x->rank - 2) * sizeof *small))
-        return ZT_OK;
+    if (dy->dim[0] == x->dim[0] && !memcmp(small, dy->dim + 2, (size_t)(x->rank - 2) * sizeof *small)) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of conv's y");
 }
 

@@ -5,8 +5,7 @@
 #include <string.h>
 
 /* y's spatial dimensions: like's, where conv brings them to x's, else those that fit exactly. */
-static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, const zt_type *const in[],
-                         zt_type *y)
+static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs, const zt_type *const in[], zt_type *y)
 {
     const zt_type *x = in[0], *w = in[1], *like = in[3];
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
@@ -22,8 +21,7 @@ static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs
     }
     if (like->rank != y->rank || like->dim[0] != y->dim[0] || like->dim[1] != y->dim[1])
         return zt_row_fail(ctx, ZT_ESHAPE, "like has not y's dimensions, batch and channels");
-    if (attrs->output_padding.n)
-        return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
+    if (attrs->output_padding.n) return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
     zt_status status = zt_conv_small(ctx, &lists, like, w, small);
     if (status) return status;
     memcpy(y->dim + 2, like->dim + 2, bytes);
@@ -31,8 +29,7 @@ static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs
     return zt_row_fail(ctx, ZT_ESHAPE, "like is not what conv brings to x's dimensions");
 }
 
-static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_conv_transpose_attrs *conv = attrs;
     const zt_type *x = in[0], *w = in[1];
@@ -92,8 +89,7 @@ static zt_ints end_of(const zt_conv_transpose_attrs *attrs, int n)
     const zt_ints *end = attrs->pad_end.n ? &attrs->pad_end : &attrs->pad;
     if (!attrs->output_padding.n) return *end;
     zt_ints cropped = {n, {0}};
-    for (int d = 0; d < n; d++)
-        cropped.v[d] = (end->n ? end->v[d] : 0) - attrs->output_padding.v[d];
+    for (int d = 0; d < n; d++) cropped.v[d] = (end->n ? end->v[d] : 0) - attrs->output_padding.v[d];
     return cropped;
 }
 
@@ -104,8 +100,7 @@ static void transpose_vjp(zt_vjp *vjp)
     int x = vjp->in[0], w = vjp->in[1], dy = vjp->dy[0];
     zt_ints end = end_of(attrs, emit->type(emit->user, x).rank - 2);
     zt_conv_attrs to_x = {attrs->stride, attrs->pad, end, attrs->dilation, attrs->groups};
-    zt_conv_backward_filter_attrs to_w = {attrs->stride, attrs->pad, end, attrs->dilation,
-                                          attrs->groups};
+    zt_conv_backward_filter_attrs to_w = {attrs->stride, attrs->pad, end, attrs->dilation, attrs->groups};
     if (vjp->want[0]) vjp->dx[0] = zt_build_conv(emit, dy, w, ZT_NONE, &to_x);
     if (vjp->want[1]) vjp->dx[1] = zt_build_conv_backward_filter(emit, dy, x, w, &to_w);
     if (vjp->want[2]) vjp->dx[2] = zt_conv_bias_vjp(emit, dy);

@@ -22,15 +22,12 @@ static bool is_whole(const zt_func *func)
 zt_status zt_func_register(zt_ctx *ctx, const zt_func *func)
 {
     char text[80];
-    if (!func->name || !*func->name)
-        return zt_fail(ctx, ZT_EUSAGE, "a function without a name cannot be registered");
+    if (!func->name || !*func->name) return zt_fail(ctx, ZT_EUSAGE, "a function without a name cannot be registered");
     zt_escape(text, sizeof text, func->name, strlen(func->name));
     if (!is_whole(func))
-        return zt_fail(ctx, ZT_EUSAGE, "function '%s' has no code, or %d inputs and %d outputs",
-                       text, n_in(func), n_out(func));
+        return zt_fail(ctx, ZT_EUSAGE, "function '%s' has no code, or %d inputs and %d outputs", text, n_in(func), n_out(func));
     const zt_func *other = zt_func_find(ctx, func->name);
-    if (other && other != func)
-        return zt_fail(ctx, ZT_EUSAGE, "function '%s' is registered already", text);
+    if (other && other != func) return zt_fail(ctx, ZT_EUSAGE, "function '%s' is registered already", text);
     return zt_ctx_put(ctx, kind, func->name, func);
 }
 
@@ -39,10 +36,7 @@ void zt_func_forget(zt_ctx *ctx, const zt_func *func)
     if (func->name && zt_func_find(ctx, func->name) == func) zt_ctx_put(ctx, kind, func->name, NULL);
 }
 
-const zt_func *zt_func_find(const zt_ctx *ctx, const char *name)
-{
-    return zt_ctx_get(ctx, kind, name);
-}
+const zt_func *zt_func_find(const zt_ctx *ctx, const char *name) { return zt_ctx_get(ctx, kind, name); }
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
@@ -57,12 +51,10 @@ static zt_status call_arity(zt_ctx *ctx, const zt_func *func, const zt_type *con
         gap = gap || (in[k] != NULL) != (k < n_in(func));
     }
     if (!gap) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "function '%s' takes %d inputs, not %d", name_of(func), n_in(func),
-                       given);
+    return zt_row_fail(ctx, ZT_EUSAGE, "function '%s' takes %d inputs, not %d", name_of(func), n_in(func), given);
 }
 
-static zt_status call_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status call_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_call_attrs *call = attrs;
     zt_status status = call_arity(ctx, call->fn, in);
@@ -80,8 +72,7 @@ static void call_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
         func->run(func->user, in, out, error);
         return;
     }
-    for (int64_t i = 0; i < zt_type_count(out[0].type); i++)
-        out[0].f[i] = func->unary(in[0].f[i], func->user);
+    for (int64_t i = 0; i < zt_type_count(out[0].type); i++) out[0].f[i] = func->unary(in[0].f[i], func->user);
 }
 
 static void call_vjp(zt_vjp *vjp)
@@ -91,8 +82,7 @@ static void call_vjp(zt_vjp *vjp)
     if (!func->unary && func->vjp) {
         func->vjp(vjp, func->user);
     } else if (func->unary && func->derivative) {
-        int d = zt_build_call(vjp->emit, vjp->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, &slope, NULL,
-                          NULL);
+        int d = zt_build_call(vjp->emit, vjp->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, &slope, NULL, NULL);
         vjp->dx[0] = zt_build_mul(vjp->emit, vjp->dy[0], d);
     } else {
         snprintf(vjp->refused, sizeof vjp->refused, "function '%.60s' has none", name_of(func));
@@ -135,16 +125,12 @@ static void outer_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_erro
     int64_t n = in[0].type->dim[0], m = in[1].type->dim[0];
     (void)user, (void)error;
     for (int64_t i = 0; i < n; i++) {
-        for (int64_t j = 0; j < m && out[0].type; j++)
-            out[0].f[i * m + j] = in[0].f[i] * in[1].f[j];
+        for (int64_t j = 0; j < m && out[0].type; j++) out[0].f[i * m + j] = in[0].f[i] * in[1].f[j];
         if (out[1].type) out[1].f[i] = in[0].f[i] * in[0].f[i];
     }
 }
 
-static int add_to(const zt_emit *emit, int sum, int x)
-{
-    return sum == ZT_NONE ? x : zt_build_add(emit, sum, x);
-}
+static int add_to(const zt_emit *emit, int sum, int x) { return sum == ZT_NONE ? x : zt_build_add(emit, sum, x); }
 
 static void outer_vjp(zt_vjp *vjp, void *user)
 {
@@ -166,8 +152,7 @@ static bool call_cases(int i, zt_case *test_case)
     static const zt_func sixth = {.name = "six", .unary = six},
                          slope = {.name = "square3", .unary = square3, .derivative = &sixth},
                          cubed = {.name = "cube", .unary = cube, .derivative = &slope},
-                         outer = {.n_in = 2, .n_out = 2, .infer = outer_infer, .run = outer_run,
-                                  .vjp = outer_vjp};
+                         outer = {.n_in = 2, .n_out = 2, .infer = outer_infer, .run = outer_run, .vjp = outer_vjp};
     static const int64_t vectors[][2] = {{3, 5}, {1, 1}, {0, 4}, {17, 64}};
     zt_case_type type;
     int n = 0;
@@ -176,8 +161,7 @@ static bool call_cases(int i, zt_case *test_case)
     const zt_call_attrs a = {i < n ? &cubed : &outer};
     zt_case_attrs(test_case, &a, sizeof a);
     if (zt_case_shape(i, 0, &type)) zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &type);
-    for (int k = 0; k < 2 && i >= n; k++)
-        zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, ZT_F32, 1, &vectors[i - n][k]);
+    for (int k = 0; k < 2 && i >= n; k++) zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, ZT_F32, 1, &vectors[i - n][k]);
     return true;
 }
 

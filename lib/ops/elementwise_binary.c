@@ -9,14 +9,12 @@
 
 zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[])
 {
-    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
-        return zt_row_fail(ctx, ZT_ESHAPE, "a is of a block type");
+    if (zt_dtype_get(in[0]->dtype)->kind == 'Q') return zt_row_fail(ctx, ZT_ESHAPE, "a is of a block type");
     if (in[0]->dtype == in[1]->dtype) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
 }
 
-static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool, no number");
@@ -24,20 +22,17 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return status ? status : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
 }
 
-static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want_float(ctx, "a", in[0]);
     return status ? status : number_infer(ctx, attrs, in, out);
 }
 
-zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     char kind = zt_dtype_get(in[0]->dtype)->kind;
     if (kind != 'I' && kind != 'U')
-        return zt_row_fail(ctx, ZT_ESHAPE, "a is %s, not an integer type",
-                           zt_dtype_get(in[0]->dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "a is %s, not an integer type", zt_dtype_get(in[0]->dtype)->name);
     return number_infer(ctx, attrs, in, out);
 }
 
@@ -114,8 +109,7 @@ static bool number_cases(int i, zt_case *test_case)
 
 static bool divide_cases(int i, zt_case *test_case)
 {
-    return i < ZT_LEN(float_pairs) ? positive_cases(i, test_case)
-                                   : zt_pairs_int(i - ZT_LEN(float_pairs), test_case);
+    return i < ZT_LEN(float_pairs) ? positive_cases(i, test_case) : zt_pairs_int(i - ZT_LEN(float_pairs), test_case);
 }
 
 bool zt_pairs_compared(int i, zt_case *test_case)
@@ -243,8 +237,7 @@ static void larger_vjp(zt_vjp *vjp, double side)
     int which = zt_build_sign(emit, zt_build_sub(emit, vjp->in[0], vjp->in[1]));
     for (int k = 0; k < 2; k++) {
         if (!vjp->want[k]) continue;
-        int share = zt_build_add_scalar(emit, zt_build_times(emit, which, k ? -side / 2 : side / 2),
-                                    &(zt_add_scalar_attrs){0.5});
+        int share = zt_build_add_scalar(emit, zt_build_times(emit, which, k ? -side / 2 : side / 2), &(zt_add_scalar_attrs){0.5});
         vjp->dx[k] = zt_build_reduced(emit, zt_build_mul(emit, vjp->dy[0], share), vjp->in[k]);
     }
 }
@@ -255,6 +248,7 @@ static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
 
 #define NUMBER "; shapes broadcast as numpy's; a, b and y of one plain float or integer type"
 
+// clang-format off
 #define ROW(NAME, SYNOPSIS, INFER, CASES, MORE)                                                    \
     const zt_opdef zt_op_##NAME = {                                                                \
         .synopsis = SYNOPSIS,                                                                      \
@@ -265,30 +259,25 @@ static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
         .cases = CASES,                                                                            \
         .vjp = NAME##_vjp,                                                                         \
     };
+// clang-format on
 ROW(add, "y = a + b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
 ROW(sub, "y = a - b, integers wrap" NUMBER, number_infer, number_cases, 0)
 ROW(mul, "y = a * b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
-ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an error" NUMBER,
-    number_infer, divide_cases, 0)
-ROW(mod, "y = a - b floor(a / b), of b's sign, an integer by zero is an error" NUMBER, number_infer,
-    divide_cases, 0)
-ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER,
-    number_infer, divide_cases, 0)
-ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER,
-    number_infer, number_cases, ZT_OPF_COMMUTATIVE)
-ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER,
-    number_infer, number_cases, ZT_OPF_COMMUTATIVE)
-ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float type", float_infer,
-    positive_cases, 0)
+ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an error" NUMBER, number_infer, divide_cases, 0)
+ROW(mod, "y = a - b floor(a / b), of b's sign, an integer by zero is an error" NUMBER, number_infer, divide_cases, 0)
+ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER, number_infer, divide_cases, 0)
+ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER, number_infer, number_cases,
+    ZT_OPF_COMMUTATIVE)
+ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER, number_infer, number_cases,
+    ZT_OPF_COMMUTATIVE)
+ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float type", float_infer, positive_cases, 0)
 
 /* ---- prelu ----------------------------------------------------------------------------------- */
 
-static zt_status prelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status prelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
-    if (!status && in[0]->dtype != in[1]->dtype)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "x and slope have different dtypes");
+    if (!status && in[0]->dtype != in[1]->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and slope have different dtypes");
     if (!status) status = zt_row_broadcast(ctx, in[0], in[1], &out[0]);
     (void)attrs;
     if (status || zt_type_equal(&out[0], in[0])) return status;
@@ -324,9 +313,8 @@ static void prelu_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_prelu = {
-    .synopsis =
-        "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
-        "of one plain float type",
+    .synopsis = "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
+                "of one plain float type",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = prelu_infer,
@@ -337,8 +325,7 @@ const zt_opdef zt_op_prelu = {
 
 /* ---- gated units (Shazeer, "GLU Variants Improve Transformer", 2020) ------------------------- */
 
-static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = *in[0];
@@ -384,8 +371,7 @@ const zt_opdef zt_op_swiglu = {
     .expand = swiglu_expand,
 };
 
-static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status geglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_geglu_attrs *geglu = attrs;
     zt_status status = want_gelu_form(ctx, &geglu->form);
@@ -427,8 +413,7 @@ const zt_opdef zt_op_geglu = {
 
 /* ---- the gradient of tanh ------------------------------------------------------------------- */
 
-static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = *in[0];
@@ -450,8 +435,8 @@ static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
 static void tanh_prime_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     (void)attrs;
-    out[0] = zt_build_mul(emit, in[1],
-                      zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, zt_build_tanh(emit, in[0]))), 1));
+    out[0] =
+        zt_build_mul(emit, in[1], zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, zt_build_tanh(emit, in[0]))), 1));
 }
 
 const zt_opdef zt_op_tanh_prime = {

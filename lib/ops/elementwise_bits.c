@@ -9,10 +9,7 @@ static int bit_width(const zt_type *type) { return 8 * zt_dtype_get(type->dtype)
 static bool too_far(int64_t b, const zt_type *type) { return b < 0 || b >= bit_width(type); }
 
 /* a << b; and a >> b, which keeps the sign of signed types. */
-static uint64_t shifted_left(int64_t a, int64_t b, const zt_type *type)
-{
-    return too_far(b, type) ? 0 : (uint64_t)a << b;
-}
+static uint64_t shifted_left(int64_t a, int64_t b, const zt_type *type) { return too_far(b, type) ? 0 : (uint64_t)a << b; }
 
 static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
 {
@@ -20,6 +17,7 @@ static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
     return (uint64_t)(a >> (too_far(b, type) ? 63 : b));
 }
 
+// clang-format off
 #define BITS(NAME, SYNOPSIS, EXPR, MORE)                                                           \
     REF(NAME, 0 * (a + b), EXPR)                                                                   \
     const zt_opdef zt_op_##NAME = {                                                                \
@@ -30,11 +28,11 @@ static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
         .ref = NAME##_ref,                                                                         \
         .cases = zt_pairs_int,                                                                     \
     };
+// clang-format on
 BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a &b), ZT_OPF_COMMUTATIVE)
 BITS(bitwise_or, "y = the bits set in a or b", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
 BITS(bitwise_xor, "y = the bits set in one of a and b", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
-BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width",
-     shifted_left(a, b, in[0].type), 0)
+BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width", shifted_left(a, b, in[0].type), 0)
 BITS(shift_right,
      "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
      "type's width leaves nothing else",
@@ -42,23 +40,20 @@ BITS(shift_right,
 
 /* ---- one integer ----------------------------------------------------------------------------- */
 
-static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                   zt_type out[])
+static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     char kind = zt_dtype_get(in[0]->dtype)->kind;
     (void)attrs;
     out[0] = *in[0];
     if (kind == 'I' || kind == 'U') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not an integer type",
-                       zt_dtype_get(in[0]->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not an integer type", zt_dtype_get(in[0]->dtype)->name);
 }
 
 static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t count = zt_type_count(out[0].type);
     (void)attrs, (void)error;
-    for (int64_t i = 0; i < count; i++)
-        out[0].i[i] = wrapped(out[0].type->dtype, ~(uint64_t)in[0].i[i]);
+    for (int64_t i = 0; i < count; i++) out[0].i[i] = wrapped(out[0].type->dtype, ~(uint64_t)in[0].i[i]);
 }
 
 static bool bitwise_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_int(i, test_case), test_case); }

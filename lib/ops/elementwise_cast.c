@@ -7,8 +7,7 @@
 
 /* ---- cast ------------------------------------------------------------------------------------ */
 
-static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cast_attrs *cast = attrs;
     zt_dtype to = ZT_F32;
@@ -20,11 +19,9 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (cast->round < -1 || cast->round > 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "round is %lld, not -1, 0 or 1", (long long)cast->round);
     if (info->kind == 'Q' && !info->encode)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type that a cast cannot make",
-                           info->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type that a cast cannot make", info->name);
     if (!zt_dtype_is_packed(to) && zt_row_cols(in[0]) % info->block)
-        return zt_row_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s",
-                           (long long)zt_row_cols(in[0]), info->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s", (long long)zt_row_cols(in[0]), info->name);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
@@ -49,8 +46,7 @@ static int64_t wrap_integer(zt_dtype dtype, int64_t v)
     const zt_dtype_info *info = zt_dtype_get(dtype);
     int unused = 64 - 8 * info->block_bytes;
     if (info->kind == 'B') return v != 0;
-    return info->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused
-                          : (int64_t)((uint64_t)v << unused >> unused);
+    return info->kind == 'I' ? (int64_t)((uint64_t)v << unused) >> unused : (int64_t)((uint64_t)v << unused >> unused);
 }
 
 /* As f64; where it does not fit, so that rounding once more to a shorter type is right (to odd). */
@@ -103,8 +99,7 @@ static void cast_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
         else if (out[0].f)
             out[0].f[i] = to_float(attrs, to, x);
         else
-            out[0].i[i] = in[0].f ? (to == ZT_BOOL && isnan(x) ? 1 : round_to_integer(to, x))
-                                  : wrap_integer(to, in[0].i[i]);
+            out[0].i[i] = in[0].f ? (to == ZT_BOOL && isnan(x) ? 1 : round_to_integer(to, x)) : wrap_integer(to, in[0].i[i]);
     }
 }
 
@@ -121,7 +116,10 @@ static bool pair_case(int i, zt_case *test_case, zt_cast_attrs *a)
             a->to = zt_row_word_of((zt_dtype)to);
             bool signless = from == ZT_F8_E8M0;
             const int64_t shape[2][2] = {{3, 35}, {2, 256}};
-            zt_case_in(test_case, 0, signless ? ZT_FILL_POSITIVE : floats ? ZT_FILL_NORMAL : ZT_FILL_IDS,
+            zt_case_in(test_case, 0,
+                       signless ? ZT_FILL_POSITIVE
+                       : floats ? ZT_FILL_NORMAL
+                                : ZT_FILL_IDS,
                        info->kind == 'B' ? 2 : 100, (zt_dtype)from, 2, shape[blocks]);
             return true;
         }
@@ -201,8 +199,7 @@ const zt_opdef zt_op_cast = {
 
 /* ---- bitcast --------------------------------------------------------------------------------- */
 
-static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_dtype to = ZT_F32;
     zt_status status = zt_row_dtype(ctx, &((const zt_bitcast_attrs *)attrs)->to, &to);
@@ -211,8 +208,8 @@ static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     if (info->block > 4 || y->block > 4)
         return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type", info->block > 4 ? info->name : y->name);
     if (info->block != y->block || info->block_bytes != y->block_bytes)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x's elements have %d bits, those of %s %d",
-                           8 * info->block_bytes / info->block, y->name, 8 * y->block_bytes / y->block);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x's elements have %d bits, those of %s %d", 8 * info->block_bytes / info->block,
+                           y->name, 8 * y->block_bytes / y->block);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
@@ -263,11 +260,10 @@ static bool bitcast_cases(int i, zt_case *test_case)
         zt_case_type x;
         const char *to;
     } rows[] = {
-        {{ZT_F32, 2, {3, 33}}, "i32"}, {{ZT_F32, 1, {7}}, "u32"},   {{ZT_F64, 1, {7}}, "i64"},
-        {{ZT_I64, 2, {2, 5}}, "f64"},  {{ZT_U32, 0, {0}}, "i32"},   {{ZT_I8, 1, {9}}, "u8"},
-        {{ZT_F16, 1, {9}}, "bf16"},    {{ZT_BOOL, 1, {9}}, "u8"},   {{ZT_I32, 2, {0, 3}}, "f32"},
-        {{ZT_U8, 1, {99}}, "f8_e4m3"}, {{ZT_F8_E5M2, 1, {9}}, "i8"}, {{ZT_I4, 2, {3, 5}}, "u4"},
-        {{ZT_U16, 1, {99}}, "f16"},    {{ZT_F4_E2M1, 1, {6}}, "u4"}, {{ZT_U64, 1, {3}}, "i64"},
+        {{ZT_F32, 2, {3, 33}}, "i32"}, {{ZT_F32, 1, {7}}, "u32"},     {{ZT_F64, 1, {7}}, "i64"},    {{ZT_I64, 2, {2, 5}}, "f64"},
+        {{ZT_U32, 0, {0}}, "i32"},     {{ZT_I8, 1, {9}}, "u8"},       {{ZT_F16, 1, {9}}, "bf16"},   {{ZT_BOOL, 1, {9}}, "u8"},
+        {{ZT_I32, 2, {0, 3}}, "f32"},  {{ZT_U8, 1, {99}}, "f8_e4m3"}, {{ZT_F8_E5M2, 1, {9}}, "i8"}, {{ZT_I4, 2, {3, 5}}, "u4"},
+        {{ZT_U16, 1, {99}}, "f16"},    {{ZT_F4_E2M1, 1, {6}}, "u4"},  {{ZT_U64, 1, {3}}, "i64"},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_bitcast_attrs a = {{{0}}};

@@ -31,6 +31,7 @@ static bool isinf_cases(int i, zt_case *test_case)
     return is_cases(i / 3, test_case);
 }
 
+// clang-format off
 #define ASKS(NAME, SYNOPSIS, EXPR, CASES)                                                          \
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
@@ -50,6 +51,7 @@ static bool isinf_cases(int i, zt_case *test_case)
         .ref = NAME##_ref,                                                                         \
         .cases = CASES,                                                                            \
     };
+// clang-format on
 ASKS(isnan, "y[i] = x[i] is not a number", x != x, is_cases)
 ASKS(isinf, "y[i] = x[i] is an infinity, of a sign that `negative` and `positive` do not leave out",
      isinf(x) && (x < 0 ? a->negative != 0 : a->positive != 0), isinf_cases)

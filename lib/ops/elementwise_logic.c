@@ -7,8 +7,7 @@ TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATI
 TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE, false)
 TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE, false)
 
-static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                   zt_type out[])
+static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = zt_type_make(ZT_BOOL, in[0]->rank, in[0]->dim);
@@ -36,13 +35,11 @@ const zt_opdef zt_op_logical_not = {
 
 /* ---- where ----------------------------------------------------------------------------------- */
 
-static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status where_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_type both;
     (void)attrs;
-    if (zt_dtype_get(in[0]->dtype)->kind == 'Q')
-        return zt_row_fail(ctx, ZT_ESHAPE, "c is of a block type");
+    if (zt_dtype_get(in[0]->dtype)->kind == 'Q') return zt_row_fail(ctx, ZT_ESHAPE, "c is of a block type");
     zt_status status = zt_infer_one_dtype(ctx, in + 1);
     if (!status) status = zt_row_broadcast(ctx, in[1], in[2], &both);
     if (!status) status = zt_row_broadcast(ctx, in[0], &both, &out[0]);

@@ -19,8 +19,7 @@ static int n_shapes(void)
     return n;
 }
 
-static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, int n_attrs,
-                        zt_case *test_case)
+static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, int n_attrs, zt_case *test_case)
 {
     zt_case_type type;
     int n = n_shapes(), k = i / n_attrs;
@@ -34,11 +33,9 @@ static bool unary_cases(int i, zt_fill fill, const void *attrs, size_t bytes, in
     return true;
 }
 
-bool zt_cases_unary(int i, zt_case *test_case)
-{
-    return unary_cases(i, ZT_FILL_NORMAL, "", 0, 1, test_case);
-}
+bool zt_cases_unary(int i, zt_case *test_case) { return unary_cases(i, ZT_FILL_NORMAL, "", 0, 1, test_case); }
 
+// clang-format off
 #define FLOATS(Y)                                                                                  \
     for (int64_t i = 0; i < count && out[0].f; i++) {                                                  \
         double x = in[0].f[i];                                                                     \
@@ -83,18 +80,16 @@ bool zt_cases_unary(int i, zt_case *test_case)
         return unary_cases(i, FILL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);                     \
     }                                                                                              \
     ROW(NAME, SYNOPSIS "; any plain float type", zt_infer_same_float, NAME##_cases, DX, FLOATS(Y))
-#define NUMBER(NAME, SYNOPSIS, Y, I, DX)                                                           \
-    ROW(NAME, SYNOPSIS "; any plain float or integer type", number_infer, number_cases, DX,        \
-        FLOATS(Y) INTEGERS(I))
+// clang-format on
+#define NUMBER(NAME, SYNOPSIS, Y, I, DX)                                                                                         \
+    ROW(NAME, SYNOPSIS "; any plain float or integer type", number_infer, number_cases, DX, FLOATS(Y) INTEGERS(I))
 
-static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = *in[0];
     if (in[0]->dtype != ZT_BOOL && zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number",
-                       zt_dtype_get(in[0]->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number", zt_dtype_get(in[0]->dtype)->name);
 }
 
 /* Integers that begin below 0, so that unsigned ones wrap. */
@@ -152,19 +147,15 @@ static int emit_within(const zt_emit *emit, int x, double lo, double hi)
 /* ---- the functions --------------------------------------------------------------------------- */
 
 NUMBER(neg, "y[i] = -x[i], integers wrap", -x, -(uint64_t)x, FN(neg, dy))
-NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x),
-       sign &&x < 0 ? -(uint64_t)x : (uint64_t)x, BOTH(mul, dy, FN(sign, x)))
-NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x),
-       sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
+NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x), sign &&x < 0 ? -(uint64_t)x : (uint64_t)x,
+       BOTH(mul, dy, FN(sign, x)))
+NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x), sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
 UNARY(floor, ZT_FILL_NORMAL, "y[i] = x[i] rounded down", floor(x), ZT_NONE, {0})
 UNARY(ceil, ZT_FILL_NORMAL, "y[i] = x[i] rounded up", ceil(x), ZT_NONE, {0})
-UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, halves to even", rint(x), ZT_NONE,
-      {0})
-NUMBER(square, "y[i] = x[i]^2, integers wrap", x *x, (uint64_t)x *(uint64_t)x,
-       TIMES(BOTH(mul, dy, x), 2))
+UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, halves to even", rint(x), ZT_NONE, {0})
+NUMBER(square, "y[i] = x[i]^2, integers wrap", x *x, (uint64_t)x *(uint64_t)x, TIMES(BOTH(mul, dy, x), 2))
 UNARY(sqrt, ZT_FILL_POSITIVE, "y[i] = sqrt(x[i])", sqrt(x), TIMES(BOTH(div, dy, y), 0.5), {0})
-UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x),
-      TIMES(BOTH(mul, dy, BOTH(mul, y, FN(square, y))), -0.5), {0})
+UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x), TIMES(BOTH(mul, dy, BOTH(mul, y, FN(square, y))), -0.5), {0})
 UNARY(recip, ZT_FILL_POSITIVE, "y[i] = 1 / x[i]", 1 / x, FN(neg, BOTH(mul, dy, FN(square, y))), {0})
 UNARY(exp, ZT_FILL_NORMAL, "y[i] = exp(x[i])", exp(x), BOTH(mul, dy, y), {0})
 UNARY(expm1, ZT_FILL_NORMAL, "y[i] = exp(x[i]) - 1", expm1(x), BOTH(mul, dy, PLUS(y, 1)), {0})
@@ -173,57 +164,47 @@ UNARY(log1p, ZT_FILL_POSITIVE, "y[i] = log(1 + x[i])", log1p(x), BOTH(div, dy, P
 UNARY(sin, ZT_FILL_NORMAL, "y[i] = sin(x[i])", sin(x), BOTH(mul, dy, FN(cos, x)), {0})
 UNARY(cos, ZT_FILL_NORMAL, "y[i] = cos(x[i])", cos(x), FN(neg, BOTH(mul, dy, FN(sin, x))), {0})
 UNARY(tan, ZT_FILL_NORMAL, "y[i] = tan(x[i])", tan(x), BOTH(mul, dy, PLUS(FN(square, y), 1)), {0})
-UNARY(tanh, ZT_FILL_NORMAL, "y[i] = tanh(x[i])", tanh(x),
-      BOTH(mul, dy, PLUS(FN(neg, FN(square, y)), 1)), {0})
-UNARY(sigmoid, ZT_FILL_NORMAL, "y[i] = 1 / (1 + exp(-x[i]))", 1 / (1 + exp(-x)),
-      BOTH(mul, dy, BOTH(mul, y, PLUS(FN(neg, y), 1))), {0})
-UNARY(softplus, ZT_FILL_NORMAL, "y[i] = log(1 + exp(x[i]))", softplus(x),
-      BOTH(mul, dy, FN(sigmoid, x)), {0})
+UNARY(tanh, ZT_FILL_NORMAL, "y[i] = tanh(x[i])", tanh(x), BOTH(mul, dy, PLUS(FN(neg, FN(square, y)), 1)), {0})
+UNARY(sigmoid, ZT_FILL_NORMAL, "y[i] = 1 / (1 + exp(-x[i]))", 1 / (1 + exp(-x)), BOTH(mul, dy, BOTH(mul, y, PLUS(FN(neg, y), 1))),
+      {0})
+UNARY(softplus, ZT_FILL_NORMAL, "y[i] = log(1 + exp(x[i]))", softplus(x), BOTH(mul, dy, FN(sigmoid, x)), {0})
 NUMBER(relu, "y[i] = max(x[i], 0), derivative 0 at 0", x < 0 ? 0 : x, sign &&x < 0 ? 0 : x,
        BOTH(mul, dy, FN(sign, y))) /* of y: then nobody needs x */
-UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x),
-      TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
+UNARY(erf, ZT_FILL_NORMAL, "y[i] = erf(x[i])", erf(x), TIMES(BOTH(mul, dy, FN(exp, FN(neg, FN(square, x)))), M_2_SQRTPI), {0})
 
 /* Clevert, Unterthiner and Hochreiter, "Exponential Linear Units" (2015). */
-UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)",
-      x > 0 ? x : a->alpha * expm1(x),
+UNARY(elu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1)", x > 0 ? x : a->alpha * expm1(x),
       BOTH(mul, dy,
            BOTH(add, PLUS(TIMES(emit_above(emit, x), 1 - a->alpha), a->alpha),
                 BOTH(mul, y, PLUS(FN(neg, emit_above(emit, x)), 1)))),
       {1}, {0.3})
 UNARY(leaky_relu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha x[i]", x > 0 ? x : a->alpha * x,
       BOTH(mul, dy, PLUS(TIMES(emit_above(emit, x), 1 - a->alpha), a->alpha)), {0.01}, {0.1})
-UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi",
-      clamp(x, a->lo, a->hi), BOTH(mul, dy, emit_within(emit, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
+UNARY(clamp, ZT_FILL_NORMAL, "y[i] = min(max(x[i], lo), hi), derivative 1 from lo to hi", clamp(x, a->lo, a->hi),
+      BOTH(mul, dy, emit_within(emit, x, a->lo, a->hi)), {-0.5, 0.75}, {0, 1e30})
 UNARY(safe_log, ZT_FILL_NORMAL, "y[i] = log(log(1 + exp(x[i])) + eps)", log(softplus(x) + a->eps),
       BOTH(mul, dy, BOTH(mul, FN(sigmoid, x), FN(exp, FN(neg, y)))), {1e-6}, {1e-3})
 UNARY(add_scalar, ZT_FILL_NORMAL, "y[i] = x[i] + by", x + a->by, dy, {0.5}, {-3})
 UNARY(pow_scalar, ZT_FILL_POSITIVE, "y[i] = x[i]^exponent", pow(x, a->exponent),
-      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(emit_power(emit, x, a->exponent - 1), a->exponent)),
-      {2}, {0.5}, {-1}, {3}, {0})
+      a->exponent == 0 ? ZT_NONE : BOTH(mul, dy, TIMES(emit_power(emit, x, a->exponent - 1), a->exponent)), {2}, {0.5}, {-1}, {3},
+      {0})
 
 /* ---- arcs and hyperbolic functions ----------------------------------------------------------- */
 
 /* dy / sqrt(1 - x^2) */
-static int by_arc(const zt_emit *emit, int x, int dy)
-{
-    return BOTH(mul, dy, FN(rsqrt, PLUS(FN(neg, FN(square, x)), 1)));
-}
+static int by_arc(const zt_emit *emit, int x, int dy) { return BOTH(mul, dy, FN(rsqrt, PLUS(FN(neg, FN(square, x)), 1))); }
 
 UNARY(asin, ZT_FILL_UNIT, "y[i] = arcsin(x[i])", asin(x), by_arc(emit, x, dy), {0})
 UNARY(acos, ZT_FILL_UNIT, "y[i] = arccos(x[i])", acos(x), FN(neg, by_arc(emit, x, dy)), {0})
-UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x), BOTH(div, dy, PLUS(FN(square, x), 1)),
+UNARY(atan, ZT_FILL_NORMAL, "y[i] = arctan(x[i])", atan(x), BOTH(div, dy, PLUS(FN(square, x), 1)), {0})
+UNARY(sinh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) - exp(-x[i])) / 2", sinh(x), BOTH(mul, dy, FN(cosh, x)), {0})
+UNARY(cosh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) + exp(-x[i])) / 2", cosh(x), BOTH(mul, dy, FN(sinh, x)), {0})
+UNARY(asinh, ZT_FILL_NORMAL, "y[i] = log(x[i] + sqrt(x[i]^2 + 1))", asinh(x), BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), 1))),
       {0})
-UNARY(sinh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) - exp(-x[i])) / 2", sinh(x),
-      BOTH(mul, dy, FN(cosh, x)), {0})
-UNARY(cosh, ZT_FILL_NORMAL, "y[i] = (exp(x[i]) + exp(-x[i])) / 2", cosh(x),
-      BOTH(mul, dy, FN(sinh, x)), {0})
-UNARY(asinh, ZT_FILL_NORMAL, "y[i] = log(x[i] + sqrt(x[i]^2 + 1))", asinh(x),
-      BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), 1))), {0})
-UNARY(acosh, ZT_FILL_ABOVE, "y[i] = log(x[i] + sqrt(x[i]^2 - 1))", acosh(x),
-      BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), -1))), {0})
-UNARY(atanh, ZT_FILL_UNIT, "y[i] = log((1 + x[i]) / (1 - x[i])) / 2", atanh(x),
-      BOTH(div, dy, PLUS(FN(neg, FN(square, x)), 1)), {0})
+UNARY(acosh, ZT_FILL_ABOVE, "y[i] = log(x[i] + sqrt(x[i]^2 - 1))", acosh(x), BOTH(mul, dy, FN(rsqrt, PLUS(FN(square, x), -1))),
+      {0})
+UNARY(atanh, ZT_FILL_UNIT, "y[i] = log((1 + x[i]) / (1 - x[i])) / 2", atanh(x), BOTH(div, dy, PLUS(FN(neg, FN(square, x)), 1)),
+      {0})
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
@@ -237,20 +218,14 @@ static int by_parts(const zt_emit *emit, int x, int y, int dy, double above_0, d
 
 /* Barron, "Continuously Differentiable Exponential Linear Units" (2017); Klambauer and others,
  * "Self-Normalizing Neural Networks" (2017); Misra, "Mish" (2019). */
-UNARY(celu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i] / alpha) - 1)",
-      x > 0 ? x : a->alpha * expm1(x / a->alpha), by_parts(emit, x, y, dy, 1, a->alpha, 1 / a->alpha),
-      {1}, {0.3})
-UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1))",
-      a->gamma *(x > 0 ? x : a->alpha * expm1(x)),
-      by_parts(emit, x, y, dy, a->gamma, a->gamma * a->alpha, 1),
-      {1.6732632423543772, 1.0507009873554805}, {2, 3})
-UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))",
-      clamp(a->alpha *x + a->beta, 0, 1),
-      TIMES(BOTH(mul, dy, emit_within(emit, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha),
-      {0.2, 0.5}, {0.7, 0.4})
+UNARY(celu, ZT_FILL_NORMAL, "y[i] = x[i] > 0 ? x[i] : alpha (exp(x[i] / alpha) - 1)", x > 0 ? x : a->alpha * expm1(x / a->alpha),
+      by_parts(emit, x, y, dy, 1, a->alpha, 1 / a->alpha), {1}, {0.3})
+UNARY(selu, ZT_FILL_NORMAL, "y[i] = gamma (x[i] > 0 ? x[i] : alpha (exp(x[i]) - 1))", a->gamma *(x > 0 ? x : a->alpha * expm1(x)),
+      by_parts(emit, x, y, dy, a->gamma, a->gamma * a->alpha, 1), {1.6732632423543772, 1.0507009873554805}, {2, 3})
+UNARY(hard_sigmoid, ZT_FILL_NORMAL, "y[i] = max(0, min(1, alpha x[i] + beta))", clamp(a->alpha *x + a->beta, 0, 1),
+      TIMES(BOTH(mul, dy, emit_within(emit, PLUS(TIMES(x, a->alpha), a->beta), 0, 1)), a->alpha), {0.2, 0.5}, {0.7, 0.4})
 /* (2 x + 3) / 6 between -3 and 3, there and beyond it 1 or 0. */
-UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))",
-      x *clamp(x *(1 / 6.0) + 0.5, 0, 1),
+UNARY(hard_swish, ZT_FILL_NORMAL, "y[i] = x[i] max(0, min(1, x[i] / 6 + 1/2))", x *clamp(x *(1 / 6.0) + 0.5, 0, 1),
       BOTH(mul, dy,
            BOTH(add, BOTH(mul, emit_within(emit, x, -3, 3), TIMES(PLUS(TIMES(x, 2), 3), 1 / 6.0)),
                 emit_above(emit, PLUS(x, -3)))),
@@ -261,17 +236,15 @@ static int mish_slope(const zt_emit *emit, int x)
     int t = FN(tanh, FN(softplus, x)), rest = PLUS(FN(neg, FN(square, t)), 1);
     return BOTH(add, t, BOTH(mul, BOTH(mul, x, rest), FN(sigmoid, x)));
 }
-UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x *tanh(softplus(x)),
-      BOTH(mul, dy, mish_slope(emit, x)), {0})
-UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)),
-      BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))), {0})
-UNARY(
-    shrink, ZT_FILL_NORMAL,
-    "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
-    "bias lambd)",
-    shrink(x, a->lambd, a->bias),
-    BOTH(mul, dy, BOTH(add, emit_above(emit, PLUS(x, -a->lambd)), emit_above(emit, PLUS(FN(neg, x), -a->lambd)))),
-    {0.51, 0}, {0.75, 0.75}, {0.3, -1})
+UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x *tanh(softplus(x)), BOTH(mul, dy, mish_slope(emit, x)), {0})
+UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)), BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))),
+      {0})
+UNARY(shrink, ZT_FILL_NORMAL,
+      "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
+      "bias lambd)",
+      shrink(x, a->lambd, a->bias),
+      BOTH(mul, dy, BOTH(add, emit_above(emit, PLUS(x, -a->lambd)), emit_above(emit, PLUS(FN(neg, x), -a->lambd)))), {0.51, 0},
+      {0.75, 0.75}, {0.3, -1})
 UNARY(thresholded_relu, ZT_FILL_NORMAL, "y[i] = x[i] > alpha ? x[i] : 0", x <= a->alpha ? 0 : x,
       BOTH(mul, dy, emit_above(emit, PLUS(x, -a->alpha))), {1}, {-0.5})
 
@@ -313,8 +286,7 @@ const zt_opdef zt_op_scale = {
     .vjp = scale_vjp,
 };
 
-static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_softcap_attrs *softcap = attrs;
     if (!(softcap->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g, not above 0", softcap->cap);
@@ -381,8 +353,7 @@ const zt_opdef zt_op_silu = {
     .vjp = silu_vjp,
 };
 
-static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status gelu_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_gelu_attrs *gelu = attrs;
     zt_status status = want_gelu_form(ctx, &gelu->form);
@@ -418,15 +389,15 @@ static int gelu_erf_slope(const zt_emit *emit, int x)
 {
     int below = zt_build_times(emit, zt_build_plus(emit, zt_build_erf(emit, zt_build_times(emit, x, M_SQRT1_2)), 1), 0.5);
     int density = zt_build_times(emit, zt_build_exp(emit, zt_build_times(emit, zt_build_square(emit, x), -0.5)),
-                             M_SQRT1_2 * M_2_SQRTPI / 2);
+                                 M_SQRT1_2 * M_2_SQRTPI / 2);
     return zt_build_add(emit, below, zt_build_mul(emit, x, density));
 }
 
 static void gelu_vjp(zt_vjp *vjp)
 {
     const zt_gelu_attrs *attrs = vjp->attrs;
-    int slope = gelu_form(&attrs->form) == gelu_erf ? gelu_erf_slope(vjp->emit, vjp->in[0])
-                                                : gelu_tanh_slope(vjp->emit, vjp->in[0]);
+    int slope =
+        gelu_form(&attrs->form) == gelu_erf ? gelu_erf_slope(vjp->emit, vjp->in[0]) : gelu_tanh_slope(vjp->emit, vjp->in[0]);
     vjp->dx[0] = zt_build_mul(vjp->emit, vjp->dy[0], slope);
 }
 

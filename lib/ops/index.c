@@ -10,17 +10,14 @@ static bool is_error(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* ---- gather ---------------------------------------------------------------------------------- */
 
-static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_gather_attrs *gather = attrs;
     if (zt_row_word(ctx, "oob", &gather->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
-    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
+    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
     zt_status status = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
     if (status) return status;
-    if (in[1]->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    if (in[1]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
     out[0] = *in[1];
     out[0].dtype = ZT_F32;
     out[0].dim[out[0].rank++] = in[0]->dim[1];
@@ -55,20 +52,15 @@ static bool gather_cases(int i, zt_case *test_case)
         int rank;
         int64_t dim[2];
     } rows[] = {
-        {ZT_F32, 5, 33, 1, {2}},     {ZT_F32, 100, 576, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
-        {ZT_F32, 9, 16, 2, {3, 2}},  {ZT_F32, 5, 8, 1, {0}},      {ZT_F16, 40, 33, 1, {7}},
-        {ZT_BF16, 40, 33, 1, {7}},   {ZT_F64, 40, 33, 1, {7}},    {ZT_Q4_0, 40, 64, 1, {7}},
-        {ZT_Q4_1, 40, 64, 1, {7}},   {ZT_Q5_0, 40, 64, 1, {7}},   {ZT_Q5_1, 40, 96, 1, {7}},
-        {ZT_Q8_0, 100, 576, 1, {9}}, {ZT_Q4_K, 17, 512, 1, {9}},  {ZT_Q5_K, 17, 256, 1, {9}},
-        {ZT_Q6_K, 33, 256, 1, {9}},          {ZT_Q2_K, 33, 256, 1, {9}},
-        {ZT_Q3_K, 33, 256, 1, {9}},          {ZT_IQ4_XS, 33, 256, 1, {9}},
-        {ZT_IQ4_NL, 40, 64, 1, {9}},         {ZT_MXFP4, 40, 64, 1, {9}},
-        {ZT_NVFP4, 40, 64, 1, {9}},          {ZT_Q1_0, 40, 128, 1, {9}},
-        {ZT_Q2_0, 40, 64, 1, {9}},           {ZT_TQ1_0, 17, 256, 1, {9}},
-        {ZT_TQ2_0, 17, 256, 1, {9}},         {ZT_IQ3_XXS, 17, 256, 1, {9}},
-        {ZT_IQ3_S, 17, 512, 1, {9}},         {ZT_IQ2_XXS, 17, 256, 1, {9}},
-        {ZT_IQ2_XS, 17, 256, 1, {9}},        {ZT_IQ2_S, 17, 256, 1, {9}},
-        {ZT_IQ1_S, 17, 256, 1, {9}},         {ZT_IQ1_M, 17, 512, 1, {9}},
+        {ZT_F32, 5, 33, 1, {2}},       {ZT_F32, 100, 576, 1, {65}},  {ZT_F32, 3, 7, 0, {0}},        {ZT_F32, 9, 16, 2, {3, 2}},
+        {ZT_F32, 5, 8, 1, {0}},        {ZT_F16, 40, 33, 1, {7}},     {ZT_BF16, 40, 33, 1, {7}},     {ZT_F64, 40, 33, 1, {7}},
+        {ZT_Q4_0, 40, 64, 1, {7}},     {ZT_Q4_1, 40, 64, 1, {7}},    {ZT_Q5_0, 40, 64, 1, {7}},     {ZT_Q5_1, 40, 96, 1, {7}},
+        {ZT_Q8_0, 100, 576, 1, {9}},   {ZT_Q4_K, 17, 512, 1, {9}},   {ZT_Q5_K, 17, 256, 1, {9}},    {ZT_Q6_K, 33, 256, 1, {9}},
+        {ZT_Q2_K, 33, 256, 1, {9}},    {ZT_Q3_K, 33, 256, 1, {9}},   {ZT_IQ4_XS, 33, 256, 1, {9}},  {ZT_IQ4_NL, 40, 64, 1, {9}},
+        {ZT_MXFP4, 40, 64, 1, {9}},    {ZT_NVFP4, 40, 64, 1, {9}},   {ZT_Q1_0, 40, 128, 1, {9}},    {ZT_Q2_0, 40, 64, 1, {9}},
+        {ZT_TQ1_0, 17, 256, 1, {9}},   {ZT_TQ2_0, 17, 256, 1, {9}},  {ZT_IQ3_XXS, 17, 256, 1, {9}}, {ZT_IQ3_S, 17, 512, 1, {9}},
+        {ZT_IQ2_XXS, 17, 256, 1, {9}}, {ZT_IQ2_XS, 17, 256, 1, {9}}, {ZT_IQ2_S, 17, 256, 1, {9}},   {ZT_IQ1_S, 17, 256, 1, {9}},
+        {ZT_IQ1_M, 17, 512, 1, {9}},
     };
     bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
     if (i > ZT_LEN(rows)) return false;
@@ -88,9 +80,8 @@ static void gather_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_gather = {
-    .synopsis =
-        "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
-        "an index out of range is an error, or with oob=zero reads 0",
+    .synopsis = "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
+                "an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_infer,
     .ref = gather_ref,
@@ -101,8 +92,7 @@ const zt_opdef zt_op_gather = {
 
 /* ---- scatter_add: what gather's gradient is -------------------------------------------------- */
 
-static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                   zt_type out[])
+static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_type *x = in[0], *i = in[1], *y = in[2];
     const zt_scatter_add_attrs *scatter_add = attrs;
@@ -146,9 +136,8 @@ static bool scatter_add_cases(int i, zt_case *test_case)
         int rank;
         int64_t dim[3];
     } rows[] = {
-        {ZT_F32, 5, 33, 1, {2}},    {ZT_F32, 3, 7, 1, {65}}, {ZT_F32, 3, 7, 0, {0}},
-        {ZT_F32, 9, 16, 2, {3, 2}}, {ZT_F32, 5, 8, 1, {0}},  {ZT_F32, 3, 0, 1, {4}},
-        {ZT_F64, 4, 5, 1, {7}},     {ZT_F16, 40, 33, 1, {7}},
+        {ZT_F32, 5, 33, 1, {2}}, {ZT_F32, 3, 7, 1, {65}}, {ZT_F32, 3, 7, 0, {0}}, {ZT_F32, 9, 16, 2, {3, 2}},
+        {ZT_F32, 5, 8, 1, {0}},  {ZT_F32, 3, 0, 1, {4}},  {ZT_F64, 4, 5, 1, {7}}, {ZT_F16, 40, 33, 1, {7}},
     };
     bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
     if (i > ZT_LEN(rows)) return false;
@@ -186,17 +175,14 @@ const zt_opdef zt_op_scatter_add = {
 
 /* ---- one_hot --------------------------------------------------------------------------------- */
 
-static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_one_hot_attrs *one_hot = attrs;
     zt_status status = zt_row_word(ctx, "oob", &one_hot->oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
     if (status) return status;
-    if (one_hot->depth < 0)
-        return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)one_hot->depth);
-    if (in[0]->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    if (one_hot->depth < 0) return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)one_hot->depth);
+    if (in[0]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
     out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
     out[0].dim[out[0].rank++] = one_hot->depth;
     return ZT_OK;
@@ -223,9 +209,8 @@ static bool one_hot_cases(int i, zt_case *test_case)
         zt_one_hot_attrs a; /* depth, oob */
         int64_t limit;
     } rows[] = {
-        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5},   {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40},
-        {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6},
-        {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},   {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
+        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5}, {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40}, {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},
+        {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6}, {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},       {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);

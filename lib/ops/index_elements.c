@@ -11,26 +11,23 @@ typedef zt_gather_elements_attrs element_attrs;
 static bool is_error(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 
 /* i has x's rank, and no dimension but the axis is larger than x's. */
-static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x,
-                                const zt_type *i)
+static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x, const zt_type *i)
 {
     zt_status status = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
     if (status) return status;
     if (a->axis < -x->rank || a->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis,
-                           x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis, x->rank);
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld",
-                               (long long)i->dim[d], d, (long long)x->dim[d]);
+            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld", (long long)i->dim[d], d,
+                               (long long)x->dim[d]);
     return ZT_OK;
 }
 
 /* The element of x that belongs to the e-th index, or -1. */
-static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg *i, int64_t e,
-                          zt_runtime_error *error)
+static int64_t element_of(const element_attrs *a, const zt_type *x, const zt_arg *i, int64_t e, zt_runtime_error *error)
 {
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     int64_t index = i->i[e], place = 0, step = 1;
@@ -78,8 +75,7 @@ static bool gather_elements_cases(int i, zt_case *test_case)
 
 /* ---- gather_elements ------------------------------------------------------------------------- */
 
-static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                       zt_type out[])
+static zt_status gather_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
@@ -102,8 +98,8 @@ static void gather_elements_vjp(zt_vjp *vjp)
 {
     const element_attrs *a = vjp->attrs;
     int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
-    vjp->dx[0] = zt_build_scatter_add_elements(vjp->emit, zero, vjp->in[1], vjp->dy[0],
-                                         &(zt_scatter_add_elements_attrs){a->axis, a->oob});
+    vjp->dx[0] =
+        zt_build_scatter_add_elements(vjp->emit, zero, vjp->in[1], vjp->dy[0], &(zt_scatter_add_elements_attrs){a->axis, a->oob});
 }
 
 const zt_opdef zt_op_gather_elements = {
@@ -120,21 +116,18 @@ const zt_opdef zt_op_gather_elements = {
 
 /* ---- scatter_add_elements -------------------------------------------------------------------- */
 
-static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs,
-                                            const zt_type *const in[], zt_type out[])
+static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = gather_elements_infer(ctx, attrs, in, out);
     if (!status && zt_dtype_get(in[0]->dtype)->kind == 'B')
         status = zt_row_fail(ctx, ZT_ESHAPE, "x is bool, not a plain float or integer type");
     if (status) return status;
-    if (!zt_type_equal(&out[0], in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
+    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
     out[0] = *in[0];
     return ZT_OK;
 }
 
-static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *error)
+static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     int64_t count = zt_type_count(in[1].type);
     for (int64_t e = 0; e < zt_type_count(in[0].type); e++) zt_row_move(&in[0], e, &out[0], e);
@@ -144,8 +137,7 @@ static void scatter_add_elements_ref(const void *attrs, const zt_arg *in, zt_arg
         if (out[0].f)
             out[0].f[to] += in[2].f[e];
         else
-            out[0].i[to] = zt_row_wrap(out[0].type->dtype,
-                                       (uint64_t)out[0].i[to] + (uint64_t)in[2].i[e]);
+            out[0].i[to] = zt_row_wrap(out[0].type->dtype, (uint64_t)out[0].i[to] + (uint64_t)in[2].i[e]);
     }
 }
 
@@ -169,8 +161,7 @@ static void scatter_add_elements_vjp(zt_vjp *vjp)
     const element_attrs *a = vjp->attrs;
     vjp->dx[0] = vjp->dy[0];
     if (vjp->want[2])
-        vjp->dx[2] = zt_build_gather_elements(vjp->emit, vjp->dy[0], vjp->in[1],
-                                        &(zt_gather_elements_attrs){a->axis, a->oob});
+        vjp->dx[2] = zt_build_gather_elements(vjp->emit, vjp->dy[0], vjp->in[1], &(zt_gather_elements_attrs){a->axis, a->oob});
 }
 
 const zt_opdef zt_op_scatter_add_elements = {

@@ -37,8 +37,8 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
 }
 
 /* Where in x tuple r's part begins; -1: an index is out of range. */
-static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x,
-                       const int64_t *i, int64_t r, zt_runtime_error *error)
+static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type *x, const int64_t *i, int64_t r,
+                       zt_runtime_error *error)
 {
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
@@ -53,25 +53,22 @@ static int64_t part_at(const parts *p, int64_t batch, bool fails, const zt_type 
 }
 
 /* The type of what x has at i. */
-static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oob, const zt_type *x,
-                            const zt_type *i, zt_type *y)
+static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oob, const zt_type *x, const zt_type *i, zt_type *y)
 {
     zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want_plain(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (status) return status;
     if (batch < 0 || batch >= i->rank || batch > x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld batch dimensions of %d and %d", (long long)batch,
-                           x->rank, i->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld batch dimensions of %d and %d", (long long)batch, x->rank, i->rank);
     int64_t k = i->dim[i->rank - 1];
     if (k > x->rank - batch)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld indices into %d dimensions", (long long)k,
-                           (int)(x->rank - batch));
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld indices into %d dimensions", (long long)k, (int)(x->rank - batch));
     *y = zt_type_make(x->dtype, 0, NULL);
     for (int d = 0; d < batch; d++)
         if (x->dim[d] != i->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "batch dimension %d is %lld and %lld", d,
-                               (long long)x->dim[d], (long long)i->dim[d]);
+            return zt_row_fail(ctx, ZT_ESHAPE, "batch dimension %d is %lld and %lld", d, (long long)x->dim[d],
+                               (long long)i->dim[d]);
     if (i->rank - 1 + x->rank - batch - k > ZT_MAX_RANK)
         return zt_row_fail(ctx, ZT_ESHAPE, "y has more than %d dimensions", ZT_MAX_RANK);
     for (int d = 0; d + 1 < i->rank; d++) y->dim[y->rank++] = i->dim[d];
@@ -84,25 +81,18 @@ static const struct {
     zt_case_type x, i;
     int64_t batch, limit;
 } nd_rows[] = {
-    {{ZT_F32, 2, {5, 7}}, {ZT_I32, 2, {4, 1}}, 0, 5},
-    {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 2, {2, 2}}, 0, 3},
-    {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 3, {3, 2, 1}}, 1, 4},
-    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {3, 1}}, 1, 4},
-    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 1, {2}}, 0, 3},
-    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {2, 0}}, 0, 1},
-    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {0, 1}}, 0, 3},
-    {{ZT_F32, 2, {40, 300}}, {ZT_I32, 3, {3, 5, 1}}, 0, 40},
-    {{ZT_F64, 2, {3, 4}}, {ZT_I32, 2, {3, 2}}, 0, 3},
-    {{ZT_F16, 2, {5, 40}}, {ZT_I32, 2, {3, 1}}, 0, 5},
-    {{ZT_I32, 2, {5, 4}}, {ZT_I32, 2, {3, 1}}, 0, 5},
-    {{ZT_U8, 2, {5, 4}}, {ZT_I32, 2, {3, 2}}, 0, 4},
+    {{ZT_F32, 2, {5, 7}}, {ZT_I32, 2, {4, 1}}, 0, 5},       {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 2, {2, 2}}, 0, 3},
+    {{ZT_F32, 3, {3, 4, 5}}, {ZT_I32, 3, {3, 2, 1}}, 1, 4}, {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {3, 1}}, 1, 4},
+    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 1, {2}}, 0, 3},          {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {2, 0}}, 0, 1},
+    {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {0, 1}}, 0, 3},       {{ZT_F32, 2, {40, 300}}, {ZT_I32, 3, {3, 5, 1}}, 0, 40},
+    {{ZT_F64, 2, {3, 4}}, {ZT_I32, 2, {3, 2}}, 0, 3},       {{ZT_F16, 2, {5, 40}}, {ZT_I32, 2, {3, 1}}, 0, 5},
+    {{ZT_I32, 2, {5, 4}}, {ZT_I32, 2, {3, 1}}, 0, 5},       {{ZT_U8, 2, {5, 4}}, {ZT_I32, 2, {3, 2}}, 0, 4},
 };
 enum { ND_ROWS = sizeof nd_rows / sizeof nd_rows[0] };
 
 /* ---- gather_nd ------------------------------------------------------------------------------- */
 
-static zt_status gather_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status gather_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_gather_nd_attrs *gather_nd = attrs;
     return taken_type(ctx, gather_nd->batch, &gather_nd->oob, in[0], in[1], &out[0]);
@@ -180,10 +170,7 @@ static int64_t merged_int(zt_dtype dtype, char how, int64_t a, int64_t b)
 }
 
 /* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min: the letter that tells them apart. */
-static char how_of(const zt_enum_string *w)
-{
-    return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
-}
+static char how_of(const zt_enum_string *w) { return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1]; }
 
 static void merge_entry(char how, zt_arg *z, int64_t to, const zt_arg *u, int64_t from)
 {
@@ -234,15 +221,13 @@ static void merge_gradient(const merge_vjp *m)
         if (vjp->want[2]) vjp->dx[2] = zt_build_div(emit, m->at(m, share), u);
     } else {
         if (vjp->want[0]) vjp->dx[0] = zt_build_mul(emit, dy, zt_build_as(emit, zt_build_eq(emit, z, x), dy));
-        if (vjp->want[2])
-            vjp->dx[2] = zt_build_mul(emit, m->at(m, dy), zt_build_as(emit, zt_build_eq(emit, m->at(m, z), u), dy));
+        if (vjp->want[2]) vjp->dx[2] = zt_build_mul(emit, m->at(m, dy), zt_build_as(emit, zt_build_eq(emit, m->at(m, z), u), dy));
     }
 }
 
 /* ---- scatter_nd ------------------------------------------------------------------------------ */
 
-static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_scatter_nd_attrs *scatter_nd = attrs;
     zt_type part;
@@ -252,8 +237,7 @@ static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     if (status) return status;
     char text[ZT_TYPE_TEXT];
     if (!zt_type_equal(&part, in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "u is not what x has at i, %s",
-                           zt_type_text(&part, text));
+        return zt_row_fail(ctx, ZT_ESHAPE, "u is not what x has at i, %s", zt_type_text(&part, text));
     out[0] = *in[0];
     return ZT_OK;
 }
@@ -266,8 +250,7 @@ static void scatter_nd_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     copy_all(&in[0], &out[0]);
     for (int64_t r = 0; r < p.tuples; r++) {
         int64_t at = part_at(&p, scatter_nd->batch, scatter_nd->oob.s[0] == 'e', in[0].type, in[1].i, r, error);
-        for (int64_t j = 0; j < p.rest && at >= 0; j++)
-            merge_entry(how, &out[0], at + j, &in[2], r * p.rest + j);
+        for (int64_t j = 0; j < p.rest && at >= 0; j++) merge_entry(how, &out[0], at + j, &in[2], r * p.rest + j);
     }
 }
 
@@ -314,8 +297,7 @@ static int nd_at(const merge_vjp *m, int x)
 static int nd_put(const merge_vjp *m, int x, int u)
 {
     const zt_scatter_nd_attrs *attrs = m->v->attrs;
-    return zt_build_scatter_nd(m->v->emit, x, m->v->in[1], u,
-                           &(zt_scatter_nd_attrs){attrs->batch, {"none"}, attrs->oob});
+    return zt_build_scatter_nd(m->v->emit, x, m->v->in[1], u, &(zt_scatter_nd_attrs){attrs->batch, {"none"}, attrs->oob});
 }
 
 static void scatter_nd_vjp(zt_vjp *vjp)
@@ -324,14 +306,13 @@ static void scatter_nd_vjp(zt_vjp *vjp)
     merge_gradient(&(merge_vjp){vjp, how_of(&attrs->reduction), nd_at, nd_put});
 }
 
-#define MERGE                                                                                      \
-    "reduction=none: u is put there (the last of several), add|mul|max|min: merged with what is "  \
+#define MERGE                                                                                                                    \
+    "reduction=none: u is put there (the last of several), add|mul|max|min: merged with what is "                                \
     "there, NaN winning; an index out of range is an error, or with oob=zero changes nothing"
 
 const zt_opdef zt_op_scatter_nd = {
     .synopsis = "z = x but for z[b...,i1,..,ik,rest], (i1 .. ik) = i[b...,m...,:], where "
-                "u[b...,m...,rest] comes, in the order of i; `batch` dimensions are common to all; "
-                MERGE,
+                "u[b...,m...,rest] comes, in the order of i; `batch` dimensions are common to all; " MERGE,
     .n_required = 3,
     .infer = scatter_nd_infer,
     .ref = scatter_nd_ref,
@@ -342,8 +323,7 @@ const zt_opdef zt_op_scatter_nd = {
 
 /* ---- scatter_elements: scatter_add_elements is the one that adds ----------------------------- */
 
-static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                        zt_type out[])
+static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     static const char *const words[] = {"none", "mul", "max", "min"};
     const zt_scatter_elements_attrs *scatter = attrs;
@@ -358,12 +338,11 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
     int at = zt_plain_axis(scatter->axis, x->rank);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld",
-                               (long long)i->dim[d], d, (long long)x->dim[d]);
+            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld", (long long)i->dim[d], d,
+                               (long long)x->dim[d]);
     out[0] = *i;
     out[0].dtype = x->dtype;
-    if (!zt_type_equal(&out[0], in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "u is not one of x's type for each index");
+    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "u is not one of x's type for each index");
     out[0] = *x;
     return ZT_OK;
 }
@@ -424,15 +403,14 @@ static bool scatter_elements_cases(int i, zt_case *test_case)
 static int elements_at(const merge_vjp *m, int x)
 {
     const zt_scatter_elements_attrs *attrs = m->v->attrs;
-    return zt_build_gather_elements(m->v->emit, x, m->v->in[1],
-                                &(zt_gather_elements_attrs){attrs->axis, attrs->oob});
+    return zt_build_gather_elements(m->v->emit, x, m->v->in[1], &(zt_gather_elements_attrs){attrs->axis, attrs->oob});
 }
 
 static int elements_put(const merge_vjp *m, int x, int u)
 {
     const zt_scatter_elements_attrs *attrs = m->v->attrs;
     return zt_build_scatter_elements(m->v->emit, x, m->v->in[1], u,
-                                 &(zt_scatter_elements_attrs){attrs->axis, {"none"}, attrs->oob});
+                                     &(zt_scatter_elements_attrs){attrs->axis, {"none"}, attrs->oob});
 }
 
 static void scatter_elements_vjp(zt_vjp *vjp)
@@ -442,9 +420,9 @@ static void scatter_elements_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scatter_elements = {
-    .synopsis = "z = x but for z[...,i[...,j,...],...] along `axis`, where u[...,j,...] comes, in "
-                "the order of i; i i32 of x's rank and, but for the axis, at most its size; " MERGE
-                " (add: scatter_add_elements)",
+    .synopsis =
+        "z = x but for z[...,i[...,j,...],...] along `axis`, where u[...,j,...] comes, in "
+        "the order of i; i i32 of x's rank and, but for the axis, at most its size; " MERGE " (add: scatter_add_elements)",
     .n_required = 3,
     .infer = scatter_elements_infer,
     .ref = scatter_elements_ref,

@@ -8,8 +8,7 @@
 
 /* ---- kv_put ---------------------------------------------------------------------------------- */
 
-static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_type *cache = in[0], *x = in[1];
     (void)attrs;
@@ -18,8 +17,7 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 2);
     if (status) return status;
     if (x->dim[1] != cache->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1],
-                           (long long)cache->dim[1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1], (long long)cache->dim[1]);
     out[0] = *cache;
     return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
 }
@@ -47,12 +45,10 @@ static bool kv_put_cases(int i, zt_case *test_case)
         zt_dtype cache;
         int64_t ctx, W, n, pos0, S, B;
     } rows[] = {
-        {ZT_F32, 8, 33, 2, 0, 0, 0},        {ZT_F16, 8, 33, 2, 3, 0, 0},
-        {ZT_F16, 64, 192, 1, 63, 0, 0},     {ZT_F16, 64, 192, 9, 5, 0, 0},
-        {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
-        {ZT_F32, 60, 40, 7, 2, 3, 12},      {ZT_F16, 96, 64, 20, 11, 3, 6},
-        {ZT_F16, 16, 64, 4, 2, 1, 0},       {ZT_F32, 8, 4, 0, 0, 0, 0},
-        {ZT_F16, 8, 64, 0, 0, 1, 2},
+        {ZT_F32, 8, 33, 2, 0, 0, 0},   {ZT_F16, 8, 33, 2, 3, 0, 0},        {ZT_F16, 64, 192, 1, 63, 0, 0},
+        {ZT_F16, 64, 192, 9, 5, 0, 0}, {ZT_F32, 64, 192, 65 - 1, 0, 0, 0}, {ZT_F16, 64, 192, 7, 30, 0, 4},
+        {ZT_F32, 60, 40, 7, 2, 3, 12}, {ZT_F16, 96, 64, 20, 11, 3, 6},     {ZT_F16, 16, 64, 4, 2, 1, 0},
+        {ZT_F32, 8, 4, 0, 0, 0, 0},    {ZT_F16, 8, 64, 0, 0, 1, 2},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].cache, 2, (int64_t[]){rows[i].ctx, rows[i].W});
@@ -62,11 +58,10 @@ static bool kv_put_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_kv_put = {
-    .synopsis =
-        "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
-        "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
-        "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
-        "differ; a position, sequence or block out of range is an error",
+    .synopsis = "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
+                "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
+                "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
+                "differ; a position, sequence or block out of range is an error",
     .n_required = 3,
     .flags = ZT_OPF_EXACT,
     .donates = 1,
@@ -79,8 +74,7 @@ const zt_opdef zt_op_kv_put = {
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
 
 /* The two ops that make q (or k) what it is turned into: types, or a loop over rows. */
-static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *attrs, const zt_type *const in[],
-                              int x, int g)
+static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *attrs, const zt_type *const in[], int x, int g)
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
     const zt_rms_norm_attrs norm = {attrs->eps, attrs->norm_dims};
@@ -91,22 +85,19 @@ static zt_status turned_infer(zt_ctx *ctx, const zt_rope_put_attrs *attrs, const
     return zt_op_rope.infer(ctx, &rope, (const zt_type *[]){in[x], in[POS], in[TAB]}, out);
 }
 
-static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status rope_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want(ctx, "pos", in[POS], ZT_I32, 1);
     if (!status) status = turned_infer(ctx, attrs, in, Q, GQ);
     if (!status) status = turned_infer(ctx, attrs, in, K, GK);
     for (int c = KC; c <= VC && !status; c++)
-        status = zt_op_kv_put.infer(
-            ctx, NULL, (const zt_type *[]){in[c], in[c + K], in[POS], in[SEQ], in[TABLE]}, &out[c]);
+        status = zt_op_kv_put.infer(ctx, NULL, (const zt_type *[]){in[c], in[c + K], in[POS], in[SEQ], in[TABLE]}, &out[c]);
     out[2] = *in[Q];
     return status;
 }
 
 /* Rows of x, n of them from row r of the call, normed and turned into y. */
-static void rotate_rows(const zt_rope_put_attrs *attrs, const zt_arg *in, int x, int g, int64_t r, int64_t n,
-                 double *y)
+static void rotate_rows(const zt_rope_put_attrs *attrs, const zt_arg *in, int x, int g, int64_t r, int64_t n, double *y)
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
     const zt_rms_norm_attrs norm = {attrs->eps, attrs->norm_dims};
@@ -149,8 +140,7 @@ static double rope_put_bytes(const void *attrs, const zt_type *const in[], const
     (void)attrs;
     for (int k = Q; k <= V; k++) read += (double)zt_type_bytes(in[k]);
     double size = zt_dtype_get(out[0].dtype)->block_bytes;
-    return read + (double)zt_type_bytes(in[Q]) +
-           size * (double)(zt_type_count(in[K]) + zt_type_count(in[V]));
+    return read + (double)zt_type_bytes(in[Q]) + size * (double)(zt_type_count(in[K]) + zt_type_count(in[V]));
 }
 
 /* Caches [ctx,G D] of n rows from pos0, H heads of D queries; what is there of norms, divisors,
@@ -163,18 +153,12 @@ static bool rope_put_cases(int i, zt_case *test_case)
         int norms, tab; /* norms 2: of whole rows */
         const char *pair;
     } rows[] = {
-        {ZT_F16, 64, 1, 63, 9, 3, 64, 1, 2, 0, 0, "halves"},
-        {ZT_F16, 64, 9, 5, 9, 3, 64, 1, 2, 0, 0, "neighbours"},
-        {ZT_F16, 64, 9, 5, 4, 1, 40, 1, 2, 1, 0, "halves"},
-        {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 0, 1, "neighbours"},
-        {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 1, 1, "halves"},
-        {ZT_F32, 128, 65, 0, 3, 3, 16, 1, 4, 2, 0, "halves"},
-        {ZT_F32, 128, 65, 2, 3, 1, 16, 1, 0, 0, 0, "halves"},
-        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 0, 0, "halves"},
-        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 0, "neighbours"},
-        {ZT_F16, 8, 2, 3, 2, 1, 34, 0, 0, 0, 1, "halves"},
-        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 1, "halves"},
-        {ZT_F16, 64, 7, 30, 3, 1, 64, 0, 4, 0, 0, "halves"},
+        {ZT_F16, 64, 1, 63, 9, 3, 64, 1, 2, 0, 0, "halves"},   {ZT_F16, 64, 9, 5, 9, 3, 64, 1, 2, 0, 0, "neighbours"},
+        {ZT_F16, 64, 9, 5, 4, 1, 40, 1, 2, 1, 0, "halves"},    {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 0, 1, "neighbours"},
+        {ZT_F16, 96, 20, 11, 6, 2, 32, 3, 6, 1, 1, "halves"},  {ZT_F32, 128, 65, 0, 3, 3, 16, 1, 4, 2, 0, "halves"},
+        {ZT_F32, 128, 65, 2, 3, 1, 16, 1, 0, 0, 0, "halves"},  {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 0, 0, "halves"},
+        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 0, "neighbours"}, {ZT_F16, 8, 2, 3, 2, 1, 34, 0, 0, 0, 1, "halves"},
+        {ZT_F32, 8, 2, 3, 2, 1, 34, 0, 0, 1, 1, "halves"},     {ZT_F16, 64, 7, 30, 3, 1, 64, 0, 4, 0, 0, "halves"},
         {ZT_F32, 8, 0, 0, 2, 1, 4, 1, 2, 0, 0, "halves"},
     };
     if (i >= ZT_LEN(rows)) return false;
@@ -214,11 +198,10 @@ static void rope_put_expand(const zt_emit *emit, const void *attrs, const int *i
 }
 
 const zt_opdef zt_op_rope_put = {
-    .synopsis =
-        "y = rope of q by pos and tab, kc1 = kv_put of the rope of k into kc, vc1 = kv_put of v "
-        "into vc, at pos, seq and table; q and k first rms_norm by gq and gk with eps and dims = "
-        "norm_dims where those are there; kc and vc (used up) f16|f32 [ctx,W], k and v f32[n,W], q "
-        "and y f32[n,H], the other attributes and inputs are rope's, rms_norm's and kv_put's",
+    .synopsis = "y = rope of q by pos and tab, kc1 = kv_put of the rope of k into kc, vc1 = kv_put of v "
+                "into vc, at pos, seq and table; q and k first rms_norm by gq and gk with eps and dims = "
+                "norm_dims where those are there; kc and vc (used up) f16|f32 [ctx,W], k and v f32[n,W], q "
+                "and y f32[n,H], the other attributes and inputs are rope's, rms_norm's and kv_put's",
     .n_required = 6,
     .flags = ZT_OPF_SAME,
     .infer = rope_put_infer,

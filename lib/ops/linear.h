@@ -7,8 +7,8 @@
 /* x [n,K] of f32, f16 or bf16, and a word for how it may be rounded. */
 zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type *x);
 /* w [M,K] of any float or block type, b [M] of f32 or x's (NULL: absent): *out is [n,M]. */
-zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, const zt_type *x,
-                         const zt_type *w, const zt_type *b, zt_type *out);
+zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, const zt_type *x, const zt_type *w,
+                         const zt_type *b, zt_type *out);
 /* sum_k x[r,k] w[m,k] + b[m] */
 double zt_linear_at(const zt_arg *x, const zt_arg *w, const zt_arg *b, int64_t r, int64_t m);
 

@@ -13,9 +13,8 @@ static const char *const act_words[] = {"f32", "q8", "q16"};
 static const zt_gelu_attrs gelu_tanh = {{"tanh"}}, gelu_erf = {{"erf"}};
 static const zt_geglu_attrs geglu_tanh = {{"tanh"}}, geglu_erf = {{"erf"}};
 
-static const zt_after gates[] = {{"silu", ZT_OP_swiglu, NULL},
-                                 {"gelu", ZT_OP_geglu, &geglu_tanh},
-                                 {"gelu_erf", ZT_OP_geglu, &geglu_erf}};
+static const zt_after gates[] = {
+    {"silu", ZT_OP_swiglu, NULL}, {"gelu", ZT_OP_geglu, &geglu_tanh}, {"gelu_erf", ZT_OP_geglu, &geglu_erf}};
 static const zt_after curves[] = {{"relu", ZT_OP_relu, NULL},       {"silu", ZT_OP_silu, NULL},
                                   {"gelu", ZT_OP_gelu, &gelu_tanh}, {"gelu_erf", ZT_OP_gelu, &gelu_erf},
                                   {"tanh", ZT_OP_tanh, NULL},       {"sigmoid", ZT_OP_sigmoid, NULL}};
@@ -31,8 +30,7 @@ const zt_after *zt_gate_after(const zt_enum_string *gate) { return find_after(ga
 
 const zt_after *zt_curve_after(const zt_enum_string *curve) { return find_after(curves, ZT_LEN(curves), curve); }
 
-static zt_status want_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const zt_after *list,
-                           int n)
+static zt_status want_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const zt_after *list, int n)
 {
     const char *words[ZT_LEN(curves)];
     for (int i = 0; i < n; i++) words[i] = list[i].word;
@@ -126,8 +124,7 @@ const zt_enum_string *zt_op_act(zt_op op, const void *attrs, int k)
     return NULL;
 }
 
-static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     static const char *const w[] = {"w1", "w2", "w3"}, *const b[] = {"b1", "b2", "b3"};
     const zt_linears_attrs *linears = attrs;
@@ -135,8 +132,7 @@ static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     if (!status && has_own(linears)) status = zt_linear_want_x(ctx, &linears->act1, in[0]);
     for (int k = 0; k < MOST && !status; k++) {
         out[k] = zt_type_make(in[0]->dtype, 2, (int64_t[]){0, 0});
-        if (!in[1 + k] && in[4 + k])
-            status = zt_row_fail(ctx, ZT_EUSAGE, "%s is there without %s", b[k], w[k]);
+        if (!in[1 + k] && in[4 + k]) status = zt_row_fail(ctx, ZT_EUSAGE, "%s is there without %s", b[k], w[k]);
         if (!in[1 + k]) continue;
         status = want_narrow(ctx, w[k], in[1 + k]);
         if (!status) status = zt_linear_want(ctx, w[k], b[k], in[0], in[1 + k], in[4 + k], &out[k]);
@@ -151,8 +147,7 @@ static void linears_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
         if (!in[1 + k].type || !out[k].type) continue;
         int64_t n = in[0].type->dim[0], M = in[1 + k].type->dim[0];
         for (int64_t m = 0; m < M; m++)
-            for (int64_t r = 0; r < n; r++)
-                out[k].f[r * M + m] = zt_linear_at(&in[0], &in[1 + k], &in[4 + k], r, m);
+            for (int64_t r = 0; r < n; r++) out[k].f[r * M + m] = zt_linear_at(&in[0], &in[1 + k], &in[4 + k], r, m);
     }
 }
 
@@ -203,8 +198,7 @@ static void linears_expand(const zt_emit *emit, const void *attrs, const int *in
 {
     const zt_linears_attrs *linears = attrs;
     for (int k = 0; k < MOST; k++)
-        if (in[1 + k] != ZT_NONE)
-            out[k] = emit_linear(emit, zt_linears_act(linears, k), in[0], in[1 + k], in[4 + k]);
+        if (in[1 + k] != ZT_NONE) out[k] = emit_linear(emit, zt_linears_act(linears, k), in[0], in[1 + k], in[4 + k]);
 }
 
 const zt_opdef zt_op_linears = {
@@ -224,8 +218,7 @@ const zt_opdef zt_op_linears = {
 
 /* ---- gated_linear ---------------------------------------------------------------------------- */
 
-static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_gated_linear_attrs *linear = attrs;
     zt_type up;
@@ -236,8 +229,7 @@ static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     if (!status) status = zt_linear_want(ctx, "wg", "bg", in[0], in[1], in[3], &out[0]);
     if (!status) status = zt_linear_want(ctx, "wu", "bu", in[0], in[2], in[4], &up);
     if (status || zt_type_equal(&up, &out[0])) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "wg has %lld rows, wu %lld", (long long)in[1]->dim[0],
-                       (long long)in[2]->dim[0]);
+    return zt_row_fail(ctx, ZT_ESHAPE, "wg has %lld rows, wu %lld", (long long)in[1]->dim[0], (long long)in[2]->dim[0]);
 }
 
 static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -247,8 +239,8 @@ static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     (void)error;
     for (int64_t m = 0; m < M; m++)
         for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] = apply_after(gate, zt_linear_at(&in[0], &in[1], &in[3], r, m),
-                                        zt_linear_at(&in[0], &in[2], &in[4], r, m));
+            out[0].f[r * M + m] =
+                apply_after(gate, zt_linear_at(&in[0], &in[1], &in[3], r, m), zt_linear_at(&in[0], &in[2], &in[4], r, m));
 }
 
 static double gated_linear_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -258,20 +250,13 @@ static double gated_linear_flops(const void *attrs, const zt_type *const in[], c
 }
 
 static const product_case gated_shapes[] = {
-    {ZT_F32, 1, 256, {ZT_Q4_1, ZT_Q4_1}, {48, 48}, 1},
-    {ZT_F32, 19, 256, {ZT_Q4_K, ZT_Q6_K}, {40, 40}, 1},
-    {ZT_F32, 5, 64, {ZT_Q8_0, ZT_Q8_0}, {33, 33}, 2},
-    {ZT_F32, 3, 33, {ZT_F32, ZT_F16}, {100, 100}, 0},
-    {ZT_F32, 1, 576, {ZT_Q4_1, ZT_Q4_1}, {1536, 1536}, 1},
-    {ZT_F32, 9, 100, {ZT_BF16, ZT_BF16}, {17, 17}, 1},
-    {ZT_F32, 2, 256, {ZT_IQ3_S, ZT_Q4_0}, {20, 20}, 1},
-    {ZT_F32, 130, 64, {ZT_Q4_0, ZT_Q4_0}, {112, 112}, 1},
-    {ZT_F32, 2, 64, {ZT_Q5_0, ZT_Q4_0}, {96, 96}, 0},
-    {ZT_F16, 3, 256, {ZT_Q4_K, ZT_F16}, {33, 33}, 2},
-    {ZT_BF16, 12, 64, {ZT_BF16, ZT_BF16}, {16, 16}, 1},
-    {ZT_F32, 0, 64, {ZT_F32, ZT_Q8_0}, {16, 16}, 0},
-    {ZT_F32, 3, 0, {ZT_F32, ZT_F32}, {4, 4}, 0},
-    {ZT_F32, 3, 64, {ZT_F32, ZT_Q8_0}, {0, 0}, 0},
+    {ZT_F32, 1, 256, {ZT_Q4_1, ZT_Q4_1}, {48, 48}, 1},     {ZT_F32, 19, 256, {ZT_Q4_K, ZT_Q6_K}, {40, 40}, 1},
+    {ZT_F32, 5, 64, {ZT_Q8_0, ZT_Q8_0}, {33, 33}, 2},      {ZT_F32, 3, 33, {ZT_F32, ZT_F16}, {100, 100}, 0},
+    {ZT_F32, 1, 576, {ZT_Q4_1, ZT_Q4_1}, {1536, 1536}, 1}, {ZT_F32, 9, 100, {ZT_BF16, ZT_BF16}, {17, 17}, 1},
+    {ZT_F32, 2, 256, {ZT_IQ3_S, ZT_Q4_0}, {20, 20}, 1},    {ZT_F32, 130, 64, {ZT_Q4_0, ZT_Q4_0}, {112, 112}, 1},
+    {ZT_F32, 2, 64, {ZT_Q5_0, ZT_Q4_0}, {96, 96}, 0},      {ZT_F16, 3, 256, {ZT_Q4_K, ZT_F16}, {33, 33}, 2},
+    {ZT_BF16, 12, 64, {ZT_BF16, ZT_BF16}, {16, 16}, 1},    {ZT_F32, 0, 64, {ZT_F32, ZT_Q8_0}, {16, 16}, 0},
+    {ZT_F32, 3, 0, {ZT_F32, ZT_F32}, {4, 4}, 0},           {ZT_F32, 3, 64, {ZT_F32, ZT_Q8_0}, {0, 0}, 0},
 };
 
 /* Every shape; then every gate with every choice of biases. */
@@ -280,8 +265,7 @@ static bool gated_linear_cases(int i, zt_case *test_case)
     const int shapes = ZT_LEN(gated_shapes);
     if (i >= shapes + 4 * ZT_LEN(gates)) return false;
     const product_case *p = &gated_shapes[i < shapes ? i : (i - shapes) % 4];
-    zt_gated_linear_attrs a = {word_of(act_words[p->act]),
-                               word_of(gates[i < shapes ? i % 3 : (i - shapes) / 4].word)};
+    zt_gated_linear_attrs a = {word_of(act_words[p->act]), word_of(gates[i < shapes ? i % 3 : (i - shapes) / 4].word)};
     zt_case_attrs(test_case, &a, sizeof a);
     case_products(test_case, p, 2, 1, 3, (unsigned)(i < shapes ? i / 2 : i - shapes));
     return true;
@@ -313,8 +297,7 @@ const zt_opdef zt_op_gated_linear = {
 
 /* ---- linear_act ------------------------------------------------------------------------------ */
 
-static zt_status linear_act_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status linear_act_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_linear_act_attrs *linear = attrs;
     zt_status status = want_word(ctx, "curve", &linear->curve, curves, ZT_LEN(curves));
@@ -329,8 +312,7 @@ static void linear_act_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
     (void)error;
     for (int64_t m = 0; m < M; m++)
-        for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] = apply_after(curve, zt_linear_at(&in[0], &in[1], &in[2], r, m), 0);
+        for (int64_t r = 0; r < n; r++) out[0].f[r * M + m] = apply_after(curve, zt_linear_at(&in[0], &in[1], &in[2], r, m), 0);
 }
 
 static double linear_act_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -340,12 +322,10 @@ static double linear_act_flops(const void *attrs, const zt_type *const in[], con
 }
 
 static const product_case one_shapes[] = {
-    {ZT_F32, 5, 35, {ZT_BF16}, {17}, 1},   {ZT_F32, 1, 256, {ZT_Q4_K}, {48}, 1},
-    {ZT_F32, 130, 64, {ZT_F32}, {40}, 0},  {ZT_F32, 19, 64, {ZT_Q8_0}, {100}, 2},
-    {ZT_F32, 7, 100, {ZT_F32}, {33}, 0},   {ZT_F32, 2, 256, {ZT_IQ3_S}, {20}, 0},
-    {ZT_F16, 3, 64, {ZT_F16}, {33}, 0},    {ZT_BF16, 12, 64, {ZT_Q4_0}, {16}, 1},
-    {ZT_F32, 1, 1536, {ZT_Q4_1}, {576}, 1}, {ZT_F32, 0, 64, {ZT_F32}, {16}, 0},
-    {ZT_F32, 3, 0, {ZT_F32}, {4}, 0},      {ZT_F32, 3, 64, {ZT_F32}, {0}, 0},
+    {ZT_F32, 5, 35, {ZT_BF16}, {17}, 1},   {ZT_F32, 1, 256, {ZT_Q4_K}, {48}, 1},  {ZT_F32, 130, 64, {ZT_F32}, {40}, 0},
+    {ZT_F32, 19, 64, {ZT_Q8_0}, {100}, 2}, {ZT_F32, 7, 100, {ZT_F32}, {33}, 0},   {ZT_F32, 2, 256, {ZT_IQ3_S}, {20}, 0},
+    {ZT_F16, 3, 64, {ZT_F16}, {33}, 0},    {ZT_BF16, 12, 64, {ZT_Q4_0}, {16}, 1}, {ZT_F32, 1, 1536, {ZT_Q4_1}, {576}, 1},
+    {ZT_F32, 0, 64, {ZT_F32}, {16}, 0},    {ZT_F32, 3, 0, {ZT_F32}, {4}, 0},      {ZT_F32, 3, 64, {ZT_F32}, {0}, 0},
 };
 
 /* Every shape, with a bias and without; every curve. */
@@ -353,8 +333,7 @@ static bool linear_act_cases(int i, zt_case *test_case)
 {
     if (i >= 2 * ZT_LEN(one_shapes)) return false;
     const product_case *p = &one_shapes[i / 2];
-    zt_linear_act_attrs a = {word_of(act_words[p->act]),
-                             word_of(curves[(i / 2 + i % 2) % ZT_LEN(curves)].word)};
+    zt_linear_act_attrs a = {word_of(act_words[p->act]), word_of(curves[(i / 2 + i % 2) % ZT_LEN(curves)].word)};
     zt_case_attrs(test_case, &a, sizeof a);
     case_products(test_case, p, 1, 1, 2, i % 2);
     return true;
@@ -385,8 +364,7 @@ const zt_opdef zt_op_linear_act = {
 
 /* ---- linear_add ------------------------------------------------------------------------------ */
 
-static zt_status linear_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status linear_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_linear_add_attrs *linear_add = attrs;
     zt_status status = zt_linear_want_x(ctx, &linear_add->act, in[0]);
@@ -402,9 +380,7 @@ static void linear_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
     int64_t n = in[0].type->dim[0], M = in[1].type->dim[0];
     (void)attrs, (void)error;
     for (int64_t m = 0; m < M; m++)
-        for (int64_t r = 0; r < n; r++)
-            out[0].f[r * M + m] =
-                in[2].f[r * M + m] + zt_linear_at(&in[0], &in[1], &in[3], r, m);
+        for (int64_t r = 0; r < n; r++) out[0].f[r * M + m] = in[2].f[r * M + m] + zt_linear_at(&in[0], &in[1], &in[3], r, m);
 }
 
 static double linear_add_flops(const void *attrs, const zt_type *const in[], const zt_type *out)

@@ -24,8 +24,7 @@ static inline void broadcast_next(broadcast_steps *w)
 {
     for (int d = w->y->rank - 1; d >= 0; d--) {
         bool inside = ++w->index[d] < w->y->dim[d];
-        for (int k = 0; k < w->n; k++)
-            w->at[k] += inside ? w->stride[k][d] : -(w->index[d] - 1) * w->stride[k][d];
+        for (int k = 0; k < w->n; k++) w->at[k] += inside ? w->stride[k][d] : -(w->index[d] - 1) * w->stride[k][d];
         if (inside) return;
         w->index[d] = 0;
     }
@@ -49,6 +48,7 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
 
 /* REF(name, float expression of doubles a and b, integer expression of int64_t a and b; of u64 they
  * are the bits, and `flip` is the highest bit, of others 0: see `lesser`) */
+// clang-format off
 #define REF(NAME, F, I)                                                                            \
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
@@ -92,14 +92,15 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
         .ref = NAME##_ref,                                                                         \
         .cases = zt_pairs_compared,                                                                    \
     };
+// clang-format on
 
 /* ---- elementwise_binary.c, elementwise_unary.c ---------------------------------------------- */
 
 bool zt_pairs_float(int i, zt_fill fill, zt_case *test_case);
-bool zt_pairs_int(int i, zt_case *test_case); /* b counts up from 1, so that it divides and shifts */
-bool zt_pairs_compared(int i, zt_case *test_case); /* of every type, often equal */
+bool zt_pairs_int(int i, zt_case *test_case);       /* b counts up from 1, so that it divides and shifts */
+bool zt_pairs_compared(int i, zt_case *test_case);  /* of every type, often equal */
 bool zt_pairs_first(bool more, zt_case *test_case); /* the pair without its second value; `more` */
-bool zt_cases_unary(int i, zt_case *test_case); /* one float value, no attributes */
+bool zt_cases_unary(int i, zt_case *test_case);     /* one float value, no attributes */
 
 /* ZT_ESHAPE unless in[0] and in[1] are of one dtype, and that no block type. */
 zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[]);
@@ -107,7 +108,6 @@ zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[]);
 zt_status zt_infer_truth(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
 
 /* Two values of one integer type, broadcast; and of a single value. */
-zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[]);
+zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
 
 #endif

@@ -11,22 +11,20 @@ zt_status zt_loss_reduction(zt_ctx *ctx, const zt_enum_string *reduction)
     return zt_row_word(ctx, "reduction", reduction, words, ZT_LEN(words));
 }
 
-static zt_status pair_infer(zt_ctx *ctx, const zt_enum_string *reduction, const zt_type *const in[],
-                            zt_type out[])
+static zt_status pair_infer(zt_ctx *ctx, const zt_enum_string *reduction, const zt_type *const in[], zt_type out[])
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
     zt_status status = zt_loss_reduction(ctx, reduction);
     if (!status) status = zt_row_want_float(ctx, "x", in[0]);
     if (!status && !zt_type_equal(in[0], in[1]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a),
-                        zt_type_text(in[0], b));
+        status = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a), zt_type_text(in[0], b));
     out[0] = *in[0];
     if (reduction->s[0] != 'n') out[0].rank = 0;
     return status;
 }
 
-static void pair_ref(const zt_enum_string *reduction, double (*loss)(double x, double t, double p),
-                     double p, const zt_arg *in, zt_arg *out)
+static void pair_ref(const zt_enum_string *reduction, double (*loss)(double x, double t, double p), double p, const zt_arg *in,
+                     zt_arg *out)
 {
     int64_t count = zt_type_count(in[0].type);
     double sum = 0;
@@ -48,9 +46,8 @@ const zt_enum_string zt_loss_words[] = {{"mean"}, {"sum"}, {"none"}};
 static bool pair_case(int i, zt_fill target, zt_case *test_case, zt_enum_string *reduction)
 {
     static const zt_case_type x[] = {
-        {ZT_F32, 2, {2, 33}},   {ZT_F32, 1, {7}},       {ZT_F32, 0, {0}},
-        {ZT_F32, 2, {0, 16}},   {ZT_F32, 3, {2, 3, 5}}, {ZT_F32, 2, {9, 576}},
-        {ZT_F32, 2, {65, 700}}, {ZT_F64, 1, {5}},       {ZT_F16, 2, {3, 40}},
+        {ZT_F32, 2, {2, 33}},  {ZT_F32, 1, {7}},       {ZT_F32, 0, {0}}, {ZT_F32, 2, {0, 16}}, {ZT_F32, 3, {2, 3, 5}},
+        {ZT_F32, 2, {9, 576}}, {ZT_F32, 2, {65, 700}}, {ZT_F64, 1, {5}}, {ZT_F16, 2, {3, 40}},
     };
     if (i >= 3 * ZT_LEN(x)) return false;
     *reduction = zt_loss_words[i % 3];
@@ -75,9 +72,9 @@ static void difference_vjp(zt_vjp *vjp, int slope, const zt_enum_string *reducti
     if (vjp->want[1]) vjp->dx[1] = zt_build_neg(vjp->emit, dx);
 }
 
-#define REDUCED                                                                                    \
-    " x and target of one shape and plain float type; reduction none leaves each, y of x's "       \
-    "shape, "                                                                                      \
+#define REDUCED                                                                                                                  \
+    " x and target of one shape and plain float type; reduction none leaves each, y of x's "                                     \
+    "shape, "                                                                                                                    \
     "sum and mean make it a scalar"
 
 /* ---- mse ------------------------------------------------------------------------------------- */
@@ -126,8 +123,7 @@ const zt_opdef zt_op_mse = {
 /* ---- smooth_l1 ------------------------------------------------------------------------------- */
 
 /* Girshick, "Fast R-CNN" (2015). */
-static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_smooth_l1_attrs *smooth_l1 = attrs;
     if (!(smooth_l1->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g, not above 0", smooth_l1->beta);
@@ -163,9 +159,8 @@ static void smooth_l1_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_smooth_l1 = {
-    .synopsis =
-        "y = d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2 (Huber's "
-        "loss is beta times that);" REDUCED,
+    .synopsis = "y = d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2 (Huber's "
+                "loss is beta times that);" REDUCED,
     .n_required = 2,
     .infer = smooth_l1_infer,
     .ref = smooth_l1_ref,
@@ -176,8 +171,7 @@ const zt_opdef zt_op_smooth_l1 = {
 
 /* ---- bce_with_logits ------------------------------------------------------------------------- */
 
-static zt_status bce_with_logits_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                       zt_type out[])
+static zt_status bce_with_logits_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     return pair_infer(ctx, &((const zt_bce_with_logits_attrs *)attrs)->reduction, in, out);
 }

@@ -24,30 +24,25 @@ static zt_type positions_type(const zt_type *x, zt_dtype dtype)
     return type;
 }
 
-static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *target,
-                               const zt_type *weight)
+static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *target, const zt_type *weight)
 {
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and classes", x->rank);
+    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and classes", x->rank);
     zt_type want = positions_type(x, ZT_I32);
     if (!zt_type_equal(target, &want))
-        return zt_row_fail(ctx, ZT_ESHAPE, "target is %s, not %s", zt_type_text(target, got),
-                           zt_type_text(&want, text));
+        return zt_row_fail(ctx, ZT_ESHAPE, "target is %s, not %s", zt_type_text(target, got), zt_type_text(&want, text));
     if (weight) status = zt_row_want(ctx, "weight", weight, x->dtype, 1);
     if (!status && weight && weight->dim[0] != x->dim[1])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes",
-                        (long long)weight->dim[0], (long long)x->dim[1]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes", (long long)weight->dim[0],
+                             (long long)x->dim[1]);
     return status;
 }
 
-static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *weight,
-                          int64_t ignore)
+static classes classes_of(const zt_arg *x, const zt_arg *target, const zt_arg *weight, int64_t ignore)
 {
-    classes k = {x->type->dim[0], x->type->dim[1], 1, target->i, weight->type ? weight->f : NULL,
-                 ignore};
+    classes k = {x->type->dim[0], x->type->dim[1], 1, target->i, weight->type ? weight->f : NULL, ignore};
     k.inner = k.N ? zt_type_count(target->type) / k.N : 0;
     return k;
 }
@@ -62,10 +57,7 @@ static int64_t class_at(const classes *k, int64_t i, zt_runtime_error *error)
     return -1;
 }
 
-static int64_t first_of(const classes *k, int64_t i)
-{
-    return k->inner ? i / k->inner * k->C * k->inner + i % k->inner : 0;
-}
+static int64_t first_of(const classes *k, int64_t i) { return k->inner ? i / k->inner * k->C * k->inner + i % k->inner : 0; }
 
 static double weight_of(const classes *k, int64_t c) { return k->weight ? k->weight[c] : 1; }
 
@@ -120,16 +112,11 @@ static bool classes_case(int i, zt_case *test_case, zt_enum_string *reduction, i
         zt_case_type x;
         bool weight, ignore, smooth;
     } rows[] = {
-        {{ZT_F32, 2, {5, 3}}, false, false, false},
-        {{ZT_F32, 2, {7, 33}}, true, true, true},
-        {{ZT_F32, 3, {2, 5, 4}}, true, false, false},
-        {{ZT_F32, 4, {2, 3, 2, 9}}, false, true, true},
-        {{ZT_F32, 2, {1, 1}}, false, false, false},
-        {{ZT_F32, 2, {0, 4}}, false, false, false},
-        {{ZT_F64, 2, {3, 4}}, true, true, false},
-        {{ZT_F32, 2, {40, 1000}}, false, false, false},
-        {{ZT_F32, 3, {3, 19, 333}}, true, true, true},
-        {{ZT_F32, 3, {3, 4, 0}}, false, false, false},
+        {{ZT_F32, 2, {5, 3}}, false, false, false},    {{ZT_F32, 2, {7, 33}}, true, true, true},
+        {{ZT_F32, 3, {2, 5, 4}}, true, false, false},  {{ZT_F32, 4, {2, 3, 2, 9}}, false, true, true},
+        {{ZT_F32, 2, {1, 1}}, false, false, false},    {{ZT_F32, 2, {0, 4}}, false, false, false},
+        {{ZT_F64, 2, {3, 4}}, true, true, false},      {{ZT_F32, 2, {40, 1000}}, false, false, false},
+        {{ZT_F32, 3, {3, 19, 333}}, true, true, true}, {{ZT_F32, 3, {3, 4, 0}}, false, false, false},
     };
     if (i >= 3 * ZT_LEN(rows)) return false;
     const zt_case_type *x = &rows[i / 3].x;
@@ -160,13 +147,12 @@ static zt_status want_dy(zt_ctx *ctx, const zt_enum_string *reduction, const zt_
 {
     zt_type want = positions_type(x, x->dtype);
     if (reduction->s[0] != 'n') want.rank = 0;
-    return zt_type_equal(&want, dy) ? ZT_OK
-                                    : zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the loss's type");
+    return zt_type_equal(&want, dy) ? ZT_OK : zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the loss's type");
 }
 
-#define CLASSES                                                                                    \
-    "; x [N,C,...] of any plain float type, target i32 [N,...] from 0 to C - 1 or ignore_index, "  \
-    "weight [C] of x's (1 if absent, no gradient); reduction none leaves each, sum adds, mean "    \
+#define CLASSES                                                                                                                  \
+    "; x [N,C,...] of any plain float type, target i32 [N,...] from 0 to C - 1 or ignore_index, "                                \
+    "weight [C] of x's (1 if absent, no gradient); reduction none leaves each, sum adds, mean "                                  \
     "divides that by the sum of weight[target]"
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
@@ -177,8 +163,7 @@ static zt_status want_smoothing(zt_ctx *ctx, double by)
     return zt_row_fail(ctx, ZT_EUSAGE, "label_smoothing is %g, not from 0 to 1", by);
 }
 
-static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                     zt_type out[])
+static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cross_entropy_attrs *entropy = attrs;
     zt_status status = zt_loss_reduction(ctx, &entropy->reduction);
@@ -210,8 +195,7 @@ static void cross_entropy_ref(const void *attrs, const zt_arg *in, zt_arg *out, 
         int64_t c = class_at(&k, i, error);
         if (out[1].type) out[1].f[i] = lse;
         if (c >= 0) y = (1 - entropy->label_smoothing) * weight_of(&k, c) * (lse - x[c * k.inner]);
-        for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++)
-            y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
+        for (int64_t j = 0; j < k.C && c >= 0 && even > 0; j++) y += even * weight_of(&k, j) * (lse - x[j * k.inner]);
         add_loss(&entropy->reduction, &out[0], i, y);
     }
     reduce_end(&k, &entropy->reduction, &out[0]);
@@ -237,10 +221,9 @@ static void cross_entropy_vjp(zt_vjp *vjp)
 {
     const zt_cross_entropy_attrs *attrs = vjp->attrs;
     if (vjp->dy[0] != ZT_NONE)
-        vjp->dx[0] = zt_build_cross_entropy_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->out[1], vjp->dy[0], vjp->in[2],
-                                                     &(zt_cross_entropy_backward_attrs){attrs->reduction,
-                                                                                        attrs->ignore_index,
-                                                                                        attrs->label_smoothing});
+        vjp->dx[0] = zt_build_cross_entropy_backward(
+            vjp->emit, vjp->in[0], vjp->in[1], vjp->out[1], vjp->dy[0], vjp->in[2],
+            &(zt_cross_entropy_backward_attrs){attrs->reduction, attrs->ignore_index, attrs->label_smoothing});
     if (vjp->dy[1] == ZT_NONE) return;
     int by = zt_build_softmax(vjp->emit, vjp->in[0], &(zt_softmax_attrs){1}); /* of lse */
     by = zt_build_mul(vjp->emit, by, beside_classes(vjp, vjp->dy[1]));
@@ -248,10 +231,8 @@ static void cross_entropy_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cross_entropy = {
-    .synopsis =
-        "y = -weight[target] ln softmax(x)[target] along the classes, label_smoothing of it "
-        "-sum weight ln softmax(x) / C instead" CLASSES
-        "; lse = ln sum exp(x) [N,...] is for the gradient",
+    .synopsis = "y = -weight[target] ln softmax(x)[target] along the classes, label_smoothing of it "
+                "-sum weight ln softmax(x) / C instead" CLASSES "; lse = ln sum exp(x) [N,...] is for the gradient",
     .n_required = 2,
     .infer = cross_entropy_infer,
     .ref = cross_entropy_ref,
@@ -261,8 +242,7 @@ const zt_opdef zt_op_cross_entropy = {
     .constant = 4,
 };
 
-static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
-                                              const zt_type *const in[], zt_type out[])
+static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cross_entropy_backward_attrs *entropy = attrs;
     zt_status status = zt_loss_reduction(ctx, &entropy->reduction);
@@ -270,16 +250,14 @@ static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs,
     if (!status) status = classes_infer(ctx, in[0], in[1], in[4]);
     if (status) return status;
     zt_type want = positions_type(in[0], in[0]->dtype);
-    if (!zt_type_equal(&want, in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
+    if (!zt_type_equal(&want, in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
     out[0] = *in[0];
     return want_dy(ctx, &entropy->reduction, in[0], in[3]);
 }
 
 /* With e the smoothing and p = exp(x - lse): dy ((1 - e) w[t] (p - [c = t]) + e/C (p sum w - w[c]))
  */
-static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                       zt_runtime_error *error)
+static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_cross_entropy_backward_attrs *entropy = attrs;
     classes k = classes_of(&in[0], &in[1], &in[4], entropy->ignore_index);
@@ -291,9 +269,7 @@ static void cross_entropy_backward_ref(const void *attrs, const zt_arg *in, zt_a
         for (int64_t c = 0; c < k.C; c++) {
             int64_t e = at + c * k.inner;
             double p = exp(in[0].f[e] - in[2].f[i]);
-            out[0].f[e] =
-                target < 0 ? 0
-                           : dy * (w * (p - (c == target)) + even * (p * all - weight_of(&k, c)));
+            out[0].f[e] = target < 0 ? 0 : dy * (w * (p - (c == target)) + even * (p * all - weight_of(&k, c)));
         }
     }
 }
@@ -384,7 +360,7 @@ static void nll_vjp(zt_vjp *vjp)
 {
     const zt_nll_attrs *attrs = vjp->attrs;
     vjp->dx[0] = zt_build_nll_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->dy[0], vjp->in[2],
-                                 &(zt_nll_backward_attrs){attrs->reduction, attrs->ignore_index});
+                                       &(zt_nll_backward_attrs){attrs->reduction, attrs->ignore_index});
 }
 
 const zt_opdef zt_op_nll = {
@@ -397,8 +373,7 @@ const zt_opdef zt_op_nll = {
     .constant = 4,
 };
 
-static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status nll_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_nll_backward_attrs *nll = attrs;
     zt_status status = zt_loss_reduction(ctx, &nll->reduction);
@@ -416,8 +391,7 @@ static void nll_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     for (int64_t i = 0; i < k.N * k.inner; i++) {
         int64_t c = class_at(&k, i, error);
         if (c < 0) continue;
-        out[0].f[first_of(&k, i) + c * k.inner] =
-            -weight_of(&k, c) * gradient_share(&nll->reduction, &in[2], i, total);
+        out[0].f[first_of(&k, i) + c * k.inner] = -weight_of(&k, c) * gradient_share(&nll->reduction, &in[2], i, total);
     }
 }
 
@@ -439,8 +413,8 @@ static void nll_backward_vjp(zt_vjp *vjp)
     const zt_nll_backward_attrs *attrs = vjp->attrs;
     const zt_emit *emit = vjp->emit;
     if (attrs->reduction.s[0] == 'n') {
-        vjp->dx[2] = zt_build_nll(emit, vjp->dy[0], vjp->in[1], vjp->in[3],
-                            &(zt_nll_attrs){attrs->reduction, attrs->ignore_index});
+        vjp->dx[2] =
+            zt_build_nll(emit, vjp->dy[0], vjp->in[1], vjp->in[3], &(zt_nll_attrs){attrs->reduction, attrs->ignore_index});
         return;
     }
     int one = zt_build_fill_like(emit, vjp->in[2], &(zt_fill_like_attrs){1});

@@ -4,31 +4,23 @@
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
 /* Rows, columns of an operand as it is multiplied. */
-static int64_t mat_rows(const zt_type *type, int64_t transposed)
-{
-    return type->dim[type->rank - (transposed ? 1 : 2)];
-}
+static int64_t mat_rows(const zt_type *type, int64_t transposed) { return type->dim[type->rank - (transposed ? 1 : 2)]; }
 
-static int64_t mat_cols(const zt_type *type, int64_t transposed)
-{
-    return type->dim[type->rank - (transposed ? 2 : 1)];
-}
+static int64_t mat_cols(const zt_type *type, int64_t transposed) { return type->dim[type->rank - (transposed ? 2 : 1)]; }
 
 static zt_type mat_lead(const zt_type *type) { return zt_type_make(type->dtype, type->rank - 2, type->dim); }
 
-static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_matmul_attrs *matmul = attrs;
     const zt_type *a = in[0], *b = in[1];
     zt_status status = zt_row_want_float(ctx, "a", a);
     if (status) return status;
     if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
-    if (a->rank < 2 || b->rank < 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix", a->rank < 2 ? "a" : "b");
+    if (a->rank < 2 || b->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix", a->rank < 2 ? "a" : "b");
     if (mat_cols(a, matmul->ta) != mat_rows(b, matmul->tb))
-        return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, b %lld rows",
-                           (long long)mat_cols(a, matmul->ta), (long long)mat_rows(b, matmul->tb));
+        return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, b %lld rows", (long long)mat_cols(a, matmul->ta),
+                           (long long)mat_rows(b, matmul->tb));
     zt_type la = mat_lead(a), lb = mat_lead(b);
     status = zt_row_broadcast(ctx, &la, &lb, &out[0]);
     out[0].dim[out[0].rank++] = mat_rows(a, matmul->ta);
@@ -36,14 +28,13 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return status;
 }
 
-static void multiply_matrices(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y,
-                     int64_t N, int64_t K, int64_t M)
+static void multiply_matrices(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y, int64_t N, int64_t K,
+                              int64_t M)
 {
     for (int64_t n = 0; n < N; n++)
         for (int64_t m = 0; m < M; m++) {
             double sum = 0;
-            for (int64_t k = 0; k < K; k++)
-                sum += a[attrs->ta ? k * N + n : n * K + k] * b[attrs->tb ? m * K + k : k * M + m];
+            for (int64_t k = 0; k < K; k++) sum += a[attrs->ta ? k * N + n : n * K + k] * b[attrs->tb ? m * K + k : k * M + m];
             y[n * M + m] = sum;
         }
 }
@@ -126,12 +117,12 @@ static void matmul_vjp(zt_vjp *vjp)
     int a = vjp->in[0], b = vjp->in[1], dy = vjp->dy[0];
     if (vjp->want[0]) {
         int da = attrs->ta ? zt_build_matmul(emit, b, dy, &(zt_matmul_attrs){attrs->tb, 1})
-                        : zt_build_matmul(emit, dy, b, &(zt_matmul_attrs){0, !attrs->tb});
+                           : zt_build_matmul(emit, dy, b, &(zt_matmul_attrs){0, !attrs->tb});
         vjp->dx[0] = zt_build_reduced(emit, da, a);
     }
     if (vjp->want[1]) {
         int db = attrs->tb ? zt_build_matmul(emit, dy, a, &(zt_matmul_attrs){1, attrs->ta})
-                        : zt_build_matmul(emit, a, dy, &(zt_matmul_attrs){!attrs->ta, 0});
+                           : zt_build_matmul(emit, a, dy, &(zt_matmul_attrs){!attrs->ta, 0});
         vjp->dx[1] = zt_build_reduced(emit, db, b);
     }
 }

@@ -7,8 +7,7 @@
 /* ---- rms_norm -------------------------------------------------------------------------------- */
 
 /* Zhang and Sennrich, "Root Mean Square Layer Normalization" (2019). */
-static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_rms_norm_attrs *rms_norm = attrs;
     const zt_type *x = in[0];
@@ -19,11 +18,10 @@ static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     int64_t K = zt_row_cols(x), dims = rms_norm->dims ? rms_norm->dims : K;
     if (dims < 0 || (dims > 0 && K % dims))
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)K,
-                           (long long)dims);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)K, (long long)dims);
     if (in[1]->dim[0] != dims)
-        return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for groups of %lld columns",
-                           (long long)in[1]->dim[0], (long long)dims);
+        return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for groups of %lld columns", (long long)in[1]->dim[0],
+                           (long long)dims);
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
     out[1].dim[x->rank - 1] = rms_norm->dims ? K / dims : 1;
@@ -64,14 +62,11 @@ static bool rms_norm_cases(int i, zt_case *test_case)
         double eps;
         int64_t dims;
     } rows[] = {
-        {{ZT_F16, 2, {3, 40}}, 1e-5, 0},      {{ZT_BF16, 2, {3, 64}}, 1e-5, 32},
-        {{ZT_F64, 2, {3, 5}}, 1e-5, 0},
-        {{ZT_F32, 2, {2, 33}}, 1e-5, 0},      {{ZT_F32, 2, {1, 576}}, 1e-5, 0},
-        {{ZT_F32, 2, {9, 640}}, 1e-6, 0},     {{ZT_F32, 2, {65, 7}}, 0.5, 0},
-        {{ZT_F32, 1, {576}}, 1e-5, 0},        {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
-        {{ZT_F32, 2, {7, 1024}}, 1e-6, 256},  {{ZT_F32, 2, {2, 99}}, 1e-6, 33},
-        {{ZT_F32, 3, {2, 3, 128}}, 1e-6, 64}, {{ZT_F32, 2, {3, 1}}, 1e-5, 0},
-        {{ZT_F32, 2, {0, 576}}, 1e-5, 0},     {{ZT_F32, 2, {0, 512}}, 1e-5, 256},
+        {{ZT_F16, 2, {3, 40}}, 1e-5, 0},     {{ZT_BF16, 2, {3, 64}}, 1e-5, 32}, {{ZT_F64, 2, {3, 5}}, 1e-5, 0},
+        {{ZT_F32, 2, {2, 33}}, 1e-5, 0},     {{ZT_F32, 2, {1, 576}}, 1e-5, 0},  {{ZT_F32, 2, {9, 640}}, 1e-6, 0},
+        {{ZT_F32, 2, {65, 7}}, 0.5, 0},      {{ZT_F32, 1, {576}}, 1e-5, 0},     {{ZT_F32, 3, {2, 3, 40}}, 1e-6, 0},
+        {{ZT_F32, 2, {7, 1024}}, 1e-6, 256}, {{ZT_F32, 2, {2, 99}}, 1e-6, 33},  {{ZT_F32, 3, {2, 3, 128}}, 1e-6, 64},
+        {{ZT_F32, 2, {3, 1}}, 1e-5, 0},      {{ZT_F32, 2, {0, 576}}, 1e-5, 0},  {{ZT_F32, 2, {0, 512}}, 1e-5, 256},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_rms_norm_attrs a = {.eps = rows[i].eps, .dims = rows[i].dims};
@@ -109,8 +104,8 @@ static void rms_norm_vjp(zt_vjp *vjp)
         dx = zt_build_mul(emit, r, h);
         s = mean_to(emit, zt_build_mul(emit, h, x), r);
         if (vjp->want[1])
-            vjp->dx[1] = zt_build_as(
-                emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, zt_build_mul(emit, x, r)), vjp->in[1]), vjp->in[1]);
+            vjp->dx[1] = zt_build_as(emit, zt_build_sum_to(emit, zt_build_mul(emit, dy, zt_build_mul(emit, x, r)), vjp->in[1]),
+                                     vjp->in[1]);
     }
     if (vjp->dy[1] != ZT_NONE) {
         int dr = attrs->dims ? emit_grouped(emit, vjp->dy[1], 1) : vjp->dy[1];
@@ -137,10 +132,9 @@ static void rms_norm_expand(const zt_emit *emit, const void *attrs, const int *i
 }
 
 const zt_opdef zt_op_rms_norm = {
-    .synopsis =
-        "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
-        "all); x and y [...,K] and g [dims], shared by the groups, of one plain float type, rstd "
-        "[...,K/dims] f32, or f64 where x is",
+    .synopsis = "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
+                "all); x and y [...,K] and g [dims], shared by the groups, of one plain float type, rstd "
+                "[...,K/dims] f32, or f64 where x is",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rms_norm_infer,
@@ -154,8 +148,7 @@ const zt_opdef zt_op_rms_norm = {
 /* ---- layer_norm ------------------------------------------------------------------------------ */
 
 /* Ba, Kiros and Hinton, "Layer Normalization" (2016). */
-static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     static const char *const name[] = {"x", "g", "b"};
     const zt_layer_norm_attrs *norm = attrs;
@@ -168,8 +161,8 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
         if (!in[k]) continue;
         status = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
         if (!status && in[k]->dim[0] != zt_row_cols(x))
-            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k],
-                            (long long)in[k]->dim[0], (long long)zt_row_cols(x));
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k], (long long)in[k]->dim[0],
+                                 (long long)zt_row_cols(x));
     }
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
@@ -191,8 +184,7 @@ static void layer_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
         for (int64_t i = 0; i < K; i++) squares += (x[i] - mean) * (x[i] - mean);
         double rstd = 1 / sqrt((K ? squares / (double)K : 0) + norm->eps);
         for (int64_t i = 0; i < K; i++)
-            y[i] = (x[i] - mean) * rstd * (in[1].type ? in[1].f[i] : 1) +
-                   (in[2].type ? in[2].f[i] : 0);
+            y[i] = (x[i] - mean) * rstd * (in[1].type ? in[1].f[i] : 1) + (in[2].type ? in[2].f[i] : 0);
         if (out[1].type) out[1].f[r] = mean;
         if (out[2].type) out[2].f[r] = rstd;
     }
@@ -259,10 +251,9 @@ static void layer_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_layer_norm = {
-    .synopsis =
-        "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
-        "mean)^2) + eps); x and y [...,K] and g and b [K], which may be absent (1 and 0), of one "
-        "plain float type, mean and rstd [...,1] f32, or f64 where x is",
+    .synopsis = "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
+                "mean)^2) + eps); x and y [...,K] and g and b [K], which may be absent (1 and 0), of one "
+                "plain float type, mean and rstd [...,1] f32, or f64 where x is",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = layer_norm_infer,
@@ -287,8 +278,7 @@ static zt_status want_norm(zt_ctx *ctx, const zt_type *x, const zt_type *g)
     if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     if (g->dim[0] == zt_row_cols(x)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for %lld columns", (long long)g->dim[0],
-                       (long long)zt_row_cols(x));
+    return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for %lld columns", (long long)g->dim[0], (long long)zt_row_cols(x));
 }
 
 /* y = x r g of one row; r. */
@@ -307,10 +297,9 @@ static double norm_flops(const void *attrs, const zt_type *const in[], const zt_
     return 5 * (double)zt_type_count(out);
 }
 
-static const zt_case_type norm_shapes[] = {
-    {ZT_F32, 2, {2, 33}},    {ZT_F32, 2, {9, 640}}, {ZT_F32, 1, {7}},
-    {ZT_F32, 3, {2, 3, 40}}, {ZT_F32, 2, {0, 16}},  {ZT_F32, 2, {3, 2}},
-    {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}}, {ZT_F64, 2, {3, 5}}};
+static const zt_case_type norm_shapes[] = {{ZT_F32, 2, {2, 33}},    {ZT_F32, 2, {9, 640}}, {ZT_F32, 1, {7}},
+                                           {ZT_F32, 3, {2, 3, 40}}, {ZT_F32, 2, {0, 16}},  {ZT_F32, 2, {3, 2}},
+                                           {ZT_F16, 2, {3, 40}},    {ZT_BF16, 2, {3, 40}}, {ZT_F64, 2, {3, 5}}};
 
 static bool norm_case(int i, double eps, int residual, int g, zt_case *test_case)
 {
@@ -323,8 +312,7 @@ static bool norm_case(int i, double eps, int residual, int g, zt_case *test_case
     return true;
 }
 
-static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status add_rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     zt_status status = want_norm(ctx, in[0], in[2]);
@@ -376,8 +364,7 @@ const zt_opdef zt_op_add_rms_norm = {
     .expand = add_rms_norm_expand,
 };
 
-static zt_status norm_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status norm_add_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     zt_status status = want_norm(ctx, in[0], in[1]);
@@ -403,7 +390,7 @@ static void norm_add_expand(const zt_emit *emit, const void *attrs, const int *i
 {
     const zt_norm_add_attrs *norm_add = attrs;
     int y = zt_build_rms_norm(emit, zt_build_wide(emit, in[0]), zt_build_wide(emit, in[1]),
-                          &(zt_rms_norm_attrs){norm_add->eps, 0}, NULL);
+                              &(zt_rms_norm_attrs){norm_add->eps, 0}, NULL);
     out[0] = zt_build_as(emit, zt_build_add(emit, y, zt_build_wide(emit, in[2])), in[0]);
 }
 

@@ -32,20 +32,16 @@ static zt_status want_x(zt_ctx *ctx, const zt_type *x)
 }
 
 /* One number a channel, where t is there. */
-static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype,
-                               int64_t C)
+static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int64_t C)
 {
     zt_status status = type ? zt_row_want(ctx, name, type, dtype, 1) : ZT_OK;
     if (!status && type && type->dim[0] != C)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name,
-                        (long long)type->dim[0], (long long)C);
+        status =
+            zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name, (long long)type->dim[0], (long long)C);
     return status;
 }
 
-static zt_status want_eps(zt_ctx *ctx, double eps)
-{
-    return eps >= 0 ? ZT_OK : zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", eps);
-}
+static zt_status want_eps(zt_ctx *ctx, double eps) { return eps >= 0 ? ZT_OK : zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", eps); }
 
 /* A set of elements that are normalised together: channels first..last-1 of samples from..to-1. */
 typedef struct set {
@@ -70,15 +66,14 @@ static double set_count(const planes *p, const set *s)
 }
 
 /* y = (x - mean) rstd g + b of a set. */
-static void set_norm(const planes *p, const set *s, const zt_arg *x, const zt_arg *g,
-                     const zt_arg *b, double mean, double rstd, zt_arg *y)
+static void set_norm(const planes *p, const set *s, const zt_arg *x, const zt_arg *g, const zt_arg *b, double mean, double rstd,
+                     zt_arg *y)
 {
     for (int64_t n = s->from; n < s->to && p->size; n++)
         for (int64_t c = s->first; c < s->last; c++)
             for (int64_t i = 0; i < p->size; i++) {
                 int64_t at = (n * p->C + c) * p->size + i;
-                y->f[at] =
-                    (x->f[at] - mean) * rstd * (g->type ? g->f[c] : 1) + (b->type ? b->f[c] : 0);
+                y->f[at] = (x->f[at] - mean) * rstd * (g->type ? g->f[c] : 1) + (b->type ? b->f[c] : 0);
             }
 }
 
@@ -98,16 +93,11 @@ typedef struct channel_case {
 } channel_case;
 
 static const channel_case channel_rows[] = {
-    {{ZT_F32, 4, {2, 3, 4, 5}}, 3, 1e-5, true, true, false},
-    {{ZT_F32, 2, {7, 4}}, 2, 1e-3, true, false, true},
-    {{ZT_F32, 3, {1, 6, 9}}, 2, 0.5, false, true, false},
-    {{ZT_F32, 3, {3, 2, 1}}, 1, 1e-5, false, false, true},
-    {{ZT_F32, 4, {4, 2, 1, 33}}, 2, 1e-5, true, true, true},
-    {{ZT_F32, 3, {0, 2, 3}}, 1, 1e-5, true, true, false},
-    {{ZT_F32, 3, {2, 4, 0}}, 2, 1e-5, true, true, false},
-    {{ZT_F64, 3, {2, 4, 3}}, 4, 1e-5, true, true, false},
-    {{ZT_F32, 4, {3, 8, 33, 47}}, 4, 1e-5, true, true, false},
-    {{ZT_F32, 3, {9, 64, 17}}, 8, 1e-5, true, true, true},
+    {{ZT_F32, 4, {2, 3, 4, 5}}, 3, 1e-5, true, true, false},   {{ZT_F32, 2, {7, 4}}, 2, 1e-3, true, false, true},
+    {{ZT_F32, 3, {1, 6, 9}}, 2, 0.5, false, true, false},      {{ZT_F32, 3, {3, 2, 1}}, 1, 1e-5, false, false, true},
+    {{ZT_F32, 4, {4, 2, 1, 33}}, 2, 1e-5, true, true, true},   {{ZT_F32, 3, {0, 2, 3}}, 1, 1e-5, true, true, false},
+    {{ZT_F32, 3, {2, 4, 0}}, 2, 1e-5, true, true, false},      {{ZT_F64, 3, {2, 4, 3}}, 4, 1e-5, true, true, false},
+    {{ZT_F32, 4, {3, 8, 33, 47}}, 4, 1e-5, true, true, false}, {{ZT_F32, 3, {9, 64, 17}}, 8, 1e-5, true, true, true},
 };
 
 /* x, and the vectors at inputs g and b. */
@@ -124,8 +114,7 @@ static bool channel_case_at(int i, int g, int b, const channel_case **row, zt_ca
 /* ---- batch_norm ------------------------------------------------------------------------------ */
 
 /* Ioffe and Szegedy, "Batch Normalization" (2015). */
-static zt_status batch_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status batch_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_batch_norm_attrs *batch_norm = attrs;
     const zt_type *x = in[0];
@@ -144,8 +133,7 @@ static zt_status batch_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     return ZT_OK;
 }
 
-static void run_on(const zt_arg *was, const zt_arg *now, int64_t c, double value, double momentum,
-                   double start)
+static void run_on(const zt_arg *was, const zt_arg *now, int64_t c, double value, double momentum, double start)
 {
     if (now->type) now->f[c] = (1 - momentum) * (was->type ? was->f[c] : start) + momentum * value;
 }
@@ -189,7 +177,7 @@ static void batch_norm_vjp(zt_vjp *vjp)
         return;
     }
     int dx = zt_build_batch_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1],
-                                      &(zt_batch_norm_backward_attrs){1}, &dg, &db);
+                                          &(zt_batch_norm_backward_attrs){1}, &dg, &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
         if (vjp->want[k]) vjp->dx[k] = d[k];
@@ -197,12 +185,11 @@ static void batch_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm = {
-    .synopsis =
-        "y = (x - save_mean) save_rstd g + b of each channel, over the batch and all else: "
-        "training; x [N,C,...] of any plain float type, g and b [C] (1 and 0 if absent); "
-        "save_rstd = 1 / sqrt(var + eps) with the biased variance; new_mean = (1 - momentum) "
-        "mean + momentum save_mean, new_var alike with the variance over n - 1 (unbiased=0: "
-        "n); running mean and var [C] f32, of f64 f64, 0 and 1 if absent",
+    .synopsis = "y = (x - save_mean) save_rstd g + b of each channel, over the batch and all else: "
+                "training; x [N,C,...] of any plain float type, g and b [C] (1 and 0 if absent); "
+                "save_rstd = 1 / sqrt(var + eps) with the biased variance; new_mean = (1 - momentum) "
+                "mean + momentum save_mean, new_var alike with the variance over n - 1 (unbiased=0: "
+                "n); running mean and var [C] f32, of f64 f64, 0 and 1 if absent",
     .n_required = 1,
     .infer = batch_norm_infer,
     .ref = batch_norm_ref,
@@ -215,8 +202,7 @@ const zt_opdef zt_op_batch_norm = {
 
 /* ---- batch_norm_inference -------------------------------------------------------------------- */
 
-static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
-                                            const zt_type *const in[], zt_type out[])
+static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_batch_norm_inference_attrs *norm = attrs;
     const zt_type *x = in[0];
@@ -230,15 +216,13 @@ static zt_status batch_norm_inference_infer(zt_ctx *ctx, const void *attrs,
     return status;
 }
 
-static void batch_norm_inference_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *error)
+static void batch_norm_inference_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_batch_norm_inference_attrs *norm = attrs;
     planes p = planes_of(in[0].type);
     (void)error;
     for (int64_t c = 0; c < p.C; c++)
-        set_norm(&p, &(set){0, p.N, c, c + 1}, &in[0], &in[3], &in[4], in[1].f[c],
-                 1 / sqrt(in[2].f[c] + norm->eps), &out[0]);
+        set_norm(&p, &(set){0, p.N, c, c + 1}, &in[0], &in[3], &in[4], in[1].f[c], 1 / sqrt(in[2].f[c] + norm->eps), &out[0]);
 }
 
 static bool batch_norm_inference_cases(int i, zt_case *test_case)
@@ -259,7 +243,7 @@ static void batch_norm_inference_vjp(zt_vjp *vjp)
     const zt_emit *emit = vjp->emit;
     int dg, db, r = zt_build_rsqrt(emit, zt_build_plus(emit, vjp->in[2], attrs->eps));
     int dx = zt_build_batch_norm_backward(emit, vjp->in[0], vjp->in[1], r, vjp->dy[0], vjp->in[3],
-                                      &(zt_batch_norm_backward_attrs){0}, &dg, &db);
+                                          &(zt_batch_norm_backward_attrs){0}, &dg, &db);
     int by = vjp->in[3] == ZT_NONE ? r : zt_build_mul(emit, r, zt_build_as(emit, vjp->in[3], r));
     if (vjp->want[0]) vjp->dx[0] = dx;
     if (vjp->want[1]) vjp->dx[1] = zt_build_neg(emit, zt_build_mul(emit, by, zt_build_as(emit, db, r)));
@@ -270,9 +254,8 @@ static void batch_norm_inference_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm_inference = {
-    .synopsis =
-        "y = (x - mean) / sqrt(var + eps) g + b of each channel; x [N,C,...] of any plain "
-        "float type, mean and var [C] f32, of f64 f64, g and b [C] of x's (1 and 0 if absent)",
+    .synopsis = "y = (x - mean) / sqrt(var + eps) g + b of each channel; x [N,C,...] of any plain "
+                "float type, mean and var [C] f32, of f64 f64, g and b [C] of x's (1 and 0 if absent)",
     .n_required = 3,
     .infer = batch_norm_inference_infer,
     .ref = batch_norm_inference_ref,
@@ -284,16 +267,15 @@ const zt_opdef zt_op_batch_norm_inference = {
 /* ---- group_norm ------------------------------------------------------------------------------ */
 
 /* Wu and He, "Group Normalization" (2018). */
-static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_group_norm_attrs *norm = attrs;
     const zt_type *x = in[0];
     zt_status status = want_x(ctx, x);
     if (!status) status = want_eps(ctx, norm->eps);
     if (!status && (norm->groups < 1 || x->dim[1] % norm->groups))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups",
-                        (long long)x->dim[1], (long long)norm->groups);
+        status =
+            zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups", (long long)x->dim[1], (long long)norm->groups);
     if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
     if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
     if (status) return status;
@@ -312,8 +294,7 @@ static void group_norm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
         int64_t n = i / norm->groups, first = i % norm->groups * of;
         set s = {n, n + 1, first, first + of};
         double count = set_count(&p, &s), mean = mean_of(set_sum(&p, &s, in[0].f, 0, 1), count);
-        double var = mean_of(set_sum(&p, &s, in[0].f, mean, 2), count),
-               rstd = 1 / sqrt(var + norm->eps);
+        double var = mean_of(set_sum(&p, &s, in[0].f, mean, 2), count), rstd = 1 / sqrt(var + norm->eps);
         set_norm(&p, &s, &in[0], &in[1], &in[2], mean, rstd, &out[0]);
         if (out[1].type) out[1].f[i] = mean;
         if (out[2].type) out[2].f[i] = rstd;
@@ -337,8 +318,7 @@ static void group_norm_vjp(zt_vjp *vjp)
         zt_norm_stats_vjp(vjp, attrs->groups);
         return;
     }
-    int dx = zt_build_group_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1], &dg,
-                                      &db);
+    int dx = zt_build_group_norm_backward(vjp->emit, vjp->in[0], vjp->out[1], vjp->out[2], vjp->dy[0], vjp->in[1], &dg, &db);
     int d[] = {dx, dg, db};
     for (int k = 0; k < 3; k++)
         if (vjp->want[k]) vjp->dx[k] = d[k];
@@ -346,11 +326,10 @@ static void group_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_group_norm = {
-    .synopsis =
-        "y = (x - mean) rstd g + b over each of `groups` equal groups of a sample's channels "
-        "and all that follows, rstd = 1 / sqrt(var + eps); x [N,C,...] of any plain float "
-        "type, g and b [C] (1 and 0 if absent), mean and rstd [N,groups] f32, of f64 f64; "
-        "as many groups as channels: instance norm",
+    .synopsis = "y = (x - mean) rstd g + b over each of `groups` equal groups of a sample's channels "
+                "and all that follows, rstd = 1 / sqrt(var + eps); x [N,C,...] of any plain float "
+                "type, g and b [C] (1 and 0 if absent), mean and rstd [N,groups] f32, of f64 f64; "
+                "as many groups as channels: instance norm",
     .n_required = 1,
     .infer = group_norm_infer,
     .ref = group_norm_ref,
@@ -373,8 +352,7 @@ static zt_status back_infer(zt_ctx *ctx, const zt_type *const in[], zt_type out[
     return ZT_OK;
 }
 
-static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs,
-                                           const zt_type *const in[], zt_type out[])
+static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_batch_norm_backward_attrs *norm = attrs;
     zt_status status = back_infer(ctx, in, out);
@@ -384,14 +362,12 @@ static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs,
     return status ? status : want_channels(ctx, "rstd", in[2], stat_dtype(in[0]), in[0]->dim[1]);
 }
 
-static zt_status group_norm_backward_infer(zt_ctx *ctx, const void *attrs,
-                                           const zt_type *const in[], zt_type out[])
+static zt_status group_norm_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     zt_status status = back_infer(ctx, in, out);
     if (!status) status = zt_row_want(ctx, "mean", in[1], stat_dtype(in[0]), 2);
-    if (!status && !zt_type_equal(in[1], in[2]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "rstd is not of mean's type");
+    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "rstd is not of mean's type");
     int64_t groups = status ? 0 : in[1]->dim[1];
     if (!status && (in[1]->dim[0] != in[0]->dim[0] || groups < 1 || in[0]->dim[1] % groups))
         status = zt_row_fail(ctx, ZT_ESHAPE, "mean is not one a sample and group of x");
@@ -400,8 +376,7 @@ static zt_status group_norm_backward_infer(zt_ctx *ctx, const void *attrs,
 
 /* Of a set: s1 the sum of dy g, s2 that of dy g n, n = (x - mean) rstd; then dx = rstd (dy g - s1/m
  * - n s2/m) over m elements (m 0: without them). dg and db of its channels grow. */
-static void set_back(const planes *p, const set *s, const zt_arg *in, double mean, double rstd,
-                     bool training, zt_arg *out)
+static void set_back(const planes *p, const set *s, const zt_arg *in, double mean, double rstd, bool training, zt_arg *out)
 {
     double s1 = 0, s2 = 0, m = set_count(p, s);
     for (int pass = 0; pass < 2; pass++)
@@ -434,8 +409,7 @@ static void batch_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg 
     planes p = planes_of(in[0].type);
     (void)error;
     back_clear(out);
-    for (int64_t c = 0; c < p.C; c++)
-        set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], norm->training, out);
+    for (int64_t c = 0; c < p.C; c++) set_back(&p, &(set){0, p.N, c, c + 1}, in, in[1].f[c], in[2].f[c], norm->training, out);
 }
 
 static void group_norm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -479,10 +453,9 @@ static void group_norm_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm_backward = {
-    .synopsis =
-        "gradient of batch_norm from x, its save_mean and save_rstd, dy and g (1 if absent): "
-        "dx of x, dg and db [C] of g and b; training=0: of batch_norm_inference, where mean "
-        "and rstd do not hang on x",
+    .synopsis = "gradient of batch_norm from x, its save_mean and save_rstd, dy and g (1 if absent): "
+                "dx of x, dg and db [C] of g and b; training=0: of batch_norm_inference, where mean "
+                "and rstd do not hang on x",
     .n_required = 4,
     .infer = batch_norm_backward_infer,
     .ref = batch_norm_backward_ref,
@@ -492,9 +465,8 @@ const zt_opdef zt_op_batch_norm_backward = {
 };
 
 const zt_opdef zt_op_group_norm_backward = {
-    .synopsis =
-        "gradient of group_norm from x, its mean and rstd [N,groups], dy and g (1 if absent): "
-        "dx of x, dg and db [C] of g and b",
+    .synopsis = "gradient of group_norm from x, its mean and rstd [N,groups], dy and g (1 if absent): "
+                "dx of x, dg and db [C] of g and b",
     .n_required = 4,
     .infer = group_norm_backward_infer,
     .ref = group_norm_backward_ref,

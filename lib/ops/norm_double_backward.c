@@ -48,43 +48,22 @@ static int emit_reshaped(const frame *f, int x, int64_t N, int64_t G, int64_t K,
     return zt_build_reshape(f->e, zt_build_wide(f->e, x), &(zt_reshape_attrs){{4, {N, G, K, L}}});
 }
 
-static int emit_whole(const frame *f, int x)
-{
-    return emit_reshaped(f, x, f->dim[0], f->dim[1], f->dim[2], f->dim[3]);
-}
+static int emit_whole(const frame *f, int x) { return emit_reshaped(f, x, f->dim[0], f->dim[1], f->dim[2], f->dim[3]); }
 
-static int of_sets(const frame *f, int x)
-{
-    return emit_reshaped(f, x, f->batch ? 1 : f->dim[0], f->dim[1], 1, 1);
-}
+static int of_sets(const frame *f, int x) { return emit_reshaped(f, x, f->batch ? 1 : f->dim[0], f->dim[1], 1, 1); }
 
 static int of_channels(const frame *f, int x) { return emit_reshaped(f, x, 1, f->dim[1], f->dim[2], 1); }
 
-static zt_ints set_axes(const frame *f)
-{
-    return f->batch ? (zt_ints){3, {0, 2, 3}} : (zt_ints){2, {2, 3}};
-}
+static zt_ints set_axes(const frame *f) { return f->batch ? (zt_ints){3, {0, 2, 3}} : (zt_ints){2, {2, 3}}; }
 
-static int mean_of(const frame *f, int x)
-{
-    return zt_build_mean(f->e, x, &(zt_mean_attrs){set_axes(f), 1});
-}
+static int mean_of(const frame *f, int x) { return zt_build_mean(f->e, x, &(zt_mean_attrs){set_axes(f), 1}); }
 
-static int sum_of(const frame *f, int x)
-{
-    return zt_build_sum(f->e, x, &(zt_sum_attrs){set_axes(f), 1});
-}
+static int sum_of(const frame *f, int x) { return zt_build_sum(f->e, x, &(zt_sum_attrs){set_axes(f), 1}); }
 
-static int sum_channels(const frame *f, int x)
-{
-    return zt_build_sum(f->e, x, &(zt_sum_attrs){{2, {0, 3}}, 1});
-}
+static int sum_channels(const frame *f, int x) { return zt_build_sum(f->e, x, &(zt_sum_attrs){{2, {0, 3}}, 1}); }
 
 /* x + y, where either may be absent. */
-static int add_optional(const frame *f, int x, int y)
-{
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(f->e, x, y);
-}
+static int add_optional(const frame *f, int x, int y) { return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(f->e, x, y); }
 
 /* x - mean(p) - n mean(q) */
 static int emit_centred(const frame *f, int x, int mean, int n, int along)
@@ -113,8 +92,7 @@ void zt_norm_stats_vjp(zt_vjp *vjp, int64_t groups)
         by = zt_build_mul(emit, of_sets(&f, vjp->dy[2]), zt_build_mul(emit, r, zt_build_square(emit, r)));
         by = zt_build_neg(emit, zt_build_mul(emit, zt_build_sub(emit, x, mean), by));
     }
-    if (vjp->dy[1] != ZT_NONE)
-        by = add_optional(&f, by, zt_build_broadcast_to(emit, of_sets(&f, vjp->dy[1]), x, NULL));
+    if (vjp->dy[1] != ZT_NONE) by = add_optional(&f, by, zt_build_broadcast_to(emit, of_sets(&f, vjp->dy[1]), x, NULL));
     add_gradient(vjp, 0, zt_build_times(emit, by, m ? 1 / (double)m : 0));
     vjp->dx[0] = add_optional(&f, was, vjp->dx[0]);
 }

@@ -81,9 +81,9 @@ typedef enum zt_op {
 
 /* typedef struct zt_rope_attrs { double theta; ... } zt_rope_attrs; an op without attributes has a
  * struct of one byte that nobody reads. */
-#define OP(name, ins, outs, attrs)                                                                 \
-    typedef struct zt_##name##_attrs {                                                             \
-        ZT_FIELDS_##attrs                                                                          \
+#define OP(name, ins, outs, attrs)                                                                                               \
+    typedef struct zt_##name##_attrs {                                                                                           \
+        ZT_FIELDS_##attrs                                                                                                        \
     } zt_##name##_attrs;
 #include "lib/ops/ops.def"
 #undef OP
@@ -98,7 +98,7 @@ typedef enum zt_op {
 /* What only running can find: an index out of range, an integer divided by zero. A kernel sets the
  * first it meets and goes on without harm; whoever runs programs turns it into an error. */
 typedef struct zt_runtime_error {
-    const char *what; /* NULL: none. "index", ... a constant */
+    const char *what;     /* NULL: none. "index", ... a constant */
     int64_t value, limit; /* limit -1: `what` says it all */
 } zt_runtime_error;
 
@@ -116,19 +116,19 @@ typedef enum zt_fill {
     ZT_FILL_IDS,    /* integers from 0 to limit - 1 */
     ZT_FILL_RISING, /* limit, limit + 1, ... : positions */
     ZT_FILL_ZERO,
-    ZT_FILL_PERM, /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
+    ZT_FILL_PERM,     /* a block table [S,B]: row s is a permutation of 0..B-1 rotated by s * (B / S) */
     ZT_FILL_POSITIVE, /* a normal draw's size, and 0.2 */
-    ZT_FILL_TIES,  /* floats from -2 to 2, whole numbers, with a NaN now and then */
-    ZT_FILL_SMALL, /* deviation 0.1: weights of a recurrence that does not run away */
-    ZT_FILL_UNIT,  /* between -1 and 1 */
-    ZT_FILL_ABOVE  /* a normal draw's size, and 1.2 */
+    ZT_FILL_TIES,     /* floats from -2 to 2, whole numbers, with a NaN now and then */
+    ZT_FILL_SMALL,    /* deviation 0.1: weights of a recurrence that does not run away */
+    ZT_FILL_UNIT,     /* between -1 and 1 */
+    ZT_FILL_ABOVE     /* a normal draw's size, and 1.2 */
 } zt_fill;
 
 /* A case for tests and benchmarks: types of the inputs, and what fills them. */
 typedef struct zt_case {
     zt_type in[ZT_MAX_IN];
     zt_fill fill[ZT_MAX_IN];
-    int64_t limit[ZT_MAX_IN]; /* of zt_fill */
+    int64_t limit[ZT_MAX_IN];             /* of zt_fill */
     int64_t attrs[ZT_MAX_ATTR_BYTES / 8]; /* the op's attribute struct, starting as its defaults */
 } zt_case;
 
@@ -136,12 +136,12 @@ typedef struct zt_case {
 enum {
     ZT_OPF_ELEMENTWISE = 1 << 0, /* out[i] depends on the inputs' i (after broadcasting) only */
     ZT_OPF_COMMUTATIVE = 1 << 1,
-    ZT_OPF_VIEW = 1 << 2,        /* output 0 has the bytes of input 0: no kernel runs */
-    ZT_OPF_INPLACE = 1 << 3,     /* output 0 may be placed over input 0 of the same type */
+    ZT_OPF_VIEW = 1 << 2,    /* output 0 has the bytes of input 0: no kernel runs */
+    ZT_OPF_INPLACE = 1 << 3, /* output 0 may be placed over input 0 of the same type */
     ZT_OPF_RANDOM = 1 << 4,
-    ZT_OPF_CALLERS = 1 << 5,     /* runs a function of the caller's: whole, in the caller's thread */
-    ZT_OPF_SUMS = 1 << 6,        /* its values are long sums, mostly of products */
-    ZT_OPF_EXACT = 1 << 7,       /* moves, or rounds once: every engine gives the same bits */
+    ZT_OPF_CALLERS = 1 << 5, /* runs a function of the caller's: whole, in the caller's thread */
+    ZT_OPF_SUMS = 1 << 6,    /* its values are long sums, mostly of products */
+    ZT_OPF_EXACT = 1 << 7,   /* moves, or rounds once: every engine gives the same bits */
     /* On every engine that has it, exactly the bits of its expansion run op by op there: a pass may
      * put it in the place of one. */
     ZT_OPF_SAME = 1 << 8
@@ -167,20 +167,20 @@ typedef struct zt_emit {
  *     int zt_build_rms_norm(const zt_emit *emit, int x, int g, const zt_rms_norm_attrs *attrs, int *rstd);
  *
  * which gives its first output's value. They chain: what failed is -1, and all made of it is -1. */
-#define OP(name, ins, outs, attrs)                                                                 \
+#define OP(name, ins, outs, attrs)                                                                                               \
     int zt_build_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 
 /* The vector-Jacobian product of one step: dx[k] = sum over outputs of dy^T (d out / d in[k]). */
 typedef struct zt_vjp {
-    const zt_emit *emit; /* through which it writes ops */
-    const void *attrs;   /* the step's */
-    const int *in, *out; /* the step's values; outputs that it reads are what the row saves */
-    int dy[ZT_MAX_OUT];  /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
+    const zt_emit *emit;  /* through which it writes ops */
+    const void *attrs;    /* the step's */
+    const int *in, *out;  /* the step's values; outputs that it reads are what the row saves */
+    int dy[ZT_MAX_OUT];   /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
     bool want[ZT_MAX_IN]; /* is in[k]'s gradient asked for */
-    int dx[ZT_MAX_IN];   /* starts as ZT_NONE, which says 0; each of the input's type */
-    char refused[96];    /* not "": there is no gradient, and why */
+    int dx[ZT_MAX_IN];    /* starts as ZT_NONE, which says 0; each of the input's type */
+    char refused[96];     /* not "": there is no gradient, and why */
 } zt_vjp;
 
 /* A row. Functions with `attrs` take the op's attribute struct. */
@@ -234,13 +234,13 @@ typedef struct zt_func {
     /* Types of the outputs; NULL: that of a, each. zt_fail(ctx, ...) says what does not fit. */
     zt_status (*infer)(zt_ctx *ctx, void *user, const zt_type *const in[], zt_type out[]);
     void (*run)(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error *error); /* as a row's ref */
-    void (*vjp)(zt_vjp *vjp, void *user); /* as a row's; NULL: no gradient */
+    void (*vjp)(zt_vjp *vjp, void *user);                                            /* as a row's; NULL: no gradient */
 } zt_func;
 
 /* Functions are borrowed: they must outlive the context, or be forgotten. ZT_EUSAGE: no name, no
  * code, wrong counts of inputs and outputs, or a name that another function has; ZT_ENOMEM. */
 zt_status zt_func_register(zt_ctx *ctx, const zt_func *func);
-void zt_func_forget(zt_ctx *ctx, const zt_func *func); /* not registered: nothing */
+void zt_func_forget(zt_ctx *ctx, const zt_func *func);            /* not registered: nothing */
 const zt_func *zt_func_find(const zt_ctx *ctx, const char *name); /* NULL: none of that name */
 
 /* What ops.def knows of an op, with its row. */
@@ -255,10 +255,10 @@ typedef struct zt_opinfo {
     const zt_opdef *def;
 } zt_opinfo;
 
-const zt_opinfo *zt_op_info(zt_op op); /* valid for the program's life; NULL: out of range */
-const char *zt_op_family(zt_op op); /* "linalg", "norm": its heading in ops.def */
+const zt_opinfo *zt_op_info(zt_op op);                   /* valid for the program's life; NULL: out of range */
+const char *zt_op_family(zt_op op);                      /* "linalg", "norm": its heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old ones too; false: *out stays */
-const char *zt_op_old_name(zt_op op); /* what programs of earlier releases call it; NULL: the same */
+const char *zt_op_old_name(zt_op op);                    /* what programs of earlier releases call it; NULL: the same */
 /* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
 int zt_op_shares(zt_op op);
 /* Its own, or by its expansion; what uses up inputs has none. */
@@ -270,8 +270,7 @@ const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs);
 /* Infer through the row, with arity and attributes checked and any message saying op and types: "op
  * linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])". attrs NULL: defaults; ctx NULL: no
  * message. */
-zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
-                      zt_type out[]);
+zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[], zt_type out[]);
 /* The most that an engine's output may differ from the op's meaning on the same inputs, as normalised
  * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit. attrs NULL: defaults. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);

@@ -11,21 +11,20 @@ typedef zt_pad_attrs pad_attrs; /* pad_back's begin with the same three */
 
 static const char *const modes[] = {"constant", "reflect", "edge", "wrap"};
 
-static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after,
-                          const zt_enum_string *mode, const zt_type *x, zt_type *y)
+static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *after, const zt_enum_string *mode, const zt_type *x,
+                          zt_type *y)
 {
     zt_status status = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
     if (status) return status;
     if ((before->n != 0 && before->n != x->rank) || (after->n != 0 && after->n != x->rank))
-        return zt_row_fail(ctx, ZT_ESHAPE, "pads for %lld and %lld of %d dimensions",
-                           (long long)before->n, (long long)after->n, x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "pads for %lld and %lld of %d dimensions", (long long)before->n, (long long)after->n,
+                           x->rank);
     *y = *x;
     for (int d = 0; d < x->rank; d++) {
         int64_t b = zt_pad_at(before, d), a = zt_pad_at(after, d), n = x->dim[d];
         bool counts = n < INT64_MAX / 4 && b < INT64_MAX / 4 && a < INT64_MAX / 4;
         if (!counts || b < -n || a < -n || n + b + a < 0)
-            return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n,
-                               (long long)b, (long long)a);
+            return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n, (long long)b, (long long)a);
         y->dim[d] = n + b + a;
         if (n == 0 && y->dim[d] > 0 && mode->s[0] != 'c')
             return zt_row_fail(ctx, ZT_ESHAPE, "dimension %d has no entry to pad with", d);
@@ -33,8 +32,7 @@ static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *aft
     return ZT_OK;
 }
 
-static zt_status pad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                           zt_type out[])
+static zt_status pad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const pad_attrs *a = attrs;
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
@@ -42,8 +40,7 @@ static zt_status pad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
 }
 
 /* Where in x element i of y comes from; -1: nowhere. */
-static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, const zt_type *y,
-                          int64_t i)
+static int64_t pad_source(const zt_ints *before, char mode, const zt_type *x, const zt_type *y, int64_t i)
 {
     int64_t at = 0, step = 1;
     for (int d = x->rank - 1; d >= 0; d--) {
@@ -124,7 +121,7 @@ static void pad_vjp(zt_vjp *vjp)
     pad_attrs cut = {negated_pads(&a->before), negated_pads(&a->after), a->mode, 0};
     zt_pad_back_attrs back = {a->before, a->after, a->mode};
     vjp->dx[0] = a->mode.s[0] == 'c' ? zt_build_pad(vjp->emit, vjp->dy[0], &cut)
-                                   : zt_build_pad_back(vjp->emit, vjp->dy[0], vjp->in[0], &back);
+                                     : zt_build_pad_back(vjp->emit, vjp->dy[0], vjp->in[0], &back);
 }
 
 const zt_opdef zt_op_pad = {
@@ -139,8 +136,7 @@ const zt_opdef zt_op_pad = {
     .vjp = pad_vjp,
 };
 
-static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_pad_back_attrs *pad_back = attrs;
     zt_type padded = *in[0];

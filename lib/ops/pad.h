@@ -5,10 +5,7 @@
 #include "lib/ops/ops.h"
 
 /* Entries before (or after) dimension d; an empty list is none. */
-static inline int64_t zt_pad_at(const zt_ints *pads, int d)
-{
-    return d < pads->n ? pads->v[d] : 0;
-}
+static inline int64_t zt_pad_at(const zt_ints *pads, int d) { return d < pads->n ? pads->v[d] : 0; }
 
 /* Which entry of n is entry i (below 0 and past the end too) by a mode; -1: none, a constant. */
 static inline int64_t zt_pad_source(char mode, int64_t i, int64_t n)

@@ -12,8 +12,7 @@ static const char *text_of(const void *attrs)
 }
 
 /* Outputs past the chain's own are empty vectors. */
-static zt_status pointwise_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status pointwise_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
@@ -30,9 +29,7 @@ static double pointwise_flops(const void *attrs, const zt_type *const in[], cons
     zt_type value[ZT_POINTWISE_VALUES], whole;
     double sum = 0;
     (void)out;
-    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) ||
-        zt_pointwise_types(NULL, &chain, in, value, &whole))
-        return 0;
+    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) || zt_pointwise_types(NULL, &chain, in, value, &whole)) return 0;
     for (int i = 0; i < chain.n_ops; i++) {
         const zt_type *args[ZT_MAX_IN] = {0};
         for (int k = 0; k < 3; k++)
@@ -90,8 +87,7 @@ static void run_tile(const zt_pointwise_chain *chain, tiles *t, int64_t n, zt_ru
             t->type[v] = zt_type_make(t->type[v].dtype, 1, &n);
             in[k] = arg_of(t, v);
         }
-        t->type[ZT_POINTWISE_INS + i] =
-            zt_type_make(t->type[ZT_POINTWISE_INS + i].dtype, 1, &n);
+        t->type[ZT_POINTWISE_INS + i] = zt_type_make(t->type[ZT_POINTWISE_INS + i].dtype, 1, &n);
         out[0] = arg_of(t, ZT_POINTWISE_INS + i);
         zt_op_info(chain->op[i].op)->def->ref(chain->op[i].attrs, in, out, trouble);
     }
@@ -113,8 +109,7 @@ static void pointwise_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     tiles t;
     const zt_type *type[ZT_POINTWISE_INS];
     for (int k = 0; k < ZT_POINTWISE_INS; k++) type[k] = in[k].type;
-    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) ||
-        zt_pointwise_types(NULL, &chain, type, t.type, &whole))
+    if (zt_pointwise_parse(NULL, text_of(attrs), &chain) || zt_pointwise_types(NULL, &chain, type, t.type, &whole))
         return; /* the rule refused it before */
     int64_t count = zt_type_count(&whole);
     for (int64_t at = 0; at < count; at += TILE) {
@@ -139,8 +134,7 @@ static void pointwise_expand(const zt_emit *emit, const void *attrs, const int *
     memcpy(value, in, ZT_POINTWISE_INS * sizeof *in);
     for (int i = 0; i < chain.n_ops; i++) {
         int args[ZT_MAX_IN], made[ZT_MAX_OUT];
-        for (int k = 0; k < ZT_MAX_IN; k++)
-            args[k] = k < 3 && chain.op[i].in[k] >= 0 ? value[chain.op[i].in[k]] : ZT_NONE;
+        for (int k = 0; k < ZT_MAX_IN; k++) args[k] = k < 3 && chain.op[i].in[k] >= 0 ? value[chain.op[i].in[k]] : ZT_NONE;
         if (emit->op(emit->user, chain.op[i].op, chain.op[i].attrs, args, made)) made[0] = -1;
         value[ZT_POINTWISE_INS + i] = made[0];
     }
@@ -149,17 +143,16 @@ static void pointwise_expand(const zt_emit *emit, const void *attrs, const int *
 
 /* ---- cases ----------------------------------------------------------------------------------- */
 
-static const char sixty_four[] =
-    "tanh a; add %0 b; tanh %1; add %2 b; tanh %3; add %4 b; tanh %5; add %6 b; tanh %7; "
-    "add %8 b; "
-    "tanh %9; add %10 b; tanh %11; add %12 b; tanh %13; add %14 b; tanh %15; add %16 b; tanh %17; "
-    "add %18 b; tanh %19; add %20 b; tanh %21; add %22 b; tanh %23; add %24 b; tanh %25; "
-    "add %26 b; "
-    "tanh %27; add %28 b; tanh %29; add %30 b; tanh %31; add %32 b; tanh %33; add %34 b; tanh %35; "
-    "add %36 b; tanh %37; add %38 b; tanh %39; add %40 b; tanh %41; add %42 b; tanh %43; "
-    "add %44 b; tanh %45; add %46 b; tanh %47; add %48 b; tanh %49; add %50 b; tanh %51; "
-    "add %52 b; tanh %53; add %54 b; tanh %55; add %56 b; tanh %57; add %58 b; tanh %59; "
-    "add %60 b; tanh %61; add %62 b";
+static const char sixty_four[] = "tanh a; add %0 b; tanh %1; add %2 b; tanh %3; add %4 b; tanh %5; add %6 b; tanh %7; "
+                                 "add %8 b; "
+                                 "tanh %9; add %10 b; tanh %11; add %12 b; tanh %13; add %14 b; tanh %15; add %16 b; tanh %17; "
+                                 "add %18 b; tanh %19; add %20 b; tanh %21; add %22 b; tanh %23; add %24 b; tanh %25; "
+                                 "add %26 b; "
+                                 "tanh %27; add %28 b; tanh %29; add %30 b; tanh %31; add %32 b; tanh %33; add %34 b; tanh %35; "
+                                 "add %36 b; tanh %37; add %38 b; tanh %39; add %40 b; tanh %41; add %42 b; tanh %43; "
+                                 "add %44 b; tanh %45; add %46 b; tanh %47; add %48 b; tanh %49; add %50 b; tanh %51; "
+                                 "add %52 b; tanh %53; add %54 b; tanh %55; add %56 b; tanh %57; add %58 b; tanh %59; "
+                                 "add %60 b; tanh %61; add %62 b";
 
 /* Which chain, and the types of its inputs. */
 static const struct {
@@ -169,14 +162,10 @@ static const struct {
 } rows[] = {
     {"mul a b; add_scalar %0 by=0.5; tanh %1", 2, {{ZT_F32, 2, {9, 576}}, {ZT_F32, 1, {576}}}},
     {"exp a; add_scalar %0 by=1; sqrt %1; out %0 %2", 1, {{ZT_F32, 2, {5, 33}}}},
-    {"sigmoid a; mul %0 b; sub %1 c; out %0 %1 %2",
-     3,
-     {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 2, {4, 1}}, {ZT_F32, 0, {0}}}},
+    {"sigmoid a; mul %0 b; sub %1 c; out %0 %1 %2", 3, {{ZT_F32, 3, {3, 4, 5}}, {ZT_F32, 2, {4, 1}}, {ZT_F32, 0, {0}}}},
     {"square a", 1, {{ZT_F32, 1, {33}}}},
     {"sub a b; square %0; scale %1 by=-0.5; exp %2", 2, {{ZT_F32, 2, {1, 4}}, {ZT_F32, 2, {0, 4}}}},
-    {"add a b; gelu %0 form=erf; mul %1 c",
-     3,
-     {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}, {ZT_F16, 2, {3, 1}}}},
+    {"add a b; gelu %0 form=erf; mul %1 c", 3, {{ZT_F16, 2, {3, 40}}, {ZT_F16, 1, {40}}, {ZT_F16, 2, {3, 1}}}},
     {"mul a a; silu %0; add %1 b", 2, {{ZT_BF16, 2, {3, 40}}, {ZT_BF16, 2, {3, 40}}}},
     {"mul a b; cos %0; add %1 a", 2, {{ZT_F64, 2, {3, 40}}, {ZT_F64, 2, {3, 1}}}},
     {"cast a; mul %0 b; cast %1 to=f16", 2, {{ZT_F16, 2, {3, 40}}, {ZT_F32, 1, {40}}}},

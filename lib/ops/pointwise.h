@@ -31,7 +31,7 @@ extern "C" {
 
 typedef struct zt_pointwise_op {
     zt_op op;
-    int in[3];                              /* values; ZT_NONE past the op's inputs */
+    int in[3];                             /* values; ZT_NONE past the op's inputs */
     int64_t attrs[ZT_POINTWISE_ATTRS / 8]; /* the op's attribute struct */
 } zt_pointwise_op;
 

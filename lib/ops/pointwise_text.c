@@ -19,10 +19,8 @@ bool zt_pointwise_takes(zt_op op)
 {
     const unsigned no = ZT_OPF_VIEW | ZT_OPF_RANDOM | ZT_OPF_CALLERS;
     const zt_opinfo *info = zt_op_info(op);
-    return info && info->def->flags & ZT_OPF_ELEMENTWISE && !(info->def->flags & no) &&
-           !info->def->donates &&
-           info->n_out == 1 && info->n_in <= 3 && info->def->n_required == info->n_in &&
-           plain_attrs(info);
+    return info && info->def->flags & ZT_OPF_ELEMENTWISE && !(info->def->flags & no) && !info->def->donates && info->n_out == 1 &&
+           info->n_in <= 3 && info->def->n_required == info->n_in && plain_attrs(info);
 }
 
 /* ---- values of attributes -------------------------------------------------------------------- */
@@ -83,8 +81,8 @@ typedef struct reader {
     zt_ctx *ctx;
     zt_pointwise_chain *p;
     const char *at;
-    bool more;                       /* words of this op */
-    char word[96];                   /* the last one read */
+    bool more;     /* words of this op */
+    char word[96]; /* the last one read */
     bool used[ZT_POINTWISE_VALUES];
 } reader;
 
@@ -143,13 +141,11 @@ static zt_status take_attrs(reader *r, const zt_opinfo *info, zt_pointwise_op *o
         if (status) return status;
         char *is = strchr(r->word, '=');
         size_t n = is ? (size_t)(is - r->word) : 0;
-        while (next < info->n_attrs && (strlen(info->attrs[next].name) != n ||
-                                        memcmp(info->attrs[next].name, r->word, n)))
+        while (next < info->n_attrs && (strlen(info->attrs[next].name) != n || memcmp(info->attrs[next].name, r->word, n)))
             next++;
         if (!is || next == info->n_attrs) return refuse_chain(r, "is no attribute, or not in its place");
         const zt_attrdef *a = &info->attrs[next++];
-        if (!take_value(a->kind, is + 1, (char *)o->attrs + a->offset) ||
-            is_default(info, a, o->attrs))
+        if (!take_value(a->kind, is + 1, (char *)o->attrs + a->offset) || is_default(info, a, o->attrs))
             return refuse_chain(r, "is not a value as programs print it, or is the default");
     }
     return ZT_OK;
@@ -161,8 +157,7 @@ static zt_status take_op(reader *r, const char *name)
     zt_op op;
     if (!zt_op_find(name, strlen(name), &op)) return refuse_chain(r, "is no op");
     if (!zt_pointwise_takes(op)) return refuse_chain(r, "is no op of single elements");
-    if (chain->n_ops == ZT_POINTWISE_OPS)
-        return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d ops", ZT_POINTWISE_OPS);
+    if (chain->n_ops == ZT_POINTWISE_OPS) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d ops", ZT_POINTWISE_OPS);
     const zt_opinfo *info = zt_op_info(op);
     zt_pointwise_op *o = &chain->op[chain->n_ops];
     *o = (zt_pointwise_op){.op = op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
@@ -183,8 +178,7 @@ static zt_status take_outs(reader *r)
     while (r->more) {
         int value;
         if (chain->n_out == ZT_POINTWISE_OUTS)
-            return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d outputs",
-                               ZT_POINTWISE_OUTS);
+            return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d outputs", ZT_POINTWISE_OUTS);
         zt_status status = take_operand(r, &value);
         if (status) return status;
         if (value < ZT_POINTWISE_INS || (chain->n_out && value <= chain->out[chain->n_out - 1]))
@@ -203,12 +197,9 @@ static zt_status check_used(reader *r)
         chain->out[chain->n_out++] = last;
         r->used[last] = true;
     }
-    if (chain->out[chain->n_out - 1] != last)
-        return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: the last op's value is no output");
+    if (chain->out[chain->n_out - 1] != last) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: the last op's value is no output");
     for (int v = ZT_POINTWISE_INS; v < last; v++)
-        if (!r->used[v])
-            return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: %%%d is never used",
-                               v - ZT_POINTWISE_INS);
+        if (!r->used[v]) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: %%%d is never used", v - ZT_POINTWISE_INS);
     return ZT_OK;
 }
 
@@ -237,8 +228,7 @@ zt_status zt_pointwise_parse(zt_ctx *ctx, const char *text, zt_pointwise_chain *
 
 static zt_status put_value(int v, zt_str *out)
 {
-    return v < ZT_POINTWISE_INS ? zt_str_printf(out, " %c", 'a' + v)
-                                : zt_str_printf(out, " %%%d", v - ZT_POINTWISE_INS);
+    return v < ZT_POINTWISE_INS ? zt_str_printf(out, " %c", 'a' + v) : zt_str_printf(out, " %%%d", v - ZT_POINTWISE_INS);
 }
 
 static zt_status put_op(const zt_pointwise_op *chain_op, zt_str *out)
@@ -277,15 +267,13 @@ static bool plain_type(zt_dtype dtype)
     return kind != 'Q' && !small && zt_dtype_get(dtype)->block == 1;
 }
 
-static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *chain, const zt_type *const in[],
-                              zt_type *whole)
+static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *chain, const zt_type *const in[], zt_type *whole)
 {
     bool first = true;
     for (int k = 0; k < ZT_POINTWISE_INS; k++) {
         bool used = chain->inputs >> k & 1;
         if (used != (in[k] != NULL))
-            return zt_row_fail(ctx, ZT_EUSAGE, "input '%c' is %s", 'a' + k,
-                               used ? "missing" : "not used by the chain");
+            return zt_row_fail(ctx, ZT_EUSAGE, "input '%c' is %s", 'a' + k, used ? "missing" : "not used by the chain");
         if (!used) continue;
         zt_type both;
         zt_status status = first ? ZT_OK : zt_row_broadcast(ctx, whole, in[k], &both);
@@ -312,14 +300,16 @@ zt_status zt_pointwise_types(zt_ctx *ctx, const zt_pointwise_chain *chain, const
     }
     for (int v = 0; v < ZT_POINTWISE_INS + chain->n_ops && !status; v++)
         if ((v >= ZT_POINTWISE_INS || in[v]) && !plain_type(value[v].dtype))
-            status = zt_row_fail(ctx, ZT_ESHAPE, "a value is %s: chains have f64 f32 f16 bf16, whole "
-                            "numbers of 8 to 64 bits and bool", zt_dtype_get(value[v].dtype)->name);
+            status = zt_row_fail(ctx, ZT_ESHAPE,
+                                 "a value is %s: chains have f64 f32 f16 bf16, whole "
+                                 "numbers of 8 to 64 bits and bool",
+                                 zt_dtype_get(value[v].dtype)->name);
     for (int k = 0; k < chain->n_out && !status; k++) {
         zt_type type = value[chain->out[k]];
         type.dtype = whole->dtype;
         if (!zt_type_equal(&type, whole))
             status = zt_row_fail(ctx, ZT_ESHAPE, "%%%d, an output, is smaller than the inputs together",
-                            chain->out[k] - ZT_POINTWISE_INS);
+                                 chain->out[k] - ZT_POINTWISE_INS);
     }
     return status;
 }

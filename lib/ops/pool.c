@@ -9,15 +9,12 @@
 
 int64_t zt_pool_planes(const zt_type *x) { return x->dim[0] * x->dim[1]; }
 
-zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil,
-                        const zt_type *x, zt_type *y)
+zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil, const zt_type *x, zt_type *y)
 {
     zt_window window = {.n = x->rank - 2};
-    if (x->rank < 3)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, at least 3 are needed", x->rank);
+    if (x->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, at least 3 are needed", x->rank);
     if (kernel->n != window.n)
-        return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers for %d spatial dimensions",
-                           (long long)kernel->n, window.n);
+        return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers for %d spatial dimensions", (long long)kernel->n, window.n);
     memcpy(window.in, x->dim + 2, (size_t)window.n * sizeof *window.in);
     memcpy(window.k, kernel->v, (size_t)window.n * sizeof *window.k);
     zt_status status = zt_window_infer(ctx, lists, ceil, &window);
@@ -27,8 +24,8 @@ zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints
     return ZT_OK;
 }
 
-zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel,
-                             bool ceil, const char *name, const zt_type *y, const zt_type *like)
+zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil, const char *name,
+                             const zt_type *y, const zt_type *like)
 {
     zt_type want;
     zt_status status = zt_pool_infer(ctx, lists, kernel, ceil, like, &want);
@@ -48,8 +45,7 @@ static const zt_pool_case cases[] = {
     {2, 1, 1, {3, 3}, {2, {3, 3}}, {0}, {2, {-1, 3}}, {2, {2, 0}}, {0}, 0, ZT_F32},
     {3, 1, 2, {4, 3, 5}, {3, {2, 2, 3}}, {3, {2, 1, 2}}, {3, {0, 1, 1}}, {0}, {0}, 0, ZT_F32},
     {5, 1, 1, {2, 3, 2, 2, 3}, {5, {2, 1, 2, 1, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
-    {8, 1, 1, {2, 2, 1, 2, 2, 1, 2, 3}, {8, {1, 2, 1, 2, 1, 1, 2, 2}}, {0}, {0}, {0}, {0},
-     0, ZT_F32},
+    {8, 1, 1, {2, 2, 1, 2, 2, 1, 2, 3}, {8, {1, 2, 1, 2, 1, 1, 2, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
     {2, 0, 2, {4, 4}, {2, {2, 2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
     {1, 2, 0, {4}, {1, {2}}, {0}, {0}, {0}, {0}, 0, ZT_F32},
     {2, 1, 3, {5, 5}, {2, {2, 2}}, {2, {2, 2}}, {0}, {0}, {0}, 0, ZT_F64},
@@ -59,10 +55,7 @@ static const zt_pool_case cases[] = {
     {2, 1, 5, {20, 50}, {2, {3, 5}}, {0}, {2, {1, 2}}, {0}, {0}, 0, ZT_F32},
 };
 
-const zt_pool_case *zt_pool_case_at(int i)
-{
-    return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL;
-}
+const zt_pool_case *zt_pool_case_at(int i) { return i >= 0 && i < ZT_LEN(cases) ? &cases[i] : NULL; }
 
 void zt_pool_case_in(zt_case *test_case, int k, const zt_pool_case *row, zt_fill fill)
 {
@@ -82,8 +75,7 @@ void zt_pool_case_out(zt_case *test_case, int k, const zt_pool_case *row, zt_fil
 
 /* ---- max_pool -------------------------------------------------------------------------------- */
 
-static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_max_pool_attrs *max_pool = attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(max_pool);
@@ -201,14 +193,13 @@ const zt_opdef zt_op_max_pool = {
 static const char *const oob_words[] = {"error", "zero"};
 
 /* i is i32 of small's shape, and large has its batch and channels. */
-static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_type *small,
-                               const zt_type *i, const zt_type *large)
+static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_type *small, const zt_type *i,
+                               const zt_type *large)
 {
     zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (status) return status;
-    if (i->rank < 3 || large->rank < 3)
-        return zt_row_fail(ctx, ZT_ESHAPE, "no batch of channels of planes");
+    if (i->rank < 3 || large->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "no batch of channels of planes");
     zt_type want = zt_type_make(ZT_I32, small->rank, small->dim);
     if (!zt_type_equal(&want, i)) return zt_row_fail(ctx, ZT_ESHAPE, "i has not x's shape");
     if (i->dim[0] != large->dim[0] || i->dim[1] != large->dim[1])
@@ -224,8 +215,7 @@ static int64_t plane_of(const zt_type *type)
 }
 
 /* Element e of the small value: where in the large one; -1, and trouble if asked: out of range. */
-static int64_t pointed_place(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob,
-                       zt_runtime_error *error)
+static int64_t pointed_place(const zt_arg *i, int64_t e, const zt_type *large, const zt_enum_string *oob, zt_runtime_error *error)
 {
     int64_t plane = plane_of(large), at = i->i[e];
     if (at >= 0 && at < plane) return e / plane_of(i->type) * plane + at;
@@ -233,8 +223,7 @@ static int64_t pointed_place(const zt_arg *i, int64_t e, const zt_type *large, c
     return -1;
 }
 
-static zt_status max_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status max_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_max_unpool_attrs *max_unpool = attrs;
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
@@ -304,8 +293,7 @@ const zt_opdef zt_op_max_unpool = {
     .constant = 4,
 };
 
-static zt_status plane_gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status plane_gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_plane_gather_attrs *plane_gather = attrs;
     zt_status status = zt_row_want_float(ctx, "x", in[0]);

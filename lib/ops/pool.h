@@ -6,11 +6,11 @@
 #include "lib/ops/window.h"
 
 /* x [N,C,d1..d8] and the lists of an op; y's spatial dimensions from x's. */
-zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil,
-                        const zt_type *x, zt_type *y);
+zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil, const zt_type *x,
+                        zt_type *y);
 /* Is `y` what a pool of `like` gives? `name` is y's. */
-zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel,
-                             bool ceil, const char *name, const zt_type *y, const zt_type *like);
+zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil, const char *name,
+                             const zt_type *y, const zt_type *like);
 int64_t zt_pool_planes(const zt_type *x); /* N C */
 
 /* Cases that the pools share: their first attributes are these. */

@@ -12,8 +12,7 @@ static zt_status want_divisor(zt_ctx *ctx, int64_t divisor)
     return zt_row_fail(ctx, ZT_EUSAGE, "divisor_override is %lld", (long long)divisor);
 }
 
-static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                zt_type out[])
+static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_avg_pool_attrs *avg_pool = attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(avg_pool);
@@ -47,8 +46,7 @@ static void avg_meet(void *user, int64_t o, int64_t tap, int64_t i)
     avg_loop *r = user;
     (void)tap;
     weigh_window(r, o);
-    for (int64_t p = 0; p < r->planes; p++)
-        r->y[p * r->w->n_out + o] += r->x[p * r->w->n_in + i] * r->by;
+    for (int64_t p = 0; p < r->planes; p++) r->y[p * r->w->n_out + o] += r->x[p * r->w->n_in + i] * r->by;
 }
 
 static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
@@ -56,12 +54,10 @@ static void avg_meet_back(void *user, int64_t o, int64_t tap, int64_t i)
     avg_loop *r = user;
     (void)tap;
     weigh_window(r, o);
-    for (int64_t p = 0; p < r->planes; p++)
-        r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
+    for (int64_t p = 0; p < r->planes; p++) r->y[p * r->w->n_in + i] += r->x[p * r->w->n_out + o] * r->by;
 }
 
-static void avg_walk(const zt_avg_pool_attrs *attrs, const zt_type *large, const zt_type *small,
-                     const zt_arg *x, zt_arg *y,
+static void avg_walk(const zt_avg_pool_attrs *attrs, const zt_type *large, const zt_type *small, const zt_arg *x, zt_arg *y,
                      void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
@@ -95,8 +91,8 @@ static bool avg_case(int i, const zt_pool_case **r, zt_case *test_case)
 {
     *r = zt_pool_case_at(i / 2);
     if (!*r) return false;
-    zt_avg_pool_attrs a = {(*r)->kernel, (*r)->stride, (*r)->pad, (*r)->pad_end, (*r)->dilation,
-                           (*r)->ceil_mode, i % 2 == 0, i % 7 == 6 ? 3 : 0};
+    zt_avg_pool_attrs a = {(*r)->kernel,   (*r)->stride,    (*r)->pad,  (*r)->pad_end,
+                           (*r)->dilation, (*r)->ceil_mode, i % 2 == 0, i % 7 == 6 ? 3 : 0};
     zt_case_attrs(test_case, &a, sizeof a);
     return true;
 }
@@ -112,9 +108,14 @@ static bool avg_pool_cases(int i, zt_case *test_case)
 static void avg_pool_vjp(zt_vjp *vjp)
 {
     const zt_avg_pool_attrs *attrs = vjp->attrs;
-    const zt_avg_unpool_attrs back = {attrs->kernel,    attrs->stride,    attrs->pad,
-                                      attrs->pad_end,   attrs->dilation,  attrs->ceil_mode,
-                                      attrs->count_include_pad, attrs->divisor_override};
+    const zt_avg_unpool_attrs back = {attrs->kernel,
+                                      attrs->stride,
+                                      attrs->pad,
+                                      attrs->pad_end,
+                                      attrs->dilation,
+                                      attrs->ceil_mode,
+                                      attrs->count_include_pad,
+                                      attrs->divisor_override};
     vjp->dx[0] = zt_build_avg_unpool(vjp->emit, vjp->dy[0], vjp->in[0], &back);
 }
 
@@ -133,13 +134,17 @@ const zt_opdef zt_op_avg_pool = {
 
 static zt_avg_pool_attrs pool_attrs(const zt_avg_unpool_attrs *attrs)
 {
-    return (zt_avg_pool_attrs){attrs->kernel,   attrs->stride,    attrs->pad,
-                               attrs->pad_end,  attrs->dilation,  attrs->ceil_mode,
-                               attrs->count_include_pad, attrs->divisor_override};
+    return (zt_avg_pool_attrs){attrs->kernel,
+                               attrs->stride,
+                               attrs->pad,
+                               attrs->pad_end,
+                               attrs->dilation,
+                               attrs->ceil_mode,
+                               attrs->count_include_pad,
+                               attrs->divisor_override};
 }
 
-static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status avg_unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_avg_unpool_attrs *avg_unpool = attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(avg_unpool);
@@ -192,8 +197,7 @@ const zt_opdef zt_op_avg_unpool = {
 
 /* ---- lp_pool --------------------------------------------------------------------------------- */
 
-static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_lp_pool_attrs *lp_pool = attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(lp_pool);
@@ -216,8 +220,7 @@ static void lp_meet(void *user, int64_t o, int64_t tap, int64_t i)
 {
     const lp_loop *r = user;
     (void)tap;
-    for (int64_t p = 0; p < r->planes; p++)
-        r->y[p * r->w->n_out + o] += pow(fabs(r->x[p * r->w->n_in + i]), r->p);
+    for (int64_t p = 0; p < r->planes; p++) r->y[p * r->w->n_out + o] += pow(fabs(r->x[p * r->w->n_in + i]), r->p);
 }
 
 static void lp_pool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -244,8 +247,8 @@ static bool lp_pool_cases(int i, zt_case *test_case)
     static const double powers[] = {2, 1, 3, 4, 2.5};
     const zt_pool_case *row = zt_pool_case_at(i);
     if (!row) return false;
-    zt_lp_pool_attrs a = {row->kernel,   row->stride,    row->pad, row->pad_end,
-                          row->dilation, row->ceil_mode, powers[i % ZT_LEN(powers)]};
+    zt_lp_pool_attrs a = {
+        row->kernel, row->stride, row->pad, row->pad_end, row->dilation, row->ceil_mode, powers[i % ZT_LEN(powers)]};
     zt_case_attrs(test_case, &a, sizeof a);
     zt_pool_case_in(test_case, 0, row, ZT_FILL_POSITIVE);
     return true;
@@ -254,8 +257,8 @@ static bool lp_pool_cases(int i, zt_case *test_case)
 static void lp_pool_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_lp_pool_attrs *lp_pool = attrs;
-    const zt_avg_pool_attrs sum = {lp_pool->kernel,   lp_pool->stride,    lp_pool->pad, lp_pool->pad_end,
-                                   lp_pool->dilation, lp_pool->ceil_mode, 0,      1};
+    const zt_avg_pool_attrs sum = {
+        lp_pool->kernel, lp_pool->stride, lp_pool->pad, lp_pool->pad_end, lp_pool->dilation, lp_pool->ceil_mode, 0, 1};
     int powers = zt_build_pow_scalar(emit, zt_build_abs(emit, in[0]), &(zt_pow_scalar_attrs){lp_pool->p});
     out[0] = zt_build_pow_scalar(emit, zt_build_avg_pool(emit, powers, &sum), &(zt_pow_scalar_attrs){1 / lp_pool->p});
 }

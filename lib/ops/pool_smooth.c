@@ -18,8 +18,7 @@ static zt_status want_beta(zt_ctx *ctx, double beta)
     return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g", beta);
 }
 
-static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_smooth_max_pool_attrs *pool = attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(pool);
@@ -71,8 +70,7 @@ static void smooth_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     (void)error;
     for (int64_t p = 0; p < planes; p++)
         for (int64_t o = 0; o < window.n_out; o++)
-            out[0].f[p * window.n_out + o] =
-                smooth_of(&window, o, in[0].f + p * window.n_in, pool->beta, pool->pad_value);
+            out[0].f[p * window.n_out + o] = smooth_of(&window, o, in[0].f + p * window.n_in, pool->beta, pool->pad_value);
 }
 
 static double taps_of(const zt_ints *kernel)
@@ -85,8 +83,7 @@ static double taps_of(const zt_ints *kernel)
 static double smooth_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)in;
-    return 8 * taps_of(&((const zt_smooth_max_pool_attrs *)attrs)->kernel) *
-           (double)zt_type_count(out);
+    return 8 * taps_of(&((const zt_smooth_max_pool_attrs *)attrs)->kernel) * (double)zt_type_count(out);
 }
 
 static bool smooth_cases(int i, zt_case *test_case)
@@ -94,9 +91,9 @@ static bool smooth_cases(int i, zt_case *test_case)
     static const double betas[] = {1, 10, -2};
     const zt_pool_case *row = zt_pool_case_at(i / 2);
     if (!row) return false;
-    zt_smooth_max_pool_attrs a = {row->kernel,   row->stride,    row->pad,
-                                  row->pad_end,  row->dilation,  row->ceil_mode,
-                                  betas[i % ZT_LEN(betas)], i % 2 ? 0 : -INFINITY};
+    zt_smooth_max_pool_attrs a = {
+        row->kernel,          row->stride, row->pad, row->pad_end, row->dilation, row->ceil_mode, betas[i % ZT_LEN(betas)],
+        i % 2 ? 0 : -INFINITY};
     zt_case_attrs(test_case, &a, sizeof a);
     zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
     return true;
@@ -105,9 +102,8 @@ static bool smooth_cases(int i, zt_case *test_case)
 static void smooth_vjp(zt_vjp *vjp)
 {
     const zt_smooth_max_pool_attrs *attrs = vjp->attrs;
-    const zt_smooth_max_unpool_attrs back = {attrs->kernel,  attrs->stride,   attrs->pad,
-                                             attrs->pad_end, attrs->dilation, attrs->ceil_mode,
-                                             attrs->beta};
+    const zt_smooth_max_unpool_attrs back = {attrs->kernel,   attrs->stride,    attrs->pad, attrs->pad_end,
+                                             attrs->dilation, attrs->ceil_mode, attrs->beta};
     vjp->dx[0] = zt_build_smooth_max_unpool(vjp->emit, vjp->in[0], vjp->out[0], vjp->dy[0], &back);
 }
 
@@ -133,41 +129,34 @@ typedef struct weighted_loop {
     double *z;
 } weighted_loop;
 
-static double softmax_weight(const weighted_loop *r, int64_t i, int64_t o)
-{
-    return exp(r->beta * (r->x[i] - r->y[o]));
-}
+static double softmax_weight(const weighted_loop *r, int64_t i, int64_t o) { return exp(r->beta * (r->x[i] - r->y[o])); }
 
 static void meet_unpool(void *user, int64_t o, int64_t tap, int64_t i)
 {
     const weighted_loop *r = user;
     (void)tap;
-    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
-        r->z[i] += r->v[o] * softmax_weight(r, i, o);
+    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in) r->z[i] += r->v[o] * softmax_weight(r, i, o);
 }
 
 static void meet_mean(void *user, int64_t o, int64_t tap, int64_t i)
 {
     const weighted_loop *r = user;
     (void)tap;
-    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in)
-        r->z[o] += r->v[i] * softmax_weight(r, i, o);
+    for (int64_t p = 0; p < r->planes; p++, o += r->w->n_out, i += r->w->n_in) r->z[o] += r->v[i] * softmax_weight(r, i, o);
 }
 
 /* Both ops have the same attributes. */
 static void sum_weighted(const zt_smooth_max_unpool_attrs *attrs, const zt_arg *in, zt_arg *out,
-                     void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
+                         void (*meet)(void *user, int64_t o, int64_t tap, int64_t i))
 {
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
     zt_window window = zt_window_of(&lists, in[0].type, in[1].type, attrs->kernel.v);
-    weighted_loop r = {&window,      attrs->beta, zt_pool_planes(in[0].type),
-                       in[0].f, in[1].f, in[2].f, out[0].f};
+    weighted_loop r = {&window, attrs->beta, zt_pool_planes(in[0].type), in[0].f, in[1].f, in[2].f, out[0].f};
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
     zt_window_walk(&window, meet, &r);
 }
 
-static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *attrs,
-                                const zt_type *x, const zt_type *y)
+static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *attrs, const zt_type *x, const zt_type *y)
 {
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
     zt_status status = zt_row_want_float(ctx, "x", x);
@@ -177,13 +166,11 @@ static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *a
     return status;
 }
 
-static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = weighted_infer(ctx, attrs, in[0], in[1]);
     out[0] = *in[0];
-    if (!status && !zt_type_equal(in[1], in[2]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
+    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
     return status;
 }
 
@@ -196,8 +183,7 @@ static void unpool_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
 static double weighted_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)out;
-    return 8 * taps_of(&((const zt_smooth_max_unpool_attrs *)attrs)->kernel) *
-           (double)zt_type_count(in[1]);
+    return 8 * taps_of(&((const zt_smooth_max_unpool_attrs *)attrs)->kernel) * (double)zt_type_count(in[1]);
 }
 
 /* y is any value: not what the pool gives, but positive, so that the weights stay small. */
@@ -206,8 +192,8 @@ static bool weighted_case(int i, zt_case *test_case, bool mean)
     static const double betas[] = {1, 0.5, 2};
     const zt_pool_case *row = zt_pool_case_at(i);
     if (!row) return false;
-    zt_smooth_max_unpool_attrs a = {row->kernel,   row->stride,    row->pad, row->pad_end,
-                                    row->dilation, row->ceil_mode, betas[i % ZT_LEN(betas)]};
+    zt_smooth_max_unpool_attrs a = {
+        row->kernel, row->stride, row->pad, row->pad_end, row->dilation, row->ceil_mode, betas[i % ZT_LEN(betas)]};
     zt_case_attrs(test_case, &a, sizeof a);
     zt_pool_case_in(test_case, 0, row, ZT_FILL_NORMAL);
     zt_pool_case_out(test_case, 1, row, ZT_FILL_POSITIVE);
@@ -223,16 +209,14 @@ static bool mean_cases(int i, zt_case *test_case) { return weighted_case(i, test
 
 static zt_smooth_max_mean_attrs as_mean(const zt_smooth_max_unpool_attrs *attrs)
 {
-    return (zt_smooth_max_mean_attrs){attrs->kernel,  attrs->stride,   attrs->pad,
-                                      attrs->pad_end, attrs->dilation, attrs->ceil_mode,
-                                      attrs->beta};
+    return (zt_smooth_max_mean_attrs){attrs->kernel,   attrs->stride,    attrs->pad, attrs->pad_end,
+                                      attrs->dilation, attrs->ceil_mode, attrs->beta};
 }
 
 static zt_smooth_max_unpool_attrs as_unpool(const zt_smooth_max_mean_attrs *attrs)
 {
-    return (zt_smooth_max_unpool_attrs){attrs->kernel,  attrs->stride,   attrs->pad,
-                                        attrs->pad_end, attrs->dilation, attrs->ceil_mode,
-                                        attrs->beta};
+    return (zt_smooth_max_unpool_attrs){attrs->kernel,   attrs->stride,    attrs->pad, attrs->pad_end,
+                                        attrs->dilation, attrs->ceil_mode, attrs->beta};
 }
 
 /* z_i = sum_o v_o p_io, cotangent g: dx = beta g z, dv_o = sum_i g_i p_io = m, dy = -beta v m. */
@@ -261,14 +245,12 @@ const zt_opdef zt_op_smooth_max_unpool = {
     .vjp = unpool_vjp,
 };
 
-static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
     zt_status status = weighted_infer(ctx, &a, in[0], in[1]);
     out[0] = *in[1];
-    if (!status && !zt_type_equal(in[0], in[2]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
+    if (!status && !zt_type_equal(in[0], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
     return status;
 }
 

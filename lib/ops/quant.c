@@ -11,16 +11,11 @@
 
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-static bool one_element(const zt_type *type)
-{
-    return zt_type_count(type) == 1 && type->rank <= 1;
-}
+static bool one_element(const zt_type *type) { return zt_type_count(type) == 1 && type->rank <= 1; }
 
-static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_type *x,
-                            const zt_type *scale)
+static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_type *x, const zt_type *scale)
 {
-    if (block < 0)
-        return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld, below 0", (long long)block);
+    if (block < 0) return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld, below 0", (long long)block);
     if (block == 0 && one_element(scale)) return ZT_OK;
     zt_status status = zt_row_axis(ctx, axis, x->rank);
     if (status) return status;
@@ -33,13 +28,11 @@ static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_t
         want = zt_type_make(scale->dtype, 1, &x->dim[at]);
     char text[ZT_TYPE_TEXT];
     if (zt_type_equal(&want, scale)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "scale is neither one element nor %s",
-                       zt_type_text(&want, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "scale is neither one element nor %s", zt_type_text(&want, text));
 }
 
 /* Which scale element i of x has. */
-static int64_t scale_at(int64_t axis, int64_t block, const zt_type *x, const zt_type *scale,
-                        int64_t i)
+static int64_t scale_at(int64_t axis, int64_t block, const zt_type *x, const zt_type *scale, int64_t i)
 {
     int64_t inner = 1;
     if (block == 0 && one_element(scale)) return 0;
@@ -54,8 +47,7 @@ static zt_status want_zero(zt_ctx *ctx, const zt_type *scale, const zt_type *zer
 {
     if (!zero) return ZT_OK;
     if (zero->dtype != dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "zero is %s, not %s", zt_dtype_get(zero->dtype)->name,
-                           zt_dtype_get(dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "zero is %s, not %s", zt_dtype_get(zero->dtype)->name, zt_dtype_get(dtype)->name);
     if (one_element(scale) && one_element(zero)) return ZT_OK;
     zt_type same = *zero;
     same.dtype = scale->dtype;
@@ -68,8 +60,7 @@ static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype dtype)
 {
     const zt_dtype_info *info = zt_dtype_get(dtype);
     bool integer = (info->kind == 'I' || info->kind == 'U') && info->block_bytes <= 4;
-    bool small = (info->kind == 'F' && info->block_bytes == 1 && dtype != ZT_F8_E8M0) ||
-                 zt_dtype_is_packed(dtype);
+    bool small = (info->kind == 'F' && info->block_bytes == 1 && dtype != ZT_F8_E8M0) || zt_dtype_is_packed(dtype);
     if (integer || small) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, info->name);
 }
@@ -78,8 +69,7 @@ static double number_at(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (d
 
 /* ---- quantize_linear ------------------------------------------------------------------------- */
 
-static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                       zt_type out[])
+static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_quantize_linear_attrs *quantize = attrs;
     zt_dtype to = ZT_I8;
@@ -171,16 +161,15 @@ static void scale_case(int i, zt_case *test_case)
 static bool quantize_linear_cases(int i, zt_case *test_case)
 {
     if (i >= QUANT_ROWS) return false;
-    zt_quantize_linear_attrs a = {zt_row_word_of(quant_rows[i].code), quant_rows[i].axis,
-                                  quant_rows[i].block, i != 12};
+    zt_quantize_linear_attrs a = {zt_row_word_of(quant_rows[i].code), quant_rows[i].axis, quant_rows[i].block, i != 12};
     zt_case_attrs(test_case, &a, sizeof a);
     zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &quant_rows[i].x);
     scale_case(i, test_case);
     return true;
 }
 
-#define SCALES                                                                                     \
-    "scale and zero of one element, or one for each entry of `axis`, or with block=n one for each "\
+#define SCALES                                                                                                                   \
+    "scale and zero of one element, or one for each entry of `axis`, or with block=n one for each "                              \
     "n neighbours along it; zero (absent: 0) is of the codes' type"
 
 const zt_opdef zt_op_quantize_linear = {
@@ -196,8 +185,7 @@ const zt_opdef zt_op_quantize_linear = {
 
 /* ---- dequantize_linear ----------------------------------------------------------------------- */
 
-static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                         zt_type out[])
+static zt_status dequantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_dequantize_linear_attrs *dequantize = attrs;
     zt_status status = want_codes(ctx, "x", in[0]->dtype);
@@ -235,8 +223,7 @@ static bool dequantize_linear_cases(int i, zt_case *test_case)
 
 /* A scale or zero that broadcasts with x, of type `to`: K entries of `axis` as [K,1,..], those of
  * blocks repeated. */
-static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *attrs, int s,
-                        const zt_type *to)
+static int spread_scale(const zt_emit *emit, const zt_dequantize_linear_attrs *attrs, int s, const zt_type *to)
 {
     zt_type type = emit->type(emit->user, s);
     if (!attrs->block && one_element(&type)) return zt_build_reshape(emit, s, &(zt_reshape_attrs){{0, {0}}});
@@ -257,8 +244,7 @@ static void dequantize_linear_expand(const zt_emit *emit, const void *attrs, con
     for (int d = 0; d < x.rank; d++)
         if (x.dim[d] < 0) return;
     int scale = zt_build_wide(emit, in[1]), codes = zt_build_as(emit, in[0], scale);
-    if (in[2] != ZT_NONE)
-        codes = zt_build_sub(emit, codes, spread_scale(emit, attrs, zt_build_as(emit, in[2], scale), &x));
+    if (in[2] != ZT_NONE) codes = zt_build_sub(emit, codes, spread_scale(emit, attrs, zt_build_as(emit, in[2], scale), &x));
     out[0] = zt_build_as(emit, zt_build_mul(emit, codes, spread_scale(emit, attrs, scale, &x)), in[1]);
 }
 

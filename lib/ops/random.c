@@ -5,19 +5,16 @@
 
 #include <math.h>
 
-static zt_status draws_infer(zt_ctx *ctx, const zt_dims *shape, double a, double b,
-                             const zt_type *const in[], zt_type out[])
+static zt_status draws_infer(zt_ctx *ctx, const zt_dims *shape, double a, double b, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want(ctx, "counter", in[0], ZT_I64, 0);
     if (status) return status;
-    if (!isfinite(a) || !isfinite(b))
-        return zt_row_fail(ctx, ZT_EUSAGE, "%g and %g are not both finite", a, b);
+    if (!isfinite(a) || !isfinite(b)) return zt_row_fail(ctx, ZT_EUSAGE, "%g and %g are not both finite", a, b);
     if (in[1] && shape->n) return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
     if (!in[1] && (shape->n < 0 || shape->n > ZT_MAX_RANK))
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible",
-                           (long long)shape->n, ZT_MAX_RANK);
-    out[0] = in[1] ? zt_type_make(ZT_F32, in[1]->rank, in[1]->dim)
-                   : zt_type_make(ZT_F32, (int)shape->n, shape->dim);
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)shape->n,
+                           ZT_MAX_RANK);
+    out[0] = in[1] ? zt_type_make(ZT_F32, in[1]->rank, in[1]->dim) : zt_type_make(ZT_F32, (int)shape->n, shape->dim);
     return ZT_OK;
 }
 
@@ -39,15 +36,14 @@ static double draws_flops(const void *attrs, const zt_type *const in[], const zt
     return 20 * (double)zt_type_count(out);
 }
 
-#define DRAWS                                                                                      \
-    "; the same for the same seed, counter (i64, a scalar) and place, whatever the engine; y f32 " \
-    "of "                                                                                          \
+#define DRAWS                                                                                                                    \
+    "; the same for the same seed, counter (i64, a scalar) and place, whatever the engine; y f32 "                               \
+    "of "                                                                                                                        \
     "the shape of like, else of `shape`"
 
 /* ---- random_uniform -------------------------------------------------------------------------- */
 
-static zt_status random_uniform_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                      zt_type out[])
+static zt_status random_uniform_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_random_uniform_attrs *random = attrs;
     return draws_infer(ctx, &random->shape, random->low, random->high, in, out);
@@ -86,8 +82,7 @@ const zt_opdef zt_op_random_uniform = {
 
 /* ---- random_normal --------------------------------------------------------------------------- */
 
-static zt_status random_normal_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                     zt_type out[])
+static zt_status random_normal_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_random_normal_attrs *random = attrs;
     return draws_infer(ctx, &random->shape, random->mean, random->std, in, out);

@@ -9,8 +9,8 @@
 /* ---- sizes and cases ------------------------------------------------------------------------- */
 
 /* Of x, w and r, and of outputs y, hn and, last, saved with S values a unit. */
-static zt_status check_sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates,
-                       int S, zt_type *y, zt_type *hn, zt_type *saved)
+static zt_status check_sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, const zt_type *r, int gates, int S, zt_type *y,
+                             zt_type *hn, zt_type *saved)
 {
     zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 3);
     if (!status) status = zt_row_want(ctx, "w_ih", w, ZT_F32, 2);
@@ -30,8 +30,7 @@ static zt_status check_sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, co
 
 static double flops_of(const zt_type *x, const zt_type *r)
 {
-    return 2 * (double)x->dim[0] * (double)x->dim[1] * (double)r->dim[0] *
-           (double)(x->dim[2] + r->dim[1]);
+    return 2 * (double)x->dim[0] * (double)x->dim[1] * (double)r->dim[0] * (double)(x->dim[2] + r->dim[1]);
 }
 
 /* x, w, r and the vector of biases at `bias`. */
@@ -79,10 +78,7 @@ static double gate_input(const cell *k, int g, int64_t j)
     return dot(k->in[1].f + row * k->K, k->x, k->K) + (k->in[3].type ? k->in[3].f[row] : 0);
 }
 
-static double hidden_sum(const cell *k, int g, int64_t j)
-{
-    return dot(k->in[2].f + (g * k->H + j) * k->H, k->h, k->H);
-}
+static double hidden_sum(const cell *k, int g, int64_t j) { return dot(k->in[2].f + (g * k->H + j) * k->H, k->h, k->H); }
 
 static void keep_values(const cell *k, int64_t j, int n, const double *values)
 {
@@ -100,8 +96,7 @@ static void copy_row(const zt_arg *to, int64_t n, const double *from, int64_t H)
     for (int64_t j = 0; j < H && to->type; j++) to->f[n * H + j] = from ? from[j] : 0;
 }
 
-static void run_sequence(const recurrence *loop, const zt_steps *steps, cell k, int64_t n, int64_t length,
-                     zt_arg *out)
+static void run_sequence(const recurrence *loop, const zt_steps *steps, cell k, int64_t n, int64_t length, zt_arg *out)
 {
     int64_t H = k.H, S = loop->per_unit * H;
     const zt_arg *in = k.in, *saved = &out[loop->saved], none = {0};
@@ -124,8 +119,8 @@ static void run_sequence(const recurrence *loop, const zt_steps *steps, cell k, 
     copy_row(&out[1], n, k.h, H);
 }
 
-static void run_sequences(const recurrence *loop, const zt_steps *steps, const void *attrs, const zt_arg *in,
-                     zt_arg *out, zt_runtime_error *error)
+static void run_sequences(const recurrence *loop, const zt_steps *steps, const void *attrs, const zt_arg *in, zt_arg *out,
+                          zt_runtime_error *error)
 {
     const zt_arg *saved = &out[loop->saved];
     memset(out[0].f, 0, (size_t)zt_type_count(out[0].type) * sizeof(double));
@@ -161,8 +156,7 @@ static void rnn_step(const cell *k)
 static void rnn_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const recurrence loop = {4, -1, 5, 2, ZT_RNN_SAVED, rnn_step};
-    zt_steps steps =
-        zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
+    zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_rnn_attrs *)attrs)->reverse, &in[5]);
     run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
@@ -189,23 +183,24 @@ static bool rnn_cases(int i, zt_case *test_case)
 static void rnn_vjp(zt_vjp *vjp)
 {
     const zt_rnn_attrs *attrs = vjp->attrs;
+    // clang-format off
     zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .other = attrs->act.s[0] == 'r',
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[5],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
+    // clang-format on
     bool one = vjp->dy[2] == ZT_NONE, made = one || zt_rnn_unroll(&unrolled);
     if (one)
         unrolled.dg = zt_build_rnn_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.lengths, unrolled.dy, unrolled.dhn,
-                                 &(zt_rnn_backward_attrs){attrs->act, attrs->reverse}, &unrolled.dw_hh, &unrolled.dh0);
+                                            &(zt_rnn_backward_attrs){attrs->act, attrs->reverse}, &unrolled.dw_hh, &unrolled.dh0);
     const int to[] = {2, 4}, dx[] = {unrolled.dw_hh, unrolled.dh0};
     zt_recurrent_vjp(vjp, made, unrolled.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_rnn = {
-    .synopsis =
-        "h = act(w_ih x[t] + w_hh h + b) over t, y[t] = h; x f32[T,N,K], w_ih f32[H,K], w_hh "
-        "f32[H,H], b f32[H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past "
-        "them; act tanh or relu; reverse=1 goes from the last step to the first; y "
-        "f32[T,N,H], hn the last h f32[N,H]; saved f32[T,N,2H] is for the gradient",
+    .synopsis = "h = act(w_ih x[t] + w_hh h + b) over t, y[t] = h; x f32[T,N,K], w_ih f32[H,K], w_hh "
+                "f32[H,H], b f32[H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past "
+                "them; act tanh or relu; reverse=1 goes from the last step to the first; y "
+                "f32[T,N,H], hn the last h f32[N,H]; saved f32[T,N,2H] is for the gradient",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = rnn_infer,
@@ -219,8 +214,7 @@ const zt_opdef zt_op_rnn = {
 
 /* Hochreiter and Schmidhuber, "Long short-term memory" (1997); forget gate and peepholes: Gers and
  * Schmidhuber, "Recurrent nets that time and count" (2000). */
-static zt_status lstm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status lstm_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_lstm_attrs *lstm = attrs;
     zt_status status = zt_recurrent_flag(ctx, "reverse", lstm->reverse);
@@ -245,8 +239,7 @@ static void lstm_step(const cell *k)
         double in = sigmoid(g[0]), forget = sigmoid(g[1]), fresh = tanh(g[2]);
         double c = forget * before + in * fresh;
         double out = sigmoid(p ? g[3] + p[2 * k->H + j] * c : g[3]);
-        keep_values(k, j, ZT_LSTM_SAVED,
-             (double[]){in, forget, fresh, out, c, before, k->h ? k->h[j] : 0});
+        keep_values(k, j, ZT_LSTM_SAVED, (double[]){in, forget, fresh, out, c, before, k->h ? k->h[j] : 0});
         k->y[j] = out * tanh(c);
         if (k->c_next) k->c_next[j] = c;
     }
@@ -255,8 +248,7 @@ static void lstm_step(const cell *k)
 static void lstm_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const recurrence loop = {4, 5, 7, 3, ZT_LSTM_SAVED, lstm_step};
-    zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1],
-                             ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
+    zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_lstm_attrs *)attrs)->reverse, &in[7]);
     run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
@@ -277,9 +269,16 @@ static bool lstm_cases(int i, zt_case *test_case)
 static void lstm_vjp(zt_vjp *vjp)
 {
     const zt_lstm_attrs *attrs = vjp->attrs;
-    zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .saved = vjp->out[3], .w_hh = vjp->in[2],
-                     .peep = vjp->in[6], .lengths = vjp->in[7], .dy = vjp->dy[0], .dhn = vjp->dy[1],
-                     .dcn = vjp->dy[2], .dsaved = vjp->dy[3]};
+    zt_unrolled unrolled = {.e = vjp->emit,
+                            .reverse = attrs->reverse,
+                            .saved = vjp->out[3],
+                            .w_hh = vjp->in[2],
+                            .peep = vjp->in[6],
+                            .lengths = vjp->in[7],
+                            .dy = vjp->dy[0],
+                            .dhn = vjp->dy[1],
+                            .dcn = vjp->dy[2],
+                            .dsaved = vjp->dy[3]};
     bool one = vjp->dy[3] == ZT_NONE, made = one || zt_lstm_unroll(&unrolled);
     if (one)
         unrolled.dg = zt_build_lstm_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.peep, unrolled.lengths,
@@ -290,13 +289,12 @@ static void lstm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_lstm = {
-    .synopsis =
-        "i, f, g, o = w_ih x[t] + w_hh h + b, c = sigmoid(f) c + sigmoid(i) tanh(g), h = "
-        "sigmoid(o) tanh(c) over t, y[t] = h; x f32[T,N,K], w_ih f32[4H,K], w_hh f32[4H,H], "
-        "b f32[4H], h0 and c0 f32[N,H] (0 if absent), peep f32[3,H]: i, f, o also get peep c "
-        "(o the new c), lengths i32[N] (T): y is 0 past them; reverse=1 goes from the last step to "
-        "the first; y "
-        "f32[T,N,H], hn and cn the last h and c; saved f32[T,N,7H] is for the gradient",
+    .synopsis = "i, f, g, o = w_ih x[t] + w_hh h + b, c = sigmoid(f) c + sigmoid(i) tanh(g), h = "
+                "sigmoid(o) tanh(c) over t, y[t] = h; x f32[T,N,K], w_ih f32[4H,K], w_hh f32[4H,H], "
+                "b f32[4H], h0 and c0 f32[N,H] (0 if absent), peep f32[3,H]: i, f, o also get peep c "
+                "(o the new c), lengths i32[N] (T): y is 0 past them; reverse=1 goes from the last step to "
+                "the first; y "
+                "f32[T,N,H], hn and cn the last h and c; saved f32[T,N,7H] is for the gradient",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = lstm_infer,
@@ -328,17 +326,13 @@ static double gru_hidden(const cell *k, int g, int64_t j)
     return hidden_sum(k, g, j) + (k->in[4].type ? k->in[4].f[g * k->H + j] : 0);
 }
 
-static double gru_reset(const cell *k, int64_t j)
-{
-    return sigmoid(gate_input(k, 0, j) + gru_hidden(k, 0, j));
-}
+static double gru_reset(const cell *k, int64_t j) { return sigmoid(gate_input(k, 0, j) + gru_hidden(k, 0, j)); }
 
 /* R_n (r h) + rb_n: with no memory for r h, each of r is made anew. */
 static double gru_after_reset(const cell *k, int64_t j)
 {
     double sum = k->in[4].type ? k->in[4].f[2 * k->H + j] : 0;
-    for (int64_t i = 0; i < k->H && k->h; i++)
-        sum += k->in[2].f[(2 * k->H + j) * k->H + i] * gru_reset(k, i) * k->h[i];
+    for (int64_t i = 0; i < k->H && k->h; i++) sum += k->in[2].f[(2 * k->H + j) * k->H + i] * gru_reset(k, i) * k->h[i];
     return sum;
 }
 
@@ -358,8 +352,7 @@ static void gru_step(const cell *k)
 static void gru_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const recurrence loop = {5, -1, 6, 2, ZT_GRU_SAVED, gru_step};
-    zt_steps steps =
-        zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
+    zt_steps steps = zt_steps_of(in[0].type, in[2].type->dim[1], ((const zt_gru_attrs *)attrs)->reverse, &in[6]);
     run_sequences(&loop, &steps, attrs, in, out, error);
 }
 
@@ -380,27 +373,28 @@ static bool gru_cases(int i, zt_case *test_case)
 static void gru_vjp(zt_vjp *vjp)
 {
     const zt_gru_attrs *attrs = vjp->attrs;
+    // clang-format off
     zt_unrolled unrolled = {.e = vjp->emit, .reverse = attrs->reverse, .other = !attrs->linear_before_reset,
                      .saved = vjp->out[2], .w_hh = vjp->in[2], .peep = ZT_NONE, .lengths = vjp->in[6],
                      .dy = vjp->dy[0], .dhn = vjp->dy[1], .dcn = ZT_NONE, .dsaved = vjp->dy[2]};
+    // clang-format on
     bool one = vjp->dy[2] == ZT_NONE, made = one || zt_gru_unroll(&unrolled);
     if (one)
         unrolled.dg = zt_build_gru_backward(vjp->emit, unrolled.saved, unrolled.w_hh, unrolled.lengths, unrolled.dy, unrolled.dhn,
-                                 &(zt_gru_backward_attrs){attrs->linear_before_reset, attrs->reverse},
-                                 &unrolled.dw_hh, &unrolled.db_hh, &unrolled.dh0);
+                                            &(zt_gru_backward_attrs){attrs->linear_before_reset, attrs->reverse}, &unrolled.dw_hh,
+                                            &unrolled.db_hh, &unrolled.dh0);
     const int to[] = {2, 4, 5}, dx[] = {unrolled.dw_hh, unrolled.db_hh, unrolled.dh0};
     zt_recurrent_vjp(vjp, made, unrolled.dg, ZT_LEN(to), to, dx);
 }
 
 const zt_opdef zt_op_gru = {
-    .synopsis =
-        "r, z = sigmoid(w_ih x[t] + b_ih + w_hh h + b_hh), n = tanh(w_ih x[t] + b_ih + r (w_hh h + "
-        "b_hh)), the last with linear_before_reset=0 w_hh (r h) + b_hh, h = (1 - z) n + z h "
-        "over t, y[t] = h; rows r, z, n; x f32[T,N,K], w_ih f32[3H,K], w_hh f32[3H,H], b_ih "
-        "and b_hh f32[3H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past them; "
-        "reverse=1 goes from the last "
-        "step to the first; y f32[T,N,H], hn the last h; saved f32[T,N,5H] is for the "
-        "gradient",
+    .synopsis = "r, z = sigmoid(w_ih x[t] + b_ih + w_hh h + b_hh), n = tanh(w_ih x[t] + b_ih + r (w_hh h + "
+                "b_hh)), the last with linear_before_reset=0 w_hh (r h) + b_hh, h = (1 - z) n + z h "
+                "over t, y[t] = h; rows r, z, n; x f32[T,N,K], w_ih f32[3H,K], w_hh f32[3H,H], b_ih "
+                "and b_hh f32[3H], h0 f32[N,H] (0 if absent), lengths i32[N] (T): y is 0 past them; "
+                "reverse=1 goes from the last "
+                "step to the first; y f32[T,N,H], hn the last h; saved f32[T,N,5H] is for the "
+                "gradient",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = gru_infer,

@@ -27,8 +27,7 @@ int64_t zt_steps_length(const zt_steps *steps, int64_t n, zt_runtime_error *t);
 int64_t zt_steps_row(const zt_steps *steps, int64_t n, int64_t length, int64_t i);
 
 /* ZT_ESHAPE unless t, where it is there, is f32 of these dimensions. */
-zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank,
-                            const int64_t *dim);
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank, const int64_t *dim);
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N);
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value); /* 0 or 1 */
 zt_status zt_recurrent_act(zt_ctx *ctx, const zt_enum_string *act);

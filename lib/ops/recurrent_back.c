@@ -14,9 +14,8 @@
 
 /* Of saved [T,N,S*H], r [gates*H,H], dy and the last state's gradients; outputs 0 dg, 1 dr and, at
  * `state`, of [N,H]. */
-static zt_status back_infer(zt_ctx *ctx, int gates, int S, const zt_type *saved, const zt_type *r,
-                            const zt_type *lengths, const zt_type *dy, const zt_type *dhn,
-                            zt_type *dg, zt_type *state)
+static zt_status back_infer(zt_ctx *ctx, int gates, int S, const zt_type *saved, const zt_type *r, const zt_type *lengths,
+                            const zt_type *dy, const zt_type *dhn, zt_type *dg, zt_type *state)
 {
     zt_status status = zt_row_want(ctx, "saved", saved, ZT_F32, 3);
     if (!status) status = zt_row_want(ctx, "w_hh", r, ZT_F32, 2);
@@ -82,12 +81,10 @@ static void finish_step(const backward_loop *loop, back *k, const double *dhn)
 {
     int64_t H = k->H, n = k->n;
     zt_arg *dh0 = &k->out[loop->dh0];
-    for (int64_t j = 0; j < H && dh0->type; j++)
-        dh0->f[n * H + j] = k->dg_later ? loop->dh(k, j) : dhn ? dhn[j] : 0;
+    for (int64_t j = 0; j < H && dh0->type; j++) dh0->f[n * H + j] = k->dg_later ? loop->dh(k, j) : dhn ? dhn[j] : 0;
 }
 
-static void run_sequence_back(const backward_loop *loop, const zt_steps *steps, back k, int64_t length,
-                     const double *dhn)
+static void run_sequence_back(const backward_loop *loop, const zt_steps *steps, back k, int64_t length, const double *dhn)
 {
     int64_t n = k.n, H = k.H, G = loop->gates * H, S = loop->S * H;
     zt_arg *end = loop->dlast0 >= 0 ? &k.out[loop->dlast0] : NULL;
@@ -108,8 +105,8 @@ static void run_sequence_back(const backward_loop *loop, const zt_steps *steps, 
     finish_step(loop, &k, dhn);
 }
 
-static void run_sequences_back(const backward_loop *loop, const zt_steps *steps, const void *attrs, const zt_arg *in,
-                     zt_arg *out, int n_out, int dcn, zt_runtime_error *error)
+static void run_sequences_back(const backward_loop *loop, const zt_steps *steps, const void *attrs, const zt_arg *in, zt_arg *out,
+                               int n_out, int dcn, zt_runtime_error *error)
 {
     for (int o = 0; o < n_out; o++)
         if (out[o].type) memset(out[o].f, 0, (size_t)zt_type_count(out[o].type) * sizeof(double));
@@ -122,37 +119,32 @@ static void run_sequences_back(const backward_loop *loop, const zt_steps *steps,
 }
 
 /* Inputs saved, r, and those of the gradients, from `dy` on, of a case. */
-static void case_inputs(const zt_recurrent_case *k, int gates, int S, int lengths, int states,
-                        zt_case *test_case)
+static void case_inputs(const zt_recurrent_case *k, int gates, int S, int lengths, int states, zt_case *test_case)
 {
     zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, S * k->H});
     zt_case_in(test_case, 1, ZT_FILL_SMALL, 0, ZT_F32, 2, (int64_t[]){gates * k->H, k->H});
     if (k->lengths) zt_case_in(test_case, lengths, ZT_FILL_IDS, k->T + 1, ZT_I32, 1, &k->N);
-    if (k->biases)
-        zt_case_in(test_case, lengths + 1, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->H});
+    if (k->biases) zt_case_in(test_case, lengths + 1, ZT_FILL_NORMAL, 0, ZT_F32, 3, (int64_t[]){k->T, k->N, k->H});
     for (int i = 0; i < states && (k->states || !k->biases); i++)
         zt_case_in(test_case, lengths + 2 + i, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){k->N, k->H});
 }
 
 #define BACK "gradient of "
-#define BACK_ARGS                                                                                  \
-    " from its saved, w_hh and lengths, and the gradients of its results, of which any may be "    \
-    "absent; "                                                                                     \
+#define BACK_ARGS                                                                                                                \
+    " from its saved, w_hh and lengths, and the gradients of its results, of which any may be "                                  \
+    "absent; "                                                                                                                   \
     "dg f32[T,N,"
 #define BACK_DG "H] is that of w_ih x + b, 0 past a sequence's length; dw_hh of w_hh"
 
 /* ---- rnn ------------------------------------------------------------------------------------- */
 
-static zt_status rnn_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status rnn_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_rnn_backward_attrs *rnn_backward = attrs;
     zt_status status = zt_recurrent_act(ctx, &rnn_backward->act);
     if (!status) status = zt_recurrent_flag(ctx, "reverse", rnn_backward->reverse);
     out[1] = *in[1];
-    return status ? status
-             : back_infer(ctx, 1, ZT_RNN_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0],
-                          &out[2]);
+    return status ? status : back_infer(ctx, 1, ZT_RNN_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0], &out[2]);
 }
 
 static double rnn_dh(const back *k, int64_t j) { return through_r(k, 0, 1, j); }
@@ -171,8 +163,7 @@ static void rnn_back(const back *k)
 static void rnn_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const backward_loop loop = {1, ZT_RNN_SAVED, 2, 3, 4, 2, -1, rnn_back, rnn_dh};
-    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
-                             ((const zt_rnn_backward_attrs *)attrs)->reverse, &in[2]);
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1], ((const zt_rnn_backward_attrs *)attrs)->reverse, &in[2]);
     run_sequences_back(&loop, &steps, attrs, in, out, 3, -1, error);
 }
 
@@ -191,9 +182,11 @@ static bool rnn_backward_cases(int i, zt_case *test_case)
 static void rnn_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_rnn_backward_attrs *rnn_backward = attrs;
+    // clang-format off
     zt_unrolled unrolled = {.e = emit, .reverse = rnn_backward->reverse, .other = rnn_backward->act.s[0] == 'r', .saved = in[0],
                      .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2], .dy = in[3], .dhn = in[4],
                      .dcn = ZT_NONE, .dsaved = ZT_NONE};
+    // clang-format on
     if (!zt_rnn_unroll(&unrolled)) return;
     out[0] = unrolled.dg;
     out[1] = unrolled.dw_hh;
@@ -213,13 +206,11 @@ const zt_opdef zt_op_rnn_backward = {
 
 /* ---- lstm ------------------------------------------------------------------------------------ */
 
-static zt_status lstm_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                     zt_type out[])
+static zt_status lstm_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_lstm_backward_attrs *lstm_backward = attrs;
     zt_status status = zt_recurrent_flag(ctx, "reverse", lstm_backward->reverse);
-    if (!status)
-        status = back_infer(ctx, 4, ZT_LSTM_SAVED, in[0], in[1], in[3], in[4], in[5], &out[0], &out[2]);
+    if (!status) status = back_infer(ctx, 4, ZT_LSTM_SAVED, in[0], in[1], in[3], in[4], in[5], &out[0], &out[2]);
     if (status) return status;
     out[1] = *in[1];
     out[3] = out[2];
@@ -240,8 +231,7 @@ static void lstm_unit(const back *k, int64_t j, const double *dhn)
     double c = saved_value(k, 4, j), before = saved_value(k, 5, j), tc = tanh(c);
     double dh = (k->dy ? k->dy[j] : 0) + lstm_dh(k, j) + (dhn ? dhn[j] : 0);
     double d_o = dh * tc * o * (1 - o);
-    double dc =
-        (k->handed ? k->handed[j] : 0) + dh * o * (1 - tc * tc) + (p ? d_o * p[2 * H + j] : 0);
+    double dc = (k->handed ? k->handed[j] : 0) + dh * o * (1 - tc * tc) + (p ? d_o * p[2 * H + j] : 0);
     double d[4] = {dc * g * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - g * g), d_o};
     for (int q = 0; q < 4; q++) k->dg[q * H + j] = d[q];
     if (k->hand) k->hand[j] = dc * f + (p ? d[0] * p[j] + d[1] * p[H + j] : 0);
@@ -263,8 +253,7 @@ static void lstm_back(const back *k)
 static void lstm_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const backward_loop loop = {4, ZT_LSTM_SAVED, 3, 4, 5, 2, 3, lstm_back, lstm_dh};
-    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
-                             ((const zt_lstm_backward_attrs *)attrs)->reverse, &in[3]);
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1], ((const zt_lstm_backward_attrs *)attrs)->reverse, &in[3]);
     run_sequences_back(&loop, &steps, attrs, in, out, 5, 6, error);
 }
 
@@ -283,9 +272,16 @@ static bool lstm_backward_cases(int i, zt_case *test_case)
 static void lstm_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_lstm_backward_attrs *lstm_backward = attrs;
-    zt_unrolled unrolled = {.e = emit, .reverse = lstm_backward->reverse, .saved = in[0], .w_hh = in[1], .peep = in[2],
-                     .lengths = in[3], .dy = in[4], .dhn = in[5], .dcn = in[6],
-                     .dsaved = ZT_NONE};
+    zt_unrolled unrolled = {.e = emit,
+                            .reverse = lstm_backward->reverse,
+                            .saved = in[0],
+                            .w_hh = in[1],
+                            .peep = in[2],
+                            .lengths = in[3],
+                            .dy = in[4],
+                            .dhn = in[5],
+                            .dcn = in[6],
+                            .dsaved = ZT_NONE};
     if (!zt_lstm_unroll(&unrolled)) return;
     const int made[] = {unrolled.dg, unrolled.dw_hh, unrolled.dh0, unrolled.dc0, unrolled.dpeep};
     for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];
@@ -304,14 +300,12 @@ const zt_opdef zt_op_lstm_backward = {
 
 /* ---- gru ------------------------------------------------------------------------------------- */
 
-static zt_status gru_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status gru_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_gru_backward_attrs *gru_backward = attrs;
     zt_status status = zt_recurrent_flag(ctx, "linear_before_reset", gru_backward->linear_before_reset);
     if (!status) status = zt_recurrent_flag(ctx, "reverse", gru_backward->reverse);
-    if (!status)
-        status = back_infer(ctx, 3, ZT_GRU_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0], &out[3]);
+    if (!status) status = back_infer(ctx, 3, ZT_GRU_SAVED, in[0], in[1], in[2], in[3], in[4], &out[0], &out[3]);
     if (status) return status;
     out[1] = *in[1];
     out[2] = zt_type_make(ZT_F32, 1, in[1]->dim);
@@ -322,8 +316,7 @@ static zt_status gru_backward_infer(zt_ctx *ctx, const void *attrs, const zt_typ
 static double gru_dq(const back *k, const double *dg, int64_t i)
 {
     double sum = 0;
-    for (int64_t j = 0; j < k->H; j++)
-        sum += dg[2 * k->H + j] * k->in[1].f[(2 * k->H + j) * k->H + i];
+    for (int64_t j = 0; j < k->H; j++) sum += dg[2 * k->H + j] * k->in[1].f[(2 * k->H + j) * k->H + i];
     return sum;
 }
 
@@ -335,8 +328,7 @@ static double gru_dh(const back *k, int64_t j)
     double dh = (k->handed ? k->handed[j] : 0) + through_r(k, 0, 2, j);
     if (!k->dg_later) return dh;
     if (!attrs->linear_before_reset) return dh + k->saved_later[j] * gru_dq(k, k->dg_later, j);
-    for (int64_t i = 0; i < H; i++)
-        dh += k->dg_later[2 * H + i] * k->saved_later[i] * k->in[1].f[(2 * H + i) * H + j];
+    for (int64_t i = 0; i < H; i++) dh += k->dg_later[2 * H + i] * k->saved_later[i] * k->in[1].f[(2 * H + i) * H + j];
     return dh;
 }
 
@@ -365,8 +357,8 @@ static void gru_back(const back *k)
     }
     for (int64_t j = 0; j < H; j++) {
         double r = saved_value(k, 0, j);
-        double dr = attrs->linear_before_reset ? k->dg[2 * H + j] * saved_value(k, 3, j)
-                                           : gru_dq(k, k->dg, j) * saved_value(k, 4, j);
+        double dr =
+            attrs->linear_before_reset ? k->dg[2 * H + j] * saved_value(k, 3, j) : gru_dq(k, k->dg, j) * saved_value(k, 4, j);
         k->dg[j] = dr * r * (1 - r);
     }
     for (int64_t j = 0; j < H; j++) gru_weights(k, j);
@@ -375,8 +367,7 @@ static void gru_back(const back *k)
 static void gru_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     static const backward_loop loop = {3, ZT_GRU_SAVED, 2, 3, 4, 3, 3, gru_back, gru_dh};
-    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1],
-                             ((const zt_gru_backward_attrs *)attrs)->reverse, &in[2]);
+    zt_steps steps = zt_steps_of(in[0].type, in[1].type->dim[1], ((const zt_gru_backward_attrs *)attrs)->reverse, &in[2]);
     run_sequences_back(&loop, &steps, attrs, in, out, 4, -1, error);
 }
 
@@ -394,9 +385,11 @@ static bool gru_backward_cases(int i, zt_case *test_case)
 static void gru_backward_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
     const zt_gru_backward_attrs *gru_backward = attrs;
+    // clang-format off
     zt_unrolled unrolled = {.e = emit, .reverse = gru_backward->reverse, .other = !gru_backward->linear_before_reset,
                      .saved = in[0], .w_hh = in[1], .peep = ZT_NONE, .lengths = in[2],
                      .dy = in[3], .dhn = in[4], .dcn = ZT_NONE, .dsaved = ZT_NONE};
+    // clang-format on
     if (!zt_gru_unroll(&unrolled)) return;
     const int made[] = {unrolled.dg, unrolled.dw_hh, unrolled.db_hh, unrolled.dh0};
     for (int i = 0; i < ZT_LEN(made); i++) out[i] = made[i];

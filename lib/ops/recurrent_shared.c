@@ -6,8 +6,7 @@
 
 zt_steps zt_steps_of(const zt_type *first, int64_t H, int64_t reverse, const zt_arg *lengths)
 {
-    return (zt_steps){first->dim[0], first->dim[1], H, reverse != 0,
-                      lengths->type ? lengths->i : NULL};
+    return (zt_steps){first->dim[0], first->dim[1], H, reverse != 0, lengths->type ? lengths->i : NULL};
 }
 
 int64_t zt_steps_length(const zt_steps *steps, int64_t n, zt_runtime_error *error)
@@ -26,14 +25,12 @@ int64_t zt_steps_row(const zt_steps *steps, int64_t n, int64_t length, int64_t i
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank,
-                            const int64_t *dim)
+zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, int rank, const int64_t *dim)
 {
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
     zt_type want = zt_type_make(ZT_F32, rank, dim);
     if (!type || zt_type_equal(type, &want)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(type, got),
-                       zt_type_text(&want, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(type, got), zt_type_text(&want, text));
 }
 
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
@@ -41,8 +38,7 @@ zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
     if (!lengths) return ZT_OK;
     zt_status status = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
     if (!status && lengths->dim[0] != N)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences",
-                        (long long)lengths->dim[0], (long long)N);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences", (long long)lengths->dim[0], (long long)N);
     return status;
 }
 
@@ -63,18 +59,12 @@ zt_status zt_recurrent_act(zt_ctx *ctx, const zt_enum_string *act)
 bool zt_recurrent_case_at(int i, zt_recurrent_case *c)
 {
     static const zt_recurrent_case rows[] = {
-        {5, 2, 3, 4, true, true, true, false, false, false},
-        {1, 1, 1, 1, false, false, false, false, false, false},
-        {4, 3, 2, 5, true, true, false, true, false, true},
-        {6, 4, 5, 3, true, false, true, true, true, false},
-        {3, 2, 3, 6, false, true, true, false, true, true},
-        {7, 5, 33, 17, true, true, true, true, false, false},
-        {2, 9, 18, 33, true, true, true, false, true, true},
-        {0, 2, 3, 4, true, true, true, true, false, false},
-        {3, 0, 3, 4, true, true, true, true, false, true},
-        {3, 2, 0, 4, true, false, false, false, false, false},
-        {3, 2, 4, 0, true, true, true, false, false, false},
-        {20, 8, 40, 64, true, true, false, false, false, false},
+        {5, 2, 3, 4, true, true, true, false, false, false},    {1, 1, 1, 1, false, false, false, false, false, false},
+        {4, 3, 2, 5, true, true, false, true, false, true},     {6, 4, 5, 3, true, false, true, true, true, false},
+        {3, 2, 3, 6, false, true, true, false, true, true},     {7, 5, 33, 17, true, true, true, true, false, false},
+        {2, 9, 18, 33, true, true, true, false, true, true},    {0, 2, 3, 4, true, true, true, true, false, false},
+        {3, 0, 3, 4, true, true, true, true, false, true},      {3, 2, 0, 4, true, false, false, false, false, false},
+        {3, 2, 4, 0, true, true, true, false, false, false},    {20, 8, 40, 64, true, true, false, false, false, false},
         {12, 3, 100, 96, true, false, false, true, true, true},
     };
     if (i >= ZT_LEN(rows)) return false;

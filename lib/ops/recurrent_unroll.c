@@ -30,10 +30,7 @@ static int part_of(const zt_emit *emit, int x, int axis, int64_t from, int64_t t
 
 /* x (1 - x) and 1 - x^2 */
 static int sigmoid_slope(const zt_emit *emit, int x) { return zt_build_sub(emit, x, zt_build_square(emit, x)); }
-static int tanh_slope(const zt_emit *emit, int x)
-{
-    return zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, x)), 1);
-}
+static int tanh_slope(const zt_emit *emit, int x) { return zt_build_plus(emit, zt_build_neg(emit, zt_build_square(emit, x)), 1); }
 
 /* Along axis, values that are there. */
 static int emit_concat(const zt_emit *emit, int axis, int n, const int *x)
@@ -48,15 +45,15 @@ static int emit_concat(const zt_emit *emit, int axis, int n, const int *x)
 typedef struct unrolling {
     const zt_emit *e;
     zt_unrolled *u;
-    int64_t T, N, H, t; /* t: of the step */
-    int part[PARTS], dpart[PARTS]; /* of saved, and of its cotangent (ZT_NONE: 0), [T,N,H] */
+    int64_t T, N, H, t;             /* t: of the step */
+    int part[PARTS], dpart[PARTS];  /* of saved, and of its cotangent (ZT_NONE: 0), [T,N,H] */
     int slope[GATES], extra[GATES]; /* a gate's gradient is slope times what comes in, + extra */
-    int slope_c;    /* of c by h */
-    int zero, dy;   /* [1,N,H]; [T,N,H] or ZT_NONE */
-    int r[2];       /* gru's w_hh, gates r and z, and gate n; with one product for all r[0] alone */
-    int valid, within; /* bool [T,N,1]: steps within their sequence; the step's. ZT_NONE: all */
-    int h, c;       /* in hand */
-    int gates, hidden; /* the step's gradients, [1,N,G*H]; hidden: of what w_hh h is */
+    int slope_c;                    /* of c by h */
+    int zero, dy;                   /* [1,N,H]; [T,N,H] or ZT_NONE */
+    int r[2];                       /* gru's w_hh, gates r and z, and gate n; with one product for all r[0] alone */
+    int valid, within;              /* bool [T,N,1]: steps within their sequence; the step's. ZT_NONE: all */
+    int h, c;                       /* in hand */
+    int gates, hidden;              /* the step's gradients, [1,N,G*H]; hidden: of what w_hh h is */
 } unrolling;
 
 typedef struct kind {
@@ -90,10 +87,7 @@ static int emit_outer(const unrolling *unroll, int a, int from, int to, int b)
 }
 
 /* Over steps and sequences. */
-static int sum_rows(const unrolling *unroll, int x)
-{
-    return zt_build_sum(unroll->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0});
-}
+static int sum_rows(const unrolling *unroll, int x) { return zt_build_sum(unroll->e, x, &(zt_sum_attrs){{2, {0, 1}}, 0}); }
 
 /* t < length, of all steps and sequences. */
 static int valid_steps(const unrolling *unroll)
@@ -209,8 +203,8 @@ enum { RNN_H, RNN_BEFORE };
 static void rnn_begin(unrolling *unroll)
 {
     unroll->dy = add_optional(unroll->e, unroll->dy, unroll->dpart[RNN_H]);
-    unroll->slope[0] = unroll->u->other ? zt_build_gt(unroll->e, unroll->part[RNN_H], unroll->zero)
-                              : tanh_slope(unroll->e, unroll->part[RNN_H]);
+    unroll->slope[0] =
+        unroll->u->other ? zt_build_gt(unroll->e, unroll->part[RNN_H], unroll->zero) : tanh_slope(unroll->e, unroll->part[RNN_H]);
 }
 
 static void rnn_step(unrolling *unroll, int *h, int *c)

@@ -22,10 +22,8 @@ static zt_status reduced_axes(zt_ctx *ctx, const zt_ints *axes, int rank, bool *
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t d = axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i];
         if (axes->v[i] < -rank || d >= rank)
-            return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions",
-                               (long long)axes->v[i], rank);
-        if (reduced[d])
-            return zt_row_fail(ctx, ZT_EUSAGE, "axis %lld is given twice", (long long)d);
+            return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)axes->v[i], rank);
+        if (reduced[d]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %lld is given twice", (long long)d);
         reduced[d] = true;
     }
     return ZT_OK;
@@ -62,15 +60,9 @@ static int64_t place_of(int n, const int64_t *dim, const int64_t *stride, int64_
     return at;
 }
 
-static int64_t kept_at(const parts *p, int64_t i)
-{
-    return place_of(p->n_kept, p->kept_dim, p->kept_stride, i);
-}
+static int64_t kept_at(const parts *p, int64_t i) { return place_of(p->n_kept, p->kept_dim, p->kept_stride, i); }
 
-static int64_t gone_at(const parts *p, int64_t i)
-{
-    return place_of(p->n_gone, p->gone_dim, p->gone_stride, i);
-}
+static int64_t gone_at(const parts *p, int64_t i) { return place_of(p->n_gone, p->gone_dim, p->gone_stride, i); }
 
 /* Every reduction's attributes begin, and end, like sum's. */
 typedef zt_sum_attrs reduce_attrs;
@@ -78,11 +70,9 @@ typedef zt_sum_attrs reduce_attrs;
 static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type *x, zt_type *y)
 {
     bool reduced[ZT_MAX_RANK];
-    if (a->axes.n < 0 || a->axes.n > ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_EUSAGE, "%lld axes", (long long)a->axes.n);
+    if (a->axes.n < 0 || a->axes.n > ZT_MAX_RANK) return zt_row_fail(ctx, ZT_EUSAGE, "%lld axes", (long long)a->axes.n);
     if (a->keepdims != 0 && a->keepdims != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1",
-                           (long long)a->keepdims);
+        return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)a->keepdims);
     zt_status status = reduced_axes(ctx, &a->axes, x->rank, reduced);
     if (status) return status;
     *y = zt_type_make(x->dtype, 0, NULL);
@@ -91,26 +81,22 @@ static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type 
     return ZT_OK;
 }
 
-static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     return status ? status : reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
-static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     char kind = zt_dtype_get(in[0]->dtype)->kind;
     if (kind != 'F' && kind != 'I' && kind != 'U')
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type",
-                           zt_dtype_get(in[0]->dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type", zt_dtype_get(in[0]->dtype)->name);
     return reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
 /* The largest and smallest of nothing are infinite, which no integer is. */
-static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = number_infer(ctx, attrs, in, out);
     if (status || zt_dtype_is_float(in[0]->dtype)) return status;
@@ -162,6 +148,7 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
     }
 }
 
+// clang-format off
 #define FOLD_REF(NAME, ...)                                                                        \
     static void NAME##_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)        \
     {                                                                                              \
@@ -169,6 +156,7 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
         (void)error;                                                                                   \
         fold_all(attrs, &f, in, out);                                                              \
     }
+// clang-format on
 FOLD_REF(sum, 0, add_floats, 0, add_integers)
 FOLD_REF(prod, 1, multiply_floats, 1, multiply_integers)
 FOLD_REF(amax, -INFINITY, larger_float, INT64_MIN, larger_integer)
@@ -199,6 +187,7 @@ static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 static bool reduce_cases(int i, bool integers, zt_case *test_case)
 {
+    // clang-format off
     static const struct {
         zt_case_type x;
         reduce_attrs a; /* axes, keepdims */
@@ -216,6 +205,7 @@ static bool reduce_cases(int i, bool integers, zt_case *test_case)
         {{ZT_I32, 2, {3, 40}}, {{1, {1}}, 0}},       {{ZT_I64, 2, {3, 40}}, {{1, {0}}, 0}},
         {{ZT_U8, 3, {2, 3, 4}}, {{1, {1}}, 1}},
     };
+    // clang-format on
     if (i >= ZT_LEN(rows)) return false;
     bool is_int = zt_dtype_get(rows[i].x.dtype)->kind != 'F';
     if (is_int && !integers) return false; /* they come last */
@@ -240,8 +230,7 @@ static bool extreme_cases(int i, zt_case *test_case)
 
 /* ---- spread ---------------------------------------------------------------------------------- */
 
-static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_spread_attrs *spread = attrs;
     reduce_attrs r = {.axes = spread->axes, .keepdims = in[0]->rank == in[1]->rank};
@@ -264,8 +253,7 @@ static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     double by = spread->mean ? (double)p.gone : 1;
     (void)error;
     for (int64_t o = 0; o < p.kept; o++)
-        for (int64_t r = 0, base = kept_at(&p, o); r < p.gone; r++)
-            out[0].f[base + gone_at(&p, r)] = in[0].f[o] / by;
+        for (int64_t r = 0, base = kept_at(&p, o); r < p.gone; r++) out[0].f[base + gone_at(&p, r)] = in[0].f[o] / by;
 }
 
 static bool spread_cases(int i, zt_case *test_case)
@@ -363,6 +351,7 @@ static void logsumexp_vjp(zt_vjp *vjp)
 
 /* ---- the reductions -------------------------------------------------------------------------- */
 
+// clang-format off
 #define REDUCTION(NAME, KIND, INFER, FLOPS, VJP, SYNOPSIS)                                         \
     const zt_opdef zt_op_##NAME = {                                                                \
         .synopsis = SYNOPSIS,                                                                      \
@@ -373,9 +362,10 @@ static void logsumexp_vjp(zt_vjp *vjp)
         .cases = KIND##_cases,                                                                     \
         .vjp = VJP##_vjp,                                                                          \
     };
+// clang-format on
 
-#define AXES                                                                                       \
-    " over `axes` (none: all; below 0 from the end); keepdims=1 leaves 1 where they were; y has "  \
+#define AXES                                                                                                                     \
+    " over `axes` (none: all; below 0 from the end); keepdims=1 leaves 1 where they were; y has "                                \
     "x's type, "
 #define FLOATS  "any plain float one"
 #define NUMBERS "any plain float or integer one"
@@ -387,5 +377,4 @@ REDUCTION(amax, extreme, extreme, zt_row_in, extreme,
           "y = the largest of x" AXES NUMBERS "; NaN if there is one, -inf of nothing")
 REDUCTION(amin, extreme, extreme, zt_row_in, extreme,
           "y = the smallest of x" AXES NUMBERS "; NaN if there is one, inf of nothing")
-REDUCTION(logsumexp, float, float, exp, logsumexp,
-          "y = ln sum exp(x)" AXES FLOATS "; -inf of nothing")
+REDUCTION(logsumexp, float, float, exp, logsumexp, "y = ln sum exp(x)" AXES FLOATS "; -inf of nothing")

@@ -19,24 +19,20 @@ static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *x)
     return attrs->head ? attrs->head : attrs->dims ? attrs->dims : zt_row_cols(x);
 }
 
-static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *attrs, const zt_type *x,
-                            const zt_type *tab)
+static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *attrs, const zt_type *x, const zt_type *tab)
 {
     int64_t head = rope_head(attrs, x), dims = attrs->dims ? attrs->dims : head, K = zt_row_cols(x);
     if (head < 0 || dims < 0 || dims > head || dims % 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs",
-                           (long long)dims, (long long)head);
-    if (head > 0 ? K % head != 0 : K != 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not heads of %lld", (long long)K,
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs", (long long)dims,
                            (long long)head);
+    if (head > 0 ? K % head != 0 : K != 0)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not heads of %lld", (long long)K, (long long)head);
     if (tab && tab->dim[0] != dims / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries for %lld pairs",
-                           (long long)tab->dim[0], (long long)(dims / 2));
+        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries for %lld pairs", (long long)tab->dim[0], (long long)(dims / 2));
     return ZT_OK;
 }
 
-static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_rope_attrs *rope = attrs;
     const zt_type *x = in[0], *pos = in[1], *tab = in[2];
@@ -46,11 +42,10 @@ static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (!status && tab) status = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
     if (status) return status;
     if (x->rank < 2 || x->dim[0] != pos->dim[0])
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x",
-                           (long long)pos->dim[0]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x", (long long)pos->dim[0]);
     if (!(rope->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", rope->theta);
-    if (!isfinite(rope->scale) || !isfinite(rope->amplitude) || !isfinite(rope->extend) ||
-        !isfinite(rope->low) || !isfinite(rope->high))
+    if (!isfinite(rope->scale) || !isfinite(rope->amplitude) || !isfinite(rope->extend) || !isfinite(rope->low) ||
+        !isfinite(rope->high))
         return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low or high is not finite");
     out[0] = *x;
     return rope_sizes(ctx, rope, x, tab);
@@ -64,8 +59,8 @@ double zt_rope_scale(const zt_rope_attrs *attrs, int64_t i)
     return attrs->extend == 0 ? attrs->scale : attrs->scale * (1 - unscaled) + unscaled;
 }
 
-static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first,
-                     int64_t second, double angle, double amplitude)
+static void rope_row(const double *x, double *y, int64_t cols, int64_t head, int64_t first, int64_t second, double angle,
+                     double amplitude)
 {
     double c = cos(angle) * amplitude, s = sin(angle) * amplitude;
     for (int64_t h = 0; h < cols; h += head) {
@@ -87,11 +82,9 @@ static void rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtim
     for (int64_t r = 0; r < n; r++) {
         double *y = out[0].f + r * cols;
         for (int64_t i = 0; i < half; i++) {
-            double angle = (double)in[1].i[r] * zt_rope_scale(rope, i) *
-                           pow(rope->theta, -2 * (double)i / (double)dims);
+            double angle = (double)in[1].i[r] * zt_rope_scale(rope, i) * pow(rope->theta, -2 * (double)i / (double)dims);
             if (in[2].type) angle /= in[2].f[i];
-            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle,
-                     rope->amplitude);
+            rope_row(y, y, cols, head, halves ? i : 2 * i, halves ? i + half : 2 * i + 1, angle, rope->amplitude);
         }
     }
 }
@@ -155,8 +148,8 @@ static int rope_angles(const zt_emit *emit, const zt_rope_attrs *attrs, const in
     int angle = zt_build_exp(emit, zt_build_times(emit, i, -2 * log(attrs->theta) / (double)dims));
     if (attrs->extend != 0) {
         double width = fmax(attrs->high - attrs->low, 1e-3);
-        int up = zt_build_clamp(emit, zt_build_times(emit, zt_build_plus(emit, i, -attrs->low), 1 / width),
-                            &(zt_clamp_attrs){0, 1});
+        int up =
+            zt_build_clamp(emit, zt_build_times(emit, zt_build_plus(emit, i, -attrs->low), 1 / width), &(zt_clamp_attrs){0, 1});
         int unscaled = zt_build_times(emit, zt_build_plus(emit, up, -1), -attrs->extend);
         int by = zt_build_plus(emit, zt_build_times(emit, unscaled, 1 - attrs->scale), attrs->scale);
         angle = zt_build_mul(emit, angle, by);
@@ -185,19 +178,18 @@ static void rope_expand(const zt_emit *emit, const void *attrs, const int *in, i
     int y = zt_build_group(emit, zt_build_wide(emit, in[0]), &(zt_group_attrs){head});
     int angle = zt_build_as(emit, rope_angles(emit, rope, in, dims), y);
     y = zt_build_rope_table(emit, zt_build_transpose(emit, y, &there),
-                        zt_build_times(emit, zt_build_cos(emit, angle), rope->amplitude),
-                        zt_build_times(emit, zt_build_sin(emit, angle), rope->amplitude), &by);
+                            zt_build_times(emit, zt_build_cos(emit, angle), rope->amplitude),
+                            zt_build_times(emit, zt_build_sin(emit, angle), rope->amplitude), &by);
     y = zt_build_reshape_like(emit, zt_build_transpose(emit, y, &back), in[0]);
     out[0] = zt_build_as(emit, y, in[0]);
 }
 
 const zt_opdef zt_op_rope = {
-    .synopsis =
-        "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
-        "pair=neighbours (2i, 2i+1), by pos[t] s theta^(-2i/dims) / tab[i] and grow `amplitude` "
-        "times; s = scale (1-u) + u, u = extend up to pair `low`, 0 from `high`, linear between; "
-        "x [n,...] of any plain float type, heads of `head` columns (0: dims, else the last "
-        "dimension), pos i32[n], tab f32[dims/2] may be absent",
+    .synopsis = "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
+                "pair=neighbours (2i, 2i+1), by pos[t] s theta^(-2i/dims) / tab[i] and grow `amplitude` "
+                "times; s = scale (1-u) + u, u = extend up to pair `low`, 0 from `high`, linear between; "
+                "x [n,...] of any plain float type, heads of `head` columns (0: dims, else the last "
+                "dimension), pos i32[n], tab f32[dims/2] may be absent",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rope_infer,
@@ -211,8 +203,7 @@ const zt_opdef zt_op_rope = {
 
 /* ---- rope by tables -------------------------------------------------------------------------- */
 
-static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_rope_table_attrs *rope_table = attrs;
     const zt_type *x = in[0], *c = in[1];
@@ -222,11 +213,10 @@ static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     if (c->rank != 2 || c->dtype != x->dtype || !zt_type_equal(c, in[2]))
         return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin are not two like matrices of x's dtype");
     if (x->rank < 2 || x->dim[x->rank - 2] != c->dim[0])
-        return zt_row_fail(ctx, ZT_ESHAPE, "the tables have %lld rows, not one a row of x",
-                           (long long)c->dim[0]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "the tables have %lld rows, not one a row of x", (long long)c->dim[0]);
     if (c->dim[1] > x->dim[x->rank - 1] / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have",
-                           (long long)c->dim[1], (long long)x->dim[x->rank - 1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have", (long long)c->dim[1],
+                           (long long)x->dim[x->rank - 1]);
     out[0] = *x;
     return ZT_OK;
 }
@@ -252,9 +242,7 @@ static void rope_table_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_
 static double rope_table_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
 {
     (void)attrs;
-    return in[1]->dim[0] ? 6 * (double)zt_type_count(in[1]) *
-                               ((double)zt_row_rows(out) / (double)in[1]->dim[0])
-                         : 0;
+    return in[1]->dim[0] ? 6 * (double)zt_type_count(in[1]) * ((double)zt_row_rows(out) / (double)in[1]->dim[0]) : 0;
 }
 
 static bool rope_table_cases(int i, zt_case *test_case)
@@ -330,10 +318,9 @@ static void rope_table_expand(const zt_emit *emit, const void *attrs, const int 
 }
 
 const zt_opdef zt_op_rope_table = {
-    .synopsis =
-        "pairs of columns of x[...,t,:] turn by tables: (a c - b s, a s + b c), c = "
-        "cos[t,i] and s = sin[t,i]; the pair i is (i, i+half), or pair=neighbours (2i, 2i+1); "
-        "columns past 2 half stay; x any plain float type, cos and sin [seq,half] of it",
+    .synopsis = "pairs of columns of x[...,t,:] turn by tables: (a c - b s, a s + b c), c = "
+                "cos[t,i] and s = sin[t,i]; the pair i is (i, i+half), or pair=neighbours (2i, 2i+1); "
+                "columns past 2 half stay; x any plain float type, cos and sin [seq,half] of it",
     .n_required = 3,
     .infer = rope_table_infer,
     .ref = rope_table_ref,
@@ -346,8 +333,7 @@ const zt_opdef zt_op_rope_table = {
 
 /* ---- after the norms of queries and keys ----------------------------------------------------- */
 
-static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_qk_norm_rope_attrs *rope = attrs;
     const zt_type *x = in[0], *c = in[3];
@@ -360,26 +346,24 @@ static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not heads by columns");
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1];
     if (rope->q_heads < 0 || rope->q_heads > H)
-        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)rope->q_heads,
-                           (long long)H);
+        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)rope->q_heads, (long long)H);
     if (in[1]->dim[0] != D || in[2]->dim[0] != D)
-        return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries for %lld columns",
-                           (long long)in[1]->dim[0], (long long)in[2]->dim[0], (long long)D);
+        return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries for %lld columns", (long long)in[1]->dim[0],
+                           (long long)in[2]->dim[0], (long long)D);
     if (c->rank != x->rank - 1 || c->dtype != x->dtype || !zt_type_equal(c, in[4]))
         return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin are not alike, a row for all heads of x");
     for (int d = 0; d + 2 < x->rank; d++)
         if (c->dim[d] != x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "cos has %lld rows along axis %d, x %lld",
-                               (long long)c->dim[d], d, (long long)x->dim[d]);
+            return zt_row_fail(ctx, ZT_ESHAPE, "cos has %lld rows along axis %d, x %lld", (long long)c->dim[d], d,
+                               (long long)x->dim[d]);
     if (zt_row_cols(c) > D / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have",
-                           (long long)zt_row_cols(c), (long long)D);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have", (long long)zt_row_cols(c), (long long)D);
     out[0] = *x;
     return ZT_OK;
 }
 
-static void qk_norm_rope_row(const double *x, const double *w, const double *c, const double *s,
-                             int64_t D, int64_t half, const zt_qk_norm_rope_attrs *attrs, double *y)
+static void qk_norm_rope_row(const double *x, const double *w, const double *c, const double *s, int64_t D, int64_t half,
+                             const zt_qk_norm_rope_attrs *attrs, double *y)
 {
     bool halves = in_halves(&attrs->pair);
     double sum = 0;
@@ -402,8 +386,8 @@ static void qk_norm_rope_ref(const void *attrs, const zt_arg *in, zt_arg *out, z
     (void)error;
     for (int64_t r = 0; r < zt_row_rows(x); r++) {
         int64_t table = r / H * half;
-        qk_norm_rope_row(in[0].f + r * D, r % H < rope->q_heads ? in[1].f : in[2].f, in[3].f + table,
-                         in[4].f + table, D, half, rope, out[0].f + r * D);
+        qk_norm_rope_row(in[0].f + r * D, r % H < rope->q_heads ? in[1].f : in[2].f, in[3].f + table, in[4].f + table, D, half,
+                         rope, out[0].f + r * D);
     }
 }
 
@@ -420,18 +404,12 @@ static bool qk_norm_rope_cases(int i, zt_case *test_case)
         int64_t half;
         zt_qk_norm_rope_attrs a; /* eps, q_heads, pair */
     } rows[] = {
-        {{ZT_F32, 2, {3, 4}}, 2, {1e-6, 2, {"halves"}}},
-        {{ZT_F32, 2, {12, 64}}, 32, {1e-6, 8, {"halves"}}},
-        {{ZT_F32, 2, {5, 17}}, 3, {0.5, 4, {"neighbours"}}},
-        {{ZT_F32, 3, {7, 3, 40}}, 20, {1e-5, 1, {"neighbours"}}},
-        {{ZT_F32, 4, {2, 3, 4, 10}}, 4, {1e-5, 3, {"halves"}}},
-        {{ZT_F32, 2, {3, 8}}, 4, {1e-5, 0, {"halves"}}},
-        {{ZT_F32, 2, {3, 8}}, 0, {1e-5, 3, {"halves"}}},
-        {{ZT_F32, 3, {0, 3, 8}}, 4, {1e-5, 2, {"halves"}}},
-        {{ZT_F32, 3, {9, 12, 128}}, 64, {1e-6, 9, {"halves"}}},
-        {{ZT_F16, 3, {2, 3, 40}}, 20, {1e-5, 2, {"halves"}}},
-        {{ZT_BF16, 2, {3, 64}}, 32, {1e-5, 1, {"neighbours"}}},
-        {{ZT_F64, 2, {3, 8}}, 3, {1e-5, 2, {"halves"}}},
+        {{ZT_F32, 2, {3, 4}}, 2, {1e-6, 2, {"halves"}}},        {{ZT_F32, 2, {12, 64}}, 32, {1e-6, 8, {"halves"}}},
+        {{ZT_F32, 2, {5, 17}}, 3, {0.5, 4, {"neighbours"}}},    {{ZT_F32, 3, {7, 3, 40}}, 20, {1e-5, 1, {"neighbours"}}},
+        {{ZT_F32, 4, {2, 3, 4, 10}}, 4, {1e-5, 3, {"halves"}}}, {{ZT_F32, 2, {3, 8}}, 4, {1e-5, 0, {"halves"}}},
+        {{ZT_F32, 2, {3, 8}}, 0, {1e-5, 3, {"halves"}}},        {{ZT_F32, 3, {0, 3, 8}}, 4, {1e-5, 2, {"halves"}}},
+        {{ZT_F32, 3, {9, 12, 128}}, 64, {1e-6, 9, {"halves"}}}, {{ZT_F16, 3, {2, 3, 40}}, 20, {1e-5, 2, {"halves"}}},
+        {{ZT_BF16, 2, {3, 64}}, 32, {1e-5, 1, {"neighbours"}}}, {{ZT_F64, 2, {3, 8}}, 3, {1e-5, 2, {"halves"}}},
     };
     if (i >= ZT_LEN(rows)) return false;
     const zt_case_type *x = &rows[i].x;
@@ -440,8 +418,7 @@ static bool qk_norm_rope_cases(int i, zt_case *test_case)
     table[x->rank - 2] = rows[i].half;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
     zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, x);
-    for (int k = 1; k < 3; k++)
-        zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, x->dtype, 1, &x->dim[x->rank - 1]);
+    for (int k = 1; k < 3; k++) zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, x->dtype, 1, &x->dim[x->rank - 1]);
     for (int k = 3; k < 5; k++) zt_case_in(test_case, k, ZT_FILL_NORMAL, 0, x->dtype, x->rank - 1, table);
     return true;
 }
@@ -457,8 +434,7 @@ static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const in
     if (queries && keys) k = zt_build_slice(emit, k, &(zt_slice_attrs){-2, rope->q_heads, 0});
     if (queries) y = q = zt_build_rms_norm(emit, q, in[1], &norm, NULL);
     if (keys || !queries) y = k = zt_build_rms_norm(emit, k, in[2], &norm, NULL);
-    if (queries && keys)
-        y = zt_build_concat(emit, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
+    if (queries && keys) y = zt_build_concat(emit, q, k, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-2});
     int64_t half = last_of(emit, in[3]);
     out[0] = y;
     if (half < 1) return;
@@ -468,11 +444,10 @@ static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const in
 }
 
 const zt_opdef zt_op_qk_norm_rope = {
-    .synopsis =
-        "rope_table of rms_norm by head: y = x * rstd * w, w = wq for the first q_heads of x's "
-        "[...,heads,D], wk for the others, then pairs of columns turn by cos and sin as "
-        "rope_table's; cos and sin [...,half] have a row for all heads; x, wq and wk [D], cos, sin "
-        "and y of one plain float type",
+    .synopsis = "rope_table of rms_norm by head: y = x * rstd * w, w = wq for the first q_heads of x's "
+                "[...,heads,D], wk for the others, then pairs of columns turn by cos and sin as "
+                "rope_table's; cos and sin [...,half] have a row for all heads; x, wq and wk [D], cos, sin "
+                "and y of one plain float type",
     .n_required = 5,
     .infer = qk_norm_rope_infer,
     .ref = qk_norm_rope_ref,

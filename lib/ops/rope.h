@@ -10,8 +10,7 @@ double zt_rope_scale(const zt_rope_attrs *a, int64_t i);
 /* Of rope_put: those of its rope. */
 static inline zt_rope_attrs zt_rope_put_rope(const zt_rope_put_attrs *a)
 {
-    return (zt_rope_attrs){a->theta,     a->dims,   a->head, a->pair, a->scale,
-                           a->amplitude, a->extend, a->low,  a->high};
+    return (zt_rope_attrs){a->theta, a->dims, a->head, a->pair, a->scale, a->amplitude, a->extend, a->low, a->high};
 }
 
 #endif

@@ -16,10 +16,9 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(
 zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int rank);
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type); /* f64 f32 f16 bf16 */
 zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type); /* no block type */
-zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x); /* a plain float or integer type */
+zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x);                     /* a plain float or integer type */
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
-zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words,
-                      int n);
+zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words, int n);
 
 /* What statistics of floats of a type are kept in: f64 of f64, else f32. */
 static inline zt_dtype zt_row_wide(zt_dtype dtype) { return dtype == ZT_F64 ? ZT_F64 : ZT_F32; }
@@ -47,8 +46,7 @@ void zt_row_strides(const zt_type *type, const zt_type *out, int64_t stride[ZT_M
 void zt_row_runtime_error(zt_runtime_error *error, const char *what, int64_t value, int64_t limit);
 
 /* Rules shared by families. */
-zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[]);
+zt_status zt_infer_same_float(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
 
 /* The ref of views: the same elements, whatever their shape. */
 void zt_row_same_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error);
@@ -75,8 +73,7 @@ void zt_case_type_in(zt_case *test_case, int k, zt_fill fill, const zt_case_type
 /* The same with `fill` if t is of floats; else integers below `limit`, of bool below 2. */
 void zt_case_plain_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, const zt_case_type *type);
 /* Input k: zt_case_in(c, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){n, K}). */
-void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank,
-                const int64_t *dim);
+void zt_case_in(zt_case *test_case, int k, zt_fill fill, int64_t limit, zt_dtype dtype, int rank, const int64_t *dim);
 void zt_case_attrs(zt_case *test_case, const void *attrs, size_t bytes);
 /* The shapes that every op of one float input meets, of rank 1 and more when `min_rank` is 1. */
 bool zt_case_shape(int i, int min_rank, zt_case_type *type);
@@ -90,8 +87,7 @@ typedef struct zt_slots {
     int64_t ctx, S, B, block;
 } zt_slots;
 
-zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos,
-                         const zt_type *seq, const zt_type *table);
+zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *pos, const zt_type *seq, const zt_type *table);
 zt_slots zt_slots_make(int64_t rows, const zt_arg *seq, const zt_arg *table);
 /* The slot, or -1 and trouble: "position", "sequence" or "block". */
 int64_t zt_slots_find(const zt_slots *s, int64_t t, int64_t p, zt_runtime_error *trouble);

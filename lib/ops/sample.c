@@ -11,8 +11,7 @@
 
 enum { X, U, TEMP, TOP_K, TOP_P, MIN_P, PENALTY, RECENT, BANNED, EACH };
 
-static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     static const struct {
         int k;
@@ -25,25 +24,22 @@ static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     (void)attrs;
     if (!status && x->rank != 2) status = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 2", x->rank);
     if (!status && x->dim[1] > 1 << 24)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart",
-                        (long long)x->dim[1]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart", (long long)x->dim[1]);
     for (int i = 0; i < ZT_LEN(of_row) && !status; i++) {
         const zt_type *type = in[of_row[i].k];
         if (!type) continue;
         status = zt_row_want(ctx, of_row[i].name, type, of_row[i].dtype, 1);
         if (!status && type->dim[0] != x->dim[0])
-            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name,
-                            (long long)type->dim[0], (long long)x->dim[0]);
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name, (long long)type->dim[0],
+                                 (long long)x->dim[0]);
     }
     if (!status && in[RECENT]) status = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
     if (!status && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld",
-                        (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld", (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
     const zt_type *ban = in[BANNED];
     if (!status && ban) status = zt_row_want(ctx, "banned", ban, ZT_I32, ban->rank == 2 ? 2 : 1);
     if (!status && ban && ban->rank == 2 && ban->dim[0] != x->dim[0])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0],
-                        (long long)x->dim[0]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0], (long long)x->dim[0]);
     out[0] = zt_type_make(ZT_I32, 1, x->dim);
     return status;
 }
@@ -55,10 +51,7 @@ typedef struct line {
     int64_t r, n;
 } line;
 
-static double of_row(const line *l, int k, double otherwise)
-{
-    return l->in[k].type ? l->in[k].f[l->r] : otherwise;
-}
+static double of_row(const line *l, int k, double otherwise) { return l->in[k].type ? l->in[k].f[l->r] : otherwise; }
 
 static bool list_has(const zt_arg *list, int64_t from, int64_t n, int64_t i)
 {
@@ -113,8 +106,7 @@ typedef struct sum {
     entry last;
 } sum;
 
-static sum add_up(const line *l, entry best, double temp, int64_t count, double least,
-                  uint64_t enough)
+static sum add_up(const line *l, entry best, double temp, int64_t count, double least, uint64_t enough)
 {
     sum s = {0, 0, best};
     for (entry e = best; e.at >= 0 && s.count < count; e = next_entry(l, e)) {
@@ -185,13 +177,10 @@ static bool sample_cases(int i, zt_case *test_case)
         {4, 300, ZT_FILL_TIES, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 40, 0, 0},
         {6, 65, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_P, 0, 0, 0},
         {6, 65, ZT_FILL_NORMAL, ZT_FILL_ABSENT, 1 << U | 1 << MIN_P, 0, 0, 0},
-        {9, 200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K | 1 << TOP_P | 1 << MIN_P, 9,
-         0, 0},
-        {3, 50, ZT_FILL_NORMAL, ZT_FILL_POSITIVE,
-         1 << U | 1 << TOP_K | 1 << PENALTY | 1 << RECENT | 1 << BANNED, 20, 30, 8},
+        {9, 200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K | 1 << TOP_P | 1 << MIN_P, 9, 0, 0},
+        {3, 50, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K | 1 << PENALTY | 1 << RECENT | 1 << BANNED, 20, 30, 8},
         {3, 50, ZT_FILL_TIES, ZT_FILL_ZERO, 1 << PENALTY | 1 << RECENT | 1 << BANNED, 0, 64, 40},
-        {5, 24, ZT_FILL_NORMAL, ZT_FILL_POSITIVE,
-         1 << U | 1 << PENALTY | 1 << RECENT | 1 << BANNED | 1 << EACH, 0, 9, 14},
+        {5, 24, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << PENALTY | 1 << RECENT | 1 << BANNED | 1 << EACH, 0, 9, 14},
         {3, 12, ZT_FILL_NORMAL, ZT_FILL_ZERO, 1 << BANNED | 1 << EACH, 0, 0, 11},
         {2, 4921, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 60, 0, 0},
         {2, 2200, ZT_FILL_NORMAL, ZT_FILL_POSITIVE, 1 << U | 1 << TOP_K, 2190, 0, 0},
@@ -210,8 +199,7 @@ static bool sample_cases(int i, zt_case *test_case)
     if (with >> TOP_P & 1) zt_case_in(test_case, TOP_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
     if (with >> MIN_P & 1) zt_case_in(test_case, MIN_P, ZT_FILL_UNIT, 0, ZT_F64, 1, &m);
     if (with >> PENALTY & 1) zt_case_in(test_case, PENALTY, ZT_FILL_ABOVE, 0, ZT_F64, 1, &m);
-    if (with >> RECENT & 1)
-        zt_case_in(test_case, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
+    if (with >> RECENT & 1) zt_case_in(test_case, RECENT, ZT_FILL_IDS, ids, ZT_I32, 2, (int64_t[]){m, rows[i].recent});
     if (with >> BANNED & 1)
         zt_case_in(test_case, BANNED, ZT_FILL_IDS, ids, ZT_I32, with >> EACH & 1 ? 2 : 1,
                    (int64_t[]){with >> EACH & 1 ? m : rows[i].banned, rows[i].banned});
@@ -219,14 +207,13 @@ static bool sample_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_sample_token = {
-    .synopsis =
-        "y[r] = an entry of row r of x, drawn by u (its part after the point) with chances as "
-        "exp(x / temp), best first; of the top_k best (0: all), of those the fewest that have top_p "
-        "of all exp(x), of those all with exp(x) at least min_p of the best's; `recent` entries "
-        "above 0 are divided by `penalty` before, others multiplied, once each; those of `banned` "
-        "and NaN do not count, other places in these mean nothing; ties to the lowest place; temp 0 "
-        "is the best, -1 where there is none. Absent: u 0, temp 1, all entries, no penalty; x [m,n], "
-        "recent [m,h] and banned [b], or [m,b], i32, the others [m], f64 but for top_k i32",
+    .synopsis = "y[r] = an entry of row r of x, drawn by u (its part after the point) with chances as "
+                "exp(x / temp), best first; of the top_k best (0: all), of those the fewest that have top_p "
+                "of all exp(x), of those all with exp(x) at least min_p of the best's; `recent` entries "
+                "above 0 are divided by `penalty` before, others multiplied, once each; those of `banned` "
+                "and NaN do not count, other places in these mean nothing; ties to the lowest place; temp 0 "
+                "is the best, -1 where there is none. Absent: u 0, temp 1, all entries, no penalty; x [m,n], "
+                "recent [m,h] and banned [b], or [m,b], i32, the others [m], f64 but for top_k i32",
     .n_required = 1,
     .infer = sample_infer,
     .ref = sample_ref,

@@ -4,8 +4,7 @@
 
 /* ---- cumsum ---------------------------------------------------------------------------------- */
 
-static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cumsum_attrs *cumsum = attrs;
     zt_status status = zt_row_want_number(ctx, in[0]);
@@ -44,12 +43,10 @@ static bool cumsum_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_cumsum_attrs a; /* axis, exclusive, reverse */
     } rows[] = {
-        {{ZT_F32, 1, {33}}, {-1, 0, 0}},       {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},
-        {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},     {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}},
-        {{ZT_F32, 2, {3, 5000}}, {-1, 0, 0}},  {{ZT_F32, 3, {2, 300, 33}}, {1, 0, 0}},
-        {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},      {{ZT_F32, 1, {1}}, {0, 1, 0}},
-        {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},      {{ZT_F16, 2, {3, 40}}, {1, 0, 0}},
-        {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
+        {{ZT_F32, 1, {33}}, {-1, 0, 0}},     {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},    {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},
+        {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}}, {{ZT_F32, 2, {3, 5000}}, {-1, 0, 0}}, {{ZT_F32, 3, {2, 300, 33}}, {1, 0, 0}},
+        {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},    {{ZT_F32, 1, {1}}, {0, 1, 0}},        {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},
+        {{ZT_F16, 2, {3, 40}}, {1, 0, 0}},   {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},     {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -60,8 +57,7 @@ static bool cumsum_cases(int i, zt_case *test_case)
 static void cumsum_vjp(zt_vjp *vjp)
 {
     const zt_cumsum_attrs *attrs = vjp->attrs;
-    vjp->dx[0] = zt_build_cumsum(vjp->emit, vjp->dy[0],
-                           &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
+    vjp->dx[0] = zt_build_cumsum(vjp->emit, vjp->dy[0], &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
 }
 
 const zt_opdef zt_op_cumsum = {
@@ -76,8 +72,7 @@ const zt_opdef zt_op_cumsum = {
 
 /* ---- cumprod --------------------------------------------------------------------------------- */
 
-static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cumprod_attrs *cumprod = attrs;
     zt_status status = zt_row_want_number(ctx, in[0]);
@@ -114,12 +109,10 @@ static bool cumprod_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_cumprod_attrs a; /* axis, exclusive, reverse */
     } rows[] = {
-        {{ZT_F32, 1, {33}}, {-1, 0, 0}},      {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},
-        {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},    {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}},
-        {{ZT_F32, 3, {2, 30, 33}}, {1, 0, 0}}, {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},
-        {{ZT_F32, 1, {1}}, {0, 1, 0}},        {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},
-        {{ZT_F16, 2, {3, 10}}, {1, 0, 0}},    {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},
-        {{ZT_U8, 2, {3, 5}}, {1, 0, 1}},      {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
+        {{ZT_F32, 1, {33}}, {-1, 0, 0}},     {{ZT_F32, 2, {2, 33}}, {1, 1, 0}},     {{ZT_F32, 2, {9, 40}}, {0, 0, 1}},
+        {{ZT_F32, 3, {2, 5, 7}}, {1, 1, 1}}, {{ZT_F32, 3, {2, 30, 33}}, {1, 0, 0}}, {{ZT_F32, 2, {0, 5}}, {0, 0, 0}},
+        {{ZT_F32, 1, {1}}, {0, 1, 0}},       {{ZT_F64, 2, {3, 5}}, {0, 0, 0}},      {{ZT_F16, 2, {3, 10}}, {1, 0, 0}},
+        {{ZT_I32, 2, {3, 5}}, {1, 0, 0}},    {{ZT_U8, 2, {3, 5}}, {1, 0, 1}},       {{ZT_I64, 2, {3, 5}}, {0, 1, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -132,7 +125,7 @@ static void cumprod_vjp(zt_vjp *vjp)
 {
     const zt_cumprod_attrs *attrs = vjp->attrs;
     int share = zt_build_cumsum(vjp->emit, zt_build_mul(vjp->emit, vjp->dy[0], vjp->out[0]),
-                            &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
+                                &(zt_cumsum_attrs){attrs->axis, attrs->exclusive, !attrs->reverse});
     vjp->dx[0] = zt_build_div(vjp->emit, share, vjp->in[0]);
 }
 

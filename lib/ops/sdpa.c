@@ -17,14 +17,12 @@ static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *attrs)
     if (!status) status = zt_row_word(ctx, "layout", &attrs->layout, layouts, ZT_LEN(layouts));
     if (status) return status;
     if (!isfinite(attrs->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attrs->scale);
-    if (!(attrs->softcap >= 0) || !isfinite(attrs->softcap))
-        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attrs->softcap);
+    if (!(attrs->softcap >= 0) || !isfinite(attrs->softcap)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attrs->softcap);
     if (attrs->causal != 0 && attrs->causal != 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)attrs->causal);
     if (attrs->left < -1 || attrs->right < -1 || attrs->left > ZT_SDPA_FAR || attrs->right > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE,
-                           "left is %lld and right %lld: keys to either side, or -1",
-                           (long long)attrs->left, (long long)attrs->right);
+        return zt_row_fail(ctx, ZT_EUSAGE, "left is %lld and right %lld: keys to either side, or -1", (long long)attrs->left,
+                           (long long)attrs->right);
     if (attrs->offset < -ZT_SDPA_FAR || attrs->offset > ZT_SDPA_FAR)
         return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)attrs->offset);
     return ZT_OK;
@@ -39,13 +37,12 @@ static zt_status check_mask(zt_ctx *ctx, const zt_sdpa *z, const zt_type *q, con
     for (int d = 1; d <= mask->rank && fits; d++)
         fits = mask->dim[mask->rank - d] == 1 || mask->dim[mask->rank - d] == full[4 - d];
     if (fits) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE,
-                       "mask does not broadcast to %lld x %lld heads x %lld queries x %lld keys",
-                       (long long)z->b, (long long)z->h, (long long)z->s, (long long)z->t);
+    return zt_row_fail(ctx, ZT_ESHAPE, "mask does not broadcast to %lld x %lld heads x %lld queries x %lld keys", (long long)z->b,
+                       (long long)z->h, (long long)z->s, (long long)z->t);
 }
 
-zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *q, const zt_type *k,
-                        const zt_type *v, const zt_type *mask, const zt_type *len)
+zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *q, const zt_type *k, const zt_type *v,
+                        const zt_type *mask, const zt_type *len)
 {
     zt_status status = check_attrs(ctx, attrs);
     if (!status) status = zt_row_want_float(ctx, "q", q);
@@ -55,16 +52,13 @@ zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *
     if (status) return status;
     zt_sdpa z = zt_sdpa_sizes(attrs, q, k, v);
     if (k->dim[0] != z.b || v->dim[0] != z.b)
-        return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v are batches of %lld, %lld and %lld",
-                           (long long)z.b, (long long)k->dim[0], (long long)v->dim[0]);
-    if (k->dim[3] != z.d)
-        return zt_row_fail(ctx, ZT_ESHAPE, "k has %lld columns, q %lld", (long long)k->dim[3],
-                           (long long)z.d);
+        return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v are batches of %lld, %lld and %lld", (long long)z.b, (long long)k->dim[0],
+                           (long long)v->dim[0]);
+    if (k->dim[3] != z.d) return zt_row_fail(ctx, ZT_ESHAPE, "k has %lld columns, q %lld", (long long)k->dim[3], (long long)z.d);
     if (v->dim[1] != k->dim[1] || v->dim[2] != k->dim[2])
         return zt_row_fail(ctx, ZT_ESHAPE, "k and v differ in more than their columns");
     if (z.g < 1 ? z.h > 0 : z.h % z.g != 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly",
-                           (long long)z.h, (long long)z.g);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly", (long long)z.h, (long long)z.g);
     if (len && (len->dtype != ZT_I32 || len->rank != 1 || len->dim[0] != z.b))
         return zt_row_fail(ctx, ZT_ESHAPE, "len is not i32[%lld]", (long long)z.b);
     return mask ? check_mask(ctx, &z, q, mask) : ZT_OK;
@@ -87,8 +81,8 @@ double zt_sdpa_pairs(const zt_sdpa_attrs *attrs, const zt_sdpa *z)
 
 /* ---- plain loops ----------------------------------------------------------------------------- */
 
-zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *attrs, const zt_arg *q, const zt_arg *k,
-                               const zt_arg *v, const zt_arg *mask, const zt_arg *len)
+zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *attrs, const zt_arg *q, const zt_arg *k, const zt_arg *v, const zt_arg *mask,
+                               const zt_arg *len)
 {
     zt_sdpa_loop l = {.a = attrs, .q = q, .k = k, .v = v, .mask = mask, .len = len};
     l.z = zt_sdpa_sizes(attrs, q->type, k->type, v->type);
@@ -178,10 +172,7 @@ static int emit_constant(const zt_emit *emit, int like, double value)
     return zt_build_fill_like(emit, like, &(zt_fill_like_attrs){value});
 }
 
-static int emit_both(const zt_emit *emit, int a, int b)
-{
-    return a == ZT_NONE ? b : zt_build_logical_and(emit, a, b);
-}
+static int emit_both(const zt_emit *emit, int a, int b) { return a == ZT_NONE ? b : zt_build_logical_and(emit, a, b); }
 
 /* Which keys windows and lengths leave to be seen, as bools of ones' shape. A key's position less
  * the query's, both from where they are aligned, is a difference of running sums of ones. */
@@ -210,8 +201,7 @@ static int emit_windows(const zt_emit *emit, const zt_sdpa_attrs *attrs, int one
     return seen;
 }
 
-zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q, int k, int v, int mask,
-                          int len)
+zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q, int k, int v, int mask, int len)
 {
     const zt_repeat_attrs shared = {1, zt_sdpa_share(emit, attrs, q, k)};
     zt_sdpa_ops o = {.none = ZT_NONE, .seen = ZT_NONE};
@@ -220,8 +210,7 @@ zt_sdpa_ops zt_sdpa_begin(const zt_emit *emit, const zt_sdpa_attrs *attrs, int q
     o.q = zt_sdpa_heads(emit, attrs, zt_build_wide(emit, q));
     o.k = zt_build_repeat(emit, zt_sdpa_heads(emit, attrs, zt_build_wide(emit, k)), &shared);
     o.v = zt_build_repeat(emit, zt_sdpa_heads(emit, attrs, zt_build_wide(emit, v)), &shared);
-    o.capped = zt_build_times(emit, zt_build_matmul(emit, o.q, o.k, &(zt_matmul_attrs){0, 1}),
-                          zt_sdpa_scale(attrs, &z));
+    o.capped = zt_build_times(emit, zt_build_matmul(emit, o.q, o.k, &(zt_matmul_attrs){0, 1}), zt_sdpa_scale(attrs, &z));
     if (attrs->softcap > 0) o.capped = zt_build_softcap(emit, o.capped, &(zt_softcap_attrs){attrs->softcap});
     o.score = o.capped;
     if (attrs->causal || attrs->left >= 0 || attrs->right >= 0 || len != ZT_NONE)
@@ -256,8 +245,10 @@ int zt_sdpa_dscore(const zt_emit *emit, const zt_sdpa_ops *o, int weights, int d
 bool zt_sdpa_case(int i, int k_mask, zt_case *test_case)
 {
     enum { LEN = 1 };
-#define A(SCALE, CAUSAL, ALIGN, OFFSET, LEFT, RIGHT, CAP, LAYOUT)                                  \
-    {SCALE, CAUSAL, {ALIGN}, OFFSET, LEFT, RIGHT, CAP, {LAYOUT}}
+#define A(SCALE, CAUSAL, ALIGN, OFFSET, LEFT, RIGHT, CAP, LAYOUT)                                                                \
+    {                                                                                                                            \
+        SCALE, CAUSAL, {ALIGN}, OFFSET, LEFT, RIGHT, CAP, { LAYOUT }                                                             \
+    }
     static const struct {
         int64_t b, h, g, s, t, d, dv;
         zt_dtype dtype;
@@ -269,36 +260,23 @@ bool zt_sdpa_case(int i, int k_mask, zt_case *test_case)
         {2, 4, 2, 7, 7, 8, 5, ZT_F32, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
         {2, 4, 1, 3, 9, 8, 8, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bshd"), 0, {ZT_F32, 0, {0}}},
         {1, 2, 2, 9, 4, 3, 3, ZT_F32, A(0.5, 1, "end", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
-        {2, 3, 3, 5, 6, 4, 7, ZT_F32, A(0, 0, "start", 0, -1, -1, 0, "bshd"), 0,
-         {ZT_BOOL, 2, {5, 6}}},
-        {2, 3, 1, 5, 6, 4, 4, ZT_F32, A(0, 1, "start", 2, -1, -1, 2, "bhsd"), 0,
-         {ZT_F32, 4, {2, 1, 5, 6}}},
-        {2, 2, 2, 5, 8, 4, 4, ZT_F32, A(0, 1, "end", 0, 2, -1, 0, "bhsd"), LEN,
-         {ZT_F32, 2, {1, 8}}},
-        {3, 2, 1, 4, 6, 5, 3, ZT_F32, A(0, 0, "start", 1, 1, 2, 0.5, "bshd"), LEN,
-         {ZT_BOOL, 3, {2, 4, 1}}},
-        {1, 2, 1, 70, 130, 16, 16, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bhsd"), 0,
-         {ZT_F32, 0, {0}}},
-        {1, 2, 1, 200, 200, 64, 64, ZT_F32, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0,
-         {ZT_F32, 0, {0}}},
-        {2, 3, 3, 67, 150, 33, 20, ZT_F32, A(0, 0, "start", 0, 40, 30, 0, "bshd"), LEN,
-         {ZT_F32, 4, {2, 3, 67, 150}}},
-        {1, 4, 2, 1, 300, 40, 40, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bhsd"), 0,
-         {ZT_BOOL, 1, {300}}},
-        {1, 1, 1, 40, 80, 100, 72, ZT_F32, A(0, 1, "end", 0, 60, -1, 0, "bhsd"), 0,
-         {ZT_F32, 0, {0}}},
-        {1, 2, 1, 5, 9, 160, 136, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bshd"), 0,
-         {ZT_F32, 2, {5, 9}}},
+        {2, 3, 3, 5, 6, 4, 7, ZT_F32, A(0, 0, "start", 0, -1, -1, 0, "bshd"), 0, {ZT_BOOL, 2, {5, 6}}},
+        {2, 3, 1, 5, 6, 4, 4, ZT_F32, A(0, 1, "start", 2, -1, -1, 2, "bhsd"), 0, {ZT_F32, 4, {2, 1, 5, 6}}},
+        {2, 2, 2, 5, 8, 4, 4, ZT_F32, A(0, 1, "end", 0, 2, -1, 0, "bhsd"), LEN, {ZT_F32, 2, {1, 8}}},
+        {3, 2, 1, 4, 6, 5, 3, ZT_F32, A(0, 0, "start", 1, 1, 2, 0.5, "bshd"), LEN, {ZT_BOOL, 3, {2, 4, 1}}},
+        {1, 2, 1, 70, 130, 16, 16, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
+        {1, 2, 1, 200, 200, 64, 64, ZT_F32, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
+        {2, 3, 3, 67, 150, 33, 20, ZT_F32, A(0, 0, "start", 0, 40, 30, 0, "bshd"), LEN, {ZT_F32, 4, {2, 3, 67, 150}}},
+        {1, 4, 2, 1, 300, 40, 40, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bhsd"), 0, {ZT_BOOL, 1, {300}}},
+        {1, 1, 1, 40, 80, 100, 72, ZT_F32, A(0, 1, "end", 0, 60, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
+        {1, 2, 1, 5, 9, 160, 136, ZT_F32, A(0, 1, "end", 0, -1, -1, 0, "bshd"), 0, {ZT_F32, 2, {5, 9}}},
         {1, 2, 2, 3, 0, 4, 4, ZT_F32, A(0, 0, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
         {1, 2, 2, 0, 3, 4, 4, ZT_F32, A(0, 0, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
         {0, 2, 1, 3, 3, 4, 4, ZT_F32, A(0, 1, "start", 0, -1, -1, 0, "bshd"), 0, {ZT_F32, 0, {0}}},
         {1, 2, 1, 3, 5, 0, 2, ZT_F32, A(0, 0, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F32, 0, {0}}},
-        {2, 2, 1, 5, 6, 4, 4, ZT_F64, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0,
-         {ZT_F64, 2, {5, 6}}},
-        {2, 4, 2, 9, 12, 16, 24, ZT_F16, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0,
-         {ZT_F16, 2, {9, 12}}},
-        {2, 4, 2, 70, 70, 20, 20, ZT_BF16, A(0, 1, "start", 0, -1, -1, 0, "bshd"), 0,
-         {ZT_F32, 0, {0}}},
+        {2, 2, 1, 5, 6, 4, 4, ZT_F64, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F64, 2, {5, 6}}},
+        {2, 4, 2, 9, 12, 16, 24, ZT_F16, A(0, 1, "start", 0, -1, -1, 0, "bhsd"), 0, {ZT_F16, 2, {9, 12}}},
+        {2, 4, 2, 70, 70, 20, 20, ZT_BF16, A(0, 1, "start", 0, -1, -1, 0, "bshd"), 0, {ZT_F32, 0, {0}}},
     };
 #undef A
     if (i >= ZT_LEN(rows)) return false;
@@ -320,8 +298,7 @@ bool zt_sdpa_case(int i, int k_mask, zt_case *test_case)
 
 /* ---- the row --------------------------------------------------------------------------------- */
 
-static zt_status sdpa_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status sdpa_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_sdpa_check(ctx, attrs, in[0], in[1], in[2], in[3], in[4]);
     if (status) return status;
@@ -368,8 +345,8 @@ static int mask_gradient(const zt_vjp *vjp, int dy, int lse, int delta)
     const zt_group_attrs one = {1};
     zt_sdpa_ops o = zt_sdpa_begin(emit, vjp->attrs, vjp->in[0], vjp->in[1], vjp->in[2], vjp->in[3], vjp->in[4]);
     int p = zt_sdpa_weights(emit, &o, zt_build_group(emit, lse, &one));
-    int ds = zt_sdpa_dscore(emit, &o, p, zt_sdpa_heads(emit, vjp->attrs, zt_build_wide(emit, dy)),
-                            zt_build_group(emit, delta, &one));
+    int ds =
+        zt_sdpa_dscore(emit, &o, p, zt_sdpa_heads(emit, vjp->attrs, zt_build_wide(emit, dy)), zt_build_group(emit, delta, &one));
     return zt_build_as(emit, zt_build_reduced(emit, ds, vjp->in[3]), vjp->in[3]);
 }
 
@@ -382,26 +359,24 @@ static void sdpa_vjp(zt_vjp *vjp)
     if (dy == ZT_NONE) dy = zt_build_fill_like(emit, y, &(zt_fill_like_attrs){0});
     delta = zt_build_mul(emit, zt_build_wide(emit, y), zt_build_wide(emit, dy));
     delta = zt_build_sum(emit, delta, &(zt_sum_attrs){{1, {3}}, 0});
-    if (!strcmp(attrs->layout.s, "bshd"))
-        delta = zt_build_transpose(emit, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
+    if (!strcmp(attrs->layout.s, "bshd")) delta = zt_build_transpose(emit, delta, &(zt_transpose_attrs){{3, {0, 2, 1}}});
     if (vjp->dy[1] != ZT_NONE) delta = zt_build_sub(emit, delta, vjp->dy[1]);
     if (vjp->want[0] || vjp->want[1] || vjp->want[2])
-        vjp->dx[0] = zt_build_sdpa_grad(emit, vjp->in[0], vjp->in[1], vjp->in[2], dy, lse, delta, vjp->in[3],
-                                  vjp->in[4], vjp->attrs, &more[0], &more[1]);
+        vjp->dx[0] = zt_build_sdpa_grad(emit, vjp->in[0], vjp->in[1], vjp->in[2], dy, lse, delta, vjp->in[3], vjp->in[4],
+                                        vjp->attrs, &more[0], &more[1]);
     if (vjp->dx[0] != ZT_NONE) vjp->dx[1] = more[0];
     if (vjp->dx[0] != ZT_NONE) vjp->dx[2] = more[1];
     if (vjp->want[3]) vjp->dx[3] = mask_gradient(vjp, dy, lse, delta);
 }
 
 const zt_opdef zt_op_sdpa = {
-    .synopsis =
-        "y[b,h,i] = sum_j softmax_j(cap(scale q[b,h,i].k[b,g,j]) + mask) v[b,g,j], g = h/(H/G), "
-        "lse = ln sum_j exp of those scores; q [b,H,s,d], k [b,G,t,d], v [b,G,t,dv] and y of one "
-        "plain float type, layout=bshd: [b,s,H,d]; lse [b,H,s], f32 or f64. Keys seen: those "
-        "before len[b] (i32, absent: t), where mask (bool, or of q's type: added, -inf hides; "
-        "broadcast to [b,H,s,t]) allows, from pos-left to pos+right (-1: all), causal=1 to pos; "
-        "pos = i + offset, align=end: + keys - s. A row that sees none is 0, its lse -inf. "
-        "scale 0: 1/sqrt(d); softcap > 0: cap(x) = softcap tanh(x/softcap)",
+    .synopsis = "y[b,h,i] = sum_j softmax_j(cap(scale q[b,h,i].k[b,g,j]) + mask) v[b,g,j], g = h/(H/G), "
+                "lse = ln sum_j exp of those scores; q [b,H,s,d], k [b,G,t,d], v [b,G,t,dv] and y of one "
+                "plain float type, layout=bshd: [b,s,H,d]; lse [b,H,s], f32 or f64. Keys seen: those "
+                "before len[b] (i32, absent: t), where mask (bool, or of q's type: added, -inf hides; "
+                "broadcast to [b,H,s,t]) allows, from pos-left to pos+right (-1: all), causal=1 to pos; "
+                "pos = i + offset, align=end: + keys - s. A row that sees none is 0, its lse -inf. "
+                "scale 0: 1/sqrt(d); softcap > 0: cap(x) = softcap tanh(x/softcap)",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = sdpa_infer,

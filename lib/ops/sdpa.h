@@ -16,8 +16,7 @@ typedef struct zt_sdpa {
     bool bshd;           /* [b,s,h,d], not [b,h,s,d] */
 } zt_sdpa;
 
-static inline zt_sdpa zt_sdpa_sizes(const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k,
-                                    const zt_type *v)
+static inline zt_sdpa zt_sdpa_sizes(const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k, const zt_type *v)
 {
     bool bshd = !strcmp(a->layout.s, "bshd");
     int head = bshd ? 2 : 1, row = bshd ? 1 : 2;
@@ -32,8 +31,7 @@ static inline zt_sdpa zt_sdpa_sizes(const zt_sdpa_attrs *a, const zt_type *q, co
 }
 
 /* Where row i of n of head `head` of H begins, in elements. */
-static inline int64_t zt_sdpa_row(const zt_sdpa *z, int64_t batch, int64_t head, int64_t i,
-                                  int64_t H, int64_t n, int64_t cols)
+static inline int64_t zt_sdpa_row(const zt_sdpa *z, int64_t batch, int64_t head, int64_t i, int64_t H, int64_t n, int64_t cols)
 {
     return (z->bshd ? (batch * n + i) * H + head : (batch * H + head) * n + i) * cols;
 }
@@ -48,8 +46,7 @@ typedef struct zt_sdpa_span {
 } zt_sdpa_span;
 
 /* The keys lo..hi-1 that query i may see of the first n, masks apart. */
-static inline zt_sdpa_span zt_sdpa_seen(const zt_sdpa_attrs *a, const zt_sdpa *z, int64_t n,
-                                        int64_t i)
+static inline zt_sdpa_span zt_sdpa_seen(const zt_sdpa_attrs *a, const zt_sdpa *z, int64_t n, int64_t i)
 {
     int64_t pos = i + a->offset + (strcmp(a->align.s, "end") ? 0 : n - z->s);
     int64_t right = a->causal && (a->right < 0 || a->right > 0) ? 0 : a->right;

@@ -9,20 +9,17 @@ _Static_assert(sizeof(zt_sdpa_grad_attrs) == sizeof(zt_sdpa_attrs), "one list of
 
 enum { Q, K, V, DY, LSE, DELTA, MASK, LEN };
 
-static zt_status sdpa_grad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status sdpa_grad_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_sdpa_check(ctx, attrs, in[Q], in[K], in[V], in[MASK], in[LEN]);
     if (status) return status;
     zt_sdpa z = zt_sdpa_sizes(attrs, in[Q], in[K], in[V]);
     zt_type y = *in[Q], stat = zt_sdpa_stat(&z, in[Q]);
     y.dim[3] = z.dv;
-    if (!zt_type_equal(in[DY], &y))
-        return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the output's type");
+    if (!zt_type_equal(in[DY], &y)) return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the output's type");
     if (!zt_type_equal(in[LSE], &stat) || !zt_type_equal(in[DELTA], &stat))
-        return zt_row_fail(ctx, ZT_ESHAPE, "lse and delta are not %s [%lld,%lld,%lld]",
-                           zt_dtype_get(stat.dtype)->name, (long long)z.b, (long long)z.h,
-                           (long long)z.s);
+        return zt_row_fail(ctx, ZT_ESHAPE, "lse and delta are not %s [%lld,%lld,%lld]", zt_dtype_get(stat.dtype)->name,
+                           (long long)z.b, (long long)z.h, (long long)z.s);
     for (int k = 0; k < 3; k++) out[k] = *in[k];
     return ZT_OK;
 }
@@ -38,10 +35,8 @@ static void add_pair(const zt_sdpa_loop *l, const zt_arg *in, zt_arg *out, int64
     for (int64_t d = 0; d < l->z.dv; d++) dp += dy[d] * in[V].f[v_at + d];
     double ds = p * (dp - in[DELTA].f[n]) * l->scale;
     if (cap > 0) ds *= 1 - capped / cap * (capped / cap);
-    for (int64_t d = 0; d < l->z.d && out[Q].type; d++)
-        out[Q].f[l->q_at + d] += ds * in[K].f[k_at + d];
-    for (int64_t d = 0; d < l->z.d && out[K].type; d++)
-        out[K].f[k_at + d] += ds * in[Q].f[l->q_at + d];
+    for (int64_t d = 0; d < l->z.d && out[Q].type; d++) out[Q].f[l->q_at + d] += ds * in[K].f[k_at + d];
+    for (int64_t d = 0; d < l->z.d && out[K].type; d++) out[K].f[k_at + d] += ds * in[Q].f[l->q_at + d];
     for (int64_t d = 0; d < l->z.dv && out[V].type; d++) out[V].f[v_at + d] += p * dy[d];
 }
 
@@ -108,11 +103,10 @@ static void sdpa_grad_expand(const zt_emit *emit, const void *attrs, const int *
 }
 
 const zt_opdef zt_op_sdpa_grad = {
-    .synopsis =
-        "the gradients of sdpa's q, k and v: with p = exp(score - lse), ds = p (dy.v - delta) "
-        "before scale and cap: dq = sum_j ds k, dk = sum ds q and dv = sum p dy over queries and "
-        "the heads that share a key head; dy as sdpa's y, lse its lse, delta = dy.y - dlse like "
-        "lse; attributes, mask and len as sdpa's",
+    .synopsis = "the gradients of sdpa's q, k and v: with p = exp(score - lse), ds = p (dy.v - delta) "
+                "before scale and cap: dq = sum_j ds k, dk = sum ds q and dv = sum p dy over queries and "
+                "the heads that share a key head; dy as sdpa's y, lse its lse, delta = dy.y - dlse like "
+                "lse; attributes, mask and len as sdpa's",
     .n_required = 6,
     .flags = ZT_OPF_SUMS,
     .infer = sdpa_grad_infer,

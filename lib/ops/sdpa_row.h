@@ -9,8 +9,8 @@
 /* ---- types ----------------------------------------------------------------------------------- */
 
 /* Types and attributes of both; mask and len may be NULL. */
-zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k,
-                        const zt_type *v, const zt_type *mask, const zt_type *len);
+zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *a, const zt_type *q, const zt_type *k, const zt_type *v,
+                        const zt_type *mask, const zt_type *len);
 /* Of lse and delta: f32, or f64 where q is. */
 zt_type zt_sdpa_stat(const zt_sdpa *z, const zt_type *q);
 double zt_sdpa_pairs(const zt_sdpa_attrs *a, const zt_sdpa *z); /* of query and key that are seen */
@@ -28,8 +28,8 @@ typedef struct zt_sdpa_loop {
     zt_sdpa_span seen;
 } zt_sdpa_loop;
 
-zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *a, const zt_arg *q, const zt_arg *k,
-                               const zt_arg *v, const zt_arg *mask, const zt_arg *len);
+zt_sdpa_loop zt_sdpa_loop_make(const zt_sdpa_attrs *a, const zt_arg *q, const zt_arg *k, const zt_arg *v, const zt_arg *mask,
+                               const zt_arg *len);
 /* Turns to query n of b * h * s, in the order of lse; a length out of range is trouble. */
 void zt_sdpa_loop_at(zt_sdpa_loop *l, int64_t n, zt_runtime_error *t);
 int64_t zt_sdpa_key_at(const zt_sdpa_loop *l, int64_t j, int64_t cols);
@@ -47,8 +47,7 @@ typedef struct zt_sdpa_ops {
     int seen;
 } zt_sdpa_ops;
 
-zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k, int v, int mask,
-                          int len);
+zt_sdpa_ops zt_sdpa_begin(const zt_emit *e, const zt_sdpa_attrs *a, int q, int k, int v, int mask, int len);
 /* exp(score - lse), lse [b,h,s,1]; 0 where nothing is seen. */
 int zt_sdpa_weights(const zt_emit *e, const zt_sdpa_ops *o, int lse);
 int zt_sdpa_heads(const zt_emit *e, const zt_sdpa_attrs *a, int x); /* to [b,h,s,d], or back */

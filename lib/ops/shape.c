@@ -3,18 +3,16 @@
 
 #include <string.h>
 
-static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                               zt_type out[])
+static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_reshape_attrs *reshape = attrs;
     if (reshape->shape.n < 0 || reshape->shape.n > ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible",
-                           (long long)reshape->shape.n, ZT_MAX_RANK);
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)reshape->shape.n,
+                           ZT_MAX_RANK);
     int64_t count = 1;
     bool empty = false;
     for (int64_t d = 0; d < reshape->shape.n; d++) {
-        if (reshape->shape.dim[d] < 0)
-            return zt_row_fail(ctx, ZT_ESHAPE, "dimension %lld of shape is negative", (long long)d);
+        if (reshape->shape.dim[d] < 0) return zt_row_fail(ctx, ZT_ESHAPE, "dimension %lld of shape is negative", (long long)d);
         if (reshape->shape.dim[d] == 0)
             empty = true;
         else if (!zt_mul_i64(count, reshape->shape.dim[d], &count))
@@ -22,8 +20,7 @@ static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     }
     if (empty) count = 0;
     if (count != zt_type_count(in[0]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "shape has %lld elements, x %lld", (long long)count,
-                           (long long)zt_type_count(in[0]));
+        return zt_row_fail(ctx, ZT_ESHAPE, "shape has %lld elements, x %lld", (long long)count, (long long)zt_type_count(in[0]));
     out[0] = zt_type_make(in[0]->dtype, (int)reshape->shape.n, reshape->shape.dim);
     return ZT_OK;
 }
@@ -34,9 +31,8 @@ static bool reshape_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_dims shape;
     } rows[] = {
-        {{ZT_F32, 2, {4, 6}}, {3, {2, 3, 4}}}, {{ZT_F32, 3, {2, 3, 4}}, {1, {24}}},
-        {{ZT_F32, 1, {1}}, {0, {0}}},          {{ZT_F32, 2, {0, 6}}, {3, {3, 0, 5}}},
-        {{ZT_F16, 2, {3, 33}}, {1, {99}}},     {{ZT_I32, 1, {12}}, {2, {3, 4}}},
+        {{ZT_F32, 2, {4, 6}}, {3, {2, 3, 4}}}, {{ZT_F32, 3, {2, 3, 4}}, {1, {24}}}, {{ZT_F32, 1, {1}}, {0, {0}}},
+        {{ZT_F32, 2, {0, 6}}, {3, {3, 0, 5}}}, {{ZT_F16, 2, {3, 33}}, {1, {99}}},   {{ZT_I32, 1, {12}}, {2, {3, 4}}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_reshape_attrs a = {.shape = rows[i].shape};
@@ -46,10 +42,7 @@ static bool reshape_cases(int i, zt_case *test_case)
     return true;
 }
 
-static void reshape_vjp(zt_vjp *vjp)
-{
-    vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]);
-}
+static void reshape_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_reshape = {
     .synopsis = "y has x's elements in row-major order under another shape of as many; a view",
@@ -65,13 +58,9 @@ const zt_opdef zt_op_reshape = {
 /* ---- transpose ------------------------------------------------------------------------------- */
 
 /* Which of x's dimensions is y's d-th. */
-static int source_of(const zt_ints *axes, int rank, int d)
-{
-    return axes->n ? zt_plain_axis(axes->v[d], rank) : rank - 1 - d;
-}
+static int source_of(const zt_ints *axes, int rank, int d) { return axes->n ? zt_plain_axis(axes->v[d], rank) : rank - 1 - d; }
 
-static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_ints *axes = &((const zt_transpose_attrs *)attrs)->axes;
     const zt_type *x = in[0];
@@ -79,8 +68,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     zt_status status = zt_row_want_plain(ctx, "x", x);
     if (status) return status;
     if (axes->n != 0 && axes->n != x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n,
-                           x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n, x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
         status = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
@@ -115,6 +103,7 @@ static void transpose_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 static bool transpose_cases(int i, zt_case *test_case)
 {
+    // clang-format off
     static const struct {
         zt_case_type x;
         zt_ints axes;
@@ -134,6 +123,7 @@ static bool transpose_cases(int i, zt_case *test_case)
         {{ZT_F32, 4, {3, 5, 2, 260}}, {4, {2, 1, 0, 3}}},
         {{ZT_F16, 4, {2, 20, 3, 37}}, {4, {0, 2, 3, 1}}},
     };
+    // clang-format on
     if (i >= ZT_LEN(rows)) return false;
     zt_transpose_attrs a = {rows[i].axes};
     zt_case_attrs(test_case, &a, sizeof a);
@@ -178,17 +168,14 @@ static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[]
         zt_type same = *part[k];
         if (same.rank == y->rank) same.dim[at] = part[0]->dim[at];
         if (!zt_type_equal(&same, part[0]))
-            return zt_row_fail(ctx, ZT_ESHAPE, "%c differs from a in more than axis %d", names[k],
-                               at);
-        if (part[k]->dim[at] > INT64_MAX - y->dim[at])
-            return zt_row_fail(ctx, ZT_ESHAPE, "the parts cannot be counted");
+            return zt_row_fail(ctx, ZT_ESHAPE, "%c differs from a in more than axis %d", names[k], at);
+        if (part[k]->dim[at] > INT64_MAX - y->dim[at]) return zt_row_fail(ctx, ZT_ESHAPE, "the parts cannot be counted");
         y->dim[at] += part[k]->dim[at];
     }
     return ZT_OK;
 }
 
-static zt_status concat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status concat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     return whole_of(ctx, ((const zt_concat_attrs *)attrs)->axis, in, &out[0]);
 }
@@ -228,12 +215,10 @@ static bool concat_cases(int i, zt_case *test_case)
         int parts;
         int64_t axis;
     } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, 2, 0},    {{ZT_F32, 2, {2, 33}}, 2, 1},
-        {{ZT_F32, 3, {3, 5, 7}}, 3, -2}, {{ZT_F32, 1, {7}}, 5, 0},
-        {{ZT_F32, 2, {2, 33}}, 1, -1},   {{ZT_F32, 4, {2, 3, 4, 5}}, 4, 2},
-        {{ZT_F32, 2, {0, 4}}, 3, 1},     {{ZT_F32, 2, {4, 0}}, 2, 1},
-        {{ZT_F32, 2, {3, 9000}}, 2, 0},  {{ZT_F16, 2, {3, 40}}, 2, 1},
-        {{ZT_F64, 2, {3, 4}}, 2, 0},     {{ZT_I32, 2, {3, 5}}, 3, 1},
+        {{ZT_F32, 2, {2, 33}}, 2, 0}, {{ZT_F32, 2, {2, 33}}, 2, 1},  {{ZT_F32, 3, {3, 5, 7}}, 3, -2},
+        {{ZT_F32, 1, {7}}, 5, 0},     {{ZT_F32, 2, {2, 33}}, 1, -1}, {{ZT_F32, 4, {2, 3, 4, 5}}, 4, 2},
+        {{ZT_F32, 2, {0, 4}}, 3, 1},  {{ZT_F32, 2, {4, 0}}, 2, 1},   {{ZT_F32, 2, {3, 9000}}, 2, 0},
+        {{ZT_F16, 2, {3, 40}}, 2, 1}, {{ZT_F64, 2, {3, 4}}, 2, 0},   {{ZT_I32, 2, {3, 5}}, 3, 1},
         {{ZT_U8, 1, {7}}, 2, 0},
     };
     if (i >= ZT_LEN(rows)) return false;
@@ -258,13 +243,12 @@ static void concat_vjp(zt_vjp *vjp)
         zt_type type = vjp->emit->type(vjp->emit->user, in[k]);
         int64_t n = type.rank ? type.dim[zt_plain_axis(axis, type.rank)] : -1;
         if (n < 0) {
-            vjp->dx[k] = zt_build_uncat(vjp->emit, vjp->dy[0], in[0], in[1], in[2], in[3], in[4],
-                                  &(zt_uncat_attrs){axis, k});
+            vjp->dx[k] = zt_build_uncat(vjp->emit, vjp->dy[0], in[0], in[1], in[2], in[3], in[4], &(zt_uncat_attrs){axis, k});
             continue;
         }
         /* an end of 0 would be the end itself */
         vjp->dx[k] = n ? zt_build_slice(vjp->emit, vjp->dy[0], &(zt_slice_attrs){axis, first, first + n})
-                     : zt_build_fill_like(vjp->emit, in[k], &(zt_fill_like_attrs){0});
+                       : zt_build_fill_like(vjp->emit, in[k], &(zt_fill_like_attrs){0});
         first += n;
     }
 }
@@ -280,8 +264,7 @@ const zt_opdef zt_op_concat = {
     .vjp = concat_vjp,
 };
 
-static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_uncat_attrs *uncat = attrs;
     zt_type whole;
@@ -329,13 +312,11 @@ static void uncat_vjp(zt_vjp *vjp)
     for (int k = 0; k < PARTS; k++) {
         part[k] = vjp->in[1 + k];
         if (part[k] < 0) continue;
-        part[k] = k == attrs->part ? vjp->dy[0]
-                               : zt_build_as(vjp->emit, zt_build_fill_like(vjp->emit, part[k],
-                                                              &(zt_fill_like_attrs){0}),
-                                         vjp->dy[0]);
+        part[k] = k == attrs->part
+                      ? vjp->dy[0]
+                      : zt_build_as(vjp->emit, zt_build_fill_like(vjp->emit, part[k], &(zt_fill_like_attrs){0}), vjp->dy[0]);
     }
-    vjp->dx[0] = zt_build_concat(vjp->emit, part[0], part[1], part[2], part[3], part[4],
-                           &(zt_concat_attrs){attrs->axis});
+    vjp->dx[0] = zt_build_concat(vjp->emit, part[0], part[1], part[2], part[3], part[4], &(zt_concat_attrs){attrs->axis});
 }
 
 const zt_opdef zt_op_uncat = {
@@ -352,8 +333,7 @@ const zt_opdef zt_op_uncat = {
 
 /* ---- repeat ---------------------------------------------------------------------------------- */
 
-static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_repeat_attrs *repeat = attrs;
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
@@ -361,8 +341,7 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     if (status) return status;
     int at = zt_plain_axis(repeat->axis, in[0]->rank);
     out[0] = *in[0];
-    if (repeat->times < 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)repeat->times);
+    if (repeat->times < 1) return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)repeat->times);
     if (zt_mul_i64(in[0]->dim[at], repeat->times, &out[0].dim[at])) return ZT_OK;
     return zt_row_fail(ctx, ZT_ESHAPE, "the elements of y cannot be counted");
 }
@@ -374,8 +353,7 @@ static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     int64_t inner = 1, n = zt_type_count(out[0].type);
     (void)error;
     for (int d = at + 1; d < in[0].type->rank; d++) inner *= in[0].type->dim[d];
-    for (int64_t i = 0; i < n; i++)
-        zt_row_move(&in[0], i / (inner * repeat->times) * inner + i % inner, &out[0], i);
+    for (int64_t i = 0; i < n; i++) zt_row_move(&in[0], i / (inner * repeat->times) * inner + i % inner, &out[0], i);
 }
 
 static bool repeat_cases(int i, zt_case *test_case)
@@ -384,11 +362,9 @@ static bool repeat_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_repeat_attrs a; /* axis, times */
     } rows[] = {
-        {{ZT_F32, 1, {33}}, {0, 2}},        {{ZT_F32, 2, {2, 33}}, {0, 3}},
-        {{ZT_F32, 3, {3, 5, 7}}, {-2, 4}},  {{ZT_F32, 3, {3, 5, 7}}, {-1, 1}},
-        {{ZT_F32, 2, {0, 4}}, {1, 2}},      {{ZT_F32, 3, {9, 4, 64}}, {1, 3}},
-        {{ZT_F16, 2, {3, 40}}, {1, 2}},     {{ZT_F64, 2, {3, 4}}, {0, 2}},
-        {{ZT_I32, 2, {3, 4}}, {1, 2}},
+        {{ZT_F32, 1, {33}}, {0, 2}},       {{ZT_F32, 2, {2, 33}}, {0, 3}}, {{ZT_F32, 3, {3, 5, 7}}, {-2, 4}},
+        {{ZT_F32, 3, {3, 5, 7}}, {-1, 1}}, {{ZT_F32, 2, {0, 4}}, {1, 2}},  {{ZT_F32, 3, {9, 4, 64}}, {1, 3}},
+        {{ZT_F16, 2, {3, 40}}, {1, 2}},    {{ZT_F64, 2, {3, 4}}, {0, 2}},  {{ZT_I32, 2, {3, 4}}, {1, 2}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);

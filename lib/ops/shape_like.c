@@ -22,8 +22,7 @@ static bool broadcasts_to(const zt_type *from, const zt_type *to)
 static zt_status refuse_shapes(zt_ctx *ctx, const zt_type *from, const zt_type *to)
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not what broadcasts to %s", zt_type_text(from, a),
-                       zt_type_text(to, b));
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not what broadcasts to %s", zt_type_text(from, a), zt_type_text(to, b));
 }
 
 /* Walks the elements of `big` in order: where the value that was broadcast has each. */
@@ -51,21 +50,18 @@ static void next_pair(element_pairs *elements)
 
 /* Small shapes and what they are broadcast to. */
 static const zt_case_type pairs[][2] = {
-    {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}}, {{ZT_F32, 1, {33}}, {ZT_F32, 2, {5, 33}}},
-    {{ZT_F32, 2, {5, 1}}, {ZT_F32, 2, {5, 33}}},  {{ZT_F32, 2, {1, 1}}, {ZT_F32, 3, {2, 3, 4}}},
-    {{ZT_F32, 0, {0}}, {ZT_F32, 2, {9, 130}}},    {{ZT_F32, 0, {0}}, {ZT_F32, 0, {0}}},
-    {{ZT_F32, 3, {3, 1, 4}}, {ZT_F32, 4, {2, 3, 5, 4}}},
-    {{ZT_F32, 1, {576}}, {ZT_F32, 2, {1030, 576}}},
-    {{ZT_F32, 2, {3, 1}}, {ZT_F32, 2, {3, 5000}}},
-    {{ZT_F32, 1, {4}}, {ZT_F32, 2, {0, 4}}},      {{ZT_F32, 2, {3, 1}}, {ZT_F32, 2, {3, 0}}},
-    {{ZT_F16, 1, {40}}, {ZT_F16, 2, {3, 40}}},    {{ZT_BF16, 2, {3, 1}}, {ZT_BF16, 2, {3, 40}}},
-    {{ZT_F64, 1, {4}}, {ZT_F64, 2, {3, 4}}},
+    {{ZT_F32, 2, {2, 33}}, {ZT_F32, 2, {2, 33}}},        {{ZT_F32, 1, {33}}, {ZT_F32, 2, {5, 33}}},
+    {{ZT_F32, 2, {5, 1}}, {ZT_F32, 2, {5, 33}}},         {{ZT_F32, 2, {1, 1}}, {ZT_F32, 3, {2, 3, 4}}},
+    {{ZT_F32, 0, {0}}, {ZT_F32, 2, {9, 130}}},           {{ZT_F32, 0, {0}}, {ZT_F32, 0, {0}}},
+    {{ZT_F32, 3, {3, 1, 4}}, {ZT_F32, 4, {2, 3, 5, 4}}}, {{ZT_F32, 1, {576}}, {ZT_F32, 2, {1030, 576}}},
+    {{ZT_F32, 2, {3, 1}}, {ZT_F32, 2, {3, 5000}}},       {{ZT_F32, 1, {4}}, {ZT_F32, 2, {0, 4}}},
+    {{ZT_F32, 2, {3, 1}}, {ZT_F32, 2, {3, 0}}},          {{ZT_F16, 1, {40}}, {ZT_F16, 2, {3, 40}}},
+    {{ZT_BF16, 2, {3, 1}}, {ZT_BF16, 2, {3, 40}}},       {{ZT_F64, 1, {4}}, {ZT_F64, 2, {3, 4}}},
 };
 
 /* ---- sum_to ---------------------------------------------------------------------------------- */
 
-static zt_status sum_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status sum_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
@@ -112,17 +108,15 @@ const zt_opdef zt_op_sum_to = {
 
 /* ---- broadcast_to ---------------------------------------------------------------------------- */
 
-static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_broadcast_to_attrs *broadcast_to = attrs;
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     if (status) return status;
-    if (in[1] && broadcast_to->shape.n)
-        return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
+    if (in[1] && broadcast_to->shape.n) return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
     if (!in[1] && (broadcast_to->shape.n < 0 || broadcast_to->shape.n > ZT_MAX_RANK))
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible",
-                           (long long)broadcast_to->shape.n, ZT_MAX_RANK);
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)broadcast_to->shape.n,
+                           ZT_MAX_RANK);
     out[0] = in[1] ? zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim)
                    : zt_type_make(in[0]->dtype, (int)broadcast_to->shape.n, broadcast_to->shape.dim);
     return broadcasts_to(in[0], &out[0]) ? ZT_OK : refuse_shapes(ctx, in[0], &out[0]);
@@ -183,14 +177,13 @@ const zt_opdef zt_op_broadcast_to = {
 
 /* ---- reshape_like ---------------------------------------------------------------------------- */
 
-static zt_status reshape_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                    zt_type out[])
+static zt_status reshape_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     if (zt_type_count(in[0]) == zt_type_count(in[1])) return zt_row_want_plain(ctx, "x", in[0]);
-    return zt_row_fail(ctx, ZT_ESHAPE, "like has %lld elements, x %lld",
-                       (long long)zt_type_count(in[1]), (long long)zt_type_count(in[0]));
+    return zt_row_fail(ctx, ZT_ESHAPE, "like has %lld elements, x %lld", (long long)zt_type_count(in[1]),
+                       (long long)zt_type_count(in[0]));
 }
 
 static bool reshape_like_cases(int i, zt_case *test_case)
@@ -207,10 +200,7 @@ static bool reshape_like_cases(int i, zt_case *test_case)
     return true;
 }
 
-static void reshape_like_vjp(zt_vjp *vjp)
-{
-    vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]);
-}
+static void reshape_like_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_reshape_like = {
     .synopsis = "y has x's elements in row-major order under the shape of `like`; a view",
@@ -226,17 +216,15 @@ const zt_opdef zt_op_reshape_like = {
 
 /* ---- group ----------------------------------------------------------------------------------- */
 
-static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_group_attrs *group = attrs;
     const zt_type *x = in[0];
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
-                           ZT_MAX_RANK - 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank, ZT_MAX_RANK - 1);
     if (group->size < 1 || x->dim[x->rank - 1] % group->size)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld",
-                           (long long)x->dim[x->rank - 1], (long long)group->size);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)x->dim[x->rank - 1],
+                           (long long)group->size);
     out[0] = *x;
     out[0].dim[x->rank - 1] /= group->size;
     out[0].dim[out[0].rank++] = group->size;
@@ -248,7 +236,7 @@ static bool group_cases(int i, zt_case *test_case)
     static const struct {
         zt_case_type x;
         int64_t size;
-    } rows[] = {{{ZT_F32, 2, {2, 33}}, 11}, {{ZT_F32, 1, {7}}, 1},    {{ZT_F32, 1, {7}}, 7},
+    } rows[] = {{{ZT_F32, 2, {2, 33}}, 11},  {{ZT_F32, 1, {7}}, 1},    {{ZT_F32, 1, {7}}, 7},
                 {{ZT_F16, 3, {2, 3, 8}}, 4}, {{ZT_F32, 2, {0, 8}}, 2}, {{ZT_F32, 2, {3, 0}}, 2}};
     if (i >= ZT_LEN(rows)) return false;
     zt_group_attrs a = {rows[i].size};
@@ -270,8 +258,7 @@ const zt_opdef zt_op_group = {
 
 /* ---- fill_like ------------------------------------------------------------------------------- */
 
-static zt_status fill_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status fill_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = *in[0];
@@ -288,7 +275,7 @@ static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
 
 static bool fill_like_cases(int i, zt_case *test_case)
 {
-    static const zt_case_type x[] = {{ZT_F32, 2, {2, 33}}, {ZT_F32, 0, {0}}, {ZT_F32, 2, {3, 1500}},
+    static const zt_case_type x[] = {{ZT_F32, 2, {2, 33}}, {ZT_F32, 0, {0}},  {ZT_F32, 2, {3, 1500}},
                                      {ZT_F16, 1, {7}},     {ZT_F64, 1, {33}}, {ZT_F32, 2, {0, 4}}};
     static const double values[] = {1, -0.3};
     zt_fill_like_attrs a = {values[i % ZT_LEN(values)]};

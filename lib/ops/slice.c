@@ -6,8 +6,7 @@
 /* ---- slice ----------------------------------------------------------------------------------- */
 
 /* The slice's bounds in x, with those from the end made plain; false: there is no such slice. */
-static bool slice_bounds(const zt_slice_attrs *attrs, const zt_type *x, int *axis, int64_t *from,
-                         int64_t *to)
+static bool slice_bounds(const zt_slice_attrs *attrs, const zt_type *x, int *axis, int64_t *from, int64_t *to)
 {
     if (attrs->axis < -x->rank || attrs->axis >= x->rank) return false;
     *axis = (int)(attrs->axis < 0 ? attrs->axis + x->rank : attrs->axis);
@@ -18,8 +17,7 @@ static bool slice_bounds(const zt_slice_attrs *attrs, const zt_type *x, int *axi
     return *from <= *to;
 }
 
-static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_slice_attrs *slice = attrs;
     int axis;
@@ -27,8 +25,8 @@ static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     if (status) return status;
     if (!slice_bounds(slice, in[0], &axis, &from, &to))
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld",
-                           (long long)slice->from, (long long)slice->to, (long long)slice->axis);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld", (long long)slice->from,
+                           (long long)slice->to, (long long)slice->axis);
     out[0] = *in[0];
     out[0].dim[axis] = to - from;
     return ZT_OK;
@@ -59,12 +57,10 @@ static bool slice_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_slice_attrs a; /* axis, from, to */
     } rows[] = {
-        {{ZT_F32, 2, {9, 96}}, {1, 32, 64}},     {{ZT_F32, 2, {9, 99}}, {1, 33, 0}},
-        {{ZT_F32, 2, {9, 40}}, {0, 2, 7}},       {{ZT_F32, 3, {3, 5, 7}}, {1, 1, 4}},
-        {{ZT_F32, 3, {3, 5, 7}}, {-1, -4, -1}},  {{ZT_F16, 2, {4, 33}}, {1, 1, 32}},
-        {{ZT_BF16, 1, {33}}, {0, 5, 6}},         {{ZT_I32, 2, {4, 6}}, {0, 0, 0}},
-        {{ZT_F32, 2, {2, 2048}}, {1, 0, 1500}},  {{ZT_F32, 2, {4, 6}}, {1, 3, 3}},
-        {{ZT_F32, 2, {0, 6}}, {1, 1, 3}},
+        {{ZT_F32, 2, {9, 96}}, {1, 32, 64}}, {{ZT_F32, 2, {9, 99}}, {1, 33, 0}},     {{ZT_F32, 2, {9, 40}}, {0, 2, 7}},
+        {{ZT_F32, 3, {3, 5, 7}}, {1, 1, 4}}, {{ZT_F32, 3, {3, 5, 7}}, {-1, -4, -1}}, {{ZT_F16, 2, {4, 33}}, {1, 1, 32}},
+        {{ZT_BF16, 1, {33}}, {0, 5, 6}},     {{ZT_I32, 2, {4, 6}}, {0, 0, 0}},       {{ZT_F32, 2, {2, 2048}}, {1, 0, 1500}},
+        {{ZT_F32, 2, {4, 6}}, {1, 3, 3}},    {{ZT_F32, 2, {0, 6}}, {1, 1, 3}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -93,8 +89,7 @@ const zt_opdef zt_op_slice = {
 
 /* ---- slice_put: what slice's gradient is ----------------------------------------------------- */
 
-static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                 zt_type out[])
+static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_type part;
     const zt_type *like = in[1];
@@ -182,17 +177,14 @@ static zt_status step_type(zt_ctx *ctx, const step_attrs *a, const zt_type *x, z
     int at = zt_plain_axis(a->axis, x->rank);
     count = steps_of(a, x->dim[at], &from);
     if (count < 0)
-        return zt_row_fail(ctx, ZT_ESHAPE,
-                           "%lld entries from %lld in steps of %lld are not all on an axis of %lld",
-                           (long long)a->count, (long long)a->from, (long long)a->step,
-                           (long long)x->dim[at]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries from %lld in steps of %lld are not all on an axis of %lld",
+                           (long long)a->count, (long long)a->from, (long long)a->step, (long long)x->dim[at]);
     *y = *x;
     y->dim[at] = count;
     return ZT_OK;
 }
 
-static zt_status slice_step_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                  zt_type out[])
+static zt_status slice_step_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     return step_type(ctx, attrs, in[0], &out[0]);
 }
@@ -227,13 +219,13 @@ static bool slice_step_cases(int i, zt_case *test_case)
         zt_case_type x;
         step_attrs a; /* axis, from, step, count */
     } rows[] = {
-        {{ZT_F32, 1, {9}}, {0, 0, 2, 0}},        {{ZT_F32, 1, {9}}, {0, -1, -1, 0}},
-        {{ZT_F32, 2, {9, 40}}, {0, 1, 3, 2}},    {{ZT_F32, 2, {9, 40}}, {-1, 38, -5, 0}},
-        {{ZT_F32, 3, {3, 5, 7}}, {1, -1, -2, 3}}, {{ZT_F32, 3, {3, 5, 7}}, {1, 2, 100, 0}},
-        {{ZT_F32, 2, {0, 6}}, {1, 1, 2, 2}},     {{ZT_F32, 2, {4, 0}}, {1, 0, 1, 0}},
+        {{ZT_F32, 1, {9}}, {0, 0, 2, 0}},          {{ZT_F32, 1, {9}}, {0, -1, -1, 0}},
+        {{ZT_F32, 2, {9, 40}}, {0, 1, 3, 2}},      {{ZT_F32, 2, {9, 40}}, {-1, 38, -5, 0}},
+        {{ZT_F32, 3, {3, 5, 7}}, {1, -1, -2, 3}},  {{ZT_F32, 3, {3, 5, 7}}, {1, 2, 100, 0}},
+        {{ZT_F32, 2, {0, 6}}, {1, 1, 2, 2}},       {{ZT_F32, 2, {4, 0}}, {1, 0, 1, 0}},
         {{ZT_F32, 2, {65, 1000}}, {1, -1, -1, 0}}, {{ZT_F16, 2, {4, 33}}, {1, 1, 2, 0}},
-        {{ZT_F64, 2, {4, 5}}, {0, 3, -1, 0}},    {{ZT_I64, 2, {4, 6}}, {0, 0, 3, 0}},
-        {{ZT_U8, 2, {4, 6}}, {1, 5, -2, 0}},     {{ZT_BOOL, 1, {9}}, {0, 1, 1, 5}},
+        {{ZT_F64, 2, {4, 5}}, {0, 3, -1, 0}},      {{ZT_I64, 2, {4, 6}}, {0, 0, 3, 0}},
+        {{ZT_U8, 2, {4, 6}}, {1, 5, -2, 0}},       {{ZT_BOOL, 1, {9}}, {0, 1, 1, 5}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -264,8 +256,7 @@ const zt_opdef zt_op_slice_step = {
     .vjp = slice_step_vjp,
 };
 
-static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                      zt_type out[])
+static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_type part, whole = *in[1];
     whole.dtype = in[0]->dtype;
@@ -273,8 +264,7 @@ static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_t
     out[0] = whole;
     if (status || zt_type_equal(&part, in[0])) return status;
     char text[ZT_TYPE_TEXT];
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not these entries of like, %s",
-                       zt_type_text(&part, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is not these entries of like, %s", zt_type_text(&part, text));
 }
 
 static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -300,8 +290,7 @@ static void slice_step_put_vjp(zt_vjp *vjp)
     const zt_slice_step_put_attrs *attrs = vjp->attrs;
     zt_type x = vjp->emit->type(vjp->emit->user, vjp->in[0]);
     int64_t known = x.dim[zt_plain_axis(attrs->axis, x.rank)];
-    step_attrs back = {attrs->axis, attrs->from, attrs->step,
-                       known > 0 ? known : attrs->count};
+    step_attrs back = {attrs->axis, attrs->from, attrs->step, known > 0 ? known : attrs->count};
     vjp->dx[0] = known == 0 ? zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0})
                             : zt_build_slice_step(vjp->emit, vjp->dy[0], &back);
 }

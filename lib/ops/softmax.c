@@ -7,8 +7,7 @@
 /* ---- softmax, log_softmax -------------------------------------------------------------------- */
 
 /* Of the ops here whose attributes begin with an axis, and whose y is like x. */
-static zt_status along_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status along_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     out[0] = *in[0];
@@ -53,11 +52,9 @@ static bool softmax_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_softmax_attrs a;
     } more[] = {
-        {{ZT_F32, 2, {2, 4921}}, {-1}},      {{ZT_F32, 2, {5, 1}}, {-1}},
-        {{ZT_F32, 3, {3, 33, 5}}, {1}},      {{ZT_F32, 3, {3, 7, 40}}, {-3}},
-        {{ZT_F32, 3, {2, 1000, 19}}, {-2}},  {{ZT_F32, 2, {0, 5}}, {0}},
-        {{ZT_F64, 2, {3, 5}}, {1}},          {{ZT_F16, 2, {3, 40}}, {1}},
-        {{ZT_BF16, 2, {3, 40}}, {0}},
+        {{ZT_F32, 2, {2, 4921}}, {-1}},  {{ZT_F32, 2, {5, 1}}, {-1}},        {{ZT_F32, 3, {3, 33, 5}}, {1}},
+        {{ZT_F32, 3, {3, 7, 40}}, {-3}}, {{ZT_F32, 3, {2, 1000, 19}}, {-2}}, {{ZT_F32, 2, {0, 5}}, {0}},
+        {{ZT_F64, 2, {3, 5}}, {1}},      {{ZT_F16, 2, {3, 40}}, {1}},        {{ZT_BF16, 2, {3, 40}}, {0}},
     };
     zt_case_type type;
     int n = 0;
@@ -120,8 +117,7 @@ const zt_opdef zt_op_log_softmax = {
 
 /* ---- softmax of what is scaled --------------------------------------------------------------- */
 
-static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                      zt_type out[])
+static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_scaled_softmax_attrs *softmax = attrs;
     const zt_type *x = in[0];
@@ -129,8 +125,7 @@ static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_t
     if (status) return status;
     if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
     if (softmax->axis < -x->rank || softmax->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)softmax->axis,
-                           x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)softmax->axis, x->rank);
     if (!isfinite(softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", softmax->scale);
     out[0] = *x;
     return ZT_OK;
@@ -156,8 +151,7 @@ static void scaled_softmax_ref(const void *attrs, const zt_arg *in, zt_arg *out,
     for (int d = at + 1; d < x->rank; d++) inner *= x->dim[d];
     for (int64_t o = 0; o < outer; o++)
         for (int64_t i = 0; i < inner; i++)
-            softmax_line(in[0].f + o * n * inner + i, softmax->scale, n, inner,
-                         out[0].f + o * n * inner + i);
+            softmax_line(in[0].f + o * n * inner + i, softmax->scale, n, inner, out[0].f + o * n * inner + i);
 }
 
 static double scaled_softmax_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -172,12 +166,10 @@ static bool scaled_softmax_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_scaled_softmax_attrs a; /* scale, axis */
     } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, {0.125, -1}},   {{ZT_F32, 1, {7}}, {-2, 0}},
-        {{ZT_F32, 3, {3, 33, 5}}, {0.5, 1}},   {{ZT_F32, 3, {3, 7, 40}}, {2, -3}},
-        {{ZT_F32, 2, {65, 300}}, {0.1, 1}},    {{ZT_F32, 2, {2, 4921}}, {3, -1}},
-        {{ZT_F32, 3, {2, 1000, 19}}, {-1, 1}}, {{ZT_F32, 2, {5, 1}}, {4, -1}},
-        {{ZT_F32, 2, {0, 5}}, {1, 0}},         {{ZT_F32, 2, {3, 0}}, {1, 1}},
-        {{ZT_F64, 2, {3, 5}}, {0.5, 1}},       {{ZT_F16, 2, {3, 40}}, {0.5, 1}},
+        {{ZT_F32, 2, {2, 33}}, {0.125, -1}},   {{ZT_F32, 1, {7}}, {-2, 0}},        {{ZT_F32, 3, {3, 33, 5}}, {0.5, 1}},
+        {{ZT_F32, 3, {3, 7, 40}}, {2, -3}},    {{ZT_F32, 2, {65, 300}}, {0.1, 1}}, {{ZT_F32, 2, {2, 4921}}, {3, -1}},
+        {{ZT_F32, 3, {2, 1000, 19}}, {-1, 1}}, {{ZT_F32, 2, {5, 1}}, {4, -1}},     {{ZT_F32, 2, {0, 5}}, {1, 0}},
+        {{ZT_F32, 2, {3, 0}}, {1, 1}},         {{ZT_F64, 2, {3, 5}}, {0.5, 1}},    {{ZT_F16, 2, {3, 40}}, {0.5, 1}},
         {{ZT_BF16, 2, {3, 40}}, {0.5, 0}},
     };
     if (i >= ZT_LEN(rows)) return false;
@@ -207,8 +199,7 @@ const zt_opdef zt_op_scaled_softmax = {
 
 /* Peters, Niculae and Martins, "Sparse Sequence-to-Sequence Models" (2019); alpha 2 is sparsemax:
  * Martins and Astudillo, "From Softmax to Sparsemax" (2016). */
-static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                              zt_type out[])
+static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_entmax_attrs *entmax = attrs;
     const zt_type *x = in[0];
@@ -217,17 +208,13 @@ static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     if (!(entmax->alpha > 1) || !isfinite(entmax->alpha))
         return zt_row_fail(ctx, ZT_EUSAGE, "alpha is %g, not above 1", entmax->alpha);
     if (entmax->axis < -x->rank || entmax->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)entmax->axis,
-                           x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)entmax->axis, x->rank);
     out[0] = *x;
     return ZT_OK;
 }
 
 /* What y is at threshold t, for x times alpha - 1. */
-static double entmax_share(double x, double t, double alpha)
-{
-    return x > t ? pow(x - t, 1 / (alpha - 1)) : 0;
-}
+static double entmax_share(double x, double t, double alpha) { return x > t ? pow(x - t, 1 / (alpha - 1)) : 0; }
 
 /* The sum of shares falls with the threshold: it is above 1 one below the largest, 0 at it. */
 static void line_entmax(const double *x, double *y, int64_t n, int64_t step, double alpha)
@@ -241,8 +228,7 @@ static void line_entmax(const double *x, double *y, int64_t n, int64_t step, dou
         if (middle == low || middle == high) break;
         *(total >= 1 ? &low : &high) = middle;
     }
-    for (int64_t i = 0; i < n; i++)
-        sum += y[i * step] = entmax_share(x[i * step] * (alpha - 1), low, alpha);
+    for (int64_t i = 0; i < n; i++) sum += y[i * step] = entmax_share(x[i * step] * (alpha - 1), low, alpha);
     for (int64_t i = 0; i < n; i++) y[i * step] /= sum;
 }
 
@@ -274,12 +260,10 @@ static bool entmax_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_entmax_attrs a; /* axis, alpha */
     } rows[] = {
-        {{ZT_F32, 2, {2, 33}}, {-1, 1.5}},   {{ZT_F32, 2, {7, 9}}, {1, 2}},
-        {{ZT_F32, 3, {2, 5, 4}}, {1, 1.25}}, {{ZT_F32, 2, {6, 5}}, {0, 1.75}},
-        {{ZT_F32, 1, {1}}, {0, 1.5}},        {{ZT_F32, 2, {4, 7}}, {-1, 2.5}},
-        {{ZT_F32, 2, {0, 7}}, {-1, 2}},      {{ZT_F32, 2, {3, 0}}, {-1, 1.5}},
-        {{ZT_F64, 2, {3, 5}}, {-1, 1.5}},    {{ZT_F32, 2, {65, 700}}, {-1, 1.5}},
-        {{ZT_F32, 3, {3, 100, 33}}, {1, 2}}, {{ZT_F32, 2, {9, 40}}, {-1, 1.1}},
+        {{ZT_F32, 2, {2, 33}}, {-1, 1.5}},   {{ZT_F32, 2, {7, 9}}, {1, 2}},       {{ZT_F32, 3, {2, 5, 4}}, {1, 1.25}},
+        {{ZT_F32, 2, {6, 5}}, {0, 1.75}},    {{ZT_F32, 1, {1}}, {0, 1.5}},        {{ZT_F32, 2, {4, 7}}, {-1, 2.5}},
+        {{ZT_F32, 2, {0, 7}}, {-1, 2}},      {{ZT_F32, 2, {3, 0}}, {-1, 1.5}},    {{ZT_F64, 2, {3, 5}}, {-1, 1.5}},
+        {{ZT_F32, 2, {65, 700}}, {-1, 1.5}}, {{ZT_F32, 3, {3, 100, 33}}, {1, 2}}, {{ZT_F32, 2, {9, 40}}, {-1, 1.1}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -303,10 +287,9 @@ static void entmax_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_entmax = {
-    .synopsis =
-        "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (below 0 from the end), t "
-        "such that they sum to 1; alpha above 1: near 1 softmax, 2 sparsemax; any plain "
-        "float type, y has x's",
+    .synopsis = "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (below 0 from the end), t "
+                "such that they sum to 1; alpha above 1: near 1 softmax, 2 sparsemax; any plain "
+                "float type, y has x's",
     .n_required = 1,
     .infer = entmax_infer,
     .ref = entmax_ref,

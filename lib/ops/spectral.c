@@ -49,10 +49,9 @@ static double fft_flops(const void *attrs, const zt_type *const in[], const zt_t
 }
 
 static const zt_case_type lines[] = {
-    {ZT_F32, 2, {2, 8}}, {ZT_F32, 1, {1}},       {ZT_F32, 2, {3, 7}},   {ZT_F32, 3, {2, 2, 12}},
-    {ZT_F32, 2, {2, 2}}, {ZT_F32, 2, {0, 8}},    {ZT_F32, 2, {2, 34}},  {ZT_F32, 2, {1, 15}},
-    {ZT_F64, 2, {2, 6}}, {ZT_F32, 2, {6, 1000}}, {ZT_F32, 2, {2, 211}}, {ZT_F32, 2, {10, 512}},
-    {ZT_F32, 1, {77}},   {ZT_F32, 1, {143}},
+    {ZT_F32, 2, {2, 8}},   {ZT_F32, 1, {1}},       {ZT_F32, 2, {3, 7}},  {ZT_F32, 3, {2, 2, 12}}, {ZT_F32, 2, {2, 2}},
+    {ZT_F32, 2, {0, 8}},   {ZT_F32, 2, {2, 34}},   {ZT_F32, 2, {1, 15}}, {ZT_F64, 2, {2, 6}},     {ZT_F32, 2, {6, 1000}},
+    {ZT_F32, 2, {2, 211}}, {ZT_F32, 2, {10, 512}}, {ZT_F32, 1, {77}},    {ZT_F32, 1, {143}},
 };
 
 static bool norm_case(int i, const zt_case_type **line, zt_enum_string *norm)
@@ -72,16 +71,14 @@ static zt_status half_infer(zt_ctx *ctx, const zt_enum_string *norm, const zt_ty
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank,
-                           ZT_MAX_RANK - 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank, ZT_MAX_RANK - 1);
     *y = *x;
     y->dim[y->rank - 1] = bin_count(x->dim[x->rank - 1]);
     y->dim[y->rank++] = 2;
     return ZT_OK;
 }
 
-static zt_status rfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status rfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     return half_infer(ctx, &((const zt_rfft_attrs *)attrs)->norm, in[0], &out[0]);
 }
@@ -127,14 +124,13 @@ static void rfft_vjp(zt_vjp *vjp)
     vjp->dx[0] = zt_build_rfft_backward(vjp->emit, vjp->dy[0], vjp->in[0], &(zt_rfft_backward_attrs){attrs->norm});
 }
 
-#define NORM                                                                                       \
-    "; norm says which direction is divided by n: backward the inverse, forward the other, ortho " \
+#define NORM                                                                                                                     \
+    "; norm says which direction is divided by n: backward the inverse, forward the other, ortho "                               \
     "both by its root"
 
 const zt_opdef zt_op_rfft = {
-    .synopsis =
-        "y[...,k,:] = (re, im) of sum_j x[...,j] exp(-2 pi i j k / n) for k from 0 to n/2; x "
-        "[...,n] of any plain float type, y [...,n/2+1,2] of x's" NORM,
+    .synopsis = "y[...,k,:] = (re, im) of sum_j x[...,j] exp(-2 pi i j k / n) for k from 0 to n/2; x "
+                "[...,n] of any plain float type, y [...,n/2+1,2] of x's" NORM,
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = rfft_infer,
@@ -146,13 +142,11 @@ const zt_opdef zt_op_rfft = {
 
 /* ---- rfft_backward --------------------------------------------------------------------------- */
 
-static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                     zt_type out[])
+static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_type want;
     zt_status status = half_infer(ctx, &((const zt_rfft_backward_attrs *)attrs)->norm, in[1], &want);
-    if (!status && !zt_type_equal(&want, in[0]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
+    if (!status && !zt_type_equal(&want, in[0])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
     out[0] = *in[1];
     return status;
 }
@@ -200,9 +194,8 @@ static void rfft_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_rfft_backward = {
-    .synopsis =
-        "gradient of rfft: dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)), of the shape of "
-        "like, rfft's x; norm as there",
+    .synopsis = "gradient of rfft: dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)), of the shape of "
+                "like, rfft's x; norm as there",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = rfft_backward_infer,
@@ -215,8 +208,7 @@ const zt_opdef zt_op_rfft_backward = {
 
 /* ---- irfft ----------------------------------------------------------------------------------- */
 
-static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                             zt_type out[])
+static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_irfft_attrs *irfft = attrs;
     const zt_type *x = in[0];
@@ -227,8 +219,7 @@ static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
         return zt_row_fail(ctx, ZT_ESHAPE, "x is not bins of pairs");
     int64_t m = x->dim[x->rank - 2], n = irfft->n ? irfft->n : 2 * (m - 1);
     if (irfft->n < 0 || bin_count(n) != m)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers",
-                           (long long)m, (long long)irfft->n);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers", (long long)m, (long long)irfft->n);
     out[0] = *x;
     out[0].dim[--out[0].rank - 1] = n;
     return ZT_OK;
@@ -261,9 +252,8 @@ static void irfft_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_irfft = {
-    .synopsis =
-        "the n real numbers (0: 2 (m - 1)) whose rfft x is, x [...,m,2] of any plain float type, "
-        "m = n/2+1; imaginary parts of bin 0 and of n/2 do not count; y [...,n] of x's" NORM,
+    .synopsis = "the n real numbers (0: 2 (m - 1)) whose rfft x is, x [...,m,2] of any plain float type, "
+                "m = n/2+1; imaginary parts of bin 0 and of n/2 do not count; y [...,n] of x's" NORM,
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = irfft_infer,
@@ -273,8 +263,7 @@ const zt_opdef zt_op_irfft = {
     .vjp = irfft_vjp,
 };
 
-static zt_status irfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                                      zt_type out[])
+static zt_status irfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     return half_infer(ctx, &((const zt_irfft_backward_attrs *)attrs)->norm, in[0], &out[0]);
 }
@@ -296,9 +285,8 @@ static void irfft_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_irfft_backward = {
-    .synopsis =
-        "gradient of irfft: rfft of dy with its norm, bins doubled but for 0 and n/2, of which "
-        "the imaginary parts are 0",
+    .synopsis = "gradient of irfft: rfft of dy with its norm, bins doubled but for 0 and n/2, of which "
+                "the imaginary parts are 0",
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = irfft_backward_infer,
@@ -317,12 +305,10 @@ static zt_status dft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     zt_status status = want_norm(ctx, &dft->norm);
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 2 || x->dim[x->rank - 1] != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x is not 2");
+    if (x->rank < 2 || x->dim[x->rank - 1] != 2) return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x is not 2");
     int64_t axis = dft->axis < 0 ? dft->axis + x->rank : dft->axis;
     if (axis < 0 || axis >= x->rank - 1)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is none of %d before the pairs",
-                           (long long)dft->axis, x->rank - 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is none of %d before the pairs", (long long)dft->axis, x->rank - 1);
     if (dft->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld", (long long)dft->length);
     if (dft->inverse != 0 && dft->inverse != 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld, not 0 or 1", (long long)dft->inverse);
@@ -362,12 +348,10 @@ static bool dft_cases(int i, zt_case *test_case)
         int64_t axis, inverse, length;
         int norm;
     } rows[] = {
-        {{ZT_F32, 2, {8, 2}}, -2, 0, 0, 0},       {{ZT_F32, 3, {3, 7, 2}}, 1, 1, 0, 0},
-        {{ZT_F32, 4, {2, 12, 5, 2}}, 1, 0, 0, 1}, {{ZT_F32, 3, {6, 3, 2}}, 0, 1, 0, 2},
-        {{ZT_F32, 3, {2, 6, 2}}, -2, 0, 10, 0},   {{ZT_F32, 3, {2, 6, 2}}, -2, 1, 4, 0},
-        {{ZT_F32, 2, {1, 2}}, 0, 0, 0, 0},        {{ZT_F32, 3, {0, 4, 2}}, 1, 0, 0, 0},
-        {{ZT_F32, 3, {3, 1024, 2}}, 1, 0, 0, 0},  {{ZT_F32, 3, {300, 9, 2}}, 0, 0, 0, 0},
-        {{ZT_F32, 3, {2, 97, 2}}, 1, 1, 0, 0},    {{ZT_F64, 2, {6, 2}}, 0, 0, 0, 0},
+        {{ZT_F32, 2, {8, 2}}, -2, 0, 0, 0},     {{ZT_F32, 3, {3, 7, 2}}, 1, 1, 0, 0},   {{ZT_F32, 4, {2, 12, 5, 2}}, 1, 0, 0, 1},
+        {{ZT_F32, 3, {6, 3, 2}}, 0, 1, 0, 2},   {{ZT_F32, 3, {2, 6, 2}}, -2, 0, 10, 0}, {{ZT_F32, 3, {2, 6, 2}}, -2, 1, 4, 0},
+        {{ZT_F32, 2, {1, 2}}, 0, 0, 0, 0},      {{ZT_F32, 3, {0, 4, 2}}, 1, 0, 0, 0},   {{ZT_F32, 3, {3, 1024, 2}}, 1, 0, 0, 0},
+        {{ZT_F32, 3, {300, 9, 2}}, 0, 0, 0, 0}, {{ZT_F32, 3, {2, 97, 2}}, 1, 1, 0, 0},  {{ZT_F64, 2, {6, 2}}, 0, 0, 0, 0},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_dft_attrs a = {rows[i].axis, rows[i].inverse, rows[i].length, {{0}}};
@@ -388,16 +372,14 @@ static void dft_vjp(zt_vjp *vjp)
     if (attrs->length && n >= 0 && n < attrs->length)
         dx = zt_build_slice(vjp->emit, dx, &(zt_slice_attrs){.axis = axis, .from = 0, .to = n});
     if (attrs->length && (n < 0 || n > attrs->length))
-        dx = zt_build_slice_put(vjp->emit, dx, vjp->in[0],
-                            &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = attrs->length});
+        dx = zt_build_slice_put(vjp->emit, dx, vjp->in[0], &(zt_slice_put_attrs){.axis = axis, .from = 0, .to = attrs->length});
     vjp->dx[0] = dx;
 }
 
 const zt_opdef zt_op_dft = {
-    .synopsis =
-        "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (below 0 from the "
-        "end) of pairs (re, im) [...,2]; inverse=1 with +2 pi i; length n: x cut, or filled "
-        "up with zeros (0: as long as x); any plain float type, y has x's" NORM,
+    .synopsis = "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (below 0 from the "
+                "end) of pairs (re, im) [...,2]; inverse=1 with +2 pi i; length n: x cut, or filled "
+                "up with zeros (0: as long as x); any plain float type, y has x's" NORM,
     .n_required = 1,
     .infer = dft_infer,
     .ref = dft_ref,

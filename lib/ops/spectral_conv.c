@@ -25,17 +25,15 @@ static zt_status want_grid(zt_ctx *ctx, const zt_type *x, const zt_type *w_re, c
 {
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "w_re", w_re, x->dtype, 3);
-    if (!status && !zt_type_equal(w_re, w_im))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "w_im is not of w_re's type");
+    if (!status && !zt_type_equal(w_re, w_im)) status = zt_row_fail(ctx, ZT_ESHAPE, "w_im is not of w_re's type");
     if (status) return status;
     if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a grid of channels");
     if (w_re->dim[1] != x->dim[x->rank - 1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, x has %lld",
-                           (long long)w_re->dim[1], (long long)x->dim[x->rank - 1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, x has %lld", (long long)w_re->dim[1],
+                           (long long)x->dim[x->rank - 1]);
     int64_t n = x->dim[x->rank - 2], most = n ? n / 2 + 1 : 0;
     if (w_re->dim[0] > most)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld modes of %lld bins", (long long)w_re->dim[0],
-                           (long long)most);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld modes of %lld bins", (long long)w_re->dim[0], (long long)most);
     return ZT_OK;
 }
 
@@ -51,10 +49,7 @@ static void dft_bin(const double *x, int64_t n, int64_t C, int64_t c, int64_t k,
 }
 
 /* What bin k counts for in y: the ends of the half spectrum once and without imaginary part. */
-static double bin_weight(int64_t k, int64_t n)
-{
-    return (k == 0 || 2 * k == n ? 1 : 2) / (double)n;
-}
+static double bin_weight(int64_t k, int64_t n) { return (k == 0 || 2 * k == n ? 1 : 2) / (double)n; }
 
 /* x[j] += Re(z exp(2 pi i j k / n)) */
 static void add_wave(double *x, int64_t n, int64_t C, int64_t c, int64_t k, double re, double im)
@@ -67,8 +62,7 @@ static void add_wave(double *x, int64_t n, int64_t C, int64_t c, int64_t k, doub
 
 /* ---- spectral_conv1d_rfft -------------------------------------------------------------------- */
 
-static zt_status spectral_conv1d_rfft_infer(zt_ctx *ctx, const void *attrs,
-                                            const zt_type *const in[], zt_type out[])
+static zt_status spectral_conv1d_rfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     zt_status status = want_grid(ctx, in[0], in[1], in[2]);
@@ -78,8 +72,7 @@ static zt_status spectral_conv1d_rfft_infer(zt_ctx *ctx, const void *attrs,
     return ZT_OK;
 }
 
-static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                     zt_runtime_error *error)
+static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     grid g = grid_of(in[0].type, in[1].type);
     (void)attrs, (void)error;
@@ -92,8 +85,7 @@ static void spectral_conv1d_rfft_ref(const void *attrs, const zt_arg *in, zt_arg
                 for (int64_t o = 0; o < g.O; o++) {
                     int64_t w = (k * g.I + i) * g.O + o;
                     double wr = in[1].f[w], wi = in[2].f[w];
-                    add_wave(out[0].f + b * g.n * g.O, g.n, g.O, o, k, by * (re * wr - im * wi),
-                             by * (re * wi + im * wr));
+                    add_wave(out[0].f + b * g.n * g.O, g.n, g.O, o, k, by * (re * wr - im * wi), by * (re * wi + im * wr));
                 }
             }
 }
@@ -112,11 +104,9 @@ static bool spectral_conv1d_rfft_cases(int i, zt_case *test_case)
         zt_case_type x;
         int64_t modes, O;
     } rows[] = {
-        {{ZT_F32, 2, {8, 2}}, 3, 2},     {{ZT_F32, 2, {7, 3}}, 4, 1},
-        {{ZT_F32, 3, {2, 12, 2}}, 7, 3}, {{ZT_F32, 2, {1, 1}}, 1, 1},
-        {{ZT_F32, 2, {8, 2}}, 0, 2},     {{ZT_F32, 3, {0, 8, 2}}, 2, 2},
-        {{ZT_F64, 2, {6, 2}}, 4, 2},     {{ZT_F32, 3, {2, 64, 5}}, 16, 7},
-        {{ZT_F32, 2, {11, 2}}, 6, 2},
+        {{ZT_F32, 2, {8, 2}}, 3, 2}, {{ZT_F32, 2, {7, 3}}, 4, 1},      {{ZT_F32, 3, {2, 12, 2}}, 7, 3},
+        {{ZT_F32, 2, {1, 1}}, 1, 1}, {{ZT_F32, 2, {8, 2}}, 0, 2},      {{ZT_F32, 3, {0, 8, 2}}, 2, 2},
+        {{ZT_F64, 2, {6, 2}}, 4, 2}, {{ZT_F32, 3, {2, 64, 5}}, 16, 7}, {{ZT_F32, 2, {11, 2}}, 6, 2},
     };
     if (i >= ZT_LEN(rows)) return false;
     const zt_case_type *x = &rows[i].x;
@@ -130,17 +120,15 @@ static bool spectral_conv1d_rfft_cases(int i, zt_case *test_case)
 static void spectral_conv1d_rfft_vjp(zt_vjp *vjp)
 {
     int d[3];
-    d[0] = zt_build_spectral_conv1d_rfft_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->in[2], vjp->dy[0], &d[1],
-                                              &d[2]);
+    d[0] = zt_build_spectral_conv1d_rfft_backward(vjp->emit, vjp->in[0], vjp->in[1], vjp->in[2], vjp->dy[0], &d[1], &d[2]);
     for (int k = 0; k < 3; k++)
         if (vjp->want[k]) vjp->dx[k] = d[k];
 }
 
 const zt_opdef zt_op_spectral_conv1d_rfft = {
-    .synopsis =
-        "y = irfft(Z), Z[k,o] = sum_i X[k,i] (w_re + i w_im)[k,i,o] for k below modes, else 0, X = "
-        "rfft(x) along the grid; x [...,n,I] of any plain float type, w_re and w_im "
-        "[modes,I,O] of x's, modes at most n/2+1, y [...,n,O]",
+    .synopsis = "y = irfft(Z), Z[k,o] = sum_i X[k,i] (w_re + i w_im)[k,i,o] for k below modes, else 0, X = "
+                "rfft(x) along the grid; x [...,n,I] of any plain float type, w_re and w_im "
+                "[modes,I,O] of x's, modes at most n/2+1, y [...,n,O]",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = spectral_conv1d_rfft_infer,
@@ -152,13 +140,11 @@ const zt_opdef zt_op_spectral_conv1d_rfft = {
 
 /* ---- its gradient ---------------------------------------------------------------------------- */
 
-static zt_status spectral_conv1d_rfft_backward_infer(zt_ctx *ctx, const void *attrs,
-                                                     const zt_type *const in[], zt_type out[])
+static zt_status spectral_conv1d_rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_type y;
     zt_status status = spectral_conv1d_rfft_infer(ctx, attrs, in, &y);
-    if (!status && !zt_type_equal(&y, in[3]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the convolution's type");
+    if (!status && !zt_type_equal(&y, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the convolution's type");
     for (int k = 0; k < 3; k++) out[k] = *in[k];
     return status;
 }
@@ -182,8 +168,7 @@ static void back_bin(const grid *g, int64_t b, int64_t k, int64_t i, const zt_ar
     add_wave(out[0].f + b * g->n * g->I, g->n, g->I, i, k, dr, di);
 }
 
-static void spectral_conv1d_rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out,
-                                              zt_runtime_error *error)
+static void spectral_conv1d_rfft_backward_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     grid g = grid_of(in[0].type, in[1].type);
     (void)attrs, (void)error;
@@ -203,10 +188,7 @@ static bool spectral_conv1d_rfft_backward_cases(int i, zt_case *test_case)
     return true;
 }
 
-static int sum_of(const zt_emit *emit, int x, int y)
-{
-    return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(emit, x, y);
-}
+static int sum_of(const zt_emit *emit, int x, int y) { return x == ZT_NONE ? y : y == ZT_NONE ? x : zt_build_add(emit, x, y); }
 
 /* The convolution is linear in x and in w: dx is of w and dy, dw of x and dy. A cotangent a of dx
  * stands where x does, b of dw where w does. One half of b alone has the other 0. */
@@ -224,8 +206,7 @@ static void spectral_conv1d_rfft_backward_vjp(zt_vjp *vjp)
     }
     if (by_w) {
         int unused[2];
-        d[0] = zt_build_spectral_conv1d_rfft_backward(emit, in[0], b[0], b[1], in[3], &unused[0],
-                                                  &unused[1]);
+        d[0] = zt_build_spectral_conv1d_rfft_backward(emit, in[0], b[0], b[1], in[3], &unused[0], &unused[1]);
         d[3] = sum_of(emit, d[3], zt_build_spectral_conv1d_rfft(emit, in[0], b[0], b[1]));
     }
     for (int k = 0; k < 4; k++)

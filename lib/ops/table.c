@@ -1,4 +1,5 @@
 /* table.c - the op table: what ops.def and the rows say, by op, and the ways to ask it. */
+// clang-format off
 #include "lib/ops/row.h"
 
 #include <math.h>
@@ -83,10 +84,11 @@ static const zt_opinfo *(*const infos[ZT_OP_COUNT])(void) = {
 #include "lib/ops/ops.def"
 #undef OP
 };
+// clang-format on
 
 /* The number of each family's first op. */
 enum {
-#define FAMILY(name) FIRST_##name, BEFORE_##name = FIRST_##name - 1,
+#define FAMILY(name)               FIRST_##name, BEFORE_##name = FIRST_##name - 1,
 #define OP(name, ins, outs, attrs) AT_##name,
 #include "lib/ops/ops.def"
 #undef OP
@@ -188,20 +190,17 @@ static void inputs_text(const zt_opinfo *info, const zt_type *const in[], char *
     buf[0] = 0;
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k]) continue;
-        int n = snprintf(buf + at, TYPES_TEXT - at, "%s%s %s", at ? ", " : "", info->in_name[k],
-                         zt_type_text(in[k], type));
+        int n = snprintf(buf + at, TYPES_TEXT - at, "%s%s %s", at ? ", " : "", info->in_name[k], zt_type_text(in[k], type));
         at += n > 0 ? (size_t)n : 0;
         if (at >= TYPES_TEXT) return;
     }
 }
 
 /* Arity, then the row's own rule, then: are the outputs types at all, and do their bytes fit. */
-static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *attrs,
-                       const zt_type *const in[], zt_type out[])
+static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     for (int k = 0; k < info->n_in; k++) {
-        if (!in[k] && k < info->def->n_required)
-            return zt_row_fail(ctx, ZT_EUSAGE, "input '%s' is missing", info->in_name[k]);
+        if (!in[k] && k < info->def->n_required) return zt_row_fail(ctx, ZT_EUSAGE, "input '%s' is missing", info->in_name[k]);
         if (in[k] && !zt_type_check(ctx, in[k], NULL)) return ZT_ESHAPE;
     }
     for (int k = 0; k < info->n_out; k++) out[k] = (zt_type){0};
@@ -211,8 +210,7 @@ static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *att
     return status;
 }
 
-zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[],
-                      zt_type out[])
+zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);

@@ -4,8 +4,7 @@
 
 #include <math.h>
 
-static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_topk_attrs *topk = attrs;
     zt_status status = zt_row_want_number(ctx, in[0]);
@@ -15,8 +14,7 @@ static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (topk->largest != 0 && topk->largest != 1)
         return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld, not 0 or 1", (long long)topk->largest);
     if (topk->k < 0 || topk->k > in[0]->dim[at] || in[0]->dim[at] > INT32_MAX)
-        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)topk->k,
-                           (long long)in[0]->dim[at]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)topk->k, (long long)in[0]->dim[at]);
     out[0] = *in[0];
     if (topk->k) out[0].dim[at] = topk->k;
     out[1] = out[0];
@@ -73,18 +71,12 @@ static bool topk_cases(int i, zt_case *test_case)
         zt_fill fill;
         zt_topk_attrs a; /* k, axis, largest */
     } rows[] = {
-        {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 1}},
-        {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 0}},
-        {{ZT_F32, 2, {65, 100}}, ZT_FILL_NORMAL, {0, 1, 1}},
-        {{ZT_F32, 3, {2, 40, 5}}, ZT_FILL_NORMAL, {7, 1, 1}},
-        {{ZT_I32, 3, {2, 40, 5}}, ZT_FILL_IDS, {0, -2, 0}},
-        {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {2, 1, 1}},
-        {{ZT_F32, 2, {4, 0}}, ZT_FILL_NORMAL, {0, 1, 1}},
-        {{ZT_F32, 2, {1, 3000}}, ZT_FILL_NORMAL, {50, 1, 1}},
-        {{ZT_F64, 1, {9}}, ZT_FILL_NORMAL, {3, 0, 1}},
-        {{ZT_F16, 2, {3, 9}}, ZT_FILL_NORMAL, {3, 1, 1}},
-        {{ZT_I64, 2, {3, 9}}, ZT_FILL_IDS, {3, 0, 1}},
-        {{ZT_U8, 1, {40}}, ZT_FILL_IDS, {9, 0, 1}},
+        {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 1}},  {{ZT_F32, 2, {3, 33}}, ZT_FILL_NORMAL, {5, -1, 0}},
+        {{ZT_F32, 2, {65, 100}}, ZT_FILL_NORMAL, {0, 1, 1}}, {{ZT_F32, 3, {2, 40, 5}}, ZT_FILL_NORMAL, {7, 1, 1}},
+        {{ZT_I32, 3, {2, 40, 5}}, ZT_FILL_IDS, {0, -2, 0}},  {{ZT_F32, 2, {0, 8}}, ZT_FILL_NORMAL, {2, 1, 1}},
+        {{ZT_F32, 2, {4, 0}}, ZT_FILL_NORMAL, {0, 1, 1}},    {{ZT_F32, 2, {1, 3000}}, ZT_FILL_NORMAL, {50, 1, 1}},
+        {{ZT_F64, 1, {9}}, ZT_FILL_NORMAL, {3, 0, 1}},       {{ZT_F16, 2, {3, 9}}, ZT_FILL_NORMAL, {3, 1, 1}},
+        {{ZT_I64, 2, {3, 9}}, ZT_FILL_IDS, {3, 0, 1}},       {{ZT_U8, 1, {40}}, ZT_FILL_IDS, {9, 0, 1}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -98,7 +90,7 @@ static void topk_vjp(zt_vjp *vjp)
     const zt_topk_attrs *attrs = vjp->attrs;
     int zero = zt_build_fill_like(vjp->emit, vjp->in[0], &(zt_fill_like_attrs){0});
     vjp->dx[0] = zt_build_scatter_add_elements(vjp->emit, zero, vjp->out[1], vjp->dy[0],
-                                         &(zt_scatter_add_elements_attrs){attrs->axis, {"error"}});
+                                               &(zt_scatter_add_elements_attrs){attrs->axis, {"error"}});
 }
 
 const zt_opdef zt_op_topk = {

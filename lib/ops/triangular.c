@@ -1,8 +1,7 @@
 /* triangular.c - rows of tril and triu. */
 #include "lib/ops/vjp.h"
 
-static zt_status tril_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[],
-                            zt_type out[])
+static zt_status tril_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
     out[0] = *in[0];
@@ -42,12 +41,10 @@ static bool tril_cases(int i, zt_case *test_case)
         zt_case_type x;
         zt_tril_attrs a;
     } rows[] = {
-        {{ZT_F32, 2, {5, 5}}, {0}},      {{ZT_F32, 2, {3, 7}}, {2}},
-        {{ZT_F32, 2, {7, 3}}, {-2}},     {{ZT_F32, 3, {2, 33, 40}}, {-40}},
-        {{ZT_F32, 3, {2, 33, 40}}, {1}}, {{ZT_F32, 3, {2, 3, 4}}, {100}},
-        {{ZT_F32, 2, {0, 4}}, {0}},      {{ZT_F16, 2, {5, 33}}, {1}},
-        {{ZT_F64, 2, {5, 4}}, {0}},      {{ZT_I64, 2, {4, 5}}, {0}},
-        {{ZT_BOOL, 2, {4, 5}}, {1}},     {{ZT_U16, 2, {4, 5}}, {-1}},
+        {{ZT_F32, 2, {5, 5}}, {0}},        {{ZT_F32, 2, {3, 7}}, {2}},      {{ZT_F32, 2, {7, 3}}, {-2}},
+        {{ZT_F32, 3, {2, 33, 40}}, {-40}}, {{ZT_F32, 3, {2, 33, 40}}, {1}}, {{ZT_F32, 3, {2, 3, 4}}, {100}},
+        {{ZT_F32, 2, {0, 4}}, {0}},        {{ZT_F16, 2, {5, 33}}, {1}},     {{ZT_F64, 2, {5, 4}}, {0}},
+        {{ZT_I64, 2, {4, 5}}, {0}},        {{ZT_BOOL, 2, {4, 5}}, {1}},     {{ZT_U16, 2, {4, 5}}, {-1}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -59,6 +56,7 @@ static void tril_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_tril(vjp->emit, vjp->d
 
 static void triu_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_triu(vjp->emit, vjp->dy[0], vjp->attrs); }
 
+// clang-format off
 #define TRIANGLE(NAME, WHICH)                                                                      \
     const zt_opdef zt_op_##NAME = {                                                                \
         .synopsis = "y[...,r,c] = x[...,r,c] where c - r " WHICH " `diagonal`, else 0; any but "   \
@@ -70,5 +68,6 @@ static void triu_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_triu(vjp->emit, vjp->d
         .cases = tril_cases,                                                                       \
         .vjp = NAME##_vjp,                                                                         \
     };
+// clang-format on
 TRIANGLE(tril, "<=")
 TRIANGLE(triu, ">=")

@@ -13,6 +13,7 @@ static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, in
     return out[0];
 }
 
+// clang-format off
 #define OP(name, ins, outs, attributes)                                                            \
     int zt_build_##name(const zt_emit *emitter ZT_EMIT_##ins ZT_PARAM_##attributes(name)               \
                         ZT_EMIT_##outs)                                                            \
@@ -20,6 +21,7 @@ static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, in
         return emit(emitter, ZT_OP_##name, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},    \
                     (int *const[]){ZT_MORE_##outs});                                               \
     }
+// clang-format on
 #include "lib/ops/ops.def"
 #undef OP
 
@@ -28,10 +30,7 @@ int zt_build_times(const zt_emit *emit, int x, double by)
     return by == 1 ? x : zt_build_scale(emit, x, &(zt_scale_attrs){.by = by});
 }
 
-int zt_build_plus(const zt_emit *emit, int x, double by)
-{
-    return zt_build_add_scalar(emit, x, &(zt_add_scalar_attrs){by});
-}
+int zt_build_plus(const zt_emit *emit, int x, double by) { return zt_build_add_scalar(emit, x, &(zt_add_scalar_attrs){by}); }
 
 static bool surely_one_shape(const zt_type *a, const zt_type *b)
 {

@@ -9,10 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const void *field_of(const void *attrs, const zt_attrdef *attribute)
-{
-    return (const char *)attrs + attribute->offset;
-}
+static const void *field_of(const void *attrs, const zt_attrdef *attribute) { return (const char *)attrs + attribute->offset; }
 
 /* Whose attribute: for messages. */
 typedef struct attribute_owner {
@@ -46,10 +43,7 @@ static bool read_bare_word(zt_lex *lexer, char *buffer, size_t bytes)
 
 /* ---- i64 ------------------------------------------------------------------------------------- */
 
-static bool i64_equal(const void *left, const void *right)
-{
-    return memcmp(left, right, sizeof(int64_t)) == 0;
-}
+static bool i64_equal(const void *left, const void *right) { return memcmp(left, right, sizeof(int64_t)) == 0; }
 
 static zt_status put_i64(const zt_prog *program, const void *field, zt_str *output_text)
 {
@@ -121,10 +115,7 @@ static zt_status check_word(const attribute_owner *owner, void *field, bool *sym
     return ZT_OK;
 }
 
-static bool word_equal(const void *left, const void *right)
-{
-    return strncmp(left, right, sizeof(zt_enum_string)) == 0;
-}
+static bool word_equal(const void *left, const void *right) { return strncmp(left, right, sizeof(zt_enum_string)) == 0; }
 
 static zt_status word_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
@@ -150,13 +141,15 @@ static zt_status check_dims(const attribute_owner *owner, void *field, bool *sym
     zt_dims dims, kept = {0};
     memcpy(&dims, field, sizeof dims);
     if (dims.n < 0 || dims.n > ZT_MAX_RANK)
-        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " dimensions",
-                            owner->op, owner->attr, dims.n);
+        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " dimensions", owner->op, owner->attr,
+                            dims.n);
     kept.n = dims.n;
     for (int i = 0; i < dims.n; i++) {
         if (!zt_dim_known(owner->program, dims.dim[i]))
-            return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s': dimension %d is not this "
-                                "program's", owner->op, owner->attr, i);
+            return zt_prog_fail(owner->program, ZT_EUSAGE,
+                                "op %s: attribute '%s': dimension %d is not this "
+                                "program's",
+                                owner->op, owner->attr, i);
         *symbolic = *symbolic || dims.dim[i] < 0;
         kept.dim[i] = dims.dim[i];
     }
@@ -208,8 +201,8 @@ static zt_status check_ints(const attribute_owner *owner, void *field, bool *sym
     (void)symbolic;
     memcpy(&ints, field, sizeof ints);
     if (ints.n < 0 || ints.n > ZT_MAX_RANK)
-        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " integers",
-                            owner->op, owner->attr, ints.n);
+        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " integers", owner->op, owner->attr,
+                            ints.n);
     kept.n = ints.n;
     memcpy(kept.v, ints.v, (size_t)ints.n * sizeof ints.v[0]);
     memcpy(field, &kept, sizeof kept);
@@ -231,8 +224,7 @@ static zt_status ints_put(const zt_prog *program, const void *field, zt_str *out
     (void)program;
     memcpy(&ints, field, sizeof ints);
     zt_status status = zt_str_putc(output_text, '[');
-    for (int i = 0; i < ints.n && !status; i++)
-        status = zt_str_printf(output_text, "%s%" PRId64, i > 0 ? "," : "", ints.v[i]);
+    for (int i = 0; i < ints.n && !status; i++) status = zt_str_printf(output_text, "%s%" PRId64, i > 0 ? "," : "", ints.v[i]);
     return status ? status : zt_str_putc(output_text, ']');
 }
 
@@ -243,8 +235,8 @@ static zt_status read_ints(const attribute_owner *owner, zt_lex *lexer, void *fi
     bool more = !zt_lex_char(lexer, ']');
     while (more) {
         if (ints.n == ZT_MAX_RANK)
-            return zt_prog_fail(owner->program, ZT_EDATA, "op %s: attribute '%s': more than %d integers",
-                                owner->op, owner->attr, ZT_MAX_RANK);
+            return zt_prog_fail(owner->program, ZT_EDATA, "op %s: attribute '%s': more than %d integers", owner->op, owner->attr,
+                                ZT_MAX_RANK);
         zt_status status = read_i64(owner, lexer, &ints.v[ints.n++]);
         if (status) return status;
         more = zt_lex_char(lexer, ',');
@@ -272,10 +264,7 @@ static zt_status check_string(const attribute_owner *owner, void *field, bool *s
     return text ? ZT_OK : ZT_ENOMEM;
 }
 
-static bool str_equal(const void *left, const void *right)
-{
-    return strcmp(string_of(left), string_of(right)) == 0;
-}
+static bool str_equal(const void *left, const void *right) { return strcmp(string_of(left), string_of(right)) == 0; }
 
 static zt_status str_put(const zt_prog *program, const void *field, zt_str *output_text)
 {
@@ -429,15 +418,14 @@ zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attr
     return zt_attrs_put(program, zt_op_info(op), attrs, output_text);
 }
 
-zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute,
-                       void *attrs)
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute, void *attrs)
 {
     attribute_owner owner = {program, op_info->name, attribute->name};
     return kinds[attribute->kind].read(&owner, lexer, (char *)attrs + attribute->offset);
 }
 
-zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs,
-                        const int64_t *value, void *bound_attrs)
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs, const int64_t *value,
+                        void *bound_attrs)
 {
     memcpy(bound_attrs, attrs, op_info->attr_bytes);
     for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {

@@ -12,9 +12,9 @@
 typedef struct program_binder {
     const zt_prog *program;
     zt_bound *bound;
-    int64_t *value; /* of the program's expressions */
-    char *attrs;    /* room for attributes that are copied */
-    zt_ctx *inner_ctx;    /* where inference leaves its sentence, before the step is put before it */
+    int64_t *value;    /* of the program's expressions */
+    char *attrs;       /* room for attributes that are copied */
+    zt_ctx *inner_ctx; /* where inference leaves its sentence, before the step is put before it */
 } program_binder;
 
 /* Sizes are sums of at most ZT_MAX_LIST small things each. */
@@ -29,10 +29,10 @@ static bool alloc_bound(program_binder *binder)
     if (!memory) return false;
     binder->bound = (zt_bound *)memory;
     *binder->bound = (zt_bound){.prog = program,
-                       .n_values = program->values.count,
-                       .type = (zt_type *)(memory + types),
-                       .n_steps = program->steps.count,
-                       .attrs = (const void **)(memory + pointers)};
+                                .n_values = program->values.count,
+                                .type = (zt_type *)(memory + types),
+                                .n_steps = program->steps.count,
+                                .attrs = (const void **)(memory + pointers)};
     binder->value = (int64_t *)(memory + values);
     binder->attrs = memory + attrs;
     return true;

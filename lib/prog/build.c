@@ -77,28 +77,26 @@ static zt_status check_type(const zt_prog *program, zt_span name, const zt_type 
     bool numbers = true;
     for (int axis = 0; axis < type->rank; axis++) {
         if (!zt_dim_known(program, type->dim[axis]))
-            return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d is not this program's",
-                                (int)name.length, name.text, axis);
+            return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d is not this program's", (int)name.length,
+                                name.text, axis);
         numbers = numbers && type->dim[axis] >= 0;
     }
     if (!numbers || zt_type_check(NULL, type, NULL)) return ZT_OK;
     zt_ctx *own = zt_ctx_new();
     if (!own) return zt_prog_fail(program, ZT_ENOMEM, "no memory for a message");
     zt_type_check(own, type, NULL);
-    zt_status status = zt_prog_fail(program, ZT_ESHAPE, "value '%.*s': %s", (int)name.length, name.text,
-                               zt_ctx_error(own));
+    zt_status status = zt_prog_fail(program, ZT_ESHAPE, "value '%.*s': %s", (int)name.length, name.text, zt_ctx_error(own));
     zt_ctx_free(own);
     return status;
 }
 
-int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank,
-                    const int64_t *dims, zt_span tensor)
+int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank, const int64_t *dims,
+                    zt_span tensor)
 {
     char buffer[24], quote[ZT_QUOTE];
     if (!name.text) name = made_up(program, buffer);
     if (rank < 0 || rank > ZT_MAX_RANK || !zt_dtype_get(dtype)) {
-        zt_prog_fail(program, ZT_EUSAGE, "value '%s': dtype %d of rank %d is no type",
-                     zt_quote(quote, name), (int)dtype, rank);
+        zt_prog_fail(program, ZT_EUSAGE, "value '%s': dtype %d of rank %d is no type", zt_quote(quote, name), (int)dtype, rank);
         return -1;
     }
     if (kind == ZT_VALUE_DATA && !tensor.text) {
@@ -126,29 +124,26 @@ int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, 
     return zt_prog_declare(program, ZT_VALUE_STATE, zt_span_of(name), dtype, rank, dims, (zt_span){0});
 }
 
-int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims,
-                 const char *tensor)
+int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims, const char *tensor)
 {
     return zt_prog_declare(program, ZT_VALUE_DATA, zt_span_of(name), dtype, rank, dims, zt_span_of(tensor));
 }
 
 /* ---- uses ------------------------------------------------------------------------------------ */
 
-static zt_item *root_of(const zt_prog *program, int value_id)
-{
-    return zt_item_at(program, zt_item_at(program, value_id)->root);
-}
+static zt_item *root_of(const zt_prog *program, int value_id) { return zt_item_at(program, zt_item_at(program, value_id)->root); }
 
 /* Is it a value, and its memory still what it was? `who` wants it: "op rope", "out 'y'". */
 static zt_status check_use(const zt_prog *program, const char *who, int value_id)
 {
     if (value_id < 0 || value_id >= program->values.count)
-        return zt_prog_fail(program, ZT_EUSAGE, value_id == -1 ? "%s is given a value that failed (%d)"
-                                                  : "%s: value %d is not in the program", who, value_id);
+        return zt_prog_fail(program, ZT_EUSAGE,
+                            value_id == -1 ? "%s is given a value that failed (%d)" : "%s: value %d is not in the program", who,
+                            value_id);
     const zt_item *item = zt_item_at(program, value_id), *root = root_of(program, value_id);
     if (item->age == root->donations) return ZT_OK;
-    return zt_prog_fail(program, ZT_EUSAGE, "%s: value '%s' is used up, its memory is '%s' now", who,
-                        item->value.name, zt_item_at(program, root->holder)->value.name);
+    return zt_prog_fail(program, ZT_EUSAGE, "%s: value '%s' is used up, its memory is '%s' now", who, item->value.name,
+                        zt_item_at(program, root->holder)->value.name);
 }
 
 static zt_status check_inputs(const zt_prog *program, const zt_opinfo *op_info, const int *inputs)
@@ -171,15 +166,15 @@ static zt_status check_donation(const zt_prog *program, const zt_opinfo *op_info
     const zt_item *item = zt_item_at(program, inputs[donated_input]), *root = root_of(program, inputs[donated_input]);
     const char *name = item->value.name;
     if (root->value.kind == ZT_VALUE_IN || root->value.kind == ZT_VALUE_DATA)
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state",
-                            op_info->name, name, kind_name[root->value.kind]);
+        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state", op_info->name, name,
+                            kind_name[root->value.kind]);
     if (root->pinned >= 0)
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output",
-                            op_info->name, name, zt_item_at(program, root->pinned)->value.name);
+        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output", op_info->name, name,
+                            zt_item_at(program, root->pinned)->value.name);
     for (int input = 0; input < op_info->n_in; input++)
         if (input != donated_input && inputs[input] >= 0 && zt_item_at(program, inputs[input])->root == item->root)
-            return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too",
-                                op_info->name, name, op_info->in_name[input]);
+            return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too", op_info->name, name,
+                                op_info->in_name[input]);
     return ZT_OK;
 }
 
@@ -229,8 +224,7 @@ static zt_status add_step(zt_prog *program, const zt_opinfo *op_info, zt_made ma
     return ZT_OK;
 }
 
-zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
-                         const zt_span *names, int *outputs)
+zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const zt_span *names, int *outputs)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     if (!op_info) return zt_prog_fail(program, ZT_EUSAGE, "op number %d is not known", (int)op);
@@ -238,12 +232,13 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
     for (int donated = 0; donated < op_info->def->donates && !status; donated++)
         status = check_donation(program, op_info, inputs, donated);
     if (status) return status;
-    if (zt_span_is(names[0], "_"))
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", op_info->name);
+    if (zt_span_is(names[0], "_")) return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", op_info->name);
     for (int donated = 1; donated < op_info->def->donates; donated++)
         if (zt_span_is(names[donated], "_"))
-            return zt_prog_fail(program, ZT_EUSAGE, "op %s: output '%s', which has the memory of '%s', "
-                                "needs a name", op_info->name, op_info->out_name[donated], op_info->in_name[donated]);
+            return zt_prog_fail(program, ZT_EUSAGE,
+                                "op %s: output '%s', which has the memory of '%s', "
+                                "needs a name",
+                                op_info->name, op_info->out_name[donated], op_info->in_name[donated]);
     zt_made made = {.step.op = op, .line = program->line};
     made.step.attrs = zt_attrs_keep(program, op_info, attrs, &made.symbolic);
     if (!made.step.attrs) return zt_ctx_status(program->ctx);
@@ -254,8 +249,7 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
     return ZT_OK;
 }
 
-zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
-                     const char *const *names, int *outputs)
+zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const char *const *names, int *outputs)
 {
     zt_span span[ZT_MAX_OUT] = {{0}};
     const zt_opinfo *op_info = zt_op_info(op);
@@ -278,8 +272,7 @@ zt_status zt_prog_keep(zt_prog *program, int state, int value)
         return zt_prog_fail(program, ZT_EUSAGE, "%s: it keeps '%s' already", who,
                             zt_item_at(program, state_value->keep)->value.name);
     if (root_of(program, value)->value.kind == ZT_VALUE_DATA)
-        return zt_prog_fail(program, ZT_EUSAGE, "%s: '%s' is data of the model", who,
-                            zt_item_at(program, value)->value.name);
+        return zt_prog_fail(program, ZT_EUSAGE, "%s: '%s' is data of the model", who, zt_item_at(program, value)->value.name);
     state_value->keep = value;
     root_of(program, value)->pinned = value;
     return ZT_OK;
@@ -303,10 +296,7 @@ zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value)
     return ZT_OK;
 }
 
-zt_status zt_prog_out(zt_prog *program, const char *name, int value)
-{
-    return zt_prog_add_out(program, zt_span_of(name), value);
-}
+zt_status zt_prog_out(zt_prog *program, const char *name, int value) { return zt_prog_add_out(program, zt_span_of(name), value); }
 
 static bool is_hex(zt_span id)
 {
@@ -319,8 +309,7 @@ zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id)
 {
     char buffer[ZT_QUOTE];
     if (program->file) return zt_prog_fail(program, ZT_EUSAGE, "the model is named already: '%s'", program->file);
-    if (id.text && !is_hex(id))
-        return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buffer, id));
+    if (id.text && !is_hex(id)) return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buffer, id));
     const char *id_copy = id.text ? zt_arena_strndup(program->memory, id.text, id.length) : NULL;
     const char *copy = !id.text || id_copy ? zt_arena_strndup(program->memory, file.text, file.length) : NULL;
     if (!copy) return ZT_ENOMEM;

@@ -111,8 +111,8 @@ static zt_status infer_last(zt_builder *builder)
     return status;
 }
 
-zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
-                        const char *const *names, int *outputs)
+zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs, const char *const *names,
+                        int *outputs)
 {
     zt_status status = zt_prog_op(builder->program, op, attrs, inputs, names, outputs);
     if (!status) status = know_types(builder);
@@ -156,9 +156,8 @@ static zt_status copy_values(zt_prog *target, const zt_prog *program, const bool
         bool turned = state && state[value_id];
         map[value_id] = -1;
         if (value->kind == ZT_VALUE_OP) continue;
-        map[value_id] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name),
-                                 value->type.dtype, value->type.rank, value->type.dim,
-                                 turned ? (zt_span){0} : zt_span_of(value->tensor));
+        map[value_id] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name), value->type.dtype,
+                                        value->type.rank, value->type.dim, turned ? (zt_span){0} : zt_span_of(value->tensor));
         if (map[value_id] < 0) return zt_ctx_status(program->ctx);
     }
     return ZT_OK;

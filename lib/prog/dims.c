@@ -8,19 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-bool zt_dim_known(const zt_prog *program, int64_t dim)
-{
-    return dim >= 0 || -1 - dim < program->expressions.count;
-}
+bool zt_dim_known(const zt_prog *program, int64_t dim) { return dim >= 0 || -1 - dim < program->expressions.count; }
 
 /* left operator right; NULL, or what is wrong with it. */
 static const char *apply_operator(char operator, int64_t left, int64_t right, int64_t *result)
 {
     bool over = false;
-    if (operator == '+') over = __builtin_add_overflow(left, right, result);
-    if (operator == '-') over = __builtin_sub_overflow(left, right, result);
-    if (operator == '*') over = __builtin_mul_overflow(left, right, result);
-    if (operator == '/') {
+    if (operator== '+') over = __builtin_add_overflow(left, right, result);
+    if (operator== '-') over = __builtin_sub_overflow(left, right, result);
+    if (operator== '*') over = __builtin_mul_overflow(left, right, result);
+    if (operator== '/') {
         if (right == 0) return "divides by zero";
         if (left == INT64_MIN && right == -1) return "overflows";
         *result = left / right - (left % right != 0 && (left < 0) != (right < 0));
@@ -45,12 +42,11 @@ int64_t zt_dim_symbol(zt_prog *program, zt_span name)
     if (zt_name_check(program, "symbol", name)) return 0;
     if (program->n_symbols == ZT_MAX_SYMBOLS) {
         char buffer[ZT_QUOTE];
-        zt_prog_fail(program, ZT_EUSAGE, "symbol '%s': a program has at most %d symbols",
-                     zt_quote(buffer, name), ZT_MAX_SYMBOLS);
+        zt_prog_fail(program, ZT_EUSAGE, "symbol '%s': a program has at most %d symbols", zt_quote(buffer, name), ZT_MAX_SYMBOLS);
         return 0;
     }
     const char *copy = zt_arena_strndup(program->memory, name.text, name.length);
-    int64_t dim = copy ? add_expression(program, (zt_expr){.operator = 's', .terms = 1, .left = program->n_symbols}) : 0;
+    int64_t dim = copy ? add_expression(program, (zt_expr){.operator= 's', .terms = 1, .left = program->n_symbols}) : 0;
     if (dim == 0) return 0;
     program->symbol_names[program->n_symbols] = copy;
     program->symbol_dims[program->n_symbols++] = dim;
@@ -64,10 +60,7 @@ int zt_prog_symbol_of(const zt_prog *program, int64_t dim)
     return -1;
 }
 
-int64_t zt_prog_symbol(zt_prog *program, const char *name)
-{
-    return zt_dim_symbol(program, zt_span_of(name));
-}
+int64_t zt_prog_symbol(zt_prog *program, const char *name) { return zt_dim_symbol(program, zt_span_of(name)); }
 
 static zt_status fold_numbers(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims)
 {
@@ -82,9 +75,8 @@ zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t rig
     if (left >= 0 && right >= 0) return fold_numbers(program, operator, left, right, dims);
     int terms = (left < 0 ? zt_expr_at(program, left)->terms : 1) + (right < 0 ? zt_expr_at(program, right)->terms : 1);
     if (terms > ZT_MAX_TERMS)
-        return zt_prog_fail(program, ZT_EUSAGE, "a dimension has at most %d numbers and symbols",
-                            ZT_MAX_TERMS);
-    *dims = add_expression(program, (zt_expr){.operator = operator, .terms = terms, .left = left, .right = right});
+        return zt_prog_fail(program, ZT_EUSAGE, "a dimension has at most %d numbers and symbols", ZT_MAX_TERMS);
+    *dims = add_expression(program, (zt_expr){.operator= operator, .terms = terms, .left = left, .right = right});
     return *dims ? ZT_OK : zt_ctx_status(program->ctx);
 }
 
@@ -93,8 +85,8 @@ int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t righ
     int64_t dim = 0;
     if (operation && strchr("+-*/", operation) && zt_dim_known(program, left) && zt_dim_known(program, right))
         return zt_dim_join(program, operation, left, right, &dim) ? 0 : dim;
-    zt_prog_fail(program, ZT_EUSAGE, "operator %d on dimensions %" PRId64 " and %" PRId64
-                 ": one of them is not this program's", operation, left, right);
+    zt_prog_fail(program, ZT_EUSAGE, "operator %d on dimensions %" PRId64 " and %" PRId64 ": one of them is not this program's",
+                 operation, left, right);
     return 0;
 }
 
@@ -103,8 +95,8 @@ int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t righ
 /* How tightly it binds: sums, products, then numbers and symbols. */
 static int binding_level(const zt_prog *program, int64_t dim)
 {
-    char operator = dim < 0 ? zt_expr_at(program, dim)->operator : 's';
-    return operator == 's' ? 3 : operator == '*' || operator == '/' ? 2 : 1;
+    char operator= dim<0 ? zt_expr_at(program, dim)->operator: 's';
+    return operator== 's' ? 3 : operator== '*' || operator== '/' ? 2 : 1;
 }
 
 static zt_status put_operand(const zt_prog *program, int64_t dim, bool parens, zt_str *output_text)
@@ -120,7 +112,7 @@ zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *output_text)
 {
     if (dim >= 0) return zt_str_printf(output_text, "%" PRId64, dim);
     const zt_expr *expression = zt_expr_at(program, dim);
-    if (expression->operator == 's') return zt_str_puts(output_text, program->symbol_names[expression->left]);
+    if (expression->operator== 's') return zt_str_puts(output_text, program->symbol_names[expression->left]);
     int own = binding_level(program, dim);
     zt_status status = put_operand(program, expression->left, binding_level(program, expression->left) < own, output_text);
     if (!status) status = zt_str_putc(output_text, expression->operator);
@@ -161,7 +153,7 @@ zt_status zt_dims_eval(const zt_prog *program, const int64_t *symbol, int64_t *v
 {
     for (int i = 0; i < program->expressions.count; i++) {
         const zt_expr *expression = (const zt_expr *)program->expressions.items + i;
-        if (expression->operator == 's') {
+        if (expression->operator== 's') {
             value[i] = symbol[expression->left];
             continue;
         }

@@ -5,8 +5,7 @@
 
 /* Emitters chain: after a failure they return -1 and change neither program nor first error (a
  * value of -1 is refused, and of errors the context keeps the first). */
-static int emit_step(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs,
-                int *const *more)
+static int emit_step(zt_prog *program, zt_op op, const char *label, const void *attrs, const int *inputs, int *const *more)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     const char *names[ZT_MAX_OUT] = {label};
@@ -18,6 +17,7 @@ static int emit_step(zt_prog *program, zt_op op, const char *label, const void *
     return outputs[0];
 }
 
+// clang-format off
 #define OP(op, ins, outs, attributes)                                                              \
     int zt_program_##op(zt_prog *p,                                                                   \
                      const char *label ZT_EMIT_##ins ZT_PARAM_##attributes(op) ZT_EMIT_##outs)     \
@@ -25,5 +25,6 @@ static int emit_step(zt_prog *program, zt_op op, const char *label, const void *
         return emit_step(p, ZT_OP_##op, label, ZT_ATTRS_##attributes, (const int[]){ZT_ARGS_##ins},     \
                     (int *const[]){ZT_MORE_##outs});                                               \
     }
+// clang-format on
 #include "lib/ops/ops.def"
 #undef OP

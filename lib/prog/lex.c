@@ -14,10 +14,7 @@ static void skip_space(zt_lex *lexer)
         lexer->cursor++;
 }
 
-static size_t bytes_left(const zt_lex *lexer)
-{
-    return (size_t)(lexer->end - lexer->cursor);
-}
+static size_t bytes_left(const zt_lex *lexer) { return (size_t)(lexer->end - lexer->cursor); }
 
 bool zt_lex_end(zt_lex *lexer)
 {
@@ -64,8 +61,7 @@ zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *wha
     char buffer[ZT_QUOTE];
     zt_lex rest = *lexer;
     zt_span word;
-    if (zt_lex_end(&rest))
-        return zt_prog_fail(program, ZT_EDATA, "%s expected, not the end of the line", what);
+    if (zt_lex_end(&rest)) return zt_prog_fail(program, ZT_EDATA, "%s expected, not the end of the line", what);
     if (!zt_lex_bare(&rest, &word)) {
         uint32_t code_point;
         int length = zt_utf8_decode(rest.cursor, bytes_left(&rest), &code_point);
@@ -170,8 +166,7 @@ static zt_status read_operand(zt_prog *program, zt_lex *lexer, int depth, int64_
 {
     zt_span name;
     if (zt_lex_char(lexer, '(')) {
-        if (depth == MAX_PARENS)
-            return zt_prog_fail(program, ZT_EDATA, "more than %d parentheses in each other", MAX_PARENS);
+        if (depth == MAX_PARENS) return zt_prog_fail(program, ZT_EDATA, "more than %d parentheses in each other", MAX_PARENS);
         zt_status status = read_sum(program, lexer, depth + 1, dims);
         if (status) return status;
         return zt_lex_char(lexer, ')') ? ZT_OK : zt_lex_expected(program, lexer, "')'");
@@ -184,14 +179,14 @@ static zt_status read_operand(zt_prog *program, zt_lex *lexer, int depth, int64_
 
 /* Operands joined by the two operators of a level, from the left. */
 static zt_status read_chain(zt_prog *program, zt_lex *lexer, int depth, const char *ops, int64_t *dims,
-                       zt_status (*part)(zt_prog *, zt_lex *, int, int64_t *))
+                            zt_status (*part)(zt_prog *, zt_lex *, int, int64_t *))
 {
     int64_t right;
     zt_status status = part(program, lexer, depth, dims);
     while (!status && (zt_lex_peek(lexer, ops[0]) || zt_lex_peek(lexer, ops[1]))) {
-        char operator = *lexer->cursor++;
+        char operator= * lexer->cursor++;
         status = part(program, lexer, depth, &right);
-        if (!status) status = zt_dim_join(program, operator, *dims, right, dims);
+        if (!status) status = zt_dim_join(program, operator, * dims, right, dims);
     }
     return status;
 }
@@ -212,8 +207,7 @@ zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dims[Z
     if (!zt_lex_char(lexer, '[')) return zt_lex_expected(program, lexer, "'['");
     if (zt_lex_char(lexer, ']')) return ZT_OK;
     do {
-        if (*rank == ZT_MAX_RANK)
-            return zt_prog_fail(program, ZT_EDATA, "more than %d dimensions", ZT_MAX_RANK);
+        if (*rank == ZT_MAX_RANK) return zt_prog_fail(program, ZT_EDATA, "more than %d dimensions", ZT_MAX_RANK);
         zt_status status = read_sum(program, lexer, 0, &dims[(*rank)++]);
         if (status) return status;
     } while (zt_lex_char(lexer, ','));

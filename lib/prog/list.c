@@ -64,17 +64,14 @@ zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name)
 {
     char buffer[ZT_QUOTE];
     if (name.length > ZT_MAX_NAME)
-        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what,
-                            zt_quote(buffer, name), name.length, ZT_MAX_NAME);
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what, zt_quote(buffer, name),
+                            name.length, ZT_MAX_NAME);
     if (name.length == 0 || zt_name_length(name.text, name.length) != name.length || (name.length == 1 && *name.text == '_'))
         return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buffer, name));
     return ZT_OK;
 }
 
-const char *zt_quote(char quotation[ZT_QUOTE], zt_span text)
-{
-    return zt_escape(quotation, ZT_QUOTE, text.text, text.length);
-}
+const char *zt_quote(char quotation[ZT_QUOTE], zt_span text) { return zt_escape(quotation, ZT_QUOTE, text.text, text.length); }
 
 zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt, ...)
 {
@@ -89,20 +86,14 @@ zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt
 
 /* ---- look ------------------------------------------------------------------------------------ */
 
-int zt_prog_n_values(const zt_prog *program)
-{
-    return program->values.count;
-}
+int zt_prog_n_values(const zt_prog *program) { return program->values.count; }
 
 const zt_value *zt_prog_value(const zt_prog *program, int value_id)
 {
     return value_id >= 0 && value_id < program->values.count ? &zt_item_at(program, value_id)->value : NULL;
 }
 
-int zt_prog_n_steps(const zt_prog *program)
-{
-    return program->steps.count;
-}
+int zt_prog_n_steps(const zt_prog *program) { return program->steps.count; }
 
 long zt_prog_step_line(const zt_prog *program, int step_index)
 {
@@ -115,10 +106,7 @@ const zt_step *zt_prog_step(const zt_prog *program, int step_index)
                                                                 : NULL;
 }
 
-int zt_prog_n_outputs(const zt_prog *program)
-{
-    return program->outputs.count;
-}
+int zt_prog_n_outputs(const zt_prog *program) { return program->outputs.count; }
 
 const zt_output *zt_prog_output(const zt_prog *program, int output_index)
 {
@@ -126,25 +114,16 @@ const zt_output *zt_prog_output(const zt_prog *program, int output_index)
                                                                       : NULL;
 }
 
-int zt_prog_n_symbols(const zt_prog *program)
-{
-    return program->n_symbols;
-}
+int zt_prog_n_symbols(const zt_prog *program) { return program->n_symbols; }
 
 const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id)
 {
     return symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol_names[symbol_id] : NULL;
 }
 
-int zt_prog_find(const zt_prog *program, const char *name)
-{
-    return zt_prog_lookup(program, zt_span_of(name));
-}
+int zt_prog_find(const zt_prog *program, const char *name) { return zt_prog_lookup(program, zt_span_of(name)); }
 
-int zt_prog_count(const zt_prog *program, zt_value_kind kind)
-{
-    return program->kinds[kind].count;
-}
+int zt_prog_count(const zt_prog *program, zt_value_kind kind) { return program->kinds[kind].count; }
 
 int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index)
 {
@@ -152,12 +131,6 @@ int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index)
     return index >= 0 && index < list->count ? ((const int *)list->items)[index] : -1;
 }
 
-const char *zt_prog_model_file(const zt_prog *program)
-{
-    return program->file;
-}
+const char *zt_prog_model_file(const zt_prog *program) { return program->file; }
 
-const char *zt_prog_model_id(const zt_prog *program)
-{
-    return program->id;
-}
+const char *zt_prog_model_id(const zt_prog *program) { return program->id; }

@@ -33,8 +33,8 @@ typedef struct zt_list {
 
 /* A dimension below 0: -1 - its index among these. Operands come before their use. */
 typedef struct zt_expr {
-    char operator;   /* one of + - * /, or 's': symbol number a */
-    int terms; /* numbers and symbols in it */
+    char operator; /* one of + - * /, or 's': symbol number a */
+    int terms;     /* numbers and symbols in it */
     int64_t left, right;
 } zt_expr;
 
@@ -64,10 +64,10 @@ struct zt_prog {
     int n_symbols;
     const char *symbol_names[ZT_MAX_SYMBOLS];
     int64_t symbol_dims[ZT_MAX_SYMBOLS];
-    size_t symbolic_bytes; /* of the attributes that binding copies, each rounded up to 16 */
+    size_t symbolic_bytes;               /* of the attributes that binding copies, each rounded up to 16 */
     zt_binding bindings[ZT_MAX_SYMBOLS]; /* [n_given]: the bind line, in its order */
     int n_bindings;
-    long bindings_line; /* of the last bind line that was parsed */
+    long bindings_line;    /* of the last bind line that was parsed */
     const char *file, *id; /* the model line */
     const char *where;     /* while parsing: the text's name, escaped */
     long line;             /* while parsing: from 1; 0 else */
@@ -87,10 +87,7 @@ static inline bool zt_span_is(zt_span span, const char *text)
     return span.text && length == span.length && !text[length];
 }
 
-static inline zt_item *zt_item_at(const zt_prog *program, int value_id)
-{
-    return (zt_item *)program->values.items + value_id;
-}
+static inline zt_item *zt_item_at(const zt_prog *program, int value_id) { return (zt_item *)program->values.items + value_id; }
 
 static inline const zt_expr *zt_expr_at(const zt_prog *program, int64_t dim)
 {
@@ -113,10 +110,9 @@ const char *zt_quote(char quotation[ZT_QUOTE], zt_span text);
 
 int zt_prog_lookup(const zt_prog *program, zt_span name); /* value number or -1 */
 /* name.s NULL: made up. `tensor` only for ZT_VALUE_DATA. */
-int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank,
-                    const int64_t *dims, zt_span tensor);
-zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
-                         const zt_span *names, int *outputs);
+int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype dtype, int rank, const int64_t *dims,
+                    zt_span tensor);
+zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const zt_span *names, int *outputs);
 zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value);
 zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id);
 
@@ -132,7 +128,7 @@ zt_status zt_given_put(const zt_prog *program, zt_str *output_text);
 /* ---- dims.c ---------------------------------------------------------------------------------- */
 
 bool zt_dim_known(const zt_prog *program, int64_t dim); /* a number, or an expression of this program */
-int64_t zt_dim_symbol(zt_prog *program, zt_span name); /* 0 on failure */
+int64_t zt_dim_symbol(zt_prog *program, zt_span name);  /* 0 on failure */
 zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims); /* dim: a op b */
 zt_status zt_dim_put(const zt_prog *program, int64_t dim, zt_str *output_text);
 zt_status zt_dims_put(const zt_prog *program, int rank, const int64_t *dims, zt_str *output_text); /* "[n,4]" */
@@ -149,21 +145,19 @@ const void *zt_attrs_keep(zt_prog *program, const zt_opinfo *op_info, const void
 /* " eps=1e-05 dims=64": those that differ from the defaults. */
 zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *op_info, const void *attrs, zt_str *output_text);
 /* The value after `name=`, into the attribute struct. */
-zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute,
-                       void *attrs);
+zt_status zt_attr_take(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, const zt_attrdef *attribute, void *attrs);
 /* Is a function without a name among them? */
 bool zt_attrs_opaque(const zt_opinfo *op_info, const void *attrs);
 /* A copy in `to` whose dims are numbers. */
-zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs,
-                        const int64_t *value, void *to);
+zt_status zt_attrs_bind(const zt_prog *program, const zt_opinfo *op_info, const void *attrs, const int64_t *value, void *to);
 
 /* ---- lex.c ----------------------------------------------------------------------------------- */
 
-bool zt_lex_end(zt_lex *lexer);                 /* nothing but space or a comment is left */
-bool zt_lex_peek(zt_lex *lexer, char wanted);        /* is c next, after space */
-bool zt_lex_char(zt_lex *lexer, char wanted);        /* the same, and step over it */
-bool zt_lex_name(zt_lex *lexer, zt_span *name); /* a name of any length, "_" too */
-bool zt_lex_bare(zt_lex *lexer, zt_span *word); /* a run of letters, digits, _ . + - */
+bool zt_lex_end(zt_lex *lexer);                                          /* nothing but space or a comment is left */
+bool zt_lex_peek(zt_lex *lexer, char wanted);                            /* is c next, after space */
+bool zt_lex_char(zt_lex *lexer, char wanted);                            /* the same, and step over it */
+bool zt_lex_name(zt_lex *lexer, zt_span *name);                          /* a name of any length, "_" too */
+bool zt_lex_bare(zt_lex *lexer, zt_span *word);                          /* a run of letters, digits, _ . + - */
 zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *text); /* JSON; the text in the arena */
 /* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
 zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dims[ZT_MAX_RANK]);

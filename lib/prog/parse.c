@@ -50,8 +50,7 @@ static zt_status read_bind(zt_prog *program, zt_lex *lexer)
         if (!zt_lex_bare(lexer, &number)) return zt_lex_expected(program, lexer, "a number");
         snprintf(digits, sizeof digits, "%.*s", (int)(number.length < 24 ? number.length : 23), number.text);
         if (number.length >= sizeof digits || !zt_parse_i64(digits, &value))
-            return zt_prog_fail(program, ZT_EDATA, "symbol's number '%s' is not one of 63 bits",
-                                zt_quote(buffer, number));
+            return zt_prog_fail(program, ZT_EDATA, "symbol's number '%s' is not one of 63 bits", zt_quote(buffer, number));
         status = zt_prog_give(program, symbol, value);
         program->bindings_line = program->line;
     } while (!status && !zt_lex_end(lexer));
@@ -77,8 +76,7 @@ static const char *attribute_name(const void *info, int i)
 }
 
 /* WHAT 'word' is not known, and the nearest of the names. */
-static zt_status not_known(const zt_prog *program, const char *what, zt_span word, zt_name_fn *name,
-                           const void *user)
+static zt_status not_known(const zt_prog *program, const char *what, zt_span word, zt_name_fn *name, const void *user)
 {
     char buffer[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(word.text, word.length, name, user);
@@ -96,8 +94,7 @@ static zt_status read_declaration(zt_prog *program, zt_lex *lexer, zt_value_kind
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "a name");
     if (!zt_lex_char(lexer, ':')) return zt_lex_expected(program, lexer, "':'");
     if (!zt_lex_name(lexer, &type)) return zt_lex_expected(program, lexer, "a dtype");
-    if (!zt_dtype_parse(type.text, type.length, &dtype))
-        return not_known(program, "dtype", type, dtype_name, NULL);
+    if (!zt_dtype_parse(type.text, type.length, &dtype)) return not_known(program, "dtype", type, dtype_name, NULL);
     zt_status status = zt_lex_dims(program, lexer, &rank, dims);
     if (!status && kind == ZT_VALUE_DATA) status = zt_lex_string(program, lexer, &tensor);
     if (!status) status = line_end(program, lexer);
@@ -106,20 +103,11 @@ static zt_status read_declaration(zt_prog *program, zt_lex *lexer, zt_value_kind
     return value_id < 0 ? zt_ctx_status(program->ctx) : ZT_OK;
 }
 
-static zt_status read_in(zt_prog *program, zt_lex *lexer)
-{
-    return read_declaration(program, lexer, ZT_VALUE_IN);
-}
+static zt_status read_in(zt_prog *program, zt_lex *lexer) { return read_declaration(program, lexer, ZT_VALUE_IN); }
 
-static zt_status read_state(zt_prog *program, zt_lex *lexer)
-{
-    return read_declaration(program, lexer, ZT_VALUE_STATE);
-}
+static zt_status read_state(zt_prog *program, zt_lex *lexer) { return read_declaration(program, lexer, ZT_VALUE_STATE); }
 
-static zt_status read_data(zt_prog *program, zt_lex *lexer)
-{
-    return read_declaration(program, lexer, ZT_VALUE_DATA);
-}
+static zt_status read_data(zt_prog *program, zt_lex *lexer) { return read_declaration(program, lexer, ZT_VALUE_DATA); }
 
 /* ---- keep, out ------------------------------------------------------------------------------- */
 
@@ -159,8 +147,7 @@ static zt_status read_outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_
     *output_count = 0;
     for (int output = 0; output < ZT_MAX_OUT; output++) names[output] = (zt_span){"_", 1};
     do {
-        if (*output_count == ZT_MAX_OUT)
-            return zt_prog_fail(program, ZT_EDATA, "more than %d outputs", ZT_MAX_OUT);
+        if (*output_count == ZT_MAX_OUT) return zt_prog_fail(program, ZT_EDATA, "more than %d outputs", ZT_MAX_OUT);
         if (!zt_lex_name(lexer, &names[(*output_count)++])) return zt_lex_expected(program, lexer, "a name");
     } while (zt_lex_char(lexer, ','));
     return zt_lex_char(lexer, '=') ? ZT_OK : zt_lex_expected(program, lexer, "',' or '='");
@@ -170,17 +157,15 @@ static zt_status find_op(const zt_prog *program, zt_lex *lexer, int n_out, zt_op
 {
     zt_span name;
     if (!zt_lex_name(lexer, &name)) return zt_lex_expected(program, lexer, "an op");
-    if (!zt_op_find(name.text, name.length, op))
-        return not_known(program, "op", name, op_name, NULL);
+    if (!zt_op_find(name.text, name.length, op)) return not_known(program, "op", name, op_name, NULL);
     const zt_opinfo *op_info = zt_op_info(*op);
     if (n_out <= op_info->n_out) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "op %s: %d outputs named, it has %d", op_info->name, n_out,
-                        op_info->n_out);
+    return zt_prog_fail(program, ZT_EDATA, "op %s: %d outputs named, it has %d", op_info->name, n_out, op_info->n_out);
 }
 
 /* NAME=VALUE; `seen` has a bit for each attribute that was there. */
 static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo *op_info, zt_span name, void *attrs,
-                           unsigned *seen)
+                                unsigned *seen)
 {
     char buffer[ZT_QUOTE];
     for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
@@ -194,20 +179,17 @@ static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo
     char hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(name.text, name.length, attribute_name, op_info);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
-    return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", op_info->name,
-                        zt_quote(buffer, name), hint);
+    return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", op_info->name, zt_quote(buffer, name), hint);
 }
 
 static zt_status read_input(const zt_prog *program, const zt_opinfo *op_info, zt_span name, int *inputs, int *input_count,
-                       bool late)
+                            bool late)
 {
     char buffer[ZT_QUOTE];
     if (late)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", op_info->name,
-                            zt_quote(buffer, name));
+        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", op_info->name, zt_quote(buffer, name));
     if (*input_count == op_info->n_in)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", op_info->name,
-                            op_info->n_in);
+        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", op_info->name, op_info->n_in);
     if (zt_span_is(name, "_")) {
         inputs[(*input_count)++] = ZT_NONE;
         return ZT_OK;
@@ -230,7 +212,7 @@ static zt_status read_op_line(zt_prog *program, zt_lex *lexer)
     memcpy(attrs, op_info->defaults, op_info->attr_bytes);
     while (!status && zt_lex_name(lexer, &word))
         status = zt_lex_char(lexer, '=') ? read_attribute(program, lexer, op_info, word, attrs, &seen)
-                                : read_input(program, op_info, word, inputs, &n_in, seen != 0);
+                                         : read_input(program, op_info, word, inputs, &n_in, seen != 0);
     if (!status) status = line_end(program, lexer);
     while (n_in < ZT_MAX_IN) inputs[n_in++] = ZT_NONE;
     return status ? status : zt_prog_add_op(program, op, attrs, inputs, names, NULL);
@@ -242,7 +224,7 @@ static const struct line_kind {
     const char *word;
     zt_status (*read)(zt_prog *p, zt_lex *l);
 } line_kinds[] = {
-    {"model", read_model}, {"bind", read_bind}, {"in", read_in},  {"state", read_state},
+    {"model", read_model}, {"bind", read_bind}, {"in", read_in},   {"state", read_state},
     {"data", read_data},   {"keep", read_keep}, {"out", read_out},
 };
 
@@ -257,8 +239,10 @@ static zt_status read_line(zt_prog *program, zt_lex lexer)
     if (zt_lex_peek(&lexer, '=') || zt_lex_peek(&lexer, ',')) return read_op_line(program, &start);
     for (size_t k = 0; k < sizeof line_kinds / sizeof line_kinds[0]; k++)
         if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].read(program, &lexer);
-    return zt_prog_fail(program, ZT_EDATA, "'%s' begins no line: model, bind, in, state, data, keep, out, or "
-                        "NAME = OP expected", zt_quote(buffer, word));
+    return zt_prog_fail(program, ZT_EDATA,
+                        "'%s' begins no line: model, bind, in, state, data, keep, out, or "
+                        "NAME = OP expected",
+                        zt_quote(buffer, word));
 }
 
 static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
@@ -269,8 +253,7 @@ static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
         !zt_span_is(second_word, "program") || !zt_lex_bare(&lexer, &version))
         return zt_prog_fail(program, ZT_EDATA, "no program: it must begin with 'zt program 1'");
     if (!zt_span_is(version, "1"))
-        return zt_prog_fail(program, ZT_EDATA, "version %s of programs is not known, only 1",
-                            zt_quote(buffer, version));
+        return zt_prog_fail(program, ZT_EDATA, "version %s of programs is not known, only 1", zt_quote(buffer, version));
     return line_end(program, &lexer);
 }
 

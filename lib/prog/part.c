@@ -9,7 +9,7 @@ typedef struct part_state {
     zt_prog *target;
     int first, last;
     int *map;   /* [values of from]: its number in `to`, or -1 */
-    int *roots;  /* [values of from]: whose memory it is, through views and donations in the part */
+    int *roots; /* [values of from]: whose memory it is, through views and donations in the part */
     bool *used; /* [values of from]: a step of the part uses up the memory of this root */
 } part_state;
 
@@ -33,9 +33,9 @@ static zt_status declare_value(part_state *part, int value_id)
 {
     const zt_value *value = zt_prog_value(part->source, value_id);
     const zt_type *type = &part->bound->type[value_id];
-    zt_value_kind kind = value->kind == ZT_VALUE_DATA      ? ZT_VALUE_DATA
+    zt_value_kind kind = value->kind == ZT_VALUE_DATA                            ? ZT_VALUE_DATA
                          : value->kind == ZT_VALUE_STATE || part->used[value_id] ? ZT_VALUE_STATE
-                                                                   : ZT_VALUE_IN;
+                                                                                 : ZT_VALUE_IN;
     zt_span tensor = kind == ZT_VALUE_DATA ? zt_span_of(value->tensor) : (zt_span){0};
     part->map[value_id] =
         zt_prog_declare(part->target, kind, zt_span_of(value->name), type->dtype, type->rank, type->dim, tensor);
@@ -119,8 +119,7 @@ static zt_status put_out(part_state *part)
             int value_id = step_at(part, step_index)->out[output];
             if (value_id < 0 || !leaves_part(part, value_id)) continue;
             int root = part->roots[value_id];
-            if (is_state(part, root) && zt_prog_value(part->target, part->map[root])->keep == part->map[value_id])
-                continue;
+            if (is_state(part, root) && zt_prog_value(part->target, part->map[root])->keep == part->map[value_id]) continue;
             zt_status status = zt_prog_out(part->target, zt_prog_value(part->source, value_id)->name, part->map[value_id]);
             if (status) return status;
         }
@@ -145,14 +144,18 @@ zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
 {
     zt_ctx *ctx = bound->prog->ctx;
     if (first < 0 || first > last || last >= bound->n_steps) {
-        zt_fail(ctx, ZT_EUSAGE, "steps %d to %d: the program has steps 0 to %d", first, last,
-                bound->n_steps - 1);
+        zt_fail(ctx, ZT_EUSAGE, "steps %d to %d: the program has steps 0 to %d", first, last, bound->n_steps - 1);
         return NULL;
     }
     size_t value_slots = (size_t)bound->n_values + 1;
-    part_state part = {.bound = bound, .source = bound->prog, .target = zt_prog_new(ctx), .first = first, .last = last,
-              .map = zt_calloc(ctx, value_slots, sizeof *part.map), .roots = zt_calloc(ctx, value_slots, sizeof *part.roots),
-              .used = zt_calloc(ctx, value_slots, sizeof *part.used)};
+    part_state part = {.bound = bound,
+                       .source = bound->prog,
+                       .target = zt_prog_new(ctx),
+                       .first = first,
+                       .last = last,
+                       .map = zt_calloc(ctx, value_slots, sizeof *part.map),
+                       .roots = zt_calloc(ctx, value_slots, sizeof *part.roots),
+                       .used = zt_calloc(ctx, value_slots, sizeof *part.used)};
     zt_status status = part.target && part.map && part.roots && part.used ? fill_part(&part) : ZT_ENOMEM;
     zt_free(ctx, part.map);
     zt_free(ctx, part.roots);

@@ -15,10 +15,9 @@ static zt_status put_model(const zt_prog *program, zt_str *output_text)
 
 static zt_status put_declaration(const zt_prog *program, const zt_value *value, zt_str *output_text)
 {
-    static const char *const word[] = {
-        [ZT_VALUE_IN] = "in", [ZT_VALUE_STATE] = "state", [ZT_VALUE_DATA] = "data"};
-    zt_status status = zt_str_printf(output_text, "%-5s %s: %s", word[value->kind], value->name,
-                                zt_dtype_get(value->type.dtype)->name);
+    static const char *const word[] = {[ZT_VALUE_IN] = "in", [ZT_VALUE_STATE] = "state", [ZT_VALUE_DATA] = "data"};
+    zt_status status =
+        zt_str_printf(output_text, "%-5s %s: %s", word[value->kind], value->name, zt_dtype_get(value->type.dtype)->name);
     if (!status) status = zt_dims_put(program, value->type.rank, value->type.dim, output_text);
     if (!status && value->tensor) status = zt_str_putc(output_text, ' ');
     if (!status && value->tensor) status = zt_str_put_json(output_text, value->tensor, strlen(value->tensor));
@@ -26,8 +25,7 @@ static zt_status put_declaration(const zt_prog *program, const zt_value *value, 
 }
 
 /* Up to the last that is there; what is absent before it is "_". */
-static zt_status put_values(const zt_prog *program, const int *value, int value_count, const char *between,
-                            zt_str *output_text)
+static zt_status put_values(const zt_prog *program, const int *value, int value_count, const char *between, zt_str *output_text)
 {
     zt_status status = ZT_OK;
     while (value_count > 0 && value[value_count - 1] < 0) value_count--;

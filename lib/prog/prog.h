@@ -47,7 +47,7 @@ extern "C" {
 
 typedef struct zt_prog zt_prog;
 
-zt_prog *zt_prog_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM */
+zt_prog *zt_prog_new(zt_ctx *ctx);   /* empty; NULL: ZT_ENOMEM */
 void zt_prog_free(zt_prog *program); /* after what is bound to it, and its builders. NULL: nothing */
 
 /* ---- build ----------------------------------------------------------------------------------- */
@@ -64,13 +64,11 @@ int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t righ
 int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims);
 int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims); /* as zt_prog_in */
 /* As zt_prog_in, of the model's tensor `tensor`, whose name is copied. */
-int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims,
-                 const char *tensor);
+int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims, const char *tensor);
 /* inputs[k] ZT_NONE: absent. attrs NULL: defaults. outputs[k] gets the outputs' numbers; names[k] may be
  * NULL, and "_" says that the output is not wanted (its number is ZT_NONE); never the first. On
  * failure the program is as it was. */
-zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs,
-                     const char *const *names, int *outputs);
+zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const char *const *names, int *outputs);
 /* `state` is `value` in the next step. ZT_EUSAGE: not a state, kept already, or a value that is used
  * up or data. Types are compared when the program is bound. */
 zt_status zt_prog_keep(zt_prog *program, int state, int value);
@@ -86,9 +84,8 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
  *                      int *rstd);
  * The first output's number; its name is `label`. Outputs after the first come through pointers
  * and get made-up names; NULL: not wanted. Ops without attributes have no such parameter. */
-#define OP(name, ins, outs, attrs)                                                                 \
-    int zt_program_##name(zt_prog *p,                                                                 \
-                       const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
+#define OP(name, ins, outs, attrs)                                                                                               \
+    int zt_program_##name(zt_prog *p, const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 
@@ -97,12 +94,7 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
 /* Pointers are good until the program changes; names, strings and attributes until it goes. A number
  * out of range gives NULL. */
 
-typedef enum zt_value_kind {
-    ZT_VALUE_IN,
-    ZT_VALUE_STATE,
-    ZT_VALUE_DATA,
-    ZT_VALUE_OP
-} zt_value_kind;
+typedef enum zt_value_kind { ZT_VALUE_IN, ZT_VALUE_STATE, ZT_VALUE_DATA, ZT_VALUE_OP } zt_value_kind;
 
 typedef struct zt_value {
     const char *name;
@@ -125,21 +117,21 @@ typedef struct zt_output {
     int value;
 } zt_output;
 
-int zt_prog_n_values(const zt_prog *program); /* declarations and what ops make */
-const zt_value *zt_prog_value(const zt_prog *program, int value_id); /* v from 0 */
-int zt_prog_n_steps(const zt_prog *program); /* ops */
-const zt_step *zt_prog_step(const zt_prog *program, int step_index); /* s from 0 */
-long zt_prog_step_line(const zt_prog *program, int step_index); /* of the text it was parsed from; 0: none */
-int zt_prog_n_outputs(const zt_prog *program); /* calls of zt_prog_out */
+int zt_prog_n_values(const zt_prog *program);                              /* declarations and what ops make */
+const zt_value *zt_prog_value(const zt_prog *program, int value_id);       /* v from 0 */
+int zt_prog_n_steps(const zt_prog *program);                               /* ops */
+const zt_step *zt_prog_step(const zt_prog *program, int step_index);       /* s from 0 */
+long zt_prog_step_line(const zt_prog *program, int step_index);            /* of the text it was parsed from; 0: none */
+int zt_prog_n_outputs(const zt_prog *program);                             /* calls of zt_prog_out */
 const zt_output *zt_prog_output(const zt_prog *program, int output_index); /* o from 0 */
-int zt_prog_n_symbols(const zt_prog *program); /* at most ZT_MAX_SYMBOLS */
-const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id); /* s from 0 */
-int zt_prog_symbol_of(const zt_prog *program, int64_t dim); /* of a dimension that is one; -1 */
-int zt_prog_find(const zt_prog *program, const char *name); /* value number or -1 */
-int zt_prog_count(const zt_prog *program, zt_value_kind kind); /* values of that kind */
-int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index); /* value number or -1 */
-const char *zt_prog_model_file(const zt_prog *program); /* NULL: none */
-const char *zt_prog_model_id(const zt_prog *program);   /* hexadecimal digits; NULL: none */
+int zt_prog_n_symbols(const zt_prog *program);                             /* at most ZT_MAX_SYMBOLS */
+const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id);    /* s from 0 */
+int zt_prog_symbol_of(const zt_prog *program, int64_t dim);                /* of a dimension that is one; -1 */
+int zt_prog_find(const zt_prog *program, const char *name);                /* value number or -1 */
+int zt_prog_count(const zt_prog *program, zt_value_kind kind);             /* values of that kind */
+int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index);    /* value number or -1 */
+const char *zt_prog_model_file(const zt_prog *program);                    /* NULL: none */
+const char *zt_prog_model_id(const zt_prog *program);                      /* hexadecimal digits; NULL: none */
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
@@ -166,7 +158,7 @@ void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding
 typedef struct zt_bound {
     const zt_prog *prog;
     int n_values;
-    zt_type *type;      /* [n_values] */
+    zt_type *type; /* [n_values] */
     int n_steps;
     const void **attrs; /* [n_steps] with their dims as numbers */
 } zt_bound;
@@ -203,10 +195,10 @@ typedef struct zt_builder zt_builder;
 /* Borrows program; sample[sample_count] is borrowed for the call. NULL: a symbol has no sample (ZT_EUSAGE), a
  * dimension cannot be computed, ZT_ENOMEM. */
 zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sample_count);
-void zt_builder_free(zt_builder *builder); /* p stays, and must still be there. NULL: nothing */
+void zt_builder_free(zt_builder *builder);           /* p stays, and must still be there. NULL: nothing */
 const zt_emit *zt_builder_emit(zt_builder *builder); /* borrowed from b */
-zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs,
-                        const char *const *names, int *outputs); /* zt_prog_op */
+zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs, const char *const *names,
+                        int *outputs);                      /* zt_prog_op */
 zt_type zt_builder_type(zt_builder *builder, int value_id); /* with the sample's dims */
 
 #ifdef __cplusplus

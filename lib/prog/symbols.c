@@ -9,11 +9,10 @@ zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value)
     zt_status status = zt_name_check(program, "symbol", symbol);
     for (int i = 0; i < program->n_bindings && !status; i++)
         if (zt_span_is(symbol, program->bindings[i].symbol))
-            status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' has a number already",
-                             program->bindings[i].symbol);
+            status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' has a number already", program->bindings[i].symbol);
     if (!status && value < 0)
-        status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.length,
-                         symbol.text, value);
+        status =
+            zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.length, symbol.text, value);
     if (!status && program->n_bindings == ZT_MAX_SYMBOLS)
         status = zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d symbols", ZT_MAX_SYMBOLS);
     if (status) return status;
@@ -45,7 +44,7 @@ static void mark_dim(const zt_prog *program, int64_t dim, bool used[ZT_MAX_SYMBO
 {
     if (dim >= 0) return;
     const zt_expr *expression = zt_expr_at(program, dim);
-    if (expression->operator == 's') {
+    if (expression->operator== 's') {
         used[expression->left] = true;
         return;
     }
@@ -96,8 +95,7 @@ zt_status zt_given_check(const zt_prog *program)
     mark_used(program, used);
     for (int i = 0; i < program->n_bindings; i++)
         if (!is_used(program, program->bindings[i].symbol, used))
-            return zt_prog_fail(program, ZT_EDATA, "bind: no dimension has a symbol '%s'",
-                                program->bindings[i].symbol);
+            return zt_prog_fail(program, ZT_EDATA, "bind: no dimension has a symbol '%s'", program->bindings[i].symbol);
     return ZT_OK;
 }
 
@@ -111,6 +109,6 @@ zt_status zt_given_put(const zt_prog *program, zt_str *output_text)
     for (int i = 0; i < program->n_bindings && !status; i++)
         if (is_used(program, program->bindings[i].symbol, used))
             status = zt_str_printf(output_text, "%s %s=%" PRId64, put_count++ ? "" : "bind ", program->bindings[i].symbol,
-                              program->bindings[i].value);
+                                   program->bindings[i].value);
     return status || !put_count ? status : zt_str_putc(output_text, '\n');
 }

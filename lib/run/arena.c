@@ -18,7 +18,7 @@ typedef struct range_placer {
     zt_live_range *ranges;
     int count;
     int *order;     /* [n] of placing */
-    int *nearby;      /* placed ranges by offset: all of them, or those alive */
+    int *nearby;    /* placed ranges by offset: all of them, or those alive */
     size_t *offset; /* [n] of the attempt */
     size_t best, bound;
 } range_placer;
@@ -155,8 +155,7 @@ static void raise_top(range_placer *placer, size_t end)
 static void try_sweeps(range_placer *placer)
 {
     static const sweep_kind sweeps[] = {
-        {by_birth, false, true}, {by_death, true, true}, {by_birth, false, false},
-        {by_death, true, false}};
+        {by_birth, false, true}, {by_death, true, true}, {by_birth, false, false}, {by_death, true, false}};
     if (placer->count <= SEARCH_LIMIT) {
         sort_ranges(placer, by_size);
         for (int i = 0; i < MAX_ROUNDS && i * placer->count <= MAX_COMPARISONS / (placer->count + 1); i++) {
@@ -172,13 +171,15 @@ static void try_sweeps(range_placer *placer)
 }
 
 zt_status zt_live_ranges_place(zt_arena *memory, zt_live_range *ranges, int range_count, int first, int last, size_t *arena_bytes,
-                         size_t *liveness_bytes)
+                               size_t *liveness_bytes)
 {
     size_t room = (size_t)range_count + 1;
-    range_placer placer = {.ranges = ranges, .count = range_count,
-                .order = zt_arena_alloc(memory, room * sizeof *placer.order),
-                .nearby = zt_arena_alloc(memory, room * sizeof *placer.nearby),
-                .offset = zt_arena_alloc(memory, room * sizeof *placer.offset), .best = SIZE_MAX};
+    range_placer placer = {.ranges = ranges,
+                           .count = range_count,
+                           .order = zt_arena_alloc(memory, room * sizeof *placer.order),
+                           .nearby = zt_arena_alloc(memory, room * sizeof *placer.nearby),
+                           .offset = zt_arena_alloc(memory, room * sizeof *placer.offset),
+                           .best = SIZE_MAX};
     int64_t *change = zt_arena_alloc(memory, ((size_t)(last - first) + 2) * sizeof *change);
     if (!placer.order || !placer.nearby || !placer.offset || !change) return ZT_ENOMEM;
     *liveness_bytes = placer.bound = most_alive(ranges, range_count, first, last, change);

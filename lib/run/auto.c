@@ -10,8 +10,7 @@
 static const struct {
     const char *engine, *variable, *node[4];
 } devices[] = {
-    {"cuda", "ZT_CUDA_NODE", {"/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu/igpu0/ctrl",
-                              "/dev/nvhost-gpu"}},
+    {"cuda", "ZT_CUDA_NODE", {"/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu/igpu0/ctrl", "/dev/nvhost-gpu"}},
 };
 enum { N_DEVICES = sizeof devices / sizeof devices[0] };
 
@@ -59,8 +58,7 @@ static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bo
     if (device >= adapter_count || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
     size_t most = adapters[device].memory - adapters[device].memory / PLANS_PART;
     if (sum <= most) return ZT_OK;
-    return zt_fail(ctx, ZT_ENOMEM, "%zu bytes of weights and states, its memory holds %zu", sum,
-                   most);
+    return zt_fail(ctx, ZT_ENOMEM, "%zu bytes of weights and states, its memory holds %zu", sum, most);
 }
 
 static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
@@ -74,8 +72,8 @@ static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
     return status;
 }
 
-zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program,
-                        const zt_binding *bindings, int binding_count)
+zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program, const zt_binding *bindings,
+                        int binding_count)
 {
     const char *name = zt_auto_device();
     zt_bound *bound = name ? zt_prog_bind(program, bindings, binding_count) : NULL;

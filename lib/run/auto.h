@@ -19,8 +19,7 @@ extern "C" {
 const char *zt_auto_device(void);
 /* Opens the engine for the program with n symbols bound: the device if it runs all of program, else cpu.
  * The caller closes it with zt_engine_close. opts: as for zt_engine_open. NULL: failed, see ctx. */
-zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program,
-                        const zt_binding *bindings, int n);
+zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *program, const zt_binding *bindings, int n);
 
 #ifdef __cplusplus
 }

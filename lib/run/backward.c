@@ -73,18 +73,18 @@ zt_tensor *zt_detach(zt_run *run, zt_tensor *source)
 
 typedef struct backward_pass {
     zt_run *run;
-    zt_arena *memory;   /* of the arrays */
+    zt_arena *memory;         /* of the arrays */
     const zt_prog *recording; /* the recording */
     zt_prog *cone, *gradient;
-    int *cone_of;    /* [values of all]: its number in the cone, -1: y does not depend on it */
-    int *grad_of;    /* [values of cone]: its number in grad */
+    int *cone_of;        /* [values of all]: its number in the cone, -1: y does not depend on it */
+    int *grad_of;        /* [values of cone]: its number in grad */
     int count;           /* marked tensors that y depends on */
-    zt_leaf **leaves;  /* [n] */
-    int *wrt;        /* [n], values of the cone */
-    zt_tensor **tensors;  /* [values of grad], counted; NULL: not there (yet, or any more) */
-    int *uses;       /* [values of grad]: steps still to come that read it, and results */
-    bool *runs;      /* [steps of grad] */
-    zt_tensor **sums; /* [n]: the new gradients, counted */
+    zt_leaf **leaves;    /* [n] */
+    int *wrt;            /* [n], values of the cone */
+    zt_tensor **tensors; /* [values of grad], counted; NULL: not there (yet, or any more) */
+    int *uses;           /* [values of grad]: steps still to come that read it, and results */
+    bool *runs;          /* [steps of grad] */
+    zt_tensor **sums;    /* [n]: the new gradients, counted */
 } backward_pass;
 
 static void *alloc_array(backward_pass *backward, int count, size_t size)
@@ -140,8 +140,8 @@ static zt_status make_cone(backward_pass *backward, int result)
         backward->cone_of[value_id] = -1;
         if (value->kind == ZT_VALUE_OP || !needed[value_id]) continue;
         backward->cone_of[value_id] = value->kind == ZT_VALUE_STATE
-                            ? zt_prog_state(backward->cone, value->name, type->dtype, type->rank, type->dim)
-                            : zt_prog_in(backward->cone, value->name, type->dtype, type->rank, type->dim);
+                                          ? zt_prog_state(backward->cone, value->name, type->dtype, type->rank, type->dim)
+                                          : zt_prog_in(backward->cone, value->name, type->dtype, type->rank, type->dim);
         if (backward->cone_of[value_id] < 0) status = zt_ctx_status(backward->run->ctx);
     }
     for (int step_index = 0; step_index < zt_prog_n_steps(backward->recording) && !status; step_index++)
@@ -162,16 +162,14 @@ static zt_status find_leaves(backward_pass *backward)
         zt_tensor *tensor = backward->run->leaves[i].tensor;
         int value_id = zt_recorder_value(backward->run->recorder, tensor);
         if (zt_recorder_lost(backward->run->recorder, tensor, backward->cone_of))
-            return zt_fail(backward->run->ctx, ZT_EUSAGE,
-                           "backward: a marked tensor %s was written over since it was recorded",
+            return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: a marked tensor %s was written over since it was recorded",
                            zt_type_text(zt_tensor_type(tensor), text));
         if (value_id < 0 || backward->cone_of[value_id] < 0) continue;
         backward->leaves[backward->count] = &backward->run->leaves[i];
         backward->wrt[backward->count++] = backward->cone_of[value_id];
     }
     if (backward->count > 0) return ZT_OK;
-    return zt_fail(backward->run->ctx, ZT_EUSAGE,
-                   "backward: the tensor depends on none that is marked for a gradient");
+    return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: the tensor depends on none that is marked for a gradient");
 }
 
 static zt_status make_gradient(backward_pass *backward, bool seeded)
@@ -179,7 +177,7 @@ static zt_status make_gradient(backward_pass *backward, bool seeded)
     backward->grad_of = alloc_array(backward, zt_prog_n_values(backward->cone), sizeof *backward->grad_of);
     if (!backward->grad_of) return ZT_ENOMEM;
     backward->gradient = zt_grad_pass(backward->run->ctx, backward->cone, backward->wrt, backward->count,
-                                  &(zt_grad_opts){.seeds = seeded}, backward->grad_of);
+                                      &(zt_grad_opts){.seeds = seeded}, backward->grad_of);
     return backward->gradient ? ZT_OK : zt_ctx_status(backward->run->ctx);
 }
 
@@ -245,7 +243,8 @@ static zt_status run_step(backward_pass *backward, int step_index)
         if (!in[input])
             return zt_fail(backward->run->ctx, ZT_EUSAGE,
                            "backward: op %s needs '%s', which was written over since it was "
-                           "recorded", op_info->name, zt_prog_value(backward->gradient, step->in[input])->name);
+                           "recorded",
+                           op_info->name, zt_prog_value(backward->gradient, step->in[input])->name);
     }
     zt_scope_begin(backward->run);
     zt_status bad = zt_run_op(backward->run, step->op, step->attrs, in, out);
@@ -262,15 +261,14 @@ static zt_status add_up(backward_pass *backward, int i)
 {
     zt_tensor *dx = backward->tensors[result_of(backward, i)], *was = backward->leaves[i]->gradient;
     if (!dx)
-        return zt_fail(backward->run->ctx, ZT_EUSAGE,
-                       "backward: '%s' was written over since it was recorded",
+        return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: '%s' was written over since it was recorded",
                        zt_prog_value(backward->gradient, result_of(backward, i))->name);
     if (!was && zt_tensor_sole(dx) && backward->uses[result_of(backward, i)] == 1) {
         backward->sums[i] = zt_tensor_ref(dx);
     } else {
         zt_scope_begin(backward->run);
         backward->sums[i] = zt_tensor_ref(was ? zt_eager_add(backward->run, was, dx)
-                                      : zt_eager_scale(backward->run, dx, &(zt_scale_attrs){.by = 1}));
+                                              : zt_eager_scale(backward->run, dx, &(zt_scale_attrs){.by = 1}));
         zt_scope_end(backward->run);
     }
     drop_use(backward, result_of(backward, i));
@@ -302,14 +300,12 @@ static zt_status check_arguments(zt_run *run, const zt_tensor *y, const zt_tenso
     if (!y) return zt_fail(run->ctx, ZT_EUSAGE, "backward: no tensor to begin from");
     *value = zt_recorder_value(run->recorder, y);
     if (zt_dtype_get(zt_tensor_type(y)->dtype)->kind != 'F')
-        return zt_fail(run->ctx, ZT_EUSAGE, "backward: a tensor %s is not of plain floats",
-                       zt_type_text(zt_tensor_type(y), has));
+        return zt_fail(run->ctx, ZT_EUSAGE, "backward: a tensor %s is not of plain floats", zt_type_text(zt_tensor_type(y), has));
     if (*value < 0)
         return zt_fail(run->ctx, ZT_EUSAGE, "backward: the tensor %s has not been recorded",
                        zt_type_text(zt_tensor_type(y), has));
     if (!dy || zt_type_equal(zt_tensor_type(dy), zt_tensor_type(y))) return ZT_OK;
-    return zt_fail(run->ctx, ZT_ESHAPE, "backward: the cotangent is %s, the tensor %s",
-                   zt_type_text(zt_tensor_type(dy), has),
+    return zt_fail(run->ctx, ZT_ESHAPE, "backward: the cotangent is %s, the tensor %s", zt_type_text(zt_tensor_type(dy), has),
                    zt_type_text(zt_tensor_type(y), wants));
 }
 

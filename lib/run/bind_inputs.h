@@ -24,8 +24,7 @@ extern "C" {
 /* Infers symbols from shapes: for each symbol that bindings[0..*n) lacks and that is a dimension of an
  * input or state of which `from` has an array, appends its number to bindings (room for ZT_MAX_SYMBOLS)
  * and counts *n up. The symbols' names are the program's. zt_bound_inputs_new finds contradictions. */
-zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings,
-                          int *n);
+zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings, int *n);
 
 typedef struct zt_bound_inputs_opts {
     const zt_binding *bind;

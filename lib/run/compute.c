@@ -17,8 +17,8 @@ typedef struct lowering_state {
     zt_rewrite rewrite;
     const zt_bound *bound;
     zt_dtype dtypes[FORMS]; /* of LESS and WEIGHT */
-    bool has_weights;          /* are there WEIGHTs */
-    int *values[FORMS];      /* [values] of LESS and WEIGHT: numbers in w.to, or -1 */
+    bool has_weights;       /* are there WEIGHTs */
+    int *values[FORMS];     /* [values] of LESS and WEIGHT: numbers in w.to, or -1 */
 } lowering_state;
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -64,8 +64,7 @@ static zt_status ensure_form(lowering_state *lowering, int value_id, form wanted
 
 static bool keeps_precision(zt_op op)
 {
-    static const char *const wide[] = {"reduce", "axis", "loss", "random", "quantization", "call",
-                                       "spectral"};
+    static const char *const wide[] = {"reduce", "axis", "loss", "random", "quantization", "call", "spectral"};
     const char *family = zt_op_family(op);
     for (size_t i = 0; i < sizeof wide / sizeof wide[0]; i++)
         if (!strcmp(family, wide[i])) return true;
@@ -75,10 +74,7 @@ static bool keeps_precision(zt_op op)
 /* A plain matrix of data that a linear op multiplies by. */
 static bool is_weight(const lowering_state *lowering, const zt_step *step, int k)
 {
-    int last_weight = step->op == ZT_OP_linear         ? 1
-            : step->op == ZT_OP_linears      ? 3
-            : step->op == ZT_OP_gated_linear ? 2
-                                           : 0;
+    int last_weight = step->op == ZT_OP_linear ? 1 : step->op == ZT_OP_linears ? 3 : step->op == ZT_OP_gated_linear ? 2 : 0;
     const zt_type *type = &lowering->bound->type[step->in[k]];
     return k >= 1 && k <= last_weight && zt_prog_value(lowering->rewrite.source, step->in[k])->kind == ZT_VALUE_DATA &&
            type->rank == 2 && (type->dtype == ZT_F32 || type->dtype == ZT_F16 || type->dtype == ZT_BF16);
@@ -98,7 +94,7 @@ static form form_of(const lowering_state *lowering, const zt_step *step, int k, 
 
 /* Does the rule take these, and give each output as it was or in the lesser type? *lowered_outputs: those. */
 static bool rule_allows(const lowering_state *lowering, const zt_step *step, const void *attrs, const form *forms,
-                    unsigned *lowered_outputs)
+                        unsigned *lowered_outputs)
 {
     const zt_opinfo *op_info = zt_op_info(step->op);
     zt_type type[ZT_MAX_IN], output_types[ZT_MAX_OUT] = {{0}};
@@ -190,8 +186,7 @@ static zt_status rewrite_program(lowering_state *lowering, zt_ctx *ctx, const zt
     return zt_rewrite_end(&lowering->rewrite, status, rewritten);
 }
 
-zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample,
-                          zt_compute compute)
+zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample, zt_compute compute)
 {
     size_t value_slots = (size_t)zt_prog_n_values(program) + 1;
     bool lower = compute != ZT_COMPUTE_F32 && zt_prog_n_symbols(program) <= n_sample;

@@ -12,7 +12,6 @@
  * read. fp8: plain matrices that linear ops multiply by become F8_E4M3. What is cast of data alone
  * the pass fold makes once, at load. `sample`: some number for each symbol; where one is lacking,
  * and for ZT_COMPUTE_F32, it is a copy. */
-zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample,
-                          zt_compute how);
+zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample, zt_compute how);
 
 #endif

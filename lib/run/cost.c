@@ -65,8 +65,7 @@ static void find_operands(const zt_bound *bound, const int *root, int64_t filled
         zt_type *type = &operands->input_storage[input];
         *type = bound->type[source_step->in[input]];
         operands->input_types[input] = type;
-        if (kind_at(bound, root, source_step->in[input]) == ZT_VALUE_STATE && filled >= 0 && type->rank &&
-            type->dim[0] > filled)
+        if (kind_at(bound, root, source_step->in[input]) == ZT_VALUE_STATE && filled >= 0 && type->rank && type->dim[0] > filled)
             type->dim[0] = filled;
     }
     for (int output = 0; output < operands->info->n_out; output++)
@@ -113,8 +112,7 @@ static void note_reads(const zt_bound *bound, const int *root, int64_t filled, i
     }
 }
 
-zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs,
-                      zt_cost_whole *whole)
+zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs, zt_cost_whole *whole)
 {
     double bytes = 0, *read = zt_calloc(ctx, (size_t)bound->n_values + 1, sizeof *read);
     if (!read) return ZT_ENOMEM;
@@ -135,8 +133,7 @@ zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64
 double zt_cost_least(const zt_cost_whole *whole, const zt_roof *roof)
 {
     double compute = 0;
-    for (int k = 0; k < ZT_ROOF_KINDS; k++)
-        compute += whole->flops[k] / zt_roof_rate(roof, (zt_roof_kind)k);
+    for (int k = 0; k < ZT_ROOF_KINDS; k++) compute += whole->flops[k] / zt_roof_rate(roof, (zt_roof_kind)k);
     const zt_roof_level *level = zt_roof_level_of(roof, (size_t)whole->held);
     double move = whole->bytes / level->read[ZT_ROOF_ALL];
     return compute > move ? compute : move;

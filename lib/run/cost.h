@@ -39,8 +39,7 @@ typedef struct zt_cost_whole {
     double held; /* of one run: bytes, to be found in a cache the next time or not */
 } zt_cost_whole;
 /* Adds to *w the cost of `runs` runs of the whole program bound. ZT_ENOMEM: nothing is added. */
-zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs,
-                      zt_cost_whole *w);
+zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs, zt_cost_whole *w);
 /* The least time of these runs, in seconds, with all threads of the roof: that of the arithmetic or
  * that of the bytes, whichever is longer. */
 double zt_cost_least(const zt_cost_whole *w, const zt_roof *roof);

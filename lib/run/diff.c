@@ -47,8 +47,8 @@ static double element_value(bool integer, const void *decoded, int64_t i)
     return integer ? (double)((const int64_t *)decoded)[i] : ((const double *)decoded)[i];
 }
 
-static void compare_chunk(const zt_type *type, int64_t start, int64_t count, const char *got,
-                          const char *want, zt_difference *difference, error_sums *s)
+static void compare_chunk(const zt_type *type, int64_t start, int64_t count, const char *got, const char *want,
+                          zt_difference *difference, error_sums *s)
 {
     union {
         double f[CHUNK];
@@ -134,8 +134,8 @@ typedef struct diff_pair {
     zt_interpreter *reference, *tested;
     const zt_prog *reference_program, *tested_program;
     const zt_diff_opts *options;
-    int *reference_value;    /* [values of b]: the value of a, or -1 */
-    double *roots; /* [values of b]: root of the bound on what may have added up, through */
+    int *reference_value; /* [values of b]: the value of a, or -1 */
+    double *roots;        /* [values of b]: root of the bound on what may have added up, through */
     zt_diff_fn *fn;
     void *user;
 } diff_pair;
@@ -228,8 +228,7 @@ static int find_namesake(const diff_pair *pair, int value_id)
 {
     int found = zt_prog_find(pair->reference_program, zt_prog_value(pair->tested_program, value_id)->name);
     if (found < 0) return -1;
-    return zt_type_equal(&zt_interpreter_bound(pair->reference)->type[found],
-                         &zt_interpreter_bound(pair->tested)->type[value_id])
+    return zt_type_equal(&zt_interpreter_bound(pair->reference)->type[found], &zt_interpreter_bound(pair->tested)->type[value_id])
                ? found
                : -1;
 }
@@ -247,8 +246,7 @@ static zt_status give_all(diff_pair *pair, zt_ctx *ctx)
     for (int value_id = 0; value_id < zt_prog_n_values(pair->tested_program) && !status; value_id++) {
         const zt_value *value = zt_prog_value(pair->tested_program, value_id);
         if (value->kind == ZT_VALUE_IN && pair->reference_value[value_id] < 0)
-            return zt_fail(ctx, ZT_EDATA, "input '%s' is not in both programs with one type",
-                           value->name);
+            return zt_fail(ctx, ZT_EDATA, "input '%s' is not in both programs with one type", value->name);
         if ((value->kind == ZT_VALUE_IN || value->kind == ZT_VALUE_STATE) && pair->reference_value[value_id] >= 0)
             status = give_value(pair, ctx, value_id);
     }

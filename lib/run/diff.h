@@ -18,11 +18,11 @@ extern "C" {
 /* ---- two values ------------------------------------------------------------------------------ */
 
 typedef struct zt_difference {
-    double nmse;    /* sum (got - want)^2 / sum want^2; infinite: a NaN or an infinity on one side
+    double nmse;      /* sum (got - want)^2 / sum want^2; infinite: a NaN or an infinity on one side
                        alone, an integer that differs, or all of `want` is 0 */
-    double max_abs; /* the largest |got - want| */
-    double rms;     /* of the finite elements of want */
-    int64_t worst;  /* the element where that is, in row-major order; -1: equal as numbers */
+    double max_abs;   /* the largest |got - want| */
+    double rms;       /* of the finite elements of want */
+    int64_t worst;    /* the element where that is, in row-major order; -1: equal as numbers */
     double got, want; /* that element */
     int64_t bits;     /* elements (blocks, of block types) that differ in any bit */
 } zt_difference;
@@ -55,7 +55,7 @@ typedef struct zt_diff_opts {
 /* One output of one step of the tested run. */
 typedef struct zt_diff_item {
     int step, output, value; /* of the tested program */
-    int reference_value;                /* the value of the reference's program */
+    int reference_value;     /* the value of the reference's program */
     zt_difference difference;
     double bound, share; /* share above 1: beyond */
 } zt_diff_item;

@@ -15,7 +15,7 @@ struct zt_entry {
     zt_arena *texts; /* of attributes that are strings; NULL: there are none */
     zt_type in[ZT_MAX_IN], out[ZT_MAX_OUT];
     bool has_input[ZT_MAX_IN];
-    bool may_run_ahead; /* where its engine can run ahead, it shall */
+    bool may_run_ahead;     /* where its engine can run ahead, it shall */
     bool past_first_engine; /* the first engine has no memory for it */
     zt_engine *engine;
     zt_executable *executable;
@@ -41,8 +41,7 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t count, size_t *capacity, 
 
 void zt_scope_begin(zt_run *run)
 {
-    if (run->unopened ||
-        zt_run_grow(run->ctx, &run->scope, run->n_scopes, &run->cap_scopes, sizeof *run->scope))
+    if (run->unopened || zt_run_grow(run->ctx, &run->scope, run->n_scopes, &run->cap_scopes, sizeof *run->scope))
         run->unopened++;
     else
         run->scope[run->n_scopes++] = run->n_kept;
@@ -123,10 +122,7 @@ void zt_run_fail(zt_run *run, uint64_t nth, bool onwards)
     run->fault = (zt_fault){.at = ZT_FAULT_KERNEL, .nth = nth, .onwards = onwards};
 }
 
-void zt_run_fault(zt_run *run, const zt_fault *fault)
-{
-    run->fault = fault ? *fault : (zt_fault){0};
-}
+void zt_run_fault(zt_run *run, const zt_fault *fault) { run->fault = fault ? *fault : (zt_fault){0}; }
 
 uint64_t zt_run_count(const zt_run *run, zt_op op) { return run->count[op]; }
 uint64_t zt_run_fallbacks(const zt_run *run) { return run->fallbacks; }
@@ -163,9 +159,16 @@ static zt_status entry_prepare(zt_run *run, entry *cached)
         cached->donated[donated] = cached->engine->vt->alloc(cached->engine, &cached->in[donated]);
         if (!cached->donated[donated]) return zt_ctx_status(run->ctx);
     }
-    zt_run_schedule schedule = {.n_values = ZT_MAX_IN + op_info->n_out, .type = type, .place = place, .n_steps = 1,
-                    .step = &step, .n_in = n_in, .n_out = n_out, .n_bufs = donated_count(cached->op),
-                    .buf = cached->donated, .queued = runs_ahead(cached)};
+    zt_run_schedule schedule = {.n_values = ZT_MAX_IN + op_info->n_out,
+                                .type = type,
+                                .place = place,
+                                .n_steps = 1,
+                                .step = &step,
+                                .n_in = n_in,
+                                .n_out = n_out,
+                                .n_bufs = donated_count(cached->op),
+                                .buf = cached->donated,
+                                .queued = runs_ahead(cached)};
     cached->executable = cached->engine->vt->prepare(cached->engine, &schedule);
     return cached->executable ? ZT_OK : zt_ctx_status(run->ctx);
 }
@@ -202,8 +205,7 @@ static entry *get_entry(zt_run *run, const entry *key)
     int oldest = 0;
     for (int i = 0; i < ZT_MAX_CACHED; i++) {
         if (run->cache[i] && entry_matches(run->cache[i], key)) return run->cache[i];
-        if (!run->cache[i] || (run->cache[oldest] && run->cache[i]->used < run->cache[oldest]->used))
-            oldest = i;
+        if (!run->cache[i] || (run->cache[oldest] && run->cache[i]->used < run->cache[oldest]->used)) oldest = i;
     }
     const zt_type *input_types[ZT_MAX_IN];
     for (int input = 0; input < ZT_MAX_IN; input++) input_types[input] = key->has_input[input] ? &key->in[input] : NULL;
@@ -245,8 +247,7 @@ static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inp
         bool whole = zt_tensor_address(inputs[input]) == zt_tensor_address(dst) &&
                      zt_type_equal(zt_tensor_type(inputs[input]), zt_tensor_type(dst));
         if (!whole || !(op_info->def->flags & ZT_OPF_INPLACE || input < donated_count(key->op)))
-            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", op_info->name,
-                           op_info->in_name[input]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: dst shares memory with input %s", op_info->name, op_info->in_name[input]);
     }
     return ZT_OK;
 }
@@ -269,8 +270,7 @@ static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor 
     memcpy(key->attrs, attrs ? attrs : op_info->defaults, op_info->attr_bytes);
     for (int input = 0; input < op_info->n_in; input++) {
         if (!inputs[input] && input < op_info->def->n_required)
-            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", op_info->name,
-                           op_info->in_name[input]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", op_info->name, op_info->in_name[input]);
         key->has_input[input] = inputs[input] != NULL;
         if (inputs[input]) key->in[input] = *(types[input] = zt_tensor_type(inputs[input]));
     }
@@ -307,8 +307,7 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fel
     if (fell_back) zt_count(ctx, "fallback", op_info->name, 1);
 }
 
-static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inputs,
-                           zt_tensor *const *outputs)
+static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *outputs)
 {
     const zt_opinfo *op_info = zt_op_info(key->op);
     entry *cached = get_entry(run, key);
@@ -324,16 +323,14 @@ static zt_status run_entry(zt_run *run, const entry *key, zt_tensor *const *inpu
     for (int output = first; output < op_info->n_out; output++) output_bytes[n_out++] = zt_tensor_data(outputs[output]);
     zt_engine *engine = cached->engine;
     zt_status status = ZT_OK;
-    for (int k = 0; k < first && !status; k++)
-        status = engine->vt->upload(engine, cached->donated[k], zt_tensor_data(inputs[k]));
+    for (int k = 0; k < first && !status; k++) status = engine->vt->upload(engine, cached->donated[k], zt_tensor_data(inputs[k]));
     if (!status) status = engine->vt->replay(engine, cached->executable, from, output_bytes, NULL);
     for (int k = 0; k < first && !status; k++)
         status = engine->vt->download(engine, cached->donated[k], zt_tensor_data(outputs[k]));
     return status;
 }
 
-static zt_status run_kernel(zt_run *run, const entry *key, zt_tensor *const *inputs,
-                            zt_tensor *const *outputs)
+static zt_status run_kernel(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *outputs)
 {
     zt_status status = run_entry(run, key, inputs, outputs);
     if (!status || !zt_chain_spill(&run->chain, run->strict, status, zt_op_info(key->op)->name)) return status;
@@ -344,8 +341,7 @@ static zt_status run_kernel(zt_run *run, const entry *key, zt_tensor *const *inp
 
 static zt_status record_call(zt_run *run, const entry *key, zt_tensor *const *inputs, zt_tensor *const *made)
 {
-    if (run->paused == 0)
-        return zt_recorder_op(run->recorder, key->op, key->attrs, inputs, made, run->into != NULL);
+    if (run->paused == 0) return zt_recorder_op(run->recorder, key->op, key->attrs, inputs, made, run->into != NULL);
     if (run->into) zt_recorder_wrote(run->recorder, run->into);
     return ZT_OK;
 }
@@ -364,14 +360,13 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
     for (int output = 0; output < op_info->n_out && !status; output++) {
         status = fault_point(run, ZT_FAULT_ALLOC, op, NULL);
         if (status) break;
-        made[output] = view && !run->into ? zt_tensor_view(inputs[0], &key.out[output], 0)
-                                   : place_output(run, &key, output, inputs);
+        made[output] =
+            view && !run->into ? zt_tensor_view(inputs[0], &key.out[output], 0) : place_output(run, &key, output, inputs);
         status = zt_run_take(run, made[output]);
     }
     if (!status) status = fault_point(run, ZT_FAULT_KERNEL, op, NULL);
     ran = status == ZT_OK;
-    if (!status && view && run->into)
-        memmove(zt_tensor_data(made[0]), zt_tensor_data(inputs[0]), zt_tensor_bytes(made[0]));
+    if (!status && view && run->into) memmove(zt_tensor_data(made[0]), zt_tensor_data(inputs[0]), zt_tensor_bytes(made[0]));
     if (!status && !view) status = run_kernel(run, &key, inputs, made);
     if (!status) status = report_written(run, op, made);
     if (!status && run->recorder) status = record_call(run, &key, inputs, made);
@@ -403,15 +398,9 @@ zt_status zt_record_clear(zt_run *run)
     return ZT_OK;
 }
 
-int zt_record_steps(const zt_run *run)
-{
-    return run->recorder ? zt_prog_n_steps(zt_recorder_prog(run->recorder)) : -1;
-}
+int zt_record_steps(const zt_run *run) { return run->recorder ? zt_prog_n_steps(zt_recorder_prog(run->recorder)) : -1; }
 
-const zt_prog *zt_record_prog(const zt_run *run)
-{
-    return run->recorder ? zt_recorder_prog(run->recorder) : NULL;
-}
+const zt_prog *zt_record_prog(const zt_run *run) { return run->recorder ? zt_recorder_prog(run->recorder) : NULL; }
 
 int zt_record_slot(const zt_run *run, const zt_tensor *tensor)
 {

@@ -29,7 +29,7 @@ struct zt_run {
     size_t n_scopes, cap_scopes;
     size_t unopened; /* scopes begun for which there was no memory: their ends end nothing */
     zt_recorder *recorder;
-    int paused; /* above 0: what runs is not recorded */
+    int paused;            /* above 0: what runs is not recorded */
     bool eager;            /* no op runs ahead */
     int flush_at, waiting; /* ops: handed over at so many, recorded since the last time */
     zt_held *held;
@@ -49,7 +49,7 @@ void zt_run_metrics(zt_ctx *ctx, zt_op op, const zt_type *output_types, bool fel
 
 /* Enqueues a queued schedule of one op: out[] are whole fresh tensors, which are away then. */
 zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *ready, const zt_opinfo *op_info,
-                     zt_tensor *const *inputs, zt_tensor *const *outputs);
+                            zt_tensor *const *inputs, zt_tensor *const *outputs);
 void zt_eager_async_bring(zt_run *run); /* all that is away */
 
 /* ---- record.c -------------------------------------------------------------------------------- */
@@ -58,8 +58,8 @@ void zt_eager_async_bring(zt_run *run); /* all that is away */
 zt_recorder *zt_recorder_new(zt_ctx *ctx);
 void zt_recorder_free(zt_recorder *rec);
 /* `into`: the first output lies in a tensor that was there already. */
-zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *inputs,
-                         zt_tensor *const *outputs, bool into);
+zt_status zt_recorder_op(zt_recorder *rec, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor *const *outputs,
+                         bool into);
 /* An op that is not recorded wrote into `dst`: what was recorded of these bytes is history. */
 void zt_recorder_wrote(zt_recorder *rec, const zt_tensor *dst);
 /* The program, taken from the recorder; NULL on failure. */
@@ -80,7 +80,6 @@ void zt_recorder_tensors(const zt_recorder *rec, zt_tensor **tensor);
 
 /* zt_prog_grad; map[v] of each value of program (there is room for one more) is its number in the
  * result, or -1. The gradients are the last n outputs. */
-zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
-                      const zt_grad_opts *opts, int *map);
+zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n, const zt_grad_opts *opts, int *map);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-struct zt_held { /* what a run has away: the bytes of one tensor's buffer */
+struct zt_held {                 /* what a run has away: the bytes of one tensor's buffer */
     zt_device_resident resident; /* first: a zt_device_resident * is this */
     zt_run *run;
     zt_engine *engine;
@@ -89,7 +89,7 @@ static zt_ebuf *find_resident(zt_run *run, const zt_engine *engine, const zt_ten
 }
 
 zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *executable, const zt_opinfo *op_info,
-                     zt_tensor *const *inputs, zt_tensor *const *outputs)
+                            zt_tensor *const *inputs, zt_tensor *const *outputs)
 {
     zt_ebuf *input_buffers[ZT_MAX_IN], *output_buffers[ZT_MAX_OUT], *lent_buffers[ZT_MAX_IN];
     zt_held *held[ZT_MAX_OUT] = {0};

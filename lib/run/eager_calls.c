@@ -2,12 +2,14 @@
 #include "lib/run/run.h"
 
 #define MORE_OUT1(a)
-#define MORE_OUT2(a, b) if (b) *b = out[1];
-#define MORE_OUT3(a, b, c) MORE_OUT2(a, b) if (c) *c = out[2];
-#define MORE_OUT4(a, b, c, d) MORE_OUT3(a, b, c) if (d) *d = out[3];
-#define MORE_OUT5(a, b, c, d, e) MORE_OUT4(a, b, c, d) if (e) *e = out[4];
+#define MORE_OUT2(a, b)                                                                                                          \
+    if (b) *b = out[1];
+#define MORE_OUT3(a, b, c)          MORE_OUT2(a, b) if (c) *c = out[2];
+#define MORE_OUT4(a, b, c, d)       MORE_OUT3(a, b, c) if (d) *d = out[3];
+#define MORE_OUT5(a, b, c, d, e)    MORE_OUT4(a, b, c, d) if (e) *e = out[4];
 #define MORE_OUT6(a, b, c, d, e, f) MORE_OUT5(a, b, c, d, e) if (f) *f = out[5];
 
+// clang-format off
 #define OP(name, ins, outs, attributes)                                                            \
     zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attributes(name) ZT_CALL_##outs)       \
     {                                                                                              \
@@ -16,6 +18,7 @@
         MORE_##outs                                                                                \
         return out[0];                                                                             \
     }
+// clang-format on
 #include "lib/ops/ops.def"
 #undef OP
 

@@ -9,11 +9,8 @@ static const struct {
     const char *next[ZT_MAX_CHAIN - 1];
     bool spills;
 } fallback[] = {
-    {"ref", {NULL, NULL}, false},
-    {"cpu", {"ref", NULL}, false},
-    {"cuda", {"cpu", "ref"}, true},
-    {"hip", {"cpu", "ref"}, true},
-    {NULL, {"cpu", "ref"}, false},
+    {"ref", {NULL, NULL}, false},  {"cpu", {"ref", NULL}, false}, {"cuda", {"cpu", "ref"}, true},
+    {"hip", {"cpu", "ref"}, true}, {NULL, {"cpu", "ref"}, false},
 };
 
 void zt_chain_init(zt_chain *chain, zt_engine *engine)
@@ -22,8 +19,7 @@ void zt_chain_init(zt_chain *chain, zt_engine *engine)
     const char *name = zt_engine_inmost(engine)->vt->name;
     *chain = (zt_chain){.engines = {engine}, .names = {name}, .count = 1};
     while (fallback[row].name && strcmp(fallback[row].name, name) != 0) row++;
-    for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++)
-        chain->names[chain->count++] = fallback[row].next[i];
+    for (int i = 0; i < ZT_MAX_CHAIN - 1 && fallback[row].next[i]; i++) chain->names[chain->count++] = fallback[row].next[i];
     chain->spills = fallback[row].spills;
 }
 
@@ -52,8 +48,8 @@ int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, con
         if (!engine) return -1;
         if (engine->vt->has(engine, op, attrs, input_types, output_types)) return i;
     }
-    zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s",
-            chain->names[0], zt_op_info(op)->name, zt_type_text(output_types, text));
+    zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s", chain->names[0],
+            zt_op_info(op)->name, zt_type_text(output_types, text));
     return -1;
 }
 

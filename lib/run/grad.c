@@ -16,10 +16,10 @@ typedef struct grad_pass {
     zt_builder *builder;
     zt_emit forward; /* emits into `to`, expanding what has no vjp */
     int *map;        /* [values of from]: numbers in `to` */
-    bool *wanted;     /* [values of from]: is its gradient asked for */
+    bool *wanted;    /* [values of from]: is its gradient asked for */
     /* Of values of `to`; cap of them. */
-    bool *active; /* does it depend on a value asked about, through what has a gradient */
-    int *cotangents;    /* its cotangent so far, or ZT_NONE */
+    bool *active;    /* does it depend on a value asked about, through what has a gradient */
+    int *cotangents; /* its cotangent so far, or ZT_NONE */
     int capacity;
 } grad_pass;
 
@@ -82,8 +82,7 @@ static bool is_made_up(const char *name)
 }
 
 /* All outputs are wanted: a vjp may read any of them. */
-static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const int *inputs,
-                          const char *const *names, int *outputs)
+static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const int *inputs, const char *const *names, int *outputs)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     const char *free_name[ZT_MAX_OUT] = {0};
@@ -99,8 +98,8 @@ static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const in
     return ZT_OK;
 }
 
-static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const int *inputs,
-                            const char *const *names, int *outputs)
+static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const int *inputs, const char *const *names,
+                            int *outputs)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     const zt_opdef *def = op_info->def;
@@ -133,8 +132,7 @@ static zt_type forward_type(void *user, int value_id)
 static zt_status mark_active(grad_pass *pass, int value_id)
 {
     if (!is_real(pass, pass->map[value_id]))
-        return zt_fail(pass->ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient",
-                       zt_prog_value(pass->source, value_id)->name,
+        return zt_fail(pass->ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient", zt_prog_value(pass->source, value_id)->name,
                        zt_dtype_get(zt_builder_type(pass->builder, pass->map[value_id]).dtype)->name);
     pass->active[pass->map[value_id]] = true;
     return ZT_OK;
@@ -155,7 +153,7 @@ static zt_status copy_step(grad_pass *pass, const zt_step *step)
         pass->map[step->out[output]] = outputs[output];
         if (outputs[output] < 0)
             status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", op_info->name,
-                        op_info->out_name[output]);
+                             op_info->out_name[output]);
         else if (pass->wanted[step->out[output]])
             status = mark_active(pass, step->out[output]);
     }
@@ -184,11 +182,11 @@ static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, cons
     if (!vjp->want[k] || vjp->dx[k] == ZT_NONE) return ZT_OK;
     if (vjp->dx[k] < 0)
         return zt_ctx_status(pass->ctx) ? zt_ctx_status(pass->ctx)
-                                     : zt_fail(pass->ctx, ZT_EBUG, "op %s: its vjp fails", op_info->name);
+                                        : zt_fail(pass->ctx, ZT_EBUG, "op %s: its vjp fails", op_info->name);
     zt_type want = zt_builder_type(pass->builder, vjp->in[k]), got = zt_builder_type(pass->builder, vjp->dx[k]);
     if (!zt_type_equal(&want, &got))
-        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s is %s, its value %s", op_info->name,
-                       op_info->in_name[k], zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
+        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s is %s, its value %s", op_info->name, op_info->in_name[k],
+                       zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
     return add_cotangent(pass, vjp->in[k], vjp->dx[k]);
 }
 
@@ -202,8 +200,8 @@ static zt_status back_step(grad_pass *pass, int step_index)
         vjp.dy[output] = output < op_info->n_out ? pass->cotangents[step.out[output]] : ZT_NONE;
         asked = asked || vjp.dy[output] >= 0;
         if (vjp.dy[output] >= 0 && op_info->def->saved >> output & 1)
-            return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'",
-                           op_info->name, op_info->out_name[output]);
+            return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'", op_info->name,
+                           op_info->out_name[output]);
     }
     if (!asked || !any_gradient_flows(pass, op_info, step.in)) return ZT_OK;
     if (!op_info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient", op_info->name);
@@ -212,8 +210,7 @@ static zt_status back_step(grad_pass *pass, int step_index)
         vjp.dx[input] = ZT_NONE;
     }
     op_info->def->vjp(&vjp);
-    if (vjp.refused[0])
-        return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", op_info->name, vjp.refused);
+    if (vjp.refused[0]) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", op_info->name, vjp.refused);
     zt_status st_ = zt_ctx_status(pass->ctx);
     for (int input = 0; input < op_info->n_in && !st_; input++) st_ = check_cotangent(pass, op_info, &vjp, input);
     return st_ ? st_ : grow_arrays(pass);
@@ -246,8 +243,10 @@ static zt_status seed_output(grad_pass *pass, const zt_output *output, bool give
     if (given) {
         zt_type type = zt_builder_type(pass->builder, value_id);
         if (zt_prog_n_symbols(pass->target))
-            return zt_fail(pass->ctx, ZT_EUSAGE, "the cotangent of '%s' cannot be an input: shapes "
-                           "are known only when symbols are bound", output->name);
+            return zt_fail(pass->ctx, ZT_EUSAGE,
+                           "the cotangent of '%s' cannot be an input: shapes "
+                           "are known only when symbols are bound",
+                           output->name);
         snprintf(name, sizeof name, "d.%s", output->name);
         cotangent = zt_prog_in(pass->target, name, type.dtype, type.rank, type.dim);
     } else {
@@ -271,8 +270,7 @@ static zt_status seed_outputs(grad_pass *pass, const zt_grad_opts *opts)
         found++;
     }
     if (found && found >= opts->n_of) return grow_arrays(pass);
-    return zt_fail(pass->ctx, ZT_EUSAGE, "%d of %d outputs to take the gradient of are there", found,
-                   opts->n_of);
+    return zt_fail(pass->ctx, ZT_EUSAGE, "%d of %d outputs to take the gradient of are there", found, opts->n_of);
 }
 
 /* "d.x"; where a gradient of that name is an output already, "d.d.x" and so on. */
@@ -325,8 +323,7 @@ static zt_status run_pass(grad_pass *pass, const int *wrt, int wrt_count, const 
     return status;
 }
 
-zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int wrt_count,
-                      const zt_grad_opts *opts, int *map)
+zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int wrt_count, const zt_grad_opts *opts, int *map)
 {
     static const zt_grad_opts plain;
     grad_pass pass = {.ctx = ctx, .source = program, .map = map};
@@ -346,8 +343,7 @@ zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int w
     return NULL;
 }
 
-zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int wrt_count,
-                      const zt_grad_opts *opts)
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int wrt_count, const zt_grad_opts *opts)
 {
     int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *map);
     zt_prog *gradient = map ? zt_grad_pass(ctx, program, wrt, wrt_count, opts, map) : NULL;

@@ -13,7 +13,7 @@ struct zt_interpreter {
     zt_store store;
     zt_bound *bound;
     bool strict;
-    void **values;        /* [n_values]: host memory, NULL: not there yet */
+    void **values;             /* [n_values]: host memory, NULL: not there yet */
     const char **engine_names; /* [n_steps] */
     int fallbacks;
 };
@@ -72,8 +72,8 @@ const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id)
     const zt_value *value = zt_prog_value(interpreter->program, value_id);
     if (value->kind == ZT_VALUE_DATA) return read_data(interpreter, value_id);
     if (value->kind == ZT_VALUE_STATE) return alloc_value(interpreter, value_id);
-    zt_fail(interpreter->ctx, ZT_EUSAGE, value->kind == ZT_VALUE_IN ? "input '%s' has no value"
-                                                        : "'%s' is not made yet", value->name);
+    zt_fail(interpreter->ctx, ZT_EUSAGE, value->kind == ZT_VALUE_IN ? "input '%s' has no value" : "'%s' is not made yet",
+            value->name);
     return NULL;
 }
 
@@ -102,10 +102,7 @@ typedef struct single_step {
     zt_run_schedule schedule;
 } single_step;
 
-static bool is_donated(const zt_step *step, int k)
-{
-    return k < zt_op_info(step->op)->def->donates;
-}
+static bool is_donated(const zt_step *step, int k) { return k < zt_op_info(step->op)->def->donates; }
 
 /* Bytes that an op uses up, in a buffer of their own. */
 static zt_ebuf *upload_copy(zt_interpreter *interpreter, zt_engine *engine, int value_id)
@@ -178,7 +175,7 @@ static zt_status fetch_donated(zt_interpreter *interpreter, const single_step *s
         int i = single->step.out[output];
         if (output < zt_op_info(single->step.op)->n_out && i >= 0 && single->places[i].kind == ZT_PLACE_BUF)
             status = single->engine->vt->download(single->engine, single->buffers[single->places[i].index],
-                                        interpreter->values[single->value_ids[i]]);
+                                                  interpreter->values[single->value_ids[i]]);
     }
     return status;
 }
@@ -214,8 +211,8 @@ static zt_engine *pick_engine(zt_interpreter *interpreter, int step_index, const
     for (int input = 0; input < op_info->n_in; input++)
         input_types[input] = step->in[input] < 0 ? NULL : &interpreter->bound->type[step->in[input]];
     if (zt_op_infer(interpreter->ctx, step->op, interpreter->bound->attrs[step_index], input_types, output_types)) return NULL;
-    int i = zt_chain_pick(&interpreter->chain, interpreter->strict, step->op, interpreter->bound->attrs[step_index],
-                          input_types, output_types);
+    int i = zt_chain_pick(&interpreter->chain, interpreter->strict, step->op, interpreter->bound->attrs[step_index], input_types,
+                          output_types);
     if (i < 0) return NULL;
     interpreter->engine_names[step_index] = interpreter->chain.names[i];
     interpreter->fallbacks += i > 0;
@@ -257,7 +254,7 @@ zt_status zt_interpreter_step(zt_interpreter *interpreter, int step_index)
 /* ---- open and close -------------------------------------------------------------------------- */
 
 zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_binding *bindings,
-                      int binding_count, bool strict)
+                                    int binding_count, bool strict)
 {
     zt_interpreter *interpreter = zt_calloc(engine->ctx, 1, sizeof *interpreter);
     if (!interpreter) return NULL;

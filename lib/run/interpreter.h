@@ -24,7 +24,7 @@ typedef struct zt_interpreter zt_interpreter;
 /* Binds program with binding_count symbols. Borrows engine, program and what `store` reads from (NULL:
  * program has no data). `strict`: a fallback is an error. NULL: failed, see the engine's context. */
 zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_binding *bindings,
-                      int binding_count, bool strict);
+                                    int binding_count, bool strict);
 void zt_interpreter_close(zt_interpreter *interpreter); /* NULL: nothing */
 /* What it was opened on: the context, the program, and the program bound (every value's type, the
  * steps' attributes). Borrowed; the last lives as long as interpreter. */

@@ -21,10 +21,9 @@ struct zt_pages {
 
 zt_pages *zt_pages_open(zt_ctx *ctx, int64_t blocks, int64_t size, int64_t sequences)
 {
-    if (blocks < 1 || size < 1 || sequences < 1 || blocks > INT32_MAX / size ||
-        sequences > INT32_MAX) {
-        zt_fail(ctx, ZT_EUSAGE, "pages: %lld blocks of %lld positions for %lld sequences",
-                (long long)blocks, (long long)size, (long long)sequences);
+    if (blocks < 1 || size < 1 || sequences < 1 || blocks > INT32_MAX / size || sequences > INT32_MAX) {
+        zt_fail(ctx, ZT_EUSAGE, "pages: %lld blocks of %lld positions for %lld sequences", (long long)blocks, (long long)size,
+                (long long)sequences);
         return NULL;
     }
     zt_pages *pages = zt_calloc(ctx, 1, sizeof *pages);
@@ -61,8 +60,7 @@ static page_sequence *find_sequence(const zt_pages *pages, int seq)
 
 static zt_status fail_unknown(const zt_pages *pages, int seq)
 {
-    return zt_fail(pages->ctx, ZT_EUSAGE, "pages: sequence %d of %lld is not in use", seq,
-                   (long long)pages->sequences);
+    return zt_fail(pages->ctx, ZT_EUSAGE, "pages: sequence %d of %lld is not in use", seq, (long long)pages->sequences);
 }
 
 static int32_t *row_of(const zt_pages *pages, int seq) { return pages->table + seq * pages->blocks; }
@@ -101,8 +99,8 @@ zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count)
         return zt_fail(pages->ctx, ZT_ENOMEM,
                        "pages: sequence %d of %lld positions wants %lld blocks more for %lld, "
                        "%lld of %lld are free",
-                       seq, (long long)sequence->length, (long long)more, (long long)count,
-                       (long long)pages->n_free, (long long)pages->blocks);
+                       seq, (long long)sequence->length, (long long)more, (long long)count, (long long)pages->n_free,
+                       (long long)pages->blocks);
     for (int32_t *row = row_of(pages, seq); more > 0; more--) {
         int32_t block = pages->free[--pages->n_free];
         pages->owners[block] = 1;
@@ -117,8 +115,7 @@ zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *posi
 {
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) return fail_unknown(pages, seq);
-    if (count < 0 || count > INT32_MAX)
-        return zt_fail(pages->ctx, ZT_EUSAGE, "pages: %lld positions more", (long long)count);
+    if (count < 0 || count > INT32_MAX) return zt_fail(pages->ctx, ZT_EUSAGE, "pages: %lld positions more", (long long)count);
     zt_status status = zt_pages_reserve(pages, seq, sequence->length + count);
     if (status) return status;
     for (int64_t i = 0; i < count; i++) {

@@ -52,7 +52,7 @@ int zt_pages_share(zt_pages *pages, int seq, int64_t count);
 void zt_pages_end(zt_pages *pages, int seq); /* frees its blocks; a number not in use: nothing */
 
 int64_t zt_pages_length(const zt_pages *pages, int seq); /* positions; -1: not in use */
-int64_t zt_pages_left(const zt_pages *pages); /* blocks that no sequence owns */
+int64_t zt_pages_left(const zt_pages *pages);            /* blocks that no sequence owns */
 /* The block table, i32[sequences, blocks], as kv_put and attention take it: row s holds the blocks
  * of sequence s in order of its positions, then zeros. Lives as long as pages; calls change it. */
 const int32_t *zt_pages_table(const zt_pages *pages);

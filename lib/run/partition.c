@@ -26,8 +26,7 @@ static void find_roots(zt_partition *partition, const zt_bound *bound)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static int pick_engine(const zt_partition *partition, zt_chain *chain, const zt_bound *bound, const zt_step *step,
-                       bool strict)
+static int pick_engine(const zt_partition *partition, zt_chain *chain, const zt_bound *bound, const zt_step *step, bool strict)
 {
     const zt_opinfo *op_info = zt_op_info(step->op);
     const zt_type *input_types[ZT_MAX_IN] = {0};
@@ -260,8 +259,8 @@ static zt_status place_step(zt_partition *partition, zt_segment *segment, const 
         if (!zt_add_size(bytes, ALIGN - 1, &bytes))
             return zt_fail(engine->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", step_index, bytes);
         work->range_of[root] = *range_count;
-        work->ranges[(*range_count)++] = (zt_live_range){.root = root, .born = step_index, .dies = work->last_use[root],
-                                        .bytes = bytes & ~(size_t)(ALIGN - 1)};
+        work->ranges[(*range_count)++] = (zt_live_range){
+            .root = root, .born = step_index, .dies = work->last_use[root], .bytes = bytes & ~(size_t)(ALIGN - 1)};
     }
     return ZT_OK;
 }
@@ -345,7 +344,7 @@ static zt_status copy_live_steps(zt_partition *partition, const zt_bound *bound,
 }
 
 static zt_status make_partition(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *layout)
+                                void *const *outputs, const zt_plan_layout *layout)
 {
     size_t value_slots = (size_t)bound->n_values + 1;
     zt_status status = copy_live_steps(partition, bound, outputs);
@@ -356,9 +355,9 @@ static zt_status make_partition(zt_partition *partition, zt_chain *chain, const 
     if (!status) status = take_states(partition, chain, bound);
     if (status) return status;
     placing_work work = {.first_made = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
-              .last_use = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
-              .range_of = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
-              .ranges = zt_arena_alloc(partition->memory, value_slots * sizeof(zt_live_range))};
+                         .last_use = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
+                         .range_of = zt_arena_alloc(partition->memory, value_slots * sizeof(int)),
+                         .ranges = zt_arena_alloc(partition->memory, value_slots * sizeof(zt_live_range))};
     if (!work.first_made || !work.last_use || !work.range_of || !work.ranges) return ZT_ENOMEM;
     find_last_uses(partition, bound, work.first_made, work.last_use);
     for (int segment_index = 0; segment_index < partition->n_segments && !status; segment_index++)
@@ -367,8 +366,8 @@ static zt_status make_partition(zt_partition *partition, zt_chain *chain, const 
     return status;
 }
 
-zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *layout)
+zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict, void *const *outputs,
+                            const zt_plan_layout *layout)
 {
     memset(partition, 0, sizeof *partition);
     partition->memory = zt_arena_new(chain->engines[0]->ctx, 1 << 18);

@@ -15,8 +15,8 @@ typedef struct zt_chain {
     zt_engine *engines[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
     const char *names[ZT_MAX_CHAIN];
     int count;
-    bool spills;      /* what the first engine has no memory for runs on the next */
-    bool skip_first;       /* pick past the first */
+    bool spills;          /* what the first engine has no memory for runs on the next */
+    bool skip_first;      /* pick past the first */
     bool *skip_first_for; /* [values of a program]: the same for what reads such a value; NULL: none */
 } zt_chain;
 void zt_chain_init(zt_chain *chain, zt_engine *engine);
@@ -34,18 +34,18 @@ typedef struct zt_segment {
     int engine, first, last;
     int n_inputs, n_outputs, n_buffers;
     int *inputs, *outputs; /* roots, read from and written to host memory */
-    int *buffers;      /* roots: data and states */
-    zt_place *places; /* [n_values], of every value used inside */
-    int *over;       /* [n_values]: the root whose bytes it takes over, or -1 */
+    int *buffers;          /* roots: data and states */
+    zt_place *places;      /* [n_values], of every value used inside */
+    int *over;             /* [n_values]: the root whose bytes it takes over, or -1 */
     size_t arena_bytes, liveness_bytes;
 } zt_segment;
 
 typedef struct zt_partition {
     zt_arena *memory; /* holds everything below */
-    int *roots;        /* [n_values] */
-    zt_step *steps;    /* [n_steps], attributes bound; none that only unwanted outputs need */
+    int *roots;       /* [n_values] */
+    zt_step *steps;   /* [n_steps], attributes bound; none that only unwanted outputs need */
     int n_steps;
-    bool *wanted;       /* [the program's outputs] */
+    bool *wanted; /* [the program's outputs] */
     int n_segments, fallbacks;
     zt_segment *segments;
 } zt_partition;
@@ -60,7 +60,7 @@ typedef struct zt_live_range {
 /* Offsets for live ranges within steps [first, last), which change places; the arena's size, and the most
  * bytes alive at once. */
 zt_status zt_live_ranges_place(zt_arena *memory, zt_live_range *ranges, int range_count, int first, int last, size_t *arena_bytes,
-                         size_t *liveness_bytes);
+                               size_t *liveness_bytes);
 
 /* What a plan states (plan_file.h) for some numbers and wanted outputs. */
 typedef struct zt_plan_layout_place {
@@ -93,8 +93,8 @@ const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i);
 
 /* outputs: an output whose entry is NULL is not wanted; NULL: all are. layout: what must be decided, or
  * NULL. */
-zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict,
-                      void *const *outputs, const zt_plan_layout *layout);
+zt_status zt_partition_make(zt_partition *partition, zt_chain *chain, const zt_bound *bound, bool strict, void *const *outputs,
+                            const zt_plan_layout *layout);
 /* plan_check.c: is the partition as stated. Live ranges get the offsets stated for segment i; ZT_EDATA says what is
  * wrong with them. */
 zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition *partition, const zt_chain *chain);
@@ -105,13 +105,11 @@ void zt_partition_free(zt_partition *partition);
 
 /* constant_data.c: a tensor whose name begins with @, computed from those of the store. */
 bool zt_is_derived(const char *tensor);
-zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *wanted_type,
-                          const zt_store *store, void *bytes);
-zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *wanted_type,
-                         const zt_store *store);
+zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_type *wanted_type, const zt_store *store,
+                                void *bytes);
+zt_ebuf *zt_constant_data_load(zt_engine *engine, const char *name, const zt_type *wanted_type, const zt_store *store);
 
 /* The handle of tensor `name` in a store: ZT_EDATA where there is none, or of another type. */
-zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type,
-                          int64_t *handle);
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type, int64_t *handle);
 
 #endif

@@ -100,8 +100,7 @@ static zt_status tell_before(const zt_prog *program, const zt_pass_opts *options
 
 /* ---- the driver ------------------------------------------------------------------------------ */
 
-static zt_status run_pass(zt_ctx *ctx, int pass_index, const zt_pass_opts *options, zt_prog **program,
-                          zt_pass_report *report)
+static zt_status run_pass(zt_ctx *ctx, int pass_index, const zt_pass_opts *options, zt_prog **program, zt_pass_report *report)
 {
     zt_prog *next = NULL;
     zt_status status = report ? tell_before(*program, options, report) : ZT_OK;
@@ -119,8 +118,7 @@ static zt_status run_pass(zt_ctx *ctx, int pass_index, const zt_pass_opts *optio
     return tell_after(*program, options, report);
 }
 
-zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts,
-                        zt_pass_report *reports)
+zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_pass_report *reports)
 {
     static const zt_pass_opts plain;
     if (!opts) opts = &plain;
@@ -128,8 +126,7 @@ zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts 
     zt_compute how = opts->engine ? opts->engine->compute : ZT_COMPUTE_F32;
     zt_prog *now = zt_prog_computed(ctx, program, opts->sample, opts->n_sample, how);
     zt_status status = now ? ZT_OK : zt_ctx_status(ctx);
-    for (int i = 0; i < N_PASSES && !status; i++)
-        status = run_pass(ctx, i, opts, &now, reports ? &reports[i] : NULL);
+    for (int i = 0; i < N_PASSES && !status; i++) status = run_pass(ctx, i, opts, &now, reports ? &reports[i] : NULL);
     if (!status) return now;
     zt_prog_free(now);
     return NULL;

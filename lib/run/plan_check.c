@@ -11,15 +11,15 @@ zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition 
 {
     zt_ctx *ctx = chain->engines[0]->ctx;
     if (layout->n_splits != partition->n_segments)
-        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", layout->where,
-                       layout->n_splits, partition->n_segments);
+        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", layout->where, layout->n_splits,
+                       partition->n_segments);
     for (int i = 0; i < layout->n_splits; i++) {
         const zt_plan_layout_part *part = &layout->split[i];
         const zt_segment *segment = &partition->segments[i];
         const char *engine = segment->engine ? chain->names[segment->engine] : layout->engine;
         if (part->first == segment->first && part->last == segment->last && !strcmp(part->engine, engine)) continue;
-        return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d",
-                       layout->where, part->engine, part->first, part->last, engine, segment->first, segment->last);
+        return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d", layout->where, part->engine,
+                       part->first, part->last, engine, segment->first, segment->last);
     }
     return ZT_OK;
 }
@@ -35,8 +35,8 @@ typedef struct place_check {
 
 static zt_status refuse_place(const place_check *check, int value_id, const char *wrong)
 {
-    return zt_fail(check->ctx, ZT_EDATA, "%s: value '%s' %s", check->layout->where,
-                   zt_prog_value(check->program, value_id)->name, wrong);
+    return zt_fail(check->ctx, ZT_EDATA, "%s: value '%s' %s", check->layout->where, zt_prog_value(check->program, value_id)->name,
+                   wrong);
 }
 
 static zt_status note_places(const place_check *check, const zt_plan_layout_part *split, zt_status status)
@@ -71,8 +71,7 @@ static zt_status check_heirs(const place_check *check, int n_values, int *heir_c
         ++*heir_count;
         if (!place) return refuse_place(check, value_id, "has no place");
         const zt_plan_layout_place *under = check->places[check->heirs[value_id]];
-        if (place->over != check->heirs[value_id] || !under || under->offset != place->offset ||
-            under->bytes != place->bytes)
+        if (place->over != check->heirs[value_id] || !under || under->offset != place->offset || under->bytes != place->bytes)
             return refuse_place(check, value_id, "is not over the value that it takes over");
     }
     return ZT_OK;
@@ -128,11 +127,11 @@ zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition 
         status = use_stated_offset(&check, &ranges[range_index], &end);
     if (!status) status = check_heirs(&check, bound->n_values, &n_heirs);
     if (!status && range_count + n_heirs != split->n_places)
-        status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", layout->where,
-                    split->n_places, range_count + n_heirs);
+        status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", layout->where, split->n_places,
+                         range_count + n_heirs);
     if (!status && end != split->arena)
-        status = zt_fail(check.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", layout->where,
-                    split->arena, end);
+        status =
+            zt_fail(check.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", layout->where, split->arena, end);
     if (!status) status = check_overlaps(&check, ranges, range_count, near);
     *arena_bytes = split->arena;
     *liveness_bytes = split->bound;

@@ -40,7 +40,7 @@ typedef struct plan_writer {
 static zt_status put_head(const plan_writer *writer)
 {
     zt_status status = zt_str_printf(writer->text, "#plan engine %s isa=%s\n#plan passes",
-                                zt_engine_inmost(writer->options->engine)->vt->name, zt_isa_name(writer->options->isa));
+                                     zt_engine_inmost(writer->options->engine)->vt->name, zt_isa_name(writer->options->isa));
     for (int i = 0; zt_pass_at(i) && !status; i++)
         if (!(writer->options->off >> i & 1)) status = zt_str_printf(writer->text, " %s", zt_pass_at(i)->name);
     return status ? status : zt_str_putc(writer->text, '\n');
@@ -66,14 +66,14 @@ static zt_status put_bind(const plan_writer *writer, const bool *want)
 static zt_status put_segment(const plan_writer *writer, const zt_partition *partition, const zt_segment *segment)
 {
     zt_engine *engine = writer->chain.engines[segment->engine];
-    zt_status status = zt_str_printf(writer->text, "#plan split %s %d..%d arena=%zu bound=%zu\n",
-                                writer->chain.names[segment->engine], segment->first, segment->last, segment->arena_bytes,
-                                segment->liveness_bytes);
+    zt_status status =
+        zt_str_printf(writer->text, "#plan split %s %d..%d arena=%zu bound=%zu\n", writer->chain.names[segment->engine],
+                      segment->first, segment->last, segment->arena_bytes, segment->liveness_bytes);
     for (int value_id = 0; value_id < writer->bound->n_values && !status; value_id++) {
         if (partition->roots[value_id] != value_id || segment->places[value_id].kind != ZT_PLACE_ARENA) continue;
         size_t bytes = (engine->vt->value_bytes(engine, &writer->bound->type[value_id]) + 63) & ~(size_t)63;
         status = zt_str_printf(writer->text, "#plan at %s %zu %zu", zt_prog_value(writer->program, value_id)->name,
-                          segment->places[value_id].offset, bytes);
+                               segment->places[value_id].offset, bytes);
         if (!status && segment->over[value_id] >= 0)
             status = zt_str_printf(writer->text, " over %s", zt_prog_value(writer->program, segment->over[value_id])->name);
         if (!status) status = zt_str_putc(writer->text, '\n');
@@ -179,8 +179,7 @@ static zt_status read_engine(plan_reader *reader)
     bool known = false;
     for (int i = 0; reader->word_count > 2 && zt_engine_list(i); i++)
         known = known || !strcmp(zt_engine_list(i), reader->words[2]);
-    if (!isa || !known || !zt_isa_parse(isa, &reader->plan->isa) ||
-        strlen(reader->words[2]) >= sizeof reader->plan->engine)
+    if (!isa || !known || !zt_isa_parse(isa, &reader->plan->isa) || strlen(reader->words[2]) >= sizeof reader->plan->engine)
         return fail_line(reader, "no engine with its isa: '%s'", reader->word_count > 2 ? reader->words[2] : "");
     if (reader->plan->engine[0]) return fail_line(reader, "a second %s", "engine");
     snprintf(reader->plan->engine, sizeof reader->plan->engine, "%s", reader->words[2]);
@@ -318,8 +317,7 @@ static const struct {
     const char *word;
     zt_status (*read)(plan_reader *r);
 } kinds[] = {
-    {"engine", read_engine}, {"passes", read_passes}, {"bind", read_bind},
-    {"split", read_split},   {"at", read_at},
+    {"engine", read_engine}, {"passes", read_passes}, {"bind", read_bind}, {"split", read_split}, {"at", read_at},
 };
 
 static zt_status read_line(plan_reader *reader, const char *text, size_t length)
@@ -355,8 +353,7 @@ static zt_status read_lines(zt_plan_file *plan, const char *name, const char *te
         status = read_line(reader, text, (size_t)((stop ? stop : end) - text));
         text = stop ? stop + 1 : end;
     }
-    if (!status && !plan->engine[0])
-        status = zt_fail(plan->ctx, ZT_EDATA, "%s: no plan: it says no engine", reader->name);
+    if (!status && !plan->engine[0]) status = zt_fail(plan->ctx, ZT_EDATA, "%s: no plan: it says no engine", reader->name);
     for (int i = 0; i < plan->n_layouts && !status; i++) {
         if (plan->parts) plan->layouts[i].split = plan->parts + plan->layouts[i].first_split; /* else none */
         plan->layouts[i].places = plan->places;

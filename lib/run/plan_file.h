@@ -27,8 +27,8 @@ typedef struct zt_plan_file zt_plan_file;
 
 typedef struct zt_plan_file_opts {
     zt_engine *engine;
-    zt_isa isa;         /* what the engine was opened with */
-    unsigned off;       /* passes that did not run */
+    zt_isa isa;   /* what the engine was opened with */
+    unsigned off; /* passes that did not run */
     /* What memory is planned for: the numbers of all symbols. Each is stated with all outputs
      * wanted and, of a program of several, with each of them alone. */
     const zt_binding *bind;
@@ -47,7 +47,7 @@ void zt_plan_file_free(zt_plan_file *plan); /* and its program; NULL: nothing */
 const zt_prog *zt_plan_file_prog(const zt_plan_file *plan);
 const char *zt_plan_file_engine(const zt_plan_file *plan); /* the engine it was made for, "cpu" */
 zt_isa zt_plan_file_isa(const zt_plan_file *plan);         /* the instruction set it was made for */
-unsigned zt_plan_file_off(const zt_plan_file *plan); /* bit i: pass i did not run */
+unsigned zt_plan_file_off(const zt_plan_file *plan);       /* bit i: pass i did not run */
 
 #ifdef __cplusplus
 }

@@ -88,13 +88,12 @@ static int value_of(zt_recorder *recorder, zt_tensor *tensor, bool donated)
     const zt_type *type = zt_tensor_type(tensor);
     if (entry && entry->fate == HOLDS) return entry->value;
     if (entry && entry->fate == OVERWRITTEN) {
-        zt_fail(recorder->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it",
-                zt_type_text(type, text));
+        zt_fail(recorder->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it", zt_type_text(type, text));
         return -1;
     }
     snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? recorder->n_state++ : recorder->n_in++);
     int value_id = donated ? zt_prog_state(recorder->program, name, type->dtype, type->rank, type->dim)
-                    : zt_prog_in(recorder->program, name, type->dtype, type->rank, type->dim);
+                           : zt_prog_in(recorder->program, name, type->dtype, type->rank, type->dim);
     return value_id < 0 || !add_seen(recorder, tensor, value_id, donated ? value_id : -1) ? -1 : value_id;
 }
 
@@ -118,8 +117,8 @@ static void mark_overwritten(zt_recorder *recorder, const zt_tensor *target, fat
 
 void zt_recorder_wrote(zt_recorder *recorder, const zt_tensor *dst) { mark_overwritten(recorder, dst, CHANGED); }
 
-zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_tensor *const *inputs,
-                         zt_tensor *const *outputs, bool into)
+zt_status zt_recorder_op(zt_recorder *recorder, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor *const *outputs,
+                         bool into)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     const int donates = op_info->def->donates;
@@ -175,8 +174,7 @@ static zt_tensor *find_frozen(const zt_recorder *recorder, int value_id)
 {
     for (size_t i = 0; i < recorder->seen_count; i++)
         if (recorder->entries[i]->value == value_id && recorder->entries[i]->fate == HOLDS) return recorder->entries[i]->tensor;
-    zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over",
-            zt_prog_value(recorder->program, value_id)->tensor);
+    zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over", zt_prog_value(recorder->program, value_id)->tensor);
     return NULL;
 }
 
@@ -200,8 +198,8 @@ zt_status zt_recorder_save(const zt_recorder *recorder, const char *path, bool f
     zt_meta *meta = zt_meta_new(recorder->ctx);
     for (int data_index = 0; entries && data_index < data_count; data_index++) {
         const zt_value *value = zt_prog_value(recorder->program, zt_prog_nth(recorder->program, ZT_VALUE_DATA, data_index));
-        entries[data_index] = (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type,
-                          zt_type_bytes(&value->type)};
+        entries[data_index] =
+            (zt_entry){value->tensor, zt_dtype_get(value->type.dtype)->name, value->type, zt_type_bytes(&value->type)};
     }
     zt_writer *writer = entries && meta ? zt_writer_open(recorder->ctx, path, &options, meta, entries, data_count) : NULL;
     zt_status status = writer ? put_frozen(recorder, writer, data_count) : zt_ctx_status(recorder->ctx);

@@ -33,8 +33,7 @@ static bool find_rounding(const zt_step *step, const void *attrs, int k, const z
 {
     int bits = zt_op_rounds(step->op, attrs, input_types);
     const zt_enum_string *act = zt_op_act(step->op, attrs ? attrs : zt_op_info(step->op)->defaults, k);
-    *rounding = (rounding_kind){.levels = bits == 8 ? 127 : bits == 16 ? 127 * 254 : 0,
-                    .weight = weight_of(step->op, k)};
+    *rounding = (rounding_kind){.levels = bits == 8 ? 127 : bits == 16 ? 127 * 254 : 0, .weight = weight_of(step->op, k)};
     const zt_type *weight = rounding->weight < 0 ? NULL : input_types[rounding->weight], *input = input_types[0];
     if (!weight || !input || weight->rank != 2 || input->rank < 1 || weight->dim[1] < 1 ||
         input->dim[input->rank - 1] != weight->dim[1] || zt_dtype_get(input->dtype)->kind != 'F')
@@ -75,8 +74,8 @@ static double block_error(const rounding_kind *rounding, const double *values, c
     return sum;
 }
 
-static double add_errors(const rounding_kind *rounding, const zt_type *type, const char *values,
-                         const double *squares, double *row)
+static double add_errors(const rounding_kind *rounding, const zt_type *type, const char *values, const double *squares,
+                         double *row)
 {
     int64_t cols = type->dim[type->rank - 1], count = zt_type_count(type);
     size_t bytes = (size_t)cols * (size_t)zt_dtype_get(type->dtype)->block_bytes;

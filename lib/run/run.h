@@ -24,8 +24,8 @@ extern "C" {
 typedef struct zt_session zt_session;
 
 typedef struct zt_session_opts {
-    bool strict;               /* a fallback is an error */
-    const zt_binding *fixed;   /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
+    bool strict;             /* a fallback is an error */
+    const zt_binding *fixed; /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
     const struct zt_plan_file *plan; /* plan_file.h: the program is the plan's; NULL: none */
 } zt_session_opts;
@@ -35,8 +35,7 @@ typedef struct zt_session_opts {
  * NULL: no symbol is fixed, no plan. With a plan, memory is laid out as it says, which is checked here
  * (ZT_EDATA). Borrows engine, program, the plan and what `store` reads from. NULL: failed, see the
  * engine's context. */
-zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store,
-                            const zt_session_opts *options);
+zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_session_opts *options);
 /* Frees replays, weights and states; not the engine or the program. NULL: nothing. */
 void zt_session_close(zt_session *session);
 
@@ -63,9 +62,9 @@ zt_status zt_session_state_set(zt_session *session, int i, const void *host); /*
 
 typedef struct zt_session_report {
     size_t weight_bytes, state_bytes;
-    size_t arena_bytes;       /* of the largest prepared replay */
-    size_t liveness_bytes;    /* the lower bound: most bytes alive at once in that replay */
-    int fallbacks;            /* steps of it that fell back */
+    size_t arena_bytes;    /* of the largest prepared replay */
+    size_t liveness_bytes; /* the lower bound: most bytes alive at once in that replay */
+    int fallbacks;         /* steps of it that fell back */
     uint64_t prepared, steps;
 } zt_session_report;
 zt_session_report zt_session_get(const zt_session *session); /* figures so far */
@@ -82,7 +81,7 @@ typedef struct zt_session_part {
     const zt_run_schedule *schedule;
     size_t liveness_bytes; /* the lower bound of plan->arena_bytes */
 } zt_session_part;
-int zt_session_parts(const zt_session *session); /* 0: nothing was prepared */
+int zt_session_parts(const zt_session *session);                      /* 0: nothing was prepared */
 zt_session_part zt_session_part_at(const zt_session *session, int i); /* i: 0 to zt_session_parts - 1 */
 
 /* ---- eager ops ------------------------------------------------------------------------------- */
@@ -167,34 +166,27 @@ zt_status zt_record_save(const zt_run *run, const char *path, bool force);
  * zt_tensor **rstd): typed calls of zt_run_op. The result is the first output, a tensor of the
  * innermost scope. Ops chain: after a failure, or given NULL for a required input, they return
  * NULL. Further outputs come through pointers, NULL: not wanted. */
-#define ZT_CALL_IN1(a) , zt_tensor *a
-#define ZT_CALL_IN2(a, b) , zt_tensor *a, zt_tensor *b
-#define ZT_CALL_IN3(a, b, c) , zt_tensor *a, zt_tensor *b, zt_tensor *c
-#define ZT_CALL_IN4(a, b, c, d) , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d
-#define ZT_CALL_IN5(a, b, c, d, e)                                                                 \
-    , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e
-#define ZT_CALL_IN6(a, b, c, d, e, f)                                                              \
-    , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e, zt_tensor *f
-#define ZT_CALL_IN7(a, b, c, d, e, f, g)                                                           \
-    ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g
-#define ZT_CALL_IN8(a, b, c, d, e, f, g, h)                                                        \
-    ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g, zt_tensor *h
-#define ZT_CALL_IN9(a, b, c, d, e, f, g, h, i) \
-    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i
-#define ZT_CALL_IN10(a, b, c, d, e, f, g, h, i, j) \
-    ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j
-#define ZT_CALL_IN11(a, b, c, d, e, f, g, h, i, j, k) \
+#define ZT_CALL_IN1(a)                             , zt_tensor *a
+#define ZT_CALL_IN2(a, b)                          , zt_tensor *a, zt_tensor *b
+#define ZT_CALL_IN3(a, b, c)                       , zt_tensor *a, zt_tensor *b, zt_tensor *c
+#define ZT_CALL_IN4(a, b, c, d)                    , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d
+#define ZT_CALL_IN5(a, b, c, d, e)                 , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e
+#define ZT_CALL_IN6(a, b, c, d, e, f)              , zt_tensor *a, zt_tensor *b, zt_tensor *c, zt_tensor *d, zt_tensor *e, zt_tensor *f
+#define ZT_CALL_IN7(a, b, c, d, e, f, g)           ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g
+#define ZT_CALL_IN8(a, b, c, d, e, f, g, h)        ZT_CALL_IN6(a, b, c, d, e, f), zt_tensor *g, zt_tensor *h
+#define ZT_CALL_IN9(a, b, c, d, e, f, g, h, i)     ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i
+#define ZT_CALL_IN10(a, b, c, d, e, f, g, h, i, j) ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j
+#define ZT_CALL_IN11(a, b, c, d, e, f, g, h, i, j, k)                                                                            \
     ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j, zt_tensor *k
-#define ZT_CALL_IN12(a, b, c, d, e, f, g, h, i, j, k, l) \
+#define ZT_CALL_IN12(a, b, c, d, e, f, g, h, i, j, k, l)                                                                         \
     ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j, zt_tensor *k, zt_tensor *l
 #define ZT_CALL_OUT1(a)
-#define ZT_CALL_OUT2(a, b) , zt_tensor **b
-#define ZT_CALL_OUT3(a, b, c) , zt_tensor **b, zt_tensor **c
-#define ZT_CALL_OUT4(a, b, c, d) , zt_tensor **b, zt_tensor **c, zt_tensor **d
-#define ZT_CALL_OUT5(a, b, c, d, e) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
+#define ZT_CALL_OUT2(a, b)             , zt_tensor **b
+#define ZT_CALL_OUT3(a, b, c)          , zt_tensor **b, zt_tensor **c
+#define ZT_CALL_OUT4(a, b, c, d)       , zt_tensor **b, zt_tensor **c, zt_tensor **d
+#define ZT_CALL_OUT5(a, b, c, d, e)    ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
 #define ZT_CALL_OUT6(a, b, c, d, e, f) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e, zt_tensor **f
-#define OP(name, ins, outs, attrs)                                                                 \
-    zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
+#define OP(name, ins, outs, attrs)     zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 
@@ -208,7 +200,7 @@ zt_tensor *zt_apply(zt_run *run, const zt_func *function, zt_tensor *const *inpu
 typedef struct zt_grad_opts {
     const char *const *of; /* names of the outputs that it is taken of; n_of 0: all of floats */
     int n_of;
-    bool seeds; /* the cotangent of output y is an input d.y, of y's type; else ones */
+    bool seeds;               /* the cotangent of output y is an input d.y, of y's type; else ones */
     const zt_binding *sample; /* some number for each symbol, by which ranks and dtypes are known */
     int n_sample;
 } zt_grad_opts;
@@ -220,8 +212,7 @@ typedef struct zt_grad_opts {
  * must be numbers). What rows take for constants, integers, and what an op rounds to integers, has the
  * gradient 0. The caller frees the result with zt_prog_free. NULL: a program with states, or an op on
  * the way without a gradient (ZT_ENOTSUP). `ctx` is the program's own. */
-zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n,
-                      const zt_grad_opts *opts);
+zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int n, const zt_grad_opts *opts);
 
 /* ---- gradients of eager ops ------------------------------------------------------------------ */
 

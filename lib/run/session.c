@@ -18,9 +18,9 @@ typedef struct session_replay {
     zt_bound *bound;
     zt_partition partition;
     zt_executable **executables; /* [n_segments] */
-    zt_run_schedule *schedules;    /* [n_segments], in the partition's memory */
-    void **host;      /* [n_values] of roots: staging owned by us, or NULL */
-    const void **segment_inputs;  /* scratch for a segment's pointers */
+    zt_run_schedule *schedules;  /* [n_segments], in the partition's memory */
+    void **host;                 /* [n_values] of roots: staging owned by us, or NULL */
+    const void **segment_inputs; /* scratch for a segment's pointers */
     void **segment_outputs;
 } session_replay;
 
@@ -30,9 +30,9 @@ struct zt_session {
     const zt_prog *program;
     zt_store store;
     zt_session_opts options;
-    int64_t fixed[ZT_MAX_SYMBOLS]; /* -1: given at each step */
-    zt_ebuf **buffers[ZT_MAX_CHAIN];   /* [n_values] of data and states, on each engine of the chain */
-    zt_type *state_type;           /* [states], bound */
+    int64_t fixed[ZT_MAX_SYMBOLS];   /* -1: given at each step */
+    zt_ebuf **buffers[ZT_MAX_CHAIN]; /* [n_values] of data and states, on each engine of the chain */
+    zt_type *state_type;             /* [states], bound */
     session_replay *cache[MAX_PREPARED];
     uint64_t clock;
     zt_session_report report;
@@ -44,16 +44,15 @@ struct zt_session {
 
 /* ---- buffers --------------------------------------------------------------------------------- */
 
-zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type,
-                          int64_t *handle)
+zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, const zt_type *wanted_type, int64_t *handle)
 {
     char actual_text[ZT_TYPE_TEXT], wanted_text[ZT_TYPE_TEXT];
     zt_type type;
     if (!store->find || store->find(store->user, name, &type, handle))
         return zt_fail(ctx, ZT_EDATA, "tensor '%s' is not there", name);
     if (zt_type_equal(&type, wanted_type)) return ZT_OK;
-    return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name,
-                   zt_type_text(&type, actual_text), zt_type_text(wanted_type, wanted_text));
+    return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name, zt_type_text(&type, actual_text),
+                   zt_type_text(wanted_type, wanted_text));
 }
 
 static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_value *value, const zt_type *wanted_type)
@@ -266,8 +265,7 @@ static zt_status step_symbols(zt_session *session, const zt_binding *bindings, i
 }
 
 /* Of those symbols, for those outputs? */
-static bool replay_matches(const zt_session *session, const session_replay *replay, const int64_t *symbols,
-                        void *const *outputs)
+static bool replay_matches(const zt_session *session, const session_replay *replay, const int64_t *symbols, void *const *outputs)
 {
     for (int output_index = 0; output_index < zt_prog_n_outputs(session->program); output_index++)
         if (replay->partition.wanted[output_index] != (!outputs || outputs[output_index])) return false;
@@ -284,8 +282,7 @@ static session_replay *get_replay(zt_session *session, const zt_binding *binding
             session->cache[i]->used = ++session->clock;
             return session->cache[i];
         }
-        if (!session->cache[i] || (session->cache[oldest] && session->cache[i]->used < session->cache[oldest]->used))
-            oldest = i;
+        if (!session->cache[i] || (session->cache[oldest] && session->cache[i]->used < session->cache[oldest]->used)) oldest = i;
     }
     session_replay *replay = make_replay(session, symbols, outputs);
     if (!replay) return NULL;
@@ -405,7 +402,7 @@ static zt_status copy_keeps(zt_session *session, session_replay *replay, const v
             if (pass == 0 && state) status = engine->vt->download(engine, session->buffers[0][root], replay->host[root]);
             if (pass == 1)
                 status = engine->vt->upload(engine, session->buffers[0][value_id],
-                                   state ? replay->host[root] : host_bytes(session, replay, root, inputs, outputs));
+                                            state ? replay->host[root] : host_bytes(session, replay, root, inputs, outputs));
         }
     }
     return status;
@@ -420,7 +417,7 @@ static void report_metrics(const zt_session *session, const session_replay *repl
             zt_type output_types[ZT_MAX_OUT] = {0};
             for (int output_index = 0; output_index < zt_op_info(step->op)->n_out; output_index++)
                 output_types[output_index] = step->out[output_index] < 0 ? zt_type_make(ZT_U8, 1, (int64_t[]){0})
-                                        : replay->bound->type[step->out[output_index]];
+                                                                         : replay->bound->type[step->out[output_index]];
             zt_run_metrics(session->ctx, step->op, output_types, segment->engine > 0);
         }
     }
@@ -480,7 +477,7 @@ static zt_status check_plan_file(zt_session *session)
             outputs[output_index] = layout->wanted[output_index] ? session : NULL;
         zt_bound *bound = zt_prog_bind(session->program, bindings, symbol_count);
         status = bound ? zt_partition_make(&partition, &session->chain, bound, session->options.strict, outputs, layout)
-                   : zt_ctx_status(session->ctx);
+                       : zt_ctx_status(session->ctx);
         if (bound && !status) zt_partition_free(&partition);
         zt_bound_free(bound);
     }
@@ -488,8 +485,7 @@ static zt_status check_plan_file(zt_session *session)
     return status;
 }
 
-zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store,
-                            const zt_session_opts *options)
+zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_session_opts *options)
 {
     zt_session *session = zt_calloc(engine->ctx, 1, sizeof *session);
     if (!session) return NULL;
@@ -520,7 +516,7 @@ void zt_session_close(zt_session *session)
         for (int value_id = 0; session->buffers[engine_index] && value_id < zt_prog_n_values(session->program); value_id++)
             if (session->buffers[engine_index][value_id])
                 session->chain.engines[engine_index]->vt->free(session->chain.engines[engine_index],
-                                                              session->buffers[engine_index][value_id]);
+                                                               session->buffers[engine_index][value_id]);
         zt_free(session->ctx, session->buffers[engine_index]);
     }
     zt_chain_fini(&session->chain);

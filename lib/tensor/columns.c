@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MIN_ROWS = 64 };                    /* of fewer rows nothing is guessed: sums differ by chance */
+enum { MIN_ROWS = 64 };                   /* of fewer rows nothing is guessed: sums differ by chance */
 static const double MIN_RATIO = 1.0 / 30; /* a smaller ratio is taken as this */
 
 static int compare_doubles(const void *left, const void *right)
@@ -39,8 +39,7 @@ static double median_of(double *numbers, int64_t count)
     return numbers[count / 2];
 }
 
-zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power,
-                            float *weights, bool *any)
+zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power, float *weights, bool *any)
 {
     *any = false;
     for (int64_t column = 0; column < columns; column++) weights[column] = 1;

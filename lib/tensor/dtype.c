@@ -27,8 +27,7 @@ static inline uint32_t f32_bits(float value)
 static inline float half_to_f32(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 0x3ff;
-    if (exponent == 31)
-        return bits_f32(sign | 0x7f800000 | (fraction ? 0x400000 | fraction << 13 : 0));
+    if (exponent == 31) return bits_f32(sign | 0x7f800000 | (fraction ? 0x400000 | fraction << 13 : 0));
     if (exponent == 0) { /* zero and subnormals: frac * 2^-24 is exact */
         float value = (float)fraction * 0x1p-24f;
         return sign ? -value : value;
@@ -57,30 +56,17 @@ static inline uint16_t f32_to_half(float value)
 static inline uint16_t f32_to_brain(float value)
 {
     uint32_t bits = f32_bits(value);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return (uint16_t)(bits >> 16 | 0x40);
+    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-float zt_f16_to_f32(uint16_t half)
-{
-    return half_to_f32(half);
-}
+float zt_f16_to_f32(uint16_t half) { return half_to_f32(half); }
 
-uint16_t zt_f32_to_f16(float value)
-{
-    return f32_to_half(value);
-}
+uint16_t zt_f32_to_f16(float value) { return f32_to_half(value); }
 
-float zt_bf16_to_f32(uint16_t half)
-{
-    return bits_f32((uint32_t)half << 16);
-}
+float zt_bf16_to_f32(uint16_t half) { return bits_f32((uint32_t)half << 16); }
 
-uint16_t zt_f32_to_bf16(float value)
-{
-    return f32_to_brain(value);
-}
+uint16_t zt_f32_to_bf16(float value) { return f32_to_brain(value); }
 
 float zt_f64_to_f32_odd(double x)
 {
@@ -112,15 +98,9 @@ static void encode_f64(const float *src, void *dst, int64_t count)
     }
 }
 
-static void decode_f32(const void *src, float *dst, int64_t count)
-{
-    memmove(dst, src, (size_t)count * 4);
-}
+static void decode_f32(const void *src, float *dst, int64_t count) { memmove(dst, src, (size_t)count * 4); }
 
-static void encode_f32(const float *src, void *dst, int64_t count)
-{
-    memmove(dst, src, (size_t)count * 4);
-}
+static void encode_f32(const float *src, void *dst, int64_t count) { memmove(dst, src, (size_t)count * 4); }
 
 static inline uint16_t load_u16(const uint8_t *bytes)
 {
@@ -129,21 +109,14 @@ static inline uint16_t load_u16(const uint8_t *bytes)
     return half;
 }
 
-static void decode_f16(const void *src, float *dst, int64_t count)
-{
-    zt_plain_of(zt_isa_best())->decode_f16(src, dst, count);
-}
+static void decode_f16(const void *src, float *dst, int64_t count) { zt_plain_of(zt_isa_best())->decode_f16(src, dst, count); }
 
-static void encode_f16(const float *src, void *dst, int64_t count)
-{
-    zt_plain_of(zt_isa_best())->encode_f16(src, dst, count);
-}
+static void encode_f16(const float *src, void *dst, int64_t count) { zt_plain_of(zt_isa_best())->encode_f16(src, dst, count); }
 
 static void decode_bf16(const void *src, float *dst, int64_t count)
 {
     const uint8_t *bytes = src;
-    for (int64_t i = 0; i < count; i++)
-        dst[i] = bits_f32((uint32_t)load_u16(bytes + 2 * i) << 16);
+    for (int64_t i = 0; i < count; i++) dst[i] = bits_f32((uint32_t)load_u16(bytes + 2 * i) << 16);
 }
 
 static void encode_bf16(const float *src, void *dst, int64_t count)
@@ -158,6 +131,7 @@ static void encode_bf16(const float *src, void *dst, int64_t count)
 /* ---- the table ----------------------------------------------------------------------------- */
 
 /* decode, encode of each dtype: with its line in ZT_DTYPES this is all that a new one needs. */
+// clang-format off
 #define CODEC_F64 decode_f64, encode_f64
 #define CODEC_F32 decode_f32, encode_f32
 #define CODEC_F16 decode_f16, encode_f16
@@ -208,6 +182,7 @@ static void encode_bf16(const float *src, void *dst, int64_t count)
 #define CODEC_IQ1_M zt_decode_iq1_m, NULL
 
 enum { KIND_F = 'F', KIND_I = 'I', KIND_U = 'U', KIND_B = 'B', KIND_Q = 'Q' };
+// clang-format on
 
 static const zt_dtype_info dtype_table[ZT_DTYPE_COUNT] = {
 #define X(NAME, text, n, bytes, kind) [ZT_##NAME] = {text, n, bytes, KIND_##kind, CODEC_##NAME},
@@ -215,10 +190,7 @@ static const zt_dtype_info dtype_table[ZT_DTYPE_COUNT] = {
 #undef X
 };
 
-const zt_dtype_info *zt_dtype_get(zt_dtype dtype)
-{
-    return (unsigned)dtype < ZT_DTYPE_COUNT ? &dtype_table[dtype] : NULL;
-}
+const zt_dtype_info *zt_dtype_get(zt_dtype dtype) { return (unsigned)dtype < ZT_DTYPE_COUNT ? &dtype_table[dtype] : NULL; }
 
 bool zt_dtype_parse(const char *name, size_t length, zt_dtype *out)
 {
@@ -245,11 +217,16 @@ bool zt_dtype_is_packed(zt_dtype dtype)
 
 void zt_dtype_range(zt_dtype dtype, double *least, double *most)
 {
-    static const double floats[ZT_DTYPE_COUNT] = {
-        [ZT_F64] = 0x1.fffffffffffffp1023, [ZT_F32] = 0x1.fffffep127, [ZT_F16] = 65504,
-        [ZT_BF16] = 0x1.fep127,            [ZT_F8_E4M3] = 448,        [ZT_F8_E5M2] = 57344,
-        [ZT_F8_E4M3FNUZ] = 240,            [ZT_F8_E5M2FNUZ] = 57344,  [ZT_F8_E8M0] = 0x1p127,
-        [ZT_F4_E2M1] = 6};
+    static const double floats[ZT_DTYPE_COUNT] = {[ZT_F64] = 0x1.fffffffffffffp1023,
+                                                  [ZT_F32] = 0x1.fffffep127,
+                                                  [ZT_F16] = 65504,
+                                                  [ZT_BF16] = 0x1.fep127,
+                                                  [ZT_F8_E4M3] = 448,
+                                                  [ZT_F8_E5M2] = 57344,
+                                                  [ZT_F8_E4M3FNUZ] = 240,
+                                                  [ZT_F8_E5M2FNUZ] = 57344,
+                                                  [ZT_F8_E8M0] = 0x1p127,
+                                                  [ZT_F4_E2M1] = 6};
     const zt_dtype_info *info = zt_dtype_get(dtype);
     int bits = 8 * info->block_bytes / info->block;
     bool sign = info->kind == 'I' || dtype == ZT_I4 || dtype == ZT_I2;

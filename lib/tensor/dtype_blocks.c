@@ -45,8 +45,7 @@ void zt_decode_q5_0(const void *src, float *dst, int64_t count)
         float scale = zt_load_half(block);
         uint32_t high;
         memcpy(&high, block + 2, 4);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)(get_code5(block + 6, high, j) - 16) * scale;
+        for (int j = 0; j < 32; j++) dst[i + j] = (float)(get_code5(block + 6, high, j) - 16) * scale;
     }
 }
 
@@ -58,8 +57,7 @@ void zt_decode_q5_1(const void *src, float *dst, int64_t count)
         float scale = zt_load_half(block), minimum = zt_load_half(block + 2);
         uint32_t high;
         memcpy(&high, block + 4, 4);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)get_code5(block + 8, high, j) * scale + minimum;
+        for (int j = 0; j < 32; j++) dst[i + j] = (float)get_code5(block + 8, high, j) * scale + minimum;
     }
 }
 
@@ -69,8 +67,7 @@ void zt_decode_q8_0(const void *src, float *dst, int64_t count)
     const uint8_t *block = src;
     for (int64_t i = 0; i < count; i += 32, block += 34) {
         float scale = zt_load_half(block);
-        for (int j = 0; j < 32; j++)
-            dst[i + j] = (float)(int8_t)block[2 + j] * scale;
+        for (int j = 0; j < 32; j++) dst[i + j] = (float)(int8_t)block[2 + j] * scale;
     }
 }
 
@@ -82,8 +79,7 @@ void zt_decode_q1_0(const void *src, float *dst, int64_t count)
     const uint8_t *block = src;
     for (int64_t i = 0; i < count; i += 128, block += 18) {
         const float scale[2] = {-zt_load_half(block), zt_load_half(block)};
-        for (int j = 0; j < 128; j++)
-            dst[i + j] = scale[block[2 + j / 8] >> j % 8 & 1];
+        for (int j = 0; j < 128; j++) dst[i + j] = scale[block[2 + j / 8] >> j % 8 & 1];
     }
 }
 
@@ -93,8 +89,7 @@ void zt_decode_q2_0(const void *src, float *dst, int64_t count)
     const uint8_t *block = src;
     for (int64_t i = 0; i < count; i += 64, block += 18) {
         float scale = zt_load_half(block);
-        for (int j = 0; j < 64; j++)
-            dst[i + j] = (float)((block[2 + j / 4] >> j % 4 * 2 & 3) - 1) * scale;
+        for (int j = 0; j < 64; j++) dst[i + j] = (float)((block[2 + j / 4] >> j % 4 * 2 & 3) - 1) * scale;
     }
 }
 
@@ -105,8 +100,7 @@ static float *put_trits(const uint8_t *codes, int count, int digits, float scale
 {
     unsigned power = 1;
     for (int k = 0; k < digits; k++, power *= 3)
-        for (int j = 0; j < count; j++)
-            *dst++ = (float)((int)((uint8_t)(codes[j] * power) * 3u >> 8) - 1) * scale;
+        for (int j = 0; j < count; j++) *dst++ = (float)((int)((uint8_t)(codes[j] * power) * 3u >> 8) - 1) * scale;
     return dst;
 }
 
@@ -129,8 +123,7 @@ void zt_decode_tq2_0(const void *src, float *dst, int64_t count)
     for (int64_t i = 0; i < count; i += 256, block += 66) {
         float scale = zt_load_half(block + 64);
         for (int k = 0; k < 8; k++)
-            for (int j = 0; j < 32; j++)
-                dst[i + 32 * k + j] = (float)((block[k / 4 * 32 + j] >> k % 4 * 2 & 3) - 1) * scale;
+            for (int j = 0; j < 32; j++) dst[i + 32 * k + j] = (float)((block[k / 4 * 32 + j] >> k % 4 * 2 & 3) - 1) * scale;
     }
 }
 
@@ -146,8 +139,7 @@ static void put_looked_up(const int8_t *values, const uint8_t *codes, int count,
 }
 
 /* Denser near 0. */
-const int8_t zt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                  1,    13,   25,  38,  53,  69,  89,  113};
+const int8_t zt_iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 /* Floats of one sign, two exponent and one fraction bit, times 2. */
 static const int8_t e2m1_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
@@ -173,8 +165,7 @@ static float e8m0_half(uint32_t code)
 void zt_decode_mxfp4(const void *src, float *dst, int64_t count)
 {
     const uint8_t *block = src;
-    for (int64_t i = 0; i < count; i += 32, block += 17)
-        put_looked_up(e2m1_values, block + 1, 16, e8m0_half(block[0]), dst + i);
+    for (int64_t i = 0; i < count; i += 32, block += 17) put_looked_up(e2m1_values, block + 1, 16, e8m0_half(block[0]), dst + i);
 }
 
 /* Half of a float of four exponent bits, bias 7, and three fraction bits. The upper bit is ignored,
@@ -183,10 +174,8 @@ static float e4m3_half(uint8_t code)
 {
     float fraction = (float)(code & 7);
     int exponent = code >> 3 & 15;
-    if (code == 0x7f)
-        return 0;
-    if (exponent == 0)
-        return fraction * 0x1p-10f;
+    if (code == 0x7f) return 0;
+    if (exponent == 0) return fraction * 0x1p-10f;
     return (1 + fraction / 8) * (float)(1 << exponent) * 0x1p-8f;
 }
 
@@ -196,6 +185,5 @@ void zt_decode_nvfp4(const void *src, float *dst, int64_t count)
 {
     const uint8_t *block = src;
     for (int64_t i = 0; i < count; i += 64, block += 36)
-        for (int k = 0; k < 4; k++)
-            put_looked_up(e2m1_values, block + 4 + 8 * k, 8, e4m3_half(block[k]), dst + i + 16 * k);
+        for (int k = 0; k < 4; k++) put_looked_up(e2m1_values, block + 4 + 8 * k, 8, e4m3_half(block[k]), dst + i + 16 * k);
 }

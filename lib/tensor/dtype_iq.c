@@ -36,8 +36,7 @@ static inline void put_bytes(float *dst, uint64_t word, float more, float scale)
 {
     int8_t bytes[8];
     memcpy(bytes, &word, 8);
-    for (int j = 0; j < 8; j++)
-        dst[j] = scale * ((float)bytes[j] + more);
+    for (int j = 0; j < 8; j++) dst[j] = scale * ((float)bytes[j] + more);
 }
 
 /* 8, 25, 43 */
@@ -68,8 +67,7 @@ void zt_decode_iq2_xxs(const void *src, float *dst, int64_t count)
             uint32_t rest = zt_load_u32(codes + 4);
             float scale = block_scale * (0.5f + (float)(rest >> 28)) * 0.25f;
             for (int k = 0; k < 4; k++)
-                put_iq2(dst + i + 32 * group + 8 * k, zt_grid_iq2_xxs[codes[k]],
-                        even_signs(rest >> 7 * k & 127), scale);
+                put_iq2(dst + i + 32 * group + 8 * k, zt_grid_iq2_xxs[codes[k]], even_signs(rest >> 7 * k & 127), scale);
         }
     }
 }
@@ -116,8 +114,7 @@ void zt_decode_iq3_xxs(const void *src, float *dst, int64_t count)
             uint32_t rest = zt_load_u32(block + 66 + 4 * group);
             float scale = block_scale * (0.5f + (float)(rest >> 28)) * 0.5f;
             for (int k = 0; k < 4; k++) {
-                uint64_t code =
-                    spread_nibbles(zt_grid_iq3_xxs[codes[2 * k]], zt_grid_iq3_xxs[codes[2 * k + 1]]);
+                uint64_t code = spread_nibbles(zt_grid_iq3_xxs[codes[2 * k]], zt_grid_iq3_xxs[codes[2 * k + 1]]);
                 uint64_t last = (code + EACH(1)) >> 3 & EACH(1);
                 uint64_t word = EACH(4) + code * 8 + last * 2;
                 word = negate_bytes(word, even_signs(rest >> 7 * k & 127));
@@ -140,7 +137,7 @@ void zt_decode_iq3_s(const void *src, float *dst, int64_t count)
             for (int k = 0; k < 4; k++) {
                 uint32_t high = (uint32_t)block[66 + group] >> 2 * k;
                 uint64_t code = spread_nibbles(zt_grid_iq3_s[codes[2 * k] | (high & 1) << 8],
-                                        zt_grid_iq3_s[codes[2 * k + 1] | (high & 2) << 7]);
+                                               zt_grid_iq3_s[codes[2 * k + 1] | (high & 2) << 7]);
                 uint64_t word = negate_bytes(EACH(1) + code * 2, block[74 + 4 * group + k]);
                 put_bytes(dst + i + 32 * group + 8 * k, word, 0, scale);
             }
@@ -178,8 +175,7 @@ void zt_decode_iq1_m(const void *src, float *dst, int64_t count)
     const uint8_t *block = src;
     for (int64_t i = 0; i < count; i += 256, block += 56) {
         uint16_t half = 0;
-        for (int w = 0; w < 4; w++)
-            half = (uint16_t)(half | zt_load_u16(block + 48 + 2 * w) >> 12 << 4 * w);
+        for (int w = 0; w < 4; w++) half = (uint16_t)(half | zt_load_u16(block + 48 + 2 * w) >> 12 << 4 * w);
         float block_scale = zt_f16_to_f32(half);
         for (int k = 0; k < 32; k++) {
             uint32_t high = block[32 + k / 2] >> k % 2 * 4 & 15;

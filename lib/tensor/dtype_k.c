@@ -13,8 +13,7 @@ void zt_decode_q2_k(const void *src, float *dst, int64_t count)
         for (int group = 0; group < 16; group++) {
             float scale = block_scale * (float)(block[group] & 15), min = dmin * (float)(block[group] >> 4);
             const uint8_t *codes = block + 16 + group / 8 * 32 + group % 2 * 16;
-            for (int j = 0; j < 16; j++)
-                dst[i + 16 * group + j] = scale * (float)(codes[j] >> group / 2 % 4 * 2 & 3) - min;
+            for (int j = 0; j < 16; j++) dst[i + 16 * group + j] = scale * (float)(codes[j] >> group / 2 % 4 * 2 & 3) - min;
         }
     }
 }
@@ -71,8 +70,7 @@ void zt_decode_q4_k(const void *src, float *dst, int64_t count)
             scale_min(block + 4, k, &group_scale, &minimum);
             float scale = block_scale * (float)group_scale, min = dmin * (float)minimum;
             const uint8_t *codes = block + 16 + k / 2 * 32;
-            for (int j = 0; j < 32; j++)
-                dst[i + 32 * k + j] = scale * (float)(codes[j] >> (k & 1) * 4 & 15) - min;
+            for (int j = 0; j < 32; j++) dst[i + 32 * k + j] = scale * (float)(codes[j] >> (k & 1) * 4 & 15) - min;
         }
     }
 }

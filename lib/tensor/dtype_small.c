@@ -44,9 +44,9 @@ static inline float decode_one(const small_float *format, uint32_t code)
     if (format->nuz && code == format->nan) return NAN;
     if (!format->nuz && format->bits == 8 && magnitude >= format->overflow)
         return magnitude != format->infinity ? NAN : sign ? -INFINITY : INFINITY;
-    float value = exponent ? float_from_bits((exponent + 127 - (uint32_t)format->bias) << 23 |
-                                 fraction << (23 - format->fraction))
-                       : ldexpf((float)fraction, 1 - format->bias - format->fraction);
+    float value = exponent
+                      ? float_from_bits((exponent + 127 - (uint32_t)format->bias) << 23 | fraction << (23 - format->fraction))
+                      : ldexpf((float)fraction, 1 - format->bias - format->fraction);
     return sign ? -value : value;
 }
 
@@ -66,6 +66,7 @@ static inline uint8_t encode_one(const small_float *format, float value)
     return format->nuz && code == 0 ? 0 : (uint8_t)(sign | code);
 }
 
+// clang-format off
 #define BYTE_FLOAT(NAME)                                                                           \
     void zt_decode_f8_##NAME(const void *src, float *dst, int64_t n)                               \
     {                                                                                              \
@@ -77,6 +78,7 @@ static inline uint8_t encode_one(const small_float *format, float value)
         uint8_t *d = dst;                                                                          \
         for (int64_t i = 0; i < n; i++) d[i] = encode_one(&NAME, src[i]);                          \
     }
+// clang-format on
 BYTE_FLOAT(e4m3)
 BYTE_FLOAT(e5m2)
 BYTE_FLOAT(e4m3fnuz)
@@ -110,10 +112,7 @@ static inline uint32_t keep_low_bits(float value, int bits)
     return fabsf(value) < 0x1p62f ? (uint32_t)(uint64_t)(int64_t)value & ((1u << bits) - 1) : 0;
 }
 
-static inline float signed_value(uint32_t code, int bits)
-{
-    return (float)((int)code - (code >> (bits - 1) ? 1 << bits : 0));
-}
+static inline float signed_value(uint32_t code, int bits) { return (float)((int)code - (code >> (bits - 1) ? 1 << bits : 0)); }
 
 static inline float unsigned_value(uint32_t code, int bits)
 {
@@ -134,6 +133,7 @@ static inline uint32_t e2m1_bits(float value, int bits)
 }
 
 /* The count may end within a byte, whose other bits are then 0. */
+// clang-format off
 #define PACKED(NAME, BITS, OF, TO)                                                                 \
     void zt_decode_##NAME(const void *src, float *dst, int64_t n)                                  \
     {                                                                                              \
@@ -152,6 +152,7 @@ static inline uint32_t e2m1_bits(float value, int bits)
             d[i / each] = (uint8_t)byte;                                                           \
         }                                                                                          \
     }
+// clang-format on
 PACKED(i4, 4, signed_value, keep_low_bits)
 PACKED(u4, 4, unsigned_value, keep_low_bits)
 PACKED(i2, 2, signed_value, keep_low_bits)

@@ -5,6 +5,7 @@
  * place of each element in a short list of values instead of the value. The lists are in
  * dtype_iq.c.
  */
+// clang-format off
 #include "lib/tensor/decode.h"
 
 /* Eight elements of two bits, the first lowest. */
@@ -417,3 +418,4 @@ const uint16_t zt_grid_iq1_s[2048] = {
     0xaa00, 0xaa02, 0xaa08, 0xaa0a, 0xaa20, 0xaa22, 0xaa28, 0xaa2a, 0xaa51, 0xaa54, 0xaa56, 0xaa80,
     0xaa82, 0xaa88, 0xaa8a, 0xaa95, 0xaaa0, 0xaaa2, 0xaaa8, 0xaaaa,
 };
+// clang-format on

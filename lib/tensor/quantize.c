@@ -83,10 +83,10 @@ static zt_status refuse_value(zt_ctx *ctx, const zt_quantizer *quantizer, const 
     const char *before = quantizer->name ? "tensor '" : "", *name = quantizer->name ? quantizer->name : "";
     const char *after = quantizer->name ? "': " : "";
     if (isfinite(values[index]))
-        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: %s reaches %g", before,
-                       name, after, row, column, (double)values[index], type, (double)limit);
-    return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %s", before, name, after, row,
-                   column, isnan(values[index]) ? "NaN" : "infinite");
+        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: %s reaches %g", before, name, after, row, column,
+                       (double)values[index], type, (double)limit);
+    return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %s", before, name, after, row, column,
+                   isnan(values[index]) ? "NaN" : "infinite");
 }
 
 static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *quantizer, double *mean)
@@ -96,8 +96,7 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *quantizer, do
     for (int64_t i = 0; i < quantizer->columns; i++) {
         float weight = quantizer->importance[i];
         if (!(weight >= 0) || isinf(weight))
-            return zt_fail(ctx, ZT_EDATA, "importance of %s: column %lld is %g", name, (long long)i,
-                           (double)weight);
+            return zt_fail(ctx, ZT_EDATA, "importance of %s: column %lld is %g", name, (long long)i, (double)weight);
         sum += weight;
     }
     *mean = sum / (double)(quantizer->columns ? quantizer->columns : 1);
@@ -109,9 +108,8 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *quantizer, do
 enum { PIECE = 4096 }; /* elements whose weights are made at once: whole blocks of every type */
 
 /* `row_group` rows of columns column .. column + part - 1 at once, whose weights lie one after another. */
-static void run_weighed_part(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean,
-                             const float *values, int64_t rows, uint8_t *out, int64_t column, int64_t part,
-                             int64_t row_group)
+static void run_weighed_part(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean, const float *values,
+                             int64_t rows, uint8_t *out, int64_t column, int64_t part, int64_t row_group)
 {
     const zt_dtype_info *info = zt_dtype_get(quantizer->dtype);
     size_t stride = (size_t)(quantizer->columns / info->block * info->block_bytes);
@@ -126,8 +124,8 @@ static void run_weighed_part(const zt_encoder *encoder, const zt_quantizer *quan
 }
 
 /* Short rows several at once: a search works on many blocks. */
-static void run_weighed(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean, const float *values,
-                        int64_t rows, uint8_t *out)
+static void run_weighed(const zt_encoder *encoder, const zt_quantizer *quantizer, double mean, const float *values, int64_t rows,
+                        uint8_t *out)
 {
     int64_t row_group = quantizer->columns > 0 && quantizer->columns <= PIECE ? PIECE / quantizer->columns : 1;
     for (int64_t column = 0; column < quantizer->columns; column += PIECE)
@@ -140,8 +138,7 @@ static zt_quantize_fn *choose_unweighed(const zt_encoder *encoder, bool search)
     return encoder->search && (search || !encoder->exact) ? encoder->search : encoder->exact;
 }
 
-zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows,
-                           void *out)
+zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows, void *out)
 {
     const zt_dtype_info *info = zt_dtype_get(quantizer->dtype);
     const zt_encoder *encoder = zt_encoder_find(zt_isa_best(), quantizer->dtype);
@@ -150,8 +147,8 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const flo
     if (!zt_quantize_has(quantizer->dtype))
         return zt_fail(ctx, ZT_ENOTSUP, "no quantizer of %s", info ? info->name : "this type");
     if (quantizer->columns < 0 || rows < 0 || quantizer->columns % info->block)
-        return zt_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s (%d)",
-                       (long long)quantizer->columns, info->name, info->block);
+        return zt_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s (%d)", (long long)quantizer->columns, info->name,
+                       info->block);
     int64_t count = quantizer->columns * rows, refused = first_above(values, count, limit);
     if (refused < count) return refuse_value(ctx, quantizer, values, refused, limit);
     if (quantizer->importance) {
@@ -190,7 +187,4 @@ double zt_loss_cosine(const zt_loss_of *loss)
     return both > 0 ? loss->xy / both : loss->x2 == loss->y2;
 }
 
-double zt_loss_snr(const zt_loss_of *loss)
-{
-    return loss->error2 > 0 ? 10 * log10(loss->x2 / loss->error2) : INFINITY;
-}
+double zt_loss_snr(const zt_loss_of *loss) { return loss->error2 > 0 ? 10 * log10(loss->x2 / loss->error2) : INFINITY; }

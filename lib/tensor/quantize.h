@@ -22,7 +22,7 @@ extern "C" {
 
 typedef struct zt_quantizer {
     zt_dtype dtype;
-    int64_t columns;               /* a multiple of the type's block */
+    int64_t columns;         /* a multiple of the type's block */
     const float *importance; /* `columns` numbers, not negative, not all 0; NULL: all columns alike */
     const char *name;        /* the tensor's, for messages; NULL: none */
     int64_t first_row;       /* of the tensor, is x's first: for messages */
@@ -41,14 +41,13 @@ float zt_quantize_most(zt_dtype dtype);
 /* rows x columns floats to rows x columns / block blocks. ZT_EDATA, naming row and column, for NaN, infinity,
  * what is above zt_quantize_most, and an importance that is none; ZT_ESHAPE for columns that are not
  * whole blocks; ZT_ENOTSUP for a type that has no quantizer. */
-zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows,
-                           void *out);
+zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows, void *out);
 
 /* An importance of `columns` columns where none is known, from some rows of the matrix, best a hundred or
  * more: what is small in all rows counts more, by the power 1 or 2. *any: are not all alike, which
  * of few rows is never said. `values` may be anything, also what is refused later. */
-zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power,
-                            float *weights, bool *any);
+zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power, float *weights,
+                            bool *any);
 
 /* What is lost: sums over `count` elements, to which more may be added. Zero-initialised. */
 typedef struct zt_loss_of {

@@ -35,8 +35,8 @@ static inline int32_t zt_ranked_place(uint64_t key) { return (int32_t)(0xfffffff
 
 typedef struct zt_ranked {
     unsigned char *keys; /* `count` keys, in memory of any alignment */
-    int64_t heap_size;      /* still in the heap: keys 0 .. heap_size - 1 */
-    int64_t count;         /* all: those that left it lie behind, the best last */
+    int64_t heap_size;   /* still in the heap: keys 0 .. heap_size - 1 */
+    int64_t count;       /* all: those that left it lie behind, the best last */
 } zt_ranked;
 
 static inline uint64_t zt_ranked_get(const zt_ranked *ranked, int64_t i)
@@ -46,10 +46,7 @@ static inline uint64_t zt_ranked_get(const zt_ranked *ranked, int64_t i)
     return key;
 }
 
-static inline void zt_ranked_set(zt_ranked *ranked, int64_t i, uint64_t key)
-{
-    memcpy(ranked->keys + 8 * i, &key, sizeof key);
-}
+static inline void zt_ranked_set(zt_ranked *ranked, int64_t i, uint64_t key) { memcpy(ranked->keys + 8 * i, &key, sizeof key); }
 
 /* `key` into place i of the heap, or further down. `flip` turns the order round: all ones makes the
  * smallest key the top. */

@@ -110,16 +110,14 @@ static int64_t signed_value(uint64_t code, int bits)
 static double largest_value(zt_storage storage)
 {
     double least, most = 1;
-    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY)
-        zt_dtype_range(rows[storage].info.dtype, &least, &most);
+    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY) zt_dtype_range(rows[storage].info.dtype, &least, &most);
     return most;
 }
 
 static double smallest_value(zt_storage storage)
 {
     double least = -1, most;
-    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY)
-        zt_dtype_range(rows[storage].info.dtype, &least, &most);
+    if (rows[storage].kind != TERNARY && rows[storage].kind != BINARY) zt_dtype_range(rows[storage].info.dtype, &least, &most);
     return least;
 }
 
@@ -143,7 +141,7 @@ static uint64_t field_code(zt_storage storage, double value)
     if (whole >= most) /* 2^63 and 2^64 less one are no doubles */
         return rows[storage].kind == TERNARY  ? 1
                : rows[storage].kind == SIGNED ? (UINT64_MAX >> 1) >> (64 - rows[storage].info.bits)
-                                        : UINT64_MAX >> (64 - rows[storage].info.bits);
+                                              : UINT64_MAX >> (64 - rows[storage].info.bits);
     if (whole < least) whole = least;
     return whole < 0 ? (uint64_t)(int64_t)whole : (uint64_t)whole;
 }
@@ -224,8 +222,8 @@ static void encode_loom(zt_storage storage, const float *values, int64_t count, 
     }
 }
 
-zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values,
-                            int64_t count, float scale, void *out)
+zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values, int64_t count,
+                            float scale, void *out)
 {
     int kind = rows[storage].kind;
     if (kind != FLOAT && (!(scale > 0) || isinf(scale)))
@@ -265,8 +263,7 @@ static float field_value(zt_storage storage, uint64_t code, float scale)
     return (float)((double)signed_value(code, rows[storage].info.bits) * (double)scale);
 }
 
-void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count,
-                       float scale, float *values)
+void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count, float scale, float *values)
 {
     int bits = code_bits(storage, rule), kind = rows[storage].kind;
     if (rule == ZT_RULE_FIELD && (kind == FLOAT || kind == SMALL)) {
@@ -299,8 +296,7 @@ void zt_loom_q4_encode(const float *values, int64_t count, zt_loom_q4 *out)
         }
         out->scale = most / 7;
         for (int j = 0; j < 16; j++)
-            out->codes[j] =
-                (uint8_t)(q4_code(block[2 * j], out->scale) | q4_code(block[2 * j + 1], out->scale) << 4);
+            out->codes[j] = (uint8_t)(q4_code(block[2 * j], out->scale) | q4_code(block[2 * j + 1], out->scale) << 4);
     }
 }
 

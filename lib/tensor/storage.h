@@ -66,11 +66,11 @@ typedef struct zt_storage_info {
     const char *name;      /* "i8" */
     const char *loom_name; /* "int8" */
     int bits;              /* of a code */
-    zt_dtype dtype; /* that has these codes by the field's rule; of ternary i2, where there is
+    zt_dtype dtype;        /* that has these codes by the field's rule; of ternary i2, where there is
                        none ZT_DTYPE_COUNT */
 } zt_storage_info;
 
-const zt_storage_info *zt_storage_get(zt_storage storage);                /* NULL: none */
+const zt_storage_info *zt_storage_get(zt_storage storage);               /* NULL: none */
 bool zt_storage_parse(const char *name, size_t length, zt_storage *out); /* by either name */
 
 size_t zt_storage_bytes(zt_storage storage, zt_storage_rule rule, int64_t count); /* that `count` codes take */
@@ -78,11 +78,10 @@ size_t zt_storage_bytes(zt_storage storage, zt_storage_rule rule, int64_t count)
 float zt_storage_scale(zt_storage storage, const float *values, int64_t count);
 
 /* ZT_EDATA, naming the index, for NaN and infinity; ZT_EUSAGE for a scale that is not above 0. */
-zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values,
-                            int64_t count, float scale, void *out);
+zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values, int64_t count,
+                            float scale, void *out);
 /* `count` codes to values[count], with the scale that encoded them. Any bytes are valid codes. */
-void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count,
-                       float scale, float *values);
+void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count, float scale, float *values);
 
 /* Loom's codes before they are packed, times their scale: what its layers compute with. */
 float zt_loom_morph(zt_storage storage, float value, float scale);

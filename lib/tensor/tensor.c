@@ -27,14 +27,11 @@ struct zt_tensor {
 
 static void buffer_unref(zt_ctx *ctx, tensor_buffer *buffer)
 {
-    if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) > 1)
-        return;
+    if (atomic_fetch_sub_explicit(&buffer->refs, 1, memory_order_acq_rel) > 1) return;
     zt_device_resident *away = buffer->device_resident;
     buffer->device_resident = NULL;
-    if (away)
-        away->drop(away);
-    if (buffer->release)
-        buffer->release(buffer->user, buffer->data);
+    if (away) away->drop(away);
+    if (buffer->release) buffer->release(buffer->user, buffer->data);
     zt_free(ctx, buffer);
 }
 
@@ -58,46 +55,37 @@ static zt_tensor *make_tensor(zt_ctx *ctx, const zt_type *type, tensor_buffer *b
 zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type)
 {
     size_t bytes, total;
-    if (!zt_type_check(ctx, type, &bytes))
-        return NULL;
-    if (!zt_add_size(bytes, BUFFER_HEADER, &total))
-        total = SIZE_MAX; /* which the allocator refuses with its message */
+    if (!zt_type_check(ctx, type, &bytes)) return NULL;
+    if (!zt_add_size(bytes, BUFFER_HEADER, &total)) total = SIZE_MAX; /* which the allocator refuses with its message */
     tensor_buffer *buffer = zt_alloc(ctx, total);
-    if (!buffer)
-        return NULL;
+    if (!buffer) return NULL;
     *buffer = (tensor_buffer){.data = (char *)buffer + BUFFER_HEADER};
     atomic_init(&buffer->refs, 1);
     return make_tensor(ctx, type, buffer, buffer->data, bytes);
 }
 
-zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
-                          void (*release)(void *user, void *data), void *user)
+zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data, void (*release)(void *user, void *data), void *user)
 {
     size_t bytes;
-    if (!zt_type_check(ctx, type, &bytes))
-        return NULL;
+    if (!zt_type_check(ctx, type, &bytes)) return NULL;
     tensor_buffer *buffer = zt_alloc(ctx, sizeof *buffer);
-    if (!buffer)
-        return NULL;
+    if (!buffer) return NULL;
     *buffer = (tensor_buffer){.data = data, .user = user};
     atomic_init(&buffer->refs, 1);
     zt_tensor *tensor = make_tensor(ctx, type, buffer, data, bytes);
-    if (tensor)
-        buffer->release = release; /* only now: on failure the data stay the caller's */
+    if (tensor) buffer->release = release; /* only now: on failure the data stay the caller's */
     return tensor;
 }
 
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes)
 {
-    if (!base)
-        return NULL;
+    if (!base) return NULL;
     size_t bytes, end;
     char base_text[ZT_TYPE_TEXT], view_text[ZT_TYPE_TEXT];
-    if (!zt_type_check(base->ctx, type, &bytes))
-        return NULL;
+    if (!zt_type_check(base->ctx, type, &bytes)) return NULL;
     if (!zt_add_size(bytes, offset_bytes, &end) || end > base->bytes) {
-        zt_fail(base->ctx, ZT_ESHAPE, "a view %s of %s at byte %zu: %zu bytes, %zu there",
-                zt_type_text(type, view_text), zt_type_text(&base->type, base_text), offset_bytes, bytes,
+        zt_fail(base->ctx, ZT_ESHAPE, "a view %s of %s at byte %zu: %zu bytes, %zu there", zt_type_text(type, view_text),
+                zt_type_text(&base->type, base_text), offset_bytes, bytes,
                 offset_bytes < base->bytes ? base->bytes - offset_bytes : 0);
         return NULL;
     }
@@ -107,15 +95,13 @@ zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_by
 
 zt_tensor *zt_tensor_ref(zt_tensor *tensor)
 {
-    if (tensor)
-        atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    if (tensor) atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
     return tensor;
 }
 
 void zt_tensor_unref(zt_tensor *tensor)
 {
-    if (!tensor || atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) > 1)
-        return;
+    if (!tensor || atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) > 1) return;
     buffer_unref(tensor->ctx, tensor->buffer);
     zt_free(tensor->ctx, tensor);
 }
@@ -127,10 +113,7 @@ bool zt_tensor_sole(const zt_tensor *tensor)
            tensor->buffer->data == (char *)tensor->buffer + BUFFER_HEADER;
 }
 
-const zt_type *zt_tensor_type(const zt_tensor *tensor)
-{
-    return &tensor->type;
-}
+const zt_type *zt_tensor_type(const zt_tensor *tensor) { return &tensor->type; }
 
 void *zt_tensor_data(const zt_tensor *tensor)
 {
@@ -142,10 +125,7 @@ void *zt_tensor_data(const zt_tensor *tensor)
     return tensor->data;
 }
 
-void *zt_tensor_address(const zt_tensor *tensor)
-{
-    return tensor->data;
-}
+void *zt_tensor_address(const zt_tensor *tensor) { return tensor->data; }
 
 void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *record)
 {
@@ -154,17 +134,8 @@ void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *recor
     tensor->buffer->device_resident = record;
 }
 
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor)
-{
-    return tensor->buffer->device_resident;
-}
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor) { return tensor->buffer->device_resident; }
 
-size_t zt_tensor_bytes(const zt_tensor *tensor)
-{
-    return tensor->bytes;
-}
+size_t zt_tensor_bytes(const zt_tensor *tensor) { return tensor->bytes; }
 
-zt_ctx *zt_tensor_ctx(const zt_tensor *tensor)
-{
-    return tensor->ctx;
-}
+zt_ctx *zt_tensor_ctx(const zt_tensor *tensor) { return tensor->ctx; }

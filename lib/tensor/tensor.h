@@ -17,6 +17,7 @@
 
 #ifdef __cplusplus
 extern "C" {
+// clang-format off
 #endif
 
 #define ZT_MAX_RANK 10 /* a batch of channels of 8 dimensions */
@@ -85,6 +86,7 @@ typedef enum zt_dtype {
 #undef X
         ZT_DTYPE_COUNT
 } zt_dtype;
+// clang-format on
 
 typedef struct zt_dtype_info {
     const char *name;
@@ -103,7 +105,7 @@ typedef struct zt_dtype_info {
 const zt_dtype_info *zt_dtype_get(zt_dtype dtype);
 /* By exact name of `length` bytes, lower case. false: not a name, *out stays. */
 bool zt_dtype_parse(const char *name, size_t length, zt_dtype *out);
-bool zt_dtype_is_float(zt_dtype dtype); /* 'F' or 'Q' */
+bool zt_dtype_is_float(zt_dtype dtype);  /* 'F' or 'Q' */
 bool zt_dtype_is_packed(zt_dtype dtype); /* i4 u4 i2 u2 f4_e2m1 */
 /* The least and largest finite numbers of a plain or packed type; 0 and 0 for block types. */
 void zt_dtype_range(zt_dtype dtype, double *least, double *most);
@@ -118,9 +120,9 @@ bool zt_dtype_converts(zt_dtype from, zt_dtype to);
  * the last has whole blocks of both dtypes. */
 void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t count);
 
-float zt_f16_to_f32(uint16_t half);  /* exact */
-uint16_t zt_f32_to_f16(float value); /* round to nearest even; overflow to inf; NaN stays NaN */
-float zt_bf16_to_f32(uint16_t half); /* exact */
+float zt_f16_to_f32(uint16_t half);   /* exact */
+uint16_t zt_f32_to_f16(float value);  /* round to nearest even; overflow to inf; NaN stays NaN */
+float zt_bf16_to_f32(uint16_t half);  /* exact */
 uint16_t zt_f32_to_bf16(float value); /* round to nearest even; NaN stays NaN */
 
 /* ---- types ---------------------------------------------------------------------------------- */
@@ -134,8 +136,8 @@ typedef struct zt_type {
 /* dim has `rank` entries; NULL for rank 0. Checks nothing (zt_type_check does). */
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim);
 bool zt_type_equal(const zt_type *left, const zt_type *right); /* the same dtype, rank and dimensions */
-int64_t zt_type_count(const zt_type *type); /* elements; the product must have been checked */
-size_t zt_type_bytes(const zt_type *type);  /* bytes of the contiguous value, checked likewise */
+int64_t zt_type_count(const zt_type *type);                    /* elements; the product must have been checked */
+size_t zt_type_bytes(const zt_type *type);                     /* bytes of the contiguous value, checked likewise */
 /* Is it a type at all: rank, no negative dimension, last dimension in whole blocks, bytes fit.
  * `*bytes` (may be NULL) gets its size. A message in ctx (may be NULL) when not. */
 bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes);
@@ -151,13 +153,12 @@ typedef struct zt_tensor zt_tensor;
 zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type);
 /* Over memory of the caller's, zt_type_bytes of them; `release` (may be NULL) runs when the last view
  * goes. NULL as above: release does not run, the memory stays the caller's. */
-zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data,
-                          void (*release)(void *user, void *data), void *user);
+zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data, void (*release)(void *user, void *data), void *user);
 /* A contiguous piece of `base` read as `type`, `offset_bytes` into it. NULL: base is NULL, ZT_ESHAPE
  * where the piece does not lie within base, ZT_ENOMEM. */
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
 zt_tensor *zt_tensor_ref(zt_tensor *tensor); /* one holder more; returns `tensor`. NULL gives NULL */
-void zt_tensor_unref(zt_tensor *tensor); /* one holder less; the last one frees. NULL: nothing */
+void zt_tensor_unref(zt_tensor *tensor);     /* one holder less; the last one frees. NULL: nothing */
 /* Held once, and its buffer is the library's own, which no other tensor has. */
 bool zt_tensor_sole(const zt_tensor *tensor);
 
@@ -180,23 +181,23 @@ typedef struct zt_device_resident zt_device_resident;
 struct zt_device_resident {
     void (*fetch)(zt_device_resident *record);
     void (*drop)(zt_device_resident *record);
-    void *data;   /* the buffer's memory */
+    void *data;                    /* the buffer's memory */
     zt_device_resident **attached; /* the buffer's pointer to this struct */
 };
 /* Attaches `record`, which must live until it is detached; fills data and attached. `tensor` spans its whole buffer. */
 void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *record);
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor);        /* NULL: the bytes are on the host */
-void *zt_tensor_address(const zt_tensor *tensor);        /* host address of the bytes; copies nothing */
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor); /* NULL: the bytes are on the host */
+void *zt_tensor_address(const zt_tensor *tensor);                       /* host address of the bytes; copies nothing */
 
 /* Tensors used again, by dtype and shape. Thread-safe. */
 typedef struct zt_tensor_pool zt_tensor_pool;
 zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx); /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
-void zt_tensor_pool_free(zt_tensor_pool *pool); /* those that are out stay their holders' */
+void zt_tensor_pool_free(zt_tensor_pool *pool);  /* those that are out stay their holders' */
 /* A tensor held once, all its bytes 0. NULL as zt_tensor_new. */
 zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *pool, const zt_type *type);
 /* Takes the caller's count over. A tensor that is held elsewhere, or viewed, is not kept. */
 void zt_tensor_pool_release(zt_tensor_pool *pool, zt_tensor *tensor); /* NULL: nothing */
-size_t zt_tensor_pool_len(const zt_tensor_pool *pool);           /* how many wait */
+size_t zt_tensor_pool_len(const zt_tensor_pool *pool);                /* how many wait */
 
 /* ---- named tensors somewhere else ------------------------------------------------------------ */
 

@@ -7,18 +7,15 @@
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim)
 {
     zt_type type = {.dtype = dtype, .rank = rank};
-    for (int i = 0; i < rank && i < ZT_MAX_RANK; i++)
-        type.dim[i] = dim[i];
+    for (int i = 0; i < rank && i < ZT_MAX_RANK; i++) type.dim[i] = dim[i];
     return type;
 }
 
 bool zt_type_equal(const zt_type *left, const zt_type *right)
 {
-    if (left->dtype != right->dtype || left->rank != right->rank)
-        return false;
+    if (left->dtype != right->dtype || left->rank != right->rank) return false;
     for (int i = 0; i < left->rank; i++) {
-        if (left->dim[i] != right->dim[i])
-            return false;
+        if (left->dim[i] != right->dim[i]) return false;
     }
     return true;
 }
@@ -26,8 +23,7 @@ bool zt_type_equal(const zt_type *left, const zt_type *right)
 int64_t zt_type_count(const zt_type *type)
 {
     int64_t product = 1;
-    for (int i = 0; i < type->rank; i++)
-        product *= type->dim[i];
+    for (int i = 0; i < type->rank; i++) product *= type->dim[i];
     return product;
 }
 
@@ -41,8 +37,7 @@ size_t zt_type_bytes(const zt_type *type)
 static bool refuse_type(zt_ctx *ctx, const zt_type *type, const char *why)
 {
     char text[ZT_TYPE_TEXT];
-    if (ctx)
-        zt_fail(ctx, ZT_ESHAPE, "%s: %s", zt_type_text(type, text), why);
+    if (ctx) zt_fail(ctx, ZT_ESHAPE, "%s: %s", zt_type_text(type, text), why);
     return false;
 }
 
@@ -51,8 +46,7 @@ static int64_t nonzero_product(const zt_type *type)
 {
     int64_t product = 1;
     for (int i = 0; i < type->rank; i++) {
-        if (type->dim[i] != 0 && !zt_mul_i64(product, type->dim[i], &product))
-            return -1;
+        if (type->dim[i] != 0 && !zt_mul_i64(product, type->dim[i], &product)) return -1;
     }
     return product;
 }
@@ -60,13 +54,10 @@ static int64_t nonzero_product(const zt_type *type)
 bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
 {
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
-    if (!info)
-        return refuse_type(ctx, type, "no such dtype");
-    if (type->rank < 0 || type->rank > ZT_MAX_RANK)
-        return refuse_type(ctx, type, "the rank must be 0 to 8");
+    if (!info) return refuse_type(ctx, type, "no such dtype");
+    if (type->rank < 0 || type->rank > ZT_MAX_RANK) return refuse_type(ctx, type, "the rank must be 0 to 8");
     for (int i = 0; i < type->rank; i++) {
-        if (type->dim[i] < 0)
-            return refuse_type(ctx, type, "a dimension is negative");
+        if (type->dim[i] < 0) return refuse_type(ctx, type, "a dimension is negative");
     }
     int64_t last = type->rank ? type->dim[type->rank - 1] : 1;
     if (last % info->block != 0 && !zt_dtype_is_packed(type->dtype))
@@ -74,8 +65,7 @@ bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
     int64_t product = nonzero_product(type), size;
     if (product < 0 || !zt_mul_i64(product / info->block + (product % info->block != 0), info->block_bytes, &size))
         return refuse_type(ctx, type, "too large");
-    if (bytes)
-        *bytes = zt_type_bytes(type);
+    if (bytes) *bytes = zt_type_bytes(type);
     return true;
 }
 
@@ -90,8 +80,7 @@ const char *zt_type_text(const zt_type *type, char buffer[ZT_TYPE_TEXT])
     /* ZT_MAX_RANK dimensions of at most 20 characters always fit */
     int length = snprintf(buffer, ZT_TYPE_TEXT, "%s[", name);
     for (int i = 0; i < type->rank; i++)
-        length +=
-            snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, i ? ",%lld" : "%lld", (long long)type->dim[i]);
+        length += snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, i ? ",%lld" : "%lld", (long long)type->dim[i]);
     snprintf(buffer + length, ZT_TYPE_TEXT - (size_t)length, "]");
     return buffer;
 }

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static const char *const names[] = {"cos", "exp", "rms_norm", "layer_norm", "softmax", "q4_k_m",
+static const char *const names[] = {"cos", "exp",  "rms_norm",      "layer_norm",  "softmax", "q4_k_m",
                                     "",    "q4_0", "cross_entropy", "temperature", NULL};
 
 static const struct {
@@ -12,8 +12,8 @@ static const struct {
 } cases[] = {
     {"coz", "cos"},
     {"cso", "cos"},
-    {"csx", NULL},   /* two edits in three letters */
-    {"x", NULL},     /* nothing of it is there */
+    {"csx", NULL}, /* two edits in three letters */
+    {"x", NULL},   /* nothing of it is there */
     {"e", NULL},
     {"", NULL},
     {"expp", "exp"},
@@ -37,8 +37,8 @@ static void test_near(void)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *got = zt_near_name(cases[i].word, strlen(cases[i].word), zt_near_list, names);
-        ok(got && cases[i].near ? !strcmp(got, cases[i].near) : got == cases[i].near, "'%s': %s",
-           cases[i].word, cases[i].near ? cases[i].near : "none is near");
+        ok(got && cases[i].near ? !strcmp(got, cases[i].near) : got == cases[i].near, "'%s': %s", cases[i].word,
+           cases[i].near ? cases[i].near : "none is near");
     }
     zt_near_hint hint;
     ok(!strcmp(zt_near(hint, "coz", zt_near_list, names), " (did you mean 'cos'?)") &&
@@ -53,7 +53,7 @@ static void test_messages(void)
     zt_str_init(&text, ctx);
     zt_near_put(&text, 20, zt_near_list, names);
     ok(!strcmp(text.data, "cos, exp, rms_norm, layer_norm, softmax, q4_k_m, q4_0, cross_entropy or "
-                       "temperature"),
+                          "temperature"),
        "all names: %s", text.data);
     zt_str_clear(&text);
     zt_near_put(&text, 2, zt_near_list, names);
@@ -65,8 +65,7 @@ static void test_messages(void)
        "what is wrong, what was meant, what there is");
     zt_ctx_clear(ctx);
     zt_fail_unknown(ctx, ZT_EUSAGE, "colour", "\033[2J", 4, zt_near_list, two);
-    ok(!strcmp(zt_ctx_error(ctx), "colour '\\x1b[2J' is not known: red or blue"), "escaped: %s",
-       zt_ctx_error(ctx));
+    ok(!strcmp(zt_ctx_error(ctx), "colour '\\x1b[2J' is not known: red or blue"), "escaped: %s", zt_ctx_error(ctx));
     zt_ctx_free(ctx);
 }
 

@@ -18,8 +18,7 @@ static char dir[64]; /* where this test lives; the working directory */
 static void put_file(const char *path, const char *text, size_t n)
 {
     int fd = open(path, O_CREAT | O_TRUNC | O_WRONLY, 0644);
-    if (fd < 0 || write(fd, text, n) != (ssize_t)n)
-        diag("%s: %s", path, strerror(errno));
+    if (fd < 0 || write(fd, text, n) != (ssize_t)n) diag("%s: %s", path, strerror(errno));
     close(fd);
 }
 
@@ -36,8 +35,7 @@ static int files_here(void)
 {
     DIR *directory = opendir(".");
     int n = -2; /* . and .. */
-    while (readdir(directory))
-        n++;
+    while (readdir(directory)) n++;
     closedir(directory);
     return n;
 }
@@ -47,8 +45,7 @@ static bool refuses(zt_ctx *ctx, const char *path, zt_status want, const char *s
     zt_source *source = zt_source_open(ctx, path);
     bool good = !source && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), says) &&
                 !strncmp(zt_ctx_error(ctx), path, strlen(path));
-    if (!good)
-        diag("%s: %s", path, zt_ctx_error(ctx));
+    if (!good) diag("%s: %s", path, zt_ctx_error(ctx));
     zt_source_close(source);
     zt_ctx_clear(ctx);
     return good;
@@ -62,8 +59,8 @@ static void test_regular(zt_ctx *ctx)
     put_file("in", "0123456789", 10);
     zt_source *source = zt_source_open(ctx, "in");
     ok(source && zt_source_size(source) == 10 && !strcmp(zt_source_name(source), "in"), "a file opens");
-    ok(zt_source_read(source, 7, buf, 3) == ZT_OK && !memcmp(buf, "789", 3) &&
-           zt_source_read(source, 0, buf, 2) == ZT_OK && !memcmp(buf, "01", 2),
+    ok(zt_source_read(source, 7, buf, 3) == ZT_OK && !memcmp(buf, "789", 3) && zt_source_read(source, 0, buf, 2) == ZT_OK &&
+           !memcmp(buf, "01", 2),
        "it is read anywhere");
     ok(zt_source_read(source, 10, buf, 0) == ZT_OK && zt_source_read(source, 0, NULL, 0) == ZT_OK,
        "reading nothing, at its end too");
@@ -71,13 +68,11 @@ static void test_regular(zt_ctx *ctx)
            !strcmp(zt_ctx_error(ctx), "in: 3 bytes wanted at offset 8, the file ends at 10"),
        "past the end");
     zt_ctx_clear(ctx);
-    ok(zt_source_read(source, UINT64_MAX, buf, 3) == ZT_EDATA &&
-           zt_source_read(source, 2, buf, SIZE_MAX) == ZT_EDATA,
+    ok(zt_source_read(source, UINT64_MAX, buf, 3) == ZT_EDATA && zt_source_read(source, 2, buf, SIZE_MAX) == ZT_EDATA,
        "offsets and sizes that would overflow");
     zt_ctx_clear(ctx);
     put_file("in", "0123", 4);
-    ok(zt_source_read(source, 2, buf, 6) == ZT_EIO &&
-           !strcmp(zt_ctx_error(ctx), "in: the file shrank while it was read"),
+    ok(zt_source_read(source, 2, buf, 6) == ZT_EIO && !strcmp(zt_ctx_error(ctx), "in: the file shrank while it was read"),
        "a file that shrinks is an error");
     zt_ctx_clear(ctx);
     zt_source_close(source);
@@ -118,13 +113,11 @@ static pid_t writer(const char *path, size_t count)
 {
     fflush(stdout); /* TSan flushes in the child, where what waits would be printed twice */
     pid_t pid = fork();
-    if (pid)
-        return pid;
+    if (pid) return pid;
     int fd = open(path, O_WRONLY);
     for (size_t i = 0; i < count; i++) {
         char c = (char)(i % 251);
-        if (write(fd, &c, 1) != 1)
-            _exit(1);
+        if (write(fd, &c, 1) != 1) _exit(1);
     }
     _exit(0);
 }
@@ -170,8 +163,7 @@ static void test_streams(zt_ctx *ctx)
     setenv("TMPDIR", "missing", 1);
     pid = writer("fifo", 5);
     source = zt_source_open(ctx, "fifo");
-    ok(!source && zt_ctx_status(ctx) == ZT_ECREATE && strstr(zt_ctx_error(ctx), "missing"), "%s",
-       zt_ctx_error(ctx));
+    ok(!source && zt_ctx_status(ctx) == ZT_ECREATE && strstr(zt_ctx_error(ctx), "missing"), "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     unsetenv("TMPDIR");
     waitpid(pid, NULL, 0);
@@ -185,10 +177,7 @@ static void test_streams(zt_ctx *ctx)
     unlink("fifo");
 }
 
-static void on_alarm(int sig)
-{
-    (void)sig;
-}
+static void on_alarm(int sig) { (void)sig; }
 
 /* A signal whose handler does not restart calls ends the wait for a writer, and for its data. */
 static void test_interrupted(zt_ctx *ctx)
@@ -205,8 +194,7 @@ static void test_interrupted(zt_ctx *ctx)
         ok(!source && zt_ctx_status(ctx) == ZT_EINTR, "%s", zt_ctx_error(ctx));
         zt_source_close(source);
         zt_ctx_clear(ctx);
-        if (fd >= 0)
-            close(fd);
+        if (fd >= 0) close(fd);
     }
     unlink("fifo");
 }
@@ -215,10 +203,8 @@ static void test_memory_source(zt_ctx *ctx)
 {
     char buf[4];
     zt_source *source = zt_source_memory(ctx, "words", "abcdef", 6);
-    ok(zt_source_size(source) == 6 && !zt_source_read(source, 2, buf, 4) && !memcmp(buf, "cdef", 4),
-       "bytes in memory");
-    ok(zt_source_read(source, 3, buf, 4) == ZT_EDATA && !strncmp(zt_ctx_error(ctx), "words: ", 7),
-       "and their end");
+    ok(zt_source_size(source) == 6 && !zt_source_read(source, 2, buf, 4) && !memcmp(buf, "cdef", 4), "bytes in memory");
+    ok(zt_source_read(source, 3, buf, 4) == ZT_EDATA && !strncmp(zt_ctx_error(ctx), "words: ", 7), "and their end");
     zt_ctx_clear(ctx);
     zt_source_close(source);
     source = zt_source_memory(ctx, "none", NULL, 0);
@@ -240,12 +226,10 @@ static void test_replace(zt_ctx *ctx)
 {
     struct stat st;
     mode_t mask = umask(027);
-    ok(write_all(ctx, "out", false, "first") && holds(ctx, "out", "first") && files_here() == 1,
-       "a new output");
+    ok(write_all(ctx, "out", false, "first") && holds(ctx, "out", "first") && files_here() == 1, "a new output");
     umask(mask);
     ok(stat("out", &st) == 0 && (st.st_mode & 0777) == 0640, "its mode is 0666 less the umask");
-    ok(!write_all(ctx, "out", false, "x") && zt_ctx_status(ctx) == ZT_ECREATE &&
-           holds(ctx, "out", "first"),
+    ok(!write_all(ctx, "out", false, "x") && zt_ctx_status(ctx) == ZT_ECREATE && holds(ctx, "out", "first"),
        "what exists is refused");
     zt_ctx_clear(ctx);
     ok(write_all(ctx, "out", true, "second") && holds(ctx, "out", "second"), "force replaces");
@@ -256,8 +240,8 @@ static void test_replace(zt_ctx *ctx)
     zt_sink_close(sink);
     ok(holds(ctx, "out", "second") && files_here() == 1, "close without commit leaves no trace");
 
-    ok(symlink("out", "link") == 0 && write_all(ctx, "link", true, "third") &&
-           holds(ctx, "out", "third") && lstat("link", &st) == 0 && S_ISLNK(st.st_mode),
+    ok(symlink("out", "link") == 0 && write_all(ctx, "link", true, "third") && holds(ctx, "out", "third") &&
+           lstat("link", &st) == 0 && S_ISLNK(st.st_mode),
        "through a link what it names is replaced");
     unlink("link");
 
@@ -265,8 +249,7 @@ static void test_replace(zt_ctx *ctx)
     sink = zt_sink_open(ctx, "out", false);
     put_file("out", "theirs", 6);
     zt_sink_write(sink, "ours", 4);
-    ok(zt_sink_commit(sink) == ZT_ECREATE && holds(ctx, "out", "theirs"),
-       "an output that came up meanwhile stays");
+    ok(zt_sink_commit(sink) == ZT_ECREATE && holds(ctx, "out", "theirs"), "an output that came up meanwhile stays");
     zt_sink_close(sink);
     zt_ctx_clear(ctx);
     unlink("out");
@@ -282,8 +265,8 @@ static mode_t mode_of(const char *path)
 static bool hard_link_stays(zt_ctx *ctx)
 {
     put_file("one", "old", 3);
-    bool good = link("one", "other") == 0 && write_all(ctx, "one", true, "new") &&
-                holds(ctx, "one", "new") && holds(ctx, "other", "old");
+    bool good =
+        link("one", "other") == 0 && write_all(ctx, "one", true, "new") && holds(ctx, "one", "new") && holds(ctx, "other", "old");
     unlink("one"), unlink("other");
     return good;
 }
@@ -298,47 +281,40 @@ static void test_attributes(zt_ctx *ctx)
     for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
         chmod("out", modes[i]);
         mode_t before = mode_of("out"); /* set-group-ID may be refused */
-        ok(write_all(ctx, "out", true, "new") && mode_of("out") == before, "mode %o stays",
-           (unsigned)before);
+        ok(write_all(ctx, "out", true, "new") && mode_of("out") == before, "mode %o stays", (unsigned)before);
     }
     chmod("out", 0600);
     zt_sink *sink = zt_sink_open(ctx, "out", true);
     mode_t mask = umask(0);
     zt_sink *fresh = zt_sink_open(ctx, "fresh", false);
-    ok(sink && fresh && zt_sink_commit(fresh) == ZT_OK && mode_of("fresh") == 0666,
-       "what is new beside it follows the umask");
+    ok(sink && fresh && zt_sink_commit(fresh) == ZT_OK && mode_of("fresh") == 0666, "what is new beside it follows the umask");
     umask(mask);
     zt_sink_close(fresh);
     zt_sink_close(sink);
     unlink("fresh");
 
     if (setxattr("out", "user.zt", "kept", 4, 0) == 0)
-        ok(write_all(ctx, "out", true, "new") && getxattr("out", "user.zt", value, 16) == 4 &&
-               !memcmp(value, "kept", 4),
+        ok(write_all(ctx, "out", true, "new") && getxattr("out", "user.zt", value, 16) == 4 && !memcmp(value, "kept", 4),
            "an extended attribute stays");
     else
         skip("no extended attributes here");
     if (geteuid() == 0 && chown("out", 12345, 54321) == 0)
-        ok(chmod("out", 04640) == 0 && write_all(ctx, "out", true, "new") &&
-               stat("out", &st) == 0 && st.st_uid == 12345 && st.st_gid == 54321 &&
-               mode_of("out") == 04640,
+        ok(chmod("out", 04640) == 0 && write_all(ctx, "out", true, "new") && stat("out", &st) == 0 && st.st_uid == 12345 &&
+               st.st_gid == 54321 && mode_of("out") == 04640,
            "owner, group and set-user-ID bit stay");
     else
         skip("only root gives files away");
 
     ok(symlink("there", "to") == 0 && !write_all(ctx, "to", false, "x"), "a dangling link exists");
     zt_ctx_clear(ctx);
-    ok(write_all(ctx, "to", true, "made") && holds(ctx, "there", "made") &&
-           lstat("to", &link) == 0 && S_ISLNK(link.st_mode),
+    ok(write_all(ctx, "to", true, "made") && holds(ctx, "there", "made") && lstat("to", &link) == 0 && S_ISLNK(link.st_mode),
        "what a dangling link names is made, and the link stays");
     mkdir("sub", 0755);
-    ok(symlink("../there", "sub/to") == 0 && symlink("sub/to", "two") == 0 &&
-           write_all(ctx, "two", true, "far") && holds(ctx, "there", "far") &&
-           lstat("two", &link) == 0 && S_ISLNK(link.st_mode) && lstat("sub/to", &link) == 0 &&
+    ok(symlink("../there", "sub/to") == 0 && symlink("sub/to", "two") == 0 && write_all(ctx, "two", true, "far") &&
+           holds(ctx, "there", "far") && lstat("two", &link) == 0 && S_ISLNK(link.st_mode) && lstat("sub/to", &link) == 0 &&
            S_ISLNK(link.st_mode),
        "over two links, relative to their folders");
-    ok(symlink("loop", "loop") == 0 && !write_all(ctx, "loop", true, "x") &&
-           zt_ctx_status(ctx) == ZT_ECREATE,
+    ok(symlink("loop", "loop") == 0 && !write_all(ctx, "loop", true, "x") && zt_ctx_status(ctx) == ZT_ECREATE,
        "a link to itself is refused");
     zt_ctx_clear(ctx);
     ok(hard_link_stays(ctx), "another hard link keeps the old file");
@@ -362,14 +338,12 @@ static void test_inherited(zt_ctx *ctx)
     put_file("acl/old", "old", 3);
     chmod("acl/old", 0640);
     if (setxattr("acl", "system.posix_acl_default", list, sizeof list, 0) == 0) {
-        ok(write_all(ctx, "acl/new", false, "x") &&
-               getxattr("acl/new", "system.posix_acl_access", NULL, 0) > 0,
+        ok(write_all(ctx, "acl/new", false, "x") && getxattr("acl/new", "system.posix_acl_access", NULL, 0) > 0,
            "a new file inherits the directory's access control list");
         ok(write_all(ctx, "acl/old", true, "x") && mode_of("acl/old") == 0640 &&
                getxattr("acl/old", "system.posix_acl_access", NULL, 0) < 0,
            "what replaces a file without one does not");
-        ok(setxattr("acl/old", "system.posix_acl_access", list, sizeof list, 0) == 0 &&
-               write_all(ctx, "acl/old", true, "y") &&
+        ok(setxattr("acl/old", "system.posix_acl_access", list, sizeof list, 0) == 0 && write_all(ctx, "acl/old", true, "y") &&
                getxattr("acl/old", "system.posix_acl_access", NULL, 0) > 0,
            "what replaces a file with one keeps it");
     } else {
@@ -383,8 +357,7 @@ static void test_large(zt_ctx *ctx)
 {
     enum { N = 300000 };
     char *text = zt_alloc(ctx, N + 1);
-    for (size_t i = 0; i < N; i++)
-        text[i] = (char)('a' + i % 26);
+    for (size_t i = 0; i < N; i++) text[i] = (char)('a' + i % 26);
     text[N] = '\0';
     zt_sink *sink = zt_sink_open(ctx, "out", false);
     for (size_t at = 0, count = 1; at < N; at += count, count = count * 3 % 100003)
@@ -398,8 +371,7 @@ static void test_large(zt_ctx *ctx)
 
 static void test_sink_refused(zt_ctx *ctx)
 {
-    ok(!zt_sink_open(ctx, "missing/out", false) && zt_ctx_status(ctx) == ZT_ECREATE,
-       "no output in a missing directory");
+    ok(!zt_sink_open(ctx, "missing/out", false) && zt_ctx_status(ctx) == ZT_ECREATE, "no output in a missing directory");
     zt_ctx_clear(ctx);
     ok(!zt_sink_open(ctx, ".", true) && zt_ctx_status(ctx) == ZT_ECREATE, "nor over one");
     zt_ctx_clear(ctx);
@@ -407,15 +379,12 @@ static void test_sink_refused(zt_ctx *ctx)
     zt_sink *sink = zt_sink_open(ctx, "/dev/full", false);
     char block[1000] = "";
     zt_status st = ZT_OK;
-    for (int i = 0; i < 100 && st == ZT_OK; i++)
-        st = zt_sink_write(sink, block, sizeof block);
-    ok(st == ZT_EIO && zt_sink_write(sink, block, 1) == ZT_EIO && zt_sink_commit(sink) == ZT_EIO, "%s",
-       zt_ctx_error(ctx));
+    for (int i = 0; i < 100 && st == ZT_OK; i++) st = zt_sink_write(sink, block, sizeof block);
+    ok(st == ZT_EIO && zt_sink_write(sink, block, 1) == ZT_EIO && zt_sink_commit(sink) == ZT_EIO, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_sink_close(sink);
     struct stat dev;
-    ok(write_all(ctx, "/dev/null", true, "x") && stat("/dev/null", &dev) == 0 &&
-           S_ISCHR(dev.st_mode),
+    ok(write_all(ctx, "/dev/null", true, "x") && stat("/dev/null", &dev) == 0 && S_ISCHR(dev.st_mode),
        "a device is written to, not replaced");
 
     bool good = true;
@@ -447,8 +416,7 @@ int main(void)
 {
     const char *tmp = getenv("TMPDIR");
     snprintf(dir, sizeof dir, "%.40s/zt-files-XXXXXX", tmp ? tmp : "/tmp");
-    if (!mkdtemp(dir) || chdir(dir))
-        return 1;
+    if (!mkdtemp(dir) || chdir(dir)) return 1;
     unsetenv("TMPDIR"); /* /tmp is for the spool, so that files here can be counted */
     zt_ctx *ctx = zt_ctx_new();
     test_regular(ctx);
@@ -464,7 +432,6 @@ int main(void)
     test_stdout(ctx);
     ok(zt_ctx_status(ctx) == ZT_OK && zt_mem_get(ctx).blocks == 0, "nothing is left");
     zt_ctx_free(ctx);
-    if (chdir("/") || rmdir(dir))
-        ok(false, "%s: %s", dir, strerror(errno));
+    if (chdir("/") || rmdir(dir)) ok(false, "%s: %s", dir, strerror(errno));
     return tap_done();
 }

@@ -22,8 +22,7 @@ static void threads(void *(*fn)(void *), void *user)
 static bool all_bytes(const unsigned char *p, size_t n, unsigned char c)
 {
     for (size_t i = 0; i < n; i++)
-        if (p[i] != c)
-            return false;
+        if (p[i] != c) return false;
     return true;
 }
 
@@ -45,11 +44,9 @@ static void test_blocks(void)
     ok(aligned, "blocks are aligned to 64 bytes");
     ok(clear, "calloc clears");
     ok(m.held == sum && m.peak >= sum && m.blocks == N, "held %zu of %zu bytes", m.held, sum);
-    for (int i = 0; i < N; i++)
-        kept &= all_bytes(bytes[i], sizes[i], (unsigned char)(i + 1));
+    for (int i = 0; i < N; i++) kept &= all_bytes(bytes[i], sizes[i], (unsigned char)(i + 1));
     ok(kept, "blocks do not touch");
-    for (int i = 0; i < N; i++)
-        zt_free(ctx, bytes[i]);
+    for (int i = 0; i < N; i++) zt_free(ctx, bytes[i]);
     zt_free(ctx, NULL);
     m = zt_mem_get(ctx);
     ok(m.held == 0 && m.blocks == 0 && m.peak >= sum, "all given back, the peak stays");
@@ -69,12 +66,10 @@ static void test_limit(void)
     void *a = zt_alloc(ctx, 1048576);
     zt_mem before = zt_mem_get(ctx);
     ok(a && !zt_alloc(ctx, 98362432) && zt_ctx_status(ctx) == ZT_ENOMEM &&
-           !strcmp(zt_ctx_error(ctx),
-                   "out of memory: 98362432 bytes wanted, 1048576 held, limit 20000000"),
+           !strcmp(zt_ctx_error(ctx), "out of memory: 98362432 bytes wanted, 1048576 held, limit 20000000"),
        "over the limit, with the numbers");
     zt_mem after = zt_mem_get(ctx);
-    ok(after.held == before.held && after.peak == before.peak && after.blocks == before.blocks &&
-           after.calls == before.calls + 1,
+    ok(after.held == before.held && after.peak == before.peak && after.blocks == before.blocks && after.calls == before.calls + 1,
        "a refused allocation leaves the account as it was");
     zt_ctx_clear(ctx);
     void *b = zt_alloc(ctx, 20000000 - 1048576);
@@ -127,8 +122,8 @@ static void test_memory(void)
     int64_t d;
     ok(zt_mul_size(6, 7, &z) && z == 42 && !zt_mul_size(SIZE_MAX, 2, &z), "mul_size");
     ok(zt_add_size(6, 7, &z) && z == 13 && !zt_add_size(SIZE_MAX, 1, &z), "add_size");
-    ok(zt_mul_i64(6, 7, &d) && d == 42 && zt_mul_i64(0, INT64_MAX, &d) && d == 0 &&
-           !zt_mul_i64(INT64_MAX, 2, &d) && !zt_mul_i64(-1, 1, &d) && !zt_mul_i64(1, -1, &d),
+    ok(zt_mul_i64(6, 7, &d) && d == 42 && zt_mul_i64(0, INT64_MAX, &d) && d == 0 && !zt_mul_i64(INT64_MAX, 2, &d) &&
+           !zt_mul_i64(-1, 1, &d) && !zt_mul_i64(1, -1, &d),
        "mul_i64 refuses overflow and negative sizes");
 
     char *text = zt_strdup(ctx, "word"), *c = zt_strndup(ctx, "word", 2);
@@ -162,19 +157,16 @@ static void test_arena(void)
     uint64_t calls = 0;
     for (int i = 0; i < 50; i++) {
         mark = zt_arena_mark(arena);
-        for (int k = 0; k < 10; k++)
-            zt_arena_alloc(arena, 100);
+        for (int k = 0; k < 10; k++) zt_arena_alloc(arena, 100);
         zt_arena_reset(arena, mark);
-        if (i == 0)
-            calls = zt_mem_get(ctx).calls;
+        if (i == 0) calls = zt_mem_get(ctx).calls;
     }
     size_t held = zt_mem_get(ctx).held;
     ok(held < 200000, "a loop around a mark does not grow (%zu bytes held)", held);
     diag("%d allocations in 49 rounds", (int)(zt_mem_get(ctx).calls - calls));
     zt_arena_reset(arena, 0);
     ok(zt_arena_mark(arena) == 0 && zt_arena_alloc(arena, 300), "reset to 0, and on");
-    ok(!zt_arena_alloc(arena, SIZE_MAX) && !zt_arena_alloc(arena, SIZE_MAX - 20) &&
-           zt_ctx_status(ctx) == ZT_ENOMEM,
+    ok(!zt_arena_alloc(arena, SIZE_MAX) && !zt_arena_alloc(arena, SIZE_MAX - 20) && zt_ctx_status(ctx) == ZT_ENOMEM,
        "sizes that overflow are refused");
     zt_ctx_clear(ctx);
     zt_arena_free(arena);
@@ -188,8 +180,7 @@ static void tracker(void)
 {
     zt_mem_limit(ctx, 1000);
     zt_mem before = zt_mem_get(ctx);
-    ok(zt_mem_reserve(ctx, 600) == ZT_OK && zt_mem_get(ctx).held == before.held + 600,
-       "reserved bytes are held");
+    ok(zt_mem_reserve(ctx, 600) == ZT_OK && zt_mem_get(ctx).held == before.held + 600, "reserved bytes are held");
     zt_mem held = zt_mem_get(ctx);
     ok(zt_mem_reserve(ctx, 401) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "401 bytes wanted") &&
            strstr(zt_ctx_error(ctx), "limit 1000"),
@@ -265,8 +256,7 @@ static void bins(void)
     ok(s.idle == 448 && s.idle_blocks == 3 && s.taken == 0, "all wait");
     size_t held = zt_mem_get(ctx).held;
     zt_bins_reset(b, 200);
-    ok(zt_bins_get(b).idle == 192 && zt_mem_get(ctx).held == held - 256,
-       "a reset frees the largest, down to its floor");
+    ok(zt_bins_get(b).idle == 192 && zt_mem_get(ctx).held == held - 256, "a reset frees the largest, down to its floor");
     zt_bins_reset(b, 0);
     ok(zt_bins_get(b).idle_blocks == 0, "or all");
     ok(!zt_bins_take(b, SIZE_MAX) && zt_ctx_status(ctx) == ZT_ENOMEM, "too much is refused");
@@ -298,8 +288,8 @@ static void bins_threads(void)
     zt_bins *b = zt_bins_new(ctx);
     threads(taker, b);
     zt_bins_stats s = zt_bins_get(b);
-    ok(s.taken == 0 && s.hits + s.misses == 2 * THREADS * ROUNDS && s.misses < s.hits,
-       "threads: %d blocks made, %d used again", (int)s.misses, (int)s.hits);
+    ok(s.taken == 0 && s.hits + s.misses == 2 * THREADS * ROUNDS && s.misses < s.hits, "threads: %d blocks made, %d used again",
+       (int)s.misses, (int)s.hits);
     zt_bins_free(b);
 }
 
@@ -322,8 +312,7 @@ static void arena_floor(void)
 
 static void pool(void)
 {
-    zt_type t23 = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3}),
-            t32 = zt_type_make(ZT_F32, 2, (int64_t[]){3, 2}),
+    zt_type t23 = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3}), t32 = zt_type_make(ZT_F32, 2, (int64_t[]){3, 2}),
             i23 = zt_type_make(ZT_I32, 2, (int64_t[]){2, 3});
     zt_tensor_pool *p = zt_tensor_pool_new(ctx);
     zt_tensor *a = zt_tensor_pool_acquire(p, &t23);
@@ -340,8 +329,7 @@ static void pool(void)
     zt_tensor *view = zt_tensor_view(d, &t32, 0);
     zt_tensor_pool_release(p, d);
     zt_tensor_pool_release(p, zt_tensor_ref(c));
-    ok(zt_tensor_pool_len(p) == 0 && ((float *)zt_tensor_data(view))[5] == 0,
-       "what is viewed or held elsewhere is not kept");
+    ok(zt_tensor_pool_len(p) == 0 && ((float *)zt_tensor_data(view))[5] == 0, "what is viewed or held elsewhere is not kept");
     float mine[6] = {0};
     zt_tensor_pool_release(p, zt_tensor_wrap(ctx, &t23, mine, NULL, NULL));
     ok(zt_tensor_pool_len(p) == 0, "nor memory of the caller's");
@@ -416,8 +404,7 @@ static void metrics(void)
     zt_tensor *y = zt_eager_add(runner, zt_eager_add(runner, x, x), x);
     y = zt_apply(runner, &twofold, &y, NULL);
     zt_prog *program = zt_record_end(runner, &y, 1);
-    ok(t.adds == 2 && t.add_bytes == 24 && t.all == 3 && t.fallbacks == 1,
-       "metrics of eager ops: by name, bytes, fallbacks");
+    ok(t.adds == 2 && t.add_bytes == 24 && t.all == 3 && t.fallbacks == 1, "metrics of eager ops: by name, bytes, fallbacks");
     t = (tally){0};
     float in[3] = {1, 2, 3}, out[3];
     zt_session *session = zt_session_open(engine, program, NULL, NULL);

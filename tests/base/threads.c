@@ -9,7 +9,7 @@ enum { MOST = 64, ROUNDS = 300 };
 
 typedef struct job {
     zt_pool *pool;
-    int runs[MOST];    /* how often each thread ran */
+    int runs[MOST];     /* how often each thread ran */
     int64_t part[MOST]; /* written by one thread, read by its neighbours behind a barrier */
     int64_t sum[MOST];
     int wrong;
@@ -19,8 +19,7 @@ static void count(void *user, int thread, int n)
 {
     job *j = user;
     j->runs[thread]++;
-    if (n != zt_pool_size(j->pool))
-        j->wrong++;
+    if (n != zt_pool_size(j->pool)) j->wrong++;
 }
 
 /* Each round every thread publishes a number; behind the barrier all must see all of them. No
@@ -32,8 +31,7 @@ static void exchange(void *user, int thread, int total)
         j->part[thread] = (int64_t)round * (thread + 1);
         zt_pool_barrier(j->pool, thread);
         int64_t sum = 0;
-        for (int i = 0; i < total; i++)
-            sum += j->part[i];
+        for (int i = 0; i < total; i++) sum += j->part[i];
         j->sum[thread] += sum;
         zt_pool_barrier(j->pool, thread);
     }
@@ -44,12 +42,10 @@ static void late(void *user, int thread, int total)
 {
     job *j = user;
     for (int round = 0; round < 6; round++) {
-        if (round % total == thread)
-            nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
+        if (round % total == thread) nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL);
         j->part[thread] = round;
         zt_pool_barrier(j->pool, thread);
-        for (int i = 0; i < total; i++)
-            j->sum[thread] += j->part[i] != round;
+        for (int i = 0; i < total; i++) j->sum[thread] += j->part[i] != round;
         zt_pool_barrier(j->pool, thread);
     }
 }
@@ -59,24 +55,20 @@ static void test_team(zt_ctx *ctx, int total)
     job j = {.pool = zt_pool_new(ctx, total)};
     ok(j.pool && zt_pool_size(j.pool) == total, "%d threads: a team", total);
     bool good = true;
-    for (int i = 0; i < ROUNDS; i++)
-        zt_pool_run(j.pool, count, &j);
-    for (int i = 0; i < total; i++)
-        good &= j.runs[i] == ROUNDS;
+    for (int i = 0; i < ROUNDS; i++) zt_pool_run(j.pool, count, &j);
+    for (int i = 0; i < total; i++) good &= j.runs[i] == ROUNDS;
     ok(good && !j.wrong, "%d threads: each runs once a call", total);
 
     int64_t want = (int64_t)ROUNDS * (ROUNDS - 1) / 2 * total * (total + 1) / 2;
     zt_pool_run(j.pool, exchange, &j);
-    for (int i = 0; i < total; i++)
-        good &= j.sum[i] == want;
+    for (int i = 0; i < total; i++) good &= j.sum[i] == want;
     ok(good, "%d threads: a barrier shows all to all", total);
 
     memset(j.sum, 0, sizeof j.sum);
     zt_pool_run(j.pool, late, &j);
     nanosleep(&(struct timespec){.tv_nsec = 3000000}, NULL); /* workers sleep between runs too */
     zt_pool_run(j.pool, count, &j);
-    for (int i = 0; i < total; i++)
-        good &= j.sum[i] == 0 && j.runs[i] == ROUNDS + 1;
+    for (int i = 0; i < total; i++) good &= j.sum[i] == 0 && j.runs[i] == ROUNDS + 1;
     ok(good, "%d threads: sleepers wake", total);
     zt_pool_free(j.pool);
 }
@@ -96,12 +88,9 @@ static void help(void *user, int thread, int total)
     helped *h = user;
     unsigned did = 0;
     (void)thread, (void)total;
-    if (!h->open)
-        __atomic_fetch_add(&h->strays, 1, __ATOMIC_RELAXED);
-    for (; __atomic_fetch_add(&h->next, 1, __ATOMIC_RELAXED) < PARTS; did++)
-        __atomic_fetch_add(&h->done, 1, __ATOMIC_RELAXED);
-    if (did)
-        zt_gate_add(&h->gate, did, PARTS);
+    if (!h->open) __atomic_fetch_add(&h->strays, 1, __ATOMIC_RELAXED);
+    for (; __atomic_fetch_add(&h->next, 1, __ATOMIC_RELAXED) < PARTS; did++) __atomic_fetch_add(&h->done, 1, __ATOMIC_RELAXED);
+    if (did) zt_gate_add(&h->gate, did, PARTS);
     zt_gate_wait(&h->gate, PARTS, h->pool);
 }
 
@@ -121,8 +110,7 @@ static void test_help(zt_ctx *ctx, int total)
     ok(good, "%d threads: help with %d runs (%d strays)", total, ROUNDS * 20, h.strays);
     job j = {.pool = h.pool};
     zt_pool_run(h.pool, count, &j);
-    for (int i = 0; i < total; i++)
-        good &= j.runs[i] == 1;
+    for (int i = 0; i < total; i++) good &= j.runs[i] == 1;
     ok(good, "%d threads: and then a run of all", total);
     zt_pool_free(h.pool);
 }

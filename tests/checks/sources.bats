@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The source files: their size, and names that must be unique.
+# The source files: their style, their size, and names that must be unique.
 
 load ../common/helper
 
@@ -22,4 +22,22 @@ sources() {
     twice=$(find tests -mindepth 2 -maxdepth 2 -name '*.c' ! -path 'tests/fuzz/*' -printf '%f\n' | sort | uniq -d)
     echo "$twice"
     [ -z "$twice" ]
+}
+
+@test "C files have the style of .clang-format" {
+    run scripts/format --check
+    [ "$status" -ne 69 ] || skip "$output"
+    echo "$output" | head -40
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+@test "a file of another style is found" {
+    mkdir "$BATS_TEST_TMPDIR/tree" && cp -r .clang-format scripts "$BATS_TEST_TMPDIR/tree"
+    cd "$BATS_TEST_TMPDIR/tree" && mkdir lib tools tests man examples
+    printf 'int main( void ) { return 0; }\n' >lib/wrong.c
+    run scripts/format --check
+    [ "$status" -ne 69 ] || skip "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *lib/wrong.c:1:* ]]
 }

@@ -16,10 +16,7 @@ enum { N = 5, W = 32 };
 
 static zt_ctx *ctx;
 
-CHAIN_FN zt_prog *parse(const char *text)
-{
-    return zt_prog_parse(ctx, "test.zt", text, strlen(text));
-}
+CHAIN_FN zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
 
 CHAIN_FN void fill(float *x, int n, uint64_t seed)
 {
@@ -48,21 +45,20 @@ CHAIN_FN zt_engine *open_engine(const char *name)
 
 /* ---- the chain ------------------------------------------------------------------------------- */
 
-CHAIN_FN const char *const chain_text =
-    "zt program 1\n"
-    "in    a: f32[n,32]\n"
-    "in    b: f32[n,32]\n"
-    "c = add a b\n"
-    "d = mul c c\n"
-    "e = scale d by=0.5\n"
-    "f = add e a\n"
-    "g = silu f\n"
-    "h = mul g c\n"
-    "i = reshape h shape=[32*n]\n"
-    "out   y = h\n"
-    "out   z = i\n"
-    "out   a = a\n"
-    "out   y2 = h\n";
+CHAIN_FN const char *const chain_text = "zt program 1\n"
+                                        "in    a: f32[n,32]\n"
+                                        "in    b: f32[n,32]\n"
+                                        "c = add a b\n"
+                                        "d = mul c c\n"
+                                        "e = scale d by=0.5\n"
+                                        "f = add e a\n"
+                                        "g = silu f\n"
+                                        "h = mul g c\n"
+                                        "i = reshape h shape=[32*n]\n"
+                                        "out   y = h\n"
+                                        "out   z = i\n"
+                                        "out   a = a\n"
+                                        "out   y2 = h\n";
 
 CHAIN_FN void chain_by_hand(const float *a, const float *b, float *y)
 {
@@ -104,8 +100,7 @@ CHAIN_FN void every_allocation(const char *name, zt_status (*everything)(zt_engi
     }
     zt_engine_close(engine); /* what the engine keeps for itself goes with it */
     leaked = zt_mem_get(ctx).blocks;
-    ok(count > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)",
-       name, count - 1, wrong);
+    ok(count > 30 && wrong == 0, "%s: each of %d allocations failing is out of memory (%d are not)", name, count - 1, wrong);
     ok(leaked < before, "%s: nothing leaks (%zu blocks, %zu with an engine)", name, leaked, before);
 }
 

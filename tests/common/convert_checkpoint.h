@@ -14,13 +14,10 @@ CKPT_FN bool ckpt_convert(zt_ctx *ctx, const char *from, const char *to, const c
     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, from, 0);
     int64_t count = checkpoint ? zt_checkpoint_count(checkpoint) : 0;
     zt_entry *e = calloc((size_t)count + 1, sizeof *e);
-    for (int64_t i = 0; i < count; i++)
-        zt_checkpoint_get(checkpoint, i, &e[i]);
+    for (int64_t i = 0; i < count; i++) zt_checkpoint_get(checkpoint, i, &e[i]);
     zt_meta *meta = checkpoint ? zt_checkpoint_meta(checkpoint) : NULL;
-    if (meta && key)
-        zt_meta_put_str(meta, key, "more", 4);
-    zt_writer *writer =
-        meta ? zt_writer_open(ctx, to, &(zt_checkpoint_opts){.force = true}, meta, e, count) : NULL;
+    if (meta && key) zt_meta_put_str(meta, key, "more", 4);
+    zt_writer *writer = meta ? zt_writer_open(ctx, to, &(zt_checkpoint_opts){.force = true}, meta, e, count) : NULL;
     for (int64_t i = 0; writer && i < count; i++) {
         char *bytes = malloc((size_t)e[i].bytes + 1);
         if (zt_checkpoint_read(checkpoint, i, 0, bytes, (size_t)e[i].bytes) == ZT_OK)

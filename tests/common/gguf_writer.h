@@ -35,29 +35,20 @@ GGUFW_FN void ggufw_put(ggufw_buf *buffer, const void *bytes, size_t total)
     if (buffer->n + total > buffer->cap) {
         buffer->cap = 2 * (buffer->n + total) + 64;
         buffer->data = realloc(buffer->data, buffer->cap);
-        if (!buffer->data)
-            abort();
+        if (!buffer->data) abort();
     }
-    if (total)
-        memcpy(buffer->data + buffer->n, bytes, total);
+    if (total) memcpy(buffer->data + buffer->n, bytes, total);
     buffer->n += total;
 }
 
 GGUFW_FN void ggufw_pad(ggufw_buf *b, size_t align)
 {
-    while (b->n % align)
-        ggufw_put(b, "", 1);
+    while (b->n % align) ggufw_put(b, "", 1);
 }
 
-GGUFW_FN void ggufw_put32(ggufw_buf *b, uint32_t v)
-{
-    ggufw_put(b, &v, 4);
-}
+GGUFW_FN void ggufw_put32(ggufw_buf *b, uint32_t v) { ggufw_put(b, &v, 4); }
 
-GGUFW_FN void ggufw_put64(ggufw_buf *b, uint64_t v)
-{
-    ggufw_put(b, &v, 8);
-}
+GGUFW_FN void ggufw_put64(ggufw_buf *b, uint64_t v) { ggufw_put(b, &v, 8); }
 
 GGUFW_FN void ggufw_puts(ggufw_buf *b, const char *s, size_t n)
 {
@@ -81,15 +72,9 @@ GGUFW_FN void ggufw_plain(ggufw *w, const char *key, uint32_t kind, const void *
     ggufw_put(&w->keys, v, n);
 }
 
-GGUFW_FN void ggufw_u32(ggufw *w, const char *key, uint32_t v)
-{
-    ggufw_plain(w, key, 4, &v, 4);
-}
+GGUFW_FN void ggufw_u32(ggufw *w, const char *key, uint32_t v) { ggufw_plain(w, key, 4, &v, 4); }
 
-GGUFW_FN void ggufw_f32(ggufw *w, const char *key, float v)
-{
-    ggufw_plain(w, key, 6, &v, 4);
-}
+GGUFW_FN void ggufw_f32(ggufw *w, const char *key, float v) { ggufw_plain(w, key, 6, &v, 4); }
 
 GGUFW_FN void ggufw_bool(ggufw *w, const char *key, bool v)
 {
@@ -104,8 +89,7 @@ GGUFW_FN void ggufw_str(ggufw *w, const char *key, const char *v)
 }
 
 /* An array of `count` values of a kind of fixed size, `bytes` in all. */
-GGUFW_FN void ggufw_array(ggufw *w, const char *key, uint32_t kind, uint64_t count, const void *v,
-                          size_t bytes)
+GGUFW_FN void ggufw_array(ggufw *w, const char *key, uint32_t kind, uint64_t count, const void *v, size_t bytes)
 {
     ggufw_key(w, key, 9);
     ggufw_put32(&w->keys, kind);
@@ -117,21 +101,19 @@ GGUFW_FN void ggufw_array(ggufw *w, const char *key, uint32_t kind, uint64_t cou
 GGUFW_FN void ggufw_strs(ggufw *w, const char *key, char *const *v, uint64_t count)
 {
     ggufw_array(w, key, 8, count, NULL, 0);
-    for (uint64_t i = 0; i < count; i++)
-        ggufw_puts(&w->keys, v[i], strlen(v[i]));
+    for (uint64_t i = 0; i < count; i++) ggufw_puts(&w->keys, v[i], strlen(v[i]));
 }
 
 /* ---- tensors ---- */
 
-GGUFW_FN void ggufw_tensor(ggufw *writer, const char *name, uint32_t type, int rank, const int64_t *dim,
-                           const void *data, size_t bytes)
+GGUFW_FN void ggufw_tensor(ggufw *writer, const char *name, uint32_t type, int rank, const int64_t *dim, const void *data,
+                           size_t bytes)
 {
     ggufw_pad(&writer->data, writer->align ? writer->align : 32);
     writer->n_tensors++;
     ggufw_puts(&writer->infos, name, strlen(name));
     ggufw_put32(&writer->infos, (uint32_t)rank);
-    for (int i = rank - 1; i >= 0; i--)
-        ggufw_put64(&writer->infos, (uint64_t)dim[i]);
+    for (int i = rank - 1; i >= 0; i--) ggufw_put64(&writer->infos, (uint64_t)dim[i]);
     ggufw_put32(&writer->infos, type);
     ggufw_put64(&writer->infos, writer->data.n);
     ggufw_put(&writer->data, data, bytes);
@@ -164,8 +146,7 @@ GGUFW_FN bool ggufw_save(ggufw *writer, const char *path)
     char *bytes = ggufw_bytes(writer, &total);
     FILE *file = fopen(path, "wb");
     bool done = file && fwrite(bytes, 1, total, file) == total;
-    if (file && fclose(file) != 0)
-        done = false;
+    if (file && fclose(file) != 0) done = false;
     free(bytes);
     return done;
 }

@@ -13,21 +13,17 @@
 __attribute__((unused)) static const char *golden_folder(void)
 {
     const char *given = getenv("ZT_GOLDEN");
-    if (given && *given)
-        return given;
+    if (given && *given) return given;
     return access("../shared/golden", R_OK) ? NULL : "../shared/golden";
 }
 
-__attribute__((unused)) static bool golden_has(const char *path)
-{
-    return access(path, R_OK) == 0;
-}
+__attribute__((unused)) static bool golden_has(const char *path) { return access(path, R_OK) == 0; }
 
 /* Is `set` ("loom/sampling") in the folder? Where not, it has no cases; but a clone of its own,
  * whose folder is what is packed here, says aloud (`skip` of tap.h) that it lacks one that may not
  * be packed. Make sets ZT_GOLDEN_STRICT where the folder was given or lies beside the checkout. */
-#define golden_holds(set, path)                                                                    \
-    (snprintf(path, sizeof path, "%s/%s", golden_folder() ? golden_folder() : "/nowhere", set),    \
+#define golden_holds(set, path)                                                                                                  \
+    (snprintf(path, sizeof path, "%s/%s", golden_folder() ? golden_folder() : "/nowhere", set),                                  \
      golden_has(path) || (!getenv("ZT_GOLDEN_STRICT") && (skip("no golden %s here", set), false)))
 
 #endif

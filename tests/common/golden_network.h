@@ -76,8 +76,7 @@ NN_FN double *doubles(const float *x, size_t n)
 }
 
 /* Outputs y, d.x and d.WEIGHT of program, by inputs x and d.y. */
-NN_FN bool run_program(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *const *in,
-                ran *r)
+NN_FN bool run_program(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *const *in, ran *r)
 {
     zt_store store = zt_nn_store(nn);
     zt_session *session = zt_session_open(engine, program, &store, &(zt_session_opts){0});
@@ -138,8 +137,8 @@ NN_FN float *floats(const json_t *value, size_t *count)
 }
 
 /* d.w by central differences of the program's y: sum of dy (y(w + h) - y(w - h)) / 2h. */
-NN_FN double *differences(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *x,
-                          const float *dy, size_t count)
+NN_FN double *differences(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const void *x, const float *dy,
+                          size_t count)
 {
     const double h = 1.0 / 64;
     double *d = calloc(count + 1, sizeof *d);
@@ -160,8 +159,8 @@ NN_FN double *differences(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_pr
 
 /* Runs a document on an engine. dy NULL: forward alone. `by_h`, if that is not NULL, gets the
  * differences that d.w ought to be. */
-NN_FN bool run_document(const json_t *net, const zt_type *type, const float *x, const float *dy,
-                        const char *engine, ran *r, double **by_h)
+NN_FN bool run_document(const json_t *net, const zt_type *type, const float *x, const float *dy, const char *engine, ran *r,
+                        double **by_h)
 {
     zt_ctx *ctx = zt_ctx_new();
     char *text = json_dumps(net, JSON_COMPACT);
@@ -201,8 +200,8 @@ NN_FN double largest(const numbers *v)
 
 /* Are count numbers those of `want`, within `tolerance` (relative above 1); tolerance 0: as finite
  * differences are, within the set's bound for these, of which two in a hundred may be at a kink. */
-NN_FN bool numbers_are(const double *got, size_t count, const numbers *want, const char *what,
-                       double tolerance, char *why, size_t size)
+NN_FN bool numbers_are(const double *got, size_t count, const numbers *want, const char *what, double tolerance, char *why,
+                       size_t size)
 {
     bool finite = tolerance == 0;
     double worst = 0;
@@ -213,19 +212,16 @@ NN_FN bool numbers_are(const double *got, size_t count, const numbers *want, con
         bad += !loom_near(got[i], want->x[i], tolerance);
     }
     bool well = count == want->n && (bad == 0 || (finite && bad * 50 <= count));
-    if (!well)
-        snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, count,
-                 want->n, worst);
+    if (!well) snprintf(why, size, "%s: %zu of %zu (%zu wanted) differ, by up to %g", what, bad, count, want->n, worst);
     return well;
 }
 
-NN_FN bool same_numbers(const double *got, size_t count, const json_t *root, const char *path,
-                        double tolerance, char *why, size_t size)
+NN_FN bool same_numbers(const double *got, size_t count, const json_t *root, const char *path, double tolerance, char *why,
+                        size_t size)
 {
     numbers want = {0};
     put_all(&want, by_path(root, path));
-    bool well = numbers_are(got, count, &want, path, strstr(path, "finite_difference") ? 0 : tolerance,
-                            why, size);
+    bool well = numbers_are(got, count, &want, path, strstr(path, "finite_difference") ? 0 : tolerance, why, size);
     free(want.x);
     return well;
 }
@@ -234,17 +230,13 @@ NN_FN zt_type type_of(const json_t *tensor)
 {
     const json_t *shape = json_object_get(tensor, "shape");
     zt_type t = {.dtype = ZT_F32, .rank = (int)json_array_size(shape)};
-    for (int d = 0; d < t.rank; d++)
-        t.dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
+    for (int d = 0; d < t.rank; d++) t.dim[d] = json_integer_value(json_array_get(shape, (size_t)d));
     return t;
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-NN_FN int by_name(const struct dirent **a, const struct dirent **b)
-{
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
+NN_FN int by_name(const struct dirent **a, const struct dirent **b) { return strcmp((*a)->d_name, (*b)->d_name); }
 
 NN_FN int is_shown(const struct dirent *d) { return d->d_name[0] != '.'; }
 

@@ -31,10 +31,7 @@ GOLDEN_SET_FN const char *text_of(const json_t *object, const char *key)
 }
 
 /* May a hostile file of the list open after all, if nothing comes of it? */
-GOLDEN_SET_FN bool may_open(const json_t *want)
-{
-    return strcmp(text_of(want, "verdict"), "reject-or-safe") == 0;
-}
+GOLDEN_SET_FN bool may_open(const json_t *want) { return strcmp(text_of(want, "verdict"), "reject-or-safe") == 0; }
 
 /* What one format makes of a case. */
 typedef struct set_kind {
@@ -48,13 +45,11 @@ typedef struct set_kind {
 GOLDEN_SET_FN void set_sound(zt_ctx *ctx, const set_kind *k, const json_t *cases)
 {
     npz archive;
-    if (!ok(npz_open(&archive, in_set("expected.npz")), "expected.npz"))
-        return;
+    if (!ok(npz_open(&archive, in_set("expected.npz")), "expected.npz")) return;
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
         const char *file = text_of(want, "file");
-        ok(k->is(ctx, in_set(file), want, &archive), "%s: all that it holds, to the bit %s", file,
-           zt_ctx_error(ctx));
+        ok(k->is(ctx, in_set(file), want, &archive), "%s: all that it holds, to the bit %s", file, zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }
     npz_close(&archive);
@@ -65,19 +60,16 @@ GOLDEN_SET_FN void set_hostile(zt_ctx *ctx, const set_kind *k, const json_t *cas
 {
     size_t count = 0, wrong = 0;
     uint8_t *tar = tar_open(in_set("bad.tar.gz"), &count);
-    if (!ok(tar != NULL, "bad.tar.gz"))
-        return;
+    if (!ok(tar != NULL, "bad.tar.gz")) return;
     zt_mem_limit(ctx, (size_t)16 << 20);
     for (size_t i = 0; i < json_array_size(cases); i++) {
         const json_t *want = json_array_get(cases, i);
         bool right = k->refuses(ctx, want, tar, count);
         wrong += !right;
-        if (!right)
-            diag("%s: %s", text_of(want, "file"), text_of(want, "reason"));
+        if (!right) diag("%s: %s", text_of(want, "file"), text_of(want, "reason"));
     }
     zt_mem_limit(ctx, 0);
-    ok(wrong == 0 && json_array_size(cases) > 0, "%zu hostile files are refused (%zu are not)",
-       json_array_size(cases), wrong);
+    ok(wrong == 0 && json_array_size(cases) > 0, "%zu hostile files are refused (%zu are not)", json_array_size(cases), wrong);
     free(tar);
 }
 
@@ -85,12 +77,10 @@ GOLDEN_SET_FN void set_list(zt_ctx *ctx, const set_kind *k, const char *list,
                             void (*test)(zt_ctx *, const set_kind *, const json_t *))
 {
     json_error_t error;
-    if (!golden_has(in_set(list)))
-        return;
+    if (!golden_has(in_set(list))) return;
     json_t *root = json_load_file(in_set(list), k->flags | JSON_ALLOW_NUL, &error);
     const json_t *cases = json_object_get(root, "cases");
-    if (ok(json_is_array(cases), "%s %s", list, root ? "" : error.text))
-        test(ctx, k, cases);
+    if (ok(json_is_array(cases), "%s %s", list, root ? "" : error.text)) test(ctx, k, cases);
     json_decref(root);
 }
 

@@ -27,8 +27,7 @@ typedef struct hfw {
 GGUFW_FN hfw hfw_new(void)
 {
     hfw d = {.path = "/tmp/zt-hf-XXXXXX"};
-    if (!mkdtemp(d.path))
-        abort();
+    if (!mkdtemp(d.path)) abort();
     return d;
 }
 
@@ -36,8 +35,7 @@ GGUFW_FN void hfw_end(hfw *directory)
 {
     char command[100];
     snprintf(command, sizeof command, "rm -r '%s'", directory->path);
-    if (system(command) != 0)
-        abort();
+    if (system(command) != 0) abort();
     free(directory->head.data);
     free(directory->data.data);
     *directory = (hfw){0};
@@ -54,25 +52,20 @@ GGUFW_FN const char *hfw_path(const hfw *d, const char *name)
 GGUFW_FN void hfw_bytes(hfw *d, const char *name, const void *bytes, size_t n)
 {
     FILE *f = fopen(hfw_path(d, name), "wb");
-    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0)
-        abort();
+    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f) != 0) abort();
 }
 
-GGUFW_FN void hfw_text(hfw *d, const char *name, const char *text)
-{
-    hfw_bytes(d, name, text, strlen(text));
-}
+GGUFW_FN void hfw_text(hfw *d, const char *name, const char *text) { hfw_bytes(d, name, text, strlen(text)); }
 
-GGUFW_FN void hfw_tensor(hfw *directory, const char *name, const char *dtype, int rank, const int64_t *dim,
-                         const void *data, size_t bytes)
+GGUFW_FN void hfw_tensor(hfw *directory, const char *name, const char *dtype, int rank, const int64_t *dim, const void *data,
+                         size_t bytes)
 {
     char text[400];
-    size_t size = (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[",
-                                directory->head.n ? "," : "{", name, dtype);
-    for (int i = 0; i < rank; i++)
-        size += (size_t)snprintf(text + size, sizeof text - size, "%s%" PRId64, i ? "," : "", dim[i]);
+    size_t size =
+        (size_t)snprintf(text, sizeof text, "%s\"%s\":{\"dtype\":\"%s\",\"shape\":[", directory->head.n ? "," : "{", name, dtype);
+    for (int i = 0; i < rank; i++) size += (size_t)snprintf(text + size, sizeof text - size, "%s%" PRId64, i ? "," : "", dim[i]);
     size += (size_t)snprintf(text + size, sizeof text - size, "],\"data_offsets\":[%zu,%zu]}", directory->data.n,
-                          directory->data.n + bytes);
+                             directory->data.n + bytes);
     ggufw_put(&directory->head, text, size);
     ggufw_put(&directory->data, data, bytes);
 }
@@ -95,13 +88,10 @@ GGUFW_FN void hfw_index(hfw *d, const char *name, const char *map)
 GGUFW_FN void hfw_f32(hfw *directory, const char *name, int rank, const int64_t *dim, float first)
 {
     size_t count = 1;
-    for (int i = 0; i < rank; i++)
-        count *= (size_t)dim[i];
+    for (int i = 0; i < rank; i++) count *= (size_t)dim[i];
     float *x = malloc(count * sizeof *x + 1);
-    for (size_t i = 0; x && i < count; i++)
-        x[i] = first + (float)i;
-    if (!x)
-        abort();
+    for (size_t i = 0; x && i < count; i++) x[i] = first + (float)i;
+    if (!x) abort();
     hfw_tensor(directory, name, "F32", rank, dim, x, count * sizeof *x);
     free(x);
 }
@@ -109,8 +99,7 @@ GGUFW_FN void hfw_f32(hfw *directory, const char *name, int rank, const int64_t 
 GGUFW_FN void hfw_save(hfw *directory, const char *name)
 {
     ggufw_buf file = {0};
-    if (!directory->head.n)
-        ggufw_put(&directory->head, "{", 1);
+    if (!directory->head.n) ggufw_put(&directory->head, "{", 1);
     ggufw_put(&directory->head, "}", 1);
     ggufw_put64(&file, directory->head.n);
     ggufw_put(&file, directory->head.data, directory->head.n);

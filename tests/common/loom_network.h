@@ -20,8 +20,7 @@ LOOM_FN double loom_number(const json_t *x)
 
 LOOM_FN bool loom_near(double got, double want, double tolerance)
 {
-    if (isnan(want) || isinf(want))
-        return isnan(want) ? isnan(got) : got == want;
+    if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
     return fabs(got - want) <= tolerance * (fabs(want) > 1 ? fabs(want) : 1);
 }
 
@@ -33,13 +32,10 @@ LOOM_FN char *loom_base64(const float *x, size_t count)
     size_t bytes = count * sizeof *x, k = 0;
     char *out = malloc((bytes + 2) / 3 * 4 + 1);
     for (size_t i = 0; out && i < bytes; i += 3) {
-        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < bytes ? (uint32_t)p[i + 1] << 8 : 0) |
-                     (i + 2 < bytes ? p[i + 2] : 0);
-        for (int d = 0; d < 4; d++)
-            out[k++] = d > 1 && i + (size_t)d - 1 >= bytes ? '=' : digits[v >> (18 - 6 * d) & 63];
+        uint32_t v = (uint32_t)p[i] << 16 | (i + 1 < bytes ? (uint32_t)p[i + 1] << 8 : 0) | (i + 2 < bytes ? p[i + 2] : 0);
+        for (int d = 0; d < 4; d++) out[k++] = d > 1 && i + (size_t)d - 1 >= bytes ? '=' : digits[v >> (18 - 6 * d) & 63];
     }
-    if (out)
-        out[k] = 0;
+    if (out) out[k] = 0;
     return out;
 }
 
@@ -49,8 +45,7 @@ LOOM_FN void loom_put_master(json_t *layer, const json_t *masters, size_t *next)
     const json_t *m = json_array_get(masters, (*next)++);
     size_t size = json_array_size(m);
     float *x = malloc(size * sizeof *x + 1);
-    for (size_t i = 0; x && i < size; i++)
-        x[i] = (float)loom_number(json_array_get(m, i));
+    for (size_t i = 0; x && i < size; i++) x[i] = (float)loom_number(json_array_get(m, i));
     char *text = x ? loom_base64(x, size) : NULL;
     json_object_set_new(layer, "weights", json_string(text ? text : ""));
     json_object_del(layer, "native");
@@ -62,12 +57,9 @@ LOOM_FN void loom_put_masters(json_t *layer, const json_t *masters, size_t *next
 {
     json_t *inner;
     size_t i;
-    if (json_object_get(layer, "weights"))
-        loom_put_master(layer, masters, next);
-    json_array_foreach(json_object_get(layer, "parallel_branches"), i, inner)
-        loom_put_masters(inner, masters, next);
-    json_array_foreach(json_object_get(layer, "sequential_layers"), i, inner)
-        loom_put_masters(inner, masters, next);
+    if (json_object_get(layer, "weights")) loom_put_master(layer, masters, next);
+    json_array_foreach(json_object_get(layer, "parallel_branches"), i, inner) loom_put_masters(inner, masters, next);
+    json_array_foreach(json_object_get(layer, "sequential_layers"), i, inner) loom_put_masters(inner, masters, next);
     const char *type = json_string_value(json_object_get(layer, "type"));
     while (type && strcmp(type, "Parallel") == 0 && *next < json_array_size(masters)) {
         json_t *gate = json_pack("{ssss}", "type", "Dense", "dtype", "float32");
@@ -101,10 +93,7 @@ LOOM_FN zt_dna *loom_open(loom_net *n, zt_ctx *ctx, const json_t *side, zt_stora
     n->text = loom_document(side);
     n->dna = NULL;
     if (n->text)
-        n->dna = zt_dna_of(ctx,
-                           zt_checkpoint_take(ctx, zt_source_memory(ctx, "net.json", n->text,
-                                                                    strlen(n->text))),
-                           rule);
+        n->dna = zt_dna_of(ctx, zt_checkpoint_take(ctx, zt_source_memory(ctx, "net.json", n->text, strlen(n->text))), rule);
     return n->dna;
 }
 

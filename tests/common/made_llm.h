@@ -31,10 +31,8 @@ GGUFW_FN file make_file(const char *arch, const char *type, int64_t layers, extr
     o.head = wide ? 64 : 16;
     o.seed = 7;
     const char *why = mkmodel(&o, &writer);
-    if (why)
-        diag("mkmodel: %s", why);
-    if (extra)
-        extra(&writer);
+    if (why) diag("mkmodel: %s", why);
+    if (extra) extra(&writer);
     f.bytes = ggufw_bytes(&writer, &f.n);
     return f;
 }
@@ -63,8 +61,7 @@ GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *file_data, cons
     o->src = zt_source_memory(ctx, "made", file_data->bytes, file_data->n);
     o->g = o->src ? zt_gguf_from(ctx, o->src) : NULL;
     zt_engine_opts eo = {.threads = options->threads, .isa = options->isa};
-    if (o->g)
-        o->e = zt_engine_open(ctx, options->engine, &eo);
+    if (o->g) o->e = zt_engine_open(ctx, options->engine, &eo);
     zt_llm_opts lo = {.engine = o->e,
                       .exact = options->exact,
                       .chunk = options->chunk,
@@ -74,8 +71,7 @@ GGUFW_FN zt_status model_open(model *o, zt_ctx *ctx, const file *file_data, cons
                       .kv = ZT_DTYPE_COUNT,
                       .embed = options->embed,
                       .passes_off = options->passes_off};
-    if (o->e)
-        o->m = zt_llm_open(o->g, &lo);
+    if (o->e) o->m = zt_llm_open(o->g, &lo);
     return o->m ? ZT_OK : zt_ctx_status(ctx);
 }
 
@@ -97,8 +93,7 @@ GGUFW_FN void check_program(const char *arch, const file *file_data, const setup
     zt_prog *back = NULL;
     if (model_open(&o, ctx, file_data, options) == ZT_OK && zt_prog_print(zt_llm_prog(o.m), text) == ZT_OK)
         back = zt_prog_parse(ctx, "printed", text->data, text->len);
-    ok(back && zt_prog_print(back, &again) == ZT_OK && again.len == text->len &&
-           !memcmp(again.data, text->data, again.len),
+    ok(back && zt_prog_print(back, &again) == ZT_OK && again.len == text->len && !memcmp(again.data, text->data, again.len),
        "%s: the program reads back as it was printed %s", arch, zt_ctx_error(ctx));
     zt_prog_free(back);
     zt_str_fini(&again);
@@ -120,8 +115,7 @@ GGUFW_FN int64_t vocab_of(const file *file_data)
 
 GGUFW_FN void draw_ids(int32_t *ids, int64_t n, int64_t vocab)
 {
-    for (int64_t i = 0; i < n; i++)
-        ids[i] = (int32_t)(zt_uniform(3, 1, (uint64_t)i) * (double)vocab);
+    for (int64_t i = 0; i < n; i++) ids[i] = (int32_t)(zt_uniform(3, 1, (uint64_t)i) * (double)vocab);
 }
 
 /* Logits of N_TOKENS tokens, all of them; malloc'ed f32[N_TOKENS, V], NULL on failure. */
@@ -133,8 +127,7 @@ GGUFW_FN float *all_logits(const file *file_data, const setup *options, int64_t 
     float *y = calloc((size_t)(N_TOKENS * vocab), sizeof *y);
     draw_ids(ids, N_TOKENS, vocab);
     zt_status st = model_open(&o, ctx, file_data, options);
-    if (st == ZT_OK)
-        st = zt_llm_feed(o.m, ids, N_TOKENS, true, y);
+    if (st == ZT_OK) st = zt_llm_feed(o.m, ids, N_TOKENS, true, y);
     if (st != ZT_OK) {
         diag("%s: %s", options->engine, zt_ctx_error(ctx));
         free(y);
@@ -154,8 +147,7 @@ GGUFW_FN float *all_logits(const file *file_data, const setup *options, int64_t 
 GGUFW_FN double nmse(const float *a, const float *b, int64_t count)
 {
     double err = 0, sum = 0;
-    if (!a || !b)
-        return 1;
+    if (!a || !b) return 1;
     for (int64_t i = 0; i < count; i++) {
         err += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
         sum += (double)a[i] * a[i];
@@ -168,14 +160,12 @@ GGUFW_FN double nmse(const float *a, const float *b, int64_t count)
 GGUFW_FN void add_vector(ggufw *w, const char *name, int64_t n, float value)
 {
     float x[256];
-    for (int64_t i = 0; i < n; i++)
-        x[i] = value;
+    for (int64_t i = 0; i < n; i++) x[i] = value;
     ggufw_tensor(w, name, 0, 1, &n, x, (size_t)n * sizeof *x);
 }
 
 /* Two texts of count ids each as rows of one step, in turns: row i is token i/2 of sequence i%2. */
-GGUFW_FN void in_turns(const int32_t *ids, int count, int32_t *mix, int32_t *pos, int32_t *seq,
-                       int32_t *rows)
+GGUFW_FN void in_turns(const int32_t *ids, int count, int32_t *mix, int32_t *pos, int32_t *seq, int32_t *rows)
 {
     for (int i = 0; i < 2 * count; i++) {
         mix[i] = ids[i % 2 * count + i / 2];

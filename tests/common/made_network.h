@@ -18,16 +18,14 @@ MADE_FN zt_nn *open_text(zt_ctx *ctx, const char *text)
 }
 
 #define GRID(n) "{\"depth\":1,\"rows\":1,\"cols\":1,\"layers_per_cell\":" #n ",\"layers\":["
-#define DENSE(l, in, out)                                                                          \
-    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":" #in ",\"output_height\":" #out            \
-    ",\"activation\":\"tanh\"}"
+#define DENSE(l, in, out)                                                                                                        \
+    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":" #in ",\"output_height\":" #out ",\"activation\":\"tanh\"}"
 #define END "]}"
 
 /* ---- running --------------------------------------------------------------------------------- */
 
 /* y of a network on `rows` rows of drawn numbers, malloc'ed, *count of them; NULL: not run. */
-MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, int64_t rows,
-                      int64_t from, size_t *count)
+MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, int64_t rows, int64_t from, size_t *count)
 {
     zt_ctx *ctx = zt_nn_ctx(nn);
     zt_engine *e = zt_engine_open(ctx, engine, NULL);
@@ -40,8 +38,7 @@ MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, i
     if (session && bound) {
         size_t nx = (size_t)zt_type_count(&bound->type[zt_prog_find(program, "x")]);
         float *x = malloc((nx + 1) * sizeof *x);
-        for (size_t i = 0; i < nx; i++)
-            x[i] = (float)zt_normal(7, 0, (uint64_t)from * (nx / (size_t)rows) + i);
+        for (size_t i = 0; i < nx; i++) x[i] = (float)zt_normal(7, 0, (uint64_t)from * (nx / (size_t)rows) + i);
         *count = (size_t)zt_type_count(&bound->type[zt_prog_output(program, 0)->value]);
         y = malloc((*count + 1) * sizeof *y);
         int64_t counter = 3;
@@ -59,8 +56,7 @@ MADE_FN float *run_as(zt_nn *nn, const char *engine, const zt_nn_options *how, i
     return y;
 }
 
-MADE_FN float *run(zt_nn *nn, const char *engine, const zt_nn_shape *in, int64_t rows, int64_t from,
-                   size_t *n)
+MADE_FN float *run(zt_nn *nn, const char *engine, const zt_nn_shape *in, int64_t rows, int64_t from, size_t *n)
 {
     return run_as(nn, engine, &(zt_nn_options){.input = in}, rows, from, n);
 }

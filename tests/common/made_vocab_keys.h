@@ -13,8 +13,7 @@ typedef struct mkmodel_vocab {
 
 GGUFW_FN void mkmodel_token(mkmodel_vocab *v, const char *text, int32_t type, float score)
 {
-    if (v->n == v->cap)
-        return;
+    if (v->n == v->cap) return;
     v->token[v->n] = strdup(text);
     v->type[v->n] = type;
     v->score[v->n++] = score;
@@ -23,8 +22,7 @@ GGUFW_FN void mkmodel_token(mkmodel_vocab *v, const char *text, int32_t type, fl
 GGUFW_FN bool mkmodel_knows(const mkmodel_vocab *v, int64_t from, int64_t to, const char *text)
 {
     for (int64_t i = from; i < to; i++) {
-        if (strcmp(v->token[i], text) == 0)
-            return true;
+        if (strcmp(v->token[i], text) == 0) return true;
     }
     return false;
 }
@@ -33,8 +31,7 @@ GGUFW_FN bool mkmodel_knows(const mkmodel_vocab *v, int64_t from, int64_t to, co
 GGUFW_FN void mkmodel_join(mkmodel_vocab *v, const char *a, const char *b)
 {
     char text[64], merge[64];
-    if (v->n == v->cap)
-        return;
+    if (v->n == v->cap) return;
     snprintf(text, sizeof text, "%s%s", a, b);
     snprintf(merge, sizeof merge, "%s %s", a, b);
     v->merge[v->n_merges++] = strdup(merge);
@@ -44,9 +41,8 @@ GGUFW_FN void mkmodel_join(mkmodel_vocab *v, const char *a, const char *b)
 /* A few words' joins, then aa, ab ... zz, aaa ... until the vocabulary is full. */
 GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
 {
-    static const char *const words[][2] = {{"_", "t"},   {"h", "e"},   {"_", "a"},   {"i", "n"},
-                                           {"_t", "he"}, {"r", "e"},   {"o", "n"},   {"_", "s"},
-                                           {"l", "l"},   {"he", "ll"}, {"hell", "o"}};
+    static const char *const words[][2] = {{"_", "t"}, {"h", "e"}, {"_", "a"}, {"i", "n"},   {"_t", "he"}, {"r", "e"},
+                                           {"o", "n"}, {"_", "s"}, {"l", "l"}, {"he", "ll"}, {"hell", "o"}};
     int64_t first = v->n;
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         char a[16];
@@ -58,12 +54,9 @@ GGUFW_FN void mkmodel_joins(mkmodel_vocab *v, const char *space)
     for (int64_t k = 0; v->n < v->cap; k++) {
         char text[16] = "", one[2] = "a"; /* k in base 26, two letters at least */
         int64_t digits = 2, base = 26 * 26, rest = k;
-        for (; rest >= base; digits++, base *= 26)
-            rest -= base;
-        for (int64_t i = digits - 1; i >= 0; i--, rest /= 26)
-            text[i] = (char)('a' + rest % 26);
-        if (mkmodel_knows(v, first, last, text))
-            continue;
+        for (; rest >= base; digits++, base *= 26) rest -= base;
+        for (int64_t i = digits - 1; i >= 0; i--, rest /= 26) text[i] = (char)('a' + rest % 26);
+        if (mkmodel_knows(v, first, last, text)) continue;
         one[0] = text[digits - 1];
         text[digits - 1] = 0;
         mkmodel_join(v, text, one);
@@ -76,8 +69,7 @@ GGUFW_FN void mkmodel_byte_text(int byte, char out[5])
     int code = byte, count = 0;
     for (int b = 0; b <= byte; b++) {
         bool plain = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
-        if (b == byte && !plain)
-            code = 256 + count;
+        if (b == byte && !plain) code = 256 + count;
         count += !plain;
     }
     out[zt_utf8_encode((uint32_t)code, out)] = 0;
@@ -98,19 +90,16 @@ GGUFW_FN void mkmodel_bpe(mkmodel_vocab *v)
 
 GGUFW_FN void mkmodel_spm(mkmodel_vocab *v)
 {
-    static const char *const control[] = {"<pad>", "<eos>",           "<bos>",
-                                          "<unk>", "<start_of_turn>", "<end_of_turn>"};
+    static const char *const control[] = {"<pad>", "<eos>", "<bos>", "<unk>", "<start_of_turn>", "<end_of_turn>"};
     char text[8];
-    for (int i = 0; i < 6; i++)
-        mkmodel_token(v, control[i], i == 3 ? 2 : 3, -1000);
+    for (int i = 0; i < 6; i++) mkmodel_token(v, control[i], i == 3 ? 2 : 3, -1000);
     for (int b = 0; b < 256; b++) {
         snprintf(text, sizeof text, "<0x%02X>", b);
         mkmodel_token(v, text, 6, -1000);
     }
     mkmodel_token(v, "\xe2\x96\x81", 1, -500); /* the space */
     mkmodel_token(v, "\n", 1, -500);
-    for (char c = 33; c < 127; c++)
-        mkmodel_token(v, (char[]){c, 0}, 1, -500);
+    for (char c = 33; c < 127; c++) mkmodel_token(v, (char[]){c, 0}, 1, -500);
     mkmodel_joins(v, "\xe2\x96\x81");
 }
 
@@ -123,8 +112,7 @@ GGUFW_FN void mkmodel_vocab_keys(ggufw *writer, bool gemma, int64_t vocab)
                        .score = calloc(count, 4),
                        .type = calloc(count, 4),
                        .cap = vocab};
-    if (!v.token || !v.merge || !v.score || !v.type)
-        abort();
+    if (!v.token || !v.merge || !v.score || !v.type) abort();
     if (gemma)
         mkmodel_spm(&v);
     else
@@ -132,15 +120,12 @@ GGUFW_FN void mkmodel_vocab_keys(ggufw *writer, bool gemma, int64_t vocab)
     ggufw_str(writer, "tokenizer.ggml.model", gemma ? "llama" : "gpt2");
     ggufw_str(writer, "tokenizer.ggml.pre", gemma ? "default" : "smollm");
     ggufw_strs(writer, "tokenizer.ggml.tokens", v.token, count);
-    if (gemma)
-        ggufw_array(writer, "tokenizer.ggml.scores", 6, count, v.score, 4 * count);
+    if (gemma) ggufw_array(writer, "tokenizer.ggml.scores", 6, count, v.score, 4 * count);
     ggufw_array(writer, "tokenizer.ggml.token_type", 5, count, v.type, 4 * count);
-    if (!gemma)
-        ggufw_strs(writer, "tokenizer.ggml.merges", v.merge, (uint64_t)v.n_merges);
+    if (!gemma) ggufw_strs(writer, "tokenizer.ggml.merges", v.merge, (uint64_t)v.n_merges);
     ggufw_u32(writer, "tokenizer.ggml.bos_token_id", gemma ? 2 : 1);
     ggufw_u32(writer, "tokenizer.ggml.eos_token_id", gemma ? 1 : 2);
-    if (gemma)
-        ggufw_u32(writer, "tokenizer.ggml.eot_token_id", 5);
+    if (gemma) ggufw_u32(writer, "tokenizer.ggml.eot_token_id", 5);
     ggufw_u32(writer, "tokenizer.ggml.unknown_token_id", gemma ? 3 : 0);
     ggufw_u32(writer, "tokenizer.ggml.padding_token_id", gemma ? 0 : 2);
     ggufw_bool(writer, "tokenizer.ggml.add_bos_token", gemma);

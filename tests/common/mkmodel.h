@@ -77,8 +77,7 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"smollm3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"olmo2", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_WHOLE},
     {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE},
-    {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS |
-                 MK_TYPES},
+    {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
     {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
 };
 
@@ -86,8 +85,7 @@ static const mkmodel_arch mkmodel_archs[] = {
 GGUFW_FN const mkmodel_arch *mkmodel_arch_of(const char *name)
 {
     for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++) {
-        if (strcmp(mkmodel_archs[i].name, name) == 0)
-            return &mkmodel_archs[i];
+        if (strcmp(mkmodel_archs[i].name, name) == 0) return &mkmodel_archs[i];
     }
     return NULL;
 }
@@ -118,8 +116,7 @@ static const mkmodel_kind mkmodel_kinds[] = {
 GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)
 {
     for (size_t i = 0; i < sizeof mkmodel_kinds / sizeof *mkmodel_kinds; i++) {
-        if (strcmp(mkmodel_kinds[i].name, name) == 0)
-            return &mkmodel_kinds[i];
+        if (strcmp(mkmodel_kinds[i].name, name) == 0) return &mkmodel_kinds[i];
     }
     return NULL;
 }
@@ -153,8 +150,7 @@ GGUFW_FN void mkmodel_set_half(uint8_t *p, double v)
 }
 
 /* count values of deviation `dev`; count is a multiple of the block. */
-GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev, uint8_t *out,
-                              int64_t count)
+GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev, uint8_t *out, int64_t count)
 {
     const zt_dtype_info *t = zt_dtype_get(k->dtype);
     for (int64_t i = 0; i < count; i += t->block, out += t->block_bytes) {
@@ -170,8 +166,7 @@ GGUFW_FN void mkmodel_weights(const mkmodel_kind *k, mkmodel_draw *r, double dev
         }
         double d = dev / k->unit * (0.5 + zt_uniform(r->seed, r->sequence, r->position++));
         mkmodel_set_half(out + k->d, d);
-        if (k->m >= 0)
-            mkmodel_set_half(out + k->m, d * k->m_per_d);
+        if (k->m >= 0) mkmodel_set_half(out + k->m, d * k->m_per_d);
     }
 }
 
@@ -182,8 +177,7 @@ typedef struct mkmodel_out {
 } mkmodel_out;
 
 /* w[rows, cols] in the type asked for. */
-GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols,
-                             double dev)
+GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols, double dev)
 {
     bool other = m->o->also && (strstr(name, "attn_v") || strstr(name, "ffn_down"));
     const mkmodel_kind *k = other ? m->o->also : m->o->type;
@@ -191,8 +185,7 @@ GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int
     size_t bytes = zt_type_bytes(&type);
     uint8_t *data = malloc(bytes);
     mkmodel_draw r = {.seed = m->o->seed, .sequence = m->sequence++};
-    if (!data)
-        abort();
+    if (!data) abort();
     mkmodel_weights(k, &r, dev, data, rows * cols);
     ggufw_tensor(m->w, name, k->number, 2, type.dim, data, bytes);
     free(data);
@@ -203,10 +196,8 @@ GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t count)
 {
     float *g = malloc((size_t)count * sizeof *g);
     uint64_t sequence = m->sequence++;
-    if (!g)
-        abort();
-    for (int64_t i = 0; i < count; i++)
-        g[i] = (float)(0.8 + 0.4 * zt_uniform(m->o->seed, sequence, (uint64_t)i));
+    if (!g) abort();
+    for (int64_t i = 0; i < count; i++) g[i] = (float)(0.8 + 0.4 * zt_uniform(m->o->seed, sequence, (uint64_t)i));
     ggufw_tensor(m->w, name, 0, 1, &count, g, (size_t)count * sizeof *g);
     free(g);
 }
@@ -256,8 +247,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
-        if (part[i].has && !mkmodel_has(o->arch, part[i].has))
-            continue;
+        if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
         else
@@ -267,15 +257,13 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 
 /* ---- the model ----------------------------------------------------------------------------- */
 
-static const char mkmodel_chatml[] =
-    "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
-    "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
-    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
-static const char mkmodel_turns[] =
-    "{{ bos_token }}{% for message in messages %}"
-    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
-    "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
-    "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
+static const char mkmodel_chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
+                                     "message['content'] + '<|im_end|>' + '\\n' }}{% endfor %}"
+                                     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+static const char mkmodel_turns[] = "{{ bos_token }}{% for message in messages %}"
+                                    "{% set role = 'model' if message['role'] == 'assistant' else message['role'] %}"
+                                    "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
+                                    "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
 
 GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
@@ -303,8 +291,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
     ggufw_str(writer, "general.name", "made by mkmodel");
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
-        if (number[i].wanted)
-            ggufw_u32(writer, key, (uint32_t)number[i].value);
+        if (number[i].wanted) ggufw_u32(writer, key, (uint32_t)number[i].value);
     }
     bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS);
     struct {
@@ -322,14 +309,11 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
     };
     for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, real[i].name);
-        if (real[i].wanted)
-            ggufw_f32(writer, key, real[i].value);
+        if (real[i].wanted) ggufw_f32(writer, key, real[i].value);
     }
     snprintf(key, sizeof key, "%s.attention.causal", o->arch);
-    if (mkmodel_has(o->arch, MK_SUM))
-        ggufw_bool(writer, key, false);
-    if (mkmodel_has(o->arch, MK_TYPES))
-        ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
+    if (mkmodel_has(o->arch, MK_SUM)) ggufw_bool(writer, key, false);
+    if (mkmodel_has(o->arch, MK_TYPES)) ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
     mkmodel_vocab_keys(writer, gemma, o->vocab);
     ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }
@@ -338,15 +322,12 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM);
-    if (!mkmodel_arch_of(o->arch))
-        return "the architecture is not in mkmodel_archs";
-    if (!o->type)
-        return "no such type";
-    if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 ||
-        o->ffn < 1 || o->ctx < 1 || o->window < 1 || o->heads % o->kv_heads || o->head % 2)
+    if (!mkmodel_arch_of(o->arch)) return "the architecture is not in mkmodel_archs";
+    if (!o->type) return "no such type";
+    if (o->layers < 1 || o->width < 1 || o->heads < 1 || o->kv_heads < 1 || o->head < 2 || o->ffn < 1 || o->ctx < 1 ||
+        o->window < 1 || o->heads % o->kv_heads || o->head % 2)
         return "sizes are 1 at least, head is even, kv-heads divides heads";
-    if (o->vocab < (gemma ? 358 : 259))
-        return "the vocabulary has 259 tokens at least, gemma's 358";
+    if (o->vocab < (gemma ? 358 : 259)) return "the vocabulary has 259 tokens at least, gemma's 358";
     int64_t block = zt_dtype_get(o->type->dtype)->block;
     if (o->width % block || o->ffn % block || o->heads * o->head % block)
         return "width, ffn and heads * head must be multiples of the type's block";
@@ -356,28 +337,22 @@ GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
 GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
 {
     const char *why = mkmodel_check(o);
-    if (why)
-        return why;
+    if (why) return why;
     mkmodel_out m = {.o = o, .w = writer};
     mkmodel_keys(o, writer);
     /* logits are of deviation 2: a choice of tokens, none of them certain */
     mkmodel_matrix(&m, "token_embd.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_POSITIONS))
         mkmodel_matrix(&m, "position_embd.weight", o->ctx, o->width, 1 / sqrt((double)o->width));
-    if (mkmodel_has(o->arch, MK_TYPES))
-        mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
+    if (mkmodel_has(o->arch, MK_TYPES)) mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_SUM)) {
         mkmodel_norm(&m, "token_embd_norm.weight", o->width);
         mkmodel_norm(&m, "token_embd_norm.bias", o->width);
     }
-    for (int64_t i = 0; i < o->layers; i++)
-        mkmodel_layer(&m, i);
-    if (!mkmodel_has(o->arch, MK_SUM))
-        mkmodel_norm(&m, "output_norm.weight", o->width);
-    if (mkmodel_has(o->arch, MK_PRE_BIAS))
-        mkmodel_norm(&m, "output_norm.bias", o->width);
-    if (o->untied)
-        mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    for (int64_t i = 0; i < o->layers; i++) mkmodel_layer(&m, i);
+    if (!mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "output_norm.weight", o->width);
+    if (mkmodel_has(o->arch, MK_PRE_BIAS)) mkmodel_norm(&m, "output_norm.bias", o->width);
+    if (o->untied) mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
     return NULL;
 }
 

@@ -22,7 +22,7 @@
 
 #include "tests/common/inflate.h"
 
-#define NPY_FN __attribute__((unused)) static
+#define NPY_FN       __attribute__((unused)) static
 #define NPY_MAX_RANK 10
 
 typedef struct npy {
@@ -54,8 +54,7 @@ NPY_FN void *npy_file(const char *path, size_t *count)
             data[size] = 0;
         }
     }
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     return data;
 }
 
@@ -69,27 +68,22 @@ NPY_FN void npy_free(npy *a)
 NPY_FN bool npy_parse_any(const void *bytes, size_t total, npy *out)
 {
     const uint8_t *b = bytes;
-    if (total < 12 || memcmp(b, "\x93NUMPY", 6) != 0)
-        return false;
+    if (total < 12 || memcmp(b, "\x93NUMPY", 6) != 0) return false;
     size_t start = b[6] == 1 ? 10 : 12;
-    size_t len = b[6] == 1 ? b[8] | (size_t)b[9] << 8
-                           : b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
+    size_t len = b[6] == 1 ? b[8] | (size_t)b[9] << 8 : b[8] | (size_t)b[9] << 8 | (size_t)b[10] << 16 | (size_t)b[11] << 24;
     char head[1024];
-    if (len >= sizeof head || start + len > total)
-        return false;
+    if (len >= sizeof head || start + len > total) return false;
     memcpy(head, b + start, len);
     head[len] = 0;
     const char *descr = strstr(head, "'descr': '"), *shape = strstr(head, "'shape': (");
-    if (!descr || !shape)
-        return false;
+    if (!descr || !shape) return false;
     *out = (npy){.count = 1, .data = b + start + len, .bytes = total - start - len};
     out->columns = strstr(head, "'fortran_order': True") != NULL;
     sscanf(descr + 10, "%7[^']", out->descr);
     for (const char *cursor = shape + 10; *cursor && *cursor != ')';) {
         char *end;
         long long dim = strtoll(cursor, &end, 10);
-        if (end == cursor || out->rank == NPY_MAX_RANK)
-            return false;
+        if (end == cursor || out->rank == NPY_MAX_RANK) return false;
         out->shape[out->rank++] = dim;
         out->count *= dim;
         cursor = end + strspn(end, ", ");
@@ -97,10 +91,7 @@ NPY_FN bool npy_parse_any(const void *bytes, size_t total, npy *out)
     return true;
 }
 
-NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out)
-{
-    return npy_parse_any(bytes, n, out) && !out->columns;
-}
+NPY_FN bool npy_parse(const void *bytes, size_t n, npy *out) { return npy_parse_any(bytes, n, out) && !out->columns; }
 
 /* f32 or f64 (rounded) values of a file; NULL when it has others or cannot be read. */
 NPY_FN float *npy_load_f32(const char *path, int64_t *shape, int *rank)
@@ -111,8 +102,7 @@ NPY_FN float *npy_load_f32(const char *path, int64_t *shape, int *rank)
     float *x = NULL;
     if (file && npy_parse(file, total, &a)) {
         size_t size = strcmp(a.descr, "<f4") == 0 ? 4 : strcmp(a.descr, "<f8") == 0 ? 8 : 0;
-        if (size && a.bytes >= (size_t)a.count * size)
-            x = malloc((size_t)a.count * sizeof *x + 1);
+        if (size && a.bytes >= (size_t)a.count * size) x = malloc((size_t)a.count * sizeof *x + 1);
         for (int64_t i = 0; x && i < a.count; i++) {
             double d;
             if (size == 4) {
@@ -122,10 +112,8 @@ NPY_FN float *npy_load_f32(const char *path, int64_t *shape, int *rank)
                 x[i] = (float)d;
             }
         }
-        if (x && rank)
-            *rank = a.rank;
-        if (x && shape)
-            memcpy(shape, a.shape, sizeof(int64_t) * (size_t)a.rank);
+        if (x && rank) *rank = a.rank;
+        if (x && shape) memcpy(shape, a.shape, sizeof(int64_t) * (size_t)a.rank);
     }
     free(file);
     return x;
@@ -143,8 +131,7 @@ typedef struct npz {
 NPY_FN uint32_t npz_le(const uint8_t *p, int bytes)
 {
     uint32_t v = 0;
-    for (int i = 0; i < bytes; i++)
-        v |= (uint32_t)p[i] << 8 * i;
+    for (int i = 0; i < bytes; i++) v |= (uint32_t)p[i] << 8 * i;
     return v;
 }
 
@@ -175,11 +162,9 @@ NPY_FN bool npz_get_any(const npz *archive, const char *name, npy *out)
     size_t len = strlen(name);
     for (int i = 0; i < archive->count; i++) {
         size_t total = npz_le(e + 28, 2);
-        if (total == len + 4 && memcmp(e + 46, name, len) == 0 && memcmp(e + 46 + len, ".npy", 4) == 0)
-            break;
+        if (total == len + 4 && memcmp(e + 46, name, len) == 0 && memcmp(e + 46 + len, ".npy", 4) == 0) break;
         e += 46 + total + npz_le(e + 30, 2) + npz_le(e + 32, 2);
-        if (i == archive->count - 1)
-            return false;
+        if (i == archive->count - 1) return false;
     }
     size_t packed = npz_le(e + 20, 4), size = npz_le(e + 24, 4);
     const uint8_t *local = archive->file + npz_le(e + 42, 4);
@@ -202,8 +187,7 @@ NPY_FN bool npz_get_any(const npz *archive, const char *name, npy *out)
 NPY_FN bool npz_get(const npz *z, const char *name, npy *out)
 {
     bool there = npz_get_any(z, name, out), columns = there && out->columns;
-    if (columns)
-        npy_free(out);
+    if (columns) npy_free(out);
     return there && !columns;
 }
 

@@ -18,10 +18,7 @@ typedef struct oneop {
 } oneop;
 
 /* Which inputs are loaded like weights of a model, as bits. */
-static unsigned oneop_weights(zt_op op)
-{
-    return op == ZT_OP_gather ? 1 : zt_op_info(op)->def->weights;
-}
+static unsigned oneop_weights(zt_op op) { return op == ZT_OP_gather ? 1 : zt_op_info(op)->def->weights; }
 
 static int oneop_donates(zt_op op) { return zt_op_info(op)->def->donates; }
 
@@ -53,10 +50,7 @@ static zt_ebuf *oneop_state(zt_engine *e, const zt_type *t, const void *bytes)
     return NULL;
 }
 
-static inline bool oneop_has(zt_engine *e, const oneop *o)
-{
-    return e->vt->has(e, o->op, o->attrs, o->in, o->out);
-}
+static inline bool oneop_has(zt_engine *e, const oneop *o) { return e->vt->has(e, o->op, o->attrs, o->in, o->out); }
 
 /* The plan: inputs are values 0.., outputs come after them. */
 static zt_status oneop_run(zt_engine *engine, const oneop *call)
@@ -69,12 +63,8 @@ static zt_status oneop_run(zt_engine *engine, const oneop *call)
     void *out[ZT_MAX_OUT];
     zt_ebuf *buf[ZT_MAX_IN];
     zt_status s = ZT_OK;
-    zt_run_schedule plan = {.n_values = info->n_in + info->n_out,
-                    .type = type,
-                    .place = place,
-                    .n_steps = 1,
-                    .step = &step,
-                    .buf = buf};
+    zt_run_schedule plan = {
+        .n_values = info->n_in + info->n_out, .type = type, .place = place, .n_steps = 1, .step = &step, .buf = buf};
     int donates = oneop_donates(call->op);
     unsigned stays = donates ? (1u << donates) - 1 : oneop_weights(call->op);
     for (int k = 0; k < info->n_in; k++) {
@@ -82,8 +72,8 @@ static zt_status oneop_run(zt_engine *engine, const oneop *call)
         if (!call->in[k]) continue;
         type[k] = *call->in[k];
         if (stays >> k & 1) {
-            zt_ebuf *b = donates ? oneop_state(engine, call->in[k], call->data[k])
-                                 : oneop_load(engine, call->in[k], call->data[k]);
+            zt_ebuf *b =
+                donates ? oneop_state(engine, call->in[k], call->data[k]) : oneop_load(engine, call->in[k], call->data[k]);
             place[k] = (zt_place){.kind = ZT_PLACE_BUF, .index = plan.n_bufs};
             if (b) buf[plan.n_bufs++] = b;
             if (!b) s = zt_ctx_status(engine->ctx) ? zt_ctx_status(engine->ctx) : ZT_EBUG;

@@ -12,8 +12,7 @@ static inline const char *python_with(const char *module)
     const char *given = getenv("ZT_PYTHON"), *python = given ? given : "python3";
     char line[1000];
     snprintf(line, sizeof line, "%s -c 'import %s' 2>/dev/null", python, module);
-    if (system(line) == 0)
-        return python;
+    if (system(line) == 0) return python;
     skip("no %s here (ZT_PYTHON=... names a python that has it)", module);
     return NULL;
 }

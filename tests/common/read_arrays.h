@@ -20,6 +20,7 @@ typedef struct io_kind {
 } io_kind;
 
 /* Defines io_KIND of lib/io/KIND.h, which the test includes. */
+// clang-format off
 #define IO_KIND(k)                                                                                 \
     static void *k##_from_(zt_ctx *ctx, zt_source *s)                                              \
     {                                                                                              \
@@ -51,11 +52,9 @@ typedef struct io_kind {
     }                                                                                              \
     static const io_kind io_##k = {#k,       k##_from_, k##_close_, k##_count_,                    \
                                    k##_get_, k##_find_, k##_read_,  k##_store_};
+// clang-format on
 
-__attribute__((unused)) static bool io_has_type(const zt_array *e)
-{
-    return e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT;
-}
+__attribute__((unused)) static bool io_has_type(const zt_array *e) { return e->type.rank >= 0 && e->type.dtype < ZT_DTYPE_COUNT; }
 
 /* Tensor i, malloc'ed, read at once; NULL: it cannot be, or its parts contradict its whole. */
 __attribute__((unused)) static uint8_t *io_read(const io_kind *reader, void *f, int64_t i, bool *sound)
@@ -66,12 +65,10 @@ __attribute__((unused)) static uint8_t *io_read(const io_kind *reader, void *f, 
         free(all);
         return NULL;
     }
-    for (size_t at = e->bytes, turn = 0; at && turn < 40;
-         turn++) { /* backwards, cutting elements */
+    for (size_t at = e->bytes, turn = 0; at && turn < 40; turn++) { /* backwards, cutting elements */
         size_t size = at < sizeof piece ? at : sizeof piece;
         at -= size;
-        if (reader->read(f, i, at, piece, size) != ZT_OK || memcmp(piece, all + at, size) != 0)
-            *sound = false;
+        if (reader->read(f, i, at, piece, size) != ZT_OK || memcmp(piece, all + at, size) != 0) *sound = false;
     }
     return all;
 }
@@ -87,26 +84,20 @@ __attribute__((unused)) static void io_walk(const io_kind *reader, void *f, zt_c
         const zt_array *e = reader->get(f, i);
         zt_type type;
         int64_t handle;
-        if (reader->find(f, e->name) != i || !e->dtype || e->rank < 0 ||
-            (io_has_type(e) && zt_type_bytes(&e->type) != e->bytes))
+        if (reader->find(f, e->name) != i || !e->dtype || e->rank < 0 || (io_has_type(e) && zt_type_bytes(&e->type) != e->bytes))
             *sound = false;
-        if (e->bytes <= io_most)
-            free(io_read(reader, f, i, sound));
-        if (io_has_type(e) && (store.find(store.user, e->name, &type, &handle) != ZT_OK ||
-                               !zt_type_equal(&type, &e->type)))
+        if (e->bytes <= io_most) free(io_read(reader, f, i, sound));
+        if (io_has_type(e) && (store.find(store.user, e->name, &type, &handle) != ZT_OK || !zt_type_equal(&type, &e->type)))
             *sound = false;
     }
-    if (zt_ctx_status(ctx) != ZT_OK)
-        *sound = true; /* what could not be read contradicts nothing */
+    if (zt_ctx_status(ctx) != ZT_OK) *sound = true; /* what could not be read contradicts nothing */
 }
 
 /* The same of bytes in memory, whose reader may hold `most` bytes: the status it all ends with. */
-__attribute__((unused)) static zt_status io_try(const io_kind *reader, const void *bytes, size_t count,
-                                                size_t most, bool *sound)
+__attribute__((unused)) static zt_status io_try(const io_kind *reader, const void *bytes, size_t count, size_t most, bool *sound)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx)
-        return ZT_ENOMEM;
+    if (!ctx) return ZT_ENOMEM;
     zt_mem_limit(ctx, most);
     zt_source *in = zt_source_memory(ctx, "made", bytes, count);
     void *f = in ? reader->from(ctx, in) : NULL;
@@ -114,11 +105,9 @@ __attribute__((unused)) static zt_status io_try(const io_kind *reader, const voi
         io_walk(reader, f, ctx, sound);
     else if (zt_ctx_status(ctx) == ZT_OK)
         *sound = false;
-    if (f)
-        reader->close(f);
+    if (f) reader->close(f);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks)
-        *sound = false;
+    if (zt_mem_get(ctx).blocks) *sound = false;
     zt_status st = zt_ctx_status(ctx);
     zt_ctx_free(ctx);
     return st;

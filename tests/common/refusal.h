@@ -40,8 +40,8 @@ static void op_refused(const refusal *r)
     zt_status result = zt_op_infer(ctx, r->op, r->attrs, in, out);
     const char *e = zt_ctx_error(ctx);
     snprintf(name, sizeof name, "op %s: ", info->name);
-    bool good = result == r->status && zt_ctx_status(ctx) == result && !strncmp(e, name, strlen(name)) &&
-                strstr(e, r->says) && strstr(e, zt_type_text(in[0], text));
+    bool good = result == r->status && zt_ctx_status(ctx) == result && !strncmp(e, name, strlen(name)) && strstr(e, r->says) &&
+                strstr(e, zt_type_text(in[0], text));
     good &= zt_op_infer(NULL, r->op, r->attrs, in, out) == result;
     if (!ok(good, "%s refuses: %s", info->name, r->says)) diag("status %d: %s", (int)result, e);
     zt_ctx_free(ctx);

@@ -32,15 +32,12 @@ NPY_FN uint8_t *tar_open(const char *path, size_t *count)
 }
 
 /* The member at byte `at`, and where the next one is; NULL after the last. */
-NPY_FN const uint8_t *tar_next(const uint8_t *tar, size_t count, size_t *at, const char **name,
-                               size_t *bytes)
+NPY_FN const uint8_t *tar_next(const uint8_t *tar, size_t count, size_t *at, const char **name, size_t *bytes)
 {
-    if (*at + 512 > count || !tar[*at])
-        return NULL;
+    if (*at + 512 > count || !tar[*at]) return NULL;
     const uint8_t *head = tar + *at;
     size_t size = strtoull((const char *)head + 124, NULL, 8);
-    if (*at + 512 + size > count)
-        return NULL;
+    if (*at + 512 + size > count) return NULL;
     *name = (const char *)head;
     *bytes = size;
     *at += 512 + (size + 511) / 512 * 512;
@@ -52,8 +49,7 @@ NPY_FN const uint8_t *tar_member(const uint8_t *tar, size_t count, const char *n
     const char *is;
     const uint8_t *data;
     for (size_t at = 0; (data = tar_next(tar, count, &at, &is, bytes));)
-        if (strncmp(is, name, 100) == 0)
-            return data;
+        if (strncmp(is, name, 100) == 0) return data;
     return NULL;
 }
 

@@ -8,17 +8,15 @@
 extern "C" {
 int cuModuleLoadData(void **module, const void *image);
 int cuModuleGetFunction(void **function, void *module, const char *name);
-int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                   unsigned bz, unsigned shared, void *stream, void **params, void **extra);
+int cuLaunchKernel(void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
+                   void *stream, void **params, void **extra);
 }
 
 /* Null: there is none of that name. */
 static inline void *kernel_named(const char *name)
 {
     void *module, *function;
-    return cuModuleLoadData(&module, nullptr) || cuModuleGetFunction(&function, module, name)
-               ? nullptr
-               : function;
+    return cuModuleLoadData(&module, nullptr) || cuModuleGetFunction(&function, module, name) ? nullptr : function;
 }
 
 /* Whether the driver takes it. */

@@ -35,8 +35,8 @@ extern thread_local emu_context *emu_current;
 
 /* 0, or what the call gives at once. */
 int emu_enter(const char *name, bool in_context);
-#define ENTER(in_context)                                                                          \
-    std::lock_guard<std::recursive_mutex> held(driver.lock);                                       \
+#define ENTER(in_context)                                                                                                        \
+    std::lock_guard<std::recursive_mutex> held(driver.lock);                                                                     \
     if (int r = emu_enter(__func__, in_context)) return r
 
 #endif

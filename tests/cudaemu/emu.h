@@ -93,8 +93,8 @@ typedef struct emu_launch {
     const emu_kernel *kernel;
     const void *args;
     int grid[3], threads;
-    size_t dynamic; /* bytes of shared memory */
-    size_t most;    /* of these and the kernel's own arrays */
+    size_t dynamic;   /* bytes of shared memory */
+    size_t most;      /* of these and the kernel's own arrays */
     bool cooperative; /* all blocks at once: at most EMU_THREADS threads */
 } emu_launch;
 
@@ -106,8 +106,7 @@ const char *emu_error();
 void emu_error_clear();
 
 /* The thread that runs fails: the launch ends, this does not return. */
-[[noreturn]] void emu_fail(int status, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
+[[noreturn]] void emu_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* A collective of the warp: leaves n bytes (at most EMU_SLOT), waits for all 32 lanes and gives all
  * theirs, EMU_SLOT apart, good until the warp's next but one. kind: its name, the same in all. */
 enum { EMU_SLOT = 64 };
@@ -129,12 +128,12 @@ void emu_wgmma_mode(const char *mode);        /* "wrong": sums are; "order": the
 
 struct emu_now {
     int thread, warp;
-    uintptr_t stack, stack_bytes; /* of the thread's fiber */
-    uint32_t epoch;               /* barriers passed, ever: one more at each and at each block */
+    uintptr_t stack, stack_bytes;       /* of the thread's fiber */
+    uint32_t epoch;                     /* barriers passed, ever: one more at each and at each block */
     uint32_t launch_epoch, block_epoch; /* with which they began */
-    uint32_t threads, number;     /* of a block; the block's place in the grid */
-    bool acquired;                /* the block has made an atomic: it may know what others wrote */
-    uint32_t synced[EMU_THREADS / 32]; /* warp barriers and collectives passed, by warp */
+    uint32_t threads, number;           /* of a block; the block's place in the grid */
+    bool acquired;                      /* the block has made an atomic: it may know what others wrote */
+    uint32_t synced[EMU_THREADS / 32];  /* warp barriers and collectives passed, by warp */
 };
 extern emu_now emu_is;
 

@@ -5,7 +5,7 @@
 #include "lib/engine/cuda/args.h"
 
 typedef struct emu_gemm_args {
-    zt_cu_ptr a, b, c, bias; /* bias: added to each column; 0: none */
+    zt_cu_ptr a, b, c, bias;        /* bias: added to each column; 0: none */
     int64_t a_step, b_step, c_step; /* from matrix to matrix */
     int32_t m, n, k, batches;
     int32_t a_transposed, b_transposed, lda, ldb, ldc;

@@ -12,15 +12,14 @@
 #define FN        static inline __attribute__((unused))
 #define FN_MEMBER inline
 #define CONSTANT  static const
-#define KERNEL(name, args)                                                                         \
-    static void name(const args &a);                                                               \
-    static emu_kernel emu_of_##name(#name, sizeof(args),                                           \
-                                    [](const void *p) { name(*static_cast<const args *>(p)); });   \
+#define KERNEL(name, args)                                                                                                       \
+    static void name(const args &a);                                                                                             \
+    static emu_kernel emu_of_##name(#name, sizeof(args), [](const void *p) { name(*static_cast<const args *>(p)); });            \
     static void name([[maybe_unused]] const args &a)
-#define KERNEL_OF(name, args, threads) KERNEL(name, args)
+#define KERNEL_OF(name, args, threads)         KERNEL(name, args)
 #define KERNEL_EACH(name, args, threads, each) KERNEL(name, args)
-#define SHARED(type, name, dims)                                                                   \
-    typedef type name##_array dims;                                                                \
+#define SHARED(type, name, dims)                                                                                                 \
+    typedef type name##_array dims;                                                                                              \
     name##_array &name = *static_cast<name##_array *>(emu_shared(sizeof(name##_array)))
 #define DYNAMIC_SHARED(type, name) type *name = static_cast<type *>(emu_dynamic())
 
@@ -73,14 +72,11 @@ template <class T> FN T shuffle(T v, int from)
     u.bits = emu_shuffle(u.bits, from, sizeof(T));
     return u.v;
 }
-template <class T> FN T shuffle_xor(T v, int mask)
-{
-    return shuffle(v, (emu_thread() & 31) ^ mask);
-}
+template <class T> FN T shuffle_xor(T v, int mask) { return shuffle(v, (emu_thread() & 31) ^ mask); }
 uint32_t vote(bool p);
-#define EMU_WARP(T)                                                                                \
-    T warp_sum(T v);                                                                               \
-    T warp_max(T v);                                                                               \
+#define EMU_WARP(T)                                                                                                              \
+    T warp_sum(T v);                                                                                                             \
+    T warp_max(T v);                                                                                                             \
     T warp_min(T v);
 EMU_WARP(float)
 EMU_WARP(double)

@@ -26,8 +26,7 @@ void emu_wgmma_wait(int newest);
 uint64_t wgmma_tile(const void *p, uint32_t lead, uint32_t stride);
 FN bool emu_brain(f16) { return false; }
 FN bool emu_brain(bf16) { return true; }
-template <class T, int WIDTH, bool A, bool B>
-FN void wgmma(float (&d)[WIDTH / 2], uint64_t a, uint64_t b, bool adds)
+template <class T, int WIDTH, bool A, bool B> FN void wgmma(float (&d)[WIDTH / 2], uint64_t a, uint64_t b, bool adds)
 {
     emu_wgmma({a, b, WIDTH, A, B, adds, emu_brain(T())}, d);
 }

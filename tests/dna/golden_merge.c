@@ -102,16 +102,14 @@ static zt_checkpoint *merged(zt_ctx *ctx, const char *text, size_t count, int th
         parent[i].model = zt_checkpoint_open(ctx, path, 0);
         good = parent[i].model != NULL;
     }
-    zt_merge *m =
-        good ? zt_merge_new(ctx, recipe, parent, &(zt_merge_opts){.threads = threads, .seed = 7}) : NULL;
-    zt_writer *writer = m ? zt_writer_open(ctx, out, &(zt_checkpoint_opts){.force = true},
-                                      zt_merge_meta(m), zt_merge_entries(m), zt_merge_count(m))
-                     : NULL;
+    zt_merge *m = good ? zt_merge_new(ctx, recipe, parent, &(zt_merge_opts){.threads = threads, .seed = 7}) : NULL;
+    zt_writer *writer = m ? zt_writer_open(ctx, out, &(zt_checkpoint_opts){.force = true}, zt_merge_meta(m), zt_merge_entries(m),
+                                           zt_merge_count(m))
+                          : NULL;
     good = writer && zt_merge_write(m, writer) == ZT_OK && zt_writer_commit(writer) == ZT_OK;
     zt_writer_close(writer);
     zt_merge_free(m);
-    for (int i = 0; recipe && i < zt_recipe_count(recipe) && i < MOST; i++)
-        zt_checkpoint_close(parent[i].model);
+    for (int i = 0; recipe && i < zt_recipe_count(recipe) && i < MOST; i++) zt_checkpoint_close(parent[i].model);
     zt_recipe_free(recipe);
     if (!good && !quiet) diag("%s", zt_ctx_error(ctx));
     return good ? zt_checkpoint_open(ctx, out, 0) : NULL;
@@ -186,22 +184,17 @@ static void check_exact(zt_ctx *ctx, const char *name, const json_t *config, zt_
 
 /* A base, and one model of weight 1: the differences that are kept, by the paper's rule each over
  * the density; by mergekit's (l1) of the same sum of magnitudes. */
-static void check_alone(zt_ctx *ctx, const char *name, const json_t *config, const json_t *model,
-                        bool l1)
+static void check_alone(zt_ctx *ctx, const char *name, const json_t *config, const json_t *model, bool l1)
 {
-    double density =
-        json_number_value(json_object_get(json_object_get(model, "parameters"), "density"));
-    json_t *item = json_pack("{s:s, s:O, s:s, s:[{s:O, s:{s:f, s:f}}]}", "merge_method", "dare_linear",
-                          "base_model", json_object_get(config, "base_model"), "dtype", "float32",
-                          "models", "model", json_object_get(model, "model"), "parameters",
-                          "weight", 1.0, "density", density);
+    double density = json_number_value(json_object_get(json_object_get(model, "parameters"), "density"));
+    json_t *item = json_pack("{s:s, s:O, s:s, s:[{s:O, s:{s:f, s:f}}]}", "merge_method", "dare_linear", "base_model",
+                             json_object_get(config, "base_model"), "dtype", "float32", "models", "model",
+                             json_object_get(model, "model"), "parameters", "weight", 1.0, "density", density);
     if (l1) json_object_set_new(item, "parameters", json_pack("{s:b}", "rescale", 1));
     char path[8192];
-    snprintf(path, sizeof path, "%s/models/%s", set,
-             json_string_value(json_object_get(config, "base_model")));
+    snprintf(path, sizeof path, "%s/models/%s", set, json_string_value(json_object_get(config, "base_model")));
     zt_checkpoint *base = zt_checkpoint_open(ctx, path, 0);
-    snprintf(path, sizeof path, "%s/models/%s", set,
-             json_string_value(json_object_get(model, "model")));
+    snprintf(path, sizeof path, "%s/models/%s", set, json_string_value(json_object_get(model, "model")));
     zt_checkpoint *other = zt_checkpoint_open(ctx, path, 0), *out = merged_json(ctx, item, 2);
     double kept = 0, all = 0, wrong = 0, before = 0, after = 0, worst = 0;
     for (int64_t i = 0; base && other && out && i < zt_checkpoint_count(base); i++) {
@@ -228,14 +221,12 @@ static void check_alone(zt_ctx *ctx, const char *name, const json_t *config, con
         zt_free(ctx, y);
     }
     double spread = sqrt(density * (1 - density) / fmax(all, 1));
-    ok(all > 0 && fabs(kept / all - density) < 5 * spread,
-       "%s: %.4f of the differences are kept, of %g", name, kept / fmax(all, 1), density);
+    ok(all > 0 && fabs(kept / all - density) < 5 * spread, "%s: %.4f of the differences are kept, of %g", name,
+       kept / fmax(all, 1), density);
     if (l1)
-        ok(all > 0 && worst < 1e-3,
-           "%s: rescale: the L1 norm of each tensor is as before, within %.2g", name, worst);
+        ok(all > 0 && worst < 1e-3, "%s: rescale: the L1 norm of each tensor is as before, within %.2g", name, worst);
     else
-        ok(all > 0 && wrong == 0 && fabs(after / before - 1) < 0.05,
-           "%s: each is divided by the density", name);
+        ok(all > 0 && wrong == 0 && fabs(after / before - 1) < 0.05, "%s: each is divided by the density", name);
     zt_checkpoint_close(base);
     zt_checkpoint_close(other);
     zt_checkpoint_close(out);
@@ -247,8 +238,7 @@ static void check_random(zt_ctx *ctx, const char *name, const json_t *config)
     const json_t *model;
     size_t i;
     zt_checkpoint *a = merged_json(ctx, config, 1), *b = merged_json(ctx, config, 3);
-    ok(a && b && distance(ctx, a, b) == 0, "%s: of one seed, the same by any number of threads",
-       name);
+    ok(a && b && distance(ctx, a, b) == 0, "%s: of one seed, the same by any number of threads", name);
     zt_checkpoint_close(a);
     zt_checkpoint_close(b);
     json_array_foreach(json_object_get(config, "models"), i, model)
@@ -273,8 +263,7 @@ int main(void)
     {
         const char *name = json_string_value(json_object_get(one, "name"));
         const json_t *config = json_object_get(one, "config");
-        snprintf(path, sizeof path, "%s/%s", set,
-                 json_string_value(json_object_get(one, "output")));
+        snprintf(path, sizeof path, "%s/%s", set, json_string_value(json_object_get(one, "output")));
         zt_checkpoint *want = zt_checkpoint_open(ctx, path, 0);
         if (json_is_true(json_object_get(one, "random")))
             check_random(ctx, name, config);

@@ -23,8 +23,8 @@ static void fill(uint16_t *x, int64_t n, uint64_t seed)
     }
 }
 
-__attribute__((target("avx512f,avx512vl,avx512bf16"))) static float
-one_value(const uint16_t *a, int64_t a_step, const uint16_t *b, int64_t b_step, int64_t K)
+__attribute__((target("avx512f,avx512vl,avx512bf16"))) static float one_value(const uint16_t *a, int64_t a_step,
+                                                                              const uint16_t *b, int64_t b_step, int64_t K)
 {
     float y = 0;
     for (int64_t k = 0; k < K; k += BLOCK) {
@@ -33,8 +33,7 @@ one_value(const uint16_t *a, int64_t a_step, const uint16_t *b, int64_t b_step, 
             uint32_t u = a[i * a_step], v = b[i * b_step];
             if (i + 1 < K) u |= (uint32_t)a[(i + 1) * a_step] << 16;
             if (i + 1 < K) v |= (uint32_t)b[(i + 1) * b_step] << 16;
-            sum = _mm_dpbf16_ps(sum, (__m128bh)_mm_set1_epi32((int)u),
-                                (__m128bh)_mm_set1_epi32((int)v));
+            sum = _mm_dpbf16_ps(sum, (__m128bh)_mm_set1_epi32((int)u), (__m128bh)_mm_set1_epi32((int)v));
         }
         y = k ? y + _mm_cvtss_f32(sum) : _mm_cvtss_f32(sum);
     }
@@ -73,8 +72,7 @@ static void same_bits(int K, bool ta, bool tb)
             float sum = one_value(u, ta ? ROWS : 1, v, tb ? 1 : COLUMNS, K);
             wrong += y[r * COLUMNS + c] != zt_f32_to_bf16(sum);
         }
-    ok(good && !wrong, "K %d%s%s: as the instruction (%d differ)", K, ta ? ", a turned" : "",
-       tb ? ", b turned" : "", wrong);
+    ok(good && !wrong, "K %d%s%s: as the instruction (%d differ)", K, ta ? ", a turned" : "", tb ? ", b turned" : "", wrong);
     free(a);
     free(b);
 }

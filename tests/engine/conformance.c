@@ -73,7 +73,9 @@ static void put_line(const char *name, const char *gradient, const cell *row)
         if (!m->cases) continue;
         snprintf(error, sizeof error, "%.0e", m->worst);
         snprintf(text, sizeof text, "  %s %s%s", zt_dtype_get((zt_dtype)d)->name,
-                 m->fallbacks == m->cases ? "-" : m->worst > 0 ? error : "0",
+                 m->fallbacks == m->cases ? "-"
+                 : m->worst > 0           ? error
+                                          : "0",
                  m->fallbacks && m->fallbacks < m->cases ? " (in part)" : "");
         if (at + strlen(text) > 98) {
             diag("%s", line);
@@ -98,13 +100,9 @@ static void print_cpu(void)
     diag("nothing");
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
-        const char *gradient = def->vjp                       ? "vjp"
-                               : zt_op_has_gradient((zt_op)op) ? "expand"
-                                                               : "none";
-        put_line(zt_op_info((zt_op)op)->name, def->flags & ZT_OPF_VIEW ? "view" : gradient,
-                 matrix[ON_CPU][op]);
-        if (op == ZT_OP_linear)
-            put_line("  in 8 or 16 bits", "none", matrix[ON_CPU][LINEAR_Q8]);
+        const char *gradient = def->vjp ? "vjp" : zt_op_has_gradient((zt_op)op) ? "expand" : "none";
+        put_line(zt_op_info((zt_op)op)->name, def->flags & ZT_OPF_VIEW ? "view" : gradient, matrix[ON_CPU][op]);
+        if (op == ZT_OP_linear) put_line("  in 8 or 16 bits", "none", matrix[ON_CPU][LINEAR_Q8]);
     }
 }
 
@@ -113,8 +111,7 @@ static void print_device(int column)
     diag("the same on %s, of the ops that it has", columns[column]);
     for (int op = 0; op < N_LINES; op++)
         if (has_any(matrix[column][op]))
-            put_line(op == LINEAR_Q8 ? "linear in 8 or 16 bits" : zt_op_info((zt_op)op)->name, "",
-                     matrix[column][op]);
+            put_line(op == LINEAR_Q8 ? "linear in 8 or 16 bits" : zt_op_info((zt_op)op)->name, "", matrix[column][op]);
 }
 
 /* Ops that the cpu may do without a kernel of its own for f32, and why. */
@@ -142,9 +139,7 @@ static void check_cuda(int column)
 {
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         bool needs = !(zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS));
-        if (needs)
-            ok(has_any(matrix[column][op]), "%s on %s", zt_op_info((zt_op)op)->name,
-               columns[column]);
+        if (needs) ok(has_any(matrix[column][op]), "%s on %s", zt_op_info((zt_op)op)->name, columns[column]);
     }
 }
 
@@ -165,9 +160,8 @@ static bool check(trial *tried, int which)
         char text[160];
         zt_compare(&tried->o.out[k], tried->got[which][k], tried->want[k], &d);
         worst = fmax(worst, d.nmse);
-        snprintf(text, sizeof text,
-                 "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g", k, d.nmse,
-                 limit, (long long)d.worst, d.got, d.want);
+        snprintf(text, sizeof text, "output %d: error %.3g, allowed %.3g; element %lld is %g, not %g", k, d.nmse, limit,
+                 (long long)d.worst, d.got, d.want);
         if (!(zt_difference_share(&d, limit) <= 1)) return fails(tried, options->name, text);
     }
     note(tried, options, worst, false);
@@ -208,9 +202,7 @@ static void check_op(zt_ctx *ctx, zt_op op)
     for (int s = 1; s < n_setups; s++) all_good &= good[s];
     ok(all_good, "%s on the engines", zt_op_info(op)->name);
     for (int s = 1; s < n_setups; s++)
-        if (!good[s])
-            diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name,
-                 setups[s].threads);
+        if (!good[s]) diag("%s fails on %s, %d threads", zt_op_info(op)->name, setups[s].name, setups[s].threads);
 }
 
 static bool among(const char *name, char **list)

@@ -12,6 +12,7 @@ typedef struct rows {
     int first, min_rank;
 } rows;
 
+// clang-format off
 static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_argmax] = {1, 0, 2},       [ZT_OP_argmin] = {1, 0, 2},
     [ZT_OP_softmax] = {1, 0, 2},      [ZT_OP_log_softmax] = {1, 0, 2},
@@ -28,6 +29,7 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_gated_linear] = {1, 0, 2}, [ZT_OP_linear_act] = {1, 0, 2},
     [ZT_OP_linear_add] = {5, 0, 2},   [ZT_OP_sample_token] = {255, 0, 2},
 };
+// clang-format on
 
 /* An op of single elements has rows wherever all its operands have the same shape. */
 static rows rows_of(const trial *tried)
@@ -70,13 +72,9 @@ static bool goes_across_rows(const trial *tried)
 }
 
 /* Packed types may have rows that end within a byte. */
-static bool rows_are_bytes(const zt_type *t, int64_t n)
-{
-    return zt_type_count(t) / n % zt_dtype_get(t->dtype)->block == 0;
-}
+static bool rows_are_bytes(const zt_type *t, int64_t n) { return zt_type_count(t) / n % zt_dtype_get(t->dtype)->block == 0; }
 
-static bool run_rows(trial *tried, const setup *options, int64_t count, int64_t begin, int64_t end,
-                     void *const *whole)
+static bool run_rows(trial *tried, const setup *options, int64_t count, int64_t begin, int64_t end, void *const *whole)
 {
     const zt_opinfo *info = zt_op_info(tried->o.op);
     oneop part = tried->o;
@@ -89,8 +87,7 @@ static bool run_rows(trial *tried, const setup *options, int64_t count, int64_t 
         in[k] = *tried->o.in[k];
         in[k].dim[0] = end - begin;
         part.in[k] = &in[k];
-        part.data[k] =
-            (const char *)tried->data[k] + zt_type_bytes(tried->o.in[k]) / (size_t)count * (size_t)begin;
+        part.data[k] = (const char *)tried->data[k] + zt_type_bytes(tried->o.in[k]) / (size_t)count * (size_t)begin;
     }
     if (zt_op_infer(tried->ctx, part.op, part.attrs, part.in, part.out))
         return fails(tried, options->name, "part of the rows does not infer");

@@ -29,8 +29,7 @@ typedef struct setup {
 static setup setups[MAX_SETUPS];
 static int n_setups;
 
-static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin,
-                      bool forced)
+static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin, bool forced)
 {
     setup *options = &setups[n_setups++];
     zt_engine_opts opts = {.threads = threads, .isa = isa};
@@ -39,8 +38,7 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
     options->twin = twin;
     options->forced = forced;
     bool ref = strcmp(engine, "ref") == 0;
-    snprintf(options->name, sizeof options->name, "%s%s%s", engine, ref ? "" : "-",
-             ref ? "" : zt_isa_name(isa));
+    snprintf(options->name, sizeof options->name, "%s%s%s", engine, ref ? "" : "-", ref ? "" : zt_isa_name(isa));
     ok(options->engine != NULL, "open %s with %d threads", options->name, threads);
 }
 
@@ -70,8 +68,7 @@ static void add_setups(zt_ctx *ctx, const char *only)
         bool best = isa == (int)zt_isa_best();
         add_setup(ctx, "cpu", (zt_isa)isa, 1, -1, false);
         add_setup(ctx, "cpu", (zt_isa)isa, 3, one, false);
-        for (int threads = 2; best && threads <= THREADS; threads++)
-            add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
+        for (int threads = 2; best && threads <= THREADS; threads++) add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }
     /* hip has cuda's rows and kernels: it is tried where it is named. */
     for (int column = ON_VULKAN; column < N_COLUMNS; column++)
@@ -97,8 +94,7 @@ static const char *trial_text(const trial *tried, char *buf, size_t count)
     size_t at = (size_t)snprintf(buf, count, "%s case %d (", zt_op_info(tried->o.op)->name, tried->index);
     for (int k = 0; k < ZT_MAX_IN && at < count; k++)
         if (tried->o.in[k])
-            at += (size_t)snprintf(buf + at, count - at, "%s%s", k ? " " : "",
-                                   zt_type_text(tried->o.in[k], type));
+            at += (size_t)snprintf(buf + at, count - at, "%s%s", k ? " " : "", zt_type_text(tried->o.in[k], type));
     if (at < count) snprintf(buf + at, count - at, ")");
     return buf;
 }
@@ -106,8 +102,7 @@ static const char *trial_text(const trial *tried, char *buf, size_t count)
 static bool fails(const trial *t, const char *engine, const char *what)
 {
     char buf[512];
-    diag("%s: %s: %s%s%s", engine, trial_text(t, buf, sizeof buf), what,
-         zt_ctx_status(t->ctx) ? ": " : "", zt_ctx_error(t->ctx));
+    diag("%s: %s: %s%s%s", engine, trial_text(t, buf, sizeof buf), what, zt_ctx_status(t->ctx) ? ": " : "", zt_ctx_error(t->ctx));
     zt_ctx_clear(t->ctx);
     return false;
 }
@@ -126,8 +121,7 @@ static bool guards_whole(const zt_opinfo *info, const zt_type *out, void *const 
 {
     for (int k = 0; k < info->n_out; k++)
         for (int i = 0; i < GUARD; i++)
-            if (((unsigned char *)result[k])[zt_type_bytes(&out[k]) + (size_t)i] != 0xA5)
-                return false;
+            if (((unsigned char *)result[k])[zt_type_bytes(&out[k]) + (size_t)i] != 0xA5) return false;
     return true;
 }
 

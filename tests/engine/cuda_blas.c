@@ -33,10 +33,8 @@ static const beside_case products[] = {
 
 static void test_products(zt_ctx *ctx)
 {
-    beside b = {.ctx = ctx,
-                .judge = zt_engine_open(ctx, "cpu", NULL),
-                .cuda = zt_engine_open(ctx, "cuda", NULL),
-                .fill = beside_whole};
+    beside b = {
+        .ctx = ctx, .judge = zt_engine_open(ctx, "cpu", NULL), .cuda = zt_engine_open(ctx, "cuda", NULL), .fill = beside_whole};
     zt_cu_blas *blas = b.cuda ? ((zt_cu_engine *)b.cuda)->blas : NULL;
     ok(blas != NULL, "it is opened where it is named: %s", zt_ctx_error(ctx));
     b.calls = blas ? dlsym(blas->library, "zt_cublas_calls") : NULL;

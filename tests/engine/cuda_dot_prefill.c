@@ -29,8 +29,7 @@ static bool multiply(zt_dtype t, const char *act, int64_t K, int64_t from, int64
 
 static bool is_same(zt_dtype t, const char *act, int64_t K, int64_t from, int64_t n)
 {
-    return multiply(t, act, K, from, n, alone) &&
-           !memcmp(alone, y + from * M, (size_t)(n * M) * sizeof *y);
+    return multiply(t, act, K, from, n, alone) && !memcmp(alone, y + from * M, (size_t)(n * M) * sizeof *y);
 }
 
 static void test_type(zt_dtype t, const char *act, int64_t K)
@@ -46,8 +45,7 @@ static void test_type(zt_dtype t, const char *act, int64_t K)
     snprintf(large, sizeof large, "zt_large_%s", name);
     snprintf(few, sizeof few, "zt_decode_%s", name);
     snprintf(some, sizeof some, "zt_codes_%s", name);
-    if (getenv("ZT_LIBCUDA"))
-        ok(was_launched(large) && was_launched(few) && was_launched(some), "three kernels");
+    if (getenv("ZT_LIBCUDA")) ok(was_launched(large) && was_launched(few) && was_launched(some), "three kernels");
 }
 
 static void test_all(void)
@@ -57,10 +55,8 @@ static void test_all(void)
     draw(x, ROWS * MOST_K);
     draw(bias, M);
     draw(more, ROWS * M);
-    for (size_t i = 0; i < sizeof small / sizeof *small; i++)
-        test_type(small[i], i % 2 ? "q16" : "q8", 608 - 64 * (int64_t)i);
-    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
-        test_type(wide[i], i % 2 ? "q8" : "q16", i ? 512 : 768);
+    for (size_t i = 0; i < sizeof small / sizeof *small; i++) test_type(small[i], i % 2 ? "q16" : "q8", 608 - 64 * (int64_t)i);
+    for (size_t i = 0; i < sizeof wide / sizeof *wide; i++) test_type(wide[i], i % 2 ? "q8" : "q16", i ? 512 : 768);
     test_type(ZT_Q8_0, "q16", 32);
 }
 

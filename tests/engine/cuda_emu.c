@@ -36,8 +36,7 @@ static bool together;       /* in a cooperative launch */
 static bool find_hip(void *lib)
 {
     bool good = dlsym(lib, zt_cu_amd.text) != NULL;
-    for (int i = 0; i < ZT_CU_CALL_COUNT; i++)
-        good = good && (!zt_cu_amd.symbols[i] || dlsym(lib, zt_cu_amd.symbols[i]));
+    for (int i = 0; i < ZT_CU_CALL_COUNT; i++) good = good && (!zt_cu_amd.symbols[i] || dlsym(lib, zt_cu_amd.symbols[i]));
     return ok(good, "and what HIP has of them");
 }
 
@@ -49,6 +48,7 @@ static bool find_all(const char *program)
     snprintf(path, sizeof path, "%s/libcuda-emu.so", dirname(self));
     void *lib = dlopen(given && strstr(given, "cuda-emu") ? given : path, RTLD_NOW | RTLD_LOCAL);
     if (!lib) return false;
+// clang-format off
 #define X(symbol, hip, name, params)                                                               \
     {                                                                                              \
         void *found = dlsym(lib, #symbol);                                                         \
@@ -63,6 +63,7 @@ static bool find_all(const char *program)
         memcpy(&cu.name, &found, sizeof found);                                                    \
         ok(found != NULL, "%s is there", #symbol);                                                 \
     }
+    // clang-format on
     ZT_CU_API_NEWER(X)
 #undef X
     const int *emulated = dlsym(lib, "zt_cuda_emulation");
@@ -75,8 +76,7 @@ static int map_x(uint32_t high, int swizzle, uint64_t row)
 {
     const uint64_t size[3] = {64, 16, 1}, step[2] = {row, 16 * row};
     const uint32_t box[3] = {64, high, 1}, every[3] = {1, 1, 1};
-    return cu.TensorMapEncodeTiled(&args.map, 1, 3, (void *)(uintptr_t)args.x, size, step, box,
-                                   every, 0, swizzle, 0, 0);
+    return cu.TensorMapEncodeTiled(&args.map, 1, 3, (void *)(uintptr_t)args.x, size, step, box, every, 0, swizzle, 0, 0);
 }
 
 static void begin(void)
@@ -205,8 +205,7 @@ static void waves(void)
         float unlike = 0, likes = 0;
         int r = launch_kernel(kernels[k], &args, 1, 256);
         for (int i = 0; i < 256; i++) unlike += y[i], likes += y[256 + i];
-        ok(!r && unlike == 0 && likes > 256, "%s: %g words as they should be, %g not", kernels[k],
-           (double)likes, (double)unlike);
+        ok(!r && unlike == 0 && likes > 256, "%s: %g words as they should be, %g not", kernels[k], (double)likes, (double)unlike);
     }
 }
 
@@ -238,8 +237,7 @@ static void contexts(void)
     zt_cu_context own;
     zt_cu_stream before = stream;
     ok(cu.CtxCreate(&own, 0, 0) == 0 && cu.StreamCreate(&stream, 0) == 0, "a context of its own");
-    ok(launch_kernel("emu_ends_early", &args, 1, 64) == LAUNCH_FAILED && cu.StreamSynchronize(stream),
-       "a launch fails there");
+    ok(launch_kernel("emu_ends_early", &args, 1, 64) == LAUNCH_FAILED && cu.StreamSynchronize(stream), "a launch fails there");
     cu.StreamDestroy(stream);
     stream = before;
     ok(cu.CtxDestroy(own) == 0 && launch_kernel("emu_reverse", &args, 2, 256) == 0 && y[0] == x[255],
@@ -312,17 +310,14 @@ static void faults(void)
     wrong("emu_no_grid_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
     wrong("emu_no_second_grid_barrier", 0, 256, ILLEGAL_ADDRESS, "wrote in this launch");
     wrong("emu_not_all_at_grid", 0, 256, LAUNCH_FAILED, "which the others ended without");
-    wrong("emu_not_all_threads_at_grid", 0, 256, LAUNCH_FAILED,
-          "waits at grid barrier, which 1 threads ended without");
+    wrong("emu_not_all_threads_at_grid", 0, 256, LAUNCH_FAILED, "waits at grid barrier, which 1 threads ended without");
     together = false;
     blocks = 1;
-    wrong("emu_copy", N + 1, 32, ILLEGAL_ADDRESS,
-          "reads 4 bytes at byte 2048 of an allocation of 2048");
+    wrong("emu_copy", N + 1, 32, ILLEGAL_ADDRESS, "reads 4 bytes at byte 2048 of an allocation of 2048");
     wrong("emu_shared_outside", 1, 256, ILLEGAL_ADDRESS, "outside of the shared arrays");
     wrong("emu_host_pointer", HOST, 32, ILLEGAL_ADDRESS, "where nothing is allocated");
     wrong("emu_misaligned", 1, 32, ILLEGAL_ADDRESS, "not aligned");
-    wrong("emu_ends_early", 5, 64, LAUNCH_FAILED,
-          "waits at barrier, which 1 threads ended without");
+    wrong("emu_ends_early", 5, 64, LAUNCH_FAILED, "waits at barrier, which 1 threads ended without");
     wrong("emu_half_a_warp", 0, 32, LAUNCH_FAILED, "waits at a reduction");
     wrong("emu_copy_not_waited", 0, 32, LAUNCH_FAILED, "ends before its copies");
     wrong("emu_box_not_waited", 0, 128, ILLEGAL_ADDRESS, "where a box is on its way");

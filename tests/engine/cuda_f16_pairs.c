@@ -28,9 +28,7 @@ static uint32_t draw(void)
 static double half_of(uint16_t bits)
 {
     int e = bits >> 10 & 31, m = bits & 1023;
-    double v = e == 31 ? (m ? (double)NAN : (double)INFINITY)
-               : e     ? ldexp(1024 + m, e - 25)
-                       : ldexp(m, -24);
+    double v = e == 31 ? (m ? (double)NAN : (double)INFINITY) : e ? ldexp(1024 + m, e - 25) : ldexp(m, -24);
     return bits & 0x8000 ? -v : v;
 }
 
@@ -95,11 +93,8 @@ static void test(int64_t K, const char *many, const char *few)
     ok(good, "rows alone have the same bits");
     good = is_same(K, 0, 8) && is_same(K, 5, 3) && is_same(K, 143, 7) && is_same(K, 2, 5);
     ok(good, "few rows too");
-    ok(is_same(K, 1, 9) && is_same(K, 130, 20) && multiply(K, 0, 0, alone),
-       "and some rows, or none");
-    if (getenv("ZT_LIBCUDA"))
-        ok(was_launched("zt_half_f16") && was_launched(many) && was_launched(few), "%s, %s", many,
-           few);
+    ok(is_same(K, 1, 9) && is_same(K, 130, 20) && multiply(K, 0, 0, alone), "and some rows, or none");
+    if (getenv("ZT_LIBCUDA")) ok(was_launched("zt_half_f16") && was_launched(many) && was_launched(few), "%s, %s", many, few);
 }
 
 int main(void)

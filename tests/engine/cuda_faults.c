@@ -14,8 +14,7 @@ static void stays_lost(zt_ctx *ctx)
     bool right = true;
     calls = fail_at = live = 0;
     zt_engine *engine = open_fake(ctx);
-    ok(engine && copied(engine, &right) == ZT_OK && watched(engine, &right) == ZT_OK && right,
-       "a device that works");
+    ok(engine && copied(engine, &right) == ZT_OK && watched(engine, &right) == ZT_OK && right, "a device that works");
     only = "StreamSynchronize";
     fault = 719;
     calls = 0;
@@ -27,8 +26,7 @@ static void stays_lost(zt_ctx *ctx)
     fail_at = 0;
     for (int i = 0; i < 2; i++, zt_ctx_clear(ctx)) {
         status = watched(engine, &right);
-        ok(status == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s",
-           zt_ctx_error(ctx));
+        ok(status == ZT_ESYS && strstr(zt_ctx_error(ctx), "the device is lost"), "is lost for good: %s", zt_ctx_error(ctx));
     }
     ok(ahead(ctx, engine, &right) != ZT_OK, "for ops ahead of the caller too");
     zt_ctx_clear(ctx);
@@ -98,13 +96,11 @@ static void other_engine(zt_ctx *ctx)
         most = fell > most ? fell : most;
         least = fell < least ? fell : least;
     }
-    ok(good && right && tried >= 3, "each of %d allocations on the device failed once: no error",
-       tried);
+    ok(good && right && tried >= 3, "each of %d allocations on the device failed once: no error", tried);
     ok(said, "what fell back was counted (%d to %d steps) and said: %s", least, most, warned);
     int fell;
     zt_status st = spilled(ctx, 1, true, &right, &fell);
-    ok(st == ZT_ENOMEM && zt_ctx_error(ctx)[0], "--strict-engine makes it an error: %s",
-       zt_ctx_error(ctx));
+    ok(st == ZT_ENOMEM && zt_ctx_error(ctx)[0], "--strict-engine makes it an error: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_log_set(ctx, ZT_LOG_WARN, NULL, NULL);
 }
@@ -141,8 +137,7 @@ static void eager_ops(zt_ctx *ctx)
         if (!failed) break;
         tried++;
     }
-    ok(right && tried >= 3 && least == 1, "ops by themselves: each of %d allocations, and %d fell back",
-       tried, (int)least);
+    ok(right && tried >= 3 && least == 1, "ops by themselves: each of %d allocations, and %d fell back", tried, (int)least);
 }
 
 int main(void)

@@ -34,7 +34,7 @@ static const beside_case transforms[] = {
     {"in x: f32[3,60,2]\ny = dft x inverse=1\n", 1},
     {"in x: f32[60,4,2]\ny = dft x axis=0 norm=ortho\n", 1}, /* not side by side */
     {"in x: f64[2,40,3,2]\ny = dft x axis=1 inverse=1 norm=forward\n", 1},
-    {"in x: f32[3,30,2]\ny = dft x length=50\n", 1}, /* zeros behind */
+    {"in x: f32[3,30,2]\ny = dft x length=50\n", 1},           /* zeros behind */
     {"in x: f32[3,60,2]\ny = dft x length=50 inverse=1\n", 1}, /* cut */
     {"in x: f16[2,36,2]\ny = dft x norm=ortho\n", 1},
     {"in x: f64[1,2048,2]\ny = dft x norm=forward\n", 1},
@@ -46,11 +46,14 @@ static const beside_case transforms[] = {
     {"in x: f16[2,80,2]\nin r: f16[40,2,2]\nin i: f16[40,2,2]\ny = spectral_conv1d_rfft x r i\n", 0},
     {"in x: f32[65,64,1]\nin r: f32[33,1,1]\nin i: f32[33,1,1]\ny = spectral_conv1d_rfft x r i\n", 0},
     {"in x: f32[2,80,3]\nin r: f32[40,3,2]\nin i: f32[40,3,2]\nin d: f32[2,80,2]\n"
-     "y, u, v = spectral_conv1d_rfft_backward x r i d\n", 6},
+     "y, u, v = spectral_conv1d_rfft_backward x r i d\n",
+     6},
     {"in x: f32[2,80,3]\nin r: f32[40,3,2]\nin i: f32[40,3,2]\nin d: f32[2,80,2]\n"
-     "u, y, v = spectral_conv1d_rfft_backward x r i d\n", 6},
+     "u, y, v = spectral_conv1d_rfft_backward x r i d\n",
+     6},
     {"in x: f64[1,80,3]\nin r: f64[41,3,2]\nin i: f64[41,3,2]\nin d: f64[1,80,2]\n"
-     "u, v, y = spectral_conv1d_rfft_backward x r i d\n", 3},
+     "u, v, y = spectral_conv1d_rfft_backward x r i d\n",
+     3},
     /* Two of one sort have one plan; what was there for one is not for the other. */
     {"in x: f32[3,60]\nz = rfft x\ny = irfft z\n", 2},
 };
@@ -70,16 +73,17 @@ static void fill(const zt_type *type, void *to, int input)
     for (int64_t i = 0; i < zt_type_count(type); i++) {
         double u = zt_uniform(3, (uint64_t)input, (uint64_t)i) * 2 - 1;
         float f = (float)u;
-        if (type->dtype == ZT_F64) ((double *)to)[i] = u;
-        else info->encode(&f, (char *)to + (size_t)i * info->block_bytes, 1);
+        if (type->dtype == ZT_F64)
+            ((double *)to)[i] = u;
+        else
+            info->encode(&f, (char *)to + (size_t)i * info->block_bytes, 1);
     }
 }
 
 /* As near as numbers of the type, and of f32 within, can be. */
 static bool values_near(const zt_type *type, const void *want, const void *got)
 {
-    const double bound = type->dtype == ZT_F64 ? 1e-12 : type->dtype == ZT_F32 ? 1e-6
-                         : type->dtype == ZT_F16 ? 1e-3 : 8e-3;
+    const double bound = type->dtype == ZT_F64 ? 1e-12 : type->dtype == ZT_F32 ? 1e-6 : type->dtype == ZT_F16 ? 1e-3 : 8e-3;
     double most = 0, apart = 0;
     for (int64_t i = 0; i < zt_type_count(type); i++) {
         double a = number(type->dtype, want, i), b = number(type->dtype, got, i);

@@ -83,13 +83,12 @@ static bool linear(sizes z, int64_t from, int64_t count, numbers *to)
 {
     static const zt_linear_attrs attrs = {.act = {"q8"}};
     size_t each = x.dtype == ZT_F32 ? 4 : 2;
-    zt_type in[2] = {{.dtype = x.dtype, .rank = 2, .dim = {count, z.K}},
-                     {.dtype = w.dtype, .rank = 2, .dim = {z.M, z.K}}};
+    zt_type in[2] = {{.dtype = x.dtype, .rank = 2, .dim = {count, z.K}}, {.dtype = w.dtype, .rank = 2, .dim = {z.M, z.K}}};
     oneop call = {.op = ZT_OP_linear,
-               .attrs = &attrs,
-               .in = {&in[0], &in[1]},
-               .data = {(const char *)&x.as + (size_t)(from * z.K) * each, &w.as},
-               .result = {&to->as}};
+                  .attrs = &attrs,
+                  .in = {&in[0], &in[1]},
+                  .data = {(const char *)&x.as + (size_t)(from * z.K) * each, &w.as},
+                  .result = {&to->as}};
     to->dtype = x.dtype;
     return oneop_made(engine, &call);
 }
@@ -102,19 +101,16 @@ static void test_linear(zt_dtype tx, zt_dtype tw, sizes z)
     bool good = linear(z, 0, z.n, &y), same = good;
     for (int64_t i = 0; i < z.n * z.M && good; i++) {
         double want = 0;
-        for (int64_t k = 0; k < z.K; k++)
-            want += x.v[i / z.M * z.K + k] * w.v[i % z.M * z.K + k];
+        for (int64_t k = 0; k < z.K; k++) want += x.v[i / z.M * z.K + k] * w.v[i % z.M * z.K + k];
         double off = fabs(number_at(&y, i) - want) / bound_of(tx, want);
         worst = off > worst ? off : worst;
     }
     for (int64_t r = 0; r < z.n && same; r += 43) {
         size_t row = (size_t)z.M * (tx == ZT_F32 ? 4 : 2);
-        same = linear(z, r, 1, &part) &&
-               !memcmp(&part.as, (const char *)&y.as + (size_t)r * row, row);
+        same = linear(z, r, 1, &part) && !memcmp(&part.as, (const char *)&y.as + (size_t)r * row, row);
     }
-    ok(good && worst <= 1, "linear %s by %s, %lld by %lld by %lld: %.2g of what it may be off",
-       zt_dtype_get(tx)->name, zt_dtype_get(tw)->name, (long long)z.n, (long long)z.K,
-       (long long)z.M, worst);
+    ok(good && worst <= 1, "linear %s by %s, %lld by %lld by %lld: %.2g of what it may be off", zt_dtype_get(tx)->name,
+       zt_dtype_get(tw)->name, (long long)z.n, (long long)z.K, (long long)z.M, worst);
     ok(same, "and rows alone have the same bits");
 }
 
@@ -125,11 +121,7 @@ static bool matmul(sizes z, int64_t count, bool ta, bool tb, numbers *to)
     zt_matmul_attrs attrs = {.ta = ta, .tb = tb};
     zt_type in[2] = {{.dtype = x.dtype, .rank = 3, .dim = {2, ta ? z.K : count, ta ? count : z.K}},
                      {.dtype = x.dtype, .rank = 2, .dim = {tb ? z.M : z.K, tb ? z.K : z.M}}};
-    oneop call = {.op = ZT_OP_matmul,
-               .attrs = &attrs,
-               .in = {&in[0], &in[1]},
-               .data = {&x.as, &w.as},
-               .result = {&to->as}};
+    oneop call = {.op = ZT_OP_matmul, .attrs = &attrs, .in = {&in[0], &in[1]}, .data = {&x.as, &w.as}, .result = {&to->as}};
     to->dtype = x.dtype;
     return oneop_made(engine, &call);
 }
@@ -144,17 +136,14 @@ static void test_matmul(zt_dtype dtype, bool ta, bool tb, sizes z)
         int64_t b = i / (z.n * z.M), n = i / z.M % z.n, m = i % z.M;
         double want = 0;
         for (int64_t k = 0; k < z.K; k++)
-            want += x.v[b * z.n * z.K + (ta ? k * z.n + n : n * z.K + k)] *
-                    w.v[tb ? m * z.K + k : k * z.M + m];
+            want += x.v[b * z.n * z.K + (ta ? k * z.n + n : n * z.K + k)] * w.v[tb ? m * z.K + k : k * z.M + m];
         double off = fabs(number_at(&y, i) - want) / bound_of(dtype, want);
         worst = off > worst ? off : worst;
     }
-    ok(good && worst <= 1, "matmul %s%s%s, %lld by %lld by %lld: %.2g of what it may be off",
-       zt_dtype_get(dtype)->name, ta ? ", a transposed" : "", tb ? ", b transposed" : "",
-       (long long)z.n, (long long)z.K, (long long)z.M, worst);
+    ok(good && worst <= 1, "matmul %s%s%s, %lld by %lld by %lld: %.2g of what it may be off", zt_dtype_get(dtype)->name,
+       ta ? ", a transposed" : "", tb ? ", b transposed" : "", (long long)z.n, (long long)z.K, (long long)z.M, worst);
     if (ta) return;
-    bool same = matmul(z, 40, ta, tb, &part) &&
-                !memcmp(part.as.h, y.as.h, (size_t)(40 * z.M) * sizeof y.as.h[0]);
+    bool same = matmul(z, 40, ta, tb, &part) && !memcmp(part.as.h, y.as.h, (size_t)(40 * z.M) * sizeof y.as.h[0]);
     ok(same, "and 40 rows alone have the same bits");
 }
 

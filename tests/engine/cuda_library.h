@@ -20,9 +20,9 @@ typedef struct beside_case {
 typedef struct beside {
     zt_ctx *ctx;
     zt_engine *judge, *cuda;
-    int *calls;            /* that the emulated library has counted */
-    const zt_store *store; /* of programs with data; may be NULL */
-    void (*fill)(const zt_type *t, void *to, int i); /* the i-th of inputs, then states */
+    int *calls;                                                        /* that the emulated library has counted */
+    const zt_store *store;                                             /* of programs with data; may be NULL */
+    void (*fill)(const zt_type *t, void *to, int i);                   /* the i-th of inputs, then states */
     bool (*near)(const zt_type *t, const void *want, const void *got); /* NULL: the same bits */
 } beside;
 
@@ -60,8 +60,7 @@ static inline zt_session *beside_open(const beside *b, zt_engine *engine, const 
     return s;
 }
 
-static inline void beside_inputs(const beside *b, const zt_prog *program, const zt_bound *bound,
-                                 const void *at[BESIDE_INPUTS])
+static inline void beside_inputs(const beside *b, const zt_prog *program, const zt_bound *bound, const void *at[BESIDE_INPUTS])
 {
     static char in[BESIDE_INPUTS][BESIDE_MOST];
     assert(zt_prog_count(program, ZT_VALUE_IN) <= BESIDE_INPUTS);
@@ -111,13 +110,11 @@ static inline void beside_walk(const beside *b, const char *what, const beside_c
 }
 
 /* No engine where the variable names this library, and the message says why. */
-static inline void beside_refused(zt_ctx *ctx, const char *variable, const char *name,
-                                  const char *why)
+static inline void beside_refused(zt_ctx *ctx, const char *variable, const char *name, const char *why)
 {
     setenv(variable, name, 1);
     zt_engine *engine = zt_engine_open(ctx, "cuda", NULL);
-    ok(!engine && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), why), "%s",
-       zt_ctx_error(ctx));
+    ok(!engine && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), why), "%s", zt_ctx_error(ctx));
     zt_engine_close(engine);
     zt_ctx_clear(ctx);
 }

@@ -19,10 +19,12 @@ static const beside_case forms[] = {
     {"in x: bf16[80,32]\nin w: bf16[65,32]\ny = linear x w\n", 1},
     {"in x: f32[20,33]\nin w: f32[24,33]\nin b: f32[24]\ny = linear_act x w b\n", 1},
     {"in x: f32[20,33]\nin w: f32[24,33]\nin r: f32[20,24]\nin b: f32[24]\n"
-     "y = linear_add x w r b\n", 1},
+     "y = linear_add x w r b\n",
+     1},
     {"in x: f16[20,33]\nin w: f16[24,33]\nin r: f16[20,24]\ny = linear_add x w r\n", 1},
     {"in x: f32[20,33]\nin w: f32[24,33]\nin v: f32[17,33]\nin u: f32[40,33]\nin b: f32[17]\n"
-     "p, q, o = linears x w v u _ b\nz = concat p q o axis=1\ny = relu z\n", 3},
+     "p, q, o = linears x w v u _ b\nz = concat p q o axis=1\ny = relu z\n",
+     3},
     /* Few rows, few columns, another type, sums that it has no way for: none of its. */
     {"in x: f32[16,33]\nin w: f32[24,33]\ny = linear x w\n", 0},
     {"in x: f32[20,33]\nin w: f32[16,33]\ny = linear x w\n", 0},
@@ -60,13 +62,11 @@ static bool same_bits(const beside *b, const char *fused, const char *apart)
     for (int k = 0; k < 4 * 20 * 33; k++) in[k / 660][k % 660] = (float)zt_uniform(1, 2, (uint64_t)k);
     for (int i = 0; i < 2 && good; i++) {
         char text[512];
-        snprintf(text, sizeof text,
-                 "in x: f32[20,33]\nin w: f32[24,33]\nin b: f32[24]\nin r: f32[20,24]\n%s", texts[i]);
+        snprintf(text, sizeof text, "in x: f32[20,33]\nin w: f32[24,33]\nin b: f32[24]\nin r: f32[20,24]\n%s", texts[i]);
         zt_prog *program = beside_program(b->ctx, text);
         zt_session *session = program ? beside_open(b, b->cuda, program) : NULL;
         int before = *b->calls;
-        good = session && !zt_session_step(session, NULL, 0, (const void *[]){in[0], in[1], in[2], in[3]},
-                                     (void *[]){y[i]}) &&
+        good = session && !zt_session_step(session, NULL, 0, (const void *[]){in[0], in[1], in[2], in[3]}, (void *[]){y[i]}) &&
                *b->calls - before >= 1;
         zt_session_close(session);
         zt_prog_free(program);

@@ -50,8 +50,7 @@ static void run_both(const oneop *call, char text[2][400])
     const zt_opinfo *info = zt_op_info(call->op);
     for (int e = 0; e < 2; e++) {
         oneop one = *call;
-        for (int k = 0; k < info->n_out; k++)
-            one.result[k] = calloc(1, zt_type_bytes(&one.out[k]) + 8);
+        for (int k = 0; k < info->n_out; k++) one.result[k] = calloc(1, zt_type_bytes(&one.out[k]) + 8);
         text[e][0] = 0;
         if (!oneop_has(engines[e], &one))
             strcpy(text[e], "no kernel");
@@ -72,8 +71,7 @@ static int check(int f, zt_case *op_case, int index)
     oneop call = {.op = faulty[f].op, .attrs = op_case->attrs};
     void *data[ZT_MAX_IN] = {0};
     char text[2][400];
-    if (op_case->fill[faulty[f].input] == ZT_FILL_ABSENT || count < 1 || zt_dtype_is_float(at->dtype))
-        return -1;
+    if (op_case->fill[faulty[f].input] == ZT_FILL_ABSENT || count < 1 || zt_dtype_is_float(at->dtype)) return -1;
     for (int k = 0; k < info->n_in; k++) {
         if (op_case->fill[k] == ZT_FILL_ABSENT) continue;
         call.in[k] = &op_case->in[k];

@@ -28,7 +28,7 @@ static void fill(void)
         v[i] = (uint16_t)(0x3800 | (draw() >> 6 & 0x83ff));
     }
     for (int i = 0; i < N; i++) pos[i] = POS0 + i;
-    v[(ODD * G) * D + ODD_COLUMN] = 0x7c00; /* infinity, in key head 0 */
+    v[(ODD * G) * D + ODD_COLUMN] = 0x7c00;           /* infinity, in key head 0 */
     v[((ODD + 9) * G + 1) * D + ODD_COLUMN] = 0x7e00; /* NaN, in key head 1 */
 }
 
@@ -70,8 +70,7 @@ int main(void)
     ok(right, "only rows that see it have what is no number");
     for (int row = 3; row < N && same; row += 11) {
         same = attend(row, 1, alone);
-        for (int i = 0; i < H * D && same; i++)
-            same = !memcmp(&alone[i], &whole[row * H * D + i], 4);
+        for (int i = 0; i < H * D && same; i++) same = !memcmp(&alone[i], &whole[row * H * D + i], 4);
     }
     ok(same, "and each alone has the same bits");
     return device_done(ctx, engine);

@@ -19,8 +19,7 @@ typedef struct manyrows {
 } manyrows;
 
 /* Its rows from .. from + count - 1, to `to` [count,M]; false after a line that says why not. */
-static inline bool manyrows_made(zt_engine *engine, const manyrows *p, int64_t from, int64_t count,
-                                 float *to)
+static inline bool manyrows_made(zt_engine *engine, const manyrows *p, int64_t from, int64_t count, float *to)
 {
     zt_linear_add_attrs attrs = {0};
     snprintf(attrs.act.s, sizeof attrs.act.s, "%s", p->act);
@@ -29,9 +28,9 @@ static inline bool manyrows_made(zt_engine *engine, const manyrows *p, int64_t f
                      {.dtype = ZT_F32, .rank = 2, .dim = {count, p->M}},
                      {.dtype = ZT_F32, .rank = 1, .dim = {p->M}}};
     oneop call = {.op = ZT_OP_linear_add,
-               .attrs = &attrs,
-               .data = {p->x + from * p->K, p->w, p->more + from * p->M, p->bias},
-               .result = {to}};
+                  .attrs = &attrs,
+                  .data = {p->x + from * p->K, p->w, p->more + from * p->M, p->bias},
+                  .result = {to}};
     for (int i = 0; i < 4; i++) call.in[i] = &in[i];
     return oneop_made(engine, &call);
 }

@@ -82,11 +82,11 @@ static void of_dtype(zt_ctx *ctx, zt_dtype dtype, bool stays)
     zt_status status = cpu && cuda ? multiply(cpu, program, &w, y[0]) : zt_ctx_status(ctx);
     if (!status) status = multiply(cuda, program, &w, y[1]);
     for (int i = 0; i < 2 * ROWS; i++) same = same && y[0][i] == y[1][i]; /* small integers */
-    ok(!status && same && y[0][1] != 0, "%s: the products are the cpu's%s%s", zt_dtype_get(dtype)->name,
-       status ? ": " : "", zt_ctx_error(ctx));
+    ok(!status && same && y[0][1] != 0, "%s: the products are the cpu's%s%s", zt_dtype_get(dtype)->name, status ? ": " : "",
+       zt_ctx_error(ctx));
     size_t bytes = zt_type_bytes(&w);
-    ok(stays ? copied < bytes : copied >= bytes, "%s: %zu bytes were copied, the weight has %zu",
-       zt_dtype_get(dtype)->name, copied, bytes);
+    ok(stays ? copied < bytes : copied >= bytes, "%s: %zu bytes were copied, the weight has %zu", zt_dtype_get(dtype)->name,
+       copied, bytes);
     zt_engine_close(cpu);
     zt_engine_close(cuda);
     zt_prog_free(program);

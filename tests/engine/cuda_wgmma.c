@@ -46,16 +46,9 @@ static bool multiply(const product *p, uint16_t *to)
 {
     zt_matmul_attrs attrs = {.ta = p->ta, .tb = p->tb};
     int64_t of_b = p->b_too ? p->batches : 1;
-    zt_type in[2] = {
-        {.dtype = p->dtype,
-         .rank = 3,
-         .dim = {p->batches, p->ta ? p->K : p->N, p->ta ? p->N : p->K}},
-        {.dtype = p->dtype, .rank = 3, .dim = {of_b, p->tb ? p->M : p->K, p->tb ? p->K : p->M}}};
-    oneop call = {.op = ZT_OP_matmul,
-               .attrs = &attrs,
-               .in = {&in[0], &in[1]},
-               .data = {a, b},
-               .result = {to}};
+    zt_type in[2] = {{.dtype = p->dtype, .rank = 3, .dim = {p->batches, p->ta ? p->K : p->N, p->ta ? p->N : p->K}},
+                     {.dtype = p->dtype, .rank = 3, .dim = {of_b, p->tb ? p->M : p->K, p->tb ? p->K : p->M}}};
+    oneop call = {.op = ZT_OP_matmul, .attrs = &attrs, .in = {&in[0], &in[1]}, .data = {a, b}, .result = {to}};
     if (!zt_op_infer(ctx, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call)) return true;
     diag("%s", zt_ctx_error(ctx));
     return false;
@@ -65,13 +58,8 @@ static bool multiply(const product *p, uint16_t *to)
 static bool linear(const product *p, int64_t from, int64_t count, uint16_t *to)
 {
     static const zt_linear_attrs attrs = {.act = {"q8"}};
-    zt_type in[2] = {{.dtype = p->dtype, .rank = 2, .dim = {count, p->K}},
-                     {.dtype = p->dtype, .rank = 2, .dim = {p->M, p->K}}};
-    oneop call = {.op = ZT_OP_linear,
-               .attrs = &attrs,
-               .in = {&in[0], &in[1]},
-               .data = {a + from * p->K, b},
-               .result = {to}};
+    zt_type in[2] = {{.dtype = p->dtype, .rank = 2, .dim = {count, p->K}}, {.dtype = p->dtype, .rank = 2, .dim = {p->M, p->K}}};
+    oneop call = {.op = ZT_OP_linear, .attrs = &attrs, .in = {&in[0], &in[1]}, .data = {a + from * p->K, b}, .result = {to}};
     if (!zt_op_infer(ctx, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call)) return true;
     diag("%s", zt_ctx_error(ctx));
     return false;
@@ -112,10 +100,9 @@ static void test(const product *p)
     bool good = multiply(p, y);
     const char *kernel = last_kernel();
     for (int64_t i = 0; i < count && good; i++) worst = fmax(worst, off(p, i));
-    ok(good && worst <= 1, "%lld of %lld by %lld by %lld, %s%s%s: %.2g of what it may be off",
-       (long long)p->batches, (long long)p->N, (long long)p->K, (long long)p->M,
-       zt_dtype_get(p->dtype)->name, p->ta ? ", a transposed" : "", p->tb ? ", b transposed" : "",
-       worst);
+    ok(good && worst <= 1, "%lld of %lld by %lld by %lld, %s%s%s: %.2g of what it may be off", (long long)p->batches,
+       (long long)p->N, (long long)p->K, (long long)p->M, zt_dtype_get(p->dtype)->name, p->ta ? ", a transposed" : "",
+       p->tb ? ", b transposed" : "", worst);
     ok(!*kernel || !strncmp(kernel, p->kernel, strlen(p->kernel)), "by %s", kernel);
     ok(good && multiply(p, again) && !memcmp(y, again, (size_t)count * sizeof *y), "the same again");
 }
@@ -146,12 +133,10 @@ static void test_linear(zt_dtype dtype, int64_t K, const char *by)
     const char *kernel = last_kernel();
     ok(!*kernel || !strcmp(kernel, by), "linear by %s", kernel);
     for (int64_t i = 0; i < p.N * p.M && good; i++) worst = fmax(worst, off(&p, i));
-    ok(good && worst <= 1, "%lld columns of %s: %.2g of what it may be off", (long long)K,
-       zt_dtype_get(dtype)->name, worst);
+    ok(good && worst <= 1, "%lld columns of %s: %.2g of what it may be off", (long long)K, zt_dtype_get(dtype)->name, worst);
     for (int64_t r = 0; r < p.N && good; r += 33)
         good = linear(&p, r, 1, again) && !memcmp(again, y + r * p.M, (size_t)p.M * sizeof *y);
-    good = good && linear(&p, 3, 70, again) &&
-           !memcmp(again, y + 3 * p.M, (size_t)(70 * p.M) * sizeof *y);
+    good = good && linear(&p, 3, 70, again) && !memcmp(again, y + 3 * p.M, (size_t)(70 * p.M) * sizeof *y);
     ok(good, "and rows alone, or some, have the same bits");
 }
 
@@ -180,8 +165,7 @@ static int alone(const char *variable, const char *value, const char *by, const 
         engine = zt_engine_open(ctx, "cuda", &(zt_engine_opts){.isa = zt_isa_best()});
         fill(p.dtype, a, p.batches * p.N * p.K, 7);
         fill(p.dtype, b, p.K * p.M, 8);
-        bool good = engine && linear(&rows, 0, rows.N, y) &&
-                    !strcmp(last_kernel(), "zt_gemm_bf16") && multiply(&p, y) &&
+        bool good = engine && linear(&rows, 0, rows.N, y) && !strcmp(last_kernel(), "zt_gemm_bf16") && multiply(&p, y) &&
                     multiply(&p, again);
         for (int64_t i = 0; i < p.batches * p.N * p.M && good; i++) worst = fmax(worst, off(&p, i));
         good = good && worst <= 1 && !strcmp(last_kernel(), by);
@@ -206,8 +190,7 @@ static void test_doubts(void)
     ok(!alone("ZT_CUDA_WGMMA", "0", mma, NULL), "ZT_CUDA_WGMMA=0: by mma");
     ok(!alone("ZT_CUDA_EMU_WGMMA", "wrong", mma, "zt_wgmma_f16_nt_128 does not multiply"),
        "sums that are wrong: by mma, which is said");
-    ok(!alone("ZT_CUDA_EMU_WGMMA", "fails", mma, "a wgmma that was to fail"),
-       "a launch that fails: by mma, which is said");
+    ok(!alone("ZT_CUDA_EMU_WGMMA", "fails", mma, "a wgmma that was to fail"), "a launch that fails: by mma, which is said");
     ok(!alone("ZT_CUDA_EMU_WGMMA", "order", "zt_wgmma_bf16_nt_256", "linear stays with mma"),
        "sums in another order: linear by mma, which is said, but not matmul");
     ok(!alone("ZT_CUDA_EMU_FAIL", "cuCtxCreate_v2:1", mma, "cuCtxCreate: unknown error"),

@@ -41,11 +41,13 @@ DEVICE_FN int device_done(zt_ctx *ctx, zt_engine *e)
 }
 
 /* The main of a test that was built without the engine. */
+// clang-format off
 #define DEVICE_NOT_BUILT(name)                                                                     \
     int main(void)                                                                                 \
     {                                                                                              \
         skip("built without " name);                                                               \
         return tap_done();                                                                         \
     }
+// clang-format on
 
 #endif

@@ -41,8 +41,8 @@ static inline bool clean(zt_ctx *ctx, const char *message)
     zt_mem m = zt_mem_get(ctx);
     bool good = live == 0 && m.blocks == 0 && m.held == 0;
     if (!good)
-        diag("%s failed (%s): %d objects, %zu blocks, %zu bytes left", failed ? failed : "nothing",
-             message, live, m.blocks, m.held);
+        diag("%s failed (%s): %d objects, %zu blocks, %zu bytes left", failed ? failed : "nothing", message, live, m.blocks,
+             m.held);
     return good;
 }
 
@@ -68,8 +68,8 @@ static inline void every_call(zt_ctx *ctx, const char *how, const char *say, int
         survived += status == ZT_OK && failed != NULL;
         if (!failed) break;
     }
-    ok(count > least && count < 2000 && errors > least / 2,
-       "%s: each of %d calls failed once, %d were errors", how, count - 1, errors);
+    ok(count > least && count < 2000 && errors > least / 2, "%s: each of %d calls failed once, %d were errors", how, count - 1,
+       errors);
     ok(told, "%s: and said so", how);
     ok(right, "%s: what went well was right, %d times in spite of a failure", how, survived);
     ok(good, "%s: the driver got everything back", how);
@@ -94,8 +94,7 @@ static inline void every_allocation(zt_ctx *ctx)
         good = clean(ctx, "an allocation") && good;
         if (!reached) break;
     }
-    ok(count > 40 && count < 2000 && errors > 30, "each of %d allocations failed once, %d were errors",
-       count - 1, errors);
+    ok(count > 40 && count < 2000 && errors > 30, "each of %d allocations failed once, %d were errors", count - 1, errors);
     ok(told && right && good, "and said so, and nothing was left");
 }
 

@@ -23,8 +23,7 @@ static bool on_open(on *o, const file *file_data, zt_llm_opts opts)
     opts.kv = ZT_DTYPE_COUNT;
     opts.strict = true;
     o->m = o->g ? zt_llm_open(o->g, &opts) : NULL;
-    if (!o->m)
-        diag("%s", zt_ctx_error(o->ctx));
+    if (!o->m) diag("%s", zt_ctx_error(o->ctx));
     return o->m != NULL;
 }
 
@@ -50,10 +49,8 @@ static cost spent(on *o, cost before)
 
 static bool cost_is(cost c, uint64_t submits, uint64_t downloads)
 {
-    if (c.submits == submits && c.downloads == downloads)
-        return true;
-    diag("%llu submits, %llu downloads", (unsigned long long)c.submits,
-         (unsigned long long)c.downloads);
+    if (c.submits == submits && c.downloads == downloads) return true;
+    diag("%llu submits, %llu downloads", (unsigned long long)c.submits, (unsigned long long)c.downloads);
     return false;
 }
 
@@ -61,8 +58,7 @@ static int32_t largest(const float *y, int64_t V)
 {
     int32_t at = 0;
     for (int64_t i = 1; i < V; i++)
-        if (y[i] > y[at])
-            at = (int32_t)i;
+        if (y[i] > y[at]) at = (int32_t)i;
     return at;
 }
 
@@ -83,8 +79,7 @@ static void test_counts(on *o, const char *arch)
     }
     ok(one, "%s: and so is each of %d tokens", arch, MORE);
     for (int i = 0; i <= MORE && opened; i++) {
-        if (i == 0)
-            zt_llm_rewind(o->m, 0);
+        if (i == 0) zt_llm_rewind(o->m, 0);
         start = spent(o, (cost){0, 0});
         zt_llm_feed(o->m, i ? same + i - 1 : ids, i ? 1 : PROMPT, false, y);
         equal = equal && cost_is(spent(o, start), 1, 1);
@@ -127,8 +122,7 @@ static bool test_way(on *o, const zt_sampler *sampler, const int32_t *ids, int64
     }
     zt_draw d = {sampler, NULL, 0, banned, ban ? 5 : 0};
     zt_llm_rewind(o->m, 0);
-    good = good && !memcmp(want, got, sizeof want) &&
-           !zt_llm_draw(o->m, text, PROMPT + MORE, true, &d, rows) &&
+    good = good && !memcmp(want, got, sizeof want) && !zt_llm_draw(o->m, text, PROMPT + MORE, true, &d, rows) &&
            !memcmp(rows + PROMPT - 1, want, sizeof want);
     free(y);
     free(scratch);
@@ -147,8 +141,8 @@ static void test_drawn(on *o, const char *arch)
         zt_sampler usual = zt_sampler_defaults();
         int32_t next;
         zt_draw d = {&usual, NULL, 0, NULL, 0};
-        ok(zt_llm_draw(o->m, ids, PROMPT, false, &d, &next) == ZT_EUSAGE,
-           "%s: an engine that does not draw says so: %s", arch, zt_ctx_error(o->ctx));
+        ok(zt_llm_draw(o->m, ids, PROMPT, false, &d, &next) == ZT_EUSAGE, "%s: an engine that does not draw says so: %s", arch,
+           zt_ctx_error(o->ctx));
         on_close(o);
         free(file_data.bytes);
         return;
@@ -162,15 +156,13 @@ static void test_drawn(on *o, const char *arch)
         s.min_p = i % 5 ? .05 : 0;
         s.repeat_penalty = i % 2 ? 1.3 : 1;
         s.repeat_last = i % 6 == 5 ? 3 : 64;
-        if (!test_way(o, &s, ids, V, i % 3 == 2))
-            diag("way %d: %s", i, zt_ctx_error(o->ctx)), good = false;
+        if (!test_way(o, &s, ids, V, i % 3 == 2)) diag("way %d: %s", i, zt_ctx_error(o->ctx)), good = false;
     }
     ok(opened && good, "%s: tokens drawn by the engine are those of zt_sample, 24 ways", arch);
     zt_sampler far = zt_sampler_defaults();
     far.repeat_penalty = 2;
     far.repeat_last = -1;
-    ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit",
-       arch);
+    ok(!zt_draw_fits(&(zt_draw){.sampler = &far}), "%s: a penalty of all tokens does not fit", arch);
     on_close(o);
     free(file_data.bytes);
 }
@@ -199,15 +191,11 @@ static side make_side(on *o, int k, int64_t V)
     t.s.top_k = k % 2 ? 0 : 30;
     t.s.repeat_penalty = k % 3 ? 1.4 : 1;
     for (int i = 0; i < 3; i++) t.ban[i] = 10 * k + i;
-    for (size_t i = 0; i < t.n; i++)
-        zt_ids_push(o->ctx, &t.ids, (int32_t)(zt_uniform(3, (uint64_t)k, i) * (double)V));
+    for (size_t i = 0; i < t.n; i++) zt_ids_push(o->ctx, &t.ids, (int32_t)(zt_uniform(3, (uint64_t)k, i) * (double)V));
     return t;
 }
 
-static zt_draw draw_of(const side *t)
-{
-    return (zt_draw){.sampler = &t->s, .banned = t->ban, .n_banned = (size_t)t->n_ban};
-}
+static zt_draw draw_of(const side *t) { return (zt_draw){.sampler = &t->s, .banned = t->ban, .n_banned = (size_t)t->n_ban}; }
 
 static zt_status next_of_side(void *user, float *logits, int32_t token, bool *more)
 {
@@ -271,22 +259,18 @@ static void test_drawn_together(on *o, const char *arch)
         good = good && (!draws || !side_alone(o, &alone[k]));
     }
     on_close(o);
-    good = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64, .draws = true, .n_seq = 4, .chunk = 16}) &&
-           good;
+    good = on_open(o, &file_data, (zt_llm_opts){.ctx_len = 64, .draws = true, .n_seq = 4, .chunk = 16}) && good;
     zt_status status = good ? sides_together(o, beside) : ZT_EBUG;
     for (int k = 0; k < TOGETHER; k++) {
         good = good && (!draws || (!beside[k].wrong && beside[k].ids.count == alone[k].ids.count &&
-                                   !memcmp(beside[k].ids.id, alone[k].ids.id,
-                                           alone[k].ids.count * sizeof *alone[k].ids.id)));
+                                   !memcmp(beside[k].ids.id, alone[k].ids.id, alone[k].ids.count * sizeof *alone[k].ids.id)));
         zt_ids_fini(o->ctx, &alone[k].ids);
         zt_ids_fini(o->ctx, &beside[k].ids);
     }
     if (draws)
-        ok(good && !status, "%s: %d texts at once, drawn, greedy and by logits: the tokens of each alone",
-           arch, TOGETHER);
+        ok(good && !status, "%s: %d texts at once, drawn, greedy and by logits: the tokens of each alone", arch, TOGETHER);
     else
-        ok(status == ZT_EUSAGE, "%s: a batch does not draw where the engine does not: %s", arch,
-           zt_ctx_error(o->ctx));
+        ok(status == ZT_EUSAGE, "%s: a batch does not draw where the engine does not: %s", arch, zt_ctx_error(o->ctx));
     on_close(o);
     free(file_data.bytes);
 }
@@ -330,8 +314,7 @@ static void test_near(on *o, const char *arch, const char *type)
     float *rounded = all_logits(&file_data, &cpu, V), *z = logits_of(o, &file_data, V, false, 0);
     double apart = most_apart(exact, y, n), bound = 1e-5 + 3 * nmse(exact, rounded, n);
     ok(apart <= 1e-3, "%s %s: logits %.2g from --exact on cpu", arch, type, apart);
-    ok(nmse(exact, z, n) <= bound, "%s %s: by default %.2g, of %.2g", arch, type,
-       nmse(exact, z, n), bound);
+    ok(nmse(exact, z, n) <= bound, "%s %s: by default %.2g, of %.2g", arch, type, nmse(exact, z, n), bound);
     free(exact);
     free(rounded);
     free(y);
@@ -349,8 +332,7 @@ static void test_bits(on *o, const char *arch, const char *type, bool exact)
     for (size_t i = 0; i < sizeof chunks / sizeof *chunks && same; i++) {
         float *y = logits_of(o, &file_data, V, exact, chunks[i]);
         same = y && !memcmp(y, first, (size_t)(N_TOKENS * V) * sizeof *y);
-        if (!same)
-            diag("chunk %lld", (long long)chunks[i]);
+        if (!same) diag("chunk %lld", (long long)chunks[i]);
         free(y);
     }
     ok(same, "%s %s%s: the same bits for any chunk, and again", arch, type, exact ? ", exact" : "");
@@ -370,15 +352,13 @@ static void test_batch(on *o, const char *arch, const char *type)
     draw_ids(ids, ROWS, V);
     bool same = on_open(o, &file_data, (zt_llm_opts){.ctx_len = CTX, .n_seq = 2});
     for (int k = 0; k < 2 && same; k++)
-        same = !zt_llm_rewind(o->m, 0) &&
-               !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
+        same = !zt_llm_rewind(o->m, 0) && !zt_llm_feed(o->m, ids + k * N, N, true, alone + k * N * V);
     in_turns(ids, N, mix, pos, seq, rows);
     const void *in[] = {mix, pos, seq, table, rows};
     void *out[] = {both, NULL};
     zt_binding binding[] = {{"n", ROWS}, {"m", ROWS}};
     same = same && !zt_session_step(zt_llm_session(o->m), binding, 2, in, out);
-    for (int i = 0; i < ROWS && same; i++)
-        same = !memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4);
+    for (int i = 0; i < ROWS && same; i++) same = !memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4);
     ok(same, "%s %s: two sequences in one step get what each gets alone", arch, type);
     on_close(o);
     free(alone);
@@ -446,9 +426,7 @@ static void test_faults(on *o, const char *arch, const char *type)
 
 static void test_engine(const char *name)
 {
-    static const char *const types[] = {"f32",  "f16",  "bf16", "q4_0", "q4_1",
-                                        "q5_0", "q5_1", "q8_0", "q4_k", "q5_k",
-                                        "q6_k"};
+    static const char *const types[] = {"f32", "f16", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k", "q5_k", "q6_k"};
     on o = {.ctx = zt_ctx_new()};
     o.e = zt_engine_open(o.ctx, name, &(zt_engine_opts){.isa = zt_isa_best()});
     if (!o.e) {
@@ -464,8 +442,7 @@ static void test_engine(const char *name)
     test_drawn(&o, "gemma3");
     test_drawn_together(&o, "llama");
     test_drawn_together(&o, "gemma3");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        test_near(&o, i % 2 ? "gemma3" : "llama", types[i]);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) test_near(&o, i % 2 ? "gemma3" : "llama", types[i]);
     test_bits(&o, "llama", "q4_1", false);
     test_bits(&o, "gemma3", "q4_k", false);
     test_bits(&o, "llama", "q6_k", true);
@@ -473,8 +450,7 @@ static void test_engine(const char *name)
     test_batch(&o, "gemma3", "q8_0");
     for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++)
         test_whole(&o, mkmodel_archs[i].name, "q8_0", NULL, "");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        test_whole(&o, "llama", types[i], NULL, "");
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) test_whole(&o, "llama", types[i], NULL, "");
     test_whole(&o, "llama", "q4_0", divisors, ", divisors of rope");
     test_long(&o);
     test_faults(&o, "gemma3", "q4_1");

@@ -9,8 +9,7 @@
 
 #include <string.h>
 
-static inline zt_status find_w(void *user, const char *name, zt_type *type,
-                               int64_t *handle)
+static inline zt_status find_w(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     (void)user, (void)name;
     *type = zt_type_make(ZT_F32, 2, (int64_t[]){1, 8});
@@ -18,8 +17,7 @@ static inline zt_status find_w(void *user, const char *name, zt_type *type,
     return ZT_OK;
 }
 
-static inline zt_status read_w(void *user, int64_t handle, size_t offset, void *dst,
-                               size_t n)
+static inline zt_status read_w(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
     (void)user, (void)handle, (void)offset;
     for (size_t i = 0; i < n / 4; i++) ((float *)dst)[i] = 1;
@@ -98,8 +96,7 @@ static inline zt_status watched(zt_engine *e, bool *right)
     zt_type type[] = {zt_type_make(ZT_F32, 1, &dim), zt_type_make(ZT_F32, 1, &dim)};
     zt_place place[] = {{.kind = ZT_PLACE_IN}, {.kind = ZT_PLACE_OUT}};
     zt_step step = {.op = ZT_OP_add, .in = {0, 0}, .out = {1}};
-    zt_run_schedule plan = {.n_values = 2, .type = type, .place = place, .n_steps = 1, .step = &step,
-                    .n_in = 1, .n_out = 1};
+    zt_run_schedule plan = {.n_values = 2, .type = type, .place = place, .n_steps = 1, .step = &step, .n_in = 1, .n_out = 1};
     const zt_watch watch = {.after = ignore};
     float x[3] = {1, 2, 3}, y[3] = {0};
     const void *in[] = {x};

@@ -10,8 +10,7 @@ static void open_refused(const char *name, zt_status status, const char *says)
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_engine *engine = zt_engine_open(ctx, name, NULL);
-    ok(!engine && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s",
-       zt_ctx_error(ctx));
+    ok(!engine && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s", zt_ctx_error(ctx));
     zt_engine_close(engine);
     zt_ctx_free(ctx);
 }
@@ -42,8 +41,8 @@ static void names(zt_ctx *ctx)
     ok(engine && !strcmp(engine->vt->name, "cpu"), "auto is cpu");
     zt_engine_close(engine);
     zt_engine_close(NULL);
-    ok(!zt_engine_has_devices("cpu") && !zt_engine_has_devices("ref") &&
-           !zt_engine_has_devices("") && zt_engine_has_devices("cuda") == is_listed("cuda"),
+    ok(!zt_engine_has_devices("cpu") && !zt_engine_has_devices("ref") && !zt_engine_has_devices("") &&
+           zt_engine_has_devices("cuda") == is_listed("cuda"),
        "which engines have devices is told by name");
     if (!is_listed("cuda")) open_refused("cuda", ZT_ENOTSUP, "'cuda': this zt was built without cuda");
     open_refused("cuda:99", ZT_ENOTSUP, "cuda");
@@ -62,8 +61,7 @@ static const float rows4[4][2] = {{1, 2}, {3, 4}, {5, 6}, {7, 8}};
 /* y[3,2] = x[i], where x is loaded like a weight. */
 static zt_status gather3(zt_engine *engine, const int32_t *index, float *y, zt_watch *watch)
 {
-    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2}),
-            i = zt_type_make(ZT_I32, 1, (int64_t[]){3});
+    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2}), i = zt_type_make(ZT_I32, 1, (int64_t[]){3});
     oneop call = {.op = ZT_OP_gather, .in = {&x, &i}, .data = {rows4, index}, .watch = watch};
     if (zt_op_infer(engine->ctx, call.op, NULL, call.in, call.out)) return zt_ctx_status(engine->ctx);
     call.result[0] = y;
@@ -98,10 +96,8 @@ static void divisions(zt_ctx *ctx, const char *name)
     }
     ok(divide3(engine, 2, y) == ZT_OK && y[0] == 3 && y[1] == -3 && y[2] == INT32_MIN / 2,
        "%s: integers are divided towards zero", name);
-    ok(divide3(engine, -1, y) == ZT_OK && y[0] == -7 && y[2] == INT32_MIN,
-       "%s: the least integer by -1 wraps", name);
-    ok(divide3(engine, 0, y) == ZT_EDATA &&
-           !strcmp(zt_ctx_error(ctx), "op div (step 0): an integer is divided by zero"),
+    ok(divide3(engine, -1, y) == ZT_OK && y[0] == -7 && y[2] == INT32_MIN, "%s: the least integer by -1 wraps", name);
+    ok(divide3(engine, 0, y) == ZT_EDATA && !strcmp(zt_ctx_error(ctx), "op div (step 0): an integer is divided by zero"),
        "%s: an integer divided by zero is an error", name);
     zt_ctx_clear(ctx);
     zt_engine_close(engine);
@@ -109,8 +105,7 @@ static void divisions(zt_ctx *ctx, const char *name)
 
 static bool has_gather(zt_engine *e)
 {
-    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2}),
-            i = zt_type_make(ZT_I32, 1, (int64_t[]){3}),
+    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2}), i = zt_type_make(ZT_I32, 1, (int64_t[]){3}),
             y = zt_type_make(ZT_F32, 2, (int64_t[]){3, 2});
     const zt_type *in[ZT_MAX_IN] = {&x, &i};
     return e->vt->has(e, ZT_OP_gather, NULL, in, &y);
@@ -127,16 +122,13 @@ static void troubles(zt_ctx *ctx, const char *name)
         zt_engine_close(engine);
         return;
     }
-    ok(gather3(engine, (int32_t[]){3, 0, 2}, y, NULL) == ZT_OK && y[0] == 7 && y[3] == 2 && y[5] == 6,
-       "%s gathers", name);
+    ok(gather3(engine, (int32_t[]){3, 0, 2}, y, NULL) == ZT_OK && y[0] == 7 && y[3] == 2 && y[5] == 6, "%s gathers", name);
     zt_status result = gather3(engine, (int32_t[]){0, 70000, 4}, y, NULL);
-    ok(result == ZT_EDATA &&
-           !strcmp(zt_ctx_error(ctx), "op gather (step 0): index 70000 is not below 4"),
+    ok(result == ZT_EDATA && !strcmp(zt_ctx_error(ctx), "op gather (step 0): index 70000 is not below 4"),
        "%s: an index out of range: %s", name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     result = gather3(engine, (int32_t[]){0, 1, -1}, y, NULL);
-    ok(result == ZT_EDATA && strstr(zt_ctx_error(ctx), "index -1"), "%s: a negative one: %s", name,
-       zt_ctx_error(ctx));
+    ok(result == ZT_EDATA && strstr(zt_ctx_error(ctx), "index -1"), "%s: a negative one: %s", name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(gather3(engine, (int32_t[]){1, 1, 1}, y, NULL) == ZT_OK && y[4] == 3, "%s goes on after", name);
     zt_engine_close(engine);
@@ -147,18 +139,12 @@ static void troubles(zt_ctx *ctx, const char *name)
 static void in_place(zt_ctx *ctx)
 {
     zt_engine *engine = open_ref(ctx);
-    zt_type six = zt_type_make(ZT_F32, 1, (int64_t[]){6}),
-            two3 = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
+    zt_type six = zt_type_make(ZT_F32, 1, (int64_t[]){6}), two3 = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
     zt_type type[] = {six, six, six, two3};
-    zt_place place[] = {{ZT_PLACE_IN, 0, 0},
-                        {ZT_PLACE_ARENA, 0, 64},
-                        {ZT_PLACE_ARENA, 0, 64},
-                        {ZT_PLACE_OUT, 0, 0}};
+    zt_place place[] = {{ZT_PLACE_IN, 0, 0}, {ZT_PLACE_ARENA, 0, 64}, {ZT_PLACE_ARENA, 0, 64}, {ZT_PLACE_OUT, 0, 0}};
     zt_scale_attrs half = {0.5};
     zt_reshape_attrs shape = {{2, {2, 3}}};
-    zt_step step[] = {{ZT_OP_add, NULL, {0, 0}, {1}},
-                      {ZT_OP_scale, &half, {1}, {2}},
-                      {ZT_OP_reshape, &shape, {2}, {3}}};
+    zt_step step[] = {{ZT_OP_add, NULL, {0, 0}, {1}}, {ZT_OP_scale, &half, {1}, {2}}, {ZT_OP_reshape, &shape, {2}, {3}}};
     zt_run_schedule plan = {4, type, place, 3, step, 1, 1, 0, NULL, 128, false};
     float x[6] = {1, 2, 3, 4, 5, 6}, y[6] = {0};
     zt_executable *r = engine->vt->prepare(engine, &plan);
@@ -190,8 +176,7 @@ static void integers(zt_ctx *ctx)
     for (int i = 0; i < 3; i++) {
         zt_type its_type = zt_type_make(rows[i].type, 1, (int64_t[]){2});
         zt_ebuf *buf = engine->vt->alloc(engine, &its_type);
-        bool good = buf && !engine->vt->upload(engine, buf, rows[i].host) &&
-                    !engine->vt->download(engine, buf, rows[i].back) &&
+        bool good = buf && !engine->vt->upload(engine, buf, rows[i].host) && !engine->vt->download(engine, buf, rows[i].back) &&
                     !memcmp(rows[i].host, rows[i].back, zt_type_bytes(&its_type));
         ok(good, "ref holds %s", zt_dtype_get(rows[i].type)->name);
         engine->vt->free(engine, buf);
@@ -209,8 +194,8 @@ static void counted(zt_ctx *ctx, const char *name)
     zt_engine_report two = engine->vt->report(engine);
     engine->vt->free(engine, a);
     zt_engine_report one = engine->vt->report(engine);
-    ok(two.buffers == 2 && one.buffers == 1 && two.held >= 800 && one.held == two.held / 2 &&
-           one.allocated == two.held && one.peak == two.held,
+    ok(two.buffers == 2 && one.buffers == 1 && two.held >= 800 && one.held == two.held / 2 && one.allocated == two.held &&
+           one.peak == two.held,
        "%s counts its buffers: %zu bytes of %" PRIu64, name, one.held, one.allocated);
     engine->vt->free(engine, b);
     ok(engine->vt->report(engine).buffers == 0 && engine->vt->report(engine).held == 0, "and what went");
@@ -226,8 +211,7 @@ static void fault_at(zt_ctx *ctx, zt_fault_at at, const char *what, zt_status st
     float y[6];
     const int32_t i[3] = {0, 1, 2};
     ok(gather3(engine, i, y, NULL) == ZT_OK, "fault: the first %s goes well", what);
-    ok(gather3(engine, i, y, NULL) == status && strstr(zt_ctx_error(ctx), what), "the second fails: %s",
-       zt_ctx_error(ctx));
+    ok(gather3(engine, i, y, NULL) == status && strstr(zt_ctx_error(ctx), what), "the second fails: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(gather3(engine, i, y, NULL) == ZT_OK && y[3] == 4, "the third goes well again");
     zt_engine_close(engine);
@@ -269,8 +253,8 @@ static void fault_chosen(zt_ctx *ctx)
     int32_t q[3];
     ok(gather3(engine, i, y, NULL) == ZT_OK && divide3(engine, 2, q) == ZT_OK && divide3(engine, 2, q) == ZT_OK,
        "fault by op: others do not count");
-    ok(gather3(engine, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "kernel of op gather"),
-       "its second fails: %s", zt_ctx_error(ctx));
+    ok(gather3(engine, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "kernel of op gather"), "its second fails: %s",
+       zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(gather3(engine, i, y, NULL) == ZT_OK, "once");
     zt_engine_close(engine);
@@ -281,8 +265,8 @@ static void fault_chosen(zt_ctx *ctx)
     zt_engine_close(engine);
     f.value = 2, f.onwards = true;
     engine = zt_engine_fault_point(open_ref(ctx), &f);
-    ok(gather3(engine, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "output of op gather"),
-       "its own does: %s", zt_ctx_error(ctx));
+    ok(gather3(engine, i, y, NULL) == ZT_ESYS && strstr(zt_ctx_error(ctx), "output of op gather"), "its own does: %s",
+       zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(gather3(engine, i, y, NULL) == ZT_ESYS, "and from then on");
     zt_ctx_clear(ctx);
@@ -309,8 +293,7 @@ static void fault_weight(zt_ctx *ctx)
     static const zt_store store = {NULL, find_named, read_rows};
     zt_type its_type = zt_type_make(ZT_F32, 2, (int64_t[]){4, 2});
     for (int at = ZT_FAULT_ALLOC; at <= ZT_FAULT_UPLOAD; at++) {
-        zt_engine *engine = zt_engine_fault_point(
-            open_ref(ctx), &(zt_fault){.at = (zt_fault_at)at, .nth = 1, .tensor = "b"});
+        zt_engine *engine = zt_engine_fault_point(open_ref(ctx), &(zt_fault){.at = (zt_fault_at)at, .nth = 1, .tensor = "b"});
         zt_ebuf *a = engine->vt->load(engine, &its_type, &store, 0), *state = engine->vt->alloc(engine, &its_type);
         ok(a && state && engine->vt->upload(engine, state, rows4) == ZT_OK && !engine->vt->load(engine, &its_type, &store, 1),
            "fault by weight: that of the name, no other and no state: %s", zt_ctx_error(ctx));
@@ -370,28 +353,23 @@ static void traces(zt_ctx *ctx)
     zt_watch watch = {.before = on_before, .after = on_after, .user = &s};
     zt_watch timed = {.span = on_span, .user = &s};
     zt_engine *engine = zt_engine_trace(open_ref(ctx), on_trace, &s);
-    ok(gather3(engine, i, y, NULL) == ZT_OK && s.traced == 1 && s.op == ZT_OP_gather,
-       "trace tells of a step");
+    ok(gather3(engine, i, y, NULL) == ZT_OK && s.traced == 1 && s.op == ZT_OP_gather, "trace tells of a step");
     s = (seen){0};
-    ok(gather3(engine, i, y, &watch) == ZT_OK && s.traced == 1 && s.before == 1 && s.after == 1 &&
-           s.in_order,
+    ok(gather3(engine, i, y, &watch) == ZT_OK && s.traced == 1 && s.before == 1 && s.after == 1 && s.in_order,
        "beside the caller's watch");
     s = (seen){.refuse = ZT_EINTR};
-    ok(gather3(engine, i, y, &watch) == ZT_EINTR && s.traced == 0 && s.after == 0,
-       "a step that the watch refuses did not run");
+    ok(gather3(engine, i, y, &watch) == ZT_EINTR && s.traced == 0 && s.after == 0, "a step that the watch refuses did not run");
     zt_ctx_clear(ctx);
     zt_engine_close(engine);
     s = (seen){0};
     engine = zt_engine_fault(open_ref(ctx), ZT_FAULT_KERNEL, 2, false);
-    ok(gather3(engine, i, y, &timed) == ZT_OK && s.spans == 1 && s.op == ZT_OP_gather,
-       "spans go through wrappers");
+    ok(gather3(engine, i, y, &timed) == ZT_OK && s.spans == 1 && s.op == ZT_OP_gather, "spans go through wrappers");
     ok(gather3(engine, i, y, &timed) == ZT_ESYS && s.spans == 1, "and a fault is one still");
     zt_ctx_clear(ctx);
     zt_engine_close(engine);
     engine = zt_engine_trace(zt_engine_fault(open_ref(ctx), ZT_FAULT_KERNEL, 2, false), on_trace, &s);
     s = (seen){0};
-    ok(gather3(engine, i, y, NULL) == ZT_OK && gather3(engine, i, y, NULL) == ZT_ESYS && s.traced == 1,
-       "a trace around a fault");
+    ok(gather3(engine, i, y, NULL) == ZT_OK && gather3(engine, i, y, NULL) == ZT_ESYS && s.traced == 1, "a trace around a fault");
     ok(zt_engine_inmost(engine)->vt == &zt_engine_ref && zt_engine_inmost(engine) == engine->inner->inner,
        "whose inmost engine is told");
     zt_ctx_clear(ctx);

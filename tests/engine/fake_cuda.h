@@ -16,6 +16,7 @@ static int fault = 999; /* what fails fails with; 2: no memory */
 
 /* X(function, parameters, arguments, objects it makes). Before the
  * call, so that it does nothing. */
+// clang-format off
 #define CALLS(X)                                                                                   \
     X(DeviceGetCount, (int *n), (n), 0)                                                            \
     X(DeviceGet, (int *d, int i), (d, i), 0)                                                       \
@@ -75,6 +76,7 @@ CALLS(X)
         live--;                                                                                    \
         return real.f args;                                                                        \
     }
+// clang-format on
 ENDS(X)
 #undef X
 
@@ -99,10 +101,12 @@ static zt_engine *open_fake(zt_ctx *ctx)
     zt_status status = zt_cu_load(ctx, &zt_cu_nvidia, &e->cu);
     if (!status) {
         real = e->cu;
+        // clang-format off
 #define X(f, ...) e->cu.f = fake_##f;
         CALLS(X) ENDS(X)
 #undef X
-        e->cu.StreamEndCapture = fake_StreamEndCapture;
+            // clang-format on
+            e->cu.StreamEndCapture = fake_StreamEndCapture;
         status = zt_cu_device_open(e, 0);
     }
     if (!status) return &e->base;

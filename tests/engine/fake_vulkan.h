@@ -19,10 +19,11 @@ static bool apart; /* the host does not see the device's own memory */
 static bool fails(const char *name, bool may_lose) { return (!lose || may_lose) && hit(name); }
 
 /* X(function, its error, can the device be lost there, parameters, arguments, objects it makes) */
-#define D VkDevice d
-#define A const VkAllocationCallbacks *a
-#define OOM VK_ERROR_OUT_OF_DEVICE_MEMORY
+#define D    VkDevice d
+#define A    const VkAllocationCallbacks *a
+#define OOM  VK_ERROR_OUT_OF_DEVICE_MEMORY
 #define HOOM VK_ERROR_OUT_OF_HOST_MEMORY
+// clang-format off
 #define CALLS(X)                                                                                   \
     X(CreateBuffer, OOM, 0, (D, const VkBufferCreateInfo *i, A, VkBuffer *o), (d, i, a, o), 1)     \
     X(BindBufferMemory, OOM, 0, (D, VkBuffer b, VkDeviceMemory m, VkDeviceSize n), (d, b, m, n),   \
@@ -67,12 +68,12 @@ static bool fails(const char *name, bool may_lose) { return (!lose || may_lose) 
         if (r == VK_SUCCESS) live += makes;                                                        \
         return r;                                                                                  \
     }
+// clang-format on
 CALLS(X)
 #undef X
 
 /* With `apart` there are two memory types, of which the driver's one stands behind both. */
-static VKAPI_ATTR VkResult VKAPI_CALL fake_AllocateMemory(D, const VkMemoryAllocateInfo *i, A,
-                                                          VkDeviceMemory *o)
+static VKAPI_ATTR VkResult VKAPI_CALL fake_AllocateMemory(D, const VkMemoryAllocateInfo *i, A, VkDeviceMemory *o)
 {
     VkMemoryAllocateInfo its = *i;
     if (fails("vkAllocateMemory", false)) return OOM;
@@ -82,36 +83,35 @@ static VKAPI_ATTR VkResult VKAPI_CALL fake_AllocateMemory(D, const VkMemoryAlloc
     return r;
 }
 
-static VKAPI_ATTR void VKAPI_CALL fake_GetBufferMemoryRequirements(D, VkBuffer b,
-                                                                   VkMemoryRequirements *o)
+static VKAPI_ATTR void VKAPI_CALL fake_GetBufferMemoryRequirements(D, VkBuffer b, VkMemoryRequirements *o)
 {
     real.GetBufferMemoryRequirements(d, b, o);
     if (apart) o->memoryTypeBits = 3;
 }
 
-static VKAPI_ATTR void VKAPI_CALL
-fake_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice p, VkPhysicalDeviceMemoryProperties *o)
+static VKAPI_ATTR void VKAPI_CALL fake_GetPhysicalDeviceMemoryProperties(VkPhysicalDevice p, VkPhysicalDeviceMemoryProperties *o)
 {
     real.GetPhysicalDeviceMemoryProperties(p, o);
     if (!apart) return;
     o->memoryTypeCount = 2;
     o->memoryTypes[1] = o->memoryTypes[0];
     o->memoryTypes[0].propertyFlags = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-    o->memoryTypes[1].propertyFlags =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    o->memoryTypes[1].propertyFlags = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
 }
 
+// clang-format off
 #define GONE(X)                                                                                    \
     X(DestroyBuffer, VkBuffer) X(FreeMemory, VkDeviceMemory)                                       \
     X(DestroyShaderModule, VkShaderModule)                                                         \
     X(DestroyPipelineLayout, VkPipelineLayout) X(DestroyPipeline, VkPipeline)                      \
     X(DestroyPipelineCache, VkPipelineCache) X(DestroyCommandPool, VkCommandPool)                  \
     X(DestroyFence, VkFence) X(DestroyQueryPool, VkQueryPool)
-#define X(f, type)                                                                                 \
-    static VKAPI_ATTR void VKAPI_CALL fake_##f(D, type o, A)                                       \
-    {                                                                                              \
-        real.f(d, o, a);                                                                           \
-        live--;                                                                                    \
+// clang-format on
+#define X(f, type)                                                                                                               \
+    static VKAPI_ATTR void VKAPI_CALL fake_##f(D, type o, A)                                                                     \
+    {                                                                                                                            \
+        real.f(d, o, a);                                                                                                         \
+        live--;                                                                                                                  \
     }
 GONE(X)
 #undef X
@@ -122,8 +122,7 @@ static VKAPI_ATTR void VKAPI_CALL fake_DestroyDevice(D, A)
     live--;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL fake_CreateDevice(VkPhysicalDevice p,
-                                                        const VkDeviceCreateInfo *i, A, VkDevice *o)
+static VKAPI_ATTR VkResult VKAPI_CALL fake_CreateDevice(VkPhysicalDevice p, const VkDeviceCreateInfo *i, A, VkDevice *o)
 {
     if (fails("vkCreateDevice", false)) return VK_ERROR_INITIALIZATION_FAILED;
     VkResult r = real.CreateDevice(p, i, a, o);
@@ -148,14 +147,12 @@ static VKAPI_ATTR VkResult VKAPI_CALL keep_get(D, VkPipelineCache c, size_t *n, 
     return VK_SUCCESS;
 }
 
-static VKAPI_ATTR VkResult VKAPI_CALL keep_create(D, const VkPipelineCacheCreateInfo *i, A,
-                                                  VkPipelineCache *o)
+static VKAPI_ATTR VkResult VKAPI_CALL keep_create(D, const VkPipelineCacheCreateInfo *i, A, VkPipelineCache *o)
 {
     const VkPipelineCacheCreateInfo empty = {.sType = i->sType};
     kept.given = i->initialDataSize;
     if (kept.given &&
-        (kept.given != sizeof kept.head + sizeof kept.body ||
-         memcmp(i->pInitialData, &kept.head, sizeof kept.head) ||
+        (kept.given != sizeof kept.head + sizeof kept.body || memcmp(i->pInitialData, &kept.head, sizeof kept.head) ||
          memcmp((const char *)i->pInitialData + sizeof kept.head, kept.body, sizeof kept.body)))
         kept.given = SIZE_MAX;
     return fake_CreatePipelineCache(d, &empty, a, o);
@@ -170,11 +167,13 @@ static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL fake_GetDeviceProcAddr(D, const 
         real.CreatePipelineCache = (PFN_vkCreatePipelineCache)its;
         return (PFN_vkVoidFunction)keep_create;
     }
+// clang-format off
 #define X(f, ...)                                                                                  \
     if (!strcmp(name, "vk" #f)) {                                                                  \
         real.f = (PFN_vk##f)its;                                                                   \
         return (PFN_vkVoidFunction)fake_##f;                                                       \
     }
+    // clang-format on
     CALLS(X)
     GONE(X)
     X(AllocateMemory)

@@ -7,31 +7,26 @@
 #include <jansson.h>
 #include <string.h>
 
-static int64_t whole(const json_t *object, const char *key)
-{
-    return (int64_t)json_number_value(json_object_get(object, key));
-}
+static int64_t whole(const json_t *object, const char *key) { return (int64_t)json_number_value(json_object_get(object, key)); }
 
 static void try_file(const char *name, const json_t *root)
 {
     const json_t *item;
     size_t i, good = 0;
-    json_array_foreach(root, i, item) {
+    json_array_foreach(root, i, item)
+    {
         int64_t shared = whole(item, "shared_mem"), head = whole(item, "head_dim");
         int tile = zt_vk_tile((uint32_t)shared, head);
         if (tile == whole(item, "tile"))
             good++;
         else
-            diag("%lld bytes, head_dim %lld: %d, but %lld", (long long)shared, (long long)head,
-                 tile, (long long)whole(item, "tile"));
+            diag("%lld bytes, head_dim %lld: %d, but %lld", (long long)shared, (long long)head, tile,
+                 (long long)whole(item, "tile"));
     }
     ok(i > 0 && good == i, "%s: %zu of %zu tiles", name, good, i);
 }
 
-static int is_case(const struct dirent *e)
-{
-    return strstr(e->d_name, ".json") != NULL;
-}
+static int is_case(const struct dirent *e) { return strstr(e->d_name, ".json") != NULL; }
 
 /* What attention's shader relies on, for limits and heads of any size. */
 static void test_range(void)
@@ -51,8 +46,7 @@ int main(void)
     char folder[4096], path[4500];
     struct dirent **entry;
     int count = golden_holds("loom/tiles", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
-    if (count < 1)
-        diag("no cases");
+    if (count < 1) diag("no cases");
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         json_t *root = json_load_file(path, 0, NULL);
@@ -60,8 +54,7 @@ int main(void)
         json_decref(root);
         free(entry[i]);
     }
-    if (count >= 0)
-        free(entry);
+    if (count >= 0) free(entry);
     test_range();
     return tap_done();
 }

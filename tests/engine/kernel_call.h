@@ -72,8 +72,7 @@ static inline void call(const isa *s, zt_op op, zt_cpu_call *c, int64_t step, bo
 
 static inline zt_cpu_arg arg(zt_dtype t, int rank, int64_t a, int64_t b, const void *data)
 {
-    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}),
-                        .data = (void *)(uintptr_t)data};
+    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}), .data = (void *)(uintptr_t)data};
 }
 
 static inline float normal(uint64_t stream, int64_t i) { return (float)zt_normal(3, stream, (uint64_t)i); }

@@ -20,8 +20,8 @@ typedef struct attempt {
     const zt_opinfo *info;
     zt_case c;
     zt_type out[ZT_MAX_OUT];
-    const void *host[ZT_MAX_IN]; /* the inputs' bytes */
-    const zt_prog *prog;         /* of run_program */
+    const void *host[ZT_MAX_IN];              /* the inputs' bytes */
+    const zt_prog *prog;                      /* of run_program */
     void *result[2 * ZT_MAX_IN + ZT_MAX_OUT]; /* room for its outputs */
 } attempt;
 
@@ -91,7 +91,7 @@ static zt_prog *program(const attempt *a)
         if (!a->host[k]) continue;
         snprintf(name, sizeof name, "in%d", k);
         in[k] = k < donates ? zt_prog_state(graph, name, type->dtype, type->rank, type->dim)
-                                  : zt_prog_in(graph, name, type->dtype, type->rank, type->dim);
+                            : zt_prog_in(graph, name, type->dtype, type->rank, type->dim);
     }
     bool good = !zt_prog_op(graph, a->op, a->c.attrs, in, NULL, out);
     for (int k = 0; k < donates && good; k++) good = !zt_prog_keep(graph, in[k], out[k]);
@@ -135,9 +135,8 @@ static void run_program(attempt *a)
 
 static bool report_failure(const attempt *a, int index, const char *how, uint64_t nth, const char *what)
 {
-    diag("%s case %d on %s, %s: allocation %llu: %s: status %d, %s", a->info->name, index,
-         a->engine, how, (unsigned long long)nth, what, (int)zt_ctx_status(a->ctx),
-         zt_ctx_error(a->ctx));
+    diag("%s case %d on %s, %s: allocation %llu: %s: status %d, %s", a->info->name, index, a->engine, how,
+         (unsigned long long)nth, what, (int)zt_ctx_status(a->ctx), zt_ctx_error(a->ctx));
     zt_ctx_clear(a->ctx);
     return false;
 }
@@ -167,8 +166,7 @@ static bool gradient_fails(attempt *a, int index, long *tried)
     for (int k = 0; k < a->info->n_in; k++) {
         char name[24];
         snprintf(name, sizeof name, "in%d", k);
-        if (a->host[k] && zt_dtype_get(a->c.in[k].dtype)->kind == 'F' &&
-            !(a->info->def->constant >> k & 1))
+        if (a->host[k] && zt_dtype_get(a->c.in[k].dtype)->kind == 'F' && !(a->info->def->constant >> k & 1))
             wrt[count++] = zt_prog_find(p, name);
     }
     bool real = zt_dtype_get(a->out[0].dtype)->kind == 'F' && count > 0;
@@ -177,8 +175,7 @@ static bool gradient_fails(attempt *a, int index, long *tried)
     if (graph) {
         a->prog = graph;
         for (int k = 0; k < count; k++)
-            a->result[a->info->n_out + k] =
-                malloc(zt_type_bytes(&zt_prog_value(p, wrt[k])->type) + 1);
+            a->result[a->info->n_out + k] = malloc(zt_type_bytes(&zt_prog_value(p, wrt[k])->type) + 1);
         good = each_fails(a, index, "gradient", run_program, tried);
         for (int k = 0; k < count; k++) free(a->result[a->info->n_out + k]);
     }

@@ -40,15 +40,11 @@ static size_t row_bytes(zt_dtype t, int64_t K)
 /* Where the halves are in a block, -1 after the last: they must not be infinite or NaN. iq1_m's is
  * in the upper bits of four u16. */
 static const int halves[ZT_DTYPE_COUNT][3] = {
-    [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1}, [ZT_Q5_0] = {0, -1},
-    [ZT_Q5_1] = {0, 2, -1}, [ZT_IQ4_NL] = {0, -1},  [ZT_Q8_0] = {0, -1},
-    [ZT_Q4_K] = {0, 2, -1}, [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1},
-    [ZT_MXFP4] = {-1},      [ZT_NVFP4] = {-1},      [ZT_Q2_K] = {80, 82, -1},
-    [ZT_Q3_K] = {108, -1},  [ZT_IQ4_XS] = {0, -1},  [ZT_Q1_0] = {0, -1},
-    [ZT_Q2_0] = {0, -1},    [ZT_TQ1_0] = {52, -1},  [ZT_TQ2_0] = {64, -1},
-    [ZT_IQ3_XXS] = {0, -1}, [ZT_IQ3_S] = {0, -1},   [ZT_IQ2_XXS] = {0, -1},
-    [ZT_IQ2_XS] = {0, -1},  [ZT_IQ2_S] = {0, -1},   [ZT_IQ1_S] = {0, -1},
-    [ZT_IQ1_M] = {-1}};
+    [ZT_Q4_0] = {0, -1},    [ZT_Q4_1] = {0, 2, -1},   [ZT_Q5_0] = {0, -1},    [ZT_Q5_1] = {0, 2, -1}, [ZT_IQ4_NL] = {0, -1},
+    [ZT_Q8_0] = {0, -1},    [ZT_Q4_K] = {0, 2, -1},   [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1},  [ZT_MXFP4] = {-1},
+    [ZT_NVFP4] = {-1},      [ZT_Q2_K] = {80, 82, -1}, [ZT_Q3_K] = {108, -1},  [ZT_IQ4_XS] = {0, -1},  [ZT_Q1_0] = {0, -1},
+    [ZT_Q2_0] = {0, -1},    [ZT_TQ1_0] = {52, -1},    [ZT_TQ2_0] = {64, -1},  [ZT_IQ3_XXS] = {0, -1}, [ZT_IQ3_S] = {0, -1},
+    [ZT_IQ2_XXS] = {0, -1}, [ZT_IQ2_XS] = {0, -1},    [ZT_IQ2_S] = {0, -1},   [ZT_IQ1_S] = {0, -1},   [ZT_IQ1_M] = {-1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
 static void fill(zt_dtype dtype, uint8_t *p, size_t bytes)
@@ -63,10 +59,7 @@ static void fill(zt_dtype dtype, uint8_t *p, size_t bytes)
     for (size_t i = 0; dtype == ZT_MXFP4 && i < bytes; i += 17) p[i] = (uint8_t)(118 + draw() % 8);
     for (size_t i = 0; dtype == ZT_IQ1_M && i < bytes; i += 56)
         for (int w = 0; w < 4; w++)
-            p[i + 49 + 2 * (size_t)w] =
-                (uint8_t)((p[i + 49 + 2 * (size_t)w] & 15) | (w == 3   ? 0x10
-                                                              : w == 2 ? 0xc0
-                                                                       : 0));
+            p[i + 49 + 2 * (size_t)w] = (uint8_t)((p[i + 49 + 2 * (size_t)w] & 15) | (w == 3 ? 0x10 : w == 2 ? 0xc0 : 0));
     if (info->kind == 'Q') return;
     for (size_t i = 0; i < bytes; i += (size_t)info->block_bytes) {
         float x = (float)((int)(draw() % 2001) - 1000) * 1e-3f;
@@ -86,8 +79,7 @@ static void test_powers(zt_dtype dtype, int64_t K, const uint8_t *file, int rows
         memset(packed[i], i ? 0x11 : 0xee, group);
         zt_pack_group(dtype, K, file, row_bytes(dtype, K), rows, packed[i]);
     }
-    ok(!memcmp(packed[0], packed[1], ZT_PACK_POWERS), "%s: powers of %lld columns",
-       zt_dtype_get(dtype)->name, (long long)K);
+    ok(!memcmp(packed[0], packed[1], ZT_PACK_POWERS), "%s: powers of %lld columns", zt_dtype_get(dtype)->name, (long long)K);
     free(packed[0]), free(packed[1]);
 }
 
@@ -113,8 +105,7 @@ static void test_pack(zt_dtype dtype, int64_t K, int rows)
         for (int64_t k = 0; k < K; k++) bad += got[k] != 0;
     }
     for (int i = 0; i < 64; i++) bad += packed[group + (size_t)i] != 0xee;
-    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", info->name,
-       rows, (long long)K);
+    ok(bad == 0 && group % 64 == 0, "%s: %d rows of %lld columns come back to the bit", info->name, rows, (long long)K);
     if (zt_pack_form_of(dtype).bits) test_powers(dtype, K, file, rows);
     free(file), free(packed), free(want), free(got);
 }
@@ -157,9 +148,7 @@ static void round_row(const problem *p, const float *x, float *y)
         if (!(p->q8 || p->q16) || !rounded) continue;
         float top = 0;
         for (int64_t i = k / 32 * 32; i < k / 32 * 32 + 32; i++) top = fmaxf(top, fabsf(x[i]));
-        y[k] = top <= 0 ? 0
-               : p->q16 ? in_two_bytes(x[k], top / 127)
-                        : top / 127 * (float)lrintf(x[k] * (127 / top));
+        y[k] = top <= 0 ? 0 : p->q16 ? in_two_bytes(x[k], top / 127) : top / 127 * (float)lrintf(x[k] * (127 / top));
     }
 }
 
@@ -188,27 +177,22 @@ static void make_problem(problem *p)
     free(y);
 }
 
-static void free_problem(problem *p)
-{
-    free(p->x), free(p->w), free(p->b), free(p->file), free(p->want);
-}
+static void free_problem(problem *p) { free(p->x), free(p->w), free(p->b), free(p->file), free(p->want); }
 
 /* Tokens from..from+count-1 on an engine, x and y of a type; the weight is loaded (and packed), or comes as
  * plain input. */
-static bool multiply_as(zt_engine *engine, const problem *p, zt_dtype type, const void *from, int64_t count,
-                        void *y)
+static bool multiply_as(zt_engine *engine, const problem *p, zt_dtype type, const void *from, int64_t count, void *y)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
     zt_type x = zt_type_make(type, 2, (int64_t[]){count, p->K});
-    zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}),
-            b = zt_type_make(ZT_F32, 1, &p->M);
+    zt_type w = zt_type_make(p->dtype, 2, (int64_t[]){p->M, p->K}), b = zt_type_make(ZT_F32, 1, &p->M);
     if (p->q8 || p->q16) strcpy(attrs.act.s, p->q8 ? "q8" : "q16");
     oneop call = {.op = ZT_OP_linear,
-               .attrs = &attrs,
-               .in = {&x, &w, p->bias ? &b : NULL},
-               .data = {from, p->file, p->b},
-               .out = {zt_type_make(type, 2, (int64_t[]){count, p->M})},
-               .result = {y}};
+                  .attrs = &attrs,
+                  .in = {&x, &w, p->bias ? &b : NULL},
+                  .data = {from, p->file, p->b},
+                  .out = {zt_type_make(type, 2, (int64_t[]){count, p->M})},
+                  .result = {y}};
     return oneop_run(engine, &call) == ZT_OK;
 }
 
@@ -245,8 +229,7 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
     make_problem(&p);
     float *y = malloc((size_t)(p.n * p.M) * 4), *z = malloc((size_t)(p.n * p.M) * 4);
     for (int i = 0; i < 3; i++) {
-        engine[i] = zt_engine_open(
-            ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = isa, .tile = 8 * i});
+        engine[i] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = isa, .tile = 8 * i});
         fine = fine && engine[i];
     }
     fine = fine && multiply(engine[0], &p, 0, p.n, y);
@@ -255,14 +238,15 @@ static void test_product(zt_ctx *ctx, zt_isa isa, problem p)
     for (int i = 0; i < 9 && fine; i++)
         for (int64_t t = 0; t < p.n && same; t += parts[i]) {
             int64_t count = p.n - t < parts[i] ? p.n - t : parts[i];
-            same = multiply(engine[(i + t) % 3], &p, t, count, z) &&
-                   !memcmp(z, y + t * p.M, (size_t)(count * p.M) * 4);
+            same = multiply(engine[(i + t) % 3], &p, t, count, z) && !memcmp(z, y + t * p.M, (size_t)(count * p.M) * 4);
         }
     /* bfloat16 pairs are added in an order of the processor's, without subnormals */
     ok(fine && error < allowed(&p) && (lean < .05 || p.K < 512),
-       "%s %s %s: %lld x %lld x %lld, error %.1e, %.4f of it everywhere", zt_isa_name(isa),
-       zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : p.q16 ? "q16" : "f32", (long long)p.n,
-       (long long)p.K, (long long)p.M, error, lean);
+       "%s %s %s: %lld x %lld x %lld, error %.1e, %.4f of it everywhere", zt_isa_name(isa), zt_dtype_get(p.dtype)->name,
+       p.q8    ? "q8"
+       : p.q16 ? "q16"
+               : "f32",
+       (long long)p.n, (long long)p.K, (long long)p.M, error, lean);
     ok(same, "... and every token has the same bits in any batch and tile, for 1, 2 and 3 threads");
     for (int i = 0; i < 3; i++) zt_engine_close(engine[i]);
     free(y), free(z);
@@ -282,9 +266,7 @@ static float pairs_of(const problem *p, int64_t t, int64_t m)
         uint32_t a = w[k], b = zt_f32_to_bf16(x[k]);
         if (k + 1 < p->K) a |= (uint32_t)w[k + 1] << 16;
         if (k + 1 < p->K) b |= (uint32_t)zt_f32_to_bf16(x[k + 1]) << 16;
-        __asm__("vdpbf16ps %2, %1, %0"
-                : "+x"(sum[k / 2 % 2])
-                : "x"(_mm_set1_epi32((int)a)), "x"(_mm_set1_epi32((int)b)));
+        __asm__("vdpbf16ps %2, %1, %0" : "+x"(sum[k / 2 % 2]) : "x"(_mm_set1_epi32((int)a)), "x"(_mm_set1_epi32((int)b)));
     }
     return _mm_cvtss_f32(sum[0]) + _mm_cvtss_f32(sum[1]);
 }
@@ -305,8 +287,8 @@ static void test_pairs(zt_ctx *ctx)
         bad += memcmp(&want, y + i, 4) != 0;
         tiny += fabsf(want) < 0x1p-120f;
     }
-    ok(fine && !bad && tiny > 0, "bf16 pairs: %d of %lld sums have other bits than vdpbf16ps's, %d are tiny",
-       bad, (long long)(p.n * p.M), tiny);
+    ok(fine && !bad && tiny > 0, "bf16 pairs: %d of %lld sums have other bits than vdpbf16ps's, %d are tiny", bad,
+       (long long)(p.n * p.M), tiny);
     zt_engine_close(engine);
     free(y);
     free_problem(&p);
@@ -331,9 +313,8 @@ static void test_golden_type(zt_engine *engine, const npz *archive, const char *
     snprintf(name, sizeof name, "%.40s.bytes", type);
     npz_get(archive, name, &bytes);
     snprintf(name, sizeof name, "%.40s.gemm", type);
-    bool there = npz_get_any(archive, name, &gemm) && act.rank == 2 && bytes.rank == 2 &&
-                 gemm.rank == 2 && gemm.shape[1] == bytes.shape[0] &&
-                 gemm.shape[0] == act.shape[0] &&
+    bool there = npz_get_any(archive, name, &gemm) && act.rank == 2 && bytes.rank == 2 && gemm.rank == 2 &&
+                 gemm.shape[1] == bytes.shape[0] && gemm.shape[0] == act.shape[0] &&
                  (size_t)bytes.shape[1] == row_bytes(t, act.shape[1]);
     float *y = there ? malloc((size_t)gemm.count * 4) : NULL;
     problem p = {.dtype = t, .n = there ? act.shape[0] : 0, .K = act.shape[1], .M = bytes.shape[0]};
@@ -349,8 +330,7 @@ static void test_golden_type(zt_engine *engine, const npz *archive, const char *
         p.q8 = q8;
         if (multiply(engine, &p, 0, p.n, y)) error[q8] = error_of(&p, y, &(double){0});
     }
-    ok(error[0] < 1e-11 && error[1] < 5e-4, "%s: golden products, error %.1e, 8-bit %.1e", type,
-       error[0], error[1]);
+    ok(error[0] < 1e-11 && error[1] < 5e-4, "%s: golden products, error %.1e, 8-bit %.1e", type, error[0], error[1]);
     free(y), free(p.x), free(p.file), free(p.want);
     npy_free(&act), npy_free(&bytes), npy_free(&gemm);
 }
@@ -391,8 +371,7 @@ static void test_narrow(zt_ctx *ctx, zt_dtype type, problem p)
     info->decode(x, p.x, n_x);
     bool fine = engine && multiply(engine, &p, 0, p.n, wide) && multiply_as(engine, &p, type, x, p.n, y);
     info->encode(wide, want, n_y);
-    ok(fine && !memcmp(y, want, (size_t)n_y * 2), "%s %s: x of %s", zt_dtype_get(p.dtype)->name,
-       p.q8 ? "q8" : "q16", info->name);
+    ok(fine && !memcmp(y, want, (size_t)n_y * 2), "%s %s: x of %s", zt_dtype_get(p.dtype)->name, p.q8 ? "q8" : "q16", info->name);
     zt_engine_close(engine);
     free(x), free(y), free(want), free(wide);
     free_problem(&p);
@@ -404,8 +383,8 @@ static void test_odd_blocks(zt_ctx *ctx)
     for (int i = 0; i < N_DTYPES; i++)
         for (zt_isa isa = ZT_ISA_SCALAR; isa <= zt_isa_best(); isa++)
             for (int q16 = 0; q16 < 2 && zt_dtype_get(dtypes[i])->block == 32; q16++)
-                test_product(ctx, isa, (problem){.dtype = dtypes[i], .n = 43, .K = 32 + 64 * q16,
-                                                 .M = 21, .q8 = !q16, .q16 = q16});
+                test_product(ctx, isa,
+                             (problem){.dtype = dtypes[i], .n = 43, .K = 32 + 64 * q16, .M = 21, .q8 = !q16, .q16 = q16});
 }
 
 int main(void)
@@ -416,16 +395,12 @@ int main(void)
         for (int i = 0; i < N_DTYPES; i++)
             for (int q8 = 0; q8 < 2; q8++) {
                 int64_t K = zt_dtype_get(dtypes[i])->block == 1 ? 75 : 512;
-                test_product(
-                    ctx, isa,
-                    (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
+                test_product(ctx, isa, (problem){.dtype = dtypes[i], .n = 23, .K = K, .M = 69, .q8 = q8, .bias = q8});
             }
     /* so many columns that groups are opened for their tiles piece by piece */
     for (int i = 0; i < N_DTYPES; i++)
         for (int q16 = 0; q16 < 2 && zt_dtype_get(dtypes[i])->kind == 'Q'; q16++)
-            test_product(
-                ctx, zt_isa_best(),
-                (problem){.dtype = dtypes[i], .n = 43, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
+            test_product(ctx, zt_isa_best(), (problem){.dtype = dtypes[i], .n = 43, .K = 1792, .M = 37, .q8 = !q16, .q16 = q16});
     test_odd_blocks(ctx);
     for (int q8 = 0; q8 < 2; q8++) {
         problem p = {.dtype = ZT_Q5_1, .n = 43, .K = 96, .M = 37, .q8 = q8, .q16 = !q8};

@@ -50,8 +50,7 @@ static int new_value(random_plan *p, int64_t rows, zt_place place)
 
 static zt_place in_slot(int slot, int row)
 {
-    return (zt_place){.kind = ZT_PLACE_ARENA,
-                      .offset = ((size_t)slot * ROWS + (size_t)row) * COLUMNS * sizeof(float)};
+    return (zt_place){.kind = ZT_PLACE_ARENA, .offset = ((size_t)slot * ROWS + (size_t)row) * COLUMNS * sizeof(float)};
 }
 
 static void add_step(random_plan *p, zt_op op, const void *attrs, int a, int b, int y)
@@ -76,10 +75,7 @@ static void random_step(random_plan *p)
 {
     int64_t rows = draw(2) ? ROWS : FEW;
     int a = draw(SLOTS), b = draw(SLOTS), y = draw(SLOTS), kind = draw(4);
-    zt_op op = kind == 0   ? ZT_OP_add
-               : kind == 1 ? ZT_OP_scale
-               : kind == 2 ? ZT_OP_linear
-                           : ZT_OP_swiglu;
+    zt_op op = kind == 0 ? ZT_OP_add : kind == 1 ? ZT_OP_scale : kind == 2 ? ZT_OP_linear : ZT_OP_swiglu;
     if (y == a || y == b) y = (a + 1) % SLOTS == b ? (a + 2) % SLOTS : (a + 1) % SLOTS;
     int weight = SLOTS;
     int va = operand(p, a, rows);
@@ -101,8 +97,7 @@ static void make_plan(random_plan *p, zt_ebuf *weight)
     for (int i = 0; i < SLOTS; i++) new_value(p, ROWS, (zt_place){.kind = ZT_PLACE_IN, .index = i});
     int w = new_value(p, COLUMNS, (zt_place){.kind = ZT_PLACE_BUF});
     p->type[w].dtype = ZT_Q8_0;
-    for (int i = 0; i < SLOTS; i++)
-        add_step(p, ZT_OP_scale, &p->half, i, ZT_NONE, new_value(p, ROWS, in_slot(i, 0)));
+    for (int i = 0; i < SLOTS; i++) add_step(p, ZT_OP_scale, &p->half, i, ZT_NONE, new_value(p, ROWS, in_slot(i, 0)));
     for (int i = 0; i < STEPS - 2 * SLOTS; i++) random_step(p);
     for (int i = 0; i < SLOTS; i++)
         add_step(p, ZT_OP_scale, &p->half, new_value(p, ROWS, in_slot(i, 0)), ZT_NONE,
@@ -116,12 +111,10 @@ static void make_plan(random_plan *p, zt_ebuf *weight)
     p->plan.arena_bytes = (size_t)SLOTS * ROWS * COLUMNS * sizeof(float);
 }
 
-static bool run_plan(zt_engine *e, const zt_run_schedule *plan, float *const *in, float *const *out,
-                     const zt_watch *watch)
+static bool run_plan(zt_engine *e, const zt_run_schedule *plan, float *const *in, float *const *out, const zt_watch *watch)
 {
     zt_executable *r = e->vt->prepare(e, plan);
-    bool fine =
-        r && e->vt->replay(e, r, (const void *const *)in, (void *const *)out, watch) == ZT_OK;
+    bool fine = r && e->vt->replay(e, r, (const void *const *)in, (void *const *)out, watch) == ZT_OK;
     if (r) e->vt->unprepare(e, r);
     return fine;
 }
@@ -139,9 +132,8 @@ static void on_span(void *user, const zt_run_schedule *plan, const zt_span *span
 {
     spans *s = user;
     s->n++;
-    s->sound = s->sound && span->step >= 0 && span->step < plan->n_steps && span->track >= 0 &&
-               span->track < s->threads && span->begin >= s->start && span->end >= span->begin &&
-               span->end <= zt_seconds();
+    s->sound = s->sound && span->step >= 0 && span->step < plan->n_steps && span->track >= 0 && span->track < s->threads &&
+               span->begin >= s->start && span->end >= span->begin && span->end <= zt_seconds();
     s->several = s->several || span->track > 0;
     if (s->sound) s->step[span->step] = true;
 }
@@ -171,8 +163,7 @@ int main(void)
     zt_engine *engine[ENGINES];
     zt_ebuf *w[ENGINES];
     for (int i = 0; i < ENGINES; i++) {
-        engine[i] =
-            zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = zt_isa_best()});
+        engine[i] = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = i + 1, .isa = zt_isa_best()});
         w[i] = engine[i]->vt->load(engine[i], &wt, &store, 0);
     }
     static random_plan p;
@@ -183,18 +174,15 @@ int main(void)
         for (int i = 0; i < ENGINES && fine; i++) {
             p.weight = w[i];
             fine = run_plan(engine[i], &p.plan, in, got, NULL);
-            for (int s = 0; s < SLOTS; s++)
-                same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
+            for (int s = 0; s < SLOTS; s++) same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
             spans seen = {.threads = i + 1, .sound = true, .start = zt_seconds()};
             zt_watch timed = {.span = on_span, .user = &seen};
             fine = fine && run_plan(engine[i], &p.plan, in, got, &timed);
             told = told && all_told(&seen, &p.plan);
             several = several || seen.several;
-            for (int s = 0; s < SLOTS; s++)
-                same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
+            for (int s = 0; s < SLOTS; s++) same = same && !memcmp(want[s], got[s], FLOATS * sizeof(float));
         }
-        ok(fine && same, "plan %d: the same bits step by step and at once, by 1, 2 and 3 threads",
-           n);
+        ok(fine && same, "plan %d: the same bits step by step and at once, by 1, 2 and 3 threads", n);
     }
     ok(told, "with times, at once: every step is told, on a thread, within the replay");
     ok(several, "by more than one thread");

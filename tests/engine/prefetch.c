@@ -19,8 +19,7 @@ static bool sent[2][CTX][G], seen[2][CTX][G];
 
 static zt_cpu_arg arg(zt_dtype t, int rank, int64_t a, int64_t b, const void *data)
 {
-    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}),
-                        .data = (void *)(uintptr_t)data};
+    return (zt_cpu_arg){.type = zt_type_make(t, rank, (int64_t[]){a, b}), .data = (void *)(uintptr_t)data};
 }
 
 static zt_cpu_call call_of(const scene *s)
@@ -91,14 +90,13 @@ static void test_all(int count, int blocks, int64_t window)
     check_scene(&s);
     for (int64_t step = 1; step < 20; step += 6)
         ok(send(&s, step) && !memcmp(sent, seen, sizeof sent),
-           "%d rows, %d blocks, window %lld, %lld items a part: what is seen is sent for", count,
-           blocks, (long long)window, (long long)step);
+           "%d rows, %d blocks, window %lld, %lld items a part: what is seen is sent for", count, blocks, (long long)window,
+           (long long)step);
 }
 
 static void test_hostile(void)
 {
-    scene s = {.a = {.head = D}, .n = 4, .blocks = 20, .pos = {-1, CTX, INT32_MAX, 3},
-               .seq = {0, 1, 0, SEQS}};
+    scene s = {.a = {.head = D}, .n = 4, .blocks = 20, .pos = {-1, CTX, INT32_MAX, 3}, .seq = {0, 1, 0, SEQS}};
     bool none[2][CTX][G] = {{{false}}};
     ok(send(&s, 1) && !memcmp(sent, none, sizeof sent), "rows out of range send for nothing");
     s.pos[0] = s.pos[1] = s.pos[2] = s.pos[3] = 39;
@@ -108,8 +106,7 @@ static void test_hostile(void)
     memset(seen, 0, sizeof seen);
     for (int p = 0; p < 32; p++) /* the first block of sequence 1 */
         for (int g = 0; g < G; g++) seen[0][128 + p][g] = seen[1][128 + p][g] = true;
-    ok(send(&s, 2) && !memcmp(sent, seen, sizeof sent),
-       "nothing from a block out of range on");
+    ok(send(&s, 2) && !memcmp(sent, seen, sizeof sent), "nothing from a block out of range on");
 }
 
 int main(void)

@@ -4,10 +4,7 @@
 
 #include <string.h>
 
-static bool rates(const double r[2])
-{
-    return r[0] > 1e7 && r[1] > 1e7 && r[0] < 1e15 && r[1] < 1e15;
-}
+static bool rates(const double r[2]) { return r[0] > 1e7 && r[1] > 1e7 && r[0] < 1e15 && r[1] < 1e15; }
 
 static void test_levels(const zt_roof *r, bool brief)
 {
@@ -42,8 +39,7 @@ static void test_measure(zt_ctx *ctx, zt_isa isa, bool brief)
 {
     zt_roof r;
     zt_roof_opts o = {.threads = 2, .isa = isa, .seconds = 0.02, .brief = brief};
-    ok(!zt_roof_measure(ctx, &o, &r) && r.threads == 2, "measured at %s%s", zt_isa_name(isa),
-       brief ? ", brief" : "");
+    ok(!zt_roof_measure(ctx, &o, &r) && r.threads == 2, "measured at %s%s", zt_isa_name(isa), brief ? ", brief" : "");
     test_levels(&r, brief);
     test_peaks(&r, isa, brief);
     ok(zt_mem_get(ctx).blocks == 0, "no block is left");
@@ -57,8 +53,7 @@ static void test_asked(void)
     r.level[1] = (zt_roof_level){.name = "L2", .bytes = 8000, .sharers = 4};
     r.level[2] = (zt_roof_level){.name = "memory", .bytes = 100000, .sharers = 4};
     ok(zt_roof_level_of(&r, 4000) == &r.level[0], "four threads have four caches of their own");
-    ok(zt_roof_level_of(&r, 4004) == &r.level[1] && zt_roof_level_of(&r, 8000) == &r.level[1],
-       "and share one");
+    ok(zt_roof_level_of(&r, 4004) == &r.level[1] && zt_roof_level_of(&r, 8000) == &r.level[1], "and share one");
     ok(zt_roof_level_of(&r, 8001) == &r.level[2] && zt_roof_level_of(&r, 1 << 30) == &r.level[2],
        "what no cache holds is in memory");
     r.peak[0] = (zt_roof_peak){.isa = ZT_ISA_SCALAR, .kind = ZT_ROOF_F32, .rate = {1, 2}};
@@ -76,8 +71,7 @@ static void test_refused(zt_ctx *ctx)
     ok(zt_roof_measure(ctx, &(zt_roof_opts){.threads = 257}, &r) == ZT_EUSAGE, "257 threads");
     zt_ctx_clear(ctx);
     zt_mem_limit(ctx, 8 << 20);
-    ok(!zt_roof_measure(ctx, &(zt_roof_opts){.threads = 2, .seconds = 0.01, .brief = true}, &r),
-       "a memory limit is kept");
+    ok(!zt_roof_measure(ctx, &(zt_roof_opts){.threads = 2, .seconds = 0.01, .brief = true}, &r), "a memory limit is kept");
     zt_mem_limit(ctx, 4096);
     ok(zt_roof_measure(ctx, &(zt_roof_opts){.threads = 1}, &r) == ZT_ENOMEM, "none at all: memory");
     zt_ctx_clear(ctx);

@@ -22,10 +22,7 @@ static void unary(const isa *s, zt_op op, const void *attrs, const float *x, flo
 static double f_tanh(double x) { return tanh(x); }
 static double f_silu(double x) { return x < 0 ? x * exp(x) / (1 + exp(x)) : x / (1 + exp(-x)); }
 static double f_gelu(double x) { return x * erfc(-x * M_SQRT1_2) / 2; }
-static double f_gelu_tanh(double x)
-{
-    return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
-}
+static double f_gelu_tanh(double x) { return x / (1 + exp(-2 * sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))); }
 
 /* Worst error beside |f| or, where that is hardly there, beside the smallest normal number. */
 static double worst(const float *x, const float *y, double (*f)(double))
@@ -69,8 +66,7 @@ static void test_functions(const isa *s)
     ok(y[0] == 1 && y[1] == -1 && isnan(y[2]) && y[3] == 0 && y[4] == 1 && y[5] == -1,
        "%s: tanh of infinities, NaN and what is far out", isa_name);
     unary(s, ZT_OP_silu, NULL, x, y);
-    ok(y[0] == INFINITY && isnan(y[2]) && y[3] == 0 && y[4] == 200 && y[5] == 0, "%s: silu of them",
-       isa_name);
+    ok(y[0] == INFINITY && isnan(y[2]) && y[3] == 0 && y[4] == 200 && y[5] == 0, "%s: silu of them", isa_name);
     free(x);
     free(y);
 }
@@ -96,8 +92,7 @@ static void test_exp(const isa *s)
         if (x[2 * i + 1] < -104) zero = zero && got == 0;
     }
     ok(bad < 2.5e-7, "%s: exp within %.2g", zt_isa_name(s->id), bad);
-    ok(tiny < 2e-45 && zero, "%s: exp below the normal numbers, and 0 in the end",
-       zt_isa_name(s->id));
+    ok(tiny < 2e-45 && zero, "%s: exp below the normal numbers, and 0 in the end", zt_isa_name(s->id));
     free(x);
     free(y);
 }
@@ -139,20 +134,17 @@ static void test_to_half(const isa *s)
     uint16_t *cache = aligned_memory(3 * W * sizeof *cache);
     const int32_t pos[] = {0, 1, 2};
     for (int i = 0; i < W; i++) {
-        float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)),
-              mid = (a + b) / 2;
+        float a = zt_f16_to_f32((uint16_t)i), b = zt_f16_to_f32((uint16_t)(i + 1)), mid = (a + b) / 2;
         x[i] = a;
         x[W + i] = mid;
         x[2 * W + i] = nextafterf(mid, i % 2 ? a : b);
     }
-    zt_cpu_call c = {
-        .in = {arg(ZT_F16, 2, 3, W, cache), arg(ZT_F32, 2, 3, W, x), arg(ZT_I32, 1, 3, 0, pos)}};
+    zt_cpu_call c = {.in = {arg(ZT_F16, 2, 3, W, cache), arg(ZT_F32, 2, 3, W, x), arg(ZT_I32, 1, 3, 0, pos)}};
     c.out[0] = c.in[0];
     call(s, ZT_OP_kv_put, &c, 100, true);
     int wrong = 0;
     for (int i = 0; i < 3 * W; i++) wrong += !same_half(cache[i], zt_f32_to_f16(x[i]));
-    ok(wrong == 0, "%s: f32 to f16 as the dtype table does it (%d wrong)", zt_isa_name(s->id),
-       wrong);
+    ok(wrong == 0, "%s: f32 to f16 as the dtype table does it (%d wrong)", zt_isa_name(s->id), wrong);
     free(x);
     free(cache);
 }
@@ -170,9 +162,9 @@ static void test_from_half(const isa *s)
     int wrong = 0;
     for (int first = 0; first < 65536; first += D) {
         for (int i = 0; i < D; i++) v[i] = (uint16_t)(first + i);
-        zt_cpu_call c = {.attrs = &a,
-                         .in = {arg(ZT_F32, 2, 1, D, q), arg(ZT_F16, 2, 1, D, k),
-                                arg(ZT_F16, 2, 1, D, v), arg(ZT_I32, 1, 1, 0, &pos)}};
+        zt_cpu_call c = {
+            .attrs = &a,
+            .in = {arg(ZT_F32, 2, 1, D, q), arg(ZT_F16, 2, 1, D, k), arg(ZT_F16, 2, 1, D, v), arg(ZT_I32, 1, 1, 0, &pos)}};
         c.out[0] = arg(ZT_F32, 2, 1, D, y);
         call(s, ZT_OP_attention, &c, 1, false);
         for (int i = 0; i < D; i++) {
@@ -227,16 +219,13 @@ static void test_put_troubles(const isa *s)
     for (int i = 0; i < 5; i++) {
         float cache[16] = {0}, x[4] = {1, 2, 3, 4};
         const int32_t pos[] = {rows[i].pos, 5}, seq[] = {rows[i].seq, 1};
-        zt_cpu_call c = {.in = {arg(ZT_F32, 2, 8, 2, cache), arg(ZT_F32, 2, 2, 2, x),
-                                arg(ZT_I32, 1, 2, 0, pos), arg(ZT_I32, 1, 2, 0, seq),
-                                arg(ZT_I32, 2, 2, 4, table)}};
+        zt_cpu_call c = {.in = {arg(ZT_F32, 2, 8, 2, cache), arg(ZT_F32, 2, 2, 2, x), arg(ZT_I32, 1, 2, 0, pos),
+                                arg(ZT_I32, 1, 2, 0, seq), arg(ZT_I32, 2, 2, 4, table)}};
         c.out[0] = c.in[0];
         call(s, ZT_OP_kv_put, &c, 1, false);
         float want[16] = {[6] = 3, [7] = 4}; /* position 5 of sequence 1: block 1, its second row */
-        ok(is_trouble(&c, rows[i].what, rows[i].value, rows[i].limit) &&
-               !memcmp(cache, want, sizeof want),
-           "%s: kv_put: %s %lld, and the other row is put", zt_isa_name(s->id), rows[i].what,
-           (long long)rows[i].value);
+        ok(is_trouble(&c, rows[i].what, rows[i].value, rows[i].limit) && !memcmp(cache, want, sizeof want),
+           "%s: kv_put: %s %lld, and the other row is put", zt_isa_name(s->id), rows[i].what, (long long)rows[i].value);
     }
 }
 
@@ -246,21 +235,19 @@ static void test_read_troubles(const isa *s)
     const int32_t at[] = {2, 3, -1, 0}, pos[] = {1, 3}, broken[] = {1, 3, 2};
     float y[8];
     const zt_gather_attrs rows = zt_gather_defaults();
-    zt_cpu_call c = {.attrs = &rows,
-                     .in = {arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 4, 0, at)}};
+    zt_cpu_call c = {.attrs = &rows, .in = {arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 4, 0, at)}};
     c.out[0] = arg(ZT_F32, 2, 4, 2, y);
     call(s, ZT_OP_gather, &c, 4, false);
     const float want[] = {5, 6, 0, 0, 0, 0, 1, 2};
-    ok(is_trouble(&c, "index", 3, 3) && !memcmp(y, want, sizeof want), "%s: gather: index 3",
-       zt_isa_name(s->id));
+    ok(is_trouble(&c, "index", 3, 3) && !memcmp(y, want, sizeof want), "%s: gather: index 3", zt_isa_name(s->id));
     zt_attention_attrs a = {.head = 2};
-    zt_cpu_call d = {.attrs = &a,
-                     .in = {arg(ZT_F32, 2, 2, 2, x), arg(ZT_F32, 2, 3, 2, x),
-                            arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 2, 0, pos)}};
+    zt_cpu_call d = {
+        .attrs = &a,
+        .in = {arg(ZT_F32, 2, 2, 2, x), arg(ZT_F32, 2, 3, 2, x), arg(ZT_F32, 2, 3, 2, x), arg(ZT_I32, 1, 2, 0, pos)}};
     d.out[0] = arg(ZT_F32, 2, 2, 2, y);
     call(s, ZT_OP_attention, &d, 1, false);
-    ok(is_trouble(&d, "position", 3, 3) && y[0] > 1 && y[2] == 0 && y[3] == 0,
-       "%s: attention: position 3, a row of zeros", zt_isa_name(s->id));
+    ok(is_trouble(&d, "position", 3, 3) && y[0] > 1 && y[2] == 0 && y[3] == 0, "%s: attention: position 3, a row of zeros",
+       zt_isa_name(s->id));
     d.error = (zt_runtime_error){0};
     d.in[3] = arg(ZT_I32, 1, 2, 0, (const int32_t[]){0, 1});
     d.in[5] = arg(ZT_I32, 2, 1, 3, broken);

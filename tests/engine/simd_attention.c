@@ -59,8 +59,7 @@ static int64_t slot(const scene *w, int t, int64_t p)
 }
 
 /* n rows as one call. */
-static void attend_rows(const isa *s, const scene *w, int n, float *q, int32_t *pos, int32_t *seq,
-                        bool backwards, float *y)
+static void attend_rows(const isa *s, const scene *w, int n, float *q, int32_t *pos, int32_t *seq, bool backwards, float *y)
 {
     int64_t D = w->a.head;
     zt_dtype t = w->half ? ZT_F16 : ZT_F32;
@@ -131,8 +130,7 @@ static bool same_in_parts(const isa *s, scene *w, const float *y)
     bool same = true;
     for (int k = 0; k < 5; k++) {
         memset(z, 0xff, bytes);
-        for (int i = 0; i < N; i += cuts[k])
-            attend(s, w, i, N - i < cuts[k] ? N - i : cuts[k], k % 2, z);
+        for (int i = 0; i < N; i += cuts[k]) attend(s, w, i, N - i < cuts[k] ? N - i : cuts[k], k % 2, z);
         same = same && !memcmp(y, z, bytes);
     }
     free(z);
@@ -200,8 +198,7 @@ static void test_attention(const isa *s)
         float *y = aligned_memory((size_t)(N * H * w.a.head) * sizeof *y);
         attend(s, &w, 0, N, false, y);
         char name[64];
-        snprintf(name, sizeof name, "%s: attention %d, head %lld", zt_isa_name(s->id), i,
-                 (long long)w.a.head);
+        snprintf(name, sizeof name, "%s: attention %d, head %lld", zt_isa_name(s->id), i, (long long)w.a.head);
         double e = error_of(&w, y);
         ok(e < 1e-12, "%s: error %.2g", name, e);
         ok(same_in_parts(s, &w, y), "%s: the same bits alone and in parts", name);

@@ -119,8 +119,8 @@ static bool make_kept(zt_ctx *ctx)
     const zt_vk_engine *v = (const zt_vk_engine *)engine;
     if (!engine) return false;
     kept.on = true;
-    kept.head = (VkPipelineCacheHeaderVersionOne){
-        sizeof kept.head, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, v->vendor, v->model, {0}};
+    kept.head =
+        (VkPipelineCacheHeaderVersionOne){sizeof kept.head, VK_PIPELINE_CACHE_HEADER_VERSION_ONE, v->vendor, v->model, {0}};
     memcpy(kept.head.pipelineCacheUUID, v->cache_uuid, VK_UUID_SIZE);
     for (size_t i = 0; i < sizeof kept.body; i++) kept.body[i] = (uint8_t)(i * 7);
     zt_engine_close(engine);

@@ -49,11 +49,9 @@ static void test_memory(zt_ctx *ctx, zt_engine *engine)
        "device memory in use is what it was: %zu bytes", r.held - r.pooled_bytes);
     ok(r.held == after_first && r.held <= r.peak && r.allocated >= r.held,
        "and what is held what it was after 50 of them: %zu bytes", r.held);
-    ok(r.pool_hits > 20 * r.pool_misses, "the pool had it %" PRIu64 " times, and %" PRIu64 " not",
-       r.pool_hits, r.pool_misses);
+    ok(r.pool_hits > 20 * r.pool_misses, "the pool had it %" PRIu64 " times, and %" PRIu64 " not", r.pool_hits, r.pool_misses);
     ok(r.pool_allocated == r.pool_misses && r.pool_released > 1000, "and got it back");
-    ok(zt_mem_get(ctx).held >= r.held, "all of it is the context's: %zu bytes",
-       zt_mem_get(ctx).held);
+    ok(zt_mem_get(ctx).held >= r.held, "all of it is the context's: %zu bytes", zt_mem_get(ctx).held);
 }
 
 /* Of one size 200 buffers at once: the pool keeps what it may. */
@@ -71,8 +69,7 @@ static void test_pool_cap(zt_engine *engine)
         good = good && full.buffers == before.buffers + N;
         for (int i = 0; i < N; i++) engine->vt->free(engine, b[i]);
         zt_engine_report r = engine->vt->report(engine);
-        ok(good && r.buffers == before.buffers, "200 buffers of %zu bytes come and go",
-           zt_type_bytes(&its_type));
+        ok(good && r.buffers == before.buffers, "200 buffers of %zu bytes come and go", zt_type_bytes(&its_type));
         ok(r.pooled <= before.pooled + 64 && r.pooled_bytes <= 32 << 20 && r.held < full.held,
            "%" PRIu64 " buffers of %zu bytes wait, no more", r.pooled, r.pooled_bytes);
         uint64_t hits = r.pool_hits;
@@ -91,8 +88,7 @@ static void test_limit(zt_ctx *ctx, zt_engine *engine)
     size_t held = zt_mem_get(ctx).held;
     zt_mem_limit(ctx, held + (64 << 20));
     while (count < most && (b[count] = engine->vt->alloc(engine, &its_type))) count++;
-    ok(count >= 15 && count < most && zt_ctx_status(ctx) == ZT_ENOMEM, "%d buffers of 4 MiB: %s", count,
-       zt_ctx_error(ctx));
+    ok(count >= 15 && count < most && zt_ctx_status(ctx) == ZT_ENOMEM, "%d buffers of 4 MiB: %s", count, zt_ctx_error(ctx));
     ok(engine->vt->report(engine).pooled == 0, "after what the pool kept was given up");
     zt_ctx_clear(ctx);
     while (count > 0) engine->vt->free(engine, b[--count]);
@@ -145,10 +141,8 @@ static void test_large(zt_ctx *ctx, zt_engine *engine)
         for (int k = 0; k < WIDE; k++) sum += (double)x[k] * made_at(r, k);
         good = fabs(y[r] - sum) <= 1e-6 * WIDE * 400;
     }
-    for (int k = 0; k < WIDE && good; k++)
-        good = rows[k] == made_at(TALL - 1, k) && rows[WIDE + k] == made_at(3, k);
-    ok(good, "a matrix of %d bytes multiplies, and gives its last row: %s", 4 * WIDE * TALL,
-       zt_ctx_error(ctx));
+    for (int k = 0; k < WIDE && good; k++) good = rows[k] == made_at(TALL - 1, k) && rows[WIDE + k] == made_at(3, k);
+    ok(good, "a matrix of %d bytes multiplies, and gives its last row: %s", 4 * WIDE * TALL, zt_ctx_error(ctx));
     zt_session_close(session);
     zt_prog_free(program);
 }
@@ -241,10 +235,8 @@ static void test_ahead(zt_ctx *ctx, zt_engine *engine)
            "%s: %d ops, %" PRIu64 " submits", modes[m].name, CHAIN, after.submits - before.submits);
         const float *data = y ? zt_tensor_data(y) : first;
         after = engine->vt->report(engine);
-        ok(after.submits - before.submits == modes[m].done &&
-               after.downloads - before.downloads == (modes[m].eager ? CHAIN : 1),
-           "%s: %" PRIu64 " when its end is asked for", modes[m].name,
-           after.submits - before.submits);
+        ok(after.submits - before.submits == modes[m].done && after.downloads - before.downloads == (modes[m].eager ? CHAIN : 1),
+           "%s: %" PRIu64 " when its end is asked for", modes[m].name, after.submits - before.submits);
         if (m == 0) memcpy(first, data, sizeof first);
         ok(!memcmp(first, data, sizeof first), "%s: the same bits", modes[m].name);
         zt_tensor_unref(y);
@@ -271,8 +263,7 @@ static void test_host_writes(zt_ctx *ctx, zt_engine *engine)
     zt_tensor *w = zt_eager_neg(runner, again);
     zt_type half = zt_type_make(ZT_F32, 1, (int64_t[]){4});
     zt_tensor *view = zt_tensor_view(w, &half, 16), *back = zt_eager_neg(runner, view);
-    ok(((float *)zt_tensor_data(back))[1] == ((float *)zt_tensor_data(again))[5],
-       "a piece of a tensor that is away");
+    ok(((float *)zt_tensor_data(back))[1] == ((float *)zt_tensor_data(again))[5], "a piece of a tensor that is away");
     zt_tensor *dst = vector(ctx, 8, 0), *late = zt_eager_exp(runner, x);
     const float *seen = zt_tensor_data(dst);
     zt_run_into(runner, dst);
@@ -309,8 +300,7 @@ static int same_bits(zt_ctx *ctx, zt_run *const run[2], zt_op op, const zt_case 
     }
     int same = count >= 20000 || st[1] == ZT_ENOTSUP ? -1 : st[0] == st[1];
     for (int k = 0; k < info->n_out && same == 1 && !st[0]; k++)
-        same = !memcmp(zt_tensor_data(out[0][k]), zt_tensor_data(out[1][k]),
-                       zt_tensor_bytes(out[0][k]));
+        same = !memcmp(zt_tensor_data(out[0][k]), zt_tensor_data(out[1][k]), zt_tensor_bytes(out[0][k]));
     for (int r = 0; r < 2 && count < 20000; r++) zt_scope_end(run[r]);
     for (int k = 0; k < info->n_in; k++) zt_tensor_unref(in[k]);
     return same;
@@ -333,8 +323,7 @@ static void test_every_op(zt_ctx *ctx, zt_engine *engine)
         }
         ops += cases > before;
     }
-    ok(ops > 10 && cases > 50 && bad == 0, "%d cases of %d ops: the same bits ahead and eager",
-       cases, ops);
+    ok(ops > 10 && cases > 50 && bad == 0, "%d cases of %d ops: the same bits ahead and eager", cases, ops);
     zt_run_free(run[0]);
     zt_run_free(run[1]);
 }
@@ -386,8 +375,7 @@ static void test_late_trouble(zt_ctx *ctx, zt_engine *engine)
         if (how == 2) zt_run_into(runner, one);
         if (how == 2) zt_eager_add(runner, one, one);
         zt_run_free(runner);
-        ok(zt_ctx_status(ctx) == ZT_EDATA &&
-               strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),
+        ok(zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), "gather: index 7 is not below 5"),
            "but when someone waits: %s", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
     }
@@ -409,8 +397,7 @@ static void note_time(void *user, const zt_run_schedule *plan, int step, double 
     times *t = user;
     t->calls++;
     t->sum += seconds;
-    t->named = t->named && seconds >= 0 &&
-               plan->step[step].op == (step % 2 ? ZT_OP_mul : ZT_OP_add);
+    t->named = t->named && seconds >= 0 && plan->step[step].op == (step % 2 ? ZT_OP_mul : ZT_OP_add);
 }
 
 /* Through the trace wrapper every step has a time, of the device's own clock. */
@@ -425,12 +412,11 @@ static void test_times(zt_ctx *ctx)
     const void *in[] = {x};
     void *out[] = {y};
     double start = zt_seconds();
-    bool good = session && zt_session_step(session, NULL, 0, in, out) == ZT_OK &&
-                zt_session_step(session, NULL, 0, in, out) == ZT_OK;
+    bool good =
+        session && zt_session_step(session, NULL, 0, in, out) == ZT_OK && zt_session_step(session, NULL, 0, in, out) == ZT_OK;
     double all = zt_seconds() - start;
     ok(good && t.calls == 40 && t.named, "20 steps, each told twice with its time");
-    ok(t.sum > 0 && t.sum <= all, "which add up to less than the time of all: %g of %g s", t.sum,
-       all);
+    ok(t.sum > 0 && t.sum <= all, "which add up to less than the time of all: %g of %g s", t.sum, all);
     zt_session_close(session);
     zt_prog_free(program);
     zt_engine_close(engine);

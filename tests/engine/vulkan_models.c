@@ -28,8 +28,7 @@ static bool model_open(model *o, const char *path, const char *engine, bool exac
     o->g = zt_gguf_open(o->ctx, path);
     o->v = o->g ? zt_vocab_open(o->g) : NULL;
     o->e = o->v ? zt_engine_open(o->ctx, engine, &(zt_engine_opts){.isa = zt_isa_best()}) : NULL;
-    zt_llm_opts opts = {.engine = o->e, .exact = exact, .kv = ZT_DTYPE_COUNT, .strict = true,
-                        .ctx_len = 64};
+    zt_llm_opts opts = {.engine = o->e, .exact = exact, .kv = ZT_DTYPE_COUNT, .strict = true, .ctx_len = 64};
     o->m = o->e ? zt_llm_open(o->g, &opts) : NULL;
     if (!o->m || zt_vocab_encode(o->v, text, strlen(text), ZT_TOK_BOS_RULE, &o->ids)) {
         diag("%s: %s", engine, zt_ctx_error(o->ctx));
@@ -137,8 +136,8 @@ static void try_model(const char *name, const char *path)
         apart exact = apart_of(cpu[1].y, gpu[1].y, V), by_default = apart_of(cpu[1].y, gpu[0].y, V);
         double rounded = apart_of(cpu[1].y, cpu[0].y, V).nmse;
         ok(exact.most <= 1e-3, "%s: logits %.2g from the cpu's with --exact", name, exact.most);
-        ok(by_default.nmse <= 3 * rounded, "%s: by default %.2g of exact ones, the cpu's are %.2g",
-           name, by_default.nmse, rounded);
+        ok(by_default.nmse <= 3 * rounded, "%s: by default %.2g of exact ones, the cpu's are %.2g", name, by_default.nmse,
+           rounded);
     }
     for (int exact = 0; exact < 2; exact++) {
         free(cpu[exact].y);

@@ -54,8 +54,8 @@ static bool run_linear(trial *tried, source from, zt_dtype type, const char *act
     int x = act ? zt_prog_in(program, "x", ZT_F32, 2, x_dim) : zt_prog_in(program, "i", ZT_I32, 1, i_dim);
     int w = matrix(program, tried, from, type);
     if (act) snprintf(a.act.s, sizeof a.act.s, "%s", act);
-    zt_prog_out(program, "y", act ? zt_program_linear(program, NULL, x, w, ZT_NONE, &a)
-                            : zt_program_gather(program, NULL, w, x, NULL));
+    zt_prog_out(program, "y",
+                act ? zt_program_linear(program, NULL, x, w, ZT_NONE, &a) : zt_program_gather(program, NULL, w, x, NULL));
     zt_store store = {.user = tried, .find = find_weight, .read = read_bytes};
     zt_session *session = zt_session_open(tried->e, program, &store, &(zt_session_opts){.strict = true});
     const void *in[] = {act ? (const void *)tried->x : tried->i, tried->bytes};
@@ -75,10 +75,9 @@ static void test_sources(trial *tried, zt_dtype type, const char *act)
     bool same = true;
     memset(y, 0, sizeof y);
     for (int from = 0; from < N_SOURCES; from++)
-        same = run_linear(tried, (source)from, type, act, y[from]) && same &&
-               !memcmp(y[from], y[DATA], sizeof y[0]);
-    ok(same && y[DATA][1] != 0, "%s %s: data, input and reshaped data give the same bits",
-       act ? act : "gather", zt_dtype_get(type)->name);
+        same = run_linear(tried, (source)from, type, act, y[from]) && same && !memcmp(y[from], y[DATA], sizeof y[0]);
+    ok(same && y[DATA][1] != 0, "%s %s: data, input and reshaped data give the same bits", act ? act : "gather",
+       zt_dtype_get(type)->name);
 }
 
 int main(void)

@@ -53,8 +53,7 @@ static void write_as(zt_ctx *ctx, zt_checkpoint *checkpoint, const zt_container 
     char *data = zt_alloc(ctx, MOST);
     zt_checkpoint_opts o = {.to = to, .force = true};
     for (int64_t i = 0; e && i < count; i++) zt_checkpoint_get(checkpoint, i, &e[i]);
-    zt_writer *writer =
-        e && data ? zt_writer_open(ctx, "/dev/null", &o, zt_checkpoint_meta(checkpoint), e, count) : NULL;
+    zt_writer *writer = e && data ? zt_writer_open(ctx, "/dev/null", &o, zt_checkpoint_meta(checkpoint), e, count) : NULL;
     zt_status status = writer ? ZT_OK : zt_ctx_status(ctx);
     must(writer || status != ZT_OK);
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {

@@ -7,8 +7,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx)
-        return 0;
+    if (!ctx) return 0;
     zt_mem_limit(ctx, 16 * count + (64 << 20));
     zt_source *source = zt_source_memory(ctx, "fuzz", bytes, count);
     zt_gguf *gguf = zt_gguf_from(ctx, source);
@@ -16,8 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
         abort(); /* an unsound file was opened, or a sound answer is missing */
     zt_gguf_close(gguf);
     zt_source_close(source);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     return 0;
 }

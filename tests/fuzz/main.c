@@ -52,13 +52,12 @@ static size_t set_byte(uint8_t *b, size_t n, const input *other)
 
 static size_t set_number(uint8_t *b, size_t n, const input *other)
 {
-    static const uint64_t limits[] = {0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff,
-                                      INT64_MAX, UINT64_MAX, UINT64_C(1) << 63, 31, 32, 33, 1 << 16};
+    static const uint64_t limits[] = {
+        0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fffffff, 0xffffffff, INT64_MAX, UINT64_MAX, UINT64_C(1) << 63, 31, 32, 33, 1 << 16};
     size_t width = (size_t)1 << below(4);
     uint64_t v = limits[below(sizeof limits / sizeof *limits)];
     (void)other;
-    if (width <= n)
-        memcpy(b + below(n - width + 1), &v, width);
+    if (width <= n) memcpy(b + below(n - width + 1), &v, width);
     return n;
 }
 
@@ -76,8 +75,7 @@ static size_t cut(uint8_t *b, size_t count, const input *other)
 static size_t insert(uint8_t *b, size_t n, const uint8_t *from, size_t len)
 {
     size_t at = below(n + 1);
-    if (n + len > MOST)
-        return n;
+    if (n + len > MOST) return n;
     memmove(b + at + len, b + at, n - at);
     memcpy(b + at, from, len);
     return n + len;
@@ -96,8 +94,7 @@ static size_t repeat(uint8_t *b, size_t count, const input *other)
 
 static size_t graft(uint8_t *b, size_t n, const input *other)
 {
-    if (!other->n)
-        return n;
+    if (!other->n) return n;
     size_t at = below(other->n), len = 1 + below(other->n - at);
     return insert(b, n, other->bytes + at, len < 256 ? len : 256);
 }
@@ -111,8 +108,7 @@ static void run_changed(const input *in, size_t n_in, uint8_t *room)
     const input *base = &in[below(n_in)], *other = &in[below(n_in)];
     size_t size = base->n < MOST ? base->n : MOST;
     memcpy(room, base->bytes, size);
-    for (size_t k = 1 + below(8); k && size; k--)
-        size = changes[below(sizeof changes / sizeof *changes)](room, size, other);
+    for (size_t k = 1 + below(8); k && size; k--) size = changes[below(sizeof changes / sizeof *changes)](room, size, other);
     uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees one byte too far */
     memcpy(exact, room, size);
     LLVMFuzzerTestOneInput(exact, size);
@@ -142,11 +138,9 @@ int main(int argc, char **argv)
         LLVMFuzzerTestOneInput(in[count].bytes, in[count].n);
         count++;
     }
-    for (long long i = 0; count && i < runs; i++)
-        run_changed(in, count, room);
+    for (long long i = 0; count && i < runs; i++) run_changed(in, count, room);
     printf("%zu files and %lld inputs made from them\n", count, count ? runs : 0);
-    for (size_t i = 0; i < count; i++)
-        free(in[i].bytes);
+    for (size_t i = 0; i < count; i++) free(in[i].bytes);
     free(room);
     free(in);
     return 0;

@@ -22,16 +22,12 @@ static void reframe(const uint8_t *bytes, size_t total)
     zt_str frame;
     zt_str_init(&frame, ctx);
     for (int64_t i = 0; i < count; i++)
-        to[i] = (zt_net_weights){(zt_storage)(total % ZT_STORE_COUNT), true,
-                                 (zt_storage_rule)(total / 7 % 2), 0.1f};
+        to[i] = (zt_net_weights){(zt_storage)(total % ZT_STORE_COUNT), true, (zt_storage_rule)(total / 7 % 2), 0.1f};
     zt_status st = j ? zt_netjson_reframe(j, to, &frame) : ZT_ENOTSUP;
-    if (st == ZT_OK)
-        again = zt_netjson_from_frame(ctx, frame.data, frame.len);
-    if ((st != ZT_OK && st != ZT_ENOTSUP) || (st == ZT_OK && !again))
-        abort();
+    if (st == ZT_OK) again = zt_netjson_from_frame(ctx, frame.data, frame.len);
+    if ((st != ZT_OK && st != ZT_ENOTSUP) || (st == ZT_OK && !again)) abort();
     for (int64_t i = 0; again && i < count; i++)
-        if (zt_netjson_weights(again, i).type != to[i].type ||
-            zt_netjson_weights(again, i).scale != to[i].scale ||
+        if (zt_netjson_weights(again, i).type != to[i].type || zt_netjson_weights(again, i).scale != to[i].scale ||
             strcmp(zt_netjson_get(again, i)->name, zt_netjson_get(j, i)->name) != 0)
             abort();
     zt_str_fini(&frame);
@@ -39,8 +35,7 @@ static void reframe(const uint8_t *bytes, size_t total)
     zt_netjson_close(again);
     zt_netjson_close(j);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
 }
 
@@ -49,15 +44,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     bool sound = true;
     io_most = 1 << 20;
     zt_status st = io_try(&io_netjson, bytes, count, count + (64 << 20), &sound);
-    if (!sound || (st != ZT_OK && st != ZT_EDATA))
-        abort(); /* an unsound file was opened, or a sound answer is missing */
+    if (!sound || (st != ZT_OK && st != ZT_EDATA)) abort(); /* an unsound file was opened, or a sound answer is missing */
     reframe(bytes, count);
     zt_ctx *ctx = zt_ctx_new();
     zt_netjson_writer *w = zt_netjson_writer_new(ctx, NULL, (const char *)bytes, count);
     st = zt_ctx_status(ctx);
     zt_netjson_writer_free(w);
-    if (!w != (st == ZT_EDATA) || zt_mem_get(ctx).blocks)
-        abort();
+    if (!w != (st == ZT_EDATA) || zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     return 0;
 }

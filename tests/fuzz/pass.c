@@ -15,8 +15,7 @@ static void same_face(const zt_prog *program, const zt_bound *bound, const zt_pr
     }
     must(zt_prog_n_outputs(program) == zt_prog_n_outputs(other_program));
     for (int i = 0; i < zt_prog_n_outputs(program); i++)
-        must(zt_type_equal(&bound->type[zt_prog_output(program, i)->value],
-                           &c->type[zt_prog_output(other_program, i)->value]));
+        must(zt_type_equal(&bound->type[zt_prog_output(program, i)->value], &c->type[zt_prog_output(other_program, i)->value]));
 }
 
 /* The passes, for a sample by which they tell dimensions apart. */

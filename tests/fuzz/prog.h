@@ -18,8 +18,7 @@ static void must(bool good)
 static int numbers(const zt_prog *p, int64_t value, int64_t apart, zt_binding *b)
 {
     int n = zt_prog_n_symbols(p);
-    for (int i = 0; i < n; i++)
-        b[i] = (zt_binding){zt_prog_symbol_name(p, i), value + apart * i};
+    for (int i = 0; i < n; i++) b[i] = (zt_binding){zt_prog_symbol_name(p, i), value + apart * i};
     return n;
 }
 

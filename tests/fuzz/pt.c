@@ -15,8 +15,7 @@ static zt_status read_file(const uint8_t *bytes, size_t n)
 {
     bool sound = true;
     zt_status st = io_try(&io_pt, bytes, n, n + (64 << 20), &sound);
-    if (!sound || (st != ZT_OK && st != ZT_EDATA))
-        abort(); /* an unsound file was opened, or a sound answer is missing */
+    if (!sound || (st != ZT_OK && st != ZT_EDATA)) abort(); /* an unsound file was opened, or a sound answer is missing */
     return st;
 }
 
@@ -35,7 +34,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     zt_status in_older = read_file(older, size);
     free(older);
     /* The zip allows no less, but for a frame (0x95) that ends in the pickle behind it. */
-    if (in_zip == ZT_EDATA && in_older == ZT_OK && !memchr(bytes, 0x95, count))
-        abort();
+    if (in_zip == ZT_EDATA && in_older == ZT_OK && !memchr(bytes, 0x95, count)) abort();
     return 0;
 }

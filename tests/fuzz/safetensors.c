@@ -11,8 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 static void read_file(const uint8_t *bytes, size_t count)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx)
-        return;
+    if (!ctx) return;
     zt_mem_limit(ctx, 64 * count + (1 << 20));
     zt_source *in = zt_source_memory(ctx, "fuzz", bytes, count);
     zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
@@ -20,8 +19,7 @@ static void read_file(const uint8_t *bytes, size_t count)
         abort(); /* an unsound file was opened, or a sound answer is missing */
     zt_safetensors_close(safetensors);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
 }
 
@@ -31,14 +29,12 @@ static void read_header(const uint8_t *bytes, size_t count)
     enum { DATA = 64 };
     uint64_t len = count;
     uint8_t *file = calloc(1, 8 + count + DATA);
-    if (!file)
-        return;
+    if (!file) return;
     memcpy(file, &len, 8);
     memcpy(file + 8, bytes, count);
     const uint8_t *last = NULL; /* the text behind the last comma of data_offsets */
     for (size_t i = 0; i + 1 < count; i++)
-        if (bytes[i] == ',' && bytes[i + 1] >= '0' && bytes[i + 1] <= '9')
-            last = bytes + i + 1;
+        if (bytes[i] == ',' && bytes[i + 1] >= '0' && bytes[i + 1] <= '9') last = bytes + i + 1;
     size_t data = 0;
     for (; last && last < bytes + count && *last >= '0' && *last <= '9' && data < DATA; last++)
         data = 10 * data + (size_t)(*last - '0');

@@ -17,10 +17,8 @@ enum { MOST_SHOWN = 20 }; /* tokens decoded one by one */
 /* What may go wrong with a sound context: bad data, what is not known, or limits. */
 static void check_status(zt_ctx *ctx, zt_status s)
 {
-    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOTSUP && s != ZT_ENOMEM && s != ZT_EUSAGE)
-        abort();
-    if (s != zt_ctx_status(ctx))
-        abort();
+    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOTSUP && s != ZT_ENOMEM && s != ZT_EUSAGE) abort();
+    if (s != zt_ctx_status(ctx)) abort();
     zt_ctx_clear(ctx);
 }
 
@@ -42,8 +40,7 @@ static void try_text(const zt_vocab *vocab, const char *text, size_t total)
         zt_ids ids = {0};
         check_status(vocab->ctx, zt_vocab_encode(vocab, text, total, flags[f], &ids));
         for (size_t i = 0; i < ids.count; i++)
-            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(vocab))
-                abort();
+            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(vocab)) abort();
         decode(vocab, ids.id, ids.count);
         zt_ids_fini(vocab->ctx, &ids);
     }
@@ -53,8 +50,7 @@ static void try_text(const zt_vocab *vocab, const char *text, size_t total)
 static void try_ids(const zt_vocab *v)
 {
     int32_t id[64];
-    for (int32_t i = 0; i < 64; i++)
-        id[i] = (i * 7 + 3) % zt_vocab_size(v);
+    for (int32_t i = 0; i < 64; i++) id[i] = (i * 7 + 3) % zt_vocab_size(v);
     decode(v, id, 64);
 }
 
@@ -81,21 +77,17 @@ static zt_vocab *open_vocab(zt_ctx *ctx, zt_sp_model *model)
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
 {
-    static const char text[] =
-        "a the <s> \xc3\xa9\xe2\x96\x81 <|x|>bc\n12 \xff'll \xef\xbd\x81\xc2\xbd";
+    static const char text[] = "a the <s> \xc3\xa9\xe2\x96\x81 <|x|>bc\n12 \xff'll \xef\xbd\x81\xc2\xbd";
     size_t given = count ? bytes[0] : 0;
-    if (given + 1 > count)
-        return 0;
+    if (given + 1 > count) return 0;
     zt_ctx *ctx = zt_ctx_new();
     zt_sp_model m;
     zt_mem_limit(ctx, 1 << 28);
     zt_bytes file = {(const char *)bytes + 1 + given, count - 1 - given};
     zt_status status = zt_sp_read(&m, ctx, "fuzz", file);
-    if (status == ZT_OK)
-        status = zt_sp_check(&m);
+    if (status == ZT_OK) status = zt_sp_check(&m);
     zt_vocab *vocab = status == ZT_OK ? open_vocab(ctx, &m) : NULL;
-    if (!vocab && zt_ctx_status(ctx) == ZT_OK)
-        abort();
+    if (!vocab && zt_ctx_status(ctx) == ZT_OK) abort();
     check_status(ctx, zt_ctx_status(ctx));
     if (vocab) {
         try_text(vocab, text, sizeof text - 1);
@@ -104,8 +96,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     }
     zt_vocab_free(vocab);
     zt_sp_fini(&m);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     return 0;
 }

@@ -17,10 +17,8 @@ enum { MOST_SHOWN = 20, MOST_TEXT = 600 }; /* tokens decoded one by one; bytes o
 /* What may go wrong with a sound context: bad data, or limits. */
 static void check_status(zt_ctx *ctx, zt_status s)
 {
-    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOMEM)
-        abort();
-    if (s != zt_ctx_status(ctx))
-        abort();
+    if (s != ZT_OK && s != ZT_EDATA && s != ZT_ENOMEM) abort();
+    if (s != zt_ctx_status(ctx)) abort();
     zt_ctx_clear(ctx);
 }
 
@@ -42,8 +40,7 @@ static void try_text(const zt_vocab *vocab, const char *text, size_t total)
         zt_ids ids = {0};
         check_status(vocab->ctx, zt_vocab_encode(vocab, text, total, flags[f], &ids));
         for (size_t i = 0; i < ids.count; i++)
-            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(vocab))
-                abort();
+            if (ids.id[i] < 0 || ids.id[i] >= zt_vocab_size(vocab)) abort();
         decode(vocab, &ids);
         zt_ids_fini(vocab->ctx, &ids);
     }
@@ -55,22 +52,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     const uint8_t *zero = count ? memchr(bytes, 0, count) : NULL;
     size_t json = zero ? (size_t)(zero - bytes) : count;
     zt_ctx *ctx = zt_ctx_new();
-    if (!ctx)
-        return 0;
+    if (!ctx) return 0;
     zt_mem_limit(ctx, 1 << 28);
     zt_vocab *vocab = zt_vocab_open_json(ctx, "fuzz", (const char *)bytes, json);
-    if (!vocab && zt_ctx_status(ctx) == ZT_OK)
-        abort();
+    if (!vocab && zt_ctx_status(ctx) == ZT_OK) abort();
     zt_ctx_clear(ctx);
     if (vocab) {
         try_text(vocab, text, sizeof text - 1);
         size_t rest = zero ? count - json - 1 : 0;
-        if (zero)
-            try_text(vocab, (const char *)zero + 1, rest < MOST_TEXT ? rest : MOST_TEXT);
+        if (zero) try_text(vocab, (const char *)zero + 1, rest < MOST_TEXT ? rest : MOST_TEXT);
     }
     zt_vocab_free(vocab);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     return 0;
 }

@@ -37,8 +37,7 @@ static void put_tokens(ggufw *writer, const char *model, tokens *t)
     ggufw_strs(writer, "tokenizer.ggml.tokens", t->text, (uint64_t)t->n);
     ggufw_array(writer, "tokenizer.ggml.token_type", NUMBER_I32, (uint64_t)t->n, t->type, 4 * (size_t)t->n);
     ggufw_array(writer, "tokenizer.ggml.scores", NUMBER_F32, (uint64_t)t->n, t->score, 4 * (size_t)t->n);
-    for (int i = 0; i < t->n; i++)
-        free(t->text[i]);
+    for (int i = 0; i < t->n; i++) free(t->text[i]);
 }
 
 /* ---- one text -------------------------------------------------------------------------------- */
@@ -46,7 +45,7 @@ static void put_tokens(ggufw *writer, const char *model, tokens *t)
 /* Byte-level BPE and SentencePiece that adds no space lose nothing, but that U+2581 is a space. */
 static bool keeps_all(const zt_vocab *v, const char *text, size_t n)
 {
-    return v->kind == &zt_vocab_gpt2 && v->byte_level  ? true
+    return v->kind == &zt_vocab_gpt2 && v->byte_level    ? true
            : v->kind == &zt_vocab_llama && !v->add_space ? !memmem(text, n, ZT_SPACE, ZT_SPACE_LEN)
                                                          : false;
 }
@@ -57,12 +56,9 @@ static void try_text(const zt_vocab *vocab, const char *text, size_t total, unsi
     zt_str back;
     zt_str_init(&back, vocab->ctx);
     zt_status status = zt_vocab_encode(vocab, text, total, flags & ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; !status && i < ids.count; i++)
-        status = zt_vocab_decode(vocab, ids.id[i], true, i == 0, &back);
-    if (whole && status)
-        abort(); /* the vocabularies made here take every text */
-    if (whole && keeps_all(vocab, text, total) && (back.len != total || (total && memcmp(back.data, text, total) != 0)))
-        abort();
+    for (size_t i = 0; !status && i < ids.count; i++) status = zt_vocab_decode(vocab, ids.id[i], true, i == 0, &back);
+    if (whole && status) abort(); /* the vocabularies made here take every text */
+    if (whole && keeps_all(vocab, text, total) && (back.len != total || (total && memcmp(back.data, text, total) != 0))) abort();
     zt_ids_fini(vocab->ctx, &ids);
     zt_str_fini(&back);
 }
@@ -72,8 +68,7 @@ static void try_text(const zt_vocab *vocab, const char *text, size_t total, unsi
 static uint32_t char_of_byte(int b) /* GPT-2's printable characters, the slow way */
 {
     int next = 256, cp = -1;
-    for (int i = 0; i <= b; i++)
-        cp = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174 ? i : next++;
+    for (int i = 0; i <= b; i++) cp = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174 ? i : next++;
     return (uint32_t)cp;
 }
 
@@ -81,18 +76,19 @@ static void add_bytes(tokens *t, bool printed)
 {
     for (int b = 0; b < 256; b++) {
         char text[8];
-        int count = printed ? zt_utf8_encode(char_of_byte(b), text)
-                        : snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
+        int count = printed ? zt_utf8_encode(char_of_byte(b), text) : snprintf(text, sizeof text, "<0x%02X>", (unsigned)b);
         add(t, text, (size_t)count, printed ? ZT_TOK_NORMAL : ZT_TOK_BYTE, 0);
     }
 }
 
 static void add_words(tokens *t)
 {
+    // clang-format off
     static const char *const words[] = {
         "a", "b", "aa", "aaaa", "ab", "abc", "c", "1", "2", "3", "12", "123", ZT_SPACE, ZT_SPACE "a",
         ZT_SPACE ZT_SPACE, ZT_SPACE "abc", "\xc3\xa9", "\xe4\xb8\xad", ".", "e", "bc", "\n", "\n\n",
     };
+    // clang-format on
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         add(t, words[i], strlen(words[i]), ZT_TOK_NORMAL, -(float)(i * 7 % 20));
     add(t, "<unk>", 5, ZT_TOK_UNKNOWN, 0);
@@ -110,17 +106,15 @@ static void put_charsmap(ggufw *writer)
     static uint32_t unit[N];
     memset(unit, 0, sizeof unit);
     unit[0] = 256u << 10;
-    unit[256 ^ 'a'] = (512u << 10) | 1u << 8 | 'a';           /* its value at 353 ^ 512 */
-    unit[(256 ^ 'a') ^ 512] = 1u << 31;                        /* "b" */
+    unit[256 ^ 'a'] = (512u << 10) | 1u << 8 | 'a'; /* its value at 353 ^ 512 */
+    unit[(256 ^ 'a') ^ 512] = 1u << 31;             /* "b" */
     unit[(256 ^ 'a') ^ 512 ^ 'b'] = (1024u << 10) | 1u << 8 | 'b';
-    unit[(256 ^ 'a') ^ 512 ^ 'b' ^ 1024] = 1u << 31 | 4;       /* "" */
+    unit[(256 ^ 'a') ^ 512 ^ 'b' ^ 1024] = 1u << 31 | 4; /* "" */
     unit[256 ^ 0xc3] = (1024u << 10) | 0xc3;
     unit[(256 ^ 0xc3) ^ 1024 ^ 0xa9] = (512u << 10) | 1u << 8 | 0xa9;
-    unit[(256 ^ 0xc3) ^ 1024 ^ 0xa9 ^ 512] = 1u << 31 | 2;     /* "e" */
-    for (size_t i = 0; i < 4; i++)
-        map[i] = (unsigned char)(4 * N >> 8 * i);
-    for (size_t i = 0; i < 4 * N; i++)
-        map[4 + i] = (unsigned char)(unit[i / 4] >> 8 * (i % 4));
+    unit[(256 ^ 0xc3) ^ 1024 ^ 0xa9 ^ 512] = 1u << 31 | 2; /* "e" */
+    for (size_t i = 0; i < 4; i++) map[i] = (unsigned char)(4 * N >> 8 * i);
+    for (size_t i = 0; i < 4 * N; i++) map[4 + i] = (unsigned char)(unit[i / 4] >> 8 * (i % 4));
     memcpy(map + 4 + 4 * N, "b\0e\0\0", 6);
     ggufw_array(writer, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, sizeof map, map, sizeof map);
 }
@@ -134,20 +128,16 @@ static void make_vocab(ggufw *writer, int model, const char *pre, bool space)
     add_bytes(&t, model == GPT2);
     if (model == GPT2) {
         static const char *const made[] = {"aa", "aaaa", "ab", "abc", "bc", "12", "123"};
-        for (size_t i = 0; i < sizeof made / sizeof *made; i++)
-            add(&t, made[i], strlen(made[i]), ZT_TOK_NORMAL, 0);
+        for (size_t i = 0; i < sizeof made / sizeof *made; i++) add(&t, made[i], strlen(made[i]), ZT_TOK_NORMAL, 0);
         add(&t, "<s>", 3, ZT_TOK_CONTROL, 0);
         add(&t, "[user]", 6, ZT_TOK_USER, 0);
     } else {
         add_words(&t);
     }
     put_tokens(writer, models[model], &t);
-    if (pre)
-        ggufw_str(writer, "tokenizer.ggml.pre", pre);
-    if (model == GPT2 || model == GEMMA4)
-        ggufw_strs(writer, "tokenizer.ggml.merges", (char *const *)merges, N_MERGES);
-    if (model == T5)
-        put_charsmap(writer);
+    if (pre) ggufw_str(writer, "tokenizer.ggml.pre", pre);
+    if (model == GPT2 || model == GEMMA4) ggufw_strs(writer, "tokenizer.ggml.merges", (char *const *)merges, N_MERGES);
+    if (model == T5) put_charsmap(writer);
     ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", space);
     ggufw_bool(writer, "tokenizer.ggml.remove_extra_whitespaces", space);
 }
@@ -181,8 +171,7 @@ static const zt_vocab *made_vocab(unsigned i)
 {
     static made all[MADE];
     static unsigned n_pre;
-    while (zt_pre_name((int)n_pre))
-        n_pre++;
+    while (zt_pre_name((int)n_pre)) n_pre++;
     unsigned other = 2 * (N_MODELS - 1);
     i %= n_pre + other < MADE ? n_pre + other : MADE;
     if (!all[i].v && i < other)
@@ -198,10 +187,7 @@ typedef struct input {
     const uint8_t *p, *end;
 } input;
 
-static unsigned take_number(input *in)
-{
-    return in->p < in->end ? *in->p++ : 0;
-}
+static unsigned take_number(input *in) { return in->p < in->end ? *in->p++ : 0; }
 
 static size_t take_piece(input *in, size_t n, const char **piece)
 {
@@ -231,8 +217,7 @@ static void keys_of(input *in, ggufw *writer)
         lines[n_lines++] = strndup(piece, len);
     }
     ggufw_strs(writer, "tokenizer.ggml.merges", lines, (uint64_t)n_lines);
-    while (n_lines)
-        free(lines[--n_lines]);
+    while (n_lines) free(lines[--n_lines]);
     size_t len = take_piece(in, flags & 1 ? 4 * take_number(in) : 0, &piece);
     ggufw_array(writer, "tokenizer.ggml.precompiled_charsmap", NUMBER_U8, len, piece, len);
     ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", flags & 2);
@@ -260,8 +245,7 @@ static void try_keys(const uint8_t *bytes, size_t count)
     zt_vocab_free(vocab);
     zt_gguf_close(gguf);
     zt_source_close(src);
-    if (zt_mem_get(ctx).blocks)
-        abort();
+    if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     free(file);
 }

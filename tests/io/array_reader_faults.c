@@ -27,12 +27,10 @@ static zt_status attempt(const io_kind *k, const void *bytes, size_t count, uint
     zt_source *in = zt_source_memory(ctx, "made", bytes, count);
     zt_mem_fail(ctx, nth, true);
     void *f = k->from(ctx, in);
-    if (f)
-        io_walk(k, f, ctx, sound);
+    if (f) io_walk(k, f, ctx, sound);
     zt_status st = zt_ctx_status(ctx);
     *sound = *sound && (f || st != ZT_OK);
-    if (f)
-        k->close(f);
+    if (f) k->close(f);
     zt_source_close(in);
     *sound = *sound && zt_mem_get(ctx).blocks == 0;
     zt_ctx_free(ctx);
@@ -46,10 +44,9 @@ static void test_memory(const io_kind *k, const char *path)
     bool sound = bytes != NULL;
     uint64_t nth = 1;
     zt_status want = attempt(k, bytes, count, 0, &sound), st = ZT_ENOMEM;
-    for (; nth < 5000 && sound && (st = attempt(k, bytes, count, nth, &sound)) == ZT_ENOMEM;)
-        nth++;
-    ok(sound && st == want && nth > 1, "%s: %s when any of %d allocations is refused", path,
-       zt_status_name(ZT_ENOMEM), (int)nth - 1);
+    for (; nth < 5000 && sound && (st = attempt(k, bytes, count, nth, &sound)) == ZT_ENOMEM;) nth++;
+    ok(sound && st == want && nth > 1, "%s: %s when any of %d allocations is refused", path, zt_status_name(ZT_ENOMEM),
+       (int)nth - 1);
     free(bytes);
 }
 
@@ -74,8 +71,8 @@ static void *read_all(void *user)
             for (size_t at = 0; at < all; at += step) {
                 size_t total = all - at < step ? all - at : step;
                 size_t from = turn % 2 ? all - at - total : at;
-                r->same = r->same && r->k->read(r->f, i, from, piece, total) == ZT_OK &&
-                          memcmp(piece, r->want[i] + from, total) == 0;
+                r->same =
+                    r->same && r->k->read(r->f, i, from, piece, total) == ZT_OK && memcmp(piece, r->want[i] + from, total) == 0;
             }
         }
     }
@@ -91,8 +88,7 @@ static void test_threads(const io_kind *k, const char *path)
     int64_t total = f ? k->count(f) : 0;
     uint8_t **want = calloc((size_t)total + 1, sizeof *want);
     bool same = f != NULL;
-    for (int64_t i = 0; i < total; i++)
-        want[i] = io_read(k, f, i, &same);
+    for (int64_t i = 0; i < total; i++) want[i] = io_read(k, f, i, &same);
     reader r[THREADS];
     pthread_t t[THREADS];
     int started = 0;
@@ -105,11 +101,9 @@ static void test_threads(const io_kind *k, const char *path)
         same = same && r[i].same;
     }
     ok(same, "%s: the same from %d threads%s", path, THREADS, zt_ctx_error(ctx));
-    for (int64_t i = 0; i < total; i++)
-        free(want[i]);
+    for (int64_t i = 0; i < total; i++) free(want[i]);
     free(want);
-    if (f)
-        k->close(f);
+    if (f) k->close(f);
     zt_source_close(in);
     zt_ctx_free(ctx);
 }
@@ -130,15 +124,13 @@ int main(void)
             if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
                 test_memory(kinds[i], path);
                 uint8_t *file = npy_file(path, &bytes);
-                if (attempt(kinds[i], file, bytes, 0, &fine) == ZT_OK && ++sound)
-                    test_threads(kinds[i], path);
+                if (attempt(kinds[i], file, bytes, 0, &fine) == ZT_OK && ++sound) test_threads(kinds[i], path);
                 free(file);
             }
             free(entry[j]);
         }
         ok(sound > 1, "of %s %d were read", kinds[i]->name, sound);
-        if (count >= 0)
-            free(entry);
+        if (count >= 0) free(entry);
     }
     return tap_done();
 }

@@ -23,8 +23,7 @@ typedef struct made_array {
 /* Byte i is 37 i + 11; of booleans i % 2. */
 ARRAYS_FN void made_fill(uint8_t *p, size_t n, zt_dtype t)
 {
-    for (size_t i = 0; i < n; i++)
-        p[i] = t == ZT_BOOL ? (uint8_t)(i % 2) : (uint8_t)(i * 37 + 11);
+    for (size_t i = 0; i < n; i++) p[i] = t == ZT_BOOL ? (uint8_t)(i % 2) : (uint8_t)(i * 37 + 11);
 }
 
 /* Is array i of an open file this one? */
@@ -52,6 +51,7 @@ typedef struct arrays_writer {
 } arrays_writer;
 
 /* Defines arrays_KIND of lib/io/KIND.h, which the test includes. */
+// clang-format off
 #define ARRAYS_WRITER(k)                                                                           \
     static void *k##_writer_(zt_ctx *ctx, zt_sink *out)                                            \
     {                                                                                              \
@@ -75,10 +75,10 @@ typedef struct arrays_writer {
     }                                                                                              \
     static const arrays_writer arrays_##k = {k##_writer_, k##_begin_, k##_write_, k##_finish_,     \
                                              k##_writer_free_};
+// clang-format on
 
 /* Each in two pieces. */
-ARRAYS_FN zt_status made_write(zt_ctx *ctx, const arrays_writer *to, const char *path,
-                               const made_array *made, int n_made)
+ARRAYS_FN zt_status made_write(zt_ctx *ctx, const arrays_writer *to, const char *path, const made_array *made, int n_made)
 {
     zt_sink *out = zt_sink_open(ctx, path, true);
     void *w = out ? to->open(ctx, out) : NULL;
@@ -89,34 +89,28 @@ ARRAYS_FN zt_status made_write(zt_ctx *ctx, const arrays_writer *to, const char 
         uint8_t *bytes = malloc(size + 1);
         made_fill(bytes, size, type.dtype);
         st = to->begin(w, made[i].name, &type);
-        if (st == ZT_OK)
-            st = to->write(w, bytes, half);
-        if (st == ZT_OK)
-            st = to->write(w, bytes + half, size - half);
+        if (st == ZT_OK) st = to->write(w, bytes, half);
+        if (st == ZT_OK) st = to->write(w, bytes + half, size - half);
         free(bytes);
     }
-    if (st == ZT_OK)
-        st = to->finish(w);
-    if (st == ZT_OK)
-        st = zt_sink_commit(out);
+    if (st == ZT_OK) st = to->finish(w);
+    if (st == ZT_OK) st = zt_sink_commit(out);
     to->free(w);
     zt_sink_close(out);
     return st;
 }
 
 /* Leaves `file` in the test's folder. */
-ARRAYS_FN void test_written(zt_ctx *ctx, const io_kind *reader, const arrays_writer *to,
-                            const char *file, const made_array *made, int n_made)
+ARRAYS_FN void test_written(zt_ctx *ctx, const io_kind *reader, const arrays_writer *to, const char *file, const made_array *made,
+                            int n_made)
 {
     size_t total = 0, m = 0;
     bool done = made_write(ctx, to, under(file), made, n_made) == ZT_OK;
     zt_source *in = done ? zt_source_open(ctx, under(file)) : NULL;
     void *f = in ? reader->from(ctx, in) : NULL;
     ok(f && reader->count(f) == n_made, "what is written opens%s", zt_ctx_error(ctx));
-    for (int i = 0; f && i < n_made; i++)
-        ok(made_is(reader, f, i, &made[i]), "array '%s' is as it was written", made[i].name);
-    if (f)
-        reader->close(f);
+    for (int i = 0; f && i < n_made; i++) ok(made_is(reader, f, i, &made[i]), "array '%s' is as it was written", made[i].name);
+    if (f) reader->close(f);
     zt_source_close(in);
     done = done && made_write(ctx, to, under("again"), made, n_made) == ZT_OK;
     uint8_t *a = npy_file(under(file), &total), *b = npy_file(under("again"), &m);

@@ -26,10 +26,7 @@ static const struct {
     {"blk.0.norm", ZT_F32, 1, {7}},
     {"blk.0.half", ZT_F16, 2, {3, 5}},
     {"blk.0.mask", ZT_BOOL, 1, {5}},
-    {"a name that is longer than the 63 bytes that a GGUF file lets its tensors have",
-     ZT_BF16,
-     1,
-     {4}},
+    {"a name that is longer than the 63 bytes that a GGUF file lets its tensors have", ZT_BF16, 1, {4}},
     {"five", ZT_F8_E4M3, 5, {2, 1, 3, 1, 2}},
     {"empty", ZT_F32, 2, {0, 4}},
     {"one", ZT_F64, 0, {0}},
@@ -95,9 +92,8 @@ static bool tensor_is_made(zt_checkpoint *checkpoint, int i)
     char buf[MOST];
     entry_of(i, &want);
     zt_checkpoint_get(checkpoint, i, &entry);
-    if (strcmp(entry.name, want.name) || strcmp(entry.dtype, want.dtype) ||
-        !zt_type_equal(&entry.type, &want.type) || entry.bytes != want.bytes ||
-        zt_checkpoint_find(checkpoint, want.name) != i)
+    if (strcmp(entry.name, want.name) || strcmp(entry.dtype, want.dtype) || !zt_type_equal(&entry.type, &want.type) ||
+        entry.bytes != want.bytes || zt_checkpoint_find(checkpoint, want.name) != i)
         return false;
     size_t half = (size_t)entry.bytes / 2;
     if (zt_checkpoint_read(checkpoint, i, 0, buf, half) ||
@@ -118,10 +114,7 @@ static bool is_made(zt_ctx *ctx, zt_checkpoint *c)
 }
 
 /* npy and json hold no such model: tests/io/checkpoint_arrays.c */
-static bool holds_little(const char *name)
-{
-    return strcmp(name, "npy") == 0 || strcmp(name, "json") == 0;
-}
+static bool holds_little(const char *name) { return strcmp(name, "npy") == 0 || strcmp(name, "json") == 0; }
 
 static void test_files(zt_ctx *ctx, const zt_container *to)
 {
@@ -129,15 +122,12 @@ static void test_files(zt_ctx *ctx, const zt_container *to)
     snprintf(name, sizeof name, "m.%s", zt_container_name(to));
     if (holds_little(zt_container_name(to))) {
         bool done = write_made(ctx, under(name), zt_container_name(to), 0);
-        ok(!done && zt_ctx_status(ctx) == ZT_ENOTSUP && access(under(name), F_OK) != 0,
-           "refused: %s", zt_ctx_error(ctx));
+        ok(!done && zt_ctx_status(ctx) == ZT_ENOTSUP && access(under(name), F_OK) != 0, "refused: %s", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         return;
     }
-    ok(write_made(ctx, under(name), zt_container_name(to), 0), "%s is written: %s", name,
-       zt_ctx_error(ctx));
-    ok(is_made(ctx, zt_checkpoint_open(ctx, under(name), 0)), "%s: all of it comes back %s", name,
-       zt_ctx_error(ctx));
+    ok(write_made(ctx, under(name), zt_container_name(to), 0), "%s is written: %s", name, zt_ctx_error(ctx));
+    ok(is_made(ctx, zt_checkpoint_open(ctx, under(name), 0)), "%s: all of it comes back %s", name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -147,8 +137,7 @@ static void test_shards(zt_ctx *ctx, const char *to, const char *first)
     snprintf(name, sizeof name, "s.%s", to);
     ok(write_made(ctx, under(name), to, 30), "%s is written in shards: %s", to, zt_ctx_error(ctx));
     ok(access(under(name), F_OK) != 0, "there is no file of the name without a number");
-    ok(is_made(ctx, zt_checkpoint_open(ctx, under(first), 0)), "%s: all of them come back %s",
-       first, zt_ctx_error(ctx));
+    ok(is_made(ctx, zt_checkpoint_open(ctx, under(first), 0)), "%s: all of them come back %s", first, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -210,8 +199,7 @@ static void test_meta(zt_ctx *ctx)
     zt_meta *meta = made_meta(ctx);
     ok(zt_meta_find(meta, "none.block_count") == 1 && zt_meta_find(meta, "none") < 0, "keys are found");
     zt_meta_remove(meta, 0);
-    ok(zt_meta_count(meta) == 3 && zt_meta_find(meta, "general.architecture") < 0 &&
-           zt_meta_find(meta, "a.double") == 2,
+    ok(zt_meta_count(meta) == 3 && zt_meta_find(meta, "general.architecture") < 0 && zt_meta_find(meta, "a.double") == 2,
        "a key is taken away, the others move up");
     zt_meta_put_str(meta, "none.block_count", "four", 4);
     zt_meta_put_str(meta, "general.architecture", "x", 1);
@@ -225,20 +213,17 @@ static void test_meta(zt_ctx *ctx)
 /* A mask that contradicts what is stored is bad data. */
 static void test_false_masks(zt_ctx *ctx)
 {
-    static const char *const told[][3] = {
-        {"x", "y", "q4_1[32]"}, {"x", "y", "f32[3]"},  {"x", "y", "f32"},
-        {"x", "y", "f32[-1]"},  {"x", "z", "i8[2,4]"}, {"x", "y", "f32[99999999999999999999]"}};
-    zt_entry entry[2] = {
-        {.name = "x", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){8}), .bytes = 8},
-        {.name = "z", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){1}), .bytes = 1}};
+    static const char *const told[][3] = {{"x", "y", "q4_1[32]"}, {"x", "y", "f32[3]"},  {"x", "y", "f32"},
+                                          {"x", "y", "f32[-1]"},  {"x", "z", "i8[2,4]"}, {"x", "y", "f32[99999999999999999999]"}};
+    zt_entry entry[2] = {{.name = "x", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){8}), .bytes = 8},
+                         {.name = "z", .dtype = "i8", .type = zt_type_make(ZT_I8, 1, (int64_t[]){1}), .bytes = 1}};
     int bad = 0;
     for (size_t i = 0; i < sizeof told / sizeof *told; i++) {
         zt_bytes text[3];
         for (int k = 0; k < 3; k++) text[k] = (zt_bytes){told[i][k], strlen(told[i][k])};
         zt_meta *meta = zt_meta_new(ctx);
         zt_meta_put_strs(meta, "zt.tensors", text, 3);
-        zt_writer *writer =
-            zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, meta, entry, 2);
+        zt_writer *writer = zt_writer_open(ctx, under("false.gguf"), &(zt_checkpoint_opts){.force = true}, meta, entry, 2);
         zt_writer_put(writer, "123456789", 9);
         zt_writer_commit(writer);
         zt_writer_close(writer);
@@ -264,8 +249,7 @@ static void test_gguf_of(zt_ctx *ctx)
         zt_store s = zt_gguf_store(gguf);
         same = s.find(s.user, made[0].name, &type, &handle) == ZT_OK && type.dtype == ZT_Q4_1 &&
                s.read(s.user, handle, 0, buf, zt_type_bytes(&type)) == ZT_OK;
-        for (size_t k = 0; same && k < zt_type_bytes(&type); k++)
-            same = (unsigned char)buf[k] == byte_of(0, k);
+        for (size_t k = 0; same && k < zt_type_bytes(&type); k++) same = (unsigned char)buf[k] == byte_of(0, k);
     }
     ok(same, "safetensors with GGUF's metadata is a GGUF %s", zt_ctx_error(ctx));
     zt_gguf_close(gguf);

@@ -31,12 +31,11 @@ enum { THROUGH = sizeof through / sizeof *through };
 
 /* ---- networks -------------------------------------------------------------------------------- */
 
-static const char network[] =
-    " {\"id\":\"n\",\"depth\":1,\"layers_per_cell\":3,\n\"layers\":["
-    "{\"type\":\"Dense\",\"weights\":\"zawBPwAwBL80My+9\",\"scale\":1.50},\n"
-    "{\"type\":\"Dense\",\"dtype\":\"int4\",\"native\":true,\"weights\":\"AQIDBA==\"},"
-    "{\"type\":\"Parallel\",\"parallel_branches\":[{\"dtype\":\"int16\",\"native\":true,"
-    "\"weights\":\"AQIDBA==\"},{\"weights\":\"\"}]}]} ";
+static const char network[] = " {\"id\":\"n\",\"depth\":1,\"layers_per_cell\":3,\n\"layers\":["
+                              "{\"type\":\"Dense\",\"weights\":\"zawBPwAwBL80My+9\",\"scale\":1.50},\n"
+                              "{\"type\":\"Dense\",\"dtype\":\"int4\",\"native\":true,\"weights\":\"AQIDBA==\"},"
+                              "{\"type\":\"Parallel\",\"parallel_branches\":[{\"dtype\":\"int16\",\"native\":true,"
+                              "\"weights\":\"AQIDBA==\"},{\"weights\":\"\"}]}]} ";
 
 static int64_t keys_of(zt_ctx *ctx, const char *path, const char *key)
 {
@@ -50,19 +49,15 @@ static int64_t keys_of(zt_ctx *ctx, const char *path, const char *key)
 static void test_networks(zt_ctx *ctx)
 {
     ok(write_file(under("a.json"), network, sizeof network - 1), "a network");
-    ok(ckpt_convert(ctx, under("a.json"), under("b.json"), NULL) &&
-           same_files(under("a.json"), under("b.json")),
+    ok(ckpt_convert(ctx, under("a.json"), under("b.json"), NULL) && same_files(under("a.json"), under("b.json")),
        "to itself: the same bytes %s", zt_ctx_error(ctx));
     for (int i = 0; i < THROUGH; i++) {
         ok(ckpt_convert(ctx, under("a.json"), under(through[i]), NULL) &&
-               ckpt_convert(ctx, under(through[i]), under("b.json"), NULL) &&
-               same_files(under("a.json"), under("b.json")),
+               ckpt_convert(ctx, under(through[i]), under("b.json"), NULL) && same_files(under("a.json"), under("b.json")),
            "through %s: the same bytes %s", through[i], zt_ctx_error(ctx));
-        ok(ckpt_convert(ctx, under(through[i]), under("c.json"), "zt.note") &&
-               keys_of(ctx, under("c.json"), "zt.note") == 2,
+        ok(ckpt_convert(ctx, under(through[i]), under("c.json"), "zt.note") && keys_of(ctx, under("c.json"), "zt.note") == 2,
            "with a key more: %s", zt_ctx_error(ctx));
-        ok(ckpt_convert(ctx, under("c.json"), under(through[i]), NULL) &&
-               keys_of(ctx, under(through[i]), "zt.note") == 2,
+        ok(ckpt_convert(ctx, under("c.json"), under(through[i]), NULL) && keys_of(ctx, under(through[i]), "zt.note") == 2,
            "which goes on %s", zt_ctx_error(ctx));
     }
 }
@@ -73,21 +68,15 @@ static void test_other_tensors(zt_ctx *ctx)
     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("a.json"), 0);
     zt_entry entry[5];
     float x[16] = {0};
-    for (int i = 0; i < 4; i++)
-        zt_checkpoint_get(checkpoint, i, &entry[i]);
-    entry[4] = (zt_entry){.name = "more",
-                      .dtype = "f32",
-                      .type = {.dtype = ZT_F32, .rank = 1, .dim = {2}},
-                      .bytes = 8};
+    for (int i = 0; i < 4; i++) zt_checkpoint_get(checkpoint, i, &entry[i]);
+    entry[4] = (zt_entry){.name = "more", .dtype = "f32", .type = {.dtype = ZT_F32, .rank = 1, .dim = {2}}, .bytes = 8};
     for (int n = 3; n <= 5; n++) {
-        zt_writer *writer = zt_writer_open(ctx, under("d.json"), &(zt_checkpoint_opts){.force = true},
-                                      zt_checkpoint_meta(checkpoint), entry, n);
-        for (int i = 0; writer && i < n; i++)
-            zt_writer_put(writer, x, (size_t)entry[i].bytes);
+        zt_writer *writer =
+            zt_writer_open(ctx, under("d.json"), &(zt_checkpoint_opts){.force = true}, zt_checkpoint_meta(checkpoint), entry, n);
+        for (int i = 0; writer && i < n; i++) zt_writer_put(writer, x, (size_t)entry[i].bytes);
         bool done = writer && zt_writer_commit(writer) == ZT_OK;
         zt_writer_close(writer);
-        ok(done == (n == 4) && (done || zt_ctx_status(ctx) == ZT_ENOTSUP), "%d tensors: %s", n,
-           zt_ctx_error(ctx));
+        ok(done == (n == 4) && (done || zt_ctx_status(ctx) == ZT_ENOTSUP), "%d tensors: %s", n, zt_ctx_error(ctx));
         ok((access(under("d.json"), F_OK) == 0) == (n >= 4), "%d tensors: whole or absent", n);
         zt_ctx_clear(ctx);
     }
@@ -98,8 +87,7 @@ static void test_other_tensors(zt_ctx *ctx)
 
 static void test_arrays(zt_ctx *ctx)
 {
-    static const char head[] =
-        "\x93NUMPY\x01\0v\0{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }";
+    static const char head[] = "\x93NUMPY\x01\0v\0{'descr': '<u2', 'fortran_order': False, 'shape': (3,), }";
     char file[128 + 6];
     memset(file, ' ', 128);
     memcpy(file, head, sizeof head - 1);
@@ -107,8 +95,7 @@ static void test_arrays(zt_ctx *ctx)
     ok(write_file(under("a.npy"), file, sizeof file), "an array");
     for (int i = 0; i < THROUGH; i++)
         ok(ckpt_convert(ctx, under("a.npy"), under(through[i]), "zt.note") &&
-               ckpt_convert(ctx, under(through[i]), under("b.npy"), NULL) &&
-               same_files(under("a.npy"), under("b.npy")),
+               ckpt_convert(ctx, under(through[i]), under("b.npy"), NULL) && same_files(under("a.npy"), under("b.npy")),
            "through %s: the same bytes %s", through[i], zt_ctx_error(ctx));
     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, under("x.pt"), 0);
     ok(checkpoint && zt_checkpoint_find(checkpoint, "arr_0") == 0 && zt_checkpoint_count(checkpoint) == 1, "it is arr_0");
@@ -118,8 +105,7 @@ static void test_arrays(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!folder_make("checkpoint-np"))
-        return 1;
+    if (!folder_make("checkpoint-np")) return 1;
     test_networks(ctx);
     test_other_tensors(ctx);
     test_arrays(ctx);

@@ -63,27 +63,24 @@ static bool real_is(const zt_gguf *g, const char *key, double want)
     return zt_gguf_f64(g, key, &v) && v == want;
 }
 
-static bool text_is(zt_bytes b, const char *want)
-{
-    return b.n == strlen(want) && memcmp(b.data, want, b.n) == 0;
-}
+static bool text_is(zt_bytes b, const char *want) { return b.n == strlen(want) && memcmp(b.data, want, b.n) == 0; }
 
 static void test_numbers(const zt_gguf *gguf)
 {
     int64_t v;
     double d;
-    ok(int_is(gguf, "u8", 255) && int_is(gguf, "i8", -1) && int_is(gguf, "u16", 65535) &&
-           int_is(gguf, "i16", -2) && int_is(gguf, "u32", UINT32_MAX) && int_is(gguf, "i32", INT32_MIN) &&
-           int_is(gguf, "i64", INT64_MIN) && int_is(gguf, "bool", 1) && int_is(gguf, "whole", 1000000),
+    ok(int_is(gguf, "u8", 255) && int_is(gguf, "i8", -1) && int_is(gguf, "u16", 65535) && int_is(gguf, "i16", -2) &&
+           int_is(gguf, "u32", UINT32_MAX) && int_is(gguf, "i32", INT32_MIN) && int_is(gguf, "i64", INT64_MIN) &&
+           int_is(gguf, "bool", 1) && int_is(gguf, "whole", 1000000),
        "integers of every width");
-    ok(real_is(gguf, "i8", -1) && real_is(gguf, "u64", 0x1p64) && real_is(gguf, "i64", -0x1p63) &&
-           real_is(gguf, "f32", 0.5) && real_is(gguf, "f64", 0.1) && real_is(gguf, "bool", 1),
+    ok(real_is(gguf, "i8", -1) && real_is(gguf, "u64", 0x1p64) && real_is(gguf, "i64", -0x1p63) && real_is(gguf, "f32", 0.5) &&
+           real_is(gguf, "f64", 0.1) && real_is(gguf, "bool", 1),
        "the same and floats as doubles");
     ok(!zt_gguf_i64(gguf, "u64", &v) && !zt_gguf_i64(gguf, "f32", &v) && !zt_gguf_i64(gguf, "huge", &v) &&
            !zt_gguf_i64(gguf, "nan", &v),
        "no integer where none fits");
-    ok(!zt_gguf_i64(gguf, "general.architecture", &v) && !zt_gguf_f64(gguf, "ints", &d) &&
-           !zt_gguf_i64(gguf, "ints", &v) && !zt_gguf_f64(gguf, "not there", &d),
+    ok(!zt_gguf_i64(gguf, "general.architecture", &v) && !zt_gguf_f64(gguf, "ints", &d) && !zt_gguf_i64(gguf, "ints", &v) &&
+           !zt_gguf_f64(gguf, "not there", &d),
        "nor from strings, arrays or nothing");
     ok(zt_ctx_status(zt_gguf_ctx(gguf)) == ZT_OK, "and that is no error");
 }
@@ -97,24 +94,20 @@ static void test_strings_arrays(const zt_gguf *gguf)
     ok(zt_gguf_str(gguf, "general.architecture", &s) && text_is(s, "llama"), "a string");
     ok(!zt_gguf_str(gguf, "words", &s) && !zt_gguf_str(gguf, "u8", &s), "only where there is one");
     ok(zt_gguf_array(gguf, "words", &kind, &count) && kind == ZT_GGUF_STR && count == 3 &&
-           zt_gguf_array_strs(gguf, "words", words, 3) && text_is(words[0], "a") &&
-           text_is(words[1], "") && text_is(words[2], "\xc4\xa0t"),
+           zt_gguf_array_strs(gguf, "words", words, 3) && text_is(words[0], "a") && text_is(words[1], "") &&
+           text_is(words[2], "\xc4\xa0t"),
        "an array of strings");
-    ok(text_is(zt_gguf_array_str(gguf, "words", 2), "\xc4\xa0t") &&
-           text_is(zt_gguf_array_str(gguf, "words", 3), "") &&
-           text_is(zt_gguf_array_str(gguf, "words", -1), "") &&
-           text_is(zt_gguf_array_str(gguf, "ints", 0), ""),
+    ok(text_is(zt_gguf_array_str(gguf, "words", 2), "\xc4\xa0t") && text_is(zt_gguf_array_str(gguf, "words", 3), "") &&
+           text_is(zt_gguf_array_str(gguf, "words", -1), "") && text_is(zt_gguf_array_str(gguf, "ints", 0), ""),
        "one string of it");
-    ok(zt_gguf_array_i64(gguf, "ints", ints, 3) && ints[0] == -1 && ints[2] == 7 &&
-           zt_gguf_array_f64(gguf, "reals", reals, 2) && reals[0] == 0.25 && reals[1] == -2 &&
-           zt_gguf_array_i64(gguf, "flags", flags, 2) && flags[0] == 1 && flags[1] == 0,
+    ok(zt_gguf_array_i64(gguf, "ints", ints, 3) && ints[0] == -1 && ints[2] == 7 && zt_gguf_array_f64(gguf, "reals", reals, 2) &&
+           reals[0] == 0.25 && reals[1] == -2 && zt_gguf_array_i64(gguf, "flags", flags, 2) && flags[0] == 1 && flags[1] == 0,
        "arrays of numbers");
     ok(!zt_gguf_array_strs(gguf, "words", words, 4) && !zt_gguf_array_strs(gguf, "ints", words, 3) &&
            !zt_gguf_array_i64(gguf, "words", ints, 3) && !zt_gguf_array_i64(gguf, "reals", ints, 2) &&
            !zt_gguf_array_f64(gguf, "ints", reals, 2) && !zt_gguf_array(gguf, "u8", NULL, NULL),
        "only whole and of that kind");
-    ok(zt_gguf_array(gguf, "none", &kind, &count) && count == 0 && zt_gguf_array_strs(gguf, "none", words, 0),
-       "an empty array");
+    ok(zt_gguf_array(gguf, "none", &kind, &count) && count == 0 && zt_gguf_array_strs(gguf, "none", words, 0), "an empty array");
     s = zt_gguf_key(gguf, 15, &kind);
     ok(zt_gguf_n_keys(gguf) == 20 && text_is(s, "words") && kind == ZT_GGUF_ARRAY, "keys by number");
 }
@@ -136,13 +129,11 @@ static void test_tensors(zt_gguf *gguf)
     ok(strcmp(zt_gguf_tensor(gguf, 2, &its_type, NULL, &bytes), "void") == 0 && bytes == 0 && its_type.dim[0] == 3,
        "nothing at all");
     ok(zt_gguf_find(gguf, "last") == 4 && zt_gguf_find(gguf, "las") == -1, "by name");
-    ok(s.find(s.user, "w", &its_type, &handle) == ZT_OK && its_type.rank == 2 &&
-           s.read(s.user, handle, 12, x, 12) == ZT_OK && memcmp(x, w_data + 3, 12) == 0,
+    ok(s.find(s.user, "w", &its_type, &handle) == ZT_OK && its_type.rank == 2 && s.read(s.user, handle, 12, x, 12) == ZT_OK &&
+           memcmp(x, w_data + 3, 12) == 0,
        "a row through the store");
-    ok(s.find(s.user, "v", &its_type, &handle) == ZT_ENOENT && zt_ctx_status(ctx) == ZT_OK,
-       "what is not there is no error yet");
-    ok(s.read(s.user, 0, 16, x, 12) == ZT_EUSAGE &&
-           s.read(s.user, 0, SIZE_MAX, x, 12) == ZT_EUSAGE &&
+    ok(s.find(s.user, "v", &its_type, &handle) == ZT_ENOENT && zt_ctx_status(ctx) == ZT_OK, "what is not there is no error yet");
+    ok(s.read(s.user, 0, 16, x, 12) == ZT_EUSAGE && s.read(s.user, 0, SIZE_MAX, x, 12) == ZT_EUSAGE &&
            s.read(s.user, 5, 0, x, 1) == ZT_EUSAGE && s.read(s.user, -1, 0, x, 1) == ZT_EUSAGE,
        "nothing beyond a tensor is read");
     zt_ctx_clear(ctx);
@@ -161,8 +152,7 @@ static void test_sample(zt_ctx *ctx)
     char *file = sample(&count), id[33];
     zt_source *source = zt_source_memory(ctx, "t.gguf", file, count);
     zt_gguf *gguf = zt_gguf_from(ctx, source);
-    if (!ok(gguf != NULL, "the sample opens %s", zt_ctx_error(ctx)))
-        return;
+    if (!ok(gguf != NULL, "the sample opens %s", zt_ctx_error(ctx))) return;
     test_numbers(gguf);
     test_strings_arrays(gguf);
     test_tensors(gguf);
@@ -173,8 +163,7 @@ static void test_sample(zt_ctx *ctx)
     memcpy(hashed, file, start);
     memcpy(hashed + start, &(uint64_t){count}, 8);
     XXH128_hash_t h = XXH3_128bits(hashed, start + 8);
-    snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)h.high64,
-             (unsigned long long)h.low64);
+    snprintf(id, sizeof id, "%016llx%016llx", (unsigned long long)h.high64, (unsigned long long)h.low64);
     ok(strcmp(zt_gguf_id(gguf), id) == 0, "identity: XXH3-128 of header and size, %s", id);
     ok(zt_gguf_file_size(gguf) == count && strcmp(zt_gguf_name(gguf), "t.gguf") == 0, "name and size");
     zt_gguf_close(gguf);
@@ -192,8 +181,7 @@ static bool refused_with(zt_ctx *ctx, const void *file, size_t count, zt_status 
     zt_source *source = zt_source_memory(ctx, "t.gguf", file, count);
     zt_gguf *gguf = zt_gguf_from(ctx, source);
     bool right = !gguf && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), text);
-    if (!right)
-        diag("%s: '%s'", gguf ? "opened" : zt_status_name(zt_ctx_status(ctx)), zt_ctx_error(ctx));
+    if (!right) diag("%s: '%s'", gguf ? "opened" : zt_status_name(zt_ctx_status(ctx)), zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     zt_source_close(source);
     zt_ctx_clear(ctx);
@@ -203,15 +191,13 @@ static bool refused_with(zt_ctx *ctx, const void *file, size_t count, zt_status 
 static void test_not_gguf(zt_ctx *ctx)
 {
     ok(refused_with(ctx, "", 0, ZT_EDATA, "t.gguf: empty file"), "an empty file");
-    ok(refused_with(ctx, "Once upon a time", 16, ZT_EDATA, "t.gguf: not a GGUF file (starts with 'Once')"),
-       "a text file");
+    ok(refused_with(ctx, "Once upon a time", 16, ZT_EDATA, "t.gguf: not a GGUF file (starts with 'Once')"), "a text file");
     ok(refused_with(ctx, "\x1b[2", 3, ZT_EDATA, "not a GGUF file (starts with '\\x1b[2')"), "escaped");
     ok(refused_with(ctx, "GG", 2, ZT_EDATA, "header: 24 bytes expected, 2 left"), "a beginning");
     size_t count;
     char *file = sample(&count);
     memcpy(file + 4, "\0\0\0\3", 4);
-    ok(refused_with(ctx, file, count, ZT_EDATA, "cannot fit"),
-       "a big-endian version before little-endian counts");
+    ok(refused_with(ctx, file, count, ZT_EDATA, "cannot fit"), "a big-endian version before little-endian counts");
     memcpy(file + 4, "\1\0\0\0", 4);
     ok(refused_with(ctx, file, count, ZT_EDATA, "version 1"), "version 1");
     memcpy(file + 4, "\0\0\0\0", 4);
@@ -277,10 +263,8 @@ static void test_messages(zt_ctx *ctx)
         CASE("zeros") ggufw_tensor(&writer, "x", 0, 3, zeros, w_data, 0);
         CASE("elements") ggufw_tensor(&writer, "x", 0, 2, more, w_data, 24);
 #undef CASE
-        if (writer.n_tensors == 0)
-            ggufw_tensor(&writer, "x", 0, 1, four, w_data, 16);
-        if (strcmp(c, "two tensors") == 0)
-            ggufw_tensor(&writer, "x", 0, 1, four, w_data, 16);
+        if (writer.n_tensors == 0) ggufw_tensor(&writer, "x", 0, 1, four, w_data, 16);
+        if (strcmp(c, "two tensors") == 0) ggufw_tensor(&writer, "x", 0, 1, four, w_data, 16);
         size_t count;
         char *file = ggufw_bytes(&writer, &count);
         count -= strcmp(c, "cut data") == 0;
@@ -361,12 +345,10 @@ static void test_starved(zt_ctx *ctx, const char *path)
         zt_gguf_close(gguf);
         clean &= zt_mem_get(ctx).blocks == 0;
         zt_ctx_clear(ctx);
-        if (done || nth > 1000)
-            break;
+        if (done || nth > 1000) break;
         nth += onwards;
     }
-    ok(clean && nth > 5, "each of %llu allocations failing: out of memory, no leak",
-       (unsigned long long)nth - 1);
+    ok(clean && nth > 5, "each of %llu allocations failing: out of memory, no leak", (unsigned long long)nth - 1);
 }
 
 /* ---- made models ---------------------------------------------------------------------------- */
@@ -387,22 +369,19 @@ static bool sane_weights(zt_gguf *gguf)
     zt_type its_type;
     int64_t handle;
     zt_store s = zt_gguf_store(gguf);
-    if (s.find(s.user, "token_embd.weight", &its_type, &handle) != ZT_OK)
-        return false;
+    if (s.find(s.user, "token_embd.weight", &its_type, &handle) != ZT_OK) return false;
     int64_t count = zt_type_count(&its_type);
     char *data = malloc(zt_type_bytes(&its_type));
     float *x = malloc((size_t)count * sizeof *x);
     double sum = 0;
     if (data && x && s.read(s.user, handle, 0, data, zt_type_bytes(&its_type)) == ZT_OK) {
         zt_dtype_get(its_type.dtype)->decode(data, x, count);
-        for (int64_t i = 0; i < count; i++)
-            sum += (double)x[i] * x[i];
+        for (int64_t i = 0; i < count; i++) sum += (double)x[i] * x[i];
     }
     free(data);
     free(x);
     double ratio = sum / (double)count / (4.0 / (double)its_type.dim[1]);
-    if (!(ratio > 0.67 && ratio < 1.5))
-        diag("mean square is %g of what was asked for", ratio);
+    if (!(ratio > 0.67 && ratio < 1.5)) diag("mean square is %g of what was asked for", ratio);
     return ratio > 0.67 && ratio < 1.5;
 }
 
@@ -416,8 +395,8 @@ static void test_made(zt_ctx *ctx)
         char *differs = made_file(arch, type, 8, &other);
         zt_source *source = zt_source_memory(ctx, "made", file, count);
         zt_gguf *gguf = zt_gguf_from(ctx, source);
-        ok(gguf && gguf_walk(gguf) && sane_weights(gguf), "%s %s: sound, weights of the size asked for %s",
-           arch, type->name, zt_ctx_error(ctx));
+        ok(gguf && gguf_walk(gguf) && sane_weights(gguf), "%s %s: sound, weights of the size asked for %s", arch, type->name,
+           zt_ctx_error(ctx));
         ok(count == again && count == other && memcmp(file, same, count) == 0 && memcmp(file, differs, count) != 0,
            "and drawn from the seed");
         zt_gguf_close(gguf);
@@ -436,8 +415,7 @@ static void test_model(zt_ctx *ctx)
     o.vocab = 20000; /* a header of more than one block */
     ggufw writer = {0};
     int fd = mkstemp(path);
-    if (!ok(fd >= 0 && !mkmodel(&o, &writer) && ggufw_save(&writer, path), "a made model"))
-        return;
+    if (!ok(fd >= 0 && !mkmodel(&o, &writer) && ggufw_save(&writer, path), "a made model")) return;
     close(fd);
     zt_gguf *gguf = zt_gguf_open(ctx, path);
     ok(gguf && gguf_walk(gguf) && zt_gguf_n_tensors(gguf) == 20, "opens %s", zt_ctx_error(ctx));

@@ -38,11 +38,8 @@ static bool same_numbers(const zt_gguf *gguf)
     static const struct {
         const char *key;
         int64_t v;
-    } want[] = {{"u8", 255},         {"i8", -128},
-                {"u16", 65535},      {"i16", -32768},
-                {"u32", UINT32_MAX}, {"i32", INT32_MIN},
-                {"u64", INT64_MAX},  {"i64", INT64_MIN},
-                {"bool", 1},         {"general.alignment", 64}};
+    } want[] = {{"u8", 255},        {"i8", -128},       {"u16", 65535},     {"i16", -32768}, {"u32", UINT32_MAX},
+                {"i32", INT32_MIN}, {"u64", INT64_MAX}, {"i64", INT64_MIN}, {"bool", 1},     {"general.alignment", 64}};
     bool same = true;
     for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
         int64_t v;
@@ -55,15 +52,11 @@ static bool same_numbers(const zt_gguf *gguf)
 static zt_status read_made(void *user, int64_t handle, size_t offset, void *dst, size_t n)
 {
     ++*(int *)user;
-    for (size_t i = 0; i < n; i++)
-        ((char *)dst)[i] = (char)(100 * handle + (int64_t)(offset + i));
+    for (size_t i = 0; i < n; i++) ((char *)dst)[i] = (char)(100 * handle + (int64_t)(offset + i));
     return ZT_OK;
 }
 
-static void released(void *user)
-{
-    *(int *)user = -1;
-}
+static void released(void *user) { *(int *)user = -1; }
 
 static void check_read(zt_gguf *gguf)
 {
@@ -75,17 +68,15 @@ static void check_read(zt_gguf *gguf)
     ok(same_numbers(gguf), "integers of every kind at their bounds");
     ok(f32 == 0.5 && f64 == 0.1, "floats");
     ok(zt_gguf_str(gguf, "s", &s) && s.n == 4 && memcmp(s.data, "text", 4) == 0, "a text");
-    ok(zt_gguf_array_strs(gguf, "texts", texts, 3) && texts[1].n == 0 && texts[2].n == 3 &&
-           memcmp(texts[2].data, "b\0c", 3) == 0,
+    ok(zt_gguf_array_strs(gguf, "texts", texts, 3) && texts[1].n == 0 && texts[2].n == 3 && memcmp(texts[2].data, "b\0c", 3) == 0,
        "texts");
-    ok(zt_gguf_array_i64(gguf, "numbers", numbers, 3) && numbers[0] == -1 && numbers[2] == 7,
-       "numbers");
+    ok(zt_gguf_array_i64(gguf, "numbers", numbers, 3) && numbers[0] == -1 && numbers[2] == 7, "numbers");
     zt_type type;
     uint64_t offset;
     size_t bytes;
     const char *name = zt_gguf_tensor(gguf, 1, &type, &offset, &bytes);
-    ok(strcmp(name, "b.weight") == 0 && type.dtype == ZT_Q4_0 && type.rank == 1 && type.dim[0] == 64 &&
-           bytes == 36 && offset % 64 == 0,
+    ok(strcmp(name, "b.weight") == 0 && type.dtype == ZT_Q4_0 && type.rank == 1 && type.dim[0] == 64 && bytes == 36 &&
+           offset % 64 == 0,
        "a tensor: type, shape, place");
     zt_gguf_tensor(gguf, 0, &type, NULL, NULL);
     ok(type.rank == 2 && type.dim[0] == 3 && type.dim[1] == 5, "row-major shape");
@@ -100,20 +91,15 @@ static void test_round_trip(zt_ctx *ctx)
     char got[4];
     put_all(w);
     char *header = zt_gguf_writer_finish(w, &count, &data);
-    ok(header && count % 64 == 0 && data == 128, "%zu bytes of header for %llu of data", count,
-       (unsigned long long)data);
+    ok(header && count % 64 == 0 && data == 128, "%zu bytes of header for %llu of data", count, (unsigned long long)data);
     zt_gguf_writer_free(w);
     zt_store made = {.user = &calls, .read = read_made};
     zt_gguf *gguf = zt_gguf_over(ctx, "made", header, count, data, &made, released);
-    if (!ok(gguf != NULL, "opens over a store %s", zt_ctx_error(ctx)))
-        return;
+    if (!ok(gguf != NULL, "opens over a store %s", zt_ctx_error(ctx))) return;
     check_read(gguf);
     zt_store store = zt_gguf_store(gguf);
-    ok(store.read(store.user, 1, 2, got, 4) == ZT_OK && got[0] == 102 && got[3] == 105 &&
-           calls == 1,
-       "the store's bytes");
-    ok(store.read(store.user, 1, 33, got, 4) == ZT_EUSAGE && calls == 1,
-       "what is past a tensor's end does not reach the store");
+    ok(store.read(store.user, 1, 2, got, 4) == ZT_OK && got[0] == 102 && got[3] == 105 && calls == 1, "the store's bytes");
+    ok(store.read(store.user, 1, 33, got, 4) == ZT_EUSAGE && calls == 1, "what is past a tensor's end does not reach the store");
     zt_ctx_clear(ctx);
     zt_gguf_close(gguf);
     ok(calls == -1, "the store is released with it");
@@ -174,8 +160,7 @@ static void test_no_memory(zt_ctx *ctx)
         size_t count;
         zt_mem_fail(ctx, nth, false);
         zt_gguf_writer *w = zt_gguf_writer_new(ctx);
-        if (w)
-            put_all(w);
+        if (w) put_all(w);
         char *header = w ? zt_gguf_writer_finish(w, &count, NULL) : NULL;
         zt_mem_fail(ctx, 0, false);
         done = header != NULL;

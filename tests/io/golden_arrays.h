@@ -36,17 +36,15 @@ GOLDEN_FN const char *golden_text(const json_t *object, const char *key)
     return s ? s : "";
 }
 
-GOLDEN_FN bool golden_tensor_is(const golden_io *g, const io_kind *reader, void *f, int64_t i,
-                                const json_t *want, const npz *archive)
+GOLDEN_FN bool golden_tensor_is(const golden_io *g, const io_kind *reader, void *f, int64_t i, const json_t *want,
+                                const npz *archive)
 {
     const zt_array *e = reader->get(f, i);
     const json_t *shape = json_object_get(want, "shape");
     npy a = {0};
     bool sound = true, same = strcmp(e->name, golden_text(want, g->name)) == 0 &&
-                              strcmp(e->dtype, golden_text(want, g->dtype)) == 0 &&
-                              (size_t)e->rank == json_array_size(shape);
-    for (int d = 0; same && d < e->rank; d++)
-        same = e->dim[d] == json_integer_value(json_array_get(shape, (size_t)d));
+                              strcmp(e->dtype, golden_text(want, g->dtype)) == 0 && (size_t)e->rank == json_array_size(shape);
+    for (int d = 0; same && d < e->rank; d++) same = e->dim[d] == json_integer_value(json_array_get(shape, (size_t)d));
     uint8_t *bytes = same ? io_read(reader, f, i, &sound) : NULL;
     same = bytes && sound && npz_get(archive, golden_text(want, "key"), &a) && a.bytes == e->bytes &&
            memcmp(a.data, bytes, e->bytes) == 0;
@@ -68,16 +66,13 @@ GOLDEN_FN void golden_valid(const golden_io *g, const json_t *item, const npz *a
     bool same = f && (size_t)reader->count(f) == json_array_size(list);
     for (int64_t i = 0; same && i < reader->count(f); i++)
         same = golden_tensor_is(g, reader, f, i, json_array_get(list, (size_t)i), archive);
-    if (f)
-        io_walk(reader, f, ctx, &sound);
+    if (f) io_walk(reader, f, ctx, &sound);
     zt_status st = zt_ctx_status(ctx);
-    ok(sound && (f ? same || skips : !must && (st == ZT_EDATA || st == ZT_ENOTSUP)), "%s: %s%s",
-       file, f ? "as expected" : "refused: ", f ? "" : zt_ctx_error(ctx));
-    if (f)
-        reader->close(f);
+    ok(sound && (f ? same || skips : !must && (st == ZT_EDATA || st == ZT_ENOTSUP)), "%s: %s%s", file,
+       f ? "as expected" : "refused: ", f ? "" : zt_ctx_error(ctx));
+    if (f) reader->close(f);
     zt_source_close(in);
-    if (zt_mem_get(ctx).blocks)
-        ok(false, "%s: nothing leaks", file);
+    if (zt_mem_get(ctx).blocks) ok(false, "%s: nothing leaks", file);
     zt_ctx_free(ctx);
 }
 
@@ -112,10 +107,8 @@ GOLDEN_FN void golden_bad(const golden_io *g, const json_t *item, const uint8_t 
     zt_status st = sound ? io_try(g->kind(file), data, bytes, bytes + (64 << 20), &sound) : ZT_EBUG;
     double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
     bool right = st == ZT_EDATA || (!must && (st == ZT_OK || st == ZT_ENOTSUP));
-    ok(sound && right && seconds < 2, "%s: %s (%s)", file, zt_status_name(st),
-       golden_text(item, "reason"));
-    if (!right || !sound)
-        diag("%s: %s, sound %d, %.2f s", file, verdict, sound, seconds);
+    ok(sound && right && seconds < 2, "%s: %s (%s)", file, zt_status_name(st), golden_text(item, "reason"));
+    if (!right || !sound) diag("%s: %s, sound %d, %.2f s", file, verdict, sound, seconds);
 }
 
 GOLDEN_FN json_t *golden_cases(const golden_io *g, const char *file)
@@ -134,8 +127,7 @@ GOLDEN_FN void golden_io_run(golden_io *g)
     json_t *j, *item;
     char set[64];
     snprintf(set, sizeof set, "formats/%s", g->set);
-    if (!golden_holds(set, g->root))
-        return;
+    if (!golden_holds(set, g->root)) return;
     if (golden_has(golden_path(g, "valid.json"))) {
         ok(npz_open(&archive, golden_path(g, "expected.npz")), "there are expected values");
         j = golden_cases(g, "valid.json");

@@ -15,8 +15,7 @@ static const io_kind *kind(const char *file)
 
 int main(void)
 {
-    golden_io g = {
-        .set = "npy", .list = "arrays", .name = "member", .dtype = "descr", .kind = kind};
+    golden_io g = {.set = "npy", .list = "arrays", .name = "member", .dtype = "descr", .kind = kind};
     golden_io_run(&g);
     return tap_done();
 }

@@ -31,13 +31,11 @@ static bool is_made(const zt_imatrix *m, bool experts)
     if (!m || zt_imatrix_count(m) != 2 || !w || zt_imatrix_chunks(m) != 7) return false;
     for (int i = 0; i < 4; i++)
         if (fabsf(w[i] - want[i]) > 1e-5f) return false;
-    if (zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 3) || zt_imatrix_find(m, "blk.1", 0, 4))
-        return false;
+    if (zt_imatrix_find(m, "blk.0.attn_q.weight", 0, 3) || zt_imatrix_find(m, "blk.1", 0, 4)) return false;
     if (!experts) return true;
     const float *a = zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 0, 2), *b = a + 2;
     return a && a[0] == 0.25f && a[1] == 4 && b[0] == 9 && b[1] == 16 && b[2] == 1 && b[3] == 1 &&
-           zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 1, 2) == b &&
-           !zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 3, 2);
+           zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 1, 2) == b && !zt_imatrix_find(m, "blk.0.ffn_up_exps.weight", 3, 2);
 }
 
 /* The shape that the weight has is stated; then the experts of a flat entry are found as well. */
@@ -61,19 +59,18 @@ static void test_flat(void)
         zt_imatrix *m = zt_imatrix_new(ctx);
         bool has = false, last = i == sizeof wrong / sizeof *wrong;
         zt_imatrix_add(m, "up", 1, 0, 6, y, 1);
-        zt_status status = last ? zt_imatrix_fit(m, "up", 3, 2, &has)
-                           : zt_imatrix_fit(m, "up", wrong[i].matrices, wrong[i].columns, &has);
+        zt_status status =
+            last ? zt_imatrix_fit(m, "up", 3, 2, &has) : zt_imatrix_fit(m, "up", wrong[i].matrices, wrong[i].columns, &has);
         if (!last) {
             ok(status == ZT_EDATA && has, "%s", zt_ctx_error(ctx));
         } else {
             const float *a = zt_imatrix_find(m, "up", 0, 2), *b = zt_imatrix_find(m, "up", 1, 2),
                         *c = zt_imatrix_find(m, "up", 2, 2);
-            ok(status == ZT_OK && a && b && c && a[0] == 9 && a[1] == 1 && b[0] == 1 && b[1] == 1 &&
-                   c[0] == 4 && c[1] == 16 && !zt_imatrix_find(m, "up", 3, 2),
+            ok(status == ZT_OK && a && b && c && a[0] == 9 && a[1] == 1 && b[0] == 1 && b[1] == 1 && c[0] == 4 && c[1] == 16 &&
+                   !zt_imatrix_find(m, "up", 3, 2),
                "the values of expert e are [e * columns, (e + 1) * columns); 0 is never used");
             status = zt_imatrix_fit(m, "up", 3, 2, &has);
-            ok(status == ZT_OK && zt_imatrix_fit(m, "up", 1, 6, &has) == ZT_EDATA,
-               "split once, it has that shape");
+            ok(status == ZT_OK && zt_imatrix_fit(m, "up", 1, 6, &has) == ZT_EDATA, "split once, it has that shape");
         }
         zt_imatrix_close(m);
         ok(zt_mem_get(ctx).held == 0, "nothing leaks");
@@ -83,16 +80,14 @@ static void test_flat(void)
 
 static void test_forms(void)
 {
-    static zt_status (*const forms[])(const zt_imatrix *, zt_sink *) = {zt_imatrix_write,
-                                                                        zt_imatrix_write_dat};
+    static zt_status (*const forms[])(const zt_imatrix *, zt_sink *) = {zt_imatrix_write, zt_imatrix_write_dat};
     static const char *const names[] = {"m.gguf", "m.dat"};
     zt_ctx *ctx = zt_ctx_new();
     zt_imatrix *m = made_matrix(ctx);
     ok(is_made(m, true), "sums of squares over rows");
     for (int i = 0; i < 2; i++) {
         zt_sink *out = zt_sink_open(ctx, under(names[i]), true);
-        ok(out && forms[i](m, out) == ZT_OK && zt_sink_commit(out) == ZT_OK, "%s: written",
-           names[i]);
+        ok(out && forms[i](m, out) == ZT_OK && zt_sink_commit(out) == ZT_OK, "%s: written", names[i]);
         zt_sink_close(out);
         zt_imatrix *again = zt_imatrix_open(ctx, under(names[i]));
         ok(is_made(again, i == 0) && fits(again), "%s: and read again %s", names[i], zt_ctx_error(ctx));

@@ -20,7 +20,9 @@ int main(void)
         {TEXT(""), false},
         {TEXT("[1\0]"), false},
         {TEXT("[1\0,2]"), false},
-        {TEXT("[\0" "1]"), false},
+        {TEXT("[\0"
+              "1]"),
+         false},
         {TEXT("\n[true\0]"), false},
         {TEXT("12\0"), false},
         {TEXT("[\"a\0b\"]"), false},
@@ -31,17 +33,15 @@ int main(void)
         json_error_t error;
         json_t *quiet = zt_json_parse(row[i].text, row[i].n, JSON_DECODE_ANY, &error);
         json_t *root = zt_json_load(ctx, "x.json", row[i].text, row[i].n);
-        ok(!!root == row[i].good && !!quiet == row[i].good &&
-               zt_ctx_status(ctx) == (row[i].good ? ZT_OK : ZT_EDATA),
-           "%zu: %s%s", i, row[i].good ? "a value" : "none: ", zt_ctx_error(ctx));
+        ok(!!root == row[i].good && !!quiet == row[i].good && zt_ctx_status(ctx) == (row[i].good ? ZT_OK : ZT_EDATA), "%zu: %s%s",
+           i, row[i].good ? "a value" : "none: ", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         json_decref(root);
         json_decref(quiet);
     }
     json_error_t error;
     json_t *root = zt_json_parse(TEXT("[1,\n\n2\0]"), 0, &error);
-    ok(!root && error.line == 3 && strstr(error.text, "byte 6"), "a zero byte's place: line %d, %s", error.line,
-       error.text);
+    ok(!root && error.line == 3 && strstr(error.text, "byte 6"), "a zero byte's place: line %d, %s", error.line, error.text);
     ok(!zt_json_parse(TEXT("[1\0]"), 0, NULL), "without asking why");
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);

@@ -34,11 +34,9 @@ static bool write_back(zt_ctx *ctx, zt_netjson *j, size_t piece)
     for (int64_t i = 0; done && i < zt_netjson_count(j); i++) {
         const zt_array *a = zt_netjson_get(j, i);
         uint8_t *bytes = malloc(a->bytes + 1);
-        done = zt_netjson_read(j, i, 0, bytes, a->bytes) == ZT_OK &&
-               zt_netjson_begin(w, a->name, a->bytes) == ZT_OK;
+        done = zt_netjson_read(j, i, 0, bytes, a->bytes) == ZT_OK && zt_netjson_begin(w, a->name, a->bytes) == ZT_OK;
         for (size_t at = 0; done && at < a->bytes; at += piece)
-            done = zt_netjson_write(w, bytes + at, a->bytes - at < piece ? a->bytes - at : piece) ==
-                   ZT_OK;
+            done = zt_netjson_write(w, bytes + at, a->bytes - at < piece ? a->bytes - at : piece) == ZT_OK;
         free(bytes);
     }
     done = done && zt_netjson_finish(w) == ZT_OK && zt_sink_commit(out) == ZT_OK;
@@ -56,8 +54,7 @@ static bool comes_back(const char *text, size_t count, size_t piece)
     bool same = j && write_back(ctx, j, piece);
     char *back = same ? npy_file(out_path(), &got) : NULL;
     same = back && got == count && memcmp(back, text, count) == 0;
-    if (!same)
-        diag("%s", zt_ctx_error(ctx));
+    if (!same) diag("%s", zt_ctx_error(ctx));
     free(back);
     zt_netjson_close(j);
     zt_source_close(in);
@@ -81,15 +78,11 @@ static bool masters_are(zt_netjson *j, const json_t *masters)
         const json_t *want = json_array_get(of_layer, 0);
         snprintf(name, sizeof name, "layers.%zu.weights", i);
         int64_t k = zt_netjson_find(j, name);
-        if (k < 0 || zt_netjson_get(j, k)->type.dtype != ZT_F32 ||
-            strcmp(zt_netjson_get(j, k)->dtype, "float32") != 0)
-            continue;
-        if ((size_t)zt_netjson_get(j, k)->dim[0] != json_array_size(want))
-            return false;
+        if (k < 0 || zt_netjson_get(j, k)->type.dtype != ZT_F32 || strcmp(zt_netjson_get(j, k)->dtype, "float32") != 0) continue;
+        if ((size_t)zt_netjson_get(j, k)->dim[0] != json_array_size(want)) return false;
         for (size_t e = 0; e < json_array_size(want); e++) {
             float x;
-            if (zt_netjson_read(j, k, 4 * e, &x, 4) != ZT_OK ||
-                x != (float)json_number_value(json_array_get(want, e)))
+            if (zt_netjson_read(j, k, 4 * e, &x, 4) != ZT_OK || x != (float)json_number_value(json_array_get(want, e)))
                 return false;
         }
         compared++;
@@ -100,8 +93,7 @@ static bool masters_are(zt_netjson *j, const json_t *masters)
 static size_t count_weights(const char *text)
 {
     size_t n = 0;
-    for (const char *p = text; (p = strstr(p, "\"weights\"")); p++)
-        n++;
+    for (const char *p = text; (p = strstr(p, "\"weights\"")); p++) n++;
     return n;
 }
 
@@ -114,13 +106,11 @@ static bool is_read(const json_t *network, const json_t *masters)
     zt_source *in = zt_source_memory(ctx, "network", text, length);
     zt_netjson *j = zt_netjson_from(ctx, in);
     bool right = j && (size_t)zt_netjson_count(j) == count_weights(text) && masters_are(j, masters);
-    if (j)
-        io_walk(&io_netjson, j, ctx, &sound);
+    if (j) io_walk(&io_netjson, j, ctx, &sound);
     right = right && sound && comes_back(text, length, 1 + (size_t)networks % 9);
     networks++;
     texts_of_weights += j ? (int)zt_netjson_count(j) : 0;
-    if (!right)
-        diag("%s", zt_ctx_error(ctx));
+    if (!right) diag("%s", zt_ctx_error(ctx));
     zt_netjson_close(j);
     zt_source_close(in);
     zt_ctx_free(ctx);
@@ -158,14 +148,12 @@ static void walk_files(const char *path)
             int before = networks;
             json_t *root = json_load_file(sub, 0, NULL);
             bool right = networks_are_read(root, NULL);
-            if (networks > before)
-                ok(right, "%s: %d networks", sub, networks - before);
+            if (networks > before) ok(right, "%s: %d networks", sub, networks - before);
             json_decref(root);
         }
         free(entry[i]);
     }
-    if (count >= 0)
-        free(entry);
+    if (count >= 0) free(entry);
 }
 
 /* ---- by hand --------------------------------------------------------------------------------- */
@@ -185,30 +173,23 @@ static const struct {
     {NET("[]"), 0, NULL, NULL, 0, 0},
     {NET("null"), 0, NULL, NULL, 0, 0},
     {LAYER("\"weights\":\"\""), 1, "layers.0.weights", "float32", ZT_F32, 0},
-    {LAYER("\"weights\":\"AACAPw==\",\"dtype\":\"float16\""), 1, "layers.0.weights", "float32",
-     ZT_F32, 1},
-    {LAYER("\"weights\" : \"AACAPw==\", \"native\" : true ,\"dtype\":\"BF16\""), 1,
-     "layers.0.weights", "bfloat16", ZT_F32, 1},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"int8\",\"scale\":0.5"), 1,
-     "layers.0.weights", "int8", ZT_I8, 3},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"binary\""), 1, "layers.0.weights",
-     "binary", ZT_DTYPE_COUNT, 3},
-    {LAYER("\"native\":true,\"weights\":\"AQIDBAUGBwg=\",\"dtype\":\"u64\""), 1, "layers.0.weights",
-     "uint64", ZT_I64, 1},
+    {LAYER("\"weights\":\"AACAPw==\",\"dtype\":\"float16\""), 1, "layers.0.weights", "float32", ZT_F32, 1},
+    {LAYER("\"weights\" : \"AACAPw==\", \"native\" : true ,\"dtype\":\"BF16\""), 1, "layers.0.weights", "bfloat16", ZT_F32, 1},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"int8\",\"scale\":0.5"), 1, "layers.0.weights", "int8", ZT_I8, 3},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"binary\""), 1, "layers.0.weights", "binary", ZT_DTYPE_COUNT, 3},
+    {LAYER("\"native\":true,\"weights\":\"AQIDBAUGBwg=\",\"dtype\":\"u64\""), 1, "layers.0.weights", "uint64", ZT_I64, 1},
     {LAYER("\"parallel_branches\":[{},{\"sequential_layers\":[{\"weights\":\"AAAAAA==\"}]}]"), 1,
      "layers.0.parallel_branches.1.sequential_layers.0.weights", "float32", ZT_F32, 1},
-    {LAYER("\"weights\":\"AAAAAA==\",\"parallel_branches\":[{}]"), 1, "layers.0.weights", "float32",
-     ZT_F32, 1},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp8e4m3\",\"scale\":null"), 1,
-     "layers.0.weights", "fp8e4m3", ZT_I8, 3},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp8\",\"zt.rule\":\"field\""), 1,
-     "layers.0.weights", "fp8e4m3", ZT_F8_E4M3, 3},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"uint8\",\"zt.rule\":\"loom\""), 1,
-     "layers.0.weights", "uint8", ZT_I8, 3},
-    {LAYER("\"weights\":\"AAAAAA==\",\"dtype\":\"uint8\",\"zt.rule\":\"field\""), 1,
-     "layers.0.weights", "float32", ZT_F32, 1},
-    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp4\",\"zt.rule\":\"field\""), 1,
-     "layers.0.weights", "fp4", ZT_DTYPE_COUNT, 3},
+    {LAYER("\"weights\":\"AAAAAA==\",\"parallel_branches\":[{}]"), 1, "layers.0.weights", "float32", ZT_F32, 1},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp8e4m3\",\"scale\":null"), 1, "layers.0.weights", "fp8e4m3", ZT_I8,
+     3},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp8\",\"zt.rule\":\"field\""), 1, "layers.0.weights", "fp8e4m3",
+     ZT_F8_E4M3, 3},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"uint8\",\"zt.rule\":\"loom\""), 1, "layers.0.weights", "uint8",
+     ZT_I8, 3},
+    {LAYER("\"weights\":\"AAAAAA==\",\"dtype\":\"uint8\",\"zt.rule\":\"field\""), 1, "layers.0.weights", "float32", ZT_F32, 1},
+    {LAYER("\"native\":true,\"weights\":\"AQID\",\"dtype\":\"fp4\",\"zt.rule\":\"field\""), 1, "layers.0.weights", "fp4",
+     ZT_DTYPE_COUNT, 3},
     {LAYER("\"note\":\"\\\"weights\\\":\\\"AA\\\"\""), 0, NULL, NULL, 0, 0},
     {" \n{\"layers\":[\t{\"x\":[{\"y\":1}]} ]}\n", 0, NULL, NULL, 0, 0},
 };
@@ -261,8 +242,7 @@ static void test_by_hand(void)
         zt_netjson *j = zt_netjson_from(ctx, in);
         bool right = j && zt_netjson_count(j) == good[i].n;
         const zt_array *a = right && good[i].n ? zt_netjson_get(j, good[i].n - 1) : NULL;
-        right = right && (!a || (strcmp(a->name, good[i].name) == 0 &&
-                                 strcmp(a->dtype, good[i].dtype) == 0 &&
+        right = right && (!a || (strcmp(a->name, good[i].name) == 0 && strcmp(a->dtype, good[i].dtype) == 0 &&
                                  a->type.dtype == good[i].held && a->dim[0] == good[i].count));
         ok(right && comes_back(good[i].text, length, 2), "%s%s", good[i].text, zt_ctx_error(ctx));
         zt_netjson_close(j);
@@ -282,30 +262,23 @@ static void test_bombs(void)
     char *text = malloc(8 * N + 100), *p;
     bool sound = true;
     p = text + sprintf(text, "{\"layers\":[{");
-    for (int i = 0; i < 1000; i++)
-        p += sprintf(p, "\"sequential_layers\":[{");
-    ok(io_try(&io_netjson, text, (size_t)(p - text), 1 << 20, &sound) == ZT_EDATA && sound,
-       "layers nested a thousand deep");
+    for (int i = 0; i < 1000; i++) p += sprintf(p, "\"sequential_layers\":[{");
+    ok(io_try(&io_netjson, text, (size_t)(p - text), 1 << 20, &sound) == ZT_EDATA && sound, "layers nested a thousand deep");
     p = text + sprintf(text, "{\"x\":[");
-    for (int i = 0; i < N; i++)
-        p += sprintf(p, "[],");
-    ok(io_try(&io_netjson, text, (size_t)(p - text), 16 * N, &sound) == ZT_EDATA && sound,
-       "a million lists");
+    for (int i = 0; i < N; i++) p += sprintf(p, "[],");
+    ok(io_try(&io_netjson, text, (size_t)(p - text), 16 * N, &sound) == ZT_EDATA && sound, "a million lists");
     p = text + sprintf(text, "{\"layers\":[");
-    for (int i = 0; i < N; i++)
-        p += sprintf(p, "{},");
+    for (int i = 0; i < N; i++) p += sprintf(p, "{},");
     p += sprintf(p - 1, "]}") - 1;
-    ok(io_try(&io_netjson, text, (size_t)(p - text), 16 * N, &sound) == ZT_OK && sound,
-       "a million layers without weights");
+    ok(io_try(&io_netjson, text, (size_t)(p - text), 16 * N, &sound) == ZT_OK && sound, "a million layers without weights");
     free(text);
 }
 
 /* Every cut of a document, and a frame's. */
 static void test_cuts(zt_ctx *ctx)
 {
-    static const char text[] = LAYER(
-        "\"weights\":\"AACAPw==\",\"sequential_layers\":[{\"weights\":\"AAAAAAAA\",\"native\":"
-        "true,\"dtype\":\"i8\"}]");
+    static const char text[] = LAYER("\"weights\":\"AACAPw==\",\"sequential_layers\":[{\"weights\":\"AAAAAAAA\",\"native\":"
+                                     "true,\"dtype\":\"i8\"}]");
     bool right = true, sound = true;
     for (size_t n = 0; n < sizeof text - 1; n++) {
         char *cut = malloc(n ? n : 1);
@@ -350,12 +323,11 @@ int main(void)
 {
     char root[4096];
     zt_ctx *ctx = zt_ctx_new();
-    if (!mkdtemp(dir))
-        return 1;
+    if (!mkdtemp(dir)) return 1;
     if (golden_holds("loom", root)) {
         walk_files(root);
-        ok(networks > 0 && compared > 0, "%d networks, %d texts of weights, %d told beside them",
-           networks, texts_of_weights, compared);
+        ok(networks > 0 && compared > 0, "%d networks, %d texts of weights, %d told beside them", networks, texts_of_weights,
+           compared);
     }
     test_by_hand();
     test_bombs();

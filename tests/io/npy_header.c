@@ -13,16 +13,14 @@ static size_t written(zt_ctx *ctx, const zt_type *type, char head[256])
     zt_sink *out = fd < 0 ? NULL : zt_sink_open(ctx, path, true);
     size_t bytes = zt_type_bytes(type), n = 0;
     void *zeros = calloc(bytes + 1, 1);
-    bool good = out && zt_npy_write_header(out, ctx, type) == ZT_OK &&
-                zt_sink_write(out, zeros, bytes) == ZT_OK && zt_sink_commit(out) == ZT_OK;
+    bool good = out && zt_npy_write_header(out, ctx, type) == ZT_OK && zt_sink_write(out, zeros, bytes) == ZT_OK &&
+                zt_sink_commit(out) == ZT_OK;
     zt_sink_close(out);
     char *file = good ? npy_file(path, &n) : NULL;
-    if (file)
-        snprintf(head, 256, "%.*s", n > 10 ? (int)(n - 10 < 200 ? n - 10 : 200) : 0, file + 10);
+    if (file) snprintf(head, 256, "%.*s", n > 10 ? (int)(n - 10 < 200 ? n - 10 : 200) : 0, file + 10);
     free(file);
     free(zeros);
-    if (fd >= 0)
-        close(fd);
+    if (fd >= 0) close(fd);
     unlink(path);
     return n;
 }
@@ -46,8 +44,7 @@ int main(void)
         char head[256] = "";
         zt_type type = zt_type_make(row[i].dtype, row[i].rank, row[i].dim);
         size_t size = written(ctx, &type, head), begin = size - zt_type_bytes(&type);
-        ok(size > 0 && begin % 64 == 0 && strncmp(head, row[i].says, strlen(row[i].says)) == 0,
-           "%s", row[i].says);
+        ok(size > 0 && begin % 64 == 0 && strncmp(head, row[i].says, strlen(row[i].says)) == 0, "%s", row[i].says);
     }
     for (int k = 0; k < 2; k++) {
         char head[256];

@@ -15,12 +15,8 @@ ARRAYS_WRITER(npz)
 /* ---- writing --------------------------------------------------------------------------------- */
 
 static const made_array row[] = {
-    {"layer/0/w", ZT_F32, 2, {3, 5}},
-    {"scalar", ZT_F64, 0, {0}},
-    {"empty", ZT_I32, 3, {2, 0, 7}},
-    {"имя", ZT_F16, 1, {9}},
-    {"", ZT_BOOL, 1, {3}},
-    {"sp ace", ZT_U64, 4, {1, 2, 3, 2}},
+    {"layer/0/w", ZT_F32, 2, {3, 5}}, {"scalar", ZT_F64, 0, {0}}, {"empty", ZT_I32, 3, {2, 0, 7}},
+    {"имя", ZT_F16, 1, {9}},          {"", ZT_BOOL, 1, {3}},      {"sp ace", ZT_U64, 4, {1, 2, 3, 2}},
     {"long", ZT_I8, 1, {200000}},
 };
 enum { ROWS = sizeof row / sizeof *row };
@@ -48,8 +44,7 @@ static void test_numpy(void)
 {
     const char *python = python_with("numpy");
     char line[1000];
-    if (!python)
-        return;
+    if (!python) return;
     snprintf(line, sizeof line,
              "%s -c '\n"
              "import numpy, sys\n"
@@ -79,34 +74,32 @@ static void test_zipfile(zt_ctx *ctx)
         skip("no python3 here");
         return;
     }
-    snprintf(
-        line, sizeof line,
-        "cd %s && python3 -c '\n"
-        "import zipfile, sys\n"
-        "class Pipe:\n"
-        "    def __init__(self, f): self.f = f\n"
-        "    def write(self, b): return self.f.write(b)\n"
-        "    def flush(self): pass\n"
-        "z = zipfile.ZipFile(\"a.npz\")\n"
-        "assert z.testzip() is None and z.infolist()[0].date_time[0] == 1980\n"
-        "for how in \"stored\", \"deflated\", \"streamed\", \"zip64\":\n"
-        "    with open(how + \".npz\", \"wb\") as f:\n"
-        "        deflate = how != \"stored\"\n"
-        "        o = zipfile.ZipFile(Pipe(f) if how == \"streamed\" else f, \"w\", 8 * deflate)\n"
-        "        for i in z.infolist():\n"
-        "            with o.open(i.filename, \"w\", force_zip64=how == \"zip64\") as m:\n"
-        "                m.write(z.read(i))\n"
-        "        o.close()\n"
-        "'",
-        folder);
+    snprintf(line, sizeof line,
+             "cd %s && python3 -c '\n"
+             "import zipfile, sys\n"
+             "class Pipe:\n"
+             "    def __init__(self, f): self.f = f\n"
+             "    def write(self, b): return self.f.write(b)\n"
+             "    def flush(self): pass\n"
+             "z = zipfile.ZipFile(\"a.npz\")\n"
+             "assert z.testzip() is None and z.infolist()[0].date_time[0] == 1980\n"
+             "for how in \"stored\", \"deflated\", \"streamed\", \"zip64\":\n"
+             "    with open(how + \".npz\", \"wb\") as f:\n"
+             "        deflate = how != \"stored\"\n"
+             "        o = zipfile.ZipFile(Pipe(f) if how == \"streamed\" else f, \"w\", 8 * deflate)\n"
+             "        for i in z.infolist():\n"
+             "            with o.open(i.filename, \"w\", force_zip64=how == \"zip64\") as m:\n"
+             "                m.write(z.read(i))\n"
+             "        o.close()\n"
+             "'",
+             folder);
     ok(system(line) == 0, "zipfile reads what is written");
     for (size_t i = 0; i < sizeof how / sizeof *how; i++) {
         char file[40];
         snprintf(file, sizeof file, "%s.npz", how[i]);
         zt_npz *archive = zt_npz_open(ctx, under(file));
         bool same = archive && zt_npz_count(archive) == ROWS;
-        for (int k = 0; same && k < ROWS; k++)
-            same = made_is(&io_npz, archive, k, &row[k]);
+        for (int k = 0; same && k < ROWS; k++) same = made_is(&io_npz, archive, k, &row[k]);
         ok(same, "zipfile's, %s, is read%s", how[i], zt_ctx_error(ctx));
         zt_npz_close(archive);
         unlink(under(file));
@@ -121,8 +114,7 @@ static void test_libzip(zt_ctx *ctx)
     bool same = archive && zt_npz_count(archive) == 2;
     for (int k = 0; same && k < 2; k++) {
         same = zt_npz_read(archive, zt_npz_find(archive, k ? "deflated" : "stored"), 0, x, sizeof x) == ZT_OK;
-        for (int i = 0; same && i < 40; i++)
-            same = x[i] == (k ? i : 1000 - i);
+        for (int i = 0; same && i < 40; i++) same = x[i] == (k ? i : 1000 - i);
     }
     ok(same, "libzip's is read%s", zt_ctx_error(ctx));
     zt_npz_close(archive);
@@ -158,8 +150,7 @@ static void test_many(zt_ctx *ctx)
              "python3 -c 'import zipfile, sys\n"
              "assert len(zipfile.ZipFile(sys.argv[1]).infolist()) == %d' '%s' 2>/dev/null",
              MANY, under("many.npz"));
-    if (system("python3 -c 'import zipfile' 2>/dev/null") == 0)
-        ok(system(line) == 0, "zipfile counts them too");
+    if (system("python3 -c 'import zipfile' 2>/dev/null") == 0) ok(system(line) == 0, "zipfile counts them too");
     unlink(under("many.npz"));
 }
 
@@ -193,8 +184,7 @@ static void test_fortran(zt_ctx *ctx)
     zt_source *in = zt_source_memory(ctx, "fortran", file, count);
     zt_npy *a = zt_npy_from(ctx, in);
     same = a && zt_npy_read(a, 0, 0, got, sizeof got) == ZT_OK;
-    for (int i = 0; i < 60; i++)
-        same = same && got[i] == i;
+    for (int i = 0; i < 60; i++) same = same && got[i] == i;
     ok(same, "Fortran order and big endian become what C on this machine reads");
     status_is(ctx, a ? zt_npy_read(a, 0, 119, got, 2) : ZT_OK, ZT_EUSAGE);
     zt_npy_close(a);
@@ -206,8 +196,7 @@ static void test_fortran(zt_ctx *ctx)
 
 static uint8_t *put_number(uint8_t *p, uint64_t v, int bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        *p++ = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < bytes; i++) *p++ = (uint8_t)(v >> 8 * i);
     return p;
 }
 
@@ -243,8 +232,7 @@ static uint8_t *deflated(const uint8_t *data, size_t count, uint32_t size, uint3
     return zip;
 }
 
-static zt_status try_deflated(const uint8_t *data, size_t count, uint32_t size, uint32_t crc,
-                              size_t most)
+static zt_status try_deflated(const uint8_t *data, size_t count, uint32_t size, uint32_t crc, size_t most)
 {
     bool sound = true;
     size_t zip_n;
@@ -310,8 +298,7 @@ static void test_names(void)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    if (!folder_make("npz"))
-        return 1;
+    if (!folder_make("npz")) return 1;
     test_written(ctx, &io_npz, &arrays_npz, "a.npz", row, ROWS);
     test_numpy();
     test_zipfile(ctx);

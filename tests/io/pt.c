@@ -50,8 +50,7 @@ static void test_evil(void)
     for (int i = 0; i < PTW_EVIL; i++) {
         const piece *e = &ptw_evil[i];
         bool refused = try_zip(e->bytes, e->n) == ZT_EDATA;
-        for (int at = 0; at < 5; at++)
-            refused = try_older(e->bytes, e->n, at) == ZT_EDATA && refused;
+        for (int at = 0; at < 5; at++) refused = try_older(e->bytes, e->n, at) == ZT_EDATA && refused;
         ok(refused, "%s: refused, in a zip and in each pickle of the older format", e->name);
     }
 }
@@ -73,8 +72,7 @@ static void test_known(void)
                                "c_codecs\nencode\n(X\x02\x00\x00\x00\xc4\x80U\x06latin1tR.",
                       newobj[] = "\x80\x02"
                                  "ccollections\nOrderedDict\n)\x81.";
-    ok(try_zip(sparse, sizeof sparse - 1) == ZT_OK &&
-           try_zip(wrapper, sizeof wrapper - 1) == ZT_OK &&
+    ok(try_zip(sparse, sizeof sparse - 1) == ZT_OK && try_zip(wrapper, sizeof wrapper - 1) == ZT_OK &&
            try_zip(from_type, sizeof from_type - 1) == ZT_OK,
        "functions that are known may be named");
     ok(try_zip(bytes, sizeof bytes - 1) == ZT_OK && try_zip(newobj, sizeof newobj - 1) == ZT_OK,
@@ -84,22 +82,19 @@ static void test_known(void)
 }
 
 /* A beginning, total times a piece, an end. */
-static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int total,
-                          const char *end)
+static zt_status try_long(zt_ctx *ctx, const zt_str *begin, const char *piece_of, int total, const char *end)
 {
     zt_str text;
     zt_str_init(&text, ctx);
     zt_str_put(&text, begin->data, begin->len);
-    for (int i = 0; i < total; i++)
-        zt_str_puts(&text, piece_of);
+    for (int i = 0; i < total; i++) zt_str_puts(&text, piece_of);
     zt_str_puts(&text, end);
     zt_status st = try_zip(text.data, text.len);
     zt_str_fini(&text);
     return st;
 }
 
-static zt_status try_many(zt_ctx *ctx, const char *begin, const char *piece_of, int total,
-                          const char *end)
+static zt_status try_many(zt_ctx *ctx, const char *begin, const char *piece_of, int total, const char *end)
 {
     zt_str text;
     zt_str_init(&text, ctx);
@@ -115,14 +110,12 @@ static void test_bombs(zt_ctx *ctx)
     ok(try_many(ctx, "]", "(]", 1000000, "ee.") == ZT_EDATA, "and with marks between them");
     ok(try_many(ctx, "]", "]", 200000, "a.") == ZT_EDATA, "lists on the stack at the end");
     ok(try_many(ctx, "N", "2\x86", 100, ".") == ZT_EDATA, "2^100 values by tuples of two");
-    ok(try_many(ctx, "](", "}", 3000000, "e.") == ZT_EDATA,
-       "3 million dictionaries: 40 MiB and more");
+    ok(try_many(ctx, "](", "}", 3000000, "e.") == ZT_EDATA, "3 million dictionaries: 40 MiB and more");
     zt_str key; /* a key of 60000 bytes, above one tensor thousands of times */
     zt_str_init(&key, ctx);
     zt_str_puts(&key, "}X\x60\xea");
     zt_str_put(&key, "\0\0", 2);
-    for (int i = 0; i < 60000; i++)
-        zt_str_putc(&key, 'x');
+    for (int i = 0; i < 60000; i++) zt_str_putc(&key, 'x');
     zt_str_puts(&key, "](" V2 "(" STORAGE("I6\n") "I0\n))I00\n" ODICT "tRp1\n");
     ok(try_long(ctx, &key, "g1\n", 5000, "es.") == ZT_EDATA, "5000 names of 60000 bytes");
     zt_str_fini(&key);
@@ -156,8 +149,7 @@ static void test_changed(void)
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t total, int count,
-                      const char *want)
+static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t total, int count, const char *want)
 {
     float x[24];
     size_t size;
@@ -166,8 +158,7 @@ static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t 
     zt_pt *t = zt_pt_from(ctx, in);
     bool same = t && zt_pt_count(t) == 1 && zt_pt_get(t, 0)->bytes == 4 * (size_t)count &&
                 zt_pt_read(t, 0, 0, x, 4 * (size_t)count) == ZT_OK;
-    for (int i = 0; same && i < count; i++)
-        same = x[i] == (float)(want[i] - '0');
+    for (int i = 0; same && i < count; i++) same = x[i] == (float)(want[i] - '0');
     ok(same, "%s%s", what, zt_ctx_error(ctx));
     zt_pt_close(t);
     zt_source_close(in);
@@ -175,23 +166,18 @@ static void test_view(zt_ctx *ctx, const char *what, const void *pickle, size_t 
     zt_ctx_clear(ctx);
 }
 
-#define VIEW(what, pickle, count, want)                                                            \
-    test_view(ctx, what, pickle, sizeof(pickle) - 1, count, want)
+#define VIEW(what, pickle, count, want) test_view(ctx, what, pickle, sizeof(pickle) - 1, count, want)
 
 static void test_views(zt_ctx *ctx)
 {
     VIEW("as it lies", "\x80\x02" PLAIN ".", 6, "012345");
-    VIEW("transposed", "\x80\x02" TENSOR("K\x06", "K\x00(K\x03K\x02t(K\x01K\x03t") ".", 6,
-         "031425");
+    VIEW("transposed", "\x80\x02" TENSOR("K\x06", "K\x00(K\x03K\x02t(K\x01K\x03t") ".", 6, "031425");
     VIEW("a column", "\x80\x02" TENSOR("K\x06", "K\x01(K\x02K\x01t(K\x03K\x01t") ".", 2, "14");
-    VIEW("each row four times",
-         "\x80\x02" TENSOR("K\x06", "K\x00(K\x02K\x04K\x03t(K\x03K\x00K\x01t") ".", 24,
+    VIEW("each row four times", "\x80\x02" TENSOR("K\x06", "K\x00(K\x02K\x04K\x03t(K\x03K\x00K\x01t") ".", 24,
          "012012012012345345345345");
-    VIEW("windows that overlap", "\x80\x02" TENSOR("K\x06", "K\x01(K\x03K\x03t(K\x01K\x01t") ".", 9,
-         "123234345");
+    VIEW("windows that overlap", "\x80\x02" TENSOR("K\x06", "K\x01(K\x03K\x03t(K\x01K\x01t") ".", 9, "123234345");
     VIEW("a scalar", "\x80\x02" TENSOR("K\x06", "K\x04))") ".", 1, "4");
-    VIEW("empty, from past the end",
-         "\x80\x02" TENSOR("K\x06", "K\x09(K\x00K\x02t(K\x02K\x01t") ".", 0, "");
+    VIEW("empty, from past the end", "\x80\x02" TENSOR("K\x06", "K\x09(K\x00K\x02t(K\x02K\x01t") ".", 0, "");
     VIEW("a parameter",
          "\x80\x02"
          "ctorch._utils\n_rebuild_parameter\n(" PLAIN "\x88" ODICT "tR.",
@@ -202,8 +188,7 @@ static void test_views(zt_ctx *ctx)
          2, "24");
     VIEW("a part of a storage, of before 0.4",
          "\x80\x02" V2 "((" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x01", "0")
-             U("\x03", "cpu") "K\x06(" U("\x01", "1") "K\x02K\x03ttQK\x01(K\x02t(K\x01t\x89" ODICT
-                                                      "tR.",
+             U("\x03", "cpu") "K\x06(" U("\x01", "1") "K\x02K\x03ttQK\x01(K\x02t(K\x01t\x89" ODICT "tR.",
          2, "34");
     VIEW("a class of tensors and its state, of before 0.2",
          "\x80\x02"
@@ -283,29 +268,27 @@ static void test_writer_faults(zt_ctx *ctx)
 /* PyTorch reads ours; ours reads what PyTorch writes in every protocol and both formats. */
 static void test_torch(zt_ctx *ctx)
 {
-    static const char script[] =
-        "import torch, sys, os\n"
-        "os.chdir(sys.argv[1])\n"
-        "z = torch.load('a.pt', weights_only=True)\n"
-        "assert list(z)[:2] == ['fc.weight', 'scalar'] and len(z) == int(sys.argv[2]), list(z)\n"
-        "for k, a in z.items():\n"
-        "    n = a.numel() * a.element_size()\n"
-        "    b = bytes(a.contiguous().view(-1).view(torch.uint8).tolist()) if n else b''\n"
-        "    want = [i % 2 if a.dtype == torch.bool else (i * 37 + 11) % 256 for i in range(n)]\n"
-        "    assert list(b) == want, k\n"
-        "w = torch.arange(6, dtype=torch.float32).view(2, 3)\n"
-        "for zip in 0, 1:\n"
-        "    for p in range(1, 6):\n"
-        "        torch.save({'m': [w, (w.t(), 3)], 'n': torch.nn.Parameter(w[:, 1:]), 's': {1, "
-        "2},\n"
-        "            5: w.half(), 'o': torch.Size([3]), 'd': torch.device('cpu'), 't': "
-        "torch.int8},\n"
-        "            'p%d%d.pt' % (zip, p), pickle_protocol=p, _use_new_zipfile_serialization=zip "
-        "> 0)\n";
+    static const char script[] = "import torch, sys, os\n"
+                                 "os.chdir(sys.argv[1])\n"
+                                 "z = torch.load('a.pt', weights_only=True)\n"
+                                 "assert list(z)[:2] == ['fc.weight', 'scalar'] and len(z) == int(sys.argv[2]), list(z)\n"
+                                 "for k, a in z.items():\n"
+                                 "    n = a.numel() * a.element_size()\n"
+                                 "    b = bytes(a.contiguous().view(-1).view(torch.uint8).tolist()) if n else b''\n"
+                                 "    want = [i % 2 if a.dtype == torch.bool else (i * 37 + 11) % 256 for i in range(n)]\n"
+                                 "    assert list(b) == want, k\n"
+                                 "w = torch.arange(6, dtype=torch.float32).view(2, 3)\n"
+                                 "for zip in 0, 1:\n"
+                                 "    for p in range(1, 6):\n"
+                                 "        torch.save({'m': [w, (w.t(), 3)], 'n': torch.nn.Parameter(w[:, 1:]), 's': {1, "
+                                 "2},\n"
+                                 "            5: w.half(), 'o': torch.Size([3]), 'd': torch.device('cpu'), 't': "
+                                 "torch.int8},\n"
+                                 "            'p%d%d.pt' % (zip, p), pickle_protocol=p, _use_new_zipfile_serialization=zip "
+                                 "> 0)\n";
     const char *python = python_with("torch");
     char line[4000];
-    if (!python)
-        return;
+    if (!python) return;
     snprintf(line, sizeof line, "%s -c \"%s\" '%s' %d", python, script, folder, ROWS);
     ok(system(line) == 0, "PyTorch reads what is written, weights_only=True");
     for (int i = 2; i < 12; i++) {
@@ -315,14 +298,13 @@ static void test_torch(zt_ctx *ctx)
         snprintf(file, sizeof file, "p%d%d.pt", zip, protocol);
         uint8_t head[32] = {0};
         zt_source *in = zt_source_open(ctx, under(file));
-        bool seen = in && zt_source_read(in, 0, head, sizeof head) == ZT_OK &&
-                    (zip ? zt_pt_is_zip(in) : zt_pt_sniff(head, sizeof head));
+        bool seen =
+            in && zt_source_read(in, 0, head, sizeof head) == ZT_OK && (zip ? zt_pt_is_zip(in) : zt_pt_sniff(head, sizeof head));
         zt_pt *t = zt_pt_take(ctx, in);
-        bool same = t && seen && zt_pt_count(t) == 4 && zt_pt_find(t, "m.0") == 0 &&
-                    zt_pt_find(t, "n") == 2 && zt_pt_find(t, "5") == 3 &&
-                    zt_pt_read(t, zt_pt_find(t, "m.1.0"), 0, x, sizeof x) == ZT_OK;
-        ok(same && x[1] == 3 && x[5] == 5, "PyTorch's %s, protocol %d, is read%s",
-           zip ? "zip" : "older format", protocol, zt_ctx_error(ctx));
+        bool same = t && seen && zt_pt_count(t) == 4 && zt_pt_find(t, "m.0") == 0 && zt_pt_find(t, "n") == 2 &&
+                    zt_pt_find(t, "5") == 3 && zt_pt_read(t, zt_pt_find(t, "m.1.0"), 0, x, sizeof x) == ZT_OK;
+        ok(same && x[1] == 3 && x[5] == 5, "PyTorch's %s, protocol %d, is read%s", zip ? "zip" : "older format", protocol,
+           zt_ctx_error(ctx));
         zt_pt_close(t);
         zt_ctx_clear(ctx);
         unlink(under(file));
@@ -347,11 +329,9 @@ static int write_evil(const char *to)
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "--evil") == 0)
-        return write_evil(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "--evil") == 0) return write_evil(argv[2]);
     zt_ctx *ctx = zt_ctx_new();
-    if (!folder_make("pt"))
-        return 1;
+    if (!folder_make("pt")) return 1;
     test_evil();
     test_known();
     test_bombs(ctx);

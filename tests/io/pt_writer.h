@@ -19,16 +19,15 @@ typedef struct piece {
     size_t n;
 } piece;
 
-#define P(name, bytes)                                                                             \
-    {                                                                                              \
-        name, bytes, sizeof(bytes) - 1                                                             \
+#define P(name, bytes)                                                                                                           \
+    {                                                                                                                            \
+        name, bytes, sizeof(bytes) - 1                                                                                           \
     }
 #define U(len, text) "\x8c" len text /* SHORT_BINUNICODE, length as one byte */
 #define ODICT        "ccollections\nOrderedDict\n)R"
 #define V2           "ctorch._utils\n_rebuild_tensor_v2\n"
 /* storage 'KEY' of N floats; a call of V2 on it */
-#define STORAGE(n)                                                                                 \
-    "(" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x01", "0") U("\x03", "cpu") n "tQ"
+#define STORAGE(n)      "(" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x01", "0") U("\x03", "cpu") n "tQ"
 #define TENSOR(n, rest) V2 "(" STORAGE(n) rest "\x89" ODICT "tR"
 #define PLAIN           TENSOR("K\x06", "K\x00(K\x02K\x03t(K\x03K\x01t") /* f32[2,3] */
 
@@ -145,9 +144,8 @@ PTW_FN const piece ptw_evil[] = {
     P("stack_global", "\x80\x04" U("\x02", "os") U("\x06", "system") "\x93."),
     P("stack_global_dotted", "\x80\x04" U("\x05", "torch") U("\x0c", "os.path.join") "\x93."),
     P("stack_global_nul", "\x80\x04" U("\x07", "torch\0o") U("\x04", "Size") "\x93."),
-    P("stack_global_memo",
-      "\x80\x04" U("\x02", "os") "\x94" U("\x06", "system") "\x94"
-                                                            "00h\x00h\x01\x93."),
+    P("stack_global_memo", "\x80\x04" U("\x02", "os") "\x94" U("\x06", "system") "\x94"
+                                                                                 "00h\x00h\x01\x93."),
     P("stack_global_dup", "\x80\x04" U("\x02", "os") "2\x93."),
     P("stack_global_bytes", "\x80\x04"
                             "C\x02osC\x06system\x93."),
@@ -205,12 +203,10 @@ PTW_FN const piece ptw_evil[] = {
     P("hooks_of_global", "\x80\x02" V2 "(" STORAGE("K\x06") "K\x00)(t\x89"
                                                             "ccollections\nOrderedDict\ntR."),
     P("hooks_with_items", "\x80\x02" V2 "(" STORAGE("K\x06") "K\x00))\x89}U\x01xK\x01stR."),
-    P("v3_without_dtype",
-      "\x80\x02"
-      "ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE("K\x06") "K\x00))\x89}tR."),
+    P("v3_without_dtype", "\x80\x02"
+                          "ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE("K\x06") "K\x00))\x89}tR."),
     P("v3_storage_as_dtype", "\x80\x02"
-                             "ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE(
-                                 "K\x06") "K\x00))\x89}ctorch\nFloatStorage\ntR."),
+                             "ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE("K\x06") "K\x00))\x89}ctorch\nFloatStorage\ntR."),
     /* states */
     P("build_class", "\x80\x02" ODICT "}U\x09__class__U\x01xsb."),
     P("build_dict", "\x80\x02}}U\x09_metadata}sb."),
@@ -228,24 +224,18 @@ PTW_FN const piece ptw_evil[] = {
     P("persid_text_value", "\x80\x02U\x01"
                            "0Q."),
     P("persid_short", "\x80\x02(" U("\x07", "storage") "tQ."),
-    P("persid_module", "\x80\x02(" U("\x06", "module") "ctorch\nFloatStorage\n" U("\x01", "0")
-                           U("\x03", "cpu") "K\x06tQ."),
-    P("persid_type_text", "\x80\x02(" U("\x07", "storage") U("\x0c", "FloatStorage") U("\x01", "0")
-                              U("\x03", "cpu") "K\x06tQ."),
-    P("persid_type_dtype", "\x80\x02(" U("\x07", "storage") "ctorch\nfloat32\n" U("\x01", "0")
-                               U("\x03", "cpu") "K\x06tQ."),
-    P("persid_type_function",
-      "\x80\x02(" U("\x07", "storage") V2 U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
-    P("persid_key_int",
-      "\x80\x02(" U("\x07", "storage") "ctorch\nFloatStorage\nK\x00" U("\x03", "cpu") "K\x06tQ."),
-    P("persid_key_path", "\x80\x02" V2 "((" U("\x07", "storage") "ctorch\nFloatStorage\n" U(
-                             "\x0b", "/etc/passwd") U("\x03", "cpu") "K\x06tQK\x00))\x89NtR."),
-    P("persid_key_up", "\x80\x02" V2 "((" U("\x07", "storage") "ctorch\nFloatStorage\n" U(
-                           "\x0a", "../version") U("\x03", "cpu") "K\x06tQK\x00))\x89NtR."),
-    P("persid_negative", "\x80\x02(" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x01", "0")
-                             U("\x03", "cpu") "J\xff\xff\xff\xfftQ."),
-    P("persid_quantised", "\x80\x02(" U("\x07", "storage") "ctorch\nQInt8Storage\n" U("\x01", "0")
-                              U("\x03", "cpu") "K\x06tQ."),
+    P("persid_module", "\x80\x02(" U("\x06", "module") "ctorch\nFloatStorage\n" U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
+    P("persid_type_text", "\x80\x02(" U("\x07", "storage") U("\x0c", "FloatStorage") U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
+    P("persid_type_dtype", "\x80\x02(" U("\x07", "storage") "ctorch\nfloat32\n" U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
+    P("persid_type_function", "\x80\x02(" U("\x07", "storage") V2 U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
+    P("persid_key_int", "\x80\x02(" U("\x07", "storage") "ctorch\nFloatStorage\nK\x00" U("\x03", "cpu") "K\x06tQ."),
+    P("persid_key_path", "\x80\x02" V2 "((" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x0b", "/etc/passwd")
+                             U("\x03", "cpu") "K\x06tQK\x00))\x89NtR."),
+    P("persid_key_up", "\x80\x02" V2 "((" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x0a", "../version")
+                           U("\x03", "cpu") "K\x06tQK\x00))\x89NtR."),
+    P("persid_negative",
+      "\x80\x02(" U("\x07", "storage") "ctorch\nFloatStorage\n" U("\x01", "0") U("\x03", "cpu") "J\xff\xff\xff\xfftQ."),
+    P("persid_quantised", "\x80\x02(" U("\x07", "storage") "ctorch\nQInt8Storage\n" U("\x01", "0") U("\x03", "cpu") "K\x06tQ."),
     /* the machine itself */
     P("empty", ""),
     P("stop", "."),
@@ -295,9 +285,7 @@ PTW_FN const piece ptw_evil[] = {
     P("size_negative", "\x80\x02" TENSOR("K\x06", "K\x00(J\xff\xff\xff\xfft(K\x01t") "."),
     P("stride_negative", "\x80\x02" TENSOR("K\x06", "K\x05(K\x03t(J\xff\xff\xff\xfft") "."),
     P("offset_negative", "\x80\x02" TENSOR("K\x06", "J\xff\xff\xff\xff(K\x03t(K\x01t") "."),
-    P("size_wraps",
-      "\x80\x02" TENSOR("K\x06",
-                        "K\x00(\x8a\x08\x01\x00\x00\x00\x00\x00\x00\x40K\x04t(K\x00K\x00t") "."),
+    P("size_wraps", "\x80\x02" TENSOR("K\x06", "K\x00(\x8a\x08\x01\x00\x00\x00\x00\x00\x00\x40K\x04t(K\x00K\x00t") "."),
     P("size_bool", "\x80\x02" TENSOR("K\x06", "K\x00(\x88t(K\x01t") "."),
     P("size_list", "\x80\x02" TENSOR("K\x06", "K\x00]](K\x01"
                                               "ee") "."),
@@ -315,8 +303,7 @@ PTW_FN const piece ptw_evil[] = {
     P("tensor_in_set", "\x80\x04\x8f(" PLAIN "\x90."),
     P("tensor_below_tuple", "\x80\x02}K\x01K\x02\x86" PLAIN "s."),
     /* bombs */
-    P("zeros_of_2_40",
-      "\x80\x02" TENSOR("K\x06", "K\x00(\x8a\x06\x00\x00\x00\x00\x00\x01t(K\x00t") "."),
+    P("zeros_of_2_40", "\x80\x02" TENSOR("K\x06", "K\x00(\x8a\x06\x00\x00\x00\x00\x00\x01t(K\x00t") "."),
     P("list_in_itself", "\x80\x02]q\x00(h\x00h\x00" PLAIN "e."),
     P("dict_in_itself", "\x80\x02}q\x00U\x01xh\x00s."),
 };
@@ -328,8 +315,7 @@ static const float ptw_six[6] = {0, 1, 2, 3, 4, 5};
 
 PTW_FN uint8_t *ptw_le(uint8_t *p, uint64_t v, int bytes)
 {
-    for (int i = 0; i < bytes; i++)
-        *p++ = (uint8_t)(v >> 8 * i);
+    for (int i = 0; i < bytes; i++) *p++ = (uint8_t)(v >> 8 * i);
     return p;
 }
 
@@ -353,10 +339,8 @@ PTW_FN uint8_t *ptw_zip(const void *pickle, size_t n, size_t *size)
         const char *name;
         const void *bytes;
         size_t n;
-    } m[] = {{"a/data.pkl", pickle, n},
-             {"a/byteorder", "little", 6},
-             {"a/data/0", ptw_six, sizeof ptw_six},
-             {"a/version", "3\n", 2}};
+    } m[] = {
+        {"a/data.pkl", pickle, n}, {"a/byteorder", "little", 6}, {"a/data/0", ptw_six, sizeof ptw_six}, {"a/version", "3\n", 2}};
     uint8_t *zip = malloc(n + 1000), *p = zip, *dir;
     size_t at[4];
     for (int i = 0; i < 4; i++) {

@@ -15,19 +15,14 @@ __attribute__((unused)) static size_t gguf_walk_key(const zt_gguf *gguf, const c
     int64_t count = 0, i;
     double d;
     size_t sum = zt_gguf_i64(gguf, key, &i) + zt_gguf_f64(gguf, key, &d) + zt_gguf_str(gguf, key, &s);
-    for (size_t k = 0; k < s.n; k++)
-        sum += (unsigned char)s.data[k];
-    if (!zt_gguf_array(gguf, key, &kind, &count))
-        return sum;
+    for (size_t k = 0; k < s.n; k++) sum += (unsigned char)s.data[k];
+    if (!zt_gguf_array(gguf, key, &kind, &count)) return sum;
     void *list = calloc((size_t)count + 1, sizeof(zt_bytes));
-    if (!list)
-        return sum;
+    if (!list) return sum;
     if (zt_gguf_array_strs(gguf, key, list, count)) {
-        for (int64_t k = 0; k < count; k++)
-            sum += ((zt_bytes *)list)[k].n;
+        for (int64_t k = 0; k < count; k++) sum += ((zt_bytes *)list)[k].n;
         s = count ? ((zt_bytes *)list)[count - 1] : s;
-        for (size_t k = 0; k < s.n; k++)
-            sum += (unsigned char)s.data[k];
+        for (size_t k = 0; k < s.n; k++) sum += (unsigned char)s.data[k];
         sum += zt_gguf_array_str(gguf, key, count - 1).n;
     }
     sum += zt_gguf_array_i64(gguf, key, list, count) + zt_gguf_array_f64(gguf, key, list, count);
@@ -45,8 +40,7 @@ __attribute__((unused)) static bool gguf_walk(zt_gguf *gguf)
         zt_gguf_kind kind;
         zt_bytes key = zt_gguf_key(gguf, i, &kind);
         char *name = calloc(key.n + 1, 1);
-        if (!name)
-            return false;
+        if (!name) return false;
         memcpy(name, key.data, key.n);
         sum += gguf_walk_key(gguf, name);
         free(name);
@@ -60,8 +54,7 @@ __attribute__((unused)) static bool gguf_walk(zt_gguf *gguf)
         sound &= zt_gguf_find(gguf, name) == i && at + bytes <= zt_gguf_file_size(gguf);
         sound &= type.rank < 0 || (zt_type_check(NULL, &type, NULL) && zt_type_bytes(&type) == bytes);
         if (bytes)
-            sound &= store.read(store.user, i, 0, &byte, 1) == ZT_OK &&
-                     store.read(store.user, i, bytes - 1, &byte, 1) == ZT_OK;
+            sound &= store.read(store.user, i, 0, &byte, 1) == ZT_OK && store.read(store.user, i, bytes - 1, &byte, 1) == ZT_OK;
     }
     return sound && sum != SIZE_MAX;
 }

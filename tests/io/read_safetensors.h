@@ -23,8 +23,7 @@ __attribute__((unused)) static bool st_walk(zt_safetensors *safetensors)
     }
     const char *value;
     size_t count;
-    for (int64_t i = 0; zt_safetensors_meta(safetensors, i, &value, &count); i++)
-        sound = sound && strlen(value) == count;
+    for (int64_t i = 0; zt_safetensors_meta(safetensors, i, &value, &count); i++) sound = sound && strlen(value) == count;
     return sound;
 }
 

@@ -24,8 +24,7 @@ static outcome read_entry(zt_ctx *ctx, const char *entry)
     memcpy(file, &len, 8);
     zt_source *in = zt_source_memory(ctx, "m", file, 8 + len + DATA);
     zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
-    if (safetensors && zt_safetensors_count(safetensors) == 1)
-        o.e = *zt_safetensors_get(safetensors, 0);
+    if (safetensors && zt_safetensors_count(safetensors) == 1) o.e = *zt_safetensors_get(safetensors, 0);
     o.e.name = NULL;
     o.status = zt_ctx_status(ctx);
     snprintf(o.error, sizeof o.error, "%s", zt_ctx_error(ctx));
@@ -41,8 +40,7 @@ static bool put_escape(const char *entry, char to[ROOM])
     static const char *const names[] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         const char *at = strstr(entry, names[i]);
-        if (!at)
-            continue;
+        if (!at) continue;
         int before = (int)(at - entry) + 1;
         snprintf(to, ROOM, "%.*s\\u%04x%s", before, entry, (unsigned)at[1], at + 2);
         return true;
@@ -52,30 +50,25 @@ static bool put_escape(const char *entry, char to[ROOM])
 
 static bool same_type(const zt_type *a, const zt_type *b)
 {
-    return a->dtype == b->dtype && a->rank == b->rank &&
-           memcmp(a->dim, b->dim, sizeof a->dim) == 0;
+    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->dim, b->dim, sizeof a->dim) == 0;
 }
 
 /* What is wrong with an entry as JSON is told with the text around it, and that differs. */
 static bool same_outcome(const outcome *a, const outcome *b)
 {
     bool json = strstr(a->error, ": JSON, ") && strstr(b->error, ": JSON, ");
-    return a->status == b->status && a->e.dtype == b->e.dtype && a->e.bytes == b->e.bytes &&
-           a->e.rank == b->e.rank && same_type(&a->e.type, &b->e.type) &&
-           (json || strcmp(a->error, b->error) == 0);
+    return a->status == b->status && a->e.dtype == b->e.dtype && a->e.bytes == b->e.bytes && a->e.rank == b->e.rank &&
+           same_type(&a->e.type, &b->e.type) && (json || strcmp(a->error, b->error) == 0);
 }
 
 /* 1: both open it; 0: both refuse it; -1: they differ. */
 static int compare(zt_ctx *ctx, const char *entry)
 {
     char other[ROOM];
-    if (!put_escape(entry, other))
-        return 0;
+    if (!put_escape(entry, other)) return 0;
     outcome a = read_entry(ctx, entry), b = read_entry(ctx, other);
-    if (same_outcome(&a, &b))
-        return a.status == ZT_OK;
-    diag("'%s' and '%s' for %s", a.error, b.error,
-         zt_escape(other, sizeof other, entry, strlen(entry)));
+    if (same_outcome(&a, &b)) return a.status == ZT_OK;
+    diag("'%s' and '%s' for %s", a.error, b.error, zt_escape(other, sizeof other, entry, strlen(entry)));
     return -1;
 }
 
@@ -132,8 +125,7 @@ static void test_by_hand(zt_ctx *ctx)
     };
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         char text[ROOM];
-        ok(compare(ctx, list[i].entry) == list[i].verdict, "%s %s",
-           list[i].verdict ? "read" : "refused",
+        ok(compare(ctx, list[i].entry) == list[i].verdict, "%s %s", list[i].verdict ? "read" : "refused",
            zt_escape(text, sizeof text, list[i].entry, strlen(list[i].entry)));
     }
 }
@@ -168,22 +160,19 @@ static void change(char *text)
 
 static void test_drawn(zt_ctx *ctx)
 {
-    static const char *const from[] = {
-        "{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}",
-        "{\"data_offsets\": [0, 24], \"shape\": [12], \"dtype\": \"BF16\"}",
-        "{\"dtype\":\"I8\",\"shape\":[1,24,1],\"data_offsets\":[0,24]}"};
+    static const char *const from[] = {"{\"dtype\":\"F32\",\"shape\":[2,3],\"data_offsets\":[0,24]}",
+                                       "{\"data_offsets\": [0, 24], \"shape\": [12], \"dtype\": \"BF16\"}",
+                                       "{\"dtype\":\"I8\",\"shape\":[1,24,1],\"data_offsets\":[0,24]}"};
     enum { ROUNDS = 20000 };
     int count[3] = {0}, *told = count + 1;
     for (int i = 0; i < ROUNDS; i++) {
         char entry[ROOM];
         snprintf(entry, sizeof entry, "%s", from[below(3)]);
-        for (size_t k = 1 + below(3); k > 0; k--)
-            change(entry);
+        for (size_t k = 1 + below(3); k > 0; k--) change(entry);
         told[compare(ctx, entry)]++;
     }
     ok(told[-1] == 0 && told[1] > ROUNDS / 100 && told[0] > ROUNDS / 2,
-       "of %d drawn entries %d are read, %d refused, %d not alike", ROUNDS, told[1], told[0],
-       told[-1]);
+       "of %d drawn entries %d are read, %d refused, %d not alike", ROUNDS, told[1], told[0], told[-1]);
 }
 
 int main(void)

@@ -26,8 +26,7 @@ typedef struct warnings {
 static void listen(void *user, zt_level level, const char *line)
 {
     warnings *w = user;
-    if (level != ZT_LOG_WARN)
-        return;
+    if (level != ZT_LOG_WARN) return;
     bool unknown = strstr(line, "unknown globals, kept as opaque values and not called: ");
     bool unread = strstr(line, "tensors that are not read: ");
     if (unknown) snprintf(w->unknown, sizeof w->unknown, "%s", line);
@@ -65,16 +64,13 @@ static bool tensor_is(zt_pt *t, int64_t i, const json_t *want)
 {
     const zt_array *a = zt_pt_get(t, i);
     const json_t *shape = json_object_get(want, "shape");
-    bool same = strcmp(a->name, text_of(want, "name")) == 0 &&
-                strcmp(a->dtype, text_of(want, "dtype")) == 0 &&
+    bool same = strcmp(a->name, text_of(want, "name")) == 0 && strcmp(a->dtype, text_of(want, "dtype")) == 0 &&
                 (size_t)a->rank == json_array_size(shape) &&
                 (json_int_t)a->bytes == json_integer_value(json_object_get(want, "bytes"));
-    for (int d = 0; same && d < a->rank; d++)
-        same = a->dim[d] == json_integer_value(json_array_get(shape, (size_t)d));
+    for (int d = 0; same && d < a->rank; d++) same = a->dim[d] == json_integer_value(json_array_get(shape, (size_t)d));
     uint8_t *bytes = same ? malloc(a->bytes + 1) : NULL;
     same = bytes && zt_pt_read(t, i, 0, bytes, a->bytes) == ZT_OK &&
-           crc32(0, bytes, (uInt)a->bytes) ==
-               (uLong)json_integer_value(json_object_get(want, "crc32"));
+           crc32(0, bytes, (uInt)a->bytes) == (uLong)json_integer_value(json_object_get(want, "crc32"));
     free(bytes);
     return same;
 }
@@ -82,8 +78,7 @@ static bool tensor_is(zt_pt *t, int64_t i, const json_t *want)
 static bool tensors_are(zt_pt *t, const json_t *want)
 {
     bool same = (size_t)zt_pt_count(t) == json_array_size(want);
-    for (int64_t i = 0; same && i < zt_pt_count(t); i++)
-        same = tensor_is(t, i, json_array_get(want, (size_t)i));
+    for (int64_t i = 0; same && i < zt_pt_count(t); i++) same = tensor_is(t, i, json_array_get(want, (size_t)i));
     return same;
 }
 
@@ -104,12 +99,10 @@ static void try_file(const char *set, const json_t *want)
                 names_all(json_object_get(want, "unread"), "'%s' (", w.unread, w.n_unread);
     else
         right = !t && zt_ctx_status(ctx) == ZT_EDATA;
-    if (!right)
-        diag("%s: %s; %s; %s", t ? "opened" : "refused", zt_ctx_error(ctx), w.unknown, w.unread);
+    if (!right) diag("%s: %s; %s; %s", t ? "opened" : "refused", zt_ctx_error(ctx), w.unknown, w.unread);
     ok(right, "%s: %s", text_of(want, "file"), text_of(want, "verdict"));
     zt_pt_close(t);
-    if (zt_mem_get(ctx).blocks)
-        ok(false, "%s: nothing leaks", path);
+    if (zt_mem_get(ctx).blocks) ok(false, "%s: nothing leaks", path);
     zt_ctx_free(ctx);
 }
 
@@ -149,10 +142,8 @@ static bool is_empty(const char *path)
 {
     DIR *directory = opendir(path);
     int n = 0;
-    while (directory && readdir(directory))
-        n++;
-    if (directory)
-        closedir(directory);
+    while (directory && readdir(directory)) n++;
+    if (directory) closedir(directory);
     return n == 2;
 }
 
@@ -162,17 +153,14 @@ int main(int argc, char **argv)
     snprintf(self, sizeof self, "%s", argv[0]);
     snprintf(set, sizeof set, "%s/../pickles", dirname(self));
     whole = realpath(argc > 1 ? argv[1] : set, NULL);
-    if (!ok(whole != NULL, "there is a folder of pickles") || !folder_make("pickles") ||
-        chdir(folder) != 0)
-        return 1;
+    if (!ok(whole != NULL, "there is a folder of pickles") || !folder_make("pickles") || chdir(folder) != 0) return 1;
     snprintf(path, sizeof path, "%.4095s/index.json", whole);
     json_t *list = json_load_file(path, 0, NULL), *c;
     size_t i;
     ok(count_kind(list, "accepted") >= 300, "300 that weights_only accepts");
     ok(count_kind(list, "unknown") >= 50, "50 that it does not");
     json_array_foreach(list, i, c) try_file(whole, c);
-    for (i = 0; i < json_array_size(list); i += 20)
-        test_no_memory(whole, json_array_get(list, i));
+    for (i = 0; i < json_array_size(list); i += 20) test_no_memory(whole, json_array_get(list, i));
     json_decref(list);
     free(whole);
     ok(is_empty(folder), "nothing was executed: no planted file is there");

@@ -26,8 +26,7 @@ static float *logits_of_arch(const file *file_data, const char *arch, const setu
     e.embed = true;
     draw_ids(ids, N_TOKENS, 300);
     zt_status st = model_open(&o, ctx, file_data, &e);
-    if (st == ZT_OK)
-        st = zt_llm_embed(o.m, ids, N_TOKENS, y);
+    if (st == ZT_OK) st = zt_llm_embed(o.m, ids, N_TOKENS, y);
     if (st != ZT_OK) {
         diag("%s: %s", arch, zt_ctx_error(ctx));
         free(y);
@@ -158,16 +157,12 @@ static void test_sizes(const char *arch)
         uint32_t value;
         const char *word;
     } row[] = {
-        {"feed_forward_length", 96, "expected"},
-        {"embedding_length", 128, "expected"},
-        {"attention.head_count", 0, "head_count is 0"},
-        {"attention.head_count_kv", 0, "head_count_kv is 0"},
-        {"attention.head_count_kv", 3, "multiple"},
-        {"block_count", 3, "blk.2."},
+        {"feed_forward_length", 96, "expected"},        {"embedding_length", 128, "expected"},
+        {"attention.head_count", 0, "head_count is 0"}, {"attention.head_count_kv", 0, "head_count_kv is 0"},
+        {"attention.head_count_kv", 3, "multiple"},     {"block_count", 3, "blk.2."},
         {"block_count", 0, "block_count is 0"},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        expect_key(arch, row[i].key, row[i].value, row[i].word);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_key(arch, row[i].key, row[i].value, row[i].word);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -236,10 +231,7 @@ static void gemma2_caps(ggufw *w)
     key_f32(w, "gemma2", "final_logit_softcapping", 30);
 }
 static void gemma2_low_cap(ggufw *w) { key_f32(w, "gemma2", "final_logit_softcapping", 2); }
-static void gemma2_no_pattern(ggufw *w)
-{
-    ggufw_u32(w, "gemma2.attention.sliding_window_pattern", 1);
-}
+static void gemma2_no_pattern(ggufw *w) { ggufw_u32(w, "gemma2.attention.sliding_window_pattern", 1); }
 static void smollm3_plain(ggufw *w) { ggufw_str(w, "smollm3.rope.scaling.type", "none"); }
 static void smollm3_layers(ggufw *w)
 {
@@ -298,12 +290,11 @@ static void test_keys(void)
         int64_t total = 0;
         file file_data = make_file(row[i].arch, "f32", 2, row[i].other);
         file g = make_file(row[i].arch, "f32", 2, row[i].extra);
-        if (row[i].extra == pooled_first)
-            patch(&g, "nomic-bert.pooling_type", 2);
-        float *a = logits_of_arch(&file_data, row[i].arch, &options, &total), *b = logits_of_arch(&g, row[i].arch, &options, &total);
+        if (row[i].extra == pooled_first) patch(&g, "nomic-bert.pooling_type", 2);
+        float *a = logits_of_arch(&file_data, row[i].arch, &options, &total),
+              *b = logits_of_arch(&g, row[i].arch, &options, &total);
         bool same = a && b && memcmp(a, b, (size_t)total * 4) == 0;
-        ok(a && b && same != row[i].changes, "%s: %s", row[i].what,
-           row[i].changes ? "another answer" : "the same answer");
+        ok(a && b && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "another answer" : "the same answer");
         free(a);
         free(b);
         free(file_data.bytes);
@@ -369,8 +360,7 @@ static void test_refusals(void)
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         file file_data = make_file("llama", "q8_0", 2, row[i].extra);
-        if (row[i].extra == low_theta)
-            patch(&file_data, "llama.rope.freq_base", 0x3f000000u); /* 0.5 */
+        if (row[i].extra == low_theta) patch(&file_data, "llama.rope.freq_base", 0x3f000000u); /* 0.5 */
         expect(&file_data, row[i].want, row[i].word, row[i].word);
         free(file_data.bytes);
     }
@@ -395,16 +385,11 @@ static void test_padding(const char *arch)
     }
     const void *in[] = {ids, types, pos, last};
     zt_status st = model_open(&o, ctx, &file_data, &options);
-    if (st == ZT_OK)
-        st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", N}, 1, in, (void *[]){alone});
-    if (st == ZT_OK)
-        st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", PAD}, 1, in,
-                             (void *[]){padded});
-    ok(st == ZT_OK && memcmp(alone, padded, sizeof alone) == 0, "%s: padding is not seen %s", arch,
-       zt_ctx_error(ctx));
+    if (st == ZT_OK) st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", N}, 1, in, (void *[]){alone});
+    if (st == ZT_OK) st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", PAD}, 1, in, (void *[]){padded});
+    ok(st == ZT_OK && memcmp(alone, padded, sizeof alone) == 0, "%s: padding is not seen %s", arch, zt_ctx_error(ctx));
     types[0] = 1;
-    if (st == ZT_OK)
-        st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", N}, 1, in, (void *[]){padded});
+    if (st == ZT_OK) st = zt_session_step(zt_llm_session(o.m), &(zt_binding){"n", N}, 1, in, (void *[]){padded});
     ok(st == ZT_OK && memcmp(alone, padded, sizeof alone) != 0, "%s: a token's type is", arch);
     model_close(&o);
     zt_ctx_free(ctx);
@@ -422,20 +407,18 @@ static void test_encoder(const char *arch)
     zt_ctx *ctx = zt_ctx_new();
     model o;
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = 40};
-    ok(model_open(&o, ctx, &file_data, &options) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "encoder"),
-       "%s: no text: %s", arch, zt_ctx_error(ctx));
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "encoder"), "%s: no text: %s", arch,
+       zt_ctx_error(ctx));
     model_close(&o);
     zt_ctx_clear(ctx);
     options.embed = true;
-    ok(model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_get(o.m).kv_bytes == 0, "%s: no cache %s",
-       arch, zt_ctx_error(ctx));
+    ok(model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_get(o.m).kv_bytes == 0, "%s: no cache %s", arch,
+       zt_ctx_error(ctx));
     ok(o.m && zt_llm_embed(o.m, ids, 40, first) == ZT_OK, "as many tokens as the context");
-    ok(o.m && zt_llm_embed(o.m, ids, 41, y) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40"),
-       "one more: %s", zt_ctx_error(ctx));
+    ok(o.m && zt_llm_embed(o.m, ids, 41, y) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40"), "one more: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ids[39] = (ids[39] + 1) % 300;
-    ok(o.m && zt_llm_embed(o.m, ids, 40, y) == ZT_OK && memcmp(y, first, sizeof y) != 0,
-       "the last token counts");
+    ok(o.m && zt_llm_embed(o.m, ids, 40, y) == ZT_OK && memcmp(y, first, sizeof y) != 0, "the last token counts");
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", arch);
     zt_ctx_free(ctx);
@@ -469,8 +452,7 @@ int main(void)
         test_program(arch);
         test_missing(arch);
         test_sizes(arch);
-        if (!encoder(arch))
-            continue;
+        if (!encoder(arch)) continue;
         test_padding(arch);
         test_encoder(arch);
     }

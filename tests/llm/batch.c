@@ -13,9 +13,9 @@ typedef struct text {
     zt_ctx *ctx;
     zt_ids ids;
     int64_t V;
-    int make;        /* tokens to come */
-    bool logits;     /* drawn from them, else the likeliest */
-    uint64_t seen;   /* of all logits it got, or of all tokens */
+    int make;      /* tokens to come */
+    bool logits;   /* drawn from them, else the likeliest */
+    uint64_t seen; /* of all logits it got, or of all tokens */
     int32_t id;
     bool done;
 } text;
@@ -23,8 +23,7 @@ typedef struct text {
 static void mix(text *t, const void *p, size_t n)
 {
     const unsigned char *c = p;
-    for (size_t i = 0; i < n; i++)
-        t->seen = (t->seen ^ c[i]) * UINT64_C(1099511628211);
+    for (size_t i = 0; i < n; i++) t->seen = (t->seen ^ c[i]) * UINT64_C(1099511628211);
 }
 
 static zt_status next(void *user, float *logits, int32_t best, bool *more)
@@ -77,8 +76,7 @@ static zt_status alone(zt_llm *m, text *buffer, float *y)
         size_t total = buffer->ids.count - at;
         at = buffer->ids.count;
         s = buffer->logits ? zt_llm_feed(m, from, total, false, y) : zt_llm_next(m, from, total, &best);
-        if (s == ZT_OK)
-            s = next(buffer, buffer->logits ? y : NULL, best, &more);
+        if (s == ZT_OK) s = next(buffer, buffer->logits ? y : NULL, best, &more);
     }
     return s;
 }
@@ -98,8 +96,7 @@ static bool open_stage(stage *t, const file *file_data, const setup *options, bo
     *t = (stage){.ctx = zt_ctx_new()};
     if (model_open(&t->o, t->ctx, file_data, options) == ZT_OK)
         t->b = zt_batch_open(t->o.m, &(zt_batch_opts){.next = next, .forget = forget});
-    if (!t->b)
-        return false;
+    if (!t->b) return false;
     t->V = zt_llm_get(t->o.m).vocab;
     return true;
 }
@@ -113,8 +110,7 @@ static bool close_stage(stage *t)
     zt_batch_close(t->b);
     model_close(&t->o);
     bool empty = zt_mem_get(t->ctx).blocks == 0;
-    if (!empty || zt_ctx_status(t->ctx))
-        diag("%zu blocks left: %s", zt_mem_get(t->ctx).blocks, zt_ctx_error(t->ctx));
+    if (!empty || zt_ctx_status(t->ctx)) diag("%zu blocks left: %s", zt_mem_get(t->ctx).blocks, zt_ctx_error(t->ctx));
     zt_ctx_free(t->ctx);
     return empty;
 }
@@ -147,11 +143,9 @@ static bool run_texts(stage *t, int total, int late)
     }
     for (int k = 0; k < total && s == ZT_OK; k++) {
         s = zt_batch_add(t->b, &t->got[k], &t->got[k].ids, t->got[k].logits);
-        for (int i = 0; i < 3 && k >= total - late && s == ZT_OK; i++)
-            s = zt_batch_step(t->b);
+        for (int i = 0; i < 3 && k >= total - late && s == ZT_OK; i++) s = zt_batch_step(t->b);
     }
-    for (int i = 0; s == ZT_OK && zt_batch_counted(t->b).texts > 0 && i < 5000; i++)
-        s = zt_batch_step(t->b);
+    for (int i = 0; s == ZT_OK && zt_batch_counted(t->b).texts > 0 && i < 5000; i++) s = zt_batch_step(t->b);
     for (int k = 0; k < total; k++)
         if (!same_text(&t->want[k], &t->got[k])) {
             diag("text %d of %d: %zu tokens, %zu wanted", k, total, t->got[k].ids.count, t->want[k].ids.count);
@@ -167,17 +161,13 @@ static void test_sizes(const char *arch, const char *type, setup options, int by
     stage t;
     options.ctx_len = CTX;
     bool good = open_stage(&t, &file_data, &options, false) && know(&t, &file_data, &options);
-    for (int n = 1; n <= TEXTS && good; n += by)
-        good = run_texts(&t, n, n / by % 4);
+    for (int n = 1; n <= TEXTS && good; n += by) good = run_texts(&t, n, n / by % 4);
     zt_batch_count c = good ? zt_batch_counted(t.b) : (zt_batch_count){0};
-    ok(good, "%s %s, %s: batches of 1..%d get what each text gets alone", arch, type, what,
-       TEXTS);
-    ok(c.texts == 0 && c.running == 0 && c.shared > 0 && c.rows > 0 &&
-           c.pages.used <= c.pages.blocks,
-       "%d tokens fed in %d steps, %d there already, %d times put back", (int)c.rows, (int)c.steps,
-       (int)c.shared, (int)c.put_back);
-    if (options.cache_len < 2 * CTX && options.chunk > 1)
-        ok(c.put_back > 0, "memory was short: texts had to wait again");
+    ok(good, "%s %s, %s: batches of 1..%d get what each text gets alone", arch, type, what, TEXTS);
+    ok(c.texts == 0 && c.running == 0 && c.shared > 0 && c.rows > 0 && c.pages.used <= c.pages.blocks,
+       "%d tokens fed in %d steps, %d there already, %d times put back", (int)c.rows, (int)c.steps, (int)c.shared,
+       (int)c.put_back);
+    if (options.cache_len < 2 * CTX && options.chunk > 1) ok(c.put_back > 0, "memory was short: texts had to wait again");
     ok(close_stage(&t), "nothing is left allocated");
     free(file_data.bytes);
 }
@@ -188,8 +178,7 @@ static void test_sizes(const char *arch, const char *type, setup options, int by
 static void test_shared(void)
 {
     file file_data = make_file("llama", "q8_0", 2, NULL);
-    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3,
-               .cache_len = 8 * CTX};
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 3, .cache_len = 8 * CTX};
     stage t;
     bool good = open_stage(&t, &file_data, &options, false);
     for (int k = 0; k < 4; k++) {
@@ -199,30 +188,22 @@ static void test_shared(void)
     }
     int64_t total = (int64_t)t.got[0].ids.count;
     zt_ids_push(t.ctx, &t.got[3].ids, 1);
-    for (int k = 0; k < 2 && good; k++)
-        good = zt_batch_add(t.b, &t.got[k], &t.got[k].ids, false) == ZT_OK;
+    for (int k = 0; k < 2 && good; k++) good = zt_batch_add(t.b, &t.got[k], &t.got[k].ids, false) == ZT_OK;
     good = good && zt_batch_step(t.b) == ZT_OK;
     zt_batch_count c = zt_batch_counted(t.b);
-    ok(good && c.running == 2 && c.pages.shared == 2 && c.shared == 64 &&
-           (int64_t)c.rows == 2 * total - 64,
-       "two that begin alike share whole blocks in their first step: %d of %d tokens fed",
-       (int)c.rows, (int)(2 * total));
-    for (int i = 0; i < 4 && good; i++)
-        good = zt_batch_step(t.b) == ZT_OK;
+    ok(good && c.running == 2 && c.pages.shared == 2 && c.shared == 64 && (int64_t)c.rows == 2 * total - 64,
+       "two that begin alike share whole blocks in their first step: %d of %d tokens fed", (int)c.rows, (int)(2 * total));
+    for (int i = 0; i < 4 && good; i++) good = zt_batch_step(t.b) == ZT_OK;
     c = zt_batch_counted(t.b);
     ok(good && c.texts == 0 && c.pages.sequences == 2, "done texts are kept for others");
-    good = zt_batch_add(t.b, &t.got[2], &t.got[2].ids, false) == ZT_OK &&
-           zt_batch_step(t.b) == ZT_OK;
+    good = zt_batch_add(t.b, &t.got[2], &t.got[2].ids, false) == ZT_OK && zt_batch_step(t.b) == ZT_OK;
     c = zt_batch_counted(t.b);
     ok(good && c.shared == 128 && c.pages.shared == 2, "the next shares with one that is done");
-    while (good && zt_batch_counted(t.b).texts > 0)
-        good = zt_batch_step(t.b) == ZT_OK;
+    while (good && zt_batch_counted(t.b).texts > 0) good = zt_batch_step(t.b) == ZT_OK;
     bool same = t.got[0].ids.count == (size_t)total + 5;
-    for (int k = 1; k < 3; k++)
-        same = same && memcmp(t.got[0].ids.id, t.got[k].ids.id, t.got[0].ids.count * 4) == 0;
+    for (int k = 1; k < 3; k++) same = same && memcmp(t.got[0].ids.id, t.got[k].ids.id, t.got[0].ids.count * 4) == 0;
     ok(good && same, "all three have one text");
-    good = zt_batch_add(t.b, &t.got[3], &t.got[3].ids, false) == ZT_OK &&
-           zt_batch_step(t.b) == ZT_OK;
+    good = zt_batch_add(t.b, &t.got[3], &t.got[3].ids, false) == ZT_OK && zt_batch_step(t.b) == ZT_OK;
     ok(good && zt_batch_counted(t.b).pages.sequences <= 3, "a kept one goes where none is free");
     zt_batch_drop(t.b, &t.got[3]);
     ok(zt_batch_counted(t.b).texts == 0 && t.got[3].ids.count == (size_t)total + 2, "one is dropped");
@@ -241,12 +222,10 @@ static void test_resumed(void)
     for (int turn = 0; turn < 3 && good; turn++) {
         t.got[0].make = 4;
         good = zt_batch_add(t.b, &t.got[0], &t.got[0].ids, true) == ZT_OK;
-        while (good && zt_batch_counted(t.b).texts > 0)
-            good = zt_batch_step(t.b) == ZT_OK;
+        while (good && zt_batch_counted(t.b).texts > 0) good = zt_batch_step(t.b) == ZT_OK;
     }
     zt_batch_count c = zt_batch_counted(t.b);
-    ok(good && c.rows == t.got[0].ids.count - 1, "three turns: each of %d tokens is fed once",
-       (int)c.rows);
+    ok(good && c.rows == t.got[0].ids.count - 1, "three turns: each of %d tokens is fed once", (int)c.rows);
     ok(close_stage(&t), "nothing is left allocated");
     free(file_data.bytes);
 }
@@ -255,8 +234,8 @@ static void test_resumed(void)
 static void test_continuous(void)
 {
     file file_data = make_file("llama", "q4_1", 2, NULL);
-    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2,
-               .cache_len = 4 * CTX, .chunk = 16};
+    setup options = {
+        .engine = "cpu", .threads = 2, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = 2, .cache_len = 4 * CTX, .chunk = 16};
     stage t;
     bool good = open_stage(&t, &file_data, &options, false);
     static const int make[4] = {9, 2, 3, 30};
@@ -269,8 +248,7 @@ static void test_continuous(void)
     int steps = 0;
     while (good && !t.got[0].done) {
         good = zt_batch_step(t.b) == ZT_OK;
-        always = always && zt_batch_counted(t.b).running + t.got[0].done + t.got[1].done +
-                                   t.got[2].done >= 1;
+        always = always && zt_batch_counted(t.b).running + t.got[0].done + t.got[1].done + t.got[2].done >= 1;
         steps++;
     }
     /* 0: steps 1..9; 1: 1..2; 2: 3..5; then 3 has made 4 when 0 is done. */
@@ -286,10 +264,8 @@ static int32_t bans[] = {-1, -1, 0, 1 << 30}; /* two that the text would have, a
 static zt_status next_allowed(void *user, float *logits, int32_t best, bool *more)
 {
     text *buffer = user;
-    for (int i = 0; logits && i < 3; i++)
-        logits[bans[i]] = -INFINITY;
-    if (logits)
-        best = zt_sample(&(zt_sampler){.top_p = 1, .repeat_penalty = 1}, logits, buffer->V, NULL, 0, 0, NULL);
+    for (int i = 0; logits && i < 3; i++) logits[bans[i]] = -INFINITY;
+    if (logits) best = zt_sample(&(zt_sampler){.top_p = 1, .repeat_penalty = 1}, logits, buffer->V, NULL, 0, 0, NULL);
     *more = --buffer->make > 0;
     return zt_ids_push(buffer->ctx, &buffer->ids, best);
 }
@@ -316,16 +292,13 @@ static void test_banned(void)
         if (round) /* the first time the tokens to be banned are not known */
             good = good && zt_batch_add(t.b, &t.got[1], &t.got[1].ids, true) == ZT_OK &&
                    zt_batch_add_best(t.b, &t.got[2], &t.got[2].ids, bans, 4) == ZT_OK;
-        while (good && zt_batch_counted(t.b).texts > 0)
-            good = zt_batch_step(t.b) == ZT_OK;
-        for (int i = 0; i < 2 && good; i++)
-            bans[i] = t.got[0].ids.id[total + 7 * (size_t)i];
+        while (good && zt_batch_counted(t.b).texts > 0) good = zt_batch_step(t.b) == ZT_OK;
+        for (int i = 0; i < 2 && good; i++) bans[i] = t.got[0].ids.id[total + 7 * (size_t)i];
     }
     bool differs = false, none = true;
     for (size_t i = total; good && i < total + 20; i++) {
         differs = differs || t.got[0].ids.id[i] != t.got[2].ids.id[i];
-        for (int k = 0; k < 3; k++)
-            none = none && t.got[2].ids.id[i] != bans[k];
+        for (int k = 0; k < 3; k++) none = none && t.got[2].ids.id[i] != bans[k];
     }
     ok(good && differs && none && t.got[2].ids.count == total + 20 &&
            memcmp(t.got[1].ids.id, t.got[2].ids.id, (total + 20) * sizeof(int32_t)) == 0,
@@ -382,8 +355,7 @@ static void test_refused(void)
         good = good && zt_batch_add(t.b, &t.got[k], &t.got[k].ids, false) == ZT_OK;
     }
     good = good && zt_batch_step(t.b) == ZT_OK;
-    ok(good && t.got[0].ids.id[1] == -1 && t.got[1].ids.id[1] == -1,
-       "where no logit is a number the likeliest is -1");
+    ok(good && t.got[0].ids.id[1] == -1 && t.got[1].ids.id[1] == -1, "where no logit is a number the likeliest is -1");
     ok(close_stage(&t), "nothing is left allocated");
     free(file_data.bytes);
 }
@@ -423,11 +395,9 @@ static bool survive(const file *file_data, const stage *k, uint64_t nth, bool *g
         zt_ctx_clear(t.ctx);
     }
     int same = 0;
-    for (int i = 0; i < 4; i++)
-        same += same_text(&k->want[i], &t.got[i]);
+    for (int i = 0; i < 4; i++) same += same_text(&k->want[i], &t.got[i]);
     *good = *good && same >= 4 - lost;
-    if (!*good)
-        diag("allocation %d: %d of 4 texts", (int)nth, same);
+    if (!*good) diag("allocation %d: %d of 4 texts", (int)nth, same);
     bool reached = zt_mem_get(t.ctx).calls - before >= nth;
     zt_mem_fail(t.ctx, 0, false);
     *good &= close_stage(&t);
@@ -441,8 +411,7 @@ static void test_failing(void)
     stage k;
     bool good = open_stage(&k, &file_data, &options, false) && know(&k, &file_data, &options);
     uint64_t nth = 1;
-    while (good && survive(&file_data, &k, nth, &good))
-        nth++;
+    while (good && survive(&file_data, &k, nth, &good)) nth++;
     ok(good && nth > 20, "each of %d allocations failing, once", (int)nth - 1);
     close_stage(&k);
     free(file_data.bytes);
@@ -452,17 +421,14 @@ static void test_failing(void)
 static void test_limit(void)
 {
     file file_data = make_file("llama", "q8_0", 2, NULL);
-    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = SEQS,
-               .cache_len = 4 * CTX};
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .ctx_len = CTX, .n_seq = SEQS, .cache_len = 4 * CTX};
     stage t;
     bool good = open_stage(&t, &file_data, &options, false) && know(&t, &file_data, &options);
-    for (int k = 0; k < TEXTS && good; k++)
-        t.got[k] = make_text(t.ctx, k, t.V);
+    for (int k = 0; k < TEXTS && good; k++) t.got[k] = make_text(t.ctx, k, t.V);
     size_t held = zt_mem_get(t.ctx).held;
     zt_mem_limit(t.ctx, held + ((size_t)MORE << 10));
     good = good && run_texts(&t, TEXTS, 0);
-    ok(good && zt_batch_counted(t.b).put_back > 0,
-       "with %d KB more than it holds a batch gets on, fewer at once", MORE);
+    ok(good && zt_batch_counted(t.b).put_back > 0, "with %d KB more than it holds a batch gets on, fewer at once", MORE);
     zt_mem_limit(t.ctx, 0);
     ok(close_stage(&t), "nothing is left allocated");
     free(file_data.bytes);
@@ -470,8 +436,7 @@ static void test_limit(void)
 
 int main(void)
 {
-    setup wide = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .n_seq = SEQS,
-                  .cache_len = SEQS * CTX};
+    setup wide = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .n_seq = SEQS, .cache_len = SEQS * CTX};
     test_sizes("llama", "q4_1", wide, 1, "room for all");
     setup small = wide;
     small.cache_len = CTX + 96;

@@ -14,12 +14,11 @@
 
 #define HEAD "<|im_start|>system\n"
 
-static const char smollm2[] =
-    "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
-    "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
-    "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
-    "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
-    "}}{% endif %}";
+static const char smollm2[] = "{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}"
+                              "{{ '<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face"
+                              "<|im_end|>\n' }}{% endif %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + "
+                              "'<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' "
+                              "}}{% endif %}";
 static const char gemma[] = "{{ bos_token }}{{ '<start_of_turn>' + role + '\n' }}";
 
 typedef struct made {
@@ -35,8 +34,7 @@ static made make_model(const char *text) /* NULL: a file without a template */
     ggufw writer = {0};
     size_t count;
     ggufw_str(&writer, "general.architecture", "llama");
-    if (text)
-        ggufw_str(&writer, "tokenizer.chat_template", text);
+    if (text) ggufw_str(&writer, "tokenizer.chat_template", text);
     m.bytes = ggufw_bytes(&writer, &count);
     m.src = zt_source_memory(m.ctx, "m.gguf", m.bytes, count);
     m.g = zt_gguf_from(m.ctx, m.src);
@@ -81,8 +79,7 @@ static void test_own(void)
     ok(gguf && zt_chat_template(gguf, NULL, &t) && t.n == 1 && *t.data == 'D', "the default template");
     ok(gguf && zt_chat_template(gguf, "tool_use", &t) && t.n == 1 && *t.data == 'T', "a variant");
     ok(gguf && !zt_chat_template(gguf, "rag", &t), "one that is named and not there");
-    ok(gguf && !zt_chat_template_variants(gguf, &names) && strcmp(names.data, "tool_use, rag") == 0,
-       "the names of variants");
+    ok(gguf && !zt_chat_template_variants(gguf, &names) && strcmp(names.data, "tool_use, rag") == 0, "the names of variants");
     zt_str_fini(&names);
     zt_gguf_close(gguf);
     zt_source_close(src);
@@ -124,8 +121,8 @@ static void test_rendered(void)
         made made_model = make_model(cases[i].own);
         zt_str string;
         zt_str_init(&string, made_model.ctx);
-        zt_status st = zt_template_render(zt_template_find(cases[i].name), made_model.g, NULL,
-                                          turns + cases[i].from, cases[i].n, &string);
+        zt_status st =
+            zt_template_render(zt_template_find(cases[i].name), made_model.g, NULL, turns + cases[i].from, cases[i].n, &string);
         if (!ok(!st && string.data && strcmp(string.data, cases[i].text) == 0, "rendered: %s", cases[i].what))
             diag("%s", string.data ? string.data : "nothing");
         zt_str_fini(&string);
@@ -144,8 +141,7 @@ static void test_default_system(void)
         {"{{ '<|im_start|>system\nYou\\'re\\nit.<|im_end|>' }}", "You're\nit."},
         {"<|im_start|>system\nOutside.<|im_end|>\n{% for %}", "Outside."},
         {"'<|im_start|>system\n' + messages[0]['content'] + '<|im_end|>'", NULL},
-        {"'<|im_start|>system\n' + x + '<|im_end|>' '<|im_start|>system\nSecond.<|im_end|>'",
-         "Second."},
+        {"'<|im_start|>system\n' + x + '<|im_end|>' '<|im_start|>system\nSecond.<|im_end|>'", "Second."},
         {"<|im_start|>system\n{{ x }}<|im_end|>", NULL},
         {"'<|im_start|>system\nno end'", NULL},
         {"'<|im_start|>system\n<|im_end|>'", NULL},
@@ -158,8 +154,7 @@ static void test_default_system(void)
         zt_str string, want;
         zt_str_init(&string, made_model.ctx);
         zt_str_init(&want, made_model.ctx);
-        if (cases[i].system)
-            zt_str_printf(&want, HEAD "%s<|im_end|>\n", cases[i].system);
+        if (cases[i].system) zt_str_printf(&want, HEAD "%s<|im_end|>\n", cases[i].system);
         zt_str_puts(&want, "<|im_start|>user\nWho am I?<|im_end|>\n<|im_start|>assistant\n");
         zt_template_render(zt_template_find("chatml"), made_model.g, NULL, &turns[3], 1, &string);
         if (!ok(string.data && strcmp(string.data, want.data) == 0, "default system text %zu: %s", i,
@@ -216,8 +211,7 @@ static int messages_of(const json_t *array, zt_message m[MOST])
     int n = 0;
     for (; n < MOST && n < (int)json_array_size(array); n++) {
         const json_t *o = json_array_get(array, (size_t)n);
-        m[n] = (zt_message){json_string_value(json_object_get(o, "role")),
-                            json_string_value(json_object_get(o, "content"))};
+        m[n] = (zt_message){json_string_value(json_object_get(o, "role")), json_string_value(json_object_get(o, "content"))};
     }
     return n;
 }
@@ -235,8 +229,7 @@ static bool runs_as(zt_ctx *ctx, const char *program, const json_t *messages, co
     const char *text = good && string.len ? string.data : "";
     text += strncmp(text, "<s>", 3) == 0 ? 3 : 0;
     good = good && strcmp(text, want) == 0;
-    if (!good)
-        diag("%s %s", zt_ctx_error(ctx), text);
+    if (!good) diag("%s %s", zt_ctx_error(ctx), text);
     zt_jinja_free(t);
     zt_str_fini(&string);
     json_decref(input);
@@ -252,22 +245,24 @@ static void test_models(void)
     json_t *cases = json_load_file("tests/llm/templates/cases.json", 0, &error), *c, *r;
     size_t i, k;
     ok(json_array_size(cases) > 10, "golden renderings of %zu models", json_array_size(cases));
-    json_array_foreach(cases, i, c) {
+    json_array_foreach(cases, i, c)
+    {
         made made_model = make_model(json_string_value(json_object_get(c, "template")));
         const char *model = json_string_value(json_object_get(c, "model"));
         const char *name = json_string_value(json_object_get(c, "name"));
         const zt_template *template = zt_template_find(name);
-        json_array_foreach(json_object_get(c, "renderings"), k, r) {
+        json_array_foreach(json_object_get(c, "renderings"), k, r)
+        {
             zt_message msg[MOST];
             zt_str string;
             const char *want = json_string_value(json_object_get(r, "text"));
             int count = messages_of(json_object_get(r, "messages"), msg);
             zt_str_init(&string, made_model.ctx);
-            if (!ok(template && !zt_template_render(template, made_model.g, NULL, msg, count, &string) && strcmp(string.data, want) == 0,
+            if (!ok(template && !zt_template_render(template, made_model.g, NULL, msg, count, &string) &&
+                        strcmp(string.data, want) == 0,
                     "%s as %s: conversation %zu", model, name, k))
                 diag("%s, not %s", string.data ? string.data : "nothing", want);
-            ok(runs_as(made_model.ctx, json_string_value(json_object_get(c, "template")),
-                       json_object_get(r, "messages"), want),
+            ok(runs_as(made_model.ctx, json_string_value(json_object_get(c, "template")), json_object_get(r, "messages"), want),
                "%s's program: conversation %zu", model, k);
             zt_str_fini(&string);
         }
@@ -284,8 +279,7 @@ static zt_status put_piece(void *user, zt_bytes text, int message)
 
 /* One template of one of Loom's cases. Loom puts BOS into Llama 3's
  * system turn; ours is encoding's. */
-static void check_loom(const char *path, const char *name, const json_t *want, const zt_message *m,
-                       int count)
+static void check_loom(const char *path, const char *name, const json_t *want, const zt_message *m, int count)
 {
     static const char begin[] = "<|begin_of_text|>";
     made f = make_model(NULL);
@@ -294,8 +288,7 @@ static void check_loom(const char *path, const char *name, const json_t *want, c
     const char *next = json_string_value(json_object_get(want, "next_turn"));
     zt_str string;
     zt_str_init(&string, f.ctx);
-    if (prompt && strncmp(prompt, begin, strlen(begin)) == 0)
-        prompt += strlen(begin);
+    if (prompt && strncmp(prompt, begin, strlen(begin)) == 0) prompt += strlen(begin);
     ok(template && prompt && !zt_template_render(template, f.g, NULL, m, count, &string) && strcmp(string.data, prompt) == 0,
        "%s: %s", path, name);
     zt_str_clear(&string);
@@ -319,16 +312,14 @@ static void loom_case(const char *path)
     const char *key, *system = json_string_value(json_object_get(item, "system"));
     int count = 0;
     size_t i;
-    if (system && *system)
-        m[count++] = (zt_message){"system", system};
-    json_array_foreach(json_object_get(item, "turns"), i, turn) {
+    if (system && *system) m[count++] = (zt_message){"system", system};
+    json_array_foreach(json_object_get(item, "turns"), i, turn)
+    {
         m[count++] = (zt_message){"user", either(turn, "user", "User")};
         m[count++] = (zt_message){"assistant", either(turn, "assistant", "Assistant")};
     }
     m[count++] = (zt_message){"user", json_string_value(json_object_get(item, "user"))};
-    json_object_foreach(item, key, want)
-        if (json_is_object(want))
-            check_loom(path, key, want, m, count);
+    json_object_foreach(item, key, want) if (json_is_object(want)) check_loom(path, key, want, m, count);
     json_decref(item);
 }
 
@@ -336,12 +327,10 @@ static void test_loom(void)
 {
     char folder[480], pattern[512];
     glob_t g;
-    if (!golden_holds("loom/templates", folder))
-        return;
+    if (!golden_holds("loom/templates", folder)) return;
     snprintf(pattern, sizeof pattern, "%s/*.json", folder);
     if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = 0; i < g.gl_pathc; i++)
-            loom_case(g.gl_pathv[i]);
+        for (size_t i = 0; i < g.gl_pathc; i++) loom_case(g.gl_pathv[i]);
     globfree(&g);
 }
 
@@ -366,8 +355,7 @@ static void test_file(const char *what, const char *text)
     bool right = template && strcmp(zt_template_name(template), "mine") == 0 &&
                  !zt_template_render(template, made_model.g, NULL, turns, 4, &string) &&
                  strcmp(string.data, "(S: You are terse.;U:  My name is Ana.\n;A: Hello.U: Who am I?;A: )") == 0;
-    if (!ok(right, "a file: %s", what))
-        diag("%s %s", zt_ctx_error(made_model.ctx), string.data ? string.data : "");
+    if (!ok(right, "a file: %s", what)) diag("%s %s", zt_ctx_error(made_model.ctx), string.data ? string.data : "");
     zt_bytes user = template ? zt_template_user(template) : (zt_bytes){"", 0};
     ok(user.n == 2 && memcmp(user.data, "U:", 2) == 0, "a file: what opens a user's turn");
     zt_str_fini(&string);
@@ -388,19 +376,16 @@ static void test_files(void)
         {"{\"name\": \"a\", \"name\": \"b\"}", "duplicate"},
         {"{\"global_prefix\": \"\\u0003\"}", "control character"},
     };
-    test_file("by its own names",
-              "{\"name\": \"mine\", \"global_prefix\": \"(\", \"global_suffix\": \")\","
-              " \"role_prefixes\": {\"system\": \"S: \", \"user\": \"U: \", \"assistant\": \"A: \"},"
-              " \"role_suffixes\": {\"system\": \";\", \"user\": \";\", \"assistant\": \".\"}}");
-    test_file("by Go's names",
-              "{\"Name\": \"mine\", \"GlobalPrefix\": \"(\", \"GlobalSuffix\": \")\","
-              " \"RolePrefixes\": {\"system\": \"S: \", \"user\": \"U: \", \"assistant\": \"A: \"},"
-              " \"RoleSuffixes\": {\"system\": \";\", \"user\": \";\", \"assistant\": \".\"}}");
+    test_file("by its own names", "{\"name\": \"mine\", \"global_prefix\": \"(\", \"global_suffix\": \")\","
+                                  " \"role_prefixes\": {\"system\": \"S: \", \"user\": \"U: \", \"assistant\": \"A: \"},"
+                                  " \"role_suffixes\": {\"system\": \";\", \"user\": \";\", \"assistant\": \".\"}}");
+    test_file("by Go's names", "{\"Name\": \"mine\", \"GlobalPrefix\": \"(\", \"GlobalSuffix\": \")\","
+                               " \"RolePrefixes\": {\"system\": \"S: \", \"user\": \"U: \", \"assistant\": \"A: \"},"
+                               " \"RoleSuffixes\": {\"system\": \";\", \"user\": \";\", \"assistant\": \".\"}}");
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         zt_ctx *ctx = zt_ctx_new();
         zt_template *template = zt_template_open(ctx, write_file(bad[i][0]));
-        if (!ok(!template && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), bad[i][1]),
-                "refused: %s", bad[i][0]))
+        if (!ok(!template && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), bad[i][1]), "refused: %s", bad[i][0]))
             diag("%s", zt_ctx_error(ctx));
         ok(zt_mem_get(ctx).blocks == 0, "nothing left behind");
         zt_ctx_free(ctx);
@@ -408,8 +393,8 @@ static void test_files(void)
     made made_model = make_model(NULL);
     zt_str string;
     zt_str_init(&string, made_model.ctx);
-    zt_template *template = zt_template_open(
-        made_model.ctx, write_file("{\"role_prefixes\": {\"user\": \"\", \"assistant\": \"\"}}"));
+    zt_template *template =
+        zt_template_open(made_model.ctx, write_file("{\"role_prefixes\": {\"user\": \"\", \"assistant\": \"\"}}"));
     ok(template && zt_template_render(template, made_model.g, NULL, turns, 2, &string) == ZT_EUSAGE &&
            strstr(zt_ctx_error(made_model.ctx), "system"),
        "a system message where there is no place for one");

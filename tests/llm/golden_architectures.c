@@ -17,7 +17,7 @@
 #include <math.h>
 #include <unistd.h>
 
-#define BOUND 1e-4
+#define BOUND    1e-4
 #define MOST_IDS 256
 
 static const char *gguf_folder;
@@ -27,8 +27,8 @@ static const char *gguf_folder;
 typedef struct golden {
     char name[256], model[5000];
     int32_t ids[MOST_IDS];
-    int64_t n;               /* ids */
-    float *logits, *pooled;  /* f32[n, V] or NULL (an encoder), f32[width] */
+    int64_t n;              /* ids */
+    float *logits, *pooled; /* f32[n, V] or NULL (an encoder), f32[width] */
     int64_t vocab, width;
 } golden;
 
@@ -56,14 +56,11 @@ static bool golden_open(golden *c, const char *folder, const char *name)
     const json_t *ids = json_object_get(root, "ids");
     bool text = strcmp(json_string_value(json_object_get(root, "kind")), "text") == 0;
     c->n = (int64_t)json_array_size(ids);
-    for (int64_t i = 0; i < c->n && i < MOST_IDS; i++)
-        c->ids[i] = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
+    for (int64_t i = 0; i < c->n && i < MOST_IDS; i++) c->ids[i] = (int32_t)json_integer_value(json_array_get(ids, (size_t)i));
     json_decref(root);
-    if (text)
-        c->logits = load_matrix(dir, "logits.npy", &rows, &c->vocab);
+    if (text) c->logits = load_matrix(dir, "logits.npy", &rows, &c->vocab);
     c->pooled = load_matrix(dir, "pooled.npy", &(int64_t){0}, &c->width);
-    snprintf(c->model, sizeof c->model, gguf_folder ? "%s/%s.gguf" : "%s/%s",
-             gguf_folder ? gguf_folder : folder, name);
+    snprintf(c->model, sizeof c->model, gguf_folder ? "%s/%s.gguf" : "%s/%s", gguf_folder ? gguf_folder : folder, name);
     return c->n > 0 && c->n <= MOST_IDS && c->pooled && (!text || rows == c->n);
 }
 
@@ -89,11 +86,10 @@ static bool model_open(model *o, const golden *c, const char *engine, int64_t ch
     *o = (model){.ctx = zt_ctx_new()};
     o->g = zt_model_open(o->ctx, c->model);
     o->e = zt_engine_open(o->ctx, engine, &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
-    zt_llm_opts lo = {.engine = o->e, .ctx_len = (c->n + 31) / 32 * 32, .chunk = chunk,
-                      .exact = true, .kv = ZT_DTYPE_COUNT, .embed = embed};
+    zt_llm_opts lo = {
+        .engine = o->e, .ctx_len = (c->n + 31) / 32 * 32, .chunk = chunk, .exact = true, .kv = ZT_DTYPE_COUNT, .embed = embed};
     o->m = o->g && o->e ? zt_llm_open(o->g, &lo) : NULL;
-    if (!o->m)
-        diag("%s: %s", c->name, zt_ctx_error(o->ctx));
+    if (!o->m) diag("%s: %s", c->name, zt_ctx_error(o->ctx));
     return o->m;
 }
 
@@ -103,8 +99,7 @@ static bool model_close(model *o)
     zt_engine_close(o->e);
     zt_gguf_close(o->g);
     size_t left = zt_mem_get(o->ctx).blocks;
-    if (left)
-        diag("%zu blocks leak", left);
+    if (left) diag("%zu blocks leak", left);
     zt_ctx_free(o->ctx);
     return left == 0;
 }
@@ -123,8 +118,7 @@ static float *logits_of(const golden *c, const char *engine, int64_t chunk)
         diag("%s: %s", c->name, zt_ctx_error(o.ctx));
         good = false;
     }
-    if (model_close(&o) && good)
-        return y;
+    if (model_close(&o) && good) return y;
     free(y);
     return NULL;
 }
@@ -135,10 +129,8 @@ static float *embedding_of(const golden *c, const char *engine)
     float *y = calloc((size_t)c->width, sizeof *y);
     bool good = model_open(&o, c, engine, 0, true) && zt_llm_get(o.m).width == c->width &&
                 zt_llm_embed(o.m, c->ids, (size_t)c->n, y) == ZT_OK;
-    if (!good)
-        diag("%s: %s", c->name, zt_ctx_error(o.ctx));
-    if (model_close(&o) && good)
-        return y;
+    if (!good) diag("%s: %s", c->name, zt_ctx_error(o.ctx));
+    if (model_close(&o) && good) return y;
     free(y);
     return NULL;
 }
@@ -160,8 +152,7 @@ static void print_deviation(const golden *c, const float *y)
 {
     for (int64_t row = 0; y && row < c->n; row++) {
         double d = distance(c->logits + row * c->vocab, y + row * c->vocab, c->vocab);
-        if (d <= BOUND)
-            continue;
+        if (d <= BOUND) continue;
         diag("%s: off from row %d: %.3g", c->name, (int)row, d);
         return;
     }
@@ -171,8 +162,7 @@ static void try_logits(const golden *c, const char *engine)
 {
     float *y = logits_of(c, engine, 0);
     double d = distance(c->logits, y, c->n * c->vocab);
-    if (!ok(d <= BOUND, "%s on %s: logits off by %.2g", c->name, engine, d))
-        print_deviation(c, y);
+    if (!ok(d <= BOUND, "%s on %s: logits off by %.2g", c->name, engine, d)) print_deviation(c, y);
     static const int64_t chunk[] = {1, 7};
     bool same = y;
     for (size_t i = 0; i < sizeof chunk / sizeof *chunk; i++) {
@@ -189,11 +179,9 @@ static void try_case(const char *folder, const char *name)
     static const char *const engines[] = {"cpu", "ref"};
     golden c;
     bool there = golden_open(&c, folder, name);
-    if (!there)
-        ok(false, "%s: a case", name);
+    if (!there) ok(false, "%s: a case", name);
     for (size_t i = 0; there && i < sizeof engines / sizeof *engines; i++) {
-        if (c.logits)
-            try_logits(&c, engines[i]);
+        if (c.logits) try_logits(&c, engines[i]);
         float *y = embedding_of(&c, engines[i]);
         double d = distance(c.pooled, y, c.width);
         ok(d <= BOUND, "%s on %s: embedding off by %.2g", name, engines[i], d);
@@ -204,18 +192,14 @@ static void try_case(const char *folder, const char *name)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-static int is_case(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
+static int is_case(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 int main(int argc, char **argv)
 {
     char self[4096], folder[4200];
     snprintf(self, sizeof self, "%s", argv[0]);
     snprintf(folder, sizeof folder, "%s/../archs", dirname(self));
-    if (argc > 1)
-        snprintf(folder, sizeof folder, "%s", argv[1]);
+    if (argc > 1) snprintf(folder, sizeof folder, "%s", argv[1]);
     gguf_folder = argc > 2 ? argv[2] : NULL;
     struct dirent **entry;
     int count = scandir(folder, &entry, is_case, alphasort);
@@ -223,11 +207,9 @@ int main(int argc, char **argv)
     for (int i = 0; i < count; i++) {
         char path[8192];
         snprintf(path, sizeof path, "%s/%s.gguf", gguf_folder ? gguf_folder : "", entry[i]->d_name);
-        if (!gguf_folder || access(path, R_OK) == 0)
-            try_case(folder, entry[i]->d_name);
+        if (!gguf_folder || access(path, R_OK) == 0) try_case(folder, entry[i]->d_name);
         free(entry[i]);
     }
-    if (count >= 0)
-        free(entry);
+    if (count >= 0) free(entry);
     return tap_done();
 }

@@ -20,7 +20,7 @@
 #include <math.h>
 
 #define MAX_LOGIT_ERROR 1e-3
-#define SURE_MARGIN 0.5
+#define SURE_MARGIN     0.5
 
 typedef struct model {
     zt_ctx *ctx;
@@ -40,8 +40,7 @@ static bool model_open(model *o, const char *path, bool exact)
     o->e = zt_engine_open(o->ctx, "cpu", &(zt_engine_opts){.isa = zt_isa_best()});
     zt_llm_opts lo = {.engine = o->e, .ctx_len = 4096, .exact = exact, .kv = ZT_DTYPE_COUNT};
     o->m = o->v && o->e ? zt_llm_open(o->g, &lo) : NULL;
-    if (!o->m)
-        return false;
+    if (!o->m) return false;
     o->V = zt_llm_get(o->m).vocab;
     o->logits = calloc((size_t)o->V, sizeof(float));
     o->scratch = calloc((size_t)o->V * 2, sizeof(float));
@@ -64,8 +63,7 @@ static void model_close(model *o)
 static size_t ints_of(const json_t *array, int32_t *out, size_t most)
 {
     size_t n = json_array_size(array);
-    for (size_t i = 0; i < n && i < most; i++)
-        out[i] = (int32_t)json_integer_value(json_array_get(array, i));
+    for (size_t i = 0; i < n && i < most; i++) out[i] = (int32_t)json_integer_value(json_array_get(array, i));
     return n < most ? n : most;
 }
 
@@ -98,10 +96,8 @@ typedef struct distance {
 static double log_sum(const float *x, int64_t count)
 {
     double most = x[0], sum = 0;
-    for (int64_t i = 1; i < count; i++)
-        most = x[i] > most ? x[i] : most;
-    for (int64_t i = 0; i < count; i++)
-        sum += exp(x[i] - most);
+    for (int64_t i = 1; i < count; i++) most = x[i] > most ? x[i] : most;
+    for (int64_t i = 0; i < count; i++) sum += exp(x[i] - most);
     return most + log(sum);
 }
 
@@ -122,10 +118,10 @@ static distance distance_of(const float *exact, const float *y, int64_t count)
 /* ---- one prompt ------------------------------------------------------------------------------ */
 
 typedef struct tally {
-    int prompts, ids;       /* prompts, those with equal prompt ids */
-    int run, text;          /* those that ran, with equal text */
-    int measured, logits;   /* with golden logits; close to them */
-    int sure;                       /* equal up to the first narrow margin */
+    int prompts, ids;     /* prompts, those with equal prompt ids */
+    int run, text;        /* those that ran, with equal text */
+    int measured, logits; /* with golden logits; close to them */
+    int sure;             /* equal up to the first narrow margin */
     double rms, kl, peer_rms, peer_kl, worst;
 } tally;
 
@@ -152,10 +148,8 @@ static size_t generate(model *o, const int32_t *want, size_t n)
     greedy.repeat_penalty = 1;
     for (size_t i = 0; i < n; i++) {
         int32_t id = zt_sample(&greedy, o->logits, o->V, NULL, 0, 0, o->scratch);
-        if (id != want[i])
-            return i;
-        if (i + 1 < n && zt_llm_feed(o->m, &id, 1, false, o->logits) != ZT_OK)
-            return i;
+        if (id != want[i]) return i;
+        if (i + 1 < n && zt_llm_feed(o->m, &id, 1, false, o->logits) != ZT_OK) return i;
     }
     return n;
 }
@@ -164,8 +158,7 @@ static size_t generate(model *o, const int32_t *want, size_t n)
 static size_t sure_steps(const json_t *margins, size_t n)
 {
     size_t i = 0;
-    while (i < n && json_number_value(json_array_get(margins, i)) >= SURE_MARGIN)
-        i++;
+    while (i < n && json_number_value(json_array_get(margins, i)) >= SURE_MARGIN) i++;
     return i;
 }
 
@@ -193,15 +186,13 @@ static void try_prompt(model *o, const char *dir, const json_t *p, tally *t)
         return;
     }
     distance d = {0};
-    if (exact)
-        d = distance_of(exact, o->logits, o->V);
+    if (exact) d = distance_of(exact, o->logits, o->V);
     size_t equal = generate(o, gen, n_gen);
     t->text += equal == n_gen;
     t->sure += equal >= sure_steps(json_object_get(greedy, "margins"), n_gen);
     diag("%s: %zu of %zu ids, max %.2g rms %.3g kl %.2g%s", id, equal, n_gen, d.max, d.rms, d.kl,
          same ? "" : ", other prompt ids");
-    if (!exact)
-        return; /* the folder may hold ids without logits */
+    if (!exact) return; /* the folder may hold ids without logits */
     t->measured++;
     t->logits += d.max <= MAX_LOGIT_ERROR;
     t->worst = d.max > t->worst ? d.max : t->worst;
@@ -217,22 +208,16 @@ static void try_prompt(model *o, const char *dir, const json_t *p, tally *t)
 static void report(const char *name, bool exact, const tally *t)
 {
     int count = t->run, m = t->measured;
-    if (SANITIZED)
-        diag("under a sanitizer %d of %d prompts, %d steps each", count, t->prompts, FEW_STEPS);
+    if (SANITIZED) diag("under a sanitizer %d of %d prompts, %d steps each", count, t->prompts, FEW_STEPS);
     if (exact) {
         ok(count > 0 && t->ids == t->prompts, "%s: ids of %d of %d prompts", name, t->ids, t->prompts);
         ok(count > 0 && t->text == count, "%s --exact: greedy ids of %d of %d prompts", name, t->text, count);
-        if (m)
-            ok(t->logits == m, "%s --exact: logits within %g: %.2g", name, MAX_LOGIT_ERROR,
-               t->worst);
+        if (m) ok(t->logits == m, "%s --exact: logits within %g: %.2g", name, MAX_LOGIT_ERROR, t->worst);
         return;
     }
-    ok(count > 0 && t->sure == count, "%s: ids equal up to a narrow margin, %d of %d prompts", name,
-       t->sure, count);
-    if (m == 0)
-        return;
-    ok(t->rms <= t->peer_rms, "%s: mean rms %.4f, llama.cpp's %.4f", name, t->rms / m,
-       t->peer_rms / m);
+    ok(count > 0 && t->sure == count, "%s: ids equal up to a narrow margin, %d of %d prompts", name, t->sure, count);
+    if (m == 0) return;
+    ok(t->rms <= t->peer_rms, "%s: mean rms %.4f, llama.cpp's %.4f", name, t->rms / m, t->peer_rms / m);
     ok(t->kl <= t->peer_kl, "%s: mean KL %.5f, llama.cpp's %.5f", name, t->kl / m, t->peer_kl / m);
 }
 
@@ -245,13 +230,10 @@ static void try_model(const char *name, const char *path, bool exact)
     snprintf(file, sizeof file, "%s/prompts.json", dir);
     json_t *root = json_load_file(file, 0, NULL);
     const json_t *prompts = json_object_get(root, "prompts");
-    if (!root)
-        return; /* the folder holds no cases of this model */
+    if (!root) return; /* the folder holds no cases of this model */
     bool opened = model_open(&o, path, exact);
-    if (!opened)
-        diag("%s: %s", path, zt_ctx_error(o.ctx));
-    for (size_t i = 0; opened && i < json_array_size(prompts); i++)
-        try_prompt(&o, dir, json_array_get(prompts, i), &t);
+    if (!opened) diag("%s: %s", path, zt_ctx_error(o.ctx));
+    for (size_t i = 0; opened && i < json_array_size(prompts); i++) try_prompt(&o, dir, json_array_get(prompts, i), &t);
     report(name, exact, &t);
     model_close(&o);
     json_decref(root);
@@ -261,10 +243,8 @@ int main(void)
 {
     for (int i = 0; i < REAL_MODELS; i++) {
         const char *path = golden_folder() ? real_path(i) : NULL;
-        if (!golden_folder())
-            skip("no golden data");
-        if (!path)
-            continue;
+        if (!golden_folder()) skip("no golden data");
+        if (!path) continue;
         try_model(real_model[i].name, path, true);
         try_model(real_model[i].name, path, false);
     }

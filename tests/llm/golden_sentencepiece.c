@@ -26,16 +26,14 @@ static file open_file(zt_ctx *ctx, const char *path)
 static uint32_t number(file *f, size_t bytes)
 {
     uint32_t v = 0;
-    for (size_t i = 0; i < bytes && f->at < f->n; i++)
-        v |= (uint32_t)(unsigned char)f->bytes[f->at++] << 8 * i;
+    for (size_t i = 0; i < bytes && f->at < f->n; i++) v |= (uint32_t)(unsigned char)f->bytes[f->at++] << 8 * i;
     return v;
 }
 
 static zt_bytes text_of(file *file_data)
 {
     size_t count = number(file_data, 4);
-    if (count > file_data->n - file_data->at)
-        count = 0;
+    if (count > file_data->n - file_data->at) count = 0;
     zt_bytes t = {file_data->bytes + file_data->at, count};
     file_data->at += count;
     return t;
@@ -46,8 +44,7 @@ enum { MOST = 4096 };
 static size_t ids_of(file *f, int32_t ids[MOST])
 {
     size_t n = number(f, 2);
-    for (size_t i = 0; i < n; i++)
-        ids[i < MOST ? i : 0] = (int32_t)number(f, 2);
+    for (size_t i = 0; i < n; i++) ids[i < MOST ? i : 0] = (int32_t)number(f, 2);
     return n < MOST ? n : 0;
 }
 
@@ -87,8 +84,8 @@ static bool check_text(zt_ctx *ctx, const zt_vocab *vocab, const int32_t *ids, s
     bool same = status == ZT_OK && out.len == want.n && memcmp(out.data, want.data, want.n) == 0;
     if (!same) {
         show_ids("of", ids, count);
-        diag("'%s', '%s' expected: %s", zt_escape(a, sizeof a, out.data, out.len),
-             zt_escape(b, sizeof b, want.data, want.n), zt_ctx_error(ctx));
+        diag("'%s', '%s' expected: %s", zt_escape(a, sizeof a, out.data, out.len), zt_escape(b, sizeof b, want.data, want.n),
+             zt_ctx_error(ctx));
     }
     zt_str_fini(&out);
     zt_ctx_clear(ctx);
@@ -120,8 +117,7 @@ static void check_vocab(zt_ctx *ctx, const zt_vocab *vocab, const char *name, fi
 static void check_opened(zt_ctx *ctx, zt_gguf *gguf, const char *name, file texts, file answers)
 {
     zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
-    if (!vocab)
-        diag("%s", zt_ctx_error(ctx));
+    if (!vocab) diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     check_vocab(ctx, vocab, name, texts, answers);
     zt_vocab_free(vocab);
@@ -136,8 +132,7 @@ static zt_gguf *converted(zt_ctx *ctx, hfw *directory)
     snprintf(out, sizeof out, "%s", hfw_path(directory, "o.gguf"));
     zt_gguf *gguf = zt_model_open_whole(ctx, directory->path);
     zt_checkpoint *checkpoint = gguf ? zt_checkpoint_of_gguf(ctx, gguf) : NULL;
-    if (!checkpoint)
-        return NULL;
+    if (!checkpoint) return NULL;
     zt_writer *writer = zt_writer_open(ctx, out, &o, zt_checkpoint_meta(checkpoint), NULL, 0);
     bool written = writer && zt_writer_commit(writer) == ZT_OK;
     zt_writer_close(writer);
@@ -147,10 +142,9 @@ static zt_gguf *converted(zt_ctx *ctx, hfw *directory)
 
 static void check_model(const char *path, file texts)
 {
-    static const char config[] =
-        "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":%d,"
-        "\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":1,"
-        "\"num_attention_heads\":1,\"max_position_embeddings\":8,\"rms_norm_eps\":1e-5}";
+    static const char config[] = "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":%d,"
+                                 "\"hidden_size\":8,\"intermediate_size\":8,\"num_hidden_layers\":1,"
+                                 "\"num_attention_heads\":1,\"max_position_embeddings\":8,\"rms_norm_eps\":1e-5}";
     char name[600], text[600], copy[4096];
     zt_ctx *ctx = zt_ctx_new();
     snprintf(copy, sizeof copy, "%.*s.bin", (int)(strlen(path) - strlen(".model")), path);
@@ -183,10 +177,8 @@ int main(int argc, char **argv)
 {
     const char *tests = getenv("ZT_TESTS");
     char folder[2048], path[4096];
-    snprintf(folder, sizeof folder, "%s/../sentencepiece",
-             tests && *tests ? tests : dirname(argv[0]));
-    if (argc > 1)
-        snprintf(folder, sizeof folder, "%s", argv[1]);
+    snprintf(folder, sizeof folder, "%s/../sentencepiece", tests && *tests ? tests : dirname(argv[0]));
+    if (argc > 1) snprintf(folder, sizeof folder, "%s", argv[1]);
     zt_ctx *ctx = zt_ctx_new();
     snprintf(path, sizeof path, "%s/texts", folder);
     file texts = open_file(ctx, path);
@@ -194,8 +186,7 @@ int main(int argc, char **argv)
     glob_t g;
     size_t count = glob(path, 0, NULL, &g) ? 0 : g.gl_pathc;
     ok(texts.n && count >= 12, "%zu models in %s", count, folder);
-    for (size_t i = 0; i < count; i++)
-        check_model(g.gl_pathv[i], texts);
+    for (size_t i = 0; i < count; i++) check_model(g.gl_pathv[i], texts);
     globfree(&g);
     zt_free(ctx, texts.bytes);
     zt_ctx_free(ctx);

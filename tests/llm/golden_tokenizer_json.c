@@ -38,8 +38,7 @@ static void close_file(vocab *o)
 static bool same_ids(const zt_ids *got, const json_t *want)
 {
     bool same = got->count == json_array_size(want);
-    for (size_t i = 0; same && i < got->count; i++)
-        same = got->id[i] == json_integer_value(json_array_get(want, i));
+    for (size_t i = 0; same && i < got->count; i++) same = got->id[i] == json_integer_value(json_array_get(want, i));
     return same;
 }
 
@@ -72,17 +71,14 @@ static bool check_text(const vocab *o, const json_t *ids, bool special, const js
     int32_t *id = calloc(json_array_size(ids) + 1, sizeof *id);
     zt_str out;
     char a[300], b[300];
-    for (size_t i = 0; i < json_array_size(ids); i++)
-        id[i] = (int32_t)json_integer_value(json_array_get(ids, i));
+    for (size_t i = 0; i < json_array_size(ids); i++) id[i] = (int32_t)json_integer_value(json_array_get(ids, i));
     zt_str_init(&out, o->ctx);
     zt_str_puts(&out, "");
-    bool same = !zt_vocab_decode_ids(o->v, id, json_array_size(ids), special, &out) &&
-                out.len == json_string_length(want) &&
+    bool same = !zt_vocab_decode_ids(o->v, id, json_array_size(ids), special, &out) && out.len == json_string_length(want) &&
                 memcmp(out.data, json_string_value(want), out.len) == 0;
     if (!same)
         diag("decoded '%s', '%s' expected: %s", zt_escape(a, sizeof a, out.data, out.len),
-             zt_escape(b, sizeof b, json_string_value(want), json_string_length(want)),
-             zt_ctx_error(o->ctx));
+             zt_escape(b, sizeof b, json_string_value(want), json_string_length(want)), zt_ctx_error(o->ctx));
     zt_str_fini(&out);
     zt_ctx_clear(o->ctx);
     free(id);
@@ -95,15 +91,12 @@ static bool check_stream(const vocab *o, const json_t *ids, const json_t *want)
     zt_str out;
     char a[300], b[300];
     zt_status status = ZT_OK;
-    if (strstr(json_string_value(want), "\xef\xbf\xbd"))
-        return true;
+    if (strstr(json_string_value(want), "\xef\xbf\xbd")) return true;
     zt_str_init(&out, o->ctx);
     zt_str_puts(&out, "");
     for (size_t i = 0; !status && i < json_array_size(ids); i++)
-        status = zt_vocab_decode(o->v, (int32_t)json_integer_value(json_array_get(ids, i)), true, i == 0,
-                            &out);
-    bool same = !status && out.len == json_string_length(want) &&
-                memcmp(out.data, json_string_value(want), out.len) == 0;
+        status = zt_vocab_decode(o->v, (int32_t)json_integer_value(json_array_get(ids, i)), true, i == 0, &out);
+    bool same = !status && out.len == json_string_length(want) && memcmp(out.data, json_string_value(want), out.len) == 0;
     if (!same)
         diag("token by token '%s', '%s' expected", zt_escape(a, sizeof a, out.data, out.len),
              zt_escape(b, sizeof b, json_string_value(want), json_string_length(want)));
@@ -117,7 +110,8 @@ static void check_cases(const vocab *o, const char *name, const json_t *cases, b
 {
     size_t i, bad[5] = {0};
     json_t *item;
-    json_array_foreach(cases, i, item) {
+    json_array_foreach(cases, i, item)
+    {
         const json_t *text = json_object_get(item, "text"), *ids = json_object_get(item, "ids");
         const json_t *with = json_object_get(item, "ids_special");
         const json_t *all = json_object_get(item, "decoded");
@@ -133,8 +127,7 @@ static void check_cases(const vocab *o, const char *name, const json_t *cases, b
     ok(!bad[1], "%s: ids with what the post-processor adds", name);
     ok(!bad[2], "%s: decoded", name);
     ok(!bad[3], "%s: decoded without special tokens", name);
-    if (stream)
-        ok(!bad[4], "%s: decoded token by token", name);
+    if (stream) ok(!bad[4], "%s: decoded token by token", name);
 }
 
 /* What grows with the square of a text takes hours here: tests/tap-runner ends it. */
@@ -146,12 +139,10 @@ static void one_letter(const vocab *o, const char *name)
     for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
         size_t len = strlen(units[u]), total = n / len * len;
         zt_ids ids = {0};
-        for (size_t i = 0; i < total; i += len)
-            memcpy(text + i, units[u], len);
+        for (size_t i = 0; i < total; i += len) memcpy(text + i, units[u], len);
         zt_status status = zt_vocab_encode(o->v, text, total, ZT_TOK_SPECIAL, &ids);
         char buf[16];
-        ok(!status, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len),
-           ids.count);
+        ok(!status, "%s: 1 MiB of '%s': %zu ids", name, zt_escape(buf, sizeof buf, units[u], len), ids.count);
         zt_ids_fini(o->ctx, &ids);
     }
     free(text);
@@ -167,8 +158,7 @@ static void check_tokenizer(const char *cases_path, bool golden)
     vocab o = open_file(path);
     if (ok(o.v && root, "%s: opens", name)) {
         check_cases(&o, name, json_object_get(root, "cases"), golden);
-        if (golden)
-            one_letter(&o, name);
+        if (golden) one_letter(&o, name);
     } else {
         diag("%s", zt_ctx_error(o.ctx));
     }
@@ -184,8 +174,7 @@ static size_t check_folder(const char *folder, bool golden)
     glob_t g;
     snprintf(pattern, sizeof pattern, "%s/*.cases.json", folder);
     size_t n = glob(pattern, 0, NULL, &g) ? 0 : g.gl_pathc;
-    for (size_t i = 0; i < n; i++)
-        check_tokenizer(g.gl_pathv[i], golden);
+    for (size_t i = 0; i < n; i++) check_tokenizer(g.gl_pathv[i], golden);
     globfree(&g);
     return n;
 }
@@ -196,8 +185,7 @@ static size_t check_folder(const char *folder, bool golden)
 static bool is_plain(zt_bytes t)
 {
     for (size_t i = 0; i < t.n; i++)
-        if ((unsigned char)t.data[i] >= 0xa1)
-            return false;
+        if ((unsigned char)t.data[i] >= 0xa1) return false;
     return true;
 }
 
@@ -208,8 +196,7 @@ static bool back(const vocab *o, zt_bytes t)
     zt_str_init(&out, o->ctx);
     zt_str_puts(&out, "");
     bool same = !zt_vocab_encode(o->v, t.data, t.n, ZT_TOK_SPECIAL, &ids) &&
-                !zt_vocab_decode_ids(o->v, ids.id, ids.count, true, &out) && out.len == t.n &&
-                memcmp(out.data, t.data, t.n) == 0;
+                !zt_vocab_decode_ids(o->v, ids.id, ids.count, true, &out) && out.len == t.n && memcmp(out.data, t.data, t.n) == 0;
     zt_str_fini(&out);
     zt_ids_fini(o->ctx, &ids);
     return same;
@@ -225,8 +212,8 @@ static void loom_case(const vocab *o, const char *path)
         if (is_plain(t)) {
             ok(check_ids(o, t, ZT_TOK_SPECIAL, ids), "%s: ids", path);
             ok(check_text(o, ids, true, json_object_get(root, "decoded")), "%s: decoded", path);
-            ok(check_text(o, ids, false, json_object_get(root, "decoded_skip_special")),
-               "%s: decoded without special tokens", path);
+            ok(check_text(o, ids, false, json_object_get(root, "decoded_skip_special")), "%s: decoded without special tokens",
+               path);
         }
     }
     json_decref(root);
@@ -237,15 +224,13 @@ static void check_loom(const char *folder)
     char path[4200];
     glob_t g;
     snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-    if (!golden_has(path))
-        return;
+    if (!golden_has(path)) return;
     vocab o = open_file(path);
     snprintf(path, sizeof path, "%s/e*.json", folder);
     if (!ok(o.v != NULL, "Loom's tokenizer opens"))
         diag("%s", zt_ctx_error(o.ctx));
     else if (glob(path, 0, NULL, &g) == 0) {
-        for (size_t i = 0; i < g.gl_pathc; i++)
-            loom_case(&o, g.gl_pathv[i]);
+        for (size_t i = 0; i < g.gl_pathc; i++) loom_case(&o, g.gl_pathv[i]);
         globfree(&g);
     }
     close_file(&o);
@@ -261,9 +246,7 @@ int main(int argc, char **argv)
     }
     snprintf(path, sizeof path, "%s/../tokenizers", tests && *tests ? tests : dirname(argv[0]));
     ok(check_folder(path, false) > 0, "made tokenizers are in %s", path);
-    if (golden_holds("tokenizers/hf", path))
-        check_folder(path, true);
-    if (golden_holds("loom/tokenizer", path))
-        check_loom(path);
+    if (golden_holds("tokenizers/hf", path)) check_folder(path, true);
+    if (golden_holds("loom/tokenizer", path)) check_loom(path);
     return tap_done();
 }

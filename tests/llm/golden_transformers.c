@@ -15,10 +15,7 @@
 
 enum { MOST_IDS = 1024 };
 
-static int64_t whole(const json_t *object, const char *key)
-{
-    return (int64_t)json_number_value(json_object_get(object, key));
-}
+static int64_t whole(const json_t *object, const char *key) { return (int64_t)json_number_value(json_object_get(object, key)); }
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -33,8 +30,7 @@ static float *weights_of(const json_t *layer, int64_t *count)
     int held = 0;
     for (size_t i = 0; out && i < len; i++) {
         const char *at = strchr(digits, json_string_value(text)[i]);
-        if (!at || !*at)
-            break;
+        if (!at || !*at) break;
         bits = bits << 6 | (uint32_t)(at - digits);
         held += 6;
         if (held >= 8) {
@@ -50,8 +46,7 @@ static float *floats_of(const json_t *array, int64_t *n)
 {
     *n = (int64_t)json_array_size(array);
     float *x = malloc((size_t)*n * sizeof *x + 1);
-    for (int64_t i = 0; x && i < *n; i++)
-        x[i] = (float)json_number_value(json_array_get(array, (size_t)i));
+    for (int64_t i = 0; x && i < *n; i++) x[i] = (float)json_number_value(json_array_get(array, (size_t)i));
     return x;
 }
 
@@ -62,8 +57,7 @@ static void interleave(float *w, int64_t heads, int64_t head, int64_t cols)
     float *old = malloc((size_t)head * row);
     for (int64_t h = 0; old && h < heads; h++, w += head * cols) {
         memcpy(old, w, (size_t)head * row);
-        for (int64_t i = 0; i < head; i++)
-            memcpy(w + i * cols, old + (i / 2 + i % 2 * (head / 2)) * cols, row);
+        for (int64_t i = 0; i < head; i++) memcpy(w + i * cols, old + (i / 2 + i % 2 * (head / 2)) * cols, row);
     }
     free(old);
 }
@@ -84,8 +78,7 @@ static void put_tensor(made *made_model, int64_t block, const char *what, int64_
     int64_t count = rows * (cols ? cols : 1);
     snprintf(name, sizeof name, "blk.%lld.%s", (long long)block, what);
     made_model->good = made_model->good && count > 0 && count <= made_model->left;
-    if (!made_model->good)
-        return;
+    if (!made_model->good) return;
     ggufw_tensor(&made_model->w, name, 0, cols ? 2 : 1, (int64_t[]){rows, cols}, made_model->at, (size_t)count * 4);
     made_model->at += count;
     made_model->left -= count;
@@ -102,8 +95,7 @@ static void put_attention(made *made_model, int64_t block, const json_t *l, floa
             kv_heads = whole(l, "num_kv_heads"), q = heads * head, kv = kv_heads * head;
     int64_t biases = q * d + 2 * kv * d + d * q;
     made_model->good = made_model->good && head > 0 && made_model->left == biases + q + 2 * kv + d;
-    if (!made_model->good)
-        return;
+    if (!made_model->good) return;
     interleave(w, heads, head, d);
     interleave(w + q * d, kv_heads, head, d);
     interleave(w + biases, heads, head, 1);
@@ -147,8 +139,7 @@ static void put_layer(made *made_model, const json_t *l, int64_t i)
 }
 
 /* An array of the case as a tensor; none where the case has none. */
-static void put_array(made *made_model, const json_t *root, const char *key, const char *name, int64_t rows,
-                      int64_t cols)
+static void put_array(made *made_model, const json_t *root, const char *key, const char *name, int64_t rows, int64_t cols)
 {
     int64_t count;
     float *x = floats_of(json_object_get(root, key), &count);
@@ -190,11 +181,9 @@ static char *make_gguf(const json_t *root, size_t *count)
     put_array(&made_model, root, "embeddings", "token_embd.weight", vocab, d);
     put_array(&made_model, root, "final_norm", "output_norm.weight", d, 0);
     put_array(&made_model, root, "lm_head", "output.weight", vocab, d);
-    for (size_t i = 0; i < json_array_size(layers); i++)
-        put_layer(&made_model, json_array_get(layers, i), (int64_t)i);
+    for (size_t i = 0; i < json_array_size(layers); i++) put_layer(&made_model, json_array_get(layers, i), (int64_t)i);
     char *file = ggufw_bytes(&made_model.w, count);
-    if (made_model.good)
-        return file;
+    if (made_model.good) return file;
     free(file);
     return NULL;
 }
@@ -221,8 +210,7 @@ static size_t follow(const run *r, zt_llm *model)
     bool fed = y && zt_llm_feed(model, r->want, at, false, y) == ZT_OK;
     for (; fed && at < r->n; at++) {
         int32_t id = zt_sample(&sampler, y, r->vocab, r->want, at, (int64_t)at, y + r->vocab);
-        if (id != r->want[at])
-            break;
+        if (id != r->want[at]) break;
         fed = zt_llm_feed(model, &id, 1, false, y) == ZT_OK;
     }
     free(y);
@@ -238,8 +226,7 @@ static size_t greedy(const run *r, const char *file, size_t bytes)
     zt_llm_opts o = {.engine = e, .exact = true, .kv = ZT_DTYPE_COUNT, .ctx_len = MOST_IDS};
     zt_llm *model = gguf && e ? zt_llm_open(gguf, &o) : NULL;
     size_t equal = model && zt_llm_get(model).vocab == r->vocab ? follow(r, model) : 0;
-    if (zt_ctx_status(ctx))
-        diag("%s", zt_ctx_error(ctx));
+    if (zt_ctx_status(ctx)) diag("%s", zt_ctx_error(ctx));
     zt_llm_close(model);
     zt_engine_close(e);
     zt_gguf_close(gguf);
@@ -256,37 +243,33 @@ static void try_case(const char *name, json_t *root)
     char *file = make_gguf(root, &bytes);
     const char *penalty;
     json_t *ids, *by_penalty = json_object_get(root, "greedy_tokens_by_repetition_penalty");
-    if (!ok(file && json_object_size(by_penalty) > 0, "%s: a network of such blocks", name))
-        return;
-    json_object_foreach(by_penalty, penalty, ids) {
-        run r = {.want = want, .n_prompt = json_array_size(json_object_get(root, "prompt")),
-                 .window = whole(root, "repetition_window"), .vocab = whole(root, "vocab"),
+    if (!ok(file && json_object_size(by_penalty) > 0, "%s: a network of such blocks", name)) return;
+    json_object_foreach(by_penalty, penalty, ids)
+    {
+        run r = {.want = want,
+                 .n_prompt = json_array_size(json_object_get(root, "prompt")),
+                 .window = whole(root, "repetition_window"),
+                 .vocab = whole(root, "vocab"),
                  .penalty = strtod(penalty, NULL)};
         for (; r.n < json_array_size(ids) && r.n < MOST_IDS; r.n++)
             want[r.n] = (int32_t)json_integer_value(json_array_get(ids, r.n));
         for (size_t e = 0; e < sizeof engines / sizeof *engines; e++) {
             r.engine = engines[e];
             size_t equal = greedy(&r, file, bytes);
-            ok(r.n > r.n_prompt && equal == r.n, "%s, penalty %s, %s: %zu of %zu ids", name,
-               penalty, r.engine, equal, r.n);
+            ok(r.n > r.n_prompt && equal == r.n, "%s, penalty %s, %s: %zu of %zu ids", name, penalty, r.engine, equal, r.n);
         }
     }
     free(file);
 }
 
-static int is_case(const struct dirent *e)
-{
-    return strstr(e->d_name, ".json") != NULL;
-}
+static int is_case(const struct dirent *e) { return strstr(e->d_name, ".json") != NULL; }
 
 int main(void)
 {
     char folder[4096], path[4500];
     struct dirent **entry;
-    int count =
-        golden_holds("loom/transformer", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
-    if (count < 1)
-        diag("no cases");
+    int count = golden_holds("loom/transformer", folder) ? scandir(folder, &entry, is_case, alphasort) : -1;
+    if (count < 1) diag("no cases");
     for (int i = 0; i < count; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, entry[i]->d_name);
         json_t *root = json_load_file(path, 0, NULL);
@@ -294,7 +277,6 @@ int main(void)
         json_decref(root);
         free(entry[i]);
     }
-    if (count >= 0)
-        free(entry);
+    if (count >= 0) free(entry);
     return tap_done();
 }

@@ -13,10 +13,7 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-static uint32_t u32(const uint8_t *p)
-{
-    return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
+static uint32_t u32(const uint8_t *p) { return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24; }
 
 /* RFC 1952: a header with perhaps a name, deflate, a checksum, the size. NULL when it is not so. */
 static uint8_t *gunzip(const char *path, size_t *count)
@@ -53,18 +50,15 @@ static zt_vocab *open_by_name(made *made_model, const char *name)
     static const char prefix[] = "ggml-vocab-";
     char pre[300];
     zt_bytes text;
-    if (zt_gguf_str(made_model->g, "tokenizer.ggml.pre", &text) ||
-        !zt_gguf_str(made_model->g, "tokenizer.ggml.model", &text) || text.n != 4 ||
-        memcmp(text.data, "gpt2", 4) != 0)
+    if (zt_gguf_str(made_model->g, "tokenizer.ggml.pre", &text) || !zt_gguf_str(made_model->g, "tokenizer.ggml.model", &text) ||
+        text.n != 4 || memcmp(text.data, "gpt2", 4) != 0)
         return zt_vocab_open(made_model->g);
-    if (strncmp(name, prefix, sizeof prefix - 1) == 0)
-        name += sizeof prefix - 1;
+    if (strncmp(name, prefix, sizeof prefix - 1) == 0) name += sizeof prefix - 1;
     snprintf(pre, sizeof pre, "%s", name);
     for (;;) {
         zt_vocab *v = zt_vocab_open_pre(made_model->g, pre);
         char *dash = strrchr(pre, '-');
-        if (v || !dash || zt_ctx_status(made_model->ctx) != ZT_ENOTSUP)
-            return v;
+        if (v || !dash || zt_ctx_status(made_model->ctx) != ZT_ENOTSUP) return v;
         *dash = 0;
         zt_ctx_clear(made_model->ctx);
     }
@@ -95,8 +89,7 @@ static void close_vocab(made *m)
 static bool same_ids(const json_t *want, const zt_ids *ids)
 {
     bool same = json_array_size(want) == ids->count;
-    for (size_t i = 0; same && i < ids->count; i++)
-        same = json_integer_value(json_array_get(want, i)) == ids->id[i];
+    for (size_t i = 0; same && i < ids->count; i++) same = json_integer_value(json_array_get(want, i)) == ids->id[i];
     return same;
 }
 
@@ -105,10 +98,8 @@ static bool same_text(const made *made_model, const zt_ids *ids, const json_t *t
     zt_str string;
     zt_str_init(&string, made_model->ctx);
     zt_status st = zt_str_puts(&string, "");
-    for (size_t i = 0; !st && i < ids->count; i++)
-        st = zt_vocab_decode(made_model->v, ids->id[i], true, i == 0, &string);
-    bool same = !st && string.len == json_string_length(text) &&
-                memcmp(string.data, json_string_value(text), string.len) == 0;
+    for (size_t i = 0; !st && i < ids->count; i++) st = zt_vocab_decode(made_model->v, ids->id[i], true, i == 0, &string);
+    bool same = !st && string.len == json_string_length(text) && memcmp(string.data, json_string_value(text), string.len) == 0;
     zt_str_fini(&string);
     return same;
 }
@@ -120,32 +111,28 @@ static void show(const char *what, const made *made_model, const zt_ids *ids, co
     for (size_t i = 0; i < ids->count && at + 16 < sizeof line; i++)
         at += (size_t)snprintf(line + at, sizeof line - at, " %d", ids->id[i]);
     line[at] = 0;
-    diag("%s: '%s':%s", what, zt_escape(escaped, sizeof escaped, json_string_value(text),
-                                        json_string_length(text)), line);
-    if (zt_ctx_status(made_model->ctx))
-        diag("%s", zt_ctx_error(made_model->ctx));
+    diag("%s: '%s':%s", what, zt_escape(escaped, sizeof escaped, json_string_value(text), json_string_length(text)), line);
+    if (zt_ctx_status(made_model->ctx)) diag("%s", zt_ctx_error(made_model->ctx));
 }
 
 static void try_cases(const made *made_model, const char *name, const json_t *top, bool decodes)
 {
     const json_t *item;
     size_t i, wrong = 0, lost = 0;
-    json_array_foreach(json_object_get(top, "cases"), i, item) {
+    json_array_foreach(json_object_get(top, "cases"), i, item)
+    {
         const json_t *text = json_object_get(item, "text");
         zt_ids ids = {0};
-        zt_status status = zt_vocab_encode(made_model->v, json_string_value(text), json_string_length(text), 0,
-                                      &ids);
+        zt_status status = zt_vocab_encode(made_model->v, json_string_value(text), json_string_length(text), 0, &ids);
         bool right = !status && same_ids(json_object_get(item, "ids"), &ids);
         bool back = !right || !decodes || same_text(made_model, &ids, text);
-        if (!right || !back)
-            show(right ? "comes back otherwise" : "other ids", made_model, &ids, text);
+        if (!right || !back) show(right ? "comes back otherwise" : "other ids", made_model, &ids, text);
         wrong += !right;
         lost += !back;
         zt_ids_fini(made_model->ctx, &ids);
     }
     ok(i > 0 && !wrong, "%s: the ids of %zu texts", name, i);
-    if (decodes)
-        ok(!lost, "%s: and they are the texts again", name);
+    if (decodes) ok(!lost, "%s: and they are the texts again", name);
 }
 
 /* ---- a mebibyte of one thing ----------------------------------------------------------------- */
@@ -170,8 +157,7 @@ static void try_long(const made *made_model, const char *name)
     for (size_t i = 0; good && i < sizeof of / sizeof *of; i++) {
         zt_ids ids = {0};
         size_t length = strlen(of[i]);
-        for (size_t k = 0; k + length <= MEBI; k += length)
-            memcpy(text + k, of[i], length);
+        for (size_t k = 0; k + length <= MEBI; k += length) memcpy(text + k, of[i], length);
         double start = seconds();
         good = !zt_vocab_encode(made_model->v, text, MEBI / length * length, 0, &ids);
         double took = seconds() - start;
@@ -209,21 +195,17 @@ static void try_folder(const char *folder)
     for (struct dirent *entry; directory && (entry = readdir(directory)) != NULL;) {
         char packed[1400];
         const char *dot = strstr(entry->d_name, ".json");
-        if (!dot || dot[5])
-            continue;
+        if (!dot || dot[5]) continue;
         *(char *)dot = 0;
         snprintf(packed, sizeof packed, "%s/%s.gguf.gz", folder, entry->d_name);
-        if (golden_has(packed))
-            try_file(folder, entry->d_name);
+        if (golden_has(packed)) try_file(folder, entry->d_name);
     }
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
 }
 
 int main(void)
 {
     char folder[1000];
-    if (golden_holds("tokenizers/ggml", folder))
-        try_folder(folder);
+    if (golden_holds("tokenizers/ggml", folder)) try_folder(folder);
     return tap_done();
 }

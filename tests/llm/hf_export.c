@@ -23,8 +23,7 @@ static int files_in(const char *dir)
     DIR *directory = opendir(dir);
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         n += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
     return n;
 }
 
@@ -38,8 +37,7 @@ static const char *const texts[] = {"Copyright (C) 1991, it's free software!",
                                     "<|im_start|>user<|im_end|>[SEP]",
                                     "AbC <b>bold</b>"};
 
-static bool same_ids(zt_ctx *ctx, const zt_vocab *a, const zt_vocab *b, const char *text,
-                     unsigned flags)
+static bool same_ids(zt_ctx *ctx, const zt_vocab *a, const zt_vocab *b, const char *text, unsigned flags)
 {
     zt_ids x = {0}, y = {0};
     bool same = zt_vocab_encode(a, text, strlen(text), flags, &x) == ZT_OK &&
@@ -59,8 +57,7 @@ static void copy_into(const char *from, const char *to)
 {
     char command[9000];
     snprintf(command, sizeof command, "cp -r '%s'/. '%s'", from, to);
-    if (system(command) != 0)
-        abort();
+    if (system(command) != 0) abort();
 }
 
 /* The model's keys without tokenizer.json or tokenizer.model among them. */
@@ -68,13 +65,11 @@ static zt_gguf *keys_alone(zt_ctx *ctx, const char *path)
 {
     zt_gguf *gguf = zt_model_open_whole(ctx, path);
     zt_checkpoint *checkpoint = gguf ? zt_checkpoint_of_gguf(ctx, gguf) : NULL;
-    if (!checkpoint)
-        return NULL;
+    if (!checkpoint) return NULL;
     static const char *const whole[] = {"tokenizer.huggingface.json", "zt.tokenizer.sentencepiece"};
     for (size_t k = 0; k < sizeof whole / sizeof *whole; k++) {
         int64_t i = zt_meta_find(zt_checkpoint_meta(checkpoint), whole[k]);
-        if (i >= 0)
-            zt_meta_remove(zt_checkpoint_meta(checkpoint), i);
+        if (i >= 0) zt_meta_remove(zt_checkpoint_meta(checkpoint), i);
     }
     return zt_checkpoint_gguf(checkpoint);
 }
@@ -98,8 +93,8 @@ static void check_words(const char *folder, const char *dress)
     for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
         for (unsigned flags = 0; flags < 8; flags += 2) /* the rule, special tokens */
             wrong += !same_ids(ctx, a, b, texts[i], flags);
-    ok(a && b && wrong == 0, "%s%s%s: tokenizer.json made of keys gives their ids %s", folder,
-       dress ? " in " : "", dress ? dress : "", zt_ctx_error(ctx));
+    ok(a && b && wrong == 0, "%s%s%s: tokenizer.json made of keys gives their ids %s", folder, dress ? " in " : "",
+       dress ? dress : "", zt_ctx_error(ctx));
     zt_vocab_free(a);
     zt_vocab_free(b);
     zt_gguf_close(again);
@@ -121,11 +116,10 @@ static void check_file(const char *folder, bool keys_suffice)
     zt_gguf *dir = zt_model_open(ctx, path), *made = zt_model_open_whole(ctx, path);
     zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = made ? zt_vocab_open(made) : NULL;
     for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
-        for (unsigned flags = 0; flags < 8; flags++)
-            wrong += !same_ids(ctx, a, b, texts[i], flags);
+        for (unsigned flags = 0; flags < 8; flags++) wrong += !same_ids(ctx, a, b, texts[i], flags);
     ok(a && b && wrong == 0, "%s as a file gives the same ids %s", folder, zt_ctx_error(ctx));
-    ok(made && zt_gguf_str(made, "tokenizer.huggingface.json", &json) != keys_suffice,
-       "with%s tokenizer.json in it", keys_suffice ? "out" : "");
+    ok(made && zt_gguf_str(made, "tokenizer.huggingface.json", &json) != keys_suffice, "with%s tokenizer.json in it",
+       keys_suffice ? "out" : "");
     zt_vocab_free(a);
     zt_vocab_free(b);
     zt_gguf_close(dir);
@@ -142,8 +136,8 @@ static void check_unscored(void)
     snprintf(from, sizeof from, "%s/whole/llama2", build);
     zt_gguf *gguf = keys_alone(ctx, from);
     zt_status status = gguf ? zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &as_stored) : ZT_OK;
-    ok(status == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "scores") && files_in(directory.path) == 0,
-       "tokens without scores: %s", zt_ctx_error(ctx));
+    ok(status == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "scores") && files_in(directory.path) == 0, "tokens without scores: %s",
+       zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     zt_ctx_free(ctx);
     hfw_end(&directory);
@@ -164,8 +158,7 @@ static void check_pieces(void)
     copy_into(path, directory.path);
     zt_gguf *dir = zt_model_open(ctx, directory.path), *made = zt_model_open_whole(ctx, directory.path);
     zt_vocab *a = dir ? zt_vocab_open(dir) : NULL, *b = made ? zt_vocab_open(made) : NULL;
-    for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++)
-        wrong += !same_ids(ctx, a, b, texts[i], ZT_TOK_BOS_RULE);
+    for (size_t i = 0; a && b && i < sizeof texts / sizeof *texts; i++) wrong += !same_ids(ctx, a, b, texts[i], ZT_TOK_BOS_RULE);
     ok(a && b && wrong == 0, "tokenizer.model alone is a vocabulary too %s", zt_ctx_error(ctx));
     zt_vocab_free(a);
     zt_vocab_free(b);
@@ -195,8 +188,7 @@ static void check_truncated(void)
         zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
     }
-    ok(pieces && count > 500 && wrong == 0,
-       "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", count);
+    ok(pieces && count > 500 && wrong == 0, "tokenizer.model cut anywhere in %zu bytes: sound, or bad data", count);
     for (size_t k = 0; pieces && k < count; k++) {
         pieces[k] = (char)(pieces[k] ^ 0x95);
         hfw_bytes(&directory, "tokenizer.model", pieces, count);
@@ -220,8 +212,7 @@ static float *values_of(zt_gguf *gguf, const char *name, zt_type *type)
 {
     int64_t handle;
     zt_store store = zt_gguf_store(gguf);
-    if (store.find(store.user, name, type, &handle) != ZT_OK)
-        return NULL;
+    if (store.find(store.user, name, type, &handle) != ZT_OK) return NULL;
     char *raw = malloc(zt_type_bytes(type) + 1);
     float *x = malloc((size_t)zt_type_count(type) * sizeof *x + 1);
     if (store.read(store.user, handle, 0, raw, zt_type_bytes(type)) == ZT_OK)
@@ -239,8 +230,7 @@ static double compare_values(zt_gguf *a, zt_gguf *b, zt_dtype want, int *of_dtyp
         zt_type type, u;
         const char *name = zt_gguf_tensor(a, i, &type, NULL, NULL);
         float *x = values_of(a, name, &type), *y = values_of(b, name, &u);
-        for (int64_t k = 0; x && y && k < zt_type_count(&type); k++)
-            most = fmax(most, (double)fabsf(x[k] - y[k]));
+        for (int64_t k = 0; x && y && k < zt_type_count(&type); k++) most = fmax(most, (double)fabsf(x[k] - y[k]));
         *of_dtype += y && u.rank == 2 && u.dtype == want;
         most = x && y ? most : INFINITY;
         free(x);
@@ -261,8 +251,8 @@ static void check_blocks(zt_dtype dtype, zt_dtype want, double bound)
     if (gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "back"), &o) == ZT_OK)
         again = zt_model_open(ctx, hfw_path(&directory, "back"));
     double off = again ? compare_values(gguf, again, want, &matrices) : INFINITY;
-    ok(off <= bound && matrices == 15, "q8_0 as %s: off by %g, %d matrices %s",
-       zt_dtype_get(want)->name, off, matrices, zt_ctx_error(ctx));
+    ok(off <= bound && matrices == 15, "q8_0 as %s: off by %g, %d matrices %s", zt_dtype_get(want)->name, off, matrices,
+       zt_ctx_error(ctx));
     zt_gguf_close(again);
     zt_gguf_close(gguf);
     zt_source_close(src);
@@ -280,10 +270,8 @@ static void check_kept(const char *folder, const char *name)
     zt_type type = {0}, u = {0};
     snprintf(path, sizeof path, "%s/whole/%s", build, folder);
     zt_gguf *gguf = zt_model_open_whole(ctx, path);
-    float *x = gguf ? values_of(gguf, name, &type) : NULL,
-          *y = gguf ? values_of(gguf, "token_embd.weight", &u) : NULL;
-    ok(x && type.rank == 2 && type.dtype == ZT_F32 && y && u.dtype == ZT_BF16, "%s of %s is f32", name,
-       folder);
+    float *x = gguf ? values_of(gguf, name, &type) : NULL, *y = gguf ? values_of(gguf, "token_embd.weight", &u) : NULL;
+    ok(x && type.rank == 2 && type.dtype == ZT_F32 && y && u.dtype == ZT_BF16, "%s of %s is f32", name, folder);
     free(x);
     free(y);
     zt_gguf_close(gguf);
@@ -294,10 +282,7 @@ static void check_kept(const char *folder, const char *name)
 
 static int asked;
 
-static bool at_once(void)
-{
-    return ++asked > 3;
-}
+static bool at_once(void) { return ++asked > 3; }
 
 static void check_targets(void)
 {
@@ -310,21 +295,18 @@ static void check_targets(void)
     ok(gguf && zt_hf_write(ctx, gguf, hfw_path(&directory, "new/"), &as_stored) == ZT_OK, "a new directory");
     ok(stat(hfw_path(&directory, "new/config.json"), &st) == 0 && files_in(directory.path) == 1,
        "it is there, and nothing beside it");
-    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "new"), &as_stored) == ZT_ECREATE,
-       "one with files stays: %s", zt_ctx_error(ctx));
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "new"), &as_stored) == ZT_ECREATE, "one with files stays: %s",
+       zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     mkdir(hfw_path(&directory, "empty"), 0700);
     ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "empty"), &as_stored) == ZT_OK, "an empty one is filled");
     hfw_text(&directory, "file", "x");
-    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "file"), &as_stored) == ZT_ECREATE, "a file stays: %s",
-       zt_ctx_error(ctx));
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "file"), &as_stored) == ZT_ECREATE, "a file stays: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "no/such/place"), &as_stored) == ZT_ECREATE, "%s",
-       zt_ctx_error(ctx));
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "no/such/place"), &as_stored) == ZT_ECREATE, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_hf_opts stopped = {.dtype = ZT_DTYPE_COUNT, .stop = at_once};
-    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "stopped"), &stopped) == ZT_EINTR && asked > 3,
-       "interrupted in the middle");
+    ok(zt_hf_write(ctx, gguf, hfw_path(&directory, "stopped"), &stopped) == ZT_EINTR && asked > 3, "interrupted in the middle");
     zt_ctx_clear(ctx);
     ok(files_in(directory.path) == 3, "no temporary is left");
     zt_gguf_close(gguf);

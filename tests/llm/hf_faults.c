@@ -37,19 +37,15 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"llama\",\"rms_norm_eps\":{}}", "rms_norm_eps", ZT_EDATA},
     {"{\"model_type\":\"llama\",\"hidden_act\":\"relu\"}", "relu", ZT_ENOTSUP},
     {"{\"model_type\":\"llama\",\"quantization_config\":{}}", "quantization_config", ZT_ENOTSUP},
-    {"{\"model_type\":\"llama\",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":0}}",
-     "llama3", ZT_EDATA},
+    {"{\"model_type\":\"llama\",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":0}}", "llama3", ZT_EDATA},
     {"{\"model_type\":\"llama\",\"head_dim\":4000000000,\"rope_scaling\":{\"rope_type\":\"llama3\"}"
      "}",
      "2000000000 pairs", ZT_EDATA},
-    {"{\"model_type\":\"phi3\",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1]}}",
-     "'long_factor' has 1", ZT_EDATA},
-    {"{\"model_type\":\"phi3\",\"partial_rotary_factor\":7}", "partial_rotary_factor is 7",
-     ZT_EDATA},
+    {"{\"model_type\":\"phi3\",\"rope_scaling\":{\"type\":\"longrope\",\"long_factor\":[1]}}", "'long_factor' has 1", ZT_EDATA},
+    {"{\"model_type\":\"phi3\",\"partial_rotary_factor\":7}", "partial_rotary_factor is 7", ZT_EDATA},
     {"{\"model_type\":\"gemma2\",\"layer_types\":[\"strange\"]}", "layer_types", ZT_ENOTSUP},
     {"{\"model_type\":\"gemma2\",\"layer_types\":[1]}", "layer_types", ZT_ENOTSUP},
-    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}",
-     "4000000000 layers", ZT_EDATA},
+    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}", "4000000000 layers", ZT_EDATA},
     {"{\"model_type\":\"bert\",\"is_decoder\":true}", "is_decoder", ZT_ENOTSUP},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},
@@ -77,9 +73,7 @@ static void test_bad_heads(zt_ctx *ctx)
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++) {
         char config[300];
         hfw directory = hfw_new();
-        snprintf(config, sizeof config,
-                 "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":%s}",
-                 heads[i]);
+        snprintf(config, sizeof config, "{\"model_type\":\"llama\",\"hidden_size\":8,\"num_attention_heads\":%s}", heads[i]);
         hfw_text(&directory, "config.json", config);
         put_layer(&directory, "model.");
         hfw_save(&directory, "model.safetensors");
@@ -103,16 +97,14 @@ static void test_files(zt_ctx *ctx)
     model_refused(ctx, hfw_path(&directory, "model.safetensors"), ZT_ENOENT, "weights without config.json");
     hfw_text(&directory, "config.json", LLAMA);
     zt_gguf *gguf = zt_model_open(ctx, hfw_path(&directory, "model.safetensors"));
-    ok(gguf && zt_gguf_n_tensors(gguf) == 11, "weights with config.json beside them %s",
-       zt_ctx_error(ctx));
+    ok(gguf && zt_gguf_n_tensors(gguf) == 11, "weights with config.json beside them %s", zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     if (truncate(hfw_path(&directory, "model.safetensors"), 700) == 0)
         model_refused(ctx, directory.path, ZT_EDATA, "weights cut short");
     hfw_text(&directory, "model.safetensors", "GGUF");
     model_refused(ctx, directory.path, ZT_EDATA, "weights that are something else");
     unlink(hfw_path(&directory, "model.safetensors"));
-    hfw_text(&directory, "model.safetensors.index.json",
-             "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
+    hfw_text(&directory, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"../model.safetensors\"}}");
     model_refused(ctx, directory.path, ZT_EDATA, "a shard outside of the folder");
     hfw_text(&directory, "model.safetensors.index.json", "{\"weight_map\":{\"a\":\"none.safetensors\"}}");
     model_refused(ctx, directory.path, ZT_ENOENT, "a shard that is not there");
@@ -132,13 +124,12 @@ static void test_shards(zt_ctx *ctx)
     hfw_index(&directory, "model.safetensors.index.json", map);
     hfw_map(map, sizeof map, "lm_head.weight", "model-00002-of-00002.safetensors");
     hfw_index(&directory, "model.safetensors.index.json", map);
-    const char *const names[] = {"", "model.safetensors.index.json",
-                                 "model-00001-of-00002.safetensors",
+    const char *const names[] = {"", "model.safetensors.index.json", "model-00001-of-00002.safetensors",
                                  "model-00002-of-00002.safetensors"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         zt_gguf *gguf = zt_model_open(ctx, hfw_path(&directory, names[i]));
-        ok(gguf && zt_gguf_n_tensors(gguf) == 12 && zt_gguf_find(gguf, "output.weight") >= 0,
-           "'%s': the shards' tensors %s", names[i], zt_ctx_error(ctx));
+        ok(gguf && zt_gguf_n_tensors(gguf) == 12 && zt_gguf_find(gguf, "output.weight") >= 0, "'%s': the shards' tensors %s",
+           names[i], zt_ctx_error(ctx));
         zt_gguf_close(gguf);
     }
     hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
@@ -175,8 +166,7 @@ static void test_identity(zt_ctx *ctx)
         hfw_f32(&directory, "model.norm.weight", 1, D(8), (float)(i / 2));
         hfw_save(&directory, "model.safetensors");
         zt_gguf *gguf = zt_model_open(ctx, directory.path);
-        if (gguf)
-            snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(gguf));
+        if (gguf) snprintf(id[i], sizeof id[i], "%s", zt_gguf_id(gguf));
         zt_gguf_close(gguf);
         hfw_end(&directory);
     }
@@ -193,8 +183,7 @@ static void test_unknown(zt_ctx *ctx)
     zt_llm_info info = {0};
     ok(gguf && zt_gguf_find(gguf, "x") < 0 && text_key(gguf, "tokenizer.huggingface.json", "{}"),
        "an architecture that is not known has its tokenizer");
-    ok(gguf && plan(ctx, gguf, &info) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "'dinosaur'"), "%s",
-       zt_ctx_error(ctx));
+    ok(gguf && plan(ctx, gguf, &info) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "'dinosaur'"), "%s", zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     zt_ctx_clear(ctx);
     hfw_end(&directory);
@@ -226,11 +215,9 @@ static void test_no_memory(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_files,
-                                       test_shards,      test_identity,  test_unknown,
-                                       test_no_memory};
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tests[i](ctx);
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_files,    test_shards,
+                                       test_identity,    test_unknown,   test_no_memory};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);
     return tap_done();

@@ -22,8 +22,7 @@
 /* ---- what is otherwise on purpose ------------------------------------------------------------ */
 
 typedef struct otherwise {
-    const char
-        *ends; /* of the key; behind the architecture's name and a point where it begins so */
+    const char *ends; /* of the key; behind the architecture's name and a point where it begins so */
     const char *why;
 } otherwise;
 
@@ -42,8 +41,7 @@ static bool on_purpose(const char *line)
     size_t count = strcspn(line, " ");
     for (size_t i = 0; i < sizeof ours / sizeof *ours; i++) {
         size_t k = strlen(ours[i].ends);
-        if (count >= k && memcmp(line + count - k, ours[i].ends, k) == 0)
-            return true;
+        if (count >= k && memcmp(line + count - k, ours[i].ends, k) == 0) return true;
     }
     return false;
 }
@@ -65,20 +63,15 @@ __attribute__((format(printf, 2, 3))) static void add(list *l, const char *fmt, 
     l->line[l->n++] = strdup(text);
 }
 
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
 static void list_free(list *l)
 {
-    for (int i = 0; i < l->n; i++)
-        free(l->line[i]);
+    for (int i = 0; i < l->n; i++) free(l->line[i]);
 }
 
-static const char *const kind_name[] = {"UINT8",  "INT8",    "UINT16", "INT16",  "UINT32",
-                                        "INT32",  "FLOAT32", "BOOL",   "STRING", "ARRAY",
-                                        "UINT64", "INT64",   "FLOAT64"};
+static const char *const kind_name[] = {"UINT8", "INT8",   "UINT16", "INT16",  "UINT32", "INT32",  "FLOAT32",
+                                        "BOOL",  "STRING", "ARRAY",  "UINT64", "INT64",  "FLOAT64"};
 
 static void add_text(list *l, const char *key, zt_bytes t)
 {
@@ -93,8 +86,7 @@ static uint64_t hash_strs(const zt_gguf *gguf, const char *key, int64_t count)
     zt_bytes *s = malloc((size_t)(count + 1) * sizeof *s);
     XXH3_state_t *h = XXH3_createState();
     XXH3_64bits_reset(h);
-    if (!zt_gguf_array_strs(gguf, key, s, count))
-        count = 0;
+    if (!zt_gguf_array_strs(gguf, key, s, count)) count = 0;
     for (int64_t i = 0; i < count; i++) {
         uint64_t len = s[i].n;
         XXH3_64bits_update(h, &len, sizeof len);
@@ -111,8 +103,7 @@ static uint64_t hash_numbers(const zt_gguf *gguf, const char *key, zt_gguf_kind 
     static const size_t bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
     double *x = malloc((size_t)(count + 1) * sizeof *x);
     char *raw = calloc((size_t)(count + 1), 8), *p = raw;
-    if (!zt_gguf_array_f64(gguf, key, x, count))
-        count = 0;
+    if (!zt_gguf_array_f64(gguf, key, x, count)) count = 0;
     for (int64_t i = 0; i < count; i++, p += bytes[kind]) {
         int64_t v = (int64_t)x[i];
         float f = (float)x[i];
@@ -155,16 +146,12 @@ static void add_tensor(list *l, zt_gguf *gguf, int64_t i)
     char *data = malloc(bytes + 1);
     bool good = store.find(store.user, name, &type, &handle) == ZT_OK;
     for (size_t at = 0, step = 1001; good && at < bytes; at += step)
-        good = store.read(store.user, handle, at, data + at,
-                          bytes - at < step ? bytes - at : step) == ZT_OK;
+        good = store.read(store.user, handle, at, data + at, bytes - at < step ? bytes - at : step) == ZT_OK;
     for (int d = 0; d < type.rank; d++)
-        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? "x%" PRId64 : "%" PRId64,
-                 type.dim[d]);
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), d ? "x%" PRId64 : "%" PRId64, type.dim[d]);
     snprintf(dtype, sizeof dtype, "%s", zt_dtype_get(type.dtype)->name);
-    for (char *c = dtype; *c; c++)
-        *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
-    add(l, "%s %s %s %016" PRIx64, name, dtype, shape,
-        good ? (uint64_t)XXH3_64bits(data, bytes) : 0);
+    for (char *c = dtype; *c; c++) *c = (char)(*c >= 'a' && *c <= 'z' ? *c - 32 : *c);
+    add(l, "%s %s %s %016" PRIx64, name, dtype, shape, good ? (uint64_t)XXH3_64bits(data, bytes) : 0);
     free(data);
 }
 
@@ -178,11 +165,9 @@ static void list_model(list *l, zt_gguf *gguf)
 {
     for (int64_t i = 0; i < zt_gguf_n_keys(gguf); i++) {
         add_key(l, gguf, i);
-        if (is_guess(l->line[l->n - 1]))
-            free(l->line[--l->n]);
+        if (is_guess(l->line[l->n - 1])) free(l->line[--l->n]);
     }
-    for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++)
-        add_tensor(l, gguf, i);
+    for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++) add_tensor(l, gguf, i);
     qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
 }
 
@@ -194,8 +179,7 @@ static bool list_file(list *l, const char *path)
         line[strcspn(line, "\n")] = 0;
         add(l, "%s", line);
     }
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     qsort(l->line, (size_t)l->n, sizeof *l->line, by_text);
     return file != NULL;
 }
@@ -213,8 +197,7 @@ static void link_all(const char *from, const char *to)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 && symlink(a, b) != 0)
             diag("%s: cannot be linked", b);
     }
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
 }
 
 static void unlink_all(const char *dir)
@@ -223,11 +206,9 @@ static void unlink_all(const char *dir)
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         char path[5000];
         snprintf(path, sizeof path, "%s/%s", dir, entry->d_name);
-        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && entry->d_name[0] != '.')
-            unlink_all(path);
+        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && entry->d_name[0] != '.') unlink_all(path);
     }
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
     rmdir(dir);
 }
 
@@ -249,14 +230,10 @@ static int compare(const list *want, const list *got, const char *name)
 }
 
 /* A tokenizer that was made of the keys goes along from then on. */
-static bool is_new(const char *line)
-{
-    return strncmp(line, "tokenizer.huggingface.json ", 27) == 0;
-}
+static bool is_new(const char *line) { return strncmp(line, "tokenizer.huggingface.json ", 27) == 0; }
 
 /* Written as a directory, read again: the same keys and tensors. */
-static void check_back(zt_ctx *ctx, zt_gguf *gguf, const list *before, const char *tmp,
-                       const char *name)
+static void check_back(zt_ctx *ctx, zt_gguf *gguf, const list *before, const char *tmp, const char *name)
 {
     char dir[5000];
     int wrong = 0, i = 0, j = 0;
@@ -304,10 +281,8 @@ static void check_case(const char *root, const char *archs, const char *arch, co
     else
         diag("%s: %s", name, zt_ctx_error(ctx));
     bool there = list_file(&want, path) && gguf;
-    ok(there && compare(&want, &got, name) == 0, "%s in %s: the converter's keys and tensors", arch,
-       dress);
-    if (gguf)
-        check_back(ctx, gguf, &got, tmp, name);
+    ok(there && compare(&want, &got, name) == 0, "%s in %s: the converter's keys and tensors", arch, dress);
+    if (gguf) check_back(ctx, gguf, &got, tmp, name);
     zt_gguf_close(gguf);
     ok(zt_mem_get(ctx).blocks == 0, "%s: nothing leaks", name);
     zt_ctx_free(ctx);
@@ -332,8 +307,7 @@ int main(int argc, char **argv)
             cases++;
         }
     }
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     ok(cases > 0, "%d cases in %s", cases, root);
     free(own);
     return tap_done();

@@ -27,14 +27,13 @@ static bool values_are(zt_gguf *gguf, const char *name, const char *shape, const
     int64_t handle;
     char text[ZT_TYPE_TEXT];
     float x[256], pieces[256];
-    if (store.find(store.user, name, &type, &handle) != ZT_OK ||
-        strcmp(zt_type_text(&type, text), shape) != 0 || zt_type_bytes(&type) > sizeof x)
+    if (store.find(store.user, name, &type, &handle) != ZT_OK || strcmp(zt_type_text(&type, text), shape) != 0 ||
+        zt_type_bytes(&type) > sizeof x)
         return false;
     size_t size = zt_type_bytes(&type);
     bool done = store.read(store.user, handle, 0, x, size) == ZT_OK;
     for (size_t at = 0; at < size; at += 3)
-        done = done && store.read(store.user, handle, at, (char *)pieces + at,
-                                  size - at < 3 ? size - at : 3) == ZT_OK;
+        done = done && store.read(store.user, handle, at, (char *)pieces + at, size - at < 3 ? size - at : 3) == ZT_OK;
     return done && memcmp(x, want, size) == 0 && memcmp(pieces, want, size) == 0;
 }
 
@@ -60,20 +59,15 @@ static const key_case keys[] = {
     {"{\"model_type\":\"mistral\",\"sliding_window\":null}", "llama.attention.sliding_window", NAN},
     {"{\"model_type\":\"qwen3\"}", "qwen3.attention.key_length", 128},
     {"{\"model_type\":\"qwen2\"}", "qwen2.attention.sliding_window", NAN},
-    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true}", "qwen2.attention.sliding_window",
-     4096},
+    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true}", "qwen2.attention.sliding_window", 4096},
     {"{\"model_type\":\"gemma2\"}", "gemma2.attn_logit_softcapping", 50},
-    {"{\"model_type\":\"gemma2\",\"attn_logit_softcapping\":null}", "gemma2.attn_logit_softcapping",
-     0},
+    {"{\"model_type\":\"gemma2\",\"attn_logit_softcapping\":null}", "gemma2.attn_logit_softcapping", 0},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.rope.freq_base", 1e6},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.rope.freq_base_swa", 1e4},
     {"{\"model_type\":\"gemma3_text\"}", "gemma3.attention.scale", NAN},
-    {"{\"model_type\":\"gemma3_text\",\"query_pre_attn_scalar\":64}", "gemma3.attention.scale",
-     0.125},
-    {"{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":24}}", "gemma3.embedding_length",
-     24},
-    {"{\"model_type\":\"gemma3_text\",\"sliding_window_pattern\":4}",
-     "gemma3.attention.sliding_window_pattern", 4},
+    {"{\"model_type\":\"gemma3_text\",\"query_pre_attn_scalar\":64}", "gemma3.attention.scale", 0.125},
+    {"{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":24}}", "gemma3.embedding_length", 24},
+    {"{\"model_type\":\"gemma3_text\",\"sliding_window_pattern\":4}", "gemma3.attention.sliding_window_pattern", 4},
     {"{\"model_type\":\"gpt2\",\"n_embd\":12,\"n_inner\":null}", "gpt2.feed_forward_length", 48},
     {"{\"model_type\":\"granite\"}", "granite.attention.scale", 1},
     {"{\"model_type\":\"bert\"}", "bert.attention.layer_norm_epsilon", 1e-12f},
@@ -82,10 +76,8 @@ static const key_case keys[] = {
     {"{\"model_type\":\"phi3\",\"partial_rotary_factor\":0.5}", "phi3.rope.dimension_count", 48},
     /* rope, as it was and as it is */
     {"{\"model_type\":\"llama\",\"rope_theta\":5}", "llama.rope.freq_base", 5},
-    {"{\"model_type\":\"llama\",\"rope_parameters\":{\"rope_theta\":6}}", "llama.rope.freq_base",
-     6},
-    {"{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}",
-     "llama.rope.scaling.factor", 4},
+    {"{\"model_type\":\"llama\",\"rope_parameters\":{\"rope_theta\":6}}", "llama.rope.freq_base", 6},
+    {"{\"model_type\":\"llama\",\"rope_scaling\":{\"type\":\"linear\",\"factor\":4}}", "llama.rope.scaling.factor", 4},
     {"{\"model_type\":\"gemma3_text\",\"rope_parameters\":{\"full_attention\":{\"rope_theta\":7},"
      "\"sliding_attention\":{\"rope_theta\":8}}}",
      "gemma3.rope.freq_base_swa", 8},
@@ -102,8 +94,8 @@ static void test_keys(zt_ctx *ctx)
         hfw_text(&directory, "config.json", keys[i].config);
         zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
         double is = real_key(gguf, keys[i].key);
-        ok(gguf && (isnan(keys[i].want) ? isnan(is) : is == keys[i].want), "%.90s: %s is %g %s",
-           keys[i].config, keys[i].key, is, zt_ctx_error(ctx));
+        ok(gguf && (isnan(keys[i].want) ? isnan(is) : is == keys[i].want), "%.90s: %s is %g %s", keys[i].config, keys[i].key, is,
+           zt_ctx_error(ctx));
         zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
         hfw_end(&directory);
@@ -118,8 +110,8 @@ static void test_layer_types(zt_ctx *ctx)
              "{\"model_type\":\"gemma3_text\",\"num_hidden_layers\":3,\"layer_types\":"
              "[\"full_attention\",\"sliding_attention\",\"sliding_attention\"]}");
     zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
-    ok(gguf && zt_gguf_array_i64(gguf, "gemma3.attention.sliding_window_pattern", flag, 3) && !flag[0] &&
-           flag[1] == 1 && flag[2] == 1,
+    ok(gguf && zt_gguf_array_i64(gguf, "gemma3.attention.sliding_window_pattern", flag, 3) && !flag[0] && flag[1] == 1 &&
+           flag[2] == 1,
        "layer_types, one by one");
     zt_gguf_close(gguf);
     hfw_end(&directory);
@@ -143,10 +135,9 @@ static void test_paired(zt_ctx *ctx)
     hfw_tensor(&directory, "model.norm.weight", "F16", 1, D(8), half, sizeof half);
     hfw_save(&directory, "model.safetensors");
     zt_gguf *gguf = zt_model_open(ctx, directory.path);
-    for (int i = 0; i < 64; i++)
-        q[i] = (float)(8 * row[i / 8] + i % 8);
-    ok(gguf && values_are(gguf, "blk.0.attn_q.weight", "f32[8,8]", q),
-       "q's rows: halves of a head become neighbours %s", zt_ctx_error(ctx));
+    for (int i = 0; i < 64; i++) q[i] = (float)(8 * row[i / 8] + i % 8);
+    ok(gguf && values_are(gguf, "blk.0.attn_q.weight", "f32[8,8]", q), "q's rows: halves of a head become neighbours %s",
+       zt_ctx_error(ctx));
     ok(gguf && values_are(gguf, "blk.0.attn_q.bias", "f32[8]", bias), "and q's bias");
     ok(gguf && values_are(gguf, "blk.0.attn_v.bias", "f32[4]", (float[]){1, 2, 3, 4}), "v stays");
     ok(gguf && values_are(gguf, "output_norm.weight", "f32[8]", norm), "a norm of F16 is f32");
@@ -166,8 +157,7 @@ static void test_gemma(zt_ctx *ctx)
     zt_gguf *gguf = zt_model_open(ctx, directory.path);
     ok(gguf && values_are(gguf, "blk.0.attn_k_norm.weight", "f32[4]", (float[]){1.5, 2.5, 3.5, 4.5}),
        "gemma's norms are one more than what is saved %s", zt_ctx_error(ctx));
-    ok(gguf && values_are(gguf, "output_norm.weight", "f32[2]", (float[]){1, 1}),
-       "a final norm that is missing is all ones");
+    ok(gguf && values_are(gguf, "output_norm.weight", "f32[2]", (float[]){1, 1}), "a final norm that is missing is all ones");
     ok(gguf && zt_gguf_find(gguf, "output.weight") < 0 && zt_gguf_n_tensors(gguf) == 3,
        "a tied head and the vision tower are left out");
     zt_gguf_close(gguf);
@@ -179,18 +169,15 @@ static void test_transposed(zt_ctx *ctx)
     hfw directory = hfw_new();
     float want[80 * 3];
     uint16_t mask = 1;
-    hfw_text(&directory, "config.json",
-             "{\"model_type\":\"gpt2\",\"n_embd\":3,\"n_head\":1,\"n_layer\":1}");
+    hfw_text(&directory, "config.json", "{\"model_type\":\"gpt2\",\"n_embd\":3,\"n_head\":1,\"n_layer\":1}");
     hfw_f32(&directory, "transformer.wte.weight", 2, D(2, 3), 0);
     hfw_f32(&directory, "transformer.h.0.mlp.c_proj.weight", 2, D(80, 3), 0);
     hfw_f32(&directory, "transformer.h.0.mlp.c_fc.weight", 2, D(3, 2), 0);
     hfw_tensor(&directory, "transformer.h.0.attn.bias", "U16", 1, D(1), &mask, 2);
     hfw_save(&directory, "model.safetensors");
     zt_gguf *gguf = zt_model_open(ctx, directory.path);
-    for (int i = 0; i < 240; i++)
-        want[i] = (float)(i % 80 * 3 + i / 80);
-    ok(gguf && values_are(gguf, "blk.0.ffn_down.weight", "f32[3,80]", want), "GPT-2's matrices turn %s",
-       zt_ctx_error(ctx));
+    for (int i = 0; i < 240; i++) want[i] = (float)(i % 80 * 3 + i / 80);
+    ok(gguf && values_are(gguf, "blk.0.ffn_down.weight", "f32[3,80]", want), "GPT-2's matrices turn %s", zt_ctx_error(ctx));
     ok(gguf && values_are(gguf, "blk.0.ffn_up.weight", "f32[2,3]", (float[]){0, 2, 4, 1, 3, 5}) &&
            values_are(gguf, "blk.0.ffn_down.weight", "f32[3,80]", want),
        "one after the other, and the first again");
@@ -247,8 +234,7 @@ static void test_prefixes(zt_ctx *ctx)
 static void test_head_only(zt_ctx *ctx)
 {
     hfw directory = hfw_new();
-    hfw_text(&directory, "config.json",
-             "{\"model_type\":\"llama\"," SIZES ",\"tie_word_embeddings\":true}");
+    hfw_text(&directory, "config.json", "{\"model_type\":\"llama\"," SIZES ",\"tie_word_embeddings\":true}");
     hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
     hfw_f32(&directory, "model.norm.weight", 1, D(8), 0);
     hfw_save(&directory, "model.safetensors");
@@ -266,8 +252,7 @@ static void test_names(zt_ctx *ctx)
         zt_status want;
     } cases[] = {
         {"model.norm.weight", "norm.weight", "two tensors are 'output_norm.weight'", ZT_EDATA},
-        {"model.norm.weight", "model.strange.weight", "'model.strange.weight' has no place",
-         ZT_ENOTSUP},
+        {"model.norm.weight", "model.strange.weight", "'model.strange.weight' has no place", ZT_ENOTSUP},
         {"model.norm.weight", "model.layers.0.weight", "'model.layers.0.weight'", ZT_ENOTSUP},
         {"model.norm.weight", "layers.123456789012.mlp.up_proj.weight", "has no place", ZT_ENOTSUP},
         {"model.norm.weight", "x\\u001b[2J.weight", "'x\\x1b[2J.weight'", ZT_ENOTSUP},
@@ -280,8 +265,7 @@ static void test_names(zt_ctx *ctx)
         hfw_f32(&directory, cases[i].b, 1, D(8), 0);
         hfw_save(&directory, "model.safetensors");
         zt_gguf *gguf = zt_model_open(ctx, directory.path);
-        ok(!gguf && zt_ctx_status(ctx) == cases[i].want && strstr(zt_ctx_error(ctx), cases[i].says),
-           "%s", zt_ctx_error(ctx));
+        ok(!gguf && zt_ctx_status(ctx) == cases[i].want && strstr(zt_ctx_error(ctx), cases[i].says), "%s", zt_ctx_error(ctx));
         zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
         hfw_end(&directory);
@@ -296,14 +280,13 @@ static void test_types(zt_ctx *ctx)
     hfw_tensor(&directory, "model.norm.weight", "F8_E4M3", 1, D(8), eight, 8);
     hfw_save(&directory, "model.safetensors");
     zt_gguf *gguf = zt_model_open(ctx, directory.path);
-    ok(!gguf && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "f8_e4m3"), "%s",
-       zt_ctx_error(ctx));
+    ok(!gguf && zt_ctx_status(ctx) == ZT_ENOTSUP && strstr(zt_ctx_error(ctx), "f8_e4m3"), "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     hfw_tensor(&directory, "model.norm.weight", "F64", 1, D(8), (double[]){1, 2, 3, 4, 5, 6, 7, 8}, 64);
     hfw_save(&directory, "model.safetensors");
     gguf = zt_model_open(ctx, directory.path);
-    ok(gguf && values_are(gguf, "output_norm.weight", "f32[8]", (float[]){1, 2, 3, 4, 5, 6, 7, 8}),
-       "F64 is read as f32 %s", zt_ctx_error(ctx));
+    ok(gguf && values_are(gguf, "output_norm.weight", "f32[8]", (float[]){1, 2, 3, 4, 5, 6, 7, 8}), "F64 is read as f32 %s",
+       zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     hfw_end(&directory);
 }
@@ -315,8 +298,7 @@ static void test_tokenizer(zt_ctx *ctx)
     hfw directory = hfw_new();
     int64_t ends[2] = {0};
     hfw_text(&directory, "config.json",
-             "{\"model_type\":\"llama\"," SIZES
-             ",\"bos_token_id\":3,\"pad_token_id\":-1,\"eos_token_id\":4}");
+             "{\"model_type\":\"llama\"," SIZES ",\"bos_token_id\":3,\"pad_token_id\":-1,\"eos_token_id\":4}");
     hfw_text(&directory, "generation_config.json", "{\"eos_token_id\":[5,6]}");
     hfw_text(&directory, "tokenizer_config.json",
              "{\"bos_token\":{\"content\":\"<b>\"},\"unk_token\":\"<u>\",\"add_bos_token\":true,"
@@ -325,22 +307,19 @@ static void test_tokenizer(zt_ctx *ctx)
              "{\"name\":\"default\",\"template\":\"D\"}]}");
     hfw_text(&directory, "tokenizer.json", "{\"model\":{}}");
     zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
-    ok(text_key(gguf, "tokenizer.huggingface.json", "{\"model\":{}}"), "tokenizer.json, whole %s",
-       zt_ctx_error(ctx));
+    ok(text_key(gguf, "tokenizer.huggingface.json", "{\"model\":{}}"), "tokenizer.json, whole %s", zt_ctx_error(ctx));
     ok(int_key(gguf, "tokenizer.ggml.bos_token_id") == 7, "BOS by its text, before config.json's id");
     ok(int_key(gguf, "tokenizer.ggml.unknown_token_id") == 8, "a token that is a plain string");
-    ok(int_key(gguf, "tokenizer.ggml.eos_token_id") == 5 &&
-           zt_gguf_array_i64(gguf, "tokenizer.ggml.eos_token_ids", ends, 2) && ends[1] == 6,
+    ok(int_key(gguf, "tokenizer.ggml.eos_token_id") == 5 && zt_gguf_array_i64(gguf, "tokenizer.ggml.eos_token_ids", ends, 2) &&
+           ends[1] == 6,
        "all that end a generation");
     ok(int_key(gguf, "tokenizer.ggml.add_bos_token") == 1, "add_bos_token");
-    ok(text_key(gguf, "tokenizer.chat_template", "D") &&
-           text_key(gguf, "tokenizer.chat_template.tool", "T"),
+    ok(text_key(gguf, "tokenizer.chat_template", "D") && text_key(gguf, "tokenizer.chat_template.tool", "T"),
        "of several templates the default and the others");
     zt_gguf_close(gguf);
     hfw_text(&directory, "chat_template.jinja", "J");
     gguf = zt_model_open_vocabulary(ctx, directory.path);
-    ok(text_key(gguf, "tokenizer.chat_template", "J") &&
-           !text_key(gguf, "tokenizer.chat_template.tool", "T"),
+    ok(text_key(gguf, "tokenizer.chat_template", "J") && !text_key(gguf, "tokenizer.chat_template.tool", "T"),
        "chat_template.jinja comes first, and alone");
     zt_gguf_close(gguf);
     char folder[128];
@@ -349,8 +328,7 @@ static void test_tokenizer(zt_ctx *ctx)
     hfw_text(&directory, "additional_chat_templates/tool_use.jinja", "A");
     hfw_text(&directory, "additional_chat_templates/notes.txt", "N");
     gguf = zt_model_open_vocabulary(ctx, directory.path);
-    ok(text_key(gguf, "tokenizer.chat_template.tool_use", "A") &&
-           text_key(gguf, "tokenizer.chat_template", "J"),
+    ok(text_key(gguf, "tokenizer.chat_template.tool_use", "A") && text_key(gguf, "tokenizer.chat_template", "J"),
        "additional_chat_templates are its variants");
     zt_gguf_close(gguf);
     hfw_text(&directory, "generation_config.json", "{\"eos_token_id\":[\"x\"]}");
@@ -364,15 +342,13 @@ static void test_pooling(zt_ctx *ctx)
 {
     hfw directory = hfw_new();
     hfw_text(&directory, "config.json", "{\"model_type\":\"bert\"}");
-    hfw_text(&directory, "modules.json",
-             "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]");
+    hfw_text(&directory, "modules.json", "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"1_Pooling\"}]");
     mkdir(hfw_path(&directory, "1_Pooling"), 0700);
     hfw_text(&directory, "1_Pooling/config.json", "{\"pooling_mode_cls_token\":true}");
     zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
     ok(int_key(gguf, "bert.pooling_type") == 2, "pooling as its module says %s", zt_ctx_error(ctx));
     zt_gguf_close(gguf);
-    hfw_text(&directory, "modules.json",
-             "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"../x\"}]");
+    hfw_text(&directory, "modules.json", "[{\"type\":\"sentence_transformers.models.Pooling\",\"path\":\"../x\"}]");
     gguf = zt_model_open_vocabulary(ctx, directory.path);
     ok(gguf && int_key(gguf, "bert.pooling_type") == -1, "not from outside of the folder");
     zt_gguf_close(gguf);
@@ -382,11 +358,9 @@ static void test_pooling(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {
-        test_keys,     test_layer_types, test_paired, test_gemma, test_transposed, test_factors,
-        test_prefixes, test_head_only,   test_names,  test_types, test_tokenizer,  test_pooling};
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        tests[i](ctx);
+    void (*const tests[])(zt_ctx *) = {test_keys,     test_layer_types, test_paired, test_gemma, test_transposed, test_factors,
+                                       test_prefixes, test_head_only,   test_names,  test_types, test_tokenizer,  test_pooling};
+    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);
     return tap_done();

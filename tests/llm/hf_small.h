@@ -13,9 +13,9 @@
 
 #define D(...) ((int64_t[]){__VA_ARGS__})
 
-#define SIZES                                                                                      \
-    "\"hidden_size\":8,\"intermediate_size\":6,\"num_hidden_layers\":1,"                           \
-    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"max_position_embeddings\":64,"          \
+#define SIZES                                                                                                                    \
+    "\"hidden_size\":8,\"intermediate_size\":6,\"num_hidden_layers\":1,"                                                         \
+    "\"num_attention_heads\":2,\"num_key_value_heads\":1,\"max_position_embeddings\":64,"                                        \
     "\"rms_norm_eps\":0.25"
 #define LLAMA "{\"model_type\":\"llama\"," SIZES "}"
 

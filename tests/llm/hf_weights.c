@@ -7,24 +7,20 @@
 #include "tests/llm/hf_small.h"
 
 /* Tensors [first, last) of the file `from` to the file `to`, whose suffix says what it is. */
-static void copy_some(zt_ctx *ctx, const hfw *directory, const char *from, const char *to, int64_t first,
-                      int64_t last)
+static void copy_some(zt_ctx *ctx, const hfw *directory, const char *from, const char *to, int64_t first, int64_t last)
 {
     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, hfw_path(directory, from), 0);
     zt_entry *e = calloc((size_t)(last - first), sizeof *e);
     char buf[1024];
     zt_checkpoint_opts o = {.to = zt_container_for(to), .force = true};
-    if (!checkpoint || !e)
-        abort();
-    for (int64_t i = first; i < last; i++)
-        zt_checkpoint_get(checkpoint, i, &e[i - first]);
+    if (!checkpoint || !e) abort();
+    for (int64_t i = first; i < last; i++) zt_checkpoint_get(checkpoint, i, &e[i - first]);
     zt_writer *writer = zt_writer_open(ctx, hfw_path(directory, to), &o, NULL, e, last - first);
     bool done = writer != NULL;
     for (int64_t i = first; done && i < last; i++)
         done = zt_checkpoint_read(checkpoint, i, 0, buf, (size_t)e[i - first].bytes) == ZT_OK &&
                zt_writer_put(writer, buf, (size_t)e[i - first].bytes) == ZT_OK;
-    if (!done || zt_writer_commit(writer) != ZT_OK)
-        abort();
+    if (!done || zt_writer_commit(writer) != ZT_OK) abort();
     zt_writer_close(writer);
     zt_checkpoint_close(checkpoint);
     free(e);
@@ -35,8 +31,7 @@ static const char *id_of(zt_ctx *ctx, const char *path, char id[40])
 {
     zt_gguf *gguf = zt_model_open(ctx, path);
     snprintf(id, 40, "%s", gguf ? zt_gguf_id(gguf) : "");
-    if (!gguf || zt_gguf_n_tensors(gguf) != 11)
-        diag("%s: %s", path, zt_ctx_error(ctx));
+    if (!gguf || zt_gguf_n_tensors(gguf) != 11) diag("%s: %s", path, zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     zt_ctx_clear(ctx);
     return id;
@@ -45,15 +40,13 @@ static const char *id_of(zt_ctx *ctx, const char *path, char id[40])
 static void same_values(zt_ctx *ctx, const hfw *d, const char *name, const char *want)
 {
     char id[40];
-    ok(strcmp(id_of(ctx, *name ? hfw_path(d, name) : d->path, id), want) == 0 && *want,
-       "'%s' is the model", name);
+    ok(strcmp(id_of(ctx, *name ? hfw_path(d, name) : d->path, id), want) == 0 && *want, "'%s' is the model", name);
 }
 
 static void refused_with(zt_ctx *ctx, const char *path, zt_status want, const char *words)
 {
     zt_gguf *g = zt_model_open(ctx, path);
-    ok(!g && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), words), "%s",
-       zt_ctx_error(ctx));
+    ok(!g && zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), words), "%s", zt_ctx_error(ctx));
     zt_gguf_close(g);
     zt_ctx_clear(ctx);
 }
@@ -61,8 +54,7 @@ static void refused_with(zt_ctx *ctx, const char *path, zt_status want, const ch
 static void take_away(const hfw *d, const char *name) { unlink(hfw_path(d, name)); }
 
 /* The names of the ten tensors, in the order of the file, to parts. */
-static void index_parts(zt_ctx *ctx, hfw *directory, const char *from, const char *index, const char *a,
-                        const char *b)
+static void index_parts(zt_ctx *ctx, hfw *directory, const char *from, const char *index, const char *a, const char *b)
 {
     char map[4000] = "";
     zt_checkpoint *checkpoint = zt_checkpoint_open(ctx, hfw_path(directory, from), 0);
@@ -156,21 +148,17 @@ static void test_shard_names(zt_ctx *ctx)
                  {"m-00001-of-000163.safetensors", 1, 163, "m-00002-of-000163.safetensors"},
                  {"m.v1-3-of-12.pt", 3, 12, "m.v1-2-of-12.pt"},
                  {"-1-of-2.gguf", 1, 2, "-2-of-2.gguf"}};
-    static const char *const others[] = {"m-00000-of-00003.gguf", "m-00004-of-00003.gguf",
-                                         "m-00001-of-.gguf",      "m-of-00002.gguf",
-                                         "m00001-of-00002.gguf",  "m-00001-of-00002",
-                                         "m-00001-of-00002.d/x",  "00001-of-00002.gguf",
-                                         "m-1-of-1000000000000.x", ""};
+    static const char *const others[] = {
+        "m-00000-of-00003.gguf", "m-00004-of-00003.gguf", "m-00001-of-.gguf",    "m-of-00002.gguf",        "m00001-of-00002.gguf",
+        "m-00001-of-00002",      "m-00001-of-00002.d/x",  "00001-of-00002.gguf", "m-1-of-1000000000000.x", ""};
     zt_shard_name n;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        bool is = zt_shard_parse(names[i].path, &n) && n.number == names[i].no &&
-                  n.count == names[i].count;
+        bool is = zt_shard_parse(names[i].path, &n) && n.number == names[i].no && n.count == names[i].count;
         char *second = is ? zt_shard_path(ctx, names[i].path, &n, 2) : NULL;
         ok(second && strcmp(second, names[i].second) == 0, "'%s' is a part", names[i].path);
         zt_free(ctx, second);
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        ok(!zt_shard_parse(others[i], &n), "'%s' is not", others[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) ok(!zt_shard_parse(others[i], &n), "'%s' is not", others[i]);
 }
 
 /* What has another name is taken where there is no choice. */
@@ -187,8 +175,8 @@ static void test_names(zt_ctx *ctx)
     take_away(&directory, "model.fp16.safetensors");
     take_away(&directory, "model.other.safetensors");
     refused_with(ctx, directory.path, ZT_ENOENT, "no weights");
-    index_parts(ctx, &directory, "weights.safetensors", "transformer.safetensors.index.json",
-                "weights.safetensors", "weights.safetensors");
+    index_parts(ctx, &directory, "weights.safetensors", "transformer.safetensors.index.json", "weights.safetensors",
+                "weights.safetensors");
     same_values(ctx, &directory, "", id);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00002.safetensors", 0, 3);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00003.safetensors", 0, 3);
@@ -229,8 +217,8 @@ static void test_foreign(zt_ctx *ctx)
                                   "oid sha256:4d7a214614ab2935c943f9e0ff69d22eadbb8f32b1258daaa5e2"
                                   "ca24d17e2393\nsize 12345\n";
     static const char page[] = "\n<!DOCTYPE HTML>\n<html><body>Sign in</body></html>\n";
-    static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors",
-                                        "model.safetensors.index.json", "pytorch_model.bin"};
+    static const char *const files[] = {"config.json", "tokenizer.json", "model.safetensors", "model.safetensors.index.json",
+                                        "pytorch_model.bin"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         hfw directory = hfw_new();
         hfw_text(&directory, "config.json", LLAMA);

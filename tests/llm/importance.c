@@ -42,8 +42,7 @@ static const double *sum_of(const zt_importance *m, const char *tensor, int64_t 
     for (int64_t i = 0; m && i < zt_importance_count(m); i++) {
         zt_importance_of of = zt_importance_get(m, i);
         *count = of.columns;
-        if (!strcmp(of.tensor, tensor))
-            return of.squares;
+        if (!strcmp(of.tensor, tensor)) return of.squares;
     }
     return NULL;
 }
@@ -55,8 +54,7 @@ static float *values_of(const zt_gguf *gguf, const char *name, int64_t *columns)
     zt_type type;
     int64_t handle;
     zt_store s = zt_gguf_store((zt_gguf *)(uintptr_t)gguf);
-    if (s.find(s.user, name, &type, &handle))
-        return NULL;
+    if (s.find(s.user, name, &type, &handle)) return NULL;
     float *y = malloc((size_t)zt_type_count(&type) * sizeof *y);
     char *bytes = malloc(zt_type_bytes(&type));
     s.read(s.user, handle, 0, bytes, zt_type_bytes(&type));
@@ -78,13 +76,10 @@ static double furthest(const opened *o, const int32_t *ids, int64_t n_ids, const
     for (int64_t t = 0; t < n_ids; t++) {
         const float *row = x + ids[t] * count;
         double mean = 0;
-        for (int64_t k = 0; k < count; k++)
-            mean += (double)row[k] * row[k] / (double)count;
-        for (int64_t k = 0; k < count; k++)
-            want[k] += pow(row[k] * g[k], 2) / (mean + eps);
+        for (int64_t k = 0; k < count; k++) mean += (double)row[k] * row[k] / (double)count;
+        for (int64_t k = 0; k < count; k++) want[k] += pow(row[k] * g[k], 2) / (mean + eps);
     }
-    for (int64_t k = 0; k < count; k++)
-        worst = fmax(worst, fabs(got[k] - want[k]) / want[k]);
+    for (int64_t k = 0; k < count; k++) worst = fmax(worst, fabs(got[k] - want[k]) / want[k]);
     free(x);
     free(g);
     free(want);
@@ -118,22 +113,19 @@ static void test_adds(const char *arch)
     int32_t ids[64];
     double worst = 0, apart = 0;
     draw_ids(ids, 64, 64);
-    bool fed = a.m && b.m && c.m && !zt_importance_feed(a.m, ids, 40) &&
-               !zt_importance_feed(a.m, ids + 40, 24) && !zt_importance_feed(b.m, ids + 40, 24) &&
-               !zt_importance_feed(c.m, ids, 40);
+    bool fed = a.m && b.m && c.m && !zt_importance_feed(a.m, ids, 40) && !zt_importance_feed(a.m, ids + 40, 24) &&
+               !zt_importance_feed(b.m, ids + 40, 24) && !zt_importance_feed(c.m, ids, 40);
     int64_t count = fed ? zt_importance_count(a.m) : 0;
     for (int64_t i = 0; i < count; i++) {
-        zt_importance_of x = zt_importance_get(a.m, i), y = zt_importance_get(b.m, i),
-                         z = zt_importance_get(c.m, i);
+        zt_importance_of x = zt_importance_get(a.m, i), y = zt_importance_get(b.m, i), z = zt_importance_get(c.m, i);
         fed &= x.tokens == 64 && y.tokens == 24 && z.tokens == 40 && !strcmp(x.tensor, z.tensor);
         for (int64_t k = 0; k < x.columns; k++) {
             worst = fmax(worst, fabs(x.squares[k] - y.squares[k] - z.squares[k]) / x.squares[k]);
             apart = fmax(apart, x.squares[k] > 0 ? 0 : 1);
         }
     }
-    ok(fed && count > 4 && worst < 1e-3 && apart == 0,
-       "%s: %" PRId64 " matrices, windows and engines add up to %.2g: %s", arch, count, worst,
-       zt_ctx_error(a.ctx));
+    ok(fed && count > 4 && worst < 1e-3 && apart == 0, "%s: %" PRId64 " matrices, windows and engines add up to %.2g: %s", arch,
+       count, worst, zt_ctx_error(a.ctx));
     ok(close_it(&a) + close_it(&b) + close_it(&c) == 0, "nothing is left behind");
     free(file_data.bytes);
 }
@@ -175,8 +167,7 @@ static void test_memory(void)
         failed += !all;
         wrong += !all && zt_ctx_status(o.ctx) != ZT_ENOMEM;
         wrong += close_it(&o) != 0;
-        if (all)
-            break;
+        if (all) break;
     }
     ok(failed > 50 && wrong == 0, "each of %d allocations may fail", failed);
     free(file_data.bytes);
@@ -186,8 +177,7 @@ int main(void)
 {
     test_first_layer("cpu");
     test_first_layer("ref");
-    for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++)
-        test_adds(mkmodel_archs[i].name);
+    for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++) test_adds(mkmodel_archs[i].name);
     test_refused();
     test_memory();
     return tap_done();

@@ -19,8 +19,7 @@ typedef struct result {
     zt_str text, origin;
 } result;
 
-static result render(const char *template, size_t count, const json_t *input, const json_t *own,
-                     zt_jinja_limits limits)
+static result render(const char *template, size_t count, const json_t *input, const json_t *own, zt_jinja_limits limits)
 {
     result r = {.ctx = zt_ctx_new()};
     zt_str_init(&r.text, r.ctx);
@@ -36,8 +35,7 @@ static void drop(result *r)
 {
     zt_str_fini(&r->text);
     zt_str_fini(&r->origin);
-    if (zt_mem_get(r->ctx).blocks)
-        ok(false, "memory was left behind");
+    if (zt_mem_get(r->ctx).blocks) ok(false, "memory was left behind");
     zt_ctx_free(r->ctx);
 }
 
@@ -58,19 +56,17 @@ static bool check_case(const json_t *item, const json_t *vars)
     const char *error = json_string_value(json_object_get(item, "e"));
     size_t length = json_is_integer(t) ? strlen(text) : json_string_length(t);
     json_int_t number = json_integer_value(json_object_get(item, "number"));
-    if (json_object_get(item, "number") && number < TEMPLATES)
-        written[number] = text;
+    if (json_object_get(item, "number") && number < TEMPLATES) written[number] = text;
     result r = render(text, length, json_is_string(input) ? vars : input, NULL, (zt_jinja_limits){0});
     zt_status status = want ? ZT_OK : strcmp(error, "raise") == 0 ? ZT_ENOTSUP : ZT_EDATA;
     bool right = r.status == status && r.origin.len == r.text.len;
     if (want)
-        right = right && r.text.len == json_string_length(want) &&
-                memcmp(r.text.data, json_string_value(want), r.text.len) == 0;
+        right = right && r.text.len == json_string_length(want) && memcmp(r.text.data, json_string_value(want), r.text.len) == 0;
     else
         right = right && r.text.len == 0 && strncmp(zt_ctx_error(r.ctx), "t: line ", 8) == 0;
     if (!right && getenv("JINJA_SHOW"))
-        diag("%.300s\n#   gives %s %s\n#   not   %s", text, r.text.data ? r.text.data : "",
-             zt_ctx_error(r.ctx), want ? json_string_value(want) : error);
+        diag("%.300s\n#   gives %s %s\n#   not   %s", text, r.text.data ? r.text.data : "", zt_ctx_error(r.ctx),
+             want ? json_string_value(want) : error);
     drop(&r);
     return right;
 }
@@ -78,8 +74,7 @@ static bool check_case(const json_t *item, const json_t *vars)
 static tally *tally_of(tally *all, int *n, const char *group)
 {
     for (int i = 0; i < *n; i++)
-        if (strcmp(all[i].group, group) == 0)
-            return &all[i];
+        if (strcmp(all[i].group, group) == 0) return &all[i];
     snprintf(all[*n].group, sizeof all[*n].group, "%s", group);
     return &all[(*n)++];
 }
@@ -94,29 +89,24 @@ static void check_cases(const char *path)
     json_t *vars = NULL, **keep = calloc(100000, sizeof *keep);
     while (file && getline(&line, &cap, file) > 0 && kept < 100000) {
         json_t *item = json_loads(line, JSON_ALLOW_NUL, NULL);
-        if (json_object_get(item, "vars"))
-            vars = json_object_get(item, "vars");
+        if (json_object_get(item, "vars")) vars = json_object_get(item, "vars");
         const char *group = json_string_value(json_object_get(item, "group"));
         if (group && count < 64) {
             tally *t = tally_of(all, &count, group);
             bool right = check_case(item, vars);
             t->n++;
-            if (!right && ++t->wrong <= MOST_SHOWN)
-                diag("%s, wrong: %.400s", group, line);
+            if (!right && ++t->wrong <= MOST_SHOWN) diag("%s, wrong: %.400s", group, line);
             cases++;
         }
         keep[kept++] = item; /* templates are borrowed from the lines */
     }
     for (int i = 0; i < count; i++)
-        ok(all[i].wrong == 0, "%s: %d of %d as jinja2", all[i].group, all[i].n - all[i].wrong,
-           all[i].n);
+        ok(all[i].wrong == 0, "%s: %d of %d as jinja2", all[i].group, all[i].n - all[i].wrong, all[i].n);
     ok(cases > 1000, "%d cases in %s", cases, path);
-    while (kept > 0)
-        json_decref(keep[--kept]);
+    while (kept > 0) json_decref(keep[--kept]);
     free(keep);
     free(line);
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
 }
 
 /* ---- where bytes come from ------------------------------------------------------------------- */
@@ -124,24 +114,19 @@ static void check_cases(const char *path)
 /* The text with [ ] around what comes from the input. */
 static void check_origin(const char *template, const char *want)
 {
-    static const char vars[] =
-        "{\"u\": \"user\", \"p\": \" ab-cd \", \"l\": [\"x\", \"y\"], \"d\": {\"k\": \"v\\n\"}, \"n\": 5}";
+    static const char vars[] = "{\"u\": \"user\", \"p\": \" ab-cd \", \"l\": [\"x\", \"y\"], \"d\": {\"k\": \"v\\n\"}, \"n\": 5}";
     json_t *input = json_loads(vars, 0, NULL), *own = json_loads("{\"bos\": \"<s>\"}", 0, NULL);
     result r = render(template, strlen(template), input, own, (zt_jinja_limits){0});
     char shown[512];
     size_t count = 0;
     for (size_t i = 0; i <= r.text.len && count < sizeof shown - 3; i++) {
         bool before = i > 0 && r.origin.data[i - 1], now = i < r.text.len && r.origin.data[i];
-        if (before && !now)
-            shown[count++] = ']';
-        if (now && !before)
-            shown[count++] = '[';
-        if (i < r.text.len)
-            shown[count++] = r.text.data[i];
+        if (before && !now) shown[count++] = ']';
+        if (now && !before) shown[count++] = '[';
+        if (i < r.text.len) shown[count++] = r.text.data[i];
     }
     shown[count] = 0;
-    if (!ok(r.status == ZT_OK && strcmp(shown, want) == 0, "origin: %s", template))
-        diag("%s %s", shown, zt_ctx_error(r.ctx));
+    if (!ok(r.status == ZT_OK && strcmp(shown, want) == 0, "origin: %s", template)) diag("%s %s", shown, zt_ctx_error(r.ctx));
     drop(&r);
     json_decref(input);
     json_decref(own);
@@ -173,8 +158,7 @@ static void test_origin(void)
         {"{% for k, v in d.items() %}{{ k }}{% endfor %}", "[k]"},
         {"{% filter upper %}a{{ u }}{% endfilter %}", "A[USER]"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_origin(cases[i][0], cases[i][1]);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_origin(cases[i][0], cases[i][1]);
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -184,8 +168,7 @@ static void check_refused(const char *what, const char *template, const char *sa
     clock_t start = clock();
     result r = render(template, strlen(template), NULL, NULL, (zt_jinja_limits){0});
     double took = (double)(clock() - start) / CLOCKS_PER_SEC;
-    if (!ok(r.status == ZT_EDATA && strstr(zt_ctx_error(r.ctx), says) && took < 20, "bounded: %s",
-            what))
+    if (!ok(r.status == ZT_EDATA && strstr(zt_ctx_error(r.ctx), says) && took < 20, "bounded: %s", what))
         diag("%.1f s, %s %.100s", took, zt_ctx_error(r.ctx), r.text.data ? r.text.data : "");
     drop(&r);
 }
@@ -195,14 +178,14 @@ static char *repeated(const char *before, const char *what, int times, const cha
     size_t length = strlen(what), at = strlen(before);
     char *s = malloc(at + length * (size_t)times + strlen(after) + 1);
     memcpy(s, before, at);
-    for (int i = 0; i < times; i++, at += length)
-        memcpy(s + at, what, length);
+    for (int i = 0; i < times; i++, at += length) memcpy(s + at, what, length);
     strcpy(s + at, after);
     return s;
 }
 
 static void test_bounds(void)
 {
+    // clang-format off
     static const struct {
         const char *before, *what, *after;
     } deep[] = {
@@ -213,6 +196,7 @@ static void test_bounds(void)
         {"{{ 1", " or 1", " }}"},  {"{{ 1 ", "is odd ", " }}"}, {"{% if 1 %}", "{% elif 1 %}", "{% endif %}"},
         {"{{ ", "{1:", "1 }}"},    {"{{ 1", " ** 1", " }}"},   {"{% set ", "(", "x"},
     };
+    // clang-format on
     for (size_t i = 0; i < sizeof deep / sizeof *deep; i++) {
         char *t = repeated(deep[i].before, deep[i].what, 20000, deep[i].after);
         check_refused(deep[i].what, t, "t: line");
@@ -222,7 +206,8 @@ static void test_bounds(void)
                   "too many steps");
     check_refused("a range", "{{ range(10**9) }}", "range too big");
     check_refused("a product", "{{ 'abcdefgh' * 10**12 }}", "memory");
-    check_refused("doubling", "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}", "t: line 1");
+    check_refused("doubling", "{% set n = namespace(x='ab') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}",
+                  "t: line 1");
     check_refused("lists of lists", "{{ [0] * 10**9 }}", "memory");
     check_refused("a macro that calls itself", "{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}", "too deeply");
     check_refused("a namespace in itself", "{% set n = namespace() %}{% set n.x = n %}{{ n }}", "too deeply");
@@ -232,12 +217,24 @@ static void test_bounds(void)
     check_refused("padding", "{{ 'a'.ljust(10**12) }}", "t: line 1");
     check_refused("indent", "{{ [1]|tojson(indent=10**12) }}", "memory");
     check_refused("a big integer", "{{ 2 ** 64 }}", "64 bits");
-    check_refused("a search from the right", "{% set a = 'a' * 2000000 %}{{ a.rfind('a' * 1000000 ~ 'b' ~ 'a' * 500000) }}", "too many steps");
-    check_refused("searches", "{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% set b = a.split('b') %}{% endfor %}", "too many steps");
-    check_refused("comparisons", "{% set a = 'a' * 9000000 %}{% set b = 'a' * 9000000 %}{% for i in range(99999) %}{% set c = a < b %}{% endfor %}", "too many steps");
-    check_refused("tuples in tuples", "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = (n.x,) %}{% endfor %}{{ {n.x: 1} }}", "too deeply");
-    check_refused("generators of generators", "{% set n = namespace(x='ab') %}{% for i in range(99999) %}{% set n.x = n.x|map('upper') %}{% endfor %}{{ n.x|join }}", "too deeply");
-    check_refused("lists in lists", "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x == n.x[0] }}", "too deeply");
+    check_refused("a search from the right", "{% set a = 'a' * 2000000 %}{{ a.rfind('a' * 1000000 ~ 'b' ~ 'a' * 500000) }}",
+                  "too many steps");
+    check_refused("searches", "{% set a = 'a' * 9000000 %}{% for i in range(99999) %}{% set b = a.split('b') %}{% endfor %}",
+                  "too many steps");
+    check_refused(
+        "comparisons",
+        "{% set a = 'a' * 9000000 %}{% set b = 'a' * 9000000 %}{% for i in range(99999) %}{% set c = a < b %}{% endfor %}",
+        "too many steps");
+    check_refused("tuples in tuples",
+                  "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = (n.x,) %}{% endfor %}{{ {n.x: 1} }}",
+                  "too deeply");
+    check_refused(
+        "generators of generators",
+        "{% set n = namespace(x='ab') %}{% for i in range(99999) %}{% set n.x = n.x|map('upper') %}{% endfor %}{{ n.x|join }}",
+        "too deeply");
+    check_refused("lists in lists",
+                  "{% set n = namespace(x=1) %}{% for i in range(99999) %}{% set n.x = [n.x] %}{% endfor %}{{ n.x == n.x[0] }}",
+                  "too deeply");
     check_refused("a line", "a\n\n{{ 1 + 'a' }}", "line 3");
     check_refused("not UTF-8", "a\xff", "UTF-8");
     check_refused("a generator of itself", "{% for x in [[1]] recursive %}{{ loop([x]) }}{% endfor %}", "too deeply");
@@ -258,8 +255,7 @@ static void test_limits(void)
                  {"depth", {.depth = 2}, ZT_EDATA}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         result r = render(text, strlen(text), NULL, NULL, cases[i].limits);
-        ok(r.status == cases[i].status && r.text.len == (r.status ? 0 : 400), "limit: %s",
-           cases[i].what);
+        ok(r.status == cases[i].status && r.text.len == (r.status ? 0 : 400), "limit: %s", cases[i].what);
         drop(&r);
     }
 }
@@ -269,8 +265,8 @@ static void test_uses(void)
     static const char text[] = "{% set a = tools %}{% macro m(x) %}{{ b.c }}{% endmacro %}{{ a }}";
     zt_ctx *ctx = zt_ctx_new();
     zt_jinja *t = zt_jinja_parse(ctx, "t", text, strlen(text));
-    ok(t && zt_jinja_uses(t, "tools") && zt_jinja_uses(t, "b") && !zt_jinja_uses(t, "c") &&
-           !zt_jinja_uses(t, "m") && !zt_jinja_uses(t, "documents"),
+    ok(t && zt_jinja_uses(t, "tools") && zt_jinja_uses(t, "b") && !zt_jinja_uses(t, "c") && !zt_jinja_uses(t, "m") &&
+           !zt_jinja_uses(t, "documents"),
        "which variables are read");
     zt_jinja_free(t);
     zt_ctx_free(ctx);

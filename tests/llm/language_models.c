@@ -41,13 +41,12 @@ static void test_bits(const char *arch, const char *type, bool exact)
             options.threads = way[i].threads;
             float *got = all_logits(&file_data, &options, V);
             bool equal = want && got && memcmp(want, got, (size_t)(N_TOKENS * V) * 4) == 0;
-            if (!equal)
-                diag("chunk %d, %d threads", (int)options.chunk, options.threads);
+            if (!equal) diag("chunk %d, %d threads", (int)options.chunk, options.threads);
             same &= equal;
             free(got);
         }
-        ok(same, "%s %s %s%s: the same bits for any chunk and threads", arch, type,
-           zt_isa_name((zt_isa)isa), exact ? " --exact" : "");
+        ok(same, "%s %s %s%s: the same bits for any chunk and threads", arch, type, zt_isa_name((zt_isa)isa),
+           exact ? " --exact" : "");
         free(want);
     }
     free(file_data.bytes);
@@ -69,21 +68,17 @@ static void test_neighbours(const char *arch)
     zt_status st = model_open(&o, ctx, &file_data, &options);
     for (int k = 0; k < 2 && st == ZT_OK; k++) {
         st = zt_llm_rewind(o.m, 0);
-        if (st == ZT_OK)
-            st = zt_llm_feed(o.m, ids + k * N, N, true, alone + k * N * V);
+        if (st == ZT_OK) st = zt_llm_feed(o.m, ids + k * N, N, true, alone + k * N * V);
     }
     in_turns(ids, N, mix, pos, seq, rows);
     const void *in[] = {mix, pos, seq, table, rows};
     void *out[] = {both, NULL};
     zt_binding binding[] = {{"n", PAD}, {"m", PAD}};
-    if (st == ZT_OK)
-        st = zt_session_step(zt_llm_session(o.m), binding, 2, in, out);
+    if (st == ZT_OK) st = zt_session_step(zt_llm_session(o.m), binding, 2, in, out);
     bool same = st == ZT_OK;
-    for (int i = 0; i < PAD && same; i++)
-        same = memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4) == 0;
+    for (int i = 0; i < PAD && same; i++) same = memcmp(both + i * V, alone + (i % 2 * N + i / 2) * V, (size_t)V * 4) == 0;
     ok(same, "%s: two sequences in one step get what each gets alone", arch);
-    if (st != ZT_OK)
-        diag("%s", zt_ctx_error(ctx));
+    if (st != ZT_OK) diag("%s", zt_ctx_error(ctx));
     model_close(&o);
     zt_ctx_free(ctx);
     free(alone);
@@ -104,8 +99,7 @@ static void zero_biases(ggufw *w)
 static void halves(ggufw *w, const char *name, int64_t n, uint16_t half)
 {
     uint16_t v[64];
-    for (int64_t i = 0; i < n; i++)
-        v[i] = half;
+    for (int64_t i = 0; i < n; i++) v[i] = half;
     ggufw_tensor(w, name, 1, 1, &n, v, (size_t)n * 2);
 }
 static void half_ones_as_rope(ggufw *w) { halves(w, "rope_freqs.weight", 8, 0x3c00); }
@@ -123,9 +117,12 @@ static void test_optional(void)
         extra_fn *extra;
         bool changes;
     } row[] = {
-        {"rope divisors of 1", ones_as_rope, false}, {"rope divisors of 2", twos_as_rope, true},
-        {"biases of 0", zero_biases, false},         {"a bias of .5", one_bias, true},
-        {"rope scaling by 1", no_scaling, false},    {"rope scaling by 4", linear_scaling, true},
+        {"rope divisors of 1", ones_as_rope, false},
+        {"rope divisors of 2", twos_as_rope, true},
+        {"biases of 0", zero_biases, false},
+        {"a bias of .5", one_bias, true},
+        {"rope scaling by 1", no_scaling, false},
+        {"rope scaling by 4", linear_scaling, true},
         {"capped logits", capped, true},
         {"rope divisors of 1 in f16", half_ones_as_rope, false},
         {"biases of 0 in f16", half_zero_bias, false},
@@ -139,8 +136,7 @@ static void test_optional(void)
         file g = make_file("llama", "f32", 2, row[i].extra);
         float *y = all_logits(&g, &options, V);
         bool same = plain && y && memcmp(plain, y, (size_t)(N_TOKENS * V) * 4) == 0;
-        ok(y && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "other logits"
-                                                                              : "the same logits");
+        ok(y && same != row[i].changes, "%s: %s", row[i].what, row[i].changes ? "other logits" : "the same logits");
         free(y);
         free(g.bytes);
     }
@@ -164,19 +160,16 @@ static void test_feed(void)
     ok(zt_llm_get(o.m).ctx_len == 40, "the context is as asked, whole blocks or not");
     ok(zt_llm_feed(o.m, ids, 20, false, a) == ZT_OK && zt_llm_position(o.m) == 20, "feed 20");
     ok(zt_llm_feed(o.m, ids + 30, 5, false, NULL) == ZT_OK, "feed 5 more, no logits");
-    ok(zt_llm_rewind(o.m, 15) == ZT_OK && zt_llm_feed(o.m, ids + 15, 5, false, b) == ZT_OK &&
-           memcmp(a, b, (size_t)V * 4) == 0,
+    ok(zt_llm_rewind(o.m, 15) == ZT_OK && zt_llm_feed(o.m, ids + 15, 5, false, b) == ZT_OK && memcmp(a, b, (size_t)V * 4) == 0,
        "rewound and fed again: the same logits");
     ok(zt_llm_feed(o.m, ids, 0, false, b) == ZT_OK && zt_llm_position(o.m) == 20, "feed nothing");
     ok(zt_llm_rewind(o.m, 21) == ZT_EUSAGE, "no rewind forward: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    ok(zt_llm_feed(o.m, ids, 21, false, b) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40") &&
-           zt_llm_position(o.m) == 20,
+    ok(zt_llm_feed(o.m, ids, 21, false, b) == ZT_ENOMEM && strstr(zt_ctx_error(ctx), "40") && zt_llm_position(o.m) == 20,
        "too much for the context: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ids[1] = (int32_t)V;
-    ok(zt_llm_feed(o.m, ids, 2, false, b) == ZT_EUSAGE && zt_llm_position(o.m) == 20,
-       "no such token: %s", zt_ctx_error(ctx));
+    ok(zt_llm_feed(o.m, ids, 2, false, b) == ZT_EUSAGE && zt_llm_position(o.m) == 20, "no such token: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(zt_llm_feed(o.m, ids + 2, 20, false, b) == ZT_OK, "the context may be filled");
     model_close(&o);
@@ -202,19 +195,16 @@ static void test_nexts(const char *arch, void (*more)(ggufw *writer), int64_t ch
     model o;
     float *y = calloc((size_t)(N * V), 4);
     draw_ids(ids, N, V);
-    bool good =
-        model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_feed(o.m, ids, 3, false, NULL) == ZT_OK;
+    bool good = model_open(&o, ctx, &file_data, &options) == ZT_OK && zt_llm_feed(o.m, ids, 3, false, NULL) == ZT_OK;
     good = good && zt_llm_nexts(o.m, ids, N, best) == ZT_OK && zt_llm_position(o.m) == 3 + N;
     good = good && zt_llm_rewind(o.m, 3) == ZT_OK && zt_llm_feed(o.m, ids, N, true, y) == ZT_OK;
     for (int i = 0; i < N && good; i++) {
         want[i] = -1;
         for (int32_t v = 0; v < V; v++)
-            if (y[i * V + v] > (want[i] < 0 ? -INFINITY : y[i * V + want[i]]))
-                want[i] = v;
+            if (y[i * V + v] > (want[i] < 0 ? -INFINITY : y[i * V + want[i]])) want[i] = v;
         good = best[i] == want[i] && (want[i] < 0) == (more == nan_bias);
     }
-    ok(good, "%s%s: the likeliest after each of %d tokens, %d at a time", arch,
-       more ? ", no number" : "", N, (int)chunk);
+    ok(good, "%s%s: the likeliest after each of %d tokens, %d at a time", arch, more ? ", no number" : "", N, (int)chunk);
     model_close(&o);
     zt_ctx_free(ctx);
     free(y);
@@ -232,21 +222,17 @@ static void test_embed(const char *arch)
     float y[3][MAX], none;
     draw_ids(ids, N, 200);
     for (int i = 0; i < 3; i++) {
-        setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i],
-                   .ctx_len = 32, .embed = true};
+        setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .chunk = chunk[i], .ctx_len = 32, .embed = true};
         zt_ctx *ctx = zt_ctx_new();
         model o;
         zt_status st = model_open(&o, ctx, &file_data, &options);
-        if (st == ZT_OK)
-            st = zt_llm_embed(o.m, ids + 3, 9, y[i]); /* what was there before is forgotten */
-        if (st == ZT_OK)
-            st = zt_llm_embed(o.m, ids, N, y[i]);
-        ok(st == ZT_OK && memcmp(y[0], y[i], sizeof y[0]) == 0, "%s: embedded in chunks of %d %s",
-           arch, (int)chunk[i], zt_ctx_error(ctx));
+        if (st == ZT_OK) st = zt_llm_embed(o.m, ids + 3, 9, y[i]); /* what was there before is forgotten */
+        if (st == ZT_OK) st = zt_llm_embed(o.m, ids, N, y[i]);
+        ok(st == ZT_OK && memcmp(y[0], y[i], sizeof y[0]) == 0, "%s: embedded in chunks of %d %s", arch, (int)chunk[i],
+           zt_ctx_error(ctx));
         ok(o.m && zt_llm_embed(o.m, ids, 0, y[i]) == ZT_EUSAGE, "no tokens: %s", zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
-        ok(o.m && zt_llm_feed(o.m, ids, 1, false, &none) == ZT_EUSAGE, "no logits: %s",
-           zt_ctx_error(ctx));
+        ok(o.m && zt_llm_feed(o.m, ids, 1, false, &none) == ZT_EUSAGE, "no logits: %s", zt_ctx_error(ctx));
         model_close(&o);
         ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
         zt_ctx_free(ctx);
@@ -266,8 +252,7 @@ static void test_steps_allocate_nothing(void)
     draw_ids(ids, N_TOKENS, V);
     zt_status st = model_open(&o, ctx, &file_data, &options);
     uint64_t before = zt_mem_get(ctx).calls;
-    for (int i = 0; i < 20 && st == ZT_OK; i++)
-        st = zt_llm_feed(o.m, ids + i, 1, false, y);
+    for (int i = 0; i < 20 && st == ZT_OK; i++) st = zt_llm_feed(o.m, ids + i, 1, false, y);
     ok(st == ZT_OK && zt_mem_get(ctx).calls == before, "20 tokens allocate nothing");
     model_close(&o);
     zt_ctx_free(ctx);
@@ -287,11 +272,10 @@ static void test_plan(void)
     ok(zt_llm_plan(o.g, &lo, &p) == ZT_OK, "plan %s", zt_ctx_error(ctx));
     zt_llm_info i = zt_llm_get(o.m);
     zt_session_report r = zt_session_get(zt_llm_session(o.m));
-    ok(p.weight_bytes == i.weight_bytes && p.kv_bytes == i.kv_bytes &&
-           p.scratch_bytes == i.scratch_bytes && p.scratch_bytes > 0,
+    ok(p.weight_bytes == i.weight_bytes && p.kv_bytes == i.kv_bytes && p.scratch_bytes == i.scratch_bytes && p.scratch_bytes > 0,
        "the plan tells what the model then says");
-    ok(p.weight_bytes == r.weight_bytes && p.kv_bytes == r.state_bytes,
-       "and what the session holds: %zu, %zu", r.weight_bytes, r.state_bytes);
+    ok(p.weight_bytes == r.weight_bytes && p.kv_bytes == r.state_bytes, "and what the session holds: %zu, %zu", r.weight_bytes,
+       r.state_bytes);
     ok(p.kv_bytes == 2 * 3 * 256 * 32 * 2 && p.ctx_len == 256, "the cache is 2 L ctx W halves");
     model_close(&o);
     zt_ctx_free(ctx);
@@ -308,8 +292,7 @@ static void test_program(const char *arch)
     check_program(arch, &file_data, &options, &text);
     bool gemma = strcmp(arch, "gemma3") == 0;
     int windows = 0;
-    for (char *at = text.data; at && (at = strstr(at, " window=16")); at++)
-        windows++;
+    for (char *at = text.data; at && (at = strstr(at, " window=16")); at++) windows++;
     ok(windows == (gemma ? 6 : 0), "%s: %d of 7 layers see a window", arch, windows);
     zt_str_fini(&text);
     zt_ctx_free(ctx);
@@ -333,8 +316,7 @@ static bool survive(const file *file_data, const setup *options, uint64_t nth, b
     zt_mem_fail(ctx, 0, false);
     model_close(&o);
     if (st != (reached ? ZT_ENOMEM : ZT_OK) || zt_mem_get(ctx).blocks != 0) {
-        diag("allocation %d: status %d, %zu blocks left: %s", (int)nth, (int)st,
-             zt_mem_get(ctx).blocks, zt_ctx_error(ctx));
+        diag("allocation %d: status %d, %zu blocks left: %s", (int)nth, (int)st, zt_mem_get(ctx).blocks, zt_ctx_error(ctx));
         *good = false;
     }
     zt_ctx_free(ctx);
@@ -344,16 +326,12 @@ static bool survive(const file *file_data, const setup *options, uint64_t nth, b
 static void test_failing(const char *arch, const char *engine)
 {
     file file_data = make_file(arch, "q8_0", 1, NULL);
-    setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(),
-               .embed = mkmodel_has(arch, MK_SUM)};
+    setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(), .embed = mkmodel_has(arch, MK_SUM)};
     bool good = true;
     uint64_t nth = 1;
-    while (!survive(&file_data, &options, nth, false, &good) && good)
-        nth++;
-    ok(good && nth > 20, "%s on %s: each of %d allocations failing, once", arch, engine,
-       (int)nth - 1);
-    for (uint64_t k = 1; k < nth && good; k += 5)
-        survive(&file_data, &options, k, true, &good);
+    while (!survive(&file_data, &options, nth, false, &good) && good) nth++;
+    ok(good && nth > 20, "%s on %s: each of %d allocations failing, once", arch, engine, (int)nth - 1);
+    for (uint64_t k = 1; k < nth && good; k += 5) survive(&file_data, &options, k, true, &good);
     ok(good, "%s on %s: allocations failing from some point on", arch, engine);
     free(file_data.bytes);
 }

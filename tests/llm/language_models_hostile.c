@@ -29,8 +29,7 @@ static void test_numbers(void)
         {"rope.freq_base", 0x7fc00000u, "freq_base"},
         {"attention.layer_norm_rms_epsilon", 0xff800000u, "epsilon"},
     };
-    for (size_t i = 0; i < sizeof row / sizeof *row; i++)
-        expect_key("llama", row[i].key, row[i].value, row[i].word);
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_key("llama", row[i].key, row[i].value, row[i].word);
 }
 
 static void stray_tensor(ggufw *w) { add_vector(w, "blk.0.attn_sinks.weight", 4, 1); }
@@ -47,10 +46,8 @@ static void test_shapes(void)
         zt_status want;
         const char *word;
     } row[] = {
-        {NULL, "blk.1.ffn_up.weight", "blk.1.ffn_uq.weight", ZT_EDATA,
-         "'blk.1.ffn_up.weight' is missing"},
-        {NULL, "output_norm.weight", "output_morm.weight", ZT_EDATA,
-         "'output_norm.weight' is missing"},
+        {NULL, "blk.1.ffn_up.weight", "blk.1.ffn_uq.weight", ZT_EDATA, "'blk.1.ffn_up.weight' is missing"},
+        {NULL, "output_norm.weight", "output_morm.weight", ZT_EDATA, "'output_norm.weight' is missing"},
         {NULL, "token_embd.weight", "token_embt.weight", ZT_EDATA, "token_embd.weight"},
         {long_bias, "", "", ZT_EDATA, "f32[64] expected, f32[65] found"},
         {stray_tensor, "", "", ZT_ENOTSUP, "blk.0.attn_sinks.weight"},

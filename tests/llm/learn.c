@@ -13,8 +13,7 @@ typedef struct lesson {
 static void draw(lesson *l, int64_t vocab)
 {
     for (int b = 0; b < TEXTS; b++) {
-        for (int i = 0; i <= T; i++)
-            l->text[b][i] = (int32_t)(zt_uniform(5, (uint64_t)b, (uint64_t)i) * (double)vocab);
+        for (int i = 0; i <= T; i++) l->text[b][i] = (int32_t)(zt_uniform(5, (uint64_t)b, (uint64_t)i) * (double)vocab);
         for (int i = 0; i < T; i++) {
             l->ids[b * T + i] = l->text[b][i];
             l->target[b * T + i] = l->text[b][i + 1];
@@ -26,12 +25,10 @@ static void draw(lesson *l, int64_t vocab)
 /* The mean of -log p by the model itself, each text alone. */
 static double own_loss(zt_gguf *gguf, zt_engine *e, const lesson *l)
 {
-    zt_llm *model =
-        zt_llm_open(gguf, &(zt_llm_opts){.engine = e, .ctx_len = 64, .exact = true, .kv = ZT_F32});
+    zt_llm *model = zt_llm_open(gguf, &(zt_llm_opts){.engine = e, .ctx_len = 64, .exact = true, .kv = ZT_F32});
     zt_score score = {0};
     bool good = model;
-    for (int b = 0; b < TEXTS && good; b++)
-        good = zt_llm_score(model, l->text[b], T + 1, 0, &score) == ZT_OK;
+    for (int b = 0; b < TEXTS && good; b++) good = zt_llm_score(model, l->text[b], T + 1, 0, &score) == ZT_OK;
     zt_llm_close(model);
     return good ? score.sum / (double)score.count : -1;
 }
@@ -59,20 +56,17 @@ static void architecture(const char *arch)
     zt_ctx *ctx = zt_ctx_new();
     zt_source *source = zt_source_memory(ctx, arch, bytes, count);
     zt_gguf *gguf = zt_gguf_from(ctx, source);
-    zt_engine *engine =
-        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     zt_prog *program = gguf ? zt_llm_training(gguf, T) : NULL;
     lesson l;
     draw(&l, o.vocab);
     double own = gguf ? own_loss(gguf, engine, &l) : -1, got = program ? lesson_loss(gguf, engine, program, &l) : -2;
-    ok(own > 0 && fabs(own - got) <= 1e-4 * own, "%s: the loss is %.6g, by its logits %.6g (%s)",
-       arch, got, own, zt_ctx_error(ctx));
+    ok(own > 0 && fabs(own - got) <= 1e-4 * own, "%s: the loss is %.6g, by its logits %.6g (%s)", arch, got, own,
+       zt_ctx_error(ctx));
     int wrt[512], n_wrt = program ? zt_prog_count(program, ZT_VALUE_DATA) : 0;
     for (int i = 0; i < n_wrt; i++) wrt[i] = zt_prog_nth(program, ZT_VALUE_DATA, i);
-    zt_prog *d = n_wrt
-                     ? zt_prog_grad(ctx, program, wrt, n_wrt,
-                                    &(zt_grad_opts){.sample = &(zt_binding){"n", 2}, .n_sample = 1})
-                     : NULL;
+    zt_prog *d =
+        n_wrt ? zt_prog_grad(ctx, program, wrt, n_wrt, &(zt_grad_opts){.sample = &(zt_binding){"n", 2}, .n_sample = 1}) : NULL;
     ok(d, "%s: it has a gradient for %d weights (%s)", arch, n_wrt, zt_ctx_error(ctx));
     zt_prog_free(d);
     zt_prog_free(program);
@@ -89,8 +83,8 @@ static void new_models(zt_ctx *ctx)
     zt_llm_shape s = {0};
     int64_t total = 0;
     zt_type type;
-    ok(zt_llm_shape_of(ctx, 1000, 300, &s) == ZT_EUSAGE && strstr(zt_ctx_error(ctx), "at least"),
-       "too small: %s", zt_ctx_error(ctx));
+    ok(zt_llm_shape_of(ctx, 1000, 300, &s) == ZT_EUSAGE && strstr(zt_ctx_error(ctx), "at least"), "too small: %s",
+       zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(!zt_llm_shape_of(ctx, 1000000, 300, &s), "a million parameters");
     s.ctx = 64;
@@ -102,11 +96,9 @@ static void new_models(zt_ctx *ctx)
     ok(total > 700000 && total <= 1000000, "%lld parameters", (long long)total);
     zt_vocab *v = gguf ? zt_vocab_open(gguf) : NULL;
     zt_ids ids = {0};
-    ok(v && zt_vocab_size(v) > 257 && zt_vocab_size(v) <= 300 &&
-           !zt_vocab_encode(v, "aab aab", 7, 0, &ids) && ids.count == 2,
+    ok(v && zt_vocab_size(v) > 257 && zt_vocab_size(v) <= 300 && !zt_vocab_encode(v, "aab aab", 7, 0, &ids) && ids.count == 2,
        "%d tokens; 'aab aab' is %zu of them", v ? zt_vocab_size(v) : 0, ids.count);
-    ok(!zt_llm_training(gguf, 65) && zt_ctx_status(ctx) == ZT_EUSAGE, "longer than its context: %s",
-       zt_ctx_error(ctx));
+    ok(!zt_llm_training(gguf, 65) && zt_ctx_status(ctx) == ZT_EUSAGE, "longer than its context: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     s.arch = "gpt2";
     ok(!zt_llm_new(ctx, &s, text, 5) && zt_ctx_status(ctx) == ZT_ENOTSUP, "%s", zt_ctx_error(ctx));

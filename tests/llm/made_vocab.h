@@ -25,8 +25,7 @@ static made open_made(ggufw *writer)
     m.src = zt_source_memory(m.ctx, "made", m.bytes, count);
     m.g = zt_gguf_from(m.ctx, m.src);
     m.v = m.g ? zt_vocab_open(m.g) : NULL;
-    if (!m.v)
-        diag("%s", zt_ctx_error(m.ctx));
+    if (!m.v) diag("%s", zt_ctx_error(m.ctx));
     return m;
 }
 
@@ -47,8 +46,7 @@ static inline bool made_lives(const made *made_model, const char *text, unsigned
     zt_str string;
     zt_str_init(&string, made_model->ctx);
     bool good = vocab && !zt_vocab_encode(vocab, text, strlen(text), flags | ZT_TOK_SPECIAL, &ids);
-    for (size_t i = 0; good && i < ids.count; i++)
-        good = !zt_vocab_decode(vocab, ids.id[i], true, false, &string);
+    for (size_t i = 0; good && i < ids.count; i++) good = !zt_vocab_decode(vocab, ids.id[i], true, false, &string);
     zt_str_fini(&string);
     zt_ids_fini(made_model->ctx, &ids);
     zt_vocab_free(vocab);
@@ -66,13 +64,11 @@ static inline void made_fails(made *made_model, int kind, const char *text, unsi
     while (!done && count < 10000) {
         zt_mem_fail(made_model->ctx, ++count, false);
         done = made_lives(made_model, text, flags);
-        wrong += (zt_ctx_status(made_model->ctx) != (done ? ZT_OK : ZT_ENOMEM)) +
-                 (zt_mem_get(made_model->ctx).blocks != before);
+        wrong += (zt_ctx_status(made_model->ctx) != (done ? ZT_OK : ZT_ENOMEM)) + (zt_mem_get(made_model->ctx).blocks != before);
         zt_mem_fail(made_model->ctx, 0, false);
         zt_ctx_clear(made_model->ctx);
     }
-    ok(done && count > 8 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d",
-       (int)count - 1, kind);
+    ok(done && count > 8 && !wrong, "each of %d allocations failing: ENOMEM and no leak, kind %d", (int)count - 1, kind);
     close_made(made_model);
 }
 

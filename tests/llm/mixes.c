@@ -30,13 +30,11 @@ static void add_tensors(model *m, const char *line)
     long long d;
     zt_type its_type = {.dtype = ZT_F16};
     sscanf(line, "%63s%n", name, &at);
-    for (; sscanf(line + at, "%lld%n", &d, &more) == 1; at += more)
-        its_type.dim[its_type.rank++] = d;
+    for (; sscanf(line + at, "%lld%n", &d, &more) == 1; at += more) its_type.dim[its_type.rank++] = d;
     its_type.dtype = its_type.rank == 1 ? ZT_F32 : ZT_F16;
     char *star = strchr(name, '*');
     for (long long i = 0; i < (star ? m->layers : 1) && m->n < MOST; i++) {
-        if (star)
-            snprintf(spelt, sizeof spelt, "%.*s%lld%s", (int)(star - name), name, i, star + 1);
+        if (star) snprintf(spelt, sizeof spelt, "%.*s%lld%s", (int)(star - name), name, i, star + 1);
         memcpy(m->name[m->n], star ? spelt : name, sizeof spelt);
         m->type[m->n++] = its_type;
     }
@@ -52,8 +50,7 @@ static zt_dtype dtype_of(const char *name)
 static bool same_kind(const char *name, const char *pattern)
 {
     const char *star = strchr(pattern, '*');
-    if (!star)
-        return !strcmp(name, pattern);
+    if (!star) return !strcmp(name, pattern);
     size_t count = (size_t)(star - pattern);
     const char *rest = strncmp(name, pattern, count) ? "" : name + count + strspn(name + count, "0123456789");
     return !strcmp(rest, star + 1);
@@ -69,8 +66,7 @@ static void expect_runs(model *m, const char *line)
     for (; sscanf(line + at, "%31s%n", run, &more) == 1; at += more) {
         char *star = strchr(run, '*');
         int64_t times = star ? atoll(star + 1) : 1;
-        if (star)
-            *star = 0;
+        if (star) *star = 0;
         for (; times > 0 && i < m->n; i++)
             if (same_kind(m->name[i], name)) {
                 m->expect[i] = dtype_of(run);
@@ -81,8 +77,12 @@ static void expect_runs(model *m, const char *line)
 
 static zt_mix_of about(const model *m, const char *mix)
 {
-    return (zt_mix_of){.mix = zt_mix_find(mix), .arch = m->arch, .n_layers = m->layers,
-                       .n_heads = m->heads, .n_kv_heads = m->kv, .n_experts = m->experts};
+    return (zt_mix_of){.mix = zt_mix_find(mix),
+                       .arch = m->arch,
+                       .n_layers = m->layers,
+                       .n_heads = m->heads,
+                       .n_kv_heads = m->kv,
+                       .n_experts = m->experts};
 }
 
 /* How many are not as expected; *fell: how many have other types than they should. */
@@ -91,15 +91,12 @@ static int compare(zt_ctx *ctx, const model *m, const zt_mix_of *of, int *fell)
     static zt_mix_tensor t[MOST];
     int wrong = 0;
     *fell = 0;
-    for (int64_t i = 0; i < m->n; i++)
-        t[i] = (zt_mix_tensor){.name = m->name[i], .type = &m->type[i]};
-    if (zt_mix_choose(ctx, of, t, m->n))
-        return -1;
+    for (int64_t i = 0; i < m->n; i++) t[i] = (zt_mix_tensor){.name = m->name[i], .type = &m->type[i]};
+    if (zt_mix_choose(ctx, of, t, m->n)) return -1;
     for (int64_t i = 0; i < m->n; i++) {
         *fell += t[i].fell_back;
         if (t[i].dtype != m->expect[i] && wrong++ == 0)
-            diag("%s: %s, not %s", m->name[i], zt_dtype_get(t[i].dtype)->name,
-                 zt_dtype_get(m->expect[i])->name);
+            diag("%s: %s, not %s", m->name[i], zt_dtype_get(t[i].dtype)->name, zt_dtype_get(m->expect[i])->name);
     }
     return wrong;
 }
@@ -112,13 +109,11 @@ static void check_mix(zt_ctx *ctx, const char *head, const char *comment)
     sscanf(head, "mix %31s %15s %d", mix, how, &fall);
     zt_mix_of of = about(&made, mix);
     for (int with = 0; with < 2; with++) {
-        if (!strcmp(how, with ? "without" : "with"))
-            continue;
+        if (!strcmp(how, with ? "without" : "with")) continue;
         of.imatrix = with;
         int wrong = compare(ctx, &made, &of, &fell);
-        ok(wrong == 0 && fell == fall, "%s: %s %s an imatrix: %d of %" PRId64
-           " tensors differ, %d fall back (%d)", comment, mix, with ? "with" : "without", wrong,
-           made.n, fell, fall);
+        ok(wrong == 0 && fell == fall, "%s: %s %s an imatrix: %d of %" PRId64 " tensors differ, %d fall back (%d)", comment, mix,
+           with ? "with" : "without", wrong, made.n, fell, fall);
     }
 }
 
@@ -126,8 +121,7 @@ static void start_mix(const char *head)
 {
     char usual[32];
     sscanf(head, "mix %*s %*s %*d %31s", usual);
-    for (int64_t i = 0; i < made.n; i++)
-        made.expect[i] = made.type[i].rank == 1 ? ZT_F32 : dtype_of(usual);
+    for (int64_t i = 0; i < made.n; i++) made.expect[i] = made.type[i].rank == 1 ? ZT_F32 : dtype_of(usual);
 }
 
 static void test_llama_quantize(zt_ctx *ctx)
@@ -135,17 +129,15 @@ static void test_llama_quantize(zt_ctx *ctx)
     char line[1024], head[128] = "", comment[64] = "";
     FILE *file = fopen("tests/llm/mixes/types.txt", "r");
     bool tensors = false;
-    if (!ok(file != NULL, "tests/llm/mixes/types.txt"))
-        return;
+    if (!ok(file != NULL, "tests/llm/mixes/types.txt")) return;
     while (fgets(line, sizeof line, file)) {
         bool model_line = !strncmp(line, "model ", 6), mix_line = !strncmp(line, "mix ", 4);
-        if ((model_line || mix_line) && *head)
-            check_mix(ctx, head, comment);
+        if ((model_line || mix_line) && *head) check_mix(ctx, head, comment);
         if (model_line) {
             made.n = 0;
             *head = 0;
-            tensors = sscanf(line, "model %31s %lld %lld %lld %lld # %63[^\n]", made.arch,
-                             &made.layers, &made.heads, &made.kv, &made.experts, comment) == 6;
+            tensors = sscanf(line, "model %31s %lld %lld %lld %lld # %63[^\n]", made.arch, &made.layers, &made.heads, &made.kv,
+                             &made.experts, comment) == 6;
         } else if (mix_line) {
             snprintf(head, sizeof head, "%.127s", line);
             start_mix(head);
@@ -162,17 +154,12 @@ static void test_llama_quantize(zt_ctx *ctx)
 /* ---- what is ours
  * ------------------------------------------------------------------------------------ */
 
-static const char *const few_names[] = {"token_embd.weight", "blk.0.attn_v.weight",
-                                        "blk.0.ffn_norm.weight", "blk.0.attn_v.bias"};
-static const zt_type few_types[] = {{ZT_BF16, 2, {512, 512}},
-                                    {ZT_BF16, 2, {128, 512}},
-                                    {ZT_F32, 1, {512}},
-                                    {ZT_F32, 1, {128}}};
+static const char *const few_names[] = {"token_embd.weight", "blk.0.attn_v.weight", "blk.0.ffn_norm.weight", "blk.0.attn_v.bias"};
+static const zt_type few_types[] = {{ZT_BF16, 2, {512, 512}}, {ZT_BF16, 2, {128, 512}}, {ZT_F32, 1, {512}}, {ZT_F32, 1, {128}}};
 
 static void choose_few(zt_ctx *ctx, const zt_mix_of *m, zt_mix_tensor t[4])
 {
-    for (int i = 0; i < 4; i++)
-        t[i] = (zt_mix_tensor){.name = few_names[i], .type = &few_types[i]};
+    for (int i = 0; i < 4; i++) t[i] = (zt_mix_tensor){.name = few_names[i], .type = &few_types[i]};
     ok(zt_mix_choose(ctx, m, t, 4) == ZT_OK, "choose");
 }
 
@@ -195,8 +182,7 @@ static void test_other_files(zt_ctx *ctx)
     static const zt_type y = {ZT_F32, 2, {64, 100}}, i = {ZT_I32, 2, {64, 128}};
     zt_mix_tensor t[] = {{.name = "dense/kernel", .type = &y}, {.name = "table", .type = &i}};
     zt_mix_of m = {.mix = zt_mix_find("q8_0")};
-    ok(zt_mix_choose(ctx, &m, t, 2) == ZT_OK && !t[0].kept && t[0].fell_back &&
-           t[0].wanted == ZT_Q8_0 && t[0].dtype == ZT_F16,
+    ok(zt_mix_choose(ctx, &m, t, 2) == ZT_OK && !t[0].kept && t[0].fell_back && t[0].wanted == ZT_Q8_0 && t[0].dtype == ZT_F16,
        "a matrix of any name; rows of 100 are no whole blocks of any type");
     ok(t[1].kept && t[1].dtype == ZT_I32, "integers stay");
     m.arch = "llama";
@@ -208,11 +194,9 @@ static void test_names(void)
     int count = 0, blocks = 0;
     for (const zt_mix *m; (m = zt_mix_at(count)); count++) {
         blocks += zt_dtype_get(m->dtype)->block > 1;
-        if (zt_mix_find(m->name) != m)
-            ok(false, "%s is found by its name", m->name);
+        if (zt_mix_find(m->name) != m) ok(false, "%s is found by its name", m->name);
         for (int k = 0; k < count; k++)
-            if (!strcmp(m->name, zt_mix_at(k)->name))
-                ok(false, "%s is there twice", m->name);
+            if (!strcmp(m->name, zt_mix_at(k)->name)) ok(false, "%s is there twice", m->name);
     }
     ok(count > 20 && blocks == count - 5, "%d mixes, each found by its own name", count);
     ok(zt_mix_find("Q4_K") == zt_mix_find("q4_k_m") && zt_mix_find("q3_k")->file_type == 12,

@@ -48,10 +48,8 @@ static void test_greedy(void)
         ok(sample(&one, cases[i].x, 5, 0) == cases[i].id, "top-k 1: %s", cases[i].what);
         one = plain;
         one.temp = 1e-300;
-        if (i == 0 || i == 3)
-            ok(sample(&one, cases[i].x, 5, 0) == cases[i].id, "next to no heat: %s", cases[i].what);
-        if (cases[i].id < 0)
-            ok(sample(&plain, cases[i].x, 5, 0) == -1, "sampled: %s", cases[i].what);
+        if (i == 0 || i == 3) ok(sample(&one, cases[i].x, 5, 0) == cases[i].id, "next to no heat: %s", cases[i].what);
+        if (cases[i].id < 0) ok(sample(&plain, cases[i].x, 5, 0) == -1, "sampled: %s", cases[i].what);
     }
 }
 
@@ -155,83 +153,72 @@ static int by_logit(const void *a, const void *b)
     return p->x != q->x ? (p->x < q->x ? 1 : -1) : p->id - q->id;
 }
 
-static int32_t slow_sample(const zt_sampler *sampler, const float *x, int64_t V, const int32_t *history,
-                           size_t n_history, int64_t position)
+static int32_t slow_sample(const zt_sampler *sampler, const float *x, int64_t V, const int32_t *history, size_t n_history,
+                           int64_t position)
 {
     static cand c[LARGE];
     int64_t total = 0;
     for (int64_t i = 0; i < V; i++) {
         float v = x[i], p = (float)sampler->repeat_penalty, count = 0;
         for (size_t j = n_history; j-- > 0;)
-            count += history[j] == i &&
-                     (sampler->repeat_last < 0 || n_history - j <= (size_t)sampler->repeat_last);
+            count += history[j] == i && (sampler->repeat_last < 0 || n_history - j <= (size_t)sampler->repeat_last);
         if (count > 0)
-            v = (v > 0 ? v / p : v * p) -
-                (count * (float)sampler->frequency_penalty + (float)sampler->presence_penalty);
-        if (!isnan(v))
-            c[total++] = (cand){v, (int32_t)i};
+            v = (v > 0 ? v / p : v * p) - (count * (float)sampler->frequency_penalty + (float)sampler->presence_penalty);
+        if (!isnan(v)) c[total++] = (cand){v, (int32_t)i};
     }
     qsort(c, (size_t)total, sizeof *c, by_logit);
-    if (total == 0 || sampler->temp == 0)
-        return total ? c[0].id : -1;
-    if (sampler->top_k && sampler->top_k < total)
-        total = sampler->top_k;
+    if (total == 0 || sampler->temp == 0) return total ? c[0].id : -1;
+    if (sampler->top_k && sampler->top_k < total) total = sampler->top_k;
     double sum = 0, part = 0;
-    for (int64_t i = 0; i < total; i++)
-        sum += exp(c[i].x - c[0].x);
+    for (int64_t i = 0; i < total; i++) sum += exp(c[i].x - c[0].x);
     int64_t kept = 0;
-    while (kept < total && (sampler->top_p == 1 || part < sampler->top_p * sum))
-        part += exp(c[kept++].x - c[0].x);
-    while (kept > 1 && exp(c[kept - 1].x - c[0].x) < sampler->min_p)
-        kept--;
+    while (kept < total && (sampler->top_p == 1 || part < sampler->top_p * sum)) part += exp(c[kept++].x - c[0].x);
+    while (kept > 1 && exp(c[kept - 1].x - c[0].x) < sampler->min_p) kept--;
     sum = part = 0;
-    for (int64_t i = 0; i < kept; i++)
-        sum += exp((c[i].x - c[0].x) / sampler->temp);
+    for (int64_t i = 0; i < kept; i++) sum += exp((c[i].x - c[0].x) / sampler->temp);
     double u = zt_uniform(sampler->seed, sampler->sequence, (uint64_t)position);
     for (int64_t i = 0; i < kept; i++) {
         part += exp((c[i].x - c[0].x) / sampler->temp);
-        if (part > u * sum)
-            return c[i].id;
+        if (part > u * sum) return c[i].id;
     }
     return c[kept - 1].id;
 }
 
-static int64_t pick(uint64_t i, uint64_t j, int64_t n)
-{
-    return (int64_t)(zt_uniform(5, i, j) * (double)n);
-}
+static int64_t pick(uint64_t i, uint64_t j, int64_t n) { return (int64_t)(zt_uniform(5, i, j) * (double)n); }
 
 static void test_slow(void)
 {
-    static const double temps[] = {0, 0.2, 0.8, 1, 3}, top_ps[] = {1, 0.05, 0.5, 0.95},
-                        min_ps[] = {0, 0.01, 0.3, 1}, penalties[] = {1, 1.3},
-                        counted[] = {0, 0, 0.7, -0.3};
+    static const double temps[] = {0, 0.2, 0.8, 1, 3}, top_ps[] = {1, 0.05, 0.5, 0.95}, min_ps[] = {0, 0.01, 0.3, 1},
+                        penalties[] = {1, 1.3}, counted[] = {0, 0, 0.7, -0.3};
     static const int64_t top_ks[] = {0, 1, 2, 40, 199, 300}, lasts[] = {-1, 0, 5};
     static float x[LARGE], before[LARGE], scratch[2 * LARGE];
     int32_t history[20];
     int wrong = 0, changed = 0;
     for (uint64_t i = 0; i < 6000; i++) {
         int64_t V = 1 + pick(i, 0, i % 8 ? 300 : LARGE);
-        zt_sampler sampler = {.temp = temps[pick(i, 1, 5)], .top_k = top_ks[pick(i, 2, 6)],
-                        .top_p = top_ps[pick(i, 3, 4)], .min_p = min_ps[pick(i, 4, 4)],
-                        .repeat_penalty = penalties[pick(i, 5, 2)],
-                        .repeat_last = lasts[pick(i, 6, 3)],
-                        .frequency_penalty = counted[pick(i, 7, 4)],
-                        .presence_penalty = counted[pick(i, 8, 4)], .seed = i, .sequence = i / 7};
+        zt_sampler sampler = {.temp = temps[pick(i, 1, 5)],
+                              .top_k = top_ks[pick(i, 2, 6)],
+                              .top_p = top_ps[pick(i, 3, 4)],
+                              .min_p = min_ps[pick(i, 4, 4)],
+                              .repeat_penalty = penalties[pick(i, 5, 2)],
+                              .repeat_last = lasts[pick(i, 6, 3)],
+                              .frequency_penalty = counted[pick(i, 7, 4)],
+                              .presence_penalty = counted[pick(i, 8, 4)],
+                              .seed = i,
+                              .sequence = i / 7};
         double wide = zt_uniform(6, i, 0) * 8;
         for (int64_t j = 0; j < V; j++) { /* some equal, now and then not a number */
             x[j] = (float)(wide * zt_normal(7, i, (uint64_t)j));
             x[j] = pick(i, (uint64_t)(100 + j), 5) ? x[j] : roundf(x[j]);
             x[j] = pick(i, (uint64_t)(500 + j), 40) ? x[j] : NAN;
         }
-        for (int j = 0; j < 20; j++)
-            history[j] = (int32_t)pick(i, (uint64_t)(1000 + j), V);
+        for (int j = 0; j < 20; j++) history[j] = (int32_t)pick(i, (uint64_t)(1000 + j), V);
         memcpy(before, x, sizeof x);
         int32_t got = zt_sample(&sampler, x, V, history, 20, (int64_t)i, scratch);
         int32_t want = slow_sample(&sampler, x, V, history, 20, (int64_t)i);
         if (got != want && !wrong++)
-            diag("case %d: V %d top-k %d top-p %g min-p %g temp %g: %d, expected %d", (int)i,
-                 (int)V, (int)sampler.top_k, sampler.top_p, sampler.min_p, sampler.temp, got, want);
+            diag("case %d: V %d top-k %d top-p %g min-p %g temp %g: %d, expected %d", (int)i, (int)V, (int)sampler.top_k,
+                 sampler.top_p, sampler.min_p, sampler.temp, got, want);
         changed += memcmp(before, x, sizeof x) != 0;
     }
     ok(!wrong, "6000 random cases choose as sorting everything does");
@@ -248,8 +235,7 @@ static void test_chance(void)
     int count[5] = {0}, other = 0, again = 0;
     zt_sampler sampler = plain, t = plain;
     t.seed = 1;
-    for (int i = 0; i < 5; i++)
-        x[i] = (float)log(p[i]) + 3;
+    for (int i = 0; i < 5; i++) x[i] = (float)log(p[i]) + 3;
     for (int64_t i = 0; i < N; i++) {
         int32_t id = sample(&sampler, x, 5, i);
         count[id]++;
@@ -258,8 +244,7 @@ static void test_chance(void)
     }
     for (int i = 0; i < 5; i++) { /* five deviations of a binomial */
         double d = fabs(count[i] - N * p[i]) / sqrt(N * p[i] * (1 - p[i]));
-        ok(d < 5, "token %d comes as often as its probability %g says: %d of %d", i, p[i], count[i],
-           N);
+        ok(d < 5, "token %d comes as often as its probability %g says: %d of %d", i, p[i], count[i], N);
     }
     ok(other > N / 4, "another seed draws otherwise");
     ok(!again, "the same names draw the same");
@@ -271,8 +256,7 @@ static void test_extremes(void)
     float *x = malloc(sizeof *x * V), *scratch = malloc(2 * sizeof *x * V);
     zt_sampler sampler = plain, k = plain, m = plain;
     int differ = 0, far = 0;
-    for (int64_t i = 0; i < V; i++)
-        x[i] = (float)zt_normal(8, 0, (uint64_t)i);
+    for (int64_t i = 0; i < V; i++) x[i] = (float)zt_normal(8, 0, (uint64_t)i);
     k.top_k = V;
     m.top_k = 40;
     m.top_p = 0.95;
@@ -285,8 +269,7 @@ static void test_extremes(void)
     ok(!far, "top-k 40 of 262144 takes only the best");
     float two[] = {INFINITY, INFINITY, 5}, flat[] = {-INFINITY, -INFINITY};
     bool seen[3] = {0};
-    for (int64_t i = 0; i < 64; i++)
-        seen[sample(&sampler, two, 3, i)] = true;
+    for (int64_t i = 0; i < 64; i++) seen[sample(&sampler, two, 3, i)] = true;
     ok(seen[0] && seen[1] && !seen[2], "among infinities the draw decides");
     ok(sample(&sampler, flat, 2, 0) >= 0, "minus infinity alone is still chosen");
     float wide[] = {FLT_MAX, -FLT_MAX};
@@ -306,8 +289,7 @@ static double apart(const int *a, const int *b, int64_t V)
     double chi = 0;
     int cells = 0;
     for (int64_t i = 0; i < V; i++) {
-        if (a[i] + b[i] == 0)
-            continue;
+        if (a[i] + b[i] == 0) continue;
         chi += (double)(a[i] - b[i]) * (a[i] - b[i]) / (a[i] + b[i]);
         cells++;
     }
@@ -318,8 +300,7 @@ static void golden_case(const char *path)
 {
     json_t *item = json_load_file(path, 0, NULL);
     const json_t *logits = json_object_get(item, "logits"), *counts = json_object_get(item, "counts");
-    int64_t V = (int64_t)json_array_size(logits),
-            draws = json_integer_value(json_object_get(item, "draws"));
+    int64_t V = (int64_t)json_array_size(logits), draws = json_integer_value(json_object_get(item, "draws"));
     static float x[MOST];
     static int want[MOST], got[MOST];
     zt_sampler sampler = plain;
@@ -328,20 +309,15 @@ static void golden_case(const char *path)
         x[i] = (float)json_number_value(json_array_get(logits, (size_t)i));
         want[i] = (int)json_integer_value(json_array_get(counts, (size_t)i));
     }
-    ok(V > 0 && V <= MOST &&
-           sample(&greedy, x, V, 0) == json_integer_value(json_object_get(item, "greedy")),
-       "%s: greedy", path);
+    ok(V > 0 && V <= MOST && sample(&greedy, x, V, 0) == json_integer_value(json_object_get(item, "greedy")), "%s: greedy", path);
     sampler.temp = json_number_value(json_object_get(item, "temperature"));
     sampler.temp = sampler.temp > 0 ? sampler.temp : 0;
     sampler.top_k = json_integer_value(json_object_get(item, "top_k"));
-    for (int64_t i = 0; i < draws; i++)
-        got[sample(&sampler, x, V, i)]++;
+    for (int64_t i = 0; i < draws; i++) got[sample(&sampler, x, V, i)]++;
     double far = apart(want, got, V);
     bool both = true; /* nothing is drawn often by one and never by the other */
-    for (int64_t i = 0; i < V; i++)
-        both = both && !(want[i] > 20 && got[i] == 0) && !(got[i] > 20 && want[i] == 0);
-    if (!ok(both && far < 6, "%s: %d draws", path, (int)draws))
-        diag("%g deviations apart", far);
+    for (int64_t i = 0; i < V; i++) both = both && !(want[i] > 20 && got[i] == 0) && !(got[i] > 20 && want[i] == 0);
+    if (!ok(both && far < 6, "%s: %d draws", path, (int)draws)) diag("%g deviations apart", far);
     json_decref(item);
 }
 
@@ -349,12 +325,10 @@ static void test_golden(void)
 {
     char folder[480], pattern[512];
     glob_t g;
-    if (!golden_holds("loom/sampling", folder))
-        return;
+    if (!golden_holds("loom/sampling", folder)) return;
     snprintf(pattern, sizeof pattern, "%s/*.json", folder);
     if (glob(pattern, 0, NULL, &g) == 0)
-        for (size_t i = 0; i < g.gl_pathc; i++)
-            golden_case(g.gl_pathv[i]);
+        for (size_t i = 0; i < g.gl_pathc; i++) golden_case(g.gl_pathv[i]);
     globfree(&g);
 }
 

@@ -20,8 +20,7 @@ static char *slurp(size_t *size)
     FILE *stream = fopen(path, "rb");
     char *bytes = calloc(1, 1 << 20);
     *size = stream ? fread(bytes, 1, 1 << 20, stream) : 0;
-    if (stream)
-        fclose(stream);
+    if (stream) fclose(stream);
     return bytes;
 }
 
@@ -38,12 +37,9 @@ static void make_session(const file *file_data, const int32_t *ids, float *logit
     zt_ctx *ctx = zt_ctx_new();
     model o;
     zt_status status = model_open(&o, ctx, file_data, &as_usual);
-    if (status == ZT_OK)
-        status = zt_llm_feed(o.m, ids, N, false, NULL);
-    if (status == ZT_OK)
-        status = zt_llm_save(o.m, ID, HOW, ids, path);
-    if (status == ZT_OK)
-        status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
+    if (status == ZT_OK) status = zt_llm_feed(o.m, ids, N, false, NULL);
+    if (status == ZT_OK) status = zt_llm_save(o.m, ID, HOW, ids, path);
+    if (status == ZT_OK) status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
     ok(status == ZT_OK && zt_llm_get(o.m).vocab == V, "saved: %s", zt_ctx_error(ctx));
     model_close(&o);
     ok(zt_mem_get(ctx).blocks == 0, "saving leaves nothing behind");
@@ -57,14 +53,11 @@ static void test_goes_on(const char *arch, const file *file_data, const int32_t 
     zt_ids got = {0};
     float *logits = calloc((size_t)(MORE * V), sizeof *logits);
     zt_status status = model_open(&o, ctx, file_data, &as_usual);
-    if (status == ZT_OK)
-        status = zt_llm_load(o.m, ID, HOW, path, &got);
+    if (status == ZT_OK) status = zt_llm_load(o.m, ID, HOW, path, &got);
     ok(status == ZT_OK && got.count == N && zt_llm_position(o.m) == N && memcmp(got.id, ids, N * 4) == 0,
        "%s: tokens and position are back: %s", arch, zt_ctx_error(ctx));
-    if (status == ZT_OK)
-        status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
-    ok(status == ZT_OK && memcmp(logits, want, (size_t)(MORE * V) * 4) == 0,
-       "%s: what comes after has the same bits", arch);
+    if (status == ZT_OK) status = zt_llm_feed(o.m, ids + N, MORE, true, logits);
+    ok(status == ZT_OK && memcmp(logits, want, (size_t)(MORE * V) * 4) == 0, "%s: what comes after has the same bits", arch);
     zt_ids_fini(ctx, &got);
     model_close(&o);
     free(logits);
@@ -127,19 +120,23 @@ static void test_hostile(const file *file_data)
         int64_t value;
         size_t size;
     } cases[] = {
-        {"a token id beyond the vocabulary", HEAD, 1 << 20, 4}, {"a negative id", HEAD + 4, -1, 4},
-        {"more states", AT_STATES, 100, 4},   {"negative states", AT_STATES, -4, 4},
-        {"more tokens", AT_N, 1 << 30, 8},    {"far more tokens", AT_N, INT64_MAX / 2, 8},
-        {"negative tokens", AT_N, -9, 8},     {"fewer tokens", AT_N, 3, 8},
-        {"another size", AT_BYTES, 77, 8},    {"no size", AT_BYTES, 0, 8},
+        {"a token id beyond the vocabulary", HEAD, 1 << 20, 4},
+        {"a negative id", HEAD + 4, -1, 4},
+        {"more states", AT_STATES, 100, 4},
+        {"negative states", AT_STATES, -4, 4},
+        {"more tokens", AT_N, 1 << 30, 8},
+        {"far more tokens", AT_N, INT64_MAX / 2, 8},
+        {"negative tokens", AT_N, -9, 8},
+        {"fewer tokens", AT_N, 3, 8},
+        {"another size", AT_BYTES, 77, 8},
+        {"no size", AT_BYTES, 0, 8},
     };
     size_t count;
     char *bytes = slurp(&count), *bad = malloc(count);
     zt_ctx *ctx = zt_ctx_new();
     model o;
     bool sound;
-    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK)
-        diag("%s", zt_ctx_error(ctx));
+    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK) diag("%s", zt_ctx_error(ctx));
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         XXH128_canonical_t sum;
         memcpy(bad, bytes, count);
@@ -161,15 +158,13 @@ static void test_faults(const file *file_data)
     zt_ctx *ctx = zt_ctx_new();
     model o;
     int count = 0, wrong = 0;
-    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK)
-        diag("%s", zt_ctx_error(ctx));
+    if (model_open(&o, ctx, file_data, &as_usual) != ZT_OK) diag("%s", zt_ctx_error(ctx));
     zt_mem before = zt_mem_get(ctx);
     for (bool done = false; !done && count < 200;) {
         zt_ids ids = {0};
         zt_llm_rewind(o.m, 0);
         zt_mem_fail(ctx, (uint64_t)++count, false);
-        done = zt_llm_load(o.m, ID, HOW, path, &ids) == ZT_OK &&
-               zt_llm_save(o.m, ID, HOW, ids.id, path) == ZT_OK;
+        done = zt_llm_load(o.m, ID, HOW, path, &ids) == ZT_OK && zt_llm_save(o.m, ID, HOW, ids.id, path) == ZT_OK;
         if (zt_ctx_status(ctx) != (done ? ZT_OK : ZT_ENOMEM)) {
             wrong++;
             diag("allocation %d: %s", count, zt_ctx_error(ctx));
@@ -197,20 +192,16 @@ static void test_score(const file *file_data, int64_t V)
     double want = 0;
     draw_ids(ids, W, V);
     zt_status st = model_open(&o, ctx, file_data, &options);
-    if (st == ZT_OK)
-        st = zt_llm_feed(o.m, ids, W, true, y);
+    if (st == ZT_OK) st = zt_llm_feed(o.m, ids, W, true, y);
     for (int i = FROM; i < W - 1; i++) {
         double sum = 0;
-        for (int64_t k = 0; k < V; k++)
-            sum += exp(y[i * V + k]);
+        for (int64_t k = 0; k < V; k++) sum += exp(y[i * V + k]);
         want += log(sum) - y[i * V + ids[i + 1]];
     }
-    if (st == ZT_OK)
-        st = zt_llm_score(o.m, ids, W, FROM, &got);
-    if (st == ZT_OK)
-        st = zt_llm_score(o.m, ids, W, FROM, &again);
-    ok(st == ZT_OK && got.count == W - 1 - FROM && fabs(got.sum / want - 1) < 1e-6,
-       "a window's score: %g, not %g %s", got.sum, want, zt_ctx_error(ctx));
+    if (st == ZT_OK) st = zt_llm_score(o.m, ids, W, FROM, &got);
+    if (st == ZT_OK) st = zt_llm_score(o.m, ids, W, FROM, &again);
+    ok(st == ZT_OK && got.count == W - 1 - FROM && fabs(got.sum / want - 1) < 1e-6, "a window's score: %g, not %g %s", got.sum,
+       want, zt_ctx_error(ctx));
     ok(again.sum == got.sum && again.sum2 == got.sum2, "the same again");
     ids[3] = (int32_t)V;
     ok(zt_llm_score(o.m, ids, W, FROM, &again) == ZT_EUSAGE, "an id that is none");

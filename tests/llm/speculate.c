@@ -21,8 +21,7 @@ static walk follow(zt_drafts *d, const int32_t *id, size_t count, double cost)
     for (size_t at = PROMPT; at < count; w.steps++) {
         size_t k = zt_drafts_next(d, id, at, count - at - 1, &draft), a = 0;
         w.sizes &= (k == 0 || k == 3 || k == 7 || k == 15) && k <= count - at - 1;
-        while (a < k && draft[a] == id[at + a])
-            a++;
+        while (a < k && draft[a] == id[at + a]) a++;
         zt_drafts_took(d, 1 + k, 1 + cost * (double)k);
         w.drafted += k;
         w.accepted += a;
@@ -34,8 +33,7 @@ static walk follow(zt_drafts *d, const int32_t *id, size_t count, double cost)
 /* `n` tokens of no pattern, another for each seed. */
 static void draw(int32_t *id, size_t n, uint64_t seed)
 {
-    for (size_t i = 0; i < n; i++)
-        id[i] = (int32_t)(zt_uniform(seed, 0, i) * VOCAB);
+    for (size_t i = 0; i < n; i++) id[i] = (int32_t)(zt_uniform(seed, 0, i) * VOCAB);
 }
 
 static void copies(zt_ctx *ctx)
@@ -47,11 +45,9 @@ static void copies(zt_ctx *ctx)
     walk w = follow(d, id, 2 * PROMPT, .1);
     ok(w.sizes && w.steps < 40 && w.accepted == w.drafted && w.accepted + w.steps == PROMPT,
        "a copy is written in %zu steps of %d tokens", w.steps, PROMPT);
-    for (size_t i = 20; i < PROMPT; i += 20)
-        id[PROMPT + i] = (id[i] + 1) % VOCAB;
+    for (size_t i = 20; i < PROMPT; i += 20) id[PROMPT + i] = (id[i] + 1) % VOCAB;
     w = follow(d, id, 2 * PROMPT, .1);
-    ok(w.sizes && w.steps < 60 && w.accepted > 130,
-       "with a change every 20 tokens in %zu steps", w.steps);
+    ok(w.sizes && w.steps < 60 && w.accepted > 130, "with a change every 20 tokens in %zu steps", w.steps);
     zt_drafts_free(d);
 }
 
@@ -60,8 +56,7 @@ static void costs(zt_ctx *ctx)
 {
     int32_t id[MOST], other[MOST];
     draw(other, MOST, 5);
-    for (size_t i = 0; i < MOST; i++)
-        id[i] = i % 7 < 2 ? other[i] : (int32_t)(i % 50);
+    for (size_t i = 0; i < MOST; i++) id[i] = i % 7 < 2 ? other[i] : (int32_t)(i % 50);
     zt_drafts *d = zt_drafts_open(ctx, VOCAB);
     walk cheap = follow(d, id, MOST, 0);
     zt_drafts_free(d);
@@ -69,8 +64,8 @@ static void costs(zt_ctx *ctx)
     walk dear = follow(d, id, MOST, 1.2);
     zt_drafts_free(d);
     ok(dear.drafted * 2 < cheap.drafted && dear.steps > cheap.steps,
-       "rows that cost more than a step: %zu are tried in %zu steps, not %zu in %zu", dear.drafted,
-       dear.steps, cheap.drafted, cheap.steps);
+       "rows that cost more than a step: %zu are tried in %zu steps, not %zu in %zu", dear.drafted, dear.steps, cheap.drafted,
+       cheap.steps);
 }
 
 /* Drafts of a text that goes round when `rows` rows cost so many steps, and no other size was seen. */
@@ -84,10 +79,8 @@ static size_t after(zt_ctx *ctx, size_t rows, double cost)
         zt_drafts_took(d, 1, 1);
         zt_drafts_took(d, rows, cost);
     }
-    for (size_t i = 0; i < 60; i++)
-        id[i] = (int32_t)(7 + i % 3);
-    for (size_t n = 10; n <= 60; n++)
-        k = zt_drafts_next(d, id, n, 15, &draft);
+    for (size_t i = 0; i < 60; i++) id[i] = (int32_t)(7 + i % 3);
+    for (size_t n = 10; n <= 60; n++) k = zt_drafts_next(d, id, n, 15, &draft);
     zt_drafts_free(d);
     return k;
 }
@@ -106,8 +99,7 @@ static void noise(zt_ctx *ctx)
 {
     int32_t id[MOST];
     draw(id, MOST, 2);
-    for (size_t i = 0; i < MOST; i++)
-        id[i] /= 10;
+    for (size_t i = 0; i < MOST; i++) id[i] /= 10;
     zt_drafts *d = zt_drafts_open(ctx, VOCAB);
     walk w = follow(d, id, MOST, .25);
     double spent = (double)w.steps + .25 * (double)w.drafted;
@@ -123,14 +115,10 @@ static void rounds(zt_ctx *ctx)
     size_t k = 0;
     zt_drafts *d = zt_drafts_open(ctx, VOCAB);
     zt_drafts_took(d, 1, 1);
-    for (int i = 0; i < 8; i++)
-        zt_drafts_took(d, 16, 2);
-    for (size_t i = 0; i < 64; i++)
-        id[i] = (int32_t)(7 + i % 3);
-    for (size_t n = 30; n <= 50; n++)
-        k = zt_drafts_next(d, id, n, 15, &draft);
-    for (size_t i = 0; i < k; i++)
-        good &= draft[i] == (int32_t)(7 + (50 + i) % 3);
+    for (int i = 0; i < 8; i++) zt_drafts_took(d, 16, 2);
+    for (size_t i = 0; i < 64; i++) id[i] = (int32_t)(7 + i % 3);
+    for (size_t n = 30; n <= 50; n++) k = zt_drafts_next(d, id, n, 15, &draft);
+    for (size_t i = 0; i < k; i++) good &= draft[i] == (int32_t)(7 + (50 + i) % 3);
     ok(k == 15 && good, "what goes round goes on going round");
     ok(zt_drafts_next(d, id, 51, 14, &draft) == 7 && zt_drafts_next(d, id, 52, 2, &draft) == 0,
        "no more than there is room for, and whole batches");
@@ -150,8 +138,7 @@ static void changes(zt_ctx *ctx)
     zt_drafts_next(d, other, 300, 15, &draft);
     zt_drafts_next(d, id, 100, 15, &draft); /* shorter, and another */
     for (size_t n = 101; n <= 300; n++) {
-        if (n > 200)
-            id[n - 1] = id[n - 101];
+        if (n > 200) id[n - 1] = id[n - 101];
         const int32_t *mine, *its;
         size_t a = zt_drafts_next(d, id, n, 15, &mine), b = zt_drafts_next(fresh, id, n, 15, &its);
         same &= a == b && memcmp(mine, its, a * sizeof *mine) == 0;
@@ -161,8 +148,7 @@ static void changes(zt_ctx *ctx)
     id[299] = VOCAB;
     ok(zt_drafts_next(d, id, 300, 15, &draft) == 0, "nor one with an id that there is not");
     id[299] = id[199];
-    ok(zt_drafts_next(d, id, 300, 15, &draft) == zt_drafts_next(fresh, id, 300, 15, &draft),
-       "and it goes on after that");
+    ok(zt_drafts_next(d, id, 300, 15, &draft) == zt_drafts_next(fresh, id, 300, 15, &draft), "and it goes on after that");
     zt_drafts_free(fresh);
     zt_drafts_free(d);
     zt_drafts_free(NULL);
@@ -180,8 +166,7 @@ static void test_memory(void)
         bool none = !d || zt_drafts_next(d, id, 400, 15, &draft) == 0;
         ok(none && zt_ctx_status(ctx) == ZT_ENOMEM, "without allocation %d", (int)k);
         zt_ctx_clear(ctx);
-        if (d)
-            zt_drafts_took(d, 1, 1);
+        if (d) zt_drafts_took(d, 1, 1);
         ok(!d || zt_drafts_next(d, id, 400, 15, &draft) > 0, "and it goes on where it can");
         zt_drafts_free(d);
     }

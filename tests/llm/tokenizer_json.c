@@ -34,8 +34,7 @@ static void close_made(made *m)
 static void tokenizer_refused(const char *text, zt_status status, const char *word)
 {
     made m = open_text(text);
-    ok(!m.v && zt_ctx_status(m.ctx) == status && strstr(zt_ctx_error(m.ctx), word), "%.60s: %s", text,
-       zt_ctx_error(m.ctx));
+    ok(!m.v && zt_ctx_status(m.ctx) == status && strstr(zt_ctx_error(m.ctx), word), "%.60s: %s", text, zt_ctx_error(m.ctx));
     close_made(&m);
 }
 
@@ -68,13 +67,14 @@ static void test_refused(void)
         {"{\"post_processor\":{\"type\":\"X\"}," MODEL "}", ZT_ENOTSUP, "'X'"},
         {"{\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"a\",0],\"sep\":[\"x\",77]}," MODEL "}", ZT_EDATA, "77"},
         {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(\"},\"content\":\"\"}," MODEL "}", ZT_EDATA, "'('"},
-        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?x) a\"},\"content\":\"\"}," MODEL "}", ZT_ENOTSUP, "group"},
-        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\p{Nonesuch}\"},\"content\":\"\"}," MODEL "}", ZT_ENOTSUP, "Nonesuch"},
+        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"(?x) a\"},\"content\":\"\"}," MODEL "}", ZT_ENOTSUP,
+         "group"},
+        {"{\"normalizer\":{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\p{Nonesuch}\"},\"content\":\"\"}," MODEL "}",
+         ZT_ENOTSUP, "Nonesuch"},
         {"{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"}," MODEL "}", ZT_EDATA, "charsmap"},
         {"{\"added_tokens\":[{\"id\":0}]," MODEL "}", ZT_EDATA, "'content'"},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        tokenizer_refused(rows[i].text, rows[i].status, rows[i].word);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) tokenizer_refused(rows[i].text, rows[i].status, rows[i].word);
 }
 
 static void test_deep(void)
@@ -99,26 +99,26 @@ static bool ids_are(const made *made_model, const char *text, size_t total, unsi
     for (size_t i = 0, at = 0; i < ids.count && at < sizeof got - 12; i++)
         at += (size_t)snprintf(got + at, sizeof got - at, "%s%d", i ? " " : "", ids.id[i]);
     zt_ids_fini(made_model->ctx, &ids);
-    if (result || strcmp(got, want) != 0)
-        diag("'%s', '%s' expected: %s", got, want, zt_ctx_error(made_model->ctx));
+    if (result || strcmp(got, want) != 0) diag("'%s', '%s' expected: %s", got, want, zt_ctx_error(made_model->ctx));
     return !result && strcmp(got, want) == 0;
 }
 
 static void test_bytes(void)
 {
     made made_model = open_text("{\"added_tokens\":[{\"content\":\"<s>\",\"special\":true}],"
-                       "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"a\","
-                       "\"vocab\":{\"a\":0,\"<0xFF>\":1,\"<0xC3>\":5},\"merges\":[\"x y\"]}}");
+                                "\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"unk_token\":\"a\","
+                                "\"vocab\":{\"a\":0,\"<0xFF>\":1,\"<0xC3>\":5},\"merges\":[\"x y\"]}}");
     ok(made_model.v && zt_vocab_size(made_model.v) == 6, "a merge of what is no token is passed over; ids may have gaps");
     ok(ids_are(&made_model, "a\xff\xc3", 3, 0, "0 1 5"), "bytes that are no UTF-8 are tokens of bytes");
     ok(ids_are(&made_model, "\xfe", 1, 0, "0"), "where there is none, the unknown token");
     ok(ids_are(&made_model, "a<s>\xff", 5, ZT_TOK_SPECIAL, "0 3 1"), "an added token has the next free id");
     close_made(&made_model);
     made_model = open_text("{\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-                  "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\xc3\xbf\":0,\"\xc4\x80\":1,\"a\":2},\"merges\":[]}}");
+                           "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\xc3\xbf\":0,\"\xc4\x80\":1,\"a\":2},\"merges\":[]}}");
     ok(ids_are(&made_model, "a\xff\0a", 4, 0, "2 0 1 2"), "by a byte level they are their characters");
     close_made(&made_model);
-    made_model = open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"b\\u0000\",\"vocab\":{\"\\u0000a\":0,\"b\\u0000\":1}}}");
+    made_model =
+        open_text("{\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"b\\u0000\",\"vocab\":{\"\\u0000a\":0,\"b\\u0000\":1}}}");
     ok(ids_are(&made_model, "\0a", 2, 0, "0") && ids_are(&made_model, "?", 1, 0, "1"), "a token may have U+0000 in it");
     close_made(&made_model);
 }
@@ -126,13 +126,13 @@ static void test_bytes(void)
 static void test_explosion(void)
 {
     made made_model = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"^(?:a|aa|a)+(?=[^a])\"},"
-                       "\"behavior\":\"Isolated\",\"invert\":false}," MODEL "}");
+                                "\"behavior\":\"Isolated\",\"invert\":false}," MODEL "}");
     char text[4000];
     zt_ids ids = {0};
     memset(text, 'a', sizeof text);
     zt_status result = made_model.v ? zt_vocab_encode(made_model.v, text, sizeof text, 0, &ids) : ZT_OK;
-    ok(result == ZT_EDATA && strstr(zt_ctx_error(made_model.ctx), "regular expression"),
-       "a regular expression that explodes: %s", zt_ctx_error(made_model.ctx));
+    ok(result == ZT_EDATA && strstr(zt_ctx_error(made_model.ctx), "regular expression"), "a regular expression that explodes: %s",
+       zt_ctx_error(made_model.ctx));
     zt_ids_fini(made_model.ctx, &ids);
     close_made(&made_model);
 }
@@ -142,7 +142,7 @@ static void test_long_group(void)
 {
     enum { N = 100000 };
     made made_model = open_text("{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z&&[^b]]+\"},"
-                       "\"behavior\":\"Removed\",\"invert\":false}," MODEL "}");
+                                "\"behavior\":\"Removed\",\"invert\":false}," MODEL "}");
     char *text = malloc(N);
     zt_ids ids = {0};
     memset(text, 'a', N);
@@ -168,17 +168,16 @@ static void test_missing_unk(void)
 static void test_piecewise(void)
 {
     made made_model = open_text("{\"decoder\":{\"type\":\"Sequence\",\"decoders\":["
-                       "{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"},"
-                       "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
-                       "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
-                       "\"added_tokens\":[{\"content\":\"<s>\",\"special\":true}],"
-                       "\"model\":{\"type\":\"BPE\",\"vocab\":{\"_a\":0,\"<0xC3>\":1,\"<0xA9>\":2},\"merges\":[]}}");
+                                "{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"},"
+                                "{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"},"
+                                "{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}]},"
+                                "\"added_tokens\":[{\"content\":\"<s>\",\"special\":true}],"
+                                "\"model\":{\"type\":\"BPE\",\"vocab\":{\"_a\":0,\"<0xC3>\":1,\"<0xA9>\":2},\"merges\":[]}}");
     static const int32_t ids[] = {0, 1, 2, 3, 0};
     zt_str one, all;
     zt_str_init(&one, made_model.ctx);
     zt_str_init(&all, made_model.ctx);
-    for (size_t i = 0; i < 5; i++)
-        zt_vocab_decode(made_model.v, ids[i], true, i == 0, &one);
+    for (size_t i = 0; i < 5; i++) zt_vocab_decode(made_model.v, ids[i], true, i == 0, &one);
     zt_vocab_decode_ids(made_model.v, ids, 5, true, &all);
     ok(strcmp(one.data, "a\xc3\xa9<s> a") == 0, "token by token: '%s'", one.data);
     ok(strcmp(one.data, all.data) == 0, "the same as a list");
@@ -290,10 +289,9 @@ static zt_status whole_way(zt_ctx *ctx)
     zt_ids ids = {0};
     zt_str out;
     zt_str_init(&out, ctx);
-    zt_status s = vocab ? zt_vocab_encode(vocab, "ab <s> \xff\xc3\xa9", 10, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids)
-                    : zt_ctx_status(ctx);
-    if (!s)
-        s = zt_vocab_decode_ids(vocab, ids.id, ids.count, true, &out);
+    zt_status s =
+        vocab ? zt_vocab_encode(vocab, "ab <s> \xff\xc3\xa9", 10, ZT_TOK_SPECIAL | ZT_TOK_BOS_RULE, &ids) : zt_ctx_status(ctx);
+    if (!s) s = zt_vocab_decode_ids(vocab, ids.id, ids.count, true, &out);
     zt_str_fini(&out);
     zt_ids_fini(ctx, &ids);
     zt_vocab_free(vocab);

@@ -4,8 +4,7 @@
 #include "tests/common/hf_writer.h"
 #include "tests/common/tap.h"
 
-#define CONFIG                                                                                     \
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":9}"
+#define CONFIG "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":9}"
 
 /* ---- a file being made ----------------------------------------------------------------------- */
 
@@ -19,8 +18,7 @@ static void put_bytes(ggufw_buf *buffer, int number, const void *text, size_t co
         head[1] = (unsigned char)(count | 128);
         head[k++] = (unsigned char)(count >> 7 & 127) | (count >> 14 ? 128 : 0);
     }
-    if (count >> 14)
-        head[k++] = (unsigned char)(count >> 14);
+    if (count >> 14) head[k++] = (unsigned char)(count >> 14);
     ggufw_put(buffer, head, k);
     ggufw_put(buffer, text, count);
 }
@@ -36,10 +34,7 @@ static void put_piece_of(ggufw_buf *buffer, const char *text, size_t count, floa
     free(p.data);
 }
 
-static void put_piece(ggufw_buf *b, const char *text, int type)
-{
-    put_piece_of(b, text, strlen(text), -1, type);
-}
+static void put_piece(ggufw_buf *b, const char *text, int type) { put_piece_of(b, text, strlen(text), -1, type); }
 
 static void put_usual(ggufw_buf *b)
 {
@@ -168,15 +163,11 @@ static void piece_type(ggufw_buf *b)
 
 static void pointer(ggufw_buf *b)
 {
-    static const char text[] =
-        "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n";
+    static const char text[] = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n";
     ggufw_put(b, text, sizeof text - 1);
 }
 
-static void tiktoken(ggufw_buf *b)
-{
-    ggufw_put(b, "IQ== 0\nIg== 1\n", 14);
-}
+static void tiktoken(ggufw_buf *b) { ggufw_put(b, "IQ== 0\nIg== 1\n", 14); }
 
 static const struct {
     void (*make)(ggufw_buf *b);
@@ -212,9 +203,8 @@ static void check_refusals(void)
         refusals[i].make(&buffer);
         zt_gguf *gguf = open_file(ctx, &directory, &buffer);
         zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
-        ok(!vocab && zt_ctx_status(ctx) == refusals[i].status &&
-               strstr(zt_ctx_error(ctx), refusals[i].says),
-           "refused: %s", zt_ctx_error(ctx));
+        ok(!vocab && zt_ctx_status(ctx) == refusals[i].status && strstr(zt_ctx_error(ctx), refusals[i].says), "refused: %s",
+           zt_ctx_error(ctx));
         zt_gguf_close(gguf);
         ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
         zt_ctx_free(ctx);
@@ -290,13 +280,11 @@ static zt_status ids_of(const char *config, zt_ids *ids, char error[300])
     zt_gguf *gguf = zt_model_open_vocabulary(ctx, directory.path);
     zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
     zt_ids got = {0};
-    if (vocab)
-        zt_vocab_encode(vocab, "a[x]<new>a", 10, ZT_TOK_BOS_RULE, &got);
+    if (vocab) zt_vocab_encode(vocab, "a[x]<new>a", 10, ZT_TOK_BOS_RULE, &got);
     zt_status s = zt_ctx_status(ctx);
     snprintf(error, 300, "%s", zt_ctx_error(ctx));
     ids->count = 0;
-    for (size_t i = 0; i < got.count; i++)
-        ids->id[ids->count++] = got.id[i];
+    for (size_t i = 0; i < got.count; i++) ids->id[ids->count++] = got.id[i];
     zt_ids_fini(ctx, &got);
     zt_vocab_free(vocab);
     zt_gguf_close(gguf);
@@ -315,14 +303,12 @@ static const struct {
     {"{\"tokenizer_class\":\"T5Tokenizer\"}", {3, 4, 5, 0, 4, 2, -1}},
     {"{\"add_bos_token\":false,\"add_eos_token\":true}", {3, 4, 5, 0, 4, 2, -1}},
     {"{\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
-    {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}",
-     {1, 3, 4, 5, 6, 3, 4, -1}},
+    {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}}", {1, 3, 4, 5, 6, 3, 4, -1}},
     {"{\"legacy\":false,\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":false}}"
      "}",
      {1, 3, 4, 5, 6, 4, -1}},
     {"{\"legacy\":false,\"add_prefix_space\":false}", {1, 4, 5, 0, 4, -1}},
-    {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":true}}}",
-     {1, 3, 4, 5, 0, 4, -1}},
+    {"{\"added_tokens_decoder\":{\"6\":{\"content\":\"<new>\",\"special\":true}}}", {1, 3, 4, 5, 0, 4, -1}},
 };
 
 static void check_settings(void)
@@ -332,17 +318,14 @@ static void check_settings(void)
     for (size_t i = 0; i < sizeof settings / sizeof *settings; i++) {
         zt_ids ids = {.id = id};
         size_t total = 0;
-        while (settings[i].ids[total] >= 0)
-            total++;
+        while (settings[i].ids[total] >= 0) total++;
         zt_status status = ids_of(settings[i].config, &ids, error);
-        if (!ok(status == ZT_OK && ids.count == total && memcmp(id, settings[i].ids, total * sizeof *id) == 0,
-                "%s %s", settings[i].config, error))
-            for (size_t k = 0; k < ids.count; k++)
-                diag("%d", id[k]);
+        if (!ok(status == ZT_OK && ids.count == total && memcmp(id, settings[i].ids, total * sizeof *id) == 0, "%s %s",
+                settings[i].config, error))
+            for (size_t k = 0; k < ids.count; k++) diag("%d", id[k]);
     }
     zt_ids ids = {.id = id};
-    ok(ids_of("{\"tokenizer_class\":\"XLMRobertaTokenizer\"}", &ids, error) == ZT_ENOTSUP &&
-           strstr(error, "XLMRobertaTokenizer"),
+    ok(ids_of("{\"tokenizer_class\":\"XLMRobertaTokenizer\"}", &ids, error) == ZT_ENOTSUP && strstr(error, "XLMRobertaTokenizer"),
        "another numbering of the pieces: %s", error);
 }
 

@@ -28,14 +28,12 @@ static void put_list(ggufw *w, const char *model, list *l)
     ggufw_str(w, "tokenizer.ggml.model", model);
     ggufw_strs(w, "tokenizer.ggml.tokens", l->text, (uint64_t)l->n);
     ggufw_array(w, "tokenizer.ggml.token_type", 5, (uint64_t)l->n, l->type, 4 * (size_t)l->n);
-    if (strcmp(model, "llama") == 0)
-        ggufw_array(w, "tokenizer.ggml.scores", 6, (uint64_t)l->n, l->score, 4 * (size_t)l->n);
+    if (strcmp(model, "llama") == 0) ggufw_array(w, "tokenizer.ggml.scores", 6, (uint64_t)l->n, l->score, 4 * (size_t)l->n);
 }
 
 static void free_list(list *l)
 {
-    for (int i = 0; i < l->n; i++)
-        free(l->text[i]);
+    for (int i = 0; i < l->n; i++) free(l->text[i]);
 }
 
 /* GPT-2's printable character of a byte, the slow way. */
@@ -49,9 +47,8 @@ static void byte_text(int b, char *out)
     out[zt_utf8_encode((uint32_t)cp, out)] = 0;
 }
 
-static const char *const bpe_merges[] = {"h e", "l l", "he ll", "hell o", "\xc4\xa0 h", "a a",
-                                         "aa aa", "aaaa aaaa", "b c", "a b", "ab c", "\xc4\xa0 \xc4\xa0",
-                                         "1 2"};
+static const char *const bpe_merges[] = {"h e",       "l l", "he ll", "hell o", "\xc4\xa0 h",        "a a", "aa aa",
+                                         "aaaa aaaa", "b c", "a b",   "ab c",   "\xc4\xa0 \xc4\xa0", "1 2"};
 enum { N_MERGES = sizeof bpe_merges / sizeof *bpe_merges };
 
 /* Bytes are tokens 0 .. 255, then the merges, then special tokens. */
@@ -74,8 +71,7 @@ static void make_bpe(ggufw *writer, const char *pre)
     add(&l, "<unk>", 2, 0);
     put_list(writer, "gpt2", &l);
     ggufw_strs(writer, "tokenizer.ggml.merges", (char *const *)bpe_merges, N_MERGES);
-    if (pre)
-        ggufw_str(writer, "tokenizer.ggml.pre", pre);
+    if (pre) ggufw_str(writer, "tokenizer.ggml.pre", pre);
     ggufw_u32(writer, "tokenizer.ggml.bos_token_id", (uint32_t)end);
     ggufw_u32(writer, "tokenizer.ggml.eos_token_id", (uint32_t)end);
     free_list(&l);
@@ -83,9 +79,8 @@ static void make_bpe(ggufw *writer, const char *pre)
 
 static void make_spm(ggufw *writer, bool space)
 {
-    static const char *const words[] = {"h", "e", "l", "o", "a", "b", "c", SPACE, "he", "ll",
-                                        "hell", "hello", SPACE "h", SPACE "hello", "aa", "aaaa",
-                                        "ab", "bc", "abc", SPACE SPACE};
+    static const char *const words[] = {"h",    "e",     "l",       "o",           "a",  "b",    "c",  SPACE, "he",  "ll",
+                                        "hell", "hello", SPACE "h", SPACE "hello", "aa", "aaaa", "ab", "bc",  "abc", SPACE SPACE};
     list l = {0};
     char text[64];
     add(&l, "<unk>", 2, 0);
@@ -95,8 +90,7 @@ static void make_spm(ggufw *writer, bool space)
         snprintf(text, sizeof text, "<0x%02X>", b);
         add(&l, text, 6, 0);
     }
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        add(&l, words[i], 1, -(float)(i * 7 % 20));
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) add(&l, words[i], 1, -(float)(i * 7 % 20));
     add(&l, "[user]", 4, 0);
     put_list(writer, "llama", &l);
     ggufw_bool(writer, "tokenizer.ggml.add_space_prefix", space);
@@ -118,8 +112,7 @@ static made open_spm(bool space)
 }
 
 /* The tokens of text by their texts, with a bar between. */
-static const char *cut_text(const made *made_model, const char *text, size_t total, unsigned flags, char *buf,
-                            size_t room)
+static const char *cut_text(const made *made_model, const char *text, size_t total, unsigned flags, char *buf, size_t room)
 {
     zt_ids ids = {0};
     zt_str string;
@@ -151,7 +144,7 @@ static void test_cuts(void)
         {'g', 0, "a  b", "a| | |b"}, /* the last space belongs to b's piece */
         {'g', 0, "a  ", "a|  "},
         {'g', 0, "12", "12"},
-        {'s', 0, "12", "1|2"}, /* digits one by one */
+        {'s', 0, "12", "1|2"},   /* digits one by one */
         {'s', 0, "  1", "  |1"}, /* and what stands before a digit ends there */
         {'g', 0, "<|im_end|>", "<|||i|m|_|e|n|d|||>"},
         {'g', ZT_TOK_SPECIAL, "a<|im_end|>b", "a|<|im_end|>|b"},
@@ -179,8 +172,7 @@ static void test_cuts(void)
         char buf[200], kind = cases[i].kind;
         const made *made_model = kind == 'g' ? &g : kind == 's' ? &s : kind == 'l' ? &l : &p;
         cut_text(made_model, cases[i].text, strlen(cases[i].text), cases[i].flags, buf, sizeof buf);
-        if (!ok(strcmp(buf, cases[i].cut) == 0, "%c: '%s' is cut into '%s'", kind, cases[i].text,
-                cases[i].cut))
+        if (!ok(strcmp(buf, cases[i].cut) == 0, "%c: '%s' is cut into '%s'", kind, cases[i].text, cases[i].cut))
             diag("got '%s'", buf);
     }
     close_made(&g);
@@ -202,8 +194,7 @@ static int merge_rank(const made *made_model, bool spm, const char *a, const cha
     }
     snprintf(text, sizeof text, "%s %s", a, b);
     for (int i = 0; i < N_MERGES; i++)
-        if (strcmp(text, bpe_merges[i]) == 0)
-            return i;
+        if (strcmp(text, bpe_merges[i]) == 0) return i;
     return -1;
 }
 
@@ -213,25 +204,21 @@ static void plain_merge(const made *made_model, bool spm, const char *text, char
     static char sym[64][64];
     char both[130];
     int count = 0;
-    for (; text[count]; count++)
-        snprintf(sym[count], sizeof sym[count], "%c", text[count]);
+    for (; text[count]; count++) snprintf(sym[count], sizeof sym[count], "%c", text[count]);
     for (;;) {
         int best = -1, at = 0;
         for (int i = 0; i + 1 < count; i++) {
             int r = merge_rank(made_model, spm, sym[i], sym[i + 1]);
-            if (r >= 0 && (best < 0 || r < best))
-                best = r, at = i;
+            if (r >= 0 && (best < 0 || r < best)) best = r, at = i;
         }
-        if (best < 0)
-            break;
+        if (best < 0) break;
         snprintf(both, sizeof both, "%s%s", sym[at], sym[at + 1]);
         memcpy(sym[at], both, sizeof sym[at]);
         memmove(sym[at + 1], sym[at + 2], sizeof *sym * (size_t)(count - at - 2));
         count--;
     }
     out[0] = 0;
-    for (int i = 0; i < count; i++)
-        snprintf(out + strlen(out), room - strlen(out), "%s%s", i ? "|" : "", sym[i]);
+    for (int i = 0; i < count; i++) snprintf(out + strlen(out), room - strlen(out), "%s%s", i ? "|" : "", sym[i]);
 }
 
 static void test_plain(void)
@@ -242,13 +229,11 @@ static void test_plain(void)
         for (uint64_t i = 0; i < 3000; i++) {
             char text[40], want[200], got[200];
             int count = 1 + (int)(zt_uniform(1, i, 99) * 30);
-            for (int j = 0; j < count; j++)
-                text[j] = "helloabca"[(int)(zt_uniform(1, i, (uint64_t)j) * 9)];
+            for (int j = 0; j < count; j++) text[j] = "helloabca"[(int)(zt_uniform(1, i, (uint64_t)j) * 9)];
             text[count] = 0;
             plain_merge(&made_model[k], k == 1, text, want, sizeof want);
             cut_text(&made_model[k], text, (size_t)count, 0, got, sizeof got);
-            if (strcmp(want, got) != 0 && !bad++)
-                diag("%s: expected %s, got %s", text, want, got);
+            if (strcmp(want, got) != 0 && !bad++) diag("%s: expected %s, got %s", text, want, got);
         }
         ok(!bad, "3000 random words are merged as one pair after the other would be, kind %d", k);
         close_made(&made_model[k]);
@@ -276,11 +261,11 @@ static void test_bytes(void)
     static const struct {
         const char *what;
         int kind;
-    } big[] = {{"one letter", 0}, {"spaces", 1}, {"digits", 2}, {"random bytes", 3},
-               {"lines", 4}, {"the start of a special token", 5}};
+    } big[] = {{"one letter", 0},   {"spaces", 1}, {"digits", 2},
+               {"random bytes", 3}, {"lines", 4},  {"the start of a special token", 5}};
     static const char *const broken[] = {
-        "\x80", "\xff\xfe", "a\xc3", "\xc3(", "\xe2\x96", "\xf0\x9f\x98", "\xed\xa0\x80", "\xc0\x80",
-        "\xf4\x90\x80\x80", " \xff ", "\xffhello",
+        "\x80",     "\xff\xfe",         "a\xc3",  "\xc3(",     "\xe2\x96", "\xf0\x9f\x98", "\xed\xa0\x80",
+        "\xc0\x80", "\xf4\x90\x80\x80", " \xff ", "\xffhello",
     };
     made made_model[3] = {open_bpe("smollm"), open_spm(false), open_spm(true)};
     enum { N = 1 << 20 };
@@ -293,8 +278,7 @@ static void test_bytes(void)
         good = true;
         for (uint64_t i = 0; i < 500; i++) {
             size_t count = (size_t)(zt_uniform(3, i, 0) * 40);
-            for (size_t j = 0; j < count; j++)
-                text[j] = (char)(zt_uniform(3, i, j + 1) * 256);
+            for (size_t j = 0; j < count; j++) text[j] = (char)(zt_uniform(3, i, j + 1) * 256);
             good = good && round_trip(&made_model[k], text, count);
         }
         ok(good, "500 random strings of bytes come back, vocabulary %d", k);
@@ -309,8 +293,7 @@ static void test_bytes(void)
             ok(round_trip(&made_model[k], text, N), "1 MiB of %s comes back, vocabulary %d", big[b].what, k);
         }
     }
-    for (int k = 0; k < 3; k++)
-        close_made(&made_model[k]);
+    for (int k = 0; k < 3; k++) close_made(&made_model[k]);
     free(text);
 }
 
@@ -332,8 +315,7 @@ static void test_questions(void)
     ok(!zt_vocab_decode(made_model.v, end, false, false, &string) && !zt_vocab_decode(made_model.v, unk, false, false, &string) &&
            string.len == 0,
        "control tokens print nothing");
-    ok(!zt_vocab_decode(made_model.v, end, true, false, &string) && strcmp(string.data, "<|im_end|>") == 0,
-       "or their text");
+    ok(!zt_vocab_decode(made_model.v, end, true, false, &string) && strcmp(string.data, "<|im_end|>") == 0, "or their text");
     zt_str_clear(&string);
     ok(!zt_vocab_decode(made_model.v, end + 1, false, false, &string) && strcmp(string.data, "<user>") == 0,
        "what a user defined prints always");
@@ -367,8 +349,7 @@ static void test_faults(void)
     static const char text[] = "hello 12 <|im_end|> \xff\xc3\xa9  aaaaaaaaaaaaaaaa"
                                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
     made m[] = {open_bpe("smollm"), open_spm(true)};
-    for (int k = 0; k < 2; k++)
-        made_fails(&m[k], k, text, ZT_TOK_BOS);
+    for (int k = 0; k < 2; k++) made_fails(&m[k], k, text, ZT_TOK_BOS);
 }
 
 static void test_hostile(void)
@@ -404,26 +385,19 @@ static void test_hostile(void)
         memset(text, 'x', 600);
         text[600] = 0;
         long_one[1] = text;
-        if (i != 0)
-            ggufw_str(&writer, "tokenizer.ggml.model", i == 1 ? "bert\x1b" : spm ? "llama" : "gpt2");
+        if (i != 0) ggufw_str(&writer, "tokenizer.ggml.model", i == 1 ? "bert\x1b" : spm ? "llama" : "gpt2");
         if (i == 14)
             ggufw_array(&writer, "tokenizer.ggml.tokens", 5, 2, types, 8);
         else if (i != 2)
             ggufw_strs(&writer, "tokenizer.ggml.tokens", i == 13 ? long_one : two, 2);
-        if (i == 3)
-            ggufw_str(&writer, "tokenizer.ggml.pre", "qwen99");
+        if (i == 3) ggufw_str(&writer, "tokenizer.ggml.pre", "qwen99");
         if (i == 5 || i == 6 || i == 13)
             ggufw_strs(&writer, "tokenizer.ggml.merges", i == 6 ? one_word : merges, i == 13 ? 0 : 1);
-        if (i == 7 || i == 13)
-            ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
-        if (i == 8)
-            ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 3, three, 12);
-        if (i == 10)
-            ggufw_array(&writer, "tokenizer.ggml.scores", 6, 2, nan_scores, sizeof scores);
-        if (i == 11)
-            ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 2);
-        if (i == 12)
-            ggufw_u32(&writer, "tokenizer.ggml.eot_token_id", 7);
+        if (i == 7 || i == 13) ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 2, i == 7 ? types : (int32_t[]){1, 4}, 8);
+        if (i == 8) ggufw_array(&writer, "tokenizer.ggml.token_type", 5, 3, three, 12);
+        if (i == 10) ggufw_array(&writer, "tokenizer.ggml.scores", 6, 2, nan_scores, sizeof scores);
+        if (i == 11) ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 2);
+        if (i == 12) ggufw_u32(&writer, "tokenizer.ggml.eot_token_id", 7);
         made made_model = open_made(&writer);
         if (!ok(!made_model.v && zt_ctx_status(made_model.ctx) == cases[i].status &&
                     strstr(zt_ctx_error(made_model.ctx), cases[i].says),

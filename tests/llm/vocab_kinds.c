@@ -34,8 +34,7 @@ static void put_words(ggufw *writer, const char *model, const word *words, bool 
     ggufw_strs(writer, "tokenizer.ggml.tokens", text, (uint64_t)count);
     ggufw_array(writer, "tokenizer.ggml.token_type", 5, (uint64_t)count, type, 4 * (size_t)count);
     ggufw_array(writer, "tokenizer.ggml.scores", 6, (uint64_t)count, score, 4 * (size_t)count);
-    while (count)
-        free(text[--count]);
+    while (count) free(text[--count]);
 }
 
 /* The tokens of text by their texts, with a bar between; unknown ones as "?". */
@@ -51,11 +50,9 @@ static bool cuts_into(const made *made_model, const char *text, unsigned flags, 
         st = zt_vocab_decode(made_model->v, ids.id[i], true, false, &string);
     }
     char a[200], b[200];
-    bool good = ok(!st && strcmp(string.data, want) == 0, "'%s' is cut into '%s'",
-                   zt_escape(a, sizeof a, text, strlen(text)),
+    bool good = ok(!st && strcmp(string.data, want) == 0, "'%s' is cut into '%s'", zt_escape(a, sizeof a, text, strlen(text)),
                    zt_escape(b, sizeof b, want, strlen(want)));
-    if (!good)
-        diag("got '%s'", string.data);
+    if (!good) diag("got '%s'", string.data);
     zt_ids_fini(made_model->ctx, &ids);
     zt_str_fini(&string);
     return good;
@@ -63,6 +60,7 @@ static bool cuts_into(const made *made_model, const char *text, unsigned flags, 
 
 /* ---- t5 -------------------------------------------------------------------------------------- */
 
+// clang-format off
 static const word t5_words[] = {
     {"<pad>", CONTROL, 0}, {"</s>", CONTROL, 0}, {"?", UNKNOWN, 0}, {SP, NORMAL, -2.03f},
     {"a", NORMAL, -3.11f}, {"b", NORMAL, -3.71f}, {"c", NORMAL, -4.19f}, {"aa", NORMAL, -4.57f},
@@ -70,6 +68,7 @@ static const word t5_words[] = {
     {SP "ab", NORMAL, -6.61f}, {"aab", NORMAL, -9.97f}, {"cc", UNUSED, -7.37f},
     {"[u]", USER, -1}, {"\xc3\xa9", NORMAL, -5.51f}, {NULL, 0, 0},
 };
+// clang-format on
 
 static made open_t5(bool space, bool merge, bool bytes)
 {
@@ -97,10 +96,8 @@ static double best_score(const char *text, size_t count)
         best[to] = -1e9;
         for (size_t from = 0; from < to; from++) {
             double s = score_of(text + from, to - from);
-            if (s > 0 && to - from == 1 && text[from] == 'x')
-                s = (double)-9.97f - 10;
-            if (s <= 0 && best[from] + s > best[to])
-                best[to] = best[from] + s;
+            if (s > 0 && to - from == 1 && text[from] == 'x') s = (double)-9.97f - 10;
+            if (s <= 0 && best[from] + s > best[to]) best[to] = best[from] + s;
         }
     }
     return best[count];
@@ -116,14 +113,12 @@ static void test_unigram(void)
         zt_ids ids = {0};
         size_t total = 1 + (size_t)(zt_uniform(5, i, 99) * 20), at = 0;
         double score = 0;
-        for (size_t j = 0; j < total; j++)
-            text[j] = "aaabbcx"[(size_t)(zt_uniform(5, i, j) * 7)];
+        for (size_t j = 0; j < total; j++) text[j] = "aaabbcx"[(size_t)(zt_uniform(5, i, j) * 7)];
         text[total] = 0;
         zt_vocab_encode(made_model.v, text, total, 0, &ids);
         for (size_t k = 0; k < ids.count; k++) {
             size_t len = ids.id[k] == 2 ? strspn(text + at, "x") : strlen(t5_words[ids.id[k]].text);
-            score += ids.id[k] == 2 ? (double)len * ((double)-9.97f - 10)
-                                    : score_of(text + at, len);
+            score += ids.id[k] == 2 ? (double)len * ((double)-9.97f - 10) : score_of(text + at, len);
             at += len;
         }
         if ((at != total || score < best_score(text, total) - 1e-6) && !bad++)
@@ -143,7 +138,10 @@ static void test_t5(void)
     zt_str_init(&string, merged.ctx);
     cuts_into(&plain, "ab", 0, "ab");
     cuts_into(&plain, " ab", 0, " ab");
-    cuts_into(&plain, "xx\xe4\xb8\xad" "axb", 0, "?|a|?|b");
+    cuts_into(&plain,
+              "xx\xe4\xb8\xad"
+              "axb",
+              0, "?|a|?|b");
     cuts_into(&plain, "a\xff", 0, "a|?");
     cuts_into(&plain, "cc", 0, "cc");
     cuts_into(&plain, "a[u]a", 0, "a|[u]|a");
@@ -158,8 +156,7 @@ static void test_t5(void)
     cuts_into(&bytes, "a\xe4\xb8\xad", 0, "a|\xe4|\xb8|\xad");
     ok(!zt_vocab_decode(merged.v, 10, false, true, &string) && strcmp(string.data, "a") == 0,
        "the first token loses the space that was added");
-    ok(zt_vocab_eos(plain.v) == 1 && zt_vocab_is_eog(plain.v, 1) && zt_vocab_bos(plain.v) == -1,
-       "</s> ends, nothing begins");
+    ok(zt_vocab_eos(plain.v) == 1 && zt_vocab_is_eog(plain.v, 1) && zt_vocab_bos(plain.v) == -1, "</s> ends, nothing begins");
     zt_str_fini(&string);
     close_made(&plain);
     close_made(&spaced);
@@ -188,10 +185,8 @@ static size_t charsmap(unsigned char *map)
     unit[c3] = 768u << 10 | 0xc3;
     unit[e] = 1280u << 10 | LEAF | 0x89;
     unit[e ^ 1280] = 1u << 31 | 6;
-    for (size_t i = 0; i < 4; i++)
-        map[i] = (unsigned char)(sizeof unit >> 8 * i);
-    for (size_t i = 0; i < sizeof unit; i++)
-        map[4 + i] = (unsigned char)(unit[i / 4] >> 8 * (i % 4));
+    for (size_t i = 0; i < 4; i++) map[i] = (unsigned char)(sizeof unit >> 8 * i);
+    for (size_t i = 0; i < sizeof unit; i++) map[4 + i] = (unsigned char)(unit[i / 4] >> 8 * (i % 4));
     memcpy(map + 4 + sizeof unit, replaced, sizeof replaced);
     return 4 + sizeof unit + sizeof replaced;
 }
@@ -206,16 +201,14 @@ static made open_mapped(const unsigned char *map, size_t n)
 
 static void set_unit(unsigned char *map, size_t at, uint32_t unit)
 {
-    for (size_t i = 0; i < 4; i++)
-        map[4 + 4 * at + i] = (unsigned char)(unit >> 8 * i);
+    for (size_t i = 0; i < 4; i++) map[4 + 4 * at + i] = (unsigned char)(unit >> 8 * i);
 }
 
 static void fails(const made *m, const char *text, const char *says)
 {
     zt_ids ids = {0};
     zt_status s = m->v ? zt_vocab_encode(m->v, text, strlen(text), 0, &ids) : zt_ctx_status(m->ctx);
-    if (!ok(s == ZT_EDATA && strstr(zt_ctx_error(m->ctx), says), "refused: %s", says))
-        diag("%s", zt_ctx_error(m->ctx));
+    if (!ok(s == ZT_EDATA && strstr(zt_ctx_error(m->ctx), says), "refused: %s", says)) diag("%s", zt_ctx_error(m->ctx));
     zt_ids_fini(m->ctx, &ids);
 }
 
@@ -227,7 +220,10 @@ static void test_charsmap(void)
     cuts_into(&made_model, "x", 0, "a");
     cuts_into(&made_model, "xyx", 0, "b| |b|a");
     cuts_into(&made_model, "\xc3\x89\xc3\xa9", 0, "\xc3\xa9|\xc3\xa9");
-    cuts_into(&made_model, "\xc3\x8a" "b", 0, "?|b");
+    cuts_into(&made_model,
+              "\xc3\x8a"
+              "b",
+              0, "?|b");
     close_made(&made_model);
 
     made_model = open_mapped(map, 7);
@@ -256,6 +252,7 @@ static void test_charsmap(void)
 
 /* ---- bert ------------------------------------------------------------------------------------ */
 
+// clang-format off
 static const word bert_words[] = {
     {"[PAD]", CONTROL, 0}, {"[UNK]", UNKNOWN, 0}, {"[CLS]", CONTROL, 0}, {"[SEP]", CONTROL, 0},
     {SP "hello", NORMAL, 0}, {SP "hell", NORMAL, 0}, {"o", NORMAL, 0}, {"s", NORMAL, 0},
@@ -263,6 +260,7 @@ static const word bert_words[] = {
     {SP "a", NORMAL, 0}, {"b", NORMAL, 0}, {SP "$", NORMAL, 0}, {SP "\xe1\x84\x80", NORMAL, 0},
     {"\xe1\x85\xa1", NORMAL, 0}, {SP "\xc3\xa9", NORMAL, 0}, {SP "A", NORMAL, 0}, {NULL, 0, 0},
 };
+// clang-format on
 
 static made open_bert(int lowercase, int strip)
 {
@@ -271,10 +269,8 @@ static made open_bert(int lowercase, int strip)
     ggufw_u32(&writer, "tokenizer.ggml.cls_token_id", 2);
     ggufw_u32(&writer, "tokenizer.ggml.seperator_token_id", 3);
     ggufw_u32(&writer, "tokenizer.ggml.unknown_token_id", 1);
-    if (lowercase >= 0)
-        ggufw_bool(&writer, "tokenizer.ggml.normalizer.lowercase", lowercase);
-    if (strip >= 0)
-        ggufw_bool(&writer, "tokenizer.ggml.normalizer.strip_accents", strip);
+    if (lowercase >= 0) ggufw_bool(&writer, "tokenizer.ggml.normalizer.lowercase", lowercase);
+    if (strip >= 0) ggufw_bool(&writer, "tokenizer.ggml.normalizer.strip_accents", strip);
     return open_made(&writer);
 }
 
@@ -285,12 +281,22 @@ static void test_bert(void)
     zt_str_init(&string, made_model.ctx);
     cuts_into(&made_model, "Hello HELLOS\thell.", 0, " hello| hello|s| hell| .");
     cuts_into(&made_model, "caf\xc3\xa9 cafe\xcc\x81", 0, " cafe| cafe");
-    cuts_into(&made_model, "\xe4\xb8\xad" "a\xe4\xb8\xad", 0, " \xe4\xb8\xad| a| \xe4\xb8\xad");
+    cuts_into(&made_model,
+              "\xe4\xb8\xad"
+              "a\xe4\xb8\xad",
+              0, " \xe4\xb8\xad| a| \xe4\xb8\xad");
     cuts_into(&made_model, "a$a", 0, " a| $| a");
     cuts_into(&made_model, "ab az abb", 0, " a|b|[UNK]| a|b|b");
-    cuts_into(&made_model, "\x01" "a\xe2\x80\x8b" "b\xff", 0, " a|b");
+    cuts_into(&made_model,
+              "\x01"
+              "a\xe2\x80\x8b"
+              "b\xff",
+              0, " a|b");
     cuts_into(&made_model, "\xea\xb0\x80", 0, " \xe1\x84\x80|\xe1\x85\xa1");
-    cuts_into(&made_model, "a\xc2\xa0\xe3\x80\x80" "a", 0, " a| a");
+    cuts_into(&made_model,
+              "a\xc2\xa0\xe3\x80\x80"
+              "a",
+              0, " a| a");
     cuts_into(&made_model, "a", ZT_TOK_BOS_RULE, "[CLS]| a|[SEP]");
     cuts_into(&made_model, "[SEP] a", ZT_TOK_SPECIAL, "[SEP]| a");
     cuts_into(&made_model, " \t", 0, "");
@@ -309,9 +315,8 @@ static void test_bert(void)
 /* ---- gemma4; blanks that go with a token ----------------------------------------------------- */
 
 static const word gemma4_words[] = {
-    {"<pad>", CONTROL, 0}, {"<bos>", CONTROL, 0}, {"a", NORMAL, 0}, {"b", NORMAL, 0},
-    {"ab", NORMAL, 0}, {SP, NORMAL, 0}, {SP "a", NORMAL, 0}, {"\n", NORMAL, 0}, {"\n\n", NORMAL, 0},
-    {SP SP, NORMAL, 0}, {NULL, 0, 0},
+    {"<pad>", CONTROL, 0}, {"<bos>", CONTROL, 0}, {"a", NORMAL, 0},    {"b", NORMAL, 0},   {"ab", NORMAL, 0}, {SP, NORMAL, 0},
+    {SP "a", NORMAL, 0},   {"\n", NORMAL, 0},     {"\n\n", NORMAL, 0}, {SP SP, NORMAL, 0}, {NULL, 0, 0},
 };
 static const char *const gemma4_merges[] = {"a b", SP " a", SP " " SP};
 
@@ -339,8 +344,9 @@ static void test_gemma4(void)
 static void test_strip(void)
 {
     static const word words[] = {
-        {"<unk>", UNKNOWN, 0}, {"<s>", CONTROL, 0}, {"</s>", CONTROL, 0}, {"<|end|>", CONTROL, 0},
-        {"[u]", USER, 0}, {"<mask>", CONTROL, 0}, {"a", NORMAL, 0}, {SP, NORMAL, 0}, {NULL, 0, 0},
+        {"<unk>", UNKNOWN, 0},   {"<s>", CONTROL, 0}, {"</s>", CONTROL, 0},
+        {"<|end|>", CONTROL, 0}, {"[u]", USER, 0},    {"<mask>", CONTROL, 0},
+        {"a", NORMAL, 0},        {SP, NORMAL, 0},     {NULL, 0, 0},
     };
     for (int phi = 0; phi < 2; phi++) {
         ggufw writer = {0};
@@ -370,16 +376,15 @@ static void test_faults(void)
     static unsigned char map[4 + 4 * UNITS + sizeof replaced];
     size_t n_map = charsmap(map);
     made made_model[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4()};
-    for (int k = 0; k < 3; k++)
-        made_fails(&made_model[k], k, text, ZT_TOK_BOS_RULE);
+    for (int k = 0; k < 3; k++) made_fails(&made_model[k], k, text, ZT_TOK_BOS_RULE);
 }
 
 /* Any key that names a token beyond the vocabulary. */
 static void test_ids(void)
 {
     static const char *const names[] = {
-        "bos", "eos", "unknown", "padding", "seperator", "cls", "mask", "eot", "eom", "prefix",
-        "suffix", "middle", "fim_pre", "fim_suf", "fim_mid", "fim_pad", "fim_rep", "fim_sep",
+        "bos",    "eos",    "unknown", "padding", "seperator", "cls",     "mask",    "eot",     "eom",
+        "prefix", "suffix", "middle",  "fim_pre", "fim_suf",   "fim_mid", "fim_pad", "fim_rep", "fim_sep",
     };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         char key[80], says[160];

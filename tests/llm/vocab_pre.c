@@ -13,58 +13,44 @@
 static const struct {
     const char *name, *text, *pieces; /* '~' between */
 } cuts[] = {
-    {"llama-bpe", "It'S 1234567 caf\xc3\xa9s,  ok\n\n x",
-     "It~'S~ ~123~456~7~ caf\xc3\xa9s~,~ ~ ok~\n\n~ x"},
-    {"qwen2", "It'S 123 \r\n\r\n  x!!\n",
-     "It~'S~ ~1~2~3~ \r\n\r\n~ ~ x~!!\n"},
-    {"gpt-2", "It'S don't 123  x\xc2\xa0\xe3\x80\x80y",
-     "It~'~S~ don~'t~ 123~ ~ x~\xc2\xa0~\xe3\x80\x80~y"},
-    {"smollm", "a 12b",
-     "a~ ~1~2~b"},
-    {"gpt-4o", "HelloWorld's ABCdef e\xcc\x81t 1234 a/b//\n",
-     "Hello~World's~ ABCdef~ e\xcc\x81t~ ~123~4~ a~/b~//\n"},
-    {"default", "a$b 12345 (x)",
-     "a~$~b~ ~123~45~ ~(~x~)"},
-    {"falcon", "`a` 12345+1",
-     "`~a~`~ ~123~45~+~1"},
-    {"deepseek-coder", "if x:\n\tfoo(12) \xe4\xb8\xad\xe6\x96\x87",
-     "if~ x~:~\n~\tfoo~(~1~2~)~ ~\xe4\xb8\xad\xe6\x96\x87"},
+    {"llama-bpe", "It'S 1234567 caf\xc3\xa9s,  ok\n\n x", "It~'S~ ~123~456~7~ caf\xc3\xa9s~,~ ~ ok~\n\n~ x"},
+    {"qwen2", "It'S 123 \r\n\r\n  x!!\n", "It~'S~ ~1~2~3~ \r\n\r\n~ ~ x~!!\n"},
+    {"gpt-2", "It'S don't 123  x\xc2\xa0\xe3\x80\x80y", "It~'~S~ don~'t~ 123~ ~ x~\xc2\xa0~\xe3\x80\x80~y"},
+    {"smollm", "a 12b", "a~ ~1~2~b"},
+    {"gpt-4o", "HelloWorld's ABCdef e\xcc\x81t 1234 a/b//\n", "Hello~World's~ ABCdef~ e\xcc\x81t~ ~123~4~ a~/b~//\n"},
+    {"default", "a$b 12345 (x)", "a~$~b~ ~123~45~ ~(~x~)"},
+    {"falcon", "`a` 12345+1", "`~a~`~ ~123~45~+~1"},
+    {"deepseek-coder", "if x:\n\tfoo(12) \xe4\xb8\xad\xe6\x96\x87", "if~ x~:~\n~\tfoo~(~1~2~)~ ~\xe4\xb8\xad\xe6\x96\x87"},
     {"deepseek-v3", "12345 \xe4\xb8\xad\xe6\x96\x87\xe3\x81\x8b .foo(x)\n",
      "123~45~ ~\xe4\xb8\xad\xe6\x96\x87\xe3\x81\x8b~ .~foo~(x~)\n"},
-    {"bloom", "a, b\xef\xbc\x8c" "c (d|e",
+    {"bloom",
+     "a, b\xef\xbc\x8c"
+     "c (d|e",
      "a~,~ b~\xef\xbc\x8c~c~ (~d~|~e"},
-    {"viking", "a 12,3",
-     "a~ ~1~2~,~3"},
-    {"tekken", "HelloWorld's 12/\n",
-     "Hello~World~'s~ ~1~2~/\n"},
-    {"chameleon", "<sentinel:12>IMGIMGABZ\tx   y!1",
-     "<~sentinel~:~1~2~>~IMGIMGABZ~\t~x~  ~ y~!~1"},
-    {"tiny_aya", "1234567 12345a 1000.",
-     "1~234~567~ ~123~45~a~ ~1~000~."},
-    {"kimi-k2", "\xe4\xb8\xad\xe6\x96\x87" "abc\xe4\xb8\xad 1234 It's\xe3\x80\x85x",
+    {"viking", "a 12,3", "a~ ~1~2~,~3"},
+    {"tekken", "HelloWorld's 12/\n", "Hello~World~'s~ ~1~2~/\n"},
+    {"chameleon", "<sentinel:12>IMGIMGABZ\tx   y!1", "<~sentinel~:~1~2~>~IMGIMGABZ~\t~x~  ~ y~!~1"},
+    {"tiny_aya", "1234567 12345a 1000.", "1~234~567~ ~123~45~a~ ~1~000~."},
+    {"kimi-k2",
+     "\xe4\xb8\xad\xe6\x96\x87"
+     "abc\xe4\xb8\xad 1234 It's\xe3\x80\x85x",
      "\xe4\xb8\xad\xe6\x96\x87~abc~\xe4\xb8\xad~ ~123~4~ It's~\xe3\x80\x85~x"},
-    {"superbpe", "1234567 12",
-     "1~234~567~ ~12"},
-    {"bailingmoe", "it's 12 \n\n x",
-     "it~'s~ ~1~2~ \n\n~ x"},
-    {"seed-coder", "a!!\n b 12",
-     "a~!!~\n~ b~ ~1~2"},
+    {"superbpe", "1234567 12", "1~234~567~ ~12"},
+    {"bailingmoe", "it's 12 \n\n x", "it~'s~ ~1~2~ \n\n~ x"},
+    {"seed-coder", "a!!\n b 12", "a~!!~\n~ b~ ~1~2"},
     {"afmoe", "12345 \xe4\xb8\xad\xe6\x96\x87 \xe0\xb9\x84\xe0\xb8\x97\xe0\xb8\xa2 .foo",
      "12~345~ ~\xe4\xb8\xad\xe6\x96\x87~ ~\xe0\xb9\x84~\xe0\xb8\x97\xe0\xb8\xa2~ .~foo"},
-    {"exaone-moe", "one two  three 12\n\n",
-     "one two~ ~ three~ ~1~2~\n\n"},
-    {"jais-2", "a             b  \n c       ",
-     "a~        ~    ~ b~  \n~ c~    ~  ~ "},
-    {"spark2_5", "a\n\nb 1234",
-     "a~\n~\n~b~ ~1~2~3~4"},
-    {"minicpm5", "12345 ab",
-     "123~45~ ab"},
-    {"qwen35", "e\xcc\x81" "a 12",
-     "e\xcc\x81" "a~ ~1~2"},
-    {"ufakzeka", "Ankara'da 12",
-     "Ankara~'da~ ~1~2"},
-    {"laguna", "a\n\nb  c",
-     "a~\n\n~b~ ~ c"},
+    {"exaone-moe", "one two  three 12\n\n", "one two~ ~ three~ ~1~2~\n\n"},
+    {"jais-2", "a             b  \n c       ", "a~        ~    ~ b~  \n~ c~    ~  ~ "},
+    {"spark2_5", "a\n\nb 1234", "a~\n~\n~b~ ~1~2~3~4"},
+    {"minicpm5", "12345 ab", "123~45~ ab"},
+    {"qwen35",
+     "e\xcc\x81"
+     "a 12",
+     "e\xcc\x81"
+     "a~ ~1~2"},
+    {"ufakzeka", "Ankara'da 12", "Ankara~'da~ ~1~2"},
+    {"laguna", "a\n\nb  c", "a~\n\n~b~ ~ c"},
     {"youtu", "\xea\xb0\x80\xeb\x82\x98 \xe4\xb8\xad\xe6\x96\x87\xe2\x80\x94x 12 \xe3\x84\x85",
      "\xea\xb0\x80\xeb\x82\x98~ ~\xe4\xb8\xad\xe6\x96\x87~\xe2\x80\x94~x~ ~1~2~ ~\xe3\x84\x85"},
 };
@@ -73,8 +59,7 @@ static zt_split *open_split(zt_ctx *ctx, const char *name)
 {
     const zt_pre *pre = zt_pre_find((zt_bytes){name, strlen(name)});
     int n = 0;
-    while (pre && n < ZT_PRE_RULES && pre->rule[n].pattern)
-        n++;
+    while (pre && n < ZT_PRE_RULES && pre->rule[n].pattern) n++;
     return pre ? zt_split_new(ctx, name, pre->rule, n) : NULL;
 }
 
@@ -93,8 +78,7 @@ static void test_cuts(void)
         zt_str got;
         zt_str_init(&got, ctx);
         bool good = split && !zt_split_run(split, cuts[i].text, strlen(cuts[i].text), put_piece, &got);
-        if (!ok(good && strcmp(got.data, cuts[i].pieces) == 0, "%s cuts as its makers did",
-                cuts[i].name))
+        if (!ok(good && strcmp(got.data, cuts[i].pieces) == 0, "%s cuts as its makers did", cuts[i].name))
             diag("%s", good ? got.data : zt_ctx_error(ctx));
         zt_str_fini(&got);
         zt_split_free(split);
@@ -104,22 +88,20 @@ static void test_cuts(void)
 
 /* ---- every name, any text -------------------------------------------------------------------- */
 
-static zt_status add_piece(void *arg, const char *piece, size_t n)
-{
-    return n ? zt_str_put(arg, piece, n) : ZT_EBUG;
-}
+static zt_status add_piece(void *arg, const char *piece, size_t n) { return n ? zt_str_put(arg, piece, n) : ZT_EBUG; }
 
 /* Bits of text of all sorts, broken ones too. */
 static void mixed(zt_str *s, uint64_t seed)
 {
+    // clang-format off
     static const char *const bit[] = {
         "a", "Z", "\xc3\xa9", " ", "   ", "\n", "\r\n", "\t", "'s", "'LL", "1", "4567", "\xc2\xbd",
         "\xe4\xb8\xad", "\xea\xb0\x80", "!", ".", "\xe2\x80\xa6", "\xcc\x81", "\xc2\xa0",
         "\xe3\x80\x80", "\xf0\x9f\x98\x80", "_", "/", "\xff", "\xe2\x96", "\xed\xa0\x80", "<x>",
     };
+    // clang-format on
     zt_str_clear(s);
-    for (uint64_t i = 0; i < 24; i++)
-        zt_str_puts(s, bit[(size_t)(zt_uniform(7, seed, i) * (sizeof bit / sizeof *bit))]);
+    for (uint64_t i = 0; i < 24; i++) zt_str_puts(s, bit[(size_t)(zt_uniform(7, seed, i) * (sizeof bit / sizeof *bit))]);
 }
 
 static void test_all(void)
@@ -135,11 +117,10 @@ static void test_all(void)
         for (uint64_t i = 0; good && i < 50; i++) {
             mixed(&text, i);
             zt_str_clear(&got);
-            good = !zt_split_run(split, text.data, text.len, add_piece, &got) &&
-                   got.len == text.len && memcmp(got.data, text.data, text.len) == 0;
+            good = !zt_split_run(split, text.data, text.len, add_piece, &got) && got.len == text.len &&
+                   memcmp(got.data, text.data, text.len) == 0;
         }
-        if (!good && !bad++)
-            diag("%s: %s", name, zt_ctx_error(ctx));
+        if (!good && !bad++) diag("%s: %s", name, zt_ctx_error(ctx));
         zt_split_free(split);
     }
     ok(count > 90 && !bad, "each of %d pre-tokenizers takes texts apart and loses nothing", count);
@@ -171,17 +152,14 @@ static double seconds(void)
 /* The slowest text, in seconds; negative when one fails. */
 static double slowest(const zt_split *split, char *text)
 {
-    static const char *const of[] = {"a", " ", "\n", "7", "A", "!", "ab", "1a", " \n", "\xcc\x81",
-                                     "a b ", "\xe4\xb8\xad", "'"};
+    static const char *const of[] = {"a", " ", "\n", "7", "A", "!", "ab", "1a", " \n", "\xcc\x81", "a b ", "\xe4\xb8\xad", "'"};
     double worst = 0;
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         size_t length = strlen(of[i]), all = MEBI / length * length, seen = 0;
-        for (size_t k = 0; k < all; k += length)
-            memcpy(text + k, of[i], length);
+        for (size_t k = 0; k < all; k += length) memcpy(text + k, of[i], length);
         text[all] = 'x'; /* what comes last may undo all before it */
         double start = seconds();
-        if (zt_split_run(split, text, all + 1, count_piece, &seen) || seen != all + 1)
-            return -1;
+        if (zt_split_run(split, text, all + 1, count_piece, &seen) || seen != all + 1) return -1;
         double took = seconds() - start;
         worst = took > worst ? took : worst;
     }
@@ -193,10 +171,8 @@ static bool same_rules(const zt_pre *a, const zt_pre *b)
 {
     for (int i = 0; i < ZT_PRE_RULES; i++) {
         const char *p = a->rule[i].pattern, *q = b->rule[i].pattern;
-        if (!p || !q)
-            return p == q;
-        if (strcmp(p, q) != 0 || a->rule[i].behavior != b->rule[i].behavior)
-            return false;
+        if (!p || !q) return p == q;
+        if (strcmp(p, q) != 0 || a->rule[i].behavior != b->rule[i].behavior) return false;
     }
     return true;
 }
@@ -213,14 +189,11 @@ static void test_long(void)
     char *text = malloc(MEBI + 1);
     for (int i = 0; row(i); i++) {
         bool tried = false;
-        for (int k = 0; k < i; k++)
-            tried = tried || same_rules(row(i), row(k));
-        if (tried)
-            continue;
+        for (int k = 0; k < i; k++) tried = tried || same_rules(row(i), row(k));
+        if (tried) continue;
         zt_split *split = open_split(ctx, zt_pre_name(i));
         double took = split ? slowest(split, text) : -1;
-        if (!ok(took >= 0 && took < MOST_SECONDS, "%s: the slowest mebibyte took %.2f s",
-                zt_pre_name(i), took))
+        if (!ok(took >= 0 && took < MOST_SECONDS, "%s: the slowest mebibyte took %.2f s", zt_pre_name(i), took))
             diag("%s", zt_ctx_error(ctx));
         zt_split_free(split);
     }
@@ -246,10 +219,8 @@ static void test_limits(void)
            strstr(zt_ctx_error(ctx), "slow: pre-tokenizer: PCRE2 error"),
        "a pattern that goes over a text again and again is an error");
     zt_ctx_clear(ctx);
-    for (size_t i = 1; i < DEEP; i += 2)
-        text[i] = 'b';
-    if (!ok(!zt_split_run(deep, text, DEEP, put_piece, &got) && got.len == DEEP,
-            "a deep one is one piece"))
+    for (size_t i = 1; i < DEEP; i += 2) text[i] = 'b';
+    if (!ok(!zt_split_run(deep, text, DEEP, put_piece, &got) && got.len == DEEP, "a deep one is one piece"))
         diag("%s", zt_ctx_error(ctx));
     zt_str_fini(&got);
     zt_split_free(slow);

@@ -21,10 +21,7 @@ static bool has(const json_t *element, const char *key, const char *value)
     return any;
 }
 
-static bool has_gelu(const json_t *root)
-{
-    return has(json_object_get(root, "network"), "activation", "GELU");
-}
+static bool has_gelu(const json_t *root) { return has(json_object_get(root, "network"), "activation", "GELU"); }
 
 /* The field that a gradient must be: what `expect` names, beside GELU its finite differences. */
 static const char *gradient_of(const json_t *root, const char *what, char *buf, size_t size)
@@ -54,8 +51,7 @@ static json_t *document_of(const json_t *root)
     json_t *net = json_deep_copy(json_object_get(root, "network"));
     json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
     for (int i = 0; i < 2; i++)
-        if (json_object_get(root, beside[i]))
-            json_object_set(layer, beside[i], json_object_get(root, beside[i]));
+        if (json_object_get(root, beside[i])) json_object_set(layer, beside[i], json_object_get(root, beside[i]));
     return net;
 }
 
@@ -68,8 +64,7 @@ static void rows_of_branches(const json_t *root, int64_t rows, float *x, size_t 
     memcpy(old, x, count * sizeof *x);
     for (size_t b = 0; b < branches; b++)
         for (size_t r = 0; r < (size_t)rows; r++)
-            memcpy(x + (r * branches + b) * cols, old + (b * (size_t)rows + r) * cols,
-                   cols * sizeof *x);
+            memcpy(x + (r * branches + b) * cols, old + (b * (size_t)rows + r) * cols, cols * sizeof *x);
     free(old);
 }
 
@@ -81,15 +76,14 @@ static void branches_of_rows(const json_t *root, int64_t rows, double *x, size_t
     memcpy(old, x, count * sizeof *x);
     for (size_t b = 0; b < branches; b++)
         for (size_t r = 0; r < (size_t)rows; r++)
-            memcpy(x + (b * (size_t)rows + r) * cols, old + (r * branches + b) * cols,
-                   cols * sizeof *x);
+            memcpy(x + (b * (size_t)rows + r) * cols, old + (r * branches + b) * cols, cols * sizeof *x);
     free(old);
 }
 
 static bool joins(const json_t *root)
 {
-    return is_layer(root, "type", "Parallel") && (is_layer(root, "combine_mode", "concat") ||
-                                                  is_layer(root, "combine_mode", "grid_scatter"));
+    return is_layer(root, "type", "Parallel") &&
+           (is_layer(root, "combine_mode", "concat") || is_layer(root, "combine_mode", "grid_scatter"));
 }
 
 /* In a sequence no field has all weights' gradients right (SwiGLU's, and those before a Residual),
@@ -115,10 +109,9 @@ static bool steps_are(const json_t *root, const double *dw, double *by_h, char *
         numbers there = {0}, truth = {by_h + at, length};
         put_all(&there, json_object_get(json_array_get(nested, k), "data"));
         char ignored[300];
-        bool right =
-            length && there.n == length && numbers_are(there.x, length, &truth, "", 0, ignored, sizeof ignored);
-        bool well = !right || numbers_are(dw + at, length, &there, "a step's grad_weights",
-                                          has_gelu(root) ? 2e-3 : 1e-4, why, size);
+        bool right = length && there.n == length && numbers_are(there.x, length, &truth, "", 0, ignored, sizeof ignored);
+        bool well =
+            !right || numbers_are(dw + at, length, &there, "a step's grad_weights", has_gelu(root) ? 2e-3 : 1e-4, why, size);
         compared += right;
         free(there.x);
         if (!well) return false;
@@ -140,8 +133,7 @@ static bool weights_are(const json_t *root, const ran *r, double *by_h, char *wh
 }
 
 /* A document, the case's or one made for it, against the case. */
-static bool document_is(const json_t *root, const json_t *net, const char *engine, char *why,
-                        size_t size)
+static bool document_is(const json_t *root, const json_t *net, const char *engine, char *why, size_t size)
 {
     const json_t *input = json_object_get(root, "input");
     const char *post = json_string_value(by_path(root, "expect.post"));
@@ -158,9 +150,7 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
     if (!well) snprintf(why, size, "%s", result.why);
     if (well && joins(root)) branches_of_rows(root, type.dim[0], result.y, result.n_y);
     if (!post) post = json_object_get(root, "post_full") ? "post_full" : "post";
-    double tolerance =
-        is_layer(root, "type", "LSTM") || is_layer(root, "type", "MultiHeadAttention") ? 1e-4
-                                                                                       : 1e-5;
+    double tolerance = is_layer(root, "type", "LSTM") || is_layer(root, "type", "MultiHeadAttention") ? 1e-4 : 1e-5;
     well = well && same_numbers(result.y, result.n_y, root, post, tolerance, why, size);
     if (well && dx) well = same_numbers(result.dx, result.n_x, root, dx, tolerance, why, size);
     if (well && dx) well = weights_are(root, &result, by_h, why, size);
@@ -177,8 +167,7 @@ static bool document_is(const json_t *root, const json_t *net, const char *engin
 static json_t *through(const float *w, const json_t *root, int rows, int d)
 {
     size_t count, m;
-    float *dx = floats(json_object_get(root, "grad_input"), &count),
-          *dy = floats(json_object_get(root, "grad_output"), &m);
+    float *dx = floats(json_object_get(root, "grad_input"), &count), *dy = floats(json_object_get(root, "grad_output"), &m);
     json_t *list = json_array();
     for (int r = 0; r < rows && count == m; r++)
         for (int k = 0; k < d; k++) {
@@ -203,9 +192,8 @@ static bool skip_on(const json_t *root, const char *engine, char *why, size_t si
                           *input = floats(json_object_get(root, "input"), &count);
     double *want = doubles(input, count);
     bool well = rows <= MOST && d <= MOST && matrix_between(skip, want, rows, d, d, w);
-    json_array_set_new(layers, 0,
-                       json_pack("{s:s,s:[o,{s:s}]}", "type", "Sequential", "sequential_layers",
-                                 dense(w, d, d), "type", "Residual"));
+    json_array_set_new(
+        layers, 0, json_pack("{s:s,s:[o,{s:s}]}", "type", "Sequential", "sequential_layers", dense(w, d, d), "type", "Residual"));
     json_object_set(turned, "input", json_object_get(root, "skip"));
     json_object_set_new(turned, "grad_skip", through(w, root, rows, d));
     json_object_set_new(json_object_get(turned, "expect"), "grad_input", json_string("grad_skip"));
@@ -232,8 +220,7 @@ static bool gumbel_on(const json_t *root, const char *engine, char *why, size_t 
     if (!well) snprintf(why, size, "%s", result.why);
     double T = json_number_value(json_object_get(first_layer(root), "temperature"));
     for (size_t i = 0; i < count; i++) sum += exp(x[i] / (T > 0 ? T : 1));
-    for (size_t i = 0; i < count && well; i++)
-        most = fmax(most, fabs(result.y[i] - exp(x[i] / (T > 0 ? T : 1)) / sum));
+    for (size_t i = 0; i < count && well; i++) most = fmax(most, fabs(result.y[i] - exp(x[i] / (T > 0 ? T : 1)) / sum));
     if (well && most > 1e-6) snprintf(why, size, "off the softmax by %g", most);
     ran_free(&result);
     free(x);
@@ -282,8 +269,7 @@ static void activation_case(const json_t *root, const char *name)
     const char *act = json_string_value(json_object_get(root, "activation"));
     json_t *layer = dense(&one, 1, 1);
     json_object_set_new(layer, "activation", json_string(act));
-    json_t *net = json_pack("{s:i,s:i,s:i,s:i,s:[o]}", "depth", 1, "rows", 1, "cols", 1,
-                            "layers_per_cell", 1, "layers", layer);
+    json_t *net = json_pack("{s:i,s:i,s:i,s:i,s:[o]}", "depth", 1, "rows", 1, "cols", 1, "layers_per_cell", 1, "layers", layer);
     zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){(int64_t)count, 1});
     for (size_t i = 0; i < count; i++) dy[i] = 1;
     for (int e = 0; e < 2; e++) {
@@ -310,16 +296,14 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
     const json_t *disabled = json_object_get(root, "disabled_layer_indices"), *v;
     json_t *grads = json_deep_copy(json_object_get(root, "layer_grad_weights"));
     size_t count, m, i;
-    float *x = floats(json_object_get(root, "input"), &count),
-          *dy = floats(json_object_get(root, "grad_output"), &m);
+    float *x = floats(json_object_get(root, "input"), &count), *dy = floats(json_object_get(root, "grad_output"), &m);
     zt_type type = type_of(json_object_get(root, "input"));
     numbers want = {0};
     ran result;
     json_array_foreach(disabled, i, v)
     {
         size_t k = (size_t)json_integer_value(v);
-        json_object_set_new(json_array_get(json_object_get(net, "layers"), k), "is_disabled",
-                            json_true());
+        json_object_set_new(json_array_get(json_object_get(net, "layers"), k), "is_disabled", json_true());
         json_array_set_new(grads, k, json_array()); /* its weights are in no program */
     }
     bool gelu = has_gelu(root), well = run_document(net, &type, x, dy, engine, &result, NULL);
@@ -327,8 +311,7 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
     put_all(&want, grads);
     well = well && same_numbers(result.y, result.n_y, root, "output", 1e-5, why, size);
     well = well && same_numbers(result.dx, result.n_x, root, "grad_input", gelu ? 2e-3 : 1e-5, why, size);
-    well = well &&
-           numbers_are(result.dw, result.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
+    well = well && numbers_are(result.dw, result.n_w, &want, "layer_grad_weights", gelu ? 2e-3 : 1e-5, why, size);
     ran_free(&result);
     free(want.x);
     free(x);
@@ -338,10 +321,7 @@ static bool network_on(const json_t *root, const char *engine, char *why, size_t
     return well;
 }
 
-static void network_case(const json_t *root, const char *name)
-{
-    on_engines(root, name, network_on);
-}
+static void network_case(const json_t *root, const char *name) { on_engines(root, name, network_on); }
 
 /* ---- dtypes ---------------------------------------------------------------------------------- */
 
@@ -388,8 +368,7 @@ static bool is_another_there(const json_t *root)
  * output as it begins, all one number, or has another function's: then ours must be that of weights
  * made so beforehand. What `after_morph` holds is not wanted: codes without their scale there, or
  * rounded twice. */
-static bool dtype_on(const json_t *root, const char *dtype, const json_t *from_master, char *why,
-                     size_t size)
+static bool dtype_on(const json_t *root, const char *dtype, const json_t *from_master, char *why, size_t size)
 {
     json_t *net = json_deep_copy(json_object_get(root, "network_f32"));
     json_t *layer = json_array_get(json_object_get(net, "layers"), 0);
@@ -402,8 +381,7 @@ static bool dtype_on(const json_t *root, const char *dtype, const json_t *from_m
     json_object_set(layer, "scale", json_object_get(root, "scale"));
     bool well = run_document(net, &type, x, NULL, "cpu", &result, NULL);
     if (!well) snprintf(why, size, "%s", result.why);
-    simulate(layer, json_object_get(root, "weights"), dtype,
-             (float)json_number_value(json_object_get(root, "scale")));
+    simulate(layer, json_object_get(root, "weights"), dtype, (float)json_number_value(json_object_get(root, "scale")));
     if (well && nothing) {
         well = run_document(net, &type, x, NULL, "cpu", &made, NULL);
         numbers want = {made.y, made.n_y};

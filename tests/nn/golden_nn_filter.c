@@ -20,7 +20,7 @@ typedef struct filter {
     zt_type t;
     int rows, d, branches, cols;
     float *x, *post, *dy, *diff; /* differences by x */
-    double *y, *held; /* of the branches [rows][branches][cols]; d.x with the shares held */
+    double *y, *held;            /* of the branches [rows][branches][cols]; d.x with the shares held */
     double share[MOST][MOST], logit[MOST * MOST], v[MOST][MOST];
     char *why;
     size_t size;
@@ -32,10 +32,7 @@ static bool fail(const filter *f, const char *text)
     return false;
 }
 
-static json_t *layer_of(const json_t *net)
-{
-    return json_array_get(json_object_get(net, "layers"), 0);
-}
+static json_t *layer_of(const json_t *net) { return json_array_get(json_object_get(net, "layers"), 0); }
 
 /* The branches' outputs and, by dy (NULL: none), the gradient by x. */
 static bool run_joined(const filter *f, const float *dy, ran *r)
@@ -56,8 +53,7 @@ static bool find_shares(filter *f)
         for (int i = 0; i < f->branches; i++)
             for (int c = 0; c < f->cols; c++) {
                 f->share[row][i] += y[i * f->cols + c] * f->post[row * f->cols + c];
-                for (int k = 0; k < f->branches; k++)
-                    a[i][k] += y[i * f->cols + c] * y[k * f->cols + c];
+                for (int k = 0; k < f->branches; k++) a[i][k] += y[i * f->cols + c] * y[k * f->cols + c];
             }
         if (!solve(a, f->share[row], f->branches)) return fail(f, "its branches do not differ");
         for (int i = 0; i < f->branches; i++) {
@@ -75,8 +71,7 @@ static void find_v(filter *f)
     for (int row = 0; row < f->rows; row++) {
         double u[MOST] = {0}, mean = 0;
         for (int i = 0; i < f->branches; i++) {
-            for (int c = 0; c < f->cols; c++)
-                u[i] += f->y[(row * f->branches + i) * f->cols + c] * f->dy[row * f->cols + c];
+            for (int c = 0; c < f->cols; c++) u[i] += f->y[(row * f->branches + i) * f->cols + c] * f->dy[row * f->cols + c];
             mean += f->share[row][i] * u[i];
         }
         for (int i = 0; i < f->branches; i++) f->v[row][i] = f->share[row][i] * (u[i] - mean);
@@ -91,8 +86,7 @@ static bool run_shared(const filter *f, double (*share)[MOST], ran *r)
     for (int row = 0; row < f->rows; row++)
         for (int i = 0; i < f->branches; i++)
             for (int c = 0; c < f->cols; c++)
-                dy[row * all + i * f->cols + c] =
-                    (float)((share ? share[row][i] : 1) * f->dy[row * f->cols + c]);
+                dy[row * all + i * f->cols + c] = (float)((share ? share[row][i] : 1) * f->dy[row * f->cols + c]);
     bool well = run_joined(f, dy, r);
     free(dy);
     return well;
@@ -143,11 +137,9 @@ static bool first_rows(const filter *f)
     for (int i = 0; i < f->rows * f->d; i++) most = fmax(most, fabs(f->diff[i]));
     for (int row = 1; row < f->rows; row++) {
         for (int i = 0; i < f->branches; i++)
-            if (fabs(f->share[row][i] - f->share[0][i]) > 1e-4)
-                return fail(f, "shares of each row");
+            if (fabs(f->share[row][i] - f->share[0][i]) > 1e-4) return fail(f, "shares of each row");
         for (int k = row * f->d; k < (row + 1) * f->d; k++)
-            if (fabs(f->diff[k] - f->held[k]) > 4e-3 * (.05 + most))
-                return fail(f, "another row's x is in the shares");
+            if (fabs(f->diff[k] - f->held[k]) > 4e-3 * (.05 + most)) return fail(f, "another row's x is in the shares");
     }
     return true;
 }
@@ -165,8 +157,7 @@ static double product(const double *a, const double *b, int n)
 static bool find_gate(const filter *f, float *g)
 {
     double x[MOST], rest[MOST], most = 0;
-    if (!matrix_between(f->x, f->logit, f->rows, f->d, f->branches, g))
-        return fail(f, "rows that depend on each other");
+    if (!matrix_between(f->x, f->logit, f->rows, f->d, f->branches, g)) return fail(f, "rows that depend on each other");
     if (f->rows > 1) return true;
     for (int k = 0; k < f->d; k++) {
         rest[k] = f->diff[k] - f->held[k];
@@ -174,13 +165,10 @@ static bool find_gate(const filter *f, float *g)
         x[k] = f->x[k];
         most = fmax(most, fabs(f->diff[k]));
     }
-    double off = product(x, rest, f->d), xx = product(x, x, f->d),
-           vv = product(f->v[0], f->v[0], f->branches);
-    if (fabs(off) > 8e-3 * (.05 + most) * (1 + sqrt(xx)))
-        return fail(f, "its differences are of no linear gate");
+    double off = product(x, rest, f->d), xx = product(x, x, f->d), vv = product(f->v[0], f->v[0], f->branches);
+    if (fabs(off) > 8e-3 * (.05 + most) * (1 + sqrt(xx))) return fail(f, "its differences are of no linear gate");
     for (int i = 0; i < f->branches; i++)
-        for (int k = 0; k < f->d; k++)
-            g[i * f->d + k] += (float)(f->v[0][i] / vv * (rest[k] - off / xx * x[k]));
+        for (int k = 0; k < f->d; k++) g[i * f->d + k] += (float)(f->v[0][i] / vv * (rest[k] - off / xx * x[k]));
     return true;
 }
 
@@ -198,8 +186,7 @@ static bool gated_is(const filter *f, const float *g)
     well = well && same_numbers(result.y, result.n_y, f->root, "post", 1e-4, f->why, f->size) &&
            numbers_are(result.dw, result.n_w, &want, "weights", 0, f->why, f->size);
     if (f->rows == 1)
-        well = well && same_numbers(result.dx, result.n_x, f->root, "finite_difference_grad_input", 0, f->why,
-                                    f->size);
+        well = well && same_numbers(result.dx, result.n_x, f->root, "finite_difference_grad_input", 0, f->why, f->size);
     ran_free(&result);
     free(by_h);
     return well;
@@ -224,13 +211,11 @@ static bool filter_on(const json_t *root, const char *engine, char *why, size_t 
     f.d = (int)f.t.dim[1];
     f.cols = f.rows ? (int)m / f.rows : 0;
     ran result = {0};
-    bool well = f.branches <= MOST && f.rows <= MOST && f.d <= MOST && f.cols >= f.branches &&
-                run_joined(&f, NULL, &result);
+    bool well = f.branches <= MOST && f.rows <= MOST && f.d <= MOST && f.cols >= f.branches && run_joined(&f, NULL, &result);
     f.y = result.y;
     well = well && find_shares(&f);
     if (well) find_v(&f);
-    well = well && hold_shares(&f) && recorded_is(&f) && first_rows(&f) && find_gate(&f, g) &&
-           gated_is(&f, g);
+    well = well && hold_shares(&f) && recorded_is(&f) && first_rows(&f) && find_gate(&f, g) && gated_is(&f, g);
     ran_free(&result);
     free(f.held);
     free(f.x);
@@ -243,8 +228,7 @@ static bool filter_on(const json_t *root, const char *engine, char *why, size_t 
 
 static void filter_case(const json_t *root, const char *name)
 {
-    const char *mode = json_string_value(
-        json_object_get(layer_of(json_object_get(root, "network")), "combine_mode"));
+    const char *mode = json_string_value(json_object_get(layer_of(json_object_get(root, "network")), "combine_mode"));
     if (!mode || strcmp(mode, "filter") != 0) return;
     for (int e = 0; e < 2; e++) {
         char why[300] = "";

@@ -29,11 +29,9 @@ static const char *dtype_of(const char *text, int *id)
 {
     static const zt_storage number[] = {
         /* of Loom's, in their order */
-        ZT_STORE_F64,     ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3,
-        ZT_STORE_FP8E5M2, ZT_STORE_I64, ZT_STORE_I32, ZT_STORE_I16,  ZT_STORE_I8,
-        ZT_STORE_U64,     ZT_STORE_U32, ZT_STORE_U16, ZT_STORE_U8,   ZT_STORE_I4,
-        ZT_STORE_U4,      ZT_STORE_FP4, ZT_STORE_I2,  ZT_STORE_U2,   ZT_STORE_TERNARY,
-        ZT_STORE_BINARY};
+        ZT_STORE_F64, ZT_STORE_F32, ZT_STORE_F16, ZT_STORE_BF16, ZT_STORE_FP8E4M3, ZT_STORE_FP8E5M2, ZT_STORE_I64,
+        ZT_STORE_I32, ZT_STORE_I16, ZT_STORE_I8,  ZT_STORE_U64,  ZT_STORE_U32,     ZT_STORE_U16,     ZT_STORE_U8,
+        ZT_STORE_I4,  ZT_STORE_U4,  ZT_STORE_FP4, ZT_STORE_I2,   ZT_STORE_U2,      ZT_STORE_TERNARY, ZT_STORE_BINARY};
     zt_storage t;
     zt_nn_dtype_parse(text, &t);
     for (int i = 0; i < ZT_STORE_COUNT; i++)
@@ -46,8 +44,7 @@ static void names_case(const json_t *root, const char *name)
     static const struct {
         const char *kind;
         const char *(*parse)(const char *text, int *id);
-    } rows[] = {
-        {"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
+    } rows[] = {{"layer", kind_of}, {"activation", act_of}, {"softmax", softmax_of}, {"dtype", dtype_of}};
     size_t i;
     const json_t *value;
     json_array_foreach(root, i, value)
@@ -72,9 +69,7 @@ static void stats_case(const json_t *root, const char *name)
     zt_nn_stats s = zt_nn_stats_of(x, (int64_t)count);
     const double got[] = {s.avg, s.max, s.min, (double)s.active, (double)s.total};
     static const char *const key[] = {"avg", "max", "min", "active", "total"};
-    for (int k = 0; k < 5; k++)
-        ok(loom_near(got[k], loom_number(json_object_get(root, key[k])), 1e-6), "%s: %s", name,
-           key[k]);
+    for (int k = 0; k < 5; k++) ok(loom_near(got[k], loom_number(json_object_get(root, key[k])), 1e-6), "%s: %s", name, key[k]);
     free(x);
 }
 
@@ -102,11 +97,10 @@ static void blueprint_case(const json_t *root, const char *name)
     zt_nn *nn = zt_nn_from(ctx, source, 0);
     zt_str out;
     zt_str_init(&out, ctx);
-    bool well =
-        nn && zt_nn_blueprint(nn, json_string_value(json_object_get(want, "id")), &out) == ZT_OK;
+    bool well = nn && zt_nn_blueprint(nn, json_string_value(json_object_get(want, "id")), &out) == ZT_OK;
     json_t *got = well ? json_loads(out.data, 0, NULL) : NULL;
-    ok(got && holds(json_array_get(json_object_get(got, "models"), 0), want), "%s%s%s", name,
-       *zt_ctx_error(ctx) ? ": " : "", zt_ctx_error(ctx));
+    ok(got && holds(json_array_get(json_object_get(got, "models"), 0), want), "%s%s%s", name, *zt_ctx_error(ctx) ? ": " : "",
+       zt_ctx_error(ctx));
     json_decref(got);
     zt_str_fini(&out);
     zt_nn_close(nn);
@@ -119,14 +113,11 @@ static void blueprint_case(const json_t *root, const char *name)
 
 static bool archetype_is(const zt_nn_archetype *a, const json_t *want)
 {
-    const json_t *roles = json_object_get(want, "indices"),
-                 *metrics = json_object_get(want, "metrics");
+    const json_t *roles = json_object_get(want, "indices"), *metrics = json_object_get(want, "metrics");
     zt_nn_kind kind;
-    bool well = zt_nn_kind_parse(json_string_value(json_object_get(want, "type")), &kind) &&
-                kind == a->kind &&
+    bool well = zt_nn_kind_parse(json_string_value(json_object_get(want, "type")), &kind) && kind == a->kind &&
                 !strcmp(a->type, json_string_value(json_object_get(want, "type_name"))) &&
-                (size_t)a->role_count == json_object_size(roles) &&
-                (size_t)a->metric_count == json_object_size(metrics);
+                (size_t)a->role_count == json_object_size(roles) && (size_t)a->metric_count == json_object_size(metrics);
     for (int64_t i = 0; i < a->role_count && well; i++) {
         const json_t *element = json_object_get(roles, a->roles[i].name);
         well = element && json_integer_value(element) == a->roles[i].tensor;
@@ -142,8 +133,7 @@ static bool missed_are(const zt_nn_probe *p, const json_t *missed)
 {
     size_t at = 0;
     for (int64_t i = 0; i < zt_nn_probe_tensors(p); i++)
-        if (!zt_nn_probe_matched(p, i) && json_integer_value(json_array_get(missed, at++)) != i)
-            return false;
+        if (!zt_nn_probe_matched(p, i) && json_integer_value(json_array_get(missed, at++)) != i) return false;
     return at == json_array_size(missed);
 }
 
@@ -165,9 +155,7 @@ static bool write_tensors(zt_ctx *ctx, const json_t *root, const char *path)
         entry[i] = (zt_entry){names[i], "f32", type, zt_type_bytes(&type)};
     }
     zt_writer *writer =
-        size <= MOST_TENSORS
-            ? zt_writer_open(ctx, path, &(zt_checkpoint_opts){.force = true}, meta, entry, (int64_t)size)
-            : NULL;
+        size <= MOST_TENSORS ? zt_writer_open(ctx, path, &(zt_checkpoint_opts){.force = true}, meta, entry, (int64_t)size) : NULL;
     zt_status status = writer ? ZT_OK : ZT_EUSAGE;
     for (size_t i = 0; i < size && !status; i++) {
         double mean = loom_number(json_object_get(json_array_get(list, i), "mean_abs"));
@@ -193,10 +181,9 @@ static bool mounted_is(zt_nn *nn, const zt_nn_layer *l, const json_t *want)
 {
     const char *type = json_string_value(json_object_get(want, "type"));
     bool conv = l->kind >= ZT_NN_CNN1 && l->kind <= ZT_NN_CNN3;
-    return type && !strcmp(type, zt_nn_kind_name(l->kind)) &&
-           number_is(want, "in", l->input_height) && number_is(want, "out", l->output_height) &&
-           number_is(want, "d_model", l->d_model) && number_is(want, "filters", l->filters) &&
-           number_is(want, "kernel", l->kernel_size) &&
+    return type && !strcmp(type, zt_nn_kind_name(l->kind)) && number_is(want, "in", l->input_height) &&
+           number_is(want, "out", l->output_height) && number_is(want, "d_model", l->d_model) &&
+           number_is(want, "filters", l->filters) && number_is(want, "kernel", l->kernel_size) &&
            (conv || number_is(want, "weights", zt_nn_layer_size(nn, l)));
 }
 
@@ -221,8 +208,7 @@ static void mounted_case(const json_t *root, const char *name)
         well = at < zt_nn_count(nn) && mounted_is(nn, zt_nn_layer_at(nn, at), want);
         at++;
     }
-    ok(well && at == zt_nn_count(nn), "%s: mounted%s%s", name, *zt_ctx_error(ctx) ? ": " : "",
-       zt_ctx_error(ctx));
+    ok(well && at == zt_nn_count(nn), "%s: mounted%s%s", name, *zt_ctx_error(ctx) ? ": " : "", zt_ctx_error(ctx));
     zt_nn_close(nn);
     zt_nn_probe_free(p);
     zt_checkpoint_close(checkpoint);
@@ -233,8 +219,7 @@ static void mounted_case(const json_t *root, const char *name)
 static void universal_case(const json_t *root, const char *name)
 {
     if (json_array_size(json_object_get(root, "mounted"))) mounted_case(root, name);
-    const json_t *list = json_object_get(root, "geometries"),
-                 *archs = json_object_get(root, "archetypes");
+    const json_t *list = json_object_get(root, "geometries"), *archs = json_object_get(root, "archetypes");
     size_t size = json_array_size(list);
     zt_nn_geometry *g = calloc(size + 1, sizeof *g);
     zt_ctx *ctx = zt_ctx_new();
@@ -245,8 +230,7 @@ static void universal_case(const json_t *root, const char *name)
         g[i].variance = (float)loom_number(json_object_get(value, "variance"));
     }
     zt_nn_probe *p = zt_nn_probe_new(ctx, g, (int64_t)size, NULL, 0);
-    bool well = p && (size_t)zt_nn_probe_count(p) == json_array_size(archs) &&
-                missed_are(p, json_object_get(root, "missed"));
+    bool well = p && (size_t)zt_nn_probe_count(p) == json_array_size(archs) && missed_are(p, json_object_get(root, "missed"));
     for (int64_t i = 0; p && i < zt_nn_probe_count(p) && well; i++)
         well = archetype_is(zt_nn_probe_at(p, i), json_array_get(archs, (size_t)i));
     ok(well, "%s", name);

@@ -31,10 +31,8 @@ static void copy_weights(const zt_nn *a, int64_t from, zt_nn *b, int64_t to)
 static void test_grid(zt_ctx *ctx)
 {
     zt_nn *plain = open_text(ctx, GRID(2) DENSE(0, 4, 4) "," DENSE(1, 4, 3) END);
-    zt_nn *off = open_text(
-        ctx,
-        GRID(3) DENSE(0, 4, 4) ",{\"type\":\"Dense\",\"l\":1,\"input_height\":9,"
-                               "\"output_height\":9,\"is_disabled\":true}," DENSE(2, 4, 3) END);
+    zt_nn *off = open_text(ctx, GRID(3) DENSE(0, 4, 4) ",{\"type\":\"Dense\",\"l\":1,\"input_height\":9,"
+                                                       "\"output_height\":9,\"is_disabled\":true}," DENSE(2, 4, 3) END);
     zt_nn *gap = open_text(ctx, GRID(9) DENSE(8, 4, 3) "," DENSE(2, 4, 4) END);
     ok(plain && off && gap, "networks open%s", zt_ctx_error(ctx));
     if (plain && off && gap) {
@@ -44,8 +42,7 @@ static void test_grid(zt_ctx *ctx)
         copy_weights(plain, 1, gap, 0);
         ok(same_output(plain, off, 5), "a disabled cell passes its input on");
         ok(same_output(plain, gap, 5), "so do empty places, and layers run in the grid's order");
-        ok(zt_nn_find(gap, (int64_t[]){0, 0, 0, 2}) == zt_nn_layer_at(gap, 0) &&
-               !zt_nn_find(gap, (int64_t[]){0, 0, 0, 3}),
+        ok(zt_nn_find(gap, (int64_t[]){0, 0, 0, 2}) == zt_nn_layer_at(gap, 0) && !zt_nn_find(gap, (int64_t[]){0, 0, 0, 3}),
            "places find their layers");
     }
     zt_nn_close(plain);
@@ -55,11 +52,13 @@ static void test_grid(zt_ctx *ctx)
 
 /* ---- links ----------------------------------------------------------------------------------- */
 
+// clang-format off
 #define LINKED(branch)                                                                             \
     GRID(2)                                                                                        \
     DENSE(0, 3, 3)                                                                                 \
     ",{\"type\":\"Parallel\",\"l\":1,\"combine_mode\":\"add\","                                    \
     "\"parallel_branches\":[" DENSE(0, 3, 3) "," branch "]}" END
+// clang-format on
 
 /* Gradients of the sum of y by weights, of all of them one behind the other; malloc'ed. */
 static float *gradients(zt_nn *nn, const char *skip, size_t *count)
@@ -70,8 +69,7 @@ static float *gradients(zt_nn *nn, const char *skip, size_t *count)
     int x = zt_prog_in(graph, "x", ZT_F32, 2, (int64_t[]){2, 3});
     zt_prog_out(graph, "y", zt_nn_emit(nn, graph, x, NULL));
     for (int64_t i = 0; i < zt_nn_n_weights(nn); i++)
-        if (!skip || strcmp(skip, zt_nn_weight_at(nn, i)->name))
-            wrt[k++] = zt_prog_find(graph, zt_nn_weight_at(nn, i)->name);
+        if (!skip || strcmp(skip, zt_nn_weight_at(nn, i)->name)) wrt[k++] = zt_prog_find(graph, zt_nn_weight_at(nn, i)->name);
     zt_prog *program = zt_prog_grad(ctx, graph, wrt, k, &(zt_grad_opts){0});
     zt_engine *engine = zt_engine_open(ctx, "ref", NULL);
     zt_store store = zt_nn_store(nn);
@@ -91,11 +89,10 @@ static float *gradients(zt_nn *nn, const char *skip, size_t *count)
 static void test_links(zt_ctx *ctx)
 {
     size_t count, m;
-    zt_nn *link =
-        open_text(ctx, LINKED("{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":0}"));
+    zt_nn *link = open_text(ctx, LINKED("{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":0}"));
     zt_nn *copy = open_text(ctx, LINKED(DENSE(0, 3, 3)));
-    ok(link && copy && zt_nn_n_weights(link) == 2 && zt_nn_n_weights(copy) == 3,
-       "a link has no weights of its own%s", zt_ctx_error(ctx));
+    ok(link && copy && zt_nn_n_weights(link) == 2 && zt_nn_n_weights(copy) == 3, "a link has no weights of its own%s",
+       zt_ctx_error(ctx));
     if (link && copy) {
         copy_weights(link, 0, copy, 0);
         copy_weights(link, 1, copy, 1);
@@ -103,8 +100,7 @@ static void test_links(zt_ctx *ctx)
         ok(same_output(link, copy, 4), "a link runs its target's layer, with its weights");
         float *a = gradients(link, NULL, &count), *b = gradients(copy, NULL, &m);
         bool sum = count == 18 && m == 27;
-        for (int i = 0; i < 9 && sum; i++)
-            sum = fabsf(a[i] - b[i] - b[18 + i]) < 1e-5f && fabsf(a[9 + i] - b[9 + i]) < 1e-5f;
+        for (int i = 0; i < 9 && sum; i++) sum = fabsf(a[i] - b[i] - b[18 + i]) < 1e-5f && fabsf(a[9 + i] - b[9 + i]) < 1e-5f;
         ok(sum, "gradients of both uses are summed");
         free(a);
         free(b);
@@ -118,11 +114,9 @@ static void test_links(zt_ctx *ctx)
 static void test_gumbel(zt_ctx *ctx)
 {
     size_t count = 0, m = 0;
-    zt_nn *nn = open_text(
-        ctx, GRID(1) "{\"type\":\"Softmax\",\"softmax_type\":\"Gumbel\",\"input_height\":8,"
-                     "\"gumbel_noise\":true}" END);
-    float *a = nn ? run(nn, "cpu", NULL, 3, 0, &count) : NULL,
-          *b = nn ? run(nn, "ref", NULL, 3, 0, &m) : NULL;
+    zt_nn *nn = open_text(ctx, GRID(1) "{\"type\":\"Softmax\",\"softmax_type\":\"Gumbel\",\"input_height\":8,"
+                                       "\"gumbel_noise\":true}" END);
+    float *a = nn ? run(nn, "cpu", NULL, 3, 0, &count) : NULL, *b = nn ? run(nn, "ref", NULL, 3, 0, &m) : NULL;
     double sum = 0, most = 0;
     bool positive = true;
     for (size_t i = 0; a && b && i < count; i++) {
@@ -139,6 +133,7 @@ static void test_gumbel(zt_ctx *ctx)
 
 /* ---- rows alone ------------------------------------------------------------------------------ */
 
+// clang-format off
 #define GATED                                                                                      \
     GRID(3)                                                                                        \
     "{\"type\":\"CNN1\",\"l\":0,\"input_height\":6,\"input_channels\":1,\"filters\":2,"            \
@@ -151,6 +146,7 @@ static void test_gumbel(zt_ctx *ctx)
                                                             "{\"type\":\"Softmax\",\"l\":2,"       \
                                                             "\"softmax_type\":\"Masked\","         \
                                                             "\"mask\":[true,false]}" END
+// clang-format on
 
 static void test_rows(zt_ctx *ctx)
 {
@@ -194,8 +190,7 @@ static void test_saved(zt_ctx *ctx, const char *what, zt_nn *nn, int64_t rows)
     zt_nn *second = nn ? again(ctx, nn, "a.json") : NULL;
     zt_nn *third = second ? again(ctx, second, "b.json") : NULL;
     ok(third && same_output(nn, second, rows) && same_bytes("a.json", "b.json", ctx),
-       "%s: saved and opened it gives the same, and saves the same bytes%s", what,
-       zt_ctx_error(ctx));
+       "%s: saved and opened it gives the same, and saves the same bytes%s", what, zt_ctx_error(ctx));
     zt_nn_close(second);
     zt_nn_close(third);
     zt_nn_close(nn);
@@ -203,21 +198,19 @@ static void test_saved(zt_ctx *ctx, const char *what, zt_nn *nn, int64_t rows)
 
 static void test_kept(zt_ctx *ctx)
 {
-    zt_nn *nn = open_text(
-        ctx,
-        GRID(4) DENSE(
-            0, 6, 6) ",{\"type\":\"Parallel\",\"l\":1,\"combine_mode\":\"avg\","
-                     "\"parallel_branches\":[{\"is_remote_link\":true,\"type\":\"Dense\"}]},"
-                     "{\"type\":\"Softmax\",\"l\":2,\"softmax_type\":\"Hierarchical\","
-                     "\"hierarchy_levels\":[2,3],\"temperature\":0.5},"
-                     "{\"type\":\"MHA\",\"l\":3,\"is_disabled\":true,\"d_model\":4,\"num_heads\":2,"
-                     "\"max_seq_len\":77}" END);
+    zt_nn *nn =
+        open_text(ctx, GRID(4) DENSE(0, 6, 6) ",{\"type\":\"Parallel\",\"l\":1,\"combine_mode\":\"avg\","
+                                              "\"parallel_branches\":[{\"is_remote_link\":true,\"type\":\"Dense\"}]},"
+                                              "{\"type\":\"Softmax\",\"l\":2,\"softmax_type\":\"Hierarchical\","
+                                              "\"hierarchy_levels\":[2,3],\"temperature\":0.5},"
+                                              "{\"type\":\"MHA\",\"l\":3,\"is_disabled\":true,\"d_model\":4,\"num_heads\":2,"
+                                              "\"max_seq_len\":77}" END);
     zt_nn *b = nn ? again(ctx, nn, "k.json") : NULL;
     const zt_nn_layer *l = b ? zt_nn_layer_at(b, 0) : NULL;
     (void)l;
     ok(b && zt_nn_layer_at(b, 1)->branches[0].is_link && zt_nn_layer_at(b, 2)->level_count == 2 &&
-           zt_nn_layer_at(b, 2)->levels[1] == 3 && zt_nn_layer_at(b, 2)->temperature == .5 &&
-           zt_nn_layer_at(b, 3)->disabled && zt_nn_layer_at(b, 3)->max_seq_len == 77,
+           zt_nn_layer_at(b, 2)->levels[1] == 3 && zt_nn_layer_at(b, 2)->temperature == .5 && zt_nn_layer_at(b, 3)->disabled &&
+           zt_nn_layer_at(b, 3)->max_seq_len == 77,
        "what S3's document loses is kept%s", zt_ctx_error(ctx));
     zt_nn_close(b);
     test_saved(ctx, "links and levels", nn, 2);
@@ -233,20 +226,17 @@ static void test_dtypes(zt_ctx *ctx)
             if (!nn) return;
             zt_nn_set_dtype(nn, (zt_storage)t);
             zt_nn_layer *l = zt_nn_layer_at(nn, 0);
-            zt_net_weights are = {(zt_storage)t, true, rule ? ZT_RULE_LOOM : ZT_RULE_FIELD,
-                                  l->scale};
+            zt_net_weights are = {(zt_storage)t, true, rule ? ZT_RULE_LOOM : ZT_RULE_FIELD, l->scale};
             char codes[512];
             float y[35];
-            bool well =
-                zt_net_encode(ctx, &are, zt_nn_weight_at(nn, 0)->values, 35, codes, y) == ZT_OK;
+            bool well = zt_net_encode(ctx, &are, zt_nn_weight_at(nn, 0)->values, 35, codes, y) == ZT_OK;
             well = well && zt_nn_put(nn, zt_nn_weight_at(nn, 0)->name, y, 35) == ZT_OK;
             l->exact = true;
             l->scale = are.scale;
             l->rule = are.rule;
             zt_nn *b = well ? again(ctx, nn, "d.json") : NULL;
-            ok(b && !memcmp(zt_nn_weight_at(b, 0)->values, y, sizeof y) && same_output(nn, b, 2),
-               "codes of %s by %s come back%s", zt_storage_get((zt_storage)t)->name,
-               rule ? "Loom's rule" : "the field's", zt_ctx_error(ctx));
+            ok(b && !memcmp(zt_nn_weight_at(b, 0)->values, y, sizeof y) && same_output(nn, b, 2), "codes of %s by %s come back%s",
+               zt_storage_get((zt_storage)t)->name, rule ? "Loom's rule" : "the field's", zt_ctx_error(ctx));
             zt_nn_close(b);
             zt_nn_close(nn);
         }
@@ -294,19 +284,16 @@ static void test_refused(void)
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {GRID(1) "{\"type\":\"Dance\",\"l\":0}" END,
-         "net.json: layers.0: layer type 'Dance' is not known"},
+        {GRID(1) "{\"type\":\"Dance\",\"l\":0}" END, "net.json: layers.0: layer type 'Dance' is not known"},
         {GRID(1) "{\"l\":0}" END, "layer type '' is not known"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":3}" END, "output_height is 0"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":-3}" END, "\"input_height\" is -3"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":1.5}" END, "not a whole number"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":99999999}" END, "16777216"},
-        {GRID(1) "{\"type\":\"Dense\",\"input_height\":9999999,\"output_height\":9999999}" END,
-         "more than 2^31"},
+        {GRID(1) "{\"type\":\"Dense\",\"input_height\":9999999,\"output_height\":9999999}" END, "more than 2^31"},
         {GRID(1) DENSE(3, 2, 2) END, "beyond the grid's"},
         {GRID(2) DENSE(1, 2, 2) "," DENSE(1, 2, 2) END, "its place is that of layers."},
-        {GRID(2) DENSE(0, 2, 3) "," DENSE(1, 4, 2) END,
-         "layers.1 (Dense): it takes 4 numbers, 3 come"},
+        {GRID(2) DENSE(0, 2, 3) "," DENSE(1, 4, 2) END, "layers.1 (Dense): it takes 4 numbers, 3 come"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":2,\"output_height\":2,\"weights\":\"AAAAAA=="
                  "\"}" END,
          "4 weights of float32 are 16 bytes, the document has 4"},
@@ -327,8 +314,7 @@ static void test_refused(void)
         {GRID(2) "{\"type\":\"Parallel\",\"parallel_branches\":[{\"type\":\"Dense\","
                  "\"is_remote_link\":true,\"target_l\":1}]}" END,
          "is an empty place"},
-        {GRID(1) "{\"type\":\"Parallel\",\"combine_mode\":\"filter\",\"parallel_branches\":[" DENSE(
-             0, 2, 2) "]}" END,
+        {GRID(1) "{\"type\":\"Parallel\",\"combine_mode\":\"filter\",\"parallel_branches\":[" DENSE(0, 2, 2) "]}" END,
          "without a gate"},
         {GRID(1) "{\"type\":\"MHA\",\"d_model\":6,\"num_heads\":4}" END, "d_model 6 is not"},
         {GRID(1) "{\"type\":\"CNN1\",\"filters\":1,\"input_channels\":1,\"input_height\":3,"
@@ -337,11 +323,9 @@ static void test_refused(void)
         {GRID(1) "{\"type\":\"CNN1\",\"filters\":1,\"input_channels\":1,\"input_height\":3,"
                  "\"kernel_size\":2,\"output_height\":3}" END,
          "the document says 3"},
-        {"{\"depth\":0,\"rows\":1,\"cols\":1,\"layers_per_cell\":1,\"layers\":[]}",
-         "no size of a grid"},
+        {"{\"depth\":0,\"rows\":1,\"cols\":1,\"layers_per_cell\":1,\"layers\":[]}", "no size of a grid"},
         {"{\"layers\":[]}", "a grid of no size"},
-        {"{\"depth\":9999,\"rows\":9999,\"cols\":9999,\"layers_per_cell\":1,\"layers\":[]}",
-         "a grid of"},
+        {"{\"depth\":9999,\"rows\":9999,\"cols\":9999,\"layers_per_cell\":1,\"layers\":[]}", "a grid of"},
         {GRID(1) "{\"type\":\"Softmax\",\"mask\":[1]}" END, "mask[0] is neither"},
         {GRID(1) "{\"type\":\"Softmax\"}" END, "do not tell the size"},
     };
@@ -351,8 +335,8 @@ static void test_refused(void)
         zt_nn *nn = open_text(ctx, rows[i].text);
         bool link = strstr(rows[i].text, "is_remote_link");
         zt_prog *program = nn ? zt_nn_prog(nn, link ? &two : NULL) : NULL;
-        ok(!program && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), rows[i].says),
-           "refused: %s", zt_ctx_error(ctx));
+        ok(!program && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), rows[i].says), "refused: %s",
+           zt_ctx_error(ctx));
         zt_prog_free(program);
         zt_nn_close(nn);
         if (zt_mem_get(ctx).blocks) ok(false, "%zu blocks leak", zt_mem_get(ctx).blocks);
@@ -366,12 +350,11 @@ static void test_blown_up(void)
     char text[8192], *at = text;
     at += sprintf(at, "{\"depth\":1,\"rows\":1,\"cols\":1,\"layers_per_cell\":41,\"layers\":[");
     for (int i = 0; i < 40; i++)
-        at += sprintf(
-            at,
-            "{\"type\":\"Parallel\",\"combine_mode\":\"add\",\"l\":%d,\"parallel_branches\":["
-            "{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":%d},"
-            "{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":%d}]},",
-            i, i + 1, i + 1);
+        at += sprintf(at,
+                      "{\"type\":\"Parallel\",\"combine_mode\":\"add\",\"l\":%d,\"parallel_branches\":["
+                      "{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":%d},"
+                      "{\"type\":\"Dense\",\"is_remote_link\":true,\"target_l\":%d}]},",
+                      i, i + 1, i + 1);
     sprintf(at, "{\"type\":\"Residual\",\"l\":40}]}");
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);

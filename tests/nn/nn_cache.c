@@ -5,13 +5,12 @@
 
 enum { ROWS = 11, WIDE = 12 };
 
-#define MHA(l, more)                                                                               \
-    "{\"type\":\"MHA\",\"l\":" #l ",\"d_model\":12,\"num_heads\":6,\"num_kv_heads\":3" more "}"
-#define ATTENDING(more)                                                                            \
-    GRID(4)                                                                                        \
-    MHA(0, ",\"rope_freq_base\":10000" more)                                                       \
-    "," DENSE(1, 12, 12) ",{\"type\":\"Sequential\",\"l\":2,\"sequential_layers\":[{\"type\":"     \
-                         "\"Dense\",\"is_remote_link\":true,\"target_l\":0},{\"type\":"            \
+#define MHA(l, more) "{\"type\":\"MHA\",\"l\":" #l ",\"d_model\":12,\"num_heads\":6,\"num_kv_heads\":3" more "}"
+#define ATTENDING(more)                                                                                                          \
+    GRID(4)                                                                                                                      \
+    MHA(0, ",\"rope_freq_base\":10000" more)                                                                                     \
+    "," DENSE(1, 12, 12) ",{\"type\":\"Sequential\",\"l\":2,\"sequential_layers\":[{\"type\":"                                   \
+                         "\"Dense\",\"is_remote_link\":true,\"target_l\":0},{\"type\":"                                          \
                          "\"Residual\"}]}," DENSE(3, 12, 5) END
 
 /* ---- a network with caches ------------------------------------------------------------------- */
@@ -45,8 +44,7 @@ static void stream_close(stream *t)
 }
 
 /* Rows from..from+count of x [.., in] into y [.., out]. */
-static bool stream_step(stream *t, const float *x, int64_t in, float *y, int64_t out, int64_t from,
-                        int64_t count)
+static bool stream_step(stream *t, const float *x, int64_t in, float *y, int64_t out, int64_t from, int64_t count)
 {
     int32_t pos[64];
     const void *inputs[2];
@@ -56,8 +54,7 @@ static bool stream_step(stream *t, const float *x, int64_t in, float *y, int64_t
         bool is_pos = v >= 0 && !strcmp(zt_prog_value(t->p, v)->name, "pos");
         inputs[i] = is_pos ? (const void *)pos : x + from * in;
     }
-    return zt_session_step(t->s, &(zt_binding){"n", count}, 1, inputs,
-                           (void *const[]){y + from * out}) == ZT_OK;
+    return zt_session_step(t->s, &(zt_binding){"n", count}, 1, inputs, (void *const[]){y + from * out}) == ZT_OK;
 }
 
 /* All rows, `each` at a time. */
@@ -83,11 +80,9 @@ static void test_pieces(zt_ctx *ctx, const char *engine)
     double most = 0;
     for (int64_t each = 1; each < 5; each++)
         same = same && run_in(ctx, ATTENDING(""), engine, each, y) && !memcmp(y, all, sizeof y);
-    ok(same, "%s: rows get the same bits in steps of 1 to 4 and all at once%s", engine,
-       zt_ctx_error(ctx));
+    ok(same, "%s: rows get the same bits in steps of 1 to 4 and all at once%s", engine, zt_ctx_error(ctx));
     for (size_t i = 0; plain && i < count; i++) most = fmax(most, fabs((double)plain[i] - all[i]));
-    ok(well && count == ROWS * 5 && most < 2e-6, "%s: and what attention without a cache gives: %g",
-       engine, most);
+    ok(well && count == ROWS * 5 && most < 2e-6, "%s: and what attention without a cache gives: %g", engine, most);
     free(plain);
     zt_nn_close(nn);
 }
@@ -97,14 +92,12 @@ static void test_states(zt_ctx *ctx)
 {
     stream t;
     bool well = stream_open(&t, ctx, ATTENDING(""), "cpu", 4);
-    ok(well && zt_prog_count(t.p, ZT_VALUE_STATE) == 4 &&
-           zt_prog_find(t.p, "layers.0.k_cache") >= 0 &&
+    ok(well && zt_prog_count(t.p, ZT_VALUE_STATE) == 4 && zt_prog_find(t.p, "layers.0.k_cache") >= 0 &&
            zt_prog_find(t.p, "layers.0.v_cache.2") >= 0,
        "a cache for each use of a layer%s", zt_ctx_error(ctx));
     stream_close(&t);
     well = stream_open(&t, ctx, GRID(1) DENSE(0, 3, 3) END, "cpu", 4);
-    ok(well && zt_prog_count(t.p, ZT_VALUE_STATE) == 0 && zt_prog_count(t.p, ZT_VALUE_IN) == 1,
-       "none without attention");
+    ok(well && zt_prog_count(t.p, ZT_VALUE_STATE) == 0 && zt_prog_count(t.p, ZT_VALUE_IN) == 1, "none without attention");
     stream_close(&t);
 }
 
@@ -126,12 +119,10 @@ static void test_full(void)
 /* ---- golden ---------------------------------------------------------------------------------- */
 
 /* A state's first numbers, as the case has the rows of its cache. */
-static bool cache_is(stream *t, const char *state, const json_t *root, const char *key, char *why,
-                     size_t size)
+static bool cache_is(stream *t, const char *state, const json_t *root, const char *key, char *why, size_t size)
 {
     for (int i = 0; i < zt_prog_count(t->p, ZT_VALUE_STATE); i++) {
-        if (strcmp(zt_prog_value(t->p, zt_prog_nth(t->p, ZT_VALUE_STATE, i))->name, state))
-            continue;
+        if (strcmp(zt_prog_value(t->p, zt_prog_nth(t->p, ZT_VALUE_STATE, i))->name, state)) continue;
         zt_type type = zt_session_state_type(t->s, i);
         size_t count = (size_t)zt_type_count(&type);
         float *x = malloc(count * sizeof *x + 1);
@@ -152,8 +143,7 @@ static bool kv_on(const json_t *root, const char *engine, char *why, size_t size
     size_t count;
     float *x = floats(json_object_get(root, "input"), &count), *y = calloc(count + 1, sizeof *y);
     char *text = json_dumps(json_object_get(root, "network"), JSON_COMPACT);
-    int64_t at = json_integer_value(json_object_get(root, "prefill")), rows = type.dim[0],
-            d = type.dim[1];
+    int64_t at = json_integer_value(json_object_get(root, "prefill")), rows = type.dim[0], d = type.dim[1];
     stream s;
     bool well = stream_open(&s, ctx, text, engine, rows) && stream_step(&s, x, d, y, d, 0, at);
     for (; at < rows && well; at++) well = stream_step(&s, x, d, y, d, at, 1);

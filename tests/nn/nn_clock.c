@@ -29,21 +29,18 @@ static void cycle_by_hand(held *h, const int source[PLACES], const float *const 
     }
 }
 
-#define LINK(l, target)                                                                            \
-    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":3,\"output_height\":3,"                     \
+#define LINK(l, target)                                                                                                          \
+    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":3,\"output_height\":3,"                                                   \
     "\"activation\":\"tanh\",\"is_remote_link\":true,\"target_l\":" #target "}"
-#define OFF(l)                                                                                     \
-    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":9,\"output_height\":9,\"is_disabled\":"     \
-                                    "true}"
+#define OFF(l)                                                                                                                   \
+    "{\"type\":\"Dense\",\"l\":" #l ",\"input_height\":9,\"output_height\":9,\"is_disabled\":"                                   \
+    "true}"
 
 static const struct {
     const char *what, *text;
     int source[PLACES], weight[PLACES]; /* -1: none */
 } meshes[] = {
-    {"a chain",
-     GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," DENSE(2, 3, 3) "," DENSE(3, 3, 3) END,
-     {0, 0, 1, 2},
-     {0, 1, 2, 3}},
+    {"a chain", GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," DENSE(2, 3, 3) "," DENSE(3, 3, 3) END, {0, 0, 1, 2}, {0, 1, 2, 3}},
     {"a link to an earlier place",
      GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," LINK(2, 0) "," DENSE(3, 3, 3) END,
      {0, 0, 0, 2},
@@ -56,14 +53,8 @@ static const struct {
      GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," LINK(2, 3) "," LINK(3, 1) END,
      {0, 0, 3, 1},
      {0, 1, 2, 3}},
-    {"a disabled place and an empty one",
-     GRID(4) DENSE(0, 3, 3) "," OFF(1) "," DENSE(3, 3, 3) END,
-     {0, 0, 1, 2},
-     {0, -1, -1, 2}},
-    {"a link to an empty place",
-     GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," LINK(3, 2) END,
-     {0, 0, 1, 2},
-     {0, 1, -1, 2}},
+    {"a disabled place and an empty one", GRID(4) DENSE(0, 3, 3) "," OFF(1) "," DENSE(3, 3, 3) END, {0, 0, 1, 2}, {0, -1, -1, 2}},
+    {"a link to an empty place", GRID(4) DENSE(0, 3, 3) "," DENSE(1, 3, 3) "," LINK(3, 2) END, {0, 0, 1, 2}, {0, 1, -1, 2}},
 };
 
 static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
@@ -81,8 +72,7 @@ static void test_mesh(zt_ctx *ctx, size_t m, const char *engine, int64_t cycles)
         }
         for (int i = 0; i < D; i++) h.x[0][i] = (float)zt_normal(7, 0, (uint64_t)(r * D + i));
         for (int64_t c = 0; c < cycles; c++) cycle_by_hand(&h, meshes[m].source, w);
-        for (int i = 0; i < D; i++)
-            same = same && h.any[PLACES - 1] && fabsf(y[r * D + i] - h.x[PLACES - 1][i]) < 1e-6f;
+        for (int i = 0; i < D; i++) same = same && h.any[PLACES - 1] && fabsf(y[r * D + i] - h.x[PLACES - 1][i]) < 1e-6f;
     }
     ok(same, "%s, %d cycles on %s%s", meshes[m].what, (int)cycles, engine, zt_ctx_error(ctx));
     free(y);
@@ -96,8 +86,7 @@ static void test_refused(int64_t cycles, const char *text, zt_status status, con
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);
     zt_prog *program = nn ? zt_nn_prog_as(nn, &(zt_nn_options){.cycles = cycles}) : NULL;
-    ok(nn && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s",
-       zt_ctx_error(ctx));
+    ok(nn && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), says), "refused: %s", zt_ctx_error(ctx));
     zt_prog_free(program);
     zt_nn_close(nn);
     if (zt_mem_get(ctx).blocks) ok(false, "%zu blocks leak", zt_mem_get(ctx).blocks);
@@ -120,8 +109,7 @@ static json_t *with_masters(const json_t *root)
 
 /* The program of all cycles with its gradient by d.y; every place's value of every cycle goes out
  * after these, *n_each of them. */
-static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *type, int64_t cycles, int *each,
-                        size_t n_each, bool grads)
+static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *type, int64_t cycles, int *each, size_t n_each, bool grads)
 {
     zt_prog *program = zt_prog_new(ctx);
     int wrt[MAX_GRADS], count = 1;
@@ -135,8 +123,7 @@ static zt_prog *clocked(zt_ctx *ctx, zt_nn *nn, const zt_type *type, int64_t cyc
     }
     for (int64_t i = 0; i < zt_nn_n_weights(nn) && grads && count < MAX_GRADS - 2; i++)
         if ((wrt[count] = zt_prog_find(program, zt_nn_weight_at(nn, i)->name)) >= 0) count++;
-    zt_prog *g =
-        well && grads ? zt_prog_grad(ctx, program, wrt, count, &(zt_grad_opts){.seeds = true}) : NULL;
+    zt_prog *g = well && grads ? zt_prog_grad(ctx, program, wrt, count, &(zt_grad_opts){.seeds = true}) : NULL;
     if (well && !grads) return program;
     zt_prog_free(program);
     return g;
@@ -194,8 +181,7 @@ static bool backward_is(mesh_case *m)
     if (!well) snprintf(m->why, m->size, "%s", zt_ctx_error(m->ctx));
     put_all(&want, json_object_get(m->root, "backward_layer_grad_weights"));
     well = well && same_numbers(result.dx, result.n_x, m->root, "backward_grad_input", 2e-3, m->why, m->size);
-    well = well &&
-           numbers_are(result.dw, result.n_w, &want, "backward_layer_grad_weights", 2e-3, m->why, m->size);
+    well = well && numbers_are(result.dw, result.n_w, &want, "backward_layer_grad_weights", 2e-3, m->why, m->size);
     ran_free(&result);
     free(want.x);
     zt_prog_free(program);
@@ -243,8 +229,7 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     for (size_t m = 0; m < sizeof meshes / sizeof *meshes; m++)
         for (int e = 0; e < 2; e++)
-            for (int64_t cycles = 4; cycles <= 9; cycles += 5)
-                test_mesh(ctx, m, engines[e], cycles);
+            for (int64_t cycles = 4; cycles <= 9; cycles += 5) test_mesh(ctx, m, engines[e], cycles);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
     test_refused(2, meshes[0].text, ZT_EUSAGE, "nothing has come to its last place after 2 cycles");

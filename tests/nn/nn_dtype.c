@@ -13,14 +13,11 @@ enum { N = 64 };
 /* Numbers at which rules turn: halves, ends, signs, what wraps. */
 static void fill(float *x, float scale)
 {
-    static const float at[] = {0,      -0.0f, .5f,     -.5f, 1.5f,   -1.5f,  2.5f,  .49f,
-                               -.51f,  1,     -1,      7.5f, -8,     8,      15.5f, 16,
-                               127.5f, 128,   -128.6f, 129,  255.5f, 300,    448,   500,
-                               -700,   6,     5,       3.4f, 70000,  -70000, 0.25f, 0.75f};
+    static const float at[] = {0,    -0.0f, .5f,  -.5f,  1.5f, -1.5f,  2.5f,  .49f,    -.51f, 1,      -1,
+                               7.5f, -8,    8,    15.5f, 16,   127.5f, 128,   -128.6f, 129,   255.5f, 300,
+                               448,  500,   -700, 6,     5,    3.4f,   70000, -70000,  0.25f, 0.75f};
     for (int i = 0; i < N; i++)
-        x[i] = i < (int)(sizeof at / sizeof *at)
-                   ? at[i] * scale
-                   : (float)(3 * zt_normal(3, 0, (uint64_t)i)) * scale;
+        x[i] = i < (int)(sizeof at / sizeof *at) ? at[i] * scale : (float)(3 * zt_normal(3, 0, (uint64_t)i)) * scale;
 }
 
 static zt_nn *dense(zt_ctx *ctx, zt_storage t, const char *rule, float scale)
@@ -28,11 +25,8 @@ static zt_nn *dense(zt_ctx *ctx, zt_storage t, const char *rule, float scale)
     char text[400];
     float x[N];
     fill(x, scale);
-    snprintf(
-        text, sizeof text,
-        GRID(
-            1) "{\"type\":\"Dense\",\"input_height\":8,\"output_height\":8,\"dtype\":\"%s\"%s}" END,
-        zt_netjson_word(t), rule);
+    snprintf(text, sizeof text, GRID(1) "{\"type\":\"Dense\",\"input_height\":8,\"output_height\":8,\"dtype\":\"%s\"%s}" END,
+             zt_netjson_word(t), rule);
     zt_nn *nn = open_text(ctx, text);
     if (nn) zt_nn_layer_at(nn, 0)->scale = scale; /* which the field's rule makes anew */
     if (nn && !strstr(rule, "field")) zt_nn_layer_at(nn, 0)->rule = ZT_RULE_LOOM;
@@ -66,14 +60,14 @@ static void test_same(zt_ctx *ctx, zt_storage t, bool field, float scale)
     zt_type type;
     int64_t handle;
     fill(x, scale);
-    bool well = nn && !store.find(store.user, "layers.0.w", &type, &handle) &&
-                !store.read(store.user, handle, 0, want, sizeof want);
+    bool well =
+        nn && !store.find(store.user, "layers.0.w", &type, &handle) && !store.read(store.user, handle, 0, want, sizeof want);
     well = well && by_ops(ctx, nn, "cpu", x, y);
     int bad = -1;
     for (int i = 0; i < N && well && bad < 0; i++)
         if (!(fabsf(y[i] - want[i]) <= 1e-6f * fabsf(want[i]))) bad = i;
-    ok(well && bad < 0, "%s by %s rule, in scales of %g: ops make what the layer computes with%s",
-       zt_netjson_word(t), field ? "the field's" : "Loom's", (double)scale, zt_ctx_error(ctx));
+    ok(well && bad < 0, "%s by %s rule, in scales of %g: ops make what the layer computes with%s", zt_netjson_word(t),
+       field ? "the field's" : "Loom's", (double)scale, zt_ctx_error(ctx));
     if (bad >= 0) diag("%d: %g becomes %g, not %g", bad, x[bad], y[bad], want[bad]);
     zt_nn_close(nn);
 }
@@ -91,24 +85,19 @@ static void test_field(zt_ctx *ctx, zt_storage t)
     float got[N], scale = nn ? zt_nn_layer_at(nn, 0)->scale : 1;
     fill(x, .03125f);
     bool well = nn && zt_storage_encode(ctx, t, ZT_RULE_FIELD, x, N, scale, codes) == ZT_OK &&
-                !store.find(store.user, "layers.0.w", &type, &handle) &&
-                !store.read(store.user, handle, 0, got, sizeof got);
+                !store.find(store.user, "layers.0.w", &type, &handle) && !store.read(store.user, handle, 0, got, sizeof got);
     if (well) zt_storage_decode(t, ZT_RULE_FIELD, codes, N, scale, want);
     for (int i = 0; i < N && well && same; i++) {
         same = fabsf(got[i] - want[i]) <= 1e-6f * fabsf(want[i]); /* 64 bits count in f64 there */
         if (!same) diag("%g becomes %g, not %g", (double)x[i], (double)got[i], (double)want[i]);
     }
-    ok(well && same, "%s: masters stand for what their codes would%s", zt_netjson_word(t),
-       zt_ctx_error(ctx));
+    ok(well && same, "%s: masters stand for what their codes would%s", zt_netjson_word(t), zt_ctx_error(ctx));
     zt_nn_close(nn);
 }
 
 /* ---- learning -------------------------------------------------------------------------------- */
 
-static int through(void *user, zt_prog *p, int state, const char *name)
-{
-    return zt_nn_through(user, p, state, name);
-}
+static int through(void *user, zt_prog *p, int state, const char *name) { return zt_nn_through(user, p, state, name); }
 
 /* One step of SGD on y = W x in i4: the loss is that of the codes, d.W of them goes to the masters.
  */
@@ -128,15 +117,11 @@ static void test_step(zt_ctx *ctx)
     zt_trainer *r = program && e ? zt_trainer_open(e, program, &t, &masters) : NULL;
     zt_trained got = {0};
     float w1[2] = {0};
-    bool well =
-        r &&
-        !zt_trainer_step(r, &binding, 1, (const void *const[]){x, &target}, (double)lr, NULL, &got) &&
-        !zt_trainer_get(r, 0, w1);
+    bool well = r && !zt_trainer_step(r, &binding, 1, (const void *const[]){x, &target}, (double)lr, NULL, &got) &&
+                !zt_trainer_get(r, 0, w1);
     float off = .3f - 2 * .7f - target; /* codes 3 and -7 in scales of .1 */
-    ok(well && fabs(got.loss - (double)(off * off)) < 1e-5, "the loss is that of the codes: %g%s",
-       got.loss, zt_ctx_error(ctx));
-    ok(well && fabsf(w1[0] - (w0[0] - lr * 2 * off)) < 1e-5f &&
-           fabsf(w1[1] - (w0[1] - lr * 4 * off)) < 1e-5f,
+    ok(well && fabs(got.loss - (double)(off * off)) < 1e-5, "the loss is that of the codes: %g%s", got.loss, zt_ctx_error(ctx));
+    ok(well && fabsf(w1[0] - (w0[0] - lr * 2 * off)) < 1e-5f && fabsf(w1[1] - (w0[1] - lr * 4 * off)) < 1e-5f,
        "masters move by the codes' gradient: %g %g", (double)w1[0], (double)w1[1]);
     zt_trainer_close(r);
     zt_engine_close(e);
@@ -159,8 +144,7 @@ static void test_drawn(zt_ctx *ctx)
         float *y = nn ? run(nn, "cpu", NULL, 2, 0, &count) : NULL;
         double most = 0;
         for (size_t i = 0; i < count; i++) most = fmax(most, fabs((double)y[i]));
-        ok(count == 16 && most > .05, "drawn in %s: %g%s", zt_netjson_word((zt_storage)t), most,
-           zt_ctx_error(ctx));
+        ok(count == 16 && most > .05, "drawn in %s: %g%s", zt_netjson_word((zt_storage)t), most, zt_ctx_error(ctx));
         free(y);
         zt_nn_close(nn);
     }
@@ -169,6 +153,7 @@ static void test_drawn(zt_ctx *ctx)
 /* A document alone counts the weights of packed codes: as many as the network has. */
 static void test_counts(zt_ctx *ctx)
 {
+    // clang-format off
     static const char *const layers[] = {
         "\"type\":\"Dense\",\"input_height\":3,\"output_height\":5",
         "\"type\":\"dense\",\"input_height\":7,\"output_height\":1",
@@ -191,6 +176,7 @@ static void test_counts(zt_ctx *ctx)
         "\"type\":\"Embedding\",\"input_height\":3,\"output_height\":3",
         "\"type\":\"KMeans\",\"input_height\":3,\"num_clusters\":3",
         "\"type\":\"KMeans\",\"input_height\":3,\"output_height\":1"};
+    // clang-format on
     static const zt_storage packed[] = {ZT_STORE_I4, ZT_STORE_FP4, ZT_STORE_U2, ZT_STORE_BINARY};
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         char text[400];
@@ -201,16 +187,15 @@ static void test_counts(zt_ctx *ctx)
         for (int k = 0; k < 4 && well; k++) {
             zt_net_weights w = {packed[k], true, ZT_RULE_LOOM, 1};
             for (int other = -1; other <= 0; other++) {
-                snprintf(text, sizeof text,
-                         GRID(1) "{%s,\"dtype\":\"%s\",\"native\":true,\"weights\":\"#0:%zu\"}" END,
-                         layers[i], zt_netjson_word(packed[k]), zt_net_bytes(&w, count) - (size_t)-other);
+                snprintf(text, sizeof text, GRID(1) "{%s,\"dtype\":\"%s\",\"native\":true,\"weights\":\"#0:%zu\"}" END, layers[i],
+                         zt_netjson_word(packed[k]), zt_net_bytes(&w, count) - (size_t)-other);
                 zt_netjson *j = zt_netjson_from_frame(ctx, text, strlen(text));
                 well = well && j && zt_netjson_elements(j, 0) == (other ? -1 : count);
                 zt_netjson_close(j);
             }
         }
-        ok(well, "%s: %lld weights, counted by the document alone, and only by as many bytes%s",
-           layers[i], (long long)count, zt_ctx_error(ctx));
+        ok(well, "%s: %lld weights, counted by the document alone, and only by as many bytes%s", layers[i], (long long)count,
+           zt_ctx_error(ctx));
         zt_nn_close(nn);
     }
 }

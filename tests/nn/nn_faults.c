@@ -25,13 +25,11 @@
 
 #define ONE(members)     GRID(1) "{" members "}" END
 #define SOFTMAX(members) ONE("\"type\":\"Softmax\",\"input_height\":6," members)
-#define CONVT(dims, members)                                                                       \
-    ONE("\"type\":\"ConvTransposed" #dims "D\",\"input_channels\":2,\"filters\":3,"                \
-        "\"kernel_size\":3,\"stride\":2,\"padding\":1,\"output_padding\":1,\"activation\":"        \
+#define CONVT(dims, members)                                                                                                     \
+    ONE("\"type\":\"ConvTransposed" #dims "D\",\"input_channels\":2,\"filters\":3,"                                              \
+        "\"kernel_size\":3,\"stride\":2,\"padding\":1,\"output_padding\":1,\"activation\":"                                      \
         "\"tanh\"," members)
-#define INNER(in, out)                                                                             \
-    "{\"type\":\"Dense\",\"input_height\":" #in ",\"output_height\":" #out                         \
-    ",\"activation\":\"tanh\"}"
+#define INNER(in, out) "{\"type\":\"Dense\",\"input_height\":" #in ",\"output_height\":" #out ",\"activation\":\"tanh\"}"
 
 static const struct {
     const char *what, *text;
@@ -45,47 +43,29 @@ static const struct {
      {5, 8}},
     {"ConvTransposed1D", CONVT(1, "\"input_width\":4"), 3, {2, 2, 4}},
     {"ConvTransposed2D", CONVT(2, "\"input_height\":3,\"input_width\":3"), 4, {2, 2, 3, 3}},
-    {"ConvTransposed3D",
-     CONVT(3, "\"input_depth\":2,\"input_height\":2,\"input_width\":2"),
-     5,
-     {1, 2, 2, 2, 2}},
+    {"ConvTransposed3D", CONVT(3, "\"input_depth\":2,\"input_height\":2,\"input_width\":2"), 5, {1, 2, 2, 2, 2}},
     {"SwiGLU", ONE("\"type\":\"SwiGLU\",\"input_height\":5,\"output_height\":7"), 2, {3, 5}},
-    {"RNN",
-     ONE("\"type\":\"RNN\",\"input_height\":3,\"output_height\":4,\"seq_length\":5"),
-     3,
-     {2, 5, 3}},
-    {"LSTM",
-     ONE("\"type\":\"LSTM\",\"input_height\":3,\"output_height\":4,\"seq_length\":5"),
-     3,
-     {2, 5, 3}},
+    {"RNN", ONE("\"type\":\"RNN\",\"input_height\":3,\"output_height\":4,\"seq_length\":5"), 3, {2, 5, 3}},
+    {"LSTM", ONE("\"type\":\"LSTM\",\"input_height\":3,\"output_height\":4,\"seq_length\":5"), 3, {2, 5, 3}},
     {"KMeans, the mix of fewer centres than features",
      ONE("\"type\":\"KMeans\",\"input_height\":6,\"num_clusters\":2,\"output_mode\":\"features\""),
      2,
      {3, 6}},
     {"a filter and its gate",
-     ONE("\"type\":\"Parallel\",\"combine_mode\":\"filter\",\"filter_gate\":" INNER(
-         4, 3) ",\"parallel_branches\":[" INNER(4, 2) "," INNER(4, 2) "," INNER(4, 2) "]"),
+     ONE("\"type\":\"Parallel\",\"combine_mode\":\"filter\",\"filter_gate\":" INNER(4, 3) ",\"parallel_branches\":[" INNER(
+         4, 2) "," INNER(4, 2) "," INNER(4, 2) "]"),
      2,
      {3, 4}},
     {"a sequence with Residuals",
-     ONE("\"type\":\"Sequential\",\"sequential_layers\":[" INNER(
-         4, 4) ",{\"type\":\"Residual\"}," INNER(4, 4) ",{\"type\":\"Residual\"}]"),
+     ONE("\"type\":\"Sequential\",\"sequential_layers\":[" INNER(4, 4) ",{\"type\":\"Residual\"}," INNER(
+         4, 4) ",{\"type\":\"Residual\"}]"),
      2,
      {3, 4}},
-    {"softmax at T = 1/2",
-     SOFTMAX("\"softmax_type\":\"Temperature\",\"temperature\":0.5"),
-     2,
-     {3, 6}},
+    {"softmax at T = 1/2", SOFTMAX("\"softmax_type\":\"Temperature\",\"temperature\":0.5"), 2, {3, 6}},
     {"softmax at T = 3", SOFTMAX("\"temperature\":3"), 2, {3, 6}},
     {"sparsemax", SOFTMAX("\"softmax_type\":\"Sparse\""), 2, {3, 6}},
-    {"between softmax and sparsemax",
-     SOFTMAX("\"softmax_type\":\"Entmax\",\"entmax_alpha\":1.3"),
-     2,
-     {3, 6}},
-    {"GELU",
-     ONE("\"type\":\"Dense\",\"input_height\":4,\"output_height\":3,\"activation\":\"GELU\""),
-     2,
-     {3, 4}},
+    {"between softmax and sparsemax", SOFTMAX("\"softmax_type\":\"Entmax\",\"entmax_alpha\":1.3"), 2, {3, 6}},
+    {"GELU", ONE("\"type\":\"Dense\",\"input_height\":4,\"output_height\":3,\"activation\":\"GELU\""), 2, {3, 4}},
 };
 
 /* Sum of dy y over the outputs. */
@@ -97,8 +77,7 @@ static double weighed(const ran *r, const float *dy)
 }
 
 /* Central difference of that by *at. */
-static double slope(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const float *x,
-                    const float *dy, float *at)
+static double slope(zt_ctx *ctx, zt_engine *engine, zt_nn *nn, const zt_prog *program, const float *x, const float *dy, float *at)
 {
     const float h = 1.0f / 256, was = *at;
     double side[2] = {0};
@@ -138,20 +117,17 @@ static bool gradient_is(zt_ctx *ctx, size_t g, check *dx, check *dw)
     float *x = malloc((count + 1) * sizeof *x), dy[MOST_OUT];
     zt_nn *nn = open_text(ctx, gradients[g].text);
     zt_engine *engine = zt_engine_open(ctx, "ref", NULL);
-    zt_prog *forward = nn ? lower(ctx, nn, &its_type, false) : NULL,
-            *grad = nn ? lower(ctx, nn, &its_type, true) : NULL;
+    zt_prog *forward = nn ? lower(ctx, nn, &its_type, false) : NULL, *grad = nn ? lower(ctx, nn, &its_type, true) : NULL;
     ran result = {0};
     drawn(x, count, 1);
     drawn(dy, MOST_OUT, 2);
     bool well = forward && grad && run_program(ctx, engine, nn, grad, (const void *const[]){x, dy}, &result) &&
                 result.n_y <= MOST_OUT && result.n_x == count;
-    for (size_t i = 0; well && i < count; i++)
-        compare(dx, result.dx[i], slope(ctx, engine, nn, forward, x, dy, &x[i]));
+    for (size_t i = 0; well && i < count; i++) compare(dx, result.dx[i], slope(ctx, engine, nn, forward, x, dy, &x[i]));
     for (int64_t k = 0; well && k < zt_nn_n_weights(nn); k++) {
         const zt_nn_weight *w = zt_nn_weight_at(nn, k);
         for (int64_t i = 0; i < zt_type_count(&w->type); i++, at++)
-            compare(dw, at < result.n_w ? result.dw[at] : NAN,
-                    slope(ctx, engine, nn, forward, x, dy, &w->values[i]));
+            compare(dw, at < result.n_w ? result.dw[at] : NAN, slope(ctx, engine, nn, forward, x, dy, &w->values[i]));
     }
     well = well && at == result.n_w;
     ran_free(&result);
@@ -163,10 +139,7 @@ static bool gradient_is(zt_ctx *ctx, size_t g, check *dx, check *dw)
     return well;
 }
 
-static bool holds(const check *c)
-{
-    return c->n == 0 || (c->most > 1e-3 && c->worst < 1e-3 * (.05 + c->most));
-}
+static bool holds(const check *c) { return c->n == 0 || (c->most > 1e-3 && c->worst < 1e-3 * (.05 + c->most)); }
 
 static void test_gradients(zt_ctx *ctx)
 {
@@ -174,8 +147,8 @@ static void test_gradients(zt_ctx *ctx)
         check dx = {0}, dw = {0};
         bool well = gradient_is(ctx, g, &dx, &dw);
         ok(well && dx.n && holds(&dx) && holds(&dw),
-           "%s: gradients are what differences say (x %.1g of %.1g, weights %.1g of %.1g)%s",
-           gradients[g].what, dx.worst, dx.most, dw.worst, dw.most, zt_ctx_error(ctx));
+           "%s: gradients are what differences say (x %.1g of %.1g, weights %.1g of %.1g)%s", gradients[g].what, dx.worst,
+           dx.most, dw.worst, dw.most, zt_ctx_error(ctx));
     }
 }
 
@@ -183,8 +156,7 @@ static void test_gradients(zt_ctx *ctx)
 
 enum { STEPS = 4, IN = 3, HIDDEN = 4 };
 
-static double gate_sum(const float *w_ih, const float *w_hh, const float *b, const float *x,
-                       const double *h, int o)
+static double gate_sum(const float *w_ih, const float *w_hh, const float *b, const float *x, const double *h, int o)
 {
     double s = b[o];
     for (int i = 0; i < IN; i++) s += (double)w_ih[o * IN + i] * x[i];
@@ -202,8 +174,7 @@ static void recur(const zt_nn *nn, bool lstm, const float *x, double y[STEPS][HI
         for (int o = 0; o < HIDDEN; o++) {
             double s[4];
             for (int g = 0; g < (lstm ? 4 : 1); g++)
-                s[g] = gate_sum(zt_nn_weight_at(nn, 3 * g)->values,
-                                zt_nn_weight_at(nn, 3 * g + 1)->values,
+                s[g] = gate_sum(zt_nn_weight_at(nn, 3 * g)->values, zt_nn_weight_at(nn, 3 * g + 1)->values,
                                 zt_nn_weight_at(nn, 3 * g + 2)->values, x + t * IN, h, o);
             if (lstm) c[o] = sigmoid(s[1]) * c[o] + sigmoid(s[0]) * tanh(s[2]);
             next[o] = lstm ? sigmoid(s[3]) * tanh(c[o]) : tanh(s[0]);
@@ -219,8 +190,7 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
     float x[STEPS * IN];
     double want[STEPS][HIDDEN], worst = 0;
     size_t count = 0;
-    snprintf(text, sizeof text,
-             ONE("\"type\":\"%s\",\"input_height\":3,\"output_height\":4,\"seq_length\":4"),
+    snprintf(text, sizeof text, ONE("\"type\":\"%s\",\"input_height\":3,\"output_height\":4,\"seq_length\":4"),
              lstm ? "LSTM" : "RNN");
     zt_nn *nn = open_text(ctx, text);
     for (int i = 0; i < STEPS * IN; i++) x[i] = (float)zt_normal(7, 0, (uint64_t)i);
@@ -228,10 +198,9 @@ static void test_recurrent(zt_ctx *ctx, bool lstm)
         drawn(zt_nn_weight_at(nn, k)->values, HIDDEN, (uint64_t)k);
     float *y = nn ? run(nn, "cpu", NULL, 1, 0, &count) : NULL;
     if (nn) recur(nn, lstm, x, want);
-    for (size_t i = 0; y && i < count; i++)
-        worst = fmax(worst, fabs(y[i] - want[i / HIDDEN][i % HIDDEN]));
-    ok(y && count == STEPS * HIDDEN && worst < 1e-6, "%s is the textbook's: %.1g%s",
-       lstm ? "LSTM" : "RNN", worst, zt_ctx_error(ctx));
+    for (size_t i = 0; y && i < count; i++) worst = fmax(worst, fabs(y[i] - want[i / HIDDEN][i % HIDDEN]));
+    ok(y && count == STEPS * HIDDEN && worst < 1e-6, "%s is the textbook's: %.1g%s", lstm ? "LSTM" : "RNN", worst,
+       zt_ctx_error(ctx));
     free(y);
     zt_nn_close(nn);
 }
@@ -267,11 +236,8 @@ static void test_out_of_range(zt_ctx *ctx)
                      "\"dtype\":\"%s\""),
                  types[t]);
         zt_nn *nn = open_text(ctx, text), *again = NULL;
-        zt_sink *out = nn && !zt_nn_put(nn, "layers.0.w", masters, 4)
-                           ? zt_sink_open(ctx, under("range.json"), true)
-                           : NULL;
-        if (out && !zt_nn_write(nn, out) && !zt_sink_commit(out))
-            again = zt_nn_open(ctx, under("range.json"), 5);
+        zt_sink *out = nn && !zt_nn_put(nn, "layers.0.w", masters, 4) ? zt_sink_open(ctx, under("range.json"), true) : NULL;
+        if (out && !zt_nn_write(nn, out) && !zt_sink_commit(out)) again = zt_nn_open(ctx, under("range.json"), 5);
         zt_sink_close(out);
         ok(again && !memcmp(zt_nn_weight_at(again, 0)->values, masters, sizeof masters) &&
                zt_nn_layer_at(again, 0)->dtype == zt_nn_layer_at(nn, 0)->dtype &&

@@ -56,8 +56,8 @@ NN_FN bool matrix_between(const float *x, const double *y, int rows, int d, int 
 NN_FN json_t *dense(const float *w, int in, int out)
 {
     char *text = loom_base64(w, (size_t)in * (size_t)out);
-    json_t *l = json_pack("{s:s,s:s,s:s,s:i,s:i}", "type", "Dense", "weights", text, "activation",
-                          "Linear", "input_height", in, "output_height", out);
+    json_t *l = json_pack("{s:s,s:s,s:s,s:i,s:i}", "type", "Dense", "weights", text, "activation", "Linear", "input_height", in,
+                          "output_height", out);
     free(text);
     return l;
 }

@@ -8,106 +8,39 @@
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-#define SDPA(...) &(const zt_sdpa_attrs){__VA_ARGS__}
-#define QKV       "f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 5 6"
+#define SDPA(...)                                                                                                                \
+    &(const zt_sdpa_attrs) { __VA_ARGS__ }
+#define QKV "f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 5 6"
 
 static const zt_qk_norm_rope_attrs five_heads = {1e-5, 5, {"halves"}};
 static const zt_scaled_softmax_attrs axis2 = {1, 2}, endless = {INFINITY, -1};
 
 static const refusal refusals[] = {
     {ZT_OP_sdpa, NULL, ZT_ESHAPE, "q has 3 dimensions, not 4", {"f32 4 3 8", "f32 1 2", "f32 1"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "k is f16, not f32",
-     {"f32 1 4 3 8", "f16 1 2 5 8", "f32 1 2 5 8"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "q, k and v are batches of 1, 2 and 1",
-     {"f32 1 4 3 8", "f32 2 2 5 8", "f32 1 2 5 8"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "k has 9 columns, q 8",
-     {"f32 1 4 3 8", "f32 1 2 5 9", "f32 1 2 5 8"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "k and v differ in more than their columns",
-     {"f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 6 8"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "4 query heads do not share 3 key heads evenly",
-     {"f32 1 4 3 8", "f32 1 3 5 8", "f32 1 3 5 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "k is f16, not f32", {"f32 1 4 3 8", "f16 1 2 5 8", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "q, k and v are batches of 1, 2 and 1", {"f32 1 4 3 8", "f32 2 2 5 8", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "k has 9 columns, q 8", {"f32 1 4 3 8", "f32 1 2 5 9", "f32 1 2 5 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "k and v differ in more than their columns", {"f32 1 4 3 8", "f32 1 2 5 8", "f32 1 2 6 8"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "4 query heads do not share 3 key heads evenly", {"f32 1 4 3 8", "f32 1 3 5 8", "f32 1 3 5 8"}},
     {ZT_OP_sdpa, NULL, ZT_ESHAPE, "mask is neither bool nor of q's dtype", {QKV, "i32 3 5"}},
-    {ZT_OP_sdpa,
-     NULL,
-     ZT_ESHAPE,
-     "mask does not broadcast to 1 x 4 heads x 3 queries x 5 keys",
-     {QKV, "bool 3 4"}},
+    {ZT_OP_sdpa, NULL, ZT_ESHAPE, "mask does not broadcast to 1 x 4 heads x 3 queries x 5 keys", {QKV, "bool 3 4"}},
     {ZT_OP_sdpa, NULL, ZT_ESHAPE, "len is not i32[1]", {QKV, NULL, "i32 2"}},
-    {ZT_OP_sdpa,
-     SDPA(0, 2, {"start"}, 0, -1, -1, 0, {"bhsd"}),
-     ZT_EUSAGE,
-     "causal is 2, not 0 or 1",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(0, 0, {"middle"}, 0, -1, -1, 0, {"bhsd"}),
-     ZT_EUSAGE,
-     "align is 'middle'",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(0, 0, {"end"}, 0, -1, -1, 0, {"sbhd"}),
-     ZT_EUSAGE,
-     "layout is 'sbhd'",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(NAN, 0, {"end"}, 0, -1, -1, 0, {"bhsd"}),
-     ZT_EUSAGE,
-     "scale is nan",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(0, 0, {"end"}, 0, -2, -1, 0, {"bhsd"}),
-     ZT_EUSAGE,
-     "left is -2 and right -1",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(0, 0, {"end"}, INT64_MAX, 0, 0, 0, {"bhsd"}),
-     ZT_EUSAGE,
-     "offset is 9223372036854775807",
-     {QKV}},
-    {ZT_OP_sdpa,
-     SDPA(0, 0, {"end"}, 0, 0, 0, -1, {"bhsd"}),
-     ZT_EUSAGE,
-     "softcap is -1",
-     {QKV}},
-    {ZT_OP_sdpa_grad,
-     NULL,
-     ZT_ESHAPE,
-     "dy is not of the output's type",
-     {QKV, "f32 1 4 3 8", "f32 1 4 3", "f32 1 4 3"}},
-    {ZT_OP_sdpa_grad,
-     NULL,
-     ZT_ESHAPE,
-     "lse and delta are not f32 [1,4,3]",
-     {QKV, "f32 1 4 3 6", "f32 1 4 3", "f64 1 4 3"}},
-    {ZT_OP_qk_norm_rope,
-     &five_heads,
-     ZT_EUSAGE,
-     "q_heads is 5 of 4 heads",
-     {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 4"}},
+    {ZT_OP_sdpa, SDPA(0, 2, {"start"}, 0, -1, -1, 0, {"bhsd"}), ZT_EUSAGE, "causal is 2, not 0 or 1", {QKV}},
+    {ZT_OP_sdpa, SDPA(0, 0, {"middle"}, 0, -1, -1, 0, {"bhsd"}), ZT_EUSAGE, "align is 'middle'", {QKV}},
+    {ZT_OP_sdpa, SDPA(0, 0, {"end"}, 0, -1, -1, 0, {"sbhd"}), ZT_EUSAGE, "layout is 'sbhd'", {QKV}},
+    {ZT_OP_sdpa, SDPA(NAN, 0, {"end"}, 0, -1, -1, 0, {"bhsd"}), ZT_EUSAGE, "scale is nan", {QKV}},
+    {ZT_OP_sdpa, SDPA(0, 0, {"end"}, 0, -2, -1, 0, {"bhsd"}), ZT_EUSAGE, "left is -2 and right -1", {QKV}},
+    {ZT_OP_sdpa, SDPA(0, 0, {"end"}, INT64_MAX, 0, 0, 0, {"bhsd"}), ZT_EUSAGE, "offset is 9223372036854775807", {QKV}},
+    {ZT_OP_sdpa, SDPA(0, 0, {"end"}, 0, 0, 0, -1, {"bhsd"}), ZT_EUSAGE, "softcap is -1", {QKV}},
+    {ZT_OP_sdpa_grad, NULL, ZT_ESHAPE, "dy is not of the output's type", {QKV, "f32 1 4 3 8", "f32 1 4 3", "f32 1 4 3"}},
+    {ZT_OP_sdpa_grad, NULL, ZT_ESHAPE, "lse and delta are not f32 [1,4,3]", {QKV, "f32 1 4 3 6", "f32 1 4 3", "f64 1 4 3"}},
+    {ZT_OP_qk_norm_rope, &five_heads, ZT_EUSAGE, "q_heads is 5 of 4 heads", {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 4"}},
     {ZT_OP_qk_norm_rope,
      NULL,
      ZT_ESHAPE,
      "wq and wk have 8 and 7 entries for 8 columns",
      {"f32 4 8", "f32 8", "f32 7", "f32 4", "f32 4"}},
-    {ZT_OP_qk_norm_rope,
-     NULL,
-     ZT_ESHAPE,
-     "cos and sin are not alike",
-     {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 3"}},
+    {ZT_OP_qk_norm_rope, NULL, ZT_ESHAPE, "cos and sin are not alike", {"f32 4 8", "f32 8", "f32 8", "f32 4", "f32 3"}},
     {ZT_OP_qk_norm_rope,
      NULL,
      ZT_ESHAPE,
@@ -122,11 +55,7 @@ static const refusal refusals[] = {
     {ZT_OP_scaled_softmax, &endless, ZT_EUSAGE, "scale is inf", {"f32 2 3"}},
     {ZT_OP_scaled_softmax, NULL, ZT_ESHAPE, "x is a scalar", {"f32"}},
     {ZT_OP_rms_norm, NULL, ZT_ESHAPE, "g is f32, not f16", {"f16 2 8", "f32 8"}},
-    {ZT_OP_add_rms_norm,
-     NULL,
-     ZT_ESHAPE,
-     "residual is not of x's type",
-     {"f16 2 8", "f16 2 7", "f16 8"}},
+    {ZT_OP_add_rms_norm, NULL, ZT_ESHAPE, "residual is not of x's type", {"f16 2 8", "f16 2 7", "f16 8"}},
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -145,16 +74,13 @@ static const unsigned char some[12] = {1, 0, 0, 1, 0, 0, 0, 0, 0, 1, 1, 1};
 
 static const mean_case means[] = {
     {"all", {0, 0, {"start"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {15, 15, 15}, {4, 4, 4}},
-    {"causal from the start", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {1, 3, 7},
-     {1, 2, 3}},
-    {"causal from the end", {0, 1, {"end"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {3, 7, 15},
-     {2, 3, 4}},
+    {"causal from the start", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {1, 3, 7}, {1, 2, 3}},
+    {"causal from the end", {0, 1, {"end"}, 0, -1, -1, 0, {"bhsd"}}, NULL, -1, {3, 7, 15}, {2, 3, 4}},
     {"a window", {0, 0, {"start"}, 0, 1, 1, 0, {"bhsd"}}, NULL, -1, {3, 7, 14}, {2, 3, 3}},
     {"an offset", {0, 1, {"start"}, -2, -1, -1, 0, {"bhsd"}}, NULL, -1, {0, 0, 1}, {0, 0, 1}},
     {"a length", {0, 1, {"end"}, 0, -1, -1, 0, {"bhsd"}}, NULL, 2, {0, 1, 3}, {0, 1, 2}},
     {"a mask", {0, 0, {"start"}, 0, -1, -1, 0, {"bhsd"}}, some, -1, {9, 0, 14}, {2, 0, 3}},
-    {"a mask and causal", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, some, 4, {1, 0, 6},
-     {1, 0, 2}},
+    {"a mask and causal", {0, 1, {"start"}, 0, -1, -1, 0, {"bhsd"}}, some, 4, {1, 0, 6}, {1, 0, 2}},
 };
 
 static bool is_mean(zt_engine *engine, const mean_case *m)
@@ -175,8 +101,7 @@ static bool is_mean(zt_engine *engine, const mean_case *m)
     bool good = zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) == ZT_OK && !oneop_run(engine, &call);
     for (int i = 0; i < 3 && good; i++) {
         double want = m->n[i] ? m->want[i] / m->n[i] : 0;
-        good = fabs((double)y[i] - want) < 1e-6 &&
-               (m->n[i] ? fabs((double)lse[i] - log(m->n[i])) < 1e-6 : lse[i] == -INFINITY);
+        good = fabs((double)y[i] - want) < 1e-6 && (m->n[i] ? fabs((double)lse[i] - log(m->n[i])) < 1e-6 : lse[i] == -INFINITY);
     }
     return good;
 }
@@ -189,8 +114,8 @@ static bool keeps_nan(zt_engine *engine)
     zt_sdpa_attrs a = zt_sdpa_defaults();
     oneop call = {.op = ZT_OP_sdpa, .attrs = &a, .in = {&q, &q, &q}, .data = {qs, ks, ks}};
     call.result[0] = y;
-    return zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) == ZT_OK && !oneop_run(engine, &call) &&
-           isnan(y[1]) && isfinite(y[0]) && isfinite(y[2]);
+    return zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) == ZT_OK && !oneop_run(engine, &call) && isnan(y[1]) &&
+           isfinite(y[0]) && isfinite(y[2]);
 }
 
 /* What a row does not see may be anything, keys and values, by causality or by either mask; and
@@ -224,9 +149,9 @@ static bool run_hiding(zt_engine *engine, hiding *h, const zt_sdpa_attrs *a, zt_
     zt_type type = zt_type_make(ZT_F32, 4, four), stat = zt_type_make(ZT_F32, 3, four);
     zt_type m = zt_type_make(mask, 1, &n);
     void *is = a->causal ? NULL : mask == ZT_BOOL ? (void *)h->seen : (void *)h->added;
-    oneop call = {.op = ZT_OP_sdpa, .attrs = a, .in = {&type, &type, &type, is ? &m : NULL},
-               .data = {h->q, h->k, h->v, is}};
-    oneop g = {.op = ZT_OP_sdpa_grad, .attrs = a,
+    oneop call = {.op = ZT_OP_sdpa, .attrs = a, .in = {&type, &type, &type, is ? &m : NULL}, .data = {h->q, h->k, h->v, is}};
+    oneop g = {.op = ZT_OP_sdpa_grad,
+               .attrs = a,
                .in = {&type, &type, &type, &type, &stat, &stat, is ? &m : NULL},
                .data = {h->q, h->k, h->v, h->dy, h->lse, h->delta, is}};
     call.result[0] = h->y[run];

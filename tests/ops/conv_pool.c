@@ -11,6 +11,7 @@
 static void refusals_of_conv(void)
 {
     const int64_t huge = (int64_t)1 << 31;
+    // clang-format off
     const refusal list[] = {
         {ZT_OP_conv, NULL, ZT_ESHAPE, "x is i32", {"i32 1 2 5", "i32 3 2 3"}},
         {ZT_OP_conv, NULL, ZT_ESHAPE, "x has 2 dimensions, at least 3", {"f32 2 5", "f32 3 2"}},
@@ -61,6 +62,7 @@ static void refusals_of_conv(void)
         {ZT_OP_conv_backward_filter, NULL, ZT_ESHAPE, "like has 2 dimensions, x 3",
          {"f32 1 2 5", "f32 1 3 4", "f32 3 2"}},
     };
+    // clang-format on
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) op_refused(&list[i]);
 }
 
@@ -68,6 +70,7 @@ static void refusals_of_conv(void)
 
 static void refusals_of_pools(void)
 {
+    // clang-format off
     const refusal list[] = {
         {ZT_OP_max_pool, NULL, ZT_ESHAPE, "kernel has 0 numbers for 2", {"f32 1 2 5 5"}},
         {ZT_OP_max_pool, POOL(max_pool, .ceil_mode = 0), ZT_ESHAPE,
@@ -105,6 +108,7 @@ static void refusals_of_pools(void)
         {ZT_OP_smooth_max_mean, POOL(smooth_max_mean, .beta = 1), ZT_ESHAPE,
          "x and v have two shapes", {"f32 1 2 5 5", "f32 1 2 4 4", "f32 1 2 4 4"}},
     };
+    // clang-format on
     for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) op_refused(&list[i]);
 }
 
@@ -117,8 +121,7 @@ static void values_of_max(void)
     const zt_type *in[ZT_MAX_IN] = {&x};
     double v[4] = {3, 3, 1, NAN}, top[4];
     int64_t at[4];
-    zt_max_pool_attrs a = {.kernel = {1, {2}}, .stride = {1, {2}}, .pad = {1, {2}},
-                           .pad_end = {1, {1}}, .ceil_mode = 1};
+    zt_max_pool_attrs a = {.kernel = {1, {2}}, .stride = {1, {2}}, .pad = {1, {2}}, .pad_end = {1, {1}}, .ceil_mode = 1};
     ok(zt_op_infer(NULL, ZT_OP_max_pool, &a, in, out) == ZT_OK && out[0].dim[2] == 3,
        "a window that starts in the padding after x is none");
     y = out[0];

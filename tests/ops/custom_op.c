@@ -27,8 +27,7 @@ static bool holds(const zt_tensor *t, int n, const float *want)
 static void said(zt_status status, const char *words)
 {
     bool good = zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words);
-    if (!ok(good, "refused: %s", words))
-        diag("status %d: %s", (int)zt_ctx_status(ctx), zt_ctx_error(ctx));
+    if (!ok(good, "refused: %s", words)) diag("status %d: %s", (int)zt_ctx_status(ctx), zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -43,14 +42,10 @@ static double slope(double x, void *user)
 
 static int three = 3;
 static const zt_func slope3 = {.name = "slope3", .user = &three, .unary = slope},
-                     power3 = {.name = "power3", .user = &three, .unary = power,
-                               .derivative = &slope3},
+                     power3 = {.name = "power3", .user = &three, .unary = power, .derivative = &slope3},
                      nameless = {.user = &three, .unary = power};
 
-static zt_tensor *apply(zt_run *r, const zt_func *f, zt_tensor *x)
-{
-    return zt_apply(r, f, (zt_tensor *[]){x}, NULL);
-}
+static zt_tensor *apply(zt_run *r, const zt_func *f, zt_tensor *x) { return zt_apply(r, f, (zt_tensor *[]){x}, NULL); }
 
 static void unary(zt_run *runner)
 {
@@ -58,8 +53,8 @@ static void unary(zt_run *runner)
     ok(holds(apply(runner, &power3, x), 3, (float[]){1, 8, -27}), "a function with its user's number");
     zt_grad_require(runner, x, true);
     zt_record_begin(runner);
-    ok(zt_backward(runner, apply(runner, &power3, x), NULL) == ZT_OK &&
-           holds(zt_grad_of(runner, x), 3, (float[]){3, 12, 27}), "its gradient by its derivative");
+    ok(zt_backward(runner, apply(runner, &power3, x), NULL) == ZT_OK && holds(zt_grad_of(runner, x), 3, (float[]){3, 12, 27}),
+       "its gradient by its derivative");
     zt_grad_zero(runner, x);
     zt_backward(runner, apply(runner, &slope3, x), NULL);
     said(ZT_ENOTSUP, "op call has no gradient: function 'slope3' has none");
@@ -111,8 +106,7 @@ static void dot_run(void *user, const zt_arg *in, zt_arg *out, zt_runtime_error 
     for (int64_t i = 0; i < zt_type_count(in[0].type); i++) out[0].f[0] += in[0].f[i] * in[1].f[i];
 }
 
-static const zt_func dot = {
-    .name = "dot", .n_in = 2, .n_out = 1, .infer = dot_infer, .run = dot_run};
+static const zt_func dot = {.name = "dot", .n_in = 2, .n_out = 1, .infer = dot_infer, .run = dot_run};
 
 static void affine_vjp(zt_vjp *v, void *user)
 {
@@ -120,12 +114,12 @@ static void affine_vjp(zt_vjp *v, void *user)
     v->dx[0] = zt_build_mul(v->emit, v->dy[0], v->in[2]);
     v->dx[1] = v->dy[0];
     if (v->want[2])
-        v->dx[2] = zt_build_call(v->emit, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE,
-                             &(zt_call_attrs){&dot}, NULL, NULL);
+        v->dx[2] =
+            zt_build_call(v->emit, v->dy[0], v->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_call_attrs){&dot}, NULL, NULL);
 }
 
-static const zt_func affine = {.name = "affine", .n_in = 3, .n_out = 1, .infer = affine_infer,
-                               .run = affine_run, .vjp = affine_vjp};
+static const zt_func affine = {
+    .name = "affine", .n_in = 3, .n_out = 1, .infer = affine_infer, .run = affine_run, .vjp = affine_vjp};
 
 static void values(zt_run *runner)
 {
@@ -139,8 +133,7 @@ static void values(zt_run *runner)
     zt_tensor *y = zt_eager_square(runner, zt_apply(runner, &affine, in, NULL));
     ok(holds(y, 2, (float[]){169, 676}), "an op of the caller's: %s", zt_ctx_error(ctx));
     ok(zt_backward(runner, y, NULL) == ZT_OK && holds(zt_grad_of(runner, a), 2, (float[]){78, 156}) &&
-           holds(zt_grad_of(runner, b), 2, (float[]){26, 52}) &&
-           holds(zt_grad_of(runner, s), 1, (float[]){130}),
+           holds(zt_grad_of(runner, b), 2, (float[]){26, 52}) && holds(zt_grad_of(runner, s), 1, (float[]){130}),
        "its gradient, as ops and computed: %s", zt_ctx_error(ctx));
     zt_apply(runner, &affine, (zt_tensor *[]){a, b, b}, NULL);
     said(ZT_ESHAPE, "op call: s has 1 dimensions");
@@ -183,13 +176,15 @@ static void text(zt_engine *engine, zt_run *runner)
     zt_str_init(&string, ctx);
     zt_prog *program = recorded(runner, &power3);
     ok(program && !zt_prog_has_opaque(program) && zt_prog_print(program, &string) == ZT_OK &&
-           strstr(string.data, "= call in0 fn=\"power3\"\n"), "a named function has text");
+           strstr(string.data, "= call in0 fn=\"power3\"\n"),
+       "a named function has text");
     ok(runs(engine, program), "and replays");
     zt_prog *other_program = zt_prog_parse(ctx, "t.zt", string.data, string.len);
     ok(!other_program, "text of a function that is not registered");
     said(ZT_EDATA, "attribute 'fn' names no registered function: 'power3'");
     ok(zt_func_register(ctx, &power3) == ZT_OK && zt_func_register(ctx, &power3) == ZT_OK &&
-           zt_func_find(ctx, "power3") == &power3, "registered");
+           zt_func_find(ctx, "power3") == &power3,
+       "registered");
     other_program = zt_prog_parse(ctx, "t.zt", string.data, string.len);
     ok(other_program && runs(engine, other_program), "then it is read, and replays: %s", zt_ctx_error(ctx));
     zt_prog_free(other_program);
@@ -209,8 +204,7 @@ static void text(zt_engine *engine, zt_run *runner)
     program = recorded(runner, &nameless);
     ok(program && zt_prog_has_opaque(program) && runs(engine, program), "an opaque program replays");
     zt_str_clear(&string);
-    ok(zt_prog_print(program, &string) == ZT_OK && strstr(string.data, "= call in0 fn=opaque\n"),
-       "its text is marked");
+    ok(zt_prog_print(program, &string) == ZT_OK && strstr(string.data, "= call in0 fn=opaque\n"), "its text is marked");
     ok(!zt_prog_parse(ctx, "t.zt", string.data, string.len), "and does not run elsewhere");
     said(ZT_EDATA, "op call: its function has no name");
     zt_prog_free(program);

@@ -34,8 +34,7 @@ static inline bool f64run_open(f64run *r, const zt_prog *program)
 
 static inline void f64run_close(f64run *r)
 {
-    for (int v = 0; r->b && v < r->b->n_values; v++) free(r->arg[v].f ? (void *)r->arg[v].f
-                                                                      : (void *)r->arg[v].i);
+    for (int v = 0; r->b && v < r->b->n_values; v++) free(r->arg[v].f ? (void *)r->arg[v].f : (void *)r->arg[v].i);
     free(r->arg);
     zt_bound_free(r->b);
 }
@@ -53,8 +52,7 @@ static inline zt_runtime_error f64run_steps(f64run *r, int count)
             if (st->in[k] >= 0) in[k] = r->arg[st->in[k]];
         for (int k = 0; k < info->n_out; k++)
             if (st->out[k] >= 0) out[k] = r->arg[st->out[k]];
-        for (int k = 0; k < info->def->donates; k++)
-            memcpy(out[k].f, in[k].f, (size_t)zt_type_count(in[k].type) * 8);
+        for (int k = 0; k < info->def->donates; k++) memcpy(out[k].f, in[k].f, (size_t)zt_type_count(in[k].type) * 8);
         info->def->ref(r->b->attrs[s], in, out, &t);
     }
     return t;
@@ -66,8 +64,7 @@ static inline zt_runtime_error f64run_go(f64run *r) { return f64run_steps(r, zt_
 static inline zt_arg *f64run_out(f64run *r, const char *name)
 {
     for (int o = 0; o < zt_prog_n_outputs(r->p); o++)
-        if (!strcmp(zt_prog_output(r->p, o)->name, name))
-            return &r->arg[zt_prog_output(r->p, o)->value];
+        if (!strcmp(zt_prog_output(r->p, o)->name, name)) return &r->arg[zt_prog_output(r->p, o)->value];
     return NULL;
 }
 

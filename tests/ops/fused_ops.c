@@ -40,10 +40,10 @@ typedef struct subject {
     zt_case c;
     oneop whole;
     void *data[ZT_MAX_IN];
-    zt_prog *p;           /* the expansion; the row's inputs are its first values */
+    zt_prog *p; /* the expansion; the row's inputs are its first values */
     zt_bound *bound;
-    int out[ZT_MAX_OUT];  /* the row's outputs in it; ZT_NONE: not told */
-    void **value;         /* of p, in host memory */
+    int out[ZT_MAX_OUT]; /* the row's outputs in it; ZT_NONE: not told */
+    void **value;        /* of p, in host memory */
 } subject;
 
 /* The expansion as a program; false: it cannot be written, which is told. */
@@ -56,10 +56,9 @@ static bool expand(subject *s)
     for (int k = 0; k < info->n_in; k++) {
         const zt_type *type = s->whole.in[k];
         snprintf(name, sizeof name, "in%d", k);
-        in[k] = !type ? ZT_NONE
-                : k < info->def->donates
-                    ? zt_prog_state(s->p, name, type->dtype, type->rank, type->dim)
-                    : zt_prog_in(s->p, name, type->dtype, type->rank, type->dim);
+        in[k] = !type                    ? ZT_NONE
+                : k < info->def->donates ? zt_prog_state(s->p, name, type->dtype, type->rank, type->dim)
+                                         : zt_prog_in(s->p, name, type->dtype, type->rank, type->dim);
     }
     for (int k = 0; k < ZT_MAX_OUT; k++) s->out[k] = ZT_NONE;
     zt_builder *b = zt_builder_new(s->p, NULL, 0);
@@ -126,8 +125,7 @@ static int run_expansion(subject *s, zt_engine *engine)
             call.data[k] = s->value[st->in[k]];
         }
         if (zt_op_infer(s->ctx, call.op, call.attrs, call.in, call.out)) return -1;
-        for (int k = 0; k < info->n_out; k++)
-            call.result[k] = st->out[k] < 0 ? NULL : s->value[st->out[k]];
+        for (int k = 0; k < info->n_out; k++) call.result[k] = st->out[k] < 0 ? NULL : s->value[st->out[k]];
         if (!oneop_has(engine, &call)) return 0;
         if (oneop_run(engine, &call)) return -1;
     }
@@ -141,8 +139,8 @@ typedef struct tally {
 static bool report_mismatch(const subject *s, const machine *m, const char *what)
 {
     char type[ZT_TYPE_TEXT];
-    diag("%s case %d (%s), %s: %s %s", zt_op_info(s->op)->name, s->index,
-         zt_type_text(&s->c.in[0], type), m->name, what, zt_ctx_error(s->ctx));
+    diag("%s case %d (%s), %s: %s %s", zt_op_info(s->op)->name, s->index, zt_type_text(&s->c.in[0], type), m->name, what,
+         zt_ctx_error(s->ctx));
     zt_ctx_clear(s->ctx);
     return false;
 }
@@ -159,8 +157,7 @@ static bool compare(subject *s, const machine *m, bool held, tally *t)
     int ran = run_expansion(s, m->engine);
     if (ran < 0) return report_mismatch(s, m, "the expansion does not run:");
     if (ran == 0) return !held || report_mismatch(s, m, "there is no kernel for an op of the expansion");
-    for (int k = 0; k < info->n_out; k++)
-        whole.result[k] = calloc(1, zt_type_bytes(&whole.out[k]) + 8);
+    for (int k = 0; k < info->n_out; k++) whole.result[k] = calloc(1, zt_type_bytes(&whole.out[k]) + 8);
     if (oneop_run(m->engine, &whole)) good = report_mismatch(s, m, "does not run:");
     for (int k = 0; k < info->n_out && good; k++) {
         if (s->out[k] == ZT_NONE) continue;
@@ -184,8 +181,7 @@ static bool check_cases(zt_ctx *ctx, zt_op op, zt_dtype as, bool held, tally *t)
         if (more > 0) {
             good = expand(&s) && good;
             if (s.bound) fill_values(&s);
-            for (int m = 0; m < n_machines && s.bound; m++)
-                good = compare(&s, &machines[m], held, t) && good;
+            for (int m = 0; m < n_machines && s.bound; m++) good = compare(&s, &machines[m], held, t) && good;
         }
         close_subject(&s);
     }
@@ -206,8 +202,8 @@ int main(void)
             continue;
         }
         for (int d = 0; d < 4; d++) good = check_cases(ctx, (zt_op)op, dtypes[d], held, &t) && good;
-        ok(good && (!held || t.same > 0), "%s: %s its expansion (%d the same, %d not, %d without)",
-           info->name, held ? "the bits of" : "runs as", t.same, t.other, t.without);
+        ok(good && (!held || t.same > 0), "%s: %s its expansion (%d the same, %d not, %d without)", info->name,
+           held ? "the bits of" : "runs as", t.same, t.other, t.without);
         if (!held && t.other == 0) diag("%s could say ZT_OPF_SAME", info->name);
     }
     for (int m = 0; m < n_machines; m++) zt_engine_close(machines[m].engine);

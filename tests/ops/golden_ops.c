@@ -77,8 +77,10 @@ static bool load_value(const golden_case *golden, const char *list, int i, bool 
         h->data = narrowed(a.data, a.count);
     } else {
         h->data = calloc(1, bytes + 8);
-        if (l->pack) l->pack(a.data, a.count, h->data);
-        else if (bytes <= a.bytes) memcpy(h->data, a.data, bytes);
+        if (l->pack)
+            l->pack(a.data, a.count, h->data);
+        else if (bytes <= a.bytes)
+            memcpy(h->data, a.data, bytes);
     }
     bool good = ids || l->pack || bytes <= a.bytes;
     npy_free(&a);
@@ -174,8 +176,7 @@ static double largest(const held *h)
 
 static bool same_integers(const held *want, const zt_type *t, const void *got)
 {
-    return t->dtype == want->type.dtype && zt_dtype_get(t->dtype)->block_bytes == 8 &&
-           !memcmp(got, want->data, zt_type_bytes(t));
+    return t->dtype == want->type.dtype && zt_dtype_get(t->dtype)->block_bytes == 8 && !memcmp(got, want->data, zt_type_bytes(t));
 }
 
 /* |got - want| <= atol + rtol |want|. */
@@ -253,8 +254,7 @@ static bool check_forward(const golden_case *golden, zt_engine *e)
     bool good = run_program(golden, e, golden->p, &r) || report_failure(golden, e->vt->name, "does not run");
     for (int k = 0, o = 0; k < golden->call.n_out && good; k++)
         if (golden->call.out_dtype[k]) {
-            good = alike(golden, "outputs", k, &r.out[o].type, r.out[o].data) ||
-                   report_failure(golden, e->vt->name, "output");
+            good = alike(golden, "outputs", k, &r.out[o].type, r.out[o].data) || report_failure(golden, e->vt->name, "output");
             o++;
         }
     free_results(&r);
@@ -275,8 +275,7 @@ static zt_prog *gradient(golden_case *golden)
     }
     for (int i = 0; i < golden->call.n_in; i++)
         if (entry(golden, "vjp", i)) wrt[total++] = golden->call.in[i];
-    return zt_prog_grad(golden->ctx, golden->p, wrt, total,
-                        &(zt_grad_opts){.of = of, .n_of = n_of, .seeds = true});
+    return zt_prog_grad(golden->ctx, golden->p, wrt, total, &(zt_grad_opts){.of = of, .n_of = n_of, .seeds = true});
 }
 
 static bool check_vjp(golden_case *golden, zt_engine *e)
@@ -288,8 +287,7 @@ static bool check_vjp(golden_case *golden, zt_engine *e)
     bool good = run_program(golden, e, program, &r) || report_failure(golden, e->vt->name, "its gradient does not run");
     for (int i = 0; i < golden->call.n_in && good; i++)
         if (entry(golden, "vjp", i)) {
-            good = alike(golden, "vjp", i, &r.out[o].type, r.out[o].data) ||
-                   report_failure(golden, e->vt->name, "vjp");
+            good = alike(golden, "vjp", i, &r.out[o].type, r.out[o].data) || report_failure(golden, e->vt->name, "vjp");
             o++;
         }
     free_results(&r);
@@ -304,10 +302,7 @@ static void drop(held *h, int n)
 }
 
 /* Why the case is left out; NULL: it is not. Its program has its inputs. */
-static const char *left_out(const golden_case *g)
-{
-    return g->how->without ? g->how->without(&g->call) : NULL;
-}
+static const char *left_out(const golden_case *g) { return g->how->without ? g->how->without(&g->call) : NULL; }
 
 /* A dtype that zt does not have: such a case cannot be written at all. */
 static const char *strange_dtype(const golden_case *golden)
@@ -329,11 +324,8 @@ static bool check_case(golden_case *g, zt_engine *const *engines, const char **r
 {
     if ((*reason = g->how->no ? g->how->no : strange_dtype(g))) return false;
     g->p = zt_prog_new(g->ctx);
-    g->call = (call){.p = g->p,
-                     .op = g->how->golden,
-                     .attrs = json_object_get(g->json, "attrs"),
-                     .made = g->made,
-                     .n_made = &g->n_made};
+    g->call = (call){
+        .p = g->p, .op = g->how->golden, .attrs = json_object_get(g->json, "attrs"), .made = g->made, .n_made = &g->n_made};
     bool good = add_inputs(g) || report_failure(g, "any", "cannot be read");
     if (good) good = !(*reason = left_out(g));
     if (good) good = add_op(g) || report_failure(g, "any", "cannot be written");
@@ -366,8 +358,7 @@ static tally *tally_of(bool op, int set, const char *what)
     tally *list = op ? ops.list : reasons.list;
     int *total = op ? &ops.n : &reasons.n;
     for (int i = 0; i < *total; i++)
-        if (list[i].set == set && !strncmp(list[i].what, what, sizeof list[i].what - 1))
-            return &list[i];
+        if (list[i].set == set && !strncmp(list[i].what, what, sizeof list[i].what - 1)) return &list[i];
     if (*total == 512) return &list[511];
     snprintf(list[*total].what, sizeof list[*total].what, "%s", what);
     list[*total].set = set;
@@ -394,8 +385,7 @@ static const npz *archive(const char *folder, const char *set, const char *file)
     return &z;
 }
 
-static void check_cases(zt_ctx *ctx, zt_engine *const *engines, const char *folder, int set,
-                 const json_t *cases)
+static void check_cases(zt_ctx *ctx, zt_engine *const *engines, const char *folder, int set, const json_t *cases)
 {
     size_t i;
     json_t *json;
@@ -450,17 +440,15 @@ static void report(int set)
         all += t->cases, passed += t->passed, left += t->left;
         if (!t->spelled) missing += t->cases;
         if (t->spelled && t->cases > t->left)
-            ok(t->passed == t->cases - t->left, "%s %s: %d of %d cases", sets[set].name, t->what,
-               t->passed, t->cases - t->left);
+            ok(t->passed == t->cases - t->left, "%s %s: %d of %d cases", sets[set].name, t->what, t->passed, t->cases - t->left);
     }
     diag("%s: %d of %d cases pass, %d left out", sets[set].name, passed, all, left);
     for (int i = 0; i < reasons.n; i++)
-        if (reasons.list[i].set == set)
-            diag("  %d: %s", reasons.list[i].cases, reasons.list[i].what);
+        if (reasons.list[i].set == set) diag("  %d: %s", reasons.list[i].cases, reasons.list[i].what);
     if (missing) diag("  %d: no spelling", missing);
     print_missing(set);
-    ok(passed * sets[set].of >= all * sets[set].pass, "%s: %d of %d cases pass, %d in %d must",
-       sets[set].name, passed, all, sets[set].pass, sets[set].of);
+    ok(passed * sets[set].of >= all * sets[set].pass, "%s: %d of %d cases pass, %d in %d must", sets[set].name, passed, all,
+       sets[set].pass, sets[set].of);
 }
 
 int main(void)

@@ -30,8 +30,7 @@ static int steps_of(const zt_prog *program)
     int n = 0;
     for (int o = 0; o < zt_prog_n_outputs(program); o++) {
         const zt_value *v = zt_prog_value(program, zt_prog_output(program, o)->value);
-        if (v->kind == ZT_VALUE_OP && cotangent(program, zt_prog_output(program, o)) >= 0 && v->index >= n)
-            n = v->index + 1;
+        if (v->kind == ZT_VALUE_OP && cotangent(program, zt_prog_output(program, o)) >= 0 && v->index >= n) n = v->index + 1;
     }
     return n;
 }
@@ -86,8 +85,7 @@ static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
             error = fmin(error, fabs(slope(r, &x->f[i], h) - dx[i]) / scale);
         *worst = fmax(*worst, error);
         if (!(error <= tolerance)) {
-            diag("entry %lld: gradient %.12g, slope %.12g", (long long)i, dx[i],
-                 slope(r, &x->f[i], 1e-4));
+            diag("entry %lld: gradient %.12g, slope %.12g", (long long)i, dx[i], slope(r, &x->f[i], 1e-4));
             return false;
         }
     }
@@ -95,8 +93,8 @@ static bool is_gradient(f64run *r, zt_arg *x, const double *dx, double *worst)
 }
 
 /* Every input's gradient of a gradient program. */
-static bool check_program(const sample *sample_run, const zt_prog *program, const int *wrt, int total,
-                          const char *prefix, double *worst)
+static bool check_program(const sample *sample_run, const zt_prog *program, const int *wrt, int total, const char *prefix,
+                          double *worst)
 {
     f64run r;
     bool good = f64run_open(&r, program);
@@ -128,16 +126,15 @@ static bool check_outputs(const sample *sample_run, const char *first, double *w
 {
     const zt_opdef *def = zt_op_info(sample_run->op)->def;
     int wrt[ZT_MAX_IN], n = wanted(sample_run, def, wrt);
-    zt_prog *program = zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n,
-                              &(zt_grad_opts){.of = &first, .n_of = first != NULL, .seeds = true});
+    zt_prog *program =
+        zt_prog_grad(sample_run->ctx, sample_run->p, wrt, n, &(zt_grad_opts){.of = &first, .n_of = first != NULL, .seeds = true});
     if (!program) return report_failure(sample_run, "no gradient");
     bool good = check_program(sample_run, program, wrt, n, "d.", worst) || report_failure(sample_run, "not the slope");
     if (good && n > 0) {
         char name[32];
         snprintf(name, sizeof name, "d.%s", zt_prog_value(sample_run->p, wrt[0])->name);
         const char *of[] = {name};
-        zt_prog *gg = zt_prog_grad(sample_run->ctx, program, wrt, n,
-                                   &(zt_grad_opts){.of = of, .n_of = 1, .seeds = true});
+        zt_prog *gg = zt_prog_grad(sample_run->ctx, program, wrt, n, &(zt_grad_opts){.of = of, .n_of = 1, .seeds = true});
         if (gg) {
             double unused = 0;
             only = name;
@@ -157,8 +154,7 @@ static bool check_outputs(const sample *sample_run, const char *first, double *w
 /* A gradient may go another way where what is kept for it has a cotangent too. */
 static bool check_sample(const sample *s, double *worst, int *seconds)
 {
-    return check_outputs(s, NULL, worst, seconds) &&
-           (zt_prog_n_outputs(s->p) < 2 || check_outputs(s, "y0", worst, seconds));
+    return check_outputs(s, NULL, worst, seconds) && (zt_prog_n_outputs(s->p) < 2 || check_outputs(s, "y0", worst, seconds));
 }
 
 static void check_row(zt_ctx *ctx, zt_op op)
@@ -173,8 +169,7 @@ static void check_row(zt_ctx *ctx, zt_op op)
         tried++;
         good = check_sample(&s, &worst, &seconds) && good;
     }
-    ok(good && tried > 0, "%s: gradient of %d cases within %.1e, second gradient of %d", info->name,
-       tried, worst, seconds);
+    ok(good && tried > 0, "%s: gradient of %d cases within %.1e, second gradient of %d", info->name, tried, worst, seconds);
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -189,10 +184,7 @@ static bool prints(const zt_prog *program, zt_ctx *ctx, const char *part)
     return found;
 }
 
-static zt_prog *parse(zt_ctx *ctx, const char *text)
-{
-    return zt_prog_parse(ctx, "test", text, strlen(text));
-}
+static zt_prog *parse(zt_ctx *ctx, const char *text) { return zt_prog_parse(ctx, "test", text, strlen(text)); }
 
 static void symbols_stay(zt_ctx *ctx)
 {
@@ -215,14 +207,12 @@ static void symbols_stay(zt_ctx *ctx)
     zt_prog_free(graph);
 }
 
-static void refusal(zt_ctx *ctx, const char *text, const char *wrt, zt_status status,
-                    const char *words)
+static void refusal(zt_ctx *ctx, const char *text, const char *wrt, zt_status status, const char *words)
 {
     zt_prog *graph = parse(ctx, text);
     int v = graph ? zt_prog_find(graph, wrt) : -1;
     zt_prog *program = graph ? zt_prog_grad(ctx, graph, &v, 1, NULL) : NULL;
-    if (!ok(graph && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words),
-            "refused: %s", words))
+    if (!ok(graph && !program && zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words), "refused: %s", words))
         diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_prog_free(program);
@@ -235,20 +225,16 @@ static void refusals(zt_ctx *ctx)
             "zt program 1\nin    x: f32[2,4]\nin    p: i32[2]\nstate c: f32[8,4]\n"
             "c1 = kv_put c x p\ny = add x x\nkeep  c = c1\nout   y = y\n",
             "x", ZT_ENOTSUP, "state 'c'");
-    refusal(ctx, "zt program 1\nin    x: i32[2]\ny = cast x\nout   y = y\n", "x", ZT_EUSAGE,
-            "'x' is i32");
-    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = argmax x\nout   y = y\n", "x", ZT_EUSAGE,
-            "0 of 0 outputs");
-    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = add x x\nout   y = y\n", "u", ZT_EUSAGE,
-            "value -1 is not in the program");
-    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ni = argmax x\ny = add x x\nout   y = y\n", "i",
-            ZT_EUSAGE, "'i' is i32");
+    refusal(ctx, "zt program 1\nin    x: i32[2]\ny = cast x\nout   y = y\n", "x", ZT_EUSAGE, "'x' is i32");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = argmax x\nout   y = y\n", "x", ZT_EUSAGE, "0 of 0 outputs");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ny = add x x\nout   y = y\n", "u", ZT_EUSAGE, "value -1 is not in the program");
+    refusal(ctx, "zt program 1\nin    x: f32[2,4]\ni = argmax x\ny = add x x\nout   y = y\n", "i", ZT_EUSAGE, "'i' is i32");
 }
 
 static void unreached_is_zero(zt_ctx *ctx)
 {
     zt_prog *graph = parse(ctx, "zt program 1\nin    x: f32[2]\nin    u: f32[3]\ny = add x x\n"
-                            "out   y = y\n");
+                                "out   y = y\n");
     int wrt[] = {zt_prog_find(graph, "x"), zt_prog_find(graph, "u")};
     zt_prog *program = zt_prog_grad(ctx, graph, wrt, 2, NULL);
     f64run r;
@@ -265,8 +251,7 @@ static void unreached_is_zero(zt_ctx *ctx)
 
 static void of_what_ops_make(zt_ctx *ctx)
 {
-    zt_prog *graph =
-        parse(ctx, "zt program 1\nin    x: f32[2]\nh = mul x x\ny = mul h h\nout   y = y\n");
+    zt_prog *graph = parse(ctx, "zt program 1\nin    x: f32[2]\nh = mul x x\ny = mul h h\nout   y = y\n");
     int wrt[] = {zt_prog_find(graph, "h"), zt_prog_find(graph, "x")};
     zt_prog *program = zt_prog_grad(ctx, graph, wrt, 2, NULL);
     f64run r;

@@ -39,10 +39,7 @@ INLINE512 v8 size(v8 x) { return _mm512_abs_pd(x); }
 INLINE512 __mmask8 less(v8 a, v8 b) { return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ); }
 INLINE512 v8 pick(__mmask8 m, v8 a, v8 b) { return _mm512_mask_blend_pd(m, b, a); }
 /* x between lo and hi; a NaN stays. libmvec goes one by one where a double overflows. */
-INLINE512 v8 held(v8 x, double lo, double hi)
-{
-    return _mm512_min_pd(all(hi), _mm512_max_pd(all(lo), x));
-}
+INLINE512 v8 held(v8 x, double lo, double hi) { return _mm512_min_pd(all(hi), _mm512_max_pd(all(lo), x)); }
 
 INLINE512 v8 s_exp(v8 x)
 {
@@ -89,6 +86,7 @@ INLINE512 v8 s_pow(v8 x, double e)
 }
 
 /* SCREEN(op, y of the eight doubles x; a: the attributes) */
+// clang-format off
 #define SCREEN(NAME, Y)                                                                            \
     static WITH_AVX512 void screen_##NAME(const void *attrs, const float *from, double *want,      \
                                           int n)                                                   \
@@ -100,6 +98,7 @@ INLINE512 v8 s_pow(v8 x, double e)
             _mm512_storeu_pd(want + i, Y);                                                         \
         }                                                                                          \
     }
+// clang-format on
 SCREEN(exp, s_exp(x))
 SCREEN(expm1, s_expm1(x))
 SCREEN(log, s_ln(x))
@@ -132,12 +131,11 @@ SCREEN(pow_scalar, s_pow(x, a->exponent))
 
 #define SCREENED(NAME) [ZT_OP_##NAME] = screen_##NAME
 static screen *const screens[ZT_OP_COUNT] = {
-    SCREENED(exp),     SCREENED(expm1), SCREENED(log),    SCREENED(log1p),      SCREENED(sin),
-    SCREENED(cos),     SCREENED(tan),   SCREENED(tanh),  SCREENED(sigmoid),    SCREENED(silu),
-    SCREENED(gelu),    SCREENED(erf),   SCREENED(mish),  SCREENED(softplus),   SCREENED(safe_log),
-    SCREENED(softcap), SCREENED(elu),   SCREENED(celu),  SCREENED(selu),       SCREENED(asin),
-    SCREENED(acos),    SCREENED(atan),  SCREENED(sinh),  SCREENED(cosh),       SCREENED(asinh),
-    SCREENED(acosh),   SCREENED(atanh), SCREENED(rsqrt), SCREENED(pow_scalar),
+    SCREENED(exp),   SCREENED(expm1),    SCREENED(log),      SCREENED(log1p),   SCREENED(sin),        SCREENED(cos),
+    SCREENED(tan),   SCREENED(tanh),     SCREENED(sigmoid),  SCREENED(silu),    SCREENED(gelu),       SCREENED(erf),
+    SCREENED(mish),  SCREENED(softplus), SCREENED(safe_log), SCREENED(softcap), SCREENED(elu),        SCREENED(celu),
+    SCREENED(selu),  SCREENED(asin),     SCREENED(acos),     SCREENED(atan),    SCREENED(sinh),       SCREENED(cosh),
+    SCREENED(asinh), SCREENED(acosh),    SCREENED(atanh),    SCREENED(rsqrt),   SCREENED(pow_scalar),
 };
 
 /* ---- the judge ------------------------------------------------------------------------------- */
@@ -169,8 +167,7 @@ INLINE512 v8 s_error(__m256 got, v8 want)
 static WITH_AVX512 double screen_worst(const float *got, const double *want, int n)
 {
     v8 worst = all(0);
-    for (int i = 0; i < n; i += 8)
-        worst = _mm512_max_pd(worst, s_error(_mm256_loadu_ps(got + i), _mm512_loadu_pd(want + i)));
+    for (int i = 0; i < n; i += 8) worst = _mm512_max_pd(worst, s_error(_mm256_loadu_ps(got + i), _mm512_loadu_pd(want + i)));
     return _mm512_reduce_max_pd(worst);
 }
 #else

@@ -14,8 +14,7 @@ enum { HEADS = 2, N = 100, MOST = 160, LENGTH = 70, WINDOW = 20, OUTS = 4 };
 static const int odd[] = {40, 70, 99};
 
 typedef enum hiding { CAUSAL, BOOLS, ADDED, SHORT, NEAR, N_HIDINGS } hiding;
-static const char *const words[N_HIDINGS] = {"causality", "a mask of bools", "a mask of -infinity",
-                                             "a length", "a window"};
+static const char *const words[N_HIDINGS] = {"causality", "a mask of bools", "a mask of -infinity", "a length", "a window"};
 
 static float numbers[4][HEADS * N * MOST]; /* q, k, v, dy */
 static unsigned char in[4][sizeof numbers[0]], out[2][OUTS][sizeof numbers[0]], mask[N * 4];
@@ -32,8 +31,7 @@ static void fill(hiding h, bool dirty, zt_dtype dtype, int64_t D)
     const zt_dtype_info *info = zt_dtype_get(dtype);
     for (int k = 0; k < 4; k++) {
         int64_t heads = k == 1 || k == 2 ? 1 : HEADS;
-        for (int64_t i = 0; i < heads * N * D; i++)
-            numbers[k][i] = sinf((float)(i * (2 * k + 3)) + (float)k);
+        for (int64_t i = 0; i < heads * N * D; i++) numbers[k][i] = sinf((float)(i * (2 * k + 3)) + (float)k);
         for (int64_t i = 0; i < N * D && dirty && heads == 1; i++)
             if (is_odd(h, i / D)) numbers[k][i] = k == 1 || i % 3 ? NAN : -INFINITY;
         info->encode(numbers[k], in[k], heads * N * D);
@@ -118,8 +116,7 @@ static bool is_hidden(zt_ctx *ctx, zt_engine *engine, hiding h, zt_dtype dtype, 
                 good = good && same;
         }
     /* What all hide has no gradient, and takes none from others. */
-    for (int k = 2; k < OUTS && !any; k++)
-        good = good && !memcmp(out[0][k], out[1][k], N * row);
+    for (int k = 2; k < OUTS && !any; k++) good = good && !memcmp(out[0][k], out[1][k], N * row);
     return good && differ == any;
 }
 
@@ -166,8 +163,7 @@ static bool cache_hides(zt_engine *engine, zt_dtype t)
             }
             if (k) info->encode(x[k], in[k], CTX * D);
         }
-        oneop call = {.op = ZT_OP_attention, .attrs = &attrs, .data = {x[0], in[1], in[2], pos},
-                   .result = {out[dirty][0]}};
+        oneop call = {.op = ZT_OP_attention, .attrs = &attrs, .data = {x[0], in[1], in[2], pos}, .result = {out[dirty][0]}};
         for (int k = 0; k < 4; k++) call.in[k] = &type[k];
         good = good && !zt_op_infer(NULL, call.op, call.attrs, call.in, call.out) && !oneop_run(engine, &call);
     }
@@ -179,14 +175,13 @@ int main(void)
     static const char *const names[] = {"cpu", "cuda", "vulkan"};
     zt_ctx *ctx = zt_ctx_new();
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        zt_engine *engine = zt_engine_open(ctx, names[i],
-                                      &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+        zt_engine *engine = zt_engine_open(ctx, names[i], &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
         if (!engine) skip("%s: %s", names[i], zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         if (!engine) continue;
         test_programs(ctx, engine, names[i]);
-        ok(cache_hides(engine, ZT_F32) && cache_hides(engine, ZT_F16),
-           "%s: what a window over a cache hides changes nothing", names[i]);
+        ok(cache_hides(engine, ZT_F32) && cache_hides(engine, ZT_F16), "%s: what a window over a cache hides changes nothing",
+           names[i]);
         zt_engine_close(engine);
     }
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

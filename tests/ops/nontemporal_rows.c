@@ -28,7 +28,7 @@ static const zt_rms_norm_attrs eps = {.eps = 1e-6};
 static const zt_transpose_attrs heads = {.axes = {.n = 4, .v = {0, 2, 1, 3}}};
 static const zt_transpose_attrs turned = {.axes = {.n = 3, .v = {0, 2, 1}}};
 
-#define ROWS .rank = 2, .dim = {2150, 4112}, .cut = 25
+#define ROWS  .rank = 2, .dim = {2150, 4112}, .cut = 25
 #define PLAIN .rank = 2, .dim = {2150, 4101}, .cut = 25 /* rows begin within lines */
 static const subject subjects[] = {
     {"gelu, erf", ZT_OP_gelu, &by_erf, PLAIN, ALONE},
@@ -58,10 +58,12 @@ static int64_t run_rows(zt_engine *engine, const subject *s, int64_t from, int64
     int64_t at = from * (zt_type_count(&type) / s->dim[0]);
     type.dim[0] = count;
     oneop call = {.op = s->op,
-               .attrs = s->attrs ? s->attrs : zt_op_info(s->op)->defaults,
-               .in = {&type, s->second == WITH_LIKE ? &type : s->second == WITH_WEIGHTS ? &row : NULL},
-               .data = {x + at, s->second == WITH_LIKE ? second + at : second},
-               .result = {to}};
+                  .attrs = s->attrs ? s->attrs : zt_op_info(s->op)->defaults,
+                  .in = {&type, s->second == WITH_LIKE      ? &type
+                                : s->second == WITH_WEIGHTS ? &row
+                                                            : NULL},
+                  .data = {x + at, s->second == WITH_LIKE ? second + at : second},
+                  .result = {to}};
     return oneop_made(engine, &call) ? zt_type_count(&call.out[0]) : 0;
 }
 

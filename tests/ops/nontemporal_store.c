@@ -9,10 +9,9 @@ static const struct {
     zt_op op;
     int64_t rows, cols;
 } big[] = {
-    {ZT_OP_neg, 1, 8388608 + 21}, {ZT_OP_scale, 1, 8388608},    {ZT_OP_softmax, 129, 65040},
-    {ZT_OP_rms_norm, 4097, 2048}, {ZT_OP_layer_norm, 4097, 2048}, {ZT_OP_layer_norm, 4300, 2001},
-    {ZT_OP_softmax, 2000, 4201},  {ZT_OP_transpose, 2912, 2912}, {ZT_OP_transpose, 2901, 2896},
-    {ZT_OP_gelu, 1, 8388608 + 21}, {ZT_OP_silu, 1, 8388608 + 5}, {ZT_OP_add, 1, 8388608 + 21},
+    {ZT_OP_neg, 1, 8388608 + 21},   {ZT_OP_scale, 1, 8388608},      {ZT_OP_softmax, 129, 65040},  {ZT_OP_rms_norm, 4097, 2048},
+    {ZT_OP_layer_norm, 4097, 2048}, {ZT_OP_layer_norm, 4300, 2001}, {ZT_OP_softmax, 2000, 4201},  {ZT_OP_transpose, 2912, 2912},
+    {ZT_OP_transpose, 2901, 2896},  {ZT_OP_gelu, 1, 8388608 + 21},  {ZT_OP_silu, 1, 8388608 + 5}, {ZT_OP_add, 1, 8388608 + 21},
 };
 
 static bool norms(zt_op op) { return op == ZT_OP_rms_norm || op == ZT_OP_layer_norm; }
@@ -23,8 +22,7 @@ static zt_status run_op(zt_engine *engine, zt_op op, const float *x, float *y, i
     static float g[4096] = {1, 2, 3, 0.5f, -1};
     zt_type weight = zt_type_make(ZT_F32, 1, &cols);
     zt_type in = zt_type_make(ZT_F32, 2, (int64_t[]){rows, cols});
-    oneop call = {
-        .op = op, .attrs = zt_op_info(op)->defaults, .in = {&in}, .data = {x}, .result = {y}};
+    oneop call = {.op = op, .attrs = zt_op_info(op)->defaults, .in = {&in}, .data = {x}, .result = {y}};
     if (norms(op)) call.in[1] = &weight, call.data[1] = g;
     if (op == ZT_OP_add) call.in[1] = &in, call.data[1] = x;
     zt_status status = zt_op_infer(engine->ctx, op, call.attrs, call.in, call.out);
@@ -32,8 +30,7 @@ static zt_status run_op(zt_engine *engine, zt_op op, const float *x, float *y, i
 }
 
 /* What is wrong with y of one op: of rows done alone, or of elements in their other places. */
-static int64_t differences(zt_engine *engine, zt_op op, const float *x, const float *y, int64_t rows,
-                           int64_t cols)
+static int64_t differences(zt_engine *engine, zt_op op, const float *x, const float *y, int64_t rows, int64_t cols)
 {
     int64_t wrong = 0, part = 100003;
     float *one = malloc((size_t)(cols + part) * sizeof *one);
@@ -62,9 +59,8 @@ static void check(zt_ctx *ctx, zt_isa isa, int threads)
         for (int64_t k = 0; k < count; k++) x[k] = (float)(k * 7919 % 10007) / 10007 - 0.5f;
         zt_status status = run_op(engine, big[i].op, x, y, big[i].rows, big[i].cols);
         int64_t wrong = status ? count : differences(engine, big[i].op, x, y, big[i].rows, big[i].cols);
-        ok(wrong == 0, "%s of %lld x %lld, %s, %d threads: %lld wrong", zt_op_info(big[i].op)->name,
-           (long long)big[i].rows, (long long)big[i].cols, zt_isa_name(isa), threads,
-           (long long)wrong);
+        ok(wrong == 0, "%s of %lld x %lld, %s, %d threads: %lld wrong", zt_op_info(big[i].op)->name, (long long)big[i].rows,
+           (long long)big[i].cols, zt_isa_name(isa), threads, (long long)wrong);
         zt_free(ctx, x);
         zt_free(ctx, y);
     }

@@ -30,8 +30,8 @@ SAMPLE_FN bool sample_lacks(const sample *sample_run, int k)
     zt_type out[ZT_MAX_OUT], none = zt_type_make(ZT_F32, 1, (int64_t[]){0});
     for (int i = 0; i < ZT_MAX_IN; i++)
         if (sample_run->c.fill[i] != ZT_FILL_ABSENT) in[i] = &sample_run->c.in[i];
-    return zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, out) == ZT_OK &&
-           zt_type_equal(&out[k], &none) && !zt_type_equal(&out[0], &none);
+    return zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, out) == ZT_OK && zt_type_equal(&out[k], &none) &&
+           !zt_type_equal(&out[0], &none);
 }
 
 SAMPLE_FN bool sample_open(sample *sample_run, zt_ctx *ctx, zt_op op, int i)
@@ -72,8 +72,7 @@ SAMPLE_FN void fill_inputs(const sample *sample_run, f64run *r)
         int64_t count = zt_type_count(a->type);
         while (k < ZT_MAX_IN && sample_run->in[k] != v) k++;
         if (k == ZT_MAX_IN) {
-            for (int64_t e = 0; e < count; e++)
-                a->f[e] = zt_normal(7, (uint64_t)i, (uint64_t)e);
+            for (int64_t e = 0; e < count; e++) a->f[e] = zt_normal(7, (uint64_t)i, (uint64_t)e);
             continue;
         }
         const zt_dtype_info *info = zt_dtype_get(a->type->dtype);
@@ -118,8 +117,7 @@ SAMPLE_FN bool is_small(const sample *sample_run, const zt_opdef *def)
         floats |= is_plain(in[k]->dtype) && !(def->constant >> k & 1);
     }
     if (zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, out)) return false;
-    return floats && is_plain(out[0].dtype) && total <= SMALL &&
-           zt_type_count(&out[0]) <= SMALL;
+    return floats && is_plain(out[0].dtype) && total <= SMALL && zt_type_count(&out[0]) <= SMALL;
 }
 
 /* The inputs that have a gradient. */
@@ -127,8 +125,7 @@ SAMPLE_FN int wanted(const sample *s, const zt_opdef *def, int *wrt)
 {
     int n = 0;
     for (int k = 0; k < ZT_MAX_IN; k++)
-        if (s->in[k] >= 0 && is_plain(s->c.in[k].dtype) && !(def->constant >> k & 1))
-            wrt[n++] = s->in[k];
+        if (s->in[k] >= 0 && is_plain(s->c.in[k].dtype) && !(def->constant >> k & 1)) wrt[n++] = s->in[k];
     return n;
 }
 

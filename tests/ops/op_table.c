@@ -19,8 +19,7 @@ static void table_is_whole(void)
         rows &= def->n_required >= 1 && def->n_required <= info->n_in;
         found &= zt_op_find(info->name, strlen(info->name), &op) && op == (zt_op)i;
         found &= !zt_op_find(info->name, strlen(info->name) - 1, &op) || op != (zt_op)i;
-        for (int a = 0; a < info->n_attrs; a++)
-            attrs &= info->attrs[a].offset < info->attr_bytes && info->attrs[a].name[0];
+        for (int a = 0; a < info->n_attrs; a++) attrs &= info->attrs[a].offset < info->attr_bytes && info->attrs[a].name[0];
     }
     ok(rows, "every row says synopsis, inference, reference and cases");
     ok(found, "every op is found by its whole name");
@@ -35,14 +34,10 @@ static void defaults_are_right(void)
 {
     const zt_opinfo *rope = zt_op_info(ZT_OP_rope);
     zt_rope_attrs a = zt_rope_defaults();
-    ok(a.theta == 1e4 && a.dims == 0 && a.scale == 1 && !strcmp(a.pair.s, "halves"),
-       "rope's defaults");
-    ok(!memcmp(rope->defaults, &a, sizeof a) && rope->attr_bytes == sizeof a,
-       "the same by the table");
-    ok(rope->n_in == 3 && rope->n_out == 1 && rope->n_attrs == 9 && rope->def->n_required == 2,
-       "rope's arity");
-    ok(!strcmp(rope->in_name[2], "tab") && !strcmp(rope->attrs[3].name, "pair") &&
-           rope->attrs[3].kind == ZT_ATTR_word &&
+    ok(a.theta == 1e4 && a.dims == 0 && a.scale == 1 && !strcmp(a.pair.s, "halves"), "rope's defaults");
+    ok(!memcmp(rope->defaults, &a, sizeof a) && rope->attr_bytes == sizeof a, "the same by the table");
+    ok(rope->n_in == 3 && rope->n_out == 1 && rope->n_attrs == 9 && rope->def->n_required == 2, "rope's arity");
+    ok(!strcmp(rope->in_name[2], "tab") && !strcmp(rope->attrs[3].name, "pair") && rope->attrs[3].kind == ZT_ATTR_word &&
            rope->attrs[3].offset == offsetof(zt_rope_attrs, pair),
        "rope's names");
     ok(zt_op_info(ZT_OP_add)->n_attrs == 0, "add has no attributes");
@@ -123,18 +118,16 @@ static bool casts_to(double x, zt_dtype dtype, int64_t want)
 static void values_of_casts(void)
 {
     ok(casts_to(-2.9, ZT_I32, -2) && casts_to(2.9, ZT_U8, 2), "a cast goes towards zero");
-    ok(casts_to(300, ZT_I8, 127) && casts_to(-300, ZT_I8, -128) && casts_to(-1, ZT_U8, 0) &&
-           casts_to(1e30, ZT_I64, INT64_MAX) && casts_to(-INFINITY, ZT_I64, INT64_MIN),
+    ok(casts_to(300, ZT_I8, 127) && casts_to(-300, ZT_I8, -128) && casts_to(-1, ZT_U8, 0) && casts_to(1e30, ZT_I64, INT64_MAX) &&
+           casts_to(-INFINITY, ZT_I64, INT64_MIN),
        "what is out of range goes to its end");
-    ok(casts_to(NAN, ZT_I16, 0) && casts_to(NAN, ZT_BOOL, 1) && casts_to(0.25, ZT_BOOL, 1) &&
-           casts_to(-0.0, ZT_BOOL, 0),
+    ok(casts_to(NAN, ZT_I16, 0) && casts_to(NAN, ZT_BOOL, 1) && casts_to(0.25, ZT_BOOL, 1) && casts_to(-0.0, ZT_BOOL, 0),
        "NaN is 0, and as a bool what is not 0");
 }
 
 static void values_of_rope(void)
 {
-    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){1, 4}),
-            p = zt_type_make(ZT_I32, 1, (int64_t[]){1});
+    zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){1, 4}), p = zt_type_make(ZT_I32, 1, (int64_t[]){1});
     double v[4] = {1, 2, 3, 4}, y[4];
     int64_t pos = 1;
     zt_arg in[3] = {arg(&x, v, NULL), arg(&p, NULL, &pos), {0}}, out = arg(&x, y, NULL);
@@ -160,32 +153,26 @@ static void values_of_rope(void)
 /* Two sequences in blocks of 2 positions; keys all equal, so that attention is a mean of values. */
 static void values_of_cache(void)
 {
-    zt_type cache = zt_type_make(ZT_F32, 2, (int64_t[]){8, 1}),
-            x = zt_type_make(ZT_F32, 2, (int64_t[]){3, 1});
-    zt_type row = zt_type_make(ZT_I32, 1, (int64_t[]){3}),
-            table = zt_type_make(ZT_I32, 2, (int64_t[]){2, 4});
+    zt_type cache = zt_type_make(ZT_F32, 2, (int64_t[]){8, 1}), x = zt_type_make(ZT_F32, 2, (int64_t[]){3, 1});
+    zt_type row = zt_type_make(ZT_I32, 1, (int64_t[]){3}), table = zt_type_make(ZT_I32, 2, (int64_t[]){2, 4});
     double v[8] = {0}, keys[8] = {0}, xs[3] = {5, 6, 7}, y[3];
     int64_t pos[3] = {0, 3, 2}, seq[3] = {1, 0, 1}, blocks[8] = {3, 0, 1, 2, 2, 1, 0, 3};
-    zt_arg put[5] = {arg(&cache, v, NULL), arg(&x, xs, NULL), arg(&row, NULL, pos),
-                     arg(&row, NULL, seq), arg(&table, NULL, blocks)};
+    zt_arg put[5] = {arg(&cache, v, NULL), arg(&x, xs, NULL), arg(&row, NULL, pos), arg(&row, NULL, seq),
+                     arg(&table, NULL, blocks)};
     zt_arg out = arg(&cache, v, NULL);
     run_ref(ZT_OP_kv_put, NULL, put, &out);
     ok(v[4] == 5 && v[1] == 6 && v[2] == 7, "kv_put writes where the table says");
     zt_attention_attrs a = {.head = 1};
-    zt_arg in[6] = {
-        arg(&x, xs, NULL), arg(&cache, keys, NULL), arg(&cache, v, NULL), put[2], put[3], put[4]};
+    zt_arg in[6] = {arg(&x, xs, NULL), arg(&cache, keys, NULL), arg(&cache, v, NULL), put[2], put[3], put[4]};
     zt_arg att = arg(&x, y, NULL);
     run_ref(ZT_OP_attention, &a, in, &att);
-    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 4) && nearly_equal(y[2], 12.0 / 3),
-       "attention sees its sequence only");
+    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 4) && nearly_equal(y[2], 12.0 / 3), "attention sees its sequence only");
     a.window = 2;
     run_ref(ZT_OP_attention, &a, in, &att);
-    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 2) && nearly_equal(y[2], 7.0 / 2),
-       "and no further than its window");
+    ok(nearly_equal(y[0], 5) && nearly_equal(y[1], 6.0 / 2) && nearly_equal(y[2], 7.0 / 2), "and no further than its window");
     pos[1] = 8;
     zt_runtime_error t = run_ref(ZT_OP_attention, &a, in, &att);
-    ok(t.what && !strcmp(t.what, "position") && t.value == 8 && t.limit == 8 && y[1] == 0,
-       "a position out of range is trouble");
+    ok(t.what && !strcmp(t.what, "position") && t.value == 8 && t.limit == 8 && y[1] == 0, "a position out of range is trouble");
     pos[1] = 3;
     seq[2] = 2;
     t = run_ref(ZT_OP_kv_put, NULL, put, &out);
@@ -201,12 +188,15 @@ static void families(void)
     static const struct {
         zt_op op;
         const char *family;
-    } some[] = {{ZT_OP_add, "elementwise"}, {ZT_OP_neg, "unary"}, {ZT_OP_linear, "linalg"},
-                {ZT_OP_rms_norm, "norm"}, {ZT_OP_attention, "attention"},
-                {(zt_op)0, "elementwise"}, {ZT_OP_dequantize_linear, "quantization"}};
+    } some[] = {{ZT_OP_add, "elementwise"},
+                {ZT_OP_neg, "unary"},
+                {ZT_OP_linear, "linalg"},
+                {ZT_OP_rms_norm, "norm"},
+                {ZT_OP_attention, "attention"},
+                {(zt_op)0, "elementwise"},
+                {ZT_OP_dequantize_linear, "quantization"}};
     for (size_t i = 0; i < sizeof some / sizeof *some; i++)
-        ok(!strcmp(zt_op_family(some[i].op), some[i].family), "%s is of %s",
-           zt_op_info(some[i].op)->name, some[i].family);
+        ok(!strcmp(zt_op_family(some[i].op), some[i].family), "%s is of %s", zt_op_info(some[i].op)->name, some[i].family);
 }
 
 /* What costs say of bytes: by the rule, and where a row has its own. */
@@ -219,11 +209,9 @@ static void bytes_of_ops(void)
     zt_type cache = zt_type_make(ZT_F16, 2, (int64_t[]){512, 8}), q = x;
     ok(zt_op_bytes(ZT_OP_add, NULL, (const zt_type *[]){&x, &x}, &y) == 3 * 128, "add: three");
     ok(zt_op_bytes(ZT_OP_reshape, NULL, (const zt_type *[]){&x}, &y) == 0, "a view: none");
-    ok(zt_op_bytes(ZT_OP_gather, NULL, (const zt_type *[]){&table, &i}, &picked) ==
-           2 * 68 + 2 * 256 + 8,
+    ok(zt_op_bytes(ZT_OP_gather, NULL, (const zt_type *[]){&table, &i}, &picked) == 2 * 68 + 2 * 256 + 8,
        "gather: the rows it picks, not the table");
-    ok(zt_op_bytes(ZT_OP_kv_put, NULL, (const zt_type *[]){&cache, &x, &i, NULL, NULL}, &cache) ==
-           2 * (128 + 8),
+    ok(zt_op_bytes(ZT_OP_kv_put, NULL, (const zt_type *[]){&cache, &x, &i, NULL, NULL}, &cache) == 2 * (128 + 8),
        "kv_put: what is put, not the cache");
     zt_attention_attrs a = zt_attention_defaults();
     const zt_type *in[] = {&q, &cache, &cache, &i, NULL, NULL};

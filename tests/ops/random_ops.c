@@ -10,17 +10,16 @@ enum { N = 1 << 18 };
 
 static float y[N], z[N];
 
-static bool draw(zt_engine *engine, zt_op op, double at, double by, int64_t seed, int64_t counter,
-                 float *to)
+static bool draw(zt_engine *engine, zt_op op, double at, double by, int64_t seed, int64_t counter, float *to)
 {
     zt_type type = zt_type_make(ZT_I64, 0, NULL);
     zt_random_uniform_attrs u = {{2, {512, N / 512}}, seed, at, by};
     zt_random_normal_attrs n = {{2, {512, N / 512}}, seed, at, by};
     oneop call = {.op = op,
-               .attrs = op == ZT_OP_random_uniform ? (void *)&u : (void *)&n,
-               .in = {&type},
-               .data = {&counter},
-               .result = {to}};
+                  .attrs = op == ZT_OP_random_uniform ? (void *)&u : (void *)&n,
+                  .in = {&type},
+                  .data = {&counter},
+                  .result = {to}};
     return zt_op_infer(NULL, op, call.attrs, call.in, call.out) == ZT_OK && oneop_run(engine, &call) == ZT_OK;
 }
 
@@ -53,14 +52,12 @@ static void moments(const char *name, double mean, double variance, double fourt
     for (int i = 0; i < N; i++) v += pow((double)y[i] - mean, 2) / N;
     for (int i = 0; i < N; i++) f += pow((double)y[i] - mean, 4) / N;
     ok(fabs(m - mean) < 5 * sqrt(variance / N), "%s: mean %.5f", name, m);
-    ok(fabs(v - variance) < 5 * sqrt((fourth - variance * variance) / N), "%s: variance %.5f", name,
-       v);
+    ok(fabs(v - variance) < 5 * sqrt((fourth - variance * variance) / N), "%s: variance %.5f", name, v);
     ok(fabs(f - fourth) < 0.05 * fourth, "%s: fourth moment %.5f", name, f);
 }
 
 /* Neighbours, and the same positions of another draw, do not go together. */
-static void apart(const char *name, const float *a, const float *b, int n, double mean,
-                  double variance)
+static void apart(const char *name, const float *a, const float *b, int n, double mean, double variance)
 {
     double c = 0;
     for (int i = 0; i < n; i++) c += ((double)a[i] - mean) * ((double)b[i] - mean) / n;
@@ -74,11 +71,9 @@ int main(void)
         zt_engine_opts opts = {.threads = 2, .isa = isa < 0 ? ZT_ISA_SCALAR : (zt_isa)isa};
         zt_engine *engine = zt_engine_open(ctx, isa < 0 ? "ref" : "cpu", &opts);
         const char *name = isa < 0 ? "ref" : zt_isa_name((zt_isa)isa);
-        ok(draw(engine, ZT_OP_random_uniform, 0, 1, 3, INT64_C(1) << 40, y) &&
-               as_host(ZT_OP_random_uniform),
+        ok(draw(engine, ZT_OP_random_uniform, 0, 1, 3, INT64_C(1) << 40, y) && as_host(ZT_OP_random_uniform),
            "%s: uniform draws are Philox's", name);
-        ok(draw(engine, ZT_OP_random_normal, 0, 1, 3, INT64_C(1) << 40, y) &&
-               as_host(ZT_OP_random_normal),
+        ok(draw(engine, ZT_OP_random_normal, 0, 1, 3, INT64_C(1) << 40, y) && as_host(ZT_OP_random_normal),
            "%s: normal draws are Philox's", name);
         zt_engine_close(engine);
     }

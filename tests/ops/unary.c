@@ -64,9 +64,8 @@ static uint32_t bits_of(float f)
 
 /* ---- the floats ------------------------------------------------------------------------------ */
 
-static const uint32_t edges[] = {0,        1,        2,        3,        0x3fffff, 0x400000,
-                                 0x400001, 0x3504f3, 0x3504f4, 0x490fda, 0x490fdb, 0x490fdc,
-                                 0x317217, 0x317218, 0x7ffffe, 0x7fffff};
+static const uint32_t edges[] = {0,        1,        2,        3,        0x3fffff, 0x400000, 0x400001, 0x3504f3,
+                                 0x3504f4, 0x490fda, 0x490fdb, 0x490fdc, 0x317217, 0x317218, 0x7ffffe, 0x7fffff};
 enum { EDGES = sizeof edges / sizeof edges[0], N_EDGES = 512 * EDGES, STRIDE = 65537 };
 
 static int64_t sample_size(void) { return N_EDGES + ((int64_t)1 << 32) / STRIDE + 1; }
@@ -81,8 +80,7 @@ static int chunk_of(worker *w, int64_t c)
 {
     int64_t from = c * CHUNK, left = w->s->all ? CHUNK : sample_size() - from;
     int n = left < CHUNK ? (int)left : CHUNK;
-    for (int i = 0; i < n; i++)
-        w->x[i] = of_bits(w->s->all ? (uint32_t)(from + i) : sampled(from + i));
+    for (int i = 0; i < n; i++) w->x[i] = of_bits(w->s->all ? (uint32_t)(from + i) : sampled(from + i));
     return n;
 }
 
@@ -117,8 +115,7 @@ static void ask_row(const subject *s, double *x, double *want, int n)
 {
     zt_type t = zt_type_make(ZT_F64, 1, (int64_t[]){n});
     zt_runtime_error trouble = {0};
-    zt_op_info(s->op)->def->ref(s->attrs, &(zt_arg){&t, x, NULL}, &(zt_arg){&t, want, NULL},
-                                &trouble);
+    zt_op_info(s->op)->def->ref(s->attrs, &(zt_arg){&t, x, NULL}, &(zt_arg){&t, want, NULL}, &trouble);
 }
 
 /* Is the screen's result the row's but for what no float sees? */
@@ -188,8 +185,7 @@ static finding judge(worker *worker_state, const float *y, int count, double kno
 static bool run_function(worker *w, int isa, const float *x, int n, float *y)
 {
     zt_type t = zt_type_make(ZT_F32, 1, (int64_t[]){n});
-    oneop o = {
-        .op = w->s->op, .attrs = w->s->attrs, .in = {&t}, .data = {x}, .out = {t}, .result = {y}};
+    oneop o = {.op = w->s->op, .attrs = w->s->attrs, .in = {&t}, .data = {x}, .out = {t}, .result = {y}};
     return oneop_run(w->engine[isa], &o) == ZT_OK;
 }
 
@@ -245,8 +241,7 @@ static void name_attrs(const subject *s, char *name, size_t room)
     double d;
     name[0] = '\0';
     memcpy(&d, s->attrs, sizeof d);
-    if (info->n_attrs && info->attrs[0].kind == ZT_ATTR_f64)
-        snprintf(name, room, " %s=%g", info->attrs[0].name, d);
+    if (info->n_attrs && info->attrs[0].kind == ZT_ATTR_f64) snprintf(name, room, " %s=%g", info->attrs[0].name, d);
     if (info->n_attrs && info->attrs[0].kind == ZT_ATTR_word)
         snprintf(name, room, " %s=%.23s", info->attrs[0].name, (const char *)s->attrs);
 }
@@ -255,11 +250,9 @@ static void report_finding(const subject *s, int isa, const finding *f)
 {
     char attrs[64];
     name_attrs(s, attrs, sizeof attrs);
-    ok(!f->wrong && !f->moved && !f->failed, "%s%s on %s: worst %.3f ulp at %a",
-       zt_op_info(s->op)->name, attrs, zt_isa_name((zt_isa)isa), f->worst, (double)of_bits(f->at));
-    if (f->wrong)
-        diag("%lld floats off by more than 2 ulp, the first %a", (long long)f->wrong,
-             (double)of_bits(f->first));
+    ok(!f->wrong && !f->moved && !f->failed, "%s%s on %s: worst %.3f ulp at %a", zt_op_info(s->op)->name, attrs,
+       zt_isa_name((zt_isa)isa), f->worst, (double)of_bits(f->at));
+    if (f->wrong) diag("%lld floats off by more than 2 ulp, the first %a", (long long)f->wrong, (double)of_bits(f->first));
     if (f->moved) diag("other bits in another place of the vector");
     if (f->failed) diag("does not run");
 }
@@ -289,8 +282,7 @@ static void look_at(subject *s, worker *const *workers, int count)
     work(workers[0]);
     for (int i = 1; i < count; i++) {
         pthread_join(thread[i], NULL);
-        for (int isa = 0; isa < ZT_ISA_COUNT; isa++)
-            join(&workers[0]->found[isa], &workers[i]->found[isa]);
+        for (int isa = 0; isa < ZT_ISA_COUNT; isa++) join(&workers[0]->found[isa], &workers[i]->found[isa]);
         workers[0]->strays |= workers[i]->strays;
     }
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) report_finding(s, isa, &workers[0]->found[isa]);

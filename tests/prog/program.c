@@ -8,10 +8,7 @@
 
 static zt_ctx *ctx;
 
-static zt_prog *parse(const char *text)
-{
-    return zt_prog_parse(ctx, "test.zt", text, strlen(text));
-}
+static zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
 
 /* The whole message, then a clean context. */
 static void said(const char *message, const char *what)
@@ -44,20 +41,19 @@ static void becomes(const char *text, const char *canonical, const char *what)
 
 /* ---- the example of design.md ---------------------------------------------------------------- */
 
-static const char canonical[] =
-    "zt program 1\n"
-    "model \"SmolLM2.gguf\" id=5f3c09aa12d4e6b70c81e2f49b3a6d57\n"
-    "in    x: f32[n,576]\n"
-    "in    pos: i32[n]\n"
-    "data  wk: q4_1[192,576] \"blk.0.attn_k.weight\"\n"
-    "data  g: f32[576] \"blk.0.attn_norm.weight\"\n"
-    "state kc: f16[ctx,192]\n"
-    "h, rstd = rms_norm x g\n"
-    "k = linear h wk\n"
-    "r = rope k pos theta=100000 dims=64\n"
-    "kc1 = kv_put kc r pos\n"
-    "keep  kc = kc1\n"
-    "out   y = h\n";
+static const char canonical[] = "zt program 1\n"
+                                "model \"SmolLM2.gguf\" id=5f3c09aa12d4e6b70c81e2f49b3a6d57\n"
+                                "in    x: f32[n,576]\n"
+                                "in    pos: i32[n]\n"
+                                "data  wk: q4_1[192,576] \"blk.0.attn_k.weight\"\n"
+                                "data  g: f32[576] \"blk.0.attn_norm.weight\"\n"
+                                "state kc: f16[ctx,192]\n"
+                                "h, rstd = rms_norm x g\n"
+                                "k = linear h wk\n"
+                                "r = rope k pos theta=100000 dims=64\n"
+                                "kc1 = kv_put kc r pos\n"
+                                "keep  kc = kc1\n"
+                                "out   y = h\n";
 
 static zt_prog *build(void)
 {
@@ -114,15 +110,13 @@ static void test_look(void)
     ok(zt_prog_count(program, ZT_VALUE_IN) == 2 && zt_prog_nth(program, ZT_VALUE_IN, 1) == 1 &&
            zt_prog_nth(program, ZT_VALUE_DATA, 0) == 2 && zt_prog_nth(program, ZT_VALUE_STATE, 1) == -1,
        "values by kind");
-    ok(kc->kind == ZT_VALUE_STATE && kc->index == 0 && kc->keep == zt_prog_find(program, "kc1"),
-       "a state knows what it keeps");
+    ok(kc->kind == ZT_VALUE_STATE && kc->index == 0 && kc->keep == zt_prog_find(program, "kc1"), "a state knows what it keeps");
     ok(strcmp(zt_prog_value(program, 2)->tensor, "blk.0.attn_k.weight") == 0, "data knows its tensor");
     ok(zt_prog_value(program, zt_prog_find(program, "rstd"))->index == 0 &&
            zt_prog_value(program, zt_prog_find(program, "kc1"))->index == 3,
        "op values know their step");
     const zt_step *st = zt_prog_step(program, 1);
-    ok(st->op == ZT_OP_linear && st->in[0] == zt_prog_find(program, "h") && st->in[2] == ZT_NONE &&
-           st->out[1] == ZT_NONE,
+    ok(st->op == ZT_OP_linear && st->in[0] == zt_prog_find(program, "h") && st->in[2] == ZT_NONE && st->out[1] == ZT_NONE,
        "a step's inputs and outputs, absent ones as ZT_NONE");
     ok(((const zt_rope_attrs *)zt_prog_step(program, 2)->attrs)->theta == 1e5, "a step's attributes");
     ok(zt_prog_n_symbols(program) == 2 && strcmp(zt_prog_symbol_name(program, 1), "ctx") == 0, "symbols");
@@ -138,27 +132,29 @@ static void test_look(void)
 static void test_text(void)
 {
     becomes("zt program 1", "zt program 1\n", "an empty program");
-    becomes("zt program 1 # c\r\n\r\n  # c\n\tin\tx :f32 [ ]# c\r\nout y=x",
-            "zt program 1\nin    x: f32[]\nout   y = x\n",
+    becomes("zt program 1 # c\r\n\r\n  # c\n\tin\tx :f32 [ ]# c\r\nout y=x", "zt program 1\nin    x: f32[]\nout   y = x\n",
             "space, comments, carriage returns, no last newline; rank 0");
     becomes("zt program 1\nin in: f32[2]\nout = silu in\nkeep = silu out\nout out = keep\n",
-            "zt program 1\nin    in: f32[2]\nout = silu in\nkeep = silu out\nout   out = keep\n",
-            "no word is reserved");
+            "zt program 1\nin    in: f32[2]\nout = silu in\nkeep = silu out\nout   out = keep\n", "no word is reserved");
     becomes("zt program 1\nstate s: f32[2]\nin x: f32[2]\nout o = x\nkeep s = x\nin y: f32[1]\n",
             "zt program 1\nstate s: f32[2]\nin    x: f32[2]\nin    y: f32[1]\nkeep  s = x\n"
-            "out   o = x\n", "keep and out go to the end");
+            "out   o = x\n",
+            "keep and out go to the end");
     becomes("zt program 1\nin x: f32[4]\nin g: f32[4]\na = rms_norm x g\nb, _ = rms_norm a g\n"
             "c, r = rms_norm b g\n",
             "zt program 1\nin    x: f32[4]\nin    g: f32[4]\na = rms_norm x g\nb = rms_norm a g\n"
-            "c, r = rms_norm b g\n", "outputs that nobody wants");
+            "c, r = rms_norm b g\n",
+            "outputs that nobody wants");
     becomes("zt program 1\nin x: f32[n]\nin p: i32[n]\nin t: i32[1,1]\nstate c: f32[n,1]\n"
             "d = kv_put c x p _ t\ny = kv_put d x p _ _\n",
             "zt program 1\nin    x: f32[n]\nin    p: i32[n]\nin    t: i32[1,1]\n"
-            "state c: f32[n,1]\nd = kv_put c x p _ t\ny = kv_put d x p\n", "absent inputs");
+            "state c: f32[n,1]\nd = kv_put c x p _ t\ny = kv_put d x p\n",
+            "absent inputs");
     becomes("zt program 1\nmodel \"a\\\"\\\\\\/\\n\\u00e9\\ud83d\\ude00\\u0001.gguf\"\n"
             "data w: f32[1] \"\303\251\"\n",
             "zt program 1\nmodel \"a\\\"\\\\/\\n\303\251\360\237\230\200\\u0001.gguf\"\n"
-            "data  w: f32[1] \"\303\251\"\n", "strings are JSON's");
+            "data  w: f32[1] \"\303\251\"\n",
+            "strings are JSON's");
 }
 
 static void test_bindings(void)
@@ -221,8 +217,7 @@ static void test_attributes(void)
     attribute("sum", " axes=[ -1 , 0]", " axes=[-1,0]");
     attribute("transpose", " axes=[1,-9223372036854775808]", " axes=[1,-9223372036854775808]");
     attribute("reshape", " shape=[2 , n*1]", " shape=[2,n*1]");
-    attribute("reshape", " shape=[0,1,2,3,4,5,6,9223372036854775807]",
-              " shape=[0,1,2,3,4,5,6,9223372036854775807]");
+    attribute("reshape", " shape=[0,1,2,3,4,5,6,9223372036854775807]", " shape=[0,1,2,3,4,5,6,9223372036854775807]");
 }
 
 static void dimension(const char *text, const char *canonical_text)
@@ -301,8 +296,10 @@ static void test_made_up_names(void)
     int taken = zt_prog_in(program, "v2", ZT_F32, 1, (int64_t[]){4}), out[2];
     zt_prog_op(program, ZT_OP_rms_norm, NULL, (int[]){x, taken}, NULL, out);
     zt_program_rms_norm(program, NULL, out[0], taken, NULL, NULL);
-    prints(program, "zt program 1\nin    v0: f32[4]\nin    v2: f32[4]\nv3, v4 = rms_norm v0 v2\n"
-              "v5 = rms_norm v3 v2\n", "made-up names step aside");
+    prints(program,
+           "zt program 1\nin    v0: f32[4]\nin    v2: f32[4]\nv3, v4 = rms_norm v0 v2\n"
+           "v5 = rms_norm v3 v2\n",
+           "made-up names step aside");
     zt_prog_free(program);
 }
 
@@ -350,8 +347,8 @@ static void test_bind(void)
     zt_prog *program = build();
     const zt_binding some[] = {{"m", -3}, {"n", 3}, {"ctx", 32}};
     zt_bound *bound = zt_prog_bind(program, some, 3);
-    ok(bound && has_type(bound, "x", "f32[3,576]") && has_type(bound, "rstd", "f32[3,1]") &&
-           has_type(bound, "r", "f32[3,192]") && has_type(bound, "kc1", "f16[32,192]"),
+    ok(bound && has_type(bound, "x", "f32[3,576]") && has_type(bound, "rstd", "f32[3,1]") && has_type(bound, "r", "f32[3,192]") &&
+           has_type(bound, "kc1", "f16[32,192]"),
        "types are inferred, other symbols ignored (%s)", zt_ctx_error(ctx));
     zt_bound_free(bound);
     bound = zt_prog_bind(program, (zt_binding[]){{"n", 0}, {"ctx", 0}}, 2);
@@ -367,13 +364,12 @@ static void test_bind(void)
 static void test_bind_attributes(void)
 {
     zt_prog *program = parse("zt program 1\nin x: f32[n,6]\na = reshape x shape=[n*2,3]\n"
-                       "b = reshape a shape=[n*6]\nc = silu b\n");
+                             "b = reshape a shape=[n*6]\nc = silu b\n");
     zt_bound *bound = zt_prog_bind(program, &(zt_binding){"n", 5}, 1);
     ok(bound && has_type(bound, "a", "f32[10,3]") && has_type(bound, "c", "f32[30]"), "dims in attributes (%s)",
        zt_ctx_error(ctx));
     const zt_reshape_attrs *a = bound ? bound->attrs[0] : NULL, *other = bound ? bound->attrs[1] : NULL;
-    ok(a && a->shape.n == 2 && a->shape.dim[0] == 10 && other->shape.dim[0] == 30,
-       "bound attributes are numbers");
+    ok(a && a->shape.n == 2 && a->shape.dim[0] == 10 && other->shape.dim[0] == 30, "bound attributes are numbers");
     ok(bound && bound->attrs[2] == zt_prog_step(program, 2)->attrs, "others are not copied");
     zt_bound_free(bound);
     zt_prog_free(program);
@@ -399,13 +395,10 @@ static void test_bind_errors(void)
                "dimension n*9223372036854775807: 4*9223372036854775807 overflows");
     bind_fails("in x: f32[m-n+1]\n", ZT_EDATA, "dimension m-n+1 is -3");
     bind_fails("in x: f32[(m-n-1)/2+2]\n", ZT_EDATA, "dimension (m-n-1)/2+2 is -1");
-    bind_fails("in x: q8_0[n*9]\n", ZT_ESHAPE,
-               "value 'x': q8_0[36]: the last dimension is not in whole blocks");
-    bind_fails("in x: f32[n*9999999999,n*9999999999]\n", ZT_ESHAPE,
-               "value 'x': f32[39999999996,39999999996]: too large");
+    bind_fails("in x: q8_0[n*9]\n", ZT_ESHAPE, "value 'x': q8_0[36]: the last dimension is not in whole blocks");
+    bind_fails("in x: f32[n*9999999999,n*9999999999]\n", ZT_ESHAPE, "value 'x': f32[39999999996,39999999996]: too large");
     bind_fails("y = reshape n shape=[2-n]\n", ZT_EDATA, "dimension 2-n is -2");
-    bind_fails("state s: f32[n+1]\nkeep s = n\n", ZT_ESHAPE,
-               "state 's' is f32[5], but 'n' that it keeps is f32[4]");
+    bind_fails("state s: f32[n+1]\nkeep s = n\n", ZT_ESHAPE, "state 's' is f32[5], but 'n' that it keeps is f32[4]");
     char text[] = "zt program 1\nin x: f32[n,4]\ny = silu x\nz = add y w\nw = silu z\n";
     zt_prog *program = parse(text);
     ok(!program, "use before definition");
@@ -413,8 +406,7 @@ static void test_bind_errors(void)
     program = parse("zt program 1\nin x: f32[2]\nin z: f32[3]\ny = silu x\nsum = add y z\n");
     ok(program && !zt_prog_bind(program, NULL, 0) && zt_ctx_status(ctx) == ZT_ESHAPE, "shapes that do not fit");
     const char *error = zt_ctx_error(ctx);
-    ok(strncmp(error, "step 1, 'sum': op add: ", 23) == 0 && strstr(error, "b f32[3]"),
-       "says step, op and shapes: %s", error);
+    ok(strncmp(error, "step 1, 'sum': op add: ", 23) == 0 && strstr(error, "b f32[3]"), "says step, op and shapes: %s", error);
     zt_ctx_clear(ctx);
     zt_prog_free(program);
 }

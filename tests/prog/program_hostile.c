@@ -9,24 +9,23 @@
 static zt_ctx *ctx;
 
 /* A sound text that uses the whole grammar. */
-static const char sound[] =
-    "zt program 1\n"
-    "model \"dir/a \\\"b\\\" \\u00e9.gguf\" id=5f3c09aa\n"
-    "bind  n=2 ctx=64\n"
-    "in    x: f32[n,(n+64)/n*2-2]   # a comment\n"
-    "in    pos: i32[n]\n"
-    "in    table: i32[2,ctx/32]\n"
-    "data  g: f32[64] \"norm.weight\"\n"
-    "state kc: f32[ctx,64]\n"
-    "h, rstd = rms_norm x g eps=0.001\n"
-    "r = rope h pos _ theta=100000 dims=64 pair=neighbours\n"
-    "kc1 = kv_put kc r pos _ table\n"
-    "c = cast kc1 to=f16\n"
-    "s = scale h by=-inf\n"
-    "v = reshape s shape=[n*2,32]\n"
-    "keep  kc = kc1\n"
-    "out   y = v\n"
-    "out   rstd = rstd\n";
+static const char sound[] = "zt program 1\n"
+                            "model \"dir/a \\\"b\\\" \\u00e9.gguf\" id=5f3c09aa\n"
+                            "bind  n=2 ctx=64\n"
+                            "in    x: f32[n,(n+64)/n*2-2]   # a comment\n"
+                            "in    pos: i32[n]\n"
+                            "in    table: i32[2,ctx/32]\n"
+                            "data  g: f32[64] \"norm.weight\"\n"
+                            "state kc: f32[ctx,64]\n"
+                            "h, rstd = rms_norm x g eps=0.001\n"
+                            "r = rope h pos _ theta=100000 dims=64 pair=neighbours\n"
+                            "kc1 = kv_put kc r pos _ table\n"
+                            "c = cast kc1 to=f16\n"
+                            "s = scale h by=-inf\n"
+                            "v = reshape s shape=[n*2,32]\n"
+                            "keep  kc = kc1\n"
+                            "out   y = v\n"
+                            "out   rstd = rstd\n";
 
 static bool is_refused(const char *text, size_t count, const char *message)
 {
@@ -53,10 +52,10 @@ static const char front[] = "zt program 1\n"
                             "s1 = kv_put s y pos\n";
 
 #define KINDS "begins no line: model, bind, in, state, data, keep, out, or NAME = OP expected"
-#define QKV "y y y pos"
-#define A16 "aaaaaaaaaaaaaaaa"
-#define A64 A16 A16 A16 A16
-#define A256 A64 A64 A64 A64
+#define QKV   "y y y pos"
+#define A16   "aaaaaaaaaaaaaaaa"
+#define A64   A16 A16 A16 A16
+#define A256  A64 A64 A64 A64
 
 static const struct refusal {
     const char *line, *message;
@@ -94,13 +93,10 @@ static const struct refusal {
     {"keep s = s", "keep 's': value 's' is used up, its memory is 's1' now"},
     {"s2 = kv_put s y pos", "op kv_put: value 's' is used up, its memory is 's1' now"},
     {"s2 = kv_put s1 y pos\nz = silu s1", "op silu: value 's1' is used up, its memory is 's2' now"},
-    {"t = reshape s1 shape=[4]\ns2 = kv_put s1 y pos\nz = silu t",
-     "op silu: value 't' is used up, its memory is 's2' now"},
-    {"t = reshape s1 shape=[4]\ns2 = kv_put t y pos\nz = silu s1",
-     "op silu: value 's1' is used up, its memory is 's2' now"},
+    {"t = reshape s1 shape=[4]\ns2 = kv_put s1 y pos\nz = silu t", "op silu: value 't' is used up, its memory is 's2' now"},
+    {"t = reshape s1 shape=[4]\ns2 = kv_put t y pos\nz = silu s1", "op silu: value 's1' is used up, its memory is 's2' now"},
     {"keep s = s1\ns2 = kv_put s1 y pos", "op kv_put uses up 's1', but 's1' is kept or an output"},
-    {"t = reshape s1\nout o = t\ns2 = kv_put s1 y pos",
-     "op kv_put uses up 's1', but 't' is kept or an output"},
+    {"t = reshape s1\nout o = t\ns2 = kv_put s1 y pos", "op kv_put uses up 's1', but 't' is kept or an output"},
     {"z = kv_put x y pos", "op kv_put uses up 'x', which is in and no state"},
     {"z = kv_put w y pos", "op kv_put uses up 'w', which is data and no state"},
     {"t = reshape w\nz = kv_put t y pos", "op kv_put uses up 't', which is data and no state"},
@@ -110,18 +106,13 @@ static const struct refusal {
     {"k1, v1, z = rope_put s1 s1 " QKV, "op rope_put uses up 's1' and reads it as 'vc' too"},
     {"k1, v1, z = rope_put s1 s " QKV, "op rope_put: value 's' is used up, its memory is 's1' now"},
     {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t y t y pos", "op rope_put uses up 't' and reads it as 'k' too"},
-    {"state t: f32[4,4]\nu = reshape t\nk1, v1, z = rope_put s1 t y u y pos",
-     "op rope_put uses up 't' and reads it as 'k' too"},
-    {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t " QKV "\nz = silu t",
-     "op silu: value 't' is used up, its memory is 'v1' now"},
+    {"state t: f32[4,4]\nu = reshape t\nk1, v1, z = rope_put s1 t y u y pos", "op rope_put uses up 't' and reads it as 'k' too"},
+    {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t " QKV "\nz = silu t", "op silu: value 't' is used up, its memory is 'v1' now"},
     {"state t: f32[4,4]\nk1, v1, z = rope_put s1 t " QKV "\nz = silu s1",
      "op silu: value 's1' is used up, its memory is 'k1' now"},
-    {"state t: f32[4,4]\nkeep t = t\nk1, v1, z = rope_put s1 t " QKV,
-     "op rope_put uses up 't', but 't' is kept or an output"},
-    {"state t: f32[4,4]\nk1 = rope_put s1 t " QKV,
-     "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
-    {"state t: f32[4,4]\nk1, _, z = rope_put s1 t " QKV,
-     "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
+    {"state t: f32[4,4]\nkeep t = t\nk1, v1, z = rope_put s1 t " QKV, "op rope_put uses up 't', but 't' is kept or an output"},
+    {"state t: f32[4,4]\nk1 = rope_put s1 t " QKV, "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
+    {"state t: f32[4,4]\nk1, _, z = rope_put s1 t " QKV, "op rope_put: output 'vc1', which has the memory of 'vc', needs a name"},
     /* keep and out */
     {"keep s", "'=' expected, not the end of the line"},
     {"keep q = s1", "value 'q' is not defined before"},
@@ -149,13 +140,11 @@ static const struct refusal {
     {"in z: f32[3-4]", "dimension 3-4 is below 0"},
     {"in z: f32[4/0]", "dimension 4/0 divides by zero"},
     {"in z: f32[9223372036854775807+1]", "dimension 9223372036854775807+1 overflows"},
-    {"in z: f32[9223372036854775808]",
-     "a dimension of at most 63 bits expected, not '9223372036854775808'"},
+    {"in z: f32[9223372036854775808]", "a dimension of at most 63 bits expected, not '9223372036854775808'"},
     {"in z: f32[(n]", "')' expected, not ']'"},
     {"in z: f32[_]", "symbol '_' is not a name"},
     {"in z: f32[" A256 "]", "symbol '" A64 A16 "aaaaaaaaaaaa...' has 256 letters, at most 255 fit"},
-    {"in z: f32[a,b,c,d,e,f,g,h]\nin z2: f32[i,j,k,l,m,o,p]",
-     "symbol 'p': a program has at most 16 symbols"},
+    {"in z: f32[a,b,c,d,e,f,g,h]\nin z2: f32[i,j,k,l,m,o,p]", "symbol 'p': a program has at most 16 symbols"},
     {"in z: f32[9999999999,9999999999]", "value 'z': f32[9999999999,9999999999]: too large"},
     {"in z: q4_0[33]", "value 'z': q4_0[33]: the last dimension is not in whole blocks"},
     {"in x: f32[4]", "value 'x' is there already"},
@@ -193,8 +182,7 @@ static const struct refusal {
     {"bind x=2", "bind: no dimension has a symbol 'x'"},
     {"bind _=2", "symbol '_' is not a name"},
     {"bind " A256 "=2", "symbol '" A64 A16 "aaaaaaaaaaaa...' has 256 letters, at most 255 fit"},
-    {"bind a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1",
-     "a program has at most 16 symbols"},
+    {"bind a=1 b=1 c=1 d=1 e=1 f=1 g=1 h=1 i=1 j=1 k=1 l=1 m=1 n=1 o=1 p=1 q=1", "a program has at most 16 symbols"},
     /* the model */
     {"model m.gguf", "a string expected, not 'm.gguf'"},
     {"model \"m\" id=xyz", "id 'xyz' is not hexadecimal"},
@@ -216,11 +204,9 @@ static const struct refusal {
     {"z = rope x pos dims=nan", "op rope: attribute 'dims': an integer expected, not 'nan'"},
     {"z = rope x pos dims=inf", "op rope: attribute 'dims': an integer expected, not 'inf'"},
     {"z = rope x pos dims=n", "op rope: attribute 'dims': an integer expected, not 'n'"},
-    {"z = rope x pos dims=9223372036854775808",
-     "op rope: attribute 'dims': an integer expected, not '9223372036854775808'"},
+    {"z = rope x pos dims=9223372036854775808", "op rope: attribute 'dims': an integer expected, not '9223372036854775808'"},
     {"z = cast x to=5", "op cast: attribute 'to': a word expected, not '5'"},
-    {"z = cast x to=" A16 "bbbbbbbb",
-     "op cast: attribute 'to' has more than 23 letters: '" A16 "bbbbbbbb'"},
+    {"z = cast x to=" A16 "bbbbbbbb", "op cast: attribute 'to' has more than 23 letters: '" A16 "bbbbbbbb'"},
     {"z = reshape x shape=4", "op reshape: attribute 'shape': a list [...] expected, not '4'"},
     {"z = reshape x shape=[4", "',' or ']' expected, not the end of the line"},
 };
@@ -250,14 +236,14 @@ static void test_first_line(void)
         {"zt program 1 x\n", "run.zt:1: the end of the line expected, not 'x'"},
     };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
-        ok(is_refused(first[i].line, strlen(first[i].line), first[i].message), "%s",
-           first[i].message);
+        ok(is_refused(first[i].line, strlen(first[i].line), first[i].message), "%s", first[i].message);
     ok(is_refused(NULL, 0, first[0].message), "no text at all");
-    ok(is_refused("zt program 1\nin x: f32[4]\0\n", 27, "run.zt:2: the end of the line expected, "
-                  "not '\\x00'"), "a zero byte");
+    ok(is_refused("zt program 1\nin x: f32[4]\0\n", 27,
+                  "run.zt:2: the end of the line expected, "
+                  "not '\\x00'"),
+       "a zero byte");
     zt_prog *program = zt_prog_parse(ctx, "a\033[31m\n", "x", 1);
-    ok(!program && strncmp(zt_ctx_error(ctx), "a\\x1b[31m\\x0a:1: ", 16) == 0,
-       "the file's name is escaped");
+    ok(!program && strncmp(zt_ctx_error(ctx), "a\\x1b[31m\\x0a:1: ", 16) == 0, "the file's name is escaped");
     zt_ctx_clear(ctx);
 }
 
@@ -283,16 +269,12 @@ static void test_deep(void)
         size_t n;
         const char *tail, *message;
     } deep[] = {
-        {"zt program 1\nin x: f32[", "(", 100000, "",
-         "run.zt:2: more than 64 parentheses in each other"},
-        {"zt program 1\nin x: f32[n", "+1", 100000, "]",
-         "run.zt:2: a dimension has at most 64 numbers and symbols"},
-        {"zt program 1\nin x: f32[n", "-(n", 100000, "",
-         "run.zt:2: more than 64 parentheses in each other"},
+        {"zt program 1\nin x: f32[", "(", 100000, "", "run.zt:2: more than 64 parentheses in each other"},
+        {"zt program 1\nin x: f32[n", "+1", 100000, "]", "run.zt:2: a dimension has at most 64 numbers and symbols"},
+        {"zt program 1\nin x: f32[n", "-(n", 100000, "", "run.zt:2: more than 64 parentheses in each other"},
         {"zt program 1\nin x: f32[", "9", 100000, "]", NULL},
         {"zt program 1\nin x: f32[", "a", 1000000, "]", NULL},
-        {"zt program 1\nin x: f32[1]\ny = add", " x", 1000000, "",
-         "run.zt:3: op add: too many inputs, it has 2"},
+        {"zt program 1\nin x: f32[1]\ny = add", " x", 1000000, "", "run.zt:3: op add: too many inputs, it has 2"},
         {"zt program 1\n", "y, ", 1000000, "", "run.zt:2: more than 6 outputs"},
         {"zt program 1\nin x: f32[1]\ny = scale x by=", "1", 1000000, "", NULL},
         {"zt program 1\nin x: f32[1]\nz = silu x\nz", "z", 1000000, " = silu x", NULL},
@@ -319,8 +301,7 @@ static char *many_lines(int lines, size_t *count)
     char *text = malloc((size_t)lines * 40 + 64);
     if (!text) exit(1);
     *count = (size_t)sprintf(text, "zt program 1\nin v0: f32[n*2+1]\n");
-    for (int i = 1; i <= lines; i++)
-        *count += (size_t)sprintf(text + *count, "v%d = silu v%d\n", i, i / 2);
+    for (int i = 1; i <= lines; i++) *count += (size_t)sprintf(text + *count, "v%d = silu v%d\n", i, i / 2);
     return text;
 }
 
@@ -333,8 +314,8 @@ static void test_large(void)
     double seconds = (double)(clock() - t) / CLOCKS_PER_SEC;
     ok(program && zt_prog_n_values(program) == 1 << 20, "a million lines (%s)", zt_ctx_error(ctx));
     diag("parsed in %.2f s of processor time", seconds);
-    ok(zt_program_silu(program, NULL, 0) == -1 &&
-           !strcmp(zt_ctx_error(ctx), "a program has at most 1048576 values"), "one too many");
+    ok(zt_program_silu(program, NULL, 0) == -1 && !strcmp(zt_ctx_error(ctx), "a program has at most 1048576 values"),
+       "one too many");
     zt_ctx_clear(ctx);
     ok(zt_prog_n_values(program) == 1 << 20 && zt_prog_n_steps(program) == (1 << 20) - 1, "is not there");
     zt_prog_free(program);
@@ -480,8 +461,7 @@ static void test_retry(void)
         zt_rms_norm_attrs a = {.eps = i};
         for (uint64_t nth = 1; nth < 4; nth++) {
             zt_mem_fail(ctx, nth, false);
-            bool done = !zt_prog_op(program, ZT_OP_rms_norm, &a, (int[]){x, x},
-                                    (const char *[]){name, more}, out);
+            bool done = !zt_prog_op(program, ZT_OP_rms_norm, &a, (int[]){x, x}, (const char *[]){name, more}, out);
             zt_mem_fail(ctx, 0, false);
             if (done) break;
             failures++;

@@ -13,15 +13,15 @@ static const char *const text = "zt program 1\n"
                                 "data  w: f32[4,4] \"w\"\n"
                                 "data  g: f32[4] \"g\"\n"
                                 "state s: f32[c,4]\n"
-                                "a = linear x w\n"                /* 0 */
-                                "s1 = kv_put s a pos\n"           /* 1 */
-                                "s2 = kv_put s1 x pos\n"          /* 2 */
-                                "b, r = rms_norm a g eps=0.5\n"   /* 3 */
-                                "m = scale s2 by=2\n"             /* 4 */
-                                "z = reshape b shape=[n*4]\n"     /* 5 */
-                                "f = fill_like x\n"               /* 6 */
-                                "f1 = kv_put f b pos\n"           /* 7 */
-                                "y = add f1 a\n"                  /* 8 */
+                                "a = linear x w\n"              /* 0 */
+                                "s1 = kv_put s a pos\n"         /* 1 */
+                                "s2 = kv_put s1 x pos\n"        /* 2 */
+                                "b, r = rms_norm a g eps=0.5\n" /* 3 */
+                                "m = scale s2 by=2\n"           /* 4 */
+                                "z = reshape b shape=[n*4]\n"   /* 5 */
+                                "f = fill_like x\n"             /* 6 */
+                                "f1 = kv_put f b pos\n"         /* 7 */
+                                "y = add f1 a\n"                /* 8 */
                                 "keep  s = s2\n"
                                 "out   y = y\n"
                                 "out   z = z\n"
@@ -53,26 +53,33 @@ int main(void)
     zt_binding n[] = {{"n", 3}, {"c", 8}};
     zt_bound *bound = program ? zt_prog_bind(program, n, 2) : NULL;
     ok(bound != NULL, "a program (%s)", zt_ctx_error(ctx));
-    part_is(bound, 0, 0, HEAD "in    x: f32[3,4]\ndata  w: f32[4,4] \"w\"\n"
-                          "a = linear x w\nout   a = a\n");
-    part_is(bound, 0, 2, HEAD "in    x: f32[3,4]\nin    pos: i32[3]\ndata  w: f32[4,4] \"w\"\n"
-                          "state s: f32[8,4]\na = linear x w\ns1 = kv_put s a pos\n"
-                          "s2 = kv_put s1 x pos\nkeep  s = s2\nout   a = a\n");
+    part_is(bound, 0, 0,
+            HEAD "in    x: f32[3,4]\ndata  w: f32[4,4] \"w\"\n"
+                 "a = linear x w\nout   a = a\n");
+    part_is(bound, 0, 2,
+            HEAD "in    x: f32[3,4]\nin    pos: i32[3]\ndata  w: f32[4,4] \"w\"\n"
+                 "state s: f32[8,4]\na = linear x w\ns1 = kv_put s a pos\n"
+                 "s2 = kv_put s1 x pos\nkeep  s = s2\nout   a = a\n");
     /* what an op before used up begins as a state */
-    part_is(bound, 2, 2, HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nstate s1: f32[8,4]\n"
-                          "s2 = kv_put s1 x pos\nkeep  s1 = s2\n");
+    part_is(bound, 2, 2,
+            HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nstate s1: f32[8,4]\n"
+                 "s2 = kv_put s1 x pos\nkeep  s1 = s2\n");
     /* what is only read of it is an input; a symbol in an attribute is a number */
-    part_is(bound, 4, 5, HEAD "in    s2: f32[8,4]\nin    b: f32[3,4]\nm = scale s2 by=2\n"
-                          "z = reshape b shape=[12]\nout   m = m\nout   z = z\n");
+    part_is(bound, 4, 5,
+            HEAD "in    s2: f32[8,4]\nin    b: f32[3,4]\nm = scale s2 by=2\n"
+                 "z = reshape b shape=[12]\nout   m = m\nout   z = z\n");
     /* outputs of an op that nobody wants stay so; one that is put out is */
-    part_is(bound, 3, 3, HEAD "data  g: f32[4] \"g\"\nin    a: f32[3,4]\nb, r = rms_norm a g eps=0.5\n"
-                          "out   b = b\nout   r = r\n");
+    part_is(bound, 3, 3,
+            HEAD "data  g: f32[4] \"g\"\nin    a: f32[3,4]\nb, r = rms_norm a g eps=0.5\n"
+                 "out   b = b\nout   r = r\n");
     /* memory that an op of the part made is no state */
-    part_is(bound, 6, 7, HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nin    b: f32[3,4]\n"
-                          "f = fill_like x\nf1 = kv_put f b pos\nout   f1 = f1\n");
-    part_is(bound, 7, 8, HEAD "in    pos: i32[3]\nin    a: f32[3,4]\nin    b: f32[3,4]\n"
-                          "state f: f32[3,4]\nf1 = kv_put f b pos\ny = add f1 a\n"
-                          "keep  f = f1\nout   y = y\n");
+    part_is(bound, 6, 7,
+            HEAD "in    x: f32[3,4]\nin    pos: i32[3]\nin    b: f32[3,4]\n"
+                 "f = fill_like x\nf1 = kv_put f b pos\nout   f1 = f1\n");
+    part_is(bound, 7, 8,
+            HEAD "in    pos: i32[3]\nin    a: f32[3,4]\nin    b: f32[3,4]\n"
+                 "state f: f32[3,4]\nf1 = kv_put f b pos\ny = add f1 a\n"
+                 "keep  f = f1\nout   y = y\n");
     ok(!zt_prog_part(bound, 4, 9) && zt_ctx_status(ctx) == ZT_EUSAGE, "steps that are not there");
     zt_ctx_clear(ctx);
     ok(!zt_prog_part(bound, 4, 3) && zt_ctx_status(ctx) == ZT_EUSAGE, "no steps");

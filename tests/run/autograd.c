@@ -42,14 +42,12 @@ static bool holds(const zt_tensor *tensor, int count, const float *want)
     return zt_type_count(zt_tensor_type(tensor)) == count;
 }
 
-#define HOLDS(t, ...)                                                                              \
-    holds(t, (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)), (float[]){__VA_ARGS__})
+#define HOLDS(t, ...) holds(t, (int)(sizeof((float[]){__VA_ARGS__}) / sizeof(float)), (float[]){__VA_ARGS__})
 
 static void call_refused(zt_status status, const char *words, const char *what)
 {
     bool good = zt_ctx_status(ctx) == status && strstr(zt_ctx_error(ctx), words);
-    if (!ok(good, "refused: %s", what))
-        diag("status %d: %s", (int)zt_ctx_status(ctx), zt_ctx_error(ctx));
+    if (!ok(good, "refused: %s", what)) diag("status %d: %s", (int)zt_ctx_status(ctx), zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -81,13 +79,12 @@ static void plain(void)
     zt_tensor *a = leaf(ROW(1, 2, 3)), *b = ROW(4, 5, 6);
     zt_tensor *y = zt_eager_sum(run, zt_eager_mul(run, zt_eager_mul(run, a, a), b), NULL);
     uint64_t muls = zt_run_count(run, ZT_OP_mul);
-    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 8, 20, 36),
-       "the gradient of sum a a b in a: %s", zt_ctx_error(ctx));
+    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 8, 20, 36), "the gradient of sum a a b in a: %s",
+       zt_ctx_error(ctx));
     ok(!zt_grad_of(run, b), "none of what is not marked");
     ok(zt_run_count(run, ZT_OP_mul) - muls <= 4, "nothing forward is computed again");
     ok(zt_record_steps(run) == 3, "backward's ops are not recorded");
-    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 16, 40, 72),
-       "a second time adds to it");
+    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 16, 40, 72), "a second time adds to it");
     zt_grad_zero(run, a);
     ok(!zt_grad_of(run, a), "zeroed: there is none");
     ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 8, 20, 36), "and again one");
@@ -102,20 +99,17 @@ static void cotangents(void)
     zt_tensor *a = leaf(ROW(1, 2)), *dy = ROW(10, 100), *y = zt_eager_square(run, a);
     ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, a), 2, 4), "from ones");
     zt_grad_zero(run, NULL);
-    ok(zt_backward(run, y, &(zt_backward_opts){.dy = dy}) == ZT_OK &&
-           HOLDS(zt_grad_of(run, a), 20, 400), "from what is given");
+    ok(zt_backward(run, y, &(zt_backward_opts){.dy = dy}) == ZT_OK && HOLDS(zt_grad_of(run, a), 20, 400), "from what is given");
     zt_grad_zero(run, NULL);
     zt_tensor *z = zt_eager_reshape(run, a, &(zt_reshape_attrs){{2, {1, 2}}});
     zt_tensor *dz = zt_eager_reshape(run, dy, &(zt_reshape_attrs){{2, {1, 2}}});
     zt_backward(run, z, &(zt_backward_opts){.dy = dz});
     zt_tensor *g = zt_grad_of(run, a);
-    ok(HOLDS(g, 10, 100) && zt_tensor_data(g) != zt_tensor_data(dy),
-       "a gradient is a tensor of its own, not the cotangent");
+    ok(HOLDS(g, 10, 100) && zt_tensor_data(g) != zt_tensor_data(dy), "a gradient is a tensor of its own, not the cotangent");
     zt_grad_zero(run, NULL);
     zt_tensor *b = leaf(ROW(7, 7));
     zt_backward(run, zt_eager_add(run, a, b), NULL);
-    ok(zt_grad_of(run, a) && zt_grad_of(run, b) &&
-           zt_tensor_data(zt_grad_of(run, a)) != zt_tensor_data(zt_grad_of(run, b)),
+    ok(zt_grad_of(run, a) && zt_grad_of(run, b) && zt_tensor_data(zt_grad_of(run, a)) != zt_tensor_data(zt_grad_of(run, b)),
        "and two leaves do not share one");
     ok(zt_backward(run, y, &(zt_backward_opts){.dy = dz}) == ZT_ESHAPE, "a cotangent must fit");
     call_refused(ZT_ESHAPE, "the cotangent is f32[1,2], the tensor f32[2]", "another shape");
@@ -133,12 +127,10 @@ static void test_twice(void)
     bool good = zt_backward(run, y, &again) == ZT_OK && HOLDS(zt_grad_of(run, x), 12, 3);
     zt_tensor *d1 = zt_tensor_ref(zt_grad_of(run, x));
     zt_grad_zero(run, x);
-    good = good && zt_backward(run, zt_eager_sum(run, d1, NULL), &again) == ZT_OK &&
-           HOLDS(zt_grad_of(run, x), 12, -6);
+    good = good && zt_backward(run, zt_eager_sum(run, d1, NULL), &again) == ZT_OK && HOLDS(zt_grad_of(run, x), 12, -6);
     zt_tensor *d2 = zt_tensor_ref(zt_grad_of(run, x));
     zt_grad_zero(run, x);
-    good = good && zt_backward(run, zt_eager_sum(run, d2, NULL), NULL) == ZT_OK &&
-           HOLDS(zt_grad_of(run, x), 6, 6);
+    good = good && zt_backward(run, zt_eager_sum(run, d2, NULL), NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 6, 6);
     ok(good, "gradients of gradients: %s", zt_ctx_error(ctx));
     zt_grad_zero(run, x);
     zt_backward(run, zt_eager_sum(run, zt_eager_square(run, d1), NULL), NULL);
@@ -169,8 +161,7 @@ static void pauses(void)
     zt_tensor *h = zt_eager_square(run, x);
     zt_grad_require(run, h, true);
     zt_backward(run, zt_eager_square(run, h), NULL);
-    ok(HOLDS(zt_grad_of(run, h), 18) && HOLDS(zt_grad_of(run, x), 108),
-       "a mark on what an op made");
+    ok(HOLDS(zt_grad_of(run, h), 18) && HOLDS(zt_grad_of(run, x), 108), "a mark on what an op made");
     zt_grad_require(run, h, false);
     ok(!zt_grad_of(run, h) && !zt_grad_required(run, h), "a mark is taken away with its gradient");
     end(x, NULL);
@@ -188,8 +179,8 @@ static void lives(void)
     zt_tensor_unref(w);
     zt_scope_begin(run);
     for (int i = 0; i < 20; i++) zt_eager_exp(run, x); /* what was freed would be taken by these */
-    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 10, 28),
-       "tensors freed and a scope ended since: %s", zt_ctx_error(ctx));
+    ok(zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 10, 28), "tensors freed and a scope ended since: %s",
+       zt_ctx_error(ctx));
     zt_scope_end(run);
     ok(HOLDS(zt_grad_of(run, x), 10, 28), "a gradient outlives the scope of its backward");
     zt_tensor_unref(y);
@@ -214,8 +205,7 @@ static void written_over(void)
     zt_tensor *y = zt_eager_mul(run, h, h);
     zt_run_into(run, h);
     zt_tensor *h2 = zt_eager_add(run, h, x);
-    ok(h2 == h && zt_backward(run, y, NULL) == ZT_OK &&
-           HOLDS(zt_grad_of(run, x), 2 * expf(2), 2 * expf(4)),
+    ok(h2 == h && zt_backward(run, y, NULL) == ZT_OK && HOLDS(zt_grad_of(run, x), 2 * expf(2), 2 * expf(4)),
        "a value written over is computed again: %s", zt_ctx_error(ctx));
     zt_grad_zero(run, NULL);
     zt_backward(run, h, NULL);
@@ -258,8 +248,7 @@ static void steps(void)
         if (i == 1) zt_record_clear(run);
         if (i == 0) {
             good = good && zt_backward(run, loss, NULL) == ZT_EUSAGE;
-            call_refused(ZT_EUSAGE, "a marked tensor f32[1] was written over",
-                    "backward of a loss before the step");
+            call_refused(ZT_EUSAGE, "a marked tensor f32[1] was written over", "backward of a loss before the step");
         }
         zt_grad_zero(run, NULL);
         zt_scope_end(run);
@@ -315,11 +304,9 @@ static zt_status everything(zt_engine *e)
     if (!run) return zt_ctx_status(ctx);
     zt_tensor *x = ROW(1, 2), *w = ROW(3, 4);
     zt_scope_begin(run);
-    if (x && w && !zt_grad_require(run, x, true) && !zt_grad_require(run, w, true) &&
-        !zt_record_begin(run)) {
+    if (x && w && !zt_grad_require(run, x, true) && !zt_grad_require(run, w, true) && !zt_record_begin(run)) {
         zt_tensor *y = zt_eager_swiglu(run, zt_eager_mul(run, x, w), x);
-        if (y && !zt_backward(run, y, &(zt_backward_opts){.record = true}))
-            zt_backward(run, zt_grad_of(run, x), NULL);
+        if (y && !zt_backward(run, y, &(zt_backward_opts){.record = true})) zt_backward(run, zt_grad_of(run, x), NULL);
         zt_detach(run, y);
         zt_record_clear(run);
     }
@@ -347,8 +334,7 @@ static void allocations(const char *engine)
         zt_engine_close(e);
         freed = freed && zt_mem_get(ctx).blocks == 0;
     }
-    ok(st == ZT_OK && count > 100 && told && freed, "%s: each of %d allocations fails cleanly", engine,
-       count - 1);
+    ok(st == ZT_OK && count > 100 && told && freed, "%s: each of %d allocations fails cleanly", engine, count - 1);
 }
 
 int main(void)
@@ -356,8 +342,7 @@ int main(void)
     ctx = zt_ctx_new();
     static const char *const engine[] = {"ref", "cpu"};
     for (int i = 0; i < 2; i++) {
-        zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2,
-                                                                        .isa = zt_isa_best()});
+        zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
         run = zt_run_new(e, false);
         diag("%s", engine[i]);
         plain();

@@ -36,8 +36,7 @@ static bool open_sample(sample *sample_run)
     }
     if (zt_op_infer(NULL, sample_run->op, sample_run->c.attrs, in, sample_run->out) || count > SMALL || sample_run->n_wrt == 0)
         return false;
-    if (zt_dtype_get(sample_run->out[0].dtype)->kind != 'F' || zt_type_count(&sample_run->out[0]) > SMALL)
-        return false;
+    if (zt_dtype_get(sample_run->out[0].dtype)->kind != 'F' || zt_type_count(&sample_run->out[0]) > SMALL) return false;
     for (int k = 0; k < ZT_MAX_IN; k++) {
         sample_run->in[k] = in[k] ? zt_tensor_new(ctx, in[k]) : NULL;
         if (in[k]) zt_case_fill(&sample_run->c, k, 1, zt_tensor_data(sample_run->in[k]));
@@ -109,8 +108,7 @@ static int backward_like_program(zt_engine *engine, sample *sample_run)
     if (good == 1) good = program && by_program(engine, sample_run, program, dx);
     for (int i = 0; i < sample_run->n_wrt && good == 1; i++) {
         const zt_tensor *d = zt_grad_of(run, sample_run->in[sample_run->wrt[i]]);
-        good = d && zt_type_equal(zt_tensor_type(d), zt_tensor_type(sample_run->in[sample_run->wrt[i]])) &&
-               alike(d, dx[i]);
+        good = d && zt_type_equal(zt_tensor_type(d), zt_tensor_type(sample_run->in[sample_run->wrt[i]])) && alike(d, dx[i]);
     }
     if (good == 0) diag("%s: %s", sample_run->info->name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
@@ -138,8 +136,7 @@ static void every_row(zt_engine *engine)
         }
         rows += tried > 0;
     }
-    ok(rows > 60 && wrong == 0, "backward of %d rows gives what their gradients' programs give",
-       rows);
+    ok(rows > 60 && wrong == 0, "backward of %d rows gives what their gradients' programs give", rows);
 }
 
 int main(void)
@@ -147,8 +144,7 @@ int main(void)
     static const char *const engine[] = {"ref", "cpu"};
     ctx = zt_ctx_new();
     for (int i = 0; i < 2; i++) {
-        zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2,
-                                                                        .isa = zt_isa_best()});
+        zt_engine *e = zt_engine_open(ctx, engine[i], &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
         run = zt_run_new(e, false);
         every_row(e);
         zt_run_free(run);

@@ -49,9 +49,7 @@ static zt_checkpoint *archive(const char *const *name, const zt_type *type, int 
             float f = (float)(k + 1);
             uint16_t h = zt_f32_to_f16(f);
             int32_t j = k + 1;
-            const void *from = type[i].dtype == ZT_F16   ? (void *)&h
-                               : type[i].dtype == ZT_F32 ? (void *)&f
-                                                         : (void *)&j;
+            const void *from = type[i].dtype == ZT_F16 ? (void *)&h : type[i].dtype == ZT_F32 ? (void *)&f : (void *)&j;
             zt_npz_write(w, from, (size_t)zt_dtype_get(type[i].dtype)->block_bytes);
         }
     }
@@ -107,12 +105,10 @@ static void test_drawn(const zt_prog *program)
     ok(below(input(f, "target"), 4, 30, 32), "targets are below the number of classes");
     ok(below(input(f, "free"), 1, 900, 2), "what nobody reads is below every dimension");
     ok(below(input(f, "flag"), 1, 200, 2), "bools are 0 or 1");
-    ok(!memcmp(input(f, "ids"), input(g, "ids"), 160) &&
-           memcmp(input(f, "ids"), input(h, "ids"), 160),
+    ok(!memcmp(input(f, "ids"), input(g, "ids"), 160) && memcmp(input(f, "ids"), input(h, "ids"), 160),
        "the same seed draws the same, another another");
     ok(memcmp(f->data[0], h->data[0], 50 * 34) != 0, "data is drawn from the seed too");
-    zt_engine *engine =
-        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_session_opts so = {.fixed = binding, .n_fixed = 3};
     zt_session *session = zt_session_open(engine, program, &f->store, &so);
     ok(session && !zt_bound_inputs_states(f, session) &&
@@ -148,8 +144,7 @@ static void test_by_name(const zt_prog *program)
 static void test_given(const zt_prog *program)
 {
     const char *name[] = {"ids", "target", "kc"};
-    zt_type type[] = {zt_type_make(ZT_I32, 1, (int64_t[]){5}),
-                      zt_type_make(ZT_I32, 1, (int64_t[]){2}),
+    zt_type type[] = {zt_type_make(ZT_I32, 1, (int64_t[]){5}), zt_type_make(ZT_I32, 1, (int64_t[]){2}),
                       zt_type_make(ZT_F16, 2, (int64_t[]){32, 32})};
     zt_checkpoint *checkpoint = archive(name, type, 3);
     zt_binding binding[ZT_MAX_SYMBOLS] = {{"m", 9}};

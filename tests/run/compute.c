@@ -18,9 +18,9 @@ static char *lessened(const char *from, zt_compute how, bool passed)
     zt_str string;
     zt_prog *program = zt_prog_parse(ctx, "test", from, strlen(from));
     zt_prog *other_program = program ? zt_prog_computed(ctx, program, sample, 1, how) : NULL;
-    zt_prog *r =
-        other_program && passed ? zt_prog_passes(ctx, other_program, &(zt_pass_opts){.sample = sample, .n_sample = 1}, NULL)
-                    : NULL;
+    zt_prog *r = other_program && passed
+                     ? zt_prog_passes(ctx, other_program, &(zt_pass_opts){.sample = sample, .n_sample = 1}, NULL)
+                     : NULL;
     zt_str_init(&string, ctx);
     if (other_program) zt_prog_print(passed ? r : other_program, &string);
     char *text = string.data ? strdup(string.data) : strdup("");
@@ -67,11 +67,9 @@ static void forms(void)
     char *fp8 = lessened(model, ZT_COMPUTE_FP8, true), *f16 = lessened(model, ZT_COMPUTE_F16, true);
     ok(!count(f32, "cast"), "f32: as it was");
     /* x, h, g and w go down; y and s of the sum come up. */
-    ok(count(bf16, "to=\"bf16\"") + count(bf16, "to=bf16") == 4 && count(bf16, " cast ") == 6,
-       "bf16: four casts down, two up");
+    ok(count(bf16, "to=\"bf16\"") + count(bf16, "to=bf16") == 4 && count(bf16, " cast ") == 6, "bf16: four casts down, two up");
     ok(count(bf16, "h = gather e ids") && count(bf16, "keep  k = k1"), "blocks and states stay");
-    ok(count(fp8, "f8_e4m3[64,64]") == 1 && count(fp8, "q4_0[64,64]") == 1 &&
-           count(fp8, "@cast") >= 2,
+    ok(count(fp8, "f8_e4m3[64,64]") == 1 && count(fp8, "q4_0[64,64]") == 1 && count(fp8, "@cast") >= 2,
        "fp8: the plain weight is data of E4M3, that of blocks stays");
     ok(count(f16, "f16[64,64] \"@cast") == 1 && count(f16, " cast ") == 3, "f16: weights are data");
     if (tap_failed) diag("%s\n%s\n%s", bf16, fp8, f16);
@@ -81,8 +79,7 @@ static void forms(void)
                            "v3 = relu v2\nv4 = add v3 v3\nx.bf16 = scale v4\n"
                            "v5 = add x.bf16 v4\nout y = v5\n",
                            ZT_COMPUTE_BF16, false);
-    ok(count(names, "x.bf16.2 = cast x") == 1 && count(names, "w.bf16 = cast w") == 1,
-       "casts have names of their own");
+    ok(count(names, "x.bf16.2 = cast x") == 1 && count(names, "w.bf16 = cast w") == 1, "casts have names of their own");
     free(names);
     free(f32);
     free(bf16);
@@ -98,8 +95,7 @@ static zt_status find_any(void *user, const char *name, zt_type *type, int64_t *
 {
     (void)user;
     *handle = name[0];
-    *type = name[0] == 'g' ? zt_type_make(ZT_F32, 1, (int64_t[]){K})
-                           : zt_type_make(ZT_F32, 2, (int64_t[]){K, K});
+    *type = name[0] == 'g' ? zt_type_make(ZT_F32, 1, (int64_t[]){K}) : zt_type_make(ZT_F32, 2, (int64_t[]){K, K});
     return ZT_OK;
 }
 
@@ -153,10 +149,8 @@ static void runs(void)
     static const struct {
         zt_compute how;
         double least, most; /* that its worst number is off by */
-    } rows[] = {{ZT_COMPUTE_F32, 0, 1e-5},
-                {ZT_COMPUTE_F16, 1e-6, 4e-3},
-                {ZT_COMPUTE_BF16, 1e-5, 3e-2},
-                {ZT_COMPUTE_FP8, 1e-4, 2e-1}};
+    } rows[] = {
+        {ZT_COMPUTE_F32, 0, 1e-5}, {ZT_COMPUTE_F16, 1e-6, 4e-3}, {ZT_COMPUTE_BF16, 1e-5, 3e-2}, {ZT_COMPUTE_FP8, 1e-4, 2e-1}};
     float want[N * K], y[N * K];
     if (!run_layer("cuda", ZT_COMPUTE_F32, y)) {
         skip("cuda: no driver");
@@ -171,8 +165,8 @@ static void runs(void)
             double off = fabs((double)y[i] - want[i]);
             worst = off > worst ? off : worst;
         }
-        ok(good && worst >= rows[r].least && worst <= rows[r].most, "cuda in %s: %.2g off at most",
-           zt_compute_name(rows[r].how), worst);
+        ok(good && worst >= rows[r].least && worst <= rows[r].most, "cuda in %s: %.2g off at most", zt_compute_name(rows[r].how),
+           worst);
     }
     ok(!run_layer("cpu", ZT_COMPUTE_F16, y), "cpu computes in f32 alone");
 }

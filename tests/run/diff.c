@@ -10,10 +10,7 @@ enum { N = 6, W = 32, CTX = 8 };
 
 static zt_ctx *ctx;
 
-static zt_prog *parse(const char *text)
-{
-    return zt_prog_parse(ctx, "test.zt", text, strlen(text));
-}
+static zt_prog *parse(const char *text) { return zt_prog_parse(ctx, "test.zt", text, strlen(text)); }
 
 static void said(const char *part)
 {
@@ -45,12 +42,10 @@ static void test_values(void)
     a[300] += 0.5f;
     a[399] -= 0.25f;
     d = compare(ZT_F32, 400, a, b);
-    ok(d.worst == 300 && d.bits == 2 && fabs(d.max_abs - 0.5) < 1e-6 && d.got == (double)a[300] &&
-           d.want == (double)b[300],
+    ok(d.worst == 300 && d.bits == 2 && fabs(d.max_abs - 0.5) < 1e-6 && d.got == (double)a[300] && d.want == (double)b[300],
        "the worst element: %lld, %g", (long long)d.worst, d.max_abs);
     ok(fabs(d.nmse - 0.3125 / (d.rms * d.rms * 400)) < 1e-6, "the mean: %g", d.nmse);
-    ok(zt_difference_share(&d, d.nmse / 2) > 1 && zt_difference_share(&d, 4) < 1 &&
-           zt_difference_share(&d, 0) == INFINITY,
+    ok(zt_difference_share(&d, d.nmse / 2) > 1 && zt_difference_share(&d, 4) < 1 && zt_difference_share(&d, 0) == INFINITY,
        "shares of bounds");
     a[300] = b[300] = NAN;
     a[399] = b[399] = -INFINITY;
@@ -107,8 +102,7 @@ static zt_status find_weight(void *user, const char *name, zt_type *type, int64_
 {
     (void)user;
     *handle = name[0];
-    *type = name[0] == 'w' ? zt_type_make(ZT_Q8_0, 2, (int64_t[]){W, W})
-                           : zt_type_make(ZT_F32, 1, (int64_t[]){W});
+    *type = name[0] == 'w' ? zt_type_make(ZT_Q8_0, 2, (int64_t[]){W, W}) : zt_type_make(ZT_F32, 1, (int64_t[]){W});
     return strcmp(name, "w") && strcmp(name, "g") ? ZT_ENOENT : ZT_OK;
 }
 
@@ -148,8 +142,7 @@ static void test_walk(const char *engine)
     zt_prog *program = parse(layer);
     zt_interpreter *k = walk_open(e, program);
     zt_session *session = zt_session_open(e, program, &store, NULL);
-    ok(!zt_interpreter_has(k, zt_prog_find(program, "h")) && zt_interpreter_has(k, zt_prog_find(program, "w")),
-       "what is there");
+    ok(!zt_interpreter_has(k, zt_prog_find(program, "h")) && zt_interpreter_has(k, zt_prog_find(program, "w")), "what is there");
     ok(!zt_interpreter_get(k, zt_prog_find(program, "u")), "what is not");
     said("'u' is not made yet");
     bool ran = true;
@@ -179,8 +172,9 @@ static void test_walk(const char *engine)
 static void test_refusals(void)
 {
     zt_engine *e = open_engine("cpu");
-    zt_prog *program = parse(layer), *q = parse("zt program 1\ndata w: f32[4] \"none\"\ny = neg w\n"
-                                          "out y = y\n"),
+    zt_prog *program = parse(layer),
+            *q = parse("zt program 1\ndata w: f32[4] \"none\"\ny = neg w\n"
+                       "out y = y\n"),
             *bad = parse("zt program 1\nin i: i32[n]\nin m: f32[6,32]\ny = gather m i\n"
                          "out y = y\n");
     zt_interpreter *k = zt_interpreter_open(e, program, &store, &rows, 1, false);
@@ -214,7 +208,7 @@ static void test_derived(void)
 {
     zt_engine *e = open_engine("cpu");
     zt_prog *program = parse("zt program 1\ndata d: f32[32] \"@neg f32[32] \\\"g\\\"\"\ny = neg d\n"
-                       "out y = y\n");
+                             "out y = y\n");
     zt_interpreter *k = program ? zt_interpreter_open(e, program, &store, NULL, 0, false) : NULL;
     ok(k && !zt_interpreter_step(k, 0) && !memcmp(zt_interpreter_get(k, zt_prog_find(program, "y")), g, sizeof g),
        "data made of data (%s)", zt_ctx_error(ctx));
@@ -240,8 +234,7 @@ static zt_executable *planted_prepare(zt_engine *e, const zt_run_schedule *plan)
     return right->prepare(e, plan);
 }
 
-static zt_status planted_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out,
-                                const zt_watch *watch)
+static zt_status planted_replay(zt_engine *e, zt_executable *r, const void *const *in, void *const *out, const zt_watch *watch)
 {
     zt_status s = right->replay(e, r, in, out, watch);
     if (at_work) ((float *)out[0])[5] *= (float)factor;
@@ -302,12 +295,9 @@ static void test_planted(void)
         double by;
         const char *name;
         bool large; /* more than what the linear before may add up to */
-    } plants[] = {{ZT_OP_linear, 1.9, "h", true},
-                  {ZT_OP_add_rms_norm, 1.001, "s", false},
-                  {ZT_OP_add_rms_norm, NAN, "s", true},
-                  {ZT_OP_silu, 1.0001, "u", false},
-                  {ZT_OP_silu, -9, "u", true},
-                  {ZT_OP_scale, 1.001, "y", false},
+    } plants[] = {{ZT_OP_linear, 1.9, "h", true},       {ZT_OP_add_rms_norm, 1.001, "s", false},
+                  {ZT_OP_add_rms_norm, NAN, "s", true}, {ZT_OP_silu, 1.0001, "u", false},
+                  {ZT_OP_silu, -9, "u", true},          {ZT_OP_scale, 1.001, "y", false},
                   {ZT_OP_attention, 1.001, "t", false}};
     zt_engine *ref = open_engine("ref");
     for (size_t i = 0; i < sizeof plants / sizeof *plants; i++) {
@@ -315,8 +305,8 @@ static void test_planted(void)
         plant(e, plants[i].op, plants[i].by);
         seen s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
         ok(s.beyond == 1 && !strcmp(s.first, plants[i].name) && s.item.difference.worst == 5,
-           "%s is named, element 5, and no other: '%s', %d beyond, share %g",
-           zt_op_info(plants[i].op)->name, s.first, s.beyond, s.item.share);
+           "%s is named, element 5, and no other: '%s', %d beyond, share %g", zt_op_info(plants[i].op)->name, s.first, s.beyond,
+           s.item.share);
         s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true, .through = true});
         ok(plants[i].large ? s.beyond >= 1 && !strcmp(s.first, plants[i].name) : s.beyond == 0,
            "through: '%s' is the first of %d", s.first, s.beyond);
@@ -361,8 +351,7 @@ static void test_rough(void)
     for (int rough = 0; rough < 2; rough++) {
         for (int i = 0; rough && i < N; i++) x[i * W + i] *= 1000;
         zt_interpreter *a = walk_open(ref, program), *b = zt_interpreter_open(e, program, &store, &rows, 1, false);
-        ok(!zt_diff(a, b, &(zt_diff_opts){.judge = true}, see_bound, &bound[rough]),
-           "within the bounds");
+        ok(!zt_diff(a, b, &(zt_diff_opts){.judge = true}, see_bound, &bound[rough]), "within the bounds");
         zt_interpreter_close(a);
         zt_interpreter_close(b);
     }
@@ -381,11 +370,10 @@ static void test_unmet(void)
     for (int i = 0; i < N; i++) x[i * W + 7] *= 30;
     for (int i = 0; i < W; i++) w[i * 34 + 2 + 7] = 0;
     seen s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
-    ok(s.beyond == 0, "rounded beside what no weight meets: '%s', %g of %g", s.first,
-       s.item.difference.nmse, s.item.bound);
+    ok(s.beyond == 0, "rounded beside what no weight meets: '%s', %g of %g", s.first, s.item.difference.nmse, s.item.bound);
     s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true, .through = true});
-    ok(s.beyond == 0 || (s.beyond == 1 && !strcmp(s.first, "i")),
-       "through: all but an index of numbers that are close: '%s'", s.first);
+    ok(s.beyond == 0 || (s.beyond == 1 && !strcmp(s.first, "i")), "through: all but an index of numbers that are close: '%s'",
+       s.first);
     plant(e, ZT_OP_linear, 90);
     s = diff_texts(ref, e, layer, layer, (zt_diff_opts){.judge = true});
     ok(s.beyond == 1 && !strcmp(s.first, "h") && s.item.difference.worst == 5, "a wrong element is found");

@@ -5,8 +5,7 @@
 
 /* ---- the door -------------------------------------------------------------------------------- */
 
-static void test_fault_points(zt_run *runner, zt_tensor *a, zt_tensor *b, zt_tensor *dst,
-                              const char *label)
+static void test_fault_points(zt_run *runner, zt_tensor *a, zt_tensor *b, zt_tensor *dst, const char *label)
 {
     zt_run_fault(runner, &(zt_fault){.at = ZT_FAULT_KERNEL, .nth = 2, .op = "mul"});
     ok(zt_eager_add(runner, a, b) && zt_eager_mul(runner, a, b) && zt_eager_add(runner, a, b) && !zt_eager_mul(runner, a, b),
@@ -38,8 +37,7 @@ static void test_door(zt_engine *engine, const char *label)
     chain_by_hand(zt_tensor_data(a), zt_tensor_data(b), want);
     zt_scope_begin(runner);
     zt_tensor *y = chain_eager(runner, a, b);
-    ok(y && close_to(zt_tensor_data(y), want, N * W), "%s: eager ops (%s)", label,
-       zt_ctx_error(ctx));
+    ok(y && close_to(zt_tensor_data(y), want, N * W), "%s: eager ops (%s)", label, zt_ctx_error(ctx));
     ok(zt_run_count(runner, ZT_OP_mul) == 2, "%s: counted", label);
     zt_tensor *dst = tensor(9);
     zt_run_into(runner, dst);
@@ -103,15 +101,13 @@ static void test_record(zt_engine *engine, bool exact)
     zt_session *session = zt_session_open(engine, prog, NULL, NULL);
     float y2[N * W], c3[N * W];
     zt_session_state_set(session, 0, zt_tensor_data(cache));
-    ok(zt_session_step(session, NULL, 0,
-                       (const void *[]){zt_tensor_data(a), zt_tensor_data(b), pos},
-                       (void *[]){y2, c3}) == ZT_OK, "replays (%s)", zt_ctx_error(ctx));
+    ok(zt_session_step(session, NULL, 0, (const void *[]){zt_tensor_data(a), zt_tensor_data(b), pos}, (void *[]){y2, c3}) ==
+           ZT_OK,
+       "replays (%s)", zt_ctx_error(ctx));
     if (exact)
-        ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 &&
-           memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0, "to the same bits");
+        ok(memcmp(y2, zt_tensor_data(y), sizeof y2) == 0 && memcmp(c3, zt_tensor_data(c1), sizeof c3) == 0, "to the same bits");
     else
-        ok(close_to(y2, zt_tensor_data(y), N * W) && close_to(c3, zt_tensor_data(c1), N * W),
-           "to the same values");
+        ok(close_to(y2, zt_tensor_data(y), N * W) && close_to(c3, zt_tensor_data(c1), N * W), "to the same values");
     (void)c2;
     zt_session_close(session);
     zt_prog_free(prog);

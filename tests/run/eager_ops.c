@@ -68,8 +68,7 @@ static bool case_open(eager *e, zt_op op, int i)
 static bool inputs_are_whole(const eager *e)
 {
     for (int k = 0; k < e->info->n_in; k++)
-        if (e->in[k] && memcmp(e->was[k], zt_tensor_data(e->in[k]), zt_tensor_bytes(e->in[k])))
-            return false;
+        if (e->in[k] && memcmp(e->was[k], zt_tensor_data(e->in[k]), zt_tensor_bytes(e->in[k]))) return false;
     return true;
 }
 
@@ -124,13 +123,12 @@ static bool check_missing(const eager *chain, zt_run *runner)
         char words[80];
         memcpy(in, chain->in, sizeof in);
         in[k] = NULL;
-        snprintf(words, sizeof words, "op %s: input %s is missing", chain->info->name,
-                 chain->info->in_name[k]);
+        snprintf(words, sizeof words, "op %s: input %s is missing", chain->info->name, chain->info->in_name[k]);
         zt_status st = zt_run_op(runner, chain->op, chain->c.attrs, in, out);
         bool good = st == ZT_EUSAGE && !strcmp(zt_ctx_error(ctx), words);
         /* What follows a failure does nothing, and the first message stays. */
-        good = good && zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) && !out[0] &&
-               !strcmp(zt_ctx_error(ctx), words);
+        good =
+            good && zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) && !out[0] && !strcmp(zt_ctx_error(ctx), words);
         if (!good) return report_failure(chain, "without an input");
         zt_ctx_clear(ctx);
     }
@@ -165,9 +163,8 @@ static bool is_a_sentence(const eager *chain, zt_status st)
     const char *text = zt_ctx_error(ctx);
     char start[64];
     snprintf(start, sizeof start, "op %s: ", chain->info->name);
-    return (st == ZT_ESHAPE || st == ZT_EUSAGE || st == ZT_ENOTSUP) &&
-           !strncmp(text, start, strlen(start)) && strlen(text) > strlen(start) + 10 &&
-           strlen(text) < 600 && !strpbrk(text, "\n\t") && !strstr(text, "(null)") &&
+    return (st == ZT_ESHAPE || st == ZT_EUSAGE || st == ZT_ENOTSUP) && !strncmp(text, start, strlen(start)) &&
+           strlen(text) > strlen(start) + 10 && strlen(text) < 600 && !strpbrk(text, "\n\t") && !strstr(text, "(null)") &&
            strchr(text, '[') && strchr(text, '(');
 }
 
@@ -221,8 +218,7 @@ static bool check_wrong(const eager *chain, int *refused)
     for (int k = 0; k < chain->info->n_in; k++) {
         if (chain->c.fill[k] == ZT_FILL_ABSENT) continue;
         eager odd = *chain;
-        for (int v = 0; vary(&chain->c.in[k], v, &odd.c.in[k]); v++)
-            good = check_variant(&odd, refused) && good;
+        for (int v = 0; vary(&chain->c.in[k], v, &odd.c.in[k]); v++) good = check_variant(&odd, refused) && good;
     }
     return good;
 }
@@ -245,19 +241,16 @@ static void check_op(zt_op op)
         drop(&e);
         if (small && count++ < WRONG_CASES) wrong = check_wrong(&e, &refused) && wrong;
     }
-    ok(count > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name,
-       count);
+    ok(count > 0 && good[0] && good[1], "%s: into a destination, %d cases on ref and cpu", info->name, count);
     ok(missing, "%s: nothing in for nothing out", info->name);
-    ok(wrong && (refused > 0 || takes_all(op)), "%s: %d wrong types are refused in words",
-       info->name, refused);
+    ok(wrong && (refused > 0 || takes_all(op)), "%s: %d wrong types are refused in words", info->name, refused);
 }
 
 int main(void)
 {
     ctx = zt_ctx_new();
     zt_engine *engines[2] = {zt_engine_open(ctx, "ref", &(zt_engine_opts){0}),
-                             zt_engine_open(ctx, "cpu",
-                                            &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()})};
+                             zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()})};
     for (int i = 0; i < 2; i++) runs[i] = zt_run_new(engines[i], false);
     for (int op = 0; op < ZT_OP_COUNT; op++) check_op((zt_op)op);
     for (int i = 0; i < 2; i++) {

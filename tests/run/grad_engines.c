@@ -116,8 +116,8 @@ static void check_on_engines(zt_ctx *ctx, zt_op op)
         good = check_engines(&s) && good;
         tried++;
     }
-    ok(good && tried > 0, "%s: gradient on cpu%s as on ref, %d cases", zt_op_info(op)->name,
-       engines[CUDA] ? " and cuda" : "", tried);
+    ok(good && tried > 0, "%s: gradient on cpu%s as on ref, %d cases", zt_op_info(op)->name, engines[CUDA] ? " and cuda" : "",
+       tried);
 }
 
 /* ---- expansions ------------------------------------------------------------------------------ */
@@ -177,8 +177,7 @@ static void check_expansions(zt_ctx *ctx, zt_op op)
     bool good = true;
     int tried = 0;
     sample s;
-    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s), tried++)
-        good = check_expansion(&s) && good;
+    for (int i = 0; sample_open(&s, ctx, op, i); i++, sample_close(&s), tried++) good = check_expansion(&s) && good;
     ok(good && tried > 0, "%s: expansion of %d cases", zt_op_info(op)->name, tried);
 }
 

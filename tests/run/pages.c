@@ -25,26 +25,23 @@ static void counts_by_hand(zt_ctx *ctx)
     ok(b == 1 && zt_pages_length(pages, b) == 4 && table[6] == 0 && zt_pages_counted(pages).shared == 1,
        "whole blocks are shared");
     ok(zt_pages_append(pages, b, 3, NULL, NULL) == ZT_OK && table[7] == 2, "then each has its own");
-    ok(zt_pages_cut(pages, b, 2) == 0 && zt_pages_counted(pages).used == 2 &&
-           zt_pages_counted(pages).shared == 0,
+    ok(zt_pages_cut(pages, b, 2) == 0 && zt_pages_counted(pages).used == 2 && zt_pages_counted(pages).shared == 0,
        "a cut inside a shared block lets all of it go");
     ok(zt_pages_cut(pages, a, 2) == 2 && zt_pages_counted(pages).used == 1, "of its own block it keeps");
-    ok(zt_pages_reserve(pages, b, 20) == ZT_OK && zt_pages_counted(pages).used == 6 &&
-           zt_pages_counted(pages).peak == 6 && zt_pages_length(pages, b) == 0,
+    ok(zt_pages_reserve(pages, b, 20) == ZT_OK && zt_pages_counted(pages).used == 6 && zt_pages_counted(pages).peak == 6 &&
+           zt_pages_length(pages, b) == 0,
        "blocks are reserved without tokens");
     zt_pages_end(pages, a);
     zt_pages_end(pages, a);
     zt_pages_count c = zt_pages_counted(pages);
-    ok(c.used == 5 && c.sequences == 1 && c.positions == 0 && zt_pages_length(pages, a) == -1,
-       "an ended sequence gives back");
+    ok(c.used == 5 && c.sequences == 1 && c.positions == 0 && zt_pages_length(pages, a) == -1, "an ended sequence gives back");
     zt_pages_close(pages);
     zt_pages_close(NULL);
 }
 
 static void call_refused(zt_ctx *ctx, bool good, const char *says)
 {
-    if (!ok(good && strstr(zt_ctx_error(ctx), says), "refused: %s", says))
-        diag("%s", zt_ctx_error(ctx));
+    if (!ok(good && strstr(zt_ctx_error(ctx), says), "refused: %s", says)) diag("%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
@@ -57,7 +54,7 @@ static void refusals(zt_ctx *ctx)
     int a = zt_pages_begin(pages);
     call_refused(ctx, zt_pages_begin(pages) == -1, "all 1 sequences are in use");
     call_refused(ctx, zt_pages_append(pages, a, 9, NULL, NULL) == ZT_ENOMEM,
-            "sequence 0 of 0 positions wants 3 blocks more for 9, 2 of 2 are free");
+                 "sequence 0 of 0 positions wants 3 blocks more for 9, 2 of 2 are free");
     ok(zt_pages_length(pages, a) == 0 && zt_pages_counted(pages).used == 0, "and nothing has changed");
     call_refused(ctx, zt_pages_append(pages, 1, 1, NULL, NULL) == ZT_EUSAGE, "sequence 1 of 1 is not");
     call_refused(ctx, zt_pages_append(pages, a, -1, NULL, NULL) == ZT_EUSAGE, "-1 positions more");
@@ -102,8 +99,7 @@ static bool agrees(const zt_pages *pages, const model *m)
         positions += m->length[s] > 0 ? m->length[s] : 0;
     }
     for (int b = 0; b < BLOCKS; b++) used += owned[b];
-    return c.positions == positions && c.sequences == sequences && c.used >= used &&
-           c.used <= BLOCKS && c.peak >= c.used;
+    return c.positions == positions && c.sequences == sequences && c.used >= used && c.used <= BLOCKS && c.peak >= c.used;
 }
 
 static void write_tokens(zt_pages *pages, model *m, int s, int64_t count)
@@ -197,8 +193,7 @@ static double expected(const told *t, const float *q, int seq, int pos, int head
     int g = head / (HEADS / SHARED) * D;
     for (int j = 0; j <= pos; j++) {
         score[j] = 0;
-        for (int i = 0; i < D; i++)
-            score[j] += (double)q[head * D + i] * (double)t->k[seq][j][g + i] / sqrt((double)D);
+        for (int i = 0; i < D; i++) score[j] += (double)q[head * D + i] * (double)t->k[seq][j][g + i] / sqrt((double)D);
         top = fmax(top, score[j]);
     }
     for (int j = 0; j <= pos; j++) {
@@ -215,8 +210,7 @@ static bool paged_step(zt_ctx *ctx, zt_engine *e, zt_pages *pages, told *t, int 
     float q[MOST * HEADS * D], k[MOST * W], v[MOST * W], y[MOST * HEADS * D];
     int32_t pos[MOST], seq[MOST];
     if (zt_pages_append(pages, s, count, pos, seq)) return false;
-    for (int64_t i = 0; i < count * HEADS * D; i++)
-        q[i] = (float)zt_normal(1, (uint64_t)step, (uint64_t)i);
+    for (int64_t i = 0; i < count * HEADS * D; i++) q[i] = (float)zt_normal(1, (uint64_t)step, (uint64_t)i);
     for (int64_t i = 0; i < count * W; i++) {
         k[i] = t->k[s][pos[0] + i / W][i % W] = (float)zt_normal(2, (uint64_t)step, (uint64_t)i);
         v[i] = t->v[s][pos[0] + i / W][i % W] = (float)zt_normal(3, (uint64_t)step, (uint64_t)i);
@@ -243,17 +237,14 @@ static void attends_by_pages(zt_ctx *ctx, const char *engine)
     static told t;
     int a = zt_pages_begin(pages), b = zt_pages_begin(pages), c = -1;
     bool good = e && pages;
-    for (int i = 0; i < 6 && good; i++)
-        good = paged_step(ctx, e, pages, &t, i % 2 ? b : a, 1 + i % 3, i);
+    for (int i = 0; i < 6 && good; i++) good = paged_step(ctx, e, pages, &t, i % 2 ? b : a, 1 + i % 3, i);
     if (good) c = zt_pages_share(pages, a, 3);
     if (good) memcpy(t.k[c], t.k[a], sizeof t.k[a]);
     if (good) memcpy(t.v[c], t.v[a], sizeof t.v[a]);
     good = good && zt_pages_length(pages, c) == 3;
     zt_pages_end(pages, b); /* its blocks are used again */
-    for (int i = 6; i < 10 && good; i++)
-        good = paged_step(ctx, e, pages, &t, i % 2 ? c : a, 1 + i % 4, i);
-    if (!ok(good, "%s: paged attention is each sequence's own", engine))
-        diag("%s", zt_ctx_error(ctx));
+    for (int i = 6; i < 10 && good; i++) good = paged_step(ctx, e, pages, &t, i % 2 ? c : a, 1 + i % 4, i);
+    if (!ok(good, "%s: paged attention is each sequence's own", engine)) diag("%s", zt_ctx_error(ctx));
     zt_pages_close(pages);
     zt_engine_close(e);
 }

@@ -32,8 +32,7 @@ static void becomes(const char *pass, const char *from, const char *want, const 
     zt_str_init(&got, ctx);
     if (q) zt_prog_print(q, &got);
     bool same = q && !strcmp(got.data, want);
-    if (!ok(same, "%s: %s", pass, what))
-        diag("%s got\n%s", zt_ctx_error(ctx), q ? got.data : "nothing");
+    if (!ok(same, "%s: %s", pass, what)) diag("%s got\n%s", zt_ctx_error(ctx), q ? got.data : "nothing");
     zt_str_fini(&got);
     zt_prog_free(q);
     zt_prog_free(program);
@@ -47,8 +46,7 @@ static void test_dead(void)
     becomes("dead", HEAD "in    x: f32[n,4]\na = silu x\nb = gelu x\nc = neg b\nout   y = a\n",
             HEAD "in    x: f32[n,4]\na = silu x\nout   y = a\n", "a chain that nobody reads");
     becomes("dead", HEAD "in    x: f32[n,4]\nin    g: f32[4]\ny, r = rms_norm x g\nout   y = y\n",
-            HEAD "in    x: f32[n,4]\nin    g: f32[4]\ny = rms_norm x g\nout   y = y\n",
-            "a second output that nobody reads");
+            HEAD "in    x: f32[n,4]\nin    g: f32[4]\ny = rms_norm x g\nout   y = y\n", "a second output that nobody reads");
     const char *state = HEAD "in    x: f32[n,4]\nin    p: i32[n]\nstate c: f32[8,4]\n"
                              "c1 = kv_put c x p\nout   y = x\n";
     becomes("dead", state, state, "what updates a state stays");
@@ -142,8 +140,7 @@ static zt_status run_on_g(const zt_prog *program, float y[8])
     const zt_store store = {NULL, g_find, g_read};
     zt_session *session = program ? zt_session_open(cpu, program, &store, NULL) : NULL;
     zt_status st =
-        session ? zt_session_step(session, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y})
-          : zt_ctx_status(ctx);
+        session ? zt_session_step(session, &(zt_binding){"n", 2}, 1, (const void *[]){x}, (void *[]){y}) : zt_ctx_status(ctx);
     zt_session_close(session);
     return st;
 }
@@ -153,9 +150,8 @@ static void test_derived(void)
     static const zt_binding sample[] = {{"n", 3}};
     float a[8], b[8];
     zt_pass_opts o = {.sample = sample, .n_sample = 1, .engine = cpu};
-    zt_prog *program =
-        parse(HEAD "in    x: f32[n,4]\ndata  g: f16[4] \"g\"\nh = cast g\ni = scale h by=0.1\n"
-                   "y = rms_norm x i\nout   y = y\n");
+    zt_prog *program = parse(HEAD "in    x: f32[n,4]\ndata  g: f16[4] \"g\"\nh = cast g\ni = scale h by=0.1\n"
+                                  "y = rms_norm x i\nout   y = y\n");
     zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, NULL) : NULL;
     ok(other_program && zt_prog_n_steps(other_program) == 1 && !run_on_g(program, a) && !run_on_g(other_program, b) &&
            !memcmp(a, b, sizeof a),
@@ -176,12 +172,13 @@ static void test_derived(void)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];
-        snprintf(text, sizeof text, HEAD "in    x: f32[n,4]\ndata  g: f32[4] \"%s\"\n"
-                 "y = rms_norm x g\nout   y = y\n", bad[i].tensor);
+        snprintf(text, sizeof text,
+                 HEAD "in    x: f32[n,4]\ndata  g: f32[4] \"%s\"\n"
+                      "y = rms_norm x g\nout   y = y\n",
+                 bad[i].tensor);
         program = parse(text);
         zt_status st = program ? run_on_g(program, b) : ZT_OK;
-        ok(st && strstr(zt_ctx_error(ctx), bad[i].says), "refused: %s (%s)", bad[i].tensor,
-           zt_ctx_error(ctx));
+        ok(st && strstr(zt_ctx_error(ctx), bad[i].says), "refused: %s (%s)", bad[i].tensor, zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         zt_prog_free(program);
     }
@@ -193,8 +190,8 @@ static void test_fuse(void)
     becomes("fuse", NORM "s = add x r\ny = rms_norm s g eps=0.001\nz = mul y s\nout   z = z\n",
             NORM "y, s = add_rms_norm x r g eps=0.001\nz = mul y s\nout   z = z\n",
             "a norm after a sum that is read again: the sum is an output of the fused op");
-    becomes("fuse", NORM "s = add x r\ny = rms_norm s g\nout   y = y\n",
-            NORM "y = add_rms_norm x r g\nout   y = y\n", "and none where nobody reads it");
+    becomes("fuse", NORM "s = add x r\ny = rms_norm s g\nout   y = y\n", NORM "y = add_rms_norm x r g\nout   y = y\n",
+            "and none where nobody reads it");
     const char *dims = NORM "s = add x r\ny = rms_norm s g dims=4\nout   y = y\n";
     becomes("fuse", dims, dims, "an attribute that the fused op does not have");
     const char *wide = HEAD "in    x: f32[n,4]\nin    r: f32[4]\ndata  g: f32[4] \"g\"\n"
@@ -203,11 +200,10 @@ static void test_fuse(void)
     /* y = x g r: the value inside is an output, which norm_add does not give. */
     const char *inner = NORM "y = rms_norm x g\nz = add y r\nout   z = z\nout   y = y\n";
     becomes("fuse", inner, inner, "a value inside that somebody reads");
-    becomes("fuse", NORM "y = rms_norm x g\nz = add r y\nout   z = z\n",
-            NORM "z = norm_add x g r\nout   z = z\n", "a sum either way round");
+    becomes("fuse", NORM "y = rms_norm x g\nz = add r y\nout   z = z\n", NORM "z = norm_add x g r\nout   z = z\n",
+            "a sum either way round");
     const char *twice = NORM "y = rms_norm x g\nz = add y y\nout   z = z\n";
-    becomes("fuse", twice, twice,
-            "an operand from outside that the fused op itself would take away");
+    becomes("fuse", twice, twice, "an operand from outside that the fused op itself would take away");
     /* The second norm reads what the first's sum leads to: there is no place for both at once. */
     becomes("fuse",
             NORM "s = add x r\nt = silu s\nu = add s t\ny = rms_norm u g\nz = rms_norm s g\n"
@@ -228,18 +224,15 @@ static void test_gradient(int64_t count)
     zt_str_puts(&text, HEAD "in    x: f32[n,96]\nin    t: f32[n,8]\n");
     for (int i = 0, width = 96; i < 6; i++) {
         int next = i == 5 ? 8 : 160 - 24 * i;
-        zt_str_printf(&text, "data  w%d: f32[%d,%d] \"w\"\ndata  b%d: f32[%d] \"b\"\n", i, next,
-                      width, i, next);
-        zt_str_printf(&text, "l%d = linear %s%d w%d b%d\na%d = gelu l%d\n", i, i ? "a" : "x",
-                      i ? i - 1 : 0, i, i, i, i);
+        zt_str_printf(&text, "data  w%d: f32[%d,%d] \"w\"\ndata  b%d: f32[%d] \"b\"\n", i, next, width, i, next);
+        zt_str_printf(&text, "l%d = linear %s%d w%d b%d\na%d = gelu l%d\n", i, i ? "a" : "x", i ? i - 1 : 0, i, i, i, i);
         width = next;
     }
     zt_str_puts(&text, "loss = mse a5 t\nout   loss = loss\n");
     for (char *at = text.data; (at = strstr(at, "linear x0")); at++) memcpy(at, "linear x ", 9);
     zt_prog *graph = zt_prog_parse(ctx, "mlp", text.data, text.len);
     int wrt[12], k = 0;
-    for (int i = 0; graph && i < zt_prog_count(graph, ZT_VALUE_DATA); i++)
-        wrt[k++] = zt_prog_nth(graph, ZT_VALUE_DATA, i);
+    for (int i = 0; graph && i < zt_prog_count(graph, ZT_VALUE_DATA); i++) wrt[k++] = zt_prog_nth(graph, ZT_VALUE_DATA, i);
     const zt_binding binding = {"n", count};
     zt_grad_opts go = {.sample = &binding, .n_sample = 1};
     zt_prog *program = graph ? zt_prog_grad(ctx, graph, wrt, k, &go) : NULL;
@@ -249,8 +242,8 @@ static void test_gradient(int64_t count)
     int last = 0;
     while (zt_pass_at(last + 1)) last++;
     ok(other_program && r[last].arena_after > 0 && r[last].arena_after <= r[last].bound_after * 21 / 20,
-       "a gradient for %d rows: arena %zu bytes, lower bound %zu (%s)", (int)count, r[last].arena_after,
-       r[last].bound_after, zt_ctx_error(ctx));
+       "a gradient for %d rows: arena %zu bytes, lower bound %zu (%s)", (int)count, r[last].arena_after, r[last].bound_after,
+       zt_ctx_error(ctx));
     zt_prog_free(other_program);
     zt_prog_free(program);
     zt_prog_free(graph);
@@ -265,19 +258,18 @@ static void test_report(void)
     zt_prog *program = parse(HEAD "in    x: f32[n,4]\na = silu x\nb = gelu x\nc = neg a\nout   y = c\n");
     zt_prog *other_program = zt_prog_passes(ctx, program, &o, r);
     int dead = zt_pass_find("dead", 4);
-    ok(other_program && r[dead].ran && r[dead].kernels_before == r[dead].kernels_after + 1,
-       "dead saved a kernel: %d, then %d", r[dead].kernels_before, r[dead].kernels_after);
-    ok(r[dead].arena_after > 0 && r[dead].arena_after >= r[dead].bound_after &&
-       r[dead].arena_after < r[dead].arena_before, "and memory: %zu, then %zu bytes",
-       r[dead].arena_before, r[dead].arena_after);
+    ok(other_program && r[dead].ran && r[dead].kernels_before == r[dead].kernels_after + 1, "dead saved a kernel: %d, then %d",
+       r[dead].kernels_before, r[dead].kernels_after);
+    ok(r[dead].arena_after > 0 && r[dead].arena_after >= r[dead].bound_after && r[dead].arena_after < r[dead].arena_before,
+       "and memory: %zu, then %zu bytes", r[dead].arena_before, r[dead].arena_after);
     zt_prog_free(other_program);
     o.off = ~0u;
     other_program = zt_prog_passes(ctx, program, &o, r);
     ok(other_program && !r[dead].ran && zt_prog_n_steps(other_program) == 3, "a pass that is off does not run");
     ok(zt_pass_find("deadly", 6) < 0 && zt_pass_find("dea", 3) < 0, "names are whole");
     for (int i = 0; zt_pass_at(i); i++)
-        ok(zt_pass_find(zt_pass_at(i)->name, strlen(zt_pass_at(i)->name)) == i &&
-           strlen(zt_pass_at(i)->help) < 80, "%s: %s", zt_pass_at(i)->name, zt_pass_at(i)->help);
+        ok(zt_pass_find(zt_pass_at(i)->name, strlen(zt_pass_at(i)->name)) == i && strlen(zt_pass_at(i)->help) < 80, "%s: %s",
+           zt_pass_at(i)->name, zt_pass_at(i)->help);
     zt_prog_free(other_program);
     zt_prog_free(program);
 }

@@ -4,8 +4,7 @@
 #include "tests/common/made_llm.h"
 
 /* Logits of one model with and without passes, in chunks and token by token. */
-static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa,
-                      bool exact)
+static void test_same(const char *arch, const char *type, const char *engine, zt_isa isa, bool exact)
 {
     file file_data = make_file(arch, type, 2, NULL);
     int64_t V = vocab_of(&file_data);
@@ -19,8 +18,8 @@ static void test_same(const char *arch, const char *type, const char *engine, zt
         free(with);
         free(without);
     }
-    ok(same, "%s %s on %s %s%s: the same bits with every pass and with none", arch, type, engine,
-       zt_isa_name(isa), exact ? " --exact" : "");
+    ok(same, "%s %s on %s %s%s: the same bits with every pass and with none", arch, type, engine, zt_isa_name(isa),
+       exact ? " --exact" : "");
     free(file_data.bytes);
 }
 
@@ -34,8 +33,8 @@ static void test_each(const char *arch)
     for (int i = 0; zt_pass_at(i); i++) {
         options.passes_off = ~(1u << i);
         float *got = all_logits(&file_data, &options, V);
-        ok(want && got && !memcmp(want, got, (size_t)(N_TOKENS * V) * sizeof *want),
-           "%s: the same bits with the pass %s alone", arch, zt_pass_at(i)->name);
+        ok(want && got && !memcmp(want, got, (size_t)(N_TOKENS * V) * sizeof *want), "%s: the same bits with the pass %s alone",
+           arch, zt_pass_at(i)->name);
         free(got);
     }
     free(want);
@@ -55,12 +54,11 @@ static void test_replays(const char *arch)
         zt_status st = zt_llm_feed(o.m, &id, 1, false, y);
         uint64_t before = zt_mem_get(ctx).calls;
         for (int i = 0; i < REPLAYS && !st; i++) st = zt_llm_feed(o.m, &id, 1, false, y);
-        ok(st == ZT_OK && zt_mem_get(ctx).calls == before, "%s: %d replays allocate %d times", arch,
-           REPLAYS, (int)(zt_mem_get(ctx).calls - before));
+        ok(st == ZT_OK && zt_mem_get(ctx).calls == before, "%s: %d replays allocate %d times", arch, REPLAYS,
+           (int)(zt_mem_get(ctx).calls - before));
         zt_session_report r = zt_session_get(zt_llm_session(o.m));
         ok(r.arena_bytes >= r.liveness_bytes && r.arena_bytes <= r.liveness_bytes * 21 / 20,
-           "%s: the arena is %zu bytes, its lower bound %zu", arch, r.arena_bytes,
-           r.liveness_bytes);
+           "%s: the arena is %zu bytes, its lower bound %zu", arch, r.arena_bytes, r.liveness_bytes);
         zt_free(ctx, y);
     }
     model_close(&o);
@@ -86,8 +84,7 @@ static int kernels_of(const char *arch, int64_t layers)
 static void test_kernels(const char *arch, int most)
 {
     int few = kernels_of(arch, 2), more = kernels_of(arch, 5);
-    ok(few > 0 && more - few <= 3 * most, "%s: %d kernels for 2 layers, %d for 5: at most %d each",
-       arch, few, more, most);
+    ok(few > 0 && more - few <= 3 * most, "%s: %d kernels for 2 layers, %d for 5: at most %d each", arch, few, more, most);
 }
 
 static void test_vulkan(void)
@@ -106,10 +103,9 @@ static void test_vulkan(void)
 
 int main(void)
 {
-    static const char *const archs[] = {"llama",   "qwen2", "gemma3", "qwen3", "gemma2",
-                                        "phi3",    "gpt2",  "smollm3", "olmo2", "granite"};
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
-        test_same(archs[i], "q8_0", "cpu", zt_isa_best(), false);
+    static const char *const archs[] = {"llama", "qwen2", "gemma3",  "qwen3", "gemma2",
+                                        "phi3",  "gpt2",  "smollm3", "olmo2", "granite"};
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) test_same(archs[i], "q8_0", "cpu", zt_isa_best(), false);
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++) {
         test_same("llama", "q4_1", "cpu", (zt_isa)isa, false);
         test_same("gemma3", "q4_k", "cpu", (zt_isa)isa, false);

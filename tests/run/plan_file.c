@@ -37,16 +37,14 @@ static float *run_plan(const file *file_data, const char *plan, size_t count, in
     float *y = calloc((size_t)((1 + MORE) * V), sizeof *y);
     zt_source *src = zt_source_memory(ctx, "made", file_data->bytes, file_data->n);
     zt_gguf *gguf = src ? zt_gguf_from(ctx, src) : NULL;
-    zt_engine *e =
-        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     zt_plan_file *planned = plan ? zt_plan_file_parse(ctx, "plan.zt", plan, count) : NULL;
-    zt_llm_opts lo = {.engine = e, .ctx_len = 128, .chunk = 16, .kv = ZT_DTYPE_COUNT,
-                      .planned = planned, .passes_off = plan ? 0 : ~0u};
+    zt_llm_opts lo = {
+        .engine = e, .ctx_len = 128, .chunk = 16, .kv = ZT_DTYPE_COUNT, .planned = planned, .passes_off = plan ? 0 : ~0u};
     zt_llm *m = gguf && (planned || !plan) ? zt_llm_open(gguf, &lo) : NULL;
     draw_ids(ids, PROMPT + MORE, V);
     zt_status st = m ? zt_llm_feed(m, ids, PROMPT, false, y) : zt_ctx_status(ctx);
-    for (int i = 0; i < MORE && !st; i++)
-        st = zt_llm_feed(m, ids + PROMPT + i, 1, false, y + (1 + i) * V);
+    for (int i = 0; i < MORE && !st; i++) st = zt_llm_feed(m, ids + PROMPT + i, 1, false, y + (1 + i) * V);
     snprintf(why, 512, "%d %s", (int)st, zt_ctx_error(ctx) ? zt_ctx_error(ctx) : "");
     zt_llm_close(m);
     zt_plan_file_free(planned);
@@ -77,17 +75,14 @@ static void test_bits(const char *arch)
        "%s: the plan gives the bits of no plan and no pass (%s)", arch, why);
     /* The same text once more: planned again from what was parsed. */
     zt_plan_file *p = zt_plan_file_parse(ctx, "plan.zt", text.data, text.len);
-    ok(p && !strcmp(zt_plan_file_engine(p), "cpu") && zt_plan_file_isa(p) == zt_isa_best(),
-       "%s: it says its engine", arch);
-    zt_engine *e =
-        zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    ok(p && !strcmp(zt_plan_file_engine(p), "cpu") && zt_plan_file_isa(p) == zt_isa_best(), "%s: it says its engine", arch);
+    zt_engine *e = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     zt_binding one[] = {{"n", 1}, {"m", 1}, {"ctx", 128}};
-    zt_plan_file_opts to = {.engine = e, .isa = zt_isa_best(), .bind = one, .n_bind = 3,
-                          .off = p ? zt_plan_file_off(p) : 0};
+    zt_plan_file_opts to = {.engine = e, .isa = zt_isa_best(), .bind = one, .n_bind = 3, .off = p ? zt_plan_file_off(p) : 0};
     zt_str again;
     zt_str_init(&again, ctx);
-    ok(p && zt_plan_file_print(zt_plan_file_prog(p), &to, &again) == ZT_OK &&
-       again.len == text.len && !memcmp(again.data, text.data, text.len),
+    ok(p && zt_plan_file_print(zt_plan_file_prog(p), &to, &again) == ZT_OK && again.len == text.len &&
+           !memcmp(again.data, text.data, text.len),
        "%s: planned again, the same text", arch);
     zt_str_fini(&again);
     zt_engine_close(e);
@@ -122,8 +117,8 @@ static void plan_refused(const char *after, const char *what, const char *with, 
     char *string = spoilt(after, what, with);
     float *y = string ? run_plan(&llama, string, strlen(string), vocab, why) : NULL;
     int status = atoi(why);
-    ok(string && !y && (status == ZT_EDATA || status == ZT_ESHAPE) && strstr(why, says),
-       "'%s' for '%s': refused, as '%s' (%s)", with, what, says, why);
+    ok(string && !y && (status == ZT_EDATA || status == ZT_ESHAPE) && strstr(why, says), "'%s' for '%s': refused, as '%s' (%s)",
+       with, what, says, why);
     free(y);
     free(string);
 }

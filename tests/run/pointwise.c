@@ -12,6 +12,7 @@
 
 static void hostile_texts(zt_ctx *ctx)
 {
+    // clang-format off
     static const char *const texts[] = {
         "", " ", ";", "; ", "tanh", "tanh ", "tanh a;", "tanh a; ", "tanh  a", " tanh a", "tanh a ",
         "tanh a b", "tanh %0", "tanh %1", "tanh %00", "tanh %-1", "tanh %", "tanh %99999999999999",
@@ -26,6 +27,7 @@ static void hostile_texts(zt_ctx *ctx)
         "gelu a form=tanh", "gelu a form=123456789012345678901234567890", "cast a saturate=01",
         "neg a,exp %0", "neg a;exp %0", "neg a\n", "neg a;  exp %0", "neg \x01", "neg a; exp %1",
     };
+    // clang-format on
     int taken = 0;
     zt_pointwise_chain p;
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
@@ -55,11 +57,10 @@ static void hostile_texts(zt_ctx *ctx)
 
 static void hostile_types(zt_ctx *ctx)
 {
-    const zt_type a = zt_type_make(ZT_F32, 2, (int64_t[]){3, 4}),
-                  row = zt_type_make(ZT_F32, 1, (int64_t[]){4}),
-                  odd = zt_type_make(ZT_F32, 1, (int64_t[]){3}),
-                  half = zt_type_make(ZT_F16, 1, (int64_t[]){4}),
+    const zt_type a = zt_type_make(ZT_F32, 2, (int64_t[]){3, 4}), row = zt_type_make(ZT_F32, 1, (int64_t[]){4}),
+                  odd = zt_type_make(ZT_F32, 1, (int64_t[]){3}), half = zt_type_make(ZT_F16, 1, (int64_t[]){4}),
                   block = zt_type_make(ZT_Q8_0, 1, (int64_t[]){32});
+    // clang-format off
     const struct {
         const char *chain;
         const zt_type *in[2];
@@ -70,6 +71,7 @@ static void hostile_types(zt_ctx *ctx)
         {"neg b", {&a, &row}},        {"neg b; add a %0; out %0 %1", {&a, &row}},
         {"gelu a form=none", {&a}},   {"softcap a cap=-1", {&a}}, {"sqrt b", {NULL, &a}},
     };
+    // clang-format on
     int taken = 0;
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const zt_type *in[ZT_MAX_IN] = {bad[i].in[0], bad[i].in[1]};
@@ -95,8 +97,7 @@ static void texts_are_canonical(zt_ctx *ctx)
         zt_pointwise_chain p;
         memcpy(&text, op_case.attrs, sizeof text);
         zt_str_clear(&string);
-        same = same && !zt_pointwise_parse(ctx, text, &p) && !zt_pointwise_print(&p, &string) &&
-               !strcmp(string.data, text);
+        same = same && !zt_pointwise_parse(ctx, text, &p) && !zt_pointwise_print(&p, &string) && !strcmp(string.data, text);
     }
     ok(same, "what is printed is what was read");
     zt_str_fini(&string);
@@ -144,12 +145,11 @@ static const char *full(maker *m, char buf[16])
 
 static void put_step(maker *m, bool device)
 {
-    static const char *const ones[] = {
-        "neg", "abs", "square", "exp", "tanh", "sigmoid", "silu", "gelu", "gelu", "relu", "scale",
-        "add_scalar", "erf", "clamp", "floor", "log1p", "sin", "softplus", "sign"};
-    static const char *const ends[] = {
-        "", "", "", "", "", "", "", "", " form=erf", "", " by=0.3", " by=-1.25", "", " lo=-0.5", "",
-        "", "", "", ""};
+    static const char *const ones[] = {"neg",   "abs",   "square", "exp",      "tanh",       "sigmoid", "silu",
+                                       "gelu",  "gelu",  "relu",   "scale",    "add_scalar", "erf",     "clamp",
+                                       "floor", "log1p", "sin",    "softplus", "sign"};
+    static const char *const ends[] = {"",        "",          "", "",         "", "", "", "", " form=erf", "",
+                                       " by=0.3", " by=-1.25", "", " lo=-0.5", "", "", "", "", ""};
     static const char *const twos[] = {"add", "sub", "mul", "max", "min", "div", "pow", "fmod"};
     char a[16], b[16], dtype = 'f';
     const char *truth = pick(m, 'b', b), *half = pick(m, 'h', b);
@@ -159,8 +159,7 @@ static void put_step(maker *m, bool device)
         zt_str_printf(&m->text, "y%d = %s %s%s\n", m->n, ones[k], full(m, a), ends[k]);
     } else if (kind < 6) {
         const char *cursor = full(m, a);
-        zt_str_printf(&m->text, "y%d = %s %s %s\n", m->n, twos[draw(m, device ? 6 : 8)], cursor,
-                      pick(m, 'f', b));
+        zt_str_printf(&m->text, "y%d = %s %s %s\n", m->n, twos[draw(m, device ? 6 : 8)], cursor, pick(m, 'f', b));
     } else if (kind == 6 && truth) {
         zt_str_printf(&m->text, "y%d = where %s ", m->n, truth);
         zt_str_printf(&m->text, "%s ", full(m, a));
@@ -249,14 +248,12 @@ static void random_programs(void)
 {
     static const char *const isas[] = {"scalar", "avx2", "avx512"};
     for (int k = 0; k < 5; k++)
-        for (int i = 0; i < COUNT; i++)
-            inputs[k][i] = (float)zt_normal(3, (uint64_t)k, (uint64_t)i);
+        for (int i = 0; i < COUNT; i++) inputs[k][i] = (float)zt_normal(3, (uint64_t)k, (uint64_t)i);
     ok(compare("ref", 0, 1, 20) > 200, "random chains on ref: the bits of the ops alone");
     for (int isa = 0; isa <= (int)zt_isa_best(); isa++)
         for (int threads = 1; threads <= 4; threads++)
-            ok(compare("cpu", (zt_isa)isa, threads, 30) > 300,
-               "random chains on cpu, %s, %d threads: the bits of the ops alone", isas[isa],
-               threads);
+            ok(compare("cpu", (zt_isa)isa, threads, 30) > 300, "random chains on cpu, %s, %d threads: the bits of the ops alone",
+               isas[isa], threads);
     int saved = compare("vulkan", zt_isa_best(), 1, 12);
     if (saved != -2) ok(saved > 50, "random chains on vulkan: the bits of the ops alone");
 }
@@ -269,8 +266,7 @@ static zt_prog *passed(zt_ctx *ctx, const char *text, int n_sample)
     unsigned off = ~(1u << zt_pass_find("chain", 5));
     zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
     if (!program) diag("%s", zt_ctx_error(ctx));
-    zt_prog *q =
-        program ? zt_prog_passes(ctx, program, &(zt_pass_opts){sample, n_sample, NULL, off}, NULL) : NULL;
+    zt_prog *q = program ? zt_prog_passes(ctx, program, &(zt_pass_opts){sample, n_sample, NULL, off}, NULL) : NULL;
     zt_prog_free(program);
     return q;
 }
@@ -314,10 +310,8 @@ static void groups(zt_ctx *ctx)
             "zt program 1\nin    x: f32[2,4]\nin    pos: i32[2]\nstate k: f32[8,4]\n"
             "a = neg k\nb = exp a\nc = sum b\nk1 = kv_put k x pos\nkeep  k = k1\nout   c = c\n",
             "nothing moves across memory that is used up");
-    becomes(ctx,
-            "zt program 1\nin    x: f32[q,4]\na = neg x\nb = exp a\nout   b = b\n",
-            "zt program 1\nin    x: f32[q,4]\na = neg x\nb = exp a\nout   b = b\n",
-            "a symbol without a sample: nothing is done");
+    becomes(ctx, "zt program 1\nin    x: f32[q,4]\na = neg x\nb = exp a\nout   b = b\n",
+            "zt program 1\nin    x: f32[q,4]\na = neg x\nb = exp a\nout   b = b\n", "a symbol without a sample: nothing is done");
 }
 
 /* Four ops read 6 values and write 4; as one they read one and write one. */
@@ -330,8 +324,8 @@ static void traffic(zt_ctx *ctx)
     zt_prog *program = zt_prog_parse(ctx, "given", text, strlen(text));
     zt_prog *other_program = zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = e}, r);
     const zt_pass_report *own = &r[zt_pass_find("chain", 5)];
-    ok(other_program && own->bytes_before == 10 * 256 && own->bytes_after == 2 * 256 &&
-           own->kernels_before == 4 && own->kernels_after == 1,
+    ok(other_program && own->bytes_before == 10 * 256 && own->bytes_after == 2 * 256 && own->kernels_before == 4 &&
+           own->kernels_after == 1,
        "what the pass saved: %g bytes of traffic, then %g", own->bytes_before, own->bytes_after);
     zt_prog_free(other_program);
     zt_prog_free(program);

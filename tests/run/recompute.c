@@ -57,8 +57,7 @@ static char *run_program(const zt_prog *program, size_t *bytes, size_t *arena)
     for (int i = 0; i < n_in; i++) {
         int64_t count = zt_type_count(&bound->type[zt_prog_nth(program, ZT_VALUE_IN, i)]);
         float *x = malloc((size_t)count * sizeof *x);
-        for (int64_t k = 0; k < count; k++)
-            x[k] = (float)(zt_normal(5, (uint64_t)i, (uint64_t)k) * (i ? 0.1 : 1));
+        for (int64_t k = 0; k < count; k++) x[k] = (float)(zt_normal(5, (uint64_t)i, (uint64_t)k) * (i ? 0.1 : 1));
         in[i] = x;
     }
     *bytes = 0;
@@ -87,13 +86,13 @@ static void falls(const char *what, const char *body, int layers, int weights, d
     zt_pass_report report[32];
     zt_prog *other_program = program ? zt_prog_passes(ctx, program, &o, report) : NULL;
     size_t count = 0, m = 0, before = 0, after = 0;
-    char *plain = other_program ? run_program(program, &count, &before) : NULL, *less = other_program ? run_program(other_program, &m, &after) : NULL;
+    char *plain = other_program ? run_program(program, &count, &before) : NULL,
+         *less = other_program ? run_program(other_program, &m, &after) : NULL;
     const zt_pass_report *r = &report[zt_pass_find("recompute", 9)];
     ok(other_program && count == m && count && !memcmp(plain, less, count), "%s: the same bits", what);
-    ok(other_program && after > 0 && (double)after <= most * (double)before,
-       "%s: an arena of %zu bytes, then %zu", what, before, after);
-    ok(other_program && r->ran && r->arena_before == before && r->arena_after == after &&
-           r->kernels_after >= r->kernels_before,
+    ok(other_program && after > 0 && (double)after <= most * (double)before, "%s: an arena of %zu bytes, then %zu", what, before,
+       after);
+    ok(other_program && r->ran && r->arena_before == before && r->arena_after == after && r->kernels_after >= r->kernels_before,
        "%s: the report says so: %d kernels, then %d", what, r->kernels_before, r->kernels_after);
     free(plain);
     free(less);
@@ -102,8 +101,7 @@ static void falls(const char *what, const char *body, int layers, int weights, d
 }
 
 /* A gradient that reads what its op gave needs nothing that the next layer does not keep. */
-static void leaner(const char *what, const char *body, const char *other, const char *by_x,
-                   int layers)
+static void leaner(const char *what, const char *body, const char *other, const char *by_x, int layers)
 {
     zt_prog *program[] = {gradient_of(body, layers, 1), gradient_of(by_x, layers, 1)};
     size_t count, arena[2] = {0, 0};
@@ -111,8 +109,8 @@ static void leaner(const char *what, const char *body, const char *other, const 
         if (program[i]) free(run_program(program[i], &count, &arena[i]));
         zt_prog_free(program[i]);
     }
-    ok(arena[0] && (double)arena[0] <= 0.6 * (double)arena[1],
-       "%s an arena of %zu bytes, %s %zu", what, arena[0], other, arena[1]);
+    ok(arena[0] && (double)arena[0] <= 0.6 * (double)arena[1], "%s an arena of %zu bytes, %s %zu", what, arena[0], other,
+       arena[1]);
 }
 
 static void stays(const char *what, const char *text)
@@ -136,20 +134,20 @@ int main(void)
     engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     falls("a perceptron of 12 layers, erf", "t@ = linear h@ w$0\nh# = erf t@\n", 12, 1, 0.9);
     falls("the same with silu", "t@ = linear h@ w$0\nh# = silu t@\n", 12, 1, 0.9);
-    leaner("with relu", "t@ = linear h@ w$0\nh# = relu t@\n",
-           "with silu", "t@ = linear h@ w$0\nh# = silu t@\n", 12);
+    leaner("with relu", "t@ = linear h@ w$0\nh# = relu t@\n", "with silu", "t@ = linear h@ w$0\nh# = silu t@\n", 12);
     falls("gated units with a residual",
           "g@ = linear h@ w$0\nu@ = linear h@ w$1\ns@ = silu g@\nm@ = mul s@ u@\n"
-          "d@ = linear m@ w$2\nh# = add h@ d@\n", 6, 3, 0.9);
+          "d@ = linear m@ w$2\nh# = add h@ d@\n",
+          6, 3, 0.9);
     falls("a transformer of 4 layers",
           "n@ = rms_norm h@ r\nq@ = linear n@ w$0\nk@ = linear n@ w$1\nv@ = linear n@ w$2\n"
           "qq@ = reshape q@ shape=[1,64,4,24]\nkk@ = reshape k@ shape=[1,64,4,24]\n"
           "vv@ = reshape v@ shape=[1,64,4,24]\na@ = sdpa qq@ kk@ vv@ causal=1 layout=bshd\n"
           "o@ = reshape a@ shape=[64,96]\np@ = linear o@ w$3\ns@ = add h@ p@\n"
           "m@ = rms_norm s@ r\ng@ = linear m@ w$4\nu@ = linear m@ w$5\nf@ = silu g@\n"
-          "e@ = mul f@ u@\nd@ = linear e@ w$6\nh# = add s@ d@\n", 4, 7, 0.9);
-    stays("what gains nothing stays",
-          "zt program 1\nin    x: f32[64,64]\na = exp x\nb = matmul a a\nc = add b a\nout   c = c\n");
+          "e@ = mul f@ u@\nd@ = linear e@ w$6\nh# = add s@ d@\n",
+          4, 7, 0.9);
+    stays("what gains nothing stays", "zt program 1\nin    x: f32[64,64]\na = exp x\nb = matmul a a\nc = add b a\nout   c = c\n");
     stays("a state is not read later than it was",
           "zt program 1\nin    x: f32[2,4]\nin    pos: i32[2]\nstate k: f32[8,4]\na = neg k\n"
           "b = matmul a a tb=1\nk1 = kv_put k x pos\nc = matmul b a\nkeep  k = k1\nout   c = c\n");

@@ -4,8 +4,7 @@
 /* An engine like another, but without kernels for one op: what it lacks must fall back. */
 static zt_op lacking;
 static const zt_engine_vt *whole;
-static bool has_but_one(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
-                        const zt_type out[])
+static bool has_but_one(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     return op != lacking && whole->has(e, op, attrs, in, out);
 }
@@ -20,16 +19,15 @@ static void test_chain(zt_engine *engine, const char *label, int fallbacks)
     fill(a, N * W, 1);
     fill(b, N * W, 2);
     chain_by_hand(a, b, want);
-    zt_status st = zt_session_step(session, &(zt_binding){"n", N}, 1, (const void *[]){a, b},
-                                   (void *[]){y, z, a2, y2});
+    zt_status st = zt_session_step(session, &(zt_binding){"n", N}, 1, (const void *[]){a, b}, (void *[]){y, z, a2, y2});
     ok(st == ZT_OK, "%s: a chain runs (%s)", label, zt_ctx_error(ctx));
     ok(close_to(y, want, N * W), "%s: its output", label);
     ok(memcmp(y, z, sizeof y) == 0 && memcmp(y, y2, sizeof y) == 0, "%s: a view and a twin", label);
     ok(memcmp(a, a2, sizeof a) == 0, "%s: an input passed through", label);
     zt_session_report r = zt_session_get(session);
     ok(r.fallbacks == fallbacks, "%s: %d fallbacks counted (%d)", label, fallbacks, r.fallbacks);
-    ok(r.arena_bytes >= r.liveness_bytes && r.arena_bytes <= r.liveness_bytes * 21 / 20,
-       "%s: arena %zu, lower bound %zu", label, r.arena_bytes, r.liveness_bytes);
+    ok(r.arena_bytes >= r.liveness_bytes && r.arena_bytes <= r.liveness_bytes * 21 / 20, "%s: arena %zu, lower bound %zu", label,
+       r.arena_bytes, r.liveness_bytes);
     zt_session_close(session);
     zt_prog_free(program);
 }
@@ -39,8 +37,7 @@ static void test_empty(zt_engine *engine)
     float y[1] = {7}, z[1] = {7}, a2[1] = {7}, y2[1] = {7}, a[1], b[1];
     zt_prog *program = parse(chain_text);
     zt_session *session = zt_session_open(engine, program, NULL, NULL);
-    zt_status st = zt_session_step(session, &(zt_binding){"n", 0}, 1, (const void *[]){a, b},
-                                   (void *[]){y, z, a2, y2});
+    zt_status st = zt_session_step(session, &(zt_binding){"n", 0}, 1, (const void *[]){a, b}, (void *[]){y, z, a2, y2});
     ok(st == ZT_OK && y[0] == 7 && z[0] == 7 && a2[0] == 7, "no rows: nothing written");
     ok(zt_session_step(session, NULL, 0, (const void *[]){a, b}, (void *[]){y, z, a2, y2}) == ZT_EUSAGE,
        "a symbol without a value is refused");
@@ -55,16 +52,16 @@ static void test_empty(zt_engine *engine)
 static void test_keeps(zt_engine *engine, const char *label)
 {
     zt_prog *program = parse("zt program 1\nin    x: f32[4]\nstate a: f32[4]\nstate b: f32[4]\n"
-                       "state c: f32[4]\nd = add c x\nkeep  a = b\nkeep  b = a\nkeep  c = d\n"
-                       "out   sum = d\nout   was = a\n");
+                             "state c: f32[4]\nd = add c x\nkeep  a = b\nkeep  b = a\nkeep  c = d\n"
+                             "out   sum = d\nout   was = a\n");
     ok(program != NULL, "%s: states parse (%s)", label, zt_ctx_error(ctx));
     zt_session *session = program ? zt_session_open(engine, program, NULL, NULL) : NULL;
     if (!ok(session != NULL, "%s: opens (%s)", label, zt_ctx_error(ctx))) return;
     float one[4] = {1, 2, 3, 4}, sum[4], was[4], a[4], b[4];
     zt_session_state_set(session, 0, one);
     for (int i = 0; i < 3; i++)
-        ok(zt_session_step(session, NULL, 0, (const void *[]){one}, (void *[]){sum, was}) == ZT_OK,
-           "%s: step %d (%s)", label, i, zt_ctx_error(ctx));
+        ok(zt_session_step(session, NULL, 0, (const void *[]){one}, (void *[]){sum, was}) == ZT_OK, "%s: step %d (%s)", label, i,
+           zt_ctx_error(ctx));
     zt_session_state_get(session, 0, a);
     zt_session_state_get(session, 1, b);
     ok(sum[0] == 3 && sum[3] == 12, "%s: a state counts", label);
@@ -114,8 +111,8 @@ static void test_placed(zt_engine *engine, zt_engine *ref, const char *label)
     bool in_place[7], expected[7] = {0};
     float all[99], want[99];
     for (int i = 0; i < 3; i++) expected[i] = strcmp(label, "ref") != 0;
-    if (!ok(run_placed(ref, want, in_place) && run_placed(engine, all, in_place),
-            "%s: states that are kept in every way (%s)", label, zt_ctx_error(ctx)))
+    if (!ok(run_placed(ref, want, in_place) && run_placed(engine, all, in_place), "%s: states that are kept in every way (%s)",
+            label, zt_ctx_error(ctx)))
         return;
     ok(close_to(all, want, 99), "%s: their values", label);
     ok(!memcmp(in_place, expected, sizeof expected), "%s: those in place are", label);
@@ -139,13 +136,13 @@ static bool run_cache(zt_engine *engine, const int *chunks, float *y)
     float x[N * W];
     int32_t pos[N] = {0, 1, 2, 3, 4};
     zt_prog *program = parse(cache_text);
-    zt_session *session = zt_session_open(
-        engine, program, NULL, &(zt_session_opts){.fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
+    zt_session *session =
+        zt_session_open(engine, program, NULL, &(zt_session_opts){.fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
     bool good = session != NULL;
     fill(x, N * W, 3);
     for (int at = 0; good && at < N; at += *chunks++)
-        good = zt_session_step(session, &(zt_binding){"n", *chunks}, 1,
-                               (const void *[]){x + at * W, pos + at}, (void *[]){y + at * W}) == ZT_OK;
+        good = zt_session_step(session, &(zt_binding){"n", *chunks}, 1, (const void *[]){x + at * W, pos + at},
+                               (void *[]){y + at * W}) == ZT_OK;
     zt_session_close(session);
     zt_prog_free(program);
     return good;
@@ -242,8 +239,9 @@ static void test_fallback(void)
     zt_prog *program = parse(cache_text);
     zt_engine *traced = zt_engine_trace(engine, no_trace, NULL);
     for (int i = 0; i < 2; i++) {
-        zt_session *session = zt_session_open(i ? traced : engine, program, NULL, &(zt_session_opts){.strict = true,
-                                        .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
+        zt_session *session =
+            zt_session_open(i ? traced : engine, program, NULL,
+                            &(zt_session_opts){.strict = true, .fixed = &(zt_binding){"ctx", 64}, .n_fixed = 1});
         ok(zt_session_prepare(session, &(zt_binding){"n", 1}, 1, NULL) == ZT_ENOTSUP, "strict refuses");
         said("engine cpu has no kernel for op attention");
         zt_session_close(session);
@@ -276,14 +274,13 @@ static void test_weights(zt_engine *engine)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"v\"\ny = linear x w\nout   y = y\n",
-         "tensor 'v' is not there"},
+        {"zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"v\"\ny = linear x w\nout   y = y\n", "tensor 'v' is not there"},
         {"zt program 1\nin    x: f32[n,32]\ndata  w: f16[3,32] \"w\"\ny = linear x w\nout   y = y\n",
          "tensor 'w' is f32[3,32], the program wants f16[3,32]"},
     };
     float x[N * W], y[N * 3], w[3 * W];
     zt_prog *program = parse("zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"w\"\ny = linear x w\n"
-                       "out   y = y\nout   w = w\n");
+                             "out   y = y\nout   w = w\n");
     zt_session *session = zt_session_open(engine, program, &store, NULL);
     fill(x, N * W, 4);
     fill(weight, 3 * W, 5);

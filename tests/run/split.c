@@ -11,8 +11,7 @@ static zt_engine *engine;
 static unsigned off; /* all passes but split */
 
 /* cpu without cos, which then falls back to ref. */
-static bool lacks_cos(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool lacks_cos(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     return op != ZT_OP_cos && zt_engine_cpu.has(e, op, attrs, in, out);
 }
@@ -40,11 +39,8 @@ static zt_prog *splits(const char *text, int before, int after, int fallbacks, c
     zt_prog *q = program ? zt_prog_passes(ctx, program, &o, r) : NULL;
     const zt_pass_report *own = &r[zt_pass_find("split", 5)];
     float a[4] = {0}, b[4] = {0};
-    bool good = q && own->segments_before == before && own->segments_after == after &&
-                own->fallbacks == fallbacks;
-    if (!good && q)
-        diag("%d segments, then %d; %d fall back", own->segments_before, own->segments_after,
-             own->fallbacks);
+    bool good = q && own->segments_before == before && own->segments_after == after && own->fallbacks == fallbacks;
+    if (!good && q) diag("%d segments, then %d; %d fall back", own->segments_before, own->segments_after, own->fallbacks);
     ok(good, "%s: %d segments, then %d", what, before, after);
     ok(q && run_program(program, a) && run_program(q, b) && !memcmp(a, b, sizeof a), "%s: the same bits", what);
     zt_prog_free(program);
@@ -73,7 +69,7 @@ static void random_orders(void)
         zt_str string;
         zt_str_init(&string, ctx);
         zt_str_puts(&string, "zt program 1\nin x: f32[2,2]\nin pos: i32[2]\nstate k: f32[8,2]\n"
-                        "v0 = neg x\n");
+                             "v0 = neg x\n");
         int count = 1, put = 3 + (int)(seed % 9);
         const char *cache = "k";
         for (; count < 14; count++) {
@@ -85,8 +81,8 @@ static void random_orders(void)
                 cache = "k1";
             }
             if (!strcmp(op, "matmul"))
-                zt_str_printf(&string, "m%d = matmul %s v%d\nv%d = slice m%d axis=0 from=1 to=3\n", count,
-                              cache, (int)(draw / 11 % (uint64_t)count), count, count);
+                zt_str_printf(&string, "m%d = matmul %s v%d\nv%d = slice m%d axis=0 from=1 to=3\n", count, cache,
+                              (int)(draw / 11 % (uint64_t)count), count, count);
             else if (!strcmp(op, "add"))
                 zt_str_printf(&string, "v%d = add v%d v%d\n", count, (int)(draw / 11 % (uint64_t)count),
                               (int)(draw / 131 % (uint64_t)count));
@@ -96,8 +92,7 @@ static void random_orders(void)
         zt_str_puts(&string, "y = add v13 v12\nkeep k = k1\nout y = y\n");
         zt_pass_report r[32];
         zt_prog *program = zt_prog_parse(ctx, "made", string.data, string.len);
-        zt_prog *other_program =
-            program ? zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = engine, .off = off}, r) : NULL;
+        zt_prog *other_program = program ? zt_prog_passes(ctx, program, &(zt_pass_opts){.engine = engine, .off = off}, r) : NULL;
         const zt_pass_report *own = &r[zt_pass_find("split", 5)];
         float a[4] = {0}, b[4] = {0};
         if (!other_program) diag("%s\n%s", zt_ctx_error(ctx), string.data);
@@ -121,9 +116,9 @@ int main(void)
     lame.has = lacks_cos;
     engine->vt = &lame;
     zt_prog *other_program = splits("zt program 1\nin    x: f32[2,2]\nin    pos: i32[2]\na = cos x\nb = neg a\n"
-                        "c = cos x\nd = neg c\ne = reshape x shape=[2,2]\nf = cos e\ng = add b d\n"
-                        "y = add g f\nout   y = y\n",
-                        6, 2, 3, "siblings come together");
+                                    "c = cos x\nd = neg c\ne = reshape x shape=[2,2]\nf = cos e\ng = add b d\n"
+                                    "y = add g f\nout   y = y\n",
+                                    6, 2, 3, "siblings come together");
     tells_engines(other_program);
     zt_prog_free(other_program);
     zt_prog_free(splits("zt program 1\nin    x: f32[2,2]\nin    pos: i32[2]\na = cos x\nb = neg a\n"

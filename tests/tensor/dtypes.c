@@ -17,17 +17,12 @@ static double small_float(uint32_t bits, int e, int m)
 {
     uint32_t frac = bits & ((1u << m) - 1), exp = bits >> m & ((1u << e) - 1);
     int bias = (1 << (e - 1)) - 1;
-    double v = exp == 0 ? ldexp(frac, 1 - bias - m)
-                        : ldexp((double)frac + (double)(1u << m), (int)exp - bias - m);
-    if (exp == (1u << e) - 1)
-        v = frac ? NAN : INFINITY;
+    double v = exp == 0 ? ldexp(frac, 1 - bias - m) : ldexp((double)frac + (double)(1u << m), (int)exp - bias - m);
+    if (exp == (1u << e) - 1) v = frac ? NAN : INFINITY;
     return bits >> (e + m) & 1 ? -v : v;
 }
 
-static bool same_float(float a, double b)
-{
-    return isnan(b) ? isnan(a) : (double)a == b && !signbit(a) == !signbit(b);
-}
+static bool same_float(float a, double b) { return isnan(b) ? isnan(a) : (double)a == b && !signbit(a) == !signbit(b); }
 
 static void test_decode_halves(void)
 {
@@ -64,18 +59,16 @@ static void test_encode_halves(void)
 {
     ok(wrong_rounding(zt_f32_to_f16, zt_f16_to_f32, 0x7bff) == 0, "f16 rounds to nearest even");
     ok(wrong_rounding(zt_f32_to_bf16, zt_bf16_to_f32, 0x7f7f) == 0, "bf16 rounds to nearest even");
-    ok(zt_f32_to_f16(65519.996f) == 0x7bff && zt_f32_to_f16(65520.0f) == 0x7c00 &&
-           zt_f32_to_f16(-1e30f) == 0xfc00 && zt_f32_to_f16(INFINITY) == 0x7c00,
+    ok(zt_f32_to_f16(65519.996f) == 0x7bff && zt_f32_to_f16(65520.0f) == 0x7c00 && zt_f32_to_f16(-1e30f) == 0xfc00 &&
+           zt_f32_to_f16(INFINITY) == 0x7c00,
        "f16 overflows to infinity at 65520");
-    ok(zt_f32_to_f16(1e-9f) == 0 && zt_f32_to_f16(-1e-9f) == 0x8000 &&
-           zt_f32_to_f16(-0.0f) == 0x8000,
+    ok(zt_f32_to_f16(1e-9f) == 0 && zt_f32_to_f16(-1e-9f) == 0x8000 && zt_f32_to_f16(-0.0f) == 0x8000,
        "f16 underflows to a signed zero");
     float nan = NAN, low;
     uint32_t bits = 0x7f800001; /* a NaN whose upper fraction bits are 0 must not become infinity */
     memcpy(&low, &bits, 4);
     ok(isnan(zt_f16_to_f32(zt_f32_to_f16(nan))) && isnan(zt_f16_to_f32(zt_f32_to_f16(low))) &&
-           isnan(zt_bf16_to_f32(zt_f32_to_bf16(low))) &&
-           isnan(zt_bf16_to_f32(zt_f32_to_bf16(-nan))),
+           isnan(zt_bf16_to_f32(zt_f32_to_bf16(low))) && isnan(zt_bf16_to_f32(zt_f32_to_bf16(-nan))),
        "NaN stays NaN");
 }
 
@@ -98,8 +91,7 @@ static void test_table(void)
     ok(names, "every dtype is found by its name");
     ok(codecs, "floats decode, plain floats and packed types encode");
     zt_dtype d;
-    ok(!zt_dtype_parse("f3", 2, &d) && !zt_dtype_parse("f322", 4, &d) && !zt_dtype_parse("", 0, &d),
-       "other names are none");
+    ok(!zt_dtype_parse("f3", 2, &d) && !zt_dtype_parse("f322", 4, &d) && !zt_dtype_parse("", 0, &d), "other names are none");
     ok(!zt_dtype_get(ZT_DTYPE_COUNT) && !zt_dtype_is_float(ZT_DTYPE_COUNT), "nor is the count");
 }
 
@@ -133,8 +125,7 @@ static bool member(const npz *z, const char *type, const char *what, npy *out)
     return npz_get(z, name, out);
 }
 
-static bool decodes(const npz *archive, const char *type, const zt_dtype_info *info, const char *bytes,
-                    const char *values)
+static bool decodes(const npz *archive, const char *type, const zt_dtype_info *info, const char *bytes, const char *values)
 {
     npy b = {0}, v = {0};
     bool there = member(archive, type, bytes, &b) && member(archive, type, values, &v);
@@ -148,9 +139,7 @@ static bool decodes(const npz *archive, const char *type, const zt_dtype_info *i
             memcpy(&want, (const char *)v.data + 4 * i, 4);
             bad += !(isnan(want) ? isnan(x[i]) : memcmp(&want, &x[i], 4) == 0);
         }
-        if (bad)
-            diag("%s.%s: %lld of %lld values differ", info->name, bytes, (long long)bad,
-                 (long long)v.count);
+        if (bad) diag("%s.%s: %lld of %lld values differ", info->name, bytes, (long long)bad, (long long)v.count);
     }
     equal = x && bad == 0;
     free(x);
@@ -165,11 +154,8 @@ static void test_golden_type(const npz *archive, const char *type)
     char name[32];
     zt_dtype dtype;
     npy imatrix = {0};
-    for (size_t i = 0; i < sizeof name; i++)
-        name[i] = (char)tolower(i < strlen(type) ? type[i] : 0);
-    if (!ok(strlen(type) < sizeof name && zt_dtype_parse(name, strlen(name), &dtype), "%s: a dtype",
-            type))
-        return;
+    for (size_t i = 0; i < sizeof name; i++) name[i] = (char)tolower(i < strlen(type) ? type[i] : 0);
+    if (!ok(strlen(type) < sizeof name && zt_dtype_parse(name, strlen(name), &dtype), "%s: a dtype", type)) return;
     const zt_dtype_info *info = zt_dtype_get(dtype);
     ok(decodes(archive, type, info, "bytes", "dequant"), "%s: ggml's blocks decode to the bit", type);
     ok(decodes(archive, type, info, "random_bytes", "random_dequant"), "%s: random blocks too", type);
@@ -186,16 +172,13 @@ static void test_golden(void)
     const char *golden = golden_folder();
     json_error_t error;
     npz archive;
-    if (!golden)
-        skip("no golden data");
+    if (!golden) skip("no golden data");
     snprintf(path, sizeof path, "%s/formats/quant/data.npz", golden ? golden : "");
     snprintf(manifest, sizeof manifest, "%s/formats/quant/manifest.json", golden ? golden : "");
-    if (!golden || !golden_has(path) || !golden_has(manifest))
-        return;
+    if (!golden || !golden_has(path) || !golden_has(manifest)) return;
     json_t *m = json_load_file(manifest, 0, &error);
     const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : error.text) &&
-        ok(npz_open(&archive, path), "%s", path)) {
+    if (ok(json_is_array(cases), "%s %s", manifest, m ? "" : error.text) && ok(npz_open(&archive, path), "%s", path)) {
         for (size_t i = 0; i < json_array_size(cases); i++) {
             const char *type = json_string_value(json_object_get(json_array_get(cases, i), "type"));
             test_golden_type(&archive, type ? type : "(no type)");
@@ -215,8 +198,7 @@ static bool codes_are(const zt_dtype_info *info, const npy *values, const npy *c
         float want, got;
         uint16_t code = encode ? 0 : (uint16_t)i, made = 0;
         memcpy(&want, (const char *)values->data + 4 * i, 4);
-        if (encode)
-            memcpy(&code, (const char *)codes->data + bytes * i, (size_t)bytes);
+        if (encode) memcpy(&code, (const char *)codes->data + bytes * i, (size_t)bytes);
         info->encode(&want, &made, 1);
         info->decode(encode ? &made : &code, &got, 1);
         if (isnan(want) && info->block == 1) /* f4_e2m1 has no NaN */
@@ -224,8 +206,7 @@ static bool codes_are(const zt_dtype_info *info, const npy *values, const npy *c
         else
             bad += encode ? made != code : memcmp(&got, &want, 4) != 0;
     }
-    if (bad)
-        diag("%s: %lld of %lld differ", info->name, (long long)bad, (long long)total);
+    if (bad) diag("%s: %lld of %lld differ", info->name, (long long)bad, (long long)total);
     return bad == 0 && total > 0;
 }
 
@@ -247,14 +228,12 @@ static void test_golden_halves(void)
     const char *golden = golden_folder();
     npz archive;
     snprintf(path, sizeof path, "%s/formats/dtypes/data.npz", golden ? golden : "");
-    if (!golden || !golden_has(path) || !ok(npz_open(&archive, path), "%s", path))
-        return;
+    if (!golden || !golden_has(path) || !ok(npz_open(&archive, path), "%s", path)) return;
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
         const zt_dtype_info *info = zt_dtype_get(types[i].dtype);
         npy all = {0}, in = {0}, out = {0};
         if (member(&archive, types[i].name, "decode_all", &all))
-            ok(all.descr[1] == 'f' && codes_are(info, &all, NULL, types[i].bytes), "%s: every code",
-               info->name);
+            ok(all.descr[1] == 'f' && codes_are(info, &all, NULL, types[i].bytes), "%s: every code", info->name);
         if (member(&archive, types[i].name, "encode_in", &in))
             ok(member(&archive, types[i].name, "encode_out", &out) && out.count == in.count &&
                    codes_are(info, &in, &out, types[i].bytes),
@@ -269,8 +248,8 @@ static void test_golden_halves(void)
 static bool type_refused(zt_ctx *ctx, const zt_type *t, const char *word)
 {
     zt_ctx_clear(ctx);
-    bool r = !zt_type_check(ctx, t, NULL) && zt_ctx_status(ctx) == ZT_ESHAPE &&
-             strstr(zt_ctx_error(ctx), word) && !zt_type_check(NULL, t, NULL);
+    bool r = !zt_type_check(ctx, t, NULL) && zt_ctx_status(ctx) == ZT_ESHAPE && strstr(zt_ctx_error(ctx), word) &&
+             !zt_type_check(NULL, t, NULL);
     zt_ctx_clear(ctx);
     return r;
 }
@@ -290,8 +269,7 @@ static void test_types(zt_ctx *ctx)
     ok(strcmp(zt_type_text(&s, text), "i32[]") == 0, "text: %s", text);
     ok(zt_type_equal(&a, &a) && !zt_type_equal(&a, &b) && !zt_type_equal(&a, &s), "equality");
     int64_t big[ZT_MAX_RANK + 1], most[ZT_MAX_RANK + 1];
-    for (int i = 0; i <= ZT_MAX_RANK; i++)
-        big[i] = INT64_C(1) << 32, most[i] = INT64_MIN;
+    for (int i = 0; i <= ZT_MAX_RANK; i++) big[i] = INT64_C(1) << 32, most[i] = INT64_MIN;
     zt_type its_type = zt_type_make(ZT_F32, 2, big);
     ok(type_refused(ctx, &its_type, "too large"), "too many elements");
     its_type = zt_type_make(ZT_F64, 2, (int64_t[]){INT64_C(1) << 31, INT64_C(1) << 30});
@@ -323,8 +301,8 @@ static void test_tensors(zt_ctx *ctx)
     zt_type its_type = zt_type_make(ZT_F32, 2, (int64_t[]){2, 3});
     zt_type row = zt_type_make(ZT_F32, 1, its_type.dim + 1);
     zt_tensor *x = zt_tensor_new(ctx, &its_type);
-    ok(x && zt_tensor_bytes(x) == 24 && (uintptr_t)zt_tensor_data(x) % 64 == 0 &&
-           zt_tensor_ctx(x) == ctx && zt_type_equal(zt_tensor_type(x), &its_type),
+    ok(x && zt_tensor_bytes(x) == 24 && (uintptr_t)zt_tensor_data(x) % 64 == 0 && zt_tensor_ctx(x) == ctx &&
+           zt_type_equal(zt_tensor_type(x), &its_type),
        "a tensor: 24 bytes, aligned to 64");
     float *data = zt_tensor_data(x);
     data[3] = 7;
@@ -332,8 +310,7 @@ static void test_tensors(zt_ctx *ctx)
     bool out = zt_tensor_view(v, &row, 4) == NULL && zt_ctx_status(ctx) == ZT_ESHAPE;
     ok(out && strstr(zt_ctx_error(ctx), "12 bytes, 8 there"), "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
-    ok(!zt_tensor_view(x, &row, SIZE_MAX - 3) && zt_ctx_status(ctx) == ZT_ESHAPE,
-       "an offset that overflows");
+    ok(!zt_tensor_view(x, &row, SIZE_MAX - 3) && zt_ctx_status(ctx) == ZT_ESHAPE, "an offset that overflows");
     zt_ctx_clear(ctx);
     zt_tensor_unref(x);
     zt_tensor_unref(v);
@@ -354,8 +331,7 @@ static void test_tensors(zt_ctx *ctx)
     zt_tensor_unref(v);
     ok(released == 1, "and released once, with the last view");
     zt_type no = zt_type_make(ZT_F32, 1, (int64_t[]){-1});
-    ok(!zt_tensor_new(ctx, &no) && !zt_tensor_wrap(ctx, &no, own, count_release, &released),
-       "no tensor of no type");
+    ok(!zt_tensor_new(ctx, &no) && !zt_tensor_wrap(ctx, &no, own, count_release, &released), "no tensor of no type");
     zt_ctx_clear(ctx);
 }
 

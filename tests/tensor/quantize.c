@@ -17,8 +17,7 @@
 /* ---- formats/quant --------------------------------------------------------------------------- */
 
 /* Root mean square error of each row and their sum; weights may be NULL. */
-static double errors(const float *x, const float *y, const float *w, int64_t rows, int64_t count,
-                     double *each)
+static double errors(const float *x, const float *y, const float *w, int64_t rows, int64_t count, double *each)
 {
     double sum = 0;
     for (int64_t r = 0; r < rows; r++) {
@@ -49,8 +48,7 @@ static int64_t unlike(const uint8_t *a, const uint8_t *b, int64_t n)
 }
 
 /* One type with or without importance against ggml's values, rows of which are `names`. */
-static void beside(const npz *archive, const char *type, zt_dtype t, const npy *x, const npy *imatrix,
-                   bool exact)
+static void beside(const npz *archive, const char *type, zt_dtype t, const npy *x, const npy *imatrix, bool exact)
 {
     const zt_dtype_info *info = zt_dtype_get(t);
     int64_t rows = x->shape[0], count = x->shape[1], bytes = count / info->block * info->block_bytes;
@@ -69,25 +67,22 @@ static void beside(const npz *archive, const char *type, zt_dtype t, const npy *
     const float *w = imatrix ? imatrix->data : NULL;
     zt_ctx *ctx = zt_ctx_new();
     zt_quantizer q = {.dtype = t, .columns = count, .importance = w};
-    if (ok(found && zt_quantize_rows(ctx, &q, x->data, rows, out) == ZT_OK, "%s%s: quantizes", type,
-           suffix)) {
+    if (ok(found && zt_quantize_rows(ctx, &q, x->data, rows, out) == ZT_OK, "%s%s: quantizes", type, suffix)) {
         info->decode(out, y, rows * count);
         double a = errors(x->data, y, w, rows, count, ours);
         double b = errors(x->data, want.data, w, rows, count, theirs);
         errors(x->data, zero, w, rows, count, level);
         int64_t bad = unlike(out, code.data, rows * bytes);
         if (exact)
-            ok(bad * 1000 < rows * bytes, "%s%s: ggml's bytes (%lld of %lld differ)", type, suffix,
-               (long long)bad, (long long)(rows * bytes));
+            ok(bad * 1000 < rows * bytes, "%s%s: ggml's bytes (%lld of %lld differ)", type, suffix, (long long)bad,
+               (long long)(rows * bytes));
         ok(a <= 1.02 * b, "%s%s: error %.4f of ggml's", type, suffix, a / b);
         int worse = 0;
         for (int64_t r = 0; r < rows; r++) {
             /* With importance scales are searched where ggml's are not: their f16 rounds otherwise.
              */
             worse += ours[r] > 1.05 * theirs[r] + 1e-7 + (w ? 0.002 * level[r] : 0);
-            if (getenv("ZT_SHOW"))
-                diag("row %d: %.6g, ggml %.6g: %.4f", (int)r, ours[r], theirs[r],
-                     ours[r] / theirs[r]);
+            if (getenv("ZT_SHOW")) diag("row %d: %.6g, ggml %.6g: %.4f", (int)r, ours[r], theirs[r], ours[r] / theirs[r]);
         }
         ok(!worse, "%s%s: no row is worse", type, suffix);
     }
@@ -108,8 +103,7 @@ static void golden_type(const npz *archive, const json_t *item, const npy *x, co
     char lower[32] = "";
     zt_dtype dtype;
     npy weighed = {0};
-    for (size_t i = 0; type && i < strlen(type) && i < sizeof lower - 1; i++)
-        lower[i] = (char)tolower(type[i]);
+    for (size_t i = 0; type && i < strlen(type) && i < sizeof lower - 1; i++) lower[i] = (char)tolower(type[i]);
     if (!zt_dtype_parse(lower, strlen(lower), &dtype) || !zt_quantize_has(dtype)) return;
     if (!always) beside(archive, type, dtype, x, NULL, exact);
     if (zt_quantize_weighs(dtype) && read_array(archive, type, "bytes_imatrix", &weighed))
@@ -123,16 +117,12 @@ static void test_golden(void)
     json_error_t error;
     npz archive;
     npy x = {0}, imatrix = {0};
-    if (!golden_holds("formats/quant/data.npz", path) ||
-        !golden_holds("formats/quant/manifest.json", manifest))
-        return;
+    if (!golden_holds("formats/quant/data.npz", path) || !golden_holds("formats/quant/manifest.json", manifest)) return;
     json_t *m = json_load_file(manifest, 0, &error);
     const json_t *cases = json_object_get(m, "cases");
-    if (ok(json_array_size(cases) > 0, "%s %s", manifest, m ? "" : error.text) &&
-        ok(npz_open(&archive, path), "%s", path)) {
+    if (ok(json_array_size(cases) > 0, "%s %s", manifest, m ? "" : error.text) && ok(npz_open(&archive, path), "%s", path)) {
         if (ok(read_array(&archive, "", "x", &x) && read_array(&archive, "", "imatrix", &imatrix), "its matrix"))
-            for (size_t i = 0; i < json_array_size(cases); i++)
-                golden_type(&archive, json_array_get(cases, i), &x, &imatrix);
+            for (size_t i = 0; i < json_array_size(cases); i++) golden_type(&archive, json_array_get(cases, i), &x, &imatrix);
         npy_free(&x);
         npy_free(&imatrix);
         npz_close(&archive);
@@ -150,9 +140,8 @@ static void refuses(float bad, const char *word)
     for (int i = 0; i < 512; i++) x[i] = (float)i;
     x[256 + 17] = bad;
     bool refused = zt_quantize_rows(ctx, &q, x, 2, out) == ZT_EDATA;
-    ok(refused && strstr(zt_ctx_error(ctx), "'blk.0.w': row 41, column 17") &&
-           strstr(zt_ctx_error(ctx), word),
-       "%s", zt_ctx_error(ctx));
+    ok(refused && strstr(zt_ctx_error(ctx), "'blk.0.w': row 41, column 17") && strstr(zt_ctx_error(ctx), word), "%s",
+       zt_ctx_error(ctx));
     zt_ctx_free(ctx);
 }
 
@@ -247,7 +236,10 @@ static void test_kind(zt_dtype dtype, int kind, how by)
     }
     if (unequal || !(e2 <= x2))
         ok(false, "%s of kind %d%s: %d unequal, error %g of %g", info->name, kind,
-           weighed ? " weighed" : by == SEARCHED ? " searched" : "", unequal, e2, x2);
+           weighed          ? " weighed"
+           : by == SEARCHED ? " searched"
+                            : "",
+           unequal, e2, x2);
 }
 
 /* What has been quantized once loses little more when it is again. */
@@ -269,8 +261,7 @@ static void test_again(void)
         info->decode(out, z, N);
         errors(x, y, NULL, 1, N, &first);
         errors(y, z, NULL, 1, N, &again);
-        ok(again <= 0.1 * first, "%s: again %.3f of the first error", info->name,
-           first > 0 ? again / first : 0);
+        ok(again <= 0.1 * first, "%s: again %.3f of the first error", info->name, first > 0 ? again / first : 0);
     }
     zt_ctx_free(ctx);
 }
@@ -299,11 +290,9 @@ static void test_codes(zt_dtype dtype, uint32_t codes, uint32_t sign)
         if ((c & ~sign) + 1 >= sign || !isfinite(a) || !isfinite(b)) continue;
         float middle = (float)(0.5 * ((double)a + (double)b)); /* exact */
         wrong += encoded(info, middle) != (c & 1 ? next : c);
-        wrong +=
-            encoded(info, nextafterf(middle, a)) != c || encoded(info, nextafterf(middle, b)) != next;
+        wrong += encoded(info, nextafterf(middle, a)) != c || encoded(info, nextafterf(middle, b)) != next;
     }
-    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", info->name, lost,
-       wrong);
+    ok(lost == 0 && wrong == 0, "%s: every code, %d lost, %d wrongly rounded", info->name, lost, wrong);
 }
 
 /* f16 is converted alike by every instruction set, NaN with its bits. */
@@ -342,8 +331,7 @@ static void test_floats(void)
                  {ZT_F8_E4M3, 256, 128},
                  {ZT_F8_E5M2, 256, 128},
                  {ZT_F4_E2M1, 16, 8}};
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        test_codes(types[i].t, types[i].codes, types[i].sign);
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) test_codes(types[i].t, types[i].codes, types[i].sign);
     test_halves();
 }
 
@@ -371,8 +359,7 @@ static void test_importance(void)
         }
         errors(x, y[0], w, 1, N, &each[0]);
         errors(x, y[1], w, 1, N, &each[1]);
-        ok(each[1] < 0.99 * each[0], "%s: importance leaves %.3f of the weighted error", info->name,
-           each[1] / each[0]);
+        ok(each[1] < 0.99 * each[0], "%s: importance leaves %.3f of the weighted error", info->name, each[1] / each[0]);
     }
     zt_ctx_free(ctx);
 }
@@ -399,8 +386,7 @@ static void test_search(void)
         }
         if (!e || !e->exact) continue;
         if (e->search)
-            ok(left[1] < 0.97 * left[0], "%s: searched for, %.3f of its own rule's error", info->name,
-               left[1] / left[0]);
+            ok(left[1] < 0.97 * left[0], "%s: searched for, %.3f of its own rule's error", info->name, left[1] / left[0]);
         else
             ok(!memcmp(out[0], out[1], sizeof out[0]), "%s: its own rule", info->name);
     }
@@ -424,8 +410,8 @@ static void test_columns(void)
     }
     zt_column_weights(ctx, x, ROWS, N, 1, w[0], &any[0]);
     zt_column_weights(ctx, x, ROWS, N, 2, w[1], &any[1]);
-    ok(any[0] && w[0][3] > 3 && w[0][3] < 6 && fabsf(w[1][3] / (w[0][3] * w[0][3]) - 1) < 1e-5f,
-       "half as large: weighs %g, %g", (double)w[0][3], (double)w[1][3]);
+    ok(any[0] && w[0][3] > 3 && w[0][3] < 6 && fabsf(w[1][3] / (w[0][3] * w[0][3]) - 1) < 1e-5f, "half as large: weighs %g, %g",
+       (double)w[0][3], (double)w[1][3]);
     ok(any[1] && fabsf(w[0][4] - 30) < 1e-3f && fabsf(w[1][4] - 900) < 1e-2f, "at most 30, 900");
     ok(w[1][5] == 1 && w[1][6] == 1, "what is 0 or large weighs as all do");
     zt_column_weights(ctx, x, 63, N, 2, w[1], &none);
@@ -442,12 +428,10 @@ static void test_loss(void)
     zt_loss_of l = {0}, none = {0};
     zt_loss_add(&l, x, y, 2);
     zt_loss_add(&l, x + 2, y + 2, 2);
-    ok(zt_loss_rmse(&l) == 1 && l.most == 2 && fabs(zt_loss_snr(&l) - 8.7506) < 1e-3,
-       "what is lost");
+    ok(zt_loss_rmse(&l) == 1 && l.most == 2 && fabs(zt_loss_snr(&l) - 8.7506) < 1e-3, "what is lost");
     ok(fabs(zt_loss_cosine(&l) - 22 / sqrt(30.0 * 18)) < 1e-12, "and the cosine");
     zt_loss_add(&none, zero, zero, 4);
-    ok(zt_loss_rmse(&none) == 0 && zt_loss_cosine(&none) == 1 && isinf(zt_loss_snr(&none)),
-       "of nothing, nothing");
+    ok(zt_loss_rmse(&none) == 0 && zt_loss_cosine(&none) == 1 && isinf(zt_loss_snr(&none)), "of nothing, nothing");
 }
 
 static void test_kinds(void)
@@ -460,9 +444,7 @@ static void test_kinds(void)
             if (e->search) test_kind((zt_dtype)t, kind, WEIGHED);
             if (e->search) test_kind((zt_dtype)t, kind, SEARCHED);
         }
-        if (e)
-            ok(tap_failed == before, "%s: one result on all instruction sets, hard rows too",
-               zt_dtype_get((zt_dtype)t)->name);
+        if (e) ok(tap_failed == before, "%s: one result on all instruction sets, hard rows too", zt_dtype_get((zt_dtype)t)->name);
     }
 }
 

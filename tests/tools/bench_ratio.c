@@ -7,14 +7,13 @@
 
 static zt_ctx *ctx;
 
-static bench_ratio ratio(const double *old, int64_t n_old, const double *now, int64_t n_now,
-                         bool paired)
+static bench_ratio ratio(const double *old, int64_t n_old, const double *now, int64_t n_now, bool paired)
 {
     bench_ratio r = {0, {0, 0}};
-    ok(bench_ratio_of(ctx, (bench_samples){old, n_old}, (bench_samples){now, n_now}, paired, 7,
-                      &r) == ZT_OK && r.ci95[0] <= r.ratio && r.ratio <= r.ci95[1],
-       "%lld samples and %lld%s: %g in [%g, %g]", (long long)n_old, (long long)n_now,
-       paired ? ", pairs" : "", r.ratio, r.ci95[0], r.ci95[1]);
+    ok(bench_ratio_of(ctx, (bench_samples){old, n_old}, (bench_samples){now, n_now}, paired, 7, &r) == ZT_OK &&
+           r.ci95[0] <= r.ratio && r.ratio <= r.ci95[1],
+       "%lld samples and %lld%s: %g in [%g, %g]", (long long)n_old, (long long)n_now, paired ? ", pairs" : "", r.ratio, r.ci95[0],
+       r.ci95[1]);
     return r;
 }
 
@@ -44,13 +43,10 @@ static void test_draws(void)
         a[i] = exp(.1 * zt_normal(1, 0, (uint64_t)i));
         b[i] = exp(.1 * zt_normal(2, 0, (uint64_t)i));
     }
-    for (int i = 0; i < 3; i++)
-        bench_ratio_of(ctx, old, now, false, i ? 9 : 8, &r[i]);
+    for (int i = 0; i < 3; i++) bench_ratio_of(ctx, old, now, false, i ? 9 : 8, &r[i]);
     ok(!memcmp(&r[1], &r[2], sizeof r[1]), "one seed, one answer");
-    ok(r[0].ratio == r[1].ratio && memcmp(r[0].ci95, r[1].ci95, sizeof r[0].ci95),
-       "another seed draws others");
-    ok(fabs(r[0].ci95[0] - r[1].ci95[0]) < .01 && fabs(r[0].ci95[1] - r[1].ci95[1]) < .01,
-       "that say nearly the same");
+    ok(r[0].ratio == r[1].ratio && memcmp(r[0].ci95, r[1].ci95, sizeof r[0].ci95), "another seed draws others");
+    ok(fabs(r[0].ci95[0] - r[1].ci95[0]) < .01 && fabs(r[0].ci95[1] - r[1].ci95[1]) < .01, "that say nearly the same");
 }
 
 /* ---- how often the interval holds the truth -------------------------------------------------- */
@@ -104,8 +100,8 @@ static void test_held(void)
         for (int s = 0; s < 2; s++)
             for (int paired = 0; paired < 2; paired++) {
                 double share = share_held(kinds[k].noise, sizes[s], paired, 0);
-                ok(share >= .91, "%s, %d samples%s: the truth is within in %.1f%%", kinds[k].name,
-                   sizes[s], paired ? " in pairs" : "", 100 * share);
+                ok(share >= .91, "%s, %d samples%s: the truth is within in %.1f%%", kinds[k].name, sizes[s],
+                   paired ? " in pairs" : "", 100 * share);
             }
     ok(share_held(plain, 20, true, .5) >= .91, "a machine half as slow again at the end: pairs hold it");
 }
@@ -129,8 +125,8 @@ static void test_looks(void)
         }
         in += r.ci95[0] <= 1.05 && 1.05 <= r.ci95[1];
     }
-    ok(in >= .93 * EXPERIMENTS, "at the threshold, up to %d looks: the truth is within in %d of %d",
-       BENCH_MOST_LOOKS, in, EXPERIMENTS);
+    ok(in >= .93 * EXPERIMENTS, "at the threshold, up to %d looks: the truth is within in %d of %d", BENCH_MOST_LOOKS, in,
+       EXPERIMENTS);
     double width[BENCH_MOST_LOOKS];
     for (int looks = 1; looks <= BENCH_MOST_LOOKS; looks++) {
         bench_ratio r;
@@ -138,8 +134,8 @@ static void test_looks(void)
         bench_ratio_of(ctx, old, now, looks, 7, &r);
         width[looks - 1] = r.ci95[1] - r.ci95[0];
     }
-    ok(width[0] < width[1] && width[1] < width[2], "an interval of more looks is wider: %g, %g, %g",
-       width[0], width[1], width[2]);
+    ok(width[0] < width[1] && width[1] < width[2], "an interval of more looks is wider: %g, %g, %g", width[0], width[1],
+       width[2]);
 }
 
 /* A machine that becomes slower hides a tenth from two heaps of samples, not from pairs. */
@@ -155,8 +151,7 @@ static void test_drift(void)
     heap = ratio(a, 20, b, 20, false);
     pairs = ratio(a, 20, b, 20, true);
     ok(heap.ci95[0] < 1.05, "unpaired the interval goes down to %g", heap.ci95[0]);
-    ok(pairs.ci95[0] > 1.08 && pairs.ci95[1] < 1.12, "of pairs it is [%g, %g]", pairs.ci95[0],
-       pairs.ci95[1]);
+    ok(pairs.ci95[0] > 1.08 && pairs.ci95[1] < 1.12, "of pairs it is [%g, %g]", pairs.ci95[0], pairs.ci95[1]);
 }
 
 static void test_memory(void)

@@ -23,6 +23,7 @@ static struct {
     zt_opt_list stop;
 } o = {.n = 256, .temp = 0.8, .cache = true};
 
+// clang-format off
 #define ROW(c, s, k, field, a, h, ...)                                                             \
     {.letter = c, .name = s, .kind = ZT_OPT_##k, .value = &o.field, .arg = a, .help = h,           \
      __VA_ARGS__}
@@ -46,30 +47,32 @@ static const zt_opt options[] = {
     ROW(0, "swim", FLAG, more, NULL, "a mode", ),
     ROW(0, "dive", FLAG, more, NULL, "another", ),
     {0}};
+// clang-format on
 
 static const char *const synopsis[] = {"[OPTION...] WHAT [FILE]", "--stop TEXT", NULL};
 
 static const zt_mode modes[] = {{"swimming", "swim"}, {"diving", "dive"}, {"rest", NULL}};
 static const zt_shared_opt of_modes[] = {{"seed", ZT_IN(0) | ZT_IN(2), "raw"}, {0}};
 
-static zt_tool tool = {.name = "zt-test", .summary = "test the tools", .synopsis = synopsis,
-                       .options = options, .shared = 0x7f, .max_operands = 3,
-                       .modes = modes, .n_modes = 3};
+static zt_tool tool = {.name = "zt-test",
+                       .summary = "test the tools",
+                       .synopsis = synopsis,
+                       .options = options,
+                       .shared = 0x7f,
+                       .max_operands = 3,
+                       .modes = modes,
+                       .n_modes = 3};
 
 static zt_status show(zt_cli *cli)
 {
     zt_str string;
     zt_str_init(&string, cli->ctx);
-    zt_str_printf(&string, "m=%s n=%d%s temp=%g any=%g size=%zu id=%llu kind=%d many=%d raw=%d cache=%d",
-                  o.model ? o.model : "-", (int)o.n, o.given ? "!" : "", o.temp, o.any, o.size,
-                  (unsigned long long)o.id, o.kind, o.many, o.raw, o.cache);
-    zt_str_printf(&string, " t=%d seed=%llu isa=%s engine=%s v=%d out=%s", (int)cli->threads,
-                  (unsigned long long)cli->seed, zt_isa_name(cli->isa), cli->engine, cli->verbose,
-                  cli->output ? cli->output : "-");
-    for (int i = 0; i < o.stop.n; i++)
-        zt_str_printf(&string, " stop=%s", o.stop.item[i]);
-    for (int i = 1; i < cli->n_operands; i++)
-        zt_str_printf(&string, " [%s]", cli->operands[i]);
+    zt_str_printf(&string, "m=%s n=%d%s temp=%g any=%g size=%zu id=%llu kind=%d many=%d raw=%d cache=%d", o.model ? o.model : "-",
+                  (int)o.n, o.given ? "!" : "", o.temp, o.any, o.size, (unsigned long long)o.id, o.kind, o.many, o.raw, o.cache);
+    zt_str_printf(&string, " t=%d seed=%llu isa=%s engine=%s v=%d out=%s", (int)cli->threads, (unsigned long long)cli->seed,
+                  zt_isa_name(cli->isa), cli->engine, cli->verbose, cli->output ? cli->output : "-");
+    for (int i = 0; i < o.stop.n; i++) zt_str_printf(&string, " stop=%s", o.stop.item[i]);
+    for (int i = 1; i < cli->n_operands; i++) zt_str_printf(&string, " [%s]", cli->operands[i]);
     zt_status st = zt_cli_write(cli, string.data, string.len);
     zt_str_fini(&string);
     return st;
@@ -78,15 +81,15 @@ static zt_status show(zt_cli *cli)
 static zt_status rows(zt_cli *cli)
 {
     static const char *const columns[] = {"name", "#bytes", "note"};
-    static const char *const cell[][3] = {
-        {"a", "12", "plain"}, {"b|c", "-1.5e3", "tab\there"}, {"d,e", "nan", "say \"no\""},
-        {"\033[2J", "07", "two\nlines"}, {"gr\xc3\xbc\xc3\x9f", "", NULL}};
+    static const char *const cell[][3] = {{"a", "12", "plain"},
+                                          {"b|c", "-1.5e3", "tab\there"},
+                                          {"d,e", "nan", "say \"no\""},
+                                          {"\033[2J", "07", "two\nlines"},
+                                          {"gr\xc3\xbc\xc3\x9f", "", NULL}};
     zt_table *t = zt_table_new(cli, "test", columns, 3);
     zt_status st = t ? ZT_OK : ZT_ENOMEM;
-    for (int i = 0; i < 5 && st == ZT_OK; i++)
-        st = zt_table_row(t, cell[i]);
-    if (st == ZT_OK)
-        st = zt_table_print(t);
+    for (int i = 0; i < 5 && st == ZT_OK; i++) st = zt_table_row(t, cell[i]);
+    if (st == ZT_OK) st = zt_table_print(t);
     zt_table_free(t);
     return st;
 }
@@ -95,8 +98,7 @@ static zt_status wait_for_interrupt(zt_cli *cli)
 {
     zt_cli_write(cli, "valid\n", 6);
     kill(getpid(), SIGINT);
-    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++)
-        usleep(1000);
+    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++) usleep(1000);
     return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_EBUG;
 }
 
@@ -110,11 +112,9 @@ static zt_status go_on(zt_cli *cli)
     dup2(usual, STDOUT_FILENO);
     close(usual), close(full);
     kill(getpid(), SIGINT);
-    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++)
-        usleep(1000);
+    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++) usleep(1000);
     zt_cli_resume();
-    if (!failed || zt_cli_interrupted())
-        return ZT_EBUG;
+    if (!failed || zt_cli_interrupted()) return ZT_EBUG;
     return zt_cli_write(cli, "next\n", 5);
 }
 
@@ -129,36 +129,25 @@ static zt_status body(zt_cli *cli)
         zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
         return status ? status : zt_cli_write(cli, modes[mode].name, strlen(modes[mode].name));
     }
-    if (!strcmp(what, "show"))
-        return show(cli);
-    if (!strcmp(what, "table"))
-        return rows(cli);
+    if (!strcmp(what, "show")) return show(cli);
+    if (!strcmp(what, "table")) return rows(cli);
     if (!strcmp(what, "fault")) {
         zt_mem_fail(cli->ctx, (uint64_t)o.n, false);
         return rows(cli);
     }
-    if (!strcmp(what, "binary"))
-        return zt_cli_refuse_terminal(cli, "a tensor");
-    if (!strcmp(what, "int"))
-        return wait_for_interrupt(cli);
-    if (!strcmp(what, "on"))
-        return go_on(cli);
+    if (!strcmp(what, "binary")) return zt_cli_refuse_terminal(cli, "a tensor");
+    if (!strcmp(what, "int")) return wait_for_interrupt(cli);
+    if (!strcmp(what, "on")) return go_on(cli);
     if (!strcmp(what, "die")) {
         wait_for_interrupt(cli);
         kill(getpid(), SIGINT);
     }
-    if (!strcmp(what, "no"))
-        zt_cli_no(cli);
-    if (!strcmp(what, "memory"))
-        return zt_alloc(cli->ctx, 2000000) ? ZT_OK : ZT_ENOMEM;
-    if (!strcmp(what, "escape"))
-        return zt_fail(cli->ctx, ZT_EDATA, "m.gguf: tensor '\033[31m\n'");
-    if (!strcmp(what, "silent"))
-        return ZT_ESHAPE;
-    if (!strcmp(what, "bar"))
-        zt_progress(cli, &(zt_work){"reading", NULL, NULL, 1, 4});
-    for (int i = 0; !strcmp(what, "pipe") && i < 100000; i++)
-        zt_cli_write(cli, what, 4);
+    if (!strcmp(what, "no")) zt_cli_no(cli);
+    if (!strcmp(what, "memory")) return zt_alloc(cli->ctx, 2000000) ? ZT_OK : ZT_ENOMEM;
+    if (!strcmp(what, "escape")) return zt_fail(cli->ctx, ZT_EDATA, "m.gguf: tensor '\033[31m\n'");
+    if (!strcmp(what, "silent")) return ZT_ESHAPE;
+    if (!strcmp(what, "bar")) zt_progress(cli, &(zt_work){"reading", NULL, NULL, 1, 4});
+    for (int i = 0; !strcmp(what, "pipe") && i < 100000; i++) zt_cli_write(cli, what, 4);
     return ZT_OK;
 }
 
@@ -178,8 +167,7 @@ static void child(char *line, int fd_out, int fd_err)
 {
     char *argv[32] = {"zt-test"};
     int argc = 1;
-    for (char *word = strtok(line, " "); word; word = strtok(NULL, " "))
-        argv[argc++] = strcmp(word, "''") ? word : "";
+    for (char *word = strtok(line, " "); word; word = strtok(NULL, " ")) argv[argc++] = strcmp(word, "''") ? word : "";
     dup2(to ? open(to, O_WRONLY) : fd_out, 1);
     dup2(fd_err, 2);
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
@@ -201,8 +189,7 @@ static int run_tool(const char *fmt, ...)
         unlink(name[i]);
     }
     pid_t pid = fork();
-    if (pid == 0)
-        child(line, fd[0], fd[1]);
+    if (pid == 0) child(line, fd[0], fd[1]);
     int status = 0;
     waitpid(pid, &status, 0);
     slurp(fd[0], out);
@@ -222,8 +209,7 @@ static void misuse(const char *line, const char *says)
 
 static bool has(const char *text, const char *part)
 {
-    if (strstr(text, part))
-        return true;
+    if (strstr(text, part)) return true;
     diag("not there: '%s' in '%s'", part, text);
     return false;
 }
@@ -236,18 +222,16 @@ static void test_values(void)
            has(out, "raw=0 cache=1 t=0 seed=0") && has(out, "engine=auto v=0 out=-"),
        "defaults");
     ok(run_tool("-q show -m M -n 3 --temp=0.5 --any -1e3 --size 4GiB --id 18446744073709551615 "
-           "--kind blue -xx --many --raw --no-cache") == 0 &&
+                "--kind blue -xx --many --raw --no-cache") == 0 &&
            has(out, "m=M n=3! temp=0.5 any=-1000 size=4294967296 id=18446744073709551615 kind=2 "
                     "many=3 raw=1 cache=0"),
        "a value of each kind");
     ok(run_tool("-q show -t 2 --isa scalar --engine ref --seed 7 -vv -o F") == 0 &&
            has(out, "t=2 seed=7 isa=scalar engine=ref v=2 out=F"),
        "shared options");
-    ok(run_tool("-q show a --stop x -n7 --stop y b") == 0 && has(out, "n=7!") &&
-           has(out, "stop=x stop=y [a] [b]"),
+    ok(run_tool("-q show a --stop x -n7 --stop y b") == 0 && has(out, "n=7!") && has(out, "stop=x stop=y [a] [b]"),
        "options and operands in any order, lists");
-    ok(run_tool("-q show -- -n --raw") == 0 && has(out, "n=256 ") && has(out, "[-n] [--raw]"),
-       "-- ends options");
+    ok(run_tool("-q show -- -n --raw") == 0 && has(out, "n=256 ") && has(out, "[-n] [--raw]"), "-- ends options");
     ok(run_tool("-q show -") == 0 && has(out, "[-]"), "- is an operand");
     ok(run_tool("-q show --tempera") == 64 && run_tool("-q show --si 1K") == 0 && has(out, "size=1000"),
        "a name may be cut while it is clear");
@@ -256,15 +240,12 @@ static void test_values(void)
 static void test_modes(void)
 {
     tool.shared_options = of_modes;
-    ok(run_tool("-q enter") == 0 && has(out, "rest") && run_tool("-q enter --dive --deep") == 0 &&
-           has(out, "diving"),
+    ok(run_tool("-q enter") == 0 && has(out, "rest") && run_tool("-q enter --dive --deep") == 0 && has(out, "diving"),
        "an option chooses the mode");
-    ok(run_tool("-q enter --dive --deep --all --extra -n 1 --stop a --stop b") == 0,
-       "options that go together");
+    ok(run_tool("-q enter --dive --deep --all --extra -n 1 --stop a --stop b") == 0, "options that go together");
     misuse("enter --swim --dive", "options '--swim' and '--dive' exclude each other");
     misuse("enter --deep", "option '--deep' does not apply to rest; it applies to diving");
-    misuse("enter --dive --raw --seed 1",
-           "option '--seed' does not apply to diving; it applies to swimming or rest");
+    misuse("enter --dive --raw --seed 1", "option '--seed' does not apply to diving; it applies to swimming or rest");
     misuse("enter --seed 1", "option '--seed' needs '--raw'");
     misuse("enter --all", "option '--all' needs '--deep' or '-n'");
     misuse("enter --extra --raw", "options '--extra' and '--raw' exclude each other");
@@ -316,27 +297,19 @@ static void test_misuse(void)
 static void test_print(void)
 {
     ok(run_tool("--help") == 0 && !*err && has(out, "Usage: zt-test [OPTION...] WHAT [FILE]\n") &&
-           has(out, "       zt-test --stop TEXT\n") &&
-           has(out, "\n  -m, --model MODEL         the model (default: none)\n") &&
+           has(out, "       zt-test --stop TEXT\n") && has(out, "\n  -m, --model MODEL         the model (default: none)\n") &&
            has(out, "\n  -n N                      new tokens (default: 256)\n") &&
-           has(out, "\n      --temp X              temperature (default: 0.8)\n") &&
-           has(out, "a colour (default: red)\n") &&
-           has(out, "\n      --raw                 raw\n") &&
-           has(out, "\n  -t, --threads N ") && has(out, "\n  -h, --help "),
+           has(out, "\n      --temp X              temperature (default: 0.8)\n") && has(out, "a colour (default: red)\n") &&
+           has(out, "\n      --raw                 raw\n") && has(out, "\n  -t, --threads N ") && has(out, "\n  -h, --help "),
        "--help");
-    ok(run_tool("--temp 3 -n 5 --help") == 0 && has(out, "temperature (default: 0.8)") &&
-           has(out, "new tokens (default: 256)"),
+    ok(run_tool("--temp 3 -n 5 --help") == 0 && has(out, "temperature (default: 0.8)") && has(out, "new tokens (default: 256)"),
        "defaults are those, whatever is on the line");
     bool all = true;
-    for (const zt_opt *p = options; p->letter || p->name; p++)
-        all &= !p->name || has(out, p->name);
+    for (const zt_opt *p = options; p->letter || p->name; p++) all &= !p->name || has(out, p->name);
     ok(all && run_tool("-h --nonsense") == 0, "every option is in it; -h goes before what follows");
-    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") &&
-           has(out, "\ninstructions: scalar"),
-       "-V");
+    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") && has(out, "\ninstructions: scalar"), "-V");
     ok(run_tool("--format json --version") == 0 &&
-           has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION
-                    "\",\"engines\":[\""),
+           has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION "\",\"engines\":[\""),
        "--version --format json");
     ok(run_tool("--completion bash") == 0 && has(out, "complete -o default -F _zt_test zt-test\n") &&
            has(out, "--kind) COMPREPLY=($(compgen -W 'red green blue' ") && has(out, "--no-cache"),
@@ -352,8 +325,7 @@ static void test_exit(void)
 {
     static const int code[ZT_STATUS_COUNT] = {0, 64, 65, 65, 66, 69, 70, 71, 73, 74, 75, 130};
     bool good = zt_exit_code((zt_status)99) == 70;
-    for (int i = 0; i < ZT_STATUS_COUNT; i++)
-        good &= zt_exit_code((zt_status)i) == code[i];
+    for (int i = 0; i < ZT_STATUS_COUNT; i++) good &= zt_exit_code((zt_status)i) == code[i];
     ok(good, "exit codes");
     ok(run_tool("-q") == 0 && !*out && !*err, "well: 0, and quiet");
     ok(run_tool("-q no") == 1 && !*err, "no: 1, without a word");
@@ -369,8 +341,7 @@ static void test_exit(void)
     ok(run_tool("-q die") == 1000 + SIGINT, "the second SIGINT kills");
 
     to = "/dev/full";
-    ok(run_tool("-q show") == 74 && !strcmp(err, "zt-test: stdout: No space left on device\n"),
-       "a full stdout is 74");
+    ok(run_tool("-q show") == 74 && !strcmp(err, "zt-test: stdout: No space left on device\n"), "a full stdout is 74");
     ok(run_tool("--help") == 74 && run_tool("--version") == 74, "for --help and --version too");
     ok(run_tool("-q pipe") == 74, "also when it is noticed early");
     to = NULL;
@@ -389,8 +360,7 @@ static void test_words(void)
     run_tool("-q bar");
     ok(!*err, "no bar where nobody looks");
     run_tool("-q bar --progress always");
-    ok(has(err, "\r\033[Kreading [####            ]  25%\r\033[K"),
-       "--progress always; the bar is taken away");
+    ok(has(err, "\r\033[Kreading [####            ]  25%\r\033[K"), "--progress always; the bar is taken away");
 }
 
 static void test_isa(void)
@@ -410,15 +380,13 @@ static void test_isa(void)
 
 static void test_tables(void)
 {
-    ok(run_tool("-q table") == 0 &&
-           !strcmp(out, "name\tbytes\tnote\na\t12\tplain\nb|c\t-1.5e3\ttab\\x09here\n"
-                        "d,e\tnan\tsay \"no\"\n\\x1b[2J\t07\ttwo\\x0alines\n"
-                        "gr\xc3\xbc\xc3\x9f\t\t\n"),
+    ok(run_tool("-q table") == 0 && !strcmp(out, "name\tbytes\tnote\na\t12\tplain\nb|c\t-1.5e3\ttab\\x09here\n"
+                                                 "d,e\tnan\tsay \"no\"\n\\x1b[2J\t07\ttwo\\x0alines\n"
+                                                 "gr\xc3\xbc\xc3\x9f\t\t\n"),
        "tsv, and the default in a pipe");
-    ok(run_tool("-q table --format csv") == 0 &&
-           !strcmp(out, "name,bytes,note\na,12,plain\nb|c,-1.5e3,tab\there\n"
-                        "\"d,e\",nan,\"say \"\"no\"\"\"\n\033[2J,07,\"two\nlines\"\n"
-                        "gr\xc3\xbc\xc3\x9f,,\n"),
+    ok(run_tool("-q table --format csv") == 0 && !strcmp(out, "name,bytes,note\na,12,plain\nb|c,-1.5e3,tab\there\n"
+                                                              "\"d,e\",nan,\"say \"\"no\"\"\"\n\033[2J,07,\"two\nlines\"\n"
+                                                              "gr\xc3\xbc\xc3\x9f,,\n"),
        "csv");
     ok(run_tool("-q table --format json") == 0 &&
            !strcmp(out, "{\"schema\":\"zt.test/1\",\"rows\":[\n"
@@ -437,8 +405,7 @@ static void test_tables(void)
     static const char *const formats[] = {"tsv", "csv", "json", "ndjson", "md"};
     for (int f = 0; f < 5; f++) {
         int count = 1, code;
-        while ((code = run_tool("-q fault -n %d --format %s", count, formats[f])) == 75 && !*out && count < 900)
-            count++;
+        while ((code = run_tool("-q fault -n %d --format %s", count, formats[f])) == 75 && !*out && count < 900) count++;
         ok(code == 0 && count > 3 && *out, "%s: each of %d allocations may fail", formats[f], count - 1);
     }
 }
@@ -452,8 +419,7 @@ static int run_terminal(int master, const char *line)
     ssize_t n = read(master, out, sizeof out - 1);
     char *end = out;
     for (ssize_t i = 0; i < n; i++)
-        if (out[i] != '\r')
-            *end++ = out[i];
+        if (out[i] != '\r') *end++ = out[i];
     *end = '\0';
     return code;
 }
@@ -475,16 +441,13 @@ static void test_terminal(void)
                                "d,e         nan  say \"no\"\n"
                                "\\x1b[2J      07  two\\x0alines\n"
                                "gr\xc3\xbc\xc3\x9f\n";
-    ok(run_terminal(master, "-q table --color never") == 0 && !strcmp(out, want),
-       "columns are aligned");
+    ok(run_terminal(master, "-q table --color never") == 0 && !strcmp(out, want), "columns are aligned");
     ok(run_terminal(master, "-q table") == 0 && has(out, "\033[1mname"), "titles are bold");
     setenv("NO_COLOR", "1", 1);
     ok(run_terminal(master, "-q table") == 0 && !strstr(out, "\033"), "not under NO_COLOR");
-    ok(run_terminal(master, "-q table --color always") == 0 && has(out, "\033[1mname"),
-       "unless asked for");
+    ok(run_terminal(master, "-q table --color always") == 0 && has(out, "\033[1mname"), "unless asked for");
     unsetenv("NO_COLOR");
-    ok(run_terminal(master, "-q table --format csv") == 0 && !strstr(out, "\033"),
-       "csv: no control bytes");
+    ok(run_terminal(master, "-q table --format csv") == 0 && !strstr(out, "\033"), "csv: no control bytes");
     ok(run_terminal(master, "-q binary") == 64 && !*out &&
            !strcmp(err, "zt-test: a tensor will not be written to a terminal: redirect stdout\n"),
        "binary does not go there");

@@ -13,10 +13,9 @@
 
 /* ---- the golden sets ------------------------------------------------------------------------- */
 
-static const char config[] =
-    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":8,"
-    "\"hidden_size\":4,\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
-    "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0}\n";
+static const char config[] = "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\",\"vocab_size\":8,"
+                             "\"hidden_size\":4,\"intermediate_size\":8,\"num_hidden_layers\":1,\"num_attention_heads\":1,"
+                             "\"max_position_embeddings\":64,\"rms_norm_eps\":1e-5,\"rope_theta\":10000.0}\n";
 
 /* The file as it lies, and (safetensors) as the weights of a Hugging Face directory: with a config
  * beside them they are read, not only sniffed. */
@@ -27,8 +26,7 @@ static bool set_case(const char *set, const char *file)
     int64_t size = size_of(path);
     snprintf(label, sizeof label, "%s/%s", set, file);
     bool right = refused_always(path, 0, size, label);
-    if (strcmp(set, "safetensors") != 0)
-        return right;
+    if (strcmp(set, "safetensors") != 0) return right;
     snprintf(dir, sizeof dir, "%s", under("hf"));
     if (strchr(file, '/')) { /* an index, and its shards beside it */
         snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(path, '/') - path), path);
@@ -49,18 +47,15 @@ static void test_set(const char *set)
     char manifest[4500];
     size_t wrong = 0;
     snprintf(manifest, sizeof manifest, "%s/formats/%s/bad.json", golden_folder(), set);
-    if (!golden_has(manifest))
-        return;
+    if (!golden_has(manifest)) return;
     mkdir(under("sets/%s", set), 0700);
-    bool there = shell("tar -C '%s' -xzf '%s/formats/%s/bad.tar.gz'", under("sets/%s", set),
-                       golden_folder(), set);
+    bool there = shell("tar -C '%s' -xzf '%s/formats/%s/bad.tar.gz'", under("sets/%s", set), golden_folder(), set);
     json_t *root = json_load_file(manifest, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
     const json_t *cases = json_object_get(root, "cases");
     for (size_t i = 0; i < json_array_size(cases); i++)
-        wrong += !set_case(set, json_string_value(
-                                    json_object_get(json_array_get(cases, i), "file")));
-    ok(there && json_array_size(cases) > 0 && wrong == 0,
-       "%s: %zu hostile files are refused (%zu are not)", set, json_array_size(cases), wrong);
+        wrong += !set_case(set, json_string_value(json_object_get(json_array_get(cases, i), "file")));
+    ok(there && json_array_size(cases) > 0 && wrong == 0, "%s: %zu hostile files are refused (%zu are not)", set,
+       json_array_size(cases), wrong);
     json_decref(root);
 }
 
@@ -95,14 +90,11 @@ static void try_oddity(oddity *o, const char *key)
 {
     char label[600];
     outcome r = {0};
-    snprintf(label, sizeof label, "%s/%s: %.99s odd in way %d", o->name, o->file, key,
-             *o->turn % 9);
-    if (json_dump_file(o->root, under("hf/%s", o->file), 0) == 0)
-        r = run_model(under("hf"), o->mode);
+    snprintf(label, sizeof label, "%s/%s: %.99s odd in way %d", o->name, o->file, key, *o->turn % 9);
+    if (json_dump_file(o->root, under("hf/%s", o->file), 0) == 0) r = run_model(under("hf"), o->mode);
     bool small = SANITIZED || (r.seconds <= MOST_SECONDS && r.memory <= 2 * MOST_MEMORY);
     bool fine = r.code == 0 || (r.code == 1 && o->mode == DRY_RUN);
-    if (fine ? !small : !outcome_refused(&r, r.code == 75 ? 75 : 0, 1 << 20, label))
-        o->wrong++;
+    if (fine ? !small : !outcome_refused(&r, r.code == 75 ? 75 : 0, 1 << 20, label)) o->wrong++;
     o->runs++;
     ++*o->turn;
 }
@@ -132,13 +124,12 @@ static void try_members(oddity *o, json_t *object)
     const char *key;
     json_t *value;
     size_t size = 0, most = json_object_size(object) > MOST ? 3 : MOST;
-    json_object_foreach(object, key, value) {
-        if (size < most)
-            snprintf(keys[size++], sizeof keys[0], "%s", key);
+    json_object_foreach(object, key, value)
+    {
+        if (size < most) snprintf(keys[size++], sizeof keys[0], "%s", key);
     }
     for (size_t i = 0; i < size; i++)
-        if (json_object_get(object, keys[i]))
-            try_value(o, object, keys[i]);
+        if (json_object_get(object, keys[i])) try_value(o, object, keys[i]);
 }
 
 /* The directory as it is, but for that file. */
@@ -146,20 +137,15 @@ static oddity try_file(const char *folder, const char *name, const char *file, i
 {
     char path[4700];
     oddity o = {.name = name, .file = file, .mode = mode, .turn = turn};
-    shell("rm -rf '%s' && cp -r '%s/%s' '%s' && chmod -R u+w '%s'", under("hf"), folder, name,
-          under("hf"), under("hf"));
+    shell("rm -rf '%s' && cp -r '%s/%s' '%s' && chmod -R u+w '%s'", under("hf"), folder, name, under("hf"), under("hf"));
     snprintf(path, sizeof path, "%s/%s/%s", folder, name, file);
     o.root = json_load_file(path, 0, NULL);
-    if (o.root)
-        try_members(&o, o.root);
+    if (o.root) try_members(&o, o.root);
     json_decref(o.root);
     return o;
 }
 
-static int is_case(const struct dirent *e)
-{
-    return e->d_name[0] != '.';
-}
+static int is_case(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static void test_odd(const char *folder, const char *file, int mode)
 {
@@ -172,8 +158,7 @@ static void test_odd(const char *folder, const char *file, int mode)
         runs += o.runs;
         free(entry[i]);
     }
-    if (n >= 0)
-        free(entry);
+    if (n >= 0) free(entry);
     ok(runs > 0 && wrong == 0, "%s: %zu with an odd value (%zu do harm)", file, runs, wrong);
 }
 
@@ -190,8 +175,7 @@ static void test_shrunk(const char *archs, const char *name)
     bool cut = truncate(under("%s", file), size_of(under("%s", file)) - 1) == 0;
     zt_llm_opts o = {.engine = e, .kv = ZT_DTYPE_COUNT};
     zt_llm *model = gguf && e ? zt_llm_open(gguf, &o) : NULL;
-    ok(there && gguf && cut && !model && zt_ctx_status(ctx) == ZT_EIO, "%s cut after opening: %s", name,
-       zt_ctx_error(ctx));
+    ok(there && gguf && cut && !model && zt_ctx_status(ctx) == ZT_EIO, "%s cut after opening: %s", name, zt_ctx_error(ctx));
     zt_llm_close(model);
     zt_engine_close(e);
     zt_gguf_close(gguf);
@@ -208,8 +192,7 @@ int main(int argc, char **argv)
     const char *dir = dirname(self);
     snprintf(archs, sizeof archs, argc > 1 ? "%s" : "%s/../archs", argc > 1 ? argv[1] : dir);
     snprintf(whole, sizeof whole, argc > 2 ? "%s" : "%s/../whole", argc > 2 ? argv[2] : dir);
-    if (!ok(hostile_open(argv[0]), "zt-run is there"))
-        return tap_done();
+    if (!ok(hostile_open(argv[0]), "zt-run is there")) return tap_done();
     if (golden_folder()) {
         test_set("gguf");
         test_set("safetensors");

@@ -32,8 +32,7 @@ static bool patch(file *file_data, const char *key, uint32_t value)
     for (char *at = file_data->bytes; (at = memmem(at, file_data->n - (size_t)(at - file_data->bytes), key, size)); at++) {
         uint64_t length;
         memcpy(&length, at - 8, 8);
-        if (length != size)
-            continue;
+        if (length != size) continue;
         memcpy(at + size + 4, &value, 4);
         return true;
     }
@@ -44,21 +43,19 @@ static bool patch(file *file_data, const char *key, uint32_t value)
 static bool rename_to(file *f, const char *from, const char *to)
 {
     char *at = memmem(f->bytes, f->n, from, strlen(from));
-    if (at)
-        memcpy(at, to, strlen(to));
+    if (at) memcpy(at, to, strlen(to));
     return at;
 }
 
 static void save(file *f, const char *name)
 {
-    if (!write_file(under("%s", name), f->bytes, f->n))
-        diag("%s cannot be written", name);
+    if (!write_file(under("%s", name), f->bytes, f->n)) diag("%s cannot be written", name);
     free(f->bytes);
     *f = (file){0};
 }
 
-#define NAN_BITS 0x7fc00000u
-#define INF_BITS 0x7f800000u
+#define NAN_BITS       0x7fc00000u
+#define INF_BITS       0x7f800000u
 #define MINUS_ONE_BITS 0xbf800000u
 
 static void test_numbers(void)
@@ -112,8 +109,7 @@ static void test_numbers(void)
         save(&file_data, "made.gguf");
         outcome a = run_model(under("made.gguf"), GENERATE), b = run_model(under("made.gguf"), DRY_RUN);
         int want = row[i].want ? row[i].want : 65;
-        wrong += !(patched && outcome_refused(&a, want, 1 << 20, label) &&
-                   outcome_refused(&b, want, 1 << 20, label));
+        wrong += !(patched && outcome_refused(&a, want, 1 << 20, label) && outcome_refused(&b, want, 1 << 20, label));
     }
     ok(wrong == 0, "%zu impossible hyper-parameters are refused at load (%zu are not)", size, wrong);
 }
@@ -138,11 +134,9 @@ static void test_special_ids(void)
             snprintf(label, sizeof label, "%s = %u", row[i].key, id[k]);
             save(&file_data, "made.gguf");
             outcome a = run_model(under("made.gguf"), GENERATE), b = run_model(under("made.gguf"), TOKENIZE);
-            wrong += !(patched && outcome_refused(&a, 65, 1 << 20, label) &&
-                       outcome_refused(&b, 65, 1 << 20, label));
+            wrong += !(patched && outcome_refused(&a, 65, 1 << 20, label) && outcome_refused(&b, 65, 1 << 20, label));
         }
-    ok(wrong == 0, "%zu special ids beyond the vocabulary are refused at load (%zu are not)", count,
-       wrong);
+    ok(wrong == 0, "%zu special ids beyond the vocabulary are refused at load (%zu are not)", count, wrong);
 }
 
 static void test_vocabularies(void)
@@ -153,15 +147,13 @@ static void test_vocabularies(void)
         file_data.bytes = mkmodel_uneven(pair[i][0], pair[i][1], &file_data.n);
         save(&file_data, "made.gguf");
         outcome result = run_model(under("made.gguf"), GENERATE);
-        ok(outcome_refused(&result, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0],
-           (int)pair[i][1]);
+        ok(outcome_refused(&result, 65, 1 << 20, "uneven"), "%d tokens, %d embeddings: 65", (int)pair[i][0], (int)pair[i][1]);
     }
     file file_data = make_model("llama");
     save(&file_data, "made.gguf");
     static const char *const ids[] = {"300", "4294967296", "-1", "1 99999999999999999999"};
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
-        char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "--detokenize",
-                        "-p",   (char *)(uintptr_t)ids[i], NULL};
+        char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "--detokenize", "-p", (char *)(uintptr_t)ids[i], NULL};
         outcome result = finish(start(argv, -1));
         ok(outcome_refused(&result, 65, 1 << 20, ids[i]), "--detokenize '%s': 65", ids[i]);
     }
@@ -191,7 +183,10 @@ static void test_escapes(void)
         {"blk.0.attn_q.weight", "blk.0.a\x1b[31m.weight", "", 65},
         {"llama", "l\x1b[2J", "l\\x1b[2J", 69}, /* the first is the architecture's name */
         {"llama", "l\nX\rY", "l\\x0aX\\x0dY", 69},
-        {"llama", "l\xc2\x9b" "1m", "", 69}, /* U+009B: the same in one character */
+        {"llama",
+         "l\xc2\x9b"
+         "1m",
+         "", 69},                                  /* U+009B: the same in one character */
         {"smollm", "sm\x1b[1m", "sm\\x1b[1m", 69}, /* the pre-tokenizer */
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
@@ -200,8 +195,7 @@ static void test_escapes(void)
         save(&file_data, "made.gguf");
         outcome result = run_model(under("made.gguf"), GENERATE);
         bool raw = strstr(result.err, "\xc2\x9b");
-        ok(renamed && outcome_refused(&result, row[i].want, 1 << 20, row[i].from) && !raw &&
-               strstr(result.err, row[i].shown),
+        ok(renamed && outcome_refused(&result, row[i].want, 1 << 20, row[i].from) && !raw && strstr(result.err, row[i].shown),
            "%s with an escape: %.*s", row[i].from, (int)strcspn(result.err, "\n"), result.err);
     }
 }
@@ -220,8 +214,7 @@ static void test_shrunk(off_t cut)
     zt_llm_opts o = {.engine = e, .kv = ZT_DTYPE_COUNT};
     bool cutting = truncate(under("made.gguf"), size - cut) == 0;
     zt_llm *model = gguf && e ? zt_llm_open(gguf, &o) : NULL;
-    ok(gguf && cutting && !model && zt_ctx_status(ctx) == ZT_EIO, "%d bytes gone after opening: %s",
-       (int)cut, zt_ctx_error(ctx));
+    ok(gguf && cutting && !model && zt_ctx_status(ctx) == ZT_EIO, "%d bytes gone after opening: %s", (int)cut, zt_ctx_error(ctx));
     zt_llm_close(model);
     zt_engine_close(e);
     zt_gguf_close(gguf);
@@ -236,8 +229,7 @@ static void test_shrunk_while_running(void)
     file file_data = make_model("llama");
     save(&file_data, "made.gguf");
     char *argv[] = {tool, "-m", (char *)(uintptr_t)under("made.gguf"), "-n", "1", NULL};
-    if (pipe(pipes) != 0 || fcntl(pipes[1], F_SETFD, FD_CLOEXEC) != 0)
-        return;
+    if (pipe(pipes) != 0 || fcntl(pipes[1], F_SETFD, FD_CLOEXEC) != 0) return;
     pid_t pid = start(argv, pipes[0]);
     bool fed = write(pipes[1], "x", 1) == 1;
     for (int i = 0; i < 20000 && left; i++) { /* until it has been taken */
@@ -248,8 +240,8 @@ static void test_shrunk_while_running(void)
     close(pipes[1]);
     close(pipes[0]);
     outcome result = finish(pid);
-    ok(fed && left == 0 && cutting && outcome_refused(&result, 74, 1 << 20, "shrunk"),
-       "zt-run, the model cut under it: %.*s", (int)strcspn(result.err, "\n"), result.err);
+    ok(fed && left == 0 && cutting && outcome_refused(&result, 74, 1 << 20, "shrunk"), "zt-run, the model cut under it: %.*s",
+       (int)strcspn(result.err, "\n"), result.err);
 }
 
 /* ---------------------------------------------------------------------------------------------- */
@@ -257,8 +249,7 @@ static void test_shrunk_while_running(void)
 int main(int argc, char **argv)
 {
     (void)argc;
-    if (!ok(hostile_open(argv[0]), "zt-run is there"))
-        return tap_done();
+    if (!ok(hostile_open(argv[0]), "zt-run is there")) return tap_done();
     test_numbers();
     test_special_ids();
     test_vocabularies();

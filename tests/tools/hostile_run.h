@@ -29,7 +29,7 @@
 #define HOSTILE_FN __attribute__((unused)) static
 
 #define MOST_SECONDS 2.0
-#define MOST_MEMORY (64 << 20)
+#define MOST_MEMORY  (64 << 20)
 
 static char tool[PATH_MAX]; /* the program */
 static char harm_dir[4096]; /* our folder: work (where runs happen), err, out, sets */
@@ -68,10 +68,8 @@ HOSTILE_FN void child(char *const *argv, int in)
     setrlimit(RLIMIT_CORE, &core);
     int out = open(under("out"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     int err = open(under("err"), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (in < 0)
-        in = open("/dev/null", O_RDONLY);
-    if (in < 0 || out < 0 || err < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
-        chdir(under("work")) != 0)
+    if (in < 0) in = open("/dev/null", O_RDONLY);
+    if (in < 0 || out < 0 || err < 0 || dup2(in, 0) < 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 || chdir(under("work")) != 0)
         _exit(99);
     execv(tool, argv);
     _exit(99);
@@ -80,8 +78,7 @@ HOSTILE_FN void child(char *const *argv, int in)
 HOSTILE_FN pid_t start(char *const *argv, int in)
 {
     pid_t pid = fork();
-    if (pid == 0)
-        child(argv, in);
+    if (pid == 0) child(argv, in);
     return pid;
 }
 
@@ -91,18 +88,15 @@ HOSTILE_FN outcome finish(pid_t pid)
     struct rusage u;
     struct stat st;
     int status;
-    if (pid <= 0 || wait4(pid, &status, 0, &u) != pid)
-        return o;
+    if (pid <= 0 || wait4(pid, &status, 0, &u) != pid) return o;
     o.code = WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-    o.seconds = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-                (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
+    o.seconds = (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) + (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
     o.memory = (int64_t)u.ru_maxrss * 1024;
     o.out = stat(under("out"), &st) == 0 ? (size_t)st.st_size : 1;
     FILE *file = fopen(under("err"), "rb");
     size_t length = file ? fread(o.err, 1, sizeof o.err - 1, file) : 0;
     o.err[length] = 0;
-    if (file)
-        fclose(file);
+    if (file) fclose(file);
     return o;
 }
 
@@ -110,11 +104,9 @@ HOSTILE_FN outcome finish(pid_t pid)
 HOSTILE_FN bool one_line(const char *err)
 {
     size_t length = strlen(err);
-    if (strncmp(err, "zt-run: ", 8) != 0 || err[length - 1] != '\n')
-        return false;
+    if (strncmp(err, "zt-run: ", 8) != 0 || err[length - 1] != '\n') return false;
     for (size_t i = 0; i + 1 < length; i++)
-        if ((unsigned char)err[i] < 0x20 || err[i] == 0x7f)
-            return false;
+        if ((unsigned char)err[i] < 0x20 || err[i] == 0x7f) return false;
     return true;
 }
 
@@ -125,8 +117,8 @@ HOSTILE_FN bool outcome_refused(const outcome *o, int want, int64_t size, const 
     bool small = SANITIZED || (o->seconds <= MOST_SECONDS && o->memory <= size + MOST_MEMORY);
     bool right = code && small && o->out == 0 && one_line(o->err);
     if (!right)
-        diag("%s: code %d, %.2f s, %.1f MB, %zu bytes out: %s", what, o->code, o->seconds,
-             (double)o->memory / 1e6, o->out, o->err);
+        diag("%s: code %d, %.2f s, %.1f MB, %zu bytes out: %s", what, o->code, o->seconds, (double)o->memory / 1e6, o->out,
+             o->err);
     return right;
 }
 
@@ -188,15 +180,12 @@ HOSTILE_FN bool hostile_open(const char *self)
     const char *bin = getenv("ZT_BIN"), *tmp = getenv("TMPDIR");
     snprintf(dir, sizeof dir, "%s", self);
     snprintf(tool, sizeof tool, bin ? "%s/zt-run" : "%s/../bin/zt-run", bin ? bin : dirname(dir));
-    if (!realpath(tool, real))
-        return false;
+    if (!realpath(tool, real)) return false;
     snprintf(tool, sizeof tool, "%s", real);
     snprintf(harm_dir, sizeof harm_dir, "%s/zt-hostile.XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(harm_dir))
-        return false;
+    if (!mkdtemp(harm_dir)) return false;
     unsetenv("ZT_ISA");
-    return mkdir(under("work"), 0700) == 0 && mkdir(under("sets"), 0700) == 0 &&
-           mkdir(under("hf"), 0700) == 0;
+    return mkdir(under("work"), 0700) == 0 && mkdir(under("sets"), 0700) == 0 && mkdir(under("hf"), 0700) == 0;
 }
 
 /* No run has written a file; our folder goes. */

@@ -46,8 +46,7 @@ static void test_elements(void)
     zt_svg_end(&string);
     ok(count(&string, "viewBox=\"0 0 100 50.5\"") == 1 && count(&string, "a &amp; b") == 2, "the page");
     ok(count(&string, "y=\"2.13\" width=\"3\" height=\"0\"") == 1, "lengths are short, and numbers");
-    ok(count(&string, "<script") == 0 && count(&string, "<title>t&lt;</title></rect>") == 1,
-       "nothing gets out");
+    ok(count(&string, "<script") == 0 && count(&string, "<title>t&lt;</title></rect>") == 1, "nothing gets out");
     ok(count(&string, "0,0 10,0") == 1 && count(&string, "stroke-dasharray") == 1, "a line");
     ok(count(&string, "<svg") == 1 && count(&string, "</svg>\n") == 1, "one drawing");
     ok(count(&string, "prefers-color-scheme") == 1, "for light and dark");
@@ -56,7 +55,10 @@ static void test_elements(void)
 
 static void test_scales(void)
 {
-    zt_svg_plot p = {.x = 10, .y = 20, .width = 100, .height = 50,
+    zt_svg_plot p = {.x = 10,
+                     .y = 20,
+                     .width = 100,
+                     .height = 50,
                      .across = {.low = 1, .high = 1000, .log = true},
                      .up = {.low = 0, .high = 3 << 20, .unit = ZT_SVG_BYTES, .label = "bytes"}};
     ok(fabs(zt_svg_at_x(&p, 10) - (10 + 100 / 3.0)) < 1e-9, "a log scale");

@@ -57,8 +57,8 @@ static zt_prog *gradient_program(run *r, const int *wrt, const zt_binding *n)
 {
     const char *of = "loss";
     zt_prog *again = NULL;
-    zt_prog *program = zt_prog_grad(r->ctx, r->forward, wrt, r->n_weights,
-                              &(zt_grad_opts){.of = &of, .n_of = 1, .sample = n, .n_sample = 1});
+    zt_prog *program =
+        zt_prog_grad(r->ctx, r->forward, wrt, r->n_weights, &(zt_grad_opts){.of = &of, .n_of = 1, .sample = n, .n_sample = 1});
     zt_str s, string;
     zt_str_init(&s, r->ctx);
     zt_str_init(&string, r->ctx);
@@ -88,9 +88,12 @@ static bool make_step(run *r, zt_engine *engine)
     zt_optim optimizer = optimizer_of(r);
     r->grad = gradient_program(r, wrt, &n);
     r->t = zt_trainer_open(engine, r->forward,
-                           &(zt_train_opts){.optim = &optimizer, .clip = number(r, "clip_norm", 0),
-                                            .weights = wrt, .n_weights = r->n_weights,
-                                            .sample = &n, .n_sample = 1},
+                           &(zt_train_opts){.optim = &optimizer,
+                                            .clip = number(r, "clip_norm", 0),
+                                            .weights = wrt,
+                                            .n_weights = r->n_weights,
+                                            .sample = &n,
+                                            .n_sample = 1},
                            &(zt_store){r, find_tensor, read_tensor});
     return r->grad && r->t;
 }
@@ -209,8 +212,7 @@ static bool round_weights(run *r)
     for (int i = 0; i < r->n_weights && fine; i++) {
         slot *s = find_slot(r, zt_trainer_state_name(r->t, i));
         fine = s && !zt_trainer_get(r->t, i, s->held);
-        for (int64_t k = 0; fine && k < s->count; k++)
-            ((double *)s->held)[k] = rounded(((double *)s->held)[k], r->rounds);
+        for (int64_t k = 0; fine && k < s->count; k++) ((double *)s->held)[k] = rounded(((double *)s->held)[k], r->rounds);
         fine = fine && !zt_trainer_set(r->t, i, s->held);
     }
     return fine;
@@ -219,8 +221,7 @@ static bool round_weights(run *r)
 static bool train(run *r, errors *e)
 {
     npy a;
-    double *loss = numbers(r, "outputs", "loss", &a),
-           *norm = numbers(r, "outputs", "grad_norm", &a);
+    double *loss = numbers(r, "outputs", "loss", &a), *norm = numbers(r, "outputs", "grad_norm", &a);
     int64_t steps = a.count;
     bool ran = loss && norm;
     zt_trained got = {0};
@@ -228,8 +229,7 @@ static bool train(run *r, errors *e)
     const void *in[2] = {r->slot[r->n_weights].held, r->slot[r->n_weights + 1].held};
     for (int64_t s = 0; s < steps && ran; s++) {
         hold_batch(r, r->batch * s % r->rows, r->batch);
-        ran = !zt_trainer_step(r->t, &n, 1, in, learning_rate(r, s, steps), NULL, &got) &&
-              (!r->rounds || round_weights(r));
+        ran = !zt_trainer_step(r->t, &n, 1, in, learning_rate(r, s, steps), NULL, &got) && (!r->rounds || round_weights(r));
         e->loss = fmax(e->loss, fabs(got.loss - loss[s]) / fabs(loss[s]));
         e->norm = fmax(e->norm, fabs(got.grad_norm - norm[s]) / fabs(norm[s]));
     }
@@ -301,7 +301,8 @@ static double gradients_apart(const run *a, const run *b)
     for (int i = 0; i < a->n_weights; i++)
         if (a->gradient[i] && b->gradient[i])
             worst = fmax(worst, apart(b->gradient[i], a->gradient[i], a->slot[i].count));
-        else worst = INFINITY;
+        else
+            worst = INFINITY;
     return worst;
 }
 
@@ -311,8 +312,14 @@ static double what_f32_loses(const run *like, zt_engine *ref)
 {
     double most = 0;
     for (int how = 1; how <= 3; how++) {
-        run r = {.ctx = like->ctx, .json = like->json, .z = like->z, .attrs = like->attrs,
-                 .name = like->name, .f64 = true, .reading = like->reading, .rounds = how};
+        run r = {.ctx = like->ctx,
+                 .json = like->json,
+                 .z = like->z,
+                 .attrs = like->attrs,
+                 .name = like->name,
+                 .f64 = true,
+                 .reading = like->reading,
+                 .rounds = how};
         errors e;
         if (play_run(&r, ref, &e)) most = fmax(most, e.loss);
         close_run(&r);
@@ -323,7 +330,11 @@ static double what_f32_loses(const run *like, zt_engine *ref)
 
 static bool play_case(zt_ctx *ctx, zt_engine *ref, zt_engine *cpu, const json_t *item, const npz *archive)
 {
-    run a = {.ctx = ctx, .json = item, .z = archive, .f64 = true, .reading = -1,
+    run a = {.ctx = ctx,
+             .json = item,
+             .z = archive,
+             .f64 = true,
+             .reading = -1,
              .attrs = json_object_get(item, "attrs"),
              .name = json_string_value(json_object_get(item, "name"))};
     run b = a;
@@ -334,15 +345,13 @@ static bool play_case(zt_ctx *ctx, zt_engine *ref, zt_engine *cpu, const json_t 
     b.reading = a.reading;
     if (known && play_run(&b, cpu, &f)) {
         ok(e.loss <= 1e-9 && e.norm <= 1e-9 && e.weights <= 1e-9 && e.net <= 1e-9,
-           "%s on ref: losses %.1e, norms %.1e, weights %.1e, output %.1e", a.name, e.loss, e.norm,
-           e.weights, e.net);
+           "%s on ref: losses %.1e, norms %.1e, weights %.1e, output %.1e", a.name, e.loss, e.norm, e.weights, e.net);
         double d = gradients_apart(&a, &b);
         ok(d <= 1e-5, "%s on cpu: the first gradient within %.1e of its norm", a.name, d);
         double most = rtol; /* a step of f32 rounds in many places where those round once */
         if (f.loss > rtol || f.weights > 10 * rtol) most = fmax(rtol, 4 * what_f32_loses(&a, ref));
-        ok(f.loss <= most && f.weights <= 10 * most,
-           "%s on cpu: losses %.1e, norms %.1e, weights %.1e, output %.1e", a.name, f.loss, f.norm,
-           f.weights, f.net);
+        ok(f.loss <= most && f.weights <= 10 * most, "%s on cpu: losses %.1e, norms %.1e, weights %.1e, output %.1e", a.name,
+           f.loss, f.norm, f.weights, f.net);
     } else {
         diag("%s: left, there is no program for it (%s)", a.name, zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
@@ -360,8 +369,7 @@ static void play_set(zt_ctx *ctx, const char *root)
     json_error_t why;
     int left = 0;
     zt_engine *ref = zt_engine_open(ctx, "ref", NULL);
-    zt_engine *cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2,
-                                                                  .isa = zt_isa_best()});
+    zt_engine *cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = zt_isa_best()});
     snprintf(path, sizeof path, "%s/manifest.json", root);
     json_t *all = json_load_file(path, 0, &why), *cases = json_object_get(all, "cases");
     ok(json_array_size(cases) > 0, "there are cases");

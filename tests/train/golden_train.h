@@ -33,8 +33,8 @@ typedef struct run {
     slot slot[MAX_SLOTS];
     int n;
     int n_weights; /* the first slots */
-    int reading; /* of a net in words, which of the readings: put_residual */
-    int rounds; /* the weights to f32 after each step: to nearest (1), down (2), up (3) */
+    int reading;   /* of a net in words, which of the readings: put_residual */
+    int rounds;    /* the weights to f32 after each step: to nearest (1), down (2), up (3) */
     zt_prog *forward, *grad;
     zt_trainer *t;
     double *gradient[MAX_SLOTS]; /* of the first step, an array a weight */
@@ -70,9 +70,7 @@ static double *numbers(const run *r, const char *list, const char *name, npy *sh
     json_array_foreach(json_object_get(r->json, list), i, t)
     {
         const char *key = json_string_value(json_object_get(t, "key"));
-        if (strcmp(json_string_value(json_object_get(t, "name")), name) != 0 ||
-            !npz_get(r->z, key, &a))
-            continue;
+        if (strcmp(json_string_value(json_object_get(t, "name")), name) != 0 || !npz_get(r->z, key, &a)) continue;
         double *x = calloc((size_t)a.count + 1, sizeof *x);
         for (int64_t k = 0; k < a.count; k++) x[k] = as_double(&a, k);
         *shape = a;
@@ -105,9 +103,12 @@ static slot *add_slot(run *r, const char *prefix, const char *name, int rank, co
 static void hold_values(const run *r, const slot *s, const double *from)
 {
     for (int64_t i = 0; i < s->count; i++) {
-        if (s->ints) ((int32_t *)s->held)[i] = (int32_t)from[i];
-        else if (r->f64) ((double *)s->held)[i] = from[i];
-        else ((float *)s->held)[i] = (float)from[i];
+        if (s->ints)
+            ((int32_t *)s->held)[i] = (int32_t)from[i];
+        else if (r->f64)
+            ((double *)s->held)[i] = from[i];
+        else
+            ((float *)s->held)[i] = (float)from[i];
     }
 }
 
@@ -170,18 +171,18 @@ static void put_inputs(const run *r, text *buffer)
     for (int i = 0; i < r->n; i++) {
         const slot *s = &r->slot[i];
         put(buffer, "in %s: %s[%s", s->name, s->ints ? "i32" : real, i < r->n_weights ? "" : "n");
-        for (int d = i < r->n_weights ? 0 : 1; d < s->rank; d++)
-            put(buffer, "%s%lld", d ? "," : "", (long long)s->shape[d]);
+        for (int d = i < r->n_weights ? 0 : 1; d < s->rank; d++) put(buffer, "%s%lld", d ? "," : "", (long long)s->shape[d]);
         put(buffer, "]\n");
     }
 }
 
 /* to = from w^T + b. linear has no f64, which is in simpler ops. */
-static void put_dense(const run *r, text *t, const char *to, const char *from, const char *w,
-                      const char *b)
+static void put_dense(const run *r, text *t, const char *to, const char *from, const char *w, const char *b)
 {
-    if (r->f64) put(t, "%s.x = matmul %s %s tb=1\n%s = add %s.x %s\n", to, from, w, to, to, b);
-    else put(t, "%s = linear %s %s %s\n", to, from, w, b);
+    if (r->f64)
+        put(t, "%s.x = matmul %s %s tb=1\n%s = add %s.x %s\n", to, from, w, to, to, b);
+    else
+        put(t, "%s = linear %s %s %s\n", to, from, w, b);
 }
 
 /* Dense layers w0 b0, w1 b1, ... with a curve between them. */
@@ -211,9 +212,9 @@ static bool put_cnn(run *r, text *buffer)
     long long side = llround(sqrt((double)x->shape[1])), flat = (long long)w->shape[1];
     put(buffer, "p = reshape x shape=[n,1,%lld,%lld]\n", side, side);
     put(buffer, "c1 = conv p k1 b1 pad=[1,1]\nr1 = relu c1\nm1, i1 = max_pool r1 kernel=[2,2] "
-           "stride=[2,2]\n");
+                "stride=[2,2]\n");
     put(buffer, "c2 = conv m1 k2 b2 pad=[1,1]\nr2 = relu c2\nm2, i2 = max_pool r2 kernel=[2,2] "
-           "stride=[2,2]\n");
+                "stride=[2,2]\n");
     put(buffer, "f = reshape m2 shape=[n,%lld]\n", flat);
     put_dense(r, buffer, "net", "f", "w", "b");
     return true;
@@ -230,13 +231,14 @@ static void put_unrolled(text *buffer, int64_t steps, int64_t wide, int64_t H)
         if (s) put(buffer, "u%d = matmul h%d w_hh tb=1\nv%da = add z%d u%d\n", s, s - 1, s, s, s);
         put(buffer, "y%d = add %s%d%s bb\n", s, s ? "v" : "z", s, s ? "a" : "");
         for (int k = 0; k < 4; k++) {
-            put(buffer, "%s%d.z = slice y%d axis=1 from=%d to=%d\n", gate[k], s, s, k * (int)H,
-                (k + 1) * (int)H);
+            put(buffer, "%s%d.z = slice y%d axis=1 from=%d to=%d\n", gate[k], s, s, k * (int)H, (k + 1) * (int)H);
             put(buffer, "%s%d = %s %s%d.z\n", gate[k], s, k == 2 ? "tanh" : "sigmoid", gate[k], s);
         }
         put(buffer, "ig%d = mul i%d g%d\n", s, s, s);
-        if (s) put(buffer, "fc%d = mul f%d c%d\nc%d = add ig%d fc%d\n", s, s, s - 1, s, s, s);
-        else put(buffer, "c0 = scale ig0\n");
+        if (s)
+            put(buffer, "fc%d = mul f%d c%d\nc%d = add ig%d fc%d\n", s, s, s - 1, s, s, s);
+        else
+            put(buffer, "c0 = scale ig0\n");
         put(buffer, "tc%d = tanh c%d\nh%d = mul o%d tc%d\n", s, s, s, s, s);
     }
 }
@@ -246,11 +248,12 @@ static bool put_lstm(run *r, text *buffer)
 {
     slot *x = find_slot(r, "x"), *w = find_slot(r, "w_hh");
     char last[32];
-    if (!w || !find_slot(r, "w_ih") || !find_slot(r, "b_ih") || !find_slot(r, "b_hh") || x->rank != 3)
-        return false;
+    if (!w || !find_slot(r, "w_ih") || !find_slot(r, "b_ih") || !find_slot(r, "b_hh") || x->rank != 3) return false;
     put(buffer, "bb = add b_ih b_hh\n");
-    if (r->f64) put_unrolled(buffer, x->shape[1], x->shape[2], w->shape[1]);
-    else put(buffer, "xt = transpose x axes=[1,0,2]\ns, hn = lstm xt w_ih w_hh bb\n");
+    if (r->f64)
+        put_unrolled(buffer, x->shape[1], x->shape[2], w->shape[1]);
+    else
+        put(buffer, "xt = transpose x axes=[1,0,2]\ns, hn = lstm xt w_ih w_hh bb\n");
     snprintf(last, sizeof last, "h%d", (int)x->shape[1] - 1);
     put_dense(r, buffer, "net", r->f64 ? last : "hn", "w", "b");
     return true;
@@ -272,8 +275,7 @@ static reading reading_of(int k)
 {
     static const char *const curves[CURVES] = {"relu", "tanh", "gelu", "silu", "sigmoid"};
     int bits = k / CURVES;
-    return (reading){curves[k % CURVES], !(bits & 1), !(bits & 2), bits & 4,          bits & 8,
-                     bits & 16,          bits & 32,   bits & 64 ? 1 : 2};
+    return (reading){curves[k % CURVES], !(bits & 1), !(bits & 2), bits & 4, bits & 8, bits & 16, bits & 32, bits & 64 ? 1 : 2};
 }
 
 typedef struct dense_walk {
@@ -295,8 +297,7 @@ static void walk_dense(dense_walk *w)
 {
     const slot *k = &w->r->slot[w->weight++], *b = &w->r->slot[w->weight];
     bool has = w->weight < w->r->n_weights && b->rank == 1;
-    put(w->t, w->r->f64 ? "q%d = matmul %s %s tb=1\n" : "q%d = linear %s %s\n", w->values, w->at,
-        k->name);
+    put(w->t, w->r->f64 ? "q%d = matmul %s %s tb=1\n" : "q%d = linear %s %s\n", w->values, w->at, k->name);
     snprintf(w->at, sizeof w->at, "q%d", w->values++);
     if (!has) return;
     put(w->t, "q%d = add %s %s\n", w->values, w->at, b->name);
@@ -354,8 +355,7 @@ static bool put_net(run *r, text *buffer)
     if (!named) known = r->reading >= 0 && put_residual(r, buffer);
     const char *loss = word(r, "loss");
     if (!known || (strcmp(loss, "mse") && strcmp(loss, "cross_entropy"))) return false;
-    put(buffer, "%s net y\nout net = net\nout loss = loss\n",
-        strcmp(loss, "mse") ? "loss, lse = cross_entropy" : "loss = mse");
+    put(buffer, "%s net y\nout net = net\nout loss = loss\n", strcmp(loss, "mse") ? "loss, lse = cross_entropy" : "loss = mse");
     return true;
 }
 

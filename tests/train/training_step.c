@@ -72,8 +72,7 @@ static zt_trainer *open_net(zt_engine *e, const zt_prog *p, const char *method)
 {
     zt_optim o = zt_optim_default(zt_optimizer_named(method));
     const zt_binding n = {"n", ROWS};
-    return zt_trainer_open(e, p, &(zt_train_opts){.optim = &o, .clip = 1, .sample = &n,
-                                                  .n_sample = 1}, &drawn);
+    return zt_trainer_open(e, p, &(zt_train_opts){.optim = &o, .clip = 1, .sample = &n, .n_sample = 1}, &drawn);
 }
 
 /* Steps from..to-1; the last loss. */
@@ -110,8 +109,7 @@ static states take_states(zt_trainer *trainer)
 static bool alike(const states *a, const states *b)
 {
     bool same = a->n == b->n && a->n > 0;
-    for (int i = 0; same && i < a->n; i++)
-        same = a->bytes[i] == b->bytes[i] && !memcmp(a->at[i], b->at[i], a->bytes[i]);
+    for (int i = 0; same && i < a->n; i++) same = a->bytes[i] == b->bytes[i] && !memcmp(a->at[i], b->at[i], a->bytes[i]);
     return same;
 }
 
@@ -125,8 +123,7 @@ static void same_bits(zt_ctx *ctx, const zt_prog *program, const char *method)
     states all[3];
     double loss[3], lr = 10 * zt_optim_default(zt_optimizer_named(method)).lr;
     for (int k = 0; k < 3; k++) {
-        zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = k == 1 ? 3 : 1,
-                                                                    .isa = zt_isa_best()});
+        zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = k == 1 ? 3 : 1, .isa = zt_isa_best()});
         zt_trainer *trainer = open_net(engine, program, method);
         loss[k] = steps(trainer, lr, 0, k == 2 ? 7 : LAST);
         if (k == 2) { /* the rest by another one, from its states */
@@ -143,11 +140,9 @@ static void same_bits(zt_ctx *ctx, const zt_prog *program, const char *method)
         zt_trainer_close(trainer);
         zt_engine_close(engine);
     }
-    ok(loss[0] > 0 && loss[0] < 1.4, "%s: the loss of 5 classes after %d steps is %g", method,
-       LAST, loss[0]);
+    ok(loss[0] > 0 && loss[0] < 1.4, "%s: the loss of 5 classes after %d steps is %g", method, LAST, loss[0]);
     ok(alike(&all[0], &all[1]) && loss[0] == loss[1], "%s: the same bits by 3 threads", method);
-    ok(alike(&all[0], &all[2]) && loss[0] == loss[2],
-       "%s: and by another trainer from the 7th step", method);
+    ok(alike(&all[0], &all[2]) && loss[0] == loss[2], "%s: and by another trainer from the 7th step", method);
     for (int k = 0; k < 3; k++) drop(&all[k]);
 }
 
@@ -164,8 +159,7 @@ static void stored_half(zt_ctx *ctx, const zt_prog *program)
     float w[WIDE * DEEP], first;
     bool good = trainer && !zt_trainer_get(trainer, 0, w);
     first = (float)(0.1 * zt_normal(7, 0, 5));
-    ok(good && w[5] == zt_f16_to_f32(zt_f32_to_f16(first)) && w[5] != first,
-       "weights stored as f16 are taken as f32");
+    ok(good && w[5] == zt_f16_to_f32(zt_f32_to_f16(first)) && w[5] != first, "weights stored as f16 are taken as f32");
     zt_trainer_close(trainer);
     zt_engine_close(engine);
 }
@@ -187,25 +181,23 @@ static void refuse(zt_ctx *ctx, const char *text, const char *why)
 #define HEAD "zt program 1\nin x: f32[n,40]\n"
 static void refusals(zt_ctx *ctx)
 {
-    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout y = y\n",
-           "no output 'loss'");
+    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout y = y\n", "no output 'loss'");
     refuse(ctx, HEAD "y = sum x\nout loss = y\n", "no weights");
-    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout loss = y\n",
-           "the loss is f32[24,1]");
-    refuse(ctx, HEAD "data w: f32[40] \"nowhere\"\ny = mul x w\nz = sum y\nout loss = z\n",
-           "no tensor 'nowhere'");
+    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout loss = y\n", "the loss is f32[24,1]");
+    refuse(ctx, HEAD "data w: f32[40] \"nowhere\"\ny = mul x w\nz = sum y\nout loss = z\n", "no tensor 'nowhere'");
     refuse(ctx, HEAD "data w: f32[40] \"first\"\ny = mul x w\nz = sum y\nout loss = z\n",
            "'first' is f32[24,40], and the weight f32[40]");
-    refuse(ctx, HEAD "data w: f32[40] \"first\"\nstate s: f32[40]\ny = mul x w\nz = sum y\n"
-                     "out loss = z\n", "state 's'");
+    refuse(ctx,
+           HEAD "data w: f32[40] \"first\"\nstate s: f32[40]\ny = mul x w\nz = sum y\n"
+                "out loss = z\n",
+           "state 's'");
 }
 
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     zt_prog *program = zt_prog_parse(ctx, "net.zt", net, sizeof net - 1);
-    for (int i = 0; zt_optimizer_at(i); i++)
-        same_bits(ctx, program, zt_optimizer_name(zt_optimizer_at(i)));
+    for (int i = 0; zt_optimizer_at(i); i++) same_bits(ctx, program, zt_optimizer_name(zt_optimizer_at(i)));
     stored_half(ctx, program);
     refusals(ctx);
     zt_prog_free(program);

@@ -12,8 +12,7 @@ bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out)
 {
     zt_hf_place place;
     if (!zt_hf_place_of(arch, hf_name, &place)) return false;
-    *out = (zt_lora_place){
-        .transposed = place.transposed, .add = place.add, .pairs = place.pairs, .kv = place.kv};
+    *out = (zt_lora_place){.transposed = place.transposed, .add = place.add, .pairs = place.pairs, .kv = place.kv};
     memcpy(out->name, place.name, sizeof out->name);
     return true;
 }
@@ -29,23 +28,22 @@ static zt_status refuse_word(zt_cli *cli, const char *path)
     zt_free(cli->ctx, file);
     if (!file) return ZT_ENOMEM;
     return !is_file ? ZT_OK
-               : zt_fail(cli->ctx, ZT_EUSAGE, "%s: the scale '%s' is not a finite number", path,
-                         zt_escape(shown, sizeof shown, equals + 1, strlen(equals + 1)));
+                    : zt_fail(cli->ctx, ZT_EUSAGE, "%s: the scale '%s' is not a finite number", path,
+                              zt_escape(shown, sizeof shown, equals + 1, strlen(equals + 1)));
 }
 
 zt_status zt_adapters_add(zt_cli *cli, zt_adapters *adapters, const char *path, double scale)
 {
     char shown[80];
     const char *unknown;
-    if (adapters->count == ZT_ADAPTERS)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%d adapters at most", ZT_ADAPTERS);
+    if (adapters->count == ZT_ADAPTERS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d adapters at most", ZT_ADAPTERS);
     zt_status status = refuse_word(cli, path);
     zt_lora *lora = status != ZT_OK ? NULL : zt_lora_open(cli->ctx, path, zt_adapter_place);
     if (!lora) return zt_ctx_status(cli->ctx);
     adapters->adapters[adapters->count++] = (zt_lora_use){lora, scale};
     for (int i = 0; (unknown = zt_lora_unknown(lora, i)); i++)
-        zt_cli_note(cli, "warning: %s: adapter_config.json: '%s' is not known and has no effect",
-                    path, zt_escape(shown, sizeof shown, unknown, strlen(unknown)));
+        zt_cli_note(cli, "warning: %s: adapter_config.json: '%s' is not known and has no effect", path,
+                    zt_escape(shown, sizeof shown, unknown, strlen(unknown)));
     return ZT_OK;
 }
 
@@ -54,8 +52,7 @@ size_t zt_adapter_split(const char *text, double *scale)
     const char *equals = strrchr(text, '=');
     double parsed;
     *scale = 1;
-    if (!equals || equals == text || access(text, F_OK) == 0 || !zt_parse_double(equals + 1, &parsed) ||
-        !isfinite(parsed))
+    if (!equals || equals == text || access(text, F_OK) == 0 || !zt_parse_double(equals + 1, &parsed) || !isfinite(parsed))
         return strlen(text);
     *scale = parsed;
     return (size_t)(equals - text);

@@ -12,17 +12,13 @@
 int zt_exit_code(zt_status status)
 {
     static const unsigned char code[ZT_STATUS_COUNT] = {
-        [ZT_OK] = 0,      [ZT_EUSAGE] = 64,  [ZT_EDATA] = 65, [ZT_ESHAPE] = 65,
-        [ZT_ENOENT] = 66, [ZT_ENOTSUP] = 69, [ZT_EBUG] = 70,  [ZT_ESYS] = 71,
-        [ZT_ECREATE] = 73, [ZT_EIO] = 74,    [ZT_ENOMEM] = 75, [ZT_EINTR] = 130,
+        [ZT_OK] = 0,    [ZT_EUSAGE] = 64, [ZT_EDATA] = 65,   [ZT_ESHAPE] = 65, [ZT_ENOENT] = 66, [ZT_ENOTSUP] = 69,
+        [ZT_EBUG] = 70, [ZT_ESYS] = 71,   [ZT_ECREATE] = 73, [ZT_EIO] = 74,    [ZT_ENOMEM] = 75, [ZT_EINTR] = 130,
     };
     return (unsigned)status < ZT_STATUS_COUNT ? code[status] : 70;
 }
 
-static zt_cli_state *get_state(zt_cli *cli)
-{
-    return (zt_cli_state *)cli;
-}
+static zt_cli_state *get_state(zt_cli *cli) { return (zt_cli_state *)cli; }
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
@@ -46,8 +42,7 @@ static void log_line(void *user, zt_level level, const char *line)
 void zt_cli_note(zt_cli *cli, const char *format, ...)
 {
     char text[2048];
-    if (cli->quiet)
-        return;
+    if (cli->quiet) return;
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -55,10 +50,7 @@ void zt_cli_note(zt_cli *cli, const char *format, ...)
     print_line(get_state(cli), text);
 }
 
-void zt_cli_no(zt_cli *cli)
-{
-    get_state(cli)->answer_no = true;
-}
+void zt_cli_no(zt_cli *cli) { get_state(cli)->answer_no = true; }
 
 /* ---- stdout ---------------------------------------------------------------------------------- */
 
@@ -75,8 +67,7 @@ zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option)
 {
     zt_cli_state *state = get_state(cli);
     char shown[128];
-    if (!path)
-        return ZT_OK;
+    if (!path) return ZT_OK;
     for (int i = 0; i < state->claim_count; i++)
         if (strcmp(path, state->claims[i].path) == 0)
             return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s are one file, '%s'", state->claims[i].option, option,
@@ -84,11 +75,9 @@ zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option)
     if (state->claim_count == (int)(sizeof state->claims / sizeof *state->claims))
         return zt_fail(cli->ctx, ZT_EBUG, "more outputs than a tool has");
     state->claims[state->claim_count++] = (zt_cli_claimed){path, option};
-    if (strcmp(path, "-") != 0)
-        return ZT_OK;
+    if (strcmp(path, "-") != 0) return ZT_OK;
     state->stdout_taken = true;
-    if (isatty(STDOUT_FILENO))
-        cli->progress = 2; /* it is not written through here: a bar would be left before it */
+    if (isatty(STDOUT_FILENO)) cli->progress = 2; /* it is not written through here: a bar would be left before it */
     return ZT_OK;
 }
 
@@ -97,11 +86,9 @@ zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t size)
     zt_cli_state *state = get_state(cli);
     FILE *stream = state->stdout_taken ? stderr : stdout;
     bool bar = size && state->drawn && (stream == stderr || isatty(STDOUT_FILENO));
-    if (bar)
-        zt_progress_erase(state);
+    if (bar) zt_progress_erase(state);
     errno = 0;
-    if (size && fwrite(bytes, 1, size, stream) != size)
-        return stdout_failed(cli, errno);
+    if (size && fwrite(bytes, 1, size, stream) != size) return stdout_failed(cli, errno);
     return bar ? zt_cli_flush(cli) : ZT_OK; /* before the next bar is drawn */
 }
 
@@ -112,20 +99,16 @@ zt_status zt_cli_flush(zt_cli *cli)
 
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)
 {
-    if (!isatty(STDOUT_FILENO))
-        return ZT_OK;
-    return zt_fail(cli->ctx, ZT_EUSAGE, "%s will not be written to a terminal: redirect stdout",
-                   what);
+    if (!isatty(STDOUT_FILENO)) return ZT_OK;
+    return zt_fail(cli->ctx, ZT_EUSAGE, "%s will not be written to a terminal: redirect stdout", what);
 }
 
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out)
 {
     struct stat input_info, output_info;
-    if (!in || !out || strcmp(out, "-") == 0 || stat(out, &output_info) != 0 || !S_ISREG(output_info.st_mode))
-        return ZT_OK;
+    if (!in || !out || strcmp(out, "-") == 0 || stat(out, &output_info) != 0 || !S_ISREG(output_info.st_mode)) return ZT_OK;
     int failed = strcmp(in, "-") == 0 ? fstat(STDIN_FILENO, &input_info) : stat(in, &input_info);
-    if (failed || input_info.st_dev != output_info.st_dev || input_info.st_ino != output_info.st_ino)
-        return ZT_OK;
+    if (failed || input_info.st_dev != output_info.st_dev || input_info.st_ino != output_info.st_ino) return ZT_OK;
     return zt_fail(cli->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten", out);
 }
 
@@ -139,10 +122,7 @@ static void on_interrupt(int sig)
     atomic_store(&sigint_arrived, 1);
 }
 
-bool zt_cli_interrupted(void)
-{
-    return atomic_load(&sigint_arrived) != 0;
-}
+bool zt_cli_interrupted(void) { return atomic_load(&sigint_arrived) != 0; }
 
 /* The first SIGINT sets the flag and ends waits; the second kills. Where it was ignored when we
  * came (nohup, a job in the background) it stays so. */
@@ -150,8 +130,7 @@ static void catch_interrupt(void)
 {
     struct sigaction previous, action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&action.sa_mask);
-    if (sigaction(SIGINT, NULL, &previous) == 0 && previous.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
+    if (sigaction(SIGINT, NULL, &previous) == 0 && previous.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
 }
 
 /* A write of ours that it cut short was told of; one of a line editor's leaves its mark on stdout. */
@@ -171,8 +150,7 @@ void zt_cli_resume(void)
 static void hold_standard_streams(void)
 {
     for (int fd = 0; fd < 3; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF)
-            (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)!open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
 static zt_status choose_isa(zt_cli_state *state)
@@ -180,8 +158,7 @@ static zt_status choose_isa(zt_cli_state *state)
     const char *env = getenv("ZT_ISA"), *origin = "--isa";
     char shown[64];
     state->cli.isa = zt_isa_best();
-    if (!(state->cli.tool->shared & ZT_SHARE_ENGINE))
-        return ZT_OK;
+    if (!(state->cli.tool->shared & ZT_SHARE_ENGINE)) return ZT_OK;
     zt_isa wanted = state->cli.isa;
     if (state->isa_given) {
         wanted = state->isa_text ? wanted : (zt_isa)state->isa;
@@ -192,8 +169,8 @@ static zt_status choose_isa(zt_cli_state *state)
                            zt_escape(shown, sizeof shown, env, strlen(env)));
     }
     if (wanted > state->cli.isa)
-        return zt_fail(state->cli.ctx, ZT_ENOTSUP, "%s %s: this processor has at most %s", origin,
-                       zt_isa_name(wanted), zt_isa_name(state->cli.isa));
+        return zt_fail(state->cli.ctx, ZT_ENOTSUP, "%s %s: this processor has at most %s", origin, zt_isa_name(wanted),
+                       zt_isa_name(state->cli.isa));
     state->cli.isa = wanted;
     return ZT_OK;
 }
@@ -202,10 +179,8 @@ static zt_status choose_isa(zt_cli_state *state)
 static void choose_looks(zt_cli *cli)
 {
     const char *no_color = getenv("NO_COLOR");
-    if (cli->color == 0)
-        cli->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) ? 1 : 2;
-    if (cli->progress == 0)
-        cli->progress = isatty(STDERR_FILENO) && !cli->quiet ? 1 : 2;
+    if (cli->color == 0) cli->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) ? 1 : 2;
+    if (cli->progress == 0) cli->progress = isatty(STDERR_FILENO) && !cli->quiet ? 1 : 2;
 }
 
 /* --format as the tool's own table of words has it: with tables all forms, without two. */
@@ -224,10 +199,8 @@ static zt_status apply_settings(zt_cli_state *state)
 {
     zt_cli *cli = &state->cli;
     zt_status status = choose_isa(state);
-    if (!status && state->cli.tool->shared & ZT_SHARE_PAIR)
-        status = zt_pair_settle(state);
-    if (status)
-        return status;
+    if (!status && state->cli.tool->shared & ZT_SHARE_PAIR) status = zt_pair_settle(state);
+    if (status) return status;
     choose_looks(cli);
     zt_mem_limit(cli->ctx, cli->mem_limit);
     zt_level up_to = cli->verbose > 1 ? ZT_LOG_DEBUG : cli->verbose ? ZT_LOG_INFO : ZT_LOG_WARN;
@@ -256,8 +229,7 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
     zt_cli_state *state = state_new(tool);
     bool done = true;
     zt_status status = zt_options_parse(state, argc, argv);
-    if (status == ZT_OK)
-        status = choose_format(state);
+    if (status == ZT_OK) status = choose_format(state);
     if (status == ZT_OK && state->help)
         status = zt_print_help(state);
     else if (status == ZT_OK && state->completion_given)
@@ -266,10 +238,8 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
         status = zt_print_version(state);
     else
         done = false;
-    if (status == ZT_OK && !done)
-        status = apply_settings(state);
-    if (status || done)
-        exit(zt_cli_close(&state->cli, status));
+    if (status == ZT_OK && !done) status = apply_settings(state);
+    if (status || done) exit(zt_cli_close(&state->cli, status));
     return &state->cli;
 }
 
@@ -281,10 +251,8 @@ static zt_status close_stdout(zt_cli *cli)
 {
     bool failed = ferror(stdout) != 0;
     errno = 0;
-    if (fflush(stdout) || failed)
-        return stdout_failed(cli, errno ? errno : EIO);
-    if (fclose(stdout) && errno != EBADF)
-        return stdout_failed(cli, errno);
+    if (fflush(stdout) || failed) return stdout_failed(cli, errno ? errno : EIO);
+    if (fclose(stdout) && errno != EBADF) return stdout_failed(cli, errno);
     return ZT_OK;
 }
 
@@ -304,14 +272,12 @@ int zt_cli_close(zt_cli *cli, zt_status status)
     zt_progress_erase(state);
     if (status) {
         const char *error = zt_ctx_error(cli->ctx);
-        if (*error || !state->reported)
-            print_line(state, *error ? error : zt_status_name(status));
+        if (*error || !state->reported) print_line(state, *error ? error : zt_status_name(status));
         close_stdout(cli); /* the first failure has been told */
     } else {
         zt_ctx_clear(cli->ctx);
         status = close_stdout(cli);
-        if (status)
-            print_line(state, zt_ctx_error(cli->ctx));
+        if (status) print_line(state, zt_ctx_error(cli->ctx));
     }
     int code = status == ZT_OK && state->answer_no ? 1 : zt_exit_code(status);
     zt_options_free(state);

@@ -39,12 +39,12 @@ typedef struct zt_opt {
     const char *name; /* NULL: none */
     zt_opt_kind kind;
     void *value;
-    const char *arg;  /* the argument's name in --help; for WORD the words */
-    const char *help; /* one line */
-    int64_t min, max; /* I64: both 0 means any; SIZE: min is 0 or 1 */
-    double fmin, fmax; /* F64: likewise */
-    bool *given;      /* may be NULL: set true when the option was on the command line */
-    uint64_t modes;   /* ZT_IN of each mode of the tool that it applies to; 0: all */
+    const char *arg;       /* the argument's name in --help; for WORD the words */
+    const char *help;      /* one line */
+    int64_t min, max;      /* I64: both 0 means any; SIZE: min is 0 or 1 */
+    double fmin, fmax;     /* F64: likewise */
+    bool *given;           /* may be NULL: set true when the option was on the command line */
+    uint64_t modes;        /* ZT_IN of each mode of the tool that it applies to; 0: all */
     const char *needs;     /* "json|jsonl": it applies only beside one of these options; a letter
                             * stands for an option without a name as "-n" */
     const char *excludes;  /* "raw|template": it cannot be given together with these */
@@ -69,26 +69,26 @@ typedef struct zt_shared_opt {
 
 /* Which of cli.md's shared options a tool takes (help, version, quiet, verbose always). */
 enum {
-    ZT_SHARE_OUTPUT = 1, /* -o --output, -f --force */
-    ZT_SHARE_ENGINE = 2, /* -t --threads --engine --strict-engine --isa --compute */
-    ZT_SHARE_MEM = 4,    /* --mem-limit */
-    ZT_SHARE_SEED = 8,   /* --seed */
+    ZT_SHARE_OUTPUT = 1,  /* -o --output, -f --force */
+    ZT_SHARE_ENGINE = 2,  /* -t --threads --engine --strict-engine --isa --compute */
+    ZT_SHARE_MEM = 4,     /* --mem-limit */
+    ZT_SHARE_SEED = 8,    /* --seed */
     ZT_SHARE_FORMAT = 16, /* --format, for tables */
     ZT_SHARE_COLOR = 32,
     ZT_SHARE_PROGRESS = 64,
-    ZT_SHARE_PAIR = 128, /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
-    ZT_SHARE_TILE = 512, /* --tile */
+    ZT_SHARE_PAIR = 128,     /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
+    ZT_SHARE_TILE = 512,     /* --tile */
     ZT_SHARE_THREADS = 1024, /* -t --threads alone, where no engine runs */
-    ZT_SHARE_JUNIT = 256 /* with FORMAT: junit too, which the tool writes itself, not a table */
+    ZT_SHARE_JUNIT = 256     /* with FORMAT: junit too, which the tool writes itself, not a table */
 };
 
 typedef struct zt_tool {
-    const char *name;    /* "zt-run" */
-    const char *summary; /* "run a model" */
+    const char *name;            /* "zt-run" */
+    const char *summary;         /* "run a model" */
     const char *const *synopsis; /* lines after the name, NULL last */
-    const zt_opt *options; /* ends with {0} */
+    const zt_opt *options;       /* ends with {0} */
     unsigned shared;
-    int max_operands; /* -1: any number */
+    int max_operands;     /* -1: any number */
     const zt_mode *modes; /* [n_modes], 64 at most */
     int n_modes;
     const zt_shared_opt *shared_options; /* ends with {0}; NULL: all apply everywhere */
@@ -114,15 +114,15 @@ typedef struct zt_cli {
     bool force, quiet, strict;
     bool pair; /* two engines, instruction sets or numbers of threads were given */
     int verbose;
-    int64_t threads;       /* 0: not given */
-    const char *engine;    /* "auto" */
-    zt_isa isa;            /* from --isa, else ZT_ISA, else the best */
-    int64_t tile;          /* 0: by the caches */
-    int compute;           /* zt_compute */
+    int64_t threads;    /* 0: not given */
+    const char *engine; /* "auto" */
+    zt_isa isa;         /* from --isa, else ZT_ISA, else the best */
+    int64_t tile;       /* 0: by the caches */
+    int compute;        /* zt_compute */
     size_t mem_limit;
     uint64_t seed;
     zt_format format;
-    int color, progress;   /* 1 yes, 2 no: zt_cli_open has decided what auto means */
+    int color, progress; /* 1 yes, 2 no: zt_cli_open has decided what auto means */
 } zt_cli;
 
 /* Parses; --help and --version print and exit 0; misuse is one line and exit 64. Sets the memory
@@ -147,12 +147,11 @@ int zt_cli_close(zt_cli *cli, zt_status status);
 void zt_cli_report(zt_cli *cli, zt_status status);
 /* The answer is "no": exit code 1 from close, no message. */
 void zt_cli_no(zt_cli *cli);
-zt_engine *zt_cli_engine(zt_cli *cli); /* as --engine, --threads, --isa, --tile, --compute say */
+zt_engine *zt_cli_engine(zt_cli *cli);                       /* as --engine, --threads, --isa, --tile, --compute say */
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
 /* Likewise, for this program: `auto` is a GPU where there is one that runs all of it
  * (lib/run/auto.h). Without a program (NULL) it is the processor. */
-zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings,
-                             int count);
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings, int count);
 bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be there */
 /* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
  * what was given once is that of both. */
@@ -162,8 +161,8 @@ typedef struct zt_cli_second {
     zt_isa isa;
 } zt_cli_second;
 zt_cli_second zt_cli_pair(const zt_cli *cli);
-bool zt_cli_interrupted(void);         /* SIGINT arrived */
-void zt_cli_resume(void);              /* that SIGINT is dealt with: wait for the next */
+bool zt_cli_interrupted(void); /* SIGINT arrived */
+void zt_cli_resume(void);      /* that SIGINT is dealt with: wait for the next */
 /* The output that `option` names is `path`; NULL: none. Where that is "-", stdout is this output's
  * alone: what zt_cli_write is given goes to stderr then. ZT_EUSAGE where an earlier one has that path.
  * Both texts are borrowed. */

@@ -27,8 +27,7 @@ static void put_size(size_t size, zt_default text)
 static void put_integer(const zt_opt *option, zt_default text)
 {
     int64_t value = *(const int64_t *)option->value;
-    if ((option->min == 0 && option->max == 0) || value >= option->min)
-        snprintf(text, sizeof(zt_default), "%" PRId64, value);
+    if ((option->min == 0 && option->max == 0) || value >= option->min) snprintf(text, sizeof(zt_default), "%" PRId64, value);
 }
 
 static void put_real(const zt_opt *option, zt_default text)
@@ -45,8 +44,7 @@ static void put_value(const zt_opt *option, zt_default text)
     if (option->kind == ZT_OPT_F64) put_real(option, text);
     if (option->kind == ZT_OPT_SIZE) put_size(*(const size_t *)option->value, text);
     if (option->kind == ZT_OPT_WORD) put_word(option->arg, *(const int *)option->value, text);
-    if (option->kind == ZT_OPT_U64)
-        snprintf(text, sizeof(zt_default), "%" PRIu64, *(const uint64_t *)option->value);
+    if (option->kind == ZT_OPT_U64) snprintf(text, sizeof(zt_default), "%" PRIu64, *(const uint64_t *)option->value);
 }
 
 void zt_default_of(const zt_opt *option, zt_default text)

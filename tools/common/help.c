@@ -12,10 +12,8 @@ static void put_left(zt_str *out, const zt_opt *option)
         zt_str_printf(out, "  -%c%s", option->letter, option->name ? ", " : "");
     else
         zt_str_puts(out, "      ");
-    if (option->name)
-        zt_str_printf(out, "--%s", option->name);
-    if (zt_option_takes_value(option))
-        zt_str_printf(out, " %s", option->arg);
+    if (option->name) zt_str_printf(out, "--%s", option->name);
+    if (zt_option_takes_value(option)) zt_str_printf(out, " %s", option->arg);
 }
 
 /* Words from COLUMN on, in as many lines as they need. None begins with '-', which would look like
@@ -39,11 +37,9 @@ static void put_wrapped(zt_str *out, const char *text, int width)
     zt_str_putc(out, '\n');
 }
 
-static void put_options(zt_str *out, const char *title, const zt_opt *options, const zt_default *initial,
-                        int count)
+static void put_options(zt_str *out, const char *title, const zt_opt *options, const zt_default *initial, int count)
 {
-    if (count == 0)
-        return;
+    if (count == 0) return;
     zt_str_printf(out, "\n%s:\n", title);
     for (int i = 0; i < count; i++) {
         size_t start = out->len;
@@ -62,8 +58,7 @@ static void put_options(zt_str *out, const char *title, const zt_opt *options, c
 static zt_status write_text(zt_cli_state *state, zt_str *out)
 {
     zt_status status = zt_ctx_status(state->cli.ctx);
-    if (status == ZT_OK)
-        status = zt_cli_write(&state->cli, out->data, out->len);
+    if (status == ZT_OK) status = zt_cli_write(&state->cli, out->data, out->len);
     zt_str_fini(out);
     return status;
 }
@@ -86,19 +81,16 @@ zt_status zt_print_help(zt_cli_state *state)
 
 static void put_names(zt_str *out, const zt_opt *option, const char *between)
 {
-    if (option->name)
-        zt_str_printf(out, "--%s", option->name);
-    if (option->letter)
-        zt_str_printf(out, "%s-%c", option->name ? between : "", option->letter);
+    if (option->name) zt_str_printf(out, "--%s", option->name);
+    if (option->letter) zt_str_printf(out, "%s-%c", option->name ? between : "", option->letter);
 }
 
 /* A branch for the options after which words, or no file, are to be offered. */
 static void put_branch(zt_str *out, const zt_opt *option)
 {
-    bool number = option->kind == ZT_OPT_I64 || option->kind == ZT_OPT_U64 || option->kind == ZT_OPT_F64 ||
-                  option->kind == ZT_OPT_SIZE;
-    if (option->kind != ZT_OPT_WORD && !number)
-        return;
+    bool number =
+        option->kind == ZT_OPT_I64 || option->kind == ZT_OPT_U64 || option->kind == ZT_OPT_F64 || option->kind == ZT_OPT_SIZE;
+    if (option->kind != ZT_OPT_WORD && !number) return;
     zt_str_puts(out, "    ");
     put_names(out, option, "|");
     if (number) {
@@ -106,8 +98,7 @@ static void put_branch(zt_str *out, const zt_opt *option)
         return;
     }
     zt_str_puts(out, ") COMPREPLY=($(compgen -W '");
-    for (const char *letter = option->arg; *letter; letter++)
-        zt_str_putc(out, *letter == '|' ? ' ' : *letter);
+    for (const char *letter = option->arg; *letter; letter++) zt_str_putc(out, *letter == '|' ? ' ' : *letter);
     zt_str_puts(out, "' -- \"$cur\")); return ;;\n");
 }
 
@@ -125,15 +116,14 @@ zt_status zt_print_completion(zt_cli_state *state)
                   "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
                   "    COMPREPLY=()\n    case $prev in\n",
                   state->cli.tool->name, state->cli.tool->name, identifier.data ? identifier.data : "");
-    for (int i = 0; i < state->option_count; i++)
-        put_branch(&out, &state->options[i]);
+    for (int i = 0; i < state->option_count; i++) put_branch(&out, &state->options[i]);
     zt_str_puts(&out, "    esac\n    [[ $cur == -* ]] && COMPREPLY=($(compgen -W '");
     for (int i = 0; i < state->option_count; i++) {
         zt_str_puts(&out, i ? " " : "");
         put_names(&out, &state->options[i], " ");
     }
-    zt_str_printf(&out, "' -- \"$cur\"))\n}\ncomplete -o default -F _%s %s\n",
-                  identifier.data ? identifier.data : "", state->cli.tool->name);
+    zt_str_printf(&out, "' -- \"$cur\"))\n}\ncomplete -o default -F _%s %s\n", identifier.data ? identifier.data : "",
+                  state->cli.tool->name);
     zt_str_fini(&identifier);
     return write_text(state, &out);
 }

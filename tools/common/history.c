@@ -21,13 +21,11 @@ zt_status zt_cli_history(zt_cli *cli, zt_meta *meta, const char *what)
     uint64_t line_count = 0;
     size_t position = 0;
     zt_str line;
-    if (!old || !zt_meta_array(old, &kind, &line_count) || kind != ZT_GGUF_STR)
-        line_count = 0;
+    if (!old || !zt_meta_array(old, &kind, &line_count) || kind != ZT_GGUF_STR) line_count = 0;
     zt_bytes *lines = zt_alloc_array(cli->ctx, (size_t)line_count + 1, sizeof *lines);
     zt_str_init(&line, cli->ctx);
     zt_status status = lines ? put_line(cli, what, &line) : ZT_ENOMEM;
-    for (uint64_t i = 0; status == ZT_OK && i < line_count; i++)
-        lines[i] = zt_meta_next_str(old, &position);
+    for (uint64_t i = 0; status == ZT_OK && i < line_count; i++) lines[i] = zt_meta_next_str(old, &position);
     if (status == ZT_OK) {
         lines[line_count] = (zt_bytes){line.data, line.len};
         status = zt_meta_put_strs(meta, key, lines, (int64_t)line_count + 1);

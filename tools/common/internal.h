@@ -11,13 +11,13 @@ typedef struct zt_cli_claimed {
 } zt_cli_claimed;
 
 typedef struct zt_cli_state {
-    zt_cli cli;  /* first: a zt_cli * is this */
+    zt_cli cli;      /* first: a zt_cli * is this */
     zt_opt *options; /* the tool's own, then the shared ones; ends with {0} */
     int own_count, option_count;
-    const char **given; /* [option_count]: as it was first given, "" without a value; NULL: it was not */
+    const char **given;  /* [option_count]: as it was first given, "" without a value; NULL: it was not */
     zt_default *initial; /* [option_count]: what holds where the option is not given; "" for flags */
-    bool answer_no;       /* the answer is "no" */
-    bool reported; /* failures have been printed */
+    bool answer_no;      /* the answer is "no" */
+    bool reported;       /* failures have been printed */
     /* shared options that are not kept in zt_cli */
     bool help, version, isa_given, format_given, completion_given;
     int isa, format, completion;
@@ -30,7 +30,7 @@ typedef struct zt_cli_state {
     /* progress */
     bool drawn; /* a bar is on stderr's last line */
     double drawn_at;
-    char doing[48]; /* the work that it shows, */
+    char doing[48];                         /* the work that it shows, */
     double began_at, began_done, last_done; /* when and where that began, and where it is */
 } zt_cli_state;
 

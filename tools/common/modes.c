@@ -36,18 +36,14 @@ static const zt_opt *find_option(const zt_cli_state *state, const char *names, b
     return NULL;
 }
 
-bool zt_cli_given(const zt_cli *cli, const char *name)
-{
-    return find_option(get_state(cli), name, false) != NULL;
-}
+bool zt_cli_given(const zt_cli *cli, const char *name) { return find_option(get_state(cli), name, false) != NULL; }
 
 zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what)
 {
     char name[64];
     const zt_opt *option = find_option(get_state(cli), names, false);
-    return option ? zt_fail(cli->ctx, ZT_EUSAGE, "option '%s' does not apply to %s",
-                       zt_option_display(option, name), what)
-             : ZT_OK;
+    return option ? zt_fail(cli->ctx, ZT_EUSAGE, "option '%s' does not apply to %s", zt_option_display(option, name), what)
+                  : ZT_OK;
 }
 
 /* ---- modes ----------------------------------------------------------------------------------- */
@@ -60,8 +56,7 @@ int zt_cli_mode(zt_cli *cli, int usual)
         const char *option = tool->modes[i].option;
         if (!option || !zt_cli_given(cli, option)) continue;
         if (mode >= 0) {
-            zt_fail(cli->ctx, ZT_EUSAGE, "options '--%s' and '--%s' exclude each other",
-                    tool->modes[mode].option, option);
+            zt_fail(cli->ctx, ZT_EUSAGE, "options '--%s' and '--%s' exclude each other", tool->modes[mode].option, option);
             return -1;
         }
         mode = i;
@@ -78,7 +73,10 @@ static void put_where(const zt_tool *tool, uint64_t modes, zt_str *out)
     if (mode_count > MOST_NAMED) return;
     for (int i = 0; i < tool->n_modes; i++) {
         if (!(modes & ZT_IN(i))) continue;
-        zt_str_printf(out, "%s%s", written == 0 ? "; it applies to " : written == mode_count - 1 ? " or " : ", ",
+        zt_str_printf(out, "%s%s",
+                      written == 0                ? "; it applies to "
+                      : written == mode_count - 1 ? " or "
+                                                  : ", ",
                       tool->modes[i].name);
         written++;
     }
@@ -107,12 +105,14 @@ static zt_status check_needs(zt_cli *cli, const zt_opt *option)
     for (const char *cursor = option->needs; *cursor;) {
         size_t length = strcspn(cursor, "|");
         const zt_opt *other = find_option(state, cursor, true);
-        zt_str_printf(&needed, "%s'%s'", cursor == option->needs ? "" : cursor[length] ? ", " : " or ",
+        zt_str_printf(&needed, "%s'%s'",
+                      cursor == option->needs ? ""
+                      : cursor[length]        ? ", "
+                                              : " or ",
                       other ? zt_option_display(other, other_name) : "");
         cursor += length + (cursor[length] == '|');
     }
-    zt_fail(cli->ctx, ZT_EUSAGE, "option '%s' needs %s", zt_option_display(option, name),
-            needed.data ? needed.data : "");
+    zt_fail(cli->ctx, ZT_EUSAGE, "option '%s' needs %s", zt_option_display(option, name), needed.data ? needed.data : "");
     zt_str_fini(&needed);
     return zt_ctx_status(cli->ctx);
 }
@@ -122,8 +122,8 @@ static zt_status check_excludes(zt_cli *cli, const zt_opt *option)
     char name[64], other_name[64];
     const zt_opt *other = find_option(get_state(cli), option->excludes, false);
     if (!other) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_EUSAGE, "options '%s' and '%s' exclude each other",
-                   zt_option_display(option, name), zt_option_display(other, other_name));
+    return zt_fail(cli->ctx, ZT_EUSAGE, "options '%s' and '%s' exclude each other", zt_option_display(option, name),
+                   zt_option_display(other, other_name));
 }
 
 zt_status zt_cli_enter(zt_cli *cli, int mode)

@@ -15,12 +15,13 @@ enum { FIRST_LONG = 256, SHOWN = 160 /* bytes of a word from the command line in
 
 /* which bit of zt_tool.shared asks for it (0: every tool), field of the state, letter, name, kind,
  * argument, help; then what else the option has */
-#define ROW(bit, field, c, n, k, a, h, ...)                                                        \
-    {.share = bit, .value = AT(field),                                                             \
-     .opt = {.letter = c, .name = n, .kind = ZT_OPT_##k, .arg = a, .help = h, __VA_ARGS__}}
+#define ROW(bit, field, c, n, k, a, h, ...)                                                                                      \
+    {                                                                                                                            \
+        .share = bit, .value = AT(field), .opt = {.letter = c, .name = n, .kind = ZT_OPT_##k, .arg = a, .help = h, __VA_ARGS__ } \
+    }
 
 #define THREADS "the processors it may use"
-#define ISA "ZT_ISA, else the best there is"
+#define ISA     "ZT_ISA, else the best there is"
 
 static const struct shared_option {
     unsigned share;
@@ -30,43 +31,31 @@ static const struct shared_option {
     ROW(ZT_SHARE_OUTPUT, cli.output, 'o', "output", STR, "FILE", "output file; - is stdout",
         .otherwise = "stdout, where the tool writes there"),
     ROW(ZT_SHARE_OUTPUT, cli.force, 'f', "force", FLAG, NULL, "overwrite an existing output", ),
-    ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads",
-        .otherwise = THREADS),
-    ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]",
-        "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
-    ROW(ZT_SHARE_ENGINE, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1,
-        .max = 256, .otherwise = THREADS),
-    ROW(ZT_SHARE_THREADS, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1,
-        .max = 256, .otherwise = THREADS),
-    ROW(ZT_SHARE_ENGINE, cli.engine, 0, "engine", STR, "NAME",
-        "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
-    ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL,
-        "falling back to another engine is an error", ),
-    ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]",
-        "scalar, avx2 or avx512: instructions to use at most", .otherwise = ISA),
-    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "instructions to use at most",
+    ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads", .otherwise = THREADS),
+    ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
+    ROW(ZT_SHARE_ENGINE, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
+    ROW(ZT_SHARE_THREADS, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
+    ROW(ZT_SHARE_ENGINE, cli.engine, 0, "engine", STR, "NAME", "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
+    ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL, "falling back to another engine is an error", ),
+    ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]", "scalar, avx2 or avx512: instructions to use at most",
         .otherwise = ISA),
-    ROW(ZT_SHARE_ENGINE, cli.compute, 0, "compute", WORD, "f32|f16|bf16|fp8",
-        "number format that cuda and hip compute with", ),
-    ROW(ZT_SHARE_TILE, cli.tile, 0, "tile", I64, "N",
-        "tokens in a tile of matrix products on the CPU", .min = 1, .max = 1 << 20,
+    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "instructions to use at most", .otherwise = ISA),
+    ROW(ZT_SHARE_ENGINE, cli.compute, 0, "compute", WORD, "f32|f16|bf16|fp8", "number format that cuda and hip compute with", ),
+    ROW(ZT_SHARE_TILE, cli.tile, 0, "tile", I64, "N", "tokens in a tile of matrix products on the CPU", .min = 1, .max = 1 << 20,
         .otherwise = "by the caches"),
-    ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE",
-        "memory limit, such as 512M or 4GiB: past it the run fails", ),
+    ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE", "memory limit, such as 512M or 4GiB: past it the run fails", ),
     ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of random numbers", ),
     ROW(ZT_SHARE_JUNIT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md|junit",
         "form of tables; auto: columns on a terminal, else tsv", ),
     ROW(ZT_SHARE_FORMAT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md",
         "form of tables; auto: columns on a terminal, else tsv", ),
     ROW(ZT_SHARE_COLOR, cli.color, 0, "color", WORD, "auto|always|never", "colours on stdout", ),
-    ROW(ZT_SHARE_PROGRESS, cli.progress, 0, "progress", WORD, "auto|always|never",
-        "progress bar on stderr", ),
+    ROW(ZT_SHARE_PROGRESS, cli.progress, 0, "progress", WORD, "auto|always|never", "progress bar on stderr", ),
     ROW(0, cli.quiet, 'q', "quiet", FLAG, NULL, "print errors only", ),
     ROW(0, cli.verbose, 'v', "verbose", COUNT, NULL, "print more; twice: still more", ),
     ROW(0, help, 'h', "help", FLAG, NULL, "print this and exit", ),
     ROW(0, version, 'V', "version", FLAG, NULL, "print version, engines, processor and exit", ),
-    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit",
-        .otherwise = "none"),
+    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit", .otherwise = "none"),
     /* Of a tool without tables: --format for --version alone. Used where the other is not. */
     ROW(0, format, 0, "format", WORD, "text|json", "form of --version", ),
 };
@@ -76,8 +65,7 @@ enum { N_SHARED = sizeof shared_options / sizeof *shared_options };
 static bool has_name(const zt_opt *options, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
-        if (options[i].name && strcmp(options[i].name, name) == 0)
-            return true;
+        if (options[i].name && strcmp(options[i].name, name) == 0) return true;
     return false;
 }
 
@@ -86,12 +74,9 @@ static bool *given_flag(zt_cli_state *state, const char *name)
     const struct {
         const char *name;
         bool *given;
-    } asked[] = {{"isa", &state->isa_given},
-                 {"format", &state->format_given},
-                 {"completion", &state->completion_given}};
+    } asked[] = {{"isa", &state->isa_given}, {"format", &state->format_given}, {"completion", &state->completion_given}};
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++)
-        if (strcmp(name, asked[i].name) == 0)
-            return asked[i].given;
+        if (strcmp(name, asked[i].name) == 0) return asked[i].given;
     return NULL;
 }
 
@@ -99,17 +84,14 @@ static bool *given_flag(zt_cli_state *state, const char *name)
 static zt_status build_table(zt_cli_state *state)
 {
     const zt_tool *tool = state->cli.tool;
-    while (tool->options[state->own_count].letter || tool->options[state->own_count].name)
-        state->own_count++;
+    while (tool->options[state->own_count].letter || tool->options[state->own_count].name) state->own_count++;
     state->options = zt_calloc(state->cli.ctx, (size_t)state->own_count + N_SHARED + 1, sizeof *state->options);
-    if (!state->options)
-        return ZT_ENOMEM;
+    if (!state->options) return ZT_ENOMEM;
     memcpy(state->options, tool->options, (size_t)state->own_count * sizeof *state->options);
     state->option_count = state->own_count;
     for (int i = 0; i < N_SHARED; i++) {
         const struct shared_option *row = &shared_options[i];
-        if ((row->share & tool->shared) != row->share || has_name(state->options, state->option_count, row->opt.name))
-            continue;
+        if ((row->share & tool->shared) != row->share || has_name(state->options, state->option_count, row->opt.name)) continue;
         zt_opt *option = &state->options[state->option_count++];
         *option = row->opt;
         option->value = (char *)state + row->value;
@@ -118,8 +100,7 @@ static zt_status build_table(zt_cli_state *state)
     }
     state->given = zt_calloc(state->cli.ctx, (size_t)state->option_count + 1, sizeof *state->given);
     state->initial = zt_calloc(state->cli.ctx, (size_t)state->option_count + 1, sizeof *state->initial);
-    for (int i = 0; state->initial && i < state->option_count; i++)
-        zt_default_of(&state->options[i], state->initial[i]);
+    for (int i = 0; state->initial && i < state->option_count; i++) zt_default_of(&state->options[i], state->initial[i]);
     return state->given && state->initial ? ZT_OK : ZT_ENOMEM;
 }
 
@@ -142,9 +123,8 @@ const char *zt_option_display(const zt_opt *option, char buffer[64])
 static zt_status fail_value(zt_cli_state *state, const zt_opt *option, const char *text, const char *wanted)
 {
     char name[64], shown[SHOWN];
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s': '%s' is not %s",
-                   zt_option_display(option, name), zt_escape(shown, sizeof shown, text, strlen(text)),
-                   wanted);
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s': '%s' is not %s", zt_option_display(option, name),
+                   zt_escape(shown, sizeof shown, text, strlen(text)), wanted);
 }
 
 /* The name of option i, "" where it has none. */
@@ -163,20 +143,15 @@ static zt_status fail_unknown_long(zt_cli_state *state, const char *word)
         if (option->name && strncmp(option->name, word, length) == 0) {
             second = first ? option : NULL;
             first = first ? first : option;
-            if (second)
-                break;
+            if (second) break;
         }
     }
     zt_escape(shown, sizeof shown, word, length);
     if (second)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--%s' may be '--%s' or '--%s'", shown,
-                       first->name, second->name);
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--%s' may be '--%s' or '--%s'", shown, first->name, second->name);
     const char *near = zt_near_name(word, length, option_name, state);
-    if (!near)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s': --help lists the options",
-                       shown);
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s' (did you mean '--%s'?)", shown,
-                   near);
+    if (!near) return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s': --help lists the options", shown);
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s' (did you mean '--%s'?)", shown, near);
 }
 
 static zt_status fail_unknown_letter(zt_cli_state *state, int letter)
@@ -185,21 +160,16 @@ static zt_status fail_unknown_letter(zt_cli_state *state, int letter)
     zt_escape(shown, sizeof shown, &character, 1);
     for (const zt_opt *option = state->options; option < state->options + state->option_count; option++)
         if (option->letter && (option->letter ^ 0x20) == letter)
-            return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '-%c'?)",
-                           shown, option->letter);
+            return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '-%c'?)", shown, option->letter);
     const zt_opt *only = NULL; /* the one whose name begins with it */
     int matches = 0;
     for (const zt_opt *option = state->options; option < state->options + state->option_count; option++) {
-        if (!option->name || option->name[0] != character)
-            continue;
+        if (!option->name || option->name[0] != character) continue;
         only = option;
         matches++;
     }
-    if (matches == 1)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--%s'?)",
-                       shown, only->name);
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s': --help lists the options",
-                   shown);
+    if (matches == 1) return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s' (did you mean '--%s'?)", shown, only->name);
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '-%s': --help lists the options", shown);
 }
 
 /* ---- values, a function for each kind -------------------------------------------------------- */
@@ -231,8 +201,7 @@ static zt_status set_list(zt_cli_state *state, const zt_opt *option, const char 
     zt_opt_list *list = option->value;
     size_t count = (size_t)list->n + 1;
     const char **items = zt_realloc(state->cli.ctx, list->item, count * sizeof *items);
-    if (!items)
-        return ZT_ENOMEM;
+    if (!items) return ZT_ENOMEM;
     items[list->n++] = text;
     list->item = items;
     return ZT_OK;
@@ -250,8 +219,7 @@ static zt_status set_i64(zt_cli_state *state, const zt_opt *option, const char *
     if (!any && option->max == INT64_MAX)
         snprintf(wanted, sizeof wanted, "an integer of at least %lld", (long long)option->min);
     else if (!any)
-        snprintf(wanted, sizeof wanted, "an integer from %lld to %lld", (long long)option->min,
-                 (long long)option->max);
+        snprintf(wanted, sizeof wanted, "an integer from %lld to %lld", (long long)option->min, (long long)option->max);
     return fail_value(state, option, text, wanted);
 }
 
@@ -262,8 +230,7 @@ static zt_status set_u64(zt_cli_state *state, const zt_opt *option, const char *
     for (const char *digit = text; good && *digit; digit++)
         good = *digit >= '0' && *digit <= '9' && !__builtin_mul_overflow(value, 10, &value) &&
                !__builtin_add_overflow(value, (uint64_t)(*digit - '0'), &value);
-    if (!good)
-        return fail_value(state, option, text, "an integer from 0 to 18446744073709551615");
+    if (!good) return fail_value(state, option, text, "an integer from 0 to 18446744073709551615");
     *(uint64_t *)option->value = value;
     return ZT_OK;
 }
@@ -289,8 +256,7 @@ static zt_status set_size(zt_cli_state *state, const zt_opt *option, const char 
     size_t size;
     if (!zt_parse_size(text, &size) || size < (size_t)option->min)
         return fail_value(state, option, text,
-                         option->min ? "a size above 0, such as 20000, 512M or 4GiB"
-                                : "a size such as 20000, 512M or 4GiB");
+                          option->min ? "a size above 0, such as 20000, 512M or 4GiB" : "a size such as 20000, 512M or 4GiB");
     *(size_t *)option->value = size;
     return ZT_OK;
 }
@@ -328,10 +294,9 @@ static zt_status set_word(zt_cli_state *state, const zt_opt *option, const char 
 typedef zt_status set_fn(zt_cli_state *st, const zt_opt *o, const char *text);
 
 static set_fn *const set_value[] = {
-    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,   [ZT_OPT_STR] = set_str,
-    [ZT_OPT_LIST] = set_list, [ZT_OPT_I64] = set_i64,    [ZT_OPT_U64] = set_u64,
-    [ZT_OPT_F64] = set_f64,   [ZT_OPT_SIZE] = set_size,  [ZT_OPT_WORD] = set_word,
-    [ZT_OPT_COUNT] = set_count,
+    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,    [ZT_OPT_STR] = set_str, [ZT_OPT_LIST] = set_list,
+    [ZT_OPT_I64] = set_i64,   [ZT_OPT_U64] = set_u64,     [ZT_OPT_F64] = set_f64, [ZT_OPT_SIZE] = set_size,
+    [ZT_OPT_WORD] = set_word, [ZT_OPT_COUNT] = set_count,
 };
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -346,19 +311,16 @@ static zt_status parser_init(zt_cli_state *state, getopt_tables *parser)
     size_t count = (size_t)state->option_count, n_longs = 0, n_letters = 0;
     parser->longs = zt_calloc(state->cli.ctx, count + 1, sizeof *parser->longs);
     parser->letters = zt_calloc(state->cli.ctx, 2 * count + 2, 1);
-    if (!parser->longs || !parser->letters)
-        return ZT_ENOMEM;
+    if (!parser->longs || !parser->letters) return ZT_ENOMEM;
     parser->letters[n_letters++] = ':'; /* getopt tells missing values apart, and prints nothing */
     for (int i = 0; i < state->option_count; i++) {
         const zt_opt *row = &state->options[i];
         bool value = zt_option_takes_value(row);
         if (row->name)
-            parser->longs[n_longs++] = (struct option){
-                row->name, value ? required_argument : no_argument, NULL, FIRST_LONG + i};
+            parser->longs[n_longs++] = (struct option){row->name, value ? required_argument : no_argument, NULL, FIRST_LONG + i};
         if (row->letter && !memchr(parser->letters + 1, row->letter, n_letters - 1)) {
             parser->letters[n_letters++] = (char)row->letter;
-            if (value)
-                parser->letters[n_letters++] = ':';
+            if (value) parser->letters[n_letters++] = ':';
         }
     }
     return ZT_OK;
@@ -367,11 +329,9 @@ static zt_status parser_init(zt_cli_state *state, getopt_tables *parser)
 /* The option that getopt's code stands for; the tool's own come first. */
 static const zt_opt *option_by_code(const zt_cli_state *state, int code)
 {
-    if (code >= FIRST_LONG)
-        return &state->options[code - FIRST_LONG];
+    if (code >= FIRST_LONG) return &state->options[code - FIRST_LONG];
     for (int i = 0; i < state->option_count; i++)
-        if (state->options[i].letter == code)
-            return &state->options[i];
+        if (state->options[i].letter == code) return &state->options[i];
     return NULL;
 }
 
@@ -380,16 +340,12 @@ static zt_status fail_misuse(zt_cli_state *state, int code, char **argv)
     char name[64];
     const zt_opt *option = optopt ? option_by_code(state, optopt) : NULL;
     if (code == ':' && optopt < FIRST_LONG)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '-%c' needs a value (%s)", optopt,
-                       option ? option->arg : "");
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '-%c' needs a value (%s)", optopt, option ? option->arg : "");
     if (code == ':')
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' needs a value (%s)",
-                       zt_option_display(option, name), option->arg);
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' needs a value (%s)", zt_option_display(option, name), option->arg);
     if (optopt >= FIRST_LONG)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' takes no value",
-                       zt_option_display(option, name));
-    if (optopt)
-        return fail_unknown_letter(state, optopt);
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' takes no value", zt_option_display(option, name));
+    if (optopt) return fail_unknown_letter(state, optopt);
     return fail_unknown_long(state, argv[optind - 1] + 2);
 }
 
@@ -400,13 +356,10 @@ static zt_status note_given(zt_cli_state *state, const zt_opt *option, const cha
     char name[64], shown[2][SHOWN];
     const char **given = &state->given[option - state->options];
     if (*given && text && option->kind != ZT_OPT_LIST && strcmp(*given, text))
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' is given twice: '%s' and '%s'",
-                       zt_option_display(option, name),
-                       zt_escape(shown[0], SHOWN, *given, strlen(*given)),
-                       zt_escape(shown[1], SHOWN, text, strlen(text)));
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '%s' is given twice: '%s' and '%s'", zt_option_display(option, name),
+                       zt_escape(shown[0], SHOWN, *given, strlen(*given)), zt_escape(shown[1], SHOWN, text, strlen(text)));
     *given = text ? text : "";
-    if (option->given)
-        *option->given = true;
+    if (option->given) *option->given = true;
     return ZT_OK;
 }
 
@@ -416,19 +369,14 @@ static zt_status parse_all(zt_cli_state *state, const getopt_tables *parser, int
     opterr = 0;
     for (;;) {
         int code = getopt_long(argc, argv, parser->letters, parser->longs, NULL);
-        if (code == -1)
-            break;
-        if (code == '?' || code == ':')
-            return fail_misuse(state, code, argv);
+        if (code == -1) break;
+        if (code == '?' || code == ':') return fail_misuse(state, code, argv);
         const zt_opt *option = option_by_code(state, code);
         const char *text = zt_option_takes_value(option) ? optarg : NULL;
         zt_status status = note_given(state, option, text);
-        if (status == ZT_OK)
-            status = set_value[option->kind](state, option, text);
-        if (status)
-            return status;
-        if (state->help || state->completion_given)
-            return ZT_OK;
+        if (status == ZT_OK) status = set_value[option->kind](state, option, text);
+        if (status) return status;
+        if (state->help || state->completion_given) return ZT_OK;
     }
     state->cli.operands = argv + optind;
     state->cli.n_operands = argc - optind;
@@ -439,28 +387,22 @@ static zt_status check_operands(zt_cli_state *state)
 {
     int limit = state->cli.tool->max_operands;
     char shown[SHOWN];
-    if (state->version || limit < 0 || state->cli.n_operands <= limit)
-        return ZT_OK;
+    if (state->version || limit < 0 || state->cli.n_operands <= limit) return ZT_OK;
     const char *word = state->cli.operands[limit];
     zt_escape(shown, sizeof shown, word, strlen(word));
-    if (limit == 0)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': no operand is expected", shown);
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': at most %d operand%s expected", shown, limit,
-                   limit == 1 ? " is" : "s are");
+    if (limit == 0) return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': no operand is expected", shown);
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': at most %d operand%s expected", shown, limit, limit == 1 ? " is" : "s are");
 }
 
 zt_status zt_options_parse(zt_cli_state *state, int argc, char **argv)
 {
     getopt_tables parser = {0};
     zt_status status = build_table(state);
-    if (status == ZT_OK)
-        status = parser_init(state, &parser);
-    if (status == ZT_OK)
-        status = parse_all(state, &parser, argc, argv);
+    if (status == ZT_OK) status = parser_init(state, &parser);
+    if (status == ZT_OK) status = parse_all(state, &parser, argc, argv);
     zt_free(state->cli.ctx, parser.longs);
     zt_free(state->cli.ctx, parser.letters);
-    if (status || state->help || state->completion_given)
-        return status;
+    if (status || state->help || state->completion_given) return status;
     return check_operands(state);
 }
 

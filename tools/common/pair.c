@@ -60,8 +60,8 @@ static zt_status settle_isa(zt_cli_state *state)
         if (!zt_isa_parse(halves.half[i], &isa[i]))
             status = fail_value(state, "isa", halves.half[i], "one of scalar|avx2|avx512");
         else if (isa[i] > best)
-            status = zt_fail(state->cli.ctx, ZT_ENOTSUP, "--isa %s: this processor has at most %s",
-                        zt_isa_name(isa[i]), zt_isa_name(best));
+            status = zt_fail(state->cli.ctx, ZT_ENOTSUP, "--isa %s: this processor has at most %s", zt_isa_name(isa[i]),
+                             zt_isa_name(best));
     }
     if (status) return status;
     state->cli.isa = isa[0];

@@ -15,10 +15,7 @@ enum {
     LEAST_ITEM = 8 /* columns; of a name less says nothing */
 };
 
-static zt_cli_state *get_state(zt_cli *cli)
-{
-    return (zt_cli_state *)cli;
-}
+static zt_cli_state *get_state(zt_cli *cli) { return (zt_cli_state *)cli; }
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
@@ -35,13 +32,12 @@ static size_t character_columns(uint32_t code_point)
     static const struct {
         uint32_t from, to, columns;
     } range[] = {
-        {0x0300, 0x036f, 0}, {0x1100, 0x115f, 2}, {0x200b, 0x200f, 0}, {0x2e80, 0xa4cf, 2},
-        {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2}, {0xfe00, 0xfe0f, 0}, {0xfe30, 0xfe6f, 2},
+        {0x0300, 0x036f, 0}, {0x1100, 0x115f, 2}, {0x200b, 0x200f, 0},   {0x2e80, 0xa4cf, 2},
+        {0xac00, 0xd7a3, 2}, {0xf900, 0xfaff, 2}, {0xfe00, 0xfe0f, 0},   {0xfe30, 0xfe6f, 2},
         {0xff00, 0xff60, 2}, {0xffe0, 0xffe6, 2}, {0x1f300, 0x1faff, 2}, {0x20000, 0x3fffd, 2},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (code_point >= range[i].from && code_point <= range[i].to)
-            return range[i].columns;
+        if (code_point >= range[i].from && code_point <= range[i].to) return range[i].columns;
     return 1;
 }
 
@@ -53,8 +49,7 @@ static size_t fitting_length(const char *text, size_t limit, size_t *columns)
     for (*columns = 0; position < length;) {
         int bytes = zt_utf8_decode(text + position, length - position, &code_point);
         size_t wide = bytes ? character_columns(code_point) : 1;
-        if (*columns + wide > limit)
-            break;
+        if (*columns + wide > limit) break;
         *columns += wide;
         position += bytes ? (size_t)bytes : 1;
     }
@@ -77,8 +72,7 @@ static void put_text(progress_line *line, const char *text)
         mark = "...";
         kept = fitting_length(text, line->columns_left - 3, &columns);
     }
-    if (line->length + kept + 4 > sizeof line->text)
-        return;
+    if (line->length + kept + 4 > sizeof line->text) return;
     memcpy(line->text + line->length, text, kept);
     memcpy(line->text + line->length + kept, mark, strlen(mark) + 1);
     line->length += kept + strlen(mark);
@@ -91,13 +85,11 @@ static void put_rate(progress_line *line, double rate, const char *unit)
     char text[64];
     bool bytes = unit && strcmp(unit, "B") == 0;
     int i = 0;
-    for (; bytes && rate >= 1000 && i < 4; i++)
-        rate /= 1000;
+    for (; bytes && rate >= 1000 && i < 4; i++) rate /= 1000;
     if (bytes)
         snprintf(text, sizeof text, "  %.*f %s/s", rate < 10 && i ? 1 : 0, rate, sizes[i]);
     else
-        snprintf(text, sizeof text, "  %.*f%s%s/s", rate < 1 ? 2 : rate < 100 ? 1 : 0, rate,
-                 unit ? " " : "", unit ? unit : "");
+        snprintf(text, sizeof text, "  %.*f%s%s/s", rate < 1 ? 2 : rate < 100 ? 1 : 0, rate, unit ? " " : "", unit ? unit : "");
     put_text(line, text);
 }
 
@@ -116,20 +108,17 @@ static void put_bar(progress_line *line, size_t columns, const char *what, doubl
 {
     static const char full[MOST_BAR + 1] = "##############################";
     char shown[64], text[160];
-    int width = columns / 5 < LEAST_BAR  ? LEAST_BAR
-                : columns / 5 > MOST_BAR ? MOST_BAR
-                                         : (int)(columns / 5);
+    int width = columns / 5 < LEAST_BAR ? LEAST_BAR : columns / 5 > MOST_BAR ? MOST_BAR : (int)(columns / 5);
     int filled = share > 0 ? (int)(share * width) : 0;
-    snprintf(text, sizeof text, "%s [%-*.*s] %3.0f%%", zt_escape(shown, sizeof shown, what, strlen(what)),
-             width, filled, full, share * 100);
+    snprintf(text, sizeof text, "%s [%-*.*s] %3.0f%%", zt_escape(shown, sizeof shown, what, strlen(what)), width, filled, full,
+             share * 100);
     put_text(line, text);
 }
 
 static void put_item(progress_line *line, const char *item)
 {
     char shown[512];
-    if (line->columns_left < LEAST_ITEM + 2)
-        return;
+    if (line->columns_left < LEAST_ITEM + 2) return;
     put_text(line, "  ");
     put_text(line, zt_escape(shown, sizeof shown, item, strlen(item)));
 }
@@ -138,15 +127,11 @@ static void put_item(progress_line *line, const char *item)
 
 void zt_progress_erase(zt_cli_state *state)
 {
-    if (state->drawn)
-        fputs("\r\033[K", stderr);
+    if (state->drawn) fputs("\r\033[K", stderr);
     state->drawn = false;
 }
 
-void zt_progress_clear(zt_cli *cli)
-{
-    zt_progress_erase(get_state(cli));
-}
+void zt_progress_clear(zt_cli *cli) { zt_progress_erase(get_state(cli)); }
 
 /* Another work, or the same once more: its rate is its own. */
 static void begin_work(zt_cli_state *state, const char *what, double done, double now)
@@ -171,8 +156,7 @@ static void draw_line(const zt_cli_state *state, const zt_work *work, double now
         put_rate(&line, rate, work->unit);
         put_time_left(&line, (work->total - work->done) / rate);
     }
-    if (work->item)
-        put_item(&line, work->item);
+    if (work->item) put_item(&line, work->item);
     fprintf(stderr, "\r\033[K%s", line.text);
     fflush(stderr);
 }
@@ -180,11 +164,9 @@ static void draw_line(const zt_cli_state *state, const zt_work *work, double now
 void zt_progress(zt_cli *cli, const zt_work *work)
 {
     zt_cli_state *state = get_state(cli);
-    if (cli->progress != 1)
-        return;
+    if (cli->progress != 1) return;
     double now = zt_seconds();
-    if (!is_same_work(state, work->what, work->done))
-        begin_work(state, work->what, work->done, now);
+    if (!is_same_work(state, work->what, work->done)) begin_work(state, work->what, work->done, now);
     state->last_done = work->done;
     if (!(work->done < work->total)) { /* it is done */
         zt_progress_erase(state);
@@ -192,8 +174,7 @@ void zt_progress(zt_cli *cli, const zt_work *work)
         state->doing[0] = 0;
         return;
     }
-    if (now - state->drawn_at < 0.1)
-        return;
+    if (now - state->drawn_at < 0.1) return;
     draw_line(state, work, now);
     state->drawn = true;
     state->drawn_at = now;

@@ -34,16 +34,14 @@ static zt_status parse_binding(zt_ctx *ctx, const char *pair, size_t length, zt_
     char shown[64], number[24];
     size_t name = strcspn(pair, "=");
     if (bindings->count == ZT_MAX_SYMBOLS || name >= length || name == 0 || name >= sizeof bindings->names[0])
-        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not NAME=N,...",
-                       zt_escape(shown, sizeof shown, pair, length));
+        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not NAME=N,...", zt_escape(shown, sizeof shown, pair, length));
     zt_binding *next = &bindings->items[bindings->count];
     size_t digits = length - name - 1;
     snprintf(bindings->names[bindings->count], sizeof bindings->names[0], "%.*s", (int)name, pair);
     snprintf(number, sizeof number, "%.*s", (int)(digits < 24 ? digits : 23), pair + name + 1);
     next->symbol = bindings->names[bindings->count];
     if (!zt_parse_i64(number, &next->value) || next->value < 0)
-        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not a size",
-                       zt_escape(shown, sizeof shown, pair + name + 1, digits));
+        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not a size", zt_escape(shown, sizeof shown, pair + name + 1, digits));
     bindings->count++;
     return ZT_OK;
 }
@@ -110,8 +108,7 @@ static zt_status open_model(zt_subject *subject, const zt_subject_opts *options)
     zt_free(ctx, path);
     zt_status status = zt_ctx_status(ctx);
     if (subject->model) status = zt_prog_check_model(ctx, subject->prog, subject->model);
-    if (subject->network)
-        status = zt_prog_check_id(ctx, subject->prog, zt_nn_name(subject->network), zt_nn_id(subject->network));
+    if (subject->network) status = zt_prog_check_id(ctx, subject->prog, zt_nn_name(subject->network), zt_nn_id(subject->network));
     if (!status && subject->model) subject->model_store = zt_gguf_store(subject->model);
     if (!status && subject->network) subject->model_store = zt_nn_store(subject->network);
     return status;
@@ -179,13 +176,13 @@ static zt_status open_all(zt_subject *subject, const zt_subject_opts *options)
     if (!status) status = open_data(subject, options);
     if (status) return status;
     zt_bound_inputs_opts bound_options = {.bind = subject->bind.items,
-                       .n_bind = subject->bind.count,
-                       .from = subject->input,
-                       .store = &subject->store,
-                       .counts = options->counts,
-                       .draw = options->draw,
-                       .draw_data = options->draw && !subject->model && !subject->network && !subject->data,
-                       .seed = subject->cli->seed};
+                                          .n_bind = subject->bind.count,
+                                          .from = subject->input,
+                                          .store = &subject->store,
+                                          .counts = options->counts,
+                                          .draw = options->draw,
+                                          .draw_data = options->draw && !subject->model && !subject->network && !subject->data,
+                                          .seed = subject->cli->seed};
     subject->inputs = zt_bound_inputs_new(ctx, subject->prog, &bound_options);
     return subject->inputs ? ZT_OK : zt_ctx_status(ctx);
 }

@@ -51,21 +51,21 @@ zt_status zt_cli_move_model(zt_cli *cli, zt_prog *program, const char *from, con
 
 /* What the command line says; each may be NULL. */
 typedef struct zt_subject_opts {
-    const char *path;  /* of the program: its model is named from there; NULL or "-": from here */
-    const char *model; /* -m: instead of the model that the program names */
-    const char *data;  /* --data: tensors that are looked for before those of the model */
-    const char *input; /* -i: inputs and states by name */
+    const char *path;       /* of the program: its model is named from there; NULL or "-": from here */
+    const char *model;      /* -m: instead of the model that the program names */
+    const char *data;       /* --data: tensors that are looked for before those of the model */
+    const char *input;      /* -i: inputs and states by name */
     zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
-    const char *bindings;  /* --bind; what it leaves open is in the inputs' shapes, then in the program */
-    bool counts;       /* an input 'counter' that is not given is 0 */
-    bool draw;         /* what is not given is drawn from --seed: inputs; data of a program with
+    const char *bindings;   /* --bind; what it leaves open is in the inputs' shapes, then in the program */
+    bool counts;            /* an input 'counter' that is not given is 0 */
+    bool draw;              /* what is not given is drawn from --seed: inputs; data of a program with
                         * no model, where none is given */
 } zt_subject_opts;
 
 typedef struct zt_subject {
     zt_cli *cli;
     const zt_prog *prog; /* the caller's */
-    zt_gguf *model; /* NULL: none, or it is this: */
+    zt_gguf *model;      /* NULL: none, or it is this: */
     zt_nn *network;
     zt_checkpoint *data, *input;
     zt_store data_store, model_store, store;

@@ -32,8 +32,7 @@ void zt_svg_put_escaped(zt_str *out, const char *text, size_t size)
         else if (allowed)
             zt_str_put(out, text + i, (size_t)length);
         else
-            for (int k = 0; k < (length ? length : 1); k++)
-                zt_str_printf(out, "\\x%02x", (unsigned char)text[i + (size_t)k]);
+            for (int k = 0; k < (length ? length : 1); k++) zt_str_printf(out, "\\x%02x", (unsigned char)text[i + (size_t)k]);
         i += length ? (size_t)length : 1;
     }
 }
@@ -76,16 +75,15 @@ static void put_close(zt_str *out, const char *name, const char *title)
 
 /* ---- page ------------------------------------------------------------------------------------ */
 
-static const char style_sheet[] =
-    "<style>\n"
-    "text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: #202124 }\n"
-    ".title { font-size: 15px; font-weight: 600 } .small { font-size: 11px }\n"
-    ".page { fill: #ffffff } .frame { stroke: #80868b; fill: none }\n"
-    ".grid { stroke: #dadce0; stroke-width: 1 }\n"
-    "@media (prefers-color-scheme: dark) {\n"
-    "text { fill: #e8eaed } .page { fill: #17191c } .grid { stroke: #3c4043 }\n"
-    "}\n"
-    "</style>\n";
+static const char style_sheet[] = "<style>\n"
+                                  "text { font: 12px system-ui, 'DejaVu Sans', sans-serif; fill: #202124 }\n"
+                                  ".title { font-size: 15px; font-weight: 600 } .small { font-size: 11px }\n"
+                                  ".page { fill: #ffffff } .frame { stroke: #80868b; fill: none }\n"
+                                  ".grid { stroke: #dadce0; stroke-width: 1 }\n"
+                                  "@media (prefers-color-scheme: dark) {\n"
+                                  "text { fill: #e8eaed } .page { fill: #17191c } .grid { stroke: #3c4043 }\n"
+                                  "}\n"
+                                  "</style>\n";
 
 void zt_svg_begin(zt_str *out, double width, double height, const char *title)
 {
@@ -108,8 +106,7 @@ void zt_svg_end(zt_str *out) { zt_str_puts(out, "</svg>\n"); }
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor,
-                 bool turned, const char *text)
+void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text)
 {
     static const char *const class[] = {" class=\"title\"", "", " class=\"small\""};
     static const char *const anchors[] = {"start", "middle", "end"};
@@ -128,8 +125,7 @@ void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_ancho
     zt_str_puts(out, "</text>\n");
 }
 
-void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill,
-                 const char *title)
+void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill, const char *title)
 {
     zt_str_puts(out, "<rect");
     put_attr(out, "x", x);
@@ -140,8 +136,7 @@ void zt_svg_rect(zt_str *out, double x, double y, double width, double height, c
     put_close(out, "rect", title);
 }
 
-void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill,
-                const char *title)
+void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill, const char *title)
 {
     zt_str_puts(out, "<circle");
     put_attr(out, "cx", x);
@@ -151,8 +146,7 @@ void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill
     put_close(out, "circle", title);
 }
 
-void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width,
-                 bool dashed, const char *fill)
+void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width, bool dashed, const char *fill)
 {
     zt_str_puts(out, "<polyline points=\"");
     for (size_t i = 0; i < count; i++) {
@@ -181,8 +175,7 @@ const char *zt_svg_colour(unsigned i)
 
 const char *zt_svg_ramp(double position, char colour[8])
 {
-    static const double stop[][3] = {
-        {34, 40, 92}, {40, 98, 140}, {38, 150, 130}, {122, 196, 84}, {250, 228, 60}};
+    static const double stop[][3] = {{34, 40, 92}, {40, 98, 140}, {38, 150, 130}, {122, 196, 84}, {250, 228, 60}};
     enum { LAST = sizeof stop / sizeof *stop - 1 };
     double stop_position = (position > 0 ? position < 1 ? position : 1 : 0) * LAST; /* NaN is 0 */
     int stop_index = stop_position < LAST ? (int)stop_position : LAST - 1, rgb[3];
@@ -207,10 +200,7 @@ static double scale_position(const zt_svg_scale *scale, double value)
     return high > low ? (value - low) / (high - low) : 0;
 }
 
-double zt_svg_at_x(const zt_svg_plot *plot, double value)
-{
-    return plot->x + plot->width * scale_position(&plot->across, value);
-}
+double zt_svg_at_x(const zt_svg_plot *plot, double value) { return plot->x + plot->width * scale_position(&plot->across, value); }
 
 double zt_svg_at_y(const zt_svg_plot *plot, double value)
 {
@@ -279,15 +269,13 @@ void zt_svg_axes(zt_str *out, const zt_svg_plot *plot)
     for (int i = 0; i < count; i++) {
         double x = zt_svg_at_x(plot, tick[i]);
         put_grid_line(out, x, plot->y, x, bottom);
-        zt_svg_text(out, x, bottom + 16, ZT_SVG_SMALL, ZT_SVG_MIDDLE, false,
-                    tick_text(&plot->across, tick[i], text));
+        zt_svg_text(out, x, bottom + 16, ZT_SVG_SMALL, ZT_SVG_MIDDLE, false, tick_text(&plot->across, tick[i], text));
     }
     count = find_ticks(&plot->up, plot->height < 160 ? 4 : 8, tick);
     for (int i = 0; i < count; i++) {
         double y = zt_svg_at_y(plot, tick[i]);
         put_grid_line(out, plot->x, y, plot->x + plot->width, y);
-        zt_svg_text(out, plot->x - 6, y + 4, ZT_SVG_SMALL, ZT_SVG_STOP, false,
-                    tick_text(&plot->up, tick[i], text));
+        zt_svg_text(out, plot->x - 6, y + 4, ZT_SVG_SMALL, ZT_SVG_STOP, false, tick_text(&plot->up, tick[i], text));
     }
     zt_str_puts(out, "<rect class=\"frame\"");
     put_attr(out, "x", plot->x);
@@ -296,9 +284,7 @@ void zt_svg_axes(zt_str *out, const zt_svg_plot *plot)
     put_attr(out, "height", plot->height);
     zt_str_puts(out, "/>\n");
     if (plot->across.label)
-        zt_svg_text(out, plot->x + plot->width / 2, bottom + 34, ZT_SVG_LABEL, ZT_SVG_MIDDLE, false,
-                    plot->across.label);
+        zt_svg_text(out, plot->x + plot->width / 2, bottom + 34, ZT_SVG_LABEL, ZT_SVG_MIDDLE, false, plot->across.label);
     if (plot->up.label)
-        zt_svg_text(out, plot->x - 62, plot->y + plot->height / 2, ZT_SVG_LABEL, ZT_SVG_MIDDLE, true,
-                    plot->up.label);
+        zt_svg_text(out, plot->x - 62, plot->y + plot->height / 2, ZT_SVG_LABEL, ZT_SVG_MIDDLE, true, plot->up.label);
 }

@@ -25,16 +25,12 @@ void zt_svg_put_escaped(zt_str *out, const char *text, size_t size);
 typedef enum zt_svg_anchor { ZT_SVG_START, ZT_SVG_MIDDLE, ZT_SVG_STOP } zt_svg_anchor;
 typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_face;
 /* y: the base line. turned: upwards, for the label of a vertical axis. */
-void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor,
-                 bool turned, const char *text);
+void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text);
 /* title: what a mouse over it shows; NULL: nothing. */
-void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill,
-                 const char *title);
-void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill,
-                const char *title);
+void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill, const char *title);
+void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill, const char *title);
 /* Through `count` points xy[2 i], xy[2 i + 1]. fill: NULL, or the area's colour, half transparent. */
-void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width,
-                 bool dashed, const char *fill);
+void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width, bool dashed, const char *fill);
 
 /* A colour of a set that can be told apart on light and dark, i any number; and of a ramp for heat
  * maps, position from 0 (dark blue) to 1 (yellow). Both "#rrggbb". */

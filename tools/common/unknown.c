@@ -25,14 +25,12 @@ static const char *mix_name(const void *user, int i)
 
 zt_status zt_cli_no_container(zt_cli *cli, const char *word)
 {
-    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--to': the container", word, strlen(word),
-                           container_name, NULL);
+    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--to': the container", word, strlen(word), container_name, NULL);
 }
 
 zt_status zt_cli_no_dtype(zt_cli *cli, const char *word)
 {
-    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--dtype': the type", word, strlen(word),
-                           dtype_name, NULL);
+    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--dtype': the type", word, strlen(word), dtype_name, NULL);
 }
 
 zt_status zt_cli_no_mix(zt_cli *cli, const char *option, const char *word)

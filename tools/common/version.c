@@ -9,8 +9,7 @@
 
 static zt_engine_opts engine_opts(const zt_cli *cli, int64_t threads)
 {
-    return (zt_engine_opts){.threads = (int)threads, .isa = cli->isa, .tile = cli->tile,
-                            .compute = (zt_compute)cli->compute};
+    return (zt_engine_opts){.threads = (int)threads, .isa = cli->isa, .tile = cli->tile, .compute = (zt_compute)cli->compute};
 }
 
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)
@@ -19,13 +18,9 @@ zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)
     return zt_engine_open(cli->ctx, cli->engine, &opts);
 }
 
-bool zt_cli_may_choose(const zt_cli *cli)
-{
-    return !strcmp(cli->engine, "auto") && zt_auto_device();
-}
+bool zt_cli_may_choose(const zt_cli *cli) { return !strcmp(cli->engine, "auto") && zt_auto_device(); }
 
-zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings,
-                             int count)
+zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings, int count)
 {
     zt_engine_opts opts = engine_opts(cli, threads);
     if (!program || !zt_cli_may_choose(cli)) return zt_cli_engine_with(cli, threads);
@@ -41,7 +36,7 @@ enum { MAX_ADAPTERS = 16 };
 typedef struct adapter_list { /* of one engine */
     const char *engine;
     zt_adapter *adapters;
-    int count;           /* -1: none can be asked */
+    int count;          /* -1: none can be asked */
     const char *reason; /* then */
 } adapter_list;
 
@@ -51,8 +46,8 @@ static bool may_be_asked(const zt_cli *cli, const char *engine)
 {
     size_t length = strlen(engine);
     return (cli->tool->shared & ZT_SHARE_ENGINE) &&
-           (!strcmp(cli->engine, "auto") || (!strncmp(cli->engine, engine, length) &&
-                                             (cli->engine[length] == 0 || cli->engine[length] == ':')));
+           (!strcmp(cli->engine, "auto") ||
+            (!strncmp(cli->engine, engine, length) && (cli->engine[length] == 0 || cli->engine[length] == ':')));
 }
 
 /* In a context of their own: no driver is no error here. */
@@ -108,8 +103,7 @@ static void put_adapters_json(zt_str *out, const adapter_list *list)
         put_key(out, "api", adapter->api);
         zt_str_printf(out, ",\"memory\":%zu,\"limits\":{", adapter->memory);
         for (int k = 0; k < adapter->n_limits; k++)
-            zt_str_printf(out, "%s\"%s\":%" PRIu64, k ? "," : "", adapter->limit[k].name,
-                          adapter->limit[k].value);
+            zt_str_printf(out, "%s\"%s\":%" PRIu64, k ? "," : "", adapter->limit[k].name, adapter->limit[k].value);
         zt_str_puts(out, "}}");
     }
     zt_str_putc(out, ']');
@@ -124,12 +118,9 @@ static void put_text(zt_str *out, const zt_cli *cli)
     const zt_tool *tool = cli->tool;
     char model[ZT_CPU_MODEL];
     zt_str_printf(out, "%s %s\nengines:", tool->name, ZT_VERSION);
-    for (int i = 0; zt_engine_list(i); i++)
-        zt_str_printf(out, " %s", zt_engine_list(i));
-    zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model),
-                  zt_cpu_count());
-    for (int i = 0; i <= (int)zt_isa_best(); i++)
-        zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
+    for (int i = 0; zt_engine_list(i); i++) zt_str_printf(out, " %s", zt_engine_list(i));
+    zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model), zt_cpu_count());
+    for (int i = 0; i <= (int)zt_isa_best(); i++) zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
     zt_str_putc(out, '\n');
     put_adapters(out, cli, put_adapters_text);
 }
@@ -141,14 +132,12 @@ static void put_json(zt_str *out, const zt_cli *cli)
     zt_str_puts(out, "{\"schema\":\"zt.version/1\",\"name\":");
     zt_str_put_json(out, tool->name, strlen(tool->name));
     zt_str_printf(out, ",\"version\":\"%s\",\"engines\":[", ZT_VERSION);
-    for (int i = 0; zt_engine_list(i); i++)
-        zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
+    for (int i = 0; zt_engine_list(i); i++) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
     zt_str_puts(out, "],\"cpu\":{\"model\":");
     zt_cpu_model(model);
     zt_str_put_json(out, model, strlen(model));
     zt_str_printf(out, ",\"count\":%d,\"features\":[", zt_cpu_count());
-    for (int i = 0; i <= (int)zt_isa_best(); i++)
-        zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
+    for (int i = 0; i <= (int)zt_isa_best(); i++) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
     zt_str_puts(out, "]}");
     put_adapters(out, cli, put_adapters_json);
     zt_str_puts(out, "}\n");
@@ -163,8 +152,7 @@ zt_status zt_print_version(zt_cli_state *state)
     else
         put_text(&out, &state->cli);
     zt_status status = zt_ctx_status(state->cli.ctx);
-    if (status == ZT_OK)
-        status = zt_cli_write(&state->cli, out.data, out.len);
+    if (status == ZT_OK) status = zt_cli_write(&state->cli, out.data, out.len);
     zt_str_fini(&out);
     return status;
 }

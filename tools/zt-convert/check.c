@@ -80,12 +80,10 @@ static zt_status report_counts(file_checker *checker, const zt_entry *entry, con
     if (counts->first < 0) return ZT_OK;
     if (info->kind == 'Q')
         return report_fault(checker,
-                     "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64
-                     " (%" PRId64 " values)",
-                     file, entry->name, counts->first / info->block, counts->nan_count + counts->infinite_count);
-    return report_fault(
-        checker, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64,
-        file, entry->name, counts->nan_count, counts->infinite_count, counts->first);
+                            "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64 " (%" PRId64 " values)",
+                            file, entry->name, counts->first / info->block, counts->nan_count + counts->infinite_count);
+    return report_fault(checker, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64, file,
+                        entry->name, counts->nan_count, counts->infinite_count, counts->first);
 }
 
 static zt_status check_values(file_checker *checker, int64_t i, const zt_entry *entry)
@@ -98,8 +96,7 @@ static zt_status check_values(file_checker *checker, int64_t i, const zt_entry *
     zt_status status = ZT_OK;
     for (int64_t step; status == ZT_OK && remaining > 0; remaining -= step, element += step) {
         step = remaining < STEP ? remaining : STEP;
-        size_t bytes =
-            has_values ? (size_t)((step + info->block - 1) / info->block) * (size_t)info->block_bytes : (size_t)step;
+        size_t bytes = has_values ? (size_t)((step + info->block - 1) / info->block) * (size_t)info->block_bytes : (size_t)step;
         status = zt_checkpoint_read(checker->checkpoint, i, byte, checker->raw, bytes);
         byte += bytes;
         if (status == ZT_OK && has_values) count_values(checker, entry, element, step, &counts);
@@ -121,8 +118,7 @@ static bool is_outside(const file_checker *checker, int64_t i, const zt_entry *e
 static zt_status check_tensors(file_checker *checker)
 {
     int64_t count = zt_checkpoint_count(checker->checkpoint);
-    bool incomplete =
-        checker->faults && zt_checkpoint_streams(checker->checkpoint); /* data may lie before what has been read */
+    bool incomplete = checker->faults && zt_checkpoint_streams(checker->checkpoint); /* data may lie before what has been read */
     zt_status status = checker->raw && checker->floats ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; status == ZT_OK && i < count && !(incomplete && zt_checkpoint_streams(checker->checkpoint)); i++) {
         zt_entry entry;

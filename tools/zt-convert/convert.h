@@ -65,9 +65,9 @@ typedef struct convert_job {
 /* flags of zt_checkpoint_open; a folder is a Hugging Face model. */
 zt_checkpoint *job_open_one(convert_job *job, const char *path, unsigned flags);
 zt_status job_dtype(convert_job *job, zt_dtype *dtype); /* --dtype; ZT_DTYPE_COUNT: none */
-zt_status job_open(convert_job *job);               /* all inputs, and the output's metadata */
-zt_status job_pick(convert_job *job);               /* by --select, --drop, --rename, --dtype */
-zt_status job_interrupted(convert_job *job);        /* ZT_EINTR when SIGINT came */
+zt_status job_open(convert_job *job);                   /* all inputs, and the output's metadata */
+zt_status job_pick(convert_job *job);                   /* by --select, --drop, --rename, --dtype */
+zt_status job_interrupted(convert_job *job);            /* ZT_EINTR when SIGINT came */
 
 /* network.c: --dtype of a network that the input carries: its weights and its frame become f32. */
 bool job_has_frame(const convert_job *job);

@@ -122,8 +122,7 @@ static bool parse_number(const char *text, zt_gguf_kind kind, char value[8])
     memcpy(value, &number, 8);
     bool is_signed = kind == ZT_GGUF_I8 || kind == ZT_GGUF_I16 || kind == ZT_GGUF_I32;
     if (kind == ZT_GGUF_I64) return true;
-    if (is_signed)
-        return number >= -(INT64_C(1) << (8 * width - 1)) && number < INT64_C(1) << (8 * width - 1);
+    if (is_signed) return number >= -(INT64_C(1) << (8 * width - 1)) && number < INT64_C(1) << (8 * width - 1);
     return number >= 0 && width < 8 && number < INT64_C(1) << 8 * width;
 }
 
@@ -133,8 +132,7 @@ static bool named_kind(const char **text, zt_gguf_kind *kind)
     const char *colon = strchr(*text, ':');
     for (zt_gguf_kind candidate = ZT_GGUF_U8; colon && candidate <= ZT_GGUF_F64; candidate++) {
         const char *name = zt_gguf_kind_name(candidate);
-        if (candidate == ZT_GGUF_ARRAY || strlen(name) != (size_t)(colon - *text) ||
-            strncmp(name, *text, strlen(name)) != 0)
+        if (candidate == ZT_GGUF_ARRAY || strlen(name) != (size_t)(colon - *text) || strncmp(name, *text, strlen(name)) != 0)
             continue;
         *kind = candidate;
         *text = colon + 1;
@@ -146,8 +144,7 @@ static bool named_kind(const char **text, zt_gguf_kind *kind)
 /* What a text looks like where nothing else says it. */
 static zt_gguf_kind likely_kind(const char *text)
 {
-    static const zt_gguf_kind order[] = {ZT_GGUF_BOOL, ZT_GGUF_U32, ZT_GGUF_I32,
-                                         ZT_GGUF_I64,  ZT_GGUF_U64, ZT_GGUF_F32};
+    static const zt_gguf_kind order[] = {ZT_GGUF_BOOL, ZT_GGUF_U32, ZT_GGUF_I32, ZT_GGUF_I64, ZT_GGUF_U64, ZT_GGUF_F32};
     char value[8];
     for (size_t i = 0; i < sizeof order / sizeof *order; i++)
         if (parse_number(text, order[i], value)) return order[i];
@@ -182,8 +179,7 @@ static zt_status set_array(convert_job *job, const char *key, char *text, zt_ggu
         if (kind != ZT_GGUF_STR && !parse_number(item, kind, value))
             status = fail_value(job, key, item, kind);
         else if (status == ZT_OK)
-            status = kind == ZT_GGUF_STR ? zt_str_put(&record, item, (size_t)length)
-                                     : zt_str_put(&record, value, width_of(kind));
+            status = kind == ZT_GGUF_STR ? zt_str_put(&record, item, (size_t)length) : zt_str_put(&record, value, width_of(kind));
     }
     if (status == ZT_OK) {
         number = known ? (uint32_t)kind : (uint32_t)ZT_GGUF_STR;
@@ -240,8 +236,7 @@ static void unset_keys(convert_job *job, const char *glob)
     for (int64_t i = count - 1; i >= 0; i--)
         if (glob_matches(glob, zt_meta_get(job->meta, i)->key.data)) zt_meta_remove(job->meta, i);
     if (zt_meta_count(job->meta) == count)
-        zt_cli_note(job->cli, "there is no key '%s'",
-                    zt_escape(text, sizeof text, glob, strlen(glob)));
+        zt_cli_note(job->cli, "there is no key '%s'", zt_escape(text, sizeof text, glob, strlen(glob)));
 }
 
 /* ---- what else changes ----------------------------------------------------------------------- */

@@ -30,10 +30,7 @@ zt_status job_open(convert_job *job)
     return status;
 }
 
-zt_status job_interrupted(convert_job *job)
-{
-    return zt_cli_interrupted() ? zt_fail(job->ctx, ZT_EINTR, "interrupted") : ZT_OK;
-}
+zt_status job_interrupted(convert_job *job) { return zt_cli_interrupted() ? zt_fail(job->ctx, ZT_EINTR, "interrupted") : ZT_OK; }
 
 /* ---- picking --------------------------------------------------------------------------------- */
 
@@ -50,8 +47,7 @@ zt_status job_dtype(convert_job *job, zt_dtype *dtype)
     const char *name = job->options->dtype;
     *dtype = ZT_DTYPE_COUNT;
     if (!name) return ZT_OK;
-    if (!zt_dtype_parse(name, strlen(name), dtype))
-        return zt_cli_no_dtype(job->cli, name);
+    if (!zt_dtype_parse(name, strlen(name), dtype)) return zt_cli_no_dtype(job->cli, name);
     if (zt_dtype_get(*dtype)->kind != 'F')
         return zt_fail(job->ctx, ZT_EUSAGE, "option '--dtype': %s is no float%s", name,
                        zt_dtype_get(*dtype)->kind == 'Q' ? "; zt-quant quantizes" : "");
@@ -67,8 +63,7 @@ static zt_status change_dtype(convert_job *job, picked_tensor *picked, zt_dtype 
     if (zt_model_stays_f32(picked->in.name, &picked->in.type) && zt_dtype_get(dtype)->block_bytes < 4 &&
         zt_meta_find(job->meta, "general.architecture") >= 0)
         dtype = ZT_F32;
-    if (picked->in.type.dtype == ZT_DTYPE_COUNT || picked->in.type.rank < 0 ||
-        !zt_dtype_is_float(picked->in.type.dtype))
+    if (picked->in.type.dtype == ZT_DTYPE_COUNT || picked->in.type.rank < 0 || !zt_dtype_is_float(picked->in.type.dtype))
         return ZT_OK; /* integers, bools, and what zt does not know, stay */
     picked->out.type.dtype = dtype;
     picked->out.dtype = zt_dtype_get(dtype)->name;
@@ -83,8 +78,7 @@ static zt_status change_dtype(convert_job *job, picked_tensor *picked, zt_dtype 
 /* Arrays without a name, of several files: called as the files are. NULL: no memory. */
 static const char *output_name(convert_job *job, int input, const picked_tensor *picked)
 {
-    const char *path = job->paths[input], *slash = strrchr(path, '/'),
-               *base = slash ? slash + 1 : path;
+    const char *path = job->paths[input], *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     size_t length = strlen(base);
     if (job->input_count < 2 || zt_checkpoint_container(picked->checkpoint) != zt_container_named("npy") || length <= 4 ||
         strcmp(base + length - 4, ".npy") != 0)

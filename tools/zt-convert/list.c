@@ -87,9 +87,8 @@ static zt_status add_to_sum(group_sums *sums, const char *name, size_t length, c
 
 static zt_status put_sums(const group_sums *sums)
 {
-    static const char *const columns[][6] = {
-        {"file", "layer", "#tensors", "#elements", "#bytes", "#share"},
-        {"file", "dtype", "#tensors", "#elements", "#bytes", "#share"}};
+    static const char *const columns[][6] = {{"file", "layer", "#tensors", "#elements", "#bytes", "#share"},
+                                             {"file", "dtype", "#tensors", "#elements", "#bytes", "#share"}};
     uint64_t total = 0;
     zt_status status = job_table(sums->job, "convert.list", columns[sums->job->options->by], 6);
     for (int64_t i = 0; i < sums->count; i++) total += sums->groups[i].bytes;
@@ -100,8 +99,7 @@ static zt_status put_sums(const group_sums *sums)
         snprintf(text[1], 32, "%" PRId64, group->elements);
         snprintf(text[2], 32, "%" PRIu64, group->bytes);
         snprintf(text[3], 32, "%.4f", total ? (double)group->bytes / (double)total : 0.0);
-        status = job_row(sums->job, (const char *[]){sums->job->paths[0], group->name, text[0], text[1], text[2],
-                                            text[3]});
+        status = job_row(sums->job, (const char *[]){sums->job->paths[0], group->name, text[0], text[1], text[2], text[3]});
     }
     return status;
 }
@@ -115,7 +113,7 @@ static zt_status list_sums(convert_job *job, zt_checkpoint *checkpoint)
         zt_checkpoint_get(checkpoint, i, &entry);
         if (!is_chosen(job, entry.name)) continue;
         status = job->options->by == CONVERT_BY_DTYPE ? add_to_sum(&sums, entry.dtype, strlen(entry.dtype), &entry)
-                           : add_to_sum(&sums, entry.name, layer_name_length(entry.name), &entry);
+                                                      : add_to_sum(&sums, entry.name, layer_name_length(entry.name), &entry);
     }
     if (status == ZT_OK) status = put_sums(&sums);
     zt_map_free(sums.names);
@@ -135,8 +133,7 @@ static zt_status list_tensors(convert_job *job, zt_checkpoint *checkpoint)
         zt_checkpoint_get(checkpoint, i, &entry);
         if (!is_chosen(job, entry.name)) continue;
         snprintf(bytes, sizeof bytes, "%" PRIu64, entry.bytes);
-        status = job_row(job, (const char *[]){job->paths[0], entry.name, entry.dtype, shape_text(&entry.type, shape),
-                                        bytes});
+        status = job_row(job, (const char *[]){job->paths[0], entry.name, entry.dtype, shape_text(&entry.type, shape), bytes});
     }
     return status;
 }
@@ -178,8 +175,8 @@ static zt_status put_meta(convert_job *job, const zt_meta *meta)
         zt_str_clear(&value);
         status = put_value(&value, item, brief);
         if (status == ZT_OK)
-            status = job_row(job, (const char *[]){job->paths[0], item->key.data, kind_text(item, kind),
-                                            value.data ? value.data : ""});
+            status = job_row(
+                job, (const char *[]){job->paths[0], item->key.data, kind_text(item, kind), value.data ? value.data : ""});
     }
     zt_str_fini(&value);
     return status;
@@ -214,8 +211,7 @@ static zt_status write_tensor_data(convert_job *job, zt_checkpoint *checkpoint, 
         status = zt_checkpoint_read(checkpoint, i, position, raw, bytes);
         position += bytes;
         if (status == ZT_OK && as_f32) zt_dtype_convert(entry->type.dtype, raw, ZT_F32, floats, step);
-        if (status == ZT_OK)
-            status = as_f32 ? zt_sink_write(out, floats, (size_t)step * 4) : zt_sink_write(out, raw, bytes);
+        if (status == ZT_OK) status = as_f32 ? zt_sink_write(out, floats, (size_t)step * 4) : zt_sink_write(out, raw, bytes);
         if (status == ZT_OK) status = job_interrupted(job);
     }
     zt_free(job->ctx, raw);
@@ -241,8 +237,8 @@ static zt_status write_tensor(convert_job *job, zt_checkpoint *checkpoint, const
     int64_t index = zt_checkpoint_find(checkpoint, name);
     zt_escape(text, sizeof text, name, strlen(name));
     if (index < 0)
-        return zt_fail(job->ctx, ZT_ENOENT, "%s: there is no tensor '%s'%s", zt_checkpoint_name(checkpoint),
-                       text, zt_near(hint, name, tensor_name, checkpoint));
+        return zt_fail(job->ctx, ZT_ENOENT, "%s: there is no tensor '%s'%s", zt_checkpoint_name(checkpoint), text,
+                       zt_near(hint, name, tensor_name, checkpoint));
     zt_checkpoint_get(checkpoint, index, &entry);
     if (entry.type.rank < 0 || entry.type.dtype == ZT_DTYPE_COUNT)
         return zt_fail(job->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported",

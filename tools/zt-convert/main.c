@@ -5,10 +5,9 @@
 
 /* What each mode does. */
 static zt_status (*const mode_functions[CONVERT_N_MODES])(convert_job *j) = {
-    [CONVERT_WRITE] = job_convert, [CONVERT_EDIT] = job_convert, [CONVERT_HF] = job_to_hf,
-    [CONVERT_MOUNT] = job_mount,   [CONVERT_LIST] = job_list,    [CONVERT_META] = job_meta,
-    [CONVERT_CHECK] = job_check,   [CONVERT_HASH] = job_hash,    [CONVERT_CAT] = job_cat,
-    [CONVERT_PROBE] = job_probe,   [CONVERT_BLUEPRINT] = job_blueprint};
+    [CONVERT_WRITE] = job_convert, [CONVERT_EDIT] = job_convert, [CONVERT_HF] = job_to_hf,           [CONVERT_MOUNT] = job_mount,
+    [CONVERT_LIST] = job_list,     [CONVERT_META] = job_meta,    [CONVERT_CHECK] = job_check,        [CONVERT_HASH] = job_hash,
+    [CONVERT_CAT] = job_cat,       [CONVERT_PROBE] = job_probe,  [CONVERT_BLUEPRINT] = job_blueprint};
 
 enum { MANY = 1 << CONVERT_LIST | 1 << CONVERT_META | 1 << CONVERT_CHECK | 1 << CONVERT_HASH };
 
@@ -17,8 +16,7 @@ static zt_status check_operands(const convert_job *job, int mode)
     int count = job->cli->n_operands, streams = 0;
     for (int i = 0; i < count; i++) streams += strcmp(job->cli->operands[i], "-") == 0;
     if (count == 0) return zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
-    if (count > 1 && !(MANY >> mode & 1))
-        return zt_fail(job->ctx, ZT_EUSAGE, "one input is looked at, %d were given", count);
+    if (count > 1 && !(MANY >> mode & 1)) return zt_fail(job->ctx, ZT_EUSAGE, "one input is looked at, %d were given", count);
     if (streams > 1) return zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
     return ZT_OK;
 }
@@ -62,8 +60,7 @@ static int take_operands(convert_job *job)
     if (job->input_count == 0) zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
     if (job->input_count == 0) return -1;
     if (is_edit(job)) return CONVERT_EDIT;
-    if (!job->output_path && job->input_count < 2)
-        zt_fail(job->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
+    if (!job->output_path && job->input_count < 2) zt_fail(job->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
     if (!job->output_path && job->input_count < 2) return -1;
     if (!job->output_path) job->output_path = job->paths[--job->input_count];
     return job_is_hf(job) ? CONVERT_HF : job_mounts(job) ? CONVERT_MOUNT : CONVERT_WRITE;

@@ -76,8 +76,7 @@ zt_status check_renames(convert_job *job)
         int star_count = equals ? count_character(rule, (size_t)(equals - rule), '*') : 0;
         if (!equals || equals == rule || !equals[1] || count_character(equals + 1, strlen(equals + 1), '*') > star_count ||
             star_count > MOST_STARS)
-            return zt_fail(job->ctx, ZT_EUSAGE,
-                           "option '--rename': '%s' is not FROM=TO, with no more * in TO",
+            return zt_fail(job->ctx, ZT_EUSAGE, "option '--rename': '%s' is not FROM=TO, with no more * in TO",
                            zt_escape(text, sizeof text, rule, strlen(rule)));
     }
     return ZT_OK;

@@ -8,16 +8,13 @@
 
 #define KEY_FRAME "zt.netjson"
 
-bool job_has_frame(const convert_job *job)
-{
-    return zt_meta_find(job->meta, KEY_FRAME) >= 0;
-}
+bool job_has_frame(const convert_job *job) { return zt_meta_find(job->meta, KEY_FRAME) >= 0; }
 
 /* ---- specifications -------------------------------------------------------------------------- */
 
 typedef struct weight_census {
     int64_t layer_count, missing_count; /* layers that should have weights; those of them that have none here */
-    char first_missing[160];    /* such a one */
+    char first_missing[160];            /* such a one */
 } weight_census;
 
 /* false: the document is not read as a network, and its layers do not say what they should have. */
@@ -45,16 +42,18 @@ zt_status job_check_weights(convert_job *job)
 {
     weight_census census = {0};
     const zt_container *json = zt_container_named("json");
-    bool file = job->input_count == 1 && strcmp(job->paths[0], "-") != 0 &&
-                zt_checkpoint_container(job->inputs[0]) == json;
+    bool file = job->input_count == 1 && strcmp(job->paths[0], "-") != 0 && zt_checkpoint_container(job->inputs[0]) == json;
     bool known = file && take_census(job, &census);
     if (zt_checkpoint_count(job->inputs[0]) == 0 && job->input_count == 1)
-        return zt_fail(job->ctx, ZT_EDATA, "%s: a network without weights: there is no tensor to "
-                                         "convert%s", zt_checkpoint_name(job->inputs[0]),
+        return zt_fail(job->ctx, ZT_EDATA,
+                       "%s: a network without weights: there is no tensor to "
+                       "convert%s",
+                       zt_checkpoint_name(job->inputs[0]),
                        census.layer_count ? "; zt-train --epochs 0 writes a network with drawn ones" : "");
     if (known && census.missing_count)
-        zt_cli_note(job->cli, "%s: %" PRId64 " of %" PRId64 " layers have no weights (%s): there is "
-                            "no tensor of these",
+        zt_cli_note(job->cli,
+                    "%s: %" PRId64 " of %" PRId64 " layers have no weights (%s): there is "
+                    "no tensor of these",
                     job->paths[0], census.missing_count, census.layer_count, census.first_missing);
     return ZT_OK;
 }
@@ -70,8 +69,9 @@ static zt_status check_frame(const convert_job *job, const zt_netjson *frame)
         same = !strcmp(array->name, job->picked[i].out.name) && array->bytes == job->picked[i].in.bytes;
     }
     return same ? ZT_OK
-                : zt_fail(job->ctx, ZT_EUSAGE, "%s: --dtype of a network needs all its weights, and "
-                                             "under their names",
+                : zt_fail(job->ctx, ZT_EUSAGE,
+                          "%s: --dtype of a network needs all its weights, and "
+                          "under their names",
                           job->paths[0]);
 }
 
@@ -81,11 +81,9 @@ static zt_status plan_layer(convert_job *job, const zt_netjson *frame, int64_t i
     picked->codes = zt_netjson_weights(frame, i);
     picked->count = zt_netjson_elements(frame, i);
     *weights = picked->codes;
-    if (!picked->codes.native && picked->codes.type == ZT_STORE_F32)
-        return ZT_OK;
+    if (!picked->codes.native && picked->codes.type == ZT_STORE_F32) return ZT_OK;
     if (picked->count < 0)
-        return zt_fail(job->ctx, ZT_ENOTSUP,
-                       "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
+        return zt_fail(job->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
                        job->paths[0], picked->in.name, zt_netjson_word(picked->codes.type));
     *weights = (zt_net_weights){.type = ZT_STORE_F32, .rule = ZT_RULE_FIELD, .scale = 1};
     picked->coded = true;

@@ -10,10 +10,12 @@ static const zt_mode modes[CONVERT_N_MODES] = {
     [CONVERT_HF] = {"an output that is a Hugging Face directory", NULL},
     [CONVERT_MOUNT] = {"tensors that become a network", NULL},
     [CONVERT_LIST] = {"--list", "list"},
-    [CONVERT_META] = {"--meta", "meta"},            [CONVERT_CHECK] = {"--check", "check"},
-    [CONVERT_HASH] = {"--hash", "hash"},            [CONVERT_CAT] = {"--cat", "cat"},
-    [CONVERT_PROBE] = {"--probe", "probe"},         [CONVERT_BLUEPRINT] = {"--blueprint",
-        "blueprint"},
+    [CONVERT_META] = {"--meta", "meta"},
+    [CONVERT_CHECK] = {"--check", "check"},
+    [CONVERT_HASH] = {"--hash", "hash"},
+    [CONVERT_CAT] = {"--cat", "cat"},
+    [CONVERT_PROBE] = {"--probe", "probe"},
+    [CONVERT_BLUEPRINT] = {"--blueprint", "blueprint"},
 };
 #define IN(mode) ZT_IN(CONVERT_##mode)
 
@@ -22,18 +24,19 @@ static const zt_opt options[] = {
 #include "tools/zt-convert/options.def"
     {0}};
 
-static const zt_shared_opt shared[] = {
-    {"output", IN(WRITE) | IN(HF) | IN(MOUNT) | IN(CAT), NULL},
-    {"force", IN(WRITE) | IN(MOUNT) | IN(CAT), NULL},
-    {"format", IN(LIST) | IN(META) | IN(PROBE), NULL},
-    {"color", IN(LIST) | IN(META) | IN(PROBE), NULL},
-    {"progress", IN(WRITE) | IN(EDIT) | IN(CHECK) | IN(HASH), NULL},
-    {0}};
+static const zt_shared_opt shared[] = {{"output", IN(WRITE) | IN(HF) | IN(MOUNT) | IN(CAT), NULL},
+                                       {"force", IN(WRITE) | IN(MOUNT) | IN(CAT), NULL},
+                                       {"format", IN(LIST) | IN(META) | IN(PROBE), NULL},
+                                       {"color", IN(LIST) | IN(META) | IN(PROBE), NULL},
+                                       {"progress", IN(WRITE) | IN(EDIT) | IN(CHECK) | IN(HASH), NULL},
+                                       {0}};
 
-static const char *const synopsis[] = {
-    "[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
-    "--list | --meta | --check | --hash IN...", "--probe | --blueprint IN", "--cat NAME IN",
-    "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE", NULL};
+static const char *const synopsis[] = {"[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
+                                       "--list | --meta | --check | --hash IN...",
+                                       "--probe | --blueprint IN",
+                                       "--cat NAME IN",
+                                       "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE",
+                                       NULL};
 
 const zt_tool convert_tool = {
     .name = "zt-convert",

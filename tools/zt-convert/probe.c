@@ -8,10 +8,7 @@
 
 static const char order_word[] = "order=";
 
-static bool is_order(const char *hint)
-{
-    return !strncmp(hint, order_word, sizeof order_word - 1);
-}
+static bool is_order(const char *hint) { return !strncmp(hint, order_word, sizeof order_word - 1); }
 
 /* --hint order=LIST: what stands behind the sign; NULL: it is not given. */
 static const char *find_order(const convert_job *job)
@@ -35,10 +32,8 @@ static zt_status read_hints(convert_job *job, zt_nn_hint *hints, int *count)
         }
         snprintf(number, sizeof number, "%.*s", equals && equals - rule < 20 ? (int)(equals - rule) : 0, rule);
         zt_nn_hint *hint = &hints[(*count)++];
-        if (!equals || !zt_parse_i64(number, &hint->index) || hint->index < 0 ||
-            !zt_nn_kind_parse(equals + 1, &hint->kind))
-            return zt_fail(job->ctx, ZT_EUSAGE,
-                           "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense, nor order=LIST",
+        if (!equals || !zt_parse_i64(number, &hint->index) || hint->index < 0 || !zt_nn_kind_parse(equals + 1, &hint->kind))
+            return zt_fail(job->ctx, ZT_EUSAGE, "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense, nor order=LIST",
                            zt_escape(text, sizeof text, rule, strlen(rule)));
     }
     return ZT_OK;
@@ -48,16 +43,15 @@ static zt_nn_probe *run_probe(convert_job *job, zt_checkpoint *checkpoint)
 {
     int count;
     zt_nn_hint *hints = zt_calloc(job->ctx, (size_t)job->options->hint.n + 1, sizeof *hints);
-    zt_nn_probe *probe = hints && read_hints(job, hints, &count) == ZT_OK
-                         ? zt_nn_probe_of(job->ctx, checkpoint, hints, count)
-                         : NULL;
+    zt_nn_probe *probe =
+        hints && read_hints(job, hints, &count) == ZT_OK ? zt_nn_probe_of(job->ctx, checkpoint, hints, count) : NULL;
     zt_free(job->ctx, hints);
     return probe;
 }
 
 /* A row a tensor; what is no layer's has no layer. */
-static zt_status put_tensor(zt_table *table, const zt_nn_probe *probe, const zt_nn_archetype *archetype,
-                            int64_t layer, const char *role, int64_t tensor)
+static zt_status put_tensor(zt_table *table, const zt_nn_probe *probe, const zt_nn_archetype *archetype, int64_t layer,
+                            const char *role, int64_t tensor)
 {
     char number[24], index[24], shape[ZT_TYPE_TEXT], mean[32], variance[32];
     const zt_nn_geometry *geometry = zt_nn_probe_tensor(probe, tensor);
@@ -66,8 +60,8 @@ static zt_status put_tensor(zt_table *table, const zt_nn_probe *probe, const zt_
     snprintf(mean, sizeof mean, "%.6g", (double)geometry->mean_abs);
     snprintf(variance, sizeof variance, "%.6g", (double)geometry->variance);
     return zt_table_row(table, (const char *[]){number, archetype ? zt_nn_kind_name(archetype->kind) : "-",
-                                            archetype ? archetype->type : "unmatched", role, index, geometry->name,
-                                            shape_text(&geometry->type, shape), mean, variance});
+                                                archetype ? archetype->type : "unmatched", role, index, geometry->name,
+                                                shape_text(&geometry->type, shape), mean, variance});
 }
 
 static zt_status put_probe(convert_job *job, const zt_nn_probe *probe)
@@ -91,8 +85,9 @@ static zt_status put_probe(convert_job *job, const zt_nn_probe *probe)
 zt_status job_probe(convert_job *job)
 {
     if (find_order(job))
-        return zt_fail(job->ctx, ZT_EUSAGE, "--hint order=... goes with a conversion to a network, not "
-                                          "with --probe");
+        return zt_fail(job->ctx, ZT_EUSAGE,
+                       "--hint order=... goes with a conversion to a network, not "
+                       "with --probe");
     zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
     zt_nn_probe *probe = checkpoint ? run_probe(job, checkpoint) : NULL;
     zt_status status = probe ? put_probe(job, probe) : zt_ctx_status(job->ctx);
@@ -133,7 +128,8 @@ static int64_t count_left(const zt_nn_probe *probe, const zt_nn_layout *order)
     int64_t left = zt_nn_probe_left(probe);
     for (int64_t i = 0; order && i < zt_nn_probe_count(probe); i++) {
         const zt_nn_archetype *archetype = zt_nn_probe_at(probe, i);
-        if (zt_nn_mounts(probe, archetype) && !zt_nn_layout_has(order, i)) left += archetype->role_count - zt_nn_layer_left(archetype);
+        if (zt_nn_mounts(probe, archetype) && !zt_nn_layout_has(order, i))
+            left += archetype->role_count - zt_nn_layer_left(archetype);
     }
     return left;
 }
@@ -158,9 +154,8 @@ static zt_nn *mount_network(convert_job *job, const zt_nn_probe *probe, zt_check
     int64_t left_count = count_left(probe, order);
     zt_nn *network = status ? NULL : zt_nn_mount_as(job->ctx, probe, checkpoint, &overrides, order);
     if (network && left_count)
-        zt_cli_note(job->cli,
-                    "%" PRId64 " tensor%s not in the network, no layer has a place for %s: see --probe",
-                    left_count, left_count == 1 ? " is" : "s are", left_count == 1 ? "it" : "them");
+        zt_cli_note(job->cli, "%" PRId64 " tensor%s not in the network, no layer has a place for %s: see --probe", left_count,
+                    left_count == 1 ? " is" : "s are", left_count == 1 ? "it" : "them");
     zt_nn_layout_free(job->ctx, order);
     return network;
 }
@@ -171,8 +166,7 @@ static zt_nn *open_network(convert_job *job, bool chained)
     zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
     zt_nn *network = NULL;
     if (checkpoint && is_network(checkpoint) && job->options->hint.n)
-        zt_fail(job->ctx, ZT_EUSAGE, "%s: is a network: --hint is for tensors that are none",
-                job->paths[0]);
+        zt_fail(job->ctx, ZT_EUSAGE, "%s: is a network: --hint is for tensors that are none", job->paths[0]);
     else if (checkpoint && is_network(checkpoint))
         network = zt_nn_open(job->ctx, job->paths[0], 0);
     zt_nn_probe *probe = checkpoint && !is_network(checkpoint) ? run_probe(job, checkpoint) : NULL;
@@ -188,8 +182,7 @@ zt_status job_blueprint(convert_job *job)
     const char *slash = strrchr(job->paths[0], '/');
     zt_str out;
     zt_str_init(&out, job->ctx);
-    zt_status status = network ? zt_nn_blueprint(network, slash ? slash + 1 : job->paths[0], &out)
-                     : zt_ctx_status(job->ctx);
+    zt_status status = network ? zt_nn_blueprint(network, slash ? slash + 1 : job->paths[0], &out) : zt_ctx_status(job->ctx);
     if (!status) status = zt_cli_write(job->cli, out.data, out.len);
     zt_str_fini(&out);
     zt_nn_close(network);
@@ -199,13 +192,14 @@ zt_status job_blueprint(convert_job *job)
 /* Safetensors that never were a network, to a network's JSON. */
 bool job_mounts(convert_job *job)
 {
-    const zt_container *container =
-        job->options->to ? zt_container_named(job->options->to) : job->output_path ? zt_container_for(job->output_path) : NULL;
+    const zt_container *container = job->options->to   ? zt_container_named(job->options->to)
+                                    : job->output_path ? zt_container_for(job->output_path)
+                                                       : NULL;
     if (job->input_count != 1 || !container || container != zt_container_named("json") || !is_regular(job->paths[0]))
         return false;
     zt_checkpoint *checkpoint = zt_checkpoint_open(job->ctx, job->paths[0], 0);
     bool mounts = checkpoint && zt_checkpoint_container(checkpoint) == zt_container_named("safetensors") &&
-              zt_meta_find(zt_checkpoint_meta(checkpoint), "zt.netjson") < 0;
+                  zt_meta_find(zt_checkpoint_meta(checkpoint), "zt.netjson") < 0;
     zt_checkpoint_close(checkpoint);
     return mounts;
 }

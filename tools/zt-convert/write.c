@@ -13,9 +13,9 @@ enum {
 typedef struct tensor_copier {
     convert_job *job;
     zt_writer *writer;
-    uint64_t done, total;      /* bytes put */
+    uint64_t done, total;    /* bytes put */
     const char *name;        /* of the tensor that they are of */
-    char *piece, *out;          /* a piece, and what it becomes */
+    char *piece, *out;       /* a piece, and what it becomes */
     const zt_source *source; /* whose bytes from `source_offset` on are in `piece`, so many; NULL: others are */
     uint64_t source_offset;
     size_t buffered;
@@ -48,10 +48,7 @@ static bool find_place(const picked_tensor *picked, const zt_source **source, ui
     return !zt_checkpoint_streams(picked->checkpoint) && zt_checkpoint_place(picked->checkpoint, picked->index, source, offset);
 }
 
-static bool keeps_dtype(const picked_tensor *picked)
-{
-    return !picked->coded && picked->in.type.dtype == picked->out.type.dtype;
-}
+static bool keeps_dtype(const picked_tensor *picked) { return !picked->coded && picked->in.type.dtype == picked->out.type.dtype; }
 
 /* Tensors from i on that lie one behind the other and go out so: how many, and their bytes. */
 static int64_t count_run(const tensor_copier *copier, int64_t i, uint64_t *bytes)
@@ -190,8 +187,7 @@ static zt_status choose_container(convert_job *job, const zt_container **contain
 {
     const char *slash = strrchr(job->output_path, '/'), *name = slash ? slash + 1 : job->output_path;
     *container = job->options->to ? zt_container_named(job->options->to) : zt_container_for(job->output_path);
-    if (job->options->to && !*container)
-        return zt_cli_no_container(job->cli, job->options->to);
+    if (job->options->to && !*container) return zt_cli_no_container(job->cli, job->options->to);
     if (!*container && strchr(name, '.'))
         return zt_fail(job->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", job->output_path);
     if (!*container) *container = zt_container_named("gguf");
@@ -209,8 +205,7 @@ static zt_status check_paths(convert_job *job)
         streams += strcmp(job->paths[i], "-") == 0;
         status = job->output_path ? zt_cli_refuse_same(job->cli, job->paths[i], job->output_path) : ZT_OK;
     }
-    if (status == ZT_OK && streams > 1)
-        status = zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    if (status == ZT_OK && streams > 1) status = zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
     if (status == ZT_OK && job->output_path && strcmp(job->output_path, "-") == 0)
         status = zt_cli_refuse_terminal(job->cli, "a model");
     return status;
@@ -226,8 +221,7 @@ static zt_status edit_file(convert_job *job)
         return zt_fail(job->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
                        zt_checkpoint_name(job->inputs[0]));
     if (zt_checkpoint_in_parts(job->inputs[0]))
-        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is one of several files: name an output",
-                       zt_checkpoint_name(job->inputs[0]));
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is one of several files: name an output", zt_checkpoint_name(job->inputs[0]));
     zt_entry *out = zt_alloc_array(job->ctx, (size_t)job->picked_count, sizeof *out);
     for (int64_t i = 0; out && i < job->picked_count; i++) out[i] = job->picked[i].out;
     zt_status status =
@@ -252,10 +246,8 @@ zt_status job_to_hf(convert_job *job)
     zt_status status = job_dtype(job, &hf_options.dtype);
     if (status != ZT_OK) return status;
     if (job->input_count != 1)
-        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d",
-                       job->input_count);
-    if (strcmp(job->output_path, "-") == 0)
-        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
+        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d", job->input_count);
+    if (strcmp(job->output_path, "-") == 0) return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
     if (options->dtype && hf_options.dtype != ZT_F32 && hf_options.dtype != ZT_F16 && hf_options.dtype != ZT_BF16)
         return zt_fail(job->ctx, ZT_EUSAGE,
                        "option '--dtype': a Hugging Face directory has f32, f16 "

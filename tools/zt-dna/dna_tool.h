@@ -12,7 +12,7 @@
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
-#define WORDS ZT_OPTION_WORDS
+#define WORDS     ZT_OPTION_WORDS
 #define LIB_WORDS ZT_OPTION_LIB_WORDS
 #include "tools/zt-dna/options.def"
 

@@ -14,9 +14,8 @@
 
 enum { SAMPLE = 1 << 17, PIECES = 8 }; /* elements of a tensor that are tried, in so many places */
 
-static const zt_dtype candidates[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K,
-                                     ZT_Q4_0, ZT_Q4_1, ZT_Q5_K,   ZT_Q5_0,   ZT_Q5_1,
-                                     ZT_Q6_K, ZT_Q8_0, ZT_F16};
+static const zt_dtype candidates[] = {ZT_Q2_K, ZT_Q3_K, ZT_IQ4_XS, ZT_IQ4_NL, ZT_Q4_K, ZT_Q4_0, ZT_Q4_1,
+                                      ZT_Q5_K, ZT_Q5_0, ZT_Q5_1,   ZT_Q6_K,   ZT_Q8_0, ZT_F16};
 enum { CANDIDATES = sizeof candidates / sizeof *candidates };
 
 /* ---- losses ---------------------------------------------------------------------------------- */
@@ -29,15 +28,14 @@ static const struct {
     double weight;
     bool alone;
 } error_reach[] = {{"output.weight", 6, true}, {"token_embd", 6, true},   {"attn_v", 4.5, false},
-             {"ffn_down", 6.5, false},   {"ffn_up", 2.7, false},    {"ffn_gate", 2.2, false},
-             {"attn_q", 2.2, false},     {"attn_output", 1, false}, {"attn_k", 0.5, false}};
+                   {"ffn_down", 6.5, false},   {"ffn_up", 2.7, false},    {"ffn_gate", 2.2, false},
+                   {"attn_q", 2.2, false},     {"attn_output", 1, false}, {"attn_k", 0.5, false}};
 
 static double weight_of(const quant_run *run, const char *name)
 {
     int64_t layers = run->layer_count > 0 ? run->layer_count : 1;
     /* Looked up alone, an embedding reaches no further than what it is added to. */
-    if (strstr(name, "token_embd") && zt_checkpoint_find(run->input, "output.weight") >= 0)
-        return (double)layers;
+    if (strstr(name, "token_embd") && zt_checkpoint_find(run->input, "output.weight") >= 0) return (double)layers;
     for (size_t i = 0; i < sizeof error_reach / sizeof *error_reach; i++)
         if (strstr(name, error_reach[i].part) && (!error_reach[i].alone || strncmp(name, "blk.", 4)))
             return error_reach[i].weight * (error_reach[i].alone ? (double)layers : 1);
@@ -49,8 +47,7 @@ static zt_status try_type(quant_run *run, int64_t i, zt_dtype dtype, double *los
 {
     const zt_type *type = &run->jobs[i].source.type;
     int64_t rows = quant_n_rows(type), columns = type->dim[type->rank - 1];
-    int64_t pieces = rows < PIECES ? rows : PIECES,
-            each = SAMPLE / PIECES / (columns ? columns : 1);
+    int64_t pieces = rows < PIECES ? rows : PIECES, each = SAMPLE / PIECES / (columns ? columns : 1);
     zt_loss_of measured = {0};
     zt_status status = ZT_OK;
     each = each < 1 ? 1 : each;
@@ -73,13 +70,11 @@ static zt_status try_types(quant_run *run, int64_t i, zt_candidate tried[CANDIDA
     int usable = 0, first = -1;
     double unused;
     for (int type = 0; type < CANDIDATES && status == ZT_OK; type++) {
-        if (tried[type].loss == INFINITY)
-            continue;
+        if (tried[type].loss == INFINITY) continue;
         first = first < 0 ? type : first;
         status = try_type(run, i, candidates[type], &tried[type].loss);
         usable += status == ZT_OK;
-        if (status != ZT_EDATA)
-            continue;
+        if (status != ZT_EDATA) continue;
         zt_ctx_clear(run->ctx);
         tried[type].loss = INFINITY;
         status = ZT_OK;
@@ -92,22 +87,18 @@ static zt_status try_types(quant_run *run, int64_t i, zt_candidate tried[CANDIDA
 typedef struct size_fit {
     quant_run *run;
     zt_candidate *sized; /* [count][CANDIDATES] of the tensors whose type is free */
-    int *picks;       /* [count] */
+    int *picks;          /* [count] */
     int64_t count;
     uint64_t align; /* what a tensor's data are padded to */
     uint64_t limit; /* of what is measured: bytes of the file, or of the tensors */
 } size_fit;
 
-static bool is_free(const quant_job *job)
-{
-    return !job->choice.kept && job->choice.wish < 0;
-}
+static bool is_free(const quant_job *job) { return !job->choice.kept && job->choice.wish < 0; }
 
 /* What data are padded to: by GGUF only, and where bytes of the file count. */
 static uint64_t align_of(const quant_run *run)
 {
-    if (!run->options->target || strcmp(zt_container_name(quant_container(run)), "gguf"))
-        return 1;
+    if (!run->options->target || strcmp(zt_container_name(quant_container(run)), "gguf")) return 1;
     int64_t align = quant_meta_i64(zt_checkpoint_meta(run->input), "", "general.alignment");
     return align > 0 ? (uint64_t)align : 32;
 }
@@ -119,8 +110,7 @@ static void size_types(const size_fit *fit, int64_t i, zt_candidate sized[CANDID
     int64_t columns = type.dim[type.rank - 1];
     for (int index = 0; index < CANDIDATES; index++) {
         sized[index] = (zt_candidate){0, INFINITY};
-        if (zt_mix_fit(candidates[index], columns) != candidates[index] || !zt_quantize_has(candidates[index]))
-            continue;
+        if (zt_mix_fit(candidates[index], columns) != candidates[index] || !zt_quantize_has(candidates[index])) continue;
         type.dtype = candidates[index];
         sized[index].bytes = (zt_type_bytes(&type) + fit->align - 1) / fit->align * fit->align;
         sized[index].loss = 0;
@@ -131,8 +121,7 @@ static void size_all(size_fit *fit)
 {
     fit->count = 0;
     for (int64_t i = 0; i < fit->run->tensor_count; i++)
-        if (is_free(&fit->run->jobs[i]))
-            size_types(fit, i, fit->sized + CANDIDATES * fit->count++);
+        if (is_free(&fit->run->jobs[i])) size_types(fit, i, fit->sized + CANDIDATES * fit->count++);
 }
 
 /* Each tensor's smallest type; the bytes of all. */
@@ -143,8 +132,7 @@ static uint64_t pick_smallest(size_fit *fit)
         const zt_candidate *sized = fit->sized + CANDIDATES * i;
         int best = -1;
         for (int type = 0; type < CANDIDATES; type++)
-            if (sized[type].loss < INFINITY && (best < 0 || sized[type].bytes < sized[best].bytes))
-                best = type;
+            if (sized[type].loss < INFINITY && (best < 0 || sized[type].bytes < sized[best].bytes)) best = type;
         fit->picks[i] = best;
         sum += best < 0 ? 0 : sized[best].bytes;
     }
@@ -158,8 +146,7 @@ static zt_status apply_picks(size_fit *fit)
     zt_status status = ZT_OK;
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
         quant_job *job = &run->jobs[i];
-        if (!is_free(job) || fit->picks[index++] < 0)
-            continue;
+        if (!is_free(job) || fit->picks[index++] < 0) continue;
         job->choice.wanted = candidates[fit->picks[index - 1]];
         job->choice.fell_back = false;
         job->choice.search = true;
@@ -174,8 +161,7 @@ static zt_status data_bytes(quant_run *run, uint64_t *bytes)
     quant_outputs outputs = {0};
     zt_status status = quant_outputs_list(run, &outputs);
     *bytes = 0;
-    for (int64_t i = 0; status == ZT_OK && i < outputs.count; i++)
-        *bytes += outputs.entries[i].bytes;
+    for (int64_t i = 0; status == ZT_OK && i < outputs.count; i++) *bytes += outputs.entries[i].bytes;
     quant_outputs_free(run, &outputs);
     return status;
 }
@@ -184,8 +170,7 @@ static double count_weights(const quant_run *run)
 {
     double count = 0;
     for (int64_t i = 0; i < run->tensor_count; i++)
-        if (run->jobs[i].source.type.rank >= 0)
-            count += (double)zt_type_count(&run->jobs[i].source.type);
+        if (run->jobs[i].source.type.rank >= 0) count += (double)zt_type_count(&run->jobs[i].source.type);
     return count;
 }
 
@@ -207,18 +192,15 @@ static zt_status refuse_limit(quant_run *run, uint64_t least)
     for (int i = 0; i < 4 && run->target && run->target != least; i++) {
         run->target = least;
         zt_status status = quant_file_bytes(run, &least);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
     }
     const char *file = zt_checkpoint_name(run->input);
     double bits = 8 * (double)least / count_weights(run), rounded_up = ceil(bits * 1e4 - 1e-9) / 1e4;
     return run->options->target
-               ? zt_fail(run->ctx, ZT_EUSAGE,
-                         "%s: --target-size: %zu bytes are too few; the least possible is %" PRIu64,
-                         file, run->options->target, least)
-               : zt_fail(run->ctx, ZT_EUSAGE,
-                         "%s: --bpw: %.10g bits per weight are too few; the least possible is %.10g",
-                         file, run->options->bpw, rounded_up);
+               ? zt_fail(run->ctx, ZT_EUSAGE, "%s: --target-size: %zu bytes are too few; the least possible is %" PRIu64, file,
+                         run->options->target, least)
+               : zt_fail(run->ctx, ZT_EUSAGE, "%s: --bpw: %.10g bits per weight are too few; the least possible is %.10g", file,
+                         run->options->bpw, rounded_up);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */
@@ -230,10 +212,8 @@ static zt_status measure_losses(size_fit *fit)
     int64_t index = 0;
     run->fitting = true;
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
-        zt_progress(run->cli, &(zt_work){"measure", run->jobs[i].source.name, "tensors", (double)i,
-                                       (double)run->tensor_count});
-        if (is_free(&run->jobs[i]))
-            status = try_types(run, i, fit->sized + CANDIDATES * index++);
+        zt_progress(run->cli, &(zt_work){"measure", run->jobs[i].source.name, "tensors", (double)i, (double)run->tensor_count});
+        if (is_free(&run->jobs[i])) status = try_types(run, i, fit->sized + CANDIDATES * index++);
     }
     run->fitting = false;
     return status;
@@ -246,23 +226,16 @@ static zt_status choose_types(size_fit *fit)
     enum { TRIES = 16 };
     uint64_t smallest = pick_smallest(fit), bytes = 0;
     zt_status status = apply_picks(fit);
-    if (status == ZT_OK)
-        status = measure_size(fit->run, &bytes);
-    if (status == ZT_OK && bytes > fit->limit)
-        return refuse_limit(fit->run, bytes);
+    if (status == ZT_OK) status = measure_size(fit->run, &bytes);
+    if (status == ZT_OK && bytes > fit->limit) return refuse_limit(fit->run, bytes);
     uint64_t available = smallest + (fit->limit - bytes);
-    if (status == ZT_OK)
-        status = measure_losses(fit);
+    if (status == ZT_OK) status = measure_losses(fit);
     for (int i = 0; i < TRIES && status == ZT_OK; i++) {
         status = zt_budget(fit->run->ctx, fit->sized, fit->count, CANDIDATES, available, fit->picks);
-        if (status == ZT_OK)
-            status = apply_picks(fit);
-        if (status == ZT_OK)
-            status = measure_size(fit->run, &bytes);
-        if (status != ZT_OK || bytes <= fit->limit)
-            return status;
-        if (available - smallest < bytes - fit->limit)
-            break;
+        if (status == ZT_OK) status = apply_picks(fit);
+        if (status == ZT_OK) status = measure_size(fit->run, &bytes);
+        if (status != ZT_OK || bytes <= fit->limit) return status;
+        if (available - smallest < bytes - fit->limit) break;
         available -= bytes - fit->limit;
     }
     pick_smallest(fit);

@@ -12,17 +12,16 @@ static zt_status refuse_inside(quant_run *run, const struct stat *folder)
 {
     struct stat info;
     const char *name = run->output_path ? strrchr(run->output_path, '/') : NULL;
-    if (!run->output_path || stat(run->output_path, &info))
-        return ZT_OK;
-    char *parent = name ? zt_strndup(run->ctx, run->output_path, (size_t)(name - run->output_path) + 1)
-                        : zt_strdup(run->ctx, ".");
-    if (!parent)
-        return ZT_ENOMEM;
-    bool inside = stat(parent, &info) == 0 && info.st_dev == folder->st_dev &&
-                  info.st_ino == folder->st_ino;
+    if (!run->output_path || stat(run->output_path, &info)) return ZT_OK;
+    char *parent =
+        name ? zt_strndup(run->ctx, run->output_path, (size_t)(name - run->output_path) + 1) : zt_strdup(run->ctx, ".");
+    if (!parent) return ZT_ENOMEM;
+    bool inside = stat(parent, &info) == 0 && info.st_dev == folder->st_dev && info.st_ino == folder->st_ino;
     zt_free(run->ctx, parent);
-    return inside ? zt_fail(run->ctx, ZT_ECREATE, "%s: is part of the input, and will not be "
-                                                "overwritten", run->output_path)
+    return inside ? zt_fail(run->ctx, ZT_ECREATE,
+                            "%s: is part of the input, and will not be "
+                            "overwritten",
+                            run->output_path)
                   : ZT_OK;
 }
 
@@ -35,18 +34,15 @@ zt_status quant_open(quant_run *run)
     bool twice = quant_fits(run->options) || run->options->scale == QUANT_SCALE_TENSOR || !run->mix;
     unsigned stream = twice ? 0 : ZT_CHECKPOINT_STREAM;
     zt_status status = zt_cli_refuse_same(run->cli, run->input_path, run->output_path);
-    if (status == ZT_OK && folder)
-        status = refuse_inside(run, &info);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK && folder) status = refuse_inside(run, &info);
+    if (status != ZT_OK) return status;
     if (folder) {
         zt_gguf *gguf = zt_model_open_whole(run->ctx, run->input_path);
         run->input = gguf ? zt_checkpoint_of_gguf(run->ctx, gguf) : NULL;
     } else {
         run->input = zt_checkpoint_open(run->ctx, run->input_path, stream);
     }
-    if (run->input && run->options->imatrix)
-        run->imatrix = zt_imatrix_open(run->ctx, run->options->imatrix);
+    if (run->input && run->options->imatrix) run->imatrix = zt_imatrix_open(run->ctx, run->options->imatrix);
     return run->input && (run->imatrix || !run->options->imatrix) ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
@@ -58,10 +54,12 @@ static zt_mix_of describe_model(const quant_run *run, char arch[64])
     zt_meta *meta = zt_checkpoint_meta(run->input);
     int64_t index = zt_meta_find(meta, "general.architecture");
     zt_bytes name = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){NULL, 0};
-    zt_mix_of model = {.mix = run->mix, .wish = run->wishes, .n_wishes = run->options->wishes.n,
-                    .pure = run->options->pure, .imatrix = run->options->imatrix != NULL};
-    if (!name.data)
-        return model;
+    zt_mix_of model = {.mix = run->mix,
+                       .wish = run->wishes,
+                       .n_wishes = run->options->wishes.n,
+                       .pure = run->options->pure,
+                       .imatrix = run->options->imatrix != NULL};
+    if (!name.data) return model;
     snprintf(arch, 64, "%.*s", (int)(name.n < 63 ? name.n : 63), name.data);
     model.arch = arch;
     model.n_layers = quant_meta_i64(meta, arch, "block_count");
@@ -91,8 +89,7 @@ zt_status quant_retype(quant_run *run, quant_job *job, zt_dtype dtype)
     }
     job->copy = job->choice.kept || (dtype == old && (zt_dtype_get(dtype)->kind == 'Q' || quant_is_scaled(dtype)));
     job->choice.dtype = dtype;
-    if (job->choice.kept)
-        return ZT_OK;
+    if (job->choice.kept) return ZT_OK;
     job->type.dtype = dtype;
     return zt_type_check(run->ctx, &job->type, NULL) ? ZT_OK : zt_ctx_status(run->ctx);
 }
@@ -125,8 +122,7 @@ static zt_status choose_types(quant_run *run)
     zt_status status = tensors ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++)
         tensors[i] = (zt_mix_tensor){.name = run->jobs[i].source.name, .type = &run->jobs[i].source.type};
-    if (status == ZT_OK)
-        status = zt_mix_choose(run->ctx, &model, tensors, run->tensor_count);
+    if (status == ZT_OK) status = zt_mix_choose(run->ctx, &model, tensors, run->tensor_count);
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
         run->jobs[i].choice = tensors[i];
         status = quant_retype(run, &run->jobs[i], tensors[i].dtype);
@@ -142,10 +138,8 @@ static zt_status choose_types(quant_run *run)
 static zt_status take_importance(quant_run *run, quant_job *job)
 {
     const zt_type *type = &job->source.type;
-    if (strstr(job->source.name, "token_embd"))
-        return ZT_OK;
-    return zt_imatrix_fit(run->imatrix, job->source.name, quant_n_experts(type), type->dim[type->rank - 1],
-                          &job->weighed);
+    if (strstr(job->source.name, "token_embd")) return ZT_OK;
+    return zt_imatrix_fit(run->imatrix, job->source.name, quant_n_experts(type), type->dim[type->rank - 1], &job->weighed);
 }
 
 /* Entries for tensors that the model does not have: all of them, and the importance is of another
@@ -157,26 +151,20 @@ static zt_status check_entries(quant_run *run)
     char shown[80];
     for (int64_t i = 0; i < count; i++) {
         const char *name = zt_imatrix_get(run->imatrix, i).name;
-        if (zt_checkpoint_find(run->input, name) >= 0)
-            continue;
+        if (zt_checkpoint_find(run->input, name) >= 0) continue;
         first = first ? first : name;
         unknown++;
     }
-    if (count > 0 && unknown == 0)
-        return ZT_OK;
-    if (count == 0)
-        return zt_fail(run->ctx, ZT_EDATA, "%s: an importance matrix without entries",
-                       run->options->imatrix);
+    if (count > 0 && unknown == 0) return ZT_OK;
+    if (count == 0) return zt_fail(run->ctx, ZT_EDATA, "%s: an importance matrix without entries", run->options->imatrix);
     zt_escape(shown, sizeof shown, first, strlen(first));
     if (unknown == count)
         return zt_fail(run->ctx, ZT_EDATA,
                        "%s: an importance matrix for another model: none of its %" PRId64
                        " entries ('%s', ...) names a tensor of %s",
                        run->options->imatrix, count, shown, zt_checkpoint_name(run->input));
-    zt_cli_note(run->cli,
-                "%s: %" PRId64 " of %" PRId64 " entries ('%s'%s) match no tensor of %s",
-                run->options->imatrix, unknown, count, shown, unknown > 1 ? ", ..." : "",
-                zt_checkpoint_name(run->input));
+    zt_cli_note(run->cli, "%s: %" PRId64 " of %" PRId64 " entries ('%s'%s) match no tensor of %s", run->options->imatrix, unknown,
+                count, shown, unknown > 1 ? ", ..." : "", zt_checkpoint_name(run->input));
     return ZT_OK;
 }
 
@@ -185,15 +173,13 @@ static zt_status take_importances(quant_run *run)
     int64_t count = 0, without = 0;
     zt_status status = run->imatrix ? check_entries(run) : ZT_OK;
     for (int64_t i = 0; run->imatrix && i < run->tensor_count && status == ZT_OK; i++) {
-        if (run->jobs[i].choice.kept)
-            continue;
+        if (run->jobs[i].choice.kept) continue;
         status = take_importance(run, &run->jobs[i]);
         without += !run->jobs[i].weighed;
         count++;
     }
     if (status == ZT_OK && without > 0)
-        zt_cli_note(run->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices",
-                    run->options->imatrix, without, count);
+        zt_cli_note(run->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices", run->options->imatrix, without, count);
     return status;
 }
 
@@ -201,16 +187,12 @@ static zt_status take_importances(quant_run *run)
 static void note_requantized(const quant_run *run)
 {
     int64_t count = 0, matrices = 0;
-    for (int64_t i = 0; i < run->tensor_count; i++)
-        matrices += !run->jobs[i].choice.kept;
-    if (matrices == 0)
-        zt_cli_note(run->cli, "%s: no tensor is a matrix: nothing to quantize",
-                    zt_checkpoint_name(run->input));
+    for (int64_t i = 0; i < run->tensor_count; i++) matrices += !run->jobs[i].choice.kept;
+    if (matrices == 0) zt_cli_note(run->cli, "%s: no tensor is a matrix: nothing to quantize", zt_checkpoint_name(run->input));
     for (int64_t i = 0; i < run->tensor_count; i++)
         count += !run->jobs[i].copy && zt_dtype_get(run->jobs[i].source.type.dtype)->kind == 'Q';
     if (count > 0)
-        zt_cli_note(run->cli,
-                    "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
+        zt_cli_note(run->cli, "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
                     zt_checkpoint_name(run->input), count);
 }
 
@@ -218,17 +200,12 @@ zt_status quant_plan(quant_run *run)
 {
     run->tensor_count = zt_checkpoint_count(run->input);
     run->jobs = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *run->jobs);
-    if (!run->jobs)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; i < run->tensor_count; i++)
-        zt_checkpoint_get(run->input, i, &run->jobs[i].source);
+    if (!run->jobs) return ZT_ENOMEM;
+    for (int64_t i = 0; i < run->tensor_count; i++) zt_checkpoint_get(run->input, i, &run->jobs[i].source);
     zt_status status = choose_types(run);
-    if (status == ZT_OK)
-        status = check_wishes(run);
-    if (status == ZT_OK)
-        status = take_importances(run);
-    if (status == ZT_OK)
-        note_requantized(run);
+    if (status == ZT_OK) status = check_wishes(run);
+    if (status == ZT_OK) status = take_importances(run);
+    if (status == ZT_OK) note_requantized(run);
     return status;
 }
 
@@ -243,8 +220,7 @@ void quant_tell_fallbacks(quant_run *run)
             pairs[run->jobs[i].choice.wanted][run->jobs[i].choice.dtype]++;
             count++;
         }
-    if (count == 0)
-        return;
+    if (count == 0) return;
     zt_str list;
     zt_str_init(&list, run->ctx);
     for (int wanted = 0; wanted < ZT_DTYPE_COUNT; wanted++)
@@ -252,11 +228,8 @@ void quant_tell_fallbacks(quant_run *run)
             if (pairs[wanted][given])
                 zt_str_printf(&list, "%s%" PRId64 " %s for %s", list.len ? ", " : "", pairs[wanted][given],
                               zt_dtype_get((zt_dtype)given)->name, zt_dtype_get((zt_dtype)wanted)->name);
-    zt_cli_note(run->cli,
-                "%s: %" PRId64 " of %" PRId64
-                " tensors fall back, their rows are no whole blocks: %s",
+    zt_cli_note(run->cli, "%s: %" PRId64 " of %" PRId64 " tensors fall back, their rows are no whole blocks: %s",
                 zt_checkpoint_name(run->input), count, run->tensor_count, list.data ? list.data : "");
     zt_str_fini(&list);
-    if (run->options->strict)
-        zt_cli_no(run->cli);
+    if (run->options->strict) zt_cli_no(run->cli);
 }

@@ -4,7 +4,7 @@
 
 #include "tools/common/cli.h"
 
-#define WORDS ZT_OPTION_WORDS
+#define WORDS     ZT_OPTION_WORDS
 #define LIB_WORDS ZT_OPTION_LIB_WORDS
 #include "tools/zt-quant/options.def"
 
@@ -22,7 +22,7 @@ typedef struct quant_job {
     bool weighed; /* there is an importance of its columns, or of each expert's */
     zt_loss_of loss;
     const char *old_word, *new_word; /* of a network: the names of its types; NULL: source and type say them */
-    uint64_t bytes;       /* and what it becomes */
+    uint64_t bytes;                  /* and what it becomes */
 } quant_job;
 
 typedef struct quant_run {
@@ -30,16 +30,16 @@ typedef struct quant_run {
     zt_ctx *ctx;
     const quant_options *options;
     const char *input_path, *output_path; /* the operands; output_path NULL: nothing is written */
-    const char *output_name;       /* the output that is named, also where nothing is written; NULL */
-    size_t target;           /* options->target, as the history says it */
-    const zt_mix *mix;    /* NULL: the type is of networks alone */
-    zt_storage storage;   /* the type, of a network; ZT_STORE_COUNT: it is of models alone */
-    zt_mix_wish *wishes;    /* [options->wishes.n]; their patterns are `globs` */
-    zt_storage *net_wishes; /* [options->wishes.n] as `storage` */
+    const char *output_name;              /* the output that is named, also where nothing is written; NULL */
+    size_t target;                        /* options->target, as the history says it */
+    const zt_mix *mix;                    /* NULL: the type is of networks alone */
+    zt_storage storage;                   /* the type, of a network; ZT_STORE_COUNT: it is of models alone */
+    zt_mix_wish *wishes;                  /* [options->wishes.n]; their patterns are `globs` */
+    zt_storage *net_wishes;               /* [options->wishes.n] as `storage` */
     char **globs;
     zt_checkpoint *input;
     zt_imatrix *imatrix; /* NULL: none */
-    quant_job *jobs; /* [tensor_count] in the input's order */
+    quant_job *jobs;     /* [tensor_count] in the input's order */
     int64_t tensor_count, layer_count;
     bool is_llm;  /* a language model: it says its architecture */
     bool fitting; /* losses are those of outputs, where importance is known */
@@ -68,7 +68,7 @@ void quant_tell_fallbacks(quant_run *run);
 
 /* A number, or the first of an array of them; 0 where there is none. */
 int64_t quant_meta_i64(const zt_meta *meta, const char *arch, const char *key);
-zt_status quant_meta(quant_run *run); /* all but the history, once */
+zt_status quant_meta(quant_run *run);          /* all but the history, once */
 zt_status quant_put_file_type(quant_run *run); /* again, where types have changed since */
 zt_status quant_put_history(quant_run *run, zt_meta *meta);
 
@@ -82,8 +82,8 @@ void quant_crew_free(quant_crew *crew);
 typedef zt_status quant_put_fn(void *user, const void *bytes, size_t size);
 /* Rows of a job, from..to-1, as type `dtype`; `loss` (NULL: none) gets what that costs. The bytes do not
  * depend on how many threads there are. */
-zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss,
-                     quant_put_fn *put, void *user);
+zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss, quant_put_fn *put,
+                     void *user);
 int64_t quant_n_rows(const zt_type *type);
 int64_t quant_n_experts(const zt_type *type); /* matrices in it */
 void quant_add_loss(zt_loss_of *sum, const zt_loss_of *added);
@@ -91,7 +91,7 @@ void quant_add_loss(zt_loss_of *sum, const zt_loss_of *added);
 /* ---- scaled.c: types with scales beside them ------------------------------------------------- */
 
 typedef struct quant_scales { /* of one tensor */
-    float *scale; /* [count] */
+    float *scale;             /* [count] */
     int64_t count;
     bool each_row;
 } quant_scales;
@@ -120,13 +120,13 @@ bool quant_has_frame(quant_run *run);
 /* The tensors of the output, in the input's order; scales behind what they scale. */
 typedef struct quant_outputs {
     zt_entry *entries; /* [count] */
-    char **names;     /* [count] those that are ours */
+    char **names;      /* [count] those that are ours */
     int64_t count;
 } quant_outputs;
 
 zt_status quant_outputs_list(quant_run *run, quant_outputs *outputs);
 void quant_outputs_free(quant_run *run, quant_outputs *outputs);
-const zt_container *quant_container(const quant_run *run); /* of the output */
+const zt_container *quant_container(const quant_run *run);   /* of the output */
 zt_status quant_file_bytes(quant_run *run, uint64_t *bytes); /* exactly, of the whole output */
 
 zt_status quant_write(quant_run *run); /* or only measures, where nothing is to be written */

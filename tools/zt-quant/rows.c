@@ -34,14 +34,12 @@ quant_crew *quant_crew_new(quant_run *run)
 {
     int64_t threads = run->cli->threads ? run->cli->threads : zt_cpu_count();
     quant_crew *crew = zt_calloc(run->ctx, 1, sizeof *crew);
-    if (!crew)
-        return NULL;
+    if (!crew) return NULL;
     crew->ctx = run->ctx;
     crew->pool = zt_pool_new(run->ctx, (int)threads);
     crew->values = zt_calloc(run->ctx, (size_t)threads, sizeof *crew->values);
     crew->decoded = zt_calloc(run->ctx, (size_t)threads, sizeof *crew->decoded);
-    if (crew->pool && crew->values && crew->decoded)
-        return crew;
+    if (crew->pool && crew->values && crew->decoded) return crew;
     quant_crew_free(crew);
     return NULL;
 }
@@ -58,8 +56,7 @@ static void drop_floats(quant_crew *crew)
 
 void quant_crew_free(quant_crew *crew)
 {
-    if (!crew)
-        return;
+    if (!crew) return;
     drop_floats(crew);
     zt_free(crew->ctx, crew->values);
     zt_free(crew->ctx, crew->decoded);
@@ -77,8 +74,7 @@ void quant_crew_free(quant_crew *crew)
 
 static zt_status reserve_bytes(zt_ctx *ctx, char **buffer, size_t *capacity, size_t size)
 {
-    if (*capacity >= size)
-        return ZT_OK;
+    if (*capacity >= size) return ZT_OK;
     zt_free(ctx, *buffer);
     *capacity = 0;
     *buffer = zt_alloc(ctx, size);
@@ -88,14 +84,12 @@ static zt_status reserve_bytes(zt_ctx *ctx, char **buffer, size_t *capacity, siz
 
 static zt_status reserve_floats(quant_crew *crew, size_t count)
 {
-    if (crew->values_capacity >= count)
-        return ZT_OK;
+    if (crew->values_capacity >= count) return ZT_OK;
     drop_floats(crew);
     for (int i = 0; i < zt_pool_size(crew->pool); i++) {
         crew->values[i] = zt_alloc_array(crew->ctx, count, sizeof **crew->values);
         crew->decoded[i] = zt_alloc_array(crew->ctx, count, sizeof **crew->decoded);
-        if (!crew->values[i] || !crew->decoded[i])
-            return ZT_ENOMEM;
+        if (!crew->values[i] || !crew->decoded[i]) return ZT_ENOMEM;
     }
     crew->values_capacity = count;
     return ZT_OK;
@@ -103,15 +97,13 @@ static zt_status reserve_floats(quant_crew *crew, size_t count)
 
 static zt_status reserve_groups(quant_crew *crew, size_t count)
 {
-    if (crew->group_count >= count)
-        return ZT_OK;
+    if (crew->group_count >= count) return ZT_OK;
     zt_free(crew->ctx, crew->loss);
     zt_free(crew->ctx, crew->status);
     crew->group_count = 0;
     crew->loss = zt_alloc_array(crew->ctx, count, sizeof *crew->loss);
     crew->status = zt_alloc_array(crew->ctx, count, sizeof *crew->status);
-    if (!crew->loss || !crew->status)
-        return ZT_ENOMEM;
+    if (!crew->loss || !crew->status) return ZT_ENOMEM;
     crew->group_count = count;
     return ZT_OK;
 }
@@ -157,16 +149,18 @@ static zt_status quantize_group(row_block *block, zt_ctx *ctx, int thread, int64
         source_info->decode(raw, crew->values[thread], rows * block->columns);
         values = crew->values[thread];
     }
-    zt_quantizer quantizer = {.dtype = block->dtype, .columns = block->columns, .name = block->job->source.name,
-                      .first_row = block->first + start, .importance = block->importance,
-                      .search = block->search};
-    zt_status status = block->scales ? quant_scaled_rows(ctx, &quantizer, values, rows, block->scales, (uint8_t *)out,
-                                                crew->decoded[thread])
-                            : zt_quantize_rows(ctx, &quantizer, values, rows, out);
+    zt_quantizer quantizer = {.dtype = block->dtype,
+                              .columns = block->columns,
+                              .name = block->job->source.name,
+                              .first_row = block->first + start,
+                              .importance = block->importance,
+                              .search = block->search};
+    zt_status status =
+        block->scales ? quant_scaled_rows(ctx, &quantizer, values, rows, block->scales, (uint8_t *)out, crew->decoded[thread])
+                      : zt_quantize_rows(ctx, &quantizer, values, rows, out);
     crew->loss[group] = (zt_loss_of){0};
     if (status == ZT_OK && block->measure) {
-        if (!block->scales)
-            target_info->decode(out, crew->decoded[thread], rows * block->columns);
+        if (!block->scales) target_info->decode(out, crew->decoded[thread], rows * block->columns);
         if (block->by_importance && block->importance)
             add_weighed(&crew->loss[group], values, crew->decoded[thread], block, rows);
         else
@@ -203,8 +197,7 @@ static zt_status quantize_block(row_block *block, zt_loss_of *loss)
     for (int64_t group = 0; group < count; group++) {
         if (block->crew->status[group] != ZT_OK) /* once more, for its message */
             return quantize_group(block, block->crew->ctx, 0, group);
-        if (loss)
-            quant_add_loss(loss, &block->crew->loss[group]);
+        if (loss) quant_add_loss(loss, &block->crew->loss[group]);
     }
     return ZT_OK;
 }
@@ -214,16 +207,14 @@ static zt_status quantize_block(row_block *block, zt_loss_of *loss)
 int64_t quant_n_rows(const zt_type *type)
 {
     int64_t rows = 1;
-    for (int i = 0; i + 1 < type->rank; i++)
-        rows *= type->dim[i];
+    for (int i = 0; i + 1 < type->rank; i++) rows *= type->dim[i];
     return rows;
 }
 
 int64_t quant_n_experts(const zt_type *type)
 {
     int64_t count = 1;
-    for (int i = 0; i + 2 < type->rank; i++)
-        count *= type->dim[i];
+    for (int i = 0; i + 2 < type->rank; i++) count *= type->dim[i];
     return count;
 }
 
@@ -255,8 +246,7 @@ static zt_status make_block(quant_run *run, row_block *block, int64_t rows)
     block->out_row = (size_t)(block->columns / target_info->block) * (size_t)target_info->block_bytes;
     size_t row = block->in_row > block->out_row ? block->in_row : block->out_row;
     int64_t fit = row ? (int64_t)(BLOCK / row) : 1;
-    if (block->guessed && fit < sample_rows(block))
-        fit = sample_rows(block);
+    if (block->guessed && fit < sample_rows(block)) fit = sample_rows(block);
     block->rows = fit < 1 ? 1 : fit < rows ? fit : rows;
     block->group = block->columns ? GROUP / block->columns : 1;
     block->group = block->group < 1 ? 1 : block->group;
@@ -265,8 +255,7 @@ static zt_status make_block(quant_run *run, row_block *block, int64_t rows)
     zt_status status = reserve_bytes(run->ctx, &run->crew->raw, &run->crew->raw_capacity, (size_t)held * block->in_row);
     if (status == ZT_OK)
         status = reserve_bytes(run->ctx, &run->crew->out, &run->crew->out_capacity, (size_t)block->rows * block->out_row);
-    if (status == ZT_OK)
-        status = reserve_floats(run->crew, (size_t)(block->group * block->columns));
+    if (status == ZT_OK) status = reserve_floats(run->crew, (size_t)(block->group * block->columns));
     return status == ZT_OK ? reserve_groups(run->crew, (size_t)(block->rows / block->group) + 1) : status;
 }
 
@@ -275,8 +264,7 @@ static zt_status make_block(quant_run *run, row_block *block, int64_t rows)
 static void aim_block(const quant_run *run, row_block *block, int64_t *start)
 {
     const quant_job *quantized = block->job;
-    if (!quantized->weighed && !block->guessed)
-        return;
+    if (!quantized->weighed && !block->guessed) return;
     int64_t each = rows_of_expert(block), left = each - block->first % each;
     *start = block->first / each * each;
     block->rows = block->rows < left ? block->rows : left;
@@ -291,8 +279,7 @@ static int guess_power(const char *name)
 {
     static const char *const twice[] = {"attn_v", "v_proj", "ffn_up", "up_proj"};
     for (size_t i = 0; i < sizeof twice / sizeof *twice; i++)
-        if (strstr(name, twice[i]))
-            return 2;
+        if (strstr(name, twice[i])) return 2;
     return 1;
 }
 
@@ -306,11 +293,10 @@ static zt_status guess_importance(quant_run *run, row_block *block)
     zt_status status = reserve_bytes(run->ctx, &crew->sample, &crew->sample_capacity, (size_t)count * sizeof(float));
     if (status == ZT_OK)
         status = reserve_bytes(run->ctx, &crew->weights, &crew->weights_capacity, (size_t)block->columns * sizeof(float));
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     source_info->decode(crew->raw, (float *)crew->sample, count);
     status = zt_column_weights(run->ctx, (float *)crew->sample, rows, block->columns, guess_power(block->job->source.name),
-                          (float *)crew->weights, &any);
+                               (float *)crew->weights, &any);
     block->importance = any ? (float *)crew->weights : NULL;
     return status;
 }
@@ -329,46 +315,40 @@ static zt_status read_block(quant_run *run, int64_t job, row_block *block, bool 
     bool aside = block->guessed && !here && (first || block->first == start);
     zt_status status = ZT_OK;
     if (aside)
-        status = zt_checkpoint_read(run->input, job, (uint64_t)start * block->in_row, raw,
-                               (size_t)sample_rows(block) * block->in_row);
-    if (status == ZT_OK && aside)
-        status = guess_importance(run, block);
+        status =
+            zt_checkpoint_read(run->input, job, (uint64_t)start * block->in_row, raw, (size_t)sample_rows(block) * block->in_row);
+    if (status == ZT_OK && aside) status = guess_importance(run, block);
     if (status == ZT_OK)
-        status = zt_checkpoint_read(run->input, job, (uint64_t)block->first * block->in_row, raw,
-                               (size_t)block->rows * block->in_row);
+        status =
+            zt_checkpoint_read(run->input, job, (uint64_t)block->first * block->in_row, raw, (size_t)block->rows * block->in_row);
     return status == ZT_OK && block->guessed && here ? guess_importance(run, block) : status;
 }
 
-zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss,
-                     quant_put_fn *put, void *user)
+zt_status quant_rows(quant_run *run, int64_t job, int64_t from, int64_t to, zt_dtype dtype, zt_loss_of *loss, quant_put_fn *put,
+                     void *user)
 {
     const quant_job *quantized = &run->jobs[job];
     const zt_type *type = &quantized->source.type;
     row_block block = {.job = quantized,
-               .dtype = dtype,
-               .columns = type->rank ? type->dim[type->rank - 1] : 1,
-               .measure = loss != NULL,
-               .by_importance = run->fitting,
-               .search = run->fitting || quantized->choice.search,
-               .scales = quant_is_scaled(dtype) ? run->scales : NULL};
+                       .dtype = dtype,
+                       .columns = type->rank ? type->dim[type->rank - 1] : 1,
+                       .measure = loss != NULL,
+                       .by_importance = run->fitting,
+                       .search = run->fitting || quantized->choice.search,
+                       .scales = quant_is_scaled(dtype) ? run->scales : NULL};
     block.guessed = must_guess(&block);
-    if (from >= to || block.columns == 0)
-        return ZT_OK;
-    if (!run->crew && !(run->crew = quant_crew_new(run)))
-        return ZT_ENOMEM;
+    if (from >= to || block.columns == 0) return ZT_OK;
+    if (!run->crew && !(run->crew = quant_crew_new(run))) return ZT_ENOMEM;
     zt_status status = make_block(run, &block, to - from);
     int64_t capacity = block.rows, start = 0;
     for (int64_t row = from; row < to && status == ZT_OK; row += block.rows) {
         block.first = row;
         block.rows = to - row < capacity ? to - row : capacity;
         aim_block(run, &block, &start);
-        if (zt_cli_interrupted())
-            return ZT_EINTR;
+        if (zt_cli_interrupted()) return ZT_EINTR;
         status = read_block(run, job, &block, row == from, start);
-        if (status == ZT_OK)
-            status = quantize_block(&block, loss);
-        if (status == ZT_OK && put)
-            status = put(user, run->crew->out, (size_t)block.rows * block.out_row);
+        if (status == ZT_OK) status = quantize_block(&block, loss);
+        if (status == ZT_OK && put) status = put(user, run->crew->out, (size_t)block.rows * block.out_row);
     }
     return status;
 }

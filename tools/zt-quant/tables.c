@@ -38,8 +38,8 @@ uint64_t quant_new_bytes(const quant_job *job)
 
 /* ---- --dry-run ------------------------------------------------------------------------------- */
 
-static zt_status plan_row(zt_table *table, const char *name, const char *from_type, const char *to_type,
-                          const char *wanted, const char *shape, uint64_t old_bytes, uint64_t new_bytes)
+static zt_status plan_row(zt_table *table, const char *name, const char *from_type, const char *to_type, const char *wanted,
+                          const char *shape, uint64_t old_bytes, uint64_t new_bytes)
 {
     char cells[2][CELL];
     snprintf(cells[0], CELL, "%" PRIu64, old_bytes);
@@ -53,8 +53,8 @@ static zt_status scale_row(quant_run *run, zt_table *table, const quant_job *job
     char shape[CELL];
     zt_entry entry;
     char *name = quant_scale_entry(run, job, &entry);
-    zt_status status = name ? plan_row(table, name, "", entry.dtype, "", shape_text(&entry.type, shape), 0, entry.bytes)
-                       : ZT_ENOMEM;
+    zt_status status =
+        name ? plan_row(table, name, "", entry.dtype, "", shape_text(&entry.type, shape), 0, entry.bytes) : ZT_ENOMEM;
     *bytes += entry.bytes;
     zt_free(run->ctx, name);
     return status;
@@ -65,15 +65,12 @@ static zt_status file_row(quant_run *run, zt_table *table)
 {
     uint64_t bytes = 0;
     zt_status status = quant_file_bytes(run, &bytes);
-    return status == ZT_OK ? plan_row(table, "file", "", zt_container_name(quant_container(run)), "", "", 0,
-                                 bytes)
-                      : status;
+    return status == ZT_OK ? plan_row(table, "file", "", zt_container_name(quant_container(run)), "", "", 0, bytes) : status;
 }
 
 zt_status quant_print_plan(quant_run *run)
 {
-    static const char *const columns[] = {"tensor", "shape", "from",      "to",
-                                          "wanted", "#bytes", "#new_bytes"};
+    static const char *const columns[] = {"tensor", "shape", "from", "to", "wanted", "#bytes", "#new_bytes"};
     zt_table *table = zt_table_new(run->cli, "quant-plan", columns, 7);
     uint64_t old_bytes = 0, new_bytes = 0;
     char shape[CELL];
@@ -83,25 +80,21 @@ zt_status quant_print_plan(quant_run *run)
         old_bytes += job->source.bytes;
         new_bytes += quant_new_bytes(job);
         status = plan_row(table, job->source.name, old_type(job), new_type(job),
-                     job->choice.fell_back ? zt_dtype_get(job->choice.wanted)->name : "",
-                     shape_text(&job->source.type, shape), job->source.bytes, quant_new_bytes(job));
+                          job->choice.fell_back ? zt_dtype_get(job->choice.wanted)->name : "",
+                          shape_text(&job->source.type, shape), job->source.bytes, quant_new_bytes(job));
         if (status == ZT_OK && !job->new_word && !job->copy && quant_is_scaled(job->type.dtype))
             status = scale_row(run, table, job, &new_bytes);
     }
-    if (status == ZT_OK)
-        status = plan_row(table, "total", "", "", "", "", old_bytes, new_bytes);
-    if (status == ZT_OK && !quant_has_frame(run))
-        status = file_row(run, table);
-    if (status == ZT_OK)
-        status = zt_table_print(table);
+    if (status == ZT_OK) status = plan_row(table, "total", "", "", "", "", old_bytes, new_bytes);
+    if (status == ZT_OK && !quant_has_frame(run)) status = file_row(run, table);
+    if (status == ZT_OK) status = zt_table_print(table);
     zt_table_free(table);
     return status;
 }
 
 /* ---- --measure ------------------------------------------------------------------------------- */
 
-static zt_status loss_row(zt_table *table, const char *name, const char *type, const zt_loss_of *loss,
-                          uint64_t bytes)
+static zt_status loss_row(zt_table *table, const char *name, const char *type, const zt_loss_of *loss, uint64_t bytes)
 {
     char cells[6][CELL];
     snprintf(cells[0], CELL, "%" PRIu64, bytes);
@@ -109,38 +102,33 @@ static zt_status loss_row(zt_table *table, const char *name, const char *type, c
     snprintf(cells[2], CELL, "%.9g", loss->most);
     snprintf(cells[3], CELL, "%.9f", zt_loss_cosine(loss));
     snprintf(cells[4], CELL, "%.4f", zt_loss_snr(loss));
-    return zt_table_row(table, (const char *const[]){name, type, cells[0], cells[1], cells[2], cells[3],
-                                                 cells[4]});
+    return zt_table_row(table, (const char *const[]){name, type, cells[0], cells[1], cells[2], cells[3], cells[4]});
 }
 
 zt_status quant_print_losses(quant_run *run)
 {
-    static const char *const columns[] = {"tensor", "type", "#bytes", "#rmse",
-                                          "#max",   "#cosine", "#snr_db"};
+    static const char *const columns[] = {"tensor", "type", "#bytes", "#rmse", "#max", "#cosine", "#snr_db"};
     zt_table *table = zt_table_new(run->cli, "quant-measure", columns, 7);
     zt_loss_of total = {0};
     uint64_t bytes = 0;
     zt_status status = table ? ZT_OK : ZT_ENOMEM;
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
         const quant_job *job = &run->jobs[i];
-        if (job->copy || job->choice.kept)
-            continue;
+        if (job->copy || job->choice.kept) continue;
         bytes += quant_new_bytes(job);
         quant_add_loss(&total, &job->loss);
         status = loss_row(table, job->source.name, new_type(job), &job->loss, quant_new_bytes(job));
     }
-    if (status == ZT_OK)
-        status = loss_row(table, "total", "", &total, bytes);
-    if (status == ZT_OK)
-        status = zt_table_print(table);
+    if (status == ZT_OK) status = loss_row(table, "total", "", &total, bytes);
+    if (status == ZT_OK) status = zt_table_print(table);
     zt_table_free(table);
     return status;
 }
 
 /* ---- --list-types ---------------------------------------------------------------------------- */
 
-static zt_status type_row(zt_table *table, const char *name, const char *also, const char *mostly,
-                          double bits, int block, const char *of)
+static zt_status type_row(zt_table *table, const char *name, const char *also, const char *mostly, double bits, int block,
+                          const char *of)
 {
     char cells[2][CELL];
     snprintf(cells[0], CELL, "%.4g", bits);
@@ -169,12 +157,9 @@ zt_status quant_list_types(zt_cli *cli)
     zt_status status = table ? ZT_OK : ZT_ENOMEM;
     const zt_mix *mix;
     for (int i = 0; (mix = zt_mix_at(i)) && status == ZT_OK; i++)
-        if (quant_can(mix->dtype))
-            status = model_row(table, mix);
-    for (int i = 0; i < ZT_STORE_COUNT && status == ZT_OK; i++)
-        status = net_row(table, (zt_storage)i);
-    if (status == ZT_OK)
-        status = zt_table_print(table);
+        if (quant_can(mix->dtype)) status = model_row(table, mix);
+    for (int i = 0; i < ZT_STORE_COUNT && status == ZT_OK; i++) status = net_row(table, (zt_storage)i);
+    if (status == ZT_OK) status = zt_table_print(table);
     zt_table_free(table);
     return status;
 }

@@ -46,16 +46,14 @@ static const char *prompt_text(EditLine *editor)
  * so a byte that comes together with one is of the next line. */
 static ssize_t read_byte(chat_state *chat, char *byte)
 {
-    if (zt_cli_interrupted())
-        return -1;
+    if (zt_cli_interrupted()) return -1;
     if (chat->has_early_byte) {
         chat->has_early_byte = false;
         *byte = chat->early_byte;
         return 1;
     }
     ssize_t count = read(STDIN_FILENO, byte, 1);
-    if (count != 1 || !zt_cli_interrupted())
-        return count;
+    if (count != 1 || !zt_cli_interrupted()) return count;
     chat->has_early_byte = true;
     chat->early_byte = *byte;
     return -1;
@@ -71,27 +69,23 @@ static int read_character(EditLine *editor, wchar_t *out)
     el_get(editor, EL_CLIENTDATA, &client);
     for (;;) {
         ssize_t count = read_byte(client, &byte);
-        if (count <= 0)
-            return count < 0 ? -1 : 0;
+        if (count <= 0) return count < 0 ? -1 : 0;
         size_t size = mbrtowc(out, &byte, 1, &state);
         if (size == (size_t)-1) {
             memset(&state, 0, sizeof state); /* broken: begin anew */
             continue;
         }
-        if (size != (size_t)-2)
-            return 1;
+        if (size != (size_t)-2) return 1;
     }
 }
 
 static zt_status open_line(chat_state *chat)
 {
     HistEvent event;
-    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1)
-        setlocale(LC_CTYPE, "C.UTF-8");
+    if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
     chat->editor = el_init("zt-run", stdin, stdout, stderr);
     chat->history = history_init();
-    if (!chat->editor || !chat->history)
-        return zt_fail(chat->run->ctx, ZT_ENOMEM, "the line editor has no memory");
+    if (!chat->editor || !chat->history) return zt_fail(chat->run->ctx, ZT_ENOMEM, "the line editor has no memory");
     history(chat->history, &event, H_SETSIZE, 1000);
     history(chat->history, &event, H_SETUNIQUE, 1);
     el_set(chat->editor, EL_PROMPT, prompt_text);
@@ -105,10 +99,8 @@ static zt_status open_line(chat_state *chat)
 
 static void close_line(chat_state *chat)
 {
-    if (chat->editor)
-        el_end(chat->editor);
-    if (chat->history)
-        history_end(chat->history);
+    if (chat->editor) el_end(chat->editor);
+    if (chat->history) history_end(chat->history);
 }
 
 /* The next line without its newline, to be freed by the caller; "" after Ctrl-C; NULL at the end of input. */
@@ -124,8 +116,7 @@ static char *read_line(chat_state *chat)
         run_write(chat->run, "\n", 1);
         return stopped ? zt_strdup(chat->run->ctx, "") : NULL;
     }
-    if (size > 1)
-        history(chat->history, &event, H_ENTER, text);
+    if (size > 1) history(chat->history, &event, H_ENTER, text);
     return zt_strndup(chat->run->ctx, text, (size_t)size - (text[size - 1] == '\n'));
 }
 
@@ -137,8 +128,7 @@ static zt_status drop_end(run_state *run)
 {
     zt_str text;
     zt_status status = ZT_OK;
-    if (run->stop_reason && strcmp(run->stop_reason, "eos") == 0 && run->ids.count > run->prompt_count)
-        run->ids.count--;
+    if (run->stop_reason && strcmp(run->stop_reason, "eos") == 0 && run->ids.count > run->prompt_count) run->ids.count--;
     zt_str_init(&text, run->ctx);
     while (status == ZT_OK && run->cut_bytes > 0 && run->ids.count > run->prompt_count) {
         zt_str_clear(&text);
@@ -156,8 +146,7 @@ static zt_status drop_end(run_state *run)
 static zt_status add_message(chat_state *chat, const char *role, const char *text, size_t size)
 {
     json_t *message = run_message(chat->run, role, text, size);
-    if (message && json_array_append_new(chat->messages, message) == 0)
-        return ZT_OK;
+    if (message && json_array_append_new(chat->messages, message) == 0) return ZT_OK;
     return zt_fail(chat->run->ctx, ZT_ENOMEM, "no memory for a message");
 }
 
@@ -167,8 +156,7 @@ static zt_status take_rendered(chat_state *chat, zt_str *text, const zt_str *ori
     run_state *run = chat->run;
     size_t known_size = chat->known_text.len;
     bool goes_on = known_size && text->len >= known_size && memcmp(text->data, chat->known_text.data, known_size) == 0;
-    if (!goes_on)
-        run->ids.count = 0;
+    if (!goes_on) run->ids.count = 0;
     zt_status status = run_encode_rendered(run, text, origin, goes_on ? known_size : 0, &run->ids);
     zt_str_clear(&chat->known_text);
     return status == ZT_OK ? zt_str_put(&chat->known_text, text->data, text->len) : status;
@@ -183,12 +171,9 @@ static zt_status render_turn(chat_state *chat, const char *said)
     zt_status status = ZT_OK;
     if (json_array_size(chat->messages) == 0 && run->options->system)
         status = add_message(chat, "system", run->options->system, strlen(run->options->system));
-    if (status == ZT_OK)
-        status = add_message(chat, "user", said, strlen(said));
-    if (status == ZT_OK)
-        status = run_render_messages(run, chat->messages, NULL, &text, &origin);
-    if (status == ZT_OK)
-        status = take_rendered(chat, &text, &origin);
+    if (status == ZT_OK) status = add_message(chat, "user", said, strlen(said));
+    if (status == ZT_OK) status = run_render_messages(run, chat->messages, NULL, &text, &origin);
+    if (status == ZT_OK) status = take_rendered(chat, &text, &origin);
     zt_str_fini(&text);
     zt_str_fini(&origin);
     return status;
@@ -208,12 +193,9 @@ static zt_status add_turn(chat_state *chat, const char *text)
     run_state *run = chat->run;
     zt_message messages[2];
     int message_count = 0;
-    if (run->jinja && !chat->only_tokens)
-        return render_turn(chat, text);
-    if (chat->begun)
-        return run_encode_next(run, text, &run->ids);
-    if (run->options->system)
-        messages[message_count++] = (zt_message){"system", run->options->system};
+    if (run->jinja && !chat->only_tokens) return render_turn(chat, text);
+    if (chat->begun) return run_encode_next(run, text, &run->ids);
+    if (run->options->system) messages[message_count++] = (zt_message){"system", run->options->system};
     messages[message_count++] = (zt_message){"user", text};
     return run_encode_messages(run, messages, message_count, &run->ids);
 }
@@ -235,12 +217,9 @@ static zt_status answer_turn(chat_state *chat)
         status = ZT_OK;
     }
     chat->begun = true;
-    if (status == ZT_OK)
-        status = run_write(run, "\n", 1);
-    if (status == ZT_OK && run->stop_reason && strcmp(run->stop_reason, "ctx") == 0)
-        tell_full(run, run->ids.count);
-    if (status == ZT_OK)
-        status = drop_end(run);
+    if (status == ZT_OK) status = run_write(run, "\n", 1);
+    if (status == ZT_OK && run->stop_reason && strcmp(run->stop_reason, "ctx") == 0) tell_full(run, run->ids.count);
+    if (status == ZT_OK) status = drop_end(run);
     return status == ZT_OK ? keep_answer(chat) : status;
 }
 
@@ -248,8 +227,7 @@ static zt_status answer_turn(chat_state *chat)
 static zt_status undo_turn(chat_state *chat, size_t ids, size_t messages, const zt_str *known)
 {
     chat->run->ids.count = ids;
-    while (json_array_size(chat->messages) > messages)
-        json_array_remove(chat->messages, json_array_size(chat->messages) - 1);
+    while (json_array_size(chat->messages) > messages) json_array_remove(chat->messages, json_array_size(chat->messages) - 1);
     zt_str_clear(&chat->known_text);
     return known->len ? zt_str_put(&chat->known_text, known->data, known->len) : ZT_OK;
 }
@@ -261,8 +239,7 @@ static zt_status take_turn(chat_state *chat, const char *text)
     zt_str known;
     zt_str_init(&known, run->ctx);
     zt_status status = chat->known_text.len ? zt_str_put(&known, chat->known_text.data, chat->known_text.len) : ZT_OK;
-    if (status == ZT_OK)
-        status = add_turn(chat, text);
+    if (status == ZT_OK) status = add_turn(chat, text);
     run->prompt_count = run->ids.count;
     if (status == ZT_OK && (int64_t)run->prompt_count > zt_llm_get(run->llm).ctx_len) {
         tell_full(run, run->prompt_count);
@@ -308,24 +285,19 @@ static zt_status print_help(chat_state *chat)
 {
     zt_str text;
     zt_str_init(&text, chat->run->ctx);
-    for (int i = 0; i < COMMANDS; i++)
-        zt_str_printf(&text, "%-8s %s\n", chat_commands[i].name, chat_commands[i].what);
+    for (int i = 0; i < COMMANDS; i++) zt_str_printf(&text, "%-8s %s\n", chat_commands[i].name, chat_commands[i].what);
     zt_status status = zt_ctx_status(chat->run->ctx);
-    if (status == ZT_OK)
-        status = run_write(chat->run, text.data, text.len);
+    if (status == ZT_OK) status = run_write(chat->run, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
 
 static zt_status obey_line(chat_state *chat, const char *text)
 {
-    if (text[strspn(text, " \t")] == 0)
-        return ZT_OK;
-    if (text[0] != '/')
-        return take_turn(chat, text);
+    if (text[strspn(text, " \t")] == 0) return ZT_OK;
+    if (text[0] != '/') return take_turn(chat, text);
     for (int i = 0; i < COMMANDS; i++)
-        if (strcmp(text, chat_commands[i].name) == 0)
-            return chat_commands[i].run(chat);
+        if (strcmp(text, chat_commands[i].name) == 0) return chat_commands[i].run(chat);
     zt_cli_note(chat->run->cli, "no command '%s': /help tells which there are", text);
     return ZT_OK;
 }
@@ -372,20 +344,14 @@ zt_status run_chat(run_state *run)
     zt_status status = chat.messages ? run_choose_template(run, false) : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
     if (status == ZT_OK && !run_has_template(run))
         status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no chat template: --template names one", zt_gguf_name(run->gguf));
-    if (status == ZT_OK)
-        status = run_find_turn(run);
-    if (status == ZT_OK)
-        status = run_open_llm(run, 0, false);
-    if (status == ZT_OK)
-        status = resume_session(&chat);
-    if (status == ZT_OK)
-        status = open_line(&chat);
-    if (status == ZT_OK)
-        status = run_conversation(&chat);
+    if (status == ZT_OK) status = run_find_turn(run);
+    if (status == ZT_OK) status = run_open_llm(run, 0, false);
+    if (status == ZT_OK) status = resume_session(&chat);
+    if (status == ZT_OK) status = open_line(&chat);
+    if (status == ZT_OK) status = run_conversation(&chat);
     close_line(&chat);
     json_decref(chat.messages);
     zt_str_fini(&chat.known_text);
-    if (status == ZT_OK && run->options->session)
-        status = run_catch_up(run);
+    if (status == ZT_OK && run->options->session) status = run_catch_up(run);
     return status == ZT_OK && run->options->session ? run_session_save(run) : status;
 }

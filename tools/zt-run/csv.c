@@ -34,8 +34,7 @@ static const struct npy_type {
 static const char *npy_type_of(zt_dtype dtype)
 {
     for (size_t i = 0; i < sizeof npy_types / sizeof *npy_types; i++)
-        if (npy_types[i].dtype == dtype)
-            return npy_types[i].word;
+        if (npy_types[i].dtype == dtype) return npy_types[i].word;
     return NULL;
 }
 
@@ -53,23 +52,17 @@ static bool parse_cell(const char *cell, size_t length, zt_dtype dtype, void *el
     char text[64];
     double number;
     int64_t integer;
-    while (length && memchr(" \t\r", cell[length - 1], 3))
-        length--;
-    while (length && memchr(" \t", *cell, 2))
-        cell++, length--;
-    if (length == 0 || length >= sizeof text)
-        return false;
+    while (length && memchr(" \t\r", cell[length - 1], 3)) length--;
+    while (length && memchr(" \t", *cell, 2)) cell++, length--;
+    if (length == 0 || length >= sizeof text) return false;
     snprintf(text, sizeof text, "%.*s", (int)length, cell);
-    if (dtype == ZT_F64)
-        return zt_parse_double(text, element);
+    if (dtype == ZT_F64) return zt_parse_double(text, element);
     if (zt_dtype_is_float(dtype)) {
-        if (!zt_parse_double(text, &number))
-            return false;
+        if (!zt_parse_double(text, &number)) return false;
         zt_dtype_convert(ZT_F64, &number, dtype, element, 1);
         return true;
     }
-    if (!zt_parse_i64(text, &integer) || !fits_type(dtype, integer))
-        return false;
+    if (!zt_parse_i64(text, &integer) || !fits_type(dtype, integer)) return false;
     memcpy(element, &integer, (size_t)zt_dtype_get(dtype)->block_bytes); /* little endian: the low bytes */
     return true;
 }
@@ -93,13 +86,11 @@ static zt_status read_row(csv_reader *reader, const char *line, const char *line
     for (const char *cell = line; cell <= line_end; columns++) {
         const char *comma = memchr(cell, ',', (size_t)(line_end - cell)), *stop = comma ? comma : line_end;
         if (!parse_cell(cell, (size_t)(stop - cell), reader->dtype, element)) {
-            if (reader->row_count == 0 && line_number == 1 && columns == 0)
-                return ZT_OK; /* names of the columns */
+            if (reader->row_count == 0 && line_number == 1 && columns == 0) return ZT_OK; /* names of the columns */
             return zt_fail(reader->ctx, ZT_EDATA, "%s:%" PRId64 ": '%s' is no %s", reader->path, line_number,
                            zt_escape(shown, sizeof shown, cell, (size_t)(stop - cell)), zt_dtype_get(reader->dtype)->name);
         }
-        if (zt_str_put(&reader->data, element, size))
-            return ZT_ENOMEM;
+        if (zt_str_put(&reader->data, element, size)) return ZT_ENOMEM;
         cell = stop + 1;
     }
     if (reader->row_count > 0 && columns != reader->column_count)
@@ -121,8 +112,7 @@ static zt_status read_rows(csv_reader *reader, const char *text, size_t size)
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         stop = stop ? stop : end;
         bool empty = stop == line || (stop == line + 1 && *line == '\r');
-        if (!empty)
-            status = read_row(reader, line, stop, line_number);
+        if (!empty) status = read_row(reader, line, stop, line_number);
         line = stop + 1;
     }
     return status;
@@ -135,17 +125,12 @@ static zt_status find_shape(const csv_reader *reader, const zt_type *wanted, zt_
 {
     int64_t rest = 1, count = reader->row_count * reader->column_count;
     *type = zt_type_make(wanted->dtype, wanted->rank, wanted->dim);
-    if (wanted->rank == 1)
-        type->dim[0] = reader->row_count == 1 || reader->column_count == 1 ? count : -1;
-    if (wanted->rank == 2)
-        type->dim[1] = reader->column_count;
-    if (wanted->rank >= 2)
-        type->dim[0] = reader->row_count;
+    if (wanted->rank == 1) type->dim[0] = reader->row_count == 1 || reader->column_count == 1 ? count : -1;
+    if (wanted->rank == 2) type->dim[1] = reader->column_count;
+    if (wanted->rank >= 2) type->dim[0] = reader->row_count;
     for (int axis = 1; axis < type->rank; axis++)
-        if (type->dim[axis] < 0 || !zt_mul_i64(rest, type->dim[axis], &rest))
-            rest = -1;
-    if (wanted->rank == 0 ? count == 1 : wanted->rank == 1 ? type->dim[0] >= 0 : rest == reader->column_count)
-        return ZT_OK;
+        if (type->dim[axis] < 0 || !zt_mul_i64(rest, type->dim[axis], &rest)) rest = -1;
+    if (wanted->rank == 0 ? count == 1 : wanted->rank == 1 ? type->dim[0] >= 0 : rest == reader->column_count) return ZT_OK;
     return zt_fail(reader->ctx, ZT_EDATA,
                    "%s: %" PRId64 " lines of %" PRId64 " numbers are no tensor of the %d dimensions that the input has",
                    reader->path, reader->row_count, reader->column_count, wanted->rank);
@@ -163,8 +148,7 @@ static char *npy_of(zt_ctx *ctx, const zt_type *type, const zt_str *data, size_t
     zt_str head;
     zt_str_init(&head, ctx);
     zt_str_printf(&head, "{'descr': '%s', 'fortran_order': False, 'shape': (", npy_type_of(type->dtype));
-    for (int axis = 0; axis < type->rank; axis++)
-        zt_str_printf(&head, "%" PRId64 ",", type->dim[axis]);
+    for (int axis = 0; axis < type->rank; axis++) zt_str_printf(&head, "%" PRId64 ",", type->dim[axis]);
     zt_str_puts(&head, "), }");
     while ((10 + head.len + 1) % 64 && !zt_ctx_status(ctx)) zt_str_putc(&head, ' ');
     zt_str_putc(&head, '\n');
@@ -195,14 +179,10 @@ zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *source, const zt_type 
     zt_str_init(&reader.data, ctx);
     char *text = zt_alloc(ctx, size + 1);
     zt_status status = text ? zt_source_read(source, 0, text, size) : ZT_ENOMEM;
-    if (!status)
-        status = zt_foreign_fail(ctx, path, text, size);
-    if (!status)
-        status = read_rows(&reader, text, size);
-    if (!status)
-        status = find_shape(&reader, wanted, &type);
-    if (!status)
-        *bytes = npy_of(ctx, &type, &reader.data, &size);
+    if (!status) status = zt_foreign_fail(ctx, path, text, size);
+    if (!status) status = read_rows(&reader, text, size);
+    if (!status) status = find_shape(&reader, wanted, &type);
+    if (!status) *bytes = npy_of(ctx, &type, &reader.data, &size);
     zt_free(ctx, text);
     zt_str_fini(&reader.data);
     return *bytes ? zt_checkpoint_take(ctx, zt_source_memory(ctx, path, *bytes, size)) : NULL;
@@ -217,10 +197,8 @@ static void write_cell(zt_dtype dtype, const char *element, zt_str *out)
     float single;
     int64_t integer = 0;
     if (info->kind == 'F') {
-        if (dtype == ZT_F64)
-            memcpy(&number, element, sizeof number);
-        if (dtype != ZT_F64)
-            info->decode(element, &single, 1);
+        if (dtype == ZT_F64) memcpy(&number, element, sizeof number);
+        if (dtype != ZT_F64) info->decode(element, &single, 1);
         if (dtype == ZT_F64)
             zt_str_put_double(out, number);
         else

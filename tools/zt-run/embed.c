@@ -23,12 +23,9 @@ static zt_status write_npy(run_state *run, const float *vector, int64_t width)
     zt_type type = zt_type_make(ZT_F32, 1, &width);
     zt_sink *sink = run->sink ? run->sink : zt_sink_open(run->ctx, "-", false);
     zt_status status = sink ? zt_npy_write_header(sink, run->ctx, &type) : zt_ctx_status(run->ctx);
-    if (status == ZT_OK)
-        status = zt_sink_write(sink, vector, (size_t)width * sizeof *vector);
-    if (status == ZT_OK && !run->sink)
-        status = zt_sink_commit(sink);
-    if (!run->sink)
-        zt_sink_close(sink);
+    if (status == ZT_OK) status = zt_sink_write(sink, vector, (size_t)width * sizeof *vector);
+    if (status == ZT_OK && !run->sink) status = zt_sink_commit(sink);
+    if (!run->sink) zt_sink_close(sink);
     return status;
 }
 
@@ -38,12 +35,10 @@ static zt_status write_json(run_state *run, int64_t index, const float *vector, 
     zt_str object;
     zt_str_init(&object, run->ctx);
     zt_str_printf(&object, "{\"index\":%" PRId64 ",\"tokens\":%zu,\"embedding\":", index, tokens);
-    for (int64_t i = 0; tokens && i < width; i++)
-        zt_str_printf(&object, "%c%.9g", i ? ',' : '[', vector[i]);
+    for (int64_t i = 0; tokens && i < width; i++) zt_str_printf(&object, "%c%.9g", i ? ',' : '[', vector[i]);
     zt_str_puts(&object, tokens ? "]}\n" : "null}\n");
     zt_status status = zt_ctx_status(run->ctx);
-    if (status == ZT_OK)
-        status = run_write(run, object.data, object.len);
+    if (status == ZT_OK) status = run_write(run, object.data, object.len);
     zt_str_fini(&object);
     return status;
 }
@@ -59,8 +54,7 @@ static size_t line_bytes(const run_state *run, const char *line, const char *sto
 static zt_status number_error(run_state *run, int64_t index, zt_status status)
 {
     char why[512];
-    if (status == ZT_OK || status == ZT_EINTR || status == ZT_EBUG)
-        return status;
+    if (status == ZT_OK || status == ZT_EINTR || status == ZT_EBUG) return status;
     snprintf(why, sizeof why, "%s", zt_ctx_error(run->ctx));
     zt_ctx_clear(run->ctx);
     return zt_fail(run->ctx, status, "line %" PRId64 ": %s", index + 1, why);
@@ -75,11 +69,9 @@ static zt_status embed_lines(run_state *run, float *vector, int64_t width)
         const char *stop = memchr(line, '\n', (size_t)(end - line));
         size_t token_count;
         next = stop ? stop + 1 : end;
-        if (zt_cli_interrupted())
-            return ZT_EINTR;
+        if (zt_cli_interrupted()) return ZT_EINTR;
         status = number_error(run, index, embed_text(run, line, line_bytes(run, line, stop ? stop : end), vector, &token_count));
-        if (status == ZT_OK)
-            status = write_json(run, index++, vector, width, token_count);
+        if (status == ZT_OK) status = write_json(run, index++, vector, width, token_count);
     }
     return status;
 }
@@ -90,14 +82,12 @@ zt_status run_embed(run_state *run)
     zt_status status = run_open_llm(run, 0, true);
     int64_t width = status == ZT_OK ? zt_llm_get(run->llm).width : 0;
     float *vector = status == ZT_OK ? zt_alloc_array(run->ctx, (size_t)width, sizeof *vector) : NULL;
-    if (!vector)
-        return zt_ctx_status(run->ctx);
+    if (!vector) return zt_ctx_status(run->ctx);
     if (run->cli->format == ZT_FMT_NDJSON) {
         status = embed_lines(run, vector, width);
     } else {
         status = embed_text(run, run->prompt_text, run->prompt_bytes, vector, &token_count);
-        if (status == ZT_OK && token_count == 0)
-            status = zt_fail(run->ctx, ZT_EUSAGE, "the text has no tokens");
+        if (status == ZT_OK && token_count == 0) status = zt_fail(run->ctx, ZT_EUSAGE, "the text has no tokens");
         if (status == ZT_OK)
             status =
                 run->cli->format == ZT_FMT_JSON ? write_json(run, 0, vector, width, token_count) : write_npy(run, vector, width);

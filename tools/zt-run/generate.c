@@ -44,10 +44,7 @@ bool run_wants_best(const run_state *run)
 }
 
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
-bool run_engine_chooses(const run_state *run)
-{
-    return run_wants_best(run) && !changes_logits(run);
-}
+bool run_engine_chooses(const run_state *run) { return run_wants_best(run) && !changes_logits(run); }
 
 static zt_sampler sampler_of(const run_state *run)
 {
@@ -98,8 +95,7 @@ static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, w
     else
         status = zt_llm_feed(run->llm, ids, count, wanted == ALL, wanted ? run->logits : NULL);
     run->logits_row = 0;
-    for (size_t i = 0; i < count && status == ZT_OK; i++)
-        status = zt_ids_push(run->ctx, &run->fed_ids, ids[i]);
+    for (size_t i = 0; i < count && status == ZT_OK; i++) status = zt_ids_push(run->ctx, &run->fed_ids, ids[i]);
     return status;
 }
 
@@ -107,8 +103,7 @@ static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, w
 static size_t common_prefix(const run_state *run, size_t most)
 {
     size_t count = 0;
-    while (count < most && count < run->fed_ids.count && run->fed_ids.id[count] == run->ids.id[count])
-        count++;
+    while (count < most && count < run->fed_ids.count && run->fed_ids.id[count] == run->ids.id[count]) count++;
     return count;
 }
 
@@ -127,8 +122,7 @@ static zt_sink *begin_npy(run_state *run)
     int64_t rows = run->options->all_logits ? (int64_t)run->prompt_count : 1;
     zt_type type = zt_type_make(ZT_F32, 2, (int64_t[]){rows, run->vocab_rows});
     zt_sink *npy = zt_sink_open(run->ctx, run->options->logits, run->cli->force);
-    if (npy && zt_npy_write_header(npy, run->ctx, &type) == ZT_OK)
-        return npy;
+    if (npy && zt_npy_write_header(npy, run->ctx, &type) == ZT_OK) return npy;
     zt_sink_close(npy);
     return NULL;
 }
@@ -140,15 +134,13 @@ static zt_status feed_pieces(run_state *run, zt_sink *npy)
     zt_status status = forget_what_differs(run);
     size_t vocab_rows = (size_t)run->vocab_rows, most = all ? (size_t)run->logits_rows : (size_t)run->options->chunk, count;
     for (size_t position = run->fed_ids.count; position < run->prompt_count && status == ZT_OK; position += count) {
-        if (zt_cli_interrupted())
-            return ZT_EINTR;
+        if (zt_cli_interrupted()) return ZT_EINTR;
         count = run->prompt_count - position < most ? run->prompt_count - position : most;
         bool last = position + count == run->prompt_count;
         status = feed_tokens(run, run->ids.id + position, count, all ? ALL : last ? LAST : NOTHING);
         if (status == ZT_OK && npy && (all || last))
             status = zt_sink_write(npy, run->logits, (all ? count : 1) * vocab_rows * sizeof(float));
-        if (all && last)
-            memmove(run->logits, run->logits + (count - 1) * vocab_rows, vocab_rows * sizeof(float));
+        if (all && last) memmove(run->logits, run->logits + (count - 1) * vocab_rows, vocab_rows * sizeof(float));
         if (run->prompt_count > most)
             zt_progress(run->cli, &(zt_work){"prompt", run->options->input, "tokens", (double)(position + count),
                                              (double)run->prompt_count});
@@ -159,27 +151,21 @@ static zt_status feed_pieces(run_state *run, zt_sink *npy)
 static zt_status feed_prompt(run_state *run)
 {
     zt_sink *npy = run->options->logits ? begin_npy(run) : NULL;
-    if (run->options->logits && !npy)
-        return zt_ctx_status(run->ctx);
+    if (run->options->logits && !npy) return zt_ctx_status(run->ctx);
     zt_status status = feed_pieces(run, npy);
     zt_sink_close(npy);
     return status;
 }
 
-float *run_logits(const run_state *run)
-{
-    return run->logits + run->logits_row * (size_t)run->vocab_rows;
-}
+float *run_logits(const run_state *run) { return run->logits + run->logits_row * (size_t)run->vocab_rows; }
 
 /* ---- token after token ----------------------------------------------------------------------- */
 
 static bool ends_text(const run_state *run, int32_t id)
 {
-    if (!run->options->eos)
-        return zt_vocab_is_eog(run->vocab, id);
+    if (!run->options->eos) return zt_vocab_is_eog(run->vocab, id);
     for (size_t i = 0; i < run->end_ids.count; i++)
-        if (run->end_ids.id[i] == id)
-            return true;
+        if (run->end_ids.id[i] == id) return true;
     return false;
 }
 
@@ -187,12 +173,10 @@ static int32_t choose_token(run_state *run)
 {
     zt_sampler sampler;
     zt_draw draw;
-    if (!run->logits || run_engine_chooses(run) || run_engine_draws(run, &sampler, &draw))
-        return run->next_ids[run->logits_row];
+    if (!run->logits || run_engine_chooses(run) || run_engine_draws(run, &sampler, &draw)) return run->next_ids[run->logits_row];
     float *logits = run_logits(run);
     for (size_t i = 0; run->options->ignore_eos && i < run->end_ids.count; i++)
-        if (run->end_ids.id[i] < run->choices)
-            logits[run->end_ids.id[i]] = -INFINITY;
+        if (run->end_ids.id[i] < run->choices) logits[run->end_ids.id[i]] = -INFINITY;
     return zt_sample(&sampler, logits, run->choices, run->ids.id, run->ids.count, (int64_t)run->ids.count, run->scratch);
 }
 
@@ -221,8 +205,7 @@ static zt_status feed_last(run_state *run)
 static bool was_foreseen(run_state *run)
 {
     size_t last = run->ids.count - 1;
-    if (run->fed_ids.count <= last || run->fed_ids.id[last] != run->ids.id[last])
-        return false;
+    if (run->fed_ids.count <= last || run->fed_ids.id[last] != run->ids.id[last]) return false;
     run->logits_row++;
     run->accepted_count++;
     return true;
@@ -243,12 +226,10 @@ static zt_status feed_ahead(run_state *run)
     const int32_t *draft;
     size_t draft_count = zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft);
     zt_status status = zt_ctx_status(run->ctx);
-    if (status == ZT_OK)
-        status = forget_after(run, run->ids.count - 1);
+    if (status == ZT_OK) status = forget_after(run, run->ids.count - 1);
     memcpy(batch + 1, draft, draft_count * sizeof *draft);
     double before = zt_seconds();
-    if (status == ZT_OK)
-        status = feed_tokens(run, batch, 1 + draft_count, draft_count ? ALL : LAST);
+    if (status == ZT_OK) status = feed_tokens(run, batch, 1 + draft_count, draft_count ? ALL : LAST);
     zt_drafts_took(run->drafts, 1 + draft_count, zt_seconds() - before);
     run->drafted_count += draft_count;
     run->draft_batches += draft_count > 0;
@@ -257,8 +238,7 @@ static zt_status feed_ahead(run_state *run)
 
 static zt_status feed_next(run_state *run)
 {
-    if (!run->drafts)
-        return feed_last(run);
+    if (!run->drafts) return feed_last(run);
     return was_foreseen(run) ? ZT_OK : feed_ahead(run);
 }
 
@@ -269,14 +249,10 @@ zt_status run_next_token(run_state *run)
     if (id < 0)
         return zt_fail(run->ctx, ZT_EDATA, "%s: no logit is a number after token %zu", zt_gguf_name(run->gguf), run->ids.count);
     bool ends = ends_text(run, id);
-    if (status == ZT_OK)
-        status = zt_ids_push(run->ctx, &run->ids, id);
-    if (status == ZT_OK && run->options->logprobs >= 0)
-        status = run_put_logprobs(run, id);
-    if (status == ZT_OK)
-        status = put_token(run, id, ends);
-    if (run->first_token_time == 0)
-        run->first_token_time = zt_seconds();
+    if (status == ZT_OK) status = zt_ids_push(run->ctx, &run->ids, id);
+    if (status == ZT_OK && run->options->logprobs >= 0) status = run_put_logprobs(run, id);
+    if (status == ZT_OK) status = put_token(run, id, ends);
+    if (run->first_token_time == 0) run->first_token_time = zt_seconds();
     if (ends)
         run->stop_reason = "eos";
     else if (!run->stop_reason && run->options->new_tokens >= 0 &&
@@ -297,16 +273,13 @@ static zt_status forget_ahead(run_state *run)
 static zt_status generate_tokens(run_state *run)
 {
     zt_status status = ZT_OK;
-    if (run->options->new_tokens == 0)
-        run->stop_reason = "length";
+    if (run->options->new_tokens == 0) run->stop_reason = "length";
     while (status == ZT_OK && !run->stop_reason) {
         status = zt_cli_interrupted() ? ZT_EINTR : run_next_token(run);
-        if (status == ZT_OK && !run->stop_reason)
-            status = feed_next(run);
+        if (status == ZT_OK && !run->stop_reason) status = feed_next(run);
     }
     zt_status end_status = run_text_end(run);
-    if (end_status == ZT_OK)
-        end_status = forget_ahead(run);
+    if (end_status == ZT_OK) end_status = forget_ahead(run);
     return status == ZT_OK ? end_status : status;
 }
 
@@ -315,16 +288,14 @@ zt_status run_catch_up(run_state *run)
 {
     size_t keep = common_prefix(run, run->ids.count);
     zt_status status = forget_after(run, keep);
-    if (status != ZT_OK || keep == run->ids.count)
-        return status;
+    if (status != ZT_OK || keep == run->ids.count) return status;
     return feed_tokens(run, run->ids.id + keep, run->ids.count - keep, NOTHING);
 }
 
 zt_status run_check_room(const run_state *run)
 {
     int64_t limit = zt_llm_get(run->llm).ctx_len;
-    if ((int64_t)run->prompt_count <= limit)
-        return ZT_OK;
+    if ((int64_t)run->prompt_count <= limit) return ZT_OK;
     return zt_fail(run->ctx, ZT_ENOMEM, "the prompt has %zu tokens, the context %" PRId64 ": see --ctx", run->prompt_count,
                    limit);
 }
@@ -334,13 +305,11 @@ zt_status run_answer(run_state *run)
     run_text_begin(run);
     run->asked_time = zt_seconds();
     zt_status status = run_check_room(run);
-    if (status == ZT_OK)
-        status = feed_prompt(run);
+    if (status == ZT_OK) status = feed_prompt(run);
     run->prompt_time = zt_seconds();
     run->first_token_time = 0;
     run->drafted_count = run->accepted_count = run->draft_batches = 0;
-    if (status == ZT_OK)
-        status = generate_tokens(run);
+    if (status == ZT_OK) status = generate_tokens(run);
     run->end_time = zt_seconds();
     return status;
 }
@@ -370,11 +339,9 @@ static zt_status parse_eos(run_state *run)
 static zt_status list_ends(run_state *run)
 {
     zt_status status = ZT_OK;
-    if (run->options->eos)
-        return parse_eos(run);
+    if (run->options->eos) return parse_eos(run);
     for (int32_t id = 0; (run->options->ignore_eos || run->options->jsonl) && id < zt_vocab_size(run->vocab); id++)
-        if (status == ZT_OK && zt_vocab_is_eog(run->vocab, id))
-            status = zt_ids_push(run->ctx, &run->end_ids, id);
+        if (status == ZT_OK && zt_vocab_is_eog(run->vocab, id)) status = zt_ids_push(run->ctx, &run->end_ids, id);
     return status;
 }
 
@@ -382,18 +349,15 @@ static zt_status make_buffers(run_state *run)
 {
     run->vocab_rows = zt_llm_get(run->llm).vocab;
     run->choices = zt_vocab_size(run->vocab);
-    if (run->choices > run->vocab_rows)
-        run->choices = run->vocab_rows;
+    if (run->choices > run->vocab_rows) run->choices = run->vocab_rows;
     size_t row_bytes = (size_t)run->vocab_rows * sizeof(float);
     int64_t most_rows = (int64_t)(LOGITS_BYTES / row_bytes) + 1;
     run->logits_rows = run->options->all_logits ? (int64_t)run->prompt_count : 1;
     run->logits_rows = run->logits_rows < run->options->chunk ? run->logits_rows : run->options->chunk;
     run->logits_rows = run->logits_rows < most_rows ? run->logits_rows : most_rows;
     bool ahead = run->options->speculate && !run->options->jsonl;
-    if (ahead && run->logits_rows < ZT_DRAFT_ROWS)
-        run->logits_rows = ZT_DRAFT_ROWS;
-    if (ahead)
-        run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
+    if (ahead && run->logits_rows < ZT_DRAFT_ROWS) run->logits_rows = ZT_DRAFT_ROWS;
+    if (ahead) run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
     run->logits = zt_alloc_array(run->ctx, (size_t)run->logits_rows, row_bytes);
     run->scratch = zt_alloc_array(run->ctx, 2, row_bytes);
     return run->logits && run->scratch ? zt_ctx_status(run->ctx) : ZT_ENOMEM;
@@ -402,38 +366,32 @@ static zt_status make_buffers(run_state *run)
 zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
 {
     zt_llm_opts opts = run_llm_opts(run->cli, run->options);
-    if ((run->options->plan && run_read_plan(run) != ZT_OK) || run_open_engine(run) != ZT_OK)
-        return zt_ctx_status(run->ctx);
+    if ((run->options->plan && run_read_plan(run) != ZT_OK) || run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
     opts.planned = run->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
     run->seed = run->cli->seed;
     zt_status status = run->options->jsonl ? run_size_batch(run, &opts) : ZT_OK;
-    if (status == ZT_OK)
-        status = list_ends(run);
+    if (status == ZT_OK) status = list_ends(run);
     /* Greedy choice needs no more than the best, unless logits are changed before. What requests
      * of --jsonl ask for, only they say. */
     bool best = run->options->sampler.temp == 0;
     bool drawn = run->options->jsonl || (may_draw(run) && (!best || changes_logits(run)));
     opts.draws = drawn && !embed && zt_engine_inmost(run->engine)->vt->devices;
     opts.greedy = best && (run->options->jsonl || !changes_logits(run));
-    if (status == ZT_OK)
-        run->llm = zt_llm_open(run->gguf, &opts);
+    if (status == ZT_OK) run->llm = zt_llm_open(run->gguf, &opts);
     run->loaded_time = zt_seconds();
-    if (!run->llm)
-        return zt_ctx_status(run->ctx);
+    if (!run->llm) return zt_ctx_status(run->ctx);
     status = zt_vocab_check_rows(run->vocab, zt_llm_get(run->llm).vocab);
-    if (status == ZT_OK && !embed)
-        status = make_buffers(run);
+    if (status == ZT_OK && !embed) status = make_buffers(run);
     return status == ZT_OK && run->options->session ? run_session_load(run) : status;
 }
 
 /* Ends the output: with the object of --json, or with a newline where one is wanted. */
 static zt_status finish_output(run_state *run)
 {
-    if (run->options->json)
-        return run_report_json(run);
+    if (run->options->json) return run_report_json(run);
     return run->options->ids || (run->terminal && run->ids.count > run->prompt_count) ? run_write(run, "\n", 1) : ZT_OK;
 }
 
@@ -443,15 +401,12 @@ zt_status run_generate(run_state *run)
     if (status == ZT_OK)
         status =
             run_open_llm(run, run->options->new_tokens < 0 ? 0 : (int64_t)run->prompt_count + run->options->new_tokens, false);
-    if (status == ZT_OK)
-        status = run_answer(run);
+    if (status == ZT_OK) status = run_answer(run);
     if (run->options->session && (status == ZT_OK || status == ZT_EINTR)) {
         zt_status saved = run_session_save(run);
         status = status == ZT_OK ? saved : status;
     }
-    if (status == ZT_OK)
-        status = finish_output(run);
-    if (status == ZT_OK && run->options->stats)
-        run_report_stats(run);
+    if (status == ZT_OK) status = finish_output(run);
+    if (status == ZT_OK && run->options->stats) run_report_stats(run);
     return status;
 }

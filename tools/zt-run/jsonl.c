@@ -18,7 +18,7 @@
 
 /* The largest size of a line, and of all lines whose requests are open. It bounds jansson's memory. */
 #define MOST_BYTES (64u << 20)
-#define PIECE (64u << 10)
+#define PIECE      (64u << 10)
 
 enum {
     SEQUENCES = 64,       /* requests that run at once, at most */
@@ -54,8 +54,7 @@ static zt_status read_more(request_queue *queue)
     queue->input.len -= queue->position;
     queue->position = 0;
     ssize_t read_size = read(queue->fd, piece, sizeof piece);
-    if (read_size < 0 && errno == EINTR)
-        return zt_cli_interrupted() ? ZT_EINTR : ZT_OK;
+    if (read_size < 0 && errno == EINTR) return zt_cli_interrupted() ? ZT_EINTR : ZT_OK;
     queue->input_ended = read_size <= 0;
     if (read_size < 0)
         zt_fail(ctx, ZT_EIO, "%s: %s", path ? path : "stdin", strerror(errno));
@@ -64,8 +63,7 @@ static zt_status read_more(request_queue *queue)
     else
         zt_str_put(&queue->input, piece, (size_t)read_size);
     queue->input_status = zt_ctx_status(ctx);
-    if (queue->input_status == ZT_OK)
-        return ZT_OK;
+    if (queue->input_status == ZT_OK) return ZT_OK;
     snprintf(queue->input_error, sizeof queue->input_error, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     queue->input_ended = true;
@@ -79,8 +77,7 @@ static const char *next_line(request_queue *queue, size_t *size)
     const char *line = queue->input.data + queue->position;
     size_t left = queue->input.len - queue->position;
     const char *stop = left ? memchr(line, '\n', left) : NULL;
-    if (left == 0 || (!stop && !queue->input_ended))
-        return NULL;
+    if (left == 0 || (!stop && !queue->input_ended)) return NULL;
     *size = stop ? (size_t)(stop - line) : left;
     queue->position += *size + (stop != NULL);
     queue->line_count++;
@@ -93,10 +90,8 @@ static zt_status add_text(request_queue *queue, run_request *request)
     zt_sampler sampler;
     zt_draw draw;
     const zt_ids *ids = &request->run.ids;
-    if (run_engine_chooses(&request->run))
-        return zt_batch_add(queue->batch, request, ids, false);
-    if (run_engine_draws(&request->run, &sampler, &draw))
-        return zt_batch_add_drawn(queue->batch, request, ids, &draw);
+    if (run_engine_chooses(&request->run)) return zt_batch_add(queue->batch, request, ids, false);
+    if (run_engine_draws(&request->run, &sampler, &draw)) return zt_batch_add_drawn(queue->batch, request, ids, &draw);
     if (run_wants_best(&request->run))
         return zt_batch_add_best(queue->batch, request, ids, request->run.end_ids.id, request->run.end_ids.count);
     return zt_batch_add(queue->batch, request, ids, true);
@@ -104,16 +99,13 @@ static zt_status add_text(request_queue *queue, run_request *request)
 
 static zt_status add_line(request_queue *queue, const char *line, size_t size)
 {
-    if (strspn(line, " \t\r") >= size)
-        return ZT_OK;
+    if (strspn(line, " \t\r") >= size) return ZT_OK;
     run_request *request = request_new(queue->run, line, size, queue->line_count);
-    if (!request)
-        return zt_ctx_status(queue->run->ctx);
+    if (!request) return zt_ctx_status(queue->run->ctx);
     request->line_bytes = size;
     queue->line_bytes += size;
     queue->requests[queue->count++] = request;
-    if (request->done)
-        return ZT_OK;
+    if (request->done) return ZT_OK;
     zt_status status = add_text(queue, request);
     return status == ZT_OK ? status : request_end(request, status);
 }
@@ -131,8 +123,7 @@ static zt_status take_requests(request_queue *queue)
     while (status == ZT_OK && queue->count < OPEN && queue->line_bytes < MOST_BYTES) {
         size_t size;
         const char *line = next_line(queue, &size);
-        if (zt_cli_interrupted())
-            return ZT_EINTR;
+        if (zt_cli_interrupted()) return ZT_EINTR;
         if (line)
             status = add_line(queue, line, size);
         else if (queue->input_ended || (queue->count > 0 && !is_readable(queue->fd)))
@@ -166,8 +157,7 @@ static zt_status write_answers(request_queue *queue)
 static zt_status step_batch(request_queue *queue)
 {
     zt_status status = zt_batch_step(queue->batch);
-    if (status == ZT_OK || !request_is_theirs(status))
-        return status;
+    if (status == ZT_OK || !request_is_theirs(status)) return status;
     zt_batch_drop(queue->batch, queue->requests[0]);
     return request_end(queue->requests[0], status);
 }
@@ -177,12 +167,9 @@ static zt_status serve_requests(request_queue *queue)
     zt_status status = ZT_OK;
     while (status == ZT_OK && !(queue->input_ended && queue->count == 0 && queue->position == queue->input.len)) {
         status = take_requests(queue);
-        if (status == ZT_OK)
-            status = write_answers(queue);
-        if (status == ZT_OK && queue->count > 0)
-            status = step_batch(queue);
-        if (status == ZT_OK)
-            status = write_answers(queue);
+        if (status == ZT_OK) status = write_answers(queue);
+        if (status == ZT_OK && queue->count > 0) status = step_batch(queue);
+        if (status == ZT_OK) status = write_answers(queue);
     }
     return status;
 }
@@ -193,12 +180,10 @@ static zt_status serve_requests(request_queue *queue)
 zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
 {
     zt_llm_info info;
-    if (run->plan)
-        return ZT_OK; /* a plan has one sequence */
+    if (run->plan) return ZT_OK; /* a plan has one sequence */
     opts->n_seq = SEQUENCES;
     zt_status status = zt_llm_plan(run->gguf, opts, &info);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     /* Scratch counts twice: while it grows, the old and the new one exist. */
     size_t available = run_available_bytes(run->cli),
            wanted = info.weight_bytes + 2 * info.scratch_bytes + (size_t)(info.n_seq * info.vocab) * sizeof(float);
@@ -206,8 +191,7 @@ zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
     size_t token_bytes = info.kv_bytes / (size_t)info.cache_len,
            fitting = available > wanted ? (available - wanted) / token_bytes : 0;
     opts->cache_len = CACHE_TOKENS < SEQUENCES * info.ctx_len ? CACHE_TOKENS : SEQUENCES * info.ctx_len;
-    if ((size_t)opts->cache_len > fitting)
-        opts->cache_len = (int64_t)fitting;
+    if ((size_t)opts->cache_len > fitting) opts->cache_len = (int64_t)fitting;
     return ZT_OK;
 }
 
@@ -225,17 +209,13 @@ static zt_status serve_all(request_queue *queue)
 {
     zt_batch_opts opts = {.next = request_next, .forget = queue->run->options->no_kv_cache};
     zt_status status = run_open_llm(queue->run, 0, false);
-    if (status == ZT_OK)
-        queue->batch = zt_batch_open(queue->run->llm, &opts);
-    if (!queue->batch)
-        return zt_ctx_status(queue->run->ctx);
+    if (status == ZT_OK) queue->batch = zt_batch_open(queue->run->llm, &opts);
+    if (!queue->batch) return zt_ctx_status(queue->run->ctx);
     status = serve_requests(queue);
     log_batch(queue);
     zt_batch_close(queue->batch);
-    for (size_t i = 0; i < queue->count; i++)
-        request_free(queue->requests[i]);
-    if (status == ZT_OK && queue->input_status)
-        status = zt_fail(queue->run->ctx, queue->input_status, "%s", queue->input_error);
+    for (size_t i = 0; i < queue->count; i++) request_free(queue->requests[i]);
+    if (status == ZT_OK && queue->input_status) status = zt_fail(queue->run->ctx, queue->input_status, "%s", queue->input_error);
     if (status == ZT_OK && queue->failed_count)
         status = zt_fail(queue->run->ctx, ZT_EDATA, "%d request%s could not be answered", queue->failed_count,
                          queue->failed_count == 1 ? "" : "s");
@@ -256,8 +236,7 @@ zt_status run_jsonl(run_state *run)
         status = zt_fail(run->ctx, ZT_ENOENT, "%s: is a directory", named ? path : "stdin");
     else
         status = serve_all(&queue);
-    if (named && queue.fd >= 0)
-        close(queue.fd);
+    if (named && queue.fd >= 0) close(queue.fd);
     zt_str_fini(&queue.input);
     return status;
 }

@@ -8,8 +8,7 @@ static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run
 {
     if (run->cli->output) {
         run->sink = zt_sink_open(run->ctx, run->cli->output, run->cli->force);
-        if (!run->sink)
-            return zt_ctx_status(run->ctx);
+        if (!run->sink) return zt_ctx_status(run->ctx);
     }
     run->terminal = !run->sink && isatty(STDOUT_FILENO);
     zt_status status = job(run);
@@ -28,30 +27,20 @@ static zt_status run_mode(run_state *run)
     const run_options *options = run->options;
     int mode = zt_cli_mode(run->cli, RUN_TEXT);
     bool program = mode >= 0 && run_is_program(run->cli, options->model);
-    if (program)
-        mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
+    if (program) mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
     zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(run->cli, mode);
-    if (status == ZT_OK && program)
-        return run_program(run);
-    if (status == ZT_OK)
-        status = run_options_check(run->cli, options);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK && program) return run_program(run);
+    if (status == ZT_OK) status = run_options_check(run->cli, options);
+    if (status != ZT_OK) return status;
     const bool vocabulary = options->tokenize || options->detokenize || options->count || options->render;
     run->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(run->ctx, options->model);
-    if (!run->gguf)
-        return zt_ctx_status(run->ctx);
+    if (!run->gguf) return zt_ctx_status(run->ctx);
     status = run_apply_adapters(run);
-    if (status != ZT_OK)
-        return status;
-    if (options->dry_run)
-        return run_with_output(run, run_dry);
-    if (!options->perplexity && !options->chat && !options->jsonl)
-        status = run_read_prompt(run);
-    if (status == ZT_OK)
-        run->vocab = zt_vocab_open_pre(run->gguf, options->pre_tokenizer);
-    if (!run->vocab)
-        return zt_ctx_status(run->ctx);
+    if (status != ZT_OK) return status;
+    if (options->dry_run) return run_with_output(run, run_dry);
+    if (!options->perplexity && !options->chat && !options->jsonl) status = run_read_prompt(run);
+    if (status == ZT_OK) run->vocab = zt_vocab_open_pre(run->gguf, options->pre_tokenizer);
+    if (!run->vocab) return zt_ctx_status(run->ctx);
     return run_with_output(run, options->tokenize     ? run_tokenize
                                 : options->detokenize ? run_detokenize
                                 : options->count      ? run_count
@@ -70,12 +59,10 @@ int main(int argc, char **argv)
     zt_cli *cli = zt_cli_open(&run_tool, argc, argv);
     run_state run = {.cli = cli, .ctx = cli->ctx, .options = options, .start_time = start};
     zt_str *const strings[] = {&run.held_text, &run.held_shown, &run.answer_text, &run.logprobs, &run.likeliest};
-    for (int i = 0; i < 5; i++)
-        zt_str_init(strings[i], run.ctx);
+    for (int i = 0; i < 5; i++) zt_str_init(strings[i], run.ctx);
     run.templates = run_templates_new(&run);
     zt_status status = run.templates ? run_mode(&run) : ZT_ENOMEM;
-    for (int i = 0; i < 5; i++)
-        zt_str_fini(strings[i]);
+    for (int i = 0; i < 5; i++) zt_str_fini(strings[i]);
     zt_ids_fini(run.ctx, &run.ids);
     zt_ids_fini(run.ctx, &run.fed_ids);
     zt_ids_fini(run.ctx, &run.end_ids);

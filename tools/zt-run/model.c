@@ -20,21 +20,16 @@ zt_status run_apply_adapters(run_state *run)
 {
     const zt_opt_list *given = &run->options->adapters;
     zt_status status = ZT_OK;
-    if (!given->n)
-        return ZT_OK;
-    for (int i = 0; i < given->n && status == ZT_OK; i++)
-        status = zt_adapters_add_text(run->cli, &run->adapters, given->item[i]);
-    if (status != ZT_OK)
-        return status;
+    if (!given->n) return ZT_OK;
+    for (int i = 0; i < given->n && status == ZT_OK; i++) status = zt_adapters_add_text(run->cli, &run->adapters, given->item[i]);
+    if (status != ZT_OK) return status;
     run->base_model = zt_checkpoint_of_gguf(run->ctx, run->gguf); /* takes it over */
     run->gguf = NULL;
-    zt_adapted *adapted =
-        run->base_model ? zt_adapted_new(run->ctx, run->base_model, run->adapters.adapters, run->adapters.count, &(zt_adapted_opts){0})
-                        : NULL;
-    if (adapted)
-        zt_adapters_tell(run->cli, adapted);
-    if (adapted)
-        run->gguf = zt_checkpoint_gguf(zt_adapted_release(adapted));
+    zt_adapted *adapted = run->base_model ? zt_adapted_new(run->ctx, run->base_model, run->adapters.adapters, run->adapters.count,
+                                                           &(zt_adapted_opts){0})
+                                          : NULL;
+    if (adapted) zt_adapters_tell(run->cli, adapted);
+    if (adapted) run->gguf = zt_checkpoint_gguf(zt_adapted_release(adapted));
     return run->gguf ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
@@ -51,8 +46,7 @@ static zt_status choose_engine(run_state *run)
 {
     zt_cli *cli = run->cli;
     const char *engine = zt_plan_file_engine(run->plan);
-    if (!strcmp(cli->engine, "auto"))
-        cli->engine = engine;
+    if (!strcmp(cli->engine, "auto")) cli->engine = engine;
     if (strncmp(cli->engine, engine, strcspn(cli->engine, ":")) != 0 || strlen(engine) != strcspn(cli->engine, ":"))
         return zt_fail(run->ctx, ZT_EDATA, "%s: the plan is for the engine %s, not %s", run->options->plan, engine, cli->engine);
     if (zt_plan_file_isa(run->plan) > cli->isa)
@@ -67,8 +61,7 @@ zt_status run_read_plan(run_state *run)
     size_t size;
     const char *name = strcmp(run->options->plan, "-") ? run->options->plan : "stdin";
     char *text = zt_read_all(run->ctx, run->options->plan, &size);
-    if (text)
-        run->plan = zt_plan_file_parse(run->ctx, name, text, size);
+    if (text) run->plan = zt_plan_file_parse(run->ctx, name, text, size);
     zt_free(run->ctx, text);
     return run->plan ? choose_engine(run) : zt_ctx_status(run->ctx);
 }
@@ -96,8 +89,7 @@ static zt_engine *open_engine(run_state *run)
     zt_binding bindings[] = {{"n", 1}, {"m", 1}, {"ctx", (ctx / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
     opts.embed = run->options->embed;
     zt_prog *program = zt_cli_may_choose(run->cli) ? zt_llm_program(run->gguf, &opts) : NULL;
-    if (!program)
-        zt_ctx_clear(run->ctx);
+    if (!program) zt_ctx_clear(run->ctx);
     zt_engine *engine = zt_cli_engine_for(run->cli, run->cli->threads, program, bindings, 3);
     zt_prog_free(program);
     return engine;
@@ -106,13 +98,10 @@ static zt_engine *open_engine(run_state *run)
 zt_status run_open_engine(run_state *run)
 {
     run->engine = open_engine(run);
-    if (!run->engine)
-        return zt_ctx_status(run->ctx);
-    if (!run->options->stats || run->cli->verbose < 2)
-        return ZT_OK;
+    if (!run->engine) return zt_ctx_status(run->ctx);
+    if (!run->options->stats || run->cli->verbose < 2) return ZT_OK;
     run->times = zt_calloc(run->ctx, 1, sizeof *run->times);
-    if (run->times)
-        run->engine = zt_engine_trace(run->engine, note_time, run->times);
+    if (run->times) run->engine = zt_engine_trace(run->engine, note_time, run->times);
     return run->engine && run->times ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
@@ -130,10 +119,8 @@ void run_report_times(run_state *run)
 {
     double total = 0;
     int op = 0;
-    if (!run->times)
-        return;
-    for (int i = 0; i < ZT_OP_COUNT; i++)
-        total += run->times->seconds[i];
+    if (!run->times) return;
+    for (int i = 0; i < ZT_OP_COUNT; i++) total += run->times->seconds[i];
     for (double seconds = slowest_below(run->times, HUGE_VAL, &op); seconds >= 0;
          seconds = slowest_below(run->times, seconds, &op))
         for (int i = 0; i < ZT_OP_COUNT; i++)
@@ -158,8 +145,7 @@ static const char *arithmetic_key(const run_state *run, char buffer[64])
 zt_status run_session_load(run_state *run)
 {
     char arithmetic[64], key[33];
-    if (access(run->options->session, F_OK) != 0)
-        return ZT_OK;
+    if (access(run->options->session, F_OK) != 0) return ZT_OK;
     zt_status status = zt_llm_key(run->gguf, key);
     return status ? status : zt_llm_load(run->llm, key, arithmetic_key(run, arithmetic), run->options->session, &run->fed_ids);
 }

@@ -19,26 +19,26 @@ static const zt_mode mode_table[RUN_N_MODES] = {
 };
 
 /* Sets of modes. */
-#define TEXT ZT_IN(RUN_TEXT)
-#define CHAT ZT_IN(RUN_CHAT)
-#define JSONL ZT_IN(RUN_JSONL)
-#define RENDER ZT_IN(RUN_RENDER)
-#define COUNT ZT_IN(RUN_COUNT)
-#define TOKENIZE ZT_IN(RUN_TOKENIZE)
+#define TEXT       ZT_IN(RUN_TEXT)
+#define CHAT       ZT_IN(RUN_CHAT)
+#define JSONL      ZT_IN(RUN_JSONL)
+#define RENDER     ZT_IN(RUN_RENDER)
+#define COUNT      ZT_IN(RUN_COUNT)
+#define TOKENIZE   ZT_IN(RUN_TOKENIZE)
 #define DETOKENIZE ZT_IN(RUN_DETOKENIZE)
 #define PERPLEXITY ZT_IN(RUN_PERPLEXITY)
-#define EMBED ZT_IN(RUN_EMBED)
-#define DRY ZT_IN(RUN_DRY)
-#define NETWORK ZT_IN(RUN_NETWORK)
-#define PROGRAMS (ZT_IN(RUN_PROGRAM) | NETWORK)
-#define MODELS (~PROGRAMS)
-#define ANSWERS (TEXT | CHAT | JSONL)                    /* tokens are generated */
-#define RUNS (ANSWERS | PERPLEXITY | EMBED)              /* a language model runs */
-#define TOKENS (TOKENIZE | DETOKENIZE | COUNT)           /* the vocabulary is enough */
+#define EMBED      ZT_IN(RUN_EMBED)
+#define DRY        ZT_IN(RUN_DRY)
+#define NETWORK    ZT_IN(RUN_NETWORK)
+#define PROGRAMS   (ZT_IN(RUN_PROGRAM) | NETWORK)
+#define MODELS     (~PROGRAMS)
+#define ANSWERS    (TEXT | CHAT | JSONL)           /* tokens are generated */
+#define RUNS       (ANSWERS | PERPLEXITY | EMBED)  /* a language model runs */
+#define TOKENS     (TOKENIZE | DETOKENIZE | COUNT) /* the vocabulary is enough */
 
 static const zt_opt option_table[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, given_options.field, __VA_ARGS__)
-#define OPTION_AT OPTION
+#define OPTION_AT                OPTION
 #include "tools/zt-run/options.def"
     {0}};
 
@@ -56,14 +56,14 @@ static const zt_shared_opt shared_options[] = {{"output", ~CHAT, NULL},
                                                {"progress", TEXT | CHAT | PERPLEXITY, NULL},
                                                {0}};
 
-static const char *const synopsis[] = {
-    "-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
-    "-m MODEL --chat [OPTION...]",
-    "-m MODEL --tokenize | --detokenize | --count | --render [-p TEXT | -i FILE]",
-    "-m MODEL --perplexity FILE [OPTION...]",
-    "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
-    "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
-    "-m MODEL --jsonl [-i FILE] [OPTION...]", NULL};
+static const char *const synopsis[] = {"-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
+                                       "-m MODEL --chat [OPTION...]",
+                                       "-m MODEL --tokenize | --detokenize | --count | --render [-p TEXT | -i FILE]",
+                                       "-m MODEL --perplexity FILE [OPTION...]",
+                                       "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
+                                       "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
+                                       "-m MODEL --jsonl [-i FILE] [OPTION...]",
+                                       NULL};
 
 const zt_tool run_tool = {
     .name = "zt-run",
@@ -97,18 +97,14 @@ zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options)
                          .strict = cli->strict};
 }
 
-static bool from_stdin(const char *path)
-{
-    return path && strcmp(path, "-") == 0;
-}
+static bool from_stdin(const char *path) { return path && strcmp(path, "-") == 0; }
 
 /* ---- checks of values ------------------------------------------------------------------------ */
 
 static zt_status check_values(zt_ctx *ctx, const run_options *options)
 {
     for (int i = 0; i < options->stop_texts.n; i++)
-        if (!*options->stop_texts.item[i])
-            return zt_fail(ctx, ZT_EUSAGE, "--stop: the text is empty");
+        if (!*options->stop_texts.item[i]) return zt_fail(ctx, ZT_EUSAGE, "--stop: the text is empty");
     return ZT_OK;
 }
 
@@ -117,17 +113,14 @@ static zt_status check_values(zt_ctx *ctx, const run_options *options)
 static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
 {
     bool piped = !options->prompt && (!options->input || from_stdin(options->input));
-    if (!options->model)
-        return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (!options->model) return zt_fail(ctx, ZT_EUSAGE, "no model: name one with -m");
     struct stat info;
     if (from_stdin(options->session) || (options->session && stat(options->session, &info) == 0 && !S_ISREG(info.st_mode)))
         return zt_fail(ctx, ZT_EUSAGE, "--session names a file, which is read and written");
     if (options->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is none");
-    if (options->dry_run || options->chat)
-        return ZT_OK;
-    if (options->perplexity)
-        piped = from_stdin(options->perplexity);
+    if (options->dry_run || options->chat) return ZT_OK;
+    if (options->perplexity) piped = from_stdin(options->perplexity);
     if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model comes from stdin: give the prompt with -p or -i");
     if (piped && !options->perplexity && !options->jsonl && !options->input && isatty(STDIN_FILENO))
@@ -139,10 +132,8 @@ static zt_status check_outputs(zt_cli *cli, const run_options *options)
 {
     if (options->embed && cli->format != ZT_FMT_AUTO && cli->format != ZT_FMT_JSON && cli->format != ZT_FMT_NDJSON)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--embed writes npy, or --format json or ndjson");
-    if (options->embed && cli->format == ZT_FMT_AUTO && !cli->output)
-        return zt_cli_refuse_terminal(cli, "npy");
-    if (!from_stdin(options->logits))
-        return ZT_OK;
+    if (options->embed && cli->format == ZT_FMT_AUTO && !cli->output) return zt_cli_refuse_terminal(cli, "npy");
+    if (!from_stdin(options->logits)) return ZT_OK;
     if ((options->new_tokens != 0 || options->json) && (!cli->output || from_stdin(cli->output)))
         return zt_fail(cli->ctx, ZT_EUSAGE, "--logits - and the text both want stdout: give -n 0 or -o FILE");
     return zt_cli_refuse_terminal(cli, "logits");
@@ -157,8 +148,7 @@ static zt_status check_files(zt_cli *cli, const run_options *options)
     const char *const output_options[] = {"--output", "--logits", "--session"};
     for (int i = 0; i < 9; i++) {
         zt_status status = zt_cli_refuse_same(cli, inputs[i / 3], outputs[i % 3]);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
     }
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < i; j++)
@@ -171,11 +161,8 @@ static zt_status check_files(zt_cli *cli, const run_options *options)
 zt_status run_options_check(zt_cli *cli, const run_options *options)
 {
     zt_status status = check_values(cli->ctx, options);
-    if (status == ZT_OK)
-        status = check_inputs(cli->ctx, options);
-    if (status == ZT_OK)
-        status = check_outputs(cli, options);
-    if (status == ZT_OK)
-        status = check_files(cli, options);
+    if (status == ZT_OK) status = check_inputs(cli->ctx, options);
+    if (status == ZT_OK) status = check_outputs(cli, options);
+    if (status == ZT_OK) status = check_files(cli, options);
     return status == ZT_OK ? zt_sampler_check(cli->ctx, &options->sampler) : status;
 }

@@ -30,8 +30,7 @@ static zt_status score_windows(run_state *run, int64_t window, zt_score *score)
     zt_status status = ZT_OK;
     for (int64_t i = 0; i < window_count && status == ZT_OK; i++) {
         const int32_t *ids = zt_score_window(run->vocab, &run->ids, window, i);
-        if (zt_cli_interrupted())
-            return ZT_EINTR;
+        if (zt_cli_interrupted()) return ZT_EINTR;
         status = zt_llm_score(run->llm, ids, (size_t)window, (size_t)window / 2, score);
         zt_progress(run->cli,
                     &(zt_work){"perplexity", run->options->perplexity, "windows", (double)(i + 1), (double)window_count});
@@ -50,11 +49,9 @@ static zt_status print_score(run_state *run, const zt_score *score, int64_t wind
     snprintf(cell[4], sizeof cell[4], "%" PRId64, window);
     zt_table *table =
         zt_table_new(run->cli, "perplexity", (const char *const[]){"#perplexity", "#error", "#tokens", "#windows", "#window"}, 5);
-    if (!table)
-        return zt_ctx_status(run->ctx);
+    if (!table) return zt_ctx_status(run->ctx);
     zt_status status = zt_table_row(table, (const char *const[]){cell[0], cell[1], cell[2], cell[3], cell[4]});
-    if (status == ZT_OK)
-        status = run_write_table(run, table);
+    if (status == ZT_OK) status = run_write_table(run, table);
     zt_table_free(table);
     return status;
 }
@@ -64,15 +61,13 @@ zt_status run_perplexity(run_state *run)
     int64_t window = run->options->context_tokens ? run->options->context_tokens : WINDOW;
     zt_score score = {0};
     zt_status status = encode_text(run);
-    if (status == ZT_OK)
-        status = run_open_llm(run, window, false);
+    if (status == ZT_OK) status = run_open_llm(run, window, false);
     if (status == ZT_OK && window > zt_llm_get(run->llm).ctx_len)
         window = zt_llm_get(run->llm).ctx_len; /* all that the model was trained for */
     if (status == ZT_OK && (int64_t)run->ids.count < window)
         status = zt_fail(run->ctx, ZT_EDATA, "%s: %zu tokens are too few for a window of %" PRId64 ": see --ctx",
                          run->options->perplexity, run->ids.count, window);
-    if (status == ZT_OK)
-        status = score_windows(run, window, &score);
+    if (status == ZT_OK) status = score_windows(run, window, &score);
     run->prompt_time = run->end_time = zt_seconds();
     return status == ZT_OK ? print_score(run, &score, window) : status;
 }

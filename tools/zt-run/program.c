@@ -19,8 +19,7 @@ bool run_is_program(zt_cli *cli, const char *path)
     char head[sizeof program_magic - 1];
     struct stat info;
     size_t length = path ? strlen(path) : 0;
-    if (length == 0)
-        return false;
+    if (length == 0) return false;
     if (zt_cli_is_network(cli, path)) return true;
     if (strcmp(path, "-") && stat(path, &info) == 0 && S_ISFIFO(info.st_mode))
         return length > 3 && !strcmp(path + length - 3, ".zt");
@@ -34,8 +33,7 @@ static zt_status check_files(zt_cli *cli, const run_options *options)
     if (!strcmp(options->model, "-") && options->input && !strcmp(options->input, "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "standard input (-) can be one file only");
     zt_status status = zt_cli_refuse_same(cli, options->model, cli->output);
-    if (!status)
-        status = zt_cli_refuse_same(cli, options->input, cli->output);
+    if (!status) status = zt_cli_refuse_same(cli, options->input, cli->output);
     return status ? status : zt_cli_refuse_same(cli, options->data, cli->output);
 }
 
@@ -70,22 +68,18 @@ static zt_status reshape_network(program_job *job, const zt_checkpoint *input)
     zt_nn_shape shape = {.rank = 2, .dim = {0, 1}};
     zt_entry entry;
     int64_t entry_index = input ? zt_checkpoint_find(input, "x") : -1;
-    if (entry_index < 0 && input && zt_checkpoint_count(input) == 1)
-        entry_index = 0;
+    if (entry_index < 0 && input && zt_checkpoint_count(input) == 1) entry_index = 0;
     if (entry_index >= 0) {
         zt_checkpoint_get(input, entry_index, &entry);
         shape.rank = entry.type.rank;
         memcpy(shape.dim, entry.type.dim, sizeof shape.dim);
     }
-    for (int axis = 1; axis < input_type->rank && !input; axis++)
-        shape.dim[1] *= input_type->dim[axis];
-    if (!input && input_type->rank == 1)
-        shape.dim[1] = job->csv_columns; /* ids, so many a row */
+    for (int axis = 1; axis < input_type->rank && !input; axis++) shape.dim[1] *= input_type->dim[axis];
+    if (!input && input_type->rank == 1) shape.dim[1] = job->csv_columns; /* ids, so many a row */
     if (input ? entry_index < 0 || shape.rank < 1 : input_type->rank < 3 && (input_type->rank != 1 || job->csv_columns < 2))
         return ZT_OK;
     zt_prog *program = open_network(job, &shape);
-    if (!program)
-        return zt_ctx_status(job->cli->ctx);
+    if (!program) return zt_ctx_status(job->cli->ctx);
     zt_prog_free(job->program);
     job->program = program;
     return ZT_OK;
@@ -96,10 +90,8 @@ static int64_t columns_of(const zt_source *source)
     char head[1 << 12];
     size_t size;
     int64_t columns = 1;
-    if (zt_source_read_some(source, 0, head, sizeof head, sizeof head, &size))
-        return 1;
-    for (size_t i = 0; i < size && head[i] != '\n'; i++)
-        columns += head[i] == ',';
+    if (zt_source_read_some(source, 0, head, sizeof head, sizeof head, &size)) return 1;
+    for (size_t i = 0; i < size && head[i] != '\n'; i++) columns += head[i] == ',';
     return columns;
 }
 
@@ -111,18 +103,15 @@ static zt_checkpoint *open_input(program_job *job, const char *path)
     int input_count = zt_prog_count(job->program, ZT_VALUE_IN) - (network && zt_prog_find(job->program, "counter") >= 0);
     zt_checkpoint *checkpoint = NULL;
     zt_source *source = zt_source_open(ctx, path);
-    if (!source)
-        return NULL;
+    if (!source) return NULL;
     job->input_is_csv = run_looks_csv(source);
     if (!job->input_is_csv) {
         checkpoint = zt_checkpoint_take(ctx, source);
-        if (!checkpoint || !network || reshape_network(job, checkpoint) == ZT_OK)
-            return checkpoint;
+        if (!checkpoint || !network || reshape_network(job, checkpoint) == ZT_OK) return checkpoint;
         zt_checkpoint_close(checkpoint);
         return NULL;
     }
-    if (network)
-        job->csv_columns = columns_of(source);
+    if (network) job->csv_columns = columns_of(source);
     if (network && reshape_network(job, NULL)) {
         zt_source_close(source);
         return NULL;
@@ -144,10 +133,8 @@ static zt_status open_subject(program_job *job)
                                        .data = options->data,
                                        .bindings = options->bind,
                                        .counts = zt_cli_is_network(job->cli, options->model)};
-    if (path)
-        subject_options.tensors = open_input(job, path);
-    if (!path || subject_options.tensors)
-        job->subject = zt_subject_open(job->cli, job->program, &subject_options);
+    if (path) subject_options.tensors = open_input(job, path);
+    if (!path || subject_options.tensors) job->subject = zt_subject_open(job->cli, job->program, &subject_options);
     return job->subject ? ZT_OK : zt_ctx_status(job->cli->ctx);
 }
 
@@ -159,13 +146,11 @@ static zt_status write_csv(zt_cli *cli, const zt_type *type, const void *data)
     zt_str_init(&text, cli->ctx);
     zt_sink *sink = NULL;
     zt_status status = run_csv_put(type, data, &text);
-    if (!status && !cli->output)
-        status = zt_cli_write(cli, text.data, text.len);
+    if (!status && !cli->output) status = zt_cli_write(cli, text.data, text.len);
     if (!status && cli->output) {
         sink = zt_sink_open(cli->ctx, cli->output, cli->force);
         status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(cli->ctx);
-        if (!status)
-            status = zt_sink_commit(sink);
+        if (!status) status = zt_sink_commit(sink);
     }
     zt_sink_close(sink);
     zt_str_fini(&text);
@@ -187,10 +172,8 @@ static zt_status write_tensors(zt_cli *cli, const zt_bound_inputs *feed, const z
     const char *path = cli->output ? cli->output : "-";
     zt_writer *writer = entries && meta ? zt_writer_open(cli->ctx, path, &checkpoint_options, meta, entries, output_count) : NULL;
     zt_status status = writer ? ZT_OK : zt_ctx_status(cli->ctx);
-    for (int i = 0; i < output_count && !status; i++)
-        status = zt_writer_put(writer, feed->out[i], entries[i].bytes);
-    if (!status)
-        status = zt_writer_commit(writer);
+    for (int i = 0; i < output_count && !status; i++) status = zt_writer_put(writer, feed->out[i], entries[i].bytes);
+    if (!status) status = zt_writer_commit(writer);
     zt_writer_close(writer);
     zt_meta_free(meta);
     zt_free(cli->ctx, entries);
@@ -238,14 +221,10 @@ zt_status run_program(run_state *run)
     program_job job = {.cli = run->cli, .options = run->options};
     zt_status status = check_files(job.cli, job.options);
     bool net = !status && zt_cli_is_network(job.cli, job.options->model);
-    if (!status)
-        job.program = net ? open_network(&job, NULL) : zt_cli_program(job.cli, job.options->model);
-    if (!status)
-        status = job.program ? open_subject(&job) : zt_ctx_status(job.cli->ctx);
-    if (!status)
-        status = zt_cli_given(job.cli, "chunk") ? run_rows(job.cli, job.options, job.subject->inputs) : run_step(&job);
-    if (!status)
-        status = write_outputs(&job);
+    if (!status) job.program = net ? open_network(&job, NULL) : zt_cli_program(job.cli, job.options->model);
+    if (!status) status = job.program ? open_subject(&job) : zt_ctx_status(job.cli->ctx);
+    if (!status) status = zt_cli_given(job.cli, "chunk") ? run_rows(job.cli, job.options, job.subject->inputs) : run_step(&job);
+    if (!status) status = write_outputs(&job);
     zt_subject_close(job.subject);
     zt_free(job.cli->ctx, job.csv_bytes);
     zt_prog_free(job.program);

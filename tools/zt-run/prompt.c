@@ -15,8 +15,7 @@ static void drop_newline(run_state *run)
 {
     size_t size = run->prompt_bytes;
     bool lines = run->options->embed && run->cli->format == ZT_FMT_NDJSON;
-    if (size == 0 || lines || run->options->verbatim || run->prompt_text[size - 1] != '\n')
-        return;
+    if (size == 0 || lines || run->options->verbatim || run->prompt_text[size - 1] != '\n') return;
     size -= size > 1 && run->prompt_text[size - 2] == '\r' ? 2 : 1;
     run->prompt_text[run->prompt_bytes = size] = 0;
 }
@@ -29,14 +28,11 @@ zt_status run_read_prompt(run_state *run)
         run->prompt_bytes = strlen(options->prompt);
     } else {
         run->prompt_text = zt_read_all(run->ctx, options->input ? options->input : "-", &run->prompt_bytes);
-        if (run->prompt_text)
-            drop_newline(run);
+        if (run->prompt_text) drop_newline(run);
     }
-    if (!run->prompt_text)
-        return zt_ctx_status(run->ctx);
+    if (!run->prompt_text) return zt_ctx_status(run->ctx);
     bool tokens_only = options->tokenize || options->detokenize || options->count;
-    if (run->prompt_bytes == 0 && !tokens_only)
-        return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
+    if (run->prompt_bytes == 0 && !tokens_only) return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
     return ZT_OK;
 }
 
@@ -65,8 +61,7 @@ static zt_status add_piece(void *user, zt_bytes text, int message)
 {
     rendered_prompt *rendered = user;
     zt_status status = zt_str_put(&rendered->text, text.data, text.n);
-    for (size_t i = 0; status == ZT_OK && i < text.n; i++)
-        status = zt_str_putc(&rendered->origin, message >= 0);
+    for (size_t i = 0; status == ZT_OK && i < text.n; i++) status = zt_str_putc(&rendered->origin, message >= 0);
     return status;
 }
 
@@ -79,8 +74,7 @@ static json_t *messages_array(run_state *run, const zt_message *messages, int me
             json_decref(all);
             all = NULL;
         }
-    if (!all)
-        zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
+    if (!all) zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
     return all;
 }
 
@@ -117,8 +111,7 @@ static zt_status fix_bos(run_state *run, zt_ids *ids)
 {
     int32_t bos = zt_vocab_bos(run->vocab);
     bool wants = wants_bos(run), has = ids->count > 0 && ids->id[0] == bos;
-    if (bos < 0 || wants == has || (has && !run->options->no_bos))
-        return zt_ctx_status(run->ctx);
+    if (bos < 0 || wants == has || (has && !run->options->no_bos)) return zt_ctx_status(run->ctx);
     if (has) {
         memmove(ids->id, ids->id + 1, --ids->count * sizeof *ids->id);
         return ZT_OK;
@@ -136,8 +129,7 @@ static zt_status fix_bos(run_state *run, zt_ids *ids)
 static zt_status encode_from(run_state *run, const zt_str *text, const zt_str *origin, size_t from, zt_ids *ids)
 {
     unsigned flags = run->options->special ? ZT_TOK_SPECIAL : 0;
-    if (text->len == from)
-        return ZT_OK;
+    if (text->len == from) return ZT_OK;
     return zt_vocab_encode_origin(run->vocab, text->data + from, text->len - from, origin->data + from, flags, ids);
 }
 
@@ -151,8 +143,7 @@ zt_status run_encode_messages(run_state *run, const zt_message *messages, int me
 {
     rendered_prompt rendered = rendered_new(run);
     zt_status status = render_messages(run, messages, message_count, &rendered);
-    if (status == ZT_OK)
-        status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
+    if (status == ZT_OK) status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
     rendered_free(&rendered);
     return status;
 }
@@ -161,8 +152,7 @@ zt_status run_encode_json(run_state *run, const json_t *messages, const run_besi
 {
     rendered_prompt rendered = rendered_new(run);
     zt_status status = run_render_messages(run, messages, beside, &rendered.text, &rendered.origin);
-    if (status == ZT_OK)
-        status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
+    if (status == ZT_OK) status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
     rendered_free(&rendered);
     return status;
 }
@@ -179,8 +169,7 @@ static zt_status render_next(run_state *run, const char *text, rendered_prompt *
         return zt_fail(run->ctx, ZT_ENOTSUP,
                        "the chat template does not keep answers: the session's "
                        "conversation cannot go on");
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     size_t from = (size_t)(hit - rendered->text.data) + strlen(answer);
     rendered->text.len -= from;
     rendered->origin.len -= from;
@@ -194,8 +183,7 @@ zt_status run_encode_next(run_state *run, const char *text, zt_ids *ids)
     rendered_prompt rendered = rendered_new(run);
     zt_status status = run->jinja ? render_next(run, text, &rendered)
                                   : zt_template_next(run->template, run->gguf, run->vocab, text, true, add_piece, &rendered);
-    if (status == ZT_OK)
-        status = encode_from(run, &rendered.text, &rendered.origin, 0, ids);
+    if (status == ZT_OK) status = encode_from(run, &rendered.text, &rendered.origin, 0, ids);
     rendered_free(&rendered);
     return status;
 }
@@ -206,8 +194,7 @@ static zt_status prompt_messages(run_state *run, zt_message messages[2], int *me
     *message_count = 0;
     if (strlen(run->prompt_text) != run->prompt_bytes)
         return zt_fail(run->ctx, ZT_EDATA, "a zero byte in the prompt: not in a chat (see --raw)");
-    if (run->options->system)
-        messages[(*message_count)++] = (zt_message){"system", run->options->system};
+    if (run->options->system) messages[(*message_count)++] = (zt_message){"system", run->options->system};
     messages[(*message_count)++] = (zt_message){"user", run->prompt_text};
     return ZT_OK;
 }
@@ -228,12 +215,9 @@ zt_status run_render(run_state *run)
     zt_status status = run_choose_template(run, false);
     if (status == ZT_OK && !run_has_template(run))
         status = zt_fail(run->ctx, ZT_EUSAGE, "--render: %s has no chat template: --template names one", zt_gguf_name(run->gguf));
-    if (status == ZT_OK)
-        status = prompt_messages(run, messages, &message_count);
-    if (status == ZT_OK)
-        status = render_messages(run, messages, message_count, &rendered);
-    if (status == ZT_OK && rendered.text.len)
-        status = run_write_text(run, rendered.text.data, rendered.text.len);
+    if (status == ZT_OK) status = prompt_messages(run, messages, &message_count);
+    if (status == ZT_OK) status = render_messages(run, messages, message_count, &rendered);
+    if (status == ZT_OK && rendered.text.len) status = run_write_text(run, rendered.text.data, rendered.text.len);
     rendered_free(&rendered);
     return status;
 }
@@ -241,20 +225,16 @@ zt_status run_render(run_state *run)
 static zt_status encode_raw(run_state *run)
 {
     unsigned flags = bos_flags(run) | (run->options->special ? ZT_TOK_SPECIAL : 0);
-    if (run->options->system)
-        return zt_fail(run->ctx, ZT_EUSAGE, "--system: no chat template is used");
+    if (run->options->system) return zt_fail(run->ctx, ZT_EUSAGE, "--system: no chat template is used");
     return zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, flags, &run->ids);
 }
 
 zt_status run_encode_prompt(run_state *run)
 {
     zt_status status = run_choose_template(run, false);
-    if (status == ZT_OK)
-        status = run_find_turn(run);
-    if (status == ZT_OK)
-        status = run_has_template(run) ? encode_chat(run) : encode_raw(run);
+    if (status == ZT_OK) status = run_find_turn(run);
+    if (status == ZT_OK) status = run_has_template(run) ? encode_chat(run) : encode_raw(run);
     run->prompt_count = run->ids.count;
-    if (status == ZT_OK && run->ids.count == 0)
-        return zt_fail(run->ctx, ZT_EUSAGE, "the prompt has no tokens");
+    if (status == ZT_OK && run->ids.count == 0) return zt_fail(run->ctx, ZT_EUSAGE, "the prompt has no tokens");
     return status;
 }

@@ -13,10 +13,8 @@ static size_t proc_bytes(const char *path, const char *key)
     unsigned long long kilobytes = 0;
     FILE *file = fopen(path, "r");
     while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &kilobytes) == 1)
-            break;
-    if (file)
-        fclose(file);
+        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &kilobytes) == 1) break;
+    if (file) fclose(file);
     return (size_t)kilobytes << 10;
 }
 
@@ -25,8 +23,7 @@ static size_t proc_bytes(const char *path, const char *key)
 static void put_ids(zt_str *json, const int32_t *ids, size_t count)
 {
     zt_str_puts(json, "[");
-    for (size_t i = 0; i < count; i++)
-        zt_str_printf(json, "%s%" PRId32, i ? "," : "", ids[i]);
+    for (size_t i = 0; i < count; i++) zt_str_printf(json, "%s%" PRId32, i ? "," : "", ids[i]);
     zt_str_puts(json, "]");
 }
 
@@ -79,8 +76,7 @@ zt_status run_put_logprobs(run_state *run, int32_t id)
 static int64_t context_of(const run_state *run)
 {
     int64_t trained = zt_llm_get(run->llm).ctx_train;
-    if (run->options->context_tokens > 0)
-        return run->options->context_tokens;
+    if (run->options->context_tokens > 0) return run->options->context_tokens;
     return trained < USUAL_CTX ? trained : USUAL_CTX;
 }
 
@@ -128,8 +124,7 @@ static void put_settings(run_state *run, zt_str *json)
     else
         zt_str_puts(json, "null");
     zt_str_printf(json, ",\"ignore_eos\":%s,\"ctx\":%" PRId64, options->ignore_eos ? "true" : "false", context_of(run));
-    if (options->adapters.n)
-        put_texts(json, "lora", &options->adapters);
+    if (options->adapters.n) put_texts(json, "lora", &options->adapters);
 }
 
 /* "id" is null where the request has none. */
@@ -143,8 +138,7 @@ zt_status run_put_json(run_state *run, zt_str *json)
     put_ids(json, run->ids.id + run->prompt_count, made_count);
     zt_str_printf(json, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"", run->prompt_count, made_count,
                   run->stop_reason);
-    if (run->options->logprobs >= 0)
-        zt_str_printf(json, ",\"logprobs\":[%s]", run->logprobs.data ? run->logprobs.data : "");
+    if (run->options->logprobs >= 0) zt_str_printf(json, ",\"logprobs\":[%s]", run->logprobs.data ? run->logprobs.data : "");
     if (run->drafts)
         zt_str_printf(json, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", run->drafted_count, run->accepted_count,
                       run->draft_batches);
@@ -163,25 +157,20 @@ zt_status run_report_json(run_state *run)
     zt_str json;
     zt_str_init(&json, run->ctx);
     zt_status status = run_put_json(run, &json);
-    if (status == ZT_OK)
-        status = run_write(run, json.data, json.len);
+    if (status == ZT_OK) status = run_write(run, json.data, json.len);
     zt_str_fini(&json);
     return status;
 }
 
 /* ---- stats ----------------------------------------------------------------------------------- */
 
-static double tokens_per_second(size_t tokens, double seconds)
-{
-    return seconds > 0 ? (double)tokens / seconds : 0;
-}
+static double tokens_per_second(size_t tokens, double seconds) { return seconds > 0 ? (double)tokens / seconds : 0; }
 
 /* For an engine with a device: how often it was called, and its memory. */
 static void report_device(run_state *run)
 {
     zt_engine_report report = run->engine->vt->report(run->engine);
-    if (report.submits == 0)
-        return;
+    if (report.submits == 0) return;
     zt_cli_note(run->cli, "device       %9" PRIu64 " submits   (%" PRIu64 " replays, %" PRIu64 " downloads)", report.submits,
                 report.replays, report.downloads);
     zt_cli_note(run->cli, "its memory   %9.1f MB        (peak %.1f, allocated in all %.1f, %" PRIu64 " buffers)",
@@ -199,12 +188,10 @@ void run_report_stats(run_state *run)
     zt_session_report report = zt_session_get(zt_llm_session(run->llm));
     zt_llm_info info = zt_llm_get(run->llm);
     zt_cli_note(run->cli, "load         %9.3f s", run->loaded_time - run->start_time);
-    if (run->first_token_time > 0)
-        zt_cli_note(run->cli, "first token  %9.3f s", run->first_token_time - run->start_time);
+    if (run->first_token_time > 0) zt_cli_note(run->cli, "first token  %9.3f s", run->first_token_time - run->start_time);
     zt_cli_note(run->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
                 tokens_per_second(run->prompt_count - run->reused_count, run->prompt_time - run->asked_time), run->prompt_count);
-    if (run->reused_count > 0)
-        zt_cli_note(run->cli, "session      %9zu tokens    of the prompt were there", run->reused_count);
+    if (run->reused_count > 0) zt_cli_note(run->cli, "session      %9zu tokens    of the prompt were there", run->reused_count);
     if (step_count > 0)
         zt_cli_note(run->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     tokens_per_second(step_count, run->end_time - run->first_token_time), made_count);
@@ -226,8 +213,7 @@ void run_report_stats(run_state *run)
 size_t run_available_bytes(const zt_cli *cli)
 {
     size_t free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:");
-    if (cli->mem_limit && (cli->mem_limit < free_bytes || !free_bytes))
-        return cli->mem_limit;
+    if (cli->mem_limit && (cli->mem_limit < free_bytes || !free_bytes)) return cli->mem_limit;
     return free_bytes;
 }
 
@@ -241,16 +227,14 @@ static void add_row(zt_table *table, const char *what, size_t bytes)
 static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t total, size_t available)
 {
     zt_table *table = zt_table_new(run->cli, "run", (const char *const[]){"what", "#bytes"}, 2);
-    if (!table)
-        return zt_ctx_status(run->ctx);
+    if (!table) return zt_ctx_status(run->ctx);
     add_row(table, "weights", info->weight_bytes);
     add_row(table, "kv", info->kv_bytes);
     add_row(table, "scratch", info->scratch_bytes);
     add_row(table, "total", total);
     add_row(table, "available", available);
     zt_status status = zt_ctx_status(run->ctx);
-    if (status == ZT_OK)
-        status = run_write_table(run, table);
+    if (status == ZT_OK) status = run_write_table(run, table);
     zt_table_free(table);
     return status;
 }
@@ -259,16 +243,13 @@ zt_status run_dry(run_state *run)
 {
     zt_llm_info info;
     zt_llm_opts opts = run_llm_opts(run->cli, run->options);
-    if (run_open_engine(run) != ZT_OK)
-        return zt_ctx_status(run->ctx);
+    if (run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
     zt_status status = zt_llm_plan(run->gguf, &opts, &info);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     size_t total = info.weight_bytes + info.kv_bytes + info.scratch_bytes;
     size_t available = run_available_bytes(run->cli);
     status = print_needs(run, &info, total, available);
-    if (status == ZT_OK && total > available)
-        zt_cli_no(run->cli);
+    if (status == ZT_OK && total > available) zt_cli_no(run->cli);
     return status;
 }

@@ -12,10 +12,8 @@ static zt_status encode_prompt(run_request *request)
 {
     run_state *run = &request->run;
     run->ids.count = 0;
-    if (request->messages)
-        return request_encode_messages(request);
-    if (!*request->prompt)
-        return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
+    if (request->messages) return request_encode_messages(request);
+    if (!*request->prompt) return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
     run->prompt_text = (char *)request->prompt;
     run->prompt_bytes = strlen(request->prompt);
     zt_status status = run_encode_prompt(run);
@@ -47,11 +45,9 @@ bool request_is_theirs(zt_status status)
 
 zt_status request_end(run_request *request, zt_status status)
 {
-    if (status == ZT_OK)
-        status = run_text_end(&request->run);
+    if (status == ZT_OK) status = run_text_end(&request->run);
     request->run.end_time = zt_seconds();
-    if (status == ZT_OK)
-        status = run_put_json(&request->run, &request->answer);
+    if (status == ZT_OK) status = run_put_json(&request->run, &request->answer);
     request->failed = status != ZT_OK;
     request->done = true;
     return request_is_theirs(status) ? put_error(request, status) : status;
@@ -60,8 +56,7 @@ zt_status request_end(run_request *request, zt_status status)
 zt_status request_next(void *text, float *logits, int32_t best, bool *more)
 {
     run_request *request = text;
-    if (request->run.prompt_time == 0)
-        request->run.prompt_time = zt_seconds();
+    if (request->run.prompt_time == 0) request->run.prompt_time = zt_seconds();
     request->run.logits = logits;
     request->run.next_ids[0] = best;
     zt_status status = ZT_OK;
@@ -84,26 +79,21 @@ static void init_request(run_request *request, run_state *base)
     request->run.first_token_time = request->run.prompt_time = 0;
     request->run.asked_time = zt_seconds();
     zt_str *const strings[] = {REQUEST_STRINGS(request)};
-    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
-        zt_str_init(strings[i], base->ctx);
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) zt_str_init(strings[i], base->ctx);
 }
 
 run_request *request_new(run_state *base, const char *text, size_t size, size_t line)
 {
     run_request *request = zt_alloc(base->ctx, sizeof *request);
-    if (!request)
-        return NULL;
+    if (!request) return NULL;
     init_request(request, base);
     request->line_number = line;
     run_text_begin(&request->run);
     zt_status status = request_parse(request, text, size);
     request->run.request_id = request->json_id;
-    if (status == ZT_OK)
-        status = encode_prompt(request);
-    if (status == ZT_OK)
-        status = run_check_room(&request->run);
-    if (status == ZT_OK || request_end(request, status) == ZT_OK)
-        return request;
+    if (status == ZT_OK) status = encode_prompt(request);
+    if (status == ZT_OK) status = run_check_room(&request->run);
+    if (status == ZT_OK || request_end(request, status) == ZT_OK) return request;
     request_free(request);
     return NULL;
 }
@@ -112,11 +102,9 @@ void request_free(run_request *request)
 {
     zt_ctx *ctx = request->run.ctx;
     zt_str *const strings[] = {REQUEST_STRINGS(request)};
-    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++)
-        zt_str_fini(strings[i]);
+    for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) zt_str_fini(strings[i]);
     zt_ids_fini(ctx, &request->run.ids);
-    if (request->own_stops)
-        zt_free(ctx, request->options.stop_texts.item);
+    if (request->own_stops) zt_free(ctx, request->options.stop_texts.item);
     json_decref(request->json);
     free(request->json_id);
     zt_free(ctx, request);

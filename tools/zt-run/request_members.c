@@ -10,10 +10,7 @@
 
 enum { SHOWN = 72 };
 
-static const char *show_text(char shown[SHOWN], const char *text)
-{
-    return zt_escape(shown, SHOWN, text, strlen(text));
-}
+static const char *show_text(char shown[SHOWN], const char *text) { return zt_escape(shown, SHOWN, text, strlen(text)); }
 
 static const char *show_json(char shown[SHOWN], const json_t *value)
 {
@@ -27,8 +24,7 @@ zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, cons
 {
     char name[SHOWN], shown[SHOWN];
     show_text(name, key);
-    if (!value)
-        return zt_fail(ctx, ZT_EDATA, "\"%s\" is missing: %s is needed", name, wanted);
+    if (!value) return zt_fail(ctx, ZT_EDATA, "\"%s\" is missing: %s is needed", name, wanted);
     return zt_fail(ctx, ZT_EDATA, "\"%s\": %s is not %s", name, show_json(shown, value), wanted);
 }
 
@@ -67,8 +63,7 @@ struct request_member {
 
 static zt_status read_bool(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_boolean(value))
-        return request_refuse(request->run.ctx, member->name, value, "true or false");
+    if (!json_is_boolean(value)) return request_refuse(request->run.ctx, member->name, value, "true or false");
     *(bool *)((char *)request + member->offset) = json_is_true(value);
     return ZT_OK;
 }
@@ -85,31 +80,27 @@ static zt_status check_integer(run_request *request, const request_member *membe
 static zt_status read_integer(run_request *request, const request_member *member, const json_t *value)
 {
     zt_status status = check_integer(request, member, value);
-    if (status == ZT_OK)
-        *(int64_t *)((char *)request + member->offset) = json_integer_value(value);
+    if (status == ZT_OK) *(int64_t *)((char *)request + member->offset) = json_integer_value(value);
     return status;
 }
 
 static zt_status read_number(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_number(value))
-        return request_refuse(request->run.ctx, member->name, value, "a number");
+    if (!json_is_number(value)) return request_refuse(request->run.ctx, member->name, value, "a number");
     *(double *)((char *)request + member->offset) = json_number_value(value);
     return ZT_OK;
 }
 
 static zt_status read_text(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_string(value))
-        return request_refuse(request->run.ctx, member->name, value, "a text");
+    if (!json_is_string(value)) return request_refuse(request->run.ctx, member->name, value, "a text");
     *(const char **)((char *)request + member->offset) = json_string_value(value);
     return ZT_OK;
 }
 
 static zt_status read_messages(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_array(value))
-        return request_refuse(request->run.ctx, member->name, value, "an array of messages");
+    if (!json_is_array(value)) return request_refuse(request->run.ctx, member->name, value, "an array of messages");
     request->messages = value;
     return ZT_OK;
 }
@@ -118,19 +109,15 @@ static zt_status read_messages(run_request *request, const request_member *membe
 static zt_status read_objects(run_request *request, const request_member *member, const json_t *value)
 {
     bool fits = json_is_array(value);
-    for (size_t i = 0; fits && i < json_array_size(value); i++)
-        fits = json_is_object(json_array_get(value, i));
-    if (!fits)
-        return request_refuse(request->run.ctx, member->name, value, "an array of objects");
-    if (json_array_size(value) > 0)
-        *(const json_t **)((char *)request + member->offset) = value;
+    for (size_t i = 0; fits && i < json_array_size(value); i++) fits = json_is_object(json_array_get(value, i));
+    if (!fits) return request_refuse(request->run.ctx, member->name, value, "an array of objects");
+    if (json_array_size(value) > 0) *(const json_t **)((char *)request + member->offset) = value;
     return ZT_OK;
 }
 
 static zt_status read_args(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_object(value))
-        return request_refuse(request->run.ctx, member->name, value, "an object");
+    if (!json_is_object(value)) return request_refuse(request->run.ctx, member->name, value, "an object");
     if (json_object_get(value, "messages"))
         return zt_fail(request->run.ctx, ZT_EDATA, "\"%s\": messages are a member of the request", member->name);
     *(const json_t **)((char *)request + member->offset) = value;
@@ -175,8 +162,7 @@ static bool names_model(const run_state *run, const char *text)
     const char *file = zt_gguf_name(run->gguf), *base = file;
     size_t length = strlen(text);
     for (const char *letter = file; *letter; letter++) /* a directory's name may end in a slash */
-        if (*letter == '/' && letter[1] && letter[1] != '/')
-            base = letter + 1;
+        if (*letter == '/' && letter[1] && letter[1] != '/') base = letter + 1;
     zt_bytes name;
     bool begins = length && strncmp(text, base, length) == 0 && (!base[length] || base[length] == '.' || base[length] == '/');
     return begins || strcmp(text, file) == 0 || strcmp(text, run->options->model) == 0 ||
@@ -188,14 +174,13 @@ static zt_status read_model(run_request *request, const request_member *member, 
 {
     char wanted[96 + SHOWN], shown[SHOWN];
     const char *name = zt_gguf_name(request->run.gguf);
-    if (json_is_string(value) && names_model(&request->run, json_string_value(value)))
-        return ZT_OK;
+    if (json_is_string(value) && names_model(&request->run, json_string_value(value))) return ZT_OK;
     snprintf(wanted, sizeof wanted, "the model that runs, \"%s\"", show_text(shown, name));
     return request_refuse(request->run.ctx, member->name, value, wanted);
 }
 
 #define AT(field) offsetof(run_request, field)
-#define ANY INT64_MIN, INT64_MAX
+#define ANY       INT64_MIN, INT64_MAX
 
 static const request_member member_table[] = {
     {"id", read_id, AT(json_id), 0, 0},
@@ -275,8 +260,7 @@ static bool asks_for_nothing(const json_t *value, const char *nothing)
 /* Is the key this name? It may be written with - instead of _. */
 static bool is_name(const char *key, const char *name)
 {
-    while (*name && (*name == *key || (*name == '_' && *key == '-')))
-        name++, key++;
+    while (*name && (*name == *key || (*name == '_' && *key == '-'))) name++, key++;
     return !*name && !*key;
 }
 
@@ -287,15 +271,12 @@ static zt_status refuse_other(run_request *request, const char *key, const json_
     zt_ctx *ctx = request->run.ctx;
     for (size_t i = 0; i < UNSUPPORTED; i++) {
         const char *nothing = unsupported_members[i].nothing;
-        if (!is_name(key, unsupported_members[i].name))
-            continue;
-        if (asks_for_nothing(value, nothing))
-            return ZT_OK;
-        return zt_fail(ctx, ZT_EDATA, "\"%s\": %s is not supported%s%s", key, show_json(shown, value),
-                       nothing ? ": only " : "", nothing ? nothing : "");
+        if (!is_name(key, unsupported_members[i].name)) continue;
+        if (asks_for_nothing(value, nothing)) return ZT_OK;
+        return zt_fail(ctx, ZT_EDATA, "\"%s\": %s is not supported%s%s", key, show_json(shown, value), nothing ? ": only " : "",
+                       nothing ? nothing : "");
     }
-    for (size_t i = 0; i < MEMBERS; i++)
-        names[i] = member_table[i].name;
+    for (size_t i = 0; i < MEMBERS; i++) names[i] = member_table[i].name;
     return request_unknown(ctx, key, names, MEMBERS);
 }
 
@@ -306,8 +287,7 @@ static bool same_value(const json_t *first, const json_t *second)
 }
 
 /* Two names of one thing, or two spellings of a name, whose values differ. */
-static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value, const char *other,
-                             const json_t *another)
+static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value, const char *other, const json_t *another)
 {
     char shown_value[SHOWN], shown_other[SHOWN];
     show_json(shown_value, value);
@@ -319,10 +299,8 @@ static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value,
 static zt_status read_member(run_request *request, const char *key, const json_t *value, const json_t **given)
 {
     size_t i = 0;
-    while (i < MEMBERS && !is_name(key, member_table[i].name))
-        i++;
-    if (i == MEMBERS)
-        return refuse_other(request, key, value);
+    while (i < MEMBERS && !is_name(key, member_table[i].name)) i++;
+    if (i == MEMBERS) return refuse_other(request, key, value);
     for (size_t other = 0; other < MEMBERS; other++)
         if (given[other] && member_table[other].offset == member_table[i].offset && !same_value(given[other], value))
             return refuse_both(request->run.ctx, member_table[other].name, given[other], key, value);
@@ -346,8 +324,7 @@ static zt_status settle_logprobs(run_request *request)
                                                        : json_is_false(wanted)             ? -1
                                                        : json_is_true(wanted) && usual < 0 ? 0
                                                                                            : usual;
-    if (top && count < 0 && json_integer_value(top) == 0)
-        return ZT_OK;
+    if (top && count < 0 && json_integer_value(top) == 0) return ZT_OK;
     if (top && (count < 0 || (json_is_integer(wanted) && json_integer_value(top) != count)))
         return zt_fail(request->run.ctx, ZT_EDATA, "\"top_logprobs\" needs \"logprobs\": true");
     request->options.logprobs = top ? json_integer_value(top) : count;
@@ -363,8 +340,7 @@ static zt_status load_json(run_request *request, const char *text, size_t size)
     if (!request->json)
         return zt_fail(ctx, ZT_EDATA, "column %d: not JSON: %s", error.column,
                        zt_escape(shown, sizeof shown, error.text, strlen(error.text)));
-    if (!json_is_object(request->json))
-        return zt_fail(ctx, ZT_EDATA, "not a JSON object");
+    if (!json_is_object(request->json)) return zt_fail(ctx, ZT_EDATA, "not a JSON object");
     if (json_object_get(request->json, "id"))
         request->json_id = json_dumps(json_object_get(request->json, "id"), JSON_ENCODE_ANY | JSON_COMPACT);
     return ZT_OK;
@@ -375,8 +351,7 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
     const char *key;
     const json_t *value, *given[MEMBERS] = {0};
     zt_status status = load_json(request, text, size);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     json_object_foreach(request->json, key, value) if (status == ZT_OK && !json_is_null(value)) status =
         read_member(request, key, value, given);
     if (status == ZT_OK && !request->prompt == !request->messages)
@@ -387,7 +362,6 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
         status = zt_fail(request->run.ctx, ZT_EDATA,
                          "\"tools\", \"documents\" and \"chat_template_kwargs\" go "
                          "with \"messages\"");
-    if (status == ZT_OK)
-        status = settle_logprobs(request);
+    if (status == ZT_OK) status = settle_logprobs(request);
     return status == ZT_OK ? zt_sampler_check(request->run.ctx, &request->options.sampler) : status;
 }

@@ -34,8 +34,7 @@ static zt_status check_member(zt_ctx *ctx, const char *key, const message_member
             return members[i].known >= least ? ZT_OK
                                              : zt_fail(ctx, ZT_EDATA, "\"%s\" is not supported%s", key,
                                                        members[i].known ? " by a template by rule" : "");
-        if (members[i].known >= least)
-            names[known++] = members[i].name;
+        if (members[i].known >= least) names[known++] = members[i].name;
     }
     return request_unknown(ctx, key, names, known);
 }
@@ -46,8 +45,7 @@ static zt_status check_members(zt_ctx *ctx, const json_t *object, const message_
     zt_status status = ZT_OK;
     const char *key;
     const json_t *value;
-    if (!json_is_object(object))
-        return request_refuse(ctx, "messages", object, "an object with \"role\" and \"content\"");
+    if (!json_is_object(object)) return request_refuse(ctx, "messages", object, "an object with \"role\" and \"content\"");
     json_object_foreach((json_t *)object, key, value) if (status == ZT_OK && !json_is_null(value)) status =
         check_member(ctx, key, members, member_count, least);
     return status;
@@ -78,21 +76,17 @@ static const char *join_parts(zt_ctx *ctx, zt_arena *arena, const json_t *parts)
     zt_str_init(&all, ctx);
     for (size_t i = 0; i < json_array_size(parts) && !zt_ctx_status(ctx); i++) {
         const char *text = part_text(ctx, json_array_get(parts, i));
-        if (text)
-            zt_str_printf(&all, "%s%s", i ? "\n" : "", text);
+        if (text) zt_str_printf(&all, "%s%s", i ? "\n" : "", text);
     }
-    if (!zt_ctx_status(ctx) && all.data)
-        joined = zt_arena_strndup(arena, all.data, all.len);
+    if (!zt_ctx_status(ctx) && all.data) joined = zt_arena_strndup(arena, all.data, all.len);
     zt_str_fini(&all);
     return joined;
 }
 
 static const char *content_of(zt_ctx *ctx, zt_arena *arena, const json_t *content)
 {
-    if (json_is_string(content))
-        return json_string_value(content);
-    if (json_is_array(content) && json_array_size(content) > 0)
-        return join_parts(ctx, arena, content);
+    if (json_is_string(content)) return json_string_value(content);
+    if (json_is_array(content) && json_array_size(content) > 0) return join_parts(ctx, arena, content);
     request_refuse(ctx, "content", content, "a text or a list of parts");
     return NULL;
 }
@@ -100,12 +94,10 @@ static const char *content_of(zt_ctx *ctx, zt_arena *arena, const json_t *conten
 static zt_status read_message(zt_ctx *ctx, zt_arena *arena, const json_t *object, zt_message *message)
 {
     zt_status status = check_members(ctx, object, message_members, MEMBERS, ALWAYS);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     const json_t *role = json_object_get(object, "role");
     message->role = json_string_value(role);
-    if (!message->role)
-        return request_refuse(ctx, "role", role, "a text");
+    if (!message->role) return request_refuse(ctx, "role", role, "a text");
     message->content = content_of(ctx, arena, json_object_get(object, "content"));
     return message->content ? ZT_OK : zt_ctx_status(ctx);
 }
@@ -114,8 +106,7 @@ static zt_status read_message(zt_ctx *ctx, zt_arena *arena, const json_t *object
 static zt_status number_error(zt_ctx *ctx, int index, zt_status status)
 {
     char why[512];
-    if (status != ZT_EDATA)
-        return status;
+    if (status != ZT_EDATA) return status;
     snprintf(why, sizeof why, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     return zt_fail(ctx, status, "messages[%d]: %s", index, why);
@@ -132,8 +123,7 @@ static zt_status encode_rows(run_request *request, zt_arena *arena, zt_message *
     if (request->beside.tools || request->beside.documents || request->beside.args)
         status = zt_fail(run->ctx, ZT_EDATA, "template %s has no place for tools, documents or arguments",
                          zt_template_name(run->template));
-    if (system)
-        messages[message_count++] = (zt_message){"system", run->options->system};
+    if (system) messages[message_count++] = (zt_message){"system", run->options->system};
     for (int i = 0; i < count && status == ZT_OK; i++, message_count++)
         status = number_error(
             run->ctx, i, read_message(run->ctx, arena, json_array_get(request->messages, (size_t)i), &messages[message_count]));
@@ -148,11 +138,9 @@ static zt_status copy_content(run_state *run, zt_arena *arena, const json_t *obj
     const json_t *content = json_object_get(object, "content");
     const json_t *calls = json_object_get(object, "tool_calls");
     bool empty = !content || json_is_null(content);
-    if (empty && json_array_size(calls) > 0)
-        return ZT_OK;
+    if (empty && json_array_size(calls) > 0) return ZT_OK;
     const char *text = content_of(run->ctx, arena, content);
-    if (!text)
-        return zt_ctx_status(run->ctx);
+    if (!text) return zt_ctx_status(run->ctx);
     json_t *content_copy =
         json_is_string(content) ? json_incref((json_t *)(uintptr_t)content) : json_stringn_nocheck(text, strlen(text));
     return json_object_set_new(copy, "content", content_copy) == 0 ? ZT_OK : ZT_ENOMEM;
@@ -164,14 +152,11 @@ static int alias_reasoning(json_t *message)
 {
     static const char *const names[] = {"reasoning_content", "thinking", "reasoning"};
     json_t *text = NULL;
-    for (int i = 0; i < 3 && !text; i++)
-        text = json_object_get(message, names[i]);
-    if (!text)
-        return 0;
+    for (int i = 0; i < 3 && !text; i++) text = json_object_get(message, names[i]);
+    if (!text) return 0;
     json_incref(text);
     int bad = json_object_set(message, "reasoning_content", text);
-    if (!bad && !json_object_get(message, "thinking"))
-        bad = json_object_set(message, "thinking", text);
+    if (!bad && !json_object_get(message, "thinking")) bad = json_object_set(message, "thinking", text);
     json_decref(text);
     return bad;
 }
@@ -182,8 +167,7 @@ static zt_status copy_message(run_state *run, zt_arena *arena, const json_t *obj
     json_t *value;
     zt_status status = check_members(run->ctx, object, message_members, MEMBERS, PROGRAM);
     const json_t *role = json_object_get(object, "role");
-    if (status == ZT_OK && !json_is_string(role))
-        status = request_refuse(run->ctx, "role", role, "a text");
+    if (status == ZT_OK && !json_is_string(role)) status = request_refuse(run->ctx, "role", role, "a text");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         if (status == ZT_OK && strcmp(key, "content") == 0)
@@ -195,10 +179,8 @@ static zt_status copy_message(run_state *run, zt_arena *arena, const json_t *obj
         status = json_array_size(json_object_get(copy, "tool_calls")) == 0
                      ? ZT_OK
                      : zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for tool_calls");
-    if (status == ZT_OK && !json_object_get(object, "content"))
-        status = copy_content(run, arena, object, copy);
-    if (status == ZT_OK && alias_reasoning(copy) != 0)
-        status = ZT_ENOMEM;
+    if (status == ZT_OK && !json_object_get(object, "content")) status = copy_content(run, arena, object, copy);
+    if (status == ZT_OK && alias_reasoning(copy) != 0) status = ZT_ENOMEM;
     return status == ZT_ENOMEM ? zt_fail(run->ctx, status, "no memory for a message") : status;
 }
 
@@ -225,18 +207,14 @@ static zt_status encode_conversation(run_request *request, zt_arena *arena, zt_m
     run_state *run = &request->run;
     const json_t *first = json_array_get(request->messages, 0);
     zt_status status = run_choose_template(run, request->beside.tools != NULL);
-    if (status == ZT_OK && !run_has_template(run))
-        status = zt_fail(run->ctx, ZT_EUSAGE, "\"messages\" need a chat template");
-    if (status == ZT_OK)
-        status = run_find_turn(run);
-    if (status == ZT_OK && !first)
-        status = zt_fail(run->ctx, ZT_EDATA, "\"messages\" is empty");
+    if (status == ZT_OK && !run_has_template(run)) status = zt_fail(run->ctx, ZT_EUSAGE, "\"messages\" need a chat template");
+    if (status == ZT_OK) status = run_find_turn(run);
+    if (status == ZT_OK && !first) status = zt_fail(run->ctx, ZT_EDATA, "\"messages\" is empty");
     const char *role = json_string_value(json_object_get(first, "role"));
     bool opened = role && strcmp(role, "system") == 0;
     if (status == ZT_OK && opened && json_is_string(json_object_get(request->json, "system")))
         status = zt_fail(run->ctx, ZT_EDATA, "\"system\" beside a message of the role system");
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     bool system = run->options->system && !opened;
     return run->jinja ? encode_program(request, arena, all, system) : encode_rows(request, arena, messages, system);
 }

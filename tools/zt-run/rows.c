@@ -17,10 +17,7 @@ typedef struct rows_run {
     size_t *input_row_bytes; /* for each input, bytes of a row; 0: the same data in every step */
 } rows_run;
 
-static size_t row_bytes(const zt_type *type, int64_t rows)
-{
-    return rows ? zt_type_bytes(type) / (size_t)rows : 0;
-}
+static size_t row_bytes(const zt_type *type, int64_t rows) { return rows ? zt_type_bytes(type) / (size_t)rows : 0; }
 
 /* The output must have a row for each row of the input. */
 static zt_status check_rows(rows_run *pieces)
@@ -28,8 +25,7 @@ static zt_status check_rows(rows_run *pieces)
     const zt_type *output_type = &pieces->whole->bound->type[zt_prog_output(pieces->whole->prog, 0)->value];
     const zt_type *input_type = &pieces->whole->bound->type[zt_prog_nth(pieces->whole->prog, ZT_VALUE_IN, 0)];
     pieces->row_count = input_type->dim[0];
-    if (output_type->rank > 0 && output_type->dim[0] == pieces->row_count)
-        return ZT_OK;
+    if (output_type->rank > 0 && output_type->dim[0] == pieces->row_count) return ZT_OK;
     return zt_fail(pieces->cli->ctx, ZT_EUSAGE, "--chunk: the network does not give a row for each that it takes");
 }
 
@@ -46,8 +42,7 @@ static zt_status lower_network(rows_run *pieces, const char *model, zt_engine *e
     zt_pass_opts pass_options = {.sample = sample, .n_sample = symbol_count, .engine = engine};
     pieces->program = program ? zt_prog_passes(ctx, program, &pass_options, NULL) : NULL;
     zt_session_opts session_options = {.strict = pieces->cli->strict, .fixed = &sample[1], .n_fixed = symbol_count > 1};
-    if (pieces->program)
-        pieces->session = zt_session_open(engine, pieces->program, &pieces->whole->store, &session_options);
+    if (pieces->program) pieces->session = zt_session_open(engine, pieces->program, &pieces->whole->store, &session_options);
     zt_prog_free(program);
     return pieces->session ? ZT_OK : zt_ctx_status(ctx);
 }
@@ -55,8 +50,7 @@ static zt_status lower_network(rows_run *pieces, const char *model, zt_engine *e
 static int input_named(const zt_prog *program, const char *name)
 {
     for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN); i++)
-        if (!strcmp(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name, name))
-            return i;
+        if (!strcmp(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_IN, i))->name, name)) return i;
     return -1;
 }
 
@@ -66,10 +60,8 @@ static zt_status find_inputs(rows_run *pieces)
     pieces->positions = zt_alloc_array(pieces->cli->ctx, (size_t)pieces->row_count + 1, sizeof *pieces->positions);
     pieces->inputs = zt_calloc(pieces->cli->ctx, (size_t)input_count + 1, sizeof *pieces->inputs);
     pieces->input_row_bytes = zt_calloc(pieces->cli->ctx, (size_t)input_count + 1, sizeof *pieces->input_row_bytes);
-    if (!pieces->positions || !pieces->inputs || !pieces->input_row_bytes)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; i < pieces->row_count; i++)
-        pieces->positions[i] = (int32_t)i;
+    if (!pieces->positions || !pieces->inputs || !pieces->input_row_bytes) return ZT_ENOMEM;
+    for (int64_t i = 0; i < pieces->row_count; i++) pieces->positions[i] = (int32_t)i;
     for (int i = 0; i < input_count; i++) {
         const char *name = zt_prog_value(pieces->program, zt_prog_nth(pieces->program, ZT_VALUE_IN, i))->name;
         int input_index = input_named(pieces->whole->prog, name);
@@ -103,12 +95,10 @@ zt_status run_rows(zt_cli *cli, const run_options *options, const zt_bound_input
 {
     rows_run pieces = {.cli = cli, .whole = feed, .rows_per_step = options->chunk};
     zt_status status = check_rows(&pieces);
-    if (status || pieces.row_count == 0)
-        return status;
+    if (status || pieces.row_count == 0) return status;
     zt_engine *engine = zt_cli_engine(cli);
     status = engine ? lower_network(&pieces, options->model, engine) : zt_ctx_status(cli->ctx);
-    if (!status)
-        status = find_inputs(&pieces);
+    if (!status) status = find_inputs(&pieces);
     for (int64_t row = 0; row < pieces.row_count && !status; row += pieces.rows_per_step)
         status = run_piece(&pieces, row,
                            pieces.row_count - row < pieces.rows_per_step ? pieces.row_count - row : pieces.rows_per_step);

@@ -62,13 +62,13 @@ typedef struct run_state {
     zt_jinja *jinja;                 /* a template that is a program; NULL: none is used. Never both */
     char *prompt_text;               /* [prompt_bytes] */
     size_t prompt_bytes;
-    zt_sink *sink; /* of --output; NULL: stdout */
-    bool terminal; /* text goes to a terminal */
+    zt_sink *sink;      /* of --output; NULL: stdout */
+    bool terminal;      /* text goes to a terminal */
     zt_plan_file *plan; /* of --plan; NULL: none */
     zt_engine *engine;
     run_times *times; /* NULL: not asked for */
     zt_llm *llm;
-    zt_ids ids;      /* the prompt, then what was generated */
+    zt_ids ids;          /* the prompt, then what was generated */
     size_t prompt_count; /* the first so many are the prompt */
     zt_ids fed_ids;      /* what the KV cache holds */
     size_t reused_count; /* tokens of the prompt that the cache held already */
@@ -79,7 +79,7 @@ typedef struct run_state {
     int64_t logits_rows;
     int32_t next_ids[ZT_DRAFT_ROWS]; /* the tokens chosen, where the engine chooses; there are no logits then */
     size_t logits_row;               /* the row of logits or next_ids that follows the last token */
-    zt_drafts *drafts;           /* --speculate; NULL: none */
+    zt_drafts *drafts;               /* --speculate; NULL: none */
     size_t drafted_count, accepted_count, draft_batches; /* tokens fed ahead; those that were right; batches with such */
     float *scratch;                                      /* of the sampler, f32[2 * vocab_rows] */
     zt_ids end_ids;               /* tokens that end a text: of --eos, or for --ignore-eos the model's own */

@@ -25,25 +25,23 @@ struct run_templates {
     zt_jinja *given_program;  /* of --template */
     zt_template *given_rules; /* of --template, from JSON */
     char *file_text;          /* of the file */
-    json_t *tokens;   /* bos_token and so on */
-    json_t *given_args; /* of --template-arg */
-    zt_str turn_text;   /* what opens a user's turn in `turn_of` */
+    json_t *tokens;           /* bos_token and so on */
+    json_t *given_args;       /* of --template-arg */
+    zt_str turn_text;         /* what opens a user's turn in `turn_of` */
     const zt_jinja *turn_of;
 };
 
 run_templates *run_templates_new(const run_state *run)
 {
     run_templates *templates = zt_calloc(run->ctx, 1, sizeof *templates);
-    if (templates)
-        zt_str_init(&templates->turn_text, run->ctx);
+    if (templates) zt_str_init(&templates->turn_text, run->ctx);
     return templates;
 }
 
 void run_templates_free(const run_state *run)
 {
     run_templates *templates = run->templates;
-    if (!templates)
-        return;
+    if (!templates) return;
     zt_jinja_free(templates->own_template);
     zt_jinja_free(templates->tools_template);
     zt_jinja_free(templates->given_program);
@@ -57,10 +55,7 @@ void run_templates_free(const run_state *run)
     zt_free(run->ctx, templates);
 }
 
-bool run_has_template(const run_state *run)
-{
-    return run->template || run->jinja;
-}
+bool run_has_template(const run_state *run) { return run->template || run->jinja; }
 
 /* ---- the model's own ------------------------------------------------------------------------- */
 
@@ -104,8 +99,7 @@ static zt_status choose_own(run_state *run, bool tools)
             templates->tools_template = open_variant(run, "tool_use", text, &templates->tools_name);
     }
     if (!(tools && templates->tools_template) && !templates->own_template && zt_ctx_status(run->ctx) == ZT_OK) {
-        if (!zt_chat_template(run->gguf, NULL, &text))
-            return need_default(run);
+        if (!zt_chat_template(run->gguf, NULL, &text)) return need_default(run);
         templates->own_template = open_variant(run, NULL, text, &templates->own_name);
     }
     run->jinja = tools && templates->tools_template ? templates->tools_template : templates->own_template;
@@ -127,8 +121,7 @@ static zt_status unknown_template(run_state *run, const char *name)
     zt_str names, own;
     zt_str_init(&names, run->ctx);
     zt_str_init(&own, run->ctx);
-    for (int i = 0; zt_template_list(i); i++)
-        zt_str_printf(&names, "%s%s", i ? ", " : "", zt_template_list(i));
+    for (int i = 0; zt_template_list(i); i++) zt_str_printf(&names, "%s%s", i ? ", " : "", zt_template_list(i));
     zt_status status = zt_chat_template_variants(run->gguf, &own);
     if (status == ZT_OK)
         status =
@@ -144,8 +137,7 @@ static zt_status unknown_template(run_state *run, const char *name)
 static bool is_json(const char *text)
 {
     text += strspn(text, " \t\r\n");
-    if (*text == '[')
-        return true;
+    if (*text == '[') return true;
     return *text == '{' && !strchr("{%#", text[1] ? text[1] : ' ');
 }
 
@@ -175,13 +167,10 @@ static zt_status choose_named(run_state *run, const char *name)
         templates->given_program = open_variant(run, name, text, &templates->own_name);
         status = zt_ctx_status(run->ctx);
     }
-    if (!templates->given_program && !templates->given_rules && status == ZT_OK)
-        run->template = zt_template_find(name);
-    if (run->template || status != ZT_OK)
-        return status;
+    if (!templates->given_program && !templates->given_rules && status == ZT_OK) run->template = zt_template_find(name);
+    if (run->template || status != ZT_OK) return status;
     if (!templates->given_program && !templates->given_rules) {
-        if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.'))
-            return unknown_template(run, name);
+        if (access(name, F_OK) != 0 && !strchr(name, '/') && !strchr(name, '.')) return unknown_template(run, name);
         status = open_file(run, name);
     }
     run->jinja = templates->given_program;
@@ -200,8 +189,7 @@ static zt_status wrong_arg(run_state *run, const char *arg, const char *why)
 static zt_status read_arg(run_state *run, const char *arg)
 {
     const char *equals = strchr(arg, '=');
-    if (!equals || equals == arg)
-        return wrong_arg(run, arg, "KEY=JSON is expected");
+    if (!equals || equals == arg) return wrong_arg(run, arg, "KEY=JSON is expected");
     json_t *value = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     char *key = value ? zt_strndup(run->ctx, arg, (size_t)(equals - arg)) : NULL;
     zt_status status = zt_ctx_status(run->ctx);
@@ -219,12 +207,10 @@ static zt_status read_arg(run_state *run, const char *arg)
 static zt_status read_args(run_state *run)
 {
     const zt_opt_list *list = &run->options->template_args;
-    if (run->templates->given_args)
-        return ZT_OK;
+    if (run->templates->given_args) return ZT_OK;
     run->templates->given_args = json_object();
     zt_status status = run->templates->given_args ? ZT_OK : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
-    for (int i = 0; status == ZT_OK && i < list->n; i++)
-        status = read_arg(run, list->item[i]);
+    for (int i = 0; status == ZT_OK && i < list->n; i++) status = read_arg(run, list->item[i]);
     return status;
 }
 
@@ -243,13 +229,10 @@ zt_status run_choose_template(run_state *run, bool tools)
 {
     run->template = NULL;
     run->jinja = NULL;
-    if (run->options->raw)
-        return ZT_OK;
+    if (run->options->raw) return ZT_OK;
     zt_status status = run->options->template ? choose_named(run, run->options->template) : choose_own(run, tools);
-    if (status == ZT_OK)
-        status = read_args(run);
-    if (status == ZT_OK && run->jinja)
-        status = check_read(run, run->templates->given_args, ZT_EUSAGE);
+    if (status == ZT_OK) status = read_args(run);
+    if (status == ZT_OK && run->jinja) status = check_read(run, run->templates->given_args, ZT_EUSAGE);
     if (status == ZT_OK && run->template && run->options->template_args.n)
         status = zt_fail(run->ctx, ZT_EUSAGE, "--template-arg: template %s takes no arguments", zt_template_name(run->template));
     return status;
@@ -269,8 +252,7 @@ static int64_t render_time(bool *utc)
 json_t *run_message(run_state *run, const char *role, const char *content, size_t size)
 {
     json_t *message = json_pack("{s:s}", "role", role);
-    if (message && json_object_set_new(message, "content", json_stringn_nocheck(content, size)) == 0)
-        return message;
+    if (message && json_object_set_new(message, "content", json_stringn_nocheck(content, size)) == 0) return message;
     json_decref(message);
     zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
     return NULL;
@@ -285,14 +267,11 @@ static json_t *render_variables(run_state *run, const json_t *messages, const ru
                 json_object_set_new(variables, "documents", json_null()) == 0 &&
                 json_object_set_new(variables, "add_generation_prompt", json_true()) == 0 &&
                 json_object_update(variables, run->templates->given_args) == 0;
-    if (good && beside && beside->args)
-        good = json_object_update(variables, (json_t *)(uintptr_t)beside->args) == 0;
-    if (good && beside && beside->tools)
-        good = json_object_set(variables, "tools", (json_t *)(uintptr_t)beside->tools) == 0;
+    if (good && beside && beside->args) good = json_object_update(variables, (json_t *)(uintptr_t)beside->args) == 0;
+    if (good && beside && beside->tools) good = json_object_set(variables, "tools", (json_t *)(uintptr_t)beside->tools) == 0;
     if (good && beside && beside->documents)
         good = json_object_set(variables, "documents", (json_t *)(uintptr_t)beside->documents) == 0;
-    if (good)
-        return variables;
+    if (good) return variables;
     json_decref(variables);
     zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
     return NULL;
@@ -315,11 +294,9 @@ zt_status run_render_messages(run_state *run, const json_t *messages, const run_
     zt_status status = check_beside(run, beside);
     if (status == ZT_OK && !templates->tokens && !(templates->tokens = zt_chat_template_tokens(run->gguf, run->vocab)))
         status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for the special tokens");
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     json_t *input = render_variables(run, messages, beside);
-    if (!input)
-        return ZT_ENOMEM;
+    if (!input) return ZT_ENOMEM;
     vars.input = input;
     vars.own = templates->tokens;
     vars.now = render_time(&vars.utc);
@@ -334,10 +311,8 @@ static const char blanks[] = " \t\r\n\v\f";
 
 static void trim_blanks(zt_bytes *text)
 {
-    while (text->n && strchr(blanks, *text->data))
-        text->data++, text->n--;
-    while (text->n && strchr(blanks, text->data[text->n - 1]))
-        text->n--;
+    while (text->n && strchr(blanks, *text->data)) text->data++, text->n--;
+    while (text->n && strchr(blanks, text->data[text->n - 1])) text->n--;
 }
 
 /* Drops from the beginning of *text: all up to a token that ends a text, and a BOS. */
@@ -349,8 +324,7 @@ static zt_status skip_end(run_state *run, zt_bytes *text)
     zt_status status = zt_vocab_encode(run->vocab, text->data, text->n, ZT_TOK_SPECIAL, &ids);
     for (size_t i = 0; status == ZT_OK && i < ids.count; i++) {
         bool end = zt_vocab_is_eog(run->vocab, ids.id[i]), bos = ids.id[i] == zt_vocab_bos(run->vocab);
-        if (!end && !bos)
-            continue;
+        if (!end && !bos) continue;
         zt_str_clear(&word);
         status = zt_vocab_decode(run->vocab, ids.id[i], true, false, &word);
         const char *hit = status == ZT_OK && word.len ? memmem(text->data, text->n, word.data, word.len) : NULL;
@@ -381,8 +355,7 @@ static zt_status find_turn(run_state *run, zt_str *turn)
         zt_bytes words = {begin, (size_t)(end - begin)};
         status = skip_end(run, &words);
         trim_blanks(&words);
-        if (status == ZT_OK)
-            status = zt_str_put(turn, words.data, words.n);
+        if (status == ZT_OK) status = zt_str_put(turn, words.data, words.n);
     }
     zt_str_fini(&text);
     return status;
@@ -392,13 +365,11 @@ static zt_status find_turn(run_state *run, zt_str *turn)
 zt_status run_find_turn(run_state *run)
 {
     run_templates *templates = run->templates;
-    if (!run->jinja || templates->turn_of == run->jinja)
-        return ZT_OK;
+    if (!run->jinja || templates->turn_of == run->jinja) return ZT_OK;
     templates->turn_of = run->jinja;
     zt_str_clear(&templates->turn_text);
     zt_status status = find_turn(run, &templates->turn_text);
-    if (status != ZT_EDATA && status != ZT_ENOTSUP)
-        return status;
+    if (status != ZT_EDATA && status != ZT_ENOTSUP) return status;
     zt_ctx_clear(run->ctx);
     return ZT_OK;
 }
@@ -406,8 +377,7 @@ zt_status run_find_turn(run_state *run)
 zt_bytes run_turn_text(const run_state *run)
 {
     const run_templates *templates = run->templates;
-    if (run->template)
-        return zt_template_user(run->template);
+    if (run->template) return zt_template_user(run->template);
     return run->jinja && templates->turn_of == run->jinja && templates->turn_text.len
                ? (zt_bytes){templates->turn_text.data, templates->turn_text.len}
                : (zt_bytes){NULL, 0};

@@ -5,7 +5,7 @@
 
 #include "tools/common/cli.h"
 
-bool run_is_csv(const char *path); /* by its name: of an output */
+bool run_is_csv(const char *path);           /* by its name: of an output */
 bool run_looks_csv(const zt_source *source); /* by its first bytes */
 
 /* The numbers of a CSV file as an array of the type that is wanted; its dimensions below 0 are not known

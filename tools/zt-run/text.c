@@ -14,8 +14,7 @@
 
 zt_status run_write(run_state *run, const void *bytes, size_t size)
 {
-    if (run->sink)
-        return zt_sink_write(run->sink, bytes, size);
+    if (run->sink) return zt_sink_write(run->sink, bytes, size);
     zt_status status = zt_cli_write(run->cli, bytes, size);
     return status == ZT_OK ? zt_cli_flush(run->cli) : status;
 }
@@ -27,22 +26,18 @@ static zt_status write_escaped(run_state *run, const char *text, size_t size)
     zt_str_init(&escaped, run->ctx);
     zt_status status = ZT_OK;
     for (size_t position = 0, end; status == ZT_OK && position < size; position = end) {
-        for (end = position; end < size && text[end] != '\n' && text[end] != '\t';)
-            end++;
+        for (end = position; end < size && text[end] != '\n' && text[end] != '\t';) end++;
         status = zt_str_put_escaped(&escaped, text + position, end - position);
-        if (status == ZT_OK && end < size)
-            status = zt_str_putc(&escaped, text[end++]);
+        if (status == ZT_OK && end < size) status = zt_str_putc(&escaped, text[end++]);
     }
-    if (status == ZT_OK)
-        status = run_write(run, escaped.data, escaped.len);
+    if (status == ZT_OK) status = run_write(run, escaped.data, escaped.len);
     zt_str_fini(&escaped);
     return status;
 }
 
 zt_status run_write_text(run_state *run, const char *text, size_t size)
 {
-    if (size == 0)
-        return ZT_OK;
+    if (size == 0) return ZT_OK;
     return run->terminal ? write_escaped(run, text, size) : run_write(run, text, size);
 }
 
@@ -51,8 +46,7 @@ zt_status run_write_table(run_state *run, const zt_table *table)
     zt_str text;
     zt_str_init(&text, run->ctx);
     zt_status status = zt_table_put(table, run->terminal, &text);
-    if (status == ZT_OK && text.len)
-        status = run_write(run, text.data, text.len);
+    if (status == ZT_OK && text.len) status = run_write(run, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
@@ -60,8 +54,7 @@ zt_status run_write_table(run_state *run, const zt_table *table)
 /* Certain text: written at once, or kept for the object that --json writes at the end. */
 static zt_status put_text(run_state *run, const char *text, size_t size)
 {
-    if (size == 0 || run->options->ids)
-        return ZT_OK;
+    if (size == 0 || run->options->ids) return ZT_OK;
     bool kept = run->options->json || run->options->jsonl;
     zt_status status = kept || run->options->chat ? zt_str_put(&run->answer_text, text, size) : ZT_OK;
     return status == ZT_OK && !kept ? run_write_text(run, text, size) : status;
@@ -73,10 +66,8 @@ static zt_status put_shown(run_state *run, size_t size)
     zt_status status = ZT_OK;
     for (size_t position = 0, end; status == ZT_OK && position < size; position = end) {
         bool shown = run->held_shown.data[position];
-        for (end = position; end < size && (bool)run->held_shown.data[end] == shown;)
-            end++;
-        if (shown)
-            status = put_text(run, run->held_text.data + position, end - position);
+        for (end = position; end < size && (bool)run->held_shown.data[end] == shown;) end++;
+        if (shown) status = put_text(run, run->held_text.data + position, end - position);
     }
     return status;
 }
@@ -89,8 +80,7 @@ static size_t cut_character(const char *text, size_t size)
     for (size_t back = 1; back <= 3 && back <= size; back++) {
         unsigned char byte = (unsigned char)text[size - back];
         size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
-        if (byte < 0x80 || byte >= 0xc0)
-            return whole > back ? back : 0;
+        if (byte < 0x80 || byte >= 0xc0) return whole > back ? back : 0;
     }
     return 0;
 }
@@ -101,8 +91,7 @@ static zt_bytes stop_text(const run_state *run, int i, const char **why)
 {
     const zt_opt_list *stops = &run->options->stop_texts;
     *why = i < stops->n ? "stop" : "turn";
-    if (i < stops->n)
-        return (zt_bytes){stops->item[i], strlen(stops->item[i])};
+    if (i < stops->n) return (zt_bytes){stops->item[i], strlen(stops->item[i])};
     return i == stops->n && !run->options->ignore_eos ? run_turn_text(run) : (zt_bytes){NULL, 0};
 }
 
@@ -110,8 +99,7 @@ static zt_bytes stop_text(const run_state *run, int i, const char **why)
 static size_t stop_begun(const char *text, size_t size, zt_bytes stop)
 {
     for (size_t length = size < stop.n ? size : stop.n; length > 0; length--)
-        if (memcmp(text + size - length, stop.data, length) == 0)
-            return length;
+        if (memcmp(text + size - length, stop.data, length) == 0) return length;
     return 0;
 }
 
@@ -135,8 +123,7 @@ static size_t find_stop(run_state *run)
 static size_t uncertain_bytes(const run_state *run)
 {
     const char *why;
-    if (run->held_text.len == 0)
-        return 0;
+    if (run->held_text.len == 0) return 0;
     size_t held_bytes = cut_character(run->held_text.data, run->held_text.len);
     for (int i = 0; i <= run->options->stop_texts.n; i++) {
         size_t begun_bytes = stop_begun(run->held_text.data, run->held_text.len, stop_text(run, i, &why));
@@ -159,10 +146,8 @@ zt_status run_text_put(run_state *run, int32_t id)
 {
     bool shown = !zt_vocab_is_control(run->vocab, id);
     zt_status status = zt_vocab_decode(run->vocab, id, true, false, &run->held_text);
-    while (status == ZT_OK && run->held_shown.len < run->held_text.len)
-        status = zt_str_putc(&run->held_shown, shown);
-    if (status != ZT_OK || run->held_text.len == 0)
-        return status;
+    while (status == ZT_OK && run->held_shown.len < run->held_text.len) status = zt_str_putc(&run->held_shown, shown);
+    if (status != ZT_OK || run->held_text.len == 0) return status;
     size_t certain = find_stop(run), held_bytes = run->stop_reason ? 0 : uncertain_bytes(run);
     run->cut_bytes = run->held_text.len - certain;
     certain -= held_bytes;

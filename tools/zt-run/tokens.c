@@ -13,8 +13,7 @@ static unsigned encode_flags(const run_options *options)
 static zt_status write_str(run_state *run, zt_str *text)
 {
     zt_status status = zt_ctx_status(run->ctx);
-    if (status == ZT_OK)
-        status = run_write(run, text->data ? text->data : "", text->len);
+    if (status == ZT_OK) status = run_write(run, text->data ? text->data : "", text->len);
     zt_str_fini(text);
     return status;
 }
@@ -23,11 +22,9 @@ zt_status run_tokenize(run_state *run)
 {
     zt_str line;
     zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     zt_str_init(&line, run->ctx);
-    for (size_t i = 0; i < run->ids.count; i++)
-        zt_str_printf(&line, "%s%" PRId32, i ? " " : "", run->ids.id[i]);
+    for (size_t i = 0; i < run->ids.count; i++) zt_str_printf(&line, "%s%" PRId32, i ? " " : "", run->ids.id[i]);
     zt_str_putc(&line, '\n');
     return write_str(run, &line);
 }
@@ -36,8 +33,7 @@ zt_status run_count(run_state *run)
 {
     zt_str line;
     zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     zt_str_init(&line, run->ctx);
     zt_str_printf(&line, "%zu\n", run->ids.count);
     return write_str(run, &line);
@@ -45,10 +41,7 @@ zt_status run_count(run_state *run)
 
 /* ---- detokenize ------------------------------------------------------------------------------ */
 
-static bool is_gap(char c)
-{
-    return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ',';
-}
+static bool is_gap(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r' || c == ','; }
 
 /* Parses token ids, separated by blanks or commas. */
 static zt_status parse_ids(run_state *run)
@@ -57,16 +50,12 @@ static zt_status parse_ids(run_state *run)
     char shown[64];
     int line = 1;
     zt_status status = ZT_OK;
-    if (strlen(run->prompt_text) != run->prompt_bytes)
-        return zt_fail(run->ctx, ZT_EDATA, "a zero byte among token ids");
+    if (strlen(run->prompt_text) != run->prompt_bytes) return zt_fail(run->ctx, ZT_EDATA, "a zero byte among token ids");
     for (char *word = run->prompt_text; status == ZT_OK;) {
-        while (is_gap(*word))
-            line += *word++ == '\n';
+        while (is_gap(*word)) line += *word++ == '\n';
         char *word_end = word;
-        while (*word_end && !is_gap(*word_end))
-            word_end++;
-        if (word_end == word)
-            break;
+        while (*word_end && !is_gap(*word_end)) word_end++;
+        if (word_end == word) break;
         bool last = *word_end == 0;
         int lines = *word_end == '\n'; /* newlines at the word's end */
         *word_end = 0;
@@ -102,16 +91,14 @@ zt_status run_detokenize(run_state *run)
         status = zt_fail(run->ctx, ZT_EUSAGE,
                          "option '--special' applies to --detokenize of a tokenizer.model only: other "
                          "vocabularies print special tokens without it");
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     zt_str_init(&text, run->ctx);
     size_t begin = opens_with_bos(run);
     if (pieces && begin < run->ids.count)
         status = zt_vocab_decode_ids(run->vocab, run->ids.id + begin, run->ids.count - begin, run->options->special, &text);
     for (size_t i = begin; i < run->ids.count && status == ZT_OK && !pieces; i++)
         status = zt_vocab_decode(run->vocab, run->ids.id[i], true, i == begin, &text);
-    if (status == ZT_OK && text.len)
-        status = run_write_text(run, text.data, text.len);
+    if (status == ZT_OK && text.len) status = run_write_text(run, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

@@ -28,7 +28,7 @@ const trace_block *trace_block_of(const trace_blocks *blocks, int step_index);
  * "#1"... What belongs to no layer is in "other". */
 typedef struct trace_layers {
     zt_arena *memory;
-    int *of_step;           /* [steps]: into name */
+    int *of_step;       /* [steps]: into name */
     const char **names; /* [n]; [0] is "other", the rest in order of appearance */
     int count;
 } trace_layers;

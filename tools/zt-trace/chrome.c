@@ -60,8 +60,7 @@ static void put_metadata(chrome_trace *trace, const char *what, int tid, const c
 static int track_of(chrome_trace *trace, const char *engine, int number)
 {
     for (int i = 0; i < trace->n_tracks; i++)
-        if (trace->tracks[i].number == number && !strcmp(trace->tracks[i].engine, engine))
-            return FIRST_TRACK + i;
+        if (trace->tracks[i].number == number && !strcmp(trace->tracks[i].engine, engine)) return FIRST_TRACK + i;
     if (trace->n_tracks < MAX_TRACKS) trace->tracks[trace->n_tracks++] = (track){engine, number};
     return FIRST_TRACK + trace->n_tracks - 1;
 }
@@ -72,8 +71,8 @@ static void put_tracks(chrome_trace *trace)
     put_metadata(trace, "thread_name", LAYERS, "name", "layers");
     for (int i = 0; i < trace->n_tracks; i++) {
         const char *engine = trace->tracks[i].engine;
-        snprintf(name, sizeof name, "%s %s %d", *engine ? engine : "run",
-                 zt_engine_has_devices(engine) ? "queue" : "thread", trace->tracks[i].number);
+        snprintf(name, sizeof name, "%s %s %d", *engine ? engine : "run", zt_engine_has_devices(engine) ? "queue" : "thread",
+                 trace->tracks[i].number);
         put_metadata(trace, "thread_name", FIRST_TRACK + i, "name", name);
         begin_event(trace, "thread_sort_index", "M", FIRST_TRACK + i);
         zt_str_printf(trace->text, ",\"args\":{\"sort_index\":%d}}", trace->tracks[i].number + 1);
@@ -99,8 +98,7 @@ static void put_slice(chrome_trace *trace, const trace_slice *slice)
     put_string(trace->text, types.data ? types.data : "");
     zt_str_puts(trace->text, ",\"layer\":");
     put_string(trace->text, trace->layers.names[trace->layers.of_step[slice->step]]);
-    zt_str_printf(trace->text, ",\"step\":%d,\"flops\":%.0f,\"bytes\":%.0f}}", slice->step, cost.flops,
-                  cost.data + cost.rest);
+    zt_str_printf(trace->text, ",\"step\":%d,\"flops\":%.0f,\"bytes\":%.0f}}", slice->step, cost.flops, cost.data + cost.rest);
     zt_str_fini(&types);
 }
 

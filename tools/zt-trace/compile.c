@@ -67,17 +67,16 @@ static zt_status time_passes(zt_cli *cli, const zt_subject *subject, const zt_pr
 /* What each pass saved, on stderr; times NULL: it was not run. */
 static void report_passes(const zt_pass_report *reports, const double *times)
 {
-    fprintf(stderr, "%-8s %8s %8s %12s %12s %12s %8s", "pass", "kernels", "then", "arena", "then",
-            "bound", "ms");
+    fprintf(stderr, "%-8s %8s %8s %12s %12s %12s %8s", "pass", "kernels", "then", "arena", "then", "bound", "ms");
     fprintf(stderr, times ? " %10s %10s\n" : "\n", "step ms", "then");
     for (int i = 0; i < TRACE_N_PASSES; i++) {
         if (!reports[i].ran) {
             fprintf(stderr, "%-8s off\n", zt_pass_at(i)->name);
             continue;
         }
-        fprintf(stderr, "%-8s %8d %8d %12zu %12zu %12zu %8.3f", zt_pass_at(i)->name,
-                reports[i].kernels_before, reports[i].kernels_after, reports[i].arena_before, reports[i].arena_after,
-                reports[i].bound_after, reports[i].seconds * 1e3);
+        fprintf(stderr, "%-8s %8d %8d %12zu %12zu %12zu %8.3f", zt_pass_at(i)->name, reports[i].kernels_before,
+                reports[i].kernels_after, reports[i].arena_before, reports[i].arena_after, reports[i].bound_after,
+                reports[i].seconds * 1e3);
         if (times) fprintf(stderr, " %10.3f %10.3f", times[i] * 1e3, times[i + 1] * 1e3);
         fputc('\n', stderr);
     }
@@ -85,7 +84,7 @@ static void report_passes(const zt_pass_report *reports, const double *times)
 
 /* Where every symbol has a number the program is run, too. */
 static zt_status report_savings(zt_cli *cli, const trace_options *options, const zt_prog *program, zt_engine *engine,
-                      char **operands, int operand_count, const zt_pass_opts *pass_options, const zt_bindings *bindings)
+                                char **operands, int operand_count, const zt_pass_opts *pass_options, const zt_bindings *bindings)
 {
     zt_pass_report reports[TRACE_N_PASSES];
     double times[TRACE_N_PASSES + 1];
@@ -106,7 +105,7 @@ static zt_status report_savings(zt_cli *cli, const trace_options *options, const
 }
 
 static zt_status compile_program(zt_cli *cli, const trace_options *options, const zt_prog *program, zt_engine *engine,
-                         char **operands, int operand_count)
+                                 char **operands, int operand_count)
 {
     zt_bindings bindings;
     zt_binding sample[ZT_MAX_SYMBOLS], all[ZT_MAX_SYMBOLS];
@@ -114,12 +113,12 @@ static zt_status compile_program(zt_cli *cli, const trace_options *options, cons
     zt_status status = zt_bindings_of(cli->ctx, options->bind, program, &bindings);
     if (status) return status;
     make_sample(program, &bindings, sample);
-    zt_pass_opts pass_options = {.sample = sample, .n_sample = zt_prog_n_symbols(program), .engine = engine,
-                         .off = passes_off(options)};
+    zt_pass_opts pass_options = {
+        .sample = sample, .n_sample = zt_prog_n_symbols(program), .engine = engine, .off = passes_off(options)};
     zt_prog *passed = zt_prog_passes(cli->ctx, program, &pass_options, NULL);
     if (!passed) return zt_ctx_status(cli->ctx);
-    zt_plan_file_opts plan_options = {.engine = engine, .isa = cli->isa, .off = pass_options.off, .bind = all,
-                          .n_bind = bind_all(program, &bindings, all)};
+    zt_plan_file_opts plan_options = {
+        .engine = engine, .isa = cli->isa, .off = pass_options.off, .bind = all, .n_bind = bind_all(program, &bindings, all)};
     zt_str_init(&text, cli->ctx);
     status = zt_cli_move_model(cli, passed, operand_count > 0 ? operands[0] : NULL, cli->output);
     if (!status) status = zt_plan_file_print(passed, &plan_options, &text);
@@ -132,8 +131,7 @@ static zt_status compile_program(zt_cli *cli, const trace_options *options, cons
 
 zt_status trace_compile(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
-    if (!options->report && zt_cli_refuse_given(cli, "model|input|data|seed", "compile without --report"))
-        return ZT_EUSAGE;
+    if (!options->report && zt_cli_refuse_given(cli, "model|input|data|seed", "compile without --report")) return ZT_EUSAGE;
     zt_prog *program = trace_program(cli, operands, operand_count);
     zt_engine *engine = program ? zt_cli_engine(cli) : NULL;
     zt_status status = engine ? compile_program(cli, options, program, engine, operands, operand_count) : zt_ctx_status(cli->ctx);

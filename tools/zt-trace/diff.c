@@ -52,22 +52,22 @@ void diff_tell(const diff_job *job, const zt_diff_item *item)
     for (int input = 0; input < op_info->n_in && length < sizeof given; input++)
         if (step->in[input] >= 0)
             length += (size_t)snprintf(given + length, sizeof given - length, "%s%s %s", length ? ", " : "",
-                                   op_info->in_name[input], zt_type_text(&bound->type[step->in[input]], type));
+                                       op_info->in_name[input], zt_type_text(&bound->type[step->in[input]], type));
     zt_type_text(&bound->type[item->value], type);
     snprintf(got, sizeof got, "%.9g", item->difference.got);
     snprintf(want, sizeof want, "%.9g", item->difference.want);
     if (item->difference.worst < 0)
-        zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64
-                    " with other bits",
+        zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64 " with other bits",
                     diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given, item->difference.bits);
     else
-        zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
+        zt_cli_note(job->cli,
+                    "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
                     "error %.3g, NMSE %.3g, allowed %.3g",
                     diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given,
-                    diff_index(&bound->type[item->value], item->difference.worst, index, sizeof index), got,
-                    want, item->difference.max_abs, item->difference.nmse, item->bound);
+                    diff_index(&bound->type[item->value], item->difference.worst, index, sizeof index), got, want,
+                    item->difference.max_abs, item->difference.nmse, item->bound);
 }
 
 /* ---- comparing ------------------------------------------------------------------------------- */
@@ -116,9 +116,8 @@ static zt_status put_item(void *user, const zt_diff_item *item)
 
 static zt_status compare_sides(diff_job *job)
 {
-    static const char *const columns[] = {"#step", "#line", "op", "name", "type", "engine",
-                                          "#max_abs", "#nmse", "#bound", "#share", "#differ",
-                                          "verdict"};
+    static const char *const columns[] = {"#step",    "#line", "op",     "name",   "type",    "engine",
+                                          "#max_abs", "#nmse", "#bound", "#share", "#differ", "verdict"};
     diff_report report = {.job = job};
     report.table = zt_table_new(job->cli, "diff", columns, sizeof columns / sizeof *columns);
     if (!report.table) return ZT_ENOMEM;
@@ -128,8 +127,8 @@ static zt_status compare_sides(diff_job *job)
     zt_table_free(report.table);
     if (status) return status;
     if (report.beyond) diff_tell(job, &report.first);
-    zt_cli_note(job->cli, "%d values compared: %d the same bits, %d beyond %s", report.items, report.same,
-                report.beyond, report.beyond == 1 ? "its bound" : "their bounds");
+    zt_cli_note(job->cli, "%d values compared: %d the same bits, %d beyond %s", report.items, report.same, report.beyond,
+                report.beyond == 1 ? "its bound" : "their bounds");
     if (report.beyond) zt_cli_no(job->cli);
     return ZT_OK;
 }
@@ -144,15 +143,16 @@ static zt_status open_engines(diff_job *job)
     bool judge = !cli->pair && !job->two_programs;
     const char *name[2] = {judge ? "ref" : cli->engine, second.engine};
     zt_engine_opts engine_options[2] = {{.threads = (int)cli->threads, .isa = cli->isa, .tile = cli->tile},
-                            {.threads = (int)second.threads, .isa = second.isa, .tile = cli->tile}};
+                                        {.threads = (int)second.threads, .isa = second.isa, .tile = cli->tile}};
     for (int i = 0; i < 2; i++) {
         job->sides[i].engine = zt_engine_open(cli->ctx, name[i], &engine_options[i]);
         if (!job->sides[i].engine) return zt_ctx_status(cli->ctx);
     }
     /* Threads alone change no bit: promise (a) of design.md. */
     bool alike = !job->two_programs && !judge && !strcmp(name[0], name[1]) && engine_options[0].isa == engine_options[1].isa;
-    job->diff_options = (zt_diff_opts){.through = job->options->through, .exact = job->options->exact || alike,
-                             .judge = job->sides[0].engine->vt == &zt_engine_ref};
+    job->diff_options = (zt_diff_opts){.through = job->options->through,
+                                       .exact = job->options->exact || alike,
+                                       .judge = job->sides[0].engine->vt == &zt_engine_ref};
     return ZT_OK;
 }
 
@@ -165,8 +165,8 @@ static zt_status open_interpreters(diff_job *job)
     zt_prog_bindings(job->sides[1].program, bind, &binding_count); /* those that the first program does not have */
     for (int i = 0; i < 2; i++) {
         diff_side *side = &job->sides[i];
-        side->interpreter = zt_interpreter_open(side->engine, side->program, &subject->inputs->store, bind, binding_count,
-                               job->cli->strict);
+        side->interpreter =
+            zt_interpreter_open(side->engine, side->program, &subject->inputs->store, bind, binding_count, job->cli->strict);
         if (!side->interpreter) return zt_ctx_status(job->cli->ctx);
     }
     const zt_prog *program = job->sides[0].program;
@@ -177,7 +177,7 @@ static zt_status open_interpreters(diff_job *job)
     for (int state_index = 0; state_index < zt_prog_count(program, ZT_VALUE_STATE) && !status; state_index++)
         if (subject->inputs->state[state_index])
             status = zt_interpreter_put(job->sides[0].interpreter, zt_prog_nth(program, ZT_VALUE_STATE, state_index),
-                             subject->inputs->state[state_index]);
+                                        subject->inputs->state[state_index]);
     return status;
 }
 
@@ -208,10 +208,8 @@ static void close_sides(diff_job *job)
 static zt_status check_use(const diff_job *job, int operand_count)
 {
     zt_ctx *ctx = job->cli->ctx;
-    if (job->cli->output && !job->options->replay)
-        return zt_fail(ctx, ZT_EUSAGE, "diff: --output goes with --replay only");
-    if (job->options->replay && operand_count == 2)
-        return zt_fail(ctx, ZT_EUSAGE, "--replay takes one program, not two");
+    if (job->cli->output && !job->options->replay) return zt_fail(ctx, ZT_EUSAGE, "diff: --output goes with --replay only");
+    if (job->options->replay && operand_count == 2) return zt_fail(ctx, ZT_EUSAGE, "--replay takes one program, not two");
     return ZT_OK;
 }
 

@@ -7,7 +7,7 @@
 /* One of the two that are compared. */
 typedef struct diff_side {
     const char *path; /* of its program */
-    zt_prog *program;    /* the second's: its own only where there are two programs */
+    zt_prog *program; /* the second's: its own only where there are two programs */
     zt_engine *engine;
     zt_interpreter *interpreter;
 } diff_side;

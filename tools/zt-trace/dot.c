@@ -154,8 +154,7 @@ static void put_step(const dot_graph *graph, int step_index)
     const zt_step *step = zt_prog_step(graph->program, step_index);
     zt_str_printf(graph->text, "s%d [label=\"%s", step_index, zt_op_info(step->op)->name);
     put_data(graph, step_index);
-    zt_str_printf(graph->text, "\", color=\"%s\", tooltip=\"",
-                  zt_svg_colour(family_number(zt_op_family(step->op))));
+    zt_str_printf(graph->text, "\", color=\"%s\", tooltip=\"", zt_svg_colour(family_number(zt_op_family(step->op))));
     put_name(graph->text, zt_prog_value(graph->program, step->out[0])->name);
     zt_str_puts(graph->text, "\"];\n");
 }
@@ -205,8 +204,7 @@ static void put_edge_end(const dot_graph *graph, int value_id, const char *style
     zt_str_printf(graph->text, " [%s", style);
     if (graph->bound) {
         char text[ZT_TYPE_TEXT];
-        zt_str_printf(graph->text, "%slabel=\"%s\"", *style ? ", " : "",
-                      zt_type_text(&graph->bound->type[value_id], text));
+        zt_str_printf(graph->text, "%slabel=\"%s\"", *style ? ", " : "", zt_type_text(&graph->bound->type[value_id], text));
     }
     zt_str_puts(graph->text, "];\n");
 }
@@ -269,8 +267,8 @@ static zt_status put_graph(zt_cli *cli, dot_graph *graph, const char *name)
         zt_str_puts(graph->text, "digraph \"");
         put_name(graph->text, name);
         zt_str_puts(graph->text, "\" {\ngraph [fontname=\"sans-serif\", fontsize=11];\n"
-                            "node [shape=box, style=rounded, fontname=\"sans-serif\", "
-                            "fontsize=11];\nedge [fontname=\"sans-serif\", fontsize=9];\n");
+                                 "node [shape=box, style=rounded, fontname=\"sans-serif\", "
+                                 "fontsize=11];\nedge [fontname=\"sans-serif\", fontsize=9];\n");
         put_nodes(graph, seen);
         put_edges(graph, seen);
         zt_str_puts(graph->text, "}\n");

@@ -21,8 +21,7 @@ static zt_status add_names(zt_ctx *ctx, name_list *names, const char *option, co
     names->copies[names->copy_count++] = copy;
     int before = names->count;
     for (char *name = strtok_r(copy, ",", &save); name; name = strtok_r(NULL, ",", &save)) {
-        if (names->count == MAX_NAMES)
-            return zt_fail(ctx, ZT_EUSAGE, "option '--%s': too many names", option);
+        if (names->count == MAX_NAMES) return zt_fail(ctx, ZT_EUSAGE, "option '--%s': too many names", option);
         names->names[names->count++] = name;
     }
     if (names->count > before) return ZT_OK;
@@ -59,8 +58,7 @@ static zt_status no_such(zt_ctx *ctx, const zt_prog *program, const char *what, 
     char shown[96];
     zt_near_hint hint;
     zt_name_fn *known = strcmp(what, "value") ? output_name : value_name;
-    return zt_fail(ctx, ZT_EUSAGE, "the program has no %s '%s'%s", what,
-                   zt_escape(shown, sizeof shown, name, strlen(name)),
+    return zt_fail(ctx, ZT_EUSAGE, "the program has no %s '%s'%s", what, zt_escape(shown, sizeof shown, name, strlen(name)),
                    zt_near(hint, name, known, program));
 }
 
@@ -77,8 +75,7 @@ static zt_status find_values(zt_ctx *ctx, const zt_prog *program, const name_lis
         value[i] = zt_prog_find(program, wrt->names[i]);
         if (value[i] < 0) return no_such(ctx, program, "value", wrt->names[i]);
         for (int k = 0; k < i; k++)
-            if (value[k] == value[i])
-                return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->names[i]);
+            if (value[k] == value[i]) return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->names[i]);
     }
     return ZT_OK;
 }
@@ -95,8 +92,8 @@ static void fill_sample(const zt_prog *program, zt_bindings *bindings)
     }
 }
 
-static zt_status write_gradient(zt_cli *cli, const trace_options *options, const zt_prog *program,
-                               const char *path, const name_list *wrt, const name_list *of)
+static zt_status write_gradient(zt_cli *cli, const trace_options *options, const zt_prog *program, const char *path,
+                                const name_list *wrt, const name_list *of)
 {
     zt_bindings sample;
     int value[MAX_NAMES];
@@ -106,8 +103,8 @@ static zt_status write_gradient(zt_cli *cli, const trace_options *options, const
         if (!is_output(program, of->names[i])) status = no_such(cli->ctx, program, "output", of->names[i]);
     if (status) return status;
     fill_sample(program, &sample);
-    zt_grad_opts grad_options = {.of = of->names, .n_of = of->count, .seeds = options->seeds, .sample = sample.items,
-                       .n_sample = sample.count};
+    zt_grad_opts grad_options = {
+        .of = of->names, .n_of = of->count, .seeds = options->seeds, .sample = sample.items, .n_sample = sample.count};
     zt_prog *gradient = zt_prog_grad(cli->ctx, program, value, wrt->count, &grad_options);
     if (!gradient) return zt_ctx_status(cli->ctx);
     status = zt_cli_move_model(cli, gradient, path, cli->output);
@@ -122,8 +119,7 @@ zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands,
     zt_ctx *ctx = cli->ctx;
     name_list *wrt = zt_calloc(ctx, 1, sizeof *wrt), *of = zt_calloc(ctx, 1, sizeof *of);
     zt_status status = wrt && of ? ZT_OK : ZT_ENOMEM;
-    if (!status && !options->wrt.n)
-        status = zt_fail(ctx, ZT_EUSAGE, "--wrt is missing: with respect to which values");
+    if (!status && !options->wrt.n) status = zt_fail(ctx, ZT_EUSAGE, "--wrt is missing: with respect to which values");
     if (!status) status = add_lists(ctx, wrt, "wrt", &options->wrt);
     for (int operand_index = 0; operand_index < operand_count - 1 && !status; operand_index++)
         status = add_names(ctx, wrt, "wrt", operands[operand_index]);

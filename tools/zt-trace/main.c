@@ -5,33 +5,21 @@
 
 /* In the order of the manual. */
 static const trace_command commands[TRACE_N_COMMANDS] = {
-    [TRACE_RECORD] = {{"record",
-      "record -m MODEL [-p TEXT] [--steps A..B] [--values FILE] [--times FILE] [OPTION...]"},
-     0, trace_record},
-    [TRACE_SHOW] = {{"show",
-      "show [--plain] [--bind NAME=N,...] [FILE]"},
-     1, trace_show},
-    [TRACE_STATS] = {{"stats",
-      "stats [--by WORD] [--times FILE] [OPTION...] [FILE]"},
-     1, trace_stats},
-    [TRACE_DOT] = {{"dot",
-      "dot [--bind NAME=N,...] [FILE]"},
-     1, trace_dot},
-    [TRACE_CHROME] = {{"chrome",
-      "chrome [--times FILE] [OPTION...] [FILE]"},
-     1, trace_chrome},
-    [TRACE_MEMORY] = {{"memory",
-      "memory [OPTION...] [FILE]"},
-     1, trace_memory},
-    [TRACE_DIFF] = {{"diff",
-      "diff [--engine A,B] [--isa A,B] [-t A,B] [--replay LINE] [OPTION...] [FILE [FILE]]"},
-     2, trace_diff},
-    [TRACE_GRAD] = {{"grad",
-      "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]"},
-     -1, trace_grad},
-    [TRACE_COMPILE] = {{"compile",
-      "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]"},
-     1, trace_compile},
+    [TRACE_RECORD] = {{"record", "record -m MODEL [-p TEXT] [--steps A..B] [--values FILE] [--times FILE] [OPTION...]"},
+                      0,
+                      trace_record},
+    [TRACE_SHOW] = {{"show", "show [--plain] [--bind NAME=N,...] [FILE]"}, 1, trace_show},
+    [TRACE_STATS] = {{"stats", "stats [--by WORD] [--times FILE] [OPTION...] [FILE]"}, 1, trace_stats},
+    [TRACE_DOT] = {{"dot", "dot [--bind NAME=N,...] [FILE]"}, 1, trace_dot},
+    [TRACE_CHROME] = {{"chrome", "chrome [--times FILE] [OPTION...] [FILE]"}, 1, trace_chrome},
+    [TRACE_MEMORY] = {{"memory", "memory [OPTION...] [FILE]"}, 1, trace_memory},
+    [TRACE_DIFF] = {{"diff", "diff [--engine A,B] [--isa A,B] [-t A,B] [--replay LINE] [OPTION...] [FILE [FILE]]"},
+                    2,
+                    trace_diff},
+    [TRACE_GRAD] = {{"grad", "grad --wrt NAME[,NAME]... [--of NAME[,NAME]] [--seeds] [FILE]"}, -1, trace_grad},
+    [TRACE_COMPILE] = {{"compile", "compile [--no-PASS...] [--report] [--bind NAME=N,...] [-m MODEL] [-i FILE] [FILE]"},
+                       1,
+                       trace_compile},
 };
 static const char *synopsis[TRACE_N_COMMANDS + 1];
 static zt_mode modes[TRACE_N_COMMANDS];
@@ -41,8 +29,8 @@ static const zt_tool tool = {
     .summary = "record programs and look at them",
     .synopsis = synopsis,
     .options = trace_option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED |
-              ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PAIR,
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+              ZT_SHARE_COLOR | ZT_SHARE_PAIR,
     .max_operands = -1,
     .modes = modes,
     .n_modes = TRACE_N_COMMANDS,
@@ -57,13 +45,12 @@ static zt_status run_command(zt_cli *cli)
     if (i < 0) return zt_ctx_status(cli->ctx);
     const trace_command *command = &commands[i];
     if (command->operands >= 0 && operand_count > command->operands)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
-                       zt_escape(shown, sizeof shown, cli->operands[1 + command->operands],
-                                 strlen(cli->operands[1 + command->operands])),
-                       command->is.name, command->operands, command->operands == 1 ? "" : "s");
+        return zt_fail(
+            cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
+            zt_escape(shown, sizeof shown, cli->operands[1 + command->operands], strlen(cli->operands[1 + command->operands])),
+            command->is.name, command->operands, command->operands == 1 ? "" : "s");
     if (cli->pair && i != TRACE_DIFF)
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "%s takes one engine, instruction set and number of threads, not two",
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%s takes one engine, instruction set and number of threads, not two",
                        command->is.name);
     return command->run(cli, &trace_opt, cli->operands + 1, operand_count);
 }

@@ -23,7 +23,7 @@ typedef struct memory_map {
     trace_profile profile;
     live_range *ranges; /* [n], by born */
     int range_count;
-    int *range_of;    /* [values]: the life of a value, -1: none */
+    int *range_of;         /* [values]: the life of a value, -1: none */
     const zt_step **steps; /* [n_steps] as they run */
     int n_steps;
     size_t *alive_bytes; /* [n_steps] bytes */
@@ -66,9 +66,12 @@ static void make_range(memory_map *map, const zt_session_part *part, const zt_st
     if (place->kind != ZT_PLACE_ARENA) return;
     hand_on(map, step, place->offset, step_index);
     map->range_of[value_id] = map->range_count;
-    map->ranges[map->range_count++] = (live_range){
-        .value = value_id, .born = step_index, .dies = step_index, .offset = place->offset,
-        .bytes = align_size(part->engine->vt->value_bytes(part->engine, &part->schedule->type[value_id]))};
+    map->ranges[map->range_count++] =
+        (live_range){.value = value_id,
+                     .born = step_index,
+                     .dies = step_index,
+                     .offset = place->offset,
+                     .bytes = align_size(part->engine->vt->value_bytes(part->engine, &part->schedule->type[value_id]))};
 }
 
 static void find_ranges(memory_map *map)
@@ -123,8 +126,7 @@ static zt_status find_map(memory_map *map)
 /* ---- the table ------------------------------------------------------------------------------- */
 
 enum { N_COLUMNS = 7 };
-static const char *const columns[N_COLUMNS] = {"value", "op",      "type",  "#first",
-                                               "#last", "#offset", "#bytes"};
+static const char *const columns[N_COLUMNS] = {"value", "op", "type", "#first", "#last", "#offset", "#bytes"};
 
 static zt_status put_range(const memory_map *map, zt_table *table, const live_range *range)
 {
@@ -136,7 +138,10 @@ static zt_status put_range(const memory_map *map, zt_table *table, const live_ra
     const char *cell[N_COLUMNS] = {zt_prog_value(map->profile.program, range->value)->name,
                                    zt_op_info(map->steps[range->born]->op)->name,
                                    zt_type_text(&map->profile.bound->type[range->value], type),
-                                   number[0], number[1], number[2], number[3]};
+                                   number[0],
+                                   number[1],
+                                   number[2],
+                                   number[3]};
     return zt_table_row(table, cell);
 }
 
@@ -192,10 +197,8 @@ static void put_rectangles(const memory_map *map, const zt_svg_plot *plot, famil
         char type[ZT_TYPE_TEXT], bytes[24];
         double left = zt_svg_at_x(plot, range->born), top = zt_svg_at_y(plot, (double)(range->offset + range->bytes));
         zt_str_clear(&title);
-        zt_str_printf(&title, "%s = %s, %s: %s at %zu, steps %d to %d",
-                      zt_prog_value(map->profile.program, range->value)->name,
-                      zt_op_info(map->steps[range->born]->op)->name,
-                      zt_type_text(&map->profile.bound->type[range->value], type),
+        zt_str_printf(&title, "%s = %s, %s: %s at %zu, steps %d to %d", zt_prog_value(map->profile.program, range->value)->name,
+                      zt_op_info(map->steps[range->born]->op)->name, zt_type_text(&map->profile.bound->type[range->value], type),
                       zt_svg_bytes((double)range->bytes, bytes), range->offset, range->born, range->dies);
         double width = zt_svg_at_x(plot, range->dies + 1) - left, height = zt_svg_at_y(plot, (double)range->offset) - top;
         zt_svg_rect(output_text, left, top, shrink_length(width), shrink_length(height),
@@ -222,8 +225,7 @@ static zt_status put_line(const memory_map *map, const zt_svg_plot *plot, zt_str
     return ZT_OK;
 }
 
-static void put_level(const zt_svg_plot *plot, double bytes, const char *colour, bool dashed,
-                      zt_str *output_text)
+static void put_level(const zt_svg_plot *plot, double bytes, const char *colour, bool dashed, zt_str *output_text)
 {
     double height = zt_svg_at_y(plot, bytes), points[] = {plot->x, height, plot->x + plot->width, height};
     zt_svg_line(output_text, points, 2, colour, 1.5, dashed, NULL);
@@ -235,10 +237,10 @@ static zt_status put_drawing(memory_map *map, const char *name, zt_str *output_t
     double most = map->arena ? (double)map->arena : 1, steps = map->n_steps ? map->n_steps : 1;
     family_legend legend = {.count = 0};
     zt_svg_scale across = {.low = 0, .high = steps};
-    zt_svg_plot top = {LEFT, TOP, INNER, MAP, across,
-                       {.low = 0, .high = most, .unit = ZT_SVG_BYTES, .label = "offset in the arena"}};
-    zt_svg_plot low = {LEFT, LINE_TOP, INNER, LINE, across,
-                       {.low = 0, .high = most * 1.08, .unit = ZT_SVG_BYTES, .label = "bytes alive"}};
+    zt_svg_plot top = {LEFT, TOP,    INNER,
+                       MAP,  across, {.low = 0, .high = most, .unit = ZT_SVG_BYTES, .label = "offset in the arena"}};
+    zt_svg_plot low = {LEFT, LINE_TOP, INNER,
+                       LINE, across,   {.low = 0, .high = most * 1.08, .unit = ZT_SVG_BYTES, .label = "bytes alive"}};
     low.across.label = "step";
     snprintf(text, sizeof text, "%.200s: arena %s, lower bound %s, most alive %s at step %d", name,
              zt_svg_bytes((double)map->arena, arena), zt_svg_bytes((double)map->bound, bound),

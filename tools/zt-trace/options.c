@@ -8,15 +8,16 @@ trace_options trace_opt = {
 };
 
 #define IN(command) ZT_IN(TRACE_##command)
-#define SUBJECT (IN(STATS) | IN(CHROME) | IN(MEMORY) | IN(DIFF) | IN(COMPILE)) /* bound, and run */
-#define ENGINE (SUBJECT | IN(RECORD))
+#define SUBJECT     (IN(STATS) | IN(CHROME) | IN(MEMORY) | IN(DIFF) | IN(COMPILE)) /* bound, and run */
+#define ENGINE      (SUBJECT | IN(RECORD))
 
 const zt_opt trace_option_table[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, trace_opt.field, __VA_ARGS__)
-#define OPTION_AT OPTION
+#define OPTION_AT                OPTION
 #include "tools/zt-trace/options.def"
     {0}};
 
+// clang-format off
 const zt_shared_opt trace_shared_options[] = {
     {"output", 0, NULL},
     {"force", 0, "output|values|times"},
@@ -30,3 +31,4 @@ const zt_shared_opt trace_shared_options[] = {
     {"format", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
     {"color", IN(STATS) | IN(DIFF), NULL},
     {0}};
+// clang-format on

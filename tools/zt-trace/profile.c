@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double LONG_ENOUGH = 0.3; /* seconds of replays, */
+static const double LONG_ENOUGH = 0.3;                     /* seconds of replays, */
 enum { LEAST_REPLAYS = 3, MOST_REPLAYS = 1000, WARM = 2 }; /* or so many */
 
 /* ---- steps and values ------------------------------------------------------------------------ */
@@ -44,8 +44,7 @@ void trace_types_of(const trace_profile *profile, int step_index, zt_str *output
     const zt_step *step = zt_prog_step(profile->program, step_index);
     const zt_opinfo *op_info = zt_op_info(step->op);
     for (int input = 0; input < op_info->n_in; input++)
-        if (step->in[input] >= 0)
-            zt_str_printf(output_text, "%s ", zt_type_text(&profile->bound->type[step->in[input]], text));
+        if (step->in[input] >= 0) zt_str_printf(output_text, "%s ", zt_type_text(&profile->bound->type[step->in[input]], text));
     zt_str_puts(output_text, "->");
     for (int output = 0; output < op_info->n_out; output++)
         if (step->out[output] >= 0)
@@ -221,17 +220,17 @@ static zt_status open_session(trace_profile *profile)
     profile->session = profile->engine ? zt_subject_session(profile->subject, profile->engine) : NULL;
     if (!profile->session) return zt_ctx_status(profile->cli->ctx);
     zt_status status = zt_session_prepare(profile->session, profile->subject->bind.items, profile->subject->bind.count,
-                                     profile->subject->inputs->out);
+                                          profile->subject->inputs->out);
     if (!status) find_engines(profile);
     return status;
 }
 
 zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                          char **operands, int operand_count)
+                             char **operands, int operand_count)
 {
     *profile = (trace_profile){.cli = cli};
-    if (options->times && zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed",
-                                        "times that are read (--times): nothing is run"))
+    if (options->times &&
+        zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed", "times that are read (--times): nothing is run"))
         return ZT_EUSAGE;
     zt_status status = open_subject(profile, cli, options, program, operands, operand_count);
     if (!status && options->times) return trace_times_read(profile, options->times);
@@ -240,7 +239,7 @@ zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_op
 }
 
 zt_status trace_profile_prepare(trace_profile *profile, zt_cli *cli, const trace_options *options, const zt_prog *program,
-                             char **operands, int operand_count)
+                                char **operands, int operand_count)
 {
     zt_status status = open_subject(profile, cli, options, program, operands, operand_count);
     return status ? status : open_session(profile);

@@ -17,12 +17,12 @@ typedef struct trace_recording {
     zt_gguf *gguf;
     zt_store store;
     zt_engine *engine;
-    zt_prog *program;   /* of the model */
-    zt_ids ids;      /* of the prompt, then of the tokens that followed */
-    size_t prompt;   /* tokens of the prompt */
+    zt_prog *program;        /* of the model */
+    zt_ids ids;              /* of the prompt, then of the tokens that followed */
+    size_t prompt;           /* tokens of the prompt */
     int64_t from, row_count; /* the step feeds n ids from there on */
     zt_binding bindings[3];
-    zt_bound_inputs *inputs;   /* of the step */
+    zt_bound_inputs *inputs; /* of the step */
     zt_interpreter *interpreter;
     zt_prog *part;   /* --steps: of the program; NULL: all of it */
     zt_bound *bound; /* what is printed, bound */
@@ -47,8 +47,8 @@ static zt_status read_prompt(trace_recording *recording)
 {
     const char *text = recording->options->prompt;
     zt_vocab *vocab = zt_vocab_open(recording->gguf);
-    zt_status status = vocab ? zt_vocab_encode(vocab, text, strlen(text), ZT_TOK_BOS_RULE, &recording->ids)
-                    : zt_ctx_status(recording->ctx);
+    zt_status status =
+        vocab ? zt_vocab_encode(vocab, text, strlen(text), ZT_TOK_BOS_RULE, &recording->ids) : zt_ctx_status(recording->ctx);
     zt_vocab_free(vocab);
     recording->row_count = (int64_t)recording->ids.count;
     recording->prompt = recording->ids.count;
@@ -59,10 +59,7 @@ static zt_status read_prompt(trace_recording *recording)
 /* ---- the symbols' numbers -------------------------------------------------------------------- */
 
 /* Rows of the cache for so many tokens and the one after them: whole blocks. */
-static int64_t cache_rows(int64_t tokens)
-{
-    return (tokens + ZT_LLM_BLOCK) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
-}
+static int64_t cache_rows(int64_t tokens) { return (tokens + ZT_LLM_BLOCK) / ZT_LLM_BLOCK * ZT_LLM_BLOCK; }
 
 /* Those of the step that is recorded, so that the program runs without --bind: of the prompt, of
  * the token that --at says, and without a prompt of a single token. */
@@ -70,8 +67,8 @@ static zt_status give_numbers(trace_recording *recording)
 {
     bool single = !recording->options->prompt || recording->options->at > 0;
     const zt_binding numbers[] = {{"n", single ? 1 : (int64_t)recording->prompt},
-                            {"m", 1},
-                            {"ctx", cache_rows((int64_t)recording->prompt + recording->options->at)}};
+                                  {"m", 1},
+                                  {"ctx", cache_rows((int64_t)recording->prompt + recording->options->at)}};
     zt_status status = ZT_OK;
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(recording->program) && !status; symbol_id++)
         for (int k = 0; k < 3 && !status; k++)
@@ -97,11 +94,11 @@ static void fill_input(const trace_recording *recording, const char *name, const
 {
     int64_t count = zt_type_count(type);
     for (int64_t i = 0; i < count; i++)
-        values[i] = !strcmp(name, "ids")     ? recording->ids.id[recording->from + i]
-               : !strcmp(name, "pos")   ? (int32_t)(recording->from + i)
-               : !strcmp(name, "table") ? (int32_t)i
-               : !strcmp(name, "rows") || !strcmp(name, "last") ? (int32_t)(recording->row_count - 1)
-                                                                : 0; /* seq, types */
+        values[i] = !strcmp(name, "ids")                             ? recording->ids.id[recording->from + i]
+                    : !strcmp(name, "pos")                           ? (int32_t)(recording->from + i)
+                    : !strcmp(name, "table")                         ? (int32_t)i
+                    : !strcmp(name, "rows") || !strcmp(name, "last") ? (int32_t)(recording->row_count - 1)
+                                                                     : 0; /* seq, types */
 }
 
 /* Inputs of the step that feeds n ids after those before `from`, into a new feed. */
@@ -113,7 +110,7 @@ static zt_status begin_step(trace_recording *recording)
     memcpy(recording->bindings, numbers, sizeof numbers);
     zt_bound_inputs_free(recording->inputs);
     recording->inputs = zt_bound_inputs_new(recording->ctx, recording->program,
-                          &(zt_bound_inputs_opts){.bind = recording->bindings, .n_bind = 3, .draw = true});
+                                            &(zt_bound_inputs_opts){.bind = recording->bindings, .n_bind = 3, .draw = true});
     if (!recording->inputs) return zt_ctx_status(recording->ctx);
     for (int input_index = 0; input_index < zt_prog_count(recording->program, ZT_VALUE_IN); input_index++) {
         int value_id = zt_prog_nth(recording->program, ZT_VALUE_IN, input_index);
@@ -135,9 +132,8 @@ static int best_output(const zt_prog *program)
 static zt_status advance_step(trace_recording *recording, zt_session *session, int best)
 {
     zt_status status = zt_cli_interrupted() ? ZT_EINTR
-                                        : zt_session_step(session, recording->bindings, 2,
-                                                          (const void *const *)recording->inputs->in,
-                                                          recording->inputs->out);
+                                            : zt_session_step(session, recording->bindings, 2,
+                                                              (const void *const *)recording->inputs->in, recording->inputs->out);
     if (status == ZT_OK) status = zt_ids_push(recording->ctx, &recording->ids, *(int32_t *)recording->inputs->out[best]);
     recording->from += recording->row_count;
     recording->row_count = 1;
@@ -183,15 +179,14 @@ static zt_status read_steps(trace_recording *recording, int64_t *first, int64_t 
     bool good = zt_parse_i64(word, first) && zt_parse_i64(dots ? dots + 2 : word, last);
     if (good && *first >= 0 && *first <= *last && *last < zt_prog_n_steps(recording->program)) return ZT_OK;
     return zt_fail(recording->ctx, ZT_EUSAGE, "--steps '%s': not A..B, ops from 0 to %d",
-                   zt_escape(shown, sizeof shown, text, strlen(text)),
-                   zt_prog_n_steps(recording->program) - 1);
+                   zt_escape(shown, sizeof shown, text, strlen(text)), zt_prog_n_steps(recording->program) - 1);
 }
 
 static zt_status interpret_to(trace_recording *recording, int64_t last)
 {
     zt_status status = ZT_OK;
-    recording->interpreter = zt_interpreter_open(recording->engine, recording->program, &recording->store, recording->bindings,
-                                                 3, recording->cli->strict);
+    recording->interpreter = zt_interpreter_open(recording->engine, recording->program, &recording->store, recording->bindings, 3,
+                                                 recording->cli->strict);
     if (!recording->interpreter) return zt_ctx_status(recording->ctx);
     for (int input_index = 0; input_index < zt_prog_count(recording->program, ZT_VALUE_IN) && !status; input_index++)
         status = zt_interpreter_put(recording->interpreter, zt_prog_nth(recording->program, ZT_VALUE_IN, input_index),
@@ -235,8 +230,8 @@ static zt_status write_values(trace_recording *recording)
     for (int value_id = 0; entries && value_id < recording->bound->n_values; value_id++) {
         if (zt_prog_value(program, value_id)->kind == ZT_VALUE_DATA) continue;
         const zt_type *type = &recording->bound->type[value_id];
-        entries[entry_count++] = (zt_entry){zt_prog_value(program, value_id)->name, zt_dtype_get(type->dtype)->name, *type,
-                            zt_type_bytes(type)};
+        entries[entry_count++] =
+            (zt_entry){zt_prog_value(program, value_id)->name, zt_dtype_get(type->dtype)->name, *type, zt_type_bytes(type)};
     }
     zt_writer *writer = entries && meta ? zt_writer_open(recording->ctx, recording->options->values, &checkpoint_options, meta,
                                                          entries, entry_count)
@@ -342,15 +337,12 @@ static zt_status check_options(zt_cli *cli, const trace_options *options)
 {
     const char *const out[] = {cli->output ? cli->output : "-", options->values, options->times};
     if (!options->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
-    if (zt_cli_refuse_given(cli, "cycles", "a language model; it applies to a network"))
-        return ZT_EUSAGE;
+    if (zt_cli_refuse_given(cli, "cycles", "a language model; it applies to a network")) return ZT_EUSAGE;
     if (options->prompt && !*options->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
     if (!options->prompt && (options->steps || options->values || options->times || options->at))
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "--steps, --values, --times and --at are of a run: give a prompt (-p)");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--steps, --values, --times and --at are of a run: give a prompt (-p)");
     if (!options->steps && !options->values && !options->times &&
-        zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS,
-                            "record without --steps, --values or --times: nothing is run"))
+        zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS, "record without --steps, --values or --times: nothing is run"))
         return ZT_EUSAGE;
     for (int i = 0; i < 3; i++) {
         if (zt_cli_refuse_same(cli, options->model, out[i])) return zt_ctx_status(cli->ctx);
@@ -384,8 +376,7 @@ static zt_status record_step(trace_recording *recording)
 /* Of a network the program is all there is. */
 static zt_status record_network(zt_cli *cli, const trace_options *options)
 {
-    if (zt_cli_refuse_given(cli,
-                            "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
+    if (zt_cli_refuse_given(cli, "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
                             "a network; it applies to a language model"))
         return ZT_EUSAGE;
     zt_prog *program = zt_cli_network(cli, options->model, &(zt_nn_options){.cycles = options->cycles});

@@ -25,8 +25,10 @@ static int find_step(const diff_job *job)
     }
     int value_id = zt_prog_find(program, text);
     if (value_id >= 0 && zt_prog_value(program, value_id)->kind == ZT_VALUE_OP) return zt_prog_value(program, value_id)->index;
-    zt_fail(job->cli->ctx, ZT_EUSAGE, "option '--replay': '%s' is neither a line with an op nor a "
-            "value that an op makes", zt_escape(shown, sizeof shown, text, strlen(text)));
+    zt_fail(job->cli->ctx, ZT_EUSAGE,
+            "option '--replay': '%s' is neither a line with an op nor a "
+            "value that an op makes",
+            zt_escape(shown, sizeof shown, text, strlen(text)));
     return -1;
 }
 
@@ -58,15 +60,13 @@ static zt_status find_inputs(diff_job *job, int step)
     bool all = true, found;
     int input_count = zt_op_info(source_step->op)->n_in;
     for (int k = 0; k < input_count && !status; k++) {
-        if (source_step->in[k] < 0 || zt_prog_value(job->sides[0].program, source_step->in[k])->kind != ZT_VALUE_OP)
-            continue;
+        if (source_step->in[k] < 0 || zt_prog_value(job->sides[0].program, source_step->in[k])->kind != ZT_VALUE_OP) continue;
         status = put_recorded(job, source_step->in[k], &found);
         all = all && found;
     }
     for (int i = 0; i < step && !all && !status; i++) status = zt_interpreter_step(reference, i);
     for (int k = 0; k < input_count && !status; k++) {
-        if (source_step->in[k] < 0 || zt_prog_value(job->sides[0].program, source_step->in[k])->kind == ZT_VALUE_DATA)
-            continue;
+        if (source_step->in[k] < 0 || zt_prog_value(job->sides[0].program, source_step->in[k])->kind == ZT_VALUE_DATA) continue;
         const void *bytes = zt_interpreter_get(reference, source_step->in[k]);
         status = bytes ? zt_interpreter_put(job->sides[1].interpreter, source_step->in[k], bytes) : zt_ctx_status(job->cli->ctx);
     }
@@ -76,8 +76,8 @@ static zt_status find_inputs(diff_job *job, int step)
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* A row: what is in the value of a side; of an output of the second with what it is off by. */
-static zt_status put_value(const diff_job *job, zt_table *table, const char *what, int side, int value_id,
-                           const char *engine, const zt_diff_item *item)
+static zt_status put_value(const diff_job *job, zt_table *table, const char *what, int side, int value_id, const char *engine,
+                           const zt_diff_item *item)
 {
     zt_interpreter *interpreter = job->sides[side].interpreter;
     const zt_type *type = &zt_interpreter_bound(interpreter)->type[value_id];
@@ -88,10 +88,12 @@ static zt_status put_value(const diff_job *job, zt_table *table, const char *wha
     zt_summarize(type, bytes, &summary);
     snprintf(numbers[0], 32, "%" PRId64, summary.nan);
     snprintf(numbers[1], 32, "%" PRId64, summary.infinite);
+    // clang-format off
     const char *cells[] = {what, zt_prog_value(job->sides[side].program, value_id)->name,
                            zt_type_text(type, text), engine, diff_number(summary.min, numbers[2]),
                            diff_number(summary.max, numbers[3]), diff_number(summary.mean, numbers[4]),
                            diff_number(summary.rms, numbers[5]), numbers[0], numbers[1], NULL, NULL, NULL, NULL, NULL};
+    // clang-format on
     if (item) {
         cells[10] = diff_number(item->difference.max_abs, numbers[6]);
         cells[11] = diff_number(item->difference.nmse, numbers[7]);
@@ -103,8 +105,7 @@ static zt_status put_value(const diff_job *job, zt_table *table, const char *wha
 }
 
 /* Both results and their difference; `first` is the first that is beyond. */
-static zt_status put_outputs(const diff_job *job, zt_table *table, int step, zt_diff_item *first,
-                             int *beyond)
+static zt_status put_outputs(const diff_job *job, zt_table *table, int step, zt_diff_item *first, int *beyond)
 {
     const zt_step *source_step = zt_prog_step(job->sides[0].program, step);
     const zt_opinfo *op_info = zt_op_info(source_step->op);
@@ -126,9 +127,8 @@ static zt_status put_outputs(const diff_job *job, zt_table *table, int step, zt_
 
 static zt_status put_table(diff_job *job, int step)
 {
-    static const char *const columns[] = {"what", "name", "type", "engine", "#min", "#max",
-                                          "#mean", "#rms", "#nan", "#inf", "#max_abs", "#nmse",
-                                          "#bound", "#share", "verdict"};
+    static const char *const columns[] = {"what", "name", "type",     "engine", "#min",   "#max",   "#mean",  "#rms",
+                                          "#nan", "#inf", "#max_abs", "#nmse",  "#bound", "#share", "verdict"};
     const zt_step *source_step = zt_prog_step(job->sides[0].program, step);
     const zt_opinfo *op_info = zt_op_info(source_step->op);
     zt_table *table = zt_table_new(job->cli, "replay", columns, sizeof columns / sizeof *columns);
@@ -152,15 +152,12 @@ static zt_status put_table(diff_job *job, int step)
 
 typedef struct own_program {
     zt_prog *program;
-    int map[ZT_MAX_IN]; /* of each input of the op */
+    int map[ZT_MAX_IN];    /* of each input of the op */
     int values[ZT_MAX_IN]; /* values that go into the file, once each */
     int value_count;
 } own_program;
 
-static bool is_donated(const zt_step *step, int k)
-{
-    return k < zt_op_info(step->op)->def->donates;
-}
+static bool is_donated(const zt_step *step, int k) { return k < zt_op_info(step->op)->def->donates; }
 
 /* Input k as an input, or data where it is; what the op uses up as a copy of one. */
 static void declare_input(const diff_job *job, own_program *own, const zt_step *step, int k)
@@ -199,8 +196,8 @@ static zt_status make_program(const diff_job *job, own_program *own, int step)
         names[output] = source_step->out[output] < 0 ? "_" : zt_prog_value(program, source_step->out[output])->name;
     zt_status status = zt_ctx_status(job->cli->ctx);
     if (!status)
-        status = zt_prog_op(own->program, source_step->op, zt_interpreter_bound(job->sides[0].interpreter)->attrs[step],
-                            own->map, names, outputs);
+        status = zt_prog_op(own->program, source_step->op, zt_interpreter_bound(job->sides[0].interpreter)->attrs[step], own->map,
+                            names, outputs);
     for (int output = 0; output < op_info->n_out && !status; output++)
         if (outputs[output] >= 0) status = zt_prog_out(own->program, names[output], outputs[output]);
     return status;
@@ -216,7 +213,7 @@ static zt_status write_values(const diff_job *job, const own_program *own, const
     for (int value_id = 0; value_id < own->value_count; value_id++) {
         const zt_type *type = &zt_interpreter_bound(reference)->type[own->values[value_id]];
         entry[value_id] = (zt_entry){zt_prog_value(job->sides[0].program, own->values[value_id])->name,
-                              zt_dtype_get(type->dtype)->name, *type, zt_type_bytes(type)};
+                                     zt_dtype_get(type->dtype)->name, *type, zt_type_bytes(type)};
     }
     zt_writer *writer = zt_writer_open(job->cli->ctx, path, &opts, meta, entry, own->value_count);
     zt_status status = writer ? ZT_OK : zt_ctx_status(job->cli->ctx);
@@ -238,7 +235,8 @@ static zt_status write_case(const diff_job *job, int step)
     char values[4096];
     own_program own = {0};
     if (length < 4 || strcmp(path + length - 3, ".zt") || length + 2 > sizeof values)
-        return zt_fail(job->cli->ctx, ZT_EUSAGE, "--replay -o: name a program, NAME.zt: its values "
+        return zt_fail(job->cli->ctx, ZT_EUSAGE,
+                       "--replay -o: name a program, NAME.zt: its values "
                        "go into NAME.npz");
     snprintf(values, sizeof values, "%.*s.npz", (int)(length - 3), path);
     zt_status status = make_program(job, &own, step);

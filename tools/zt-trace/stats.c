@@ -28,7 +28,7 @@ typedef struct trace_stats_state {
     zt_roof roof;
     const zt_roof_level *of_data, *of_rest;
     int by;
-    stats_group *groups; /* [n] */
+    stats_group *groups;            /* [n] */
     int group_count, *group_of_key; /* a group's place + 1; 0: not met yet */
     stats_group total;
 } trace_stats_state;
@@ -75,8 +75,8 @@ static void add_step(trace_stats_state *stats, stats_group *group, int step)
     zt_cost cost = zt_cost_of(stats->profile.bound, stats->profile.root, stats->profile.filled, step);
     double seconds = stats->profile.seconds[step];
     double rate = zt_roof_rate(&stats->roof, cost.kind) / cost.passes;
-    double compute = cost.flops / rate, move = cost.data / stats->of_data->read[ZT_ROOF_ALL] +
-                                            cost.rest / stats->of_rest->read[ZT_ROOF_ALL];
+    double compute = cost.flops / rate,
+           move = cost.data / stats->of_data->read[ZT_ROOF_ALL] + cost.rest / stats->of_rest->read[ZT_ROOF_ALL];
     bool cpu = !strcmp(stats->profile.ran_on[step], "cpu");
     group->count++;
     group->seconds += seconds;
@@ -98,8 +98,8 @@ static zt_status make_groups(trace_stats_state *stats)
 {
     int step_count = zt_prog_n_steps(stats->profile.program);
     stats->groups = zt_calloc(stats->cli->ctx, (size_t)step_count + 1, sizeof *stats->groups);
-    stats->group_of_key = zt_calloc(stats->cli->ctx, (size_t)step_count + (size_t)stats->layers.count + ZT_OP_COUNT,
-                           sizeof *stats->group_of_key);
+    stats->group_of_key =
+        zt_calloc(stats->cli->ctx, (size_t)step_count + (size_t)stats->layers.count + ZT_OP_COUNT, sizeof *stats->group_of_key);
     if (!stats->groups || !stats->group_of_key) return ZT_ENOMEM;
     for (int step_index = 0; step_index < step_count; step_index++) {
         if (zt_op_info(zt_prog_step(stats->profile.program, step_index)->op)->def->flags & ZT_OPF_VIEW) continue;
@@ -120,8 +120,7 @@ static zt_status measure_roof(trace_stats_state *stats)
     if (status) return status;
     for (int value_id = 0; value_id < stats->profile.bound->n_values; value_id++) {
         zt_value_kind kind = zt_prog_value(stats->profile.program, value_id)->kind;
-        if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE)
-            data += zt_type_bytes(&stats->profile.bound->type[value_id]);
+        if (kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE) data += zt_type_bytes(&stats->profile.bound->type[value_id]);
     }
     for (int part_index = 0; stats->profile.session && part_index < zt_session_parts(stats->profile.session); part_index++) {
         size_t arena = zt_session_part_at(stats->profile.session, part_index).schedule->arena_bytes;
@@ -137,23 +136,20 @@ static void report_roof(const trace_stats_state *stats)
     const zt_roof *roof = &stats->roof;
     char replay[96] = "";
     if (stats->profile.replay > 0)
-        snprintf(replay, sizeof replay, "; a replay that is not watched takes %.1f us",
-                 stats->profile.replay * 1e6);
+        snprintf(replay, sizeof replay, "; a replay that is not watched takes %.1f us", stats->profile.replay * 1e6);
     zt_cli_note(stats->cli,
                 "roof, %d threads: f32 %.0f, bf16 %.0f, int8 %.0f G/s; data in %s %.1f, "
                 "the rest in %s %.1f GB/s%s",
                 roof->threads, zt_roof_rate(roof, ZT_ROOF_F32) / 1e9, zt_roof_rate(roof, ZT_ROOF_BF16) / 1e9,
-                zt_roof_rate(roof, ZT_ROOF_INT8) / 1e9, stats->of_data->name,
-                stats->of_data->read[ZT_ROOF_ALL] / 1e9, stats->of_rest->name,
-                stats->of_rest->read[ZT_ROOF_ALL] / 1e9, replay);
+                zt_roof_rate(roof, ZT_ROOF_INT8) / 1e9, stats->of_data->name, stats->of_data->read[ZT_ROOF_ALL] / 1e9,
+                stats->of_rest->name, stats->of_rest->read[ZT_ROOF_ALL] / 1e9, replay);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
 enum { N_COLUMNS = 10 };
-static const char *const columns[N_COLUMNS] = {"name",      "#count",    "#us",    "#time_pct",
-                                               "#flops",    "#bytes",    "#gflops", "#gb_per_s",
-                                               "#roof_pct", "detail"};
+static const char *const columns[N_COLUMNS] = {"name",   "#count",  "#us",       "#time_pct", "#flops",
+                                               "#bytes", "#gflops", "#gb_per_s", "#roof_pct", "detail"};
 
 /* A number, or nothing where there is none: 0 / 0. */
 static void put_number(char text[32], const char *format, double number, bool present)
@@ -173,8 +169,7 @@ static zt_status put_row(const trace_stats_state *stats, zt_table *table, const 
     put_number(gflops, "%.2f", group->flops / group->seconds / 1e9, group->seconds > 0);
     put_number(gbs, "%.2f", group->bytes / group->seconds / 1e9, group->seconds > 0);
     put_number(roof, "%.2f", 100 * group->least / group->held, group->held > 0);
-    const char *cell[N_COLUMNS] = {group->name, count, us,  share, flops,
-                                   bytes,   gflops, gbs, roof,  detail};
+    const char *cell[N_COLUMNS] = {group->name, count, us, share, flops, bytes, gflops, gbs, roof, detail};
     return zt_table_row(table, cell);
 }
 

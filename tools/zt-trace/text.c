@@ -14,8 +14,7 @@ zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count)
     return NULL;
 }
 
-zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
-                          int operand_count)
+zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands, int operand_count)
 {
     zt_subject_opts subject_options = {.path = operand_count > 0 ? operands[0] : "-",
                                        .model = options->model,

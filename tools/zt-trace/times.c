@@ -16,8 +16,8 @@ typedef struct times_reading {
     trace_profile *profile;
     const char *path;
     int line;
-    int64_t *times; /* [steps] that it came */
-    size_t slice_capacity;     /* of slices */
+    int64_t *times;        /* [steps] that it came */
+    size_t slice_capacity; /* of slices */
 } times_reading;
 
 static zt_status fail_line(const times_reading *reading, const char *what)

@@ -69,8 +69,7 @@ zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands,
 zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count);
 /* The same with all that it needs to run, which those options give or --seed draws. program is the
  * caller's to free, after the subject. */
-zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands,
-                          int operand_count);
+zt_subject *trace_subject(zt_cli *cli, const trace_options *options, const zt_prog *program, char **operands, int operand_count);
 /* Text, whole, to --output or stdout. Frees it. */
 zt_status trace_write(zt_cli *cli, zt_str *text);
 /* A table, whole, to --output or stdout, as --format says. */

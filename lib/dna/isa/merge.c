@@ -110,7 +110,7 @@ static void keep(float *delta, float low, float high, int64_t count)
 
 /* One value; the lanes do the same. */
 INLINE float consensus_value(float base, float *const *deltas, const float *weight, int parent_count, bool normalize, float scale,
-                    int64_t i)
+                             int64_t i)
 {
     float sum = 0, agreeing = 0, weight_sum = 0;
     for (int j = 0; j < parent_count; j++) sum += deltas[j][i] * weight[j];

@@ -53,8 +53,7 @@ static int read_cache(int index, zt_cpu_cache *cache)
         return 0;
     *cache = (zt_cpu_cache){.bytes = parse_size(size), .sharers = 1};
     snprintf(cache->name, sizeof cache->name, "L%.1s%s", level, strcmp(type, "Data") ? "" : "d");
-    if (read_line(index, "shared_cpu_list", sharers, sizeof sharers))
-        cache->sharers = count_listed(sharers);
+    if (read_line(index, "shared_cpu_list", sharers, sizeof sharers)) cache->sharers = count_listed(sharers);
     return cache->bytes > 0;
 }
 
@@ -65,8 +64,7 @@ static int library_caches(zt_cpu_cache *cache, int max)
     static const struct {
         int name;
         const char *called;
-    } level[] = {{_SC_LEVEL1_DCACHE_SIZE, "L1d"}, {_SC_LEVEL2_CACHE_SIZE, "L2"},
-                 {_SC_LEVEL3_CACHE_SIZE, "L3"}};
+    } level[] = {{_SC_LEVEL1_DCACHE_SIZE, "L1d"}, {_SC_LEVEL2_CACHE_SIZE, "L2"}, {_SC_LEVEL3_CACHE_SIZE, "L3"}};
     for (int i = 0; i < 3 && count < max; i++) {
         long bytes = sysconf(level[i].name);
         if (bytes <= 0) continue;

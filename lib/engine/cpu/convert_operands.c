@@ -47,8 +47,7 @@ typedef struct operand_copies {
 } operand_copies;
 
 /* Copies lie in c->shared from `at` on; size(arg, k): bytes an element has there, 0: no copy. */
-static operand_copies find_copies(const zt_cpu_call *call, size_t at,
-                        size_t (*size)(const zt_cpu_call *call, int k))
+static operand_copies find_copies(const zt_cpu_call *call, size_t at, size_t (*size)(const zt_cpu_call *call, int k))
 {
     operand_copies copies = {.bytes = at};
     for (int k = 0; k < ZT_MAX_IN + ZT_MAX_OUT; k++) {
@@ -74,8 +73,7 @@ static size_t copy_bytes(const zt_cpu_call *call, size_t (*size)(const zt_cpu_ca
     return bytes;
 }
 
-static int64_t copy_chunks(const zt_cpu_call *call, int from, int to,
-                           size_t (*size)(const zt_cpu_call *call, int k))
+static int64_t copy_chunks(const zt_cpu_call *call, int from, int to, size_t (*size)(const zt_cpu_call *call, int k))
 {
     int64_t count = 0;
     for (int k = from; k < to; k++) {
@@ -112,8 +110,8 @@ static char *element_at(const zt_cpu_arg *arg, int64_t i)
 
 /* The types that the f32 kernel is to run with; false: nothing to widen, or the op does not allow
  * it. An input that is read in packed form stays as it is. */
-bool zt_cpu_widen_types(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
-                    zt_type wide_in[], zt_type wide_out[])
+bool zt_cpu_widen_types(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[], zt_type wide_in[],
+                        zt_type wide_out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     const zt_type *types[ZT_MAX_IN] = {0};
@@ -178,14 +176,11 @@ static void encode_chunk(const operand_copy *copy, int64_t at, int64_t count)
 }
 
 /* The f32 kernel on the copies. The call is this thread's own: addresses change with replays. */
-static void run_inner(zt_cpu_call *call, const operand_copies *copies, int phase, int64_t begin, int64_t end,
-                      void *local)
+static void run_inner(zt_cpu_call *call, const operand_copies *copies, int phase, int64_t begin, int64_t end, void *local)
 {
     zt_cpu_call inner = *call->inner;
-    for (int k = 0; k < ZT_MAX_IN; k++)
-        inner.in[k].data = copies->in[k].copy ? copies->in[k].copy : call->in[k].data;
-    for (int k = 0; k < ZT_MAX_OUT; k++)
-        inner.out[k].data = copies->out[k].copy ? copies->out[k].copy : call->out[k].data;
+    for (int k = 0; k < ZT_MAX_IN; k++) inner.in[k].data = copies->in[k].copy ? copies->in[k].copy : call->in[k].data;
+    for (int k = 0; k < ZT_MAX_OUT; k++) inner.out[k].data = copies->out[k].copy ? copies->out[k].copy : call->out[k].data;
     inner.shared = call->shared;
     inner.kernel->run(&inner, phase, begin, end, local);
     const zt_runtime_error *error = &inner.error;
@@ -213,9 +208,8 @@ static const struct {
     unsigned inputs;
     int min_rank;
 } by_rows[ZT_OP_COUNT] = {
-    [ZT_OP_softmax] = {1, 2}, [ZT_OP_log_softmax] = {1, 2}, [ZT_OP_cumsum] = {1, 2},
-    [ZT_OP_argmax] = {1, 2},  [ZT_OP_argmin] = {1, 2},      [ZT_OP_layer_norm] = {1, 2},
-    [ZT_OP_rms_norm] = {1, 2}, [ZT_OP_linear] = {1, 2},
+    [ZT_OP_softmax] = {1, 2}, [ZT_OP_log_softmax] = {1, 2}, [ZT_OP_cumsum] = {1, 2},   [ZT_OP_argmax] = {1, 2},
+    [ZT_OP_argmin] = {1, 2},  [ZT_OP_layer_norm] = {1, 2},  [ZT_OP_rms_norm] = {1, 2}, [ZT_OP_linear] = {1, 2},
 };
 
 /* Where an operand is f64, or none is a float. */
@@ -298,8 +292,7 @@ static void narrow_chunk(const operand_copy *copy, int64_t at, int64_t count)
 }
 
 /* What the reference loop gets: rows first..first+n-1 of an operand that has rows, else all. */
-static zt_arg rows_arg(const operand_copy *copy, bool flat, bool has_rows, int64_t first, int64_t rows,
-                       zt_type *type)
+static zt_arg rows_arg(const operand_copy *copy, bool flat, bool has_rows, int64_t first, int64_t rows, zt_type *type)
 {
     const zt_cpu_arg *arg = copy->arg;
     if (!arg->data) return (zt_arg){0};
@@ -308,9 +301,7 @@ static zt_arg rows_arg(const operand_copy *copy, bool flat, bool has_rows, int64
     if (has_rows && !flat) type->dim[0] = rows;
     if (has_rows) data += 8 * first * (flat || rows == 0 ? 1 : zt_type_count(type) / rows);
     bool floats = zt_dtype_is_float(arg->type.dtype);
-    return (zt_arg){.type = type,
-                    .f = floats ? (double *)(void *)data : NULL,
-                    .i = floats ? NULL : (int64_t *)(void *)data};
+    return (zt_arg){.type = type, .f = floats ? (double *)(void *)data : NULL, .i = floats ? NULL : (int64_t *)(void *)data};
 }
 
 static void run_rows(zt_cpu_call *call, const operand_copies *copies, int64_t first, int64_t rows, bool all)
@@ -321,8 +312,7 @@ static void run_rows(zt_cpu_call *call, const operand_copies *copies, int64_t fi
     bool flat = call->aux[AUX_FLAT];
     for (int k = 0; k < ZT_MAX_IN; k++)
         in[k] = rows_arg(&copies->in[k], flat, !all && call->aux[AUX_INPUTS] >> k & 1, first, rows, &type[k]);
-    for (int k = 0; k < ZT_MAX_OUT; k++)
-        out[k] = rows_arg(&copies->out[k], flat, !all, first, rows, &type[ZT_MAX_IN + k]);
+    for (int k = 0; k < ZT_MAX_OUT; k++) out[k] = rows_arg(&copies->out[k], flat, !all, first, rows, &type[ZT_MAX_IN + k]);
     zt_op_info(call->op)->def->ref(call->attrs, in, out, &error);
     if (error.what) zt_cpu_runtime_error(call, error.what, error.value, error.limit);
 }

@@ -43,7 +43,7 @@ static void list_kernels(zt_cpu_engine *engine, zt_isa isa)
 }
 
 static const zt_cpu_kernel *find_family_kernel(const zt_cpu_engine *engine, zt_op op, const void *attrs,
-                                     const zt_type *const in[], const zt_type out[])
+                                               const zt_type *const in[], const zt_type out[])
 {
     for (int i = 0; i < (int)(sizeof engine->kernel[0] / sizeof engine->kernel[0][0]); i++) {
         const zt_cpu_kernel *kernel = engine->kernel[op][i];
@@ -53,8 +53,8 @@ static const zt_cpu_kernel *find_family_kernel(const zt_cpu_engine *engine, zt_o
 }
 
 /* A kernel of the family; else its f32 kernel by way of copies, or the row's own loop in f64. */
-const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *engine, zt_op op, const void *attrs,
-                                 const zt_type *const in[], const zt_type out[])
+const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *engine, zt_op op, const void *attrs, const zt_type *const in[],
+                                 const zt_type out[])
 {
     const zt_cpu_kernel *found = find_family_kernel(engine, op, attrs, in, out);
     const zt_type *with[ZT_MAX_IN];
@@ -66,20 +66,16 @@ const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *engine, zt_op op, const vo
     return find_family_kernel(engine, op, attrs, with, wide_out) ? &zt_cpu_convert_operands : NULL;
 }
 
-static bool cpu_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[],
-                    const zt_type out[])
+static bool cpu_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
-    return (info->def->flags & ZT_OPF_VIEW) ||
-           zt_cpu_find((zt_cpu_engine *)engine, op, attrs ? attrs : info->defaults, in, out);
+    return (info->def->flags & ZT_OPF_VIEW) || zt_cpu_find((zt_cpu_engine *)engine, op, attrs ? attrs : info->defaults, in, out);
 }
 
 void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, int64_t limit)
 {
     const char *none = NULL;
-    if (!__atomic_compare_exchange_n(&call->error.what, &none, what, false, __ATOMIC_RELAXED,
-                                     __ATOMIC_RELAXED))
-        return;
+    if (!__atomic_compare_exchange_n(&call->error.what, &none, what, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
     call->error.value = value; /* by one thread only; read after all have met */
     call->error.limit = limit;
 }
@@ -101,19 +97,15 @@ zt_status zt_cpu_reserve(zt_cpu_engine *engine, size_t arena, size_t shared, siz
 {
     size_t threads = (size_t)zt_pool_size(engine->pool), was, bytes, all;
     if (arena > SIZE_MAX - LINE || shared > SIZE_MAX - LINE || local > SIZE_MAX - LINE)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared,
-                       local);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
     arena = larger(engine->arena_bytes, (arena + LINE - 1) / LINE * LINE);
     shared = larger(engine->shared_bytes, (shared + LINE - 1) / LINE * LINE);
     local = larger(engine->local_bytes, (local + LINE - 1) / LINE * LINE);
-    if (engine->scratch && arena == engine->arena_bytes && shared == engine->shared_bytes &&
-        local == engine->local_bytes)
+    if (engine->scratch && arena == engine->arena_bytes && shared == engine->shared_bytes && local == engine->local_bytes)
         return ZT_OK;
     was = engine->arena_bytes + engine->shared_bytes + threads * engine->local_bytes;
-    if (!zt_mul_size(local, threads, &bytes) || !zt_add_size(bytes, shared, &bytes) ||
-        !zt_add_size(bytes, arena, &all))
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared,
-                       local);
+    if (!zt_mul_size(local, threads, &bytes) || !zt_add_size(bytes, shared, &bytes) || !zt_add_size(bytes, arena, &all))
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
     uint8_t *scratch = zt_alloc(engine->base.ctx, all);
     if (!scratch) return ZT_ENOMEM; /* the old stays: plans prepared before need it */
     zt_free(engine->base.ctx, engine->scratch);
@@ -144,8 +136,7 @@ static zt_cpu_slab *new_slab(zt_cpu_engine *engine, zt_cpu_slab **list, size_t b
     /* A large state alone: of states there are many alike, and of each slab a rest would be lost. */
     bool alone = list == &engine->states && bytes > SLAB / 8;
     slab->bytes = alone ? bytes : larger(bytes, SLAB);
-    slab->data =
-        list == &engine->states ? zt_calloc(engine->base.ctx, 1, slab->bytes) : zt_alloc(engine->base.ctx, slab->bytes);
+    slab->data = list == &engine->states ? zt_calloc(engine->base.ctx, 1, slab->bytes) : zt_alloc(engine->base.ctx, slab->bytes);
     if (!slab->data) {
         zt_free(engine->base.ctx, slab);
         return NULL;
@@ -169,8 +160,7 @@ zt_ebuf *zt_cpu_buffer(zt_cpu_engine *engine, zt_cpu_slab **list, const zt_type 
         return NULL;
     }
     *buffer = (zt_ebuf){.type = *type, .data = slab->data + slab->used, .bytes = bytes, .slab = slab};
-    size_t left = slab->bytes - slab->used,
-           used = bytes > SIZE_MAX - LINE ? left : (bytes + LINE - 1) / LINE * LINE;
+    size_t left = slab->bytes - slab->used, used = bytes > SIZE_MAX - LINE ? left : (bytes + LINE - 1) / LINE * LINE;
     slab->used += used < left ? used : left;
     slab->buffers++;
     engine->report.buffers++;
@@ -262,10 +252,7 @@ static zt_status cpu_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
     return ZT_OK;
 }
 
-static zt_engine_report cpu_report(const zt_engine *engine)
-{
-    return ((const zt_cpu_engine *)engine)->report;
-}
+static zt_engine_report cpu_report(const zt_engine *engine) { return ((const zt_cpu_engine *)engine)->report; }
 
 const zt_engine_vt zt_engine_cpu = {
     .name = "cpu",

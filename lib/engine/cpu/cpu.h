@@ -15,8 +15,8 @@
 #include "lib/engine/engine.h"
 
 #define ZT_CAT_(a, b) a##_##b
-#define ZT_CAT(a, b) ZT_CAT_(a, b)
-#define ZT_SYM(name) ZT_CAT(name, ZT_ISA) /* zt_cpu_norm -> zt_cpu_norm_avx512 */
+#define ZT_CAT(a, b)  ZT_CAT_(a, b)
+#define ZT_SYM(name)  ZT_CAT(name, ZT_ISA) /* zt_cpu_norm -> zt_cpu_norm_avx512 */
 
 #define ZT_CPU_MAX_PHASES 5 /* a kernel of a family has 3 at most: convert_operands.c adds two */
 
@@ -77,22 +77,23 @@ struct zt_cpu_call {
     zt_op op;
     const void *attrs;
     zt_cpu_arg in[ZT_MAX_IN], out[ZT_MAX_OUT];
-    int n_phases;                      /* set by setup; 1 unless it says else */
-    int64_t items[ZT_CPU_MAX_PHASES];  /* set by setup */
-    size_t shared_bytes, local_bytes;  /* set by setup; scratch of the call, and of each thread */
-    void *shared;                      /* 64-byte aligned; lives for the call only */
-    size_t keep_bytes;                 /* set by setup; 0: no keep */
-    void *keep;                        /* 64-byte aligned; filled by prime before the first run */
-    int64_t aux[8];                    /* the kernel's own notes from setup */
-    zt_cpu_tile tile;                  /* the engine's */
-    zt_runtime_error error;            /* set through zt_cpu_runtime_error */
-    zt_cpu_call *inner;                /* of convert_operands.c: the call in f32; NULL else */
+    int n_phases;                     /* set by setup; 1 unless it says else */
+    int64_t items[ZT_CPU_MAX_PHASES]; /* set by setup */
+    size_t shared_bytes, local_bytes; /* set by setup; scratch of the call, and of each thread */
+    void *shared;                     /* 64-byte aligned; lives for the call only */
+    size_t keep_bytes;                /* set by setup; 0: no keep */
+    void *keep;                       /* 64-byte aligned; filled by prime before the first run */
+    int64_t aux[8];                   /* the kernel's own notes from setup */
+    zt_cpu_tile tile;                 /* the engine's */
+    zt_runtime_error error;           /* set through zt_cpu_runtime_error */
+    zt_cpu_call *inner;               /* of convert_operands.c: the call in f32; NULL else */
 };
 
 /* Notes the first error of a call; from any thread. */
 void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, int64_t limit);
 
 /* The lists: one per file of kernels in isa/ and instruction set, zt_cpu_FILE_ISA. */
+// clang-format off
 #define ZT_CPU_FAMILIES(X)                                                                         \
     X(argmax) X(attention) X(conv) X(conv_filter) X(elementwise_binary) X(elementwise_bits)        \
     X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary)           \
@@ -100,8 +101,8 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
     X(rope) X(sample) X(scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular)
-#define X(f)                                                                                       \
-    extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
+// clang-format on
+#define X(f) extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
 ZT_CPU_FAMILIES(X)
 #undef X
 

@@ -38,9 +38,8 @@ typedef struct zt_cpu_engine {
     zt_engine base;
     zt_pool *pool;
     zt_cpu_tile tile;
-    const zt_cpu_kernel
-        *kernel[ZT_OP_COUNT][4];   /* for each op those of its family's list, in order */
-    zt_cpu_slab *weights, *states; /* lists */
+    const zt_cpu_kernel *kernel[ZT_OP_COUNT][4]; /* for each op those of its family's list, in order */
+    zt_cpu_slab *weights, *states;               /* lists */
     /* Scratch of all prepared plans: arena, then shared, then one local for each thread. Replays
      * are synchronous, so nothing lives here between them. */
     uint8_t *scratch;
@@ -50,12 +49,12 @@ typedef struct zt_cpu_engine {
 } zt_cpu_engine;
 
 /* The kernel for an op and types, or NULL. */
-const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *engine, zt_op op, const void *attrs,
-                                 const zt_type *const in[], const zt_type out[]);
+const zt_cpu_kernel *zt_cpu_find(const zt_cpu_engine *engine, zt_op op, const void *attrs, const zt_type *const in[],
+                                 const zt_type out[]);
 /* convert_operands.c: what takes operands that no kernel of a family takes. */
 extern const zt_cpu_kernel zt_cpu_convert_operands, zt_cpu_plain_loop;
-bool zt_cpu_widen_types(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[],
-                    zt_type wide_in[], zt_type wide_out[]);
+bool zt_cpu_widen_types(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[], zt_type wide_in[],
+                        zt_type wide_out[]);
 bool zt_cpu_needs_plain_loop(zt_op op, const zt_type *const in[], const zt_type out[]);
 /* Make the scratch at least so large. */
 zt_status zt_cpu_reserve(zt_cpu_engine *engine, size_t arena, size_t shared, size_t local);
@@ -83,7 +82,7 @@ typedef struct zt_cpu_stage {
 /* A piece of work that one thread takes: items of one phase of a call, or all of some calls. */
 typedef struct zt_cpu_part {
     _Alignas(64) unsigned taken; /* the replay (zt_executable.replay) in which a thread took it last */
-    int task, call_count; /* calls from `task` on, one after the other, whole; 0: items begin..end-1 of one phase */
+    int task, call_count;        /* calls from `task` on, one after the other, whole; 0: items begin..end-1 of one phase */
     int phase;
     int64_t begin, end;
 } zt_cpu_part;
@@ -130,8 +129,8 @@ typedef struct zt_cpu_task {
 } zt_cpu_task;
 
 struct zt_executable {
-    zt_arena *memory; /* holds all but task, round, part and keep */
-    zt_run_schedule plan;     /* a copy: watches look at it */
+    zt_arena *memory;     /* holds all but task, round, part and keep */
+    zt_run_schedule plan; /* a copy: watches look at it */
     zt_cpu_task *task;
     int n_tasks;
     zt_cpu_stage *stage;
@@ -139,9 +138,9 @@ struct zt_executable {
     zt_cpu_round *round;
     zt_cpu_part *part; /* of all rounds */
     int n_rounds;
-    unsigned replay;              /* counts from 1 */
+    unsigned replay;                       /* counts from 1 */
     const zt_cpu_prefetch_item **prefetch; /* of each thread, by rounds; NULL: nothing is prefetched */
-    uint8_t *keep; /* what kernels keep */
+    uint8_t *keep;                         /* what kernels keep */
     size_t keep_bytes;
     zt_cpu_host *host;
     size_t n_hosts;

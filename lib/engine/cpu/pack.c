@@ -56,8 +56,7 @@ INLINE void put_halves(uint8_t *dst, int r, const uint8_t *src, int shift)
 {
     const uint64_t low = 0x0f0f0f0f0f0f0f0f;
     for (int i = 0; i < 4; i += 2) {
-        uint64_t a = load64(src + 4 * i) >> shift & low,
-                 b = load64(src + 16 + 4 * i) >> shift & low;
+        uint64_t a = load64(src + 4 * i) >> shift & low, b = load64(src + 16 + 4 * i) >> shift & low;
         a |= b << 4;
         put32(dst, i, r, (uint32_t)a);
         put32(dst, i + 1, r, (uint32_t)(a >> 32));
@@ -162,8 +161,7 @@ INLINE void put_k_head(uint8_t *head, int r, const uint8_t *src)
 INLINE void put_Q4_K(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
 {
     put_k_head(head, r, src);
-    for (int c = 0; c < 8; c++)
-        put_halves(codes + 256 * c, r, src + 16 + c / 2 * 32, c % 2 * 4);
+    for (int c = 0; c < 8; c++) put_halves(codes + 256 * c, r, src + 16 + c / 2 * 32, c % 2 * 4);
 }
 
 /* 32 bytes of which bit c of byte 4i+j is the top bit of column 4i+j. */
@@ -217,9 +215,7 @@ INLINE void put_Q2_K(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
     put16(head + 32, r, src + 82);
     for (int j = 0; j < 16; j++) put_scale(head + 64, j, r, src[j]);
     for (int c = 0; c < 8; c++)
-        for (int h = 0; h < 2; h++)
-            put32(codes + 128 * c, h, r,
-                  gather_two_bits(src + 16 + c / 4 * 32 + 16 * h, c % 4 * 2));
+        for (int h = 0; h < 2; h++) put32(codes + 128 * c, h, r, gather_two_bits(src + 16 + c / 4 * 32 + 16 * h, c % 4 * 2));
 }
 
 /* tq2_0: 64 bytes of codes as in q2_k, f16 d. */
@@ -227,8 +223,7 @@ INLINE void put_TQ2_0(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
 {
     put16(head, r, src + 64);
     for (int c = 0; c < 8; c++)
-        for (int h = 0; h < 2; h++)
-            put32(codes + 128 * c, h, r, gather_two_bits(src + c / 4 * 32 + 16 * h, c % 4 * 2));
+        for (int h = 0; h < 2; h++) put32(codes + 128 * c, h, r, gather_two_bits(src + c / 4 * 32 + 16 * h, c % 4 * 2));
 }
 
 /* Two bits j of byte i to two bits i of byte j, by swaps as in spread_fifth_bits. */
@@ -244,8 +239,7 @@ INLINE uint32_t transpose_two_bits(uint32_t bits)
 INLINE void put_Q2_0(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
 {
     for (int c = 0; c < 2; c++) {
-        for (int h = 0; h < 2; h++)
-            put32(codes + 128 * c, h, r, transpose_two_bits(load32(src + 2 + 8 * c + 4 * h)));
+        for (int h = 0; h < 2; h++) put32(codes + 128 * c, h, r, transpose_two_bits(load32(src + 2 + 8 * c + 4 * h)));
         put16(head + 32 * c, r, src);
     }
 }
@@ -262,8 +256,7 @@ INLINE void put_Q3_K(uint8_t *codes, uint8_t *head, int r, const uint8_t *src)
     }
     for (int c = 0; c < 8; c++) {
         uint8_t *slice = codes + 192 * c;
-        for (int h = 0; h < 2; h++)
-            put32(slice, h, r, gather_two_bits(src + 32 + c / 4 * 32 + 16 * h, c % 4 * 2));
+        for (int h = 0; h < 2; h++) put32(slice, h, r, gather_two_bits(src + 32 + c / 4 * 32 + 16 * h, c % 4 * 2));
         put32(slice + 128, 0, r, gather_top_bits(src, c));
     }
 }
@@ -336,31 +329,27 @@ INLINE void pack_blocks(zt_pack_form form, int columns, size_t block_bytes, int6
 typedef void put_plain_fn(uint8_t *dst, int r, const uint8_t *src);
 
 /* Steps of so many bytes of a row to so many of a group. */
-INLINE void pack_plain(size_t src_step, size_t dst_step, int64_t count, size_t row_bytes, int rows,
-                       const uint8_t *src, uint8_t *dst, put_plain_fn *put)
+INLINE void pack_plain(size_t src_step, size_t dst_step, int64_t count, size_t row_bytes, int rows, const uint8_t *src,
+                       uint8_t *dst, put_plain_fn *put)
 {
     for (int64_t k = 0; k < count; k++)
-        for (int r = 0; r < rows; r++)
-            put(dst + (size_t)k * dst_step, r, src + (size_t)r * row_bytes + (size_t)k * src_step);
+        for (int r = 0; r < rows; r++) put(dst + (size_t)k * dst_step, r, src + (size_t)r * row_bytes + (size_t)k * src_step);
 }
 
-#define PACK_ROWS(name, body)                                                                                          \
-    static void pack_##name(int64_t count, size_t row_bytes, int rows, const uint8_t *src, uint8_t *dst)               \
-    {                                                                                                                  \
-        body;                                                                                                          \
-    }
+#define PACK_ROWS(name, body)                                                                                                    \
+    static void pack_##name(int64_t count, size_t row_bytes, int rows, const uint8_t *src, uint8_t *dst) { body; }
 PACK_ROWS(f32, pack_plain(4, 64, count, row_bytes, rows, src, dst, put_f32))
 PACK_ROWS(f16, pack_plain(2, 32, count, row_bytes, rows, src, dst, put_f16))
 PACK_ROWS(bf16, pack_plain(4, 64, count, row_bytes, rows, src, dst, put_bf16))
 
 enum { /* of the file's blocks */
 #define X(NAME, text, columns, bytes, kind) NAME##_COLUMNS = columns, NAME##_BYTES = bytes,
-    ZT_DTYPES(X)
+       ZT_DTYPES(X)
 #undef X
 };
-#define X(NAME, ...)                                                                                                   \
-    PACK_ROWS(NAME, pack_blocks(ZT_PACK_FORM(__VA_ARGS__), NAME##_COLUMNS, NAME##_BYTES, count, row_bytes, rows, src,  \
-                                dst, put_##NAME))
+#define X(NAME, ...)                                                                                                             \
+    PACK_ROWS(NAME, pack_blocks(ZT_PACK_FORM(__VA_ARGS__), NAME##_COLUMNS, NAME##_BYTES, count, row_bytes, rows, src, dst,       \
+                                put_##NAME))
 ZT_PACK_BLOCKS(X)
 #undef X
 
@@ -371,16 +360,12 @@ typedef struct packing {
     zt_pack_form form;
 } packing;
 
-static const packing packings[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = {pack_f32, 1, 64, {0}},
-    [ZT_F16] = {pack_f16, 1, 32, {0}},
-    [ZT_BF16] = {pack_bf16, 2, 64, {0}},
-#define X(NAME, bits, table, offset, scales, head_bytes, head_slices)                                                  \
-    [ZT_##NAME] = {pack_##NAME,                                                                                        \
-                   NAME##_COLUMNS,                                                                                     \
-                   0,                                                                                                  \
-                   {bits, ZT_TABLE_##table, offset, ZT_SCALES_##scales, head_bytes, head_slices}},
-    ZT_PACK_BLOCKS(X)
+static const packing packings[ZT_DTYPE_COUNT] = {[ZT_F32] = {pack_f32, 1, 64, {0}},
+                                                 [ZT_F16] = {pack_f16, 1, 32, {0}},
+                                                 [ZT_BF16] = {pack_bf16, 2, 64, {0}},
+#define X(NAME, bits, table, offset, scales, head_bytes, head_slices)                                                            \
+    [ZT_##NAME] = {pack_##NAME, NAME##_COLUMNS, 0, {bits, ZT_TABLE_##table, offset, ZT_SCALES_##scales, head_bytes, head_slices}},
+                                                 ZT_PACK_BLOCKS(X)
 #undef X
 };
 
@@ -398,10 +383,7 @@ const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16] = {
 
 bool zt_pack_as_in_file(zt_dtype type) { return (unsigned)type < ZT_DTYPE_COUNT && as_in_file[type]; }
 
-bool zt_pack_supports(zt_dtype type)
-{
-    return (unsigned)type < ZT_DTYPE_COUNT && (packings[type].pack || as_in_file[type]);
-}
+bool zt_pack_supports(zt_dtype type) { return (unsigned)type < ZT_DTYPE_COUNT && (packings[type].pack || as_in_file[type]); }
 
 zt_pack_form zt_pack_form_of(zt_dtype type) { return packings[type].form; }
 
@@ -427,9 +409,9 @@ typedef struct head_numbers {
 } head_numbers;
 
 static const head_numbers heads[] = {
-    [ZT_SCALES_F16] = {2, 0, 2},   [ZT_SCALES_F16_MIN] = {2, 2, 2}, [ZT_SCALES_E8M0] = {4, 0, 1},
-    [ZT_SCALES_E4M3] = {4, 0, 1},   [ZT_SCALES_U6_MIN] = {1, 1, 2},   [ZT_SCALES_U4_MIN] = {1, 1, 2},
-    [ZT_SCALES_ONE] = {1, 0, 2},    [ZT_SCALES_I8] = {1, 0, 2},       [ZT_SCALES_I8_16] = {1, 0, 2},
+    [ZT_SCALES_F16] = {2, 0, 2},  [ZT_SCALES_F16_MIN] = {2, 2, 2}, [ZT_SCALES_E8M0] = {4, 0, 1},
+    [ZT_SCALES_E4M3] = {4, 0, 1}, [ZT_SCALES_U6_MIN] = {1, 1, 2},  [ZT_SCALES_U4_MIN] = {1, 1, 2},
+    [ZT_SCALES_ONE] = {1, 0, 2},  [ZT_SCALES_I8] = {1, 0, 2},      [ZT_SCALES_I8_16] = {1, 0, 2},
 };
 
 /* The largest of n times 16 numbers without their signs, whose bits keep the order, NaN on top. */
@@ -491,19 +473,17 @@ static void put_powers(zt_pack_form form, int64_t K, uint8_t *group)
 
 /* ---- groups ---------------------------------------------------------------------------------- */
 
-static void pack_as_in_file(zt_dtype type, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
-                       uint8_t *dst)
+static void pack_as_in_file(zt_dtype type, int64_t K, const uint8_t *src, size_t row_bytes, int rows, uint8_t *dst)
 {
     size_t bytes = zt_pack_file_bytes(type, K), used = bytes * (size_t)rows;
-    for (int r = 0; r < rows; r++)
-        memcpy(dst + (size_t)r * bytes, src + (size_t)r * row_bytes, bytes);
+    for (int r = 0; r < rows; r++) memcpy(dst + (size_t)r * bytes, src + (size_t)r * row_bytes, bytes);
     memset(dst + used, 0, zt_pack_group_bytes(type, K) - used);
 }
 
 /* Rows of a block type, with their powers; what is behind an odd block is zero, and what the last
  * head has for columns that are not there. */
-static void pack_block_rows(const packing *entry, int64_t K, const uint8_t *src, size_t row_bytes, int rows,
-                            uint8_t *dst, size_t bytes)
+static void pack_block_rows(const packing *entry, int64_t K, const uint8_t *src, size_t row_bytes, int rows, uint8_t *dst,
+                            size_t bytes)
 {
     const zt_pack_form form = entry->form;
     if (rows < ZT_PACK_ROWS || K / 32 % form.head_slices) memset(dst, 0, bytes);
@@ -529,6 +509,5 @@ void zt_pack_group(zt_dtype type, int64_t K, const void *src, size_t row_bytes, 
     entry->pack(steps, row_bytes, rows, src, dst);
     if (K % entry->columns) /* the last column of an odd number of bf16 */
         for (int r = 0; r < rows; r++)
-            memcpy((uint8_t *)dst + used + 4 * r,
-                   (const uint8_t *)src + (size_t)r * row_bytes + 2 * (size_t)(K - 1), 2);
+            memcpy((uint8_t *)dst + used + 4 * r, (const uint8_t *)src + (size_t)r * row_bytes + 2 * (size_t)(K - 1), 2);
 }

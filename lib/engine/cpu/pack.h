@@ -76,6 +76,7 @@ extern const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16];
 
 /* X(NAME, bits a code, table, offset taken from it, scales, bytes of a head in whole lines, slices of a head (n
  * above)) */
+// clang-format off
 #define ZT_PACK_BLOCKS(X)                                                                          \
     X(Q4_0, 4, NONE, 8, F16, 64, 2)                                                               \
     X(Q4_1, 4, NONE, 0, F16_MIN, 128, 2)                                                          \
@@ -97,6 +98,7 @@ extern const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16];
 
 #define ZT_PACK_AS_IN_FILE(X)                                                                           \
     X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
+// clang-format on
 
 typedef struct zt_pack_form {
     int bits; /* as above; 0: not a block type, or one kept as in the file */
@@ -106,7 +108,7 @@ typedef struct zt_pack_form {
     int head_bytes, head_slices;
 } zt_pack_form;
 
-#define ZT_PACK_FORM(bits, table, offset, scales, head_bytes, head_slices)                                           \
+#define ZT_PACK_FORM(bits, table, offset, scales, head_bytes, head_slices)                                                       \
     ((zt_pack_form){bits, ZT_TABLE_##table, offset, ZT_SCALES_##scales, head_bytes, head_slices})
 
 #define ZT_PACK_POWERS 64 /* bytes before the first head */
@@ -127,7 +129,7 @@ static inline float zt_pack_e4m3(uint8_t e) { return zt_f16_to_f32((uint16_t)(e 
 static inline int zt_pack_scale_at(int j, int r) { return 32 * (j / 2) + 2 * r + j % 2; }
 
 /* Bytes of the codes of a slice of 16 rows. */
-#define ZT_PACK_CODE_BYTES(bits) ((bits) * 64)
+#define ZT_PACK_CODE_BYTES(bits) ((bits)*64)
 
 /* Slices, of `left` of them, whose codes come after one head. */
 static inline int zt_pack_head_slices(zt_pack_form form, int64_t left)
@@ -138,16 +140,12 @@ static inline int zt_pack_head_slices(zt_pack_form form, int64_t left)
 /* Does it have minima; is a scale for 16 columns, not 32; bits of what the codes stand for. */
 static inline bool zt_pack_has_mins(zt_pack_form form)
 {
-    return form.scales == ZT_SCALES_F16_MIN || form.scales == ZT_SCALES_U6_MIN ||
-           form.scales == ZT_SCALES_U4_MIN;
+    return form.scales == ZT_SCALES_F16_MIN || form.scales == ZT_SCALES_U6_MIN || form.scales == ZT_SCALES_U4_MIN;
 }
-#define ZT_PACK_SCALE_PER_16(scales) /* for constants */                                                 \
+#define ZT_PACK_SCALE_PER_16(scales) /* for constants */                                                                         \
     ((scales) == ZT_SCALES_E4M3 || (scales) == ZT_SCALES_U4_MIN || (scales) == ZT_SCALES_I8_16)
 static inline bool zt_pack_scale_per_16(zt_pack_form form) { return ZT_PACK_SCALE_PER_16(form.scales); }
-static inline int zt_pack_value_bits(zt_pack_form form)
-{
-    return form.table == ZT_TABLE_IQ4 ? 8 : form.table ? 5 : form.bits;
-}
+static inline int zt_pack_value_bits(zt_pack_form form) { return form.table == ZT_TABLE_IQ4 ? 8 : form.table ? 5 : form.bits; }
 
 /* Bits of scales that are bytes, or halves of them, without their sign; 0: scales are floats. */
 static inline int zt_pack_scale_bits(zt_pack_form form)
@@ -165,17 +163,12 @@ static inline int64_t zt_pack_padded_slices(zt_pack_form form, int64_t K)
 }
 
 /* What tiles subtract from codes: with minima the middle, which minima then have more of. */
-static inline int zt_pack_middle(zt_pack_form form)
-{
-    return zt_pack_has_mins(form) ? 1 << (form.bits - 1) : form.offset;
-}
+static inline int zt_pack_middle(zt_pack_form form) { return zt_pack_has_mins(form) ? 1 << (form.bits - 1) : form.offset; }
 
 /* Bits that a sum of these times numbers of 8 bits, of the columns of one scale, has beyond 16: what tiles shift out. */
 static inline int zt_pack_dot_shift(zt_pack_form form)
 {
-    const int last = form.table == ZT_TABLE_E2M1  ? 24
-                     : form.table == ZT_TABLE_ODD ? 30
-                                                  : (1 << zt_pack_value_bits(form)) - 1;
+    const int last = form.table == ZT_TABLE_E2M1 ? 24 : form.table == ZT_TABLE_ODD ? 30 : (1 << zt_pack_value_bits(form)) - 1;
     const int middle = zt_pack_middle(form), most = middle > last - middle ? middle : last - middle;
     const int sum = most * 127 * (zt_pack_scale_per_16(form) ? 16 : 32);
     return (sum >> 15 > 0) + (sum >> 16 > 0) + (sum >> 17 > 0) + (sum >> 18 > 0);
@@ -198,8 +191,8 @@ static inline size_t zt_pack_file_bytes(zt_dtype type, int64_t K)
     return (size_t)(K / dtype->block) * (size_t)dtype->block_bytes;
 }
 
-bool zt_pack_supports(zt_dtype type);    /* may weights of this type be packed? */
-bool zt_pack_as_in_file(zt_dtype type); /* is it one of ZT_PACK_AS_IN_FILE? */
+bool zt_pack_supports(zt_dtype type);                 /* may weights of this type be packed? */
+bool zt_pack_as_in_file(zt_dtype type);               /* is it one of ZT_PACK_AS_IN_FILE? */
 size_t zt_pack_group_bytes(zt_dtype type, int64_t K); /* a multiple of 64 */
 /* rows <= 16 rows of file layout, row_bytes apart, to one group; missing rows become zero. */
 void zt_pack_group(zt_dtype type, int64_t K, const void *src, size_t row_bytes, int rows, void *dst);

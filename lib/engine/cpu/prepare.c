@@ -107,8 +107,7 @@ static zt_status set_inputs(zt_cpu_engine *engine, const zt_executable *executab
 }
 
 /* The call that convert_operands.c makes of t's, with operands in f32. */
-static zt_status make_inner(zt_cpu_engine *engine, const zt_executable *executable, zt_op op,
-                            const zt_type *const in[],
+static zt_status make_inner(zt_cpu_engine *engine, const zt_executable *executable, zt_op op, const zt_type *const in[],
                             zt_cpu_task *task)
 {
     const zt_opinfo *info = zt_op_info(op);
@@ -139,8 +138,7 @@ static zt_status make_call(zt_cpu_engine *engine, const zt_executable *executabl
     const zt_type *in[ZT_MAX_IN] = {0};
     zt_type out[ZT_MAX_OUT] = {{0}};
     zt_status status = set_inputs(engine, executable, step_index, task, info->n_in);
-    for (int k = 0; k < info->n_in; k++)
-        in[k] = task->call.in[k].data ? &executable->plan.type[step->in[k]] : NULL;
+    for (int k = 0; k < info->n_in; k++) in[k] = task->call.in[k].data ? &executable->plan.type[step->in[k]] : NULL;
     if (!status) status = zt_op_infer(engine->base.ctx, step->op, step->attrs, in, out);
     if (status) return status;
     for (int k = 0; k < info->n_in; k++) in[k] = in[k] ? &task->call.in[k].type : NULL;
@@ -153,8 +151,7 @@ static zt_status make_call(zt_cpu_engine *engine, const zt_executable *executabl
     task->call.tile = engine->tile;
     task->call.kernel = zt_cpu_find(engine, step->op, step->attrs, in, out);
     if (!task->call.kernel)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it",
-                       info->name, step_index);
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it", info->name, step_index);
     if (task->call.kernel == &zt_cpu_convert_operands) status = make_inner(engine, executable, step->op, in, task);
     if (task->call.kernel == &zt_cpu_plain_loop) status = unpack_inputs(engine, executable, task);
     task->work = estimate_work(step, &task->call);
@@ -252,8 +249,7 @@ static bool fits_beside(const zt_executable *executable, const zt_cpu_stage *sta
 {
     if (stage->call_count >= SIDE_BY_SIDE) return false;
     for (int k = stage->first; k < stage->first + stage->call_count; k++)
-        if (disturbs(&executable->task[i], &executable->task[k]) ||
-            disturbs(&executable->task[k], &executable->task[i]))
+        if (disturbs(&executable->task[i], &executable->task[k]) || disturbs(&executable->task[k], &executable->task[i]))
             return false;
     return true;
 }
@@ -314,8 +310,7 @@ static int phases_of(const zt_executable *executable, const zt_cpu_stage *stage)
 }
 
 /* The parts of one phase of a stage, into `part` unless that is NULL; returns how many. */
-static int64_t cut_phase(const zt_executable *executable, const zt_cpu_stage *stage, int phase, int threads,
-                   zt_cpu_part *part)
+static int64_t cut_phase(const zt_executable *executable, const zt_cpu_stage *stage, int phase, int threads, zt_cpu_part *part)
 {
     int64_t count = 0;
     if (stage->solo) {
@@ -328,9 +323,9 @@ static int64_t cut_phase(const zt_executable *executable, const zt_cpu_stage *st
         for (int64_t k = 0; k < parts; k++, count++)
             if (part)
                 part[count] = (zt_cpu_part){.task = i,
-                                        .phase = phase,
-                                        .begin = task->call.items[phase] * k / parts,
-                                        .end = task->call.items[phase] * (k + 1) / parts};
+                                            .phase = phase,
+                                            .begin = task->call.items[phase] * k / parts,
+                                            .end = task->call.items[phase] * (k + 1) / parts};
     }
     return count;
 }

@@ -6,7 +6,7 @@
 enum {
     LINE = 64,
     PREFETCH_LINES = 8, /* of memory, between two looks at a gate */
-    STATE_LINES = 256 /* of states, prefetched before the round in front of theirs */
+    STATE_LINES = 256   /* of states, prefetched before the round in front of theirs */
 };
 
 typedef struct replay_run {
@@ -68,11 +68,11 @@ typedef struct replay_worker {
     void *local;
     int thread, threads;
     const zt_cpu_prefetch_item *next; /* what it prefetches; NULL: nothing */
-    int round;                 /* the next one with weights: nothing after it is prefetched yet */
-    int64_t turn;              /* pieces of next, in the kernel's own count; 0: none yet */
-    size_t bytes_left;         /* that may still be prefetched of next, if it has a call */
-    zt_cpu_prefetch piece;     /* of it, which is being prefetched */
-    size_t at;                 /* how much of the piece is */
+    int round;                        /* the next one with weights: nothing after it is prefetched yet */
+    int64_t turn;                     /* pieces of next, in the kernel's own count; 0: none yet */
+    size_t bytes_left;                /* that may still be prefetched of next, if it has a call */
+    zt_cpu_prefetch piece;            /* of it, which is being prefetched */
+    size_t at;                        /* how much of the piece is */
 } replay_worker;
 
 static void next_item(replay_worker *worker)
@@ -172,7 +172,8 @@ static unsigned run_round(replay_worker *worker, zt_cpu_round *round)
 static void run_rounds(void *user, int thread, int threads)
 {
     replay_run *region = user;
-    replay_worker worker = {.region = region, .local = zt_cpu_local(region->engine, thread), .thread = thread, .threads = threads};
+    replay_worker worker = {
+        .region = region, .local = zt_cpu_local(region->engine, thread), .thread = thread, .threads = threads};
     if (region->executable->prefetch) worker.next = region->executable->prefetch[thread];
     for (int i = 0; i < region->executable->n_rounds; i++) {
         zt_cpu_round *round = &region->executable->round[i];
@@ -197,13 +198,12 @@ static zt_status report_error(const zt_cpu_engine *engine, const zt_executable *
     zt_runtime_error error = task->call.error;
     const char *op = zt_op_info(executable->plan.step[task->step].op)->name;
     task->call.error = (zt_runtime_error){0};
-    if (error.limit < 0)
-        return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s", op, task->step, error.what);
+    if (error.limit < 0) return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s", op, task->step, error.what);
     if (error.value < 0)
-        return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op, task->step,
-                       error.what, (long long)error.value);
-    return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op, task->step,
-                   error.what, (long long)error.value, (long long)error.limit);
+        return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op, task->step, error.what,
+                       (long long)error.value);
+    return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op, task->step, error.what,
+                   (long long)error.value, (long long)error.limit);
 }
 
 static zt_status report_errors(const zt_cpu_engine *engine, zt_executable *executable, int first, int count)

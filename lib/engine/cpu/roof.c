@@ -48,8 +48,7 @@ static void work_once(roof_meter *meter, const sample_job *job, int64_t sample_n
     for (int64_t i = 0; i < job->rounds && job->work == READ; i++)
         meter->sum[thread] += meter->loops->read(base + at, job->piece);
     for (int64_t i = 0; i < job->rounds && (job->work == COPY || job->work == STREAM); i++)
-        (job->work == COPY ? meter->loops->copy : meter->loops->stream)(base + half + at / 2, base + at / 2,
-                                                              job->piece / 2);
+        (job->work == COPY ? meter->loops->copy : meter->loops->stream)(base + half + at / 2, base + at / 2, job->piece / 2);
 }
 
 /* Some samples in one go, without waiting in between. */
@@ -86,8 +85,7 @@ static double best_rate(roof_meter *meter, sample_job job, int threads, double s
     double amount = (job.work == COMPUTE ? job.peak->ops : (double)job.piece) * (double)job.rounds;
     double rate = 0, start = zt_seconds();
     int64_t warm = job.work == COMPUTE ? 1 : (int64_t)(job.set / job.piece);
-    for (meter->sample_job = &job; job.next < warm + TOGETHER || zt_seconds() - start < seconds;
-         job.next += TOGETHER) {
+    for (meter->sample_job = &job; job.next < warm + TOGETHER || zt_seconds() - start < seconds; job.next += TOGETHER) {
         if (threads == 1)
             work_thread(meter, 0, 1);
         else
@@ -148,11 +146,9 @@ static void find_levels(zt_ctx *ctx, zt_roof *roof)
         below = cache[i].bytes;
     }
     roof->n_levels = count + 1;
-    roof->level[count] = (zt_roof_level){.name = "memory", .bytes = machine_memory(),
-                                     .sharers = zt_cpu_count(),
-                                     .set = memory_set(below, roof->threads)};
-    for (int i = 0; i <= count; i++)
-        roof->level[i].set = limit_set(ctx, roof->level[i].set, roof->threads);
+    roof->level[count] = (zt_roof_level){
+        .name = "memory", .bytes = machine_memory(), .sharers = zt_cpu_count(), .set = memory_set(below, roof->threads)};
+    for (int i = 0; i <= count; i++) roof->level[i].set = limit_set(ctx, roof->level[i].set, roof->threads);
 }
 
 /* A piece is what takes some tens of microseconds or more: passes over a cache, or of memory a part
@@ -184,12 +180,14 @@ static void measure_level(roof_meter *meter, zt_roof_level *level, bool memory, 
     size_t alone = memory ? level->set * (size_t)meter->threads : level->set;
     work_kind copy = memory ? STREAM : COPY;
     level->read[0] = best_rate(meter, memory_job(level, READ, memory, alone), 1, seconds);
-    level->read[1] = one_thread ? level->read[0]
-                     : best_rate_of_threads(meter, memory_job(level, READ, memory, level->set), level->read[0], seconds);
+    level->read[1] = one_thread
+                         ? level->read[0]
+                         : best_rate_of_threads(meter, memory_job(level, READ, memory, level->set), level->read[0], seconds);
     if (brief) return;
     level->copy[0] = best_rate(meter, memory_job(level, copy, memory, alone), 1, seconds);
-    level->copy[1] = one_thread ? level->copy[0]
-                     : best_rate_of_threads(meter, memory_job(level, copy, memory, level->set), level->copy[0], seconds);
+    level->copy[1] = one_thread
+                         ? level->copy[0]
+                         : best_rate_of_threads(meter, memory_job(level, copy, memory, level->set), level->copy[0], seconds);
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
@@ -216,8 +214,8 @@ static void measure_peaks(roof_meter *meter, zt_roof *roof, zt_isa isa, double s
         *measured = (zt_roof_peak){.isa = isa, .kind = peak->kind, .how = peak->how};
         measured->set = peak->amx ? "amx" : zt_isa_name(isa);
         measured->rate[0] = best_rate(meter, job, 1, seconds);
-        measured->rate[1] = meter->threads == 1 ? measured->rate[0]
-                                                : best_rate_of_threads(meter, job, measured->rate[0], seconds);
+        measured->rate[1] =
+            meter->threads == 1 ? measured->rate[0] : best_rate_of_threads(meter, job, measured->rate[0], seconds);
     }
 }
 
@@ -274,8 +272,7 @@ zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof)
     zt_isa isa = opts->isa < zt_isa_best() ? opts->isa : zt_isa_best();
     *roof = (zt_roof){.threads = opts->threads ? opts->threads : zt_cpu_count()};
     if (roof->threads < 1 || roof->threads > MAX_THREADS)
-        return zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to %d are possible", roof->threads,
-                       MAX_THREADS);
+        return zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to %d are possible", roof->threads, MAX_THREADS);
     find_levels(ctx, roof);
     roof_meter *meter = zt_calloc(ctx, 1, sizeof *meter);
     if (!meter) return ZT_ENOMEM;

@@ -34,8 +34,7 @@ INLINE void unpack_codes(zt_pack_form form, const uint8_t *packed, int r, uint8_
             word = load32(packed + i % 4 * 64 + 4 * r) >> i / 4 * 4 & 0x0f0f0f0fu;
         if (form.bits == 3) word |= (load32(packed + 128 + 4 * r) >> i & 0x01010101u) << 2;
         if (form.bits == 5) word |= (load32(packed + 256 + 4 * r) >> i & 0x01010101u) << 4;
-        if (form.bits == 6)
-            word |= (load32(packed + 256 + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u) << 4;
+        if (form.bits == 6) word |= (load32(packed + 256 + i / 4 * 64 + 4 * r) >> i % 4 * 2 & 0x03030303u) << 4;
         memcpy(code + 4 * i, &word, 4);
     }
     for (int i = 0; i < 32 && form.table; i++) code[i] = zt_pack_table_values[form.table][code[i]];
@@ -70,11 +69,9 @@ SCALE(i8)
 SCALE(i8_16) { return scale_i8(p, 2 * b + h, h, r, min); }
 
 static scale_fn *const scale_of[] = {
-    [ZT_SCALES_F16] = scale_half,     [ZT_SCALES_F16_MIN] = scale_half_min,
-    [ZT_SCALES_E8M0] = scale_e8m0,     [ZT_SCALES_E4M3] = scale_e4m3,
-    [ZT_SCALES_U6_MIN] = scale_u6_min, [ZT_SCALES_U4_MIN] = scale_u4_min,
-    [ZT_SCALES_I8] = scale_i8,         [ZT_SCALES_I8_16] = scale_i8_16,
-    [ZT_SCALES_ONE] = scale_one,
+    [ZT_SCALES_F16] = scale_half,  [ZT_SCALES_F16_MIN] = scale_half_min, [ZT_SCALES_E8M0] = scale_e8m0,
+    [ZT_SCALES_E4M3] = scale_e4m3, [ZT_SCALES_U6_MIN] = scale_u6_min,    [ZT_SCALES_U4_MIN] = scale_u4_min,
+    [ZT_SCALES_I8] = scale_i8,     [ZT_SCALES_I8_16] = scale_i8_16,      [ZT_SCALES_ONE] = scale_one,
 };
 
 static void unpack_blocks(zt_pack_form form, int64_t K, const uint8_t *head, int r, float *dst)
@@ -108,8 +105,8 @@ void zt_unpack_row(zt_dtype type, int64_t K, const void *group, int r, float *ds
     }
     size_t size = type == ZT_F32 ? 4 : 2;
     for (int64_t k = 0; k < K; k++) {
-        size_t at = type == ZT_BF16 ? (size_t)(k / 2) * 64 + 4 * (size_t)r + 2 * (size_t)(k % 2)
-                                 : ((size_t)k * 16 + (size_t)r) * size;
+        size_t at =
+            type == ZT_BF16 ? (size_t)(k / 2) * 64 + 4 * (size_t)r + 2 * (size_t)(k % 2) : ((size_t)k * 16 + (size_t)r) * size;
         zt_dtype_get(type)->decode(packed + at, dst + k, 1);
     }
 }

@@ -28,11 +28,10 @@ static zt_status pack_slab(const weight_packing *packing, int64_t slab, uint8_t 
             rows = packing->rows - row < packing->slab_rows ? packing->rows - row : packing->slab_rows;
     int64_t columns = packing->buffer->type.dim[1];
     zt_status status = packing->store->read(packing->store->user, packing->handle, (size_t)row * packing->row_bytes, raw,
-                                  (size_t)rows * packing->row_bytes);
+                                            (size_t)rows * packing->row_bytes);
     for (int64_t r = 0; r < rows && !status; r += ZT_PACK_ROWS) {
         int group_rows = rows - r < ZT_PACK_ROWS ? (int)(rows - r) : ZT_PACK_ROWS;
-        uint8_t *group =
-            (uint8_t *)packing->buffer->data + (size_t)((row + r) / ZT_PACK_ROWS) * packing->group_bytes;
+        uint8_t *group = (uint8_t *)packing->buffer->data + (size_t)((row + r) / ZT_PACK_ROWS) * packing->group_bytes;
         zt_pack_group(packing->buffer->type.dtype, columns, raw + (size_t)r * packing->row_bytes, packing->row_bytes, group_rows,
                       group);
     }
@@ -47,9 +46,7 @@ static void pack_slabs(void *user, int thread, int n_threads)
         int64_t slab = __atomic_fetch_add(&packing->next, 1, __ATOMIC_RELAXED);
         if (slab * packing->slab_rows >= packing->rows) break;
         int status = pack_slab(packing, slab, zt_cpu_local(packing->engine, thread)), ok = ZT_OK;
-        if (status)
-            __atomic_compare_exchange_n(&packing->status, &ok, status, false, __ATOMIC_RELAXED,
-                                        __ATOMIC_RELAXED);
+        if (status) __atomic_compare_exchange_n(&packing->status, &ok, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     }
 }
 
@@ -64,10 +61,8 @@ static zt_ebuf *load_packed(zt_cpu_engine *engine, const zt_type *type, const zt
     if (packing.row_bytes && packing.row_bytes < SLAB / ZT_PACK_ROWS)
         packing.slab_rows = (int64_t)(SLAB / packing.row_bytes) / ZT_PACK_ROWS * ZT_PACK_ROWS;
     size_t groups = (size_t)(type->dim[0] / ZT_PACK_ROWS + (type->dim[0] % ZT_PACK_ROWS != 0));
-    if (!zt_mul_size(groups, packing.group_bytes, &bytes) ||
-        !zt_mul_size((size_t)packing.slab_rows, packing.row_bytes, &slab)) {
-        zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
-                packing.group_bytes);
+    if (!zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size((size_t)packing.slab_rows, packing.row_bytes, &slab)) {
+        zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups, packing.group_bytes);
         return NULL;
     }
     if (zt_cpu_reserve(engine, 0, 0, slab)) return NULL;

@@ -7,9 +7,7 @@
 static uint64_t read_attribute(const zt_cu_api *api, zt_cu_attribute attribute, int device)
 {
     int value = 0;
-    return zt_cu_attribute_of(api, attribute, device, &value) == ZT_CU_SUCCESS && value > 0
-               ? (uint64_t)value
-               : 0;
+    return zt_cu_attribute_of(api, attribute, device, &value) == ZT_CU_SUCCESS && value > 0 ? (uint64_t)value : 0;
 }
 
 static void put_limit(zt_adapter *adapter, const char *name, uint64_t value)
@@ -32,9 +30,8 @@ static void describe_adapter(const zt_cu_api *api, int device_index, zt_adapter 
     adapter->name[sizeof adapter->name - 1] = 0;
     if (unified) adapter->type = "integrated";
     if (api->emulated) adapter->type = "cpu";
-    snprintf(adapter->driver, sizeof adapter->driver, "%s %s %d.%d",
-             api->emulated ? "emulation of" : "driver of", platform->language, api->version / platform->major,
-             api->version % platform->major / platform->minor);
+    snprintf(adapter->driver, sizeof adapter->driver, "%s %s %d.%d", api->emulated ? "emulation of" : "driver of",
+             platform->language, api->version / platform->major, api->version % platform->major / platform->minor);
     snprintf(adapter->api, sizeof adapter->api, "%d.%d", (int)major, (int)minor);
     api->DeviceTotalMem(&adapter->memory, device);
     put_limit(adapter, "shared_memory", read_attribute(api, ZT_CU_AT_SHARED_OPTIN, device));

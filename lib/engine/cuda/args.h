@@ -14,12 +14,14 @@ typedef uint64_t zt_cu_ptr; /* of device memory; 0: none */
 enum { ZT_CU_ARGS = 4000 };
 
 /* The dtypes, numbered as zt_dtype (kernels.c holds them to it). */
+// clang-format off
 #define ZT_CU_DTYPES(X)                                                                            \
     X(F64) X(F32) X(F16) X(BF16) X(F8_E4M3) X(F8_E5M2) X(F8_E4M3FNUZ) X(F8_E5M2FNUZ) X(F8_E8M0)    \
     X(I64) X(I32) X(I16) X(I8) X(U64) X(U32) X(U16) X(U8) X(BOOL) X(I4) X(U4) X(I2) X(U2)          \
     X(F4_E2M1) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(MXFP4) X(NVFP4) X(Q1_0)         \
     X(Q2_0) X(TQ1_0) X(TQ2_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_XS) X(IQ3_XXS)         \
     X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
+// clang-format on
 
 typedef enum zt_cu_dtype {
 #define X(name) ZT_CU_##name,

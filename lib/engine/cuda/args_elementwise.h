@@ -5,6 +5,7 @@
 #include "lib/engine/cuda/args.h"
 
 /* Functions of one float and of two: f_NAME of functions.h. */
+// clang-format off
 #define ZT_CU_UNARY_OPS(X)                                                                         \
     X(neg) X(abs) X(sign) X(floor) X(ceil) X(round) X(square) X(sqrt) X(rsqrt) X(recip) X(exp)     \
     X(expm1) X(log) X(log1p) X(sin) X(cos) X(tan) X(tanh) X(sigmoid) X(softplus) X(relu) X(erf)     \
@@ -21,10 +22,10 @@
     X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_not) X(shift_left) X(shift_right)
 #define ZT_CU_TESTS(X)                                                                             \
     X(eq) X(ne) X(lt) X(le) X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(logical_not)
+// clang-format on
 #define ZT_CU_ASKS(X)  X(isnan) X(isinf) X(isfinite)
 #define ZT_CU_OTHER(X) X(where) X(cast) X(fill)
-#define ZT_CU_OPS(X)                                                                               \
-    ZT_CU_UNARY_OPS(X) ZT_CU_BINARY_OPS(X) ZT_CU_BITS(X) ZT_CU_TESTS(X) ZT_CU_ASKS(X)
+#define ZT_CU_OPS(X)   ZT_CU_UNARY_OPS(X) ZT_CU_BINARY_OPS(X) ZT_CU_BITS(X) ZT_CU_TESTS(X) ZT_CU_ASKS(X)
 
 typedef enum zt_cu_fn {
 #define X(name) ZT_CU_F_##name,

@@ -7,13 +7,7 @@
 enum { ZT_CU_INDEX_RANK = 10 };
 
 /* What is done with an entry that is there and one that comes. */
-typedef enum zt_cu_merge {
-    ZT_CU_PUT,
-    ZT_CU_ADD,
-    ZT_CU_TIMES,
-    ZT_CU_LARGER,
-    ZT_CU_SMALLER
-} zt_cu_merge;
+typedef enum zt_cu_merge { ZT_CU_PUT, ZT_CU_ADD, ZT_CU_TIMES, ZT_CU_LARGER, ZT_CU_SMALLER } zt_cu_merge;
 
 /* Parts of `rest` elements of x at `tuples` tuples of k indices each (i32), which are places along
  * the dimensions `dim`, the last of them last; of x, each `per_batch` tuples have the next

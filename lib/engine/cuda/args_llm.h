@@ -60,8 +60,8 @@ typedef struct zt_cu_linear_args {
     int64_t row_bytes;          /* of w in a file */
     int32_t x_type, y_type, w_type, block, block_bytes;
     int32_t wide_x, wide_w; /* may all rows be read by vectors of numbers */
-    int32_t each;  /* rows of codes a row of x: 1 or 2 */
-    int32_t split; /* the warps of a block take slices of one tile, not tiles */
+    int32_t each;           /* rows of codes a row of x: 1 or 2 */
+    int32_t split;          /* the warps of a block take slices of one tile, not tiles */
     int32_t after, curve;
     int32_t right, unused; /* of a large product: tiles of rows of x */
     zt_cu_product product[ZT_CU_PRODUCTS];
@@ -189,8 +189,8 @@ enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 /* Shared memory of the kernels of attention_mma.cu for heads of D columns: two tiles of keys and
  * of values twice, and q; keys and values once, sums of D + 8 columns by 16 rows a warp, and q where
  * D > 128. */
-#define ZT_CU_DECODE_BYTES(D)         (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
-#define ZT_CU_PREFILL_BYTES(D, warps)                                                                 \
+#define ZT_CU_DECODE_BYTES(D) (8 * ZT_CU_TILE * (D) + 64 * (D) + 11264)
+#define ZT_CU_PREFILL_BYTES(D, warps)                                                                                            \
     (4 * ZT_CU_TILE * (D) + 64 * ((D) + 8) * (warps) + ((D) > 128 ? 64 * (D) * (warps) : 16) + 1088)
 
 typedef struct zt_cu_attention_args {

@@ -52,16 +52,13 @@ typedef struct zt_cu_parts_args {
  * columns has so many rows, and walks the others so many at a time; of the gradient these come in
  * stages. */
 enum { ZT_CU_SDPA_PARTS = 3, ZT_CU_SDPA_BACK_ROWS = 64 };
-#define ZT_CU_SDPA_ROWS(parts) ((parts) == 1 ? 128 : 64)
-#define ZT_CU_SDPA_WALK(D) ((D) == 64 ? 64 : 32)
+#define ZT_CU_SDPA_ROWS(parts)         ((parts) == 1 ? 128 : 64)
+#define ZT_CU_SDPA_WALK(D)             ((D) == 64 ? 64 : 32)
 #define ZT_CU_SDPA_BACK_WALK(parts, D) ((parts) == 1 && (D) == 64 ? 64 : 32)
-#define ZT_CU_SDPA_STAGES(parts) ((parts) == 1 ? 2 : 1)
-#define ZT_CU_SDPA_BYTES(parts, D)                                                                 \
-    ((parts) * 2 * (D) * (ZT_CU_SDPA_ROWS(parts) + 2 * ZT_CU_SDPA_WALK(D)) + 16)
-#define ZT_CU_SDPA_BACK_BYTES(parts, D)                                                            \
-    ((parts) * 4 * (D) *                                                                           \
-         (ZT_CU_SDPA_BACK_ROWS + ZT_CU_SDPA_STAGES(parts) * ZT_CU_SDPA_BACK_WALK(parts, D)) +      \
-     16)
+#define ZT_CU_SDPA_STAGES(parts)       ((parts) == 1 ? 2 : 1)
+#define ZT_CU_SDPA_BYTES(parts, D)     ((parts)*2 * (D) * (ZT_CU_SDPA_ROWS(parts) + 2 * ZT_CU_SDPA_WALK(D)) + 16)
+#define ZT_CU_SDPA_BACK_BYTES(parts, D)                                                                                          \
+    ((parts)*4 * (D) * (ZT_CU_SDPA_BACK_ROWS + ZT_CU_SDPA_STAGES(parts) * ZT_CU_SDPA_BACK_WALK(parts, D)) + 16)
 
 /* ---- recurrent.cu --------------------------------------------------------------------------- */
 

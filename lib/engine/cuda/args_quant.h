@@ -9,7 +9,7 @@
 typedef struct zt_cu_quant_args {
     zt_cu_ptr x, scale, zero, y; /* zero 0: none */
     int64_t n, size, inner, block, blocks;
-    double least, most;     /* of the codes */
+    double least, most; /* of the codes */
     int32_t one, saturate;
     int32_t x_type, y_type, scale_type, code_type;
 } zt_cu_quant_args;

@@ -18,21 +18,15 @@ typedef struct zt_cu_tensor_map {
 /* A block's tile is ROWS of a by 256 or 128 columns of b, DEEP of K a step. Two warpgroups
  * multiply, a third has the operands brought, STAGES steps ahead; each warp stages 64 columns of y
  * at a time. */
-enum {
-    ZT_CU_WG_ROWS = 128,
-    ZT_CU_WG_DEEP = 64,
-    ZT_CU_WG_THREADS = 384,
-    ZT_CU_WG_STAGED = 8 * 16 * 72 * 2
-};
+enum { ZT_CU_WG_ROWS = 128, ZT_CU_WG_DEEP = 64, ZT_CU_WG_THREADS = 384, ZT_CU_WG_STAGED = 8 * 16 * 72 * 2 };
 #define ZT_CU_WG_STAGES(width) ((width) == 256 ? 4 : 6)
 /* Of dynamic shared memory: stages from a multiple of 1024 on, y, two barriers a stage. */
-#define ZT_CU_WG_BYTES(width)                                                                      \
-    (1024 + ZT_CU_WG_STAGES(width) * ((ZT_CU_WG_ROWS + (width)) * ZT_CU_WG_DEEP * 2 + 16) +        \
-     ZT_CU_WG_STAGED)
+#define ZT_CU_WG_BYTES(width)                                                                                                    \
+    (1024 + ZT_CU_WG_STAGES(width) * ((ZT_CU_WG_ROWS + (width)) * ZT_CU_WG_DEEP * 2 + 16) + ZT_CU_WG_STAGED)
 
 typedef struct zt_cu_wgmma_args {
-    zt_cu_tensor_map a, b; /* matrices one behind the other; boxes of 64 numbers side by side */
-    zt_cu_matmul_args m;   /* y = a b */
+    zt_cu_tensor_map a, b;           /* matrices one behind the other; boxes of 64 numbers side by side */
+    zt_cu_matmul_args m;             /* y = a b */
     int64_t a_size, b_size, batches; /* elements of a matrix */
 } zt_cu_wgmma_args;
 

@@ -6,7 +6,7 @@
 #include <math.h>
 
 enum { THREADS = 128, HEADS = 8, MOST_HEAD = 512, MAX_DECODE_ROWS = 16 }; /* as attention.cu has them */
-enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 }; /* rows and bytes up to which splits are blocks */
+enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 };                      /* rows and bytes up to which splits are blocks */
 
 /* Kernels on the matrix units, by columns of a head. */
 static const struct {
@@ -15,12 +15,9 @@ static const struct {
     size_t decode_bytes, prefill_bytes;
     int prefill_warps; /* of a prefill kernel's block: 16 rows each */
 } mma_kernels[] = {
-    {64, "zt_attention_decode_64", "zt_attention_prefill_64", ZT_CU_DECODE_BYTES(64),
-     ZT_CU_PREFILL_BYTES(64, 4), 4},
-    {128, "zt_attention_decode_128", "zt_attention_prefill_128", ZT_CU_DECODE_BYTES(128),
-     ZT_CU_PREFILL_BYTES(128, 4), 4},
-    {256, "zt_attention_decode_256", "zt_attention_prefill_256", ZT_CU_DECODE_BYTES(256),
-     ZT_CU_PREFILL_BYTES(256, 2), 2},
+    {64, "zt_attention_decode_64", "zt_attention_prefill_64", ZT_CU_DECODE_BYTES(64), ZT_CU_PREFILL_BYTES(64, 4), 4},
+    {128, "zt_attention_decode_128", "zt_attention_prefill_128", ZT_CU_DECODE_BYTES(128), ZT_CU_PREFILL_BYTES(128, 4), 4},
+    {256, "zt_attention_decode_256", "zt_attention_prefill_256", ZT_CU_DECODE_BYTES(256), ZT_CU_PREFILL_BYTES(256, 2), 2},
 };
 enum { MMA_KERNELS = sizeof mma_kernels / sizeof *mma_kernels };
 
@@ -35,10 +32,7 @@ static int mma_kernel_of(const zt_cu_engine *engine, const zt_type *k_type, int6
     return fits && k_type->dtype == ZT_F16 && D % 8 == 0 ? kind : -1;
 }
 
-static int64_t groups_of(int64_t H, int64_t G, int heads)
-{
-    return G * ((H / G + heads - 1) / heads);
-}
+static int64_t groups_of(int64_t H, int64_t G, int heads) { return G * ((H / G + heads - 1) / heads); }
 
 static bool has_attention(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
                           const zt_type output_types[])

@@ -39,9 +39,7 @@ FN int64_t first_of(const zt_cu_attention_args &a, int64_t last)
 }
 
 /* Columns d .. d + N - 1 of a row and head: its splits joined in order. */
-template <int N>
-FN void join_columns(const zt_cu_attention_args &a, int64_t row, int64_t head, int64_t d,
-                     float y[N])
+template <int N> FN void join_columns(const zt_cu_attention_args &a, int64_t row, int64_t head, int64_t d, float y[N])
 {
     const int64_t last = PTR(const int32_t, a.slots.pos)[row], first = first_of(a, last);
     const bool good = last >= 0 && last < a.slots.ctx;

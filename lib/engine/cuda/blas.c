@@ -18,8 +18,7 @@ enum {
 zt_status zt_cu_blas_check(zt_cu_engine *engine, int result, const char *call)
 {
     if (result == 0) return ZT_OK;
-    if (result == ALLOC_FAILED)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "cuda: cublas%s: out of memory", call);
+    if (result == ALLOC_FAILED) return zt_fail(engine->base.ctx, ZT_ENOMEM, "cuda: cublas%s: out of memory", call);
     return zt_fail(engine->base.ctx, ZT_ESYS, "cuda: cublas%s: status %d", call, result);
 }
 
@@ -29,21 +28,20 @@ static const char *const symbols[] = {
 #define X(symbol, name, params) #symbol,
     ZT_CU_BLAS_API(X)
 #undef X
-    NULL};
+        NULL};
 
 static const char *const lt_symbols[] = {
 #define X(symbol, name, params) #symbol,
     ZT_CU_LT_API(X)
 #undef X
-    NULL};
+        NULL};
 
 static zt_status open_lt(zt_cu_engine *engine)
 {
     zt_cu_blas *blas = engine->blas;
     const char *lacks = zt_cu_symbols(blas->library, lt_symbols, &blas->lt_call);
     if (lacks) {
-        zt_log(engine->base.ctx, ZT_LOG_INFO, "cuda: cuBLAS has no %s: linear is by our own kernels",
-               lacks);
+        zt_log(engine->base.ctx, ZT_LOG_INFO, "cuda: cuBLAS has no %s: linear is by our own kernels", lacks);
         return ZT_OK;
     }
     zt_status status = zt_cu_blas_check(engine, blas->lt_call.Create(&blas->lt_handle), "LtCreate");
@@ -63,8 +61,7 @@ static zt_status open_named(zt_cu_engine *engine, const char *name)
     if (!status) status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, ZT_CU_BLAS_ROOM, &blas->room);
     if (!status)
         status = zt_cu_blas_check(
-            engine, calls->SetWorkspace(blas->handle, (void *)(uintptr_t)blas->room.address, ZT_CU_BLAS_ROOM),
-            "SetWorkspace");
+            engine, calls->SetWorkspace(blas->handle, (void *)(uintptr_t)blas->room.address, ZT_CU_BLAS_ROOM), "SetWorkspace");
     if (!status) status = zt_cu_blas_check(engine, calls->SetMathMode(blas->handle, EXACT_SUMS), "SetMathMode");
     return status ? status : open_lt(engine);
 }
@@ -110,8 +107,7 @@ static bool one_step(const zt_cu_matmul_args *args, const int64_t *step, int64_t
 static bool fits_int(int64_t number) { return number > 0 && number <= INT32_MAX; }
 
 /* Its matrices have columns one behind the other: y's rows are its columns, and b comes first. */
-zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, bool a_transposed, bool b_transposed,
-                              bool *done)
+zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, bool a_transposed, bool b_transposed, bool *done)
 {
     const zt_cu_blas *blas = call->engine->blas;
     const zt_dtype dtype = call->input_types[0]->dtype;
@@ -127,11 +123,10 @@ zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, b
     zt_status status = zt_cu_foreign(call, &goes);
     if (status || !goes) return status;
     int result = blas->call.Gemm(blas->handle, b_transposed ? OP_T : OP_N, a_transposed ? OP_T : OP_N, (int)args->M, (int)args->N,
-                         (int)args->K, dtype == ZT_F64 ? (const void *)&one_d : &one,
-                         (const void *)(uintptr_t)args->b, type, (int)(b_transposed ? args->K : args->M), b_step,
-                         (const void *)(uintptr_t)args->a, type, (int)(a_transposed ? args->N : args->K), a_step,
-                         dtype == ZT_F64 ? (const void *)&none_d : &none, (void *)(uintptr_t)args->y, type,
-                         (int)args->M, args->M * args->N, (int)batches,
-                         dtype == ZT_F64 ? COMPUTE_64F : COMPUTE_32F, DEFAULT);
+                                 (int)args->K, dtype == ZT_F64 ? (const void *)&one_d : &one, (const void *)(uintptr_t)args->b,
+                                 type, (int)(b_transposed ? args->K : args->M), b_step, (const void *)(uintptr_t)args->a, type,
+                                 (int)(a_transposed ? args->N : args->K), a_step, dtype == ZT_F64 ? (const void *)&none_d : &none,
+                                 (void *)(uintptr_t)args->y, type, (int)args->M, args->M * args->N, (int)batches,
+                                 dtype == ZT_F64 ? COMPUTE_64F : COMPUTE_32F, DEFAULT);
     return zt_cu_blas_check(call->engine, result, "GemmStridedBatchedEx");
 }

@@ -13,6 +13,7 @@
 #include "lib/engine/cuda/cu.h"
 
 /* name in libcublas, name here, parameters */
+// clang-format off
 #define ZT_CU_BLAS_API(X)                                                                          \
     X(cublasCreate_v2, Create, (void **handle))                                                    \
     X(cublasDestroy_v2, Destroy, (void *handle))                                                   \
@@ -24,6 +25,7 @@
        int a_type, int a_columns, long long a_step, const void *b, int b_type, int b_columns,      \
        long long b_step, const void *beta, void *c, int c_type, int c_columns, long long c_step,   \
        int batches, int compute, int algorithm))
+// clang-format on
 
 typedef struct zt_cu_blas_calls {
 #define X(symbol, name, params) int(*name) params;
@@ -32,6 +34,7 @@ typedef struct zt_cu_blas_calls {
 } zt_cu_blas_calls;
 
 /* The same of cuBLASLt, on which libcublas stands: its functions are found in the one library. */
+// clang-format off
 #define ZT_CU_LT_API(X)                                                                            \
     X(cublasLtCreate, Create, (void **handle))                                                     \
     X(cublasLtDestroy, Destroy, (void *handle))                                                    \
@@ -52,6 +55,7 @@ typedef struct zt_cu_blas_calls {
       (void *handle, void *d, const void *alpha, const void *a, void *a_layout, const void *b,     \
        void *b_layout, const void *beta, const void *c, void *c_layout, void *y, void *y_layout,   \
        const uint64_t *algorithm, void *room, size_t bytes, zt_cu_stream s))
+// clang-format on
 
 typedef struct zt_cu_lt_choice { /* cublasLtMatmulHeuristicResult_t */
     uint64_t algorithm[8];
@@ -79,8 +83,7 @@ typedef struct zt_cu_blas {
 zt_status zt_cu_blas_open(zt_cu_engine *engine);
 void zt_cu_blas_close(zt_cu_engine *engine);
 /* y = a b, each transposed or not, by cuBLAS: *done, or it takes no such product. */
-zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, bool ta, bool tb,
-                              bool *done);
+zt_status zt_cu_blas_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, bool ta, bool tb, bool *done);
 /* blas_lt.c: the first n products, and what comes after, by cuBLASLt: *done, or it does not take them
  * all. */
 zt_status zt_cu_blas_linear(zt_cu_call *call, const zt_cu_linear_args *args, unsigned n, bool *done);

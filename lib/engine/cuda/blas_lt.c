@@ -23,15 +23,14 @@ static int lt_type(int32_t type) { return type == ZT_CU_F32 ? R_32F : type == ZT
 static bool takes_product(const zt_cu_call *call, const zt_cu_linear_args *args, unsigned product_count)
 {
     bool all = call->engine->blas && call->engine->blas->lt_handle && !call->model && !args->x_backs &&
-               args->x_type == args->w_type &&
-               zt_cu_is_float((zt_dtype)args->w_type) && args->n > MIN_ROWS && args->K > 0;
+               args->x_type == args->w_type && zt_cu_is_float((zt_dtype)args->w_type) && args->n > MIN_ROWS && args->K > 0;
     for (unsigned i = 0; i < product_count && all; i++)
         all = args->product[i].M > MIN_ROWS && (!args->product[i].b || args->product[i].b_type == args->y_type);
     return all;
 }
 
 static int describe_product(const zt_cu_blas *blas, const zt_cu_linear_args *args, const zt_cu_product *target,
-                    lt_product *product)
+                            lt_product *product)
 {
     const zt_cu_lt_calls *calls = &blas->lt_call;
     const int32_t yes = 1, bias = EPILOGUE_BIAS;
@@ -74,7 +73,7 @@ static bool choose_algorithm(const zt_cu_blas *blas, lt_product *product)
 }
 
 static zt_status run_multiply(zt_cu_call *call, const zt_cu_linear_args *args, const zt_cu_product *target,
-                          const lt_product *product)
+                              const lt_product *product)
 {
     const zt_cu_blas *blas = call->engine->blas;
     const float one = 1, none = 0;

@@ -26,8 +26,7 @@ FN uint32_t byte_of(uint32_t w, int n) { return w >> 8 * n & 255; }
 FN float small_float(uint32_t a, int fraction, int bias)
 {
     uint32_t exponent = a >> fraction, part = a & ((1u << fraction) - 1);
-    if (exponent)
-        return float_of((exponent + 127 - (uint32_t)bias) << 23 | part << (23 - fraction));
+    if (exponent) return float_of((exponent + 127 - (uint32_t)bias) << 23 | part << (23 - fraction));
     return (float)part * float_of((uint32_t)(128 - bias - fraction) << 23);
 }
 
@@ -71,13 +70,11 @@ FN void q5_four(bytes b, int at, int i, int less, float d, float m, float v[4])
     int code[4];
     uint32_t high = u32_at(b + at);
     nibbles(b + at + 4, 16, i, code);
-    for (int j = 0; j < 4; j++)
-        v[j] = (float)((code[j] | (int)(high >> (i + j) & 1) << 4) - less) * d + m;
+    for (int j = 0; j < 4; j++) v[j] = (float)((code[j] | (int)(high >> (i + j) & 1) << 4) - less) * d + m;
 }
 
 /* Of iq4_nl and iq4_xs; denser near 0. */
-CONSTANT int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                  1,    13,   25,  38,  53,  69,  89,  113};
+CONSTANT int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
 
 FN void looked_up(bytes q, int each, int i, bool e2m1, float d, float v[4])
 {
@@ -229,8 +226,7 @@ FN void iq3_s_four(bytes b, const uint16_t *grid, int i, float v[4])
 {
     int g = i / 32, k = i / 8 % 4;
     float scale = half_at(b) * (float)(1 + 2 * (b[106 + g / 2] >> g % 2 * 4 & 15));
-    uint32_t high = (uint32_t)b[66 + g] >> i / 4 % 8 & 1,
-             signs = (uint32_t)b[74 + 4 * g + k] >> i % 8;
+    uint32_t high = (uint32_t)b[66 + g] >> i / 4 % 8 & 1, signs = (uint32_t)b[74 + 4 * g + k] >> i % 8;
     uint32_t vector = grid[b[2 + i / 4] | high << 8];
     for (int j = 0; j < 4; j++) {
         int size = 1 + 2 * (int)(vector >> 4 * j & 15);
@@ -241,8 +237,7 @@ FN void iq3_s_four(bytes b, const uint16_t *grid, int i, float v[4])
 /* Elements of -1, 0 and 1, all moved by an eighth to one side. */
 FN void iq1_values(uint32_t vector, bool down, float scale, int i, float v[4])
 {
-    for (int j = 0; j < 4; j++)
-        v[j] = scale * ((float)(vector >> 2 * (i + j) & 3) + (down ? -1.125f : -0.875f));
+    for (int j = 0; j < 4; j++) v[j] = scale * ((float)(vector >> 2 * (i + j) & 3) + (down ? -1.125f : -0.875f));
 }
 
 FN void iq1_s_four(bytes b, const uint16_t *grid, int i, float v[4])
@@ -278,15 +273,11 @@ FN void block_four(int type, bytes b, const uint16_t *grid, int i, float v[4])
         break;
     case ZT_CU_IQ4_NL: looked_up(b + 2, 16, i, false, half_at(b), v); break;
     case ZT_CU_MXFP4: /* the half of e8m0 is subnormal at its lowest two exponents */
-        looked_up(b + 1, 16, i, true, float_of(b[0] < 2 ? 0x200000u << b[0] : (b[0] - 1u) << 23),
-                  v);
+        looked_up(b + 1, 16, i, true, float_of(b[0] < 2 ? 0x200000u << b[0] : (b[0] - 1u) << 23), v);
         break;
-    case ZT_CU_NVFP4:
-        looked_up(b + 4 + 8 * (i / 16), 8, i % 16, true, e4m3_half(b[i / 16]), v);
-        break;
+    case ZT_CU_NVFP4: looked_up(b + 4 + 8 * (i / 16), 8, i % 16, true, e4m3_half(b[i / 16]), v); break;
     case ZT_CU_Q1_0:
-        for (int j = 0; j < 4; j++)
-            v[j] = b[2 + i / 8] >> (i + j) % 8 & 1 ? half_at(b) : -half_at(b);
+        for (int j = 0; j < 4; j++) v[j] = b[2 + i / 8] >> (i + j) % 8 & 1 ? half_at(b) : -half_at(b);
         break;
     case ZT_CU_Q2_0:
         for (int j = 0; j < 4; j++) v[j] = (float)((b[2 + i / 4] >> 2 * j & 3) - 1) * half_at(b);
@@ -333,8 +324,7 @@ FN float plain_value(int type, bytes row, int64_t k)
 }
 
 /* Columns k .. k + 3 of a row of K, what is past its end 0; block: elements a block. */
-FN void four_at(int type, bytes row, int block, int block_bytes, const uint16_t *grid, int64_t k,
-                int64_t K, float v[4])
+FN void four_at(int type, bytes row, int block, int block_bytes, const uint16_t *grid, int64_t k, int64_t K, float v[4])
 {
     for (int j = 0; j < 4; j++) v[j] = 0;
     if (k >= K) return;

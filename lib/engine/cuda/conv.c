@@ -56,11 +56,11 @@ static void sizes_of(const zt_cu_conv_args *args, int64_t *rows, int64_t *column
     const int64_t a_per_group = args->A / args->groups, b_per_group = args->B / args->groups, taps = args->win.taps;
     *rows = args->kind == ZT_CU_DATA ? b_per_group : a_per_group;
     *columns = args->kind == ZT_CU_FORWARD ? args->N * args->win.n_out
-         : args->kind == ZT_CU_DATA  ? args->N * args->win.n_in
-                                  : b_per_group * taps;
+               : args->kind == ZT_CU_DATA  ? args->N * args->win.n_in
+                                           : b_per_group * taps;
     *sum_length = args->kind == ZT_CU_FORWARD ? b_per_group * taps
-         : args->kind == ZT_CU_DATA  ? a_per_group * taps
-                                  : args->N * args->win.n_out;
+                  : args->kind == ZT_CU_DATA  ? a_per_group * taps
+                                              : args->N * args->win.n_out;
 }
 
 static zt_status launch_conv(zt_cu_call *call, const zt_cu_conv_args *args, int64_t rows, int64_t columns)
@@ -96,15 +96,15 @@ static zt_status emit_product(zt_cu_call *call, zt_cu_conv_args *args)
     args->y_type = wide;
     zt_status status = launch_conv(call, args, rows, columns);
     return status ? status
-                  : zt_cu_fold_rows(call, ZT_CU_SUM, args->y, wide, call->outputs[0], call->output_types[0]->dtype,
-                                    output_count, args->parts, 1);
+                  : zt_cu_fold_rows(call, ZT_CU_SUM, args->y, wide, call->outputs[0], call->output_types[0]->dtype, output_count,
+                                    args->parts, 1);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------
  */
 
-static zt_status set_window(zt_cu_call *call, zt_cu_conv_args *args, const zt_window_lists *lists,
-                            const zt_type *large, const zt_type *small, const zt_type *w_type)
+static zt_status set_window(zt_cu_call *call, zt_cu_conv_args *args, const zt_window_lists *lists, const zt_type *large,
+                            const zt_type *small, const zt_type *w_type)
 {
     const zt_window win = zt_window_of(lists, large, small, w_type->dim + 2);
     args->N = large->dim[0];
@@ -117,11 +117,8 @@ static zt_status emit_conv(zt_cu_call *call)
 {
     const zt_conv_attrs *attrs = call->attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
-    zt_cu_conv_args args = {.large = call->inputs[0],
-                         .w = call->inputs[1],
-                         .bias = call->inputs[2],
-                         .groups = attrs->groups,
-                         .kind = ZT_CU_FORWARD};
+    zt_cu_conv_args args = {
+        .large = call->inputs[0], .w = call->inputs[1], .bias = call->inputs[2], .groups = attrs->groups, .kind = ZT_CU_FORWARD};
     zt_status status = set_window(call, &args, &lists, call->input_types[0], call->output_types[0], call->input_types[1]);
     return status ? status : emit_product(call, &args);
 }
@@ -140,8 +137,7 @@ static zt_status emit_conv_filter(zt_cu_call *call)
 {
     const zt_conv_backward_filter_attrs *attrs = call->attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
-    zt_cu_conv_args args = {
-        .large = call->inputs[0], .small = call->inputs[1], .groups = attrs->groups, .kind = ZT_CU_FILTER};
+    zt_cu_conv_args args = {.large = call->inputs[0], .small = call->inputs[1], .groups = attrs->groups, .kind = ZT_CU_FILTER};
     zt_status status = set_window(call, &args, &lists, call->input_types[0], call->input_types[1], call->output_types[0]);
     return status ? status : emit_product(call, &args);
 }

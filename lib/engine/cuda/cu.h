@@ -21,8 +21,8 @@
 /* ---- the engine ------------------------------------------------------------------------------ */
 
 typedef struct zt_cu_mem {
-    zt_cu_ptr address;  /* on the device, or 0 */
-    uint8_t *host; /* pinned, or NULL */
+    zt_cu_ptr address; /* on the device, or 0 */
+    uint8_t *host;     /* pinned, or NULL */
     size_t bytes;
     int pooled; /* size class + 1, or 0 */
 } zt_cu_mem;
@@ -75,7 +75,7 @@ typedef struct zt_cu_engine {
     int next_half;
     zt_cu_mem arena; /* of all executables: nothing lives there between steps of the stream */
     uint64_t moved;  /* counts its moves: executables are captured anew then */
-    int executables;       /* prepared now: with the last of them the arena goes */
+    int executables; /* prepared now: with the last of them the arena goes */
     /* What ran asynchronously since the last sync: an error block a step, and the step's op. */
     zt_cu_mem ahead, ahead_host;
     zt_op ahead_op[ZT_CU_AHEAD];
@@ -131,10 +131,8 @@ struct zt_cu_pack {
     zt_dtype dtype;
     size_t (*bytes)(const zt_cu_pack *p, int64_t rows, int64_t columns);
     /* Launches; from: blocks as in a file, to: `bytes` of memory; and the other way. */
-    zt_status (*pack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
-                      int64_t rows, int64_t columns);
-    zt_status (*unpack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to,
-                        int64_t rows, int64_t columns);
+    zt_status (*pack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to, int64_t rows, int64_t columns);
+    zt_status (*unpack)(const zt_cu_pack *p, zt_cu_call *c, zt_cu_ptr from, zt_cu_ptr to, int64_t rows, int64_t columns);
     /* A block as zt_cu_pack_args has it, and the kernels of products with codes of x, or x itself. */
     int codes, head, half, codes_at, head_at, half_at;
     const char *by_codes, *by_floats, *by_decode, *by_large;
@@ -163,11 +161,11 @@ struct zt_cu_call {
     zt_op op;
     const void *attrs;
     const zt_type *input_types[ZT_MAX_IN], *output_types[ZT_MAX_OUT]; /* NULL: absent, not wanted */
-    zt_cu_ptr inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];          /* 0: absent, not wanted */
-    const zt_cu_pack *packed[ZT_MAX_IN];            /* of a weight in its packed form */
-    unsigned model;                                 /* inputs that are a model's weights, as bits */
-    zt_cu_ptr error;                              /* a zt_cu_runtime_error */
-    bool beside; /* emit: what is launched next needs nothing of what this op launched before */
+    zt_cu_ptr inputs[ZT_MAX_IN], outputs[ZT_MAX_OUT];                 /* 0: absent, not wanted */
+    const zt_cu_pack *packed[ZT_MAX_IN];                              /* of a weight in its packed form */
+    unsigned model;                                                   /* inputs that are a model's weights, as bits */
+    zt_cu_ptr error;                                                  /* a zt_cu_runtime_error */
+    bool beside;                         /* emit: what is launched next needs nothing of what this op launched before */
     zt_cu_persistent_kernel *persistent; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
     bool sizing; /* nothing is launched; with `persistent` addresses are the real ones */
@@ -181,19 +179,18 @@ struct zt_cu_call {
 
 typedef struct zt_cu_row {
     zt_op op;
-    bool (*has)(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                const zt_type out[]);
+    bool (*has)(const zt_cu_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     zt_status (*emit)(zt_cu_call *c);
     unsigned weights; /* inputs that may be packed, a bit each */
 } zt_cu_row;
 
 /* Launches KERNEL(name, its struct): `bytes` of arguments at `args`. A grid with a 0 is nothing to
  * do. `shared`: bytes of dynamic shared memory. */
-zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block,
-                       size_t shared, const void *args, size_t bytes);
+zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block, size_t shared, const void *args,
+                       size_t bytes);
 /* *taken: the launch is a stage of the persistent kernel, and must not be made. */
-zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared,
-                          const void *args, size_t bytes, bool *taken);
+zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared, const void *args,
+                                       size_t bytes, bool *taken);
 /* Before anything else goes into the stream, in both passes: ends the run of stages, which goes first. kernel may be
  * NULL. */
 zt_status zt_cu_persistent_kernel_cut(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel);
@@ -203,22 +200,24 @@ zt_status zt_cu_foreign(zt_cu_call *call, bool *goes);
 zt_cu_ptr zt_cu_scratch(zt_cu_call *call, size_t bytes);
 /* Constants of the step, the same at every run. 0: an error. */
 zt_cu_ptr zt_cu_table(zt_cu_call *call, const void *host, size_t bytes);
-zt_status zt_cu_fill(zt_cu_call *call, zt_cu_ptr address, unsigned char value, size_t byte_count);     /* n may be 0 */
+zt_status zt_cu_fill(zt_cu_call *call, zt_cu_ptr address, unsigned char value, size_t byte_count); /* n may be 0 */
 zt_status zt_cu_move(zt_cu_call *call, zt_cu_ptr to, zt_cu_ptr from, size_t byte_count);
 /* Blocks of `each` threads for n items, in one direction. */
 zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads);
 
 /* They end with emit NULL. */
+// clang-format off
 #define ZT_CU_FAMILIES(X)                                                                          \
     X(elementwise) X(pointwise) X(shape) X(shape_like) X(slice) X(pad) X(triangular) X(reduce)     \
     X(argmax) X(topk) X(scan) X(linear) X(norm) X(softmax) X(rope) X(kv_cache) X(attention)        \
     X(matmul) X(index) X(random) X(loss) X(conv) X(pools) X(norm_channels) X(sdpa) X(spectral)      \
     X(quant) X(recurrent) X(sample)
+// clang-format on
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
 #undef X
-const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs,
-                            const zt_type *const input_types[], const zt_type output_types[]);
+const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
+                            const zt_type output_types[]);
 zt_cu_function zt_cu_function_of(zt_cu_engine *engine, const char *name, size_t shared);
 void zt_cu_modules_close(zt_cu_engine *engine);
 bool zt_cu_is_float(zt_dtype dtype); /* f32, f16 or bf16 */
@@ -227,8 +226,8 @@ bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared);
 /* kv_cache.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
 struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos);
 /* norm.c: of a value of type `type`, as the row rms_norm. */
-zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps,
-                         int64_t dims, zt_cu_ptr y);
+zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps, int64_t dims,
+                         zt_cu_ptr y);
 /* Threads of the block that norms a row of K: its sum's order. */
 unsigned zt_cu_norm_team(int64_t K);
 /* matmul.c: one product of f32 matrices whose rows and columns lie as its steps say. */
@@ -258,8 +257,8 @@ struct zt_executable {
     zt_layout inputs, outputs;
     size_t in_total, flag_at, errors_at;
     zt_cu_mem tables;
-    size_t scratch_bytes; /* behind the schedule's arena; one scratch for all steps */
-    uint64_t launches;    /* kernels a replay */
+    size_t scratch_bytes;                /* behind the schedule's arena; one scratch for all steps */
+    uint64_t launches;                   /* kernels a replay */
     zt_cu_persistent_kernel *persistent; /* NULL: every launch is one */
     zt_cu_exec exec;
     uint64_t moved;     /* the engine's count when it was captured */

@@ -10,14 +10,12 @@ static void cu_close(zt_engine *base)
     zt_free(base->ctx, engine);
 }
 
-static zt_engine *open_on(zt_ctx *ctx, const zt_cu_platform *platform, const zt_engine_vt *vtable,
-                          const zt_engine_opts *opts)
+static zt_engine *open_on(zt_ctx *ctx, const zt_cu_platform *platform, const zt_engine_vt *vtable, const zt_engine_opts *opts)
 {
     zt_cu_engine *engine = zt_calloc(ctx, 1, sizeof *engine);
     if (!engine) return NULL;
     engine->base = (zt_engine){.vt = vtable, .ctx = ctx};
-    if (zt_cu_load(ctx, platform, &engine->cu) == ZT_OK && zt_cu_device_open(engine, opts->device) == ZT_OK)
-        return &engine->base;
+    if (zt_cu_load(ctx, platform, &engine->cu) == ZT_OK && zt_cu_device_open(engine, opts->device) == ZT_OK) return &engine->base;
     cu_close(&engine->base);
     return NULL;
 }
@@ -92,19 +90,11 @@ static zt_engine *cuda_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
     return open_on(ctx, &zt_cu_nvidia, &zt_engine_cuda, opts);
 }
-static zt_engine *hip_open(zt_ctx *ctx, const zt_engine_opts *opts)
-{
-    return open_on(ctx, &zt_cu_amd, &zt_engine_hip, opts);
-}
-static int cuda_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
-{
-    return zt_cu_adapters(ctx, &zt_cu_nvidia, adapter, max);
-}
-static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
-{
-    return zt_cu_adapters(ctx, &zt_cu_amd, adapter, max);
-}
+static zt_engine *hip_open(zt_ctx *ctx, const zt_engine_opts *opts) { return open_on(ctx, &zt_cu_amd, &zt_engine_hip, opts); }
+static int cuda_adapters(zt_ctx *ctx, zt_adapter *adapter, int max) { return zt_cu_adapters(ctx, &zt_cu_nvidia, adapter, max); }
+static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max) { return zt_cu_adapters(ctx, &zt_cu_amd, adapter, max); }
 
+// clang-format off
 #define ENGINE(its_name)                                                                           \
     {                                                                                              \
         .name = #its_name, .devices = true, .computes = true, .open = its_name##_open,             \
@@ -114,6 +104,7 @@ static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
         .temp = cu_temp, .enqueue = zt_cu_enqueue, .flush = zt_cu_flush, .sync = zt_cu_sync,       \
         .report = cu_report, .adapters = its_name##_adapters                                       \
     }
+// clang-format on
 
 const zt_engine_vt zt_engine_cuda = ENGINE(cuda);
 const zt_engine_vt zt_engine_hip = ENGINE(hip);

@@ -36,6 +36,7 @@ enum {
 };
 
 /* Attributes of devices: numbers in CUDA and in HIP, whose order is another. -1: 0 for all. */
+// clang-format off
 #define ZT_CU_ATTRIBUTES(X)                                                                        \
     X(MAX_THREADS, 1, 56)                                                                          \
     X(MAX_GRID_X, 5, 29)                                                                           \
@@ -49,15 +50,17 @@ enum {
     X(MINOR, 76, 61)                                                                               \
     X(COOPERATIVE, 95, -1)                                                                         \
     X(SHARED_OPTIN, 97, 74)
+// clang-format on
 typedef enum zt_cu_attribute {
 #define X(name, cuda, hip) ZT_CU_AT_##name,
     ZT_CU_ATTRIBUTES(X)
 #undef X
-    ZT_CU_ATTRIBUTE_COUNT
+        ZT_CU_ATTRIBUTE_COUNT
 } zt_cu_attribute;
 
 /* Name in libcuda, name in HIP's library (none: it has no such, and the pointer stays NULL), name
  * here, parameters: the same in both, enumerations being numbers and addresses 64 bits. */
+// clang-format off
 #define ZT_CU_API(X)                                                                               \
     X(cuInit, hipInit, Init, (unsigned flags))                                                     \
     X(cuDriverGetVersion, hipDriverGetVersion, DriverGetVersion, (int *version))                   \
@@ -127,12 +130,13 @@ struct zt_cu_tensor_map;
       (struct zt_cu_tensor_map *map, int type, unsigned rank, void *at, const uint64_t *size,      \
        const uint64_t *step, const uint32_t *box, const uint32_t *every, int interleave,           \
        int swizzle, int promotion, int fill))
+// clang-format on
 
 enum {
 #define X(cuda, hip, name, params) ZT_CU_CALL_##name,
     ZT_CU_API(X)
 #undef X
-    ZT_CU_CALL_COUNT
+        ZT_CU_CALL_COUNT
 };
 
 /* Whose driver it is, with what differs: NVIDIA's, or AMD's, that speaks HIP. platform.c. */
@@ -178,8 +182,8 @@ void zt_cu_unload(zt_cu_api *cu);
 /* A library beside the driver, `what` by its name: functions is a struct of as many pointers to
  * functions as there are symbols, whose list ends with NULL. ZT_ENOTSUP and why. */
 typedef void zt_cu_call_fn(void);
-zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols,
-                       void *functions, void **library);
+zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols, void *functions,
+                       void **library);
 /* Those of a library that is open: the first that it lacks, or NULL. */
 const char *zt_cu_symbols(void *library, const char *const *symbols, void *functions);
 

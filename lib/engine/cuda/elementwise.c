@@ -14,7 +14,7 @@ static const struct {
 #define X(name) {ZT_OP_##name, ZT_CU_F_##name},
     ZT_CU_OPS(X)
 #undef X
-    {ZT_OP_gelu, ZT_CU_F_gelu_tanh},
+        {ZT_OP_gelu, ZT_CU_F_gelu_tanh},
     {ZT_OP_geglu, ZT_CU_F_geglu_tanh},
     {ZT_OP_where, ZT_CU_F_where},
     {ZT_OP_cast, ZT_CU_F_cast},
@@ -39,14 +39,12 @@ static double number_of(const zt_opinfo *info, const void *attrs, int k)
     const char *field = (const char *)attrs + info->attrs[k].offset;
     memcpy(&number, field, sizeof number);
     memcpy(&i, field, sizeof i);
-    return info->attrs[k].kind == ZT_ATTR_f64   ? number
-           : info->attrs[k].kind == ZT_ATTR_i64 ? (double)i
-                                                : 0;
+    return info->attrs[k].kind == ZT_ATTR_f64 ? number : info->attrs[k].kind == ZT_ATTR_i64 ? (double)i : 0;
 }
 
 /* Operands' values are numbers in[], of type[]. */
 bool zt_cu_chain_op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *operands, zt_dtype dtype,
-                  zt_cu_chain_op *chain_op)
+                       zt_cu_chain_op *chain_op)
 {
     const zt_opinfo *info = zt_op_info(op);
     *chain_op = (zt_cu_chain_op){.of = (uint8_t)type[op == ZT_OP_where], .of0 = (uint8_t)type[0]};
@@ -107,12 +105,12 @@ static zt_status emit_map(zt_cu_call *call, const zt_cu_chain_op *chain_op)
     static const char *const names[] = ZT_CU_FLOAT_NAMES(zt_cu_map);
     const zt_dtype dtype = call->output_types[0]->dtype;
     zt_cu_map_args args = {.x = call->inputs[0],
-                        .y = call->outputs[0],
-                        .n = zt_type_count(call->output_types[0]),
-                        .p = chain_op->p,
-                        .q = chain_op->q,
-                        .fn = chain_op->fn,
-                        .vectors = is_aligned(call->inputs[0], dtype) && is_aligned(call->outputs[0], dtype)};
+                           .y = call->outputs[0],
+                           .n = zt_type_count(call->output_types[0]),
+                           .p = chain_op->p,
+                           .q = chain_op->q,
+                           .fn = chain_op->fn,
+                           .vectors = is_aligned(call->inputs[0], dtype) && is_aligned(call->outputs[0], dtype)};
     return zt_cu_launch(call, names[zt_cu_float_index(dtype)], zt_cu_spread(call, args.n, 4 * THREADS),
                         (zt_cu_dim){THREADS, 1, 1}, 0, &args, sizeof args);
 }
@@ -122,8 +120,7 @@ static bool map2_of(const zt_cu_call *call, const zt_cu_chain_op *chain_op, zt_c
 {
     const zt_dtype dtype = call->output_types[0]->dtype;
     zt_cu_strides strides = zt_cu_strides_of(call->input_types, 2, call->output_types[0]);
-    if (chain_op->fn < ZT_CU_F_add || chain_op->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(dtype))
-        return false;
+    if (chain_op->fn < ZT_CU_F_add || chain_op->fn >= ZT_CU_F_bitwise_and || !zt_cu_is_wide_float(dtype)) return false;
     *args = (zt_cu_map2_args){.a = call->inputs[0],
                               .b = call->inputs[1],
                               .y = call->outputs[0],
@@ -147,9 +144,8 @@ zt_status zt_cu_emit_elementwise(zt_cu_call *call)
     if (!zt_cu_chain_op_of(call->op, call->attrs, type, order, output_type->dtype, &args.one)) return ZT_EBUG;
     if (args.one.fn < ZT_CU_F_add && zt_cu_is_wide_float(output_type->dtype)) return emit_map(call, &args.one);
     if (map2_of(call, &args.one, &two))
-        return zt_cu_launch(call, names[zt_cu_float_index(output_type->dtype)],
-                            zt_cu_spread(call, two.n, 4 * THREADS), (zt_cu_dim){THREADS, 1, 1}, 0,
-                            &two, sizeof two);
+        return zt_cu_launch(call, names[zt_cu_float_index(output_type->dtype)], zt_cu_spread(call, two.n, 4 * THREADS),
+                            (zt_cu_dim){THREADS, 1, 1}, 0, &two, sizeof two);
     zt_cu_set_strides(&args, call, args.one.fn == ZT_CU_F_fill ? 0 : 3, output_type); /* which reads nothing */
     return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
@@ -172,7 +168,7 @@ const zt_cu_row zt_cu_elementwise[] = {
 #define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = zt_cu_emit_elementwise},
     ZT_CU_OPS(X) X(gelu) X(geglu) X(where)
 #undef X
-    {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise},
+        {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise},
     {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes},
     {.emit = NULL},
 };

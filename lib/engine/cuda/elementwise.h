@@ -6,8 +6,7 @@
 #include "lib/engine/cuda/strides.h"
 
 /* An op as the kernel knows it; operands' values are numbers in[], of type[]. False: the kernel has none. */
-bool zt_cu_chain_op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *in, zt_dtype to,
-                       zt_cu_chain_op *o);
+bool zt_cu_chain_op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *in, zt_dtype to, zt_cu_chain_op *o);
 /* The operands of a call and y's dimensions, with the steps of each operand. */
 void zt_cu_set_strides(zt_cu_chain_args *a, const zt_cu_call *c, int n_in, const zt_type *y);
 /* The emit of all ops of single elements. */

@@ -19,8 +19,7 @@ enum { SHORT = 32, MODES = 32, GRIDS = 64 }; /* sums are as good up to so many; 
 static zt_status check_result(zt_cu_engine *engine, int result, const char *call)
 {
     if (result == 0) return ZT_OK;
-    if (result == ALLOC_FAILED)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "cuda: cufft%s: out of memory", call);
+    if (result == ALLOC_FAILED) return zt_fail(engine->base.ctx, ZT_ENOMEM, "cuda: cufft%s: out of memory", call);
     return zt_fail(engine->base.ctx, ZT_ESYS, "cuda: cufft%s: result %d", call, result);
 }
 
@@ -30,7 +29,7 @@ static const char *const symbols[] = {
 #define X(symbol, name, params) #symbol,
     ZT_CU_FFT_API(X)
 #undef X
-    NULL};
+        NULL};
 
 zt_status zt_cu_fft_open(zt_cu_engine *engine)
 {
@@ -58,10 +57,7 @@ void zt_cu_fft_close(zt_cu_engine *engine)
 
 static int64_t bin_count(int64_t length) { return length / 2 + 1; }
 
-static int number_type(bool wide, bool pairs)
-{
-    return pairs ? wide ? C_64F : C_32F : wide ? R_64F : R_32F;
-}
+static int number_type(bool wide, bool pairs) { return pairs ? wide ? C_64F : C_32F : wide ? R_64F : R_32F; }
 
 /* A status other than 0 that is no lack of memory: it takes no such lines. */
 static int make_plan(zt_cu_engine *engine, zt_cu_fft_plan *plan)
@@ -73,9 +69,10 @@ static int make_plan(zt_cu_engine *engine, zt_cu_fft_plan *plan)
     int result = calls->SetAutoAllocation(plan->plan, 0);
     if (!result) result = calls->SetStream(plan->plan, engine->stream);
     if (!result)
-        result = calls->MakePlan(plan->plan, 1, &length, &input_length, plan->step, plan->step == 1 ? input_length : 1,
-                        number_type(plan->wide, from_pairs), &output_length, plan->step, plan->step == 1 ? output_length : 1,
-                        number_type(plan->wide, to_pairs), plan->lines, &plan->room, number_type(plan->wide, true));
+        result =
+            calls->MakePlan(plan->plan, 1, &length, &input_length, plan->step, plan->step == 1 ? input_length : 1,
+                            number_type(plan->wide, from_pairs), &output_length, plan->step, plan->step == 1 ? output_length : 1,
+                            number_type(plan->wide, to_pairs), plan->lines, &plan->room, number_type(plan->wide, true));
     return result;
 }
 
@@ -97,8 +94,8 @@ static const zt_cu_fft_plan *plan_of(const zt_cu_fft *fft, const zt_cu_fft_plan 
 {
     for (int i = 0; i < fft->n; i++) {
         const zt_cu_fft_plan *plan = &fft->plan[i];
-        if (plan->n == like->n && plan->lines == like->lines && plan->step == like->step &&
-            plan->kind == like->kind && plan->wide == like->wide)
+        if (plan->n == like->n && plan->lines == like->lines && plan->step == like->step && plan->kind == like->kind &&
+            plan->wide == like->wide)
             return plan;
     }
     return NULL;
@@ -127,8 +124,8 @@ static int64_t width_of(const zt_cu_dft_args *args, bool behind)
     return (args->kind == ZT_CU_TO_BINS) == behind ? 2 * bin_count(args->n) : args->n;
 }
 
-static zt_status run_transform(zt_cu_call *call, const zt_cu_fft_plan *plan, bool inverse, zt_cu_ptr work_area,
-                      zt_cu_ptr input, zt_cu_ptr output)
+static zt_status run_transform(zt_cu_call *call, const zt_cu_fft_plan *plan, bool inverse, zt_cu_ptr work_area, zt_cu_ptr input,
+                               zt_cu_ptr output)
 {
     const zt_cu_fft_calls *calls = &call->engine->fft->call;
     bool goes;
@@ -138,9 +135,8 @@ static zt_status run_transform(zt_cu_call *call, const zt_cu_fft_plan *plan, boo
         status = check_result(call->engine, calls->SetWorkArea(plan->plan, (void *)(uintptr_t)work_area), "SetWorkArea");
     if (status) return status;
     return check_result(call->engine,
-                calls->Exec(plan->plan, (void *)(uintptr_t)input, (void *)(uintptr_t)output,
-                        inverse ? INVERSE : FORWARD),
-                "XtExec");
+                        calls->Exec(plan->plan, (void *)(uintptr_t)input, (void *)(uintptr_t)output, inverse ? INVERSE : FORWARD),
+                        "XtExec");
 }
 
 static zt_status alloc_scratch(zt_cu_call *call, int64_t number_count, bool wide, zt_cu_ptr *address)
@@ -154,8 +150,7 @@ static zt_status transform_lines(zt_cu_call *call, const zt_cu_dft_args *args, c
 {
     const bool wide = plan->wide, plain = wide || args->type == ZT_CU_F32;
     const bool lined = plain && args->inner == 1;
-    const bool given = lined && (args->kind == ZT_CU_TO_BINS ||
-                                 (args->kind == ZT_CU_OF_PAIRS && args->given == args->n));
+    const bool given = lined && (args->kind == ZT_CU_TO_BINS || (args->kind == ZT_CU_OF_PAIRS && args->given == args->n));
     const bool weighed = args->scale != 1 || (args->kind == ZT_CU_TO_BINS && args->twice);
     zt_cu_dft_args before = *args, behind = *args;
     zt_cu_ptr room = plan->room ? zt_cu_scratch(call, plan->room) : 0;
@@ -166,12 +161,10 @@ static zt_status transform_lines(zt_cu_call *call, const zt_cu_dft_args *args, c
     if (!status && !lined && args->kind != ZT_CU_OF_PAIRS)
         status = alloc_scratch(call, args->lines * width_of(args, true), wide, &behind.x);
     if (!status && !given)
-        status = zt_cu_launch_each(call, "zt_cu_fft_before", args->lines * width_of(args, false), &before,
-                              sizeof before);
+        status = zt_cu_launch_each(call, "zt_cu_fft_before", args->lines * width_of(args, false), &before, sizeof before);
     if (!status) status = run_transform(call, plan, args->inverse != 0, room, before.y, behind.x);
     if (!status && (weighed || !lined))
-        status = zt_cu_launch_each(call, "zt_cu_fft_behind", args->lines * width_of(args, true), &behind,
-                              sizeof behind);
+        status = zt_cu_launch_each(call, "zt_cu_fft_behind", args->lines * width_of(args, true), &behind, sizeof behind);
     return status;
 }
 
@@ -190,21 +183,19 @@ zt_status zt_cu_fft_transform(zt_cu_call *call, const zt_cu_dft_args *args, bool
 /* ---- the spectral convolution ---------------------------------------------------------------- */
 
 /* A grid's channels are C lines, C apart; grids go one by one, each from a whole pair's address. */
-static zt_status grid_plan(zt_cu_call *call, const zt_cu_bins_args *args, int kind,
-                           const zt_cu_fft_plan **out)
+static zt_status grid_plan(zt_cu_call *call, const zt_cu_bins_args *args, int kind, const zt_cu_fft_plan **out)
 {
     const bool wide = args->type == ZT_CU_F64;
     const zt_cu_fft_plan like = {.n = args->n, .lines = args->C, .step = args->C, .kind = kind, .wide = wide};
     *out = NULL;
-    if (!call->engine->fft || (!wide && args->type != ZT_CU_F32) || args->n <= SHORT || args->modes < MODES ||
-        args->B < 1 || args->C < 1 || args->B > GRIDS || (args->B > 1 && args->n * args->C % 2))
+    if (!call->engine->fft || (!wide && args->type != ZT_CU_F32) || args->n <= SHORT || args->modes < MODES || args->B < 1 ||
+        args->C < 1 || args->B > GRIDS || (args->B > 1 && args->n * args->C % 2))
         return ZT_OK;
     return find_plan(call, like, out);
 }
 
 /* All grids, from the numbers at x to whole spectra, or back. */
-static zt_status exec_grids(zt_cu_call *call, const zt_cu_bins_args *args, const zt_cu_fft_plan *plan,
-                            zt_cu_ptr spectra)
+static zt_status exec_grids(zt_cu_call *call, const zt_cu_bins_args *args, const zt_cu_fft_plan *plan, zt_cu_ptr spectra)
 {
     const size_t each = plan->wide ? 8 : 4, grid = (size_t)(args->n * args->C) * each;
     const size_t spectrum = (size_t)(bin_count(args->n) * args->C) * 2 * each;

@@ -12,6 +12,7 @@
 #include "lib/engine/cuda/cu.h"
 
 /* name in libcufft, name here, parameters */
+// clang-format off
 #define ZT_CU_FFT_API(X)                                                                           \
     X(cufftCreate, Create, (int *plan))                                                            \
     X(cufftDestroy, Destroy, (int plan))                                                           \
@@ -23,6 +24,7 @@
        int x_type, long long *y_room, long long y_step, long long y_line, int y_type,              \
        long long lines, size_t *bytes, int type))                                                  \
     X(cufftXtExec, Exec, (int plan, void *x, void *y, int direction))
+// clang-format on
 
 typedef struct zt_cu_fft_calls {
 #define X(symbol, name, params) int(*name) params;
@@ -35,9 +37,9 @@ enum { ZT_CU_FFT_PLANS = 256 };
 
 typedef struct zt_cu_fft_plan {
     int64_t n, lines, step; /* step: from a number of a line to its next; 1, or lines */
-    int kind;     /* zt_cu_lines */
-    bool wide;    /* f64 */
-    bool refused; /* cuFFT takes no such lines: there is no plan */
+    int kind;               /* zt_cu_lines */
+    bool wide;              /* f64 */
+    bool refused;           /* cuFFT takes no such lines: there is no plan */
     int plan;
     size_t room; /* bytes that it works in */
 } zt_cu_fft_plan;

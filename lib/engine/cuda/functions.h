@@ -10,6 +10,7 @@
 #include "lib/engine/cuda/args_elementwise.h"
 #include "lib/engine/cuda/prim.h"
 
+// clang-format off
 #define F1(name, expression)                                                                       \
     template <class W> FN W f_##name(W x, W p, W q)                                                \
     {                                                                                              \
@@ -17,7 +18,8 @@
         return expression;                                                                         \
     }                                                                                              \
     template <class W> FN W f_##name(W x) { return f_##name(x, W(0), W(0)); }
-#define F2(name, expression)                                                                       \
+// clang-format on
+#define F2(name, expression)                                                                                                     \
     template <class W> FN W f_##name(W a, W b) { return expression; }
 
 template <class W> FN W f_within(W x, W lo, W hi) { return x < lo ? lo : x > hi ? hi : x; }
@@ -30,7 +32,7 @@ F1(sign, x != x ? x : W(x > 0) - W(x < 0))
 F1(floor, floor(x))
 F1(ceil, ceil(x))
 F1(round, rint(x))
-F1(square, x * x)
+F1(square, x *x)
 F1(sqrt, sqrt(x))
 F1(rsqrt, W(1) / sqrt(x))
 F1(recip, W(1) / x)
@@ -61,15 +63,15 @@ F1(asinh, asinh(x))
 F1(acosh, acosh(x))
 F1(atanh, atanh(x))
 F1(celu, x > 0 ? x : p * expm1(x / p))
-F1(selu, q * (x > 0 ? x : p * expm1(x)))
-F1(hard_sigmoid, f_within(p * x + q, W(0), W(1)))
-F1(hard_swish, x * f_within(x * W(1 / 6.0) + W(0.5), W(0), W(1)))
-F1(mish, x * tanh(f_softplus(x)))
+F1(selu, q *(x > 0 ? x : p * expm1(x)))
+F1(hard_sigmoid, f_within(p *x + q, W(0), W(1)))
+F1(hard_swish, x *f_within(x *W(1 / 6.0) + W(0.5), W(0), W(1)))
+F1(mish, x *tanh(f_softplus(x)))
 F1(softsign, x / (W(1) + fabs(x)))
 F1(shrink, x != x ? x : x < -p ? x + q : x > p ? x - q : W(0))
 F1(thresholded_relu, x <= p ? W(0) : x)
-F1(scale, x * p)
-F1(softcap, p * tanh(x / p))
+F1(scale, x *p)
+F1(softcap, p *tanh(x / p))
 F1(silu, x / (W(1) + exp(-x)))
 F1(gelu_tanh, x / (W(1) + exp(W(-1.5957691216057308) * (x + W(0.044715) * x * x * x))))
 F1(gelu_erf, W(0.5) * x * erfc(x * W(-0.70710678118654752)))
@@ -91,7 +93,7 @@ template <class W> FN W f_slope_of_tanh(W x, W dy)
 
 F2(add, a + b)
 F2(sub, a - b)
-F2(mul, a * b)
+F2(mul, a *b)
 F2(div, a / b)
 F2(pow, pow(a, b))
 F2(mod, f_modulus(a, b))
@@ -112,7 +114,7 @@ F2(tanh_prime, f_slope_of_tanh(a, b))
 template <class W> FN W f_unary(int fn, W x, W p, W q)
 {
     switch (fn) {
-#define X(name)                                                                                    \
+#define X(name)                                                                                                                  \
     case ZT_CU_F_##name: return f_##name(x, p, q);
         ZT_CU_UNARY(X)
 #undef X
@@ -122,7 +124,7 @@ template <class W> FN W f_unary(int fn, W x, W p, W q)
 template <class W> FN W f_binary(int fn, W a, W b)
 {
     switch (fn) {
-#define X(name)                                                                                    \
+#define X(name)                                                                                                                  \
     case ZT_CU_F_##name: return f_##name(a, b);
         ZT_CU_BINARY(X)
 #undef X

@@ -16,9 +16,9 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
 
 /* ---- sums that are wider than their result --------------------------------------------------- */
 
-zt_status zt_cu_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr output, zt_dtype dtype,
-                      int64_t element_count)
+zt_status zt_cu_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr output, zt_dtype dtype, int64_t element_count)
 {
+    // clang-format off
     zt_cu_chain_args args = {.n = element_count,
                           .x = {input},
                           .y = {output},
@@ -30,6 +30,7 @@ zt_status zt_cu_cast(zt_cu_call *call, zt_cu_ptr input, zt_dtype from, zt_cu_ptr
                           .dim = {element_count},
                           .step = {{1}},
                           .one = {.fn = ZT_CU_F_cast, .of = (uint8_t)from, .to = (uint8_t)dtype}};
+    // clang-format on
     return zt_cu_launch_each(call, "zt_cu_chain", element_count, &args, sizeof args);
 }
 
@@ -49,14 +50,14 @@ static zt_status open_target(zt_cu_call *call, scatter_target *target)
     target->address = target->is_scratch ? zt_cu_scratch(call, (size_t)element_count * 4) : call->outputs[0];
     if (!target->address) return zt_ctx_status(call->engine->base.ctx);
     return target->is_scratch ? zt_cu_cast(call, call->inputs[0], x_type->dtype, target->address, ZT_F32, element_count)
-                    : zt_cu_move(call, target->address, call->inputs[0], zt_type_bytes(x_type));
+                              : zt_cu_move(call, target->address, call->inputs[0], zt_type_bytes(x_type));
 }
 
 static zt_status close_target(zt_cu_call *call, const scatter_target *target)
 {
     if (!target->is_scratch) return ZT_OK;
     return zt_cu_cast(call, target->address, target->type, call->outputs[0], call->input_types[0]->dtype,
-                       zt_type_count(call->input_types[0]));
+                      zt_type_count(call->input_types[0]));
 }
 
 static zt_cu_merge merge_of(const zt_enum_string *reduction)
@@ -72,6 +73,7 @@ static zt_cu_merge merge_of(const zt_enum_string *reduction)
 static zt_cu_parts_args parts_of(const zt_cu_call *call, int64_t batch, int64_t index_axes, const zt_enum_string *oob)
 {
     const zt_type *x_type = call->input_types[0], *i_type = call->input_types[1];
+    // clang-format off
     zt_cu_parts_args args = {.x = call->inputs[0],
                           .i = call->inputs[1],
                           .y = call->outputs[0],
@@ -85,6 +87,7 @@ static zt_cu_parts_args parts_of(const zt_cu_call *call, int64_t batch, int64_t 
                           .x_type = x_type->dtype,
                           .y_type = call->output_types[0]->dtype,
                           .batches = 1};
+    // clang-format on
     for (int dimension = 0; dimension < batch; dimension++) args.batches *= i_type->dim[dimension];
     for (int dimension = (int)batch; dimension < x_type->rank; dimension++) {
         args.span *= x_type->dim[dimension];
@@ -137,7 +140,7 @@ static zt_status emit_scatter(zt_cu_call *call, zt_cu_parts_args *args, zt_cu_me
     while (args->buckets < 64 && args->buckets * args->rest * args->batches < 65536 && args->buckets < args->tuples)
         args->buckets *= 2;
     status = zt_cu_launch_each(call, "zt_cu_scatter", (args->rest ? args->rest : 1) * args->buckets * args->batches, args,
-                          sizeof *args);
+                               sizeof *args);
     return status ? status : close_target(call, &target);
 }
 
@@ -161,6 +164,7 @@ static zt_cu_elements_args elements_of(const zt_cu_call *call, int64_t axis, con
 {
     const zt_type *x_type = call->input_types[0], *i_type = call->input_types[1];
     int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);
+    // clang-format off
     zt_cu_elements_args args = {.x = call->inputs[0],
                              .i = call->inputs[1],
                              .u = call->inputs[2],
@@ -172,6 +176,7 @@ static zt_cu_elements_args elements_of(const zt_cu_call *call, int64_t axis, con
                              .fails = word_is(oob, "error"),
                              .type = x_type->dtype,
                              .y_type = x_type->dtype};
+    // clang-format on
     int64_t i_step = 1, x_step = 1;
     for (int dimension = x_type->rank - 1; dimension >= 0; i_step *= i_type->dim[dimension], x_step *= x_type->dim[dimension--]) {
         if (dimension == axis_at) {
@@ -223,11 +228,11 @@ static zt_status emit_one_hot(zt_cu_call *call)
 {
     const zt_one_hot_attrs *attrs = call->attrs;
     zt_cu_one_hot_args args = {.i = call->inputs[0],
-                            .y = call->outputs[0],
-                            .trouble = call->error,
-                            .n = zt_type_count(call->input_types[0]),
-                            .depth = attrs->depth,
-                            .fails = word_is(&attrs->oob, "error")};
+                               .y = call->outputs[0],
+                               .trouble = call->error,
+                               .n = zt_type_count(call->input_types[0]),
+                               .depth = attrs->depth,
+                               .fails = word_is(&attrs->oob, "error")};
     return zt_cu_launch_each(call, "zt_cu_one_hot", args.depth ? args.n * args.depth : args.n, &args, sizeof args);
 }
 
@@ -243,7 +248,7 @@ static bool one_hot_has(const zt_cu_engine *engine, const void *attrs, const zt_
 enum { WARPS = 4 }; /* ROW_WARPS of index_rows.cuh */
 
 static bool has_gather_rows(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                       const zt_type output_types[])
+                            const zt_type output_types[])
 {
     (void)attrs, (void)output_types;
     return input_types[0]->dtype != ZT_F64 && input_types[0]->dim[1] % zt_dtype_get(input_types[0]->dtype)->block == 0 &&
@@ -255,6 +260,7 @@ static zt_status emit_gather_rows(zt_cu_call *call)
     const zt_gather_attrs *attrs = call->attrs;
     const zt_type *w_type = call->input_types[0];
     const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
+    // clang-format off
     zt_cu_rows_args args = {.w = call->inputs[0],
                          .i = call->inputs[1],
                          .y = call->outputs[0],
@@ -267,6 +273,7 @@ static zt_status emit_gather_rows(zt_cu_call *call)
                          .block = info->block,
                          .block_bytes = info->block_bytes,
                          .strict = !strcmp(attrs->oob.s, "error")};
+    // clang-format on
     zt_cu_dim grid = zt_cu_grid(args.K, 4 * 32 * WARPS);
     zt_status status = zt_cu_vectors(call, w_type->dtype, &args.grid);
     if (call->packed[0]) {
@@ -275,8 +282,8 @@ static zt_status emit_gather_rows(zt_cu_call *call)
     }
     grid.y = (unsigned)args.n;
     if (status) return status;
-    return zt_cu_launch(call, call->packed[0] ? "zt_rows_packed" : "zt_rows", grid,
-                        (zt_cu_dim){32 * WARPS, 1, 1}, 0, &args, sizeof args);
+    return zt_cu_launch(call, call->packed[0] ? "zt_rows_packed" : "zt_rows", grid, (zt_cu_dim){32 * WARPS, 1, 1}, 0, &args,
+                        sizeof args);
 }
 
 const zt_cu_row zt_cu_index[] = {

@@ -16,8 +16,8 @@ static const zt_cu_row *const families[] = {
 #undef X
 };
 
-const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs,
-                            const zt_type *const input_types[], const zt_type output_types[])
+const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
+                            const zt_type output_types[])
 {
     if (!attrs) attrs = zt_op_info(op)->defaults;
     for (size_t family = 0; family < sizeof families / sizeof families[0]; family++)
@@ -28,10 +28,7 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *at
 
 bool zt_cu_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
-bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared)
-{
-    return shared + ZT_CU_SHARED_OWN <= engine->shared_optin;
-}
+bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared) { return shared + ZT_CU_SHARED_OWN <= engine->shared_optin; }
 
 /* ---- kernels by name ------------------------------------------------------------------------- */
 
@@ -43,8 +40,8 @@ static zt_status load_next(zt_cu_engine *engine, bool *more)
     if (!*more) return ZT_OK;
     int result = engine->cu.ModuleLoadData(&engine->modules[engine->n_modules], image);
     if (result == ZT_CU_NO_BINARY)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d",
-                       engine->base.vt->name, engine->name, engine->major, engine->minor);
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d", engine->base.vt->name,
+                       engine->name, engine->major, engine->minor);
     zt_status status = zt_cu_try(engine, result, "ModuleLoadData");
     if (!status) engine->n_modules++;
     return status;
@@ -79,8 +76,7 @@ zt_cu_function zt_cu_function_of(zt_cu_engine *engine, const char *name, size_t 
 {
     zt_cu_known *k = place_of(engine, name);
     if (!k) {
-        zt_fail(engine->base.ctx, ZT_EBUG, "engine %s: more than %d kernels", engine->base.vt->name,
-                ZT_CU_KNOWN);
+        zt_fail(engine->base.ctx, ZT_EBUG, "engine %s: more than %d kernels", engine->base.vt->name, ZT_CU_KNOWN);
         return NULL;
     }
     if (!k->name) {
@@ -108,8 +104,8 @@ void zt_cu_modules_close(zt_cu_engine *engine)
 
 static zt_status too_large(const zt_cu_call *call, const char *what)
 {
-    return zt_fail(call->engine->base.ctx, ZT_ENOTSUP, "engine %s: op %s: %s is too large",
-                   call->engine->base.vt->name, zt_op_info(call->op)->name, what);
+    return zt_fail(call->engine->base.ctx, ZT_ENOTSUP, "engine %s: op %s: %s is too large", call->engine->base.vt->name,
+                   zt_op_info(call->op)->name, what);
 }
 
 static zt_status check_fits(const zt_cu_call *call, zt_cu_dim grid, zt_cu_dim block, size_t shared, size_t bytes)
@@ -124,8 +120,8 @@ static zt_status check_fits(const zt_cu_call *call, zt_cu_dim grid, zt_cu_dim bl
     return ZT_OK;
 }
 
-zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block, size_t shared,
-                       const void *args, size_t bytes)
+zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block, size_t shared, const void *args,
+                       size_t bytes)
 {
     zt_cu_engine *engine = call->engine;
     void *params[] = {(void *)(uintptr_t)args};
@@ -140,7 +136,7 @@ zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu
     if (call->persistent) call->persistent->launches++;
     return zt_cu_try(engine,
                      engine->cu.LaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared,
-                                        engine->stream, params, NULL),
+                                             engine->stream, params, NULL),
                      "LaunchKernel");
 }
 

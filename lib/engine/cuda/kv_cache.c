@@ -11,8 +11,7 @@ zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos
 {
     const zt_type *table = call->input_types[pos + 2];
     int64_t ctx = cache->dim[0];
-    zt_cu_slots slots = {
-        .pos = call->inputs[pos], .seq = call->inputs[pos + 1], .ctx = ctx, .S = 1, .B = 1, .block = ctx};
+    zt_cu_slots slots = {.pos = call->inputs[pos], .seq = call->inputs[pos + 1], .ctx = ctx, .S = 1, .B = 1, .block = ctx};
     if (!table) return slots;
     slots.table = call->inputs[pos + 2];
     slots.S = table->dim[0];
@@ -21,18 +20,17 @@ zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos
     return slots;
 }
 
-static zt_status launch_put(zt_cu_call *call, const zt_type *cache, zt_cu_ptr to, zt_cu_ptr x,
-                            int64_t row_count, int pos)
+static zt_status launch_put(zt_cu_call *call, const zt_type *cache, zt_cu_ptr to, zt_cu_ptr x, int64_t row_count, int pos)
 {
     zt_cu_put_args args = {.cache = to,
-                        .x = x,
-                        .trouble = call->error,
-                        .slots = zt_cu_slots_of(call, cache, pos),
-                        .n = row_count,
-                        .W = cache->dim[1]};
+                           .x = x,
+                           .trouble = call->error,
+                           .slots = zt_cu_slots_of(call, cache, pos),
+                           .n = row_count,
+                           .W = cache->dim[1]};
     return zt_cu_launch(call, cache->dtype == ZT_F16 ? "zt_put_f16" : "zt_put_f32",
-                        (zt_cu_dim){(unsigned)row_count, (unsigned)((args.W + 1023) / 1024 + !args.W), 1},
-                        (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
+                        (zt_cu_dim){(unsigned)row_count, (unsigned)((args.W + 1023) / 1024 + !args.W), 1}, (zt_cu_dim){128, 1, 1},
+                        0, &args, sizeof args);
 }
 
 static bool has_put(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
@@ -58,7 +56,8 @@ static bool has_rope_put(const zt_cu_engine *engine, const void *attrs, const zt
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
     (void)output_types;
     for (int input = Q; input <= K; input++)
-        if (!zt_cu_rope_fits(engine, &rope, input_types[input]) || zt_type_count(input_types[input]) > (int64_t)engine->max_grid[0])
+        if (!zt_cu_rope_fits(engine, &rope, input_types[input]) ||
+            zt_type_count(input_types[input]) > (int64_t)engine->max_grid[0])
             return false;
     return input_types[KC]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
 }
@@ -109,6 +108,7 @@ static zt_status launch_rope_kv_write(zt_cu_call *call, const zt_rope_attrs *rop
     int64_t row_count = q_type->dim[0], head = zt_cu_rope_head(rope, q_type), dims = zt_cu_rope_dims(rope, q_type);
     double turns[ZT_CU_PAIRS];
     zt_cu_rope_quarter_turns(rope, dims, turns);
+    // clang-format off
     zt_cu_rope_kv_write_args args = {.q = call->inputs[Q],
                          .k = call->inputs[K],
                          .v = call->inputs[V],
@@ -131,10 +131,11 @@ static zt_status launch_rope_kv_write(zt_cu_call *call, const zt_rope_attrs *rop
                          .amplitude = (float)rope->amplitude,
                          .neighbours = !strcmp(rope->pair.s, "neighbours"),
                          .cache_type = (int32_t)call->input_types[KC]->dtype};
+    // clang-format on
     int64_t all = args.heads + args.k_heads + (args.v_width + head - 1) / head;
     if (!args.turns) return ZT_ENOMEM;
-    return zt_cu_launch(call, "zt_rope_kv_write", zt_cu_grid(row_count * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0,
-                        &args, sizeof args);
+    return zt_cu_launch(call, "zt_rope_kv_write", zt_cu_grid(row_count * ((all + 7) / 8), 1), (zt_cu_dim){256, 1, 1}, 0, &args,
+                        sizeof args);
 }
 
 static zt_status emit_rope_put(zt_cu_call *call)

@@ -15,12 +15,9 @@ static const struct {
     const uint16_t *grid;
     size_t bytes;
 } grids[] = {
-    {ZT_IQ2_XXS, zt_grid_iq2_xxs, sizeof zt_grid_iq2_xxs},
-    {ZT_IQ2_XS, zt_grid_iq2_xs, sizeof zt_grid_iq2_xs},
-    {ZT_IQ2_S, zt_grid_iq2_s, sizeof zt_grid_iq2_s},
-    {ZT_IQ3_XXS, zt_grid_iq3_xxs, sizeof zt_grid_iq3_xxs},
-    {ZT_IQ3_S, zt_grid_iq3_s, sizeof zt_grid_iq3_s},
-    {ZT_IQ1_S, zt_grid_iq1_s, sizeof zt_grid_iq1_s},
+    {ZT_IQ2_XXS, zt_grid_iq2_xxs, sizeof zt_grid_iq2_xxs}, {ZT_IQ2_XS, zt_grid_iq2_xs, sizeof zt_grid_iq2_xs},
+    {ZT_IQ2_S, zt_grid_iq2_s, sizeof zt_grid_iq2_s},       {ZT_IQ3_XXS, zt_grid_iq3_xxs, sizeof zt_grid_iq3_xxs},
+    {ZT_IQ3_S, zt_grid_iq3_s, sizeof zt_grid_iq3_s},       {ZT_IQ1_S, zt_grid_iq1_s, sizeof zt_grid_iq1_s},
     {ZT_IQ1_M, zt_grid_iq1_s, sizeof zt_grid_iq1_s},
 };
 
@@ -40,11 +37,11 @@ zt_status zt_cu_vectors(zt_cu_call *call, zt_dtype dtype, zt_cu_ptr *address)
 typedef struct product_form {
     const char *prefill_kernel;
     const char *decode_kernel; /* of few rows of x; NULL: none of its own */
-    bool uses_codes;      /* x as codes of 8 bits */
-    int rows_per_warp;        /* rows of x a warp */
-    int columns;     /* of w that go together */
-    int x_bytes;     /* of a number of x, with few rows */
-    bool uses_pairs;      /* x as pairs of f16 (pair.cuh) */
+    bool uses_codes;           /* x as codes of 8 bits */
+    int rows_per_warp;         /* rows of x a warp */
+    int columns;               /* of w that go together */
+    int x_bytes;               /* of a number of x, with few rows */
+    bool uses_pairs;           /* x as pairs of f16 (pair.cuh) */
 } product_form;
 
 static bool rounds_activations(const zt_enum_string *act) { return strcmp(act->s, "f32") != 0; }
@@ -65,8 +62,7 @@ static product_form form_of(const zt_enum_string *act, zt_dtype x_dtype, zt_dtyp
     if (w_dtype == ZT_F16 && x_dtype == ZT_F32 && mma)
         return (product_form){"zt_half_f16", "zt_decode_pair", false, 64, 32, 4, true};
     if (w_dtype == ZT_F8_E4M3 && x_dtype != ZT_F32)
-        return (product_form){
-            x_dtype == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32, 0, false};
+        return (product_form){x_dtype == ZT_F16 ? "zt_half_f16_e4m3" : "zt_half_bf16_e4m3", NULL, false, 64, 32, 0, false};
     static const struct {
         zt_dtype w;
         const char *kernel, *few;
@@ -75,8 +71,7 @@ static product_form form_of(const zt_enum_string *act, zt_dtype x_dtype, zt_dtyp
                  {ZT_BF16, "zt_linear_bf16", "zt_decode_bf16"}};
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; i++)
         if (plain[i].w == w_dtype)
-            return (product_form){
-                plain[i].kernel, x_dtype == ZT_F32 ? plain[i].few : NULL, false, 8, 32, 4, false};
+            return (product_form){plain[i].kernel, x_dtype == ZT_F32 ? plain[i].few : NULL, false, 8, 32, 4, false};
     return (product_form){"zt_linear_file", NULL, false, 8, 32, 0, false};
 }
 
@@ -96,8 +91,7 @@ static int curve_of(const zt_after *after)
     };
     const zt_enum_string *form = after->attrs; /* the only attribute of those that have one */
     for (size_t i = 0; i < sizeof curves / sizeof curves[0]; i++)
-        if (curves[i].op == after->op)
-            return form && !strcmp(form->s, "erf") ? curves[i].erf : curves[i].tanh;
+        if (curves[i].op == after->op) return form && !strcmp(form->s, "erf") ? curves[i].erf : curves[i].tanh;
     return ZT_CU_SIGMOID;
 }
 
@@ -107,7 +101,7 @@ typedef struct linear_products {
     zt_cu_call *call;
     const zt_enum_string *act;
     int count, weights[ZT_CU_PRODUCTS], biases[ZT_CU_PRODUCTS]; /* inputs */
-    zt_cu_ptr outputs[ZT_CU_PRODUCTS];                 /* 0: not wanted */
+    zt_cu_ptr outputs[ZT_CU_PRODUCTS];                          /* 0: not wanted */
     zt_cu_ptr residual;
     int after, curve;
     zt_cu_ptr codes, sums; /* of x, once made */
@@ -127,14 +121,13 @@ static zt_status make_codes(linear_products *products)
     products->sums = zt_cu_scratch(call, (size_t)(parts * each) * 64);
     if (!products->codes || !products->sums) return ZT_ENOMEM;
     const zt_cu_codes_args args = {.x = call->inputs[0],
-                                .codes = products->codes,
-                                .sums = products->sums,
-                                .n = row_count,
-                                .K = K,
-                                .x_type = (int32_t)call->input_types[0]->dtype,
-                                .each = each};
-    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &args,
-                        sizeof args);
+                                   .codes = products->codes,
+                                   .sums = products->sums,
+                                   .n = row_count,
+                                   .K = K,
+                                   .x_type = (int32_t)call->input_types[0]->dtype,
+                                   .each = each};
+    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
 }
 
 static zt_status make_pairs(linear_products *products)
@@ -146,13 +139,12 @@ static zt_status make_pairs(linear_products *products)
     products->backs = zt_cu_scratch(call, (size_t)row_count * 4);
     if (!products->pairs || !products->backs) return ZT_ENOMEM;
     const zt_cu_pairs_args args = {.x = call->inputs[0],
-                                .y = products->pairs,
-                                .backs = products->backs,
-                                .n = row_count,
-                                .K = K,
-                                .wide = is_wide(call->inputs[0], K, 4)};
-    return zt_cu_launch(call, "zt_pairs", (zt_cu_dim){(unsigned)row_count, 1, 1}, (zt_cu_dim){256, 1, 1}, 0,
-                        &args, sizeof args);
+                                   .y = products->pairs,
+                                   .backs = products->backs,
+                                   .n = row_count,
+                                   .K = K,
+                                   .wide = is_wide(call->inputs[0], K, 4)};
+    return zt_cu_launch(call, "zt_pairs", (zt_cu_dim){(unsigned)row_count, 1, 1}, (zt_cu_dim){256, 1, 1}, 0, &args, sizeof args);
 }
 
 static zt_cu_product product_of(const linear_products *products, int index)
@@ -203,18 +195,17 @@ static zt_status launch_decode(zt_cu_call *call, const char *kernel, zt_cu_decod
     int64_t tiles = 0;
     for (int product_index = 0; product_index < ZT_CU_PRODUCTS; product_index++)
         tiles += (args->a.product[product_index].M + 15) / 16;
-    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)tiles, 1, 1},
-                        (zt_cu_dim){32 * WARPS, 1, 1}, (size_t)args->bytes, args, sizeof *args);
+    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)tiles, 1, 1}, (zt_cu_dim){32 * WARPS, 1, 1}, (size_t)args->bytes,
+                        args, sizeof *args);
 }
 
 /* ---- many rows ------------------------------------------------------------------------------- */
 
 /* Is a product worth tiles of 128 by 128, in blocks with `bytes` of shared memory? */
-static bool is_large(const zt_cu_call *call, product_form form, int64_t row_count, int64_t rows, unsigned count,
-                     size_t bytes)
+static bool is_large(const zt_cu_call *call, product_form form, int64_t row_count, int64_t rows, unsigned count, size_t bytes)
 {
-    int64_t tiles = (rows + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE *
-                    ((row_count + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE) * count;
+    int64_t tiles =
+        (rows + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE * ((row_count + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE) * count;
     return row_count > form.rows_per_warp && tiles * 4 >= call->engine->processors && zt_cu_has_shared(call->engine, bytes);
 }
 
@@ -224,7 +215,7 @@ static zt_dtype large_type(const zt_cu_call *call, product_form form, int64_t ro
     if (!is_large(call, form, row_count, rows, count, ZT_CU_GEMM_BYTES)) return ZT_DTYPE_COUNT;
     return !strncmp(form.prefill_kernel, "zt_half_f16", 11)    ? ZT_F16
            : !strncmp(form.prefill_kernel, "zt_half_bf16", 12) ? ZT_BF16
-                                                    : ZT_DTYPE_COUNT;
+                                                               : ZT_DTYPE_COUNT;
 }
 
 /* n numbers of type `from` at *at become those of type `to` elsewhere, if they are not. */
@@ -239,8 +230,7 @@ static zt_status convert_halves(zt_cu_call *call, zt_dtype from, zt_dtype dtype,
 }
 
 /* A block a tile of each product. */
-static zt_status launch_tiles(zt_cu_call *call, const char *kernel, size_t shared,
-                              zt_cu_linear_args *args, unsigned count)
+static zt_status launch_tiles(zt_cu_call *call, const char *kernel, size_t shared, zt_cu_linear_args *args, unsigned count)
 {
     int64_t left = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -248,8 +238,8 @@ static zt_status launch_tiles(zt_cu_call *call, const char *kernel, size_t share
         left = tiles > left ? tiles : left;
     }
     args->right = (int32_t)((args->n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GEMM_TILE);
-    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)(left * args->right), count, 1},
-                        (zt_cu_dim){32 * WARPS, 1, 1}, shared, args, sizeof *args);
+    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)(left * args->right), count, 1}, (zt_cu_dim){32 * WARPS, 1, 1},
+                        shared, args, sizeof *args);
 }
 
 static zt_status launch_large(zt_cu_call *call, zt_dtype dtype, zt_cu_linear_args *args, unsigned count)
@@ -263,16 +253,15 @@ static zt_status launch_large(zt_cu_call *call, zt_dtype dtype, zt_cu_linear_arg
     bool done = false;
     if (!status) status = zt_cu_wgmma_linear(call, dtype, args, count, &done);
     if (status || done) return status;
-    return launch_tiles(call, dtype == ZT_F16 ? "zt_gemm_f16" : "zt_gemm_bf16", ZT_CU_GEMM_BYTES, args,
-                        count);
+    return launch_tiles(call, dtype == ZT_F16 ? "zt_gemm_f16" : "zt_gemm_bf16", ZT_CU_GEMM_BYTES, args, count);
 }
 
 /* x as kernels of many rows want it. */
 static zt_status prepare_x(linear_products *products, product_form form, zt_dtype w_dtype, zt_cu_linear_args *args)
 {
     zt_status status = form.uses_codes   ? make_codes(products)
-                  : form.uses_pairs ? make_pairs(products)
-                            : zt_cu_vectors(products->call, w_dtype, &args->grid);
+                       : form.uses_pairs ? make_pairs(products)
+                                         : zt_cu_vectors(products->call, w_dtype, &args->grid);
     if (form.uses_codes) args->x = products->codes, args->x_sums = products->sums;
     if (form.uses_pairs) args->x = products->pairs, args->x_backs = products->backs, args->n *= 2, args->x_type = ZT_F16;
     return status;
@@ -289,11 +278,11 @@ static zt_status launch_products(linear_products *products, int first, unsigned 
     product_form form =
         form_of(products->act, x_type->dtype, w_type->dtype, packed, zt_cu_has_shared(call->engine, ZT_CU_GEMM_BYTES));
     zt_cu_decode_args decode_args = {.a = {.x = call->inputs[0],
-                              .n = x_type->dim[0],
-                              .K = x_type->dim[1],
-                              .x_type = (int32_t)x_type->dtype,
-                              .y_type = (int32_t)x_type->dtype,
-                              .each = codes_of(products->act)}};
+                                           .n = x_type->dim[0],
+                                           .K = x_type->dim[1],
+                                           .x_type = (int32_t)x_type->dtype,
+                                           .y_type = (int32_t)x_type->dtype,
+                                           .each = codes_of(products->act)}};
     bool decode = fill_decode(call, form, &decode_args);
     zt_cu_linear_args args = decode_args.a;
     int64_t tiles = 0;
@@ -360,8 +349,7 @@ static bool weights_fit(const zt_cu_engine *engine, const zt_type *const input_t
     if (!zt_cu_is_float(input_types[0]->dtype) || (input_types[0]->dim[0] + 7) / 8 > engine->max_grid[1]) return false;
     for (int k = first; k < first + weight_count; k++) {
         if (!input_types[k]) continue;
-        if (input_types[k]->dtype == ZT_F64 || input_types[k]->dim[1] % zt_dtype_get(input_types[k]->dtype)->block)
-            return false;
+        if (input_types[k]->dtype == ZT_F64 || input_types[k]->dim[1] % zt_dtype_get(input_types[k]->dtype)->block) return false;
     }
     return true;
 }
@@ -427,8 +415,7 @@ static zt_status emit_gated(zt_cu_call *call)
                                   .type = (int32_t)call->output_types[0]->dtype,
                                   .gate = curve_of(zt_gate_after(&attrs->gate))};
     if (status) return status;
-    return zt_cu_launch(call, "zt_gate", zt_cu_grid(value_count, 256), (zt_cu_dim){256, 1, 1}, 0, &gate,
-                        sizeof gate);
+    return zt_cu_launch(call, "zt_gate", zt_cu_grid(value_count, 256), (zt_cu_dim){256, 1, 1}, 0, &gate, sizeof gate);
 }
 
 static zt_status emit_act(zt_cu_call *call)

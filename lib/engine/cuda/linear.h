@@ -65,9 +65,7 @@ FN void number_put(zt_cu_ptr p, int type, int64_t i, float v)
 
 FN void gate_at(const zt_cu_gate_args &a, int64_t i)
 {
-    if (i < a.n)
-        number_put(a.y, a.type, i,
-                   gate_of(a.gate, number_at(a.g, a.type, i), number_at(a.u, a.type, i)));
+    if (i < a.n) number_put(a.y, a.type, i, gate_of(a.gate, number_at(a.g, a.type, i), number_at(a.u, a.type, i)));
 }
 
 /* The sum of token t and row m is done. */
@@ -83,17 +81,13 @@ FN void finish(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, in
 }
 
 /* The same of pair t, whose sums are those of rows 2 t and 2 t + 1 of x. */
-FN void finish_pair(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, int64_t m,
-                    float high, float low)
+FN void finish_pair(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, int64_t m, float high, float low)
 {
     if (2 * t < a.n) finish(a, p, t, m, pair_sum(high, low, PTR(const float, a.x_backs)[t]));
 }
 
 /* A slice's sum of row r (of 16) and token t of the share, for finish_split. */
-FN void keep(float *part, const share &s, int most, int t, int r, float v)
-{
-    part[(s.slice * most + t) * 16 + r] = v;
-}
+FN void keep(float *part, const share &s, int most, int t, int r, float v) { part[(s.slice * most + t) * 16 + r] = v; }
 
 /* After a barrier: what the warps kept, added up in the slices' order. */
 FN float kept(const float *part, int most, int t, int r)
@@ -113,8 +107,7 @@ FN void finish_split_pairs(const zt_cu_linear_args &a, const share &s, int most,
 {
     for (int i = thread(); i < s.tokens * 8; i += threads()) {
         const int t = i / 16, r = i % 16;
-        finish_pair(a, s.p, s.token / 2 + t, s.tile * 16 + r, kept(part, most, 2 * t, r),
-                    kept(part, most, 2 * t + 1, r));
+        finish_pair(a, s.p, s.token / 2 + t, s.tile * 16 + r, kept(part, most, 2 * t, r), kept(part, most, 2 * t + 1, r));
     }
 }
 
@@ -130,18 +123,17 @@ template <class Way> FN void product_by_mma(const zt_cu_linear_args &a, float *p
         for (int j = 0; j < Way::GROUPS; j++)
             for (int c = 0; c < 4; c++) total[j][c] = a.split ? acc[j][c] : total[j][c] + acc[j][c];
     }
-    UNROLL
-    for (int j = 0; j < Way::GROUPS; j++) UNROLL
-    for (int c = 0; c < 4; c++) {
-        int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
-        if (!s.any || t >= s.tokens) continue;
-        if (a.split)
-            keep(part, s, s.tokens, t, r, total[j][c]);
-        else if (!a.x_backs)
-            finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
-        else if (c % 2 == 0) /* the lane has both */
-            finish_pair(a, s.p, (s.token + t) / 2, s.tile * 16 + r, total[j][c], total[j][c + 1]);
-    }
+    UNROLL_FOR (int j = 0; j < Way::GROUPS; j++)
+        UNROLL_FOR (int c = 0; c < 4; c++) {
+            int t = j * 8 + lane() % 4 * 2 + c % 2, r = lane() / 4 + c / 2 * 8;
+            if (!s.any || t >= s.tokens) continue;
+            if (a.split)
+                keep(part, s, s.tokens, t, r, total[j][c]);
+            else if (!a.x_backs)
+                finish(a, s.p, s.token + t, s.tile * 16 + r, total[j][c]);
+            else if (c % 2 == 0) /* the lane has both */
+                finish_pair(a, s.p, (s.token + t) / 2, s.tile * 16 + r, total[j][c], total[j][c + 1]);
+        }
     barrier();
     if (!a.split || !s.any) return;
     if (a.x_backs)

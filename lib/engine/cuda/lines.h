@@ -21,8 +21,7 @@ static inline zt_cu_line_args line_of(const zt_cu_call *call, int64_t axis)
     return args;
 }
 
-static inline zt_status launch_lines(zt_cu_call *call, const char *rows, const char *lines,
-                        const zt_cu_line_args *args)
+static inline zt_status launch_lines(zt_cu_call *call, const char *rows, const char *lines, const zt_cu_line_args *args)
 {
     bool row = !lines || (args->inner == 1 && args->n >= 64);
     unsigned threads = !lines && args->n <= 256 ? 32 : LINE_THREADS; /* topk of short lines: a warp */
@@ -31,7 +30,7 @@ static inline zt_status launch_lines(zt_cu_call *call, const char *rows, const c
 }
 
 static inline bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
+                             const zt_type output_types[])
 {
     (void)engine, (void)attrs, (void)output_types;
     return zt_cu_is_plain(input_types[0]->dtype);

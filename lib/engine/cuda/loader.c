@@ -63,14 +63,14 @@ static const char *find_calls(zt_cu_api *api)
 {
     const zt_cu_platform *platform = api->platform;
     const char *lacks = NULL, *symbol;
-#define X(cuda, hip, name, params)                                                                 \
-    symbol = platform->symbols[ZT_CU_CALL_##name];                                                        \
+#define X(cuda, hip, name, params)                                                                                               \
+    symbol = platform->symbols[ZT_CU_CALL_##name];                                                                               \
     if (symbol && !find_symbol(api->library, symbol, &api->name, sizeof api->name) && !lacks) lacks = symbol;
     ZT_CU_API(X)
 #undef X
     if (platform->text && !find_symbol(api->library, platform->text, &api->text, sizeof api->text) && !lacks)
         lacks = platform->text;
-#define X(cuda, name, params)                                                                      \
+#define X(cuda, name, params)                                                                                                    \
     if (platform == &zt_cu_nvidia) find_symbol(api->library, #cuda, &api->name, sizeof api->name);
     ZT_CU_API_NEWER(X)
 #undef X
@@ -82,12 +82,11 @@ static zt_status find_all(zt_ctx *ctx, zt_cu_api *api)
     const zt_cu_platform *platform = api->platform;
     const char *lacks = find_calls(api);
     if (lacks)
-        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver lacks %s: it is older than %s",
-                       platform->engine, lacks, platform->oldest);
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver lacks %s: it is older than %s", platform->engine, lacks,
+                       platform->oldest);
     api->emulated = dlsym(api->library, "zt_cuda_emulation") != NULL;
     if (!api->emulated && !platform->images[0])
-        return zt_fail(ctx, ZT_ENOTSUP,
-                       "engine %s: this zt was built without %s, and has no kernels", platform->engine,
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: this zt was built without %s, and has no kernels", platform->engine,
                        platform->compiler);
     return ZT_OK;
 }
@@ -118,8 +117,8 @@ zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *api
         return zt_fail(ctx, ZT_ENOTSUP, "engine %s: no device", platform->engine);
     if (result) {
         const char *text = text_of(api, result);
-        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver cannot be started: %s",
-                       platform->engine, text ? text : "of no error known");
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver cannot be started: %s", platform->engine,
+                       text ? text : "of no error known");
     }
     api->DriverGetVersion(&api->version);
     return ZT_OK;
@@ -137,8 +136,8 @@ const char *zt_cu_symbols(void *library, const char *const *symbols, void *funct
     return lacks;
 }
 
-zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols,
-                       void *functions, void **library)
+zt_status zt_cu_beside(zt_ctx *ctx, const char *file, const char *what, const char *const *symbols, void *functions,
+                       void **library)
 {
     *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (!*library) {

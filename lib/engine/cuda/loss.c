@@ -21,10 +21,9 @@ static zt_cu_ptr alloc_wide(zt_cu_call *call, int64_t number_count)
 static zt_status status_of(const zt_cu_call *call) { return zt_ctx_status(call->engine->base.ctx); }
 
 static zt_status launch_items(zt_cu_call *call, const char *name, int64_t item_count, int64_t threads, const void *args,
-                     size_t bytes)
+                              size_t bytes)
 {
-    return zt_cu_launch(call, name, zt_cu_spread(call, item_count, threads), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        bytes);
+    return zt_cu_launch(call, name, zt_cu_spread(call, item_count, threads), (zt_cu_dim){THREADS, 1, 1}, 0, args, bytes);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -32,22 +31,22 @@ static zt_status launch_items(zt_cu_call *call, const char *name, int64_t item_c
 static zt_status emit_pair(zt_cu_call *call, zt_cu_pair_loss kind, const zt_enum_string *reduction, double parameter)
 {
     zt_cu_pair_args args = {.x = call->inputs[0],
-                         .target = call->inputs[1],
-                         .y = call->outputs[0],
-                         .n = zt_type_count(call->input_types[0]),
-                         .each = EACH,
-                         .p = parameter,
-                         .type = call->input_types[0]->dtype,
-                         .kind = kind};
+                            .target = call->inputs[1],
+                            .y = call->outputs[0],
+                            .n = zt_type_count(call->input_types[0]),
+                            .each = EACH,
+                            .p = parameter,
+                            .type = call->input_types[0]->dtype,
+                            .kind = kind};
     if (reduction->s[0] == 'n') return launch_items(call, "zt_cu_pair_each", args.n, THREADS, &args, sizeof args);
     const int64_t blocks = (args.n + EACH - 1) / EACH;
     args.y = alloc_wide(call, blocks);
     if (!args.y) return status_of(call);
-    zt_status status = zt_cu_launch(call, "zt_cu_pair_sums", zt_cu_grid(blocks, 1),
-                               (zt_cu_dim){THREADS, 1, 1}, 0, &args, sizeof args);
+    zt_status status =
+        zt_cu_launch(call, "zt_cu_pair_sums", zt_cu_grid(blocks, 1), (zt_cu_dim){THREADS, 1, 1}, 0, &args, sizeof args);
     return status ? status
-             : zt_cu_fold_rows(call, ZT_CU_SUM, args.y, wide_of(call), call->outputs[0], call->output_types[0]->dtype, 1, blocks,
-                               reduction->s[0] == 'm' ? (double)args.n : 1);
+                  : zt_cu_fold_rows(call, ZT_CU_SUM, args.y, wide_of(call), call->outputs[0], call->output_types[0]->dtype, 1,
+                                    blocks, reduction->s[0] == 'm' ? (double)args.n : 1);
 }
 
 static zt_status emit_mse(zt_cu_call *call)
@@ -70,14 +69,14 @@ static zt_cu_class_args classes_of(const zt_cu_call *call, int weight, int64_t i
 {
     const zt_type *x_type = call->input_types[0];
     zt_cu_class_args args = {.x = call->inputs[0],
-                          .target = call->inputs[1],
-                          .weight = call->inputs[weight],
-                          .trouble = call->error,
-                          .positions = zt_type_count(call->input_types[1]),
-                          .classes = x_type->dim[1],
-                          .inner = 1,
-                          .ignore = ignore,
-                          .type = x_type->dtype};
+                             .target = call->inputs[1],
+                             .weight = call->inputs[weight],
+                             .trouble = call->error,
+                             .positions = zt_type_count(call->input_types[1]),
+                             .classes = x_type->dim[1],
+                             .inner = 1,
+                             .ignore = ignore,
+                             .type = x_type->dtype};
     for (int dimension = 2; dimension < x_type->rank; dimension++) args.inner *= x_type->dim[dimension];
     return args;
 }
@@ -97,8 +96,8 @@ static zt_cu_ptr total_of(zt_cu_call *call, const zt_cu_class_args *classes)
 static zt_status run_forward(zt_cu_call *call, const zt_cu_class_args *args)
 {
     const bool rows = args->inner == 1 && args->classes >= 128 && !args->nll;
-    return launch_items(call, rows ? "zt_cu_class_rows" : "zt_cu_class_lines", args->positions, rows ? 1 : THREADS,
-               args, sizeof *args);
+    return launch_items(call, rows ? "zt_cu_class_rows" : "zt_cu_class_lines", args->positions, rows ? 1 : THREADS, args,
+                        sizeof *args);
 }
 
 static zt_status emit_forward(zt_cu_call *call, zt_cu_class_args *args, const zt_enum_string *reduction)
@@ -116,8 +115,7 @@ static zt_status emit_forward(zt_cu_call *call, zt_cu_class_args *args, const zt
     if (status || !mean) return status;
     zt_cu_ratio_args ratio = {.a = sum, .b = total_of(call, args), .y = call->outputs[0], .type = y_type};
     if (!ratio.b) return status_of(call);
-    return zt_cu_launch(call, "zt_cu_ratio", (zt_cu_dim){1, 1, 1}, (zt_cu_dim){32, 1, 1}, 0, &ratio,
-                        sizeof ratio);
+    return zt_cu_launch(call, "zt_cu_ratio", (zt_cu_dim){1, 1, 1}, (zt_cu_dim){32, 1, 1}, 0, &ratio, sizeof ratio);
 }
 
 static zt_status emit_cross_entropy(zt_cu_call *call)
@@ -156,7 +154,7 @@ static zt_status emit_cross_entropy_backward(zt_cu_call *call)
         args.all = alloc_wide(call, 1);
         if (!args.all) return status_of(call);
         zt_status status = zt_cu_fold_rows(call, ZT_CU_SUM, args.weight, call->input_types[4]->dtype, args.all, wide_of(call), 1,
-                                      args.classes, 1);
+                                           args.classes, 1);
         if (status) return status;
     }
     return emit_back(call, &args, &attrs->reduction);

@@ -36,8 +36,7 @@ static void steps_of(const zt_type *type, const zt_type *whole, int64_t step[ZT_
 
 zt_status zt_cu_multiply(zt_cu_call *call, const zt_cu_matmul_args *args)
 {
-    const zt_cu_dim grid = {(unsigned)((args->M + TILE - 1) / TILE),
-                            (unsigned)((args->N + TILE - 1) / TILE), 1};
+    const zt_cu_dim grid = {(unsigned)((args->M + TILE - 1) / TILE), (unsigned)((args->N + TILE - 1) / TILE), 1};
     return zt_cu_launch(call, "zt_matmul_f32", grid, (zt_cu_dim){256, 1, 1}, 0, args, sizeof *args);
 }
 
@@ -49,8 +48,7 @@ static int64_t tiles_of(int64_t n) { return (n + ZT_CU_GEMM_TILE - 1) / ZT_CU_GE
 static bool is_large(const zt_cu_engine *engine, const zt_cu_matmul_args *args, int64_t batches)
 {
     return args->N > TILE && args->M > TILE && zt_cu_has_shared(engine, ZT_CU_GEMM_BYTES) &&
-           batches <= (int64_t)engine->max_grid[1] &&
-           tiles_of(args->N) * tiles_of(args->M) * batches * 4 >= engine->processors;
+           batches <= (int64_t)engine->max_grid[1] && tiles_of(args->N) * tiles_of(args->M) * batches * 4 >= engine->processors;
 }
 
 /* Rows of n numbers side by side, from a multiple of 16 bytes on. */
@@ -81,6 +79,7 @@ static zt_status emit_matmul(zt_cu_call *call)
     const zt_matmul_attrs *attrs = call->attrs;
     const zt_type *a_type = call->input_types[0], *q_type = call->input_types[1], *y_type = call->output_types[0];
     int64_t columns_a = a_type->dim[a_type->rank - 1], columns_b = q_type->dim[q_type->rank - 1];
+    // clang-format off
     zt_cu_matmul_args args = {.a = call->inputs[0],
                            .b = call->inputs[1],
                            .y = call->outputs[0],
@@ -92,6 +91,7 @@ static zt_status emit_matmul(zt_cu_call *call)
                            .b_row = attrs->tb ? 1 : columns_b,
                            .b_col = attrs->tb ? columns_b : 1,
                            .rank = y_type->rank - 2};
+    // clang-format on
     for (int dimension = 0; dimension < args.rank; dimension++) args.dim[dimension] = y_type->dim[dimension];
     steps_of(a_type, y_type, args.a_step);
     steps_of(q_type, y_type, args.b_step);
@@ -104,9 +104,9 @@ static zt_status emit_matmul(zt_cu_call *call)
     const char *kernel = dtype == ZT_F32    ? "zt_matmul_f32"
                          : dtype == ZT_F16  ? "zt_matmul_f16"
                          : dtype == ZT_BF16 ? "zt_matmul_bf16"
-                                        : "zt_matmul_f64";
-    const zt_cu_dim grid = {(unsigned)((args.M + TILE - 1) / TILE),
-                            (unsigned)((args.N + TILE - 1) / TILE), (unsigned)batches_of(y_type)};
+                                            : "zt_matmul_f64";
+    const zt_cu_dim grid = {(unsigned)((args.M + TILE - 1) / TILE), (unsigned)((args.N + TILE - 1) / TILE),
+                            (unsigned)batches_of(y_type)};
     return zt_cu_launch(call, kernel, grid, (zt_cu_dim){256, 1, 1}, 0, &args, sizeof args);
 }
 

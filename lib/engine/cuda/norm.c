@@ -11,13 +11,10 @@ unsigned zt_cu_norm_team(int64_t K)
     return threads < ZT_CU_NORM_TEAM ? threads : ZT_CU_NORM_TEAM;
 }
 
-static const char *const rms_names[] = {"zt_norm_f32", "zt_norm_f16", "zt_norm_bf16",
-                                        "zt_norm_f64"};
-static const char *const layer_names[] = {"zt_layer_f32", "zt_layer_f16", "zt_layer_bf16",
-                                          "zt_layer_f64"};
+static const char *const rms_names[] = {"zt_norm_f32", "zt_norm_f16", "zt_norm_bf16", "zt_norm_f64"};
+static const char *const layer_names[] = {"zt_layer_f32", "zt_layer_f16", "zt_layer_bf16", "zt_layer_f64"};
 
-static zt_status launch_rows(zt_cu_call *call, zt_dtype dtype, const char *const names[4],
-                             zt_cu_norm_args *args)
+static zt_status launch_rows(zt_cu_call *call, zt_dtype dtype, const char *const names[4], zt_cu_norm_args *args)
 {
     const zt_cu_ptr all = args->x | args->before | args->g | args->after | args->y | args->sum;
     args->wide = args->K % 4 == 0 && all % 32 == 0;
@@ -35,8 +32,7 @@ static zt_status launch_norm(zt_cu_call *call, zt_dtype dtype, zt_cu_norm_args *
 static zt_cu_norm_args norm_of(const zt_cu_call *call, double eps, int64_t dims)
 {
     int64_t count = zt_type_count(call->input_types[0]), K = dims ? dims : last_dim(call->input_types[0]);
-    return (zt_cu_norm_args){
-        .x = call->inputs[0], .y = call->outputs[0], .K = K, .rows = K ? count / K : 0, .eps = eps};
+    return (zt_cu_norm_args){.x = call->inputs[0], .y = call->outputs[0], .K = K, .rows = K ? count / K : 0, .eps = eps};
 }
 
 static zt_status emit_rms_norm(zt_cu_call *call)
@@ -48,8 +44,8 @@ static zt_status emit_rms_norm(zt_cu_call *call)
     return launch_norm(call, call->input_types[0]->dtype, &args);
 }
 
-zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps,
-                         int64_t dims, zt_cu_ptr y)
+zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps, int64_t dims,
+                         zt_cu_ptr y)
 {
     int64_t K = dims ? dims : last_dim(type);
     zt_cu_norm_args args = {.x = x, .g = gain, .y = y, .K = K, .rows = K ? zt_type_count(type) / K : 0};

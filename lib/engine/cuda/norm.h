@@ -13,7 +13,7 @@ static const char *of_type(zt_dtype dtype, const char *const names[4])
 static inline int64_t last_dim(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
 
 static inline bool has_float(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
+                             const zt_type output_types[])
 {
     (void)attrs, (void)output_types;
     int64_t element_count = zt_type_count(input_types[0]);

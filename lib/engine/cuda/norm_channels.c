@@ -2,9 +2,9 @@
 #include "lib/engine/cuda/args_nn.h"
 #include "lib/engine/cuda/cu.h"
 
-#define OF_TYPE(name)                                                                              \
-    {                                                                                              \
-        name "_f32", name "_f16", name "_bf16", name "_f64"                                        \
+#define OF_TYPE(name)                                                                                                            \
+    {                                                                                                                            \
+        name "_f32", name "_f16", name "_bf16", name "_f64"                                                                      \
     }
 static const char *const norm_names[] = OF_TYPE("zt_set_norm");
 static const char *const known_names[] = OF_TYPE("zt_known_norm");
@@ -19,8 +19,7 @@ static bool has_float(const zt_cu_engine *engine, const void *attrs, const zt_ty
            input_types[0]->dim[0] * input_types[0]->dim[1] <= (int64_t)engine->max_grid[0];
 }
 
-static zt_status launch_sets(zt_cu_call *call, const char *const names[4], zt_cu_dim grid,
-                        const zt_cu_set_args *args)
+static zt_status launch_sets(zt_cu_call *call, const char *const names[4], zt_cu_dim grid, const zt_cu_set_args *args)
 {
     zt_dtype dtype = call->input_types[0]->dtype;
     const char *name = names[dtype == ZT_F32 ? 0 : dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 3];
@@ -96,10 +95,7 @@ static zt_status emit_batch_back(zt_cu_call *call)
 static zt_status emit_group_back(zt_cu_call *call) { return emit_back(call, call->input_types[1]->dim[1], true); }
 
 const zt_cu_row zt_cu_norm_channels[] = {
-    {ZT_OP_batch_norm, has_float, emit_batch_norm, 0},
-    {ZT_OP_batch_norm_inference, has_float, emit_inference, 0},
-    {ZT_OP_batch_norm_backward, has_float, emit_batch_back, 0},
-    {ZT_OP_group_norm, has_float, emit_group_norm, 0},
-    {ZT_OP_group_norm_backward, has_float, emit_group_back, 0},
-    {0},
+    {ZT_OP_batch_norm, has_float, emit_batch_norm, 0},          {ZT_OP_batch_norm_inference, has_float, emit_inference, 0},
+    {ZT_OP_batch_norm_backward, has_float, emit_batch_back, 0}, {ZT_OP_group_norm, has_float, emit_group_norm, 0},
+    {ZT_OP_group_norm_backward, has_float, emit_group_back, 0}, {0},
 };

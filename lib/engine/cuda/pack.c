@@ -20,8 +20,7 @@ zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *form, zt_cu_ptr packed, int64_t row
 
 zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *form, zt_cu_ptr packed, int64_t rows, int64_t columns)
 {
-    return zt_cu_pack_heads(form, packed, rows, columns) +
-           (zt_cu_ptr)blocks_of(form, rows, columns) * 64 * (zt_cu_ptr)form->head;
+    return zt_cu_pack_heads(form, packed, rows, columns) + (zt_cu_ptr)blocks_of(form, rows, columns) * 64 * (zt_cu_ptr)form->head;
 }
 
 zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *form, int64_t rows, int64_t columns)
@@ -40,8 +39,8 @@ zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *form, int64_t rows, int64_t co
 }
 
 /* A thread 16 bits of a block. */
-static zt_status launch_repack(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr raw, zt_cu_ptr packed,
-                        int64_t rows, int64_t columns, bool back)
+static zt_status launch_repack(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr raw, zt_cu_ptr packed, int64_t rows,
+                               int64_t columns, bool back)
 {
     zt_cu_pack_args args = zt_cu_pack_call(form, rows, columns);
     int64_t half_word_count = blocks_of(form, rows, columns) * 16 * (args.block_bytes / 2);
@@ -51,24 +50,26 @@ static zt_status launch_repack(const zt_cu_pack *form, zt_cu_call *call, zt_cu_p
     return zt_cu_launch(call, "zt_pack", zt_cu_grid(half_word_count, 256), (zt_cu_dim){256, 1, 1}, 0, &args, sizeof args);
 }
 
-static zt_status pack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to,
-                      int64_t rows, int64_t columns)
+static zt_status pack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to, int64_t rows,
+                             int64_t columns)
 {
     return launch_repack(form, call, from, to, rows, columns, false);
 }
 
-static zt_status unpack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to,
-                        int64_t rows, int64_t columns)
+static zt_status unpack_matrix(const zt_cu_pack *form, zt_cu_call *call, zt_cu_ptr from, zt_cu_ptr to, int64_t rows,
+                               int64_t columns)
 {
     return launch_repack(form, call, to, from, rows, columns, true);
 }
 
 /* Block layouts: lib/tensor/dtype_blocks.c, dtype_k.c. */
+// clang-format off
 #define PACK(type, name, codes, head, half, codes_at, head_at, half_at)                            \
     {                                                                                              \
         type, pack_bytes, pack_matrix, unpack_matrix, codes, head, half, codes_at, head_at, half_at,             \
             "zt_codes_" name, "zt_packed_" name, "zt_decode_" name, "zt_large_" name                  \
     }
+// clang-format on
 const zt_cu_pack zt_cu_packs[] = {
     PACK(ZT_Q4_0, "q4_0", 4, 0, 1, 2, 0, 0),
     PACK(ZT_Q4_1, "q4_1", 4, 1, 0, 4, 0, 0),

@@ -40,10 +40,7 @@ typedef struct packed_unit {
 } packed_unit;
 
 /* Each of four bytes below 128 less n: what is borrowed stays in its byte. */
-FN uint32_t bytes_less(uint32_t w, uint32_t n)
-{
-    return ((w | 0x80808080u) - n * 0x01010101u) ^ 0x80808080u;
-}
+FN uint32_t bytes_less(uint32_t w, uint32_t n) { return ((w | 0x80808080u) - n * 0x01010101u) ^ 0x80808080u; }
 
 /* The lowest four bits, one in each byte. */
 FN uint32_t bits_to_bytes(uint32_t w) { return (w & 15) * 0x00204081u & 0x01010101u; }
@@ -88,8 +85,7 @@ struct packed_q4_1 {
     FN void get(const packed_unit *u, int, fragment *f)
     {
         low_high(u->code, f);
-        for (int r = 0; r < 2; r++)
-            one_scale(f, r, half_of(u->head[r][0] & 0xffff), half_of(u->head[r][0] >> 16));
+        for (int r = 0; r < 2; r++) one_scale(f, r, half_of(u->head[r][0] & 0xffff), half_of(u->head[r][0] >> 16));
     }
 };
 
@@ -112,8 +108,7 @@ struct packed_q5_1 {
         const uint32_t high[2] = {u->head[0][1], u->head[1][1]};
         low_high(u->code, f);
         fifth_bits(high, f);
-        for (int r = 0; r < 2; r++)
-            one_scale(f, r, half_of(u->head[r][0] & 0xffff), half_of(u->head[r][0] >> 16));
+        for (int r = 0; r < 2; r++) one_scale(f, r, half_of(u->head[r][0] & 0xffff), half_of(u->head[r][0] >> 16));
     }
 };
 
@@ -194,8 +189,7 @@ template <int N, bool DEVICE, class T> FN vec<T, N> packed_vec(const T *p)
 
 /* Block number `at` (tile * blocks a row + block) of a packed matrix. DEVICE: in device memory. */
 template <class T, bool DEVICE>
-FN void unit_at(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at,
-                packed_unit *u)
+FN void unit_at(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at, packed_unit *u)
 {
     const int each = T::WORDS < 4 ? T::WORDS : 4;
     const uint32_t *from = codes + at * T::WORDS * 32 + lane() * each;
@@ -210,14 +204,11 @@ FN void unit_at(const uint32_t *codes, const uint32_t *heads, const f16 *halves,
             vec<uint32_t, some> head = packed_vec<some, DEVICE>(heads + row * some);
             for (int h = 0; h < some; h++) u->head[r][h] = head.v[h];
         }
-        if (T::HALF)
-            u->half[r] = half_of(packed_vec<1, DEVICE>((const uint16_t *)halves + row).v[0]);
+        if (T::HALF) u->half[r] = half_of(packed_vec<1, DEVICE>((const uint16_t *)halves + row).v[0]);
     }
 }
 
-template <class T>
-FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at,
-                  packed_unit *u)
+template <class T> FN void read_unit(const uint32_t *codes, const uint32_t *heads, const f16 *halves, int64_t at, packed_unit *u)
 {
     unit_at<T, true>(codes, heads, halves, at, u);
 }

@@ -34,11 +34,11 @@ static zt_status emit_pad(zt_cu_call *call)
     const zt_pad_attrs *attrs = call->attrs;
     const zt_type *x_type = call->input_types[0], *y_type = call->output_types[0];
     zt_cu_pad_args args = {.x = call->inputs[0],
-                        .y = call->outputs[0],
-                        .n = zt_type_count(y_type),
-                        .fill = fill_of(y_type->dtype, attrs->value),
-                        .n_dims = y_type->rank,
-                        .mode = attrs->mode.s[0]};
+                           .y = call->outputs[0],
+                           .n = zt_type_count(y_type),
+                           .fill = fill_of(y_type->dtype, attrs->value),
+                           .n_dims = y_type->rank,
+                           .mode = attrs->mode.s[0]};
     for (int dimension = 0; dimension < y_type->rank; dimension++) {
         args.dim[dimension] = y_type->dim[y_type->rank - 1 - dimension];
         args.size[dimension] = x_type->dim[y_type->rank - 1 - dimension];
@@ -69,12 +69,12 @@ static zt_status emit_pad_back(zt_cu_call *call)
     for (int dimension = y_type->rank - 1; dimension >= 0; dimension--) {
         if (now.dim[dimension] == y_type->dim[dimension] && !before_of(&attrs->before, dimension)) continue;
         zt_cu_pad_back_args args = {.x = address,
-                                 .x_type = now.dtype,
-                                 .padded = now.dim[dimension],
-                                 .size = y_type->dim[dimension],
-                                 .inner = inner_of(&now, dimension),
-                                 .before = before_of(&attrs->before, dimension),
-                                 .mode = attrs->mode.s[0]};
+                                    .x_type = now.dtype,
+                                    .padded = now.dim[dimension],
+                                    .size = y_type->dim[dimension],
+                                    .inner = inner_of(&now, dimension),
+                                    .before = before_of(&attrs->before, dimension),
+                                    .mode = attrs->mode.s[0]};
         now.dim[dimension] = y_type->dim[dimension];
         now.dtype = --left ? wide : y_type->dtype;
         address = left ? zt_cu_scratch(call, zt_type_bytes(&now)) : call->outputs[0];

@@ -37,10 +37,7 @@ static bool rows_fit(const void *args) { return ((const zt_cu_decode_args *)args
 
 static bool row_reads_fit(const void *args) { return ((const zt_cu_rows_args *)args)->n <= ZT_CU_DECODE_ROWS; }
 
-static bool heads_fit(const void *args)
-{
-    return ((const zt_cu_attention_args *)args)->n <= ZT_CU_DECODE_ROWS;
-}
+static bool heads_fit(const void *args) { return ((const zt_cu_attention_args *)args)->n <= ZT_CU_DECODE_ROWS; }
 
 static const stage_kind kinds[] = {
     {"zt_norm_f32", ZT_CU_STAGE_NORM, norms_fit, sizeof(zt_cu_norm_args)},
@@ -48,11 +45,10 @@ static const stage_kind kinds[] = {
     {"zt_rows", ZT_CU_STAGE_ROWS, row_reads_fit, sizeof(zt_cu_rows_args)},
     {"zt_rows_packed", ZT_CU_STAGE_ROWS_PACKED, row_reads_fit, sizeof(zt_cu_rows_args)},
     {"zt_rope_kv_write", ZT_CU_STAGE_ROPE_KV_WRITE, rope_kv_writes_fit, sizeof(zt_cu_rope_kv_write_args)},
-#define X(D)                                                                                       \
-    {"zt_attention_decode_" #D, ZT_CU_STAGE_ATTENTION_##D, heads_fit, sizeof(zt_cu_attention_args)},
+#define X(D) {"zt_attention_decode_" #D, ZT_CU_STAGE_ATTENTION_##D, heads_fit, sizeof(zt_cu_attention_args)},
     X(64) X(128) X(256)
 #undef X
-    {"zt_attention_join", ZT_CU_STAGE_JOIN, heads_fit, sizeof(zt_cu_attention_args)},
+        {"zt_attention_join", ZT_CU_STAGE_JOIN, heads_fit, sizeof(zt_cu_attention_args)},
 #define X(type) {"zt_decode_" #type, ZT_CU_STAGE_DECODE_##type, rows_fit, sizeof(zt_cu_decode_args)},
     ZT_CU_PACKED_TYPES(X) X(f32) X(pair) X(bf16) X(half)
 #undef X
@@ -61,8 +57,7 @@ static const stage_kind kinds[] = {
 static const stage_kind *kind_of(const char *kernel, const void *args, size_t bytes)
 {
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
-        if (!strcmp(kinds[i].kernel, kernel))
-            return kinds[i].bytes == bytes && kinds[i].fits(args) ? &kinds[i] : NULL;
+        if (!strcmp(kinds[i].kernel, kernel)) return kinds[i].bytes == bytes && kinds[i].fits(args) ? &kinds[i] : NULL;
     return NULL;
 }
 
@@ -98,8 +93,7 @@ static bool is_apart(const zt_cu_decode_args *args, const byte_range from[3], co
     for (int product_index = 0; product_index < ZT_CU_PRODUCTS; product_index++)
         outputs[product_index] =
             (byte_range){args->a.product[product_index].y, row_count * args->a.product[product_index].M * element_bytes};
-    if (args->a.after == ZT_CU_AFTER_ADD)
-        more = (byte_range){args->a.residual, row_count * args->a.product[0].M * element_bytes};
+    if (args->a.after == ZT_CU_AFTER_ADD) more = (byte_range){args->a.residual, row_count * args->a.product[0].M * element_bytes};
     return !ranges_overlap(outputs, ZT_CU_PRODUCTS, from, 3) && !ranges_overlap(left, 3, from, 3) &&
            !ranges_overlap(left, 3, outputs, ZT_CU_PRODUCTS) && !ranges_overlap(left, 3, &more, 1);
 }
@@ -109,8 +103,7 @@ static bool folds_norm(const zt_cu_norm_args *norm, zt_cu_decode_args *args)
     const int64_t bytes = norm->rows * norm->K * 4;
     const byte_range from[3] = {{norm->x, bytes}, {norm->before, bytes}, {norm->after, bytes}};
     const byte_range left[3] = {{norm->y, bytes}, {norm->sum, bytes}, {norm->rstd, norm->rows * 4}};
-    if (norm->y != args->a.x || norm->rows != args->a.n || norm->K != args->a.K || !is_apart(args, from, left))
-        return false;
+    if (norm->y != args->a.x || norm->rows != args->a.n || norm->K != args->a.K || !is_apart(args, from, left)) return false;
     args->from = ZT_CU_OF_NORM;
     args->of.norm = *norm;
     return true;
@@ -147,7 +140,7 @@ static bool folds_stage(const zt_cu_stage *stage, zt_cu_decode_args *args)
     return stage->kind == ZT_CU_STAGE_NORM   ? folds_norm(&stage->of.norm, args)
            : stage->kind == ZT_CU_STAGE_GATE ? folds_gate(&stage->of.gate, args)
            : stage->kind == ZT_CU_STAGE_JOIN ? folds_join(&stage->of.attention, args)
-                                         : false;
+                                             : false;
 }
 
 /* ---- writing down ---------------------------------------------------------------------------- */
@@ -219,8 +212,7 @@ static zt_status put_product(zt_cu_engine *engine, zt_cu_persistent_kernel *kern
 static zt_status put_stage(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel, const stage_kind *kind, zt_cu_dim grid,
                            size_t shared, const void *args, bool beside)
 {
-    zt_cu_stage stage = {
-        .kind = kind->stage, .waits = 1, .across = (int32_t)grid.x, .up = (int32_t)grid.y};
+    zt_cu_stage stage = {.kind = kind->stage, .waits = 1, .across = (int32_t)grid.x, .up = (int32_t)grid.y};
     stage.blocks = (int32_t)(grid.x * grid.y * grid.z);
     memcpy(&stage.of, args, kind->bytes);
     if (kind->stage >= ZT_CU_STAGE_DECODE_q4_0) return put_product(engine, kernel, &stage, shared, beside);
@@ -240,8 +232,8 @@ void zt_cu_persistent_kernel_begin(zt_cu_persistent_kernel *kernel, bool capture
     kernel->launches = 0;
 }
 
-zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared,
-                          const void *args, size_t bytes, bool *taken)
+zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu_dim grid, size_t shared, const void *args,
+                                       size_t bytes, bool *taken)
 {
     zt_cu_persistent_kernel *kernel = call->persistent;
     const stage_kind *kind = kind_of(name, args, bytes);
@@ -258,21 +250,21 @@ zt_status zt_cu_persistent_kernel_take(zt_cu_call *call, const char *name, zt_cu
 static zt_status launch_run(zt_cu_engine *engine, zt_cu_persistent_kernel *kernel, const zt_cu_persistent_kernel_run *run)
 {
     zt_cu_persistent_kernel_args args = {.stages = kernel->memory.address + WORD + (zt_cu_ptr)run->first * sizeof(zt_cu_stage),
-                         .word = kernel->memory.address,
-                         .n = run->stage_count};
+                                         .word = kernel->memory.address,
+                                         .n = run->stage_count};
     void *params[] = {&args};
     int each = 0;
     zt_cu_function function = zt_cu_function_of(engine, "zt_persistent_kernel", run->shared);
     if (!function) return zt_ctx_status(engine->base.ctx);
     zt_status status = zt_cu_try(engine, engine->cu.OccupancyMaxBlocks(&each, function, THREADS, run->shared),
-                            "OccupancyMaxActiveBlocksPerMultiprocessor");
+                                 "OccupancyMaxActiveBlocksPerMultiprocessor");
     int most = each * engine->processors, blocks = run->blocks < most ? run->blocks : most;
     if (!status && blocks < 1) return zt_fail(engine->base.ctx, ZT_EBUG, "engine cuda: zt_persistent_kernel has no room");
     kernel->launches++;
     if (status) return status;
     return zt_cu_try(engine,
-                     engine->cu.LaunchCooperativeKernel(function, (unsigned)blocks, 1, 1, THREADS, 1, 1,
-                                                   (unsigned)run->shared, engine->stream, params),
+                     engine->cu.LaunchCooperativeKernel(function, (unsigned)blocks, 1, 1, THREADS, 1, 1, (unsigned)run->shared,
+                                                        engine->stream, params),
                      "LaunchCooperativeKernel");
 }
 

@@ -20,9 +20,9 @@ enum { ZT_CU_MIN_RUN = 3 }; /* the least launches that a persistent kernel repla
 
 typedef struct zt_cu_persistent_kernel_run {
     int first, stage_count;
-    int launches;      /* that it replaces */
-    int blocks;        /* the most of a stage */
-    size_t shared;     /* bytes, the most of a stage */
+    int launches;  /* that it replaces */
+    int blocks;    /* the most of a stage */
+    size_t shared; /* bytes, the most of a stage */
 } zt_cu_persistent_kernel_run;
 
 struct zt_cu_persistent_kernel {
@@ -30,12 +30,12 @@ struct zt_cu_persistent_kernel {
     zt_cu_stage *stages;
     zt_cu_persistent_kernel_run *runs;
     int n_stages, n_runs, stage_capacity, run_capacity;
-    int current_run;     /* the run that launches go to */
-    bool run_open;  /* it has begun */
-    int unsynced;  /* the first stage since the last wait */
+    int current_run;    /* the run that launches go to */
+    bool run_open;      /* it has begun */
+    int unsynced;       /* the first stage since the last wait */
     int foldable_stage; /* the stage whose result the next product may make itself, or -1 */
     zt_cu_stage folded; /* what the last product makes itself; blocks 0: nothing */
-    zt_cu_mem memory;      /* the grid's word, then the stages */
+    zt_cu_mem memory;   /* the grid's word, then the stages */
     uint64_t launches;  /* of the second pass */
 };
 

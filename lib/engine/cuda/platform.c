@@ -49,12 +49,8 @@ static const int hip_attributes[] = {
     ZT_CU_ATTRIBUTES(X)
 #undef X
 };
-static const char *const hip_libraries[] = {"libamdhip64.so",
-                                            "libamdhip64.so.7",
-                                            "libamdhip64.so.6",
-                                            "libamdhip64.so.5",
-                                            "/opt/rocm/lib/libamdhip64.so",
-                                            NULL};
+static const char *const hip_libraries[] = {
+    "libamdhip64.so", "libamdhip64.so.7", "libamdhip64.so.6", "libamdhip64.so.5", "/opt/rocm/lib/libamdhip64.so", NULL};
 
 /* Waves of 64 are two warps (prim_hip.h). Every block may have all shared memory there is. */
 const zt_cu_platform zt_cu_amd = {

@@ -5,8 +5,7 @@
 /* ---- chains ---------------------------------------------------------------------------------- */
 
 /* Parsed and typed, as the kernel has it; false where a value is none of its numbers. */
-static bool chain_of(const void *attrs, const zt_type *const input_types[], zt_cu_chain_op *ops, int *op_count,
-                     zt_type *whole)
+static bool chain_of(const void *attrs, const zt_type *const input_types[], zt_cu_chain_op *ops, int *op_count, zt_type *whole)
 {
     const zt_pointwise_attrs *pointwise = attrs;
     zt_pointwise_chain chain;

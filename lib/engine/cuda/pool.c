@@ -9,8 +9,8 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     return zt_cu_is_plain(input_types[0]->dtype);
 }
 
-static zt_status emit_pool(zt_cu_call *call, zt_cu_pool_args *args, const zt_window_lists *lists,
-                      const zt_ints *kernel, const zt_type *large, const zt_type *small, bool back)
+static zt_status emit_pool(zt_cu_call *call, zt_cu_pool_args *args, const zt_window_lists *lists, const zt_ints *kernel,
+                           const zt_type *large, const zt_type *small, bool back)
 {
     static const char *const names[] = {"zt_cu_pool", "zt_cu_unpool", "zt_cu_max_pool"};
     const zt_window window = zt_window_of(lists, large, small, kernel->v);
@@ -33,11 +33,8 @@ static zt_status emit_max(zt_cu_call *call)
 
 static zt_cu_pool_args average_args(const zt_cu_call *call, int64_t divisor, bool count_pad)
 {
-    return (zt_cu_pool_args){.x = call->inputs[0],
-                             .y = call->outputs[0],
-                             .divisor = divisor,
-                             .kind = ZT_CU_POOL_AVG,
-                             .count_pad = count_pad};
+    return (zt_cu_pool_args){
+        .x = call->inputs[0], .y = call->outputs[0], .divisor = divisor, .kind = ZT_CU_POOL_AVG, .count_pad = count_pad};
 }
 
 static zt_status emit_avg(zt_cu_call *call)
@@ -68,11 +65,8 @@ static zt_status emit_smooth(zt_cu_call *call)
 {
     const zt_smooth_max_pool_attrs *attrs = call->attrs;
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
-    zt_cu_pool_args args = {.x = call->inputs[0],
-                         .y = call->outputs[0],
-                         .p = attrs->beta,
-                         .pad_value = attrs->pad_value,
-                         .kind = ZT_CU_POOL_SMOOTH};
+    zt_cu_pool_args args = {
+        .x = call->inputs[0], .y = call->outputs[0], .p = attrs->beta, .pad_value = attrs->pad_value, .kind = ZT_CU_POOL_SMOOTH};
     return emit_pool(call, &args, &lists, &attrs->kernel, call->input_types[0], call->output_types[0], false);
 }
 
@@ -110,6 +104,7 @@ static zt_cu_parts_args planes_of(const zt_cu_call *call, const zt_type *large, 
 {
     const zt_type *i_type = call->input_types[1];
     const int64_t planes = large->dim[0] * large->dim[1], index_count = zt_type_count(i_type);
+    // clang-format off
     zt_cu_parts_args args = {.x = call->inputs[0],
                           .i = call->inputs[1],
                           .y = call->outputs[0],
@@ -123,6 +118,7 @@ static zt_cu_parts_args planes_of(const zt_cu_call *call, const zt_type *large, 
                           .x_type = call->input_types[0]->dtype,
                           .y_type = call->output_types[0]->dtype,
                           .batches = planes};
+    // clang-format on
     args.dim[0] = args.span;
     return args;
 }

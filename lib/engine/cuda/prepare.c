@@ -36,7 +36,7 @@ static zt_status want_arena(zt_cu_engine *engine, size_t bytes)
 
 /* Where a value is; 0: nowhere. */
 static zt_cu_ptr address_of(const zt_cu_engine *engine, const zt_executable *executable, int value_id, const zt_cu_where *where,
-                         bool packed)
+                            bool packed)
 {
     if (value_id < 0) return 0;
     const zt_place *place = &executable->schedule.place[value_id];
@@ -106,7 +106,7 @@ zt_status zt_cu_run_task(zt_cu_engine *engine, const zt_executable *executable, 
     for (int k = 0; k < zt_op_shares(step->op) && !status; k++)
         if (task->apart >> k & 1)
             status = zt_cu_move(&call, call.outputs[k], address_of(engine, executable, step->in[k], where, false),
-                           zt_type_bytes(&executable->schedule.type[step->in[k]]));
+                                zt_type_bytes(&executable->schedule.type[step->in[k]]));
     call.error = where->errors + (size_t)task_index * sizeof(zt_cu_runtime_error);
     call.scratch = engine->arena.address + round_up(executable->schedule.arena_bytes);
     call.tables = executable->tables.address;
@@ -138,8 +138,8 @@ static zt_status find_row(zt_cu_engine *engine, const zt_executable *executable,
     zt_status status = zt_op_infer(engine->base.ctx, step->op, step->attrs, input_types, out);
     if (!status) task->row = zt_cu_find(engine, step->op, step->attrs, input_types, out);
     if (status || task->row) return status;
-    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): %s has no kernel for it", info->name,
-                   task->step, engine->base.vt->name);
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): %s has no kernel for it", info->name, task->step,
+                   engine->base.vt->name);
 }
 
 /* What all steps need, gathered. */

@@ -7,13 +7,12 @@
 #ifndef ZT_CU_PRIM_BOTH_H
 #define ZT_CU_PRIM_BOTH_H
 
-#define FN                 static __device__ __forceinline__
-#define FN_MEMBER          __device__ __forceinline__
-#define CONSTANT           static __device__ const
-#define KERNEL(name, args) extern "C" __global__ void name(ZT_CU_ARGUMENT const args a)
-#define KERNEL_OF(name, args, threads)                                                             \
-    extern "C" __global__ void __launch_bounds__(threads) name(ZT_CU_ARGUMENT const args a)
-#define KERNEL_EACH(name, args, threads, each)                                                     \
+#define FN                             static __device__ __forceinline__
+#define FN_MEMBER                      __device__ __forceinline__
+#define CONSTANT                       static __device__ const
+#define KERNEL(name, args)             extern "C" __global__ void name(ZT_CU_ARGUMENT const args a)
+#define KERNEL_OF(name, args, threads) extern "C" __global__ void __launch_bounds__(threads) name(ZT_CU_ARGUMENT const args a)
+#define KERNEL_EACH(name, args, threads, each)                                                                                   \
     extern "C" __global__ void ZT_CU_BOUNDS(threads, each) name(ZT_CU_ARGUMENT const args a)
 #define SHARED(type, name, dims) __shared__ __attribute__((aligned(16))) type name dims
 extern __shared__ uint4 zt_cu_dynamic[];

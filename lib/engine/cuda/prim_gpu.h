@@ -19,16 +19,10 @@ FN uint32_t release_add(uint32_t *word, uint32_t v)
 FN uint32_t acquire(const uint32_t *word)
 {
     uint32_t now;
-    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                 : "=r"(now)
-                 : "l"(__cvta_generic_to_global(word))
-                 : "memory");
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(now) : "l"(__cvta_generic_to_global(word)) : "memory");
     return now;
 }
-FN void prefetch(const void *p)
-{
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p)));
-}
+FN void prefetch(const void *p) { asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(p))); }
 
 /* Through the cache of what is only read: 2, 4, 8 or 16 bytes of device memory. */
 template <int BYTES> struct constant_word {
@@ -77,6 +71,7 @@ FN uint16_t f32_to_f16(float f)
 
 /* ---- matrices -------------------------------------------------------------------------------- */
 
+// clang-format off
 #define ZT_CU_MMA(name, shape, of, sum, letter)                                                    \
     FN void name(sum d[4], const uint32_t a[4], const uint32_t b[2])                               \
     {                                                                                              \
@@ -85,6 +80,7 @@ FN uint16_t f32_to_f16(float f)
                      : "+" letter(d[0]), "+" letter(d[1]), "+" letter(d[2]), "+" letter(d[3])      \
                      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));          \
     }
+// clang-format on
 ZT_CU_MMA(mma_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
 ZT_CU_MMA(mma_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
 ZT_CU_MMA(mma_s8, "m16n8k32", "s32.s8.s8.s32", int32_t, "r")
@@ -119,14 +115,11 @@ FN void ldmatrix_x4_trans(uint32_t r[4], const void *row)
 
 FN void copy_async(void *dst, const void *src, int bytes)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)),
-                 "l"(__cvta_generic_to_global(src)), "r"(bytes)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(dst)), "l"(__cvta_generic_to_global(src)),
+                 "r"(bytes)
                  : "memory");
 }
 FN void copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
-template <int N> FN void copy_wait()
-{
-    asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
-}
+template <int N> FN void copy_wait() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
 
 #endif

@@ -25,10 +25,7 @@ FN uint32_t release_add(uint32_t *word, uint32_t v)
 {
     return __hip_atomic_fetch_add(word, v, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT);
 }
-FN uint32_t acquire(const uint32_t *word)
-{
-    return __hip_atomic_load(word, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT);
-}
+FN uint32_t acquire(const uint32_t *word) { return __hip_atomic_load(word, __ATOMIC_ACQUIRE, __HIP_MEMORY_SCOPE_AGENT); }
 FN void prefetch(const void *) {} /* no such instruction */
 template <class V> FN V load_constant(const void *p) { return *static_cast<const V *>(p); }
 
@@ -39,15 +36,9 @@ template <class T> FN T shuffle_xor(T v, int mask) { return __shfl_xor(v, mask, 
 /* A lane's number in the wave is asked for by its address, of 4 bytes a lane. */
 FN int lane_at(int lane) { return ((lane & 31) | (int)(__lane_id() & 32)) * 4; }
 FN int lane_after(int at) { return at + 4; }
-FN uint32_t from_lane(uint32_t v, int at, int next)
-{
-    return (uint32_t)__builtin_amdgcn_ds_bpermute(at + next * 4, (int)v);
-}
+FN uint32_t from_lane(uint32_t v, int at, int next) { return (uint32_t)__builtin_amdgcn_ds_bpermute(at + next * 4, (int)v); }
 /* A modifier of instructions: nothing goes through the local memory's network. */
-template <int HOW> FN uint32_t quad_lanes(uint32_t v)
-{
-    return (uint32_t)__builtin_amdgcn_mov_dpp((int)v, HOW, 15, 15, true);
-}
+template <int HOW> FN uint32_t quad_lanes(uint32_t v) { return (uint32_t)__builtin_amdgcn_mov_dpp((int)v, HOW, 15, 15, true); }
 FN uint32_t vote(bool p) { return (uint32_t)(__ballot(p) >> (__lane_id() & 32)); }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -64,9 +55,7 @@ template <int HIGH> FN float fma_f16(uint32_t a, uint32_t b, float s)
 {
 #if defined(__gfx906__) || defined(__gfx908__) || defined(__gfx90a__) || defined(__gfx1030__)
     if (HIGH)
-        asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel:[1,1,0] op_sel_hi:[1,1,0]"
-            : "+v"(s)
-            : "v"(a), "v"(b));
+        asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel:[1,1,0] op_sel_hi:[1,1,0]" : "+v"(s) : "v"(a), "v"(b));
     else
         asm("v_fma_mix_f32 %0, %1, %2, %0 op_sel_hi:[1,1,0]" : "+v"(s) : "v"(a), "v"(b));
     return s;

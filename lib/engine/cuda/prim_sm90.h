@@ -40,8 +40,7 @@
 
 FN void mbarrier_init(uint64_t *bar, int count)
 {
-    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count)
-                 : "memory");
+    asm volatile("mbarrier.init.shared.b64 [%0], %1;" ::"r"(shared_address(bar)), "r"(count) : "memory");
 }
 FN void mbarrier_fence() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 FN void mbarrier_arrive(uint64_t *bar)
@@ -50,9 +49,7 @@ FN void mbarrier_arrive(uint64_t *bar)
 }
 FN void mbarrier_expect(uint64_t *bar, uint32_t bytes)
 {
-    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(bar)),
-                 "r"(bytes)
-                 : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" ::"r"(shared_address(bar)), "r"(bytes) : "memory");
 }
 FN bool mbarrier_try(uint32_t bar, uint32_t parity)
 {
@@ -89,35 +86,29 @@ FN void tensor_copy(void *to, const zt_cu_tensor_map *map, int x, int y, int z, 
                  "l"(map), "r"(x), "r"(y), "r"(z), "r"(shared_address(bar))
                  : "memory");
 }
-FN void tensor_prefetch(const zt_cu_tensor_map *map)
-{
-    asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
+FN void tensor_prefetch(const zt_cu_tensor_map *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 
 /* ---- products -------------------------------------------------------------------------------- */
 
 FN uint64_t wgmma_tile(const void *p, uint32_t lead, uint32_t stride)
 {
-    return (uint64_t)(shared_address(p) >> 4 & 0x3FFF) | (uint64_t)(lead >> 4) << 16 |
-           (uint64_t)(stride >> 4) << 32 | 1ull << 62;
+    return (uint64_t)(shared_address(p) >> 4 & 0x3FFF) | (uint64_t)(lead >> 4) << 16 | (uint64_t)(stride >> 4) << 32 | 1ull << 62;
 }
 
-#define R4(i)  "%" #i "0,%" #i "1,%" #i "2,%" #i "3"
-#define R10(i) R4(i) ",%" #i "4,%" #i "5,%" #i "6,%" #i "7,%" #i "8,%" #i "9"
-#define REGISTERS_60                                                                               \
-    "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," R10(1) "," R10(2) "," R10(3) "," R10(4) "," R10(5)
+#define R4(i)        "%" #i "0,%" #i "1,%" #i "2,%" #i "3"
+#define R10(i)       R4(i) ",%" #i "4,%" #i "5,%" #i "6,%" #i "7,%" #i "8,%" #i "9"
+#define REGISTERS_60 "%0,%1,%2,%3,%4,%5,%6,%7,%8,%9," R10(1) "," R10(2) "," R10(3) "," R10(4) "," R10(5)
 #define REGISTERS_64 REGISTERS_60 "," R4(6)
-#define REGISTERS_128                                                                              \
-    REGISTERS_60 "," R10(6) "," R10(7) "," R10(8) "," R10(9) "," R10(10) "," R10(                  \
-        11) ",%120,%121,%122,%123,%124,%125,%126,%127"
-#define SUMS_8(i)                                                                                  \
-    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]),    \
-        "+f"(d[i + 6]), "+f"(d[i + 7])
+#define REGISTERS_128                                                                                                            \
+    REGISTERS_60 "," R10(6) "," R10(7) "," R10(8) "," R10(9) "," R10(10) "," R10(11) ",%120,%121,%122,%123,%124,%125,%126,%127"
+#define SUMS_8(i)                                                                                                                \
+    "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
 #define SUMS_32(i) SUMS_8(i), SUMS_8(i + 8), SUMS_8(i + 16), SUMS_8(i + 24)
 #define SUMS_64    SUMS_32(0), SUMS_32(32)
 #define SUMS_128   SUMS_64, SUMS_32(64), SUMS_32(96)
 
 /* %N and on: the tiles, adds, the two orders. */
+// clang-format off
 #define WGMMA(number, name, width, registers, sums, a_at, b_at, adds_at, a_order, b_order)         \
     template <bool A, bool B>                                                                      \
     FN void wgmma_of(number, float(&d)[width / 2], uint64_t a, uint64_t b, bool adds)              \
@@ -129,17 +120,15 @@ FN uint64_t wgmma_tile(const void *p, uint32_t lead, uint32_t stride)
                      : "l"(a), "l"(b), "r"((int)adds), "n"((int)A), "n"((int)B)                    \
                      : "memory");                                                                  \
     }
-#define WGMMA_128(number, name)                                                                    \
-    WGMMA(number, name, 128, REGISTERS_64, SUMS_64, "%64", "%65", "%66", "%67", "%68")
-#define WGMMA_256(number, name)                                                                    \
-    WGMMA(number, name, 256, REGISTERS_128, SUMS_128, "%128", "%129", "%130", "%131", "%132")
+// clang-format on
+#define WGMMA_128(number, name) WGMMA(number, name, 128, REGISTERS_64, SUMS_64, "%64", "%65", "%66", "%67", "%68")
+#define WGMMA_256(number, name) WGMMA(number, name, 256, REGISTERS_128, SUMS_128, "%128", "%129", "%130", "%131", "%132")
 WGMMA_128(f16, "f16")
 WGMMA_128(bf16, "bf16")
 WGMMA_256(f16, "f16")
 WGMMA_256(bf16, "bf16")
 
-template <class T, int WIDTH, bool A, bool B>
-FN void wgmma(float (&d)[WIDTH / 2], uint64_t a, uint64_t b, bool adds)
+template <class T, int WIDTH, bool A, bool B> FN void wgmma(float (&d)[WIDTH / 2], uint64_t a, uint64_t b, bool adds)
 {
     wgmma_of<A, B>(T(), d, a, b, adds);
 }
@@ -147,8 +136,7 @@ FN void wgmma(float (&d)[WIDTH / 2], uint64_t a, uint64_t b, bool adds)
 /* The compiler keeps what it does to the sums on its side of this. */
 template <int N> FN void sums_pinned(float (&d)[N])
 {
-    UNROLL
-    for (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
+    UNROLL_FOR (int i = 0; i < N; i++) asm volatile("" : "+f"(d[i])::"memory");
 }
 template <int N> FN void wgmma_fence(float (&d)[N])
 {
@@ -156,10 +144,7 @@ template <int N> FN void wgmma_fence(float (&d)[N])
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
 }
 FN void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
-template <int N> FN void wgmma_wait()
-{
-    asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
-}
+template <int N> FN void wgmma_wait() { asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory"); }
 template <int N> FN void wgmma_done(float (&d)[N])
 {
     wgmma_wait<0>();
@@ -179,14 +164,8 @@ template <int N> FN void wgmma_done(float (&d)[N])
 #undef WGMMA_128
 #undef WGMMA_256
 
-template <int N> FN void registers_give()
-{
-    asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
-}
-template <int N> FN void registers_take()
-{
-    asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N));
-}
+template <int N> FN void registers_give() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N)); }
+template <int N> FN void registers_take() { asm volatile("setmaxnreg.inc.sync.aligned.u32 %0;" ::"n"(N)); }
 
 #else
 #define ZT_CU_SM90 0

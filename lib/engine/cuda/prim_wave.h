@@ -22,10 +22,7 @@
 
 /* s and the products of two numbers, one after the other: a product of two such is exact. */
 struct wave_f16 {
-    FN_MEMBER float operator()(uint32_t a, uint32_t b, float s) const
-    {
-        return fma_f16<1>(a, b, fma_f16<0>(a, b, s));
-    }
+    FN_MEMBER float operator()(uint32_t a, uint32_t b, float s) const { return fma_f16<1>(a, b, fma_f16<0>(a, b, s)); }
 };
 struct wave_bf16 {
     FN_MEMBER static float wide(uint32_t high)
@@ -58,8 +55,7 @@ enum { QUAD_FIRST = 0x00, QUAD_NEXT = 0x39 }; /* lanes 0 0 0 0, lanes 1 2 3 0 */
 #else
 #define WAVE_ROLLED
 #endif
-template <class Sum, class Dot>
-FN void wave_half(Sum d[4], uint32_t upper, uint32_t lower, uint32_t b, Dot dot)
+template <class Sum, class Dot> FN void wave_half(Sum d[4], uint32_t upper, uint32_t lower, uint32_t b, Dot dot)
 {
     int column = lane_at(thread() % 4 * 8); /* the lane with its first place */
     WAVE_ROLLED
@@ -76,29 +72,16 @@ FN void wave_half(Sum d[4], uint32_t upper, uint32_t lower, uint32_t b, Dot dot)
     }
 }
 #undef WAVE_ROLLED
-template <int HALVES, class Sum, class Dot>
-FN void wave_mma(Sum d[4], const uint32_t *a, const uint32_t *b, Dot dot)
+template <int HALVES, class Sum, class Dot> FN void wave_mma(Sum d[4], const uint32_t *a, const uint32_t *b, Dot dot)
 {
     wave_half(d, a[0], a[1], b[0], dot);
     if (HALVES == 2) wave_half(d, a[2], a[3], b[1], dot);
 }
 
-FN void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    wave_mma<2>(d, a, b, wave_f16());
-}
-FN void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    wave_mma<2>(d, a, b, wave_bf16());
-}
-FN void mma_s8(int32_t d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    wave_mma<2>(d, a, b, wave_s8());
-}
-FN void mma_s8_k16(int32_t d[4], const uint32_t a[2], const uint32_t b[1])
-{
-    wave_mma<1>(d, a, b, wave_s8());
-}
+FN void mma_f16(float d[4], const uint32_t a[4], const uint32_t b[2]) { wave_mma<2>(d, a, b, wave_f16()); }
+FN void mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2]) { wave_mma<2>(d, a, b, wave_bf16()); }
+FN void mma_s8(int32_t d[4], const uint32_t a[4], const uint32_t b[2]) { wave_mma<2>(d, a, b, wave_s8()); }
+FN void mma_s8_k16(int32_t d[4], const uint32_t a[2], const uint32_t b[1]) { wave_mma<1>(d, a, b, wave_s8()); }
 
 /* Where another lane points, in the same array: a distance is 32 bits to shuffle, and leaves the
  * compiler what it knows of the pointer. */

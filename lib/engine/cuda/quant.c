@@ -20,10 +20,10 @@ static bool dequantize_has(const zt_cu_engine *engine, const void *attrs, const 
     return is_code(input_types[0]->dtype);
 }
 
-static zt_status emit_linear(zt_cu_call *call, const char *name, int64_t axis, int64_t block, zt_dtype code,
-                      bool saturate)
+static zt_status emit_linear(zt_cu_call *call, const char *name, int64_t axis, int64_t block, zt_dtype code, bool saturate)
 {
     const zt_type *x_type = call->input_types[0], *scale = call->input_types[1];
+    // clang-format off
     zt_cu_quant_args args = {.x = call->inputs[0],
                           .scale = call->inputs[1],
                           .zero = call->inputs[2],
@@ -38,6 +38,7 @@ static zt_status emit_linear(zt_cu_call *call, const char *name, int64_t axis, i
                           .y_type = call->output_types[0]->dtype,
                           .scale_type = scale->dtype,
                           .code_type = code};
+    // clang-format on
     zt_dtype_range(code, &args.least, &args.most);
     if (!args.one) {
         int axis_at = (int)(axis < 0 ? axis + x_type->rank : axis);

@@ -12,10 +12,7 @@ static bool fits_shared(const zt_cu_engine *engine, int64_t batch, int64_t hidde
     return batch <= (int64_t)engine->max_grid[0] && zt_cu_has_shared(engine, (size_t)(hidden * room * 4));
 }
 
-static zt_cu_ptr offset_floats(zt_cu_ptr base, int64_t floats)
-{
-    return base + (zt_cu_ptr)floats * sizeof(float);
-}
+static zt_cu_ptr offset_floats(zt_cu_ptr base, int64_t floats) { return base + (zt_cu_ptr)floats * sizeof(float); }
 
 static zt_status launch_recurrent(zt_cu_call *call, const char *name, int room, const zt_cu_recurrent_args *args)
 {
@@ -38,8 +35,7 @@ static bool has_forward(const zt_cu_engine *engine, const void *attrs, const zt_
 
 /* x, w_ih and w_hh are inputs 0 to 2, b input 3; the rest is in `a`, and saved at output `saved`.
  */
-static zt_status run_forward(zt_cu_call *call, const char *name, int lengths, int saved,
-                         zt_cu_recurrent_args *args)
+static zt_status run_forward(zt_cu_call *call, const char *name, int lengths, int saved, zt_cu_recurrent_args *args)
 {
     const zt_type *x_type = call->input_types[0], *w_type = call->input_types[1];
     zt_cu_matmul_args product = {.a = call->inputs[0], .b = call->inputs[1], .a_col = 1, .b_row = 1};
@@ -69,8 +65,7 @@ static zt_status run_forward(zt_cu_call *call, const char *name, int lengths, in
 static zt_status emit_rnn(zt_cu_call *call)
 {
     const zt_rnn_attrs *attrs = call->attrs;
-    zt_cu_recurrent_args args = {
-        .h0 = call->inputs[4], .reverse = attrs->reverse != 0, .other = attrs->act.s[0] == 'r'};
+    zt_cu_recurrent_args args = {.h0 = call->inputs[4], .reverse = attrs->reverse != 0, .other = attrs->act.s[0] == 'r'};
     return run_forward(call, "zt_rnn", 5, 2, &args);
 }
 
@@ -88,10 +83,8 @@ static zt_status emit_lstm(zt_cu_call *call)
 static zt_status emit_gru(zt_cu_call *call)
 {
     const zt_gru_attrs *attrs = call->attrs;
-    zt_cu_recurrent_args args = {.rb = call->inputs[4],
-                              .h0 = call->inputs[5],
-                              .reverse = attrs->reverse != 0,
-                              .other = !attrs->linear_before_reset};
+    zt_cu_recurrent_args args = {
+        .rb = call->inputs[4], .h0 = call->inputs[5], .reverse = attrs->reverse != 0, .other = !attrs->linear_before_reset};
     return run_forward(call, "zt_gru", 6, 2, &args);
 }
 
@@ -107,8 +100,7 @@ static bool has_back(const zt_cu_engine *engine, const void *attrs, const zt_typ
 }
 
 /* saved and w_hh are inputs 0 and 1; lengths, dy and dhn follow from `lengths` on. */
-static zt_status run_backward(zt_cu_call *call, const char *name, int gates, int lengths,
-                      zt_cu_recurrent_args *args)
+static zt_status run_backward(zt_cu_call *call, const char *name, int gates, int lengths, zt_cu_recurrent_args *args)
 {
     args->saved = call->inputs[0];
     args->r = call->inputs[1];
@@ -128,9 +120,10 @@ static zt_status run_backward(zt_cu_call *call, const char *name, int gates, int
 
 /* dw_hh of `gates` gates from gate `first` on: dg, `step` numbers a row, times what they were
  * multiplied by, part `part` of `parts` in saved. */
-static zt_status weight_gradient(zt_cu_call *call, const zt_cu_recurrent_args *args, int first, int gates,
-                         zt_cu_ptr dg, int64_t step, int part, int parts)
+static zt_status weight_gradient(zt_cu_call *call, const zt_cu_recurrent_args *args, int first, int gates, zt_cu_ptr dg,
+                                 int64_t step, int part, int parts)
 {
+    // clang-format off
     const zt_cu_matmul_args product = {.a = dg,
                                  .b = offset_floats(args->saved, part * args->H),
                                  .y = offset_floats(call->outputs[1], first * args->H * args->H),
@@ -141,28 +134,22 @@ static zt_status weight_gradient(zt_cu_call *call, const zt_cu_recurrent_args *a
                                  .a_col = step,
                                  .b_row = parts * args->H,
                                  .b_col = 1};
+    // clang-format on
     return call->outputs[1] ? zt_cu_multiply(call, &product) : ZT_OK;
 }
 
-static zt_status column_sums(zt_cu_call *call, const zt_cu_recurrent_args *args, zt_cu_ptr y, int64_t column_count,
-                         zt_cu_ptr dg, int64_t step, zt_cu_ptr by, int64_t by_step)
+static zt_status column_sums(zt_cu_call *call, const zt_cu_recurrent_args *args, zt_cu_ptr y, int64_t column_count, zt_cu_ptr dg,
+                             int64_t step, zt_cu_ptr by, int64_t by_step)
 {
-    const zt_cu_columns_args k = {.a = dg,
-                                  .b = by,
-                                  .y = y,
-                                  .rows = args->T * args->N,
-                                  .columns = column_count,
-                                  .a_step = step,
-                                  .b_step = by_step};
-    return zt_cu_launch(call, "zt_columns", zt_cu_grid(column_count, 128), (zt_cu_dim){128, 1, 1}, 0, &k,
-                        sizeof k);
+    const zt_cu_columns_args k = {
+        .a = dg, .b = by, .y = y, .rows = args->T * args->N, .columns = column_count, .a_step = step, .b_step = by_step};
+    return zt_cu_launch(call, "zt_columns", zt_cu_grid(column_count, 128), (zt_cu_dim){128, 1, 1}, 0, &k, sizeof k);
 }
 
 static zt_status emit_rnn_back(zt_cu_call *call)
 {
     const zt_rnn_backward_attrs *attrs = call->attrs;
-    zt_cu_recurrent_args args = {
-        .dh0 = call->outputs[2], .reverse = attrs->reverse != 0, .other = attrs->act.s[0] == 'r'};
+    zt_cu_recurrent_args args = {.dh0 = call->outputs[2], .reverse = attrs->reverse != 0, .other = attrs->act.s[0] == 'r'};
     zt_status status = run_backward(call, "zt_rnn_back", 1, 2, &args);
     return status ? status : weight_gradient(call, &args, 0, 1, args.dg, args.H, 1, ZT_RNN_SAVED);
 }
@@ -171,10 +158,10 @@ static zt_status emit_lstm_back(zt_cu_call *call)
 {
     const zt_lstm_backward_attrs *attrs = call->attrs;
     zt_cu_recurrent_args args = {.peep = call->inputs[2],
-                              .dcn = call->inputs[6],
-                              .dh0 = call->outputs[2],
-                              .dc0 = call->outputs[3],
-                              .reverse = attrs->reverse != 0};
+                                 .dcn = call->inputs[6],
+                                 .dh0 = call->outputs[2],
+                                 .dc0 = call->outputs[3],
+                                 .reverse = attrs->reverse != 0};
     static const struct {
         int gate, by; /* peepholes: of gate 0 and 1 the c before, of the last the new one */
     } peep[] = {{0, 5}, {1, 5}, {3, 4}};
@@ -190,8 +177,7 @@ static zt_status emit_lstm_back(zt_cu_call *call)
 static zt_status emit_gru_back(zt_cu_call *call)
 {
     const zt_gru_backward_attrs *attrs = call->attrs;
-    zt_cu_recurrent_args args = {
-        .dh0 = call->outputs[3], .reverse = attrs->reverse != 0, .other = !attrs->linear_before_reset};
+    zt_cu_recurrent_args args = {.dh0 = call->outputs[3], .reverse = attrs->reverse != 0, .other = !attrs->linear_before_reset};
     size_t bytes =
         (size_t)(call->input_types[0]->dim[0] * call->input_types[0]->dim[1] * call->input_types[1]->dim[1]) * sizeof(float);
     if (!(args.third = zt_cu_scratch(call, bytes))) return ZT_ENOMEM;

@@ -7,10 +7,7 @@
 
 enum { THREADS = 256 };
 
-static zt_dtype wide_of(zt_dtype dtype)
-{
-    return dtype == ZT_F64 ? ZT_F64 : zt_cu_is_float(dtype) ? ZT_F32 : ZT_I64;
-}
+static zt_dtype wide_of(zt_dtype dtype) { return dtype == ZT_F64 ? ZT_F64 : zt_cu_is_float(dtype) ? ZT_F32 : ZT_I64; }
 
 /* ---- dimensions ------------------------------------------------------------------------------ */
 
@@ -59,8 +56,7 @@ static zt_status launch_fold(zt_cu_call *call, zt_cu_reduce_args *args)
     const bool rows = by_rows(args);
     const int64_t part_count = args->kept * args->parts;
     return zt_cu_launch(call, rows ? "zt_cu_reduce_rows" : "zt_cu_reduce_columns",
-                        zt_cu_spread(call, part_count, rows ? 1 : THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        sizeof *args);
+                        zt_cu_spread(call, part_count, rows ? 1 : THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args, sizeof *args);
 }
 
 zt_status zt_cu_launch_reduce(zt_cu_call *call, zt_cu_reduce_args *args)
@@ -79,16 +75,14 @@ zt_status zt_cu_launch_reduce(zt_cu_call *call, zt_cu_reduce_args *args)
     args->by = 1;
     zt_status status = launch_fold(call, args);
     return status ? status
-             : zt_cu_fold_rows(call, (zt_cu_fold)args->fold, parts, wide, result, y_type, args->kept, args->parts,
-                               factor);
+                  : zt_cu_fold_rows(call, (zt_cu_fold)args->fold, parts, wide, result, y_type, args->kept, args->parts, factor);
 }
 
-zt_status zt_cu_fold_rows(zt_cu_call *call, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y,
-                          zt_dtype y_type, int64_t rows, int64_t column_count, double by)
+zt_status zt_cu_fold_rows(zt_cu_call *call, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y, zt_dtype y_type,
+                          int64_t rows, int64_t column_count, double by)
 {
     const zt_type type = zt_type_make(x_type, 2, (int64_t[]){rows, column_count});
-    zt_cu_reduce_args args = {
-        .x = x, .y = y, .by = by, .fold = fold, .x_type = x_type, .y_type = y_type};
+    zt_cu_reduce_args args = {.x = x, .y = y, .by = by, .fold = fold, .x_type = x_type, .y_type = y_type};
     zt_cu_set_dims(&args, &type, (bool[]){false, true});
     return zt_cu_launch_reduce(call, &args);
 }
@@ -105,8 +99,7 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
 static void gone_axes(const zt_ints *axes, int rank, bool *gone)
 {
     for (int dimension = 0; dimension < rank; dimension++) gone[dimension] = axes->n == 0;
-    for (int64_t i = 0; i < axes->n; i++)
-        gone[axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i]] = true;
+    for (int64_t i = 0; i < axes->n; i++) gone[axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i]] = true;
 }
 
 static zt_status emit_fold(zt_cu_call *call, zt_cu_fold fold, bool mean)
@@ -136,15 +129,14 @@ static zt_status emit_spread(zt_cu_call *call)
     bool gone[ZT_MAX_RANK];
     int64_t step = 1, times = 1;
     gone_axes(&attrs->axes, y_type->rank, gone);
-    zt_cu_chain_args args = {
-        .n = zt_type_count(y_type),
-        .x = {call->inputs[0]},
-        .y = {call->outputs[0]},
-        .n_ops = 1,
-        .n_in = 1,
-        .x_type = {(uint8_t)y_type->dtype},
-        .y_type = {(uint8_t)y_type->dtype},
-        .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y_type->dtype, .to = (uint8_t)y_type->dtype}};
+    zt_cu_chain_args args = {.n = zt_type_count(y_type),
+                             .x = {call->inputs[0]},
+                             .y = {call->outputs[0]},
+                             .n_ops = 1,
+                             .n_in = 1,
+                             .x_type = {(uint8_t)y_type->dtype},
+                             .y_type = {(uint8_t)y_type->dtype},
+                             .one = {.fn = ZT_CU_F_scale, .of = (uint8_t)y_type->dtype, .to = (uint8_t)y_type->dtype}};
     for (int dimension = y_type->rank - 1; dimension >= 0; dimension--) {
         args.dim[args.n_dims] = y_type->dim[dimension];
         args.step[0][args.n_dims++] = gone[dimension] ? 0 : step;

@@ -11,7 +11,7 @@ void zt_cu_set_dims(zt_cu_reduce_args *a, const zt_type *x, const bool *gone);
 zt_status zt_cu_launch_reduce(zt_cu_call *c, zt_cu_reduce_args *a);
 /* y[o] = fold of x[o, 0 .. n-1], o below `rows`, over `by`; types are plain, y's computed as x's.
  */
-zt_status zt_cu_fold_rows(zt_cu_call *c, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y,
-                          zt_dtype y_type, int64_t rows, int64_t n, double by);
+zt_status zt_cu_fold_rows(zt_cu_call *c, zt_cu_fold fold, zt_cu_ptr x, zt_dtype x_type, zt_cu_ptr y, zt_dtype y_type,
+                          int64_t rows, int64_t n, double by);
 
 #endif

@@ -8,9 +8,12 @@
 /* ---- runtime errors -------------------------------------------------------------------------- */
 
 static const char *const words[ZT_CU_TROUBLES] = {
-    [ZT_CU_INDEX] = "index",   [ZT_CU_POSITION] = "position",
-    [ZT_CU_SEQUENCE] = "sequence", [ZT_CU_BLOCK] = "block",
-    [ZT_CU_LENGTH] = "length", [ZT_CU_TARGET] = "target",
+    [ZT_CU_INDEX] = "index",
+    [ZT_CU_POSITION] = "position",
+    [ZT_CU_SEQUENCE] = "sequence",
+    [ZT_CU_BLOCK] = "block",
+    [ZT_CU_LENGTH] = "length",
+    [ZT_CU_TARGET] = "target",
     [ZT_CU_DIVISION] = "an integer is divided by zero",
 };
 
@@ -23,10 +26,9 @@ zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *err
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
     if (error->kind == ZT_CU_DIVISION) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
     if (error->value < 0)
-        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is below 0", name, where, what,
-                       (long long)error->value);
-    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is not below %lld", name, where, what,
-                   (long long)error->value, (long long)error->limit);
+        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is below 0", name, where, what, (long long)error->value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is not below %lld", name, where, what, (long long)error->value,
+                   (long long)error->limit);
 }
 
 zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int count, zt_cu_ptr flag)
@@ -38,8 +40,8 @@ zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int
         if (!staging) return zt_ctx_status(engine->base.ctx);
         int part = (int)(bytes / sizeof(zt_cu_runtime_error));
         for (int k = 0; k < part; k++) ((zt_cu_runtime_error *)staging)[k] = (zt_cu_runtime_error){.flag = flag};
-        status = zt_cu_half_send(engine, blocks + (size_t)i * sizeof(zt_cu_runtime_error),
-                            (size_t)part * sizeof(zt_cu_runtime_error));
+        status =
+            zt_cu_half_send(engine, blocks + (size_t)i * sizeof(zt_cu_runtime_error), (size_t)part * sizeof(zt_cu_runtime_error));
         i += part;
     }
     return status;
@@ -169,8 +171,7 @@ static zt_status run_steps(zt_cu_engine *engine, zt_executable *executable)
     for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
         status = zt_cu_run_task(engine, executable, task_index, &where);
         if (!status)
-            status =
-                zt_cu_try(engine, engine->cu.EventRecord(executable->times[task_index + 1], engine->stream), "EventRecord");
+            status = zt_cu_try(engine, engine->cu.EventRecord(executable->times[task_index + 1], engine->stream), "EventRecord");
     }
     return status ? status : copy_outputs(engine, executable);
 }
@@ -183,8 +184,7 @@ static zt_status report_times(zt_cu_engine *engine, zt_executable *executable, c
     for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
         float milliseconds = 0;
         status = zt_cu_try(
-            engine,
-            engine->cu.EventElapsedTime(&milliseconds, executable->times[task_index], executable->times[task_index + 1]),
+            engine, engine->cu.EventElapsedTime(&milliseconds, executable->times[task_index], executable->times[task_index + 1]),
             "EventElapsedTime");
         zt_span span = {.step = executable->tasks[task_index].step, .begin = start, .end = start + (double)milliseconds * 1e-3};
         start = span.end;

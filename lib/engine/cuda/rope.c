@@ -32,13 +32,12 @@ void zt_cu_rope_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *
         turns[i] = zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
 }
 
-zt_status zt_cu_launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type,
-                             zt_cu_ptr x, zt_cu_ptr pos, zt_cu_ptr table, zt_cu_ptr y)
+zt_status zt_cu_launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type, zt_cu_ptr x, zt_cu_ptr pos,
+                            zt_cu_ptr table, zt_cu_ptr y)
 {
-    const char *kernel = type->dtype == ZT_F32   ? "zt_rope_f32"
-                         : type->dtype == ZT_F16 ? "zt_rope_f16"
-                                                 : "zt_rope_bf16";
+    const char *kernel = type->dtype == ZT_F32 ? "zt_rope_f32" : type->dtype == ZT_F16 ? "zt_rope_f16" : "zt_rope_bf16";
     int64_t rows = type->dim[0], dims = zt_cu_rope_dims(attrs, type);
+    // clang-format off
     zt_cu_rope_args args = {.x = x,
                          .y = y,
                          .tab = table,
@@ -49,10 +48,10 @@ zt_status zt_cu_launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const 
                          .dims = dims,
                          .amplitude = (float)attrs->amplitude,
                          .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+    // clang-format on
     if (args.cols == 0) return ZT_OK;
     zt_cu_rope_quarter_turns(attrs, dims, args.turns);
-    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &args,
-                        sizeof args);
+    return zt_cu_launch(call, kernel, (zt_cu_dim){(unsigned)rows, 1, 1}, (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
 }
 
 static bool has_rope(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
@@ -65,15 +64,14 @@ static bool has_rope(const zt_cu_engine *engine, const void *attrs, const zt_typ
 static zt_status emit_rope(zt_cu_call *call)
 {
     return zt_cu_launch_rope(call, call->attrs, call->input_types[0], call->inputs[0], call->inputs[1], call->inputs[2],
-                       call->outputs[0]);
+                             call->outputs[0]);
 }
 
 /* ---- turned by tables ----------------------------------------------------------------------- */
 
 static zt_status launch_rotate(zt_cu_call *call, zt_cu_rotate_args *args)
 {
-    static const char *const names[] = {"zt_rotate_f32", "zt_rotate_f16", "zt_rotate_bf16",
-                                        "zt_rotate_f64"};
+    static const char *const names[] = {"zt_rotate_f32", "zt_rotate_f16", "zt_rotate_bf16", "zt_rotate_f64"};
     const zt_type *x_type = call->input_types[0];
     args->x = call->inputs[0];
     args->y = call->outputs[0];
@@ -81,19 +79,19 @@ static zt_status launch_rotate(zt_cu_call *call, zt_cu_rotate_args *args)
     args->rows = args->K ? zt_type_count(x_type) / args->K : 0;
     args->heads = args->heads > 0 ? args->heads : 1;
     args->tables = args->tables > 0 ? args->tables : 1;
-    return zt_cu_launch(call, of_type(x_type->dtype, names), zt_cu_grid(args->rows, 4), (zt_cu_dim){128, 1, 1},
-                        0, args, sizeof *args);
+    return zt_cu_launch(call, of_type(x_type->dtype, names), zt_cu_grid(args->rows, 4), (zt_cu_dim){128, 1, 1}, 0, args,
+                        sizeof *args);
 }
 
 static zt_status emit_rope_table(zt_cu_call *call)
 {
     const zt_rope_table_attrs *attrs = call->attrs;
     zt_cu_rotate_args args = {.cos = call->inputs[1],
-                         .sin = call->inputs[2],
-                         .half = call->input_types[1]->dim[1],
-                         .tables = call->input_types[1]->dim[0],
-                         .per = 1,
-                         .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+                              .sin = call->inputs[2],
+                              .half = call->input_types[1]->dim[1],
+                              .tables = call->input_types[1]->dim[0],
+                              .per = 1,
+                              .neighbours = !strcmp(attrs->pair.s, "neighbours")};
     return launch_rotate(call, &args);
 }
 
@@ -102,6 +100,7 @@ static zt_status emit_qk_norm_rope(zt_cu_call *call)
     const zt_qk_norm_rope_attrs *attrs = call->attrs;
     const zt_type *x_type = call->input_types[0], *table = call->input_types[3];
     int64_t half = last_dim(table), heads = x_type->dim[x_type->rank - 2];
+    // clang-format off
     zt_cu_rotate_args args = {.wq = call->inputs[1],
                          .wk = call->inputs[2],
                          .cos = call->inputs[3],
@@ -113,6 +112,7 @@ static zt_status emit_qk_norm_rope(zt_cu_call *call)
                          .q_heads = attrs->q_heads,
                          .eps = attrs->eps,
                          .neighbours = !strcmp(attrs->pair.s, "neighbours")};
+    // clang-format on
     return launch_rotate(call, &args);
 }
 

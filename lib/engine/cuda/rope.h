@@ -12,7 +12,7 @@ bool zt_cu_rope_fits(const zt_cu_engine *e, const zt_rope_attrs *a, const zt_typ
 /* Quarter turns a position of each pair: dims / 2 of them. */
 void zt_cu_rope_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *turns);
 /* x of `type` into y; tab 0: no divisors. */
-zt_status zt_cu_launch_rope(zt_cu_call *c, const zt_rope_attrs *at, const zt_type *type, zt_cu_ptr x,
-                            zt_cu_ptr pos, zt_cu_ptr tab, zt_cu_ptr y);
+zt_status zt_cu_launch_rope(zt_cu_call *c, const zt_rope_attrs *at, const zt_type *type, zt_cu_ptr x, zt_cu_ptr pos,
+                            zt_cu_ptr tab, zt_cu_ptr y);
 
 #endif

@@ -15,6 +15,7 @@ enum { F32, F16, BF16, F64 };
 typedef struct kernel_names {
     const char *plain[4], *mma[2][3];
 } kernel_names;
+// clang-format off
 #define NAMES(name)                                                                                \
     {                                                                                              \
         {OF_TYPE(name, ""), name "_f64"},                                                          \
@@ -22,6 +23,7 @@ typedef struct kernel_names {
             {OF_TYPE(name, "_64")}, {OF_TYPE(name, "_128")}                                        \
         }                                                                                          \
     }
+// clang-format on
 static const kernel_names forward_names = NAMES("zt_sdpa");
 static const kernel_names query_names = NAMES("zt_sdpa_queries"), key_names = NAMES("zt_sdpa_keys");
 
@@ -35,9 +37,8 @@ static bool has_sdpa(const zt_cu_engine *engine, const void *attrs, const zt_typ
     (void)output_types;
     zt_dtype dtype = input_types[Q]->dtype;
     size_t most = (size_t)(ROWS + TILE) * (size_t)(sizes.d + sizes.dv + 2) * wide_bytes(dtype);
-    return (zt_cu_is_float(dtype) || dtype == ZT_F64) && sizes.d <= ZT_CU_SDPA_MOST &&
-           sizes.dv <= ZT_CU_SDPA_MOST && zt_cu_has_shared(engine, most) &&
-           sizes.b * sizes.h <= (int64_t)engine->max_grid[1];
+    return (zt_cu_is_float(dtype) || dtype == ZT_F64) && sizes.d <= ZT_CU_SDPA_MOST && sizes.dv <= ZT_CU_SDPA_MOST &&
+           zt_cu_has_shared(engine, most) && sizes.b * sizes.h <= (int64_t)engine->max_grid[1];
 }
 
 /* Rows of a value [b,H,n,cols], or [b,n,H,cols]. */
@@ -54,6 +55,7 @@ static zt_cu_sdpa_args args_of(const zt_cu_call *call, const zt_sdpa *sizes, int
     const zt_sdpa_attrs *attrs = call->attrs;
     const zt_type *mask_type = call->input_types[mask];
     const int64_t full[] = {sizes->b, sizes->h, sizes->s, sizes->t};
+    // clang-format off
     zt_cu_sdpa_args args = {.q = rows_of(sizes, call->inputs[Q], sizes->h, sizes->s, sizes->d),
                          .k = rows_of(sizes, call->inputs[K], sizes->g, sizes->t, sizes->d),
                          .v = rows_of(sizes, call->inputs[V], sizes->g, sizes->t, sizes->dv),
@@ -73,6 +75,7 @@ static zt_cu_sdpa_args args_of(const zt_cu_call *call, const zt_sdpa *sizes, int
                          .scale = zt_sdpa_scale(attrs, sizes),
                          .softcap = attrs->softcap,
                          .end = !strcmp(attrs->align.s, "end")};
+    // clang-format on
     if (!mask_type) return args;
     args.mask_bool = mask_type->dtype == ZT_BOOL;
     int64_t step = 1;
@@ -97,9 +100,12 @@ static kernel_choice choice_of(const zt_cu_call *call, const zt_sdpa *sizes, boo
 {
     zt_dtype dtype = call->input_types[Q]->dtype;
     int64_t most = sizes->d > sizes->dv ? sizes->d : sizes->dv, least = sizes->d < sizes->dv ? sizes->d : sizes->dv;
-    kernel_choice choice = {.type = dtype == ZT_F32 ? F32 : dtype == ZT_F16 ? F16 : dtype == ZT_BF16 ? BF16 : F64,
-             .D = most <= 64 ? 64 : 128,
-             .parts = dtype == ZT_F32 ? ZT_CU_SDPA_PARTS : 1};
+    kernel_choice choice = {.type = dtype == ZT_F32    ? F32
+                                    : dtype == ZT_F16  ? F16
+                                    : dtype == ZT_BF16 ? BF16
+                                                       : F64,
+                            .D = most <= 64 ? 64 : 128,
+                            .parts = dtype == ZT_F32 ? ZT_CU_SDPA_PARTS : 1};
     choice.bytes = (size_t)(back ? ZT_CU_SDPA_BACK_BYTES(choice.parts, choice.D) : ZT_CU_SDPA_BYTES(choice.parts, choice.D));
     choice.rows = back ? ZT_CU_SDPA_BACK_ROWS : ZT_CU_SDPA_ROWS(choice.parts);
     if (call->engine->cu.platform == &zt_cu_nvidia && zt_cu_has_shared(call->engine, choice.bytes) && choice.type != F64 &&
@@ -108,7 +114,7 @@ static kernel_choice choice_of(const zt_cu_call *call, const zt_sdpa *sizes, boo
     choice.D = 0;
     choice.rows = ROWS;
     choice.bytes = wide_bytes(dtype) * (size_t)(back ? (ROWS + TILE) * (sizes->d + sizes->dv + 2)
-                                            : (ROWS + TILE) * (sizes->d + 1) + TILE * (sizes->dv + 1));
+                                                     : (ROWS + TILE) * (sizes->d + 1) + TILE * (sizes->dv + 1));
     return choice;
 }
 
@@ -122,7 +128,7 @@ static zt_status launch_rows(zt_cu_call *call, const kernel_names *names, const 
 
 /* Rows of f32 to parts of them in scratch. */
 static zt_status split_rows(zt_cu_call *call, const zt_sdpa *sizes, zt_cu_rows *rows, int64_t heads, int64_t row_count,
-                       int64_t cols, int64_t *part)
+                            int64_t cols, int64_t *part)
 {
     int64_t wide = (cols + 7) / 8 * 8;
     zt_cu_parts_args args = {.from = *rows, .b = sizes->b, .heads = heads, .n = row_count, .cols = cols};
@@ -130,13 +136,12 @@ static zt_status split_rows(zt_cu_call *call, const zt_sdpa *sizes, zt_cu_rows *
     args.to = zt_cu_scratch(call, (size_t)*part * ZT_CU_SDPA_PARTS * sizeof(uint16_t));
     if (!args.to) return ZT_ENOMEM;
     *rows = (zt_cu_rows){.at = args.to, .batch = heads * row_count * wide, .head = row_count * wide, .row = wide};
-    return zt_cu_launch(call, "zt_sdpa_parts", zt_cu_grid(*part / 8, 256), (zt_cu_dim){256, 1, 1}, 0,
-                        &args, sizeof args);
+    return zt_cu_launch(call, "zt_sdpa_parts", zt_cu_grid(*part / 8, 256), (zt_cu_dim){256, 1, 1}, 0, &args, sizeof args);
 }
 
 /* q, k, v and, of the gradient, dy in the form that mma kernels read. */
 static zt_status convert_for_mma(zt_cu_call *call, const zt_sdpa *sizes, const kernel_choice *choice, bool back,
-                           zt_cu_sdpa_args *args)
+                                 zt_cu_sdpa_args *args)
 {
     const struct {
         zt_cu_rows *rows;

@@ -6,8 +6,7 @@
 
 enum { THREADS = 256, TILE = 32 };
 
-static const char *const turn_names[] = {"zt_cu_transpose_1", "zt_cu_transpose_2", "zt_cu_transpose_4",
-                                         "zt_cu_transpose_8"};
+static const char *const turn_names[] = {"zt_cu_transpose_1", "zt_cu_transpose_2", "zt_cu_transpose_4", "zt_cu_transpose_8"};
 
 /* ---- concat, uncat, repeat, broadcast_to ----------------------------------------------------- */
 
@@ -22,7 +21,7 @@ static zt_status emit_concat(zt_cu_call *call)
     for (int k = 0; k < PARTS && !status; k++) {
         if (!call->input_types[k]) continue;
         status = emit_steps(call, call->inputs[k], call->outputs[0], size_of(y_type->dtype),
-                       steps_along(y_type, axis, from, 1, call->input_types[k]->dim[axis]), true);
+                            steps_along(y_type, axis, from, 1, call->input_types[k]->dim[axis]), true);
         from += call->input_types[k]->dim[axis];
     }
     return status;
@@ -57,11 +56,11 @@ static zt_status emit_repeat(zt_cu_call *call)
 static zt_status emit_transposed(zt_cu_call *call, const element_steps *steps, int row_dimension, int size)
 {
     zt_cu_transpose_args args = {.x = call->inputs[0],
-                         .y = call->outputs[0],
-                         .rows = steps->dims[row_dimension],
-                         .columns = steps->dims[0],
-                         .x_step = steps->steps[0],
-                         .batches = 1};
+                                 .y = call->outputs[0],
+                                 .rows = steps->dims[row_dimension],
+                                 .columns = steps->dims[0],
+                                 .x_step = steps->steps[0],
+                                 .batches = 1};
     int64_t y_step = 1;
     for (int dimension = 0; dimension < steps->axis_count; y_step *= steps->dims[dimension++]) {
         if (dimension == row_dimension) args.y_step = y_step;

@@ -7,8 +7,7 @@
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[],
-                      const zt_type out[])
+static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)e, (void)attrs, (void)out;
     return zt_cu_is_plain(in[0]->dtype);
@@ -20,11 +19,11 @@ static zt_status emit_sum_to(zt_cu_call *call)
     const zt_type *x_type = call->input_types[0], *y_type = call->output_types[0];
     bool gone[ZT_MAX_RANK];
     zt_cu_reduce_args args = {.x = call->inputs[0],
-                           .y = call->outputs[0],
-                           .by = 1,
-                           .fold = ZT_CU_SUM,
-                           .x_type = x_type->dtype,
-                           .y_type = x_type->dtype};
+                              .y = call->outputs[0],
+                              .by = 1,
+                              .fold = ZT_CU_SUM,
+                              .x_type = x_type->dtype,
+                              .y_type = x_type->dtype};
     for (int dimension = 0; dimension < x_type->rank; dimension++) {
         int target_dimension = dimension - (x_type->rank - y_type->rank);
         gone[dimension] = target_dimension < 0 || (y_type->dim[target_dimension] == 1 && x_type->dim[dimension] != 1);

@@ -10,8 +10,7 @@ static element_steps slice_steps(const zt_slice_attrs *attrs, const zt_type *who
     return steps_along(whole, axis, from, 1, part->dim[axis]);
 }
 
-static element_steps slice_step_steps(const zt_slice_step_attrs *attrs, const zt_type *whole,
-                              const zt_type *part)
+static element_steps slice_step_steps(const zt_slice_step_attrs *attrs, const zt_type *whole, const zt_type *part)
 {
     int axis = plain_axis(attrs->axis, whole->rank);
     int64_t from = attrs->from < 0 ? attrs->from + whole->dim[axis] : attrs->from;

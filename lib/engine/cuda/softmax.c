@@ -18,16 +18,15 @@ static zt_cu_softmax_args lines_of(const zt_cu_call *call, int64_t axis, double 
 
 static zt_status launch_softmax(zt_cu_call *call, int64_t axis, double scale, bool log)
 {
-    static const char *const lines[] = {"zt_softmax_f32", "zt_softmax_f16", "zt_softmax_bf16",
-                                        "zt_softmax_f64"};
-    static const char *const across[] = {"zt_softmax_across_f32", "zt_softmax_across_f16",
-                                         "zt_softmax_across_bf16", "zt_softmax_across_f64"};
+    static const char *const lines[] = {"zt_softmax_f32", "zt_softmax_f16", "zt_softmax_bf16", "zt_softmax_f64"};
+    static const char *const across[] = {"zt_softmax_across_f32", "zt_softmax_across_f16", "zt_softmax_across_bf16",
+                                         "zt_softmax_across_f64"};
     const zt_type *x_type = call->input_types[0];
     zt_cu_softmax_args args = lines_of(call, axis, scale, log);
     if (args.lines == 0) return ZT_OK;
     if (args.inner > 1)
-        return zt_cu_launch(call, of_type(x_type->dtype, across), zt_cu_grid(args.lines, 128),
-                            (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
+        return zt_cu_launch(call, of_type(x_type->dtype, across), zt_cu_grid(args.lines, 128), (zt_cu_dim){128, 1, 1}, 0, &args,
+                            sizeof args);
     return zt_cu_launch(call, of_type(x_type->dtype, lines), (zt_cu_dim){(unsigned)args.lines, 1, 1},
                         (zt_cu_dim){threads_of(args.n), 1, 1}, 0, &args, sizeof args);
 }
@@ -50,8 +49,7 @@ static zt_status emit_scaled_softmax(zt_cu_call *call)
 
 static zt_status emit_entmax(zt_cu_call *call)
 {
-    static const char *const names[] = {"zt_entmax_f32", "zt_entmax_f16", "zt_entmax_bf16",
-                                        "zt_entmax_f64"};
+    static const char *const names[] = {"zt_entmax_f32", "zt_entmax_f16", "zt_entmax_bf16", "zt_entmax_f64"};
     const zt_entmax_attrs *attrs = call->attrs;
     zt_cu_softmax_args args = lines_of(call, attrs->axis, attrs->alpha, false);
     return zt_cu_launch(call, of_type(call->input_types[0]->dtype, names), (zt_cu_dim){(unsigned)args.lines, 1, 1},

@@ -48,8 +48,8 @@ static zt_status transform_lines(zt_cu_call *call, zt_cu_dft_args *args)
     args->t = make_phases(call, args->n);
     if (!args->t) return status_of(call);
     if (!fast) return zt_cu_launch_each(call, "zt_cu_dft_sums", args->lines * each, args, sizeof *args);
-    return zt_cu_launch(call, args->type == ZT_F64 ? "zt_cu_fft_f64" : "zt_cu_fft",
-                        zt_cu_spread(call, args->lines, 1), (zt_cu_dim){THREADS, 1, 1}, 0, args, sizeof *args);
+    return zt_cu_launch(call, args->type == ZT_F64 ? "zt_cu_fft_f64" : "zt_cu_fft", zt_cu_spread(call, args->lines, 1),
+                        (zt_cu_dim){THREADS, 1, 1}, 0, args, sizeof *args);
 }
 
 static int64_t column_count(const zt_type *type) { return type->rank ? type->dim[type->rank - 1] : 1; }
@@ -84,18 +84,12 @@ static zt_status of_bins(zt_cu_call *call, const zt_enum_string *norm, bool twic
     return transform_lines(call, &args);
 }
 
-static zt_status emit_rfft(zt_cu_call *call)
-{
-    return to_bins(call, &((const zt_rfft_attrs *)call->attrs)->norm, false);
-}
+static zt_status emit_rfft(zt_cu_call *call) { return to_bins(call, &((const zt_rfft_attrs *)call->attrs)->norm, false); }
 static zt_status emit_rfft_backward(zt_cu_call *call)
 {
     return of_bins(call, &((const zt_rfft_backward_attrs *)call->attrs)->norm, false);
 }
-static zt_status emit_irfft(zt_cu_call *call)
-{
-    return of_bins(call, &((const zt_irfft_attrs *)call->attrs)->norm, true);
-}
+static zt_status emit_irfft(zt_cu_call *call) { return of_bins(call, &((const zt_irfft_attrs *)call->attrs)->norm, true); }
 static zt_status emit_irfft_backward(zt_cu_call *call)
 {
     return to_bins(call, &((const zt_irfft_backward_attrs *)call->attrs)->norm, true);
@@ -107,11 +101,11 @@ static zt_status emit_dft(zt_cu_call *call)
     const zt_type *x_type = call->input_types[0], *y_type = call->output_types[0];
     int axis = (int)(attrs->axis < 0 ? attrs->axis + x_type->rank : attrs->axis);
     zt_cu_dft_args args = {.n = y_type->dim[axis],
-                        .given = x_type->dim[axis],
-                        .inner = 1,
-                        .scale = scale_of(&attrs->norm, attrs->inverse != 0, y_type->dim[axis]),
-                        .kind = ZT_CU_OF_PAIRS,
-                        .inverse = attrs->inverse != 0};
+                           .given = x_type->dim[axis],
+                           .inner = 1,
+                           .scale = scale_of(&attrs->norm, attrs->inverse != 0, y_type->dim[axis]),
+                           .kind = ZT_CU_OF_PAIRS,
+                           .inverse = attrs->inverse != 0};
     for (int k = axis + 1; k < y_type->rank - 1; k++) args.inner *= y_type->dim[k];
     args.lines = args.n ? zt_type_count(y_type) / 2 / args.n : 0;
     return transform_lines(call, &args);
@@ -149,13 +143,13 @@ static zt_status grid_of(zt_cu_call *call, zt_cu_bins_args *bins, zt_cu_mix_args
     *bins = (zt_cu_bins_args){.B = 1, .n = x_type->dim[x_type->rank - 2], .modes = w_type->dim[0], .type = x_type->dtype};
     for (int dimension = 0; dimension < x_type->rank - 2; dimension++) bins->B *= x_type->dim[dimension];
     *mix = (zt_cu_mix_args){.w_re = call->inputs[1],
-                          .w_im = call->inputs[2],
-                          .B = bins->B,
-                          .n = bins->n,
-                          .I = w_type->dim[1],
-                          .O = w_type->dim[2],
-                          .modes = bins->modes,
-                          .type = x_type->dtype};
+                            .w_im = call->inputs[2],
+                            .B = bins->B,
+                            .n = bins->n,
+                            .I = w_type->dim[1],
+                            .O = w_type->dim[2],
+                            .modes = bins->modes,
+                            .type = x_type->dtype};
     bins->t = make_phases(call, bins->n);
     return bins->t ? ZT_OK : status_of(call);
 }

@@ -16,7 +16,7 @@ static inline int size_of(zt_dtype dtype)
 }
 
 static inline bool bytes_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
+                             const zt_type output_types[])
 {
     (void)engine, (void)attrs, (void)input_types;
     return zt_dtype_get(output_types[0].dtype)->block == 1;
@@ -61,8 +61,7 @@ static inline bool widen_elements(element_steps *steps, int size, zt_cu_ptr inpu
 
 static inline zt_status emit_steps(zt_cu_call *call, zt_cu_ptr input, zt_cu_ptr output, int size, element_steps steps, bool put)
 {
-    static const char *const step_kernels[] = {"zt_cu_move_1", "zt_cu_move_2", "zt_cu_move_4",
-                                               "zt_cu_move_8", "zt_cu_move_16"};
+    static const char *const step_kernels[] = {"zt_cu_move_1", "zt_cu_move_2", "zt_cu_move_4", "zt_cu_move_8", "zt_cu_move_16"};
     while (size < 4 && widen_elements(&steps, size, input, output)) size++;
     if (steps.axis_count == 0) {
         steps.dims[0] = steps.steps[0] = 1;

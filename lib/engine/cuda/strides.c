@@ -54,12 +54,10 @@ zt_cu_dim zt_cu_spread(const zt_cu_call *call, int64_t item_count, int64_t threa
     return grid;
 }
 
-zt_status zt_cu_launch_each(zt_cu_call *call, const char *name, int64_t item_count, const void *args,
-                            size_t bytes)
+zt_status zt_cu_launch_each(zt_cu_call *call, const char *name, int64_t item_count, const void *args, size_t bytes)
 {
     enum { THREADS = 256 };
-    return zt_cu_launch(call, name, zt_cu_spread(call, item_count, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args,
-                        bytes);
+    return zt_cu_launch(call, name, zt_cu_spread(call, item_count, THREADS), (zt_cu_dim){THREADS, 1, 1}, 0, args, bytes);
 }
 
 bool zt_cu_is_plain(zt_dtype dtype) { return dtype <= ZT_BF16 || (dtype >= ZT_I64 && dtype <= ZT_BOOL); }

@@ -17,13 +17,15 @@ bool zt_cu_strides_periodic(const zt_cu_strides *strides, int k, int64_t *each, 
 /* Blocks of `each` threads for n items in a loop that any grid will do for. */
 zt_cu_dim zt_cu_spread(const zt_cu_call *call, int64_t item_count, int64_t threads);
 /* A kernel whose threads take an item each, of n, in such a loop: in blocks of 256. */
-zt_status zt_cu_launch_each(zt_cu_call *call, const char *name, int64_t item_count, const void *args,
-                            size_t bytes);
+zt_status zt_cu_launch_each(zt_cu_call *call, const char *name, int64_t item_count, const void *args, size_t bytes);
 /* f64 f32 f16 bf16, integers of 8 to 64 bits, bool. */
 bool zt_cu_is_plain(zt_dtype dtype);
 bool zt_cu_is_wide_float(zt_dtype dtype); /* f64 too */
 /* Which of ZT_CU_FLOAT_NAMES is that of t. */
 int zt_cu_float_index(zt_dtype dtype); /* 0 f32, 1 f16, 2 bf16, 3 f64 */
-#define ZT_CU_FLOAT_NAMES(name) {#name "_f32", #name "_f16", #name "_bf16", #name "_f64"}
+#define ZT_CU_FLOAT_NAMES(name)                                                                                                  \
+    {                                                                                                                            \
+#name "_f32", #name "_f16", #name "_bf16", #name "_f64"                                                                  \
+    }
 
 #endif

@@ -10,4 +10,8 @@
 #define ROLLED
 #endif
 
+/* The same as one word, as clang-format wants it in headers. */
+#define UNROLL_FOR UNROLL for
+#define ROLLED_FOR ROLLED for
+
 #endif

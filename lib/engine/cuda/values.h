@@ -15,6 +15,7 @@ FN bool is_f64(int t) { return t == ZT_CU_F64; }
 FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_F8_E8M0; }
 
 /* A kernel that is work<double>(a) where the type, a field of a, is f64, and else work<float>(a). */
+// clang-format off
 #define KERNEL_OF_FLOATS(name, args, threads, type, work)                                          \
     KERNEL_OF(name, args, threads)                                                                 \
     {                                                                                              \
@@ -34,6 +35,7 @@ FN bool is_f32(int t) { return t >= ZT_CU_F32 && t <= ZT_CU_F8_E8M0; }
         else                                                                                       \
             work<int64_t>(a);                                                                      \
     }
+// clang-format on
 
 /* ---- floats of a byte ------------------------------------------------------------------------ */
 
@@ -60,14 +62,10 @@ FN float small_get(int t, uint32_t code)
     const small_float s = small_of(t);
     const uint32_t a = code & 0x7f, exponent = a >> s.fraction;
     const uint32_t fraction = a & ((1u << s.fraction) - 1);
-    if (t == ZT_CU_F8_E8M0)
-        return bits_as<float>(code == 255 ? 0x7fc00000 : code ? code << 23 : 0x400000);
-    if (s.nuz ? code == s.nan : a >= s.overflow && a != s.infinity)
-        return bits_as<float>(0x7fc00000u);
-    float f = exponent
-                  ? bits_as<float>((exponent + 127 - (uint32_t)s.bias) << 23 |
-                                   fraction << (23 - s.fraction))
-                  : (float)fraction * bits_as<float>((uint32_t)(128 - s.bias - s.fraction) << 23);
+    if (t == ZT_CU_F8_E8M0) return bits_as<float>(code == 255 ? 0x7fc00000 : code ? code << 23 : 0x400000);
+    if (s.nuz ? code == s.nan : a >= s.overflow && a != s.infinity) return bits_as<float>(0x7fc00000u);
+    float f = exponent ? bits_as<float>((exponent + 127 - (uint32_t)s.bias) << 23 | fraction << (23 - s.fraction))
+                       : (float)fraction * bits_as<float>((uint32_t)(128 - s.bias - s.fraction) << 23);
     if (!s.nuz && s.infinity && a == s.infinity) f = INFINITY;
     return code & 0x80 ? -f : f;
 }
@@ -166,6 +164,7 @@ FN value to_float(int t, double x)
 }
 
 /* As W, which is what its type is computed in: double of f64, float of narrower floats, int64_t. */
+// clang-format off
 #define AS(W, field)                                                                               \
     FN W as_wide(value v, W) { return v.field; }                                                   \
     FN value of_wide(W x)                                                                          \
@@ -175,18 +174,13 @@ FN value to_float(int t, double x)
         v.field = x;                                                                               \
         return v;                                                                                  \
     }
+// clang-format on
 AS(double, d)
 AS(float, f)
 AS(int64_t, i)
 #undef AS
-template <class W> FN W load_as(int t, zt_cu_ptr at, int64_t i)
-{
-    return as_wide(load_value(t, at, i), W());
-}
-template <class W> FN void store_as(int t, zt_cu_ptr at, int64_t i, W x)
-{
-    store_value(t, at, i, of_wide(x));
-}
+template <class W> FN W load_as(int t, zt_cu_ptr at, int64_t i) { return as_wide(load_value(t, at, i), W()); }
+template <class W> FN void store_as(int t, zt_cu_ptr at, int64_t i, W x) { store_value(t, at, i, of_wide(x)); }
 
 /* Where element i of a value of these dimensions, the last first, is in another. */
 FN int64_t offset_at(int n, const int64_t *dim, const int64_t *step, int64_t i)
@@ -194,8 +188,7 @@ FN int64_t offset_at(int n, const int64_t *dim, const int64_t *step, int64_t i)
     int64_t at = 0;
     if (n == 1) return i * step[0];
     for (int d = 0; d < n; d++) {
-        const int64_t left =
-            (i | dim[d]) >> 31 ? i / dim[d] : (int64_t)((uint32_t)i / (uint32_t)dim[d]);
+        const int64_t left = (i | dim[d]) >> 31 ? i / dim[d] : (int64_t)((uint32_t)i / (uint32_t)dim[d]);
         at += (i - left * dim[d]) * step[d];
         i = left;
     }

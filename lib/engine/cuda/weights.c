@@ -15,8 +15,7 @@ const zt_cu_pack *zt_cu_pack_find(zt_dtype dtype)
     return NULL;
 }
 
-static zt_status read_through(zt_cu_engine *engine, size_t bytes, const zt_store *store, int64_t handle,
-                              zt_cu_ptr target)
+static zt_status read_through(zt_cu_engine *engine, size_t bytes, const zt_store *store, int64_t handle, zt_cu_ptr target)
 {
     zt_status status = ZT_OK;
     for (size_t offset = 0; offset < bytes && !status;) {
@@ -30,8 +29,8 @@ static zt_status read_through(zt_cu_engine *engine, size_t bytes, const zt_store
     return status;
 }
 
-static zt_status load_raw(zt_cu_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
-                          bool stays, zt_cu_mem *target)
+static zt_status load_raw(zt_cu_engine *engine, const zt_type *type, const zt_store *store, int64_t handle, bool stays,
+                          zt_cu_mem *target)
 {
     size_t bytes = zt_type_bytes(type);
     bool shared = stays && engine->unified;
@@ -56,7 +55,7 @@ static zt_status load_packed(zt_cu_engine *engine, const zt_store *store, int64_
     zt_status status = load_raw(engine, &buffer->type, store, handle, false, &raw);
     if (!status)
         status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM,
-                         buffer->pack->bytes(buffer->pack, buffer->type.dim[0], buffer->type.dim[1]), &buffer->memory);
+                             buffer->pack->bytes(buffer->pack, buffer->type.dim[0], buffer->type.dim[1]), &buffer->memory);
     if (!status) status = repack_weight(engine, buffer, false, raw.address, buffer->memory.address);
     zt_cu_release(engine, &raw);
     return status;
@@ -71,8 +70,7 @@ static zt_status leave_room(zt_cu_engine *engine, size_t bytes)
     size_t left = 0, whole = 0;
     zt_status status = zt_cu_try(engine, engine->cu.MemGetInfo(&left, &whole), "MemGetInfo");
     if (status || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return status;
-    return zt_fail(engine->base.ctx, ZT_ENOMEM,
-                   "%s: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
+    return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
                    engine->base.vt->name, engine->name, bytes, left, whole / PLANS_PART);
 }
 

@@ -30,16 +30,14 @@ enum { ZT_CU_WGMMAS = 12 };
 
 /* Multiplies, and sets *done, if one of these kernels can; else *done is false. batches: of y. Rows and
  * columns must be contiguous along one axis. */
-zt_status zt_cu_wgmma_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, zt_dtype dtype,
-                               int64_t batches, bool *done);
+zt_status zt_cu_wgmma_multiply(zt_cu_call *call, const zt_cu_matmul_args *args, zt_dtype dtype, int64_t batches, bool *done);
 /* Launches one variant in `blocks` blocks. The arguments must be those that it can read. */
-zt_status zt_cu_wgmma_launch(zt_cu_call *call, const zt_cu_wgmma *variant, const zt_cu_matmul_args *args,
-                             int64_t batches, unsigned blocks);
+zt_status zt_cu_wgmma_launch(zt_cu_call *call, const zt_cu_wgmma *variant, const zt_cu_matmul_args *args, int64_t batches,
+                             unsigned blocks);
 /* `count` products whose weights and x are of `dtype`; args lacks only `right`. *done: as above. */
-zt_status zt_cu_wgmma_linear(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args, unsigned count,
-                             bool *done);
-zt_status zt_cu_wgmma_linear_launch(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args,
-                                    unsigned count, unsigned blocks);
+zt_status zt_cu_wgmma_linear(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args, unsigned count, bool *done);
+zt_status zt_cu_wgmma_linear_launch(zt_cu_call *call, zt_dtype dtype, const zt_cu_linear_args *args, unsigned count,
+                                    unsigned blocks);
 /* Tests the device (wgmma_proof.c): what may be used. The log says why less than all. Not in a capture. */
 zt_cu_wgmma_use zt_cu_wgmma_prove(zt_cu_engine *engine);
 

@@ -13,8 +13,8 @@ enum { BATCHES = 2, N = 72, K = 328, M = 184 };
 typedef struct wgmma_proof {
     zt_cu_engine *engine; /* on the context of its own */
     zt_cu_mem a_memory, b_memory, y_memory;
-    uint16_t *host; /* an operand, or y */
-    float *expected;    /* [BATCHES,N,M] */
+    uint16_t *host;  /* an operand, or y */
+    float *expected; /* [BATCHES,N,M] */
 } wgmma_proof;
 
 static int left_at(int batch, int n, int k) { return (batch * 5 + n * 7 + k * 11) % 9 - 4; }
@@ -70,6 +70,7 @@ static zt_status launch_variant(wgmma_proof *proof, const zt_cu_wgmma *variant)
 {
     zt_cu_engine *engine = proof->engine;
     zt_cu_call call = {.engine = engine};
+    // clang-format off
     const zt_cu_matmul_args args = {.a = proof->a_memory.address,
                                  .b = proof->b_memory.address,
                                  .y = proof->y_memory.address,
@@ -84,6 +85,7 @@ static zt_status launch_variant(wgmma_proof *proof, const zt_cu_wgmma *variant)
                                  .a_step = {N * K},
                                  .rank = 1,
                                  .wide_y = 1};
+    // clang-format on
     const size_t bytes = BATCHES * N * M * 2;
     zt_status status =
         zt_cu_try(engine, engine->cu.MemsetD8Async(proof->y_memory.address, 0xFF, bytes, engine->stream), "MemsetD8Async");
@@ -133,6 +135,7 @@ static zt_status send_drawn(wgmma_proof *proof, zt_dtype dtype, const zt_cu_mem 
 static zt_status compare_kernels(wgmma_proof *proof, zt_dtype dtype, bool *same)
 {
     zt_cu_call call = {.engine = proof->engine};
+    // clang-format off
     zt_cu_linear_args args = {.x = proof->a_memory.address,
                            .n = N,
                            .K = K,
@@ -145,6 +148,7 @@ static zt_status compare_kernels(wgmma_proof *proof, zt_dtype dtype, bool *same)
                            .wide_w = 1,
                            .split = 1,
                            .product = {{.w = proof->b_memory.address, .y = proof->y_memory.address, .M = M}}};
+    // clang-format on
     const zt_cu_dim grid = {(M + 15) / 16, (N + 63) / 64, 1};
     const size_t bytes = N * M * sizeof(float), sums = 64 * 8 * 16 * sizeof(float);
     zt_status status = send_drawn(proof, dtype, &proof->a_memory, N * K, 1);
@@ -152,8 +156,8 @@ static zt_status compare_kernels(wgmma_proof *proof, zt_dtype dtype, bool *same)
     if (!status) status = zt_cu_wgmma_linear_launch(&call, dtype, &args, 1, 1);
     if (!status) status = copy_back(proof, proof->expected, bytes);
     if (!status)
-        status = zt_cu_launch(&call, dtype == ZT_F16 ? "zt_half_f16" : "zt_half_bf16", grid,
-                         (zt_cu_dim){256, 1, 1}, sums, &args, sizeof args);
+        status = zt_cu_launch(&call, dtype == ZT_F16 ? "zt_half_f16" : "zt_half_bf16", grid, (zt_cu_dim){256, 1, 1}, sums, &args,
+                              sizeof args);
     if (!status) status = copy_back(proof, proof->host, bytes);
     *same = !status && memcmp(proof->expected, proof->host, bytes) == 0;
     return status;
@@ -221,8 +225,7 @@ zt_cu_wgmma_use zt_cu_wgmma_prove(zt_cu_engine *engine)
     if (!status) status = try_matrices(&proof);
     if (!status) status = try_bits(&proof, &same);
     if (status)
-        zt_log(ctx, ZT_LOG_WARN, "cuda: %s: large products stay with mma: %s", engine->name,
-               zt_ctx_error(ctx));
+        zt_log(ctx, ZT_LOG_WARN, "cuda: %s: large products stay with mma: %s", engine->name, zt_ctx_error(ctx));
     else if (!same)
         zt_log(ctx, ZT_LOG_INFO, "cuda: %s: linear stays with mma: wgmma has other bits", engine->name);
     if (status) zt_ctx_clear(ctx);

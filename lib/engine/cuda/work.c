@@ -6,17 +6,13 @@
 #include <string.h>
 
 /* The word that says that a block is used lies behind the blocks. */
-static zt_cu_ptr flag_of(const zt_cu_engine *engine)
-{
-    return engine->ahead.address + ZT_CU_AHEAD * sizeof(zt_cu_runtime_error);
-}
+static zt_cu_ptr flag_of(const zt_cu_engine *engine) { return engine->ahead.address + ZT_CU_AHEAD * sizeof(zt_cu_runtime_error); }
 
 static zt_status alloc_ahead(zt_cu_engine *engine)
 {
     size_t bytes = ZT_CU_AHEAD * sizeof(zt_cu_runtime_error) + sizeof(uint32_t);
     if (engine->ahead.address) return ZT_OK;
-    zt_status status = engine->ahead_host.address ? ZT_OK
-                                   : zt_cu_alloc(engine, ZT_CU_HOST_MEM, bytes, &engine->ahead_host);
+    zt_status status = engine->ahead_host.address ? ZT_OK : zt_cu_alloc(engine, ZT_CU_HOST_MEM, bytes, &engine->ahead_host);
     if (!status) status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, bytes, &engine->ahead);
     if (!status) status = zt_cu_clear_runtime_errors(engine, engine->ahead.address, ZT_CU_AHEAD, flag_of(engine));
     if (status) zt_cu_release(engine, &engine->ahead);
@@ -29,13 +25,12 @@ zt_status zt_cu_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
     zt_status status = zt_cu_enter(engine);
     if (!status) status = alloc_ahead(engine);
     if (executable->n_tasks > ZT_CU_AHEAD)
-        return zt_fail(base->ctx, ZT_ENOTSUP, "%s: a plan of %d steps", base->vt->name,
-                       executable->n_tasks);
+        return zt_fail(base->ctx, ZT_ENOTSUP, "%s: a plan of %d steps", base->vt->name, executable->n_tasks);
     if (!status && engine->n_ahead + executable->n_tasks > ZT_CU_AHEAD) status = zt_cu_sync(base);
     if (status) return status;
     const zt_cu_where where = {.inputs = inputs,
-                           .outputs = outputs,
-                           .errors = engine->ahead.address + (size_t)engine->n_ahead * sizeof(zt_cu_runtime_error)};
+                               .outputs = outputs,
+                               .errors = engine->ahead.address + (size_t)engine->n_ahead * sizeof(zt_cu_runtime_error)};
     engine->pending = true;
     for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++) {
         engine->ahead_op[engine->n_ahead++] = executable->schedule.step[executable->tasks[task_index].step].op;
@@ -77,11 +72,11 @@ zt_status zt_cu_sync(zt_engine *base)
     if (!engine->pending) return ZT_OK;
     zt_status status = zt_cu_enter(engine);
     if (!status && engine->n_ahead)
-        status = zt_cu_try(engine, engine->cu.MemcpyDtoHAsync(engine->ahead_host.host + flag_offset, flag_of(engine),
-                                               sizeof(uint32_t), engine->stream),
-                      "MemcpyDtoHAsync");
-    zt_status waited =
-        status ? status : zt_cu_done(engine, engine->cu.StreamSynchronize(engine->stream), "StreamSynchronize");
+        status = zt_cu_try(
+            engine,
+            engine->cu.MemcpyDtoHAsync(engine->ahead_host.host + flag_offset, flag_of(engine), sizeof(uint32_t), engine->stream),
+            "MemcpyDtoHAsync");
+    zt_status waited = status ? status : zt_cu_done(engine, engine->cu.StreamSynchronize(engine->stream), "StreamSynchronize");
     if (!status) status = waited;
     if (!status) engine->pending = false;
     return status || !engine->n_ahead ? status : check_ahead(engine);

@@ -43,25 +43,20 @@ static size_t memory_of(const zt_vk_api *api, VkPhysicalDevice device)
     size_t sum = 0;
     api->GetPhysicalDeviceMemoryProperties(device, &properties);
     for (uint32_t i = 0; i < properties.memoryHeapCount; i++)
-        if (properties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
-            sum += (size_t)properties.memoryHeaps[i].size;
+        if (properties.memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT) sum += (size_t)properties.memoryHeaps[i].size;
     return sum;
 }
 
 static void describe_adapter(const zt_vk_api *api, VkPhysicalDevice device, zt_adapter *adapter)
 {
-    VkPhysicalDeviceVulkan11Properties p11 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
-    VkPhysicalDeviceVulkan12Properties p12 = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES, .pNext = &p11};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                     .pNext = &p12};
+    VkPhysicalDeviceVulkan11Properties p11 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_PROPERTIES};
+    VkPhysicalDeviceVulkan12Properties p12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_PROPERTIES, .pNext = &p11};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &p12};
     api->GetPhysicalDeviceProperties2(device, &properties);
     const VkPhysicalDeviceProperties *core = &properties.properties;
     *adapter = (zt_adapter){.type = types[0]};
     snprintf(adapter->name, sizeof adapter->name, "%s", core->deviceName);
-    snprintf(adapter->driver, sizeof adapter->driver, "%s%s%s", p12.driverName, p12.driverInfo[0] ? " " : "",
-             p12.driverInfo);
+    snprintf(adapter->driver, sizeof adapter->driver, "%s%s%s", p12.driverName, p12.driverInfo[0] ? " " : "", p12.driverInfo);
     snprintf(adapter->api, sizeof adapter->api, "%u.%u.%u", VK_API_VERSION_MAJOR(core->apiVersion),
              VK_API_VERSION_MINOR(core->apiVersion), VK_API_VERSION_PATCH(core->apiVersion));
     if ((size_t)core->deviceType < sizeof types / sizeof types[0]) adapter->type = types[core->deviceType];

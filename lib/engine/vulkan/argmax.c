@@ -1,8 +1,7 @@
 /* argmax.c - argmax along the last dimension: a workgroup a row. */
 #include "lib/engine/vulkan/vk.h"
 
-static bool argmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                       const zt_type out[])
+static bool argmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     const zt_argmax_attrs *argmax = attrs;
     (void)engine, (void)out;

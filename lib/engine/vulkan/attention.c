@@ -7,8 +7,7 @@
 
 enum { MOST_HEAD = 512 }; /* MOST_D of shaders/attention.comp */
 
-static bool attention_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                          const zt_type out[])
+static bool attention_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     const zt_attention_attrs *attention = attrs;
     (void)out;

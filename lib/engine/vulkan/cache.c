@@ -50,8 +50,7 @@ static bool path_of(const zt_vk_engine *engine, char *path, size_t length, bool 
     int len = snprintf(path, length, "%s/zt", base);
     if (make) mkdir(path, 0700);
     len += snprintf(path + len, length - (size_t)len, "/vulkan-%08x-%08x-", engine->vendor, engine->model);
-    for (size_t i = 0; i < VK_UUID_SIZE; i++)
-        len += snprintf(path + len, length - (size_t)len, "%02x", engine->cache_uuid[i]);
+    for (size_t i = 0; i < VK_UUID_SIZE; i++) len += snprintf(path + len, length - (size_t)len, "%02x", engine->cache_uuid[i]);
     return true;
 }
 

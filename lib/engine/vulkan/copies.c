@@ -12,8 +12,7 @@ static zt_status begin_copy(zt_vk_engine *engine)
 {
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
                                            .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    return zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(engine->transfer, &info),
-                       "BeginCommandBuffer");
+    return zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(engine->transfer, &info), "BeginCommandBuffer");
 }
 
 static zt_status submit_copy(zt_vk_engine *engine)
@@ -22,8 +21,7 @@ static zt_status submit_copy(zt_vk_engine *engine)
     return status ? status : zt_vk_submit(engine, engine->transfer);
 }
 
-static zt_status copy_buffer(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at,
-                      size_t byte_count)
+static zt_status copy_buffer(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at, size_t byte_count)
 {
     const VkBufferCopy region = {from_at, to_at, byte_count};
     zt_status status = begin_copy(engine);

@@ -9,10 +9,8 @@ enum { MAX_FAMILIES = 32 };
 
 static zt_status read_limits(zt_vk_engine *engine)
 {
-    VkPhysicalDeviceSubgroupProperties sub = {
-        .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
-    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2,
-                                     .pNext = &sub};
+    VkPhysicalDeviceSubgroupProperties sub = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+    VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2, .pNext = &sub};
     engine->vk.GetPhysicalDeviceProperties2(engine->adapter, &properties);
     const VkPhysicalDeviceLimits *limits = &properties.properties.limits;
     memcpy(engine->name, properties.properties.deviceName, sizeof engine->name);
@@ -22,13 +20,12 @@ static zt_status read_limits(zt_vk_engine *engine)
     memcpy(engine->cache_uuid, properties.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
     engine->shared_bytes = limits->maxComputeSharedMemorySize;
     memcpy(engine->groups, limits->maxComputeWorkGroupCount, sizeof engine->groups);
-    if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT &&
-        sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
+    if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT && sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
         engine->lanes = sub.subgroupSize;
     engine->tick = limits->timestampComputeAndGraphics ? (double)limits->timestampPeriod * 1e-9 : 0;
     if (properties.properties.apiVersion < VK_API_VERSION_1_2)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2",
-                       engine->name, VK_API_VERSION_MAJOR(properties.properties.apiVersion),
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2", engine->name,
+                       VK_API_VERSION_MAJOR(properties.properties.apiVersion),
                        VK_API_VERSION_MINOR(properties.properties.apiVersion));
     return ZT_OK;
 }
@@ -48,8 +45,8 @@ static zt_status pick_family(zt_vk_engine *engine)
 }
 
 /* The first memory type with all of `must`, of those with `wish` too if there is one. */
-static bool find_type(const VkPhysicalDeviceMemoryProperties *properties, VkMemoryPropertyFlags must,
-                      VkMemoryPropertyFlags wish, uint32_t *type)
+static bool find_type(const VkPhysicalDeviceMemoryProperties *properties, VkMemoryPropertyFlags must, VkMemoryPropertyFlags wish,
+                      uint32_t *type)
 {
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < properties->memoryTypeCount; i++) {
@@ -63,8 +60,7 @@ static bool find_type(const VkPhysicalDeviceMemoryProperties *properties, VkMemo
 
 static zt_status pick_memory(zt_vk_engine *engine)
 {
-    const VkMemoryPropertyFlags seen =
-        VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+    const VkMemoryPropertyFlags seen = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
     VkPhysicalDeviceMemoryProperties properties;
     engine->vk.GetPhysicalDeviceMemoryProperties(engine->adapter, &properties);
     for (uint32_t i = 0; i < properties.memoryTypeCount; i++)
@@ -104,7 +100,7 @@ static bool has_extension(const zt_vk_engine *engine, const char *name)
     uint32_t extension_count = MAX_EXTENSIONS;
     VkExtensionProperties *all = zt_alloc_array(engine->base.ctx, MAX_EXTENSIONS, sizeof *all);
     VkResult result = all ? engine->vk.EnumerateDeviceExtensionProperties(engine->adapter, NULL, &extension_count, all)
-                     : VK_ERROR_OUT_OF_HOST_MEMORY;
+                          : VK_ERROR_OUT_OF_HOST_MEMORY;
     if (result != VK_SUCCESS && result != VK_INCOMPLETE) extension_count = 0;
     for (uint32_t i = 0; i < extension_count && !found; i++) found = !strcmp(all[i].extensionName, name);
     zt_free(engine->base.ctx, all);
@@ -120,8 +116,8 @@ static zt_status make_device(zt_vk_engine *engine)
     link_features(&have, knows_dots);
     engine->vk.GetPhysicalDeviceFeatures2(engine->adapter, &have.v10);
     engine->dots = knows_dots && have.dot_products.shaderIntegerDotProduct;
-    if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout ||
-        !have.v11.storageBuffer16BitAccess || !have.v10.features.shaderInt16)
+    if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout || !have.v11.storageBuffer16BitAccess ||
+        !have.v10.features.shaderInt16)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP,
                        "engine vulkan: %s lacks bufferDeviceAddress, scalarBlockLayout or 16-bit "
                        "storage",
@@ -141,22 +137,20 @@ static zt_status make_device(zt_vk_engine *engine)
                                      .pQueueCreateInfos = &queue,
                                      .enabledExtensionCount = engine->dots,
                                      .ppEnabledExtensionNames = &dot_product};
-    return zt_vk_check(engine->base.ctx, engine->vk.CreateDevice(engine->adapter, &info, NULL, &engine->device),
-                       "CreateDevice");
+    return zt_vk_check(engine->base.ctx, engine->vk.CreateDevice(engine->adapter, &info, NULL, &engine->device), "CreateDevice");
 }
 
 static zt_status load_functions(zt_vk_engine *engine)
 {
     zt_vk_api *api = &engine->vk;
     bool whole = true;
-#define X(f)                                                                                       \
-    api->f = (PFN_vk##f)api->GetDeviceProcAddr(engine->device, "vk" #f);                                  \
+#define X(f)                                                                                                                     \
+    api->f = (PFN_vk##f)api->GetDeviceProcAddr(engine->device, "vk" #f);                                                         \
     whole = whole && api->f;
     ZT_VK_DEVICE(X)
 #undef X
     api->GetDeviceQueue(engine->device, engine->family, 0, &engine->queue);
-    return whole ? ZT_OK
-                 : zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks functions", engine->name);
+    return whole ? ZT_OK : zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks functions", engine->name);
 }
 
 static zt_status make_objects(zt_vk_engine *engine)
@@ -165,26 +159,21 @@ static zt_status make_objects(zt_vk_engine *engine)
                                           .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                           .queueFamilyIndex = engine->family};
     const VkPushConstantRange push = {VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof(zt_vk_push)};
-    const VkPipelineLayoutCreateInfo layout = {.sType =
-                                                   VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
-                                               .pushConstantRangeCount = 1,
-                                               .pPushConstantRanges = &push};
+    const VkPipelineLayoutCreateInfo layout = {
+        .sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO, .pushConstantRangeCount = 1, .pPushConstantRanges = &push};
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
     zt_ctx *ctx = engine->base.ctx;
-    zt_status status = zt_vk_check(ctx, engine->vk.CreateCommandPool(engine->device, &pool, NULL, &engine->commands),
-                              "CreateCommandPool");
+    zt_status status =
+        zt_vk_check(ctx, engine->vk.CreateCommandPool(engine->device, &pool, NULL, &engine->commands), "CreateCommandPool");
     if (!status)
         status = zt_vk_check(ctx, engine->vk.CreatePipelineLayout(engine->device, &layout, NULL, &engine->layout),
-                        "CreatePipelineLayout");
-    if (!status)
-        status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &engine->fence), "CreateFence");
-    const VkCommandBufferAllocateInfo one = {.sType =
-                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = engine->commands,
-                                             .commandBufferCount = 1};
+                             "CreatePipelineLayout");
+    if (!status) status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &engine->fence), "CreateFence");
+    const VkCommandBufferAllocateInfo one = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = engine->commands, .commandBufferCount = 1};
     if (!status)
         status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &engine->transfer),
-                        "AllocateCommandBuffers");
+                             "AllocateCommandBuffers");
     return status;
 }
 

@@ -45,15 +45,12 @@ static const struct {
 static int function_of(zt_op op, const void *attrs)
 {
     for (int i = 0; i < (int)(sizeof functions / sizeof functions[0]); i++)
-        if (functions[i].op == op &&
-            (!functions[i].form ||
-             !strcmp(((const zt_gelu_attrs *)attrs)->form.s, functions[i].form)))
+        if (functions[i].op == op && (!functions[i].form || !strcmp(((const zt_gelu_attrs *)attrs)->form.s, functions[i].form)))
             return i;
     return -1;
 }
 
-static bool all_floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                    const zt_type out[])
+static bool all_floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs;
     return zt_vk_is_float(input_types[0]->dtype) && out[0].dtype == input_types[0]->dtype;
@@ -63,8 +60,7 @@ static void take_attrs(int kind, const void *attrs, double value[2])
 {
     for (int i = 0; i < 2; i++) {
         value[i] = 0;
-        if (functions[kind].at[i] >= 0)
-            memcpy(&value[i], (const char *)attrs + functions[kind].at[i], sizeof value[i]);
+        if (functions[kind].at[i] >= 0) memcpy(&value[i], (const char *)attrs + functions[kind].at[i], sizeof value[i]);
     }
 }
 
@@ -82,6 +78,7 @@ static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
     return ZT_OK;
 }
 
+// clang-format off
 #define UNARY(NAME)                                                                                \
     static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c)                                    \
     {                                                                                              \
@@ -102,13 +99,12 @@ static const struct {
 } pairs[] = {{ZT_OP_add, NULL},    {ZT_OP_sub, NULL},     {ZT_OP_mul, NULL},
              {ZT_OP_div, NULL},    {ZT_OP_max, NULL},     {ZT_OP_min, NULL},
              {ZT_OP_swiglu, NULL}, {ZT_OP_geglu, "tanh"}, {ZT_OP_geglu, "erf"}};
+// clang-format on
 
 static int pair_of(zt_op op, const void *attrs)
 {
     for (int i = 0; i < (int)(sizeof pairs / sizeof pairs[0]); i++)
-        if (pairs[i].op == op &&
-            (!pairs[i].form || !strcmp(((const zt_geglu_attrs *)attrs)->form.s, pairs[i].form)))
-            return i;
+        if (pairs[i].op == op && (!pairs[i].form || !strcmp(((const zt_geglu_attrs *)attrs)->form.s, pairs[i].form))) return i;
     return -1;
 }
 
@@ -144,8 +140,7 @@ zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int operand_c
     return strides;
 }
 
-static bool binary_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                       const zt_type out[])
+static bool binary_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     return all_floats(engine, attrs, input_types, out) && input_types[1]->dtype == input_types[0]->dtype &&
            zt_vk_strides_of(input_types, 2, &out[0]).axis_count <= 4;
@@ -167,11 +162,8 @@ static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
     return ZT_OK;
 }
 
-#define BINARY(NAME)                                                                               \
-    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c)                                    \
-    {                                                                                              \
-        return set_binary(e, c, ZT_OP_##NAME);                                                     \
-    }
+#define BINARY(NAME)                                                                                                             \
+    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c) { return set_binary(e, c, ZT_OP_##NAME); }
 #define BINARIES(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(geglu)
 BINARIES(BINARY)
 
@@ -191,8 +183,8 @@ bool zt_vk_function_name(int function, char *name, size_t bytes)
     const bool one = function < (int)(sizeof functions / sizeof functions[0]);
     if (!one && (pair < 0 || pair >= (int)(sizeof pairs / sizeof pairs[0]))) return false;
     const char *form = one ? functions[function].form : pairs[pair].form;
-    snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[function].op : pairs[pair].op)->name,
-             form ? "_" : "", form ? form : "");
+    snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[function].op : pairs[pair].op)->name, form ? "_" : "",
+             form ? form : "");
     return true;
 }
 

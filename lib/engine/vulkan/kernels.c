@@ -7,8 +7,8 @@ static const zt_vk_kernel *const families[] = {
 #undef X
 };
 
-const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
-                               const zt_type *const input_types[], const zt_type out[])
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
+                               const zt_type out[])
 {
     const zt_opinfo *info = zt_op_info(op);
     if (!attrs) attrs = info->defaults;

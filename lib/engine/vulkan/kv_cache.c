@@ -1,8 +1,7 @@
 /* kv_cache.c - keys and values into their caches. */
 #include "lib/engine/vulkan/vk.h"
 
-static bool kv_put_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                       const zt_type out[])
+static bool kv_put_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs, (void)out;
     return input_types[1]->dim[0] <= engine->groups[1];

@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static bool linear_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                       const zt_type out[])
+static bool linear_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs, (void)out;
     return zt_vk_is_float(input_types[0]->dtype) && zt_vk_pack_of(input_types[1]->dtype) &&

@@ -23,16 +23,11 @@ zt_status zt_vk_check(zt_ctx *ctx, VkResult result, const char *call)
     if (result == VK_SUCCESS) return ZT_OK;
     bool memory = result == VK_ERROR_OUT_OF_HOST_MEMORY || result == VK_ERROR_OUT_OF_DEVICE_MEMORY;
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (words[i].result == result)
-            return zt_fail(ctx, memory ? ZT_ENOMEM : ZT_ESYS, "vulkan: vk%s: %s", call,
-                           words[i].what);
+        if (words[i].result == result) return zt_fail(ctx, memory ? ZT_ENOMEM : ZT_ESYS, "vulkan: vk%s: %s", call, words[i].what);
     return zt_fail(ctx, ZT_ESYS, "vulkan: vk%s: error %d", call, (int)result);
 }
 
-static zt_status fail_missing(zt_ctx *ctx, const char *what)
-{
-    return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: %s", what);
-}
+static zt_status fail_missing(zt_ctx *ctx, const char *what) { return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: %s", what); }
 
 /* POSIX lets a function's address come through a pointer to an object (dlsym). */
 static PFN_vkGetInstanceProcAddr entry_of(void *library)
@@ -45,14 +40,11 @@ static PFN_vkGetInstanceProcAddr entry_of(void *library)
 
 static zt_status make_instance(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
 {
-    const VkApplicationInfo app = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO,
-                                   .pApplicationName = "zt",
-                                   .apiVersion = VK_API_VERSION_1_2};
-    const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO,
-                                       .pApplicationInfo = &app};
+    const VkApplicationInfo app = {
+        .sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .pApplicationName = "zt", .apiVersion = VK_API_VERSION_1_2};
+    const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
     uint32_t version = 0;
-    if (!api->EnumerateInstanceVersion || api->EnumerateInstanceVersion(&version) ||
-        version < VK_API_VERSION_1_2)
+    if (!api->EnumerateInstanceVersion || api->EnumerateInstanceVersion(&version) || version < VK_API_VERSION_1_2)
         return fail_missing(ctx, "the loader is older than Vulkan 1.2");
     VkResult result = api->CreateInstance(&info, NULL, instance);
     return result ? fail_missing(ctx, "the loader finds no driver") : ZT_OK;
@@ -63,8 +55,7 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
     api->library = dlopen("libvulkan.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!api->library) {
         const char *why = dlerror();
-        return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s",
-                       why ? why : "libvulkan.so.1");
+        return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s", why ? why : "libvulkan.so.1");
     }
     api->get = entry_of(api->library);
     if (!api->get) return fail_missing(ctx, "libvulkan.so.1 is no Vulkan loader");
@@ -74,8 +65,8 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
     zt_status status = make_instance(ctx, api, instance);
     if (status) return status;
     bool whole = true;
-#define X(f)                                                                                       \
-    api->f = (PFN_vk##f)api->get(*instance, "vk" #f);                                                \
+#define X(f)                                                                                                                     \
+    api->f = (PFN_vk##f)api->get(*instance, "vk" #f);                                                                            \
     whole = whole && api->f;
     ZT_VK_INSTANCE(X)
 #undef X

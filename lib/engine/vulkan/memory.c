@@ -25,13 +25,11 @@ static void destroy_memory(zt_vk_engine *engine, zt_vk_mem *memory)
 
 static zt_status make_buffer(zt_vk_engine *engine, size_t bytes, zt_vk_mem *memory)
 {
-    const VkBufferCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-        .size = bytes,
-        .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
-                 VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
-    return zt_vk_check(engine->base.ctx, engine->vk.CreateBuffer(engine->device, &info, NULL, &memory->buffer),
-                       "CreateBuffer");
+    const VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                                     .size = bytes,
+                                     .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                              VK_BUFFER_USAGE_TRANSFER_DST_BIT | VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT};
+    return zt_vk_check(engine->base.ctx, engine->vk.CreateBuffer(engine->device, &info, NULL, &memory->buffer), "CreateBuffer");
 }
 
 /* Of the type that the kind wants, or of any that the buffer takes. */
@@ -68,10 +66,8 @@ static zt_status give_memory(zt_vk_engine *engine, zt_vk_kind kind, zt_vk_mem *m
     uint32_t type = type_for(engine, kind, need.memoryTypeBits);
     const VkMemoryAllocateFlagsInfo flags = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                              .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
-    const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
-                                       .pNext = &flags,
-                                       .allocationSize = need.size,
-                                       .memoryTypeIndex = type};
+    const VkMemoryAllocateInfo info = {
+        .sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO, .pNext = &flags, .allocationSize = need.size, .memoryTypeIndex = type};
     zt_status status = zt_mem_reserve(engine->base.ctx, memory->bytes);
     if (status) return status;
     VkResult result = engine->vk.AllocateMemory(engine->device, &info, NULL, &memory->memory);
@@ -80,8 +76,8 @@ static zt_status give_memory(zt_vk_engine *engine, zt_vk_kind kind, zt_vk_mem *m
         memory->memory = VK_NULL_HANDLE;
         zt_mem_release(engine->base.ctx, memory->bytes);
         if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held",
-                       engine->name, memory->bytes, engine->report.held);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held", engine->name, memory->bytes,
+                       engine->report.held);
     }
     zt_count_held(&engine->report, memory->bytes, 0);
     *seen = engine->seen_types >> type & 1;
@@ -105,8 +101,7 @@ static zt_status create_memory(zt_vk_engine *engine, zt_vk_kind kind, size_t byt
         status = zt_vk_check(engine->base.ctx, result, "MapMemory");
         memory->map = mapped;
     }
-    const VkBufferDeviceAddressInfo where = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO,
-                                             .buffer = memory->buffer};
+    const VkBufferDeviceAddressInfo where = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = memory->buffer};
     if (!status) memory->address = engine->vk.GetBufferDeviceAddress(engine->device, &where);
     if (status) destroy_memory(engine, memory);
     return status;
@@ -133,8 +128,7 @@ zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk
     int size_class = zt_size_class(bytes, ZT_VK_CLASSES);
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
-    if (bytes > SIZE_MAX - 64)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %zu bytes wanted", bytes);
+    if (bytes > SIZE_MAX - 64) return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %zu bytes wanted", bytes);
     if (size_class < 0) {
         status = create_memory(engine, kind, (bytes + 63) & ~(size_t)63, out);
     } else if (take_pooled(engine, kind, size_class, out)) {

@@ -9,6 +9,7 @@
  *
  * and a call of `store` where the value is an output.
  */
+// clang-format off
 #include "lib/engine/vulkan/vk.h"
 #include "lib/ops/pointwise.h"
 
@@ -21,6 +22,7 @@ enum { /* SPIR-V 1.5, 3.52 */
     PRIVATE = 6, HEADER = 5, CONSTANTS = 2 * ZT_POINTWISE_OPS + ZT_POINTWISE_INS,
     EACH = 64 /* words that an op takes at most */
 };
+// clang-format on
 
 typedef struct module_writer {
     const uint32_t *code;
@@ -75,9 +77,8 @@ static void put_instruction(module_writer *writer, uint32_t op, const uint32_t *
     memcpy(writer->output + writer->at, word, word_count * sizeof *word);
     writer->at += word_count;
 }
-#define PUT(w, op, ...)                                                                            \
-    put_instruction(w, op, (const uint32_t[]){__VA_ARGS__},                                                    \
-        sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
+#define PUT(w, op, ...)                                                                                                          \
+    put_instruction(w, op, (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t))
 
 static void put_constants(module_writer *writer)
 {
@@ -152,8 +153,7 @@ static bool write_module(module_writer *writer, const uint32_t *body, int op_cou
     return functions;
 }
 
-uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body,
-                       int op_count, size_t *module_bytes)
+uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int op_count, size_t *module_bytes)
 {
     module_writer writer = {.code = code, .word_count = bytes / sizeof *code, .next = code[3]};
     writer.output = zt_alloc_array(ctx, writer.word_count + 4 * CONSTANTS + (size_t)op_count * EACH, sizeof *writer.output);

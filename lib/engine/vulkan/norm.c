@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                     const zt_type out[])
+static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs, (void)out;
     return zt_vk_is_float(input_types[0]->dtype);

@@ -19,27 +19,24 @@ static const struct {
 
 /* ---- pipelines ------------------------------------------------------------------------------- */
 
-static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uint32_t *words,
-                           size_t bytes)
+static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uint32_t *words, size_t bytes)
 {
     VkSpecializationMapEntry entry[ZT_VK_SPECS];
     for (uint32_t i = 0; i < ZT_VK_SPECS; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
     const VkSpecializationInfo constants = {ZT_VK_SPECS, entry, ZT_VK_SPECS * sizeof *spec, spec};
-    const VkShaderModuleCreateInfo code = {.sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO,
-                                           .codeSize = bytes,
-                                           .pCode = words};
+    const VkShaderModuleCreateInfo code = {
+        .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = bytes, .pCode = words};
     VkShaderModule module;
     VkPipeline made = VK_NULL_HANDLE;
     VkResult result = engine->vk.CreateShaderModule(engine->device, &code, NULL, &module);
     if (zt_vk_check(engine->base.ctx, result, "CreateShaderModule")) return VK_NULL_HANDLE;
-    const VkComputePipelineCreateInfo info = {
-        .sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
-        .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
-                  .stage = VK_SHADER_STAGE_COMPUTE_BIT,
-                  .module = module,
-                  .pName = "main",
-                  .pSpecializationInfo = &constants},
-        .layout = engine->layout};
+    const VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                              .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                        .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                        .module = module,
+                                                        .pName = "main",
+                                                        .pSpecializationInfo = &constants},
+                                              .layout = engine->layout};
     result = engine->vk.CreateComputePipelines(engine->device, engine->cache, 1, &info, NULL, &made);
     engine->vk.DestroyShaderModule(engine->device, module, NULL);
     return zt_vk_check(engine->base.ctx, result, "CreateComputePipelines") ? VK_NULL_HANDLE : made;
@@ -58,8 +55,7 @@ static VkPipeline build_pipeline(zt_vk_engine *engine, const zt_vk_call *call)
 
 static bool is_pipe_of(const zt_vk_pipe *pipe, const zt_vk_call *call)
 {
-    return pipe->shader == call->shader && pipe->n_body == call->n_body &&
-           !memcmp(pipe->spec, call->spec, sizeof pipe->spec) &&
+    return pipe->shader == call->shader && pipe->n_body == call->n_body && !memcmp(pipe->spec, call->spec, sizeof pipe->spec) &&
            (!call->n_body || !memcmp(pipe->body, call->body, (size_t)call->n_body * sizeof *pipe->body));
 }
 

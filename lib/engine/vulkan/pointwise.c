@@ -13,7 +13,7 @@ enum { DIMS = 4, STEPS_AT = 1 + DIMS, ATTRS_AT = STEPS_AT + DIMS * ZT_POINTWISE_
 
 /* Parsed and typed; false where a value or an op is none of the shader's. */
 static bool parse_chain(const void *attrs, const zt_type *const input_types[], zt_pointwise_chain *chain,
-                       zt_type value[ZT_POINTWISE_VALUES], zt_type *whole)
+                        zt_type value[ZT_POINTWISE_VALUES], zt_type *whole)
 {
     const zt_pointwise_attrs *pointwise = attrs;
     if (zt_pointwise_parse(NULL, pointwise->chain, chain) || zt_pointwise_types(NULL, chain, input_types, value, whole))
@@ -22,13 +22,11 @@ static bool parse_chain(const void *attrs, const zt_type *const input_types[], z
     bool good = zt_vk_is_float(dtype);
     for (int k = 0; k < ZT_POINTWISE_INS && good; k++) good = !input_types[k] || input_types[k]->dtype == dtype;
     for (int i = 0; i < chain->n_ops && good; i++)
-        good = value[ZT_POINTWISE_INS + i].dtype == dtype &&
-               zt_vk_function(chain->op[i].op, chain->op[i].attrs, NULL) >= 0;
+        good = value[ZT_POINTWISE_INS + i].dtype == dtype && zt_vk_function(chain->op[i].op, chain->op[i].attrs, NULL) >= 0;
     return good && zt_vk_strides_of(input_types, ZT_POINTWISE_INS, whole).axis_count <= DIMS;
 }
 
-static bool chain_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type out[])
+static bool chain_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;

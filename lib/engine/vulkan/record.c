@@ -5,7 +5,7 @@
 
 /* The memory a value is in, and where in it. */
 static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *operand,
-                             const zt_vk_place *where, size_t *offset)
+                                    const zt_vk_place *where, size_t *offset)
 {
     const zt_place *placed = &operand->place;
     *offset = 0;
@@ -28,8 +28,7 @@ static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executa
     return NULL;
 }
 
-static void record_copy(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task,
-                        const zt_vk_place *place)
+static void record_copy(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task, const zt_vk_place *place)
 {
     size_t from_at, to_at;
     const zt_vk_mem *from = find_memory(engine, executable, &task->operand[0], place, &from_at);
@@ -56,38 +55,32 @@ static void record_dispatch(zt_vk_engine *engine, const zt_executable *executabl
     }
     push.at[ZT_VK_FEW] = place->errors + (size_t)(task - executable->task) * ZT_VK_ERROR_BYTES;
     engine->vk.CmdBindPipeline(place->commands, VK_PIPELINE_BIND_POINT_COMPUTE, task->pipeline);
-    engine->vk.CmdPushConstants(place->commands, engine->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push,
-                           &push);
+    engine->vk.CmdPushConstants(place->commands, engine->layout, VK_SHADER_STAGE_COMPUTE_BIT, 0, sizeof push, &push);
     engine->vk.CmdDispatch(place->commands, task->groups[0], task->groups[1], task->groups[2]);
 }
 
 void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *place)
 {
-    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *,
-                               const zt_vk_place *) = {record_dispatch, record_copy};
+    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *, const zt_vk_place *) = {record_dispatch,
+                                                                                                                  record_copy};
     act[executable->task[task].act](engine, executable, &executable->task[task], place);
 }
 
 void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last)
 {
-    const VkPipelineStageFlags work =
-        VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
-    const VkAccessFlags ours = VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT |
-                               VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
-    const VkMemoryBarrier all = {
-        .sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
-        .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
-        .dstAccessMask = last ? ours | VK_ACCESS_HOST_READ_BIT : ours};
-    engine->vk.CmdPipelineBarrier(commands, work, last ? work | VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1,
-                             &all, 0, NULL, 0, NULL);
+    const VkPipelineStageFlags work = VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT;
+    const VkAccessFlags ours =
+        VK_ACCESS_SHADER_READ_BIT | VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_READ_BIT | VK_ACCESS_TRANSFER_WRITE_BIT;
+    const VkMemoryBarrier all = {.sType = VK_STRUCTURE_TYPE_MEMORY_BARRIER,
+                                 .srcAccessMask = VK_ACCESS_SHADER_WRITE_BIT | VK_ACCESS_TRANSFER_WRITE_BIT,
+                                 .dstAccessMask = last ? ours | VK_ACCESS_HOST_READ_BIT : ours};
+    engine->vk.CmdPipelineBarrier(commands, work, last ? work | VK_PIPELINE_STAGE_HOST_BIT : work, 0, 1, &all, 0, NULL, 0, NULL);
 }
 
 static zt_status begin_commands(zt_vk_engine *engine, zt_executable *executable)
 {
-    const VkCommandBufferAllocateInfo one = {.sType =
-                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = engine->commands,
-                                             .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo one = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = engine->commands, .commandBufferCount = 1};
     const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO};
     const VkQueryPoolCreateInfo times = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                          .queryType = VK_QUERY_TYPE_TIMESTAMP,
@@ -96,12 +89,11 @@ static zt_status begin_commands(zt_vk_engine *engine, zt_executable *executable)
     zt_status status = ZT_OK;
     if (!executable->commands)
         status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &executable->commands),
-                        "AllocateCommandBuffers");
+                             "AllocateCommandBuffers");
     if (!status && executable->watched && engine->tick > 0 && executable->n_tasks && !executable->times)
-        status = zt_vk_check(ctx, engine->vk.CreateQueryPool(engine->device, &times, NULL, &executable->times),
-                        "CreateQueryPool");
-    return status ? status
-             : zt_vk_check(ctx, engine->vk.BeginCommandBuffer(executable->commands, &info), "BeginCommandBuffer");
+        status =
+            zt_vk_check(ctx, engine->vk.CreateQueryPool(engine->device, &times, NULL, &executable->times), "CreateQueryPool");
+    return status ? status : zt_vk_check(ctx, engine->vk.BeginCommandBuffer(executable->commands, &info), "BeginCommandBuffer");
 }
 
 zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool watched)
@@ -116,12 +108,12 @@ zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool wat
     for (int task_index = 0; task_index < executable->n_tasks; task_index++) {
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,
-                                    2 * (uint32_t)task_index);
+                                         2 * (uint32_t)task_index);
         zt_vk_record_task(engine, executable, task_index, &place);
         zt_vk_record_barrier(engine, executable->commands, task_index == executable->n_tasks - 1);
         if (watched && executable->times)
             engine->vk.CmdWriteTimestamp(executable->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, executable->times,
-                                    2 * (uint32_t)task_index + 1);
+                                         2 * (uint32_t)task_index + 1);
     }
     status = zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(executable->commands), "EndCommandBuffer");
     if (!status) executable->moved = engine->moved;

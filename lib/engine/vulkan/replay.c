@@ -18,10 +18,8 @@ zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int s
     const char *name = zt_op_info(op)->name;
     const char *what = error_words[kind > 0 && kind <= 4 ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
-    if (value < 0)
-        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);
-    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is not below %d", name, where, what, value,
-                   limit);
+    if (value < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is not below %d", name, where, what, value, limit);
 }
 
 static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executable *executable)
@@ -30,7 +28,8 @@ static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executa
     zt_status status = ZT_OK;
     for (int task_index = 0; task_index < executable->n_tasks && !status; task_index++)
         status = zt_vk_runtime_error(engine->base.ctx, block + (size_t)task_index * ZT_VK_ERROR_BYTES,
-                          executable->schedule.step[executable->task[task_index].step].op, executable->task[task_index].step);
+                                     executable->schedule.step[executable->task[task_index].step].op,
+                                     executable->task[task_index].step);
     return status;
 }
 
@@ -55,7 +54,7 @@ static zt_status report_times(zt_vk_engine *engine, zt_executable *executable, c
     for (int task_index = 0; task_index < executable->n_tasks && executable->times; task_index++) {
         uint64_t stamps[2] = {0};
         if (engine->vk.GetQueryPoolResults(engine->device, executable->times, 2 * (uint32_t)task_index, 2, sizeof stamps, stamps,
-                                      sizeof *stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
+                                           sizeof *stamps, VK_QUERY_RESULT_64_BIT) != VK_SUCCESS)
             continue;
         if (task_index == 0) first = stamps[0];
         zt_span span = {.step = executable->task[task_index].step,

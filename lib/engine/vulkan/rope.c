@@ -18,8 +18,7 @@ static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *rows)
 
 /* Whole turns a position may be left out, but not before a division: with divisors, which are known
  * only when it runs, frequencies must be below one. */
-static bool rope_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                     const zt_type out[])
+static bool rope_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     const zt_rope_attrs *rope = attrs;
     int64_t dims = rope->dims ? rope->dims : rope_head(rope, input_types[0]);

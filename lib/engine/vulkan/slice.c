@@ -1,12 +1,10 @@
 /* slice.c - pieces along one dimension. */
 #include "lib/engine/vulkan/vk.h"
 
-static bool slice_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type out[])
+static bool slice_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs, (void)out;
-    return zt_dtype_get(input_types[0]->dtype)->block == 1 &&
-           zt_dtype_get(input_types[0]->dtype)->block_bytes % 2 == 0;
+    return zt_dtype_get(input_types[0]->dtype)->block == 1 && zt_dtype_get(input_types[0]->dtype)->block_bytes % 2 == 0;
 }
 
 /* By words, or where elements have 2 bytes by those. */

@@ -22,6 +22,7 @@
 /* ---- the loader ------------------------------------------------------------------------------ */
 
 #define ZT_VK_GLOBAL(X) X(EnumerateInstanceVersion) X(CreateInstance)
+// clang-format off
 #define ZT_VK_INSTANCE(X)                                                                          \
     X(DestroyInstance) X(EnumeratePhysicalDevices) X(GetPhysicalDeviceProperties2)                 \
     X(EnumerateDeviceExtensionProperties)                                                          \
@@ -39,6 +40,7 @@
     X(DestroyFence) X(ResetFences) X(WaitForFences) X(QueueSubmit) X(DeviceWaitIdle)               \
     X(CreateQueryPool) X(DestroyQueryPool) X(CmdResetQueryPool) X(CmdWriteTimestamp)               \
     X(GetQueryPoolResults)
+// clang-format on
 
 typedef struct zt_vk_api {
     void *library;
@@ -91,7 +93,7 @@ typedef struct zt_vk_batch {
     VkCommandBuffer commands;
     VkFence fence;
     zt_vk_mem errors; /* a block each command */
-    zt_op *op;          /* whose it is */
+    zt_op *op;        /* whose it is */
     uint32_t n;
     uint64_t serial;
     bool open, handed; /* being recorded; the device has it */
@@ -117,11 +119,11 @@ typedef struct zt_vk_engine {
     VkFence fence;
     VkCommandBuffer transfer; /* for copies that the host cannot do */
     uint32_t family, memory_type[ZT_VK_KINDS];
-    uint32_t seen_types; /* memory types that the host sees without flushing, a bit each */
+    uint32_t seen_types;              /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
-    uint32_t lanes; /* of a subgroup whose invocations can exchange values; 0: they cannot */
-    bool dots;      /* products of four pairs of signed bytes in one instruction */
-    double tick;    /* seconds of a timestamp's unit; 0: no timestamps */
+    uint32_t lanes;                   /* of a subgroup whose invocations can exchange values; 0: they cannot */
+    bool dots;                        /* products of four pairs of signed bytes in one instruction */
+    double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
     uint32_t vendor, model; /* whose cached pipelines these are */
     uint8_t cache_uuid[VK_UUID_SIZE];
@@ -131,7 +133,7 @@ typedef struct zt_vk_engine {
     zt_vk_mem staging; /* of the host, for copies to memory that it does not see */
     zt_vk_mem arena;   /* of all executables: replays are synchronous, so nothing lives there */
     uint64_t moved;    /* counts its moves: executables then record anew */
-    int executables;         /* prepared now: with the last of them the arena goes */
+    int executables;   /* prepared now: with the last of them the arena goes */
     zt_vk_batch batch[ZT_VK_BATCHES];
     uint64_t serial, done; /* of the batch begun last; of the last that the device is done with */
     bool lost;             /* the device: nothing more is asked of it */
@@ -141,8 +143,8 @@ typedef struct zt_vk_engine {
 struct zt_ebuf {
     zt_type type;
     zt_vk_mem mem;
-    int pack;         /* a row of weights.c's table; 0: the plain layout */
-    zt_vk_mem plain;  /* of packed: a plain copy for ops that read no packed weights */
+    int pack;        /* a row of weights.c's table; 0: the plain layout */
+    zt_vk_mem plain; /* of packed: a plain copy for ops that read no packed weights */
 };
 
 int zt_vk_adapters(zt_ctx *ctx, zt_adapter *adapter, int max);
@@ -153,7 +155,7 @@ void zt_vk_device_close(zt_vk_engine *engine);
 /* memory.c: bytes 0 gives a small buffer. What `alloc` gives of the host's kind is not in use. */
 zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk_mem *out);
 void zt_vk_release(zt_vk_engine *engine, zt_vk_mem *memory); /* to the pool, or for good; m is cleared */
-void zt_vk_bury(zt_vk_engine *engine);                  /* frees what the device is done with */
+void zt_vk_bury(zt_vk_engine *engine);                       /* frees what the device is done with */
 void zt_vk_pool_close(zt_vk_engine *engine);
 
 /* copies.c: between host and device, when all that was asked of the device is done. */
@@ -184,11 +186,11 @@ typedef struct zt_vk_call {
     const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
     const zt_type *out;
     bool wanted[ZT_MAX_OUT];
-    int packed;                   /* of the weight: its row of weights.c's table */
-    bool plain;                   /* but its rows lie as in a file */
+    int packed; /* of the weight: its row of weights.c's table */
+    bool plain; /* but its rows lie as in a file */
     int shader;
     uint32_t spec[ZT_VK_SPECS], word[16], groups[3]; /* a group count of 0: nothing to do */
-    uint32_t body[64]; /* n_body ops of a chain, ZT_VK_BODY */
+    uint32_t body[64];                               /* n_body ops of a chain, ZT_VK_BODY */
     int n_body;
     uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
     size_t table_words;
@@ -197,8 +199,7 @@ typedef struct zt_vk_call {
 
 typedef struct zt_vk_kernel {
     zt_op op;
-    bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[],
-                const zt_type out[]);
+    bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
     int weight; /* the matrix that may be packed, an input plus 1; 0: none */
     /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
@@ -208,14 +209,16 @@ typedef struct zt_vk_kernel {
 } zt_vk_kernel;
 
 /* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
+// clang-format off
 #define ZT_VK_FAMILIES(X)                                                                          \
     X(elementwise) X(pointwise) X(norm) X(argmax) X(slice) X(linear) X(index) X(rope) X(kv_cache)  \
     X(attention)
+// clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
 ZT_VK_FAMILIES(X)
 #undef X
-const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs,
-                               const zt_type *const input_types[], const zt_type out[]);
+const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
+                               const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
 uint32_t zt_vk_width(const zt_vk_engine *engine);
 /* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at:
@@ -235,12 +238,11 @@ zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int n, const 
  * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
 #define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
 #define ZT_VK_BODY_OUT(o)   (((o) + 1) << 24)
-#define ZT_VK_BODY_F(w)     ((w) & 255)
+#define ZT_VK_BODY_F(w)     ((w)&255)
 #define ZT_VK_BODY_A(w)     ((w) >> 8 & 255)
 #define ZT_VK_BODY_B(w)     ((w) >> 16 & 255)
 #define ZT_VK_BODY_TO(w)    ((w) >> 24)
-uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body,
-                       int n, size_t *made);
+uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each);
 /* One workgroup a row; shaders find theirs by row_of_group() and count them in the word given. */
@@ -255,9 +257,11 @@ uint32_t zt_vk_floats(zt_dtype dtype); /* that constant */
 bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out);
 
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_norm and so on are places in zt_vk_code. */
+// clang-format off
 #define ZT_VK_SHADERS(X)                                                                           \
     X(elementwise_unary) X(elementwise_binary) X(norm) X(slice) X(argmax) X(linear)                \
     X(linear_int8) X(linear_codes) X(index_gather) X(rope) X(kv_cache) X(attention) X(pointwise)
+// clang-format on
 enum {
 #define X(s) ZT_VK_SHADER_##s,
     ZT_VK_SHADERS(X)
@@ -280,8 +284,8 @@ typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call
 
 enum {
     ZT_VK_ERROR_BYTES = 32, /* bytes a task for its error block */
-    ZT_VK_FEW = 7,      /* operands in `at` */
-    ZT_VK_MANY = 15     /* and with those in `word` */
+    ZT_VK_FEW = 7,          /* operands in `at` */
+    ZT_VK_MANY = 15         /* and with those in `word` */
 };
 
 typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY } zt_vk_act;
@@ -308,7 +312,7 @@ struct zt_executable {
     zt_run_schedule schedule;
     zt_vk_task *task;
     int n_tasks;
-    zt_vk_mem host;          /* inputs, outputs and the error block, seen by both sides */
+    zt_vk_mem host;    /* inputs, outputs and the error block, seen by both sides */
     zt_layout in, out; /* in it */
     size_t errors_at;
     zt_vk_mem tables;

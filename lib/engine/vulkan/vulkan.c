@@ -15,15 +15,13 @@ static zt_engine *vk_open(zt_ctx *ctx, const zt_engine_opts *opts)
     zt_vk_engine *engine = zt_calloc(ctx, 1, sizeof *engine);
     if (!engine) return NULL;
     engine->base = (zt_engine){.vt = &zt_engine_vulkan, .ctx = ctx};
-    if (zt_vk_load(ctx, &engine->vk, &engine->instance) == ZT_OK &&
-        zt_vk_device_open(engine, opts->device) == ZT_OK)
+    if (zt_vk_load(ctx, &engine->vk, &engine->instance) == ZT_OK && zt_vk_device_open(engine, opts->device) == ZT_OK)
         return &engine->base;
     vk_close(&engine->base);
     return NULL;
 }
 
-static bool vk_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
-                   const zt_type out[])
+static bool vk_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     return zt_vk_find((zt_vk_engine *)engine, op, attrs, input_types, out) != NULL;
 }

@@ -35,10 +35,9 @@ static const struct {
     bool scaled;        /* a half of scale comes first, which becomes a float */
 } packs[] = {
     {ZT_DTYPE_COUNT, 0, 0, false}, /* 0: the plain layout */
-    {ZT_F32, 32, 32, false},       {ZT_F16, 32, 16, false},   {ZT_BF16, 32, 16, false},
-    {ZT_Q4_0, 32, 5, true},        {ZT_Q4_1, 32, 5, false},   {ZT_Q8_0, 32, 9, true},
-    {ZT_Q4_K, 256, 36, false},     {ZT_Q6_K, 256, 53, false}, {ZT_Q5_0, 32, 6, true},
-    {ZT_Q5_1, 32, 6, false},       {ZT_Q5_K, 256, 44, false},
+    {ZT_F32, 32, 32, false},       {ZT_F16, 32, 16, false}, {ZT_BF16, 32, 16, false},  {ZT_Q4_0, 32, 5, true},
+    {ZT_Q4_1, 32, 5, false},       {ZT_Q8_0, 32, 9, true},  {ZT_Q4_K, 256, 36, false}, {ZT_Q6_K, 256, 53, false},
+    {ZT_Q5_0, 32, 6, true},        {ZT_Q5_1, 32, 6, false}, {ZT_Q5_K, 256, 44, false},
 };
 
 /* A unit of which the file has `bytes`; the rest of its words are 0. */
@@ -108,14 +107,12 @@ static weight_packing packing_of(const zt_type *type)
     return packing;
 }
 
-static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
-                             zt_ebuf *buffer)
+static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle, zt_ebuf *buffer)
 {
     weight_packing packing = packing_of(type);
     size_t bytes, groups = (size_t)((packing.rows + GROUP - 1) / GROUP), raw;
     if (!zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size(packing.row_bytes, GROUP, &raw))
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups,
-                       packing.group_bytes);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups, packing.group_bytes);
     zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);
     if (status) return status;
     buffer->pack = packing.pack;
@@ -127,8 +124,7 @@ static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt
     return status;
 }
 
-static zt_status load_plain(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle,
-                            zt_ebuf *buffer)
+static zt_status load_plain(zt_vk_engine *engine, const zt_type *type, const zt_store *store, int64_t handle, zt_ebuf *buffer)
 {
     size_t bytes = zt_type_bytes(type), piece = bytes < 1 << 20 ? bytes : 1 << 20;
     zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);

@@ -15,8 +15,7 @@
 zt_status zt_vk_lost(zt_vk_engine *engine)
 {
     engine->lost = true;
-    return zt_fail(engine->base.ctx, ZT_ESYS, "vulkan: %s: the device is lost, and what it held with it",
-                   engine->name);
+    return zt_fail(engine->base.ctx, ZT_ESYS, "vulkan: %s: the device is lost, and what it held with it", engine->name);
 }
 
 /* A call after which nothing is known of the device's work: every failure loses it. It must not
@@ -34,8 +33,7 @@ static zt_status done_or_lost(zt_vk_engine *engine, VkResult result, const char 
 
 static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer commands, VkFence fence)
 {
-    const VkSubmitInfo info = {
-        .sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
     if (engine->lost) return zt_vk_lost(engine);
     VkResult result = engine->vk.QueueSubmit(engine->queue, 1, &info, fence);
     if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
@@ -46,8 +44,8 @@ static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer commands, VkFen
 static zt_status wait_for(zt_vk_engine *engine, VkFence fence)
 {
     if (engine->lost) return zt_vk_lost(engine);
-    zt_status status = done_or_lost(
-        engine, engine->vk.WaitForFences(engine->device, 1, &fence, VK_TRUE, UINT64_MAX), "WaitForFences");
+    zt_status status =
+        done_or_lost(engine, engine->vk.WaitForFences(engine->device, 1, &fence, VK_TRUE, UINT64_MAX), "WaitForFences");
     return status ? status : done_or_lost(engine, engine->vk.ResetFences(engine->device, 1, &fence), "ResetFences");
 }
 
@@ -60,19 +58,14 @@ zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer commands)
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-static zt_vk_batch *batch_of(zt_vk_engine *engine, uint64_t serial)
-{
-    return &engine->batch[serial % ZT_VK_BATCHES];
-}
+static zt_vk_batch *batch_of(zt_vk_engine *engine, uint64_t serial) { return &engine->batch[serial % ZT_VK_BATCHES]; }
 
 /* What a batch needs, made when it is first begun; what is there after a failure is kept. */
 static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
 {
     const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
-    const VkCommandBufferAllocateInfo one = {.sType =
-                                                 VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
-                                             .commandPool = engine->commands,
-                                             .commandBufferCount = 1};
+    const VkCommandBufferAllocateInfo one = {
+        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = engine->commands, .commandBufferCount = 1};
     zt_ctx *ctx = engine->base.ctx;
     zt_status status = ZT_OK;
     if (!batch->op) batch->op = zt_alloc_array(ctx, ZT_VK_BATCH_MOST, sizeof *batch->op);
@@ -82,8 +75,8 @@ static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
     if (!status && !batch->fence)
         status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &batch->fence), "CreateFence");
     if (!status && !batch->commands)
-        status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &batch->commands),
-                        "AllocateCommandBuffers");
+        status =
+            zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &batch->commands), "AllocateCommandBuffers");
     return status;
 }
 
@@ -114,8 +107,8 @@ static zt_vk_batch *begin_batch(zt_vk_engine *engine, uint32_t command_count)
         zt_vk_bury(engine);
         if (status) return NULL;
     }
-    if (equip_batch(engine, batch) || zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info),
-                                   "BeginCommandBuffer"))
+    if (equip_batch(engine, batch) ||
+        zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info), "BeginCommandBuffer"))
         return NULL;
     memset(batch->errors.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_ERROR_BYTES);
     batch->serial = ++engine->serial;
@@ -149,9 +142,9 @@ zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
     zt_vk_batch *batch = begin_batch(engine, (uint32_t)executable->n_tasks);
     if (!batch) return zt_ctx_status(base->ctx);
     const zt_vk_place place = {.commands = batch->commands,
-                           .inputs = inputs,
-                           .outputs = outputs,
-                           .errors = batch->errors.address + (size_t)batch->n * ZT_VK_ERROR_BYTES};
+                               .inputs = inputs,
+                               .outputs = outputs,
+                               .errors = batch->errors.address + (size_t)batch->n * ZT_VK_ERROR_BYTES};
     for (int task_index = 0; task_index < executable->n_tasks; task_index++) {
         batch->op[batch->n++] = executable->schedule.step[executable->task[task_index].step].op;
         zt_vk_record_task(engine, executable, task_index, &place);

@@ -35,12 +35,10 @@ bool zt_hf_has_file(hf_import *import, const char *name)
 json_t *zt_hf_load(hf_import *import, const char *name, zt_status *status)
 {
     *status = ZT_OK;
-    if (!zt_hf_has_file(import, name))
-        return NULL;
+    if (!zt_hf_has_file(import, name)) return NULL;
     const char *path = zt_hf_file(import, name);
     json_t *object = path ? zt_json_file(import->ctx, path, MAX_JSON) : NULL;
-    if (!object)
-        *status = zt_ctx_status(import->ctx);
+    if (!object) *status = zt_ctx_status(import->ctx);
     return object;
 }
 
@@ -73,8 +71,7 @@ static zt_status load_config(hf_import *import)
     if (import->config && !json_is_object(import->config))
         return zt_fail(import->ctx, ZT_EDATA, "%s: not a JSON object", zt_hf_file(import, "config.json"));
     import->text = json_object_get(import->config, "text_config");
-    if (!json_is_object(import->text))
-        import->text = import->config;
+    if (!json_is_object(import->text)) import->text = import->config;
     return status;
 }
 
@@ -93,8 +90,7 @@ static zt_status put_weights_sample(hf_import *import)
         zt_checkpoint_get(checkpoint, tensor, &entry);
         size_t piece = entry.bytes < BYTES ? (size_t)entry.bytes : BYTES;
         zt_status status = zt_checkpoint_read(checkpoint, tensor, (entry.bytes - piece) / 2, sample + used, piece);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         used += piece;
     }
     snprintf(text, sizeof text, "%016" PRIx64, (uint64_t)XXH3_64bits(sample, used));
@@ -111,10 +107,8 @@ static zt_status put_tensors(hf_import *import)
         if (zt_map_get(names, name, strlen(name), NULL))
             status =
                 zt_fail(import->ctx, ZT_EDATA, "%s: two tensors are '%s' to a %s model", import->path, name, import->arch.name);
-        if (status == ZT_OK)
-            status = zt_map_put(names, name, strlen(name), i);
-        if (status == ZT_OK)
-            status = zt_gguf_put_tensor(import->writer, name, &tensors->list[i].type);
+        if (status == ZT_OK) status = zt_map_put(names, name, strlen(name), i);
+        if (status == ZT_OK) status = zt_gguf_put_tensor(import->writer, name, &tensors->list[i].type);
     }
     zt_map_free(names);
     return status;
@@ -131,26 +125,19 @@ static zt_status build_header(hf_import *import)
                "%s: the adapter in it (adapter_config.json) is not applied to the weights: that is "
                "zt-run --lora, or BASE+ADAPTER to zt-dna merge",
                import->path);
-    if (status == ZT_OK && import->weights && !weights && (import->known || import->whole))
-        status = zt_hf_no_weights(import);
-    if (status == ZT_OK && !import->arch.name && import->whole)
-        import->arch.name = "unknown";
+    if (status == ZT_OK && import->weights && !weights && (import->known || import->whole)) status = zt_hf_no_weights(import);
+    if (status == ZT_OK && !import->arch.name && import->whole) import->arch.name = "unknown";
     if (status == ZT_OK && import->arch.name)
         status = zt_gguf_put_str(import->writer, "general.architecture", import->arch.name, strlen(import->arch.name));
-    if (status == ZT_OK && import->known)
-        status = zt_hf_put_config(import);
-    if (status == ZT_OK && import->known)
-        status = zt_hf_put_rope(import);
-    if (status == ZT_OK && import->known && weights)
-        status = zt_hf_add_tensors(import);
-    if (status == ZT_OK && !import->known && import->whole)
-        status = zt_hf_pass_all(import);
+    if (status == ZT_OK && import->known) status = zt_hf_put_config(import);
+    if (status == ZT_OK && import->known) status = zt_hf_put_rope(import);
+    if (status == ZT_OK && import->known && weights) status = zt_hf_add_tensors(import);
+    if (status == ZT_OK && !import->known && import->whole) status = zt_hf_pass_all(import);
     if (status == ZT_OK && import->whole)
         status = zt_hf_put_general(import);
     else if (status == ZT_OK && weights)
         status = put_weights_sample(import);
-    if (status == ZT_OK)
-        status = zt_hf_put_tokenizer(import);
+    if (status == ZT_OK) status = zt_hf_put_tokenizer(import);
     return status == ZT_OK && weights ? put_tensors(import) : status;
 }
 
@@ -161,8 +148,7 @@ static zt_gguf *finish_gguf(hf_import *import)
     uint64_t data_bytes;
     char *header = zt_gguf_writer_finish(import->writer, &header_size, &data_bytes);
     zt_store store = zt_hf_tensors_store(import->tensors);
-    if (!header)
-        return NULL;
+    if (!header) return NULL;
     zt_gguf_writer_free(import->writer);
     import->writer = NULL;
     import->tensors = NULL;
@@ -180,16 +166,13 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, zt_checkpoint *weights
     zt_str_init(&import.file, ctx);
     zt_str_init(&import.pieces, ctx);
     zt_status status = set_folder(&import, import.is_folder);
-    if (status == ZT_OK)
-        status = load_config(&import);
-    if (status == ZT_OK && import.is_folder)
-        weights = zt_hf_open_weights(&import, &status);
+    if (status == ZT_OK) status = load_config(&import);
+    if (status == ZT_OK && import.is_folder) weights = zt_hf_open_weights(&import, &status);
     if (status == ZT_OK && weights && zt_checkpoint_count(weights) == 0)
         status = zt_fail(ctx, ZT_EDATA, "%s: there are no tensors", zt_checkpoint_name(weights));
     import.tensors = zt_hf_tensors_new(ctx, path, weights);
     import.writer = zt_gguf_writer_new(ctx);
-    if (status == ZT_OK && import.tensors && import.writer && build_header(&import) == ZT_OK)
-        gguf = finish_gguf(&import);
+    if (status == ZT_OK && import.tensors && import.writer && build_header(&import) == ZT_OK) gguf = finish_gguf(&import);
     zt_gguf_writer_free(import.writer);
     zt_hf_tensors_free(import.tensors);
     json_decref(import.config);
@@ -225,8 +208,7 @@ static zt_gguf *keys_of_file(zt_ctx *ctx, const char *path, const char *text, si
     zt_str_init(&import.pieces, ctx);
     import.tensors = zt_hf_tensors_new(ctx, path, NULL);
     import.writer = zt_gguf_writer_new(ctx);
-    if (import.tensors && import.writer && put_keys(&import, text, size) == ZT_OK)
-        gguf = finish_gguf(&import);
+    if (import.tensors && import.writer && put_keys(&import, text, size) == ZT_OK) gguf = finish_gguf(&import);
     zt_gguf_writer_free(import.writer);
     zt_hf_tensors_free(import.tensors);
     zt_str_fini(&import.file);
@@ -243,8 +225,7 @@ static zt_gguf *open_tokenizer(zt_ctx *ctx, const char *path, bool *is_tokenizer
     zt_gguf *gguf = NULL;
     char *text = zt_read_all(ctx, path, &size);
     *is_tokenizer = !text || zt_json_members(ctx, path, text, size, see_member, seen) || (seen[0] && !seen[1]);
-    if (*is_tokenizer && zt_ctx_status(ctx) == ZT_OK)
-        gguf = keys_of_file(ctx, path, text, size, put_json);
+    if (*is_tokenizer && zt_ctx_status(ctx) == ZT_OK) gguf = keys_of_file(ctx, path, text, size, put_json);
     zt_free(ctx, text);
     return gguf;
 }
@@ -293,8 +274,7 @@ static bool may_be_model(const void *head, size_t size)
 static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_checkpoint *checkpoint, unsigned flags)
 {
     const zt_meta *meta = checkpoint ? zt_checkpoint_meta(checkpoint) : NULL;
-    if (meta && zt_meta_find(meta, "general.architecture") >= 0)
-        return zt_checkpoint_gguf(checkpoint);
+    if (meta && zt_meta_find(meta, "general.architecture") >= 0) return zt_checkpoint_gguf(checkpoint);
     if (meta && zt_checkpoint_container(checkpoint) == zt_container_named("npz"))
         zt_fail(ctx, ZT_EDATA, "%s: arrays without a model's metadata", path);
     else if (meta && strcmp(path, "-") == 0)
@@ -317,21 +297,17 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, unsigned flags)
 {
     enum { HEAD = 64 }; /* bytes that tell what it is */
     char head[HEAD] = {0};
-    if (is_folder(path))
-        return open_model(ctx, path, NULL, flags);
+    if (is_folder(path)) return open_model(ctx, path, NULL, flags);
     zt_source *source = zt_source_open_if(ctx, path, may_be_model);
-    if (!source)
-        return NULL;
+    if (!source) return NULL;
     uint64_t size = zt_source_size(source);
     size_t head_size = size < sizeof head ? (size_t)size : sizeof head;
     if (zt_source_read(source, 0, head, head_size) != ZT_OK) {
         zt_source_close(source);
         return NULL;
     }
-    if (may_be_weights(head, head_size, size))
-        return open_weights(ctx, path, zt_checkpoint_take(ctx, source), flags);
-    if (zt_sp_sniff(head, head_size))
-        return open_pieces(ctx, path, source);
+    if (may_be_weights(head, head_size, size)) return open_weights(ctx, path, zt_checkpoint_take(ctx, source), flags);
+    if (zt_sp_sniff(head, head_size)) return open_pieces(ctx, path, source);
     if (head[0] == '{' && strcmp(path, "-") != 0) {
         zt_source_close(source);
         return open_json(ctx, path, flags);
@@ -345,17 +321,8 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, unsigned flags)
     return gguf ? zt_gguf_with_shards(gguf, path) : NULL;
 }
 
-zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
-{
-    return open_any(ctx, path, 0);
-}
+zt_gguf *zt_model_open(zt_ctx *ctx, const char *path) { return open_any(ctx, path, 0); }
 
-zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path)
-{
-    return open_any(ctx, path, VOCABULARY);
-}
+zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path) { return open_any(ctx, path, VOCABULARY); }
 
-zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path)
-{
-    return open_any(ctx, path, WHOLE);
-}
+zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path) { return open_any(ctx, path, WHOLE); }

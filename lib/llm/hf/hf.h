@@ -64,8 +64,7 @@ const hf_arch *zt_hf_archs(size_t *count); /* hf_config.c; of one name the first
 #define HF_GEMMAS      (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
 #define HF_BERTS       (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
 #define HF_LAYER_NORMS (HF_BERTS | HF_SET(HF_GPT2))
-#define HF_WINDOWED                                                                                \
-    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_PHI3) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3))
+#define HF_WINDOWED    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_PHI3) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3))
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE))
 /* With the names of llama's tensors. */
@@ -104,12 +103,7 @@ const hf_sampling *zt_hf_samplings(size_t *count);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum {
-    HF_PAIR_Q = 1,
-    HF_PAIR_K = 2,
-    HF_TRANSPOSE = 4,
-    HF_NORM = 8
-}; /* done to a tensor's values */
+enum { HF_PAIR_Q = 1, HF_PAIR_K = 2, HF_TRANSPOSE = 4, HF_NORM = 8 }; /* done to a tensor's values */
 /* The name in a Hugging Face model of a GGUF's tensor, and what was done to its values; ZT_ENOTSUP:
  * it has no place there. */
 zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name, unsigned *todo);

@@ -12,9 +12,8 @@
 enum { MOST = 256 };
 
 typedef struct card_row {
-    const char
-        *names;      /* of the card, in order: all of a list's, of a text the first that is there */
-    const char *key; /* general.KEY */
+    const char *names; /* of the card, in order: all of a list's, of a text the first that is there */
+    const char *key;   /* general.KEY */
     bool list;
 } card_row;
 
@@ -32,10 +31,8 @@ typedef struct card_texts {
 
 static zt_bytes trim_blanks(zt_bytes text)
 {
-    while (text.n && strchr(" \t\r", text.data[0]))
-        text = (zt_bytes){text.data + 1, text.n - 1};
-    while (text.n && strchr(" \t\r", text.data[text.n - 1]))
-        text.n--;
+    while (text.n && strchr(" \t\r", text.data[0])) text = (zt_bytes){text.data + 1, text.n - 1};
+    while (text.n && strchr(" \t\r", text.data[text.n - 1])) text.n--;
     return text;
 }
 
@@ -43,8 +40,7 @@ static zt_bytes trim_blanks(zt_bytes text)
 static zt_bytes strip_comment(zt_bytes text)
 {
     for (size_t i = 0; i < text.n; i++)
-        if (text.data[i] == '#' && (i == 0 || text.data[i - 1] == ' '))
-            text.n = i;
+        if (text.data[i] == '#' && (i == 0 || text.data[i - 1] == ' ')) text.n = i;
     return trim_blanks(text);
 }
 
@@ -53,8 +49,7 @@ static void add_text(card_texts *out, zt_bytes text)
     json_t *value = NULL;
     const char *end;
     text = trim_blanks(text);
-    if (out->count == MOST || text.n == 0)
-        return;
+    if (out->count == MOST || text.n == 0) return;
     if (text.n > 1 && text.data[0] == '"')
         value = json_loadb(text.data, text.n, JSON_DECODE_ANY | JSON_DISABLE_EOF_CHECK, NULL);
     else if (text.n > 1 && text.data[0] == '\'' && (end = memchr(text.data + 1, '\'', text.n - 1)))
@@ -77,19 +72,16 @@ static void add_value(card_texts *out, zt_bytes text)
     }
     size_t from = 1;
     for (size_t i = 1; i < text.n; i++) {
-        if (text.data[i] != ',' && text.data[i] != ']')
-            continue;
+        if (text.data[i] != ',' && text.data[i] != ']') continue;
         add_text(out, (zt_bytes){text.data + from, i - from});
         from = i + 1;
-        if (text.data[i] == ']')
-            break;
+        if (text.data[i] == ']') break;
     }
 }
 
 static bool next_line(zt_bytes *rest, zt_bytes *line)
 {
-    if (rest->n == 0)
-        return false;
+    if (rest->n == 0) return false;
     const char *end = memchr(rest->data, '\n', rest->n);
     size_t length = end ? (size_t)(end - rest->data) : rest->n;
     *line = (zt_bytes){rest->data, length};
@@ -109,8 +101,7 @@ static void find_entry(zt_bytes card, const char *name, size_t name_length, card
 {
     zt_bytes line;
     bool inside = false;
-    if (!next_line(&card, &line) || !is_rule(line))
-        return;
+    if (!next_line(&card, &line) || !is_rule(line)) return;
     while (next_line(&card, &line) && !is_rule(line)) {
         zt_bytes trimmed = trim_blanks(line);
         if (inside && trimmed.n > 1 && trimmed.data[0] == '-' && trimmed.data[1] == ' ') {
@@ -118,8 +109,7 @@ static void find_entry(zt_bytes card, const char *name, size_t name_length, card
             continue;
         }
         inside = line.n > name_length && memcmp(line.data, name, name_length) == 0 && line.data[name_length] == ':';
-        if (inside)
-            add_value(out, (zt_bytes){line.data + name_length + 1, line.n - name_length - 1});
+        if (inside) add_value(out, (zt_bytes){line.data + name_length + 1, line.n - name_length - 1});
     }
 }
 
@@ -134,16 +124,13 @@ static zt_status put_row(hf_import *import, const card_row *row, const card_text
     snprintf(key, sizeof key, "general.%s", row->key);
     for (int i = 0; i < texts->count; i++)
         all[i] = (zt_bytes){json_string_value(texts->one[i]), json_string_length(texts->one[i])};
-    if (row->list)
-        return zt_gguf_put_strs(import->writer, key, all, texts->count);
+    if (row->list) return zt_gguf_put_strs(import->writer, key, all, texts->count);
     zt_str_init(&joined, import->ctx);
     for (int i = 0; status == ZT_OK && i < texts->count; i++) {
         status = i ? zt_str_putc(&joined, ',') : ZT_OK;
-        if (status == ZT_OK)
-            status = zt_str_put(&joined, all[i].data, all[i].n);
+        if (status == ZT_OK) status = zt_str_put(&joined, all[i].data, all[i].n);
     }
-    if (status == ZT_OK)
-        status = zt_gguf_put_str(import->writer, key, joined.data ? joined.data : "", joined.len);
+    if (status == ZT_OK) status = zt_gguf_put_str(import->writer, key, joined.data ? joined.data : "", joined.len);
     zt_str_fini(&joined);
     return status;
 }
@@ -154,11 +141,9 @@ zt_status zt_hf_put_card(hf_import *import)
     zt_status status = ZT_OK;
     struct stat info;
     const char *path = zt_hf_file(import, "README.md");
-    if (path && (stat(path, &info) != 0 || !S_ISREG(info.st_mode)))
-        return ZT_OK;
+    if (path && (stat(path, &info) != 0 || !S_ISREG(info.st_mode))) return ZT_OK;
     char *text = path ? zt_read_all(import->ctx, path, &size) : NULL;
-    if (!text)
-        return zt_ctx_status(import->ctx);
+    if (!text) return zt_ctx_status(import->ctx);
     for (size_t i = 0; status == ZT_OK && i < sizeof rows / sizeof *rows; i++) {
         card_texts texts = {.count = 0};
         for (const char *name = rows[i].names; *name && (rows[i].list || texts.count == 0);) {
@@ -166,10 +151,8 @@ zt_status zt_hf_put_card(hf_import *import)
             find_entry((zt_bytes){text, size}, name, length, &texts);
             name += length + (name[length] == '|');
         }
-        if (texts.count)
-            status = put_row(import, &rows[i], &texts);
-        while (texts.count)
-            json_decref(texts.one[--texts.count]);
+        if (texts.count) status = put_row(import, &rows[i], &texts);
+        while (texts.count) json_decref(texts.one[--texts.count]);
     }
     zt_free(import->ctx, text);
     return status;
@@ -181,12 +164,10 @@ static zt_status write_list(hf_export *export, const char *key, int64_t count, z
 {
     zt_bytes all[MOST];
     zt_status status = ZT_OK;
-    if (count > MOST || !zt_gguf_array_strs(export->gguf, key, all, count))
-        return ZT_OK;
+    if (count > MOST || !zt_gguf_array_strs(export->gguf, key, all, count)) return ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {
         status = zt_str_puts(out, "\n- ");
-        if (status == ZT_OK)
-            status = zt_str_put_json(out, all[i].data, all[i].n);
+        if (status == ZT_OK) status = zt_str_put_json(out, all[i].data, all[i].n);
     }
     return status;
 }
@@ -207,16 +188,12 @@ zt_status zt_export_card(hf_export *export)
         if (!one && !(zt_gguf_array(export->gguf, key, &element_kind, &count) && element_kind == ZT_GGUF_STR && count > 0))
             continue;
         status = zt_str_printf(&out, "%.*s: ", (int)strcspn(rows[i].names, "|"), rows[i].names);
-        if (status == ZT_OK)
-            status = one ? zt_str_put_json(&out, text.data, text.n) : write_list(export, key, count, &out);
-        if (status == ZT_OK)
-            status = zt_str_putc(&out, '\n');
+        if (status == ZT_OK) status = one ? zt_str_put_json(&out, text.data, text.n) : write_list(export, key, count, &out);
+        if (status == ZT_OK) status = zt_str_putc(&out, '\n');
         any = true;
     }
-    if (status == ZT_OK)
-        status = zt_str_puts(&out, "---\n");
-    if (status == ZT_OK && any)
-        status = zt_export_file(export, "README.md", out.data, out.len);
+    if (status == ZT_OK) status = zt_str_puts(&out, "---\n");
+    if (status == ZT_OK && any) status = zt_export_file(export, "README.md", out.data, out.len);
     zt_str_fini(&out);
     return status;
 }

@@ -21,8 +21,7 @@ static const json_t *get_in(const json_t *object, const char *names, char name[M
         size_t length = strcspn(candidate, "|");
         snprintf(name, MAX_NAME, "%.*s", (int)length, candidate);
         const json_t *value = json_object_get(object, name);
-        if (value)
-            return value;
+        if (value) return value;
         candidate += length + (candidate[length] == '|');
     }
     return NULL;
@@ -42,8 +41,7 @@ const json_t *zt_hf_get(const hf_import *import, const char *names)
 
 zt_status zt_hf_number(const hf_import *import, const json_t *value, const char *what, double *out)
 {
-    if (!value || json_is_null(value))
-        return ZT_OK;
+    if (!value || json_is_null(value)) return ZT_OK;
     if (!json_is_number(value))
         return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is not a number", import->folder.data, what);
     *out = json_number_value(value);
@@ -65,15 +63,11 @@ zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out)
     if (status == ZT_OK && !(number >= 0 && number <= UINT32_MAX && number == floor(number)))
         status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32", import->folder.data, name,
                          number);
-    if (status == ZT_OK)
-        *out = (int64_t)number;
+    if (status == ZT_OK) *out = (int64_t)number;
     return status;
 }
 
-bool zt_hf_is(const hf_import *import, unsigned set)
-{
-    return import->known && (set & HF_SET(import->arch.id));
-}
+bool zt_hf_is(const hf_import *import, unsigned set) { return import->known && (set & HF_SET(import->arch.id)); }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -109,8 +103,10 @@ zt_status zt_hf_put_text(hf_import *import, const char *suffix, const char *text
 
 /* ---- the architecture ------------------------------------------------------------------------ */
 
-#define CAUSAL(name, type, id, class)                                                              \
-    {name, type, id, class "ForCausalLM", "model.", "model.layers."}
+#define CAUSAL(name, type, id, class)                                                                                            \
+    {                                                                                                                            \
+        name, type, id, class "ForCausalLM", "model.", "model.layers."                                                           \
+    }
 
 static const hf_arch archs[] = {
     CAUSAL("llama", "llama", HF_LLAMA, "Llama"),
@@ -136,10 +132,7 @@ const hf_arch *zt_hf_archs(size_t *count)
 }
 
 /* An encoder in the dress of a language model has another name in GGUF. */
-static bool is_bidirectional(const hf_import *import)
-{
-    return json_is_true(zt_hf_get(import, "use_bidirectional_attention"));
-}
+static bool is_bidirectional(const hf_import *import) { return json_is_true(zt_hf_get(import, "use_bidirectional_attention")); }
 
 zt_status zt_hf_find_arch(hf_import *import)
 {
@@ -195,52 +188,27 @@ static const hf_key keys[] = {
     {"attention.head_count_kv",
      "num_key_value_heads|n_kv_heads|n_head_kv",
      'u',
-     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO}, NULL},
-    {"attention.key_length",
-     "head_dim",
-     'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
-    {"attention.value_length",
-     "head_dim",
-     'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
+     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO},
+     NULL},
+    {"attention.key_length", "head_dim", 'u', {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
+    {"attention.value_length", "head_dim", 'u', {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
     {"attention.layer_norm_rms_epsilon",
      "rms_norm_eps|norm_eps",
      'f',
-     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO}, NULL},
+     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO},
+     NULL},
     {"attention.layer_norm_epsilon",
      "layer_norm_eps|layer_norm_epsilon|norm_epsilon",
      'f',
      {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12},
      "layer_norm_epsilon"},
-    {"attn_logit_softcapping",
-     "attn_logit_softcapping",
-     'f',
-     {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
-    {"final_logit_softcapping",
-     "final_logit_softcapping",
-     'f',
-     {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
-    {"attention.scale",
-     "attention_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"embedding_scale",
-     "embedding_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"residual_scale",
-     "residual_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"logit_scale",
-     "logits_scaling",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"vocab_size",
-     "vocab_size",
-     'u',
-     {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
+    {"attn_logit_softcapping", "attn_logit_softcapping", 'f', {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
+    {"final_logit_softcapping", "final_logit_softcapping", 'f', {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
+    {"attention.scale", "attention_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"embedding_scale", "embedding_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"residual_scale", "residual_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"logit_scale", "logits_scaling", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
+    {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
 };
 
 const hf_key *zt_hf_keys(size_t *count)
@@ -259,11 +227,9 @@ static zt_status read_value(const hf_import *import, const hf_key *row, double *
     *out = !given && otherwise > 0 ? otherwise : NAN;
     if (json_is_null(given) && row->kind == 'f' && otherwise > 0)
         *out = 0; /* whose meaning is none, where GGUF's silence means a number (gemma2's caps) */
-    if (!given || json_is_null(given) || otherwise < 0)
-        return ZT_OK;
+    if (!given || json_is_null(given) || otherwise < 0) return ZT_OK;
     zt_status status = row->kind == 'u' ? zt_hf_int(import, row->names, &number) : zt_hf_real(import, row->names, out);
-    if (row->kind == 'u')
-        *out = (double)number;
+    if (row->kind == 'u') *out = (double)number;
     return status;
 }
 
@@ -272,10 +238,8 @@ zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out)
     double number = NAN;
     zt_status status = ZT_OK;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i].suffix, suffix) == 0)
-            status = read_value(import, &keys[i], &number);
-    if (status == ZT_OK && !isnan(number))
-        *out = number;
+        if (strcmp(keys[i].suffix, suffix) == 0) status = read_value(import, &keys[i], &number);
+    if (status == ZT_OK && !isnan(number)) *out = number;
     return status;
 }
 
@@ -284,10 +248,8 @@ static zt_status derive_head_length(const hf_import *import, double *value)
 {
     double width = 0, heads = 0;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK && heads >= 1 && width >= heads)
-        *value = floor(width / heads);
+    if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status == ZT_OK && heads >= 1 && width >= heads) *value = floor(width / heads);
     return status;
 }
 
@@ -298,8 +260,7 @@ static zt_status put_key(hf_import *import, const hf_key *row)
     if (status == ZT_OK && isnan(value) && strcmp(row->names, "head_dim") == 0 &&
         zt_hf_is(import, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
         status = derive_head_length(import, &value);
-    if (status != ZT_OK || isnan(value))
-        return status;
+    if (status != ZT_OK || isnan(value)) return status;
     return row->kind == 'u' ? zt_hf_put_int(import, row->suffix, (int64_t)value) : zt_hf_put_real(import, row->suffix, value);
 }
 
@@ -310,8 +271,7 @@ static zt_status put_feed_forward(hf_import *import)
 {
     double width = 0, length = NAN;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "feed_forward_length", &length);
+    if (status == ZT_OK) status = zt_hf_value(import, "feed_forward_length", &length);
     return status == ZT_OK && isnan(length) ? zt_hf_put_int(import, "feed_forward_length", 4 * (int64_t)width) : status;
 }
 
@@ -321,10 +281,8 @@ static zt_status put_gemma_scale(hf_import *import)
 {
     double scalar = 256, head = 0;
     zt_status status = zt_hf_real(import, "query_pre_attn_scalar", &scalar);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "attention.key_length", &head);
-    if (status != ZT_OK || !(scalar > 0) || scalar == head)
-        return status;
+    if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
+    if (status != ZT_OK || !(scalar > 0) || scalar == head) return status;
     return zt_hf_put_real(import, "attention.scale", 1 / sqrt(scalar));
 }
 
@@ -358,8 +316,7 @@ static zt_status check_demands(const hf_import *import)
         const hf_demand *demand = &demands[i];
         char name[MAX_NAME];
         const json_t *value = zt_hf_is(import, demand->archs) ? find_value(import, demand->names, name) : NULL;
-        if (!value || json_is_null(value))
-            continue;
+        if (!value || json_is_null(value)) continue;
         const char *word = json_is_boolean(value) ? json_is_true(value) ? "true" : "false" : json_string_value(value);
         char spelled[80], text[64];
         snprintf(spelled, sizeof spelled, " %.60s ", word ? word : "?");
@@ -397,9 +354,7 @@ static zt_status put_pooling(hf_import *import)
     static const struct {
         const char *name;
         int64_t type; /* llama.h's enum */
-    } modes[] = {{"pooling_mode_mean_tokens", 1},
-                 {"pooling_mode_cls_token", 2},
-                 {"pooling_mode_lasttoken", 3}};
+    } modes[] = {{"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
     char file[300];
     zt_status status = ZT_OK;
     json_t *modules = zt_hf_load(import, "modules.json", &status);
@@ -423,8 +378,7 @@ static zt_status put_encoder(hf_import *import)
     int64_t types = 2;
     zt_gguf_put_int(import->writer, full_key(import, "attention.causal", key), ZT_GGUF_BOOL, 0);
     zt_status status = zt_hf_int(import, "type_vocab_size", &types);
-    if (status == ZT_OK)
-        status = zt_gguf_put_int(import->writer, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
+    if (status == ZT_OK) status = zt_gguf_put_int(import->writer, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
     return status == ZT_OK ? put_pooling(import) : status;
 }
 
@@ -436,8 +390,7 @@ enum { MAX_LAYERS = 4096 };
 static int is_windowed(const json_t *types, size_t index)
 {
     const char *type = json_string_value(json_array_get(types, index));
-    if (type && strcmp(type, "sliding_attention") == 0)
-        return 1;
+    if (type && strcmp(type, "sliding_attention") == 0) return 1;
     return type && strcmp(type, "full_attention") == 0 ? 0 : -1;
 }
 
@@ -447,8 +400,7 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
     size_t count = json_is_array(types) ? json_array_size(types) : (size_t)layers;
     uint8_t *flag = count <= MAX_LAYERS ? zt_alloc(import->ctx, count) : NULL;
     zt_status status = flag ? ZT_OK : zt_ctx_status(import->ctx);
-    if (count > MAX_LAYERS)
-        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
+    if (count > MAX_LAYERS) status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
     for (size_t i = 0; status == ZT_OK && i < count; i++) {
         int windowed = json_is_array(types) ? is_windowed(types, i) : (int64_t)i >= from;
         flag[i] = windowed == 1;
@@ -458,8 +410,7 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
                              "and sliding_attention are not supported",
                              import->folder.data);
     }
-    if (status == ZT_OK)
-        status = zt_hf_put_flags(import, "attention.sliding_window_pattern", flag, count);
+    if (status == ZT_OK) status = zt_hf_put_flags(import, "attention.sliding_window_pattern", flag, count);
     zt_free(import->ctx, flag);
     return status;
 }
@@ -468,8 +419,7 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
 static zt_status put_window(hf_import *import)
 {
     bool qwen = zt_hf_is(import, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
-    if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(zt_hf_get(import, "use_sliding_window"))))
-        return ZT_OK;
+    if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(zt_hf_get(import, "use_sliding_window")))) return ZT_OK;
     const json_t *given = zt_hf_get(import, "sliding_window"), *types = zt_hf_get(import, "layer_types");
     int64_t window = json_is_null(given) || import->arch.id == HF_PHI3 ? 0 : 4096, period = 0, from = 28;
     double layers = 0;
@@ -477,14 +427,11 @@ static zt_status put_window(hf_import *import)
     /* of phi3, 0 tells that there is none */
     if (status == ZT_OK && (window > 0 || import->arch.id == HF_PHI3))
         status = zt_hf_put_int(import, "attention.sliding_window", window);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "block_count", &layers);
-    if (status == ZT_OK)
-        status = zt_hf_int(import, "max_window_layers", &from);
+    if (status == ZT_OK) status = zt_hf_value(import, "block_count", &layers);
+    if (status == ZT_OK) status = zt_hf_int(import, "max_window_layers", &from);
     if (status == ZT_OK && window > 0 && (json_is_array(types) || qwen))
         return put_window_layers(import, types, (int64_t)layers, from);
-    if (status == ZT_OK)
-        status = zt_hf_int(import, "sliding_window_pattern|_sliding_window_pattern", &period);
+    if (status == ZT_OK) status = zt_hf_int(import, "sliding_window_pattern|_sliding_window_pattern", &period);
     return status == ZT_OK && period > 0 ? zt_hf_put_int(import, "attention.sliding_window_pattern", period) : status;
 }
 
@@ -496,12 +443,9 @@ static zt_status put_rope_layers(hf_import *import)
     size_t count = json_array_size(list);
     int64_t interval = 4;
     zt_status status = zt_hf_int(import, "no_rope_layer_interval", &interval);
-    if (status != ZT_OK || !json_is_array(list))
-        return status ? status : zt_hf_put_int(import, "rope.layer_pattern", interval);
-    if (count > MAX_LAYERS)
-        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
-    for (size_t i = 0; i < count; i++)
-        flag[i] = json_integer_value(json_array_get(list, i)) != 0;
+    if (status != ZT_OK || !json_is_array(list)) return status ? status : zt_hf_put_int(import, "rope.layer_pattern", interval);
+    if (count > MAX_LAYERS) return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
+    for (size_t i = 0; i < count; i++) flag[i] = json_integer_value(json_array_get(list, i)) != 0;
     return zt_hf_put_flags(import, "rope.layer_pattern", flag, count);
 }
 
@@ -516,13 +460,9 @@ static zt_status put_layers(hf_import *import)
 zt_status zt_hf_put_config(hf_import *import)
 {
     zt_status status = check_demands(import);
-    for (size_t i = 0; status == ZT_OK && i < sizeof keys / sizeof *keys; i++)
-        status = put_key(import, &keys[i]);
-    if (status == ZT_OK)
-        status = put_feed_forward(import);
-    if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS))
-        status = put_gemma_scale(import);
-    if (status == ZT_OK)
-        status = put_layers(import);
+    for (size_t i = 0; status == ZT_OK && i < sizeof keys / sizeof *keys; i++) status = put_key(import, &keys[i]);
+    if (status == ZT_OK) status = put_feed_forward(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
+    if (status == ZT_OK) status = put_layers(import);
     return status == ZT_OK && zt_hf_is(import, HF_BERTS) ? put_encoder(import) : status;
 }

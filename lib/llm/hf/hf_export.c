@@ -38,16 +38,12 @@ json_t *zt_export_number(double value)
     char text[40];
     for (int digits = 1; digits <= 9; digits++) {
         snprintf(text, sizeof text, "%.*g", digits, value);
-        if (strtof(text, NULL) == (float)value)
-            break;
+        if (strtof(text, NULL) == (float)value) break;
     }
     return json_real(strtod(text, NULL));
 }
 
-static zt_status no_memory(hf_export *export)
-{
-    return zt_fail(export->ctx, ZT_ENOMEM, "%s: out of memory", export->file);
-}
+static zt_status no_memory(hf_export *export) { return zt_fail(export->ctx, ZT_ENOMEM, "%s: out of memory", export->file); }
 
 zt_status zt_export_set(hf_export *export, json_t *object, const char *name, json_t *value)
 {
@@ -57,8 +53,7 @@ zt_status zt_export_set(hf_export *export, json_t *object, const char *name, jso
 zt_status zt_export_text(hf_export *export, json_t *object, const char *name, zt_bytes text)
 {
     json_t *value = json_stringn(text.data, text.n);
-    if (!value)
-        return zt_fail(export->ctx, ZT_EDATA, "%s: the text for '%s' is not UTF-8", export->file, name);
+    if (!value) return zt_fail(export->ctx, ZT_EDATA, "%s: the text for '%s' is not UTF-8", export->file, name);
     return zt_export_set(export, object, name, value);
 }
 
@@ -68,8 +63,7 @@ zt_status zt_export_file(hf_export *export, const char *name, const void *bytes,
     zt_status status = zt_str_puts(&export->directory, name);
     zt_sink *sink = status == ZT_OK ? zt_sink_open(export->ctx, export->directory.data, false) : NULL;
     status = sink ? zt_sink_write(sink, bytes, size) : zt_ctx_status(export->ctx);
-    if (status == ZT_OK)
-        status = zt_sink_commit(sink);
+    if (status == ZT_OK) status = zt_sink_commit(sink);
     zt_sink_close(sink);
     export->directory.len = length;
     export->directory.data[length] = 0;
@@ -89,10 +83,8 @@ int64_t zt_export_values(hf_export *export, const char *name, float *values, int
     zt_type type;
     int64_t handle;
     zt_store store = zt_gguf_store(export->gguf);
-    if (zt_gguf_find(export->gguf, name) < 0 || store.find(store.user, name, &type, &handle) != ZT_OK)
-        return 0;
-    if (type.dtype != ZT_F32 || type.rank != 1 || type.dim[0] > limit)
-        return 0;
+    if (zt_gguf_find(export->gguf, name) < 0 || store.find(store.user, name, &type, &handle) != ZT_OK) return 0;
+    if (type.dtype != ZT_F32 || type.rank != 1 || type.dim[0] > limit) return 0;
     return store.read(store.user, handle, 0, values, (size_t)type.dim[0] * sizeof *values) == ZT_OK ? type.dim[0] : 0;
 }
 
@@ -108,14 +100,12 @@ static zt_status find_arch(hf_export *export)
     if (!zt_gguf_str(export->gguf, "general.architecture", &name))
         return zt_fail(export->ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model", export->file);
     for (size_t i = 0; i < count && !export->arch; i++)
-        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0)
-            export->arch = &archs[i];
+        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0) export->arch = &archs[i];
     char text[96];
     if (!export->arch)
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: architecture '%s' cannot be written for transformers", export->file,
                        zt_escape(text, sizeof text, name.data, name.n));
-    if (export->arch->id == HF_LLAMA && zt_export_int(export, "attention.sliding_window", &window))
-        export->arch++;
+    if (export->arch->id == HF_LLAMA && zt_export_int(export, "attention.sliding_window", &window)) export->arch++;
     return ZT_OK;
 }
 
@@ -123,8 +113,7 @@ static zt_status find_arch(hf_export *export)
 static zt_status check_layout(hf_export *export)
 {
     const unsigned fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
-    if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0)
-        return ZT_OK;
+    if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0) return ZT_OK;
     return zt_fail(export->ctx, ZT_ENOTSUP, "%s: its matrices are fused otherwise than those of transformers' %s", export->file,
                    export->arch->type);
 }
@@ -138,11 +127,9 @@ static void find_dtype(hf_export *export)
     for (int64_t i = 0; i < tensor_count && export->dtype == ZT_DTYPE_COUNT; i++) {
         const char *name = zt_gguf_tensor(export->gguf, i, &type, NULL, NULL);
         bool plain = type.dtype == ZT_F32 || type.dtype == ZT_F16 || type.dtype == ZT_BF16;
-        if (type.rank == 2 && !zt_model_stays_f32(name, &type))
-            export->dtype = plain ? type.dtype : ZT_F16;
+        if (type.rank == 2 && !zt_model_stays_f32(name, &type)) export->dtype = plain ? type.dtype : ZT_F16;
     }
-    if (export->opts.dtype != ZT_DTYPE_COUNT)
-        export->dtype = export->opts.dtype;
+    if (export->opts.dtype != ZT_DTYPE_COUNT) export->dtype = export->opts.dtype;
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */
@@ -152,14 +139,11 @@ static void remove_all(const char *path, int depth)
     DIR *directory = opendir(path);
     for (struct dirent *entry; directory && (entry = readdir(directory));) {
         char child[4600];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
-            continue;
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
         snprintf(child, sizeof child, "%s/%s", path, entry->d_name);
-        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && depth > 0)
-            remove_all(child, depth - 1);
+        if (unlinkat(dirfd(directory), entry->d_name, 0) != 0 && depth > 0) remove_all(child, depth - 1);
     }
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
     rmdir(path);
 }
 
@@ -167,16 +151,14 @@ static void remove_all(const char *path, int depth)
 static zt_status check_target(hf_export *export, const char *path)
 {
     struct stat info;
-    if (lstat(path, &info) != 0)
-        return ZT_OK;
+    if (lstat(path, &info) != 0) return ZT_OK;
     DIR *directory = S_ISDIR(info.st_mode) ? opendir(path) : NULL;
     int files = 0;
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         files += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     if (!directory || files)
         zt_fail(export->ctx, ZT_ECREATE, "%s: is there already, and %s", path, directory ? "has files" : "no directory");
-    if (directory)
-        closedir(directory);
+    if (directory) closedir(directory);
     return directory && !files ? ZT_OK : ZT_ECREATE;
 }
 
@@ -186,8 +168,7 @@ static zt_status make_dir(hf_export *export, const char *path)
     mode_t mask = umask(0);
     umask(mask);
     size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/')
-        length--;
+    while (length > 1 && path[length - 1] == '/') length--;
     const char *slash = memrchr(path, '/', length);
     size_t parent = slash ? (size_t)(slash - path) + 1 : 0;
     zt_status status =
@@ -201,24 +182,20 @@ static zt_status write_all(hf_export *export)
 {
     static zt_status (*const step[])(hf_export *) = {zt_export_config, zt_export_card, zt_export_tokenizer, zt_export_tensors};
     zt_status status = ZT_OK;
-    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++)
-        status = step[i](export);
+    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status == ZT_OK ? zt_export_json(export, "config.json", export->config) : status;
 }
 
 static zt_status write_model(hf_export *export, const char *path)
 {
     zt_status status = make_dir(export, path);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     status = write_all(export);
     export->directory.data[--export->directory.len] = 0;
-    if (status == ZT_OK)
-        status = zt_attributes_keep_folder(export->ctx, export->directory.data, path);
+    if (status == ZT_OK) status = zt_attributes_keep_folder(export->ctx, export->directory.data, path);
     if (status == ZT_OK && rename(export->directory.data, path) != 0)
         status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
-    if (status != ZT_OK)
-        remove_all(export->directory.data, 1);
+    if (status != ZT_OK) remove_all(export->directory.data, 1);
     return status;
 }
 
@@ -228,14 +205,10 @@ zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *gguf, const char *path, const zt_hf_
     zt_str_init(&export.directory, ctx);
     export.config = json_object();
     zt_status status = export.config ? check_target(&export, path) : no_memory(&export);
-    if (status == ZT_OK)
-        status = find_arch(&export);
-    if (status == ZT_OK)
-        status = zt_hyper_read(gguf, &export.hyper);
-    if (status == ZT_OK)
-        status = zt_weights_check(gguf, &export.hyper);
-    if (status == ZT_OK)
-        status = check_layout(&export);
+    if (status == ZT_OK) status = find_arch(&export);
+    if (status == ZT_OK) status = zt_hyper_read(gguf, &export.hyper);
+    if (status == ZT_OK) status = zt_weights_check(gguf, &export.hyper);
+    if (status == ZT_OK) status = check_layout(&export);
     if (status == ZT_OK) {
         find_dtype(&export);
         status = write_model(&export, path);

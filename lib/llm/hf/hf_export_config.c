@@ -8,20 +8,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_of(const hf_export *export, unsigned set)
-{
-    return set & HF_SET(export->arch->id);
-}
+static bool is_of(const hf_export *export, unsigned set) { return set & HF_SET(export->arch->id); }
 
 static zt_status set_member(hf_export *export, const char *name, json_t *value)
 {
     return zt_export_set(export, export->config, name, value);
 }
 
-static bool has_tensor(const hf_export *export, const char *tensor)
-{
-    return zt_gguf_find(export->gguf, tensor) >= 0;
-}
+static bool has_tensor(const hf_export *export, const char *tensor) { return zt_gguf_find(export->gguf, tensor) >= 0; }
 
 /* The first of "a|b". */
 static const char *first_of(const char *names, char separator, char word[64])
@@ -51,8 +45,7 @@ static zt_status put_keys(hf_export *export)
         double real;
         bool gpt2_name = export->arch->id == HF_GPT2 && row->gpt2;
         const char *name = gpt2_name ? row->gpt2 : first_of(row->names, '|', word);
-        if (row->otherwise[export->arch->id] < 0 || goes_without(export, row))
-            continue;
+        if (row->otherwise[export->arch->id] < 0 || goes_without(export, row)) continue;
         if (row->kind == 'u' && zt_export_int(export, row->suffix, &number))
             status = set_member(export, name, json_integer(number));
         else if (row->kind == 'f' && zt_export_real(export, row->suffix, &real))
@@ -69,8 +62,7 @@ static zt_status put_demands(hf_export *export)
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < count; i++) {
         char name[64], word[64];
-        if (!is_of(export, demands[i].archs))
-            continue;
+        if (!is_of(export, demands[i].archs)) continue;
         first_of(demands[i].names, '|', name);
         first_of(demands[i].words + 1, ' ', word);
         bool flag = strcmp(word, "true") == 0 || strcmp(word, "false") == 0;
@@ -85,8 +77,7 @@ static zt_status put_class(hf_export *export)
 {
     zt_bytes name = {"", 0};
     zt_status status = set_member(export, "architectures", json_pack("[s]", export->arch->class));
-    if (status == ZT_OK)
-        status = set_member(export, "model_type", json_string(export->arch->type));
+    if (status == ZT_OK) status = set_member(export, "model_type", json_string(export->arch->type));
     if (status == ZT_OK)
         status = set_member(export, "torch_dtype",
                             json_string(export->dtype == ZT_F16    ? "float16"
@@ -116,11 +107,9 @@ static zt_status put_sizes(hf_export *export)
 static zt_status put_gemma(hf_export *export)
 {
     double scale = 0, scalar = 1 / (export->hyper.attn_scale * export->hyper.attn_scale), nearest = rint(scalar);
-    if (!is_of(export, HF_GEMMAS))
-        return ZT_OK;
+    if (!is_of(export, HF_GEMMAS)) return ZT_OK;
     bool given = zt_export_real(export, "attention.scale", &scale) && scale > 0;
-    if (!given || (float)(1 / sqrt(nearest)) == (float)scale)
-        scalar = nearest;
+    if (!given || (float)(1 / sqrt(nearest)) == (float)scale) scalar = nearest;
     return set_member(export, "query_pre_attn_scalar",
                       scalar == nearest ? json_integer((json_int_t)nearest) : zt_export_number(scalar));
 }
@@ -146,13 +135,11 @@ static zt_status put_windows(hf_export *export)
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
     if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED))
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with windows cannot be written", export->file, export->arch->type);
-    if (!is_of(export, HF_WINDOWED))
-        return ZT_OK;
+    if (!is_of(export, HF_WINDOWED)) return ZT_OK;
     zt_status status = qwen ? set_member(export, "use_sliding_window", json_boolean(named)) : ZT_OK;
     if (status == ZT_OK && (named || export->arch->id == HF_PHI3))
         status = set_member(export, "sliding_window", named ? json_integer(window) : json_null());
-    if (status != ZT_OK || !named)
-        return status;
+    if (status != ZT_OK || !named) return status;
     if (zt_gguf_array(export->gguf, zt_export_key(export, "attention.sliding_window_pattern", key), &kind, &(int64_t){0}))
         return put_layer_types(export);
     return zt_export_int(export, "attention.sliding_window_pattern", &period)
@@ -166,16 +153,13 @@ static zt_status put_rope_layers(hf_export *export)
     int64_t period, count;
     char key[128];
     zt_gguf_kind kind;
-    if (export->arch->id != HF_SMOLLM3)
-        return ZT_OK;
+    if (export->arch->id != HF_SMOLLM3) return ZT_OK;
     if (zt_export_int(export, "rope.layer_pattern", &period))
         return set_member(export, "no_rope_layer_interval", json_integer(period));
-    if (!zt_gguf_array(export->gguf, zt_export_key(export, "rope.layer_pattern", key), &kind, &count))
-        return ZT_OK;
+    if (!zt_gguf_array(export->gguf, zt_export_key(export, "rope.layer_pattern", key), &kind, &count)) return ZT_OK;
     json_t *list = json_array();
     for (int64_t layer = 0; list && layer < export->hyper.n_layers; layer++)
-        if (json_array_append_new(list, json_integer(export->hyper.rotated[layer])) != 0)
-            break;
+        if (json_array_append_new(list, json_integer(export->hyper.rotated[layer])) != 0) break;
     return set_member(export, "no_rope_layers", list);
 }
 
@@ -185,8 +169,7 @@ static zt_status put_rope_layers(hf_export *export)
 static zt_status put_pooling(hf_export *export)
 {
     int64_t type;
-    if (!zt_export_int(export, "pooling_type", &type) || type < 1 || type > 3)
-        return ZT_OK;
+    if (!zt_export_int(export, "pooling_type", &type) || type < 1 || type > 3) return ZT_OK;
     size_t length = export->directory.len;
     zt_status status = zt_str_puts(&export->directory, "1_Pooling");
     if (status == ZT_OK && mkdir(export->directory.data, 0777) != 0)
@@ -196,13 +179,10 @@ static zt_status put_pooling(hf_export *export)
     json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)export->hyper.width, "pooling_mode_cls_token",
                                 type == 2, "pooling_mode_mean_tokens", type == 1, "pooling_mode_lasttoken", type == 3);
     json_t *modules =
-        json_pack("[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type",
-                  "sentence_transformers.models.Transformer", "idx", 1, "name", "1", "path",
-                  "1_Pooling", "type", "sentence_transformers.models.Pooling");
-    if (status == ZT_OK)
-        status = zt_export_json(export, "1_Pooling/config.json", pooling);
-    if (status == ZT_OK)
-        status = zt_export_json(export, "modules.json", modules);
+        json_pack("[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type", "sentence_transformers.models.Transformer",
+                  "idx", 1, "name", "1", "path", "1_Pooling", "type", "sentence_transformers.models.Pooling");
+    if (status == ZT_OK) status = zt_export_json(export, "1_Pooling/config.json", pooling);
+    if (status == ZT_OK) status = zt_export_json(export, "modules.json", modules);
     json_decref(pooling);
     json_decref(modules);
     return status;
@@ -210,8 +190,7 @@ static zt_status put_pooling(hf_export *export)
 
 static zt_status put_encoder(hf_export *export)
 {
-    if (!is_of(export, HF_BERTS))
-        return ZT_OK;
+    if (!is_of(export, HF_BERTS)) return ZT_OK;
     zt_status status = set_member(export, "type_vocab_size", json_integer(export->hyper.n_types));
     return status == ZT_OK ? put_pooling(export) : status;
 }
@@ -245,8 +224,7 @@ static bool reproduces_divisors(const hf_export *export, const llama3 *params, c
 {
     for (int64_t i = 0; i < count; i++) {
         float expected = zt_hf_llama3(pair_wave(export, i), params->factor, params->low, params->high, params->original);
-        if (!(fabsf(expected - divisor[i]) <= 1e-5f * divisor[i]))
-            return false;
+        if (!(fabsf(expected - divisor[i]) <= 1e-5f * divisor[i])) return false;
     }
     return true;
 }
@@ -273,8 +251,7 @@ static bool solve_llama3(const hf_export *export, const float *divisor, int64_t 
     double slope, inverse_wave[2] = {0, 0}, share[2] = {0, 0}, short_wave = 1, long_wave = 0;
     int found = 0;
     *params = (llama3){1, 1, 4, 0};
-    for (int64_t i = 0; i < count; i++)
-        params->factor = fmax(params->factor, (double)divisor[i]);
+    for (int64_t i = 0; i < count; i++) params->factor = fmax(params->factor, (double)divisor[i]);
     for (int64_t i = 0; i < count; i++) {
         double factor_here = (double)divisor[i], wave = (double)pair_wave(export, i);
         if (factor_here <= 1) {
@@ -292,10 +269,8 @@ static bool solve_llama3(const hf_export *export, const float *divisor, int64_t 
         double base = slope * inverse_wave[0] - share[0]; /* low / (high - low) */
         params->high = 1 + 1 / base;
         params->original = slope * (params->high - 1);
-        if (fabs(params->high - rint(params->high)) < 1e-3)
-            params->high = rint(params->high);
-        if (fabs(params->original - rint(params->original)) < 1e-3 * params->original)
-            params->original = rint(params->original);
+        if (fabs(params->high - rint(params->high)) < 1e-3) params->high = rint(params->high);
+        if (fabs(params->original - rint(params->original)) < 1e-3 * params->original) params->original = rint(params->original);
     } else if (found == 1) {
         params->original = rint((share[0] * 3 + 1) / inverse_wave[0]);
     } else if (long_wave > 0) {
@@ -311,20 +286,16 @@ static zt_status put_llama3(hf_export *export, json_t **scaling)
     int64_t count = divisors ? zt_export_values(export, "rope_freqs.weight", divisors, MAX_PAIRS) : 0;
     llama3 params;
     bool solved = count > 0 && solve_llama3(export, divisors, count, &params), plain = count > 0;
-    for (int64_t i = 0; i < count; i++)
-        plain = plain && divisors[i] == 1;
+    for (int64_t i = 0; i < count; i++) plain = plain && divisors[i] == 1;
     zt_free(export->ctx, divisors);
-    if (!divisors || plain)
-        return divisors ? ZT_OK : ZT_ENOMEM;
+    if (!divisors || plain) return divisors ? ZT_OK : ZT_ENOMEM;
     if (!solved)
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensor 'rope_freqs.weight' is no scaling that transformers knows",
                        export->file);
     *scaling = json_pack("{ss}", "rope_type", "llama3");
     zt_status status = set_real(export, *scaling, "factor", params.factor);
-    if (status == ZT_OK)
-        status = set_real(export, *scaling, "low_freq_factor", params.low);
-    if (status == ZT_OK)
-        status = set_real(export, *scaling, "high_freq_factor", params.high);
+    if (status == ZT_OK) status = set_real(export, *scaling, "low_freq_factor", params.low);
+    if (status == ZT_OK) status = set_real(export, *scaling, "high_freq_factor", params.high);
     return status == ZT_OK ? zt_export_set(export, *scaling, "original_max_position_embeddings",
                                            json_integer((json_int_t)rint(params.original)))
                            : status;
@@ -337,8 +308,7 @@ static zt_status put_list(hf_export *export, json_t *scaling, const char *name, 
     float *factors = zt_alloc_array(export->ctx, MAX_PAIRS, sizeof *factors);
     int64_t count = factors ? zt_export_values(export, tensor, factors, MAX_PAIRS) : 0;
     json_t *list = factors ? json_array() : NULL;
-    for (int64_t i = 0; list && i < count; i++)
-        json_array_append_new(list, zt_export_number((double)factors[i]));
+    for (int64_t i = 0; list && i < count; i++) json_array_append_new(list, zt_export_number((double)factors[i]));
     zt_free(export->ctx, factors);
     return zt_export_set(export, scaling, name, list);
 }
@@ -350,8 +320,7 @@ static zt_status put_longrope(hf_export *export, json_t **scaling)
     double usual = longest > original ? sqrt(1 + log(longest / original) / log(original)) : 1;
     *scaling = json_pack("{ss}", "rope_type", "longrope");
     zt_status status = put_list(export, *scaling, "long_factor", "rope_factors_long.weight");
-    if (status == ZT_OK)
-        status = put_list(export, *scaling, "short_factor", "rope_factors_short.weight");
+    if (status == ZT_OK) status = put_list(export, *scaling, "short_factor", "rope_factors_short.weight");
     if (status == ZT_OK && zt_export_real(export, "rope.scaling.attn_factor", &given) && (float)usual != (float)given)
         status = set_real(export, *scaling, "attention_factor", given);
     return status;
@@ -379,22 +348,17 @@ static zt_status put_yarn(hf_export *export, json_t *scaling)
     return status;
 }
 
-static bool type_is(zt_bytes type, const char *word)
-{
-    return type.n == strlen(word) && memcmp(type.data, word, type.n) == 0;
-}
+static bool type_is(zt_bytes type, const char *word) { return type.n == strlen(word) && memcmp(type.data, word, type.n) == 0; }
 
 static zt_status put_scaled(hf_export *export, json_t **scaling)
 {
     zt_bytes type = {"linear", 6};
     char key[128];
     zt_gguf_str(export->gguf, zt_export_key(export, "rope.scaling.type", key), &type);
-    if (export->hyper.rope.scale == 1 || type_is(type, "none") || type_is(type, "longrope"))
-        return ZT_OK;
+    if (export->hyper.rope.scale == 1 || type_is(type, "none") || type_is(type, "longrope")) return ZT_OK;
     *scaling = json_object();
     zt_status status = zt_export_text(export, *scaling, "rope_type", type);
-    if (status == ZT_OK)
-        status = set_real(export, *scaling, "factor", 1 / export->hyper.rope.scale);
+    if (status == ZT_OK) status = set_real(export, *scaling, "factor", 1 / export->hyper.rope.scale);
     return status == ZT_OK && type_is(type, "yarn") ? put_yarn(export, *scaling) : status;
 }
 
@@ -403,8 +367,7 @@ static zt_status put_scaled(hf_export *export, json_t **scaling)
 /* Phi-3 always has the number of columns that rotate, and the length of the original context. */
 static zt_status put_phi3(hf_export *export)
 {
-    if (export->arch->id != HF_PHI3)
-        return ZT_OK;
+    if (export->arch->id != HF_PHI3) return ZT_OK;
     zt_status status =
         set_real(export, export->config, "partial_rotary_factor", (double)export->hyper.rope_dims / (double)export->hyper.head);
     return status == ZT_OK
@@ -417,16 +380,14 @@ static zt_status put_rope(hf_export *export)
     json_t *scaling = NULL;
     double local = 1e4;
     zt_status status = ZT_OK;
-    if (!export->hyper.arch->rope_pair)
-        return ZT_OK;
+    if (!export->hyper.arch->rope_pair) return ZT_OK;
     if (zt_gguf_find(export->gguf, "rope_freqs.weight") >= 0)
         status = put_llama3(export, &scaling);
     else if (zt_gguf_find(export->gguf, "rope_factors_long.weight") >= 0)
         status = put_longrope(export, &scaling);
     else
         status = put_scaled(export, &scaling);
-    if (status == ZT_OK)
-        status = set_real(export, export->config, "rope_theta", export->hyper.rope.theta);
+    if (status == ZT_OK) status = set_real(export, export->config, "rope_theta", export->hyper.rope.theta);
     if (status == ZT_OK && export->arch->id == HF_GEMMA3) {
         zt_export_real(export, "rope.freq_base_swa", &local);
         status = set_real(export, export->config, "rope_local_base_freq", local);
@@ -441,10 +402,9 @@ static zt_status put_rope(hf_export *export)
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_class, put_keys,    put_demands,     put_sizes,
-                                                     put_gemma, put_windows, put_rope_layers, put_encoder, put_rope};
+    static zt_status (*const step[])(hf_export *) = {put_class,   put_keys,        put_demands, put_sizes, put_gemma,
+                                                     put_windows, put_rope_layers, put_encoder, put_rope};
     zt_status status = ZT_OK;
-    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++)
-        status = step[i](export);
+    for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;
 }

@@ -22,10 +22,7 @@ typedef struct output_tensor {
 /* ---- what each becomes ----------------------------------------------------------------------- */
 
 /* Tensors whose values are in config.json instead. */
-static bool is_in_config(const char *name)
-{
-    return strncmp(name, "rope_", 5) == 0;
-}
+static bool is_in_config(const char *name) { return strncmp(name, "rope_", 5) == 0; }
 
 /* The dtype of a tensor as it is written:
  *
@@ -34,8 +31,7 @@ static bool is_in_config(const char *name)
 static zt_dtype output_dtype(const hf_export *export, const zt_type *from)
 {
     bool plain = from->dtype == ZT_F32 || from->dtype == ZT_F16 || from->dtype == ZT_BF16;
-    if (from->rank < 2)
-        return plain ? from->dtype : ZT_F32;
+    if (from->rank < 2) return plain ? from->dtype : ZT_F32;
     return export->opts.dtype != ZT_DTYPE_COUNT ? export->opts.dtype : plain ? from->dtype : ZT_F16;
 }
 
@@ -44,19 +40,15 @@ static zt_status plan_tensor(hf_export *export, int64_t index, output_tensor *ou
     const char *name = zt_gguf_tensor(export->gguf, index, &output->from, NULL, NULL);
     zt_store store = zt_gguf_store(export->gguf);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, name, &output->name, &output->todo);
-    if (status == ZT_OK)
-        status = store.find(store.user, name, &output->from, &output->handle);
-    if (status != ZT_OK)
-        return status;
+    if (status == ZT_OK) status = store.find(store.user, name, &output->from, &output->handle);
+    if (status != ZT_OK) return status;
     output->type = output->from;
     output->type.dtype = output_dtype(export, &output->from);
     output->heads = 0;
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
         output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
-    if (output->from.rank != 2)
-        output->todo &= ~(unsigned)HF_TRANSPOSE;
-    if (!(HF_SET(export->arch->id) & HF_GEMMAS))
-        output->todo &= ~(unsigned)HF_NORM;
+    if (output->from.rank != 2) output->todo &= ~(unsigned)HF_TRANSPOSE;
+    if (!(HF_SET(export->arch->id) & HF_GEMMAS)) output->todo &= ~(unsigned)HF_NORM;
     if (output->todo & HF_TRANSPOSE) {
         output->type.dim[0] = output->from.dim[1];
         output->type.dim[1] = output->from.dim[0];
@@ -66,10 +58,7 @@ static zt_status plan_tensor(hf_export *export, int64_t index, output_tensor *ou
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static const char *dtype_name(zt_dtype dtype)
-{
-    return dtype == ZT_F16 ? "F16" : dtype == ZT_BF16 ? "BF16" : "F32";
-}
+static const char *dtype_name(zt_dtype dtype) { return dtype == ZT_F16 ? "F16" : dtype == ZT_BF16 ? "BF16" : "F32"; }
 
 static zt_status put_entry(zt_str *head, const output_tensor *output, uint64_t offset)
 {
@@ -85,23 +74,17 @@ static zt_status make_header(hf_export *export, output_tensor *output, zt_str *h
 {
     uint64_t offset = 0, header_size;
     zt_status status = zt_str_put(head, "\0\0\0\0\0\0\0\0", 8);
-    if (status == ZT_OK)
-        status = zt_str_puts(head, "{\"__metadata__\":{\"format\":\"pt\"}");
+    if (status == ZT_OK) status = zt_str_puts(head, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(export->gguf); i++) {
-        if (is_in_config(zt_gguf_tensor(export->gguf, i, &(zt_type){0}, NULL, NULL)))
-            continue;
+        if (is_in_config(zt_gguf_tensor(export->gguf, i, &(zt_type){0}, NULL, NULL))) continue;
         status = plan_tensor(export, i, output);
-        if (status == ZT_OK)
-            status = put_entry(head, output, offset);
+        if (status == ZT_OK) status = put_entry(head, output, offset);
         offset += zt_type_bytes(&output->type);
     }
-    if (status == ZT_OK)
-        status = zt_str_putc(head, '}');
-    while (status == ZT_OK && head->len % 8)
-        status = zt_str_putc(head, ' ');
+    if (status == ZT_OK) status = zt_str_putc(head, '}');
+    while (status == ZT_OK && head->len % 8) status = zt_str_putc(head, ' ');
     header_size = head->len - 8;
-    for (int i = 0; status == ZT_OK && i < 8; i++)
-        head->data[i] = (char)(header_size >> 8 * i);
+    for (int i = 0; status == ZT_OK && i < 8; i++) head->data[i] = (char)(header_size >> 8 * i);
     return status;
 }
 
@@ -137,14 +120,12 @@ static zt_status grow_buffers(tensor_writer *writer, size_t raw, size_t values)
 /* Writes the first `count` values of writer->raw, which are of type `from`, in the tensor's type. */
 static zt_status put_values(tensor_writer *writer, const output_tensor *output, int64_t count)
 {
-    if (writer->export->opts.stop && writer->export->opts.stop())
-        return zt_fail(writer->export->ctx, ZT_EINTR, "interrupted");
+    if (writer->export->opts.stop && writer->export->opts.stop()) return zt_fail(writer->export->ctx, ZT_EINTR, "interrupted");
     const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
     if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM))
         return zt_sink_write(writer->sink, writer->raw, (size_t)count * (size_t)to->block_bytes);
     from->decode(writer->raw, writer->value, count);
-    for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++)
-        writer->value[i] -= 1;
+    for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++) writer->value[i] -= 1;
     for (int64_t i = 0; output->type.dtype == ZT_F16 && i < count; i++)
         if (fabsf(writer->value[i]) >= 65520 && isfinite(writer->value[i]))
             return zt_fail(writer->export->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the value %g, too large for f16: take bf16",
@@ -157,8 +138,7 @@ static zt_status put_values(tensor_writer *writer, const output_tensor *output, 
 static size_t row_bytes(const zt_type *type)
 {
     zt_type one = *type;
-    if (type->rank)
-        one.dim[0] = 1;
+    if (type->rank) one.dim[0] = 1;
     return zt_type_bytes(&one);
 }
 
@@ -170,8 +150,7 @@ static size_t row_bytes(const zt_type *type)
  */
 static int64_t stored_row(const output_tensor *output, int64_t row)
 {
-    if (output->heads == 0)
-        return row;
+    if (output->heads == 0) return row;
     int64_t head = output->from.dim[0] / output->heads, half = head / 2, within = row % head;
     return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
@@ -179,8 +158,7 @@ static int64_t stored_row(const output_tensor *output, int64_t row)
 static zt_status write_rows(tensor_writer *writer, const output_tensor *output)
 {
     int64_t rows = output->from.rank ? output->from.dim[0] : 1;
-    if (rows == 0)
-        return ZT_OK;
+    if (rows == 0) return ZT_OK;
     int64_t width = zt_type_count(&output->from) / rows;
     size_t row = row_bytes(&output->from);
     int64_t max_rows = output->heads ? 1 : row && row < PIECE ? (int64_t)(PIECE / row) : 1;
@@ -189,8 +167,7 @@ static zt_status write_rows(tensor_writer *writer, const output_tensor *output)
         count = rows - first_row < max_rows ? rows - first_row : max_rows;
         status = writer->store.read(writer->store.user, output->handle, (size_t)stored_row(output, first_row) * row, writer->raw,
                                     (size_t)count * row);
-        if (status == ZT_OK)
-            status = put_values(writer, output, count * width);
+        if (status == ZT_OK) status = put_values(writer, output, count * width);
     }
     return status;
 }
@@ -203,13 +180,10 @@ static zt_status write_columns(tensor_writer *writer, const output_tensor *outpu
     float *all = zt_alloc_array(writer->export->ctx, (size_t)count, sizeof *all);
     size_t bytes = zt_type_bytes(&output->from);
     zt_status status = all ? grow_buffers(writer, bytes, (size_t)rows) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        status = writer->store.read(writer->store.user, output->handle, 0, writer->raw, bytes);
-    if (status == ZT_OK)
-        from->decode(writer->raw, all, count);
+    if (status == ZT_OK) status = writer->store.read(writer->store.user, output->handle, 0, writer->raw, bytes);
+    if (status == ZT_OK) from->decode(writer->raw, all, count);
     for (int64_t column = 0; status == ZT_OK && column < columns; column++) {
-        for (int64_t row = 0; row < rows; row++)
-            writer->value[row] = all[row * columns + column];
+        for (int64_t row = 0; row < rows; row++) writer->value[row] = all[row * columns + column];
         to->encode(writer->value, writer->bytes, rows);
         status = zt_sink_write(writer->sink, writer->bytes, (size_t)rows * (size_t)to->block_bytes);
     }
@@ -221,11 +195,9 @@ static zt_status write_data(tensor_writer *writer, output_tensor *output)
 {
     zt_status status = ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(writer->export->gguf); i++) {
-        if (is_in_config(zt_gguf_tensor(writer->export->gguf, i, &(zt_type){0}, NULL, NULL)))
-            continue;
+        if (is_in_config(zt_gguf_tensor(writer->export->gguf, i, &(zt_type){0}, NULL, NULL))) continue;
         status = plan_tensor(writer->export, i, output);
-        if (status == ZT_OK)
-            status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
+        if (status == ZT_OK) status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
     }
     return status;
 }
@@ -239,18 +211,13 @@ zt_status zt_export_tensors(hf_export *export)
     zt_str_init(&head, export->ctx);
     zt_str_init(&output.name, export->ctx);
     zt_status status = make_header(export, &output, &head);
-    if (status == ZT_OK)
-        status = zt_str_puts(&export->directory, "model.safetensors");
-    if (status == ZT_OK)
-        writer.sink = zt_sink_open(export->ctx, export->directory.data, false);
+    if (status == ZT_OK) status = zt_str_puts(&export->directory, "model.safetensors");
+    if (status == ZT_OK) writer.sink = zt_sink_open(export->ctx, export->directory.data, false);
     export->directory.len = length;
     export->directory.data[length] = 0;
-    if (status == ZT_OK)
-        status = writer.sink ? zt_sink_write(writer.sink, head.data, head.len) : zt_ctx_status(export->ctx);
-    if (status == ZT_OK)
-        status = write_data(&writer, &output);
-    if (status == ZT_OK)
-        status = zt_sink_commit(writer.sink);
+    if (status == ZT_OK) status = writer.sink ? zt_sink_write(writer.sink, head.data, head.len) : zt_ctx_status(export->ctx);
+    if (status == ZT_OK) status = write_data(&writer, &output);
+    if (status == ZT_OK) status = zt_sink_commit(writer.sink);
     zt_sink_close(writer.sink);
     zt_free(export->ctx, writer.raw);
     zt_free(export->ctx, writer.bytes);

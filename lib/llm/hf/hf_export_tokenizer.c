@@ -33,22 +33,16 @@ static bool is_added(const token_writer *tokens, int64_t id)
     return tokens->type[id] == HF_TOKEN_CONTROL || tokens->type[id] == HF_TOKEN_USER;
 }
 
-static bool is_pad(const token_writer *tokens, int64_t id)
-{
-    return tokens->type[id] == HF_TOKEN_UNUSED;
-}
+static bool is_pad(const token_writer *tokens, int64_t id) { return tokens->type[id] == HF_TOKEN_UNUSED; }
 
 /* Added tokens behind the rest may be given ids in order, if none is missing between them. */
 static void find_base(token_writer *tokens)
 {
     int64_t end = tokens->count;
-    while (end > 0 && is_pad(tokens, end - 1))
-        end--;
+    while (end > 0 && is_pad(tokens, end - 1)) end--;
     tokens->first_added = end;
-    while (tokens->first_added > 0 && is_added(tokens, tokens->first_added - 1))
-        tokens->first_added--;
-    if (tokens->first_added == 0)
-        tokens->first_added = end;
+    while (tokens->first_added > 0 && is_added(tokens, tokens->first_added - 1)) tokens->first_added--;
+    if (tokens->first_added == 0) tokens->first_added = end;
 }
 
 static zt_status read_words(token_writer *tokens)
@@ -63,12 +57,10 @@ static zt_status read_words(token_writer *tokens)
     tokens->type = zt_calloc(ctx, (size_t)tokens->count, sizeof *tokens->type);
     tokens->score = zt_calloc(ctx, (size_t)tokens->count, sizeof *tokens->score);
     tokens->ids = zt_map_new(ctx, (size_t)tokens->count);
-    if (!tokens->text || !tokens->type || !tokens->score || !tokens->ids)
-        return ZT_ENOMEM;
+    if (!tokens->text || !tokens->type || !tokens->score || !tokens->ids) return ZT_ENOMEM;
     if (!zt_gguf_array_strs(gguf, "tokenizer.ggml.tokens", tokens->text, tokens->count))
         return zt_fail(ctx, ZT_EDATA, "%s: 'tokenizer.ggml.tokens' is no list of texts", tokens->export->file);
-    for (int64_t i = 0; i < tokens->count; i++)
-        tokens->type[i] = HF_TOKEN_NORMAL;
+    for (int64_t i = 0; i < tokens->count; i++) tokens->type[i] = HF_TOKEN_NORMAL;
     zt_gguf_array_i64(gguf, "tokenizer.ggml.token_type", tokens->type, tokens->count);
     zt_gguf_array_f64(gguf, "tokenizer.ggml.scores", tokens->score, tokens->count);
     for (int64_t i = 0; i < tokens->count; i++)
@@ -93,10 +85,7 @@ static zt_status index_words(token_writer *tokens)
 
 /* ---- JSON, written as it goes: a vocabulary is long ------------------------------------------ */
 
-static zt_status put_quoted(zt_str *out, zt_bytes text)
-{
-    return zt_str_put_json(out, text.data, text.n);
-}
+static zt_status put_quoted(zt_str *out, zt_bytes text) { return zt_str_put_json(out, text.data, text.n); }
 
 static zt_status put_added(token_writer *tokens)
 {
@@ -104,11 +93,9 @@ static zt_status put_added(token_writer *tokens)
     zt_status status = zt_str_puts(out, "{\"version\":\"1.0\",\"truncation\":null,\"padding\":null,"
                                         "\"added_tokens\":[");
     for (int64_t i = 0, written = 0; status == ZT_OK && i < tokens->count; i++) {
-        if (!is_added(tokens, i) && tokens->type[i] != HF_TOKEN_UNKNOWN)
-            continue;
+        if (!is_added(tokens, i) && tokens->type[i] != HF_TOKEN_UNKNOWN) continue;
         status = zt_str_printf(out, "%s{\"id\":%" PRId64 ",\"content\":", written++ ? "," : "", i);
-        if (status == ZT_OK)
-            status = put_quoted(out, tokens->text[i]);
+        if (status == ZT_OK) status = put_quoted(out, tokens->text[i]);
         if (status == ZT_OK)
             status = zt_str_printf(out,
                                    ",\"single_word\":false,\"lstrip\":false,\"rstrip\":false,"
@@ -124,14 +111,10 @@ static zt_status put_vocab(token_writer *tokens)
     zt_status status = zt_str_puts(&tokens->json, "\"vocab\":{");
     int64_t first;
     for (int64_t i = 0, written = 0; status == ZT_OK && i < tokens->first_added; i++) {
-        if (zt_map_get(tokens->ids, tokens->text[i].data, tokens->text[i].n, &first) && first != i)
-            continue;
-        if (written++)
-            status = zt_str_putc(&tokens->json, ',');
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, tokens->text[i]);
-        if (status == ZT_OK)
-            status = zt_str_printf(&tokens->json, ":%" PRId64, i);
+        if (zt_map_get(tokens->ids, tokens->text[i].data, tokens->text[i].n, &first) && first != i) continue;
+        if (written++) status = zt_str_putc(&tokens->json, ',');
+        if (status == ZT_OK) status = put_quoted(&tokens->json, tokens->text[i]);
+        if (status == ZT_OK) status = zt_str_printf(&tokens->json, ":%" PRId64, i);
     }
     return status == ZT_OK ? zt_str_putc(&tokens->json, '}') : status;
 }
@@ -148,8 +131,7 @@ static int64_t find_around_id(const token_writer *tokens, const char *key, const
 static zt_status put_piece(token_writer *tokens, int64_t id, int type_id)
 {
     zt_status status = zt_str_puts(&tokens->json, "{\"SpecialToken\":{\"id\":");
-    if (status == ZT_OK)
-        status = put_quoted(&tokens->json, tokens->text[id]);
+    if (status == ZT_OK) status = put_quoted(&tokens->json, tokens->text[id]);
     return status == ZT_OK ? zt_str_printf(&tokens->json, ",\"type_id\":%d}}", type_id) : status;
 }
 
@@ -169,10 +151,8 @@ static zt_status put_template(token_writer *tokens, int64_t bos, int64_t eos, in
             status = zt_str_printf(&tokens->json, "%s{\"Sequence\":{\"id\":\"%c\",\"type_id\":%d}}", written ? "," : "",
                                    'A' + text, text);
         written = true;
-        if (status == ZT_OK && eos >= 0)
-            status = zt_str_putc(&tokens->json, ',');
-        if (status == ZT_OK && eos >= 0)
-            status = put_piece(tokens, eos, text);
+        if (status == ZT_OK && eos >= 0) status = zt_str_putc(&tokens->json, ',');
+        if (status == ZT_OK && eos >= 0) status = put_piece(tokens, eos, text);
     }
     return status == ZT_OK ? zt_str_putc(&tokens->json, ']') : status;
 }
@@ -180,14 +160,10 @@ static zt_status put_template(token_writer *tokens, int64_t bos, int64_t eos, in
 static zt_status put_special(token_writer *tokens, int64_t id, bool more)
 {
     zt_status status = put_quoted(&tokens->json, tokens->text[id]);
-    if (status == ZT_OK)
-        status = zt_str_puts(&tokens->json, ":{\"id\":");
-    if (status == ZT_OK)
-        status = put_quoted(&tokens->json, tokens->text[id]);
-    if (status == ZT_OK)
-        status = zt_str_printf(&tokens->json, ",\"ids\":[%" PRId64 "],\"tokens\":[", id);
-    if (status == ZT_OK)
-        status = put_quoted(&tokens->json, tokens->text[id]);
+    if (status == ZT_OK) status = zt_str_puts(&tokens->json, ":{\"id\":");
+    if (status == ZT_OK) status = put_quoted(&tokens->json, tokens->text[id]);
+    if (status == ZT_OK) status = zt_str_printf(&tokens->json, ",\"ids\":[%" PRId64 "],\"tokens\":[", id);
+    if (status == ZT_OK) status = put_quoted(&tokens->json, tokens->text[id]);
     return status == ZT_OK ? zt_str_puts(&tokens->json, more ? "]}," : "]}") : status;
 }
 
@@ -205,35 +181,23 @@ static const char *empty_post_processor(const token_writer *tokens, const char *
 static zt_status put_post_processor(token_writer *tokens, int64_t bos, int64_t eos, const char *otherwise)
 {
     zt_status status = zt_str_puts(&tokens->json, "\"post_processor\":");
-    if (bos < 0 && eos < 0)
-        return status == ZT_OK ? zt_str_printf(&tokens->json, "%s,", otherwise) : status;
-    if (status == ZT_OK)
-        status = zt_str_puts(&tokens->json, "{\"type\":\"TemplateProcessing\",\"single\":");
-    if (status == ZT_OK)
-        status = put_template(tokens, bos, eos, 1);
-    if (status == ZT_OK)
-        status = zt_str_puts(&tokens->json, ",\"pair\":");
-    if (status == ZT_OK)
-        status = put_template(tokens, bos, eos, 2);
-    if (status == ZT_OK)
-        status = zt_str_puts(&tokens->json, ",\"special_tokens\":{");
+    if (bos < 0 && eos < 0) return status == ZT_OK ? zt_str_printf(&tokens->json, "%s,", otherwise) : status;
+    if (status == ZT_OK) status = zt_str_puts(&tokens->json, "{\"type\":\"TemplateProcessing\",\"single\":");
+    if (status == ZT_OK) status = put_template(tokens, bos, eos, 1);
+    if (status == ZT_OK) status = zt_str_puts(&tokens->json, ",\"pair\":");
+    if (status == ZT_OK) status = put_template(tokens, bos, eos, 2);
+    if (status == ZT_OK) status = zt_str_puts(&tokens->json, ",\"special_tokens\":{");
     bool two = eos >= 0 && eos != bos;
-    if (status == ZT_OK && bos >= 0)
-        status = put_special(tokens, bos, two);
-    if (status == ZT_OK && two)
-        status = put_special(tokens, eos, false);
+    if (status == ZT_OK && bos >= 0) status = put_special(tokens, bos, two);
+    if (status == ZT_OK && two) status = put_special(tokens, eos, false);
     return status == ZT_OK ? zt_str_puts(&tokens->json, "}},") : status;
 }
 
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
 
-#define LEVEL                                                                                      \
-    "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":%s}"
+#define LEVEL "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"trim_offsets\":true,\"use_regex\":%s}"
 
-static zt_bytes text_bytes(const char *text)
-{
-    return (zt_bytes){text, strlen(text)};
-}
+static zt_bytes text_bytes(const char *text) { return (zt_bytes){text, strlen(text)}; }
 
 static zt_status put_pre(token_writer *tokens, const zt_pre *pre, zt_bytes name)
 {
@@ -243,10 +207,8 @@ static zt_status put_pre(token_writer *tokens, const zt_pre *pre, zt_bytes name)
             return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%.*s' has no form in tokenizer.json",
                            tokens->export->file, (int)name.n, name.data);
         status = zt_str_puts(&tokens->json, "{\"type\":\"Split\",\"pattern\":{\"Regex\":");
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, text_bytes(pre->rule[i].pattern));
-        if (status == ZT_OK)
-            status = zt_str_puts(&tokens->json, "},\"behavior\":\"Isolated\",\"invert\":false},");
+        if (status == ZT_OK) status = put_quoted(&tokens->json, text_bytes(pre->rule[i].pattern));
+        if (status == ZT_OK) status = zt_str_puts(&tokens->json, "},\"behavior\":\"Isolated\",\"invert\":false},");
     }
     return status == ZT_OK ? zt_str_printf(&tokens->json, LEVEL "]},", "false") : status;
 }
@@ -256,17 +218,13 @@ static zt_status put_merges(token_writer *tokens)
     int64_t count = 0;
     zt_gguf_kind element_kind;
     const char *key = "tokenizer.ggml.merges";
-    if (!zt_gguf_array(tokens->export->gguf, key, &element_kind, &count) || element_kind != ZT_GGUF_STR)
-        count = 0;
+    if (!zt_gguf_array(tokens->export->gguf, key, &element_kind, &count) || element_kind != ZT_GGUF_STR) count = 0;
     zt_bytes *merges = zt_alloc_array(tokens->export->ctx, (size_t)count + 1, sizeof *merges);
     zt_status status = merges ? zt_str_puts(&tokens->json, ",\"merges\":[") : ZT_ENOMEM;
-    if (status == ZT_OK && count)
-        zt_gguf_array_strs(tokens->export->gguf, key, merges, count);
+    if (status == ZT_OK && count) zt_gguf_array_strs(tokens->export->gguf, key, merges, count);
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {
-        if (i)
-            status = zt_str_putc(&tokens->json, ',');
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, merges[i]);
+        if (i) status = zt_str_putc(&tokens->json, ',');
+        if (status == ZT_OK) status = put_quoted(&tokens->json, merges[i]);
     }
     zt_free(tokens->export->ctx, merges);
     return status == ZT_OK ? zt_str_putc(&tokens->json, ']') : status;
@@ -286,10 +244,8 @@ static zt_status put_gpt2_model(token_writer *tokens)
     int64_t eos = find_around_id(tokens, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.add_eos_token", 0);
     snprintf(text, sizeof text, LEVEL, "true");
     zt_status status = zt_str_puts(&tokens->json, ",\"normalizer\":null,");
-    if (status == ZT_OK)
-        status = put_pre(tokens, pre, name);
-    if (status == ZT_OK)
-        status = put_post_processor(tokens, bos, eos, empty_post_processor(tokens, text));
+    if (status == ZT_OK) status = put_pre(tokens, pre, name);
+    if (status == ZT_OK) status = put_post_processor(tokens, bos, eos, empty_post_processor(tokens, text));
     if (status == ZT_OK)
         status = zt_str_printf(&tokens->json,
                                "\"decoder\":%s,\"model\":{\"type\":\"BPE\",\"dropout\":null,"
@@ -297,8 +253,7 @@ static zt_status put_gpt2_model(token_writer *tokens)
                                "\"end_of_word_suffix\":null,\"fuse_unk\":false,"
                                "\"byte_fallback\":false,\"ignore_merges\":%s,",
                                text, pre->ignore_merges ? "true" : "false");
-    if (status == ZT_OK)
-        status = put_vocab(tokens);
+    if (status == ZT_OK) status = put_vocab(tokens);
     return status == ZT_OK ? put_merges(tokens) : status;
 }
 
@@ -314,10 +269,8 @@ typedef struct merge {
 static int compare_by_score(const void *left, const void *right)
 {
     const merge *left_merge = left, *right_merge = right;
-    if (left_merge->score != right_merge->score)
-        return left_merge->score > right_merge->score ? -1 : 1;
-    if (left_merge->id != right_merge->id)
-        return left_merge->id < right_merge->id ? -1 : 1;
+    if (left_merge->score != right_merge->score) return left_merge->score > right_merge->score ? -1 : 1;
+    if (left_merge->id != right_merge->id) return left_merge->id < right_merge->id ? -1 : 1;
     return left_merge->left < right_merge->left ? -1 : left_merge->left > right_merge->left;
 }
 
@@ -343,8 +296,7 @@ static int64_t find_merges(const token_writer *tokens, merge *list)
     for (int64_t i = 0; i < tokens->first_added; i++)
         for (size_t left = 1; may_be_merged(tokens, i) && left < tokens->text[i].n; left++)
             if (merges_to(tokens, i, left)) {
-                if (list)
-                    list[count] = (merge){tokens->score[i], i, left};
+                if (list) list[count] = (merge){tokens->score[i], i, left};
                 count++;
             }
     return count;
@@ -355,19 +307,14 @@ static zt_status put_piece_merges(token_writer *tokens)
     int64_t count = find_merges(tokens, NULL);
     merge *list = zt_alloc_array(tokens->export->ctx, (size_t)count + 1, sizeof *list);
     zt_status status = list ? zt_str_puts(&tokens->json, ",\"merges\":[") : ZT_ENOMEM;
-    if (status == ZT_OK)
-        qsort(list, (size_t)find_merges(tokens, list), sizeof *list, compare_by_score);
+    if (status == ZT_OK) qsort(list, (size_t)find_merges(tokens, list), sizeof *list, compare_by_score);
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {
         zt_bytes text = tokens->text[list[i].id];
         status = zt_str_puts(&tokens->json, i ? ",[" : "[");
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, (zt_bytes){text.data, list[i].left});
-        if (status == ZT_OK)
-            status = zt_str_putc(&tokens->json, ',');
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, (zt_bytes){text.data + list[i].left, text.n - list[i].left});
-        if (status == ZT_OK)
-            status = zt_str_putc(&tokens->json, ']');
+        if (status == ZT_OK) status = put_quoted(&tokens->json, (zt_bytes){text.data, list[i].left});
+        if (status == ZT_OK) status = zt_str_putc(&tokens->json, ',');
+        if (status == ZT_OK) status = put_quoted(&tokens->json, (zt_bytes){text.data + list[i].left, text.n - list[i].left});
+        if (status == ZT_OK) status = zt_str_putc(&tokens->json, ']');
     }
     zt_free(tokens->export->ctx, list);
     return status == ZT_OK ? zt_str_putc(&tokens->json, ']') : status;
@@ -379,10 +326,8 @@ static bool has_scores(const token_writer *tokens)
     double first_score = 0;
     bool any = false;
     for (int64_t i = 0; i < tokens->count; i++) {
-        if (tokens->type[i] != HF_TOKEN_NORMAL)
-            continue;
-        if (any && tokens->score[i] != first_score)
-            return true;
+        if (tokens->type[i] != HF_TOKEN_NORMAL) continue;
+        if (any && tokens->score[i] != first_score) return true;
         first_score = tokens->score[i];
         any = true;
     }
@@ -392,8 +337,7 @@ static bool has_scores(const token_writer *tokens)
 static zt_status put_unk(token_writer *tokens, int64_t unk)
 {
     zt_status status = zt_str_puts(&tokens->json, "\"unk_token\":");
-    if (status == ZT_OK)
-        status = unk >= 0 ? put_quoted(&tokens->json, tokens->text[unk]) : zt_str_puts(&tokens->json, "null");
+    if (status == ZT_OK) status = unk >= 0 ? put_quoted(&tokens->json, tokens->text[unk]) : zt_str_puts(&tokens->json, "null");
     return status == ZT_OK ? zt_str_putc(&tokens->json, ',') : status;
 }
 
@@ -410,8 +354,7 @@ static zt_status put_llama_model(token_writer *tokens)
     if (!has_scores(tokens))
         return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: the tokens have no scores: no tokenizer.json can be made of them",
                        tokens->export->file);
-    for (int64_t i = 0; i < tokens->count; i++)
-        bytes += tokens->type[i] == HF_TOKEN_BYTE;
+    for (int64_t i = 0; i < tokens->count; i++) bytes += tokens->type[i] == HF_TOKEN_BYTE;
     zt_gguf_i64(tokens->export->gguf, "tokenizer.ggml.add_space_prefix", &space);
     int64_t bos = find_around_id(tokens, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token", 1);
     int64_t eos = find_around_id(tokens, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.add_eos_token", 0);
@@ -419,23 +362,20 @@ static zt_status put_llama_model(token_writer *tokens)
                                      ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s{\"type\":\"Replace\","
                                      "\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"}]},\"pre_tokenizer\":null,",
                                      space ? "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," : "");
-    if (status == ZT_OK)
-        status = put_post_processor(tokens, bos, eos, "null");
+    if (status == ZT_OK) status = put_post_processor(tokens, bos, eos, "null");
     if (status == ZT_OK)
         status = zt_str_printf(&tokens->json,
                                "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":"
                                "{\"String\":\"" SPACE "\"},\"content\":\" \"},{\"type\":\"ByteFallback\"},"
                                "{\"type\":\"Fuse\"}%s]},\"model\":{\"type\":\"BPE\",\"dropout\":null,",
                                space ? ",{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}" : "");
-    if (status == ZT_OK)
-        status = put_unk(tokens, find_unknown_id(tokens, 0));
+    if (status == ZT_OK) status = put_unk(tokens, find_unknown_id(tokens, 0));
     if (status == ZT_OK)
         status = zt_str_printf(&tokens->json,
                                "\"continuing_subword_prefix\":null,\"end_of_word_suffix\":null,"
                                "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":false,",
                                bytes ? "true" : "false", bytes ? "true" : "false");
-    if (status == ZT_OK)
-        status = put_vocab(tokens);
+    if (status == ZT_OK) status = put_vocab(tokens);
     return status == ZT_OK ? put_piece_merges(tokens) : status;
 }
 
@@ -447,15 +387,13 @@ static zt_status convert_wordpiece_marks(token_writer *tokens, zt_arena *texts)
     size_t mark_length = strlen(SPACE);
     for (int64_t i = 0; i < tokens->count; i++) {
         zt_bytes text = tokens->text[i];
-        if (tokens->type[i] == HF_TOKEN_CONTROL)
-            continue;
+        if (tokens->type[i] == HF_TOKEN_CONTROL) continue;
         if (text.n >= mark_length && memcmp(text.data, SPACE, mark_length) == 0) {
             tokens->text[i] = (zt_bytes){text.data + mark_length, text.n - mark_length};
             continue;
         }
         char *marked = zt_arena_alloc(texts, text.n + 2);
-        if (!marked)
-            return ZT_ENOMEM;
+        if (!marked) return ZT_ENOMEM;
         memcpy(marked, "##", 2);
         memcpy(marked + 2, text.data, text.n);
         tokens->text[i] = (zt_bytes){marked, text.n + 2};
@@ -486,8 +424,7 @@ static zt_status put_bert_model(token_writer *tokens)
     if (status == ZT_OK)
         status = zt_str_puts(&tokens->json, "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\","
                                             "\"cleanup\":true},\"model\":{\"type\":\"WordPiece\",");
-    if (status == ZT_OK)
-        status = put_unk(tokens, find_unknown_id(tokens, 100));
+    if (status == ZT_OK) status = put_unk(tokens, find_unknown_id(tokens, 100));
     if (status == ZT_OK)
         status = zt_str_puts(&tokens->json, "\"continuing_subword_prefix\":\"##\","
                                             "\"max_input_chars_per_word\":100,");
@@ -524,13 +461,10 @@ static zt_status put_normalizers(token_writer *tokens)
                                                                      "\"normalizers\":[")
                                         : ZT_ENOMEM;
     if (status == ZT_OK && map && zt_gguf_array_i64(tokens->export->gguf, key, numbers, count)) {
-        for (int64_t i = 0; i < count; i++)
-            bytes[i] = (unsigned char)numbers[i];
+        for (int64_t i = 0; i < count; i++) bytes[i] = (unsigned char)numbers[i];
         status = zt_str_puts(&tokens->json, "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"");
-        if (status == ZT_OK)
-            status = put_base64(&tokens->json, bytes, (size_t)count);
-        if (status == ZT_OK)
-            status = zt_str_puts(&tokens->json, extra ? "\"}," : "\"}");
+        if (status == ZT_OK) status = put_base64(&tokens->json, bytes, (size_t)count);
+        if (status == ZT_OK) status = zt_str_puts(&tokens->json, extra ? "\"}," : "\"}");
     }
     if (status == ZT_OK && extra)
         status = zt_str_puts(&tokens->json, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":"
@@ -547,10 +481,8 @@ static zt_status put_scored(token_writer *tokens)
     zt_status status = zt_str_puts(&tokens->json, "\"vocab\":[");
     for (int64_t i = 0; status == ZT_OK && i < tokens->first_added; i++) {
         status = zt_str_puts(&tokens->json, i ? ",[" : "[");
-        if (status == ZT_OK)
-            status = put_quoted(&tokens->json, tokens->text[i]);
-        if (status == ZT_OK)
-            status = zt_str_printf(&tokens->json, ",%.9g]", tokens->score[i]);
+        if (status == ZT_OK) status = put_quoted(&tokens->json, tokens->text[i]);
+        if (status == ZT_OK) status = zt_str_printf(&tokens->json, ",%.9g]", tokens->score[i]);
     }
     return status == ZT_OK ? zt_str_putc(&tokens->json, ']') : status;
 }
@@ -567,8 +499,7 @@ static zt_status put_unigram_model(token_writer *tokens)
                                "\"%s\":{\"type\":\"Metaspace\",\"replacement\":\"" SPACE "\","
                                "\"prepend_scheme\":\"%s\",\"split\":true},",
                                i ? "decoder" : "pre_tokenizer", space ? "always" : "never");
-    if (status == ZT_OK)
-        status = put_post_processor(tokens, bos, eos, "null");
+    if (status == ZT_OK) status = put_post_processor(tokens, bos, eos, "null");
     if (status == ZT_OK)
         status =
             zt_str_printf(&tokens->json, "\"model\":{\"type\":\"Unigram\",\"unk_id\":%" PRId64 ",\"byte_fallback\":false,", unk);
@@ -592,8 +523,7 @@ static int way_of(hf_export *export)
     char text[96];
     zt_gguf_str(export->gguf, "tokenizer.ggml.model", &model);
     for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++)
-        if (strlen(ways[i].model) == model.n && memcmp(ways[i].model, model.data, model.n) == 0)
-            return i;
+        if (strlen(ways[i].model) == model.n && memcmp(ways[i].model, model.data, model.n) == 0) return i;
     zt_fail(export->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' has no form in tokenizer.json", export->file,
             zt_escape(text, sizeof text, model.data, model.n));
     return -1;
@@ -603,18 +533,12 @@ static zt_status write_json(token_writer *tokens, int way)
 {
     zt_arena *texts = zt_arena_new(tokens->export->ctx, 0);
     zt_status status = texts ? ZT_OK : ZT_ENOMEM;
-    if (status == ZT_OK && ways[way].put == put_bert_model)
-        status = convert_wordpiece_marks(tokens, texts);
-    if (status == ZT_OK)
-        status = index_words(tokens);
-    if (status == ZT_OK)
-        status = put_added(tokens);
-    if (status == ZT_OK)
-        status = ways[way].put(tokens);
-    if (status == ZT_OK)
-        status = zt_str_puts(&tokens->json, "}}\n");
-    if (status == ZT_OK)
-        status = zt_export_file(tokens->export, "tokenizer.json", tokens->json.data, tokens->json.len);
+    if (status == ZT_OK && ways[way].put == put_bert_model) status = convert_wordpiece_marks(tokens, texts);
+    if (status == ZT_OK) status = index_words(tokens);
+    if (status == ZT_OK) status = put_added(tokens);
+    if (status == ZT_OK) status = ways[way].put(tokens);
+    if (status == ZT_OK) status = zt_str_puts(&tokens->json, "}}\n");
+    if (status == ZT_OK) status = zt_export_file(tokens->export, "tokenizer.json", tokens->json.data, tokens->json.len);
     zt_arena_free(texts);
     return status;
 }
@@ -624,18 +548,14 @@ static zt_status write_pieces(token_writer *tokens)
     zt_str out;
     zt_str_init(&out, tokens->export->ctx);
     int64_t count = tokens->count;
-    while (count > 0 && is_pad(tokens, count - 1))
-        count--;
+    while (count > 0 && is_pad(tokens, count - 1)) count--;
     int bytes = 0;
     zt_status status = ZT_OK;
-    for (int64_t i = 0; i < count; i++)
-        bytes += tokens->type[i] == HF_TOKEN_BYTE;
+    for (int64_t i = 0; i < count; i++) bytes += tokens->type[i] == HF_TOKEN_BYTE;
     for (int64_t i = 0; status == ZT_OK && i < count; i++)
         status = zt_hf_spm_put(&out, tokens->text[i], (float)tokens->score[i], (hf_token_type)tokens->type[i]);
-    if (status == ZT_OK)
-        status = zt_hf_spm_end(&out, bytes == 256);
-    if (status == ZT_OK)
-        status = zt_export_file(tokens->export, "tokenizer.model", out.data, out.len);
+    if (status == ZT_OK) status = zt_hf_spm_end(&out, bytes == 256);
+    if (status == ZT_OK) status = zt_export_file(tokens->export, "tokenizer.model", out.data, out.len);
     zt_str_fini(&out);
     return status;
 }
@@ -649,14 +569,11 @@ zt_status zt_export_tokens(hf_export *export)
     if (pieces.n && !whole) /* says all: a tokenizer.json would say less */
         return zt_export_file(export, "tokenizer.model", pieces.data, pieces.n);
     int way = way_of(export);
-    if (way < 0)
-        return zt_ctx_status(export->ctx);
+    if (way < 0) return zt_ctx_status(export->ctx);
     zt_str_init(&tokens.json, export->ctx);
     zt_status status = read_words(&tokens);
-    if (status == ZT_OK && !whole)
-        status = write_json(&tokens, way);
-    if (status == ZT_OK && ways[way].pieces && has_scores(&tokens))
-        status = write_pieces(&tokens);
+    if (status == ZT_OK && !whole) status = write_json(&tokens, way);
+    if (status == ZT_OK && ways[way].pieces && has_scores(&tokens)) status = write_pieces(&tokens);
     zt_str_fini(&tokens.json);
     zt_map_free(tokens.ids);
     zt_free(export->ctx, tokens.text);

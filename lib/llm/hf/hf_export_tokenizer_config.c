@@ -32,15 +32,13 @@ static zt_status put_specials(hf_export *export, json_t *tokenizer)
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", rows[i].key ? rows[i].key : "");
         snprintf(name, sizeof name, "%s_token_id", rows[i].name);
         if (!rows[i].key || !zt_gguf_i64(export->gguf, key, &id)) {
-            if (strcmp(rows[i].name, "pad") == 0)
-                status = zt_export_set(export, export->config, name, json_null());
+            if (strcmp(rows[i].name, "pad") == 0) status = zt_export_set(export, export->config, name, json_null());
             continue;
         }
         status = zt_export_set(export, export->config, name, json_integer(id));
         snprintf(name, sizeof name, "%s_token", rows[i].name);
         zt_bytes text = token_text(export, id);
-        if (status == ZT_OK && text.data)
-            status = zt_export_text(export, tokenizer, name, text);
+        if (status == ZT_OK && text.data) status = zt_export_text(export, tokenizer, name, text);
     }
     return status;
 }
@@ -82,8 +80,7 @@ static zt_status put_templates(hf_export *export, json_t *tokenizer)
         count > 64)
         return plain ? zt_export_text(export, tokenizer, "chat_template", text) : ZT_OK;
     json_t *list = json_array();
-    if (list && plain)
-        json_array_append_new(list, make_template("default", 7, text));
+    if (list && plain) json_array_append_new(list, make_template("default", 7, text));
     for (int64_t i = 0; list && i < count; i++) {
         char key[160];
         zt_bytes name = zt_gguf_array_str(export->gguf, "tokenizer.chat_templates", i);
@@ -119,14 +116,12 @@ static zt_status put_decoder(hf_export *export, json_t *tokenizer)
     for (int64_t i = 0; status == ZT_OK && there && i < count; i++) {
         char id[24];
         bool control = type[i] == HF_TOKEN_CONTROL;
-        if (score[i] != -1000 || (!control && type[i] != HF_TOKEN_USER))
-            continue;
+        if (score[i] != -1000 || (!control && type[i] != HF_TOKEN_USER)) continue;
         snprintf(id, sizeof id, "%lld", (long long)i);
         json_t *entry =
             json_pack("{sbsbsbsbsb}", "lstrip", 0, "normalized", 0, "rstrip", 0, "single_word", 0, "special", control);
         status = entry ? zt_export_text(export, entry, "content", text[i]) : ZT_ENOMEM;
-        if (status == ZT_OK)
-            status = zt_export_set(export, decoder, id, json_incref(entry));
+        if (status == ZT_OK) status = zt_export_set(export, decoder, id, json_incref(entry));
         json_decref(entry);
     }
     if (status == ZT_OK && there && json_object_size(decoder))
@@ -144,14 +139,10 @@ static zt_status write_config(hf_export *export)
     bool pieces = zt_sp_of(export->gguf).n && !zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
     json_t *tokenizer = json_pack("{ss}", "tokenizer_class", pieces ? "LlamaTokenizer" : "PreTrainedTokenizerFast");
     zt_status status = tokenizer ? put_specials(export, tokenizer) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        status = put_flags(export, tokenizer);
-    if (status == ZT_OK)
-        status = put_templates(export, tokenizer);
-    if (status == ZT_OK)
-        status = put_decoder(export, tokenizer);
-    if (status == ZT_OK)
-        status = zt_export_json(export, "tokenizer_config.json", tokenizer);
+    if (status == ZT_OK) status = put_flags(export, tokenizer);
+    if (status == ZT_OK) status = put_templates(export, tokenizer);
+    if (status == ZT_OK) status = put_decoder(export, tokenizer);
+    if (status == ZT_OK) status = zt_export_json(export, "tokenizer_config.json", tokenizer);
     json_decref(tokenizer);
     return status;
 }
@@ -170,8 +161,7 @@ static zt_status write_generation(hf_export *export)
     if (status == ZT_OK && zt_gguf_array(export->gguf, "tokenizer.ggml.eos_token_ids", &element_kind, &ends) && ends <= MAX_IDS &&
         zt_gguf_array_i64(export->gguf, "tokenizer.ggml.eos_token_ids", ids, ends)) {
         json_t *list = json_array();
-        for (int64_t i = 0; list && i < ends; i++)
-            json_array_append_new(list, json_integer(ids[i]));
+        for (int64_t i = 0; list && i < ends; i++) json_array_append_new(list, json_integer(ids[i]));
         status = zt_export_set(export, generation, "eos_token_id", list);
     } else if (status == ZT_OK && zt_gguf_i64(export->gguf, "tokenizer.ggml.eos_token_id", &id)) {
         status = zt_export_set(export, generation, "eos_token_id", json_integer(id));
@@ -195,12 +185,9 @@ zt_status zt_export_tokenizer(hf_export *export)
     zt_bytes json, model;
     bool whole = zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
     bool words = zt_gguf_str(export->gguf, "tokenizer.ggml.model", &model);
-    if (!whole && !words)
-        return ZT_OK;
+    if (!whole && !words) return ZT_OK;
     zt_status status = words ? zt_export_tokens(export) : ZT_OK;
-    if (status == ZT_OK && whole)
-        status = zt_export_file(export, "tokenizer.json", json.data, json.n);
-    if (status == ZT_OK)
-        status = write_config(export);
+    if (status == ZT_OK && whole) status = zt_export_file(export, "tokenizer.json", json.data, json.n);
+    if (status == ZT_OK) status = write_config(export);
     return status == ZT_OK ? write_generation(export) : status;
 }

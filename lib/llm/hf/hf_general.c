@@ -24,15 +24,13 @@ static zt_status put_title(zt_str *out, const char *name, size_t length)
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < length;) {
         size_t word_length = 0, small = 0, capital = 0;
-        while (i + word_length < length && name[i + word_length] != '-' && name[i + word_length] != ' ')
-            word_length++;
+        while (i + word_length < length && name[i + word_length] != '-' && name[i + word_length] != ' ') word_length++;
         for (size_t letter = i; letter < i + word_length; letter++) {
             small += islower((unsigned char)name[letter]) != 0;
             capital += isupper((unsigned char)name[letter]) != 0;
         }
         bool title = small && !capital && !is_number(name + i, word_length);
-        if (word_length && out->len)
-            status = zt_str_putc(out, ' ');
+        if (word_length && out->len) status = zt_str_putc(out, ' ');
         for (size_t letter = i; status == ZT_OK && letter < i + word_length; letter++) {
             bool first = letter == i || !isalpha((unsigned char)name[letter - 1]);
             status = zt_str_putc(out, title && first ? (char)toupper((unsigned char)name[letter]) : name[letter]);
@@ -51,12 +49,10 @@ static zt_status put_name(hf_import *import)
     char *path = use ? NULL : realpath(import->folder.len ? import->folder.data : ".", NULL);
     const char *name = use ? given : path ? path : "model";
     zt_str title;
-    if (strrchr(name, '/'))
-        name = strrchr(name, '/') + 1;
+    if (strrchr(name, '/')) name = strrchr(name, '/') + 1;
     zt_str_init(&title, import->ctx);
     zt_status status = strchr(name, ' ') ? zt_str_puts(&title, name) : put_title(&title, name, strlen(name));
-    if (status == ZT_OK)
-        status = zt_gguf_put_str(import->writer, "general.name", title.data ? title.data : "", title.len);
+    if (status == ZT_OK) status = zt_gguf_put_str(import->writer, "general.name", title.data ? title.data : "", title.len);
     zt_str_fini(&title);
     free(path);
     return status;
@@ -73,11 +69,9 @@ static zt_status put_size(hf_import *import)
     } units[] = {{1e12, 1e12, 'T'}, {1e9, 1e9, 'B'}, {1e6, 1e6, 'M'}, {0, 1e3, 'K'}};
     double parameters = 0;
     char text[40], whole[40];
-    for (int64_t i = 0; i < import->tensors->count; i++)
-        parameters += (double)zt_type_count(&import->tensors->list[i].type);
+    for (int64_t i = 0; i < import->tensors->count; i++) parameters += (double)zt_type_count(&import->tensors->list[i].type);
     int unit = 0;
-    while (parameters <= units[unit].above && units[unit].above > 0)
-        unit++;
+    while (parameters <= units[unit].above && units[unit].above > 0) unit++;
     double scaled = parameters / units[unit].unit;
     snprintf(whole, sizeof whole, "%.0f", rint(scaled));
     int digits = whole[0] == '0' ? 0 : (int)strlen(whole);
@@ -91,8 +85,7 @@ static zt_status put_file_type(hf_import *import)
     int64_t type = 0;
     for (int64_t i = import->tensors->count - 1; i >= 0; i--) {
         const hf_tensor *tensor = &import->tensors->list[i];
-        if (tensor->source < 0 || zt_model_stays_f32(tensor->name, &tensor->type))
-            continue;
+        if (tensor->source < 0 || zt_model_stays_f32(tensor->name, &tensor->type)) continue;
         type = tensor->from == ZT_F16 ? 1 : tensor->from == ZT_BF16 ? 32 : 0;
     }
     return zt_gguf_put_int(import->writer, "general.file_type", ZT_GGUF_U32, type);
@@ -124,8 +117,7 @@ static zt_status put_sampling(hf_import *import)
         double number = json_number_value(value);
         char key[64];
         snprintf(key, sizeof key, "general.sampling.%s", rows[i].key);
-        if (!json_is_number(value))
-            continue;
+        if (!json_is_number(value)) continue;
         status = rows[i].kind == ZT_GGUF_F32
                      ? zt_gguf_put_real(import->writer, key, ZT_GGUF_F32, number)
                      : zt_gguf_put_int(import->writer, key, ZT_GGUF_I32, fabs(number) < 1e9 ? (int64_t)number : 0);
@@ -138,13 +130,9 @@ zt_status zt_hf_put_general(hf_import *import)
 {
     zt_gguf_put_str(import->writer, "general.type", "model", 5);
     zt_status status = put_sampling(import);
-    if (status == ZT_OK)
-        status = put_name(import);
-    if (status == ZT_OK)
-        status = put_size(import);
-    if (status == ZT_OK)
-        status = zt_hf_put_card(import);
-    if (status == ZT_OK)
-        status = put_file_type(import);
+    if (status == ZT_OK) status = put_name(import);
+    if (status == ZT_OK) status = put_size(import);
+    if (status == ZT_OK) status = zt_hf_put_card(import);
+    if (status == ZT_OK) status = put_file_type(import);
     return status == ZT_OK ? zt_gguf_put_int(import->writer, "general.quantization_version", ZT_GGUF_U32, 2) : status;
 }

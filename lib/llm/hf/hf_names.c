@@ -94,16 +94,12 @@ static const struct {
     const char *part;
     unsigned archs;
 } left_out[] = {
-    {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL},
-    {"masked_bias", HF_ALL},   {"vision_", HF_ALL},
-    {"audio_", HF_ALL},        {"visual.", HF_ALL},
-    {"vision.", HF_ALL},       {"multi_modal_projector.", HF_ALL},
-    {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},
-    {"cls.", HF_BERTS},
+    {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL}, {"masked_bias", HF_ALL}, {"vision_", HF_ALL},
+    {"audio_", HF_ALL},        {"visual.", HF_ALL},      {"vision.", HF_ALL},     {"multi_modal_projector.", HF_ALL},
+    {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},    {"cls.", HF_BERTS},
 };
 
-static const char *const suffixes[][2] = {
-    {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+static const char *const suffixes[][2] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
 
 /* ---- finding a name -------------------------------------------------------------------------- */
 
@@ -116,8 +112,7 @@ static bool is_left_out(const hf_import *import, const char *name)
 {
     size_t length = strlen(name);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
-        if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part))
-            return true;
+        if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
     return zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0; /* the causal mask */
 }
 
@@ -129,10 +124,8 @@ static int64_t after_layer(const char *name, const char **rest)
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             const char *digit = part + strlen(words[i]), *from = digit;
             int64_t layer = 0;
-            if (strncmp(part, words[i], strlen(words[i])) != 0)
-                continue;
-            for (; *digit >= '0' && *digit <= '9' && layer < 100000; digit++)
-                layer = 10 * layer + (*digit - '0');
+            if (strncmp(part, words[i], strlen(words[i])) != 0) continue;
+            for (; *digit >= '0' && *digit <= '9' && layer < 100000; digit++) layer = 10 * layer + (*digit - '0');
             if (digit > from && *digit == '.') {
                 *rest = digit + 1;
                 return layer;
@@ -146,8 +139,7 @@ static int64_t after_layer(const char *name, const char **rest)
 static bool ends_in(const char *text, size_t length, const char *word, bool prefix)
 {
     size_t word_length = strlen(word);
-    if (length == word_length)
-        return memcmp(text, word, word_length) == 0;
+    if (length == word_length) return memcmp(text, word, word_length) == 0;
     return prefix && length > word_length && text[length - word_length - 1] == '.' &&
            memcmp(text + length - word_length, word, word_length) == 0;
 }
@@ -156,8 +148,7 @@ static const hf_name *find_row(const hf_import *import, const hf_name *table, si
                                bool prefix)
 {
     for (size_t i = 0; i < rows; i++)
-        if (zt_hf_is(import, table[i].archs) && ends_in(text, length, table[i].hf, prefix))
-            return &table[i];
+        if (zt_hf_is(import, table[i].archs) && ends_in(text, length, table[i].hf, prefix)) return &table[i];
     return NULL;
 }
 
@@ -167,14 +158,12 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         size_t suffix_length = strlen(suffixes[i][0]);
         const char *rest = name;
-        if (length <= suffix_length || strcmp(name + length - suffix_length, suffixes[i][0]) != 0)
-            continue;
+        if (length <= suffix_length || strcmp(name + length - suffix_length, suffixes[i][0]) != 0) continue;
         int64_t layer = after_layer(name, &rest);
         size_t stem_length = rest < name + length - suffix_length ? (size_t)(name + length - suffix_length - rest) : 0;
         const hf_name *row = layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false)
                                         : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true);
-        if (!row)
-            return false;
+        if (!row) return false;
         if (layer >= 0)
             snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf, suffixes[i][1]);
         else
@@ -192,8 +181,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     name_match found;
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
-        if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found))
-            continue;
+        if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
         *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
         out->add = (found.todo & NORM) && zt_hf_is(&import, HF_GEMMAS) ? 1 : 0;
         out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
@@ -240,10 +228,8 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     zt_str_clear(name);
     bool head = strcmp(row->hf, "lm_head") == 0;
     zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
-    if (status == ZT_OK && layer)
-        status = zt_str_put(name, layer, digits + 1);
-    if (status == ZT_OK)
-        status = zt_str_puts(name, row->hf);
+    if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
+    if (status == ZT_OK) status = zt_str_puts(name, row->hf);
     return status == ZT_OK ? zt_str_puts(name, point) : status;
 }
 
@@ -251,8 +237,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 
 bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
-    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 ||
-           strcmp(name, "token_types.weight") == 0;
+    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0;
 }
 
 /* As the converter has it; f64 becomes f32. */
@@ -268,8 +253,7 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
     *tensor = (hf_tensor){.name = found->name, .type = entry->type, .from = entry->type.dtype};
-    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &entry->type))
-        tensor->type.dtype = ZT_F32;
+    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &entry->type)) tensor->type.dtype = ZT_F32;
     if ((found->todo & NORM) && zt_hf_is(import, HF_GEMMAS)) {
         tensor->type.dtype = ZT_F32;
         tensor->add = 1;
@@ -287,11 +271,9 @@ static zt_status pair_rows(const hf_import *import, const name_match *found, hf_
 {
     double heads = 0;
     int64_t rows = tensor->type.rank ? tensor->type.dim[0] : 0;
-    if (!(found->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(import, HF_PAIRED))
-        return ZT_OK;
+    if (!(found->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(import, HF_PAIRED)) return ZT_OK;
     zt_status status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK && (found->todo & PAIR_K))
-        status = zt_hf_value(import, "attention.head_count_kv", &heads);
+    if (status == ZT_OK && (found->todo & PAIR_K)) status = zt_hf_value(import, "attention.head_count_kv", &heads);
     tensor->heads = (int64_t)heads;
     if (status == ZT_OK && (tensor->heads < 1 || rows % tensor->heads != 0 || rows / tensor->heads % 2 != 0))
         status = zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads", import->path,
@@ -306,8 +288,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     name_match found;
     hf_tensor tensor;
     zt_checkpoint_get(import->tensors->from, index, &entry);
-    if (is_left_out(import, entry.name))
-        return ZT_OK;
+    if (is_left_out(import, entry.name)) return ZT_OK;
     if (!find_name(import, entry.name, &found))
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", import->path,
                        zt_escape(text, sizeof text, entry.name, strlen(entry.name)), import->arch.name);
@@ -317,8 +298,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
          (zt_hf_is(import, HF_GEMMAS) && !json_is_false(zt_hf_get(import, "tie_word_embeddings")))))
         snprintf(found.name, sizeof found.name, "tied");
     zt_status status = plan_tensor(import, &entry, &found, &tensor);
-    if (status == ZT_OK)
-        status = pair_rows(import, &found, &tensor);
+    if (status == ZT_OK) status = pair_rows(import, &found, &tensor);
     tensor.source = index;
     return status == ZT_OK ? zt_hf_tensors_add(import->tensors, &tensor) : status;
 }
@@ -328,8 +308,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
 static hf_tensor *find_added(const hf_import *import, const char *name)
 {
     for (int64_t i = 0; i < import->tensors->count; i++)
-        if (strcmp(import->tensors->list[i].name, name) == 0)
-            return &import->tensors->list[i];
+        if (strcmp(import->tensors->list[i].name, name) == 0) return &import->tensors->list[i];
     return NULL;
 }
 
@@ -338,10 +317,8 @@ static void resolve_tied_head(hf_import *import)
 {
     hf_tensor *tied = find_added(import, "tied");
     bool embedded = find_added(import, "token_embd.weight") != NULL;
-    if (!embedded && !tied)
-        tied = find_added(import, "output.weight");
-    if (!tied)
-        return;
+    if (!embedded && !tied) tied = find_added(import, "output.weight");
+    if (!tied) return;
     if (!embedded)
         tied->name = "token_embd.weight";
     else
@@ -351,10 +328,8 @@ static void resolve_tied_head(hf_import *import)
 static zt_status add_constant(hf_import *import, const char *name, float value, int64_t count)
 {
     float *values = zt_alloc_array(import->ctx, (size_t)count, sizeof *values);
-    if (!values)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
-        values[i] = value;
+    if (!values) return ZT_ENOMEM;
+    for (int64_t i = 0; i < count; i++) values[i] = value;
     hf_tensor tensor = {.name = name, .source = -1, .from = ZT_F32, .values = values};
     tensor.type = zt_type_make(ZT_F32, 1, &count);
     zt_status status = zt_hf_tensors_add(import->tensors, &tensor);
@@ -376,10 +351,8 @@ static zt_status add_final_norm(hf_import *import)
 zt_status zt_hf_add_tensors(hf_import *import)
 {
     zt_status status = ZT_OK;
-    for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(import->tensors->from); i++)
-        status = add_tensor(import, i);
-    if (status != ZT_OK)
-        return status;
+    for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(import->tensors->from); i++) status = add_tensor(import, i);
+    if (status != ZT_OK) return status;
     resolve_tied_head(import);
     return add_final_norm(import);
 }

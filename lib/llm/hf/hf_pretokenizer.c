@@ -135,8 +135,7 @@ static uint64_t hash_ids(const zt_str *text)
     SHA256Init(&context);
     SHA256Update(&context, (const uint8_t *)text->data, text->len);
     SHA256Final(sum, &context);
-    for (int i = 0; i < 8; i++)
-        hash = hash << 8 | sum[i];
+    for (int i = 0; i < 8; i++) hash = hash << 8 | sum[i];
     return hash;
 }
 
@@ -157,12 +156,10 @@ static zt_status name_by_ids(hf_import *import, const zt_vocab *vocab, const cha
     zt_str text;
     zt_str_init(&text, import->ctx);
     zt_status status = zt_vocab_encode(vocab, check_text, sizeof check_text - 1, ZT_TOK_BOS_RULE, &ids);
-    if (status == ZT_OK)
-        status = print_ids(&ids, &text);
+    if (status == ZT_OK) status = print_ids(&ids, &text);
     uint64_t hash = status == ZT_OK ? hash_ids(&text) : 0;
     for (size_t i = 0; status == ZT_OK && i < sizeof known / sizeof *known; i++)
-        if (known[i].hash == hash)
-            *name = known[i].name;
+        if (known[i].hash == hash) *name = known[i].name;
     zt_str_fini(&text);
     zt_ids_fini(import->ctx, &ids);
     return status;
@@ -184,10 +181,7 @@ static void add_cut(pattern_list *patterns, const char *regex)
 }
 
 /* Of ByteLevel: GPT-2's, unless it is told not to cut. */
-static const char *gpt2_pattern(void)
-{
-    return zt_pre_find((zt_bytes){"gpt-2", 5})->rule[0].pattern;
-}
+static const char *gpt2_pattern(void) { return zt_pre_find((zt_bytes){"gpt-2", 5})->rule[0].pattern; }
 
 static void add_step(pattern_list *patterns, const json_t *step)
 {
@@ -210,10 +204,8 @@ static pattern_list read_patterns(const json_t *pre)
 {
     pattern_list patterns = {.count = 0};
     const json_t *list = json_object_get(pre, "pretokenizers");
-    if (!list)
-        add_step(&patterns, pre);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        add_step(&patterns, json_array_get(list, i));
+    if (!list) add_step(&patterns, pre);
+    for (size_t i = 0; i < json_array_size(list); i++) add_step(&patterns, json_array_get(list, i));
     return patterns;
 }
 
@@ -235,8 +227,7 @@ static const char *name_by_patterns(const pattern_list *patterns, bool ignore_me
     for (size_t i = 0; !name && (i < preferred || zt_pre_name((int)(i - preferred))); i++) {
         const char *candidate = i < preferred ? first[i] : zt_pre_name((int)(i - preferred));
         const zt_pre *pre = zt_pre_find((zt_bytes){candidate, strlen(candidate)});
-        if (same_patterns(pre, patterns) && !pre->plain && pre->ignore_merges == ignore_merges)
-            name = candidate;
+        if (same_patterns(pre, patterns) && !pre->plain && pre->ignore_merges == ignore_merges) name = candidate;
     }
     return name;
 }
@@ -259,8 +250,7 @@ zt_status zt_hf_pre_name(hf_import *import, const zt_vocab *vocab, const json_t 
 {
     *name = NULL;
     zt_status status = name_by_ids(import, vocab, name);
-    if (status != ZT_OK || *name)
-        return status;
+    if (status != ZT_OK || *name) return status;
     pattern_list patterns = read_patterns(json_object_get(tokenizer, "pre_tokenizer"));
     *name = name_by_patterns(&patterns, ignores_merges(tokenizer));
     return ZT_OK;

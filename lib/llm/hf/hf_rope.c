@@ -30,8 +30,7 @@ static bool is_type(const rope_params *rope, const char *words)
 static zt_status get_number(const rope_params *rope, const char *name, double *out)
 {
     const json_t *value = json_object_get(rope->global, name);
-    if (value && !json_is_null(value))
-        return zt_hf_number(rope->import, value, name, out);
+    if (value && !json_is_null(value)) return zt_hf_number(rope->import, value, name, out);
     return zt_hf_real(rope->import, name, out);
 }
 
@@ -42,12 +41,9 @@ static zt_status read_dims(rope_params *rope)
     hf_import *import = rope->import;
     double width = 0, heads = 0, head = 0, part = 1;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK)
-        status = zt_hf_value(import, "attention.key_length", &head);
-    if (status == ZT_OK && import->arch.id == HF_PHI3)
-        status = get_number(rope, "partial_rotary_factor", &part);
+    if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
+    if (status == ZT_OK && import->arch.id == HF_PHI3) status = get_number(rope, "partial_rotary_factor", &part);
     if (status == ZT_OK && !(part > 0 && part <= 1))
         status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, not from 0 to 1",
                          import->folder.data, part);
@@ -58,8 +54,7 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    if (!zt_hf_is(rope->import, HF_PAIRED | HF_SET(HF_PHI3)) || rope->dims == 0)
-        return ZT_OK;
+    if (!zt_hf_is(rope->import, HF_PAIRED | HF_SET(HF_PHI3)) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
 
@@ -75,10 +70,8 @@ static zt_status put_theta(const rope_params *rope)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     /* learned positions have none, and of gemma2 the usual one goes without saying */
     bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(import->arch.id == HF_GEMMA2 && theta == 1e4);
-    if (status == ZT_OK && said)
-        status = zt_hf_put_real(import, "rope.freq_base", theta);
-    if (status != ZT_OK || import->arch.id != HF_GEMMA3)
-        return status;
+    if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
+    if (status != ZT_OK || import->arch.id != HF_GEMMA3) return status;
     given = json_object_get(rope->local, "rope_theta");
     status = given ? zt_hf_number(import, given, "rope_theta", &local) : zt_hf_real(import, "rope_local_base_freq", &local);
     return status == ZT_OK ? zt_hf_put_real(import, "rope.freq_base_swa", local) : status;
@@ -95,10 +88,7 @@ static zt_status original_positions(const rope_params *rope, double *out)
 
 /* YaRN's amplitude by which queries and keys grow; the reader of the keys has this one of its own.
  */
-static double yarn_amplitude(double factor, double multiplier)
-{
-    return factor > 1 ? 0.1 * multiplier * log(factor) + 1 : 1;
-}
+static double yarn_amplitude(double factor, double multiplier) { return factor > 1 ? 0.1 * multiplier * log(factor) + 1 : 1; }
 
 /* What config.json wants of the amplitude: said as it is, or what only we know how to read from
  * config.json, over what the reader will take. */
@@ -108,25 +98,21 @@ static zt_status put_yarn_amplitude(const rope_params *rope)
     zt_status status = get_number(rope, "factor", &factor);
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "attention_factor"), "attention_factor", &wanted);
-    if (status == ZT_OK)
-        status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale"), "mscale", &multiplier);
+    if (status == ZT_OK) status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale"), "mscale", &multiplier);
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale_all_dim"), "mscale_all_dim", &multiplier_all);
-    if (status == ZT_OK && !isnan(wanted))
-        return zt_hf_put_real(rope->import, "rope.scaling.yarn_attn_factor", wanted);
+    if (status == ZT_OK && !isnan(wanted)) return zt_hf_put_real(rope->import, "rope.scaling.yarn_attn_factor", wanted);
     if (multiplier > 0 && multiplier_all > 0)
         wanted = yarn_amplitude(factor, multiplier) / yarn_amplitude(factor, multiplier_all);
-    if (status != ZT_OK || isnan(wanted))
-        return status;
+    if (status != ZT_OK || isnan(wanted)) return status;
     return zt_hf_put_real(rope->import, "rope.scaling.attn_factor", wanted / yarn_amplitude(factor, 1));
 }
 
 static zt_status put_yarn(const rope_params *rope)
 {
-    static const char *const names[][2] = {
-        {"beta_fast", "rope.scaling.yarn_beta_fast"},
-        {"beta_slow", "rope.scaling.yarn_beta_slow"},
-        {"extrapolation_factor", "rope.scaling.yarn_ext_factor"}};
+    static const char *const names[][2] = {{"beta_fast", "rope.scaling.yarn_beta_fast"},
+                                           {"beta_slow", "rope.scaling.yarn_beta_slow"},
+                                           {"extrapolation_factor", "rope.scaling.yarn_ext_factor"}};
     double original = 0;
     zt_status status = original_positions(rope, &original);
     if (status == ZT_OK && !(original >= 1 && original <= UINT32_MAX))
@@ -135,13 +121,11 @@ static zt_status put_yarn(const rope_params *rope)
     if (status == ZT_OK && json_is_false(json_object_get(rope->global, "truncate")))
         status = zt_fail(rope->import->ctx, ZT_ENOTSUP, "%sconfig.json: yarn without 'truncate' is not supported",
                          rope->import->folder.data);
-    if (status == ZT_OK)
-        status = zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
+    if (status == ZT_OK) status = zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
     for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
         double number = NAN;
         status = zt_hf_number(rope->import, json_object_get(rope->global, names[i][0]), names[i][0], &number);
-        if (status == ZT_OK && !isnan(number))
-            status = zt_hf_put_real(rope->import, names[i][1], number);
+        if (status == ZT_OK && !isnan(number)) status = zt_hf_put_real(rope->import, names[i][1], number);
     }
     return status == ZT_OK ? put_yarn_amplitude(rope) : status;
 }
@@ -171,8 +155,7 @@ static zt_status add_list(const rope_params *rope, const char *list, const char 
             status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
                              rope->import->folder.data, list);
     }
-    if (status == ZT_OK)
-        status = add_factors(rope, name, factors, (int64_t)count);
+    if (status == ZT_OK) status = add_factors(rope, name, factors, (int64_t)count);
     zt_free(rope->import->ctx, factors);
     return status;
 }
@@ -181,18 +164,15 @@ static zt_status put_longrope(const rope_params *rope)
 {
     double original = 0, longest = 0, factor = NAN;
     zt_status status = original_positions(rope, &original);
-    if (status == ZT_OK)
-        status = zt_hf_value(rope->import, "context_length", &longest);
+    if (status == ZT_OK) status = zt_hf_value(rope->import, "context_length", &longest);
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "attention_factor"), "attention_factor", &factor);
     if (status == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
         status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
                          rope->import->folder.data, original, longest);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     double scale = longest / original;
-    if (isnan(factor))
-        factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
+    if (isnan(factor)) factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
     zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
     zt_hf_put_real(rope->import, "rope.scaling.attn_factor", factor);
     status = add_list(rope, "long_factor", "rope_factors_long.weight");
@@ -209,10 +189,8 @@ float zt_hf_wave(double theta, int64_t pair, int64_t dims)
  * has it, down to the last bit. */
 float zt_hf_llama3(float wave, double factor, double low, double high, double original)
 {
-    if (wave < (float)(original / high))
-        return 1;
-    if (wave > (float)(original / low))
-        return (float)factor;
+    if (wave < (float)(original / high)) return 1;
+    if (wave > (float)(original / low)) return (float)factor;
     float smooth = ((float)original / wave - (float)low) / (float)(high - low);
     return 1 / ((1 - smooth) / (float)factor + smooth);
 }
@@ -221,22 +199,17 @@ static zt_status add_llama3(const rope_params *rope)
 {
     double factor = 8, low = 1, high = 4, original = 8192, theta = 1e4;
     zt_status status = get_number(rope, "factor", &factor);
-    if (status == ZT_OK)
-        status = get_number(rope, "low_freq_factor", &low);
-    if (status == ZT_OK)
-        status = get_number(rope, "high_freq_factor", &high);
-    if (status == ZT_OK)
-        status = get_number(rope, "original_max_position_embeddings", &original);
-    if (status == ZT_OK)
-        status = get_number(rope, "rope_theta", &theta);
+    if (status == ZT_OK) status = get_number(rope, "low_freq_factor", &low);
+    if (status == ZT_OK) status = get_number(rope, "high_freq_factor", &high);
+    if (status == ZT_OK) status = get_number(rope, "original_max_position_embeddings", &original);
+    if (status == ZT_OK) status = get_number(rope, "rope_theta", &theta);
     int64_t pairs = rope->dims / 2;
     if (status == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && pairs > 0 && pairs <= MAX_PAIRS))
         status =
             zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: llama3 rope by %g from %g to %g of %g, theta %g, %lld pairs",
                     rope->import->folder.data, factor, low, high, original, theta, (long long)pairs);
     float *divisors = status == ZT_OK ? zt_alloc_array(rope->import->ctx, (size_t)pairs, sizeof *divisors) : NULL;
-    if (!divisors)
-        return status == ZT_OK ? ZT_ENOMEM : status;
+    if (!divisors) return status == ZT_OK ? ZT_ENOMEM : status;
     for (int64_t i = 0; i < pairs; i++) {
         divisors[i] = zt_hf_llama3(zt_hf_wave(theta, i, rope->dims), factor, low, high, original);
     }
@@ -248,10 +221,8 @@ static zt_status add_llama3(const rope_params *rope)
 static zt_status put_scaling(const rope_params *rope)
 {
     double factor = NAN;
-    if (is_type(rope, "default none"))
-        return ZT_OK;
-    if (is_type(rope, "llama3"))
-        return add_llama3(rope);
+    if (is_type(rope, "default none")) return ZT_OK;
+    if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "su longrope")) {
         /* of phi3 the two lists of factors say it */
         zt_status status =
@@ -261,8 +232,7 @@ static zt_status put_scaling(const rope_params *rope)
     /* whatever it is, the reader of the key knows it or refuses it by name */
     zt_hf_put_text(rope->import, "rope.scaling.type", rope->type);
     zt_status status = zt_hf_number(rope->import, json_object_get(rope->global, "factor"), "factor", &factor);
-    if (status == ZT_OK && !isnan(factor))
-        status = zt_hf_put_real(rope->import, "rope.scaling.factor", factor);
+    if (status == ZT_OK && !isnan(factor)) status = zt_hf_put_real(rope->import, "rope.scaling.factor", factor);
     return status == ZT_OK && is_type(rope, "yarn") ? put_yarn(rope) : status;
 }
 
@@ -272,8 +242,7 @@ zt_status zt_hf_put_rope(hf_import *import)
 {
     rope_params rope = {.import = import};
     const json_t *params = zt_hf_get(import, "rope_parameters");
-    if (!json_is_object(params))
-        params = zt_hf_get(import, "rope_scaling");
+    if (!json_is_object(params)) params = zt_hf_get(import, "rope_scaling");
     const json_t *full = json_object_get(params, "full_attention");
     rope.global = json_is_object(full) ? full : params;
     rope.local = json_object_get(params, "sliding_attention");
@@ -281,12 +250,9 @@ zt_status zt_hf_put_rope(hf_import *import)
     type = type ? type : json_object_get(rope.global, "type");
     rope.type = json_is_string(type) ? json_string_value(type) : "default";
     zt_status status = read_dims(&rope);
-    if (status == ZT_OK)
-        status = put_dims(&rope);
-    if (status == ZT_OK)
-        status = put_theta(&rope);
-    if (status == ZT_OK)
-        status = put_scaling(&rope);
+    if (status == ZT_OK) status = put_dims(&rope);
+    if (status == ZT_OK) status = put_theta(&rope);
+    if (status == ZT_OK) status = put_scaling(&rope);
     /* Phi-3 reads how long its unscaled context was in any case */
     double original = NAN;
     if (status == ZT_OK && import->arch.id == HF_PHI3 && !is_type(&rope, "su longrope yarn"))

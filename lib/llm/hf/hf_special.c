@@ -8,11 +8,10 @@
 #include <string.h>
 
 enum { BOS, EOS, UNK, SEP, PAD, CLS, MASK, EOT, EOM, KINDS };
-static const hf_special kinds[KINDS] = {
-    [BOS] = {"bos", "bos"},       [EOS] = {"eos", "eos"}, [UNK] = {"unk", "unknown"},
-    [SEP] = {"sep", "seperator"}, /* so spelt in GGUF */
-    [PAD] = {"pad", "padding"},   [CLS] = {"cls", NULL},  [MASK] = {"mask", "mask"},
-    [EOT] = {"eot", "eot"},       [EOM] = {"eom", "eom"}};
+static const hf_special kinds[KINDS] = {[BOS] = {"bos", "bos"},       [EOS] = {"eos", "eos"}, [UNK] = {"unk", "unknown"},
+                                        [SEP] = {"sep", "seperator"}, /* so spelt in GGUF */
+                                        [PAD] = {"pad", "padding"},   [CLS] = {"cls", NULL},  [MASK] = {"mask", "mask"},
+                                        [EOT] = {"eot", "eot"},       [EOM] = {"eom", "eom"}};
 
 const hf_special *zt_hf_specials(size_t *count)
 {
@@ -43,19 +42,14 @@ static const char *piece_token(const json_t *piece)
     return json_string_value(json_object_get(json_object_get(piece, "SpecialToken"), "id"));
 }
 
-static bool texts_equal(const char *left, const char *right)
-{
-    return left && right && strcmp(left, right) == 0;
-}
+static bool texts_equal(const char *left, const char *right) { return left && right && strcmp(left, right) == 0; }
 
 /* A post-processor's first token is BOS, or takes its place where there is none. */
 static void see_first(special_tokens *special, const char *first)
 {
     if (!texts_equal(first, special->text[BOS]) && !texts_equal(first, special->text[CLS])) {
-        if (!special->text[BOS])
-            special->text[BOS] = first;
-        if (!special->text[CLS])
-            special->text[CLS] = first;
+        if (!special->text[BOS]) special->text[BOS] = first;
+        if (!special->text[CLS]) special->text[CLS] = first;
     }
     special->add[BOS] = texts_equal(first, special->text[BOS]) || texts_equal(first, special->text[CLS]);
 }
@@ -80,14 +74,10 @@ static void see_last(special_tokens *special, const char *last)
 static void see_pair(special_tokens *special, const json_t *pair, const char *first, const char *last)
 {
     size_t count = json_array_size(pair), from = 0, to = count;
-    if (count == 0)
-        return;
-    if (first && texts_equal(piece_token(json_array_get(pair, 0)), first))
-        from = 1;
-    if (last && texts_equal(piece_token(json_array_get(pair, count - 1)), last))
-        to = count - 1;
-    if (to < from + 3)
-        return;
+    if (count == 0) return;
+    if (first && texts_equal(piece_token(json_array_get(pair, 0)), first)) from = 1;
+    if (last && texts_equal(piece_token(json_array_get(pair, count - 1)), last)) to = count - 1;
+    if (to < from + 3) return;
     const json_t *first_sequence = json_object_get(json_array_get(pair, from), "Sequence");
     const json_t *second_sequence = json_object_get(json_array_get(pair, to - 1), "Sequence");
     if (!texts_equal(json_string_value(json_object_get(first_sequence, "id")), "A") ||
@@ -100,8 +90,7 @@ static void see_pair(special_tokens *special, const json_t *pair, const char *fi
     is_separator =
         is_separator || texts_equal(second_between, special->text[SEP]) || texts_equal(second_between, special->text[EOS]);
     special->add[SEP] = is_separator;
-    if (is_separator && !special->text[SEP])
-        special->text[SEP] = special->text[EOS];
+    if (is_separator && !special->text[SEP]) special->text[SEP] = special->text[EOS];
 }
 
 static void see_template(special_tokens *special, const json_t *processor)
@@ -110,10 +99,8 @@ static void see_template(special_tokens *special, const json_t *processor)
     size_t count = json_array_size(single);
     const char *first = count > 1 ? piece_token(json_array_get(single, 0)) : NULL;
     const char *last = count > 1 ? piece_token(json_array_get(single, count - 1)) : NULL;
-    if (first)
-        see_first(special, first);
-    if (last)
-        see_last(special, last);
+    if (first) see_first(special, first);
+    if (last) see_last(special, last);
     see_pair(special, json_object_get(processor, "pair"), first, last);
 }
 
@@ -122,17 +109,14 @@ static void see_roberta(special_tokens *special, const json_t *processor)
     const json_t *cls = json_array_get(json_object_get(processor, "cls"), 0);
     const json_t *sep = json_array_get(json_object_get(processor, "sep"), 0);
     special->add[BOS] = special->add[EOS] = special->add[SEP] = 1;
-    if (!special->text[CLS])
-        special->text[CLS] = cls ? json_string_value(cls) : special->text[BOS];
-    if (!special->text[SEP])
-        special->text[SEP] = sep ? json_string_value(sep) : special->text[EOS];
+    if (!special->text[CLS]) special->text[CLS] = cls ? json_string_value(cls) : special->text[BOS];
+    if (!special->text[SEP]) special->text[SEP] = sep ? json_string_value(sep) : special->text[EOS];
 }
 
 static void see_byte_level(special_tokens *special, const json_t *processor)
 {
     (void)processor;
-    for (int i = BOS; i <= EOS; i++)
-        special->add[i] = special->add[i] < 0 ? 0 : special->add[i];
+    for (int i = BOS; i <= EOS; i++) special->add[i] = special->add[i] < 0 ? 0 : special->add[i];
 }
 
 static void see_processor(special_tokens *special, const json_t *processor)
@@ -140,27 +124,20 @@ static void see_processor(special_tokens *special, const json_t *processor)
     static const struct {
         const char *type;
         void (*see)(special_tokens *special, const json_t *processor);
-    } rows[] = {{"ByteLevel", see_byte_level},
-                {"RobertaProcessing", see_roberta},
-                {"TemplateProcessing", see_template}};
+    } rows[] = {{"ByteLevel", see_byte_level}, {"RobertaProcessing", see_roberta}, {"TemplateProcessing", see_template}};
     const char *type = json_string_value(json_object_get(processor, "type"));
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (texts_equal(type, rows[i].type))
-            rows[i].see(special, processor);
+        if (texts_equal(type, rows[i].type)) rows[i].see(special, processor);
 }
 
 static void see_tokenizer(special_tokens *special)
 {
     const json_t *processor = json_object_get(special->tokenizer, "post_processor");
     const json_t *list = json_object_get(processor, "processors");
-    if (!special->text[BOS])
-        special->text[BOS] = special->text[CLS];
-    if (!special->text[EOS])
-        special->text[EOS] = special->text[SEP];
-    if (!list)
-        see_processor(special, processor);
-    for (size_t i = 0; i < json_array_size(list); i++)
-        see_processor(special, json_array_get(list, i));
+    if (!special->text[BOS]) special->text[BOS] = special->text[CLS];
+    if (!special->text[EOS]) special->text[EOS] = special->text[SEP];
+    if (!list) see_processor(special, processor);
+    for (size_t i = 0; i < json_array_size(list); i++) see_processor(special, json_array_get(list, i));
 }
 
 /* ---- ids ------------------------------------------------------------------------------------- */
@@ -188,16 +165,12 @@ static void find_ids(special_tokens *special)
         char name[32];
         snprintf(name, sizeof name, "add_%s_token", kinds[i].name);
         const json_t *add = json_object_get(special->config, name);
-        if (special->config && json_is_boolean(add) && special->add[i] < 0)
-            special->add[i] = json_is_true(add);
-        if (special->config && special->text[i])
-            set_id(special, i, added_id(special->tokenizer, special->text[i]));
+        if (special->config && json_is_boolean(add) && special->add[i] < 0) special->add[i] = json_is_true(add);
+        if (special->config && special->text[i]) set_id(special, i, added_id(special->tokenizer, special->text[i]));
         snprintf(name, sizeof name, "%s_token_id", kinds[i].name);
         const json_t *value = zt_hf_get(special->import, name);
-        if (json_is_integer(value))
-            set_id(special, i, json_integer_value(value));
-        if (i <= UNK)
-            set_id(special, i, special->import->ids[i]);
+        if (json_is_integer(value)) set_id(special, i, json_integer_value(value));
+        if (i <= UNK) set_id(special, i, special->import->ids[i]);
     }
 }
 
@@ -209,14 +182,12 @@ static zt_status put_ids(const special_tokens *special)
     char key[64];
     zt_status status = ZT_OK;
     for (int i = 0; status == ZT_OK && i < KINDS; i++) {
-        if (special->id[i] < 0 || !kinds[i].key)
-            continue;
+        if (special->id[i] < 0 || !kinds[i].key) continue;
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", kinds[i].key);
         status = zt_gguf_put_int(special->import->writer, key, ZT_GGUF_U32, special->id[i]);
     }
     for (size_t i = 0; status == ZT_OK && i < sizeof added / sizeof *added; i++) {
-        if (special->add[added[i]] < 0)
-            continue;
+        if (special->add[added[i]] < 0) continue;
         snprintf(key, sizeof key, "tokenizer.ggml.add_%s_token", kinds[added[i]].name);
         status = zt_gguf_put_int(special->import->writer, key, ZT_GGUF_BOOL, special->add[added[i]]);
     }
@@ -248,8 +219,7 @@ static zt_status put_normalizer(const special_tokens *special)
     int lower = -1, strip = -1;
     zt_status status = ZT_OK;
     see_normalizer(json_object_get(special->tokenizer, "normalizer"), &lower, &strip);
-    if (lower >= 0)
-        status = zt_gguf_put_int(special->import->writer, "tokenizer.ggml.normalizer.lowercase", ZT_GGUF_BOOL, lower);
+    if (lower >= 0) status = zt_gguf_put_int(special->import->writer, "tokenizer.ggml.normalizer.lowercase", ZT_GGUF_BOOL, lower);
     if (status == ZT_OK && strip >= 0)
         status = zt_gguf_put_int(special->import->writer, "tokenizer.ggml.normalizer.strip_accents", ZT_GGUF_BOOL, strip);
     return status;
@@ -259,12 +229,9 @@ static zt_status put_normalizer(const special_tokens *special)
 static void see_size(special_tokens *special)
 {
     int64_t vocab_size = 32000;
-    if (!zt_hf_is(special->import, HF_PAIRED) || zt_hf_int(special->import, "vocab_size", &vocab_size) != ZT_OK)
-        return;
-    if (vocab_size == 49152)
-        special->add[BOS] = 0;
-    if (vocab_size == 32016)
-        set_id(special, EOT, 32010);
+    if (!zt_hf_is(special->import, HF_PAIRED) || zt_hf_int(special->import, "vocab_size", &vocab_size) != ZT_OK) return;
+    if (vocab_size == 49152) special->add[BOS] = 0;
+    if (vocab_size == 32016) set_id(special, EOT, 32010);
 }
 
 zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t n_tokens)
@@ -272,16 +239,14 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     zt_status status;
     special_tokens special = {.import = import, .tokenizer = tokenizer, .n_tokens = n_tokens, .kinds = EOT};
     special.config = zt_hf_load(import, "tokenizer_config.json", &status);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     for (int i = 0; i < KINDS; i++) {
         char name[32];
         snprintf(name, sizeof name, "%s_token", kinds[i].name);
         special.text[i] = i < EOT ? token_content(json_object_get(special.config, name)) : NULL;
         special.id[i] = special.add[i] = -1;
     }
-    if (tokenizer)
-        see_tokenizer(&special);
+    if (tokenizer) see_tokenizer(&special);
     find_ids(&special);
     see_size(&special);
     import->bos = special.id[BOS];
@@ -289,8 +254,7 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     import->add_bos = special.add[BOS];
     import->add_eos = special.add[EOS];
     status = put_ids(&special);
-    if (status == ZT_OK)
-        status = put_normalizer(&special);
+    if (status == ZT_OK) status = put_normalizer(&special);
     json_decref(special.config);
     return status;
 }

@@ -14,11 +14,9 @@
 const char *zt_hf_spm_name(hf_import *import)
 {
     /* Facts: vocab_files_names of transformers' classes. */
-    static const char *const names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model",
-                                        "spm.model"};
+    static const char *const names[] = {"tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (zt_hf_has_file(import, names[i]))
-            return names[i];
+        if (zt_hf_has_file(import, names[i])) return names[i];
     return NULL;
 }
 
@@ -27,16 +25,14 @@ zt_status zt_hf_spm_open(hf_import *import, zt_sp_model *model, zt_bytes file)
     *model = (zt_sp_model){0};
     zt_str_clear(&import->pieces);
     zt_status status = zt_str_puts(&import->pieces, import->is_alone ? import->path : import->folder.data);
-    if (status == ZT_OK && !import->is_alone)
-        status = zt_str_puts(&import->pieces, zt_hf_spm_name(import));
+    if (status == ZT_OK && !import->is_alone) status = zt_str_puts(&import->pieces, zt_hf_spm_name(import));
     return status == ZT_OK ? zt_sp_read(model, import->ctx, import->pieces.data, file) : status;
 }
 
 /* What the files beside it say of tokens. */
 typedef struct added_files {
-    json_t *file; /* added_tokens.json: {"text": id} */
-    json_t
-        *config; /* tokenizer_config.json; added_tokens_decoder: {"id": {"content", "special"}} */
+    json_t *file;   /* added_tokens.json: {"text": id} */
+    json_t *config; /* tokenizer_config.json; added_tokens_decoder: {"id": {"content", "special"}} */
 } added_files;
 
 /* Is this token one that no text becomes unasked? */
@@ -54,8 +50,7 @@ static zt_status check_row(const hf_tokens *tokens, int64_t id, zt_bytes text, b
 {
     char escaped[80];
     hf_import *import = tokens->import;
-    if (id < tokens->count || !import->embedded)
-        return ZT_OK;
+    if (id < tokens->count || !import->embedded) return ZT_OK;
     zt_escape(escaped, sizeof escaped, text.data, text.n);
     if (!control)
         return zt_fail(import->ctx, ZT_EDATA, "%s: token %" PRId64 ", '%s', has no row in the embedding: %" PRId64 " rows",
@@ -76,8 +71,7 @@ static zt_status set_pieces(hf_tokens *tokens, const zt_sp_model *model, const a
         hf_token_type type = piece->type == HF_TOKEN_USER ? HF_TOKEN_NORMAL : (hf_token_type)piece->type;
         bool control = piece->type == HF_TOKEN_CONTROL || is_control(added, i, piece->text);
         status = check_row(tokens, i, piece->text, control);
-        if (status == ZT_OK)
-            status = zt_hf_tokens_set(tokens, i, piece->text, type, piece->score);
+        if (status == ZT_OK) status = zt_hf_tokens_set(tokens, i, piece->text, type, piece->score);
     }
     return status;
 }
@@ -91,11 +85,9 @@ static zt_status set_file(hf_tokens *tokens, const added_files *added)
     {
         zt_bytes text = {key, strlen(key)};
         int64_t id = json_integer_value(value);
-        if (status != ZT_OK || !json_is_integer(value))
-            continue;
+        if (status != ZT_OK || !json_is_integer(value)) continue;
         status = check_row(tokens, id, text, is_control(added, id, text));
-        if (status == ZT_OK)
-            status = zt_hf_tokens_set(tokens, id, text, HF_TOKEN_USER, -1000);
+        if (status == ZT_OK) status = zt_hf_tokens_set(tokens, id, text, HF_TOKEN_USER, -1000);
     }
     return status;
 }
@@ -116,11 +108,9 @@ static zt_status set_decoder(hf_tokens *tokens, const added_files *added)
         int64_t id;
         const json_t *content = json_object_get(value, "content");
         bool special = json_is_true(json_object_get(value, "special"));
-        if (status != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id))
-            continue;
+        if (status != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id)) continue;
         status = check_row(tokens, id, json_text(content), is_control(added, id, json_text(content)));
-        if (status != ZT_OK)
-            continue;
+        if (status != ZT_OK) continue;
         status = tokens->import->arch.id == HF_PHI3 /* as they are */
                      ? zt_hf_tokens_set(tokens, id, json_text(content), special ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000)
                      : zt_hf_tokens_add(tokens, id, json_text(content), special, -1000);
@@ -132,16 +122,11 @@ zt_status zt_hf_spm_words(hf_tokens *tokens, const zt_sp_model *model)
 {
     added_files added = {NULL, NULL};
     zt_status status = ZT_OK;
-    if (!tokens->import->is_alone)
-        added.file = zt_hf_load(tokens->import, "added_tokens.json", &status);
-    if (status == ZT_OK && !tokens->import->is_alone)
-        added.config = zt_hf_load(tokens->import, "tokenizer_config.json", &status);
-    if (status == ZT_OK)
-        status = set_pieces(tokens, model, &added);
-    if (status == ZT_OK)
-        status = set_file(tokens, &added);
-    if (status == ZT_OK)
-        status = set_decoder(tokens, &added);
+    if (!tokens->import->is_alone) added.file = zt_hf_load(tokens->import, "added_tokens.json", &status);
+    if (status == ZT_OK && !tokens->import->is_alone) added.config = zt_hf_load(tokens->import, "tokenizer_config.json", &status);
+    if (status == ZT_OK) status = set_pieces(tokens, model, &added);
+    if (status == ZT_OK) status = set_file(tokens, &added);
+    if (status == ZT_OK) status = set_decoder(tokens, &added);
     json_decref(added.file);
     json_decref(added.config);
     return status;
@@ -152,10 +137,9 @@ zt_status zt_hf_spm_words(hf_tokens *tokens, const zt_sp_model *model)
 /* Those that do more with a text than the file says, or number its pieces otherwise. Facts: the
  * classes of transformers that stand on SentencePiece. */
 static const char *const others[] = {
-    "Albert",      "Barthez", "Bartpho", "BigBird",       "Camembert",  "Cpm",     "DebertaV2",
-    "ErnieM",      "FNet",    "GPTSw3",  "LayoutXLM",     "M2M100",     "MBart",   "MBart50",
-    "MLuke",       "Marian",  "Nllb",    "PLBart",        "Pegasus",    "RemBert", "SeamlessM4T",
-    "Speech2Text", "Udop",    "XGLM",    "XLMProphetNet", "XLMRoberta", "XLNet",
+    "Albert",  "Barthez",   "Bartpho",     "BigBird",     "Camembert", "Cpm",   "DebertaV2",     "ErnieM",     "FNet",
+    "GPTSw3",  "LayoutXLM", "M2M100",      "MBart",       "MBart50",   "MLuke", "Marian",        "Nllb",       "PLBart",
+    "Pegasus", "RemBert",   "SeamlessM4T", "Speech2Text", "Udop",      "XGLM",  "XLMProphetNet", "XLMRoberta", "XLNet",
 };
 
 /* Is it CLASSTokenizer or CLASSTokenizerFast? */
@@ -166,20 +150,16 @@ static bool is_class(const char *name, const char *class)
            (strcmp(name + length, "Tokenizer") == 0 || strcmp(name + length, "TokenizerFast") == 0);
 }
 
-static const char *tokenizer_class(const json_t *config)
-{
-    return json_string_value(json_object_get(config, "tokenizer_class"));
-}
+static const char *tokenizer_class(const json_t *config) { return json_string_value(json_object_get(config, "tokenizer_class")); }
 
 /* Is a model's type ("xlm-roberta", "t5") that of a class's model? Letters and digits count, of any
  * case; what follows is a kind of it. */
 static bool is_type(const char *type, const char *class)
 {
-    for (; *class; class++, type++) {
+    for (; *class; class ++, type++) {
         while (*type == '-' || *type == '_') type++;
         char letter = *class >= 'A' && *class <= 'Z' ? (char)(*class - 'A' + 'a') : *class;
-        if (*type != letter)
-            return false;
+        if (*type != letter) return false;
     }
     return true;
 }
@@ -214,8 +194,7 @@ static bool is_t5(const hf_import *import, const json_t *config)
 static bool is_legacy(const json_t *config)
 {
     const char *name = tokenizer_class(config);
-    bool asks = !name || is_class(name, "Llama") || is_class(name, "CodeLlama") ||
-                is_class(name, "T5") || is_class(name, "MT5");
+    bool asks = !name || is_class(name, "Llama") || is_class(name, "CodeLlama") || is_class(name, "T5") || is_class(name, "MT5");
     return !asks || !json_is_false(json_object_get(config, "legacy"));
 }
 
@@ -225,10 +204,8 @@ zt_status zt_hf_spm_ends(hf_import *import, const zt_sp_model *model, const json
 {
     bool is_t5_class = is_t5(import, config);
     zt_status status = ZT_OK;
-    if (model->type == ZT_SP_BPE && !is_t5_class)
-        return ZT_OK;
-    if (import->add_bos < 0)
-        status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_bos_token", ZT_GGUF_BOOL, !is_t5_class);
+    if (model->type == ZT_SP_BPE && !is_t5_class) return ZT_OK;
+    if (import->add_bos < 0) status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_bos_token", ZT_GGUF_BOOL, !is_t5_class);
     if (status == ZT_OK && import->add_eos < 0)
         status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_eos_token", ZT_GGUF_BOOL, is_t5_class);
     return status;
@@ -238,15 +215,10 @@ zt_status zt_hf_spm_ends(hf_import *import, const zt_sp_model *model, const json
 
 /* ggml's name for such a model. It knows none for word and char models: these it refuses by ours.
  */
-static const char *const models[] = {[ZT_SP_UNIGRAM] = "t5",
-                                     [ZT_SP_BPE] = "llama",
-                                     [ZT_SP_WORD] = "sentencepiece",
-                                     [ZT_SP_CHAR] = "sentencepiece"};
+static const char *const models[] = {
+    [ZT_SP_UNIGRAM] = "t5", [ZT_SP_BPE] = "llama", [ZT_SP_WORD] = "sentencepiece", [ZT_SP_CHAR] = "sentencepiece"};
 
-const char *zt_hf_spm_model(const zt_sp_model *model)
-{
-    return models[model->type];
-}
+const char *zt_hf_spm_model(const zt_sp_model *model) { return models[model->type]; }
 
 static zt_status put_flag(hf_import *import, const char *key, bool value)
 {
@@ -262,8 +234,7 @@ static zt_status put_normalizer(hf_import *import, const zt_sp_model *model, boo
     zt_status status = ZT_OK;
     if (!spaced && (unigram || !rule->dummy_prefix))
         status = put_flag(import, "tokenizer.ggml.add_space_prefix", rule->dummy_prefix);
-    if (status == ZT_OK && unigram)
-        status = put_flag(import, "tokenizer.ggml.remove_extra_whitespaces", rule->remove_extra);
+    if (status == ZT_OK && unigram) status = put_flag(import, "tokenizer.ggml.remove_extra_whitespaces", rule->remove_extra);
     if (status == ZT_OK && unigram && rule->charsmap.n)
         status = zt_gguf_put_array(import->writer, "tokenizer.ggml.precompiled_charsmap", ZT_GGUF_U8, rule->charsmap.data,
                                    (int64_t)rule->charsmap.n);
@@ -273,8 +244,7 @@ static zt_status put_normalizer(hf_import *import, const zt_sp_model *model, boo
 static bool has_type(const zt_sp_model *model, int type)
 {
     for (int32_t i = 0; i < model->piece_count; i++)
-        if (model->piece[i].type == type)
-            return true;
+        if (model->piece[i].type == type) return true;
     return false;
 }
 
@@ -298,8 +268,7 @@ static const char *find_unexpressed(const zt_sp_model *model)
         {has_type(model, ZT_TOK_USER), "user-defined symbols"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (rows[i].is)
-            return rows[i].what;
+        if (rows[i].is) return rows[i].what;
     return NULL;
 }
 
@@ -313,10 +282,8 @@ zt_status zt_hf_spm_put_keys(hf_import *import, const zt_sp_model *model, zt_byt
                ", which llama.cpp does not read",
                import->path, what);
     zt_status status = legacy ? ZT_OK : put_flag(import, ZT_SP_LEGACY, false);
-    if (status == ZT_OK && !legacy && !spaced)
-        status = put_flag(import, "tokenizer.ggml.add_space_prefix", true);
-    if (status == ZT_OK)
-        status = put_normalizer(import, model, spaced || !legacy);
+    if (status == ZT_OK && !legacy && !spaced) status = put_flag(import, "tokenizer.ggml.add_space_prefix", true);
+    if (status == ZT_OK) status = put_normalizer(import, model, spaced || !legacy);
     return status == ZT_OK ? zt_gguf_put_array(import->writer, ZT_SP_KEY, ZT_GGUF_U8, file.data, (int64_t)file.n) : status;
 }
 
@@ -332,28 +299,19 @@ zt_status zt_hf_spm_alone(hf_import *import, const char *text, size_t size)
     zt_bytes file = {text, size};
     import->is_alone = true;
     zt_status status = zt_hf_spm_open(import, &model, file);
-    if (status == ZT_OK)
-        status = zt_sp_check(&model);
+    if (status == ZT_OK) status = zt_sp_check(&model);
     if (status == ZT_OK) {
         status = zt_hf_tokens_init(&tokens, import, model.piece_count);
-        if (status == ZT_OK)
-            status = zt_hf_spm_words(&tokens, &model);
-        if (status == ZT_OK)
-            status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
+        if (status == ZT_OK) status = zt_hf_spm_words(&tokens, &model);
+        if (status == ZT_OK) status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
         zt_hf_tokens_fini(&tokens);
     }
-    if (status == ZT_OK)
-        status = zt_hf_spm_put_keys(import, &model, file, false, NULL);
-    if (status == ZT_OK)
-        status = put_id(import, "tokenizer.ggml.bos_token_id", zt_sp_control(&model, model.bos_piece));
-    if (status == ZT_OK)
-        status = put_id(import, "tokenizer.ggml.eos_token_id", zt_sp_control(&model, model.eos_piece));
-    if (status == ZT_OK)
-        status = put_id(import, "tokenizer.ggml.unknown_token_id", model.unk);
-    if (status == ZT_OK)
-        status = put_flag(import, "tokenizer.ggml.add_bos_token", false);
-    if (status == ZT_OK)
-        status = put_flag(import, "tokenizer.ggml.add_eos_token", false);
+    if (status == ZT_OK) status = zt_hf_spm_put_keys(import, &model, file, false, NULL);
+    if (status == ZT_OK) status = put_id(import, "tokenizer.ggml.bos_token_id", zt_sp_control(&model, model.bos_piece));
+    if (status == ZT_OK) status = put_id(import, "tokenizer.ggml.eos_token_id", zt_sp_control(&model, model.eos_piece));
+    if (status == ZT_OK) status = put_id(import, "tokenizer.ggml.unknown_token_id", model.unk);
+    if (status == ZT_OK) status = put_flag(import, "tokenizer.ggml.add_bos_token", false);
+    if (status == ZT_OK) status = put_flag(import, "tokenizer.ggml.add_eos_token", false);
     zt_sp_fini(&model);
     return status;
 }
@@ -363,16 +321,14 @@ zt_status zt_hf_spm_alone(hf_import *import, const char *text, size_t size)
 static zt_status put_varint(zt_str *out, uint64_t value)
 {
     zt_status status = ZT_OK;
-    for (; status == ZT_OK && value > 127; value >>= 7)
-        status = zt_str_putc(out, (char)(value | 128));
+    for (; status == ZT_OK && value > 127; value >>= 7) status = zt_str_putc(out, (char)(value | 128));
     return status == ZT_OK ? zt_str_putc(out, (char)value) : status;
 }
 
 static int varint_bytes(uint64_t value)
 {
     int count = 1;
-    for (; value > 127; value >>= 7)
-        count++;
+    for (; value > 127; value >>= 7) count++;
     return count;
 }
 
@@ -383,20 +339,13 @@ zt_status zt_hf_spm_put(zt_str *out, zt_bytes text, float score, hf_token_type t
     memcpy(&bits, &score, sizeof bits);
     uint64_t piece_size = 1 + (uint64_t)varint_bytes(text.n) + text.n + 5 + (normal ? 0 : 2);
     zt_status status = zt_str_putc(out, 1 << 3 | 2);
-    if (status == ZT_OK)
-        status = put_varint(out, piece_size);
-    if (status == ZT_OK)
-        status = zt_str_putc(out, 1 << 3 | 2);
-    if (status == ZT_OK)
-        status = put_varint(out, text.n);
-    if (status == ZT_OK)
-        status = zt_str_put(out, text.data, text.n);
-    if (status == ZT_OK)
-        status = zt_str_putc(out, 2 << 3 | 5);
-    for (int i = 0; status == ZT_OK && i < 4; i++)
-        status = zt_str_putc(out, (char)(bits >> 8 * i));
-    if (status == ZT_OK && !normal)
-        status = zt_str_putc(out, 3 << 3 | 0);
+    if (status == ZT_OK) status = put_varint(out, piece_size);
+    if (status == ZT_OK) status = zt_str_putc(out, 1 << 3 | 2);
+    if (status == ZT_OK) status = put_varint(out, text.n);
+    if (status == ZT_OK) status = zt_str_put(out, text.data, text.n);
+    if (status == ZT_OK) status = zt_str_putc(out, 2 << 3 | 5);
+    for (int i = 0; status == ZT_OK && i < 4; i++) status = zt_str_putc(out, (char)(bits >> 8 * i));
+    if (status == ZT_OK && !normal) status = zt_str_putc(out, 3 << 3 | 0);
     return status == ZT_OK && !normal ? zt_str_putc(out, (char)type) : status;
 }
 

@@ -31,8 +31,7 @@ hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from
         tensors->cache->tensor = -1;
     }
     tensors->name = tensors->arena ? zt_arena_strndup(tensors->arena, name, strlen(name)) : NULL;
-    if (tensors->name && tensors->cache)
-        return tensors;
+    if (tensors->name && tensors->cache) return tensors;
     zt_hf_tensors_free(tensors);
     return NULL;
 }
@@ -40,8 +39,7 @@ hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from
 void zt_hf_tensors_free(void *user)
 {
     hf_tensors *tensors = user;
-    if (!tensors)
-        return;
+    if (!tensors) return;
     if (tensors->cache) {
         pthread_mutex_destroy(&tensors->cache->lock);
         zt_free(tensors->ctx, tensors->cache->bytes);
@@ -57,24 +55,20 @@ zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added)
 {
     hf_tensor *list = tensors->list;
     size_t bytes;
-    if (!zt_type_check(tensors->ctx, &added->type, &bytes))
-        return zt_ctx_status(tensors->ctx);
+    if (!zt_type_check(tensors->ctx, &added->type, &bytes)) return zt_ctx_status(tensors->ctx);
     if ((tensors->count & (tensors->count - 1)) == 0) /* a power of two: full */
         list = zt_realloc(tensors->ctx, list, (size_t)(tensors->count ? 2 * tensors->count : 1) * sizeof *list);
-    if (!list)
-        return ZT_ENOMEM;
+    if (!list) return ZT_ENOMEM;
     tensors->list = list;
     hf_tensor *copy = &list[tensors->count];
     *copy = *added;
     copy->name = zt_arena_strndup(tensors->arena, added->name, strlen(added->name));
     if (copy->name && added->values) {
         float *values = zt_arena_alloc(tensors->arena, bytes);
-        if (values)
-            memcpy(values, added->values, bytes);
+        if (values) memcpy(values, added->values, bytes);
         copy->values = values;
     }
-    if (!copy->name || (added->values && !copy->values))
-        return ZT_ENOMEM;
+    if (!copy->name || (added->values && !copy->values)) return ZT_ENOMEM;
     tensors->count++;
     return ZT_OK;
 }
@@ -95,11 +89,9 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
         step = count < STEP ? count : STEP;
         zt_status status =
             zt_checkpoint_read(tensors->from, tensor->source, (size_t)first * element_size, raw, (size_t)step * element_size);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         from->decode(raw, values, step);
-        for (int64_t i = 0; tensor->add != 0 && i < step; i++)
-            values[i] += tensor->add;
+        for (int64_t i = 0; tensor->add != 0 && i < step; i++) values[i] += tensor->add;
         memcpy(dst, values, (size_t)step * sizeof *values);
         dst += (size_t)step * sizeof *values;
     }
@@ -126,8 +118,7 @@ static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor,
         int64_t row = first / width, column = first % width;
         int64_t run = width - column < count ? width - column : count;
         zt_status status = read_elements(tensors, tensor, source_row(tensor, rows, row) * width + column, run, dst);
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         first += run;
         count -= run;
         dst += (size_t)run * element_size;
@@ -158,8 +149,7 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
     for (int64_t row = 0, count; status == ZT_OK && row < rows; row += count) {
         count = rows - row < STEP ? rows - row : STEP;
         status = zt_checkpoint_read(tensors->from, tensor->source, (size_t)row * row_bytes, strip, (size_t)count * row_bytes);
-        if (status == ZT_OK)
-            transpose_rows(strip, bytes, element_size, row, count, rows, columns);
+        if (status == ZT_OK) transpose_rows(strip, bytes, element_size, row, count, rows, columns);
     }
     zt_free(tensors->ctx, strip);
     return status;
@@ -169,14 +159,12 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
 static zt_status fill_cache(const hf_tensors *tensors, int64_t index)
 {
     struct hf_cache *cache = tensors->cache;
-    if (cache->tensor == index)
-        return ZT_OK;
+    if (cache->tensor == index) return ZT_OK;
     zt_free(tensors->ctx, cache->bytes);
     cache->tensor = -1;
     cache->bytes = zt_alloc(tensors->ctx, zt_type_bytes(&tensors->list[index].type));
     zt_status status = cache->bytes ? transpose_matrix(tensors, &tensors->list[index], cache->bytes) : ZT_ENOMEM;
-    if (status == ZT_OK)
-        cache->tensor = index;
+    if (status == ZT_OK) cache->tensor = index;
     return status;
 }
 
@@ -184,8 +172,7 @@ static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_
 {
     pthread_mutex_lock(&tensors->cache->lock);
     zt_status status = fill_cache(tensors, index);
-    if (status == ZT_OK)
-        memcpy(dst, tensors->cache->bytes + offset, size);
+    if (status == ZT_OK) memcpy(dst, tensors->cache->bytes + offset, size);
     pthread_mutex_unlock(&tensors->cache->lock);
     return status;
 }
@@ -213,8 +200,7 @@ static zt_status read_bytes(const hf_tensors *tensors, const hf_tensor *tensor, 
             status = read_whole(tensors, tensor, first, 1, element);
             memcpy(dst, element + skip, piece);
         }
-        if (status != ZT_OK)
-            return status;
+        if (status != ZT_OK) return status;
         offset += piece;
         dst += piece;
         size -= piece;
@@ -232,8 +218,7 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     if (!zt_add_size(offset, size, &end) || end > zt_type_bytes(&tensor->type))
         return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu asked for", tensors->name, tensor->name, size,
                        offset);
-    if (size == 0)
-        return ZT_OK;
+    if (size == 0) return ZT_OK;
     if (tensor->values) {
         memcpy(dst, (const char *)tensor->values + offset, size);
         return ZT_OK;
@@ -255,7 +240,4 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     return ZT_ENOENT;
 }
 
-zt_store zt_hf_tensors_store(hf_tensors *tensors)
-{
-    return (zt_store){.user = tensors, .find = store_find, .read = store_read};
-}
+zt_store zt_hf_tensors_store(hf_tensors *tensors) { return (zt_store){.user = tensors, .find = store_find, .read = store_read}; }

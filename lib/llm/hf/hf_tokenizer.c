@@ -19,15 +19,12 @@ enum { MAX_IDS = 256 };
 static zt_status put_whole_file(hf_import *import, const char *name, const char *key)
 {
     size_t size;
-    if (!zt_hf_has_file(import, name))
-        return ZT_OK;
+    if (!zt_hf_has_file(import, name)) return ZT_OK;
     const char *path = zt_hf_file(import, name);
     char *text = path ? zt_read_all(import->ctx, path, &size) : NULL;
     zt_status status = text ? ZT_OK : zt_ctx_status(import->ctx);
-    if (status == ZT_OK)
-        status = zt_foreign_fail(import->ctx, path, text, size);
-    if (status == ZT_OK)
-        status = zt_gguf_put_str(import->writer, key, text, size);
+    if (status == ZT_OK) status = zt_foreign_fail(import->ctx, path, text, size);
+    if (status == ZT_OK) status = zt_gguf_put_str(import->writer, key, text, size);
     zt_free(import->ctx, text);
     return status;
 }
@@ -50,8 +47,7 @@ static int64_t added_id(json_t *tokenizer, const char *text)
     json_object_foreach(added, key, value)
     {
         const char *content = json_string_value(json_object_get(value, "content"));
-        if (content && strcmp(content, text) == 0 && zt_parse_i64(key, &id))
-            return id;
+        if (content && strcmp(content, text) == 0 && zt_parse_i64(key, &id)) return id;
     }
     return -1;
 }
@@ -61,14 +57,11 @@ static int read_ids(const json_t *value, int32_t ids[MAX_IDS])
 {
     size_t count = json_is_array(value) ? json_array_size(value) : json_is_integer(value);
     int kept = 0;
-    if (count > MAX_IDS || (!json_is_array(value) && !json_is_integer(value)))
-        return -1;
+    if (count > MAX_IDS || (!json_is_array(value) && !json_is_integer(value))) return -1;
     for (size_t i = 0; i < count; i++) {
         const json_t *entry = json_is_array(value) ? json_array_get(value, i) : value;
-        if (!json_is_integer(entry) || json_integer_value(entry) > INT32_MAX)
-            return -1;
-        if (json_integer_value(entry) >= 0)
-            ids[kept++] = (int32_t)json_integer_value(entry);
+        if (!json_is_integer(entry) || json_integer_value(entry) > INT32_MAX) return -1;
+        if (json_integer_value(entry) >= 0) ids[kept++] = (int32_t)json_integer_value(entry);
     }
     return kept;
 }
@@ -93,15 +86,13 @@ static zt_status put_special(hf_import *import, const special_row *row, json_t *
     const json_t *value = json_object_get(generation, row->id);
     int64_t id = text ? added_id(tokenizer, text) : -1;
     int32_t ids[MAX_IDS];
-    if (!value || json_is_null(value))
-        value = zt_hf_get(import, row->id);
+    if (!value || json_is_null(value)) value = zt_hf_get(import, row->id);
     if (value && !json_is_null(value)) {
         int id_count = read_ids(value, ids);
         if (id_count < 0)
             return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json or generation_config.json: '%s' is no token id",
                            import->folder.data, row->id);
-        if (id < 0 && id_count > 0)
-            id = ids[0];
+        if (id < 0 && id_count > 0) id = ids[0];
     }
     return id < 0 || id > INT32_MAX ? ZT_OK : zt_gguf_put_int(import->writer, row->key, ZT_GGUF_U32, id);
 }
@@ -113,8 +104,7 @@ static zt_status put_switches(hf_import *import, const json_t *tokenizer)
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
         const json_t *value = json_object_get(tokenizer, names[i][0]);
-        if (json_is_boolean(value))
-            status = zt_gguf_put_int(import->writer, names[i][1], ZT_GGUF_BOOL, json_is_true(value));
+        if (json_is_boolean(value)) status = zt_gguf_put_int(import->writer, names[i][1], ZT_GGUF_BOOL, json_is_true(value));
     }
     return status;
 }
@@ -145,13 +135,11 @@ static const json_t *default_template(const json_t *value)
 {
     size_t i;
     json_t *entry;
-    if (json_is_string(value))
-        return value;
+    if (json_is_string(value)) return value;
     json_array_foreach(value, i, entry)
     {
         const char *name = json_string_value(json_object_get(entry, "name"));
-        if (name && strcmp(name, "default") == 0)
-            return json_object_get(entry, "template");
+        if (name && strcmp(name, "default") == 0) return json_object_get(entry, "template");
     }
     return NULL;
 }
@@ -167,12 +155,10 @@ typedef struct template_variants { /* beside the default: their keys, of which n
 /* The key of another one, by the letters and digits of its name; NULL: there is no room. */
 static const char *add_variant(template_variants *list, const char *name, size_t length)
 {
-    if (list->count == MOST_TEMPLATES || length == 0 || length > 96)
-        return NULL;
+    if (list->count == MOST_TEMPLATES || length == 0 || length > 96) return NULL;
     char *key = list->key[list->count];
     snprintf(key, sizeof list->key[0], "tokenizer.chat_template.%.*s", (int)length, name);
-    for (char *letter = key + TEMPLATE_KEY; *letter; letter++)
-        *letter = (char)(isalnum((unsigned char)*letter) ? *letter : '_');
+    for (char *letter = key + TEMPLATE_KEY; *letter; letter++) *letter = (char)(isalnum((unsigned char)*letter) ? *letter : '_');
     list->name[list->count++] = (zt_bytes){key + TEMPLATE_KEY, strlen(key + TEMPLATE_KEY)};
     return key;
 }
@@ -191,8 +177,7 @@ static zt_status put_named(hf_import *import, const json_t *templates)
     for (size_t i = 0; status == ZT_OK && i < json_array_size(templates); i++) {
         const json_t *entry = json_array_get(templates, i), *text = json_object_get(entry, "template");
         const char *name = json_string_value(json_object_get(entry, "name")), *key;
-        if (!name || strcmp(name, "default") == 0 || !json_is_string(text))
-            continue;
+        if (!name || strcmp(name, "default") == 0 || !json_is_string(text)) continue;
         if ((key = add_variant(&list, name, strlen(name))) != NULL)
             status = zt_gguf_put_str(import->writer, key, json_string_value(text), json_string_length(text));
     }
@@ -217,10 +202,8 @@ static zt_status put_additional(hf_import *import)
         char path[sizeof folder + 256];
         const char *key = NULL;
         snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
-        if (status == ZT_OK)
-            key = add_variant(&list, files[i]->d_name, strlen(files[i]->d_name) - 6);
-        if (key)
-            status = put_whole_file(import, path, key);
+        if (status == ZT_OK) key = add_variant(&list, files[i]->d_name, strlen(files[i]->d_name) - 6);
+        if (key) status = put_whole_file(import, path, key);
         free(files[i]);
     }
     free(files);
@@ -241,8 +224,7 @@ static zt_status put_template(hf_import *import, const json_t *tokenizer)
         all = json_object_get(file, "chat_template");
         text = default_template(all);
     }
-    if (status == ZT_OK)
-        status = put_named(import, all);
+    if (status == ZT_OK) status = put_named(import, all);
     if (status == ZT_OK && json_is_string(text))
         status = zt_gguf_put_str(import->writer, key, json_string_value(text), json_string_length(text));
     json_decref(file);
@@ -266,12 +248,9 @@ zt_status zt_hf_put_tokenizer(hf_import *import)
                    : "");
     if (status == ZT_OK)
         status = import->whole || pieces ? zt_hf_put_vocabulary(import) : put_specials(import, tokenizer, generation);
-    if (status == ZT_OK)
-        status = put_ends(import, generation);
-    if (status == ZT_OK)
-        status = put_template(import, tokenizer);
-    if (status == ZT_OK && !import->keys_suffice)
-        status = put_whole_file(import, "tokenizer.json", "tokenizer.huggingface.json");
+    if (status == ZT_OK) status = put_ends(import, generation);
+    if (status == ZT_OK) status = put_template(import, tokenizer);
+    if (status == ZT_OK && !import->keys_suffice) status = put_whole_file(import, "tokenizer.json", "tokenizer.huggingface.json");
     json_decref(generation);
     json_decref(tokenizer);
     return status;

@@ -35,8 +35,7 @@ zt_status zt_hf_tokens_init(hf_tokens *tokens, hf_import *import, int64_t count)
     tokens->type = zt_alloc_array(ctx, (size_t)count, sizeof *tokens->type);
     tokens->score = zt_alloc_array(ctx, (size_t)count, sizeof *tokens->score);
     zt_status status = tokens->texts && tokens->text && tokens->type && tokens->score ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; status == ZT_OK && i < count; i++)
-        status = pad_token(tokens, i);
+    for (int64_t i = 0; status == ZT_OK && i < count; i++) status = pad_token(tokens, i);
     return status;
 }
 
@@ -51,11 +50,9 @@ void zt_hf_tokens_fini(hf_tokens *tokens)
 
 zt_status zt_hf_tokens_set(hf_tokens *tokens, int64_t id, zt_bytes text, hf_token_type type, float score)
 {
-    if (id < 0 || id >= tokens->count)
-        return ZT_OK;
+    if (id < 0 || id >= tokens->count) return ZT_OK;
     char *copy = zt_arena_strndup(tokens->texts, text.data, text.n);
-    if (!copy)
-        return ZT_ENOMEM;
+    if (!copy) return ZT_ENOMEM;
     tokens->text[id] = (zt_bytes){copy, text.n};
     tokens->type[id] = (int32_t)type;
     tokens->score[id] = score;
@@ -75,16 +72,14 @@ bool zt_hf_looks_special(zt_bytes text)
 {
     static const char *const words[] = {"<pad>", "<mask>", "<2mass>", "[@BOS@]"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (strlen(words[i]) == text.n && memcmp(words[i], text.data, text.n) == 0)
-            return true;
+        if (strlen(words[i]) == text.n && memcmp(words[i], text.data, text.n) == 0) return true;
     return is_enclosed(text, "<|", "|>") || is_enclosed(text, "<" BAR, BAR ">") || is_enclosed(text, "<unused", ">");
 }
 
 zt_status zt_hf_tokens_add(hf_tokens *tokens, int64_t id, zt_bytes text, bool special, float score)
 {
     zt_str plain;
-    if (special || zt_hf_looks_special(text))
-        return zt_hf_tokens_set(tokens, id, text, HF_TOKEN_CONTROL, score);
+    if (special || zt_hf_looks_special(text)) return zt_hf_tokens_set(tokens, id, text, HF_TOKEN_CONTROL, score);
     zt_str_init(&plain, tokens->import->ctx);
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < text.n;) {
@@ -106,8 +101,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
     zt_gguf_put_str(writer, "tokenizer.ggml.model", model, strlen(model));
     zt_gguf_put_str(writer, "tokenizer.ggml.pre", pre, strlen(pre));
     zt_gguf_put_strs(writer, "tokenizer.ggml.tokens", tokens->text, tokens->count);
-    if (scores)
-        zt_gguf_put_array(writer, "tokenizer.ggml.scores", ZT_GGUF_F32, tokens->score, tokens->count);
+    if (scores) zt_gguf_put_array(writer, "tokenizer.ggml.scores", ZT_GGUF_F32, tokens->score, tokens->count);
     return zt_gguf_put_array(writer, "tokenizer.ggml.token_type", ZT_GGUF_I32, tokens->type, tokens->count);
 }
 
@@ -125,10 +119,7 @@ typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
     json_t *config; /* tokenizer_config.json, or NULL */
 } source_tokenizer;
 
-static bool bytes_equal(zt_bytes left, zt_bytes right)
-{
-    return left.n == right.n && memcmp(left.data, right.data, left.n) == 0;
-}
+static bool bytes_equal(zt_bytes left, zt_bytes right) { return left.n == right.n && memcmp(left.data, right.data, left.n) == 0; }
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
@@ -138,14 +129,11 @@ static zt_status count_rows(hf_import *import, int64_t there, int64_t *rows)
     zt_status status = ZT_OK;
     *rows = 0;
     for (int64_t i = 0; i < import->tensors->count; i++)
-        if (strcmp(import->tensors->list[i].name, "token_embd.weight") == 0)
-            *rows = import->tensors->list[i].type.dim[0];
+        if (strcmp(import->tensors->list[i].name, "token_embd.weight") == 0) *rows = import->tensors->list[i].type.dim[0];
     import->embedded = *rows > 0;
-    if (!import->embedded)
-        status = zt_hf_int(import, "vocab_size", rows);
+    if (!import->embedded) status = zt_hf_int(import, "vocab_size", rows);
     /* no more than an honest file would make room for */
-    if (status == ZT_OK && (*rows < 1 || *rows > there + (1 << 20)))
-        *rows = there;
+    if (status == ZT_OK && (*rows < 1 || *rows > there + (1 << 20))) *rows = there;
     return status;
 }
 
@@ -164,13 +152,11 @@ static bool is_named(const source_tokenizer *source, zt_bytes text)
                                         "pad_token", "cls_token", "mask_token"};
     static const char *const lists[] = {"additional_special_tokens", "extra_special_tokens"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (text_is(json_object_get(source->config, names[i]), text))
-            return true;
+        if (text_is(json_object_get(source->config, names[i]), text)) return true;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         const json_t *list = json_object_get(source->config, lists[i]);
         for (size_t entry = 0; entry < json_array_size(list); entry++)
-            if (text_is(json_array_get(list, entry), text))
-                return true;
+            if (text_is(json_array_get(list, entry), text)) return true;
     }
     return false;
 }
@@ -191,8 +177,7 @@ static zt_status set_model(const source_tokenizer *source, hf_tokens *tokens)
 {
     zt_status status = ZT_OK;
     for (int32_t i = 0; status == ZT_OK && i < source->parsed->token_count; i++)
-        if (source->parsed->text[i].data)
-            status = zt_hf_tokens_set(tokens, i, source->parsed->text[i], HF_TOKEN_NORMAL, 0);
+        if (source->parsed->text[i].data) status = zt_hf_tokens_set(tokens, i, source->parsed->text[i], HF_TOKEN_NORMAL, 0);
     return status == ZT_OK ? set_added(source, tokens) : status;
 }
 
@@ -201,13 +186,11 @@ static zt_status set_model(const source_tokenizer *source, hf_tokens *tokens)
 static zt_status put_merge(zt_str *out, const json_t *merge)
 {
     zt_status status = ZT_OK;
-    if (json_is_string(merge))
-        return zt_str_put(out, json_string_value(merge), json_string_length(merge));
+    if (json_is_string(merge)) return zt_str_put(out, json_string_value(merge), json_string_length(merge));
     for (size_t part = 0; part < 2; part++) {
         const json_t *half = json_array_get(merge, part);
         const char *text = json_string_value(half);
-        if (part && status == ZT_OK)
-            status = zt_str_putc(out, ' ');
+        if (part && status == ZT_OK) status = zt_str_putc(out, ' ');
         for (size_t i = 0; status == ZT_OK && i < json_string_length(half); i++)
             status = text[i] == ' ' ? zt_str_puts(out, "\xc4\xa0") : zt_str_putc(out, text[i]);
     }
@@ -228,10 +211,8 @@ static zt_status put_merges(const source_tokenizer *source)
         status = put_merge(&all, json_array_get(merges, i));
         lines[i].n = all.len - from;
     }
-    for (size_t i = 0, offset = 0; status == ZT_OK && i < count; offset += lines[i++].n)
-        lines[i].data = all.data + offset;
-    if (status == ZT_OK)
-        status = zt_gguf_put_strs(source->import->writer, "tokenizer.ggml.merges", lines, (int64_t)count);
+    for (size_t i = 0, offset = 0; status == ZT_OK && i < count; offset += lines[i++].n) lines[i].data = all.data + offset;
+    if (status == ZT_OK) status = zt_gguf_put_strs(source->import->writer, "tokenizer.ggml.merges", lines, (int64_t)count);
     zt_str_fini(&all);
     zt_free(ctx, lines);
     return status;
@@ -252,8 +233,7 @@ static bool added_plain(const zt_tj *parsed)
     static const char space[] = "\xe2\x96\x81";
     for (size_t i = 0; i < parsed->added.count; i++) {
         const zt_added *added = &parsed->added.token[i];
-        if (added->single_word || added->lstrip || added->rstrip)
-            return false;
+        if (added->single_word || added->lstrip || added->rstrip) return false;
         if (!added->special &&
             (zt_hf_looks_special(added->content) || memmem(added->content.data, added->content.n, space, sizeof space - 1)))
             return false;
@@ -289,14 +269,10 @@ static zt_status put_gpt2(const source_tokenizer *source, hf_tokens *tokens)
                source->import->path);
         return ZT_OK;
     }
-    if (status == ZT_OK)
-        status = set_model(source, tokens);
-    if (status == ZT_OK)
-        status = zt_hf_tokens_put(tokens, "gpt2", pre, false);
-    if (status == ZT_OK)
-        status = put_merges(source);
-    if (status == ZT_OK)
-        status = zt_hf_put_special(source->import, source->root, -1);
+    if (status == ZT_OK) status = set_model(source, tokens);
+    if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "gpt2", pre, false);
+    if (status == ZT_OK) status = put_merges(source);
+    if (status == ZT_OK) status = zt_hf_put_special(source->import, source->root, -1);
     source->import->keys_suffice = status == ZT_OK && keys_suffice(source, pre);
     return status;
 }
@@ -309,15 +285,13 @@ static zt_status mark_openers(hf_tokens *tokens)
     zt_str_init(&text, tokens->import->ctx);
     for (int64_t i = 0; status == ZT_OK && i < tokens->count; i++) {
         zt_bytes token = tokens->text[i];
-        if (tokens->type[i] == HF_TOKEN_CONTROL)
-            continue;
+        if (tokens->type[i] == HF_TOKEN_CONTROL) continue;
         zt_str_clear(&text);
         if (token.n >= 2 && memcmp(token.data, "##", 2) == 0)
             token = (zt_bytes){token.data + 2, token.n - 2};
         else
             status = zt_str_puts(&text, "\xe2\x96\x81");
-        if (status == ZT_OK)
-            status = zt_str_put(&text, token.data, token.n);
+        if (status == ZT_OK) status = zt_str_put(&text, token.data, token.n);
         if (status == ZT_OK)
             status =
                 zt_hf_tokens_set(tokens, i, (zt_bytes){text.data ? text.data : "", text.len}, (hf_token_type)tokens->type[i], 0);
@@ -330,12 +304,9 @@ static zt_status put_bert(const source_tokenizer *source, hf_tokens *tokens)
 {
     const char *pre;
     zt_status status = zt_hf_pre_name(source->import, source->vocab, source->root, &pre);
-    if (status == ZT_OK)
-        status = set_model(source, tokens);
-    if (status == ZT_OK)
-        status = mark_openers(tokens);
-    if (status == ZT_OK)
-        status = zt_hf_tokens_put(tokens, "bert", pre ? pre : "default", false);
+    if (status == ZT_OK) status = set_model(source, tokens);
+    if (status == ZT_OK) status = mark_openers(tokens);
+    if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "bert", pre ? pre : "default", false);
     return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
@@ -352,8 +323,7 @@ static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
     const zt_tj *parsed = source->parsed;
     zt_status status = ZT_OK;
     for (int32_t i = 0; status == ZT_OK && i < parsed->token_count; i++) {
-        if (!parsed->text[i].data)
-            continue;
+        if (!parsed->text[i].data) continue;
         hf_token_type type = is_byte(parsed->text[i])            ? HF_TOKEN_BYTE
                              : is_named(source, parsed->text[i]) ? HF_TOKEN_CONTROL
                                                                  : HF_TOKEN_NORMAL;
@@ -365,8 +335,7 @@ static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
             status = zt_hf_tokens_set(tokens, added->id, added->content,
                                       is_named(source, added->content) ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }
-    if (status == ZT_OK)
-        status = zt_hf_tokens_put(tokens, "llama", "default", true);
+    if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "llama", "default", true);
     if (status == ZT_OK && zt_hf_is(source->import, HF_GEMMAS))
         status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
     return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
@@ -378,8 +347,7 @@ static const json_t *find_charsmap(const json_t *normalizer)
 {
     const json_t *map = json_object_get(normalizer, "precompiled_charsmap");
     const json_t *list = json_object_get(normalizer, "normalizers");
-    for (size_t i = 0; !map && i < json_array_size(list); i++)
-        map = find_charsmap(json_array_get(list, i));
+    for (size_t i = 0; !map && i < json_array_size(list); i++) map = find_charsmap(json_array_get(list, i));
     return map;
 }
 
@@ -387,8 +355,7 @@ static zt_status put_charsmap(const source_tokenizer *source)
 {
     const json_t *map = find_charsmap(json_object_get(source->root, "normalizer"));
     zt_bytes text = {json_string_value(map), json_string_length(map)};
-    if (text.n == 0)
-        return ZT_OK;
+    if (text.n == 0) return ZT_OK;
     char *bytes = zt_alloc(source->import->ctx, text.n);
     size_t size = bytes ? zt_tj_base64(text, bytes) : 0; /* it was read once already: it is good */
     zt_status status =
@@ -416,16 +383,14 @@ static zt_status put_unigram(const source_tokenizer *source, hf_tokens *tokens)
                                                                  : HF_TOKEN_NORMAL;
         status = zt_hf_tokens_set(tokens, i, parsed->text[i], type, (float)parsed->score[i]);
     }
-    if (status == ZT_OK)
-        status = zt_hf_tokens_put(tokens, "t5", "default", true);
+    if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "t5", "default", true);
     if (status == ZT_OK)
         status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL,
                                  config_flag(source, "add_prefix_space", true));
     if (status == ZT_OK)
         status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.remove_extra_whitespaces", ZT_GGUF_BOOL,
                                  config_flag(source, "clean_up_tokenization_spaces", false));
-    if (status == ZT_OK)
-        status = put_charsmap(source);
+    if (status == ZT_OK) status = put_charsmap(source);
     return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
@@ -434,10 +399,8 @@ static zt_status put_unigram(const source_tokenizer *source, hf_tokens *tokens)
 static bool is_sentencepiece_bpe(const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
-    const char *decoder =
-        json_string_value(json_object_get(json_object_get(root, "decoder"), "type"));
-    return json_is_true(json_object_get(model, "byte_fallback")) && decoder &&
-           strcmp(decoder, "Sequence") == 0;
+    const char *decoder = json_string_value(json_object_get(json_object_get(root, "decoder"), "type"));
+    return json_is_true(json_object_get(model, "byte_fallback")) && decoder && strcmp(decoder, "Sequence") == 0;
 }
 
 /* Control tokens behind the embedding's rows: the keys have no place for them. */
@@ -462,8 +425,7 @@ static zt_status put_json(const source_tokenizer *source)
     int64_t rows, there = zt_vocab_size(source->vocab);
     hf_tokens tokens;
     zt_status status = count_rows(source->import, there, &rows);
-    if (status == ZT_OK && source->import->embedded)
-        status = zt_vocab_check_rows(source->vocab, rows);
+    if (status == ZT_OK && source->import->embedded) status = zt_vocab_check_rows(source->vocab, rows);
     if (status == ZT_OK)
         status = zt_hf_tokens_init(&tokens, source->import, rows);
     else
@@ -493,8 +455,7 @@ static zt_status open_tokenizer(source_tokenizer *source, hf_import *import, con
     *source = (source_tokenizer){.import = import, .texts = zt_arena_new(import->ctx, 0)};
     zt_tj_reader reader = {.ctx = import->ctx, .file = import->path, .where = "", .texts = source->texts};
     source->config = zt_hf_load(import, "tokenizer_config.json", &status);
-    if (status == ZT_OK && source->texts)
-        source->vocab = zt_vocab_open_json(import->ctx, import->path, text, size);
+    if (status == ZT_OK && source->texts) source->vocab = zt_vocab_open_json(import->ctx, import->path, text, size);
     if (source->vocab) {
         source->parsed = source->vocab->extra;
         source->root = zt_tj_load(&reader, text, size, &source->held);
@@ -517,40 +478,32 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
     zt_sp_model model;
     zt_bytes file = {text, size};
     zt_status status = source->parsed ? ZT_OK : zt_hf_spm_class(import, source->config);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     status = zt_hf_spm_open(import, &model, file);
-    if (status == ZT_OK && !source->parsed)
-        status = zt_sp_check(&model);
-    if (status == ZT_OK)
-        status = count_rows(import, model.piece_count, &rows);
+    if (status == ZT_OK && !source->parsed) status = zt_sp_check(&model);
+    if (status == ZT_OK) status = count_rows(import, model.piece_count, &rows);
     if (status != ZT_OK) {
         zt_sp_fini(&model);
         return status;
     }
     status = zt_hf_tokens_init(&tokens, import, rows);
-    if (status == ZT_OK)
-        status = zt_hf_spm_words(&tokens, &model);
+    if (status == ZT_OK) status = zt_hf_spm_words(&tokens, &model);
     /* phi3: tokenizer.json has the last word */
     for (size_t i = 0; status == ZT_OK && source->parsed && import->arch.id == HF_PHI3 && i < source->parsed->added.count; i++) {
         const zt_added *added = &source->parsed->added.token[i];
         status = zt_hf_tokens_set(&tokens, added->id, added->content, added->special ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }
     bool llama = model.type == ZT_SP_BPE;
-    if (status == ZT_OK)
-        status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
+    if (status == ZT_OK) status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
     zt_hf_tokens_fini(&tokens);
     bool spaced = import->spaced || zt_hf_is(import, HF_GEMMAS);
     if (status == ZT_OK && !import->spaced && spaced)
         status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
-    if (status == ZT_OK && !source->parsed)
-        status = zt_hf_spm_put_keys(import, &model, file, spaced, source->config);
+    if (status == ZT_OK && !source->parsed) status = zt_hf_spm_put_keys(import, &model, file, spaced, source->config);
     if (status == ZT_OK && !llama) /* ggml's defaults for llama are those of the files */
         set_default_ids(import, &model);
-    if (status == ZT_OK)
-        status = zt_hf_put_special(import, source->root, rows);
-    if (status == ZT_OK && !source->parsed)
-        status = zt_hf_spm_ends(import, &model, source->config);
+    if (status == ZT_OK) status = zt_hf_put_special(import, source->root, rows);
+    if (status == ZT_OK && !source->parsed) status = zt_hf_spm_ends(import, &model, source->config);
     zt_sp_fini(&model);
     return status;
 }
@@ -560,8 +513,7 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
 static const char *pieces_name(hf_import *import, const json_t *config, bool alone)
 {
     static const char usual[] = "tokenizer.model";
-    if (alone)
-        return zt_hf_spm_name(import);
+    if (alone) return zt_hf_spm_name(import);
     const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
     bool phi4 = zt_hf_is(import, HF_SET(HF_PHI3)) && name && strcmp(name, "GPT2Tokenizer") == 0;
     return zt_hf_has_file(import, usual) && zt_hf_is(import, WITH_PIECES) && !phi4 ? usual : NULL;
@@ -571,16 +523,14 @@ static const char *pieces_name(hf_import *import, const json_t *config, bool alo
 static zt_status put_llama_class(hf_import *import, const json_t *config)
 {
     const json_t *space = json_object_get(config, "add_prefix_space");
-    if (!zt_hf_is(import, LLAMA_CLASS) || !json_is_boolean(space))
-        return ZT_OK;
+    if (!zt_hf_is(import, LLAMA_CLASS) || !json_is_boolean(space)) return ZT_OK;
     import->spaced = true;
     return zt_gguf_put_int(import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, json_is_true(space));
 }
 
 static char *read_file(hf_import *import, const char *name, size_t *size, zt_status *status)
 {
-    if (*status != ZT_OK || !zt_hf_has_file(import, name))
-        return NULL;
+    if (*status != ZT_OK || !zt_hf_has_file(import, name)) return NULL;
     const char *path = zt_hf_file(import, name);
     char *text = path ? zt_read_all(import->ctx, path, size) : NULL;
     *status = text ? zt_foreign_fail(import->ctx, path, text, *size) : zt_ctx_status(import->ctx);
@@ -599,8 +549,7 @@ zt_status zt_hf_put_vocabulary(hf_import *import)
         source.config = zt_hf_load(import, "tokenizer_config.json", &status);
     const char *name = pieces_name(import, source.config, !text);
     char *pieces = name ? read_file(import, name, &pieces_size, &status) : NULL;
-    if (status == ZT_OK && (text || pieces))
-        status = put_llama_class(import, source.config);
+    if (status == ZT_OK && (text || pieces)) status = put_llama_class(import, source.config);
     if (status == ZT_OK && pieces)
         status = put_pieces(import, pieces, pieces_size, &source);
     else if (status == ZT_OK && text)

@@ -55,11 +55,9 @@ static zt_status choose_file(hf_import *import, const weights_pattern *pattern, 
     DIR *directory = opendir(import->folder.data);
     zt_status status = ZT_OK;
     zt_str_clear(found);
-    if (!directory)
-        return zt_fail(import->ctx, ZT_ENOENT, "%s: %s", import->path, strerror(errno));
+    if (!directory) return zt_fail(import->ctx, ZT_ENOENT, "%s: %s", import->path, strerror(errno));
     for (struct dirent *entry; status == ZT_OK && (entry = readdir(directory));) {
-        if (!name_fits(pattern, entry->d_name))
-            continue;
+        if (!name_fits(pattern, entry->d_name)) continue;
         if (found->len && !same_model(found->data, entry->d_name))
             status = zt_fail(import->ctx, ZT_EDATA, "%s: %s or %s may be the weights: name one of them", import->path,
                              zt_escape(first_text, sizeof first_text, found->data, found->len),
@@ -91,8 +89,7 @@ static zt_checkpoint *open_found(hf_import *import, const char *name)
 {
     const char *path = zt_hf_file(import, name), *dot = strrchr(name, '.');
     bool index = dot && strcmp(dot, ".json") == 0;
-    if (!path || index)
-        return path ? zt_checkpoint_open_index(import->ctx, path) : NULL;
+    if (!path || index) return path ? zt_checkpoint_open_index(import->ctx, path) : NULL;
     zt_source *source = zt_shard_open(import->ctx, path);
     return zt_checkpoint_take(import->ctx, source);
 }
@@ -108,8 +105,7 @@ static zt_status check_indexed_tensor(void *user, const char *tensor, const char
     index_check *check = user;
     const char *name = zt_checkpoint_name(check->weights);
     char text[160];
-    if (zt_checkpoint_find(check->weights, tensor) >= 0 || !zt_hf_has_file(check->import, file))
-        return ZT_OK;
+    if (zt_checkpoint_find(check->weights, tensor) >= 0 || !zt_hf_has_file(check->import, file)) return ZT_OK;
     check->lacking = true;
     return zt_fail(check->import->ctx, ZT_EDATA,
                    "%s: there is no tensor '%s', which the index beside it has in %s: two models, or "
@@ -128,13 +124,10 @@ static zt_status check_beside(hf_import *import, const zt_checkpoint *checkpoint
     zt_status status = zt_str_printf(&path, "%s.index.json", name);
     bool there = status == ZT_OK && zt_hf_has_file(import, path.data);
     zt_str_clear(&path);
-    if (there)
-        status = zt_str_printf(&path, "%s%s.index.json", import->folder.data, name);
-    if (there && status == ZT_OK)
-        status = zt_index_read(import->ctx, path.data, check_indexed_tensor, &check);
+    if (there) status = zt_str_printf(&path, "%s%s.index.json", import->folder.data, name);
+    if (there && status == ZT_OK) status = zt_index_read(import->ctx, path.data, check_indexed_tensor, &check);
     zt_str_fini(&path);
-    if (status != ZT_EDATA || check.lacking)
-        return status;
+    if (status != ZT_EDATA || check.lacking) return status;
     zt_ctx_clear(import->ctx);
     return ZT_OK;
 }
@@ -145,8 +138,7 @@ zt_checkpoint *zt_hf_open_weights(hf_import *import, zt_status *status)
     zt_str name;
     zt_str_init(&name, import->ctx);
     zt_status result = ZT_OK;
-    for (size_t i = 0; result == ZT_OK && !name.len && i < N_PLACES; i++)
-        result = choose_file(import, &places[i], &name);
+    for (size_t i = 0; result == ZT_OK && !name.len && i < N_PLACES; i++) result = choose_file(import, &places[i], &name);
     if (result == ZT_OK && name.len) {
         checkpoint = open_found(import, name.data);
         result = checkpoint ? check_beside(import, checkpoint, name.data) : zt_ctx_status(import->ctx);

@@ -14,16 +14,14 @@ static void check_node(jmachine *machine, const jnode *node, check_place place);
 
 static void check_list(jmachine *machine, jnode *const *list, int count, check_place place)
 {
-    for (int i = 0; i < count; i++)
-        check_node(machine, list[i], place);
+    for (int i = 0; i < count; i++) check_node(machine, list[i], place);
 }
 
 static void check_arguments(jmachine *machine, const jnode *node, check_place place)
 {
     check_list(machine, node->list, node->list_count, place);
     for (int i = 0; i < node->keyword_count; i++)
-        if (node->keywords)
-            check_node(machine, node->keywords[i].value, place);
+        if (node->keywords) check_node(machine, node->keywords[i].value, place);
     check_node(machine, node->star, place);
     check_node(machine, node->double_star, place);
 }
@@ -32,17 +30,14 @@ static void check_known(jmachine *machine, const jnode *node, check_place place)
 {
     const char *what = node->type == N_FILTER ? "filter" : "test";
     machine->line = node->line;
-    if (node->fn && !node->fn->fn)
-        zt_j_fail(machine, "the %s '%s' is not supported", what, node->name);
-    if (!node->fn && !place.soft)
-        zt_j_fail(machine, "no %s named '%s'", what, node->name);
+    if (node->fn && !node->fn->fn) zt_j_fail(machine, "the %s '%s' is not supported", what, node->name);
+    if (!node->fn && !place.soft) zt_j_fail(machine, "no %s named '%s'", what, node->name);
 }
 
 static void check_macro(jmachine *machine, const jnode *node, check_place place)
 {
     check_place inner = {.soft = false};
-    for (int i = 0; i < node->list_count; i++)
-        check_node(machine, node->list[i]->first, place);
+    for (int i = 0; i < node->list_count; i++) check_node(machine, node->list[i]->first, place);
     check_node(machine, node->third, inner);
 }
 
@@ -58,8 +53,7 @@ static void check_for(jmachine *machine, const jnode *node, check_place place)
 static void check_node(jmachine *machine, const jnode *node, check_place place)
 {
     check_place inner = {.loop = place.loop}, soft = {.soft = true, .loop = place.loop};
-    if (!node)
-        return;
+    if (!node) return;
     zt_j_enter(machine);
     machine->line = node->line;
     switch (node->type) {
@@ -75,25 +69,18 @@ static void check_node(jmachine *machine, const jnode *node, check_place place)
         check_node(machine, node->second, soft);
         check_node(machine, node->third, soft);
         break;
-    case N_FOR:
-        check_for(machine, node, place);
-        break;
-    case N_MACRO:
-        check_macro(machine, node, place);
-        break;
+    case N_FOR: check_for(machine, node, place); break;
+    case N_MACRO: check_macro(machine, node, place); break;
     case N_CALL_BLOCK:
         check_node(machine, node->first, place);
         check_macro(machine, node->third, place);
         break;
-    case N_BLOCK:
-        check_node(machine, node->third, (check_place){.soft = false});
-        break;
+    case N_BLOCK: check_node(machine, node->third, (check_place){.soft = false}); break;
     case N_SET_BLOCK:
     case N_FILTER_BLOCK:
     case N_SCOPE:
         check_node(machine, node->second, place);
-        if (node->type == N_SCOPE)
-            inner.loop = false;
+        if (node->type == N_SCOPE) inner.loop = false;
         check_node(machine, node->third, inner);
         break;
     case N_WITH:
@@ -102,8 +89,7 @@ static void check_node(jmachine *machine, const jnode *node, check_place place)
         break;
     case N_BREAK:
     case N_CONTINUE:
-        if (!place.loop)
-            zt_j_fail(machine, "'%s' outside of a loop", node->type == N_BREAK ? "break" : "continue");
+        if (!place.loop) zt_j_fail(machine, "'%s' outside of a loop", node->type == N_BREAK ? "break" : "continue");
         break;
     default:
         check_node(machine, node->first, place);
@@ -115,7 +101,4 @@ static void check_node(jmachine *machine, const jnode *node, check_place place)
     zt_j_leave(machine);
 }
 
-void zt_j_check(jmachine *machine, jnode *body)
-{
-    check_node(machine, body, (check_place){.soft = false});
-}
+void zt_j_check(jmachine *machine, jnode *body) { check_node(machine, body, (check_place){.soft = false}); }

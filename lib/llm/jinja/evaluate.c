@@ -22,8 +22,7 @@ void zt_j_set(jmachine *machine, jscope *scope, const char *name, jvalue value)
     if (scope->count == scope->capacity) {
         int capacity = scope->capacity ? scope->capacity * 2 : 4;
         jvariable *more = zt_j_array(machine, (size_t)capacity, sizeof *more);
-        if (scope->count)
-            memcpy(more, scope->variables, (size_t)scope->count * sizeof *more);
+        if (scope->count) memcpy(more, scope->variables, (size_t)scope->count * sizeof *more);
         scope->variables = more;
         scope->capacity = capacity;
     }
@@ -48,11 +47,9 @@ jvalue zt_j_lookup(jmachine *machine, jscope *scope, const char *name)
 {
     for (; scope; scope = scope->outer)
         for (int i = 0; i < scope->count; i++)
-            if (scope->variables[i].name == name)
-                return scope->variables[i].value;
+            if (scope->variables[i].name == name) return scope->variables[i].value;
     jvalue value = from_outside(machine, name);
-    if (value.kind == J_ABSENT)
-        return zt_j_undefined(machine, NULL, name);
+    if (value.kind == J_ABSENT) return zt_j_undefined(machine, NULL, name);
     zt_j_set(machine, machine->root, name, value);
     return value;
 }
@@ -62,8 +59,7 @@ jvalue zt_j_lookup(jmachine *machine, jscope *scope, const char *name)
 static jvalue evaluate_list(jmachine *machine, const jnode *node, jscope *scope)
 {
     jlist *list = zt_j_list(machine, (size_t)node->list_count);
-    for (int i = 0; i < node->list_count; i++)
-        zt_j_append(machine, list, zt_j_evaluate(machine, node->list[i], scope));
+    for (int i = 0; i < node->list_count; i++) zt_j_append(machine, list, zt_j_evaluate(machine, node->list[i], scope));
     return zt_j_of_list(list, node->type == N_LIST ? J_LIST : J_TUPLE);
 }
 
@@ -87,8 +83,7 @@ static jvalue evaluate_compare(jmachine *machine, const jnode *node, jscope *sco
     jvalue left = zt_j_evaluate(machine, node->first, scope);
     for (int i = 0; i < node->list_count; i++) {
         jvalue right = zt_j_evaluate(machine, node->list[i], scope);
-        if (!zt_j_compare(machine, node->ops[i], left, right))
-            return zt_j_bool(false);
+        if (!zt_j_compare(machine, node->ops[i], left, right)) return zt_j_bool(false);
         left = right;
     }
     return zt_j_bool(true);
@@ -115,20 +110,16 @@ static jvalue evaluate_filter(jmachine *machine, const jnode *node, jscope *scop
     jvalue value = zt_j_evaluate(machine, node->first, scope);
     jcall call = zt_j_arguments(machine, node, scope);
     machine->line = node->line;
-    if (!node->fn)
-        zt_j_fail(machine, "no %s named '%s'", node->type == N_FILTER ? "filter" : "test", node->name);
+    if (!node->fn) zt_j_fail(machine, "no %s named '%s'", node->type == N_FILTER ? "filter" : "test", node->name);
     value = zt_j_invoke(machine, node->fn, value, &call);
-    if (node->type == N_TEST)
-        value = zt_j_bool(zt_j_truth(machine, value) != node->flag);
+    if (node->type == N_TEST) value = zt_j_bool(zt_j_truth(machine, value) != node->flag);
     return value;
 }
 
 static jvalue evaluate_cond(jmachine *machine, const jnode *node, jscope *scope)
 {
-    if (zt_j_truth(machine, zt_j_evaluate(machine, node->second, scope)))
-        return zt_j_evaluate(machine, node->first, scope);
-    if (node->third)
-        return zt_j_evaluate(machine, node->third, scope);
+    if (zt_j_truth(machine, zt_j_evaluate(machine, node->second, scope))) return zt_j_evaluate(machine, node->first, scope);
+    if (node->third) return zt_j_evaluate(machine, node->third, scope);
     return zt_j_undefined(machine, "the inline if-expression evaluated to false and no else section was defined", NULL);
 }
 
@@ -161,43 +152,26 @@ static jvalue evaluate_word(jmachine *machine, const jnode *node, jscope *scope)
 static jvalue evaluate_node(jmachine *machine, const jnode *node, jscope *scope)
 {
     switch (node->type) {
-    case N_CONST:
-        return node->value;
-    case N_NAME:
-        return zt_j_lookup(machine, scope, node->name);
+    case N_CONST: return node->value;
+    case N_NAME: return zt_j_lookup(machine, scope, node->name);
     case N_LIST:
-    case N_TUPLE:
-        return evaluate_list(machine, node, scope);
-    case N_DICT:
-        return evaluate_dict(machine, node, scope);
-    case N_ATTR:
-        return zt_j_attribute(machine, zt_j_evaluate(machine, node->first, scope), node->value.text);
-    case N_ITEM:
-        return evaluate_item(machine, node, scope);
-    case N_SLICE:
-        return evaluate_slice(machine, node, scope);
-    case N_CALL:
-        return evaluate_call(machine, node, scope);
+    case N_TUPLE: return evaluate_list(machine, node, scope);
+    case N_DICT: return evaluate_dict(machine, node, scope);
+    case N_ATTR: return zt_j_attribute(machine, zt_j_evaluate(machine, node->first, scope), node->value.text);
+    case N_ITEM: return evaluate_item(machine, node, scope);
+    case N_SLICE: return evaluate_slice(machine, node, scope);
+    case N_CALL: return evaluate_call(machine, node, scope);
     case N_FILTER:
-    case N_TEST:
-        return evaluate_filter(machine, node, scope);
-    case N_NEG:
-        return zt_j_negate(machine, zt_j_evaluate(machine, node->first, scope));
-    case N_POS:
-        return zt_j_plus(machine, zt_j_evaluate(machine, node->first, scope));
-    case N_NOT:
-        return zt_j_bool(!zt_j_truth(machine, zt_j_evaluate(machine, node->first, scope)));
+    case N_TEST: return evaluate_filter(machine, node, scope);
+    case N_NEG: return zt_j_negate(machine, zt_j_evaluate(machine, node->first, scope));
+    case N_POS: return zt_j_plus(machine, zt_j_evaluate(machine, node->first, scope));
+    case N_NOT: return zt_j_bool(!zt_j_truth(machine, zt_j_evaluate(machine, node->first, scope)));
     case N_AND:
-    case N_OR:
-        return evaluate_word(machine, node, scope);
-    case N_COMPARE:
-        return evaluate_compare(machine, node, scope);
-    case N_CONCAT:
-        return evaluate_concat(machine, node, scope);
-    case N_COND:
-        return evaluate_cond(machine, node, scope);
-    default:
-        return evaluate_arith(machine, node, scope);
+    case N_OR: return evaluate_word(machine, node, scope);
+    case N_COMPARE: return evaluate_compare(machine, node, scope);
+    case N_CONCAT: return evaluate_concat(machine, node, scope);
+    case N_COND: return evaluate_cond(machine, node, scope);
+    default: return evaluate_arith(machine, node, scope);
     }
 }
 

@@ -13,8 +13,7 @@
 static void assign_attribute(jmachine *machine, jscope *scope, const jnode *target, jvalue value)
 {
     jvalue namespace = zt_j_lookup(machine, scope, target->name);
-    if (namespace.kind != J_NAMESPACE)
-        zt_j_fail(machine, "cannot assign attribute on non-namespace object");
+    if (namespace.kind != J_NAMESPACE) zt_j_fail(machine, "cannot assign attribute on non-namespace object");
     if (target->first->name[0] == '_')
         zt_j_fail(machine, "a namespace's attribute cannot begin with '_' ('%s')", target->first->name);
     zt_j_dict_set(machine, namespace.dict, zt_j_literal(machine, target->first->name), value);
@@ -30,15 +29,13 @@ void zt_j_assign(jmachine *machine, jscope *scope, const jnode *target, jvalue v
         assign_attribute(machine, scope, target, value);
         return;
     }
-    if (!zt_j_iterable(value))
-        zt_j_fail(machine, "cannot unpack non-iterable %s object", zt_j_type(value));
+    if (!zt_j_iterable(value)) zt_j_fail(machine, "cannot unpack non-iterable %s object", zt_j_type(value));
     jlist *values = zt_j_listed(machine, value);
     if (values->count != (size_t)target->list_count)
         zt_j_fail(machine, "%s values to unpack (expected %d)",
                   values->count > (size_t)target->list_count ? "too many" : "not enough", target->list_count);
     zt_j_enter(machine);
-    for (int i = 0; i < target->list_count; i++)
-        zt_j_assign(machine, scope, target->list[i], values->items[i]);
+    for (int i = 0; i < target->list_count; i++) zt_j_assign(machine, scope, target->list[i], values->items[i]);
     zt_j_leave(machine);
 }
 
@@ -57,14 +54,12 @@ jtext zt_j_capture(jmachine *machine, const jnode *body, jscope *scope, int *flo
 /* A chain of filters whose innermost has no operand: that is the value. */
 static jvalue run_filters(jmachine *machine, const jnode *node, jvalue value, jscope *scope)
 {
-    if (!node)
-        return value;
+    if (!node) return value;
     zt_j_enter(machine);
     value = run_filters(machine, node->first, value, scope);
     jcall call = zt_j_arguments(machine, node, scope);
     machine->line = node->line;
-    if (!node->fn)
-        zt_j_fail(machine, "no filter named '%s'", node->name);
+    if (!node->fn) zt_j_fail(machine, "no filter named '%s'", node->name);
     value = zt_j_invoke(machine, node->fn, value, &call);
     zt_j_leave(machine);
     return value;
@@ -74,7 +69,7 @@ static jvalue run_filters(jmachine *machine, const jnode *node, jvalue value, js
 
 struct jloop {
     const jnode *node;
-    jscope *outer;  /* where the loop stands */
+    jscope *outer; /* where the loop stands */
     jvalue source;
     jiter *iterator;
     int64_t index0, depth0, length; /* length -1: not known */
@@ -84,17 +79,14 @@ struct jloop {
 
 static bool peek_item(jmachine *machine, jloop *loop)
 {
-    if (loop->after.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &loop->after))
-        loop->after = zt_j_absent;
+    if (loop->after.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &loop->after)) loop->after = zt_j_absent;
     return loop->after.kind != J_ABSENT;
 }
 
 int64_t zt_j_loop_length(jmachine *machine, jloop *loop)
 {
-    if (loop->length >= 0)
-        return loop->length;
-    if (zt_j_length(machine, loop->source, &loop->length))
-        return loop->length;
+    if (loop->length >= 0) return loop->length;
+    if (zt_j_length(machine, loop->source, &loop->length)) return loop->length;
     jlist *rest = zt_j_listed(machine, (jvalue){.kind = J_ITER, .iter = loop->iterator});
     loop->iterator = zt_j_iter(machine, zt_j_of_list(rest, J_LIST));
     loop->length = (int64_t)rest->count + loop->index0 + 1 + (loop->after.kind != J_ABSENT);
@@ -104,8 +96,7 @@ int64_t zt_j_loop_length(jmachine *machine, jloop *loop)
 static bool advance_loop(jmachine *machine, jloop *loop)
 {
     jvalue value = loop->after;
-    if (value.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &value))
-        return false;
+    if (value.kind == J_ABSENT && !zt_j_next(machine, loop->iterator, &value)) return false;
     loop->after = zt_j_absent;
     loop->index0++;
     loop->before = loop->current;
@@ -116,8 +107,7 @@ static bool advance_loop(jmachine *machine, jloop *loop)
 static jvalue loop_cycle(jmachine *machine, jvalue self, const jvalue *args, const jcall *call)
 {
     (void)args;
-    if (call->arg_count == 0)
-        zt_j_fail(machine, "no items for cycling given");
+    if (call->arg_count == 0) zt_j_fail(machine, "no items for cycling given");
     return call->args[self.loop->index0 % call->arg_count];
 }
 
@@ -125,10 +115,8 @@ static jvalue loop_changed(jmachine *machine, jvalue self, const jvalue *args, c
 {
     jlist *now = zt_j_list(machine, (size_t)call->arg_count), *last = self.loop->changed;
     (void)args;
-    for (int i = 0; i < call->arg_count; i++)
-        zt_j_append(machine, now, call->args[i]);
-    if (last && zt_j_equal(machine, zt_j_of_list(last, J_TUPLE), zt_j_of_list(now, J_TUPLE)))
-        return zt_j_bool(false);
+    for (int i = 0; i < call->arg_count; i++) zt_j_append(machine, now, call->args[i]);
+    if (last && zt_j_equal(machine, zt_j_of_list(last, J_TUPLE), zt_j_of_list(now, J_TUPLE))) return zt_j_bool(false);
     self.loop->changed = now;
     return zt_j_bool(true);
 }
@@ -141,24 +129,15 @@ static const jbuiltin loop_methods[] = {
 
 static jvalue loop_number(jmachine *machine, jloop *loop, const char *name)
 {
-    if (strcmp(name, "index") == 0)
-        return zt_j_int(loop->index0 + 1);
-    if (strcmp(name, "index0") == 0)
-        return zt_j_int(loop->index0);
-    if (strcmp(name, "first") == 0)
-        return zt_j_bool(loop->index0 == 0);
-    if (strcmp(name, "last") == 0)
-        return zt_j_bool(!peek_item(machine, loop));
-    if (strcmp(name, "length") == 0)
-        return zt_j_int(zt_j_loop_length(machine, loop));
-    if (strcmp(name, "revindex") == 0)
-        return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0);
-    if (strcmp(name, "revindex0") == 0)
-        return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0 - 1);
-    if (strcmp(name, "depth") == 0)
-        return zt_j_int(loop->depth0 + 1);
-    if (strcmp(name, "depth0") == 0)
-        return zt_j_int(loop->depth0);
+    if (strcmp(name, "index") == 0) return zt_j_int(loop->index0 + 1);
+    if (strcmp(name, "index0") == 0) return zt_j_int(loop->index0);
+    if (strcmp(name, "first") == 0) return zt_j_bool(loop->index0 == 0);
+    if (strcmp(name, "last") == 0) return zt_j_bool(!peek_item(machine, loop));
+    if (strcmp(name, "length") == 0) return zt_j_int(zt_j_loop_length(machine, loop));
+    if (strcmp(name, "revindex") == 0) return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0);
+    if (strcmp(name, "revindex0") == 0) return zt_j_int(zt_j_loop_length(machine, loop) - loop->index0 - 1);
+    if (strcmp(name, "depth") == 0) return zt_j_int(loop->depth0 + 1);
+    if (strcmp(name, "depth0") == 0) return zt_j_int(loop->depth0);
     return zt_j_absent;
 }
 
@@ -167,8 +146,7 @@ jvalue zt_j_loop_attribute(jmachine *machine, jvalue loop, const char *name, siz
     char key[16];
     jloop *state = loop.loop;
     const jbuiltin *fn = zt_j_find(loop_methods, name, size);
-    if (size >= sizeof key)
-        return zt_j_absent;
+    if (size >= sizeof key) return zt_j_absent;
     memcpy(key, name, size);
     key[size] = 0;
     if (fn) {
@@ -196,8 +174,7 @@ static bool next_filtered(jmachine *machine, jiter *iterator, jvalue *out)
     while (zt_j_next(machine, filtered->from, out)) {
         filtered->scope->count = 0;
         zt_j_assign(machine, filtered->scope, filtered->node->first, *out);
-        if (zt_j_truth(machine, zt_j_evaluate(machine, filtered->node->third, filtered->scope)))
-            return true;
+        if (zt_j_truth(machine, zt_j_evaluate(machine, filtered->node->third, filtered->scope))) return true;
     }
     return false;
 }
@@ -215,8 +192,7 @@ static int run_loop(jmachine *machine, const jnode *node, jscope *outer, jvalue 
     jvalue self = {.kind = J_LOOP};
     int flow = FLOW_NEXT;
     bool any = false;
-    if (node->third)
-        source = filter_source(machine, node, outer, source);
+    if (node->third) source = filter_source(machine, node, outer, source);
     jloop *loop = zt_j_alloc(machine, sizeof *loop);
     *loop = (jloop){.node = node,
                     .outer = outer,
@@ -233,8 +209,7 @@ static int run_loop(jmachine *machine, const jnode *node, jscope *outer, jvalue 
         flow = zt_j_execute(machine, node->list[0], scope);
         any = any || flow == FLOW_NEXT; /* as jinja2 has it: one that break ended does not count */
     }
-    if (any || !node->list[1])
-        return FLOW_NEXT;
+    if (any || !node->list[1]) return FLOW_NEXT;
     return zt_j_execute(machine, node->list[1], zt_j_scope(machine, outer));
 }
 
@@ -242,10 +217,8 @@ jvalue zt_j_call_loop(jmachine *machine, jloop *loop, const jcall *call)
 {
     jout text = {NULL}, *outer = machine->out;
     bool document = machine->document;
-    if (!loop->node->flag)
-        zt_j_fail(machine, "the loop must have the 'recursive' marker to be called recursively");
-    if (call->arg_count != 1 || call->keyword_count)
-        zt_j_fail(machine, "a loop is called with one argument");
+    if (!loop->node->flag) zt_j_fail(machine, "the loop must have the 'recursive' marker to be called recursively");
+    if (call->arg_count != 1 || call->keyword_count) zt_j_fail(machine, "a loop is called with one argument");
     machine->out = &text;
     machine->document = false;
     run_loop(machine, loop->node, loop->outer, call->args[0], loop->depth0 + 1);
@@ -259,8 +232,7 @@ jvalue zt_j_call_loop(jmachine *machine, jloop *loop, const jcall *call)
 static int execute_body(jmachine *machine, const jnode *node, jscope *scope)
 {
     int flow = FLOW_NEXT;
-    for (int i = 0; i < node->list_count && flow == FLOW_NEXT; i++)
-        flow = zt_j_execute(machine, node->list[i], scope);
+    for (int i = 0; i < node->list_count && flow == FLOW_NEXT; i++) flow = zt_j_execute(machine, node->list[i], scope);
     return flow;
 }
 
@@ -268,8 +240,7 @@ static int execute_if(jmachine *machine, const jnode *node, jscope *scope)
 {
     for (; node && node->type == N_IF; node = node->third) {
         machine->line = node->line;
-        if (zt_j_truth(machine, zt_j_evaluate(machine, node->first, scope)))
-            return zt_j_execute(machine, node->second, scope);
+        if (zt_j_truth(machine, zt_j_evaluate(machine, node->first, scope))) return zt_j_execute(machine, node->second, scope);
     }
     return node ? zt_j_execute(machine, node, scope) : FLOW_NEXT;
 }
@@ -279,8 +250,7 @@ static int execute_set_block(jmachine *machine, const jnode *node, jscope *scope
     int flow;
     jscope *inner = zt_j_scope(machine, scope);
     jtext text = zt_j_capture(machine, node->third, inner, &flow);
-    if (flow == FLOW_NEXT)
-        zt_j_assign(machine, scope, node->first, run_filters(machine, node->second, zt_j_string(text), inner));
+    if (flow == FLOW_NEXT) zt_j_assign(machine, scope, node->first, run_filters(machine, node->second, zt_j_string(text), inner));
     return flow;
 }
 
@@ -289,11 +259,9 @@ static int execute_filter_block(jmachine *machine, const jnode *node, jscope *sc
     int flow;
     jscope *inner = zt_j_scope(machine, scope);
     jtext text = zt_j_capture(machine, node->third, inner, &flow);
-    if (flow != FLOW_NEXT)
-        return flow;
+    if (flow != FLOW_NEXT) return flow;
     jvalue value = run_filters(machine, node->second, zt_j_string(text), inner);
-    if (value.kind != J_STRING)
-        zt_j_fail(machine, "a filter block makes text, not '%s'", zt_j_type(value));
+    if (value.kind != J_STRING) zt_j_fail(machine, "a filter block makes text, not '%s'", zt_j_type(value));
     zt_j_put_text(machine, machine->out, value.text);
     return FLOW_NEXT;
 }
@@ -319,11 +287,9 @@ static void execute_call_block(jmachine *machine, const jnode *node, jscope *sco
     jvalue function = zt_j_evaluate(machine, node->first->first, scope);
     jcall call = zt_j_arguments(machine, node->first, scope);
     jkeyword *keywords = zt_j_array(machine, (size_t)call.keyword_count + 1, sizeof *keywords);
-    if (call.keyword_count)
-        memcpy(keywords, call.keywords, (size_t)call.keyword_count * sizeof *keywords);
+    if (call.keyword_count) memcpy(keywords, call.keywords, (size_t)call.keyword_count * sizeof *keywords);
     for (int i = 0; i < call.keyword_count; i++)
-        if (strcmp(keywords[i].name, "caller") == 0)
-            zt_j_fail(machine, "the argument 'caller' is given twice");
+        if (strcmp(keywords[i].name, "caller") == 0) zt_j_fail(machine, "the argument 'caller' is given twice");
     keywords[call.keyword_count++] = (jkeyword){"caller", macro_value(machine, node->third, scope)};
     call.keywords = keywords;
     zt_j_put_str(machine, machine->out, zt_j_call(machine, function, &call));
@@ -346,43 +312,22 @@ static int execute_block(jmachine *machine, const jnode *node, jscope *scope)
 static int execute_node(jmachine *machine, const jnode *node, jscope *scope)
 {
     switch (node->type) {
-    case N_DATA:
-        zt_j_put_text(machine, machine->out, node->value.text);
-        return FLOW_NEXT;
-    case N_OUTPUT:
-        zt_j_put_str(machine, machine->out, zt_j_evaluate(machine, node->first, scope));
-        return FLOW_NEXT;
-    case N_IF:
-        return execute_if(machine, node, scope);
-    case N_FOR:
-        return run_loop(machine, node, scope, zt_j_evaluate(machine, node->second, scope), 0);
-    case N_SET:
-        zt_j_assign(machine, scope, node->first, zt_j_evaluate(machine, node->second, scope));
-        return FLOW_NEXT;
-    case N_SET_BLOCK:
-        return execute_set_block(machine, node, scope);
-    case N_WITH:
-        return execute_with(machine, node, scope);
-    case N_MACRO:
-        zt_j_set(machine, scope, node->name, macro_value(machine, node, scope));
-        return FLOW_NEXT;
-    case N_CALL_BLOCK:
-        execute_call_block(machine, node, scope);
-        return FLOW_NEXT;
-    case N_FILTER_BLOCK:
-        return execute_filter_block(machine, node, scope);
-    case N_BREAK:
-        return FLOW_BREAK;
-    case N_CONTINUE:
-        return FLOW_CONTINUE;
-    case N_BLOCK:
-        return execute_block(machine, node, scope);
-    case N_SCOPE:
-        return execute_scope(machine, node, scope);
-    case N_REFUSED:
-        zt_j_fail(machine, "'%s': there are no other templates", node->name);
-    default:
-        return execute_body(machine, node, scope);
+    case N_DATA: zt_j_put_text(machine, machine->out, node->value.text); return FLOW_NEXT;
+    case N_OUTPUT: zt_j_put_str(machine, machine->out, zt_j_evaluate(machine, node->first, scope)); return FLOW_NEXT;
+    case N_IF: return execute_if(machine, node, scope);
+    case N_FOR: return run_loop(machine, node, scope, zt_j_evaluate(machine, node->second, scope), 0);
+    case N_SET: zt_j_assign(machine, scope, node->first, zt_j_evaluate(machine, node->second, scope)); return FLOW_NEXT;
+    case N_SET_BLOCK: return execute_set_block(machine, node, scope);
+    case N_WITH: return execute_with(machine, node, scope);
+    case N_MACRO: zt_j_set(machine, scope, node->name, macro_value(machine, node, scope)); return FLOW_NEXT;
+    case N_CALL_BLOCK: execute_call_block(machine, node, scope); return FLOW_NEXT;
+    case N_FILTER_BLOCK: return execute_filter_block(machine, node, scope);
+    case N_BREAK: return FLOW_BREAK;
+    case N_CONTINUE: return FLOW_CONTINUE;
+    case N_BLOCK: return execute_block(machine, node, scope);
+    case N_SCOPE: return execute_scope(machine, node, scope);
+    case N_REFUSED: zt_j_fail(machine, "'%s': there are no other templates", node->name);
+    default: return execute_body(machine, node, scope);
     }
 }
 

@@ -49,10 +49,7 @@ static jnode *make_binary(jmachine *machine, jnode_type type, int op, jnode *lef
 
 /* ---- names and literals ---------------------------------------------------------------------- */
 
-static void mark_read(const char *name)
-{
-    ((jname *)(name - offsetof(jname, text)))->read = true;
-}
+static void mark_read(const char *name) { ((jname *)(name - offsetof(jname, text)))->read = true; }
 
 /* The innermost macro and those around it have to hand over what is read in them. */
 static void note_special(jmachine *machine, const char *name)
@@ -98,8 +95,7 @@ static jnode *parse_string(jmachine *machine)
 {
     jtoken *token = take_token(machine);
     jtext joined = token->value.text;
-    while (zt_j_token(machine)->type == T_STRING)
-        joined = zt_j_concat(machine, joined, take_token(machine)->value.text);
+    while (zt_j_token(machine)->type == T_STRING) joined = zt_j_concat(machine, joined, take_token(machine)->value.text);
     return make_constant(machine, zt_j_string(zt_j_text(machine, zt_j_data(joined), joined.size, false)), token->line);
 }
 
@@ -107,10 +103,8 @@ static jnode *parse_list(jmachine *machine)
 {
     jnode *node = zt_j_node(machine, N_LIST, take_token(machine)->line);
     while (!zt_j_is_op(machine, ']')) {
-        if (node->list_count)
-            zt_j_expect_op(machine, ',');
-        if (zt_j_is_op(machine, ']'))
-            break;
+        if (node->list_count) zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, ']')) break;
         zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
     }
     zt_j_expect_op(machine, ']');
@@ -121,10 +115,8 @@ static jnode *parse_dict(jmachine *machine)
 {
     jnode *node = zt_j_node(machine, N_DICT, take_token(machine)->line);
     while (!zt_j_is_op(machine, '}')) {
-        if (node->list_count)
-            zt_j_expect_op(machine, ',');
-        if (zt_j_is_op(machine, '}'))
-            break;
+        if (node->list_count) zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, '}')) break;
         zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
         zt_j_expect_op(machine, ':');
         zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
@@ -137,12 +129,9 @@ jnode *zt_j_parse_primary(jmachine *machine, bool nsref)
 {
     char got[64];
     jtoken *token = zt_j_token(machine);
-    if (token->type == T_NAME)
-        return parse_name(machine, nsref);
-    if (token->type == T_STRING)
-        return parse_string(machine);
-    if (token->type == T_INT || token->type == T_FLOAT)
-        return make_constant(machine, take_token(machine)->value, token->line);
+    if (token->type == T_NAME) return parse_name(machine, nsref);
+    if (token->type == T_STRING) return parse_string(machine);
+    if (token->type == T_INT || token->type == T_FLOAT) return make_constant(machine, take_token(machine)->value, token->line);
     if (zt_j_is_op(machine, '[') || zt_j_is_op(machine, '{') || zt_j_is_op(machine, '(')) {
         jnode *node;
         zt_j_enter(machine);
@@ -172,14 +161,11 @@ jnode *zt_j_parse_tuple(jmachine *machine, bool cond, bool parens)
     bool tuple = false;
     while (!tuple_ends(machine)) {
         zt_j_append_node(machine, node, zt_j_parse_expression(machine, cond));
-        if (!zt_j_skip_op(machine, ','))
-            break;
+        if (!zt_j_skip_op(machine, ',')) break;
         tuple = true;
     }
-    if (!tuple && node->list_count)
-        return node->list[0];
-    if (!tuple && !parens)
-        zt_j_fail(machine, "expected an expression, got '%s'", zt_j_describe(zt_j_token(machine), got));
+    if (!tuple && node->list_count) return node->list[0];
+    if (!tuple && !parens) zt_j_fail(machine, "expected an expression, got '%s'", zt_j_describe(zt_j_token(machine), got));
     return node;
 }
 
@@ -188,27 +174,22 @@ jnode *zt_j_parse_tuple(jmachine *machine, bool cond, bool parens)
 static void parse_argument(jmachine *machine, jnode *node)
 {
     if (zt_j_skip_op(machine, '*')) {
-        if (node->star || node->double_star)
-            zt_j_fail(machine, "invalid syntax of a call");
+        if (node->star || node->double_star) zt_j_fail(machine, "invalid syntax of a call");
         node->star = zt_j_parse_expression(machine, true);
     } else if (zt_j_skip_op(machine, J_OP('*', '*'))) {
-        if (node->double_star)
-            zt_j_fail(machine, "invalid syntax of a call");
+        if (node->double_star) zt_j_fail(machine, "invalid syntax of a call");
         node->double_star = zt_j_parse_expression(machine, true);
     } else if (zt_j_token(machine)->type == T_NAME && peek_token(machine)->type == T_OP && peek_token(machine)->op == '=') {
-        if (node->double_star)
-            zt_j_fail(machine, "invalid syntax of a call");
+        if (node->double_star) zt_j_fail(machine, "invalid syntax of a call");
         jarg *more = zt_j_array(machine, (size_t)node->keyword_count + 1, sizeof *more);
-        if (node->keyword_count)
-            memcpy(more, node->keywords, (size_t)node->keyword_count * sizeof *more);
+        if (node->keyword_count) memcpy(more, node->keywords, (size_t)node->keyword_count * sizeof *more);
         node->keywords = more;
         more += node->keyword_count++;
         more->name = take_token(machine)->text;
         take_token(machine);
         more->value = zt_j_parse_expression(machine, true);
     } else {
-        if (node->star || node->double_star || node->keyword_count)
-            zt_j_fail(machine, "a positional argument follows others");
+        if (node->star || node->double_star || node->keyword_count) zt_j_fail(machine, "a positional argument follows others");
         zt_j_append_node(machine, node, zt_j_parse_expression(machine, true));
     }
 }
@@ -218,10 +199,8 @@ static void parse_arguments(jmachine *machine, jnode *node)
     bool more = false;
     zt_j_expect_op(machine, '(');
     while (!zt_j_is_op(machine, ')')) {
-        if (more)
-            zt_j_expect_op(machine, ',');
-        if (zt_j_is_op(machine, ')'))
-            break;
+        if (more) zt_j_expect_op(machine, ',');
+        if (zt_j_is_op(machine, ')')) break;
         parse_argument(machine, node);
         more = true;
     }
@@ -233,8 +212,7 @@ static jnode *parse_subscribed(jmachine *machine, int line)
     jnode *start = NULL, *part[2] = {NULL, NULL};
     if (!zt_j_is_op(machine, ':')) {
         start = zt_j_parse_expression(machine, true);
-        if (!zt_j_is_op(machine, ':'))
-            return start;
+        if (!zt_j_is_op(machine, ':')) return start;
     }
     for (int i = 0; i < 2 && zt_j_skip_op(machine, ':'); i++)
         if (!zt_j_is_op(machine, ':') && !zt_j_is_op(machine, ']') && !zt_j_is_op(machine, ','))
@@ -250,23 +228,19 @@ static jnode *parse_brackets(jmachine *machine, jnode *of, int line)
 {
     jnode *key = NULL, *tuple = NULL;
     while (!zt_j_is_op(machine, ']')) {
-        if (key)
-            zt_j_expect_op(machine, ',');
+        if (key) zt_j_expect_op(machine, ',');
         jnode *subscript = parse_subscribed(machine, line);
         if (key && !tuple) {
             tuple = zt_j_node(machine, N_TUPLE, line);
             zt_j_append_node(machine, tuple, key);
         }
-        if (tuple)
-            zt_j_append_node(machine, tuple, subscript);
-        if (!key)
-            key = subscript;
+        if (tuple) zt_j_append_node(machine, tuple, subscript);
+        if (!key) key = subscript;
         if ((tuple && subscript->type == N_SLICE) || (tuple && key->type == N_SLICE))
             zt_j_fail(machine, "a slice of several dimensions");
     }
     zt_j_expect_op(machine, ']');
-    if (!key)
-        zt_j_fail(machine, "expected a subscript");
+    if (!key) zt_j_fail(machine, "expected a subscript");
     if (key->type == N_SLICE) {
         key->first = of;
         return key;
@@ -282,10 +256,8 @@ static jnode *parse_subscript(jmachine *machine, jnode *of)
     }
     take_token(machine);
     jtoken *token = take_token(machine);
-    if (token->type == T_INT)
-        return make_binary(machine, N_ITEM, 0, of, make_constant(machine, token->value, line), line);
-    if (token->type != T_NAME)
-        zt_j_fail(machine, "expected a name or a number after '.'");
+    if (token->type == T_INT) return make_binary(machine, N_ITEM, 0, of, make_constant(machine, token->value, line), line);
+    if (token->type != T_NAME) zt_j_fail(machine, "expected a name or a number after '.'");
     jnode *node = make_binary(machine, N_ATTR, 0, of, NULL, line);
     node->name = token->text;
     node->value = zt_j_literal(machine, token->text);
@@ -316,8 +288,7 @@ static jnode *parse_postfix(jmachine *machine, jnode *node)
             break;
         }
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     return node;
 }
 
@@ -339,8 +310,7 @@ jnode *zt_j_parse_filters(jmachine *machine, jnode *of, bool first)
 {
     int levels = 0;
     while (first || zt_j_is_op(machine, '|')) {
-        if (!first)
-            take_token(machine);
+        if (!first) take_token(machine);
         zt_j_enter(machine);
         levels++;
         first = false;
@@ -348,12 +318,10 @@ jnode *zt_j_parse_filters(jmachine *machine, jnode *of, bool first)
         node->first = of;
         node->name = parse_dotted(machine);
         node->fn = zt_j_filter(node->name, strlen(node->name));
-        if (zt_j_is_op(machine, '('))
-            parse_arguments(machine, node);
+        if (zt_j_is_op(machine, '(')) parse_arguments(machine, node);
         of = node;
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     return of;
 }
 
@@ -361,8 +329,7 @@ jnode *zt_j_parse_filters(jmachine *machine, jnode *of, bool first)
 static bool begins_argument(jmachine *machine)
 {
     const jtoken *token = zt_j_token(machine);
-    if (token->type == T_OP)
-        return token->op == '[' || token->op == '{';
+    if (token->type == T_OP) return token->op == '[' || token->op == '{';
     return (token->type == T_NAME || token->type == T_STRING || token->type == T_INT || token->type == T_FLOAT) &&
            !zt_j_is_word(machine, "else") && !zt_j_is_word(machine, "or") && !zt_j_is_word(machine, "and");
 }
@@ -378,8 +345,7 @@ static jnode *parse_test(jmachine *machine, jnode *of)
     if (zt_j_is_op(machine, '(')) {
         parse_arguments(machine, node);
     } else if (begins_argument(machine)) {
-        if (zt_j_is_word(machine, "is"))
-            zt_j_fail(machine, "tests cannot be chained with 'is'");
+        if (zt_j_is_word(machine, "is")) zt_j_fail(machine, "tests cannot be chained with 'is'");
         zt_j_append_node(machine, node, parse_postfix(machine, zt_j_parse_primary(machine, false)));
     }
     return node;
@@ -400,8 +366,7 @@ static jnode *parse_filters_and_tests(jmachine *machine, jnode *node)
         }
         zt_j_enter(machine);
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     return node;
 }
 
@@ -419,8 +384,7 @@ static jnode *parse_unary(jmachine *machine, bool with_filter)
     else
         node = zt_j_parse_primary(machine, false);
     node = parse_postfix(machine, node);
-    if (with_filter)
-        node = parse_filters_and_tests(machine, node);
+    if (with_filter) node = parse_filters_and_tests(machine, node);
     zt_j_leave(machine);
     return node;
 }
@@ -433,23 +397,17 @@ static jnode *parse_level(jmachine *machine, const int *ops, jnode *(*tighter)(j
     for (;;) {
         int line = zt_j_token(machine)->line, op = 0;
         for (const int *candidate = ops; *candidate && !op; candidate++)
-            if (zt_j_skip_op(machine, *candidate))
-                op = *candidate;
-        if (!op)
-            break;
+            if (zt_j_skip_op(machine, *candidate)) op = *candidate;
+        if (!op) break;
         zt_j_enter(machine);
         levels++;
         node = make_binary(machine, N_ARITH, op, node, tighter(machine), line);
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     return node;
 }
 
-static jnode *parse_tightest(jmachine *machine)
-{
-    return parse_unary(machine, true);
-}
+static jnode *parse_tightest(jmachine *machine) { return parse_unary(machine, true); }
 
 static jnode *parse_power(jmachine *machine)
 {
@@ -485,13 +443,10 @@ static jnode *parse_sum(jmachine *machine)
 /* The comparison that comes next, 0: none. */
 static int read_comparison(jmachine *machine)
 {
-    static const int ops[] = {J_OP('=', '='), J_OP('!', '='), J_OP('<', '='),
-                              J_OP('>', '='), '<',            '>'};
+    static const int ops[] = {J_OP('=', '='), J_OP('!', '='), J_OP('<', '='), J_OP('>', '='), '<', '>'};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
-        if (zt_j_skip_op(machine, ops[i]))
-            return ops[i];
-    if (zt_j_skip_word(machine, "in"))
-        return J_OP_IN;
+        if (zt_j_skip_op(machine, ops[i])) return ops[i];
+    if (zt_j_skip_word(machine, "in")) return J_OP_IN;
     if (zt_j_is_word(machine, "not") && peek_token(machine)->type == T_NAME && strcmp(peek_token(machine)->text, "in") == 0) {
         take_token(machine);
         take_token(machine);
@@ -510,8 +465,7 @@ static jnode *parse_compare(jmachine *machine)
             node->first = first;
         }
         int *ops = zt_j_array(machine, (size_t)node->list_count + 1, sizeof *ops);
-        if (node->list_count)
-            memcpy(ops, node->ops, (size_t)node->list_count * sizeof *ops);
+        if (node->list_count) memcpy(ops, node->ops, (size_t)node->list_count * sizeof *ops);
         ops[node->list_count] = op;
         node->ops = ops;
         zt_j_append_node(machine, node, parse_sum(machine));
@@ -522,8 +476,7 @@ static jnode *parse_compare(jmachine *machine)
 static jnode *parse_not(jmachine *machine)
 {
     int line = zt_j_token(machine)->line;
-    if (!zt_j_skip_word(machine, "not"))
-        return parse_compare(machine);
+    if (!zt_j_skip_word(machine, "not")) return parse_compare(machine);
     zt_j_enter(machine);
     jnode *node = make_binary(machine, N_NOT, 0, parse_not(machine), NULL, line);
     zt_j_leave(machine);
@@ -539,20 +492,13 @@ static jnode *parse_words(jmachine *machine, const char *word, jnode_type type, 
         levels++;
         node = make_binary(machine, type, 0, node, tighter(machine), line);
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     return node;
 }
 
-static jnode *parse_and(jmachine *machine)
-{
-    return parse_words(machine, "and", N_AND, parse_not);
-}
+static jnode *parse_and(jmachine *machine) { return parse_words(machine, "and", N_AND, parse_not); }
 
-static jnode *parse_or(jmachine *machine)
-{
-    return parse_words(machine, "or", N_OR, parse_and);
-}
+static jnode *parse_or(jmachine *machine) { return parse_words(machine, "or", N_OR, parse_and); }
 
 jnode *zt_j_parse_expression(jmachine *machine, bool cond)
 {
@@ -563,12 +509,10 @@ jnode *zt_j_parse_expression(jmachine *machine, bool cond)
         jnode *condition = make_binary(machine, N_COND, 0, node, parse_or(machine), node->line);
         zt_j_enter(machine);
         levels++;
-        if (zt_j_skip_word(machine, "else"))
-            condition->third = zt_j_parse_expression(machine, true);
+        if (zt_j_skip_word(machine, "else")) condition->third = zt_j_parse_expression(machine, true);
         node = condition;
     }
-    while (levels-- > 0)
-        zt_j_leave(machine);
+    while (levels-- > 0) zt_j_leave(machine);
     zt_j_leave(machine);
     return node;
 }

@@ -59,8 +59,7 @@ FILTER(f_trim)
     (void)call;
     if (args[0].kind == J_ABSENT || args[0].kind == J_NONE)
         return keep_safety(value, zt_j_strip(machine, text, NULL, true, true));
-    if (args[0].kind != J_STRING)
-        zt_j_fail(machine, "trim: expected a string, not '%s'", zt_j_type(args[0]));
+    if (args[0].kind != J_STRING) zt_j_fail(machine, "trim: expected a string, not '%s'", zt_j_type(args[0]));
     return keep_safety(value, zt_j_strip(machine, text, &args[0].text, true, true));
 }
 
@@ -107,16 +106,14 @@ FILTER(f_format)
 {
     jvalue operands = {.kind = J_TUPLE};
     (void)args;
-    if (call->arg_count && call->keyword_count)
-        zt_j_fail(machine, "format: positional and keyword arguments at the same time");
+    if (call->arg_count && call->keyword_count) zt_j_fail(machine, "format: positional and keyword arguments at the same time");
     if (call->keyword_count) {
         operands = (jvalue){.kind = J_DICT, .dict = zt_j_dict(machine)};
         for (int i = 0; i < call->keyword_count; i++)
             zt_j_dict_set(machine, operands.dict, zt_j_literal(machine, call->keywords[i].name), call->keywords[i].value);
     } else {
         operands.list = zt_j_list(machine, (size_t)call->arg_count);
-        for (int i = 0; i < call->arg_count; i++)
-            zt_j_append(machine, operands.list, call->args[i]);
+        for (int i = 0; i < call->arg_count; i++) zt_j_append(machine, operands.list, call->args[i]);
     }
     return zt_j_percent(machine, keep_safety(value, zt_j_str(machine, value)), operands);
 }
@@ -128,20 +125,16 @@ FILTER(f_indent)
     bool blank = args[2].kind != J_ABSENT && zt_j_truth(machine, args[2]);
     jout out = {NULL};
     (void)call;
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, value);
-    if (value.kind != J_STRING)
-        zt_j_fail(machine, "indent: expected a string, not '%s'", zt_j_type(value));
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(machine, value);
+    if (value.kind != J_STRING) zt_j_fail(machine, "indent: expected a string, not '%s'", zt_j_type(value));
     jtext indentation = width.kind == J_STRING
                             ? width.text
                             : zt_j_repeat(machine, zt_j_literal(machine, " ").text, zt_j_as_int(machine, width, "indent"));
     jlist *lines = zt_j_lines(machine, zt_j_concat(machine, value.text, zt_j_literal(machine, "\n").text), false);
     for (size_t i = 0; i < lines->count; i++) {
         jtext line = lines->items[i].text;
-        if (i)
-            zt_j_puts(machine, &out, "\n");
-        if (i ? blank || line.size : first)
-            zt_j_put_text(machine, &out, indentation);
+        if (i) zt_j_puts(machine, &out, "\n");
+        if (i ? blank || line.size : first) zt_j_put_text(machine, &out, indentation);
         zt_j_put_text(machine, &out, line);
     }
     return keep_safety(value, zt_j_done(machine, &out));
@@ -151,8 +144,7 @@ FILTER(f_indent)
 static size_t last_space(jtext text)
 {
     for (size_t i = text.size; i-- > 0;)
-        if (zt_j_data(text)[i] == ' ')
-            return i;
+        if (zt_j_data(text)[i] == ' ') return i;
     return text.size;
 }
 
@@ -167,13 +159,10 @@ FILTER(f_truncate)
     int64_t tail = (int64_t)zt_j_chars(machine, end.text);
     if (wanted < tail || leeway < 0)
         zt_j_fail(machine, "truncate: a length of at least %lld is expected, got %lld", (long long)tail, (long long)wanted);
-    if (length <= wanted + leeway)
-        return value;
-    if (value.kind != J_STRING)
-        zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
+    if (length <= wanted + leeway) return value;
+    if (value.kind != J_STRING) zt_j_fail(machine, "truncate: expected a string, not '%s'", zt_j_type(value));
     jtext cut = zt_j_part(value.text, 0, zt_j_char_at(machine, value.text, (size_t)(wanted - tail)));
-    if (args[1].kind == J_ABSENT || !zt_j_truth(machine, args[1]))
-        cut = zt_j_part(cut, 0, last_space(cut));
+    if (args[1].kind == J_ABSENT || !zt_j_truth(machine, args[1])) cut = zt_j_part(cut, 0, last_space(cut));
     return keep_safety(value, zt_j_concat(machine, cut, end.text));
 }
 
@@ -241,8 +230,7 @@ FILTER(f_urlencode)
     jlist *pairs = zt_j_listed(machine, value);
     for (size_t i = 0; i < pairs->count; i++) {
         jlist *pair = zt_j_listed(machine, pairs->items[i]);
-        if (pair->count != 2)
-            zt_j_fail(machine, "urlencode: pairs are expected");
+        if (pair->count != 2) zt_j_fail(machine, "urlencode: pairs are expected");
         zt_j_puts(machine, &out, i ? "&" : "");
         put_quoted(machine, &out, zt_j_str(machine, pair->items[0]), true);
         zt_j_puts(machine, &out, "=");
@@ -281,10 +269,8 @@ const jbuiltin zt_j_filters_text[] = {
 
 const jbuiltin *zt_j_filter(const char *name, size_t size)
 {
-    static const jbuiltin *const tables[] = {zt_j_filters_text, zt_j_filters_number,
-                                             zt_j_filters_sequence, zt_j_filters_select};
+    static const jbuiltin *const tables[] = {zt_j_filters_text, zt_j_filters_number, zt_j_filters_sequence, zt_j_filters_select};
     const jbuiltin *found = NULL;
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++)
-        found = zt_j_find(tables[i], name, size);
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && !found; i++) found = zt_j_find(tables[i], name, size);
     return found;
 }

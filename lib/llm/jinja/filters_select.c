@@ -16,8 +16,7 @@ typedef struct item_mapping {
 
 static const char *builtin_name(jmachine *machine, jvalue value, const char *what)
 {
-    if (value.kind != J_STRING)
-        zt_j_fail(machine, "the name of a %s is a string, not '%s'", what, zt_j_type(value));
+    if (value.kind != J_STRING) zt_j_fail(machine, "the name of a %s is a string, not '%s'", what, zt_j_type(value));
     return zt_j_zero(machine, value.text);
 }
 
@@ -25,8 +24,7 @@ static const jbuiltin *find_filter(jmachine *machine, jvalue value)
 {
     const char *name = builtin_name(machine, value, "filter");
     const jbuiltin *builtin = zt_j_filter(name, strlen(name));
-    if (!builtin)
-        zt_j_fail(machine, "no filter named '%s'", name);
+    if (!builtin) zt_j_fail(machine, "no filter named '%s'", name);
     return builtin;
 }
 
@@ -34,8 +32,7 @@ static const jbuiltin *find_test(jmachine *machine, jvalue value)
 {
     const char *name = builtin_name(machine, value, "test");
     const jbuiltin *builtin = zt_j_test(name, strlen(name));
-    if (!builtin)
-        zt_j_fail(machine, "no test named '%s'", name);
+    if (!builtin) zt_j_fail(machine, "no test named '%s'", name);
     return builtin;
 }
 
@@ -49,10 +46,8 @@ static bool next_mapped(jmachine *machine, jiter *iterator, jvalue *out)
 {
     item_mapping *mapping = iterator->state;
     jvalue item;
-    if (!mapping->from)
-        mapping->from = iterate_items(machine, iterator->source);
-    if (!zt_j_next(machine, mapping->from, &item))
-        return false;
+    if (!mapping->from) mapping->from = iterate_items(machine, iterator->source);
+    if (!zt_j_next(machine, mapping->from, &item)) return false;
     *out = mapping->fn
                ? zt_j_invoke(machine, mapping->fn, item, &mapping->args)
                : zt_j_path(machine, item, mapping->path, mapping->otherwise.kind == J_ABSENT ? NULL : &mapping->otherwise);
@@ -81,22 +76,18 @@ FILTER(f_map)
             mapping->otherwise = call->keywords[i].value;
         }
     }
-    if (!found)
-        zt_j_fail(machine, "map requires a filter argument");
+    if (!found) zt_j_fail(machine, "map requires a filter argument");
     return zt_j_generator(machine, "generator", next_mapped, value, mapping);
 }
 
 static bool next_selected(jmachine *machine, jiter *iterator, jvalue *out)
 {
     item_mapping *mapping = iterator->state;
-    if (!mapping->from)
-        mapping->from = iterate_items(machine, iterator->source);
+    if (!mapping->from) mapping->from = iterate_items(machine, iterator->source);
     while (zt_j_next(machine, mapping->from, out)) {
         jvalue of = mapping->by_path ? zt_j_path(machine, *out, mapping->path, NULL) : *out;
-        if (mapping->fn)
-            of = zt_j_invoke(machine, mapping->fn, of, &mapping->args);
-        if (zt_j_truth(machine, of) == mapping->keep)
-            return true;
+        if (mapping->fn) of = zt_j_invoke(machine, mapping->fn, of, &mapping->args);
+        if (zt_j_truth(machine, of) == mapping->keep) return true;
     }
     return false;
 }
@@ -108,8 +99,7 @@ static jvalue select_items(jmachine *machine, jvalue value, const jcall *call, b
     mapping->keep = keep;
     mapping->args = *call;
     if (by_path) {
-        if (call->arg_count == 0)
-            zt_j_fail(machine, "missing parameter for attribute name");
+        if (call->arg_count == 0) zt_j_fail(machine, "missing parameter for attribute name");
         mapping->path = call->args[0];
         mapping->args.args++;
         mapping->args.arg_count--;

@@ -20,8 +20,7 @@ static bool next_listed(jmachine *machine, jiter *iterator, jvalue *out)
 {
     jlist *list = iterator->state;
     (void)machine;
-    if (iterator->position >= list->count)
-        return false;
+    if (iterator->position >= list->count) return false;
     *out = list->items[iterator->position++];
     return true;
 }
@@ -44,8 +43,7 @@ FILTER(f_first)
 
 static jlist *list_reversible(jmachine *machine, jvalue value)
 {
-    if (value.kind == J_ITER || !zt_j_iterable(value))
-        zt_j_fail(machine, "'%s' object is not reversible", zt_j_type(value));
+    if (value.kind == J_ITER || !zt_j_iterable(value)) zt_j_fail(machine, "'%s' object is not reversible", zt_j_type(value));
     return zt_j_listed(machine, value);
 }
 
@@ -64,8 +62,7 @@ static jvalue find_extreme(jmachine *machine, jvalue value, const jvalue *args, 
     while (zt_j_next(machine, iterator, &item)) {
         jvalue key = zt_j_path(machine, item, args[1], NULL);
         key = exact ? key : ignore_case(machine, key);
-        if (best.kind != J_ABSENT && !zt_j_less(machine, key, best_key, op))
-            continue;
+        if (best.kind != J_ABSENT && !zt_j_less(machine, key, best_key, op)) continue;
         best = item;
         best_key = key;
     }
@@ -88,24 +85,19 @@ FILTER(f_default)
 {
     (void)call;
     jvalue otherwise = args[0].kind == J_ABSENT ? zt_j_literal(machine, "") : args[0];
-    if (value.kind == J_UNDEFINED || (truth_of(machine, args[1]) && !zt_j_truth(machine, value)))
-        return otherwise;
+    if (value.kind == J_UNDEFINED || (truth_of(machine, args[1]) && !zt_j_truth(machine, value))) return otherwise;
     return value;
 }
 
 FILTER(f_attr)
 {
     (void)call;
-    if (args[0].kind != J_STRING)
-        zt_j_fail(machine, "attr: the attribute's name is a string");
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, value);
-    if (value.kind != J_DICT)
-        return zt_j_attribute(machine, value, args[0].text);
+    if (args[0].kind != J_STRING) zt_j_fail(machine, "attr: the attribute's name is a string");
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(machine, value);
+    if (value.kind != J_DICT) return zt_j_attribute(machine, value, args[0].text);
     jvalue empty = {.kind = J_DICT, .dict = zt_j_dict(machine)}; /* its methods, not its items */
     jvalue method = zt_j_attribute(machine, empty, args[0].text);
-    if (method.kind == J_METHOD)
-        method.method->self = value;
+    if (method.kind == J_METHOD) method.method->self = value;
     return method;
 }
 
@@ -126,8 +118,7 @@ FILTER(f_join)
     (void)call;
     zt_j_put(machine, &out, "", 0, false);
     for (bool more = false; zt_j_next(machine, iterator, &item); more = true) {
-        if (more)
-            zt_j_put_text(machine, &out, sep);
+        if (more) zt_j_put_text(machine, &out, sep);
         zt_j_put_str(machine, &out, zt_j_path(machine, item, args[1], NULL));
     }
     return zt_j_string(zt_j_done(machine, &out));
@@ -138,21 +129,17 @@ FILTER(f_reverse)
     jlist *list;
     jout out = {NULL};
     UNUSED;
-    if (value.kind != J_ITER)
-        list_reversible(machine, value);
+    if (value.kind != J_ITER) list_reversible(machine, value);
     list = zt_j_listed(machine, value);
     for (size_t i = 0; i < list->count / 2; i++) {
         jvalue swapped = list->items[i];
         list->items[i] = list->items[list->count - 1 - i];
         list->items[list->count - 1 - i] = swapped;
     }
-    if (value.kind == J_ITER)
-        return zt_j_of_list(list, J_LIST);
-    if (value.kind != J_STRING)
-        return generator_of(machine, list, "reversed");
+    if (value.kind == J_ITER) return zt_j_of_list(list, J_LIST);
+    if (value.kind != J_STRING) return generator_of(machine, list, "reversed");
     zt_j_put(machine, &out, "", 0, false);
-    for (size_t i = 0; i < list->count; i++)
-        zt_j_put_text(machine, &out, list->items[i].text);
+    for (size_t i = 0; i < list->count; i++) zt_j_put_text(machine, &out, list->items[i].text);
     jvalue result = zt_j_string(zt_j_done(machine, &out));
     result.safe = value.safe;
     return result;
@@ -162,8 +149,7 @@ FILTER(f_items)
 {
     jlist *list = zt_j_list(machine, 0);
     UNUSED;
-    if (value.kind != J_UNDEFINED && value.kind != J_DICT)
-        zt_j_fail(machine, "can only get item pairs from a mapping");
+    if (value.kind != J_UNDEFINED && value.kind != J_DICT) zt_j_fail(machine, "can only get item pairs from a mapping");
     for (size_t i = 0; value.kind == J_DICT && i < value.dict->count; i++)
         zt_j_append(machine, list, zt_j_pair(machine, value.dict->pairs[i].key, value.dict->pairs[i].value));
     return generator_of(machine, list, "generator");
@@ -195,8 +181,7 @@ FILTER(f_sort)
     jlist *list = zt_j_listed(machine, value);
     jvalue *key = zt_j_array(machine, list->count, sizeof *key);
     (void)call;
-    for (size_t i = 0; i < list->count; i++)
-        key[i] = sort_key(machine, list->items[i], args[2], exact);
+    for (size_t i = 0; i < list->count; i++) key[i] = sort_key(machine, list->items[i], args[2], exact);
     zt_j_sort(machine, list->items, key, list->count, truth_of(machine, args[0]));
     return zt_j_of_list(list, J_LIST);
 }
@@ -210,10 +195,8 @@ FILTER(f_dictsort)
         if (!by_value && (args[1].kind != J_STRING || !zt_j_text_is(args[1].text, "key")))
             zt_j_fail(machine, "dictsort: sorting is by 'key' or 'value'");
     }
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, value);
-    if (value.kind != J_DICT)
-        zt_j_fail(machine, "dictsort: '%s' object is not a mapping", zt_j_type(value));
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(machine, value);
+    if (value.kind != J_DICT) zt_j_fail(machine, "dictsort: '%s' object is not a mapping", zt_j_type(value));
     jlist *list = zt_j_list(machine, value.dict->count);
     jvalue *key = zt_j_array(machine, value.dict->count, sizeof *key);
     for (size_t i = 0; i < value.dict->count; i++) {
@@ -238,8 +221,7 @@ FILTER(f_unique)
         key = truth_of(machine, args[0]) ? key : ignore_case(machine, key);
         size_t before = seen->count;
         zt_j_dict_set(machine, seen, key, zt_j_none);
-        if (seen->count > before)
-            zt_j_append(machine, list, item);
+        if (seen->count > before) zt_j_append(machine, list, item);
     }
     return generator_of(machine, list, "generator");
 }
@@ -259,8 +241,7 @@ FILTER(f_batch)
         zt_j_append(machine, row, item);
     }
     if (row && args[1].kind != J_ABSENT && args[1].kind != J_NONE)
-        while ((int64_t)row->count < size)
-            zt_j_append(machine, row, args[1]);
+        while ((int64_t)row->count < size) zt_j_append(machine, row, args[1]);
     return generator_of(machine, list, "generator");
 }
 
@@ -270,15 +251,12 @@ FILTER(f_slice)
     jlist *all = zt_j_listed(machine, value), *slices_list = zt_j_list(machine, 0);
     int64_t count = (int64_t)all->count, taken = 0;
     (void)call;
-    if (slices == 0)
-        zt_j_fail(machine, "division by zero");
+    if (slices == 0) zt_j_fail(machine, "division by zero");
     for (int64_t index = 0; index < slices; index++) {
         int64_t size = count / slices + (index < count % slices);
         jlist *part = zt_j_list(machine, (size_t)size + 1);
-        for (int64_t item = 0; item < size; item++)
-            zt_j_append(machine, part, all->items[taken++]);
-        if (args[1].kind != J_ABSENT && args[1].kind != J_NONE && index >= count % slices)
-            zt_j_append(machine, part, args[1]);
+        for (int64_t item = 0; item < size; item++) zt_j_append(machine, part, all->items[taken++]);
+        if (args[1].kind != J_ABSENT && args[1].kind != J_NONE && index >= count % slices) zt_j_append(machine, part, args[1]);
         zt_j_append(machine, slices_list, zt_j_of_list(part, J_LIST));
     }
     return generator_of(machine, slices_list, "generator");

@@ -14,9 +14,9 @@ typedef struct format_spec {
     char align; /* < > ^ =, 0: by the type */
     char sign;  /* + - space, 0 */
     bool alternate, zero;
-    char group; /* , _ or 0 */
+    char group;               /* , _ or 0 */
     int64_t width, precision; /* -1: not given */
-    char type; /* 0: by the value */
+    char type;                /* 0: by the value */
 } format_spec;
 
 /* Pads text of length characters whose first `head` bytes are a sign or prefix. */
@@ -24,8 +24,7 @@ static void put_padded(jmachine *machine, jout *out, const format_spec *spec, jt
 {
     int64_t length = (int64_t)zt_j_chars(machine, text), missing = spec->width > length ? spec->width - length : 0;
     int64_t left = align == '>' || align == '=' ? missing : align == '^' ? missing / 2 : 0;
-    if (align == '=')
-        zt_j_put_text(machine, out, zt_j_part(text, 0, head));
+    if (align == '=') zt_j_put_text(machine, out, zt_j_part(text, 0, head));
     zt_j_put_fill(machine, out, spec->fill, left);
     zt_j_put_text(machine, out, align == '=' ? zt_j_part(text, head, text.size - head) : text);
     zt_j_put_fill(machine, out, spec->fill, missing - left);
@@ -37,11 +36,9 @@ static void put_padded(jmachine *machine, jout *out, const format_spec *spec, jt
 static void put_grouped(jmachine *machine, jout *out, const char *text, char group, int size)
 {
     size_t digits = strspn(text, "0123456789abcdefABCDEF");
-    if (size == 3)
-        digits = strspn(text, "0123456789");
+    if (size == 3) digits = strspn(text, "0123456789");
     for (size_t i = 0; i < digits; i++) {
-        if (group && i && (digits - i) % (size_t)size == 0)
-            zt_j_put(machine, out, &group, 1, false);
+        if (group && i && (digits - i) % (size_t)size == 0) zt_j_put(machine, out, &group, 1, false);
         zt_j_put(machine, out, text + i, 1, false);
     }
     zt_j_puts(machine, out, text + digits);
@@ -49,8 +46,7 @@ static void put_grouped(jmachine *machine, jout *out, const char *text, char gro
 
 static size_t put_sign(jmachine *machine, jout *out, bool negative, char sign)
 {
-    if (!negative && sign != '+' && sign != ' ')
-        return 0;
+    if (!negative && sign != '+' && sign != ' ') return 0;
     zt_j_puts(machine, out, negative ? "-" : sign == '+' ? "+" : " ");
     return 1;
 }
@@ -61,11 +57,9 @@ static void put_int_digits(uint64_t number, char type, char buffer[72])
     const char *digits = type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef";
     char reversed[72];
     int length = 0, written = 0;
-    do
-        reversed[length++] = digits[number % base];
+    do reversed[length++] = digits[number % base];
     while (number /= base);
-    while (length > 0)
-        buffer[written++] = reversed[--length];
+    while (length > 0) buffer[written++] = reversed[--length];
     buffer[written] = 0;
 }
 
@@ -125,8 +119,7 @@ static void put_float(jmachine *machine, jout *out, const format_spec *spec, dou
 
 static void put_string(jmachine *machine, jout *out, const format_spec *spec, jtext text, char align)
 {
-    if (spec->precision >= 0)
-        text = zt_j_part(text, 0, zt_j_char_at(machine, text, (size_t)spec->precision));
+    if (spec->precision >= 0) text = zt_j_part(text, 0, zt_j_char_at(machine, text, (size_t)spec->precision));
     put_padded(machine, out, spec, text, 0, align);
 }
 
@@ -136,8 +129,7 @@ static int64_t read_number(jmachine *machine, jtext text, size_t *position)
     const char *data = zt_j_data(text);
     for (; *position < text.size && data[*position] >= '0' && data[*position] <= '9'; ++*position) {
         number = number * 10 + (data[*position] - '0');
-        if (number > MOST_WIDTH)
-            zt_j_fail(machine, "a width of more than %d in a format", MOST_WIDTH);
+        if (number > MOST_WIDTH) zt_j_fail(machine, "a width of more than %d in a format", MOST_WIDTH);
     }
     return number;
 }
@@ -157,12 +149,10 @@ typedef struct percent_format {
 static jvalue next_argument(percent_format *state)
 {
     if (state->args.kind == J_TUPLE) {
-        if (state->used >= state->args.list->count)
-            zt_j_fail(state->machine, "not enough arguments for format string");
+        if (state->used >= state->args.list->count) zt_j_fail(state->machine, "not enough arguments for format string");
         return state->args.list->items[state->used++];
     }
-    if (state->used++ > 0)
-        zt_j_fail(state->machine, "not enough arguments for format string");
+    if (state->used++ > 0) zt_j_fail(state->machine, "not enough arguments for format string");
     return state->args;
 }
 
@@ -171,16 +161,12 @@ static jvalue named_argument(percent_format *state)
 {
     size_t from = ++state->position;
     const char *data = zt_j_data(state->text);
-    while (state->position < state->text.size && data[state->position] != ')')
-        state->position++;
-    if (state->position == state->text.size)
-        zt_j_fail(state->machine, "incomplete format key");
-    if (state->args.kind != J_DICT)
-        zt_j_fail(state->machine, "format requires a mapping");
+    while (state->position < state->text.size && data[state->position] != ')') state->position++;
+    if (state->position == state->text.size) zt_j_fail(state->machine, "incomplete format key");
+    if (state->args.kind != J_DICT) zt_j_fail(state->machine, "format requires a mapping");
     jvalue key = zt_j_string(zt_j_part(state->text, from, state->position++ - from));
     jvalue *found = zt_j_dict_get(state->machine, state->args.dict, key);
-    if (!found)
-        zt_j_fail(state->machine, "format key not found: %s", zt_j_zero(state->machine, key.text));
+    if (!found) zt_j_fail(state->machine, "format key not found: %s", zt_j_zero(state->machine, key.text));
     return *found;
 }
 
@@ -199,16 +185,14 @@ static int64_t star_or_number(percent_format *state)
 static void put_number(percent_format *state, format_spec *spec, jvalue value)
 {
     bool floats = strchr("eEfFgG", spec->type) != NULL;
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(state->machine, value);
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(state->machine, value);
     if (!zt_j_is_number(value) || (value.kind == J_FLOAT && strchr("xXo", spec->type)))
         zt_j_fail(state->machine, "%%%c format: a number is required, not %s", spec->type, zt_j_type(value));
     if (floats) {
         put_float(state->machine, state->out, spec, zt_j_as_float(value));
         return;
     }
-    if (value.kind == J_FLOAT && !(fabs(value.number) < 9.2e18))
-        zt_j_fail(state->machine, "an integer of more than 64 bits");
+    if (value.kind == J_FLOAT && !(fabs(value.number) < 9.2e18)) zt_j_fail(state->machine, "an integer of more than 64 bits");
     spec->type = spec->type == 'i' || spec->type == 'u' ? 'd' : spec->type;
     put_int(state->machine, state->out, spec,
             value.kind == J_FLOAT  ? (int64_t)value.number
@@ -259,8 +243,7 @@ static void put_directive(percent_format *state)
     format_spec spec = {.fill = zt_j_text(state->machine, " ", 1, false), .width = -1, .precision = -1};
     const char *data = zt_j_data(state->text);
     jvalue value = zt_j_absent;
-    if (state->position < state->text.size && data[state->position] == '(')
-        value = named_argument(state);
+    if (state->position < state->text.size && data[state->position] == '(') value = named_argument(state);
     read_flags(state, &spec);
     spec.width = star_or_number(state);
     if (spec.width < 0) {
@@ -272,10 +255,8 @@ static void put_directive(percent_format *state)
         spec.precision = star_or_number(state);
         spec.precision = spec.precision < 0 ? 0 : spec.precision;
     }
-    while (state->position < state->text.size && strchr("hlL", data[state->position]))
-        state->position++;
-    if (state->position >= state->text.size)
-        zt_j_fail(state->machine, "incomplete format");
+    while (state->position < state->text.size && strchr("hlL", data[state->position])) state->position++;
+    if (state->position >= state->text.size) zt_j_fail(state->machine, "incomplete format");
     spec.type = data[state->position++];
     if (spec.type == '%') {
         zt_j_puts(state->machine, state->out, "%");
@@ -283,8 +264,7 @@ static void put_directive(percent_format *state)
     }
     if (!strchr("diuoxXeEfFgGcsra", spec.type) || spec.type == 0)
         zt_j_fail(state->machine, "unsupported format character '%c'", spec.type);
-    if (value.kind == J_ABSENT)
-        value = next_argument(state);
+    if (value.kind == J_ABSENT) value = next_argument(state);
     if (spec.type == 's' || spec.type == 'r' || spec.type == 'a')
         put_string(state->machine, state->out, &spec, shown_text(state, value, spec.type), spec.align ? spec.align : '>');
     else if (spec.type == 'c')
@@ -306,8 +286,7 @@ jvalue zt_j_percent(jmachine *machine, jvalue template, jvalue args)
         size_t to = hit ? (size_t)(hit - data) : state.text.size;
         zt_j_put_text(machine, &out, zt_j_part(state.text, state.position, to - state.position));
         state.position = to + (hit != NULL);
-        if (hit)
-            put_directive(&state);
+        if (hit) put_directive(&state);
     }
     if (args.kind == J_TUPLE
             ? state.used < args.list->count
@@ -320,10 +299,7 @@ jvalue zt_j_percent(jmachine *machine, jvalue template, jvalue args)
 
 /* ---- str.format ------------------------------------------------------------------------------ */
 
-static bool is_align(char letter)
-{
-    return letter == '<' || letter == '>' || letter == '^' || letter == '=';
-}
+static bool is_align(char letter) { return letter == '<' || letter == '>' || letter == '^' || letter == '='; }
 
 /* [[fill]align][sign][#][0][width][,|_][.precision][type] */
 static format_spec read_spec(jmachine *machine, jtext text)
@@ -340,27 +316,21 @@ static format_spec read_spec(jmachine *machine, jtext text)
     }
     if (position < text.size && (data[position] == '+' || data[position] == '-' || data[position] == ' '))
         spec.sign = data[position++];
-    if (position < text.size && data[position] == '#')
-        spec.alternate = data[position++] == '#';
+    if (position < text.size && data[position] == '#') spec.alternate = data[position++] == '#';
     if (position < text.size && data[position] == '0') {
         spec.zero = true;
-        if (!spec.align)
-            spec.fill = zt_j_text(machine, "0", 1, false);
+        if (!spec.align) spec.fill = zt_j_text(machine, "0", 1, false);
         position++;
     }
     spec.width = read_number(machine, text, &position);
-    if (position < text.size && (data[position] == ',' || data[position] == '_'))
-        spec.group = data[position++];
+    if (position < text.size && (data[position] == ',' || data[position] == '_')) spec.group = data[position++];
     if (position < text.size && data[position] == '.') {
         size_t from = ++position;
         spec.precision = read_number(machine, text, &position);
-        if (position == from)
-            zt_j_fail(machine, "format specifier missing precision");
+        if (position == from) zt_j_fail(machine, "format specifier missing precision");
     }
-    if (position < text.size)
-        spec.type = data[position++];
-    if (position < text.size)
-        zt_j_fail(machine, "invalid format specifier");
+    if (position < text.size) spec.type = data[position++];
+    if (position < text.size) zt_j_fail(machine, "invalid format specifier");
     return spec;
 }
 
@@ -398,8 +368,7 @@ static jvalue field_value(str_formatter *formatter, jtext name)
     size_t position = 0;
     int64_t number;
     jvalue value = zt_j_absent;
-    while (position < name.size && data[position] != '.' && data[position] != '[')
-        position++;
+    while (position < name.size && data[position] != '.' && data[position] != '[') position++;
     size_t parsed = 0;
     number = read_number(machine, zt_j_part(name, 0, position), &parsed);
     if (position == 0 || parsed == position) {
@@ -407,8 +376,7 @@ static jvalue field_value(str_formatter *formatter, jtext name)
             zt_j_fail(machine, "numbered and automatic fields in one format");
         number = position == 0 ? formatter->next++ : number;
         formatter->next = position == 0 ? formatter->next : -1;
-        if (number >= formatter->call->arg_count)
-            zt_j_fail(machine, "a replacement field without an argument");
+        if (number >= formatter->call->arg_count) zt_j_fail(machine, "a replacement field without an argument");
         value = formatter->call->args[number];
     }
     for (int i = 0; value.kind == J_ABSENT && i < formatter->call->keyword_count; i++)
@@ -450,8 +418,7 @@ static void put_field(str_formatter *formatter, jout *out, jtext text, int depth
         value = zt_j_string(conversion == 's' ? zt_j_str(formatter->machine, value) : zt_j_repr(formatter->machine, value));
         end += 2;
     }
-    if (end < text.size && data[end] != ':')
-        zt_j_fail(formatter->machine, "expected ':' after a conversion");
+    if (end < text.size && data[end] != ':') zt_j_fail(formatter->machine, "expected ':' after a conversion");
     jtext rest = zt_j_part(text, end < text.size ? end + 1 : text.size, end < text.size ? text.size - end - 1 : 0);
     put_spec(formatter->machine, out, value, depth > 0 ? expand_fields(formatter, rest, depth - 1) : rest);
 }
@@ -462,8 +429,7 @@ static size_t field_end(str_formatter *formatter, jtext text, size_t offset)
     int open = 1;
     for (; offset < text.size; offset++) {
         open += zt_j_data(text)[offset] == '{' ? 1 : zt_j_data(text)[offset] == '}' ? -1 : 0;
-        if (open == 0)
-            return offset;
+        if (open == 0) return offset;
     }
     zt_j_fail(formatter->machine, "expected '}' before end of a format");
 }
@@ -475,18 +441,15 @@ static jtext expand_fields(str_formatter *formatter, jtext text, int depth)
     zt_j_put(formatter->machine, &out, "", 0, false);
     for (size_t offset = 0; offset < text.size;) {
         size_t from = offset;
-        while (offset < text.size && data[offset] != '{' && data[offset] != '}')
-            offset++;
+        while (offset < text.size && data[offset] != '{' && data[offset] != '}') offset++;
         zt_j_put_text(formatter->machine, &out, zt_j_part(text, from, offset - from));
-        if (offset >= text.size)
-            break;
+        if (offset >= text.size) break;
         if (offset + 1 < text.size && data[offset + 1] == data[offset]) {
             zt_j_put_text(formatter->machine, &out, zt_j_part(text, offset, 1));
             offset += 2;
             continue;
         }
-        if (data[offset] == '}')
-            zt_j_fail(formatter->machine, "single '}' in a format");
+        if (data[offset] == '}') zt_j_fail(formatter->machine, "single '}' in a format");
         size_t end = field_end(formatter, text, offset + 1);
         put_field(formatter, &out, zt_j_part(text, offset + 1, end - offset - 1), depth);
         offset = end + 1;

@@ -141,7 +141,7 @@ struct jundefined {
 
 struct jiter {
     bool (*next)(jmachine *machine, jiter *iterator, jvalue *out); /* false: the end */
-    const char *name; /* of a generator, as Python prints it */
+    const char *name;                                              /* of a generator, as Python prints it */
     jvalue source;
     size_t position;
     void *state;
@@ -188,11 +188,11 @@ const jbuiltin *zt_j_function_method(const jbuiltin *builtin, const char *name, 
 const jbuiltin *zt_j_string_method(const char *name, size_t size);
 const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t size);
 
-extern const jbuiltin zt_j_filters_text[], zt_j_filters_number[], zt_j_filters_sequence[],
-    zt_j_filters_select[];
+extern const jbuiltin zt_j_filters_text[], zt_j_filters_number[], zt_j_filters_sequence[], zt_j_filters_select[];
 
 /* ---- nodes ----------------------------------------------------------------------------------- */
 
+// clang-format off
 typedef enum jnode_type {
     /* expressions */
     N_CONST, N_NAME, N_LIST, N_TUPLE, N_DICT, N_ATTR, N_ITEM, N_SLICE, N_CALL, N_FILTER, N_TEST,
@@ -201,6 +201,7 @@ typedef enum jnode_type {
     N_DATA, N_OUTPUT, N_BODY, N_IF, N_FOR, N_SET, N_SET_BLOCK, N_WITH, N_MACRO, N_CALL_BLOCK,
     N_FILTER_BLOCK, N_BREAK, N_CONTINUE, N_BLOCK, N_SCOPE, N_REFUSED
 } jnode_type;
+// clang-format on
 
 typedef struct jarg { /* a keyword argument */
     const char *name;
@@ -212,7 +213,7 @@ struct jnode {
     jnode_type type;
     int line, op;
     bool flag, varargs, kwargs, caller; /* of a macro: what its body reads */
-    const char *name; /* interned */
+    const char *name;                   /* interned */
     jvalue value;
     jnode *first, *second, *third, *fourth;
     jnode **list;
@@ -220,18 +221,20 @@ struct jnode {
     jarg *keywords;
     int keyword_count;
     jnode *star, *double_star; /* *args, **kwargs */
-    int *ops;            /* of a comparison */
-    const jbuiltin *fn;  /* of a filter or test; NULL: there is none of this name */
+    int *ops;                  /* of a comparison */
+    const jbuiltin *fn;        /* of a filter or test; NULL: there is none of this name */
 };
 
+// clang-format off
 typedef enum jtoken_type {
     T_END, T_DATA, T_VAR_BEGIN, T_VAR_END, T_BLOCK_BEGIN, T_BLOCK_END, T_NAME, T_STRING, T_INT,
     T_FLOAT, T_OP
 } jtoken_type;
+// clang-format on
 
 typedef struct jtoken {
     jtoken_type type;
-    int line, op; /* op: J_OP() of its characters */
+    int line, op;     /* op: J_OP() of its characters */
     const char *text; /* data, names */
     size_t size;
     jvalue value; /* strings, numbers */
@@ -239,8 +242,8 @@ typedef struct jtoken {
 
 #define J_OP(a, b) ((a) | (b) << 8)
 enum { /* comparisons that are words */
-    J_OP_IN = 1 << 16,
-    J_OP_NOT_IN
+       J_OP_IN = 1 << 16,
+       J_OP_NOT_IN
 };
 
 typedef struct jname { /* an interned name */

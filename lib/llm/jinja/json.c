@@ -22,8 +22,7 @@ static jvalue from_array(jmachine *machine, const json_t *value, bool input)
 {
     size_t count = json_array_size(value);
     jlist *list = zt_j_list(machine, count);
-    for (size_t i = 0; i < count; i++)
-        zt_j_append(machine, list, zt_j_from_json(machine, json_array_get(value, i), input));
+    for (size_t i = 0; i < count; i++) zt_j_append(machine, list, zt_j_from_json(machine, json_array_get(value, i), input));
     return zt_j_of_list(list, J_LIST);
 }
 
@@ -32,27 +31,14 @@ jvalue zt_j_from_json(jmachine *machine, const json_t *value, bool input)
     jvalue result = zt_j_none;
     zt_j_enter(machine);
     switch (json_typeof(value)) {
-    case JSON_OBJECT:
-        result = from_object(machine, value, input);
-        break;
-    case JSON_ARRAY:
-        result = from_array(machine, value, input);
-        break;
-    case JSON_STRING:
-        result = zt_j_string(zt_j_text(machine, json_string_value(value), json_string_length(value), input));
-        break;
-    case JSON_INTEGER:
-        result = zt_j_int(json_integer_value(value));
-        break;
-    case JSON_REAL:
-        result = zt_j_float(json_real_value(value));
-        break;
+    case JSON_OBJECT: result = from_object(machine, value, input); break;
+    case JSON_ARRAY: result = from_array(machine, value, input); break;
+    case JSON_STRING: result = zt_j_string(zt_j_text(machine, json_string_value(value), json_string_length(value), input)); break;
+    case JSON_INTEGER: result = zt_j_int(json_integer_value(value)); break;
+    case JSON_REAL: result = zt_j_float(json_real_value(value)); break;
     case JSON_TRUE:
-    case JSON_FALSE:
-        result = zt_j_bool(json_is_true(value));
-        break;
-    case JSON_NULL:
-        break;
+    case JSON_FALSE: result = zt_j_bool(json_is_true(value)); break;
+    case JSON_NULL: break;
     }
     zt_j_leave(machine);
     return result;
@@ -64,7 +50,7 @@ typedef struct json_writer {
     jmachine *machine;
     jout *out;
     bool ascii, sort, lines;
-    jtext indent; /* of a level, where lines */
+    jtext indent;    /* of a level, where lines */
     jtext item, key; /* separators */
 } json_writer;
 
@@ -124,8 +110,7 @@ static void put_value(json_writer *writer, jvalue value, int level);
 
 static void put_line(json_writer *writer, int level)
 {
-    if (!writer->lines)
-        return;
+    if (!writer->lines) return;
     zt_j_puts(writer->machine, writer->out, "\n");
     zt_j_put_fill(writer->machine, writer->out, writer->indent, level);
 }
@@ -134,13 +119,11 @@ static void put_list(json_writer *writer, const jlist *list, int level)
 {
     zt_j_puts(writer->machine, writer->out, "[");
     for (size_t i = 0; i < list->count; i++) {
-        if (i)
-            zt_j_put_text(writer->machine, writer->out, writer->item);
+        if (i) zt_j_put_text(writer->machine, writer->out, writer->item);
         put_line(writer, level + 1);
         put_value(writer, list->items[i], level + 1);
     }
-    if (list->count)
-        put_line(writer, level);
+    if (list->count) put_line(writer, level);
     zt_j_puts(writer->machine, writer->out, "]");
 }
 
@@ -170,20 +153,17 @@ static void put_dict(json_writer *writer, const jdict *dict, int level)
             values[i] = dict->pairs[i].value;
         }
         zt_j_sort(writer->machine, values, keys, dict->count, false);
-        for (size_t i = 0; i < dict->count; i++)
-            pair[i] = (jpair){keys[i], values[i], 0};
+        for (size_t i = 0; i < dict->count; i++) pair[i] = (jpair){keys[i], values[i], 0};
     }
     zt_j_puts(writer->machine, writer->out, "{");
     for (size_t i = 0; i < dict->count; i++) {
-        if (i)
-            zt_j_put_text(writer->machine, writer->out, writer->item);
+        if (i) zt_j_put_text(writer->machine, writer->out, writer->item);
         put_line(writer, level + 1);
         put_key(writer, pair[i].key);
         zt_j_put_text(writer->machine, writer->out, writer->key);
         put_value(writer, pair[i].value, level + 1);
     }
-    if (dict->count)
-        put_line(writer, level);
+    if (dict->count) put_line(writer, level);
     zt_j_puts(writer->machine, writer->out, "}");
 }
 
@@ -191,30 +171,15 @@ static void put_value(json_writer *writer, jvalue value, int level)
 {
     zt_j_enter(writer->machine);
     switch ((jkind)value.kind) {
-    case J_NONE:
-        zt_j_puts(writer->machine, writer->out, "null");
-        break;
-    case J_BOOL:
-        zt_j_puts(writer->machine, writer->out, value.boolean ? "true" : "false");
-        break;
-    case J_INT:
-        put_int(writer, value.integer);
-        break;
-    case J_FLOAT:
-        put_float(writer, value.number);
-        break;
-    case J_STRING:
-        put_string(writer, value.text);
-        break;
+    case J_NONE: zt_j_puts(writer->machine, writer->out, "null"); break;
+    case J_BOOL: zt_j_puts(writer->machine, writer->out, value.boolean ? "true" : "false"); break;
+    case J_INT: put_int(writer, value.integer); break;
+    case J_FLOAT: put_float(writer, value.number); break;
+    case J_STRING: put_string(writer, value.text); break;
     case J_LIST:
-    case J_TUPLE:
-        put_list(writer, value.list, level);
-        break;
-    case J_DICT:
-        put_dict(writer, value.dict, level);
-        break;
-    default:
-        zt_j_fail(writer->machine, "Object of type %s is not JSON serializable", zt_j_type(value));
+    case J_TUPLE: put_list(writer, value.list, level); break;
+    case J_DICT: put_dict(writer, value.dict, level); break;
+    default: zt_j_fail(writer->machine, "Object of type %s is not JSON serializable", zt_j_type(value));
     }
     zt_j_leave(writer->machine);
 }
@@ -222,8 +187,7 @@ static void put_value(json_writer *writer, jvalue value, int level)
 static jtext get_separator(json_writer *writer, jvalue of, size_t index)
 {
     jlist *list = zt_j_listed(writer->machine, of);
-    if (list->count != 2 || list->items[index].kind != J_STRING)
-        zt_j_fail(writer->machine, "tojson: separators are two strings");
+    if (list->count != 2 || list->items[index].kind != J_STRING) zt_j_fail(writer->machine, "tojson: separators are two strings");
     return list->items[index].text;
 }
 

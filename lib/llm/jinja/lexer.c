@@ -26,8 +26,7 @@ static jtoken *push_token(template_lexer *lexer, jtoken_type type, int line)
     if (lexer->token_count == lexer->capacity) {
         size_t capacity = lexer->capacity ? lexer->capacity * 2 : 256;
         jtoken *more = zt_j_array(lexer->machine, capacity, sizeof *more);
-        if (lexer->token_count)
-            memcpy(more, lexer->tokens, lexer->token_count * sizeof *more);
+        if (lexer->token_count) memcpy(more, lexer->tokens, lexer->token_count * sizeof *more);
         lexer->tokens = more;
         lexer->capacity = capacity;
     }
@@ -45,18 +44,15 @@ static bool looking_at(const template_lexer *lexer, const char *what)
 /* Moves on to `to`, counting lines. */
 static void advance_to(template_lexer *lexer, size_t to)
 {
-    for (; lexer->position < to; lexer->position++)
-        lexer->machine->line += lexer->text[lexer->position] == '\n';
-    if (to > 0)
-        lexer->line_start = lexer->text[to - 1] == '\n';
+    for (; lexer->position < to; lexer->position++) lexer->machine->line += lexer->text[lexer->position] == '\n';
+    if (to > 0) lexer->line_start = lexer->text[to - 1] == '\n';
 }
 
 static size_t space_end(const template_lexer *lexer, size_t offset)
 {
     while (offset < lexer->size) {
         size_t length = zt_j_char_bytes(lexer->text + offset, lexer->size - offset);
-        if (!zt_j_is_space(zt_j_code(lexer->text + offset, length)))
-            break;
+        if (!zt_j_is_space(zt_j_code(lexer->text + offset, length))) break;
         offset += length;
     }
     return offset;
@@ -70,11 +66,9 @@ static size_t tag_end(const template_lexer *lexer, size_t position, const char *
                     ? lexer->text[position]
                     : 0;
     size_t from = position + (sign != 0), length = strlen(close);
-    if (lexer->size < from + length || memcmp(lexer->text + from, close, length) != 0)
-        return 0;
+    if (lexer->size < from + length || memcmp(lexer->text + from, close, length) != 0) return 0;
     from += length;
-    if (sign == '-')
-        return space_end(lexer, from);
+    if (sign == '-') return space_end(lexer, from);
     return from + (trims && !sign && from < lexer->size && lexer->text[from] == '\n');
 }
 
@@ -87,18 +81,14 @@ static void push_data(template_lexer *lexer, size_t end, char sign, bool strips)
     if (sign == '-') {
         while (to > from) {
             size_t length = 1;
-            while (length < to - from && ((unsigned char)lexer->text[to - length] & 0xc0) == 0x80)
-                length++;
-            if (!zt_j_is_space(zt_j_code(lexer->text + to - length, length)))
-                break;
+            while (length < to - from && ((unsigned char)lexer->text[to - length] & 0xc0) == 0x80) length++;
+            if (!zt_j_is_space(zt_j_code(lexer->text + to - length, length))) break;
             to -= length;
         }
     } else if (sign != '+' && strips) {
         size_t line = to;
-        while (line > from && lexer->text[line - 1] != '\n')
-            line--;
-        if ((line > from || lexer->line_start) && space_end(lexer, line) >= to)
-            to = line;
+        while (line > from && lexer->text[line - 1] != '\n') line--;
+        if ((line > from || lexer->line_start) && space_end(lexer, line) >= to) to = line;
     }
     if (to > from) {
         jtoken *token = push_token(lexer, T_DATA, lexer->machine->line);
@@ -116,8 +106,7 @@ static char sign_at(const template_lexer *lexer, size_t offset)
 static size_t raw_begin(const template_lexer *lexer, size_t tag)
 {
     size_t word = space_end(lexer, tag + 2 + (sign_at(lexer, tag + 2) != 0));
-    if (lexer->size - word < 3 || memcmp(lexer->text + word, "raw", 3) != 0)
-        return 0;
+    if (lexer->size - word < 3 || memcmp(lexer->text + word, "raw", 3) != 0) return 0;
     return tag_end(lexer, space_end(lexer, word + 3), "%}", false, false);
 }
 
@@ -136,14 +125,12 @@ static void lex_raw(template_lexer *lexer, size_t begin)
         size_t word = space_end(lexer, tag + 2 + (sign != 0)), end = 0;
         if (lexer->size - word >= 6 && memcmp(lexer->text + word, "endraw", 6) == 0)
             end = tag_end(lexer, space_end(lexer, word + 6), "%}", true, true);
-        if (!end)
-            continue;
+        if (!end) continue;
         push_data(lexer, tag, sign, true);
         advance_to(lexer, end);
         return;
     }
-    if (lexer->position == lexer->size)
-        return; /* as jinja2 has it */
+    if (lexer->position == lexer->size) return; /* as jinja2 has it */
     lexer->machine->line = line;
     zt_j_fail(lexer->machine, "missing end of raw directive");
 }
@@ -156,18 +143,14 @@ static void lex_comment(template_lexer *lexer)
         advance_to(lexer, tag_end(lexer, sign ? end - 1 : end, "#}", true, true));
         return;
     }
-    if (lexer->position == lexer->size)
-        return;
+    if (lexer->position == lexer->size) return;
     lexer->machine->line = line;
     zt_j_fail(lexer->machine, "missing end of comment tag");
 }
 
 /* ---- inside of tags -------------------------------------------------------------------------- */
 
-static bool is_digit(char letter)
-{
-    return letter >= '0' && letter <= '9';
-}
+static bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
 /* (\d+_)*\d+ from `start` on; its end, or `start`. */
 static size_t digits_end(const template_lexer *lexer, size_t start)
@@ -183,8 +166,7 @@ static size_t digits_end(const template_lexer *lexer, size_t start)
 static size_t exponent_end(const template_lexer *lexer, size_t start)
 {
     size_t position = start;
-    if (position >= lexer->size || (lexer->text[position] != 'e' && lexer->text[position] != 'E'))
-        return start;
+    if (position >= lexer->size || (lexer->text[position] != 'e' && lexer->text[position] != 'E')) return start;
     position++;
     position += position < lexer->size && (lexer->text[position] == '+' || lexer->text[position] == '-');
     size_t end = digits_end(lexer, position);
@@ -197,26 +179,21 @@ static char *plain_number(template_lexer *lexer, size_t to)
     char *text = zt_j_alloc(lexer->machine, to - lexer->position + 1);
     size_t length = 0;
     for (size_t i = lexer->position; i < to; i++)
-        if (lexer->text[i] != '_')
-            text[length++] = lexer->text[i];
+        if (lexer->text[i] != '_') text[length++] = lexer->text[i];
     return text;
 }
 
 static bool lex_float(template_lexer *lexer)
 {
-    if (lexer->position > 0 && lexer->text[lexer->position - 1] == '.')
-        return false;
+    if (lexer->position > 0 && lexer->text[lexer->position - 1] == '.') return false;
     size_t digits_stop = digits_end(lexer, lexer->position), end = digits_stop;
-    if (digits_stop == lexer->position)
-        return false;
+    if (digits_stop == lexer->position) return false;
     if (digits_stop + 1 < lexer->size && lexer->text[digits_stop] == '.' && is_digit(lexer->text[digits_stop + 1]))
         end = digits_end(lexer, digits_stop + 1);
     end = exponent_end(lexer, end);
-    if (end == digits_stop)
-        return false;
+    if (end == digits_stop) return false;
     double value;
-    if (!zt_parse_double(plain_number(lexer, end), &value))
-        value = HUGE_VAL;
+    if (!zt_parse_double(plain_number(lexer, end), &value)) value = HUGE_VAL;
     jtoken *token = push_token(lexer, T_FLOAT, lexer->machine->line);
     token->value = zt_j_float(value);
     advance_to(lexer, end);
@@ -247,15 +224,13 @@ static bool lex_int(template_lexer *lexer)
         bool under = lexer->text[position] == '_' && (position > from || base != 10) && position + 1 < lexer->size;
         char letter = under ? lexer->text[position + 1] : lexer->text[position];
         int digit = digit_value(letter);
-        if (digit >= base || (zero && digit > 0))
-            break;
+        if (digit >= base || (zero && digit > 0)) break;
         position += under;
         if (__builtin_mul_overflow(value, base, &value) || __builtin_add_overflow(value, digit, &value))
             zt_j_fail(lexer->machine, "an integer of more than 64 bits");
     }
     if (position == from) {
-        if (base == 10)
-            return false;
+        if (base == 10) return false;
         position = lexer->position + 1; /* 0x without digits: a zero, then a name */
     }
     jtoken *token = push_token(lexer, T_INT, lexer->machine->line);
@@ -280,12 +255,10 @@ static bool lex_name(template_lexer *lexer)
     size_t position = lexer->position;
     while (position < lexer->size) {
         size_t length = zt_j_char_bytes(lexer->text + position, lexer->size - position);
-        if (!in_name(zt_j_code(lexer->text + position, length), position == lexer->position))
-            break;
+        if (!in_name(zt_j_code(lexer->text + position, length), position == lexer->position)) break;
         position += length;
     }
-    if (position == lexer->position)
-        return false;
+    if (position == lexer->position) return false;
     jtoken *token = push_token(lexer, T_NAME, lexer->machine->line);
     token->text = zt_j_intern(lexer->machine, lexer->text + lexer->position, position - lexer->position);
     token->size = position - lexer->position;
@@ -299,8 +272,7 @@ static uint32_t hex_escape(template_lexer *lexer, size_t position, size_t end, s
     uint32_t codepoint = 0;
     for (size_t i = 0; i < digits; i++) {
         int digit = position + i < end ? digit_value(lexer->text[position + i]) : 99;
-        if (digit > 15)
-            zt_j_fail(lexer->machine, "a string has an escape with too few digits");
+        if (digit > 15) zt_j_fail(lexer->machine, "a string has an escape with too few digits");
         codepoint = codepoint << 4 | (uint32_t)digit;
     }
     if (codepoint > 0x10ffff || (codepoint >= 0xd800 && codepoint < 0xe000))
@@ -315,8 +287,7 @@ static size_t read_escape(template_lexer *lexer, jout *out, size_t position, siz
     char letter = lexer->text[position];
     const char *hit = letter ? strchr(from, letter) : NULL;
     size_t digits = letter == 'x' ? 2 : letter == 'u' ? 4 : letter == 'U' ? 8 : 0;
-    if (letter == '\n')
-        return position + 1;
+    if (letter == '\n') return position + 1;
     if (hit) {
         zt_j_put(lexer->machine, out, &to[hit - from], 1, false);
         return position + 1;
@@ -335,8 +306,7 @@ static size_t read_escape(template_lexer *lexer, jout *out, size_t position, siz
         zt_j_put_char(lexer->machine, out, codepoint, false);
         return position + length;
     }
-    if (letter == 'N')
-        zt_j_fail(lexer->machine, "a string has an escape \\N: names of characters are not known");
+    if (letter == 'N') zt_j_fail(lexer->machine, "a string has an escape \\N: names of characters are not known");
     zt_j_put(lexer->machine, out, "\\", 1, false);
     return position;
 }
@@ -345,13 +315,10 @@ static bool lex_string(template_lexer *lexer)
 {
     char quote = lexer->text[lexer->position];
     jout out = {NULL};
-    if (quote != '\'' && quote != '"')
-        return false;
+    if (quote != '\'' && quote != '"') return false;
     size_t end = lexer->position + 1;
-    while (end < lexer->size && lexer->text[end] != quote)
-        end += lexer->text[end] == '\\' ? 2 : 1;
-    if (end >= lexer->size)
-        zt_j_fail(lexer->machine, "a string without an end");
+    while (end < lexer->size && lexer->text[end] != quote) end += lexer->text[end] == '\\' ? 2 : 1;
+    if (end >= lexer->size) zt_j_fail(lexer->machine, "a string without an end");
     for (size_t position = lexer->position + 1; position < end;) {
         const char *slash = memchr(lexer->text + position, '\\', end - position);
         size_t to = slash ? (size_t)(slash - lexer->text) : end;
@@ -370,8 +337,7 @@ static void open_bracket(template_lexer *lexer, char letter)
     if (lexer->open_count == lexer->open_capacity) {
         size_t capacity = lexer->open_capacity ? lexer->open_capacity * 2 : 64;
         char *more = zt_j_alloc(lexer->machine, capacity);
-        if (lexer->open_count)
-            memcpy(more, lexer->open, lexer->open_count);
+        if (lexer->open_count) memcpy(more, lexer->open, lexer->open_count);
         lexer->open = more;
         lexer->open_capacity = capacity;
     }
@@ -380,8 +346,7 @@ static void open_bracket(template_lexer *lexer, char letter)
 
 static void close_bracket(template_lexer *lexer, char letter)
 {
-    if (lexer->open_count == 0)
-        zt_j_fail(lexer->machine, "unexpected '%c'", letter);
+    if (lexer->open_count == 0) zt_j_fail(lexer->machine, "unexpected '%c'", letter);
     if (lexer->open[--lexer->open_count] != letter)
         zt_j_fail(lexer->machine, "unexpected '%c', expected '%c'", letter, lexer->open[lexer->open_count]);
 }
@@ -392,14 +357,12 @@ static void lex_operator(template_lexer *lexer)
     char letter = lexer->text[lexer->position], shown[16];
     int op = 0;
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)
-        if (looking_at(lexer, two[i]))
-            op = J_OP(two[i][0], two[i][1]);
+        if (looking_at(lexer, two[i])) op = J_OP(two[i][0], two[i][1]);
     if (!op && (letter == 0 || !strchr("+-/*%~[](){}><=.:|,;", letter)))
         zt_j_fail(lexer->machine, "unexpected character '%s'",
                   zt_escape(shown, sizeof shown, lexer->text + lexer->position,
                             zt_j_char_bytes(lexer->text + lexer->position, lexer->size - lexer->position)));
-    if (!op)
-        op = letter;
+    if (!op) op = letter;
     if (letter == '(' || letter == '[' || letter == '{')
         open_bracket(lexer, letter);
     else if (letter == ')' || letter == ']' || letter == '}')
@@ -473,8 +436,7 @@ static char *normal_lines(jmachine *machine, const char *text, size_t size, size
     char *out = zt_j_alloc(machine, size + 1);
     size_t kept = 0;
     for (size_t i = 0; i < size; i++) {
-        if (text[i] == '\r' && i + 1 < size && text[i + 1] == '\n')
-            continue;
+        if (text[i] == '\r' && i + 1 < size && text[i + 1] == '\n') continue;
         out[kept++] = text[i] == '\r' ? '\n' : text[i];
     }
     *length = kept - (kept > 0 && out[kept - 1] == '\n');
@@ -483,8 +445,7 @@ static char *normal_lines(jmachine *machine, const char *text, size_t size, size
 
 void zt_j_lex(jmachine *machine, const char *text, size_t size)
 {
-    if (!zt_utf8_valid(text, size))
-        zt_j_fail(machine, "the template is not valid UTF-8");
+    if (!zt_utf8_valid(text, size)) zt_j_fail(machine, "the template is not valid UTF-8");
     template_lexer lexer = {.machine = machine, .line_start = true};
     lexer.text = normal_lines(machine, text, size, &lexer.size);
     machine->parsing->text = lexer.text;

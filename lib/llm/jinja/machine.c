@@ -35,12 +35,10 @@ void zt_j_fail(jmachine *machine, const char *fmt, ...)
 
 void *zt_j_alloc(jmachine *machine, size_t bytes)
 {
-    if (bytes > machine->memory)
-        zt_j_fail(machine, "the template needs too much memory");
+    if (bytes > machine->memory) zt_j_fail(machine, "the template needs too much memory");
     machine->memory -= bytes;
     void *memory = zt_arena_alloc(machine->arena, bytes ? bytes : 1);
-    if (!memory)
-        longjmp(machine->leave, 1); /* the allocator made the message */
+    if (!memory) longjmp(machine->leave, 1); /* the allocator made the message */
     memset(memory, 0, bytes);
     return memory;
 }
@@ -48,39 +46,31 @@ void *zt_j_alloc(jmachine *machine, size_t bytes)
 void *zt_j_array(jmachine *machine, size_t count, size_t size)
 {
     size_t bytes;
-    if (!zt_mul_size(count, size, &bytes))
-        zt_j_fail(machine, "the template needs too much memory");
+    if (!zt_mul_size(count, size, &bytes)) zt_j_fail(machine, "the template needs too much memory");
     return zt_j_alloc(machine, bytes);
 }
 
 void zt_j_step(jmachine *machine, uint64_t count)
 {
-    if (count > machine->steps)
-        zt_j_fail(machine, "the template takes too many steps");
+    if (count > machine->steps) zt_j_fail(machine, "the template takes too many steps");
     machine->steps -= count;
 }
 
 void zt_j_enter(jmachine *machine)
 {
     zt_j_step(machine, 1);
-    if (machine->depth == 0)
-        zt_j_fail(machine, "the template is nested too deeply, or calls itself too often");
+    if (machine->depth == 0) zt_j_fail(machine, "the template is nested too deeply, or calls itself too often");
     machine->depth--;
 }
 
-void zt_j_leave(jmachine *machine)
-{
-    machine->depth++;
-}
+void zt_j_leave(jmachine *machine) { machine->depth++; }
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
 static void parse_all(jmachine *machine, const char *text, size_t size)
 {
-    if (setjmp(machine->leave))
-        return;
-    if (size > TEMPLATE_BYTES)
-        zt_j_fail(machine, "the template has %zu bytes, more than %zu", size, TEMPLATE_BYTES);
+    if (setjmp(machine->leave)) return;
+    if (size > TEMPLATE_BYTES) zt_j_fail(machine, "the template has %zu bytes, more than %zu", size, TEMPLATE_BYTES);
     machine->parsing->loop = zt_j_intern(machine, "loop", 4);
     machine->parsing->caller = zt_j_intern(machine, "caller", 6);
     machine->parsing->kwargs = zt_j_intern(machine, "kwargs", 6);
@@ -93,8 +83,7 @@ static void parse_all(jmachine *machine, const char *text, size_t size)
 zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t size)
 {
     zt_jinja *jinja = zt_calloc(ctx, 1, sizeof *jinja);
-    if (!jinja)
-        return NULL;
+    if (!jinja) return NULL;
     jinja->ctx = ctx;
     jinja->name = name;
     jinja->arena = zt_arena_new(ctx, 0);
@@ -106,18 +95,15 @@ zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t
                         .steps = 200000000,
                         .memory = MEMORY,
                         .depth = DEPTH};
-    if (jinja->arena)
-        parse_all(&machine, text, size);
-    if (jinja->body && zt_ctx_status(ctx) == ZT_OK)
-        return jinja;
+    if (jinja->arena) parse_all(&machine, text, size);
+    if (jinja->body && zt_ctx_status(ctx) == ZT_OK) return jinja;
     zt_jinja_free(jinja);
     return NULL;
 }
 
 void zt_jinja_free(zt_jinja *jinja)
 {
-    if (!jinja)
-        return;
+    if (!jinja) return;
     zt_arena_free(jinja->arena);
     zt_free(jinja->ctx, jinja);
 }
@@ -126,8 +112,7 @@ bool zt_jinja_uses(const zt_jinja *jinja, const char *variable)
 {
     for (size_t bucket = 0; bucket < sizeof jinja->names / sizeof *jinja->names; bucket++)
         for (const jname *name = jinja->names[bucket]; name; name = name->next)
-            if (name->read && strcmp(name->text, variable) == 0)
-                return true;
+            if (name->read && strcmp(name->text, variable) == 0) return true;
     return false;
 }
 
@@ -140,22 +125,19 @@ bool zt_jinja_mentions(const zt_jinja *jinja, const char *word)
 
 static void render_all(jmachine *machine, jout *out)
 {
-    if (setjmp(machine->leave))
-        return;
+    if (setjmp(machine->leave)) return;
     machine->out = out;
     machine->document = true;
     machine->root = zt_j_scope(machine, NULL);
     zt_j_execute(machine, machine->jinja->body, machine->root);
-    if (!out->buffer)
-        zt_j_put(machine, out, "", 0, false);
+    if (!out->buffer) zt_j_put(machine, out, "", 0, false);
 }
 
 static zt_status deliver_output(const jbuf *buffer, zt_str *out, zt_str *origin)
 {
     size_t before = out->len;
     zt_status status = zt_str_put(out, buffer->data, buffer->size);
-    if (status == ZT_OK && origin)
-        status = zt_str_put(origin, buffer->data + buffer->capacity, buffer->size);
+    if (status == ZT_OK && origin) status = zt_str_put(origin, buffer->data + buffer->capacity, buffer->size);
     if (status != ZT_OK && out->len > before) {
         out->len = before;
         out->data[before] = 0;
@@ -175,16 +157,13 @@ zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *jinja, const zt_jinja_var
                         .output = limits->output ? limits->output : OUTPUT,
                         .depth = limits->depth ? limits->depth : DEPTH};
     jout *text = NULL;
-    if (zt_ctx_status(ctx) != ZT_OK)
-        return zt_ctx_status(ctx);
+    if (zt_ctx_status(ctx) != ZT_OK) return zt_ctx_status(ctx);
     machine.arena = zt_arena_new(ctx, 0);
-    if (machine.arena)
-        text = zt_arena_alloc(machine.arena, sizeof *text);
+    if (machine.arena) text = zt_arena_alloc(machine.arena, sizeof *text);
     if (text) {
         text->buffer = NULL;
         render_all(&machine, text);
-        if (zt_ctx_status(ctx) == ZT_OK)
-            deliver_output(text->buffer, out, origin);
+        if (zt_ctx_status(ctx) == ZT_OK) deliver_output(text->buffer, out, origin);
     }
     zt_arena_free(machine.arena);
     return zt_ctx_status(ctx);

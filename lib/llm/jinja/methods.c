@@ -7,8 +7,7 @@
 const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t size)
 {
     for (; table->name; table++)
-        if (strlen(table->name) == size && memcmp(table->name, name, size) == 0)
-            return table;
+        if (strlen(table->name) == size && memcmp(table->name, name, size) == 0) return table;
     return NULL;
 }
 
@@ -23,8 +22,7 @@ METHOD(m_list_index)
     int64_t from, step, count = zt_j_slice_of(machine, (int64_t)list->count, args[1], args[2], zt_j_none, &from, &step);
     (void)call;
     for (int64_t index = from; index < from + count; index++)
-        if (zt_j_equal(machine, list->items[index], args[0]))
-            return zt_j_int(index);
+        if (zt_j_equal(machine, list->items[index], args[0])) return zt_j_int(index);
     zt_j_fail(machine, "%s is not in list", zt_j_zero(machine, zt_j_repr(machine, args[0])));
 }
 
@@ -33,8 +31,7 @@ METHOD(m_list_count)
     jlist *list = zt_j_listed(machine, self);
     int64_t count = 0;
     (void)call;
-    for (size_t i = 0; i < list->count; i++)
-        count += zt_j_equal(machine, list->items[i], args[0]);
+    for (size_t i = 0; i < list->count; i++) count += zt_j_equal(machine, list->items[i], args[0]);
     return zt_j_int(count);
 }
 
@@ -57,8 +54,7 @@ static const jbuiltin tuple_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-static const char *const list_changes[] = {"append", "clear",   "pop",  "reverse", "insert",
-                                           "sort",   "extend", "remove", NULL};
+static const char *const list_changes[] = {"append", "clear", "pop", "reverse", "insert", "sort", "extend", "remove", NULL};
 
 /* ---- dicts ----------------------------------------------------------------------------------- */
 
@@ -91,8 +87,7 @@ METHOD(m_items)
 METHOD(m_get)
 {
     (void)call;
-    if (!zt_j_hashable(machine, args[0]))
-        zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(args[0]));
+    if (!zt_j_hashable(machine, args[0])) zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(args[0]));
     jvalue *found = zt_j_dict_get(machine, self.dict, args[0]);
     return found ? *found : args[1].kind == J_ABSENT ? zt_j_none : args[1];
 }
@@ -118,13 +113,8 @@ METHOD(m_fromkeys)
 }
 
 static const jbuiltin dict_methods[] = {
-    {"keys", "", 0, m_keys},
-    {"values", "", 0, m_values},
-    {"items", "", 0, m_items},
-    {"get", "- -", 1, m_get},
-    {"copy", "", 0, m_dict_copy},
-    {"fromkeys", "- -", 1, m_fromkeys},
-    {NULL, NULL, 0, NULL},
+    {"keys", "", 0, m_keys},      {"values", "", 0, m_values},        {"items", "", 0, m_items}, {"get", "- -", 1, m_get},
+    {"copy", "", 0, m_dict_copy}, {"fromkeys", "- -", 1, m_fromkeys}, {NULL, NULL, 0, NULL},
 };
 
 static const char *const dict_changes[] = {"clear", "pop", "popitem", "setdefault", "update", NULL};
@@ -164,20 +154,18 @@ static const jbuiltin cycler_methods[] = {
 static bool is_in(const char *const *names, const char *name, size_t size)
 {
     for (; names && *names; names++)
-        if (strlen(*names) == size && memcmp(*names, name, size) == 0)
-            return true;
+        if (strlen(*names) == size && memcmp(*names, name, size) == 0) return true;
     return false;
 }
 
 const jbuiltin *zt_j_method(jkind kind, const char *name, size_t size, bool *changes)
 {
     static const jbuiltin *const tables[J_KINDS] = {
-        [J_LIST] = list_methods,   [J_TUPLE] = tuple_methods,      [J_RANGE] = tuple_methods,
-        [J_DICT] = dict_methods,   [J_CYCLER] = cycler_methods,
+        [J_LIST] = list_methods, [J_TUPLE] = tuple_methods,   [J_RANGE] = tuple_methods,
+        [J_DICT] = dict_methods, [J_CYCLER] = cycler_methods,
     };
     *changes = is_in(kind == J_LIST ? list_changes : kind == J_DICT ? dict_changes : NULL, name, size);
-    if (kind == J_STRING)
-        return zt_j_string_method(name, size);
+    if (kind == J_STRING) return zt_j_string_method(name, size);
     return tables[kind] ? zt_j_find(tables[kind], name, size) : NULL;
 }
 

@@ -8,22 +8,18 @@
 
 static bool same_lists(jmachine *machine, const jlist *left, const jlist *right)
 {
-    if (left->count != right->count)
-        return false;
+    if (left->count != right->count) return false;
     for (size_t i = 0; i < left->count; i++)
-        if (!zt_j_equal(machine, left->items[i], right->items[i]))
-            return false;
+        if (!zt_j_equal(machine, left->items[i], right->items[i])) return false;
     return true;
 }
 
 static bool same_dicts(jmachine *machine, const jdict *left, const jdict *right)
 {
-    if (left->count != right->count)
-        return false;
+    if (left->count != right->count) return false;
     for (size_t i = 0; i < left->count; i++) {
         const jvalue *other = zt_j_dict_get(machine, right, left->pairs[i].key);
-        if (!other || !zt_j_equal(machine, left->pairs[i].value, *other))
-            return false;
+        if (!other || !zt_j_equal(machine, left->pairs[i].value, *other)) return false;
     }
     return true;
 }
@@ -51,33 +47,22 @@ static bool same_kind(jmachine *machine, jvalue left, jvalue right)
 {
     switch ((jkind)left.kind) {
     case J_UNDEFINED:
-    case J_NONE:
-        return true;
-    case J_STRING:
-        zt_j_step(machine, left.text.size / 16);
-        return zt_j_text_same(left.text, right.text);
+    case J_NONE: return true;
+    case J_STRING: zt_j_step(machine, left.text.size / 16); return zt_j_text_same(left.text, right.text);
     case J_LIST:
-    case J_TUPLE:
-        return same_lists(machine, left.list, right.list);
-    case J_DICT:
-        return same_dicts(machine, left.dict, right.dict);
-    case J_RANGE:
-        return same_ranges(left.range, right.range);
-    case J_FUNCTION:
-        return left.function == right.function;
-    case J_METHOD:
-        return left.method->fn == right.method->fn && zt_j_equal(machine, left.method->self, right.method->self);
-    default:
-        return left.dict == right.dict; /* whichever pointer it is */
+    case J_TUPLE: return same_lists(machine, left.list, right.list);
+    case J_DICT: return same_dicts(machine, left.dict, right.dict);
+    case J_RANGE: return same_ranges(left.range, right.range);
+    case J_FUNCTION: return left.function == right.function;
+    case J_METHOD: return left.method->fn == right.method->fn && zt_j_equal(machine, left.method->self, right.method->self);
+    default: return left.dict == right.dict; /* whichever pointer it is */
     }
 }
 
 bool zt_j_equal(jmachine *machine, jvalue left, jvalue right)
 {
-    if (zt_j_is_number(left) && zt_j_is_number(right))
-        return compare_numbers(left, right) == 0;
-    if (left.kind != right.kind)
-        return false;
+    if (zt_j_is_number(left) && zt_j_is_number(right)) return compare_numbers(left, right) == 0;
+    if (left.kind != right.kind) return false;
     zt_j_enter(machine);
     bool same = same_kind(machine, left, right);
     zt_j_leave(machine);
@@ -102,10 +87,8 @@ static bool order_holds(int op, int order)
 static bool less_lists(jmachine *machine, const jlist *left, const jlist *right, int op)
 {
     size_t i = 0;
-    while (i < left->count && i < right->count && zt_j_equal(machine, left->items[i], right->items[i]))
-        i++;
-    if (i < left->count && i < right->count)
-        return zt_j_less(machine, left->items[i], right->items[i], op);
+    while (i < left->count && i < right->count && zt_j_equal(machine, left->items[i], right->items[i])) i++;
+    if (i < left->count && i < right->count) return zt_j_less(machine, left->items[i], right->items[i], op);
     return order_holds(op, (left->count > right->count) - (left->count < right->count));
 }
 
@@ -113,12 +96,9 @@ bool zt_j_less(jmachine *machine, jvalue left, jvalue right, int op)
 {
     char name[3];
     zt_j_step(machine, 1);
-    if (left.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, left);
-    if (right.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, right);
-    if (zt_j_is_number(left) && zt_j_is_number(right))
-        return order_holds(op, compare_numbers(left, right));
+    if (left.kind == J_UNDEFINED) zt_j_fail_undefined(machine, left);
+    if (right.kind == J_UNDEFINED) zt_j_fail_undefined(machine, right);
+    if (zt_j_is_number(left) && zt_j_is_number(right)) return order_holds(op, compare_numbers(left, right));
     if (left.kind == J_STRING && right.kind == J_STRING) {
         zt_j_step(machine, (left.text.size < right.text.size ? left.text.size : right.text.size) / 16);
         return order_holds(op, zt_j_text_compare(left.text, right.text));
@@ -149,43 +129,31 @@ bool zt_j_contains(jmachine *machine, jvalue container, jvalue item)
         return zt_j_find_text(machine, container.text, 0, item.text) != SIZE_MAX;
     }
     if (container.kind == J_DICT || (container.kind == J_VIEW && container.view->part == 'k')) {
-        if (!zt_j_hashable(machine, item))
-            zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(item));
+        if (!zt_j_hashable(machine, item)) zt_j_fail(machine, "unhashable type: '%s'", zt_j_type(item));
         return zt_j_dict_get(machine, container.kind == J_DICT ? container.dict : container.view->dict, item) != NULL;
     }
-    if (container.kind == J_VIEW && container.view->part == 'i')
-        return contains_pair(machine, container.view->dict, item);
-    if (!zt_j_iterable(container))
-        zt_j_fail(machine, "argument of type '%s' is not iterable", zt_j_type(container));
+    if (container.kind == J_VIEW && container.view->part == 'i') return contains_pair(machine, container.view->dict, item);
+    if (!zt_j_iterable(container)) zt_j_fail(machine, "argument of type '%s' is not iterable", zt_j_type(container));
     jiter *iterator = zt_j_iter(machine, container);
     while (zt_j_next(machine, iterator, &current))
-        if (zt_j_equal(machine, current, item))
-            return true;
+        if (zt_j_equal(machine, current, item)) return true;
     return false;
 }
 
 bool zt_j_compare(jmachine *machine, int op, jvalue left, jvalue right)
 {
     switch (op) {
-    case J_OP('=', '='):
-        return zt_j_equal(machine, left, right);
-    case J_OP('!', '='):
-        return !zt_j_equal(machine, left, right);
-    case J_OP_IN:
-        return zt_j_contains(machine, right, left);
-    case J_OP_NOT_IN:
-        return !zt_j_contains(machine, right, left);
-    default:
-        return zt_j_less(machine, left, right, op);
+    case J_OP('=', '='): return zt_j_equal(machine, left, right);
+    case J_OP('!', '='): return !zt_j_equal(machine, left, right);
+    case J_OP_IN: return zt_j_contains(machine, right, left);
+    case J_OP_NOT_IN: return !zt_j_contains(machine, right, left);
+    default: return zt_j_less(machine, left, right, op);
     }
 }
 
 /* ---- arithmetic ------------------------------------------------------------------------------ */
 
-static _Noreturn void fail_overflow(jmachine *machine)
-{
-    zt_j_fail(machine, "an integer of more than 64 bits");
-}
+static _Noreturn void fail_overflow(jmachine *machine) { zt_j_fail(machine, "an integer of more than 64 bits"); }
 
 static _Noreturn void fail_unsupported(jmachine *machine, int op, jvalue left, jvalue right)
 {
@@ -195,8 +163,7 @@ static _Noreturn void fail_unsupported(jmachine *machine, int op, jvalue left, j
 
 static int64_t floor_div(jmachine *machine, int64_t left, int64_t right)
 {
-    if (left == INT64_MIN && right == -1)
-        fail_overflow(machine);
+    if (left == INT64_MIN && right == -1) fail_overflow(machine);
     int64_t quotient = left / right;
     return quotient - (left % right != 0 && (left < 0) != (right < 0));
 }
@@ -204,15 +171,11 @@ static int64_t floor_div(jmachine *machine, int64_t left, int64_t right)
 static jvalue int_power(jmachine *machine, int64_t base, int64_t exponent)
 {
     int64_t result = 1;
-    if (exponent < 0 && base == 0)
-        zt_j_fail(machine, "0.0 cannot be raised to a negative power");
-    if (exponent < 0)
-        return zt_j_float(pow((double)base, (double)exponent));
-    if (base == 0 || base == 1 || base == -1)
-        return zt_j_int(base == -1 ? (exponent % 2 ? -1 : 1) : exponent == 0 ? 1 : base);
+    if (exponent < 0 && base == 0) zt_j_fail(machine, "0.0 cannot be raised to a negative power");
+    if (exponent < 0) return zt_j_float(pow((double)base, (double)exponent));
+    if (base == 0 || base == 1 || base == -1) return zt_j_int(base == -1 ? (exponent % 2 ? -1 : 1) : exponent == 0 ? 1 : base);
     for (int64_t index = 0; index < exponent; index++)
-        if (__builtin_mul_overflow(result, base, &result))
-            fail_overflow(machine);
+        if (__builtin_mul_overflow(result, base, &result)) fail_overflow(machine);
     return zt_j_int(result);
 }
 
@@ -220,31 +183,17 @@ static jvalue int_arith(jmachine *machine, int op, int64_t left, int64_t right)
 {
     int64_t result = 0;
     bool over = false;
-    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
-        zt_j_fail(machine, "division by zero");
+    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/'))) zt_j_fail(machine, "division by zero");
     switch (op) {
-    case '+':
-        over = __builtin_add_overflow(left, right, &result);
-        break;
-    case '-':
-        over = __builtin_sub_overflow(left, right, &result);
-        break;
-    case '*':
-        over = __builtin_mul_overflow(left, right, &result);
-        break;
-    case '/':
-        return zt_j_float((double)((long double)left / (long double)right));
-    case '%':
-        result = right == -1 ? 0 : left - right * floor_div(machine, left, right);
-        break;
-    case J_OP('/', '/'):
-        result = floor_div(machine, left, right);
-        break;
-    default:
-        return int_power(machine, left, right);
+    case '+': over = __builtin_add_overflow(left, right, &result); break;
+    case '-': over = __builtin_sub_overflow(left, right, &result); break;
+    case '*': over = __builtin_mul_overflow(left, right, &result); break;
+    case '/': return zt_j_float((double)((long double)left / (long double)right));
+    case '%': result = right == -1 ? 0 : left - right * floor_div(machine, left, right); break;
+    case J_OP('/', '/'): result = floor_div(machine, left, right); break;
+    default: return int_power(machine, left, right);
     }
-    if (over)
-        fail_overflow(machine);
+    if (over) fail_overflow(machine);
     return zt_j_int(result);
 }
 
@@ -252,47 +201,34 @@ static jvalue int_arith(jmachine *machine, int op, int64_t left, int64_t right)
 static double float_mod(double left, double right)
 {
     double remainder = fmod(left, right);
-    if (remainder == 0)
-        return copysign(0, right);
+    if (remainder == 0) return copysign(0, right);
     return (remainder < 0) != (right < 0) ? remainder + right : remainder;
 }
 
 static double float_floor(double left, double right)
 {
     double remainder = fmod(left, right), quotient = (left - remainder) / right;
-    if (remainder != 0 && (right < 0) != (remainder < 0))
-        quotient -= 1;
+    if (remainder != 0 && (right < 0) != (remainder < 0)) quotient -= 1;
     double floored = floor(quotient);
-    if (quotient != 0 && quotient - floored > 0.5)
-        floored += 1;
+    if (quotient != 0 && quotient - floored > 0.5) floored += 1;
     return quotient != 0 ? floored : copysign(0, left / right);
 }
 
 static jvalue float_arith(jmachine *machine, int op, double left, double right)
 {
-    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/')))
-        zt_j_fail(machine, "float division by zero");
+    if (right == 0 && (op == '/' || op == '%' || op == J_OP('/', '/'))) zt_j_fail(machine, "float division by zero");
     switch (op) {
-    case '+':
-        return zt_j_float(left + right);
-    case '-':
-        return zt_j_float(left - right);
-    case '*':
-        return zt_j_float(left * right);
-    case '/':
-        return zt_j_float(left / right);
-    case '%':
-        return zt_j_float(float_mod(left, right));
-    case J_OP('/', '/'):
-        return zt_j_float(float_floor(left, right));
+    case '+': return zt_j_float(left + right);
+    case '-': return zt_j_float(left - right);
+    case '*': return zt_j_float(left * right);
+    case '/': return zt_j_float(left / right);
+    case '%': return zt_j_float(float_mod(left, right));
+    case J_OP('/', '/'): return zt_j_float(float_floor(left, right));
     default:
-        if (left == 0 && right < 0)
-            zt_j_fail(machine, "0.0 cannot be raised to a negative power");
-        if (left < 0 && right != floor(right))
-            zt_j_fail(machine, "a complex number");
+        if (left == 0 && right < 0) zt_j_fail(machine, "0.0 cannot be raised to a negative power");
+        if (left < 0 && right != floor(right)) zt_j_fail(machine, "a complex number");
         double result = pow(left, right);
-        if (isinf(result) && !isinf(left) && !isinf(right))
-            zt_j_fail(machine, "a number that is too large");
+        if (isinf(result) && !isinf(left) && !isinf(right)) zt_j_fail(machine, "a number that is too large");
         return zt_j_float(result);
     }
 }
@@ -309,28 +245,19 @@ static jvalue repeat_value(jmachine *machine, jvalue repeated, int64_t times)
         zt_j_fail(machine, "the template needs too much memory");
     jlist *list = zt_j_list(machine, cells);
     for (int64_t index = 0; index < times && cells; index++)
-        for (size_t item = 0; item < repeated.list->count; item++)
-            zt_j_append(machine, list, repeated.list->items[item]);
+        for (size_t item = 0; item < repeated.list->count; item++) zt_j_append(machine, list, repeated.list->items[item]);
     return zt_j_of_list(list, (jkind)repeated.kind);
 }
 
-static bool is_sequence(jvalue value)
-{
-    return value.kind == J_STRING || value.kind == J_LIST || value.kind == J_TUPLE;
-}
+static bool is_sequence(jvalue value) { return value.kind == J_STRING || value.kind == J_LIST || value.kind == J_TUPLE; }
 
-static bool is_int(jvalue value)
-{
-    return value.kind == J_INT || value.kind == J_BOOL;
-}
+static bool is_int(jvalue value) { return value.kind == J_INT || value.kind == J_BOOL; }
 
 static jvalue join_lists(jmachine *machine, jvalue left, jvalue right)
 {
     jlist *list = zt_j_list(machine, left.list->count + right.list->count);
-    for (size_t i = 0; i < left.list->count; i++)
-        zt_j_append(machine, list, left.list->items[i]);
-    for (size_t i = 0; i < right.list->count; i++)
-        zt_j_append(machine, list, right.list->items[i]);
+    for (size_t i = 0; i < left.list->count; i++) zt_j_append(machine, list, left.list->items[i]);
+    for (size_t i = 0; i < right.list->count; i++) zt_j_append(machine, list, right.list->items[i]);
     return zt_j_of_list(list, (jkind)left.kind);
 }
 
@@ -348,12 +275,9 @@ static jvalue join_texts(jmachine *machine, jvalue left, jvalue right)
 jvalue zt_j_arith(jmachine *machine, int op, jvalue left, jvalue right)
 {
     zt_j_step(machine, 1);
-    if (op == '%' && left.kind == J_STRING)
-        return zt_j_percent(machine, left, right);
-    if (left.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, left);
-    if (right.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, right);
+    if (op == '%' && left.kind == J_STRING) return zt_j_percent(machine, left, right);
+    if (left.kind == J_UNDEFINED) zt_j_fail_undefined(machine, left);
+    if (right.kind == J_UNDEFINED) zt_j_fail_undefined(machine, right);
     if (zt_j_is_number(left) && zt_j_is_number(right)) {
         if (left.kind == J_FLOAT || right.kind == J_FLOAT)
             return float_arith(machine, op, zt_j_as_float(left), zt_j_as_float(right));
@@ -371,17 +295,14 @@ jvalue zt_j_arith(jmachine *machine, int op, jvalue left, jvalue right)
 
 static void check_number(jmachine *machine, jvalue value, char op)
 {
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, value);
-    if (!zt_j_is_number(value))
-        zt_j_fail(machine, "bad operand type for unary %c: '%s'", op, zt_j_type(value));
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(machine, value);
+    if (!zt_j_is_number(value)) zt_j_fail(machine, "bad operand type for unary %c: '%s'", op, zt_j_type(value));
 }
 
 jvalue zt_j_negate(jmachine *machine, jvalue value)
 {
     check_number(machine, value, '-');
-    if (value.kind == J_FLOAT)
-        return zt_j_float(-value.number);
+    if (value.kind == J_FLOAT) return zt_j_float(-value.number);
     return int_arith(machine, '-', 0, value.kind == J_INT ? value.integer : value.boolean);
 }
 
@@ -409,8 +330,7 @@ static void merge_halves(jmachine *machine, const jvalue *keys, size_t *order, s
 
 static void sort_order(jmachine *machine, const jvalue *keys, size_t *order, size_t count, size_t *merged, bool reverse)
 {
-    if (count < 2)
-        return;
+    if (count < 2) return;
     sort_order(machine, keys, order, count / 2, merged, reverse);
     sort_order(machine, keys, order + count / 2, count - count / 2, merged, reverse);
     merge_halves(machine, keys, order, count, merged, reverse);
@@ -420,16 +340,11 @@ void zt_j_sort(jmachine *machine, jvalue *items, jvalue *keys, size_t count, boo
 {
     size_t *order = zt_j_array(machine, count, sizeof *order), *merged = zt_j_array(machine, count, sizeof *merged);
     jvalue *copy = zt_j_array(machine, count, sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        order[i] = i;
-    if (count)
-        memcpy(copy, items, count * sizeof *copy);
+    for (size_t i = 0; i < count; i++) order[i] = i;
+    if (count) memcpy(copy, items, count * sizeof *copy);
     sort_order(machine, keys ? keys : copy, order, count, merged, reverse);
-    for (size_t i = 0; i < count; i++)
-        items[i] = copy[order[i]];
-    if (!keys)
-        return;
+    for (size_t i = 0; i < count; i++) items[i] = copy[order[i]];
+    if (!keys) return;
     memcpy(copy, keys, count * sizeof *copy);
-    for (size_t i = 0; i < count; i++)
-        keys[i] = copy[order[i]];
+    for (size_t i = 0; i < count; i++) keys[i] = copy[order[i]];
 }

@@ -28,12 +28,10 @@
 const char *zt_j_intern(jmachine *machine, const char *text, size_t size)
 {
     unsigned hash = 5381;
-    for (size_t i = 0; i < size; i++)
-        hash = hash * 33 + (unsigned char)text[i];
+    for (size_t i = 0; i < size; i++) hash = hash * 33 + (unsigned char)text[i];
     jname **place = &machine->parsing->names[hash & 255];
     for (; *place; place = &(*place)->next)
-        if (strlen((*place)->text) == size && memcmp((*place)->text, text, size) == 0)
-            return (*place)->text;
+        if (strlen((*place)->text) == size && memcmp((*place)->text, text, size) == 0) return (*place)->text;
     *place = zt_j_alloc(machine, sizeof **place + size + 1);
     memcpy((*place)->text, text, size);
     return (*place)->text;
@@ -51,8 +49,7 @@ void zt_j_append_node(jmachine *machine, jnode *to, jnode *what)
 {
     if ((to->list_count & (to->list_count - 1)) == 0) { /* full: 0, 1, 2, 4, 8 ... */
         jnode **more = zt_j_array(machine, to->list_count ? (size_t)to->list_count * 2 : 1, sizeof *more);
-        if (to->list_count)
-            memcpy(more, to->list, (size_t)to->list_count * sizeof *more);
+        if (to->list_count) memcpy(more, to->list, (size_t)to->list_count * sizeof *more);
         to->list = more;
     }
     to->list[to->list_count++] = what;
@@ -75,9 +72,8 @@ static jtoken *take_token(jmachine *machine)
 const char *zt_j_describe(const jtoken *token, char buffer[64])
 {
     static const char *const names[] = {
-        [T_END] = "end of template", [T_DATA] = "text", [T_VAR_BEGIN] = "{{", [T_VAR_END] = "}}",
-        [T_BLOCK_BEGIN] = "{%", [T_BLOCK_END] = "%}", [T_STRING] = "string", [T_INT] = "integer",
-        [T_FLOAT] = "float"};
+        [T_END] = "end of template", [T_DATA] = "text",     [T_VAR_BEGIN] = "{{", [T_VAR_END] = "}}", [T_BLOCK_BEGIN] = "{%",
+        [T_BLOCK_END] = "%}",        [T_STRING] = "string", [T_INT] = "integer",  [T_FLOAT] = "float"};
     if (token->type == T_NAME)
         snprintf(buffer, 64, "%.60s", token->text);
     else if (token->type == T_OP)
@@ -99,21 +95,14 @@ bool zt_j_is_word(jmachine *machine, const char *word)
     return token->type == T_NAME && strcmp(token->text, word) == 0;
 }
 
-bool zt_j_skip_op(jmachine *machine, int op)
-{
-    return zt_j_is_op(machine, op) && take_token(machine);
-}
+bool zt_j_skip_op(jmachine *machine, int op) { return zt_j_is_op(machine, op) && take_token(machine); }
 
-bool zt_j_skip_word(jmachine *machine, const char *word)
-{
-    return zt_j_is_word(machine, word) && take_token(machine);
-}
+bool zt_j_skip_word(jmachine *machine, const char *word) { return zt_j_is_word(machine, word) && take_token(machine); }
 
 void zt_j_expect_op(jmachine *machine, int op)
 {
     char got[64];
-    if (!zt_j_skip_op(machine, op))
-        zt_j_fail(machine, "expected '%c', got '%s'", op, zt_j_describe(zt_j_token(machine), got));
+    if (!zt_j_skip_op(machine, op)) zt_j_fail(machine, "expected '%c', got '%s'", op, zt_j_describe(zt_j_token(machine), got));
 }
 
 static void expect_token(jmachine *machine, jtoken_type type, const char *what)
@@ -146,8 +135,7 @@ static jnode *parse_statement(jmachine *machine);
 static bool at_end_word(jmachine *machine, const char *const *ends)
 {
     for (; ends && *ends; ends++)
-        if (zt_j_is_word(machine, *ends))
-            return true;
+        if (zt_j_is_word(machine, *ends)) return true;
     return false;
 }
 
@@ -173,8 +161,7 @@ static jnode *parse_until(jmachine *machine, const char *const *ends)
             expect_token(machine, T_VAR_END, "}}");
             zt_j_append_node(machine, body, out);
         } else if (token->type == T_BLOCK_BEGIN) {
-            if (at_end_word(machine, ends))
-                break;
+            if (at_end_word(machine, ends)) break;
             zt_j_append_node(machine, body, parse_statement(machine));
             expect_token(machine, T_BLOCK_END, "%}");
         } else if (token->type == T_END && !ends) {
@@ -208,8 +195,7 @@ static jnode *parse_to(jmachine *machine, const char *end)
 static bool is_assignable(const jnode *node)
 {
     bool all = node->type == N_NAME || node->type == N_NSREF || node->type == N_TUPLE;
-    for (int i = 0; all && node->type == N_TUPLE && i < node->list_count; i++)
-        all = is_assignable(node->list[i]);
+    for (int i = 0; all && node->type == N_TUPLE && i < node->list_count; i++) all = is_assignable(node->list[i]);
     return all;
 }
 
@@ -221,25 +207,20 @@ jnode *zt_j_parse_targets(jmachine *machine, bool nsref)
     for (;;) {
         bool stop =
             zt_j_token(machine)->type == T_VAR_END || zt_j_token(machine)->type == T_BLOCK_END || zt_j_is_op(machine, ')');
-        if (stop && first)
-            break;
+        if (stop && first) break;
         machine->storing = true;
         jnode *part = zt_j_parse_primary(machine, nsref);
         machine->storing = false;
-        if (!first)
-            first = part;
-        if (tuple)
-            zt_j_append_node(machine, tuple, part);
-        if (!zt_j_skip_op(machine, ','))
-            break;
+        if (!first) first = part;
+        if (tuple) zt_j_append_node(machine, tuple, part);
+        if (!zt_j_skip_op(machine, ',')) break;
         if (!tuple) {
             tuple = zt_j_node(machine, N_TUPLE, line);
             zt_j_append_node(machine, tuple, first);
         }
     }
     jnode *target = tuple ? tuple : first;
-    if (!is_assignable(target))
-        zt_j_fail(machine, "something is assigned to that is not a name");
+    if (!is_assignable(target)) zt_j_fail(machine, "something is assigned to that is not a name");
     return target;
 }
 
@@ -248,8 +229,7 @@ static const char *parse_name(jmachine *machine)
     static const char *const constants[] = {"true", "false", "none", "True", "False", "None"};
     const char *name = zt_j_expect_name(machine)->text;
     for (size_t i = 0; i < sizeof constants / sizeof *constants; i++)
-        if (strcmp(name, constants[i]) == 0)
-            zt_j_fail(machine, "'%s' cannot be assigned to", name);
+        if (strcmp(name, constants[i]) == 0) zt_j_fail(machine, "'%s' cannot be assigned to", name);
     return name;
 }
 
@@ -262,8 +242,7 @@ static jnode *parse_set(jmachine *machine, int line)
         return node;
     }
     node->type = N_SET_BLOCK;
-    if (zt_j_is_op(machine, '|'))
-        node->second = zt_j_parse_filters(machine, NULL, false);
+    if (zt_j_is_op(machine, '|')) node->second = zt_j_parse_filters(machine, NULL, false);
     node->third = parse_to(machine, "endset");
     return node;
 }
@@ -275,12 +254,10 @@ static jnode *parse_for(jmachine *machine, int line)
     node->first = zt_j_parse_targets(machine, false);
     expect_word(machine, "in");
     node->second = zt_j_parse_tuple(machine, false, false);
-    if (zt_j_skip_word(machine, "if"))
-        node->third = zt_j_parse_expression(machine, true);
+    if (zt_j_skip_word(machine, "if")) node->third = zt_j_parse_expression(machine, true);
     node->flag = zt_j_skip_word(machine, "recursive");
     jnode *body = parse_body(machine, ends);
-    if (strcmp(take_token(machine)->text, "else") == 0)
-        otherwise = parse_to(machine, "endfor");
+    if (strcmp(take_token(machine)->text, "else") == 0) otherwise = parse_to(machine, "endfor");
     zt_j_append_node(machine, node, body);
     zt_j_append_node(machine, node, otherwise);
     return node;
@@ -295,8 +272,7 @@ static jnode *parse_if(jmachine *machine, int line)
         node->second = parse_body(machine, ends);
         jtoken *token = take_token(machine);
         if (strcmp(token->text, "elif") != 0) {
-            if (strcmp(token->text, "else") == 0)
-                node->third = parse_to(machine, "endif");
+            if (strcmp(token->text, "else") == 0) node->third = parse_to(machine, "endif");
             return first;
         }
         node->third = zt_j_node(machine, N_IF, token->line);
@@ -308,8 +284,7 @@ static jnode *parse_with(jmachine *machine, int line)
 {
     jnode *node = zt_j_node(machine, N_WITH, line), *values = zt_j_node(machine, N_TUPLE, line);
     while (zt_j_token(machine)->type != T_BLOCK_END) {
-        if (node->list_count)
-            zt_j_expect_op(machine, ',');
+        if (node->list_count) zt_j_expect_op(machine, ',');
         zt_j_append_node(machine, node, zt_j_parse_targets(machine, false));
         zt_j_expect_op(machine, '=');
         zt_j_append_node(machine, values, zt_j_parse_expression(machine, true));
@@ -324,8 +299,7 @@ static void parse_signature(jmachine *machine, jnode *node)
 {
     zt_j_expect_op(machine, '(');
     while (!zt_j_is_op(machine, ')')) {
-        if (node->list_count)
-            zt_j_expect_op(machine, ',');
+        if (node->list_count) zt_j_expect_op(machine, ',');
         jnode *name = zt_j_node(machine, N_NAME, zt_j_token(machine)->line);
         name->name = parse_name(machine);
         if (zt_j_skip_op(machine, '=')) {
@@ -335,8 +309,7 @@ static void parse_signature(jmachine *machine, jnode *node)
             zt_j_fail(machine, "a parameter without a default follows one that has a default");
         }
         for (int i = 0; i < node->list_count; i++)
-            if (node->list[i]->name == name->name)
-                zt_j_fail(machine, "two parameters are called '%s'", name->name);
+            if (node->list[i]->name == name->name) zt_j_fail(machine, "two parameters are called '%s'", name->name);
         zt_j_append_node(machine, node, name);
     }
     zt_j_expect_op(machine, ')');
@@ -372,11 +345,9 @@ static jnode *parse_call_block(jmachine *machine, int line)
 {
     jnode *node = zt_j_node(machine, N_CALL_BLOCK, line);
     node->third = zt_j_node(machine, N_MACRO, line);
-    if (zt_j_is_op(machine, '('))
-        parse_signature(machine, node->third);
+    if (zt_j_is_op(machine, '(')) parse_signature(machine, node->third);
     node->first = zt_j_parse_expression(machine, true);
-    if (node->first->type != N_CALL)
-        zt_j_fail(machine, "expected a call");
+    if (node->first->type != N_CALL) zt_j_fail(machine, "expected a call");
     parse_macro_body(machine, node->third, "endcall");
     return node;
 }
@@ -394,8 +365,7 @@ static jnode *parse_block(jmachine *machine, int line)
     jnode *node = zt_j_node(machine, N_BLOCK, line);
     node->name = zt_j_expect_name(machine)->text;
     node->flag = zt_j_skip_word(machine, "scoped");
-    if (zt_j_skip_word(machine, "required"))
-        zt_j_fail(machine, "'required' blocks are not supported");
+    if (zt_j_skip_word(machine, "required")) zt_j_fail(machine, "'required' blocks are not supported");
     node->third = parse_to(machine, "endblock");
     zt_j_skip_word(machine, node->name);
     return node;
@@ -412,8 +382,7 @@ static jnode *parse_generation(jmachine *machine, int line)
 static jnode *parse_autoescape(jmachine *machine, int line)
 {
     jnode *node = zt_j_node(machine, N_WITH, line), *on = zt_j_parse_expression(machine, true);
-    if (on->type != N_CONST || zt_j_truth(machine, on->value))
-        zt_j_fail(machine, "'autoescape' is not supported");
+    if (on->type != N_CONST || zt_j_truth(machine, on->value)) zt_j_fail(machine, "'autoescape' is not supported");
     node->third = parse_to(machine, "endautoescape");
     return node;
 }
@@ -422,8 +391,7 @@ static jnode *parse_print(jmachine *machine, int line)
 {
     jnode *node = zt_j_node(machine, N_BODY, line);
     while (zt_j_token(machine)->type != T_BLOCK_END) {
-        if (node->list_count)
-            zt_j_expect_op(machine, ',');
+        if (node->list_count) zt_j_expect_op(machine, ',');
         jnode *out = zt_j_node(machine, N_OUTPUT, zt_j_token(machine)->line);
         out->first = zt_j_parse_expression(machine, true);
         zt_j_append_node(machine, node, out);
@@ -431,26 +399,26 @@ static jnode *parse_print(jmachine *machine, int line)
     return node;
 }
 
-static jnode *parse_break(jmachine *machine, int line)
-{
-    return zt_j_node(machine, N_BREAK, line);
-}
+static jnode *parse_break(jmachine *machine, int line) { return zt_j_node(machine, N_BREAK, line); }
 
-static jnode *parse_continue(jmachine *machine, int line)
-{
-    return zt_j_node(machine, N_CONTINUE, line);
-}
+static jnode *parse_continue(jmachine *machine, int line) { return zt_j_node(machine, N_CONTINUE, line); }
 
 static const struct {
     const char *word;
     jnode *(*parse)(jmachine *machine, int line);
 } statements[] = {
-    {"for", parse_for},           {"if", parse_if},
-    {"set", parse_set},           {"with", parse_with},
-    {"macro", parse_macro},       {"call", parse_call_block},
-    {"filter", parse_filter_block}, {"block", parse_block},
-    {"print", parse_print},       {"generation", parse_generation},
-    {"break", parse_break},       {"continue", parse_continue},
+    {"for", parse_for},
+    {"if", parse_if},
+    {"set", parse_set},
+    {"with", parse_with},
+    {"macro", parse_macro},
+    {"call", parse_call_block},
+    {"filter", parse_filter_block},
+    {"block", parse_block},
+    {"print", parse_print},
+    {"generation", parse_generation},
+    {"break", parse_break},
+    {"continue", parse_continue},
     {"autoescape", parse_autoescape},
 };
 
@@ -461,8 +429,7 @@ static jnode *parse_refused(jmachine *machine, const char *word, int line)
 {
     jnode *node = zt_j_node(machine, N_REFUSED, line);
     node->name = word;
-    while (zt_j_token(machine)->type != T_BLOCK_END && zt_j_token(machine)->type != T_END)
-        take_token(machine);
+    while (zt_j_token(machine)->type != T_BLOCK_END && zt_j_token(machine)->type != T_END) take_token(machine);
     return node;
 }
 
@@ -470,8 +437,7 @@ static jnode *parse_statement(jmachine *machine)
 {
     char got[64];
     jtoken *token = zt_j_token(machine);
-    if (token->type != T_NAME)
-        zt_j_fail(machine, "expected a statement's name, got '%s'", zt_j_describe(token, got));
+    if (token->type != T_NAME) zt_j_fail(machine, "expected a statement's name, got '%s'", zt_j_describe(token, got));
     for (size_t i = 0; i < sizeof statements / sizeof *statements; i++)
         if (strcmp(token->text, statements[i].word) == 0) {
             take_token(machine);
@@ -488,7 +454,4 @@ static jnode *parse_statement(jmachine *machine)
     zt_j_fail(machine, "unknown statement '%s'", zt_j_describe(token, got));
 }
 
-void zt_j_parse(jmachine *machine)
-{
-    machine->parsing->body = parse_until(machine, NULL);
-}
+void zt_j_parse(jmachine *machine) { machine->parsing->body = parse_until(machine, NULL); }

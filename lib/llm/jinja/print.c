@@ -16,15 +16,13 @@ static int shortest_digits(double number, char digits[20], int *exponent)
     char buffer[40];
     for (int precision = 0; precision < 17; precision++) {
         snprintf(buffer, sizeof buffer, "%.*e", precision, number);
-        if (strtod(buffer, NULL) == number)
-            break;
+        if (strtod(buffer, NULL) == number) break;
     }
     char *exponent_mark = strchr(buffer, 'e');
     int count = 0;
     *exponent = (int)strtol(exponent_mark + 1, NULL, 10);
     for (char *letter = buffer; letter < exponent_mark; letter++)
-        if (*letter >= '0' && *letter <= '9')
-            digits[count++] = *letter;
+        if (*letter >= '0' && *letter <= '9') digits[count++] = *letter;
     digits[count] = 0;
     return count;
 }
@@ -34,10 +32,8 @@ const char *zt_j_print_float(double number, char buffer[64])
 {
     char digits[20], *end = buffer;
     int exponent, digit_count;
-    if (isnan(number) || isinf(number))
-        return isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
-    if (signbit(number))
-        *end++ = '-';
+    if (isnan(number) || isinf(number)) return isnan(number) ? "nan" : number > 0 ? "inf" : "-inf";
+    if (signbit(number)) *end++ = '-';
     digit_count = shortest_digits(fabs(number), digits, &exponent);
     if (exponent < -4 || exponent >= 16) {
         snprintf(end, 60, "%c%s%se%c%02d", digits[0], digit_count > 1 ? "." : "", digits + 1, exponent < 0 ? '-' : '+',
@@ -57,8 +53,7 @@ const char *zt_j_print_float(double number, char buffer[64])
 /* Is the character shown as it is by repr? */
 static bool is_printable(uint32_t codepoint)
 {
-    if (codepoint < 0x7f)
-        return codepoint >= 0x20;
+    if (codepoint < 0x7f) return codepoint >= 0x20;
     switch (utf8proc_category((utf8proc_int32_t)codepoint)) {
     case UTF8PROC_CATEGORY_CN:
     case UTF8PROC_CATEGORY_CC:
@@ -67,10 +62,8 @@ static bool is_printable(uint32_t codepoint)
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZL:
     case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS:
-        return false;
-    default:
-        return true;
+    case UTF8PROC_CATEGORY_ZS: return false;
+    default: return true;
     }
 }
 
@@ -95,8 +88,7 @@ static void put_quoted(jmachine *machine, jout *out, jtext text)
         length = zt_j_char_bytes(data + offset, text.size - offset);
         uint32_t codepoint = zt_j_code(data + offset, length);
         bool input = zt_j_marks(text)[offset];
-        if (codepoint == (uint32_t)quote || codepoint == '\\')
-            zt_j_put(machine, out, "\\", 1, input);
+        if (codepoint == (uint32_t)quote || codepoint == '\\') zt_j_put(machine, out, "\\", 1, input);
         if (is_printable(codepoint))
             zt_j_put_text(machine, out, zt_j_part(text, offset, length));
         else
@@ -188,20 +180,11 @@ static void put_other(jmachine *machine, jout *out, jvalue value)
         else
             zt_j_puts(machine, out, "<Macro anonymous>");
         break;
-    case J_ITER:
-        put_format(machine, out, "<%s object>", value.iter->name);
-        break;
-    case J_FUNCTION:
-        put_format(machine, out, "<function %s>", value.function->name);
-        break;
-    case J_METHOD:
-        put_format(machine, out, "<built-in method %s>", value.method->fn->name);
-        break;
-    case J_LOOP:
-        put_loop(machine, out, value);
-        break;
-    default:
-        put_format(machine, out, "<%s object>", zt_j_type(value));
+    case J_ITER: put_format(machine, out, "<%s object>", value.iter->name); break;
+    case J_FUNCTION: put_format(machine, out, "<function %s>", value.function->name); break;
+    case J_METHOD: put_format(machine, out, "<built-in method %s>", value.method->fn->name); break;
+    case J_LOOP: put_loop(machine, out, value); break;
+    default: put_format(machine, out, "<%s object>", zt_j_type(value));
     }
 }
 
@@ -209,41 +192,22 @@ void zt_j_put_repr(jmachine *machine, jout *out, jvalue value)
 {
     zt_j_enter(machine);
     switch ((jkind)value.kind) {
-    case J_UNDEFINED:
-        zt_j_puts(machine, out, "Undefined");
-        break;
-    case J_NONE:
-        zt_j_puts(machine, out, "None");
-        break;
-    case J_BOOL:
-        zt_j_puts(machine, out, value.boolean ? "True" : "False");
-        break;
+    case J_UNDEFINED: zt_j_puts(machine, out, "Undefined"); break;
+    case J_NONE: zt_j_puts(machine, out, "None"); break;
+    case J_BOOL: zt_j_puts(machine, out, value.boolean ? "True" : "False"); break;
     case J_INT:
-    case J_FLOAT:
-        put_number(machine, out, value);
-        break;
+    case J_FLOAT: put_number(machine, out, value); break;
     case J_STRING:
         zt_j_puts(machine, out, value.safe ? "Markup(" : "");
         put_quoted(machine, out, value.text);
         zt_j_puts(machine, out, value.safe ? ")" : "");
         break;
-    case J_LIST:
-        put_items(machine, out, value.list, "[", "]");
-        break;
-    case J_TUPLE:
-        put_items(machine, out, value.list, "(", value.list->count == 1 ? ",)" : ")");
-        break;
-    case J_DICT:
-        put_dict(machine, out, value.dict);
-        break;
-    case J_VIEW:
-        put_view(machine, out, value);
-        break;
-    case J_RANGE:
-        put_range(machine, out, value.range);
-        break;
-    default:
-        put_other(machine, out, value);
+    case J_LIST: put_items(machine, out, value.list, "[", "]"); break;
+    case J_TUPLE: put_items(machine, out, value.list, "(", value.list->count == 1 ? ",)" : ")"); break;
+    case J_DICT: put_dict(machine, out, value.dict); break;
+    case J_VIEW: put_view(machine, out, value); break;
+    case J_RANGE: put_range(machine, out, value.range); break;
+    default: put_other(machine, out, value);
     }
     zt_j_leave(machine);
 }
@@ -259,8 +223,7 @@ void zt_j_put_str(jmachine *machine, jout *out, jvalue value)
 jtext zt_j_str(jmachine *machine, jvalue value)
 {
     jout out = {NULL};
-    if (value.kind == J_STRING)
-        return value.text;
+    if (value.kind == J_STRING) return value.text;
     zt_j_put_str(machine, &out, value);
     return zt_j_done(machine, &out);
 }

@@ -6,17 +6,12 @@
 
 static jtext expect_text(jmachine *machine, jvalue value, const char *method)
 {
-    if (value.kind == J_UNDEFINED)
-        zt_j_fail_undefined(machine, value);
-    if (value.kind != J_STRING)
-        zt_j_fail(machine, "%s: expected a string, not '%s'", method, zt_j_type(value));
+    if (value.kind == J_UNDEFINED) zt_j_fail_undefined(machine, value);
+    if (value.kind != J_STRING) zt_j_fail(machine, "%s: expected a string, not '%s'", method, zt_j_type(value));
     return value.text;
 }
 
-static bool is_given(jvalue value)
-{
-    return value.kind != J_ABSENT && value.kind != J_NONE;
-}
+static bool is_given(jvalue value) { return value.kind != J_ABSENT && value.kind != J_NONE; }
 
 /* A string that is Markup if `self` is. */
 static jvalue keep_safety(jvalue self, jtext text)
@@ -104,8 +99,7 @@ METHOD(m_swapcase)
 static jvalue strip_text(jmachine *machine, jvalue self, const jvalue *args, bool left, bool right)
 {
     jtext chars;
-    if (!is_given(args[0]))
-        return keep_safety(self, zt_j_strip(machine, self.text, NULL, left, right));
+    if (!is_given(args[0])) return keep_safety(self, zt_j_strip(machine, self.text, NULL, left, right));
     chars = expect_text(machine, args[0], "strip");
     return keep_safety(self, zt_j_strip(machine, self.text, &chars, left, right));
 }
@@ -155,26 +149,22 @@ static jlist *split_space(jmachine *machine, jvalue self, int64_t max_splits, bo
             if (back) {
                 for (length = 1; length < position && ((unsigned char)data[position - length] & 0xc0) == 0x80; length++)
                     ;
-                if (zt_j_is_space(zt_j_code(data + position - length, length)))
-                    break;
+                if (zt_j_is_space(zt_j_code(data + position - length, length))) break;
                 position -= length;
             } else {
                 length = zt_j_char_bytes(data + position, rest.size - position);
-                if (zt_j_is_space(zt_j_code(data + position, length)))
-                    break;
+                if (zt_j_is_space(zt_j_code(data + position, length))) break;
                 position += length;
             }
             zt_j_step(machine, 1);
         }
-        if (last)
-            position = back ? 0 : rest.size;
+        if (last) position = back ? 0 : rest.size;
         jtext piece = back ? zt_j_part(rest, position, rest.size - position) : zt_j_part(rest, 0, position);
         zt_j_append(machine, list, keep_safety(self, piece));
         rest = back ? zt_j_part(rest, 0, position) : zt_j_part(rest, position, rest.size - position);
         rest = zt_j_strip(machine, rest, NULL, !back, back);
     }
-    if (back)
-        reverse_list(list);
+    if (back) reverse_list(list);
     return list;
 }
 
@@ -182,22 +172,19 @@ static jlist *split_at(jmachine *machine, jvalue self, jtext separator, int64_t 
 {
     jlist *list = zt_j_list(machine, 0);
     jtext rest = self.text;
-    if (separator.size == 0)
-        zt_j_fail(machine, "empty separator");
+    if (separator.size == 0) zt_j_fail(machine, "empty separator");
     for (;;) {
         size_t hit = max_splits >= 0 && (int64_t)list->count >= max_splits ? SIZE_MAX
                      : back                                                ? zt_j_rfind_text(machine, rest, rest.size, separator)
                                                                            : zt_j_find_text(machine, rest, 0, separator);
-        if (hit == SIZE_MAX)
-            break;
+        if (hit == SIZE_MAX) break;
         jtext head = zt_j_part(rest, 0, hit);
         jtext tail = zt_j_part(rest, hit + separator.size, rest.size - hit - separator.size);
         zt_j_append(machine, list, keep_safety(self, back ? tail : head));
         rest = back ? head : tail;
     }
     zt_j_append(machine, list, keep_safety(self, rest));
-    if (back)
-        reverse_list(list);
+    if (back) reverse_list(list);
     return list;
 }
 
@@ -225,8 +212,7 @@ METHOD(m_splitlines)
 {
     (void)call;
     jlist *list = zt_j_lines(machine, self.text, args[0].kind != J_ABSENT && zt_j_truth(machine, args[0]));
-    for (size_t i = 0; i < list->count; i++)
-        list->items[i].safe = self.safe;
+    for (size_t i = 0; i < list->count; i++) list->items[i].safe = self.safe;
     return zt_j_of_list(list, J_LIST);
 }
 
@@ -234,8 +220,7 @@ static jvalue partition_text(jmachine *machine, jvalue self, jtext separator, bo
 {
     jlist *list = zt_j_list(machine, 3);
     jvalue none = keep_safety(self, zt_j_part(self.text, 0, 0));
-    if (separator.size == 0)
-        zt_j_fail(machine, "empty separator");
+    if (separator.size == 0) zt_j_fail(machine, "empty separator");
     size_t hit =
         back ? zt_j_rfind_text(machine, self.text, self.text.size, separator) : zt_j_find_text(machine, self.text, 0, separator);
     if (hit == SIZE_MAX) {
@@ -283,8 +268,7 @@ static int64_t find_in_window(jmachine *machine, jvalue self, const jvalue *args
 {
     size_t from, to;
     jtext what = expect_text(machine, args[0], method);
-    if (!find_window(machine, self.text, args + 1, &from, &to))
-        return -1;
+    if (!find_window(machine, self.text, args + 1, &from, &to)) return -1;
     jtext window = zt_j_part(self.text, from, to - from);
     zt_j_step(machine, window.size / 16);
     size_t hit = back ? zt_j_rfind_text(machine, window, window.size, what) : zt_j_find_text(machine, window, 0, what);
@@ -306,8 +290,7 @@ METHOD(m_rfind)
 static jvalue find_index(jmachine *machine, jvalue self, const jvalue *args, bool back)
 {
     int64_t index = find_in_window(machine, self, args, "index", back);
-    if (index < 0)
-        zt_j_fail(machine, "substring not found");
+    if (index < 0) zt_j_fail(machine, "substring not found");
     return zt_j_int(index);
 }
 
@@ -328,13 +311,10 @@ METHOD(m_count)
     size_t from, to, count = 0;
     jtext what = expect_text(machine, args[0], "count");
     (void)call;
-    if (!find_window(machine, self.text, args + 1, &from, &to))
-        return zt_j_int(0);
+    if (!find_window(machine, self.text, args + 1, &from, &to)) return zt_j_int(0);
     jtext window = zt_j_part(self.text, from, to - from);
-    if (what.size == 0)
-        return zt_j_int((int64_t)zt_j_chars(machine, window) + 1);
-    for (size_t offset = 0; (offset = zt_j_find_text(machine, window, offset, what)) != SIZE_MAX; offset += what.size)
-        count++;
+    if (what.size == 0) return zt_j_int((int64_t)zt_j_chars(machine, window) + 1);
+    for (size_t offset = 0; (offset = zt_j_find_text(machine, window, offset, what)) != SIZE_MAX; offset += what.size) count++;
     return zt_j_int((int64_t)count);
 }
 
@@ -348,14 +328,11 @@ static jvalue match_affix(jmachine *machine, jvalue self, const jvalue *args, bo
 {
     size_t from, to;
     const char *name = end ? "endswith" : "startswith";
-    if (!find_window(machine, self.text, args + 1, &from, &to))
-        return zt_j_bool(false);
+    if (!find_window(machine, self.text, args + 1, &from, &to)) return zt_j_bool(false);
     jtext window = zt_j_part(self.text, from, to - from);
-    if (args[0].kind != J_TUPLE)
-        return zt_j_bool(has_affix(window, expect_text(machine, args[0], name), end));
+    if (args[0].kind != J_TUPLE) return zt_j_bool(has_affix(window, expect_text(machine, args[0], name), end));
     for (size_t i = 0; i < args[0].list->count; i++)
-        if (has_affix(window, expect_text(machine, args[0].list->items[i], name), end))
-            return zt_j_bool(true);
+        if (has_affix(window, expect_text(machine, args[0].list->items[i], name), end)) return zt_j_bool(true);
     return zt_j_bool(false);
 }
 
@@ -393,8 +370,7 @@ METHOD(m_replace)
 {
     (void)call;
     jtext old = expect_text(machine, args[0], "replace"), new = expect_text(machine, args[1], "replace");
-    if (self.safe && !args[1].safe)
-        new = zt_j_escape_html(machine, new);
+    if (self.safe && !args[1].safe) new = zt_j_escape_html(machine, new);
     return keep_safety(self, zt_j_replace(machine, self.text, old, new, split_limit(machine, args[2])));
 }
 
@@ -406,10 +382,8 @@ METHOD(m_join)
     (void)call;
     zt_j_put(machine, &out, "", 0, false);
     for (size_t i = 0; zt_j_next(machine, iterator, &item); i++) {
-        if (i)
-            zt_j_put_text(machine, &out, self.text);
-        if (item.kind != J_STRING)
-            zt_j_fail(machine, "sequence item %zu: expected str instance, %s found", i, zt_j_type(item));
+        if (i) zt_j_put_text(machine, &out, self.text);
+        if (item.kind != J_STRING) zt_j_fail(machine, "sequence item %zu: expected str instance, %s found", i, zt_j_type(item));
         zt_j_put_text(machine, &out, self.safe && !item.safe ? zt_j_escape_html(machine, item.text) : item.text);
     }
     return keep_safety(self, zt_j_done(machine, &out));
@@ -422,8 +396,7 @@ static jvalue pad_text(jmachine *machine, jvalue self, const jvalue *args, int s
     int64_t length = (int64_t)zt_j_chars(machine, self.text), width = zt_j_as_int(machine, args[0], "width");
     int64_t missing = width > length ? width - length : 0;
     jtext fill = args[1].kind == J_ABSENT ? zt_j_literal(machine, " ").text : expect_text(machine, args[1], "fillchar");
-    if (zt_j_chars(machine, fill) != 1)
-        zt_j_fail(machine, "the fill character must be exactly one character long");
+    if (zt_j_chars(machine, fill) != 1) zt_j_fail(machine, "the fill character must be exactly one character long");
     int64_t left = side < 0 ? missing : side > 0 ? 0 : missing / 2 + (missing & width & 1);
     zt_j_put_fill(machine, &out, fill, left);
     zt_j_put_text(machine, &out, self.text);
@@ -490,10 +463,7 @@ static bool is_alpha(uint32_t codepoint)
     return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
 }
 
-static bool is_decimal(uint32_t codepoint)
-{
-    return utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_ND;
-}
+static bool is_decimal(uint32_t codepoint) { return utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_ND; }
 
 /* Decimals, superscripts, and the circled and their like. */
 static bool is_digit(uint32_t codepoint)
@@ -509,15 +479,9 @@ static bool is_numeric(uint32_t codepoint)
     return category == UTF8PROC_CATEGORY_ND || category == UTF8PROC_CATEGORY_NL || category == UTF8PROC_CATEGORY_NO;
 }
 
-static bool is_alnum(uint32_t codepoint)
-{
-    return is_alpha(codepoint) || is_numeric(codepoint);
-}
+static bool is_alnum(uint32_t codepoint) { return is_alpha(codepoint) || is_numeric(codepoint); }
 
-static bool is_ascii(uint32_t codepoint)
-{
-    return codepoint < 0x80;
-}
+static bool is_ascii(uint32_t codepoint) { return codepoint < 0x80; }
 
 /* Not empty, and all of its characters are so. */
 static jvalue all_chars(jmachine *machine, jvalue self, char_test *test, bool empty)
@@ -525,8 +489,7 @@ static jvalue all_chars(jmachine *machine, jvalue self, char_test *test, bool em
     for (size_t offset = 0, length; offset < self.text.size; offset += length) {
         length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
         zt_j_step(machine, 1);
-        if (!test(zt_j_code(zt_j_data(self.text) + offset, length)))
-            return zt_j_bool(false);
+        if (!test(zt_j_code(zt_j_data(self.text) + offset, length))) return zt_j_bool(false);
     }
     return zt_j_bool(empty || self.text.size > 0);
 }
@@ -553,8 +516,7 @@ static jvalue one_case(jmachine *machine, jvalue self, utf8proc_category_t want)
         length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
         uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
         zt_j_step(machine, 1);
-        if (is_cased(codepoint) && utf8proc_category((utf8proc_int32_t)codepoint) != want)
-            return zt_j_bool(false);
+        if (is_cased(codepoint) && utf8proc_category((utf8proc_int32_t)codepoint) != want) return zt_j_bool(false);
         some = some || is_cased(codepoint);
     }
     return zt_j_bool(some);
@@ -581,8 +543,7 @@ METHOD(m_istitle)
         uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
         bool cased = is_cased(codepoint);
         zt_j_step(machine, 1);
-        if (cased && word != (utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_LL))
-            return zt_j_bool(false);
+        if (cased && word != (utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_LL)) return zt_j_bool(false);
         some = some || cased;
         word = cased;
     }
@@ -640,7 +601,4 @@ static const jbuiltin methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-const jbuiltin *zt_j_string_method(const char *name, size_t size)
-{
-    return zt_j_find(methods, name, size);
-}
+const jbuiltin *zt_j_string_method(const char *name, size_t size) { return zt_j_find(methods, name, size); }

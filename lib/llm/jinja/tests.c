@@ -6,12 +6,14 @@
 #define TEST(name) static jvalue name(jmachine *machine, jvalue value, const jvalue *args, const jcall *call)
 #define UNUSED     ((void)machine, (void)args, (void)call)
 
+// clang-format off
 #define KIND(name, condition)            \
     TEST(name)                           \
     {                                    \
         UNUSED;                          \
         return zt_j_bool(condition);     \
     }
+// clang-format on
 
 KIND(t_defined, value.kind != J_UNDEFINED)
 KIND(t_undefined, value.kind == J_UNDEFINED)
@@ -31,10 +33,7 @@ KIND(t_callable, value.kind == J_UNDEFINED || value.kind == J_MACRO || value.kin
                      value.kind == J_JOINER || value.kind == J_LOOP)
 KIND(t_escaped, value.kind == J_STRING && value.safe)
 
-static jvalue remainder_of(jmachine *machine, jvalue value, jvalue divisor)
-{
-    return zt_j_arith(machine, '%', value, divisor);
-}
+static jvalue remainder_of(jmachine *machine, jvalue value, jvalue divisor) { return zt_j_arith(machine, '%', value, divisor); }
 
 TEST(t_odd)
 {
@@ -153,7 +152,4 @@ static const jbuiltin tests[] = {
     {NULL, NULL, 0, NULL},
 };
 
-const jbuiltin *zt_j_test(const char *name, size_t size)
-{
-    return zt_j_find(tests, name, size);
-}
+const jbuiltin *zt_j_test(const char *name, size_t size) { return zt_j_find(tests, name, size); }

@@ -6,10 +6,7 @@
 
 enum { LEAST_ROOM = 64, STEP_BYTES = 16 };
 
-static uint8_t *buffer_marks(jbuf *buffer)
-{
-    return (uint8_t *)buffer->data + buffer->capacity;
-}
+static uint8_t *buffer_marks(jbuf *buffer) { return (uint8_t *)buffer->data + buffer->capacity; }
 
 static jbuf *new_buf(jmachine *machine, size_t capacity)
 {
@@ -22,40 +19,24 @@ static jbuf *new_buf(jmachine *machine, size_t capacity)
     return buffer;
 }
 
-const char *zt_j_data(jtext text)
-{
-    return text.buffer ? text.buffer->data + text.offset : "";
-}
+const char *zt_j_data(jtext text) { return text.buffer ? text.buffer->data + text.offset : ""; }
 
-const uint8_t *zt_j_marks(jtext text)
-{
-    return text.buffer ? buffer_marks(text.buffer) + text.offset : (const uint8_t *)"";
-}
+const uint8_t *zt_j_marks(jtext text) { return text.buffer ? buffer_marks(text.buffer) + text.offset : (const uint8_t *)""; }
 
 jtext zt_j_text(jmachine *machine, const char *data, size_t size, bool input)
 {
     jbuf *buffer = new_buf(machine, size);
-    if (size)
-        memcpy(buffer->data, data, size);
+    if (size) memcpy(buffer->data, data, size);
     memset(buffer_marks(buffer), input, size);
     buffer->size = size;
     return (jtext){buffer, 0, size};
 }
 
-jtext zt_j_part(jtext text, size_t offset, size_t size)
-{
-    return (jtext){text.buffer, text.offset + offset, size};
-}
+jtext zt_j_part(jtext text, size_t offset, size_t size) { return (jtext){text.buffer, text.offset + offset, size}; }
 
-jvalue zt_j_string(jtext text)
-{
-    return (jvalue){.kind = J_STRING, .text = text};
-}
+jvalue zt_j_string(jtext text) { return (jvalue){.kind = J_STRING, .text = text}; }
 
-jvalue zt_j_literal(jmachine *machine, const char *text)
-{
-    return zt_j_string(zt_j_text(machine, text, strlen(text), false));
-}
+jvalue zt_j_literal(jmachine *machine, const char *text) { return zt_j_string(zt_j_text(machine, text, strlen(text), false)); }
 
 bool zt_j_text_is(jtext value, const char *text)
 {
@@ -77,10 +58,8 @@ int zt_j_text_compare(jtext left, jtext right)
 
 size_t zt_j_find_text(jmachine *machine, jtext text, size_t from, jtext what)
 {
-    if (from > text.size || what.size > text.size - from)
-        return SIZE_MAX;
-    if (what.size == 0)
-        return from;
+    if (from > text.size || what.size > text.size - from) return SIZE_MAX;
+    if (what.size == 0) return from;
     const char *data = zt_j_data(text), *hit = memmem(data + from, text.size - from, zt_j_data(what), what.size);
     size_t offset = hit ? (size_t)(hit - data) : SIZE_MAX;
     zt_j_step(machine, ((hit ? offset : text.size) - from) / STEP_BYTES);
@@ -92,11 +71,9 @@ size_t zt_j_rfind_text(jmachine *machine, jtext text, size_t before, jtext what)
     const char *data = zt_j_data(text), *wanted = zt_j_data(what);
     zt_j_step(machine, before / STEP_BYTES);
     for (size_t offset = before + 1; offset-- > 0;) {
-        if (what.size > before - offset || (what.size && data[offset] != *wanted))
-            continue;
+        if (what.size > before - offset || (what.size && data[offset] != *wanted)) continue;
         zt_j_step(machine, what.size / STEP_BYTES);
-        if (memcmp(data + offset, wanted, what.size) == 0)
-            return offset;
+        if (memcmp(data + offset, wanted, what.size) == 0) return offset;
     }
     return SIZE_MAX;
 }
@@ -122,8 +99,7 @@ size_t zt_j_chars(jmachine *machine, jtext text)
     const char *data = zt_j_data(text);
     size_t count = 0;
     zt_j_step(machine, text.size / STEP_BYTES);
-    for (size_t i = 0; i < text.size; i++)
-        count += ((unsigned char)data[i] & 0xc0) != 0x80;
+    for (size_t i = 0; i < text.size; i++) count += ((unsigned char)data[i] & 0xc0) != 0x80;
     return count;
 }
 
@@ -153,8 +129,7 @@ bool zt_j_is_space(uint32_t codepoint)
 static void make_room(jmachine *machine, jbuf **buffer, size_t size)
 {
     size_t have = *buffer ? (*buffer)->size : 0, wanted;
-    if (*buffer && (*buffer)->capacity - have >= size)
-        return;
+    if (*buffer && (*buffer)->capacity - have >= size) return;
     if (!zt_add_size(have, size, &wanted) || !zt_mul_size(wanted, 2, &wanted))
         zt_j_fail(machine, "the template needs too much memory");
     jbuf *more = new_buf(machine, wanted < LEAST_ROOM ? LEAST_ROOM : wanted);
@@ -184,10 +159,7 @@ void zt_j_put(jmachine *machine, jout *out, const char *data, size_t size, bool 
     out->buffer->size += size;
 }
 
-void zt_j_puts(jmachine *machine, jout *out, const char *text)
-{
-    zt_j_put(machine, out, text, strlen(text), false);
-}
+void zt_j_puts(jmachine *machine, jout *out, const char *text) { zt_j_put(machine, out, text, strlen(text), false); }
 
 void zt_j_put_char(jmachine *machine, jout *out, uint32_t codepoint, bool input)
 {
@@ -224,10 +196,8 @@ jtext zt_j_done(jmachine *machine, jout *out)
 jtext zt_j_concat(jmachine *machine, jtext left, jtext right)
 {
     jout joined = {left.buffer};
-    if (right.size == 0)
-        return left;
-    if (left.size == 0)
-        return right;
+    if (right.size == 0) return left;
+    if (left.size == 0) return right;
     if (left.offset + left.size != left.buffer->size || left.buffer->capacity - left.buffer->size < right.size) {
         joined.buffer = new_buf(machine, (left.size + right.size) * 2);
         memcpy(joined.buffer->data, zt_j_data(left), left.size);
@@ -243,8 +213,7 @@ jtext zt_j_repeat(jmachine *machine, jtext text, int64_t times)
 {
     size_t bytes;
     jout out = {NULL};
-    if (times <= 0 || text.size == 0)
-        return zt_j_part(text, 0, 0);
+    if (times <= 0 || text.size == 0) return zt_j_part(text, 0, 0);
     if (!zt_mul_size(text.size, (size_t)times, &bytes) || bytes > machine->memory)
         zt_j_fail(machine, "the template needs too much memory");
     make_room(machine, &out.buffer, bytes);
@@ -264,12 +233,10 @@ const char *zt_j_zero(jmachine *machine, jtext text)
 /* Is the character at data to be stripped? */
 static bool is_stripped(const char *data, size_t size, const jtext *chars)
 {
-    if (!chars)
-        return zt_j_is_space(zt_j_code(data, size));
+    if (!chars) return zt_j_is_space(zt_j_code(data, size));
     for (size_t i = 0, length; i < chars->size; i += length) {
         length = zt_j_char_bytes(zt_j_data(*chars) + i, chars->size - i);
-        if (length == size && memcmp(zt_j_data(*chars) + i, data, size) == 0)
-            return true;
+        if (length == size && memcmp(zt_j_data(*chars) + i, data, size) == 0) return true;
     }
     return false;
 }
@@ -281,17 +248,14 @@ jtext zt_j_strip(jmachine *machine, jtext text, const jtext *chars, bool left, b
     while (left && from < to) {
         size_t length = zt_j_char_bytes(data + from, to - from);
         zt_j_step(machine, 1);
-        if (!is_stripped(data + from, length, chars))
-            break;
+        if (!is_stripped(data + from, length, chars)) break;
         from += length;
     }
     while (right && to > from) {
         size_t length = 1;
         zt_j_step(machine, 1);
-        while (length < to - from && ((unsigned char)data[to - length] & 0xc0) == 0x80)
-            length++;
-        if (!is_stripped(data + to - length, length, chars))
-            break;
+        while (length < to - from && ((unsigned char)data[to - length] & 0xc0) == 0x80) length++;
+        if (!is_stripped(data + to - length, length, chars)) break;
         to -= length;
     }
     return zt_j_part(text, from, to - from);
@@ -316,8 +280,7 @@ static void put_cased(jmachine *machine, jout *out, jtext text, size_t offset, s
     const char *data = zt_j_data(text) + offset;
     bool input = zt_j_marks(text)[offset];
     uint32_t codepoint = zt_j_code(data, length);
-    if (put_special(machine, out, codepoint, upper, input))
-        return;
+    if (put_special(machine, out, codepoint, upper, input)) return;
     utf8proc_int32_t changed =
         upper ? utf8proc_toupper((utf8proc_int32_t)codepoint) : utf8proc_tolower((utf8proc_int32_t)codepoint);
     zt_j_put_char(machine, out, (uint32_t)changed, input);
@@ -334,20 +297,11 @@ static jtext in_case(jmachine *machine, jtext text, bool first_upper, bool rest_
     return zt_j_done(machine, &out);
 }
 
-jtext zt_j_upper(jmachine *machine, jtext text)
-{
-    return in_case(machine, text, true, true);
-}
+jtext zt_j_upper(jmachine *machine, jtext text) { return in_case(machine, text, true, true); }
 
-jtext zt_j_lower(jmachine *machine, jtext text)
-{
-    return in_case(machine, text, false, false);
-}
+jtext zt_j_lower(jmachine *machine, jtext text) { return in_case(machine, text, false, false); }
 
-jtext zt_j_capitalize(jmachine *machine, jtext text)
-{
-    return in_case(machine, text, true, false);
-}
+jtext zt_j_capitalize(jmachine *machine, jtext text) { return in_case(machine, text, true, false); }
 
 /* With an empty `old`, `new` goes between all characters. */
 static jtext put_between(jmachine *machine, jtext text, jtext new, int64_t count)
@@ -356,8 +310,7 @@ static jtext put_between(jmachine *machine, jtext text, jtext new, int64_t count
     size_t offset = 0;
     for (; count != 0 && offset <= text.size; count--) {
         zt_j_put_text(machine, &out, new);
-        if (offset == text.size)
-            return zt_j_done(machine, &out);
+        if (offset == text.size) return zt_j_done(machine, &out);
         size_t length = zt_j_char_bytes(zt_j_data(text) + offset, text.size - offset);
         zt_j_put_text(machine, &out, zt_j_part(text, offset, length));
         offset += length;
@@ -370,8 +323,7 @@ jtext zt_j_replace(jmachine *machine, jtext text, jtext old, jtext new, int64_t 
 {
     jout out = {NULL};
     size_t offset = 0, hit;
-    if (old.size == 0)
-        return put_between(machine, text, new, count);
+    if (old.size == 0) return put_between(machine, text, new, count);
     while (count != 0 && (hit = zt_j_find_text(machine, text, offset, old)) != SIZE_MAX) {
         zt_j_step(machine, 1);
         zt_j_put_text(machine, &out, zt_j_part(text, offset, hit - offset));
@@ -379,8 +331,7 @@ jtext zt_j_replace(jmachine *machine, jtext text, jtext old, jtext new, int64_t 
         offset = hit + old.size;
         count -= count > 0;
     }
-    if (offset == 0)
-        return text;
+    if (offset == 0) return text;
     zt_j_put_text(machine, &out, zt_j_part(text, offset, text.size - offset));
     return zt_j_done(machine, &out);
 }
@@ -396,8 +347,7 @@ jtext zt_j_escape_html(jmachine *machine, jtext plain)
     for (size_t i = 0; i < plain.size; i++) {
         const char *text = NULL;
         for (size_t entity = 0; entity < sizeof entities / sizeof *entities; entity++)
-            if (data[i] == entities[entity].c)
-                text = entities[entity].text;
+            if (data[i] == entities[entity].c) text = entities[entity].text;
         if (text)
             zt_j_put(machine, &out, text, strlen(text), zt_j_marks(plain)[i]);
         else
@@ -421,15 +371,12 @@ jlist *zt_j_lines(jmachine *machine, jtext text, bool keep)
     for (size_t offset = 0, length; offset < text.size; offset += length) {
         length = zt_j_char_bytes(data + offset, text.size - offset);
         zt_j_step(machine, 1);
-        if (!ends_line(zt_j_code(data + offset, length)))
-            continue;
+        if (!ends_line(zt_j_code(data + offset, length))) continue;
         size_t end = offset;
-        if (data[offset] == '\r' && offset + 1 < text.size && data[offset + 1] == '\n')
-            length = 2;
+        if (data[offset] == '\r' && offset + 1 < text.size && data[offset + 1] == '\n') length = 2;
         zt_j_append(machine, list, zt_j_string(zt_j_part(text, from, (keep ? offset + length : end) - from)));
         from = offset + length;
     }
-    if (from < text.size)
-        zt_j_append(machine, list, zt_j_string(zt_j_part(text, from, text.size - from)));
+    if (from < text.size) zt_j_append(machine, list, zt_j_string(zt_j_part(text, from, text.size - from)));
     return list;
 }

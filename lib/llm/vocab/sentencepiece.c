@@ -29,8 +29,7 @@ static bool read_varint(wire_span *wire, uint64_t *value)
     for (int shift = 0; shift < 64 && wire->next < wire->end; shift += 7) {
         unsigned char byte = *wire->next++;
         *value |= (uint64_t)(byte & 0x7f) << shift;
-        if (!(byte & 0x80))
-            return true;
+        if (!(byte & 0x80)) return true;
     }
     return false;
 }
@@ -46,10 +45,8 @@ typedef struct wire_field {
 static bool read_fixed(wire_span *wire, int byte_count, uint64_t *value)
 {
     *value = 0;
-    if (wire->end - wire->next < byte_count)
-        return false;
-    for (int i = 0; i < byte_count; i++)
-        *value |= (uint64_t)wire->next[i] << 8 * i;
+    if (wire->end - wire->next < byte_count) return false;
+    for (int i = 0; i < byte_count; i++) *value |= (uint64_t)wire->next[i] << 8 * i;
     wire->next += byte_count;
     return true;
 }
@@ -59,20 +56,15 @@ static bool next_field(wire_span *wire, wire_field *field)
 {
     uint64_t tag, length;
     *field = (wire_field){0};
-    if (!read_varint(wire, &tag) || tag >> 3 == 0 || tag >> 32)
-        return false;
+    if (!read_varint(wire, &tag) || tag >> 3 == 0 || tag >> 32) return false;
     field->number = tag >> 3;
     field->type = tag & 7;
     switch (field->type) {
-    case VARINT:
-        return read_varint(wire, &field->value);
-    case FIXED64:
-        return read_fixed(wire, 8, &field->value);
-    case FIXED32:
-        return read_fixed(wire, 4, &field->value);
+    case VARINT: return read_varint(wire, &field->value);
+    case FIXED64: return read_fixed(wire, 8, &field->value);
+    case FIXED32: return read_fixed(wire, 4, &field->value);
     case BYTES:
-        if (!read_varint(wire, &length) || length > (uint64_t)(wire->end - wire->next))
-            return false;
+        if (!read_varint(wire, &length) || length > (uint64_t)(wire->end - wire->next)) return false;
         field->bytes = (wire_span){wire->next, wire->next + length};
         wire->next += length;
         return true;
@@ -101,8 +93,7 @@ static zt_status read_piece(zt_sp_model *model, wire_span wire)
 {
     zt_sp_piece piece = {{"", 0}, 0, ZT_TOK_NORMAL};
     for (wire_field field; wire.next < wire.end;) {
-        if (!next_field(&wire, &field))
-            return fail_broken(model);
+        if (!next_field(&wire, &field)) return fail_broken(model);
         uint32_t bits = (uint32_t)field.value;
         if (is_field(&field, 1, BYTES))
             piece.text = field_text(&field);
@@ -121,8 +112,7 @@ static zt_status read_piece(zt_sp_model *model, wire_span wire)
 static zt_status read_trainer(zt_sp_model *model, wire_span wire)
 {
     for (wire_field field; wire.next < wire.end;) {
-        if (!next_field(&wire, &field))
-            return fail_broken(model);
+        if (!next_field(&wire, &field)) return fail_broken(model);
         if (is_field(&field, 3, VARINT) && (field.value < ZT_SP_UNIGRAM || field.value > ZT_SP_CHAR))
             return zt_fail(model->ctx, ZT_ENOTSUP,
                            "%s: model type %" PRIu64 " is not known (known: 1 unigram, 2 BPE, 3 word, 4 char)", model->file,
@@ -146,8 +136,7 @@ static zt_status read_trainer(zt_sp_model *model, wire_span wire)
 static zt_status read_rule(const zt_sp_model *model, wire_span wire, zt_sp_rule *rule)
 {
     for (wire_field field; wire.next < wire.end;) {
-        if (!next_field(&wire, &field))
-            return fail_broken(model);
+        if (!next_field(&wire, &field)) return fail_broken(model);
         if (is_field(&field, 2, BYTES))
             rule->charsmap = field_text(&field);
         else if (is_field(&field, 3, VARINT))
@@ -164,8 +153,7 @@ static zt_status read_rule(const zt_sp_model *model, wire_span wire, zt_sp_rule 
 static bool is_tiktoken(const char *text, const char *end)
 {
     size_t length = 0;
-    for (; text < end && (isalnum((unsigned char)*text) || *text == '+' || *text == '/' || *text == '='); length++)
-        text++;
+    for (; text < end && (isalnum((unsigned char)*text) || *text == '+' || *text == '/' || *text == '='); length++) text++;
     return length > 3 && length % 4 == 0 && end - text > 2 && text[0] == ' ' && text[1] == '0' && text[2] == '\n';
 }
 
@@ -185,10 +173,8 @@ static zt_status count_pieces(zt_sp_model *model, wire_span wire)
     int64_t count = 0;
     const wire_span whole = wire;
     for (wire_field field; wire.next < wire.end; count += is_field(&field, 1, BYTES))
-        if (!next_field(&wire, &field))
-            return fail_not_pieces(model, whole);
-    if (count < 1)
-        return fail_not_pieces(model, whole);
+        if (!next_field(&wire, &field)) return fail_not_pieces(model, whole);
+    if (count < 1) return fail_not_pieces(model, whole);
     if (count > INT32_MAX / 4)
         return zt_fail(model->ctx, ZT_EDATA, "%s: %" PRId64 " pieces, at most %d are possible", model->file, count,
                        INT32_MAX / 4);
@@ -226,8 +212,7 @@ zt_status zt_sp_read(zt_sp_model *model, zt_ctx *ctx, const char *file, zt_bytes
 
 void zt_sp_fini(zt_sp_model *model)
 {
-    if (model->ctx)
-        zt_free(model->ctx, model->piece);
+    if (model->ctx) zt_free(model->ctx, model->piece);
     model->piece = NULL;
 }
 
@@ -253,26 +238,20 @@ static zt_status check_piece(zt_sp_model *model, int32_t index, bool has_byte[25
 {
     zt_sp_piece *piece = &model->piece[index];
     int byte = zt_vocab_hex_byte(piece->text);
-    if (!piece->text.n)
-        return bad_piece(model, index, "is empty");
-    if (piece->text.n >= LONGEST)
-        return bad_piece(model, index, "is longer than 7999 bytes");
+    if (!piece->text.n) return bad_piece(model, index, "is empty");
+    if (piece->text.n >= LONGEST) return bad_piece(model, index, "is longer than 7999 bytes");
     if (is_lone_zero(model, piece->text))
         piece->type = ZT_TOK_UNUSED;
     else if (memchr(piece->text.data, 0, piece->text.n))
         return bad_piece(model, index, "has a zero byte");
     if (isnan(piece->score) || (model->type == ZT_SP_UNIGRAM && isinf(piece->score)))
         return bad_piece(model, index, "has a score that is not a finite number");
-    if (piece->type == ZT_TOK_UNKNOWN && model->unk >= 0)
-        return bad_piece(model, index, "is a second unknown piece");
-    if (piece->type == ZT_TOK_UNKNOWN)
-        model->unk = index;
+    if (piece->type == ZT_TOK_UNKNOWN && model->unk >= 0) return bad_piece(model, index, "is a second unknown piece");
+    if (piece->type == ZT_TOK_UNKNOWN) model->unk = index;
     if (piece->type == ZT_TOK_BYTE && !model->byte_fallback)
         return bad_piece(model, index, "is a byte piece, but byte_fallback is off");
-    if (piece->type == ZT_TOK_BYTE && byte < 0)
-        return bad_piece(model, index, "is a byte piece, but not of the form <0x41>");
-    if (piece->type == ZT_TOK_BYTE)
-        has_byte[byte] = true;
+    if (piece->type == ZT_TOK_BYTE && byte < 0) return bad_piece(model, index, "is a byte piece, but not of the form <0x41>");
+    if (piece->type == ZT_TOK_BYTE) has_byte[byte] = true;
     return ZT_OK;
 }
 
@@ -289,8 +268,7 @@ static zt_status check_texts(const zt_sp_model *model)
     for (int32_t i = 0; status == ZT_OK && i < model->piece_count; i++) {
         zt_bytes text = model->piece[i].text;
         zt_map *map = seen[model->type != ZT_SP_BPE && !is_ordinary(&model->piece[i])];
-        if (is_lone_zero(model, text))
-            continue;
+        if (is_lone_zero(model, text)) continue;
         status = zt_map_get(map, text.data, text.n, NULL) ? bad_piece(model, i, "is there twice")
                                                           : zt_map_put(map, text.data, text.n, i);
     }

@@ -20,22 +20,18 @@ static uint32_t score_order(float score)
 
 typedef struct pair_search { /* of one text */
     const zt_sp *pieces;
-    uint32_t
-        *left; /* [pieces]: of a piece that is not to be used, bytes of its left part; or NULL */
+    uint32_t *left; /* [pieces]: of a piece that is not to be used, bytes of its left part; or NULL */
 } pair_search;
 
 static bool find_pair(const void *arg, const char *text, const zt_sym *left, const zt_sym *right, uint32_t *rank, int32_t *id)
 {
     const pair_search *search = arg;
-    if (left->id == FROZEN || right->id == FROZEN)
-        return false;
+    if (left->id == FROZEN || right->id == FROZEN) return false;
     *id = zt_sp_find(search->pieces, text + left->offset, (size_t)left->length + right->length);
-    if (*id < 0)
-        return false;
+    if (*id < 0) return false;
     const zt_sp_piece *piece = &search->pieces->model.piece[*id];
     *rank = score_order(piece->score);
-    if (piece->type == ZT_TOK_UNUSED)
-        search->left[*id] = left->length;
+    if (piece->type == ZT_TOK_UNUSED) search->left[*id] = left->length;
     return true;
 }
 
@@ -61,13 +57,10 @@ typedef struct piece_part { /* of a piece that comes apart */
 static size_t split_piece(const zt_sp *pieces, const pair_search *search, const char *text, piece_part part, int32_t *id)
 {
     *id = zt_sp_find(pieces, text, part.size);
-    if (*id < 0)
-        *id = pieces->model.unk;
-    if (*id < 0 || pieces->model.piece[*id].type != ZT_TOK_UNUSED || part.depth > DEPTH)
-        return 0;
+    if (*id < 0) *id = pieces->model.unk;
+    if (*id < 0 || pieces->model.piece[*id].type != ZT_TOK_UNUSED || part.depth > DEPTH) return 0;
     size_t left = search->left[*id];
-    if (!left)
-        *id = pieces->model.unk;
+    if (!left) *id = pieces->model.unk;
     return left;
 }
 
@@ -100,8 +93,7 @@ zt_status zt_sp_bpe(zt_sp_out *output, zt_merger *merger)
         search.left = zt_calloc(output->vocab->ctx, (size_t)output->pieces->model.piece_count, sizeof *search.left);
         status = search.left ? ZT_OK : ZT_ENOMEM;
     }
-    if (status == ZT_OK)
-        zt_merger_run(merger, &search, output->text, find_pair);
+    if (status == ZT_OK) zt_merger_run(merger, &search, output->text, find_pair);
     for (int32_t i = 0; status == ZT_OK && i >= 0; i = merger->symbols[i].next)
         status = emit_parts(output, &search, merger->symbols[i].offset, merger->symbols[i].length);
     zt_free(output->vocab->ctx, search.left);

@@ -19,10 +19,8 @@ size_t zt_sp_longest(const zt_trie *trie, const char *text, size_t size)
     size_t longest = 0;
     for (size_t i = 0; trie && i < size; i++) {
         node = zt_trie_step(trie, node, (unsigned char)text[i]);
-        if (node == ZT_TRIE_NONE)
-            break;
-        if (zt_trie_value(trie, node) >= 0)
-            longest = i + 1;
+        if (node == ZT_TRIE_NONE) break;
+        if (zt_trie_value(trie, node) >= 0) longest = i + 1;
     }
     return longest;
 }
@@ -35,8 +33,7 @@ static zt_status normalize_prefix(const zt_sp_norm *norm, const char *text, size
     zt_status status = ZT_OK;
     *used = zt_sp_longest(norm->user, text, size);
     *normalized = (zt_bytes){text, *used};
-    if (!*used && norm->map)
-        status = zt_charsmap_prefix(norm->map, text, size, false, normalized, used);
+    if (!*used && norm->map) status = zt_charsmap_prefix(norm->map, text, size, false, normalized, used);
     if (status == ZT_OK && !*used) {
         int length = zt_utf8_decode(text, size, &codepoint);
         *used = length ? (size_t)length : 1;
@@ -71,8 +68,7 @@ static zt_status skip_blanks(const zt_sp_norm *norm, const char *text, size_t si
     for (size_t used = 0; status == ZT_OK && *offset < size; *offset += used) {
         zt_bytes normalized;
         status = normalize_prefix(norm, text + *offset, size - *offset, &normalized, &used);
-        if (status != ZT_OK || normalized.n != 1 || normalized.data[0] != ' ')
-            break;
+        if (status != ZT_OK || normalized.n != 1 || normalized.data[0] != ' ') break;
     }
     return status;
 }
@@ -84,10 +80,8 @@ static zt_status put_text(const zt_sp_norm *norm, const char *text, size_t size,
     for (size_t offset = 0, used; status == ZT_OK && offset < size; offset += used) {
         zt_bytes normalized;
         status = normalize_prefix(norm, text + offset, size - offset, &normalized, &used);
-        for (; status == ZT_OK && after_blank && normalized.n && normalized.data[0] == ' '; normalized.n--)
-            normalized.data++;
-        if (status != ZT_OK || !normalized.n)
-            continue;
+        for (; status == ZT_OK && after_blank && normalized.n && normalized.data[0] == ' '; normalized.n--) normalized.data++;
+        if (status != ZT_OK || !normalized.n) continue;
         status = put_mapped(norm, normalized, out);
         after_blank = remove && normalized.data[normalized.n - 1] == ' ';
     }
@@ -98,8 +92,7 @@ static zt_status put_text(const zt_sp_norm *norm, const char *text, size_t size,
 static void trim_end(const zt_sp_norm *norm, zt_str *out, size_t from)
 {
     zt_bytes mark = blank_mark(norm);
-    while (out->len - from >= mark.n && memcmp(out->data + out->len - mark.n, mark.data, mark.n) == 0)
-        out->len -= mark.n;
+    while (out->len - from >= mark.n && memcmp(out->data + out->len - mark.n, mark.data, mark.n) == 0) out->len -= mark.n;
 }
 
 zt_status zt_sp_normalize(const zt_sp_norm *norm, const char *text, size_t size, zt_str *out)
@@ -107,16 +100,11 @@ zt_status zt_sp_normalize(const zt_sp_norm *norm, const char *text, size_t size,
     size_t offset = 0, from = out->len;
     bool dummy = norm->rule->dummy_prefix;
     zt_status status = norm->rule->remove_extra ? skip_blanks(norm, text, size, &offset) : ZT_OK;
-    if (status != ZT_OK || offset == size)
-        return status;
-    if (dummy && !norm->suffix)
-        status = put_blank(norm, out);
-    if (status == ZT_OK)
-        status = put_text(norm, text + offset, size - offset, out);
-    if (status == ZT_OK && norm->rule->remove_extra)
-        trim_end(norm, out, from);
-    if (status == ZT_OK && dummy && norm->suffix)
-        status = put_blank(norm, out);
+    if (status != ZT_OK || offset == size) return status;
+    if (dummy && !norm->suffix) status = put_blank(norm, out);
+    if (status == ZT_OK) status = put_text(norm, text + offset, size - offset, out);
+    if (status == ZT_OK && norm->rule->remove_extra) trim_end(norm, out, from);
+    if (status == ZT_OK && dummy && norm->suffix) status = put_blank(norm, out);
     if (status == ZT_OK && out->len > INT32_MAX / 4)
         status =
             zt_fail(norm->ctx, ZT_EUSAGE, "text of %zu bytes: normalized it has %zu, at most %d", size, out->len, INT32_MAX / 4);

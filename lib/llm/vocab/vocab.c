@@ -1,6 +1,7 @@
 /* vocab.c - what all vocabularies share, whatever file they came from: the table from texts to ids,
  * special tokens in raw text, what goes before and after a text, which tokens end a generation.
  */
+// clang-format off
 #include "lib/llm/vocab/vocab.h"
 
 #include <inttypes.h>
@@ -20,6 +21,7 @@ static const char *const eog_texts[] = {
     "<|fim_pad|>", "<fim-pad>", "<fim_pad>", "<PAD>", "[PAD]",
     "<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
 };
+// clang-format on
 
 /* Where all of `with` are tokens, `text` does not end a generation after all: it is one of the
  * user's defined tokens, or plain text. llama.cpp's exceptions, for gpt-oss, Solar and Gemma 4. */
@@ -47,8 +49,7 @@ zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
         if (!zt_mul_size(capacity, 2 * sizeof *ids->id, &bytes))
             return zt_fail(ctx, ZT_ENOMEM, "%zu token ids are too many", ids->count);
         int32_t *grown = zt_realloc(ctx, ids->id, bytes);
-        if (!grown)
-            return ZT_ENOMEM;
+        if (!grown) return ZT_ENOMEM;
         ids->id = grown;
         ids->capacity = 2 * capacity;
     }
@@ -82,10 +83,8 @@ int32_t zt_vocab_lookup(const zt_vocab *vocab, uint64_t hash, zt_bytes left, zt_
 {
     for (size_t i = home_slot(vocab, hash);; i = (i + 1) & vocab->mask) {
         const zt_slot *slot = &vocab->slot[i];
-        if (!slot->id)
-            return -1;
-        if (slot->tag == hash_tag(hash) && equals_joined(vocab->text[slot->id - 1], left, right))
-            return (int32_t)(slot->id - 1);
+        if (!slot->id) return -1;
+        if (slot->tag == hash_tag(hash) && equals_joined(vocab->text[slot->id - 1], left, right)) return (int32_t)(slot->id - 1);
     }
 }
 
@@ -108,18 +107,14 @@ static zt_status insert_token(zt_vocab *vocab, int32_t id)
 static zt_status build_table(zt_vocab *vocab)
 {
     size_t slots = 64;
-    while (slots < 2 * (size_t)vocab->token_count)
-        slots *= 2;
+    while (slots < 2 * (size_t)vocab->token_count) slots *= 2;
     vocab->slot = zt_calloc(vocab->ctx, slots, sizeof *vocab->slot);
-    if (!vocab->slot)
-        return ZT_ENOMEM;
+    if (!vocab->slot) return ZT_ENOMEM;
     vocab->mask = slots - 1;
     for (int32_t id = 0; id < vocab->token_count; id++) {
-        if (vocab->text[id].n > vocab->longest)
-            vocab->longest = vocab->text[id].n;
+        if (vocab->text[id].n > vocab->longest) vocab->longest = vocab->text[id].n;
         zt_status status = vocab->text[id].n ? insert_token(vocab, id) : ZT_OK;
-        if (status)
-            return status;
+        if (status) return status;
     }
     return ZT_OK;
 }
@@ -137,20 +132,16 @@ static void set_type(zt_vocab *vocab, int32_t id, unsigned type)
 /* Tokens of these texts end a generation whatever the file says of them. */
 static void mark_ends(zt_vocab *vocab)
 {
-    if (vocab->eos >= 0)
-        vocab->attr[vocab->eos] |= ZT_TOK_EOG;
+    if (vocab->eos >= 0) vocab->attr[vocab->eos] |= ZT_TOK_EOG;
     for (size_t i = 0; i < COUNT(eog_texts); i++) {
         int32_t id = find_text(vocab, eog_texts[i]);
-        if (id >= 0)
-            set_type(vocab, id, ZT_TOK_CONTROL | ZT_TOK_EOG);
+        if (id >= 0) set_type(vocab, id, ZT_TOK_CONTROL | ZT_TOK_EOG);
     }
     for (size_t i = 0; i < COUNT(not_eog); i++) {
         int32_t id = find_text(vocab, not_eog[i].text);
         bool applies = id >= 0 && id != vocab->eos;
-        for (int k = 0; applies && k < 3 && not_eog[i].with[k]; k++)
-            applies = find_text(vocab, not_eog[i].with[k]) >= 0;
-        if (applies)
-            set_type(vocab, id, not_eog[i].type);
+        for (int k = 0; applies && k < 3 && not_eog[i].with[k]; k++) applies = find_text(vocab, not_eog[i].with[k]) >= 0;
+        if (applies) set_type(vocab, id, not_eog[i].type);
     }
 }
 
@@ -158,8 +149,7 @@ static zt_status index_special(zt_vocab *vocab)
 {
     for (int32_t id = 0; id < vocab->token_count; id++) {
         size_t size = vocab->text[id].n;
-        if (!size || !zt_vocab_is_special(vocab, id))
-            continue;
+        if (!size || !zt_vocab_is_special(vocab, id)) continue;
         if (size > ZT_SPECIAL_MAX)
             return zt_fail(vocab->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit", vocab->file, id, size,
                            ZT_SPECIAL_MAX);
@@ -179,24 +169,18 @@ static zt_status check_id(const zt_vocab *vocab, const char *what, int32_t id)
 static zt_status check_ids(const zt_vocab *vocab)
 {
     zt_status status = check_id(vocab, "BOS", vocab->bos);
-    if (!status)
-        status = check_id(vocab, "EOS", vocab->eos);
-    if (!status)
-        status = check_id(vocab, "unknown", vocab->unk);
-    for (int i = 0; !status && i < vocab->before.count; i++)
-        status = check_id(vocab, "first", vocab->before.id[i]);
-    for (int i = 0; !status && i < vocab->after.count; i++)
-        status = check_id(vocab, "last", vocab->after.id[i]);
+    if (!status) status = check_id(vocab, "EOS", vocab->eos);
+    if (!status) status = check_id(vocab, "unknown", vocab->unk);
+    for (int i = 0; !status && i < vocab->before.count; i++) status = check_id(vocab, "first", vocab->before.id[i]);
+    for (int i = 0; !status && i < vocab->after.count; i++) status = check_id(vocab, "last", vocab->after.id[i]);
     return status;
 }
 
 static zt_status open_vocab(zt_vocab *vocab, const zt_vocab_spec *spec)
 {
     zt_status status = check_ids(vocab);
-    if (!status)
-        status = build_table(vocab);
-    if (status)
-        return status;
+    if (!status) status = build_table(vocab);
+    if (status) return status;
     mark_ends(vocab);
     status = vocab->kind->encode_all ? ZT_OK : index_special(vocab);
     if (!status && spec->n_rules) {
@@ -227,8 +211,7 @@ static void take_spec(zt_vocab *vocab, zt_vocab_spec *spec)
     vocab->merge_spaces = spec->merge_spaces;
     vocab->lowercase = spec->lowercase;
     vocab->strip_accents = spec->strip_accents;
-    for (int byte = 0; byte < 256; byte++)
-        vocab->byte_id[byte] = -1;
+    for (int byte = 0; byte < 256; byte++) vocab->byte_id[byte] = -1;
 }
 
 zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
@@ -237,8 +220,7 @@ zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
     if (vocab) {
         vocab->ctx = ctx;
         take_spec(vocab, spec);
-        if (!open_vocab(vocab, spec))
-            return vocab;
+        if (!open_vocab(vocab, spec)) return vocab;
         zt_vocab_free(vocab);
         return NULL;
     }
@@ -251,8 +233,7 @@ zt_vocab *zt_vocab_from(zt_ctx *ctx, zt_vocab_spec *spec)
 
 void zt_vocab_free(zt_vocab *vocab)
 {
-    if (!vocab)
-        return;
+    if (!vocab) return;
     vocab->kind->close(vocab);
     zt_split_free(vocab->split);
     zt_free(vocab->ctx, vocab->text);
@@ -319,8 +300,7 @@ static int hex_digit(char letter)
 
 int zt_vocab_hex_byte(zt_bytes text)
 {
-    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>')
-        return -1;
+    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>') return -1;
     int high = hex_digit(text.data[3]), low = hex_digit(text.data[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
@@ -334,11 +314,9 @@ static zt_status put_replaced(zt_str *out, const char *text, size_t size, const 
     for (size_t i = 0; !status && i < size; i++) {
         const char *found = memchr(text + i, old[0], size - i);
         i = found ? (size_t)(found - text) : size;
-        if (size - i < old_size || memcmp(text + i, old, old_size) != 0)
-            continue;
+        if (size - i < old_size || memcmp(text + i, old, old_size) != 0) continue;
         status = zt_str_put(out, text + done, i - done);
-        if (!status)
-            status = zt_str_puts(out, with);
+        if (!status) status = zt_str_puts(out, with);
         done = i + old_size;
         i = done - 1;
     }
@@ -356,8 +334,7 @@ zt_status zt_vocab_decode_spaced(const zt_vocab *vocab, int32_t id, bool first, 
 {
     zt_bytes text = vocab->text[id];
     int byte = zt_vocab_type(vocab, id) == ZT_TOK_BYTE ? zt_vocab_hex_byte(text) : -1;
-    if (byte >= 0)
-        return zt_str_putc(out, (char)byte);
+    if (byte >= 0) return zt_str_putc(out, (char)byte);
     bool added = first && vocab->add_space && text.n >= ZT_SPACE_LEN && memcmp(text.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
     size_t skip = added ? ZT_SPACE_LEN : 0;
     return zt_vocab_take_spaces(out, text.data + skip, text.n - skip);
@@ -392,13 +369,11 @@ static int32_t special_at(const zt_vocab *vocab, const marked_text *input, size_
     for (size_t word = 0; word < ZT_SPECIAL_MAX / 64; word++)
         for (uint64_t bits = lengths[word]; bits; bits &= bits - 1) {
             size_t length = word * 64 + (size_t)__builtin_ctzll(bits) + 1;
-            if (length > size)
-                return best;
+            if (length > size) return best;
             hash = zt_hash_more(hash, text + done, length - done);
             done = length;
             int32_t id = zt_vocab_lookup(vocab, hash, (zt_bytes){text, length}, (zt_bytes){"", 0});
-            if (id >= 0 && is_wanted_special(vocab, id, input, offset))
-                best = id;
+            if (id >= 0 && is_wanted_special(vocab, id, input, offset)) best = id;
         }
     return best;
 }
@@ -410,17 +385,13 @@ static size_t next_special(const zt_vocab *vocab, const marked_text *input, size
     size_t i = start;
     for (*id = -1; i < input->size; i++) {
         *id = special_at(vocab, input, i);
-        if (*id >= 0)
-            break;
+        if (*id >= 0) break;
     }
     return i - start;
 }
 
 /* isspace of the C locale */
-static bool is_space(char letter)
-{
-    return letter == ' ' || (letter >= '\t' && letter <= '\r');
-}
+static bool is_space(char letter) { return letter == ' ' || (letter >= '\t' && letter <= '\r'); }
 
 static zt_status encode_marked(const zt_vocab *vocab, const marked_text *input, zt_merger *merger, zt_ids *ids)
 {
@@ -430,8 +401,7 @@ static zt_status encode_marked(const zt_vocab *vocab, const marked_text *input, 
     for (size_t offset = 0; !status && offset < size;) {
         int32_t id;
         size_t length = next_special(vocab, input, offset, &id), plain = length;
-        while (id >= 0 && vocab->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[offset + plain - 1]))
-            plain--;
+        while (id >= 0 && vocab->attr[id] & ZT_TOK_LSTRIP && plain && is_space(text[offset + plain - 1])) plain--;
         if (plain && offset && vocab->kind->encode_next)
             status = vocab->kind->encode_next(vocab, text + offset, plain, merger, ids);
         else if (plain)
@@ -440,8 +410,7 @@ static zt_status encode_marked(const zt_vocab *vocab, const marked_text *input, 
         if (!status && id >= 0) {
             status = zt_ids_push(vocab->ctx, ids, id);
             offset += vocab->text[id].n;
-            while (vocab->attr[id] & ZT_TOK_RSTRIP && offset < size && is_space(text[offset]))
-                offset++;
+            while (vocab->attr[id] & ZT_TOK_RSTRIP && offset < size && is_space(text[offset])) offset++;
         }
     }
     return status;
@@ -455,8 +424,7 @@ static zt_status find_special(const zt_vocab *vocab, const marked_text *input, s
     zt_str_init(&word, vocab->ctx);
     zt_status status = zt_vocab_decode(vocab, id, true, false, &word);
     const char *hit = NULL;
-    if (status == ZT_OK && word.len)
-        hit = memmem(input->text + from, input->size - from, word.data, word.len);
+    if (status == ZT_OK && word.len) hit = memmem(input->text + from, input->size - from, word.data, word.len);
     *found = hit ? (size_t)(hit - input->text) : SIZE_MAX;
     *len = word.len;
     zt_str_fini(&word);
@@ -470,20 +438,16 @@ static zt_status encode_between(const zt_vocab *vocab, const marked_text *input,
     size_t plain = 0, from = 0, found, length;
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < all->count; i++) {
-        if (!zt_vocab_is_control(vocab, all->id[i]))
-            continue;
+        if (!zt_vocab_is_control(vocab, all->id[i])) continue;
         status = find_special(vocab, input, from, all->id[i], &found, &length);
-        if (status != ZT_OK || found == SIZE_MAX)
-            continue;
+        if (status != ZT_OK || found == SIZE_MAX) continue;
         from = found + length;
         if (input->origin[found] || input->origin[from - 1]) {
             *typed = true;
             continue;
         }
-        if (out && found > plain)
-            status = zt_vocab_encode(vocab, input->text + plain, found - plain, 0, out);
-        if (out && status == ZT_OK)
-            status = zt_ids_push(vocab->ctx, out, all->id[i]);
+        if (out && found > plain) status = zt_vocab_encode(vocab, input->text + plain, found - plain, 0, out);
+        if (out && status == ZT_OK) status = zt_ids_push(vocab->ctx, out, all->id[i]);
         plain = from;
     }
     return out && status == ZT_OK && plain < input->size
@@ -498,12 +462,9 @@ static zt_status encode_pieces(const zt_vocab *vocab, const marked_text *input, 
     zt_ids all = {0};
     bool typed = false;
     zt_status status = vocab->kind->encode_all(vocab, input->text, input->size, ZT_TOK_SPECIAL, &all);
-    if (status == ZT_OK)
-        status = encode_between(vocab, input, &all, NULL, &typed);
-    if (status == ZT_OK && typed)
-        status = encode_between(vocab, input, &all, ids, &typed);
-    for (size_t i = 0; status == ZT_OK && !typed && i < all.count; i++)
-        status = zt_ids_push(vocab->ctx, ids, all.id[i]);
+    if (status == ZT_OK) status = encode_between(vocab, input, &all, NULL, &typed);
+    if (status == ZT_OK && typed) status = encode_between(vocab, input, &all, ids, &typed);
+    for (size_t i = 0; status == ZT_OK && !typed && i < all.count; i++) status = zt_ids_push(vocab->ctx, ids, all.id[i]);
     zt_ids_fini(vocab->ctx, &all);
     return status;
 }
@@ -521,8 +482,7 @@ zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t
     const marked_text input = {text, size, origin, flags & ZT_TOK_SPECIAL};
     zt_merger merger;
     zt_status status = check_length(vocab, size);
-    if (status != ZT_OK || size == 0)
-        return status;
+    if (status != ZT_OK || size == 0) return status;
     if (vocab->kind->encode_all)
         return input.flags ? vocab->kind->encode_all(vocab, text, size, input.flags, ids) : encode_pieces(vocab, &input, ids);
     zt_merger_init(&merger, vocab->ctx);
@@ -537,19 +497,14 @@ zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, 
     const marked_text input = {text, size, NULL, flags};
     zt_merger merger;
     zt_status status = check_length(vocab, size);
-    if (status != ZT_OK)
-        return status;
-    if (vocab->kind->encode_all)
-        return vocab->kind->encode_all(vocab, text, size, flags, ids);
+    if (status != ZT_OK) return status;
+    if (vocab->kind->encode_all) return vocab->kind->encode_all(vocab, text, size, flags, ids);
     zt_merger_init(&merger, vocab->ctx);
     if (flags & ZT_TOK_BOS && vocab->bos >= 0 && !(rule && vocab->before.count && vocab->before.id[0] == vocab->bos))
         status = zt_ids_push(vocab->ctx, ids, vocab->bos);
-    for (int i = 0; !status && rule && i < vocab->before.count; i++)
-        status = zt_ids_push(vocab->ctx, ids, vocab->before.id[i]);
-    if (!status)
-        status = encode_marked(vocab, &input, &merger, ids);
-    for (int i = 0; !status && rule && i < vocab->after.count; i++)
-        status = zt_ids_push(vocab->ctx, ids, vocab->after.id[i]);
+    for (int i = 0; !status && rule && i < vocab->before.count; i++) status = zt_ids_push(vocab->ctx, ids, vocab->before.id[i]);
+    if (!status) status = encode_marked(vocab, &input, &merger, ids);
+    for (int i = 0; !status && rule && i < vocab->after.count; i++) status = zt_ids_push(vocab->ctx, ids, vocab->after.id[i]);
     zt_merger_fini(&merger);
     return status;
 }
@@ -562,8 +517,7 @@ zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool 
         return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, vocab->token_count);
     if (vocab->kind->decode_all && (special || zt_vocab_type(vocab, id) != ZT_TOK_CONTROL))
         return vocab->kind->decode(vocab, id, first, out);
-    if (!zt_vocab_is_special(vocab, id))
-        return vocab->kind->decode(vocab, id, first, out);
+    if (!zt_vocab_is_special(vocab, id)) return vocab->kind->decode(vocab, id, first, out);
     bool shown = special || zt_vocab_type(vocab, id) == ZT_TOK_USER;
     return shown ? zt_str_put(out, vocab->text[id].data, vocab->text[id].n) : ZT_OK;
 }
@@ -574,9 +528,7 @@ zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t 
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocab->token_count)
             return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i], vocab->token_count);
-    if (vocab->kind->decode_all)
-        return vocab->kind->decode_all(vocab, ids, count, special, out);
-    for (size_t i = 0; !status && i < count; i++)
-        status = zt_vocab_decode(vocab, ids[i], special, i == 0, out);
+    if (vocab->kind->decode_all) return vocab->kind->decode_all(vocab, ids, count, special, out);
+    for (size_t i = 0; !status && i < count; i++) status = zt_vocab_decode(vocab, ids[i], special, i == 0, out);
     return status;
 }

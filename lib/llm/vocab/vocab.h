@@ -28,9 +28,9 @@ enum {
 /* Longest text of a token that is looked for in raw text. It bounds the work at each byte. */
 #define ZT_SPECIAL_MAX 512
 
-typedef struct zt_pairs zt_pairs;   /* vocab_pairs.c */
-typedef struct zt_split zt_split;   /* vocab_split.c: compiled pre-tokenizer */
-typedef struct zt_trie zt_trie;     /* vocab_trie.c */
+typedef struct zt_pairs zt_pairs;       /* vocab_pairs.c */
+typedef struct zt_split zt_split;       /* vocab_split.c: compiled pre-tokenizer */
+typedef struct zt_trie zt_trie;         /* vocab_trie.c */
 typedef struct zt_charsmap zt_charsmap; /* vocab_charsmap.c */
 typedef struct zt_vocab_kind zt_vocab_kind;
 
@@ -40,9 +40,9 @@ typedef struct zt_merge_spec { /* the texts of two tokens; earlier in the list m
     zt_bytes left, right;
 } zt_merge_spec;
 
-typedef enum zt_split_how { /* what becomes of a pattern's matches */
-    ZT_SPLIT_ISOLATED, /* a match is a piece, what lies between matches is a piece */
-    ZT_SPLIT_THREES    /* the same, and a match is cut in threes of characters from its right end */
+typedef enum zt_split_how {                    /* what becomes of a pattern's matches */
+                            ZT_SPLIT_ISOLATED, /* a match is a piece, what lies between matches is a piece */
+                            ZT_SPLIT_THREES    /* the same, and a match is cut in threes of characters from its right end */
 } zt_split_how;
 
 typedef struct zt_split_rule {
@@ -76,13 +76,13 @@ typedef struct zt_vocab_spec {
     zt_bytes charsmap; /* t5: SentencePiece's precompiled normalization, lives as long; "": none */
     void *extra;       /* for the kind's open */
 
-    int32_t bos, eos, unk; /* -1: none; checked by zt_vocab_from */
-    zt_around before, after; /* what the model's rule puts around a text */
-    bool byte_level; /* BPE: symbols are bytes, written as printable characters; else characters */
-    bool ignore_merges; /* BPE: a piece that is a token is that token */
-    bool byte_fallback; /* what is no token becomes the tokens <0xNN> of its bytes */
-    bool add_space;     /* a space goes before a text; decoding takes it away */
-    bool merge_spaces;  /* t5: one space before each word, whatever blanks there were */
+    int32_t bos, eos, unk;         /* -1: none; checked by zt_vocab_from */
+    zt_around before, after;       /* what the model's rule puts around a text */
+    bool byte_level;               /* BPE: symbols are bytes, written as printable characters; else characters */
+    bool ignore_merges;            /* BPE: a piece that is a token is that token */
+    bool byte_fallback;            /* what is no token becomes the tokens <0xNN> of its bytes */
+    bool add_space;                /* a space goes before a text; decoding takes it away */
+    bool merge_spaces;             /* t5: one space before each word, whatever blanks there were */
     bool lowercase, strip_accents; /* bert */
 } zt_vocab_spec;
 
@@ -111,24 +111,24 @@ struct zt_vocab {
     uint16_t *attr; /* [token_count] */
     double *score;  /* [token_count] or NULL */
     void *storage;
-    zt_slot *slot;  /* text -> id, open addressing */
-    size_t mask;    /* slots - 1 */
-    size_t longest; /* bytes of the longest text */
+    zt_slot *slot;         /* text -> id, open addressing */
+    size_t mask;           /* slots - 1 */
+    size_t longest;        /* bytes of the longest text */
     int32_t bos, eos, unk; /* -1: none */
     zt_around before, after;
     bool byte_level, ignore_merges, byte_fallback, add_space;
     /* Bit n - 1 of row c: some special token of n bytes starts with byte c. */
     uint64_t special[256][ZT_SPECIAL_MAX / 64];
     int32_t byte_id[256]; /* the token of a byte, -1: none */
-    zt_pairs *merges;  /* BPE */
-    zt_split *split;   /* the rules; NULL: none */
-    uint32_t *order;   /* llama, [token_count]: scores as integers, the best is the smallest */
+    zt_pairs *merges;     /* BPE */
+    zt_split *split;      /* the rules; NULL: none */
+    uint32_t *order;      /* llama, [token_count]: scores as integers, the best is the smallest */
     /* t5 and bert */
-    zt_trie *trie;       /* text -> id, byte by byte */
+    zt_trie *trie; /* text -> id, byte by byte */
     zt_charsmap *charsmap;
     double unk_score;
     bool merge_spaces, lowercase, strip_accents;
-    void *extra;       /* a kind's own */
+    void *extra; /* a kind's own */
 };
 
 /* ---- the text table -------------------------------------------------------------------------- */
@@ -138,8 +138,7 @@ struct zt_vocab {
 /* FNV-1a: continues the hash of a prefix with more text. */
 static inline uint64_t zt_hash_more(uint64_t hash, const char *text, size_t size)
 {
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    for (size_t i = 0; i < size; i++) hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
     return hash;
 }
 
@@ -151,8 +150,8 @@ int32_t zt_vocab_lookup(const zt_vocab *vocab, uint64_t hash, zt_bytes left, zt_
 /* Symbols are pieces of one text, in a doubly linked list in text order. */
 typedef struct zt_sym {
     uint32_t offset, length; /* bytes */
-    int32_t prev, next; /* -1: none */
-    int32_t id;       /* token, -1: none has this text */
+    int32_t prev, next;      /* -1: none */
+    int32_t id;              /* token, -1: none has this text */
 } zt_sym;
 
 typedef struct zt_pair { /* two neighbours that may merge */
@@ -202,7 +201,7 @@ zt_status zt_split_run(const zt_split *split, const char *text, size_t size, zt_
 /* ---- what kinds share ------------------------------------------------------------------------ */
 
 /* Spaces as U+2581 and back. */
-#define ZT_SPACE "\xe2\x96\x81"
+#define ZT_SPACE     "\xe2\x96\x81"
 #define ZT_SPACE_LEN 3
 zt_status zt_vocab_put_spaces(zt_str *out, const char *text, size_t size);
 zt_status zt_vocab_take_spaces(zt_str *out, const char *text, size_t size);
@@ -269,9 +268,9 @@ static inline bool zt_vocab_is_special(const zt_vocab *vocab, int32_t id)
 
 enum { ZT_PRE_RULES = 8 };
 
-typedef struct zt_pre { /* a row of vocab_pre.c */
-    const char *name;     /* tokenizer.ggml.pre */
-    const char *same;     /* the row of this name is meant */
+typedef struct zt_pre {               /* a row of vocab_pre.c */
+    const char *name;                 /* tokenizer.ggml.pre */
+    const char *same;                 /* the row of this name is meant */
     zt_split_rule rule[ZT_PRE_RULES]; /* up to a NULL pattern */
     bool ignore_merges;
     bool add_bos;   /* where the file does not say */

@@ -21,8 +21,7 @@ static uint32_t char_of_byte(int byte)
 
 static int byte_of_char(uint32_t codepoint) /* -1: stands for none */
 {
-    if (codepoint < 256)
-        return char_of_byte((int)codepoint) == codepoint ? (int)codepoint : -1;
+    if (codepoint < 256) return char_of_byte((int)codepoint) == codepoint ? (int)codepoint : -1;
     codepoint -= 256;
     return codepoint < 33 ? (int)codepoint : codepoint < 67 ? (int)codepoint + 127 - 33 : codepoint == 67 ? 173 : -1;
 }
@@ -53,8 +52,7 @@ static zt_status put_merge(zt_vocab *vocab, const zt_merge_spec *spec, uint32_t 
                        zt_escape(right_text, sizeof right_text, right_bytes.data, right_bytes.n));
     uint32_t first;
     int32_t first_id;
-    if (!zt_pairs_find(vocab->merges, left, right, &first, &first_id))
-        zt_pairs_put(vocab->merges, left, right, rank, merged);
+    if (!zt_pairs_find(vocab->merges, left, right, &first, &first_id)) zt_pairs_put(vocab->merges, left, right, rank, merged);
     return ZT_OK;
 }
 
@@ -66,8 +64,7 @@ static zt_status open_bpe(zt_vocab *vocab, const zt_vocab_spec *spec)
         zt_vocab_hex_bytes(vocab);
     vocab->merges = zt_pairs_new(vocab->ctx, (size_t)spec->n_merges);
     zt_status status = vocab->merges ? ZT_OK : ZT_ENOMEM;
-    for (int64_t i = 0; !status && i < spec->n_merges; i++)
-        status = put_merge(vocab, &spec->merge[i], (uint32_t)i);
+    for (int64_t i = 0; !status && i < spec->n_merges; i++) status = put_merge(vocab, &spec->merge[i], (uint32_t)i);
     return status;
 }
 
@@ -93,8 +90,7 @@ static zt_status find_whole(const zt_vocab *vocab, const char *text, size_t size
 {
     zt_status status = ZT_OK;
     *id = -1;
-    if (size > vocab->longest)
-        return status;
+    if (size > vocab->longest) return status;
     if (!vocab->byte_level) {
         *id = zt_vocab_find(vocab, text, size);
         return status;
@@ -105,8 +101,7 @@ static zt_status find_whole(const zt_vocab *vocab, const char *text, size_t size
         int length = zt_utf8_encode(char_of_byte((unsigned char)text[i]), utf8);
         status = zt_str_put(&merger->printed, utf8, (size_t)length);
     }
-    if (!status)
-        *id = zt_vocab_find(vocab, merger->printed.data, merger->printed.len);
+    if (!status) *id = zt_vocab_find(vocab, merger->printed.data, merger->printed.len);
     return status;
 }
 
@@ -138,8 +133,7 @@ static void add_char_symbols(const zt_vocab *vocab, const char *text, size_t siz
 static bool all_newlines(const char *text, size_t size)
 {
     size_t i = 0;
-    while (i < size && text[i] == '\n')
-        i++;
+    while (i < size && text[i] == '\n') i++;
     return i == size;
 }
 
@@ -151,12 +145,9 @@ static zt_status encode_piece(void *arg, const char *text, size_t size)
     int32_t id = -1;
     bool at_once = vocab->ignore_merges || (!vocab->byte_level && all_newlines(text, size));
     zt_status status = at_once ? find_whole(vocab, text, size, merger, &id) : ZT_OK;
-    if (id >= 0)
-        return zt_ids_push(vocab->ctx, job->ids, id);
-    if (!status)
-        status = zt_merger_reserve(merger, size);
-    if (status)
-        return status;
+    if (id >= 0) return zt_ids_push(vocab->ctx, job->ids, id);
+    if (!status) status = zt_merger_reserve(merger, size);
+    if (status) return status;
     merger->count = 0;
     if (vocab->byte_level)
         add_byte_symbols(vocab, text, 0, size, merger);
@@ -164,8 +155,7 @@ static zt_status encode_piece(void *arg, const char *text, size_t size)
         add_char_symbols(vocab, text, size, merger);
     zt_merger_run(merger, vocab, text, find_merge);
     for (int32_t i = 0; !status && i >= 0; i = merger->symbols[i].next)
-        if (merger->symbols[i].id >= 0)
-            status = zt_ids_push(vocab->ctx, job->ids, merger->symbols[i].id);
+        if (merger->symbols[i].id >= 0) status = zt_ids_push(vocab->ctx, job->ids, merger->symbols[i].id);
     return status;
 }
 
@@ -173,12 +163,10 @@ static zt_status encode_bpe(const zt_vocab *vocab, const char *text, size_t size
 {
     encode_job job = {vocab, merger, ids};
     zt_str spaced;
-    if (vocab->byte_level)
-        return zt_split_run(vocab->split, text, size, encode_piece, &job);
+    if (vocab->byte_level) return zt_split_run(vocab->split, text, size, encode_piece, &job);
     zt_str_init(&spaced, vocab->ctx);
     zt_status status = zt_vocab_put_spaces(&spaced, text, size);
-    if (!status)
-        status = zt_split_run(vocab->split, spaced.data, spaced.len, encode_piece, &job);
+    if (!status) status = zt_split_run(vocab->split, spaced.data, spaced.len, encode_piece, &job);
     zt_str_fini(&spaced);
     return status;
 }
@@ -190,8 +178,7 @@ static zt_status decode_bpe(const zt_vocab *vocab, int32_t id, bool first, zt_st
 {
     zt_bytes text = vocab->text[id];
     zt_status status = ZT_OK;
-    if (!vocab->byte_level)
-        return zt_vocab_decode_spaced(vocab, id, first, out);
+    if (!vocab->byte_level) return zt_vocab_decode_spaced(vocab, id, first, out);
     for (size_t i = 0; !status && i < text.n;) {
         uint32_t codepoint = 0;
         int length = zt_utf8_decode(text.data + i, text.n - i, &codepoint);

@@ -35,20 +35,17 @@ zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map)
     const unsigned char *bytes = (const unsigned char *)map.data;
     uint32_t size = map.n >= 4 ? read_u32(bytes) : 0;
     if (map.n < 8 || size < 4 || size % 4 || size > map.n - 4) {
-        zt_fail(ctx, ZT_EDATA, "%s: the charsmap has %zu bytes, of them %u of a trie", file, map.n,
-                size);
+        zt_fail(ctx, ZT_EDATA, "%s: the charsmap has %zu bytes, of them %u of a trie", file, map.n, size);
         return NULL;
     }
     zt_charsmap *charsmap = zt_calloc(ctx, 1, sizeof *charsmap);
-    if (charsmap)
-        *charsmap = (zt_charsmap){ctx, file, bytes + 4, size / 4, {map.data + 4 + size, map.n - 4 - size}};
+    if (charsmap) *charsmap = (zt_charsmap){ctx, file, bytes + 4, size / 4, {map.data + 4 + size, map.n - 4 - size}};
     return charsmap;
 }
 
 void zt_charsmap_free(zt_charsmap *charsmap)
 {
-    if (charsmap)
-        zt_free(charsmap->ctx, charsmap);
+    if (charsmap) zt_free(charsmap->ctx, charsmap);
 }
 
 static zt_status fail_outside(const zt_charsmap *charsmap, const char *what, uint32_t index, size_t limit)
@@ -66,15 +63,12 @@ static zt_status find_mapped(const zt_charsmap *charsmap, const char *text, size
     for (size_t i = 0; i < size && !(shortest && *used); i++) {
         unsigned char byte = (unsigned char)text[i];
         index ^= child_offset(unit) ^ byte;
-        if (index >= charsmap->unit_count)
-            return fail_outside(charsmap, "unit", index, charsmap->unit_count);
+        if (index >= charsmap->unit_count) return fail_outside(charsmap, "unit", index, charsmap->unit_count);
         unit = read_u32(charsmap->unit + 4 * (size_t)index);
-        if (!byte || (unit & (1u << 31 | 0xff)) != byte)
-            break;
+        if (!byte || (unit & (1u << 31 | 0xff)) != byte) break;
         if (unit & 1u << 8) {
             uint32_t leaf = index ^ child_offset(unit);
-            if (leaf >= charsmap->unit_count)
-                return fail_outside(charsmap, "unit", leaf, charsmap->unit_count);
+            if (leaf >= charsmap->unit_count) return fail_outside(charsmap, "unit", leaf, charsmap->unit_count);
             *value = read_u32(charsmap->unit + 4 * (size_t)leaf) & ~(1u << 31);
             *used = i + 1;
         }
@@ -88,12 +82,10 @@ zt_status zt_charsmap_prefix(const zt_charsmap *charsmap, const char *text, size
     uint32_t value = 0;
     *used = 0;
     zt_status status = find_mapped(charsmap, text, size, shortest, &value, used);
-    if (status || !*used)
-        return status;
+    if (status || !*used) return status;
     const char *from = charsmap->text.data + value;
     const char *end = value < charsmap->text.n ? memchr(from, 0, charsmap->text.n - value) : NULL;
-    if (!end)
-        return fail_outside(charsmap, "byte", value, charsmap->text.n);
+    if (!end) return fail_outside(charsmap, "byte", value, charsmap->text.n);
     *out = (zt_bytes){from, (size_t)(end - from)};
     return ZT_OK;
 }

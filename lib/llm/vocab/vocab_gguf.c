@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define COUNT(a) (sizeof(a) / sizeof *(a))
+#define COUNT(a)  (sizeof(a) / sizeof *(a))
 #define KEY(name) "tokenizer.ggml." name
 
 typedef struct kind_row { /* and what holds for a kind where the file does not say */
-    const char *name; /* tokenizer.ggml.model */
+    const char *name;     /* tokenizer.ggml.model */
     const zt_vocab_kind *kind;
     int32_t bos, eos, unk;
     bool add_bos, add_eos, add_space;
@@ -24,12 +24,9 @@ typedef struct kind_row { /* and what holds for a kind where the file does not s
 
 static const kind_row kinds[] = {
     {.name = "gpt2", .kind = &zt_vocab_gpt2, .bos = -1, .eos = -1, .unk = -1, .merges = true},
-    {.name = "gemma4", .kind = &zt_vocab_gpt2, .bos = -1, .eos = -1, .unk = -1, .merges = true,
-     .pre = "gemma4"},
-    {.name = "llama", .kind = &zt_vocab_llama, .bos = 1, .eos = 2, .unk = 0, .add_bos = true,
-     .add_space = true, .scores = true},
-    {.name = "t5", .kind = &zt_vocab_t5, .bos = -1, .eos = 1, .unk = 2, .add_eos = true,
-     .scores = true},
+    {.name = "gemma4", .kind = &zt_vocab_gpt2, .bos = -1, .eos = -1, .unk = -1, .merges = true, .pre = "gemma4"},
+    {.name = "llama", .kind = &zt_vocab_llama, .bos = 1, .eos = 2, .unk = 0, .add_bos = true, .add_space = true, .scores = true},
+    {.name = "t5", .kind = &zt_vocab_t5, .bos = -1, .eos = 1, .unk = 2, .add_eos = true, .scores = true},
     {.name = "bert", .kind = &zt_vocab_bert, .bos = 101, .eos = -1, .unk = 100},
     /* word and char models, which ggml has no name for */
     {.name = "sentencepiece", .kind = &zt_vocab_sentencepiece, .bos = -1, .eos = -1, .unk = -1},
@@ -61,8 +58,7 @@ static zt_status read_kind(gguf_reader *reader)
     if (!zt_gguf_str(reader->gguf, KEY("model"), &name))
         return zt_fail(reader->ctx, ZT_EDATA, "%s: no tokenizer: '" KEY("model") "' is missing", reader->file);
     for (size_t i = 0; i < COUNT(kinds); i++)
-        if (bytes_equal(name, kinds[i].name))
-            reader->row = &kinds[i];
+        if (bytes_equal(name, kinds[i].name)) reader->row = &kinds[i];
     if (!reader->row)
         return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' is not known (known: gpt2, llama, t5, bert, gemma4)",
                        reader->file, zt_escape(escaped, sizeof escaped, name.data, name.n));
@@ -74,13 +70,11 @@ static zt_status read_kind(gguf_reader *reader)
 static zt_status read_pieces(gguf_reader *reader)
 {
     const zt_vocab_kind *kind = reader->row->kind;
-    if (kind != &zt_vocab_llama && kind != &zt_vocab_t5 && kind != &zt_vocab_sentencepiece)
-        return ZT_OK;
+    if (kind != &zt_vocab_llama && kind != &zt_vocab_t5 && kind != &zt_vocab_sentencepiece) return ZT_OK;
     zt_bytes file = zt_sp_of(reader->gguf);
     if (!file.n && kind == &zt_vocab_sentencepiece)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '" ZT_SP_KEY "' is missing", reader->file);
-    if (!file.n)
-        return ZT_OK;
+    if (!file.n) return ZT_OK;
     reader->spec.kind = &zt_vocab_sentencepiece;
     reader->spec.extra = &reader->pieces;
     zt_status status = zt_sp_read(&reader->pieces, reader->ctx, reader->file, file);
@@ -111,8 +105,7 @@ static zt_status read_texts(gguf_reader *reader)
                        INT32_MAX / 4);
     reader->spec.token_count = (int32_t)count;
     reader->spec.text = zt_alloc_array(reader->ctx, (size_t)count, sizeof *reader->spec.text);
-    if (!reader->spec.text)
-        return ZT_ENOMEM;
+    if (!reader->spec.text) return ZT_ENOMEM;
     if (!zt_gguf_array_strs(reader->gguf, key, reader->spec.text, count))
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' cannot be read", reader->file, key);
     return ZT_OK;
@@ -135,18 +128,14 @@ static zt_status read_types(gguf_reader *reader)
     int64_t count;
     zt_gguf_kind element_kind;
     reader->spec.attr = zt_alloc_array(reader->ctx, (size_t)reader->spec.token_count, sizeof *reader->spec.attr);
-    if (!reader->spec.attr)
-        return ZT_ENOMEM;
-    for (int32_t i = 0; i < reader->spec.token_count; i++)
-        reader->spec.attr[i] = ZT_TOK_NORMAL;
-    if (!zt_gguf_array(reader->gguf, key, &element_kind, &count))
-        return ZT_OK;
+    if (!reader->spec.attr) return ZT_ENOMEM;
+    for (int32_t i = 0; i < reader->spec.token_count; i++) reader->spec.attr[i] = ZT_TOK_NORMAL;
+    if (!zt_gguf_array(reader->gguf, key, &element_kind, &count)) return ZT_OK;
     if (count != reader->spec.token_count)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: %lld token types for %d tokens", reader->file, (long long)count,
                        reader->spec.token_count);
     int64_t *type = zt_alloc_array(reader->ctx, (size_t)count, sizeof *type);
-    if (!type)
-        return ZT_ENOMEM;
+    if (!type) return ZT_ENOMEM;
     zt_status status = zt_gguf_array_i64(reader->gguf, key, type, count)
                            ? copy_types(reader, type)
                            : zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is no list of integers", reader->file, key);
@@ -159,14 +148,12 @@ static zt_status read_scores(gguf_reader *reader)
     const char *key = KEY("scores");
     int64_t count = 0;
     zt_gguf_kind element_kind;
-    if (!reader->row->scores || reader->pieces.piece_count)
-        return ZT_OK;
+    if (!reader->row->scores || reader->pieces.piece_count) return ZT_OK;
     if (!zt_gguf_array(reader->gguf, key, &element_kind, &count) || count != reader->spec.token_count)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' has %lld scores for %d tokens", reader->file, key, (long long)count,
                        reader->spec.token_count);
     reader->spec.score = zt_alloc_array(reader->ctx, (size_t)count, sizeof *reader->spec.score);
-    if (!reader->spec.score)
-        return ZT_ENOMEM;
+    if (!reader->spec.score) return ZT_ENOMEM;
     if (!zt_gguf_array_f64(reader->gguf, key, reader->spec.score, count))
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is no list of numbers", reader->file, key);
     return ZT_OK;
@@ -193,8 +180,7 @@ static zt_status read_merges(gguf_reader *reader)
     zt_gguf_kind element_kind;
     int64_t count = 0;
     zt_status status = ZT_OK;
-    if (!reader->row->merges)
-        return ZT_OK;
+    if (!reader->row->merges) return ZT_OK;
     if (!zt_gguf_array(reader->gguf, key, &element_kind, &count) || element_kind != ZT_GGUF_STR)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is missing or no list of texts", reader->file, key);
     if (count > INT32_MAX / 4)
@@ -205,8 +191,7 @@ static zt_status read_merges(gguf_reader *reader)
         status = ZT_ENOMEM;
     else if (!zt_gguf_array_strs(reader->gguf, key, line, count))
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' cannot be read", reader->file, key);
-    for (int64_t i = 0; !status && i < count; i++)
-        status = cut_merge(reader, line[i], i);
+    for (int64_t i = 0; !status && i < count; i++) status = cut_merge(reader, line[i], i);
     zt_free(reader->ctx, line);
     reader->spec.merge = reader->merge;
     reader->spec.n_merges = count;
@@ -221,20 +206,17 @@ static zt_status read_pre(gguf_reader *reader)
     zt_bytes name = {"default", strlen("default")};
     char escaped[80];
     reader->rules = &none;
-    if (!reader->row->merges)
-        return ZT_OK;
+    if (!reader->row->merges) return ZT_OK;
     zt_gguf_str(reader->gguf, KEY("pre"), &name);
     const char *given = reader->row->pre ? reader->row->pre : reader->pre;
-    if (given)
-        name = (zt_bytes){given, strlen(given)};
+    if (given) name = (zt_bytes){given, strlen(given)};
     const zt_pre *pre = zt_pre_find(name);
     if (!pre)
         return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%s' is not known", reader->file,
                        zt_escape(escaped, sizeof escaped, name.data, name.n));
     reader->rules = pre;
     reader->spec.rule = pre->rule;
-    while (reader->spec.n_rules < ZT_PRE_RULES && pre->rule[reader->spec.n_rules].pattern)
-        reader->spec.n_rules++;
+    while (reader->spec.n_rules < ZT_PRE_RULES && pre->rule[reader->spec.n_rules].pattern) reader->spec.n_rules++;
     reader->spec.ignore_merges = pre->ignore_merges;
     reader->spec.byte_level = !pre->plain;
     return ZT_OK;
@@ -245,8 +227,7 @@ static zt_status read_id(const gguf_reader *reader, const char *key, int32_t oth
 {
     int64_t number;
     *id = otherwise < reader->spec.token_count ? otherwise : -1;
-    if (!zt_gguf_i64(reader->gguf, key, &number))
-        return ZT_OK;
+    if (!zt_gguf_i64(reader->gguf, key, &number)) return ZT_OK;
     if (number < 0 || number >= reader->spec.token_count)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", reader->file, key, (long long)number,
                        reader->spec.token_count);
@@ -267,10 +248,8 @@ static zt_status read_around(gguf_reader *reader)
     bool bert = spec->kind == &zt_vocab_bert;
     int32_t cls_id, sep_id;
     zt_status status = read_id(reader, KEY("cls_token_id"), spec->bos, &cls_id);
-    if (!status)
-        status = read_id(reader, KEY("seperator_token_id"), 102, &sep_id); /* so spelt in GGUF */
-    if (status)
-        return status;
+    if (!status) status = read_id(reader, KEY("seperator_token_id"), 102, &sep_id); /* so spelt in GGUF */
+    if (status) return status;
     if (bert) {
         spec->bos = spec->bos < 0 ? cls_id : spec->bos;
         spec->before = (zt_around){{cls_id}, cls_id >= 0};
@@ -293,14 +272,12 @@ static zt_status read_rules(gguf_reader *reader)
     zt_status status = read_id(reader, KEY("bos_token_id"), bos, &spec->bos);
     if (!status)
         status = read_id(reader, KEY("eos_token_id"), pieces ? zt_sp_control(pieces, pieces->eos_piece) : row->eos, &spec->eos);
-    if (!status)
-        status = read_id(reader, KEY("unknown_token_id"), pieces ? pieces->unk : row->unk, &spec->unk);
+    if (!status) status = read_id(reader, KEY("unknown_token_id"), pieces ? pieces->unk : row->unk, &spec->unk);
     spec->add_space = read_flag(reader, KEY("add_space_prefix"), row->add_space);
     reader->pieces.prefix_once = !read_flag(reader, ZT_SP_LEGACY, true);
     if (reader->pieces.prefix_once) /* what tokenizer_config.json says counts, not the file */
         reader->pieces.norm.dummy_prefix = true;
-    if (!read_flag(reader, KEY("add_space_prefix"), true))
-        reader->pieces.norm.dummy_prefix = false;
+    if (!read_flag(reader, KEY("add_space_prefix"), true)) reader->pieces.norm.dummy_prefix = false;
     spec->merge_spaces = read_flag(reader, KEY("remove_extra_whitespaces"), false);
     spec->lowercase = read_flag(reader, KEY("normalizer.lowercase"), true);
     spec->strip_accents = read_flag(reader, KEY("normalizer.strip_accents"), spec->lowercase);
@@ -319,8 +296,7 @@ static zt_status check_ids(gguf_reader *reader)
         bool named = key.n > sizeof start + sizeof end && key.n < sizeof escaped &&
                      memcmp(key.data, start, sizeof start - 1) == 0 &&
                      memcmp(key.data + key.n - (sizeof end - 1), end, sizeof end - 1) == 0;
-        if (!named)
-            continue;
+        if (!named) continue;
         snprintf(escaped, sizeof escaped, "%.*s", (int)key.n, key.data);
         if (zt_gguf_i64(reader->gguf, escaped, &number) && (number < 0 || number >= reader->spec.token_count))
             return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", reader->file, escaped,
@@ -335,8 +311,7 @@ zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *spec, const zt_gguf *gguf)
     static const char key[] = "tokenizer.ggml.eos_token_ids";
     int64_t count, ids[256];
     zt_gguf_kind element_kind;
-    if (!gguf || !zt_gguf_array(gguf, key, &element_kind, &count))
-        return ZT_OK;
+    if (!gguf || !zt_gguf_array(gguf, key, &element_kind, &count)) return ZT_OK;
     if (count > 256 || !zt_gguf_array_i64(gguf, key, ids, count))
         return zt_fail(ctx, ZT_EDATA, "%s: '%s' is no list of at most 256 ids", spec->file, key);
     for (int64_t i = 0; i < count; i++) {
@@ -352,16 +327,13 @@ zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *spec, const zt_gguf *gguf)
 static zt_status read_ends(gguf_reader *reader)
 {
     static const char *const keys[] = {
-        KEY("eot_token_id"),     KEY("eom_token_id"),     KEY("fim_pad_token_id"),
-        KEY("fim_rep_token_id"), KEY("fim_sep_token_id"),
+        KEY("eot_token_id"), KEY("eom_token_id"), KEY("fim_pad_token_id"), KEY("fim_rep_token_id"), KEY("fim_sep_token_id"),
     };
     int32_t id;
     for (size_t i = 0; i < COUNT(keys); i++) {
         zt_status status = read_id(reader, keys[i], -1, &id);
-        if (status)
-            return status;
-        if (id >= 0)
-            reader->spec.attr[id] |= ZT_TOK_EOG;
+        if (status) return status;
+        if (id >= 0) reader->spec.attr[id] |= ZT_TOK_EOG;
     }
     return zt_vocab_ends(reader->ctx, &reader->spec, reader->gguf);
 }
@@ -371,10 +343,8 @@ static zt_status copy_charsmap(gguf_reader *reader, int64_t *numbers, int64_t co
     if (!zt_gguf_array_i64(reader->gguf, KEY("precompiled_charsmap"), numbers, count))
         return zt_fail(reader->ctx, ZT_EDATA, "%s: '" KEY("precompiled_charsmap") "' is no list of bytes", reader->file);
     char *bytes = reader->spec.storage = zt_alloc(reader->ctx, (size_t)count);
-    if (!bytes)
-        return ZT_ENOMEM;
-    for (int64_t i = 0; i < count; i++)
-        bytes[i] = (char)(unsigned char)numbers[i];
+    if (!bytes) return ZT_ENOMEM;
+    for (int64_t i = 0; i < count; i++) bytes[i] = (char)(unsigned char)numbers[i];
     reader->spec.charsmap = (zt_bytes){bytes, (size_t)count};
     return ZT_OK;
 }
@@ -405,8 +375,7 @@ static bool key_contains(const gguf_reader *reader, const char *key, const char 
 {
     zt_bytes value;
     char text[256];
-    if (!zt_gguf_str(reader->gguf, key, &value))
-        return false;
+    if (!zt_gguf_str(reader->gguf, key, &value)) return false;
     size_t size = value.n < sizeof text - 1 ? value.n : sizeof text - 1;
     for (size_t i = 0; i < size; i++)
         text[i] = (char)(value.data[i] >= 'A' && value.data[i] <= 'Z' ? value.data[i] + 32 : value.data[i]);
@@ -423,8 +392,7 @@ static zt_status read_strip(gguf_reader *reader)
     } else if (key_contains(reader, "general.name", "phi-3", "phi3", "phi3")) {
         for (int32_t i = 0; i < reader->spec.token_count; i++) {
             int type = reader->spec.attr[i] & ZT_TOK_TYPE_MASK;
-            if (type == ZT_TOK_CONTROL || type == ZT_TOK_USER || type == ZT_TOK_UNKNOWN)
-                reader->spec.attr[i] |= ZT_TOK_RSTRIP;
+            if (type == ZT_TOK_CONTROL || type == ZT_TOK_USER || type == ZT_TOK_UNKNOWN) reader->spec.attr[i] |= ZT_TOK_RSTRIP;
         }
         set_mark(reader, "</s>", ZT_TOK_RSTRIP, true);
         set_mark(reader, "<unk>", ZT_TOK_RSTRIP, false);
@@ -440,8 +408,7 @@ static zt_status read_strip(gguf_reader *reader)
 static zt_status read_fallback(gguf_reader *reader)
 {
     int bytes = 0;
-    for (int32_t i = 0; i < reader->spec.token_count; i++)
-        bytes += (reader->spec.attr[i] & ZT_TOK_TYPE_MASK) == ZT_TOK_BYTE;
+    for (int32_t i = 0; i < reader->spec.token_count; i++) bytes += (reader->spec.attr[i] & ZT_TOK_TYPE_MASK) == ZT_TOK_BYTE;
     reader->spec.byte_fallback = bytes >= 256;
     return ZT_OK;
 }
@@ -462,8 +429,7 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *gguf, const char *pre)
     zt_vocab *vocab = NULL;
     zt_status status = ZT_OK;
     reader.spec.file = reader.file;
-    for (size_t i = 0; !status && i < COUNT(step); i++)
-        status = step[i](&reader);
+    for (size_t i = 0; !status && i < COUNT(step); i++) status = step[i](&reader);
     if (!status) {
         vocab = zt_vocab_from(reader.ctx, &reader.spec);
     } else {

@@ -58,7 +58,7 @@ typedef struct zt_finder {
     zt_tj_work *work;
     const char *text;
     size_t size, position, last; /* the search continues at `position`; the last match ended at `last` */
-    bool any;           /* there was one */
+    bool any;                    /* there was one */
 } zt_finder;
 /* *found: text[*from .. *to). A pattern that takes more steps than any honest one: ZT_EDATA. */
 zt_status zt_finder_next(zt_finder *finder, bool *found, size_t *from, size_t *to);
@@ -101,7 +101,7 @@ struct zt_tj_step { /* fields mean what the row says */
 
 typedef struct zt_tj_family {
     const char *key, *list; /* "pre_tokenizer", and of its Sequence "pretokenizers" */
-    const zt_tj_row *row; /* ends with a NULL name */
+    const zt_tj_row *row;   /* ends with a NULL name */
 } zt_tj_family;
 extern const zt_tj_family zt_norms, zt_pres, zt_decoders;
 
@@ -162,7 +162,7 @@ typedef struct zt_added_finder {
     const zt_trie *trie;
     const char *text;
     size_t size, position, done; /* text before `done` has been handled */
-    bool special;       /* special tokens count */
+    bool special;                /* special tokens count */
 } zt_added_finder;
 /* The next added token: *from .. *to is its place with the white space it takes; NULL: no more. Who
  * takes it sets done to *to. */
@@ -192,7 +192,7 @@ struct zt_tj {
     int64_t most_chars;      /* of a word, else it is unknown */
     zt_pairs *pairs;
     zt_trie *trie, *trie_more; /* Unigram; WordPiece: pieces that open a word, that go on */
-    double *score;    /* [n] */
+    double *score;             /* [n] */
     double unk_score;
 };
 
@@ -204,8 +204,8 @@ struct zt_tj_work {
     zt_str step[ZT_MOST_STEPS]; /* what pre-tokenizers make of their text */
     zt_str norm[2];
     void *match, *context, *memory, *stack; /* PCRE2's, made when first needed */
-    bool alone, first; /* decoding one token by itself; it opens the text */
-    void *path;        /* Unigram's best path */
+    bool alone, first;                      /* decoding one token by itself; it opens the text */
+    void *path;                             /* Unigram's best path */
     size_t path_capacity;
 };
 void zt_tj_work_init(zt_tj_work *work, const zt_tj *tokenizer, const zt_vocab *vocab, zt_ids *ids);

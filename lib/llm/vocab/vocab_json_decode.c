@@ -17,8 +17,7 @@ zt_status zt_parts_end(zt_parts *parts)
         if (!zt_mul_size(capacity, sizeof *parts->end, &bytes))
             return zt_fail(parts->bytes.ctx, ZT_ENOMEM, "%zu texts are too many", parts->count);
         size_t *end = zt_realloc(parts->bytes.ctx, parts->end, bytes);
-        if (!end)
-            return ZT_ENOMEM;
+        if (!end) return ZT_ENOMEM;
         parts->end = end;
         parts->capacity = capacity;
     }
@@ -54,8 +53,7 @@ static size_t broken_bytes(const char *text, size_t size)
         high = 0x8f;
     size_t i = 1;
     for (; i < expected && i < size; i++, low = 0x80, high = 0xbf)
-        if ((unsigned char)text[i] < low || (unsigned char)text[i] > high)
-            break;
+        if ((unsigned char)text[i] < low || (unsigned char)text[i] > high) break;
     return i;
 }
 
@@ -65,11 +63,9 @@ static zt_status put_lossy(zt_str *out, const char *text, size_t size)
     for (size_t i = 0, from = 0; !status && from < size; from = i) {
         uint32_t codepoint;
         int length;
-        while (i < size && (length = zt_utf8_decode(text + i, size - i, &codepoint)) > 0)
-            i += (size_t)length;
+        while (i < size && (length = zt_utf8_decode(text + i, size - i, &codepoint)) > 0) i += (size_t)length;
         status = zt_str_put(out, text + from, i - from);
-        if (status || i == size)
-            break;
+        if (status || i == size) break;
         i += broken_bytes(text + i, size - i);
         status = zt_str_puts(out, BROKEN);
     }
@@ -98,8 +94,7 @@ static zt_status put_unprinted(zt_str *out, zt_bytes text)
             return zt_str_put(out, text.data, text.n);
         }
         zt_status status = zt_str_putc(out, (char)byte);
-        if (status)
-            return status;
+        if (status) return status;
         i += (size_t)length;
     }
     return ZT_OK;
@@ -111,8 +106,7 @@ static zt_status decode_byte_level(const zt_tj_step *step, zt_tj_work *work, con
     zt_status status = ZT_OK;
     (void)step;
     zt_str_init(&bytes, work->tokenizer->ctx);
-    for (size_t i = 0; !status && i < input->count; i++)
-        status = put_unprinted(&bytes, get_part(input, i));
+    for (size_t i = 0; !status && i < input->count; i++) status = put_unprinted(&bytes, get_part(input, i));
     if (!status)
         status = work->alone ? zt_str_put(&out->bytes, bytes.len ? bytes.data : "", bytes.len)
                              : put_lossy(&out->bytes, bytes.data, bytes.len);
@@ -130,8 +124,7 @@ static int hex_digit(char letter)
 /* The value of "<0x41>", -1: it is not of that form. A sign may stand for the first digit. */
 static int byte_of_text(zt_bytes text)
 {
-    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>')
-        return -1;
+    if (text.n != 6 || memcmp(text.data, "<0x", 3) != 0 || text.data[5] != '>') return -1;
     int high = text.data[3] == '+' ? 0 : hex_digit(text.data[3]), low = hex_digit(text.data[4]);
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
@@ -150,8 +143,7 @@ static zt_status put_run(const zt_tj_work *work, const zt_str *run, zt_parts *ou
     }
     for (size_t i = 0; !status && i < run->len; i++) {
         status = zt_str_puts(&out->bytes, BROKEN);
-        if (!status)
-            status = zt_parts_end(out);
+        if (!status) status = zt_parts_end(out);
     }
     return status;
 }
@@ -168,13 +160,10 @@ static zt_status decode_byte_fallback(const zt_tj_step *step, zt_tj_work *work, 
             status = zt_str_putc(&run, (char)byte);
             continue;
         }
-        if (run.len)
-            status = put_run(work, &run, out);
+        if (run.len) status = put_run(work, &run, out);
         zt_str_clear(&run);
-        if (!status && i < input->count)
-            status = zt_str_put(&out->bytes, get_part(input, i).data, get_part(input, i).n);
-        if (!status && i < input->count)
-            status = zt_parts_end(out);
+        if (!status && i < input->count) status = zt_str_put(&out->bytes, get_part(input, i).data, get_part(input, i).n);
+        if (!status && i < input->count) status = zt_parts_end(out);
     }
     zt_str_fini(&run);
     return status;
@@ -190,8 +179,7 @@ static zt_status decode_each(const zt_tj_step *step, zt_tj_work *work, const zt_
     zt_status status = ZT_OK;
     for (size_t i = 0; !status && i < input->count; i++) {
         status = decode_part(step, work, get_part(input, i), i, input->count, &out->bytes);
-        if (!status)
-            status = zt_parts_end(out);
+        if (!status) status = zt_parts_end(out);
     }
     return status;
 }
@@ -212,8 +200,7 @@ static zt_status put_replaced(zt_str *out, zt_bytes text, zt_bytes from, zt_byte
         const char *found = from.n ? memmem(text.data + i, text.n - i, from.data, from.n) : NULL;
         size_t end = found ? (size_t)(found - text.data) : text.n;
         status = zt_str_put(out, text.data + i, end - i);
-        if (!status && found)
-            status = zt_str_put(out, to.data, to.n);
+        if (!status && found) status = zt_str_put(out, to.data, to.n);
         i = found ? end + from.n : text.n + 1;
     }
     return status;
@@ -249,8 +236,7 @@ static zt_status read_strip(zt_tj_reader *reader, const json_t *object, zt_tj_st
     zt_status status = zt_tj_text(reader, object, "content", &step->text);
     if (!status && (!step->text.n || (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n))
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'content' is not one character", reader->file, reader->where);
-    if (!status)
-        status = zt_tj_size(reader, object, "start", &step->start);
+    if (!status) status = zt_tj_size(reader, object, "start", &step->start);
     return status ? status : zt_tj_size(reader, object, "stop", &step->stop);
 }
 
@@ -263,8 +249,7 @@ static zt_status strip_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes t
     for (int64_t k = 0; k < step->start && (!fused || opens_text(work, index)) && begins_with(text, step->text); k++)
         text = (zt_bytes){text.data + step->text.n, text.n - step->text.n};
     for (int64_t k = 0; k < step->stop && !fused && text.n >= step->text.n; k++) {
-        if (memcmp(text.data + text.n - step->text.n, step->text.data, step->text.n) != 0)
-            break;
+        if (memcmp(text.data + text.n - step->text.n, step->text.data, step->text.n) != 0) break;
         text.n -= step->text.n;
     }
     return zt_str_put(out, text.data, text.n);
@@ -274,8 +259,7 @@ EACH(decode_strip, strip_part)
 static zt_status read_replace(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
     zt_status status = zt_tj_need(reader, object, "content");
-    if (!status)
-        status = zt_tj_text(reader, object, "content", &step->text);
+    if (!status) status = zt_tj_text(reader, object, "content", &step->text);
     return status ? status : zt_pattern_read(reader, object, "pattern", &step->pattern);
 }
 
@@ -284,8 +268,7 @@ static bool is_utf8(zt_bytes text)
     uint32_t codepoint;
     int length;
     for (size_t i = 0; i < text.n; i += (size_t)length)
-        if (!(length = zt_utf8_decode(text.data + i, text.n - i, &codepoint)))
-            return false;
+        if (!(length = zt_utf8_decode(text.data + i, text.n - i, &codepoint))) return false;
     return true;
 }
 
@@ -297,14 +280,11 @@ static zt_status replace_part(const zt_tj_step *step, zt_tj_work *work, zt_bytes
     bool found;
     zt_status status;
     (void)index, (void)count;
-    if (!text.n || !is_utf8(text))
-        return zt_str_put(out, text.data, text.n);
+    if (!text.n || !is_utf8(text)) return zt_str_put(out, text.data, text.n);
     while (!(status = zt_finder_next(&finder, &found, &from, &to)) && found) {
         status = zt_str_put(out, text.data + done, from - done);
-        if (!status)
-            status = zt_str_put(out, step->text.data, step->text.n);
-        if (status)
-            return status;
+        if (!status) status = zt_str_put(out, step->text.data, step->text.n);
+        if (status) return status;
         done = to;
     }
     return status ? status : zt_str_put(out, text.data + done, text.n - done);
@@ -334,16 +314,14 @@ static zt_status read_wordpiece(zt_tj_reader *reader, const json_t *object, zt_t
 static zt_status clean_up(zt_str *text)
 {
     static const char *const pairs[][2] = {
-        {" .", "."},     {" ?", "?"},     {" !", "!"},         {" ,", ","},
-        {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},       {" do not", " don't"},
-        {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"},
+        {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},    {" n't", "n't"},
+        {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"},
     };
     zt_status status = ZT_OK;
     for (size_t i = 0; !status && text->len && i < sizeof pairs / sizeof *pairs; i++) {
         zt_bytes from = {pairs[i][0], strlen(pairs[i][0])}, to = {pairs[i][1], strlen(pairs[i][1])};
         zt_str cleaned;
-        if (!memmem(text->data, text->len, from.data, from.n))
-            continue;
+        if (!memmem(text->data, text->len, from.data, from.n)) continue;
         zt_str_init(&cleaned, text->ctx);
         status = put_replaced(&cleaned, (zt_bytes){text->data, text->len}, from, to);
         zt_str_fini(text);
@@ -363,12 +341,9 @@ static zt_status wordpiece_part(const zt_tj_step *step, zt_tj_work *work, zt_byt
         part_text = (zt_bytes){part_text.data + step->text.n, part_text.n - step->text.n};
     else if (!opens_text(work, index))
         status = zt_str_putc(&text, ' ');
-    if (!status)
-        status = zt_str_put(&text, part_text.data, part_text.n);
-    if (!status && step->flag[CLEANUP])
-        status = clean_up(&text);
-    if (!status && text.len)
-        status = zt_str_put(out, text.data, text.len);
+    if (!status) status = zt_str_put(&text, part_text.data, part_text.n);
+    if (!status && step->flag[CLEANUP]) status = clean_up(&text);
+    if (!status && text.len) status = zt_str_put(out, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
@@ -396,8 +371,7 @@ void zt_decode_link(zt_tj_steps *steps)
     for (int i = 0; i < steps->count; i++) {
         zt_tj_step *step = &steps->step[i];
         fused = fused || step->row->decode == decode_fuse || step->row->decode == decode_byte_level;
-        if (step->row->decode == decode_strip)
-            step->flag[0] = fused;
+        if (step->row->decode == decode_strip) step->flag[0] = fused;
     }
 }
 
@@ -412,10 +386,8 @@ static zt_status join_blanks(const zt_tj_work *work, const zt_parts *parts, zt_s
 {
     zt_status status = ZT_OK;
     for (size_t i = 0; !status && i < parts->count; i++) {
-        if (!opens_text(work, i))
-            status = zt_str_putc(out, ' ');
-        if (!status)
-            status = zt_str_put(out, get_part(parts, i).data, get_part(parts, i).n);
+        if (!opens_text(work, i)) status = zt_str_putc(out, ' ');
+        if (!status) status = zt_str_put(out, get_part(parts, i).data, get_part(parts, i).n);
     }
     return status;
 }
@@ -424,8 +396,7 @@ zt_status zt_decode_run(const zt_tj *tokenizer, zt_tj_work *work, zt_parts *part
 {
     zt_parts next = {0};
     zt_status status = ZT_OK;
-    if (!tokenizer->has_decoder)
-        return join_blanks(work, parts, out);
+    if (!tokenizer->has_decoder) return join_blanks(work, parts, out);
     zt_str_init(&next.bytes, tokenizer->ctx);
     for (int i = 0; !status && i < tokenizer->decode.count; i++) {
         parts_clear(&next);
@@ -434,8 +405,7 @@ zt_status zt_decode_run(const zt_tj *tokenizer, zt_tj_work *work, zt_parts *part
         *parts = next;
         next = swap;
     }
-    if (!status && parts->bytes.len)
-        status = zt_str_put(out, parts->bytes.data, parts->bytes.len);
+    if (!status && parts->bytes.len) status = zt_str_put(out, parts->bytes.data, parts->bytes.len);
     zt_str_fini(&next.bytes);
     zt_free(tokenizer->ctx, next.end);
     return status;

@@ -27,8 +27,7 @@ static zt_status count_ids(zt_tj_reader *reader, const json_t *object, zt_tj *to
     tokenizer->entries = json_object_size(object);
     json_object_foreach((json_t *)object, key, value)
     {
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return bad_id(reader, key, "no count");
+        if (!json_is_integer(value) || json_integer_value(value) < 0) return bad_id(reader, key, "no count");
         if (json_integer_value(value) > (json_int_t)(4 * tokenizer->entries + GAPS) || json_integer_value(value) >= INT32_MAX / 4)
             return bad_id(reader, key, "far beyond the number of tokens");
         most = json_integer_value(value) > most ? json_integer_value(value) : most;
@@ -54,23 +53,18 @@ static zt_status read_vocab_object(zt_tj_reader *reader, const json_t *object, z
     zt_status status = zt_tj_need(reader, object, "vocab");
     if (!status && !json_is_object(vocab))
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'vocab' is no object", reader->file, reader->where);
-    if (!status)
-        status = count_ids(reader, vocab, tokenizer);
-    if (status)
-        return status;
+    if (!status) status = count_ids(reader, vocab, tokenizer);
+    if (status) return status;
     tokenizer->text = zt_calloc(reader->ctx, (size_t)tokenizer->token_count, sizeof *tokenizer->text);
     tokenizer->ids = zt_map_new(reader->ctx, tokenizer->entries);
-    if (!tokenizer->text || !tokenizer->ids)
-        return ZT_ENOMEM;
+    if (!tokenizer->text || !tokenizer->ids) return ZT_ENOMEM;
     json_object_foreach(vocab, key, value)
     {
         int32_t id = (int32_t)json_integer_value(value);
         zt_bytes text = zt_tj_keep(reader, key, strlen(key));
-        if (!text.data)
-            return ZT_ENOMEM;
+        if (!text.data) return ZT_ENOMEM;
         status = zt_map_put(tokenizer->ids, text.data, text.n, id);
-        if (status)
-            return status;
+        if (status) return status;
         tokenizer->text[id] = text;
     }
     find_bytes(tokenizer);
@@ -109,8 +103,7 @@ static zt_status put_unk(const zt_tj *tokenizer, zt_tj_work *work)
 bool zt_tj_has_bytes(const zt_tj *tokenizer, const char *text, size_t size)
 {
     for (size_t i = 0; i < size; i++)
-        if (tokenizer->byte[(unsigned char)text[i]] < 0)
-            return false;
+        if (tokenizer->byte[(unsigned char)text[i]] < 0) return false;
     return true;
 }
 
@@ -141,15 +134,13 @@ static bool merge_sides(const json_t *value, zt_bytes *left, zt_bytes *right)
 {
     if (json_is_string(value)) {
         const char *text = json_string_value(value), *space = strchr(text, ' ');
-        if (!space || strchr(space + 1, ' '))
-            return false;
+        if (!space || strchr(space + 1, ' ')) return false;
         *left = (zt_bytes){text, (size_t)(space - text)};
         *right = (zt_bytes){space + 1, json_string_length(value) - left->n - 1};
         return true;
     }
     const json_t *first = json_array_get(value, 0), *second = json_array_get(value, 1);
-    if (json_array_size(value) != 2 || !json_is_string(first) || !json_is_string(second))
-        return false;
+    if (json_array_size(value) != 2 || !json_is_string(first) || !json_is_string(second)) return false;
     *left = (zt_bytes){json_string_value(first), json_string_length(first)};
     *right = (zt_bytes){json_string_value(second), json_string_length(second)};
     return true;
@@ -163,15 +154,12 @@ static zt_status put_merge(zt_tj_reader *reader, zt_tj *tokenizer, size_t rank, 
     char escaped[80];
     int32_t left = zt_model_find(tokenizer, left_text.data, left_text.n),
             right = zt_model_find(tokenizer, right_text.data, right_text.n);
-    if (left < 0 || right < 0)
-        return ZT_OK;
+    if (left < 0 || right < 0) return ZT_OK;
     size_t skip = right_text.n < tokenizer->prefix.n ? right_text.n : tokenizer->prefix.n;
     zt_str_clear(merged);
     zt_status status = zt_str_put(merged, left_text.data, left_text.n);
-    if (!status)
-        status = zt_str_put(merged, right_text.data + skip, right_text.n - skip);
-    if (status)
-        return status;
+    if (!status) status = zt_str_put(merged, right_text.data + skip, right_text.n - skip);
+    if (status) return status;
     int32_t id = zt_model_find(tokenizer, merged->data, merged->len);
     if (id < 0)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu makes '%s', which is no token", reader->file, rank,
@@ -193,8 +181,7 @@ static zt_status read_merges(zt_tj_reader *reader, const json_t *object, zt_tj *
     for (size_t i = 0; !status && i < count; i++) {
         const json_t *value = json_array_get(list, i);
         zt_bytes left, right;
-        if (json_is_string(value) && strncmp(json_string_value(value), "#version", 8) == 0)
-            continue;
+        if (json_is_string(value) && strncmp(json_string_value(value), "#version", 8) == 0) continue;
         if (!merge_sides(value, &left, &right))
             status = zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu is not two texts", reader->file, i);
         else if (!reader->zeros)
@@ -215,18 +202,12 @@ static zt_status read_bpe(zt_tj_reader *reader, const json_t *object, zt_tj *tok
     zt_status status = read_vocab_object(reader, object, tokenizer);
     if (!status && json_is_number(dropout) && json_number_value(dropout) != 0)
         status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: model: 'dropout' is not supported", reader->file);
-    if (!status)
-        status = read_unk_token(reader, object, tokenizer, NULL);
-    if (!status)
-        status = zt_tj_text(reader, object, "continuing_subword_prefix", &tokenizer->prefix);
-    if (!status)
-        status = zt_tj_text(reader, object, "end_of_word_suffix", &tokenizer->suffix);
-    if (!status)
-        status = zt_tj_bool(reader, object, "fuse_unk", &tokenizer->fuse_unk);
-    if (!status)
-        status = zt_tj_bool(reader, object, "byte_fallback", &tokenizer->byte_fallback);
-    if (!status)
-        status = zt_tj_bool(reader, object, "ignore_merges", &tokenizer->ignore_merges);
+    if (!status) status = read_unk_token(reader, object, tokenizer, NULL);
+    if (!status) status = zt_tj_text(reader, object, "continuing_subword_prefix", &tokenizer->prefix);
+    if (!status) status = zt_tj_text(reader, object, "end_of_word_suffix", &tokenizer->suffix);
+    if (!status) status = zt_tj_bool(reader, object, "fuse_unk", &tokenizer->fuse_unk);
+    if (!status) status = zt_tj_bool(reader, object, "byte_fallback", &tokenizer->byte_fallback);
+    if (!status) status = zt_tj_bool(reader, object, "ignore_merges", &tokenizer->ignore_merges);
     return status ? status : read_merges(reader, object, tokenizer);
 }
 
@@ -238,14 +219,11 @@ static zt_status symbol_text(const zt_tj *tokenizer, const char *text, size_t si
 {
     bool first = offset == 0, last = offset + length == size;
     *out = (zt_bytes){text + offset, length};
-    if ((first || !tokenizer->prefix.n) && (!last || !tokenizer->suffix.n))
-        return ZT_OK;
+    if ((first || !tokenizer->prefix.n) && (!last || !tokenizer->suffix.n)) return ZT_OK;
     zt_str_clear(buffer);
     zt_status status = first ? ZT_OK : zt_str_put(buffer, tokenizer->prefix.data, tokenizer->prefix.n);
-    if (!status)
-        status = zt_str_put(buffer, text + offset, length);
-    if (!status && last)
-        status = zt_str_put(buffer, tokenizer->suffix.data, tokenizer->suffix.n);
+    if (!status) status = zt_str_put(buffer, text + offset, length);
+    if (!status && last) status = zt_str_put(buffer, tokenizer->suffix.data, tokenizer->suffix.n);
     *out = (zt_bytes){buffer->data, buffer->len};
     return status;
 }
@@ -261,15 +239,13 @@ static zt_status add_symbol(const zt_tj *tokenizer, zt_merger *merger, zt_bytes 
 {
     int32_t id = zt_model_find(tokenizer, symbol.data, symbol.n);
     if (id >= 0) {
-        if (*waiting)
-            add_id(merger, tokenizer->unk);
+        if (*waiting) add_id(merger, tokenizer->unk);
         *waiting = 0;
         add_id(merger, id);
         return ZT_OK;
     }
     if (tokenizer->byte_fallback && zt_tj_has_bytes(tokenizer, symbol.data, symbol.n)) {
-        for (size_t i = 0; i < symbol.n; i++)
-            add_id(merger, tokenizer->byte[(unsigned char)symbol.data[i]]);
+        for (size_t i = 0; i < symbol.n; i++) add_id(merger, tokenizer->byte[(unsigned char)symbol.data[i]]);
         return ZT_OK;
     }
     if (tokenizer->unk_missing)
@@ -277,8 +253,7 @@ static zt_status add_symbol(const zt_tj *tokenizer, zt_merger *merger, zt_bytes 
                        "the text needs the unknown token, which the vocabulary "
                        "names but does not have");
     if (tokenizer->unk >= 0) {
-        if (*waiting && !tokenizer->fuse_unk)
-            add_id(merger, tokenizer->unk);
+        if (*waiting && !tokenizer->fuse_unk) add_id(merger, tokenizer->unk);
         *waiting = 1;
     }
     return ZT_OK;
@@ -299,11 +274,9 @@ static zt_status add_symbols(const zt_tj *tokenizer, zt_tj_work *work, const cha
     for (size_t i = 0, from = 0; !status && i < size; from = i) {
         zt_char_next(text, size, &i);
         status = symbol_text(tokenizer, text, size, from, i - from, &buffer, &symbol);
-        if (!status)
-            status = add_symbol(tokenizer, merger, symbol, &waiting);
+        if (!status) status = add_symbol(tokenizer, merger, symbol, &waiting);
     }
-    if (!status && waiting)
-        add_id(merger, tokenizer->unk);
+    if (!status && waiting) add_id(merger, tokenizer->unk);
     zt_str_fini(&buffer);
     return status;
 }
@@ -318,11 +291,9 @@ static bool find_pair(const void *arg, const char *text, const zt_sym *left, con
 static zt_status encode_bpe(const zt_tj *tokenizer, zt_tj_work *work, const char *text, size_t size)
 {
     int32_t id = tokenizer->ignore_merges ? zt_model_find(tokenizer, text, size) : -1;
-    if (id >= 0)
-        return zt_tj_put(tokenizer, work, id);
+    if (id >= 0) return zt_tj_put(tokenizer, work, id);
     zt_status status = add_symbols(tokenizer, work, text, size);
-    if (status || !work->merger.count)
-        return status;
+    if (status || !work->merger.count) return status;
     zt_merger_run(&work->merger, tokenizer, text, find_pair);
     for (int32_t i = 0; !status && i >= 0; i = work->merger.symbols[i].next)
         status = zt_tj_put(tokenizer, work, work->merger.symbols[i].id);
@@ -341,17 +312,14 @@ static zt_status fill_tries(zt_tj_reader *reader, zt_tj *tokenizer)
     zt_status status = ZT_OK;
     tokenizer->trie = zt_trie_new(reader->ctx);
     tokenizer->trie_more = zt_trie_new(reader->ctx);
-    if (!tokenizer->trie || !tokenizer->trie_more)
-        return ZT_ENOMEM;
+    if (!tokenizer->trie || !tokenizer->trie_more) return ZT_ENOMEM;
     for (int32_t id = 0; !status && id < tokenizer->token_count; id++) {
         zt_bytes text = tokenizer->text[id], more = {NULL, 0};
-        if (!text.data || !text.n)
-            continue;
+        if (!text.data || !text.n) continue;
         if (text.n > tokenizer->prefix.n && memcmp(text.data, tokenizer->prefix.data, tokenizer->prefix.n) == 0)
             more = (zt_bytes){text.data + tokenizer->prefix.n, text.n - tokenizer->prefix.n};
         status = zt_trie_put(tokenizer->trie, text, id);
-        if (!status && more.n)
-            status = zt_trie_put(tokenizer->trie_more, more, id);
+        if (!status && more.n) status = zt_trie_put(tokenizer->trie_more, more, id);
     }
     return status;
 }
@@ -361,12 +329,9 @@ static zt_status read_wordpiece(zt_tj_reader *reader, const json_t *object, zt_t
     tokenizer->prefix = (zt_bytes){"##", 2};
     tokenizer->most_chars = 100;
     zt_status status = read_vocab_object(reader, object, tokenizer);
-    if (!status)
-        status = read_unk_token(reader, object, tokenizer, "[UNK]");
-    if (!status)
-        status = zt_tj_text(reader, object, "continuing_subword_prefix", &tokenizer->prefix);
-    if (!status)
-        status = zt_tj_size(reader, object, "max_input_chars_per_word", &tokenizer->most_chars);
+    if (!status) status = read_unk_token(reader, object, tokenizer, "[UNK]");
+    if (!status) status = zt_tj_text(reader, object, "continuing_subword_prefix", &tokenizer->prefix);
+    if (!status) status = zt_tj_size(reader, object, "max_input_chars_per_word", &tokenizer->most_chars);
     return status ? status : fill_tries(reader, tokenizer);
 }
 
@@ -374,8 +339,7 @@ static zt_status read_wordpiece(zt_tj_reader *reader, const json_t *object, zt_t
 static bool too_long(const zt_tj *tokenizer, const char *text, size_t size)
 {
     int64_t chars = 0;
-    for (size_t i = 0; i < size && chars <= tokenizer->most_chars; i++)
-        chars += ((unsigned char)text[i] & 0xc0) != 0x80;
+    for (size_t i = 0; i < size && chars <= tokenizer->most_chars; i++) chars += ((unsigned char)text[i] & 0xc0) != 0x80;
     return chars > tokenizer->most_chars;
 }
 
@@ -386,8 +350,7 @@ static size_t longest_piece(const zt_trie *trie, const char *text, size_t size, 
     uint32_t node = ZT_TRIE_ROOT;
     for (size_t i = 0; i < size; i++) {
         node = zt_trie_step(trie, node, (unsigned char)text[i]);
-        if (node == ZT_TRIE_NONE)
-            break;
+        if (node == ZT_TRIE_NONE) break;
         if (zt_trie_value(trie, node) >= 0) {
             *id = zt_trie_value(trie, node);
             best = i + 1;
@@ -405,8 +368,7 @@ static zt_status encode_wordpiece(const zt_tj *tokenizer, zt_tj_work *work, cons
         int32_t id = -1;
         size_t length = longest_piece(offset ? tokenizer->trie_more : tokenizer->trie, text + offset, size - offset, &id);
         bad = !length;
-        if (length)
-            status = zt_tj_put(tokenizer, work, id);
+        if (length) status = zt_tj_put(tokenizer, work, id);
         offset += length;
     }
     if (!status && bad) {
@@ -431,12 +393,10 @@ static zt_status read_piece(zt_tj_reader *reader, zt_tj *tokenizer, int32_t id, 
     if (json_array_size(pair) != 2 || !json_is_string(text) || !json_is_number(score) || !isfinite(json_number_value(score)))
         return zt_fail(reader->ctx, ZT_EDATA, "%s: token %d is not a text and a score", reader->file, id);
     zt_bytes kept = zt_tj_keep(reader, json_string_value(text), json_string_length(text));
-    if (!kept.data)
-        return ZT_ENOMEM;
+    if (!kept.data) return ZT_ENOMEM;
     tokenizer->text[id] = kept;
     tokenizer->score[id] = json_number_value(score);
-    if (tokenizer->score[id] - unk_penalty < tokenizer->unk_score)
-        tokenizer->unk_score = tokenizer->score[id] - unk_penalty;
+    if (tokenizer->score[id] - unk_penalty < tokenizer->unk_score) tokenizer->unk_score = tokenizer->score[id] - unk_penalty;
     zt_status status = zt_map_put(tokenizer->ids, kept.data, kept.n, id);
     return status ? status : zt_trie_put(tokenizer->trie, kept, id);
 }
@@ -467,12 +427,9 @@ static zt_status read_unigram(zt_tj_reader *reader, const json_t *object, zt_tj 
     tokenizer->ids = zt_map_new(reader->ctx, count);
     tokenizer->trie = zt_trie_new(reader->ctx);
     zt_status status = tokenizer->text && tokenizer->score && tokenizer->ids && tokenizer->trie ? ZT_OK : ZT_ENOMEM;
-    for (size_t i = 0; !status && i < count; i++)
-        status = read_piece(reader, tokenizer, (int32_t)i, json_array_get(list, i));
-    if (!status)
-        status = read_unk_id(reader, object, tokenizer);
-    if (!status)
-        status = zt_tj_bool(reader, object, "byte_fallback", &tokenizer->byte_fallback);
+    for (size_t i = 0; !status && i < count; i++) status = read_piece(reader, tokenizer, (int32_t)i, json_array_get(list, i));
+    if (!status) status = read_unk_id(reader, object, tokenizer);
+    if (!status) status = zt_tj_bool(reader, object, "byte_fallback", &tokenizer->byte_fallback);
     for (int byte = 0; !status && byte < 256; byte++) {
         char text[8];
         snprintf(text, sizeof text, "<0x%02X>", byte);
@@ -493,8 +450,7 @@ static zt_status reserve_path(const zt_tj *tokenizer, zt_tj_work *work, size_t s
     size_t bytes;
     if (!zt_mul_size(size + 1, sizeof(path_node), &bytes))
         return zt_fail(tokenizer->ctx, ZT_ENOMEM, "a piece of %zu bytes is too long", size);
-    if (bytes <= work->path_capacity)
-        return ZT_OK;
+    if (bytes <= work->path_capacity) return ZT_OK;
     zt_free(tokenizer->ctx, work->path);
     work->path_capacity = 0;
     work->path = zt_alloc(tokenizer->ctx, bytes + bytes / 2);
@@ -504,8 +460,7 @@ static zt_status reserve_path(const zt_tj *tokenizer, zt_tj_work *work, size_t s
 
 static void offer_path(path_node *to, double score, size_t from, int32_t id)
 {
-    if (to->from == NOWHERE || score > to->score)
-        *to = (path_node){score, (uint32_t)from, id};
+    if (to->from == NOWHERE || score > to->score) *to = (path_node){score, (uint32_t)from, id};
 }
 
 /* All pieces that begin at `offset`. False: the character is unknown and there is no token for that. */
@@ -515,18 +470,15 @@ static bool extend_path(const zt_tj *tokenizer, path_node *path, const char *tex
     uint32_t place = ZT_TRIE_ROOT;
     for (size_t i = offset; i < size; i++) {
         place = zt_trie_step(tokenizer->trie, place, (unsigned char)text[i]);
-        if (place == ZT_TRIE_NONE)
-            break;
+        if (place == ZT_TRIE_NONE) break;
         int32_t id = zt_trie_value(tokenizer->trie, place);
-        if (id < 0)
-            continue;
+        if (id < 0) continue;
         offer_path(&path[i + 1], path[offset].score + tokenizer->score[id], offset, id);
         single = single || i + 1 - offset == char_len;
     }
     path_node *to = &path[offset + char_len];
     double score = path[offset].score + tokenizer->unk_score;
-    if (single || (to->from != NOWHERE && score <= to->score))
-        return true;
+    if (single || (to->from != NOWHERE && score <= to->score)) return true;
     offer_path(to, score, offset, tokenizer->unk);
     return tokenizer->unk >= 0;
 }
@@ -536,12 +488,9 @@ static zt_status put_piece(const zt_tj *tokenizer, zt_tj_work *work, const char 
 {
     int32_t id = zt_model_find(tokenizer, text, size);
     zt_status status = ZT_OK;
-    if (id >= 0)
-        return zt_tj_put(tokenizer, work, id);
-    if (!tokenizer->byte_fallback || !zt_tj_has_bytes(tokenizer, text, size))
-        return put_unk(tokenizer, work);
-    for (size_t i = 0; !status && i < size; i++)
-        status = zt_tj_put(tokenizer, work, tokenizer->byte[(unsigned char)text[i]]);
+    if (id >= 0) return zt_tj_put(tokenizer, work, id);
+    if (!tokenizer->byte_fallback || !zt_tj_has_bytes(tokenizer, text, size)) return put_unk(tokenizer, work);
+    for (size_t i = 0; !status && i < size; i++) status = zt_tj_put(tokenizer, work, tokenizer->byte[(unsigned char)text[i]]);
     return status;
 }
 
@@ -561,8 +510,7 @@ static zt_status encode_unigram(const zt_tj *tokenizer, zt_tj_work *work, const 
 {
     zt_status status = reserve_path(tokenizer, work, size);
     path_node *path = work->path;
-    for (size_t i = 0; !status && i <= size; i++)
-        path[i] = (path_node){0, NOWHERE, -1};
+    for (size_t i = 0; !status && i <= size; i++) path[i] = (path_node){0, NOWHERE, -1};
     for (size_t offset = 0, next = 0; !status && offset < size; offset = next) {
         zt_char_next(text, size, &next);
         if (!extend_path(tokenizer, path, text, size, offset, next - offset))
@@ -570,14 +518,12 @@ static zt_status encode_unigram(const zt_tj *tokenizer, zt_tj_work *work, const 
                              "the text needs an unknown token, which the vocabulary "
                              "does not have");
     }
-    if (status)
-        return status;
+    if (status) return status;
     reverse_path(path, size);
     for (size_t offset = 0, end; !status && offset < size; offset = end) {
         int32_t id = path[offset].id;
         end = (size_t)path[offset].score;
-        while (id == tokenizer->unk && end < size && path[end].id == tokenizer->unk)
-            end = (size_t)path[end].score;
+        while (id == tokenizer->unk && end < size && path[end].id == tokenizer->unk) end = (size_t)path[end].score;
         status = put_piece(tokenizer, work, text + offset, end - offset);
     }
     return status;

@@ -23,33 +23,22 @@ uint32_t zt_char_next(const char *text, size_t size, size_t *offset)
 static zt_status put_char(zt_str *out, uint32_t codepoint)
 {
     char utf8[4];
-    if (codepoint < 0x80)
-        return zt_str_putc(out, (char)codepoint);
+    if (codepoint < 0x80) return zt_str_putc(out, (char)codepoint);
     return zt_str_put(out, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
 }
 
 bool zt_char_space(uint32_t codepoint)
 {
-    if (codepoint < 0x80)
-        return codepoint == ' ' || (codepoint >= 9 && codepoint <= 13);
+    if (codepoint < 0x80) return codepoint == ' ' || (codepoint >= 9 && codepoint <= 13);
     return codepoint == 0x85 || codepoint == 0xa0 || codepoint == 0x1680 || (codepoint >= 0x2000 && codepoint <= 0x200a) ||
            codepoint == 0x2028 || codepoint == 0x2029 || codepoint == 0x202f || codepoint == 0x205f || codepoint == 0x3000;
 }
 
-static bool ascii_letter(uint32_t codepoint)
-{
-    return (codepoint | 32) >= 'a' && (codepoint | 32) <= 'z';
-}
+static bool ascii_letter(uint32_t codepoint) { return (codepoint | 32) >= 'a' && (codepoint | 32) <= 'z'; }
 
-static bool ascii_digit(uint32_t codepoint)
-{
-    return codepoint >= '0' && codepoint <= '9';
-}
+static bool ascii_digit(uint32_t codepoint) { return codepoint >= '0' && codepoint <= '9'; }
 
-static unsigned category_bit(uint32_t codepoint)
-{
-    return 1u << utf8proc_category((utf8proc_int32_t)codepoint);
-}
+static unsigned category_bit(uint32_t codepoint) { return 1u << utf8proc_category((utf8proc_int32_t)codepoint); }
 
 #define CATEGORY(x) (1u << UTF8PROC_CATEGORY_##x)
 #define MARKS       (CATEGORY(MN) | CATEGORY(MC) | CATEGORY(ME))
@@ -60,10 +49,8 @@ static unsigned category_bit(uint32_t codepoint)
  * some marks and the letters in circles and squares. */
 bool zt_char_word(uint32_t codepoint)
 {
-    if (codepoint < 0x80)
-        return ascii_letter(codepoint) || ascii_digit(codepoint) || codepoint == '_';
-    if (codepoint == 0x200c || codepoint == 0x200d || (codepoint >= 0x24b6 && codepoint <= 0x24e9))
-        return true;
+    if (codepoint < 0x80) return ascii_letter(codepoint) || ascii_digit(codepoint) || codepoint == '_';
+    if (codepoint == 0x200c || codepoint == 0x200d || (codepoint >= 0x24b6 && codepoint <= 0x24e9)) return true;
     if ((codepoint >= 0x1f130 && codepoint <= 0x1f149) || (codepoint >= 0x1f150 && codepoint <= 0x1f169) ||
         (codepoint >= 0x1f170 && codepoint <= 0x1f189))
         return true;
@@ -72,8 +59,7 @@ bool zt_char_word(uint32_t codepoint)
 
 bool zt_char_punct(uint32_t codepoint)
 {
-    if (codepoint < 0x80)
-        return codepoint > 32 && codepoint < 127 && !ascii_letter(codepoint) && !ascii_digit(codepoint);
+    if (codepoint < 0x80) return codepoint > 32 && codepoint < 127 && !ascii_letter(codepoint) && !ascii_digit(codepoint);
     return category_bit(codepoint) & PUNCTS;
 }
 
@@ -109,8 +95,7 @@ static zt_status map_text(const zt_tj_step *step, zt_text input, map_fn *map_cha
     for (size_t i = 0; !status && i < input.size;) {
         bool from_zero = i < input.zero;
         status = map_char(step, zt_char_next(input.data, input.size, &i), out);
-        if (from_zero)
-            *zero = out->len;
+        if (from_zero) *zero = out->len;
     }
     return status;
 }
@@ -119,10 +104,8 @@ static zt_status map_text(const zt_tj_step *step, zt_text input, map_fn *map_cha
 static zt_status lower_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
     (void)step;
-    if (codepoint < 0x80)
-        return zt_str_putc(out, (char)(codepoint >= 'A' && codepoint <= 'Z' ? codepoint + 32 : codepoint));
-    if (codepoint == 0x130)
-        return zt_str_put(out, "i\xcc\x87", 3);
+    if (codepoint < 0x80) return zt_str_putc(out, (char)(codepoint >= 'A' && codepoint <= 'Z' ? codepoint + 32 : codepoint));
+    if (codepoint == 0x130) return zt_str_put(out, "i\xcc\x87", 3);
     return put_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint));
 }
 
@@ -177,16 +160,12 @@ static zt_status order_marks(zt_ctx *ctx, int32_t *codepoints, size_t mark_count
         last = combining_class;
         count[combining_class + 1]++;
     }
-    if (sorted)
-        return ZT_OK;
+    if (sorted) return ZT_OK;
     int32_t *copy = zt_alloc_array(ctx, mark_count, sizeof *copy);
-    if (!copy)
-        return ZT_ENOMEM;
+    if (!copy) return ZT_ENOMEM;
     memcpy(copy, codepoints, mark_count * sizeof *codepoints);
-    for (int class_index = 1; class_index < 257; class_index++)
-        count[class_index] += count[class_index - 1];
-    for (size_t i = 0; i < mark_count; i++)
-        codepoints[count[utf8proc_get_property(copy[i])->combining_class]++] = copy[i];
+    for (int class_index = 1; class_index < 257; class_index++) count[class_index] += count[class_index - 1];
+    for (size_t i = 0; i < mark_count; i++) codepoints[count[utf8proc_get_property(copy[i])->combining_class]++] = copy[i];
     zt_free(ctx, copy);
     return ZT_OK;
 }
@@ -199,8 +178,7 @@ static zt_status order_all_marks(zt_ctx *ctx, int32_t *codepoints, size_t count)
             ;
         for (from = i; i < count && utf8proc_get_property(codepoints[i])->combining_class; i++)
             ;
-        if (i - from > 1)
-            status = order_marks(ctx, codepoints + from, i - from);
+        if (i - from > 1) status = order_marks(ctx, codepoints + from, i - from);
     }
     return status;
 }
@@ -233,13 +211,11 @@ static zt_status normal_form(zt_ctx *ctx, const char *text, size_t size, int for
         else
             count += (size_t)decomposed;
     }
-    if (!status)
-        status = order_all_marks(ctx, codepoints, count);
+    if (!status) status = order_all_marks(ctx, codepoints, count);
     if (!status && form & UTF8PROC_COMPOSE)
         count = (size_t)utf8proc_normalize_utf32(codepoints, (utf8proc_ssize_t)count,
                                                  (utf8proc_option_t)(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
-    for (size_t i = 0; !status && i < count; i++)
-        status = put_char(out, (uint32_t)codepoints[i]);
+    for (size_t i = 0; !status && i < count; i++) status = put_char(out, (uint32_t)codepoints[i]);
     zt_free(ctx, codepoints);
     return status;
 }
@@ -258,12 +234,10 @@ static zt_status normal_text(zt_ctx *ctx, zt_text input, int form, zt_str *out, 
         status = zt_str_put(out, input.data + from, plain - from);
         for (; i < input.size && (unsigned char)input.data[i] >= 0x80; i++)
             ;
-        if (!status && i > plain)
-            status = normal_form(ctx, input.data + plain, i - plain, form, out);
+        if (!status && i > plain) status = normal_form(ctx, input.data + plain, i - plain, form, out);
     }
     *zero = 0;
-    if (input.zero && out->len > start)
-        zt_char_next(out->data + start, out->len - start, zero);
+    if (input.zero && out->len > start) zt_char_next(out->data + start, out->len - start, zero);
     return status;
 }
 
@@ -288,10 +262,8 @@ static zt_status read_bert(zt_tj_reader *reader, const json_t *object, zt_tj_ste
 {
     step->flag[CLEAN] = step->flag[CHINESE] = step->flag[LOWER] = true;
     zt_status status = zt_tj_bool(reader, object, "clean_text", &step->flag[CLEAN]);
-    if (!status)
-        status = zt_tj_bool(reader, object, "handle_chinese_chars", &step->flag[CHINESE]);
-    if (!status)
-        status = zt_tj_bool(reader, object, "lowercase", &step->flag[LOWER]);
+    if (!status) status = zt_tj_bool(reader, object, "handle_chinese_chars", &step->flag[CHINESE]);
+    if (!status) status = zt_tj_bool(reader, object, "lowercase", &step->flag[LOWER]);
     step->flag[ACCENTS] = step->flag[LOWER];
     return status ? status : zt_tj_bool(reader, object, "strip_accents", &step->flag[ACCENTS]);
 }
@@ -301,30 +273,23 @@ static bool is_chinese(uint32_t codepoint)
     static const uint32_t range[][2] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
                                         {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
     for (size_t i = 0; codepoint >= 0x3400 && i < sizeof range / sizeof *range; i++)
-        if (codepoint >= range[i][0] && codepoint <= range[i][1])
-            return true;
+        if (codepoint >= range[i][0] && codepoint <= range[i][1]) return true;
     return false;
 }
 
-static bool is_control(uint32_t codepoint)
-{
-    return category_bit(codepoint) & (CATEGORY(CC) | CATEGORY(CF) | CATEGORY(CO));
-}
+static bool is_control(uint32_t codepoint) { return category_bit(codepoint) & (CATEGORY(CC) | CATEGORY(CF) | CATEGORY(CO)); }
 
 /* Controls go, white space is a blank, Chinese characters stand between blanks. */
 static zt_status clean_char(const zt_tj_step *step, uint32_t codepoint, zt_str *out)
 {
     if (step->flag[CLEAN]) {
         bool space = codepoint == '\t' || codepoint == '\n' || codepoint == '\r';
-        if (codepoint == 0 || codepoint == 0xfffd || (!space && is_control(codepoint)))
-            return ZT_OK;
-        if (space || zt_char_space(codepoint))
-            codepoint = ' ';
+        if (codepoint == 0 || codepoint == 0xfffd || (!space && is_control(codepoint))) return ZT_OK;
+        if (space || zt_char_space(codepoint)) codepoint = ' ';
     }
     bool apart = step->flag[CHINESE] && is_chinese(codepoint);
     zt_status status = apart ? zt_str_putc(out, ' ') : ZT_OK;
-    if (!status)
-        status = put_char(out, codepoint);
+    if (!status) status = put_char(out, codepoint);
     return !status && apart ? zt_str_putc(out, ' ') : status;
 }
 
@@ -347,8 +312,7 @@ static zt_status norm_bert(const zt_tj_step *step, zt_tj_work *work, zt_text inp
             status = map_text(step, (zt_text){decomposed.data, decomposed.len, *zero}, unaccent_char,
                               step->flag[LOWER] ? &cleaned : out, zero);
     }
-    if (!status && step->flag[LOWER])
-        status = map_text(step, (zt_text){cleaned.data, cleaned.len, *zero}, lower_char, out, zero);
+    if (!status && step->flag[LOWER]) status = map_text(step, (zt_text){cleaned.data, cleaned.len, *zero}, lower_char, out, zero);
     zt_str_fini(&cleaned);
     zt_str_fini(&decomposed);
     return status;
@@ -366,13 +330,10 @@ static zt_status norm_strip(const zt_tj_step *step, zt_tj_work *work, zt_text in
 {
     size_t from = 0, to = 0;
     (void)work;
-    for (size_t i = 0; step->flag[0] && i < input.size && zt_char_space(zt_char_next(input.data, input.size, &i));)
-        from = i;
+    for (size_t i = 0; step->flag[0] && i < input.size && zt_char_space(zt_char_next(input.data, input.size, &i));) from = i;
     for (size_t i = from; step->flag[1] && i < input.size;)
-        if (!zt_char_space(zt_char_next(input.data, input.size, &i)))
-            to = i;
-    if (!step->flag[1])
-        to = input.size;
+        if (!zt_char_space(zt_char_next(input.data, input.size, &i))) to = i;
+    if (!step->flag[1]) to = input.size;
     *zero = from < input.zero ? input.zero - from : 0;
     return to > from ? zt_str_put(out, input.data + from, to - from) : ZT_OK;
 }
@@ -394,8 +355,7 @@ static zt_status norm_prepend(const zt_tj_step *step, zt_tj_work *work, zt_text 
 static zt_status read_replace(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
     zt_status status = zt_tj_need(reader, object, "content");
-    if (!status)
-        status = zt_tj_text(reader, object, "content", &step->text);
+    if (!status) status = zt_tj_text(reader, object, "content", &step->text);
     return status ? status : zt_pattern_read(reader, object, "pattern", &step->pattern);
 }
 
@@ -409,12 +369,9 @@ static zt_status norm_replace(const zt_tj_step *step, zt_tj_work *work, zt_text 
     *zero = input.zero;
     while (!(status = zt_finder_next(&finder, &found, &from, &to)) && found) {
         status = zt_str_put(out, input.data + done, from - done);
-        if (!status)
-            status = zt_str_put(out, step->text.data, step->text.n);
-        if (status)
-            return status;
-        if (input.zero && from <= input.zero)
-            *zero = to <= input.zero ? out->len + (input.zero - to) : out->len - step->text.n;
+        if (!status) status = zt_str_put(out, step->text.data, step->text.n);
+        if (status) return status;
+        if (input.zero && from <= input.zero) *zero = to <= input.zero ? out->len + (input.zero - to) : out->len - step->text.n;
         done = to;
     }
     return status ? status : zt_str_put(out, input.data + done, input.size - done);
@@ -441,15 +398,12 @@ size_t zt_tj_base64(zt_bytes input, char *out)
 {
     size_t size = 0;
     uint32_t bits = 0;
-    while (input.n && input.data[input.n - 1] == '=')
-        input.n--;
+    while (input.n && input.data[input.n - 1] == '=') input.n--;
     for (size_t i = 0; i < input.n; i++) {
         int value = base64_value(input.data[i]);
-        if (value < 0)
-            return SIZE_MAX;
+        if (value < 0) return SIZE_MAX;
         bits = bits << 6 | (uint32_t)value;
-        if (i % 4)
-            out[size++] = (char)(bits >> (6 - 2 * (i % 4)));
+        if (i % 4) out[size++] = (char)(bits >> (6 - 2 * (i % 4)));
     }
     return size;
 }
@@ -458,13 +412,10 @@ static zt_status read_precompiled(zt_tj_reader *reader, const json_t *object, zt
 {
     zt_bytes text;
     zt_status status = zt_tj_need(reader, object, "precompiled_charsmap");
-    if (!status)
-        status = zt_tj_text(reader, object, "precompiled_charsmap", &text);
-    if (status)
-        return status;
+    if (!status) status = zt_tj_text(reader, object, "precompiled_charsmap", &text);
+    if (status) return status;
     char *bytes = zt_arena_alloc(reader->texts, text.n + 1);
-    if (!bytes)
-        return ZT_ENOMEM;
+    if (!bytes) return ZT_ENOMEM;
     size_t size = zt_tj_base64(text, bytes);
     if (size == SIZE_MAX)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'precompiled_charsmap' is not base64", reader->file, reader->where);
@@ -484,8 +435,7 @@ static zt_status replace_prefix(const zt_charsmap *charsmap, const char *text, s
     for (size_t i = 0; !status && used && i < replacement.n; i++) {
         uint32_t codepoint;
         int length = zt_utf8_decode(replacement.data + i, replacement.n - i, &codepoint);
-        if (!length)
-            return zt_fail(out->ctx, ZT_EDATA, "the charsmap has a replacement that is not UTF-8");
+        if (!length) return zt_fail(out->ctx, ZT_EDATA, "the charsmap has a replacement that is not UTF-8");
         i += (size_t)length - 1;
     }
     return !status && used ? zt_str_put(out, replacement.data, replacement.n) : status;
@@ -499,8 +449,7 @@ static zt_status each_char(const zt_charsmap *charsmap, const char *text, size_t
         from = i;
         zt_char_next(text, size, &i);
         status = replace_prefix(charsmap, text + from, i - from, out, &done);
-        if (!status && !done)
-            status = zt_str_put(out, text + from, i - from);
+        if (!status && !done) status = zt_str_put(out, text + from, i - from);
     }
     return status;
 }
@@ -512,8 +461,7 @@ static size_t cluster_end(zt_text input, size_t offset)
     while (offset < input.size) {
         size_t next = offset;
         utf8proc_int32_t right = (utf8proc_int32_t)zt_char_next(input.data, input.size, &next);
-        if (utf8proc_grapheme_break_stateful(left, right, &state))
-            break;
+        if (utf8proc_grapheme_break_stateful(left, right, &state)) break;
         left = right;
         offset = next;
     }
@@ -527,14 +475,11 @@ static zt_status norm_precompiled(const zt_tj_step *step, zt_tj_work *work, zt_t
     for (size_t i = 0, end; !status && i < input.size; i = end) {
         bool done = false;
         end = cluster_end(input, i);
-        if (end - i < CLUSTER)
-            status = replace_prefix(step->map, input.data + i, end - i, out, &done);
-        if (!status && !done)
-            status = each_char(step->map, input.data + i, end - i, out);
+        if (end - i < CLUSTER) status = replace_prefix(step->map, input.data + i, end - i, out, &done);
+        if (!status && !done) status = each_char(step->map, input.data + i, end - i, out);
     }
     *zero = 0;
-    if (input.zero && out->len)
-        zt_char_next(out->data, out->len, zero);
+    if (input.zero && out->len) zt_char_next(out->data, out->len, zero);
     return status;
 }
 

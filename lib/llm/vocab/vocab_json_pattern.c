@@ -23,15 +23,9 @@ struct zt_pattern {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void *pcre_alloc(size_t size, void *ctx)
-{
-    return zt_alloc(ctx, size);
-}
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
 
-static void pcre_free(void *memory, void *ctx)
-{
-    zt_free(ctx, memory);
-}
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 /* A regular expression that PCRE2 does not take is one that we cannot do. */
 static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, const zt_str *regex, zt_bytes shown)
@@ -41,8 +35,7 @@ static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, cons
     PCRE2_UCHAR reason[120];
     char escaped[160];
     pcre2_compile_context *compile_context = pcre2_compile_context_create(pattern->memory);
-    if (!compile_context)
-        return ZT_ENOMEM;
+    if (!compile_context) return ZT_ENOMEM;
     pcre2_set_newline(compile_context, PCRE2_NEWLINE_LF);
     pattern->code =
         pcre2_compile((PCRE2_SPTR)regex->data, regex->len, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
@@ -52,8 +45,7 @@ static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, cons
         int result = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE);
         return result == PCRE2_ERROR_NOMEMORY && zt_ctx_status(reader->ctx) ? ZT_ENOMEM : ZT_OK;
     }
-    if (error_code == PCRE2_ERROR_HEAP_FAILED)
-        return ZT_ENOMEM;
+    if (error_code == PCRE2_ERROR_HEAP_FAILED) return ZT_ENOMEM;
     pcre2_get_error_message(error_code, reason, sizeof reason);
     return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: regular expression '%s': %s", reader->file, reader->where,
                    zt_escape(escaped, sizeof escaped, shown.data, shown.n), (const char *)reason);
@@ -70,10 +62,8 @@ static zt_status read_regex(zt_tj_reader *reader, zt_pattern *pattern, zt_bytes 
                          "%s: %s: a regular expression of %zu bytes, at most %d are "
                          "supported",
                          reader->file, reader->where, text.n, MOST_PATTERN);
-    if (!status)
-        status = zt_onig_to_pcre2(reader->ctx, reader->file, reader->where, text, &regex);
-    if (!status)
-        status = compile_pattern(reader, pattern, &regex, text);
+    if (!status) status = zt_onig_to_pcre2(reader->ctx, reader->file, reader->where, text, &regex);
+    if (!status) status = compile_pattern(reader, pattern, &regex, text);
     zt_str_fini(&regex);
     return status;
 }
@@ -86,15 +76,11 @@ zt_status zt_pattern_read(zt_tj_reader *reader, const json_t *object, const char
     if (!status && (!json_is_object(value) || json_object_size(value) != 1))
         status =
             zt_fail(reader->ctx, ZT_EDATA, "%s: %s: '%s' is neither a String nor a Regex", reader->file, reader->where, name);
-    if (!status)
-        status = zt_tj_text(reader, value, "String", &literal);
-    if (!status)
-        status = zt_tj_text(reader, value, "Regex", &regex);
-    if (!status && !literal.data && !regex.data)
-        status = zt_tj_need(reader, value, "String");
+    if (!status) status = zt_tj_text(reader, value, "String", &literal);
+    if (!status) status = zt_tj_text(reader, value, "Regex", &regex);
+    if (!status && !literal.data && !regex.data) status = zt_tj_need(reader, value, "String");
     zt_pattern *pattern = status ? NULL : zt_calloc(reader->ctx, 1, sizeof *pattern);
-    if (!pattern)
-        return status ? status : ZT_ENOMEM;
+    if (!pattern) return status ? status : ZT_ENOMEM;
     *out = pattern; /* freed with the step that it belongs to */
     pattern->ctx = reader->ctx;
     pattern->file = reader->file;
@@ -104,8 +90,7 @@ zt_status zt_pattern_read(zt_tj_reader *reader, const json_t *object, const char
 
 void zt_pattern_free(zt_pattern *pattern)
 {
-    if (!pattern)
-        return;
+    if (!pattern) return;
     pcre2_code_free(pattern->code);
     pcre2_general_context_free(pattern->memory);
     zt_free(pattern->ctx, pattern);
@@ -115,13 +100,11 @@ void zt_pattern_free(zt_pattern *pattern)
 
 static zt_status prepare_match(zt_tj_work *work)
 {
-    if (work->match)
-        return ZT_OK;
+    if (work->match) return ZT_OK;
     work->memory = pcre2_general_context_create(pcre_alloc, pcre_free, work->tokenizer->ctx);
     work->context = work->memory ? pcre2_match_context_create(work->memory) : NULL;
     work->match = work->context ? pcre2_match_data_create(1, work->memory) : NULL;
-    if (!work->match)
-        return ZT_ENOMEM;
+    if (!work->match) return ZT_ENOMEM;
     pcre2_set_match_limit(work->context, MOST_STEPS);
     pcre2_set_heap_limit(work->context, MOST_HEAP_KIB);
     return ZT_OK;
@@ -138,11 +121,9 @@ void zt_pattern_work_fini(zt_tj_work *work)
 /* A repeated group over a long text asks for much; the system gives it page by page. */
 static bool grow_stack(zt_tj_work *work)
 {
-    if (work->stack)
-        return false;
+    if (work->stack) return false;
     work->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK, work->memory);
-    if (work->stack)
-        pcre2_jit_stack_assign(work->context, NULL, work->stack);
+    if (work->stack) pcre2_jit_stack_assign(work->context, NULL, work->stack);
     return work->stack;
 }
 
@@ -155,16 +136,13 @@ static int run_match(const zt_finder *finder, uint32_t options)
 static zt_status find_regex(zt_finder *finder, bool *found, size_t *from, size_t *to)
 {
     zt_status status = prepare_match(finder->work);
-    if (status)
-        return status;
+    if (status) return status;
     int result = run_match(finder, 0);
-    if (result == PCRE2_ERROR_JIT_STACKLIMIT && grow_stack(finder->work))
-        result = run_match(finder, 0);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT && grow_stack(finder->work)) result = run_match(finder, 0);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT) /* the interpreter has the heap */
         result = run_match(finder, PCRE2_NO_JIT);
     *found = result >= 0;
-    if (result == PCRE2_ERROR_NOMATCH)
-        return ZT_OK;
+    if (result == PCRE2_ERROR_NOMATCH) return ZT_OK;
     if (result < 0)
         return zt_fail(finder->pattern->ctx, ZT_EDATA,
                        "%s: a regular expression takes more than %d steps or %d KiB at byte %zu "
@@ -182,8 +160,7 @@ static bool find_literal(const zt_finder *finder, size_t *from, size_t *to)
 {
     zt_bytes literal = finder->pattern->literal;
     const char *found = memmem(finder->text + finder->position, finder->size - finder->position, literal.data, literal.n);
-    if (!found)
-        return false;
+    if (!found) return false;
     *from = (size_t)(found - finder->text);
     *to = *from + literal.n;
     return true;
@@ -197,8 +174,7 @@ zt_status zt_finder_next(zt_finder *finder, bool *found, size_t *from, size_t *t
             *found = find_literal(finder, from, to);
         else
             status = find_regex(finder, found, from, to);
-        if (status || !*found)
-            return status;
+        if (status || !*found) return status;
         if (*from != *to || !finder->any || finder->last != *to) {
             finder->any = true;
             finder->position = finder->last = *to;

@@ -46,10 +46,8 @@ static zt_status push_special(const post_reader *post, const json_t *object, con
     const json_t *token = name ? json_object_get(json_object_get(object, "special_tokens"), name) : NULL;
     const json_t *listed = json_object_get(token, "ids");
     zt_status status = ZT_OK;
-    if (!json_is_array(listed))
-        return fail_post(post, "a template's special token is not among 'special_tokens'");
-    for (size_t i = 0; !status && i < json_array_size(listed); i++)
-        status = push_id(post, ids, json_array_get(listed, i));
+    if (!json_is_array(listed)) return fail_post(post, "a template's special token is not among 'special_tokens'");
+    for (size_t i = 0; !status && i < json_array_size(listed); i++) status = push_id(post, ids, json_array_get(listed, i));
     return status;
 }
 
@@ -89,10 +87,8 @@ static zt_status read_sequence(post_reader *post, const json_t *object, int dept
 {
     const json_t *list = json_object_get(object, "processors");
     zt_status status = ZT_OK;
-    if (!json_is_array(list) || depth > ZT_MOST_STEPS)
-        return fail_post(post, "a Sequence without 'processors', or too deep");
-    for (size_t i = 0; !status && i < json_array_size(list); i++)
-        status = read_post(post, json_array_get(list, i), depth + 1);
+    if (!json_is_array(list) || depth > ZT_MOST_STEPS) return fail_post(post, "a Sequence without 'processors', or too deep");
+    for (size_t i = 0; !status && i < json_array_size(list); i++) status = read_post(post, json_array_get(list, i), depth + 1);
     return status;
 }
 
@@ -111,13 +107,10 @@ static zt_status read_post(post_reader *post, const json_t *object, int depth)
     const json_t *type = json_object_get(object, "type");
     const char *name = json_string_value(type);
     char escaped[80];
-    if (!name)
-        return fail_post(post, "a component without a 'type'");
-    if (strcmp(name, "Sequence") == 0)
-        return read_sequence(post, object, depth);
+    if (!name) return fail_post(post, "a component without a 'type'");
+    if (strcmp(name, "Sequence") == 0) return read_sequence(post, object, depth);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].name, name) != 0)
-            continue;
+        if (strcmp(rows[i].name, name) != 0) continue;
         if (rows[i].adds && post->done)
             return zt_fail(post->reader->ctx, ZT_ENOTSUP, "%s: post_processor: a second one that adds tokens, '%s'",
                            post->reader->file, name);

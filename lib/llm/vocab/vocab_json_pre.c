@@ -10,8 +10,7 @@
 
 zt_status zt_pre_run(zt_tj_work *work, const zt_tj_step *step, zt_text input)
 {
-    if (!input.size)
-        return ZT_OK;
+    if (!input.size) return ZT_OK;
     if (!work->tokenizer->pre.count || step == work->tokenizer->pre.step + work->tokenizer->pre.count)
         return work->tokenizer->model->piece(work->tokenizer, work, input.data, input.size);
     return step->row->pre(step, work, input);
@@ -40,15 +39,14 @@ typedef struct item_list { /* a pattern's matches, and what lies between them */
     zt_finder find;
     char_fn *is_match; /* not NULL: each such character is a match */
     zt_text text;
-    size_t done;  /* before it everything was given */
+    size_t done;     /* before it everything was given */
     size_t from, to; /* a match that was found but not yet given */
     bool waiting;
 } item_list;
 
 static zt_status find_item(item_list *items, bool *found)
 {
-    if (!items->is_match)
-        return zt_finder_next(&items->find, found, &items->from, &items->to);
+    if (!items->is_match) return zt_finder_next(&items->find, found, &items->from, &items->to);
     for (size_t i = items->done; i < items->text.size; items->to = i) {
         items->from = i;
         if (items->is_match(zt_char_next(items->text.data, items->text.size, &i))) {
@@ -65,15 +63,13 @@ static zt_status find_item(item_list *items, bool *found)
 static zt_status next_item(item_list *items, bool *more, size_t *from, size_t *to, bool *match)
 {
     zt_status status = items->waiting ? ZT_OK : find_item(items, &items->waiting);
-    if (status)
-        return status;
+    if (status) return status;
     size_t upto = items->waiting ? items->from : items->text.size;
     *from = items->done;
     *match = items->waiting && items->done == upto;
     *more = *match || items->done < upto;
     *to = *match ? items->to : upto;
-    if (*match)
-        items->waiting = false;
+    if (*match) items->waiting = false;
     items->done = *to;
     return ZT_OK;
 }
@@ -81,8 +77,7 @@ static zt_status next_item(item_list *items, bool *more, size_t *from, size_t *t
 /* ---- behaviours ------------------------------------------------------------------------------ */
 
 enum { REMOVED, ISOLATED, WITH_PREVIOUS, WITH_NEXT, CONTIGUOUS };
-static const char *const behaviours[] = {"Removed",        "Isolated",   "MergedWithPrevious",
-                                         "MergedWithNext", "Contiguous", NULL};
+static const char *const behaviours[] = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous", NULL};
 
 /* Is the item joined to the current piece? `last`: whether the item before was a match. */
 static bool joins_piece(int mode, bool match, bool last)
@@ -104,15 +99,13 @@ static zt_status cut_items(const zt_tj_step *step, zt_tj_work *work, zt_text inp
         if (held && joins_piece(mode, match, last)) {
             held_to = to;
         } else {
-            if (held)
-                status = pass_on(step, work, input, held_from, held_to);
+            if (held) status = pass_on(step, work, input, held_from, held_to);
             held = mode != REMOVED || !match;
             held_from = from;
             held_to = to;
         }
         last = match;
-        if (status)
-            return status;
+        if (status) return status;
     }
     return !status && held ? pass_on(step, work, input, held_from, held_to) : status;
 }
@@ -130,10 +123,8 @@ enum { INVERT };
 static zt_status read_split(zt_tj_reader *reader, const json_t *object, zt_tj_step *step)
 {
     zt_status status = zt_tj_need(reader, object, "behavior");
-    if (!status)
-        status = zt_tj_word(reader, object, "behavior", behaviours, &step->mode);
-    if (!status)
-        status = zt_tj_bool(reader, object, "invert", &step->flag[INVERT]);
+    if (!status) status = zt_tj_word(reader, object, "behavior", behaviours, &step->mode);
+    if (!status) status = zt_tj_bool(reader, object, "invert", &step->flag[INVERT]);
     return status ? status : zt_pattern_read(reader, object, "pattern", &step->pattern);
 }
 
@@ -185,8 +176,7 @@ static zt_status pre_bert(const zt_tj_step *step, zt_tj_work *work, zt_text inpu
         if (!match) {
             size_t zero = input.zero > from ? input.zero - from : 0;
             status = cut_chars(step, work, (zt_text){input.data + from, to - from, zero}, zt_char_punct, ISOLATED);
-            if (status)
-                return status;
+            if (status) return status;
         }
     return status;
 }
@@ -201,10 +191,8 @@ static zt_status pre_whitespace(const zt_tj_step *step, zt_tj_work *work, zt_tex
         size_t start = i;
         uint32_t codepoint = zt_char_next(input.data, input.size, &i);
         int kind = zt_char_word(codepoint) ? WORD : zt_char_space(codepoint) ? SPACE : OTHER;
-        if (kind == (int)run)
-            continue;
-        if (run != SPACE)
-            status = pass_on(step, work, input, from, start);
+        if (kind == (int)run) continue;
+        if (run != SPACE) status = pass_on(step, work, input, from, start);
         run = kind;
         from = start;
     }
@@ -215,8 +203,7 @@ static zt_status read_delimiter(zt_tj_reader *reader, const json_t *object, zt_t
 {
     uint32_t codepoint;
     zt_status status = zt_tj_need(reader, object, "delimiter");
-    if (!status)
-        status = zt_tj_text(reader, object, "delimiter", &step->text);
+    if (!status) status = zt_tj_text(reader, object, "delimiter", &step->text);
     if (!status && (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n)
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'delimiter' is not one character", reader->file, reader->where);
     return status;
@@ -238,8 +225,7 @@ static zt_status read_fixed(zt_tj_reader *reader, const json_t *object, zt_tj_st
 {
     step->start = 5;
     zt_status status = zt_tj_size(reader, object, "length", &step->start);
-    if (!status && !step->start)
-        status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'length' is 0", reader->file, reader->where);
+    if (!status && !step->start) status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'length' is 0", reader->file, reader->where);
     return status;
 }
 
@@ -247,8 +233,7 @@ static zt_status pre_fixed_length(const zt_tj_step *step, zt_tj_work *work, zt_t
 {
     zt_status status = ZT_OK;
     for (size_t i = 0, from = 0; !status && i < input.size; from = i) {
-        for (int64_t k = 0; k < step->start && i < input.size; k++)
-            zt_char_next(input.data, input.size, &i);
+        for (int64_t k = 0; k < step->start && i < input.size; k++) zt_char_next(input.data, input.size, &i);
         status = pass_on(step, work, input, from, i);
     }
     return status;
@@ -258,8 +243,7 @@ static zt_status pre_fixed_length(const zt_tj_step *step, zt_tj_work *work, zt_t
 
 enum { ADD_SPACE, USE_REGEX };
 
-#define GPT2(spaces)                                                                               \
-    "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|" spaces
+#define GPT2(spaces) "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|" spaces
 
 /* The library writes all fields of a ByteLevel, and reads none that lacks one. A bare one is from
  * openfluke/loom, whose regular expressions (Go's) know no look-ahead: a run of spaces is one piece
@@ -269,10 +253,8 @@ static zt_status read_byte_level(zt_tj_reader *reader, const json_t *object, zt_
 {
     step->flag[USE_REGEX] = true;
     zt_status status = zt_tj_bool(reader, object, "add_prefix_space", &step->flag[ADD_SPACE]);
-    if (!status)
-        status = zt_tj_bool(reader, object, "use_regex", &step->flag[USE_REGEX]);
-    if (status || !step->flag[USE_REGEX])
-        return status;
+    if (!status) status = zt_tj_bool(reader, object, "use_regex", &step->flag[USE_REGEX]);
+    if (status || !step->flag[USE_REGEX]) return status;
     bool bare = !json_object_get(object, "add_prefix_space");
     json_t *pattern = json_pack("{s{ss}}", "p", "Regex", bare ? GPT2("\\s+") : GPT2("\\s+(?!\\S)|\\s+"));
     status = pattern ? zt_pattern_read(reader, pattern, "p", &step->pattern) : ZT_ENOMEM;
@@ -286,8 +268,7 @@ static zt_status print_piece(const zt_tj_step *step, zt_tj_work *work, zt_text p
     zt_str *out = step_buffer(step, work);
     zt_status status = zt_char_print(piece.data, piece.zero, out);
     size_t zero = out->len;
-    if (!status)
-        status = zt_char_print(piece.data + piece.zero, piece.size - piece.zero, out);
+    if (!status) status = zt_char_print(piece.data + piece.zero, piece.size - piece.zero, out);
     return status ? status : zt_pre_run(work, step + 1, (zt_text){out->data, out->len, zero});
 }
 
@@ -297,8 +278,7 @@ static zt_status print_pieces(const zt_tj_step *step, zt_tj_work *work, zt_text 
     size_t from, to;
     bool more, match;
     zt_status status = ZT_OK;
-    if (!step->pattern)
-        return print_piece(step, work, input);
+    if (!step->pattern) return print_piece(step, work, input);
     while (!status && !(status = next_item(&items, &more, &from, &to, &match)) && more) {
         size_t zero = input.zero > from ? input.zero - from : 0;
         if (to > from)
@@ -310,14 +290,11 @@ static zt_status print_pieces(const zt_tj_step *step, zt_tj_work *work, zt_text 
 static zt_status pre_byte_level(const zt_tj_step *step, zt_tj_work *work, zt_text input)
 {
     zt_str spaced;
-    if (!step->flag[ADD_SPACE] || input.data[0] == ' ')
-        return print_pieces(step, work, input);
+    if (!step->flag[ADD_SPACE] || input.data[0] == ' ') return print_pieces(step, work, input);
     zt_str_init(&spaced, work->tokenizer->ctx);
     zt_status status = zt_str_putc(&spaced, ' ');
-    if (!status)
-        status = zt_str_put(&spaced, input.data, input.size);
-    if (!status)
-        status = print_pieces(step, work, (zt_text){spaced.data, spaced.len, input.zero ? input.zero + 1 : 0});
+    if (!status) status = zt_str_put(&spaced, input.data, input.size);
+    if (!status) status = print_pieces(step, work, (zt_text){spaced.data, spaced.len, input.zero ? input.zero + 1 : 0});
     zt_str_fini(&spaced);
     return status;
 }
@@ -335,16 +312,12 @@ zt_status zt_metaspace_read(zt_tj_reader *reader, const json_t *object, zt_tj_st
     bool add = true;
     step->flag[SPLIT] = true;
     zt_status status = zt_tj_need(reader, object, "replacement");
-    if (!status)
-        status = zt_tj_text(reader, object, "replacement", &step->text);
+    if (!status) status = zt_tj_text(reader, object, "replacement", &step->text);
     if (!status && (!step->text.n || (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n))
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'replacement' is not one character", reader->file, reader->where);
-    if (!status)
-        status = zt_tj_word(reader, object, "prepend_scheme", schemes, &step->mode);
-    if (!status)
-        status = zt_tj_bool(reader, object, "add_prefix_space", &add);
-    if (!add)
-        step->mode = NEVER;
+    if (!status) status = zt_tj_word(reader, object, "prepend_scheme", schemes, &step->mode);
+    if (!status) status = zt_tj_bool(reader, object, "add_prefix_space", &add);
+    if (!add) step->mode = NEVER;
     return status ? status : zt_tj_bool(reader, object, "split", &step->flag[SPLIT]);
 }
 
@@ -358,8 +331,7 @@ static zt_status replace_blanks(const zt_tj_step *step, zt_text input, zt_str *o
     *zero = 0;
     for (size_t i = 0; !status && i < input.size; i++) {
         status = input.data[i] == ' ' ? zt_str_put(out, mark.data, mark.n) : zt_str_putc(out, input.data[i]);
-        if (i < input.zero)
-            *zero = out->len;
+        if (i < input.zero) *zero = out->len;
     }
     return status;
 }
@@ -370,8 +342,7 @@ static zt_status pre_metaspace(const zt_tj_step *step, zt_tj_work *work, zt_text
     size_t zero;
     zt_status status = replace_blanks(step, input, out, &zero);
     zt_text all = {out->data, out->len, zero};
-    if (status || !step->flag[SPLIT])
-        return status ? status : zt_pre_run(work, step + 1, all);
+    if (status || !step->flag[SPLIT]) return status ? status : zt_pre_run(work, step + 1, all);
     for (size_t from = 0, to; !status && from < all.size; from = to) {
         const char *next = memmem(all.data + from + 1, all.size - from - 1, step->text.data, step->text.n);
         to = next ? (size_t)(next - all.data) : all.size;

@@ -36,10 +36,8 @@ static char *mark_zeros(zt_tj_reader *reader, const char *text, size_t size, zt_
     char *copy = NULL;
     bool taken = memmem(text, size, "\xef\xb7\x90", 3) != NULL;
     for (size_t i = 0; i + 1 < size; i++) {
-        if (text[i] != '\\')
-            continue;
-        if (size - i >= 6 && strncasecmp(text + i, "\\ufdd0", 6) == 0)
-            taken = true;
+        if (text[i] != '\\') continue;
+        if (size - i >= 6 && strncasecmp(text + i, "\\ufdd0", 6) == 0) taken = true;
         if (zero_at(text, size, i)) {
             if (!copy && !(copy = zt_strndup(reader->ctx, text, size))) {
                 *status = ZT_ENOMEM;
@@ -70,8 +68,7 @@ json_t *zt_tj_load(zt_tj_reader *reader, const char *text, size_t size, void **h
     }
     *held = zt_alloc(reader->ctx, tree_bytes(text, size)); /* not touched: only the account is wanted */
     char *copy = *held ? mark_zeros(reader, text, size, &status) : NULL;
-    if (!*held || status)
-        return NULL;
+    if (!*held || status) return NULL;
     json_t *root = zt_json_parse(copy ? copy : text, size, 0, &error);
     zt_free(reader->ctx, copy);
     if (!root)
@@ -89,8 +86,7 @@ zt_bytes zt_tj_keep(zt_tj_reader *reader, const char *text, size_t size)
 {
     char *copy = zt_arena_strndup(reader->texts, text, size);
     zt_bytes none = {NULL, 0};
-    if (!copy)
-        return none;
+    if (!copy) return none;
     if (reader->zeros) {
         size_t kept = 0;
         for (size_t i = 0; i < size; kept++) {
@@ -124,20 +120,16 @@ zt_status zt_tj_need(zt_tj_reader *reader, const json_t *object, const char *nam
 zt_status zt_tj_bool(zt_tj_reader *reader, const json_t *object, const char *name, bool *out)
 {
     const json_t *value = get_member(object, name);
-    if (value && !json_is_boolean(value))
-        return fail_member(reader, name, "neither true nor false");
-    if (value)
-        *out = json_is_true(value);
+    if (value && !json_is_boolean(value)) return fail_member(reader, name, "neither true nor false");
+    if (value) *out = json_is_true(value);
     return ZT_OK;
 }
 
 zt_status zt_tj_text(zt_tj_reader *reader, const json_t *object, const char *name, zt_bytes *out)
 {
     const json_t *value = get_member(object, name);
-    if (!value)
-        return ZT_OK;
-    if (!json_is_string(value))
-        return fail_member(reader, name, "no text");
+    if (!value) return ZT_OK;
+    if (!json_is_string(value)) return fail_member(reader, name, "no text");
     *out = zt_tj_keep(reader, json_string_value(value), json_string_length(value));
     return out->data ? ZT_OK : ZT_ENOMEM;
 }
@@ -145,10 +137,8 @@ zt_status zt_tj_text(zt_tj_reader *reader, const json_t *object, const char *nam
 zt_status zt_tj_size(zt_tj_reader *reader, const json_t *object, const char *name, int64_t *out)
 {
     const json_t *value = get_member(object, name);
-    if (!value)
-        return ZT_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 0)
-        return fail_member(reader, name, "no count");
+    if (!value) return ZT_OK;
+    if (!json_is_integer(value) || json_integer_value(value) < 0) return fail_member(reader, name, "no count");
     *out = json_integer_value(value);
     return ZT_OK;
 }
@@ -158,10 +148,8 @@ zt_status zt_tj_word(zt_tj_reader *reader, const json_t *object, const char *nam
     const json_t *value = get_member(object, name);
     const char *word = json_string_value(value);
     char escaped[80];
-    if (!value)
-        return ZT_OK;
-    if (!word)
-        return fail_member(reader, name, "no text");
+    if (!value) return ZT_OK;
+    if (!word) return fail_member(reader, name, "no text");
     for (int i = 0; names[i]; i++)
         if (strcmp(word, names[i]) == 0) {
             *out = i;
@@ -178,8 +166,7 @@ static zt_status add_step(zt_tj_reader *reader, const zt_tj_family *family, cons
     const json_t *type = json_object_get(value, "type");
     const char *name = json_string_value(type);
     char escaped[80];
-    if (!name)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a component without a 'type'", reader->file, family->key);
+    if (!name) return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a component without a 'type'", reader->file, family->key);
     if (out->count == ZT_MOST_STEPS)
         return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: more than %d components", reader->file, family->key, ZT_MOST_STEPS);
     for (const zt_tj_row *row = family->row; row->name; row++)
@@ -197,8 +184,7 @@ static zt_status add_steps(zt_tj_reader *reader, const zt_tj_family *family, con
 {
     const char *name = json_string_value(json_object_get(value, "type"));
     zt_status status = ZT_OK;
-    if (!name || strcmp(name, "Sequence") != 0)
-        return add_step(reader, family, value, out);
+    if (!name || strcmp(name, "Sequence") != 0) return add_step(reader, family, value, out);
     const json_t *list = json_object_get(value, family->list);
     if (!json_is_array(list) || depth > ZT_MOST_STEPS)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a Sequence without '%s', or too deep", reader->file, family->key,
@@ -211,8 +197,7 @@ static zt_status add_steps(zt_tj_reader *reader, const zt_tj_family *family, con
 zt_status zt_tj_steps_read(zt_tj_reader *reader, const zt_tj_family *family, const json_t *value, zt_tj_steps *out)
 {
     reader->where = family->key;
-    if (!value || json_is_null(value))
-        return ZT_OK;
+    if (!value || json_is_null(value)) return ZT_OK;
     out->step = zt_calloc(reader->ctx, ZT_MOST_STEPS, sizeof *out->step);
     return out->step ? add_steps(reader, family, value, out, 0) : ZT_ENOMEM;
 }

@@ -28,31 +28,26 @@ void zt_merger_fini(zt_merger *merger)
 /* Room for count items of `size` bytes; grows by half at least. */
 static void *reserve_items(zt_ctx *ctx, void *items, size_t *capacity, size_t count, size_t size)
 {
-    if (count <= *capacity)
-        return items;
+    if (count <= *capacity) return items;
     size_t wanted = *capacity + *capacity / 2 < count ? count : *capacity + *capacity / 2, bytes;
-    if (wanted < 64)
-        wanted = 64;
+    if (wanted < 64) wanted = 64;
     if (!zt_mul_size(wanted, size, &bytes)) {
         zt_fail(ctx, ZT_ENOMEM, "text too long: %zu symbols of %zu bytes", wanted, size);
         return NULL;
     }
     void *grown = zt_realloc(ctx, items, bytes);
-    if (grown)
-        *capacity = wanted;
+    if (grown) *capacity = wanted;
     return grown;
 }
 
 zt_status zt_merger_reserve(zt_merger *merger, size_t count)
 {
     zt_sym *symbols = reserve_items(merger->ctx, merger->symbols, &merger->capacity, count, sizeof *symbols);
-    if (!symbols)
-        return ZT_ENOMEM;
+    if (!symbols) return ZT_ENOMEM;
     merger->symbols = symbols;
     /* Merging count symbols puts count - 1 pairs at first and adds one net at each of count - 1 merges. */
     zt_pair *heap = reserve_items(merger->ctx, merger->heap, &merger->heap_capacity, 2 * count, sizeof *heap);
-    if (!heap)
-        return ZT_ENOMEM;
+    if (!heap) return ZT_ENOMEM;
     merger->heap = heap;
     merger->count = count;
     return ZT_OK;
@@ -66,10 +61,8 @@ static void sift_down(zt_pair *heap, size_t count, size_t place)
     zt_pair moved = heap[place];
     for (size_t child; (child = 4 * place + 1) < count; place = child) {
         size_t end = child + 4 < count ? child + 4 : count;
-        for (size_t k = child + 1; k < end; k++)
-            child = heap[k].key < heap[child].key ? k : child;
-        if (heap[child].key >= moved.key)
-            break;
+        for (size_t k = child + 1; k < end; k++) child = heap[k].key < heap[child].key ? k : child;
+        if (heap[child].key >= moved.key) break;
         heap[place] = heap[child];
     }
     heap[place] = moved;
@@ -88,8 +81,7 @@ static zt_pair pop_pair(zt_merger *merger)
 {
     zt_pair top = merger->heap[0];
     merger->heap[0] = merger->heap[--merger->heap_count];
-    if (merger->heap_count)
-        sift_down(merger->heap, merger->heap_count, 0);
+    if (merger->heap_count) sift_down(merger->heap, merger->heap_count, 0);
     return top;
 }
 
@@ -101,8 +93,7 @@ static bool pair_at(const zt_merger *merger, const void *arg, const char *text, 
 {
     int32_t right = left < 0 ? -1 : merger->symbols[left].next;
     uint32_t rank;
-    if (right < 0 || !find_pair(arg, text, &merger->symbols[left], &merger->symbols[right], &rank, &pair->id))
-        return false;
+    if (right < 0 || !find_pair(arg, text, &merger->symbols[left], &merger->symbols[right], &rank, &pair->id)) return false;
     pair->key = (uint64_t)rank << 32 | (uint32_t)left;
     pair->length = merger->symbols[left].length + merger->symbols[right].length;
     return true;
@@ -123,8 +114,7 @@ static void merge_at(zt_merger *merger, int32_t index, int32_t id)
     left->length += right->length;
     left->id = id;
     left->next = right->next;
-    if (right->next >= 0)
-        merger->symbols[right->next].prev = index;
+    if (right->next >= 0) merger->symbols[right->next].prev = index;
     right->length = 0;
 }
 
@@ -134,21 +124,16 @@ void zt_merger_run(zt_merger *merger, const void *arg, const char *text, zt_pair
     link_symbols(merger);
     merger->heap_count = 0;
     for (size_t i = 0; i < merger->count; i++)
-        if (pair_at(merger, arg, text, find_pair, (int32_t)i, &pair))
-            merger->heap[merger->heap_count++] = pair;
-    for (size_t i = (merger->heap_count + 2) / 4; i-- > 0;)
-        sift_down(merger->heap, merger->heap_count, i);
+        if (pair_at(merger, arg, text, find_pair, (int32_t)i, &pair)) merger->heap[merger->heap_count++] = pair;
+    for (size_t i = (merger->heap_count + 2) / 4; i-- > 0;) sift_down(merger->heap, merger->heap_count, i);
     while (merger->heap_count) {
         pair = pop_pair(merger);
         int32_t i = (int32_t)(uint32_t)pair.key;
         const zt_sym *left = &merger->symbols[i];
-        if (!left->length || left->next < 0 || left->length + merger->symbols[left->next].length != pair.length)
-            continue;
+        if (!left->length || left->next < 0 || left->length + merger->symbols[left->next].length != pair.length) continue;
         merge_at(merger, i, pair.id);
         zt_pair pair_after;
-        if (pair_at(merger, arg, text, find_pair, merger->symbols[i].prev, &pair_after))
-            push_pair(merger, pair_after);
-        if (pair_at(merger, arg, text, find_pair, i, &pair_after))
-            push_pair(merger, pair_after);
+        if (pair_at(merger, arg, text, find_pair, merger->symbols[i].prev, &pair_after)) push_pair(merger, pair_after);
+        if (pair_at(merger, arg, text, find_pair, i, &pair_after)) push_pair(merger, pair_after);
     }
 }

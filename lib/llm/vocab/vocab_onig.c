@@ -55,10 +55,7 @@ static zt_status fail_regex(const translation *state, zt_status status, const ch
                    (size_t)(state->cursor - state->whole.data), what);
 }
 
-static bool is_among(const char *set, char letter)
-{
-    return letter && strchr(set, letter);
-}
+static bool is_among(const char *set, char letter) { return letter && strchr(set, letter); }
 
 static bool comes_next(const translation *state, const char *text)
 {
@@ -120,15 +117,9 @@ static const struct {
     {"format", "\\p{Cf}"},
 };
 
-static void *pcre_alloc(size_t size, void *ctx)
-{
-    return zt_alloc(ctx, size);
-}
+static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
 
-static void pcre_free(void *memory, void *ctx)
-{
-    zt_free(ctx, memory);
-}
+static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 static zt_status pcre2_knows(zt_ctx *ctx, const char *set, bool *known)
 {
@@ -158,10 +149,8 @@ static zt_status name_set(const translation *state, const char *name, size_t siz
                       (character >= '0' && character <= '9');
         if (!letter && character != ' ' && character != '-' && character != '_')
             return fail_regex(state, ZT_ENOTSUP, "the name of a property is not known");
-        if (length + 1 == sizeof plain)
-            return fail_regex(state, ZT_ENOTSUP, "the name of a property is too long");
-        if (letter)
-            plain[length++] = character;
+        if (length + 1 == sizeof plain) return fail_regex(state, ZT_ENOTSUP, "the name of a property is too long");
+        if (letter) plain[length++] = character;
     }
     plain[length] = 0;
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
@@ -173,8 +162,7 @@ static zt_status name_set(const translation *state, const char *name, size_t siz
     bool script = false;
     snprintf(set, capacity, "\\p{sc:%s}", plain);
     zt_status status = length > 2 ? pcre2_knows(state->ctx, set, &script) : ZT_OK;
-    if (!script)
-        snprintf(set, capacity, "\\p{%s}", plain);
+    if (!script) snprintf(set, capacity, "\\p{%s}", plain);
     return status;
 }
 
@@ -184,8 +172,7 @@ static zt_status read_property(translation *state, bool *negative, char *set, si
     const char *close = NULL;
     if (state->cursor < state->end && *state->cursor == '{')
         close = memchr(state->cursor, '}', (size_t)(state->end - state->cursor));
-    if (!close)
-        return fail_regex(state, ZT_EDATA, "a property without {name}");
+    if (!close) return fail_regex(state, ZT_EDATA, "a property without {name}");
     const char *name = state->cursor + 1;
     if (*name == '^') {
         *negative = !*negative;
@@ -226,8 +213,7 @@ static int read_digits(translation *state, int base, int limit, uint32_t *value)
     int count = 0;
     for (*value = 0; count < limit && state->cursor < state->end; count++, state->cursor++) {
         int digit = hex_value(*state->cursor);
-        if (digit < 0 || digit >= base)
-            break;
+        if (digit < 0 || digit >= base) break;
         *value = *value * (uint32_t)base + (uint32_t)digit;
     }
     return count;
@@ -242,8 +228,7 @@ static zt_status hex_escape(translation *state, char kind, uint32_t *codepoint)
         return fail_regex(state, ZT_EDATA, "a character's number is incomplete");
     if (*codepoint > 0x10ffff || (*codepoint >= 0xd800 && *codepoint < 0xe000))
         return fail_regex(state, ZT_EDATA, "no such character");
-    if (kind == 'x' && !braces && *codepoint > 0x7f)
-        return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
+    if (kind == 'x' && !braces && *codepoint > 0x7f) return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
     return ZT_OK;
 }
 
@@ -253,11 +238,9 @@ static zt_status read_char(translation *state, bool escaped, uint32_t *codepoint
 {
     static const char escape_letters[] = "tnrfvaeb", escape_values[] = "\t\n\r\f\v\a\x1b\b";
     int length = zt_utf8_decode(state->cursor, (size_t)(state->end - state->cursor), codepoint);
-    if (!length)
-        return fail_regex(state, ZT_EDATA, "it ends too early, or is not UTF-8");
+    if (!length) return fail_regex(state, ZT_EDATA, "it ends too early, or is not UTF-8");
     state->cursor += length;
-    if (!escaped)
-        return ZT_OK;
+    if (!escaped) return ZT_OK;
     const char *simple = *codepoint && *codepoint < 128 ? strchr(escape_letters, (int)*codepoint) : NULL;
     if (simple)
         *codepoint = (unsigned char)escape_values[simple - escape_letters];
@@ -266,8 +249,7 @@ static zt_status read_char(translation *state, bool escaped, uint32_t *codepoint
     else if (*codepoint >= '0' && *codepoint <= '7') {
         state->cursor--;
         read_digits(state, 8, 3, codepoint);
-        if (*codepoint > 0x7f)
-            return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
+        if (*codepoint > 0x7f) return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
     } else if (*codepoint == 'c') {
         if (state->cursor == state->end || (unsigned char)*state->cursor > 127)
             return fail_regex(state, ZT_EDATA, "a control character is incomplete");
@@ -281,8 +263,7 @@ static zt_status read_char(translation *state, bool escaped, uint32_t *codepoint
 static zt_status put_literal(zt_str *out, uint32_t codepoint)
 {
     char utf8[4];
-    if (codepoint < 32 || codepoint == 127)
-        return zt_str_printf(out, "\\x{%x}", (unsigned)codepoint);
+    if (codepoint < 32 || codepoint == 127) return zt_str_printf(out, "\\x{%x}", (unsigned)codepoint);
     bool plain = codepoint > 127 || codepoint == ' ' || (codepoint >= '0' && codepoint <= '9') ||
                  ((codepoint | 32) >= 'a' && (codepoint | 32) <= 'z');
     zt_status status = plain ? ZT_OK : zt_str_putc(out, '\\');
@@ -330,18 +311,14 @@ static bool read_posix_set(translation *state, char_set *set, zt_status *status)
 {
     const char *name = state->cursor + 2, *close;
     char text[128];
-    if (!comes_next(state, "[:") || !(close = memmem(name, (size_t)(state->end - name), ":]", 2)))
-        return false;
+    if (!comes_next(state, "[:") || !(close = memmem(name, (size_t)(state->end - name), ":]", 2))) return false;
     bool negative = *name == '^';
     name += negative;
     for (const char *letter = name; letter < close; letter++)
-        if ((*letter | 32) < 'a' || (*letter | 32) > 'z')
-            return false;
+        if ((*letter | 32) < 'a' || (*letter | 32) > 'z') return false;
     *status = name_set(state, name, (size_t)(close - name), text, sizeof text);
-    if (!*status && close - name == 5 && strncasecmp(name, "punct", 5) == 0)
-        snprintf(text, sizeof text, "\\p{P}\\p{S}");
-    if (!*status)
-        *status = set_add(set, text, negative);
+    if (!*status && close - name == 5 && strncasecmp(name, "punct", 5) == 0) snprintf(text, sizeof text, "\\p{P}\\p{S}");
+    if (!*status) *status = set_add(set, text, negative);
     state->cursor = close + 2;
     return true;
 }
@@ -352,8 +329,7 @@ static zt_status class_item(translation *state, char_set *set)
     char text[128];
     uint32_t from, to;
     bool escaped = *state->cursor == '\\', negative = false;
-    if (escaped && ++state->cursor == state->end)
-        return fail_regex(state, ZT_EDATA, "it ends with a backslash");
+    if (escaped && ++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "it ends with a backslash");
     const char *named = escaped ? find_letter_set(*state->cursor, &negative) : NULL;
     if (named) {
         state->cursor++;
@@ -364,11 +340,9 @@ static zt_status class_item(translation *state, char_set *set)
         zt_status status = read_property(state, &negative, text, sizeof text);
         return status ? status : set_add(set, text, negative);
     }
-    if (escaped && is_among("RXNOKGAzZByYgk", *state->cursor))
-        return fail_regex(state, ZT_ENOTSUP, "that escape within a class");
+    if (escaped && is_among("RXNOKGAzZByYgk", *state->cursor)) return fail_regex(state, ZT_ENOTSUP, "that escape within a class");
     zt_status status = read_char(state, escaped, &from);
-    if (status)
-        return status;
+    if (status) return status;
     status = put_literal(&set->simple, from);
     if (status || state->end - state->cursor < 2 || *state->cursor != '-' || state->cursor[1] == ']' || state->cursor[1] == '[')
         return status;
@@ -378,10 +352,8 @@ static zt_status class_item(translation *state, char_set *set)
     if (escaped && state->cursor < state->end && (find_letter_set(*state->cursor, &negative) || (*state->cursor | 32) == 'p'))
         return fail_regex(state, ZT_EDATA, "a range that ends with a set");
     status = read_char(state, escaped, &to);
-    if (!status && to < from)
-        status = fail_regex(state, ZT_EDATA, "a range out of order");
-    if (!status)
-        status = zt_str_putc(&set->simple, '-');
+    if (!status && to < from) status = fail_regex(state, ZT_EDATA, "a range out of order");
+    if (!status) status = zt_str_putc(&set->simple, '-');
     return status ? status : put_literal(&set->simple, to);
 }
 
@@ -392,18 +364,15 @@ static zt_status class_union(translation *state, char_set *set, bool first, int 
 {
     zt_status status = ZT_OK;
     for (; !status && state->cursor < state->end && !comes_next(state, "&&"); first = false) {
-        if (*state->cursor == ']' && !first)
-            break;
-        if (read_posix_set(state, set, &status))
-            continue;
+        if (*state->cursor == ']' && !first) break;
+        if (read_posix_set(state, set, &status)) continue;
         if (*state->cursor != '[') {
             status = class_item(state, set);
             continue;
         }
         state->cursor++;
         status = zt_str_putc(&set->others, '|');
-        if (!status)
-            status = translate_class(state, &set->others, depth + 1);
+        if (!status) status = translate_class(state, &set->others, depth + 1);
     }
     return !status && state->cursor == state->end ? fail_regex(state, ZT_EDATA, "a class without its end") : status;
 }
@@ -415,8 +384,7 @@ static zt_status translate_class(translation *state, zt_str *out, int depth)
     zt_str intersected;
     zt_status status = ZT_OK;
     bool first = true, negative = state->cursor < state->end && *state->cursor == '^';
-    if (depth > MOST_CLASS_DEPTH)
-        return fail_regex(state, ZT_ENOTSUP, "classes nested so deep");
+    if (depth > MOST_CLASS_DEPTH) return fail_regex(state, ZT_ENOTSUP, "classes nested so deep");
     state->cursor += negative;
     zt_str_init(&intersected, state->ctx);
     for (bool again = true; !status && again; first = false) {
@@ -433,8 +401,7 @@ static zt_status translate_class(translation *state, zt_str *out, int depth)
         }
         set_fini(&set);
     }
-    if (!status && intersected.len)
-        status = zt_str_printf(out, negative ? "(?:(?!%s)(?s:.))" : "(?:%s(?s:.))", intersected.data);
+    if (!status && intersected.len) status = zt_str_printf(out, negative ? "(?:(?!%s)(?s:.))" : "(?:%s(?s:.))", intersected.data);
     state->cursor += !status;
     zt_str_fini(&intersected);
     return status;
@@ -442,20 +409,15 @@ static zt_status translate_class(translation *state, zt_str *out, int depth)
 
 /* ---- escapes, groups, repetition ------------------------------------------------------------- */
 
-static void mark_atom(translation *state)
-{
-    state->atom = (ptrdiff_t)state->out->len;
-}
+static void mark_atom(translation *state) { state->atom = (ptrdiff_t)state->out->len; }
 
 /* Copies a group's name and its closing character; the opening one may have been copied already. */
 static zt_status copy_name(translation *state)
 {
     const char *start = state->cursor;
     state->cursor += state->cursor < state->end && is_among("<'", *state->cursor);
-    while (state->cursor < state->end && !is_among(">')", *state->cursor))
-        state->cursor++;
-    if (state->cursor == state->end || *state->cursor == ')')
-        return fail_regex(state, ZT_EDATA, "a name without its end");
+    while (state->cursor < state->end && !is_among(">')", *state->cursor)) state->cursor++;
+    if (state->cursor == state->end || *state->cursor == ')') return fail_regex(state, ZT_EDATA, "a name without its end");
     state->cursor++;
     return zt_str_put(state->out, start, (size_t)(state->cursor - start));
 }
@@ -467,8 +429,7 @@ static zt_status translate_escape(translation *state)
     char text[128];
     uint32_t codepoint;
     bool negative = false;
-    if (++state->cursor == state->end)
-        return fail_regex(state, ZT_EDATA, "it ends with a backslash");
+    if (++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "it ends with a backslash");
     char letter = *state->cursor;
     mark_atom(state);
     const char *named = find_letter_set(letter, &negative);
@@ -483,8 +444,7 @@ static zt_status translate_escape(translation *state)
         named = strcmp(named, WORD) == 0 ? WORD_ALONE : named;
         return status ? status : zt_str_printf(state->out, "[%s%s]", negative ? "^" : "", named);
     }
-    if (is_among("yYX", letter))
-        return fail_regex(state, ZT_ENOTSUP, "text segments");
+    if (is_among("yYX", letter)) return fail_regex(state, ZT_ENOTSUP, "text segments");
     if (is_among("bBO", letter)) {
         state->cursor++;
         return zt_str_puts(state->out, letter == 'b' ? word_edge : letter == 'B' ? no_edge : "(?s:.)");
@@ -523,8 +483,7 @@ static zt_status open_group(translation *state)
         state->cursor = end ? end + 1 : state->end;
         return end ? ZT_OK : fail_regex(state, ZT_EDATA, "a comment without its end");
     }
-    if (state->depth == MOST_DEPTH - 1)
-        return fail_regex(state, ZT_ENOTSUP, "groups nested so deep");
+    if (state->depth == MOST_DEPTH - 1) return fail_regex(state, ZT_ENOTSUP, "groups nested so deep");
     state->group[state->depth++] = (open_group_state){state->out->len, 0};
     state->atom = NONE;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
@@ -537,20 +496,17 @@ static zt_status open_group(translation *state)
         state->cursor += 2;
         return translate_options(state);
     }
-    if (comes_next(state, "(*"))
-        return fail_regex(state, ZT_ENOTSUP, "callouts");
+    if (comes_next(state, "(*")) return fail_regex(state, ZT_ENOTSUP, "callouts");
     state->cursor++;
     return zt_str_putc(state->out, '(');
 }
 
 static zt_status close_group(translation *state)
 {
-    if (!state->depth)
-        return fail_regex(state, ZT_EDATA, "a ) too many");
+    if (!state->depth) return fail_regex(state, ZT_EDATA, "a ) too many");
     open_group_state *group = &state->group[--state->depth];
     zt_status status = ZT_OK;
-    for (int i = 0; !status && i <= group->closers; i++)
-        status = zt_str_putc(state->out, ')');
+    for (int i = 0; !status && i <= group->closers; i++) status = zt_str_putc(state->out, ')');
     state->atom = (ptrdiff_t)group->offset;
     state->cursor++;
     return status;
@@ -560,8 +516,7 @@ static zt_status close_group(translation *state)
 static zt_status wrap_atom(translation *state)
 {
     zt_status status = zt_str_puts(state->out, "(?:)");
-    if (status)
-        return status;
+    if (status) return status;
     char *atom = state->out->data + state->atom;
     memmove(atom + 3, atom, state->out->len - 4 - (size_t)state->atom);
     memcpy(atom, "(?:", 3);
@@ -584,8 +539,7 @@ static zt_status translate_interval(translation *state)
         long *bound = &bounds[comma];
         *bound = (*bound < 0 ? 0 : *bound) * 10 + (*cursor - '0');
         given |= 1 << comma;
-        if (*bound > 100000)
-            return fail_regex(state, ZT_EDATA, "so many repetitions");
+        if (*bound > 100000) return fail_regex(state, ZT_EDATA, "so many repetitions");
     }
     if (!given || cursor == state->end || *cursor != '}' || state->atom == NONE) {
         state->cursor++;
@@ -607,30 +561,21 @@ static zt_status translate_one(translation *state)
     uint32_t codepoint;
     zt_status status;
     switch (*state->cursor) {
-    case '\\':
-        return translate_escape(state);
+    case '\\': return translate_escape(state);
     case '[':
         state->cursor++;
         mark_atom(state);
         return translate_class(state, state->out, 0);
-    case '(':
-        return open_group(state);
-    case ')':
-        return close_group(state);
-    case '{':
-        return translate_interval(state);
-    case '.':
-        mark_atom(state);
-        return zt_str_putc(state->out, *state->cursor++);
+    case '(': return open_group(state);
+    case ')': return close_group(state);
+    case '{': return translate_interval(state);
+    case '.': mark_atom(state); return zt_str_putc(state->out, *state->cursor++);
     case '|':
     case '^':
-    case '$':
-        state->atom = NONE;
-        return zt_str_putc(state->out, *state->cursor++);
+    case '$': state->atom = NONE; return zt_str_putc(state->out, *state->cursor++);
     case '*':
     case '+':
-    case '?':
-        return zt_str_putc(state->out, *state->cursor++);
+    case '?': return zt_str_putc(state->out, *state->cursor++);
     default:
         mark_atom(state);
         status = read_char(state, false, &codepoint);
@@ -638,8 +583,7 @@ static zt_status translate_one(translation *state)
     }
 }
 
-zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex,
-                           zt_str *out)
+zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex, zt_str *out)
 {
     translation state = {.ctx = ctx,
                          .file = file,
@@ -650,11 +594,8 @@ zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_
                          .out = out,
                          .atom = NONE};
     zt_status status = zt_str_puts(out, "");
-    while (!status && state.cursor < state.end)
-        status = translate_one(&state);
-    if (!status && state.depth)
-        status = fail_regex(&state, ZT_EDATA, "a ( without its )");
-    for (int i = 0; !status && i < state.group[MOST_DEPTH - 1].closers; i++)
-        status = zt_str_putc(out, ')');
+    while (!status && state.cursor < state.end) status = translate_one(&state);
+    if (!status && state.depth) status = fail_regex(&state, ZT_EDATA, "a ( without its )");
+    for (int i = 0; !status && i < state.group[MOST_DEPTH - 1].closers; i++) status = zt_str_putc(out, ')');
     return status;
 }

@@ -6,7 +6,6 @@
 
 /* Appends to out an expression for PCRE2 (UTF, UCP, MULTILINE, newline LF) with the same matches.
  * What has no counterpart is ZT_ENOTSUP, what is no expression ZT_EDATA. */
-zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex,
-                           zt_str *out);
+zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_bytes regex, zt_str *out);
 
 #endif

@@ -18,15 +18,13 @@ struct zt_pairs {
 zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t limit)
 {
     size_t slots = 64, bytes;
-    while (slots / 2 < limit && slots <= SIZE_MAX / 2)
-        slots *= 2;
+    while (slots / 2 < limit && slots <= SIZE_MAX / 2) slots *= 2;
     if (!zt_mul_size(slots, sizeof(pair_slot), &bytes) || !zt_add_size(bytes, sizeof(zt_pairs), &bytes)) {
         zt_fail(ctx, ZT_ENOMEM, "%zu merges are too many", limit);
         return NULL;
     }
     zt_pairs *pairs = zt_calloc(ctx, 1, bytes);
-    if (!pairs)
-        return NULL;
+    if (!pairs) return NULL;
     pairs->mask = slots - 1;
     if (getrandom(&pairs->seed, sizeof pairs->seed, GRND_NONBLOCK) != (ssize_t)sizeof pairs->seed)
         pairs->seed = (uint64_t)(uintptr_t)pairs * UINT64_C(0x9e3779b97f4a7c15);
@@ -41,8 +39,7 @@ static size_t find_slot(const zt_pairs *pairs, uint64_t key)
 {
     uint64_t hash = (key ^ key >> 29) * pairs->seed;
     size_t index = (size_t)((hash ^ hash >> 32) * pairs->seed >> 16) & pairs->mask;
-    while (pairs->slot[index].merged_id && pairs->slot[index].key != key)
-        index = (index + 1) & pairs->mask;
+    while (pairs->slot[index].merged_id && pairs->slot[index].key != key) index = (index + 1) & pairs->mask;
     return index;
 }
 

@@ -6,6 +6,7 @@
  * (?i:)). Where a pattern would go back over the same text again and again it is written so that it
  * does not: same matches, linear time. The comments say where.
  */
+// clang-format off
 #include "lib/llm/vocab/vocab.h"
 
 #include <string.h>
@@ -242,6 +243,7 @@ static const zt_pre pre_table[] = {
     {.name = "viking", .rule = {BLOOM, DIGIT}},
     {.name = "youtu", .rule = {YOUTU}, WHOLE_FIRST},
 };
+// clang-format on
 
 const zt_pre *zt_pre_find(zt_bytes name)
 {

@@ -19,8 +19,7 @@ static bool is_ordinary(const zt_sp_piece *piece)
 static zt_status open_norm(zt_sp *pieces, const zt_sp_rule *rule, zt_sp_norm *norm)
 {
     *norm = (zt_sp_norm){.ctx = pieces->model.ctx, .rule = rule};
-    if (!rule->charsmap.n)
-        return ZT_OK;
+    if (!rule->charsmap.n) return ZT_OK;
     norm->map = zt_charsmap_new(pieces->model.ctx, pieces->model.file, rule->charsmap);
     return norm->map ? ZT_OK : zt_ctx_status(pieces->model.ctx);
 }
@@ -30,20 +29,16 @@ static zt_status index_piece(zt_sp *pieces, int32_t index)
     const zt_sp_piece *piece = &pieces->model.piece[index];
     bool zero = memchr(piece->text.data, 0, piece->text.n) != NULL; /* zt_sp_check let it pass: never met */
     zt_status status = ZT_OK;
-    if (piece->type == ZT_TOK_BYTE)
-        pieces->byte_id[zt_vocab_hex_byte(piece->text)] = index;
-    if (piece->type == ZT_TOK_NORMAL && piece->score < pieces->worst)
-        pieces->worst = piece->score;
-    if (!is_ordinary(piece) || zero)
-        return ZT_OK;
+    if (piece->type == ZT_TOK_BYTE) pieces->byte_id[zt_vocab_hex_byte(piece->text)] = index;
+    if (piece->type == ZT_TOK_NORMAL && piece->score < pieces->worst) pieces->worst = piece->score;
+    if (!is_ordinary(piece) || zero) return ZT_OK;
     pieces->unused = pieces->unused || piece->type == ZT_TOK_UNUSED;
     pieces->longest = piece->text.n > pieces->longest ? piece->text.n : pieces->longest;
     if (piece->type == ZT_TOK_USER) {
         status = zt_trie_put(pieces->user, piece->text, index);
         pieces->norm.user = pieces->user;
     }
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     return pieces->trie ? zt_trie_put(pieces->trie, piece->text, index)
                         : zt_map_put(pieces->ids, piece->text.data, piece->text.n, index);
 }
@@ -57,10 +52,8 @@ static zt_status open_model(zt_sp *pieces, zt_vocab *vocab, const zt_vocab_spec 
     if (pieces->model.piece_count > vocab->token_count)
         status = zt_fail(vocab->ctx, ZT_EDATA, "%s: the SentencePiece model has %d pieces, the vocabulary %d tokens", vocab->file,
                          pieces->model.piece_count, vocab->token_count);
-    if (status == ZT_OK)
-        status = open_norm(pieces, &pieces->model.norm, &pieces->norm);
-    if (status == ZT_OK && pieces->model.denorm.charsmap.n)
-        status = open_norm(pieces, &pieces->model.denorm, &pieces->denorm);
+    if (status == ZT_OK) status = open_norm(pieces, &pieces->model.norm, &pieces->norm);
+    if (status == ZT_OK && pieces->model.denorm.charsmap.n) status = open_norm(pieces, &pieces->model.denorm, &pieces->denorm);
     pieces->norm.suffix = pieces->model.suffix && !pieces->model.prefix_once;
     return status;
 }
@@ -68,30 +61,25 @@ static zt_status open_model(zt_sp *pieces, zt_vocab *vocab, const zt_vocab_spec 
 static zt_status open_sp(zt_vocab *vocab, const zt_vocab_spec *spec)
 {
     zt_sp *pieces = vocab->extra = zt_calloc(vocab->ctx, 1, sizeof *pieces);
-    if (!pieces)
-        return ZT_ENOMEM;
+    if (!pieces) return ZT_ENOMEM;
     pieces->worst = 3.40282347e38f; /* FLT_MAX */
-    for (int byte = 0; byte < 256; byte++)
-        pieces->byte_id[byte] = -1;
+    for (int byte = 0; byte < 256; byte++) pieces->byte_id[byte] = -1;
     zt_status status = open_model(pieces, vocab, spec);
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     pieces->user = zt_trie_new(vocab->ctx);
     if (pieces->model.type == ZT_SP_UNIGRAM)
         pieces->trie = zt_trie_new(vocab->ctx);
     else
         pieces->ids = zt_map_new(vocab->ctx, (size_t)pieces->model.piece_count);
     status = pieces->user && (pieces->trie || pieces->ids) ? ZT_OK : ZT_ENOMEM;
-    for (int32_t i = 0; status == ZT_OK && i < pieces->model.piece_count; i++)
-        status = index_piece(pieces, i);
+    for (int32_t i = 0; status == ZT_OK && i < pieces->model.piece_count; i++) status = index_piece(pieces, i);
     return status;
 }
 
 static void close_sp(zt_vocab *vocab)
 {
     zt_sp *pieces = vocab->extra;
-    if (!pieces)
-        return;
+    if (!pieces) return;
     zt_charsmap_free(pieces->norm.map);
     zt_charsmap_free(pieces->denorm.map);
     zt_trie_free(pieces->user);
@@ -110,8 +98,7 @@ zt_status zt_sp_emit(zt_sp_out *output, size_t offset, size_t size, int32_t id)
     bool unknown = id == pieces->model.unk, again = unknown && output->unknown;
     zt_status status = ZT_OK;
     output->unknown = unknown;
-    if (!unknown)
-        return zt_ids_push(pieces->model.ctx, output->ids, id);
+    if (!unknown) return zt_ids_push(pieces->model.ctx, output->ids, id);
     for (size_t i = offset; status == ZT_OK && pieces->model.byte_fallback && i < offset + size; i++)
         status = zt_ids_push(pieces->model.ctx, output->ids, pieces->byte_id[(unsigned char)output->text[i]]);
     return status != ZT_OK || pieces->model.byte_fallback || again ? status : zt_ids_push(pieces->model.ctx, output->ids, id);
@@ -163,8 +150,7 @@ static zt_status encode_chars(zt_sp_out *output, zt_merger *merger)
  * begins with, which the model would remove. */
 static bool has_dummy(const zt_sp *pieces, bool follows_special, const char *text)
 {
-    if (pieces->model.prefix_once && pieces->model.norm.remove_extra && text[0] == ' ')
-        return true;
+    if (pieces->model.prefix_once && pieces->model.norm.remove_extra && text[0] == ' ') return true;
     return pieces->model.norm.dummy_prefix && !(follows_special && pieces->model.prefix_once);
 }
 
@@ -186,8 +172,7 @@ static zt_status encode_stretch(const zt_vocab *vocab, bool follows_special, con
     zt_str_init(&normal, vocab->ctx);
     zt_status status = zt_sp_normalize(&norm, text, size, &normal);
     zt_sp_out output = {.pieces = pieces, .vocab = vocab, .text = normal.data, .size = normal.len, .ids = ids};
-    if (status == ZT_OK && normal.len)
-        status = encode[pieces->model.type](&output, merger);
+    if (status == ZT_OK && normal.len) status = encode[pieces->model.type](&output, merger);
     zt_str_fini(&normal);
     return status;
 }
@@ -211,10 +196,8 @@ static zt_status put_piece(const zt_sp *pieces, int32_t id, bool first, bool spe
 {
     const zt_sp_piece *piece = &pieces->model.piece[id];
     zt_bytes text = piece->text;
-    if (piece->type == ZT_TOK_CONTROL)
-        return special ? zt_str_put(out, text.data, text.n) : ZT_OK;
-    if (piece->type == ZT_TOK_UNKNOWN)
-        return zt_str_put(out, pieces->model.unk_surface.data, pieces->model.unk_surface.n);
+    if (piece->type == ZT_TOK_CONTROL) return special ? zt_str_put(out, text.data, text.n) : ZT_OK;
+    if (piece->type == ZT_TOK_UNKNOWN) return zt_str_put(out, pieces->model.unk_surface.data, pieces->model.unk_surface.n);
     if (first && takes_blank(pieces) && text.n >= ZT_SPACE_LEN && memcmp(text.data, ZT_SPACE, ZT_SPACE_LEN) == 0)
         text = (zt_bytes){text.data + ZT_SPACE_LEN, text.n - ZT_SPACE_LEN};
     return zt_vocab_take_spaces(out, text.data, text.n);
@@ -224,17 +207,14 @@ static zt_status put_piece(const zt_sp *pieces, int32_t id, bool first, bool spe
 static zt_status decode_sp(const zt_vocab *vocab, int32_t id, bool first, zt_str *out)
 {
     const zt_sp *pieces = vocab->extra;
-    if (id >= pieces->model.piece_count)
-        return zt_str_put(out, vocab->text[id].data, vocab->text[id].n);
+    if (id >= pieces->model.piece_count) return zt_str_put(out, vocab->text[id].data, vocab->text[id].n);
     if (pieces->model.piece[id].type == ZT_TOK_BYTE)
         return zt_str_putc(out, (char)zt_vocab_hex_byte(pieces->model.piece[id].text));
-    if (!pieces->denorm.map)
-        return put_piece(pieces, id, first, true, out);
+    if (!pieces->denorm.map) return put_piece(pieces, id, first, true, out);
     zt_str spaced;
     zt_str_init(&spaced, vocab->ctx);
     zt_status status = put_piece(pieces, id, first, true, &spaced);
-    if (status == ZT_OK)
-        status = zt_sp_normalize(&pieces->denorm, spaced.data ? spaced.data : "", spaced.len, out);
+    if (status == ZT_OK) status = zt_sp_normalize(&pieces->denorm, spaced.data ? spaced.data : "", spaced.len, out);
     zt_str_fini(&spaced);
     return status;
 }
@@ -268,8 +248,7 @@ static zt_status put_id(decode_state *state, int32_t id)
         return zt_str_putc(&state->bytes, (char)zt_vocab_hex_byte(pieces->model.piece[id].text));
     zt_status status = put_bytes(&state->bytes, &state->out);
     state->first = state->first && !state->out.len;
-    if (status != ZT_OK)
-        return status;
+    if (status != ZT_OK) return status;
     if (added) {
         bool shown = state->special || zt_vocab_type(state->vocab, id) != ZT_TOK_CONTROL;
         return shown ? zt_str_put(&state->out, state->vocab->text[id].data, state->vocab->text[id].n) : ZT_OK;
@@ -279,8 +258,7 @@ static zt_status put_id(decode_state *state, int32_t id)
     bool control = pieces->model.piece[id].type == ZT_TOK_CONTROL;
     zt_bytes piece_text = pieces->model.piece[id].text;
     bool blank = piece_text.n >= ZT_SPACE_LEN && memcmp(piece_text.data, ZT_SPACE, ZT_SPACE_LEN) == 0;
-    if (state->first && !control && blank && takes_blank(pieces) && !pieces->model.norm.remove_extra)
-        state->first = false;
+    if (state->first && !control && blank && takes_blank(pieces) && !pieces->model.norm.remove_extra) state->first = false;
     return status;
 }
 
@@ -290,10 +268,8 @@ static zt_status decode_all(const zt_vocab *vocab, const int32_t *ids, size_t co
     zt_status status = ZT_OK;
     zt_str_init(&state.bytes, vocab->ctx);
     zt_str_init(&state.out, vocab->ctx);
-    for (size_t i = 0; status == ZT_OK && i < count; i++)
-        status = put_id(&state, ids[i]);
-    if (status == ZT_OK)
-        status = put_bytes(&state.bytes, &state.out);
+    for (size_t i = 0; status == ZT_OK && i < count; i++) status = put_id(&state, ids[i]);
+    if (status == ZT_OK) status = put_bytes(&state.bytes, &state.out);
     if (status == ZT_OK && state.out.len && state.pieces->denorm.map)
         status = zt_sp_normalize(&state.pieces->denorm, state.out.data, state.out.len, out);
     else if (status == ZT_OK && state.out.len)

@@ -11,13 +11,10 @@
 
 /* Unicode's White_Space, which is what \s means to those who wrote these patterns; PCRE2's \s has
  * U+180E besides. Within brackets; then all that is not in it. */
-#define SPACE                                                                                      \
-    "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define OTHER                                                                                      \
-    "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"      \
+#define SPACE "\\t-\\r \\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define OTHER                                                                                                                    \
+    "\\x{0}-\\x{8}\\x{e}-\\x{1f}!-\\x{84}\\x{86}-\\x{9f}\\x{a1}-\\x{167f}\\x{1681}-\\x{1fff}"                                    \
     "\\x{200b}-\\x{2027}\\x{202a}-\\x{202e}\\x{2030}-\\x{205e}\\x{2060}-\\x{2fff}\\x{3001}-\\x{10ffff}"
-
-
 
 typedef struct cutter {
     pcre2_code *code;
@@ -41,10 +38,8 @@ static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 void zt_split_free(zt_split *split)
 {
-    if (!split)
-        return;
-    for (int i = 0; i < split->rule_count; i++)
-        pcre2_code_free(split->rule[i].code);
+    if (!split) return;
+    for (int i = 0; i < split->rule_count; i++) pcre2_code_free(split->rule[i].code);
     pcre2_compile_context_free(split->compile);
     pcre2_general_context_free(split->memory);
     zt_free(split->ctx, split);
@@ -99,8 +94,7 @@ static zt_status add_rule(zt_split *split, const zt_split_rule *rule)
     zt_str text;
     zt_str_init(&text, split->ctx);
     zt_status status = translate_pattern(rule->pattern, &text);
-    if (!status)
-        status = compile_rule(split, rule, &text);
+    if (!status) status = compile_rule(split, rule, &text);
     zt_str_fini(&text);
     return status;
 }
@@ -108,17 +102,14 @@ static zt_status add_rule(zt_split *split, const zt_split_rule *rule)
 zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rules, int rule_count)
 {
     zt_split *split = zt_calloc(ctx, 1, sizeof *split);
-    if (!split)
-        return NULL;
+    if (!split) return NULL;
     split->ctx = ctx;
     split->file = file;
     split->memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
     split->compile = split->memory ? pcre2_compile_context_create(split->memory) : NULL;
-    if (!split->compile)
-        goto fail;
+    if (!split->compile) goto fail;
     for (int i = 0; i < rule_count && i < ZT_PRE_RULES; i++)
-        if (add_rule(split, &rules[i]))
-            goto fail;
+        if (add_rule(split, &rules[i])) goto fail;
     return split;
 fail:
     zt_split_free(split);
@@ -144,8 +135,7 @@ static size_t prefix_bytes(const char *text, size_t bytes, size_t char_count)
 {
     size_t i = 0;
     for (; i < bytes; i++)
-        if (starts_char(text[i]) && char_count-- == 0)
-            break;
+        if (starts_char(text[i]) && char_count-- == 0) break;
     return i;
 }
 
@@ -153,8 +143,7 @@ static zt_status cut_in_threes(const cut_job *job, int rule, const char *text, s
 {
     size_t chars = 0;
     zt_status status = ZT_OK;
-    for (size_t i = 0; i < size; i++)
-        chars += starts_char(text[i]);
+    for (size_t i = 0; i < size; i++) chars += starts_char(text[i]);
     for (size_t offset = 0, char_count = chars % 3 ? chars % 3 : 3; !status && offset < size; char_count = 3) {
         size_t length = prefix_bytes(text + offset, size - offset, char_count);
         status = cut_by_rule(job, rule, text + offset, length);
@@ -170,8 +159,7 @@ static int find_match(const cut_job *job, int rule, const char *text, size_t siz
     int result = pcre2_match(code, (PCRE2_SPTR)text, size, offset, PCRE2_NO_UTF_CHECK, job->match, job->limits);
     if (result == PCRE2_ERROR_JIT_STACKLIMIT)
         result = pcre2_match(code, (PCRE2_SPTR)text, size, offset, PCRE2_NO_UTF_CHECK | PCRE2_NO_JIT, job->match, job->limits);
-    if (result == PCRE2_ERROR_NOMATCH)
-        return 0;
+    if (result == PCRE2_ERROR_NOMATCH) return 0;
     if (result >= 0) {
         const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(job->match);
         *from = offsets[0];
@@ -189,14 +177,11 @@ static zt_status cut_by_rule(const cut_job *job, int rule, const char *text, siz
 {
     size_t offset = 0, from, to; /* all before at is done */
     zt_status status = ZT_OK;
-    if (!size || rule == job->split->rule_count)
-        return size ? job->fn(job->arg, text, size) : ZT_OK;
+    if (!size || rule == job->split->rule_count) return size ? job->fn(job->arg, text, size) : ZT_OK;
     while (!status && offset < size) {
         int found = find_match(job, rule, text, size, offset, &from, &to);
-        if (found < 0)
-            return zt_ctx_status(job->split->ctx);
-        if (!found)
-            break;
+        if (found < 0) return zt_ctx_status(job->split->ctx);
+        if (!found) break;
         status = cut_by_rule(job, rule + 1, text + offset, from - offset);
         if (!status)
             status = job->split->rule[rule].behavior == ZT_SPLIT_THREES ? cut_in_threes(job, rule + 1, text + from, to - from)
@@ -213,8 +198,7 @@ static size_t stretch_length(const char *text, size_t size, bool valid)
     uint32_t codepoint;
     while (i < size) {
         int length = (unsigned char)text[i] < 0x80 ? 1 : zt_utf8_decode(text + i, size - i, &codepoint);
-        if ((length > 0) != valid)
-            break;
+        if ((length > 0) != valid) break;
         i += length ? (size_t)length : 1;
     }
     return i;
@@ -227,15 +211,13 @@ zt_status zt_split_run(const zt_split *split, const char *text, size_t size, zt_
 {
     cut_job job = {split, fn, arg, pcre2_match_data_create(1, split->memory), pcre2_match_context_create(split->memory)};
     zt_status status = job.match && job.limits ? ZT_OK : ZT_ENOMEM;
-    if (!status)
-        pcre2_set_match_limit(job.limits, step_limit(size));
+    if (!status) pcre2_set_match_limit(job.limits, step_limit(size));
     for (size_t offset = 0; !status && offset < size;) {
         size_t good = stretch_length(text + offset, size - offset, true);
         status = good ? cut_by_rule(&job, 0, text + offset, good) : ZT_OK;
         offset += good;
         size_t bad = stretch_length(text + offset, size - offset, false);
-        if (!status && bad)
-            status = fn(arg, text + offset, bad);
+        if (!status && bad) status = fn(arg, text + offset, bad);
         offset += bad;
     }
     pcre2_match_context_free(job.limits);

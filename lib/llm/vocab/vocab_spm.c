@@ -25,8 +25,7 @@ static zt_status open_spm(zt_vocab *vocab, const zt_vocab_spec *spec)
     (void)spec;
     zt_vocab_hex_bytes(vocab);
     vocab->order = zt_alloc_array(vocab->ctx, (size_t)vocab->token_count, sizeof *vocab->order);
-    if (!vocab->order)
-        return ZT_ENOMEM;
+    if (!vocab->order) return ZT_ENOMEM;
     for (int32_t i = 0; i < vocab->token_count; i++) {
         if (isnan(vocab->score[i]))
             return zt_fail(vocab->ctx, ZT_EDATA, "%s: the score of token %d is not a number", vocab->file, i);
@@ -50,8 +49,7 @@ static bool find_pair(const void *arg, const char *text, const zt_sym *left, con
 {
     const zt_vocab *vocab = arg;
     *id = find_id(vocab, text + left->offset, (size_t)left->length + right->length);
-    if (*id < 0)
-        return false;
+    if (*id < 0) return false;
     *rank = vocab->order[*id];
     return true;
 }
@@ -79,10 +77,8 @@ static zt_status put_bytes(const zt_vocab *vocab, const char *text, const zt_sym
     const unsigned char *byte = (const unsigned char *)text + symbol->offset;
     zt_status status = ZT_OK;
     for (uint32_t i = 0; i < symbol->length; i++)
-        if (vocab->byte_id[byte[i]] < 0)
-            return vocab->unk < 0 ? ZT_OK : zt_ids_push(vocab->ctx, ids, vocab->unk);
-    for (uint32_t i = 0; !status && i < symbol->length; i++)
-        status = zt_ids_push(vocab->ctx, ids, vocab->byte_id[byte[i]]);
+        if (vocab->byte_id[byte[i]] < 0) return vocab->unk < 0 ? ZT_OK : zt_ids_push(vocab->ctx, ids, vocab->unk);
+    for (uint32_t i = 0; !status && i < symbol->length; i++) status = zt_ids_push(vocab->ctx, ids, vocab->byte_id[byte[i]]);
     return status;
 }
 
@@ -91,12 +87,9 @@ static zt_status encode_spm(const zt_vocab *vocab, const char *text, size_t size
     zt_str spaced;
     zt_str_init(&spaced, vocab->ctx);
     zt_status status = vocab->add_space ? zt_str_put(&spaced, ZT_SPACE, ZT_SPACE_LEN) : ZT_OK;
-    if (!status)
-        status = zt_vocab_put_spaces(&spaced, text, size);
-    if (!status)
-        status = split_characters(vocab, &spaced, merger);
-    if (status)
-        goto out;
+    if (!status) status = zt_vocab_put_spaces(&spaced, text, size);
+    if (!status) status = split_characters(vocab, &spaced, merger);
+    if (status) goto out;
     zt_merger_run(merger, vocab, spaced.data, find_pair);
     for (int32_t i = 0; !status && i >= 0; i = merger->symbols[i].next)
         status = merger->symbols[i].id < 0 ? put_bytes(vocab, spaced.data, &merger->symbols[i], ids)

@@ -16,8 +16,8 @@ struct zt_trie {
     zt_ctx *ctx;
     trie_edge *slot;
     size_t capacity, edge_count; /* capacity is a power of two */
-    uint64_t seed;       /* odd */
-    int32_t *value;      /* [n_nodes], -1: none */
+    uint64_t seed;               /* odd */
+    int32_t *value;              /* [n_nodes], -1: none */
     size_t node_count, node_capacity;
 };
 
@@ -30,16 +30,14 @@ static size_t home_slot(const zt_trie *trie, uint64_t key)
 static trie_edge *find_edge(const zt_trie *trie, uint64_t key)
 {
     size_t i = home_slot(trie, key);
-    while (trie->slot[i].key && trie->slot[i].key != key)
-        i = (i + 1) & (trie->capacity - 1);
+    while (trie->slot[i].key && trie->slot[i].key != key) i = (i + 1) & (trie->capacity - 1);
     return &trie->slot[i];
 }
 
 zt_trie *zt_trie_new(zt_ctx *ctx)
 {
     zt_trie *trie = zt_calloc(ctx, 1, sizeof *trie);
-    if (!trie)
-        return NULL;
+    if (!trie) return NULL;
     trie->ctx = ctx;
     trie->capacity = 64;
     trie->node_capacity = 32;
@@ -58,8 +56,7 @@ zt_trie *zt_trie_new(zt_ctx *ctx)
 
 void zt_trie_free(zt_trie *trie)
 {
-    if (!trie)
-        return;
+    if (!trie) return;
     zt_free(trie->ctx, trie->slot);
     zt_free(trie->ctx, trie->value);
     zt_free(trie->ctx, trie);
@@ -70,11 +67,9 @@ static zt_status grow_slots(zt_trie *trie)
     zt_trie bigger = *trie;
     bigger.capacity = 2 * trie->capacity;
     bigger.slot = zt_calloc(trie->ctx, bigger.capacity, sizeof *bigger.slot);
-    if (!bigger.slot)
-        return ZT_ENOMEM;
+    if (!bigger.slot) return ZT_ENOMEM;
     for (size_t i = 0; i < trie->capacity; i++)
-        if (trie->slot[i].key)
-            *find_edge(&bigger, trie->slot[i].key) = trie->slot[i];
+        if (trie->slot[i].key) *find_edge(&bigger, trie->slot[i].key) = trie->slot[i];
     zt_free(trie->ctx, trie->slot);
     trie->slot = bigger.slot;
     trie->capacity = bigger.capacity;
@@ -87,8 +82,7 @@ static zt_status grow_nodes(zt_trie *trie)
     if (trie->node_count >= UINT32_MAX / 4 || !zt_mul_size(trie->node_capacity, 2 * sizeof *trie->value, &bytes))
         return zt_fail(trie->ctx, ZT_ENOMEM, "%zu nodes are too many", trie->node_count);
     int32_t *value = zt_realloc(trie->ctx, trie->value, bytes);
-    if (!value)
-        return ZT_ENOMEM;
+    if (!value) return ZT_ENOMEM;
     trie->value = value;
     trie->node_capacity *= 2;
     return ZT_OK;
@@ -106,8 +100,7 @@ zt_status zt_trie_put(zt_trie *trie, zt_bytes key, int32_t value)
     uint32_t node = ZT_TRIE_ROOT;
     for (size_t i = 0; i < key.n; i++) {
         zt_status status = reserve_edge(trie);
-        if (status)
-            return status;
+        if (status) return status;
         uint64_t edge_key = ((uint64_t)node << 8 | (unsigned char)key.data[i]) + 1;
         trie_edge *edge = find_edge(trie, edge_key);
         if (!edge->key) {

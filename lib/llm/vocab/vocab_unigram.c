@@ -24,8 +24,7 @@ static zt_status fill_trie(zt_vocab *vocab, double *worst)
             status = zt_fail(vocab->ctx, ZT_EDATA, "%s: the score of token %d is not a finite number", vocab->file, i);
         else if (type == ZT_TOK_NORMAL || type == ZT_TOK_USER || type == ZT_TOK_UNUSED)
             status = zt_trie_put(vocab->trie, vocab->text[i], i);
-        if (type == ZT_TOK_NORMAL && vocab->score[i] < *worst)
-            *worst = vocab->score[i];
+        if (type == ZT_TOK_NORMAL && vocab->score[i] < *worst) *worst = vocab->score[i];
     }
     return status;
 }
@@ -69,8 +68,7 @@ static zt_status put_byte(text_normalizer *normalizer, char byte)
         return merge ? ZT_OK : zt_str_put(normalizer->out, ZT_SPACE, ZT_SPACE_LEN);
     }
     bool first = normalizer->vocab->add_space && !normalizer->prefixed;
-    if (!normalizer->in_word && (first || merge))
-        status = zt_str_put(normalizer->out, ZT_SPACE, ZT_SPACE_LEN);
+    if (!normalizer->in_word && (first || merge)) status = zt_str_put(normalizer->out, ZT_SPACE, ZT_SPACE_LEN);
     normalizer->prefixed = normalizer->in_word = true;
     return status ? status : zt_str_putc(normalizer->out, byte);
 }
@@ -89,8 +87,7 @@ static zt_status put_prefix(text_normalizer *normalizer, const char *text, size_
         normalized = length ? (zt_bytes){text, (size_t)length} : (zt_bytes){REPLACEMENT, 3};
         *used = length ? (size_t)length : 1;
     }
-    for (size_t i = 0; !status && i < normalized.n; i++)
-        status = put_byte(normalizer, normalized.data[i]);
+    for (size_t i = 0; !status && i < normalized.n; i++) status = put_byte(normalizer, normalized.data[i]);
     return status;
 }
 
@@ -106,8 +103,7 @@ typedef struct best_path { /* the best way to a position */
 
 static void offer_path(best_path *path, double score, size_t from, int32_t id)
 {
-    if (path->id == UNREACHED || score > path->score)
-        *path = (best_path){score, (uint32_t)from, id};
+    if (path->id == UNREACHED || score > path->score) *path = (best_path){score, (uint32_t)from, id};
 }
 
 static size_t char_length(const char *text, size_t size)
@@ -125,16 +121,13 @@ static void extend_paths(const zt_vocab *vocab, const char *text, size_t size, s
     uint32_t node = ZT_TRIE_ROOT;
     for (size_t i = offset; i < size; i++) {
         node = zt_trie_step(vocab->trie, node, (unsigned char)text[i]);
-        if (node == ZT_TRIE_NONE)
-            break;
+        if (node == ZT_TRIE_NONE) break;
         int32_t id = zt_trie_value(vocab->trie, node);
-        if (id < 0)
-            continue;
+        if (id < 0) continue;
         whole = whole || i + 1 == offset + length;
         offer_path(&paths[i + 1], score + (zt_vocab_type(vocab, id) == ZT_TOK_USER ? 0 : vocab->score[id]), offset, id);
     }
-    if (!whole)
-        offer_path(&paths[offset + length], score + vocab->unk_score, offset, UNKNOWN);
+    if (!whole) offer_path(&paths[offset + length], score + vocab->unk_score, offset, UNKNOWN);
 }
 
 /* Unknown text[from..to): its bytes if all of them are tokens, else one unknown token. */
@@ -142,8 +135,7 @@ static zt_status put_unknown(const zt_vocab *vocab, const char *text, size_t fro
 {
     bool bytes = vocab->byte_fallback;
     zt_status status = ZT_OK;
-    for (size_t i = from; bytes && i < to; i++)
-        bytes = vocab->byte_id[(unsigned char)text[i]] >= 0;
+    for (size_t i = from; bytes && i < to; i++) bytes = vocab->byte_id[(unsigned char)text[i]] >= 0;
     for (size_t i = from; bytes && !status && i < to; i++)
         status = zt_ids_push(vocab->ctx, ids, vocab->byte_id[(unsigned char)text[i]]);
     return !bytes && vocab->unk >= 0 ? zt_ids_push(vocab->ctx, ids, vocab->unk) : status;
@@ -156,8 +148,7 @@ static size_t reverse_path(best_path *paths, size_t size)
     for (;;) {
         size_t from = paths[position].from;
         paths[position].from = (uint32_t)next;
-        if (!from)
-            return position;
+        if (!from) return position;
         next = position;
         position = from;
     }
@@ -169,8 +160,7 @@ static zt_status put_best(const zt_vocab *vocab, const char *text, size_t size, 
     size_t start = 0, end = reverse_path(paths, size);
     while (!status && start < size) {
         int32_t id = paths[end].id;
-        while (id == UNKNOWN && end < size && paths[paths[end].from].id == UNKNOWN)
-            end = paths[end].from;
+        while (id == UNKNOWN && end < size && paths[paths[end].from].id == UNKNOWN) end = paths[end].from;
         status = id == UNKNOWN ? put_unknown(vocab, text, start, end, ids) : zt_ids_push(vocab->ctx, ids, id);
         start = end;
         end = paths[end].from;
@@ -180,20 +170,15 @@ static zt_status put_best(const zt_vocab *vocab, const char *text, size_t size, 
 
 static zt_status encode_tokens(const zt_vocab *vocab, const char *text, size_t size, zt_ids *ids)
 {
-    if (!size)
-        return ZT_OK;
-    if (size >= UINT32_MAX)
-        return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes is too long", size);
+    if (!size) return ZT_OK;
+    if (size >= UINT32_MAX) return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes is too long", size);
     best_path *paths = zt_alloc_array(vocab->ctx, size + 1, sizeof *paths);
-    if (!paths)
-        return ZT_ENOMEM;
-    for (size_t i = 0; i <= size; i++)
-        paths[i].id = UNREACHED;
+    if (!paths) return ZT_ENOMEM;
+    for (size_t i = 0; i <= size; i++) paths[i].id = UNREACHED;
     paths[0] = (best_path){0, 0, UNKNOWN};
     for (size_t offset = 0, length; offset < size; offset += length) {
         length = char_length(text + offset, size - offset);
-        if (paths[offset].id != UNREACHED)
-            extend_paths(vocab, text, size, offset, length, paths);
+        if (paths[offset].id != UNREACHED) extend_paths(vocab, text, size, offset, length, paths);
     }
     zt_status status = put_best(vocab, text, size, paths, ids);
     zt_free(vocab->ctx, paths);
@@ -209,8 +194,7 @@ static zt_status encode_ugm(const zt_vocab *vocab, const char *text, size_t size
     zt_str_init(&out, vocab->ctx);
     for (size_t offset = 0, used; !status && offset < size; offset += used)
         status = put_prefix(&normalizer, text + offset, size - offset, &used);
-    if (!status)
-        status = encode_tokens(vocab, out.data, out.len, ids);
+    if (!status) status = encode_tokens(vocab, out.data, out.len, ids);
     zt_str_fini(&out);
     return status;
 }

@@ -21,15 +21,11 @@ static zt_status open_wpm(zt_vocab *vocab, const zt_vocab_spec *spec)
     vocab->trie = zt_trie_new(vocab->ctx);
     zt_status status = vocab->trie ? ZT_OK : ZT_ENOMEM;
     for (int32_t i = 0; !status && i < vocab->token_count; i++)
-        if (vocab->text[i].n)
-            status = zt_trie_put(vocab->trie, vocab->text[i], i);
+        if (vocab->text[i].n) status = zt_trie_put(vocab->trie, vocab->text[i], i);
     return status;
 }
 
-static void close_wpm(zt_vocab *vocab)
-{
-    zt_trie_free(vocab->trie);
-}
+static void close_wpm(zt_vocab *vocab) { zt_trie_free(vocab->trie); }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -46,8 +42,7 @@ static size_t longest_token(const zt_vocab *vocab, const char *text, size_t size
     size_t best = 0;
     for (size_t i = 0; i < size; i++) {
         node = zt_trie_step(vocab->trie, node, (unsigned char)text[i]);
-        if (node == ZT_TRIE_NONE)
-            break;
+        if (node == ZT_TRIE_NONE) break;
         if (zt_trie_value(vocab->trie, node) >= 0) {
             *id = zt_trie_value(vocab->trie, node);
             best = i + 1;
@@ -63,13 +58,11 @@ static zt_status end_word(word_encoder *encoder)
     const zt_str *word = &encoder->word;
     size_t before = encoder->ids->count, offset = 0;
     zt_status status = ZT_OK;
-    if (word->len <= ZT_SPACE_LEN)
-        return ZT_OK;
+    if (word->len <= ZT_SPACE_LEN) return ZT_OK;
     while (!status && offset < word->len) {
         int32_t id;
         size_t length = longest_token(vocab, word->data + offset, word->len - offset, &id);
-        if (!length)
-            break;
+        if (!length) break;
         status = zt_ids_push(vocab->ctx, encoder->ids, id);
         offset += length;
     }
@@ -96,8 +89,7 @@ static bool is_han(uint32_t codepoint)
         {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f},
     };
     for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (codepoint >= range[i][0] && codepoint <= range[i][1])
-            return true;
+        if (codepoint >= range[i][0] && codepoint <= range[i][1]) return true;
     return false;
 }
 
@@ -112,19 +104,15 @@ static zt_status put_char(word_encoder *encoder, uint32_t codepoint)
 {
     char utf8[4];
     utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
-    if (is_blank(codepoint))
-        return end_word(encoder);
+    if (is_blank(codepoint)) return end_word(encoder);
     if (!codepoint || codepoint == 0xfffd || category == UTF8PROC_CATEGORY_CC || category == UTF8PROC_CATEGORY_CF ||
         category == UTF8PROC_CATEGORY_CO)
         return ZT_OK;
-    if (encoder->vocab->strip_accents && category == UTF8PROC_CATEGORY_MN)
-        return ZT_OK;
-    if (encoder->vocab->lowercase)
-        codepoint = (uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint);
+    if (encoder->vocab->strip_accents && category == UTF8PROC_CATEGORY_MN) return ZT_OK;
+    if (encoder->vocab->lowercase) codepoint = (uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint);
     bool alone = stands_alone(codepoint, category);
     zt_status status = alone ? end_word(encoder) : ZT_OK;
-    if (!status)
-        status = zt_str_put(&encoder->word, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
+    if (!status) status = zt_str_put(&encoder->word, utf8, (size_t)zt_utf8_encode(codepoint, utf8));
     return !status && alone ? end_word(encoder) : status;
 }
 
@@ -135,10 +123,8 @@ static zt_status put_decomposed(word_encoder *encoder, uint32_t codepoint)
     utf8proc_ssize_t count =
         utf8proc_decompose_char((utf8proc_int32_t)codepoint, parts, MOST_DECOMPOSED, UTF8PROC_DECOMPOSE, &bounds);
     zt_status status = ZT_OK;
-    if (count < 1 || count > MOST_DECOMPOSED)
-        return put_char(encoder, codepoint);
-    for (utf8proc_ssize_t i = 0; !status && i < count; i++)
-        status = put_char(encoder, (uint32_t)parts[i]);
+    if (count < 1 || count > MOST_DECOMPOSED) return put_char(encoder, codepoint);
+    for (utf8proc_ssize_t i = 0; !status && i < count; i++) status = put_char(encoder, (uint32_t)parts[i]);
     return status;
 }
 
@@ -154,8 +140,7 @@ static zt_status encode_wpm(const zt_vocab *vocab, const char *text, size_t size
         status = vocab->strip_accents && codepoint >= 0x80 ? put_decomposed(&encoder, codepoint) : put_char(&encoder, codepoint);
         i += length ? (size_t)length : 1;
     }
-    if (!status)
-        status = end_word(&encoder);
+    if (!status) status = end_word(&encoder);
     zt_str_fini(&encoder.word);
     return status;
 }

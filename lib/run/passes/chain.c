@@ -18,16 +18,16 @@ typedef struct chain_groups {
     const zt_prog *program;
     const zt_pass_opts *options;
     zt_bound *bound;
-    int *roots;      /* [values] */
-    bool *used_up;  /* [values]: a donation takes this root's memory */
-    bool *ends;     /* [values]: kept, or an output */
-    int *uses;      /* [values + 1]: where a value's readers begin in `reader`, steps rising */
+    int *roots;    /* [values] */
+    bool *used_up; /* [values]: a donation takes this root's memory */
+    bool *ends;    /* [values]: kept, or an output */
+    int *uses;     /* [values + 1]: where a value's readers begin in `reader`, steps rising */
     int *readers;
-    bool *may_join;      /* [steps] */
-    int *leaders;    /* [steps]: the first step of its group */
+    bool *may_join; /* [steps] */
+    int *leaders;   /* [steps]: the first step of its group */
     int *next;      /* [steps]: the next of its group, -1: the last */
     int *last;      /* [steps]: of a leader's group */
-    int *marks;      /* [steps]: the last union that a step was tried in */
+    int *marks;     /* [steps]: the last union that a step was tried in */
     int found;
 } chain_groups;
 
@@ -42,8 +42,7 @@ static bool tells_apart(const zt_prog *program, const zt_pass_opts *options)
             if (!strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, step_index))) value = options->sample[i].value;
         if (value < 2) return false;
         for (int i = 0; i < options->n_sample; i++)
-            if (options->sample[i].value == value &&
-                strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, step_index)))
+            if (options->sample[i].value == value && strcmp(options->sample[i].symbol, zt_prog_symbol_name(program, step_index)))
                 return false;
     }
     return true;
@@ -57,8 +56,7 @@ static bool any_pair(const zt_prog *program)
         if (!zt_pointwise_takes(step->op)) continue;
         for (int input = 0; input < zt_op_info(step->op)->n_in; input++) {
             const zt_value *value = zt_prog_value(program, step->in[input]);
-            if (value->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(program, value->index)->op))
-                return true;
+            if (value->kind == ZT_VALUE_OP && zt_pointwise_takes(zt_prog_step(program, value->index)->op)) return true;
         }
     }
     return false;
@@ -192,10 +190,7 @@ static int members_of(const chain_groups *groups, int leader, int *members)
     return member_count;
 }
 
-static int by_step(const void *left, const void *right)
-{
-    return *(const int *)left - *(const int *)right;
-}
+static int by_step(const void *left, const void *right) { return *(const int *)left - *(const int *)right; }
 
 /* Steps of two groups and the step, in order; 0: too many. */
 static int gather_members(const chain_groups *groups, const int *leader, int n_leaders, int step_index, int *member)
@@ -350,8 +345,8 @@ static zt_status run_chain_pass(zt_ctx *ctx, const zt_prog *program, const zt_pa
     bool room = groups.bound && groups.roots && groups.used_up && groups.ends && groups.uses && groups.readers &&
                 groups.may_join && groups.leaders && groups.next && groups.last && groups.marks;
     zt_status status = room ? find_groups(ctx, &groups, rewritten) : zt_ctx_status(ctx);
-    void *const all[] = {groups.roots, groups.used_up, groups.ends, groups.uses, groups.readers,
-                         groups.may_join,  groups.leaders,  groups.next, groups.last, groups.marks};
+    void *const all[] = {groups.roots,    groups.used_up, groups.ends, groups.uses, groups.readers,
+                         groups.may_join, groups.leaders, groups.next, groups.last, groups.marks};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     zt_bound_free(groups.bound);
     return status;

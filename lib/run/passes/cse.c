@@ -14,8 +14,8 @@ typedef struct repeat_finder {
     int *same;     /* [values]: the value that stands for it; itself as a rule */
     bool *merged;  /* [steps] */
     bool *used_up; /* [values]: a donation takes its memory */
-    int *roots;     /* [values] */
-    int *slots;     /* [n_slots] of steps, -1: free; open addressing */
+    int *roots;    /* [values] */
+    int *slots;    /* [n_slots] of steps, -1: free; open addressing */
     size_t n_slots;
     int found;
 } repeat_finder;

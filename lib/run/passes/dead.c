@@ -55,8 +55,8 @@ static zt_status run_dead_pass(zt_ctx *ctx, const zt_prog *program, const zt_pas
     size_t steps = (size_t)zt_prog_n_steps(program) + 1;
     (void)options;
     liveness usage = {.live = zt_calloc(ctx, steps, sizeof *usage.live),
-             .read = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *usage.read),
-             .wanted = zt_calloc(ctx, steps, sizeof *usage.wanted)};
+                      .read = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *usage.read),
+                      .wanted = zt_calloc(ctx, steps, sizeof *usage.wanted)};
     zt_status status = usage.live && usage.read && usage.wanted ? ZT_OK : ZT_ENOMEM;
     if (!status && find_dead(program, &usage)) status = drop_dead(ctx, program, &usage, rewritten);
     zt_free(ctx, usage.live);

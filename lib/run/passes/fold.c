@@ -23,12 +23,12 @@ typedef struct fold_state {
     zt_ctx *ctx;
     const zt_prog *program;
     zt_bound *bound_once, *bound_twice; /* under the sample, and under twice that */
-    int *stands_for;           /* [values]: the value that stands for it */
-    int *reads_instead;          /* [values]: what its step shall read instead of input 0; -1: as it is */
-    bool *derived;       /* [steps]: becomes data */
-    char *depth; /* [values]: 1 of data, one more for each op that data was made by; 0: else */
-    bool *donated;       /* [values]: its memory is used up by a later step */
-    bool *pinned;        /* [values]: an output, or kept */
+    int *stands_for;                    /* [values]: the value that stands for it */
+    int *reads_instead;                 /* [values]: what its step shall read instead of input 0; -1: as it is */
+    bool *derived;                      /* [steps]: becomes data */
+    char *depth;                        /* [values]: 1 of data, one more for each op that data was made by; 0: else */
+    bool *donated;                      /* [values]: its memory is used up by a later step */
+    bool *pinned;                       /* [values]: an output, or kept */
     int found;
 } fold_state;
 
@@ -61,16 +61,15 @@ static const struct {
     zt_op op;
     bool (*idle)(const void *attrs);
 } idle_ops[] = {
-    {ZT_OP_cast, is_always_idle},           {ZT_OP_scale, scale_idle}, {ZT_OP_reshape, is_always_idle},
-    {ZT_OP_slice, is_always_idle},          {ZT_OP_repeat, is_always_idle},    {ZT_OP_transpose, transpose_idle},
-    {ZT_OP_reshape_like, is_always_idle},   {ZT_OP_sum_to, is_always_idle},    {ZT_OP_broadcast_to, is_always_idle},
+    {ZT_OP_cast, is_always_idle},         {ZT_OP_scale, scale_idle},      {ZT_OP_reshape, is_always_idle},
+    {ZT_OP_slice, is_always_idle},        {ZT_OP_repeat, is_always_idle}, {ZT_OP_transpose, transpose_idle},
+    {ZT_OP_reshape_like, is_always_idle}, {ZT_OP_sum_to, is_always_idle}, {ZT_OP_broadcast_to, is_always_idle},
 };
 
 static bool is_idle(const fold_state *folder, const zt_step *step)
 {
     for (size_t i = 0; i < sizeof idle_ops / sizeof *idle_ops; i++)
-        if (idle_ops[i].op == step->op)
-            return idle_ops[i].idle(step->attrs) && type_same(folder, step->in[0], step->out[0]);
+        if (idle_ops[i].op == step->op) return idle_ops[i].idle(step->attrs) && type_same(folder, step->in[0], step->out[0]);
     return false;
 }
 
@@ -79,8 +78,7 @@ static bool holds_values(zt_dtype dtype, zt_dtype from)
 {
     static const struct {
         zt_dtype wide, narrow;
-    } rows[] = {{ZT_F64, ZT_F32},  {ZT_F64, ZT_F16}, {ZT_F64, ZT_BF16},
-                {ZT_F32, ZT_F16},  {ZT_F32, ZT_BF16}};
+    } rows[] = {{ZT_F64, ZT_F32}, {ZT_F64, ZT_F16}, {ZT_F64, ZT_BF16}, {ZT_F32, ZT_F16}, {ZT_F32, ZT_BF16}};
     for (size_t row_index = 0; row_index < sizeof rows / sizeof *rows; row_index++)
         if (rows[row_index].wide == dtype && rows[row_index].narrow == from) return true;
     return false;
@@ -94,8 +92,7 @@ static int skip_input(const fold_state *folder, const zt_step *step)
     const zt_step *before = zt_prog_step(folder->program, value->index);
     int source = before->in[0];
     const unsigned flags = zt_op_info(step->op)->def->flags, was = zt_op_info(before->op)->def->flags;
-    if (step->op == ZT_OP_reshape && was & flags & ZT_OPF_VIEW && before->op == ZT_OP_reshape)
-        return source;
+    if (step->op == ZT_OP_reshape && was & flags & ZT_OPF_VIEW && before->op == ZT_OP_reshape) return source;
     if (step->op != ZT_OP_cast || before->op != ZT_OP_cast) return -1;
     return holds_values(folder->bound_once->type[step->in[0]].dtype, folder->bound_once->type[source].dtype) ? source : -1;
 }
@@ -124,8 +121,7 @@ static bool may_derive(const fold_state *folder, const zt_step *step)
     const zt_opinfo *op_info = zt_op_info(step->op);
     size_t input_bytes = 0, made_bytes = zt_type_bytes(&folder->bound_once->type[step->out[0]]);
     int input_count = 0;
-    if (zt_op_shares(step->op) || op_info->def->flags & ZT_OPF_CALLERS || has_dims(op_info))
-        return false;
+    if (zt_op_shares(step->op) || op_info->def->flags & ZT_OPF_CALLERS || has_dims(op_info)) return false;
     for (int input = 0; input < op_info->n_in; input++) {
         if (step->in[input] < 0) continue;
         if (!folder->depth[step->in[input]] || folder->depth[step->in[input]] == MAX_DEPTH) return false;
@@ -298,13 +294,14 @@ static zt_status run_fold_pass(zt_ctx *ctx, const zt_prog *program, const zt_pas
 {
     if (!may_fold(program)) return ZT_OK;
     size_t values = (size_t)zt_prog_n_values(program) + 1;
-    fold_state folder = {.ctx = ctx, .program = program,
-                .stands_for = zt_alloc_array(ctx, values, sizeof *folder.stands_for),
-                .reads_instead = zt_alloc_array(ctx, values, sizeof *folder.reads_instead),
-                .derived = zt_calloc(ctx, (size_t)zt_prog_n_steps(program) + 1, sizeof *folder.derived),
-                .depth = zt_calloc(ctx, values, sizeof *folder.depth),
-                .donated = zt_calloc(ctx, values, sizeof *folder.donated),
-                .pinned = zt_calloc(ctx, values, sizeof *folder.pinned)};
+    fold_state folder = {.ctx = ctx,
+                         .program = program,
+                         .stands_for = zt_alloc_array(ctx, values, sizeof *folder.stands_for),
+                         .reads_instead = zt_alloc_array(ctx, values, sizeof *folder.reads_instead),
+                         .derived = zt_calloc(ctx, (size_t)zt_prog_n_steps(program) + 1, sizeof *folder.derived),
+                         .depth = zt_calloc(ctx, values, sizeof *folder.depth),
+                         .donated = zt_calloc(ctx, values, sizeof *folder.donated),
+                         .pinned = zt_calloc(ctx, values, sizeof *folder.pinned)};
     bool room = folder.stands_for && folder.reads_instead && folder.derived && folder.depth && folder.donated && folder.pinned;
     zt_status status = room ? bind_twice(&folder, options) : ZT_ENOMEM;
     if (!status && folder.bound_twice) find_folds(&folder);

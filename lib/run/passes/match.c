@@ -31,12 +31,12 @@ struct zt_matcher {
     const zt_pass_opts *options;
     zt_arena *memory;
     zt_bound *bound;
-    int *makers;       /* [values]: the step, or -1 */
-    int *first_use, *uses; /* steps that read value v, rising: use[first[v]] .. use[first[v + 1] - 1] */
-    bool *pinned;     /* [values]: an output, or kept */
-    int *roots;        /* [values] */
-    int *place;       /* [steps] */
-    int *fused_by;          /* [steps]: number of the fused op that it is part of, or -1 */
+    int *makers;             /* [values]: the step, or -1 */
+    int *first_use, *uses;   /* steps that read value v, rising: use[first[v]] .. use[first[v + 1] - 1] */
+    bool *pinned;            /* [values]: an output, or kept */
+    int *roots;              /* [values] */
+    int *place;              /* [steps] */
+    int *fused_by;           /* [steps]: number of the fused op that it is part of, or -1 */
     int *op_first, *op_step; /* steps of each op, in the same form */
     fused_op *fused_ops;     /* [steps] at most */
     int n_fused;
@@ -230,8 +230,7 @@ static bool lay_rest(pattern_match *match, int near_place)
     int node = match->pattern->n - 1;
     while (node >= 0 && match->steps[node] >= 0) node--;
     if (node < 0) return prove_match(match);
-    while (node >= 0 && (match->steps[node] >= 0 || !(match->pattern->sinks >> node & 1) ||
-                         shared_value(match, node) < 0))
+    while (node >= 0 && (match->steps[node] >= 0 || !(match->pattern->sinks >> node & 1) || shared_value(match, node) < 0))
         node--;
     if (node < 0) return false;
     int value_id = shared_value(match, node), first_use = match->matcher->first_use[value_id],
@@ -353,8 +352,7 @@ static bool same_node(const pattern_match *match, int node)
 {
     const zt_dag *dag = match->matcher->dag;
     const zt_step *step = zt_prog_step(match->matcher->program, match->steps[node]);
-    return dag->node[node].op == step->op &&
-           !memcmp(dag->node[node].in, match->pattern->in[node], sizeof dag->node[node].in) &&
+    return dag->node[node].op == step->op && !memcmp(dag->node[node].in, match->pattern->in[node], sizeof dag->node[node].in) &&
            zt_attrs_same(step->op, dag->node[node].attrs, step->attrs);
 }
 
@@ -430,7 +428,7 @@ static zt_status emit_fused(zt_matcher *matcher, zt_rewrite *rewrite, const int 
     for (int place = 0; place <= 2 * zt_prog_n_steps(matcher->program) && !status; place++) {
         for (int i = head[place]; i >= 0 && !status; i = next[i])
             status = zt_rewrite_op(rewrite, matcher->fused_ops[i].op, matcher->fused_ops[i].attrs, matcher->fused_ops[i].inputs,
-                              matcher->fused_ops[i].stands);
+                                   matcher->fused_ops[i].stands);
         if (place % 2 && !status && matcher->fused_by[place / 2] < 0) status = zt_rewrite_copy(rewrite, place / 2, NULL);
     }
     return status;

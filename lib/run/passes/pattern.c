@@ -68,9 +68,8 @@ bool zt_dag_expand(zt_dag *dag, zt_op op, const void *attrs, const zt_type *cons
 static size_t bytes_of(zt_attr_kind kind)
 {
     static const size_t bytes[] = {
-        [ZT_ATTR_i64] = sizeof(int64_t),   [ZT_ATTR_f64] = sizeof(double),
-        [ZT_ATTR_word] = sizeof(zt_enum_string),  [ZT_ATTR_dims] = sizeof(zt_dims),
-        [ZT_ATTR_ints] = sizeof(zt_ints),  [ZT_ATTR_str] = sizeof(char *),
+        [ZT_ATTR_i64] = sizeof(int64_t),    [ZT_ATTR_f64] = sizeof(double),   [ZT_ATTR_word] = sizeof(zt_enum_string),
+        [ZT_ATTR_dims] = sizeof(zt_dims),   [ZT_ATTR_ints] = sizeof(zt_ints), [ZT_ATTR_str] = sizeof(char *),
         [ZT_ATTR_func] = sizeof(zt_func *),
     };
     return bytes[kind];
@@ -88,8 +87,8 @@ static bool field_same(const zt_attrdef *attribute, const void *first_attrs, con
 
 /* Attributes of nodes that are equal to the fused one: those of its name, and, where it is not what
  * it is by default, others after them. */
-static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_attrdef *attribute,
-                         const void *attrs, zt_origin *origin)
+static void find_sources(const zt_dag *dag, const zt_opinfo *fused, const zt_attrdef *attribute, const void *attrs,
+                         zt_origin *origin)
 {
     int last = field_same(attribute, attrs, attribute, fused->defaults) ? 1 : 0;
     origin->n = 0;
@@ -127,8 +126,9 @@ static bool join_pattern(zt_pattern *pattern, const zt_dag *dag, zt_op op, const
         same = pattern->node[j] == dag->node[j].op && !memcmp(pattern->in[j], dag->node[j].in, sizeof pattern->in[j]);
     for (int attr_index = 0; attr_index < op_info->n_attrs && same; attr_index++) {
         both[attr_index] = pattern->gather[attr_index];
-        same = pattern->gather[attr_index].n ? narrow_origin(&both[attr_index], &origin[attr_index])
-                              : field_same(&op_info->attrs[attr_index], pattern->attrs, &op_info->attrs[attr_index], attrs);
+        same = pattern->gather[attr_index].n
+                   ? narrow_origin(&both[attr_index], &origin[attr_index])
+                   : field_same(&op_info->attrs[attr_index], pattern->attrs, &op_info->attrs[attr_index], attrs);
     }
     if (same) memcpy(pattern->gather, both, (size_t)op_info->n_attrs * sizeof *both);
     return same;
@@ -141,13 +141,12 @@ static unsigned sinks_of(const zt_dag *dag)
     unsigned read = 0;
     for (int j = 0; j < dag->n; j++)
         for (int input = 0; input < ZT_MAX_IN; input++)
-            if (dag->node[j].in[input] >= ZT_MAX_IN)
-                read |= 1u << (dag->node[j].in[input] - ZT_MAX_IN) / ZT_MAX_OUT;
+            if (dag->node[j].in[input] >= ZT_MAX_IN) read |= 1u << (dag->node[j].in[input] - ZT_MAX_IN) / ZT_MAX_OUT;
     return ((1u << dag->n) - 1) & ~read;
 }
 
 static bool fill_pattern(zt_arena *arena, zt_pattern *pattern, const zt_dag *dag, zt_op op, const void *attrs,
-                 const zt_origin *origin, int order)
+                         const zt_origin *origin, int order)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     size_t n_attrs = (size_t)op_info->n_attrs;
@@ -201,8 +200,7 @@ static bool dags_same(const zt_dag *first, const zt_dag *second)
 
 /* Attributes that come from no node and change nothing (of a norm that is not there) become what
  * they are by default. */
-static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type *const input_types[],
-                      const zt_origin *origin)
+static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type *const input_types[], const zt_origin *origin)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     int64_t plain[ZT_MAX_ATTR_BYTES / 8];
@@ -210,8 +208,7 @@ static void drop_idle(pattern_maker *maker, zt_op op, void *attrs, const zt_type
         const zt_attrdef *attribute = &op_info->attrs[attr_index];
         if (origin[attr_index].n || field_same(attribute, attrs, attribute, op_info->defaults)) continue;
         memcpy(plain, attrs, op_info->attr_bytes);
-        memcpy((char *)plain + attribute->offset, (const char *)op_info->defaults + attribute->offset,
-               bytes_of(attribute->kind));
+        memcpy((char *)plain + attribute->offset, (const char *)op_info->defaults + attribute->offset, bytes_of(attribute->kind));
         if (zt_dag_expand(maker->idle, op, plain, input_types, true) && dags_same(maker->dag, maker->idle))
             memcpy(attrs, plain, op_info->attr_bytes);
     }

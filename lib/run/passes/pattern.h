@@ -9,12 +9,12 @@
 #include "lib/run/passes/rewrite.h"
 
 enum { ZT_DAG_NODES = 16 };
-#define ZT_DAG_OUT(node, k) (ZT_MAX_IN + (node) * ZT_MAX_OUT + (k))
+#define ZT_DAG_OUT(node, k) (ZT_MAX_IN + (node)*ZT_MAX_OUT + (k))
 #define ZT_DAG_VALUES       ZT_DAG_OUT(ZT_DAG_NODES, 0)
 
 typedef struct zt_dag {
     int n;
-    bool failed, no_dims; /* no_dims: rows get no dimensions, which symbols may change */
+    bool failed, no_dims;       /* no_dims: rows get no dimensions, which symbols may change */
     zt_step node[ZT_DAG_NODES]; /* attrs in `attrs` */
     int out[ZT_MAX_OUT];        /* of the fused op; ZT_NONE: not there */
     zt_type type[ZT_DAG_VALUES];
@@ -39,13 +39,13 @@ typedef struct zt_origin {
 
 typedef struct zt_pattern {
     zt_op op;
-    int order;                    /* in the table: for sorting */
-    int n;                        /* nodes */
+    int order; /* in the table: for sorting */
+    int n;     /* nodes */
     zt_op node[ZT_DAG_NODES];
     int in[ZT_DAG_NODES][ZT_MAX_IN]; /* values of the graph, or ZT_NONE */
     int out[ZT_MAX_OUT];
-    unsigned sinks;               /* nodes that no other node reads, as bits */
-    zt_origin *gather;            /* [the fused op's attributes]; n 0: as in `attrs` */
+    unsigned sinks;    /* nodes that no other node reads, as bits */
+    zt_origin *gather; /* [the fused op's attributes]; n 0: as in `attrs` */
     void *attrs;
 } zt_pattern;
 

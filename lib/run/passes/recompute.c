@@ -18,13 +18,13 @@ enum { ROUNDS = 256 };
 typedef struct wait_state {
     const zt_prog *program;
     zt_bound *bound;
-    int *roots;     /* [values] */
-    bool *fixed;   /* [values]: not in the arena, or of memory that views or donations share */
-    int *last_reads;     /* [values]: the step that reads it last, -1: none; of roots */
-    int *before;   /* [values]: the last reader up to the peak */
-    int *after;    /* [values]: the first reader past the peak */
-    int *again;    /* [values]: the step before which it is computed again, -1: never */
-    size_t *live;  /* [steps + 1]: changes, then bytes in use */
+    int *roots;      /* [values] */
+    bool *fixed;     /* [values]: not in the arena, or of memory that views or donations share */
+    int *last_reads; /* [values]: the step that reads it last, -1: none; of roots */
+    int *before;     /* [values]: the last reader up to the peak */
+    int *after;      /* [values]: the first reader past the peak */
+    int *again;      /* [values]: the step before which it is computed again, -1: never */
+    size_t *live;    /* [steps + 1]: changes, then bytes in use */
     int peak, found;
 } wait_state;
 
@@ -246,8 +246,7 @@ static zt_status round_of(zt_ctx *ctx, const zt_prog *program, const zt_pass_opt
     return status;
 }
 
-static zt_status take_if_smaller(const zt_prog *program, const zt_pass_opts *options, zt_prog *best,
-                                 zt_prog **smaller)
+static zt_status take_if_smaller(const zt_prog *program, const zt_pass_opts *options, zt_prog *best, zt_prog **smaller)
 {
     zt_pass_figures before, after;
     zt_status status = zt_pass_measure(program, options, &before);

@@ -12,8 +12,7 @@ zt_status zt_rewrite_begin(zt_rewrite *rewrite, zt_ctx *ctx, const zt_prog *sour
     return rewrite->target ? ZT_OK : zt_ctx_status(ctx);
 }
 
-zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs,
-                        const int *stands)
+zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs, const int *stands)
 {
     const zt_opinfo *op_info = zt_op_info(op);
     const char *names[ZT_MAX_OUT] = {0};

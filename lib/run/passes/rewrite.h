@@ -21,8 +21,7 @@ zt_status zt_rewrite_begin(zt_rewrite *rewrite, zt_ctx *ctx, const zt_prog *sour
 zt_status zt_rewrite_copy(zt_rewrite *rewrite, int step, const unsigned *wanted);
 /* Another op. in[]: values of `from` or ZT_NONE; stands[k]: the value of `from` that output k is
  * in place of (its name goes on), ZT_NONE: the output is not wanted. */
-zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs,
-                        const int *stands);
+zt_status zt_rewrite_op(zt_rewrite *rewrite, zt_op op, const void *attrs, const int *inputs, const int *stands);
 /* Keeps and outputs: the new program, which is the caller's. After any failure, with its status
  * given as `status`: all is freed, and status comes back. */
 zt_status zt_rewrite_end(zt_rewrite *rewrite, zt_status status, zt_prog **rewritten);

@@ -18,12 +18,12 @@ enum { SWEEPS = 256, ANY = -1 /* views, which no kernel runs */ };
 
 typedef struct split_state {
     const zt_prog *program;
-    int step_count;         /* steps */
-    int *engine;   /* [n]: of the chain, or ANY */
-    int *needs;    /* [n]: steps that it waits for */
-    int *edge;     /* [n + 1]: where its followers begin */
+    int step_count; /* steps */
+    int *engine;    /* [n]: of the chain, or ANY */
+    int *needs;     /* [n]: steps that it waits for */
+    int *edge;      /* [n + 1]: where its followers begin */
     int *follower;
-    int *waits;    /* [n]: of a try: those still to come, -1: done */
+    int *waits;        /* [n]: of a try: those still to come, -1: done */
     int *order, *best; /* [n] */
     int *was, *part;   /* [n]: in which part each step was, and would be */
     int ref;           /* the engine that rounds only where the engine changes; ANY: none */
@@ -33,8 +33,8 @@ typedef struct split_state {
 /* ---- engines --------------------------------------------------------------------------------- */
 
 /* Types of a step's operands; the rule is asked for those of outputs that nobody wants. */
-static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *bound, const void *attrs,
-                          const zt_type **input_types, zt_type *output_types)
+static zt_status types_of(zt_ctx *ctx, const zt_step *step, const zt_bound *bound, const void *attrs, const zt_type **input_types,
+                          zt_type *output_types)
 {
     const zt_opinfo *op_info = zt_op_info(step->op);
     bool all = true;
@@ -64,8 +64,7 @@ static zt_status pick_all(const zt_prog *program, const zt_bound *bound, zt_chai
 }
 
 /* engine[s]: its place in the chain, ANY for views. names NULL, or where the chain's go. */
-static zt_status find_engines(const zt_prog *program, const zt_pass_opts *options, int *engine,
-                              const char *names[ZT_MAX_CHAIN])
+static zt_status find_engines(const zt_prog *program, const zt_pass_opts *options, int *engine, const char *names[ZT_MAX_CHAIN])
 {
     zt_chain chain;
     zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
@@ -78,8 +77,7 @@ static zt_status find_engines(const zt_prog *program, const zt_pass_opts *option
     return status;
 }
 
-zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options,
-                          const char **engine)
+zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, const char **engine)
 {
     const char *names[ZT_MAX_CHAIN] = {0};
     int step_count = zt_prog_n_steps(program);
@@ -275,7 +273,7 @@ static zt_status run_split_pass(zt_ctx *ctx, const zt_prog *program, const zt_pa
     bool room = splitting.engine && splitting.needs && splitting.edge && splitting.waits && splitting.order && splitting.best &&
                 splitting.was && splitting.part;
     zt_status status = room ? split_program(ctx, &splitting, options, rewritten) : ZT_ENOMEM;
-    void *const all[] = {splitting.engine, splitting.needs, splitting.edge, splitting.waits, splitting.order,
+    void *const all[] = {splitting.engine, splitting.needs, splitting.edge, splitting.waits,   splitting.order,
                          splitting.best,   splitting.was,   splitting.part, splitting.follower};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) zt_free(ctx, all[i]);
     return status;

@@ -26,10 +26,7 @@ typedef struct error_sums {
     vf r, rq, rr; /* w r, w r q; w r^2, the error */
 } error_sums;
 
-INLINE vf code_of_number(vf x, vf low, vf inverse, float top)
-{
-    return vf_round(vf_between((x - low) * inverse, 0, top));
-}
+INLINE vf code_of_number(vf x, vf low, vf inverse, float top) { return vf_round(vf_between((x - low) * inverse, 0, top)); }
 
 /* A code q of a number whose distance from the line's low is x. */
 INLINE void add_code(error_sums *sums, vf x, vf w, vf scale, vf q)
@@ -66,10 +63,9 @@ INLINE fitted_line fit_line(const lane_batch *batch, const error_sums *sums, fit
     vi above = low > highest;
     low = vf_select(above, highest, low);
     vf scale = vf_ratio(batch->sw * sums->rq - sums->q * sums->r, det);
-    if (vi_any(one_code | above))
-        scale = vf_select(one_code | above, vf_ratio(sums->rq - low * sums->q, sums->qq), scale);
+    if (vi_any(one_code | above)) scale = vf_select(one_code | above, vf_ratio(sums->rq - low * sums->q, sums->qq), scale);
     line.error = sums->rr + scale * scale * sums->qq + low * low * batch->sw +
-              2 * (scale * low * sums->q - scale * sums->rq - low * sums->r);
+                 2 * (scale * low * sums->q - scale * sums->rq - low * sums->r);
     line.error = vf_max(line.error, vf_set(0)) + 2e-6f * sums->rr; /* at most, as rounding may have it */
     line.scale += scale;
     line.low += low;
@@ -115,8 +111,8 @@ INLINE fitted_line find_line(const lane_batch *batch, const line_search *search,
         float top = i ? search->top + search->first + search->step * (float)i : search->top;
         fitted_line line = {span / top, low, low};
         bool whole = !tiny && top < search->top + 0.4f;
-        error_sums sums = whole ? start_sums(batch, x, line.scale, search->top, true)
-                       : start_sums(batch, x, line.scale, search->top, false);
+        error_sums sums =
+            whole ? start_sums(batch, x, line.scale, search->top, true) : start_sums(batch, x, line.scale, search->top, false);
         line = fit_line(batch, &sums, line, ceiling);
         keep_better_line(&best, &line, margin);
     }
@@ -193,8 +189,7 @@ INLINE void choose_small(const lane_batch *batch, const block_kind *kind, block_
 }
 
 /* d and e by which the largest of the block's lines has `less` below the largest small numbers. */
-INLINE void span_block(const float *scale, const float *min, const block_kind *kind, block_plan *plan, int first,
-                       float less)
+INLINE void span_block(const float *scale, const float *min, const block_kind *kind, block_plan *plan, int first, float less)
 {
     float d = largest_of(scale + first, kind->groups) / (kind->most - less);
     float e = largest_of(min + first, kind->groups) / (kind->most - less);
@@ -278,8 +273,7 @@ INLINE void find_plan(const lane_batch batch[PARTS], const block_kind *kind, blo
     for (int turn = 0; turn < starts + kind->rounds; turn++) {
         if (turn == kind->starts && nearly_exact(batch, best)) starts = MORE_STARTS;
         if (turn == starts) plan = *best;
-        for (int i = 0; turn >= starts && i < PARTS; i++)
-            block_moments(&batch[i], kind, &plan, i * LANES, &moments);
+        for (int i = 0; turn >= starts && i < PARTS; i++) block_moments(&batch[i], kind, &plan, i * LANES, &moments);
         for (int at = 0; at < SIXTEEN; at += kind->groups) {
             if (turn < starts)
                 span_block(scale, min, kind, &plan, at, (float)turn);
@@ -342,6 +336,7 @@ static void put_q5_1(float scale, float low, const uint8_t *code, uint8_t *out)
     put_halves(code, out + 8);
 }
 
+// clang-format off
 #define GROUPS(NAME, BYTES, ...)                                                                   \
     static void some_##NAME(const lane_batch *b, int groups, uint8_t *out)                              \
     {                                                                                              \
@@ -352,6 +347,7 @@ static void put_q5_1(float scale, float low, const uint8_t *code, uint8_t *out)
     {                                                                                              \
         batch_each(some_##NAME, 1, 32, (weight_rule){1, 4}, x, w, n, out, BYTES);                     \
     }
+// clang-format on
 GROUPS(q4_1, 20, 15, -1, 0.2f, 10, 2)
 GROUPS(q5_1, 24, 31, -1, 0.2f, 10, 2)
 
@@ -365,8 +361,7 @@ typedef struct k_block {
 
 typedef void put_block(const k_block *b, uint8_t *out);
 
-INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int blocks, uint8_t *out, int bytes,
-                            put_block *put)
+INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int blocks, uint8_t *out, int bytes, put_block *put)
 {
     uint8_t codes[512];
     block_plan plan;
@@ -433,6 +428,7 @@ static void put_q5_k(const k_block *block, uint8_t *out)
     }
 }
 
+// clang-format off
 #define K_QUANT(NAME, BYTES, ...)                                                                  \
     static const block_kind NAME = {__VA_ARGS__};                                                        \
     static void some_##NAME(const lane_batch *b, int blocks, uint8_t *out)                              \
@@ -443,6 +439,7 @@ static void put_q5_k(const k_block *block, uint8_t *out)
     {                                                                                              \
         batch_each(some_##NAME, NAME.groups, NAME.size, NAME.weigh, x, w, n, out, BYTES);          \
     }
+// clang-format on
 K_QUANT(q2_k, 84, {3, -0.9f, 0.1f, 20, 2}, 16, 16, 15, 3, 2, {1, 4})
 K_QUANT(q4_k, 144, {15, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2, {1, 4})
 K_QUANT(q5_k, 176, {31, -1, 0.1f, 20, 2}, 8, 32, 63, 3, 2, {1, 4})

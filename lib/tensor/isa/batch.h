@@ -43,16 +43,14 @@ INLINE void set_batch_weights(lane_batch *batch, weight_rule rule)
         mean += batch->w[j];
     }
     mean = mean / (float)batch->size;
-    for (int j = 0; j < batch->size; j++)
-        batch->w[j] = vf_select(mean > 0x1p-100f, batch->w[j] + rule.flat * mean, vf_set(1));
+    for (int j = 0; j < batch->size; j++) batch->w[j] = vf_select(mean > 0x1p-100f, batch->w[j] + rule.flat * mean, vf_set(1));
 }
 
 /* Number j of each of `groups` groups of `size` numbers to to[j]; lanes past them are `rest`. */
 INLINE void batch_spread(vf *lanes, int size, const float *x, int groups, float rest)
 {
     for (int j = 0; j < size; j += LANES, lanes += LANES) {
-        for (int lane = 0; lane < LANES; lane++)
-            lanes[lane] = lane < groups ? vf_load(x + lane * size + j) : vf_set(rest);
+        for (int lane = 0; lane < LANES; lane++) lanes[lane] = lane < groups ? vf_load(x + lane * size + j) : vf_set(rest);
         vf_transpose(lanes);
     }
 }
@@ -123,8 +121,8 @@ typedef void batch_quantize(const lane_batch *b, int units, uint8_t *out);
 /* Units of `groups` groups of `size` numbers; x and w (NULL: no importance) have n of these: as
  * many units at a time as there are lanes, or as sixteen groups are; lanes past the last are 0.
  * `bytes` of out are a unit's. */
-INLINE void batch_each(batch_quantize *quantize, int groups, int size, weight_rule weigh,
-                       const float *x, const float *w, int64_t count, uint8_t *out, int bytes)
+INLINE void batch_each(batch_quantize *quantize, int groups, int size, weight_rule weigh, const float *x, const float *w,
+                       int64_t count, uint8_t *out, int bytes)
 {
     int parts = groups == 1 ? 1 : PARTS, step = parts * LANES / groups, unit = groups * size;
     for (int64_t left = count / unit; left > 0; left -= step) {

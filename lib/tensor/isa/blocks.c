@@ -113,8 +113,7 @@ INLINE void quantize_scale(const float *x, int half, bool high, uint8_t *out)
     load_block(x, numbers);
     float scale = signed_largest(x, numbers) / (float)-half, inverse_scale = inverse(scale);
     for (int i = 0; i < BLOCK_REGISTERS; i++)
-        code[i] =
-            limit_above(__builtin_convertvector(numbers[i] * inverse_scale + ((float)half + 0.5f), vi), 2 * half - 1);
+        code[i] = limit_above(__builtin_convertvector(numbers[i] * inverse_scale + ((float)half + 0.5f), vi), 2 * half - 1);
     zt_put_half(out, scale);
     if (high) put_fifth_bits(code, out + 2);
     put_nibbles(code, out + (high ? 6 : 2));
@@ -140,12 +139,14 @@ INLINE void quantize_affine(const float *x, int top, bool high, uint8_t *out)
     put_nibbles(code, out + (high ? 8 : 4));
 }
 
+// clang-format off
 #define BLOCKS32(NAME, BYTES, CALL)                                                                \
     void ZT_ENCODER(exact_##NAME)(const float *x, const float *w, int64_t n, uint8_t *out)         \
     {                                                                                              \
         (void)w;                                                                                   \
         for (; n > 0; n -= 32, x += 32, out += BYTES) CALL;                                        \
     }
+// clang-format on
 BLOCKS32(q4_0, 18, quantize_scale(x, 8, false, out))
 BLOCKS32(q5_0, 22, quantize_scale(x, 16, true, out))
 BLOCKS32(q4_1, 20, quantize_affine(x, 15, false, out))

@@ -72,12 +72,11 @@ INLINE bool vi_any(vi c)
 
 /* The lanes of a and b in turn: the lower halves' and the upper ones'. */
 #if LANES == 16
-#define INTERLEAVE(a, b, i)                                                                             \
-    __builtin_shufflevector(a, b, i, 16 + i, 1 + i, 17 + i, 2 + i, 18 + i, 3 + i, 19 + i, 4 + i,   \
-                            20 + i, 5 + i, 21 + i, 6 + i, 22 + i, 7 + i, 23 + i)
+#define INTERLEAVE(a, b, i)                                                                                                      \
+    __builtin_shufflevector(a, b, i, 16 + i, 1 + i, 17 + i, 2 + i, 18 + i, 3 + i, 19 + i, 4 + i, 20 + i, 5 + i, 21 + i, 6 + i,   \
+                            22 + i, 7 + i, 23 + i)
 #elif LANES == 8
-#define INTERLEAVE(a, b, i)                                                                             \
-    __builtin_shufflevector(a, b, i, 8 + i, 1 + i, 9 + i, 2 + i, 10 + i, 3 + i, 11 + i)
+#define INTERLEAVE(a, b, i) __builtin_shufflevector(a, b, i, 8 + i, 1 + i, 9 + i, 2 + i, 10 + i, 3 + i, 11 + i)
 #else
 #define INTERLEAVE(a, b, i) __builtin_shufflevector(a, b, i, 4 + i, 1 + i, 5 + i)
 #endif

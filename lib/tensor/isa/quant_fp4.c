@@ -104,8 +104,7 @@ INLINE void find_best_scales(const lane_batch *batch, const scale_kind *kind, in
 
 typedef void put_group(int scale, const uint8_t *code, int64_t at, uint8_t *out);
 
-INLINE void quantize_groups(const scale_kind *kind, const float *x, const float *w, int64_t n, uint8_t *out,
-                     put_group *put)
+INLINE void quantize_groups(const scale_kind *kind, const float *x, const float *w, int64_t n, uint8_t *out, put_group *put)
 {
     int64_t groups = n / kind->size;
     for (int64_t at = 0; at < groups; at += LANES) {
@@ -113,8 +112,7 @@ INLINE void quantize_groups(const scale_kind *kind, const float *x, const float 
         lane_batch batch;
         vf step, code[GROUP];
         uint8_t codes[LANES * GROUP];
-        batch_load(&batch, kind->size, x + at * kind->size, w ? w + at * kind->size : NULL,
-                   (weight_rule){0, 0}, groups_here);
+        batch_load(&batch, kind->size, x + at * kind->size, w ? w + at * kind->size : NULL, (weight_rule){0, 0}, groups_here);
         find_best_scales(&batch, kind, scale, &step);
         vf inverse = inverse_scale(step);
         for (int j = 0; j < kind->size; j++) code[j] = code_of_number(batch.x[j], inverse);

@@ -27,9 +27,11 @@ typedef struct block_kind {
 } block_kind;
 
 /* The levels of iq4_nl, and where the nearest changes from one to the next. */
+// clang-format off
 #define IQ4(X)                                                                                     \
     X(-127, -104) X(-104, -83) X(-83, -65) X(-65, -49) X(-49, -35) X(-35, -22) X(-22, -10)         \
     X(-10, 1) X(1, 13) X(13, 25) X(25, 38) X(38, 53) X(53, 69) X(69, 89) X(89, 113)
+// clang-format on
 
 /* A whole number beyond the last level is cut off after the rounding, which far from it is none: it
  * stays beyond. */
@@ -96,8 +98,7 @@ INLINE error_sums whole_sums(const lane_batch *batch, vf scale)
 {
     vf inverse = vf_ratio(vf_set(1), scale);
     error_sums sums = {vf_set(0), vf_set(0), vf_set(0)};
-    for (int j = 0; j < batch->size; j++)
-        add_level(&sums, batch->x[j], batch->w[j], scale, vf_round(batch->x[j] * inverse));
+    for (int j = 0; j < batch->size; j++) add_level(&sums, batch->x[j], batch->w[j], scale, vf_round(batch->x[j] * inverse));
     return sums;
 }
 
@@ -183,8 +184,7 @@ INLINE void write_codes(const lane_batch *batch, const block_kind *kind, vf scal
     batch_codes(code, batch->size, groups, out);
 }
 
-INLINE void quantize_groups(const block_kind *kind, const lane_batch *batch, int groups, uint8_t *out, int bytes,
-                            put_block *put)
+INLINE void quantize_groups(const block_kind *kind, const lane_batch *batch, int groups, uint8_t *out, int bytes, put_block *put)
 {
     uint8_t codes[LANES * GROUP];
     float d[LANES];
@@ -221,8 +221,7 @@ INLINE void choose_small(const lane_batch *batch, const block_kind *kind, block_
 INLINE void span_block(const block_kind *kind, block_plan *plan, const float *want, int first, int start)
 {
     float most = 0;
-    for (int g = first; g < first + kind->groups; g++)
-        most = fabsf(want[g]) > fabsf(most) ? want[g] : most;
+    for (int g = first; g < first + kind->groups; g++) most = fabsf(want[g]) > fabsf(most) ? want[g] : most;
     float level = kind->least_scale + (float)((start + 1) / 2);
     fill(plan->d + first, kind->groups, round_to_f16(most / (start & 1 ? -level : level)));
 }
@@ -284,8 +283,7 @@ INLINE void find_plan(const lane_batch batch[PARTS], const block_kind *kind, blo
     }
 }
 
-INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int blocks, uint8_t *out, int bytes,
-                            put_block *put)
+INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int blocks, uint8_t *out, int bytes, put_block *put)
 {
     uint8_t codes[512];
     int8_t small[SIXTEEN];
@@ -297,8 +295,7 @@ INLINE void quantize_blocks(const block_kind *kind, const lane_batch *batch, int
         write_codes(&batch[at / LANES], kind, scale, groups, codes + at * kind->size);
     }
     for (int g = 0; g < SIXTEEN; g++) small[g] = (int8_t)plan.scale[g];
-    for (int i = 0; i < blocks; i++, out += bytes)
-        put(plan.d[i * kind->groups], small + i * kind->groups, codes + 256 * i, out);
+    for (int i = 0; i < blocks; i++, out += bytes) put(plan.d[i * kind->groups], small + i * kind->groups, codes + 256 * i, out);
 }
 
 /* ---- layouts: as dtype_blocks.c, dtype_k.c and dtype_iq.c draw them -------------------------- */
@@ -346,8 +343,7 @@ static void put_q3_k(float d, const int8_t *scale, const uint8_t *code, uint8_t 
     }
     for (int i = 0; i < 64; i++) {
         const uint8_t *codes = code + i / 32 * 128 + i % 32;
-        out[32 + i] =
-            (uint8_t)((codes[0] & 3) | (codes[32] & 3) << 2 | (codes[64] & 3) << 4 | (codes[96] & 3) << 6);
+        out[32 + i] = (uint8_t)((codes[0] & 3) | (codes[32] & 3) << 2 | (codes[64] & 3) << 4 | (codes[96] & 3) << 6);
     }
     for (int g = 0; g < 16; g++) {
         unsigned biased = (unsigned)(scale[g] + 32);
@@ -389,6 +385,7 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
     out[3] = (uint8_t)(high >> 8);
 }
 
+// clang-format off
 #define TYPE(NAME, BYTES, HOW, ...)                                                                \
     static const block_kind NAME = {__VA_ARGS__};                                                        \
     static void some_##NAME(const lane_batch *b, int units, uint8_t *out)                               \
@@ -399,6 +396,7 @@ static void put_iq4_xs(float d, const int8_t *scale, const uint8_t *code, uint8_
     {                                                                                              \
         batch_each(some_##NAME, NAME.groups, NAME.size, NAME.weigh, x, w, n, out, BYTES);          \
     }
+// clang-format on
 TYPE(q4_0, 18, quantize_groups, -8, 7, false, 6, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})
 TYPE(q5_0, 22, quantize_groups, -16, 15, false, 14, 0.5f, 6, 2, 1, 32, 0, 0, 0, 0, {1, 4})
 TYPE(q8_0, 34, quantize_groups, -127, 127, false, 126, 0.5f, 3, 2, 1, 32, 0, 0, 0, 0, {1, 4})

@@ -30,7 +30,10 @@ static const struct {
     const spelling *ops;
     size_t n;
 } spellings[] = {
-#define LIST(set, name) {set, name##_ops, sizeof name##_ops / sizeof name##_ops[0]}
+#define LIST(set, name)                                                                                                          \
+    {                                                                                                                            \
+        set, name##_ops, sizeof name##_ops / sizeof name##_ops[0]                                                                \
+    }
     LIST("ops/vjp", vjp),
     LIST("ops/vjp", vjp_conv),
     LIST("ops/vjp", vjp_attention),

@@ -48,8 +48,7 @@ static bool read_attrs(const spelling *s, const json_t *given, char *attrs)
     json_t *value;
     bool good = true;
     memcpy(attrs, info->defaults, info->attr_bytes);
-    json_object_foreach((json_t *)given, key, value) good &=
-        set_attr(info, renamed(s, key, name, sizeof name), value, attrs);
+    json_object_foreach((json_t *)given, key, value) good &= set_attr(info, renamed(s, key, name, sizeof name), value, attrs);
     if (s->fixed && sscanf(s->fixed, "%63[^=]=%63s", name, word) == 2) {
         char *end;
         double d = strtod(word, &end);

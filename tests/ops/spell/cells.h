@@ -24,14 +24,13 @@ SPELL_FN void run_direction(const call *node, cell_kind kind, direction *d)
     zt_rnn_attrs rnn = {{"tanh"}, d->reverse};
     if (d->relu) rnn.act = (zt_enum_string){"relu"};
     if (kind == CELL_RNN)
-        d->y = zt_program_rnn(node->p, NULL, d->x, d->w, d->r, both_biases(node, d), d->h0, d->lengths, &rnn,
-                           &d->hn, NULL);
+        d->y = zt_program_rnn(node->p, NULL, d->x, d->w, d->r, both_biases(node, d), d->h0, d->lengths, &rnn, &d->hn, NULL);
     if (kind == CELL_LSTM)
-        d->y = zt_program_lstm(node->p, NULL, d->x, d->w, d->r, both_biases(node, d), d->h0, d->c0, d->peep,
-                            d->lengths, &(zt_lstm_attrs){d->reverse}, &d->hn, &d->cn, NULL);
+        d->y = zt_program_lstm(node->p, NULL, d->x, d->w, d->r, both_biases(node, d), d->h0, d->c0, d->peep, d->lengths,
+                               &(zt_lstm_attrs){d->reverse}, &d->hn, &d->cn, NULL);
     if (kind == CELL_GRU)
         d->y = zt_program_gru(node->p, NULL, d->x, d->w, d->r, d->b_ih, d->b_hh, d->h0, d->lengths,
-                           &(zt_gru_attrs){d->before, d->reverse}, &d->hn, NULL);
+                              &(zt_gru_attrs){d->before, d->reverse}, &d->hn, NULL);
 }
 
 SPELL_FN int swapped(const call *node, int x)
@@ -44,8 +43,7 @@ SPELL_FN int joined(const call *node, const int *x, int n, int64_t axis)
 {
     int all = x[0];
     for (int i = 1; i < n; i++)
-        all = zt_program_concat(node->p, NULL, all, x[i], ZT_NONE, ZT_NONE, ZT_NONE,
-                             &(zt_concat_attrs){axis});
+        all = zt_program_concat(node->p, NULL, all, x[i], ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){axis});
     return all;
 }
 

@@ -19,8 +19,7 @@ static void pack_bits(const void *raw, int64_t n, int bits, void *zt)
 {
     const unsigned char *code = raw;
     unsigned char *to = zt;
-    for (int64_t i = 0; i < n; i++)
-        to[i * bits / 8] |= (unsigned char)((code[i] & ((1 << bits) - 1)) << (i * bits % 8));
+    for (int64_t i = 0; i < n; i++) to[i * bits / 8] |= (unsigned char)((code[i] & ((1 << bits) - 1)) << (i * bits % 8));
 }
 static void pack_4(const void *raw, int64_t n, void *zt) { pack_bits(raw, n, 4, zt); }
 static void pack_2(const void *raw, int64_t n, void *zt) { pack_bits(raw, n, 2, zt); }

@@ -28,8 +28,8 @@ static int attn_head_norm_rope(const call *node, int x, const char *norm, int po
     rope.theta = number(node, "rope_theta");
     rope.head = int_or(node, "head_dim", 0);
     if (named(node, norm) != ZT_NONE)
-        x = zt_program_rms_norm(node->p, NULL, x, named(node, norm),
-                             &(zt_rms_norm_attrs){number(node, "qk_norm_eps"), rope.head}, NULL);
+        x = zt_program_rms_norm(node->p, NULL, x, named(node, norm), &(zt_rms_norm_attrs){number(node, "qk_norm_eps"), rope.head},
+                                NULL);
     return zt_program_rope(node->p, NULL, x, pos, ZT_NONE, &rope);
 }
 
@@ -47,15 +47,14 @@ static int attn_self_attention(const call *node, int x, int64_t b, int64_t s, bo
     a.causal = causal;
     a.layout = (zt_enum_string){"bshd"};
     int y = zt_program_sdpa(node->p, NULL, reshaped(node, q, 4, heads), reshaped(node, k, 4, shared),
-                         reshaped(node, v, 4, shared), ZT_NONE, ZT_NONE, &a, NULL);
+                            reshaped(node, v, 4, shared), ZT_NONE, ZT_NONE, &a, NULL);
     return reshaped(node, y, 2, rows);
 }
 
 static int build_mha(const call *node)
 {
     const int64_t *dim = node->type[0].dim, rows[] = {dim[0] * dim[1], dim[2]};
-    int y = attn_self_attention(node, reshaped(node, node->in[0], 2, rows), dim[0], dim[1],
-                                number(node, "causal") != 0);
+    int y = attn_self_attention(node, reshaped(node, node->in[0], 2, rows), dim[0], dim[1], number(node, "causal") != 0);
     return reshaped(node, attn_projection(node, y, "wo", "bo"), 3, dim);
 }
 
@@ -105,10 +104,9 @@ static int build_llama_block(const call *node)
     int x = reshaped(node, node->in[0], 2, rows);
     int h = zt_program_rms_norm(node->p, NULL, x, named(node, "norm1"), &norm, NULL);
     h = attn_projection(node, attn_self_attention(node, h, dim[0], dim[1], true), "wo", NULL);
-    int sum, g = zt_program_add_rms_norm(node->p, NULL, h, x, named(node, "norm2"),
-                                      &(zt_add_rms_norm_attrs){norm.eps}, &sum, NULL);
-    g = zt_program_swiglu(node->p, NULL, attn_projection(node, g, "w_gate", NULL),
-                       attn_projection(node, g, "w_up", NULL));
+    int sum,
+        g = zt_program_add_rms_norm(node->p, NULL, h, x, named(node, "norm2"), &(zt_add_rms_norm_attrs){norm.eps}, &sum, NULL);
+    g = zt_program_swiglu(node->p, NULL, attn_projection(node, g, "w_gate", NULL), attn_projection(node, g, "w_up", NULL));
     return reshaped(node, zt_program_add(node->p, NULL, sum, attn_projection(node, g, "w_down", NULL)), 3, dim);
 }
 

@@ -26,11 +26,10 @@ static int build_cnn(const call *node)
 static int build_conv_transpose_layer(const call *node)
 {
     windows window = torch_windows(node, "kernel");
-    zt_conv_transpose_attrs a = {window.stride, window.pad, window.pad_end, window.dilation,
-                                 list_of(node, "output_padding"), int_or(node, "groups", 1)};
+    zt_conv_transpose_attrs a = {
+        window.stride, window.pad, window.pad_end, window.dilation, list_of(node, "output_padding"), int_or(node, "groups", 1)};
     int b = given(node, 2) ? node->in[2] : ZT_NONE;
-    return activated(
-        node, zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1], b, ZT_NONE, &a));
+    return activated(node, zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1], b, ZT_NONE, &a));
 }
 
 static const spelling layers_conv_ops[] = {

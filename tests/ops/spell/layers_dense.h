@@ -23,22 +23,19 @@ static int dense_layer(const call *node, int x, const char *w, const char *b)
 
 static int build_dense(const call *node)
 {
-    return dense_activated(node, dense_layer(node, node->in[0], "w", "b"),
-                           word_or(node, "activation", "linear"));
+    return dense_activated(node, dense_layer(node, node->in[0], "w", "b"), word_or(node, "activation", "linear"));
 }
 
 static int build_dense_swiglu(const call *node)
 {
-    int gate = dense_layer(node, node->in[0], "w_gate", "b_gate"),
-        up = dense_layer(node, node->in[0], "w_up", "b_up");
+    int gate = dense_layer(node, node->in[0], "w_gate", "b_gate"), up = dense_layer(node, node->in[0], "w_up", "b_up");
     return dense_layer(node, zt_program_swiglu(node->p, NULL, gate, up), "w_down", "b_down");
 }
 
 static int build_mlp(const call *node)
 {
     int h = zt_program_relu(node->p, NULL, dense_layer(node, node->in[0], "w1", "b1"));
-    return zt_program_cross_entropy(node->p, NULL, dense_layer(node, h, "w2", "b2"), named(node, "target"),
-                                 ZT_NONE, NULL, NULL);
+    return zt_program_cross_entropy(node->p, NULL, dense_layer(node, h, "w2", "b2"), named(node, "target"), ZT_NONE, NULL, NULL);
 }
 
 /* softmax(-|x - c|^2 / (2 T^2)) over the centers, and those weighed by it. */
@@ -50,8 +47,7 @@ static int build_kmeans(const call *node)
     int x = reshaped(node, node->in[0], 3, (int64_t[]){n, 1, D});
     int d = zt_program_square(program, NULL, zt_program_sub(program, NULL, x, node->in[1]));
     d = zt_program_sum(program, NULL, d, &(zt_sum_attrs){{1, {-1}}, 0});
-    int y =
-        zt_program_softmax(program, NULL, zt_program_scale(program, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
+    int y = zt_program_softmax(program, NULL, zt_program_scale(program, NULL, d, &(zt_scale_attrs){-0.5 / t / t}), NULL);
     bool features = word_is(node, "output", "features");
     zt_type out = node->type[0];
     out.dim[out.rank - 1] = features ? D : K;

@@ -22,9 +22,7 @@ static int layer_state(const call *node, const char *what, int64_t k, int64_t N,
 
 static int build_layers(const call *node)
 {
-    cell_kind kind = !strcmp(node->op, "rnn")    ? CELL_RNN
-                     : !strcmp(node->op, "lstm") ? CELL_LSTM
-                                              : CELL_GRU;
+    cell_kind kind = !strcmp(node->op, "rnn") ? CELL_RNN : !strcmp(node->op, "lstm") ? CELL_LSTM : CELL_GRU;
     int64_t N = dim_of(node, 0, 0), H = int_or(node, "hidden", 1);
     int layers = (int)int_or(node, "layers", 1), dirs = number(node, "bidirectional") != 0 ? 2 : 1, k = 0;
     int x = swapped(node, node->in[0]), hn[16] = {0}, cn[16] = {0};

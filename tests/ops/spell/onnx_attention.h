@@ -13,10 +13,7 @@ static int attn_as_dtype(const call *node, int x, const char *dtype)
     return zt_program_cast(node->p, NULL, x, &to);
 }
 
-static int attn_cast_like(const call *node, int x, zt_dtype t)
-{
-    return attn_as_dtype(node, x, zt_dtype_get(t)->name);
-}
+static int attn_cast_like(const call *node, int x, zt_dtype t) { return attn_as_dtype(node, x, zt_dtype_get(t)->name); }
 
 static int attn_all_like(const call *node, int x, double value)
 {
@@ -60,8 +57,7 @@ static int attn_whole_mask(const call *node, const onnx_attention *o)
     int rest = constant(node, is_bool ? ZT_BOOL : ZT_F32, its_type.rank, its_type.dim, data);
     free(data);
     if (!is_bool && o->dtype != ZT_F32) rest = attn_cast_like(node, rest, o->dtype);
-    return zt_program_concat(node->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE,
-                          &(zt_concat_attrs){-1});
+    return zt_program_concat(node->p, NULL, mask, rest, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){-1});
 }
 
 static onnx_attention read_attention(const call *node)
@@ -130,8 +126,7 @@ static int attn_scores_of(const call *node, const onnx_attention *o, int lse)
     int s = zt_program_matmul(node->p, NULL, q, k, &(zt_matmul_attrs){0, 1});
     double scale = o->a.scale != 0 ? o->a.scale : 1 / sqrt((double)o->d);
     s = zt_program_scale(node->p, NULL, s, &(zt_scale_attrs){scale});
-    if (mode >= 1 && o->a.softcap > 0)
-        s = zt_program_softcap(node->p, NULL, s, &(zt_softcap_attrs){o->a.softcap});
+    if (mode >= 1 && o->a.softcap > 0) s = zt_program_softcap(node->p, NULL, s, &(zt_softcap_attrs){o->a.softcap});
     if (mode >= 2) {
         int none = attn_all_like(node, s, -INFINITY);
         s = zt_program_where(node->p, NULL, attn_seen_keys(node, o), s, none);
@@ -202,8 +197,7 @@ static int linear_step(const call *node, linear_attention *l, int64_t t)
     const zt_matmul_attrs plain = {0, 0}, outer = {1, 0};
     int k = attn_token(node, l->k, t), v = attn_token(node, l->v, t);
     if (!strncmp(rule, "gated", 5)) {
-        int keep =
-            attn_turned_axes(node, zt_program_exp(node->p, NULL, attn_token(node, l->decay, t)), 0, 1, 3, 2);
+        int keep = attn_turned_axes(node, zt_program_exp(node->p, NULL, attn_token(node, l->decay, t)), 0, 1, 3, 2);
         l->state = zt_program_mul(node->p, NULL, l->state, keep);
     }
     if (strstr(rule, "delta")) {
@@ -228,8 +222,7 @@ static int build_linear_attention(const call *node)
     }
     y = zt_program_scale(node->p, NULL, y, &(zt_scale_attrs){scale != 0 ? scale : 1 / sqrt((double)l.d)});
     node->more[0] = attn_cast_like(node, l.state, node->type[given(node, 3) ? 3 : 0].dtype);
-    return attn_cast_like(node, reshaped(node, attn_turned_axes(node, y, 0, 2, 1, 3), 3, flat),
-                          node->type[0].dtype);
+    return attn_cast_like(node, reshaped(node, attn_turned_axes(node, y, 0, 2, 1, 3), 3, flat), node->type[0].dtype);
 }
 
 /* ---- RotaryEmbedding ------------------------------------------------------------------------- */
@@ -257,7 +250,7 @@ static int build_rotary_embedding(const call *node)
     zt_rope_table_attrs a = zt_rope_table_defaults();
     if (int_or(node, "interleaved", 0)) a.pair = (zt_enum_string){"neighbours"};
     v = zt_program_rope_table(node->p, NULL, reshaped(node, v, 3, rows), rotary_table(node, 1, b * s),
-                           rotary_table(node, 2, b * s), &a);
+                              rotary_table(node, 2, b * s), &a);
     v = reshaped(node, v, 4, apart);
     if (!flat) return attn_turned_axes(node, v, 1, 0, 2, 3);
     return reshaped(node, attn_turned_axes(node, v, 1, 2, 0, 3), 3, x->dim);

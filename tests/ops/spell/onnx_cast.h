@@ -64,8 +64,8 @@ static int build_dynamic_quantize(const call *node)
     int zero = constant(node, ZT_F32, 0, NULL, &none);
     int most = zt_program_max(program, NULL, zt_program_amax(program, NULL, node->in[0], NULL), zero);
     int least = zt_program_min(program, NULL, zt_program_amin(program, NULL, node->in[0], NULL), zero);
-    int scale = zt_program_div(program, NULL, zt_program_sub(program, NULL, most, least),
-                            constant(node, ZT_F32, 0, NULL, &steps));
+    int scale =
+        zt_program_div(program, NULL, zt_program_sub(program, NULL, most, least), constant(node, ZT_F32, 0, NULL, &steps));
     zt_quantize_linear_attrs a = {{"u8"}, 0, 0, 1};
     int down = zt_program_sub(program, NULL, zero, least);
     int point = zt_program_quantize_linear(program, NULL, down, scale, ZT_NONE, &a);
@@ -75,12 +75,9 @@ static int build_dynamic_quantize(const call *node)
 }
 
 static const spelling onnx_cast_ops[] = {
-    {"QuantizeLinear", .build = build_onnx_quantize},
-    {"DequantizeLinear", .build = build_onnx_dequantize},
-    {"DynamicQuantizeLinear", .build = build_dynamic_quantize},
-    {"Cast", .build = build_onnx_cast, .exact = true},
-    {"CastLike", .build = build_onnx_cast, .exact = true},
-    {"BitCast", .build = build_onnx_bitcast, .exact = true},
+    {"QuantizeLinear", .build = build_onnx_quantize},           {"DequantizeLinear", .build = build_onnx_dequantize},
+    {"DynamicQuantizeLinear", .build = build_dynamic_quantize}, {"Cast", .build = build_onnx_cast, .exact = true},
+    {"CastLike", .build = build_onnx_cast, .exact = true},      {"BitCast", .build = build_onnx_bitcast, .exact = true},
 };
 
 #endif

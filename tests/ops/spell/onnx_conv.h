@@ -33,15 +33,14 @@ static int build_onnx_conv_transpose(const call *node)
         memmove(want.v, want.v + want.n - count, (size_t)count * sizeof want.v[0]);
     for (int d = 0; d < count && (want.n || upper || lower); d++) {
         int64_t y = want.n ? want.v[d] : in[d] * window.stride.v[d];
-        int64_t all = window.stride.v[d] * (in[d] - 1) + (more.n ? more.v[d] : 0) +
-                      (kernel[d] - 1) * window.dilation.v[d] + 1 - y;
+        int64_t all =
+            window.stride.v[d] * (in[d] - 1) + (more.n ? more.v[d] : 0) + (kernel[d] - 1) * window.dilation.v[d] + 1 - y;
         window.pad.v[d] = upper ? half_down(all) : all - half_down(all);
         window.pad_end.v[d] = all - window.pad.v[d];
     }
-    zt_conv_transpose_attrs a = {window.stride,   window.pad, window.pad_end,
-                                 window.dilation, more,  int_or(node, "group", 1)};
-    return zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1],
-                                  given(node, 2) ? node->in[2] : ZT_NONE, ZT_NONE, &a);
+    zt_conv_transpose_attrs a = {window.stride, window.pad, window.pad_end, window.dilation, more, int_or(node, "group", 1)};
+    return zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1], given(node, 2) ? node->in[2] : ZT_NONE, ZT_NONE,
+                                     &a);
 }
 
 static int conv_cast(const call *node, int x, const char *to)
@@ -67,15 +66,11 @@ static int conv_integers(const call *node, int x0, int w, int w0)
     call with = *node;
     with.in[w] = conv_cast(node, node->in[w], "f64");
     if (given(node, x0)) x = zt_program_sub(node->p, NULL, x, per_channel(node, x0, rank, 0));
-    if (given(node, w0))
-        with.in[w] = zt_program_sub(node->p, NULL, with.in[w], per_channel(node, w0, rank, 0));
+    if (given(node, w0)) with.in[w] = zt_program_sub(node->p, NULL, with.in[w], per_channel(node, w0, rank, 0));
     return onnx_conv_of(&with, x, w, ZT_NONE);
 }
 
-static int build_conv_integer(const call *node)
-{
-    return conv_cast(node, conv_integers(node, 2, 1, 3), "i32");
-}
+static int build_conv_integer(const call *node) { return conv_cast(node, conv_integers(node, 2, 1, 3), "i32"); }
 
 /* x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, b: round(y / scale + zero). */
 static int build_qlinear_conv(const call *node)
@@ -100,12 +95,10 @@ static int build_causal_conv(const call *node)
     free(zeros);
     zt_conv_attrs a = zt_conv_defaults();
     a.groups = x->dim[1];
-    int line = zt_program_concat(node->p, NULL, past, node->in[0], ZT_NONE, ZT_NONE, ZT_NONE,
-                              &(zt_concat_attrs){2});
+    int line = zt_program_concat(node->p, NULL, past, node->in[0], ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){2});
     int y = zt_program_conv(node->p, NULL, line, node->in[1], given(node, 2) ? node->in[2] : ZT_NONE, &a);
     bool silu = word_is(node, "activation", "silu") || word_is(node, "activation", "swish");
-    node->more[0] = k > 1 ? zt_program_slice(node->p, NULL, line, &(zt_slice_attrs){2, all - k + 1, all})
-                       : past;
+    node->more[0] = k > 1 ? zt_program_slice(node->p, NULL, line, &(zt_slice_attrs){2, all - k + 1, all}) : past;
     return silu ? zt_program_silu(node->p, NULL, y) : y;
 }
 
@@ -120,16 +113,16 @@ static windows onnx_pool(const call *node)
 static int build_onnx_avg(const call *node)
 {
     windows w = onnx_pool(node);
-    zt_avg_pool_attrs a = {w.kernel, w.stride, w.pad, w.pad_end, w.dilation,
-                           int_or(node, "ceil_mode", 0), int_or(node, "count_include_pad", 0), 0};
+    zt_avg_pool_attrs a = {
+        w.kernel, w.stride, w.pad, w.pad_end, w.dilation, int_or(node, "ceil_mode", 0), int_or(node, "count_include_pad", 0), 0};
     return zt_program_avg_pool(node->p, NULL, node->in[0], &a);
 }
 
 static int build_onnx_lp(const call *node)
 {
     windows w = onnx_pool(node);
-    zt_lp_pool_attrs a = {w.kernel,   w.stride, w.pad, w.pad_end,
-                          w.dilation, int_or(node, "ceil_mode", 0), number_or(node, "p", 2)};
+    zt_lp_pool_attrs a = {
+        w.kernel, w.stride, w.pad, w.pad_end, w.dilation, int_or(node, "ceil_mode", 0), number_or(node, "p", 2)};
     return zt_program_lp_pool(node->p, NULL, node->in[0], &a);
 }
 
@@ -153,10 +146,7 @@ static int plane_offsets(const call *node, int64_t size)
     return v;
 }
 
-static int whole(const call *node, int64_t number)
-{
-    return constant(node, ZT_I64, 0, NULL, &number);
-}
+static int whole(const call *node, int64_t number) { return constant(node, ZT_I64, 0, NULL, &number); }
 
 /* An index of a plane counted with the first dimension fastest. */
 static int column_order(const call *node, int i)
@@ -178,7 +168,7 @@ static int column_order(const call *node, int i)
 static int build_onnx_max(const call *node)
 {
     windows window = onnx_pool(node);
-    zt_max_pool_attrs a = {window.kernel, window.stride,   window.pad,
+    zt_max_pool_attrs a = {window.kernel,  window.stride,   window.pad,
                            window.pad_end, window.dilation, int_or(node, "ceil_mode", 0)};
     int i, y = zt_program_max_pool(node->p, NULL, node->in[0], &a, &i);
     if (node->n_out < 2 || !node->out_dtype[1]) return y;
@@ -213,8 +203,8 @@ static int build_onnx_unpool(const call *node)
     int64_t dim[ZT_MAX_RANK] = {x->dim[0], x->dim[1]}, want[ZT_MAX_RANK];
     windows window = onnx_pool(node);
     for (int d = 2; d < x->rank; d++)
-        dim[d] = (x->dim[d] - 1) * window.stride.v[d - 2] + window.kernel.v[d - 2] - window.pad.v[d - 2] -
-                 window.pad_end.v[d - 2];
+        dim[d] =
+            (x->dim[d] - 1) * window.stride.v[d - 2] + window.kernel.v[d - 2] - window.pad.v[d - 2] - window.pad_end.v[d - 2];
     zt_type its_type = zt_type_make(x->dtype, x->rank, dim);
     void *zeros = calloc(1, zt_type_bytes(&its_type) + 1);
     int like = constant(node, its_type.dtype, its_type.rank, dim, zeros);
@@ -259,10 +249,8 @@ static int build_lrn(const call *node)
     zt_prog *program = node->p;
     const zt_type *x = &node->type[0];
     int64_t size = int_or(node, "size", 1), rest = plane_size(x->dim + 2, x->rank - 2);
-    int squares = reshaped(node, zt_program_square(program, NULL, node->in[0]), 4,
-                           (int64_t[]){x->dim[0], 1, x->dim[1], rest});
-    zt_avg_pool_attrs a = {{2, {size, 1}}, {0}, {2, {(size - 1) / 2, 0}}, {2, {size / 2, 0}},
-                           {0}, 0, 1, size};
+    int squares = reshaped(node, zt_program_square(program, NULL, node->in[0]), 4, (int64_t[]){x->dim[0], 1, x->dim[1], rest});
+    zt_avg_pool_attrs a = {{2, {size, 1}}, {0}, {2, {(size - 1) / 2, 0}}, {2, {size / 2, 0}}, {0}, 0, 1, size};
     int y = reshaped(node, zt_program_avg_pool(program, NULL, squares, &a), x->rank, x->dim);
     y = zt_program_scale(program, NULL, y, &(zt_scale_attrs){number_or(node, "alpha", 1e-4)});
     y = zt_program_add_scalar(program, NULL, y, &(zt_add_scalar_attrs){number_or(node, "bias", 1)});

@@ -18,10 +18,7 @@ static bool onnx_is_float(const call *node, int i) { return zt_dtype_is_float(no
 /* ---- one input ------------------------------------------------------------------------------- */
 
 /* The same elements: a reshape to x's own shape. */
-static int build_identity(const call *node)
-{
-    return reshaped(node, node->in[0], node->type[0].rank, node->type[0].dim);
-}
+static int build_identity(const call *node) { return reshaped(node, node->in[0], node->type[0].rank, node->type[0].dim); }
 
 /* Ends are inputs, and NaN stays; with neither end x is itself. */
 static int build_clip(const call *node)
@@ -46,8 +43,7 @@ static int build_gelu(const call *node)
 
 static int build_leaky_relu(const call *node)
 {
-    return zt_program_leaky_relu(node->p, NULL, node->in[0],
-                              &(zt_leaky_relu_attrs){number_or(node, "alpha", 0.01)});
+    return zt_program_leaky_relu(node->p, NULL, node->in[0], &(zt_leaky_relu_attrs){number_or(node, "alpha", 0.01)});
 }
 
 static int build_selu(const call *node)

@@ -27,8 +27,7 @@ static int real_of_half(const call *node, int64_t axis, int64_t count)
 {
     zt_irfft_attrs a = zt_irfft_defaults();
     zt_type its_type = node->type[0];
-    int x = zt_program_slice(node->p, NULL, node->in[0],
-                          &(zt_slice_attrs){.axis = axis, .from = 0, .to = count / 2 + 1});
+    int x = zt_program_slice(node->p, NULL, node->in[0], &(zt_slice_attrs){.axis = axis, .from = 0, .to = count / 2 + 1});
     a.n = count;
     int y = zt_program_irfft(node->p, NULL, exchanged(node, x, its_type.rank, axis), &a);
     its_type.dim[axis] = its_type.dim[its_type.rank - 2];

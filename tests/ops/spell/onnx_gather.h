@@ -25,8 +25,7 @@ static int build_onnx_gather(const call *node)
     int axis = (int)axis_or(node, "axis", 0, 0);
     zt_transpose_attrs front = {{x->rank, {0}}}, back = {{x->rank - 1 + i->rank, {0}}};
     for (int d = 0; d < x->rank; d++) front.axes.v[d] = d == 0 ? axis : d <= axis ? d - 1 : d;
-    for (int d = 0; d < back.axes.n; d++)
-        back.axes.v[d] = d < axis ? i->rank + d : d < axis + i->rank ? d - axis : d;
+    for (int d = 0; d < back.axes.n; d++) back.axes.v[d] = d < axis ? i->rank + d : d < axis + i->rank ? d - axis : d;
     int64_t dim[ZT_MAX_RANK];
     memcpy(dim, i->dim, sizeof dim);
     dim[i->rank] = 1;
@@ -40,7 +39,7 @@ static int build_onnx_gather_elements(const call *node)
 {
     int64_t axis = axis_or(node, "axis", 0, 0);
     return zt_program_gather_elements(node->p, NULL, node->in[0], along_axis(node, axis),
-                                   &(zt_gather_elements_attrs){axis, {"error"}});
+                                      &(zt_gather_elements_attrs){axis, {"error"}});
 }
 
 /* The sizes that tuples of k indices go up to, after `batch` dimensions. */
@@ -55,8 +54,7 @@ static int nd_indices(const call *node, int64_t batch)
 static int build_onnx_gather_nd(const call *node)
 {
     int64_t batch = int_or(node, "batch_dims", 0);
-    return zt_program_gather_nd(node->p, NULL, node->in[0], nd_indices(node, batch),
-                             &(zt_gather_nd_attrs){batch, {"error"}});
+    return zt_program_gather_nd(node->p, NULL, node->in[0], nd_indices(node, batch), &(zt_gather_nd_attrs){batch, {"error"}});
 }
 
 static zt_enum_string reduction_word(const call *node)
@@ -69,7 +67,7 @@ static zt_enum_string reduction_word(const call *node)
 static int build_onnx_scatter_nd(const call *node)
 {
     return zt_program_scatter_nd(node->p, NULL, node->in[0], nd_indices(node, 0), node->in[2],
-                              &(zt_scatter_nd_attrs){0, reduction_word(node), {"error"}});
+                                 &(zt_scatter_nd_attrs){0, reduction_word(node), {"error"}});
 }
 
 static int build_onnx_scatter_elements(const call *node)
@@ -78,10 +76,9 @@ static int build_onnx_scatter_elements(const call *node)
     int i = along_axis(node, axis);
     if (word_is(node, "reduction", "add"))
         return zt_program_scatter_add_elements(node->p, NULL, node->in[0], i, node->in[2],
-                                            &(zt_scatter_add_elements_attrs){axis, {"error"}});
-    return zt_program_scatter_elements(
-        node->p, NULL, node->in[0], i, node->in[2],
-        &(zt_scatter_elements_attrs){axis, reduction_word(node), {"error"}});
+                                               &(zt_scatter_add_elements_attrs){axis, {"error"}});
+    return zt_program_scatter_elements(node->p, NULL, node->in[0], i, node->in[2],
+                                       &(zt_scatter_elements_attrs){axis, reduction_word(node), {"error"}});
 }
 
 /* A value with one entry for each of axis `at`'s, among `rank` dimensions. */
@@ -108,7 +105,7 @@ static int build_tensor_scatter(const call *node)
         at = zt_program_sub(node->p, NULL, at, zt_program_mul(node->p, NULL, rounds, count));
     }
     return zt_program_scatter_elements(node->p, NULL, node->in[0], spread_to(node, at, u), node->in[1],
-                                    &(zt_scatter_elements_attrs){axis, {"none"}, {"error"}});
+                                       &(zt_scatter_elements_attrs){axis, {"none"}, {"error"}});
 }
 
 /* Entry t of the first `len` is entry len - 1 - t of them; the others stay. */
@@ -121,7 +118,7 @@ static int build_reverse_sequence(const call *node)
     int from_end = zt_program_sub(node->p, NULL, zt_program_sub(node->p, NULL, len, scalar_i32(node, 1)), t);
     int i = zt_program_where(node->p, NULL, zt_program_lt(node->p, NULL, t, len), from_end, t);
     return zt_program_gather_elements(node->p, NULL, node->in[0], spread_to(node, i, x),
-                                   &(zt_gather_elements_attrs){time, {"error"}});
+                                      &(zt_gather_elements_attrs){time, {"error"}});
 }
 
 static const spelling onnx_gather_ops[] = {

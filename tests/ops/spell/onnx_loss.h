@@ -17,10 +17,8 @@ static zt_enum_string reduction_of(const call *node)
 static int build_entropy_loss(const call *node)
 {
     zt_cross_entropy_attrs a = {reduction_of(node), int_or(node, "ignore_index", -100), 0};
-    if (node->n_out > 1)
-        node->more[0] = zt_program_log_softmax(node->p, NULL, node->in[0], &(zt_log_softmax_attrs){1});
-    return zt_program_cross_entropy(node->p, NULL, node->in[0], node->in[1], given(node, 2) ? node->in[2] : ZT_NONE,
-                                 &a, NULL);
+    if (node->n_out > 1) node->more[0] = zt_program_log_softmax(node->p, NULL, node->in[0], &(zt_log_softmax_attrs){1});
+    return zt_program_cross_entropy(node->p, NULL, node->in[0], node->in[1], given(node, 2) ? node->in[2] : ZT_NONE, &a, NULL);
 }
 
 static int build_nll_loss(const call *node)
@@ -34,10 +32,7 @@ static int build_nll_loss(const call *node)
 /* Inputs R, T, then n each of what a step has (X, G, ...); outputs n each of what is new. */
 static int each_of(const call *node, int kinds) { return (node->n_in - 2) / kinds; }
 
-static int opt_times(const call *node, int x, double by)
-{
-    return zt_program_scale(node->p, NULL, x, &(zt_scale_attrs){by});
-}
+static int opt_times(const call *node, int x, double by) { return zt_program_scale(node->p, NULL, x, &(zt_scale_attrs){by}); }
 
 static int opt_plus(const call *node, int a, int b) { return zt_program_add(node->p, NULL, a, b); }
 static int opt_minus(const call *node, int a, int b) { return zt_program_sub(node->p, NULL, a, b); }
@@ -81,13 +76,11 @@ static int build_adagrad(const call *node)
 {
     int count = each_of(node, 3), first = -1;
     int decay = opt_times(node, time_of(node), number(node, "decay_factor"));
-    int rate =
-        opt_ratio(node, node->in[0], zt_program_add_scalar(node->p, NULL, decay, &(zt_add_scalar_attrs){1}));
+    int rate = opt_ratio(node, node->in[0], zt_program_add_scalar(node->p, NULL, decay, &(zt_add_scalar_attrs){1}));
     for (int i = 0; i < count; i++) {
         int x = node->in[2 + i], g = regular(node, x, node->in[2 + count + i]);
         int h = opt_plus(node, node->in[2 + 2 * count + i], zt_program_square(node->p, NULL, g));
-        put_new(node, i, opt_minus(node, x, opt_product(node, rate, opt_ratio(node, g, adaptive(node, h)))),
-                &first);
+        put_new(node, i, opt_minus(node, x, opt_product(node, rate, opt_ratio(node, g, adaptive(node, h)))), &first);
         put_new(node, count + i, h, &first);
     }
     return first;
@@ -101,8 +94,7 @@ static int build_momentum(const call *node)
     int beta = if_later(node, opt_times(node, one, number(node, "beta")), one);
     for (int i = 0; i < count; i++) {
         int x = node->in[2 + i], g = regular(node, x, node->in[2 + count + i]);
-        int v = opt_plus(node, opt_times(node, node->in[2 + 2 * count + i], alpha), opt_product(node, beta, g)),
-            way = v;
+        int v = opt_plus(node, opt_times(node, node->in[2 + 2 * count + i], alpha), opt_product(node, beta, g)), way = v;
         if (word_is(node, "mode", "nesterov")) way = opt_plus(node, g, opt_times(node, v, alpha));
         put_new(node, i, opt_minus(node, x, opt_product(node, node->in[0], way)), &first);
         put_new(node, count + i, v, &first);

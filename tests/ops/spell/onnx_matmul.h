@@ -64,8 +64,7 @@ SPELL_FN int build_gemm(const call *node)
     const zt_matmul_attrs at = {int_or(node, "transA", 0) != 0, int_or(node, "transB", 0) != 0};
     int y = zt_program_matmul(node->p, NULL, as_factor(node, 0), as_factor(node, 1), &at);
     y = scaled(node, y, number_or(node, "alpha", 1));
-    if (given(node, 2))
-        y = zt_program_add(node->p, NULL, y, scaled(node, as_factor(node, 2), number_or(node, "beta", 1)));
+    if (given(node, 2)) y = zt_program_add(node->p, NULL, y, scaled(node, as_factor(node, 2), number_or(node, "beta", 1)));
     return as_wanted(node, y);
 }
 
@@ -91,8 +90,8 @@ SPELL_FN int dequantized(const call *node, int i, int scale, int zero, bool rows
 
 SPELL_FN int build_matmul_integer(const call *node)
 {
-    int y = matmul_of(node, dequantized(node, 0, -1, 2, true), &node->type[0],
-                      dequantized(node, 1, -1, 3, false), &node->type[1]);
+    int y =
+        matmul_of(node, dequantized(node, 0, -1, 2, true), &node->type[0], dequantized(node, 1, -1, 3, false), &node->type[1]);
     return to_dtype(node, y, "i32");
 }
 
@@ -100,8 +99,7 @@ SPELL_FN int build_matmul_integer(const call *node)
  * even, what is beyond at the end. */
 SPELL_FN int build_qlinear_matmul(const call *node)
 {
-    int y = matmul_of(node, dequantized(node, 0, 1, 2, true), &node->type[0],
-                      dequantized(node, 3, 4, 5, false), &node->type[3]);
+    int y = matmul_of(node, dequantized(node, 0, 1, 2, true), &node->type[0], dequantized(node, 3, 4, 5, false), &node->type[3]);
     y = zt_program_div(node->p, NULL, y, beside(node, 6, true));
     if (!zt_dtype_is_float(node->type[7].dtype)) y = zt_program_round(node->p, NULL, y);
     y = zt_program_add(node->p, NULL, y, beside(node, 7, true));
@@ -179,8 +177,7 @@ SPELL_FN void take_diagonal(const sums *totals, term *t, int p, int q)
     for (int64_t i = 0; i < count * rest; i++) at[i] = (int32_t)(i / rest * (count + 1));
     int v = reshaped(totals->node, turned(totals, t->v, t->n, from), 2, (int64_t[]){count * count, rest});
     zt_gather_elements_attrs a = zt_gather_elements_defaults();
-    v = zt_program_gather_elements(totals->node->p, NULL, v,
-                                constant(totals->node, ZT_I32, 2, (int64_t[]){count, rest}, at), &a);
+    v = zt_program_gather_elements(totals->node->p, NULL, v, constant(totals->node, ZT_I32, 2, (int64_t[]){count, rest}, at), &a);
     free(at);
     term old = *t;
     for (int i = 2; i < t->n; i++) t->label[i - 1] = old.label[from[i]];
@@ -224,8 +221,7 @@ SPELL_FN void sum_out(const sums *totals, term *t, const term *other, int later)
 
 /* t as [shared, own, summed], or with `right` [shared, summed, own], each a product of dimensions;
  * shared and own labels are added to y. */
-SPELL_FN int as_stack(const sums *totals, const term *t, const term *other, int later, bool right,
-                      term *y)
+SPELL_FN int as_stack(const sums *totals, const term *t, const term *other, int later, bool right, term *y)
 {
     int from[ZT_MAX_RANK], count = 0;
     int64_t size[3] = {1, 1, 1};

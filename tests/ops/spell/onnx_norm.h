@@ -14,13 +14,13 @@ static int build_batch_norm(const call *node)
     int x = its_type->rank > 1 ? node->in[0] : reshaped(node, node->in[0], 2, (int64_t[]){count, 1}), y, mean, var;
     if (int_or(node, "training_mode", 0)) {
         zt_batch_norm_attrs a = {epsilon(node), 1 - number_or(node, "momentum", 0.9), 0};
-        y = zt_program_batch_norm(node->p, NULL, x, node->in[1], node->in[2], node->in[3], node->in[4], &a, NULL,
-                               NULL, &mean, &var);
+        y = zt_program_batch_norm(node->p, NULL, x, node->in[1], node->in[2], node->in[3], node->in[4], &a, NULL, NULL, &mean,
+                                  &var);
         node->more[0] = mean;
         node->more[1] = var;
     } else {
         y = zt_program_batch_norm_inference(node->p, NULL, x, node->in[3], node->in[4], node->in[1], node->in[2],
-                                         &(zt_batch_norm_inference_attrs){epsilon(node)});
+                                            &(zt_batch_norm_inference_attrs){epsilon(node)});
     }
     return its_type->rank > 1 ? y : reshaped(node, y, 1, its_type->dim);
 }
@@ -28,7 +28,7 @@ static int build_batch_norm(const call *node)
 static int groups_norm(const call *node, int64_t groups)
 {
     return zt_program_group_norm(node->p, NULL, node->in[0], node->in[1], node->in[2],
-                              &(zt_group_norm_attrs){groups, epsilon(node)}, NULL, NULL);
+                                 &(zt_group_norm_attrs){groups, epsilon(node)}, NULL, NULL);
 }
 
 static int build_group_norm(const call *node) { return groups_norm(node, int_or(node, "num_groups", 1)); }
@@ -55,8 +55,7 @@ static int build_layer_norm(const call *node)
 {
     zt_type stat;
     int mean, rstd, x = norm_rows(node, &stat);
-    int y = zt_program_layer_norm(node->p, NULL, x, ZT_NONE, ZT_NONE, &(zt_layer_norm_attrs){epsilon(node)},
-                               &mean, &rstd);
+    int y = zt_program_layer_norm(node->p, NULL, x, ZT_NONE, ZT_NONE, &(zt_layer_norm_attrs){epsilon(node)}, &mean, &rstd);
     if (node->n_out > 1) node->more[0] = reshaped(node, mean, stat.rank, stat.dim);
     if (node->n_out > 2) node->more[1] = reshaped(node, rstd, stat.rank, stat.dim);
     return norm_end(node, y);
@@ -66,10 +65,8 @@ static int build_rms_norm(const call *node)
 {
     zt_type stat;
     const zt_mean_attrs columns = {{1, {1}}, 1};
-    int x = norm_rows(node, &stat),
-        s = zt_program_mean(node->p, NULL, zt_program_square(node->p, NULL, x), &columns);
-    int r = zt_program_rsqrt(node->p, NULL,
-                          zt_program_add_scalar(node->p, NULL, s, &(zt_add_scalar_attrs){epsilon(node)}));
+    int x = norm_rows(node, &stat), s = zt_program_mean(node->p, NULL, zt_program_square(node->p, NULL, x), &columns);
+    int r = zt_program_rsqrt(node->p, NULL, zt_program_add_scalar(node->p, NULL, s, &(zt_add_scalar_attrs){epsilon(node)}));
     return norm_end(node, zt_program_mul(node->p, NULL, x, r));
 }
 
@@ -102,12 +99,9 @@ static int build_mvn(const call *node)
 }
 
 static const spelling onnx_norm_ops[] = {
-    {"BatchNormalization", .build = build_batch_norm},
-    {"GroupNormalization", .build = build_group_norm},
-    {"InstanceNormalization", .build = build_instance_norm},
-    {"LayerNormalization", .build = build_layer_norm},
-    {"RMSNormalization", .build = build_rms_norm},
-    {"LpNormalization", .build = build_lp_norm},
+    {"BatchNormalization", .build = build_batch_norm},       {"GroupNormalization", .build = build_group_norm},
+    {"InstanceNormalization", .build = build_instance_norm}, {"LayerNormalization", .build = build_layer_norm},
+    {"RMSNormalization", .build = build_rms_norm},           {"LpNormalization", .build = build_lp_norm},
     {"MeanVarianceNormalization", .build = build_mvn},
 };
 

@@ -60,8 +60,7 @@ static direction read_direction(const call *node, cell_kind kind, int x, int64_t
     v.h0 = of_direction(node, 5, d, state);
     if (kind == CELL_LSTM) v.c0 = of_direction(node, 6, d, state);
     int p = kind == CELL_LSTM ? of_direction(node, 7, d, 0) : ZT_NONE;
-    if (p != ZT_NONE)
-        v.peep = reshaped(node, reordered(node, p, 3 * H, peep_order, 3), 2, (int64_t[]){3, H});
+    if (p != ZT_NONE) v.peep = reshaped(node, reordered(node, p, 3 * H, peep_order, 3), 2, (int64_t[]){3, H});
     v.reverse = reverse;
     v.relu = is_relu(node, d);
     v.before = int_or(node, "linear_before_reset", 0);
@@ -93,8 +92,7 @@ static int build_recurrent(const call *node)
 /* Are a direction's activations the usual ones? Of RNN Relu too. */
 static bool usual_activations(const call *node)
 {
-    static const char *const usual[][3] = {
-        {"Tanh"}, {"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh"}};
+    static const char *const usual[][3] = {{"Tanh"}, {"Sigmoid", "Tanh", "Tanh"}, {"Sigmoid", "Tanh"}};
     static const int count[] = {1, 3, 2};
     const json_t *names = json_object_get(node->attrs, "activations");
     cell_kind k = kind_of(node);

@@ -5,7 +5,6 @@
 
 #include "tests/ops/spell/onnx_cast.h"
 
-
 SPELL_FN int cast_as(const call *node, int x, zt_dtype to)
 {
     zt_cast_attrs a = zt_cast_defaults();
@@ -53,10 +52,7 @@ static bool reduced_axes(const call *node, zt_sum_attrs *a)
     return true;
 }
 
-static int plain_sum(const call *node, int x, const zt_sum_attrs *a)
-{
-    return zt_program_sum(node->p, NULL, x, a);
-}
+static int plain_sum(const call *node, int x, const zt_sum_attrs *a) { return zt_program_sum(node->p, NULL, x, a); }
 
 /* Before the sum, which reduction, and after it. */
 typedef struct reduction {
@@ -93,16 +89,11 @@ static int by_sqrt(const call *node, int x) { return zt_program_sqrt(node->p, NU
 static int by_ln(const call *node, int x) { return zt_program_log(node->p, NULL, x); }
 
 static const reduction reductions[] = {
-    {"ReduceSum", NULL, plain_sum, NULL, false},
-    {"ReduceMean", NULL, fold_mean, NULL, true},
-    {"ReduceProd", NULL, fold_prod, NULL, false},
-    {"ReduceMax", NULL, fold_amax, NULL, false},
-    {"ReduceMin", NULL, fold_amin, NULL, false},
-    {"ReduceL1", by_abs, plain_sum, NULL, true},
-    {"ReduceL2", by_square, plain_sum, by_sqrt, true},
-    {"ReduceSumSquare", by_square, plain_sum, NULL, true},
-    {"ReduceLogSum", NULL, plain_sum, by_ln, true},
-    {"ReduceLogSumExp", NULL, fold_logsumexp, NULL, true},
+    {"ReduceSum", NULL, plain_sum, NULL, false},       {"ReduceMean", NULL, fold_mean, NULL, true},
+    {"ReduceProd", NULL, fold_prod, NULL, false},      {"ReduceMax", NULL, fold_amax, NULL, false},
+    {"ReduceMin", NULL, fold_amin, NULL, false},       {"ReduceL1", by_abs, plain_sum, NULL, true},
+    {"ReduceL2", by_square, plain_sum, by_sqrt, true}, {"ReduceSumSquare", by_square, plain_sum, NULL, true},
+    {"ReduceLogSum", NULL, plain_sum, by_ln, true},    {"ReduceLogSumExp", NULL, fold_logsumexp, NULL, true},
 };
 
 /* The largest of no integers is the least that there is, and the other way round. */
@@ -113,8 +104,7 @@ static int build_extreme_of_none(const call *node, const zt_sum_attrs *a, bool l
     double least, most;
     for (int d = 0; d < x->rank; d++) {
         bool gone = a->axes.n == 0;
-        for (int k = 0; k < a->axes.n; k++)
-            gone |= a->axes.v[k] == d || a->axes.v[k] + x->rank == d;
+        for (int k = 0; k < a->axes.n; k++) gone |= a->axes.v[k] == d || a->axes.v[k] + x->rank == d;
         if (!gone || a->keepdims) y.dim[y.rank++] = gone ? 1 : x->dim[d];
     }
     zt_dtype_range(x->dtype, &least, &most);
@@ -150,8 +140,7 @@ static int build_onnx_cumulate(const call *node)
     input_ints(node, 1, &axis, 1);
     zt_cumsum_attrs a = {axis, int_or(node, "exclusive", 0), int_or(node, "reverse", 0)};
     if (!strcmp(node->op, "CumSum")) return zt_program_cumsum(node->p, NULL, node->in[0], &a);
-    return zt_program_cumprod(node->p, NULL, node->in[0],
-                           &(zt_cumprod_attrs){a.axis, a.exclusive, a.reverse});
+    return zt_program_cumprod(node->p, NULL, node->in[0], &(zt_cumprod_attrs){a.axis, a.exclusive, a.reverse});
 }
 
 /* ---- selections ------------------------------------------------------------------------------ */
@@ -206,8 +195,7 @@ static int build_onnx_one_hot(const call *node)
     for (int d = 0, k = 0; d < rank; d++) dim[d] = d == axis ? 1 : node->type[0].dim[k++];
     int i = reshaped(node, cast_as(node, node->in[0], ZT_I32), rank, dim);
     int below = zt_program_lt(node->p, NULL, i, scalar_i32(node, 0));
-    i = zt_program_where(node->p, NULL, below,
-                      zt_program_add(node->p, NULL, i, scalar_i32(node, (int32_t)depth)), i);
+    i = zt_program_where(node->p, NULL, below, zt_program_add(node->p, NULL, i, scalar_i32(node, (int32_t)depth)), i);
     int hot = zt_program_eq(node->p, NULL, i, counting_along(node, depth, (int)axis, rank));
     return zt_program_where(node->p, NULL, hot, entry_of(node, node->in[2], 1), entry_of(node, node->in[2], 0));
 }
@@ -220,10 +208,7 @@ static int build_onnx_topk(const call *node)
     return y;
 }
 
-static const char *takes_none(const call *node)
-{
-    return value_of(node, 1, 0) == 0 ? "k of 0: zt's 0 says all" : NULL;
-}
+static const char *takes_none(const call *node) { return value_of(node, 1, 0) == 0 ? "k of 0: zt's 0 says all" : NULL; }
 
 static const spelling onnx_reduce_ops[] = {
     {"ReduceSum", .build = build_onnx_reduce},

@@ -76,8 +76,7 @@ static int build_onnx_slice(const call *node)
         int64_t by = steps < 0 ? 1 : step[k], size = dim_of(node, 0, at);
         int64_t count = stepped(size, by, end[k], &start[k]);
         y = count == 0 ? cut(node, y, at, size, 0, 0)
-                       : zt_program_slice_step(node->p, NULL, y,
-                                            &(zt_slice_step_attrs){at, start[k], by, count});
+                       : zt_program_slice_step(node->p, NULL, y, &(zt_slice_step_attrs){at, start[k], by, count});
     }
     return y;
 }
@@ -98,8 +97,10 @@ static int build_onnx_reshape(const call *node)
     int count = listed(node, 1, "shape", dim), free_at = -1;
     for (int d = 0; d < count; d++) {
         if (dim[d] == 0 && !int_or(node, "allowzero", 0)) dim[d] = node->type[0].dim[d];
-        if (dim[d] < 0) free_at = d;
-        else known *= dim[d];
+        if (dim[d] < 0)
+            free_at = d;
+        else
+            known *= dim[d];
     }
     if (free_at >= 0) dim[free_at] = known ? zt_type_count(&node->type[0]) / known : 0;
     return reshaped(node, node->in[0], count < 0 ? 0 : count, dim);
@@ -241,7 +242,7 @@ static int build_trilu(const call *node)
     int64_t k = 0;
     input_ints(node, 1, &k, 1);
     return int_or(node, "upper", 1) ? zt_program_triu(node->p, NULL, node->in[0], &(zt_triu_attrs){k})
-                                 : zt_program_tril(node->p, NULL, node->in[0], &(zt_tril_attrs){k});
+                                    : zt_program_tril(node->p, NULL, node->in[0], &(zt_tril_attrs){k});
 }
 
 /* ---- what is known of x without its values, and dropout, which does nothing when it is off --- */

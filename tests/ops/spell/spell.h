@@ -36,34 +36,37 @@ typedef struct call {
     zt_prog *p;
     const char *op;
     const json_t *attrs;
-    int n_in, n_out;      /* as many as the case lists, absent ones too */
-    int in[MAX_ARGS];     /* values of the program; ZT_NONE: null */
+    int n_in, n_out;  /* as many as the case lists, absent ones too */
+    int in[MAX_ARGS]; /* values of the program; ZT_NONE: null */
     zt_type type[MAX_ARGS];
-    const char *dtype[MAX_ARGS]; /* logical: "float32"; NULL: absent */
-    const char *name[MAX_ARGS];  /* of the inputs: "w_ih_l0" */
-    const void *data[MAX_ARGS];  /* their values, for shapes, axes and pads given as inputs */
+    const char *dtype[MAX_ARGS];     /* logical: "float32"; NULL: absent */
+    const char *name[MAX_ARGS];      /* of the inputs: "w_ih_l0" */
+    const void *data[MAX_ARGS];      /* their values, for shapes, axes and pads given as inputs */
     const char *out_dtype[MAX_ARGS]; /* NULL: nobody wants that output */
-    int *more;  /* a build's outputs after the first */
-    held *made; /* what constant() made, in the order of the program's inputs */
+    int *more;                       /* a build's outputs after the first */
+    held *made;                      /* what constant() made, in the order of the program's inputs */
     int *n_made;
 } call;
 
 typedef struct spelling {
     const char *golden;
     zt_op op;
-    const char *attrs; /* "golden:ours ..."; others have one name in both */
-    const char *fixed; /* "name=word" or "name=number ..." */
-    const char *order; /* our inputs as digits of the golden's; NULL: alike */
-    bool ids;          /* i64 inputs are indices: i32 here */
+    const char *attrs;              /* "golden:ours ..."; others have one name in both */
+    const char *fixed;              /* "name=word" or "name=number ..." */
+    const char *order;              /* our inputs as digits of the golden's; NULL: alike */
+    bool ids;                       /* i64 inputs are indices: i32 here */
     int (*build)(const call *node); /* instead: emits its ops and returns the output; -1: not built */
-    bool exact;                  /* a copy or a cast: floats too must be equal */
-    bool sums;                   /* of many terms: atol grows with the largest value */
-    const char *no;              /* the whole operator is left out, for this reason */
+    bool exact;                     /* a copy or a cast: floats too must be equal */
+    bool sums;                      /* of many terms: atol grows with the largest value */
+    const char *no;                 /* the whole operator is left out, for this reason */
     /* The reason why this call is left out; NULL: it is not. */
     const char *(*without)(const call *node);
 } spelling;
 
-#define SAME(name) {#name, .op = ZT_OP_##name}
+#define SAME(name)                                                                                                               \
+    {                                                                                                                            \
+#name, .op = ZT_OP_##name                                                                                                \
+    }
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
@@ -90,16 +93,10 @@ SPELL_FN double element(const void *data, zt_dtype dtype, int64_t i)
 /* Is input i there? */
 SPELL_FN bool given(const call *node, int i) { return i < node->n_in && node->in[i] != ZT_NONE; }
 
-SPELL_FN int64_t count_of(const call *node, int i)
-{
-    return given(node, i) ? zt_type_count(&node->type[i]) : 0;
-}
+SPELL_FN int64_t count_of(const call *node, int i) { return given(node, i) ? zt_type_count(&node->type[i]) : 0; }
 
 /* Value k of input i. */
-SPELL_FN double value_of(const call *node, int i, int64_t k)
-{
-    return element(node->data[i], node->type[i].dtype, k);
-}
+SPELL_FN double value_of(const call *node, int i, int64_t k) { return element(node->data[i], node->type[i].dtype, k); }
 
 /* An input of integers as a list (axes, shapes, pads); its length, -1 where it is absent. */
 SPELL_FN int input_ints(const call *node, int i, int64_t *out, int room)
@@ -180,10 +177,7 @@ SPELL_FN const char *word_or(const call *node, const char *name, const char *oth
     return s ? s : otherwise;
 }
 
-SPELL_FN bool word_is(const call *node, const char *name, const char *word)
-{
-    return !strcmp(word_or(node, name, ""), word);
-}
+SPELL_FN bool word_is(const call *node, const char *name, const char *word) { return !strcmp(word_or(node, name, ""), word); }
 
 /* A list of integers, or one integer as a list of one; its length, -1 where it is absent. */
 SPELL_FN int attr_ints(const call *node, const char *name, int64_t *out, int room)
@@ -193,8 +187,7 @@ SPELL_FN int attr_ints(const call *node, const char *name, int64_t *out, int roo
     if (!json_is_array(value)) out[0] = (int64_t)json_number(value);
     if (!json_is_array(value)) return 1;
     int count = (int)json_array_size(value);
-    for (int k = 0; k < count && k < room; k++)
-        out[k] = (int64_t)json_number(json_array_get(value, (size_t)k));
+    for (int k = 0; k < count && k < room; k++) out[k] = (int64_t)json_number(json_array_get(value, (size_t)k));
     return count < room ? count : room;
 }
 

@@ -18,8 +18,7 @@ static int build_flatten(const call *node)
 static int build_slice_range0(const call *node)
 {
     int64_t from = (int64_t)number(node, "start");
-    return zt_program_slice(node->p, NULL, node->in[0],
-                         &(zt_slice_attrs){0, from, from + (int64_t)number(node, "len")});
+    return zt_program_slice(node->p, NULL, node->in[0], &(zt_slice_attrs){0, from, from + (int64_t)number(node, "len")});
 }
 
 /* y = W x + b of one vector: a batch of one. */
@@ -47,8 +46,7 @@ static int build_swap_adjacent(const call *node)
     int rank = node->type[0].rank;
     int64_t depth = (int64_t)number(node, "depth");
     zt_transpose_attrs a = {{rank, {0}}};
-    for (int d = 0; d < rank; d++)
-        a.axes.v[d] = depth + 1 >= rank ? d : d == depth ? d + 1 : d == depth + 1 ? d - 1 : d;
+    for (int d = 0; d < rank; d++) a.axes.v[d] = depth + 1 >= rank ? d : d == depth ? d + 1 : d == depth + 1 ? d - 1 : d;
     return zt_program_transpose(node->p, NULL, node->in[0], &a);
 }
 
@@ -71,7 +69,7 @@ static int build_concat(const call *node)
     int y = node->in[0];
     for (int k = 1; k < node->n_in; k++)
         y = zt_program_concat(node->p, NULL, y, node->in[k], ZT_NONE, ZT_NONE, ZT_NONE,
-                           &(zt_concat_attrs){(int64_t)number(node, "axis")});
+                              &(zt_concat_attrs){(int64_t)number(node, "axis")});
     return y;
 }
 
@@ -100,16 +98,15 @@ static int as_rows(const call *node, int i, int64_t rows)
 static int build_gather_one(const call *node)
 {
     const zt_type *x = &node->type[0];
-    int y = zt_program_gather(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node),
-                           &(zt_gather_attrs){{"zero"}});
+    int y = zt_program_gather(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node), &(zt_gather_attrs){{"zero"}});
     return reshaped(node, y, x->rank - 1, x->dim + 1);
 }
 
 static int build_add_one(const call *node)
 {
     const zt_type *x = &node->type[0];
-    int y = zt_program_scatter_add(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node),
-                                as_rows(node, 1, 1), &(zt_scatter_add_attrs){{"zero"}});
+    int y = zt_program_scatter_add(node->p, NULL, as_rows(node, 0, x->dim[0]), one_index(node), as_rows(node, 1, 1),
+                                   &(zt_scatter_add_attrs){{"zero"}});
     return reshaped(node, y, x->rank, x->dim);
 }
 
@@ -126,8 +123,8 @@ static int build_instancenorm(const call *node)
     bool one = !strcmp(node->op, "batchnorm_chw");
     if (one) memmove(its_type.dim + 1, its_type.dim, (size_t)its_type.rank++ * sizeof its_type.dim[0]);
     if (one) its_type.dim[0] = 1;
-    int y = zt_program_group_norm(node->p, NULL, reshaped(node, node->in[0], its_type.rank, its_type.dim), node->in[1], node->in[2],
-                               &(zt_group_norm_attrs){its_type.dim[1], number(node, "eps")}, NULL, NULL);
+    int y = zt_program_group_norm(node->p, NULL, reshaped(node, node->in[0], its_type.rank, its_type.dim), node->in[1],
+                                  node->in[2], &(zt_group_norm_attrs){its_type.dim[1], number(node, "eps")}, NULL, NULL);
     return reshaped(node, y, node->type[0].rank, node->type[0].dim);
 }
 
@@ -151,6 +148,7 @@ static int build_rope_interleaved(const call *node)
     return zt_program_rope_table(node->p, NULL, node->in[0], node->in[1], node->in[2], &a);
 }
 
+// clang-format off
 static const spelling vjp_ops[] = {
     SAME(neg), SAME(abs), SAME(sqrt), SAME(rsqrt), SAME(exp), SAME(sin), SAME(cos), SAME(tanh),
     SAME(sigmoid), SAME(relu), SAME(softplus), SAME(square), SAME(silu), SAME(elu), SAME(log1p),
@@ -222,5 +220,6 @@ static const spelling vjp_ops[] = {
     {"layernorm", .op = ZT_OP_layer_norm},
     {"rmsnorm", .op = ZT_OP_rms_norm},
 };
+// clang-format on
 
 #endif

@@ -55,10 +55,9 @@ static int build_paged_gqa(const call *node)
     }
     zt_attention_attrs a = zt_attention_defaults();
     a.head = D;
-    int y = zt_program_attention(node->p, NULL, reshaped(node, node->in[0], 2, q_dims),
-                              reshaped(node, node->in[1], 2, kv_dims), reshaped(node, node->in[2], 2, kv_dims),
-                              constant(node, ZT_I32, 1, &count, pos), constant(node, ZT_I32, 1, &count, seq),
-                              constant(node, ZT_I32, 2, table_dims, table), &a);
+    int y = zt_program_attention(node->p, NULL, reshaped(node, node->in[0], 2, q_dims), reshaped(node, node->in[1], 2, kv_dims),
+                                 reshaped(node, node->in[2], 2, kv_dims), constant(node, ZT_I32, 1, &count, pos),
+                                 constant(node, ZT_I32, 1, &count, seq), constant(node, ZT_I32, 2, table_dims, table), &a);
     return reshaped(node, y, 3, y_dims);
 }
 

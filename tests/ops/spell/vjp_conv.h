@@ -14,8 +14,8 @@ static zt_conv_attrs vjp_conv_attrs(const call *node)
 static zt_conv_transpose_attrs vjp_transpose_attrs(const call *node)
 {
     windows w = torch_windows(node, "kernel");
-    return (zt_conv_transpose_attrs){w.stride,   w.pad, w.pad_end, w.dilation,
-                                     list_of(node, "output_padding"), int_or(node, "groups", 1)};
+    return (zt_conv_transpose_attrs){
+        w.stride, w.pad, w.pad_end, w.dilation, list_of(node, "output_padding"), int_or(node, "groups", 1)};
 }
 
 /* Inputs x, w, bias with a batch; S4's are kernel, bias, x without. */
@@ -34,15 +34,15 @@ static int build_vjp_conv(const call *node)
 static int build_vjp_conv_transpose2d(const call *node)
 {
     zt_conv_transpose_attrs a = vjp_transpose_attrs(node);
-    return zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1],
-                                  given(node, 2) ? node->in[2] : ZT_NONE, ZT_NONE, &a);
+    return zt_program_conv_transpose(node->p, NULL, node->in[0], node->in[1], given(node, 2) ? node->in[2] : ZT_NONE, ZT_NONE,
+                                     &a);
 }
 
 static int build_vjp_conv_transpose(const call *node)
 {
     zt_conv_transpose_attrs a = vjp_transpose_attrs(node);
-    return without_batch(node, zt_program_conv_transpose(node->p, NULL, with_batch(node, 2), node->in[0],
-                                                   node->in[1], ZT_NONE, &a));
+    return without_batch(node,
+                         zt_program_conv_transpose(node->p, NULL, with_batch(node, 2), node->in[0], node->in[1], ZT_NONE, &a));
 }
 
 static int vjp_max(const call *node, int x, const windows *w)
@@ -59,8 +59,7 @@ static int vjp_avg(const call *node, int x, const windows *w, bool include)
 
 static int vjp_smooth(const call *node, int x, const windows *w, double pad)
 {
-    zt_smooth_max_pool_attrs a = {w->kernel, w->stride, w->pad, w->pad_end, w->dilation,
-                                  0, number(node, "beta"), pad};
+    zt_smooth_max_pool_attrs a = {w->kernel, w->stride, w->pad, w->pad_end, w->dilation, 0, number(node, "beta"), pad};
     return zt_program_smooth_max_pool(node->p, NULL, x, &a);
 }
 

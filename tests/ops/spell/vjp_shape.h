@@ -15,8 +15,7 @@ static int build_vjp_slice(const call *node)
         int64_t by = d < steps ? step[d] : 1, size = dim_of(node, 0, d);
         int64_t count = stepped(size, by, stop[d], &start[d]);
         y = count == 0 ? cut(node, y, d, size, 0, 0)
-                       : zt_program_slice_step(node->p, NULL, y,
-                                            &(zt_slice_step_attrs){d, start[d], by, count});
+                       : zt_program_slice_step(node->p, NULL, y, &(zt_slice_step_attrs){d, start[d], by, count});
     }
     return y;
 }

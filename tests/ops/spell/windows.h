@@ -25,8 +25,7 @@ typedef struct windows {
 /* PyTorch's and S4's: "padding" or "pad" on both sides, or "pads" before and after. */
 SPELL_FN windows torch_windows(const call *node, const char *kernel)
 {
-    windows w = {list_of(node, kernel), list_of(node, "stride"), list_of(node, "padding"), {0, {0}},
-                 list_of(node, "dilation")};
+    windows w = {list_of(node, kernel), list_of(node, "stride"), list_of(node, "padding"), {0, {0}}, list_of(node, "dilation")};
     int64_t pads[2 * ZT_MAX_RANK];
     int n = attr_ints(node, "pads", pads, 2 * ZT_MAX_RANK) / 2;
     if (!w.pad.n) w.pad = list_of(node, "pad");
@@ -73,9 +72,6 @@ SPELL_FN int with_batch(const call *node, int i)
     return reshaped(node, node->in[i], node->type[i].rank + 1, dim);
 }
 
-SPELL_FN int without_batch(const call *node, int y)
-{
-    return zt_program_sum(node->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0});
-}
+SPELL_FN int without_batch(const call *node, int y) { return zt_program_sum(node->p, NULL, y, &(zt_sum_attrs){{1, {0}}, 0}); }
 
 #endif

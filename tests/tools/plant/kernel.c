@@ -10,10 +10,7 @@
 static long element;
 static float factor;
 
-static bool plant_read(const char *text, char name[64])
-{
-    return sscanf(text, "%63[^:]:%ld:%f", name, &element, &factor) == 3;
-}
+static bool plant_read(const char *text, char name[64]) { return sscanf(text, "%63[^:]:%ld:%f", name, &element, &factor) == 3; }
 
 static void plant_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {

@@ -10,17 +10,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-const zt_cpu_kernel *__real_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
-                                        const zt_type *const in[], const zt_type out[]);
-const zt_cpu_kernel *__wrap_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
-                                        const zt_type *const in[], const zt_type out[]);
+const zt_cpu_kernel *__real_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                                        const zt_type out[]);
+const zt_cpu_kernel *__wrap_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                                        const zt_type out[]);
 
-static const zt_cpu_kernel *plant_whole; /* one at a time: a run has one kernel of the one op */
+static const zt_cpu_kernel *plant_whole;                 /* one at a time: a run has one kernel of the one op */
 static bool plant_read(const char *text, char name[64]); /* all of ZT_PLANT; false: not so */
 static void plant_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local);
 
-const zt_cpu_kernel *__wrap_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs,
-                                        const zt_type *const in[], const zt_type out[])
+const zt_cpu_kernel *__wrap_zt_cpu_find(const zt_cpu_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
+                                        const zt_type out[])
 {
     static zt_cpu_kernel planted;
     char name[64];

@@ -7,10 +7,7 @@
 
 static double share;
 
-static bool plant_read(const char *text, char name[64])
-{
-    return sscanf(text, "%63[^:]:%lf", name, &share) == 2;
-}
+static bool plant_read(const char *text, char name[64]) { return sscanf(text, "%63[^:]:%lf", name, &share) == 2; }
 
 static void plant_run(zt_cpu_call *c, int phase, int64_t begin, int64_t end, void *local)
 {

@@ -14,10 +14,9 @@
 /* (2^r - 1) / r for -.6 <= r <= 1/2 (r times it: 2^-27.4). */
 INLINE vf exp2_chord(vf r)
 {
-    static const float e[] = {0.693147182f, 0.240226418f, 0.0555034801f, 0.00961957313f,
-                              0.0013396315f, 0.00014971022f};
+    static const float e[] = {0.693147182f, 0.240226418f, 0.0555034801f, 0.00961957313f, 0.0013396315f, 0.00014971022f};
     vf y = vf_set(e[5]);
-    UNROLL for (int i = 4; i >= 0; i--) y = vf_fma(y, r, vf_set(e[i]));
+    UNROLL_FOR (int i = 4; i >= 0; i--) y = vf_fma(y, r, vf_set(e[i]));
     return y;
 }
 
@@ -25,6 +24,7 @@ INLINE vf exp2_chord(vf r)
  * Near a point c it is h + s t + k2 t^2 + ... + k4 t^4, t = a - c (2^-24.3 and 2^-24.0). A row for each of
  * c, h, s, k2, ..., an entry for each point: near 0, W, 2 W, .... h less a whole number is exact. */
 enum { TERMS = 6, PIECES = 32 };
+// clang-format off
 #define ERF_W  0.4564f
 #define TANH_W 0.344f
 static const float erf_tail[TERMS][PIECES] = {
@@ -103,6 +103,7 @@ static const float tanh_tail[TERMS][PIECES] = {
      -2.14568136e-05f, -2.06050954e-05f, 1.02688446e-05f, -1.72444561e-05f, -8.11049267e-06f,
      -1.06464213e-05f, -1.13655904e-06f},
 };
+// clang-format on
 
 /* x as a tail of x > 0 leaves it: max(x, 0) - q, q = a 2^(h + s t + ...), a the size of x, held where q
  * is 0. The exponent is a whole number, the nearest to h + s t, and a rest, to which h + s t adds with
@@ -117,10 +118,9 @@ INLINE vf less_tail(vf x, const float table[TERMS][PIECES], float w, float last)
     const vf magic = vf_set(0x1.8p23f); /* leaves the nearest whole number in the lowest bits */
     vf a = _mm512_range_ps(vf_set(last), x, NEARER), k[TERMS];
     vi i = vi_of_bits(vf_fma(a, vf_set(1 / w), magic));
-    UNROLL for (int j = 0; j < TERMS; j++)
-        k[j] = _mm512_permutex2var_ps(vf_load(table[j]), i, vf_load(table[j] + 16));
+    UNROLL_FOR (int j = 0; j < TERMS; j++) k[j] = _mm512_permutex2var_ps(vf_load(table[j]), i, vf_load(table[j] + 16));
     vf t = vf_sub(a, k[0]), square = vf_mul(t, t), bend = k[TERMS - 1];
-    UNROLL for (int j = TERMS - 2; j > 2; j--) bend = vf_fma(bend, t, k[j]);
+    UNROLL_FOR (int j = TERMS - 2; j > 2; j--) bend = vf_fma(bend, t, k[j]);
     vf whole = vf_rint(vf_fma(k[2], t, k[1]));
     vf rest = vf_fma(square, bend, vf_fma(k[2], t, vf_sub(k[1], whole)));
     vf q = _mm512_scalef_ps(vf_fma(vf_mul(a, rest), exp2_chord(rest), a), whole);

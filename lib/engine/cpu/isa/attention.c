@@ -34,8 +34,7 @@ static void send_for_tile(const run *w, int64_t tile, int k)
     size_t at[TILE];
     find_keys(w, tile, s, at);
     for (int j = s.first; j < s.last; j++)
-        for (size_t i = 0; i < bytes; i += LINE)
-            __builtin_prefetch((const char *)w->c->in[k].data + at[j] + i, 0, 2);
+        for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const char *)w->c->in[k].data + at[j] + i, 0, 2);
 }
 
 static void attend_tile(const run *w, part p, int64_t tile)
@@ -65,8 +64,7 @@ static bool attend_chunk(const run *w, part p, int64_t chunk)
         attend_alone(w, p, chunk * CHUNK, (chunk + 1) * CHUNK);
         return true;
     }
-    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE)
-        attend_tile(w, p, t);
+    for (int64_t t = chunk * CHUNK; t < (chunk + 1) * CHUNK && t < w->s.ctx; t += TILE) attend_tile(w, p, t);
     return true;
 }
 
@@ -208,8 +206,7 @@ static void run_alone(zt_cpu_call *call, int64_t row, int64_t end, float *local)
         for (int64_t i = 0; i < H; i++) combine(total, p, i, Dp);
         part_clear(p, H, Dp);
         if (same) continue;
-        for (; at->w.g < at->w.s.G; at->w.g++)
-            write_out(&at->w, part_from(total, at->w.g * at->w.s.share, Dp));
+        for (; at->w.g < at->w.s.G; at->w.g++) write_out(&at->w, part_from(total, at->w.g * at->w.s.share, Dp));
         part_clear(total, H, Dp);
     }
 }
@@ -308,8 +305,8 @@ static void run_combine(zt_cpu_call *call, int64_t begin, int64_t end, float *lo
 
 /* Of keys (k 1) or values (2) that row and head g read, from position p to before `end`, the first
  * that lie together; returns the position after them, or 0: there are none. */
-static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g,
-                            int64_t p, int64_t end, zt_cpu_prefetch *to)
+static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g, int64_t p, int64_t end,
+                            zt_cpu_prefetch *to)
 {
     const zt_attention_attrs *attention = call->attrs;
     const slots at = slots_of(call, 3, s->ctx);
@@ -322,8 +319,7 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
     int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
     if (place < 0 || place >= at.B) return 0;
     if (end > (b + 1) * at.block) end = (b + 1) * at.block;
-    to->at = (const uint8_t *)call->in[k].data +
-             (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
+    to->at = (const uint8_t *)call->in[k].data + (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
     to->bytes = (size_t)s->D * item;
     to->step = (size_t)W * item;
     to->more = end - p - 1;
@@ -332,8 +328,7 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
 
 /* What items of few rows read: of each row of an item keys, then values. *turn counts these, and in
  * each the positions of a chunk. */
-static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, int64_t *turn,
-                           zt_cpu_prefetch *a)
+static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, int64_t *turn, zt_cpu_prefetch *a)
 {
     const sizes s = sizes_of(call);
     const int64_t rows = call->aux[AUX_ROWS], per_chunk = call->aux[AUX_BLOCKS] * s.G;
@@ -344,8 +339,7 @@ static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, 
         int64_t first = item / per_chunk * CHUNK;
         int64_t row = item % per_chunk / s.G * rows + of / 2 % rows;
         if (row >= s.n) continue;
-        int64_t next = lie_together(call, &s, 1 + (int)(of % 2), row, item % s.G,
-                                    first + *turn % CHUNK, first + CHUNK, a);
+        int64_t next = lie_together(call, &s, 1 + (int)(of % 2), row, item % s.G, first + *turn % CHUNK, first + CHUNK, a);
         if (!next) continue;
         *turn = of * CHUNK + next - first;
         return true;

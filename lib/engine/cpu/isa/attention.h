@@ -12,7 +12,7 @@
 enum {
     TILE = 64,
     CHUNK = 4 * TILE,
-    BLOCK = 32,    /* rows of a block at most; a quarter of that up to BLOCKS rows */
+    BLOCK = 32, /* rows of a block at most; a quarter of that up to BLOCKS rows */
     BLOCKS = 128,
     QUERIES = 128, /* rows times heads of a block at most, where one row has not more */
     FEW = 8        /* rows up to which chunks are items */
@@ -46,10 +46,7 @@ static size_t part_floats(int64_t M, int64_t Dp) { return (size_t)(M * (Dp + 2))
 
 static part part_at(float *p, int64_t M) { return (part){p, p + M, p + 2 * M}; }
 
-static part part_from(part p, int64_t query, int64_t Dp)
-{
-    return (part){p.top + query, p.sum + query, p.acc + query * Dp};
-}
+static part part_from(part p, int64_t query, int64_t Dp) { return (part){p.top + query, p.sum + query, p.acc + query * Dp}; }
 
 static void part_clear(part p, int64_t M, int64_t Dp)
 {
@@ -88,27 +85,24 @@ static void combine(part total, part p, int64_t i, int64_t Dp)
 /* ---- products -------------------------------------------------------------------------------- */
 
 /* c[r][0..w-1] (+)= sum over l < L, in order, of a[r][l] b[l][0..w-1]: R rows, N registers wide. */
-INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L,
-                    float *const *c, int64_t column, bool add)
+INLINE void product(int R, int N, const float *const *a, const float *b, int64_t ldb, int64_t L, float *const *c, int64_t column,
+                    bool add)
 {
     vf s[4][4];
-    UNROLL for (int r = 0; r < R; r++)
-    {
+    UNROLL_FOR (int r = 0; r < R; r++) {
         const float *old = c[r] + column;
-        UNROLL for (int k = 0; k < N; k++) s[r][k] = add ? vf_load(old + LANES * k) : vf_set(0);
+        UNROLL_FOR (int k = 0; k < N; k++) s[r][k] = add ? vf_load(old + LANES * k) : vf_set(0);
     }
     for (int64_t l = 0; l < L; l++) {
         vf v[4];
-        UNROLL for (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int k = 0; k < N; k++) v[k] = vf_load(b + l * ldb + column + LANES * k);
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf x = vf_set(a[r][l]);
-            UNROLL for (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
+            UNROLL_FOR (int k = 0; k < N; k++) s[r][k] = vf_fma(x, v[k], s[r][k]);
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
+    UNROLL_FOR (int r = 0; r < R; r++) {
+        UNROLL_FOR (int k = 0; k < N; k++) vf_store(c[r] + column + LANES * k, s[r][k]);
     }
 }
 
@@ -125,10 +119,11 @@ enum { ROWS = 2, WIDE = 2 };
 #define EACH_ROWS(X) X(1) X(2)
 #endif
 
-typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L,
-                        float *const *c, int64_t first, int64_t last, bool add);
+typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int64_t L, float *const *c, int64_t first,
+                        int64_t last, bool add);
 
 /* Columns first..last-1, whole registers, of R rows. */
+// clang-format off
 #define PRODUCT(R)                                                                                 \
     static void product##R(const float *const *a, const float *b, int64_t ldb, int64_t L,          \
                            float *const *c, int64_t first, int64_t last, bool add)                 \
@@ -137,6 +132,7 @@ typedef void product_fn(const float *const *a, const float *b, int64_t ldb, int6
             product(R, WIDE, a, b, ldb, L, c, first, add);                                         \
         for (; first < last; first += LANES) product(R, 1, a, b, ldb, L, c, first, add);           \
     }
+// clang-format on
 EACH_ROWS(PRODUCT)
 #define X(R) [R] = product##R,
 static product_fn *const products[] = {EACH_ROWS(X)};
@@ -161,10 +157,7 @@ typedef struct span {
 static int in_tile(int64_t key) { return key < 0 ? 0 : key > TILE ? TILE : (int)key; }
 
 /* The keys that row r sees of the tile at `tile`; none: first >= last. */
-static span seen(const run *w, int64_t r, int64_t tile)
-{
-    return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)};
-}
+static span seen(const run *w, int64_t r, int64_t tile) { return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)}; }
 
 /* From the first to the last that any row from `row` to before `end` sees. */
 static span seen_by_any(const run *w, int64_t row, int64_t end, int64_t tile)
@@ -213,9 +206,9 @@ INLINE vf cached(bool half, const char *p, int n)
 INLINE void turn_keys(bool half, const char *base, const size_t *at, int n, float *keys)
 {
     vf r[LANES];
-    UNROLL for (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
+    UNROLL_FOR (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
     vf_transpose(r);
-    UNROLL for (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
+    UNROLL_FOR (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
 }
 
 INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size_t *at, float *keys)
@@ -223,22 +216,19 @@ INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size
     const int item = half ? 2 : 4, rest = (int)(D % LANES);
     const int64_t whole = D - rest;
     for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        for (int64_t d = 0; d < whole; d += LANES)
-            turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
+        for (int64_t d = 0; d < whole; d += LANES) turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
         if (rest) turn_keys(half, base + whole * item, at + j, rest, keys + whole * TILE + j);
     }
 }
 
-INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at,
-                        float *values)
+INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at, float *values)
 {
     const int item = half ? 2 : 4, rest = (int)(D % LANES);
     const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
     for (int j = s.first; j < s.last; j++) {
         const char *p = base + at[j];
         float *v = values + j * Dp;
-        for (int64_t d = 0; d < whole; d += LANES)
-            vf_store(v + d, cached(half, p + d * item, LANES));
+        for (int64_t d = 0; d < whole; d += LANES) vf_store(v + d, cached(half, p + d * item, LANES));
         if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
     }
 }
@@ -279,8 +269,7 @@ static void score_tile(const run *w, int64_t tile)
             q[r] = query(w, i + r);
             y[r] = w->score + (i + r) * TILE;
         }
-        products[m](q, w->keys, TILE, w->s.D, y, s.first / LANES * LANES,
-                    (s.last + LANES - 1) / LANES * LANES, false);
+        products[m](q, w->keys, TILE, w->s.D, y, s.first / LANES * LANES, (s.last + LANES - 1) / LANES * LANES, false);
     }
 }
 
@@ -318,20 +307,18 @@ INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, span a
     const int begin = whole ? 0 : all.first / LANES * LANES, end = whole ? TILE : all.last;
     float *y = w->score + i * TILE;
     vf top[ROWS], sum[ROWS], t[ROWS];
-    UNROLL for (int r = 0; r < R; r++) top[r] = vf_set(-INFINITY), sum[r] = vf_set(0);
+    UNROLL_FOR (int r = 0; r < R; r++) top[r] = vf_set(-INFINITY), sum[r] = vf_set(0);
     for (int j = begin; j < end; j += LANES)
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf x = vf_mul(vf_load(y + r * TILE + j), vf_set(w->scale));
             if (!whole) x = limited(w, x, s[r], j);
             vf_store(y + r * TILE + j, x);
             top[r] = vf_max(x, top[r]);
         }
     raise_tops(w, p, i, R, vf_tops(R, top));
-    UNROLL for (int r = 0; r < R; r++) t[r] = vf_max(vf_set(p.top[i + r]), vf_set(-FLT_MAX));
+    UNROLL_FOR (int r = 0; r < R; r++) t[r] = vf_max(vf_set(p.top[i + r]), vf_set(-FLT_MAX));
     for (int j = begin; j < end; j += LANES)
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf e = vf_exp_below(vf_sub(vf_load(y + r * TILE + j), t[r]));
             vf_store(y + r * TILE + j, e);
             sum[r] = vf_add(sum[r], e);
@@ -341,6 +328,7 @@ INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, span a
 
 typedef void weigh_fn(const run *w, part p, const span *s, span all, int64_t i);
 
+// clang-format off
 #define WEIGH(R)                                                                                   \
     static void weigh##R(const run *w, part p, const span *s, span all, int64_t i)                 \
     {                                                                                              \
@@ -350,6 +338,7 @@ typedef void weigh_fn(const run *w, part p, const span *s, span all, int64_t i);
     {                                                                                              \
         weigh(R, true, w, p, s, all, i);                                                           \
     }
+// clang-format on
 EACH_ROWS(WEIGH)
 #define X(R) [0][R] = weigh##R, [1][R] = weigh_whole##R,
 static weigh_fn *const weighs[2][ROWS + 1] = {EACH_ROWS(X)};
@@ -377,9 +366,7 @@ static void add_values(const run *w, part p, int64_t i, int m, int first, int la
         weight[r] = w->score + (i + r) * TILE + first;
         acc[r] = p.acc + (i + r) * w->s.Dp;
     }
-    if (first < last)
-        products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp,
-                    true);
+    if (first < last) products[m](weight, w->values + first * w->s.Dp, w->s.Dp, last - first, acc, 0, w->s.Dp, true);
 }
 
 /* m queries side by side over the keys that all of them see, each alone before and after. */

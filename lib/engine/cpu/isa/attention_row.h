@@ -87,26 +87,25 @@ INLINE void turn_halves(const char *base, const size_t *at, uint16_t *to)
     __m512i k[LANES], t[LANES];
     const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
     const __m512i high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
-    UNROLL for (int i = 0; i < LANES; i++) k[i] = _mm512_loadu_si512(base + at[i]);
-    UNROLL for (int i = 0; i < 8; i++) /* words of two keys: of columns 0..3, 4..7 of each lane */
+    UNROLL_FOR (int i = 0; i < LANES; i++) k[i] = _mm512_loadu_si512(base + at[i]);
+    UNROLL_FOR (int i = 0; i < 8; i++) /* words of two keys: of columns 0..3, 4..7 of each lane */
     {
         t[i] = _mm512_unpacklo_epi16(k[2 * i], k[2 * i + 1]);
         t[8 + i] = _mm512_unpackhi_epi16(k[2 * i], k[2 * i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i++) /* of four keys: of two columns */
+    UNROLL_FOR (int i = 0; i < 8; i++) /* of four keys: of two columns */
     {
         const int from = 2 * i, into = i / 4 * 8 + i % 4;
         k[into] = _mm512_unpacklo_epi32(t[from], t[from + 1]);
         k[into + 4] = _mm512_unpackhi_epi32(t[from], t[from + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i++) /* of eight keys: of one column, and those 8, 16, 24 after it */
+    UNROLL_FOR (int i = 0; i < 8; i++) /* of eight keys: of one column, and those 8, 16, 24 after it */
     {
         const int from = 2 * i, into = i / 2 * 4 + i % 2;
         t[into] = _mm512_unpacklo_epi64(k[from], k[from + 1]);
         t[into + 2] = _mm512_unpackhi_epi64(k[from], k[from + 1]);
     }
-    UNROLL for (int c = 0; c < 8; c++, to += 4 * LANES)
-    {
+    UNROLL_FOR (int c = 0; c < 8; c++, to += 4 * LANES) {
         _mm512_storeu_si512(to, _mm512_permutex2var_epi64(t[2 * c], low, t[2 * c + 1]));
         _mm512_storeu_si512(to + 2 * LANES, _mm512_permutex2var_epi64(t[2 * c], high, t[2 * c + 1]));
     }
@@ -119,34 +118,29 @@ INLINE void score_turned(int R, int N, const run *w, int j, const uint16_t *keys
     vf y[ROWS][TILE / LANES];
     const int64_t D = w->s.D;
     const float *q[ROWS];
-    UNROLL for (int r = 0; r < R; r++)
-    {
+    UNROLL_FOR (int r = 0; r < R; r++) {
         q[r] = query(w, r);
-        UNROLL for (int n = 0; n < N; n++) y[r][n] = vf_set(0);
+        UNROLL_FOR (int n = 0; n < N; n++) y[r][n] = vf_set(0);
     }
     for (int64_t d = 0; d < D; d += 8) {
         const uint16_t *k = keys + (d / TURNED * TURNED + d % TURNED / 8) * LANES;
-        UNROLL for (int c = 0; c < 8; c++)
-        {
+        UNROLL_FOR (int c = 0; c < 8; c++) {
             vf v[TILE / LANES];
             if (c % 2) send_some(next, SCORE);
-            UNROLL for (int n = 0; n < N; n++) v[n] = vf_of_f16(k + (n * D + 4 * c) * LANES);
-            UNROLL for (int r = 0; r < R; r++)
-            {
+            UNROLL_FOR (int n = 0; n < N; n++) v[n] = vf_of_f16(k + (n * D + 4 * c) * LANES);
+            UNROLL_FOR (int r = 0; r < R; r++) {
                 const vf x = vf_set(q[r][d + c]);
-                UNROLL for (int n = 0; n < N; n++) y[r][n] = vf_fma(x, v[n], y[r][n]);
+                UNROLL_FOR (int n = 0; n < N; n++) y[r][n] = vf_fma(x, v[n], y[r][n]);
             }
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int n = 0; n < N; n++) vf_store(w->score + r * TILE + j + LANES * n, y[r][n]);
+    UNROLL_FOR (int r = 0; r < R; r++) {
+        UNROLL_FOR (int n = 0; n < N; n++) vf_store(w->score + r * TILE + j + LANES * n, y[r][n]);
     }
 }
 
 /* All scores of a tile, of keys turned so. */
-INLINE void score_halves(int R, const run *w, span s, const size_t *at, const char *base,
-                         sender *next)
+INLINE void score_halves(int R, const run *w, span s, const size_t *at, const char *base, sender *next)
 {
     const int first = s.first / LANES * LANES, n = (s.last - first + LANES - 1) / LANES;
     uint16_t *keys = (uint16_t *)(void *)w->keys, *to = keys;
@@ -165,17 +159,15 @@ INLINE void score_halves(int R, const run *w, span s, const size_t *at, const ch
 /* ---- R heads of a row, one tile -------------------------------------------------------------- */
 
 /* Columns d..d+n-1 of sixteen keys, times the queries'. */
-INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *at, const char *base,
-                          int64_t d, vf *y)
+INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *at, const char *base, int64_t d, vf *y)
 {
     const float *q[ROWS];
     vf k[LANES];
-    UNROLL for (int r = 0; r < R; r++) q[r] = query(w, r) + d;
-    UNROLL for (int i = 0; i < LANES; i++) k[i] = cached(half, base + at[i] + d * (half ? 2 : 4), n);
+    UNROLL_FOR (int r = 0; r < R; r++) q[r] = query(w, r) + d;
+    UNROLL_FOR (int i = 0; i < LANES; i++) k[i] = cached(half, base + at[i] + d * (half ? 2 : 4), n);
     vf_transpose(k);
-    UNROLL for (int i = 0; i < LANES; i++)
-    {
-        UNROLL for (int r = 0; r < R; r++)
+    UNROLL_FOR (int i = 0; i < LANES; i++) {
+        UNROLL_FOR (int r = 0; r < R; r++)
             if (i < n) y[r] = vf_fma(vf_set(q[r][i]), k[i], y[r]);
     }
 }
@@ -185,41 +177,36 @@ INLINE void score_keys(int R, bool half, const run *w, const size_t *at, const c
 {
     vf y[ROWS];
     int64_t d = 0;
-    UNROLL for (int r = 0; r < R; r++) y[r] = vf_set(0);
+    UNROLL_FOR (int r = 0; r < R; r++) y[r] = vf_set(0);
     for (; d + LANES <= w->s.D; d += LANES) score_columns(R, LANES, half, w, at + j, base, d, y);
     if (d < w->s.D) score_columns(R, (int)(w->s.D - d), half, w, at + j, base, d, y);
-    UNROLL for (int r = 0; r < R; r++) vf_store(w->score + r * TILE + j, y[r]);
+    UNROLL_FOR (int r = 0; r < R; r++) vf_store(w->score + r * TILE + j, y[r]);
 }
 
 /* Registers of values from column d on, N of them with n columns each, times weights: key by key. */
-INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, const size_t *at,
-                         const char *base, span s, int64_t d, sender *next)
+INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, const size_t *at, const char *base, span s,
+                         int64_t d, sender *next)
 {
     vf a[ROWS][WIDE];
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + r * w->s.Dp + d + LANES * k);
+    UNROLL_FOR (int r = 0; r < R; r++) {
+        UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + r * w->s.Dp + d + LANES * k);
     }
     for (int j = s.first; j < s.last; j++) {
         vf v[WIDE];
         if (d == 0) send_some(next, VALUE);
-        UNROLL for (int k = 0; k < N; k++)
-            v[k] = cached(half, base + at[j] + (d + LANES * k) * (half ? 2 : 4), n);
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int k = 0; k < N; k++) v[k] = cached(half, base + at[j] + (d + LANES * k) * (half ? 2 : 4), n);
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf x = vf_set(w->score[r * TILE + j]);
-            UNROLL for (int k = 0; k < N; k++) a[r][k] = vf_fma(x, v[k], a[r][k]);
+            UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_fma(x, v[k], a[r][k]);
         }
     }
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int k = 0; k < N; k++) vf_store(p.acc + r * w->s.Dp + d + LANES * k, a[r][k]);
+    UNROLL_FOR (int r = 0; r < R; r++) {
+        UNROLL_FOR (int k = 0; k < N; k++) vf_store(p.acc + r * w->s.Dp + d + LANES * k, a[r][k]);
     }
 }
 
 /* All scores of a tile, of keys in registers or, where they can be, turned while they are of 16 bits. */
-INLINE void score_stop(int R, bool half, const run *w, span s, const size_t *at, const char *base,
-                       sender *next)
+INLINE void score_stop(int R, bool half, const run *w, span s, const size_t *at, const char *base, sender *next)
 {
     const int64_t D = w->s.D;
 #if defined(ZT_ISA_avx512)
@@ -247,10 +234,8 @@ INLINE void attend_head(int R, bool half, const stop *at, int64_t h, part p, sen
     send_some(next, WEIGH);
     weigh_rows(w, p, at->tile, 0, R);
     send_some(next, WEIGH);
-    for (; d + WIDE * LANES <= D; d += WIDE * LANES)
-        weigh_values(R, WIDE, LANES, half, w, p, at->at, v, s, d, next);
-    for (; d + LANES <= D; d += LANES)
-        weigh_values(R, 1, LANES, half, w, p, at->at, v, s, d, next);
+    for (; d + WIDE * LANES <= D; d += WIDE * LANES) weigh_values(R, WIDE, LANES, half, w, p, at->at, v, s, d, next);
+    for (; d + LANES <= D; d += LANES) weigh_values(R, 1, LANES, half, w, p, at->at, v, s, d, next);
     if (d < D) weigh_values(R, 1, (int)(D - d), half, w, p, at->at, v, s, d, next);
 }
 
@@ -268,6 +253,7 @@ INLINE void attend_row(int R, bool half, stop *at, part p, const stop *next)
 
 typedef void row_fn(stop *at, part p, const stop *next);
 
+// clang-format off
 #define ROW(R)                                                                                     \
     static void row##R##_f16(stop *at, part p, const stop *next)                                   \
     {                                                                                              \
@@ -277,6 +263,7 @@ typedef void row_fn(stop *at, part p, const stop *next);
     {                                                                                              \
         attend_row(R, false, at, p, next);                                                         \
     }
+// clang-format on
 EACH_ROWS(ROW)
 #define X(R) [0][R] = row##R##_f32, [1][R] = row##R##_f16,
 static row_fn *const row_fns[2][ROWS + 1] = {EACH_ROWS(X)};

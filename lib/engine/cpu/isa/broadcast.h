@@ -27,11 +27,9 @@ INLINE void broadcast_setup(zt_cpu_call *call)
     int64_t cols = 1, count = zt_type_count(y);
     int lead = y->rank, n = operands(call);
     bool same = true;
-    for (int k = 0; k < n; k++)
-        call->aux[AUX_STEP + k] = !(lead && repeats(&call->in[k].type, y, lead - 1));
+    for (int k = 0; k < n; k++) call->aux[AUX_STEP + k] = !(lead && repeats(&call->in[k].type, y, lead - 1));
     while (lead && same) {
-        for (int k = 0; k < n; k++)
-            same = same && repeats(&call->in[k].type, y, lead - 1) == !call->aux[AUX_STEP + k];
+        for (int k = 0; k < n; k++) same = same && repeats(&call->in[k].type, y, lead - 1) == !call->aux[AUX_STEP + k];
         if (same) cols *= y->dim[--lead];
     }
     call->aux[AUX_COLS] = cols;
@@ -67,8 +65,7 @@ INLINE piece piece_at(const zt_cpu_call *call, int64_t item)
     int64_t row = item / pieces, i = item % pieces * CHUNK;
     piece part = {.at = row * cols + i, .n = cols - i < CHUNK ? cols - i : CHUNK};
     for (int k = 0; k < operands(call); k++)
-        part.in[k] =
-            row_begin(&call->in[k].type, y, (int)call->aux[AUX_LEAD], row) + i * call->aux[AUX_STEP + k];
+        part.in[k] = row_begin(&call->in[k].type, y, (int)call->aux[AUX_LEAD], row) + i * call->aux[AUX_STEP + k];
     return part;
 }
 

@@ -13,26 +13,28 @@
 #include "lib/engine/cpu/isa/conv.h"
 
 enum {
-    CHANNELS = 128, PANELS = 4, GROUPS = 16, /* of an item, at most */
-    WANTED = 16,                             /* items, before one gets more panels */
-    FLAT = 32,                               /* panels of a band, at most */
-    COPY = 8,                                /* a row copied costs as much as so many multiplied */
-    DEPTH = 256,                             /* rows of the right operand at a time */
-    STRIP = 16,                              /* rows of filters packed together */
+    CHANNELS = 128,
+    PANELS = 4,
+    GROUPS = 16, /* of an item, at most */
+    WANTED = 16, /* items, before one gets more panels */
+    FLAT = 32,   /* panels of a band, at most */
+    COPY = 8,    /* a row copied costs as much as so many multiplied */
+    DEPTH = 256, /* rows of the right operand at a time */
+    STRIP = 16,  /* rows of filters packed together */
     MOST_VIEWS = 1024
 };
 
 /* One view's share of the work. */
 typedef struct part {
     conv_view v;
-    int64_t K, blocks, depth;   /* rows of the right operand, in blocks of depth */
-    int64_t weights;            /* floats into the packed filters: [groups][blocks][rows][stride] */
-    int64_t panels, at_once;    /* of an image; of an item */
-    int64_t panel_blocks;       /* items for all images */
+    int64_t K, blocks, depth; /* rows of the right operand, in blocks of depth */
+    int64_t weights;          /* floats into the packed filters: [groups][blocks][rows][stride] */
+    int64_t panels, at_once;  /* of an image; of an item */
+    int64_t panel_blocks;     /* items for all images */
     conv_flat flat;
-    int64_t plane;              /* floats of a channel's part of a band; 0: no band, packed */
-    int64_t table;              /* its rows' places are from here on in places_of() */
-    int64_t first_item;         /* of phase 1 */
+    int64_t plane;      /* floats of a channel's part of a band; 0: no band, packed */
+    int64_t table;      /* its rows' places are from here on in places_of() */
+    int64_t first_item; /* of phase 1 */
 } part;
 
 typedef struct plan {
@@ -40,7 +42,7 @@ typedef struct plan {
     int64_t row_step, channel_step;    /* in w, from row to row and channel to channel */
     int64_t row_blocks, group_blocks, n_out, n_in, n_parts;
     size_t weights;
-    int64_t items, band, table;        /* floats of a band, numbers in the table, of all parts */
+    int64_t items, band, table; /* floats of a band, numbers in the table, of all parts */
 } plan;
 
 typedef struct scratch {
@@ -51,10 +53,7 @@ typedef struct scratch {
 
 static plan *plan_of(const zt_cpu_call *call) { return call->keep; }
 static part *parts_of(const zt_cpu_call *call) { return (part *)(plan_of(call) + 1); }
-static int32_t *places_of(const zt_cpu_call *call)
-{
-    return (int32_t *)(parts_of(call) + plan_of(call)->n_parts);
-}
+static int32_t *places_of(const zt_cpu_call *call) { return (int32_t *)(parts_of(call) + plan_of(call)->n_parts); }
 
 static zt_window window_of(const zt_cpu_call *call)
 {
@@ -199,10 +198,8 @@ static void pack_rows(const zt_cpu_call *call, const part *q, int64_t group, int
     const zt_type *type = &call->in[1].type;
     int64_t taps = 1, left = q->depth, shift[ZT_WINDOW_RANK];
     for (int d = 2; d < type->rank; d++) taps *= type->dim[d];
-    const float *w = (const float *)call->in[1].data + group * p->rows * p->channels * taps +
-                     row * p->row_step;
-    float *to =
-        (float *)call->shared + q->weights + (group * q->blocks * p->rows + row) * GEMM_STRIDE;
+    const float *w = (const float *)call->in[1].data + group * p->rows * p->channels * taps + row * p->row_step;
+    float *to = (float *)call->shared + q->weights + (group * q->blocks * p->rows + row) * GEMM_STRIDE;
     for (int64_t tap = 0; tap < q->v.n_taps; tap++) {
         const float *from = w + conv_tap(&q->v, tap, shift);
         for (int64_t i = 0; i < p->channels; i++, left--, to++, from += p->channel_step) {
@@ -240,13 +237,12 @@ static int64_t first_of(const conv_view *v, const conv_run *r, const int64_t *ou
 /* n <= LANES neighbours of every row. */
 INLINE void put_rows(const float *from, int n, int64_t rows, float *to, int64_t down)
 {
-    for (int64_t m = 0; m < rows; m++, from += GEMM_WIDE, to += down)
-        vf_store_n(to, n, vf_load_n(from, n));
+    for (int64_t m = 0; m < rows; m++, from += GEMM_WIDE, to += down) vf_store_n(to, n, vf_load_n(from, n));
 }
 
 /* The panel's rows of results from a tile to where the view spreads them. */
-static void spread(const conv_view *v, const conv_panel *panel, const int64_t *out, int64_t n_out,
-                   const float *tile, int64_t rows, float *y)
+static void spread(const conv_view *v, const conv_panel *panel, const int64_t *out, int64_t n_out, const float *tile,
+                   int64_t rows, float *y)
 {
     const int64_t step = v->spread[v->n - 1];
     for (int k = 0; k < panel->n_runs; k++) {
@@ -274,26 +270,22 @@ static void add_bias(const float *b, float *y, int64_t down, int64_t rows, int c
 /* What an item is about. */
 typedef struct item {
     const part *q;
-    int64_t group, row, rows;              /* the group at hand; the first row */
-    int64_t image[PANELS], pixel[PANELS];  /* of n panels, the first pixel (position) of each */
+    int64_t group, row, rows;             /* the group at hand; the first row */
+    int64_t image[PANELS], pixel[PANELS]; /* of n panels, the first pixel (position) of each */
     int n;
-    int64_t from;                          /* of a band: its first position */
-    const float *soon;                     /* what of x the next one is made of; NULL: there is none */
+    int64_t from;      /* of a band: its first position */
+    const float *soon; /* what of x the next one is made of; NULL: there is none */
 } item;
 
 /* The first row's plane of y, for panel i. */
 static float *plane(const zt_cpu_call *call, const item *t, int i)
 {
     const plan *p = plan_of(call);
-    return (float *)call->out[0].data +
-           ((t->image[i] * p->groups + t->group) * p->rows + t->row) * p->n_out;
+    return (float *)call->out[0].data + ((t->image[i] * p->groups + t->group) * p->rows + t->row) * p->n_out;
 }
 
 /* Are the panels' pixels neighbours in y? Packed ones are, of the only grid. */
-static bool in_place(const zt_cpu_call *call, const item *t)
-{
-    return plan_of(call)->n_parts == 1 && !t->q->plane;
-}
+static bool in_place(const zt_cpu_call *call, const item *t) { return plan_of(call)->n_parts == 1 && !t->q->plane; }
 
 /* Where panel i's results go, and from row to row of them. */
 INLINE float *results(const zt_cpu_call *call, const item *t, int i, scratch *s, int64_t *down)
@@ -305,8 +297,7 @@ INLINE float *results(const zt_cpu_call *call, const item *t, int i, scratch *s,
 static const float *channels(const zt_cpu_call *call, const item *t, int i)
 {
     const plan *p = plan_of(call);
-    return (const float *)call->in[0].data +
-           (t->image[i] * p->groups + t->group) * p->channels * p->n_in;
+    return (const float *)call->in[0].data + (t->image[i] * p->groups + t->group) * p->channels * p->n_in;
 }
 
 /* Block k of panel i's sums; b is to be said. */
@@ -326,8 +317,7 @@ INLINE gemm_block sums_of(const zt_cpu_call *call, const item *t, int i, int64_t
 }
 
 /* From rows of the right operand in b. */
-static void add_packed(const zt_cpu_call *call, const item *t, int i, int64_t block, const float *b,
-                       scratch *s)
+static void add_packed(const zt_cpu_call *call, const item *t, int i, int64_t block, const float *b, scratch *s)
 {
     gemm_block g = sums_of(call, t, i, block, s);
     g.b = b;
@@ -336,16 +326,14 @@ static void add_packed(const zt_cpu_call *call, const item *t, int i, int64_t bl
 
 /* What is fetched during a block of panel i of a band, in rows *down apart: y, before it is written;
  * else as many channels of the next band as there are rows. */
-static const float *coming(const zt_cpu_call *call, const item *t, int i, int64_t block,
-                           const scratch *s, int64_t *down)
+static const float *coming(const zt_cpu_call *call, const item *t, int i, int64_t block, const scratch *s, int64_t *down)
 {
     const plan *p = plan_of(call);
     const conv_panel *panel = &s->place[i].panel;
     const int64_t channel = block * t->rows;
     if (block + 1 < t->q->blocks) {
         *down = p->n_in;
-        return t->soon && channel < p->channels ? t->soon + channel * p->n_in + t->pixel[i] - t->from
-                                                : NULL;
+        return t->soon && channel < p->channels ? t->soon + channel * p->n_in + t->pixel[i] - t->from : NULL;
     }
     *down = p->n_out;
     if (!panel->n_runs) return NULL;
@@ -370,13 +358,10 @@ static void finish(const zt_cpu_call *call, const item *t, int i, scratch *s)
     const conv_panel *panel = &s->place[i].panel;
     int64_t down;
     float *y = results(call, t, i, s, &down);
-    for (int64_t m = 0; m < t->rows && !t->q->blocks; m++)
-        memset(y + m * down, 0, (size_t)panel->columns * sizeof *y);
+    for (int64_t m = 0; m < t->rows && !t->q->blocks; m++) memset(y + m * down, 0, (size_t)panel->columns * sizeof *y);
     if (call->in[2].data)
-        add_bias((const float *)call->in[2].data + t->group * p->rows + t->row, y, down, t->rows,
-                 panel->columns);
-    if (!in_place(call, t))
-        spread(&t->q->v, panel, call->out[0].type.dim + 2, p->n_out, y, t->rows, plane(call, t, i));
+        add_bias((const float *)call->in[2].data + t->group * p->rows + t->row, y, down, t->rows, panel->columns);
+    if (!in_place(call, t)) spread(&t->q->v, panel, call->out[0].type.dim + 2, p->n_out, y, t->rows, plane(call, t, i));
 }
 
 /* Groups from t->group to end: a block of filters for all panels, one after the other. */
@@ -387,8 +372,7 @@ static void run_groups(const zt_cpu_call *call, item *t, int64_t end, scratch *s
         for (int64_t k = 0; k < q->blocks; k++)
             for (int i = 0; i < t->n; i++) {
                 int64_t at = k * q->depth, depth = q->K - at < q->depth ? q->K - at : q->depth;
-                conv_pack(&q->v, &s->place[i], channels(call, t, i), plan_of(call)->channels, at, depth,
-                          s->b);
+                conv_pack(&q->v, &s->place[i], channels(call, t, i), plan_of(call)->channels, at, depth, s->b);
                 add_packed(call, t, i, k, s->b, s);
             }
         for (int i = 0; i < t->n; i++) finish(call, t, i, s);
@@ -471,13 +455,11 @@ static void run_flat(const zt_cpu_call *call, item *t, int64_t end, int64_t at, 
 }
 
 /* All rows of `groups` groups of one channel each, one group's after the other's. */
-static void conv_pack_groups(const conv_view *v, const conv_place *p, const float *x,
-                             int64_t groups, float *to)
+static void conv_pack_groups(const conv_view *v, const conv_place *p, const float *x, int64_t groups, float *to)
 {
     for (int tap = 0; tap < p->n_taps; tap++, to += GEMM_WIDE)
         for (int i = p->start[tap]; i < p->start[tap + 1]; i++)
-            conv_copy(&p->piece[i], v->step[v->n - 1], x, v->n_in, groups, to,
-                      v->n_taps * GEMM_WIDE);
+            conv_copy(&p->piece[i], v->step[v->n - 1], x, v->n_in, groups, to, v->n_taps * GEMM_WIDE);
 }
 
 /* The same where a group is one channel of few taps: the panels of all groups at a time. */
@@ -534,15 +516,7 @@ static void conv_run_phase(zt_cpu_call *call, int phase, int64_t begin, int64_t 
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_conv)[] = {
-    {.op = ZT_OP_conv,
-     .has = conv_has,
-     .setup = conv_setup,
-     .run = conv_run_phase,
-     .prime = conv_prime},
-    {.op = ZT_OP_conv_transpose,
-     .has = transpose_has,
-     .setup = conv_setup,
-     .run = conv_run_phase,
-     .prime = conv_prime},
+    {.op = ZT_OP_conv, .has = conv_has, .setup = conv_setup, .run = conv_run_phase, .prime = conv_prime},
+    {.op = ZT_OP_conv_transpose, .has = transpose_has, .setup = conv_setup, .run = conv_run_phase, .prime = conv_prime},
     {0},
 };

@@ -17,13 +17,13 @@
 #include "lib/ops/window.h"
 
 typedef struct conv_view {
-    int n;                                  /* spatial dimensions */
-    int64_t grid[ZT_WINDOW_RANK];           /* pixels */
+    int n;                        /* spatial dimensions */
+    int64_t grid[ZT_WINDOW_RANK]; /* pixels */
     int64_t first[ZT_WINDOW_RANK], spread[ZT_WINDOW_RANK];
     int64_t in[ZT_WINDOW_RANK], step[ZT_WINDOW_RANK];
-    int64_t k[ZT_WINDOW_RANK];              /* the whole kernel */
+    int64_t k[ZT_WINDOW_RANK];                                                    /* the whole kernel */
     int64_t tap0[ZT_WINDOW_RANK], tap_step[ZT_WINDOW_RANK], taps[ZT_WINDOW_RANK]; /* this view's */
-    int64_t shift0[ZT_WINDOW_RANK], shift_step[ZT_WINDOW_RANK]; /* of the first; from tap to tap */
+    int64_t shift0[ZT_WINDOW_RANK], shift_step[ZT_WINDOW_RANK];                   /* of the first; from tap to tap */
     int64_t n_pixels, n_taps, n_in;
 } conv_view;
 
@@ -171,8 +171,8 @@ static inline int64_t conv_flat_shift(const conv_view *v, const conv_flat *f, in
 
 /* The rest of a line from position q on, up to `end`: returns its positions, of which the first *len
  * are within `limit` along each dimension; at[] is where q is. */
-static int conv_flat_line(const conv_view *v, const conv_flat *f, const int64_t *limit, int64_t q,
-                          int64_t end, int64_t *at, int *len)
+static int conv_flat_line(const conv_view *v, const conv_flat *f, const int64_t *limit, int64_t q, int64_t end, int64_t *at,
+                          int *len)
 {
     int last = v->n - 1;
     int64_t rest = q;
@@ -256,8 +256,7 @@ static int conv_zeros(conv_piece *piece, int n, int slot, int to)
 
 /* A run's elements inside the input, from *lo to *hi of its len; where the first of the run is, or
  * would be. */
-static int64_t conv_clip(const conv_view *v, const conv_run *r, const int64_t *shift, int *lo,
-                         int *hi)
+static int64_t conv_clip(const conv_view *v, const conv_run *r, const int64_t *shift, int *lo, int *hi)
 {
     int64_t from = 0, last = v->n - 1, step = v->step[last];
     *lo = *hi = 0;
@@ -274,8 +273,7 @@ static int64_t conv_clip(const conv_view *v, const conv_run *r, const int64_t *s
     return from + i;
 }
 
-static int conv_pieces(const conv_view *v, const conv_panel *p, const int64_t *shift,
-                       conv_piece *piece)
+static int conv_pieces(const conv_view *v, const conv_panel *p, const int64_t *shift, conv_piece *piece)
 {
     int n = 0, covered = 0; /* slots written so far */
     for (int k = 0; k < p->n_runs; k++) {
@@ -302,8 +300,7 @@ INLINE vf conv_evens(vf a, vf b)
 #elif defined(ZT_ISA_avx2)
     __m256d lo = _mm256_castps_pd(_mm256_shuffle_ps(a.lo, a.hi, 0x88));
     __m256d hi = _mm256_castps_pd(_mm256_shuffle_ps(b.lo, b.hi, 0x88));
-    return (vf){_mm256_castpd_ps(_mm256_permute4x64_pd(lo, 0xd8)),
-                _mm256_castpd_ps(_mm256_permute4x64_pd(hi, 0xd8))};
+    return (vf){_mm256_castpd_ps(_mm256_permute4x64_pd(lo, 0xd8)), _mm256_castpd_ps(_mm256_permute4x64_pd(hi, 0xd8))};
 #else
     vf y;
     for (int i = 0; i < LANES; i++) y.v[i] = i < LANES / 2 ? a.v[2 * i] : b.v[2 * i - LANES];
@@ -312,8 +309,7 @@ INLINE vf conv_evens(vf a, vf b)
 }
 
 /* One piece of `rows` channels, planes of n_in elements apart, into rows `down` apart. */
-static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t n_in,
-                      int64_t rows, float *to, int64_t down)
+static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t n_in, int64_t rows, float *to, int64_t down)
 {
     int room = GEMM_WIDE - q->slot;
     x += q->from;
@@ -321,8 +317,7 @@ static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t
     if (step == 2 && q->len) {
         int all = 2 * q->len - 1, more = all > LANES ? all - LANES : 0; /* elements it spans */
         for (int64_t c = 0; c < rows; c++, x += n_in, to += down)
-            vf_store_n(to, room,
-                       conv_evens(vf_load_n(x, all), vf_load_n(x + (more ? LANES : 0), more)));
+            vf_store_n(to, room, conv_evens(vf_load_n(x, all), vf_load_n(x + (more ? LANES : 0), more)));
     } else if (step != 1 && q->len) {
         for (int64_t c = 0; c < rows; c++, x += n_in, to += down) {
             float line[LANES] = {0};
@@ -332,16 +327,14 @@ static void conv_copy(const conv_piece *q, int64_t step, const float *x, int64_t
     } else if (q->len == LANES && room >= LANES) {
         for (int64_t c = 0; c < rows; c++, x += n_in, to += down) vf_store(to, vf_load(x));
     } else {
-        for (int64_t c = 0; c < rows; c++, x += n_in, to += down)
-            vf_store_n(to, room, vf_load_n(x, q->len));
+        for (int64_t c = 0; c < rows; c++, x += n_in, to += down) vf_store_n(to, room, vf_load_n(x, q->len));
     }
 }
 
 /* Lines of a flat input, positions *q..end-1, CONV_LINES of them at most: pieces with zeros behind
  * them up to the next one's slot, counted from `from`. piece[] has one more than are returned, the
  * end, which *q becomes. */
-static int conv_lines(const conv_view *v, const conv_flat *f, int64_t from, int64_t *q, int64_t end,
-                      conv_piece *piece)
+static int conv_lines(const conv_view *v, const conv_flat *f, int64_t from, int64_t *q, int64_t end, conv_piece *piece)
 {
     int n = 0;
     for (; n < CONV_LINES && *q < end; n++) {
@@ -369,8 +362,7 @@ static void conv_place_at(const conv_view *v, int64_t pixel, conv_place *p)
     int64_t left = v->n_pixels - pixel, shift[ZT_WINDOW_RANK];
     conv_panel_at(v, pixel, left < GEMM_WIDE ? (int)left : GEMM_WIDE, &p->panel);
     p->n_taps = p->start[0] = 0;
-    while (p->n_taps < CONV_TAPS && p->n_taps < v->n_taps &&
-           p->start[p->n_taps] + CONV_PIECES <= CONV_KEPT) {
+    while (p->n_taps < CONV_TAPS && p->n_taps < v->n_taps && p->start[p->n_taps] + CONV_PIECES <= CONV_KEPT) {
         conv_tap(v, p->n_taps, shift);
         int from = p->start[p->n_taps++];
         p->start[p->n_taps] = from + conv_pieces(v, &p->panel, shift, p->piece + from);
@@ -379,8 +371,8 @@ static void conv_place_at(const conv_view *v, int64_t pixel, conv_place *p)
 
 /* Rows k..k+depth-1 of the right operand for the place's pixels; x the group's first channel, of
  * `channels`. */
-static void conv_pack(const conv_view *v, const conv_place *p, const float *x, int64_t channels,
-                      int64_t k, int64_t depth, float *to)
+static void conv_pack(const conv_view *v, const conv_place *p, const float *x, int64_t channels, int64_t k, int64_t depth,
+                      float *to)
 {
     conv_piece own[CONV_PIECES];
     int64_t shift[ZT_WINDOW_RANK];
@@ -395,8 +387,7 @@ static void conv_pack(const conv_view *v, const conv_place *p, const float *x, i
             conv_tap(v, tap, shift);
             end = own + conv_pieces(v, &p->panel, shift, own);
         }
-        for (; q < end; q++)
-            conv_copy(q, v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to, GEMM_WIDE);
+        for (; q < end; q++) conv_copy(q, v->step[v->n - 1], x + c * v->n_in, v->n_in, rows, to, GEMM_WIDE);
         to += rows * GEMM_WIDE;
         k += rows;
         depth -= rows;

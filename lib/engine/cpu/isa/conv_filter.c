@@ -39,10 +39,7 @@ typedef struct scratch {
 
 static int64_t cuts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
-static size_t chunk_floats(const filter *f)
-{
-    return (size_t)(f->groups * f->tiles * f->rows) * GEMM_WIDE;
-}
+static size_t chunk_floats(const filter *f) { return (size_t)(f->groups * f->tiles * f->rows) * GEMM_WIDE; }
 
 /* A unit's part of a flat input, where that is worth it: an element that is turned costs as much as some
  * that are packed. Its pixels are taken for as far apart as if they ended a line in every dimension. */
@@ -118,11 +115,9 @@ static void fill_panel(const filter *f, const float *x, int64_t tile, int64_t de
         for (int p = 0; p < GEMM_WIDE; p += LANES)
             for (int q = 0; q < wide; q += LANES) { /* columns past K are not read */
                 vf r[LANES];
-                UNROLL for (int j = 0; j < LANES; j++)
-                    r[j] = vf_load(s->rows + (q + j) * GEMM_WIDE + p);
+                UNROLL_FOR (int j = 0; j < LANES; j++) r[j] = vf_load(s->rows + (q + j) * GEMM_WIDE + p);
                 vf_transpose(r);
-                UNROLL for (int j = 0; j < LANES; j++)
-                    vf_store(s->panel + (i * GEMM_WIDE + p + j) * GEMM_WIDE + q, r[j]);
+                UNROLL_FOR (int j = 0; j < LANES; j++) vf_store(s->panel + (i * GEMM_WIDE + p + j) * GEMM_WIDE + q, r[j]);
             }
     }
 }
@@ -132,9 +127,9 @@ static void turn(const filter *f, const float *x, int n, float *to)
 {
     for (int64_t c = 0; c < f->channels; c += LANES) {
         vf r[LANES];
-        UNROLL for (int j = 0; j < LANES; j++) r[j] = vf_load_n(x + (c + j) * f->v.n_in, n);
+        UNROLL_FOR (int j = 0; j < LANES; j++) r[j] = vf_load_n(x + (c + j) * f->v.n_in, n);
         vf_transpose(r);
-        UNROLL for (int j = 0; j < LANES; j++) vf_store(to + j * f->stride + c, r[j]);
+        UNROLL_FOR (int j = 0; j < LANES; j++) vf_store(to + j * f->stride + c, r[j]);
     }
 }
 
@@ -184,18 +179,15 @@ static const float *columns(const filter *f, int64_t tile, const scratch *s)
 
 /* Unit u for rows row.. of a group and tiles first..end-1, into the chunk's sums; s->at[] are its
  * panels, or s->place[] its pixels. */
-static void add_unit(const zt_cpu_call *call, const filter *f, int64_t u, int64_t group, int64_t row,
-                     int64_t first, int64_t end, bool more, float *sums, scratch *s)
+static void add_unit(const zt_cpu_call *call, const filter *f, int64_t u, int64_t group, int64_t row, int64_t first, int64_t end,
+                     bool more, float *sums, scratch *s)
 {
     int64_t image = u / f->each, pixel = u % f->each * f->depth;
     int64_t depth = f->w.n_out - pixel < f->depth ? f->w.n_out - pixel : f->depth;
     int64_t rows = f->rows - row < CHANNELS ? f->rows - row : CHANNELS;
-    const float *x = (const float *)call->in[0].data +
-                     (image * f->groups + group) * f->channels * f->w.n_in;
-    const float *dy = (const float *)call->in[1].data +
-                      ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
-    for (int64_t m = 0; m < rows; m++)
-        memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
+    const float *x = (const float *)call->in[0].data + (image * f->groups + group) * f->channels * f->w.n_in;
+    const float *dy = (const float *)call->in[1].data + ((image * f->groups + group) * f->rows + row) * f->w.n_out + pixel;
+    for (int64_t m = 0; m < rows; m++) memcpy(s->a + m * GEMM_STRIDE, dy + m * f->w.n_out, (size_t)depth * sizeof *dy);
     if (f->band) fill_band(f, x, s->from + f->flat.low, s->to + f->flat.high + 1, s->band);
     for (int64_t tile = first; tile < end; tile++) {
         gemm_block g = {.a = s->a,
@@ -230,10 +222,8 @@ static void run_chunk(const zt_cpu_call *call, const filter *f, int64_t item, sc
         int64_t pixel = u % f->each * f->depth, stop = pixel + f->depth;
         if (stop > f->w.n_out) stop = f->w.n_out;
         if (f->band) place_pixels(f, pixel, stop - pixel, s);
-        for (int64_t p = pixel; p < stop && !f->band; p += GEMM_WIDE)
-            conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
-        for (int64_t g = group * GROUPS; g < last_group; g++)
-            add_unit(call, f, u, g, row, first, last, u > begin, sums, s);
+        for (int64_t p = pixel; p < stop && !f->band; p += GEMM_WIDE) conv_place_at(&f->v, p, &s->at[(p - pixel) / GEMM_WIDE]);
+        for (int64_t g = group * GROUPS; g < last_group; g++) add_unit(call, f, u, g, row, first, last, u > begin, sums, s);
     }
 }
 
@@ -245,13 +235,11 @@ static void add_chunks(const zt_cpu_call *call, const filter *f, int64_t m)
     int64_t group = m / f->rows, row = m % f->rows, tap = 0, channel = 0;
     float *dw = (float *)call->out[0].data + m * f->K, sum[GEMM_WIDE];
     for (int64_t tile = 0; tile < f->tiles; tile++) {
-        const float *first = (const float *)call->shared +
-                             ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE;
+        const float *first = (const float *)call->shared + ((group * f->tiles + tile) * f->rows + row) * GEMM_WIDE;
         memset(sum, 0, sizeof sum);
         for (int64_t i = 0; i < f->chunks; i++) {
             const float *from = first + (size_t)i * chunk_floats(f);
-            for (int k = 0; k < GEMM_WIDE; k += LANES)
-                vf_store(sum + k, vf_add(vf_load(sum + k), vf_load(from + k)));
+            for (int k = 0; k < GEMM_WIDE; k += LANES) vf_store(sum + k, vf_add(vf_load(sum + k), vf_load(from + k)));
         }
         for (int k = 0; k < GEMM_WIDE && tap < f->w.taps; k++) {
             dw[channel * f->w.taps + tap] = sum[k];
@@ -272,9 +260,6 @@ static void filter_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_conv_filter)[] = {
-    {.op = ZT_OP_conv_backward_filter,
-     .has = filter_has,
-     .setup = filter_setup,
-     .run = filter_run},
+    {.op = ZT_OP_conv_backward_filter, .has = filter_has, .setup = filter_setup, .run = filter_run},
     {0},
 };

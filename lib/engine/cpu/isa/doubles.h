@@ -32,25 +32,15 @@ INLINE vm vf_eq(vf a, vf b) { return _mm512_cmp_ps_mask(a, b, _CMP_EQ_OQ); }
 INLINE vf vf_select(vm m, vf a, vf b) { return _mm512_mask_blend_ps(m, b, a); }
 INLINE unsigned vm_bits(vm m) { return m; }
 INLINE vf vf_sqrt(vf a) { return _mm512_sqrt_ps(a); }
-INLINE vf vf_floor(vf a)
-{
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC);
-}
-INLINE vf vf_ceil(vf a)
-{
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC);
-}
-INLINE vf vf_rint(vf a)
-{
-    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
+INLINE vf vf_floor(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
+INLINE vf vf_ceil(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
+INLINE vf vf_rint(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 
 INLINE vd vd_set(double x) { return _mm512_set1_pd(x); }
 INLINE vd vd_part(vf a, int k) { return _mm512_cvtps_pd(k ? high_half(a) : low_half(a)); }
 INLINE vf vf_join(const vd *part)
 {
-    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(part[0])),
-                              _mm512_cvtpd_ps(part[1]), 1);
+    return _mm512_insertf32x8(_mm512_castps256_ps512(_mm512_cvtpd_ps(part[0])), _mm512_cvtpd_ps(part[1]), 1);
 }
 INLINE vd vd_add(vd a, vd b) { return _mm512_add_pd(a, b); }
 INLINE vd vd_sub(vd a, vd b) { return _mm512_sub_pd(a, b); }
@@ -75,10 +65,7 @@ INLINE vl vl_look(const uint8_t *table, vl at) { return _mm512_i64gather_epi64(a
 INLINE vl vl_of_bits(vd a) { return _mm512_castpd_si512(a); }
 INLINE vd vd_of_bits(vl a) { return _mm512_castsi512_pd(a); }
 /* a where the sign of c is set, else b. */
-INLINE vd vd_choose(vl c, vd a, vd b)
-{
-    return _mm512_mask_blend_pd(_mm512_movepi64_mask(c), b, a);
-}
+INLINE vd vd_choose(vl c, vd a, vd b) { return _mm512_mask_blend_pd(_mm512_movepi64_mask(c), b, a); }
 
 #elif defined(ZT_ISA_avx2)
 /* ---- avx2 ------------------------------------------------------------------------------------ */
@@ -92,17 +79,14 @@ typedef struct vl {
 typedef vf vm;
 typedef vd md;
 
-#define COMPARE8(a, b, how)                                                                        \
+#define COMPARE8(a, b, how)                                                                                                      \
     (vf) { _mm256_cmp_ps((a).lo, (b).lo, how), _mm256_cmp_ps((a).hi, (b).hi, how) }
-#define ROUND8(a, how)                                                                             \
+#define ROUND8(a, how)                                                                                                           \
     (vf) { _mm256_round_ps((a).lo, how), _mm256_round_ps((a).hi, how) }
 INLINE vm vf_lt(vf a, vf b) { return COMPARE8(a, b, _CMP_LT_OQ); }
 INLINE vm vf_eq(vf a, vf b) { return COMPARE8(a, b, _CMP_EQ_OQ); }
 INLINE vf vf_select(vm m, vf a, vf b) { return vf_choose(m, a, b); }
-INLINE unsigned vm_bits(vm m)
-{
-    return (unsigned)_mm256_movemask_ps(m.lo) | (unsigned)_mm256_movemask_ps(m.hi) << 8;
-}
+INLINE unsigned vm_bits(vm m) { return (unsigned)_mm256_movemask_ps(m.lo) | (unsigned)_mm256_movemask_ps(m.hi) << 8; }
 INLINE vf vf_sqrt(vf a) { return BOTH1(vf, _mm256_sqrt_ps, a); }
 INLINE vf vf_floor(vf a) { return ROUND8(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
 INLINE vf vf_ceil(vf a) { return ROUND8(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -111,13 +95,11 @@ INLINE vf vf_rint(vf a) { return ROUND8(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUN
 INLINE vd vd_set(double x) { return (vd){_mm256_set1_pd(x), _mm256_set1_pd(x)}; }
 INLINE vd widened(__m256 a)
 {
-    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(a)),
-                _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1))};
+    return (vd){_mm256_cvtps_pd(_mm256_castps256_ps128(a)), _mm256_cvtps_pd(_mm256_extractf128_ps(a, 1))};
 }
 INLINE __m256 rounded(vd a)
 {
-    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(a.lo)),
-                                _mm256_cvtpd_ps(a.hi), 1);
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm256_cvtpd_ps(a.lo)), _mm256_cvtpd_ps(a.hi), 1);
 }
 INLINE vd vd_part(vf a, int k) { return widened(k ? a.hi : a.lo); }
 INLINE vf vf_join(const vd *part) { return (vf){rounded(part[0]), rounded(part[1])}; }
@@ -125,35 +107,20 @@ INLINE vd vd_add(vd a, vd b) { return BOTH2(vd, _mm256_add_pd, a, b); }
 INLINE vd vd_sub(vd a, vd b) { return BOTH2(vd, _mm256_sub_pd, a, b); }
 INLINE vd vd_mul(vd a, vd b) { return BOTH2(vd, _mm256_mul_pd, a, b); }
 INLINE vd vd_div(vd a, vd b) { return BOTH2(vd, _mm256_div_pd, a, b); }
-INLINE vd vd_fma(vd a, vd b, vd c)
-{
-    return (vd){_mm256_fmadd_pd(a.lo, b.lo, c.lo), _mm256_fmadd_pd(a.hi, b.hi, c.hi)};
-}
+INLINE vd vd_fma(vd a, vd b, vd c) { return (vd){_mm256_fmadd_pd(a.lo, b.lo, c.lo), _mm256_fmadd_pd(a.hi, b.hi, c.hi)}; }
 INLINE vd vd_sqrt(vd a) { return BOTH1(vd, _mm256_sqrt_pd, a); }
 INLINE vd vd_max(vd a, vd b) { return BOTH2(vd, _mm256_max_pd, a, b); }
 INLINE vd vd_min(vd a, vd b) { return BOTH2(vd, _mm256_min_pd, a, b); }
-INLINE md vd_lt(vd a, vd b)
-{
-    return (vd){_mm256_cmp_pd(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_pd(a.hi, b.hi, _CMP_LT_OQ)};
-}
-INLINE vd vd_select(md m, vd a, vd b)
-{
-    return (vd){_mm256_blendv_pd(b.lo, a.lo, m.lo), _mm256_blendv_pd(b.hi, a.hi, m.hi)};
-}
+INLINE md vd_lt(vd a, vd b) { return (vd){_mm256_cmp_pd(a.lo, b.lo, _CMP_LT_OQ), _mm256_cmp_pd(a.hi, b.hi, _CMP_LT_OQ)}; }
+INLINE vd vd_select(md m, vd a, vd b) { return (vd){_mm256_blendv_pd(b.lo, a.lo, m.lo), _mm256_blendv_pd(b.hi, a.hi, m.hi)}; }
 INLINE vl vl_set(int64_t x) { return (vl){_mm256_set1_epi64x(x), _mm256_set1_epi64x(x)}; }
 INLINE vl vl_add(vl a, vl b) { return BOTH2(vl, _mm256_add_epi64, a, b); }
 INLINE vl vl_sub(vl a, vl b) { return BOTH2(vl, _mm256_sub_epi64, a, b); }
 INLINE vl vl_and(vl a, vl b) { return BOTH2(vl, _mm256_and_si256, a, b); }
 INLINE vl vl_or(vl a, vl b) { return BOTH2(vl, _mm256_or_si256, a, b); }
 INLINE vl vl_xor(vl a, vl b) { return BOTH2(vl, _mm256_xor_si256, a, b); }
-INLINE vl vl_left(vl a, int n)
-{
-    return (vl){_mm256_slli_epi64(a.lo, n), _mm256_slli_epi64(a.hi, n)};
-}
-INLINE vl vl_right(vl a, int n)
-{
-    return (vl){_mm256_srli_epi64(a.lo, n), _mm256_srli_epi64(a.hi, n)};
-}
+INLINE vl vl_left(vl a, int n) { return (vl){_mm256_slli_epi64(a.lo, n), _mm256_slli_epi64(a.hi, n)}; }
+INLINE vl vl_right(vl a, int n) { return (vl){_mm256_srli_epi64(a.lo, n), _mm256_srli_epi64(a.hi, n)}; }
 INLINE vl vl_lefts(vl a, vl n) { return BOTH2(vl, _mm256_sllv_epi64, a, n); }
 INLINE vl vl_look(const uint8_t *table, vl at)
 {
@@ -201,7 +168,7 @@ INLINE unsigned vm_bits(vm m)
     return bits;
 }
 
-#define WIDEWISE(type, name, params, ...)                                                          \
+#define WIDEWISE(type, name, params, ...)                                                                                        \
     INLINE type name params { return (type){__VA_ARGS__}; }
 WIDEWISE(vd, vd_set, (double x), {x, x})
 WIDEWISE(vd, vd_add, (vd a, vd b), a.v + b.v)
@@ -262,10 +229,7 @@ INLINE vd vd_plus(vd a, double b) { return vd_add(a, vd_set(b)); }
 INLINE vd vd_times(vd a, double b) { return vd_mul(a, vd_set(b)); }
 
 /* A number from 0 to 2^52 as a double. */
-INLINE vd vd_of_whole(vl a)
-{
-    return vd_plus(vd_of_bits(vl_or(a, vl_of_bits(vd_set(0x1p52)))), -0x1p52);
-}
+INLINE vd vd_of_whole(vl a) { return vd_plus(vd_of_bits(vl_or(a, vl_of_bits(vd_set(0x1p52)))), -0x1p52); }
 
 /* |a| with the sign of b. */
 INLINE vf vf_copysign(vf a, vf b)
@@ -278,7 +242,7 @@ INLINE vf vf_copysign(vf a, vf b)
 INLINE vd vd_poly(vd x, const double *c, int n)
 {
     vd y = vd_set(c[0]);
-    UNROLL_PAIRS for (int i = 1; i < n; i++) y = vd_fma(y, x, vd_set(c[i]));
+    UNROLL_PAIRS_FOR (int i = 1; i < n; i++) y = vd_fma(y, x, vd_set(c[i]));
     return y;
 }
 

@@ -11,10 +11,9 @@
 #include "lib/engine/cpu/isa/stream.h"
 
 /* X(NAME, C type) for every type of integers. */
-#define ALL_INTEGERS(X)                                                                            \
-    X(I64, int64_t)                                                                                \
-    X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U64, uint64_t) X(U32, uint32_t)                \
-        X(U16, uint16_t) X(U8, uint8_t)
+#define ALL_INTEGERS(X)                                                                                                          \
+    X(I64, int64_t)                                                                                                              \
+    X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U64, uint64_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
 
 enum { CHUNK = 1024 }; /* a multiple of every dtype's block */
 
@@ -116,8 +115,7 @@ INLINE void map(const float *x, float *y, int64_t n, curve *f, const double *p, 
     if (i < n) vf_store_n(y + i, (int)(n - i), f(vf_load_n(x + i, (int)(n - i)), p));
 }
 
-INLINE void run_map(zt_cpu_call *call, int64_t begin, int64_t end, float *local, curve *f,
-                    const double *p)
+INLINE void run_map(zt_cpu_call *call, int64_t begin, int64_t end, float *local, curve *f, const double *p)
 {
     int64_t count = zt_type_count(&call->out[0].type), last = end * CHUNK < count ? end * CHUNK : count;
     bool plain = call->in[0].type.dtype == ZT_F32 && call->out[0].type.dtype == ZT_F32;

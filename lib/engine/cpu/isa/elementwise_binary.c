@@ -35,8 +35,7 @@ INLINE void run_pairs(zt_cpu_call *call, int64_t begin, int64_t end, float *loca
 }
 
 /* Where no vector function is there. f is known when compiling. */
-INLINE void run_each(zt_cpu_call *call, int64_t begin, int64_t end, float *local,
-                     float (*f)(float, float))
+INLINE void run_each(zt_cpu_call *call, int64_t begin, int64_t end, float *local, float (*f)(float, float))
 {
     for (int64_t item = begin; item < end; item++) {
         piece part = piece_at(call, item);
@@ -68,6 +67,7 @@ INLINE float modulus(float a, float b) { return (float)wide_modulus((double)a, (
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
+// clang-format off
 #define LOOPS(NAME, T)                                                                             \
     PAIR_LOOP(add, NAME, T, (uint64_t)u + (uint64_t)w)                                             \
     PAIR_LOOP(sub, NAME, T, (uint64_t)u - (uint64_t)w)                                             \
@@ -84,6 +84,7 @@ INLINE float modulus(float a, float b) { return (float)wide_modulus((double)a, (
                                              : u % w)                                              \
     PAIR_LOOP(max, NAME, T, u > w ? u : w)                                                         \
     PAIR_LOOP(min, NAME, T, u < w ? u : w)
+// clang-format on
 ALL_INTEGERS(LOOPS)
 
 /* f64 as it comes. */
@@ -97,6 +98,7 @@ PAIR_LOOP(max, F64, double, u > w || u != u ? u : w)
 PAIR_LOOP(min, F64, double, u < w || u != u ? u : w)
 
 /* RUN(op, what runs its floats, entries of the loops besides integers') */
+// clang-format off
 #define RUN(OP, FLOATS, ...)                                                                       \
     static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
@@ -110,11 +112,9 @@ PAIR_LOOP(min, F64, double, u < w || u != u ? u : w)
         else                                                                                       \
             FLOATS(call, begin, end, local);                                                          \
     }
-#define FLOATS(OP, HOW, F)                                                                         \
-    static void OP##_floats(zt_cpu_call *call, int64_t begin, int64_t end, float *local)              \
-    {                                                                                              \
-        HOW(call, begin, end, local, F);                                                              \
-    }
+// clang-format on
+#define FLOATS(OP, HOW, F)                                                                                                       \
+    static void OP##_floats(zt_cpu_call *call, int64_t begin, int64_t end, float *local) { HOW(call, begin, end, local, F); }
 FLOATS(add, run_pairs, vf_add)
 FLOATS(sub, run_pairs, vf_sub)
 FLOATS(mul, run_pairs, vf_mul)
@@ -186,8 +186,7 @@ INLINE void map_gate(const float *x, const float *up, float *y, int64_t n, gate_
         vf_put(y + i, vf_mul(f(vf_load(x + i)), vf_load(up + i)), past);
     }
     int rest = (int)(n - i);
-    if (rest)
-        vf_store_n(y + i, rest, vf_mul(f(vf_load_n(x + i, rest)), vf_load_n(up + i, rest)));
+    if (rest) vf_store_n(y + i, rest, vf_mul(f(vf_load_n(x + i, rest)), vf_load_n(up + i, rest)));
 }
 
 INLINE void run_gate(zt_cpu_call *call, int64_t begin, int64_t end, float *local, gate_curve *f)
@@ -229,9 +228,9 @@ static void geglu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, 
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-#define NUMBER(name)                                                                               \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = number_has, .setup = broadcast_setup, .run = name##_run         \
+#define NUMBER(name)                                                                                                             \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = number_has, .setup = broadcast_setup, .run = name##_run                                       \
     }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_binary)[] = {

@@ -5,12 +5,14 @@
 
 /* Past all bits of a T. */
 #define FAR(T, w) ((uint64_t)(w) >= 8 * sizeof(T))
+// clang-format off
 #define BIT_LOOPS(NAME, T)                                                                         \
     PAIR_LOOP(bitwise_and, NAME, T, u &w)                                                          \
     PAIR_LOOP(bitwise_or, NAME, T, u | w)                                                          \
     PAIR_LOOP(bitwise_xor, NAME, T, u ^ w)                                                         \
     PAIR_LOOP(shift_left, NAME, T, FAR(T, w) ? 0 : (uint64_t)u << w)                               \
     PAIR_LOOP(shift_right, NAME, T, FAR(T, w) ? (u < (T)1 && u != 0 ? -1 : 0) : u >> w)
+// clang-format on
 ALL_INTEGERS(BIT_LOOPS)
 
 static void no_floats(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
@@ -29,9 +31,9 @@ RUN_PAIRS(shift_right, no_floats, )
 ALL_INTEGERS(NOT_LOOP)
 RUN_EACH_INT(bitwise_not)
 
-#define KERNEL(name)                                                                               \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = int_has, .setup = broadcast_setup, .run = name##_run            \
+#define KERNEL(name)                                                                                                             \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = int_has, .setup = broadcast_setup, .run = name##_run                                          \
     }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_bits)[] = {

@@ -2,6 +2,7 @@
  * of f32, f64 by itself, integers as int64_t (u64 by its bits). What a shorter float is rounded
  * from more than f32 holds goes there to odd first, so that it is rounded once.
  */
+// clang-format off
 #include "lib/engine/cpu/isa/elements.h"
 
 #include <math.h>
@@ -66,6 +67,7 @@ static const struct {
     void (*whole)(const float *, void *, int64_t);
     void (*whole_wide)(const double *, void *, int64_t);
 } integer[ZT_DTYPE_COUNT] = {INTEGERS(X)};
+// clang-format on
 #undef X
 
 /* ---- to floats of 32 bits and less ----------------------------------------------------------- */
@@ -106,10 +108,7 @@ static void prepare(const zt_cast_attrs *cast, zt_dtype to, float *x, int64_t n)
 }
 
 /* What f64 has in whole numbers, for their low bits. */
-static void whole_parts(const double *x, int64_t *y, int64_t n)
-{
-    integer[ZT_I64].whole_wide(x, y, n);
-}
+static void whole_parts(const double *x, int64_t *y, int64_t n) { integer[ZT_I64].whole_wide(x, y, n); }
 
 static void low_bits(const int64_t *x, float *y, int64_t n)
 {
@@ -137,8 +136,7 @@ static void as_floats(const zt_cpu_call *call, const char *src, float *f, void *
         integer[from].floats(src, f, n);
     } else {
         integer[from].widen(src, whole, n);
-        for (int64_t i = 0; i < n; i++)
-            real[i] = odd_of(whole[i], zt_dtype_get(from)->kind == 'I');
+        for (int64_t i = 0; i < n; i++) real[i] = odd_of(whole[i], zt_dtype_get(from)->kind == 'I');
         shorten(to, real, f, n);
     }
     prepare(call->attrs, to, f, n);
@@ -152,8 +150,7 @@ static bool any_has(const void *attrs, const zt_type *const in[], const zt_type 
     return true; /* what is not possible is refused by the row */
 }
 
-static void to_integers(const zt_cpu_call *call, const char *src, char *dst, float *f, int64_t *wide,
-                        int64_t n)
+static void to_integers(const zt_cpu_call *call, const char *src, char *dst, float *f, int64_t *wide, int64_t n)
 {
     zt_dtype from = call->in[0].type.dtype, to = call->out[0].type.dtype;
     if (from == ZT_F64) {
@@ -225,9 +222,7 @@ static void bitcast_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end
     int64_t each = CHUNK / info->block * info->block_bytes;
     int64_t first = begin * each, last = end * each < bytes ? end * each : bytes;
     (void)phase, (void)local;
-    if (first < last)
-        memcpy((char *)call->out[0].data + first, (const char *)call->in[0].data + first,
-               (size_t)(last - first));
+    if (first < last) memcpy((char *)call->out[0].data + first, (const char *)call->in[0].data + first, (size_t)(last - first));
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_cast)[] = {

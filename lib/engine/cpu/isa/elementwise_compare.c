@@ -1,4 +1,5 @@
 /* elementwise_compare.c - kernels of comparisons, and of the questions what a float is. */
+// clang-format off
 #include "lib/engine/cpu/isa/truth.h"
 
 #include <math.h>
@@ -64,3 +65,4 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_compare)[] = {
     TRUTH_KERNEL(isfinite),
     {0},
 };
+// clang-format on

@@ -4,17 +4,18 @@
 
 /* ---- in f32, where that is exact ------------------------------------------------------------- */
 
+// clang-format off
 #define IN_F32(NAME, Y)                                                                            \
     INLINE vf NAME##_curve(vf x, const double *p)                                                  \
     {                                                                                              \
         (void)p;                                                                                   \
         return Y;                                                                                  \
     }
+// clang-format on
 #define ZERO vf_set(0)
 IN_F32(neg, vf_of_bits(vi_add(vi_of_bits(x), vi_set(INT32_MIN))))
 IN_F32(abs, vf_abs(x))
-IN_F32(sign, vf_select(vf_lt(ZERO, x), vf_set(1),
-                       vf_select(vf_lt(x, ZERO), vf_set(-1), vf_add(x, ZERO)))) /* 0 or NaN */
+IN_F32(sign, vf_select(vf_lt(ZERO, x), vf_set(1), vf_select(vf_lt(x, ZERO), vf_set(-1), vf_add(x, ZERO)))) /* 0 or NaN */
 IN_F32(floor, vf_floor(x))
 IN_F32(ceil, vf_ceil(x))
 IN_F32(round, vf_rint(x))
@@ -31,6 +32,7 @@ IN_F32(clamp, vf_select(vf_lt(x, vf_set((float)p[0])), vf_set((float)p[0]),
 /* ---- what runs them -------------------------------------------------------------------------- */
 
 /* MAP(op, curve, what of the attributes the curve reads...) */
+// clang-format off
 #define MAP(NAME, F, ...)                                                                          \
     static void NAME##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)     \
     {                                                                                              \
@@ -39,6 +41,7 @@ IN_F32(clamp, vf_select(vf_lt(x, vf_set((float)p[0])), vf_set((float)p[0]),
         (void)phase, (void)a;                                                                      \
         run_map(call, begin, end, local, F, p);                                                       \
     }
+// clang-format on
 MAP(neg, neg_curve, 0)
 MAP(abs, abs_curve, 0)
 MAP(sign, sign_curve, 0)
@@ -129,12 +132,14 @@ static void gelu_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
 
 /* ---- integers -------------------------------------------------------------------------------- */
 
+// clang-format off
 #define LOOPS(NAME, T)                                                                             \
     EACH_LOOP(neg, NAME, T, -(uint64_t)x)                                                          \
     EACH_LOOP(abs, NAME, T, x < none ? -(uint64_t)x : (uint64_t)x)                                 \
     EACH_LOOP(sign, NAME, T, (x > none) - (x < none))                                              \
     EACH_LOOP(square, NAME, T, (uint64_t)x *(uint64_t)x)                                           \
     EACH_LOOP(relu, NAME, T, x < none ? none : x)
+// clang-format on
 ALL_INTEGERS(LOOPS)
 
 RUN_EACH_INT(neg)
@@ -145,68 +150,23 @@ RUN_EACH_INT(relu)
 
 /* ---- the list -------------------------------------------------------------------------------- */
 
-#define KERNEL(name)                                                                               \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run            \
+#define KERNEL(name)                                                                                                             \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = narrow_has, .setup = chunks_setup, .run = name##_run                                          \
     }
-#define INTEGER(name)                                                                              \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run           \
+#define INTEGER(name)                                                                                                            \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = int_has, .setup = chunks_setup, .run = name##_int_run                                         \
     }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_elementwise_unary)[] = {
-    KERNEL(neg),
-    KERNEL(abs),
-    KERNEL(square),
-    KERNEL(recip),
-    KERNEL(exp),
-    KERNEL(tanh),
-    KERNEL(sign),
-    KERNEL(floor),
-    KERNEL(ceil),
-    KERNEL(round),
-    KERNEL(sqrt),
-    KERNEL(sin),
-    KERNEL(rsqrt),
-    KERNEL(relu),
-    KERNEL(expm1),
-    KERNEL(cos),
-    KERNEL(log),
-    KERNEL(log1p),
-    KERNEL(tan),
-    KERNEL(erf),
-    KERNEL(clamp),
-    KERNEL(softplus),
-    KERNEL(elu),
-    KERNEL(leaky_relu),
-    KERNEL(sigmoid),
-    KERNEL(silu),
-    KERNEL(gelu),
-    KERNEL(scale),
-    KERNEL(asin),
-    KERNEL(add_scalar),
-    KERNEL(softcap),
-    KERNEL(safe_log),
-    KERNEL(acos),
-    KERNEL(pow_scalar),
-    KERNEL(atan),
-    KERNEL(sinh),
-    KERNEL(cosh),
-    KERNEL(asinh),
-    KERNEL(acosh),
-    KERNEL(atanh),
-    KERNEL(celu),
-    KERNEL(selu),
-    KERNEL(hard_sigmoid),
-    KERNEL(hard_swish),
-    KERNEL(mish),
-    KERNEL(softsign),
-    KERNEL(shrink),
-    KERNEL(thresholded_relu),
-    INTEGER(neg),
-    INTEGER(abs),
-    INTEGER(sign),
-    INTEGER(square),
-    INTEGER(relu),
-    {0},
+    KERNEL(neg),          KERNEL(abs),        KERNEL(square), KERNEL(recip),      KERNEL(exp),    KERNEL(tanh),
+    KERNEL(sign),         KERNEL(floor),      KERNEL(ceil),   KERNEL(round),      KERNEL(sqrt),   KERNEL(sin),
+    KERNEL(rsqrt),        KERNEL(relu),       KERNEL(expm1),  KERNEL(cos),        KERNEL(log),    KERNEL(log1p),
+    KERNEL(tan),          KERNEL(erf),        KERNEL(clamp),  KERNEL(softplus),   KERNEL(elu),    KERNEL(leaky_relu),
+    KERNEL(sigmoid),      KERNEL(silu),       KERNEL(gelu),   KERNEL(scale),      KERNEL(asin),   KERNEL(add_scalar),
+    KERNEL(softcap),      KERNEL(safe_log),   KERNEL(acos),   KERNEL(pow_scalar), KERNEL(atan),   KERNEL(sinh),
+    KERNEL(cosh),         KERNEL(asinh),      KERNEL(acosh),  KERNEL(atanh),      KERNEL(celu),   KERNEL(selu),
+    KERNEL(hard_sigmoid), KERNEL(hard_swish), KERNEL(mish),   KERNEL(softsign),   KERNEL(shrink), KERNEL(thresholded_relu),
+    INTEGER(neg),         INTEGER(abs),       INTEGER(sign),  INTEGER(square),    INTEGER(relu),  {0},
 };

@@ -17,10 +17,7 @@ typedef struct cplx {
 
 enum { FFT_MOST_RADIX = 13 };
 
-INLINE cplx cplx_mul(cplx a, cplx b)
-{
-    return (cplx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
+INLINE cplx cplx_mul(cplx a, cplx b) { return (cplx){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 static inline int fft_radix(int64_t n)
 {
@@ -84,8 +81,7 @@ INLINE void fft_two(const cplx *x, int64_t step, cplx *y, int64_t s, const cplx 
 }
 
 /* r numbers by the definition; e[k] = exp(-2 pi i k / r). */
-INLINE void fft_any(int r, const cplx *x, int64_t step, cplx *y, int64_t s, const cplx *w,
-                    const cplx *e)
+INLINE void fft_any(int r, const cplx *x, int64_t step, cplx *y, int64_t s, const cplx *w, const cplx *e)
 {
     for (int64_t q = 0; q < s; q++)
         for (int j = 0; j < r; j++) {

@@ -57,11 +57,11 @@ typedef struct gemm_block {
     const float *a, *b;
     int64_t b_down;
     const int32_t *at; /* of GEMM_LISTED */
-    int depth;    /* words */
-    int columns;  /* of y to write, at most GEMM_WIDE; b has GEMM_WIDE all the same */
-    bool more;    /* add to what y holds; else y's old content is not read */
+    int depth;         /* words */
+    int columns;       /* of y to write, at most GEMM_WIDE; b has GEMM_WIDE all the same */
+    bool more;         /* add to what y holds; else y's old content is not read */
     float *y;
-    int64_t down; /* from row to row of y */
+    int64_t down;      /* from row to row of y */
     const float *soon; /* NULL: y. What is fetched meanwhile, rows soon_down apart */
     int64_t soon_down;
     gemm_ride *ride; /* where there is a load */
@@ -71,9 +71,7 @@ typedef struct gemm_block {
 INLINE vf gemm_step(gemm_way way, vf a, vf b, vf c)
 {
 #if defined(ZT_ISA_avx512)
-    if (way == GEMM_BOTH)
-        return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a),
-                                (__m512bh)_mm512_castps_si512(b));
+    if (way == GEMM_BOTH) return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
 #else
     (void)way;
 #endif
@@ -84,8 +82,8 @@ INLINE vf gemm_step(gemm_way way, vf a, vf b, vf c)
 INLINE void gemm_hold(int R, vf sum[GEMM_ROWS][GEMM_VECS])
 {
 #if defined(ZT_ISA_avx512)
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
+    UNROLL_FOR (int r = 0; r < R; r++)
+        UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
 #else
     (void)R, (void)sum;
 #endif
@@ -118,7 +116,7 @@ INLINE void gemm_put(const gemm_block *block, float *y, int count, vf sum)
 /* GEMM_WIDE words that are wanted soon; they may begin within a line. */
 INLINE void gemm_fetch(const float *words)
 {
-    UNROLL for (int v = 0; v < GEMM_VECS; v++) __builtin_prefetch(words + v * LANES);
+    UNROLL_FOR (int v = 0; v < GEMM_VECS; v++) __builtin_prefetch(words + v * LANES);
     __builtin_prefetch(words + GEMM_WIDE - 1);
 }
 
@@ -127,8 +125,7 @@ INLINE void gemm_copy_b(gemm_ride *ride)
 {
     if (!ride->rows) return;
     gemm_fetch(ride->b + GEMM_SOON * ride->b_down);
-    UNROLL for (int w = 0; w < GEMM_VECS; w++)
-        vf_store(ride->panel + w * LANES, vf_load(ride->b + w * LANES));
+    UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) vf_store(ride->panel + w * LANES, vf_load(ride->b + w * LANES));
     ride->b += ride->b_down;
     ride->panel += GEMM_WIDE;
     ride->rows--;
@@ -139,8 +136,7 @@ INLINE void gemm_copy_a(const gemm_ride *ride, int k, int depth)
 {
     const float *a = ride->a + k, *soon = a + GEMM_SOON * GEMM_BEAT;
     if (k + GEMM_SOON * GEMM_BEAT >= depth) soon += GEMM_ROWS * ride->a_down - depth;
-    UNROLL for (int r = 0; r < GEMM_ROWS; r++)
-    {
+    UNROLL_FOR (int r = 0; r < GEMM_ROWS; r++) {
         __builtin_prefetch(soon);
         vf_store(ride->a_to + r * GEMM_STRIDE + k, vf_load_n(a, depth - k));
         a += ride->a_down, soon += ride->a_down;
@@ -148,20 +144,17 @@ INLINE void gemm_copy_a(const gemm_ride *ride, int k, int depth)
 }
 
 /* Words k..end-1. */
-INLINE void gemm_words(int R, gemm_way way, const gemm_block *block, const float *a, int k, int end,
-                       vf sum[GEMM_ROWS][GEMM_VECS])
+INLINE void gemm_words(int R, gemm_way way, const gemm_block *block, const float *a, int k, int end, vf sum[GEMM_ROWS][GEMM_VECS])
 {
     const int stride = way == GEMM_APART ? GEMM_FAR : GEMM_STRIDE;
     const float *next = block->b + k * block->b_down;
     for (; k < end; k++, next += block->b_down) {
         const float *b = way == GEMM_LISTED ? block->b + block->at[k] : next;
         vf v[GEMM_VECS];
-        UNROLL for (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) v[w] = vf_load(b + w * LANES);
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf x = vf_set(a[r * stride + k]);
-            UNROLL for (int w = 0; w < GEMM_VECS; w++)
-                sum[r][w] = gemm_step(way, x, v[w], sum[r][w]);
+            UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) sum[r][w] = gemm_step(way, x, v[w], sum[r][w]);
         }
     }
 }
@@ -178,9 +171,8 @@ INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *blo
     const float *a = block->a + row * stride, *coming = (block->soon ? block->soon : block->y) + row * coming_down;
     float *y = block->y + row * block->down;
     vf sum[GEMM_ROWS][GEMM_VECS];
-    UNROLL for (int r = 0; r < R; r++)
-    {
-        UNROLL for (int w = 0; w < GEMM_VECS; w++) sum[r][w] = vf_set(0);
+    UNROLL_FOR (int r = 0; r < R; r++) {
+        UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) sum[r][w] = vf_set(0);
         if (!in_beats || !one_by_one) gemm_fetch(coming + r * coming_down);
     }
     const unsigned usual = way == GEMM_APART ? gemm_begin(R, sum) : 0;
@@ -192,8 +184,8 @@ INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *blo
         gemm_words(R, way, block, a, k, k + beat < depth ? k + beat : depth, sum);
     }
     if (way == GEMM_APART) gemm_end(R, usual, sum);
-    UNROLL for (int r = 0; r < R; r++)
-        UNROLL for (int w = 0; w < GEMM_VECS; w++)
+    UNROLL_FOR (int r = 0; r < R; r++)
+        UNROLL_FOR (int w = 0; w < GEMM_VECS; w++)
             gemm_put(block, y + r * block->down + w * LANES, block->columns - w * LANES, sum[r][w]);
 }
 
@@ -202,8 +194,7 @@ INLINE void gemm_rows(int R, gemm_way way, gemm_load load, const gemm_block *blo
 INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *block, int from, int rows)
 {
     int i = from;
-    for (; i + GEMM_ROWS <= rows && (GEMM_ROWS < 8 || rows - i != 16); i += GEMM_ROWS)
-        gemm_rows(GEMM_ROWS, way, load, block, i);
+    for (; i + GEMM_ROWS <= rows && (GEMM_ROWS < 8 || rows - i != 16); i += GEMM_ROWS) gemm_rows(GEMM_ROWS, way, load, block, i);
     for (; GEMM_ROWS > 8 && i + 8 <= rows; i += 8) gemm_rows(8, way, load, block, i);
     if (GEMM_ROWS > 4 && i + 4 <= rows) gemm_rows(4, way, GEMM_NOTHING, block, i), i += 4;
     if (i + 2 <= rows) gemm_rows(2, way, GEMM_NOTHING, block, i), i += 2;
@@ -211,9 +202,6 @@ INLINE void gemm_from(gemm_way way, gemm_load load, const gemm_block *block, int
 }
 
 /* Any number of rows of a by one panel. */
-INLINE void gemm_down(gemm_way way, const gemm_block *block, int rows)
-{
-    gemm_from(way, GEMM_NOTHING, block, 0, rows);
-}
+INLINE void gemm_down(gemm_way way, const gemm_block *block, int rows) { gemm_from(way, GEMM_NOTHING, block, 0, rows); }
 
 #endif

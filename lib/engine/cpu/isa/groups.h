@@ -35,8 +35,7 @@ INLINE groups groups_of(const zt_ints *axes, const zt_type *x)
     bool gone[ZT_MAX_RANK], first = true;
     int64_t size = 1, stride = 1;
     for (int d = 0; d < x->rank; d++) gone[d] = axes->n == 0;
-    for (int i = 0; i < axes->n; i++)
-        gone[axes->v[i] < 0 ? axes->v[i] + x->rank : axes->v[i]] = true;
+    for (int i = 0; i < axes->n; i++) gone[axes->v[i] < 0 ? axes->v[i] + x->rank : axes->v[i]] = true;
     for (int d = x->rank - 1; d >= 0;) {
         bool kind = gone[d];
         for (size = 1; d >= 0 && (gone[d] == kind || x->dim[d] == 1); d--) size *= x->dim[d];

@@ -15,10 +15,7 @@ static bool gather_has(const void *attrs, const zt_type *const in[], const zt_ty
 }
 
 /* gather and scatter_add have the same attributes. */
-static bool index_fails(const zt_cpu_call *call)
-{
-    return ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e';
-}
+static bool index_fails(const zt_cpu_call *call) { return ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e'; }
 
 static void gather_setup(zt_cpu_call *call) { call->items[0] = zt_type_count(&call->in[1].type); }
 
@@ -64,10 +61,7 @@ static bool scatter_add_has(const void *attrs, const zt_type *const in[], const 
     return out[0].dtype == ZT_F32;
 }
 
-static void scatter_add_setup(zt_cpu_call *call)
-{
-    call->items[0] = (call->in[0].type.dim[1] + COLUMNS - 1) / COLUMNS;
-}
+static void scatter_add_setup(zt_cpu_call *call) { call->items[0] = (call->in[0].type.dim[1] + COLUMNS - 1) / COLUMNS; }
 
 static void scatter_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -77,8 +71,7 @@ static void scatter_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t
     const int32_t *at = call->in[1].data;
     float *z = call->out[0].data;
     (void)phase, (void)local;
-    for (int64_t r = 0; r < N; r++)
-        memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
+    for (int64_t r = 0; r < N; r++) memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
     for (int64_t r = 0; r < n; r++) {
         if (at[r] < 0 || at[r] >= N) {
             if (index_fails(call)) zt_cpu_runtime_error(call, "index", at[r], N);
@@ -142,8 +135,7 @@ static int64_t part_at(zt_cpu_call *call, const parts *p, int64_t batch, bool fa
 
 static void gather_nd_setup(zt_cpu_call *call)
 {
-    parts p = parts_of(((const zt_gather_nd_attrs *)call->attrs)->batch, &call->in[0].type,
-                       &call->in[1].type);
+    parts p = parts_of(((const zt_gather_nd_attrs *)call->attrs)->batch, &call->in[0].type, &call->in[1].type);
     call->items[0] = (p.tuples + TUPLES - 1) / TUPLES;
 }
 
@@ -169,10 +161,7 @@ static void gather_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t e
 /* ---- scatter_nd: columns of all parts an item, so that they come in order -------------------- */
 
 /* 'n' none, 'a' add, 'u' mul, 'x' max, 'i' min. */
-static char how_of(const zt_enum_string *w)
-{
-    return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1];
-}
+static char how_of(const zt_enum_string *w) { return w->s[0] != 'm' ? w->s[0] : w->s[1] == 'a' ? 'x' : w->s[1]; }
 
 INLINE float merged(char how, float a, float b)
 {
@@ -192,8 +181,7 @@ static bool scatter_has(const void *attrs, const zt_type *const in[], const zt_t
 
 static void scatter_nd_setup(zt_cpu_call *call)
 {
-    parts p = parts_of(((const zt_scatter_nd_attrs *)call->attrs)->batch, &call->in[0].type,
-                       &call->in[1].type);
+    parts p = parts_of(((const zt_scatter_nd_attrs *)call->attrs)->batch, &call->in[0].type, &call->in[1].type);
     call->items[0] = zt_type_count(&call->in[0].type) ? (p.rest + COLUMNS - 1) / COLUMNS : 0;
 }
 
@@ -207,8 +195,8 @@ static void scatter_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
     char how = how_of(&scatter_nd->reduction), *z = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = 0; r < all; r++)
-        memmove(z + (r * p.rest + first) * size,
-                (const char *)call->in[0].data + (r * p.rest + first) * size, (size_t)(n * size));
+        memmove(z + (r * p.rest + first) * size, (const char *)call->in[0].data + (r * p.rest + first) * size,
+                (size_t)(n * size));
     for (int64_t r = 0; r < p.tuples; r++) {
         int64_t at = part_at(call, &p, scatter_nd->batch, scatter_nd->oob.s[0] == 'e', r);
         const char *u = (const char *)call->in[2].data + (r * p.rest + first) * size;
@@ -216,8 +204,7 @@ static void scatter_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
         if (at < 0) continue;
         if (how == 'n') memcpy(to, u, (size_t)(n * size));
         for (int64_t j = 0; j < n && how != 'n'; j++)
-            ((float *)(void *)to)[j] = merged(how, ((float *)(void *)to)[j],
-                                              ((const float *)(const void *)u)[j]);
+            ((float *)(void *)to)[j] = merged(how, ((float *)(void *)to)[j], ((const float *)(const void *)u)[j]);
     }
 }
 
@@ -225,10 +212,7 @@ static void scatter_nd_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
 
 enum { BATCH = 1024 };
 
-static void elements_setup(zt_cpu_call *call)
-{
-    call->items[0] = (zt_type_count(&call->in[1].type) + BATCH - 1) / BATCH;
-}
+static void elements_setup(zt_cpu_call *call) { call->items[0] = (zt_type_count(&call->in[1].type) + BATCH - 1) / BATCH; }
 
 static void gather_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
@@ -314,8 +298,7 @@ static void scatter_block(zt_cpu_call *call, char how, bool fails, int at, int64
     }
 }
 
-static void scatter_blocks(zt_cpu_call *call, char how, bool fails, int64_t axis, int64_t begin,
-                           int64_t end)
+static void scatter_blocks(zt_cpu_call *call, char how, bool fails, int64_t axis, int64_t begin, int64_t end)
 {
     const zt_type *x = &call->in[0].type;
     int at = plain_axis(axis, x);
@@ -336,8 +319,7 @@ static void scatter_elements_run(zt_cpu_call *call, int phase, int64_t begin, in
                    end);
 }
 
-static void scatter_add_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
-                                     void *local)
+static void scatter_add_elements_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     const zt_scatter_add_elements_attrs *scatter_add_elements = call->attrs;
     (void)phase, (void)local;
@@ -345,25 +327,13 @@ static void scatter_add_elements_run(zt_cpu_call *call, int phase, int64_t begin
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_index)[] = {
-    {.op = ZT_OP_scatter_add,
-     .has = scatter_add_has,
-     .setup = scatter_add_setup,
-     .run = scatter_add_run},
+    {.op = ZT_OP_scatter_add, .has = scatter_add_has, .setup = scatter_add_setup, .run = scatter_add_run},
     {.op = ZT_OP_one_hot, .setup = one_hot_setup, .run = one_hot_run},
     {.op = ZT_OP_gather, .has = gather_has, .setup = gather_setup, .run = gather_run},
     {.op = ZT_OP_gather_nd, .has = any_has, .setup = gather_nd_setup, .run = gather_nd_run},
     {.op = ZT_OP_scatter_nd, .has = scatter_has, .setup = scatter_nd_setup, .run = scatter_nd_run},
-    {.op = ZT_OP_gather_elements,
-     .has = any_has,
-     .setup = elements_setup,
-     .run = gather_elements_run},
-    {.op = ZT_OP_scatter_elements,
-     .has = scatter_elements_has,
-     .setup = scatter_elements_setup,
-     .run = scatter_elements_run},
-    {.op = ZT_OP_scatter_add_elements,
-     .has = f32_has,
-     .setup = scatter_elements_setup,
-     .run = scatter_add_elements_run},
+    {.op = ZT_OP_gather_elements, .has = any_has, .setup = elements_setup, .run = gather_elements_run},
+    {.op = ZT_OP_scatter_elements, .has = scatter_elements_has, .setup = scatter_elements_setup, .run = scatter_elements_run},
+    {.op = ZT_OP_scatter_add_elements, .has = f32_has, .setup = scatter_elements_setup, .run = scatter_add_elements_run},
     {0},
 };

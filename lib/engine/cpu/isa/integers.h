@@ -10,6 +10,7 @@
 typedef bool pair_loop(const void *a, int64_t sa, const void *b, int64_t sb, void *y, int64_t n);
 
 /* Sums and products are unsigned, where they wrap; y keeps the low bits. */
+// clang-format off
 #define PAIR_LOOP(OP, NAME, T, EXPR)                                                               \
     static bool OP##_##NAME(const void *a, int64_t sa, const void *b, int64_t sb, void *y,         \
                             int64_t n)                                                             \
@@ -23,6 +24,7 @@ typedef bool pair_loop(const void *a, int64_t sa, const void *b, int64_t sb, voi
         }                                                                                          \
         return good;                                                                               \
     }
+// clang-format on
 
 /* An output over an input is safe: element i is written after it was read, and a repeated operand
  * is smaller than the output. */
@@ -30,13 +32,14 @@ static inline void run_int_pairs(zt_cpu_call *call, int64_t begin, int64_t end, 
 {
     for (int64_t item = begin; item < end; item++) {
         piece part = piece_at(call, item);
-        if (!f(element(&call->in[0], part.in[0]), call->aux[AUX_STEP], element(&call->in[1], part.in[1]),
-               call->aux[AUX_STEP + 1], element(&call->out[0], part.at), part.n))
+        if (!f(element(&call->in[0], part.in[0]), call->aux[AUX_STEP], element(&call->in[1], part.in[1]), call->aux[AUX_STEP + 1],
+               element(&call->out[0], part.at), part.n))
             zt_cpu_runtime_error(call, "an integer is divided by zero", 0, -1);
     }
 }
 
 /* RUN_PAIRS(op, what runs its floats, entries of the loops besides integers') */
+// clang-format off
 #define RUN_PAIRS(OP, FLOATS, ...)                                                                 \
     static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
@@ -64,6 +67,7 @@ static inline void run_int_pairs(zt_cpu_call *call, int64_t begin, int64_t end, 
             (void)none;                                                                            \
         }                                                                                          \
     }
+// clang-format on
 
 typedef void each_loop(const void *in, void *out, int64_t n);
 
@@ -74,6 +78,7 @@ static inline void run_each_int(zt_cpu_call *call, int64_t begin, int64_t end, e
         f(element(&call->in[0], at), element(&call->out[0], at), count - at < CHUNK ? count - at : CHUNK);
 }
 
+// clang-format off
 #define RUN_EACH_INT(OP)                                                                           \
     static void OP##_int_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)   \
     {                                                                                              \
@@ -83,6 +88,7 @@ static inline void run_each_int(zt_cpu_call *call, int64_t begin, int64_t end, e
         (void)phase, (void)local;                                                                  \
         run_each_int(call, begin, end, loops[call->out[0].type.dtype]);                                  \
     }
+// clang-format on
 
 INLINE bool int_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {

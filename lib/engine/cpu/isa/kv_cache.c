@@ -17,10 +17,7 @@ static bool kv_put_has(const void *attrs, const zt_type *const in[], const zt_ty
     return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16;
 }
 
-static void kv_put_setup(zt_cpu_call *call)
-{
-    call->items[0] = (call->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS;
-}
+static void kv_put_setup(zt_cpu_call *call) { call->items[0] = (call->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS; }
 
 static void put_f16(const float *x, char *dst, int64_t n)
 {
@@ -46,8 +43,7 @@ static void kv_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
         if (half)
             put_f16(x, (char *)call->out[0].data + 2 * (slot * W + first), last - first);
         else
-            memcpy((float *)call->out[0].data + slot * W + first, x,
-                   (size_t)(last - first) * sizeof *x);
+            memcpy((float *)call->out[0].data + slot * W + first, x, (size_t)(last - first) * sizeof *x);
     }
 }
 
@@ -95,8 +91,7 @@ static void start_rope(part *p, const zt_cpu_call *call, const zt_type *rows)
 }
 
 /* Rows begin..end-1 of input x by the gains g into y. */
-static void norm_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
-                      void *local)
+static void norm_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end, void *local)
 {
     const zt_rope_put_attrs *rope_put = call->attrs;
     int64_t W = call->in[x].type.dim[1], groups = rope_put->norm_dims ? W / rope_put->norm_dims : 1;
@@ -111,8 +106,7 @@ static void norm_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t b
     p.call.kernel->run(&p.call, 0, begin * groups, end * groups, local);
 }
 
-static void rotate_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end,
-                      void *local)
+static void rotate_rows(const zt_cpu_call *call, int x, int g, float *y, int64_t begin, int64_t end, void *local)
 {
     part p;
     if (call->in[g].data) norm_rows(call, x, g, y, begin, end, local);
@@ -183,19 +177,12 @@ static void rope_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t en
         rotate_rows(call, K, GK, call->shared, begin, end, local);
         return;
     }
-    if (begin < columns)
-        put(call, KC, call->shared, begin, end < columns ? end : columns, local);
-    if (end > columns)
-        put(call, VC, call->in[V].data, (begin > columns ? begin : columns) - columns, end - columns,
-            local);
+    if (begin < columns) put(call, KC, call->shared, begin, end < columns ? end : columns, local);
+    if (end > columns) put(call, VC, call->in[V].data, (begin > columns ? begin : columns) - columns, end - columns, local);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_kv_cache)[] = {
     {.op = ZT_OP_kv_put, .has = kv_put_has, .setup = kv_put_setup, .run = kv_put_run},
-    {.op = ZT_OP_rope_put,
-     .has = rope_put_has,
-     .setup = rope_put_setup,
-     .run = rope_put_run,
-     .prime = rope_put_prime},
+    {.op = ZT_OP_rope_put, .has = rope_put_has, .setup = rope_put_setup, .run = rope_put_run, .prime = rope_put_prime},
     {0},
 };

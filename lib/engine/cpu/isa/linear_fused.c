@@ -33,7 +33,8 @@ static int64_t prepare_items_of(const product_set *set, int k)
 
 /* Products of in[0] by the weights that are there of n from in[w] on, with biases from in[b] on; the
  * first with an act of its own. */
-static product_set make_product_set(const zt_cpu_call *call, int count, int first_weight, int first_bias, const char *act, const char *first_act)
+static product_set make_product_set(const zt_cpu_call *call, int count, int first_weight, int first_bias, const char *act,
+                                    const char *first_act)
 {
     product_set set = {0};
     size_t shared = 0, scratch = 0;
@@ -41,7 +42,7 @@ static product_set make_product_set(const zt_cpu_call *call, int count, int firs
         if (!call->in[first_weight + k].data) continue;
         zt_product *product = &set.product[set.count];
         *product = ZT_SYM(zt_product_make)(&call->in[0], &call->in[first_weight + k], &call->in[first_bias + k],
-                                     k ? act : first_act, call->tile, (uint8_t *)call->shared + shared);
+                                           k ? act : first_act, call->tile, (uint8_t *)call->shared + shared);
         shared += whole_lines(product->shared_bytes);
         if (whole_lines(product->local_bytes) > scratch) scratch = whole_lines(product->local_bytes);
         set.acts_from[set.count] = set.count;
@@ -128,9 +129,11 @@ static void linears_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end
     }
     for (int k = 0; k < set.count && begin < end; k++) {
         int64_t items = set.product[k].multiply_items, last = end < items ? end : items;
+        // clang-format off
         if (begin < last && call->out[k].data)
             ZT_SYM(zt_product_multiply_items)(&set.product[k], activations_of(&set, k, &made, local), call->out[k].data, begin, last,
                                               (uint8_t *)local + set.scratch_at);
+        // clang-format on
         begin = begin > items ? begin - items : 0;
         end -= items;
     }
@@ -154,8 +157,7 @@ static int linears_prefetch(const zt_cpu_call *call, int64_t begin, int64_t end,
 /* A kernel of this instruction set for the op that comes after. */
 static const zt_cpu_kernel *find_kernel(const zt_after *after)
 {
-    static const zt_cpu_kernel *const lists[] = {ZT_SYM(zt_cpu_elementwise_unary),
-                                                 ZT_SYM(zt_cpu_elementwise_binary)};
+    static const zt_cpu_kernel *const lists[] = {ZT_SYM(zt_cpu_elementwise_unary), ZT_SYM(zt_cpu_elementwise_binary)};
     for (int i = 0; i < 2; i++)
         for (const zt_cpu_kernel *kernel = lists[i]; kernel->run; kernel++)
             if (kernel->op == after->op) return kernel; /* the first of each takes the floats that x may have */
@@ -170,10 +172,10 @@ typedef struct after_set {
     const zt_after *after;
     const zt_cpu_kernel *kernel;
     int beside_input;
-    int64_t block, groups;        /* as a product's, of all of them */
+    int64_t block, groups; /* as a product's, of all of them */
     int64_t groups_at_once;
     size_t piece_bytes, room_bytes; /* of a piece's elements; with the kernel's scratch */
-    zt_cpu_call piece_call;       /* of the kernel, on a piece */
+    zt_cpu_call piece_call;         /* of the kernel, on a piece */
 } after_set;
 
 static after_set make_after_set(const zt_cpu_call *call, product_set set, const zt_after *after, int beside_input)
@@ -207,8 +209,7 @@ static void after_setup(zt_cpu_call *call, const after_set *set)
 
 /* Rows of `bytes` from one step to another. They are few lines each: line by line is faster than a
  * call. */
-static void copy_rows(const char *from, size_t from_step, char *to, size_t to_step, int64_t rows,
-                      size_t bytes)
+static void copy_rows(const char *from, size_t from_step, char *to, size_t to_step, int64_t rows, size_t bytes)
 {
     for (int64_t r = 0; r < rows; r++, from += from_step, to += to_step) {
         size_t i = 0;
@@ -226,8 +227,8 @@ static void prefetch_rows(const char *to, size_t step, int64_t rows, size_t byte
 }
 
 /* Rows t..last-1 and groups g..end-1 of y. */
-static void run_piece(const zt_cpu_call *call, after_set *set, const uint8_t *const *acts, int64_t first,
-                      int64_t last, int64_t begin, int64_t end, uint8_t *local)
+static void run_piece(const zt_cpu_call *call, after_set *set, const uint8_t *const *acts, int64_t first, int64_t last,
+                      int64_t begin, int64_t end, uint8_t *local)
 {
     int64_t M = set->products.product[0].M, first_column = 16 * begin, columns = (16 * end < M ? 16 * end : M) - first_column;
     size_t size = (size_t)zt_dtype_get(call->in[0].type.dtype)->block_bytes;
@@ -237,12 +238,11 @@ static void run_piece(const zt_cpu_call *call, after_set *set, const uint8_t *co
     int in = 0;
     if (!set->products.product[0].acts_per_thread) prefetch_rows((char *)call->out[0].data + at, step, last - first, bytes);
     if (set->beside_input)
-        copy_rows((const char *)call->in[set->beside_input].data + at, step, (char *)element[in++], bytes,
-                  last - first, bytes);
+        copy_rows((const char *)call->in[set->beside_input].data + at, step, (char *)element[in++], bytes, last - first, bytes);
     for (int k = 0; k < set->products.count; k++) {
         out.at = (char *)element[in++];
-        ZT_SYM(zt_product_multiply)(&set->products.product[k], acts[k], &out, first, last, begin, end,
-                                    local + set->products.scratch_at);
+        ZT_SYM(zt_product_multiply)
+        (&set->products.product[k], acts[k], &out, first, last, begin, end, local + set->products.scratch_at);
     }
     zt_cpu_call *piece = &set->piece_call;
     for (int k = 0; k < 2; k++) {
@@ -256,8 +256,7 @@ static void run_piece(const zt_cpu_call *call, after_set *set, const uint8_t *co
     copy_rows((char *)element[0], bytes, (char *)call->out[0].data + at, step, last - first, bytes);
 }
 
-static void after_run(zt_cpu_call *call, after_set *set, int phase, int64_t begin, int64_t end,
-                      uint8_t *local)
+static void after_run(zt_cpu_call *call, after_set *set, int phase, int64_t begin, int64_t end, uint8_t *local)
 {
     const uint8_t *acts[MAX_PRODUCTS];
     unsigned made = 0;
@@ -302,8 +301,7 @@ static bool add_has(const void *attrs, const zt_type *const in[], const zt_type 
 static bool gated_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)out;
-    return ZT_SYM(zt_product_supports)(in[0], in[1], in[3]) &&
-           ZT_SYM(zt_product_supports)(in[0], in[2], in[4]);
+    return ZT_SYM(zt_product_supports)(in[0], in[1], in[3]) && ZT_SYM(zt_product_supports)(in[0], in[2], in[4]);
 }
 
 static after_set gated_set(const zt_cpu_call *call)
@@ -324,6 +322,7 @@ static after_set add_set(const zt_cpu_call *call)
     return make_after_set(call, make_product_set(call, 1, 1, 3, attrs->act.s, attrs->act.s), &add_after, 2);
 }
 
+// clang-format off
 #define AFTER(name)                                                                                \
     static void name##_setup(zt_cpu_call *call)                                                       \
     {                                                                                              \
@@ -340,12 +339,15 @@ static after_set add_set(const zt_cpu_call *call)
         after_set a = name##_set(call);                                                               \
         return after_prefetch(&a, begin, end, to);                                                    \
     }
+// clang-format on
 AFTER(gated)
 AFTER(act)
 AFTER(add)
 
-#define KERNEL(OP, name, has_it)                                                                   \
-    {.op = OP, .has = has_it, .setup = name##_setup, .run = name##_run, .prefetch = name##_prefetch}
+#define KERNEL(OP, name, has_it)                                                                                                 \
+    {                                                                                                                            \
+        .op = OP, .has = has_it, .setup = name##_setup, .run = name##_run, .prefetch = name##_prefetch                           \
+    }
 const zt_cpu_kernel ZT_SYM(zt_cpu_linear_fused)[] = {
     KERNEL(ZT_OP_linears, linears, linears_has),
     KERNEL(ZT_OP_gated_linear, gated, gated_has),

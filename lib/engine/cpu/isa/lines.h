@@ -23,10 +23,9 @@ static inline float largest(const float *x, int64_t n)
     int64_t i = 0;
     for (; i + 4 * LANES <= n; i += 4 * LANES) { /* four side by side: each waits for itself */
         top = vf_max(vf_load(x + i), top);
-        UNROLL for (int j = 0; j < 3; j++)
-            more[j] = vf_max(vf_load(x + i + (j + 1) * LANES), more[j]);
+        UNROLL_FOR (int j = 0; j < 3; j++) more[j] = vf_max(vf_load(x + i + (j + 1) * LANES), more[j]);
     }
-    UNROLL for (int j = 0; j < 3; j++) top = vf_max(more[j], top);
+    UNROLL_FOR (int j = 0; j < 3; j++) top = vf_max(more[j], top);
     for (; i + LANES <= n; i += LANES) top = vf_max(vf_load(x + i), top);
     int rest = (int)(n - i);
     if (rest) top = vf_max(vf_first(rest, vf_load_n(x + i, rest), top), top);

@@ -54,7 +54,7 @@ INLINE vf smooth_of(vf x, vf t, float beta)
 INLINE vf log1p_small(vf e)
 {
     vf s = vf_div(e, vf_add(vf_set(2), e)), z = vf_mul(s, s), p = vf_set(1 / 15.0f);
-    UNROLL for (int i = 13; i > 0; i -= 2) p = vf_fma(p, z, vf_set(1 / (float)i));
+    UNROLL_FOR (int i = 13; i > 0; i -= 2) p = vf_fma(p, z, vf_set(1 / (float)i));
     return vf_mul(vf_add(s, s), p);
 }
 
@@ -124,8 +124,7 @@ static class_op class_op_of(const zt_cpu_call *call)
 {
     const zt_cross_entropy_attrs *cross_entropy = call->attrs; /* the gradient's are the same */
     if (call->kernel->op == ZT_OP_cross_entropy) return (class_op){2, -1, -1, cross_entropy->label_smoothing};
-    if (call->kernel->op == ZT_OP_cross_entropy_backward)
-        return (class_op){4, 2, 3, cross_entropy->label_smoothing};
+    if (call->kernel->op == ZT_OP_cross_entropy_backward) return (class_op){4, 2, 3, cross_entropy->label_smoothing};
     if (call->kernel->op == ZT_OP_nll) return (class_op){2, -1, -1, 0};
     return (class_op){3, -1, 2, 0};
 }
@@ -208,8 +207,7 @@ static float line_lse(const float *x, int64_t C, const float *weight, float *wei
 }
 
 /* n lines side by side, whose classes are `step` apart. */
-static void lanes_lse(const float *x, int64_t C, int64_t step, int n, const float *weight,
-                      float *lse, float *weighed)
+static void lanes_lse(const float *x, int64_t C, int64_t step, int n, const float *weight, float *lse, float *weighed)
 {
     vf top = vf_set(-INFINITY), sum = vf_set(0), wx = vf_set(0);
     float most[LANES], sums[LANES];
@@ -218,8 +216,7 @@ static void lanes_lse(const float *x, int64_t C, int64_t step, int n, const floa
         top = vf_max(v, top);
         wx = vf_fma(v, vf_set(weight_at(weight, i)), wx);
     }
-    for (int64_t i = 0; i < C; i++)
-        sum = vf_add(sum, vf_exp(vf_sub(vf_load_n(x + i * step, n), top)));
+    for (int64_t i = 0; i < C; i++) sum = vf_add(sum, vf_exp(vf_sub(vf_load_n(x + i * step, n), top)));
     vf_store(most, top);
     vf_store(sums, sum);
     vf_store_n(weighed, n, wx);
@@ -245,10 +242,8 @@ static void class_block(zt_cpu_call *call, int64_t item)
     double all = o.smoothing > 0 ? all_weights(weight, C) : 0;
     for (int k = 0; k < b.n && call->aux[AUX_INNER] == 1 && !nll; k++)
         lse[k] = line_lse(x + b.first + k * C, C, weight, &weighed[k]);
-    if (call->aux[AUX_INNER] != 1 && !nll)
-        lanes_lse(x + b.first, C, call->aux[AUX_INNER], b.n, weight, lse, weighed);
-    if (!nll && call->out[1].data)
-        memcpy((float *)call->out[1].data + b.at, lse, (size_t)b.n * sizeof *lse);
+    if (call->aux[AUX_INNER] != 1 && !nll) lanes_lse(x + b.first, C, call->aux[AUX_INNER], b.n, weight, lse, weighed);
+    if (!nll && call->out[1].data) memcpy((float *)call->out[1].data + b.at, lse, (size_t)b.n * sizeof *lse);
     for (int k = 0; k < b.n; k++) {
         int64_t t = class_at(call, b.at + k);
         double loss = 0, w = t < 0 ? 0 : (double)weight_at(weight, t), l = (double)lse[k];
@@ -304,13 +299,10 @@ static void sum_weights(zt_cpu_call *call)
 }
 
 /* dx = a exp(x - lse) - b weight; a and b of a line, or of a lane each. */
-INLINE vf slope(vf x, vf lse, vf a, vf b, vf weight)
-{
-    return vf_sub(vf_mul(a, vf_exp(vf_sub(x, lse))), vf_mul(b, weight));
-}
+INLINE vf slope(vf x, vf lse, vf a, vf b, vf weight) { return vf_sub(vf_mul(a, vf_exp(vf_sub(x, lse))), vf_mul(b, weight)); }
 
-static void entropy_lines(const zt_cpu_call *call, const block *b, const float *weight,
-                          const float *lse, const float *by_p, const float *by_w)
+static void entropy_lines(const zt_cpu_call *call, const block *b, const float *weight, const float *lse, const float *by_p,
+                          const float *by_w)
 {
     int64_t C = call->aux[AUX_C];
     for (int k = 0; k < b->n; k++) {
@@ -319,15 +311,13 @@ static void entropy_lines(const zt_cpu_call *call, const block *b, const float *
         for (int64_t i = 0; i < C; i += LANES) {
             int n = C - i < LANES ? (int)(C - i) : LANES;
             vf w = weight ? vf_load_n(weight + i, n) : vf_set(1);
-            vf_store_n(
-                dx + i, n,
-                slope(vf_load_n(x + i, n), vf_set(lse[k]), vf_set(by_p[k]), vf_set(by_w[k]), w));
+            vf_store_n(dx + i, n, slope(vf_load_n(x + i, n), vf_set(lse[k]), vf_set(by_p[k]), vf_set(by_w[k]), w));
         }
     }
 }
 
-static void entropy_lanes(const zt_cpu_call *call, const block *b, const float *weight,
-                          const float *lse, const float *by_p, const float *by_w)
+static void entropy_lanes(const zt_cpu_call *call, const block *b, const float *weight, const float *lse, const float *by_p,
+                          const float *by_w)
 {
     const float *x = (const float *)call->in[0].data + b->first;
     float *dx = (float *)call->out[0].data + b->first;
@@ -383,17 +373,17 @@ static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
     }
 }
 
-#define PAIR(OP)                                                                                   \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = loss_has, .setup = pair_setup, .run = pair_run                    \
+#define PAIR(OP)                                                                                                                 \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = loss_has, .setup = pair_setup, .run = pair_run                                                  \
     }
-#define CLASS(OP)                                                                                  \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = loss_has, .setup = class_setup, .run = class_run                  \
+#define CLASS(OP)                                                                                                                \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = loss_has, .setup = class_setup, .run = class_run                                                \
     }
-#define BACK(OP)                                                                                   \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = loss_has, .setup = back_setup, .run = back_run                    \
+#define BACK(OP)                                                                                                                 \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = loss_has, .setup = back_setup, .run = back_run                                                  \
     }
 const zt_cpu_kernel ZT_SYM(zt_cpu_loss)[] = {
     PAIR(mse),

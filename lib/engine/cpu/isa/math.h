@@ -54,10 +54,9 @@ INLINE vd wide_expm1(vd x)
 /* log(1 + f) for 1 + f between sqrt(1/2) and sqrt(2), 2^-38. */
 INLINE vd wide_log1p_near(vd f)
 {
-    static const double c[] = {-0.0497912025947239,  0.09286207103670217, -0.09303833563377586,
-                               0.09001424256468718,  -0.0987873220479173, 0.11108537779535466,
-                               -0.12506924048864967, 0.1428608561759578,  -0.16666475671968012,
-                               0.19999989861168685,  -0.2500000226098224, 0.33333333408414917,
+    static const double c[] = {-0.0497912025947239,  0.09286207103670217, -0.09303833563377586, 0.09001424256468718,
+                               -0.0987873220479173,  0.11108537779535466, -0.12506924048864967, 0.1428608561759578,
+                               -0.16666475671968012, 0.19999989861168685, -0.2500000226098224,  0.33333333408414917,
                                -0.4999999999262403};
     return vd_fma(vd_mul(f, f), vd_poly(f, COEFFICIENTS(c)), f);
 }
@@ -117,10 +116,9 @@ INLINE vd wide_near(vd x, vl *n)
  * exact, 28 more, and 52 (Payne and Hanek). 2/pi has eight zeros before it, lowest byte first. */
 INLINE vd wide_far(vd x, vl *n)
 {
-    static const uint8_t two_over_pi[32] = {0xc5, 0xbb, 0xde, 0xab, 0x63, 0x51, 0xfe, 0x41,
-                                            0x90, 0x43, 0x3c, 0x99, 0x95, 0x62, 0xdb, 0xc0,
-                                            0xdd, 0x34, 0xf5, 0xd1, 0x57, 0x27, 0xfc, 0x29,
-                                            0x15, 0x44, 0x4e, 0x6e, 0x83, 0xf9, 0xa2, 0x00};
+    static const uint8_t two_over_pi[32] = {0xc5, 0xbb, 0xde, 0xab, 0x63, 0x51, 0xfe, 0x41, 0x90, 0x43, 0x3c,
+                                            0x99, 0x95, 0x62, 0xdb, 0xc0, 0xdd, 0x34, 0xf5, 0xd1, 0x57, 0x27,
+                                            0xfc, 0x29, 0x15, 0x44, 0x4e, 0x6e, 0x83, 0xf9, 0xa2, 0x00};
     const vd magic = vd_set(0x1.8p52);
     vl bits = vl_of_bits(x), k = vl_sub(vl_right(vl_left(bits, 1), 53), vl_set(1023 + 23));
     vl sign_m = vl_and(bits, vl_set(SIGN64 | 0xfffffffffffff));
@@ -142,8 +140,7 @@ INLINE vd wide_far(vd x, vl *n)
 /* sin and cos of r, |r| <= pi/4 (2^-37 and 2^-32). */
 INLINE vd wide_sincos(vd r, vd *cosine)
 {
-    static const double s[] = {2.7183429927053108e-06, -0.00019839339002910222,
-                               0.008333329403021911, -0.16666666641838818};
+    static const double s[] = {2.7183429927053108e-06, -0.00019839339002910222, 0.008333329403021911, -0.16666666641838818};
     static const double c[] = {2.4438451769608592e-05, -0.0013887367638548507, 0.04166664687237476};
     vd z = vd_mul(r, r);
     *cosine = vd_fma(vd_mul(z, z), vd_poly(z, COEFFICIENTS(c)), vd_fma(z, vd_set(-0.5), vd_set(1)));
@@ -193,10 +190,7 @@ INLINE vd wide_tan_far(vd x)
 
 /* ---- the others ------------------------------------------------------------------------------ */
 
-INLINE vd wide_sigmoid(vd x)
-{
-    return vd_div(vd_set(1), vd_plus(wide_exp(vd_sub(vd_set(0), x)), 1));
-}
+INLINE vd wide_sigmoid(vd x) { return vd_div(vd_set(1), vd_plus(wide_exp(vd_sub(vd_set(0), x)), 1)); }
 
 /* tanh of x >= 0: m / (m + 2), m = exp(2 x) - 1. */
 INLINE vd wide_tanh(vd x)
@@ -216,14 +210,11 @@ INLINE vd wide_softplus(vd x)
 /* erf(|x|) = |x| P(x^2), x^2 from 0 to 15.5 taken to -1 .. 1 (2^-32); beyond it is 1 as a float. */
 INLINE vd wide_erf(vd x)
 {
-    static const double c[] = {
-        6.0222799018212326e-05, -0.00017124480348286103, 0.0001590806363760104,
-        -0.0002914648787218068, 0.0010797137639695239,   -0.0023346588975388335,
-        0.004096239472495066,   -0.007365079236317982,   0.0128476766684386,
-        -0.020684514443273364,  0.03107373342235591,     -0.043928035286757615,
-        0.05857120641526196,    -0.07419240512125139,    0.09055197629658786,
-        -0.10887459250371775,   0.13356889040054465,     -0.17934746451754946,
-        0.35918096730996346};
+    static const double c[] = {6.0222799018212326e-05, -0.00017124480348286103, 0.0001590806363760104, -0.0002914648787218068,
+                               0.0010797137639695239,  -0.0023346588975388335,  0.004096239472495066,  -0.007365079236317982,
+                               0.0128476766684386,     -0.020684514443273364,   0.03107373342235591,   -0.043928035286757615,
+                               0.05857120641526196,    -0.07419240512125139,    0.09055197629658786,   -0.10887459250371775,
+                               0.13356889040054465,    -0.17934746451754946,    0.35918096730996346};
     vd a = vd_abs(x), b = vd_min(vd_set(3.9370039370059056), a); /* sqrt(15.5) */
     vd v = vd_fma(vd_mul(b, b), vd_set(2 / 15.5), vd_set(-1));
     return vd_mul(b, vd_poly(v, COEFFICIENTS(c)));
@@ -233,10 +224,9 @@ INLINE vd wide_erf(vd x)
  * beyond nothing is left of it in a float. */
 INLINE vd wide_tail(vd a)
 {
-    static const double c[] = {-0.00821056359976691, 0.0416779175796817,   -0.06752744973517522,
-                               0.013551516001964558, 0.045632117297657294, -0.029746592529198104,
-                               0.07796414904598552,  0.04960057155077614,  0.08461201003663195,
-                               0.09292377924728576,  0.09978914459251131,  0.09973340040593501};
+    static const double c[] = {-0.00821056359976691, 0.0416779175796817,    -0.06752744973517522, 0.013551516001964558,
+                               0.045632117297657294, -0.029746592529198104, 0.07796414904598552,  0.04960057155077614,
+                               0.08461201003663195,  0.09292377924728576,   0.09978914459251131,  0.09973340040593501};
     vd b = vd_min(vd_set(14.6), a);
     vd t = vd_div(vd_set(1), vd_fma(b, vd_set(0.25), vd_set(1)));
     vd e = wide_exp(vd_times(vd_mul(a, a), -0.5));
@@ -248,10 +238,9 @@ INLINE vd wide_tail(vd a)
 /* atan of x >= 0: a polynomial up to 1 (2^-34), beyond it pi/2 - atan(1/x). */
 INLINE vd wide_atan(vd x)
 {
-    static const double c[] = {-0.0006847775688630838, 0.004850863635866253,  -0.0161115457484805,
-                               0.034209474092120766,   -0.054279037860332204, 0.07245716965327295,
-                               -0.08980239447115296,   0.11093241482729395,   -0.14283980796989723,
-                               0.19999912053256422,    -0.33333331571234476,  0.9999999999412911};
+    static const double c[] = {-0.0006847775688630838, 0.004850863635866253, -0.0161115457484805,  0.034209474092120766,
+                               -0.054279037860332204,  0.07245716965327295,  -0.08980239447115296, 0.11093241482729395,
+                               -0.14283980796989723,   0.19999912053256422,  -0.33333331571234476, 0.9999999999412911};
     md far = vd_lt(vd_set(1), x);
     vd t = vd_select(far, vd_div(vd_set(1), x), x);
     vd y = vd_mul(t, vd_poly(vd_mul(t, t), COEFFICIENTS(c)));
@@ -288,8 +277,7 @@ INLINE vd wide_acos(vd x)
 typedef double each(double x, const double *p);
 
 /* y, with the lanes of m one by one through libm. */
-static __attribute__((noinline, unused)) vf patched_slowly(unsigned bits, vf x, vf y, each *f,
-                                                           const double *p)
+static __attribute__((noinline, unused)) vf patched_slowly(unsigned bits, vf x, vf y, each *f, const double *p)
 {
     float in[LANES], out[LANES];
     vf_store(in, x);
@@ -305,9 +293,10 @@ INLINE vf patched(vm m, vf x, vf y, each *f, const double *p)
     return __builtin_expect(bits != 0, 0) ? patched_slowly(bits, x, y, f, p) : y;
 }
 
-#define EACH_PART UNROLL for (int k = 0; k < PARTS; k++)
+#define EACH_PART UNROLL_FOR (int k = 0; k < PARTS; k++)
 
 /* exact_NAME: `wide` of the doubles x, then `then` of the floats x and y. */
+// clang-format off
 #define EXACT(NAME, wide, then)                                                                    \
     INLINE vd part_##NAME(vd x, const double *p)                                                   \
     {                                                                                              \
@@ -321,6 +310,7 @@ INLINE vf patched(vm m, vf x, vf y, each *f, const double *p)
         vf y = vf_join(part);                                                                      \
         return then;                                                                               \
     }
+// clang-format on
 
 #define NEGATIVE(x) vd_sub(vd_set(0), x)
 
@@ -334,6 +324,7 @@ EXACT(softplus, wide_softplus(x), y)
 EXACT(erf, wide_erf(x), vf_copysign(y, x))
 
 /* Large arguments need more of pi. BY_FAR(op, of the doubles x) for a vector that has such. */
+// clang-format off
 #define BY_FAR(NAME, wide)                                                                         \
     static __attribute__((noinline, unused)) vf far_##NAME(vf from)                                \
     {                                                                                              \
@@ -345,9 +336,9 @@ EXACT(erf, wide_erf(x), vf_copysign(y, x))
         }                                                                                          \
         return vf_join(part);                                                                      \
     }
-#define OR_FAR(NAME)                                                                               \
-    __builtin_expect(vm_bits(LARGE(x)) != 0, 0) ? vf_select(LARGE(x), far_##NAME(x), y) : y
-#define LARGE(x) vf_lt(vf_set((float)TRIG_LIMIT), vf_abs(x))
+// clang-format on
+#define OR_FAR(NAME) __builtin_expect(vm_bits(LARGE(x)) != 0, 0) ? vf_select(LARGE(x), far_##NAME(x), y) : y
+#define LARGE(x)     vf_lt(vf_set((float)TRIG_LIMIT), vf_abs(x))
 BY_FAR(sin, wide_sin_far(x, 0))
 BY_FAR(cos, wide_sin_far(x, 1))
 BY_FAR(tan, wide_tan_far(x))
@@ -360,10 +351,9 @@ EXACT(tan, wide_tan(x), OR_FAR(tan))
 EXACT(silu, vd_div(x, vd_plus(wide_exp(NEGATIVE(x)), 1)), NO_LEAST(x, y))
 /* (1 + tanh u) / 2 is the logistic function of 2 u, u = sqrt(2/pi) (x + 0.044715 x^3). */
 EXACT(gelu_tanh,
-      vd_div(x,
-             vd_plus(wide_exp(vd_mul(x, vd_fma(vd_mul(x, x), vd_set(-1.5957691216057308 * 0.044715),
-                                               vd_set(-1.5957691216057308)))),
-                     1)),
+      vd_div(x, vd_plus(wide_exp(vd_mul(x, vd_fma(vd_mul(x, x), vd_set(-1.5957691216057308 * 0.044715),
+                                                  vd_set(-1.5957691216057308)))),
+                        1)),
       NO_LEAST(x, y))
 INLINE vd wide_gelu_erf(vd x)
 {
@@ -406,12 +396,8 @@ INLINE vd wide_acosh(vd x)
     vd t = vd_plus(x, -1);
     return wide_log1p(vd_add(t, vd_sqrt(vd_mul(t, vd_plus(t, 2)))));
 }
-INLINE vd wide_atanh(vd a)
-{
-    return vd_times(wide_log1p(vd_div(vd_add(a, a), vd_sub(vd_set(1), a))), 0.5);
-}
-EXACT(asinh, wide_asinh(vd_abs(x)),
-      vf_select(vf_lt(vf_abs(x), vf_set(INFINITY)), vf_copysign(y, x), x))
+INLINE vd wide_atanh(vd a) { return vd_times(wide_log1p(vd_div(vd_add(a, a), vd_sub(vd_set(1), a))), 0.5); }
+EXACT(asinh, wide_asinh(vd_abs(x)), vf_select(vf_lt(vf_abs(x), vf_set(INFINITY)), vf_copysign(y, x), x))
 INLINE vf acosh_ends(vf x, vf y)
 {
     y = vf_select(vf_lt(x, vf_set(INFINITY)), y, x);
@@ -461,10 +447,7 @@ EXACT(thresholded_relu, vd_select(vd_lt(x, vd_set(p[0])), vd_set(0), x), y)
 
 /* log(log(1 + exp x) + eps), p: eps, and below which x exp is both held and not lost in eps. Near
  * its zero, and below that, by libm. */
-static double each_safe_log(double x, const double *p)
-{
-    return log((x > 0 ? x : 0) + log1p(exp(-fabs(x))) + p[0]);
-}
+static double each_safe_log(double x, const double *p) { return log((x > 0 ? x : 0) + log1p(exp(-fabs(x))) + p[0]); }
 INLINE vf safe_log_patched(vf x, vf y, const double *p)
 {
     y = vf_select(vf_lt(x, vf_set(INFINITY)), y, x); /* infinity and NaN */

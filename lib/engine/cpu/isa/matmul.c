@@ -18,17 +18,14 @@
 enum { MOST_ROWS = GEMM_ALONG ? 264 : 516, MOST_COLUMNS = GEMM_ALONG ? 1024 : 512 };
 enum { LEAST_ROWS = 96, LEAST_COLUMNS = 128 };
 enum { PANELS = 2 * GEMM_WIDE * GEMM_DEPTH }; /* floats: two of b, or one of numbers apart */
-enum { ENOUGH = 4, MANY = 8, WIDE = 512 }; /* tiles; more of them while they are wider than WIDE */
+enum { ENOUGH = 4, MANY = 8, WIDE = 512 };    /* tiles; more of them while they are wider than WIDE */
 
 /* ---- operands as words ----------------------------------------------------------------------- */
 
 /* What a word of the tile (gemm.h) is made of. */
 typedef enum kind { FLOATS, HALVES, BRAINS, PAIRS, APART } kind;
 
-INLINE gemm_way way_of(kind of)
-{
-    return of == PAIRS ? GEMM_BOTH : of == APART ? GEMM_APART : GEMM_FLOATS;
-}
+INLINE gemm_way way_of(kind of) { return of == PAIRS ? GEMM_BOTH : of == APART ? GEMM_APART : GEMM_FLOATS; }
 
 /* From row to row of the packed a; and so deep is a block. */
 INLINE int stride_of(kind of) { return of == APART ? GEMM_FAR : GEMM_STRIDE; }
@@ -78,12 +75,10 @@ INLINE vf along(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 /* Word k of n lines, where lines are the direction of neighbours. */
 INLINE vf across(kind of, const operand *x, int64_t line, int64_t k, int64_t n)
 {
-    if (of == APART)
-        return (k ^ 1) < x->K ? neighbours(BRAINS, x, line + (k ^ 1) * x->by_k, n) : vf_set(0);
+    if (of == APART) return (k ^ 1) < x->K ? neighbours(BRAINS, x, line + (k ^ 1) * x->by_k, n) : vf_set(0);
     if (of != PAIRS) return neighbours(of, x, line + k * x->by_k, n);
     vi first = vi_of_bits(neighbours(BRAINS, x, line + 2 * k * x->by_k, n)), second = vi_set(0);
-    if (2 * k + 1 < x->K)
-        second = vi_of_bits(neighbours(BRAINS, x, line + (2 * k + 1) * x->by_k, n));
+    if (2 * k + 1 < x->K) second = vi_of_bits(neighbours(BRAINS, x, line + (2 * k + 1) * x->by_k, n));
     return vf_of_bits(vi_or(vi_and(vi_right(first, 16), vi_set(0xffff)), second));
 }
 
@@ -93,44 +88,38 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* `rows` lines of a from `line`, words k..k+depth-1, to rows of stride_of(); of these there are
  * as many as 16 divides. */
-INLINE void pack_rows(kind of, const operand *x, int64_t line, int rows, int64_t k, int depth,
-                      float *to)
+INLINE void pack_rows(kind of, const operand *x, int64_t line, int rows, int64_t k, int depth, float *to)
 {
     const int stride = stride_of(of);
     if (x->by_k == 1) {
         for (int i = 0; i < rows; i++)
             for (int d = 0; d < depth; d += LANES)
-                vf_store(to + i * stride + d,
-                         along(of, x, line + i, k + d, least(depth - d, LANES)));
+                vf_store(to + i * stride + d, along(of, x, line + i, k + d, least(depth - d, LANES)));
         return;
     }
     for (int d = 0; d < depth; d += LANES)
         for (int i = 0; i < rows; i += LANES) {
             vf r[LANES];
-            for (int l = 0; l < LANES; l++)
-                r[l] = d + l < depth ? across(of, x, line + i, k + d + l, rows - i) : vf_set(0);
+            for (int l = 0; l < LANES; l++) r[l] = d + l < depth ? across(of, x, line + i, k + d + l, rows - i) : vf_set(0);
             vf_transpose(r);
             for (int l = 0; l < LANES; l++) vf_store(to + (i + l) * stride + d, r[l]);
         }
 }
 
 /* n lines of b from `line`, words k..k+depth-1, to rows of GEMM_WIDE, filled up with zeros. */
-INLINE void pack_panel(kind of, const operand *x, int64_t line, int n, int64_t k, int depth,
-                       float *to)
+INLINE void pack_panel(kind of, const operand *x, int64_t line, int n, int64_t k, int depth, float *to)
 {
     if (x->by_k != 1) {
         for (int d = 0; d < depth; d++)
             for (int j = 0; j < GEMM_WIDE; j += LANES)
-                vf_store(to + d * GEMM_WIDE + j,
-                         j < n ? across(of, x, line + j, k + d, n - j) : vf_set(0));
+                vf_store(to + d * GEMM_WIDE + j, j < n ? across(of, x, line + j, k + d, n - j) : vf_set(0));
         return;
     }
     for (int j = 0; j < GEMM_WIDE; j += LANES)
         for (int d = 0; d < depth; d += LANES) {
             vf r[LANES];
             int deep = (int)least(depth - d, LANES);
-            for (int l = 0; l < LANES; l++)
-                r[l] = j + l < n ? along(of, x, line + j + l, k + d, deep) : vf_set(0);
+            for (int l = 0; l < LANES; l++) r[l] = j + l < n ? along(of, x, line + j + l, k + d, deep) : vf_set(0);
             vf_transpose(r);
             for (int l = 0; l < deep; l++) vf_store(to + (d + l) * GEMM_WIDE + j, r[l]);
         }
@@ -142,10 +131,10 @@ typedef struct tile {
     operand a, b;
     int64_t row, column;
     int rows, columns;
-    char *y;       /* the tile's first element, rows `down` elements apart */
+    char *y; /* the tile's first element, rows `down` elements apart */
     int64_t down;
     float *packed_a, *panel, *other; /* the panel to multiply by, and the next */
-    float *sums;   /* of 16-bit y: panels of `rows` rows of GEMM_WIDE */
+    float *sums;                     /* of 16-bit y: panels of `rows` rows of GEMM_WIDE */
 } tile;
 
 /* One panel's part of a tile: n columns from the tile's j-th, words k..k+depth-1, the first `ready` of
@@ -213,24 +202,28 @@ INLINE int multiply_first(kind of, const tile *t, const step *s, const gemm_bloc
         g->ride->a_to = t->packed_a + ready * GEMM_STRIDE;
         gemm_rows(GEMM_ROWS, GEMM_FLOATS, GEMM_ROWS_TOO, g, i);
     }
-    pack_rows(of, &t->a, t->row + ready, t->rows - ready, s->k, s->depth,
-              t->packed_a + ready * GEMM_STRIDE);
+    pack_rows(of, &t->a, t->row + ready, t->rows - ready, s->k, s->depth, t->packed_a + ready * GEMM_STRIDE);
     return i;
 }
 
 /* A panel of sums that are whole. */
 INLINE void round_panel(kind of, const tile *t, const step *s, const float *sum)
 {
-    for (int r = 0; r < t->rows; r++)
-        round_to(of, sum + r * GEMM_WIDE, t->y + 2 * (r * t->down + s->j), s->n);
+    for (int r = 0; r < t->rows; r++) round_to(of, sum + r * GEMM_WIDE, t->y + 2 * (r * t->down + s->j), s->n);
 }
 
 /* Multiplies one panel; says in `next` how much of its panel was copied meanwhile. */
 INLINE void multiply_step(kind of, tile *t, const step *s, step *next)
 {
     gemm_ride ride = ride_of(of, t, next);
-    gemm_block g = {.a = t->packed_a, .b = t->panel, .b_down = GEMM_WIDE, .depth = s->depth,
-                    .columns = s->n, .more = s->k > 0, .y = (float *)t->y + s->j, .down = t->down,
+    gemm_block g = {.a = t->packed_a,
+                    .b = t->panel,
+                    .b_down = GEMM_WIDE,
+                    .depth = s->depth,
+                    .columns = s->n,
+                    .more = s->k > 0,
+                    .y = (float *)t->y + s->j,
+                    .down = t->down,
                     .ride = &ride};
     if (of != FLOATS) {
         g.y = t->sums + (int64_t)s->j * t->rows;
@@ -240,8 +233,7 @@ INLINE void multiply_step(kind of, tile *t, const step *s, step *next)
         g.b_down = t->b.by_k;
         g.b = (const float *)t->b.data + t->column + s->j + s->k * g.b_down;
     } else {
-        pack_panel(of, &t->b, t->column + s->j, s->n, s->k + s->ready, s->depth - s->ready,
-                   t->panel + s->ready * GEMM_WIDE);
+        pack_panel(of, &t->b, t->column + s->j, s->n, s->k + s->ready, s->depth - s->ready, t->panel + s->ready * GEMM_WIDE);
     }
     gemm_from(way_of(of), GEMM_ALONG && of == FLOATS ? GEMM_PANEL : GEMM_NOTHING, &g,
               s->j == 0 ? multiply_first(of, t, s, &g) : 0, t->rows);
@@ -260,8 +252,7 @@ INLINE void multiply(kind of, tile *t)
         bool over = s.j + s.n == t->columns;
         next = step_at(t, words, most, over ? s.k + most : s.k, over ? 0 : s.j + GEMM_WIDE);
         multiply_step(of, t, &s, &next);
-        if (of != FLOATS && s.k + s.depth == words)
-            round_panel(of, t, &s, t->sums + (int64_t)s.j * t->rows);
+        if (of != FLOATS && s.k + s.depth == words) round_panel(of, t, &s, t->sums + (int64_t)s.j * t->rows);
     }
 }
 
@@ -273,7 +264,14 @@ static void multiply_apart(tile *t) { multiply(GEMM_PAIRS ? APART : BRAINS, t); 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
 enum { /* sizes, tile, tiles, how */
-    AUX_N, AUX_K, AUX_M, AUX_ROWS, AUX_COLUMNS, AUX_DOWN, AUX_ACROSS, AUX_APART
+       AUX_N,
+       AUX_K,
+       AUX_M,
+       AUX_ROWS,
+       AUX_COLUMNS,
+       AUX_DOWN,
+       AUX_ACROSS,
+       AUX_APART
 };
 
 static bool matmul_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -356,12 +354,13 @@ static tile tile_of(const zt_cpu_call *call, int64_t batch, int64_t down, int64_
     const zt_type *y = &call->out[0].type;
     tile t = {.a = {matrix_at(&call->in[0], y, batch), matmul->ta ? 1 : K, matmul->ta ? N : 1, K},
               .b = {matrix_at(&call->in[1], y, batch), matmul->tb ? K : 1, matmul->tb ? 1 : M, K},
-              .row = down * call->aux[AUX_ROWS], .column = over * call->aux[AUX_COLUMNS],
-              .packed_a = local, .panel = local + floats_of_rows(call)};
+              .row = down * call->aux[AUX_ROWS],
+              .column = over * call->aux[AUX_COLUMNS],
+              .packed_a = local,
+              .panel = local + floats_of_rows(call)};
     t.rows = (int)least(N - t.row, call->aux[AUX_ROWS]);
     t.columns = (int)least(M - t.column, call->aux[AUX_COLUMNS]);
-    t.y = (char *)call->out[0].data +
-          ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
+    t.y = (char *)call->out[0].data + ((batch * N + t.row) * M + t.column) * zt_dtype_get(y->dtype)->block_bytes;
     t.down = M;
     t.other = t.panel + GEMM_WIDE * GEMM_DEPTH;
     t.sums = t.panel + PANELS;
@@ -376,10 +375,10 @@ static void matmul_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
         int64_t over = i % call->aux[AUX_ACROSS], rest = i / call->aux[AUX_ACROSS];
         int64_t batch = rest / call->aux[AUX_DOWN];
         tile t = tile_of(call, batch, rest % call->aux[AUX_DOWN], over, local);
-        (dtype == ZT_F32 ? multiply_floats
-         : dtype == ZT_F16 ? multiply_halves
+        (dtype == ZT_F32        ? multiply_floats
+         : dtype == ZT_F16      ? multiply_halves
          : call->aux[AUX_APART] ? multiply_apart
-                             : multiply_brains)(&t);
+                                : multiply_brains)(&t);
     }
 }
 

@@ -37,8 +37,7 @@ INLINE float sum_around(const float *x, int64_t K, float from, bool square)
     vf zero = vf_set(0), sum[4] = {zero, zero, zero, zero}, middle = vf_set(from);
     int64_t i = 0;
     for (; i + 4 * LANES <= K; i += 4 * LANES)
-        UNROLL for (int j = 0; j < 4; j++)
-        {
+        UNROLL_FOR (int j = 0; j < 4; j++) {
             vf v = vf_sub(vf_load(x + i + j * LANES), middle);
             if (square) __builtin_prefetch(x + K + i + j * LANES, 0, 2);
             sum[j] = square ? vf_fma(v, v, sum[j]) : vf_add(sum[j], v);
@@ -59,22 +58,17 @@ INLINE vf normed(vf x, vf m, vf r, const float *g, const float *b, int n)
     return b ? vf_add(v, n >= LANES ? vf_load(b) : vf_load_n(b, n)) : v;
 }
 
-INLINE void norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
-                     float mean, float rstd, bool past)
+INLINE void norm_row(const float *x, const float *g, const float *b, float *y, int64_t K, float mean, float rstd, bool past)
 {
     vf m = vf_set(mean), r = vf_set(rstd);
     int64_t i = 0;
     for (; i + LANES <= K; i += LANES)
-        vf_put(y + i, normed(vf_load(x + i), m, r, g ? g + i : NULL, b ? b + i : NULL, LANES),
-               past);
+        vf_put(y + i, normed(vf_load(x + i), m, r, g ? g + i : NULL, b ? b + i : NULL, LANES), past);
     int n = (int)(K - i);
-    if (n)
-        vf_store_n(y + i, n,
-                   normed(vf_load_n(x + i, n), m, r, g ? g + i : NULL, b ? b + i : NULL, n));
+    if (n) vf_store_n(y + i, n, normed(vf_load_n(x + i, n), m, r, g ? g + i : NULL, b ? b + i : NULL, n));
 }
 
-static void layer_norm_row(const float *x, const float *g, const float *b, float *y, int64_t K,
-                           float mean, float rstd, bool past)
+static void layer_norm_row(const float *x, const float *g, const float *b, float *y, int64_t K, float mean, float rstd, bool past)
 {
     if (past && g && b) /* known here, so that the loop holds nothing else */
         norm_row(x, g, b, y, K, mean, rstd, true);
@@ -96,8 +90,7 @@ static void layer_norm_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
         double square = K ? (double)sum_around(row, K, mean, true) / (double)K : 0;
         float rstd = (float)(1 / sqrt(square + layer_norm->eps));
         if (y)
-            layer_norm_row(row, call->in[1].data, call->in[2].data, y + i * K, K, mean, rstd,
-                           call->aux[0] && on_line(y + i * K));
+            layer_norm_row(row, call->in[1].data, call->in[2].data, y + i * K, K, mean, rstd, call->aux[0] && on_line(y + i * K));
         if (means) means[i] = mean;
         if (rstds) rstds[i] = rstd;
     }
@@ -166,10 +159,7 @@ static void norm_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t en
 const zt_cpu_kernel ZT_SYM(zt_cpu_norm)[] = {
     {.op = ZT_OP_rms_norm, .has = norm_has, .setup = norm_setup, .run = rms_norm_run},
     {.op = ZT_OP_layer_norm, .has = norm_has, .setup = norm_setup, .run = layer_norm_run},
-    {.op = ZT_OP_add_rms_norm,
-     .has = norm_has,
-     .setup = add_rms_norm_setup,
-     .run = add_rms_norm_run},
+    {.op = ZT_OP_add_rms_norm, .has = norm_has, .setup = add_rms_norm_setup, .run = add_rms_norm_run},
     {.op = ZT_OP_norm_add, .has = norm_has, .setup = rows_setup, .run = norm_add_run},
     {0},
 };

@@ -51,11 +51,9 @@ INLINE void norm_group(const float *x, const float *g, float *y, int64_t K, floa
 {
     vf r = vf_set(rstd);
     int64_t i = 0;
-    for (; i + LANES <= K; i += LANES)
-        vf_put(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(g + i)), past);
+    for (; i + LANES <= K; i += LANES) vf_put(y + i, vf_mul(vf_mul(vf_load(x + i), r), vf_load(g + i)), past);
     int rest = (int)(K - i);
-    if (rest)
-        vf_store_n(y + i, rest, vf_mul(vf_mul(vf_load_n(x + i, rest), r), vf_load_n(g + i, rest)));
+    if (rest) vf_store_n(y + i, rest, vf_mul(vf_mul(vf_load_n(x + i, rest), r), vf_load_n(g + i, rest)));
 }
 
 #endif

@@ -71,8 +71,7 @@ static double set_sum(const zt_cpu_call *call, int64_t n, int64_t ch, int which,
         return by ? sum * (double)by[ch] : sum;
     }
     int64_t of = C / groups, first = ch / of * of;
-    for (int64_t k = first; k < first + of; k++)
-        sum += sums[2 * (n * C + k) + which] * (by ? (double)by[k] : 1);
+    for (int64_t k = first; k < first + of; k++) sum += sums[2 * (n * C + k) + which] * (by ? (double)by[k] : 1);
     return sum;
 }
 
@@ -88,10 +87,7 @@ static double set_mean(const zt_cpu_call *call, int64_t n, int64_t ch)
     return count > 0 ? set_sum(call, n, ch, 0, NULL) / count : 0;
 }
 
-static double set_squares(const zt_cpu_call *call, int64_t n, int64_t ch)
-{
-    return set_sum(call, n, ch, 1, NULL);
-}
+static double set_squares(const zt_cpu_call *call, int64_t n, int64_t ch) { return set_sum(call, n, ch, 1, NULL); }
 
 /* y = (x - mean) by + plus */
 static void plane_norm(const float *x, float *y, int64_t size, float mean, float by, float plus)
@@ -123,8 +119,7 @@ static void forward_setup(zt_cpu_call *call)
 static void batch_statistics(const zt_cpu_call *call, int64_t ch, double mean, double rstd)
 {
     const zt_batch_norm_attrs *batch_norm = call->attrs;
-    double count = set_count(call), m = batch_norm->momentum,
-           over = batch_norm->unbiased && count > 1 ? count - 1 : count;
+    double count = set_count(call), m = batch_norm->momentum, over = batch_norm->unbiased && count > 1 ? count - 1 : count;
     double var = count > 0 ? set_squares(call, 0, ch) / over : 0;
     double was[2] = {(double)channel(&call->in[3], ch, 0), (double)channel(&call->in[4], ch, 1)};
     double value[4] = {mean, rstd, (1 - m) * was[0] + m * mean, (1 - m) * was[1] + m * var};
@@ -148,9 +143,8 @@ static void forward_finish(const zt_cpu_call *call, int64_t plane)
         if (call->out[2].data) ((float *)call->out[2].data)[at] = (float)rstd;
     }
     if (!call->out[0].data || n >= call->aux[AUX_N] || !size) return;
-    plane_norm((const float *)call->in[0].data + plane * size, (float *)call->out[0].data + plane * size,
-               size, (float)mean, (float)(rstd * (double)channel(&call->in[1], ch, 1)),
-               channel(&call->in[2], ch, 0));
+    plane_norm((const float *)call->in[0].data + plane * size, (float *)call->out[0].data + plane * size, size, (float)mean,
+               (float)(rstd * (double)channel(&call->in[1], ch, 1)), channel(&call->in[2], ch, 0));
 }
 
 static void forward_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
@@ -161,8 +155,7 @@ static void forward_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end
     for (int64_t i = begin; i < end; i++) {
         const float *x = (const float *)call->in[0].data + i * size;
         if (phase == 0) sums[2 * i] = plane_sum(x, NULL, size, 0, 1);
-        if (phase == 1)
-            sums[2 * i + 1] = plane_sum(x, NULL, size, (float)set_mean(call, i / C, i % C), 2);
+        if (phase == 1) sums[2 * i + 1] = plane_sum(x, NULL, size, (float)set_mean(call, i / C, i % C), 2);
         if (phase == 2) forward_finish(call, i);
     }
 }
@@ -183,9 +176,8 @@ static void inference_run(zt_cpu_call *call, int phase, int64_t begin, int64_t e
     (void)phase, (void)local;
     for (int64_t i = begin; i < end; i++) {
         double rstd = 1 / sqrt((double)channel(&call->in[2], i % C, 0) + batch_norm_inference->eps);
-        plane_norm((const float *)call->in[0].data + i * size, (float *)call->out[0].data + i * size,
-                   size, channel(&call->in[1], i % C, 0),
-                   (float)(rstd * (double)channel(&call->in[3], i % C, 1)),
+        plane_norm((const float *)call->in[0].data + i * size, (float *)call->out[0].data + i * size, size,
+                   channel(&call->in[1], i % C, 0), (float)(rstd * (double)channel(&call->in[3], i % C, 1)),
                    channel(&call->in[4], i % C, 0));
     }
 }
@@ -214,8 +206,7 @@ static int64_t stat_at(const zt_cpu_call *call, int64_t plane)
 }
 
 /* dx = dy a + (x - mean) b + k */
-static void plane_back(const float *x, const float *dy, float *dx, int64_t size, float mean,
-                       const float by[3])
+static void plane_back(const float *x, const float *dy, float *dx, int64_t size, float mean, const float by[3])
 {
     vf m = vf_set(mean), a = vf_set(by[0]), b = vf_set(by[1]), k = vf_set(by[2]);
     for (int64_t i = 0; i < size; i += LANES) {
@@ -236,10 +227,8 @@ static void back_finish(const zt_cpu_call *call, int64_t plane)
         by[2] = (float)(-rstd * set_sum(call, plane / C, ch, 0, call->in[4].data) / m);
     }
     if (call->out[0].data)
-        plane_back((const float *)call->in[0].data + plane * size,
-                   (const float *)call->in[3].data + plane * size,
-                   (float *)call->out[0].data + plane * size, size, ((const float *)call->in[1].data)[at],
-                   by);
+        plane_back((const float *)call->in[0].data + plane * size, (const float *)call->in[3].data + plane * size,
+                   (float *)call->out[0].data + plane * size, size, ((const float *)call->in[1].data)[at], by);
 }
 
 /* A channel's dg and db, over the samples. */
@@ -275,10 +264,7 @@ static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
 const zt_cpu_kernel ZT_SYM(zt_cpu_norm_channels)[] = {
     {.op = ZT_OP_batch_norm, .has = channels_has, .setup = forward_setup, .run = forward_run},
     {.op = ZT_OP_group_norm, .has = channels_has, .setup = forward_setup, .run = forward_run},
-    {.op = ZT_OP_batch_norm_inference,
-     .has = channels_has,
-     .setup = inference_setup,
-     .run = inference_run},
+    {.op = ZT_OP_batch_norm_inference, .has = channels_has, .setup = inference_setup, .run = inference_run},
     {.op = ZT_OP_batch_norm_backward, .has = channels_has, .setup = back_setup, .run = back_run},
     {.op = ZT_OP_group_norm_backward, .has = channels_has, .setup = back_setup, .run = back_run},
     {0},

@@ -8,8 +8,7 @@
 /* ---- pad: one row of y an item --------------------------------------------------------------- */
 
 /* Where in x (less: not padded) row r of y begins, in elements; -1: nowhere. */
-static int64_t pad_row(const zt_ints *before, char mode, const zt_type *x, const zt_type *y,
-                       int64_t r)
+static int64_t pad_row(const zt_ints *before, char mode, const zt_type *x, const zt_type *y, int64_t r)
 {
     int64_t at = 0, step = x->rank ? x->dim[x->rank - 1] : 1;
     for (int d = x->rank - 2; d >= 0; d--) {
@@ -75,8 +74,7 @@ static void pad_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, vo
         char *to = (char *)call->out[0].data + r * s.m * size;
         for (int64_t j = 0; j < s.m; j++) {
             if (row >= 0 && j == s.first && s.last > s.first) {
-                memcpy(to + j * size, from + (j - s.before) * size,
-                       (size_t)((s.last - s.first) * size));
+                memcpy(to + j * size, from + (j - s.before) * size, (size_t)((s.last - s.first) * size));
                 j = s.last - 1;
                 continue;
             }

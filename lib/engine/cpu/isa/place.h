@@ -19,10 +19,7 @@ INLINE bool f32_has(const void *attrs, const zt_type *const in[], const zt_type 
 
 INLINE int64_t size_of(const zt_type *type) { return zt_dtype_get(type->dtype)->block_bytes; }
 
-INLINE int plain_axis(int64_t axis, const zt_type *type)
-{
-    return (int)(axis < 0 ? axis + type->rank : axis);
-}
+INLINE int plain_axis(int64_t axis, const zt_type *type) { return (int)(axis < 0 ? axis + type->rank : axis); }
 
 INLINE int64_t count_of(const zt_type *type, int from, int to)
 {

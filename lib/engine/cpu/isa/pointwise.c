@@ -15,9 +15,9 @@ enum {
     VALUES = ZT_POINTWISE_VALUES
 };
 
-static const zt_cpu_kernel *const families[] = {
-    ZT_SYM(zt_cpu_elementwise_unary), ZT_SYM(zt_cpu_elementwise_binary), ZT_SYM(zt_cpu_elementwise_compare),
-    ZT_SYM(zt_cpu_elementwise_logic), ZT_SYM(zt_cpu_elementwise_bits),   ZT_SYM(zt_cpu_elementwise_cast)};
+static const zt_cpu_kernel *const families[] = {ZT_SYM(zt_cpu_elementwise_unary),   ZT_SYM(zt_cpu_elementwise_binary),
+                                                ZT_SYM(zt_cpu_elementwise_compare), ZT_SYM(zt_cpu_elementwise_logic),
+                                                ZT_SYM(zt_cpu_elementwise_bits),    ZT_SYM(zt_cpu_elementwise_cast)};
 
 /* Where the elements of an input are that is not of the output's shape. */
 typedef struct spreading {
@@ -39,10 +39,7 @@ typedef struct chain {
 
 /* ---- which kernels --------------------------------------------------------------------------- */
 
-static bool wide_type(const zt_type *type)
-{
-    return type->dtype == ZT_F64 || type->dtype == ZT_I64 || type->dtype == ZT_U64;
-}
+static bool wide_type(const zt_type *type) { return type->dtype == ZT_F64 || type->dtype == ZT_I64 || type->dtype == ZT_U64; }
 
 /* The kernel that runs op i alone; *plain where that is the row's loop without copies. */
 static const zt_cpu_kernel *kernel_of(const chain *k, int i, bool *plain)
@@ -65,8 +62,7 @@ static const zt_cpu_kernel *kernel_of(const chain *k, int i, bool *plain)
 static bool understand(chain *k, const void *attrs, const zt_type *const in[])
 {
     const zt_pointwise_attrs *pointwise = attrs;
-    if (zt_pointwise_parse(NULL, pointwise->chain, &k->p) ||
-        zt_pointwise_types(NULL, &k->p, in, k->type, &k->whole))
+    if (zt_pointwise_parse(NULL, pointwise->chain, &k->p) || zt_pointwise_types(NULL, &k->p, in, k->type, &k->whole))
         return false;
     for (int i = 0; i < k->p.n_ops; i++) {
         bool plain;
@@ -119,9 +115,7 @@ static int dying_operand(const chain *k, int i)
     if (!(zt_op_info(o->op)->def->flags & ZT_OPF_INPLACE)) return -1;
     for (int n = 0; n < 3; n++) {
         int v = o->in[n];
-        if (v >= ZT_POINTWISE_INS && k->last[v] == i &&
-            k->type[v].dtype == k->type[ZT_POINTWISE_INS + i].dtype)
-            return v;
+        if (v >= ZT_POINTWISE_INS && k->last[v] == i && k->type[v].dtype == k->type[ZT_POINTWISE_INS + i].dtype) return v;
     }
     return -1;
 }
@@ -148,12 +142,10 @@ static void set_slots(chain *k, const zt_cpu_call *call)
         if (p->inputs >> v & 1 && k->spread[v].needed) take(k, v, free_slot(k, taken), taken);
     for (int i = 0; i < p->n_ops; i++) {
         int v = ZT_POINTWISE_INS + i, over = dying_operand(k, i);
-        if (i < p->n_ops - 1 || !goes_direct(k, call))
-            take(k, v, over >= 0 ? k->slot[over] : free_slot(k, taken), taken);
+        if (i < p->n_ops - 1 || !goes_direct(k, call)) take(k, v, over >= 0 ? k->slot[over] : free_slot(k, taken), taken);
         for (int n = 0; n < 3; n++) {
             int in = p->op[i].in[n];
-            if (in >= ZT_POINTWISE_INS && k->last[in] == i && k->slot[in] != k->slot[v])
-                taken[k->slot[in]] = false;
+            if (in >= ZT_POINTWISE_INS && k->last[in] == i && k->slot[in] != k->slot[v]) taken[k->slot[in]] = false;
         }
     }
 }
@@ -202,8 +194,8 @@ typedef struct tile {
     zt_cpu_call *c;
     const chain *k;
     char *slots;
-    void *local;                     /* of the ops' kernels */
-    zt_cpu_call one;                 /* an op's call */
+    void *local;     /* of the ops' kernels */
+    zt_cpu_call one; /* an op's call */
     int64_t at, n;
     int64_t filled[ZT_POINTWISE_INS]; /* a repeated element that fills its tile; -1: none */
 } tile;
@@ -296,8 +288,7 @@ static void put_outputs(const tile *t)
         if (streamed(y, t->at))
             stream_copy(from, (float *)y->data + t->at, t->n);
         else
-            memcpy(element(y, t->at), from,
-                   (size_t)(t->n * zt_dtype_get(y->type.dtype)->block_bytes));
+            memcpy(element(y, t->at), from, (size_t)(t->n * zt_dtype_get(y->type.dtype)->block_bytes));
     }
 }
 
@@ -315,15 +306,10 @@ static void chain_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, 
         for (int i = 0; i < k->p.n_ops; i++) run_op(&t, i);
         put_outputs(&t);
     }
-    if (t.one.error.what)
-        zt_cpu_runtime_error(call, t.one.error.what, t.one.error.value, t.one.error.limit);
+    if (t.one.error.what) zt_cpu_runtime_error(call, t.one.error.what, t.one.error.value, t.one.error.limit);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_pointwise)[] = {
-    {.op = ZT_OP_pointwise,
-     .has = chain_has,
-     .setup = chain_setup,
-     .run = chain_run,
-     .prime = chain_prime},
+    {.op = ZT_OP_pointwise, .has = chain_has, .setup = chain_setup, .run = chain_run, .prime = chain_prime},
     {0},
 };

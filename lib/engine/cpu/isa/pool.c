@@ -62,8 +62,7 @@ static void meet_line(const job *j, int64_t line, meet_fn *meet)
     for (int64_t tap = 0; tap < window->taps; tap++) {
         int64_t base = line_of(window, o, k), shift = k[last] * window->dilation[last] - window->pad[last];
         int64_t lo = j->lo[k[last]], hi = j->hi[k[last]];
-        if (base >= 0 && lo < hi)
-            meet(j, line * window->out[last] + lo, hi - lo, base + lo * step + shift, step);
+        if (base >= 0 && lo < hi) meet(j, line * window->out[last] + lo, hi - lo, base + lo * step + shift, step);
         for (int d = last; d >= 0 && ++k[d] == window->k[d]; d--) k[d] = 0;
     }
 }
@@ -139,8 +138,7 @@ static void meet_top(const job *j, int64_t o, int64_t n, int64_t i, int64_t step
 INLINE vf powers(const job *j, const float *by, float times, int64_t n, int64_t i, int64_t step)
 {
     float a[LANES] = {0};
-    for (int64_t t = 0; t < n && t < LANES; t++)
-        a[t] = j->beta * j->x[i + t * step] - times * by[t];
+    for (int64_t t = 0; t < n && t < LANES; t++) a[t] = j->beta * j->x[i + t * step] - times * by[t];
     return vf_exp(vf_load(a));
 }
 
@@ -159,8 +157,7 @@ static void meet_unpool(const job *j, int64_t o, int64_t n, int64_t i, int64_t s
     float e[LANES];
     for (int64_t t = 0; t < n; t += LANES) {
         vf_store(e, powers(j, j->y + o + t, j->beta, n - t, i + t * step, step));
-        for (int64_t l = t; l < n && l < t + LANES; l++)
-            j->out[i + l * step] += j->v[o + l] * e[l - t];
+        for (int64_t l = t; l < n && l < t + LANES; l++) j->out[i + l * step] += j->v[o + l] * e[l - t];
     }
 }
 
@@ -169,8 +166,7 @@ static void meet_mean(const job *j, int64_t o, int64_t n, int64_t i, int64_t ste
     float e[LANES];
     for (int64_t t = 0; t < n; t += LANES) {
         vf_store(e, powers(j, j->y + o + t, j->beta, n - t, i + t * step, step));
-        for (int64_t l = t; l < n && l < t + LANES; l++)
-            j->out[o + l] += j->v[i + l * step] * e[l - t];
+        for (int64_t l = t; l < n && l < t + LANES; l++) j->out[o + l] += j->v[i + l * step] * e[l - t];
     }
 }
 
@@ -202,7 +198,7 @@ static void pool_setup(zt_cpu_call *call)
     zt_op op = call->kernel->op;
     call->items[0] = planes_of(&call->in[0].type);
     call->local_bytes = (size_t)(3 * window.out[window.n - 1] + 3 * LANES + LANES) * sizeof(float) +
-                     2 * (size_t)window.k[window.n - 1] * sizeof(int64_t);
+                        2 * (size_t)window.k[window.n - 1] * sizeof(int64_t);
     if (op == ZT_OP_avg_pool || op == ZT_OP_avg_unpool || op == ZT_OP_smooth_max_pool)
         call->keep_bytes = (size_t)window.n_out * sizeof(float);
 }
@@ -225,10 +221,9 @@ static void smooth_prime(zt_cpu_call *call)
     const zt_smooth_max_pool_attrs *smooth_max_pool = call->attrs;
     zt_window window = window_of(call);
     for (int64_t o = 0; o < window.n_out; o++)
-        ((float *)call->keep)[o] =
-            isfinite(smooth_max_pool->pad_value)
-                ? (float)(zt_window_cells(&window, o, true) - zt_window_cells(&window, o, false))
-                : 0;
+        ((float *)call->keep)[o] = isfinite(smooth_max_pool->pad_value)
+                                       ? (float)(zt_window_cells(&window, o, true) - zt_window_cells(&window, o, false))
+                                       : 0;
 }
 
 /* Plane p of an operand. */
@@ -292,8 +287,7 @@ static void clear(float *x, const zt_cpu_arg *like)
 }
 
 /* Pools that add up what meets. */
-static void sums(zt_cpu_call *call, int64_t begin, int64_t end, job j, meet_fn *meet,
-                 void (*done)(const job *j))
+static void sums(zt_cpu_call *call, int64_t begin, int64_t end, job j, meet_fn *meet, void (*done)(const job *j))
 {
     const zt_window *window = j.w;
     for (int64_t p = begin; p < end; p++) {
@@ -314,8 +308,7 @@ static void done_avg(const job *j)
 static void done_power(const job *j)
 {
     for (int64_t o = 0; o < j->w->n_out; o++)
-        j->out[o] = j->p == 2 ? sqrtf(j->out[o])
-                              : j->p == 1 ? j->out[o] : (float)pow((double)j->out[o], 1 / j->p);
+        j->out[o] = j->p == 2 ? sqrtf(j->out[o]) : j->p == 1 ? j->out[o] : (float)pow((double)j->out[o], 1 / j->p);
 }
 
 static void avg_pool_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
@@ -371,8 +364,7 @@ static void smooth_line(const job *j, int64_t l, float pad)
     for (int64_t o = 0; o < n; o++) {
         float padded = j->weight[l * n + o], sum = j->line[o], top = j->top[o];
         if (padded > 0) sum += padded * expf(j->beta * pad - top);
-        j->out[l * n + o] = top == -INFINITY ? -INFINITY / j->beta
-                                             : (top + logf(sum)) / j->beta;
+        j->out[l * n + o] = top == -INFINITY ? -INFINITY / j->beta : (top + logf(sum)) / j->beta;
     }
 }
 
@@ -433,9 +425,9 @@ static void plane_gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_
     }
 }
 
-#define POOL(name, function, ...)                                                                  \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = pool_has, .run = function, __VA_ARGS__                          \
+#define POOL(name, function, ...)                                                                                                \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = pool_has, .run = function, __VA_ARGS__                                                        \
     }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_pool)[] = {

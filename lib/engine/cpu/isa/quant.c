@@ -32,6 +32,7 @@ INLINE int64_t scale_at(const scales *s, int64_t i)
 }
 
 /* X(NAME, C type): codes that are integers. */
+// clang-format off
 #define CODES(X)                                                                                   \
     X(I32, int32_t) X(I16, int16_t) X(I8, int8_t) X(U32, uint32_t) X(U16, uint16_t) X(U8, uint8_t)
 #define X(NAME, T)                                                                                 \
@@ -52,6 +53,7 @@ static const struct {
     void (*of)(const void *, double *, int64_t);
     void (*to)(const double *, void *, int64_t);
 } codes[ZT_DTYPE_COUNT] = {CODES(X)};
+// clang-format on
 #undef X
 
 /* n <= CHUNK elements of codes from the i-th, whole blocks; f: room for as many floats. */
@@ -92,8 +94,7 @@ static void quant_setup(zt_cpu_call *call)
     call->local_bytes = CHUNK * (sizeof(float) + sizeof(double));
 }
 
-static void quantize_chunk(zt_cpu_call *call, const scales *s, int64_t at, int64_t n, double *y,
-                           float *f)
+static void quantize_chunk(zt_cpu_call *call, const scales *s, int64_t at, int64_t n, double *y, float *f)
 {
     const zt_quantize_linear_attrs *quantize_linear = call->attrs;
     const float *x = (const float *)call->in[0].data + at, *scale = call->in[1].data;
@@ -124,8 +125,7 @@ static void quantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, int
     int64_t count = zt_type_count(&call->out[0].type);
     (void)phase;
     for (int64_t at = begin * CHUNK; at < end * CHUNK && at < count; at += CHUNK)
-        quantize_chunk(call, &s, at, count - at < CHUNK ? count - at : CHUNK, local,
-                       (float *)((double *)local + CHUNK));
+        quantize_chunk(call, &s, at, count - at < CHUNK ? count - at : CHUNK, local, (float *)((double *)local + CHUNK));
 }
 
 static bool dequantize_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -134,8 +134,7 @@ static bool dequantize_has(const void *attrs, const zt_type *const in[], const z
     return out[0].dtype == ZT_F32;
 }
 
-static void dequantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
-                                  void *local)
+static void dequantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     const zt_dequantize_linear_attrs *dequantize_linear = call->attrs;
     scales s = scales_of(dequantize_linear->axis, dequantize_linear->block, &call->in[0].type, &call->in[1].type);
@@ -156,13 +155,7 @@ static void dequantize_linear_run(zt_cpu_call *call, int phase, int64_t begin, i
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_quant)[] = {
-    {.op = ZT_OP_quantize_linear,
-     .has = quantize_has,
-     .setup = quant_setup,
-     .run = quantize_linear_run},
-    {.op = ZT_OP_dequantize_linear,
-     .has = dequantize_has,
-     .setup = quant_setup,
-     .run = dequantize_linear_run},
+    {.op = ZT_OP_quantize_linear, .has = quantize_has, .setup = quant_setup, .run = quantize_linear_run},
+    {.op = ZT_OP_dequantize_linear, .has = dequantize_has, .setup = quant_setup, .run = dequantize_linear_run},
     {0},
 };

@@ -11,10 +11,7 @@ static bool random_has(const void *attrs, const zt_type *const in[], const zt_ty
     return true;
 }
 
-static void random_setup(zt_cpu_call *call)
-{
-    call->items[0] = (zt_type_count(&call->out[0].type) + PIECE - 1) / PIECE;
-}
+static void random_setup(zt_cpu_call *call) { call->items[0] = (zt_type_count(&call->out[0].type) + PIECE - 1) / PIECE; }
 
 /* ---- words ----------------------------------------------------------------------------------- */
 
@@ -32,10 +29,7 @@ INLINE void philox(uint64_t seed, uint64_t sequence, int64_t position, vl r[4])
 /* Products of the low 32 bits of each lane; and from, from + 1, ... */
 #if defined(ZT_ISA_avx512)
 INLINE vl vl_mul32(vl a, vl b) { return _mm512_mul_epu32(a, b); }
-INLINE vl vl_rising(int64_t from)
-{
-    return vl_add(vl_set(from), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
-}
+INLINE vl vl_rising(int64_t from) { return vl_add(vl_set(from), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)); }
 #else
 INLINE vl vl_mul32(vl a, vl b) { return BOTH2(vl, _mm256_mul_epu32, a, b); }
 INLINE vl vl_rising(int64_t from)
@@ -82,8 +76,8 @@ INLINE void normal(const vl r[4], vd y[4])
 }
 
 /* at + by times each of 32 draws, the first from word 0 of `position`. */
-INLINE void fill(uint64_t seed, uint64_t counter, int64_t position, double at, double by,
-                 void draws(const vl *, vd *), float y[DRAWS])
+INLINE void fill(uint64_t seed, uint64_t counter, int64_t position, double at, double by, void draws(const vl *, vd *),
+                 float y[DRAWS])
 {
     double lanes[4][WIDE];
     vl r[4];
@@ -95,8 +89,7 @@ INLINE void fill(uint64_t seed, uint64_t counter, int64_t position, double at, d
     for (int i = 0; i < DRAWS; i++) y[i] = (float)lanes[i % 4][i / 4];
 }
 
-INLINE void run(zt_cpu_call *call, int64_t begin, int64_t end, int64_t seed, double at, double by,
-                void draws(const vl *, vd *))
+INLINE void run(zt_cpu_call *call, int64_t begin, int64_t end, int64_t seed, double at, double by, void draws(const vl *, vd *))
 {
     int64_t n = zt_type_count(&call->out[0].type), last = end * PIECE < n ? end * PIECE : n;
     float *y = call->out[0].data, some[DRAWS];

@@ -89,25 +89,16 @@ typedef struct lane_rows {
 static lane_rows lane_rows_of(const zt_cpu_call *call, float *local)
 {
     int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
-    return (lane_rows){local, local + ROWS * G, local + 2 * ROWS * G, local + ROWS * (2 * G + H),
-                       local + ROWS * (2 * G + 2 * H)};
+    return (lane_rows){local, local + ROWS * G, local + 2 * ROWS * G, local + ROWS * (2 * G + H), local + ROWS * (2 * G + 2 * H)};
 }
 
 /* hid[q, from..from+n-1] += w_hh a[q] for the block's rows. */
-static void add_hidden(const zt_cpu_call *call, const float *a, float *to, int64_t from, int64_t n,
-                       int rows)
+static void add_hidden(const zt_cpu_call *call, const float *a, float *to, int64_t from, int64_t n, int rows)
 {
     int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
     const float *turned = (const float *)call->shared + call->aux[AUX_K] * G;
-    product p = {.a = a,
-                 .b = turned + from,
-                 .c = to + from,
-                 .down = H,
-                 .right = 1,
-                 .b_step = G,
-                 .c_step = G,
-                 .depth = H,
-                 .columns = n};
+    product p = {
+        .a = a, .b = turned + from, .c = to + from, .down = H, .right = 1, .b_step = G, .c_step = G, .depth = H, .columns = n};
     product_run(p, rows);
 }
 
@@ -213,16 +204,14 @@ static recurrence recurrence_of(zt_op op)
     return (recurrence){5, -1, 6, 2, gru_units};
 }
 
-static void take_step(const zt_cpu_call *call, const recurrence *r, const sequences *s,
-                      const lane_rows *l, int64_t i)
+static void take_step(const zt_cpu_call *call, const recurrence *r, const sequences *s, const lane_rows *l, int64_t i)
 {
     int64_t H = call->aux[AUX_H], K = call->aux[AUX_K], G = call->aux[AUX_G];
     const float *gates = (const float *)call->shared + (K + H) * G;
     const zt_cpu_arg *saved = &call->out[r->saved];
     int64_t S = saved->type.dim[2];
     for (int q = 0; q < s->n; q++)
-        if (i < s->length[q])
-            memcpy(l->g + q * G, gates + sequences_row(s, q, i) * G, (size_t)G * sizeof *gates);
+        if (i < s->length[q]) memcpy(l->g + q * G, gates + sequences_row(s, q, i) * G, (size_t)G * sizeof *gates);
     if (r->units == gru_units)
         gru_hidden(call, l, s->n);
     else
@@ -231,8 +220,7 @@ static void take_step(const zt_cpu_call *call, const recurrence *r, const sequen
         if (i >= s->length[q]) continue;
         int64_t row = sequences_row(s, q, i);
         float *y = call->out[0].data;
-        r->units(call, l, q, y ? y + row * H : NULL,
-                 saved->data ? (float *)saved->data + row * S : NULL);
+        r->units(call, l, q, y ? y + row * H : NULL, saved->data ? (float *)saved->data + row * S : NULL);
     }
 }
 
@@ -241,10 +229,8 @@ static void steps_item(zt_cpu_call *call, int64_t item, float *local)
     recurrence r = recurrence_of(call->kernel->op);
     int64_t reverse, H = call->aux[AUX_H];
     const zt_opinfo *info = zt_op_info(call->kernel->op);
-    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset,
-           sizeof reverse);
-    sequences s =
-        sequences_of(call, &call->in[r.lengths], call->aux[AUX_T], call->aux[AUX_N], H, reverse, item);
+    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset, sizeof reverse);
+    sequences s = sequences_of(call, &call->in[r.lengths], call->aux[AUX_T], call->aux[AUX_N], H, reverse, item);
     lane_rows l = lane_rows_of(call, local);
     memset(l.g, 0, (size_t)(ROWS * call->aux[AUX_G]) * sizeof *l.g);
     for (int q = 0; q < s.n; q++) {
@@ -268,9 +254,9 @@ static void recurrent_run(zt_cpu_call *call, int phase, int64_t begin, int64_t e
     }
 }
 
-#define RECURRENCE(OP)                                                                             \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = recurrent_has, .setup = recurrent_setup, .run = recurrent_run     \
+#define RECURRENCE(OP)                                                                                                           \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = recurrent_has, .setup = recurrent_setup, .run = recurrent_run                                   \
     }
 const zt_cpu_kernel ZT_SYM(zt_cpu_recurrent)[] = {
     RECURRENCE(rnn),

@@ -27,38 +27,33 @@ typedef struct product {
 INLINE void product_tile(int R, int W, const product *p, int64_t j, int n)
 {
     vf sum[ROWS][RECURRENT_WIDE];
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++) sum[r][w] =
-        vf_load_n(p->c + r * p->c_step + j + w * LANES, w + 1 < W ? LANES : n);
+    UNROLL_FOR (int r = 0; r < R; r++)
+        UNROLL_FOR (int w = 0; w < W; w++) sum[r][w] = vf_load_n(p->c + r * p->c_step + j + w * LANES, w + 1 < W ? LANES : n);
     for (int64_t k = 0; k < p->depth; k++) {
         vf v[RECURRENT_WIDE];
         const float *b = p->b + k * p->b_step + j;
-        UNROLL for (int w = 0; w < W; w++) v[w] =
-            w + 1 < W || n == LANES ? vf_load(b + w * LANES) : vf_load_n(b + w * LANES, n);
-        UNROLL for (int r = 0; r < R; r++)
-        {
+        UNROLL_FOR (int w = 0; w < W; w++) v[w] = w + 1 < W || n == LANES ? vf_load(b + w * LANES) : vf_load_n(b + w * LANES, n);
+        UNROLL_FOR (int r = 0; r < R; r++) {
             vf x = vf_set(p->a[r * p->down + k * p->right]);
-            UNROLL for (int w = 0; w < W; w++) sum[r][w] = vf_fma(x, v[w], sum[r][w]);
+            UNROLL_FOR (int w = 0; w < W; w++) sum[r][w] = vf_fma(x, v[w], sum[r][w]);
         }
     }
-    UNROLL for (int r = 0; r < R; r++) UNROLL for (int w = 0; w < W; w++)
-        vf_store_n(p->c + r * p->c_step + j + w * LANES, w + 1 < W ? LANES : n, sum[r][w]);
+    UNROLL_FOR (int r = 0; r < R; r++)
+        UNROLL_FOR (int w = 0; w < W; w++) vf_store_n(p->c + r * p->c_step + j + w * LANES, w + 1 < W ? LANES : n, sum[r][w]);
 }
 
 INLINE void product_rows(int R, const product *p)
 {
     int64_t j = 0;
-    for (; j + RECURRENT_WIDE * LANES <= p->columns; j += RECURRENT_WIDE * LANES)
-        product_tile(R, RECURRENT_WIDE, p, j, LANES);
-    for (; j < p->columns; j += LANES)
-        product_tile(R, 1, p, j, p->columns - j < LANES ? (int)(p->columns - j) : LANES);
+    for (; j + RECURRENT_WIDE * LANES <= p->columns; j += RECURRENT_WIDE * LANES) product_tile(R, RECURRENT_WIDE, p, j, LANES);
+    for (; j < p->columns; j += LANES) product_tile(R, 1, p, j, p->columns - j < LANES ? (int)(p->columns - j) : LANES);
 }
 
 /* Of `rows` rows, whatever their number. */
 static inline void product_run(product p, int64_t rows)
 {
     int64_t i = 0;
-    for (; i + ROWS <= rows; i += ROWS, p.a += ROWS * p.down, p.c += ROWS * p.c_step)
-        product_rows(ROWS, &p);
+    for (; i + ROWS <= rows; i += ROWS, p.a += ROWS * p.down, p.c += ROWS * p.c_step) product_rows(ROWS, &p);
     for (; i < rows; i++, p.a += p.down, p.c += p.c_step) product_rows(1, &p);
 }
 
@@ -73,8 +68,8 @@ typedef struct sequences {
 } sequences;
 
 /* The block of sequences `item`; a length that is none is trouble, and 0. */
-static inline sequences sequences_of(zt_cpu_call *call, const zt_cpu_arg *lengths, int64_t T,
-                                     int64_t N, int64_t H, bool reverse, int64_t item)
+static inline sequences sequences_of(zt_cpu_call *call, const zt_cpu_arg *lengths, int64_t T, int64_t N, int64_t H, bool reverse,
+                                     int64_t item)
 {
     sequences s = {.T = T, .N = N, .H = H, .first = item * ROWS, .reverse = reverse};
     const int32_t *given = lengths->data;

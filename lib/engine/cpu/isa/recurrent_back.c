@@ -28,8 +28,7 @@ static bool back_has(const void *attrs, const zt_type *const in[], const zt_type
 
 static bool linear_before(const zt_cpu_call *call)
 {
-    return call->kernel->op == ZT_OP_gru_backward &&
-           ((const zt_gru_backward_attrs *)call->attrs)->linear_before_reset;
+    return call->kernel->op == ZT_OP_gru_backward && ((const zt_gru_backward_attrs *)call->attrs)->linear_before_reset;
 }
 
 static int64_t gates_of(const zt_cpu_call *call)
@@ -71,8 +70,7 @@ typedef struct lane_rows {
 } lane_rows;
 
 /* to[q] += a[q] w_hh, of rows first.. of w_hh. */
-static void add_through(const zt_cpu_call *call, const float *a, int64_t first, int64_t n, float *to,
-                        int rows)
+static void add_through(const zt_cpu_call *call, const float *a, int64_t first, int64_t n, float *to, int rows)
 {
     int64_t H = call->aux[AUX_H];
     product p = {.a = a,
@@ -97,8 +95,7 @@ INLINE vf dh_at(const float *dh, const float *dy, int64_t j, int n)
     return dy ? vf_add(d, vf_load_n(dy + j, n)) : d;
 }
 
-static void rnn_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
-                      const float *dy)
+static void rnn_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved, const float *dy)
 {
     const zt_rnn_backward_attrs *rnn_backward = call->attrs;
     int64_t H = call->aux[AUX_H];
@@ -112,8 +109,7 @@ static void rnn_units(const zt_cpu_call *call, const lane_rows *l, int q, const 
     }
 }
 
-static void lstm_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
-                       const float *dy)
+static void lstm_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved, const float *dy)
 {
     int64_t H = call->aux[AUX_H];
     const float *p = call->in[2].data;
@@ -141,8 +137,7 @@ static void lstm_units(const zt_cpu_call *call, const lane_rows *l, int q, const
 }
 
 /* z and n of the gates; dh becomes what z passes on, q what the reset gate is given. */
-static void gru_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
-                      const float *dy)
+static void gru_units(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved, const float *dy)
 {
     int64_t H = call->aux[AUX_H];
     float *g = l->g + q * 3 * H, *dh = l->dh + q * H;
@@ -160,8 +155,7 @@ static void gru_units(const zt_cpu_call *call, const lane_rows *l, int q, const 
 
 /* The reset gate. Linear before it: dn w_hh is multiplied by r first, kept in q for all rows; else
  * q has dn w_hh. */
-static void gru_reset(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved,
-                      float *hidden)
+static void gru_reset(const zt_cpu_call *call, const lane_rows *l, int q, const float *saved, float *hidden)
 {
     int64_t H = call->aux[AUX_H];
     float *g = l->g + q * 3 * H, *dh = l->dh + q * H, *dq = l->q + q * H;
@@ -199,8 +193,7 @@ static void gru_hidden(const zt_cpu_call *call, const sequences *s, const lane_r
     add_through(call, l->g, 0, before ? G : 2 * H, l->dh, s->n);
 }
 
-static void back_step(const zt_cpu_call *call, const backward *b, const sequences *s,
-                      const lane_rows *l, int64_t i)
+static void back_step(const zt_cpu_call *call, const backward *b, const sequences *s, const lane_rows *l, int64_t i)
 {
     int64_t H = call->aux[AUX_H], G = call->aux[AUX_G];
     zt_op op = call->kernel->op;
@@ -213,8 +206,7 @@ static void back_step(const zt_cpu_call *call, const backward *b, const sequence
         if (op == ZT_OP_rnn_backward) rnn_units(call, l, q, saved, d);
         if (op == ZT_OP_lstm_backward) lstm_units(call, l, q, saved, d);
         if (op == ZT_OP_gru_backward) gru_units(call, l, q, saved, d);
-        if (op != ZT_OP_gru_backward)
-            memcpy(dg_of(call) + row * G, l->g + q * G, (size_t)G * sizeof(float));
+        if (op != ZT_OP_gru_backward) memcpy(dg_of(call) + row * G, l->g + q * G, (size_t)G * sizeof(float));
     }
     if (op == ZT_OP_gru_backward)
         gru_hidden(call, s, l, i);
@@ -227,8 +219,7 @@ static void back_item(zt_cpu_call *call, int64_t item, float *local)
     backward b = backward_of(call->kernel->op);
     const zt_opinfo *info = zt_op_info(call->kernel->op);
     int64_t reverse, T = call->aux[AUX_T], N = call->aux[AUX_N], H = call->aux[AUX_H], G = call->aux[AUX_G];
-    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset,
-           sizeof reverse);
+    memcpy(&reverse, (const char *)call->attrs + info->attrs[info->n_attrs - 1].offset, sizeof reverse);
     sequences s = sequences_of(call, &call->in[b.lengths], T, N, H, reverse, item);
     lane_rows l = {local, local + ROWS * G, local + ROWS * (G + H), local + ROWS * (G + 2 * H)};
     memset(l.g, 0, (size_t)(ROWS * G) * sizeof(float));
@@ -241,8 +232,7 @@ static void back_item(zt_cpu_call *call, int64_t item, float *local)
     if (linear_before(call)) sequences_clear(&s, call->shared, H);
     size_t bytes = (size_t)(s.n * H) * sizeof(float);
     if (call->out[b.dh0].data) memcpy((float *)call->out[b.dh0].data + s.first * H, l.dh, bytes);
-    if (b.dc0 >= 0 && call->out[b.dc0].data)
-        memcpy((float *)call->out[b.dc0].data + s.first * H, l.dc, bytes);
+    if (b.dc0 >= 0 && call->out[b.dc0].data) memcpy((float *)call->out[b.dc0].data + s.first * H, l.dc, bytes);
 }
 
 /* ---- weights --------------------------------------------------------------------------------- */
@@ -294,8 +284,7 @@ static void peepholes_item(const zt_cpu_call *call, int64_t item)
     for (int k = 0; k < 3 && dp; k++) {
         vf sum = vf_set(0);
         for (int64_t m = 0; m < rows; m++)
-            sum = vf_fma(vf_load_n(dg + m * G + gate[k] * H + j, n),
-                         vf_load_n(saved + m * S + by[k] * H + j, n), sum);
+            sum = vf_fma(vf_load_n(dg + m * G + gate[k] * H + j, n), vf_load_n(saved + m * S + by[k] * H + j, n), sum);
         vf_store_n(dp + k * H + j, n, sum);
     }
 }
@@ -309,9 +298,9 @@ static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
     }
 }
 
-#define BACKWARD(OP)                                                                               \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = back_has, .setup = back_setup, .run = back_run                    \
+#define BACKWARD(OP)                                                                                                             \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = back_has, .setup = back_setup, .run = back_run                                                  \
     }
 const zt_cpu_kernel ZT_SYM(zt_cpu_recurrent_back)[] = {
     BACKWARD(rnn_backward),

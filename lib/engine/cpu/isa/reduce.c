@@ -79,15 +79,15 @@ INLINE double fold_chunk(int kind, const float *x, int n)
     vf v[4], start = vf_set(nothing(kind));
     vi bad = vi_set(0);
     int i = 0;
-    UNROLL for (int j = 0; j < 4; j++) v[j] = start;
+    UNROLL_FOR (int j = 0; j < 4; j++) v[j] = start;
     for (; i + COLUMNS <= n; i += COLUMNS)
-        UNROLL for (int j = 0; j < 4; j++) take(kind, vf_load(x + i + j * LANES), &v[j], &bad);
+        UNROLL_FOR (int j = 0; j < 4; j++) take(kind, vf_load(x + i + j * LANES), &v[j], &bad);
     for (; i < n; i += LANES) {
         int some = n - i < LANES ? n - i : LANES;
         take(kind, vf_first(some, vf_load_n(x + i, some), start), &v[0], &bad);
     }
     vi none = vi_set(0);
-    UNROLL for (int j = 1; j < 4; j++) take(kind, v[j], &v[0], &none);
+    UNROLL_FOR (int j = 1; j < 4; j++) take(kind, v[j], &v[0], &none);
     if (kind == SUM) return (double)vf_sum(v[0]);
     float lane[LANES];
     double best = (double)nothing(kind);
@@ -99,8 +99,7 @@ INLINE double fold_chunk(int kind, const float *x, int n)
 INLINE double fold_run(int kind, const float *x, int64_t n)
 {
     double y = (double)nothing(kind);
-    for (int64_t i = 0; i < n; i += CHUNK)
-        y = better(kind, y, fold_chunk(kind, x + i, n - i < CHUNK ? (int)(n - i) : CHUNK));
+    for (int64_t i = 0; i < n; i += CHUNK) y = better(kind, y, fold_chunk(kind, x + i, n - i < CHUNK ? (int)(n - i) : CHUNK));
     return y;
 }
 
@@ -124,8 +123,7 @@ INLINE void fold_columns(int kind, const groups *g, const float *x, int n, doubl
             }
         }
         for (int j = 0; j < 4; j++)
-            vf_store(part + j * LANES,
-                     kind == SUM ? v[j] : vf_choose(vf_of_bits(bad[j]), vf_set(NAN), v[j]));
+            vf_store(part + j * LANES, kind == SUM ? v[j] : vf_choose(vf_of_bits(bad[j]), vf_set(NAN), v[j]));
         for (int j = 0; j < n; j++) sum[j] = (kind == SUM ? sum[j] : 0) + (double)part[j];
     } while (r < g->gone);
     for (int j = 0; j < n; j++) y[j] = (float)(sum[j] / by);
@@ -155,12 +153,14 @@ INLINE void fold_items(int kind, zt_cpu_call *call, bool mean, int64_t begin, in
     }
 }
 
+// clang-format off
 #define FOLD(NAME, KIND, MEAN)                                                                     \
     static void NAME##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)     \
     {                                                                                              \
         (void)phase, (void)local;                                                                  \
         fold_items(KIND, call, MEAN, begin, end);                                                     \
     }
+// clang-format on
 FOLD(sum, SUM, false)
 FOLD(mean, SUM, true)
 FOLD(amax, MOST, false)
@@ -206,7 +206,9 @@ static rows rows_of(const zt_cpu_call *call, const groups *g, int64_t item, floa
     const float *x = call->in[0].data;
     *y = (float *)call->out[0].data + (g->run_gone ? item : o * g->run + at);
     return (rows){g, x + group_at(g->n_kept, g->kept_dim, g->kept_stride, o) + at,
-                  g->run_gone ? g->run : left < COLUMNS ? left : COLUMNS};
+                  g->run_gone      ? g->run
+                  : left < COLUMNS ? left
+                                   : COLUMNS};
 }
 
 static const float *row_at(const rows *r, int64_t i)
@@ -298,8 +300,7 @@ static void logsumexp_groups_run(zt_cpu_call *call, int phase, int64_t begin, in
         }
         sums_of(&r, top, sum);
         for (int j = 1; j < COLUMNS && axes.run_gone; j++) sum[0] += sum[j];
-        for (int64_t j = 0; j < (axes.run_gone ? 1 : r.n); j++)
-            y[j] = (float)((double)top[j] + log(sum[j]));
+        for (int64_t j = 0; j < (axes.run_gone ? 1 : r.n); j++) y[j] = (float)((double)top[j] + log(sum[j]));
     }
 }
 

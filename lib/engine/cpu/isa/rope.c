@@ -2,20 +2,15 @@
 #include "lib/engine/cpu/isa/norm.h"
 #include "lib/ops/rope.h"
 
-INLINE vf rotated(vf x, vf partner, vf cosines, vf sines)
-{
-    return vf_fma(x, cosines, vf_mul(partner, sines));
-}
+INLINE vf rotated(vf x, vf partner, vf cosines, vf sines) { return vf_fma(x, cosines, vf_mul(partner, sines)); }
 
 /* Pairs of neighbours by tables of both columns: cosines[j] of its own, sines[j] of its partner. */
-INLINE void rotate_neighbours(const float *x, float *y, int64_t dims, const float *cosines,
-                            const float *sines)
+INLINE void rotate_neighbours(const float *x, float *y, int64_t dims, const float *cosines, const float *sines)
 {
     for (int64_t i = 0; i < dims; i += LANES) {
         int n = dims - i < LANES ? (int)(dims - i) : LANES;
         vf a = vf_load_n(x + i, n);
-        vf_store_n(y + i, n,
-                   rotated(a, vf_swap_pairs(a), vf_load_n(cosines + i, n), vf_load_n(sines + i, n)));
+        vf_store_n(y + i, n, rotated(a, vf_swap_pairs(a), vf_load_n(cosines + i, n), vf_load_n(sines + i, n)));
     }
 }
 
@@ -58,8 +53,7 @@ static void rope_prime(zt_cpu_call *call)
 
 /* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52
  * rounds to a whole number, which is then in the lowest bits. */
-static void split_angles(double pos, const double *quarters, const float *tab, int64_t n,
-                         float *radians, int32_t *whole)
+static void split_angles(double pos, const double *quarters, const float *tab, int64_t n, float *radians, int32_t *whole)
 {
     const double magic = 6755399441055744.0;
     for (int64_t i = 0; i < n; i++) {
@@ -173,8 +167,7 @@ INLINE void rotate_halves_by(const float *x, float *y, int64_t half, const float
 
 /* x's first 2 half columns rotated; scratch holds 4 half floats, made by spread_rotation_table before where
  * pairs are neighbours. */
-INLINE void rotate(const float *x, float *y, int64_t half, const float *c, const float *s,
-                 const float *scratch)
+INLINE void rotate(const float *x, float *y, int64_t half, const float *c, const float *s, const float *scratch)
 {
     if (scratch)
         rotate_neighbours(x, y, 2 * half, scratch, scratch + 2 * half);
@@ -238,9 +231,6 @@ static void qk_norm_rope_run(zt_cpu_call *call, int phase, int64_t begin, int64_
 const zt_cpu_kernel ZT_SYM(zt_cpu_rope)[] = {
     {.op = ZT_OP_rope, .has = norm_has, .setup = rope_setup, .run = rope_run, .prime = rope_prime},
     {.op = ZT_OP_rope_table, .has = norm_has, .setup = rope_table_setup, .run = rope_table_run},
-    {.op = ZT_OP_qk_norm_rope,
-     .has = norm_has,
-     .setup = qk_norm_rope_setup,
-     .run = qk_norm_rope_run},
+    {.op = ZT_OP_qk_norm_rope, .has = norm_has, .setup = qk_norm_rope_setup, .run = qk_norm_rope_run},
     {0},
 };

@@ -33,10 +33,7 @@ static void cumsum_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
 
 /* ---- lines ----------------------------------------------------------------------------------- */
 
-static void cumprod_setup(zt_cpu_call *call)
-{
-    lines_setup(call, ((const zt_cumprod_attrs *)call->attrs)->axis);
-}
+static void cumprod_setup(zt_cpu_call *call) { lines_setup(call, ((const zt_cumprod_attrs *)call->attrs)->axis); }
 
 static void cumprod_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {

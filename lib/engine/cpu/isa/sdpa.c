@@ -38,9 +38,9 @@ static void sdpa_setup(zt_cpu_call *call)
     call->items[1] = z.b * z.h * call->aux[AUX_BLOCKS];
     size_t room = (size_t)(call->aux[AUX_K_FLOATS] + call->aux[AUX_V_FLOATS] + call->aux[AUX_PANELS]);
     call->shared_bytes = (size_t)(z.b * z.g) * room * sizeof(float);
-    call->local_bytes = (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE +
-                      (size_t)(SDPA_ROWS * (wide + 2)) + SDPA_TILE + LANES) *
-                     sizeof(float);
+    call->local_bytes =
+        (sdpa_left_floats(z.d) + (size_t)SDPA_ROWS * GEMM_STRIDE + (size_t)(SDPA_ROWS * (wide + 2)) + SDPA_TILE + LANES) *
+        sizeof(float);
 }
 
 static float *key_panels(const zt_cpu_call *call, int64_t head)
@@ -68,8 +68,7 @@ static void pack_panel(zt_cpu_call *call, int64_t item)
     sdpa_pack_turned(k, z.bshd ? z.g * z.d : z.d, first, z.t, z.d, keys + first * z.d);
     int64_t step = z.bshd ? z.g * z.dv : z.dv;
     sdpa_pack(v, step, first, last, z.t, z.dv, keys + call->aux[AUX_K_FLOATS]);
-    wild_panels(call, head)[first / GEMM_WIDE] =
-        sdpa_wildness(v + first * step, step, last - first, z.dv);
+    wild_panels(call, head)[first / GEMM_WIDE] = sdpa_wildness(v + first * step, step, last - first, z.dv);
 }
 
 /* ---- a block --------------------------------------------------------------------------------- */
@@ -101,9 +100,8 @@ static sums begin_sums(const sdpa_block *b, float *local)
     }
     memset(s.acc, 0, (size_t)(SDPA_ROWS * s.wide) * sizeof *s.acc);
     const float *q = b->c->in[0].data;
-    sdpa_left(q + zt_sdpa_row(z, b->batch, b->head, b->row, z->h, z->s, z->d),
-              z->bshd ? z->h * z->d : z->d, b->rows, z->d, (float)zt_sdpa_scale(b->a, z), SDPA_ROWS,
-              s.q);
+    sdpa_left(q + zt_sdpa_row(z, b->batch, b->head, b->row, z->h, z->s, z->d), z->bshd ? z->h * z->d : z->d, b->rows, z->d,
+              (float)zt_sdpa_scale(b->a, z), SDPA_ROWS, s.q);
     return s;
 }
 
@@ -119,8 +117,7 @@ INLINE float finish_scores(const sdpa_block *b, float *y, const float *bias, sdp
             vf more = vf_load(bias + j);
             x = vf_select(vf_eq(more, least), least, vf_add(x, more));
         }
-        if (j < s.first || j + LANES > s.last)
-            x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
+        if (j < s.first || j + LANES > s.last) x = vf_first(s.first - j, least, vf_first(s.last - j, x, least));
         if (bias || b->a->softcap > 0 || j < s.first || j + LANES > s.last) vf_store(y + j, x);
         top = vf_max(x, top);
     }
@@ -191,8 +188,7 @@ static void attend_block(zt_cpu_call *call, int64_t item, float *local)
 {
     zt_sdpa z = sizes_of(call);
     int64_t block = call->aux[AUX_BLOCKS] - 1 - item / (z.b * z.h), head = item % (z.b * z.h);
-    sdpa_block b =
-        sdpa_begin(call, &z, head / z.h, head % z.h, block * SDPA_ROWS, &call->in[3], &call->in[4]);
+    sdpa_block b = sdpa_begin(call, &z, head / z.h, head % z.h, block * SDPA_ROWS, &call->in[3], &call->in[4]);
     sums u = begin_sums(&b, local);
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         int width = b.last - tile < SDPA_TILE ? (int)(b.last - tile) : SDPA_TILE;

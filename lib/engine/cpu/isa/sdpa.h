@@ -22,15 +22,14 @@ static inline int64_t sdpa_up(int64_t n, int64_t to) { return (n + to - 1) / to 
 INLINE void sdpa_turn(const float *const *rows, int64_t col, int n, float *to)
 {
     vf r[LANES];
-    UNROLL for (int i = 0; i < LANES; i++) r[i] = vf_load_n(rows[i] + col, n);
+    UNROLL_FOR (int i = 0; i < LANES; i++) r[i] = vf_load_n(rows[i] + col, n);
     vf_transpose(r);
     for (int i = 0; i < n; i++) vf_store(to + i * GEMM_WIDE, r[i]);
 }
 
 /* A panel turned: to[c * GEMM_WIDE + i] = row first + i's column c; zeros past the last row. Rows
  * are `step` floats apart. */
-INLINE void sdpa_pack_turned(const float *from, int64_t step, int64_t first, int64_t n,
-                             int64_t cols, float *to)
+INLINE void sdpa_pack_turned(const float *from, int64_t step, int64_t first, int64_t n, int64_t cols, float *to)
 {
     for (int lane = 0; lane < GEMM_WIDE; lane += LANES) {
         const float *rows[LANES];
@@ -41,8 +40,7 @@ INLINE void sdpa_pack_turned(const float *from, int64_t step, int64_t first, int
             good += first + lane + i < n;
         }
         for (int64_t c = 0; c < cols; c += LANES)
-            sdpa_turn(rows, c, cols - c < LANES ? (int)(cols - c) : LANES,
-                      to + c * GEMM_WIDE + lane);
+            sdpa_turn(rows, c, cols - c < LANES ? (int)(cols - c) : LANES, to + c * GEMM_WIDE + lane);
         for (int64_t c = 0; c < cols && good < LANES; c++) {
             float *p = to + c * GEMM_WIDE + lane;
             vf_store(p, vf_first(good, vf_load(p), vf_set(0)));
@@ -51,19 +49,16 @@ INLINE void sdpa_pack_turned(const float *from, int64_t step, int64_t first, int
 }
 
 /* Rows first..last-1 as panels of GEMM_WIDE columns, each of n rows; zeros past the last column. */
-INLINE void sdpa_pack(const float *from, int64_t step, int64_t first, int64_t last, int64_t n,
-                      int64_t cols, float *to)
+INLINE void sdpa_pack(const float *from, int64_t step, int64_t first, int64_t last, int64_t n, int64_t cols, float *to)
 {
     for (int64_t c = 0; c < cols; c += LANES) {
         int some = cols - c < LANES ? (int)(cols - c) : LANES;
         float *panel = to + c / GEMM_WIDE * n * GEMM_WIDE + c % GEMM_WIDE;
-        for (int64_t i = first; i < last; i++)
-            vf_store(panel + i * GEMM_WIDE, vf_load_n(from + i * step + c, some));
+        for (int64_t i = first; i < last; i++) vf_store(panel + i * GEMM_WIDE, vf_load_n(from + i * step + c, some));
     }
     int64_t whole = sdpa_up(cols, LANES), wide = sdpa_up(cols, GEMM_WIDE);
     float *rest = to + whole / GEMM_WIDE * n * GEMM_WIDE + whole % GEMM_WIDE;
-    for (int64_t i = first; i < last && whole < wide; i++)
-        vf_store(rest + i * GEMM_WIDE, vf_set(0));
+    for (int64_t i = first; i < last && whole < wide; i++) vf_store(rest + i * GEMM_WIDE, vf_set(0));
 }
 
 /* 0, or NaN where one of these is infinite or NaN: hidden ones of such must not be multiplied. */
@@ -82,15 +77,13 @@ INLINE float sdpa_wildness(const float *v, int64_t step, int64_t rows, int64_t c
 static inline bool sdpa_wild(const float *panels, int64_t tile, int64_t n)
 {
     bool wild = false;
-    for (int64_t at = tile; at < tile + SDPA_TILE && at < n; at += GEMM_WIDE)
-        wild |= isnan(panels[at / GEMM_WIDE]);
+    for (int64_t at = tile; at < tile + SDPA_TILE && at < n; at += GEMM_WIDE) wild |= isnan(panels[at / GEMM_WIDE]);
     return wild;
 }
 
 /* Rows times `by` for the left side of the tile: block d / GEMM_DEPTH of columns, then row, then
  * column; `room` rows a block. */
-INLINE void sdpa_left(const float *from, int64_t step, int64_t rows, int64_t cols, float by,
-                      int64_t room, float *to)
+INLINE void sdpa_left(const float *from, int64_t step, int64_t rows, int64_t cols, float by, int64_t room, float *to)
 {
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c += LANES) {
@@ -106,8 +99,7 @@ static inline size_t sdpa_left_floats(int64_t cols)
 }
 
 /* y rows [first, last) of a panel's columns = left rows times the panel, over `cols`. */
-INLINE void sdpa_product(const float *left, const float *panel, int64_t cols, int first, int last,
-                         float *y, int64_t down)
+INLINE void sdpa_product(const float *left, const float *panel, int64_t cols, int first, int last, float *y, int64_t down)
 {
     int64_t k = 0;
     do {
@@ -143,8 +135,7 @@ typedef struct sdpa_block {
 } sdpa_block;
 
 /* How many keys of a batch there are; 0 and trouble where `len` is wrong. */
-static inline int64_t sdpa_keys(zt_cpu_call *call, const zt_cpu_arg *len, const zt_sdpa *z,
-                                int64_t batch)
+static inline int64_t sdpa_keys(zt_cpu_call *call, const zt_cpu_arg *len, const zt_sdpa *z, int64_t batch)
 {
     if (!len->data) return z->t;
     int64_t n = ((const int32_t *)len->data)[batch];
@@ -166,8 +157,8 @@ static inline void sdpa_mask_strides(const zt_cpu_arg *mask, int64_t stride[4])
 }
 
 /* The block of queries from `row` on. */
-static inline sdpa_block sdpa_begin(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head,
-                                    int64_t row, const zt_cpu_arg *mask, const zt_cpu_arg *len)
+static inline sdpa_block sdpa_begin(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head, int64_t row,
+                                    const zt_cpu_arg *mask, const zt_cpu_arg *len)
 {
     sdpa_block b = {.c = call, .a = call->attrs, .z = *z, .batch = batch, .head = head, .row = row};
     int64_t n = sdpa_keys(call, len, z, batch), stride[4];
@@ -191,10 +182,7 @@ typedef struct sdpa_span {
     int first, last;
 } sdpa_span;
 
-static inline int sdpa_within(int64_t at, int most)
-{
-    return at < 0 ? 0 : at > most ? most : (int)at;
-}
+static inline int sdpa_within(int64_t at, int most) { return at < 0 ? 0 : at > most ? most : (int)at; }
 
 /* The rows that see any of the columns from `col` to below `end`: a run, for both bounds rise. */
 static inline sdpa_span sdpa_rows_seeing(const sdpa_block *b, int64_t col, int64_t end)
@@ -208,8 +196,7 @@ static inline sdpa_span sdpa_rows_seeing(const sdpa_block *b, int64_t col, int64
 /* Row r's columns of the tile. */
 static inline sdpa_span sdpa_seen_of(const sdpa_block *b, int r, int64_t tile)
 {
-    return (sdpa_span){sdpa_within(b->lo[r] - tile, SDPA_TILE),
-                       sdpa_within(b->hi[r] - tile, SDPA_TILE)};
+    return (sdpa_span){sdpa_within(b->lo[r] - tile, SDPA_TILE), sdpa_within(b->hi[r] - tile, SDPA_TILE)};
 }
 
 /* What the mask adds to row r's columns of the tile; bias has room for a tile and a register. */
@@ -227,21 +214,19 @@ INLINE void sdpa_bias(const sdpa_block *b, int r, int64_t tile, sdpa_span s, flo
 
 /* y = left times the panels of a tile, GEMM_STRIDE floats from row to row; what no row of a panel
  * sees is left out. */
-INLINE void sdpa_scores(const sdpa_block *b, const float *left, const float *panels, int64_t tile,
-                        int64_t cols, float *y)
+INLINE void sdpa_scores(const sdpa_block *b, const float *left, const float *panels, int64_t tile, int64_t cols, float *y)
 {
     for (int64_t c = 0; c < SDPA_TILE && tile + c < b->last; c += GEMM_WIDE) {
         sdpa_span rows = sdpa_rows_seeing(b, tile + c, tile + c + GEMM_WIDE);
         if (rows.first < rows.last)
-            sdpa_product(left, panels + (tile + c) * cols, cols, rows.first, rows.last, y + c,
-                         GEMM_STRIDE);
+            sdpa_product(left, panels + (tile + c) * cols, cols, rows.first, rows.last, y + c, GEMM_STRIDE);
     }
 }
 
 /* acc += weights times panels of n rows, for groups of rows over the columns of the tile that they
  * see together. */
-INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
-                     int64_t tile, float *acc, int64_t wide)
+INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *panels, int64_t n, int64_t tile, float *acc,
+                     int64_t wide)
 {
     for (int r = 0; r < b->rows; r += SDPA_GROUP) {
         int rows = b->rows - r < SDPA_GROUP ? b->rows - r : SDPA_GROUP;
@@ -265,8 +250,8 @@ INLINE void sdpa_add(const sdpa_block *b, const float *weights, const float *pan
 }
 
 /* sdpa_add for a wild tile: the same sums in the same order, without what is hidden: -0. */
-INLINE void sdpa_add_seen(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
-                          int64_t tile, float *acc, int64_t wide)
+INLINE void sdpa_add_seen(const sdpa_block *b, const float *weights, const float *panels, int64_t n, int64_t tile, float *acc,
+                          int64_t wide)
 {
     for (int r = 0; r < b->rows; r++) {
         sdpa_span s = sdpa_seen_of(b, r, tile);

@@ -88,22 +88,17 @@ static void sdpa_grad_setup(zt_cpu_call *call)
     call->items[0] = b * s.z.g * (s.keys / GEMM_WIDE) + b * s.z.h * (s.queries / GEMM_WIDE);
     call->items[1] = call->out[Q].data ? b * s.z.h * blocks_of(s.z.s) : 0;
     call->items[2] = call->out[K].data || call->out[V].data ? b * s.z.g * blocks_of(s.z.t) : 0;
-    call->shared_bytes =
-        ((size_t)(b * s.z.g) * (size_t)(s.key_head + s.keys / GEMM_WIDE) +
-         (size_t)(b * s.z.h) * (size_t)(s.query_head + 2 * s.queries / GEMM_WIDE)) *
-        sizeof(float);
-    call->local_bytes =
-        (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) + 2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
-         (size_t)(SDPA_ROWS * (s.wide + s.wide_v)) + SDPA_TILE + LANES) *
-        sizeof(float);
+    call->shared_bytes = ((size_t)(b * s.z.g) * (size_t)(s.key_head + s.keys / GEMM_WIDE) +
+                          (size_t)(b * s.z.h) * (size_t)(s.query_head + 2 * s.queries / GEMM_WIDE)) *
+                         sizeof(float);
+    call->local_bytes = (sdpa_left_floats(s.z.d) + sdpa_left_floats(s.z.dv) + 2 * (size_t)SDPA_ROWS * GEMM_STRIDE +
+                         (size_t)(SDPA_ROWS * (s.wide + s.wide_v)) + SDPA_TILE + LANES) *
+                        sizeof(float);
 }
 
 /* ---- panels ---------------------------------------------------------------------------------- */
 
-static int64_t step_of(const zt_sdpa *z, int64_t heads, int64_t cols)
-{
-    return z->bshd ? heads * cols : cols;
-}
+static int64_t step_of(const zt_sdpa *z, int64_t heads, int64_t cols) { return z->bshd ? heads * cols : cols; }
 
 static void pack_keys(zt_cpu_call *call, const sizes *s, int64_t item)
 {
@@ -118,8 +113,7 @@ static void pack_keys(zt_cpu_call *call, const sizes *s, int64_t item)
     sdpa_pack_turned(v, step_of(z, z->g, z->dv), first, z->t, z->dv, p.v_turned + first * z->dv);
     sdpa_pack(k, step_of(z, z->g, z->d), first, last, z->t, z->d, p.k);
     const int64_t step = step_of(z, z->g, z->d);
-    wild_keys(call, s, head)[first / GEMM_WIDE] =
-        sdpa_wildness(k + first * step, step, last - first, z->d);
+    wild_keys(call, s, head)[first / GEMM_WIDE] = sdpa_wildness(k + first * step, step, last - first, z->d);
 }
 
 /* A row whose lse is -inf saw nothing: with +inf its weights are exp(-inf). */
@@ -139,10 +133,8 @@ static void pack_queries(zt_cpu_call *call, const sizes *s, int64_t item)
     sdpa_pack(q, step_of(z, z->h, z->d), first, last, z->s, z->d, p.q);
     sdpa_pack(dy, step_of(z, z->h, z->dv), first, last, z->s, z->dv, p.dy);
     const int64_t step = step_of(z, z->h, z->d), step_v = step_of(z, z->h, z->dv);
-    wild_queries(call, s, head, false)[first / GEMM_WIDE] =
-        sdpa_wildness(q + first * step, step, last - first, z->d);
-    wild_queries(call, s, head, true)[first / GEMM_WIDE] =
-        sdpa_wildness(dy + first * step_v, step_v, last - first, z->dv);
+    wild_queries(call, s, head, false)[first / GEMM_WIDE] = sdpa_wildness(q + first * step, step, last - first, z->d);
+    wild_queries(call, s, head, true)[first / GEMM_WIDE] = sdpa_wildness(dy + first * step_v, step_v, last - first, z->dv);
     for (int64_t i = first; i < first + GEMM_WIDE; i++) {
         float x = i < z->s ? lse[head * z->s + i] : INFINITY;
         p.lse[i] = x == -INFINITY ? INFINITY : x;
@@ -175,8 +167,8 @@ static scratch scratch_at(const sizes *s, float *local)
 /* Row r's scores become weights, and what is in dscore, dy.v, becomes the gradient of the scores
  * before scale: 0 where nothing is seen, of a wild tile -0. lse and delta are of the row, or
  * (`across`) of the columns. */
-INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int64_t tile,
-                  int width, const float *lse, const float *delta, bool wild)
+INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int64_t tile, int width, const float *lse,
+                  const float *delta, bool wild)
 {
     sdpa_span s = sdpa_seen_of(b, r, tile);
     float *y = u->weight + r * GEMM_STRIDE, *ds = u->dscore + r * GEMM_STRIDE;
@@ -213,17 +205,15 @@ INLINE void weigh(bool across, const sdpa_block *b, const scratch *u, int r, int
     sdpa_rest(ds, s.first < s.last ? begin : 0, s.first < s.last ? end : 0, width, wild);
 }
 
-static void write_rows(const float *acc, int64_t wide, int rows, int64_t cols, float *to,
-                       int64_t step)
+static void write_rows(const float *acc, int64_t wide, int rows, int64_t cols, float *to, int64_t step)
 {
     for (int r = 0; r < rows; r++)
         for (int64_t d = 0; d < cols; d += LANES)
-            vf_store_n(to + r * step + d, cols - d < LANES ? (int)(cols - d) : LANES,
-                       vf_load(acc + r * wide + d));
+            vf_store_n(to + r * step + d, cols - d < LANES ? (int)(cols - d) : LANES, vf_load(acc + r * wide + d));
 }
 
-static void add(const sdpa_block *b, const float *weights, const float *panels, int64_t n,
-                int64_t tile, float *acc, int64_t wide, bool wild)
+static void add(const sdpa_block *b, const float *weights, const float *panels, int64_t n, int64_t tile, float *acc, int64_t wide,
+                bool wild)
 {
     if (wild)
         sdpa_add_seen(b, weights, panels, n, tile, acc, wide);
@@ -252,15 +242,13 @@ static void query_block(zt_cpu_call *call, int64_t item, float *local)
     const float *q = call->in[Q].data, *dy = call->in[DY].data;
     int64_t q_at = zt_sdpa_row(z, b.batch, b.head, row, z->h, z->s, z->d);
     int64_t y_at = zt_sdpa_row(z, b.batch, b.head, row, z->h, z->s, z->dv);
-    sdpa_left(q + q_at, step_of(z, z->h, z->d), b.rows, z->d, (float)zt_sdpa_scale(b.a, z),
-              SDPA_ROWS, u.left);
+    sdpa_left(q + q_at, step_of(z, z->h, z->d), b.rows, z->d, (float)zt_sdpa_scale(b.a, z), SDPA_ROWS, u.left);
     sdpa_left(dy + y_at, step_of(z, z->h, z->dv), b.rows, z->dv, 1, SDPA_ROWS, u.left_v);
     for (int64_t tile = b.first / SDPA_TILE * SDPA_TILE; tile < b.last; tile += SDPA_TILE) {
         sdpa_scores(&b, u.left, p.k_turned, tile, z->d, u.weight);
         sdpa_scores(&b, u.left_v, p.v_turned, tile, z->dv, u.dscore);
         bool wild = sdpa_wild(wild_k, tile, z->t);
-        for (int r = 0; r < b.rows; r++)
-            weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta, wild);
+        for (int r = 0; r < b.rows; r++) weigh(false, &b, &u, r, tile, tile_width(&b, tile), of.lse, of.delta, wild);
         add(&b, u.dscore, p.k, z->t, tile, u.acc, s.wide, wild);
     }
     write_rows(u.acc, s.wide, b.rows, z->d, (float *)call->out[Q].data + q_at, step_of(z, z->h, z->d));
@@ -282,8 +270,7 @@ static zt_sdpa_span seen_by(const zt_sdpa_attrs *sdpa, const zt_sdpa *z, int64_t
 }
 
 /* The block of keys from `key` on, as rows, with the queries of a head as columns. */
-static sdpa_block begin_keys(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head,
-                             int64_t key)
+static sdpa_block begin_keys(zt_cpu_call *call, const zt_sdpa *z, int64_t batch, int64_t head, int64_t key)
 {
     sdpa_block b = {.c = call, .a = call->attrs, .z = *z, .batch = batch, .head = head, .row = key};
     int64_t n = sdpa_keys(call, &call->in[LEN], z, batch), stride[4];
@@ -315,8 +302,7 @@ static void add_head(const sdpa_block *b, const sizes *s, const scratch *u)
         sdpa_scores(b, u->left, p.q_turned, tile, z->d, u->weight);
         sdpa_scores(b, u->left_v, p.dy_turned, tile, z->dv, u->dscore);
         bool wild = sdpa_wild(wild_q, tile, z->s) || sdpa_wild(wild_dy, tile, z->s);
-        for (int r = 0; r < b->rows; r++)
-            weigh(true, b, u, r, tile, tile_width(b, tile), p.lse, p.delta, wild);
+        for (int r = 0; r < b->rows; r++) weigh(true, b, u, r, tile, tile_width(b, tile), p.lse, p.delta, wild);
         add(b, u->dscore, p.q, z->s, tile, u->acc, s->wide, wild);
         add(b, u->weight, p.dy, z->s, tile, u->acc_v, s->wide_v, wild);
     }
@@ -335,8 +321,7 @@ static void key_block(zt_cpu_call *call, int64_t item, float *local)
     int64_t k_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->d);
     int64_t v_at = zt_sdpa_row(z, batch, g, key, z->g, z->t, z->dv);
     int rows = z->t - key < SDPA_ROWS ? (int)(z->t - key) : SDPA_ROWS;
-    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d, (float)zt_sdpa_scale(call->attrs, z),
-              SDPA_ROWS, u.left);
+    sdpa_left(k + k_at, step_of(z, z->g, z->d), rows, z->d, (float)zt_sdpa_scale(call->attrs, z), SDPA_ROWS, u.left);
     sdpa_left(v + v_at, step_of(z, z->g, z->dv), rows, z->dv, 1, SDPA_ROWS, u.left_v);
     for (int64_t h = g * share; h < (g + 1) * share; h++) {
         sdpa_block b = begin_keys(call, z, batch, h, key);

@@ -51,16 +51,20 @@ enum { SIDE = 256, SPAN = 256, RUNS = 256 };
 static int64_t pieces_of(const transposed_axes *t, int d, int64_t *most)
 {
     int last = t->n - 1;
-    int64_t size = t->thin != last ? (d == last ? SPAN : d == t->thin ? SIDE : 1)
-                                   : (d == last ? t->dim[d] : d == t->nearest ? RUNS : 1);
+    int64_t size = t->thin != last ? (d == last      ? SPAN
+                                      : d == t->thin ? SIDE
+                                                     : 1)
+                                   : (d == last         ? t->dim[d]
+                                      : d == t->nearest ? RUNS
+                                                        : 1);
     *most = size;
     return (t->dim[d] + size - 1) / size;
 }
 
 static void transpose_setup(zt_cpu_call *call)
 {
-    transposed_axes t = transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
-                         &call->out[0].type);
+    transposed_axes t =
+        transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type, &call->out[0].type);
     bool empty = zt_type_count(&call->out[0].type) == 0;
     call->items[0] = !empty;
     int64_t most;
@@ -95,21 +99,18 @@ INLINE void transpose_square(int size, const transposition *t, int64_t r, int64_
     }
 }
 
-INLINE void transpose_each(int size, const transposition *t, int64_t r, int64_t rows, int64_t c,
-                      int64_t columns)
+INLINE void transpose_each(int size, const transposition *t, int64_t r, int64_t rows, int64_t c, int64_t columns)
 {
     for (int64_t i = r; i < rows; i++)
         for (int64_t k = c; k < columns; k++)
-            memcpy(t->y + (i * t->across + k) * size, t->x + (k * t->down + i) * size,
-                   (size_t)size);
+            memcpy(t->y + (i * t->across + k) * size, t->x + (k * t->down + i) * size, (size_t)size);
 }
 
 /* Lines of x that a later square wants: far apart, so that the processor foresees none. Into the
  * second cache: in the first they would meet in one set. */
 INLINE void prefetch_square(int size, const transposition *t, int64_t r, int64_t c)
 {
-    for (int l = 0; l < LANES; l++)
-        __builtin_prefetch(t->x + ((c + l) * t->down + r) * size, 0, 2);
+    for (int l = 0; l < LANES; l++) __builtin_prefetch(t->x + ((c + l) * t->down + r) * size, 0, 2);
 }
 
 /* By squares that lie above each other in y: a line of x is used up by one square, and the next
@@ -124,8 +125,7 @@ INLINE void transpose_block(int size, const transposition *t, int64_t rows, int6
             if (words && whole)
                 transpose_square(size, t, r, c);
             else
-                transpose_each(size, t, r, rows - r < LANES ? rows : r + LANES, c,
-                          columns - c < LANES ? columns : c + LANES);
+                transpose_each(size, t, r, rows - r < LANES ? rows : r + LANES, c, columns - c < LANES ? columns : c + LANES);
         }
 }
 
@@ -151,8 +151,7 @@ static void stream_run(const char *x, char *y, int64_t run, bool on)
 }
 
 /* n runs of neighbours, so many bytes apart in x and y; `past` the caches. */
-static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t run,
-                      int64_t n, bool past)
+static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, int64_t run, int64_t n, bool past)
 {
     bool on = x_step == run || run >= 4 * AHEAD; /* it reads straight on */
     for (int64_t k = 0; k < n; k++, x += x_step, y += y_step)
@@ -164,8 +163,8 @@ static void copy_runs(const char *x, int64_t x_step, char *y, int64_t y_step, in
 
 static void transpose_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    transposed_axes t = transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type,
-                         &call->out[0].type);
+    transposed_axes t =
+        transposed_axes_of(&((const zt_transpose_attrs *)call->attrs)->axes, &call->in[0].type, &call->out[0].type);
     int64_t size = size_of(&call->in[0].type);
     int last = t.n - 1;
     bool plain = t.n == 0 || t.thin == last;
@@ -248,8 +247,7 @@ static void uncat_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, 
     int64_t whole = call->aux[0], first = call->aux[1], run = call->aux[2];
     (void)phase, (void)local;
     for (int64_t i = begin; i < end && run > 0; i++)
-        memcpy((char *)call->out[0].data + i * run, (const char *)call->in[0].data + i * whole + first,
-               (size_t)run);
+        memcpy((char *)call->out[0].data + i * run, (const char *)call->in[0].data + i * whole + first, (size_t)run);
 }
 
 /* ---- repeat: one entry of the axis an item --------------------------------------------------- */
@@ -268,8 +266,8 @@ static void repeat_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
     (void)phase, (void)local;
     for (int64_t i = begin; i < end && inner > 0; i++)
         for (int64_t k = 0; k < times; k++)
-            memcpy((char *)call->out[0].data + (i * times + k) * inner,
-                   (const char *)call->in[0].data + i * inner, (size_t)inner);
+            memcpy((char *)call->out[0].data + (i * times + k) * inner, (const char *)call->in[0].data + i * inner,
+                   (size_t)inner);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_shape)[] = {

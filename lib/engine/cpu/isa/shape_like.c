@@ -58,8 +58,7 @@ static void sum_to_setup(zt_cpu_call *call)
     int64_t count = zt_type_count(&call->out[0].type);
     bool columns = axes.n && axes.kept[0];
     call->local_bytes = CHUNK * sizeof(float);
-    call->items[0] = columns && count ? count / axes.dim[0] * ((axes.dim[0] + COLS - 1) / COLS)
-                                   : (count + OUTPUTS - 1) / OUTPUTS;
+    call->items[0] = columns && count ? count / axes.dim[0] * ((axes.dim[0] + COLS - 1) / COLS) : (count + OUTPUTS - 1) / OUTPUTS;
 }
 
 static void add_into(float *sum, const float *x, int n)
@@ -70,8 +69,7 @@ static void add_into(float *sum, const float *x, int n)
 }
 
 /* n neighbouring outputs from x's element `at` on: rows of x added to each other. */
-static void sum_columns(const zt_cpu_call *call, const groups *g, int64_t at, int n, float *y,
-                        float *scratch)
+static void sum_columns(const zt_cpu_call *call, const groups *g, int64_t at, int n, float *y, float *scratch)
 {
     double total[COLS] = {0};
     int64_t rows = combinations(g, 1, false);
@@ -126,8 +124,7 @@ static void sum_to_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
         }
         int64_t first = item * OUTPUTS;
         int n = (int)(count - first < OUTPUTS ? count - first : OUTPUTS);
-        for (int j = 0; j < n; j++)
-            y[j] = sum_run(call, &axes, offset(&axes, 0, true, first + j), local);
+        for (int j = 0; j < n; j++) y[j] = sum_run(call, &axes, offset(&axes, 0, true, first + j), local);
         info->encode(y, element(&call->out[0], first), n);
     }
 }

@@ -29,20 +29,20 @@
  * take minutes to follow sixteen floats in a struct through every curve. */
 #if defined(ZT_ISA_scalar) && (defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__))
 #define INLINE static __attribute__((noinline, unused))
-#define UNROLL
-#define UNROLL_PAIRS
+#define UNROLL_FOR for
+#define UNROLL_PAIRS_FOR for
 #elif defined(ZT_ISA_scalar)
 #define INLINE static inline __attribute__((unused))
-#define UNROLL
+#define UNROLL_FOR for
 #else
-#define INLINE static inline __attribute__((always_inline, unused))
-#define UNROLL UNROLL_PAIRS
+#define INLINE     static inline __attribute__((always_inline, unused))
+#define UNROLL_FOR UNROLL_PAIRS_FOR
 #endif
-#if defined(UNROLL_PAIRS)
+#if defined(UNROLL_PAIRS_FOR)
 #elif defined(__clang__)
-#define UNROLL_PAIRS _Pragma("clang loop unroll(full)")
+#define UNROLL_PAIRS_FOR _Pragma("clang loop unroll(full)") for
 #else
-#define UNROLL_PAIRS _Pragma("GCC unroll 24")
+#define UNROLL_PAIRS_FOR _Pragma("GCC unroll 24") for
 #endif
 
 #if defined(ZT_ISA_avx512)
@@ -52,10 +52,7 @@
 typedef __m512 vf;
 typedef __m512i vi;
 
-INLINE __mmask16 below(int n)
-{
-    return (__mmask16)(n >= LANES ? 0xffff : n <= 0 ? 0 : (1 << n) - 1);
-}
+INLINE __mmask16 below(int n) { return (__mmask16)(n >= LANES ? 0xffff : n <= 0 ? 0 : (1 << n) - 1); }
 
 INLINE vf vf_set(float x) { return _mm512_set1_ps(x); }
 INLINE vf vf_load(const float *p) { return _mm512_loadu_ps(p); }
@@ -71,10 +68,7 @@ INLINE vf vf_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
 INLINE vf vf_max(vf a, vf b) { return _mm512_max_ps(a, b); }
 INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 INLINE vf vf_first(int n, vf a, vf b) { return _mm512_mask_blend_ps(below(n), b, a); }
-INLINE vf vf_choose(vf c, vf a, vf b)
-{
-    return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(c)), b, a);
-}
+INLINE vf vf_choose(vf c, vf a, vf b) { return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(c)), b, a); }
 INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); }
 
 INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
@@ -89,43 +83,33 @@ INLINE vi vi_of_bits(vf a) { return _mm512_castps_si512(a); }
 INLINE vf vf_of_bits(vi a) { return _mm512_castsi512_ps(a); }
 
 INLINE vf vf_of_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
-INLINE void vf_to_f16(void *p, vf a)
-{
-    _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT));
-}
+INLINE void vf_to_f16(void *p, vf a) { _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 
 INLINE vi vi_of_u16(const void *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256(p)); }
 INLINE void vi_to_u16(void *p, vi a) { _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(a)); }
 
 INLINE __m256 low_half(vf a) { return _mm512_castps512_ps256(a); }
-INLINE __m256 high_half(vf a)
-{
-    return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1));
-}
+INLINE __m256 high_half(vf a) { return _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(a), 1)); }
 
 /* r[i] lane j becomes r[j] lane i: pairs of rows, fours of rows, then quarters of registers. */
 INLINE void vf_transpose(vf r[LANES])
 {
     vf t[LANES];
-    UNROLL for (int i = 0; i < 16; i += 2)
-    {
+    UNROLL_FOR (int i = 0; i < 16; i += 2) {
         t[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < 8; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 8; i++) {
         int from = i / 2 * 4 + i % 2, to = i * 2;
         r[to] = _mm512_shuffle_ps(t[from], t[from + 2], 0x44);
         r[to + 1] = _mm512_shuffle_ps(t[from], t[from + 2], 0xee);
     }
-    UNROLL for (int i = 0; i < 8; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 8; i++) {
         int from = i / 4 * 8 + i % 4, to = i / 4 * 8 + i % 4;
         t[to] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0x88);
         t[to + 4] = _mm512_shuffle_f32x4(r[from], r[from + 4], 0xdd);
     }
-    UNROLL for (int i = 0; i < 8; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 8; i++) {
         r[i] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0x88);
         r[i + 8] = _mm512_shuffle_f32x4(t[i], t[i + 8], 0xdd);
     }
@@ -144,17 +128,13 @@ typedef struct vi {
 #define BOTH1(type, f, a)    ((type){f((a).lo), f((a).hi)})
 #define BOTH2(type, f, a, b) ((type){f((a).lo, (b).lo), f((a).hi, (b).hi)})
 
-INLINE __m256i below(int n)
-{
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-}
+INLINE __m256i below(int n) { return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)); }
 
 INLINE vf vf_set(float x) { return (vf){_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 INLINE vf vf_load(const float *p) { return (vf){_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }
 INLINE vf vf_load_n(const float *p, int n)
 {
-    return (vf){_mm256_maskload_ps(p, below(n)),
-                n > 8 ? _mm256_maskload_ps(p + 8, below(n - 8)) : _mm256_setzero_ps()};
+    return (vf){_mm256_maskload_ps(p, below(n)), n > 8 ? _mm256_maskload_ps(p + 8, below(n - 8)) : _mm256_setzero_ps()};
 }
 INLINE void vf_store(float *p, vf a)
 {
@@ -191,10 +171,7 @@ INLINE vf vf_add(vf a, vf b) { return BOTH2(vf, _mm256_add_ps, a, b); }
 INLINE vf vf_sub(vf a, vf b) { return BOTH2(vf, _mm256_sub_ps, a, b); }
 INLINE vf vf_mul(vf a, vf b) { return BOTH2(vf, _mm256_mul_ps, a, b); }
 INLINE vf vf_div(vf a, vf b) { return BOTH2(vf, _mm256_div_ps, a, b); }
-INLINE vf vf_fma(vf a, vf b, vf c)
-{
-    return (vf){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)};
-}
+INLINE vf vf_fma(vf a, vf b, vf c) { return (vf){_mm256_fmadd_ps(a.lo, b.lo, c.lo), _mm256_fmadd_ps(a.hi, b.hi, c.hi)}; }
 INLINE vf vf_max(vf a, vf b) { return BOTH2(vf, _mm256_max_ps, a, b); }
 INLINE vf vf_min(vf a, vf b) { return BOTH2(vf, _mm256_min_ps, a, b); }
 INLINE vf vf_first(int n, vf a, vf b)
@@ -202,14 +179,8 @@ INLINE vf vf_first(int n, vf a, vf b)
     return (vf){_mm256_blendv_ps(b.lo, a.lo, _mm256_castsi256_ps(below(n))),
                 _mm256_blendv_ps(b.hi, a.hi, _mm256_castsi256_ps(below(n - 8)))};
 }
-INLINE vf vf_choose(vf c, vf a, vf b)
-{
-    return (vf){_mm256_blendv_ps(b.lo, a.lo, c.lo), _mm256_blendv_ps(b.hi, a.hi, c.hi)};
-}
-INLINE vf vf_swap_pairs(vf a)
-{
-    return (vf){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)};
-}
+INLINE vf vf_choose(vf c, vf a, vf b) { return (vf){_mm256_blendv_ps(b.lo, a.lo, c.lo), _mm256_blendv_ps(b.hi, a.hi, c.hi)}; }
+INLINE vf vf_swap_pairs(vf a) { return (vf){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)}; }
 
 INLINE vi vi_set(int32_t x) { return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 INLINE vi vi_load(const int32_t *p)
@@ -221,14 +192,8 @@ INLINE vi vi_add(vi a, vi b) { return BOTH2(vi, _mm256_add_epi32, a, b); }
 INLINE vi vi_sub(vi a, vi b) { return BOTH2(vi, _mm256_sub_epi32, a, b); }
 INLINE vi vi_and(vi a, vi b) { return BOTH2(vi, _mm256_and_si256, a, b); }
 INLINE vi vi_or(vi a, vi b) { return BOTH2(vi, _mm256_or_si256, a, b); }
-INLINE vi vi_left(vi a, int n)
-{
-    return (vi){_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)};
-}
-INLINE vi vi_right(vi a, int n)
-{
-    return (vi){_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)};
-}
+INLINE vi vi_left(vi a, int n) { return (vi){_mm256_slli_epi32(a.lo, n), _mm256_slli_epi32(a.hi, n)}; }
+INLINE vi vi_right(vi a, int n) { return (vi){_mm256_srai_epi32(a.lo, n), _mm256_srai_epi32(a.hi, n)}; }
 INLINE vi vi_of_bits(vf a) { return BOTH1(vi, _mm256_castps_si256, a); }
 INLINE vf vf_of_bits(vi a) { return BOTH1(vf, _mm256_castsi256_ps, a); }
 
@@ -247,8 +212,7 @@ INLINE void vf_to_f16(void *p, vf a)
 INLINE vi vi_of_u16(const void *p)
 {
     const __m128i *h = p;
-    return (vi){_mm256_cvtepu16_epi32(_mm_loadu_si128(h)),
-                _mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1))};
+    return (vi){_mm256_cvtepu16_epi32(_mm_loadu_si128(h)), _mm256_cvtepu16_epi32(_mm_loadu_si128(h + 1))};
 }
 INLINE void vi_to_u16(void *p, vi a)
 {
@@ -264,39 +228,34 @@ INLINE __m256 high_half(vf a) { return a.hi; }
 INLINE void transpose8(__m256 r[8])
 {
     __m256 t[8];
-    UNROLL for (int i = 0; i < 8; i += 2)
-    {
+    UNROLL_FOR (int i = 0; i < 8; i += 2) {
         t[i] = _mm256_unpacklo_ps(r[i], r[i + 1]);
         t[i + 1] = _mm256_unpackhi_ps(r[i], r[i + 1]);
     }
-    UNROLL for (int i = 0; i < 4; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 4; i++) {
         int from = i / 2 * 4 + i % 2, to = i * 2;
         r[to] = _mm256_shuffle_ps(t[from], t[from + 2], 0x44);
         r[to + 1] = _mm256_shuffle_ps(t[from], t[from + 2], 0xee);
     }
-    UNROLL for (int i = 0; i < 4; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 4; i++) {
         t[i] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x20);
         t[i + 4] = _mm256_permute2f128_ps(r[i], r[i + 4], 0x31);
     }
-    UNROLL for (int i = 0; i < 8; i++) r[i] = t[i];
+    UNROLL_FOR (int i = 0; i < 8; i++) r[i] = t[i];
 }
 
 /* r[i] lane j becomes r[j] lane i. */
 INLINE void vf_transpose(vf r[LANES])
 {
     __m256 a[4][8]; /* quarters: above left, above right, below left, below right */
-    UNROLL for (int i = 0; i < 8; i++)
-    {
+    UNROLL_FOR (int i = 0; i < 8; i++) {
         a[0][i] = r[i].lo;
         a[1][i] = r[i].hi;
         a[2][i] = r[i + 8].lo;
         a[3][i] = r[i + 8].hi;
     }
-    UNROLL for (int k = 0; k < 4; k++) transpose8(a[k]);
-    UNROLL for (int i = 0; i < 8; i++)
-    {
+    UNROLL_FOR (int k = 0; k < 4; k++) transpose8(a[k]);
+    UNROLL_FOR (int i = 0; i < 8; i++) {
         r[i] = (vf){a[0][i], a[2][i]};
         r[i + 8] = (vf){a[1][i], a[3][i]};
     }
@@ -335,6 +294,7 @@ INLINE void vf_store(float *p, vf a) { memcpy(p, &a, sizeof a); }
 INLINE void vf_store_n(float *p, int n, vf a) { EACH if (i < n) p[i] = a.v[i]; }
 INLINE void vf_stream(float *p, vf a) { vf_store(p, a); }
 
+// clang-format off
 #define LANEWISE(type, name, params, ...)                                                          \
     INLINE type name params                                                                        \
     {                                                                                              \
@@ -342,6 +302,7 @@ INLINE void vf_stream(float *p, vf a) { vf_store(p, a); }
         EACH y.v[i] = __VA_ARGS__;                                                                 \
         return y;                                                                                  \
     }
+// clang-format on
 LANEWISE(vf, vf_set, (float x), x)
 LANEWISE(vf, vf_add, (vf a, vf b), a.v[i] + b.v[i])
 LANEWISE(vf, vf_sub, (vf a, vf b), a.v[i] - b.v[i])
@@ -455,12 +416,10 @@ INLINE float vf_top(vf a)
 #endif
 
 #if defined(ZT_ISA_avx512)
-INLINE bool vf_any_below_0(vf a)
-{
-    return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ) != 0;
-}
+INLINE bool vf_any_below_0(vf a) { return _mm512_cmp_ps_mask(a, _mm512_setzero_ps(), _CMP_LT_OQ) != 0; }
 
 /* In lane i < n the sum, or the largest lane, of r[i], 0 in the others; n <= 4. */
+// clang-format off
 #define OVER_LANES(name, f)                                                                        \
     INLINE vf name(int n, const vf *r)                                                             \
     {                                                                                              \
@@ -475,6 +434,7 @@ INLINE bool vf_any_below_0(vf a)
         const __m512i from = _mm512_setr_epi32(0, 4, 8, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);   \
         return _mm512_maskz_permutexvar_ps(below(n), from, a);                                     \
     }
+// clang-format on
 OVER_LANES(vf_sums, _mm512_add_ps)
 OVER_LANES(vf_tops, _mm512_max_ps)
 #undef OVER_LANES
@@ -483,8 +443,7 @@ OVER_LANES(vf_tops, _mm512_max_ps)
 INLINE bool vf_any_below_0(vf a)
 {
     const __m256 zero = _mm256_setzero_ps();
-    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a.lo, zero, _CMP_LT_OQ),
-                                           _mm256_cmp_ps(a.hi, zero, _CMP_LT_OQ))) != 0;
+    return _mm256_movemask_ps(_mm256_or_ps(_mm256_cmp_ps(a.lo, zero, _CMP_LT_OQ), _mm256_cmp_ps(a.hi, zero, _CMP_LT_OQ))) != 0;
 }
 #endif
 INLINE vf vf_sums(int n, const vf *r)

@@ -79,8 +79,7 @@ static stepped stepped_of(const zt_slice_step_attrs *slice_step, const zt_type *
     return s;
 }
 
-INLINE void copy_steps(const stepped *s, char *to, int64_t to_step, const char *from,
-                       int64_t from_step)
+INLINE void copy_steps(const stepped *s, char *to, int64_t to_step, const char *from, int64_t from_step)
 {
     for (int64_t k = 0; k < s->count; k++, to += to_step, from += from_step) {
         if (s->inner == s->size)
@@ -113,9 +112,7 @@ static void slice_step_put_run(zt_cpu_call *call, int phase, int64_t begin, int6
     for (int64_t o = begin; o < end; o++) {
         char *to = (char *)call->out[0].data + o * s.line;
         memset(to, 0, (size_t)s.line);
-        if (s.count)
-            copy_steps(&s, to + s.from, s.step,
-                       (const char *)call->in[0].data + o * s.count * s.inner, s.inner);
+        if (s.count) copy_steps(&s, to + s.from, s.step, (const char *)call->in[0].data + o * s.count * s.inner, s.inner);
     }
 }
 
@@ -123,9 +120,6 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_slice)[] = {
     {.op = ZT_OP_slice, .has = any_has, .setup = slice_setup, .run = slice_run},
     {.op = ZT_OP_slice_put, .has = any_has, .setup = slice_put_setup, .run = slice_put_run},
     {.op = ZT_OP_slice_step, .has = any_has, .setup = slice_step_setup, .run = slice_step_run},
-    {.op = ZT_OP_slice_step_put,
-     .has = any_has,
-     .setup = slice_step_setup,
-     .run = slice_step_put_run},
+    {.op = ZT_OP_slice_step_put, .has = any_has, .setup = slice_step_setup, .run = slice_step_put_run},
     {0},
 };

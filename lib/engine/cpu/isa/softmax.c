@@ -23,10 +23,7 @@ static void softmax_row(const float *x, float *y, int64_t cols)
 }
 
 /* ln sum exp(x - top) of a row whose largest is top. */
-static double log_sum(const float *x, int64_t cols, float top)
-{
-    return log(row_exps(false, x, NULL, cols, top));
-}
+static double log_sum(const float *x, int64_t cols, float top) { return log(row_exps(false, x, NULL, cols, top)); }
 
 static void log_softmax_row(const float *x, float *y, int64_t n)
 {
@@ -46,8 +43,7 @@ INLINE void past_rows(bool logs, const float *x, float *y, int64_t rows, int64_t
     for (int64_t r = 0; r < rows; r++, x += cols, y += cols) {
         float top = p.next_top;
         p.next = r + 1 < rows ? x + cols : x;
-        double sum = r ? past_exps(logs, true, &p, x, cols, top)
-                       : past_exps(logs, false, &p, x, cols, top);
+        double sum = r ? past_exps(logs, true, &p, x, cols, top) : past_exps(logs, false, &p, x, cols, top);
         p.before = y;
         p.top = top;
         p.by = (float)(logs ? log(sum) : 1 / sum);
@@ -213,8 +209,7 @@ static void softmax_lines(const float *x, float *y, int64_t n, int64_t step, int
         }
         total = vf_add(total, sum);
     }
-    for (int64_t i = 0; i < n; i++)
-        vf_store_n(y + i * step, some, vf_div(vf_load_n(y + i * step, some), total));
+    for (int64_t i = 0; i < n; i++) vf_store_n(y + i * step, some, vf_div(vf_load_n(y + i * step, some), total));
 }
 
 static void scaled_softmax_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
@@ -230,8 +225,7 @@ static void scaled_softmax_run(zt_cpu_call *call, int phase, int64_t begin, int6
         if (inner == 1)
             softmax_line(x, y, n, scale);
         else
-            softmax_lines(x, y, n, inner, inner - first < LANES ? (int)(inner - first) : LANES,
-                          scale);
+            softmax_lines(x, y, n, inner, inner - first < LANES ? (int)(inner - first) : LANES, scale);
     }
 }
 
@@ -311,10 +305,7 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_softmax)[] = {
     {.op = ZT_OP_softmax, .has = f32_has, .setup = columns_setup, .run = softmax_columns},
     {.op = ZT_OP_log_softmax, .has = last_has, .setup = past_setup, .run = log_softmax_run},
     {.op = ZT_OP_log_softmax, .has = f32_has, .setup = columns_setup, .run = log_softmax_columns},
-    {.op = ZT_OP_scaled_softmax,
-     .has = f32_has,
-     .setup = scaled_softmax_setup,
-     .run = scaled_softmax_run},
+    {.op = ZT_OP_scaled_softmax, .has = f32_has, .setup = scaled_softmax_setup, .run = scaled_softmax_run},
     {.op = ZT_OP_entmax, .has = f32_has, .setup = entmax_setup, .run = entmax_run},
     {0},
 };

@@ -8,8 +8,8 @@
 #include <math.h>
 
 enum {
-    CHUNK = 1024,      /* a sum in f32 is at most so long; those are added up in f64 */
-    ROWS_AHEAD = 2048  /* floats; to the second cache, for the first has three rows to hold */
+    CHUNK = 1024,     /* a sum in f32 is at most so long; those are added up in f64 */
+    ROWS_AHEAD = 2048 /* floats; to the second cache, for the first has three rows to hold */
 };
 
 /* The sum of exp(x - top) of n <= CHUNK, which are y's with `keep`; top is the largest. */
@@ -34,8 +34,7 @@ INLINE double row_exps(bool keep, const float *x, float *y, int64_t cols, float 
 {
     double sum = 0;
     for (int64_t i = 0; i < cols; i += CHUNK)
-        sum += (double)exps(keep, x + i, keep ? y + i : NULL,
-                            cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
+        sum += (double)exps(keep, x + i, keep ? y + i : NULL, cols - i < CHUNK ? (int)(cols - i) : CHUNK, top);
     return sum;
 }
 
@@ -60,8 +59,7 @@ INLINE void put_before(bool logs, const rows_past *p, const float *x, int64_t i,
 }
 
 /* row_exps where LANES divides cols, to the bit. */
-INLINE double past_exps(bool logs, bool before, rows_past *p, const float *x, int64_t cols,
-                        float top)
+INLINE double past_exps(bool logs, bool before, rows_past *p, const float *x, int64_t cols, float top)
 {
     vf t = vf_set(top), old = vf_set(p->top), by = vf_set(p->by), most = vf_set(-INFINITY);
     double all = 0;

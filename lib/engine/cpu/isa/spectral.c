@@ -25,10 +25,7 @@ static void spectral_prime(zt_cpu_call *call)
     fft_prime(call->keep, n, (cplx *)call->keep + fft_keep(n));
 }
 
-static void plan_scratch(zt_cpu_call *call)
-{
-    call->keep_bytes += (size_t)fft_padded(call->aux[AUX_N]) * sizeof(cplx);
-}
+static void plan_scratch(zt_cpu_call *call) { call->keep_bytes += (size_t)fft_padded(call->aux[AUX_N]) * sizeof(cplx); }
 
 static double scale_of(const zt_cpu_call *call)
 {
@@ -53,8 +50,8 @@ static void real_setup(zt_cpu_call *call)
     plan_scratch(call);
     call->items[0] = lines;
     call->aux[AUX_INVERSE] = op == ZT_OP_irfft || op == ZT_OP_irfft_backward;
-    call->aux[AUX_NORM] = op == ZT_OP_irfft ? ((const zt_irfft_attrs *)call->attrs)->norm.s[0]
-                                         : ((const zt_rfft_attrs *)call->attrs)->norm.s[0];
+    call->aux[AUX_NORM] =
+        op == ZT_OP_irfft ? ((const zt_irfft_attrs *)call->attrs)->norm.s[0] : ((const zt_rfft_attrs *)call->attrs)->norm.s[0];
 }
 
 static void to_spectrum(const zt_cpu_call *call, int64_t line, cplx *x)
@@ -172,8 +169,8 @@ static void conv_setup(zt_cpu_call *call)
 }
 
 /* The first bins of channel ch of C, of sample b, times by[k]. */
-static void channel_bins(const zt_cpu_call *call, const float *x, int64_t C, int64_t b, int64_t ch,
-                         bool weighed, cplx *to, cplx *line)
+static void channel_bins(const zt_cpu_call *call, const float *x, int64_t C, int64_t b, int64_t ch, bool weighed, cplx *to,
+                         cplx *line)
 {
     int64_t n = call->aux[CONV_N];
     for (int64_t j = 0; j < n; j++) line[j] = (cplx){(double)x[(b * n + j) * C + ch], 0};
@@ -185,8 +182,7 @@ static void channel_bins(const zt_cpu_call *call, const float *x, int64_t C, int
 }
 
 /* line, bins below modes, to real numbers in channel ch of C, of sample b. */
-static void channel_waves(const zt_cpu_call *call, float *y, int64_t C, int64_t b, int64_t ch,
-                          cplx *line)
+static void channel_waves(const zt_cpu_call *call, float *y, int64_t C, int64_t b, int64_t ch, cplx *line)
 {
     int64_t n = call->aux[CONV_N];
     fft_run(line, n, true, call->keep, line + n);
@@ -196,8 +192,7 @@ static void channel_waves(const zt_cpu_call *call, float *y, int64_t C, int64_t 
 static cplx weight_at(const zt_cpu_call *call, int64_t k, int64_t i, int64_t o)
 {
     int64_t at = (k * call->aux[CONV_I] + i) * call->aux[CONV_O] + o;
-    return (cplx){(double)((const float *)call->in[1].data)[at],
-                  (double)((const float *)call->in[2].data)[at]};
+    return (cplx){(double)((const float *)call->in[1].data)[at], (double)((const float *)call->in[2].data)[at]};
 }
 
 static cplx conj_of(cplx a) { return (cplx){a.re, -a.im}; }
@@ -227,8 +222,7 @@ static void conv_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
     int64_t I = call->aux[CONV_I], modes = call->aux[CONV_MODES];
     for (int64_t i = begin; i < end; i++) {
         if (phase == 0)
-            channel_bins(call, call->in[0].data, I, i / I, i % I, false, (cplx *)call->shared + i * modes,
-                         local);
+            channel_bins(call, call->in[0].data, I, i / I, i % I, false, (cplx *)call->shared + i * modes, local);
         else
             conv_channel(call, i, local);
     }
@@ -286,10 +280,9 @@ static void back_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, v
     }
 }
 
-#define KERNEL(OP, KIND)                                                                           \
-    {                                                                                              \
-        .op = ZT_OP_##OP, .has = spectral_has, .setup = KIND##_setup, .run = KIND##_run,           \
-        .prime = spectral_prime                                                                    \
+#define KERNEL(OP, KIND)                                                                                                         \
+    {                                                                                                                            \
+        .op = ZT_OP_##OP, .has = spectral_has, .setup = KIND##_setup, .run = KIND##_run, .prime = spectral_prime                 \
     }
 const zt_cpu_kernel ZT_SYM(zt_cpu_spectral)[] = {
     KERNEL(rfft, real),

@@ -39,8 +39,7 @@ static void topk_setup(zt_cpu_call *call)
     call->local_bytes = (size_t)(topk->k ? topk->k : call->aux[L_N]) * sizeof(entry);
 }
 
-static void topk_line(const float *x, int64_t n, int64_t inner, entry *heap, int64_t k,
-                      bool largest)
+static void topk_line(const float *x, int64_t n, int64_t inner, entry *heap, int64_t k, bool largest)
 {
     for (int64_t i = 0; i < k; i++) heap[i] = (entry){x[i * inner], (int32_t)i};
     for (int64_t i = k / 2; i-- > 0;) sink(heap, k, i, heap[i], largest);

@@ -7,6 +7,7 @@
 /* n elements, each operand with its step; y: bytes. */
 typedef void test_loop(const void *a, int64_t sa, const void *b, int64_t sb, void *y, int64_t n);
 
+// clang-format off
 #define TEST(OP, NAME, T, EXPR)                                                                    \
     static void OP##_##NAME(const void *a, int64_t sa, const void *b, int64_t sb, void *y,         \
                             int64_t n)                                                             \
@@ -18,6 +19,7 @@ typedef void test_loop(const void *a, int64_t sa, const void *b, int64_t sb, voi
             r[i] = EXPR;                                                                           \
         }                                                                                          \
     }
+// clang-format on
 
 /* Bytes of an operand of any type but block types: where they lie, floats as f32. */
 static inline const void *plain(const zt_cpu_call *call, const piece *part, int k, float *scratch)
@@ -31,11 +33,12 @@ static inline void run_test(zt_cpu_call *call, int64_t begin, int64_t end, float
 {
     for (int64_t item = begin; item < end; item++) {
         piece part = piece_at(call, item);
-        f(plain(call, &part, 0, local), call->aux[AUX_STEP], plain(call, &part, 1, local + CHUNK),
-          call->aux[AUX_STEP + 1], element(&call->out[0], part.at), part.n);
+        f(plain(call, &part, 0, local), call->aux[AUX_STEP], plain(call, &part, 1, local + CHUNK), call->aux[AUX_STEP + 1],
+          element(&call->out[0], part.at), part.n);
     }
 }
 
+// clang-format off
 #define RUN_TEST(OP)                                                                               \
     static void OP##_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)       \
     {                                                                                              \
@@ -47,6 +50,7 @@ static inline void run_test(zt_cpu_call *call, int64_t begin, int64_t end, float
         (void)phase;                                                                               \
         run_test(call, begin, end, local, loops[call->in[0].type.dtype]);                                \
     }
+// clang-format on
 
 INLINE bool test_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -55,9 +59,9 @@ INLINE bool test_has(const void *attrs, const zt_type *const in[], const zt_type
 }
 
 /* An entry of a list. */
-#define TRUTH_KERNEL(name)                                                                         \
-    {                                                                                              \
-        .op = ZT_OP_##name, .has = test_has, .setup = broadcast_setup, .run = name##_run           \
+#define TRUTH_KERNEL(name)                                                                                                       \
+    {                                                                                                                            \
+        .op = ZT_OP_##name, .has = test_has, .setup = broadcast_setup, .run = name##_run                                         \
     }
 
 #endif

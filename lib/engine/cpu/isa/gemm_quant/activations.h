@@ -55,10 +55,7 @@ INLINE __m512i round_16_times_256(const float *x, __m512 inverse)
 }
 
 #elif defined(ZT_ISA_avx2)
-INLINE __m256i round_8(const float *x, __m256 inverse)
-{
-    return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse));
-}
+INLINE __m256i round_8(const float *x, __m256 inverse) { return _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x), inverse)); }
 
 /* The sum of 8. */
 INLINE int32_t sum_lanes(__m256i lanes)
@@ -106,10 +103,7 @@ typedef struct act_block {
 } act_block;
 
 /* The unit of Q: minima are multiplied by scale * sum of codes * this. */
-INLINE float min_unit(zt_pack_form form, int parts)
-{
-    return parts == 1 && !zt_pack_scale_per_16(form) ? 0x1p-12f : 1;
-}
+INLINE float min_unit(zt_pack_form form, int parts) { return parts == 1 && !zt_pack_scale_per_16(form) ? 0x1p-12f : 1; }
 
 /* Stores the codes of the pair's i-th 32 columns, of the row-th row from `place`. */
 INLINE void put_words(row_place place, int i, int row, const int8_t *q)
@@ -153,8 +147,7 @@ INLINE void pair_sums(zt_pack_form form, int parts, const act_block *block, int3
 }
 
 /* Stores what follows the codes of a pair, but for what sums begin with; returns where that goes. */
-INLINE uint8_t *put_factors(zt_pack_form form, row_place place, int parts, const act_block *block,
-                            int32_t sum[2][2])
+INLINE uint8_t *put_factors(zt_pack_form form, row_place place, int parts, const act_block *block, int32_t sum[2][2])
 {
     const int last = zt_pack_pair_slices(form) - 1, T = place.T;
     uint8_t *p = place.factors;
@@ -199,7 +192,7 @@ INLINE void put_crossed_words(const int8_t *a, const int8_t *b, uint8_t *dst)
     int32_t words[8];
     _mm_storeu_si128((void *)words, _mm_unpacklo_epi16(x, y));
     _mm_storeu_si128((void *)(words + 4), _mm_unpackhi_epi16(x, y));
-    UNROLL for (int j = 0; j < 8; j++) memcpy(dst + 4 * TILE_ROWS * j, words + j, 4);
+    UNROLL_FOR (int j = 0; j < 8; j++) memcpy(dst + 4 * TILE_ROWS * j, words + j, 4);
 }
 
 INLINE int32_t sum_of_8(const int8_t *q)
@@ -227,7 +220,7 @@ INLINE void put_crossed_start(zt_pack_form form, int rows, __m256i first[2], __m
     const int shift = zt_pack_dot_shift(form), begin = shift == 1 ? 1 << 15 : 0;
     const __m256i middle = _mm256_set1_epi32(shift > 1 ? 8 : zt_pack_middle(form));
     __m256i a[2], b[2];
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const int more = dot_rounding(form, 1, i) - (shift == 1); /* vpavgw adds one */
         if (shift != 1) first[i] = second[i] = _mm256_add_epi32(first[i], second[i]);
         a[i] = _mm256_sub_epi32(_mm256_set1_epi32(begin), _mm256_mullo_epi32(first[i], middle));
@@ -247,7 +240,7 @@ INLINE void put_crossed_pair(zt_pack_form form, row_place place, const act_block
     pair_sums(form, 1, block, sum);
     put_crossed_words(q[0], q[1], place.codes);
     if (!per_16) put_crossed_words(q[0] + 16, q[1] + 16, place.codes + 4 * TILE_ROWS * 8);
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const int32_t half = sum_of_8(q[i]) + (per_16 ? 0 : sum_of_8(q[i] + 8));
         first[i] = _mm256_set1_epi32(half), second[i] = _mm256_set1_epi32(sum[0][i] - half);
     }
@@ -272,8 +265,7 @@ INLINE __m256i round_16_to_16_bits(const float *x, __m256 inverse)
 
 INLINE void quantize_q16(const float *x, act_block *block)
 {
-    const __m256i even_odd = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
+    const __m256i even_odd = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15));
     const __m256 inverse = _mm256_set1_ps(inverse_scale(max_abs_bits(x, 32), &block->scale));
     for (int upper = 0; upper < 2; upper++) {
         __m256i value = round_16_to_16_bits(x + 16 * upper, inverse);
@@ -308,9 +300,9 @@ INLINE void quantize_q16(const float *x, act_block *block)
 INLINE void reduce_8(bool largest, __m256i *lanes, __m256i *low, __m256i *high)
 {
 #define BOTH(a, b) (largest ? _mm256_max_epi32(a, b) : _mm256_add_epi32(a, b))
-    UNROLL for (int r = 0; r < 8; r += 2)
+    UNROLL_FOR (int r = 0; r < 8; r += 2)
         lanes[r] = BOTH(_mm256_unpacklo_epi32(lanes[r], lanes[r + 1]), _mm256_unpackhi_epi32(lanes[r], lanes[r + 1]));
-    UNROLL for (int r = 0; r < 8; r += 4)
+    UNROLL_FOR (int r = 0; r < 8; r += 4)
         lanes[r] = BOTH(_mm256_unpacklo_epi64(lanes[r], lanes[r + 2]), _mm256_unpackhi_epi64(lanes[r], lanes[r + 2]));
 #undef BOTH
     *low = _mm256_permute2x128_si256(lanes[0], lanes[4], 0x20);
@@ -328,7 +320,7 @@ INLINE __m256i max_abs_lanes(const float *x)
 #else
     const __m256i abs = _mm256_set1_epi32(0x7fffffff);
     __m256i top = _mm256_setzero_si256();
-    UNROLL for (int i = 0; i < 32; i += 8) {
+    UNROLL_FOR (int i = 0; i < 32; i += 8) {
         const __m256i lanes = _mm256_loadu_si256((const void *)(x + i));
         top = _mm256_max_epi32(top, _mm256_and_si256(lanes, abs));
     }
@@ -340,7 +332,7 @@ INLINE __m256i max_abs_lanes(const float *x)
 INLINE __m256 row_maxima(const float *const *x, int64_t k)
 {
     __m256i lanes[8], low, high;
-    UNROLL for (int r = 0; r < 8; r++) lanes[r] = max_abs_lanes(x[r] + k);
+    UNROLL_FOR (int r = 0; r < 8; r++) lanes[r] = max_abs_lanes(x[r] + k);
     reduce_8(true, lanes, &low, &high);
     return _mm256_castsi256_ps(_mm256_max_epi32(low, high));
 }
@@ -429,11 +421,10 @@ INLINE void quantize_8_blocks(const float *const *x, act_block *block)
     int32_t sum[2][8];
     _mm256_storeu_ps(inv, inverses);
     _mm256_storeu_ps(scale, scales);
-    UNROLL for (int r = 0; r < 8; r++) {
+    UNROLL_FOR (int r = 0; r < 8; r++) {
         const __m512 factor = _mm512_set1_ps(inv[r]);
-        words[r] = _mm256_inserti128_si256(
-            _mm256_castsi128_si256(_mm512_cvtepi32_epi8(round_16(x[r], factor))),
-            _mm512_cvtepi32_epi8(round_16(x[r] + 16, factor)), 1);
+        words[r] = _mm256_inserti128_si256(_mm256_castsi128_si256(_mm512_cvtepi32_epi8(round_16(x[r], factor))),
+                                           _mm512_cvtepi32_epi8(round_16(x[r] + 16, factor)), 1);
         _mm256_storeu_si256((__m256i *)(void *)block[r].q[0], words[r]);
         words[r] = _mm256_dpbusd_epi32(_mm256_setzero_si256(), _mm256_set1_epi8(1), words[r]);
     }
@@ -459,8 +450,7 @@ INLINE void quantize_8_blocks_q16(const float *const *x, act_block *block)
         words = _mm512_dpbusd_epi32(_mm512_setzero_si512(), _mm512_set1_epi8(1), words);
         __m256i half = _mm256_add_epi32(_mm512_castsi512_si256(words), _mm512_extracti64x4_epi64(words, 1));
         _mm_storeu_si128((__m128i *)(void *)block[r].sum,
-                         _mm_add_epi32(_mm256_castsi256_si128(half),
-                                       _mm256_extracti128_si256(half, 1)));
+                         _mm_add_epi32(_mm256_castsi256_si128(half), _mm256_extracti128_si256(half, 1)));
         block[r].scale = scale[r];
     }
 }

@@ -20,10 +20,7 @@ INLINE void store_rows_of_tile(int T, uint8_t *dst, __m256i numbers)
 }
 
 /* The lower 16 bits of a and of b, in one word. */
-INLINE __m256i join_words(__m256i a, __m256i b)
-{
-    return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa);
-}
+INLINE __m256i join_words(__m256i a, __m256i b) { return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16), 0xaa); }
 
 /* put_two of each row. */
 INLINE void store_two_factors(int T, int parts, uint8_t *dst, __m256 first, __m256 second)
@@ -44,33 +41,28 @@ INLINE __m256 tile_scale_units(zt_pack_form f, int parts, __m256 *scale)
     if (zt_pack_scale_per_16(f)) return scale[0] = scale[1] = one, unit;
     const __m256 not_tiny = _mm256_cmp_ps(unit, _mm256_set1_ps(1e-35f), _CMP_GT_OQ);
     const __m256 inverse = _mm256_and_ps(not_tiny, _mm256_div_ps(limit, unit));
-    UNROLL for (int i = 0; i < 2; i++)
-        scale[i] = _mm256_round_ps(_mm256_mul_ps(scale[i], inverse), _MM_FROUND_TO_NEAREST_INT);
+    UNROLL_FOR (int i = 0; i < 2; i++) scale[i] = _mm256_round_ps(_mm256_mul_ps(scale[i], inverse), _MM_FROUND_TO_NEAREST_INT);
     return _mm256_div_ps(unit, limit);
 }
 
 /* Q of each row. */
 INLINE __m256 tile_min_factors(zt_pack_form f, int parts, __m256 scale, __m256i sum)
 {
-    if (parts == 2)
-        sum = _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32));
-    return _mm256_mul_ps(_mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)),
-                         _mm256_set1_ps(min_unit(f, parts)));
+    if (parts == 2) sum = _mm256_add_epi32(_mm256_slli_epi32(sum, 8), _mm256_srli_epi64(sum, 32));
+    return _mm256_mul_ps(_mm256_mul_ps(scale, _mm256_cvtepi32_ps(sum)), _mm256_set1_ps(min_unit(f, parts)));
 }
 
 /* put_factors of each row. */
-INLINE uint8_t *put_tile_factors(zt_pack_form form, int T, int parts, __m256 *scale, const __m256i *sum,
-                                uint8_t *p)
+INLINE uint8_t *put_tile_factors(zt_pack_form form, int T, int parts, __m256 *scale, const __m256i *sum, uint8_t *p)
 {
     const __m256 unit = tile_scale_units(form, parts, scale);
     if (parts == 2 || !zt_pack_scale_per_16(form)) store_two_factors(T, parts, p, scale[0], scale[1]);
     p += zt_pack_scale_per_16(form) ? 0 : 4 * T;
-    if (parts == 1)
-        store_rows_of_tile(T, p, _mm256_castps_si256(_mm256_mul_ps(unit, _mm256_set1_ps(integer_unit(form)))));
+    if (parts == 1) store_rows_of_tile(T, p, _mm256_castps_si256(_mm256_mul_ps(unit, _mm256_set1_ps(integer_unit(form)))));
     p += 4 * T;
     if (zt_pack_has_mins(form))
         store_two_factors(T, parts, p + 8 * T, tile_min_factors(form, parts, scale[0], sum[0]),
-                  tile_min_factors(form, parts, scale[1], sum[1]));
+                          tile_min_factors(form, parts, scale[1], sum[1]));
     return p;
 }
 
@@ -92,12 +84,11 @@ INLINE __m512i quantize_two_rows(int parts, const float *a, const float *b, floa
 /* Four pairs of rows to q[8][8 rows][4], two columns of words a register. */
 INLINE void transpose_codes(const __m512i *pairs, __m512i *words)
 {
-    const __m512i first =
-        _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
+    const __m512i first = _mm512_setr_epi32(0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30);
     const __m512i later = _mm512_add_epi32(first, _mm512_set1_epi32(1));
     const __m512i low = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
     const __m512i high = _mm512_add_epi64(low, _mm512_set1_epi64(4));
-    UNROLL for (int odd = 0; odd < 2; odd++) {
+    UNROLL_FOR (int odd = 0; odd < 2; odd++) {
         __m512i upper_rows = _mm512_permutex2var_epi32(pairs[0], odd ? later : first, pairs[1]);
         __m512i lower_rows = _mm512_permutex2var_epi32(pairs[2], odd ? later : first, pairs[3]);
         words[2 * odd] = _mm512_permutex2var_epi64(upper_rows, low, lower_rows);
@@ -117,7 +108,7 @@ INLINE __m256i sum_16_columns(__m512i a, __m512i b)
 /* Stores pairs of rows, as quantize_two_rows gives them, for AMX: a row in each 64 bytes. */
 INLINE void store_amx_rows(const __m512i *pairs, uint8_t *dst)
 {
-    UNROLL for (int r = 0; r < 4; r++, dst += 128) {
+    UNROLL_FOR (int r = 0; r < 4; r++, dst += 128) {
         __m512i rows = order_by_row(pairs[r]);
         _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_castsi512_si256(rows));
         _mm256_storeu_si256((__m256i *)(void *)(dst + 64), _mm512_extracti64x4_epi64(rows, 1));
@@ -130,8 +121,7 @@ INLINE void store_tile_words(int T, uint8_t *dst, __m512i words)
     if (T == 8)
         _mm512_storeu_si512(dst, words);
     else
-        _mm256_storeu_si256((__m256i *)(void *)dst,
-                            _mm512_castsi512_si256(_mm512_shuffle_i64x2(words, words, 0x08)));
+        _mm256_storeu_si256((__m256i *)(void *)dst, _mm512_castsi512_si256(_mm512_shuffle_i64x2(words, words, 0x08)));
 }
 
 /* 32 columns of each row: scales, and the sums of each 16 codes. */
@@ -147,21 +137,19 @@ INLINE tile_codes32 put_tile_codes32(row_place place, int i, int parts, const fl
     float inv[8];
     __m512i pairs[4], words[4];
     _mm256_storeu_ps(inv, inverses);
-    UNROLL for (int r = 0; r < 8; r += 2)
-        pairs[r / 2] = quantize_two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
+    UNROLL_FOR (int r = 0; r < 8; r += 2) pairs[r / 2] = quantize_two_rows(parts, x[r] + k, x[r + 1] + k, inv[r], inv[r + 1]);
     transpose_codes(pairs, words);
     if (place.amx)
         store_amx_rows(pairs, place.codes + 32 * i);
     else
-        UNROLL for (int j = 0; j < 4; j++)
-            store_tile_words(place.T, place.codes + 32 * place.T * i + 8 * place.T * j, words[j]);
+        UNROLL_FOR (int j = 0; j < 4; j++) store_tile_words(place.T, place.codes + 32 * place.T * i + 8 * place.T * j, words[j]);
     return (tile_codes32){scale, {sum_16_columns(words[0], words[1]), sum_16_columns(words[2], words[3])}};
 }
 
 /* Stores what sums begin with. */
 INLINE void put_tile_start(zt_pack_form form, int T, int parts, const __m256i *sum, uint8_t *p)
 {
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const __m256i whole = _mm256_set1_epi32(dot_rounding(form, parts, i));
         __m256i middle_sum = _mm256_mullo_epi32(sum[i], _mm256_set1_epi32(-zt_pack_middle(form)));
         store_rows_of_tile(T, p + 4 * T * i, _mm256_add_epi32(whole, middle_sum));
@@ -177,8 +165,7 @@ INLINE void clear_second_32(row_place place)
         memset(place.codes + 32 * place.T, 0, 32 * (size_t)place.T);
 }
 
-INLINE void put_tile_pair(zt_pack_form form, row_place place, int parts, const float *const *x, int64_t k,
-                          int64_t K)
+INLINE void put_tile_pair(zt_pack_form form, row_place place, int parts, const float *const *x, int64_t k, int64_t K)
 {
     const __m256i zero = _mm256_setzero_si256();
     tile_codes32 low = put_tile_codes32(place, 0, parts, x, k), high = {_mm256_setzero_ps(), {zero, zero}};
@@ -199,16 +186,17 @@ INLINE void put_tile_pair(zt_pack_form form, row_place place, int parts, const f
 
 INLINE void put_tile_pairs(zt_pack_form form, row_place place, int parts, const float *const *x, int64_t K)
 {
-    for (int64_t k = 0; k < K; k += pair_columns(form), place = next_pair(place))
-        put_tile_pair(form, place, parts, x, k, K);
+    for (int64_t k = 0; k < K; k += pair_columns(form), place = next_pair(place)) put_tile_pair(form, place, parts, x, k, K);
 }
 
 /* The same with T, amx and parts known to the compiler. */
+// clang-format off
 #define PUT_TILE(T_, amx_, parts)                                                                  \
     do {                                                                                           \
         place.T = T_, place.amx = amx_;                                                                \
         put_tile_pairs(form, place, parts, x, K);                                                      \
     } while (0)
+// clang-format on
 static void put_tile_rows(zt_pack_form form, const float *const *x, int64_t K, int64_t parts, row_place place)
 {
     if (place.amx && parts == 2)
@@ -242,15 +230,17 @@ INLINE void sum_8_columns(const __m256i *q, __m256i *sum)
 {
     const __m256i bias = _mm256_set1_epi8((char)128), zero = _mm256_setzero_si256();
     __m256i sums_of_two[4]; /* of two rows: columns 0.. of both, 8.., and in the upper lane 16.., 24.. */
-    UNROLL for (int r = 0; r < 8; r += 2) {
+    UNROLL_FOR (int r = 0; r < 8; r += 2) {
         const __m256i a = _mm256_sad_epu8(_mm256_xor_si256(q[r], bias), zero);
         const __m256i b = _mm256_sad_epu8(_mm256_xor_si256(q[r + 1], bias), zero);
         sums_of_two[r / 2] = _mm256_or_si256(a, _mm256_slli_epi64(b, 32));
         sums_of_two[r / 2] = _mm256_sub_epi32(sums_of_two[r / 2], _mm256_set1_epi32(8 * 128));
     }
-    UNROLL for (int i = 0; i < 2; i++) {
-        const __m256i a = i ? _mm256_unpackhi_epi64(sums_of_two[0], sums_of_two[1]) : _mm256_unpacklo_epi64(sums_of_two[0], sums_of_two[1]);
-        const __m256i b = i ? _mm256_unpackhi_epi64(sums_of_two[2], sums_of_two[3]) : _mm256_unpacklo_epi64(sums_of_two[2], sums_of_two[3]);
+    UNROLL_FOR (int i = 0; i < 2; i++) {
+        const __m256i a =
+            i ? _mm256_unpackhi_epi64(sums_of_two[0], sums_of_two[1]) : _mm256_unpacklo_epi64(sums_of_two[0], sums_of_two[1]);
+        const __m256i b =
+            i ? _mm256_unpackhi_epi64(sums_of_two[2], sums_of_two[3]) : _mm256_unpacklo_epi64(sums_of_two[2], sums_of_two[3]);
         sum[i] = _mm256_permute2x128_si256(a, b, 0x20);
         sum[2 + i] = _mm256_permute2x128_si256(a, b, 0x31);
     }
@@ -262,7 +252,7 @@ INLINE tile_codes32 quantize_tile_codes32(const float *const *x, int64_t k)
     float inv[8];
     tile_codes32 codes;
     _mm256_storeu_ps(inv, inverse_scales(1, row_maxima(x, k), &codes.scale));
-    UNROLL for (int r = 0; r < 8; r++) {
+    UNROLL_FOR (int r = 0; r < 8; r++) {
         const __m256 factor = _mm256_set1_ps(inv[r]);
         const float *p = x[r] + k;
         const __m256i a = _mm256_packs_epi32(round_8(p, factor), round_8(p + 8, factor));
@@ -277,11 +267,11 @@ INLINE tile_codes32 quantize_tile_codes32(const float *const *x, int64_t k)
 INLINE void transpose_words(__m256i *rows, int apart, uint8_t *dst)
 {
     __m256i pairs[8];
-    UNROLL for (int r = 0; r < 8; r += 2) {
+    UNROLL_FOR (int r = 0; r < 8; r += 2) {
         pairs[r] = _mm256_unpacklo_epi32(rows[r], rows[r + 1]);
         pairs[r + 1] = _mm256_unpackhi_epi32(rows[r], rows[r + 1]);
     }
-    UNROLL for (int j = 0; j < 4; j++, dst += 4 * TILE_ROWS) {
+    UNROLL_FOR (int j = 0; j < 4; j++, dst += 4 * TILE_ROWS) {
         const __m256i *from = pairs + j / 2;
         const __m256i low = j % 2 ? _mm256_unpackhi_epi64(from[0], from[2]) : _mm256_unpacklo_epi64(from[0], from[2]);
         const __m256i high = j % 2 ? _mm256_unpackhi_epi64(from[4], from[6]) : _mm256_unpacklo_epi64(from[4], from[6]);
@@ -293,18 +283,16 @@ INLINE void transpose_words(__m256i *rows, int apart, uint8_t *dst)
 /* put_crossed_words of eight rows: of both halves of a, or of a and b. */
 INLINE void put_crossed_tile_words(zt_pack_form form, const tile_codes32 *a, const tile_codes32 *b, uint8_t *dst)
 {
-    const __m256i order = _mm256_broadcastsi128_si256(
-        _mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
+    const __m256i order = _mm256_broadcastsi128_si256(_mm_setr_epi8(0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15));
     __m256i rows[8];
     if (zt_pack_scale_per_16(form)) {
-        UNROLL for (int r = 0; r < 8; r++)
-            rows[r] = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(a->q[r], 0xd8), order);
+        UNROLL_FOR (int r = 0; r < 8; r++) rows[r] = _mm256_shuffle_epi8(_mm256_permute4x64_epi64(a->q[r], 0xd8), order);
         transpose_words(rows, 4, dst);
         return;
     }
-    UNROLL for (int r = 0; r < 8; r++) rows[r] = _mm256_unpacklo_epi16(a->q[r], b->q[r]);
+    UNROLL_FOR (int r = 0; r < 8; r++) rows[r] = _mm256_unpacklo_epi16(a->q[r], b->q[r]);
     transpose_words(rows, 8, dst);
-    UNROLL for (int r = 0; r < 8; r++) rows[r] = _mm256_unpackhi_epi16(a->q[r], b->q[r]);
+    UNROLL_FOR (int r = 0; r < 8; r++) rows[r] = _mm256_unpackhi_epi16(a->q[r], b->q[r]);
     transpose_words(rows, 8, dst + 4 * TILE_ROWS * 4);
 }
 
@@ -321,7 +309,7 @@ INLINE void put_tile_pair(zt_pack_form form, row_place place, const float *const
         first[1] = _mm256_add_epi32(high.sum[0], high.sum[1]), second[1] = _mm256_add_epi32(high.sum[2], high.sum[3]);
     }
     put_crossed_tile_words(form, &low, &high, place.codes);
-    UNROLL for (int i = 0; i < 2; i++) sum[i] = _mm256_add_epi32(first[i], second[i]);
+    UNROLL_FOR (int i = 0; i < 2; i++) sum[i] = _mm256_add_epi32(first[i], second[i]);
     uint8_t *start = put_tile_factors(form, TILE_ROWS, 1, (__m256[]){low.scale, high.scale}, sum, place.factors);
     put_crossed_start(form, TILE_ROWS, first, second, start);
 }

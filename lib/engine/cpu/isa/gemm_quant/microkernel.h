@@ -54,12 +54,11 @@ enum { STREAMED_ROWS = 2 };
 /* Sums of tokens from those of their two rows. */
 TEMPLATE void join_rows(int T, const iv *row, iv *y)
 {
-    UNROLL for (int u = 0; u < T / 2; u++) y[u] = iv_join_halves(row[2 * u], row[2 * u + 1]);
+    UNROLL_FOR (int u = 0; u < T / 2; u++) y[u] = iv_join_halves(row[2 * u], row[2 * u + 1]);
 }
 
 /* cv_dots of tokens of 16 bits. */
-TEMPLATE void cv_dots_q16(int bits, int count, int T, int row_step, const cv *codes, const uint8_t *x,
-                          sums_start start, iv *y)
+TEMPLATE void cv_dots_q16(int bits, int count, int T, int row_step, const cv *codes, const uint8_t *x, sums_start start, iv *y)
 {
     iv row[REGISTER_ROWS];
     cv_dots(bits, count, T, row_step, codes, x, start, row);
@@ -67,26 +66,26 @@ TEMPLATE void cv_dots_q16(int bits, int count, int T, int row_step, const cv *co
 }
 
 /* The sums of `rows` rows of a tile of T by codes packed at q, where T is few. false: this form has none. */
-TEMPLATE bool dots_in_order(zt_pack_form form, int T, int rows, int parts, const uint8_t *q, const uint8_t *x,
-                            sums_start start, iv *dot)
+TEMPLATE bool dots_in_order(zt_pack_form form, int T, int rows, int parts, const uint8_t *q, const uint8_t *x, sums_start start,
+                            iv *dot)
 {
     iv row[STREAMED_ROWS];
     if (T > STREAMED_ROWS || !streamed_dots(form, rows, q, x, start, row)) return false;
     if (parts == 2)
         join_rows(rows, row, dot);
     else
-        UNROLL for (int t = 0; t < rows; t++) dot[t] = row[t];
+        UNROLL_FOR (int t = 0; t < rows; t++) dot[t] = row[t];
     return true;
 }
 
 /* The two sums of rows t to t + rows - 1 of a tile of T (with parts = 2 of their tokens), by codes packed at q. */
-TEMPLATE void pair_dots(zt_pack_form form, int T, int t, int rows, int parts, const uint8_t *q,
-                        const uint8_t *x, iv (*dot)[TILE_ROWS])
+TEMPLATE void pair_dots(zt_pack_form form, int T, int t, int rows, int parts, const uint8_t *q, const uint8_t *x,
+                        iv (*dot)[TILE_ROWS])
 {
     const int per_16 = zt_pack_scale_per_16(form), registers = per_16 ? 4 : 8;
     const uint8_t *each = x + (pair_columns(form) + pair_scale_bytes(form)) * T + 4 * t;
     cv codes[8];
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const sums_start start = start_of_sums(form, parts, i, each + 4 * T * i);
         const uint8_t *xi = x + 4 * registers * T * i + 4 * t, *qi = q + (per_16 ? 0 : ZT_PACK_CODE_BYTES(form.bits) * i);
         const int first = per_16 ? 4 * i : 0; /* register of the codes at qi */
@@ -102,11 +101,11 @@ TEMPLATE void pair_dots(zt_pack_form form, int T, int t, int rows, int parts, co
 
 #if defined(ZT_ISA_avx512)
 /* The sums of T rows, or their tokens, by `count` registers of codes that lie unpacked at p. */
-TEMPLATE void unpacked_dots(int parts, int bits, int count, int T, int row_step, const uint8_t *p,
-                            const uint8_t *x, sums_start start, iv *y)
+TEMPLATE void unpacked_dots(int parts, int bits, int count, int T, int row_step, const uint8_t *p, const uint8_t *x,
+                            sums_start start, iv *y)
 {
     cv codes[8];
-    UNROLL for (int j = 0; j < count; j++) codes[j] = cv_load(p + 64 * j);
+    UNROLL_FOR (int j = 0; j < count; j++) codes[j] = cv_load(p + 64 * j);
     if (parts == 2)
         cv_dots_q16(bits, count, T, row_step, codes, x, start, y);
     else

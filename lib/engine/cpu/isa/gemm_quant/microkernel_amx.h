@@ -17,9 +17,8 @@ enum { AMX_SUM_BYTES = 64 * AMX_ROWS }; /* of 16 rows by 16 */
 /* From here on, until amx_end: tmm0 and 1 are sums, 2 and 3 rows of activations, 4 and 5 codes. */
 INLINE void amx_begin_tiles(void)
 {
-    static const amx_shapes shapes = {.palette = 1,
-                                      .bytes = {64, 64, 32, 32, 64, 64},
-                                      .lines = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, 8, 8}};
+    static const amx_shapes shapes = {
+        .palette = 1, .bytes = {64, 64, 32, 32, 64, 64}, .lines = {AMX_ROWS, AMX_ROWS, AMX_ROWS, AMX_ROWS, 8, 8}};
     amx_begin(&shapes);
 }
 
@@ -39,19 +38,16 @@ INLINE void amx_begin_dots(const uint8_t *codes, const uint8_t *x)
 /* Waits for them and stores them: i32[2][16 rows of activations][16]. */
 INLINE void amx_store_dots(uint8_t *dot)
 {
-    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 1024(%0,%1,1)"
-                     :
-                     : "r"(dot), "r"((size_t)64)
-                     : "memory");
+    __asm__ volatile("tilestored %%tmm0, (%0,%1,1)\n\ttilestored %%tmm1, 1024(%0,%1,1)" : : "r"(dot), "r"((size_t)64) : "memory");
 }
 
 /* The stored sums of TILE_ROWS rows (with parts = 2 of their tokens), with their dot_rounding. */
 TEMPLATE void amx_load_dots(zt_pack_form form, int parts, const uint8_t *stored, iv (*dot)[TILE_ROWS])
 {
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const int32_t rounding = dot_rounding(form, parts, i);
         iv row[TILE_ROWS];
-        UNROLL for (int t = 0; t < TILE_ROWS; t++) {
+        UNROLL_FOR (int t = 0; t < TILE_ROWS; t++) {
             row[t] = cv_load(stored + AMX_SUM_BYTES * i + 64 * t);
             if (rounding) row[t] = iv_add(row[t], iv_set(rounding));
             if (parts == 1) dot[i][t] = row[t];

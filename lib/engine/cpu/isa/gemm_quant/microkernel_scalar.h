@@ -4,8 +4,7 @@
 
 enum { REGISTER_ROWS = 8 };
 
-TEMPLATE void cv_dots(int bits, int count, int T, int row_step, const cv *codes, const uint8_t *x,
-                      sums_start start, iv *y)
+TEMPLATE void cv_dots(int bits, int count, int T, int row_step, const cv *codes, const uint8_t *x, sums_start start, iv *y)
 {
     (void)bits;
     for (int t = 0; t < T; t++) {
@@ -25,7 +24,7 @@ TEMPLATE bool streamed_dots(zt_pack_form form, int T, const uint8_t *p, const ui
 {
     cv codes[8];
     if (form.bits != 8) return false;
-    UNROLL for (int i = 0; i < 8; i++) codes[i] = cv_load_in_order(p + 64 * i);
+    UNROLL_FOR (int i = 0; i < 8; i++) codes[i] = cv_load_in_order(p + 64 * i);
     cv_dots(8, 8, T, T, codes, x, start, y);
     return true;
 }

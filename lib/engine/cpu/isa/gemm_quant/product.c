@@ -23,9 +23,9 @@
 #include "lib/engine/cpu/isa/gemm_quant/activations_tile.h"
 #include "lib/engine/cpu/isa/gemm_quant/tile_table.h"
 
-enum { PER_THREAD_ROWS = 2 };       /* rows that every thread brings into their form for itself */
-enum { PREFETCH_IN_TILE = 1024 };   /* bytes to prefetch, from which on it is done while a tile goes on */
-enum { MANY_TILES = 4 }; /* by one group, from which on it is unpacked, and the next group prefetched */
+enum { PER_THREAD_ROWS = 2 };     /* rows that every thread brings into their form for itself */
+enum { PREFETCH_IN_TILE = 1024 }; /* bytes to prefetch, from which on it is done while a tile goes on */
+enum { MANY_TILES = 4 };          /* by one group, from which on it is unpacked, and the next group prefetched */
 
 /* ---- activations ----------------------------------------------------------------------------- */
 
@@ -56,10 +56,7 @@ static int64_t bf16_words(act_form form, int64_t K)
 }
 
 /* Activations rounded to bfloat16 in the form that this processor multiplies fastest: the bits are the same. */
-static act_form fastest_form(act_form form)
-{
-    return form == ACT_BF16 && zt_cpu_slow_bf16() ? ACT_BF16_AS_F32 : form;
-}
+static act_form fastest_form(act_form form) { return form == ACT_BF16 && zt_cpu_slow_bf16() ? ACT_BF16_AS_F32 : form; }
 
 /* From the bits of x those of x rounded to bfloat16, as zt_f32_to_bf16 does it. */
 static inline uint32_t bf16_of(uint32_t bits)
@@ -153,21 +150,17 @@ static bool worth_unpacking(const zt_product *p, const weight_tiles *tiles)
 #else
     const bool ports_shared = zt_cpu_shared_ports() || zt_pack_scale_per_16(tiles->form);
 #endif
-    return ports_shared && p->act_form == ACT_CODES && tiles->by_vectors[0].unpack &&
-           p->act_rows >= MANY_TILES * TILE_ROWS;
+    return ports_shared && p->act_form == ACT_CODES && tiles->by_vectors[0].unpack && p->act_rows >= MANY_TILES * TILE_ROWS;
 }
 
 /* Does AMX multiply unpacked groups by this row, as one of AMX_ROWS? */
-static bool multiplied_by_amx(const zt_product *p, int64_t row)
-{
-    return p->uses_amx && row < p->act_rows / AMX_ROWS * AMX_ROWS;
-}
+static bool multiplied_by_amx(const zt_product *p, int64_t row) { return p->uses_amx && row < p->act_rows / AMX_ROWS * AMX_ROWS; }
 
 /* Tokens of an item of the first phase: a tile, which is made at once (put_tile_rows). */
 static int64_t tokens_per_item(const zt_product *p) { return TILE_ROWS / p->parts; }
 
-zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
-                                   const char *act, zt_cpu_tile tile, uint8_t *shared)
+zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b, const char *act,
+                                   zt_cpu_tile tile, uint8_t *shared)
 {
     const weight_tiles *tiles = tile_table[w->type.dtype];
     zt_product p = {.x = x, .w = w, .b = b, .shared = shared};
@@ -188,8 +181,7 @@ zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, con
     p.unpacks = p.uses_amx || worth_unpacking(&p, tiles);
     p.block_tokens = choose_block(&p, tile);
     p.prepare_items = p.packs_weights ? p.group_count : 0;
-    if (!p.acts_per_thread && !p.acts_in_place)
-        p.prepare_items += (p.tokens + tokens_per_item(&p) - 1) / tokens_per_item(&p);
+    if (!p.acts_per_thread && !p.acts_in_place) p.prepare_items += (p.tokens + tokens_per_item(&p) - 1) / tokens_per_item(&p);
     p.multiply_items = (p.tokens + p.block_tokens - 1) / p.block_tokens * p.group_count;
     set_scratch_sizes(&p);
     return p;
@@ -307,10 +299,7 @@ typedef struct tile_job {
     size_t distance[2];    /* and prefetches them so far ahead: one of more rows than STREAMED_ROWS, and of fewer */
 } tile_job;
 
-static const uint8_t *group_at(const tile_job *job, int64_t group)
-{
-    return job->weights + (size_t)group * job->group_bytes;
-}
+static const uint8_t *group_at(const tile_job *job, int64_t group) { return job->weights + (size_t)group * job->group_bytes; }
 
 /* How far ahead the tile of so many rows from `row` on prefetches. */
 static size_t prefetch_distance(const tile_job *job, int64_t row, int64_t rows)
@@ -374,14 +363,12 @@ static void multiply_tile(const tile_job *job, int64_t row, int size, int64_t g,
     if (job->decoded) group[0] = (const uint8_t *)job->decoded;
     const int64_t acc_stride = !y ? ZT_PACK_ROWS : one_row ? ZT_PACK_ROWS * group_step : job->out->row_stride;
     job->tiles->fn[size](group, job->p->K, x, job->x_stride, y ? y : job->acc, acc_stride, prefetch);
-    for (int i = 0; i < count && !y; i++)
-        store_outputs(job, token, tokens, g + i * group_step, job->acc + 16 * tokens * i);
+    for (int i = 0; i < count && !y; i++) store_outputs(job, token, tokens, g + i * group_step, job->acc + 16 * tokens * i);
 }
 
 /* The same of all groups g..end-1. Those of one call are as far from each other as can be, so that each is a long
  * stream. */
-static void multiply_groups(const tile_job *job, int64_t row, int size, int64_t g, int64_t end,
-                            tile_prefetch prefetch)
+static void multiply_groups(const tile_job *job, int64_t row, int size, int64_t g, int64_t end, tile_prefetch prefetch)
 {
     const int at_once = job->tiles->groups[size];
     const int64_t group_step = (end - g) / at_once, last = g + group_step;
@@ -458,8 +445,8 @@ static void multiply_unpacked(const tile_job *job, int64_t row, int64_t end, int
         by.unpack(group, group + at, columns, job->unpacked, tile_count < MANY_TILES ? job->distance[false] : 0);
         for (int64_t i = 0; i < tile_count; i++) {
             prefetch_part(job, &coming);
-            by.tile(job->unpacked, columns, x + (size_t)(row + i * rows) * job->row_bytes,
-                    y + i * tokens * acc_stride, acc_stride, k > 0, k + columns < p->K ? NULL : group);
+            by.tile(job->unpacked, columns, x + (size_t)(row + i * rows) * job->row_bytes, y + i * tokens * acc_stride,
+                    acc_stride, k > 0, k + columns < p->K ? NULL : group);
         }
     }
     for (int64_t i = 0; i < tile_count && !in_place; i++)
@@ -472,9 +459,8 @@ static void multiply_several(const tile_job *job, int64_t row, int64_t g)
 {
     const int64_t token = row / job->p->parts, rows = job->several.n * TILE_ROWS;
     float *y = sums_in_place(job, token, g);
-    job->several.fn(group_at(job, g), job->p->K, job->acts + (size_t)row * job->row_bytes,
-                    TILE_ROWS * job->row_bytes, y ? y : job->acc, y ? job->out->row_stride : ZT_PACK_ROWS,
-                    prefetch_distance(job, row, rows));
+    job->several.fn(group_at(job, g), job->p->K, job->acts + (size_t)row * job->row_bytes, TILE_ROWS * job->row_bytes,
+                    y ? y : job->acc, y ? job->out->row_stride : ZT_PACK_ROWS, prefetch_distance(job, row, rows));
     if (!y) store_outputs(job, token, rows / job->p->parts, g, job->acc);
 }
 
@@ -538,15 +524,17 @@ static void multiply_decoded(const tile_job *job, int64_t row, int64_t last, int
     }
 }
 
-void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts, const zt_product_out *out,
-                                 int64_t first, int64_t last, int64_t begin, int64_t end, uint8_t *local)
+void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts, const zt_product_out *out, int64_t first, int64_t last,
+                                 int64_t begin, int64_t end, uint8_t *local)
 {
     const weight_tiles *tiles = tiles_of_weights(p);
     const sized_tiles *q8 = p->act_form == ACT_BF16_AS_F32 ? &bf16_as_f32_tiles : &tiles->q8;
     const bool bf16 = p->act_form == ACT_BF16 || p->act_form == ACT_BF16_AS_F32;
     tile_job job = {.p = p,
                     .out = out,
-                    .tiles = p->f32_acts ? &tiles->f32 : p->parts == 2 ? &tiles->q16 : q8,
+                    .tiles = p->f32_acts     ? &tiles->f32
+                             : p->parts == 2 ? &tiles->q16
+                                             : q8,
                     .weights = p->packs_weights ? p->shared : p->w->data,
                     .acts = acts,
                     .group_bytes = group_bytes(p),
@@ -569,8 +557,8 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts, const
     if (p->uses_amx) amx_end();
 }
 
-void ZT_SYM(zt_product_multiply_items)(const zt_product *p, const uint8_t *acts, void *y, int64_t begin,
-                                       int64_t end, uint8_t *local)
+void ZT_SYM(zt_product_multiply_items)(const zt_product *p, const uint8_t *acts, void *y, int64_t begin, int64_t end,
+                                       uint8_t *local)
 {
     const zt_product_out out = {.at = y, .row_stride = p->M};
     while (begin < end) {

@@ -42,19 +42,19 @@ typedef struct zt_product_out {
 } zt_product_out;
 
 bool ZT_SYM(zt_product_supports)(const zt_type *x, const zt_type *w, const zt_type *b);
-zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b,
-                                   const char *act, zt_cpu_tile tile, uint8_t *shared);
+zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b, const char *act,
+                                   zt_cpu_tile tile, uint8_t *shared);
 /* Items begin..end-1 of the first phase. `local`: local_bytes of the thread's own. */
 void ZT_SYM(zt_product_prepare)(const zt_product *product, int64_t begin, int64_t end, uint8_t *local);
 /* Activations in their form: in place, where the first phase left them, or made now at `room`, acts_bytes on a line.
  * May be another product's, where zt_product_same_acts. */
 const uint8_t *ZT_SYM(zt_product_activations)(const zt_product *product, uint8_t *room, uint8_t *local);
 /* Tokens first..last-1 of x (in one block) times groups begin..end-1. */
-void ZT_SYM(zt_product_multiply)(const zt_product *product, const uint8_t *acts, const zt_product_out *out,
-                                 int64_t first, int64_t last, int64_t begin, int64_t end, uint8_t *local);
+void ZT_SYM(zt_product_multiply)(const zt_product *product, const uint8_t *acts, const zt_product_out *out, int64_t first,
+                                 int64_t last, int64_t begin, int64_t end, uint8_t *local);
 /* Items begin..end-1 of the second phase; y: all of the output, [tokens, M]. */
-void ZT_SYM(zt_product_multiply_items)(const zt_product *product, const uint8_t *acts, void *y, int64_t begin,
-                                       int64_t end, uint8_t *local);
+void ZT_SYM(zt_product_multiply_items)(const zt_product *product, const uint8_t *acts, void *y, int64_t begin, int64_t end,
+                                       uint8_t *local);
 /* The weights of groups begin..end-1, where they are packed and one block has all rows of x; returns how many
  * pieces: one or none. */
 int ZT_SYM(zt_product_prefetch)(const zt_product *product, int64_t begin, int64_t end, zt_cpu_prefetch *piece);

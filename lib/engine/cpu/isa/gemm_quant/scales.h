@@ -10,26 +10,14 @@
 #include "lib/engine/cpu/isa/gemm_quant/layout.h"
 
 /* zt_pack_head_slices; a constant for blocks of 256 columns, which are always whole. */
-INLINE int head_slices(zt_pack_form form, int64_t left)
-{
-    return form.head_slices == 8 ? 8 : zt_pack_head_slices(form, left);
-}
+INLINE int head_slices(zt_pack_form form, int64_t left) { return form.head_slices == 8 ? 8 : zt_pack_head_slices(form, left); }
 
 /* ---- as f32 ---------------------------------------------------------------------------------- */
 
 /* Scales of a byte lie two beside each other: which one is wanted, where the two are, and that one as f32. */
-INLINE int scale_index(zt_pack_form form, int slice, int half)
-{
-    return zt_pack_scale_per_16(form) ? 2 * slice + half : slice;
-}
-INLINE const uint8_t *two_scales_at(const uint8_t *scales, int index)
-{
-    return scales + zt_pack_scale_at(index / 2 * 2, 0);
-}
-INLINE fv one_of_two(iv two, int index)
-{
-    return fv_of_iv(index % 2 ? iv16_second(two) : iv16_first(two));
-}
+INLINE int scale_index(zt_pack_form form, int slice, int half) { return zt_pack_scale_per_16(form) ? 2 * slice + half : slice; }
+INLINE const uint8_t *two_scales_at(const uint8_t *scales, int index) { return scales + zt_pack_scale_at(index / 2 * 2, 0); }
+INLINE fv one_of_two(iv two, int index) { return fv_of_iv(index % 2 ? iv16_second(two) : iv16_first(two)); }
 
 INLINE fv f32_scale(zt_pack_form form, const uint8_t *head, int slice, int half)
 {
@@ -98,10 +86,8 @@ INLINE iv int_scales(zt_pack_form form, const uint8_t *head, int slice, row_powe
 {
     const int last = zt_pack_pair_slices(form) - 1, index = scale_index(form, slice, 0);
     if (!zt_pack_scale_bits(form))
-        return two_integers(f32_scale(form, head, slice, 0), f32_scale(form, head, slice + last, 1 - last),
-                            powers.scale);
-    iv two = zt_pack_has_mins(form) ? iv16_of_u8(two_scales_at(head + 64, index))
-                                    : iv16_of_i8(two_scales_at(head + 32, index));
+        return two_integers(f32_scale(form, head, slice, 0), f32_scale(form, head, slice + last, 1 - last), powers.scale);
+    iv two = zt_pack_has_mins(form) ? iv16_of_u8(two_scales_at(head + 64, index)) : iv16_of_i8(two_scales_at(head + 32, index));
     if (form.scales == ZT_SCALES_U4_MIN) two = iv16_low_bits(two, 4);
     return iv16_scale(units.scale, iv16_shl(two, 15 - zt_pack_scale_bits(form)));
 }
@@ -113,8 +99,7 @@ INLINE iv int_mins(zt_pack_form form, const uint8_t *head, int slice, row_powers
     if (!zt_pack_has_mins(form)) return iv_set(0);
     if (times == 2) scale = iv16_shl(scale, 1); /* else it is 1 */
     if (!zt_pack_scale_bits(form))
-        return iv16_add(scale, two_integers(f32_min(form, head, slice, 0), f32_min(form, head, slice + 1, 0),
-                                            powers.min));
+        return iv16_add(scale, two_integers(f32_min(form, head, slice, 0), f32_min(form, head, slice + 1, 0), powers.min));
     const uint8_t *both = head + 64, *mins = head + 192;
     iv two = form.scales == ZT_SCALES_U4_MIN ? iv16_shr(iv16_of_u8(two_scales_at(both, index)), 4)
                                              : iv16_of_u8(two_scales_at(mins, index));
@@ -137,7 +122,7 @@ INLINE pair_factors load_factors(zt_pack_form form, int parts, const uint8_t *he
         by.int_min = int_mins(form, head, slice, powers, units, by.int_scale);
         return by;
     }
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         const int at = slice + last * i, half = (1 - last) * i;
         by.scale[i] = f32_scale(form, head, at, half);
         if (!zt_pack_has_mins(form)) continue;

@@ -52,8 +52,8 @@ typedef struct tile_prefetch {
  *
  *   group      the packed groups; of fewer than G the last is repeated, and its sums are not used
  *   x          row t of f32 or bfloat16 begins at word t * x_stride; codes lie in pairs (layout.h), without a stride */
-typedef void tile_fn(const uint8_t *const *group, int64_t K, const void *x, size_t x_stride, float *acc,
-                     int64_t acc_stride, tile_prefetch prefetch);
+typedef void tile_fn(const uint8_t *const *group, int64_t K, const void *x, size_t x_stride, float *acc, int64_t acc_stride,
+                     tile_prefetch prefetch);
 
 /* ---- the arithmetic of a pair ---------------------------------------------------------------- */
 
@@ -83,10 +83,10 @@ INLINE void add_row(zt_pack_form form, int T, int t, iv dots, pair_factors by, c
 }
 
 /* The same for rows t to t + rows - 1. dot: the two sums of each. */
-TEMPLATE void add_rows_q8(zt_pack_form form, int T, int t, int rows, iv (*dot)[TILE_ROWS], pair_factors by,
-                          const uint8_t *behind, fv *sum)
+TEMPLATE void add_rows_q8(zt_pack_form form, int T, int t, int rows, iv (*dot)[TILE_ROWS], pair_factors by, const uint8_t *behind,
+                          fv *sum)
 {
-    UNROLL for (int u = t; u < t + rows; u++)
+    UNROLL_FOR (int u = t; u < t + rows; u++)
         add_row(form, T, u, iv16_pair(dot[0][u - t], dot[1][u - t], zt_pack_dot_shift(form)), by, behind, sum);
 }
 
@@ -96,8 +96,8 @@ TEMPLATE void add_rows_q16(zt_pack_form form, int T, int t, int rows, iv (*dot)[
                            const uint8_t *behind, fv *sum)
 {
     const uint8_t *min_factor = behind + (pair_scale_bytes(form) + 8) * T;
-    UNROLL for (int u = t; u < t + rows; u += 2)
-        UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int u = t; u < t + rows; u += 2)
+        UNROLL_FOR (int i = 0; i < 2; i++) {
             fv whole = fv_of_iv(dot[i][(u - t) / 2]), y = sum[u / 2];
             y = fv_fma(whole, fv_mul(by.scale[i], fv_set(load_f32(behind + 4 * (u + i)))), y);
             if (zt_pack_has_mins(form)) y = fv_fma(by.min[i], fv_set(load_f32(min_factor + 4 * (u + i))), y);
@@ -105,8 +105,8 @@ TEMPLATE void add_rows_q16(zt_pack_form form, int T, int t, int rows, iv (*dot)[
         }
 }
 
-TEMPLATE void add_rows(zt_pack_form form, int T, int t, int rows, int parts, iv (*dot)[TILE_ROWS],
-                       pair_factors by, const uint8_t *behind, fv *sum)
+TEMPLATE void add_rows(zt_pack_form form, int T, int t, int rows, int parts, iv (*dot)[TILE_ROWS], pair_factors by,
+                       const uint8_t *behind, fv *sum)
 {
     if (parts == 2)
         add_rows_q16(form, T, t, rows, dot, by, behind, sum);
@@ -117,7 +117,7 @@ TEMPLATE void add_rows(zt_pack_form form, int T, int t, int rows, int parts, iv 
 /* After the last pair: the sums over the rows' powers. */
 TEMPLATE void store_sums(int tokens, int parts, const fv *sum, row_powers powers, float *acc, int64_t acc_stride)
 {
-    UNROLL for (int t = 0; t < tokens; t++)
+    UNROLL_FOR (int t = 0; t < tokens; t++)
         fv_store(acc + acc_stride * t, parts == 2 ? sum[t] : fv_div_power(sum[t], powers.scale));
 }
 
@@ -125,7 +125,7 @@ TEMPLATE void store_sums(int tokens, int parts, const fv *sum, row_powers powers
 
 TEMPLATE void prefetch_head(const uint8_t *p, int bytes)
 {
-    UNROLL for (int i = 0; i < bytes; i += 64) prefetch_l1(p + i);
+    UNROLL_FOR (int i = 0; i < bytes; i += 64) prefetch_l1(p + i);
 }
 
 /* p, which the compiler cannot see through: gcc 12 keeps the address of each number behind it by itself. */
@@ -144,38 +144,37 @@ INLINE void prefetch_next(tile_prefetch *prefetch)
 }
 
 /* G groups side by side, pair by pair. */
-TEMPLATE void tile_codes(zt_pack_form form, int G, int T, int parts, const uint8_t *const *group, int64_t K,
-                         const uint8_t *x, float *acc, int64_t acc_stride, tile_prefetch prefetch)
+TEMPLATE void tile_codes(zt_pack_form form, int G, int T, int parts, const uint8_t *const *group, int64_t K, const uint8_t *x,
+                         float *acc, int64_t acc_stride, tile_prefetch prefetch)
 {
     const int slices = zt_pack_pair_slices(form), rows = rows_at_once(T, parts);
     row_powers powers[TILE_GROUPS];
     head_units units[TILE_GROUPS];
     fv sum[TILE_GROUPS][TILE_ROWS];
-    UNROLL for (int g = 0; g < G; g++) {
+    UNROLL_FOR (int g = 0; g < G; g++) {
         powers[g] = load_powers(form, group[g]);
-        UNROLL for (int t = 0; t < T / parts; t++) sum[g][t] = fv_zero();
+        UNROLL_FOR (int t = 0; t < T / parts; t++) sum[g][t] = fv_zero();
         prefetch_stream(group[g], prefetch.distance, ZT_PACK_POWERS);
     }
     size_t head = ZT_PACK_POWERS; /* where it is in each group */
     for (int64_t left = zt_pack_padded_slices(form, K); left > 0; left -= form.head_slices) {
         size_t codes = head + (size_t)form.head_bytes;
         const int count = head_slices(form, left);
-        UNROLL for (int g = 0; g < G; g++) {
+        UNROLL_FOR (int g = 0; g < G; g++) {
             if (T <= STREAMED_ROWS) prefetch_head(group[g] + head, form.head_bytes);
             prefetch_stream(group[g] + head, prefetch.distance, form.head_bytes);
             units[g] = load_head_units(form, group[g] + head, powers[g]);
         }
         for (int slice = 0; slice < count; slice += slices, codes += (size_t)(ZT_PACK_CODE_BYTES(form.bits) * slices)) {
             const uint8_t *xp = opaque(x);
-            UNROLL for (int g = 0; g < G; g++) {
+            UNROLL_FOR (int g = 0; g < G; g++) {
                 const uint8_t *q = opaque(group[g] + codes);
                 prefetch_stream(q, prefetch.distance, ZT_PACK_CODE_BYTES(form.bits) * slices);
                 if (T == TILE_ROWS) prefetch_next(&prefetch);
-                UNROLL for (int t = 0; t < T; t += rows) {
+                UNROLL_FOR (int t = 0; t < T; t += rows) {
                     iv dot[2][TILE_ROWS];
                     pair_dots(form, T, t, rows, parts, q, xp, dot);
-                    add_rows(form, T, t, rows, parts, dot,
-                             load_factors(form, parts, group[g] + head, slice, powers[g], units[g]),
+                    add_rows(form, T, t, rows, parts, dot, load_factors(form, parts, group[g] + head, slice, powers[g], units[g]),
                              xp + pair_columns(form) * T, sum[g]);
                 }
             }
@@ -183,7 +182,7 @@ TEMPLATE void tile_codes(zt_pack_form form, int G, int T, int parts, const uint8
         }
         head = codes;
     }
-    UNROLL for (int g = 0; g < G; g++)
+    UNROLL_FOR (int g = 0; g < G; g++)
         store_sums(T / parts, parts, sum[g], powers[g], acc + acc_stride * (T / parts) * g, acc_stride);
 }
 
@@ -196,8 +195,8 @@ TEMPLATE void tile_codes(zt_pack_form form, int G, int T, int parts, const uint8
 #else
 #define CODES_GROUPS(bits) 1
 #endif
-TEMPLATE void tile_one_token(zt_pack_form form, int parts, const uint8_t *const *group, int64_t K, const uint8_t *x,
-                             float *acc, int64_t acc_stride, tile_prefetch prefetch)
+TEMPLATE void tile_one_token(zt_pack_form form, int parts, const uint8_t *const *group, int64_t K, const uint8_t *x, float *acc,
+                             int64_t acc_stride, tile_prefetch prefetch)
 {
     const int G = CODES_GROUPS(form.bits);
     if (G > 1 && group[G - 1] != group[G - 2]) {
@@ -212,8 +211,8 @@ TEMPLATE void tile_one_token(zt_pack_form form, int parts, const uint8_t *const 
 /* ---- several whole tiles at once ------------------------------------------------------------- */
 
 /* x: the first of n tiles, x_stride bytes from one to the next. distance: as in tile_prefetch. */
-typedef void tiles_fn(const uint8_t *group, int64_t K, const uint8_t *x, size_t x_stride, float *acc,
-                      int64_t acc_stride, size_t distance);
+typedef void tiles_fn(const uint8_t *group, int64_t K, const uint8_t *x, size_t x_stride, float *acc, int64_t acc_stride,
+                      size_t distance);
 typedef struct several_tiles { /* 0, NULL: tiles are taken one by one */
     int n;
     tiles_fn *fn;
@@ -222,16 +221,16 @@ typedef struct several_tiles { /* 0, NULL: tiles are taken one by one */
 #if defined(ZT_ISA_avx512)
 /* Codes and scales are unpacked once for two tiles; half of the sums wait in memory, and so do the second ones of a
  * tile. */
-TEMPLATE void two_tiles_pair(zt_pack_form form, int parts, const uint8_t *head, const uint8_t *q, int slice,
-                             row_powers powers, head_units units, const uint8_t *x, size_t x_stride, fv *sum)
+TEMPLATE void two_tiles_pair(zt_pack_form form, int parts, const uint8_t *head, const uint8_t *q, int slice, row_powers powers,
+                             head_units units, const uint8_t *x, size_t x_stride, fv *sum)
 {
     const int per_16 = zt_pack_scale_per_16(form), registers = per_16 ? 4 : 8;
     const pair_factors by = load_factors(form, parts, head, slice, powers, units);
     iv dot[2][2][TILE_ROWS];
     cv codes[8];
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         if (!per_16 || i == 0) cv_unpack(form, false, q + ZT_PACK_CODE_BYTES(form.bits) * i, codes);
-        UNROLL for (int u = 0; u < 2; u++) {
+        UNROLL_FOR (int u = 0; u < 2; u++) {
             const uint8_t *xu = opaque(x + (u ? x_stride : 0)), *behind = xu + pair_columns(form) * TILE_ROWS;
             const uint8_t *each = behind + (pair_scale_bytes(form) + 4 * i) * TILE_ROWS;
             const cv *ci = codes + (per_16 ? 4 * i : 0);
@@ -246,14 +245,14 @@ TEMPLATE void two_tiles_pair(zt_pack_form form, int parts, const uint8_t *head, 
     }
 }
 
-TEMPLATE void two_tiles_codes(zt_pack_form form, int parts, const uint8_t *group, int64_t K, const uint8_t *x,
-                              size_t x_stride, float *acc, int64_t acc_stride, size_t distance)
+TEMPLATE void two_tiles_codes(zt_pack_form form, int parts, const uint8_t *group, int64_t K, const uint8_t *x, size_t x_stride,
+                              float *acc, int64_t acc_stride, size_t distance)
 {
     const int slices = zt_pack_pair_slices(form);
     const row_powers powers = load_powers(form, group);
     const uint8_t *head = group + ZT_PACK_POWERS;
     fv sum[2 * TILE_ROWS];
-    UNROLL for (int t = 0; t < 2 * TILE_ROWS / parts; t++) sum[t] = fv_zero();
+    UNROLL_FOR (int t = 0; t < 2 * TILE_ROWS / parts; t++) sum[t] = fv_zero();
     for (int64_t left = zt_pack_padded_slices(form, K); left > 0; left -= form.head_slices) {
         const uint8_t *codes = head + form.head_bytes;
         const int count = head_slices(form, left);

@@ -26,31 +26,27 @@
 #if defined(ZT_ISA_avx2)
 enum { CROSSED_BYTES = 32 * 64 }; /* codes of a pair, at most */
 
-INLINE int crossed_bytes(zt_pack_form form)
-{
-    return 16 * pair_columns(form) * (zt_pack_value_bits(form) == 8 ? 2 : 1);
-}
+INLINE int crossed_bytes(zt_pack_form form) { return 16 * pair_columns(form) * (zt_pack_value_bits(form) == 8 ? 2 : 1); }
 
 /* Both sums of rows t to t + rows - 1 by codes that lie crossed at p: adds them to the rows' sums.
  * x: the tile's activations of the pair. */
-TEMPLATE void add_rows_crossed(zt_pack_form form, int t, int rows, const uint8_t *p, const uint8_t *x,
-                               pair_factors by, fv *sum)
+TEMPLATE void add_rows_crossed(zt_pack_form form, int t, int rows, const uint8_t *p, const uint8_t *x, pair_factors by, fv *sum)
 {
     const int columns = pair_columns(form);
     const uint8_t *behind = x + columns * TILE_ROWS, *start = behind + pair_scale_bytes(form) * TILE_ROWS + 4 * t;
     iv dots[REGISTER_ROWS];
     cv_dots_crossed(zt_pack_dot_shift(form), columns / 4, rows, TILE_ROWS, p, x + 4 * t, start, dots);
-    UNROLL for (int u = 0; u < rows; u++) add_row(form, TILE_ROWS, t + u, dots[u], by, behind, sum);
+    UNROLL_FOR (int u = 0; u < rows; u++) add_row(form, TILE_ROWS, t + u, dots[u], by, behind, sum);
 }
 
 /* tile_codes of TILE_ROWS rows and one group. */
-TEMPLATE void tile_crossed(zt_pack_form form, const uint8_t *group, int64_t K, const uint8_t *x, float *acc,
-                           int64_t acc_stride, tile_prefetch prefetch)
+TEMPLATE void tile_crossed(zt_pack_form form, const uint8_t *group, int64_t K, const uint8_t *x, float *acc, int64_t acc_stride,
+                           tile_prefetch prefetch)
 {
     const int slices = zt_pack_pair_slices(form), rows = rows_at_once(TILE_ROWS, 1);
     const row_powers powers = load_powers(form, group);
     fv sum[TILE_ROWS];
-    UNROLL for (int t = 0; t < TILE_ROWS; t++) sum[t] = fv_zero();
+    UNROLL_FOR (int t = 0; t < TILE_ROWS; t++) sum[t] = fv_zero();
     prefetch_stream(group, prefetch.distance, ZT_PACK_POWERS);
     size_t head = ZT_PACK_POWERS; /* where it is in the group */
     for (int64_t left = zt_pack_padded_slices(form, K); left > 0; left -= form.head_slices) {
@@ -64,9 +60,8 @@ TEMPLATE void tile_crossed(zt_pack_form form, const uint8_t *group, int64_t K, c
             prefetch_stream(q, prefetch.distance, ZT_PACK_CODE_BYTES(form.bits) * slices);
             prefetch_next(&prefetch);
             cv_cross(form, q, crossed);
-            UNROLL for (int t = 0; t < TILE_ROWS; t += rows)
-                add_rows_crossed(form, t, rows, crossed, xp,
-                                 load_factors(form, 1, group + head, slice, powers, units), sum);
+            UNROLL_FOR (int t = 0; t < TILE_ROWS; t += rows)
+                add_rows_crossed(form, t, rows, crossed, xp, load_factors(form, 1, group + head, slice, powers, units), sum);
             x += (size_t)TILE_ROWS * pair_bytes(form);
         }
         head = codes;

@@ -32,6 +32,7 @@ typedef struct weight_tiles {
     several_tiles several[2];                /* [parts - 1] */
 } weight_tiles;
 
+// clang-format off
 #define TILE(name, body)                                                                                               \
     static void name(const uint8_t *const *group, int64_t K, const void *x, size_t x_stride, float *acc,               \
                      int64_t acc_stride, tile_prefetch prefetch)                                                       \
@@ -56,10 +57,19 @@ typedef struct weight_tiles {
     {                                                                                                                  \
         body;                                                                                                          \
     }
-#define TILES_OF(kind, NAME, ...)                                                                                      \
-    {{kind##_##NAME##_1, kind##_##NAME##_2, kind##_##NAME##_4, kind##_##NAME##_8}, {__VA_ARGS__}}
-#define NOT_UNPACKED {{NULL, NULL}, {NULL, NULL}}
-#define ONE_BY_ONE   {{0, NULL}, {0, NULL}}
+// clang-format on
+#define TILES_OF(kind, NAME, ...)                                                                                                \
+    {                                                                                                                            \
+        {kind##_##NAME##_1, kind##_##NAME##_2, kind##_##NAME##_4, kind##_##NAME##_8}, { __VA_ARGS__ }                            \
+    }
+#define NOT_UNPACKED                                                                                                             \
+    {                                                                                                                            \
+        {NULL, NULL}, { NULL, NULL }                                                                                             \
+    }
+#define ONE_BY_ONE                                                                                                               \
+    {                                                                                                                            \
+        {0, NULL}, { 0, NULL }                                                                                                   \
+    }
 
 /* ---- what instruction sets have -------------------------------------------------------------- */
 
@@ -67,15 +77,18 @@ typedef struct weight_tiles {
  * for 32 columns: AMX takes it.) */
 #if defined(ZT_ISA_avx2)
 #define Q8_TILE_8(form) tile_crossed(form, group[0], K, x, acc, acc_stride, prefetch)
+// clang-format off
 #define ISA_FUNCTIONS(NAME, form)                                                                                      \
     UNPACK(unpack_q8_##NAME, form, 1, UNPACK_CROSSED)                                                                  \
     UNPACK(unpack_q16_##NAME, form, 2, UNPACK_VECTORS)                                                                 \
     UNPACKED_TILE(unpacked_q8_##NAME, tile_crossed_unpacked(form, p, K, x, acc, acc_stride, continues, group))         \
     UNPACKED_TILE(unpacked_q16_##NAME, tile_unpacked(form, 2, p, K, x, acc, acc_stride, continues, group))
-#define ISA_ROW(NAME, bits, scales)                                                                                    \
+// clang-format on
+#define ISA_ROW(NAME, bits, scales)                                                                                              \
     {{unpack_q8_##NAME, unpacked_q8_##NAME}, {unpack_q16_##NAME, unpacked_q16_##NAME}}, NOT_UNPACKED, ONE_BY_ONE
 #elif defined(ZT_ISA_avx512)
 #define Q8_TILE_8(form) tile_codes(form, 1, 8, 1, group, K, x, acc, acc_stride, prefetch)
+// clang-format off
 #define ISA_FUNCTIONS(NAME, form)                                                                                      \
     UNPACK(unpack_q8_##NAME, form, 1, UNPACK_VECTORS)                                                                  \
     UNPACK(unpack_q16_##NAME, form, 2, UNPACK_VECTORS)                                                                 \
@@ -87,13 +100,18 @@ typedef struct weight_tiles {
     UNPACKED_TILE(amx_q16_##NAME, tile_amx(form, 2, p, K, x, acc, acc_stride, continues, group))                       \
     SEVERAL_TILES(two_q8_##NAME, two_tiles_codes(form, 1, group, K, x, x_stride, acc, acc_stride, distance))           \
     SEVERAL_TILES(two_q16_##NAME, two_tiles_codes(form, 2, group, K, x, x_stride, acc, acc_stride, distance))
-#define TILES_IF(condition, unpack, tile) {(condition) ? unpack : NULL, (condition) ? tile : NULL}
-#define ISA_ROW(NAME, bits, scales)                                                                                    \
-    {TILES_IF((bits) < 8, unpack_q8_##NAME, unpacked_q8_##NAME),                                                       \
-     TILES_IF((bits) < 8, unpack_q16_##NAME, unpacked_q16_##NAME)},                                                    \
-    {TILES_IF(!ZT_PACK_SCALE_PER_16(scales), unpack_amx_q8_##NAME, amx_q8_##NAME),                                     \
-     TILES_IF(!ZT_PACK_SCALE_PER_16(scales), unpack_amx_q16_##NAME, amx_q16_##NAME)},                                  \
-    {{2, two_q8_##NAME}, {2, two_q16_##NAME}}
+// clang-format on
+#define TILES_IF(condition, unpack, tile)                                                                                        \
+    {                                                                                                                            \
+        (condition) ? unpack : NULL, (condition) ? tile : NULL                                                                   \
+    }
+#define ISA_ROW(NAME, bits, scales)                                                                                              \
+    {TILES_IF((bits) < 8, unpack_q8_##NAME, unpacked_q8_##NAME), TILES_IF((bits) < 8, unpack_q16_##NAME, unpacked_q16_##NAME)},  \
+        {TILES_IF(!ZT_PACK_SCALE_PER_16(scales), unpack_amx_q8_##NAME, amx_q8_##NAME),                                           \
+         TILES_IF(!ZT_PACK_SCALE_PER_16(scales), unpack_amx_q16_##NAME, amx_q16_##NAME)},                                        \
+    {                                                                                                                            \
+        {2, two_q8_##NAME}, { 2, two_q16_##NAME }                                                                                \
+    }
 #else
 #define Q8_TILE_8(form) tile_codes(form, 1, 8, 1, group, K, x, acc, acc_stride, prefetch)
 #define ISA_FUNCTIONS(NAME, form)
@@ -102,11 +120,10 @@ typedef struct weight_tiles {
 
 /* ---- block types ----------------------------------------------------------------------------- */
 
-#define F32_TILE(NAME, form, G, T)                                                                                     \
-    TILE(f32_##NAME##_##T, tile_decoded_codes(form, G, T, group, K, x, x_stride, acc, acc_stride))
-#define CODES_TILE(name, form, T, parts)                                                                               \
-    TILE(name, tile_codes(form, 1, T, parts, group, K, x, acc, acc_stride, prefetch))
+#define F32_TILE(NAME, form, G, T)       TILE(f32_##NAME##_##T, tile_decoded_codes(form, G, T, group, K, x, x_stride, acc, acc_stride))
+#define CODES_TILE(name, form, T, parts) TILE(name, tile_codes(form, 1, T, parts, group, K, x, acc, acc_stride, prefetch))
 /* With q16 a token is two rows: there is no tile of one. */
+// clang-format off
 #define BLOCK_TYPE(NAME, bits, scales, form)                                                                           \
     EACH_SIZE(F32_TILE, NAME, form)                                                                                    \
     TILE(q8_##NAME##_1, tile_one_token(form, 1, group, K, x, acc, acc_stride, prefetch))                               \
@@ -124,36 +141,42 @@ typedef struct weight_tiles {
         ACT_CODES,                                                                                                     \
         form,                                                                                                          \
         ISA_ROW(NAME, bits, scales)};
+// clang-format on
 
-#define X(NAME, bits, table, offset, scales, head_bytes, n)                                                            \
+#define X(NAME, bits, table, offset, scales, head_bytes, n)                                                                      \
     BLOCK_TYPE(NAME, bits, ZT_SCALES_##scales, ZT_PACK_FORM(bits, table, offset, scales, head_bytes, n))
 ZT_PACK_BLOCKS(X)
 #undef X
 
 /* ---- plain types, and groups decoded to f32 -------------------------------------------------- */
 
-#define PLAIN_TILE(NAME, type, G, T)                                                                                   \
+#define PLAIN_TILE(NAME, type, G, T)                                                                                             \
     TILE(f32_##NAME##_##T, tile_plain(type, G, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
-#define DECODED_TILE(NAME, type, G, T)                                                                                 \
+#define DECODED_TILE(NAME, type, G, T)                                                                                           \
     TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
-#define BF16_TILE(NAME, unused, G, T)                                                                                  \
-    TILE(bf16_##NAME##_##T, tile_bf16(T, group[0], K, x, x_stride, acc, acc_stride))                                   \
+#define BF16_TILE(NAME, unused, G, T)                                                                                            \
+    TILE(bf16_##NAME##_##T, tile_bf16(T, group[0], K, x, x_stride, acc, acc_stride))                                             \
     TILE(bf16_as_f32_##NAME##_##T, tile_bf16_as_f32(T, group[0], K, x, x_stride, acc, acc_stride, prefetch.distance))
 #if defined(ZT_ISA_avx2)
-#define PLAIN_SEVERAL(NAME)                                                                                            \
-    SEVERAL_TILES(several_##NAME, several_plain(ZT_##NAME, group, K, (const float *)(const void *)x,                   \
+#define PLAIN_SEVERAL(NAME)                                                                                                      \
+    SEVERAL_TILES(several_##NAME, several_plain(ZT_##NAME, group, K, (const float *)(const void *)x,                             \
                                                 x_stride / (TILE_ROWS * sizeof(float)), acc, acc_stride, distance))
-#define PLAIN_SEVERAL_ROW(NAME) {{PLAIN_TILES_AT_ONCE, several_##NAME}, {0, NULL}}
+#define PLAIN_SEVERAL_ROW(NAME)                                                                                                  \
+    {                                                                                                                            \
+        {PLAIN_TILES_AT_ONCE, several_##NAME}, { 0, NULL }                                                                       \
+    }
 #else
 #define PLAIN_SEVERAL(NAME)
 #define PLAIN_SEVERAL_ROW(NAME) ONE_BY_ONE
 #endif
 #define F32_TILES(NAME) TILES_OF(f32, NAME, PLAIN_GROUPS)
+// clang-format off
 #define PLAIN_TYPE(NAME, q8_tiles, q8_form)                                                                            \
     EACH_PLAIN_SIZE(PLAIN_TILE, NAME, ZT_##NAME)                                                                       \
     PLAIN_SEVERAL(NAME)                                                                                                \
     static const weight_tiles tiles_of_##NAME = {                                                                      \
         F32_TILES(NAME), q8_tiles, q8_tiles, q8_form, {0}, NOT_UNPACKED, NOT_UNPACKED, PLAIN_SEVERAL_ROW(NAME)};
+// clang-format on
 
 #if defined(ZT_ISA_avx512)
 EACH_SIZE(BF16_TILE, BF16, 0)
@@ -168,20 +191,18 @@ PLAIN_TYPE(F16, F32_TILES(F16), ACT_F32)
 
 EACH_SIZE(DECODED_TILE, F32, ZT_F32)
 #define DECODED TILES_OF(decoded, F32, 1, 1, 1, 1)
-static const weight_tiles tiles_of_decoded = {DECODED, DECODED,      DECODED,      ACT_F32,
-                                              {0},     NOT_UNPACKED, NOT_UNPACKED, ONE_BY_ONE};
+static const weight_tiles tiles_of_decoded = {DECODED, DECODED, DECODED, ACT_F32, {0}, NOT_UNPACKED, NOT_UNPACKED, ONE_BY_ONE};
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static const weight_tiles *const tile_table[ZT_DTYPE_COUNT] = {
-    [ZT_F32] = &tiles_of_F32,
-    [ZT_F16] = &tiles_of_F16,
-    [ZT_BF16] = &tiles_of_BF16,
+static const weight_tiles *const tile_table[ZT_DTYPE_COUNT] = {[ZT_F32] = &tiles_of_F32,
+                                                               [ZT_F16] = &tiles_of_F16,
+                                                               [ZT_BF16] = &tiles_of_BF16,
 #define X(NAME, ...) [ZT_##NAME] = &tiles_of_##NAME,
-    ZT_PACK_BLOCKS(X)
+                                                               ZT_PACK_BLOCKS(X)
 #undef X
 #define X(NAME) [ZT_##NAME] = &tiles_of_decoded,
-    ZT_PACK_AS_IN_FILE(X)
+                                                                   ZT_PACK_AS_IN_FILE(X)
 #undef X
 };
 

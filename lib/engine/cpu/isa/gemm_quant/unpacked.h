@@ -44,10 +44,7 @@ typedef void unpacked_tile_fn(const uint8_t *unpacked, int64_t K, const uint8_t 
 #if !defined(ZT_ISA_scalar)
 /* ---- scales ---------------------------------------------------------------------------------- */
 
-INLINE int unpacked_factor_bytes(zt_pack_form form, int parts)
-{
-    return 64 * (zt_pack_has_mins(form) ? 2 : 1) * parts;
-}
+INLINE int unpacked_factor_bytes(zt_pack_form form, int parts) { return 64 * (zt_pack_has_mins(form) ? 2 : 1) * parts; }
 
 /* Where the next pair's codes go. */
 INLINE uint8_t *store_factors(zt_pack_form form, int parts, pair_factors by, uint8_t *to)
@@ -57,9 +54,9 @@ INLINE uint8_t *store_factors(zt_pack_form form, int parts, pair_factors by, uin
         if (zt_pack_has_mins(form)) cv_store(to += 64, by.int_min);
         return to + 64;
     }
-    UNROLL for (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.scale[i]);
+    UNROLL_FOR (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.scale[i]);
     if (!zt_pack_has_mins(form)) return to;
-    UNROLL for (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.min[i]);
+    UNROLL_FOR (int i = 0; i < 2; i++, to += 64) fv_store((float *)(void *)to, by.min[i]);
     return to;
 }
 
@@ -71,7 +68,7 @@ INLINE pair_factors stored_factors(zt_pack_form form, int parts, const uint8_t *
         if (mins) by.int_min = cv_load(p + 64);
         return by;
     }
-    UNROLL for (int i = 0; i < 2; i++) {
+    UNROLL_FOR (int i = 0; i < 2; i++) {
         by.scale[i] = fv_load(p + 64 * i);
         if (mins) by.min[i] = fv_load(p + 128 + 64 * i);
     }
@@ -79,13 +76,13 @@ INLINE pair_factors stored_factors(zt_pack_form form, int parts, const uint8_t *
 }
 
 /* acc = sum / power after the last columns of the group, else acc = sum. */
-TEMPLATE void store_unpacked_sums(zt_pack_form form, int tokens, int parts, const fv *sum, const uint8_t *group,
-                                  float *acc, int64_t acc_stride)
+TEMPLATE void store_unpacked_sums(zt_pack_form form, int tokens, int parts, const fv *sum, const uint8_t *group, float *acc,
+                                  int64_t acc_stride)
 {
     if (group)
         store_sums(tokens, parts, sum, load_powers(form, group), acc, acc_stride);
     else
-        UNROLL for (int t = 0; t < tokens; t++) fv_store(acc + acc_stride * t, sum[t]);
+        UNROLL_FOR (int t = 0; t < tokens; t++) fv_store(acc + acc_stride * t, sum[t]);
 }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
@@ -122,16 +119,16 @@ TEMPLATE void unpack_pair(zt_pack_form form, unpack_order order, const uint8_t *
         return;
     }
 #endif
-    UNROLL for (int i = 0; i < zt_pack_pair_slices(form); i++, q += ZT_PACK_CODE_BYTES(form.bits)) {
+    UNROLL_FOR (int i = 0; i < zt_pack_pair_slices(form); i++, q += ZT_PACK_CODE_BYTES(form.bits)) {
         cv codes[8];
         prefetch_stream(q, distance, ZT_PACK_CODE_BYTES(form.bits));
         cv_unpack(form, false, q, codes);
-        UNROLL for (int j = 0; j < 8; j++, to += 64) cv_store(to, unpacked_code(form, order, codes[j]));
+        UNROLL_FOR (int j = 0; j < 8; j++, to += 64) cv_store(to, unpacked_code(form, order, codes[j]));
     }
 }
 
-TEMPLATE void unpack_group(zt_pack_form form, int parts, unpack_order order, const uint8_t *group,
-                           const uint8_t *head, int64_t K, uint8_t *to, size_t distance)
+TEMPLATE void unpack_group(zt_pack_form form, int parts, unpack_order order, const uint8_t *group, const uint8_t *head, int64_t K,
+                           uint8_t *to, size_t distance)
 {
     const int slices = zt_pack_pair_slices(form);
     const row_powers powers = load_powers(form, group);
@@ -158,12 +155,12 @@ TEMPLATE void tile_unpacked(zt_pack_form form, int parts, const uint8_t *p, int6
     const int columns = pair_columns(form), registers = columns / 8, rows = rows_at_once(TILE_ROWS, parts);
     const int code_bytes = unpacked_code_bytes(form, UNPACK_VECTORS);
     fv sum[TILE_ROWS];
-    UNROLL for (int t = 0; t < TILE_ROWS / parts; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
+    UNROLL_FOR (int t = 0; t < TILE_ROWS / parts; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
     for (int64_t k = 0; k < K; k += columns, x += (size_t)TILE_ROWS * pair_bytes(form)) {
         const uint8_t *xp = opaque(x), *each = xp + (columns + pair_scale_bytes(form)) * TILE_ROWS;
-        UNROLL for (int t = 0; t < TILE_ROWS; t += rows) {
+        UNROLL_FOR (int t = 0; t < TILE_ROWS; t += rows) {
             iv dot[2][TILE_ROWS];
-            UNROLL for (int i = 0; i < 2; i++) {
+            UNROLL_FOR (int i = 0; i < 2; i++) {
                 const uint8_t *codes = p + 64 * registers * i, *xi = xp + 4 * registers * TILE_ROWS * i + 4 * t;
                 const sums_start start = start_of_sums(form, parts, i, each + 4 * TILE_ROWS * i + 4 * t);
                 unpacked_dots(parts, zt_pack_value_bits(form), registers, rows, TILE_ROWS, codes, xi, start, dot[i]);
@@ -184,10 +181,10 @@ TEMPLATE void tile_crossed_unpacked(zt_pack_form form, const uint8_t *p, int64_t
 {
     const int columns = pair_columns(form), rows = rows_at_once(TILE_ROWS, 1);
     fv sum[TILE_ROWS];
-    UNROLL for (int t = 0; t < TILE_ROWS; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
+    UNROLL_FOR (int t = 0; t < TILE_ROWS; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
     for (int64_t k = 0; k < K; k += columns, x += (size_t)TILE_ROWS * pair_bytes(form)) {
         const uint8_t *xp = opaque(x), *factors = p + crossed_bytes(form);
-        UNROLL for (int t = 0; t < TILE_ROWS; t += rows)
+        UNROLL_FOR (int t = 0; t < TILE_ROWS; t += rows)
             add_rows_crossed(form, t, rows, p, xp, stored_factors(form, 1, factors), sum);
         p = factors + unpacked_factor_bytes(form, 1);
     }
@@ -205,7 +202,7 @@ TEMPLATE void tile_amx(zt_pack_form form, int parts, const uint8_t *p, int64_t K
     const int behind_bytes = (pair_bytes(form) - 64) * TILE_ROWS;
     uint8_t stored[2 * AMX_SUM_BYTES] __attribute__((aligned(64)));
     fv sum[AMX_ROWS];
-    UNROLL for (int t = 0; t < AMX_ROWS / parts; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
+    UNROLL_FOR (int t = 0; t < AMX_ROWS / parts; t++) sum[t] = continues ? fv_load(acc + acc_stride * t) : fv_zero();
     amx_begin_dots(p, x);
     for (int64_t k = 0; k < K; k += 64) {
         const uint8_t *behind = x + 64 * AMX_ROWS;
@@ -213,7 +210,7 @@ TEMPLATE void tile_amx(zt_pack_form form, int parts, const uint8_t *p, int64_t K
         amx_store_dots(stored);
         p += 1024 + unpacked_factor_bytes(form, parts), x += AMX_ROWS * pair_bytes(form);
         if (k + 64 < K) amx_begin_dots(p, x);
-        UNROLL for (int u = 0; u < 2; u++) {
+        UNROLL_FOR (int u = 0; u < 2; u++) {
             iv dot[2][TILE_ROWS];
             amx_load_dots(form, parts, stored + 64 * TILE_ROWS * u, dot);
             add_rows(form, TILE_ROWS, 0, TILE_ROWS, parts, dot, by, opaque(behind + behind_bytes * u),

@@ -37,8 +37,8 @@
 #include "lib/engine/cpu/pack.h"
 
 #define INLINE static inline __attribute__((always_inline))
-/* Tiles are made anew for every type and size, with all loops UNROLLed but for those that are better short
- * (ROLLED, which the compiler would unroll by itself). Plain C gains little from that, and sanitizers take
+/* Tiles are made anew for every type and size, with all loops unrolled (UNROLL_FOR) but for those that are better short
+ * (ROLLED_FOR, which the compiler would unroll by itself). Plain C gains little from that, and sanitizers take
  * minutes to compile it: they get one loop for all sizes. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
@@ -49,16 +49,16 @@
 #define ONE_FOR_ALL_SIZES 1
 #endif
 #if defined(ZT_ISA_scalar) || defined(ONE_FOR_ALL_SIZES)
-#define UNROLL
-#define ROLLED
+#define UNROLL_FOR for
+#define ROLLED_FOR for
 #define TEMPLATE static __attribute__((noinline, unused))
 #elif defined(__clang__)
-#define UNROLL _Pragma("clang loop unroll(full)")
-#define ROLLED _Pragma("clang loop unroll(disable)")
+#define UNROLL_FOR _Pragma("clang loop unroll(full)") for
+#define ROLLED_FOR _Pragma("clang loop unroll(disable)") for
 #define TEMPLATE INLINE
 #else
-#define UNROLL _Pragma("GCC unroll 16")
-#define ROLLED _Pragma("GCC unroll 1")
+#define UNROLL_FOR _Pragma("GCC unroll 16") for
+#define ROLLED_FOR _Pragma("GCC unroll 1") for
 #define TEMPLATE INLINE
 #endif
 
@@ -99,8 +99,7 @@ INLINE void prefetch_l1(const void *p)
 INLINE void prefetch_l2(uintptr_t at, int bytes)
 {
 #if defined(__x86_64__)
-    UNROLL for (int i = 0; i < bytes; i += 64)
-        __asm__ volatile(PREFETCH " %0" : : "m"(*(const char *)(at + (size_t)i)));
+    UNROLL_FOR (int i = 0; i < bytes; i += 64) __asm__ volatile(PREFETCH " %0" : : "m"(*(const char *)(at + (size_t)i)));
 #else
     (void)at, (void)bytes;
 #endif
@@ -123,10 +122,7 @@ INLINE void prefetch_stream(const uint8_t *p, size_t reach, int bytes)
 /* ---- codes of 32 columns -------------------------------------------------------------------- */
 
 /* n places to the left, or -n to the right. */
-INLINE cv cv_shift(cv a, int n)
-{
-    return n > 0 ? cv_shl(a, n) : n < 0 ? cv_shr(a, -n) : a;
-}
+INLINE cv cv_shift(cv a, int n) { return n > 0 ? cv_shl(a, n) : n < 0 ? cv_shr(a, -n) : a; }
 
 /* Codes, or what they stand for, lie in up to two of the f.bits registers that they are packed in. */
 INLINE int low_register(zt_pack_form form, int i) { return form.bits == 8 ? i : form.bits < 4 ? i / 4 : i % 4; }
@@ -152,9 +148,8 @@ INLINE cv cv_code(zt_pack_form form, const cv *packed, int i)
 TEMPLATE void cv_unpack(zt_pack_form form, bool in_order, const uint8_t *p, cv codes[8])
 {
     cv packed[8];
-    UNROLL for (int i = 0; i < form.bits; i++)
-        packed[i] = in_order ? cv_load_in_order(p + 64 * i) : cv_load(p + 64 * i);
-    UNROLL for (int i = 0; i < 8; i++) codes[i] = cv_code(form, packed, i);
+    UNROLL_FOR (int i = 0; i < form.bits; i++) packed[i] = in_order ? cv_load_in_order(p + 64 * i) : cv_load(p + 64 * i);
+    UNROLL_FOR (int i = 0; i < 8; i++) codes[i] = cv_code(form, packed, i);
 }
 
 #endif

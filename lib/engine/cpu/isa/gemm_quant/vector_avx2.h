@@ -39,8 +39,7 @@ INLINE __m256 f32x8_of_e8m0(const void *p)
 {
     __m256i e = _mm256_cvtepu8_epi32(_mm_loadl_epi64(p)), one = _mm256_set1_epi32(1);
     return _mm256_castsi256_ps(
-        _mm256_max_epi32(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23),
-                         _mm256_slli_epi32(_mm256_add_epi32(e, one), 21)));
+        _mm256_max_epi32(_mm256_slli_epi32(_mm256_sub_epi32(e, one), 23), _mm256_slli_epi32(_mm256_add_epi32(e, one), 21)));
 }
 INLINE fv fv_of_e8m0(const void *p) { return (fv){f32x8_of_e8m0(p), f32x8_of_e8m0(AT(p, 8))}; }
 INLINE __m256 f32x8_of_e4m3(const void *p)
@@ -56,15 +55,10 @@ INLINE __m256 f32x8_of_bf16(const void *p, int second)
                                       0xffff0000, 0xffff0000, 0xffff0000, 0xffff0000};
     __m256 v;
     if (!second) return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_loadu_si256(p), 16));
-    __asm__("vmovups %1, %0\n\tvandps %2, %0, %0"
-            : "=x"(v)
-            : "m"(*(const __m256i_u *)p), "m"(upper));
+    __asm__("vmovups %1, %0\n\tvandps %2, %0, %0" : "=x"(v) : "m"(*(const __m256i_u *)p), "m"(upper));
     return v;
 }
-INLINE fv fv_of_bf16(const void *p, int second)
-{
-    return (fv){f32x8_of_bf16(p, second), f32x8_of_bf16(AT(p, 32), second)};
-}
+INLINE fv fv_of_bf16(const void *p, int second) { return (fv){f32x8_of_bf16(p, second), f32x8_of_bf16(AT(p, 32), second)}; }
 INLINE iv iv_set(int32_t x) { return TWICE(iv, _mm256_set1_epi32(x)); }
 INLINE iv iv_sub(iv a, iv b) { return TWO(iv, _mm256_sub_epi32, a, b); }
 INLINE iv iv_add(iv a, iv b) { return TWO(iv, _mm256_add_epi32, a, b); }
@@ -77,10 +71,7 @@ INLINE __m256i pair_of_8(__m256i a, __m256i b, int n)
     a = n ? _mm256_srli_epi32(a, n) : a;
     return _mm256_blend_epi16(a, _mm256_slli_epi32(b, 16 - n), 0xaa);
 }
-INLINE iv iv16_pair(iv a, iv b, int n)
-{
-    return (iv){pair_of_8(a.lo, b.lo, n), pair_of_8(a.hi, b.hi, n)};
-}
+INLINE iv iv16_pair(iv a, iv b, int n) { return (iv){pair_of_8(a.lo, b.lo, n), pair_of_8(a.hi, b.hi, n)}; }
 #define WIDER(f, p) ((iv){f(_mm_loadu_si128(p)), f(_mm_loadu_si128(AT(p, 16)))})
 INLINE iv iv16_of_u8(const void *p) { return WIDER(_mm256_cvtepu8_epi16, p); }
 INLINE iv iv16_of_i8(const void *p) { return WIDER(_mm256_cvtepi8_epi16, p); }
@@ -102,10 +93,7 @@ INLINE iv iv16_second(iv a) { return SHIFT(iv, _mm256_srai_epi32, a, 16); }
 INLINE iv iv16_scale(iv a, iv b) { return TWO(iv, _mm256_mulhrs_epi16, a, b); }
 INLINE iv iv16_dot(iv a, iv b) { return TWO(iv, _mm256_madd_epi16, a, b); }
 INLINE iv iv16_dot_add(iv y, iv a, iv b) { return iv_add(y, iv16_dot(a, b)); }
-INLINE cv cv_load(const void *p)
-{
-    return (cv){_mm256_loadu_si256(p), _mm256_loadu_si256(AT(p, 32))};
-}
+INLINE cv cv_load(const void *p) { return (cv){_mm256_loadu_si256(p), _mm256_loadu_si256(AT(p, 32))}; }
 INLINE iv iv_of_bytes(const void *p, int j)
 {
     const iv v = cv_load(p), all = SHIFT(iv, _mm256_srli_epi32, v, 8 * j);

@@ -21,8 +21,7 @@ INLINE fv fv_of_e8m0(const void *p)
 {
     __m512i e = _mm512_cvtepu8_epi32(_mm_loadu_si128(p)), one = _mm512_set1_epi32(1);
     return _mm512_castsi512_ps(
-        _mm512_max_epi32(_mm512_slli_epi32(_mm512_sub_epi32(e, one), 23),
-                         _mm512_slli_epi32(_mm512_add_epi32(e, one), 21)));
+        _mm512_max_epi32(_mm512_slli_epi32(_mm512_sub_epi32(e, one), 23), _mm512_slli_epi32(_mm512_add_epi32(e, one), 21)));
 }
 INLINE fv fv_of_e4m3(const void *p)
 {
@@ -33,8 +32,7 @@ INLINE fv fv_of_e4m3(const void *p)
 INLINE fv fv_of_bf16(const void *p, int second)
 {
     __m512i v = _mm512_loadu_si512(p);
-    return _mm512_castsi512_ps(second ? _mm512_and_si512(v, _mm512_set1_epi32(-65536))
-                                      : _mm512_slli_epi32(v, 16));
+    return _mm512_castsi512_ps(second ? _mm512_and_si512(v, _mm512_set1_epi32(-65536)) : _mm512_slli_epi32(v, 16));
 }
 INLINE iv iv_set(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE iv iv_sub(iv a, iv b) { return _mm512_sub_epi32(a, b); }
@@ -53,10 +51,7 @@ INLINE iv iv16_of_u8(const void *p) { return _mm512_cvtepu8_epi16(_mm256_loadu_s
 INLINE iv iv16_of_i8(const void *p) { return _mm512_cvtepi8_epi16(_mm256_loadu_si256(p)); }
 INLINE iv iv16_shl(iv a, int n) { return _mm512_slli_epi16(a, (unsigned)n); }
 INLINE iv iv16_shr(iv a, int n) { return _mm512_srli_epi16(a, (unsigned)n); }
-INLINE iv iv16_low_bits(iv a, int n)
-{
-    return _mm512_and_si512(a, _mm512_set1_epi16((short)((1 << n) - 1)));
-}
+INLINE iv iv16_low_bits(iv a, int n) { return _mm512_and_si512(a, _mm512_set1_epi16((short)((1 << n) - 1))); }
 INLINE iv iv16_add(iv a, iv b) { return _mm512_add_epi16(a, b); }
 INLINE iv iv16_sub(iv a, iv b) { return _mm512_sub_epi16(a, b); }
 INLINE iv iv16_first(iv a) { return _mm512_srai_epi32(_mm512_slli_epi32(a, 16), 16); }
@@ -66,8 +61,7 @@ INLINE iv iv16_dot(iv a, iv b) { return _mm512_madd_epi16(a, b); }
 INLINE iv iv16_dot_add(iv y, iv a, iv b) { return _mm512_dpwssd_epi32(y, a, b); }
 INLINE iv iv_of_bytes(const void *p, int j) /* byte j of each 32-bit word of a stored cv */
 {
-    return _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(p), (unsigned)(8 * j)),
-                            _mm512_set1_epi32(255));
+    return _mm512_and_si512(_mm512_srli_epi32(_mm512_loadu_si512(p), (unsigned)(8 * j)), _mm512_set1_epi32(255));
 }
 INLINE cv cv_load(const void *p) { return _mm512_loadu_si512(p); }
 INLINE cv cv_load_in_order(const void *p)

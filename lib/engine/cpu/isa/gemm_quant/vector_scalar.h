@@ -12,6 +12,7 @@ typedef struct cv {
     uint8_t v[64];
 } cv;
 
+// clang-format off
 #define ROWS(expr)                                                                                 \
     do {                                                                                           \
         for (int r = 0; r < 16; r++) y.v[r] = (expr);                                              \
@@ -57,6 +58,7 @@ INLINE int32_t join_int16(int32_t a, int32_t b)
     return (int32_t)((uint32_t)(a & 0xffff) | (uint32_t)b << 16);
 }
 INLINE iv iv16_pair(iv a, iv b, int n) { iv y; ROWS(join_int16(a.v[r] >> n, b.v[r] >> n)); }
+// clang-format on
 INLINE iv iv16_of_u8(const void *p)
 {
     iv y;
@@ -72,6 +74,7 @@ INLINE iv iv16_of_i8(const void *p)
 #define EACH(l, h) ROWS(join_int16(l, h))
 #define LOW(a)     low_int16(a.v[r])
 #define HIGH(a)    high_int16(a.v[r])
+// clang-format off
 INLINE iv iv16_shl(iv a, int n) { iv y; EACH(LOW(a) * (1 << n), HIGH(a) * (1 << n)); }
 INLINE iv iv16_shr(iv a, int n) { iv y; EACH((LOW(a) & 0xffff) >> n, (HIGH(a) & 0xffff) >> n); }
 INLINE iv iv16_low_bits(iv a, int n) { iv y; EACH(LOW(a) & ((1 << n) - 1), HIGH(a) & ((1 << n) - 1)); }
@@ -112,6 +115,7 @@ INLINE cv cv_or_and(cv a, cv c, int mask) { cv y; BYTES(a.v[b] | (c.v[b] & mask)
 INLINE cv cv_shr(cv a, int n) { cv y; BYTES(a.v[b] >> n); }
 INLINE cv cv_shl(cv a, int n) { cv y; BYTES(a.v[b] << n); }
 INLINE cv cv_lookup(const uint8_t *table, cv a) { cv y; BYTES(table[a.v[b]]); }
+// clang-format on
 #undef BYTES
 
 #endif
