@@ -105,52 +105,52 @@ static void put_types(zt_engine *cpu, zt_op op)
 /* ---- the page -------------------------------------------------------------------------------- */
 
 static const char head[] =
-    ".Dd November 21, 2026\n"
+    ".Dd November 26, 2026\n"
     ".Dt ZT-OPS 7\n"
     ".Os\n"
     ".Sh NAME\n"
     ".Nm zt-ops\n"
-    ".Nd the ops of zt programs\n"
+    ".Nd operations of zt programs\n"
     ".Sh DESCRIPTION\n"
-    "A program is a list of ops on tensors, one a line:\n"
+    "A program is a list of operations (ops) on tensors, one a line:\n"
     ".Bd -literal -offset indent\n"
     "y, rstd = rms_norm x g eps=1e-06\n"
     ".Ed\n"
     ".Pp\n"
-    "Outputs stand before the equals sign, inputs and then attributes after the name.\n"
-    "Inputs in brackets may be absent; one that is absent before another is written\n"
+    "Outputs are before the equals sign; inputs and then attributes follow the name.\n"
+    "Inputs in brackets may be absent; an absent input before another is written\n"
     ".Ql _ .\n"
-    "An attribute that is not written has the default shown here.\n"
-    "From C each op is a function,\n"
+    "Omitted attributes have the default shown here.\n"
+    "In C each op is a function,\n"
     ".Fn zt_eager_rms_norm run x g attrs rstd ,\n"
-    "and in a program that is being built\n"
+    "and for building a program\n"
     ".Fn zt_program_rms_norm .\n"
     ".Pp\n"
-    "Kinds of attributes: i64 an integer, f64 a number, word a bare word, dims a list of dimensions,\n"
-    "ints a list of integers, str a string, func a function of the caller's by its name.\n"
+    "Kinds of attributes: i64 is an integer, f64 a number, word a keyword, dims a list of dimensions,\n"
+    "ints a list of integers, str a string, func the name of a custom function.\n"
     ".Pp\n"
     "Shapes are row-major.\n"
-    "An axis below 0 counts from the last; of a list of axes none means all of them.\n"
-    "Where shapes broadcast, they are aligned at their last dimensions, and one of 1 is repeated.\n"
-    "Squeezing and unsqueezing are\n"
+    "A negative axis counts from the last; an empty list of axes means all of them.\n"
+    "Broadcasting aligns shapes at their last dimensions and repeats dimensions of 1.\n"
+    "For squeezing and unsqueezing use\n"
     ".Ic reshape ,\n"
-    "splitting is\n"
+    "for splitting\n"
     ".Ic slice .\n"
     ".Pp\n"
-    "A gradient written by the op is exact; one by expansion is that of the simpler ops that it is made\n"
-    "of.\n"
-    "Types are those of the first input, and of others of that type, for which the cpu engine has a kernel;\n"
-    "the ref engine runs every op in f64.\n"
+    "A gradient is either implemented by the op, or derived by expansion into simpler ops.\n"
+    "The types listed are those of the first input, and of other inputs of that type, for which the cpu engine\n"
+    "has a kernel;\n"
+    "the reference engine (ref) runs every op in f64.\n"
     ".Sh CONTRACT\n"
-    "No op is removed; of one that is renamed the old name is still read.\n"
-    "The names, order and presence of an op's inputs and outputs and the names, kinds and defaults of its\n"
-    "attributes do not change, nor does what they mean: a new meaning is a new op, or a new attribute\n"
+    "Ops are never removed; a renamed op is still accepted by its old name.\n"
+    "The names, order and presence of inputs and outputs, the names, kinds and defaults of\n"
+    "attributes, and their meaning do not change: a new meaning is a new op, or a new attribute\n"
     "whose default keeps the old one.\n"
-    "There is one op for one meaning.\n"
-    "A result given with a place to go\n"
+    "There is one op for each meaning.\n"
+    "A result with a given destination\n"
     ".Pq Fn zt_run_into\n"
-    "must be of that place's type, and what was there before is not read.\n"
-    "A change of behaviour has a decision record in\n"
+    "must have the type of that destination, whose previous content is not read.\n"
+    "Each change of behaviour has a decision record in\n"
     ".Pa docs/decisions .\n"
     ".Sh OPS\n"
     ".Bl -tag -width Ds\n";
@@ -158,7 +158,10 @@ static const char head[] =
 static const char tail[] = ".El\n"
                            ".Sh SEE ALSO\n"
                            ".Xr zt-bench 1 ,\n"
-                           ".Xr zt-run 1\n";
+                           ".Xr zt-run 1 ,\n"
+                           ".Xr zt-trace 1 ,\n"
+                           ".Xr zt-program 5 ,\n"
+                           ".Xr zt 7\n";
 
 /* Text of a row: a sentence begins a line; a line cannot begin with a dot or a quote, and a backslash
  * is written \\e. */
@@ -208,17 +211,17 @@ static void put_nature(zt_op op, const zt_opinfo *info)
     } flags[] = {
         {ZT_OPF_ELEMENTWISE, "elementwise"},
         {ZT_OPF_COMMUTATIVE, "commutative"},
-        {ZT_OPF_VIEW, "a view: no bytes move"},
+        {ZT_OPF_VIEW, "a view: no copy"},
         {ZT_OPF_INPLACE, "may work in place"},
         {ZT_OPF_RANDOM, "random"},
-        {ZT_OPF_SAME, "the bits of its expansion"},
-        {ZT_OPF_CALLERS, "runs whole, in the caller's thread"},
+        {ZT_OPF_SAME, "bit-exact with its expansion"},
+        {ZT_OPF_CALLERS, "runs undivided, in the caller's thread"},
     };
     const zt_opdef *d = info->def;
     printf("Gradient: %s", d->vjp ? "yes" : zt_op_has_gradient(op) ? "by expansion" : "none");
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
         if (d->flags & flags[i].flag) printf("; %s", flags[i].text);
-    if (d->donates) printf("; uses up %s", info->in_name[0]);
+    if (d->donates) printf("; consumes %s", info->in_name[0]);
     for (int k = 1; k < d->donates; k++) printf(" and %s", info->in_name[k]);
     for (int k = 0, n = 0; k < info->n_in; k++)
         if (d->weights >> k & 1) printf("%s %s", n++ ? "," : "; may be of a block type:", info->in_name[k]);
@@ -230,7 +233,7 @@ static void put_op(zt_ctx *ctx, zt_engine *cpu, zt_op op)
     const zt_opinfo *info = zt_op_info(op);
     put_item(ctx, info);
     put_text(info->def->synopsis);
-    if (zt_op_old_name(op)) printf("Programs of earlier releases call it\n.Ic %s ,\nwhich is still read.\n", zt_op_old_name(op));
+    if (zt_op_old_name(op)) printf("Former name:\n.Ic %s ,\nwhich is still accepted.\n", zt_op_old_name(op));
     fputs(".Pp\n", stdout);
     put_attrs(info);
     put_nature(op, info);

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The manuals as a reader sees them: examples that can be pasted.
+# The manuals as a reader sees them: examples that can be pasted, and a glossary whose terms are found.
 
 load ../common/helper
 
@@ -42,4 +42,21 @@ rendered() { # page
             grep -qxF -- "$line" stripped || { echo "$page does not show: $line"; false; }
         done <lines
     done
+}
+
+# "term" and the pages named for it.
+glossary() {
+    awk '/^\.Sh /{on = ($2 == "GLOSSARY")} on && /^\.It /{term = substr($0, 5)} on && /^\.Xr /{print term "\t" $2 "." $3}' "$repo/man/zt.7"
+}
+
+@test "each term of the glossary is found in the page that it names" {
+    glossary >terms
+    [ "$(wc -l <terms)" -gt 30 ]
+    while IFS=$'\t' read -r term page; do
+        rendered "$repo/man/$page" | tr -s ' \n' ' ' >text
+        # "nucleus (top-p) sampling" as it is; of what is hyphenated at the end of a line both halves
+        sed -i 's/- \([a-z]\)/-\1/g' text
+        head=${term%% (prompt lookup)}
+        grep -qiF -- "$head" text || { echo "$page does not say '$head'"; false; }
+    done <terms
 }
