@@ -155,7 +155,7 @@ static void linear_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_linear = {
     .synopsis =
         "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x [n,K] of f32, f16 or bf16, w any float or block "
-        "type [M,K], b [M] of f32 or x's type may be absent, y [n,M] of x's type. act=f32: x as it is; act=q8: an engine may "
+        "type [M,K], b [M] of f32 or x's type may be absent, y [n,M] of x's type. act=f32: x unchanged; act=q8: an engine may "
         "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
         "act=q16: to twice 8 bits, of x and of what the first leave",
     .n_required = 2,

@@ -188,7 +188,7 @@ const zt_opdef zt_op_batch_norm = {
     .synopsis = "y = (x - save_mean) save_rstd g + b of each channel, over the batch and all else: "
                 "training; x [N,C,...] of any plain float type, g and b [C] (1 and 0 if absent); "
                 "save_rstd = 1 / sqrt(var + eps) with the biased variance; new_mean = (1 - momentum) "
-                "mean + momentum save_mean, new_var alike with the variance over n - 1 (unbiased=0: "
+                "mean + momentum save_mean, new_var in the same way with the variance over n - 1 (unbiased=0: "
                 "n); running mean and var [C] f32, of f64 f64, 0 and 1 if absent",
     .n_required = 1,
     .infer = batch_norm_infer,
@@ -455,7 +455,7 @@ static void group_norm_backward_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_batch_norm_backward = {
     .synopsis = "gradient of batch_norm from x, its save_mean and save_rstd, dy and g (1 if absent): "
                 "dx of x, dg and db [C] of g and b; training=0: of batch_norm_inference, where mean "
-                "and rstd do not hang on x",
+                "and rstd do not depend on x",
     .n_required = 4,
     .infer = batch_norm_backward_infer,
     .ref = batch_norm_backward_ref,

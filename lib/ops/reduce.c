@@ -283,7 +283,7 @@ static void spread_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_spread = {
     .synopsis = "y has the shape of `like`: x, which lacks like's `axes` (none: all) or has 1 "
-                "there, repeated along them; mean=1: divided by how often; any plain float type",
+                "there, repeated along them; mean=1: divided by the number of repetitions; any plain float type",
     .n_required = 2,
     .infer = spread_infer,
     .ref = spread_ref,

@@ -246,7 +246,7 @@ static void slice_step_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_slice_step = {
     .synopsis = "y[...,k,...] = x[...,from + k step,...] along `axis`, k below `count` (0: as many "
-                "as there are); from below 0 counts from the end, step -1 turns round; any but "
+                "as there are); from below 0 counts from the end, step -1 reverses; any but "
                 "block types, y has x's",
     .n_required = 1,
     .infer = slice_step_infer,
