@@ -142,8 +142,8 @@ spelled_in_man() { # page
 
 @test "manuals and --help spell each option alike, argument and all" {
     for t in $(tools); do
-        [ "$("$t" --help | spelled | wc -l)" -gt 10 ]
-        diff <("$t" --help | spelled) <(spelled_in_man "$repo/man/$t.1")
+        [ "$("$t" --help=all | spelled | wc -l)" -gt 10 ]
+        diff <("$t" --help=all | spelled) <(spelled_in_man "$repo/man/$t.1")
     done
 }
 
@@ -165,8 +165,8 @@ shown_nowhere() { # commands
     for t in $(tools); do commands_of "$t.1"; done >all
     for t in $(tools); do
         commands_of "$t.1" | grep "^ *$t " >own
-        "$t" --help | sed '/^Shared /,$d; / --chat /d' | shown_nowhere own >gone
-        "$t" --help | sed '1,/^Shared /d' | shown_nowhere all >>gone
+        "$t" --help=all | sed '/^Common options/,$d; / --chat /d' | shown_nowhere own >gone
+        "$t" --help=all | sed '1,/^Common options/d' | shown_nowhere all >>gone
         [ ! -s gone ] || { echo "$t has no example of"; cat gone; false; }
     done
 }
@@ -199,9 +199,45 @@ shown_nowhere() { # commands
     done
 }
 
+# Names that a table has, as completion offers them: the same rows, by another way than --help.
+table_names() { # tool
+    "$1" --completion bash | grep -oE -- ' --[a-z0-9-]+|-W .--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+' | sort -u
+}
+
+@test "--help has at most 60 lines, and --help=all every option of the table" {
+    for t in $(tools); do
+        "$t" --help >short
+        [ "$(wc -l <short)" -le 60 ] || { echo "$t --help has $(wc -l <short) lines"; false; }
+        diff <(table_names "$t") <("$t" --help=all | grep -oE -- '^ +(-[A-Za-z], )?--[a-z0-9-]+' | grep -oE -- '--.*' | sort -u)
+        # what the short one leaves out, it says where to find
+        [ "$(spelled <short | wc -l)" -eq "$("$t" --help=all | spelled | wc -l)" ] ||
+            grep -qxF "$t --help=all prints all $("$t" --help=all | spelled | wc -l) options." short
+    done
+    run -64 --separate-stderr zt-run --help=some
+    [ "$stderr" = "zt-run: option '--help': 'some' is not 'all'" ]
+}
+
+# Names of the options of a --help on stdin, in one line.
+listed() {
+    option_names | xargs
+}
+
+@test "--help of a command or mode has its own options only" {
+    zt-dna lora --help >help
+    [ "$(head -1 help)" = 'Usage: zt-dna lora [--rank R] BASE TUNED -o OUT' ]
+    [[ " $(listed <help) " == *' --rank '* && " $(listed <help) " == *' --output '* ]]
+    for name in --method --combine --threshold; do [[ " $(listed <help) " != *" $name "* ]]; done
+    cmp help <(zt-dna --help lora)
+    [ "$(zt-trace diff --help | listed | grep -oE -- '--(replay|through|wrt|report|steps)' | xargs)" = '--replay --through' ]
+    [ "$(zt-bench model --help | listed | grep -oE -- '--(vs|ignore-failure|from|model)' | xargs)" = '--model --vs' ]
+    [ "$(zt-run --perplexity x --help | listed | grep -oE -- '--(temp|perplexity|chat|ctx|system)' | xargs)" = '--perplexity --ctx' ]
+    # a command that does not exist is that of the tool; what is wrong after --help is not looked at
+    cmp <(zt-dna --help) <(zt-dna nonesuch --help --bogus)
+}
+
 @test "lines of --help fit a terminal of 100 columns, and end without blanks" {
     for t in $(tools); do
-        [ "$("$t" --help | awk 'length > 100 || / $/' | tee long | wc -l)" -eq 0 ] || { cat long; false; }
+        [ "$({ "$t" --help; "$t" --help=all; } | awk 'length > 100 || / $/' | tee long | wc -l)" -eq 0 ] || { cat long; false; }
     done
 }
 
@@ -229,7 +265,7 @@ option_names() {
 
 @test "scripts/man-option writes names, arguments and defaults of each option as the page has them" {
     for t in $(tools); do
-        mapfile -t names < <("$t" --help | option_names)
+        mapfile -t names < <("$t" --help=all | option_names)
         { echo .Sh OPTIONS; ZT_BIN=$bin "$repo/scripts/man-option" "$t" "${names[@]}"; } >entries
         [ "$(spelled_in_man entries | wc -l)" -eq "${#names[@]}" ]
         diff <(spelled_in_man entries) <(spelled_in_man "$repo/man/$t.1")
@@ -246,11 +282,11 @@ option_names() {
     ZT_BIN=$bin scripts/man-option zt-quant >entries
     diff entries - <<'END'
 .It Fl T , Fl -type Ar TYPE
-The type, or mix of types, of the matrices
+Quantization type, or mix of types, of the matrices
 .Pq Fl -list-types .
 Default: none.
 .It Fl -tensor-type Ar GLOB=TYPE
-Another type for such names; the last that matches holds.
+Type of tensors whose names match; the last match wins; repeatable.
 Default: none.
 END
     ZT_BIN=$bin run scripts/man-option zt-quant --nonesuch
@@ -261,17 +297,17 @@ END
 # --help has them from the tables: what a variable begins with, or the row's words.
 @test "every option with a value has its default in --help, and manuals have the same" {
     for t in $(tools); do
-        "$t" --help | defaults_of_help >help
+        "$t" --help=all | defaults_of_help >help
         [ "$(wc -l <help)" -gt 8 ]
         diff help <(defaults_of_man "$repo/man/$t.1")
         # none without, but flags
-        "$t" --help | perl -0777 -ne 's/\n {20,}/ /g; print "$1\n" while /^ +((?:-\w, )?(?:--[\w-]+|-\w) [A-Z<a-z].*)$/mg' |
+        "$t" --help=all | perl -0777 -ne 's/\n {20,}/ /g; print "$1\n" while /^ +((?:-\w, )?(?:--[\w-]+|-\w) [A-Z<a-z].*)$/mg' |
             grep -E '^(-., )?-[-a-z]+ [^ ]+  ' | grep -v 'default: ' >bare || true
         [ ! -s bare ] || { cat bare; false; }
     done
     # whatever else is on the line
-    zt-run --temp 3 --help | grep -E -- '--temp .*\(default: 0.8\)' >/dev/null
-    zt-train --help | grep -A1 -e '--epochs' | grep -q 'default: 10'
+    zt-run --temp 3 --help=all | grep -E -- '--temp .*\(default: 0.8\)' >/dev/null
+    zt-train --help=all | grep -A1 -e '--epochs' | grep -q 'default: 10'
 }
 
 @test "the picture of the folders is what scripts/draw-includes draws" {

@@ -75,7 +75,7 @@ all_refused() { # tool [command]
 
 # The options of --help in their order, a line each: "--name", or "-x" where there is no name.
 help_options() { # tool
-    "$1" --help | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p; s/^ +(-[A-Za-z])( [A-Z].*|  .*)?$/\1/p'
+    "$1" --help=all | sed -nE 's/^ +(-[A-Za-z], )?(--[a-z-]+).*/\2/p; s/^ +(-[A-Za-z])( [A-Z].*|  .*)?$/\1/p'
 }
 
 # The same from a man page: the first option of each .It line of OPTIONS.

@@ -28,7 +28,7 @@ walk() { # tool
 
 @test "an option that is ignored is found" {
     mkdir bin
-    printf '#!/bin/sh\n[ "$1" = --help ] && exec %s/zt-run --help\nexec %s/zt-run --count -m model.gguf -p hi\n' \
+    printf '#!/bin/sh\n[ "$1" = --help=all ] && exec %s/zt-run --help=all\nexec %s/zt-run --count -m model.gguf -p hi\n' \
         "$(cd "$bin" && pwd)" "$(cd "$bin" && pwd)" >bin/zt-run
     chmod +x bin/zt-run
     [[ $tests == /* ]] || tests=$PWD/$tests

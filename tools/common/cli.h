@@ -17,16 +17,17 @@
 #include <stdio.h>
 
 typedef enum zt_opt_kind {
-    ZT_OPT_FLAG, /* bool *: set true */
-    ZT_OPT_OFF,  /* bool *: set false */
-    ZT_OPT_STR,  /* const char ** */
-    ZT_OPT_LIST, /* zt_opt_list *: may be given many times */
-    ZT_OPT_I64,  /* int64_t *, in [min, max] */
-    ZT_OPT_U64,  /* uint64_t * */
-    ZT_OPT_F64,  /* double *, in [fmin, fmax] */
-    ZT_OPT_SIZE, /* size_t *: 512M, 4GiB; min 1: not 0 */
-    ZT_OPT_WORD, /* int *: index of the word in `arg` ("auto|always|never") */
-    ZT_OPT_COUNT /* int *: how often given (-vv) */
+    ZT_OPT_FLAG,  /* bool *: set true */
+    ZT_OPT_OFF,   /* bool *: set false */
+    ZT_OPT_STR,   /* const char ** */
+    ZT_OPT_LIST,  /* zt_opt_list *: may be given many times */
+    ZT_OPT_I64,   /* int64_t *, in [min, max] */
+    ZT_OPT_U64,   /* uint64_t * */
+    ZT_OPT_F64,   /* double *, in [fmin, fmax] */
+    ZT_OPT_SIZE,  /* size_t *: 512M, 4GiB; min 1: not 0 */
+    ZT_OPT_WORD,  /* int *: index of the word in `arg` ("auto|always|never") */
+    ZT_OPT_COUNT, /* int *: how often given (-vv) */
+    ZT_OPT_HELP   /* bool *: --help, or --help=all */
 } zt_opt_kind;
 
 typedef struct zt_opt_list {
@@ -49,6 +50,8 @@ typedef struct zt_opt {
                             * stands for an option without a name as "-n" */
     const char *excludes;  /* "raw|template": it cannot be given together with these */
     const char *otherwise; /* its default in words, where the value at the start does not say it */
+    const char *heading;   /* of --help: it and the rows after it, up to the next heading, are this group */
+    bool detail;           /* only in --help=all, where the whole list is longer than --help may be */
 } zt_opt;
 
 /* A mode is what a tool does in one run: a command ("merge"), what an option asks for
@@ -125,8 +128,8 @@ typedef struct zt_cli {
     int color, progress; /* 1 yes, 2 no: zt_cli_open has decided what auto means */
 } zt_cli;
 
-/* Parses; --help and --version print and exit 0; misuse is one line and exit 64. Sets the memory
- * limit, the log and SIGINT. */
+/* Parses; --help (of the command or mode that is given, else of the tool) and --version print and exit 0; misuse
+ * is one line and exit 64. Sets the memory limit, the log and SIGINT. */
 zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
 /* Was the option of that name ("model"; "-n" where it has none) on the command line? */
 bool zt_cli_given(const zt_cli *cli, const char *name);

@@ -19,7 +19,7 @@ typedef struct zt_cli_state {
     bool answer_no;      /* the answer is "no" */
     bool reported;       /* failures have been printed */
     /* shared options that are not kept in zt_cli */
-    bool help, version, isa_given, format_given, completion_given;
+    bool help, help_all, version, isa_given, format_given, completion_given;
     int isa, format, completion;
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
     char engine[2][64];
@@ -43,6 +43,11 @@ bool zt_option_takes_value(const zt_opt *option);
 
 /* modes.c: the modes and needs of the tool's own row for a shared option. */
 void zt_modes_share(const zt_tool *tool, zt_opt *option);
+
+/* modes.c: the mode that the first operand or the options given choose, for --help; -1: none. */
+int zt_modes_of_help(const zt_cli_state *state);
+/* Does the option apply to the mode (-1: any), and not choose another one? */
+bool zt_modes_apply(const zt_tool *tool, const zt_opt *option, int mode);
 
 /* defaults.c: the option's default in words, from its value before the command line is read. */
 void zt_default_of(const zt_opt *option, zt_default text);

@@ -64,6 +64,27 @@ int zt_cli_mode(zt_cli *cli, int usual)
     return mode < 0 ? usual : mode;
 }
 
+int zt_modes_of_help(const zt_cli_state *state)
+{
+    const zt_cli *cli = &state->cli;
+    for (int i = 0; i < cli->tool->n_modes; i++) {
+        const zt_mode *mode = &cli->tool->modes[i];
+        if (mode->option ? zt_cli_given(cli, mode->option) : cli->n_operands > 0 && strcmp(cli->operands[0], mode->name) == 0)
+            return i;
+    }
+    return -1;
+}
+
+bool zt_modes_apply(const zt_tool *tool, const zt_opt *option, int mode)
+{
+    if (mode < 0) return true;
+    for (int i = 0; i < tool->n_modes; i++) {
+        const char *chooser = tool->modes[i].option;
+        if (chooser && is_called(option, chooser, strlen(chooser))) return i == mode;
+    }
+    return !option->modes || option->modes & ZT_IN(mode);
+}
+
 enum { MOST_NAMED = 4 }; /* modes in a message: more than these say nothing */
 
 /* "; it applies to stats or chrome" */

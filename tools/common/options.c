@@ -28,36 +28,40 @@ static const struct shared_option {
     size_t value; /* where in the state it goes */
     zt_opt opt;
 } shared_options[] = {
-    ROW(ZT_SHARE_OUTPUT, cli.output, 'o', "output", STR, "FILE", "output file; - is stdout",
+    ROW(ZT_SHARE_OUTPUT, cli.output, 'o', "output", STR, "FILE", "output file; - for stdout",
         .otherwise = "stdout, where the tool writes there"),
-    ROW(ZT_SHARE_OUTPUT, cli.force, 'f', "force", FLAG, NULL, "overwrite an existing output", ),
+    ROW(ZT_SHARE_OUTPUT, cli.force, 'f', "force", FLAG, NULL, "overwrite an existing output file", ),
     ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads", .otherwise = THREADS),
-    ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
+    ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "engine: auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
     ROW(ZT_SHARE_ENGINE, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
     ROW(ZT_SHARE_THREADS, cli.threads, 't', "threads", I64, "N", "number of threads", .min = 1, .max = 256, .otherwise = THREADS),
-    ROW(ZT_SHARE_ENGINE, cli.engine, 0, "engine", STR, "NAME", "auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
-    ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL, "falling back to another engine is an error", ),
-    ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]", "scalar, avx2 or avx512: instructions to use at most",
-        .otherwise = ISA),
-    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "instructions to use at most", .otherwise = ISA),
-    ROW(ZT_SHARE_ENGINE, cli.compute, 0, "compute", WORD, "f32|f16|bf16|fp8", "number format that cuda and hip compute with", ),
-    ROW(ZT_SHARE_TILE, cli.tile, 0, "tile", I64, "N", "tokens in a tile of matrix products on the CPU", .min = 1, .max = 1 << 20,
-        .otherwise = "by the caches"),
-    ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE", "memory limit, such as 512M or 4GiB: past it the run fails", ),
-    ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of random numbers", ),
+    ROW(ZT_SHARE_ENGINE, cli.engine, 0, "engine", STR, "NAME", "engine: auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
+    ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL, "fail if an operation falls back to another engine",
+        .detail = true),
+    ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]", "newest instruction set that the CPU engine may use",
+        .otherwise = ISA, .detail = true),
+    ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "newest instruction set that the CPU engine may use",
+        .otherwise = ISA, .detail = true),
+    ROW(ZT_SHARE_ENGINE, cli.compute, 0, "compute", WORD, "f32|f16|bf16|fp8", "arithmetic of the cuda and hip engines",
+        .detail = true),
+    ROW(ZT_SHARE_TILE, cli.tile, 0, "tile", I64, "N", "tile size: tokens per matrix product on the CPU", .min = 1, .max = 1 << 20,
+        .otherwise = "by the caches", .detail = true),
+    ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE",
+        "memory limit, such as 512M or 4GiB: fail rather than exceed it", .detail = true),
+    ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of the random numbers", ),
     ROW(ZT_SHARE_JUNIT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md|junit",
-        "form of tables; auto: columns on a terminal, else tsv", ),
+        "table format; auto: columns on a terminal, else tsv", .detail = true),
     ROW(ZT_SHARE_FORMAT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md",
-        "form of tables; auto: columns on a terminal, else tsv", ),
-    ROW(ZT_SHARE_COLOR, cli.color, 0, "color", WORD, "auto|always|never", "colours on stdout", ),
-    ROW(ZT_SHARE_PROGRESS, cli.progress, 0, "progress", WORD, "auto|always|never", "progress bar on stderr", ),
-    ROW(0, cli.quiet, 'q', "quiet", FLAG, NULL, "print errors only", ),
-    ROW(0, cli.verbose, 'v', "verbose", COUNT, NULL, "print more; twice: still more", ),
-    ROW(0, help, 'h', "help", FLAG, NULL, "print this and exit", ),
-    ROW(0, version, 'V', "version", FLAG, NULL, "print version, engines, processor and exit", ),
-    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit", .otherwise = "none"),
+        "table format; auto: columns on a terminal, else tsv", .detail = true),
+    ROW(ZT_SHARE_COLOR, cli.color, 0, "color", WORD, "auto|always|never", "colour output", .detail = true),
+    ROW(ZT_SHARE_PROGRESS, cli.progress, 0, "progress", WORD, "auto|always|never", "progress bar on stderr", .detail = true),
+    ROW(0, cli.quiet, 'q', "quiet", FLAG, NULL, "quiet: print errors only", .detail = true),
+    ROW(0, cli.verbose, 'v', "verbose", COUNT, NULL, "verbose: print details; -vv: more details", ),
+    ROW(0, help, 'h', "help", HELP, NULL, "print this help and exit; --help=all: every option", ),
+    ROW(0, version, 'V', "version", FLAG, NULL, "print version, engines and processor, and exit", .detail = true),
+    ROW(0, completion, 0, "completion", WORD, "bash", "print a completion script and exit", .otherwise = "none", .detail = true),
     /* Of a tool without tables: --format for --version alone. Used where the other is not. */
-    ROW(0, format, 0, "format", WORD, "text|json", "form of --version", ),
+    ROW(0, format, 0, "format", WORD, "text|json", "output format of --version", .detail = true),
 };
 
 enum { N_SHARED = sizeof shared_options / sizeof *shared_options };
@@ -108,7 +112,8 @@ static zt_status build_table(zt_cli_state *state)
 
 bool zt_option_takes_value(const zt_opt *option)
 {
-    return option->kind != ZT_OPT_FLAG && option->kind != ZT_OPT_OFF && option->kind != ZT_OPT_COUNT;
+    return option->kind != ZT_OPT_FLAG && option->kind != ZT_OPT_OFF && option->kind != ZT_OPT_COUNT &&
+           option->kind != ZT_OPT_HELP;
 }
 
 const char *zt_option_display(const zt_opt *option, char buffer[64])
@@ -291,12 +296,22 @@ static zt_status set_word(zt_cli_state *state, const zt_opt *option, const char 
     return fail_word(state, option, text);
 }
 
+/* --help, or --help=all. */
+static zt_status set_help(zt_cli_state *state, const zt_opt *option, const char *text)
+{
+    *(bool *)option->value = true;
+    if (!text) return ZT_OK;
+    if (strcmp(text, "all") != 0) return fail_value(state, option, text, "'all'");
+    state->help_all = true;
+    return ZT_OK;
+}
+
 typedef zt_status set_fn(zt_cli_state *st, const zt_opt *o, const char *text);
 
 static set_fn *const set_value[] = {
-    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,    [ZT_OPT_STR] = set_str, [ZT_OPT_LIST] = set_list,
-    [ZT_OPT_I64] = set_i64,   [ZT_OPT_U64] = set_u64,     [ZT_OPT_F64] = set_f64, [ZT_OPT_SIZE] = set_size,
-    [ZT_OPT_WORD] = set_word, [ZT_OPT_COUNT] = set_count,
+    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,    [ZT_OPT_STR] = set_str,   [ZT_OPT_LIST] = set_list,
+    [ZT_OPT_I64] = set_i64,   [ZT_OPT_U64] = set_u64,     [ZT_OPT_F64] = set_f64,   [ZT_OPT_SIZE] = set_size,
+    [ZT_OPT_WORD] = set_word, [ZT_OPT_COUNT] = set_count, [ZT_OPT_HELP] = set_help,
 };
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -316,8 +331,9 @@ static zt_status parser_init(zt_cli_state *state, getopt_tables *parser)
     for (int i = 0; i < state->option_count; i++) {
         const zt_opt *row = &state->options[i];
         bool value = zt_option_takes_value(row);
+        int without = row->kind == ZT_OPT_HELP ? optional_argument : no_argument;
         if (row->name)
-            parser->longs[n_longs++] = (struct option){row->name, value ? required_argument : no_argument, NULL, FIRST_LONG + i};
+            parser->longs[n_longs++] = (struct option){row->name, value ? required_argument : without, NULL, FIRST_LONG + i};
         if (row->letter && !memchr(parser->letters + 1, row->letter, n_letters - 1)) {
             parser->letters[n_letters++] = (char)row->letter;
             if (value) parser->letters[n_letters++] = ':';
@@ -370,13 +386,18 @@ static zt_status parse_all(zt_cli_state *state, const getopt_tables *parser, int
     for (;;) {
         int code = getopt_long(argc, argv, parser->letters, parser->longs, NULL);
         if (code == -1) break;
+        if ((code == '?' || code == ':') && state->help) continue; /* --help goes before what is wrong after it */
         if (code == '?' || code == ':') return fail_misuse(state, code, argv);
         const zt_opt *option = option_by_code(state, code);
-        const char *text = zt_option_takes_value(option) ? optarg : NULL;
+        const char *text = zt_option_takes_value(option) || option->kind == ZT_OPT_HELP ? optarg : NULL;
+        if (state->help && option->kind != ZT_OPT_HELP) {
+            state->given[option - state->options] = ""; /* it may choose the mode whose options are printed */
+            continue;
+        }
         zt_status status = note_given(state, option, text);
         if (status == ZT_OK) status = set_value[option->kind](state, option, text);
         if (status) return status;
-        if (state->help || state->completion_given) return ZT_OK;
+        if (state->completion_given) return ZT_OK;
     }
     state->cli.operands = argv + optind;
     state->cli.n_operands = argc - optind;

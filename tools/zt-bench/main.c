@@ -58,7 +58,7 @@ static zt_mode modes[N_COMMANDS];
 
 static const zt_tool tool = {
     .name = "zt-bench",
-    .summary = "measure the machine, a model, an op or a command; compare",
+    .summary = "benchmark the machine, models, operations and commands; compare results",
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |

@@ -40,7 +40,7 @@ static const char *const synopsis[] = {"[--to CONTAINER] [--dtype TYPE] [OPTION.
 
 const zt_tool convert_tool = {
     .name = "zt-convert",
-    .summary = "change a model's container or its dtype",
+    .summary = "convert, inspect and edit model files",
     .synopsis = synopsis,
     .options = options,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,

@@ -18,7 +18,7 @@ static zt_mode modes[DNA_N_COMMANDS];
 
 static const zt_tool tool = {
     .name = "zt-dna",
-    .summary = "tell, compare and cross models",
+    .summary = "inspect, compare and merge models",
     .synopsis = synopsis,
     .options = dna_option_table,
     .shared =

@@ -44,7 +44,7 @@ static const char *const synopsis[] = {"--type TYPE [--tensor-type GLOB=TYPE]...
 
 const zt_tool quant_tool = {
     .name = "zt-quant",
-    .summary = "quantize a model, and know what it cost",
+    .summary = "quantize a model and measure the quality loss",
     .synopsis = synopsis,
     .options = option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,

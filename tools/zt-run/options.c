@@ -67,7 +67,7 @@ static const char *const synopsis[] = {"-m MODEL [-p TEXT | -i FILE] [-n N] [OPT
 
 const zt_tool run_tool = {
     .name = "zt-run",
-    .summary = "run a model",
+    .summary = "run language models, programs and networks",
     .synopsis = synopsis,
     .options = option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |

@@ -26,7 +26,7 @@ static zt_mode modes[TRACE_N_COMMANDS];
 
 static const zt_tool tool = {
     .name = "zt-trace",
-    .summary = "record programs and look at them",
+    .summary = "record, profile, compile and compare programs",
     .synopsis = synopsis,
     .options = trace_option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |

@@ -13,7 +13,7 @@ static const zt_mode modes[TRAIN_N_MODES] = {
 
 static const zt_tool tool = {
     .name = "zt-train",
-    .summary = "train and evaluate networks",
+    .summary = "train, fine-tune and evaluate networks and language models",
     .synopsis = synopsis,
     .options = train_option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |

@@ -1,5 +1,5 @@
 #!/usr/bin/env perl
-# walk.pl TABLE - walks every option of a tool's --help through every mode of the tool: it takes effect, or is
+# walk.pl TABLE - walks every option of a tool's --help=all through every mode of the tool: it takes effect, or is
 # refused with 64 as not applying to the mode. TABLE (tests/tools/options/TOOL.pl) is a Perl hash:
 #
 #   tool   the tool's name
@@ -39,15 +39,15 @@ my $shared = do "./shared.pl" or die "shared.pl: ", $@ || $!;
 my $strace = !system "command -v strace >/dev/null";
 my $top = getcwd;
 
-# ---- options, as --help has them ---------------------------------------------------------------------
+# ---- options, as --help=all has them ---------------------------------------------------------------------
 
 my @options;    # {name, letter, arg}
-for (split /\n/, `$tool --help`) {
+for (split /\n/, `$tool --help=all`) {
     my ($letter, $name, $arg) = /^ +(?:(-[A-Za-z]))?(?:, )?(--[a-z0-9-]+)?(?: ([^ ]+))?(?:  |$)/ or next;
     next unless $letter || $name;
     push @options, {key => $name || $letter, letter => $letter, name => $name, arg => $arg};
 }
-die "$tool --help has few options\n" if @options < 15;
+die "$tool --help=all has few options\n" if @options < 15;
 
 # ---- runs --------------------------------------------------------------------------------------------
 
