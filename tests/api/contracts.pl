@@ -12,7 +12,7 @@ for my $file (@ARGV) {
     open my $in, '<', $file or die "$file: $!\n";
     my @line = <$in>;
     my ($inside, $block, $fresh, $list, $depth) = (0, '', 0, '', 0);
-    my ($declaration, $own) = ('', 0);
+    my ($declaration, $own, $continued) = ('', 0, 0);
     for my $l (@line) {
         chomp $l;
         my ($code, $comment) = ($l, '');
@@ -28,7 +28,9 @@ for my $file (@ARGV) {
             next;
         }
         $fresh = 2 if $fresh == 1;
-        next if $text =~ /^#|^extern "C" \{$/ || $text eq "}" && $depth == 0;
+        my $directive = $text =~ /^#/ || $continued;
+        $continued = $directive && $text =~ /\\$/;
+        next if $directive || $text =~ /^extern "C" \{$/ || $text eq "}" && $depth == 0;
         $declaration .= " $text";
         $own = 1 if $comment ne '';
         $depth += () = $text =~ /\{/g;
