@@ -11,20 +11,23 @@
 #   mk/data.mk      packed test data
 #   mk/tests.mk     test programs, and the targets that run tests
 #   mk/checks.mk    sanitizers, fuzzing, the long tests, the contract of the ops, the style
-#   mk/install.mk   install, uninstall, clean
+#   mk/install.mk   install, uninstall, packages, clean
 
 # ---- what may be set ----------------------------------------------------------------------------
 
 BUILD   ?= build
-PREFIX  ?= /usr/local
+prefix  ?= /usr/local
+PREFIX  ?= $(prefix)
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 AR      ?= ar
+STRIP   ?= strip
+OBJCOPY ?= objcopy
 OPT     ?= -O2 -g
 HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
-.PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install uninstall \
-        bench fuzz contract format clean distclean help
+.PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
+        dist bench fuzz contract format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -37,7 +40,8 @@ help:
 	@echo 'make demo       fetch a 98 MB model and ask it PROMPT="..."'
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
-	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  uninstall takes it away'
+	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  stripped, unless STRIP=;  uninstall removes it'
+	@echo 'make dist       a tarball of the commit, in $(BUILD)'
 	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
 	@echo 'make format     give all C files the style of .clang-format (clang-format 14)'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'

@@ -31,5 +31,5 @@ $(BUILD)/lib/dna/tree.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YA
 
 # The headers that each object was made from.
 objects := $(lib_obj) $(BUILD)/man/mkops.o $(patsubst %.c,$(BUILD)/%.o,$(common_src) $(test_src)) \
-           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt-*/*.c tests/fuzz/*.c tests/tools/plant/*.c)) $(if $(emu),$(emu_obj))
+           $(patsubst %.c,$(BUILD)/%.o,$(wildcard tools/zt.c tools/zt-*/*.c tests/fuzz/*.c tests/tools/plant/*.c)) $(if $(emu),$(emu_obj))
 -include $(objects:.o=.d) $(cu_src:%.cu=$(BUILD)/%.fatbin.d) $(cu_src:%.cu=$(BUILD)/%.co.d)

@@ -2,13 +2,25 @@
 
 all: $(bins) $(BUILD)/libzt.a $(BUILD)/man/zt-ops.7
 
+# All tools are in one program, $(BUILD)/zt, because the library's kernels are most of the size of each. A tool is a
+# link to it (tools/zt.c). The objects of zt-NAME become one, in which main is zt_NAME_main and all other names are
+# local: tools may use the same names.
+main_of = $(subst -,_,$(1))_main
 define tool_rule
-$(BUILD)/bin/$(1): $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c))) $(common_obj) $(BUILD)/libzt.a
+$(BUILD)/tools/$(1).o: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c)))
 	@mkdir -p $$(@D)
-	$$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $$@ $$^ $(LIBS) $(LIBS_$(1))
+	$(Q)$(CC) -r -nostdlib -o $$@.new $$^
+	$(Q)$(OBJCOPY) --redefine-sym main=$(main_of) --keep-global-symbol=$(main_of) $$@.new $$@ && rm $$@.new
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
+
+$(BUILD)/zt: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(common_obj) $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
+
+$(bins): $(BUILD)/zt
+	@mkdir -p $(@D)
+	$(Q)ln -sf ../zt $@
 
 # zt-ops(7) is made from the table of ops.
 $(BUILD)/man/mkops: $(BUILD)/man/mkops.o $(BUILD)/libzt.a
