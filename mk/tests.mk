@@ -14,6 +14,15 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
+# wrong_use calls every public function: its calls are made from the headers.
+$(BUILD)/tests/api/calls.inc: tests/api/prototypes.pl tests/api/calls.pl tests/api/wrong_use.c $(wildcard lib/*.h lib/*/*.h)
+	@mkdir -p $(@D)
+	$(call say,GEN)
+	$(Q)$(CC) $(ZCPPFLAGS) $(ZCFLAGS) -E lib/zt/all.h | perl tests/api/prototypes.pl | perl tests/api/calls.pl tests/api/wrong_use.c > $@.tmp
+	$(Q)mv $@.tmp $@
+$(BUILD)/tests/api/wrong_use.o: ZCPPFLAGS += -I$(BUILD)
+$(BUILD)/tests/api/wrong_use.o: $(BUILD)/tests/api/calls.inc
+
 $(BUILD)/tests/bench_ratio: $(BUILD)/tools/zt-bench/stats.o
 $(foreach t,$(test_src),$(eval $(BUILD)/tests/$(basename $(notdir $(t))): $(BUILD)/$(t:.c=.o)))
 $(test_bin): $(common_obj) $(BUILD)/libzt.a

@@ -4,6 +4,7 @@
  * chunk covers [base, base + cap] and the arena ends at top->base + top->used. One chunk that a
  * reset has freed is kept, so that a loop around a mark does not go to the allocator each time. */
 #include "lib/base/base.h"
+#include "lib/base/require.h"
 #include <string.h>
 
 typedef struct arena_chunk arena_chunk;
@@ -21,6 +22,7 @@ struct zt_arena {
 
 zt_arena *zt_arena_new(zt_ctx *ctx, size_t chunk_bytes)
 {
+    if (!ctx) return NULL;
     zt_arena *arena = zt_calloc(ctx, 1, sizeof *arena);
     if (!arena) return NULL;
     arena->ctx = ctx;
@@ -55,6 +57,7 @@ static arena_chunk *chunk_new(zt_arena *arena, size_t bytes)
 
 void *zt_arena_alloc(zt_arena *arena, size_t bytes)
 {
+    if (!arena) return NULL;
     size_t need = SIZE_MAX;
     if (bytes <= SIZE_MAX - 15) need = bytes ? (bytes + 15) & ~(size_t)15 : 16;
     if (!arena->top || need > arena->top->capacity - arena->top->used) {
@@ -72,6 +75,8 @@ void *zt_arena_alloc(zt_arena *arena, size_t bytes)
 
 char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length)
 {
+    if (!arena) return NULL;
+    ZT_REQUIRE(arena->ctx, text || !length, NULL);
     char *copy = zt_arena_alloc(arena, length < SIZE_MAX ? length + 1 : length);
     if (!copy) return NULL;
     if (length) memcpy(copy, text, length);
@@ -79,7 +84,7 @@ char *zt_arena_strndup(zt_arena *arena, const char *text, size_t length)
     return copy;
 }
 
-size_t zt_arena_mark(const zt_arena *arena) { return arena->top ? arena->top->base + arena->top->used : 0; }
+size_t zt_arena_mark(const zt_arena *arena) { return arena ? (arena->top ? arena->top->base + arena->top->used : 0) : 0; }
 
 static void pop_chunk(zt_arena *arena)
 {
@@ -93,10 +98,15 @@ static void pop_chunk(zt_arena *arena)
     }
 }
 
-void zt_arena_floor(zt_arena *arena, size_t mark) { arena->floor = mark; }
+void zt_arena_floor(zt_arena *arena, size_t mark)
+{
+    if (!arena) return;
+    arena->floor = mark;
+}
 
 void zt_arena_reset(zt_arena *arena, size_t mark)
 {
+    if (!arena) return;
     if (mark < arena->floor) mark = arena->floor;
     while (arena->top && arena->top->base >= mark && (arena->top->below || mark == 0)) pop_chunk(arena);
     if (arena->top && mark - arena->top->base < arena->top->used) arena->top->used = mark - arena->top->base;

@@ -1,6 +1,7 @@
 /* attributes.c - owns carrying mode, owner and extended attributes from a file over to the one that
  * replaces it. */
 #include "lib/base/attributes.h"
+#include "lib/base/require.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,8 @@ static mode_t mode_for(const struct stat *old, bool owner, bool group)
 
 zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct stat *old)
 {
+    if (!ctx) return ZT_EUSAGE;
+    ZT_REQUIRE(ctx, old, ZT_EUSAGE);
     struct stat now;
     bool owner, group;
     if (fstat(fd, &now)) return zt_fail(ctx, ZT_EIO, "%s: %s", path, strerror(errno));
@@ -73,6 +76,7 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
 
 zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *path)
 {
+    if (!ctx) return ZT_EUSAGE;
     struct stat old;
     if (stat(path, &old) || !S_ISDIR(old.st_mode)) return ZT_OK;
     int fd = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

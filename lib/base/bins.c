@@ -20,6 +20,7 @@ struct zt_bins {
 
 zt_bins *zt_bins_new(zt_ctx *ctx)
 {
+    if (!ctx) return NULL;
     zt_bins *bins = zt_calloc(ctx, 1, sizeof *bins);
     if (!bins) return NULL;
     bins->ctx = ctx;
@@ -47,6 +48,7 @@ static int class_of(size_t bytes)
 
 void *zt_bins_take(zt_bins *bins, size_t bytes)
 {
+    if (!bins) return NULL;
     int size_class = class_of(bytes);
     size_t size = size_class < CLASSES ? (size_t)1 << size_class : SIZE_MAX; /* which the allocator refuses */
     pthread_mutex_lock(&bins->lock);
@@ -85,6 +87,7 @@ void zt_bins_give(zt_bins *bins, void *block)
 
 void zt_bins_reset(zt_bins *bins, size_t floor)
 {
+    if (!bins) return;
     pthread_mutex_lock(&bins->lock);
     for (int size_class = CLASSES - 1; size_class >= SMALLEST; size_class--) {
         while (bins->bins[size_class] && bins->stats.idle > floor) {
@@ -100,6 +103,7 @@ void zt_bins_reset(zt_bins *bins, size_t floor)
 
 zt_bins_stats zt_bins_get(const zt_bins *bins)
 {
+    if (!bins) return (zt_bins_stats){0};
     zt_bins *mutable_bins = (zt_bins *)bins;
     pthread_mutex_lock(&mutable_bins->lock);
     zt_bins_stats stats = bins->stats;

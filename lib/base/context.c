@@ -1,5 +1,6 @@
 /* context.c - the context: the sticky error, things by name, the log and the metrics. */
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,13 +57,18 @@ zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...)
 
 zt_status zt_ctx_status(const zt_ctx *ctx)
 {
-    return (zt_status)atomic_load_explicit(&((zt_ctx *)ctx)->status, memory_order_acquire);
+    return ctx ? (zt_status)atomic_load_explicit(&((zt_ctx *)ctx)->status, memory_order_acquire) : ZT_EUSAGE;
 }
 
-const char *zt_ctx_error(const zt_ctx *ctx) { return zt_ctx_status(ctx) == ZT_OK ? "" : ctx->error; }
+const char *zt_ctx_error(const zt_ctx *ctx)
+{
+    if (!ctx) return "no context";
+    return zt_ctx_status(ctx) == ZT_OK ? "" : ctx->error;
+}
 
 void zt_ctx_clear(zt_ctx *ctx)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     atomic_store_explicit(&ctx->status, ZT_OK, memory_order_release);
     pthread_mutex_unlock(&ctx->lock);
@@ -110,6 +116,8 @@ static zt_thing *new_thing(const char *kind, const char *name, const void *thing
 
 zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void *thing)
 {
+    if (!ctx) return ZT_EUSAGE;
+    ZT_REQUIRE(ctx, kind && name, ZT_EUSAGE);
     zt_thing *fresh = thing ? new_thing(kind, name, thing) : NULL;
     if (thing && !fresh) return zt_fail(ctx, ZT_ENOMEM, "no memory for the name of a %s", kind);
     pthread_mutex_lock(&ctx->lock);
@@ -126,6 +134,7 @@ zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void
 
 const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name)
 {
+    if (!ctx) return NULL;
     zt_ctx *mutable_ctx = (zt_ctx *)ctx;
     pthread_mutex_lock(&mutable_ctx->lock);
     const zt_thing *record = *find_thing(mutable_ctx, kind, name);
@@ -138,6 +147,7 @@ const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name)
 
 void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->metrics_fn = fn;
     ctx->metrics_user = user;
@@ -146,6 +156,7 @@ void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user)
 
 bool zt_metrics_on(const zt_ctx *ctx)
 {
+    if (!ctx) return false;
     zt_ctx *mutable_ctx = (zt_ctx *)ctx;
     pthread_mutex_lock(&mutable_ctx->lock);
     bool on = mutable_ctx->metrics_fn != NULL;
@@ -155,6 +166,7 @@ bool zt_metrics_on(const zt_ctx *ctx)
 
 void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     zt_metrics_fn *fn = ctx->metrics_fn;
     void *user = ctx->metrics_user;
@@ -166,6 +178,7 @@ void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add)
 
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->log_up_to = up_to;
     ctx->log_fn = fn;
@@ -175,6 +188,7 @@ void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user)
 
 void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     zt_log_fn *fn = level <= ctx->log_up_to ? ctx->log_fn : NULL;
     void *user = ctx->log_user;

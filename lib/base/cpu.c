@@ -90,6 +90,7 @@ const char *zt_isa_name(zt_isa isa) { return (unsigned)isa < ZT_ISA_COUNT ? isa_
 
 bool zt_isa_parse(const char *name, zt_isa *out)
 {
+    if (!name) return false;
     for (int i = 0; i < ZT_ISA_COUNT; i++) {
         if (strcmp(name, isa_names[i]) == 0) {
             *out = (zt_isa)i;
@@ -231,6 +232,7 @@ static void read_model(char out[ZT_CPU_MODEL]) { out[0] = '\0'; }
 
 const char *zt_cpu_model(char buffer[ZT_CPU_MODEL])
 {
+    if (!buffer) return NULL;
     read_model(buffer);
     if (!buffer[0]) strcpy(buffer, "unknown");
     return buffer;

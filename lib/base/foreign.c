@@ -1,5 +1,6 @@
 /* foreign.c - owns the one table of what is not a model, by its first bytes. */
 #include "lib/base/foreign.h"
+#include "lib/base/require.h"
 
 #include <string.h>
 
@@ -89,18 +90,21 @@ static const char *magic_of(const char *bytes, size_t size)
 
 const char *zt_foreign(const void *head, size_t size)
 {
+    if (!head) return NULL;
     const char *what = magic_of(head, size);
     return what ? what : markup_of(head, size);
 }
 
 zt_status zt_foreign_fail(zt_ctx *ctx, const char *name, const void *head, size_t size)
 {
+    ZT_REQUIRE(ctx, head || !size, ZT_EUSAGE);
     const char *what = zt_foreign(head, size);
     return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
 }
 
 zt_status zt_foreign_text_fail(zt_ctx *ctx, const char *name, const void *head, size_t size)
 {
+    ZT_REQUIRE(ctx, head || !size, ZT_EUSAGE);
     const char *what = magic_of(head, size);
     return what ? zt_fail(ctx, ZT_EDATA, "%s: %s", name, what) : ZT_OK;
 }

@@ -3,6 +3,7 @@
  * Keys come from files, so the hash is seeded anew for each map: nobody can prepare a vocabulary
  * whose words all meet in one place. Nothing depends on the order of slots. */
 #include "lib/base/base.h"
+#include "lib/base/require.h"
 #include <string.h>
 #include <sys/random.h>
 #include <xxhash.h>
@@ -22,6 +23,7 @@ struct zt_map {
 
 zt_map *zt_map_new(zt_ctx *ctx, size_t expect)
 {
+    if (!ctx) return NULL;
     zt_map *map = zt_calloc(ctx, 1, sizeof *map);
     if (!map) return NULL;
     map->ctx = ctx;
@@ -72,6 +74,7 @@ static zt_status grow_map(zt_map *map)
 
 zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value)
 {
+    if (!map) return ZT_EUSAGE;
     if (length > UINT32_MAX) return zt_fail(map->ctx, ZT_EUSAGE, "a map key of %zu bytes", length);
     if (map->count >= map->capacity / 4 * 3) {
         zt_status status = grow_map(map);
@@ -90,6 +93,8 @@ zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value)
 
 bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *value)
 {
+    if (!map) return false;
+    if (!key) length = 0;
     key = key ? key : "";
     const map_slot *slot = find_slot(map, key, length, XXH3_64bits_withSeed(key, length, map->seed));
     if (!slot->key) return false;
@@ -99,8 +104,10 @@ bool zt_map_get(const zt_map *map, const char *key, size_t length, int64_t *valu
 
 int64_t zt_map_find(const zt_map *map, const char *name)
 {
+    if (!map) return -1;
+    ZT_REQUIRE(map->ctx, name, -1);
     int64_t i;
     return zt_map_get(map, name, strlen(name), &i) ? i : -1;
 }
 
-size_t zt_map_count(const zt_map *map) { return map->count; }
+size_t zt_map_count(const zt_map *map) { return map ? map->count : 0; }

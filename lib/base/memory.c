@@ -4,6 +4,7 @@
  * a cache line and free needs no size. Blocks of 4 MiB and more are mapped, aligned to 2 MiB and
  * offered to the kernel for huge pages; they are fresh, so calloc need not clear them. */
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -33,11 +34,23 @@ typedef struct block_head {
 
 _Static_assert(sizeof(block_head) <= HEAD, "the head fits before the block");
 
-bool zt_mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+bool zt_mul_size(size_t a, size_t b, size_t *out)
+{
+    if (!out) return false;
+    return !__builtin_mul_overflow(a, b, out);
+}
 
-bool zt_add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
+bool zt_add_size(size_t a, size_t b, size_t *out)
+{
+    if (!out) return false;
+    return !__builtin_add_overflow(a, b, out);
+}
 
-bool zt_mul_i64(int64_t a, int64_t b, int64_t *out) { return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out); }
+bool zt_mul_i64(int64_t a, int64_t b, int64_t *out)
+{
+    if (!out) return false;
+    return a >= 0 && b >= 0 && !__builtin_mul_overflow(a, b, out);
+}
 
 /* ---- blocks from the system ------------------------------------------------------------------ */
 
@@ -121,6 +134,7 @@ static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *before, 
 
 void *zt_alloc(zt_ctx *ctx, size_t bytes)
 {
+    if (!ctx) return NULL;
     bool refused;
     pthread_mutex_lock(&ctx->lock);
     bool allowed = may_hold(ctx, bytes, &refused);
@@ -138,6 +152,7 @@ void *zt_alloc(zt_ctx *ctx, size_t bytes)
 
 zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes)
 {
+    if (!ctx) return ZT_EUSAGE;
     bool refused;
     pthread_mutex_lock(&ctx->lock);
     bool allowed = may_hold(ctx, bytes, &refused) && bytes <= SIZE_MAX - ctx->mem.held;
@@ -149,6 +164,7 @@ zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes)
 
 void zt_mem_release(zt_ctx *ctx, size_t bytes)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->mem.held -= bytes < ctx->mem.held ? bytes : ctx->mem.held;
     pthread_mutex_unlock(&ctx->lock);
@@ -177,6 +193,7 @@ void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size)
 
 void *zt_calloc(zt_ctx *ctx, size_t count, size_t size)
 {
+    if (!ctx) return NULL;
     void *block = zt_alloc_array(ctx, count, size);
     if (block && !head_of(block)->mapped) memset(block, 0, count * size);
     return block;
@@ -194,6 +211,7 @@ void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes)
 
 char *zt_strndup(zt_ctx *ctx, const char *text, size_t length)
 {
+    ZT_REQUIRE(ctx, text || !length, NULL);
     char *copy = length < SIZE_MAX ? zt_alloc(ctx, length + 1) : NULL;
     if (!copy) return NULL;
     if (length) memcpy(copy, text, length);
@@ -201,10 +219,16 @@ char *zt_strndup(zt_ctx *ctx, const char *text, size_t length)
     return copy;
 }
 
-char *zt_strdup(zt_ctx *ctx, const char *text) { return zt_strndup(ctx, text, strlen(text)); }
+char *zt_strdup(zt_ctx *ctx, const char *text)
+{
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, text, NULL);
+    return zt_strndup(ctx, text, strlen(text));
+}
 
 zt_mem zt_mem_get(const zt_ctx *ctx)
 {
+    if (!ctx) return (zt_mem){0};
     zt_ctx *mutable_ctx = (zt_ctx *)ctx;
     pthread_mutex_lock(&mutable_ctx->lock);
     zt_mem mem = mutable_ctx->mem;
@@ -214,6 +238,7 @@ zt_mem zt_mem_get(const zt_ctx *ctx)
 
 void zt_mem_limit(zt_ctx *ctx, size_t bytes)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->mem.limit = bytes;
     pthread_mutex_unlock(&ctx->lock);
@@ -221,6 +246,7 @@ void zt_mem_limit(zt_ctx *ctx, size_t bytes)
 
 void zt_mem_fail(zt_ctx *ctx, uint64_t nth, bool onwards)
 {
+    if (!ctx) return;
     pthread_mutex_lock(&ctx->lock);
     ctx->fail_in = nth;
     ctx->fail_onwards = onwards;

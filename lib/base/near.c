@@ -1,5 +1,6 @@
 /* near.c - the distance between words, and the nearest of some names (near.h). */
 #include "lib/base/near.h"
+#include "lib/base/require.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -37,10 +38,11 @@ static size_t max_distance(size_t first_length, size_t second_length)
     return length <= 4 ? 1 : length / 3 > 2 ? length / 3 : 2;
 }
 
-const char *zt_near_list(const void *names, int i) { return ((const char *const *)names)[i]; }
+const char *zt_near_list(const void *names, int i) { return names && i >= 0 ? ((const char *const *)names)[i] : NULL; }
 
 const char *zt_near_name(const char *word, size_t length, zt_name_fn *name, const void *user)
 {
+    if (!word || !name) return NULL;
     const char *best = NULL, *candidate;
     size_t best_distance = SIZE_MAX;
     length = smaller_of(length, MOST);
@@ -58,6 +60,7 @@ const char *zt_near_name(const char *word, size_t length, zt_name_fn *name, cons
 
 const char *zt_near(zt_near_hint hint, const char *word, zt_name_fn *name, const void *user)
 {
+    if (!hint || !word || !name) return "";
     char shown[72];
     const char *best = zt_near_name(word, strlen(word), name, user);
     if (!best) return "";
@@ -67,6 +70,8 @@ const char *zt_near(zt_near_hint hint, const char *word, zt_name_fn *name, const
 
 void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user)
 {
+    if (!out) return;
+    ZT_REQUIRE(out->ctx, name, );
     int named = 0, total = 0, written = 0;
     while (name(user, total)) named += *name(user, total++) != '\0';
     for (int i = 0; i < total && written < limit; i++) {
@@ -82,6 +87,8 @@ void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user)
 zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length, zt_name_fn *name,
                           const void *user)
 {
+    if (!ctx) return ZT_EUSAGE;
+    ZT_REQUIRE(ctx, name, ZT_EUSAGE);
     enum { LISTED = 16 };
     char shown[80], near_shown[72];
     const char *best = zt_near_name(word, length, name, user);

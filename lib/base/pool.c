@@ -7,6 +7,7 @@
  * With more threads than processors nobody spins: the thread that is waited for needs the
  * processor. */
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -159,6 +160,7 @@ static int start_workers(zt_pool *pool)
 
 zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
 {
+    if (!ctx) return NULL;
     if (n_threads < 1 || n_threads > 256) {
         zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to 256 are possible", n_threads);
         return NULL;
@@ -188,10 +190,12 @@ void zt_pool_free(zt_pool *pool)
     zt_free(pool->ctx, pool);
 }
 
-int zt_pool_size(const zt_pool *pool) { return pool->thread_count; }
+int zt_pool_size(const zt_pool *pool) { return pool ? pool->thread_count : 0; }
 
 void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user)
 {
+    if (!pool) return;
+    ZT_REQUIRE(pool->ctx, fn, );
     if (pool->thread_count == 1) {
         fn(user, 0, 1);
         return;
@@ -205,6 +209,8 @@ void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user)
 
 void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user)
 {
+    if (!pool) return;
+    ZT_REQUIRE(pool->ctx, fn, );
     if (pool->thread_count > 1) run_open(pool, fn, user, false);
     fn(user, 0, pool->thread_count);
     if (pool->thread_count > 1) run_close(pool);

@@ -9,6 +9,7 @@ static const double pi = 3.14159265358979323846;
 
 void zt_philox(uint64_t seed, uint64_t sequence, uint64_t position, uint32_t out[4])
 {
+    if (!out) return;
     uint32_t c0 = (uint32_t)position, c1 = (uint32_t)(position >> 32);
     uint32_t c2 = (uint32_t)sequence, c3 = (uint32_t)(sequence >> 32);
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);

@@ -7,6 +7,7 @@
  * and FIFOs are written through: there is nothing to replace. */
 #include "lib/base/attributes.h"
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 #include "lib/base/sink_count.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -160,7 +161,12 @@ static zt_sink *sink_open(zt_ctx *ctx, const char *path, bool force, bool in_pla
     return sink;
 }
 
-zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force) { return sink_open(ctx, path, force, false); }
+zt_sink *zt_sink_open(zt_ctx *ctx, const char *path, bool force)
+{
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, path, NULL);
+    return sink_open(ctx, path, force, false);
+}
 
 zt_sink *zt_sink_open_in_place(zt_ctx *ctx, const char *path) { return sink_open(ctx, path, true, true); }
 
@@ -201,8 +207,10 @@ static zt_status flush_buffer(zt_sink *sink)
 
 zt_status zt_sink_write(zt_sink *sink, const void *bytes, size_t size)
 {
+    if (!sink) return ZT_EUSAGE;
     if (sink->failed) return sink->failed;
     if (size == 0) return flush_buffer(sink);
+    ZT_REQUIRE(sink->ctx, bytes, ZT_EUSAGE);
     if (size > BUFFER - sink->used && flush_buffer(sink)) return sink->failed;
     if (size >= BUFFER) return write_out(sink, bytes, size);
     memcpy(sink->buffer + sink->used, bytes, size);
@@ -232,6 +240,8 @@ static zt_status copy_by_kernel(zt_sink *sink, int fd, uint64_t offset, uint64_t
 
 zt_status zt_sink_copy(zt_sink *sink, const zt_source *source, uint64_t offset, uint64_t size)
 {
+    if (!sink) return ZT_EUSAGE;
+    ZT_REQUIRE(sink->ctx, source, ZT_EUSAGE);
     enum { STEP = 1 << 20 };
     uint64_t base, done = 0;
     int fd;
@@ -274,6 +284,7 @@ static int rename_target(zt_sink *sink)
 
 zt_status zt_sink_commit(zt_sink *sink)
 {
+    if (!sink) return ZT_EUSAGE;
     if (flush_buffer(sink)) return sink->failed;
     if (sink->replaces && (sink->failed = zt_attributes_keep(sink->ctx, sink->fd, sink->path, &sink->old))) return sink->failed;
     int error = sink->temp && fsync(sink->fd) ? errno : 0;

@@ -5,6 +5,7 @@
  * (stream.c). Reading is pread: a file that shrinks under us is an error, where a mapping would be
  * a signal. */
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -202,14 +203,31 @@ static zt_source *open_any(zt_ctx *ctx, const char *path, zt_wanted *wanted, boo
     return source;
 }
 
-zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted) { return open_any(ctx, path, wanted, false); }
+zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted)
+{
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, path && wanted, NULL);
+    return open_any(ctx, path, wanted, false);
+}
 
-zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path) { return open_any(ctx, path, NULL, true); }
+zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path)
+{
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, path, NULL);
+    return open_any(ctx, path, NULL, true);
+}
 
-zt_source *zt_source_open(zt_ctx *ctx, const char *path) { return open_any(ctx, path, NULL, false); }
+zt_source *zt_source_open(zt_ctx *ctx, const char *path)
+{
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, path, NULL);
+    return open_any(ctx, path, NULL, false);
+}
 
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size)
 {
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, name, NULL);
     zt_source *source = source_new(ctx, name);
     if (!source) return NULL;
     source->bytes = bytes ? bytes : "";
@@ -219,11 +237,11 @@ zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, si
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-const char *zt_source_name(const zt_source *source) { return source->name; }
+const char *zt_source_name(const zt_source *source) { return source ? source->name : NULL; }
 
-uint64_t zt_source_size(const zt_source *source) { return source->size; }
+uint64_t zt_source_size(const zt_source *source) { return source ? source->size : 0; }
 
-int zt_source_fd(const zt_source *source) { return source->stream ? -1 : source->fd; }
+int zt_source_fd(const zt_source *source) { return source ? (source->stream ? -1 : source->fd) : -1; }
 
 bool zt_source_place(const zt_source *source, int *fd, uint64_t *base)
 {
@@ -234,6 +252,8 @@ bool zt_source_place(const zt_source *source, int *fd, uint64_t *base)
 
 zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size)
 {
+    if (!source) return ZT_EUSAGE;
+    ZT_REQUIRE(source->ctx, dst || !size, ZT_EUSAGE);
     if (source->stream) return zt_stream_read(source, offset, dst, size);
     if (offset > source->size || size > source->size - offset)
         return zt_fail(source->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, the file ends at %llu", source->name, size,
@@ -261,6 +281,8 @@ zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, si
 
 char *zt_read_all(zt_ctx *ctx, const char *path, size_t *length)
 {
+    if (!ctx) return NULL;
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     if (!source) return NULL;
     size_t size = source->size < SIZE_MAX ? (size_t)source->size : SIZE_MAX - 1;

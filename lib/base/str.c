@@ -1,5 +1,6 @@
 /* str.c - growing byte strings, and text made safe: for terminals, for JSON. */
 #include "lib/base/base.h"
+#include "lib/base/require.h"
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -7,16 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-void zt_str_init(zt_str *str, zt_ctx *ctx) { *str = (zt_str){.ctx = ctx}; }
+void zt_str_init(zt_str *str, zt_ctx *ctx)
+{
+    if (!str) return;
+    *str = (zt_str){.ctx = ctx};
+}
 
 void zt_str_fini(zt_str *str)
 {
+    if (!str) return;
     zt_free(str->ctx, str->data);
     *str = (zt_str){.ctx = str->ctx};
 }
 
 void zt_str_clear(zt_str *str)
 {
+    if (!str) return;
     str->len = 0;
     if (str->data) str->data[0] = '\0';
 }
@@ -40,6 +47,8 @@ static zt_status reserve_bytes(zt_str *str, size_t size)
 
 zt_status zt_str_put(zt_str *str, const void *bytes, size_t size)
 {
+    if (!str) return ZT_EUSAGE;
+    ZT_REQUIRE(str->ctx, bytes || !size, ZT_EUSAGE);
     zt_status status = reserve_bytes(str, size);
     if (status) return status;
     if (size) memcpy(str->data + str->len, bytes, size);
@@ -48,12 +57,18 @@ zt_status zt_str_put(zt_str *str, const void *bytes, size_t size)
     return ZT_OK;
 }
 
-zt_status zt_str_puts(zt_str *str, const char *text) { return zt_str_put(str, text, strlen(text)); }
+zt_status zt_str_puts(zt_str *str, const char *text)
+{
+    if (!str) return ZT_EUSAGE;
+    ZT_REQUIRE(str->ctx, text, ZT_EUSAGE);
+    return zt_str_put(str, text, strlen(text));
+}
 
-zt_status zt_str_putc(zt_str *str, char character) { return zt_str_put(str, &character, 1); }
+zt_status zt_str_putc(zt_str *str, char character) { return str ? zt_str_put(str, &character, 1) : ZT_EUSAGE; }
 
 zt_status zt_str_printf(zt_str *str, const char *format, ...)
 {
+    if (!str) return ZT_EUSAGE;
     va_list arguments;
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
@@ -73,7 +88,7 @@ zt_status zt_str_printf(zt_str *str, const char *format, ...)
 int zt_utf8_decode(const char *text, size_t size, uint32_t *code_point)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    if (size == 0) return 0;
+    if (size == 0 || !text) return 0;
     unsigned char first = (unsigned char)text[0];
     int length = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : first < 0xF5 ? 4 : 0;
     if (length == 0 || (size_t)length > size) return 0;
@@ -99,6 +114,7 @@ static uint64_t load_eight(const char *bytes)
 
 bool zt_utf8_valid(const char *text, size_t size)
 {
+    if (!text) return size == 0;
     for (size_t i = 0; i < size;) {
         if (size - i >= 8 && !(load_eight(text + i) & HIGH_BITS)) {
             i += 8;
@@ -113,6 +129,7 @@ bool zt_utf8_valid(const char *text, size_t size)
 
 int zt_utf8_encode(uint32_t code_point, char out[4])
 {
+    if (!out) return 0;
     static const unsigned char lead[5] = {0, 0, 0xC0, 0xE0, 0xF0};
     if (code_point > 0x10FFFF || (code_point >= 0xD800 && code_point <= 0xDFFF)) return 0;
     int length = code_point < 0x80 ? 1 : code_point < 0x800 ? 2 : code_point < 0x10000 ? 3 : 4;
@@ -153,6 +170,8 @@ static size_t printable_run(const char *text, size_t size)
 
 zt_status zt_str_put_escaped(zt_str *str, const char *bytes, size_t size)
 {
+    if (!str) return ZT_EUSAGE;
+    ZT_REQUIRE(str->ctx, bytes || !size, ZT_EUSAGE);
     size_t start = str->len, used = printable_run(bytes, size);
     zt_status status = zt_str_put(str, bytes, used);
     for (size_t i = used; status == ZT_OK && i < size; i += used) {
@@ -172,7 +191,8 @@ zt_status zt_str_put_escaped(zt_str *str, const char *bytes, size_t size)
 /* What does not fit is cut after a whole character and the cut shown by "...". */
 const char *zt_escape(char *buffer, size_t buf_bytes, const char *bytes, size_t size)
 {
-    if (buf_bytes == 0) return "";
+    if (!buffer || buf_bytes == 0) return "";
+    if (!bytes) size = 0;
     size_t length = 0, fit = 0, i = 0, used = 0; /* fit: where "..." still has room */
     for (; i < size; i += used) {
         char unit[UNIT];
@@ -235,6 +255,8 @@ static size_t plain_run(const char *text, size_t size)
 
 zt_status zt_str_put_json(zt_str *str, const char *bytes, size_t size)
 {
+    if (!str) return ZT_EUSAGE;
+    ZT_REQUIRE(str->ctx, bytes || !size, ZT_EUSAGE);
     size_t start = str->len;
     zt_status status = zt_str_putc(str, '"');
     for (size_t i = 0, used = 0; status == ZT_OK && i < size; i += used) {
@@ -259,6 +281,7 @@ zt_status zt_str_put_json(zt_str *str, const char *bytes, size_t size)
  * glibc's C locale is a constant: newlocale neither allocates nor fails. */
 zt_status zt_str_put_double(zt_str *str, double value)
 {
+    if (!str) return ZT_EUSAGE;
     if (isnan(value)) return zt_str_puts(str, "nan");
     if (isinf(value)) return zt_str_puts(str, value < 0 ? "-inf" : "inf");
     char text[40];
@@ -274,6 +297,7 @@ zt_status zt_str_put_double(zt_str *str, double value)
 
 bool zt_parse_double(const char *text, double *out)
 {
+    if (!text) return false;
     const char *body = text + (*text == '-' || *text == '+');
     bool word = strcmp(body, "inf") == 0 || strcmp(body, "nan") == 0;
     if (!word && (strspn(body, "0123456789.eE+-") != strlen(body) || !strpbrk(body, "0123456789"))) return false;
@@ -288,6 +312,7 @@ bool zt_parse_double(const char *text, double *out)
 
 bool zt_parse_i64(const char *text, int64_t *out)
 {
+    if (!text) return false;
     const char *digit = text + (*text == '-' || *text == '+');
     if (!*digit) return false;
     int64_t value = 0; /* kept negative: there is one more of them */
@@ -323,6 +348,7 @@ static uint64_t unit_bytes(const char *name)
 /* "1.5GiB" too: up to six digits after the point, which all units from T down keep below 2^64. */
 bool zt_parse_size(const char *text, size_t *out)
 {
+    if (!text) return false;
     size_t whole = 0, part = 0, scale = 1, bytes;
     const char *cursor = text;
     for (; *cursor >= '0' && *cursor <= '9'; cursor++)

@@ -3,6 +3,7 @@
  * Nothing is kept but what was read too far and given back. Reading a large piece goes straight to
  * where it belongs. */
 #include "lib/base/internal.h"
+#include "lib/base/require.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ void zt_stream_free(zt_source *source)
     source->stream = NULL;
 }
 
-bool zt_source_streams(const zt_source *source) { return source->stream != NULL; }
+bool zt_source_streams(const zt_source *source) { return source && source->stream != NULL; }
 
 /* Up to `size` of the next bytes, `least` of them unless it ends. */
 static zt_status read_next(const zt_source *source, char *dst, size_t size, size_t least, size_t *total)
@@ -99,6 +100,8 @@ zt_status zt_stream_read(const zt_source *source, uint64_t offset, void *dst, si
 
 zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size, size_t least, size_t *got)
 {
+    if (!source) return ZT_EUSAGE;
+    ZT_REQUIRE(source->ctx, (dst || !size) && got, ZT_EUSAGE);
     *got = 0;
     if (source->stream) {
         zt_status status = skip_to(source, offset);
@@ -110,6 +113,7 @@ zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *ds
 
 zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size)
 {
+    if (!source) return ZT_EUSAGE;
     zt_stream *stream = source->stream;
     if (!stream || size == 0) return ZT_OK;
     size_t remaining = stream->back_size - stream->back_next;
@@ -129,6 +133,7 @@ zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size)
 
 zt_status zt_source_spool(zt_source *source)
 {
+    if (!source) return ZT_EUSAGE;
     zt_stream *stream = source->stream;
     if (!stream) return ZT_OK;
     if (stream->position != 0)

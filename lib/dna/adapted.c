@@ -1,6 +1,7 @@
 /* adapted.c - owns the tensors of a model with adapters: which are changed and by what, their
  * shapes and types, and reading them.
  */
+#include "lib/base/require.h"
 #include "lib/dna/adapted_internal.h"
 #include "lib/dna/merge.h"
 #include "lib/tensor/quantize.h"
@@ -536,6 +537,8 @@ static zt_status set_up(zt_adapted *adapted)
 zt_adapted *zt_adapted_new(zt_ctx *ctx, zt_checkpoint *base, const zt_lora_use *adapters, int count,
                            const zt_adapted_opts *options)
 {
+    ZT_REQUIRE(ctx, base && count >= 0 && (adapters || !count) && options, NULL);
+    for (int k = 0; k < count; k++) ZT_REQUIRE(ctx, adapters[k].lora, NULL);
     zt_adapted *adapted = zt_calloc(ctx, 1, sizeof *adapted);
     lora_ends ends = {.embedding = -1, .head = -1};
     fit_list fits = {0};
@@ -567,19 +570,21 @@ zt_adapted *zt_adapted_new(zt_ctx *ctx, zt_checkpoint *base, const zt_lora_use *
     return NULL;
 }
 
-zt_checkpoint *zt_adapted_checkpoint(const zt_adapted *adapted) { return adapted->checkpoint; }
+zt_checkpoint *zt_adapted_checkpoint(const zt_adapted *adapted) { return adapted ? adapted->checkpoint : NULL; }
 
 zt_checkpoint *zt_adapted_release(zt_adapted *adapted)
 {
+    if (!adapted) return NULL;
     adapted->released = true;
     return adapted->checkpoint;
 }
 
-bool zt_adapted_changes(const zt_adapted *adapted, int64_t index) { return adapted->changes[index] != NULL; }
+bool zt_adapted_changes(const zt_adapted *adapted, int64_t index) { return adapted && adapted->changes[index] != NULL; }
 
 zt_dtype zt_adapted_type(const zt_adapted *adapted, int64_t index)
 {
+    if (!adapted) return (zt_dtype){0};
     return adapted->changes[index] ? adapted->changes[index]->stored : adapted->entries[index].type.dtype;
 }
 
-int64_t zt_adapted_grown(const zt_adapted *adapted) { return adapted->added_rows; }
+int64_t zt_adapted_grown(const zt_adapted *adapted) { return adapted ? adapted->added_rows : 0; }

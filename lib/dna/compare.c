@@ -1,5 +1,6 @@
 /* compare.c - owns the comparison of two models: layers of equal names, totals, which layers have changed by more than
  * rounding, and which layers of one are found at another place in the other. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 
 #include <math.h>
@@ -114,6 +115,7 @@ static zt_status mark_changes(const zt_dna *model_a, const zt_dna *model_b, zt_d
 
 const char *zt_dna_change_word(zt_dna_change change)
 {
+    if ((unsigned)change > ZT_DNA_UNRELATED) return NULL;
     static const char *const words[] = {[ZT_DNA_SAME] = "no",
                                         [ZT_DNA_ROUNDED] = "identical within rounding",
                                         [ZT_DNA_CHANGED] = "yes",
@@ -176,6 +178,7 @@ static bool layers_fit(const model_pairing *pairing, int64_t index_a, int64_t in
 
 float zt_dna_similarity(const float *values_a, const float *values_b, int64_t count)
 {
+    if (!values_a || (!values_b && count)) return 0;
     bool some_a = false, some_b = false;
     float dot = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -380,7 +383,10 @@ static zt_status prepare_pairing(model_pairing *pairing)
 
 zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_opts *options, zt_dna_verdict *verdict)
 {
+    if (!model_a) return ZT_EUSAGE;
+    ZT_REQUIRE(model_a->ctx, verdict, ZT_EUSAGE);
     *verdict = (zt_dna_verdict){.ctx = model_a->ctx};
+    ZT_REQUIRE(model_a->ctx, model_b && options, ZT_EUSAGE);
     if (model_a->rule != model_b->rule)
         return zt_fail(model_a->ctx, ZT_EUSAGE, "%s and %s are taken by different rules", zt_dna_name(model_a),
                        zt_dna_name(model_b));
@@ -399,6 +405,7 @@ zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_
 
 void zt_dna_verdict_free(zt_dna_verdict *verdict)
 {
+    if (!verdict) return;
     if (!verdict->ctx) return;
     zt_free(verdict->ctx, verdict->scores);
     zt_free(verdict->ctx, verdict->shifts);

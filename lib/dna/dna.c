@@ -2,6 +2,7 @@
  *
  * The place of a tensor follows from its name: the first part, between dots, that is a number is the block; the text before
  * it names the stack of blocks. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 
 #include <string.h>
@@ -143,7 +144,7 @@ static const char json_opening[] = "{\"schema\":\"zt.dna.extract/1\"";
 
 bool zt_dna_sniff(const void *head, size_t size)
 {
-    return size >= sizeof json_opening - 1 && memcmp(head, json_opening, sizeof json_opening - 1) == 0;
+    return head && size >= sizeof json_opening - 1 && memcmp(head, json_opening, sizeof json_opening - 1) == 0;
 }
 
 static zt_status parse_signatures(zt_dna *model, const zt_source *source)
@@ -201,15 +202,20 @@ void zt_dna_close(zt_dna *model)
 
 const char *zt_dna_name(const zt_dna *model)
 {
-    return model->checkpoint ? zt_checkpoint_name(model->checkpoint) : model->file_name;
+    return model ? (model->checkpoint ? zt_checkpoint_name(model->checkpoint) : model->file_name) : NULL;
 }
 
-bool zt_dna_is_net(const zt_dna *model) { return model->of_net; }
+bool zt_dna_is_net(const zt_dna *model) { return model && model->of_net; }
 
-bool zt_dna_is_signed(const zt_dna *model) { return model->lengths != NULL; }
+bool zt_dna_is_signed(const zt_dna *model) { return model && model->lengths != NULL; }
 
-int64_t zt_dna_count(const zt_dna *model) { return model->layer_count; }
+int64_t zt_dna_count(const zt_dna *model) { return model ? model->layer_count : 0; }
 
-const zt_dna_layer *zt_dna_get(const zt_dna *model, int64_t index) { return &model->layers[index]; }
+const zt_dna_layer *zt_dna_get(const zt_dna *model, int64_t index) { return model ? &model->layers[index] : NULL; }
 
-int64_t zt_dna_find(const zt_dna *model, const char *name) { return zt_map_find(model->names, name); }
+int64_t zt_dna_find(const zt_dna *model, const char *name)
+{
+    if (!model) return -1;
+    ZT_REQUIRE(model->ctx, name, -1);
+    return zt_map_find(model->names, name);
+}

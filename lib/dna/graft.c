@@ -5,6 +5,7 @@
  * places, and the numbers by which a frame (lib/io/netjson.h) names its tensors. A network of one
  * layer is that layer, others are a sequence of their layers in the order of the grid. A Residual
  * step adds the input of the step before it. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 #include "lib/io/json.h"
 
@@ -320,7 +321,10 @@ static zt_status write_file(graft_writer *graft, zt_meta *meta, const char *path
 zt_status zt_dna_graft(zt_dna *const *models, int count, const zt_graft_opts *options, zt_meta *meta, const char *path,
                        const zt_checkpoint_opts *file_options)
 {
+    if (!models || count < 1 || !models[0]) return ZT_EUSAGE;
     zt_ctx *ctx = models[0]->ctx;
+    ZT_REQUIRE(ctx, options && meta && path && file_options, ZT_EUSAGE);
+    for (int i = 0; i < count; i++) ZT_REQUIRE(ctx, models[i], ZT_EUSAGE);
     zt_dna **all = zt_calloc(ctx, (size_t)count + 1, sizeof *all);
     if (!all) return ZT_ENOMEM;
     memcpy(all, models, (size_t)count * sizeof *all);

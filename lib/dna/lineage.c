@@ -1,5 +1,6 @@
 /* lineage.c - owns who comes from whom among many models: every two are compared, and a tree of
  * least distances is grown from the first (R. C. Prim, 1957). */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 const char *zt_dna_relation_name(zt_dna_relation kinship)
 {
     static const char *const name[] = {"root", "same", "rounded", "fine-tune"};
-    return name[kinship];
+    return (unsigned)kinship < sizeof name / sizeof *name ? name[kinship] : NULL;
 }
 
 static zt_status compare_all(zt_lineage *lineage, zt_dna *const *models, const zt_dna_compare_opts *options, double *distance)
@@ -93,7 +94,10 @@ static zt_status grow_tree(zt_lineage *lineage, zt_dna *const *models, const zt_
 
 zt_status zt_dna_lineage(zt_dna *const *models, int count, const zt_dna_compare_opts *options, double min_cosine, zt_lineage *out)
 {
+    if (!models || count < 1 || !models[0]) return ZT_EUSAGE;
     zt_ctx *ctx = models[0]->ctx;
+    ZT_REQUIRE(ctx, options && out, ZT_EUSAGE);
+    for (int i = 0; i < count; i++) ZT_REQUIRE(ctx, models[i], ZT_EUSAGE);
     size_t cells = (size_t)count * (size_t)count;
     *out = (zt_lineage){.ctx = ctx, .model_count = count};
     out->overlap = zt_calloc(ctx, cells, sizeof(double));
@@ -112,6 +116,7 @@ zt_status zt_dna_lineage(zt_dna *const *models, int count, const zt_dna_compare_
 
 void zt_lineage_free(zt_lineage *lineage)
 {
+    if (!lineage) return;
     if (!lineage->ctx) return;
     for (int i = 0; lineage->descents && i < lineage->model_count; i++) zt_dna_verdict_free(&lineage->descents[i].verdict);
     zt_free(lineage->ctx, lineage->overlap);

@@ -8,6 +8,7 @@
  * convert_lora_to_gguf.py, as facts): general.type "adapter", adapter.type "lora", NAME.lora_a
  * [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
  */
+#include "lib/base/require.h"
 #include "lib/dna/lora_internal.h"
 
 #include <math.h>
@@ -27,7 +28,7 @@ void zt_lora_close(zt_lora *adapter)
     zt_free(adapter->ctx, adapter);
 }
 
-const char *zt_lora_name(const zt_lora *adapter) { return zt_checkpoint_name(adapter->file); }
+const char *zt_lora_name(const zt_lora *adapter) { return adapter ? zt_checkpoint_name(adapter->file) : NULL; }
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
@@ -296,6 +297,7 @@ static zt_status open_files(zt_lora *adapter, const char *path)
 
 zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_lora *adapter = zt_calloc(ctx, 1, sizeof *adapter);
     if (!adapter) return NULL;
     adapter->ctx = ctx;

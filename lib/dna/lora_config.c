@@ -388,6 +388,7 @@ void zt_lora_config_fini(lora_config *config)
 
 const char *zt_lora_unknown(const zt_lora *adapter, int index)
 {
+    if (!adapter) return NULL;
     const char *key;
     json_t *value;
     int count = 0;

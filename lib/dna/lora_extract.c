@@ -1,4 +1,5 @@
 /* lora_extract.c - owns the making of adapters from two models. */
+#include "lib/base/require.h"
 #include "lib/dna/lora.h"
 
 #include "lib/dna/lora_internal.h"
@@ -187,6 +188,7 @@ static zt_status set_up(zt_extract *extract)
 
 zt_extract *zt_extract_new(zt_ctx *ctx, zt_checkpoint *base, zt_checkpoint *tuned, const zt_extract_opts *options)
 {
+    ZT_REQUIRE(ctx, base && tuned && options, NULL);
     zt_extract *extract = zt_calloc(ctx, 1, sizeof *extract);
     if (!extract) return NULL;
     *extract = (zt_extract){.ctx = ctx, .base = base, .tuned = tuned, .options = *options};
@@ -206,13 +208,13 @@ void zt_extract_free(zt_extract *extract)
     zt_free(extract->ctx, extract);
 }
 
-int64_t zt_extract_count(const zt_extract *extract) { return 2 * extract->matrix_count; }
-const zt_entry *zt_extract_entries(const zt_extract *extract) { return extract->entries; }
-zt_meta *zt_extract_meta(zt_extract *extract) { return extract->meta; }
-int64_t zt_extract_left(const zt_extract *extract) { return extract->left_count; }
+int64_t zt_extract_count(const zt_extract *extract) { return extract ? 2 * extract->matrix_count : 0; }
+const zt_entry *zt_extract_entries(const zt_extract *extract) { return extract ? extract->entries : NULL; }
+zt_meta *zt_extract_meta(zt_extract *extract) { return extract ? extract->meta : NULL; }
+int64_t zt_extract_left(const zt_extract *extract) { return extract ? extract->left_count : 0; }
 double zt_extract_share(const zt_extract *extract)
 {
-    return extract->delta_squares > 0 ? extract->kept_squares / extract->delta_squares : 1;
+    return extract ? (extract->delta_squares > 0 ? extract->kept_squares / extract->delta_squares : 1) : 0;
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -292,6 +294,7 @@ static zt_status write_matrix(zt_extract *extract, const extract_matrix *matrix,
 
 zt_status zt_extract_write(zt_extract *extract, zt_writer *writer)
 {
+    if (!extract) return ZT_EUSAGE;
     zt_status status = ZT_OK;
     extract->delta_squares = extract->kept_squares = 0;
     for (int64_t matrix_index = 0; matrix_index < extract->matrix_count && status == ZT_OK; matrix_index++) {

@@ -1,6 +1,7 @@
 /* merge.c - owns a merge from its beginning to its end: parents, plan, pool, and each
  * tensor's way: copied as it is, or made by the method.
  */
+#include "lib/base/require.h"
 #include "lib/dna/merge_internal.h"
 
 #include <string.h>
@@ -27,6 +28,7 @@ static zt_status take_parents(zt_merge *merge, const zt_merge_parent *parent, co
 
 zt_merge *zt_merge_new(zt_ctx *ctx, const zt_recipe *recipe, const zt_merge_parent *parent, const zt_merge_opts *options)
 {
+    ZT_REQUIRE(ctx, recipe && parent && options, NULL);
     zt_merge *merge = zt_calloc(ctx, 1, sizeof *merge);
     if (!merge) return NULL;
     merge->ctx = ctx;
@@ -54,12 +56,17 @@ void zt_merge_free(zt_merge *merge)
     zt_free(merge->ctx, merge);
 }
 
-int64_t zt_merge_count(const zt_merge *merge) { return merge->job_count; }
-const zt_entry *zt_merge_entries(const zt_merge *merge) { return merge->entries; }
-zt_meta *zt_merge_meta(zt_merge *merge) { return merge->meta; }
+int64_t zt_merge_count(const zt_merge *merge) { return merge ? merge->job_count : 0; }
+const zt_entry *zt_merge_entries(const zt_merge *merge) { return merge ? merge->entries : NULL; }
+zt_meta *zt_merge_meta(zt_merge *merge)
+{
+    if (!merge) return NULL;
+    return merge->meta;
+}
 
 zt_status zt_merge_check(const zt_merge *merge)
 {
+    if (!merge) return ZT_EUSAGE;
     char shown[160];
     for (int64_t i = 0; i < merge->job_count; i++) {
         const merge_job *job = &merge->jobs[i];
@@ -120,6 +127,7 @@ zt_status zt_merge_compute(zt_merge *merge, const merge_job *job, zt_writer *wri
 
 zt_status zt_merge_write(zt_merge *merge, zt_writer *writer)
 {
+    if (!merge) return ZT_EUSAGE;
     zt_status status = zt_merge_check(merge);
     merge->bytes_done = merge->bytes_total = 0;
     for (int64_t i = 0; i < merge->job_count; i++) merge->bytes_total += (double)merge->jobs[i].entry.bytes;

@@ -536,6 +536,7 @@ static bool is_copied(const zt_merge *merge, const merge_job *job, const merge_v
 
 zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool search)
 {
+    if (!merge) return ZT_EUSAGE;
     merge_job *job = &merge->jobs[index];
     zt_type type = job->entry.type;
     bool net = merge->frames[job->slice->sources[job->type_source].model] != NULL; /* a network's types are in its frame */
@@ -556,7 +557,7 @@ zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool s
     return ZT_OK;
 }
 
-bool zt_merge_copies(const zt_merge *merge, int64_t index) { return merge->jobs[index].copy; }
+bool zt_merge_copies(const zt_merge *merge, int64_t index) { return merge && merge->jobs[index].copy; }
 
 /* Checks parameters and sets the type. */
 static zt_status finish_job(zt_merge *merge, int64_t index, merge_values *values, const char **names)

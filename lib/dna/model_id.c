@@ -1,6 +1,7 @@
 /* model_id.c - owns what a model is known by: a hash of its tensors' names, types and a sample of bytes.
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have it on the stack */
+#include "lib/base/require.h"
 #include "lib/dna/merge.h"
 
 #include <inttypes.h>
@@ -41,6 +42,7 @@ static zt_status hash_tensor(XXH3_state_t *state, zt_checkpoint *checkpoint, int
 
 zt_status zt_dna_id(zt_ctx *ctx, zt_checkpoint *checkpoint, char id[33])
 {
+    ZT_REQUIRE(ctx, checkpoint && id, ZT_EUSAGE);
     int64_t count = zt_checkpoint_count(checkpoint);
     XXH3_state_t state;
     named_tensor *list = zt_alloc_array(ctx, (size_t)count + 1, sizeof *list);

@@ -4,6 +4,7 @@
  * that is not in the tables below is an error that names it.
  */
 #include "lib/base/near.h"
+#include "lib/base/require.h"
 #include "lib/dna/merge_internal.h"
 #include "lib/dna/tree.h"
 
@@ -495,6 +496,7 @@ static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
 
 zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)
 {
+    ZT_REQUIRE(ctx, name && (text || !length), NULL);
     zt_arena *arena = zt_arena_new(ctx, 0);
     zt_recipe *recipe = arena ? zt_arena_alloc(arena, sizeof *recipe) : NULL;
     if (!recipe) {
@@ -516,6 +518,7 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
 
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     uint64_t count = source ? zt_source_size(source) : 0;
     zt_recipe *recipe = NULL;
@@ -535,7 +538,14 @@ void zt_recipe_free(zt_recipe *recipe)
     if (recipe) zt_arena_free(recipe->arena);
 }
 
-int zt_recipe_count(const zt_recipe *recipe) { return recipe->model_count; }
-const char *zt_recipe_model(const zt_recipe *recipe, int index) { return recipe->models[index]; }
+int zt_recipe_count(const zt_recipe *recipe) { return recipe ? recipe->model_count : 0; }
+const char *zt_recipe_model(const zt_recipe *recipe, int index)
+{
+    if (!recipe || index < 0 || index >= zt_recipe_count(recipe)) return NULL;
+    return recipe ? recipe->models[index] : NULL;
+}
 
-int zt_recipe_first(const zt_recipe *recipe) { return recipe->base >= 0 ? recipe->base : recipe->slices[0].sources[0].model; }
+int zt_recipe_first(const zt_recipe *recipe)
+{
+    return recipe ? (recipe->base >= 0 ? recipe->base : recipe->slices[0].sources[0].model) : 0;
+}

@@ -5,6 +5,7 @@
  * f32, as signatures are, of networks and by Loom's rule. "zt.dna.rule" is "field" or "loom",
  * "zt.dna.net" 1 for a network; arrays of texts, one for each tensor: "zt.dna.types",
  * "zt.dna.dtypes", "zt.dna.places" ("z,y,x,l"), "zt.dna.lengths". */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 #include "lib/io/json.h"
 
@@ -308,6 +309,8 @@ static zt_status write_all(signature_writing *writing, const char *path, const z
 
 zt_status zt_dna_write_signatures(zt_dna *model, const char *path, const zt_checkpoint_opts *options)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, path && options, ZT_EUSAGE);
     size_t capacity = (size_t)model->layer_count + 1;
     bool exact = zt_dna_is_net(model) || model->rule == ZT_RULE_LOOM;
     signature_writing writing = {.model = model, .dtype = exact ? ZT_F32 : ZT_F16};

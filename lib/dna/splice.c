@@ -1,6 +1,7 @@
 /* splice.c - owns children of two models: which layers are mixed, by how much, and how numbers are.
  *
  * A child is a zt_dna that shares A's checkpoint, names and texts, with a plan beside it. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 #include "lib/tensor/quantize.h"
 
@@ -198,6 +199,8 @@ static zt_status make_room(zt_dna *child, const zt_dna *model_a, zt_dna *model_b
 
 zt_dna *zt_dna_splice(zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *options, const zt_dna_compare_opts *work)
 {
+    if (!model_a) return NULL;
+    ZT_REQUIRE(model_a->ctx, model_b && options && work, NULL);
     const zt_dna *signed_model = model_a->lengths ? model_a : model_b->lengths ? model_b : NULL;
     if (signed_model) {
         zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(signed_model));
@@ -224,4 +227,8 @@ zt_dna *zt_dna_splice(zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *op
     return NULL;
 }
 
-const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t index) { return &child->mix->rows[index]; }
+const zt_splice_row *zt_dna_splice_row(const zt_dna *child, int64_t index)
+{
+    if (!child || !child->mix || index < 0 || index >= zt_dna_count(child)) return NULL;
+    return &child->mix->rows[index];
+}

@@ -3,6 +3,7 @@
  * A tensor's numbers are read where they are wanted, piece by piece. A layer of a network is held
  * whole: its precision asks for all of a tensor, its parts are brought to length 1 each. What such
  * a layer with parts counts as is its signature times the length of all its numbers. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 #include "lib/tensor/quantize.h"
 
@@ -268,6 +269,8 @@ zt_status zt_dna_fetch(zt_dna *model, int64_t index, int64_t offset, int64_t cou
 
 zt_status zt_dna_read(zt_dna *model, int64_t index, float *out)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, index >= 0 && index < zt_dna_count(model) && out, ZT_EUSAGE);
     enum { PIECE = 1 << 14 };
     char codes[PIECE * sizeof(double)]; /* no number takes more */
     int64_t count = model->layers[index].count, step;
@@ -282,6 +285,8 @@ zt_status zt_dna_read(zt_dna *model, int64_t index, float *out)
 
 zt_status zt_dna_sign(zt_dna *model, int64_t index, float *out, double *length)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, index >= 0 && index < zt_dna_count(model) && out, ZT_EUSAGE);
     double squares = 0;
     zt_status status =
         model->is_net ? sign_part(model, model->first_parts[index], out, &squares) : zt_dna_read(model, index, out);

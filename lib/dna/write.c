@@ -1,5 +1,6 @@
 /* write.c - owns a model as a file: its tensors in their order, as zt_dna_fetch gives them, and of
  * a network a frame that says what its weights have become. */
+#include "lib/base/require.h"
 #include "lib/dna/dna_file.h"
 
 #include <string.h>
@@ -8,7 +9,7 @@
 
 enum { PIECE = 1 << 16 };
 
-zt_meta *zt_dna_meta(zt_dna *model) { return zt_checkpoint_meta(model->checkpoint); }
+zt_meta *zt_dna_meta(zt_dna *model) { return model ? zt_checkpoint_meta(model->checkpoint) : NULL; }
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
@@ -121,6 +122,8 @@ static zt_status put_all(zt_dna *model, const int64_t *parts, zt_writer *writer)
 
 zt_status zt_dna_write(zt_dna *model, const char *path, const zt_checkpoint_opts *options)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, path && options, ZT_EUSAGE);
     zt_netjson *frame = NULL;
     if (model->lengths) return zt_fail(model->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(model));
     int64_t *parts = list_parts(model);

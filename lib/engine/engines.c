@@ -1,5 +1,6 @@
 /* engines.c - the engines there are, by name. */
 #include "lib/base/near.h"
+#include "lib/base/require.h"
 #include "lib/engine/engine.h"
 
 #include <string.h>
@@ -51,6 +52,7 @@ static bool is_device_of(const char *name, const char *engine, int64_t *device)
 
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts)
 {
+    ZT_REQUIRE(ctx, name, NULL);
     const zt_engine_opts usual = {.isa = zt_isa_best()};
     char text[256];
     size_t length = strlen(name);
@@ -89,18 +91,21 @@ static const zt_engine_vt *find_vtable(const char *name)
 
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max)
 {
+    ZT_REQUIRE(ctx, name, 0);
     const zt_engine_vt *vtable = find_vtable(name);
     return vtable && vtable->adapters ? vtable->adapters(ctx, adapter, max) : 0;
 }
 
 bool zt_engine_has_devices(const char *name)
 {
+    if (!name) return false;
     const zt_engine_vt *vtable = find_vtable(name);
     return vtable && vtable->devices;
 }
 
 const zt_engine *zt_engine_inmost(const zt_engine *engine)
 {
+    if (!engine) return NULL;
     while (engine->inner) engine = engine->inner;
     return engine;
 }
@@ -112,6 +117,7 @@ void zt_engine_close(zt_engine *engine)
 
 const char *zt_compute_name(zt_compute compute)
 {
+    if ((unsigned)compute > ZT_COMPUTE_FP8) return NULL;
     static const char *const names[] = {"f32", "f16", "bf16", "fp8"};
     return names[compute];
 }

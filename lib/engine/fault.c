@@ -1,6 +1,7 @@
 /* fault.c - an engine that fails its n-th allocation, upload, kernel or output, of all or of those
  * of one op, weight or value, to try what follows. A weight that is loaded is an allocation and an
  * upload. */
+#include "lib/base/require.h"
 #include "lib/engine/wrap.h"
 
 #include <string.h>
@@ -93,6 +94,8 @@ static const zt_engine_vt fault_vt = {
 
 zt_engine *zt_engine_fault_point(zt_engine *inner, const zt_fault *fault)
 {
+    if (!inner) return NULL;
+    ZT_REQUIRE(inner->ctx, fault, NULL);
     fault_engine *wrapper = zt_wrap_new(inner, &fault_vt, sizeof *wrapper);
     if (!wrapper) return NULL;
     wrapper->fault = *fault;

@@ -13,6 +13,7 @@ static void *copy_array(zt_arena *arena, const void *source, size_t count, size_
 
 zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *schedule, zt_run_schedule *copy)
 {
+    if (!arena || !schedule || !copy) return ZT_EUSAGE;
     *copy = *schedule;
     copy->type = copy_array(arena, schedule->type, (size_t)schedule->n_values, sizeof *schedule->type);
     copy->place = copy_array(arena, schedule->place, (size_t)schedule->n_values, sizeof *schedule->place);
@@ -31,6 +32,7 @@ zt_status zt_run_schedule_copy(zt_arena *arena, const zt_run_schedule *schedule,
 
 bool zt_place_same(const zt_place *first, const zt_place *second)
 {
+    if (!first || !second) return false;
     return first->kind == second->kind && first->index == second->index && first->offset == second->offset;
 }
 

@@ -1,6 +1,7 @@
 /* checkpoint.c - owns the table of containers, and reading: what a file is, its tensors by number
  * and name. */
 #include "lib/base/foreign.h"
+#include "lib/base/require.h"
 #include "lib/io/checkpoint_file.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ const zt_container *zt_container_at(int i) { return i >= 0 && i < N_CONTAINERS ?
 
 const zt_container *zt_container_named(const char *name)
 {
+    if (!name) return NULL;
     for (int i = 0; i < N_CONTAINERS; i++)
         if (strcmp(containers[i]->name, name) == 0) return containers[i];
     return NULL;
@@ -25,6 +27,7 @@ const zt_container *zt_container_named(const char *name)
 
 const zt_container *zt_container_for(const char *path)
 {
+    if (!path) return NULL;
     static const struct {
         const char *suffix;
         const zt_container *container;
@@ -41,9 +44,9 @@ const zt_container *zt_container_for(const char *path)
     return NULL;
 }
 
-const char *zt_container_name(const zt_container *container) { return container->name; }
+const char *zt_container_name(const zt_container *container) { return container ? container->name : NULL; }
 
-bool zt_container_writes(const zt_container *container) { return container->ops != NULL; }
+bool zt_container_writes(const zt_container *container) { return container && container->ops != NULL; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
@@ -146,11 +149,13 @@ static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     return zt_checkpoint_take(ctx, flags & ZT_CHECKPOINT_STREAM ? zt_source_open_stream(ctx, path) : zt_source_open(ctx, path));
 }
 
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_checkpoint *checkpoint = checkpoint_new(ctx, path);
     if (checkpoint && zt_parts_open_index(checkpoint) == ZT_OK && zt_checkpoint_unmask(checkpoint) == ZT_OK) return checkpoint;
     zt_checkpoint_close(checkpoint);
@@ -187,22 +192,27 @@ static zt_checkpoint *take_source(zt_ctx *ctx, zt_source *source, bool alone)
     return NULL;
 }
 
-zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *source) { return take_source(ctx, source, false); }
+zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return take_source(ctx, source, false);
+}
 
 zt_checkpoint *zt_checkpoint_alone(zt_ctx *ctx, zt_source *source) { return take_source(ctx, source, true); }
 
 /* ---- what is there --------------------------------------------------------------------------- */
 
-const char *zt_checkpoint_name(const zt_checkpoint *checkpoint) { return checkpoint->name; }
+const char *zt_checkpoint_name(const zt_checkpoint *checkpoint) { return checkpoint ? checkpoint->name : NULL; }
 
-const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint) { return checkpoint->container; }
+const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint) { return checkpoint ? checkpoint->container : NULL; }
 
-bool zt_checkpoint_streams(const zt_checkpoint *checkpoint) { return checkpoint->streams; }
+bool zt_checkpoint_streams(const zt_checkpoint *checkpoint) { return checkpoint && checkpoint->streams; }
 
-bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint) { return checkpoint->parts; }
+bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint) { return checkpoint && checkpoint->parts; }
 
 zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint)
 {
+    if (!checkpoint) return NULL;
     if (checkpoint->meta) return checkpoint->meta;
     zt_meta *meta = zt_meta_new(checkpoint->ctx);
     if (meta && checkpoint->reader->meta(checkpoint->user, meta) == ZT_OK) return checkpoint->meta = meta;
@@ -212,7 +222,7 @@ zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint)
 
 int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint)
 {
-    return checkpoint->reader->count(checkpoint->user) - (checkpoint->hidden >= 0);
+    return checkpoint ? checkpoint->reader->count(checkpoint->user) - (checkpoint->hidden >= 0) : 0;
 }
 
 /* Number of what is stored. */
@@ -223,6 +233,9 @@ static int64_t stored_index(const zt_checkpoint *checkpoint, int64_t i)
 
 void zt_checkpoint_get(const zt_checkpoint *checkpoint, int64_t i, zt_entry *entry)
 {
+    if (!checkpoint) return;
+    ZT_REQUIRE(checkpoint->ctx, entry, );
+    ZT_REQUIRE(checkpoint->ctx, i >= 0 && i < zt_checkpoint_count(checkpoint), );
     i = stored_index(checkpoint, i);
     checkpoint->reader->get(checkpoint->user, i, entry);
     if (!checkpoint->mask_of || checkpoint->mask_of[i] < 0) return;
@@ -234,6 +247,8 @@ void zt_checkpoint_get(const zt_checkpoint *checkpoint, int64_t i, zt_entry *ent
 
 int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name)
 {
+    if (!checkpoint) return -1;
+    ZT_REQUIRE(checkpoint->ctx, name, -1);
     int64_t i;
     if (!checkpoint->masks || !zt_map_get(checkpoint->masks, name, strlen(name), &i)) {
         i = checkpoint->reader->find(checkpoint->user, name);
@@ -244,6 +259,8 @@ int64_t zt_checkpoint_find(const zt_checkpoint *checkpoint, const char *name)
 
 zt_status zt_checkpoint_read(zt_checkpoint *checkpoint, int64_t i, uint64_t offset, void *dst, size_t size)
 {
+    if (!checkpoint) return ZT_EUSAGE;
+    ZT_REQUIRE(checkpoint->ctx, dst || !size, ZT_EUSAGE);
     return checkpoint->reader->read(checkpoint->user, stored_index(checkpoint, i), offset, dst, size);
 }
 
@@ -272,11 +289,13 @@ zt_store zt_checkpoint_store(zt_checkpoint *checkpoint)
 
 bool zt_checkpoint_place(const zt_checkpoint *checkpoint, int64_t i, const zt_source **source, uint64_t *offset)
 {
+    if (!checkpoint || !source || !offset || i < 0 || i >= zt_checkpoint_count(checkpoint)) return false;
     return checkpoint->reader->place && checkpoint->reader->place(checkpoint->user, stored_index(checkpoint, i), source, offset);
 }
 
 zt_status zt_checkpoint_end(zt_checkpoint *checkpoint)
 {
+    if (!checkpoint) return ZT_EUSAGE;
     return checkpoint->streams && checkpoint->reader->end ? checkpoint->reader->end(checkpoint->user) : ZT_OK;
 }
 
@@ -319,6 +338,7 @@ static zt_status put_header(zt_gguf_writer *writer, renamed_gguf *over)
 
 zt_gguf *zt_checkpoint_gguf(zt_checkpoint *checkpoint)
 {
+    if (!checkpoint) return NULL;
     size_t bytes, count = (size_t)zt_checkpoint_count(checkpoint);
     uint64_t data;
     char *header = NULL;

@@ -1,4 +1,5 @@
 /* checkpoint_made.c - owns checkpoints without a file: whose tensors are made as they are read. */
+#include "lib/base/require.h"
 #include "lib/io/checkpoint_file.h"
 
 #include <string.h>
@@ -59,6 +60,7 @@ static const zt_reader reader = {.count = count_tensors,
 
 zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *source)
 {
+    ZT_REQUIRE(ctx, source, NULL);
     made_checkpoint *made = zt_calloc(ctx, 1, sizeof *made);
     if (!made) {
         if (source->release) source->release(source->user);

@@ -1,5 +1,6 @@
 /* checkpoint_write.c - owns writing a checkpoint: what is stored as what, one file or shards, all of which exist
  * at the end or none; and changing metadata and names in place, where one write of at most a page does it. */
+#include "lib/base/require.h"
 #include "lib/base/sink_count.h"
 #include "lib/io/checkpoint_file.h"
 
@@ -173,6 +174,8 @@ static zt_status start_writing(zt_writer *writer, const zt_checkpoint_opts *opti
 static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint_opts *options, const zt_meta *meta,
                               const zt_entry *entries, int64_t count, bool counts)
 {
+    ZT_REQUIRE(ctx, path && options && count >= 0 && (entries || !count), NULL);
+    for (int64_t i = 0; i < count; i++) ZT_REQUIRE(ctx, entries[i].name && entries[i].dtype, NULL);
     zt_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
     if (!writer) return NULL;
     *writer = (zt_writer){.ctx = ctx,
@@ -234,6 +237,8 @@ static zt_status fail_surplus(zt_writer *writer)
 
 zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, bytes || !size, ZT_EUSAGE);
     const char *cursor = bytes;
     while (size && !writer->failed) {
         zt_part *part = &writer->parts[writer->current];
@@ -266,7 +271,10 @@ static zt_status copy_some(zt_writer *writer, const zt_source *source, uint64_t 
     return status;
 }
 
-bool zt_writer_seamless(const zt_writer *writer) { return !writer->container->ops->put && !writer->container->ops->tensor; }
+bool zt_writer_seamless(const zt_writer *writer)
+{
+    return writer && !writer->container->ops->put && !writer->container->ops->tensor;
+}
 
 /* Of the next `size` bytes, those that go out at once: the entry's; or the file's. */
 static uint64_t count_at_once(const zt_writer *writer, uint64_t size)
@@ -291,6 +299,8 @@ static void pass_entries(zt_writer *writer, uint64_t size)
 
 zt_status zt_writer_copy(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, source, ZT_EUSAGE);
     while (size && !writer->failed) {
         uint64_t step = count_at_once(writer, size);
         if (step == 0) return fail_surplus(writer);
@@ -344,6 +354,7 @@ static zt_status name_files(zt_writer *writer)
 
 zt_status zt_writer_commit(zt_writer *writer)
 {
+    if (!writer) return ZT_EUSAGE;
     if (writer->failed) return writer->failed;
     zt_part *part = &writer->parts[writer->current];
     if (writer->remaining || writer->current + 1 != writer->part_count || writer->entry_index != part->count)
@@ -446,6 +457,8 @@ static zt_status write_difference(zt_checkpoint *checkpoint, const char *path, c
 zt_status zt_checkpoint_patch(zt_checkpoint *checkpoint, const char *path, const zt_meta *meta, const zt_entry *entries,
                               int64_t count, bool *done)
 {
+    if (!checkpoint) return ZT_EUSAGE;
+    ZT_REQUIRE(checkpoint->ctx, done, ZT_EUSAGE);
     const zt_source *source = NULL;
     uint64_t position;
     *done = false;

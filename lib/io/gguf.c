@@ -1,5 +1,6 @@
 /* gguf.c - owns open GGUF files: opening and closing, identity, the tensor list, the store; the tables of tensor
  * types and value kinds. */
+#include "lib/base/require.h"
 #include "lib/io/fault.h"
 #include "lib/io/gguf_file.h"
 
@@ -117,21 +118,32 @@ static zt_gguf *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_gguf *zt_gguf_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_gguf *zt_gguf_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
-zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
 zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes, const zt_store *data,
                       void (*release)(void *user))
 {
-    zt_gguf *gguf = zt_calloc(ctx, 1, sizeof *gguf);
+    bool fits = ctx && name && header && data;
+    if (!fits) zt_fail(ctx, ZT_EUSAGE, "%s: invalid argument (required: name && header && data)", __func__);
+    zt_gguf *gguf = fits ? zt_calloc(ctx, 1, sizeof *gguf) : NULL;
     if (!gguf) {
-        zt_free(ctx, header);
-        if (release) release(data->user);
+        if (ctx) zt_free(ctx, header);
+        if (release && data) release(data->user);
         return NULL;
     }
     *gguf = (zt_gguf){.ctx = ctx, .owns_source = true, .over = *data, .release = release};
@@ -157,20 +169,21 @@ void zt_gguf_close(zt_gguf *gguf)
     zt_free(gguf->ctx, gguf);
 }
 
-zt_ctx *zt_gguf_ctx(const zt_gguf *gguf) { return gguf->ctx; }
+zt_ctx *zt_gguf_ctx(const zt_gguf *gguf) { return gguf ? gguf->ctx : NULL; }
 
-const char *zt_gguf_name(const zt_gguf *gguf) { return zt_source_name(gguf->source); }
+const char *zt_gguf_name(const zt_gguf *gguf) { return gguf ? zt_source_name(gguf->source) : NULL; }
 
 const char *zt_gguf_id(const zt_gguf *gguf) { return gguf->id; }
 
-uint64_t zt_gguf_file_size(const zt_gguf *gguf) { return gguf->file_size; }
+uint64_t zt_gguf_file_size(const zt_gguf *gguf) { return gguf ? gguf->file_size : 0; }
 
 /* ---- tensors ------------------------------------------------------------------------------- */
 
-int64_t zt_gguf_n_tensors(const zt_gguf *gguf) { return gguf->n_tensors; }
+int64_t zt_gguf_n_tensors(const zt_gguf *gguf) { return gguf ? gguf->n_tensors : 0; }
 
 const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64_t *offset, size_t *bytes)
 {
+    if (!gguf) return NULL;
     const gguf_tensor *tensor = &gguf->tensor[i];
     const gguf_type *number = zt_gguf_type(tensor->type);
     if (type) {
@@ -186,6 +199,7 @@ const char *zt_gguf_tensor(const zt_gguf *gguf, int64_t i, zt_type *type, uint64
 
 const char *zt_gguf_tensor_word(const zt_gguf *gguf, int64_t i, int *rank)
 {
+    if (!gguf) return NULL;
     if (rank) *rank = gguf->tensor[i].rank;
     return zt_gguf_type(gguf->tensor[i].type)->name;
 }
@@ -199,6 +213,7 @@ static size_t swap_width(const zt_gguf *gguf, const gguf_tensor *tensor)
 
 bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uint64_t *offset)
 {
+    if (!gguf || !source || !offset || i < 0 || i >= gguf->n_tensors) return false;
     const gguf_tensor *tensor = &gguf->tensor[i];
     if (gguf->over.read || swap_width(gguf, tensor) != 1) return false;
     *source = gguf->source;
@@ -206,10 +221,16 @@ bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uin
     return true;
 }
 
-int64_t zt_gguf_find(const zt_gguf *gguf, const char *name) { return zt_map_find(gguf->tensors, name); }
+int64_t zt_gguf_find(const zt_gguf *gguf, const char *name)
+{
+    if (!gguf) return -1;
+    ZT_REQUIRE(gguf->ctx, name, -1);
+    return zt_map_find(gguf->tensors, name);
+}
 
 zt_status zt_gguf_end(zt_gguf *gguf)
 {
+    if (!gguf) return ZT_EUSAGE;
     enum { MOST = 1 << 20 }; /* a stream without end is no trap */
     char waste[4096];
     const gguf_tensor *last = gguf->n_tensors ? &gguf->tensor[gguf->n_tensors - 1] : NULL;

@@ -1,4 +1,5 @@
 /* gguf_meta.c - owns reading metadata: keys by name or number, values and arrays of any width. */
+#include "lib/base/require.h"
 #include "lib/io/gguf_file.h"
 
 #include <math.h>
@@ -40,10 +41,12 @@ static bool find_value(const zt_gguf *gguf, const char *key, key_value *value)
     return true;
 }
 
-int64_t zt_gguf_n_keys(const zt_gguf *gguf) { return gguf->n_keys; }
+int64_t zt_gguf_n_keys(const zt_gguf *gguf) { return gguf ? gguf->n_keys : 0; }
 
 zt_bytes zt_gguf_key(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind)
 {
+    if (!gguf) return (zt_bytes){0};
+    ZT_REQUIRE(gguf->ctx, i >= 0 && i < gguf->n_keys, (zt_bytes){0});
     key_value value;
     zt_bytes key = read_key(gguf, i, &value);
     if (kind) *kind = value.is_array ? ZT_GGUF_ARRAY : value.number;
@@ -52,6 +55,8 @@ zt_bytes zt_gguf_key(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind)
 
 zt_bytes zt_gguf_key_value(const zt_gguf *gguf, int64_t i, zt_gguf_kind *kind, zt_bytes *raw)
 {
+    if (!gguf) return (zt_bytes){0};
+    ZT_REQUIRE(gguf->ctx, raw && i >= 0 && i < gguf->n_keys, (zt_bytes){0});
     zt_bytes key = zt_gguf_key(gguf, i, kind);
     const char *begin = key.data + key.n + 4;
     size_t end = i + 1 < gguf->n_keys ? gguf->key[i + 1] : gguf->keys_end;
@@ -111,18 +116,24 @@ static bool to_f64(const gguf_kind *kind, const char *bytes, double *out)
 
 bool zt_gguf_i64(const zt_gguf *gguf, const char *key, int64_t *out)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     return find_value(gguf, key, &value) && !value.is_array && to_i64(value.kind, value.data, out);
 }
 
 bool zt_gguf_f64(const zt_gguf *gguf, const char *key, double *out)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     return find_value(gguf, key, &value) && !value.is_array && to_f64(value.kind, value.data, out);
 }
 
 bool zt_gguf_str(const zt_gguf *gguf, const char *key, zt_bytes *out)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     if (!find_value(gguf, key, &value) || value.is_array || value.number != ZT_GGUF_STR) return false;
     *out = string_at(value.data);
@@ -138,6 +149,8 @@ static bool find_array(const zt_gguf *gguf, const char *key, key_value *value)
 
 bool zt_gguf_array(const zt_gguf *gguf, const char *key, zt_gguf_kind *elem, int64_t *count)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     if (!find_array(gguf, key, &value)) return false;
     if (elem) *elem = value.number;
@@ -147,6 +160,8 @@ bool zt_gguf_array(const zt_gguf *gguf, const char *key, zt_gguf_kind *elem, int
 
 zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i)
 {
+    if (!gguf) return (zt_bytes){0};
+    ZT_REQUIRE(gguf->ctx, key, (zt_bytes){0});
     key_value value;
     if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || i < 0 || (uint64_t)i >= value.count)
         return (zt_bytes){.data = ""};
@@ -157,6 +172,8 @@ zt_bytes zt_gguf_array_str(const zt_gguf *gguf, const char *key, int64_t i)
 
 bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int64_t count)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     if (!find_array(gguf, key, &value) || value.number != ZT_GGUF_STR || (int64_t)value.count != count) return false;
     const char *cursor = value.data;
@@ -169,6 +186,8 @@ bool zt_gguf_array_strs(const zt_gguf *gguf, const char *key, zt_bytes *out, int
 
 bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64_t count)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     if (!find_array(gguf, key, &value) || (int64_t)value.count != count) return false;
     for (int64_t i = 0; i < count; i++) {
@@ -179,6 +198,8 @@ bool zt_gguf_array_i64(const zt_gguf *gguf, const char *key, int64_t *out, int64
 
 bool zt_gguf_array_f64(const zt_gguf *gguf, const char *key, double *out, int64_t count)
 {
+    if (!gguf) return false;
+    ZT_REQUIRE(gguf->ctx, key, false);
     key_value value;
     if (!find_array(gguf, key, &value) || (int64_t)value.count != count) return false;
     for (int64_t i = 0; i < count; i++) {

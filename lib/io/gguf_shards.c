@@ -1,6 +1,7 @@
 /* gguf_shards.c - owns GGUF models in several files, NAME-00001-of-0000N.gguf: one header over all
  * of them, whichever is named. Keys as llama.cpp's gguf-split writes them, as facts: split.no from 0 on, split.count,
  * split.tensors.count; all other keys are in the first file. */
+#include "lib/base/require.h"
 #include "lib/io/gguf_file.h"
 #include "lib/io/gguf_write.h"
 #include "lib/io/shards.h"
@@ -203,6 +204,8 @@ static zt_gguf *join_shards(gguf_parts *shards, const char *path, const zt_shard
 
 zt_gguf *zt_gguf_with_shards(zt_gguf *gguf, const char *path)
 {
+    if (!gguf) return NULL;
+    ZT_REQUIRE(gguf->ctx, path, NULL);
     int64_t number, count;
     zt_shard_name name;
     zt_ctx *ctx = gguf->ctx;

@@ -1,4 +1,5 @@
 /* gguf_write.c - owns writing GGUF headers: keys and tensor records as they lie in a file. */
+#include "lib/base/require.h"
 #include "lib/io/gguf_write.h"
 
 #include <inttypes.h>
@@ -43,7 +44,7 @@ void zt_gguf_writer_free(zt_gguf_writer *writer)
     zt_free(writer->ctx, writer);
 }
 
-zt_status zt_gguf_writer_status(const zt_gguf_writer *writer) { return writer->status; }
+zt_status zt_gguf_writer_status(const zt_gguf_writer *writer) { return writer ? writer->status : ZT_EUSAGE; }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
@@ -106,6 +107,8 @@ static bool fits_kind(const gguf_kind *kind, int64_t value)
 
 zt_status zt_gguf_put_int(zt_gguf_writer *writer, const char *key, zt_gguf_kind number, int64_t value)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     const gguf_kind *kind = zt_gguf_kind_get(number);
     if (!kind || !strchr("uib", kind->form) || !fits_kind(kind, value))
         return refuse_record(writer, ZT_EUSAGE, key, "a value that its kind cannot hold");
@@ -116,6 +119,8 @@ zt_status zt_gguf_put_int(zt_gguf_writer *writer, const char *key, zt_gguf_kind 
 
 zt_status zt_gguf_put_real(zt_gguf_writer *writer, const char *key, zt_gguf_kind number, double value)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     float single = (float)value;
     if (number != ZT_GGUF_F32 && number != ZT_GGUF_F64)
         return refuse_record(writer, ZT_EUSAGE, key, "a value that its kind cannot hold");
@@ -129,6 +134,8 @@ zt_status zt_gguf_put_real(zt_gguf_writer *writer, const char *key, zt_gguf_kind
 
 zt_status zt_gguf_put_str(zt_gguf_writer *writer, const char *key, const char *text, size_t size)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key && (text || !size), ZT_EUSAGE);
     begin_key(writer, key, ZT_GGUF_STR);
     put_text(writer, &writer->keys, text, size);
     return writer->status;
@@ -143,6 +150,8 @@ static void begin_array(zt_gguf_writer *writer, const char *key, zt_gguf_kind ki
 
 zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kind number, const void *values, int64_t count)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     const gguf_kind *kind = zt_gguf_kind_get(number);
     size_t bytes;
     if (!kind || kind->bytes == 0 || count < 0 || !zt_mul_size((size_t)count, kind->bytes, &bytes))
@@ -154,6 +163,8 @@ zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kin
 
 zt_status zt_gguf_put_strs(zt_gguf_writer *writer, const char *key, const zt_bytes *texts, int64_t count)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key && (texts || !count), ZT_EUSAGE);
     begin_array(writer, key, ZT_GGUF_STR, count);
     for (int64_t i = 0; i < count; i++) put_text(writer, &writer->keys, texts[i].data, texts[i].n);
     return writer->status;
@@ -161,6 +172,7 @@ zt_status zt_gguf_put_strs(zt_gguf_writer *writer, const char *key, const zt_byt
 
 zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align)
 {
+    if (!writer) return ZT_EUSAGE;
     static const char key[] = "general.alignment";
     if (align == 0 || (align & (align - 1)) != 0 || writer->tensor_count)
         return refuse_record(writer, ZT_EUSAGE, key, "no power of two, or too late");
@@ -171,6 +183,8 @@ zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align)
 
 zt_status zt_gguf_put_raw(zt_gguf_writer *writer, const char *key, zt_gguf_kind kind, const void *value, size_t size)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     uint32_t align;
     if (strcmp(key, "general.alignment") == 0 && kind == ZT_GGUF_U32 && size == 4) {
         memcpy(&align, value, 4);
@@ -195,6 +209,7 @@ static int number_of(const char *word)
 
 bool zt_gguf_can(const char *name, const char *word, int rank)
 {
+    if (!name || !word) return false;
     return strlen(name) <= MAX_NAME && rank >= 0 && rank <= MAX_DIMS && number_of(word) >= 0;
 }
 
@@ -212,6 +227,8 @@ static bool tensor_bytes(const gguf_type *type, int rank, const int64_t *dim, in
 
 zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, const char *word, int rank, const int64_t *dim)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, name && word, ZT_EUSAGE);
     int number = number_of(word);
     int64_t bytes;
     if (writer->status != ZT_OK) return writer->status;
@@ -236,6 +253,8 @@ zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, cons
 
 zt_status zt_gguf_put_tensor(zt_gguf_writer *writer, const char *name, const zt_type *type)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, name && type, ZT_EUSAGE);
     if (writer->status != ZT_OK) return writer->status;
     if (!zt_type_check(writer->ctx, type, NULL)) return writer->status = zt_ctx_status(writer->ctx);
     return zt_gguf_put_tensor_word(writer, name, zt_dtype_get(type->dtype)->name, type->rank, type->dim);
@@ -245,6 +264,8 @@ zt_status zt_gguf_put_tensor(zt_gguf_writer *writer, const char *name, const zt_
 
 char *zt_gguf_writer_finish(zt_gguf_writer *writer, size_t *size, uint64_t *data_bytes)
 {
+    if (!writer) return NULL;
+    ZT_REQUIRE(writer->ctx, size, NULL);
     static const uint32_t version = 3;
     size_t used = HEAD, total;
     if (writer->status != ZT_OK || !zt_add_size(used, writer->keys.len, &used) ||

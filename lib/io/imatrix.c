@@ -1,4 +1,5 @@
 /* imatrix.c - owns importance matrices: their entries, both forms of file read and written. */
+#include "lib/base/require.h"
 #include "lib/io/imatrix.h"
 #include "lib/base/foreign.h"
 
@@ -122,6 +123,8 @@ static importance_entry *find_or_add_entry(zt_imatrix *imatrix, const char *name
 
 zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum, int64_t rows)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, name && (sum || !rows), ZT_EUSAGE);
     importance_entry *entry = find_or_add_entry(imatrix, name, 1, 0, columns, rows);
     if (!entry) return zt_ctx_status(imatrix->ctx);
     for (int64_t i = 0; i < columns; i++) entry->sum[i] += sum[i];
@@ -133,6 +136,8 @@ zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t col
 zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
                          const float *activations, int64_t rows)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, name, ZT_EUSAGE);
     importance_entry *entry = find_or_add_entry(imatrix, name, matrices, matrix, columns, rows);
     if (!entry) return zt_ctx_status(imatrix->ctx);
     double *sum = entry->sum + matrix * columns;
@@ -146,6 +151,8 @@ zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices
 
 zt_status zt_imatrix_about(zt_imatrix *imatrix, const char *dataset, int64_t chunks, int64_t chunk_size)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, dataset, ZT_EUSAGE);
     char *name = zt_strdup(imatrix->ctx, dataset);
     if (!name) return ZT_ENOMEM;
     zt_free(imatrix->ctx, imatrix->dataset);
@@ -155,18 +162,30 @@ zt_status zt_imatrix_about(zt_imatrix *imatrix, const char *dataset, int64_t chu
     return ZT_OK;
 }
 
-int64_t zt_imatrix_count(const zt_imatrix *imatrix) { return imatrix->count; }
-int64_t zt_imatrix_chunks(const zt_imatrix *imatrix) { return imatrix->chunks; }
-const char *zt_imatrix_dataset(const zt_imatrix *imatrix) { return imatrix->dataset; }
+int64_t zt_imatrix_count(const zt_imatrix *imatrix) { return imatrix ? imatrix->count : 0; }
+int64_t zt_imatrix_chunks(const zt_imatrix *imatrix)
+{
+    if (!imatrix) return 0;
+    return imatrix->chunks;
+}
+const char *zt_imatrix_dataset(const zt_imatrix *imatrix)
+{
+    if (!imatrix) return NULL;
+    return imatrix->dataset;
+}
 
 zt_imatrix_entry zt_imatrix_get(const zt_imatrix *imatrix, int64_t i)
 {
+    if (!imatrix) return (zt_imatrix_entry){0};
+    if (i < 0 || i >= zt_imatrix_count(imatrix)) return (zt_imatrix_entry){0};
     const importance_entry *entry = &imatrix->entries[i];
     return (zt_imatrix_entry){entry->name, entry->matrices, entry->columns, entry->mean};
 }
 
 const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix, int64_t columns)
 {
+    if (!imatrix) return NULL;
+    ZT_REQUIRE(imatrix->ctx, name, NULL);
     const importance_entry *entry = find_entry(imatrix, name);
     if (!entry || entry->columns != columns || matrix < 0 || matrix >= entry->matrices) return NULL;
     return entry->mean + matrix * columns;
@@ -202,6 +221,8 @@ static void reset_unused(importance_entry *entry)
 
 zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns, bool *has)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, name && has, ZT_EUSAGE);
     importance_entry *entry = find_entry(imatrix, name);
     int64_t all;
     *has = entry != NULL;
@@ -359,6 +380,8 @@ static zt_status put_floats(const zt_imatrix *imatrix, zt_sink *out, const doubl
 
 zt_status zt_imatrix_write(const zt_imatrix *imatrix, zt_sink *out)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, out, ZT_EUSAGE);
     zt_status status = put_header(imatrix, out);
     for (int64_t i = 0; !status && i < imatrix->count; i++) {
         const importance_entry *entry = &imatrix->entries[i];
@@ -477,6 +500,8 @@ static zt_status put_entry(const zt_imatrix *imatrix, const importance_entry *en
 
 zt_status zt_imatrix_write_dat(const zt_imatrix *imatrix, zt_sink *out)
 {
+    if (!imatrix) return ZT_EUSAGE;
+    ZT_REQUIRE(imatrix->ctx, out, ZT_EUSAGE);
     zt_status status = put_i32(out, imatrix->count);
     for (int64_t i = 0; !status && i < imatrix->count; i++) status = put_entry(imatrix, &imatrix->entries[i], out);
     if (!status) status = put_i32(out, imatrix->chunks);
@@ -487,6 +512,7 @@ zt_status zt_imatrix_write_dat(const zt_imatrix *imatrix, zt_sink *out)
 
 zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source)
 {
+    ZT_REQUIRE(ctx, source, NULL);
     char head[4] = "";
     zt_imatrix *imatrix = zt_imatrix_new(ctx);
     if (!imatrix) return NULL;
@@ -500,6 +526,7 @@ zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source)
 
 zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     zt_imatrix *imatrix = source ? zt_imatrix_from(ctx, source) : NULL;
     zt_source_close(source);

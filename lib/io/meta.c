@@ -1,4 +1,5 @@
 /* meta.c - owns metadata in memory: an ordered list, found by key. */
+#include "lib/base/require.h"
 #include "lib/io/meta.h"
 
 #include <string.h>
@@ -32,11 +33,11 @@ void zt_meta_free(zt_meta *meta)
     zt_free(meta->ctx, meta);
 }
 
-zt_ctx *zt_meta_ctx(const zt_meta *meta) { return meta->ctx; }
+zt_ctx *zt_meta_ctx(const zt_meta *meta) { return meta ? meta->ctx : NULL; }
 
-int64_t zt_meta_count(const zt_meta *meta) { return meta->count; }
+int64_t zt_meta_count(const zt_meta *meta) { return meta ? meta->count : 0; }
 
-const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i) { return &meta->items[i]; }
+const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i) { return meta ? &meta->items[i] : NULL; }
 
 static int64_t find_key(const zt_meta *meta, const char *key, size_t length)
 {
@@ -44,7 +45,12 @@ static int64_t find_key(const zt_meta *meta, const char *key, size_t length)
     return zt_map_get(meta->keys, key, length, &i) && i < meta->count ? i : -1;
 }
 
-int64_t zt_meta_find(const zt_meta *meta, const char *key) { return find_key(meta, key, strlen(key)); }
+int64_t zt_meta_find(const zt_meta *meta, const char *key)
+{
+    if (!meta) return -1;
+    ZT_REQUIRE(meta->ctx, key, -1);
+    return find_key(meta, key, strlen(key));
+}
 
 /* An item at the end, with its key. */
 static zt_status append_key(zt_meta *meta, const char *key)
@@ -65,6 +71,8 @@ static zt_status append_key(zt_meta *meta, const char *key)
 
 zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes)
 {
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, key && (value || !bytes), ZT_EUSAGE);
     int64_t i = zt_meta_find(meta, key);
     if (i < 0 && append_key(meta, key) != ZT_OK) return ZT_ENOMEM;
     zt_meta_item *item = &meta->items[i < 0 ? meta->count - 1 : i];
@@ -76,6 +84,8 @@ zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const 
 
 zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes)
 {
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, key && (value || !bytes), ZT_EUSAGE);
     char *copy = zt_arena_alloc(meta->texts, bytes ? bytes : 1);
     if (!copy) return ZT_ENOMEM;
     if (bytes) memcpy(copy, value, bytes);
@@ -84,6 +94,8 @@ zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const v
 
 char *zt_meta_room(zt_meta *meta, const char *key, size_t size)
 {
+    if (!meta) return NULL;
+    ZT_REQUIRE(meta->ctx, key, NULL);
     uint64_t length = size;
     size_t bytes = SIZE_MAX; /* the arena refuses with a message */
     zt_add_size(size, sizeof length, &bytes);
@@ -95,6 +107,8 @@ char *zt_meta_room(zt_meta *meta, const char *key, size_t size)
 
 zt_status zt_meta_put_str(zt_meta *meta, const char *key, const char *text, size_t length)
 {
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, key && (text || !length), ZT_EUSAGE);
     char *copy = zt_meta_room(meta, key, length);
     if (!copy) return ZT_ENOMEM;
     if (length) memcpy(copy, text, length);
@@ -103,11 +117,15 @@ zt_status zt_meta_put_str(zt_meta *meta, const char *key, const char *text, size
 
 zt_status zt_meta_put_u32(zt_meta *meta, const char *key, uint32_t value)
 {
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, key, ZT_EUSAGE);
     return zt_meta_put(meta, key, ZT_GGUF_U32, &value, sizeof value);
 }
 
 zt_status zt_meta_put_strs(zt_meta *meta, const char *key, const zt_bytes *texts, int64_t text_count)
 {
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, key && (texts || !text_count), ZT_EUSAGE);
     zt_str record;
     uint32_t kind = ZT_GGUF_STR;
     uint64_t count = (uint64_t)text_count;
@@ -137,13 +155,25 @@ static zt_status join_missing(zt_meta *meta, const zt_meta *other, put_fn *put)
     return status;
 }
 
-zt_status zt_meta_join(zt_meta *meta, const zt_meta *other) { return join_missing(meta, other, zt_meta_put); }
+zt_status zt_meta_join(zt_meta *meta, const zt_meta *other)
+{
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, other, ZT_EUSAGE);
+    return join_missing(meta, other, zt_meta_put);
+}
 
-zt_status zt_meta_share(zt_meta *meta, const zt_meta *other) { return join_missing(meta, other, zt_meta_lend); }
+zt_status zt_meta_share(zt_meta *meta, const zt_meta *other)
+{
+    if (!meta) return ZT_EUSAGE;
+    ZT_REQUIRE(meta->ctx, other, ZT_EUSAGE);
+    return join_missing(meta, other, zt_meta_lend);
+}
 
 /* The map has no removal: indices behind i are put anew, and i's key points past the end. */
 void zt_meta_remove(zt_meta *meta, int64_t i)
 {
+    if (!meta) return;
+    if (i < 0 || i >= meta->count) return;
     zt_bytes gone = meta->items[i].key;
     memmove(meta->items + i, meta->items + i + 1, (size_t)(meta->count - i - 1) * sizeof *meta->items);
     meta->count--;
@@ -163,12 +193,14 @@ static uint64_t u64_at(const char *bytes)
 
 zt_bytes zt_meta_text(const zt_meta_item *item)
 {
+    if (!item) return (zt_bytes){0};
     if (item->kind != ZT_GGUF_STR) return (zt_bytes){.data = NULL};
     return (zt_bytes){.data = item->value + 8, .n = (size_t)u64_at(item->value)};
 }
 
 bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count)
 {
+    if (!item) return false;
     uint32_t kind;
     if (item->kind != ZT_GGUF_ARRAY) return false;
     memcpy(&kind, item->value, 4);
@@ -179,6 +211,7 @@ bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count
 
 zt_bytes zt_meta_next_str(const zt_meta_item *item, size_t *position)
 {
+    if (!item || !position) return (zt_bytes){0};
     size_t start = *position ? *position : 12;
     if (start >= item->bytes) return (zt_bytes){.data = NULL};
     zt_bytes text = {.data = item->value + start + 8, .n = (size_t)u64_at(item->value + start)};

@@ -1,4 +1,5 @@
 /* netjson.c - owns open network documents: opening and closing, tensors by name, their bytes. */
+#include "lib/base/require.h"
 #include "lib/io/base64.h"
 #include "lib/io/netjson_file.h"
 
@@ -13,6 +14,7 @@ void *zt_nj_room(zt_ctx *ctx, void *list, int64_t count, size_t size)
 
 bool zt_netjson_sniff(const void *bytes, size_t size)
 {
+    if (!bytes) return false;
     const char *text = bytes;
     size_t i = 0;
     while (i < size && (text[i] == ' ' || text[i] == '\n' || text[i] == '\r' || text[i] == '\t')) i++;
@@ -31,6 +33,8 @@ static zt_status map_names(zt_netjson *net)
 
 const char *zt_netjson_frame(const zt_netjson *net, size_t *size)
 {
+    if (!net) return NULL;
+    ZT_REQUIRE(net->base.ctx, size, NULL);
     *size = net->frame.len;
     return net->frame.data;
 }
@@ -99,16 +103,22 @@ static zt_netjson *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
 zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
 
 zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
 {
+    ZT_REQUIRE(ctx, frame || !size, NULL);
     zt_netjson *net = net_new(ctx, NULL, false);
     if (!net) return NULL;
     net->base.name = "the network's frame";
@@ -121,15 +131,15 @@ zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
 
 void zt_netjson_close(zt_netjson *net) { zt_array_file_close((zt_array_file *)net); }
 
-int64_t zt_netjson_count(const zt_netjson *net) { return net->base.count; }
+int64_t zt_netjson_count(const zt_netjson *net) { return net ? net->base.count : 0; }
 
-const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i) { return get_array(&net->base, i); }
+const zt_array *zt_netjson_get(const zt_netjson *net, int64_t i) { return net ? get_array(&net->base, i) : NULL; }
 
-int64_t zt_netjson_find(const zt_netjson *net, const char *name) { return zt_array_file_find(&net->base, name); }
+int64_t zt_netjson_find(const zt_netjson *net, const char *name) { return net ? zt_array_file_find(&net->base, name) : -1; }
 
 zt_status zt_netjson_read(zt_netjson *net, int64_t i, size_t offset, void *dst, size_t size)
 {
-    return zt_array_file_read(&net->base, i, offset, dst, size);
+    return net ? zt_array_file_read(&net->base, i, offset, dst, size) : ZT_EUSAGE;
 }
 
 zt_store zt_netjson_store(zt_netjson *net) { return zt_array_file_store(&net->base); }
@@ -148,6 +158,7 @@ struct zt_netjson_writer {
 
 zt_netjson_writer *zt_netjson_writer_new(zt_ctx *ctx, zt_sink *out, const char *frame, size_t size)
 {
+    ZT_REQUIRE(ctx, frame, NULL);
     zt_netjson_writer *writer = zt_calloc(ctx, 1, sizeof *writer);
     if (!writer) return NULL;
     writer->net = zt_netjson_from_frame(ctx, frame, size);
@@ -185,6 +196,7 @@ static zt_status put_base64(zt_netjson_writer *writer, const void *bytes, size_t
 
 zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t bytes)
 {
+    if (!writer) return ZT_EUSAGE;
     char text[160];
     zt_netjson *net = writer->net;
     zt_escape(text, sizeof text, name, strlen(name));
@@ -206,6 +218,7 @@ zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t b
 
 zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t size)
 {
+    if (!writer) return ZT_EUSAGE;
     const uint8_t *input = bytes;
     zt_status status = ZT_OK;
     if (size > writer->remaining) return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more bytes than the tensor has");
@@ -230,6 +243,7 @@ zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t 
 
 zt_status zt_netjson_finish(zt_netjson_writer *writer)
 {
+    if (!writer) return ZT_EUSAGE;
     if (writer->remaining || writer->next < writer->net->base.count)
         return zt_fail(writer->net->base.ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
                        (long long)writer->net->base.count, (long long)(writer->next - (writer->remaining > 0)));

@@ -6,11 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/require.h"
 #include "lib/io/netjson_file.h"
 
-zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i) { return net->weights[i].coding; }
+zt_net_weights zt_netjson_weights(const zt_netjson *net, int64_t i) { return net ? net->weights[i].coding : (zt_net_weights){0}; }
 
-int64_t zt_netjson_elements(const zt_netjson *net, int64_t i) { return net->weights[i].count; }
+int64_t zt_netjson_elements(const zt_netjson *net, int64_t i) { return net ? net->weights[i].count : 0; }
 
 /* ---- codes ----------------------------------------------------------------------------------- */
 
@@ -22,6 +23,7 @@ static bool is_f32(const zt_net_weights *weights)
 
 size_t zt_net_bytes(const zt_net_weights *weights, int64_t count)
 {
+    if (!weights) return 0;
     return is_f32(weights) ? (size_t)count * sizeof(float) : zt_storage_bytes(weights->type, weights->rule, count);
 }
 
@@ -38,6 +40,7 @@ static void reverse_codes(uint8_t *codes, size_t size, int bits)
 
 zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float *values, int64_t count, void *out, float *decoded)
 {
+    ZT_REQUIRE(ctx, weights && (values || !count) && out && decoded, ZT_EUSAGE);
     size_t bytes = zt_storage_bytes(weights->type, weights->rule, count);
     int bits = zt_storage_get(weights->type)->bits;
     zt_status status;
@@ -58,6 +61,7 @@ zt_status zt_net_encode(zt_ctx *ctx, const zt_net_weights *weights, const float 
 
 zt_net_weights zt_net_nearest(const zt_net_weights *weights)
 {
+    if (!weights) return (zt_net_weights){0};
     static const struct {
         zt_storage type, read; /* by Loom's reader */
     } rows[] = {{ZT_STORE_FP8E4M3, ZT_STORE_I8}, {ZT_STORE_FP8E5M2, ZT_STORE_I8}, {ZT_STORE_FP4, ZT_STORE_I4},
@@ -73,6 +77,7 @@ zt_net_weights zt_net_nearest(const zt_net_weights *weights)
 
 void zt_net_decode(const zt_net_weights *weights, const void *bytes, int64_t count, float *values)
 {
+    if (!weights || (!bytes && count) || !values) return;
     uint8_t piece[256];
     const uint8_t *input = bytes;
     int bits = zt_storage_get(weights->type)->bits;
@@ -176,6 +181,7 @@ static zt_status put_edited(const zt_netjson *net, const frame_edit *edits, int6
 
 zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weights, zt_str *out)
 {
+    if (!net) return ZT_EUSAGE;
     int64_t count = 0;
     zt_status status = ZT_OK;
     frame_edit *edits = zt_alloc_array(net->base.ctx, (size_t)net->base.count + 1, EDITS * sizeof *edits);

@@ -1,4 +1,5 @@
 /* npy.c - owns .npy files: opening and reading one, and the header that is written. */
+#include "lib/base/require.h"
 #include "lib/io/npy.h"
 #include "lib/io/array_file.h"
 #include "lib/io/npy_array.h"
@@ -45,6 +46,7 @@ zt_status zt_npy_header(zt_str *out, const zt_type *type)
 
 zt_status zt_npy_write_header(zt_sink *out, zt_ctx *ctx, const zt_type *type)
 {
+    if (!out || !ctx || !type) return ZT_EUSAGE;
     zt_str text;
     zt_str_init(&text, ctx);
     zt_status status = zt_npy_header(&text, type);
@@ -82,7 +84,7 @@ static void close_npy(zt_array_file *file) { zt_gather_free(((zt_npy *)file)->ga
 
 static const zt_array_file_ops npy_ops = {.get = get_array, .read = read_array, .close = close_npy};
 
-bool zt_npy_sniff(const void *bytes, size_t size) { return size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0; }
+bool zt_npy_sniff(const void *bytes, size_t size) { return bytes && size >= 6 && memcmp(bytes, "\x93NUMPY", 6) == 0; }
 
 static zt_npy *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
@@ -101,24 +103,40 @@ static zt_npy *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_npy *zt_npy_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_npy *zt_npy_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
-zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_npy *zt_npy_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
 void zt_npy_close(zt_npy *npy) { zt_array_file_close((zt_array_file *)npy); }
 
-int64_t zt_npy_count(const zt_npy *npy) { return npy->base.count; }
+int64_t zt_npy_count(const zt_npy *npy) { return npy ? npy->base.count : 0; }
 
 const zt_array *zt_npy_get(const zt_npy *npy, int64_t i) { return get_array(&npy->base, i); }
 
-int64_t zt_npy_find(const zt_npy *npy, const char *name) { return zt_array_file_find(&npy->base, name); }
+int64_t zt_npy_find(const zt_npy *npy, const char *name)
+{
+    if (!npy) return -1;
+    ZT_REQUIRE(npy->base.ctx, name, -1);
+    return zt_array_file_find(&npy->base, name);
+}
 
 zt_status zt_npy_read(zt_npy *npy, int64_t i, size_t offset, void *dst, size_t size)
 {
+    if (!npy) return ZT_EUSAGE;
+    ZT_REQUIRE(npy->base.ctx, dst || !size, ZT_EUSAGE);
     return zt_array_file_read(&npy->base, i, offset, dst, size);
 }
 

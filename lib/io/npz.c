@@ -1,4 +1,5 @@
 /* npz.c - owns .npz archives: opening, arrays by name, reading, writing. */
+#include "lib/base/require.h"
 #include "lib/io/npz.h"
 #include "lib/io/array_file.h"
 #include "lib/io/fault.h"
@@ -21,7 +22,7 @@ struct zt_npz {
     npz_array *arrays;
 };
 
-bool zt_npz_sniff(const void *bytes, size_t size) { return zt_zip_sniff(bytes, size); }
+bool zt_npz_sniff(const void *bytes, size_t size) { return bytes && zt_zip_sniff(bytes, size); }
 
 /* ---- open and close -------------------------------------------------------------------------- */
 
@@ -99,26 +100,42 @@ static zt_npz *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_npz *zt_npz_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_npz *zt_npz_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
-zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_npz *zt_npz_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
 void zt_npz_close(zt_npz *npz) { zt_array_file_close((zt_array_file *)npz); }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
 
-int64_t zt_npz_count(const zt_npz *npz) { return npz->base.count; }
+int64_t zt_npz_count(const zt_npz *npz) { return npz ? npz->base.count : 0; }
 
-const zt_array *zt_npz_get(const zt_npz *npz, int64_t i) { return get_array(&npz->base, i); }
+const zt_array *zt_npz_get(const zt_npz *npz, int64_t i) { return npz ? get_array(&npz->base, i) : NULL; }
 
-int64_t zt_npz_find(const zt_npz *npz, const char *name) { return zt_array_file_find(&npz->base, name); }
+int64_t zt_npz_find(const zt_npz *npz, const char *name)
+{
+    if (!npz) return -1;
+    ZT_REQUIRE(npz->base.ctx, name, -1);
+    return zt_array_file_find(&npz->base, name);
+}
 
 zt_status zt_npz_read(zt_npz *npz, int64_t i, size_t offset, void *dst, size_t size)
 {
+    if (!npz) return ZT_EUSAGE;
+    ZT_REQUIRE(npz->base.ctx, i >= 0 && i < zt_npz_count(npz) && (dst || !size), ZT_EUSAGE);
     return zt_array_file_read(&npz->base, i, offset, dst, size);
 }
 
@@ -149,10 +166,12 @@ void zt_npz_writer_free(zt_npz_writer *writer)
     zt_free(writer->ctx, writer);
 }
 
-bool zt_npz_can(const zt_type *type) { return zt_npy_word(type->dtype) != NULL; }
+bool zt_npz_can(const zt_type *type) { return type && zt_npy_word(type->dtype) != NULL; }
 
 zt_status zt_npz_begin(zt_npz_writer *writer, const char *name, const zt_type *type)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, type, ZT_EUSAGE);
     zt_str header, member_name;
     size_t bytes;
     if (!zt_type_check(writer->ctx, type, &bytes)) return zt_ctx_status(writer->ctx);
@@ -167,6 +186,9 @@ zt_status zt_npz_begin(zt_npz_writer *writer, const char *name, const zt_type *t
     return status;
 }
 
-zt_status zt_npz_write(zt_npz_writer *writer, const void *bytes, size_t size) { return zt_zip_write(writer->zip, bytes, size); }
+zt_status zt_npz_write(zt_npz_writer *writer, const void *bytes, size_t size)
+{
+    return writer ? zt_zip_write(writer->zip, bytes, size) : ZT_EUSAGE;
+}
 
-zt_status zt_npz_finish(zt_npz_writer *writer) { return zt_zip_finish(writer->zip); }
+zt_status zt_npz_finish(zt_npz_writer *writer) { return writer ? zt_zip_finish(writer->zip) : ZT_EUSAGE; }

@@ -1,4 +1,5 @@
 /* pt.c - owns open checkpoints: opening and closing, tensors by name, reading them. */
+#include "lib/base/require.h"
 #include "lib/io/fault.h"
 #include "lib/io/pt_file.h"
 
@@ -149,13 +150,22 @@ static zt_pt *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_pt *zt_pt_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_pt *zt_pt_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
-zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_pt *zt_pt_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
 void zt_pt_close(zt_pt *pt) { zt_array_file_close((zt_array_file *)pt); }
 
@@ -172,6 +182,7 @@ static bool first_member_ends(const zt_source *source, const char *end)
 
 bool zt_pt_is_zip(const zt_source *source)
 {
+    if (!source) return false;
     if (!is_zip(source) || first_member_ends(source, ".npy")) /* NumPy's first member, PyTorch's: no need to look on */
         return false;
     if (first_member_ends(source, "/data.pkl")) return true;
@@ -189,14 +200,21 @@ bool zt_pt_is_zip(const zt_source *source)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-int64_t zt_pt_count(const zt_pt *pt) { return pt->base.count; }
+int64_t zt_pt_count(const zt_pt *pt) { return pt ? pt->base.count : 0; }
 
-const zt_array *zt_pt_get(const zt_pt *pt, int64_t i) { return get_array(&pt->base, i); }
+const zt_array *zt_pt_get(const zt_pt *pt, int64_t i) { return pt ? get_array(&pt->base, i) : NULL; }
 
-int64_t zt_pt_find(const zt_pt *pt, const char *name) { return zt_array_file_find(&pt->base, name); }
+int64_t zt_pt_find(const zt_pt *pt, const char *name)
+{
+    if (!pt) return -1;
+    ZT_REQUIRE(pt->base.ctx, name, -1);
+    return zt_array_file_find(&pt->base, name);
+}
 
 zt_status zt_pt_read(zt_pt *pt, int64_t i, size_t offset, void *dst, size_t size)
 {
+    if (!pt) return ZT_EUSAGE;
+    ZT_REQUIRE(pt->base.ctx, i >= 0 && i < zt_pt_count(pt) && (dst || !size), ZT_EUSAGE);
     return zt_array_file_read(&pt->base, i, offset, dst, size);
 }
 

@@ -173,6 +173,7 @@ static zt_status fetch_file(void *user, uint64_t offset, void *dst, size_t size)
 /* Of protocols 0 and 1 as text; from 4 on a frame may be around it. */
 bool zt_pt_sniff(const void *bytes, size_t size)
 {
+    if (!bytes) return false;
     static const char text[] = "L119547037146038801333356L\n.";
     const uint8_t *head = bytes;
     if (size >= sizeof text - 1 && memcmp(head, text, sizeof text - 1) == 0) return true;

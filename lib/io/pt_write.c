@@ -1,5 +1,6 @@
 /* pt_write.c - owns writing checkpoints: a zip whose storages stream out first and whose pickle, an
  * OrderedDict of tensors, follows them. */
+#include "lib/base/require.h"
 #include "lib/io/pickle.h"
 #include "lib/io/pt.h"
 #include "lib/io/zip.h"
@@ -26,7 +27,7 @@ static const pk_dtype *find_dtype(zt_dtype dtype)
     return NULL;
 }
 
-bool zt_pt_can(const zt_type *type) { return type->dtype < ZT_DTYPE_COUNT && find_dtype(type->dtype); }
+bool zt_pt_can(const zt_type *type) { return type && type->dtype < ZT_DTYPE_COUNT && find_dtype(type->dtype); }
 
 void zt_pt_writer_free(zt_pt_writer *writer)
 {
@@ -156,6 +157,8 @@ static zt_status check_name(zt_pt_writer *writer, const char *name)
 
 zt_status zt_pt_begin(zt_pt_writer *writer, const char *name, const zt_type *type)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, name && type, ZT_EUSAGE);
     char key[32], member[64];
     size_t bytes;
     if (!zt_type_check(writer->ctx, type, &bytes)) return zt_ctx_status(writer->ctx);
@@ -171,7 +174,10 @@ zt_status zt_pt_begin(zt_pt_writer *writer, const char *name, const zt_type *typ
     return status;
 }
 
-zt_status zt_pt_write(zt_pt_writer *writer, const void *bytes, size_t size) { return zt_zip_write(writer->zip, bytes, size); }
+zt_status zt_pt_write(zt_pt_writer *writer, const void *bytes, size_t size)
+{
+    return writer ? zt_zip_write(writer->zip, bytes, size) : ZT_EUSAGE;
+}
 
 static zt_status put_record(zt_pt_writer *writer, const char *name, const char *bytes, size_t size)
 {
@@ -181,6 +187,7 @@ static zt_status put_record(zt_pt_writer *writer, const char *name, const char *
 
 zt_status zt_pt_finish(zt_pt_writer *writer)
 {
+    if (!writer) return ZT_EUSAGE;
     zt_str *pickle = &writer->pickle;
     zt_status status = zt_str_puts(pickle, "u."); /* SETITEMS, STOP */
     if (status == ZT_OK) status = put_record(writer, "archive/data.pkl", pickle->data, pickle->len);

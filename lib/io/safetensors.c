@@ -1,5 +1,6 @@
 /* safetensors.c - owns open safetensors files: opening and closing, one file or several by an index; tensors by
  * name, the store. */
+#include "lib/base/require.h"
 #include "lib/io/fault.h"
 #include "lib/io/safetensors_file.h"
 #include "lib/io/index.h"
@@ -83,29 +84,44 @@ static zt_safetensors *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 
 zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     return source ? open_source(ctx, source, true) : NULL;
 }
 
-zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, false); }
+zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, false);
+}
 
-zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
-const char *zt_safetensors_name(const zt_safetensors *safetensors) { return safetensors->name; }
+const char *zt_safetensors_name(const zt_safetensors *safetensors) { return safetensors ? safetensors->name : NULL; }
 
 /* ---- tensors and metadata -------------------------------------------------------------------- */
 
-int64_t zt_safetensors_count(const zt_safetensors *safetensors) { return safetensors->tensor_count; }
+int64_t zt_safetensors_count(const zt_safetensors *safetensors) { return safetensors ? safetensors->tensor_count : 0; }
 
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i)
 {
-    return &safetensors->tensors[i].entry;
+    return safetensors ? &safetensors->tensors[i].entry : NULL;
 }
 
-int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name) { return zt_map_find(safetensors->names, name); }
+int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name)
+{
+    if (!safetensors) return -1;
+    ZT_REQUIRE(safetensors->ctx, name, -1);
+    return zt_map_find(safetensors->names, name);
+}
 
 zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst, size_t size)
 {
+    if (!safetensors) return ZT_EUSAGE;
     char text[160];
     size_t end;
     if (i < 0 || i >= safetensors->tensor_count)
@@ -120,12 +136,15 @@ zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size
 
 void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source, uint64_t *offset)
 {
+    if (!safetensors) return;
+    ZT_REQUIRE(safetensors->ctx, source && offset, );
     *source = safetensors->shards[safetensors->tensors[i].shard_index];
     *offset = safetensors->tensors[i].offset;
 }
 
 zt_status zt_safetensors_end(const zt_safetensors *safetensors)
 {
+    if (!safetensors) return ZT_EUSAGE;
     char byte;
     size_t received = 0;
     if (safetensors->shard_count != 1 || !zt_source_streams(safetensors->shards[0])) return ZT_OK;
@@ -139,6 +158,7 @@ zt_status zt_safetensors_end(const zt_safetensors *safetensors)
 
 const char *zt_safetensors_meta(const zt_safetensors *safetensors, int64_t i, const char **value, size_t *size)
 {
+    if (!safetensors) return NULL;
     if (i < 0 || i >= safetensors->meta_count) return NULL;
     if (value) *value = safetensors->meta[i].value;
     if (size) *size = safetensors->meta[i].size;
@@ -262,6 +282,7 @@ static zt_status check_tensors(shard_indexer *indexer)
 
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_safetensors *safetensors = zt_st_new(ctx, path);
     if (!safetensors) return NULL;
     const char *slash = strrchr(path, '/');

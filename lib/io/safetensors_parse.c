@@ -197,6 +197,7 @@ static uint64_t header_length(const unsigned char bytes[8])
 
 bool zt_safetensors_sniff(const void *bytes, size_t head_size, uint64_t size)
 {
+    if (!bytes) return false;
     const unsigned char *head = bytes;
     if (head_size < 9 || !begins_object((char)head[8])) return false;
     uint64_t header = header_length(head);
@@ -301,7 +302,7 @@ const char *zt_safetensors_word(zt_dtype dtype)
     return NULL;
 }
 
-bool zt_safetensors_has_word(const char *word) { return find_dtype(word, strlen(word)) != NULL; }
+bool zt_safetensors_has_word(const char *word) { return word && find_dtype(word, strlen(word)) != NULL; }
 
 /* What an entry says. */
 typedef struct entry_content {

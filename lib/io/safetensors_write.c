@@ -1,4 +1,5 @@
 /* safetensors_write.c - owns writing the header of a safetensors file. */
+#include "lib/base/require.h"
 #include "lib/io/safetensors_write.h"
 
 #include <inttypes.h>
@@ -40,7 +41,10 @@ void zt_st_writer_free(zt_st_writer *writer)
     zt_free(writer->ctx, writer);
 }
 
-bool zt_st_text_ok(const char *text, size_t size) { return zt_utf8_valid(text, size) && (size == 0 || !memchr(text, 0, size)); }
+bool zt_st_text_ok(const char *text, size_t size)
+{
+    return text && (zt_utf8_valid(text, size) && (size == 0 || !memchr(text, 0, size)));
+}
 
 static zt_status refuse_name(zt_st_writer *writer, const char *name, const char *what)
 {
@@ -61,6 +65,8 @@ static void put_raw(zt_st_writer *writer, const char *text)
 
 zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text, size_t size)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, key && (text || !size), ZT_EUSAGE);
     if (writer->status != ZT_OK) return writer->status;
     if (!zt_st_text_ok(key, strlen(key)) || !zt_st_text_ok(text, size))
         return refuse_name(writer, key, "metadata that is no UTF-8");
@@ -73,6 +79,8 @@ zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text
 
 zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *word, int rank, const int64_t *dim, uint64_t bytes)
 {
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, name && word && (dim || rank <= 0), ZT_EUSAGE);
     size_t length = strlen(name);
     if (writer->status != ZT_OK) return writer->status;
     if (!zt_st_text_ok(name, length) || strcmp(name, "__metadata__") == 0)
@@ -95,6 +103,8 @@ zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *w
 
 char *zt_st_writer_finish(zt_st_writer *writer, size_t least, size_t *size)
 {
+    if (!writer) return NULL;
+    ZT_REQUIRE(writer->ctx, size, NULL);
     put_raw(writer, writer->meta_count && !writer->tensor_count ? "}}" : "}");
     size_t total = writer->text.len <= least ? least : (writer->text.len + ALIGN - 1) / ALIGN * ALIGN;
     int blanks = (int)(total - writer->text.len);

@@ -13,6 +13,7 @@
  * Kept slots are evicted when their blocks are needed, least recently used first. A text may share blocks that are
  * written only in the current step, because every row of a step stores its keys and values before any row reads them.
  */
+#include "lib/base/require.h"
 #include "lib/llm/arch.h"
 #include "lib/llm/batch.h"
 
@@ -86,6 +87,8 @@ static zt_status make_arrays(zt_batch *batch)
 
 zt_batch *zt_batch_open(zt_llm *model, const zt_batch_opts *opts)
 {
+    if (!model) return NULL;
+    ZT_REQUIRE(zt_llm_ctx(model), opts, NULL);
     zt_ctx *ctx = zt_llm_ctx(model);
     zt_batch *batch = zt_calloc(ctx, 1, sizeof *batch);
     if (!batch) return NULL;
@@ -119,6 +122,7 @@ void zt_batch_close(zt_batch *batch)
 
 zt_batch_count zt_batch_counted(const zt_batch *batch)
 {
+    if (!batch) return (zt_batch_count){0};
     zt_batch_count count = batch->count;
     count.texts = batch->text_count;
     count.running = batch->running;
@@ -325,18 +329,24 @@ static zt_status add_text(zt_batch *batch, zt_batch_text text)
 
 zt_status zt_batch_add(zt_batch *batch, void *user, const zt_ids *ids, bool logits)
 {
+    if (!batch) return ZT_EUSAGE;
+    ZT_REQUIRE(batch->ctx, ids, ZT_EUSAGE);
     zt_batch_gets gets = logits ? ZT_GETS_LOGITS : ZT_GETS_BEST;
     return add_text(batch, (zt_batch_text){.user = user, .ids = ids, .gets = gets});
 }
 
 zt_status zt_batch_add_best(zt_batch *batch, void *user, const zt_ids *ids, const int32_t *banned, size_t banned_count)
 {
+    if (!batch) return ZT_EUSAGE;
+    ZT_REQUIRE(batch->ctx, ids, ZT_EUSAGE);
     return add_text(batch,
                     (zt_batch_text){.user = user, .ids = ids, .gets = ZT_GETS_BEST, .banned = banned, .n_banned = banned_count});
 }
 
 zt_status zt_batch_add_drawn(zt_batch *batch, void *user, const zt_ids *ids, const zt_draw *draw)
 {
+    if (!batch) return ZT_EUSAGE;
+    ZT_REQUIRE(batch->ctx, draw, ZT_EUSAGE);
     if (!batch->drawing || !zt_draw_fits(draw))
         return zt_fail(batch->ctx, ZT_EUSAGE, "the engine does not draw this model's tokens so");
     return add_text(batch, (zt_batch_text){.user = user,
@@ -349,6 +359,7 @@ zt_status zt_batch_add_drawn(zt_batch *batch, void *user, const zt_ids *ids, con
 
 void zt_batch_drop(zt_batch *batch, const void *user)
 {
+    if (!batch) return;
     for (size_t i = 0; i < batch->text_count; i++)
         if (batch->text[i].user == user) batch->text[i].done = true;
     remove_done(batch);
@@ -548,6 +559,7 @@ static bool take_less(zt_batch *batch, bool first)
 
 zt_status zt_batch_step(zt_batch *batch)
 {
+    if (!batch) return ZT_EUSAGE;
     zt_status status = ZT_OK;
     if (batch->text_count == 0) return ZT_OK;
     for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false) continue;

@@ -1,4 +1,5 @@
 /* budget.c - a knapsack with one choice for each item: Lagrange multiplier, then a greedy fill of what is left. */
+#include "lib/base/require.h"
 #include "lib/llm/budget.h"
 
 #include <inttypes.h>
@@ -81,6 +82,7 @@ static void fill_remainder(const budget_problem *problem, uint64_t used, int *pi
 
 zt_status zt_budget(zt_ctx *ctx, const zt_candidate *candidates, int64_t item_count, int choices, uint64_t limit, int *pick)
 {
+    ZT_REQUIRE(ctx, (candidates || !item_count) && pick, ZT_EUSAGE);
     budget_problem problem = {candidates, item_count, choices, limit};
     uint64_t least = pick_smallest(&problem, pick);
     double low = 0, high = 1e-12; /* of prices; at the high one all fit */

@@ -1,5 +1,6 @@
 /* chat_template.c - a model's own chat template: its text and its variants among the keys of the file,
  * and the special tokens that it may name. */
+#include "lib/base/require.h"
 #include "lib/llm/llm.h"
 
 #include <jansson.h>
@@ -10,6 +11,8 @@
 
 bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text)
 {
+    if (!gguf) return false;
+    if (!gguf || !text) return false;
     char key[160];
     if (!variant) return zt_gguf_str(gguf, KEY, text);
     int length = snprintf(key, sizeof key, KEY ".%s", variant);
@@ -18,6 +21,7 @@ bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text)
 
 zt_status zt_chat_template_variants(const zt_gguf *gguf, zt_str *names)
 {
+    if (!gguf) return ZT_EUSAGE;
     zt_gguf_kind elem;
     int64_t count;
     zt_status status = ZT_OK;
@@ -45,6 +49,8 @@ static bool put_token(json_t *tokens, const char *name, zt_ctx *ctx, const zt_vo
 
 struct json_t *zt_chat_template_tokens(const zt_gguf *gguf, const zt_vocab *vocab)
 {
+    if (!gguf) return NULL;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), vocab, NULL);
     static const char *const others[][2] = {{"unk_token", "tokenizer.ggml.unknown_token_id"},
                                             {"pad_token", "tokenizer.ggml.padding_token_id"},
                                             {"sep_token", "tokenizer.ggml.seperator_token_id"}, /* so is it spelled in GGUF */

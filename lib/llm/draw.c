@@ -12,6 +12,8 @@ struct zt_drawing {
 
 bool zt_draw_fits(const zt_draw *draw)
 {
+    if (!draw) return false;
+    if (!draw->sampler) return false;
     const zt_sampler *sampler = draw->sampler;
     return draw->n_banned <= ZT_DRAW_BANNED && sampler->top_k <= INT32_MAX && sampler->frequency_penalty == 0 &&
            sampler->presence_penalty == 0 &&

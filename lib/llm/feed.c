@@ -1,4 +1,5 @@
 /* feed.c - feed a language model: logits, the most probable token, a drawn token, or an embedding; and the position. */
+#include "lib/base/require.h"
 #include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
@@ -67,6 +68,8 @@ static zt_status feed_chunks(zt_llm *model, const int32_t *ids, size_t token_cou
 
 zt_status zt_llm_feed(zt_llm *model, const int32_t *ids, size_t token_count, bool all, float *logits)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, ids || !token_count, ZT_EUSAGE);
     return feed_chunks(model, ids, token_count, all, (wanted_answer){.values = logits});
 }
 
@@ -85,6 +88,8 @@ static zt_status check_zero(zt_llm *model, const int32_t *last, int32_t *next)
 
 zt_status zt_llm_next(zt_llm *model, const int32_t *ids, size_t token_count, int32_t *next)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, (ids || !token_count) && next, ZT_EUSAGE);
     if (token_count == 0) return zt_fail(model->ctx, ZT_EUSAGE, "no tokens to go on from");
     zt_status status = feed_chunks(model, ids, token_count, false, (wanted_answer){.best = next});
     return status == ZT_OK && *next == 0 ? check_zero(model, ids + token_count - 1, next) : status;
@@ -92,6 +97,8 @@ zt_status zt_llm_next(zt_llm *model, const int32_t *ids, size_t token_count, int
 
 zt_status zt_llm_nexts(zt_llm *model, const int32_t *ids, size_t token_count, int32_t *next)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, (ids || !token_count) && next, ZT_EUSAGE);
     int64_t from = model->position;
     zt_status status = feed_chunks(model, ids, token_count, true, (wanted_answer){.best = next});
     for (size_t i = 0; i < token_count && status == ZT_OK; i++) {
@@ -103,23 +110,26 @@ zt_status zt_llm_nexts(zt_llm *model, const int32_t *ids, size_t token_count, in
     return status;
 }
 
-bool zt_llm_draws(const zt_llm *model) { return model->opts.draws; }
+bool zt_llm_draws(const zt_llm *model) { return model && model->opts.draws; }
 
 zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, bool all, const zt_draw *draw, int32_t *next)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, draw, ZT_EUSAGE);
     if (token_count == 0 || !model->opts.draws || !zt_draw_fits(draw))
         return zt_fail(model->ctx, ZT_EUSAGE,
                        token_count ? "the engine does not draw this model's tokens so" : "no tokens to go on from");
     return feed_chunks(model, ids, token_count, all, (wanted_answer){.token = next, .draw = draw});
 }
 
-int64_t zt_llm_position(const zt_llm *model) { return model->position; }
+int64_t zt_llm_position(const zt_llm *model) { return model ? model->position : 0; }
 
 /* Sets the position after the states were filled by other means than feeding (save.c). */
 void zt_llm_place(zt_llm *model, int64_t position) { model->position = position; }
 
 zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 {
+    if (!model) return ZT_EUSAGE;
     if (position < 0 || position > model->position)
         return zt_fail(model->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64, position, model->position);
     model->position = position;
@@ -144,6 +154,7 @@ static void pool_states(zt_llm *model, int64_t row_count, bool first)
 
 zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, float *out)
 {
+    if (!model) return ZT_EUSAGE;
     if (!model->opts.embed || token_count == 0)
         return zt_fail(model->ctx, ZT_EUSAGE,
                        token_count ? "the model was opened for logits, not embeddings" : "no tokens to embed");

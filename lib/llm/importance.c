@@ -1,4 +1,5 @@
 /* importance.c - importance matrix: a pass that adds sums of squares to a program, and the texts fed through it. */
+#include "lib/base/require.h"
 #include "lib/llm/importance.h"
 
 #include "lib/llm/arch.h"
@@ -161,6 +162,8 @@ static zt_status make_inputs(zt_importance *importance)
 
 zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t window)
 {
+    if (!gguf) return NULL;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), engine, NULL);
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_store store = zt_gguf_store(gguf);
     if (window < 1 || window > INT32_MAX - ZT_KV_BLOCK) {
@@ -215,6 +218,8 @@ static zt_status check_text(const zt_importance *importance, const int32_t *ids,
 
 zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int64_t token_count)
 {
+    if (!importance) return ZT_EUSAGE;
+    ZT_REQUIRE(importance->ctx, ids || !token_count, ZT_EUSAGE);
     zt_binding symbols[] = {{"n", token_count}, {"m", token_count}};
     const void *decoder[] = {ids, importance->iota, importance->zero, importance->iota,
                              importance->iota}; /* table: the identity */
@@ -232,10 +237,11 @@ zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int6
     return ZT_OK;
 }
 
-int64_t zt_importance_count(const zt_importance *importance) { return importance->n_matrices; }
+int64_t zt_importance_count(const zt_importance *importance) { return importance ? importance->n_matrices : 0; }
 
 zt_importance_of zt_importance_get(const zt_importance *importance, int64_t index)
 {
+    if (!importance) return (zt_importance_of){0};
     const summed_matrix *matrix = &importance->matrix[index];
     const sums *u = &importance->sum[matrix->output];
     return (zt_importance_of){matrix->tensor, u->count, u->total, importance->tokens};

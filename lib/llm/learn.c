@@ -1,4 +1,5 @@
 /* learn.c - new language models for training: shape, header, random weights; and a model's training program. */
+#include "lib/base/require.h"
 #include "lib/llm/learn.h"
 #include "lib/io/gguf_write.h"
 #include "lib/llm/arch.h"
@@ -32,6 +33,7 @@ static zt_llm_shape shape_at(int64_t width, int64_t vocab)
 
 zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm_shape *shape)
 {
+    ZT_REQUIRE(ctx, shape, ZT_EUSAGE);
     zt_llm_shape candidate = shape_at(HEAD, vocab);
     int64_t least = count_parameters(&candidate);
     if (parameters < least)
@@ -163,6 +165,7 @@ static zt_gguf *finish_model(zt_gguf_writer *writer, zt_ctx *ctx, const zt_llm_s
 
 zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, size_t text_size)
 {
+    ZT_REQUIRE(ctx, shape && shape->arch && (text || !text_size), NULL);
     zt_llm_shape checked = *shape;
     if (strcmp(checked.arch, "llama") != 0) {
         zt_fail(ctx, ZT_ENOTSUP, "new models are of the architecture llama, not '%s'", checked.arch);
@@ -186,6 +189,7 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
 
 zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens)
 {
+    if (!gguf) return NULL;
     zt_hyper *hyper = zt_calloc(zt_gguf_ctx(gguf), 1, sizeof *hyper);
     zt_prog *program = NULL;
     if (!hyper) return NULL;

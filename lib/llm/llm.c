@@ -1,4 +1,5 @@
 /* llm.c - a language model on an engine: opened, with its session, and closed. */
+#include "lib/base/require.h"
 #include "lib/llm/arch.h"
 #include "lib/llm/llm_internal.h"
 
@@ -119,6 +120,8 @@ static void log_opened(const zt_llm *model, const zt_gguf *gguf)
 
 zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
 {
+    if (!gguf) return NULL;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), opts && opts->engine, NULL);
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_store store = zt_gguf_store(gguf);
     zt_llm *model = zt_calloc(ctx, 1, sizeof *model);
@@ -161,8 +164,8 @@ void zt_llm_close(zt_llm *model)
     zt_free(model->ctx, model);
 }
 
-zt_ctx *zt_llm_ctx(const zt_llm *model) { return model->ctx; }
+zt_ctx *zt_llm_ctx(const zt_llm *model) { return model ? model->ctx : NULL; }
 
-const zt_prog *zt_llm_prog(const zt_llm *model) { return model->prog; }
+const zt_prog *zt_llm_prog(const zt_llm *model) { return model ? model->prog : NULL; }
 
-zt_session *zt_llm_session(zt_llm *model) { return model->session; }
+zt_session *zt_llm_session(zt_llm *model) { return model ? model->session : NULL; }

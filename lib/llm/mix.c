@@ -1,4 +1,5 @@
 /* mix.c - mixes of quantization types: which tensors are left alone, and the rules that give the others their type. */
+#include "lib/base/require.h"
 // clang-format off
 #include "lib/llm/mix.h"
 
@@ -60,6 +61,7 @@ const zt_mix *zt_mix_at(int index) { return index >= 0 && index < N_MIXES ? &mix
 
 const zt_mix *zt_mix_find(const char *name)
 {
+    if (!name) return NULL;
     for (const zt_mix *mix = mixes; mix < mixes + N_MIXES; mix++)
         if (!strcasecmp(name, mix->name) || (mix->alias && !strcasecmp(name, mix->alias))) return mix;
     return NULL;
@@ -284,6 +286,7 @@ static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor
 
 zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
 {
+    if (!zt_dtype_get(wanted)) return ZT_F16;
     static const zt_dtype smaller[ZT_DTYPE_COUNT] = {
         [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0, [ZT_Q3_K] = ZT_Q4_0, [ZT_TQ1_0] = ZT_Q4_0,
         [ZT_TQ2_0] = ZT_Q4_0,    [ZT_Q4_K] = ZT_Q5_0,    [ZT_Q5_K] = ZT_Q5_1, [ZT_Q6_K] = ZT_Q8_0,
@@ -293,7 +296,11 @@ zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
     return fallback != ZT_F64 && columns % zt_dtype_get(fallback)->block == 0 ? fallback : ZT_F16;
 }
 
-bool zt_mix_matches(const zt_mix_wish *wish, const char *name) { return fnmatch(wish->glob, name, 0) == 0; }
+bool zt_mix_matches(const zt_mix_wish *wish, const char *name)
+{
+    if (!wish || !wish->glob || !name) return false;
+    return wish && fnmatch(wish->glob, name, 0) == 0;
+}
 
 static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
 {
@@ -326,6 +333,8 @@ static int compare_by_layer(const void *left, const void *right)
 
 zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tensors, int64_t tensor_count)
 {
+    ZT_REQUIRE(ctx, spec && spec->mix && (tensors || !tensor_count) && tensor_count >= 0, ZT_EUSAGE);
+    for (int64_t i = 0; i < tensor_count; i++) ZT_REQUIRE(ctx, tensors[i].name, ZT_EUSAGE);
     type_chooser chooser = {.spec = spec, .tied = true};
     zt_mix_tensor **order = zt_alloc_array(ctx, (size_t)tensor_count, sizeof *order);
     if (!order) return ZT_ENOMEM;

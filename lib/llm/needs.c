@@ -1,5 +1,6 @@
 /* needs.c - a language model before its weights are read: options with their defaults, checks, the program, and the
  * memory it needs. */
+#include "lib/base/require.h"
 #include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
@@ -141,6 +142,7 @@ out:
 
 zt_llm_info zt_llm_get(const zt_llm *model)
 {
+    if (!model) return (zt_llm_info){0};
     return (zt_llm_info){
         .arch = model->hyper.arch->name,
         .n_layers = model->hyper.n_layers,
@@ -162,6 +164,8 @@ zt_llm_info zt_llm_get(const zt_llm *model)
 
 zt_status zt_llm_plan(zt_gguf *gguf, const zt_llm_opts *opts, zt_llm_info *out)
 {
+    if (!gguf) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), opts && opts->engine && out, ZT_EUSAGE);
     zt_llm model = {.ctx = zt_gguf_ctx(gguf)};
     zt_status status = zt_llm_executable(&model, gguf, opts);
     if (status == ZT_OK) status = zt_llm_scratch(&model, &model.scratch);
@@ -172,6 +176,8 @@ zt_status zt_llm_plan(zt_gguf *gguf, const zt_llm_opts *opts, zt_llm_info *out)
 
 zt_prog *zt_llm_program(zt_gguf *gguf, const zt_llm_opts *opts)
 {
+    if (!gguf) return NULL;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), opts, NULL);
     zt_llm model = {.ctx = zt_gguf_ctx(gguf)};
     if (zt_llm_executable(&model, gguf, opts) == ZT_OK) return model.prog;
     zt_prog_free(model.prog);

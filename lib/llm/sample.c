@@ -7,6 +7,7 @@
  * Candidates are keys in a heap, ids their places: lib/tensor/ranked.h. They leave it best first, only
  * as many as are looked at: with all of 262144 tokens few ever are.
  */
+#include "lib/base/require.h"
 #include "lib/llm/llm.h"
 #include "lib/tensor/ranked.h"
 
@@ -21,6 +22,7 @@ zt_sampler zt_sampler_defaults(void)
 
 zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler)
 {
+    ZT_REQUIRE(ctx, sampler, ZT_EUSAGE);
     if (!(sampler->temp >= 0) || isinf(sampler->temp))
         return zt_fail(ctx, ZT_EUSAGE, "temperature %g: 0 or more expected", sampler->temp);
     if (sampler->top_k < 0) return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)sampler->top_k);
@@ -41,6 +43,7 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler)
 
 bool zt_sampler_penalises(const zt_sampler *sampler)
 {
+    if (!sampler) return false;
     return sampler->repeat_penalty != 1 || sampler->frequency_penalty != 0 || sampler->presence_penalty != 0;
 }
 
@@ -201,6 +204,7 @@ static int32_t draw_candidate(zt_ranked *ranked, uint64_t least, double max, dou
 int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, const int32_t *history, size_t n_history,
                   int64_t position, float *scratch)
 {
+    if (!sampler || !logits || (!scratch && (sampler->temp != 0 || zt_sampler_penalises(sampler)))) return -1;
     const float *penalized = logits;
     if (zt_sampler_penalises(sampler)) {
         apply_penalties(sampler, logits, V, history, n_history, scratch, scratch + V);

@@ -5,6 +5,7 @@
  * bits that feeding would have produced. The whole file is checked before any of it is used.
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have its memory from the context */
+#include "lib/base/require.h"
 #include "lib/llm/arch.h"
 
 #include <inttypes.h>
@@ -27,6 +28,8 @@ typedef struct session_header {
 
 zt_status zt_llm_key(zt_gguf *gguf, char key[33])
 {
+    if (!gguf) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), key, ZT_EUSAGE);
     enum { SAMPLES = 64, BYTES = 256 };
     int64_t tensor_count = zt_gguf_n_tensors(gguf), picked = tensor_count < SAMPLES ? tensor_count : SAMPLES;
     char sample[32 + SAMPLES * BYTES];
@@ -129,6 +132,8 @@ static zt_status write_session(zt_llm *model, session_writer *writer, const sess
 
 zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmetic, const int32_t *ids, const char *path)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_llm_ctx(model), model_key && arithmetic && path, ZT_EUSAGE);
     zt_ctx *ctx = zt_llm_ctx(model);
     session_header header = make_head(model, model_key, arithmetic, zt_llm_position(model));
     session_writer writer = {.hash = zt_alloc(ctx, sizeof(XXH3_state_t))};
@@ -237,6 +242,8 @@ static zt_status read_states(session_reader *reader, size_t token_count)
 
 zt_status zt_llm_load(zt_llm *model, const char *model_key, const char *arithmetic, const char *path, zt_ids *ids)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_llm_ctx(model), path, ZT_EUSAGE);
     session_reader reader = {.model = model, .ctx = zt_llm_ctx(model), .path = path};
     bool use = false;
     reader.src = zt_source_open(reader.ctx, path);

@@ -2,6 +2,7 @@
  *
  * Probabilities come from the model's logits, before any sampler. A logit that is NaN has probability 0.
  */
+#include "lib/base/require.h"
 #include "lib/llm/llm.h"
 
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 /* log of the sum of all exp(logits). exp in f32 is good to 1e-7 of each term; the sum is f64. */
 double zt_log_sum_exp(const float *logits, int64_t V)
 {
+    if (!logits) return 0;
     float max = -INFINITY;
     double sum = 0;
     for (int64_t i = 0; i < V; i++) max = logits[i] > max ? logits[i] : max;
@@ -26,6 +28,7 @@ double zt_log_sum_exp(const float *logits, int64_t V)
 
 int zt_likeliest(const float *logits, int64_t V, int limit, int32_t *ids)
 {
+    if (!logits || !ids) return 0;
     int count = 0;
     for (int64_t i = 0; i < V && limit > 0; i++) {
         if (isnan(logits[i]) || (count == limit && logits[i] <= logits[ids[limit - 1]])) continue;
@@ -120,6 +123,8 @@ static zt_status score_sides(const scored_models *scored, const int32_t *ids, si
 
 zt_status zt_llm_score(zt_llm *model, const int32_t *ids, size_t token_count, size_t from, zt_score *score)
 {
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_llm_ctx(model), ids || !token_count, ZT_EUSAGE);
     scored_models scored = {.model = {model}, .score = {score}, .V = zt_llm_get(model).vocab};
     return score_sides(&scored, ids, token_count, from);
 }
@@ -127,6 +132,8 @@ zt_status zt_llm_score(zt_llm *model, const int32_t *ids, size_t token_count, si
 zt_status zt_llm_score_pair(zt_llm *base, zt_llm *other, const int32_t *ids, size_t token_count, size_t from,
                             zt_score *base_score, zt_score *other_score, zt_kl *kl)
 {
+    if (!base) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_llm_ctx(base), other && (ids || !token_count), ZT_EUSAGE);
     scored_models scored = {{base, other}, {base_score, other_score}, kl, zt_llm_get(base).vocab};
     int64_t other_vocab = zt_llm_get(other).vocab;
     if (other_vocab != scored.V)
@@ -137,6 +144,8 @@ zt_status zt_llm_score_pair(zt_llm *base, zt_llm *other, const int32_t *ids, siz
 
 int32_t *zt_score_window(const zt_vocab *vocab, zt_ids *ids, int64_t size, int64_t index)
 {
+    if (!vocab) return NULL;
+    if (!vocab || !ids || !ids->id || size < 1 || index < 0 || index >= (int64_t)ids->count / size) return NULL;
     int32_t bos = zt_vocab_bos(vocab), *window = ids->id + index * size;
     if (bos >= 0 && ids->id[0] == bos) window[0] = bos;
     return window;
@@ -146,14 +155,15 @@ int32_t *zt_score_window(const zt_vocab *vocab, zt_ids *ids, int64_t size, int64
 static double mean_and_error(double sum, double sum2, int64_t count, double *error)
 {
     double number = (double)count, mean = sum / number, spread = sum2 / number - mean * mean;
-    *error = count > 1 && spread > 0 ? sqrt(spread / (number - 1)) : 0;
+    if (error) *error = count > 1 && spread > 0 ? sqrt(spread / (number - 1)) : 0;
     return mean;
 }
 
 double zt_score_perplexity(const zt_score *score, double *error)
 {
+    if (!score) return 0;
     double perplexity = exp(mean_and_error(score->sum, score->sum2, score->count, error));
-    *error *= perplexity;
+    if (error) *error *= perplexity;
     return perplexity;
 }
 
@@ -173,6 +183,7 @@ static float largest_logit(const float *x, int64_t V)
  * A result below 0 by rounding becomes 0; equal rows give 0 exactly. */
 double zt_kl_row(const float *base, const float *other, int64_t V)
 {
+    if (!base || !other) return 0;
     double base_max = largest_logit(base, V), other_max = largest_logit(other, V), base_sum = 0, other_sum = 0, difference = 0;
     if (isinf(base_max) || isinf(other_max)) return NAN;
     for (int64_t i = 0; i < V; i++) {
@@ -188,17 +199,19 @@ double zt_kl_row(const float *base, const float *other, int64_t V)
 
 double zt_kl_mean(const zt_kl *kl, double *error)
 {
+    if (!kl) return 0;
     double sum = 0, squares = 0, count = (double)kl->count;
     for (int64_t i = 0; i < kl->count; i++) sum += kl->each[i];
     for (int64_t i = 0; i < kl->count; i++) squares += (kl->each[i] - sum / count) * (kl->each[i] - sum / count);
-    *error = kl->count > 1 ? sqrt(squares / (count - 1) / count) : 0;
+    if (error) *error = kl->count > 1 ? sqrt(squares / (count - 1) / count) : 0;
     return sum / count;
 }
 
 double zt_kl_ratio(const zt_kl *kl, double *error)
 {
+    if (!kl) return 0;
     double count = (double)kl->count, mean = kl->shift / count, spread = kl->shift2 / count - mean * mean;
-    *error = kl->count > 1 && spread > 0 ? exp(mean) * sqrt(spread / (count - 1)) : 0;
+    if (error) *error = kl->count > 1 && spread > 0 ? exp(mean) * sqrt(spread / (count - 1)) : 0;
     return exp(mean);
 }
 
@@ -214,11 +227,14 @@ static int compare_ascending(const void *a, const void *b)
 
 void zt_kl_sort(zt_kl *kl)
 {
+    if (!kl) return;
     if (kl->count) qsort(kl->each, (size_t)kl->count, sizeof *kl->each, compare_ascending);
 }
 
 double zt_kl_quantile(const zt_kl *kl, double fraction)
 {
+    if (!kl) return 0;
+    if (kl->count < 1 || !kl->each || !(fraction >= 0 && fraction <= 1)) return NAN;
     double at = fraction * (double)(kl->count - 1), below = floor(at);
     int64_t index = (int64_t)below;
     double value = kl->each[index];
@@ -227,6 +243,7 @@ double zt_kl_quantile(const zt_kl *kl, double fraction)
 
 void zt_kl_fini(zt_ctx *ctx, zt_kl *kl)
 {
+    ZT_REQUIRE(ctx, kl, );
     zt_free(ctx, kl->each);
     *kl = (zt_kl){0};
 }

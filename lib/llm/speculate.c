@@ -8,6 +8,7 @@
  *
  * Length: the number of rows with the most expected tokens per measured batch time.
  */
+#include "lib/base/require.h"
 #include "lib/llm/speculate.h"
 
 #include <math.h>
@@ -214,6 +215,8 @@ static size_t best_draft_length(const zt_drafts *drafts, match base, size_t limi
 
 size_t zt_drafts_next(zt_drafts *drafts, const int32_t *ids, size_t token_count, size_t limit, const int32_t **draft)
 {
+    if (!drafts) return 0;
+    ZT_REQUIRE(drafts->ctx, (ids || !token_count) && draft, 0);
     *draft = drafts->draft;
     if (token_count == 0 || !follow_text(drafts, ids, token_count)) return 0;
     score_last_guess(drafts, token_count);
@@ -240,6 +243,7 @@ static void record_cost(zt_drafts *drafts, int size, double seconds)
 /* Sizes that are not used drift back to their usual cost, so that one unlucky measurement does not exclude them. */
 void zt_drafts_took(zt_drafts *drafts, size_t rows, double seconds)
 {
+    if (!drafts) return;
     for (int i = 0; i < SIZES; i++) {
         if (size_rows[i] != rows)
             drafts->cost[i] += (usual_cost[i] * drafts->cost[0] - drafts->cost[i]) / 1024;

@@ -5,6 +5,7 @@
  * (chat_template.c). Golden renderings: jinja2's of some models' templates (tests/llm/templates).
  * template_file.c reads rows from JSON.
  */
+#include "lib/base/require.h"
 #include "lib/llm/template.h"
 
 #include <string.h>
@@ -92,16 +93,20 @@ static const zt_template templates[] = {
 
 const zt_template *zt_template_find(const char *name)
 {
+    if (!name) return NULL;
     for (size_t i = 0; i < COUNT(templates); i++)
         if (strcmp(templates[i].name, name) == 0) return &templates[i];
     return NULL;
 }
 
-const char *zt_template_name(const zt_template *chat_template) { return chat_template->name; }
+const char *zt_template_name(const zt_template *chat_template) { return chat_template ? chat_template->name : NULL; }
 
 const char *zt_template_list(int index) { return index >= 0 && (size_t)index < COUNT(templates) ? templates[index].name : NULL; }
 
-zt_bytes zt_template_user(const zt_template *chat_template) { return zt_trimmed(chat_template->prefix[ZT_ROLE_USER]); }
+zt_bytes zt_template_user(const zt_template *chat_template)
+{
+    return chat_template ? zt_trimmed(chat_template->prefix[ZT_ROLE_USER]) : (zt_bytes){0};
+}
 
 /* ---- the default system text ----------------------------------------------------------------- */
 
@@ -275,6 +280,8 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
                              const zt_message *messages, int message_count, zt_piece_fn *fn, void *user)
 {
     zt_ctx *ctx = zt_gguf_ctx(gguf);
+    ZT_REQUIRE(ctx, chat_template && gguf && fn && (messages || message_count <= 0), ZT_EUSAGE);
+    for (int i = 0; i < message_count; i++) ZT_REQUIRE(ctx, messages[i].role && messages[i].content, ZT_EUSAGE);
     turn_writer writer = {.ctx = ctx,
                           .chat_template = chat_template,
                           .vocab = vocab,
@@ -303,6 +310,7 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
 zt_status zt_template_next(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab, const char *text,
                            bool close, zt_piece_fn *fn, void *user)
 {
+    ZT_REQUIRE(zt_gguf_ctx(gguf), chat_template && gguf && text && fn, ZT_EUSAGE);
     zt_message message = {"user", text};
     turn_writer writer = {.ctx = zt_gguf_ctx(gguf),
                           .chat_template = chat_template,
@@ -327,5 +335,6 @@ static zt_status append_piece(void *user, zt_bytes text, int message)
 zt_status zt_template_render(const zt_template *chat_template, const zt_gguf *gguf, const zt_vocab *vocab,
                              const zt_message *messages, int message_count, zt_str *out)
 {
+    ZT_REQUIRE(zt_gguf_ctx(gguf), out, ZT_EUSAGE);
     return zt_template_pieces(chat_template, gguf, vocab, messages, message_count, append_piece, out);
 }

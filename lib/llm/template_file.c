@@ -6,6 +6,7 @@
  * The fields of Loom's Template, also by the names that Go gives them (Name, RolePrefixes ...).
  * user and assistant must have a prefix; a system message needs one for system.
  */
+#include "lib/base/require.h"
 #include "lib/llm/template.h"
 
 #include "lib/io/json.h"
@@ -120,6 +121,7 @@ static char *read_short(zt_ctx *ctx, const char *path, size_t *size)
 
 zt_template *zt_template_open(zt_ctx *ctx, const char *path)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     size_t size = 0;
     template_reading reading = {.ctx = ctx, .path = path};
     char *text = read_short(ctx, path, &size);
@@ -134,6 +136,8 @@ zt_template *zt_template_open(zt_ctx *ctx, const char *path)
 
 void zt_template_free(zt_ctx *ctx, zt_template *chat_template)
 {
-    if (chat_template) zt_arena_free(chat_template->owned);
+    if (!ctx || !chat_template || !chat_template->owned) /* a row of the table of known templates */
+        return;
+    zt_arena_free(chat_template->owned);
     zt_free(ctx, chat_template);
 }

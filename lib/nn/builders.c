@@ -1,5 +1,6 @@
 /* builders.c - owns new networks: Loom's builders write a specification as a document, which is read like any other. */
 #include "lib/base/near.h"
+#include "lib/base/require.h"
 #include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -217,6 +218,7 @@ static const char *builder_name(const void *user, int i)
 
 zt_nn *zt_nn_new(zt_ctx *ctx, const char *name, const zt_nn_arch *arch)
 {
+    ZT_REQUIRE(ctx, name && arch, NULL);
     int which = 0;
     zt_nn_arch own = *arch;
     while (zt_nn_builder(which) && strcmp(zt_nn_builder(which), name)) which++;
@@ -266,6 +268,7 @@ static zt_status set_number(zt_ctx *ctx, zt_nn_arch *arch, const char *key, cons
 
 zt_status zt_nn_arch_set(zt_ctx *ctx, zt_nn_arch *arch, const char *key, const char *text)
 {
+    ZT_REQUIRE(ctx, key, ZT_EUSAGE);
     bool known = false, valid = true;
     int64_t number = 0;
     zt_status status = set_number(ctx, arch, key, text, &known);

@@ -2,6 +2,7 @@
  * weight for programs that begin at the masters. Both give the same bits where ops are f32.
  *
  * Loom's rule is zt_loom_simulate; the field's is zt_storage's, with x / scale in f32. */
+#include "lib/base/require.h"
 #include "lib/nn/nn_internal.h"
 
 #include <math.h>
@@ -231,6 +232,8 @@ static int emit_field_scale(op_maker *maker, const zt_nn *network, const zt_nn_l
 
 int zt_nn_through(zt_nn *network, zt_prog *program, int weight, const char *name)
 {
+    if (!network) return -1;
+    ZT_REQUIRE(network->ctx, name, -1);
     int64_t i = zt_nn_store(network).find ? zt_map_find(network->weight_names, name) : -1;
     if (i < 0 || i >= network->weight_count) return weight;
     const zt_nn_layer *layer = network->weights[i].layer;

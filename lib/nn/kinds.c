@@ -223,6 +223,7 @@ const char *zt_nn_softmax_name(zt_nn_softmax softmax)
 
 bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
 {
+    if (!name || !out) return false;
     for (int k = 0; k < ZT_NN_KINDS; k++) {
         const nn_kind *kind = zt_layer_kind_of((zt_nn_kind)k);
         *out = (zt_nn_kind)k;
@@ -236,6 +237,7 @@ bool zt_nn_kind_parse(const char *name, zt_nn_kind *out)
 
 bool zt_nn_act_parse(const char *name, zt_nn_act *out)
 {
+    if (!name || !out) return false;
     for (int act = ZT_NN_LINEAR; act < ZT_NN_ACTS; act++) {
         *out = (zt_nn_act)act;
         if (!strcasecmp(name, act_names[act + 1])) return true;
@@ -246,6 +248,7 @@ bool zt_nn_act_parse(const char *name, zt_nn_act *out)
 
 bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out)
 {
+    if (!name || !out) return false;
     for (int softmax = 0; softmax < ZT_NN_SOFTMAXES; softmax++) {
         *out = (zt_nn_softmax)softmax;
         if (!strcmp(name, softmax_names[softmax])) return true;
@@ -256,6 +259,7 @@ bool zt_nn_softmax_parse(const char *name, zt_nn_softmax *out)
 
 bool zt_nn_dtype_parse(const char *name, zt_storage *out)
 {
+    if (!name || !out) return false;
     static const struct {
         const char *name;
         zt_storage type;

@@ -1,5 +1,6 @@
 /* lower.c - owns the way from a network to a program: the grid in its order, links, and the small
  * writers of ops that layers are made with. */
+#include "lib/base/require.h"
 #include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -173,6 +174,8 @@ static nn_value run_grid(nn_lowering *lowering, nn_value input, int *layer)
 
 int zt_nn_emit_as(const zt_nn *network, zt_prog *program, int input, const zt_nn_options *options, int *each)
 {
+    if (!network) return -1;
+    ZT_REQUIRE(network->ctx, program && options && input < zt_prog_n_values(program), -1);
     nn_lowering lowering = {.network = network, .options = options, .program = program};
     if (input < 0) return -1;
     if (options->cycles && options->cache)
@@ -191,6 +194,8 @@ int zt_nn_emit_as(const zt_nn *network, zt_prog *program, int input, const zt_nn
 
 int zt_nn_emit(const zt_nn *network, zt_prog *program, int input, int *layer)
 {
+    if (!network) return -1;
+    ZT_REQUIRE(network->ctx, program, -1);
     return zt_nn_emit_as(network, program, input, &(zt_nn_options){0}, layer);
 }
 
@@ -232,6 +237,8 @@ static void set_ids(const zt_nn_layer *layer, const zt_nn_layer *behind, zt_nn_s
 
 zt_status zt_nn_input(const zt_nn *network, zt_nn_shape *shape)
 {
+    if (!network) return ZT_EUSAGE;
+    ZT_REQUIRE(network->ctx, shape, ZT_EUSAGE);
     int64_t i = 0;
     *shape = (zt_nn_shape){.rank = 1};
     while (i < network->layer_count && network->layers[i]->disabled) i++;
@@ -258,11 +265,13 @@ zt_status zt_nn_input(const zt_nn *network, zt_nn_shape *shape)
 
 zt_prog *zt_nn_prog(const zt_nn *network, const zt_nn_shape *shape)
 {
-    return zt_nn_prog_as(network, &(zt_nn_options){.input = shape});
+    return network ? zt_nn_prog_as(network, &(zt_nn_options){.input = shape}) : NULL;
 }
 
 zt_prog *zt_nn_prog_as(const zt_nn *network, const zt_nn_options *options)
 {
+    if (!network) return NULL;
+    ZT_REQUIRE(network->ctx, options, NULL);
     zt_nn_shape own;
     const zt_nn_shape *shape = options->input ? options->input : &own;
     if (!options->input && zt_nn_input(network, &own)) return NULL;

@@ -1,4 +1,5 @@
 /* probe.c - owns the search for layers among tensors: Loom's rules, as facts. */
+#include "lib/base/require.h"
 #include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
@@ -332,6 +333,7 @@ static zt_nn_probe *new_probe(zt_ctx *ctx)
 zt_nn_probe *zt_nn_probe_new(zt_ctx *ctx, const zt_nn_geometry *geometries, int64_t tensor_count, const zt_nn_hint *hints,
                              int n_hints)
 {
+    ZT_REQUIRE(ctx, (geometries || !tensor_count) && (hints || !n_hints), NULL);
     zt_nn_probe *probe = new_probe(ctx);
     if (probe && run_probe(probe, geometries, tensor_count, hints, n_hints) == ZT_OK) return probe;
     zt_nn_probe_free(probe);
@@ -349,11 +351,17 @@ void zt_nn_probe_free(zt_nn_probe *probe)
     zt_free(probe->ctx, probe);
 }
 
-int64_t zt_nn_probe_count(const zt_nn_probe *probe) { return probe->archetype_count; }
-const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *probe, int64_t index) { return &probe->archetypes[index]; }
-int64_t zt_nn_probe_tensors(const zt_nn_probe *probe) { return probe->tensor_count; }
-const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *probe, int64_t index) { return &probe->geometries[index]; }
-bool zt_nn_probe_matched(const zt_nn_probe *probe, int64_t tensor) { return probe->used[tensor]; }
+int64_t zt_nn_probe_count(const zt_nn_probe *probe) { return probe ? probe->archetype_count : 0; }
+const zt_nn_archetype *zt_nn_probe_at(const zt_nn_probe *probe, int64_t index)
+{
+    return probe ? &probe->archetypes[index] : NULL;
+}
+int64_t zt_nn_probe_tensors(const zt_nn_probe *probe) { return probe ? probe->tensor_count : 0; }
+const zt_nn_geometry *zt_nn_probe_tensor(const zt_nn_probe *probe, int64_t index)
+{
+    return probe ? &probe->geometries[index] : NULL;
+}
+bool zt_nn_probe_matched(const zt_nn_probe *probe, int64_t tensor) { return probe && probe->used[tensor]; }
 
 /* ---- of a file ------------------------------------------------------------------------------- */
 
@@ -422,6 +430,7 @@ static zt_status measure_all(zt_nn_probe *probe, zt_checkpoint *checkpoint)
 
 zt_nn_probe *zt_nn_probe_of(zt_ctx *ctx, zt_checkpoint *checkpoint, const zt_nn_hint *hints, int n_hints)
 {
+    ZT_REQUIRE(ctx, checkpoint && (hints || !n_hints), NULL);
     zt_nn_probe *probe = new_probe(ctx);
     if (probe && measure_all(probe, checkpoint) == ZT_OK &&
         run_probe(probe, probe->own_geometries, zt_checkpoint_count(checkpoint), hints, n_hints) == ZT_OK)

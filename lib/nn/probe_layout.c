@@ -1,5 +1,6 @@
 /* probe_layout.c - owns layouts: the order and nesting of a probe's layers, from text, and whether the output width of each
  * is the input width of the next. */
+#include "lib/base/require.h"
 #include "lib/nn/probe_internal.h"
 
 #include <inttypes.h>
@@ -147,6 +148,7 @@ static zt_status read_list(layout_reader *reader, zt_nn_layout **link)
 
 zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *probe, const char *text)
 {
+    ZT_REQUIRE(ctx, probe && text, NULL);
     zt_nn_layout *first = NULL;
     layout_reader reader = {.ctx = ctx, .probe = probe, .cursor = text};
     reader.used = zt_calloc(ctx, (size_t)zt_nn_probe_count(probe) + 1, sizeof *reader.used);
@@ -163,6 +165,7 @@ zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *probe, const ch
 
 zt_nn_layout *zt_nn_layout_found(zt_ctx *ctx, const zt_nn_probe *probe)
 {
+    ZT_REQUIRE(ctx, probe, NULL);
     zt_nn_layout *first = NULL, **link = &first;
     for (int64_t archetype_index = 0; archetype_index < zt_nn_probe_count(probe); archetype_index++) {
         if (!zt_nn_mounts(probe, zt_nn_probe_at(probe, archetype_index))) continue;
@@ -328,6 +331,7 @@ static zt_status check_list(const chain_checker *checker, const zt_nn_layout *la
 
 zt_status zt_nn_layout_check(zt_ctx *ctx, const zt_nn_probe *probe, const zt_nn_layout *layout, const char *file)
 {
+    ZT_REQUIRE(ctx, probe && layout, ZT_EUSAGE);
     chain_checker checker = {ctx, probe, file};
     row_width width = {.layer = -1};
     return probe->any_named ? ZT_OK : check_list(&checker, layout, &width);

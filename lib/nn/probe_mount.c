@@ -1,4 +1,5 @@
 /* probe_mount.c - owns networks made of a probe's layers: a document of the layers, and tensors as their weights. */
+#include "lib/base/require.h"
 #include "lib/io/json.h"
 #include "lib/nn/nn_internal.h"
 #include "lib/nn/probe_internal.h"
@@ -45,6 +46,8 @@ static const layer_form *find_form(const zt_nn_archetype *archetype)
 
 bool zt_nn_mounts(const zt_nn_probe *probe, const zt_nn_archetype *archetype)
 {
+    if (!probe) return false;
+    ZT_REQUIRE(probe->ctx, archetype, false);
     return find_form(archetype) && (archetype->named || !probe->any_named);
 }
 
@@ -58,6 +61,7 @@ static bool has_place(const layer_form *form, const char *role)
 
 int64_t zt_nn_layer_left(const zt_nn_archetype *archetype)
 {
+    if (!archetype) return 0;
     const layer_form *form = find_form(archetype);
     int64_t count = 0;
     for (int64_t k = 0; k < archetype->role_count; k++) count += !form || !has_place(form, archetype->roles[k].name);
@@ -66,6 +70,7 @@ int64_t zt_nn_layer_left(const zt_nn_archetype *archetype)
 
 int64_t zt_nn_probe_left(const zt_nn_probe *probe)
 {
+    if (!probe) return 0;
     int64_t count = 0;
     for (int64_t i = 0; i < zt_nn_probe_tensors(probe); i++) count += !zt_nn_probe_matched(probe, i);
     for (int64_t i = 0; i < zt_nn_probe_count(probe); i++)
@@ -92,6 +97,7 @@ static double read_positive(const json_t *object, const char *key)
 
 zt_status zt_nn_overrides_read(zt_ctx *ctx, const char *path, zt_nn_overrides *overrides)
 {
+    ZT_REQUIRE(ctx, path, ZT_EUSAGE);
     json_t *config = zt_json_file(ctx, path, 1 << 24);
     if (!config) return zt_ctx_status(ctx);
     double heads = read_positive(config, "num_attention_heads");
@@ -291,12 +297,14 @@ static zt_status fill_layout(zt_nn *network, const zt_nn_probe *probe, zt_checkp
 
 zt_nn *zt_nn_mount(zt_ctx *ctx, const zt_nn_probe *probe, zt_checkpoint *checkpoint, const zt_nn_overrides *overrides)
 {
+    ZT_REQUIRE(ctx, probe && checkpoint, NULL);
     return zt_nn_mount_as(ctx, probe, checkpoint, overrides, NULL);
 }
 
 zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *probe, zt_checkpoint *checkpoint, const zt_nn_overrides *overrides,
                       const zt_nn_layout *layout)
 {
+    ZT_REQUIRE(ctx, probe && checkpoint, NULL);
     zt_str text;
     zt_str_init(&text, ctx);
     int64_t count = put_document(&text, probe, overrides ? overrides : &(zt_nn_overrides){0}, layout);

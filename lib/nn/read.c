@@ -1,5 +1,6 @@
 /* read.c - owns the way from a document to layers: members of a layer, layers in it, its place. */
 #include "lib/base/near.h"
+#include "lib/base/require.h"
 #include "lib/io/json.h"
 #include "lib/io/netjson.h"
 #include "lib/nn/nn_internal.h"
@@ -445,6 +446,8 @@ static zt_status place_layers(zt_nn *network)
 
 zt_nn_layer *zt_nn_find(const zt_nn *network, const int64_t place[4])
 {
+    if (!network) return NULL;
+    ZT_REQUIRE(network->ctx, place, NULL);
     int64_t low = 0, high = network->layer_count, want;
     for (int k = 0; k < 4; k++)
         if (place[k] < 0 || place[k] >= network->extent[k]) return NULL;
@@ -482,6 +485,7 @@ static zt_status read_all(zt_nn *network, zt_source *source)
 
 zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *source, uint64_t seed)
 {
+    ZT_REQUIRE(ctx, source, NULL);
     zt_nn *network = zt_calloc(ctx, 1, sizeof *network);
     if (!network) return NULL;
     network->ctx = ctx;
@@ -495,6 +499,7 @@ zt_nn *zt_nn_from(zt_ctx *ctx, zt_source *source, uint64_t seed)
 
 zt_nn *zt_nn_open(zt_ctx *ctx, const char *path, uint64_t seed)
 {
+    ZT_REQUIRE(ctx, path, NULL);
     zt_source *source = zt_source_open(ctx, path);
     zt_nn *network = source ? zt_nn_from(ctx, source, seed) : NULL;
     zt_source_close(source);
@@ -514,9 +519,13 @@ void zt_nn_close(zt_nn *network)
     zt_free(network->ctx, network);
 }
 
-zt_ctx *zt_nn_ctx(const zt_nn *network) { return network->ctx; }
+zt_ctx *zt_nn_ctx(const zt_nn *network) { return network ? network->ctx : NULL; }
 const char *zt_nn_id(const zt_nn *network) { return network->hash; }
-const char *zt_nn_name(const zt_nn *network) { return network->name; }
-int64_t zt_nn_extent(const zt_nn *network, int axis) { return network->extent[axis]; }
-int64_t zt_nn_count(const zt_nn *network) { return network->layer_count; }
-zt_nn_layer *zt_nn_layer_at(const zt_nn *network, int64_t index) { return network->layers[index]; }
+const char *zt_nn_name(const zt_nn *network) { return network ? network->name : NULL; }
+int64_t zt_nn_extent(const zt_nn *network, int axis)
+{
+    if (!network || axis < 0 || axis > 3) return 0;
+    return network ? network->extent[axis] : 0;
+}
+int64_t zt_nn_count(const zt_nn *network) { return network ? network->layer_count : 0; }
+zt_nn_layer *zt_nn_layer_at(const zt_nn *network, int64_t index) { return network ? network->layers[index] : NULL; }

@@ -1,4 +1,5 @@
 /* report.c - owns reports of networks: statistics of values, and Loom's telemetry. */
+#include "lib/base/require.h"
 #include "lib/nn/nn_internal.h"
 
 #include <inttypes.h>
@@ -7,6 +8,7 @@
 
 zt_nn_stats zt_nn_stats_of(const float *values, int64_t count)
 {
+    if (!values && count) return (zt_nn_stats){0};
     zt_nn_stats stats = {.total = count};
     double sum = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -143,6 +145,8 @@ static sums put_layer(report_writer *writer, const zt_nn_layer *layer)
 
 zt_status zt_nn_blueprint(const zt_nn *network, const char *id, zt_str *out)
 {
+    if (!network) return ZT_EUSAGE;
+    ZT_REQUIRE(network->ctx, id && out, ZT_EUSAGE);
     report_writer writer = {network, out};
     sums all = {0};
     zt_str_puts(out, "{\"models\":[{\"id\":");

@@ -1,5 +1,6 @@
 /* weights.c - owns a network's weights: masters, from a document or drawn, and what layers compute
  * with, by name. */
+#include "lib/base/require.h"
 #include "lib/io/netjson.h"
 #include "lib/nn/nn_internal.h"
 
@@ -148,11 +149,12 @@ zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, zt_netjson *
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-int64_t zt_nn_n_weights(const zt_nn *network) { return network->weight_count; }
-const zt_nn_weight *zt_nn_weight_at(const zt_nn *network, int64_t index) { return &network->weights[index]; }
+int64_t zt_nn_n_weights(const zt_nn *network) { return network ? network->weight_count : 0; }
+const zt_nn_weight *zt_nn_weight_at(const zt_nn *network, int64_t index) { return network ? &network->weights[index] : NULL; }
 
 int64_t zt_nn_layer_size(const zt_nn *network, const zt_nn_layer *layer)
 {
+    if (!network || !layer) return 0;
     int64_t count = 0;
     for (int64_t i = 0; i < layer->weight_count; i++) count += zt_type_count(&network->weights[layer->first_weight + i].type);
     return count;
@@ -219,6 +221,7 @@ const char *zt_layer_mask_name(const zt_nn *network, const zt_nn_layer *layer)
 
 zt_store zt_nn_store(zt_nn *network)
 {
+    if (!network) return (zt_store){0};
     if (!network->weight_names)
         network->weight_names = zt_map_new(network->ctx, (size_t)(network->weight_count + network->masked_count) + 1);
     if (!network->weight_names || (zt_map_count(network->weight_names) == 0 && name_weights(network))) return (zt_store){0};
@@ -227,6 +230,7 @@ zt_store zt_nn_store(zt_nn *network)
 
 zt_store zt_nn_masters(zt_nn *network)
 {
+    if (!network) return (zt_store){0};
     zt_store store = zt_nn_store(network);
     if (store.read) store.read = masters_read;
     return store;
@@ -234,6 +238,8 @@ zt_store zt_nn_masters(zt_nn *network)
 
 zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_t count)
 {
+    if (!network) return ZT_EUSAGE;
+    ZT_REQUIRE(network->ctx, name, ZT_EUSAGE);
     int64_t index = zt_nn_store(network).read ? zt_map_find(network->weight_names, name) : -1;
     if (index < 0 || index >= network->weight_count)
         return zt_fail(network->ctx, ZT_EUSAGE, "%s: it has no weight '%s'", network->name, name);
@@ -250,6 +256,8 @@ zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_
 
 void zt_nn_set_dtype(zt_nn *network, zt_storage storage)
 {
+    if (!network) return;
+    if ((unsigned)storage >= ZT_STORE_COUNT) return;
     for (int64_t weight_index = 0; weight_index < network->weight_count; weight_index++) {
         zt_nn_layer *layer = network->weights[weight_index].layer;
         if (weight_index != layer->first_weight) continue;

@@ -1,5 +1,6 @@
 /* write.c - owns the way from a network to its document: members in the order in which Loom writes
  * them, and ours, which it has no place for, where they say something. */
+#include "lib/base/require.h"
 #include "lib/io/base64.h"
 #include "lib/io/netjson.h"
 #include "lib/nn/nn_internal.h"
@@ -180,6 +181,8 @@ static zt_status flush_text(network_writer *writer, zt_sink *out, zt_status stat
 
 zt_status zt_nn_write(const zt_nn *network, zt_sink *out)
 {
+    if (!network) return ZT_EUSAGE;
+    ZT_REQUIRE(network->ctx, out, ZT_EUSAGE);
     network_writer writer = {.network = network};
     zt_str_init(&writer.text, network->ctx);
     zt_status status = flush_text(&writer, out, put_head(&writer));

@@ -228,6 +228,7 @@ static void fill_integers(const zt_type *type, zt_fill fill, const fill_args *a,
 
 void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst)
 {
+    if (!test_case) return;
     const zt_type *type = &test_case->in[k];
     fill_args a = {.seed = seed, .sequence = (uint64_t)k, .limit = test_case->limit[k]};
     if (test_case->fill[k] == ZT_FILL_ABSENT) return;

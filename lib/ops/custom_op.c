@@ -1,4 +1,5 @@
 /* custom_op.c - the row of `call`: functions of the caller's own, and where text finds them. */
+#include "lib/base/require.h"
 #include "lib/ops/vjp.h"
 
 #include <stdio.h>
@@ -21,6 +22,7 @@ static bool is_whole(const zt_func *func)
 
 zt_status zt_func_register(zt_ctx *ctx, const zt_func *func)
 {
+    ZT_REQUIRE(ctx, func, ZT_EUSAGE);
     char text[80];
     if (!func->name || !*func->name) return zt_fail(ctx, ZT_EUSAGE, "a function without a name cannot be registered");
     zt_escape(text, sizeof text, func->name, strlen(func->name));
@@ -33,6 +35,7 @@ zt_status zt_func_register(zt_ctx *ctx, const zt_func *func)
 
 void zt_func_forget(zt_ctx *ctx, const zt_func *func)
 {
+    ZT_REQUIRE(ctx, func, );
     if (func->name && zt_func_find(ctx, func->name) == func) zt_ctx_put(ctx, kind, func->name, NULL);
 }
 

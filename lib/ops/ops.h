@@ -259,9 +259,9 @@ const zt_opinfo *zt_op_info(zt_op op);                   /* valid for the progra
 const char *zt_op_family(zt_op op);                      /* "linalg", "norm": its heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old ones too; false: *out stays */
 const char *zt_op_old_name(zt_op op);                    /* what programs of earlier releases call it; NULL: the same */
-/* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. */
+/* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. 0: no such op. */
 int zt_op_shares(zt_op op);
-/* Its own, or by its expansion; what uses up inputs has none. */
+/* Its own, or by its expansion; what uses up inputs has none. false: no such op. */
 bool zt_op_has_gradient(zt_op op);
 
 /* Attributes with their strings, which live as the arena does; NULL: no memory. */
@@ -272,16 +272,16 @@ const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs);
  * message. */
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[], zt_type out[]);
 /* The most that an engine's output may differ from the op's meaning on the same inputs, as normalised
- * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit. attrs NULL: defaults. */
+ * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit, or no such op. attrs NULL: defaults. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bits that it rounds its first input to, in blocks of 32 columns by the largest of each; 0: none.
  * Its bound is that for normal inputs, where the square of the largest is six times the mean. */
 int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[]);
-/* Floating-point operations of one run. in and out as for zt_op_infer; attrs NULL: defaults. */
+/* Floating-point operations of one run. in and out as for zt_op_infer; attrs NULL: defaults. 0: no such op. */
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bytes that one run reads and writes; arguments as for zt_op_flops. */
 double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
-/* Case i of an op, attributes starting as defaults; false past the last. */
+/* Case i of an op, attributes starting as defaults; false past the last, or no such op. */
 bool zt_op_case(zt_op op, int i, zt_case *test_case);
 /* Fill `dst` (a contiguous value of type test_case->in[k]) as the case says; same seed, same bytes. */
 void zt_case_fill(const zt_case *test_case, int k, uint64_t seed, void *dst);

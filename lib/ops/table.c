@@ -1,4 +1,5 @@
 /* table.c - the op table: what ops.def and the rows say, by op, and the ways to ask it. */
+#include "lib/base/require.h"
 // clang-format off
 #include "lib/ops/row.h"
 
@@ -114,12 +115,14 @@ const zt_opinfo *zt_op_info(zt_op op) { return (unsigned)op < ZT_OP_COUNT ? info
 
 int zt_op_shares(zt_op op)
 {
+    if (!zt_op_info(op)) return 0;
     const zt_opdef *def = zt_op_info(op)->def;
     return def->flags & ZT_OPF_VIEW ? 1 : def->donates;
 }
 
 bool zt_op_has_gradient(zt_op op)
 {
+    if (!zt_op_info(op)) return false;
     const zt_opdef *def = zt_op_info(op)->def;
     return def->vjp || (def->expand && !def->donates);
 }
@@ -144,6 +147,7 @@ static bool is_name(const char *name, const char *text, size_t length)
 
 bool zt_op_find(const char *name, size_t n, zt_op *out)
 {
+    if (!name) return false;
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const char *old_name = zt_op_old_name((zt_op)op);
         if (!is_name(infos[op]()->name, name, n) && !(old_name && is_name(old_name, name, n))) continue;
@@ -164,6 +168,7 @@ static const char *string_at(const void *attrs, const zt_attrdef *a)
 
 const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs)
 {
+    if (!memory || !attrs || !zt_op_info(op)) return NULL;
     const zt_opinfo *info = zt_op_info(op);
     char *to = zt_arena_alloc(memory, info->attr_bytes + 1);
     if (!to) return NULL;
@@ -212,6 +217,7 @@ static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *att
 
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[], zt_type out[])
 {
+    ZT_REQUIRE(ctx, in, ZT_EUSAGE);
     const zt_opinfo *info = zt_op_info(op);
     if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
     if (!attrs) attrs = info->defaults;
@@ -228,8 +234,18 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
     return status;
 }
 
+/* May an op's cost be asked for: it is an op, and the types of its required inputs are there. */
+static bool op_asked(zt_op op, const zt_type *const in[], const zt_type *out)
+{
+    const zt_opinfo *info = in && out ? zt_op_info(op) : NULL;
+    for (int k = 0; info && k < info->def->n_required; k++)
+        if (!in[k]) return false;
+    return info != NULL;
+}
+
 double zt_op_flops(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
 {
+    if (!op_asked(op, in, out)) return 0;
     const zt_opinfo *info = zt_op_info(op);
     if (!attrs) attrs = info->defaults;
     return info->def->flops ? info->def->flops(attrs, in, out) : (double)zt_type_count(&out[0]);
@@ -249,6 +265,7 @@ static double bytes_of(const zt_opinfo *info, const zt_type *const in[], const z
 
 double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
 {
+    if (!op_asked(op, in, out)) return 0;
     const zt_opinfo *info = zt_op_info(op);
     if (info->def->flags & ZT_OPF_VIEW) return 0;
     if (!info->def->bytes) return bytes_of(info, in, out);
@@ -257,6 +274,7 @@ double zt_op_bytes(zt_op op, const void *attrs, const zt_type *const in[], const
 
 bool zt_op_case(zt_op op, int i, zt_case *test_case)
 {
+    if (!test_case || !zt_op_info(op)) return false;
     const zt_opinfo *info = zt_op_info(op);
     memset(test_case, 0, sizeof *test_case);
     memcpy(test_case->attrs, info->defaults, info->attr_bytes);

@@ -36,6 +36,7 @@ static double rounding_count(const zt_opinfo *info, const void *attrs)
 
 int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[])
 {
+    if (!in || !zt_op_info(op)) return 0;
     const zt_opinfo *info = zt_op_info(op);
     return has_weight(info, in, false) ? activation_bits(op, attrs ? attrs : info->defaults) : 0;
 }
@@ -44,6 +45,7 @@ int zt_op_rounds(zt_op op, const void *attrs, const zt_type *const in[])
  * side here and there, and one in 8 bits as well. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out)
 {
+    if (!in || !out || !zt_op_info(op) || !zt_dtype_get(out->dtype)) return 0;
     const zt_opinfo *info = zt_op_info(op);
     const zt_dtype_info *d = zt_dtype_get(out->dtype);
     int bits = activation_bits(op, attrs ? attrs : info->defaults);

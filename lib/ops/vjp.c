@@ -6,7 +6,7 @@
 static int emit(const zt_emit *e, zt_op op, const void *attrs, const int *in, int *const *more)
 {
     int out[ZT_MAX_OUT];
-    bool made = e->op(e->user, op, attrs, in, out) == ZT_OK;
+    bool made = e && e->op && e->op(e->user, op, attrs, in, out) == ZT_OK;
     for (int k = 0; k < ZT_MAX_OUT && !made; k++) out[k] = -1;
     for (int k = 1; k < zt_op_info(op)->n_out; k++)
         if (more[k]) *more[k] = out[k];

@@ -2,6 +2,7 @@
  *
  * Fields are moved with memcpy, so that any buffer of the right size serves as an attribute struct.
  */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <inttypes.h>
@@ -357,6 +358,7 @@ static bool is_default(const zt_opinfo *op_info, const zt_attrdef *attribute, co
 
 bool zt_attrs_same(zt_op op, const void *left, const void *right)
 {
+    if (!left || !right || !zt_op_info(op)) return left == right;
     const zt_opinfo *op_info = zt_op_info(op);
     for (int attr_index = 0; attr_index < op_info->n_attrs && left != right; attr_index++) {
         const zt_attrdef *attribute = &op_info->attrs[attr_index];
@@ -368,6 +370,7 @@ bool zt_attrs_same(zt_op op, const void *left, const void *right)
 /* FNV-1a over the fields: each is in the one form in which programs keep it. */
 uint64_t zt_attrs_hash(zt_op op, const void *attrs)
 {
+    if (!attrs || !zt_op_info(op)) return 0;
     const zt_opinfo *op_info = zt_op_info(op);
     uint64_t hash = 0xcbf29ce484222325u;
     for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
@@ -415,6 +418,10 @@ zt_status zt_attrs_put(const zt_prog *program, const zt_opinfo *op_info, const v
 
 zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attrs, zt_str *output_text)
 {
+    if (!program) return ZT_EUSAGE;
+    ZT_REQUIRE(program->ctx, attrs && output_text && zt_op_info(op), ZT_EUSAGE);
+    if (!program) return ZT_EUSAGE;
+    ZT_REQUIRE(program->ctx, attrs && output_text, ZT_EUSAGE);
     return zt_attrs_put(program, zt_op_info(op), attrs, output_text);
 }
 

@@ -4,6 +4,7 @@
  * program, its types and attribute pointers, the expressions' values, and copies of only those
  * attributes that have expressions in them.
  */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <inttypes.h>
@@ -44,7 +45,8 @@ static zt_status bind_symbols(program_binder *binder, const zt_binding *bindings
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++) {
         int k = 0;
-        while (k < binding_count && strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0) k++;
+        while (k < binding_count && (!bindings[k].symbol || strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0))
+            k++;
         if (k == binding_count)
             return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol_names[symbol_id]);
         if (bindings[k].value < 0)
@@ -112,6 +114,8 @@ static zt_status check_keeps(const program_binder *binder)
 
 zt_bound *zt_prog_bind(const zt_prog *program, const zt_binding *bindings, int binding_count)
 {
+    if (!program) return NULL;
+    ZT_REQUIRE(program->ctx, binding_count >= 0 && (bindings || !binding_count), NULL);
     program_binder binder = {.program = program, .inner_ctx = zt_ctx_new()};
     zt_status status = binder.inner_ctx ? ZT_OK : zt_fail(program->ctx, ZT_ENOMEM, "out of memory: a context");
     if (!status && !alloc_bound(&binder)) status = ZT_ENOMEM;

@@ -4,6 +4,7 @@
  * donation makes the root's memory younger, and what is older than its root cannot be used. What
  * is kept or an output is pinned: a later donation would change it after the fact.
  */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <stdio.h>
@@ -116,16 +117,22 @@ int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype
 
 int zt_prog_in(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims)
 {
+    if (!program) return -1;
+    ZT_REQUIRE(program->ctx, dims || rank <= 0, -1);
     return zt_prog_declare(program, ZT_VALUE_IN, zt_span_of(name), dtype, rank, dims, (zt_span){0});
 }
 
 int zt_prog_state(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims)
 {
+    if (!program) return -1;
+    ZT_REQUIRE(program->ctx, dims || rank <= 0, -1);
     return zt_prog_declare(program, ZT_VALUE_STATE, zt_span_of(name), dtype, rank, dims, (zt_span){0});
 }
 
 int zt_prog_data(zt_prog *program, const char *name, zt_dtype dtype, int rank, const int64_t *dims, const char *tensor)
 {
+    if (!program) return -1;
+    ZT_REQUIRE(program->ctx, dims || rank <= 0, -1);
     return zt_prog_declare(program, ZT_VALUE_DATA, zt_span_of(name), dtype, rank, dims, zt_span_of(tensor));
 }
 
@@ -251,8 +258,10 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
 
 zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const char *const *names, int *outputs)
 {
+    if (!program) return ZT_EUSAGE;
     zt_span span[ZT_MAX_OUT] = {{0}};
     const zt_opinfo *op_info = zt_op_info(op);
+    ZT_REQUIRE(program->ctx, inputs || !op_info || !op_info->n_in, ZT_EUSAGE);
     for (int output = 0; names && op_info && output < op_info->n_out; output++) span[output] = zt_span_of(names[output]);
     return zt_prog_add_op(program, op, attrs, inputs, span, outputs);
 }
@@ -261,6 +270,7 @@ zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *i
 
 zt_status zt_prog_keep(zt_prog *program, int state, int value)
 {
+    if (!program) return ZT_EUSAGE;
     char who[ZT_MAX_NAME + 16] = "keep";
     if (state < 0 || state >= program->values.count) return check_use(program, who, state);
     zt_value *state_value = &zt_item_at(program, state)->value;
@@ -296,7 +306,10 @@ zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value)
     return ZT_OK;
 }
 
-zt_status zt_prog_out(zt_prog *program, const char *name, int value) { return zt_prog_add_out(program, zt_span_of(name), value); }
+zt_status zt_prog_out(zt_prog *program, const char *name, int value)
+{
+    return program ? zt_prog_add_out(program, zt_span_of(name), value) : ZT_EUSAGE;
+}
 
 static bool is_hex(zt_span id)
 {
@@ -320,6 +333,7 @@ zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id)
 
 zt_status zt_prog_model_path(zt_prog *program, const char *file)
 {
+    if (!program) return ZT_EUSAGE;
     if (!program->file) return zt_prog_fail(program, ZT_EUSAGE, "the program names no model");
     const char *copy = zt_arena_strndup(program->memory, file, strlen(file));
     if (!copy) return ZT_ENOMEM;
@@ -329,5 +343,5 @@ zt_status zt_prog_model_path(zt_prog *program, const char *file)
 
 zt_status zt_prog_model(zt_prog *program, const char *file, const char *id)
 {
-    return zt_prog_set_model(program, zt_span_of(file), zt_span_of(id));
+    return program ? zt_prog_set_model(program, zt_span_of(file), zt_span_of(id)) : ZT_EUSAGE;
 }

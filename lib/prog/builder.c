@@ -3,6 +3,7 @@
  * Symbols have the numbers of a sample, so that each op can be inferred where it is written; rows
  * see dtypes and ranks, and dims only in a program without symbols.
  */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 #include "lib/prog/states.h"
 
@@ -46,6 +47,9 @@ static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindin
 
 zt_builder *zt_builder_new(zt_prog *program, const zt_binding *sample, int sample_count)
 {
+    if (!program) return NULL;
+    ZT_REQUIRE(program->ctx, sample_count >= 0 && (sample || !sample_count), NULL);
+    for (int k = 0; k < sample_count; k++) ZT_REQUIRE(program->ctx, sample[k].symbol, NULL);
     int64_t symbol[ZT_MAX_SYMBOLS] = {0};
     if (sample_symbols(program, sample, sample_count, symbol)) return NULL;
     zt_builder *builder = zt_calloc(program->ctx, 1, sizeof *builder);
@@ -114,6 +118,7 @@ static zt_status infer_last(zt_builder *builder)
 zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const int *inputs, const char *const *names,
                         int *outputs)
 {
+    if (!builder) return ZT_EUSAGE;
     zt_status status = zt_prog_op(builder->program, op, attrs, inputs, names, outputs);
     if (!status) status = know_types(builder);
     return status ? status : infer_last(builder);
@@ -121,6 +126,7 @@ zt_status zt_builder_op(zt_builder *builder, zt_op op, const void *attrs, const 
 
 zt_type zt_builder_type(zt_builder *builder, int value_id)
 {
+    if (!builder) return (zt_type){.rank = -1};
     if (value_id < 0 || value_id >= builder->program->values.count || know_types(builder)) return (zt_type){0};
     return builder->types[value_id];
 }
@@ -165,10 +171,17 @@ static zt_status copy_values(zt_prog *target, const zt_prog *program, const bool
 
 zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map)
 {
+    if (!program) return NULL;
+    ZT_REQUIRE(program->ctx, map, NULL);
     zt_prog *target = zt_prog_new(program->ctx);
     if (target && copy_dims(target, program) == ZT_OK && copy_values(target, program, state, map) == ZT_OK) return target;
     zt_prog_free(target);
     return NULL;
 }
 
-zt_prog *zt_prog_like(const zt_prog *program, int *map) { return zt_prog_like_states(program, NULL, map); }
+zt_prog *zt_prog_like(const zt_prog *program, int *map)
+{
+    if (!program) return NULL;
+    ZT_REQUIRE(program->ctx, map, NULL);
+    return zt_prog_like_states(program, NULL, map);
+}

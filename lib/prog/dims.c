@@ -55,12 +55,13 @@ int64_t zt_dim_symbol(zt_prog *program, zt_span name)
 
 int zt_prog_symbol_of(const zt_prog *program, int64_t dim)
 {
+    if (!program) return -1;
     for (int symbol_id = 0; symbol_id < program->n_symbols; symbol_id++)
         if (program->symbol_dims[symbol_id] == dim) return symbol_id;
     return -1;
 }
 
-int64_t zt_prog_symbol(zt_prog *program, const char *name) { return zt_dim_symbol(program, zt_span_of(name)); }
+int64_t zt_prog_symbol(zt_prog *program, const char *name) { return program ? zt_dim_symbol(program, zt_span_of(name)) : 0; }
 
 static zt_status fold_numbers(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims)
 {
@@ -82,6 +83,7 @@ zt_status zt_dim_join(zt_prog *program, char operator, int64_t left, int64_t rig
 
 int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t right)
 {
+    if (!program) return 0;
     int64_t dim = 0;
     if (operation && strchr("+-*/", operation) && zt_dim_known(program, left) && zt_dim_known(program, right))
         return zt_dim_join(program, operation, left, right, &dim) ? 0 : dim;

@@ -86,51 +86,60 @@ zt_status zt_prog_fail(const zt_prog *program, zt_status status, const char *fmt
 
 /* ---- look ------------------------------------------------------------------------------------ */
 
-int zt_prog_n_values(const zt_prog *program) { return program->values.count; }
+int zt_prog_n_values(const zt_prog *program) { return program ? program->values.count : 0; }
 
 const zt_value *zt_prog_value(const zt_prog *program, int value_id)
 {
+    if (!program) return NULL;
     return value_id >= 0 && value_id < program->values.count ? &zt_item_at(program, value_id)->value : NULL;
 }
 
-int zt_prog_n_steps(const zt_prog *program) { return program->steps.count; }
+int zt_prog_n_steps(const zt_prog *program) { return program ? program->steps.count : 0; }
 
 long zt_prog_step_line(const zt_prog *program, int step_index)
 {
+    if (!program) return 0;
     return step_index < 0 || step_index >= program->steps.count ? 0 : ((const zt_made *)program->steps.items + step_index)->line;
 }
 
 const zt_step *zt_prog_step(const zt_prog *program, int step_index)
 {
+    if (!program) return NULL;
     return step_index >= 0 && step_index < program->steps.count ? &((const zt_made *)program->steps.items)[step_index].step
                                                                 : NULL;
 }
 
-int zt_prog_n_outputs(const zt_prog *program) { return program->outputs.count; }
+int zt_prog_n_outputs(const zt_prog *program) { return program ? program->outputs.count : 0; }
 
 const zt_output *zt_prog_output(const zt_prog *program, int output_index)
 {
+    if (!program) return NULL;
     return output_index >= 0 && output_index < program->outputs.count ? (const zt_output *)program->outputs.items + output_index
                                                                       : NULL;
 }
 
-int zt_prog_n_symbols(const zt_prog *program) { return program->n_symbols; }
+int zt_prog_n_symbols(const zt_prog *program) { return program ? program->n_symbols : 0; }
 
 const char *zt_prog_symbol_name(const zt_prog *program, int symbol_id)
 {
-    return symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol_names[symbol_id] : NULL;
+    return program ? (symbol_id >= 0 && symbol_id < program->n_symbols ? program->symbol_names[symbol_id] : NULL) : NULL;
 }
 
-int zt_prog_find(const zt_prog *program, const char *name) { return zt_prog_lookup(program, zt_span_of(name)); }
+int zt_prog_find(const zt_prog *program, const char *name) { return program ? zt_prog_lookup(program, zt_span_of(name)) : -1; }
 
-int zt_prog_count(const zt_prog *program, zt_value_kind kind) { return program->kinds[kind].count; }
+int zt_prog_count(const zt_prog *program, zt_value_kind kind)
+{
+    return program && (unsigned)kind <= ZT_VALUE_OP ? program->kinds[kind].count : 0;
+}
 
 int zt_prog_nth(const zt_prog *program, zt_value_kind kind, int index)
 {
+    if (!program || (unsigned)kind > ZT_VALUE_OP) return -1;
+    if (!program) return -1;
     const zt_list *list = &program->kinds[kind];
     return index >= 0 && index < list->count ? ((const int *)list->items)[index] : -1;
 }
 
-const char *zt_prog_model_file(const zt_prog *program) { return program->file; }
+const char *zt_prog_model_file(const zt_prog *program) { return program ? program->file : NULL; }
 
-const char *zt_prog_model_id(const zt_prog *program) { return program->id; }
+const char *zt_prog_model_id(const zt_prog *program) { return program ? program->id : NULL; }

@@ -2,6 +2,7 @@
  * built, so that text and C are held to the same rules. */
 #include "lib/base/near.h"
 #include "lib/base/foreign.h"
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <stdio.h>
@@ -271,6 +272,7 @@ static zt_status read_lines(zt_prog *program, const char *text, const char *end)
 
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)
 {
+    ZT_REQUIRE(ctx, name && (text || !length), NULL);
     char where[256];
     zt_prog *program = zt_foreign_fail(ctx, name, text, length) ? NULL : zt_prog_new(ctx);
     if (!program) return NULL;

@@ -142,6 +142,7 @@ static zt_status fill_part(part_state *part)
 
 zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
 {
+    if (!bound) return NULL;
     zt_ctx *ctx = bound->prog->ctx;
     if (first < 0 || first > last || last >= bound->n_steps) {
         zt_fail(ctx, ZT_EUSAGE, "steps %d to %d: the program has steps 0 to %d", first, last, bound->n_steps - 1);

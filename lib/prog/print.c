@@ -1,5 +1,6 @@
 /* print.c - owns the canonical text: the model and the symbols' numbers, declarations and ops in the order in which they were
  * made, then the kept states in their order, then the outputs in theirs. */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <string.h>
@@ -76,6 +77,8 @@ static zt_status put_end(const zt_prog *program, zt_str *output_text)
 
 zt_status zt_prog_print(const zt_prog *program, zt_str *output_text)
 {
+    if (!program) return ZT_EUSAGE;
+    ZT_REQUIRE(program->ctx, output_text, ZT_EUSAGE);
     size_t start = output_text->len;
     zt_status status = zt_str_puts(output_text, "zt program 1\n");
     if (!status) status = put_model(program, output_text);
@@ -88,6 +91,7 @@ zt_status zt_prog_print(const zt_prog *program, zt_str *output_text)
 
 bool zt_prog_has_opaque(const zt_prog *program)
 {
+    if (!program) return false;
     for (int step_index = 0; step_index < program->steps.count; step_index++) {
         const zt_step *step = zt_prog_step(program, step_index);
         if (zt_attrs_opaque(zt_op_info(step->op), step->attrs)) return true;

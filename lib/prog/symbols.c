@@ -1,4 +1,5 @@
 /* symbols.c - owns the numbers that a program itself gives its symbols: its line `bind`. */
+#include "lib/base/require.h"
 #include "lib/prog/list.h"
 
 #include <inttypes.h>
@@ -24,11 +25,13 @@ zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value)
 
 zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t value)
 {
-    return zt_prog_give(program, zt_span_of(symbol), value);
+    return program ? zt_prog_give(program, zt_span_of(symbol), value) : ZT_EUSAGE;
 }
 
 void zt_prog_bindings(const zt_prog *program, zt_binding *bindings, int *binding_count)
 {
+    if (!program) return;
+    ZT_REQUIRE(program->ctx, binding_count, );
     int before = *binding_count;
     for (int binding_index = 0; binding_index < program->n_bindings && *binding_count < ZT_MAX_SYMBOLS; binding_index++) {
         int k = 0;

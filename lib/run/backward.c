@@ -28,6 +28,7 @@ static void drop_leaf(zt_run *run, zt_leaf *leaf)
 
 zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
 {
+    if (!run) return ZT_EUSAGE;
     char text[ZT_TYPE_TEXT];
     if (!tensor) return zt_fail(run->ctx, ZT_EUSAGE, "no tensor to mark for a gradient");
     zt_leaf *leaf = find_leaf(run, tensor);
@@ -41,16 +42,18 @@ zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
     return status;
 }
 
-bool zt_grad_required(const zt_run *run, const zt_tensor *tensor) { return find_leaf(run, tensor) != NULL; }
+bool zt_grad_required(const zt_run *run, const zt_tensor *tensor) { return run && find_leaf(run, tensor) != NULL; }
 
 zt_tensor *zt_grad_of(const zt_run *run, const zt_tensor *tensor)
 {
+    if (!run) return NULL;
     const zt_leaf *leaf = find_leaf(run, tensor);
     return leaf ? leaf->gradient : NULL;
 }
 
 void zt_grad_zero(zt_run *run, const zt_tensor *tensor)
 {
+    if (!run) return;
     for (size_t i = 0; i < run->n_leaves; i++) {
         if (tensor && run->leaves[i].tensor != tensor) continue;
         zt_tensor_unref(run->leaves[i].gradient);
@@ -60,6 +63,7 @@ void zt_grad_zero(zt_run *run, const zt_tensor *tensor)
 
 zt_tensor *zt_detach(zt_run *run, zt_tensor *source)
 {
+    if (!run) return NULL;
     if (zt_ctx_status(run->ctx)) return NULL;
     if (!source) {
         zt_fail(run->ctx, ZT_EUSAGE, "no tensor to detach");
@@ -321,6 +325,7 @@ static void close_back(backward_pass *backward)
 
 zt_status zt_backward(zt_run *run, zt_tensor *y, const zt_backward_opts *opts)
 {
+    if (!run) return ZT_EUSAGE;
     static const zt_backward_opts plain;
     backward_pass backward = {.run = run};
     int value = -1;

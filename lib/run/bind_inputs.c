@@ -1,4 +1,5 @@
 /* bind_inputs.c - memory for a program's inputs, outputs, states and data, filled from files by name. */
+#include "lib/base/require.h"
 #include "lib/run/bind_inputs.h"
 
 #include <string.h>
@@ -55,6 +56,7 @@ static void symbols_of(const zt_prog *program, const zt_type *declared, const zt
 zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings,
                                   int *binding_count)
 {
+    ZT_REQUIRE(ctx, program, ZT_EUSAGE);
     static const zt_value_kind kinds[] = {ZT_VALUE_IN, ZT_VALUE_STATE};
     for (int k = 0; k < 2; k++) {
         for (int i = 0; i < zt_prog_count(program, kinds[k]); i++) {
@@ -209,6 +211,7 @@ static zt_status fill_bound_inputs(zt_bound_inputs *bound_inputs, const zt_bound
 
 zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *program, const zt_bound_inputs_opts *options)
 {
+    ZT_REQUIRE(ctx, program && options, NULL);
     zt_bound_inputs *bound_inputs = zt_calloc(ctx, 1, sizeof *bound_inputs);
     if (!bound_inputs) return NULL;
     bound_inputs->ctx = ctx;
@@ -237,6 +240,7 @@ void zt_bound_inputs_free(zt_bound_inputs *bound_inputs)
 
 zt_status zt_bound_inputs_states(const zt_bound_inputs *bound_inputs, zt_session *session)
 {
+    if (!bound_inputs) return ZT_EUSAGE;
     zt_status status = ZT_OK;
     for (int state_index = 0; state_index < zt_prog_count(bound_inputs->prog, ZT_VALUE_STATE) && !status; state_index++) {
         zt_type type = zt_session_state_type(session, state_index);
@@ -251,6 +255,7 @@ zt_status zt_bound_inputs_states(const zt_bound_inputs *bound_inputs, zt_session
 
 zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name, const char *id)
 {
+    ZT_REQUIRE(ctx, program, ZT_EUSAGE);
     const char *wanted = zt_prog_model_id(program);
     char file[128];
     if (!wanted || strcmp(wanted, id) == 0) return ZT_OK;
@@ -261,5 +266,6 @@ zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name
 
 zt_status zt_prog_check_model(zt_ctx *ctx, const zt_prog *program, const zt_gguf *model)
 {
+    ZT_REQUIRE(ctx, program && model, ZT_EUSAGE);
     return zt_prog_check_id(ctx, program, zt_gguf_name(model), zt_gguf_id(model));
 }

@@ -1,6 +1,7 @@
 /* cost.c - arithmetic and bytes of a program's steps, from what the ops' rows state (zt_op_flops,
  * zt_op_bytes), held against a roof.
  */
+#include "lib/base/require.h"
 #include "lib/run/cost.h"
 #include "lib/ops/linear.h"
 
@@ -8,6 +9,7 @@
 
 int *zt_cost_roots(zt_ctx *ctx, const zt_prog *program)
 {
+    ZT_REQUIRE(ctx, program, NULL);
     int value_count = zt_prog_n_values(program);
     int *root = zt_alloc_array(ctx, (size_t)value_count + 1, sizeof *root);
     for (int value_id = 0; root && value_id < value_count; value_id++) root[value_id] = value_id;
@@ -74,6 +76,7 @@ static void find_operands(const zt_bound *bound, const int *root, int64_t filled
 
 zt_cost zt_cost_of(const zt_bound *bound, const int *root, int64_t filled, int step)
 {
+    if (!bound || !root || step < 0 || step >= bound->n_steps) return (zt_cost){0};
     operand_types operands;
     zt_cost cost = {0};
     find_operands(bound, root, filled, step, &operands);
@@ -114,6 +117,7 @@ static void note_reads(const zt_bound *bound, const int *root, int64_t filled, i
 
 zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64_t filled, double runs, zt_cost_whole *whole)
 {
+    ZT_REQUIRE(ctx, bound && root && whole, ZT_EUSAGE);
     double bytes = 0, *read = zt_calloc(ctx, (size_t)bound->n_values + 1, sizeof *read);
     if (!read) return ZT_ENOMEM;
     for (int step_index = 0; step_index < bound->n_steps; step_index++) {
@@ -132,6 +136,7 @@ zt_status zt_cost_add(zt_ctx *ctx, const zt_bound *bound, const int *root, int64
 
 double zt_cost_least(const zt_cost_whole *whole, const zt_roof *roof)
 {
+    if (!whole || !roof) return 0;
     double compute = 0;
     for (int k = 0; k < ZT_ROOF_KINDS; k++) compute += whole->flops[k] / zt_roof_rate(roof, (zt_roof_kind)k);
     const zt_roof_level *level = zt_roof_level_of(roof, (size_t)whole->held);

@@ -1,4 +1,5 @@
 /* diff.c - two runs compared op by op, and two values element by element. */
+#include "lib/base/require.h"
 #include "lib/run/diff.h"
 
 #include "lib/engine/convert.h"
@@ -71,8 +72,9 @@ static void compare_chunk(const zt_type *type, int64_t start, int64_t count, con
 
 void zt_compare(const zt_type *type, const void *got, const void *want, zt_difference *difference)
 {
+    if (!type || !difference) return;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
-    int64_t count = zt_type_count(type);
+    int64_t count = got && want ? zt_type_count(type) : 0;
     error_sums sums = {0};
     *difference = (zt_difference){.worst = -1};
     for (int64_t start = 0; start < count; start += CHUNK) {
@@ -89,6 +91,7 @@ void zt_compare(const zt_type *type, const void *got, const void *want, zt_diffe
 
 double zt_difference_share(const zt_difference *difference, double bound)
 {
+    if (!difference) return 0;
     const double one_of_many = 32;
     if (difference->worst < 0) return 0;
     if (bound <= 0 || !isfinite(difference->nmse)) return INFINITY;
@@ -99,6 +102,7 @@ double zt_difference_share(const zt_difference *difference, double bound)
 
 void zt_summarize(const zt_type *type, const void *bytes, zt_summary *summary)
 {
+    if (!type || !bytes || !summary) return;
     union {
         double f[CHUNK];
         int64_t i[CHUNK];
@@ -217,6 +221,11 @@ static zt_status widen_bound(zt_interpreter *tested, const zt_diff_opts *options
 zt_status zt_diff_step(zt_interpreter *reference, zt_interpreter *tested, int step, int output_index, const zt_diff_opts *options,
                        zt_diff_item *item)
 {
+    ZT_REQUIRE(zt_interpreter_ctx(reference),
+               options && item && zt_prog_step(zt_interpreter_prog(tested), step) && output_index >= 0 &&
+                   output_index < ZT_MAX_OUT,
+               ZT_EUSAGE);
+    if (!reference || !tested || !options || !item) return ZT_EUSAGE;
     int value_id = zt_prog_step(zt_interpreter_prog(tested), step)->out[output_index];
     *item = (zt_diff_item){.step = step, .output = output_index, .value = value_id, .reference_value = value_id};
     zt_status status = fill_item(reference, tested, options, output_bound_root(tested, step, output_index, options, 0), item);
@@ -299,7 +308,8 @@ static zt_status run_tested(diff_pair *pair, zt_ctx *ctx)
 zt_status zt_diff(zt_interpreter *reference, zt_interpreter *tested, const zt_diff_opts *options, zt_diff_fn *fn, void *user)
 {
     static const zt_diff_opts plain;
-    zt_ctx *ctx = zt_interpreter_ctx(reference);
+    zt_ctx *ctx = zt_interpreter_ctx(reference ? reference : tested);
+    ZT_REQUIRE(ctx, reference && tested, ZT_EUSAGE);
     const zt_prog *reference_program = zt_interpreter_prog(reference), *tested_program = zt_interpreter_prog(tested);
     size_t value_slots = (size_t)zt_prog_n_values(tested_program) + 1;
     diff_pair pair = {.reference = reference,

@@ -4,6 +4,7 @@
  * schedule of one step, kept prepared in a bounded cache keyed by op, attributes and types. A
  * donating op gets a copy of the tensor it uses up: eager tensors are values, they do not change.
  */
+#include "lib/base/require.h"
 #include "lib/run/eager.h"
 
 #include <stdlib.h>
@@ -41,6 +42,7 @@ zt_status zt_run_grow(zt_ctx *ctx, void *array, size_t count, size_t *capacity, 
 
 void zt_scope_begin(zt_run *run)
 {
+    if (!run) return;
     if (run->unopened || zt_run_grow(run->ctx, &run->scope, run->n_scopes, &run->cap_scopes, sizeof *run->scope))
         run->unopened++;
     else
@@ -49,6 +51,7 @@ void zt_scope_begin(zt_run *run)
 
 void zt_scope_end(zt_run *run)
 {
+    if (!run) return;
     if (run->unopened > 0) {
         run->unopened--;
         return;
@@ -72,6 +75,7 @@ zt_status zt_run_take(zt_run *run, zt_tensor *tensor)
 
 zt_run *zt_run_new(zt_engine *engine, bool strict)
 {
+    if (!engine) return NULL;
     zt_run *run = zt_calloc(engine->ctx, 1, sizeof *run);
     if (!run) return NULL;
     run->ctx = engine->ctx;
@@ -113,19 +117,25 @@ void zt_run_free(zt_run *run)
 
 void zt_run_into(zt_run *run, zt_tensor *dst)
 {
+    if (!run) return;
     zt_tensor_unref(run->into);
     run->into = dst ? zt_tensor_ref(dst) : NULL;
 }
 
 void zt_run_fail(zt_run *run, uint64_t nth, bool onwards)
 {
+    if (!run) return;
     run->fault = (zt_fault){.at = ZT_FAULT_KERNEL, .nth = nth, .onwards = onwards};
 }
 
-void zt_run_fault(zt_run *run, const zt_fault *fault) { run->fault = fault ? *fault : (zt_fault){0}; }
+void zt_run_fault(zt_run *run, const zt_fault *fault)
+{
+    if (!run) return;
+    run->fault = fault ? *fault : (zt_fault){0};
+}
 
-uint64_t zt_run_count(const zt_run *run, zt_op op) { return run->count[op]; }
-uint64_t zt_run_fallbacks(const zt_run *run) { return run->fallbacks; }
+uint64_t zt_run_count(const zt_run *run, zt_op op) { return run && (unsigned)op < ZT_OP_COUNT ? run->count[op] : 0; }
+uint64_t zt_run_fallbacks(const zt_run *run) { return run ? run->fallbacks : 0; }
 
 /* ---- one op, prepared ------------------------------------------------------------------------ */
 
@@ -348,6 +358,8 @@ static zt_status record_call(zt_run *run, const entry *key, zt_tensor *const *in
 
 zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor **outputs)
 {
+    if (!run) return ZT_EUSAGE;
+    ZT_REQUIRE(run->ctx, inputs && outputs && zt_op_info(op), ZT_EUSAGE);
     const zt_opinfo *op_info = zt_op_info(op);
     bool view = op_info->def->flags & ZT_OPF_VIEW;
     entry key;
@@ -383,6 +395,7 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
 
 zt_status zt_record_begin(zt_run *run)
 {
+    if (!run) return ZT_EUSAGE;
     if (run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has begun already");
     run->recorder = zt_recorder_new(run->ctx);
     return run->recorder ? ZT_OK : ZT_ENOMEM;
@@ -390,6 +403,7 @@ zt_status zt_record_begin(zt_run *run)
 
 zt_status zt_record_clear(zt_run *run)
 {
+    if (!run) return ZT_EUSAGE;
     if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
     zt_recorder *fresh = zt_recorder_new(run->ctx);
     if (!fresh) return ZT_ENOMEM;
@@ -398,32 +412,47 @@ zt_status zt_record_clear(zt_run *run)
     return ZT_OK;
 }
 
-int zt_record_steps(const zt_run *run) { return run->recorder ? zt_prog_n_steps(zt_recorder_prog(run->recorder)) : -1; }
+int zt_record_steps(const zt_run *run)
+{
+    return run ? (run->recorder ? zt_prog_n_steps(zt_recorder_prog(run->recorder)) : -1) : -1;
+}
 
-const zt_prog *zt_record_prog(const zt_run *run) { return run->recorder ? zt_recorder_prog(run->recorder) : NULL; }
+const zt_prog *zt_record_prog(const zt_run *run) { return run ? (run->recorder ? zt_recorder_prog(run->recorder) : NULL) : NULL; }
 
 int zt_record_slot(const zt_run *run, const zt_tensor *tensor)
 {
-    return run->recorder ? zt_recorder_value(run->recorder, tensor) : -1;
+    return run ? (run->recorder ? zt_recorder_value(run->recorder, tensor) : -1) : -1;
 }
 
 zt_status zt_record_freeze(zt_run *run, zt_tensor *frozen, const char *name)
 {
+    if (!run) return ZT_EUSAGE;
     if (run->recorder) return zt_recorder_freeze(run->recorder, frozen, name);
     return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
 }
 
 zt_status zt_record_save(const zt_run *run, const char *path, bool force)
 {
+    if (!run) return ZT_EUSAGE;
+    ZT_REQUIRE(run->ctx, path, ZT_EUSAGE);
     if (run->recorder) return zt_recorder_save(run->recorder, path, force);
     return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
 }
 
-void zt_record_pause(zt_run *run) { run->paused++; }
-void zt_record_resume(zt_run *run) { run->paused -= run->paused > 0; }
+void zt_record_pause(zt_run *run)
+{
+    if (!run) return;
+    run->paused++;
+}
+void zt_record_resume(zt_run *run)
+{
+    if (!run) return;
+    run->paused -= run->paused > 0;
+}
 
 zt_prog *zt_record_end(zt_run *run, zt_tensor *const *outs, int n_outs)
 {
+    if (!run) return NULL;
     if (!run->recorder) {
         zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
         return NULL;

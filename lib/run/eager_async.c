@@ -125,11 +125,20 @@ zt_status zt_eager_async_op(zt_run *run, zt_engine *engine, zt_executable *execu
 
 /* ---- the run's own --------------------------------------------------------------------------- */
 
-void zt_run_eager(zt_run *run, bool on) { run->eager = on; }
-void zt_run_flush_at(zt_run *run, int n) { run->flush_at = n > 0 ? n : 0; }
+void zt_run_eager(zt_run *run, bool on)
+{
+    if (!run) return;
+    run->eager = on;
+}
+void zt_run_flush_at(zt_run *run, int n)
+{
+    if (!run) return;
+    run->flush_at = n > 0 ? n : 0;
+}
 
 zt_status zt_run_flush(zt_run *run)
 {
+    if (!run) return ZT_EUSAGE;
     zt_engine *engine = run->chain.engines[0];
     run->waiting = 0;
     return engine->vt->flush ? engine->vt->flush(engine) : ZT_OK;
@@ -137,6 +146,7 @@ zt_status zt_run_flush(zt_run *run)
 
 zt_status zt_run_sync(zt_run *run)
 {
+    if (!run) return ZT_EUSAGE;
     zt_engine *engine = run->chain.engines[0];
     run->waiting = 0;
     return engine->vt->sync ? engine->vt->sync(engine) : ZT_OK;

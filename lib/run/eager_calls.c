@@ -24,6 +24,7 @@
 
 zt_tensor *zt_apply(zt_run *run, const zt_func *function, zt_tensor *const *inputs, zt_tensor **outputs)
 {
+    if (!run || !function) return NULL;
     zt_tensor *from[ZT_MAX_IN] = {0}, *made[ZT_MAX_OUT] = {0};
     int n_in = function->unary ? 1 : function->n_in, n_out = function->unary ? 1 : function->n_out;
     for (int input = 0; input < n_in && input < ZT_MAX_IN; input++) from[input] = inputs[input];

@@ -4,6 +4,7 @@
  * then visited in reverse: each op's row writes its gradient through zt_emit, cotangents of one value
  * are added up. There is no other autograd; a gradient is a program, and has a gradient.
  */
+#include "lib/base/require.h"
 #include "lib/run/eager.h"
 
 #include <stdio.h>
@@ -345,6 +346,7 @@ zt_prog *zt_grad_pass(zt_ctx *ctx, const zt_prog *program, const int *wrt, int w
 
 zt_prog *zt_prog_grad(zt_ctx *ctx, const zt_prog *program, const int *wrt, int wrt_count, const zt_grad_opts *opts)
 {
+    ZT_REQUIRE(ctx, program && (wrt || !wrt_count), NULL);
     int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *map);
     zt_prog *gradient = map ? zt_grad_pass(ctx, program, wrt, wrt_count, opts, map) : NULL;
     zt_free(ctx, map);

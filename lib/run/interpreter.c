@@ -1,4 +1,5 @@
 /* interpreter.c - a program run one op at a time: each step a one-step schedule on host values. */
+#include "lib/base/require.h"
 #include "lib/run/interpreter.h"
 
 #include "lib/run/partition.h"
@@ -35,6 +36,8 @@ static zt_status check_value(const zt_interpreter *interpreter, int value_id)
 
 zt_status zt_interpreter_put(zt_interpreter *interpreter, int value_id, const void *bytes)
 {
+    if (!interpreter) return ZT_EUSAGE;
+    ZT_REQUIRE(interpreter->ctx, bytes, ZT_EUSAGE);
     zt_status status = check_value(interpreter, value_id);
     if (status) return status;
     if (zt_prog_value(interpreter->program, value_id)->kind == ZT_VALUE_DATA)
@@ -67,6 +70,7 @@ static void *read_data(zt_interpreter *interpreter, int value_id)
 
 const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id)
 {
+    if (!interpreter) return NULL;
     if (check_value(interpreter, value_id)) return NULL;
     if (interpreter->values[value_id]) return interpreter->values[value_id];
     const zt_value *value = zt_prog_value(interpreter->program, value_id);
@@ -79,6 +83,7 @@ const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id)
 
 bool zt_interpreter_has(const zt_interpreter *interpreter, int value_id)
 {
+    if (!interpreter) return false;
     if (value_id < 0 || value_id >= interpreter->bound->n_values) return false;
     zt_value_kind kind = zt_prog_value(interpreter->program, value_id)->kind;
     return interpreter->values[value_id] || kind == ZT_VALUE_DATA || kind == ZT_VALUE_STATE;
@@ -239,6 +244,7 @@ static zt_status run_step(zt_interpreter *interpreter, int step_index)
 
 zt_status zt_interpreter_step(zt_interpreter *interpreter, int step_index)
 {
+    if (!interpreter) return ZT_EUSAGE;
     char why[1024];
     if (step_index < 0 || step_index >= interpreter->bound->n_steps)
         return zt_fail(interpreter->ctx, ZT_EUSAGE, "step %d is not in the program", step_index);
@@ -256,6 +262,8 @@ zt_status zt_interpreter_step(zt_interpreter *interpreter, int step_index)
 zt_interpreter *zt_interpreter_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_binding *bindings,
                                     int binding_count, bool strict)
 {
+    if (!engine) return NULL;
+    ZT_REQUIRE(engine->ctx, program, NULL);
     zt_interpreter *interpreter = zt_calloc(engine->ctx, 1, sizeof *interpreter);
     if (!interpreter) return NULL;
     interpreter->ctx = engine->ctx;
@@ -286,15 +294,16 @@ void zt_interpreter_close(zt_interpreter *interpreter)
     zt_free(interpreter->ctx, interpreter);
 }
 
-zt_ctx *zt_interpreter_ctx(const zt_interpreter *interpreter) { return interpreter->ctx; }
-const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter) { return interpreter->program; }
-const zt_bound *zt_interpreter_bound(const zt_interpreter *interpreter) { return interpreter->bound; }
+zt_ctx *zt_interpreter_ctx(const zt_interpreter *interpreter) { return interpreter ? interpreter->ctx : NULL; }
+const zt_prog *zt_interpreter_prog(const zt_interpreter *interpreter) { return interpreter ? interpreter->program : NULL; }
+const zt_bound *zt_interpreter_bound(const zt_interpreter *interpreter) { return interpreter ? interpreter->bound : NULL; }
 
 const char *zt_interpreter_engine(const zt_interpreter *interpreter, int step_index)
 {
+    if (!interpreter) return NULL;
     return step_index >= 0 && step_index < interpreter->bound->n_steps && interpreter->engine_names[step_index]
                ? interpreter->engine_names[step_index]
                : "";
 }
 
-int zt_interpreter_fallbacks(const zt_interpreter *interpreter) { return interpreter->fallbacks; }
+int zt_interpreter_fallbacks(const zt_interpreter *interpreter) { return interpreter ? interpreter->fallbacks : 0; }

@@ -80,6 +80,7 @@ static void give_back(zt_pages *pages, int seq, int64_t keep)
 
 int zt_pages_begin(zt_pages *pages)
 {
+    if (!pages) return -1;
     for (int64_t i = 0; i < pages->sequences; i++) {
         if (pages->sequence[i].used) continue;
         pages->sequence[i] = (page_sequence){.used = true};
@@ -91,6 +92,7 @@ int zt_pages_begin(zt_pages *pages)
 
 zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count)
 {
+    if (!pages) return ZT_EUSAGE;
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) return fail_unknown(pages, seq);
     int64_t more = blocks_for(pages, count) - sequence->blocks;
@@ -113,6 +115,7 @@ zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count)
 
 zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *positions, int32_t *seqs)
 {
+    if (!pages) return ZT_EUSAGE;
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) return fail_unknown(pages, seq);
     if (count < 0 || count > INT32_MAX) return zt_fail(pages->ctx, ZT_EUSAGE, "pages: %lld positions more", (long long)count);
@@ -128,6 +131,7 @@ zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *posi
 
 int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t count)
 {
+    if (!pages) return 0;
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) fail_unknown(pages, seq);
     if (sequence && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: cut to %lld positions", (long long)count);
@@ -141,6 +145,7 @@ int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t count)
 
 int zt_pages_share(zt_pages *pages, int seq, int64_t count)
 {
+    if (!pages) return -1;
     const page_sequence *from = find_sequence(pages, seq);
     if (!from) fail_unknown(pages, seq);
     if (from && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: share %lld positions", (long long)count);
@@ -167,16 +172,18 @@ void zt_pages_end(zt_pages *pages, int seq)
 
 int64_t zt_pages_length(const zt_pages *pages, int seq)
 {
+    if (!pages) return 0;
     const page_sequence *sequence = find_sequence(pages, seq);
     return sequence ? sequence->length : -1;
 }
 
-int64_t zt_pages_left(const zt_pages *pages) { return pages->n_free; }
+int64_t zt_pages_left(const zt_pages *pages) { return pages ? pages->n_free : 0; }
 
-const int32_t *zt_pages_table(const zt_pages *pages) { return pages->table; }
+const int32_t *zt_pages_table(const zt_pages *pages) { return pages ? pages->table : NULL; }
 
 zt_pages_count zt_pages_counted(const zt_pages *pages)
 {
+    if (!pages) return (zt_pages_count){0};
     zt_pages_count counted = {.blocks = pages->blocks, .size = pages->size, .peak = pages->peak};
     counted.used = pages->blocks - pages->n_free;
     for (int64_t i = 0; i < pages->blocks; i++) counted.shared += pages->owners[i] > 1;

@@ -1,4 +1,5 @@
 /* pass.c - owns the table of passes, the driver that runs it, and the figures of its report. */
+#include "lib/base/require.h"
 #include "lib/run/pass.h"
 
 #include <string.h>
@@ -23,6 +24,7 @@ int zt_pass_find(const char *name, size_t length)
 
 int zt_prog_kernels(const zt_prog *program)
 {
+    if (!program) return 0;
     int kernel_count = 0;
     for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++)
         kernel_count += !(zt_op_info(zt_prog_step(program, step_index)->op)->def->flags & ZT_OPF_VIEW);
@@ -121,6 +123,7 @@ static zt_status run_pass(zt_ctx *ctx, int pass_index, const zt_pass_opts *optio
 zt_prog *zt_prog_passes(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *opts, zt_pass_report *reports)
 {
     static const zt_pass_opts plain;
+    ZT_REQUIRE(ctx, ctx && program, NULL);
     if (!opts) opts = &plain;
     if (zt_ctx_status(ctx)) return NULL;
     zt_compute how = opts->engine ? opts->engine->compute : ZT_COMPUTE_F32;

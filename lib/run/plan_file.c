@@ -4,6 +4,7 @@
  * values, symbols and outputs, passes. Whether the places are right, plan_check.c finds when a session
  * is opened.
  */
+#include "lib/base/require.h"
 #include "lib/run/plan_file.h"
 
 #include <inttypes.h>
@@ -127,6 +128,8 @@ static zt_status put_program(const plan_writer *writer)
 
 zt_status zt_plan_file_print(const zt_prog *program, const zt_plan_file_opts *options, zt_str *output_text)
 {
+    if (!program) return ZT_EUSAGE;
+    ZT_REQUIRE(output_text ? output_text->ctx : NULL, output_text && options && options->engine, ZT_EUSAGE);
     plan_writer writer = {.program = program, .options = options, .text = output_text};
     zt_status status = put_program(&writer);
     if (status || options->n_bind < zt_prog_n_symbols(program)) return status;
@@ -363,6 +366,7 @@ static zt_status read_lines(zt_plan_file *plan, const char *name, const char *te
 
 zt_plan_file *zt_plan_file_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)
 {
+    ZT_REQUIRE(ctx, name && (text || !length), NULL);
     zt_plan_file *plan = zt_calloc(ctx, 1, sizeof *plan);
     if (!plan) return NULL;
     plan->ctx = ctx;
@@ -383,10 +387,10 @@ void zt_plan_file_free(zt_plan_file *plan)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-const zt_prog *zt_plan_file_prog(const zt_plan_file *plan) { return plan->program; }
+const zt_prog *zt_plan_file_prog(const zt_plan_file *plan) { return plan ? plan->program : NULL; }
 const char *zt_plan_file_engine(const zt_plan_file *plan) { return plan->engine; }
-zt_isa zt_plan_file_isa(const zt_plan_file *plan) { return plan->isa; }
-unsigned zt_plan_file_off(const zt_plan_file *plan) { return plan->passes_off; }
+zt_isa zt_plan_file_isa(const zt_plan_file *plan) { return plan ? plan->isa : (zt_isa){0}; }
+unsigned zt_plan_file_off(const zt_plan_file *plan) { return plan ? plan->passes_off : 0; }
 int zt_plan_file_count(const zt_plan_file *plan) { return plan->n_layouts; }
 const zt_plan_layout *zt_plan_file_nth(const zt_plan_file *plan, int i) { return &plan->layouts[i]; }
 

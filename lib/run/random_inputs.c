@@ -133,6 +133,7 @@ static uint64_t hash_name(const char *name, uint64_t seed)
 
 void zt_bound_inputs_draw(const zt_bound *bound, int value_id, uint64_t seed, void *destination)
 {
+    if (!bound || !destination || value_id < 0 || value_id >= bound->n_values) return;
     const zt_type *type = &bound->type[value_id];
     zt_case made = {.in = {*type}, .fill = {ZT_FILL_NORMAL}};
     if (!zt_dtype_is_float(type->dtype)) {

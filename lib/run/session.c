@@ -5,6 +5,7 @@
  * replay's segments one after the other. Values that cross between engines, and what `keep` copies, pass
  * through host memory that the replay owns; program inputs and outputs are the caller's own memory.
  */
+#include "lib/base/require.h"
 #include "lib/run/eager.h"
 
 #include <stdio.h>
@@ -258,7 +259,8 @@ static zt_status step_symbols(zt_session *session, const zt_binding *bindings, i
         const char *name = zt_prog_symbol_name(session->program, symbol_id);
         symbols[symbol_id] = session->fixed[symbol_id];
         for (int binding_index = 0; binding_index < binding_count && symbols[symbol_id] < 0; binding_index++)
-            if (strcmp(bindings[binding_index].symbol, name) == 0) symbols[symbol_id] = bindings[binding_index].value;
+            if (bindings[binding_index].symbol && strcmp(bindings[binding_index].symbol, name) == 0)
+                symbols[symbol_id] = bindings[binding_index].value;
         if (symbols[symbol_id] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "symbol '%s' has no value", name);
     }
     return ZT_OK;
@@ -294,11 +296,14 @@ static session_replay *get_replay(zt_session *session, const zt_binding *binding
 
 zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, int binding_count, void *const *outputs)
 {
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, bindings || binding_count <= 0, ZT_EUSAGE);
     return get_replay(session, bindings, binding_count, outputs) ? ZT_OK : zt_ctx_status(session->ctx);
 }
 
 void zt_session_forget(zt_session *session)
 {
+    if (!session) return;
     for (int i = 0; i < MAX_PREPARED; i++) {
         free_replay(session, session->cache[i]);
         session->cache[i] = NULL;
@@ -426,6 +431,8 @@ static void report_metrics(const zt_session *session, const session_replay *repl
 zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int binding_count, const void *const *inputs,
                           void *const *outputs)
 {
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, bindings || binding_count <= 0, ZT_EUSAGE);
     session_replay *replay = get_replay(session, bindings, binding_count, outputs);
     if (!replay) return zt_ctx_status(session->ctx);
     zt_status status = ZT_OK;
@@ -487,6 +494,8 @@ static zt_status check_plan_file(zt_session *session)
 
 zt_session *zt_session_open(zt_engine *engine, const zt_prog *program, const zt_store *store, const zt_session_opts *options)
 {
+    if (!engine) return NULL;
+    ZT_REQUIRE(engine->ctx, program, NULL);
     zt_session *session = zt_calloc(engine->ctx, 1, sizeof *session);
     if (!session) return NULL;
     session->ctx = engine->ctx;
@@ -526,26 +535,35 @@ void zt_session_close(zt_session *session)
 
 /* ---- states and figures ---------------------------------------------------------------------- */
 
-zt_type zt_session_state_type(const zt_session *session, int i) { return session->state_type[i]; }
+zt_type zt_session_state_type(const zt_session *session, int i)
+{
+    if (!session || i < 0 || i >= zt_prog_count(session->program, ZT_VALUE_STATE)) return (zt_type){.rank = -1};
+    return session ? session->state_type[i] : (zt_type){.rank = -1};
+}
 
 zt_status zt_session_state_get(zt_session *session, int i, void *host)
 {
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, host && i >= 0 && i < zt_prog_count(session->program, ZT_VALUE_STATE), ZT_EUSAGE);
     zt_engine *engine = session->chain.engines[0];
     return engine->vt->download(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], host);
 }
 
 zt_status zt_session_state_set(zt_session *session, int i, const void *host)
 {
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, host && i >= 0 && i < zt_prog_count(session->program, ZT_VALUE_STATE), ZT_EUSAGE);
     zt_engine *engine = session->chain.engines[0];
     return engine->vt->upload(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], host);
 }
 
-const zt_prog *zt_session_prog(const zt_session *session) { return session->program; }
+const zt_prog *zt_session_prog(const zt_session *session) { return session ? session->program : NULL; }
 
-zt_session_report zt_session_get(const zt_session *session) { return session->report; }
+zt_session_report zt_session_get(const zt_session *session) { return session ? session->report : (zt_session_report){0}; }
 
 void zt_session_watch(zt_session *session, const zt_watch *watch)
 {
+    if (!session) return;
     session->watched = watch != NULL;
     if (watch) session->watch = *watch;
 }
@@ -560,11 +578,13 @@ static const session_replay *latest_replay(const zt_session *session)
 
 int zt_session_parts(const zt_session *session)
 {
-    return latest_replay(session) ? latest_replay(session)->partition.n_segments : 0;
+    return session ? (latest_replay(session) ? latest_replay(session)->partition.n_segments : 0) : 0;
 }
 
 zt_session_part zt_session_part_at(const zt_session *session, int i)
 {
+    if (!session) return (zt_session_part){0};
+    if (i < 0 || i >= zt_session_parts(session)) return (zt_session_part){0};
     const session_replay *replay = latest_replay(session);
     const zt_segment *segment = &replay->partition.segments[i];
     return (zt_session_part){session->chain.engines[segment->engine], &replay->schedules[i], segment->liveness_bytes};

@@ -7,6 +7,7 @@
  * one's, it weighs 1 / r, or 1 / r^2 where the product goes straight on: bench/results/quant.md has
  * what that is worth.
  */
+#include "lib/base/require.h"
 #include "lib/tensor/quantize.h"
 
 #include <math.h>
@@ -41,6 +42,8 @@ static double median_of(double *numbers, int64_t count)
 
 zt_status zt_column_weights(zt_ctx *ctx, const float *values, int64_t rows, int64_t columns, int power, float *weights, bool *any)
 {
+    ZT_REQUIRE(ctx, weights && any, ZT_EUSAGE);
+    ZT_REQUIRE(ctx, (values || !(rows && columns)) && rows >= 0 && columns >= 0, ZT_EUSAGE);
     *any = false;
     for (int64_t column = 0; column < columns; column++) weights[column] = 1;
     if (rows < MIN_ROWS || columns < 1) return ZT_OK;

@@ -7,6 +7,7 @@ enum { STEP = 1024 }; /* elements at a time: a multiple of every block */
 
 bool zt_dtype_converts(zt_dtype from, zt_dtype to)
 {
+    if (!zt_dtype_get(from) || !zt_dtype_get(to)) return false;
     return from == to || (zt_dtype_get(from)->decode && zt_dtype_get(to)->encode);
 }
 
@@ -24,6 +25,8 @@ static void encode_from_f64(const char *src, zt_dtype to, char *dst, int64_t cou
 
 void zt_dtype_convert(zt_dtype from, const void *src, zt_dtype to, void *dst, int64_t count)
 {
+    if (!src || !dst || !zt_dtype_converts(from, to)) return;
+    if (!src || (!dst && count)) return;
     const zt_dtype_info *source_info = zt_dtype_get(from), *target_info = zt_dtype_get(to);
     const char *input = src;
     char *output = dst;

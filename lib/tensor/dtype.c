@@ -217,6 +217,11 @@ bool zt_dtype_is_packed(zt_dtype dtype)
 
 void zt_dtype_range(zt_dtype dtype, double *least, double *most)
 {
+    if (!least || !most) return;
+    if (!zt_dtype_get(dtype)) {
+        *least = *most = 0;
+        return;
+    }
     static const double floats[ZT_DTYPE_COUNT] = {[ZT_F64] = 0x1.fffffffffffffp1023,
                                                   [ZT_F32] = 0x1.fffffep127,
                                                   [ZT_F16] = 65504,

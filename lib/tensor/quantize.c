@@ -1,4 +1,5 @@
 /* quantize.c - owns the list of quantizers, what they refuse, and the measure of what is lost. */
+#include "lib/base/require.h"
 #include "lib/tensor/quantize.h"
 
 #include "lib/tensor/encode.h"
@@ -140,6 +141,7 @@ static zt_quantize_fn *choose_unweighed(const zt_encoder *encoder, bool search)
 
 zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const float *values, int64_t rows, void *out)
 {
+    ZT_REQUIRE(ctx, quantizer, ZT_EUSAGE);
     const zt_dtype_info *info = zt_dtype_get(quantizer->dtype);
     const zt_encoder *encoder = zt_encoder_find(zt_isa_best(), quantizer->dtype);
     float limit = zt_quantize_most(quantizer->dtype);
@@ -168,6 +170,7 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const flo
 
 void zt_loss_add(zt_loss_of *loss, const float *originals, const float *results, int64_t count)
 {
+    if (!loss || !originals || (!results && count)) return;
     for (int64_t i = 0; i < count; i++) {
         double original = originals[i], result = results[i], error = result - original;
         loss->error2 += error * error;
@@ -179,12 +182,16 @@ void zt_loss_add(zt_loss_of *loss, const float *originals, const float *results,
     loss->count += count;
 }
 
-double zt_loss_rmse(const zt_loss_of *loss) { return loss->count ? sqrt(loss->error2 / (double)loss->count) : 0; }
+double zt_loss_rmse(const zt_loss_of *loss) { return loss ? (loss->count ? sqrt(loss->error2 / (double)loss->count) : 0) : 0; }
 
 double zt_loss_cosine(const zt_loss_of *loss)
 {
+    if (!loss) return 0;
     double both = sqrt(loss->x2) * sqrt(loss->y2);
     return both > 0 ? loss->xy / both : loss->x2 == loss->y2;
 }
 
-double zt_loss_snr(const zt_loss_of *loss) { return loss->error2 > 0 ? 10 * log10(loss->x2 / loss->error2) : INFINITY; }
+double zt_loss_snr(const zt_loss_of *loss)
+{
+    return loss ? (loss->error2 > 0 ? 10 * log10(loss->x2 / loss->error2) : INFINITY) : 0;
+}

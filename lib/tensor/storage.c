@@ -2,6 +2,7 @@
  * field's rule and by Loom's. Small floats have their codec in dtype_small.c; codes that are whole
  * numbers, of any width, are packed here.
  */
+#include "lib/base/require.h"
 #include "lib/tensor/storage.h"
 
 #include <math.h>
@@ -68,6 +69,7 @@ static int code_bits(zt_storage storage, zt_storage_rule rule)
 
 size_t zt_storage_bytes(zt_storage storage, zt_storage_rule rule, int64_t count)
 {
+    if ((unsigned)storage >= ZT_STORE_COUNT) return 0;
     int bits = code_bits(storage, rule);
     return bits < 8 ? ((size_t)count * (size_t)bits + 7) / 8 : (size_t)count * (size_t)(bits / 8);
 }
@@ -123,6 +125,8 @@ static double smallest_value(zt_storage storage)
 
 float zt_storage_scale(zt_storage storage, const float *values, int64_t count)
 {
+    if ((unsigned)storage >= ZT_STORE_COUNT) return 0;
+    if (!values && count) return 0;
     double most = 0, sum = 0;
     for (int64_t i = 0; i < count; i++) {
         double magnitude = fabs((double)values[i]);
@@ -186,11 +190,13 @@ static float loom_float(zt_storage storage, float value)
 
 float zt_loom_morph(zt_storage storage, float value, float scale)
 {
+    if ((unsigned)storage >= ZT_STORE_COUNT) return value;
     return is_float(storage) ? loom_float(storage, value) : (float)loom_code(storage, value, scale) * scale;
 }
 
 float zt_loom_simulate(zt_storage storage, float value, float scale)
 {
+    if ((unsigned)storage >= ZT_STORE_COUNT) return value;
     float quotient = value / scale;
     int bits = rows[storage].info.bits;
     if (is_float(storage)) return loom_float(storage, value);
@@ -225,6 +231,8 @@ static void encode_loom(zt_storage storage, const float *values, int64_t count, 
 zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rule, const float *values, int64_t count,
                             float scale, void *out)
 {
+    ZT_REQUIRE(ctx, (values || !count) && out, ZT_EUSAGE);
+    ZT_REQUIRE(ctx, (unsigned)storage < ZT_STORE_COUNT && count >= 0, ZT_EUSAGE);
     int kind = rows[storage].kind;
     if (kind != FLOAT && (!(scale > 0) || isinf(scale)))
         return zt_fail(ctx, ZT_EUSAGE, "%s: a scale of %g", rows[storage].info.name, (double)scale);
@@ -265,6 +273,8 @@ static float field_value(zt_storage storage, uint64_t code, float scale)
 
 void zt_storage_decode(zt_storage storage, zt_storage_rule rule, const void *codes, int64_t count, float scale, float *values)
 {
+    if ((unsigned)storage >= ZT_STORE_COUNT || !codes || !values) return;
+    if ((!codes && count) || !values) return;
     int bits = code_bits(storage, rule), kind = rows[storage].kind;
     if (rule == ZT_RULE_FIELD && (kind == FLOAT || kind == SMALL)) {
         zt_dtype_get(rows[storage].info.dtype)->decode(codes, values, count);
@@ -288,6 +298,7 @@ static uint8_t q4_code(float value, float scale)
 
 void zt_loom_q4_encode(const float *values, int64_t count, zt_loom_q4 *out)
 {
+    if ((!values && count) || !out) return;
     for (int64_t start = 0; start < count; start += 32, out++) {
         float block[32] = {0}, most = 0;
         for (int i = 0; i < 32 && start + i < count; i++) {
@@ -302,6 +313,7 @@ void zt_loom_q4_encode(const float *values, int64_t count, zt_loom_q4 *out)
 
 void zt_loom_q4_decode(const zt_loom_q4 *blocks, int64_t count, float *values)
 {
+    if (!blocks || !values) return;
     for (int64_t i = 0; i < count; i++) {
         uint64_t code = blocks[i / 32].codes[i % 32 / 2] >> i % 2 * 4 & 15;
         values[i] = (float)signed_value(code, 4) * blocks[i / 32].scale;

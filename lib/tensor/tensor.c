@@ -1,5 +1,6 @@
 /* tensor.c - owns tensors: counted headers over counted buffers. Counts are atomic, so that
  * threads may share a tensor; its contents are the callers' affair. */
+#include "lib/base/require.h"
 #include "lib/tensor/tensor.h"
 
 #include <stdatomic.h>
@@ -54,6 +55,7 @@ static zt_tensor *make_tensor(zt_ctx *ctx, const zt_type *type, tensor_buffer *b
 
 zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type)
 {
+    ZT_REQUIRE(ctx, type, NULL);
     size_t bytes, total;
     if (!zt_type_check(ctx, type, &bytes)) return NULL;
     if (!zt_add_size(bytes, BUFFER_HEADER, &total)) total = SIZE_MAX; /* which the allocator refuses with its message */
@@ -108,6 +110,7 @@ void zt_tensor_unref(zt_tensor *tensor)
 
 bool zt_tensor_sole(const zt_tensor *tensor)
 {
+    if (!tensor) return false;
     return atomic_load_explicit(&((zt_tensor *)tensor)->refs, memory_order_acquire) == 1 &&
            atomic_load_explicit(&tensor->buffer->refs, memory_order_acquire) == 1 &&
            tensor->buffer->data == (char *)tensor->buffer + BUFFER_HEADER;
@@ -117,6 +120,7 @@ const zt_type *zt_tensor_type(const zt_tensor *tensor) { return &tensor->type; }
 
 void *zt_tensor_data(const zt_tensor *tensor)
 {
+    if (!tensor) return NULL;
     zt_device_resident *away = tensor->buffer->device_resident;
     if (away) {
         tensor->buffer->device_resident = NULL;
@@ -125,17 +129,23 @@ void *zt_tensor_data(const zt_tensor *tensor)
     return tensor->data;
 }
 
-void *zt_tensor_address(const zt_tensor *tensor) { return tensor->data; }
+void *zt_tensor_address(const zt_tensor *tensor)
+{
+    if (!tensor) return NULL;
+    return tensor->data;
+}
 
 void zt_tensor_make_device_resident(zt_tensor *tensor, zt_device_resident *record)
 {
+    if (!tensor) return;
+    ZT_REQUIRE(tensor->ctx, record, );
     record->data = tensor->buffer->data;
     record->attached = &tensor->buffer->device_resident;
     tensor->buffer->device_resident = record;
 }
 
-zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor) { return tensor->buffer->device_resident; }
+zt_device_resident *zt_tensor_device_resident(const zt_tensor *tensor) { return tensor ? tensor->buffer->device_resident : NULL; }
 
-size_t zt_tensor_bytes(const zt_tensor *tensor) { return tensor->bytes; }
+size_t zt_tensor_bytes(const zt_tensor *tensor) { return tensor ? tensor->bytes : 0; }
 
-zt_ctx *zt_tensor_ctx(const zt_tensor *tensor) { return tensor->ctx; }
+zt_ctx *zt_tensor_ctx(const zt_tensor *tensor) { return tensor ? tensor->ctx : NULL; }

@@ -1,4 +1,5 @@
 /* tensor_pool.c - tensors that are used again, by dtype and shape. */
+#include "lib/base/require.h"
 #include "lib/tensor/tensor.h"
 
 #include <pthread.h>
@@ -52,6 +53,8 @@ void zt_tensor_pool_free(zt_tensor_pool *pool)
 
 zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *pool, const zt_type *type)
 {
+    if (!pool) return NULL;
+    ZT_REQUIRE(pool->ctx, type, NULL);
     pthread_mutex_lock(&pool->lock);
     pool_node **link = &pool->bucket[bucket_index(type)];
     while (*link && !zt_type_equal(zt_tensor_type((*link)->tensor), type)) link = &(*link)->next;
@@ -69,6 +72,7 @@ zt_tensor *zt_tensor_pool_acquire(zt_tensor_pool *pool, const zt_type *type)
 
 void zt_tensor_pool_release(zt_tensor_pool *pool, zt_tensor *tensor)
 {
+    if (!pool) return;
     if (!tensor) return;
     pool_node *node = zt_tensor_sole(tensor) ? zt_alloc(pool->ctx, sizeof *node) : NULL;
     if (!node) {
@@ -85,6 +89,7 @@ void zt_tensor_pool_release(zt_tensor_pool *pool, zt_tensor *tensor)
 
 size_t zt_tensor_pool_len(const zt_tensor_pool *pool)
 {
+    if (!pool) return 0;
     zt_tensor_pool *mutable_pool = (zt_tensor_pool *)pool;
     pthread_mutex_lock(&mutable_pool->lock);
     size_t length = pool->len;

@@ -1,4 +1,5 @@
 /* type.c - owns zt_type: making, comparing, checking, sizes, and the text of a type. */
+#include "lib/base/require.h"
 #include "lib/tensor/tensor.h"
 
 #include <stdio.h>
@@ -6,6 +7,7 @@
 
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim)
 {
+    if (!dim && rank > 0) return (zt_type){.rank = -1};
     zt_type type = {.dtype = dtype, .rank = rank};
     for (int i = 0; i < rank && i < ZT_MAX_RANK; i++) type.dim[i] = dim[i];
     return type;
@@ -13,6 +15,7 @@ zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim)
 
 bool zt_type_equal(const zt_type *left, const zt_type *right)
 {
+    if (!left || !right) return false;
     if (left->dtype != right->dtype || left->rank != right->rank) return false;
     for (int i = 0; i < left->rank; i++) {
         if (left->dim[i] != right->dim[i]) return false;
@@ -22,13 +25,15 @@ bool zt_type_equal(const zt_type *left, const zt_type *right)
 
 int64_t zt_type_count(const zt_type *type)
 {
+    if (!type) return 0;
     int64_t product = 1;
-    for (int i = 0; i < type->rank; i++) product *= type->dim[i];
+    for (int i = 0; i < type->rank && i < ZT_MAX_RANK; i++) product *= type->dim[i];
     return product;
 }
 
 size_t zt_type_bytes(const zt_type *type)
 {
+    if (!type || !zt_dtype_get(type->dtype)) return 0;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     int64_t count = zt_type_count(type); /* in whole blocks, but for packed types */
     return (size_t)(count / info->block + (count % info->block != 0)) * (size_t)info->block_bytes;
@@ -53,9 +58,10 @@ static int64_t nonzero_product(const zt_type *type)
 
 bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
 {
+    ZT_REQUIRE(ctx, type, false);
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     if (!info) return refuse_type(ctx, type, "no such dtype");
-    if (type->rank < 0 || type->rank > ZT_MAX_RANK) return refuse_type(ctx, type, "the rank must be 0 to 8");
+    if (type->rank < 0 || type->rank > ZT_MAX_RANK) return refuse_type(ctx, type, "the rank is not 0 to 10");
     for (int i = 0; i < type->rank; i++) {
         if (type->dim[i] < 0) return refuse_type(ctx, type, "a dimension is negative");
     }
@@ -71,6 +77,7 @@ bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
 
 const char *zt_type_text(const zt_type *type, char buffer[ZT_TYPE_TEXT])
 {
+    if (!type || !buffer) return NULL;
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
     const char *name = info ? info->name : "?";
     if (type->rank < 0 || type->rank > ZT_MAX_RANK) {

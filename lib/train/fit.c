@@ -1,4 +1,5 @@
 /* fit.c - owns the loop over epochs and batches, and the schedule of the learning rate. */
+#include "lib/base/require.h"
 #include "lib/train/fit.h"
 
 #include <math.h>
@@ -19,6 +20,7 @@ const zt_schedule *zt_schedule_at(int index)
 
 const zt_schedule *zt_schedule_named(const char *name)
 {
+    if (!name) return NULL;
     for (int i = 0; zt_schedule_at(i); i++)
         if (!strcmp(schedules[i].name, name)) return &schedules[i];
     return NULL;
@@ -26,6 +28,8 @@ const zt_schedule *zt_schedule_named(const char *name)
 
 double zt_rate_at(const zt_rate *rate, uint64_t step)
 {
+    if (!rate) return 0;
+    if (!rate->schedule) return 0;
     if (step < rate->warmup) return rate->lr * (double)(step + 1) / (double)rate->warmup;
     uint64_t falling_steps = rate->steps > rate->warmup ? rate->steps - rate->warmup : 1;
     double progress = fmin((double)(step - rate->warmup) / (double)falling_steps, 1);
@@ -114,6 +118,8 @@ static zt_status end_epoch(fit_run *fit)
 
 zt_status zt_fit(zt_trainer *trainer, const zt_batches *data, const zt_fit_opts *options, zt_fit_state *state)
 {
+    if (!trainer) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_trainer_ctx(trainer), data && options && state, ZT_EUSAGE);
     zt_ctx *ctx = zt_trainer_ctx(trainer);
     fit_run fit = {.ctx = ctx, .trainer = trainer, .data = data, .options = options, .state = state};
     if (data->per_epoch < 1) return zt_fail(ctx, ZT_EDATA, "there are no samples to train on");

@@ -1,4 +1,5 @@
 /* loss.c - owns programs with a target and a loss added. */
+#include "lib/base/require.h"
 #include "lib/train/train_internal.h"
 #include "lib/train/train.h"
 
@@ -55,6 +56,7 @@ static zt_status write_loss(zt_prog *target_program, const zt_prog *program, int
 zt_prog *zt_train_with_loss(zt_ctx *ctx, const zt_prog *program, const char *name, zt_loss_kind kind, const zt_binding *sample,
                             int n_sample)
 {
+    ZT_REQUIRE(ctx, program && n_sample >= 0 && (sample || !n_sample), NULL);
     zt_type target;
     int output = find_output(program, name);
     int *map = zt_calloc(ctx, (size_t)zt_prog_n_values(program) + 1, sizeof *map);

@@ -120,15 +120,17 @@ const zt_optimizer *zt_optimizer_at(int index)
 
 const zt_optimizer *zt_optimizer_named(const char *name)
 {
+    if (!name) return NULL;
     for (int i = 0; zt_optimizer_at(i); i++)
         if (!strcmp(optimizers[i].name, name)) return &optimizers[i];
     return NULL;
 }
 
-const char *zt_optimizer_name(const zt_optimizer *optimizer) { return optimizer->name; }
+const char *zt_optimizer_name(const zt_optimizer *optimizer) { return optimizer ? optimizer->name : NULL; }
 
 zt_optim zt_optim_default(const zt_optimizer *method)
 {
+    if (!method) return (zt_optim){0};
     zt_optim optim = method->defaults;
     optim.method = method;
     return optim;

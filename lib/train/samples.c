@@ -1,4 +1,5 @@
 /* samples.c - owns a data set in memory, and batches of it. */
+#include "lib/base/require.h"
 #include "lib/train/samples.h"
 
 #include <string.h>
@@ -44,6 +45,7 @@ static zt_status add_field(zt_samples *samples, const zt_value *input, int index
 
 zt_samples *zt_samples_new(zt_ctx *ctx, const zt_prog *program, const int *weights, int n_weights)
 {
+    ZT_REQUIRE(ctx, program && (weights || !n_weights), NULL);
     int count = zt_prog_count(program, ZT_VALUE_IN);
     zt_samples *samples = zt_calloc(ctx, 1, sizeof *samples);
     if (!samples) return NULL;
@@ -79,6 +81,7 @@ void zt_samples_free(zt_samples *samples)
 
 void zt_samples_scale(zt_samples *samples, double factor)
 {
+    if (!samples) return;
     zt_field *field = &samples->fields[0];
     size_t length = field->data.len / (size_t)zt_dtype_get(field->row.dtype)->block_bytes;
     for (size_t i = 0; i < length && factor != 1; i++) {
@@ -89,6 +92,7 @@ void zt_samples_scale(zt_samples *samples, double factor)
 
 zt_status zt_samples_check(zt_samples *samples, const char *name)
 {
+    if (!samples) return ZT_EUSAGE;
     for (int field_index = 0; field_index < samples->field_count; field_index++) {
         const zt_field *field = &samples->fields[field_index];
         int64_t rows = field->bytes ? (int64_t)(field->data.len / field->bytes) : samples->rows;
@@ -148,6 +152,8 @@ static zt_status get_batch(void *user, uint64_t epoch, int64_t batch, const void
 
 zt_status zt_samples_batches(zt_samples *samples, const zt_shuffle *options, zt_batches *out)
 {
+    if (!samples) return ZT_EUSAGE;
+    ZT_REQUIRE(samples->ctx, options, ZT_EUSAGE);
     if (options->batch < 1) return zt_fail(samples->ctx, ZT_EUSAGE, "batches of %lld rows", (long long)options->batch);
     if (zt_prog_n_symbols(samples->program) > 1)
         return zt_fail(samples->ctx, ZT_EUSAGE, "a program of %d symbols: its rows alone may be one",

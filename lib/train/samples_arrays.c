@@ -1,5 +1,6 @@
 /* samples_arrays.c - data sets from arrays (npz, npy, safetensors
  * ...), and the numbers of a field. */
+#include "lib/base/require.h"
 #include "lib/train/train_internal.h"
 
 #include <math.h>
@@ -113,6 +114,8 @@ static int64_t find_array(const zt_samples *samples, const zt_checkpoint *checkp
 
 zt_status zt_samples_arrays(zt_samples *samples, zt_checkpoint *checkpoint, const char *only)
 {
+    if (!samples) return ZT_EUSAGE;
+    ZT_REQUIRE(samples->ctx, checkpoint, ZT_EUSAGE);
     zt_status status = ZT_OK;
     int found = 0;
     for (int field_index = 0; field_index < samples->field_count && !status; field_index++) {

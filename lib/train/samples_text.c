@@ -1,4 +1,5 @@
 /* samples_text.c - data sets from lines of text: CSV and NDJSON. */
+#include "lib/base/require.h"
 #include "lib/train/train_internal.h"
 
 #include "lib/base/foreign.h"
@@ -109,6 +110,8 @@ static zt_status put_row(const text_line *line)
 
 zt_status zt_samples_csv(zt_samples *samples, const char *name, const char *text, size_t length)
 {
+    if (!samples) return ZT_EUSAGE;
+    ZT_REQUIRE(samples->ctx, text || !length, ZT_EUSAGE);
     text_line line = {.samples = samples, .name = name};
     const char *cursor = text, *end = text + length;
     zt_status status = zt_foreign_fail(samples->ctx, name, text, length);
@@ -191,6 +194,8 @@ static zt_status put_json(const text_line *line)
 
 zt_status zt_samples_ndjson(zt_samples *samples, const char *name, const char *text, size_t length)
 {
+    if (!samples) return ZT_EUSAGE;
+    ZT_REQUIRE(samples->ctx, text || !length, ZT_EUSAGE);
     text_line line = {.samples = samples, .name = name};
     const char *cursor = text, *end = text + length;
     zt_status status = ZT_OK;

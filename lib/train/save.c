@@ -9,6 +9,7 @@
  * It is written to a temporary file and renamed, and the previous one is kept under another name, so that a complete file
  * exists at any time. The whole file is checked before any of it is used.
  */
+#include "lib/base/require.h"
 #include "lib/train/fit.h"
 
 #include <inttypes.h>
@@ -108,6 +109,8 @@ static zt_status keep_before(zt_ctx *ctx, const char *path)
 
 zt_status zt_train_save(zt_trainer *trainer, const zt_fit_state *state, const char *run, const char *path)
 {
+    if (!trainer) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_trainer_ctx(trainer), state && run && path, ZT_EUSAGE);
     zt_ctx *ctx = zt_trainer_ctx(trainer);
     size_t size = file_size(trainer);
     char *file = compose_file(trainer, state, run, size);
@@ -179,6 +182,8 @@ static zt_status choose_result(zt_ctx *ctx, zt_status first, const char *said, z
 
 zt_status zt_train_load(zt_trainer *trainer, zt_fit_state *state, const char *run, const char *path, char **why)
 {
+    if (!trainer) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_trainer_ctx(trainer), run && path && why, ZT_EUSAGE);
     zt_ctx *ctx = zt_trainer_ctx(trainer), *own = zt_ctx_new(), *more = zt_ctx_new();
     char *before = name_before(ctx, path);
     uint64_t id[2];

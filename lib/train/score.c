@@ -24,6 +24,7 @@ zt_deviation zt_deviation_of(double expected, double actual)
 
 void zt_deviations_add(zt_deviations *deviations, const zt_deviation *one)
 {
+    if (!deviations || !one) return;
     deviations->total++;
     deviations->correct += one->actual == one->expected;
     deviations->buckets[one->bucket]++;
@@ -35,13 +36,20 @@ static double mean_of(double sum, int64_t count) { return count ? sum / (double)
 
 double zt_deviations_accuracy(const zt_deviations *deviations)
 {
-    return mean_of(100 * (double)deviations->correct, deviations->total);
+    return deviations ? mean_of(100 * (double)deviations->correct, deviations->total) : 0;
 }
-double zt_deviations_score(const zt_deviations *deviations) { return mean_of(deviations->point_sum, deviations->total); }
-double zt_deviations_mean(const zt_deviations *deviations) { return mean_of(deviations->deviation_sum, deviations->total); }
+double zt_deviations_score(const zt_deviations *deviations)
+{
+    return deviations ? mean_of(deviations->point_sum, deviations->total) : 0;
+}
+double zt_deviations_mean(const zt_deviations *deviations)
+{
+    return deviations ? mean_of(deviations->deviation_sum, deviations->total) : 0;
+}
 
 double zt_prediction(const float *row, int64_t count)
 {
+    if (!row && count) return 0;
     int64_t best = 0;
     if (count == 1) return (double)row[0];
     for (int64_t i = 1; i < count; i++)

@@ -1,5 +1,6 @@
 /* step.c - owns the program of a training step: the gradient pass of a forward program with weights as states, then clipping
  * and the optimizer's update. */
+#include "lib/base/require.h"
 #include "lib/prog/states.h"
 #include "lib/train/train_internal.h"
 
@@ -218,6 +219,7 @@ static zt_status write_update(step_builder *step)
 
 zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *options)
 {
+    ZT_REQUIRE(ctx, forward && options, NULL);
     step_builder step = {.ctx = ctx, .options = options, .forward = forward};
     zt_status status = zt_ctx_status(ctx);
     if (!status) status = find_weights(&step);

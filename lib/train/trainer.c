@@ -1,4 +1,5 @@
 /* trainer.c - owns training on an engine: the session of a step, its states, the count of steps. */
+#include "lib/base/require.h"
 #include "lib/run/pass.h"
 #include "lib/train/train_internal.h"
 #include "lib/train/train.h"
@@ -20,26 +21,36 @@ struct zt_trainer {
 
 static int state_value(const zt_trainer *trainer, int index) { return zt_prog_nth(trainer->program, ZT_VALUE_STATE, index); }
 
-zt_ctx *zt_trainer_ctx(const zt_trainer *trainer) { return trainer->ctx; }
-int zt_trainer_n_weights(const zt_trainer *trainer) { return trainer->weight_count; }
-int zt_trainer_n_states(const zt_trainer *trainer) { return zt_prog_count(trainer->program, ZT_VALUE_STATE); }
+zt_ctx *zt_trainer_ctx(const zt_trainer *trainer) { return trainer ? trainer->ctx : NULL; }
+int zt_trainer_n_weights(const zt_trainer *trainer) { return trainer ? trainer->weight_count : 0; }
+int zt_trainer_n_states(const zt_trainer *trainer) { return trainer ? zt_prog_count(trainer->program, ZT_VALUE_STATE) : 0; }
 const char *zt_trainer_state_name(const zt_trainer *trainer, int index)
 {
-    return zt_prog_value(trainer->program, state_value(trainer, index))->name;
+    if (!trainer || index < 0 || index >= zt_trainer_n_states(trainer)) return NULL;
+    return trainer ? zt_prog_value(trainer->program, state_value(trainer, index))->name : NULL;
 }
-zt_type zt_trainer_state_type(const zt_trainer *trainer, int index) { return zt_session_state_type(trainer->session, index); }
+zt_type zt_trainer_state_type(const zt_trainer *trainer, int index)
+{
+    return trainer ? zt_session_state_type(trainer->session, index) : (zt_type){.rank = -1};
+}
 zt_status zt_trainer_get(zt_trainer *trainer, int index, void *host)
 {
+    if (!trainer) return ZT_EUSAGE;
     return zt_session_state_get(trainer->session, index, host);
 }
 zt_status zt_trainer_set(zt_trainer *trainer, int index, const void *host)
 {
+    if (!trainer) return ZT_EUSAGE;
     return zt_session_state_set(trainer->session, index, host);
 }
-uint64_t zt_trainer_steps(const zt_trainer *trainer) { return trainer->step_count; }
-void zt_trainer_set_steps(zt_trainer *trainer, uint64_t steps) { trainer->step_count = steps; }
-const zt_prog *zt_trainer_program(const zt_trainer *trainer) { return trainer->program; }
-zt_session *zt_trainer_session(zt_trainer *trainer) { return trainer->session; }
+uint64_t zt_trainer_steps(const zt_trainer *trainer) { return trainer ? trainer->step_count : 0; }
+void zt_trainer_set_steps(zt_trainer *trainer, uint64_t steps)
+{
+    if (!trainer) return;
+    trainer->step_count = steps;
+}
+const zt_prog *zt_trainer_program(const zt_trainer *trainer) { return trainer ? trainer->program : NULL; }
+zt_session *zt_trainer_session(zt_trainer *trainer) { return trainer ? trainer->session : NULL; }
 const uint64_t *zt_trainer_id(const zt_trainer *trainer) { return trainer->id; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -162,6 +173,8 @@ static zt_status check_loss(const zt_trainer *trainer, const zt_train_opts *opti
 
 zt_trainer *zt_trainer_open(zt_engine *engine, const zt_prog *forward, const zt_train_opts *options, const zt_store *store)
 {
+    if (!engine) return NULL;
+    ZT_REQUIRE(engine->ctx, forward && options, NULL);
     zt_ctx *ctx = engine->ctx;
     zt_trainer *trainer = zt_calloc(ctx, 1, sizeof *trainer);
     if (!trainer) return NULL;
@@ -211,6 +224,8 @@ static double value_of(const zt_trainer *trainer, number value)
 zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
                           double learning_rate, void *const *out, zt_trained *result)
 {
+    if (!trainer) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_trainer_ctx(trainer), result && (inputs || !trainer->forward_inputs), ZT_EUSAGE);
     number rate = as_number(trainer, learning_rate), count = as_number(trainer, (double)(trainer->step_count + 1)), loss, norm;
     for (int i = 0; i < trainer->forward_inputs; i++) trainer->inputs[i] = inputs[i];
     trainer->inputs[trainer->forward_inputs] = &rate;

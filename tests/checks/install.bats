@@ -133,6 +133,24 @@ C
     [ "$(./ten++ m.gguf)" = 'a model' ]
 }
 
+@test "examples/c builds against what is installed, and runs; what cannot be opened is an error" {
+    ln -sfn "$root" plain
+    flags=$(zt_flags "$PWD/plain")
+    for f in "$repo"/examples/c/*.c; do
+        ${CC:-gcc} -std=c17 -Wall -Wextra -Werror $sanitize -o "$(basename "$f" .c)" "$f" $flags
+    done
+    "$tests/mkmodel" model.gguf
+    ./generate model.gguf the 3
+    ./quantize model.gguf small.gguf q8_0
+    ./custom_op
+    for call in "generate none.gguf the 3" "quantize none.gguf small.gguf q8_0" "train no/folder/net.json"; do
+        run ./$call
+        [ "$status" -eq 1 ]
+        [[ $output == *"${call%% *}: "*"no"*": "* ]]
+    done
+    ./train net.json
+}
+
 @test "zt.pc names the version and PREFIX, not DESTDIR" {
     grep -qx "prefix=/opt/zt" "$at/lib/pkgconfig/zt.pc"
     grep -qx "Version: $("$bin/zt-run" --version | sed -n '1s/.* //p')" "$at/lib/pkgconfig/zt.pc"

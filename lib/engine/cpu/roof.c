@@ -5,6 +5,7 @@
  * round does not count.
  */
 #include "lib/base/processor.h"
+#include "lib/base/require.h"
 #include "lib/engine/roof.h"
 #include "lib/engine/cpu/caches.h"
 #include "lib/engine/cpu/isa/roof.h"
@@ -269,6 +270,7 @@ static void measure_all(roof_meter *meter, zt_roof *roof, zt_isa isa, const zt_r
 
 zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof)
 {
+    ZT_REQUIRE(ctx, opts && roof, ZT_EUSAGE);
     zt_isa isa = opts->isa < zt_isa_best() ? opts->isa : zt_isa_best();
     *roof = (zt_roof){.threads = opts->threads ? opts->threads : zt_cpu_count()};
     if (roof->threads < 1 || roof->threads > MAX_THREADS)
@@ -296,6 +298,7 @@ const char *zt_roof_kind_name(zt_roof_kind kind)
 
 double zt_roof_rate(const zt_roof *roof, zt_roof_kind kind)
 {
+    if (!roof) return 0;
     double of_kind = 0, plain = 0;
     for (int i = 0; i < roof->n_peaks; i++) {
         double rate = roof->peak[i].rate[ZT_ROOF_ALL];
@@ -307,6 +310,7 @@ double zt_roof_rate(const zt_roof *roof, zt_roof_kind kind)
 
 const zt_roof_level *zt_roof_level_of(const zt_roof *roof, size_t bytes)
 {
+    if (!roof) return NULL;
     for (int i = 0; i < roof->n_levels - 1; i++) {
         const zt_roof_level *level = &roof->level[i];
         size_t caches = (size_t)((roof->threads + level->sharers - 1) / level->sharers);

@@ -1,5 +1,6 @@
 /* hf.c - opens a model of any container: what a path is, and where the files of a Hugging
  * Face model are. */
+#include "lib/base/require.h"
 #include "lib/llm/hf/hf.h"
 #include "lib/io/pt.h"
 #include "lib/io/npz.h"
@@ -321,8 +322,20 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, unsigned flags)
     return gguf ? zt_gguf_with_shards(gguf, path) : NULL;
 }
 
-zt_gguf *zt_model_open(zt_ctx *ctx, const char *path) { return open_any(ctx, path, 0); }
+zt_gguf *zt_model_open(zt_ctx *ctx, const char *path)
+{
+    ZT_REQUIRE(ctx, path, NULL);
+    return open_any(ctx, path, 0);
+}
 
-zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path) { return open_any(ctx, path, VOCABULARY); }
+zt_gguf *zt_model_open_vocabulary(zt_ctx *ctx, const char *path)
+{
+    ZT_REQUIRE(ctx, path, NULL);
+    return open_any(ctx, path, VOCABULARY);
+}
 
-zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path) { return open_any(ctx, path, WHOLE); }
+zt_gguf *zt_model_open_whole(zt_ctx *ctx, const char *path)
+{
+    ZT_REQUIRE(ctx, path, NULL);
+    return open_any(ctx, path, WHOLE);
+}

@@ -1,6 +1,7 @@
 /* hf_export.c - writes a GGUF as a Hugging Face directory: the directory, whole or absent, and
  * the small files in it. */
 #include "lib/base/attributes.h"
+#include "lib/base/require.h"
 #include "lib/llm/hf/hf_export.h"
 
 #include <dirent.h>
@@ -201,6 +202,7 @@ static zt_status write_model(hf_export *export, const char *path)
 
 zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *gguf, const char *path, const zt_hf_opts *opts)
 {
+    ZT_REQUIRE(ctx, gguf && path && opts, ZT_EUSAGE);
     hf_export export = {.ctx = ctx, .gguf = gguf, .file = zt_gguf_name(gguf), .opts = *opts};
     zt_str_init(&export.directory, ctx);
     export.config = json_object();

@@ -176,6 +176,7 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
 
 bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
 {
+    if (!arch) return false;
     size_t count;
     const hf_arch *archs = zt_hf_archs(&count);
     name_match found;
@@ -237,6 +238,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 
 bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
+    if (!name || !type) return false;
     return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0;
 }
 

@@ -1,4 +1,5 @@
 /* machine.c - parsing and rendering from the outside: the one place where errors arrive. */
+#include "lib/base/require.h"
 #include "lib/llm/jinja/internal.h"
 
 #include <stdio.h>
@@ -82,6 +83,7 @@ static void parse_all(jmachine *machine, const char *text, size_t size)
 
 zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t size)
 {
+    ZT_REQUIRE(ctx, text || !size, NULL);
     zt_jinja *jinja = zt_calloc(ctx, 1, sizeof *jinja);
     if (!jinja) return NULL;
     jinja->ctx = ctx;
@@ -110,6 +112,8 @@ void zt_jinja_free(zt_jinja *jinja)
 
 bool zt_jinja_uses(const zt_jinja *jinja, const char *variable)
 {
+    if (!jinja) return false;
+    ZT_REQUIRE(jinja->ctx, variable, false);
     for (size_t bucket = 0; bucket < sizeof jinja->names / sizeof *jinja->names; bucket++)
         for (const jname *name = jinja->names[bucket]; name; name = name->next)
             if (name->read && strcmp(name->text, variable) == 0) return true;
@@ -118,6 +122,8 @@ bool zt_jinja_uses(const zt_jinja *jinja, const char *variable)
 
 bool zt_jinja_mentions(const zt_jinja *jinja, const char *word)
 {
+    if (!jinja) return false;
+    ZT_REQUIRE(jinja->ctx, word, false);
     return memmem(jinja->text, jinja->text_size, word, strlen(word)) != NULL;
 }
 
@@ -147,6 +153,7 @@ static zt_status deliver_output(const jbuf *buffer, zt_str *out, zt_str *origin)
 
 zt_status zt_jinja_render(zt_ctx *ctx, const zt_jinja *jinja, const zt_jinja_vars *vars, zt_str *out, zt_str *origin)
 {
+    ZT_REQUIRE(ctx, jinja && vars && out, ZT_EUSAGE);
     const zt_jinja_limits *limits = &vars->limits;
     jmachine machine = {.ctx = ctx,
                         .jinja = jinja,

@@ -1,6 +1,7 @@
 /* vocab.c - what all vocabularies share, whatever file they came from: the table from texts to ids,
  * special tokens in raw text, what goes before and after a text, which tokens end a generation.
  */
+#include "lib/base/require.h"
 // clang-format off
 #include "lib/llm/vocab/vocab.h"
 
@@ -44,6 +45,7 @@ static const struct {
 
 zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
 {
+    ZT_REQUIRE(ctx, ids, ZT_EUSAGE);
     if (ids->count == ids->capacity) {
         size_t capacity = ids->capacity ? ids->capacity : 32, bytes;
         if (!zt_mul_size(capacity, 2 * sizeof *ids->id, &bytes))
@@ -59,6 +61,7 @@ zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
 
 void zt_ids_fini(zt_ctx *ctx, zt_ids *ids)
 {
+    ZT_REQUIRE(ctx, ids, );
     zt_free(ctx, ids->id);
     *ids = (zt_ids){0};
 }
@@ -246,14 +249,24 @@ void zt_vocab_free(zt_vocab *vocab)
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-int32_t zt_vocab_size(const zt_vocab *vocab) { return vocab->token_count; }
+int32_t zt_vocab_size(const zt_vocab *vocab) { return vocab ? vocab->token_count : 0; }
 
-int32_t zt_vocab_bos(const zt_vocab *vocab) { return vocab->bos; }
+int32_t zt_vocab_bos(const zt_vocab *vocab)
+{
+    if (!vocab) return -1;
+    return vocab->bos;
+}
 
-int32_t zt_vocab_eos(const zt_vocab *vocab) { return vocab->eos; }
+int32_t zt_vocab_eos(const zt_vocab *vocab)
+{
+    if (!vocab) return -1;
+    return vocab->eos;
+}
 
 zt_status zt_vocab_check_rows(const zt_vocab *vocab, int64_t rows)
 {
+    if (!vocab) return ZT_EUSAGE;
+    ZT_REQUIRE(vocab->ctx, rows >= 0, ZT_EUSAGE);
     char escaped[80];
     for (int64_t id = rows; id < vocab->token_count; id++)
         if (vocab->text[id].n && !zt_vocab_is_control(vocab, (int32_t)id))
@@ -264,20 +277,22 @@ zt_status zt_vocab_check_rows(const zt_vocab *vocab, int64_t rows)
     return ZT_OK;
 }
 
-bool zt_vocab_is_pieces(const zt_vocab *vocab) { return vocab->kind == &zt_vocab_sentencepiece; }
+bool zt_vocab_is_pieces(const zt_vocab *vocab) { return vocab && vocab->kind == &zt_vocab_sentencepiece; }
 
 bool zt_vocab_is_eog(const zt_vocab *vocab, int32_t id)
 {
-    return id >= 0 && id < vocab->token_count && vocab->attr[id] & ZT_TOK_EOG;
+    return vocab && id >= 0 && id < vocab->token_count && vocab->attr[id] & ZT_TOK_EOG;
 }
 
 bool zt_vocab_is_control(const zt_vocab *vocab, int32_t id)
 {
-    return id >= 0 && id < vocab->token_count && zt_vocab_type(vocab, id) == ZT_TOK_CONTROL;
+    return vocab && id >= 0 && id < vocab->token_count && zt_vocab_type(vocab, id) == ZT_TOK_CONTROL;
 }
 
 int32_t zt_vocab_find(const zt_vocab *vocab, const char *text, size_t size)
 {
+    if (!vocab) return -1;
+    ZT_REQUIRE(vocab->ctx, text || !size, -1);
     uint64_t hash = zt_hash_more(ZT_HASH_SEED, text, size);
     return size ? zt_vocab_lookup(vocab, hash, (zt_bytes){text, size}, (zt_bytes){"", 0}) : -1;
 }
@@ -479,6 +494,8 @@ static zt_status check_length(const zt_vocab *vocab, size_t size)
 zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t size, const char *origin, unsigned flags,
                                  zt_ids *ids)
 {
+    if (!vocab) return ZT_EUSAGE;
+    ZT_REQUIRE(vocab->ctx, (text || !size) && ids, ZT_EUSAGE);
     const marked_text input = {text, size, origin, flags & ZT_TOK_SPECIAL};
     zt_merger merger;
     zt_status status = check_length(vocab, size);
@@ -493,6 +510,8 @@ zt_status zt_vocab_encode_origin(const zt_vocab *vocab, const char *text, size_t
 
 zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, unsigned flags, zt_ids *ids)
 {
+    if (!vocab) return ZT_EUSAGE;
+    ZT_REQUIRE(vocab->ctx, (text || !size) && ids, ZT_EUSAGE);
     bool rule = flags & ZT_TOK_BOS_RULE;
     const marked_text input = {text, size, NULL, flags};
     zt_merger merger;
@@ -513,6 +532,8 @@ zt_status zt_vocab_encode(const zt_vocab *vocab, const char *text, size_t size, 
 
 zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool first, zt_str *out)
 {
+    if (!vocab) return ZT_EUSAGE;
+    ZT_REQUIRE(vocab->ctx, out, ZT_EUSAGE);
     if (id < 0 || id >= vocab->token_count)
         return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, vocab->token_count);
     if (vocab->kind->decode_all && (special || zt_vocab_type(vocab, id) != ZT_TOK_CONTROL))
@@ -524,6 +545,8 @@ zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool 
 
 zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t count, bool special, zt_str *out)
 {
+    if (!vocab) return ZT_EUSAGE;
+    ZT_REQUIRE(vocab->ctx, (ids || !count) && out, ZT_EUSAGE);
     zt_status status = ZT_OK;
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocab->token_count)

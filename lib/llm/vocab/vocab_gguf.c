@@ -417,6 +417,7 @@ static zt_status read_fallback(gguf_reader *reader)
 
 zt_vocab *zt_vocab_open_pre(const zt_gguf *gguf, const char *pre)
 {
+    if (!gguf) return NULL;
     static zt_status (*const step[])(gguf_reader *) = {
         read_kind,  read_pieces, read_texts, read_types,    mark_pieces,   read_pre,    check_ids,
         read_rules, read_ends,   read_strip, read_charsmap, read_fallback, read_scores, read_merges,
@@ -443,4 +444,4 @@ zt_vocab *zt_vocab_open_pre(const zt_gguf *gguf, const char *pre)
     return vocab;
 }
 
-zt_vocab *zt_vocab_open(const zt_gguf *gguf) { return zt_vocab_open_pre(gguf, NULL); }
+zt_vocab *zt_vocab_open(const zt_gguf *gguf) { return gguf ? zt_vocab_open_pre(gguf, NULL) : NULL; }

@@ -5,6 +5,7 @@
  * the vocabulary has them, else one U+FFFD for each byte. Truncation and padding are not applied. A file without the
  * member 'decoder' (the library always writes one) is decoded as its ByteLevel component says.
  */
+#include "lib/base/require.h"
 #include "lib/llm/vocab/vocab_json.h"
 
 #include <string.h>
@@ -213,6 +214,7 @@ static zt_vocab *open_text(zt_ctx *ctx, const char *name, const char *text, size
 
 zt_vocab *zt_vocab_open_json(zt_ctx *ctx, const char *name, const char *text, size_t size)
 {
+    ZT_REQUIRE(ctx, text || !size, NULL);
     return open_text(ctx, name, text, size, NULL);
 }
 

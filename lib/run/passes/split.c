@@ -9,6 +9,7 @@
  * one engine, or cut once, stays as it is; and so does one in which steps of ref that read each
  * other's values would come together or apart, since between them ref rounds nothing.
  */
+#include "lib/base/require.h"
 #include "lib/run/passes/rewrite.h"
 #include "lib/run/partition.h"
 
@@ -79,6 +80,7 @@ static zt_status find_engines(const zt_prog *program, const zt_pass_opts *option
 
 zt_status zt_prog_engines(zt_ctx *ctx, const zt_prog *program, const zt_pass_opts *options, const char **engine)
 {
+    ZT_REQUIRE(ctx, program && options && options->engine && engine, ZT_EUSAGE);
     const char *names[ZT_MAX_CHAIN] = {0};
     int step_count = zt_prog_n_steps(program);
     int *engine_of = zt_alloc_array(ctx, (size_t)step_count + 1, sizeof *engine_of);
