@@ -2,9 +2,9 @@
 
 all: $(bins) $(BUILD)/libzt.a $(BUILD)/man/zt-ops.7
 
-# All tools are in one program, $(BUILD)/zt, because the library's kernels are most of the size of each. A tool is a
-# link to it (tools/zt.c). The objects of zt-NAME become one, in which main is zt_NAME_main and all other names are
-# local: tools may use the same names.
+# All tools are in one program, $(BUILD)/zt, because the library's kernels are most of the size of each (tools/zt.c). Here
+# a tool is a hard link to it, so that a path that is resolved still names the tool. The objects of zt-NAME become one,
+# in which main is zt_NAME_main and all other names are local: tools may use the same names.
 main_of = $(subst -,_,$(1))_main
 define tool_rule
 $(BUILD)/tools/$(1).o: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/*.c)))
@@ -20,7 +20,7 @@ $(BUILD)/zt: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(common_obj) $(B
 
 $(bins): $(BUILD)/zt
 	@mkdir -p $(@D)
-	$(Q)ln -sf ../zt $@
+	$(Q)ln -f $< $@
 
 # zt-ops(7) is made from the table of ops.
 $(BUILD)/man/mkops: $(BUILD)/man/mkops.o $(BUILD)/libzt.a
