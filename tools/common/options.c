@@ -48,7 +48,7 @@ static const struct shared_option {
         .otherwise = "by the caches", .detail = true),
     ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE",
         "memory limit, such as 512M or 4GiB: fail rather than exceed it", .detail = true),
-    ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of the random numbers", ),
+    ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of the random numbers; results are deterministic", ),
     ROW(ZT_SHARE_JUNIT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md|junit",
         "table format; auto: columns on a terminal, else tsv", .detail = true),
     ROW(ZT_SHARE_FORMAT, format, 0, "format", WORD, "auto|tsv|csv|json|ndjson|md",
