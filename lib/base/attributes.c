@@ -25,7 +25,7 @@ static void put_attribute(zt_ctx *ctx, int fd, const char *path, const char *nam
 {
     ssize_t size = getxattr(path, name, value, capacity);
     if (size >= 0 && fsetxattr(fd, name, value, (size_t)size, 0) == 0) return;
-    zt_log(ctx, ZT_LOG_INFO, "%s: the attribute '%s' cannot be kept: %s", path, name, strerror(errno));
+    zt_log(ctx, ZT_LOG_INFO, "%s: cannot keep the attribute '%s': %s", path, name, strerror(errno));
 }
 
 /* Where the old file has no access control list, the new one loses what it inherited from the directory:
@@ -66,11 +66,11 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
     group = now.st_gid == old->st_gid || fchown(fd, (uid_t)-1, old->st_gid) == 0;
     owner = now.st_uid == old->st_uid || fchown(fd, old->st_uid, (gid_t)-1) == 0;
     if (!owner || !group)
-        zt_log(ctx, ZT_LOG_INFO, "%s: its owner %u:%u cannot be kept", path, (unsigned)old->st_uid, (unsigned)old->st_gid);
+        zt_log(ctx, ZT_LOG_INFO, "%s: cannot keep the owner %u:%u", path, (unsigned)old->st_uid, (unsigned)old->st_gid);
     drop_inherited(fd, path);
     zt_status status = put_attributes(ctx, fd, path);
     if (status == ZT_OK && fchmod(fd, mode_for(old, owner, group)))
-        status = zt_fail(ctx, ZT_EIO, "%s: its mode cannot be kept: %s", path, strerror(errno));
+        status = zt_fail(ctx, ZT_EIO, "%s: cannot keep the file mode: %s", path, strerror(errno));
     return status;
 }
 

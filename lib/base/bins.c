@@ -25,7 +25,7 @@ zt_bins *zt_bins_new(zt_ctx *ctx)
     if (!bins) return NULL;
     bins->ctx = ctx;
     if (pthread_mutex_init(&bins->lock, NULL) == 0) return bins;
-    zt_fail(ctx, ZT_ESYS, "no lock for a pool of memory");
+    zt_fail(ctx, ZT_ESYS, "cannot create the lock of a memory pool");
     zt_free(ctx, bins);
     return NULL;
 }

@@ -80,13 +80,13 @@ const char *zt_status_name(zt_status status)
         [ZT_OK] = "ok",
         [ZT_EUSAGE] = "wrong usage",
         [ZT_EDATA] = "bad data",
-        [ZT_ESHAPE] = "shapes do not fit",
+        [ZT_ESHAPE] = "shape mismatch",
         [ZT_ENOENT] = "no such input",
         [ZT_ENOTSUP] = "not supported",
         [ZT_EBUG] = "internal error",
         [ZT_ESYS] = "system error",
         [ZT_ECREATE] = "cannot create the output",
-        [ZT_EIO] = "input or output error",
+        [ZT_EIO] = "input/output error",
         [ZT_ENOMEM] = "out of memory",
         [ZT_EINTR] = "interrupted",
     };
@@ -119,7 +119,7 @@ zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void
     if (!ctx) return ZT_EUSAGE;
     ZT_REQUIRE(ctx, kind && name, ZT_EUSAGE);
     zt_thing *fresh = thing ? new_thing(kind, name, thing) : NULL;
-    if (thing && !fresh) return zt_fail(ctx, ZT_ENOMEM, "no memory for the name of a %s", kind);
+    if (thing && !fresh) return zt_fail(ctx, ZT_ENOMEM, "out of memory (name of a %s)", kind);
     pthread_mutex_lock(&ctx->lock);
     zt_thing **link = find_thing(ctx, kind, name), *old = *link;
     if (old) *link = old->next;

@@ -30,18 +30,17 @@ static const struct {
     ROW(0, "7z\xbc\xaf\x27\x1c", "a 7z archive: extract it and name the model in it (7z x)"),
     ROW(0, "Rar!\x1a\x07", "a RAR archive: extract it and name the model in it (unrar x)"),
     ROW(257, "ustar", "a tar archive: extract it and name the model in it (tar -xf)"),
-    ROW(0, "\x89HDF\r\n\x1a\n", "an HDF5 file, which zt does not read: save it as safetensors or npz"),
-    ROW(4, "TFL3", "a TensorFlow Lite model, which zt does not read"),
+    ROW(0, "\x89HDF\r\n\x1a\n", "an HDF5 file, which is not supported: save it as safetensors or npz"),
+    ROW(4, "TFL3", "a TensorFlow Lite model, which is not supported"),
     ROW(0, "%PDF-", "a PDF document, not a model"),
-    ROW(0, "tjgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
-    ROW(0, "lmgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
-    ROW(0, "fmgg", "a file of llama.cpp before GGUF, which zt does not read: get it as GGUF"),
+    ROW(0, "tjgg", "a ggml file from before GGUF, which is not supported: convert it to GGUF"),
+    ROW(0, "lmgg", "a ggml file from before GGUF, which is not supported: convert it to GGUF"),
+    ROW(0, "fmgg", "a ggml file from before GGUF, which is not supported: convert it to GGUF"),
 #undef ROW
 };
 
-static const char html_page[] = "an HTML page, not the file itself: download the file again, from the "
-                                "address of the file and not of the page that shows it";
-static const char xml_document[] = "an XML document, likely a server's error message: download the file again";
+static const char html_page[] = "an HTML page, not the file itself: download the file again from its raw file address";
+static const char xml_document[] = "an XML document, probably a server's error message: download the file again";
 static const char server_answer[] = "a server's error message, not the file itself: download the file again";
 
 /* What a page or an answer begins with, of any case, behind white space. */

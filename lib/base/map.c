@@ -59,7 +59,7 @@ static zt_status grow_map(zt_map *map)
 {
     zt_map bigger = *map;
     if (!zt_mul_size(map->capacity, 2, &bigger.capacity))
-        return zt_fail(map->ctx, ZT_ENOMEM, "out of memory: a map of %zu entries", map->count);
+        return zt_fail(map->ctx, ZT_ENOMEM, "out of memory: map of %zu entries", map->count);
     bigger.slots = zt_calloc(map->ctx, bigger.capacity, sizeof *bigger.slots);
     if (!bigger.slots) return ZT_ENOMEM;
     for (size_t i = 0; i < map->capacity; i++) {
@@ -75,7 +75,7 @@ static zt_status grow_map(zt_map *map)
 zt_status zt_map_put(zt_map *map, const char *key, size_t length, int64_t value)
 {
     if (!map) return ZT_EUSAGE;
-    if (length > UINT32_MAX) return zt_fail(map->ctx, ZT_EUSAGE, "a map key of %zu bytes", length);
+    if (length > UINT32_MAX) return zt_fail(map->ctx, ZT_EUSAGE, "map key too long (%zu bytes)", length);
     if (map->count >= map->capacity / 4 * 3) {
         zt_status status = grow_map(map);
         if (status) return status;

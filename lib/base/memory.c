@@ -125,11 +125,11 @@ static void count_held(zt_mem *mem, size_t bytes)
 static zt_status out_of_memory(zt_ctx *ctx, size_t bytes, const zt_mem *before, bool refused, bool over)
 {
     if (refused)
-        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held (refused by a test)", bytes, before->held);
+        return zt_fail(ctx, ZT_ENOMEM, "out of memory: requested %zu bytes, %zu in use (refused by a test)", bytes, before->held);
     if (over)
-        return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held, limit %zu", bytes, before->held,
+        return zt_fail(ctx, ZT_ENOMEM, "out of memory: requested %zu bytes, %zu in use, limit %zu", bytes, before->held,
                        before->limit);
-    return zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu bytes wanted, %zu held", bytes, before->held);
+    return zt_fail(ctx, ZT_ENOMEM, "out of memory: requested %zu bytes, %zu in use", bytes, before->held);
 }
 
 void *zt_alloc(zt_ctx *ctx, size_t bytes)
@@ -187,7 +187,7 @@ void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size)
 {
     size_t bytes;
     if (zt_mul_size(count, size, &bytes)) return zt_alloc(ctx, bytes);
-    zt_fail(ctx, ZT_ENOMEM, "out of memory: %zu times %zu bytes wanted", count, size);
+    zt_fail(ctx, ZT_ENOMEM, "out of memory: requested %zu times %zu bytes", count, size);
     return NULL;
 }
 

@@ -96,7 +96,7 @@ zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const
     zt_str_init(&names, ctx);
     zt_near_put(&names, LISTED, name, user);
     if (best) zt_escape(near_shown, sizeof near_shown, best, strlen(best));
-    zt_fail(ctx, status, "%s '%s' is not known%s%s%s: %s", what, zt_escape(shown, sizeof shown, word, length),
+    zt_fail(ctx, status, "%s '%s'%s%s%s: expected %s", what, zt_escape(shown, sizeof shown, word, length),
             best ? " (did you mean '" : "", best ? near_shown : "", best ? "'?)" : "", names.data ? names.data : "");
     zt_str_fini(&names);
     return zt_ctx_status(ctx);

@@ -24,8 +24,8 @@ const char *zt_near_name(const char *word, size_t length, zt_name_fn *name, cons
 /* Appends "a, b or c"; of more than `limit` names the first ones and "...". */
 void zt_near_put(zt_str *out, int limit, zt_name_fn *name, const void *user);
 
-/* "WHAT 'word' is not known (did you mean 'NAME'?): a, b or c", as the context's error; `length` bytes of
- * word. Of many names the first. Returns `status`. */
+/* Sets the context's error "WHAT 'word' (did you mean 'NAME'?): expected a, b or c"; what: "unknown engine", for
+ * example; `length`: bytes of word. Of many names, the first ones are listed. Returns `status`. */
 zt_status zt_fail_unknown(zt_ctx *ctx, zt_status status, const char *what, const char *word, size_t length, zt_name_fn *name,
                           const void *user);
 

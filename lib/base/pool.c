@@ -162,7 +162,7 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
 {
     if (!ctx) return NULL;
     if (n_threads < 1 || n_threads > 256) {
-        zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to 256 are possible", n_threads);
+        zt_fail(ctx, ZT_EUSAGE, "invalid thread count %d: must be 1 to 256", n_threads);
         return NULL;
     }
     zt_pool *pool = zt_calloc(ctx, 1, sizeof *pool);
@@ -173,7 +173,7 @@ zt_pool *zt_pool_new(zt_ctx *ctx, int n_threads)
     pool->spins = n_threads <= zt_cpu_count();
     pool->workers = zt_calloc(ctx, (size_t)n_threads, sizeof *pool->workers);
     int error = pool->workers ? start_workers(pool) : 0;
-    if (error) zt_fail(ctx, ZT_ESYS, "thread %d of %d cannot be started: %s", pool->started + 1, n_threads, strerror(error));
+    if (error) zt_fail(ctx, ZT_ESYS, "cannot start thread %d of %d: %s", pool->started + 1, n_threads, strerror(error));
     if (error || !pool->workers) {
         zt_pool_free(pool);
         return NULL;

@@ -78,7 +78,7 @@ static zt_status open_temp(zt_sink *sink)
         sink->temp = temp_name(sink->ctx, sink->path, attempt);
         if (!sink->temp) return ZT_ENOMEM;
     }
-    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be created: %s", sink->path, strerror(errno));
+    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot create the file: %s", sink->path, strerror(errno));
     sink->named = true;
     return ZT_OK;
 }
@@ -92,7 +92,7 @@ static zt_status follow_link(zt_sink *sink)
     size_t dir = length > 0 && target[0] != '/' && slash ? (size_t)(slash - sink->path) + 1 : 0;
     zt_str path;
     if (length <= 0 || length == sizeof target)
-        return zt_fail(sink->ctx, ZT_ECREATE, "%s: the link cannot be followed", sink->path);
+        return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot follow the symbolic link", sink->path);
     zt_str_init(&path, sink->ctx);
     if (zt_str_put(&path, sink->path, dir) || zt_str_put(&path, target, (size_t)length)) {
         zt_str_fini(&path);
@@ -109,7 +109,7 @@ static zt_status resolve_links(zt_sink *sink)
     enum { MOST = 40 }; /* links, as in the kernel */
     struct stat info;
     for (int i = 0; lstat(sink->path, &info) == 0 && S_ISLNK(info.st_mode); i++) {
-        if (i == MOST) return zt_fail(sink->ctx, ZT_ECREATE, "%s: more than %d links", sink->path, MOST);
+        if (i == MOST) return zt_fail(sink->ctx, ZT_ECREATE, "%s: more than %d symbolic links", sink->path, MOST);
         zt_status status = follow_link(sink);
         if (status) return status;
     }
@@ -123,17 +123,17 @@ static zt_status open_target(zt_sink *sink)
     if (!exists && lstat(sink->path, &info)) return open_temp(sink);
     if (S_ISDIR(info.st_mode)) return zt_fail(sink->ctx, ZT_ECREATE, "%s: is a directory", sink->path);
     if (S_ISREG(info.st_mode) || S_ISLNK(info.st_mode)) {
-        if (!sink->force) return zt_fail(sink->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", sink->path);
+        if (!sink->force) return zt_fail(sink->ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", sink->path);
         if (exists && !sink->in_place && zt_source_is_open(sink->ctx, &info))
-            return zt_fail(sink->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten", sink->path);
+            return zt_fail(sink->ctx, ZT_ECREATE, "%s: is an input file and will not be overwritten", sink->path);
         sink->replaces = exists;
         sink->old = info;
         zt_status status = resolve_links(sink);
         return status ? status : open_temp(sink);
     }
     sink->fd = open(sink->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
-    if (sink->fd < 0 && errno == EINTR) return zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was opened", sink->path);
-    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot be opened: %s", sink->path, strerror(errno));
+    if (sink->fd < 0 && errno == EINTR) return zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted during open", sink->path);
+    if (sink->fd < 0) return zt_fail(sink->ctx, ZT_ECREATE, "%s: cannot open the file: %s", sink->path, strerror(errno));
     return ZT_OK;
 }
 
@@ -192,7 +192,7 @@ static zt_status write_out(zt_sink *sink, const void *bytes, size_t size)
     }
     int error = zt_fd_write(sink->fd, bytes, size);
     if (error == EINTR)
-        sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written", sink->path);
+        sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted during write", sink->path);
     else if (error)
         sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: writing %zu bytes: %s", sink->path, size, strerror(error));
     return sink->failed;
@@ -229,7 +229,7 @@ static zt_status copy_by_kernel(zt_sink *sink, int fd, uint64_t offset, uint64_t
                             errno == EBADF || errno == EPERM))
             return ZT_OK; /* reading will tell what is wrong, if something is */
         if (copied < 0 && errno == EINTR)
-            return sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted while it was written", sink->path);
+            return sink->failed = zt_fail(sink->ctx, ZT_EINTR, "%s: interrupted during write", sink->path);
         if (copied < 0)
             return sink->failed = zt_fail(sink->ctx, ZT_EIO, "%s: copying %llu bytes: %s", sink->path, (unsigned long long)size,
                                           strerror(errno));

@@ -118,11 +118,11 @@ static zt_status copy_all(zt_source *source, int fd, const char *dir, zt_wanted 
         if (received > 0 && source->size == 0 && wanted && !wanted(buffer, (size_t)received)) more = false;
         int error = received < 0 ? 0 : zt_fd_write(source->fd, buffer, (size_t)received);
         if (error == EINTR || (received < 0 && errno == EINTR))
-            status = zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was read", source->name);
+            status = zt_fail(source->ctx, ZT_EINTR, "%s: interrupted during read", source->name);
         else if (received < 0)
             status = zt_fail(source->ctx, ZT_EIO, "%s: %s", source->name, strerror(errno));
         else if (error)
-            status = zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s", source->name, dir,
+            status = zt_fail(source->ctx, ZT_EIO, "%s: cannot spool to a temporary file in %s: %s", source->name, dir,
                              strerror(error));
         else
             source->size += (uint64_t)received;
@@ -139,11 +139,11 @@ zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *hea
     dir = dir && *dir ? dir : "/tmp";
     source->fd = open_temporary(source->ctx, dir);
     if (source->fd < 0)
-        return zt_fail(source->ctx, ZT_ECREATE, "%s: no temporary file in %s: %s", source->name, dir, strerror(errno));
+        return zt_fail(source->ctx, ZT_ECREATE, "%s: cannot create a temporary file in %s: %s", source->name, dir,
+                       strerror(errno));
     int error = size ? zt_fd_write(source->fd, head, size) : 0;
     if (error)
-        return zt_fail(source->ctx, ZT_EIO, "%s: cannot be spooled to a temporary file in %s: %s", source->name, dir,
-                       strerror(error));
+        return zt_fail(source->ctx, ZT_EIO, "%s: cannot spool to a temporary file in %s: %s", source->name, dir, strerror(error));
     source->size = size;
     return copy_all(source, fd, dir, wanted);
 }
@@ -178,7 +178,7 @@ static zt_status adopt_fd(zt_source *source, int fd, zt_wanted *wanted, bool str
 static zt_status open_path(zt_source *source, const char *path, zt_wanted *wanted, bool streams)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    if (fd < 0 && errno == EINTR) return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was opened", source->name);
+    if (fd < 0 && errno == EINTR) return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted during open", source->name);
     if (fd < 0)
         return zt_fail(source->ctx, errno == EMFILE || errno == ENFILE ? ZT_ESYS : ZT_ENOENT, "%s: %s", source->name,
                        strerror(errno));
@@ -256,7 +256,8 @@ zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, si
     ZT_REQUIRE(source->ctx, dst || !size, ZT_EUSAGE);
     if (source->stream) return zt_stream_read(source, offset, dst, size);
     if (offset > source->size || size > source->size - offset)
-        return zt_fail(source->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, the file ends at %llu", source->name, size,
+        return zt_fail(source->ctx, ZT_EDATA,
+                       "%s: unexpected end of file: %zu bytes expected at offset %llu, the file ends at %llu", source->name, size,
                        (unsigned long long)offset, (unsigned long long)source->size);
     if (source->bytes) {
         if (size) memcpy(dst, source->bytes + offset, size);
@@ -271,7 +272,7 @@ zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, si
         if (received < 0)
             return zt_fail(source->ctx, ZT_EIO, "%s: reading %zu bytes at offset %llu: %s", source->name, size,
                            (unsigned long long)offset, strerror(errno));
-        if (received == 0) return zt_fail(source->ctx, ZT_EIO, "%s: the file shrank while it was read", source->name);
+        if (received == 0) return zt_fail(source->ctx, ZT_EIO, "%s: the file was truncated while it was read", source->name);
         output += received;
         offset += (uint64_t)received;
         size -= (size_t)received;

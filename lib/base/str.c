@@ -33,7 +33,7 @@ static zt_status reserve_bytes(zt_str *str, size_t size)
 {
     size_t needed;
     if (!zt_add_size(str->len, size, &needed) || !zt_add_size(needed, 1, &needed))
-        return zt_fail(str->ctx, ZT_ENOMEM, "out of memory: a string of %zu + %zu bytes", str->len, size);
+        return zt_fail(str->ctx, ZT_ENOMEM, "out of memory: string of %zu + %zu bytes", str->len, size);
     if (needed <= str->cap) return ZT_OK;
     size_t capacity = str->cap < SIZE_MAX / 2 ? str->cap * 2 : needed;
     capacity = capacity < 64 ? 64 : capacity;
@@ -73,7 +73,7 @@ zt_status zt_str_printf(zt_str *str, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(NULL, 0, format, arguments);
     va_end(arguments);
-    if (length < 0) return zt_fail(str->ctx, ZT_EUSAGE, "text that cannot be formatted");
+    if (length < 0) return zt_fail(str->ctx, ZT_EUSAGE, "the text cannot be formatted");
     zt_status status = reserve_bytes(str, (size_t)length);
     if (status) return status;
     va_start(arguments, format);

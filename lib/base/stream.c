@@ -60,7 +60,7 @@ static zt_status read_next(const zt_source *source, char *dst, size_t size, size
     *total = kept;
     if (kept >= least) return ZT_OK;
     ssize_t received = zt_fd_read(stream->fd, dst + kept, size - kept, least - kept);
-    if (received < 0 && errno == EINTR) return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted while it was read", source->name);
+    if (received < 0 && errno == EINTR) return zt_fail(source->ctx, ZT_EINTR, "%s: interrupted during read", source->name);
     if (received < 0) return zt_fail(source->ctx, ZT_EIO, "%s: %s", source->name, strerror(errno));
     stream->position += (uint64_t)received;
     *total += (size_t)received;
@@ -77,7 +77,7 @@ static zt_status skip_to(const zt_source *source, uint64_t offset)
     char waste[4096];
     zt_stream *stream = source->stream;
     if (offset < stream->position)
-        return zt_fail(source->ctx, ZT_EBUG, "%s: a stream at byte %llu was asked for byte %llu", source->name,
+        return zt_fail(source->ctx, ZT_EBUG, "%s: the stream at byte %llu cannot seek back to byte %llu", source->name,
                        (unsigned long long)stream->position, (unsigned long long)offset);
     while (stream->position < offset && !stream->end) {
         size_t received, step = offset - stream->position < sizeof waste ? (size_t)(offset - stream->position) : sizeof waste;
@@ -93,8 +93,10 @@ zt_status zt_stream_read(const zt_source *source, uint64_t offset, void *dst, si
     zt_status status = skip_to(source, offset);
     if (status == ZT_OK && !source->stream->end) status = read_next(source, dst, size, size, &received);
     if (status == ZT_OK && received < size)
-        return zt_fail(source->ctx, ZT_EDATA, "%s: %zu bytes wanted at offset %llu, it ends at %llu", source->name, size,
-                       (unsigned long long)offset, (unsigned long long)source->size);
+        return zt_fail(source->ctx, ZT_EDATA,
+                       "%s: unexpected end of stream: %zu bytes expected at offset %llu, the stream ends at "
+                       "%llu",
+                       source->name, size, (unsigned long long)offset, (unsigned long long)source->size);
     return status;
 }
 
@@ -137,7 +139,7 @@ zt_status zt_source_spool(zt_source *source)
     zt_stream *stream = source->stream;
     if (!stream) return ZT_OK;
     if (stream->position != 0)
-        return zt_fail(source->ctx, ZT_EBUG, "%s: a stream at byte %llu cannot be spooled", source->name,
+        return zt_fail(source->ctx, ZT_EBUG, "%s: the stream is already at byte %llu and cannot be spooled", source->name,
                        (unsigned long long)stream->position);
     source->size = 0;
     zt_status status = zt_spool(source, stream->fd, NULL, stream->back_size ? stream->back + stream->back_next : NULL,

@@ -78,7 +78,7 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);
         return NULL;
     }
-    zt_fail_unknown(ctx, ZT_EUSAGE, "engine", name, strcspn(name, ":"), engine_name, NULL);
+    zt_fail_unknown(ctx, ZT_EUSAGE, "unknown engine", name, strcspn(name, ":"), engine_name, NULL);
     return NULL;
 }
 

@@ -38,8 +38,10 @@ zt_status zt_array_file_read(zt_array_file *file, int64_t i, size_t offset, void
     char text[160];
     size_t end;
     if (!zt_add_size(offset, size, &end) || end > array->bytes)
-        return zt_fail(file->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for", file->name,
-                       zt_escape(text, sizeof text, array->name, strlen(array->name)), size, offset, array->bytes);
+        return zt_fail(file->ctx, ZT_EUSAGE,
+                       "%s: tensor '%s': read of %zu bytes at offset %zu is out of range: the tensor has "
+                       "%zu bytes",
+                       file->name, zt_escape(text, sizeof text, array->name, strlen(array->name)), size, offset, array->bytes);
     return file->ops->read(file, i, offset, dst, size);
 }
 
@@ -54,7 +56,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     const zt_array *array = file->ops->get(file, *handle);
     *type = array->type;
     if (array->type.rank >= 0 && array->type.dtype < ZT_DTYPE_COUNT) return ZT_OK;
-    return zt_fail(file->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", file->name,
+    return zt_fail(file->ctx, ZT_ENOTSUP, "%s: tensor '%s': unsupported type %s%s", file->name,
                    zt_escape(text, sizeof text, array->name, strlen(array->name)),
                    zt_escape(word, sizeof word, array->dtype, strlen(array->dtype)),
                    array->type.dtype < ZT_DTYPE_COUNT ? " with too many dimensions" : "");

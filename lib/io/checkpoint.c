@@ -101,10 +101,10 @@ static zt_status find_container(zt_checkpoint *checkpoint, zt_source *source)
     if (size == 0) return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: empty file", checkpoint->name);
     if (is_vocabulary(head, size))
         return zt_fail(checkpoint->ctx, ZT_EDATA,
-                       "%s: a SentencePiece vocabulary (tokenizer.model), without weights: name the "
-                       "directory of its model",
+                       "%s: a SentencePiece vocabulary (tokenizer.model) without weights: name the model's "
+                       "directory instead",
                        checkpoint->name);
-    return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: no container of a model begins with '%s'", checkpoint->name,
+    return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: unknown file format: the file starts with '%s'", checkpoint->name,
                    zt_escape(text, sizeof text, (const char *)head, size < 8 ? size : 8));
 }
 
@@ -273,8 +273,8 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     zt_checkpoint_get(checkpoint, *handle, &entry);
     *type = entry.type;
     if (entry.type.dtype != ZT_DTYPE_COUNT && entry.type.rank >= 0) return ZT_OK;
-    return zt_fail(checkpoint->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of a type or rank that zt lacks (%s)",
-                   zt_checkpoint_name(checkpoint), entry.name, entry.dtype);
+    return zt_fail(checkpoint->ctx, ZT_ENOTSUP, "%s: tensor '%s': unsupported dtype or rank (%s)", zt_checkpoint_name(checkpoint),
+                   entry.name, entry.dtype);
 }
 
 static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst, size_t size)

@@ -113,7 +113,8 @@ static zt_status begin_npy(zt_part *part, const zt_meta *meta)
 {
     (void)meta;
     if (part->count != 1)
-        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: an npy file has one tensor, not %lld", part->path, (long long)part->count);
+        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: an npy file holds exactly one tensor, got %lld", part->path,
+                       (long long)part->count);
     return ZT_OK;
 }
 

@@ -139,7 +139,8 @@ static zt_status make_document(zt_part *part, zt_meta *meta, zt_str *out)
     zt_bytes frame = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){.data = NULL};
     const char *brace = frame.data ? memchr(frame.data, '{', frame.n) : NULL;
     if (!brace)
-        return zt_fail(part->ctx, ZT_ENOTSUP, "%s: only what was a network's JSON becomes one: there is no '%s'", part->path,
+        return zt_fail(part->ctx, ZT_ENOTSUP,
+                       "%s: cannot write network JSON: the input was not a network's JSON (no metadata '%s')", part->path,
                        KEY_FRAME);
     if (zt_meta_count(meta) == 1) return zt_str_put(out, frame.data, frame.n);
     zt_str remainder; /* the frame's bytes go with its key */

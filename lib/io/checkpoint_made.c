@@ -27,8 +27,8 @@ static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, si
     const made_checkpoint *made = user;
     const zt_entry *entry = &made->source.entries[i];
     if (offset > entry->bytes || size > entry->bytes - offset)
-        return zt_fail(made->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %llu asked for", made->source.name, entry->name, size,
-                       (unsigned long long)offset);
+        return zt_fail(made->ctx, ZT_EUSAGE, "%s: tensor '%s': read of %zu bytes at offset %llu is out of range",
+                       made->source.name, entry->name, size, (unsigned long long)offset);
     return size ? made->source.read(made->source.user, i, offset, dst, size) : ZT_OK;
 }
 

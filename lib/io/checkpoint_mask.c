@@ -78,7 +78,7 @@ zt_status zt_meta_from_text(zt_meta *meta, const char *name, const char *text, s
     size_t bytes;
     char *header = zt_base64_get(ctx, text, size, &bytes);
     if (!header && zt_ctx_status(ctx) == ZT_OK)
-        return zt_fail(ctx, ZT_EDATA, "%s: the metadata '" ZT_KEY_GGUF "' is no base64", name);
+        return zt_fail(ctx, ZT_EDATA, "%s: metadata '" ZT_KEY_GGUF "' is not valid base64", name);
     zt_source *source = header ? zt_source_memory(ctx, name, header, bytes) : NULL;
     zt_gguf *gguf = source ? zt_gguf_from(ctx, source) : NULL;
     zt_status status = gguf ? zt_gguf_all_keys(gguf, meta, false) : zt_ctx_status(ctx);
@@ -143,17 +143,17 @@ static zt_status add_mask(zt_checkpoint *checkpoint, const zt_bytes text[3])
     mask->name = zt_arena_strndup(checkpoint->texts, text[1].data, text[1].n);
     if (!stored || !mask->name) return ZT_ENOMEM;
     if (memchr(text[0].data, 0, text[0].n) || memchr(text[1].data, 0, text[1].n))
-        return bad_mask(checkpoint, text[1], "a zero byte in a name");
+        return bad_mask(checkpoint, text[1], "the name contains a zero byte");
     if (!parse_type(checkpoint, text[2], mask))
         return zt_ctx_status(checkpoint->ctx) ? zt_ctx_status(checkpoint->ctx)
-                                              : bad_mask(checkpoint, text[2], "is no dtype and shape");
+                                              : bad_mask(checkpoint, text[2], "not a dtype and shape");
     int64_t index = checkpoint->reader->find(checkpoint->user, stored);
     if (index < 0) return ZT_OK; /* a program that does not know this key has removed the tensor */
     checkpoint->reader->get(checkpoint->user, index, &entry);
     if (mask->type.dtype < ZT_DTYPE_COUNT && (!zt_type_check(NULL, &mask->type, &bytes) || bytes != entry.bytes))
-        return bad_mask(checkpoint, text[2], "the tensor stored has not so many bytes");
+        return bad_mask(checkpoint, text[2], "does not match the size of the stored tensor");
     if (checkpoint->mask_of[index] >= 0 || zt_map_get(checkpoint->masks, mask->name, strlen(mask->name), NULL))
-        return bad_mask(checkpoint, text[1], "is there twice");
+        return bad_mask(checkpoint, text[1], "duplicate tensor name");
     checkpoint->mask_of[index] = checkpoint->n_masks++;
     return zt_map_put(checkpoint->masks, mask->name, strlen(mask->name), index);
 }
@@ -165,7 +165,7 @@ static zt_status check_masks(const zt_checkpoint *checkpoint)
         int64_t index = checkpoint->reader->find(checkpoint->user, checkpoint->mask[k].name);
         if (index >= 0 && checkpoint->mask_of[index] < 0)
             return bad_mask(checkpoint, (zt_bytes){.data = checkpoint->mask[k].name, .n = strlen(checkpoint->mask[k].name)},
-                            "is there twice");
+                            "duplicate tensor name");
     }
     return ZT_OK;
 }
@@ -176,7 +176,7 @@ static zt_status read_masks(zt_checkpoint *checkpoint, const zt_meta_item *item)
     uint64_t count;
     size_t position = 0, tensor_count = (size_t)checkpoint->reader->count(checkpoint->user);
     if (!zt_meta_array(item, &kind, &count) || kind != ZT_GGUF_STR || count % 3 != 0)
-        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: " ZT_KEY_TENSORS " is no list of three texts each", checkpoint->name);
+        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: " ZT_KEY_TENSORS " is not a list of string triples", checkpoint->name);
     checkpoint->texts = zt_arena_new(checkpoint->ctx, 0);
     checkpoint->masks = zt_map_new(checkpoint->ctx, 16);
     checkpoint->mask_of = zt_alloc_array(checkpoint->ctx, tensor_count, sizeof *checkpoint->mask_of);
@@ -197,7 +197,7 @@ static zt_status read_hidden(zt_checkpoint *checkpoint)
 {
     zt_entry entry;
     checkpoint->reader->get(checkpoint->user, checkpoint->hidden, &entry);
-    if (entry.bytes > SIZE_MAX - 1) return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: metadata of too many bytes", checkpoint->name);
+    if (entry.bytes > SIZE_MAX - 1) return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: the metadata is too large", checkpoint->name);
     char *text = zt_alloc(checkpoint->ctx, (size_t)entry.bytes);
     zt_status status =
         text ? checkpoint->reader->read(checkpoint->user, checkpoint->hidden, 0, text, (size_t)entry.bytes) : ZT_ENOMEM;
@@ -300,7 +300,7 @@ static zt_status mask_entry(mask_writer *masker, const zt_entry *entry, int64_t 
 {
     char text[160];
     if (entry->type.rank < 0)
-        return zt_fail(masker->ctx, ZT_ENOTSUP, "tensor '%s' has more than %d dimensions",
+        return zt_fail(masker->ctx, ZT_ENOTSUP, "tensor '%s' has too many dimensions: at most %d are supported",
                        zt_escape(text, sizeof text, entry->name, strlen(entry->name)), ZT_MAX_RANK);
     describe_as_bytes(masker->container, entry, out);
     if (!masker->container->can_store(out)) out->name = invent_name(masker, i);
@@ -320,7 +320,7 @@ static zt_status map_names(mask_writer *masker, const zt_entry *entries, int64_t
         const char *name = entries[i].name;
         size_t length = strlen(name);
         if (zt_map_get(masker->names, name, length, NULL))
-            return zt_fail(masker->ctx, ZT_EDATA, "two tensors are named '%s'", zt_escape(text, sizeof text, name, length));
+            return zt_fail(masker->ctx, ZT_EDATA, "duplicate tensor '%s'", zt_escape(text, sizeof text, name, length));
         if (zt_map_put(masker->names, name, length, i) != ZT_OK) return ZT_ENOMEM;
     }
     return ZT_OK;

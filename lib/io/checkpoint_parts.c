@@ -109,7 +109,7 @@ static zt_status add_part(model_parts *parts, zt_source *source)
     if (!part) return zt_ctx_status(parts->ctx);
     parts->parts[parts->part_count++] = part;
     if (part->container == parts->parts[0]->container) return ZT_OK;
-    return zt_fail(parts->ctx, ZT_EDATA, "%s and %s: files of one model, and of two containers", parts->parts[0]->name,
+    return zt_fail(parts->ctx, ZT_EDATA, "%s and %s: the shards of one model have different file formats", parts->parts[0]->name,
                    part->name);
 }
 
@@ -125,7 +125,7 @@ static zt_status add_tensor(model_parts *parts, int32_t part_index, int64_t i)
     if (zt_map_get(parts->names, entry.name, length, &other))
         return zt_shard_twice(parts->ctx, parts->parts[parts->places[other].part]->name, part->name, entry.name);
     if (parts->wanted && (!zt_map_get(parts->wanted, entry.name, length, &other) || other != part_index))
-        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it", parts->name,
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, but the index does not list it there", parts->name,
                        zt_escape(text, sizeof text, entry.name, length), part->name);
     parts->places[parts->tensor_count] = (struct where){.part = part_index, .index = i};
     return zt_map_put(parts->names, entry.name, length, parts->tensor_count++);
@@ -150,7 +150,7 @@ static zt_status add_tensors(model_parts *parts)
 static zt_status finish_opening(zt_checkpoint *checkpoint, model_parts *parts, zt_status status)
 {
     if (status == ZT_OK && parts->part_count == 0)
-        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: an index of no tensors", checkpoint->name);
+        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: the index lists no tensors", checkpoint->name);
     if (status == ZT_OK) status = add_tensors(parts);
     if (status != ZT_OK) {
         close_parts(parts);
@@ -172,7 +172,7 @@ static zt_status find_part(model_parts *parts, const char *file, int64_t *part)
     zt_str path;
     if (zt_map_get(parts->files, file, strlen(file), part)) return ZT_OK;
     if (parts->part_count == ZT_MAX_SHARDS)
-        return zt_fail(parts->ctx, ZT_EDATA, "%s: more than %d files", parts->name, ZT_MAX_SHARDS);
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: the index names more than %d files", parts->name, ZT_MAX_SHARDS);
     zt_str_init(&path, parts->ctx);
     zt_status status = zt_str_put(&path, parts->name, slash ? (size_t)(slash - parts->name) + 1 : 0);
     if (status == ZT_OK) status = zt_str_puts(&path, file);
@@ -193,7 +193,7 @@ static zt_status add_mapping(void *user, const char *tensor, const char *file)
     zt_status status = find_part(parts, file, &part);
     if (status != ZT_OK) return status;
     if (zt_map_get(parts->wanted, tensor, strlen(tensor), NULL))
-        return zt_fail(parts->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", parts->name,
+        return zt_fail(parts->ctx, ZT_EDATA, "%s: duplicate tensor '%s'", parts->name,
                        zt_escape(text, sizeof text, tensor, strlen(tensor)));
     const char *key = zt_arena_strndup(parts->texts, tensor, strlen(tensor));
     return key ? zt_map_put(parts->wanted, key, strlen(key), part) : ZT_ENOMEM;
@@ -244,7 +244,7 @@ zt_status zt_parts_open_index(zt_checkpoint *checkpoint)
 static zt_status open_numbered(zt_checkpoint *checkpoint, const zt_shard_name *name)
 {
     if (name->count > ZT_MAX_SHARDS)
-        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: one of %lld files, %d are allowed", checkpoint->name,
+        return zt_fail(checkpoint->ctx, ZT_EDATA, "%s: the model has %lld shards: at most %d are supported", checkpoint->name,
                        (long long)name->count, ZT_MAX_SHARDS);
     model_parts *parts = parts_new(checkpoint);
     zt_status status = parts ? ZT_OK : ZT_ENOMEM;
@@ -280,8 +280,8 @@ zt_status zt_parts_open(zt_checkpoint *checkpoint, const zt_shard_name *name)
     }
     zt_status status = zt_index_read(checkpoint->ctx, index, note_file, &summary);
     if (status == ZT_OK && !summary.found)
-        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: one of several parts of a model, and %s does not name it",
-                         checkpoint->name, index);
+        status = zt_fail(checkpoint->ctx, ZT_EDATA, "%s: shard of a model, but the index %s does not name it", checkpoint->name,
+                         index);
     if (status != ZT_OK) {
         zt_free(checkpoint->ctx, index);
         return status;

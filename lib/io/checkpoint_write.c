@@ -68,8 +68,8 @@ static zt_status plan_parts(zt_writer *writer, uint64_t limit)
     for (int64_t i = 0; i < writer->count; writer->part_count++) i = find_part_end(writer, i, limit);
     writer->part_count = writer->part_count ? writer->part_count : 1;
     if (writer->part_count > MAX_SHARDS)
-        return zt_fail(writer->ctx, ZT_EUSAGE, "%s: %lld files, %d are allowed", writer->path, (long long)writer->part_count,
-                       MAX_SHARDS);
+        return zt_fail(writer->ctx, ZT_EUSAGE, "%s: too many shards (%lld): at most %d are supported", writer->path,
+                       (long long)writer->part_count, MAX_SHARDS);
     writer->parts = zt_calloc(writer->ctx, (size_t)writer->part_count, sizeof *writer->parts);
     if (!writer->parts) return ZT_ENOMEM;
     for (int64_t index = 0, i = 0, end; index < writer->part_count; index++, i = end) {
@@ -189,11 +189,11 @@ static zt_writer *writer_open(zt_ctx *ctx, const char *path, const zt_checkpoint
     writer->path = zt_strdup(ctx, path);
     zt_status status = writer->path ? ZT_OK : ZT_ENOMEM;
     if (status == ZT_OK && !writer->container->ops)
-        status = zt_fail(ctx, ZT_ENOTSUP, "%s: %s is not written", path, writer->container->name);
+        status = zt_fail(ctx, ZT_ENOTSUP, "%s: writing %s is not supported", path, writer->container->name);
     if (status == ZT_OK && options->shard && !writer->container->shards)
-        status = zt_fail(ctx, ZT_EUSAGE, "%s: %s has no shards", path, writer->container->name);
+        status = zt_fail(ctx, ZT_EUSAGE, "%s: %s does not support shards", path, writer->container->name);
     if (status == ZT_OK && options->shard && strcmp(path, "-") == 0)
-        status = zt_fail(ctx, ZT_EUSAGE, "shards are files: they do not go to stdout");
+        status = zt_fail(ctx, ZT_EUSAGE, "shards cannot be written to stdout");
     if (status == ZT_OK && start_writing(writer, options, meta, entries, count) == ZT_OK) return writer;
     zt_writer_close(writer);
     return NULL;
@@ -232,7 +232,7 @@ static zt_status advance_entry(zt_writer *writer)
 
 static zt_status fail_surplus(zt_writer *writer)
 {
-    return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: more data than its tensors have", writer->path);
+    return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: more data written than the tensors hold", writer->path);
 }
 
 zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size)
@@ -358,7 +358,7 @@ zt_status zt_writer_commit(zt_writer *writer)
     if (writer->failed) return writer->failed;
     zt_part *part = &writer->parts[writer->current];
     if (writer->remaining || writer->current + 1 != writer->part_count || writer->entry_index != part->count)
-        return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: less data than its tensors have", writer->path);
+        return writer->failed = zt_fail(writer->ctx, ZT_EBUG, "%s: less data written than the tensors hold", writer->path);
     zt_status status = writer->container->ops->end ? writer->container->ops->end(part) : ZT_OK;
     return writer->failed = status == ZT_OK ? name_files(writer) : status;
 }

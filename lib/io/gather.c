@@ -154,7 +154,7 @@ static zt_status read_strided(zt_gather *gather, const zt_layout *layout, int64_
     element_cursor cursor;
     int64_t all;
     uint64_t span;
-    if (!zt_layout_check(layout, &all, &span)) return zt_fail(gather->ctx, ZT_EBUG, "a layout that nobody checked");
+    if (!zt_layout_check(layout, &all, &span)) return zt_fail(gather->ctx, ZT_EBUG, "invalid tensor layout");
     seek_element(&cursor, layout, first);
     if (!layout->forward && span > SMALL_SPAN && span / SPAN_RATIO > (uint64_t)all * layout->item)
         return fetch_elements(&cursor, dst, count, fetch, user);

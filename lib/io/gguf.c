@@ -63,7 +63,7 @@ static bool add_name(zt_gguf *gguf, zt_map *map, const char *noun, const char *n
     char text[160];
     int64_t other;
     if (!zt_map_get(map, name, length, &other)) return zt_map_put(map, name, length, i) == ZT_OK;
-    return zt_faults_tell(gguf->ctx, "%s: %s '%s' is there twice", zt_gguf_name(gguf), noun,
+    return zt_faults_tell(gguf->ctx, "%s: duplicate %s '%s'", zt_gguf_name(gguf), noun,
                           zt_escape(text, sizeof text, name, length)) == ZT_OK;
 }
 
@@ -250,7 +250,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     if (i < 0) return ZT_ENOENT;
     const gguf_type *number = zt_gguf_type(gguf->tensor[i].type);
     if (number->dtype == ZT_DTYPE_COUNT)
-        return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported", zt_gguf_name(gguf),
+        return zt_fail(gguf->ctx, ZT_ENOTSUP, "%s: tensor '%s': unsupported type %s", zt_gguf_name(gguf),
                        zt_escape(text, sizeof text, name, strlen(name)), number->name);
     zt_gguf_tensor(gguf, i, type, NULL, NULL);
     *handle = i;
@@ -286,11 +286,13 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     const zt_gguf *gguf = user;
     size_t end;
     if (handle < 0 || handle >= gguf->n_tensors)
-        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: no tensor number %lld", zt_gguf_name(gguf), (long long)handle);
+        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor index %lld is out of range", zt_gguf_name(gguf), (long long)handle);
     const gguf_tensor *tensor = &gguf->tensor[handle];
     if (!zt_add_size(offset, size, &end) || end > tensor->bytes)
-        return zt_fail(gguf->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %llu asked for", zt_gguf_name(gguf),
-                       gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
+        return zt_fail(gguf->ctx, ZT_EUSAGE,
+                       "%s: tensor '%s': read of %zu bytes at offset %zu is out of range: the tensor has "
+                       "%llu bytes",
+                       zt_gguf_name(gguf), gguf->head + tensor->name, size, offset, (unsigned long long)tensor->bytes);
     if (gguf->over.read) return gguf->over.read(gguf->over.user, handle, offset, dst, size);
     if (swap_width(gguf, tensor) != 1)
         return read_swapped(gguf, gguf->data_start + tensor->offset, offset, dst, size, swap_width(gguf, tensor));

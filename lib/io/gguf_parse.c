@@ -185,10 +185,11 @@ static bool get_name(header_reader *reader, uint64_t max)
     uint64_t length;
     if (!get_string(reader, &start, &length)) return false;
     if (length > max)
-        return fail_at(reader, "a name of %llu bytes, %llu are allowed", (unsigned long long)length, (unsigned long long)max);
+        return fail_at(reader, "the name has %llu bytes: at most %llu are allowed", (unsigned long long)length,
+                       (unsigned long long)max);
     reader->name = start;
     reader->name_length = (size_t)length;
-    if (memchr(reader->gguf->head + start, 0, (size_t)length)) return fail_at(reader, "a zero byte in the name");
+    if (memchr(reader->gguf->head + start, 0, (size_t)length)) return fail_at(reader, "the name contains a zero byte");
     return true;
 }
 
@@ -198,7 +199,7 @@ static bool check_bools(const header_reader *reader, uint64_t count)
 {
     const char *values = reader->gguf->head + reader->position;
     for (uint64_t i = 0; i < count; i++) {
-        if (values[i] & ~1) return report_fault(reader, "a bool of %d, only 0 and 1 are allowed", (unsigned char)values[i]);
+        if (values[i] & ~1) return report_fault(reader, "invalid bool %d: must be 0 or 1", (unsigned char)values[i]);
     }
     return true;
 }
@@ -233,8 +234,8 @@ static bool skip_array(header_reader *reader)
     uint64_t count;
     if (!get_u32(reader, &kind_number) || !get_u64(reader, &count)) return false;
     const gguf_kind *kind = zt_gguf_kind_get(kind_number);
-    if (!kind) return fail_at(reader, "an array of values of kind %u, which there is not", kind_number);
-    if (kind->form == 'a') return fail_at(reader, "an array of arrays, which is not allowed");
+    if (!kind) return fail_at(reader, "unknown array element type %u", kind_number);
+    if (kind->form == 'a') return fail_at(reader, "nested arrays are not allowed");
     return kind->form == 's' ? skip_strings(reader, count) : skip_plain(reader, kind, count);
 }
 
@@ -247,9 +248,9 @@ static bool skip_value(header_reader *reader, const gguf_kind *kind)
 /* After general.alignment has been passed: its value lies just behind. */
 static bool set_alignment(header_reader *reader, const gguf_kind *kind)
 {
-    if (kind != zt_gguf_kind_get(ZT_GGUF_U32)) return fail_at(reader, "a value of kind %s, u32 expected", kind->name);
+    if (kind != zt_gguf_kind_get(ZT_GGUF_U32)) return fail_at(reader, "the value is of type %s: must be u32", kind->name);
     uint32_t align = zt_gguf_u32(reader->gguf->head + reader->position - 4);
-    if (align == 0 || (align & (align - 1)) != 0) return fail_at(reader, "%u is not a power of two", align);
+    if (align == 0 || (align & (align - 1)) != 0) return fail_at(reader, "invalid alignment %u: must be a power of two", align);
     reader->gguf->align = align;
     return true;
 }
@@ -262,7 +263,7 @@ static bool read_key(header_reader *reader)
     if (reader->name_length == 0) return fail_at(reader, "the key is empty");
     if (!get_u32(reader, &number)) return false;
     const gguf_kind *kind = zt_gguf_kind_get(number);
-    if (!kind) return fail_at(reader, "a value of kind %u, which there is not", number);
+    if (!kind) return fail_at(reader, "unknown value type %u", number);
     if (!skip_value(reader, kind)) return false;
     if (reader->name_length == sizeof alignment - 1 &&
         memcmp(reader->gguf->head + reader->name, alignment, sizeof alignment - 1) == 0)
@@ -283,7 +284,7 @@ static bool read_keys(header_reader *reader, uint64_t count)
 {
     zt_gguf *gguf = reader->gguf;
     if (count > count_left(reader) / MIN_KEY_RECORD)
-        return fail_at(reader, "%llu keys cannot fit in the %llu bytes left in the file", (unsigned long long)count,
+        return fail_at(reader, "%llu keys do not fit in the %llu bytes left in the file", (unsigned long long)count,
                        (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
         size_t record = reader->position;
@@ -309,16 +310,16 @@ static bool size_tensor(const header_reader *reader, gguf_tensor *tensor, const 
     for (int i = 0; i < tensor->rank; i++) {
         uint64_t dim = zt_gguf_u64(reader->gguf->head + tensor->dims + 8 * (size_t)i);
         if (i == 0 && dim % type->block != 0)
-            return fail_at(reader, "rows of %llu are not in whole blocks of %d (%s)", (unsigned long long)dim, type->block,
-                           type->name);
+            return fail_at(reader, "row length %llu is not a multiple of the block size %d (%s)", (unsigned long long)dim,
+                           type->block, type->name);
         if (dim > INT64_MAX || (dim && !zt_mul_i64(count, (int64_t)dim, &count)))
-            return fail_at(reader, "dimension %d of %llu: too many elements", i, (unsigned long long)dim);
+            return fail_at(reader, "dimension %d is %llu: too many elements", i, (unsigned long long)dim);
         empty |= dim == 0;
     }
     if (tensor->rank == 0 && type->block != 1)
-        return fail_at(reader, "a scalar of %s, whose blocks have %d elements", type->name, type->block);
+        return fail_at(reader, "a scalar cannot be of type %s: its block size is %d", type->name, type->block);
     if (!zt_mul_i64(count / type->block, type->block_bytes, &bytes) || (!empty && (uint64_t)bytes > reader->gguf->file_size))
-        return fail_at(reader, "%lld elements of %s in a file of %llu bytes", (long long)count, type->name,
+        return fail_at(reader, "%lld elements of type %s do not fit in the file of %llu bytes", (long long)count, type->name,
                        (unsigned long long)reader->gguf->file_size);
     tensor->bytes = empty ? 0 : (uint64_t)bytes;
     return true;
@@ -333,7 +334,7 @@ static bool read_tensor(header_reader *reader, gguf_tensor *tensor, uint64_t exp
 {
     uint32_t rank, number;
     if (!get_name(reader, MAX_NAME) || !get_u32(reader, &rank)) return false;
-    if (rank > MAX_DIMS) return fail_at(reader, "%u dimensions, %d are allowed", rank, MAX_DIMS);
+    if (rank > MAX_DIMS) return fail_at(reader, "%u dimensions: at most %d are allowed", rank, MAX_DIMS);
     *tensor = (gguf_tensor){.name = reader->name, .dims = reader->position};
     tensor->rank = (uint8_t)rank;
     tensor->name_length = (uint8_t)reader->name_length;
@@ -342,10 +343,10 @@ static bool read_tensor(header_reader *reader, gguf_tensor *tensor, uint64_t exp
     reader->position += 8 * rank;
     if (!get_u32(reader, &number) || !get_u64(reader, &tensor->offset)) return false;
     const gguf_type *type = zt_gguf_type(number);
-    if (!type) return fail_at(reader, "tensor type %u, which there is not", number);
+    if (!type) return fail_at(reader, "unknown tensor type %u", number);
     tensor->type = (uint8_t)number;
     if (tensor->offset != expected_offset) {
-        if (!report_fault(reader, "offset %llu, %llu expected", (unsigned long long)tensor->offset,
+        if (!report_fault(reader, "data offset is %llu, expected %llu", (unsigned long long)tensor->offset,
                           (unsigned long long)expected_offset))
             return false;
         tensor->offset = expected_offset;
@@ -359,7 +360,7 @@ static bool read_tensors(header_reader *reader, uint64_t count)
     uint64_t end = 0;
     *reader = (header_reader){.gguf = gguf, .position = reader->position};
     if (count > count_left(reader) / MIN_TENSOR_RECORD)
-        return fail_at(reader, "%llu tensors cannot fit in the %llu bytes left in the file", (unsigned long long)count,
+        return fail_at(reader, "%llu tensors do not fit in the %llu bytes left in the file", (unsigned long long)count,
                        (unsigned long long)count_left(reader));
     for (uint64_t i = 0; i < count; i++) {
         *reader = (header_reader){.gguf = gguf, .position = reader->position, .noun = "tensor", .index = i, .count = count};
@@ -370,7 +371,7 @@ static bool read_tensors(header_reader *reader, uint64_t count)
         if (!read_tensor(reader, tensor, round_up(end, gguf->align))) return false;
         end = tensor->offset + tensor->bytes; /* two numbers below 2^63 */
         if (end > gguf->file_size)            /* all behind it would: nothing to go on for */
-            return fail_at(reader, "ends at byte %llu of the data, in a file of %llu bytes", (unsigned long long)end,
+            return fail_at(reader, "the data ends at byte %llu, past the end of the file (%llu bytes)", (unsigned long long)end,
                            (unsigned long long)gguf->file_size);
         gguf->n_tensors++;
     }
@@ -417,7 +418,7 @@ static bool check_version(zt_gguf *gguf, uint32_t version)
     gguf->big_endian = version == 0x02000000 || version == 0x03000000;
     swap_numbers(gguf, 4, 1, 4);
     if (gguf->big_endian || version == 2 || version == 3) return true;
-    zt_fail(gguf->ctx, ZT_EDATA, "%s: GGUF version %u, only 2 and 3 are read", zt_gguf_name(gguf), version);
+    zt_fail(gguf->ctx, ZT_EDATA, "%s: unsupported GGUF version %u: only 2 and 3 are supported", zt_gguf_name(gguf), version);
     return false;
 }
 

@@ -59,12 +59,12 @@ static zt_status read_split(const zt_gguf *gguf, int64_t *number, int64_t *count
     *number = 0;
     *count = 1;
     if (!get_count(gguf, "split.no", number) || !get_count(gguf, "split.count", count))
-        return zt_fail(gguf->ctx, ZT_EDATA, "%s: split.no and split.count are not both counts", zt_gguf_name(gguf));
+        return zt_fail(gguf->ctx, ZT_EDATA, "%s: split.no or split.count is not a nonnegative integer", zt_gguf_name(gguf));
     *count += *count == 0;
     if (*number >= *count || *count > ZT_MAX_SHARDS)
         return zt_fail(gguf->ctx, ZT_EDATA,
-                       "%s: split.no is %lld and split.count %lld: a model has 1 to %d files, "
-                       "numbered from 0",
+                       "%s: invalid split.no %lld or split.count %lld: a model has 1 to %d shards, numbered "
+                       "from 0",
                        zt_gguf_name(gguf), (long long)*number, (long long)*count, ZT_MAX_SHARDS);
     return ZT_OK;
 }
@@ -77,12 +77,12 @@ static zt_status check_name(const zt_gguf *gguf, const char *path, zt_shard_name
     if (status != ZT_OK) return status;
     if (!zt_shard_parse(path, name))
         return zt_fail(gguf->ctx, ZT_EDATA,
-                       "%s: part %lld of %lld of a model: its name must end in "
-                       "-%05lld-of-%05lld.gguf, and the other parts be beside it",
+                       "%s: shard %lld of %lld: the file name must end in -%05lld-of-%05lld.gguf, with the "
+                       "other shards in the same directory",
                        zt_gguf_name(gguf), (long long)number + 1, (long long)count, (long long)number + 1, (long long)count);
     if (name->number != number + 1 || name->count != count)
         return zt_fail(gguf->ctx, ZT_EDATA,
-                       "%s: part %lld of %lld by its name, and %lld of %lld by split.no and "
+                       "%s: shard %lld of %lld by the file name, but %lld of %lld by split.no and "
                        "split.count",
                        zt_gguf_name(gguf), (long long)name->number, (long long)name->count, (long long)number + 1,
                        (long long)count);
@@ -101,8 +101,8 @@ static zt_status check_alone(const zt_gguf *gguf, const char *path)
     zt_status status = ZT_OK;
     if (stat(other, &info) == 0)
         status = zt_fail(gguf->ctx, ZT_EDATA,
-                         "%s: part %lld of %lld by its name, with %s beside it, and all of a model by "
-                         "split.no and split.count",
+                         "%s: shard %lld of %lld by the file name (%s exists), but a whole model by split.no "
+                         "and split.count",
                          zt_gguf_name(gguf), (long long)name.number, (long long)name.count, other);
     zt_free(gguf->ctx, other);
     return status;
@@ -179,7 +179,7 @@ static zt_status check_count(const gguf_parts *shards)
 {
     int64_t told = -1;
     if (zt_gguf_i64(shards->parts[0], "split.tensors.count", &told) && told != shards->tensor_count)
-        return zt_fail(shards->ctx, ZT_EDATA, "%s: %lld tensors are said to be in %lld files, there are %lld",
+        return zt_fail(shards->ctx, ZT_EDATA, "%s: split.tensors.count is %lld, but the %lld shards hold %lld tensors",
                        zt_gguf_name(shards->parts[0]), (long long)told, (long long)shards->part_count,
                        (long long)shards->tensor_count);
     return ZT_OK;

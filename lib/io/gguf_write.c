@@ -81,7 +81,7 @@ static void claim_name(zt_gguf_writer *writer, const char *name, size_t mark)
     memset(copy, 0, mark);
     memcpy(copy + mark, name, length);
     if (zt_map_get(writer->names, copy, length + mark, NULL))
-        refuse_record(writer, ZT_EUSAGE, name, "is there twice");
+        refuse_record(writer, ZT_EUSAGE, name, "duplicate name");
     else
         writer->status = zt_map_put(writer->names, copy, length + mark, 0);
 }
@@ -111,7 +111,7 @@ zt_status zt_gguf_put_int(zt_gguf_writer *writer, const char *key, zt_gguf_kind 
     ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     const gguf_kind *kind = zt_gguf_kind_get(number);
     if (!kind || !strchr("uib", kind->form) || !fits_kind(kind, value))
-        return refuse_record(writer, ZT_EUSAGE, key, "a value that its kind cannot hold");
+        return refuse_record(writer, ZT_EUSAGE, key, "the value does not fit its type");
     begin_key(writer, key, number);
     put_bytes(writer, &writer->keys, &value, kind->bytes); /* little endian: the low bytes */
     return writer->status;
@@ -123,7 +123,7 @@ zt_status zt_gguf_put_real(zt_gguf_writer *writer, const char *key, zt_gguf_kind
     ZT_REQUIRE(writer->ctx, key, ZT_EUSAGE);
     float single = (float)value;
     if (number != ZT_GGUF_F32 && number != ZT_GGUF_F64)
-        return refuse_record(writer, ZT_EUSAGE, key, "a value that its kind cannot hold");
+        return refuse_record(writer, ZT_EUSAGE, key, "the value does not fit its type");
     begin_key(writer, key, number);
     if (number == ZT_GGUF_F32)
         put_bytes(writer, &writer->keys, &single, sizeof single);
@@ -155,7 +155,7 @@ zt_status zt_gguf_put_array(zt_gguf_writer *writer, const char *key, zt_gguf_kin
     const gguf_kind *kind = zt_gguf_kind_get(number);
     size_t bytes;
     if (!kind || kind->bytes == 0 || count < 0 || !zt_mul_size((size_t)count, kind->bytes, &bytes))
-        return refuse_record(writer, ZT_EUSAGE, key, "an array of values that have no fixed size");
+        return refuse_record(writer, ZT_EUSAGE, key, "the array elements have no fixed size");
     begin_array(writer, key, number, count);
     put_bytes(writer, &writer->keys, values, bytes);
     return writer->status;
@@ -175,8 +175,8 @@ zt_status zt_gguf_put_align(zt_gguf_writer *writer, uint32_t align)
     if (!writer) return ZT_EUSAGE;
     static const char key[] = "general.alignment";
     if (align == 0 || (align & (align - 1)) != 0 || writer->tensor_count)
-        return refuse_record(writer, ZT_EUSAGE, key, "no power of two, or too late");
-    if (align > ZT_GGUF_MOST_ALIGN) return refuse_record(writer, ZT_ENOTSUP, key, "more than 1 MiB");
+        return refuse_record(writer, ZT_EUSAGE, key, "not a power of two, or set after the first tensor");
+    if (align > ZT_GGUF_MOST_ALIGN) return refuse_record(writer, ZT_ENOTSUP, key, "the alignment exceeds 1 MiB");
     writer->align = align;
     return zt_gguf_put_int(writer, key, ZT_GGUF_U32, align);
 }
@@ -232,13 +232,13 @@ zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, cons
     int number = number_of(word);
     int64_t bytes;
     if (writer->status != ZT_OK) return writer->status;
-    if (number < 0) return refuse_record(writer, ZT_ENOTSUP, name, "is of a dtype that GGUF does not have");
+    if (number < 0) return refuse_record(writer, ZT_ENOTSUP, name, "GGUF cannot store this dtype");
     if (!zt_gguf_can(name, word, rank))
-        return refuse_record(writer, ZT_ENOTSUP, name, "more than 63 bytes of name or 4 dimensions");
+        return refuse_record(writer, ZT_ENOTSUP, name, "the name exceeds 63 bytes or the rank exceeds 4");
     if (!tensor_bytes(zt_gguf_type((uint32_t)number), rank, dim, &bytes))
-        return refuse_record(writer, ZT_ESHAPE, name, "its shape does not go with its dtype");
+        return refuse_record(writer, ZT_ESHAPE, name, "the row length is not a multiple of the dtype's block size");
     if ((uint64_t)bytes > INT64_MAX - writer->data_end - 2 * writer->align)
-        return refuse_record(writer, ZT_ENOTSUP, name, "too many bytes");
+        return refuse_record(writer, ZT_ENOTSUP, name, "the tensor is too large");
     claim_name(writer, name, 1);
     put_text(writer, &writer->tensors, name, strlen(name));
     put_u32(writer, &writer->tensors, (uint32_t)rank);

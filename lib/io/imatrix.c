@@ -91,7 +91,7 @@ static importance_entry *add_entry(zt_imatrix *imatrix, const char *name, size_t
     entry.mean = zt_alloc_array(imatrix->ctx, (size_t)total, sizeof *entry.mean);
     bool good = entry.name && entry.sum && entry.count && entry.mean;
     if (good && find_entry(imatrix, entry.name)) {
-        zt_fail(imatrix->ctx, ZT_EDATA, "%s%simportance of '%s' twice", imatrix->file ? imatrix->file : "",
+        zt_fail(imatrix->ctx, ZT_EDATA, "%s%sduplicate importance entry '%s'", imatrix->file ? imatrix->file : "",
                 imatrix->file ? ": " : "", entry.name);
         good = false;
     }
@@ -110,14 +110,14 @@ static importance_entry *find_or_add_entry(zt_imatrix *imatrix, const char *name
 {
     importance_entry *entry = find_entry(imatrix, name);
     if (matrices < 1 || matrix < 0 || matrix >= matrices || columns < 1 || rows < 0) {
-        zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': matrix %lld of %lld, %lld columns", name, (long long)matrix,
-                (long long)matrices, (long long)columns);
+        zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': invalid matrix index %lld of %lld or column count %lld", name,
+                (long long)matrix, (long long)matrices, (long long)columns);
         return NULL;
     }
     if (!entry) return add_entry(imatrix, name, strlen(name), matrices, columns);
     if (entry->matrices == matrices && entry->columns == columns) return entry;
-    zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': [%lld,%lld] after [%lld,%lld]", name, (long long)matrices,
-            (long long)columns, (long long)entry->matrices, (long long)entry->columns);
+    zt_fail(imatrix->ctx, ZT_ESHAPE, "importance of '%s': shape [%lld,%lld] differs from the earlier [%lld,%lld]", name,
+            (long long)matrices, (long long)columns, (long long)entry->matrices, (long long)entry->columns);
     return NULL;
 }
 
@@ -234,8 +234,8 @@ zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices
     }
     if (!good || entry->matrices != matrices || entry->columns != columns)
         return zt_fail(imatrix->ctx, ZT_EDATA,
-                       "%s%simportance of '%s' has %lld x %lld values, and the tensor %lld x %lld "
-                       "columns",
+                       "%s%simportance of '%s' has shape [%lld,%lld], but the tensor has [%lld,%lld] "
+                       "matrices and columns",
                        imatrix->file ? imatrix->file : "", imatrix->file ? ": " : "", name, (long long)entry->matrices,
                        (long long)entry->columns, (long long)matrices, (long long)columns);
     reset_unused(entry);
@@ -249,7 +249,8 @@ static zt_status check_values(zt_imatrix *imatrix, const char *file, const char 
 {
     for (int64_t i = 0; i < count; i++)
         if (!(values[i] >= 0) || isinf(values[i]))
-            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g", file, name, (long long)i, (double)values[i]);
+            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g: must be finite and nonnegative", file, name,
+                           (long long)i, (double)values[i]);
     return ZT_OK;
 }
 
@@ -262,7 +263,8 @@ static zt_status read_doubles(zt_imatrix *imatrix, zt_gguf *gguf, int64_t i, dou
     const char *name = zt_gguf_tensor(gguf, i, &type, &offset, &bytes);
     zt_store store = zt_gguf_store(gguf);
     if (type.rank < 0 || type.dtype != ZT_F32 || zt_type_count(&type) != count)
-        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not %lld numbers of f32", zt_gguf_name(gguf), name, (long long)count);
+        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not a tensor of %lld f32 values", zt_gguf_name(gguf), name,
+                       (long long)count);
     float *values = zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values);
     zt_status status = values ? store.read(store.user, i, 0, values, bytes) : ZT_ENOMEM;
     if (!status) status = check_values(imatrix, zt_gguf_name(gguf), name, values, count);
@@ -279,7 +281,7 @@ static int64_t find_counts(zt_imatrix *imatrix, zt_gguf *gguf, const char *name,
     int64_t i = -1;
     if (zt_str_put(&text, name, length) == ZT_OK && zt_str_puts(&text, ".counts") == ZT_OK) {
         i = zt_gguf_find(gguf, text.data);
-        if (i < 0) zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is missing", zt_gguf_name(gguf), text.data);
+        if (i < 0) zt_fail(imatrix->ctx, ZT_EDATA, "%s: missing tensor '%s'", zt_gguf_name(gguf), text.data);
     }
     zt_str_fini(&text);
     return i;
@@ -295,7 +297,8 @@ static zt_status read_entry(zt_imatrix *imatrix, zt_gguf *gguf, int64_t i, const
     int64_t counts = find_counts(imatrix, gguf, name, length);
     if (counts < 0) return zt_ctx_status(imatrix->ctx);
     if (type.rank < 1 || type.rank > 3 || zt_type_count(&type) < 1)
-        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' has no rows of numbers", zt_gguf_name(gguf), name);
+        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not a tensor of rank 1 to 3 with at least one element",
+                       zt_gguf_name(gguf), name);
     int64_t columns = type.dim[type.rank - 1], matrices = zt_type_count(&type) / columns;
     importance_entry *entry = add_entry(imatrix, name, length, matrices, columns);
     if (!entry) return zt_ctx_status(imatrix->ctx);
@@ -316,7 +319,7 @@ static zt_status read_gguf(zt_imatrix *imatrix, zt_source *source)
     if (!gguf) return zt_ctx_status(imatrix->ctx);
     zt_status status = ZT_OK;
     if (!zt_gguf_str(gguf, "general.type", &type) || type.n != 7 || memcmp(type.data, "imatrix", 7))
-        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: a GGUF that is no imatrix", zt_gguf_name(gguf));
+        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: not an importance matrix (imatrix) file", zt_gguf_name(gguf));
     zt_gguf_i64(gguf, "imatrix.chunk_count", &imatrix->chunks);
     zt_gguf_i64(gguf, "imatrix.chunk_size", &imatrix->chunk_size);
     if (zt_gguf_array(gguf, "imatrix.datasets", &kind, &count) && count > 0)
@@ -413,7 +416,7 @@ static zt_status get_count(dat_cursor *cursor, const char *noun, size_t size, in
     if (status) return status;
     uint64_t left = zt_source_size(cursor->source) - cursor->position;
     if (*out < 0 || (uint64_t)*out * size > left)
-        return zt_fail(cursor->imatrix->ctx, ZT_EDATA, "%s: %s of %d at byte %llu, %llu bytes are left",
+        return zt_fail(cursor->imatrix->ctx, ZT_EDATA, "%s: %s count %d at byte %llu exceeds the file: %llu bytes left",
                        zt_source_name(cursor->source), noun, *out, (unsigned long long)cursor->position - 4,
                        (unsigned long long)left);
     return ZT_OK;
@@ -422,7 +425,7 @@ static zt_status get_count(dat_cursor *cursor, const char *noun, size_t size, in
 static char *get_text(dat_cursor *cursor, zt_status *status)
 {
     int32_t length;
-    *status = get_count(cursor, "a name", 1, &length);
+    *status = get_count(cursor, "name byte", 1, &length);
     char *text = *status ? NULL : zt_calloc(cursor->imatrix->ctx, (size_t)length + 1, 1);
     if (!*status && !text) *status = ZT_ENOMEM;
     if (!*status) *status = zt_source_read(cursor->source, cursor->position, text, (size_t)length);
@@ -437,10 +440,10 @@ static zt_status get_entry(dat_cursor *cursor)
     int32_t calls = 0, count = 0;
     char *name = get_text(cursor, &status);
     if (!status) status = get_i32(cursor, &calls);
-    if (!status) status = get_count(cursor, "values", 4, &count);
+    if (!status) status = get_count(cursor, "value", 4, &count);
     if (!status && (count < 1 || calls < 0))
-        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': %d values of %d calls", zt_source_name(cursor->source), name, count,
-                         calls);
+        status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': invalid value count %d or call count %d",
+                         zt_source_name(cursor->source), name, count, calls);
     importance_entry *entry = status ? NULL : add_entry(imatrix, name, strlen(name), 1, count);
     float *values = entry ? zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values) : NULL;
     if (!status) status = values ? zt_source_read(cursor->source, cursor->position, values, (size_t)count * 4) : ZT_ENOMEM;

@@ -29,8 +29,9 @@ static zt_status read_mapping(void *user, const char *tensor, const char *text, 
     zt_status status = zt_json_string(reading->ctx, reading->path, text, size, &file);
     const char *name = file.data ? file.data : "";
     if (status == ZT_OK && !is_plain_name(name))
-        status = zt_fail(reading->ctx, ZT_EDATA, "%s: '%s' is not the name of a file beside it", reading->path,
-                         zt_escape(buffer, sizeof buffer, name, strlen(name)));
+        status =
+            zt_fail(reading->ctx, ZT_EDATA, "%s: '%s' is not a plain file name: shards must be in the directory of the index",
+                    reading->path, zt_escape(buffer, sizeof buffer, name, strlen(name)));
     if (status == ZT_OK) status = reading->fn(reading->user, tensor, name);
     zt_str_fini(&file);
     return status;
@@ -44,7 +45,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
         json_decref(json);
         return json ? ZT_OK : zt_ctx_status(reading->ctx);
     }
-    if (reading->has_map) return zt_fail(reading->ctx, ZT_EDATA, "%s: 'weight_map' is there twice", reading->path);
+    if (reading->has_map) return zt_fail(reading->ctx, ZT_EDATA, "%s: duplicate member 'weight_map'", reading->path);
     reading->has_map = true;
     return zt_json_members(reading->ctx, reading->path, text, size, read_mapping, reading);
 }
@@ -56,14 +57,15 @@ zt_status zt_index_read(zt_ctx *ctx, const char *path, zt_index_fn *fn, void *us
     uint64_t size = source ? zt_source_size(source) : 0;
     zt_status status = source ? ZT_OK : zt_ctx_status(ctx);
     if (size > MAX_INDEX)
-        status = zt_fail(ctx, ZT_EDATA, "%s: an index of %llu bytes, %d are allowed", path, (unsigned long long)size, MAX_INDEX);
+        status = zt_fail(ctx, ZT_EDATA, "%s: the index has %llu bytes: at most %d are allowed", path, (unsigned long long)size,
+                         MAX_INDEX);
     char *text = status == ZT_OK ? zt_alloc(ctx, (size_t)size) : NULL;
     if (status == ZT_OK) status = text ? zt_source_read(source, 0, text, (size_t)size) : ZT_ENOMEM;
     if (status == ZT_OK) status = zt_json_members(ctx, path, text, (size_t)size, read_member, &reading);
     zt_free(ctx, text);
     zt_source_close(source);
     if (status == ZT_OK && !reading.has_map)
-        status = zt_fail(ctx, ZT_EDATA, "%s: there is no 'weight_map': no index of weights", path);
+        status = zt_fail(ctx, ZT_EDATA, "%s: not a safetensors index: no member 'weight_map'", path);
     return status;
 }
 
@@ -79,7 +81,7 @@ static zt_status check_present(void *user, const char *tensor, const char *file)
     const size_t length = strlen(tensor);
     char tensor_text[160], file_text[160];
     if (zt_map_get(lookup->present, tensor, length, NULL)) return ZT_OK;
-    return zt_fail(lookup->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index has it", lookup->path,
+    return zt_fail(lookup->ctx, ZT_EDATA, "%s: tensor '%s' is not in %s, where the index lists it", lookup->path,
                    zt_escape(tensor_text, sizeof tensor_text, tensor, length),
                    zt_escape(file_text, sizeof file_text, file, strlen(file)));
 }

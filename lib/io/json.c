@@ -18,7 +18,7 @@ json_t *zt_json_parse(const char *text, size_t size, size_t flags, json_error_t 
     if (error) {
         *error = (json_error_t){.line = 1, .column = -1, .position = (int)(zero_byte - text)};
         for (const char *cursor = text; cursor < zero_byte; cursor++) error->line += *cursor == '\n';
-        snprintf(error->text, sizeof error->text, "a zero byte at byte %zu", (size_t)(zero_byte - text));
+        snprintf(error->text, sizeof error->text, "zero byte at byte %zu", (size_t)(zero_byte - text));
     }
     return NULL;
 }
@@ -41,7 +41,8 @@ json_t *zt_json_file(zt_ctx *ctx, const char *path, size_t max)
     if (!source) return NULL;
     uint64_t size = zt_source_size(source);
     char *text = size <= max ? zt_alloc(ctx, (size_t)size) : NULL;
-    if (size > max) zt_fail(ctx, ZT_EDATA, "%s: %llu bytes of JSON, %zu are allowed", path, (unsigned long long)size, max);
+    if (size > max)
+        zt_fail(ctx, ZT_EDATA, "%s: the JSON has %llu bytes: at most %zu are allowed", path, (unsigned long long)size, max);
     if (text && zt_source_read(source, 0, text, (size_t)size) == ZT_OK) json = zt_json_load(ctx, path, text, (size_t)size);
     zt_free(ctx, text);
     zt_source_close(source);
@@ -143,7 +144,7 @@ zt_status zt_json_string(zt_ctx *ctx, const char *file, const char *text, size_t
     if (!json) return zt_ctx_status(ctx);
     const char *string = json_string_value(json);
     zt_status status =
-        string ? zt_str_put(out, string, json_string_length(json)) : zt_fail(ctx, ZT_EDATA, "%s: JSON: a string expected", file);
+        string ? zt_str_put(out, string, json_string_length(json)) : zt_fail(ctx, ZT_EDATA, "%s: JSON: expected a string", file);
     json_decref(json);
     return status;
 }
@@ -153,15 +154,15 @@ static zt_status read_member(json_scanner *scanner, zt_str *key, zt_json_member_
     skip_space(scanner);
     const char *begin = scanner->cursor;
     if (begin == scanner->end || *begin != '"' || !skip_string(scanner) || scanner->cursor - begin > MAX_KEY)
-        return fail_at(scanner, "a member's name expected, of less than 64 KiB");
+        return fail_at(scanner, "expected a member name shorter than 64 KiB");
     zt_str_clear(key);
     zt_status status = zt_json_string(scanner->ctx, scanner->file, begin, (size_t)(scanner->cursor - begin), key);
     if (status == ZT_OK) status = zt_str_put(key, "", 0); /* there is a zero byte even in an empty one */
     if (status != ZT_OK) return status;
-    if (!skip_character(scanner, ':')) return fail_at(scanner, "':' expected");
+    if (!skip_character(scanner, ':')) return fail_at(scanner, "expected ':'");
     skip_space(scanner);
     begin = scanner->cursor;
-    if (!skip_value(scanner)) return fail_at(scanner, "a value expected");
+    if (!skip_value(scanner)) return fail_at(scanner, "expected a value");
     return fn(user, key->data, begin, (size_t)(scanner->cursor - begin));
 }
 
@@ -169,17 +170,17 @@ static zt_status read_members(json_scanner *scanner, zt_str *key, zt_json_member
 {
     if (!skip_character(scanner, '{')) {
         zt_foreign_fail(scanner->ctx, scanner->file, scanner->begin, (size_t)(scanner->end - scanner->begin));
-        return fail_at(scanner, "an object expected");
+        return fail_at(scanner, "expected an object");
     }
     if (!skip_character(scanner, '}')) {
         do {
             zt_status status = read_member(scanner, key, fn, user);
             if (status != ZT_OK) return status;
         } while (skip_character(scanner, ','));
-        if (!skip_character(scanner, '}')) return fail_at(scanner, "',' or '}' expected");
+        if (!skip_character(scanner, '}')) return fail_at(scanner, "expected ',' or '}'");
     }
     skip_space(scanner);
-    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the object");
+    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "unexpected text after the object");
 }
 
 zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_member_fn *fn, void *user)
@@ -195,19 +196,19 @@ zt_status zt_json_members(zt_ctx *ctx, const char *file, const char *text, size_
 static zt_status read_items(json_scanner *scanner, zt_json_item_fn *fn, void *user)
 {
     int64_t i = 0;
-    if (!skip_character(scanner, '[')) return fail_at(scanner, "an array expected");
+    if (!skip_character(scanner, '[')) return fail_at(scanner, "expected an array");
     if (!skip_character(scanner, ']')) {
         do {
             skip_space(scanner);
             const char *begin = scanner->cursor;
-            if (!skip_value(scanner)) return fail_at(scanner, "a value expected");
+            if (!skip_value(scanner)) return fail_at(scanner, "expected a value");
             zt_status status = fn(user, i++, begin, (size_t)(scanner->cursor - begin));
             if (status != ZT_OK) return status;
         } while (skip_character(scanner, ','));
-        if (!skip_character(scanner, ']')) return fail_at(scanner, "',' or ']' expected");
+        if (!skip_character(scanner, ']')) return fail_at(scanner, "expected ',' or ']'");
     }
     skip_space(scanner);
-    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "nothing more expected after the array");
+    return scanner->cursor == scanner->end ? ZT_OK : fail_at(scanner, "unexpected text after the array");
 }
 
 zt_status zt_json_items(zt_ctx *ctx, const char *file, const char *text, size_t size, zt_json_item_fn *fn, void *user)

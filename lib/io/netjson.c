@@ -51,7 +51,8 @@ static zt_status read_piece(const zt_netjson *net, const nj_weights *weights, si
     if (!bytes || got <= skip) { /* it was base64 when it was opened */
         zt_free(net->base.ctx, bytes);
         status = zt_ctx_status(net->base.ctx);
-        return status != ZT_OK ? status : zt_fail(net->base.ctx, ZT_EIO, "%s: it has changed", net->base.name);
+        return status != ZT_OK ? status
+                               : zt_fail(net->base.ctx, ZT_EIO, "%s: the file changed while it was read", net->base.name);
     }
     *wanted = got - skip < *wanted ? got - skip : *wanted;
     memcpy(dst, bytes + skip, *wanted);
@@ -121,7 +122,7 @@ zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
     ZT_REQUIRE(ctx, frame || !size, NULL);
     zt_netjson *net = net_new(ctx, NULL, false);
     if (!net) return NULL;
-    net->base.name = "the network's frame";
+    net->base.name = "the network's structure";
     if (zt_str_put(&net->frame, frame, size) == ZT_OK && zt_nj_scan_frame(net) == ZT_OK && zt_nj_read_layers(net) == ZT_OK &&
         map_names(net) == ZT_OK)
         return net;
@@ -201,12 +202,13 @@ zt_status zt_netjson_begin(zt_netjson_writer *writer, const char *name, size_t b
     zt_netjson *net = writer->net;
     zt_escape(text, sizeof text, name, strlen(name));
     if (writer->remaining)
-        return zt_fail(net->base.ctx, ZT_EUSAGE, "a tensor before '%s' lacks %zu bytes", text, writer->remaining);
+        return zt_fail(net->base.ctx, ZT_EUSAGE, "the tensor before '%s' is incomplete: %zu bytes missing", text,
+                       writer->remaining);
     if (writer->next >= net->base.count || strcmp(net->tensors[writer->next].name, name) != 0)
-        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s' is not the network's next: '%s' is", text,
+        return zt_fail(net->base.ctx, ZT_ENOTSUP, "unexpected tensor '%s': the network's next tensor is '%s'", text,
                        writer->next < net->base.count ? net->tensors[writer->next].name : "nothing");
     if (net->tensors[writer->next].bytes != bytes)
-        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s': %zu bytes, the network has %zu", text, bytes,
+        return zt_fail(net->base.ctx, ZT_ENOTSUP, "tensor '%s' has %zu bytes, but the network's has %zu", text, bytes,
                        net->tensors[writer->next].bytes);
     const nj_weights *weights = &net->weights[writer->next++];
     zt_status status = put_frame(writer, weights->frame);
@@ -221,7 +223,7 @@ zt_status zt_netjson_write(zt_netjson_writer *writer, const void *bytes, size_t 
     if (!writer) return ZT_EUSAGE;
     const uint8_t *input = bytes;
     zt_status status = ZT_OK;
-    if (size > writer->remaining) return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more bytes than the tensor has");
+    if (size > writer->remaining) return zt_fail(writer->net->base.ctx, ZT_EUSAGE, "more data written than the tensor holds");
     writer->remaining -= size;
     while (status == ZT_OK && size) {
         size_t step = writer->rest_size || size < 3 ? 1 : size - size % 3;
@@ -245,7 +247,7 @@ zt_status zt_netjson_finish(zt_netjson_writer *writer)
 {
     if (!writer) return ZT_EUSAGE;
     if (writer->remaining || writer->next < writer->net->base.count)
-        return zt_fail(writer->net->base.ctx, ZT_ENOTSUP, "the network has %lld tensors, %lld were written",
+        return zt_fail(writer->net->base.ctx, ZT_ENOTSUP, "the network has %lld tensors, but %lld were written",
                        (long long)writer->net->base.count, (long long)(writer->next - (writer->remaining > 0)));
     return put_frame(writer, writer->net->frame.len);
 }

@@ -100,10 +100,10 @@ static zt_status read_weights(net_layer *layer, const char *key, const char *tex
     char wanted[48];
     zt_netjson *net = layer->net;
     (void)key;
-    if (net->base.count >= net->weights_count) return fail_at(layer, "weights that are no text");
+    if (net->base.count >= net->weights_count) return fail_at(layer, "\"weights\" is not a string");
     int length =
         snprintf(wanted, sizeof wanted, "\"#%" PRId64 ":%" PRIu64 "\"", net->base.count, net->weights[net->base.count].bytes);
-    if (size != (size_t)length || memcmp(text, wanted, size) != 0) return fail_at(layer, "weights that are no text");
+    if (size != (size_t)length || memcmp(text, wanted, size) != 0) return fail_at(layer, "\"weights\" is not a string");
     layer->weights = net->base.count++;
     return ZT_OK;
 }
@@ -132,7 +132,7 @@ static zt_status read_native(net_layer *layer, const char *key, const char *text
     note_member(layer, NJ_NATIVE, text, size);
     layer->native = size == 4 && memcmp(text, "true", 4) == 0;
     return layer->native || (size == 5 && memcmp(text, "false", 5) == 0) ? ZT_OK
-                                                                         : fail_at(layer, "\"native\" is neither true nor false");
+                                                                         : fail_at(layer, "\"native\" is not true or false");
 }
 
 /* A number; null and 0 are none. */
@@ -142,7 +142,7 @@ static zt_status read_scale(net_layer *layer, const char *key, const char *text,
     note_member(layer, NJ_SCALE, text, size);
     json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
     zt_status status = json ? ZT_OK : zt_ctx_status(layer->net->base.ctx);
-    if (json && !json_is_number(json) && !json_is_null(json)) status = fail_at(layer, "\"scale\" is no number");
+    if (json && !json_is_number(json) && !json_is_null(json)) status = fail_at(layer, "\"scale\" is not a number");
     float scale = status == ZT_OK ? (float)json_number_value(json) : 0;
     layer->scale = scale != 0 && isfinite(scale) ? scale : 1;
     json_decref(json);
@@ -156,7 +156,7 @@ static zt_status read_rule(net_layer *layer, const char *key, const char *text, 
     layer->field = size == 7 && memcmp(text, "\"field\"", 7) == 0;
     return layer->field || (size == 6 && memcmp(text, "\"loom\"", 6) == 0)
                ? ZT_OK
-               : fail_at(layer, "\"zt.rule\" is neither field nor loom");
+               : fail_at(layer, "\"zt.rule\" is not \"field\" or \"loom\"");
 }
 
 static zt_status read_layer(void *user, int64_t i, const char *text, size_t size);
@@ -173,7 +173,7 @@ static void truncate_path(zt_str *path, size_t length)
 static zt_status read_layers(net_layer *layer, const char *key, const char *text, size_t size)
 {
     size_t length = layer->path->len;
-    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers nested too deep");
+    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers are nested too deeply");
     zt_status status = zt_str_printf(layer->path, "%s%s", length ? "." : "", key);
     layer->depth++;
     if (status == ZT_OK && !(size == 4 && memcmp(text, "null", 4) == 0))
@@ -189,7 +189,7 @@ static zt_status read_gate(net_layer *layer, const char *key, const char *text, 
 {
     size_t length = layer->path->len;
     if (size == 4 && memcmp(text, "null", 4) == 0) return ZT_OK;
-    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers nested too deep");
+    if (layer->depth == MAX_DEPTH) return fail_at(layer, "layers are nested too deeply");
     zt_status status = zt_str_printf(layer->path, ".%s", key);
     layer->depth++;
     if (status == ZT_OK) status = read_layer_at(layer, text, size);
@@ -220,11 +220,11 @@ static zt_status read_member(void *user, const char *key, const char *text, size
     net_layer *layer = user;
     for (unsigned i = 0; i < sizeof members / sizeof *members; i++) {
         if (strcmp(key, members[i].key) != 0 || !(layer->top ? members[i].top : members[i].layer)) continue;
-        if (layer->seen >> i & 1) return fail_at(layer, "a member is there twice");
+        if (layer->seen >> i & 1) return fail_at(layer, "duplicate member");
         layer->seen |= 1u << i;
         return members[i].read(layer, key, text, size);
     }
-    if (size > MAX_VALUE) return fail_at(layer, "a member of more than 1 MiB");
+    if (size > MAX_VALUE) return fail_at(layer, "a member exceeds 1 MiB");
     json_t *json = zt_json_load(layer->net->base.ctx, layer->net->base.name, text, size);
     zt_nj_note_size(&layer->sizes, key, json);
     json_decref(json);
@@ -256,7 +256,7 @@ static zt_status add_tensor(const net_layer *layer)
     size_t item = packed ? 1 : (size_t)zt_dtype_get(held)->block_bytes;
     int64_t *dim = zt_arena_alloc(net->base.arena, sizeof *dim);
     if (!dim) return ZT_ENOMEM;
-    if (bytes % item != 0) return fail_at(layer, "weights that are no whole elements");
+    if (bytes % item != 0) return fail_at(layer, "\"weights\" is not a whole number of elements");
     zt_str name;
     zt_str_init(&name, net->base.ctx);
     zt_status status = zt_str_printf(&name, "%s.weights", layer->path->data);
@@ -278,7 +278,7 @@ static zt_status read_layer_at(const net_layer *above, const char *text, size_t 
 {
     net_layer layer = {
         .net = above->net, .path = above->path, .depth = above->depth, .dtype = &dtypes[0], .scale = 1, .weights = -1};
-    if (layer.path->len > MAX_NAME) return fail_at(&layer, "a name that is too long");
+    if (layer.path->len > MAX_NAME) return fail_at(&layer, "the layer path is too long");
     zt_status status = zt_json_members(layer.net->base.ctx, layer.net->base.name, text, size, read_member, &layer);
     return status == ZT_OK && layer.weights >= 0 ? add_tensor(&layer) : status;
 }
@@ -302,8 +302,8 @@ zt_status zt_nj_read_layers(zt_netjson *net)
     zt_status status = net->tensors ? zt_str_put(&net->frame, "", 0) : ZT_ENOMEM;
     if (status == ZT_OK)
         status = zt_json_members(net->base.ctx, net->base.name, net->frame.data, net->frame.len, read_member, &top);
-    if (status == ZT_OK && !top.has_layers) status = fail_at(&top, "there are no \"layers\"");
-    if (status == ZT_OK && net->base.count != net->weights_count) status = fail_at(&top, "\"weights\" that are no layer's");
+    if (status == ZT_OK && !top.has_layers) status = fail_at(&top, "no member \"layers\"");
+    if (status == ZT_OK && net->base.count != net->weights_count) status = fail_at(&top, "\"weights\" outside a layer");
     zt_str_fini(&path);
     return status;
 }

@@ -53,7 +53,8 @@ static zt_status keep_byte(frame_scanner *scanner)
 {
     char byte = scanner->buffer[scanner->next++];
     if (!scanner->out) return ZT_OK;
-    return scanner->out->len < MAX_FRAME ? zt_str_putc(scanner->out, byte) : fail_at(scanner, "too much text beside the weights");
+    return scanner->out->len < MAX_FRAME ? zt_str_putc(scanner->out, byte)
+                                         : fail_at(scanner, "the text besides the weights is too large");
 }
 
 static zt_status keep_space(frame_scanner *scanner)
@@ -80,12 +81,12 @@ static zt_status pass_base64(frame_scanner *scanner, uint64_t *bytes)
     int last = 0, byte;
     for (; (byte = peek_byte(scanner)) != '"'; length++, scanner->next++) {
         int value = byte == '=' ? 0 : digit_value(byte);
-        if (value < 0 || (padding && byte != '=')) return fail_at(scanner, "weights that are no base64");
+        if (value < 0 || (padding && byte != '=')) return fail_at(scanner, "\"weights\" is not valid base64");
         padding += byte == '=';
         last = padding ? last : value;
     }
     if (length % 4 != 0 || padding > 2 || (padding && (last & ((1 << 2 * padding) - 1))))
-        return fail_at(scanner, "weights that are no base64, or not as it is written");
+        return fail_at(scanner, "\"weights\" is not canonical base64");
     *bytes = length / 4 * 3 - padding;
     return ZT_OK;
 }
@@ -103,7 +104,8 @@ static zt_status pass_number(frame_scanner *scanner, uint64_t *bytes)
     if (colon && zt_parse_i64(colon + 1, &value))
         snprintf(wanted, sizeof wanted, "#%" PRId64 ":%" PRId64, scanner->net->weights_count, value);
     *bytes = (uint64_t)value;
-    return value >= 0 && strcmp(text, wanted) == 0 ? ZT_OK : fail_at(scanner, "no frame: its weights are not told");
+    return value >= 0 && strcmp(text, wanted) == 0 ? ZT_OK
+                                                   : fail_at(scanner, "not a network structure: invalid weights placeholder");
 }
 
 /* From the quote that begins a text of weights to that which ends it. */
@@ -122,7 +124,7 @@ static zt_status pass_weights(frame_scanner *scanner)
         status = zt_str_printf(scanner->out, "#%" PRId64 ":%" PRIu64, net->weights_count, weights->bytes);
     weights->frame_end = scanner->out ? scanner->out->len : (size_t)read_position(scanner);
     net->weights_count++;
-    if (status == ZT_OK && peek_byte(scanner) != '"') return fail_at(scanner, "it is cut");
+    if (status == ZT_OK && peek_byte(scanner) != '"') return fail_at(scanner, "truncated");
     return status == ZT_OK ? keep_byte(scanner) : status;
 }
 
@@ -137,7 +139,7 @@ static zt_status keep_text(frame_scanner *scanner, bool *is_weights)
     *is_weights = true;
     for (int byte; status == ZT_OK; length++) {
         byte = peek_byte(scanner);
-        if (byte < 0) return fail_at(scanner, "it is cut");
+        if (byte < 0) return fail_at(scanner, "truncated");
         if (byte == '"') break;
         *is_weights = *is_weights && length < sizeof word - 1 && byte == word[length];
         status = keep_byte(scanner);

@@ -189,7 +189,7 @@ zt_status zt_netjson_reframe(const zt_netjson *net, const zt_net_weights *weight
     for (int64_t i = 0; i < net->base.count && status == ZT_OK; i++) {
         if (is_same(&weights[i], &net->weights[i].coding)) continue;
         if (zt_netjson_elements(net, i) < 0)
-            status = zt_fail(net->base.ctx, ZT_ENOTSUP, "'%s': packed %s: how many there are is not told", net->tensors[i].name,
+            status = zt_fail(net->base.ctx, ZT_ENOTSUP, "'%s': packed %s weights of unknown count", net->tensors[i].name,
                              zt_netjson_word(net->weights[i].coding.type));
         else
             count += collect_edits(net, i, &weights[i], edits + count);

@@ -29,7 +29,8 @@ zt_status zt_npy_header(zt_str *out, const zt_type *type)
 {
     char prefix[PREFIX] = "\x93NUMPY\x01";
     zt_str text;
-    if (!dtype_words[type->dtype]) return zt_fail(out->ctx, ZT_ENOTSUP, "npy has no %s", zt_dtype_get(type->dtype)->name);
+    if (!dtype_words[type->dtype])
+        return zt_fail(out->ctx, ZT_ENOTSUP, "npy cannot store dtype %s", zt_dtype_get(type->dtype)->name);
     zt_str_init(&text, out->ctx);
     zt_str_printf(&text, "{'descr': '%s', 'fortran_order': False, 'shape': ", dtype_words[type->dtype]);
     put_shape(&text, type);

@@ -49,7 +49,7 @@ typedef struct npy_parser {
 
 static zt_status fail_expected(const npy_parser *parser, const char *what)
 {
-    return zt_fail(parser->ctx, ZT_EDATA, "%s: npy header, byte %zu: %s expected", parser->what,
+    return zt_fail(parser->ctx, ZT_EDATA, "%s: npy header, byte %zu: expected %s", parser->what,
                    (size_t)(parser->cursor - parser->begin), what);
 }
 
@@ -118,13 +118,13 @@ static zt_status read_shape(npy_parser *parser)
     if (!skip_character(parser, '(')) return fail_expected(parser, "a tuple of dimensions");
     while (!skip_character(parser, ')')) {
         if (parser->rank == MAX_DIMS)
-            return zt_fail(parser->ctx, ZT_EDATA, "%s: more than %d dimensions", parser->what, MAX_DIMS);
+            return zt_fail(parser->ctx, ZT_EDATA, "%s: too many dimensions: at most %d are supported", parser->what, MAX_DIMS);
         if ((parser->rank && !comma) || !read_count(parser, &parser->dim[parser->rank]))
             return fail_expected(parser, "a dimension");
         parser->rank++;
         comma = skip_character(parser, ',');
     }
-    return parser->rank != 1 || comma ? ZT_OK : fail_expected(parser, "a tuple, not a number,");
+    return parser->rank != 1 || comma ? ZT_OK : fail_expected(parser, "a tuple, not a number");
 }
 
 static zt_status read_order(npy_parser *parser)
@@ -135,7 +135,7 @@ static zt_status read_order(npy_parser *parser)
 
 static zt_status read_descr(npy_parser *parser)
 {
-    return read_quoted(parser, parser->descr, sizeof parser->descr) ? ZT_OK : fail_expected(parser, "a plain dtype");
+    return read_quoted(parser, parser->descr, sizeof parser->descr) ? ZT_OK : fail_expected(parser, "a plain dtype string");
 }
 
 static zt_status read_dict(npy_parser *parser)
@@ -160,7 +160,7 @@ static zt_status read_dict(npy_parser *parser)
     skip_character(parser, ',');
     if (!skip_character(parser, '}')) return fail_expected(parser, "'}'");
     skip_space(parser);
-    return parser->cursor == parser->end ? ZT_OK : fail_expected(parser, "nothing more");
+    return parser->cursor == parser->end ? ZT_OK : fail_expected(parser, "the end of the header");
 }
 
 /* ---- the array ------------------------------------------------------------------------------- */
@@ -170,20 +170,20 @@ static zt_status read_text(zt_ctx *ctx, const char *what, uint64_t size, zt_fetc
                            size_t *text_size, uint64_t *data)
 {
     uint8_t head[12];
-    if (size < 10) return zt_fail(ctx, ZT_EDATA, "%s: an npy file of %llu bytes: it is cut", what, (unsigned long long)size);
+    if (size < 10) return zt_fail(ctx, ZT_EDATA, "%s: truncated npy file (%llu bytes)", what, (unsigned long long)size);
     zt_status status = fetch(user, 0, head, 10);
     if (status != ZT_OK) return status;
     bool wide = head[6] > 1;
-    if (memcmp(head, "\x93NUMPY", 6) != 0) return zt_fail(ctx, ZT_EDATA, "%s: this is no npy file", what);
+    if (memcmp(head, "\x93NUMPY", 6) != 0) return zt_fail(ctx, ZT_EDATA, "%s: not an npy file", what);
     if (head[6] < 1 || head[6] > 3 || head[7])
-        return zt_fail(ctx, ZT_EDATA, "%s: npy version %d.%d, there are 1.0 to 3.0", what, head[6], head[7]);
-    if (wide && size < 12) return zt_fail(ctx, ZT_EDATA, "%s: its npy header is cut", what);
+        return zt_fail(ctx, ZT_EDATA, "%s: unsupported npy version %d.%d: 1.0 to 3.0 are supported", what, head[6], head[7]);
+    if (wide && size < 12) return zt_fail(ctx, ZT_EDATA, "%s: truncated npy header", what);
     if (wide && (status = fetch(user, 10, head + 10, 2)) != ZT_OK) return status;
     *text_size = head[8] | (size_t)head[9] << 8;
     if (wide) *text_size |= (size_t)head[10] << 16 | (size_t)head[11] << 24;
     *data = (wide ? 12 : 10) + (uint64_t)*text_size;
     if (*text_size > MAX_HEADER || *data > size)
-        return zt_fail(ctx, ZT_EDATA, "%s: an npy header of %zu bytes, %llu are there", what, *text_size,
+        return zt_fail(ctx, ZT_EDATA, "%s: the npy header has %zu bytes, but %llu are left in the file", what, *text_size,
                        (unsigned long long)(size - (wide ? 12 : 10)));
     *text = zt_alloc(ctx, *text_size);
     return *text ? fetch(user, *data - *text_size, *text, *text_size) : ZT_ENOMEM;
@@ -198,11 +198,12 @@ static zt_status read_dtype(const npy_parser *parser, npy_array *array, zt_arena
     char text[80];
     if (!dtype && *word && strchr("USmMVOfgGa", *word) && *word != 'f')
         return zt_fail(parser->ctx, *word == 'O' ? ZT_EDATA : ZT_ENOTSUP,
-                       *word == 'O' ? "%s: an array of Python objects (%s), which are code"
-                                    : "%s: dtype '%s' is not supported: only numbers are",
+                       *word == 'O' ? "%s: an array of Python objects (dtype '%s') is not read: unpickling objects can run "
+                                      "code"
+                                    : "%s: unsupported dtype '%s': only numeric dtypes are supported",
                        parser->what, zt_escape(text, sizeof text, parser->descr, strlen(parser->descr)));
     if (!dtype || (parser->descr[0] == '|' && dtype->swap > 1))
-        return zt_fail(parser->ctx, ZT_EDATA, "%s: '%s' is no dtype", parser->what,
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: invalid dtype '%s'", parser->what,
                        zt_escape(text, sizeof text, parser->descr, strlen(parser->descr)));
     snprintf(text, sizeof text, "%c%s", dtype->item == 1 ? '|' : parser->descr[0] == '>' ? '>' : '<', word);
     array->array.dtype = zt_arena_strndup(keep, text, strlen(text));
@@ -223,7 +224,7 @@ static zt_status set_layout(const npy_parser *parser, npy_array *array, zt_arena
         size_t i = parser->fortran ? step_index : rank - 1 - step_index;
         stride[i] = step;
         if (dim[i] && !zt_mul_i64(step, dim[i], &step))
-            return zt_fail(parser->ctx, ZT_EDATA, "%s: dimension %zu of %lld: too many elements", parser->what, i,
+            return zt_fail(parser->ctx, ZT_EDATA, "%s: dimension %zu is %lld: too many elements", parser->what, i,
                            (long long)dim[i]);
     }
     array->array.rank = array->layout.rank = parser->rank;
@@ -243,10 +244,10 @@ static zt_status read_array(npy_parser *parser, uint64_t size, zt_arena *keep, n
     if (status == ZT_OK) status = set_layout(parser, array, keep);
     if (status != ZT_OK) return status;
     if (!zt_layout_check(&array->layout, &count, &span))
-        return zt_fail(parser->ctx, ZT_EDATA, "%s: its shape makes too many bytes", parser->what);
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: the array is too large", parser->what);
     array->array.bytes = (size_t)count * array->layout.item;
     if (size - array->layout.begin != array->array.bytes)
-        return zt_fail(parser->ctx, ZT_EDATA, "%s: %zu bytes of data expected, %llu are there", parser->what, array->array.bytes,
+        return zt_fail(parser->ctx, ZT_EDATA, "%s: expected %zu bytes of data, got %llu", parser->what, array->array.bytes,
                        (unsigned long long)(size - array->layout.begin));
     return ZT_OK;
 }

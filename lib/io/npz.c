@@ -61,8 +61,8 @@ static zt_status read_members(zt_npz *npz)
     for (int64_t i = 0; status == ZT_OK && i < count; i++) status = zt_faults_pass(npz->base.ctx, add_member(npz, i));
     if (status == ZT_OK && count && !npz->base.count)
         status = zt_fail(npz->base.ctx, ZT_EDATA,
-                         "%s: a zip archive without an array (NAME.npy) or a checkpoint of PyTorch's: "
-                         "extract it and name the model in it (unzip)",
+                         "%s: a zip archive without an array (NAME.npy) or a PyTorch checkpoint: extract it "
+                         "(unzip) and name the model in it",
                          npz->base.name);
     return status;
 }

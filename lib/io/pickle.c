@@ -21,7 +21,7 @@ bool zt_pk_spend(pickle_reader *pickle, size_t bytes)
         pickle->budget -= bytes;
         return true;
     }
-    zt_pk_fail(pickle, "it makes more values than a file of its size should");
+    zt_pk_fail(pickle, "too many values for the size of the file");
     return false;
 }
 
@@ -44,7 +44,7 @@ static zt_status refill_buffer(pickle_reader *pickle)
 {
     uint64_t left = pickle->end - pickle->position;
     size_t size = left < PK_BUFFER ? (size_t)left : PK_BUFFER;
-    if (size == 0) return zt_pk_fail(pickle, "it is cut");
+    if (size == 0) return zt_pk_fail(pickle, "truncated");
     zt_status status = pickle->fetch(pickle->user, pickle->position, pickle->buffer, size);
     if (status != ZT_OK) return status;
     pickle->position += size;
@@ -82,7 +82,7 @@ zt_status zt_pk_read_line(pickle_reader *pickle, char line[PK_LINE], size_t *len
 {
     zt_status status;
     for (*length = 0; (status = read_bytes(pickle, line + *length, 1)) == ZT_OK && line[*length] != '\n'; ++*length)
-        if (*length + 2 > PK_LINE) return zt_pk_fail(pickle, "a line of text that is too long");
+        if (*length + 2 > PK_LINE) return zt_pk_fail(pickle, "text line too long");
     line[*length] = 0;
     return status;
 }
@@ -91,7 +91,7 @@ zt_status zt_pk_read_line(pickle_reader *pickle, char line[PK_LINE], size_t *len
 zt_status zt_pk_read_text(pickle_reader *pickle, uint64_t length, pk_value *out)
 {
     if (length > pickle->end - zt_pk_here(pickle) || length > UINT32_MAX)
-        return zt_pk_fail(pickle, "a text longer than the file");
+        return zt_pk_fail(pickle, "string longer than the file");
     char *text = zt_pk_alloc(pickle, (size_t)length + 1, 1);
     if (!text) return zt_pk_why(pickle);
     text[length] = 0;
@@ -119,7 +119,7 @@ zt_status zt_pk_push(pickle_reader *pickle, pk_value value)
 zt_status zt_pk_pop(pickle_reader *pickle, pk_value *value)
 {
     if (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK)
-        return zt_pk_fail(pickle, "a value is missing on the stack");
+        return zt_pk_fail(pickle, "stack underflow");
     *value = pickle->stack[--pickle->stack_size];
     return ZT_OK;
 }
@@ -129,7 +129,7 @@ zt_status zt_pk_above_mark(pickle_reader *pickle, size_t *first)
 {
     size_t i = pickle->stack_size;
     while (i && pickle->stack[i - 1].kind != PK_MARK) i--;
-    if (!i) return zt_pk_fail(pickle, "a mark is missing on the stack");
+    if (!i) return zt_pk_fail(pickle, "no mark on the stack");
     *first = i;
     return ZT_OK;
 }
@@ -166,11 +166,12 @@ static zt_status run_opcodes(pickle_reader *pickle, pk_value *out)
         if (status != ZT_OK) return status;
         pickle->ops++;
         if (op == '.') break;
-        status = zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(pickle, zt_pk_opcodes[op].arg) : zt_pk_fail(pickle, "no opcode");
+        status =
+            zt_pk_opcodes[op].run ? zt_pk_opcodes[op].run(pickle, zt_pk_opcodes[op].arg) : zt_pk_fail(pickle, "unknown opcode");
         if (status != ZT_OK) return status;
     }
     if (pickle->stack_size != 1 || pickle->stack[0].kind == PK_MARK)
-        return zt_pk_fail(pickle, "not one value is left at its end");
+        return zt_pk_fail(pickle, "not exactly one value on the stack at the end");
     *out = pickle->stack[0];
     return ZT_OK;
 }
@@ -211,7 +212,7 @@ zt_status zt_pk_instance(pickle_reader *pickle, pk_value type, pk_value args, bo
 {
     bool unknown = type.kind == PK_OBJECT || (type.kind == PK_GLOBAL && type.global->what == PK_UNKNOWN);
     return unknown || known_too ? zt_pk_reduce(pickle, type, args, out)
-                                : zt_pk_fail(pickle, "an instance of a class that is not made so");
+                                : zt_pk_fail(pickle, "this class cannot be instantiated by this opcode");
 }
 
 /* ---- states ---------------------------------------------------------------------------------- */
@@ -229,7 +230,7 @@ static bool are_attributes(pk_value value)
 /* An OrderedDict's attributes, such as _metadata of a module's state. */
 static zt_status build_dict(pickle_reader *pickle, pk_value dict, pk_value state)
 {
-    if (!are_attributes(state)) return zt_pk_fail(pickle, "a dictionary's state that is not its attributes");
+    if (!are_attributes(state)) return zt_pk_fail(pickle, "the state of a dictionary is not a dictionary of attributes");
     if (!dict.list->attr && !(dict.list->attr = zt_pk_list(pickle))) return zt_ctx_status(pickle->ctx);
     return zt_pk_append(pickle, dict.list->attr, state.list->items, state.list->count);
 }
@@ -238,7 +239,8 @@ static zt_status build_dict(pickle_reader *pickle, pk_value dict, pk_value state
 static zt_status build_tensor(pickle_reader *pickle, pk_object *object, pk_value state)
 {
     pk_value view = {0};
-    if (state.kind != PK_TUPLE || state.count != 4) return zt_pk_fail(pickle, "a tensor's state that is no tuple of four");
+    if (state.kind != PK_TUPLE || state.count != 4)
+        return zt_pk_fail(pickle, "the state of a tensor is not a tuple of 4 elements");
     zt_status status = zt_pk_view(pickle, state.items, NULL, &view);
     object->tensor = status == ZT_OK ? view.tensor : NULL;
     return status;
@@ -257,5 +259,5 @@ zt_status zt_pk_build(pickle_reader *pickle, pk_value object, pk_value state)
 {
     if (object.kind == PK_OBJECT) return build_object(pickle, object.object, state);
     if (object.kind == PK_DICT && object.list->ordered) return build_dict(pickle, object, state);
-    return zt_pk_fail(pickle, "an object's state, which is not allowed");
+    return zt_pk_fail(pickle, "setting the state of this object is not allowed");
 }

@@ -177,7 +177,7 @@ zt_status zt_pk_global(pickle_reader *pickle, const char *module, size_t module_
                        pk_value *out)
 {
     const pk_global *found = NULL;
-    zt_status status = pickle->plain ? zt_pk_fail(pickle, "a name, where only plain values may be")
+    zt_status status = pickle->plain ? zt_pk_fail(pickle, "unexpected global: only plain values are allowed here")
                                      : find_known(pickle, module, module_length, name, length, &found);
     if (status == ZT_OK && !found) status = find_unknown(pickle, module, module_length, name, length, &found);
     *out = (pk_value){.kind = PK_GLOBAL, .global = found};

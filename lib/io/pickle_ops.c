@@ -8,21 +8,21 @@
 static zt_status op_refuse(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    return zt_pk_fail(pickle, "an opcode that makes objects, or none at all");
+    return zt_pk_fail(pickle, "unknown or unsupported opcode");
 }
 
 static zt_status op_proto(pickle_reader *pickle, int arg)
 {
     uint64_t value;
     zt_status status = zt_pk_read_le(pickle, arg, &value);
-    return status == ZT_OK && value > 5 ? zt_pk_fail(pickle, "a protocol above 5") : status;
+    return status == ZT_OK && value > 5 ? zt_pk_fail(pickle, "unsupported pickle protocol: at most 5 is supported") : status;
 }
 
 static zt_status op_frame(pickle_reader *pickle, int arg)
 {
     uint64_t value;
     zt_status status = zt_pk_read_le(pickle, arg, &value);
-    return status == ZT_OK && value > pickle->end - zt_pk_here(pickle) ? zt_pk_fail(pickle, "a frame longer than the file")
+    return status == ZT_OK && value > pickle->end - zt_pk_here(pickle) ? zt_pk_fail(pickle, "frame longer than the file")
                                                                        : status;
 }
 
@@ -80,7 +80,7 @@ static zt_status push_long(pickle_reader *pickle, const char *digits)
     memset(bytes, 0, capacity);
     for (; *digits; digits++) {
         unsigned carry = (unsigned)(*digits - '0');
-        if (carry > 9) return zt_pk_fail(pickle, "no number");
+        if (carry > 9) return zt_pk_fail(pickle, "invalid number");
         for (size_t k = 0; k < length || carry; k++) {
             carry += 10u * (uint8_t)bytes[k];
             bytes[k] = (char)carry;
@@ -100,12 +100,12 @@ static zt_status op_number_line(pickle_reader *pickle, int arg)
     double real;
     zt_status status = zt_pk_read_line(pickle, line, &length);
     if (status != ZT_OK) return status;
-    if (strlen(line) != length) return zt_pk_fail(pickle, "a number with a zero byte");
-    if (arg == 'F') return zt_parse_double(line, &real) ? op_none(pickle, 0) : zt_pk_fail(pickle, "no number");
+    if (strlen(line) != length) return zt_pk_fail(pickle, "number contains a zero byte");
+    if (arg == 'F') return zt_parse_double(line, &real) ? op_none(pickle, 0) : zt_pk_fail(pickle, "invalid number");
     if (arg == 'I' && (strcmp(line, "00") == 0 || strcmp(line, "01") == 0)) return op_bool(pickle, line[1] - '0');
     if (arg == 'L' && length && line[length - 1] == 'L') line[length - 1] = 0;
     if (!zt_parse_i64(line, &number))
-        return *line >= '0' && *line <= '9' ? push_long(pickle, line) : zt_pk_fail(pickle, "no number");
+        return *line >= '0' && *line <= '9' ? push_long(pickle, line) : zt_pk_fail(pickle, "invalid number");
     return zt_pk_push(pickle, (pk_value){.kind = PK_INT, .i = number});
 }
 
@@ -130,7 +130,7 @@ static zt_status op_unicode(pickle_reader *pickle, int arg)
     pk_value value;
     zt_status status = read_counted(pickle, arg, &value);
     if (status == ZT_OK && !zt_utf8_valid(value.text, value.count)) {
-        if (!is_surrogate_text(value.text, value.count)) return zt_pk_fail(pickle, "a text that is no UTF-8");
+        if (!is_surrogate_text(value.text, value.count)) return zt_pk_fail(pickle, "string is not valid UTF-8");
         value = (pk_value){.kind = PK_NONE};
     }
     return status == ZT_OK ? zt_pk_push(pickle, value) : status;
@@ -153,7 +153,7 @@ static zt_status op_text_line(pickle_reader *pickle, int arg)
     zt_status status = zt_pk_read_line(pickle, line, &length);
     if (status != ZT_OK) return status;
     if (skip && (length < 2 || (line[0] != '\'' && line[0] != '"') || line[length - 1] != line[0]))
-        return zt_pk_fail(pickle, "a text without quotes");
+        return zt_pk_fail(pickle, "string without quotes");
     length -= 2 * skip;
     if (memchr(line + skip, '\\', length) || !zt_utf8_valid(line + skip, length)) return op_none(pickle, 0);
     char *text = zt_pk_alloc(pickle, length + 1, 1);
@@ -193,9 +193,9 @@ static zt_status make_tuple(pickle_reader *pickle, size_t first, size_t count)
 static zt_status op_tuple_n(pickle_reader *pickle, int arg)
 {
     size_t count = (size_t)arg;
-    if (pickle->stack_size < count) return zt_pk_fail(pickle, "a value is missing on the stack");
+    if (pickle->stack_size < count) return zt_pk_fail(pickle, "stack underflow");
     for (size_t i = pickle->stack_size - count; i < pickle->stack_size; i++)
-        if (pickle->stack[i].kind == PK_MARK) return zt_pk_fail(pickle, "a value is missing on the stack");
+        if (pickle->stack[i].kind == PK_MARK) return zt_pk_fail(pickle, "stack underflow");
     return make_tuple(pickle, pickle->stack_size - count, count);
 }
 
@@ -213,7 +213,7 @@ static zt_status op_tuple(pickle_reader *pickle, int arg)
 /* The values from `first` on go into a container. */
 static zt_status append_all(pickle_reader *pickle, size_t first, int arg, pk_list *into)
 {
-    if (arg == PK_DICT && (pickle->stack_size - first) % 2) return zt_pk_fail(pickle, "a key without a value");
+    if (arg == PK_DICT && (pickle->stack_size - first) % 2) return zt_pk_fail(pickle, "key without a value");
     return zt_pk_append(pickle, into, pickle->stack + first, pickle->stack_size - first);
 }
 
@@ -246,7 +246,7 @@ static zt_status op_extend(pickle_reader *pickle, int arg)
     zt_status status = zt_pk_above_mark(pickle, &first);
     if (status != ZT_OK) return status;
     pk_list *into = first < 2 ? NULL : find_container(&pickle->stack[first - 2], arg);
-    if (!into) return zt_pk_fail(pickle, "items for what is no container of theirs");
+    if (!into) return zt_pk_fail(pickle, "items appended to an object that is not a matching container");
     status = append_all(pickle, first, arg, into);
     pickle->stack_size = first - 1;
     return status;
@@ -257,7 +257,7 @@ static zt_status op_append(pickle_reader *pickle, int arg)
     pk_value value;
     zt_status status = zt_pk_pop(pickle, &value);
     pk_list *into = status == ZT_OK && pickle->stack_size ? find_container(&pickle->stack[pickle->stack_size - 1], arg) : NULL;
-    if (status == ZT_OK && !into) status = zt_pk_fail(pickle, "an item for what is no list");
+    if (status == ZT_OK && !into) status = zt_pk_fail(pickle, "item appended to an object that is not a list");
     return status == ZT_OK ? zt_pk_append(pickle, into, &value, 1) : status;
 }
 
@@ -273,7 +273,7 @@ static zt_status op_setitem(pickle_reader *pickle, int arg)
     pk_value pair[2];
     zt_status status = pop_two(pickle, &pair[0], &pair[1]);
     pk_list *into = status == ZT_OK && pickle->stack_size ? find_container(&pickle->stack[pickle->stack_size - 1], arg) : NULL;
-    if (status == ZT_OK && !into) status = zt_pk_fail(pickle, "an item for what is no dictionary");
+    if (status == ZT_OK && !into) status = zt_pk_fail(pickle, "item set on an object that is not a dictionary");
     return status == ZT_OK ? zt_pk_append(pickle, into, pair, 2) : status;
 }
 
@@ -282,7 +282,7 @@ static zt_status op_setitem(pickle_reader *pickle, int arg)
 static zt_status op_pop(pickle_reader *pickle, int arg)
 {
     (void)arg;
-    if (!pickle->stack_size) return zt_pk_fail(pickle, "a value is missing on the stack");
+    if (!pickle->stack_size) return zt_pk_fail(pickle, "stack underflow");
     pickle->stack_size--;
     return ZT_OK;
 }
@@ -314,7 +314,7 @@ static zt_status read_slot(pickle_reader *pickle, int arg, uint64_t *slot)
     if (arg) return zt_pk_read_le(pickle, arg, slot);
     zt_status status = zt_pk_read_line(pickle, line, &length);
     if (status == ZT_OK && (strlen(line) != length || !zt_parse_i64(line, &number) || number < 0))
-        return zt_pk_fail(pickle, "no number of the memo");
+        return zt_pk_fail(pickle, "invalid memo index");
     *slot = status == ZT_OK ? (uint64_t)number : 0;
     return status;
 }
@@ -323,12 +323,12 @@ static zt_status read_slot(pickle_reader *pickle, int arg, uint64_t *slot)
 static zt_status memo_put(pickle_reader *pickle, uint64_t slot)
 {
     if (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK)
-        return zt_pk_fail(pickle, "a value is missing on the stack");
+        return zt_pk_fail(pickle, "stack underflow");
     if (slot >= pickle->memo_size) {
         uint64_t capacity = pickle->memo_size ? pickle->memo_size : 64;
         while (capacity <= slot && capacity < UINT64_C(1) << 40) capacity *= 2;
         if (capacity <= slot || !zt_pk_spend(pickle, (size_t)(capacity - pickle->memo_size) * sizeof *pickle->memo))
-            return zt_pk_fail(pickle, "a number of the memo that is too large");
+            return zt_pk_fail(pickle, "memo index too large");
         pk_value *memo = zt_realloc(pickle->ctx, pickle->memo, (size_t)capacity * sizeof *memo);
         if (!memo) return ZT_ENOMEM;
         for (size_t i = pickle->memo_size; i < capacity; i++) memo[i] = (pk_value){.kind = PK_MARK};
@@ -352,7 +352,7 @@ static zt_status op_get(pickle_reader *pickle, int arg)
     uint64_t slot;
     zt_status status = read_slot(pickle, arg, &slot);
     if (status == ZT_OK && (slot >= pickle->memo_size || pickle->memo[slot].kind == PK_MARK))
-        return zt_pk_fail(pickle, "nothing is at that number of the memo");
+        return zt_pk_fail(pickle, "memo index not set");
     return status == ZT_OK ? zt_pk_push(pickle, pickle->memo[slot]) : status;
 }
 
@@ -382,7 +382,7 @@ static zt_status op_stack_global(pickle_reader *pickle, int arg)
     zt_status status = pop_two(pickle, &module, &name);
     (void)arg;
     if (status == ZT_OK && (module.kind != PK_TEXT || name.kind != PK_TEXT))
-        status = zt_pk_fail(pickle, "a name that is no text");
+        status = zt_pk_fail(pickle, "the name of a global is not a string");
     if (status == ZT_OK) status = zt_pk_global(pickle, module.text, module.count, name.text, name.count, &value);
     return status == ZT_OK ? zt_pk_push(pickle, value) : status;
 }
@@ -413,7 +413,7 @@ static zt_status op_newobj_ex(pickle_reader *pickle, int arg)
     zt_status status = pop_two(pickle, &arguments, &named);
     (void)arg;
     if (status == ZT_OK) status = zt_pk_pop(pickle, &type);
-    if (status == ZT_OK && named.kind != PK_DICT) status = zt_pk_fail(pickle, "named arguments that are no dictionary");
+    if (status == ZT_OK && named.kind != PK_DICT) status = zt_pk_fail(pickle, "keyword arguments are not a dictionary");
     if (status == ZT_OK) status = zt_pk_instance(pickle, type, arguments, false, &value);
     if (status == ZT_OK) /* may hold tensors, as the others may */
         status = zt_pk_append(pickle, &value.object->state, &named, 1);
@@ -443,7 +443,7 @@ static zt_status op_obj(pickle_reader *pickle, int arg)
     size_t first = 0;
     zt_status status = zt_pk_above_mark(pickle, &first);
     (void)arg;
-    if (status == ZT_OK && first == pickle->stack_size) status = zt_pk_fail(pickle, "a value is missing on the stack");
+    if (status == ZT_OK && first == pickle->stack_size) status = zt_pk_fail(pickle, "stack underflow");
     if (status != ZT_OK) return status;
     type = pickle->stack[first];
     memmove(pickle->stack + first, pickle->stack + first + 1, (pickle->stack_size - first - 1) * sizeof *pickle->stack);
@@ -470,7 +470,7 @@ static zt_status op_build(pickle_reader *pickle, int arg)
     zt_status status = zt_pk_pop(pickle, &state);
     (void)arg;
     if (status == ZT_OK && (!pickle->stack_size || pickle->stack[pickle->stack_size - 1].kind == PK_MARK))
-        status = zt_pk_fail(pickle, "a value is missing on the stack");
+        status = zt_pk_fail(pickle, "stack underflow");
     return status == ZT_OK ? zt_pk_build(pickle, pickle->stack[pickle->stack_size - 1], state) : status;
 }
 

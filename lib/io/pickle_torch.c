@@ -9,9 +9,9 @@
 enum { MAX_DIMS = 64 };
 
 /* Messages of functions that check more than the table does. */
-#define TENSOR_V3_USAGE  "_rebuild_tensor_v3 takes 7 or 8 arguments, one a dtype"
-#define CPU_TENSOR_USAGE "a tensor of a device takes a tensor, a dtype and 2 more arguments"
-#define BYTES_USAGE      "bytes that are no text in latin1"
+#define TENSOR_V3_USAGE  "_rebuild_tensor_v3 takes 7 or 8 arguments, the seventh a dtype"
+#define CPU_TENSOR_USAGE "_rebuild_device_tensor_from_cpu_tensor takes a tensor, a dtype and 2 more arguments"
+#define BYTES_USAGE      "bytes are not encoded as latin1 text"
 
 /* ---- what calls stand for -------------------------------------------------------------------- */
 
@@ -19,12 +19,12 @@ enum { MAX_DIMS = 64 };
 static zt_status read_counts(pickle_reader *pickle, pk_value value, const int64_t **out)
 {
     if (value.kind != PK_TUPLE || value.count > MAX_DIMS)
-        return zt_pk_fail(pickle, "a tensor whose size or stride is no tuple of at most 64 numbers");
+        return zt_pk_fail(pickle, "tensor size or stride is not a tuple of at most 64 integers");
     int64_t *dim = zt_pk_alloc(pickle, value.count, sizeof *dim);
     if (!dim) return zt_ctx_status(pickle->ctx);
     for (uint32_t i = 0; i < value.count; i++) {
         if (value.items[i].kind != PK_INT || value.items[i].i < 0)
-            return zt_pk_fail(pickle, "a tensor whose size or stride is no count");
+            return zt_pk_fail(pickle, "tensor size or stride is not a nonnegative integer");
         dim[i] = value.items[i].i;
     }
     *out = dim;
@@ -38,9 +38,9 @@ static zt_status check_bounds(pickle_reader *pickle, const pk_tensor *tensor)
     uint64_t span, begin;
     const zt_layout layout = {.rank = tensor->rank, .dim = tensor->dim, .stride = tensor->stride, .item = tensor->dtype->item};
     if (!zt_layout_check(&layout, &count, &span) || __builtin_mul_overflow((uint64_t)tensor->offset, tensor->dtype->item, &begin))
-        return zt_pk_fail(pickle, "a tensor with too many elements");
+        return zt_pk_fail(pickle, "tensor has too many elements");
     if (count && (begin > tensor->storage->size || tensor->storage->size - begin < span))
-        return zt_pk_fail(pickle, "a tensor that reaches past its storage");
+        return zt_pk_fail(pickle, "tensor exceeds its storage");
     return ZT_OK;
 }
 
@@ -48,19 +48,19 @@ static zt_status check_bounds(pickle_reader *pickle, const pk_tensor *tensor)
 zt_status zt_pk_view(pickle_reader *pickle, const pk_value *arguments, const pk_dtype *dtype, pk_value *out)
 {
     if (arguments[0].kind != PK_STORAGE || arguments[1].kind != PK_INT || arguments[1].i < 0)
-        return zt_pk_fail(pickle, "a tensor without a storage and an offset");
+        return zt_pk_fail(pickle, "tensor without a storage and an offset");
     pk_tensor *tensor = zt_pk_alloc(pickle, 1, sizeof *tensor);
     if (!tensor) return zt_ctx_status(pickle->ctx);
     *tensor = (pk_tensor){.storage = arguments[0].storage,
                           .dtype = dtype ? dtype : arguments[0].storage->dtype,
                           .rank = (int)arguments[2].count,
                           .offset = arguments[1].i};
-    if (!tensor->dtype) return zt_pk_fail(pickle, "a tensor without a dtype");
-    if (tensor->dtype->quantized) return zt_pk_fail(pickle, "a quantized tensor without its scale");
+    if (!tensor->dtype) return zt_pk_fail(pickle, "tensor without a dtype");
+    if (tensor->dtype->quantized) return zt_pk_fail(pickle, "quantized tensor without a scale");
     zt_status status = read_counts(pickle, arguments[2], &tensor->dim);
     if (status == ZT_OK) status = read_counts(pickle, arguments[3], &tensor->stride);
     if (status == ZT_OK && arguments[2].count != arguments[3].count)
-        status = zt_pk_fail(pickle, "a tensor with more sizes than strides, or less");
+        status = zt_pk_fail(pickle, "tensor size and stride have different lengths");
     if (status == ZT_OK) status = check_bounds(pickle, tensor);
     *out = (pk_value){.kind = PK_TENSOR, .tensor = tensor};
     return status;
@@ -70,7 +70,7 @@ zt_status zt_pk_view(pickle_reader *pickle, const pk_value *arguments, const pk_
 static zt_status check_hooks(pickle_reader *pickle, const pk_value *arguments)
 {
     bool set_none = arguments[1].kind == PK_NONE || (arguments[1].kind == PK_DICT && arguments[1].list->count == 0);
-    return arguments[0].kind == PK_BOOL && set_none ? ZT_OK : zt_pk_fail(pickle, "a tensor with hooks");
+    return arguments[0].kind == PK_BOOL && set_none ? ZT_OK : zt_pk_fail(pickle, "tensor with hooks");
 }
 
 /* A tensor that zt does not hold. */
@@ -84,7 +84,7 @@ static zt_status set_foreign(const char *what, pk_value *out)
 static zt_status check_marks(pickle_reader *pickle, pk_value marks, pk_value *out)
 {
     if (marks.kind == PK_NONE) return ZT_OK;
-    if (marks.kind != PK_DICT) return zt_pk_fail(pickle, "a tensor's metadata that is no dictionary");
+    if (marks.kind != PK_DICT) return zt_pk_fail(pickle, "tensor metadata is not a dictionary");
     for (size_t i = 1; i < marks.list->count; i += 2)
         if (marks.list->items[i].kind != PK_BOOL || marks.list->items[i].i)
             return set_foreign("a tensor with its negative or conjugate bit set", out);
@@ -181,7 +181,7 @@ static zt_status make_bytes(pickle_reader *pickle, const pk_value *arguments, si
     char *bytes = zt_pk_alloc(pickle, (size_t)arguments[0].count + 1, 1);
     if (!bytes) return zt_ctx_status(pickle->ctx);
     for (size_t i = 0; i < arguments[0].count; i++) {
-        if (source[i] >= 0xc4) return zt_pk_fail(pickle, "a byte above 255");
+        if (source[i] >= 0xc4) return zt_pk_fail(pickle, "character above 255 in latin1 text");
         unsigned character = source[i] < 0x80 ? source[i] : (unsigned)((source[i] & 3) << 6 | (source[i + 1] & 0x3f));
         i += source[i] >= 0x80;
         bytes[length++] = (char)character;
@@ -196,7 +196,7 @@ static zt_status add_pair(pickle_reader *pickle, pk_list *list, pk_value pair)
     const pk_value *item = pair.kind == PK_LIST ? pair.list->items : pair.items;
     size_t count = pair.kind == PK_LIST ? pair.list->count : pair.count;
     if ((pair.kind != PK_LIST && pair.kind != PK_TUPLE) || count != 2)
-        return zt_pk_fail(pickle, "an OrderedDict of what is no pair");
+        return zt_pk_fail(pickle, "OrderedDict item is not a pair");
     return zt_pk_append(pickle, list, item, 2);
 }
 
@@ -253,8 +253,8 @@ const pk_global zt_pk_functions[] = {
     MAKES("torch._utils", "_rebuild_tensor_v2", make_tensor_v2, 6, 7, 0, 0, "_rebuild_tensor_v2 takes 6 or 7 arguments"),
     MAKES("torch._utils", "_rebuild_tensor_v3", make_tensor_v3, 7, 8, 0, 0, TENSOR_V3_USAGE),
     MAKES("torch._utils", "_rebuild_tensor", make_tensor, 4, 4, 0, 0, "_rebuild_tensor takes 4 arguments"),
-    MAKES("torch._utils", "_rebuild_parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
-    MAKES("torch._utils", "_rebuild_parameter_with_state", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
+    MAKES("torch._utils", "_rebuild_parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "parameter without a tensor"),
+    MAKES("torch._utils", "_rebuild_parameter_with_state", make_parameter, 1, 4, ANY_TENSOR, 0, "parameter without a tensor"),
     FOREIGN("torch._utils", "_rebuild_sparse_tensor", "a sparse tensor", 2, 2, 0, KIND(TUPLE),
             "_rebuild_sparse_tensor takes a layout and a tuple"),
     FOREIGN("torch._utils", "_rebuild_qtensor", "a quantized tensor", 7, 7, KIND(STORAGE), 0,
@@ -273,16 +273,16 @@ const pk_global zt_pk_functions[] = {
     MAKES("torch._tensor", "_rebuild_from_type_v2", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
     MAKES("torch._tensor", "_rebuild_from_type", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
     MAKES("torch.tensor", "_rebuild_from_type", make_from_type, 4, 4, KIND(GLOBAL), KIND(GLOBAL), "_rebuild_from_type takes a function, a class and 2 more arguments"),
-    MAKES("torch.nn.parameter", "Parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "a parameter without a tensor"),
-    MAKES("torch.serialization", "_get_layout", make_none, 1, 1, KIND(TEXT), 0, "_get_layout of what is no name"),
-    MAKES("torch", "Size", make_size, 1, 1, KIND(TUPLE), 0, "torch.Size of what is no tuple"),
-    MAKES("torch", "device", make_none, 1, 2, KIND(TEXT), KIND(INT), "torch.device of what is no name"),
-    MAKES("collections", "OrderedDict", make_dict, 0, 1, KIND(LIST), 0, "an OrderedDict of what is no list"),
-    MAKES("collections", "Counter", make_counter, 0, 1, KIND(DICT), 0, "a Counter of what is no dictionary"),
+    MAKES("torch.nn.parameter", "Parameter", make_parameter, 1, 4, ANY_TENSOR, 0, "parameter without a tensor"),
+    MAKES("torch.serialization", "_get_layout", make_none, 1, 1, KIND(TEXT), 0, "_get_layout takes a name"),
+    MAKES("torch", "Size", make_size, 1, 1, KIND(TUPLE), 0, "torch.Size takes a tuple"),
+    MAKES("torch", "device", make_none, 1, 2, KIND(TEXT), KIND(INT), "torch.device takes a name"),
+    MAKES("collections", "OrderedDict", make_dict, 0, 1, KIND(LIST), 0, "OrderedDict takes a list"),
+    MAKES("collections", "Counter", make_counter, 0, 1, KIND(DICT), 0, "Counter takes a dictionary"),
     MAKES("_codecs", "encode", make_bytes, 2, 2, KIND(TEXT), KIND(TEXT), BYTES_USAGE),
-    MAKES("builtins", "bytearray", make_none, 0, 2, KIND(TEXT) | KIND(NONE), KIND(TEXT), "a bytearray of what is no bytes"),
-    MAKES("builtins", "complex", make_none, 0, 2, 0, 0, "a complex number of more than two parts"),
-    MAKES("builtins", "set", make_set, 0, 1, KIND(LIST), 0, "a set of what is no list"),
+    MAKES("builtins", "bytearray", make_none, 0, 2, KIND(TEXT) | KIND(NONE), KIND(TEXT), "bytearray takes bytes"),
+    MAKES("builtins", "complex", make_none, 0, 2, 0, 0, "complex takes at most 2 arguments"),
+    MAKES("builtins", "set", make_set, 0, 1, KIND(LIST), 0, "set takes a list"),
 };
 // clang-format on
 const size_t zt_pk_function_count = sizeof zt_pk_functions / sizeof *zt_pk_functions;
@@ -307,8 +307,8 @@ zt_status zt_pk_reduce(pickle_reader *pickle, pk_value function, pk_value argume
     bool object = function.kind == PK_OBJECT;
     const pk_global *global = function.kind == PK_GLOBAL ? function.global : object ? function.object->type : NULL;
     if (!global || (!object && global->what != PK_FUNCTION && global->what != PK_UNKNOWN && global->what != PK_TENSOR_CLASS))
-        return zt_pk_fail(pickle, "a call of what is no function");
-    if (arguments.kind != PK_TUPLE) return zt_pk_fail(pickle, "a call without a tuple of arguments");
+        return zt_pk_fail(pickle, "call of an object that is not a function");
+    if (arguments.kind != PK_TUPLE) return zt_pk_fail(pickle, "call arguments are not a tuple");
     return global->what == PK_FUNCTION && !object ? make_call(pickle, &global->call, arguments.items, arguments.count, out)
                                                   : zt_pk_object(pickle, global, arguments, out);
 }
@@ -321,11 +321,11 @@ static zt_status narrow_storage(pickle_reader *pickle, pk_value view, pk_storage
     size_t item = storage->dtype ? storage->dtype->item : 1;
     if (view.kind == PK_NONE) return ZT_OK;
     if (view.kind != PK_TUPLE || view.count != 3 || view.items[1].kind != PK_INT || view.items[2].kind != PK_INT)
-        return zt_pk_fail(pickle, "a view of a storage that is no tuple of three");
+        return zt_pk_fail(pickle, "storage view is not a tuple of 3 elements");
     int64_t first = view.items[1].i, element_count = view.items[2].i;
     uint64_t total = storage->bytes / item;
     if (first < 0 || element_count < 0 || (uint64_t)first > total || total - (uint64_t)first < (uint64_t)element_count)
-        return zt_pk_fail(pickle, "a view that reaches past its storage");
+        return zt_pk_fail(pickle, "storage view exceeds its storage");
     storage->begin = (uint64_t)first * item;
     storage->size = (uint64_t)element_count * item;
     return ZT_OK;
@@ -352,14 +352,14 @@ zt_status zt_pk_persistent(pickle_reader *pickle, pk_value id, pk_value *out)
         !zt_pk_is(item[0].text, item[0].count, "storage") || item[1].kind != PK_GLOBAL ||
         item[1].global->what != PK_STORAGE_CLASS || item[2].kind != PK_TEXT || item[3].kind != PK_TEXT ||
         item[4].kind != PK_INT || item[4].i < 0 || strlen(item[2].text) != item[2].count)
-        return zt_pk_fail(pickle, "a persistent id that is no storage");
+        return zt_pk_fail(pickle, "persistent id is not a storage");
     pk_storage *storage = zt_pk_alloc(pickle, 1, sizeof *storage);
     if (!storage) return zt_ctx_status(pickle->ctx);
     *storage = (pk_storage){.key = item[2].text, .dtype = item[1].global->dtype, .previous = pickle->storages};
     pickle->storages = storage;
     size_t bytes;
     if (!zt_mul_size((size_t)item[4].i, storage->dtype ? storage->dtype->item : 1, &bytes))
-        return zt_pk_fail(pickle, "a storage of too many elements");
+        return zt_pk_fail(pickle, "storage has too many elements");
     storage->bytes = storage->size = bytes;
     *out = (pk_value){.kind = PK_STORAGE, .storage = storage};
     return id.count == 6 ? narrow_storage(pickle, item[5], storage) : ZT_OK;

@@ -23,8 +23,8 @@ static zt_status check_sum(const zt_pt *pt)
         const pt_tensor *tensor = &pt->tensors[i];
         uint64_t cost = tensor->array.bytes + (tensor->layout.forward ? pt->storages[tensor->storage_index].bytes : 0);
         if (cost > limit - sum)
-            return zt_fail(pt->base.ctx, ZT_EDATA, "%s: its tensors name the same bytes over and over: %llu of them and more",
-                           pt->base.name, (unsigned long long)limit);
+            return zt_fail(pt->base.ctx, ZT_EDATA, "%s: the tensors overlap too much: more than %llu bytes in all", pt->base.name,
+                           (unsigned long long)limit);
         sum += cost;
     }
     return ZT_OK;
@@ -36,7 +36,7 @@ static zt_status check_place(const zt_pt *pt, const pt_tensor *tensor)
     char text[160], key[80];
     const pt_storage *storage = &pt->storages[tensor->storage_index];
     if (storage->placed || storage->reported) return ZT_OK;
-    return zt_fail(pt->base.ctx, ZT_EDATA, "%s: tensor '%s': its storage '%s' is not in the file", pt->base.name,
+    return zt_fail(pt->base.ctx, ZT_EDATA, "%s: tensor '%s': storage '%s' is not in the file", pt->base.name,
                    zt_escape(text, sizeof text, tensor->array.name, strlen(tensor->array.name)),
                    zt_escape(key, sizeof key, storage->key, strlen(storage->key)));
 }
@@ -92,7 +92,7 @@ static void log_left_out(const zt_pt *pt)
     if (globals || tensors)
         zt_log(pt->base.ctx, ZT_LOG_WARN, "%s: %s%s%s%s%s", pt->base.name,
                globals ? "unknown globals, kept as opaque values and not called: " : "", globals ? pt->unknown.data : "",
-               globals && tensors ? "; " : "", tensors ? "tensors that are not read: " : "", tensors ? pt->unread.data : "");
+               globals && tensors ? "; " : "", tensors ? "tensors that cannot be read: " : "", tensors ? pt->unread.data : "");
 }
 
 typedef struct raw_storage {

@@ -50,7 +50,7 @@ static zt_status find_storage(tensor_collector *collector, const pk_storage *sto
     zt_pt *pt = collector->pt;
     size_t length = strlen(storage->key);
     if (zt_map_get(pt->keys, storage->key, length, out))
-        return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(collector, "its storage has two sizes");
+        return pt->storages[*out].bytes == storage->bytes ? ZT_OK : fail_at(collector, "the storage is declared with two sizes");
     pt_storage *list = grow_list(pt->base.ctx, pt->storages, pt->storage_count, sizeof *list);
     if (!list) return ZT_ENOMEM;
     pt->storages = list;
@@ -84,10 +84,10 @@ static zt_status add_tensor(tensor_collector *collector, const pk_tensor *source
     zt_pt *pt = collector->pt;
     const char *path = collector->path.len ? collector->path.data : "";
     size_t length = collector->path.len, cost = length + 2 * sizeof(pt_tensor) + 64;
-    if (cost > collector->budget) return fail_at(collector, "more tensors than a file of its size should name");
+    if (cost > collector->budget) return fail_at(collector, "too many tensors for the size of the file");
     collector->budget -= cost;
-    if (memchr(path, 0, length)) return fail_at(collector, "a tensor whose name has a zero byte");
-    if (zt_map_get(pt->base.names, path, length, NULL)) return fail_at(collector, "two tensors have this name");
+    if (memchr(path, 0, length)) return fail_at(collector, "tensor name contains a zero byte");
+    if (zt_map_get(pt->base.names, path, length, NULL)) return fail_at(collector, "duplicate tensor name");
     pt_tensor *list = grow_list(pt->base.ctx, pt->tensors, pt->base.count, sizeof *list);
     if (!list) return ZT_ENOMEM;
     pt->tensors = list;
@@ -128,7 +128,7 @@ static zt_status visit_below(tensor_collector *collector, const pk_value *value,
         status = zt_str_put(&collector->path, key->text, key->count);
     else if (status == ZT_OK && named)
         status = zt_str_printf(&collector->path, "%" PRId64, key->i);
-    if (status == ZT_OK && collector->path.len > MAX_NAME) status = fail_at(collector, "a path of more than 64 KiB");
+    if (status == ZT_OK && collector->path.len > MAX_NAME) status = fail_at(collector, "path exceeds 64 KiB");
     collector->nameless += !named;
     if (status == ZT_OK) status = visit_value(collector, value);
     collector->nameless -= !named;
@@ -183,7 +183,7 @@ static zt_status visit_state(tensor_collector *collector, const pk_value *value)
 static zt_status visit_tensor(tensor_collector *collector, const pk_tensor *source)
 {
     if (collector->lost || collector->nameless)
-        return report_lost(collector, collector->lost ? collector->lost : "in a set, or below a key that is no name");
+        return report_lost(collector, collector->lost ? collector->lost : "in a set, or below a key that is not a name");
     zt_status status = add_tensor(collector, source);
     return status == ZT_OK && source->state ? visit_state(collector, source->state) : status;
 }
@@ -285,9 +285,9 @@ static zt_status dispatch_value(tensor_collector *collector, const pk_value *val
 
 static zt_status visit_value(tensor_collector *collector, const pk_value *value)
 {
-    if (!collector->left--) return fail_at(collector, "containers that hold each other over and over");
-    if (collector->depth == MAX_DEPTH && collector->opaque) return report_lost(collector, "an unknown object nested too deep");
-    if (collector->depth == MAX_DEPTH) return fail_at(collector, "containers nested too deep");
+    if (!collector->left--) return fail_at(collector, "containers reference each other too often");
+    if (collector->depth == MAX_DEPTH && collector->opaque) return report_lost(collector, "an unknown object nested too deeply");
+    if (collector->depth == MAX_DEPTH) return fail_at(collector, "containers are nested too deeply");
     collector->depth++;
     zt_status status = dispatch_value(collector, value);
     collector->depth--;
@@ -315,14 +315,12 @@ static zt_status list_unknown(zt_pt *pt, const pickle_reader *pickle)
 static zt_status check_not_empty(zt_pt *pt, const pickle_reader *pickle)
 {
     if (pt->base.count == 0 && pt->unread_count)
-        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: it has no tensor that can be read: %s%s%s", pt->base.name, pt->unread.data,
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: no tensor can be read: %s%s%s", pt->base.name, pt->unread.data,
                        pickle->unknown_count ? "; unknown globals, not called: " : "",
                        pickle->unknown_count ? pt->unknown.data : "");
     if (pt->base.count == 0 && pickle->unknown_count)
-        return zt_fail(pt->base.ctx, ZT_EDATA,
-                       "%s: it has no tensors, and its pickle names unknown globals, which are "
-                       "not called: %s",
-                       pt->base.name, pt->unknown.data);
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: no tensors; unknown globals, not called: %s", pt->base.name,
+                       pt->unknown.data);
     return ZT_OK;
 }
 

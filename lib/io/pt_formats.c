@@ -63,7 +63,7 @@ static zt_status read_record(zt_pt *pt, const char *root, size_t root_length, co
     if (status != ZT_OK) return status;
     uint64_t length = index < 0 ? 0 : zt_zip_get(pt->zip, index)->size;
     if (length >= MAX_RECORD)
-        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: a record '%s' of %llu bytes", pt->base.name, name,
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: record '%s' is too large (%llu bytes)", pt->base.name, name,
                        (unsigned long long)length);
     status = index < 0 ? ZT_OK : zt_zip_read(pt->zip, index, 0, text, (size_t)length);
     while (length && strchr(" \n\r\t", text[length - 1])) length--;
@@ -78,16 +78,17 @@ static zt_status check_records(zt_pt *pt, const char *root, size_t root_length)
     zt_status status = read_record(pt, root, root_length, "version", text);
     if (status == ZT_OK && !*text) status = read_record(pt, root, root_length, ".data/version", text);
     if (status == ZT_OK && (!zt_parse_i64(text, &version) || version < MIN_VERSION || version > MAX_VERSION))
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: version '%s', there are %d to %d", pt->base.name,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: unsupported version '%s': %d to %d are supported", pt->base.name,
                          zt_escape(escaped, sizeof escaped, text, strlen(text)), MIN_VERSION, MAX_VERSION);
     if (status == ZT_OK) status = read_record(pt, root, root_length, "byteorder", text);
     pt->big_endian = strcmp(text, "big") == 0;
     if (status == ZT_OK && *text && !pt->big_endian && strcmp(text, "little") != 0)
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: byte order '%s'", pt->base.name,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: unknown byte order '%s': must be little or big", pt->base.name,
                          zt_escape(escaped, sizeof escaped, text, strlen(text)));
     if (status == ZT_OK) status = find_member(pt, root, root_length, "constants.pkl", &code);
     if (status == ZT_OK && code >= 0)
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: a TorchScript program, which is code", pt->base.name);
+        status = zt_fail(pt->base.ctx, ZT_EDATA,
+                         "%s: a TorchScript archive contains code and is not read: save the state_dict instead", pt->base.name);
     return status;
 }
 
@@ -100,7 +101,9 @@ static zt_status find_root(const zt_pt *pt, const char **root, size_t *length)
     *length = slash ? (size_t)(slash - first) : 0;
     bool same = slash != NULL;
     for (int64_t i = 1; same && i < members; i++) same = strncmp(zt_zip_get(pt->zip, i)->name, first, *length + 1) == 0;
-    return same ? ZT_OK : zt_fail(pt->base.ctx, ZT_EDATA, "%s: a zip, but its members are not in one folder", pt->base.name);
+    return same ? ZT_OK
+                : zt_fail(pt->base.ctx, ZT_EDATA, "%s: not a PyTorch checkpoint: the zip members are not in one folder",
+                          pt->base.name);
 }
 
 /* Storages are members data/KEY, and have the size that the pickle says. */
@@ -117,7 +120,7 @@ static zt_status place_members(zt_pt *pt, const char *root, size_t root_length)
         if (status == ZT_OK) status = find_member(pt, root, root_length, name.data, &storage->member);
         storage->placed = storage->member >= 0;
         if (!storage->placed || zt_zip_get(pt->zip, storage->member)->size == storage->bytes) continue;
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes, %llu are there", pt->base.name,
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: storage '%s' has %llu bytes, but its zip member has %llu", pt->base.name,
                          zt_escape(text, sizeof text, storage->key, strlen(storage->key)), (unsigned long long)storage->bytes,
                          (unsigned long long)zt_zip_get(pt->zip, storage->member)->size);
         status = zt_faults_pass(pt->base.ctx, status);
@@ -152,13 +155,14 @@ zt_status zt_pt_parse_zip(zt_pt *pt)
     zt_zip_member request = {.zip = pt->zip};
     status = find_member(pt, root, root_length, "data.pkl", &request.index);
     if (status != ZT_OK) return status;
-    if (request.index < 0) return zt_fail(pt->base.ctx, ZT_EDATA, "%s: a zip without its data.pkl", pt->base.name);
+    if (request.index < 0)
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: not a PyTorch checkpoint: no member data.pkl", pt->base.name);
     if (zt_zip_get(pt->zip, request.index)->size > zt_source_size(pt->base.source) * DENSE + (1 << 20))
-        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: its data.pkl is far larger than the file", pt->base.name);
+        return zt_fail(pt->base.ctx, ZT_EDATA, "%s: data.pkl is too large for the size of the file", pt->base.name);
     pickle_reader *pickle = begin_pickle(pt, zt_zip_fetch, &request, zt_zip_get(pt->zip, request.index)->size);
     if (!pickle) return ZT_ENOMEM;
     status = read_pickle(pt, pickle, &value);
-    if (status == ZT_OK && pickle->position != pickle->end) status = zt_pk_fail(pickle, "bytes follow its end");
+    if (status == ZT_OK && pickle->position != pickle->end) status = zt_pk_fail(pickle, "unexpected data after the pickle");
     end_pickle(pt, pickle);
     return status == ZT_OK ? place_members(pt, root, root_length) : status;
 }
@@ -207,13 +211,13 @@ static zt_status read_preamble(zt_pt *pt, pickle_reader *pickle)
     pk_value value;
     zt_status status = read_plain(pickle, &value);
     if (status == ZT_OK && (value.kind != PK_LONG || value.count != sizeof magic || memcmp(value.text, magic, value.count) != 0))
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: this is no checkpoint of PyTorch's", pt->base.name);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: not a PyTorch checkpoint", pt->base.name);
     if (status == ZT_OK) status = read_plain(pickle, &value);
     if (status == ZT_OK && (value.kind != PK_INT || value.i != OLDER_VERSION))
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: its format is not version %d", pt->base.name, OLDER_VERSION);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: unsupported format version: must be %d", pt->base.name, OLDER_VERSION);
     if (status == ZT_OK) status = read_plain(pickle, &value);
     if (status == ZT_OK && !is_machine(&value))
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: nothing is told of the machine that wrote it", pt->base.name);
+        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: not a PyTorch checkpoint: no sys_info record", pt->base.name);
     return status;
 }
 
@@ -225,16 +229,18 @@ static zt_status place_older(zt_pt *pt, pickle_reader *pickle, const pk_value *k
     uint64_t element_count = 0;
     int64_t index;
     if (key->kind != PK_TEXT || !zt_map_get(pt->keys, key->text, key->count, &index))
-        return zt_pk_fail(pickle, "a storage's key that no tensor names");
+        return zt_pk_fail(pickle, "storage key is not used by any tensor");
     pt_storage *storage = &pt->storages[index];
     zt_status status = ZT_OK;
     if (storage->placed || pickle->end - pickle->position < sizeof count)
-        return zt_pk_fail(pickle, storage->placed ? "a storage's key that is there twice" : "storages are cut");
+        return zt_pk_fail(pickle, storage->placed ? "duplicate storage key" : "truncated storages");
     status = zt_source_read(pt->base.source, pickle->position, count, sizeof count);
     for (int byte = 8; byte-- > 0;) element_count = element_count << 8 | count[byte];
     storage->begin = pickle->position + sizeof count;
     if (status == ZT_OK && (storage->bytes / storage->item != element_count || pickle->end - storage->begin < storage->bytes))
-        status = zt_fail(pt->base.ctx, ZT_EDATA, "%s: storage '%s' is of %llu bytes; %llu elements are told, %llu bytes left",
+        status = zt_fail(pt->base.ctx, ZT_EDATA,
+                         "%s: storage '%s' should have %llu bytes, but the file declares %llu elements and "
+                         "has %llu bytes left",
                          pt->base.name, zt_escape(text, sizeof text, storage->key, strlen(storage->key)),
                          (unsigned long long)storage->bytes, (unsigned long long)element_count,
                          (unsigned long long)(pickle->end - storage->begin));
@@ -249,9 +255,9 @@ static zt_status read_older(zt_pt *pt, pickle_reader *pickle)
     zt_status status = read_preamble(pt, pickle);
     if (status == ZT_OK) status = read_pickle(pt, pickle, &value);
     if (status == ZT_OK) status = read_plain(pickle, &value);
-    if (status == ZT_OK && value.kind != PK_LIST) status = zt_pk_fail(pickle, "no list of storages");
+    if (status == ZT_OK && value.kind != PK_LIST) status = zt_pk_fail(pickle, "storage list is not a list");
     for (size_t i = 0; status == ZT_OK && i < value.list->count; i++) status = place_older(pt, pickle, &value.list->items[i]);
-    if (status == ZT_OK && pickle->position != pickle->end) status = zt_pk_fail(pickle, "bytes follow the last storage");
+    if (status == ZT_OK && pickle->position != pickle->end) status = zt_pk_fail(pickle, "unexpected data after the last storage");
     return status;
 }
 

@@ -147,10 +147,10 @@ static zt_status check_name(zt_pt_writer *writer, const char *name)
     char text[160];
     size_t length = strlen(name);
     if (!zt_utf8_valid(name, length))
-        return zt_fail(writer->ctx, ZT_ENOTSUP, "pt has no name '%s': it is no UTF-8",
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "pt cannot store the name '%s': not valid UTF-8",
                        zt_escape(text, sizeof text, name, length));
     if (zt_map_get(writer->names, name, length, NULL))
-        return zt_fail(writer->ctx, ZT_EUSAGE, "tensor '%s' is there twice", zt_escape(text, sizeof text, name, length));
+        return zt_fail(writer->ctx, ZT_EUSAGE, "duplicate tensor '%s'", zt_escape(text, sizeof text, name, length));
     const char *kept = zt_arena_strndup(writer->arena, name, length);
     return kept ? zt_map_put(writer->names, kept, length, 0) : ZT_ENOMEM;
 }
@@ -162,7 +162,7 @@ zt_status zt_pt_begin(zt_pt_writer *writer, const char *name, const zt_type *typ
     char key[32], member[64];
     size_t bytes;
     if (!zt_type_check(writer->ctx, type, &bytes)) return zt_ctx_status(writer->ctx);
-    if (!zt_pt_can(type)) return zt_fail(writer->ctx, ZT_ENOTSUP, "pt has no %s", zt_dtype_get(type->dtype)->name);
+    if (!zt_pt_can(type)) return zt_fail(writer->ctx, ZT_ENOTSUP, "pt cannot store dtype %s", zt_dtype_get(type->dtype)->name);
     zt_status status = check_name(writer, name);
     if (status != ZT_OK) return status;
     snprintf(key, sizeof key, "%" PRId64, writer->tensor_count);

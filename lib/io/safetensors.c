@@ -62,7 +62,7 @@ zt_status zt_st_map_names(zt_safetensors *safetensors)
         size_t before = zt_map_count(safetensors->names);
         status = zt_map_put(safetensors->names, name, length, i);
         if (status == ZT_OK && zt_map_count(safetensors->names) == before)
-            status = zt_faults_tell(safetensors->ctx, "%s: tensor '%s' is there twice", safetensors->name,
+            status = zt_faults_tell(safetensors->ctx, "%s: duplicate tensor '%s'", safetensors->name,
                                     zt_escape(text, sizeof text, name, length));
     }
     return status;
@@ -125,12 +125,14 @@ zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size
     char text[160];
     size_t end;
     if (i < 0 || i >= safetensors->tensor_count)
-        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: no tensor number %lld", safetensors->name, (long long)i);
+        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: tensor index %lld is out of range", safetensors->name, (long long)i);
     const st_tensor *tensor = &safetensors->tensors[i];
     if (!zt_add_size(offset, size, &end) || end > tensor->entry.bytes)
-        return zt_fail(safetensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu of %zu asked for", safetensors->name,
-                       zt_escape(text, sizeof text, tensor->entry.name, strlen(tensor->entry.name)), size, offset,
-                       tensor->entry.bytes);
+        return zt_fail(safetensors->ctx, ZT_EUSAGE,
+                       "%s: tensor '%s': read of %zu bytes at offset %zu is out of range: the tensor has "
+                       "%zu bytes",
+                       safetensors->name, zt_escape(text, sizeof text, tensor->entry.name, strlen(tensor->entry.name)), size,
+                       offset, tensor->entry.bytes);
     return zt_source_read(safetensors->shards[tensor->shard_index], tensor->offset + offset, dst, size);
 }
 
@@ -152,7 +154,7 @@ zt_status zt_safetensors_end(const zt_safetensors *safetensors)
     uint64_t position = last ? last->offset + last->entry.bytes : safetensors->data_start;
     zt_status status = zt_source_read_some(safetensors->shards[0], position, &byte, 1, 1, &received);
     if (status == ZT_OK && received)
-        status = zt_fail(safetensors->ctx, ZT_EDATA, "%s: more bytes than belong to tensors", safetensors->name);
+        status = zt_fail(safetensors->ctx, ZT_EDATA, "%s: unexpected data after the last tensor", safetensors->name);
     return status;
 }
 
@@ -175,7 +177,7 @@ static zt_status store_find(void *user, const char *name, zt_type *type, int64_t
     if (i < 0) return ZT_ENOENT;
     const zt_safetensors_entry *e = &safetensors->tensors[i].entry;
     if (e->type.rank < 0)
-        return zt_fail(safetensors->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s%s, which is not supported", safetensors->name,
+        return zt_fail(safetensors->ctx, ZT_ENOTSUP, "%s: tensor '%s': unsupported type %s%s", safetensors->name,
                        zt_escape(text, sizeof text, name, strlen(name)), e->dtype,
                        e->type.dtype < ZT_DTYPE_COUNT ? " with too many dimensions" : "");
     *type = e->type;
@@ -227,7 +229,7 @@ static zt_status find_shard(shard_indexer *indexer, const char *name, int64_t *s
     zt_safetensors *safetensors = indexer->safetensors;
     if (zt_map_get(indexer->shards, name, strlen(name), shard)) return ZT_OK;
     if (safetensors->shard_count == ZT_MAX_SHARDS)
-        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: more than %d shards", safetensors->name, ZT_MAX_SHARDS);
+        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: the index names more than %d shards", safetensors->name, ZT_MAX_SHARDS);
     zt_status status = open_shard(safetensors, safetensors->name, indexer->folder, name);
     char *key = status == ZT_OK ? zt_arena_strndup(safetensors->texts, name, strlen(name)) : NULL;
     if (!key) return status == ZT_OK ? ZT_ENOMEM : status;
@@ -245,7 +247,7 @@ static zt_status read_mapping(void *user, const char *tensor, const char *file)
     char buffer[160], *key = zt_arena_strndup(indexer->safetensors->texts, tensor, strlen(tensor));
     if (!key) return ZT_ENOMEM;
     if (zt_map_get(indexer->wanted, key, strlen(key), NULL))
-        return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s' is there twice", indexer->safetensors->name,
+        return zt_fail(ctx, ZT_EDATA, "%s: duplicate tensor '%s'", indexer->safetensors->name,
                        zt_escape(buffer, sizeof buffer, key, strlen(key)));
     return zt_map_put(indexer->wanted, key, strlen(key), shard);
 }
@@ -261,7 +263,7 @@ static zt_status check_tensor(const shard_indexer *indexer, zt_map *seen, const 
     if (zt_map_get(seen, name, strlen(name), &shard) && shard != tensor->shard_index)
         return zt_shard_twice(safetensors->ctx, zt_source_name(safetensors->shards[shard]), file, name);
     if (!zt_map_get(indexer->wanted, name, strlen(name), &shard) || shard != tensor->shard_index)
-        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, where the index does not have it",
+        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: tensor '%s' is in %s, but the index does not list it there",
                        safetensors->name, zt_escape(text, sizeof text, name, strlen(name)), file);
     return zt_map_put(seen, name, strlen(name), tensor->shard_index);
 }

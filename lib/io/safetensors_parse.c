@@ -94,7 +94,7 @@ static zt_status check_meta(const st_parser *parser)
     for (int64_t i = parser->first_meta; status == ZT_OK && i < safetensors->meta_count; i++) {
         const char *key = safetensors->meta[i].key;
         status = zt_map_get(keys, key, strlen(key), NULL)
-                     ? zt_fail(safetensors->ctx, ZT_EDATA, "%s: __metadata__ '%s' is there twice", parser->file,
+                     ? zt_fail(safetensors->ctx, ZT_EDATA, "%s: duplicate __metadata__ key '%s'", parser->file,
                                zt_escape(text, sizeof text, key, strlen(key)))
                      : zt_map_put(keys, key, strlen(key), i);
     }
@@ -108,7 +108,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
 {
     st_parser *parser = user;
     if (strcmp(key, "__metadata__") != 0) return read_tensor(parser, key, text, size);
-    if (parser->has_meta) return zt_fail(parser->safetensors->ctx, ZT_EDATA, "%s: '__metadata__' is there twice", parser->file);
+    if (parser->has_meta) return zt_fail(parser->safetensors->ctx, ZT_EDATA, "%s: duplicate member '__metadata__'", parser->file);
     parser->has_meta = true;
     if (size == 4 && memcmp(text, "null", 4) == 0) /* as good as none */
         return ZT_OK;
@@ -142,14 +142,14 @@ static zt_status check_layout(const st_parser *parser, int64_t first)
         const st_tensor *tensor = &safetensors->tensors[i];
         zt_status status = ZT_OK;
         if (tensor->offset != end)
-            status = zt_st_report_fault(parser, tensor->entry.name, "data from byte %llu, but what is before it ends at %llu",
+            status = zt_st_report_fault(parser, tensor->entry.name, "data starts at byte %llu, expected %llu",
                                         (unsigned long long)(tensor->offset - parser->data_start),
                                         (unsigned long long)(end - parser->data_start));
         if (status != ZT_OK) return status;
         end = tensor->offset + tensor->entry.bytes;
     }
     if (end == parser->data_start + parser->data_size || parser->streams) return ZT_OK;
-    return zt_faults_tell(safetensors->ctx, "%s: %llu bytes of data, %llu belong to tensors", parser->file,
+    return zt_faults_tell(safetensors->ctx, "%s: the file has %llu bytes of data, but the tensors use %llu", parser->file,
                           (unsigned long long)parser->data_size, (unsigned long long)(end - parser->data_start));
 }
 
@@ -181,7 +181,7 @@ static zt_status read_header(st_parser *parser, const zt_source *source, size_t 
     char *text = NULL;
     zt_status status = read_text(parser, source, size, &text);
     if (status == ZT_OK && !begins_object(text[0]))
-        status = zt_fail(ctx, ZT_EDATA, "%s: the header does not begin with '{'", parser->file);
+        status = zt_fail(ctx, ZT_EDATA, "%s: the header does not start with '{'", parser->file);
     if (status == ZT_OK) status = reserve_tensors(parser->safetensors, size);
     if (status == ZT_OK) status = zt_json_members(ctx, parser->file, text, size, read_member, parser);
     zt_free(ctx, text);
@@ -223,17 +223,17 @@ zt_status zt_st_parse(zt_safetensors *safetensors)
                         .streams = zt_source_streams(source),
                         .first_meta = safetensors->meta_count};
     if (size < 8 + 2)
-        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: a file of %llu bytes, too short for a header", parser.file,
+        return zt_fail(safetensors->ctx, ZT_EDATA, "%s: the file has %llu bytes, too few for a header", parser.file,
                        (unsigned long long)size);
     zt_status status = zt_source_read(source, 0, head, 8);
     if (status != ZT_OK) return status;
     uint64_t length = header_length(head);
     if (length < 2 || length > MAX_HEADER || length > size - 8) {
         status = check_foreign(&parser, source);
-        return status != ZT_OK
-                   ? status
-                   : zt_fail(safetensors->ctx, ZT_EDATA, "%s: a header of %llu bytes in a file of %llu (%d are allowed)",
-                             parser.file, (unsigned long long)length, (unsigned long long)size, MAX_HEADER);
+        return status != ZT_OK ? status
+                               : zt_fail(safetensors->ctx, ZT_EDATA,
+                                         "%s: invalid header size %llu: the file has %llu bytes, and at most %d are allowed",
+                                         parser.file, (unsigned long long)length, (unsigned long long)size, MAX_HEADER);
     }
     parser.data_start = safetensors->data_start = 8 + length;
     parser.data_size = size - parser.data_start;
@@ -442,10 +442,11 @@ static bool is_count(const json_t *value) { return json_is_integer(value) && jso
 static zt_status shape_from_json(const st_parser *parser, const char *name, const json_t *shape, entry_content *content)
 {
     content->rank = json_array_size(shape);
-    if (!json_is_array(shape) || content->rank > MAX_RANK) return report_unfit(parser, name, "shape is no list");
+    if (!json_is_array(shape) || content->rank > MAX_RANK)
+        return report_unfit(parser, name, "'shape' is not a list, or has too many dimensions");
     for (size_t i = 0; i < content->rank; i++) {
         const json_t *value = json_array_get(shape, i);
-        if (!is_count(value)) return report_unfit(parser, name, "dimension %zu is no count", i);
+        if (!is_count(value)) return report_unfit(parser, name, "dimension %zu is not a nonnegative integer", i);
         content->dim[i] = json_integer_value(value);
     }
     return ZT_OK;
@@ -453,10 +454,10 @@ static zt_status shape_from_json(const st_parser *parser, const char *name, cons
 
 static zt_status offsets_from_json(const st_parser *parser, const char *name, const json_t *list, entry_content *content)
 {
-    if (json_array_size(list) != 2) return report_unfit(parser, name, "data_offsets is no pair of numbers");
+    if (json_array_size(list) != 2) return report_unfit(parser, name, "'data_offsets' is not a pair");
     for (size_t i = 0; i < 2; i++) {
         const json_t *value = json_array_get(list, i);
-        if (!is_count(value)) return report_unfit(parser, name, "data_offsets are no counts");
+        if (!is_count(value)) return report_unfit(parser, name, "'data_offsets' are not nonnegative integers");
         content->offsets[i] = json_integer_value(value);
     }
     return ZT_OK;
@@ -465,7 +466,7 @@ static zt_status offsets_from_json(const st_parser *parser, const char *name, co
 static zt_status dtype_from_json(const st_parser *parser, const char *name, const json_t *value, entry_content *content)
 {
     content->dtype = json_is_string(value) ? find_dtype(json_string_value(value), json_string_length(value)) : NULL;
-    return content->dtype ? ZT_OK : report_unfit(parser, name, "its dtype is none of the format's");
+    return content->dtype ? ZT_OK : report_unfit(parser, name, "unknown dtype");
 }
 
 /* In the order of `members`. */
@@ -489,14 +490,16 @@ static bool has_minus(const char *text, size_t size, const json_t *value)
 static zt_status read_value(member_reader *reader, size_t member, const char *text, size_t size)
 {
     const char *what = members[member].name;
-    if (reader->seen[member]) return report_unfit(reader->parser, reader->name, "'%s' is there twice", what);
+    if (reader->seen[member]) return report_unfit(reader->parser, reader->name, "duplicate member '%s'", what);
     reader->seen[member] = true;
     if (size > MAX_VALUE)
-        return report_unfit(reader->parser, reader->name, "'%s' has %zu bytes, %d are allowed", what, size, MAX_VALUE);
+        return report_unfit(reader->parser, reader->name, "member '%s' has %zu bytes: at most %d are allowed", what, size,
+                            MAX_VALUE);
     json_t *value = zt_json_load(reader->parser->safetensors->ctx, reader->parser->file, text, size);
-    zt_status status = !value                         ? zt_ctx_status(reader->parser->safetensors->ctx)
-                       : has_minus(text, size, value) ? report_unfit(reader->parser, reader->name, "'%s' is not of counts", what)
-                                                      : from_json[member](reader->parser, reader->name, value, reader->content);
+    zt_status status = !value ? zt_ctx_status(reader->parser->safetensors->ctx)
+                       : has_minus(text, size, value)
+                           ? report_unfit(reader->parser, reader->name, "'%s' contains a negative number", what)
+                           : from_json[member](reader->parser, reader->name, value, reader->content);
     json_decref(value);
     return status;
 }
@@ -570,13 +573,14 @@ static zt_status check_shape(const st_parser *parser, const char *name, const en
         int64_t dim = content->dim[i];
         empty |= dim == 0;
         if (dim && !zt_mul_i64(count, dim, &count))
-            return report_unfit(parser, name, "dimension %zu of %lld: too many elements", i, (long long)dim);
+            return report_unfit(parser, name, "dimension %zu is %lld: too many elements", i, (long long)dim);
         if (i < ZT_MAX_RANK) type->dim[i] = dim;
     }
     if (!zt_mul_i64(count, content->dtype->bits, &bits))
-        return report_unfit(parser, name, "%lld elements are too many", (long long)count);
+        return report_unfit(parser, name, "too many elements (%lld)", (long long)count);
     if (!empty && bits % 8 != 0)
-        return report_unfit(parser, name, "%lld elements of %d bits are no whole bytes", (long long)count, content->dtype->bits);
+        return report_unfit(parser, name, "%lld elements of %d bits are not a whole number of bytes", (long long)count,
+                            content->dtype->bits);
     *bytes = empty ? 0 : (uint64_t)bits / 8;
     if (content->dtype->dtype == ZT_DTYPE_COUNT) type->rank = -1;
     return ZT_OK;
@@ -589,11 +593,11 @@ static zt_status check_entry(const st_parser *parser, const entry_content *conte
     zt_status status = check_shape(parser, name, content, &tensor->entry.type, &bytes);
     if (status != ZT_OK) return status;
     if (begin > end || end > parser->data_size)
-        return report_unfit(parser, name, "data from byte %llu to %llu, in %llu bytes of data", (unsigned long long)begin,
-                            (unsigned long long)end, (unsigned long long)parser->data_size);
+        return report_unfit(parser, name, "data_offsets [%llu, %llu] are out of range: the file has %llu bytes of data",
+                            (unsigned long long)begin, (unsigned long long)end, (unsigned long long)parser->data_size);
     if (end - begin != bytes) {
-        status = zt_st_report_fault(parser, name, "%llu bytes of data, its shape makes %llu", (unsigned long long)(end - begin),
-                                    (unsigned long long)bytes);
+        status = zt_st_report_fault(parser, name, "%llu bytes of data, but the shape needs %llu",
+                                    (unsigned long long)(end - begin), (unsigned long long)bytes);
         if (status != ZT_OK) return status;
         tensor->entry.type.dtype = ZT_DTYPE_COUNT; /* who goes on sees bytes */
     }

@@ -69,7 +69,7 @@ zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text
     ZT_REQUIRE(writer->ctx, key && (text || !size), ZT_EUSAGE);
     if (writer->status != ZT_OK) return writer->status;
     if (!zt_st_text_ok(key, strlen(key)) || !zt_st_text_ok(text, size))
-        return refuse_name(writer, key, "metadata that is no UTF-8");
+        return refuse_name(writer, key, "the metadata is not valid UTF-8");
     put_raw(writer, writer->meta_count++ ? "," : "\"__metadata__\":{");
     put_string(writer, key, strlen(key));
     put_raw(writer, ":");
@@ -84,8 +84,8 @@ zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *w
     size_t length = strlen(name);
     if (writer->status != ZT_OK) return writer->status;
     if (!zt_st_text_ok(name, length) || strcmp(name, "__metadata__") == 0)
-        return refuse_name(writer, name, "is no name of a tensor there");
-    if (bytes > INT64_MAX - writer->data_end) return refuse_name(writer, name, "too many bytes");
+        return refuse_name(writer, name, "not a valid tensor name");
+    if (bytes > INT64_MAX - writer->data_end) return refuse_name(writer, name, "the tensor is too large");
     put_raw(writer, writer->tensor_count ? "," : writer->meta_count ? "}," : "");
     put_string(writer, name, length);
     put_raw(writer, ":{\"dtype\":");
@@ -112,7 +112,7 @@ char *zt_st_writer_finish(zt_st_writer *writer, size_t least, size_t *size)
     if (writer->status != ZT_OK) return NULL;
     uint64_t length = writer->text.len - 8;
     if (length > MAX_HEADER) {
-        writer->status = zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: a header of %llu bytes, %d are allowed",
+        writer->status = zt_fail(writer->ctx, ZT_ENOTSUP, "safetensors: the header has %llu bytes: at most %d are allowed",
                                  (unsigned long long)length, MAX_HEADER);
         return NULL;
     }

@@ -65,8 +65,8 @@ zt_source *zt_shard_open_beside(zt_ctx *ctx, const char *path, const zt_shard_na
     char *other = zt_shard_path(ctx, path, name, number);
     zt_source *source = NULL;
     if (other && number == 1 && name->number != 1 && stat(other, &info) != 0)
-        zt_fail(ctx, ZT_EDATA, "%s: part %" PRId64 " of %" PRId64 " of a model, and the first part, %s, is missing", path,
-                name->number, name->count, other);
+        zt_fail(ctx, ZT_EDATA, "%s: shard %" PRId64 " of %" PRId64 ", but the first shard %s is missing", path, name->number,
+                name->count, other);
     else if (other)
         source = zt_shard_open(ctx, other);
     zt_free(ctx, other);
@@ -76,6 +76,6 @@ zt_source *zt_shard_open_beside(zt_ctx *ctx, const char *path, const zt_shard_na
 zt_status zt_shard_twice(zt_ctx *ctx, const char *first, const char *second, const char *tensor)
 {
     char text[160];
-    return zt_fail(ctx, ZT_EDATA, "%s and %s: both have the tensor '%s'", first, second,
+    return zt_fail(ctx, ZT_EDATA, "%s and %s: duplicate tensor '%s'", first, second,
                    zt_escape(text, sizeof text, tensor, strlen(tensor)));
 }

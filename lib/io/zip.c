@@ -42,16 +42,16 @@ static zt_status read_end64(const zt_zip *zip, uint64_t locator, const uint8_t *
     uint8_t end[ZIP_END64_BYTES];
     uint64_t position = read_le(record + 8, 8);
     if (position > locator || locator - position < sizeof end)
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is not where it should be", zip->file);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: zip: the zip64 end record is out of place", zip->file);
     zt_status status = zt_source_read(zip->source, position, end, sizeof end);
     if (status != ZT_OK) return status;
     if (read_le(end, 4) != ZIP_END64 || read_le(end + 4, 8) != locator - position - 12 || read_le(end + 16, 4) ||
         read_le(end + 20, 4) || read_le(end + 24, 8) != read_le(end + 32, 8))
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: its zip64 end record is broken", zip->file);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: zip: invalid zip64 end record", zip->file);
     *directory = (directory_place){.count = read_le(end + 32, 8), .bytes = read_le(end + 40, 8), .begin = read_le(end + 48, 8)};
     return directory->begin <= position && position - directory->begin == directory->bytes
                ? ZT_OK
-               : zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins", zip->file);
+               : zt_fail(zip->ctx, ZT_EDATA, "%s: zip: the central directory does not end at the end record", zip->file);
 }
 
 static zt_status read_end(const zt_zip *zip, directory_place *directory)
@@ -63,7 +63,7 @@ static zt_status read_end(const zt_zip *zip, directory_place *directory)
     size_t end_position = status == ZT_OK ? find_end(tail, tail_size) : tail_size;
     uint64_t end = size - tail_size + end_position;
     if (status == ZT_OK && end_position == tail_size)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: a zip archive without an end: it is cut", zip->file);
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: zip: truncated: no end record", zip->file);
     if (status == ZT_OK && end >= sizeof locator)
         status = zt_source_read(zip->source, end - sizeof locator, locator, sizeof locator);
     if (status != ZT_OK) {
@@ -77,10 +77,10 @@ static zt_status read_end(const zt_zip *zip, directory_place *directory)
         status = read_end64(zip, end - sizeof locator, locator, directory);
     else if (read_le(record + 4, 2) || read_le(record + 6, 2) || read_le(record + 8, 2) != directory->count ||
              directory->begin > end || end - directory->begin != directory->bytes)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory does not end where its end begins", zip->file);
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: zip: the central directory does not end at the end record", zip->file);
     zt_free(zip->ctx, tail);
     if (status == ZT_OK && directory->count > directory->bytes / ZIP_ENTRY_BYTES)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: %llu members in a directory of %llu bytes", zip->file,
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: zip: %llu members do not fit in a central directory of %llu bytes", zip->file,
                          (unsigned long long)directory->count, (unsigned long long)directory->bytes);
     return status;
 }
@@ -117,10 +117,10 @@ static zt_status read_entry(zt_zip *zip, const uint8_t *record, size_t size, zt_
 {
     size_t length = size < ZIP_ENTRY_BYTES ? 0 : read_le(record + 28, 2);
     if (size < ZIP_ENTRY_BYTES || read_le(record, 4) != ZIP_ENTRY)
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: its directory is broken at member %lld", zip->file, (long long)zip->count);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: zip: invalid central directory entry %lld", zip->file, (long long)zip->count);
     *used = ZIP_ENTRY_BYTES + length + read_le(record + 30, 2) + read_le(record + 32, 2);
     if (*used > size || memchr(record + ZIP_ENTRY_BYTES, 0, length))
-        return zt_fail(zip->ctx, ZT_EDATA, "%s: the name of member %lld is broken", zip->file, (long long)zip->count);
+        return zt_fail(zip->ctx, ZT_EDATA, "%s: zip: invalid name of member %lld", zip->file, (long long)zip->count);
     *entry = (zt_zip_entry){.name = zt_arena_strndup(zip->texts, (const char *)record + ZIP_ENTRY_BYTES, length),
                             .crc = (uint32_t)read_le(record + 16, 4),
                             .packed = read_le(record + 20, 4),
@@ -134,14 +134,15 @@ static zt_status read_entry(zt_zip *zip, const uint8_t *record, size_t size, zt_
 static zt_status check_entry(const zt_zip *zip, const uint8_t *record, zt_zip_entry *entry)
 {
     if (read_le(record + 8, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, strlen(entry->name)))
-        return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
-    if (read_le(record + 8, 2) & ZIP_FLAG_CRYPT) return fail_member(zip, entry->name, "it is encrypted");
+        return fail_member(zip, entry->name, "the name is flagged as UTF-8 but is not valid UTF-8");
+    if (read_le(record + 8, 2) & ZIP_FLAG_CRYPT) return fail_member(zip, entry->name, "encrypted");
     if (!entry->deflated && read_le(record + 10, 2) != ZIP_STORED)
-        return fail_member(zip, entry->name, "neither stored nor deflated");
+        return fail_member(zip, entry->name, "unsupported compression method: must be stored or deflated");
     if (!read_extra(record + ZIP_ENTRY_BYTES + read_le(record + 28, 2), read_le(record + 30, 2), entry))
-        return fail_member(zip, entry->name, "its extra fields are broken");
-    if (!entry->deflated && entry->size != entry->packed) return fail_member(zip, entry->name, "stored, but of two sizes");
-    return entry->size || entry->crc == 0 ? ZT_OK : fail_member(zip, entry->name, "empty, but with a checksum");
+        return fail_member(zip, entry->name, "invalid extra fields");
+    if (!entry->deflated && entry->size != entry->packed)
+        return fail_member(zip, entry->name, "stored, but the compressed and uncompressed sizes differ");
+    return entry->size || entry->crc == 0 ? ZT_OK : fail_member(zip, entry->name, "empty, but the checksum is not 0");
 }
 
 zt_status zt_zip_peek(zt_zip *zip, uint64_t offset, void *dst, size_t size)
@@ -151,7 +152,7 @@ zt_status zt_zip_peek(zt_zip *zip, uint64_t offset, void *dst, size_t size)
         zip->window_size - (size_t)(offset - zip->window_at) < size) {
         size_t window_size = remaining < ZIP_WINDOW ? (size_t)remaining : ZIP_WINDOW;
         zip->window_size = 0;
-        if (window_size < size) return zt_fail(zip->ctx, ZT_EDATA, "%s: it is cut", zip->file);
+        if (window_size < size) return zt_fail(zip->ctx, ZT_EDATA, "%s: truncated", zip->file);
         zt_status status = zt_source_read(zip->source, offset, zip->window, window_size);
         if (status != ZT_OK) return status;
         zip->window_at = offset;
@@ -166,7 +167,7 @@ static zt_status read_local(zt_zip *zip, zt_zip_entry *entry, uint64_t end)
 {
     uint8_t head[ZIP_LOCAL_BYTES + 65535];
     size_t length = strlen(entry->name), head_size = ZIP_LOCAL_BYTES + length;
-    if (entry->head > end || end - entry->head < head_size) return fail_member(zip, entry->name, "it is not in the file");
+    if (entry->head > end || end - entry->head < head_size) return fail_member(zip, entry->name, "out of the file's range");
     zt_status status = head_size <= ZIP_WINDOW ? zt_zip_peek(zip, entry->head, head, head_size)
                                                : zt_source_read(zip->source, entry->head, head, head_size);
     if (status != ZT_OK) return status;
@@ -174,16 +175,16 @@ static zt_status read_local(zt_zip *zip, zt_zip_entry *entry, uint64_t end)
     if (read_le(head, 4) != ZIP_LOCAL || read_le(head + 26, 2) != length ||
         memcmp(head + ZIP_LOCAL_BYTES, entry->name, length) != 0 ||
         read_le(head + 8, 2) != (entry->deflated ? ZIP_DEFLATED : ZIP_STORED) || read_le(head + 6, 2) & ZIP_FLAG_CRYPT)
-        return fail_member(zip, entry->name, "its header and the directory contradict each other");
+        return fail_member(zip, entry->name, "the local header and the central directory differ");
     if (read_le(head + 6, 2) & ZIP_FLAG_UTF8 && !zt_utf8_valid(entry->name, length))
-        return fail_member(zip, entry->name, "its name is flagged as UTF-8 and is not valid UTF-8");
+        return fail_member(zip, entry->name, "the name is flagged as UTF-8 but is not valid UTF-8");
     if (!later &&
         (read_le(head + 14, 4) != entry->crc || (read_le(head + 18, 4) != UINT32_MAX && read_le(head + 18, 4) != entry->packed) ||
          (read_le(head + 22, 4) != UINT32_MAX && read_le(head + 22, 4) != entry->size)))
-        return fail_member(zip, entry->name, "its header and the directory contradict each other");
+        return fail_member(zip, entry->name, "the local header and the central directory differ");
     entry->data = entry->head + head_size + read_le(head + 28, 2);
     if (entry->data > end || end - entry->data < entry->packed)
-        return fail_member(zip, entry->name, "its bytes are not in the file");
+        return fail_member(zip, entry->name, "the data is out of the file's range");
     return ZT_OK;
 }
 
@@ -203,7 +204,7 @@ static zt_status check_overlaps(const zt_zip *zip)
     if (order && zip->count) qsort(order, (size_t)zip->count, sizeof *order, compare_heads);
     for (int64_t i = 1; status == ZT_OK && i < zip->count; i++)
         if (order[i]->head < order[i - 1]->data + order[i - 1]->packed)
-            status = zt_faults_pass(zip->ctx, fail_member(zip, order[i]->name, "it shares bytes with another"));
+            status = zt_faults_pass(zip->ctx, fail_member(zip, order[i]->name, "overlaps another member"));
     zt_free(zip->ctx, order);
     return status;
 }
@@ -216,7 +217,7 @@ static zt_status map_member_names(zt_zip *zip)
     for (int64_t i = 0; status == ZT_OK && i < zip->count; i++) {
         const char *name = zip->entries[i].name;
         status = zt_map_get(zip->names, name, strlen(name), NULL)
-                     ? zt_faults_pass(zip->ctx, fail_member(zip, name, "it is there twice"))
+                     ? zt_faults_pass(zip->ctx, fail_member(zip, name, "duplicate member"))
                      : zt_map_put(zip->names, name, strlen(name), i);
     }
     return status;
@@ -240,8 +241,8 @@ static zt_status read_directory(zt_zip *zip, const uint8_t *records, const direc
         status = zt_faults_pass(zip->ctx, status);
     }
     if (status == ZT_OK && position != directory->bytes)
-        status = zt_fail(zip->ctx, ZT_EDATA, "%s: its directory holds more than the %llu members told", zip->file,
-                         (unsigned long long)directory->count);
+        status = zt_fail(zip->ctx, ZT_EDATA, "%s: zip: the central directory holds more than the declared %llu members",
+                         zip->file, (unsigned long long)directory->count);
     return status;
 }
 

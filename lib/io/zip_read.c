@@ -67,7 +67,7 @@ static zt_status start_member(zt_zip *zip, int64_t i)
     cursor->ended = false;
     cursor->stream = (z_stream){.zalloc = zip_alloc, .zfree = zip_free, .opaque = zip->ctx};
     if (cursor->entry->deflated && inflateInit2(&cursor->stream, -MAX_WBITS) != Z_OK)
-        return zt_fail(zip->ctx, ZT_ENOMEM, "%s: no memory to inflate with", zip->file);
+        return zt_fail(zip->ctx, ZT_ENOMEM, "%s: out of memory (inflate)", zip->file);
     cursor->inflating = cursor->entry->deflated;
     cursor->member = i;
     return ZT_OK;
@@ -99,10 +99,9 @@ static zt_status inflate_some(const zt_zip *zip, zip_cursor *cursor, void *dst, 
         int result = inflate(&cursor->stream, Z_NO_FLUSH);
         cursor->ended = result == Z_STREAM_END;
         if (result == Z_MEM_ERROR)
-            status = zt_fail(zip->ctx, ZT_ENOMEM, "%s: no memory to inflate with", zip->file);
+            status = zt_fail(zip->ctx, ZT_ENOMEM, "%s: out of memory (inflate)", zip->file);
         else if (result != Z_OK && result != Z_STREAM_END)
-            status = fail_member(zip, cursor->entry,
-                                 result == Z_BUF_ERROR ? "its deflated bytes are cut" : "its deflated bytes are broken");
+            status = fail_member(zip, cursor->entry, result == Z_BUF_ERROR ? "truncated deflate data" : "invalid deflate data");
     }
     *produced = size - cursor->stream.avail_out;
     return status;
@@ -117,8 +116,8 @@ static zt_status check_end(zt_zip *zip, zip_cursor *cursor)
     if (cursor->entry->deflated && !cursor->ended) status = inflate_some(zip, cursor, &byte, 1, &got);
     if (status != ZT_OK) return status;
     if (got || (cursor->entry->deflated && (cursor->stream.avail_in || cursor->taken < cursor->entry->packed)))
-        return fail_member(zip, cursor->entry, "it holds more than its size says");
-    if (cursor->crc != cursor->entry->crc) return fail_member(zip, cursor->entry, "its CRC-32 is wrong");
+        return fail_member(zip, cursor->entry, "the data exceeds the declared size");
+    if (cursor->crc != cursor->entry->crc) return fail_member(zip, cursor->entry, "CRC-32 mismatch");
     zip->checked[cursor->member] = true;
     return ZT_OK;
 }
@@ -133,7 +132,7 @@ static zt_status pass_bytes(zt_zip *zip, zip_cursor *cursor, void *dst, size_t s
     zt_status status = cursor->entry->deflated ? inflate_some(zip, cursor, target, size, &got)
                        : size <= SMALL         ? zt_zip_peek(zip, position, target, size)
                                                : zt_source_read(zip->source, position, target, size);
-    if (status == ZT_OK && got < size) status = fail_member(zip, cursor->entry, "it holds less than its size says");
+    if (status == ZT_OK && got < size) status = fail_member(zip, cursor->entry, "the data is shorter than the declared size");
     if (status == ZT_OK) {
         cursor->crc = (uint32_t)crc32_z(cursor->crc, target, size);
         cursor->position += size;
@@ -198,7 +197,7 @@ zt_status zt_zip_read(zt_zip *zip, int64_t i, uint64_t offset, void *dst, size_t
 {
     const zt_zip_entry *entry = &zip->entries[i];
     bool direct;
-    if (offset > entry->size || entry->size - offset < size) return fail_member(zip, entry, "it is cut");
+    if (offset > entry->size || entry->size - offset < size) return fail_member(zip, entry, "truncated");
     if (size == 0) return ZT_OK;
     pthread_mutex_lock(&zip->lock);
     zt_status status = read_locked(zip, i, offset, dst, size, &direct);

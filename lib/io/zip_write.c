@@ -193,7 +193,7 @@ static zt_status end_member(zt_zip_writer *writer)
     if (!writer->open) return ZT_OK;
     const written_member *last = &writer->members[writer->count - 1];
     if (writer->remaining)
-        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' lacks %llu bytes",
+        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' is incomplete: %llu bytes missing",
                        zt_escape(text, sizeof text, last->name, strlen(last->name)), (unsigned long long)writer->remaining);
     writer->open = false;
     return put_descriptor(writer, last);
@@ -204,12 +204,12 @@ static zt_status add_member(zt_zip_writer *writer, const char *name, uint64_t si
     char text[160];
     size_t length = strlen(name);
     if (length > UINT16_MAX)
-        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip member's name has at most %d bytes, not %zu", UINT16_MAX, length);
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip member name has at most %d bytes, got %zu", UINT16_MAX, length);
     if (!zt_utf8_valid(name, length))
-        return zt_fail(writer->ctx, ZT_ENOTSUP, "a zip has no name '%s': it is no UTF-8",
+        return zt_fail(writer->ctx, ZT_ENOTSUP, "zip cannot store the name '%s': not valid UTF-8",
                        zt_escape(text, sizeof text, name, length));
     if (zt_map_get(writer->names, name, length, NULL))
-        return zt_fail(writer->ctx, ZT_EUSAGE, "member '%s' is there twice", zt_escape(text, sizeof text, name, length));
+        return zt_fail(writer->ctx, ZT_EUSAGE, "duplicate member '%s'", zt_escape(text, sizeof text, name, length));
     if (writer->count == writer->capacity) {
         size_t room = writer->capacity ? 2 * writer->capacity : 16;
         written_member *list = zt_realloc(writer->ctx, writer->members, room * sizeof *list);
@@ -237,7 +237,8 @@ zt_status zt_zip_begin(zt_zip_writer *writer, const char *name, uint64_t size, u
 
 zt_status zt_zip_write(zt_zip_writer *writer, const void *bytes, size_t size)
 {
-    if (!writer->open || size > writer->remaining) return zt_fail(writer->ctx, ZT_EUSAGE, "more bytes than the member has");
+    if (!writer->open || size > writer->remaining)
+        return zt_fail(writer->ctx, ZT_EUSAGE, "more data written than the member holds");
     written_member *open_member = &writer->members[writer->count - 1];
     open_member->crc = (uint32_t)crc32_z(open_member->crc, bytes, size);
     writer->remaining -= size;

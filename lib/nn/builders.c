@@ -223,7 +223,7 @@ zt_nn *zt_nn_new(zt_ctx *ctx, const char *name, const zt_nn_arch *arch)
     zt_nn_arch own = *arch;
     while (zt_nn_builder(which) && strcmp(zt_nn_builder(which), name)) which++;
     if (!zt_nn_builder(which)) {
-        zt_fail_unknown(ctx, ZT_EUSAGE, "kind of network", name, strlen(name), builder_name, NULL);
+        zt_fail_unknown(ctx, ZT_EUSAGE, "unknown network kind", name, strlen(name), builder_name, NULL);
         return NULL;
     }
     if (builders[which].layers_per_cell) {

@@ -136,7 +136,7 @@ static zt_status fail_unknown(const network_reader *reader, const zt_nn_layer *l
     char text[80];
     zt_near_hint hint;
     zt_name_fn *known = !strcmp(key, "activation") ? act_name : !strcmp(key, "dtype") ? dtype_name : NULL;
-    return zt_layer_bad(reader->network, layer, "%s '%s' is not known%s", key, zt_escape(text, sizeof text, name, strlen(name)),
+    return zt_layer_bad(reader->network, layer, "unknown %s '%s'%s", key, zt_escape(text, sizeof text, name, strlen(name)),
                         known ? zt_near(hint, name, known, NULL) : "");
 }
 
@@ -149,8 +149,8 @@ static zt_status get_names(const network_reader *reader, zt_nn_layer *layer, jso
     static const char *const modes[] = {"concat", "add", "avg", "filter", "grid_scatter"};
     zt_status status = get_text(reader, layer, object, "type", &type);
     if (!status && !zt_nn_kind_parse(type, &layer->kind))
-        status = zt_fail(reader->network->ctx, ZT_EDATA, "%s: %s: layer type '%s' is not known%s", reader->network->name,
-                         layer->path, zt_escape(text, sizeof text, type, strlen(type)), zt_near(hint, type, kind_name, NULL));
+        status = zt_fail(reader->network->ctx, ZT_EDATA, "%s: %s: unknown layer type '%s'%s", reader->network->name, layer->path,
+                         zt_escape(text, sizeof text, type, strlen(type)), zt_near(hint, type, kind_name, NULL));
     if (!status) status = get_text(reader, layer, object, "activation", &act);
     if (!status) status = get_text(reader, layer, object, "dtype", &dtype);
     if (!status) status = get_text(reader, layer, object, "softmax_type", &softmax);
@@ -258,7 +258,7 @@ zt_status zt_nn_check_member(const zt_nn *network, const char *key)
     char what[200], shown[120];
     if (is_one(network_members, key) || strcmp(key, "zt.gguf") == 0) /* metadata: lib/io */
         return ZT_OK;
-    snprintf(what, sizeof what, "%s: the member", zt_escape(shown, sizeof shown, network->name, strlen(network->name)));
+    snprintf(what, sizeof what, "%s: unknown member", zt_escape(shown, sizeof shown, network->name, strlen(network->name)));
     return zt_fail_unknown(network->ctx, ZT_EDATA, what, key, strlen(key), zt_near_list, network_members);
 }
 
@@ -267,7 +267,7 @@ zt_status zt_layer_check_member(const zt_nn *network, const zt_nn_layer *layer, 
     char shown[80];
     zt_near_hint hint;
     if (is_one(layer_members, key)) return ZT_OK;
-    return zt_layer_bad(network, layer, "the member '%s' is not known%s", zt_escape(shown, sizeof shown, key, strlen(key)),
+    return zt_layer_bad(network, layer, "unknown member '%s'%s", zt_escape(shown, sizeof shown, key, strlen(key)),
                         zt_near(hint, key, zt_near_list, layer_members));
 }
 

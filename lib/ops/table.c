@@ -219,7 +219,7 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
 {
     ZT_REQUIRE(ctx, in, ZT_EUSAGE);
     const zt_opinfo *info = zt_op_info(op);
-    if (!info) return zt_fail(ctx, ZT_EUSAGE, "op number %d is not known", (int)op);
+    if (!info) return zt_fail(ctx, ZT_EUSAGE, "invalid op number %d", (int)op);
     if (!attrs) attrs = info->defaults;
     zt_status status = infer_types(NULL, info, attrs, in, out);
     if (!status || !ctx) return status;

@@ -234,7 +234,7 @@ static zt_status add_step(zt_prog *program, const zt_opinfo *op_info, zt_made ma
 zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const int *inputs, const zt_span *names, int *outputs)
 {
     const zt_opinfo *op_info = zt_op_info(op);
-    if (!op_info) return zt_prog_fail(program, ZT_EUSAGE, "op number %d is not known", (int)op);
+    if (!op_info) return zt_prog_fail(program, ZT_EUSAGE, "invalid op number %d", (int)op);
     zt_status status = check_inputs(program, op_info, inputs);
     for (int donated = 0; donated < op_info->def->donates && !status; donated++)
         status = check_donation(program, op_info, inputs, donated);

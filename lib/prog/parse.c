@@ -76,13 +76,13 @@ static const char *attribute_name(const void *info, int i)
     return i < op_info->n_attrs ? op_info->attrs[i].name : NULL;
 }
 
-/* WHAT 'word' is not known, and the nearest of the names. */
+/* "unknown WHAT 'word'", with the nearest of the names. */
 static zt_status not_known(const zt_prog *program, const char *what, zt_span word, zt_name_fn *name, const void *user)
 {
     char buffer[ZT_QUOTE], hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(word.text, word.length, name, user);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
-    return zt_prog_fail(program, ZT_EDATA, "%s '%s' is not known%s", what, zt_quote(buffer, word), hint);
+    return zt_prog_fail(program, ZT_EDATA, "unknown %s '%s'%s", what, zt_quote(buffer, word), hint);
 }
 
 /* NAME: TYPE[...] and, of data, "TENSOR" */
@@ -180,7 +180,7 @@ static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo
     char hint[ZT_QUOTE + 24] = "";
     const char *near = zt_near_name(name.text, name.length, attribute_name, op_info);
     if (near) snprintf(hint, sizeof hint, " (did you mean '%.40s'?)", near);
-    return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' is not known%s", op_info->name, zt_quote(buffer, name), hint);
+    return zt_prog_fail(program, ZT_EDATA, "op %s: unknown attribute '%s'%s", op_info->name, zt_quote(buffer, name), hint);
 }
 
 static zt_status read_input(const zt_prog *program, const zt_opinfo *op_info, zt_span name, int *inputs, int *input_count,
@@ -254,7 +254,7 @@ static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
         !zt_span_is(second_word, "program") || !zt_lex_bare(&lexer, &version))
         return zt_prog_fail(program, ZT_EDATA, "no program: it must begin with 'zt program 1'");
     if (!zt_span_is(version, "1"))
-        return zt_prog_fail(program, ZT_EDATA, "version %s of programs is not known, only 1", zt_quote(buffer, version));
+        return zt_prog_fail(program, ZT_EDATA, "unsupported program version %s: must be 1", zt_quote(buffer, version));
     return line_end(program, &lexer);
 }
 

@@ -138,7 +138,7 @@ const char *zt_prog_model_id(const zt_prog *program);                      /* he
 /* A function without a name is marked fn=opaque: such text is for eyes, and refused when parsed. */
 zt_status zt_prog_print(const zt_prog *program, zt_str *output_text);
 bool zt_prog_has_opaque(const zt_prog *program); /* does it call one */
-/* `name` is for messages: "run.zt:12: op 'ropee' is not known". NULL on failure (ZT_EDATA). */
+/* `name` is for messages: "run.zt:12: unknown op 'ropee'". NULL on failure (ZT_EDATA). */
 zt_prog *zt_prog_parse(zt_ctx *ctx, const char *name, const char *text, size_t length);
 
 /* ---- bind ------------------------------------------------------------------------------------ */

@@ -194,7 +194,7 @@ static zt_status read_passes(plan_reader *reader)
     reader->plan->passes_off = ~0u;
     for (int i = 2; i < reader->word_count; i++) {
         int pass = zt_pass_find(reader->words[i], strlen(reader->words[i]));
-        if (pass < 0) return fail_line(reader, "pass '%s' is not known", reader->words[i]);
+        if (pass < 0) return fail_line(reader, "unknown pass '%s'", reader->words[i]);
         reader->plan->passes_off &= ~(1u << pass);
     }
     return ZT_OK;

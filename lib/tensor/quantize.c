@@ -84,8 +84,8 @@ static zt_status refuse_value(zt_ctx *ctx, const zt_quantizer *quantizer, const 
     const char *before = quantizer->name ? "tensor '" : "", *name = quantizer->name ? quantizer->name : "";
     const char *after = quantizer->name ? "': " : "";
     if (isfinite(values[index]))
-        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: %s reaches %g", before, name, after, row, column,
-                       (double)values[index], type, (double)limit);
+        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: the range of %s ends at %g", before, name,
+                       after, row, column, (double)values[index], type, (double)limit);
     return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %s", before, name, after, row, column,
                    isnan(values[index]) ? "NaN" : "infinite");
 }
@@ -97,7 +97,8 @@ static zt_status check_importance(zt_ctx *ctx, const zt_quantizer *quantizer, do
     for (int64_t i = 0; i < quantizer->columns; i++) {
         float weight = quantizer->importance[i];
         if (!(weight >= 0) || isinf(weight))
-            return zt_fail(ctx, ZT_EDATA, "importance of %s: column %lld is %g", name, (long long)i, (double)weight);
+            return zt_fail(ctx, ZT_EDATA, "importance of %s: column %lld is %g: must be finite and nonnegative", name,
+                           (long long)i, (double)weight);
         sum += weight;
     }
     *mean = sum / (double)(quantizer->columns ? quantizer->columns : 1);
@@ -147,10 +148,10 @@ zt_status zt_quantize_rows(zt_ctx *ctx, const zt_quantizer *quantizer, const flo
     float limit = zt_quantize_most(quantizer->dtype);
     double mean = 0;
     if (!zt_quantize_has(quantizer->dtype))
-        return zt_fail(ctx, ZT_ENOTSUP, "no quantizer of %s", info ? info->name : "this type");
+        return zt_fail(ctx, ZT_ENOTSUP, "quantization to %s is not supported", info ? info->name : "this type");
     if (quantizer->columns < 0 || rows < 0 || quantizer->columns % info->block)
-        return zt_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s (%d)", (long long)quantizer->columns, info->name,
-                       info->block);
+        return zt_fail(ctx, ZT_ESHAPE, "row length %lld is not a multiple of the block size of %s (%d)",
+                       (long long)quantizer->columns, info->name, info->block);
     int64_t count = quantizer->columns * rows, refused = first_above(values, count, limit);
     if (refused < count) return refuse_value(ctx, quantizer, values, refused, limit);
     if (quantizer->importance) {

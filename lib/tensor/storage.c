@@ -235,7 +235,8 @@ zt_status zt_storage_encode(zt_ctx *ctx, zt_storage storage, zt_storage_rule rul
     ZT_REQUIRE(ctx, (unsigned)storage < ZT_STORE_COUNT && count >= 0, ZT_EUSAGE);
     int kind = rows[storage].kind;
     if (kind != FLOAT && (!(scale > 0) || isinf(scale)))
-        return zt_fail(ctx, ZT_EUSAGE, "%s: a scale of %g", rows[storage].info.name, (double)scale);
+        return zt_fail(ctx, ZT_EUSAGE, "%s: invalid scale %g: must be finite and greater than 0", rows[storage].info.name,
+                       (double)scale);
     for (int64_t i = 0; i < count; i++)
         if (!isfinite(values[i]))
             return zt_fail(ctx, ZT_EDATA, "%s: weight %lld is %s", rows[storage].info.name, (long long)i,

@@ -86,8 +86,8 @@ zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_by
     char base_text[ZT_TYPE_TEXT], view_text[ZT_TYPE_TEXT];
     if (!zt_type_check(base->ctx, type, &bytes)) return NULL;
     if (!zt_add_size(bytes, offset_bytes, &end) || end > base->bytes) {
-        zt_fail(base->ctx, ZT_ESHAPE, "a view %s of %s at byte %zu: %zu bytes, %zu there", zt_type_text(type, view_text),
-                zt_type_text(&base->type, base_text), offset_bytes, bytes,
+        zt_fail(base->ctx, ZT_ESHAPE, "the view %s of %s at byte %zu is out of range: it needs %zu bytes, %zu are left",
+                zt_type_text(type, view_text), zt_type_text(&base->type, base_text), offset_bytes, bytes,
                 offset_bytes < base->bytes ? base->bytes - offset_bytes : 0);
         return NULL;
     }

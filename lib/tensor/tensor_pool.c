@@ -32,7 +32,7 @@ zt_tensor_pool *zt_tensor_pool_new(zt_ctx *ctx)
     if (!pool) return NULL;
     pool->ctx = ctx;
     if (pthread_mutex_init(&pool->lock, NULL) == 0) return pool;
-    zt_fail(ctx, ZT_ESYS, "no lock for a pool of tensors");
+    zt_fail(ctx, ZT_ESYS, "cannot create the lock of a tensor pool");
     zt_free(ctx, pool);
     return NULL;
 }

@@ -60,14 +60,14 @@ bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes)
 {
     ZT_REQUIRE(ctx, type, false);
     const zt_dtype_info *info = zt_dtype_get(type->dtype);
-    if (!info) return refuse_type(ctx, type, "no such dtype");
-    if (type->rank < 0 || type->rank > ZT_MAX_RANK) return refuse_type(ctx, type, "the rank is not 0 to 10");
+    if (!info) return refuse_type(ctx, type, "invalid dtype");
+    if (type->rank < 0 || type->rank > ZT_MAX_RANK) return refuse_type(ctx, type, "the rank must be 0 to 10");
     for (int i = 0; i < type->rank; i++) {
         if (type->dim[i] < 0) return refuse_type(ctx, type, "a dimension is negative");
     }
     int64_t last = type->rank ? type->dim[type->rank - 1] : 1;
     if (last % info->block != 0 && !zt_dtype_is_packed(type->dtype))
-        return refuse_type(ctx, type, "the last dimension is not in whole blocks");
+        return refuse_type(ctx, type, "the last dimension is not a multiple of the block size");
     int64_t product = nonzero_product(type), size;
     if (product < 0 || !zt_mul_i64(product / info->block + (product % info->block != 0), info->block_bytes, &size))
         return refuse_type(ctx, type, "too large");

@@ -65,14 +65,14 @@ static void test_regular(zt_ctx *ctx)
     ok(zt_source_read(source, 10, buf, 0) == ZT_OK && zt_source_read(source, 0, NULL, 0) == ZT_OK,
        "reading nothing, at its end too");
     ok(zt_source_read(source, 8, buf, 3) == ZT_EDATA &&
-           !strcmp(zt_ctx_error(ctx), "in: 3 bytes wanted at offset 8, the file ends at 10"),
+           !strcmp(zt_ctx_error(ctx), "in: unexpected end of file: 3 bytes expected at offset 8, the file ends at 10"),
        "past the end");
     zt_ctx_clear(ctx);
     ok(zt_source_read(source, UINT64_MAX, buf, 3) == ZT_EDATA && zt_source_read(source, 2, buf, SIZE_MAX) == ZT_EDATA,
        "offsets and sizes that would overflow");
     zt_ctx_clear(ctx);
     put_file("in", "0123", 4);
-    ok(zt_source_read(source, 2, buf, 6) == ZT_EIO && !strcmp(zt_ctx_error(ctx), "in: the file shrank while it was read"),
+    ok(zt_source_read(source, 2, buf, 6) == ZT_EIO && !strcmp(zt_ctx_error(ctx), "in: the file was truncated while it was read"),
        "a file that shrinks is an error");
     zt_ctx_clear(ctx);
     zt_source_close(source);

@@ -28,7 +28,7 @@ static void listen(void *user, zt_level level, const char *line)
     warnings *w = user;
     if (level != ZT_LOG_WARN) return;
     bool unknown = strstr(line, "unknown globals, kept as opaque values and not called: ");
-    bool unread = strstr(line, "tensors that are not read: ");
+    bool unread = strstr(line, "tensors that cannot be read: ");
     if (unknown) snprintf(w->unknown, sizeof w->unknown, "%s", line);
     if (unread) snprintf(w->unread, sizeof w->unread, "%s", line);
     w->lines++;

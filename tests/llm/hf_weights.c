@@ -114,22 +114,22 @@ static void test_parts(zt_ctx *ctx, const char *stem, const char *suffix)
     same_values(ctx, &directory, index, id);
 
     index_parts(ctx, &directory, whole, index, b, a);
-    refused_with(ctx, directory.path, ZT_EDATA, "where the index does not have it");
+    refused_with(ctx, directory.path, ZT_EDATA, "but the index does not list it there");
     snprintf(other, sizeof other, "other-x%s", suffix);
     copy_some(ctx, &directory, whole, other, 0, 6);
     index_parts(ctx, &directory, whole, index, other, b);
     same_values(ctx, &directory, "", id);
     refused_with(ctx, hfw_path(&directory, a), ZT_EDATA, "does not name it");
     index_parts(ctx, &directory, whole, index, a, "../x");
-    refused_with(ctx, directory.path, ZT_EDATA, "not the name of a file beside it");
+    refused_with(ctx, directory.path, ZT_EDATA, "not a plain file name");
     index_parts(ctx, &directory, whole, index, a, "none");
     refused_with(ctx, directory.path, ZT_ENOENT, "none");
     take_away(&directory, index);
 
     copy_some(ctx, &directory, whole, b, 5, HFSMALL_ROWS);
-    refused_with(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    refused_with(ctx, directory.path, ZT_EDATA, "duplicate tensor");
     index_parts(ctx, &directory, whole, index, a, b);
-    refused_with(ctx, directory.path, ZT_EDATA, "both have the tensor");
+    refused_with(ctx, directory.path, ZT_EDATA, "duplicate tensor");
     take_away(&directory, index);
     take_away(&directory, a);
     refused_with(ctx, directory.path, ZT_EDATA, "the first");

@@ -284,8 +284,8 @@ static void test_refused(void)
     static const struct {
         const char *text, *says;
     } rows[] = {
-        {GRID(1) "{\"type\":\"Dance\",\"l\":0}" END, "net.json: layers.0: layer type 'Dance' is not known"},
-        {GRID(1) "{\"l\":0}" END, "layer type '' is not known"},
+        {GRID(1) "{\"type\":\"Dance\",\"l\":0}" END, "net.json: layers.0: unknown layer type 'Dance'"},
+        {GRID(1) "{\"l\":0}" END, "unknown layer type ''"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":3}" END, "output_height is 0"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":-3}" END, "\"input_height\" is -3"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":1.5}" END, "not a whole number"},
@@ -303,7 +303,7 @@ static void test_refused(void)
         {GRID(1) "{\"type\":\"Residual\",\"weights\":\"AAAAAA==\"}" END, "it has no weights"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":2,\"output_height\":2,\"activation\":"
                  "\"x\"}" END,
-         "activation 'x' is not known"},
+         "unknown activation 'x'"},
         {GRID(1) "{\"type\":\"Parallel\",\"parallel_branches\":[{\"type\":\"Dense\","
                  "\"is_remote_link\":true}]}" END,
          "circle"},

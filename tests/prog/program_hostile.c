@@ -64,7 +64,7 @@ static const struct refusal {
     {"y", "'y' " KINDS},
     {"\x01", "a name expected, not '\\x01'"},
     {"\xff\xfe", "a name expected, not '\\xff'"},
-    {"z = ropee x", "op 'ropee' is not known (did you mean 'rope'?)"},
+    {"z = ropee x", "unknown op 'ropee' (did you mean 'rope'?)"},
     {"z = ", "an op expected, not the end of the line"},
     {"z = silu", "op silu: input 'x' is missing"},
     {"z = add x", "op add: input 'b' is missing"},
@@ -127,8 +127,8 @@ static const struct refusal {
     {"out o = y\nout o = x", "out 'o' is there already"},
     /* declarations */
     {"in z f32[4]", "':' expected, not 'f32'"},
-    {"in z: f33[4]", "dtype 'f33' is not known (did you mean 'f32'?)"},
-    {"in z: F32[4]", "dtype 'F32' is not known (did you mean 'f32'?)"},
+    {"in z: f33[4]", "unknown dtype 'f33' (did you mean 'f32'?)"},
+    {"in z: F32[4]", "unknown dtype 'F32' (did you mean 'f32'?)"},
     {"in z: f32", "'[' expected, not the end of the line"},
     {"in z: f32[", "a dimension expected, not the end of the line"},
     {"in z: f32[4", "',' or ']' expected, not the end of the line"},
@@ -146,7 +146,7 @@ static const struct refusal {
     {"in z: f32[" A256 "]", "symbol '" A64 A16 "aaaaaaaaaaaa...' has 256 letters, at most 255 fit"},
     {"in z: f32[a,b,c,d,e,f,g,h]\nin z2: f32[i,j,k,l,m,o,p]", "symbol 'p': a program has at most 16 symbols"},
     {"in z: f32[9999999999,9999999999]", "value 'z': f32[9999999999,9999999999]: too large"},
-    {"in z: q4_0[33]", "value 'z': q4_0[33]: the last dimension is not in whole blocks"},
+    {"in z: q4_0[33]", "value 'z': q4_0[33]: the last dimension is not a multiple of the block size"},
     {"in x: f32[4]", "value 'x' is there already"},
     {"in _: f32[4]", "value '_' is not a name"},
     {"in z: f32[4] \"z\"", "the end of the line expected, not '\"'"},
@@ -191,7 +191,7 @@ static const struct refusal {
     {"model \"m\" id=5 5", "the end of the line expected, not '5'"},
     {"model \"m\"\nmodel \"n\"", "the model is named already: 'm'"},
     /* attributes */
-    {"z = silu x by=5", "op silu: attribute 'by' is not known"},
+    {"z = silu x by=5", "op silu: unknown attribute 'by'"},
     {"z = scale x by", "op scale: too many inputs, it has 1"},
     {"z = scale x by=", "op scale: attribute 'by': a number expected, not the end of the line"},
     {"z = scale x by=y", "op scale: attribute 'by': a number expected, not 'y'"},
@@ -231,8 +231,8 @@ static void test_first_line(void)
         {"\nzt program 1\n", "run.zt:1: no program: it must begin with 'zt program 1'"},
         {"zt programme 1\n", "run.zt:1: no program: it must begin with 'zt program 1'"},
         {"GGUF\3\0\0\0", "run.zt:1: no program: it must begin with 'zt program 1'"},
-        {"zt program 2\n", "run.zt:1: version 2 of programs is not known, only 1"},
-        {"zt program 10\n", "run.zt:1: version 10 of programs is not known, only 1"},
+        {"zt program 2\n", "run.zt:1: unsupported program version 2: must be 1"},
+        {"zt program 10\n", "run.zt:1: unsupported program version 10: must be 1"},
         {"zt program 1 x\n", "run.zt:1: the end of the line expected, not 'x'"},
     };
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)

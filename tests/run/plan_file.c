@@ -146,7 +146,7 @@ static void test_lies(void)
     plan_refused("zt program", "#plan engine cpu", "#plan engine tpu", "tpu");
     plan_refused("zt program", "#plan engine", "# engine", "says no engine");
     plan_refused("#plan", "isa=", "isa=mmx", "no engine with its isa");
-    plan_refused("#plan passes", "cse", "magic", "pass 'magic' is not known");
+    plan_refused("#plan passes", "cse", "magic", "unknown pass 'magic'");
     plan_refused("model", "id=", "id=00", "plan is of the model");
     plan_refused("#plan bind", "ctx=128", "ctx=12x", "gives no symbol a number");
     plan_refused("#plan bind", "n=1 ", "", "symbol 'n' has no number");

@@ -279,9 +279,9 @@ static void test_types(zt_ctx *ctx)
     its_type = zt_type_make(ZT_F32, 1, (int64_t[]){-1});
     ok(type_refused(ctx, &its_type, "negative"), "negative");
     its_type = zt_type_make(ZT_Q8_0, 2, (int64_t[]){32, 33});
-    ok(type_refused(ctx, &its_type, "blocks"), "part of a block");
+    ok(type_refused(ctx, &its_type, "block size"), "part of a block");
     its_type = zt_type_make(ZT_Q8_0, 0, NULL);
-    ok(type_refused(ctx, &its_type, "blocks"), "a scalar of blocks");
+    ok(type_refused(ctx, &its_type, "block size"), "a scalar of blocks");
     its_type = zt_type_make(ZT_F32, ZT_MAX_RANK + 1, most);
     ok(type_refused(ctx, &its_type, "rank"), "rank %d", ZT_MAX_RANK + 1);
     its_type = zt_type_make(ZT_DTYPE_COUNT, ZT_MAX_RANK, most);
@@ -308,7 +308,7 @@ static void test_tensors(zt_ctx *ctx)
     data[3] = 7;
     zt_tensor *v = zt_tensor_view(x, &row, 12), *w = zt_tensor_view(v, &row, 0);
     bool out = zt_tensor_view(v, &row, 4) == NULL && zt_ctx_status(ctx) == ZT_ESHAPE;
-    ok(out && strstr(zt_ctx_error(ctx), "12 bytes, 8 there"), "%s", zt_ctx_error(ctx));
+    ok(out && strstr(zt_ctx_error(ctx), "it needs 12 bytes, 8 are left"), "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     ok(!zt_tensor_view(x, &row, SIZE_MAX - 3) && zt_ctx_status(ctx) == ZT_ESHAPE, "an offset that overflows");
     zt_ctx_clear(ctx);

@@ -329,10 +329,10 @@ static void test_exit(void)
     ok(good, "exit codes");
     ok(run_tool("-q") == 0 && !*out && !*err, "well: 0, and quiet");
     ok(run_tool("-q no") == 1 && !*err, "no: 1, without a word");
-    ok(run_tool("-q silent") == 65 && !strcmp(err, "zt-test: shapes do not fit\n"), "never without one");
+    ok(run_tool("-q silent") == 65 && !strcmp(err, "zt-test: shape mismatch\n"), "never without one");
     ok(run_tool("-q escape") == 65 && !strcmp(err, "zt-test: m.gguf: tensor '\\x1b[31m\\x0a'\n"),
        "a message is one line without controls");
-    ok(run_tool("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: 2000000 ") &&
+    ok(run_tool("-q memory --mem-limit 1M") == 75 && has(err, "zt-test: out of memory: requested 2000000 bytes") &&
            has(err, ", limit 1000000\n"),
        "--mem-limit");
     ok(run_tool("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),

@@ -261,12 +261,12 @@ END
     mkdir swap alone
     cp s-*.gguf swap
     (cd swap && mv "$last" x && mv s-00001-* "$last" && mv x "s-00001-of-$(printf %05d "$n").gguf")
-    readers swap/s-00001-of-"$(printf %05d "$n")".gguf | grep -v check | all_say 65 "1 of $n by its name" "$n of $n by split.no"
+    readers swap/s-00001-of-"$(printf %05d "$n")".gguf | grep -v check | all_say 65 "1 of $n by the file name" "$n of $n by split.no"
     cp "$last" alone
     readers "alone/$last" | all_say 65 "alone/$last" "alone/s-00001-of-"
     cp "$last" alone/renamed.gguf
-    readers alone/renamed.gguf | all_say 65 renamed.gguf "part $n of $n"
-    echo "cat '$last' | zt-convert --list -" | all_say 65 stdin "part $n of $n"
+    readers alone/renamed.gguf | all_say 65 renamed.gguf "shard $n of $n"
+    echo "cat '$last' | zt-convert --list -" | all_say 65 stdin "shard $n of $n"
     cp "${last%gguf}safetensors" alone
     readers "alone/${last%gguf}safetensors" | sed '/zt-run/d; /zt-bench/d; /record/d; /imatrix/d; /text -m/d' | all_say 65 "alone/s-00001-of-"
     rm s-00002-*
@@ -343,13 +343,13 @@ END
     gguf part-2-of-2.gguf 0 1 b
     for part in part-1-of-2.gguf part-2-of-2.gguf; do
         echo "zt-convert --to gguf $part out"
-    done | all_say 65 ' of 2 by its name' part-1-of-2.gguf part-2-of-2.gguf
+    done | all_say 65 ' of 2 by the file name' part-1-of-2.gguf part-2-of-2.gguf
     gguf d-1-of-3.gguf 0 3 a # two by split.tensors.count
     gguf d-2-of-3.gguf 1 3 b
     gguf d-3-of-3.gguf 2 3 b
     echo 'zt-convert --list d-1-of-3.gguf' | all_say 65 d-2-of-3.gguf d-3-of-3.gguf "tensor 'b'"
     gguf odd-1-of-1.gguf 3 0 a
-    echo 'zt-convert --list odd-1-of-1.gguf' | all_say 65 'split.no is 3'
+    echo 'zt-convert --list odd-1-of-1.gguf' | all_say 65 'invalid split.no 3'
 }
 
 # ---- a far alignment -------------------------------------------------------------------------------------

@@ -63,25 +63,25 @@ END
 64|unknown option '--nonesuch': --help lists|zt-run --nonesuch
 64|f32 (did you mean 'f16'?)|zt-run -m model.gguf -p hi --kv f6
 64|not one of f16|zt-run -m model.gguf -p hi --kv float
-64|engine 'cpuu' is not known (did you mean 'cpu'?): auto, |zt-run -m model.gguf -p hi --engine cpuu
-64|engine 'warp' is not known: auto, |zt-run -m model.gguf -p hi --engine warp
+64|unknown engine 'cpuu' (did you mean 'cpu'?): expected auto, |zt-run -m model.gguf -p hi --engine cpuu
+64|unknown engine 'warp': expected auto, |zt-run -m model.gguf -p hi --engine warp
 64|(did you mean 'chatml'?); --raw uses none|zt-run -m model.gguf -p hi --template chatlm
-64|command 'lineag' is not known (did you mean 'lineage'?): layers, |zt-dna lineag a b
-64|command 'help' is not known: layers, |zt-dna help
+64|unknown command 'lineag' (did you mean 'lineage'?): expected layers, |zt-dna lineag a b
+64|unknown command 'help': expected layers, |zt-dna help
 64|there is no merge_method 'lenear' (did you mean 'linear'?): |zt-dna merge --method lenear model.gguf model.gguf -o o.gguf
 65|unknown key 'modles' (did you mean 'models'?)|zt-dna merge --config key.yaml -o o.gguf
-64|the type 'q4_k_n' is not known (did you mean 'q4_k_m'?): |zt-quant --type q4_k_n model.gguf o.gguf
-64|the type 'q4_kk' is not known (did you mean|zt-quant --type q8_0 --tensor-type '*=q4_kk' model.gguf o.gguf
-64|the container 'saftensors' is not known (did you mean 'safetensors'?): hf, |zt-convert --to saftensors model.gguf o
-64|the type 'bf61' is not known (did you mean 'bf16'?): |zt-convert --dtype bf61 model.gguf o.gguf
+64|unknown type 'q4_k_n' (did you mean 'q4_k_m'?): expected |zt-quant --type q4_k_n model.gguf o.gguf
+64|unknown type 'q4_kk' (did you mean|zt-quant --type q8_0 --tensor-type '*=q4_kk' model.gguf o.gguf
+64|unknown container 'saftensors' (did you mean 'safetensors'?): expected hf, |zt-convert --to saftensors model.gguf o
+64|unknown type 'bf61' (did you mean 'bf16'?): expected |zt-convert --dtype bf61 model.gguf o.gguf
 66|there is no tensor 'output_nrom.weight' (did you mean 'output_norm.weight'?)|zt-convert --cat output_nrom.weight model.gguf
-64|the optimizer 'adamm' is not known (did you mean 'adam'?): sgd, |zt-train -m grad.zt -i data.csv -o o.npz --optim adamm
-64|the schedule 'cosin' is not known (did you mean 'cosine'?): |zt-train -m grad.zt -i data.csv -o o.npz --schedule cosin
+64|unknown optimizer 'adamm' (did you mean 'adam'?): expected sgd, |zt-train -m grad.zt -i data.csv -o o.npz --optim adamm
+64|unknown schedule 'cosin' (did you mean 'cosine'?): expected |zt-train -m grad.zt -i data.csv -o o.npz --schedule cosin
 64|cross_entropy (did you mean 'mse'?)|zt-train -m grad.zt -i data.csv -o o.npz --loss mes
-64|kind of network 'sequentiel' is not known (did you mean 'sequential'?): |zt-train --new sequentiel -i data.csv -o o.json
-65|op 'rms_nrom' is not known (did you mean 'rms_norm'?)|zt-trace show op.zt
-65|dtype 'f23' is not known (did you mean 'f32'?)|zt-trace show dtype.zt
-65|attribute 'epps' is not known (did you mean 'eps'?)|zt-trace show attribute.zt
+64|unknown network kind 'sequentiel' (did you mean 'sequential'?): expected |zt-train --new sequentiel -i data.csv -o o.json
+65|unknown op 'rms_nrom' (did you mean 'rms_norm'?)|zt-trace show op.zt
+65|unknown dtype 'f23' (did you mean 'f32'?)|zt-trace show dtype.zt
+65|unknown attribute 'epps' (did you mean 'eps'?)|zt-trace show attribute.zt
 64|the program has no value 'thign' (did you mean 'thing'?)|zt-trace grad --wrt thign grad.zt
 END
 }

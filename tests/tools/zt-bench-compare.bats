@@ -208,7 +208,7 @@ tg2	1	tokens/s" ]
 64|3 models|model -m $tiny --vs $tiny $tiny
 64|2 models|model -m $tiny $tiny
 64|two subjects|compare --vs 'neg f32[2]'
-65|not known|op --vs 'neg f32[2]' 'nge f32[2]'
+65|unknown op|op --vs 'neg f32[2]' 'nge f32[2]'
 END
 }
 

@@ -189,7 +189,7 @@ sum f32[4,5,6] axes=[0,2]" ]
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     all_refused zt-bench <<'END'
 64|missing|-m model.gguf
-64|command 'mdoel' is not known (did you mean 'model'?)|mdoel -m model.gguf
+64|unknown command 'mdoel' (did you mean 'model'?)|mdoel -m model.gguf
 64|no model|model
 64|-t|model -m model.gguf -t 1,x
 64|-t|model -m model.gguf -t 0
@@ -199,7 +199,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 64|no op|op
 64|'--bind' does not apply to model|model -m model.gguf --bind n=1
 64|'--model' does not apply to machine; it applies to model|machine -m model.gguf
-65|'ad f32[2]': op 'ad' is not known|op 'ad f32[2]'
+65|'ad f32[2]': unknown op 'ad'|op 'ad f32[2]'
 65|'neg f32[2': ',' or ']' expected|op 'neg f32[2'
 65|no op is in it|op -i /dev/null
 64|symbol|op p.zt

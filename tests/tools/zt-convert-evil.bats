@@ -87,13 +87,13 @@ z.writestr('a/data/1', b'\0\0')
 z.close()
 P
     run -65 --separate-stderr zt-convert --check a.npz
-    for fault in "'short.npy': 8 bytes of data expected, 4" "'head.npy': an npy file of 8 bytes" "'sum.npy': its CRC-32 is wrong" \
+    for fault in "'short.npy': expected 8 bytes of data, got 4" "'head.npy': truncated npy file (8 bytes)" "'sum.npy': CRC-32 mismatch" \
         "'nan': 1 NaN"; do
         [[ $output == *"$fault"* ]] || { echo "$output"; false; }
     done
     [ "${#lines[@]}" -eq 4 ]
     run -65 --separate-stderr zt-convert --check a.pt
-    [[ $output == *"storage '1' is of 4 bytes, 2 are there"* && $output == *"'t2': its storage '2' is not in the file"* ]]
+    [[ $output == *"storage '1' has 4 bytes, but its zip member has 2"* && $output == *"'t2': storage '2' is not in the file"* ]]
     [ "${#lines[@]}" -eq 2 ]
     run -65 zt-convert --list a.pt
     run -65 zt-convert --list a.npz
@@ -128,7 +128,7 @@ z.writestr("a/version", "3\n")
 z.writestr("a/data/0", struct.pack("<12f", *range(12)))' || skip "no python3 to make a zip"
     for how in --list --check --hash "--cat w"; do
         run -0 --separate-stderr zt-convert $how a.pt
-        [[ $stderr == *"unknown globals"*": argparse.Namespace, posix.system; tensors that are not read: 's' (a sparse tensor)" ]]
+        [[ $stderr == *"unknown globals"*": argparse.Namespace, posix.system; tensors that cannot be read: 's' (a sparse tensor)" ]]
         one_message zt-convert
     done
     zt-convert -q a.pt a.safetensors

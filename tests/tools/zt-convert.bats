@@ -176,7 +176,7 @@ END
     diff <(zt-convert --hash model.gguf) <(zt-convert --hash c.npz)
     run --separate-stderr zt-convert a.gguf model.gguf d.gguf
     [ "$status" -eq 65 ]
-    [[ $stderr == *"two tensors are named 'blk.0."* ]]
+    [[ $stderr == *"duplicate tensor 'blk.0."* ]]
     zt-convert --cat output_norm.weight -o x.npy model.gguf
     zt-convert --cat blk.0.attn_norm.weight -o y.npy model.gguf
     zt-convert x.npy y.npy z.npz
@@ -264,8 +264,8 @@ X
         print pack("Q<", length $h), $h, "\0" x 20' >bad.safetensors
     run --separate-stderr zt-convert --check bad.safetensors
     [ "$status" -eq 65 ]
-    for fault in "'a' is there twice" "'b': 8 bytes of data, its shape makes 12" "'b': data from byte 4" "'c': its dtype" \
-        "'d': data from byte 900 to 901" '20 bytes of data, 16 belong'; do
+    for fault in "duplicate tensor 'a'" "'b': 8 bytes of data, but the shape needs 12" "'b': data starts at byte 4, expected 8" "'c': unknown dtype" \
+        "'d': data_offsets [900, 901] are out of range" '20 bytes of data, but the tensors use 16'; do
         [[ $output == *"$fault"* ]] || { echo "$output"; false; }
     done
     [ "${#lines[@]}" -eq 6 ]
@@ -278,7 +278,7 @@ X
         print $h, "\0" x (-length($h) % 32 + 48)' >bad.gguf
     run --separate-stderr zt-convert --check bad.gguf
     [ "$status" -eq 65 ]
-    for fault in "'k': a bool of 2" "'x': offset 32, 0 expected" "'x': offset 8, 32 expected" "'x' is there twice"; do
+    for fault in "'k': invalid bool 2" "'x': data offset is 32, expected 0" "'x': data offset is 8, expected 32" "duplicate tensor 'x'"; do
         [[ $output == *"$fault"* ]] || { echo "$output"; false; }
     done
     [ "${#lines[@]}" -eq 4 ]
@@ -335,11 +335,11 @@ X
 64|one input|--probe model.gguf model.gguf
 64|--by|--by layer model.gguf o.gguf
 64|--output|--list -o x model.gguf
-64|the container 'nothing' is not known|--to nothing model.gguf o
+64|unknown container 'nothing'|--to nothing model.gguf o
 64|tells no container|model.gguf o.xyz
 64|stdin|- - o.gguf
 64|shards|--shard 1000 model.gguf -
-64|npz has no shards|--shard 1000 model.gguf o.npz
+64|npz does not support shards|--shard 1000 model.gguf o.npz
 65|/dev/null: empty file|/dev/null o.gguf
 66|none.gguf|none.gguf o.gguf
 73|exists|model.gguf there.gguf

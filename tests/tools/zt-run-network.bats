@@ -151,7 +151,7 @@ END
         [[ $stderr == "zt-run: bad.json: "*"$word"* ]]
         [ ! -e out.csv ]
     done <<'END'
-s/Dense/Dance/|layers.0: layer type 'Dance' is not known
+s/Dense/Dance/|layers.0: unknown layer type 'Dance'
 s/"output_height":3/"output_height":4/|layers.0 (Dense): 8 weights of float32 are 32 bytes, the document has 24
 s/"input_height":2/"input_height":0/|layers.0 (Dense): input_height is 0
 s/AACAPw/AADAfw/|layers.0 (Dense): weight 0 is nan
@@ -185,11 +185,11 @@ END
             [[ $stderr == *"$word"* ]]
         done
     done <<'END'
-the member 'actvation' is not known (did you mean 'activation'?)|s/activation/actvation/
-the member 'use_bias' is not known|s/"type"/"use_bias":true,"type"/
-the member 'dpeth' is not known (did you mean 'depth'?)|s/depth/dpeth/
-the member 'version' is not known: id, depth, rows|s/"id"/"version":1,"id"/
-activation 'Liner' is not known (did you mean 'Linear'?)|s/Linear/Liner/
-layer type 'Dens' is not known (did you mean 'Dense'?)|s/Dense/Dens/
+unknown member 'actvation' (did you mean 'activation'?)|s/activation/actvation/
+unknown member 'use_bias'|s/"type"/"use_bias":true,"type"/
+unknown member 'dpeth' (did you mean 'depth'?)|s/depth/dpeth/
+unknown member 'version': expected id, depth, rows|s/"id"/"version":1,"id"/
+unknown activation 'Liner' (did you mean 'Linear'?)|s/Linear/Liner/
+unknown layer type 'Dens' (did you mean 'Dense'?)|s/Dense/Dens/
 END
 }

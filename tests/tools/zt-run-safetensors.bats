@@ -88,7 +88,7 @@ refused() {
     : >llama/model.safetensors
     refused 65 "0 bytes" llama
     sed -i 's/"model-00002-of/"..\/model-00002-of/' shards/model.safetensors.index.json
-    refused 65 "beside it" shards
+    refused 65 "plain file name" shards
     cp -r "$archs/qwen3" odd
     chmod -R u+w odd
     sed -i 's/"qwen3"/"llama"/' odd/config.json

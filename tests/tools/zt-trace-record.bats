@@ -213,7 +213,7 @@ program() {
 
 @test "hostile plans: ops, arity, cycles, memory that is used up" {
     program 'y = ad x x' 'out y = y' >a.zt
-    hostile a.zt "a.zt:5: op 'ad' is not known"
+    hostile a.zt "a.zt:5: unknown op 'ad'"
     program 'y = add x' >b.zt
     hostile b.zt "op add: input 'b' is missing"
     program 'y = silu x x' >c.zt
@@ -238,7 +238,7 @@ program() {
     { program; awk 'BEGIN { for (i = 0; i < 1000000; i++) print "y = silu x" }'; } >a.zt
     hostile a.zt "a.zt:6: value 'y' is there already"
     { program; awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "y%d = silu x\n", i; print "z = oops x" }'; } >b.zt
-    hostile b.zt "b.zt:1000005: op 'oops' is not known"
+    hostile b.zt "b.zt:1000005: unknown op 'oops'"
     { program; awk 'BEGIN { for (i = 0; i < 1100000; i++) printf "y%d = silu x\n", i }'; } >c.zt
     hostile c.zt 1048576
     rm -f a.zt b.zt c.zt

@@ -94,7 +94,7 @@ END
 64|--bind|show run.zt --bind n=-1
 64|--bind|show run.zt --bind =4
 64|--nope|show run.zt --nope
-65|not known|show bad.zt
+65|unknown|show bad.zt
 65|bad.zt:2|show --plain bad.zt
 65|not tanh or erf|stats worse.zt
 65|not tanh or erf|compile worse.zt

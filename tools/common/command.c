@@ -49,6 +49,6 @@ int zt_command_enter(zt_cli *cli, const void *table, size_t size, int count)
     const char *name = cli->operands[0];
     for (int i = 0; i < count; i++)
         if (strcmp(name, command_at(table, size, i)->name) == 0) return zt_cli_enter(cli, i) ? -1 : i;
-    zt_fail_unknown(cli->ctx, ZT_EUSAGE, "command", name, strlen(name), command_name, &all);
+    zt_fail_unknown(cli->ctx, ZT_EUSAGE, "unknown command", name, strlen(name), command_name, &all);
     return -1;
 }

@@ -25,17 +25,17 @@ static const char *mix_name(const void *user, int i)
 
 zt_status zt_cli_no_container(zt_cli *cli, const char *word)
 {
-    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--to': the container", word, strlen(word), container_name, NULL);
+    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--to': unknown container", word, strlen(word), container_name, NULL);
 }
 
 zt_status zt_cli_no_dtype(zt_cli *cli, const char *word)
 {
-    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--dtype': the type", word, strlen(word), dtype_name, NULL);
+    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, "option '--dtype': unknown type", word, strlen(word), dtype_name, NULL);
 }
 
 zt_status zt_cli_no_mix(zt_cli *cli, const char *option, const char *word)
 {
     char what[80];
-    snprintf(what, sizeof what, "option '--%.40s': the type", option);
+    snprintf(what, sizeof what, "option '--%.40s': unknown type", option);
     return zt_fail_unknown(cli->ctx, ZT_EUSAGE, what, word, strlen(word), mix_name, NULL);
 }

@@ -182,10 +182,10 @@ static zt_status choose_optimizer(training_run *run)
     const zt_optimizer *optimizer = zt_optimizer_named(name);
     const zt_schedule *schedule = zt_schedule_named(options->schedule);
     if (!optimizer)
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': the optimizer", name, strlen(name), optimizer_name, NULL);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': unknown optimizer", name, strlen(name), optimizer_name, NULL);
     if (!schedule)
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': the schedule", options->schedule, strlen(options->schedule),
-                               schedule_name, NULL);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': unknown schedule", options->schedule,
+                               strlen(options->schedule), schedule_name, NULL);
     *optim = zt_optim_default(optimizer);
     if (strcmp(name, "sgd") && optim->momentum == 0 &&
         zt_cli_refuse_given(run->cli, "momentum", "this optimizer; it applies to sgd, momentum or nesterov"))
