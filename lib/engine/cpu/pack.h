@@ -4,7 +4,8 @@
  * holds four bytes (k..k+3) of each of 16 rows, so that a dot product of 8-bit values takes K in order for 16 rows at
  * once, on every instruction set, and the sums of a row never depend on how many tokens there are.
  *
- * Group g is at g * zt_pack_group_bytes. Inside a group, K is in order:
+ * Group g is at g * zt_pack_group_bytes. Stacked matrices [E,M,K] lie one after the other, each padded to whole groups.
+ * Inside a group, K is in order:
  *
  *   f32         [K][16] float
  *   f16         [K][16] half

@@ -2,11 +2,13 @@
  *
  * A matrix of a type that linear multiplies by is read slab by slab, a few groups of 16 rows each,
  * and repacked straight into its final place (pack.h), by all threads. So of a weight's file bytes
- * only a slab for each thread is ever in memory. All else is read as it is.
+ * only a slab for each thread is ever in memory. Of stacked matrices, those of experts, each begins
+ * with a group of its own. All else is read as it is.
  */
 #include "lib/engine/cpu/cpu_engine.h"
 #include "lib/engine/cpu/pack.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 enum { SLAB = 128 << 10, SMALL = 64 << 10 };
@@ -17,21 +19,25 @@ typedef struct weight_packing {
     int64_t handle;
     zt_ebuf *buffer;
     size_t row_bytes, group_bytes;
-    int64_t rows, slab_rows; /* slab_rows: a multiple of 16 */
-    int64_t next;            /* atomic: the next slab */
-    int status;              /* atomic: the first that failed */
+    int64_t matrices, rows, columns; /* rows of each matrix */
+    int64_t slab_rows, slabs;        /* slab_rows: a multiple of 16; slabs of a matrix */
+    int64_t next;                    /* atomic: the next slab */
+    int status;                      /* atomic: the first that failed */
 } weight_packing;
+
+static int64_t groups_of(int64_t rows) { return rows / ZT_PACK_ROWS + (rows % ZT_PACK_ROWS != 0); }
 
 static zt_status pack_slab(const weight_packing *packing, int64_t slab, uint8_t *raw)
 {
-    int64_t row = slab * packing->slab_rows,
-            rows = packing->rows - row < packing->slab_rows ? packing->rows - row : packing->slab_rows;
-    int64_t columns = packing->buffer->type.dim[1];
-    zt_status status = packing->store->read(packing->store->user, packing->handle, (size_t)row * packing->row_bytes, raw,
-                                            (size_t)rows * packing->row_bytes);
+    int64_t matrix = slab / packing->slabs, row = slab % packing->slabs * packing->slab_rows, columns = packing->columns;
+    int64_t rows = packing->rows - row < packing->slab_rows ? packing->rows - row : packing->slab_rows;
+    size_t first_group = (size_t)(matrix * groups_of(packing->rows) + row / ZT_PACK_ROWS);
+    zt_status status =
+        packing->store->read(packing->store->user, packing->handle, (size_t)(matrix * packing->rows + row) * packing->row_bytes,
+                             raw, (size_t)rows * packing->row_bytes);
     for (int64_t r = 0; r < rows && !status; r += ZT_PACK_ROWS) {
         int group_rows = rows - r < ZT_PACK_ROWS ? (int)(rows - r) : ZT_PACK_ROWS;
-        uint8_t *group = (uint8_t *)packing->buffer->data + (size_t)((row + r) / ZT_PACK_ROWS) * packing->group_bytes;
+        uint8_t *group = (uint8_t *)packing->buffer->data + (first_group + (size_t)(r / ZT_PACK_ROWS)) * packing->group_bytes;
         zt_pack_group(packing->buffer->type.dtype, columns, raw + (size_t)r * packing->row_bytes, packing->row_bytes, group_rows,
                       group);
     }
@@ -44,7 +50,7 @@ static void pack_slabs(void *user, int thread, int n_threads)
     (void)n_threads;
     while (!__atomic_load_n(&packing->status, __ATOMIC_RELAXED)) {
         int64_t slab = __atomic_fetch_add(&packing->next, 1, __ATOMIC_RELAXED);
-        if (slab * packing->slab_rows >= packing->rows) break;
+        if (slab >= packing->matrices * packing->slabs) break;
         int status = pack_slab(packing, slab, zt_cpu_local(packing->engine, thread)), ok = ZT_OK;
         if (status) __atomic_compare_exchange_n(&packing->status, &ok, status, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     }
@@ -53,16 +59,20 @@ static void pack_slabs(void *user, int thread, int n_threads)
 static zt_ebuf *load_packed(zt_cpu_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
     const zt_dtype_info *dtype = zt_dtype_get(type->dtype);
-    weight_packing packing = {.engine = engine, .store = store, .handle = handle, .rows = type->dim[0]};
-    size_t bytes, slab;
-    packing.row_bytes = (size_t)(type->dim[1] / dtype->block) * (size_t)dtype->block_bytes;
-    packing.group_bytes = zt_pack_group_bytes(type->dtype, type->dim[1]);
+    weight_packing packing = {.engine = engine, .store = store, .handle = handle, .matrices = type->rank == 3 ? type->dim[0] : 1};
+    size_t bytes, slab, groups;
+    packing.rows = type->dim[type->rank - 2];
+    packing.columns = type->dim[type->rank - 1];
+    packing.row_bytes = (size_t)(packing.columns / dtype->block) * (size_t)dtype->block_bytes;
+    packing.group_bytes = zt_pack_group_bytes(type->dtype, packing.columns);
     packing.slab_rows = ZT_PACK_ROWS;
     if (packing.row_bytes && packing.row_bytes < SLAB / ZT_PACK_ROWS)
         packing.slab_rows = (int64_t)(SLAB / packing.row_bytes) / ZT_PACK_ROWS * ZT_PACK_ROWS;
-    size_t groups = (size_t)(type->dim[0] / ZT_PACK_ROWS + (type->dim[0] % ZT_PACK_ROWS != 0));
-    if (!zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size((size_t)packing.slab_rows, packing.row_bytes, &slab)) {
-        zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups, packing.group_bytes);
+    packing.slabs = (packing.rows + packing.slab_rows - 1) / packing.slab_rows;
+    if (!zt_mul_size((size_t)groups_of(packing.rows), (size_t)packing.matrices, &groups) ||
+        !zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size((size_t)packing.slab_rows, packing.row_bytes, &slab)) {
+        zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %" PRId64 " matrices of %" PRId64 " groups of %zu bytes",
+                packing.matrices, groups_of(packing.rows), packing.group_bytes);
         return NULL;
     }
     if (zt_cpu_reserve(engine, 0, 0, slab)) return NULL;
@@ -81,7 +91,7 @@ static zt_ebuf *load_packed(zt_cpu_engine *engine, const zt_type *type, const zt
 zt_ebuf *zt_cpu_load(zt_engine *base, const zt_type *type, const zt_store *store, int64_t handle)
 {
     zt_cpu_engine *engine = (zt_cpu_engine *)base;
-    if (type->rank == 2 && zt_pack_supports(type->dtype)) return load_packed(engine, type, store, handle);
+    if ((type->rank == 2 || type->rank == 3) && zt_pack_supports(type->dtype)) return load_packed(engine, type, store, handle);
     zt_ebuf *buffer = zt_cpu_buffer(engine, &engine->weights, type, zt_type_bytes(type));
     if (!buffer || !buffer->bytes || store->read(store->user, handle, 0, buffer->data, buffer->bytes) == ZT_OK) return buffer;
     zt_cpu_buffer_free(engine, buffer);
@@ -92,19 +102,21 @@ void *zt_cpu_plain_copy(zt_cpu_engine *engine, zt_ebuf *buffer)
 {
     const zt_type *type = &buffer->type;
     const zt_dtype_info *dtype = zt_dtype_get(type->dtype);
-    size_t group = zt_pack_group_bytes(type->dtype, type->dim[1]), columns = (size_t)type->dim[1];
-    size_t row = columns * (dtype->kind == 'Q' ? sizeof(float) : (size_t)dtype->block_bytes), bytes;
+    int64_t matrix_rows = type->dim[type->rank - 2], columns = type->dim[type->rank - 1];
+    int64_t rows = matrix_rows * (type->rank == 3 ? type->dim[0] : 1);
+    size_t group = zt_pack_group_bytes(type->dtype, columns), bytes;
+    size_t row = (size_t)columns * (dtype->kind == 'Q' ? sizeof(float) : (size_t)dtype->block_bytes);
     if (buffer->plain) return buffer->plain;
-    if (!zt_mul_size(row, (size_t)type->dim[0], &bytes)) bytes = SIZE_MAX;
-    float *line = zt_alloc_array(engine->base.ctx, columns, sizeof *line);
+    if (!zt_mul_size(row, (size_t)rows, &bytes)) bytes = SIZE_MAX;
+    float *line = zt_alloc_array(engine->base.ctx, (size_t)columns, sizeof *line);
     uint8_t *plain = line ? zt_alloc(engine->base.ctx, bytes) : NULL;
-    for (int64_t r = 0; plain && r < type->dim[0]; r++) {
-        zt_unpack_row(type->dtype, type->dim[1], (uint8_t *)buffer->data + (size_t)(r / ZT_PACK_ROWS) * group,
-                      (int)(r % ZT_PACK_ROWS), line);
+    for (int64_t r = 0; plain && r < rows; r++) {
+        int64_t within = r % matrix_rows, at = r / matrix_rows * groups_of(matrix_rows) + within / ZT_PACK_ROWS;
+        zt_unpack_row(type->dtype, columns, (uint8_t *)buffer->data + (size_t)at * group, (int)(within % ZT_PACK_ROWS), line);
         if (dtype->kind == 'Q')
             memcpy(plain + (size_t)r * row, line, row);
         else
-            dtype->encode(line, plain + (size_t)r * row, type->dim[1]);
+            dtype->encode(line, plain + (size_t)r * row, columns);
     }
     zt_free(engine->base.ctx, line);
     if (plain) zt_cpu_count_bytes(engine, buffer->plain_bytes = bytes, 0);

@@ -162,13 +162,19 @@ static int64_t tokens_per_item(const zt_product *p) { return TILE_ROWS / p->part
 zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b, const char *act,
                                    zt_cpu_tile tile, uint8_t *shared)
 {
+    return ZT_SYM(zt_product_make_rows)(x, NULL, x->type.dim[0], w, b, act, tile, shared);
+}
+
+zt_product ZT_SYM(zt_product_make_rows)(const zt_cpu_arg *x, const int32_t *rows, int64_t count, const zt_cpu_arg *w,
+                                        const zt_cpu_arg *b, const char *act, zt_cpu_tile tile, uint8_t *shared)
+{
     const weight_tiles *tiles = tile_table[w->type.dtype];
-    zt_product p = {.x = x, .w = w, .b = b, .shared = shared};
-    p.tokens = x->type.dim[0], p.K = x->type.dim[1], p.M = w->type.dim[0];
+    zt_product p = {.x = x, .w = w, .b = b, .rows = rows, .shared = shared};
+    p.tokens = count, p.K = x->type.dim[1], p.M = w->type.dim[0];
     p.f32_acts = strcmp(act, "f32") == 0;
     act_form form = p.f32_acts ? ACT_F32 : fastest_form(tiles->q8_form);
     p.act_form = form;
-    p.acts_in_place = form == ACT_F32 && x->type.dtype == ZT_F32;
+    p.acts_in_place = form == ACT_F32 && x->type.dtype == ZT_F32 && !rows;
     p.act_row_bytes = p.acts_in_place ? 0 : act_row_bytes(tiles, form, p.K);
     p.parts = form == ACT_CODES && strcmp(act, "q16") == 0 ? 2 : 1;
     p.act_rows = p.tokens * p.parts;
@@ -198,10 +204,13 @@ bool ZT_SYM(zt_product_same_acts)(const zt_product *a, const zt_product *b)
 
 /* ---- the first phase ------------------------------------------------------------------------- */
 
+/* Which row of x a token is. */
+static inline int64_t x_row(const zt_product *p, int64_t token) { return p->rows ? p->rows[token] : token; }
+
 static const float *x_row_as_f32(const zt_product *p, int64_t token, uint8_t *local)
 {
     const zt_dtype_info *dtype = zt_dtype_get(p->x->type.dtype);
-    const char *x = (const char *)p->x->data + token * p->K * dtype->block_bytes;
+    const char *x = (const char *)p->x->data + x_row(p, token) * p->K * dtype->block_bytes;
     if (p->x->type.dtype == ZT_F32) return (const float *)(const void *)x;
     float *row = (float *)(void *)(local + p->local_bytes - 4 * (size_t)p->K);
     dtype->decode(x, row, p->K);
@@ -238,7 +247,7 @@ static int64_t put_whole_tile(const zt_product *p, int64_t token, int64_t last, 
         row == tile_start(row, p->act_rows) && token + tokens <= last) {
         const float *x[TILE_ROWS];
         for (int64_t r = 0; r < TILE_ROWS; r++)
-            x[r] = (const float *)p->x->data + (token + (r < T ? r : T - 1) / p->parts) * p->K;
+            x[r] = (const float *)p->x->data + x_row(p, token + (r < T ? r : T - 1) / p->parts) * p->K;
         put_tile_rows(tiles_of_weights(p)->form, x, p->K, p->parts, place_of_row(p, row, acts));
         return tokens;
     }
@@ -324,10 +333,11 @@ static void store_outputs(const tile_job *job, int64_t token, int64_t tokens, in
     const zt_product_out *out = job->out;
     int64_t m = group * ZT_PACK_ROWS, rows = p->M - m < ZT_PACK_ROWS ? p->M - m : ZT_PACK_ROWS;
     const zt_dtype_info *dtype = zt_dtype_get(p->x->type.dtype);
-    char *y = out->at + ((token - out->first_token) * out->row_stride + m - out->first_column) * dtype->block_bytes;
     float room[ZT_PACK_ROWS];
     const float *b = bias_as_f32(p->b, m, rows, room);
-    for (int64_t t = 0; t < tokens; t++, y += out->row_stride * dtype->block_bytes, acc += ZT_PACK_ROWS) {
+    for (int64_t t = 0; t < tokens; t++, acc += ZT_PACK_ROWS) {
+        int64_t row = out->rows ? out->rows[token + t] : token + t - out->first_token;
+        char *y = out->at + (row * out->row_stride + m - out->first_column) * dtype->block_bytes;
         float sum[ZT_PACK_ROWS], *to = dtype == zt_dtype_get(ZT_F32) ? (float *)(void *)y : sum;
         if (rows == ZT_PACK_ROWS)
             fv_store(to, b ? fv_add(fv_load(acc), fv_load(b)) : fv_load(acc));
@@ -343,7 +353,7 @@ static float *sums_in_place(const tile_job *job, int64_t token, int64_t group)
     const zt_product *p = job->p;
     const zt_product_out *out = job->out;
     int64_t m = group * ZT_PACK_ROWS;
-    if (p->x->type.dtype != ZT_F32 || p->b->data || m + ZT_PACK_ROWS > p->M) return NULL;
+    if (p->x->type.dtype != ZT_F32 || p->b->data || m + ZT_PACK_ROWS > p->M || out->rows) return NULL;
     return (float *)(void *)out->at + (token - out->first_token) * out->row_stride + m - out->first_column;
 }
 

@@ -14,6 +14,7 @@
 
 typedef struct zt_product {
     const zt_cpu_arg *x, *w, *b; /* x [tokens, K], w [M, K]; b->data NULL: no bias */
+    const int32_t *rows;         /* NULL, or which row of x each token is: x may then have any number of rows */
     int64_t tokens, K, M;
     int64_t act_rows, parts; /* rows of activations: `parts` for each token (act=q16: 2) */
     int act_form;            /* tile_table.h */
@@ -35,15 +36,20 @@ typedef struct zt_product {
 } zt_product;
 
 /* Where products go: element (token, column) of y is
- * at[(token - first_token) * row_stride + column - first_column], of x's dtype. */
+ * at[(token - first_token) * row_stride + column - first_column], of x's dtype; with `rows` it is
+ * at[rows[token] * row_stride + column]. */
 typedef struct zt_product_out {
     char *at;
     int64_t row_stride, first_token, first_column;
+    const int32_t *rows; /* NULL: as they are */
 } zt_product_out;
 
 bool ZT_SYM(zt_product_supports)(const zt_type *x, const zt_type *w, const zt_type *b);
 zt_product ZT_SYM(zt_product_make)(const zt_cpu_arg *x, const zt_cpu_arg *w, const zt_cpu_arg *b, const char *act,
                                    zt_cpu_tile tile, uint8_t *shared);
+/* The same of `count` tokens, whose rows of x `rows` names. */
+zt_product ZT_SYM(zt_product_make_rows)(const zt_cpu_arg *x, const int32_t *rows, int64_t count, const zt_cpu_arg *w,
+                                        const zt_cpu_arg *b, const char *act, zt_cpu_tile tile, uint8_t *shared);
 /* Items begin..end-1 of the first phase. `local`: local_bytes of the thread's own. */
 void ZT_SYM(zt_product_prepare)(const zt_product *product, int64_t begin, int64_t end, uint8_t *local);
 /* Activations in their form: in place, where the first phase left them, or made now at `room`, acts_bytes on a line.
