@@ -60,7 +60,7 @@ block() { # heading file
     ln -s "$bin" build/bin
     ln -s "$repo/scripts" scripts
     # its steps, but for what gets and builds the sources; less of the model
-    block 'A job that benches' "$repo/README.md" | sed -n 's/^ *\(- \)\?run: //p' | grep -v '^make ' |
+    block 'A benchmark in CI' "$repo/README.md" | sed -n 's/^ *\(- \)\?run: //p' | grep -v '^make ' |
         sed 's/ -r 20 / -r 6 -p 16 -n 4 --no-roof /' >steps
     [ "$(wc -l <steps)" -eq 3 ]
     export BASE=$PWD/base.json HISTORY=$PWD/speed.sqlite

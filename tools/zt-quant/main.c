@@ -1,7 +1,7 @@
 /* zt-quant - quantize a model, and know what it cost. */
 #include "tools/zt-quant/quant.h"
 
-/* The way of a file: open, choose, and write; or stop before that. */
+/* Opens a file, chooses types, and writes; or stops before that. */
 static zt_status quantize_file(quant_run *run)
 {
     const quant_options *options = run->options;
