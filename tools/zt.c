@@ -22,6 +22,6 @@ int main(int argc, char **argv)
     if (strcmp(tool, "zt-" #name) == 0) return zt_##name##_main(argc, argv);
     TOOLS(RUN)
 #define LIST(name) " zt-" #name
-    fprintf(stderr, "zt: it was called as '%s': call it by the name of a tool:%s\n", tool, TOOLS(LIST));
+    fprintf(stderr, "zt: unknown tool '%s': expected one of:%s\n", tool, TOOLS(LIST));
     return EXIT_USAGE;
 }

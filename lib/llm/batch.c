@@ -303,7 +303,8 @@ static void remove_done(zt_batch *batch)
 static zt_status check_id(const zt_batch *batch, int32_t id)
 {
     if (id >= 0 && id < batch->info.vocab) return ZT_OK;
-    return zt_fail(batch->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, id, batch->info.vocab - 1);
+    return zt_fail(batch->ctx, ZT_EUSAGE, "token id %" PRId32 " is out of range, expected 0 to %" PRId64, id,
+                   batch->info.vocab - 1);
 }
 
 static zt_status add_text(zt_batch *batch, zt_batch_text text)
@@ -311,7 +312,7 @@ static zt_status add_text(zt_batch *batch, zt_batch_text text)
     const zt_ids *ids = text.ids;
     zt_status status = ZT_OK;
     text.seq = -1;
-    if (ids->count == 0) return zt_fail(batch->ctx, ZT_EUSAGE, "no tokens to go on from");
+    if (ids->count == 0) return zt_fail(batch->ctx, ZT_EUSAGE, "no token to continue from");
     if (ids->count > (size_t)batch->info.ctx_len)
         return zt_fail(batch->ctx, ZT_ENOMEM, "the context of %" PRId64 " tokens is too small: %zu were given",
                        batch->info.ctx_len, ids->count);
@@ -348,7 +349,7 @@ zt_status zt_batch_add_drawn(zt_batch *batch, void *user, const zt_ids *ids, con
     if (!batch) return ZT_EUSAGE;
     ZT_REQUIRE(batch->ctx, draw, ZT_EUSAGE);
     if (!batch->drawing || !zt_draw_fits(draw))
-        return zt_fail(batch->ctx, ZT_EUSAGE, "the engine does not draw this model's tokens so");
+        return zt_fail(batch->ctx, ZT_EUSAGE, "the engine cannot sample this model's tokens with these settings");
     return add_text(batch, (zt_batch_text){.user = user,
                                            .ids = ids,
                                            .gets = ZT_GETS_DRAWN,
@@ -534,7 +535,7 @@ static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
     if (status == ZT_OK) status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
     text->done = !more;
     if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || count_unfed(batch, text) < 1))
-        status = zt_fail(batch->ctx, ZT_EUSAGE, "a text of %zu tokens goes on with %" PRId64 " more in a context of %" PRId64,
+        status = zt_fail(batch->ctx, ZT_EUSAGE, "%zu tokens and %" PRId64 " new tokens exceed the context of %" PRId64,
                          text->ids->count, count_unfed(batch, text), batch->info.ctx_len);
     if (status == ZT_OK && more && batch->opts.forget) zt_pages_cut(batch->pages, text->seq, 0);
     return status;

@@ -189,8 +189,7 @@ zt_status zt_bpe_make(zt_gguf_writer *writer, zt_ctx *ctx, const char *text, siz
 {
     enum { LEAST = BYTES + FIRST, MOST = 2048 };
     if (max_tokens < LEAST || max_tokens > MOST)
-        return zt_fail(ctx, ZT_EUSAGE, "a vocabulary of %lld tokens: from %d to %d can be made", (long long)max_tokens, LEAST,
-                       MOST);
+        return zt_fail(ctx, ZT_EUSAGE, "vocabulary of %lld tokens, expected %d to %d", (long long)max_tokens, LEAST, MOST);
     vocab_maker maker = {.ctx = ctx, .max_tokens = (int32_t)max_tokens, .index = zt_map_new(ctx, 4096)};
     zt_str_init(&maker.text, ctx);
     zt_str_init(&maker.merges, ctx);

@@ -87,7 +87,7 @@ zt_status zt_budget(zt_ctx *ctx, const zt_candidate *candidates, int64_t item_co
     uint64_t least = pick_smallest(&problem, pick);
     double low = 0, high = 1e-12; /* of prices; at the high one all fit */
     if (least > limit)
-        return zt_fail(ctx, ZT_EUSAGE, "%" PRIu64 " bytes are too few: at the least it takes %" PRIu64, limit, least);
+        return zt_fail(ctx, ZT_EUSAGE, "%" PRIu64 " bytes are too few, at least %" PRIu64 " are needed", limit, least);
     if (pick_at(&problem, 0, pick) <= limit) return ZT_OK;
     while (pick_at(&problem, high, pick) > limit && high < 1e300) high *= 16;
     for (int i = 0; i < 100; i++) {

@@ -37,11 +37,12 @@ static zt_status check_feed(const zt_llm *model, const int32_t *ids, size_t toke
     size_t left = (size_t)(model->opts.ctx_len - model->position);
     if (token_count > left)
         return zt_fail(model->ctx, ZT_ENOMEM,
-                       "the context of %" PRId64 " tokens is too small: %" PRId64 " are in it and %zu more were given",
+                       "the context of %" PRId64 " tokens is too small: %" PRId64
+                       " tokens are in the cache and %zu more were given",
                        model->opts.ctx_len, model->position, token_count);
     for (size_t i = 0; i < token_count; i++)
         if (ids[i] < 0 || ids[i] >= model->hyper.vocab)
-            return zt_fail(model->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
+            return zt_fail(model->ctx, ZT_EUSAGE, "token id %" PRId32 " is out of range, expected 0 to %" PRId64, ids[i],
                            model->hyper.vocab - 1);
     return ZT_OK;
 }
@@ -90,7 +91,7 @@ zt_status zt_llm_next(zt_llm *model, const int32_t *ids, size_t token_count, int
 {
     if (!model) return ZT_EUSAGE;
     ZT_REQUIRE(model->ctx, (ids || !token_count) && next, ZT_EUSAGE);
-    if (token_count == 0) return zt_fail(model->ctx, ZT_EUSAGE, "no tokens to go on from");
+    if (token_count == 0) return zt_fail(model->ctx, ZT_EUSAGE, "no token to continue from");
     zt_status status = feed_chunks(model, ids, token_count, false, (wanted_answer){.best = next});
     return status == ZT_OK && *next == 0 ? check_zero(model, ids + token_count - 1, next) : status;
 }
@@ -118,7 +119,8 @@ zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, boo
     ZT_REQUIRE(model->ctx, draw, ZT_EUSAGE);
     if (token_count == 0 || !model->opts.draws || !zt_draw_fits(draw))
         return zt_fail(model->ctx, ZT_EUSAGE,
-                       token_count ? "the engine does not draw this model's tokens so" : "no tokens to go on from");
+                       token_count ? "the engine cannot sample this model's tokens with these settings"
+                                   : "no token to continue from");
     return feed_chunks(model, ids, token_count, all, (wanted_answer){.token = next, .draw = draw});
 }
 

@@ -38,7 +38,7 @@ static int64_t get_count(key_reader *reader, const char *suffix, int64_t otherwi
         reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a whole number",
                                  zt_gguf_name(reader->gguf), reader->key);
     else if (value < 1 || value > max)
-        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 ", which is not from 1 to %" PRId64,
+        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 ", expected 1 to %" PRId64,
                                  zt_gguf_name(reader->gguf), reader->key, value, max);
     return reader->status == ZT_OK ? value : 1;
 }
@@ -52,7 +52,7 @@ static double get_real(key_reader *reader, const char *suffix, double otherwise,
         reader->status =
             zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a number", zt_gguf_name(reader->gguf), reader->key);
     else if (!(value >= min && isfinite(value)))
-        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %g, which is not a number from %g up",
+        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %g, expected a number of at least %g",
                                  zt_gguf_name(reader->gguf), reader->key, value, min);
     return reader->status == ZT_OK ? value : 1;
 }
@@ -97,21 +97,21 @@ static void read_heads(key_reader *reader, zt_hyper *hyper)
     int64_t value_length;
     hyper->n_heads = get_count(reader, "attention.head_count", 0, MAX_WIDTH);
     hyper->n_kv_heads = get_count(reader, "attention.head_count_kv", hyper->n_heads, MAX_WIDTH);
-    require_rule(reader, hyper->n_heads % hyper->n_kv_heads == 0, "query heads are no multiple of key heads", hyper->n_heads,
-                 hyper->n_kv_heads);
+    require_rule(reader, hyper->n_heads % hyper->n_kv_heads == 0,
+                 "the number of query heads is not a multiple of the number of key heads", hyper->n_heads, hyper->n_kv_heads);
     if (reader->status == ZT_OK && !zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &hyper->head))
-        require_rule(reader, hyper->width % hyper->n_heads == 0, "the width is no multiple of the heads", hyper->width,
-                     hyper->n_heads);
+        require_rule(reader, hyper->width % hyper->n_heads == 0, "the width is not a multiple of the number of heads",
+                     hyper->width, hyper->n_heads);
     hyper->head =
         get_count(reader, "attention.key_length", hyper->width / hyper->n_heads + (hyper->width < hyper->n_heads), MAX_WIDTH);
     value_length = get_count(reader, "attention.value_length", hyper->head, MAX_WIDTH);
-    if (value_length != hyper->head) refuse_feature(reader, "values of another length than keys");
+    if (value_length != hyper->head) refuse_feature(reader, "values and keys of different lengths");
     hyper->q_width = hyper->n_heads * hyper->head; /* below 2^48 */
     hyper->kv_width = hyper->n_kv_heads * hyper->head;
     hyper->qkv_width = hyper->q_width + 2 * hyper->kv_width;
     hyper->q_norm = reader->arch->qk_norm_whole ? hyper->q_width : hyper->head;
     hyper->k_norm = reader->arch->qk_norm_whole ? hyper->kv_width : hyper->head;
-    require_rule(reader, hyper->q_width <= MAX_WIDTH, "heads times head length is too much", hyper->n_heads, hyper->head);
+    require_rule(reader, hyper->q_width <= MAX_WIDTH, "heads times head length is too large", hyper->n_heads, hyper->head);
 }
 
 /* 0 means "not set" for all of these, as in llama.cpp; only logit_scale must be present where it is used. */
@@ -147,7 +147,7 @@ static void read_pattern(key_reader *reader, const char *suffix, int64_t period,
     char rule[128];
     bool listed = zt_gguf_array(reader->gguf, full_key(reader, suffix), &kind, &entry_count);
     if (listed) {
-        snprintf(rule, sizeof rule, "%s has not an entry a layer", suffix);
+        snprintf(rule, sizeof rule, "%s does not have one entry per layer", suffix);
         require_rule(reader, entry_count == n_layers, rule, entry_count, n_layers);
         snprintf(rule, sizeof rule, "%s is not 0 or 1 for each layer", suffix);
         if (reader->status == ZT_OK)
@@ -183,7 +183,7 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     double log_multiplier = get_real(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
     hyper->rope.extend = extrapolation < 0 ? 1 : extrapolation;
     if (hyper->rope.extend == 0) return;
-    require_rule(reader, hyper->rope.theta > 1, "rope.freq_base is not above 1", (int64_t)hyper->rope.theta, 1);
+    require_rule(reader, hyper->rope.theta > 1, "rope.freq_base is not greater than 1", (int64_t)hyper->rope.theta, 1);
     if (reader->status != ZT_OK) return;
     hyper->rope.low = fmax(floor(rotation_pair(hyper, fast)), 0);
     hyper->rope.high = fmin(ceil(rotation_pair(hyper, slow)), (double)(hyper->rope_dims - 1));
@@ -289,9 +289,9 @@ static void read_vocab(key_reader *reader, zt_hyper *hyper)
     /* 0 where there is none: zt_weights_check tells what is wrong */
     hyper->vocab = index >= 0 && type.rank == 2 ? type.dim[0] : 0;
     if (hyper->vocab > INT32_MAX)
-        require_rule(reader, false, "more tokens than an id can name", hyper->vocab, INT32_MAX);
+        require_rule(reader, false, "too many tokens", hyper->vocab, INT32_MAX);
     else if (hyper->vocab > 0 && zt_gguf_array(reader->gguf, "tokenizer.ggml.tokens", &kind, &tokens))
-        require_rule(reader, tokens == hyper->vocab, "the vocabulary is not as long as the embedding", tokens, hyper->vocab);
+        require_rule(reader, tokens == hyper->vocab, "the vocabulary and the embedding differ in size", tokens, hyper->vocab);
 }
 
 /* Is there a tensor of this name, of so many rows (0: any)? */
@@ -326,7 +326,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     hyper->arch = zt_arch_of(gguf);
     if (!hyper->arch) return zt_ctx_status(zt_gguf_ctx(gguf));
     if (zt_gguf_n_tensors(gguf) == 0)
-        return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: has a vocabulary, and no tensors", zt_gguf_name(gguf));
+        return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: has a vocabulary but no tensors", zt_gguf_name(gguf));
     key_reader reader = {.ctx = zt_gguf_ctx(gguf), .gguf = gguf, .arch = hyper->arch};
     read_sizes(&reader, hyper);
     read_heads(&reader, hyper);

@@ -117,10 +117,9 @@ static zt_status build_program(zt_importance *importance, zt_gguf *gguf)
     zt_status status = zt_hyper_read(gguf, &importance->hyper);
     if (status == ZT_OK) status = zt_weights_check(gguf, &importance->hyper);
     if (status == ZT_OK && importance->hyper.parts & ZT_PART_POSITIONS && importance->window > importance->hyper.ctx_train)
-        status = zt_fail(importance->ctx, ZT_EUSAGE,
-                         "%s: windows of %" PRId64 " tokens, and the model has "
-                         "learned %" PRId64 " positions",
-                         zt_gguf_name(gguf), importance->window, importance->hyper.ctx_train);
+        status =
+            zt_fail(importance->ctx, ZT_EUSAGE, "%s: a window of %" PRId64 " tokens exceeds the model's %" PRId64 " positions",
+                    zt_gguf_name(gguf), importance->window, importance->hyper.ctx_train);
     if (status != ZT_OK) return status;
     zt_prog *from =
         zt_llm_build(gguf, &importance->hyper,
@@ -167,7 +166,7 @@ zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t wind
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_store store = zt_gguf_store(gguf);
     if (window < 1 || window > INT32_MAX - ZT_KV_BLOCK) {
-        zt_fail(ctx, ZT_EUSAGE, "a window of %" PRId64 " tokens is not possible", window);
+        zt_fail(ctx, ZT_EUSAGE, "invalid window: %" PRId64 " tokens", window);
         return NULL;
     }
     zt_importance *importance = zt_calloc(ctx, 1, sizeof *importance);
@@ -207,11 +206,11 @@ void zt_importance_close(zt_importance *importance)
 static zt_status check_text(const zt_importance *importance, const int32_t *ids, int64_t token_count)
 {
     if (token_count < 1 || token_count > importance->window)
-        return zt_fail(importance->ctx, ZT_EUSAGE, "a text of %" PRId64 " tokens, not 1 to %" PRId64, token_count,
+        return zt_fail(importance->ctx, ZT_EUSAGE, "text of %" PRId64 " tokens, expected 1 to %" PRId64, token_count,
                        importance->window);
     for (int64_t i = 0; i < token_count; i++)
         if (ids[i] < 0 || ids[i] >= importance->hyper.vocab)
-            return zt_fail(importance->ctx, ZT_EUSAGE, "token id %" PRId32 " is not from 0 to %" PRId64, ids[i],
+            return zt_fail(importance->ctx, ZT_EUSAGE, "token id %" PRId32 " is out of range, expected 0 to %" PRId64, ids[i],
                            importance->hyper.vocab - 1);
     return ZT_OK;
 }

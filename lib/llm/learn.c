@@ -37,8 +37,8 @@ zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm
     zt_llm_shape candidate = shape_at(HEAD, vocab);
     int64_t least = count_parameters(&candidate);
     if (parameters < least)
-        return zt_fail(ctx, ZT_EUSAGE, "a model of %lld parameters: with %lld tokens it has %lld at least", (long long)parameters,
-                       (long long)vocab, (long long)least);
+        return zt_fail(ctx, ZT_EUSAGE, "%lld parameters are too few: a model with %lld tokens has at least %lld",
+                       (long long)parameters, (long long)vocab, (long long)least);
     while (candidate.width < 1 << 14 && count_parameters(&candidate) <= parameters) {
         *shape = candidate;
         candidate = shape_at(candidate.width + HEAD, vocab);
@@ -168,11 +168,11 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
     ZT_REQUIRE(ctx, shape && shape->arch && (text || !text_size), NULL);
     zt_llm_shape checked = *shape;
     if (strcmp(checked.arch, "llama") != 0) {
-        zt_fail(ctx, ZT_ENOTSUP, "new models are of the architecture llama, not '%s'", checked.arch);
+        zt_fail(ctx, ZT_ENOTSUP, "a new model cannot have the architecture '%s', only llama", checked.arch);
         return NULL;
     }
     if (checked.layers < 1 || checked.layers > ZT_MAX_LAYERS || checked.heads < 1 || checked.width % checked.heads) {
-        zt_fail(ctx, ZT_EUSAGE, "%lld layers, %lld columns in %lld heads make no model", (long long)checked.layers,
+        zt_fail(ctx, ZT_EUSAGE, "invalid model shape: %lld layers, width %lld, %lld heads", (long long)checked.layers,
                 (long long)checked.width, (long long)checked.heads);
         return NULL;
     }
@@ -196,10 +196,10 @@ zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens)
     zt_status status = zt_hyper_read(gguf, hyper);
     if (!status) status = zt_weights_check(gguf, hyper);
     if (!status && hyper->arch->encoder)
-        status =
-            zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models do not continue a text", zt_gguf_name(gguf), hyper->arch->name);
+        status = zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models do not generate text and cannot be trained",
+                         zt_gguf_name(gguf), hyper->arch->name);
     if (!status && (text_tokens < 2 || text_tokens > hyper->ctx_train))
-        status = zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: texts of %lld tokens: from 2 to %lld", zt_gguf_name(gguf),
+        status = zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: sequences of %lld tokens, expected 2 to %lld", zt_gguf_name(gguf),
                          (long long)text_tokens, (long long)hyper->ctx_train);
     if (!status)
         program = zt_llm_build(

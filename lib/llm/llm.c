@@ -32,8 +32,8 @@ static zt_status check_model_id(zt_ctx *ctx, const zt_gguf *gguf, const zt_prog 
 {
     const char *id = zt_prog_model_id(program), *file = zt_prog_model_file(program);
     if (id && !strcmp(id, zt_gguf_id(gguf))) return ZT_OK;
-    return zt_fail(ctx, ZT_EDATA, "the plan is of the model %s (id %s), not of %s (id %s)", file ? file : "?", id ? id : "none",
-                   zt_gguf_name(gguf), zt_gguf_id(gguf));
+    return zt_fail(ctx, ZT_EDATA, "the plan was compiled for model %s (id %s), not for %s (id %s)", file ? file : "?",
+                   id ? id : "none", zt_gguf_name(gguf), zt_gguf_id(gguf));
 }
 
 /* Values of a kind, one by one: the same names and, bound, types. */
@@ -50,7 +50,7 @@ static zt_status check_values(zt_ctx *ctx, const zt_bound *expected, const zt_bo
         if (!strcmp(name, zt_prog_value(planned->prog, planned_value)->name) &&
             zt_type_equal(&expected->type[expected_value], &planned->type[planned_value]))
             continue;
-        return zt_fail(ctx, ZT_EDATA, "the plan has %s: %s in the place of %s: %s",
+        return zt_fail(ctx, ZT_EDATA, "the plan has %s: %s where the model's program has %s: %s",
                        zt_prog_value(planned->prog, planned_value)->name,
                        zt_type_text(&planned->type[planned_value], planned_text), name,
                        zt_type_text(&expected->type[expected_value], expected_text));
@@ -68,7 +68,7 @@ static zt_status check_outputs(zt_ctx *ctx, const zt_bound *expected, const zt_b
         same = !strcmp(expected_output->name, planned_output->name) &&
                zt_type_equal(&expected->type[expected_output->value], &planned->type[planned_output->value]);
     }
-    return same ? ZT_OK : zt_fail(ctx, ZT_EDATA, "the plan's outputs are not the model's");
+    return same ? ZT_OK : zt_fail(ctx, ZT_EDATA, "the outputs of the plan differ from those of the model's program");
 }
 
 static zt_status check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const zt_prog *built, const zt_binding *sample,
@@ -81,7 +81,8 @@ static zt_status check_plan(const zt_gguf *gguf, const zt_plan_file *plan, const
         int k = 0;
         while (k < sample_count && strcmp(sample[k].symbol, zt_prog_symbol_name(program, i)) != 0) k++;
         if (k == sample_count)
-            status = zt_fail(ctx, ZT_EDATA, "the plan has a symbol '%s', the model none", zt_prog_symbol_name(program, i));
+            status = zt_fail(ctx, ZT_EDATA, "the plan has the symbol '%s', which the model's program does not have",
+                             zt_prog_symbol_name(program, i));
     }
     zt_bound *expected = status ? NULL : zt_prog_bind(built, sample, sample_count);
     zt_bound *planned = expected ? zt_prog_bind(program, sample, sample_count) : NULL;

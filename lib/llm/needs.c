@@ -18,12 +18,14 @@ static int64_t value_or_default(int64_t asked, int64_t otherwise) { return asked
 static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *opts)
 {
     if (opts->ctx_len < 1 || opts->ctx_len > INT32_MAX - ZT_KV_BLOCK)
-        return zt_fail(ctx, ZT_EUSAGE, "a context of %" PRId64 " tokens is not possible", opts->ctx_len);
+        return zt_fail(ctx, ZT_EUSAGE, "invalid context length: %" PRId64 " tokens", opts->ctx_len);
     if (opts->chunk < 1 || opts->n_seq < 1 || opts->n_seq > MAX_SEQ)
-        return zt_fail(ctx, ZT_EUSAGE, "chunk %" PRId64 " or %" PRId64 " sequences is not possible", opts->chunk, opts->n_seq);
+        return zt_fail(ctx, ZT_EUSAGE, "invalid chunk (%" PRId64 ") or number of sequences (%" PRId64 ")", opts->chunk,
+                       opts->n_seq);
     if (opts->cache_len < 0 || opts->cache_len > INT32_MAX - ZT_KV_BLOCK)
-        return zt_fail(ctx, ZT_EUSAGE, "a cache of %" PRId64 " tokens is not possible", opts->cache_len);
-    if (opts->kv != ZT_F16 && opts->kv != ZT_F32) return zt_fail(ctx, ZT_EUSAGE, "the cache is f16 or f32");
+        return zt_fail(ctx, ZT_EUSAGE, "invalid cache length: %" PRId64 " tokens", opts->cache_len);
+    if (opts->kv != ZT_F16 && opts->kv != ZT_F32)
+        return zt_fail(ctx, ZT_EUSAGE, "unsupported data type of the KV cache, expected f16 or f32");
     return ZT_OK;
 }
 
@@ -31,12 +33,11 @@ static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *opts)
 static zt_status check_model(const zt_llm *model, const zt_gguf *gguf)
 {
     if (model->hyper.arch->encoder && !model->opts.embed)
-        return zt_fail(model->ctx, ZT_ENOTSUP, "%s: %s is an encoder: it makes embeddings, not text", zt_gguf_name(gguf),
+        return zt_fail(model->ctx, ZT_ENOTSUP, "%s: %s is an encoder: it computes embeddings, not text", zt_gguf_name(gguf),
                        model->hyper.arch->name);
     if (model->hyper.parts & ZT_PART_POSITIONS && model->opts.ctx_len > model->hyper.ctx_train)
-        return zt_fail(model->ctx, ZT_EUSAGE,
-                       "%s: a context of %" PRId64 " tokens, and the model has learned %" PRId64 " positions", zt_gguf_name(gguf),
-                       model->opts.ctx_len, model->hyper.ctx_train);
+        return zt_fail(model->ctx, ZT_EUSAGE, "%s: a context of %" PRId64 " tokens exceeds the model's %" PRId64 " positions",
+                       zt_gguf_name(gguf), model->opts.ctx_len, model->hyper.ctx_train);
     return ZT_OK;
 }
 

@@ -24,20 +24,20 @@ zt_status zt_sampler_check(zt_ctx *ctx, const zt_sampler *sampler)
 {
     ZT_REQUIRE(ctx, sampler, ZT_EUSAGE);
     if (!(sampler->temp >= 0) || isinf(sampler->temp))
-        return zt_fail(ctx, ZT_EUSAGE, "temperature %g: 0 or more expected", sampler->temp);
-    if (sampler->top_k < 0) return zt_fail(ctx, ZT_EUSAGE, "top-k %lld: 0 or more expected", (long long)sampler->top_k);
+        return zt_fail(ctx, ZT_EUSAGE, "temperature is %g, expected a finite number of at least 0", sampler->temp);
+    if (sampler->top_k < 0) return zt_fail(ctx, ZT_EUSAGE, "top-k is %lld, expected at least 0", (long long)sampler->top_k);
     if (!(sampler->top_p > 0 && sampler->top_p <= 1))
-        return zt_fail(ctx, ZT_EUSAGE, "top-p %g: above 0, at most 1 expected", sampler->top_p);
+        return zt_fail(ctx, ZT_EUSAGE, "top-p is %g, expected above 0 and at most 1", sampler->top_p);
     if (!(sampler->min_p >= 0 && sampler->min_p <= 1))
-        return zt_fail(ctx, ZT_EUSAGE, "min-p %g: between 0 and 1 expected", sampler->min_p);
+        return zt_fail(ctx, ZT_EUSAGE, "min-p is %g, expected 0 to 1", sampler->min_p);
     if (!(sampler->repeat_penalty > 0) || isinf(sampler->repeat_penalty))
-        return zt_fail(ctx, ZT_EUSAGE, "repeat penalty %g: above 0 expected", sampler->repeat_penalty);
+        return zt_fail(ctx, ZT_EUSAGE, "repeat penalty is %g, expected above 0", sampler->repeat_penalty);
     if (sampler->repeat_last < -1)
-        return zt_fail(ctx, ZT_EUSAGE, "repeat-last %lld: -1 or more expected", (long long)sampler->repeat_last);
+        return zt_fail(ctx, ZT_EUSAGE, "repeat-last is %lld, expected at least -1", (long long)sampler->repeat_last);
     if (!(fabs(sampler->frequency_penalty) <= FLT_MAX))
-        return zt_fail(ctx, ZT_EUSAGE, "frequency penalty %g: a finite number expected", sampler->frequency_penalty);
+        return zt_fail(ctx, ZT_EUSAGE, "frequency penalty is %g, expected a finite number", sampler->frequency_penalty);
     if (!(fabs(sampler->presence_penalty) <= FLT_MAX))
-        return zt_fail(ctx, ZT_EUSAGE, "presence penalty %g: a finite number expected", sampler->presence_penalty);
+        return zt_fail(ctx, ZT_EUSAGE, "presence penalty is %g, expected a finite number", sampler->presence_penalty);
     return ZT_OK;
 }
 

@@ -109,7 +109,8 @@ static zt_status write_states(zt_llm *model, session_writer *writer, size_t toke
     for (int i = 0; i < count_states(model) && status == ZT_OK; i++) {
         size_t rows, bytes = row_bytes(model, i, &rows);
         if (token_count > rows)
-            status = zt_fail(zt_llm_ctx(model), ZT_ENOTSUP, "state %d holds %zu positions, not all %zu", i, rows, token_count);
+            status = zt_fail(zt_llm_ctx(model), ZT_ENOTSUP, "state %d holds %zu positions of %zu: the session cannot be saved", i,
+                             rows, token_count);
         else
             status = zt_session_state_get(zt_llm_session(model), i, whole);
         if (status == ZT_OK) status = write_hashed(writer, whole, bytes * token_count);
@@ -166,22 +167,22 @@ static zt_status check_head(session_reader *reader, const char *model_key, const
     uint64_t size = zt_source_size(reader->src);
     char shown[64];
     if (size < sizeof *header || zt_source_read(reader->src, 0, header, sizeof *header) != ZT_OK)
-        return fail_damaged(reader, "too short to be one");
+        return fail_damaged(reader, "the file is too short");
     if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0) return fail_damaged(reader, "not a session file of zt-run");
     if (memcmp(header->model, model_key, sizeof header->model) != 0)
         return zt_fail(reader->ctx, ZT_EDATA, "%s: session of another model: %s, this is %s", reader->path,
                        zt_escape(shown, sizeof shown, header->model, sizeof header->model), model_key);
     if (header->token_count < 0 || header->token_count > INT32_MAX || header->bytes != size)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: session: %" PRIu64 " bytes, where its head says %" PRIu64, reader->path, size,
-                       header->bytes);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: session: %" PRIu64 " bytes, expected %" PRIu64 " by its header", reader->path,
+                       size, header->bytes);
     header->arithmetic[sizeof header->arithmetic - 1] = 0;
     want = make_head(reader->model, model_key, arithmetic, header->token_count);
     *use = strcmp(header->arithmetic, want.arithmetic) == 0 && header->kv == want.kv;
     if (!*use)
-        zt_log(reader->ctx, ZT_LOG_WARN, "%s: session made with '%s', this is '%s': not used", reader->path,
+        zt_log(reader->ctx, ZT_LOG_WARN, "%s: the session was made with '%s', this is '%s': session ignored", reader->path,
                zt_escape(shown, sizeof shown, header->arithmetic, strlen(header->arithmetic)), arithmetic);
     else if (header->n_states != want.n_states || header->bytes != want.bytes)
-        return fail_damaged(reader, "its cache has another shape than the model's");
+        return fail_damaged(reader, "its cache shape differs from the model's");
     return ZT_OK;
 }
 
@@ -201,7 +202,7 @@ static zt_status check_sum(session_reader *reader)
     if (status == ZT_OK) status = zt_source_read(reader->src, end, &stored, sizeof stored);
     if (status == ZT_OK) {
         XXH128_canonicalFromHash(&sum, XXH3_128bits_digest(hash));
-        if (memcmp(&sum, &stored, sizeof sum) != 0) status = fail_damaged(reader, "damaged: its checksum is another");
+        if (memcmp(&sum, &stored, sizeof sum) != 0) status = fail_damaged(reader, "damaged: checksum mismatch");
     }
     zt_free(reader->ctx, hash);
     zt_free(reader->ctx, piece);
@@ -215,8 +216,8 @@ static zt_status read_ids(session_reader *reader, size_t token_count, zt_ids *id
     int32_t *id = zt_alloc_array(reader->ctx, token_count, sizeof *id);
     zt_status status = id ? zt_source_read(reader->src, sizeof reader->header, id, token_count * sizeof *id) : ZT_ENOMEM;
     for (size_t i = 0; i < token_count && status == ZT_OK; i++)
-        status = id[i] < 0 || id[i] >= V ? fail_damaged(reader, "a token id beyond the vocabulary")
-                                         : zt_ids_push(reader->ctx, ids, id[i]);
+        status =
+            id[i] < 0 || id[i] >= V ? fail_damaged(reader, "a token id is out of range") : zt_ids_push(reader->ctx, ids, id[i]);
     zt_free(reader->ctx, id);
     return status;
 }

@@ -137,8 +137,8 @@ zt_status zt_llm_score_pair(zt_llm *base, zt_llm *other, const int32_t *ids, siz
     scored_models scored = {{base, other}, {base_score, other_score}, kl, zt_llm_get(base).vocab};
     int64_t other_vocab = zt_llm_get(other).vocab;
     if (other_vocab != scored.V)
-        return zt_fail(zt_llm_ctx(base), ZT_EUSAGE, "vocabularies of %" PRId64 " and of %" PRId64 " tokens", scored.V,
-                       other_vocab);
+        return zt_fail(zt_llm_ctx(base), ZT_EUSAGE, "the vocabularies differ in size: %" PRId64 " and %" PRId64 " tokens",
+                       scored.V, other_vocab);
     return score_sides(&scored, ids, token_count, from);
 }
 

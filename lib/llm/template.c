@@ -245,11 +245,11 @@ static zt_status check_messages(zt_ctx *ctx, const zt_template *chat_template, c
         char shown[64];
         int role = zt_role_find(messages[i].role);
         if (role < 0)
-            return zt_fail(ctx, ZT_EUSAGE, "message %d: role '%s' is none of system, user, assistant", i,
+            return zt_fail(ctx, ZT_EUSAGE, "message %d: unknown role '%s': expected system, user or assistant", i,
                            zt_escape(shown, sizeof shown, messages[i].role, strlen(messages[i].role)));
         *has_system = *has_system || role == ZT_ROLE_SYSTEM;
         if (!chat_template->prefix[role])
-            return zt_fail(ctx, ZT_EUSAGE, "template %s has no place for a %s message", chat_template->name, role_names[role]);
+            return zt_fail(ctx, ZT_EUSAGE, "template %s does not support %s messages", chat_template->name, role_names[role]);
     }
     return ZT_OK;
 }
@@ -302,7 +302,7 @@ zt_status zt_template_pieces(const zt_template *chat_template, const zt_gguf *gg
             status = write_turn(&writer, i, role);
     }
     if (status == ZT_OK && writer.system >= 0)
-        status = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message needs a user message after it", chat_template->name);
+        status = zt_fail(ctx, ZT_EUSAGE, "template %s: a system message must be followed by a user message", chat_template->name);
     if (status == ZT_OK) status = open_answer(&writer);
     return status == ZT_OK && chat_template->global_suffix ? write_own_text(&writer, chat_template->global_suffix) : status;
 }

@@ -34,7 +34,7 @@ static zt_status keep_text(template_reading *reading, const char *key, const jso
     if (!text) return fail_field(reading, key, "is not a string");
     for (const char *byte = text; *byte; byte++)
         if ((unsigned char)*byte < 0x20 && *byte != '\n' && *byte != '\t' && *byte != '\r')
-            return fail_field(reading, key, "holds a control character");
+            return fail_field(reading, key, "contains a control character");
     *out = zt_arena_strndup(reading->texts, text, strlen(text));
     return *out ? ZT_OK : zt_ctx_status(reading->ctx);
 }
@@ -65,8 +65,9 @@ static zt_status read_roles(template_reading *reading, const json_t *object, con
         char shown[64];
         int role_index = zt_role_find(role);
         if (status == ZT_OK && role_index < 0)
-            status = zt_fail(reading->ctx, ZT_EDATA, "%s: chat template: \"%s\": '%s' is none of system, user, assistant",
-                             reading->path, key, zt_escape(shown, sizeof shown, role, strlen(role)));
+            status = zt_fail(reading->ctx, ZT_EDATA,
+                             "%s: chat template: \"%s\": unknown role '%s': expected system, user or assistant", reading->path,
+                             key, zt_escape(shown, sizeof shown, role, strlen(role)));
         if (status == ZT_OK) status = keep_text(reading, key, value, &out[role_index]);
     }
     return status;
@@ -74,15 +75,17 @@ static zt_status read_roles(template_reading *reading, const json_t *object, con
 
 static zt_status read_fields(template_reading *reading, const json_t *object, zt_template *chat_template)
 {
-    if (!json_is_object(object)) return zt_fail(reading->ctx, ZT_EDATA, "%s: a chat template is a JSON object", reading->path);
+    if (!json_is_object(object))
+        return zt_fail(reading->ctx, ZT_EDATA, "%s: a chat template must be a JSON object", reading->path);
     zt_status status = read_text(reading, object, "name", "Name", &chat_template->name);
     if (status == ZT_OK) status = read_roles(reading, object, "role_prefixes", "RolePrefixes", chat_template->prefix);
     if (status == ZT_OK) status = read_roles(reading, object, "role_suffixes", "RoleSuffixes", chat_template->suffix);
     if (status == ZT_OK) status = read_text(reading, object, "global_prefix", "GlobalPrefix", &chat_template->global_prefix);
     if (status == ZT_OK) status = read_text(reading, object, "global_suffix", "GlobalSuffix", &chat_template->global_suffix);
-    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_USER]) status = fail_field(reading, "role_prefixes", "has no user");
+    if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_USER])
+        status = fail_field(reading, "role_prefixes", "has no member \"user\"");
     if (status == ZT_OK && !chat_template->prefix[ZT_ROLE_ASSISTANT])
-        status = fail_field(reading, "role_prefixes", "has no assistant");
+        status = fail_field(reading, "role_prefixes", "has no member \"assistant\"");
     if (!chat_template->name) chat_template->name = "of the file";
     for (int i = 0; i < ZT_ROLES; i++) chat_template->suffix[i] = chat_template->suffix[i] ? chat_template->suffix[i] : "";
     return status;
@@ -107,7 +110,7 @@ static char *read_short(zt_ctx *ctx, const char *path, size_t *size)
     zt_source *src = zt_source_open(ctx, path);
     char *text = NULL;
     if (src && zt_source_size(src) > MOST_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes: a chat template has %d at most", path, (unsigned long long)zt_source_size(src),
+        zt_fail(ctx, ZT_EDATA, "%s: chat template of %llu bytes, the limit is %d", path, (unsigned long long)zt_source_size(src),
                 MOST_BYTES);
     else if (src)
         text = zt_alloc(ctx, *size = (size_t)zt_source_size(src));

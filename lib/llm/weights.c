@@ -123,10 +123,10 @@ static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_
     }
     wanted = expected_type(hyper, row, found.dtype);
     if (!zt_dtype_is_float(found.dtype))
-        return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s': %s where numbers with a fraction belong", zt_gguf_name(gguf), name,
+        return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected a floating-point type", zt_gguf_name(gguf), name,
                        zt_type_text(&found, expected_text));
     if (!zt_type_equal(&found, &wanted))
-        return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s': %s expected, %s found", zt_gguf_name(gguf), name,
+        return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s': expected %s, found %s", zt_gguf_name(gguf), name,
                        zt_type_text(&wanted, expected_text), zt_type_text(&found, found_text));
     return ZT_OK;
 }
@@ -172,7 +172,7 @@ static zt_status refuse_extra(const zt_gguf *gguf, const zt_hyper *hyper)
     for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++) {
         const char *name = zt_gguf_tensor(gguf, i, &type, NULL, NULL);
         if (!is_known(hyper, name))
-            return zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model of %" PRId64 " layers",
+            return zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model of %" PRId64 " layers",
                            zt_gguf_name(gguf), zt_escape(text, sizeof text, name, strlen(name)), hyper->arch->name,
                            hyper->n_layers);
     }
@@ -184,7 +184,7 @@ static zt_status check_divisors(const zt_gguf *gguf, const zt_hyper *hyper)
 {
     bool present[] = {zt_weight_find(gguf, hyper, ZT_W_ROPE_LONG, 0) >= 0, zt_weight_find(gguf, hyper, ZT_W_ROPE_SHORT, 0) >= 0};
     if (present[0] == present[1]) return ZT_OK;
-    return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing, and '%s' is there", zt_gguf_name(gguf),
+    return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing, but '%s' is present", zt_gguf_name(gguf),
                    rows[present[0] ? ZT_W_ROPE_SHORT : ZT_W_ROPE_LONG].name,
                    rows[present[0] ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT].name);
 }

@@ -348,15 +348,15 @@ static void test_refusals(void)
         const char *word;
     } row[] = {
         {rank, ZT_ENOTSUP, "pooling_type"},
-        {pattern_short, ZT_EDATA, "an entry a layer (3, 2)"},
+        {pattern_short, ZT_EDATA, "one entry per layer (3, 2)"},
         {pattern_below, ZT_EDATA, "below 0 (-2"},
         {pattern_words, ZT_EDATA, "not 0 or 1"},
         {window_below, ZT_EDATA, "sliding_window is -9"},
         {one_divisor, ZT_EDATA, "'rope_factors_short.weight' is missing"},
-        {few_divisors, ZT_EDATA, "f32[8] expected, f32[7] found"},
+        {few_divisors, ZT_EDATA, "expected f32[8], found f32[7]"},
         {slow, ZT_EDATA, "yarn_beta_slow is -1"},
-        {low_theta, ZT_EDATA, "freq_base is not above 1"},
-        {both_layouts, ZT_ENOTSUP, "'blk.0.attn_qkv.weight' has no place"},
+        {low_theta, ZT_EDATA, "freq_base is not greater than 1"},
+        {both_layouts, ZT_ENOTSUP, "unexpected tensor 'blk.0.attn_qkv.weight'"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         file file_data = make_file("llama", "q8_0", 2, row[i].extra);

@@ -173,7 +173,7 @@ static void test_refused(void)
     zt_str string;
     zt_str_init(&string, made_model.ctx);
     ok(zt_template_render(zt_template_find("chatml"), made_model.g, NULL, tool, 2, &string) == ZT_EUSAGE &&
-           strstr(zt_ctx_error(made_model.ctx), "message 1: role 'tool'"),
+           strstr(zt_ctx_error(made_model.ctx), "message 1: unknown role 'tool'"),
        "a role that is none");
     zt_ctx_clear(made_model.ctx);
     ok(zt_template_render(zt_template_find("gemma"), made_model.g, NULL, lone, 1, &string) == ZT_EUSAGE,
@@ -368,8 +368,8 @@ static void test_files(void)
     static const char *const bad[][2] = {
         {"[]", "JSON object"},
         {"{", "line 1"},
-        {"{\"name\": \"a\"}", "no user"},
-        {"{\"role_prefixes\": {\"user\": \"\"}}", "no assistant"},
+        {"{\"name\": \"a\"}", "no member \"user\""},
+        {"{\"role_prefixes\": {\"user\": \"\"}}", "no member \"assistant\""},
         {"{\"role_prefixes\": [1]}", "not an object"},
         {"{\"role_prefixes\": {\"user\": 1}}", "not a string"},
         {"{\"role_prefixes\": {\"tool\": \"\"}}", "'tool'"},

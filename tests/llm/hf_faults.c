@@ -45,7 +45,8 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"phi3\",\"partial_rotary_factor\":7}", "partial_rotary_factor is 7", ZT_EDATA},
     {"{\"model_type\":\"gemma2\",\"layer_types\":[\"strange\"]}", "layer_types", ZT_ENOTSUP},
     {"{\"model_type\":\"gemma2\",\"layer_types\":[1]}", "layer_types", ZT_ENOTSUP},
-    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}", "4000000000 layers", ZT_EDATA},
+    {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}", "too many layers: 4000000000",
+     ZT_EDATA},
     {"{\"model_type\":\"bert\",\"is_decoder\":true}", "is_decoder", ZT_ENOTSUP},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},

@@ -251,10 +251,10 @@ static void test_names(zt_ctx *ctx)
         const char *a, *b, *says;
         zt_status want;
     } cases[] = {
-        {"model.norm.weight", "norm.weight", "two tensors are 'output_norm.weight'", ZT_EDATA},
-        {"model.norm.weight", "model.strange.weight", "'model.strange.weight' has no place", ZT_ENOTSUP},
+        {"model.norm.weight", "norm.weight", "two tensors map to 'output_norm.weight'", ZT_EDATA},
+        {"model.norm.weight", "model.strange.weight", "unexpected tensor 'model.strange.weight'", ZT_ENOTSUP},
         {"model.norm.weight", "model.layers.0.weight", "'model.layers.0.weight'", ZT_ENOTSUP},
-        {"model.norm.weight", "layers.123456789012.mlp.up_proj.weight", "has no place", ZT_ENOTSUP},
+        {"model.norm.weight", "layers.123456789012.mlp.up_proj.weight", "unexpected tensor", ZT_ENOTSUP},
         {"model.norm.weight", "x\\u001b[2J.weight", "'x\\x1b[2J.weight'", ZT_ENOTSUP},
         {"model.norm.weight", "", "''", ZT_ENOTSUP},
     };

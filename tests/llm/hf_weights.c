@@ -171,7 +171,7 @@ static void test_names(zt_ctx *ctx)
     take_away(&directory, "model.safetensors");
     same_values(ctx, &directory, "", id);
     copy_some(ctx, &directory, "weights.safetensors", "model.other.safetensors", 0, 3);
-    refused_with(ctx, directory.path, ZT_EDATA, "may be the weights");
+    refused_with(ctx, directory.path, ZT_EDATA, "ambiguous weights");
     take_away(&directory, "model.fp16.safetensors");
     take_away(&directory, "model.other.safetensors");
     refused_with(ctx, directory.path, ZT_ENOENT, "no weights");
@@ -180,7 +180,7 @@ static void test_names(zt_ctx *ctx)
     same_values(ctx, &directory, "", id);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00002.safetensors", 0, 3);
     copy_some(ctx, &directory, "weights.safetensors", "model-00001-of-00003.safetensors", 0, 3);
-    refused_with(ctx, directory.path, ZT_EDATA, "may be the weights");
+    refused_with(ctx, directory.path, ZT_EDATA, "ambiguous weights");
     hfw_end(&directory);
 }
 

@@ -142,7 +142,7 @@ static void test_refused(void)
     opened o = open_it(&file_data, "cpu", 32);
     int32_t ids[40] = {0}, far[1] = {1 << 20};
     zt_importance *none = zt_importance_open(o.g, o.e, 0);
-    said(o.ctx, !none, "a window of 0 tokens");
+    said(o.ctx, !none, "invalid window: 0 tokens");
     said(o.ctx, zt_importance_feed(o.m, ids, 33) == ZT_EUSAGE, "33 tokens");
     said(o.ctx, zt_importance_feed(o.m, ids, 0) == ZT_EUSAGE, "0 tokens");
     said(o.ctx, zt_importance_feed(o.m, far, 1) == ZT_EUSAGE, "1048576");

@@ -49,7 +49,7 @@ static void test_shapes(void)
         {NULL, "blk.1.ffn_up.weight", "blk.1.ffn_uq.weight", ZT_EDATA, "'blk.1.ffn_up.weight' is missing"},
         {NULL, "output_norm.weight", "output_morm.weight", ZT_EDATA, "'output_norm.weight' is missing"},
         {NULL, "token_embd.weight", "token_embt.weight", ZT_EDATA, "token_embd.weight"},
-        {long_bias, "", "", ZT_EDATA, "f32[64] expected, f32[65] found"},
+        {long_bias, "", "", ZT_EDATA, "expected f32[64], found f32[65]"},
         {stray_tensor, "", "", ZT_ENOTSUP, "blk.0.attn_sinks.weight"},
         {stray_layer, "", "", ZT_ENOTSUP, "blk.2.attn_q.bias"},
         {experts, "", "", ZT_ENOTSUP, "experts"},

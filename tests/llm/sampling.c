@@ -114,17 +114,17 @@ static void test_check(void)
         const char *says;
         zt_sampler s;
     } cases[] = {
-        {"temperature -1", {.temp = -1, .top_p = 1, .repeat_penalty = 1}},
-        {"temperature inf", {.temp = INFINITY, .top_p = 1, .repeat_penalty = 1}},
-        {"temperature nan", {.temp = NAN, .top_p = 1, .repeat_penalty = 1}},
-        {"top-k -1", {.top_k = -1, .top_p = 1, .repeat_penalty = 1}},
-        {"top-p 0", {.repeat_penalty = 1}},
-        {"top-p 1.5", {.top_p = 1.5, .repeat_penalty = 1}},
-        {"min-p 2", {.top_p = 1, .min_p = 2, .repeat_penalty = 1}},
-        {"repeat penalty 0", {.top_p = 1}},
-        {"repeat-last -2", {.top_p = 1, .repeat_penalty = 1, .repeat_last = -2}},
-        {"frequency penalty inf", {.top_p = 1, .repeat_penalty = 1, .frequency_penalty = INFINITY}},
-        {"presence penalty nan", {.top_p = 1, .repeat_penalty = 1, .presence_penalty = NAN}},
+        {"temperature is -1,", {.temp = -1, .top_p = 1, .repeat_penalty = 1}},
+        {"temperature is inf,", {.temp = INFINITY, .top_p = 1, .repeat_penalty = 1}},
+        {"temperature is nan,", {.temp = NAN, .top_p = 1, .repeat_penalty = 1}},
+        {"top-k is -1,", {.top_k = -1, .top_p = 1, .repeat_penalty = 1}},
+        {"top-p is 0,", {.repeat_penalty = 1}},
+        {"top-p is 1.5,", {.top_p = 1.5, .repeat_penalty = 1}},
+        {"min-p is 2,", {.top_p = 1, .min_p = 2, .repeat_penalty = 1}},
+        {"repeat penalty is 0,", {.top_p = 1}},
+        {"repeat-last is -2,", {.top_p = 1, .repeat_penalty = 1, .repeat_last = -2}},
+        {"frequency penalty is inf,", {.top_p = 1, .repeat_penalty = 1, .frequency_penalty = INFINITY}},
+        {"presence penalty is nan,", {.top_p = 1, .repeat_penalty = 1, .presence_penalty = NAN}},
     };
     zt_ctx *ctx = zt_ctx_new();
     zt_sampler s = zt_sampler_defaults();

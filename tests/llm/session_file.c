@@ -120,7 +120,7 @@ static void test_hostile(const file *file_data)
         int64_t value;
         size_t size;
     } cases[] = {
-        {"a token id beyond the vocabulary", HEAD, 1 << 20, 4},
+        {"a token id is out of range", HEAD, 1 << 20, 4},
         {"a negative id", HEAD + 4, -1, 4},
         {"more states", AT_STATES, 100, 4},
         {"negative states", AT_STATES, -4, 4},

@@ -46,7 +46,7 @@ static void test_refused(void)
         const char *word;
     } rows[] = {
         {"", ZT_EDATA, "JSON"},
-        {"[]", ZT_EDATA, "no object"},
+        {"[]", ZT_EDATA, "not a JSON object"},
         {"{}", ZT_EDATA, "'model'"},
         {"{\"model\":{},\"model\":{}}", ZT_EDATA, "duplicate"},
         {"{\"model\":{\"type\":\"Magic\"}}", ZT_ENOTSUP, "Magic"},

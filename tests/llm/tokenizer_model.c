@@ -175,8 +175,8 @@ static const struct {
     const char *says;
 } refusals[] = {
     {empty_piece, ZT_EDATA, "piece 5, '', is empty"},
-    {same_piece, ZT_EDATA, "piece 5, 'a', is there twice"},
-    {same_as_control, ZT_EDATA, "piece 5, '<s>', is there twice"},
+    {same_piece, ZT_EDATA, "piece 5, 'a', occurs twice"},
+    {same_as_control, ZT_EDATA, "piece 5, '<s>', occurs twice"},
     {two_unknown, ZT_EDATA, "second unknown piece"},
     {no_unknown, ZT_EDATA, "none of the 2 pieces is the unknown piece"},
     {byte_without, ZT_EDATA, "byte_fallback is off"},
@@ -186,10 +186,10 @@ static const struct {
     {no_number, ZT_EDATA, "not a finite number"},
     {endless, ZT_EDATA, "not a finite number"},
     {long_piece, ZT_EDATA, "longer than 7999 bytes"},
-    {only_controls, ZT_EDATA, "is an ordinary one"},
+    {only_controls, ZT_EDATA, "is a normal piece"},
     {bad_charsmap, ZT_EDATA, "charsmap"},
-    {model_type, ZT_ENOTSUP, "model type 5 is not known"},
-    {piece_type, ZT_ENOTSUP, "piece 5 has type 7"},
+    {model_type, ZT_ENOTSUP, "unknown model type 5"},
+    {piece_type, ZT_ENOTSUP, "piece 5 has the unknown type 7"},
     {pointer, ZT_EDATA, "Git LFS pointer"},
     {tiktoken, ZT_ENOTSUP, "tiktoken"},
 };

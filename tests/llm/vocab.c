@@ -320,7 +320,7 @@ static void test_questions(void)
     ok(!zt_vocab_decode(made_model.v, end + 1, false, false, &string) && strcmp(string.data, "<user>") == 0,
        "what a user defined prints always");
     ok(zt_vocab_decode(made_model.v, end + 4, true, false, &string) == ZT_EUSAGE &&
-           strstr(zt_ctx_error(made_model.ctx), "token id 273: the vocabulary has 273 tokens"),
+           strstr(zt_ctx_error(made_model.ctx), "token id 273 is out of range: the vocabulary has 273 tokens"),
        "an id out of range");
     zt_str_fini(&string);
     close_made(&made_model);
@@ -339,7 +339,7 @@ static void test_pre(void)
     made_model.v = zt_vocab_open_pre(made_model.g, NULL);
     ok(made_model.v && strcmp(cut_text(&made_model, "a12", 3, 0, buf, sizeof buf), "a|12") == 0, "the file's without");
     ok(!zt_vocab_open_pre(made_model.g, "gpt-9\x1b") && zt_ctx_status(made_model.ctx) == ZT_ENOTSUP &&
-           strstr(zt_ctx_error(made_model.ctx), "pre-tokenizer 'gpt-9\\x1b' is not known"),
+           strstr(zt_ctx_error(made_model.ctx), "unknown pre-tokenizer 'gpt-9\\x1b'"),
        "one that is not known");
     close_made(&made_model);
 }
@@ -363,17 +363,17 @@ static void test_hostile(void)
         const char *says;
     } cases[] = {
         {"no tokenizer", ZT_EDATA, "'tokenizer.ggml.model' is missing"},
-        {"an unknown one", ZT_ENOTSUP, "tokenizer 'bert\\x1b' is not known"},
+        {"an unknown one", ZT_ENOTSUP, "unknown tokenizer 'bert\\x1b'"},
         {"no tokens", ZT_EDATA, "'tokenizer.ggml.tokens'"},
-        {"an unknown pre-tokenizer", ZT_ENOTSUP, "pre-tokenizer 'qwen99' is not known"},
+        {"an unknown pre-tokenizer", ZT_ENOTSUP, "unknown pre-tokenizer 'qwen99'"},
         {"no merges", ZT_EDATA, "'tokenizer.ggml.merges'"},
         {"a merge of no tokens", ZT_EDATA, "merge 0, 'a b'"},
         {"a merge of one word", ZT_EDATA, "merge 0, 'a'"},
-        {"a type that is none", ZT_EDATA, "token 1 has type 9"},
+        {"a type that is none", ZT_EDATA, "token 1 has the unknown type 9"},
         {"types of another number", ZT_EDATA, "3 token types for 2 tokens"},
         {"no scores", ZT_EDATA, "'tokenizer.ggml.scores' has 0 scores"},
         {"a score that is NaN", ZT_EDATA, "the score of token 1"},
-        {"bos out of range", ZT_EDATA, "'tokenizer.ggml.bos_token_id' is 2, but there are 2"},
+        {"bos out of range", ZT_EDATA, "'tokenizer.ggml.bos_token_id' is 2, but the vocabulary has 2"},
         {"eot out of range", ZT_EDATA, "'tokenizer.ggml.eot_token_id' is 7"},
         {"a special token without end", ZT_EDATA, "special token 1 has 600 bytes"},
         {"tokens that are numbers", ZT_EDATA, "'tokenizer.ggml.tokens'"},

@@ -227,26 +227,26 @@ static void test_charsmap(void)
     close_made(&made_model);
 
     made_model = open_mapped(map, 7);
-    fails(&made_model, "x", "the charsmap has 7 bytes");
+    fails(&made_model, "x", "precompiled_charsmap: 7 bytes");
     close_made(&made_model);
     made_model = open_mapped(map, 4 * UNITS);
-    fails(&made_model, "x", "of them 8192 of a trie");
+    fails(&made_model, "x", "a trie of 8192 bytes");
     close_made(&made_model);
     made_model = open_mapped(map, count - sizeof replaced);
-    fails(&made_model, "x", "leads to byte 0 of 0");
+    fails(&made_model, "x", "refers to byte 0 of 0");
     close_made(&made_model);
     set_unit(map, 256 ^ 'x', 0x1fffffu << 10 | LEAF | 'x');
     made_model = open_mapped(map, count);
-    fails(&made_model, "x", "leads to unit");
+    fails(&made_model, "x", "refers to unit");
     close_made(&made_model);
     set_unit(map, 0, 0x1fffffu << 10);
     made_model = open_mapped(map, count);
-    fails(&made_model, "b", "leads to unit");
+    fails(&made_model, "b", "refers to unit");
     close_made(&made_model);
     charsmap(map);
     set_unit(map, 256 ^ 'x' ^ 512, 1u << 31 | 500);
     made_model = open_mapped(map, count);
-    fails(&made_model, "x", "leads to byte 500 of 9");
+    fails(&made_model, "x", "refers to byte 500 of 9");
     close_made(&made_model);
 }
 
@@ -391,7 +391,7 @@ static void test_ids(void)
         ggufw writer = {0};
         put_words(&writer, "t5", t5_words, false);
         snprintf(key, sizeof key, "tokenizer.ggml.%s_token_id", names[i]);
-        snprintf(says, sizeof says, "'%s' is 16, but there are 16 tokens", key);
+        snprintf(says, sizeof says, "'%s' is 16, but the vocabulary has 16 tokens", key);
         ggufw_u32(&writer, key, 16);
         made made_model = {.ctx = zt_ctx_new()};
         size_t count;

@@ -267,7 +267,7 @@ static void test_misuse(void)
     misuse("-r", "unknown option '-r' (did you mean '--raw'?)");
     misuse("-z", "unknown option '-z': --help lists the options");
     misuse("-xz", "unknown option '-z': --help lists the options");
-    misuse("--te 1", "option '--te' may be '--temp' or '--template'");
+    misuse("--te 1", "ambiguous option '--te': '--temp' or '--template'");
     misuse("--raw=1", "option '--raw' takes no value");
     misuse("--model", "option '--model' needs a value (MODEL)");
     misuse("-n", "option '-n' needs a value (N)");
@@ -288,9 +288,9 @@ static void test_misuse(void)
     misuse("-t 0", "option '--threads': '0' is not an integer from 1 to 256");
     misuse("-t 257", "option '--threads': '257' is not an integer from 1 to 256");
     misuse("--format xml", "option '--format': 'xml' is not one of auto|tsv|csv|json|ndjson|md");
-    misuse("a b c d", "'d': at most 3 operands are expected");
+    misuse("a b c d", "unexpected argument 'd': expected at most 3 arguments");
     tool.max_operands = 0;
-    misuse("x\n", "'x\\x0a': no operand is expected");
+    misuse("x\n", "unexpected argument 'x\\x0a'");
     tool.max_operands = 3;
 }
 
@@ -316,7 +316,7 @@ static void test_print(void)
        "--completion");
     tool.shared = 0;
     ok(run_tool("--version --format json") == 0 && has(out, "zt.version/1"), "in a tool without tables");
-    misuse("--format json", "option '--format' goes with --version only");
+    misuse("--format json", "option '--format' applies only to --version");
     misuse("--force", "unknown option '--force': --help lists the options");
     tool.shared = 0x7f;
 }
@@ -373,7 +373,7 @@ static void test_isa(void)
     unsetenv("ZT_ISA");
     ok(run_tool("-q show") == 0 && has(out, zt_isa_name(zt_isa_best())), "the best, if not told");
     if (zt_isa_best() < ZT_ISA_AVX512)
-        ok(run_tool("-q show --isa avx512") == 69 && has(err, "processor has at most"), "not there");
+        ok(run_tool("-q show --isa avx512") == 69 && has(err, "processor supports at most"), "not there");
     else
         skip("this processor has them all");
 }
@@ -449,7 +449,7 @@ static void test_terminal(void)
     unsetenv("NO_COLOR");
     ok(run_terminal(master, "-q table --format csv") == 0 && !strstr(out, "\033"), "csv: no control bytes");
     ok(run_terminal(master, "-q binary") == 64 && !*out &&
-           !strcmp(err, "zt-test: a tensor will not be written to a terminal: redirect stdout\n"),
+           !strcmp(err, "zt-test: a tensor cannot be written to a terminal: redirect stdout\n"),
        "binary does not go there");
     to = NULL;
     close(keep);

@@ -164,7 +164,7 @@ END
     rm llama/tokenizer.json
     run -0 --separate-stderr zt-convert --to gguf llama out
     [ "${#stderr_lines[@]}" -eq 1 ]
-    [[ $stderr == *'neither tokenizer.json nor tokenizer.model is there'* ]]
+    [[ $stderr == *'tokenizer.json and tokenizer.model are missing'* ]]
 }
 
 # ---- weights of a directory ------------------------------------------------------------------------------
@@ -188,7 +188,7 @@ END
 
 @test "a directory without weights is 66, and nothing is made of it; its vocabulary is there" {
     rm llama/model.safetensors
-    readers llama | grep -v -e --tokenize | all_say 66 llama 'no weights: looked for model.safetensors, ' pytorch_model.bin
+    readers llama | grep -v -e --tokenize | all_say 66 llama 'no weights: searched for model.safetensors, ' pytorch_model.bin
     run -66 zt-convert --check llama
     [ "$(zt-run -m llama --count -p 'hello on')" = "$(zt-run -m model.gguf --count -p 'hello on')" ]
     [ "$(zt-run -m llama --tokenize -p 'hello on')" = "$(zt-run -m model.gguf --tokenize -p 'hello on')" ]
@@ -198,14 +198,14 @@ END
 @test "an adapter in a model's place is named; beside a model's weights it is said that it is not applied" {
     mkdir alone
     echo '{"peft_type": "LORA", "r": 2, "lora_alpha": 2}' | tee alone/adapter_config.json >llama/adapter_config.json
-    readers alone | grep -e 'zt-run -m alone -p' -e bench -e quant -e --to | all_say 66 alone 'is an adapter' --lora
+    readers alone | grep -e 'zt-run -m alone -p' -e bench -e quant -e --to | all_say 66 alone 'is a LoRA adapter' --lora
     for command in 'zt-run -m llama -p hello -n 1 --raw' 'zt-convert --to gguf llama out' 'zt-quant --type q8_0 llama out2'; do
         run -0 --separate-stderr $command
         [ "${#stderr_lines[@]}" -eq 1 ]
-        [[ $stderr == *'llama: the adapter in it'*'not applied'* ]]
+        [[ $stderr == *'llama: the adapter in the directory'*'not applied'* ]]
     done
     rm out llama/model.safetensors
-    echo 'zt-convert --to gguf llama out' | all_say 66 "no weights but an adapter's (--lora): looked for model.safetensors"
+    echo 'zt-convert --to gguf llama out' | all_say 66 "no weights except a LoRA adapter (see --lora): searched for model.safetensors"
 }
 
 # ---- several files ---------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ END
     zt-convert -q --no-history --shard 50k one.safetensors llama/model.safetensors
     zt-convert --hash llama >want
     cp half.safetensors llama/model.safetensors
-    readers llama | grep -v -e --tokenize | all_say 65 llama/model.safetensors 'no tensor ' 'the index beside it has in llama/model-0000'
+    readers llama | grep -v -e --tokenize | all_say 65 llama/model.safetensors 'is missing' 'the index in the same directory assigns it to llama/model-0000'
     rm llama/model-0000*
     zt-convert --list llama >rows # transformers too takes the one file, whatever stands in an index without files
     rm llama/model.safetensors

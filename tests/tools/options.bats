@@ -65,7 +65,7 @@ END
 64|not one of f16|zt-run -m model.gguf -p hi --kv float
 64|unknown engine 'cpuu' (did you mean 'cpu'?): expected auto, |zt-run -m model.gguf -p hi --engine cpuu
 64|unknown engine 'warp': expected auto, |zt-run -m model.gguf -p hi --engine warp
-64|(did you mean 'chatml'?); --raw uses none|zt-run -m model.gguf -p hi --template chatlm
+64|(did you mean 'chatml'?); --raw disables|zt-run -m model.gguf -p hi --template chatlm
 64|unknown command 'lineag' (did you mean 'lineage'?): expected layers, |zt-dna lineag a b
 64|unknown command 'help': expected layers, |zt-dna help
 64|there is no merge_method 'lenear' (did you mean 'linear'?): |zt-dna merge --method lenear model.gguf model.gguf -o o.gguf

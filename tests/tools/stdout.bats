@@ -127,7 +127,7 @@ END
     zt-dna splice --no-history model.gguf b.gguf -o child.gguf --report - -vv 2>/dev/null | json '$j->{mode} eq "blend"'
     all_refused zt-dna <<'END'
 64|stdout|merge --method linear --to hf model.gguf b.gguf -o -
-64|--output and --report are one file, '-'|splice model.gguf b.gguf -o - --report -
+64|--output and --report name the same file, '-'|splice model.gguf b.gguf -o - --report -
 END
     [ ! -e ./- ]
 }
@@ -171,9 +171,9 @@ END
     run ! grep epoch events
     zt-train --eval -m o.json -i classes.csv -vv --format json 2>/dev/null | json '$j->{total} == 4'
     all_refused zt-train <<'END'
-64|--output and --plot are one file, '-'|-m fresh.json -i pairs.csv -o - --plot -
-64|--plot and --observe are one file, '-'|-m fresh.json -i pairs.csv -o n.json --plot - --observe fd:1
-64|--output and --checkpoint are one file, 'n.json'|-m fresh.json -i pairs.csv -o n.json --checkpoint n.json
+64|--output and --plot name the same file, '-'|-m fresh.json -i pairs.csv -o - --plot -
+64|--plot and --observe name the same file, '-'|-m fresh.json -i pairs.csv -o n.json --plot - --observe fd:1
+64|--output and --checkpoint name the same file, 'n.json'|-m fresh.json -i pairs.csv -o n.json --checkpoint n.json
 64|--checkpoint|-m fresh.json -i pairs.csv -o n.json --checkpoint -
 END
 }

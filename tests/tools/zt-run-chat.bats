@@ -54,7 +54,7 @@ END
     grep -qxF -- "$second" shown
     # the last token of an answer is not in the cache yet: it is fed with the turn
     known=$(($(zt-run -m model.gguf --count --special -p "${whole%%<|im_end|>$'\n'<|im_start|>user$'\n'on*}") - 1))
-    grep -q "prompt: $n tokens, $known of them in the cache" shown
+    grep -q "prompt: $n tokens, $known in the cache" shown
 }
 
 @test "a template that changes what was said is asked each turn" {
@@ -77,18 +77,18 @@ END
 > 	hello\n
 > 	/nonsense\n
 > 	/help\n
-forget the conversation\r\n> 	\x04
+clear the conversation\r\n> 	\x04
 END
     [ "$(grep -c 'prompt: ' shown)" -eq 2 ]
     [ "$(grep 'prompt: ' shown | sed 's/,.*//' | sort -u | wc -l)" -eq 1 ]
     [ "$(grep -A1 'prompt: ' shown | grep -v -e prompt: -e -- | sort -u | wc -l)" -le 1 ]
-    grep -q "no command '/nonsense'" shown
+    grep -q "unknown command '/nonsense'" shown
     grep -q '^/reset' shown
 }
 
 @test "Ctrl-C stops the answer and not the conversation" {
     word=$(zt-run -m model.gguf -p hello --temp 0 -n 6 | tr -d '\n' | head -c 3)
-    printf '> \thello\\n\n%s\t\\x03\n> \t/help\\n\nforget\t\\x03\n> \t/quit\\n\n' "$word" >script
+    printf '> \thello\\n\n%s\t\\x03\n> \t/help\\n\nclear\t\\x03\n> \t/quit\\n\n' "$word" >script
     chat -c 200000 --ignore-eos <script >shown
     grep -q '^/help' shown
 }
@@ -101,12 +101,12 @@ END
 > 	hello\n
 > 	/quit\n
 END
-    grep -q 'zt-run: the conversation has [0-9]* tokens, the context 40: /reset' shown
+    grep -q 'zt-run: the conversation of [0-9]* tokens exceeds the context of 40: clear it with /reset' shown
     chat -c 16 --ignore-eos >shown <<'END'
 > 	hello\n
 > 	/quit\n
 END
-    grep -q 'the context 16: /reset' shown
+    grep -q 'the context of 16: clear it with /reset' shown
 }
 
 @test "--session keeps a conversation" {
@@ -117,7 +117,7 @@ END
 END
     printf '> \thello\\n\n> \t/quit\\n\n' | chat -n 4 --session s >one
     printf '> \ton the\\n\n> \t/quit\\n\n' | chat -n 4 --session s -vv >two
-    grep -q 'the conversation goes on' two
+    grep -q 'the conversation continues' two
     answer() { sed -n '/prompt: /{n;p}' "$1" | tail -1; }
     [ -n "$(answer both)" ]
     [ "$(answer both)" = "$(answer two)" ]

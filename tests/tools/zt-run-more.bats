@@ -29,7 +29,7 @@ exclude|-p hi --session s --no-kv-cache
 --session|-p hi --session -
 --session names a file|-p hi --session /dev/full
 --session names a file|-p hi --session .
---stop: the text is empty|-p hi --stop x --stop ''
+--stop: empty string|-p hi --stop x --stop ''
 '--bind' does not apply to text generation|-p hi --bind n=1
 '--data' does not apply to text generation|-p hi --data x.npz
 needs '--json' or '--jsonl'|-p hi --logprobs 3
@@ -38,7 +38,7 @@ exclude|--tokenize --perplexity README
 '--json' does not apply to --tokenize|--tokenize -p hi --json
 '--session' does not apply to --count; it applies to text generation or --chat|--count -p hi --session s
 '--no-kv-cache' does not apply to --perplexity|--perplexity README --no-kv-cache
-name one file|-p hi --session s -o s
+name the same file|-p hi --session s -o s
 --logprobs|-p hi --json --logprobs 1001
 END
     [ ! -e s ]
@@ -124,10 +124,10 @@ END
         one_message zt-run
         [[ $stderr == *"$says"* ]]
     done <<'END'
-deeep=true|does not read 'deeep'
+deeep=true|does not use the variable 'deeep'
 deep|KEY=JSON
 deep=yes|not JSON
-messages=[]|messages are the prompt's
+messages=[]|messages come from the prompt
 END
     run -64 zt-run -m other.gguf -p hi --render --template-arg deep=1 --template-arg deep=2
     run -64 zt-run -m other.gguf -p hi --render --template chatml --template-arg deep=1
@@ -152,12 +152,12 @@ END
         [ "$n" -eq "$(zt-run -m other.gguf --count -p "$(printf %b "${text//\\n/\\\\n}")")" ]
     done <cases
     cat >cases <<'END'
-{"tools": [{"name": "f"}], "messages": [{"role": "user", "content": "a"}]}|no place for tools
-{"documents": [{}], "messages": [{"role": "user", "content": "a"}]}|no place for documents
-{"chat_template_kwargs": {"x": 1}, "messages": [{"role": "user", "content": "a"}]}|does not read 'x'
-{"messages": [{"role": "assistant", "tool_calls": [{}]}]}|no place for tool_calls
+{"tools": [{"name": "f"}], "messages": [{"role": "user", "content": "a"}]}|does not support tools
+{"documents": [{}], "messages": [{"role": "user", "content": "a"}]}|does not support documents
+{"chat_template_kwargs": {"x": 1}, "messages": [{"role": "user", "content": "a"}]}|does not use the variable 'x'
+{"messages": [{"role": "assistant", "tool_calls": [{}]}]}|does not support tool_calls
 {"tools": [1], "messages": [{"role": "user", "content": "a"}]}|an array of objects
-{"tools": [{}], "prompt": "a"}|go with "messages"
+{"tools": [{}], "prompt": "a"}|need "messages"
 END
     cut -d'|' -f1 cases >requests
     run -65 --separate-stderr zt-run -m model.gguf --jsonl -i requests
@@ -241,12 +241,12 @@ END
     cmp s keep
     run --separate-stderr greedy -m model.gguf -p hello -n 4 --session s --exact --ids
     [ "$status" -eq 0 ]
-    [[ $stderr == *"not used"* ]]
+    [[ $stderr == *"session ignored"* ]]
     [ "$output" = "$(greedy -m model.gguf -p hello -n 4 --exact --ids)" ]
     cp keep s
     run --separate-stderr greedy -m model.gguf -p hello -n 4 --session s --kv f32 --ids
     [ "$status" -eq 0 ]
-    [[ $stderr == *"not used"* ]]
+    [[ $stderr == *"session ignored"* ]]
     [ "$output" = "$(greedy -m model.gguf -p hello -n 4 --kv f32 --ids)" ]
 }
 
@@ -266,7 +266,7 @@ END
                  open G, ">:raw", "t"; print G $s' "$at"
         run --separate-stderr greedy -m model.gguf -p hello -n 4 --session t
         # the arithmetic's name may be anything: then the file is not used
-        [ "$status" -eq 65 ] || [[ $status -eq 0 && $stderr == *"not used"* ]] || { echo "byte $at: $status $stderr"; false; }
+        [ "$status" -eq 65 ] || [[ $status -eq 0 && $stderr == *"session ignored"* ]] || { echo "byte $at: $status $stderr"; false; }
     done
 }
 
@@ -437,7 +437,7 @@ END
     run --separate-stderr bash -c "zt-run -m model.gguf --jsonl -i ."
     [ "$status" -eq 66 ] && [ "$stderr" = 'zt-run: .: is a directory' ] && [ -z "$output" ]
     run --separate-stderr zt-run -m model.gguf --jsonl -i <(echo '{')
-    [ "$status" -eq 65 ] && [ "$stderr" = 'zt-run: 1 request could not be answered' ]
+    [ "$status" -eq 65 ] && [ "$stderr" = 'zt-run: 1 request failed' ]
 }
 
 @test "a bad request is answered by an error, and the next one by an answer" {
@@ -538,24 +538,24 @@ END
 {"prompt": "x", "logprobs": 1001}|"logprobs": 1001 is not
 {"prompt": "x", "top_logprobs": 2}|"top_logprobs" needs "logprobs": true
 {"prompt": "x", "logprobs": 3, "top_logprobs": 2}|"top_logprobs" needs
-{"prompt": "x", "stop": ["a", ""]}|none is empty
-{"prompt": "x", "stop": ["a", null]}|none is empty
+{"prompt": "x", "stop": ["a", ""]}|array of non-empty strings
+{"prompt": "x", "stop": ["a", null]}|array of non-empty strings
 {"prompt": "x", "stream": true}|"stream": true is not supported: only false
 {"prompt": "x", "logit_bias": {"5": 1}}|"logit_bias": {"5":1} is not supported
 {"prompt": "x", "response_format": {"type": "json_object"}}|"response_format"
 {"prompt": "x", "user": "u"}|"user": "u" is not supported
-{"prompt": "x", "model": "other"}|"other" is not the model that runs, "model.gguf"
+{"prompt": "x", "model": "other"}|"other" is not the loaded model, "model.gguf"
 {"prompt": "x", "temprature": 1}|unknown member "temprature" (did you mean "temperature"?)
-{"prompt": "x", "colour": 1}|unknown member "colour": known are id, prompt
+{"prompt": "x", "colour": 1}|unknown member "colour": expected id, prompt
 {"messages": [{"role": "user", "content": "x"}, 5]}|messages[1]: 
 {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]}|messages[0]: "type": "image_url" is not "text"
-{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}|"text": 5 is not a text
+{"messages": [{"role": "user", "content": [{"type": "text", "text": 5}]}]}|"text": 5 is not a string
 {"messages": [{"role": "user", "content": []}]}|"content": [] is not
 {"messages": [{"role": "user", "content": null}]}|"content": null is not
-{"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}|no place for tool_calls
+{"messages": [{"role": "user", "content": "x", "tool_calls": [{}]}]}|does not support tool_calls
 {"messages": [{"role": "user", "contents": "x"}]}|did you mean "content"
-{"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "x"}]}|"system" beside a message
-{"system": "S", "raw": true, "prompt": "x"}|"raw" uses none
+{"system": "S", "messages": [{"role": "system", "content": "T"}, {"role": "user", "content": "x"}]}|both "system" and a message
+{"system": "S", "raw": true, "prompt": "x"}|"raw" disables it
 {"prompt": "x"|column
 END
     cut -d'|' -f1 cases | sed 's/^/\n/' >requests # each behind an empty line

@@ -36,7 +36,7 @@ END
     # it is taken: no inputs are left there
     run --separate-stderr bash -c 'cat net.json | zt-run -m - -i -'
     [ "$status" -eq 64 ]
-    [[ $stderr == *"standard input (-) can be one file only" ]]
+    [[ $stderr == *"standard input (-) can be used for one file only" ]]
     run --separate-stderr bash -c 'cat net.json | zt-run -m - -o y.npz'
     echo "$status $stderr"
     [ "$status" -eq 64 ]

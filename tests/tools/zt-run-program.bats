@@ -64,7 +64,7 @@ END
     done <<'END'
 65|same|1\n2.5\n|2.5
 65|same|2147483648\n|2147483648
-65|same|1\nx\n|'x' is no i32
+65|same|1\nx\n|'x' is not a valid i32
 65|twice|1,2\n|f32[1,2]
 65|twice|1,2,3\n4,5\n|:2: 2 numbers
 65|cube|1,2,3\n|3 numbers

@@ -66,7 +66,7 @@ refused() {
     refused 69 "'dinosaur'" words
     cp llama/config.json words
     [ "$(zt-run -m words --tokenize -p 'ab')" = "64 65" ]
-    refused 66 "no weights: looked for model.safetensors" words
+    refused 66 "no weights: searched for model.safetensors" words
 }
 
 @test "what is not there is 66" {

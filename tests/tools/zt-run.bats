@@ -47,7 +47,7 @@ stdin|-m -
 stdout|-m model.gguf -p hi --logits -
 --eos|-m model.gguf -p hi --eos 1,x
 --eos|-m model.gguf -p hi --eos 99999
-no operand|-m model.gguf -p hi extra
+unexpected argument|-m model.gguf -p hi extra
 END
 }
 
@@ -91,7 +91,7 @@ END
     run --separate-stderr greedy -m model.gguf -p 'one two three four' -c 4
     [ "$status" -eq 75 ]
     one_message zt-run
-    [[ $stderr == *"context 4"* ]]
+    [[ $stderr == *"context of 4"* ]]
 }
 
 @test "an engine that is not there is 69" {
@@ -178,7 +178,7 @@ END
     [ "$(zt-run -m "$tiny" --pre gpt-2 --detokenize -i ids)" = 'a  12345' ]
     run -69 --separate-stderr zt-run -m "$tiny" --pre gpt-0 --tokenize -p a
     one_message zt-run
-    [[ $stderr == *"pre-tokenizer 'gpt-0' is not known"* ]]
+    [[ $stderr == *"unknown pre-tokenizer 'gpt-0'"* ]]
 }
 
 @test "empty text is an empty line, count 0" {

@@ -36,13 +36,13 @@ zt_status zt_adapters_add(zt_cli *cli, zt_adapters *adapters, const char *path, 
 {
     char shown[80];
     const char *unknown;
-    if (adapters->count == ZT_ADAPTERS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d adapters at most", ZT_ADAPTERS);
+    if (adapters->count == ZT_ADAPTERS) return zt_fail(cli->ctx, ZT_EUSAGE, "too many adapters, the limit is %d", ZT_ADAPTERS);
     zt_status status = refuse_word(cli, path);
     zt_lora *lora = status != ZT_OK ? NULL : zt_lora_open(cli->ctx, path, zt_adapter_place);
     if (!lora) return zt_ctx_status(cli->ctx);
     adapters->adapters[adapters->count++] = (zt_lora_use){lora, scale};
     for (int i = 0; (unknown = zt_lora_unknown(lora, i)); i++)
-        zt_cli_note(cli, "warning: %s: adapter_config.json: '%s' is not known and has no effect", path,
+        zt_cli_note(cli, "warning: %s: adapter_config.json: unknown key '%s' is ignored", path,
                     zt_escape(shown, sizeof shown, unknown, strlen(unknown)));
     return ZT_OK;
 }
@@ -72,8 +72,7 @@ void zt_adapters_tell(zt_cli *cli, const zt_adapted *adapted)
 {
     if (zt_adapted_grown(adapted))
         zt_cli_note(cli,
-                    "warning: %lld rows are added to the vocabulary: tokens without a text, unless "
-                    "the tokenizer has them",
+                    "warning: %lld rows are added to the vocabulary: their tokens have no text unless the tokenizer defines them",
                     (long long)zt_adapted_grown(adapted));
 }
 

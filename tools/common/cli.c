@@ -70,10 +70,10 @@ zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option)
     if (!path) return ZT_OK;
     for (int i = 0; i < state->claim_count; i++)
         if (strcmp(path, state->claims[i].path) == 0)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s are one file, '%s'", state->claims[i].option, option,
+            return zt_fail(cli->ctx, ZT_EUSAGE, "%s and %s name the same file, '%s'", state->claims[i].option, option,
                            zt_escape(shown, sizeof shown, path, strlen(path)));
     if (state->claim_count == (int)(sizeof state->claims / sizeof *state->claims))
-        return zt_fail(cli->ctx, ZT_EBUG, "more outputs than a tool has");
+        return zt_fail(cli->ctx, ZT_EBUG, "too many outputs");
     state->claims[state->claim_count++] = (zt_cli_claimed){path, option};
     if (strcmp(path, "-") != 0) return ZT_OK;
     state->stdout_taken = true;
@@ -100,7 +100,7 @@ zt_status zt_cli_flush(zt_cli *cli)
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)
 {
     if (!isatty(STDOUT_FILENO)) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_EUSAGE, "%s will not be written to a terminal: redirect stdout", what);
+    return zt_fail(cli->ctx, ZT_EUSAGE, "%s cannot be written to a terminal: redirect stdout", what);
 }
 
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out)
@@ -109,7 +109,7 @@ zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out)
     if (!in || !out || strcmp(out, "-") == 0 || stat(out, &output_info) != 0 || !S_ISREG(output_info.st_mode)) return ZT_OK;
     int failed = strcmp(in, "-") == 0 ? fstat(STDIN_FILENO, &input_info) : stat(in, &input_info);
     if (failed || input_info.st_dev != output_info.st_dev || input_info.st_ino != output_info.st_ino) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_ECREATE, "%s: is an input, and will not be overwritten", out);
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: is an input file and cannot be the output", out);
 }
 
 /* ---- signals --------------------------------------------------------------------------------- */
@@ -169,7 +169,7 @@ static zt_status choose_isa(zt_cli_state *state)
                            zt_escape(shown, sizeof shown, env, strlen(env)));
     }
     if (wanted > state->cli.isa)
-        return zt_fail(state->cli.ctx, ZT_ENOTSUP, "%s %s: this processor has at most %s", origin, zt_isa_name(wanted),
+        return zt_fail(state->cli.ctx, ZT_ENOTSUP, "%s %s: this processor supports at most %s", origin, zt_isa_name(wanted),
                        zt_isa_name(state->cli.isa));
     state->cli.isa = wanted;
     return ZT_OK;
@@ -189,7 +189,7 @@ static zt_status choose_format(zt_cli_state *state)
     if (state->cli.tool->shared & ZT_SHARE_FORMAT)
         state->cli.format = (zt_format)state->format;
     else if (state->format_given && !state->version)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--format' goes with --version only");
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--format' applies only to --version");
     else
         state->cli.format = state->format ? ZT_FMT_JSON : ZT_FMT_AUTO;
     return ZT_OK;

@@ -28,7 +28,7 @@ static int fail_no_command(zt_cli *cli, const command_list *commands)
     zt_str names;
     zt_str_init(&names, cli->ctx);
     zt_near_put(&names, commands->count, command_name, commands);
-    zt_fail(cli->ctx, ZT_EUSAGE, "a command is missing: %s", names.data ? names.data : "");
+    zt_fail(cli->ctx, ZT_EUSAGE, "no command: expected %s", names.data ? names.data : "");
     zt_str_fini(&names);
     return -1;
 }

@@ -20,8 +20,8 @@ enum { FIRST_LONG = 256, SHOWN = 160 /* bytes of a word from the command line in
         .share = bit, .value = AT(field), .opt = {.letter = c, .name = n, .kind = ZT_OPT_##k, .arg = a, .help = h, __VA_ARGS__ } \
     }
 
-#define THREADS "the processors it may use"
-#define ISA     "ZT_ISA, else the best there is"
+#define THREADS "number of available processors"
+#define ISA     "ZT_ISA, or the newest supported"
 
 static const struct shared_option {
     unsigned share;
@@ -29,7 +29,7 @@ static const struct shared_option {
     zt_opt opt;
 } shared_options[] = {
     ROW(ZT_SHARE_OUTPUT, cli.output, 'o', "output", STR, "FILE", "output file; - for stdout",
-        .otherwise = "stdout, where the tool writes there"),
+        .otherwise = "stdout, if the tool can write to it"),
     ROW(ZT_SHARE_OUTPUT, cli.force, 'f', "force", FLAG, NULL, "overwrite an existing output file", ),
     ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads", .otherwise = THREADS),
     ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "engine: auto, cpu, cuda, hip, vulkan, vulkan:1 or ref", ),
@@ -45,7 +45,7 @@ static const struct shared_option {
     ROW(ZT_SHARE_ENGINE, cli.compute, 0, "compute", WORD, "f32|f16|bf16|fp8", "arithmetic of the cuda and hip engines",
         .detail = true),
     ROW(ZT_SHARE_TILE, cli.tile, 0, "tile", I64, "N", "tile size: tokens per matrix product on the CPU", .min = 1, .max = 1 << 20,
-        .otherwise = "by the caches", .detail = true),
+        .otherwise = "from the cache sizes", .detail = true),
     ROW(ZT_SHARE_MEM, cli.mem_limit, 0, "mem-limit", SIZE, "SIZE",
         "memory limit, such as 512M or 4GiB: fail rather than exceed it", .detail = true),
     ROW(ZT_SHARE_SEED, cli.seed, 0, "seed", U64, "N", "seed of the random numbers; results are deterministic", ),
@@ -153,7 +153,7 @@ static zt_status fail_unknown_long(zt_cli_state *state, const char *word)
     }
     zt_escape(shown, sizeof shown, word, length);
     if (second)
-        return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--%s' may be '--%s' or '--%s'", shown, first->name, second->name);
+        return zt_fail(state->cli.ctx, ZT_EUSAGE, "ambiguous option '--%s': '--%s' or '--%s'", shown, first->name, second->name);
     const char *near = zt_near_name(word, length, option_name, state);
     if (!near) return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s': --help lists the options", shown);
     return zt_fail(state->cli.ctx, ZT_EUSAGE, "unknown option '--%s' (did you mean '--%s'?)", shown, near);
@@ -411,8 +411,9 @@ static zt_status check_operands(zt_cli_state *state)
     if (state->version || limit < 0 || state->cli.n_operands <= limit) return ZT_OK;
     const char *word = state->cli.operands[limit];
     zt_escape(shown, sizeof shown, word, strlen(word));
-    if (limit == 0) return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': no operand is expected", shown);
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "'%s': at most %d operand%s expected", shown, limit, limit == 1 ? " is" : "s are");
+    if (limit == 0) return zt_fail(state->cli.ctx, ZT_EUSAGE, "unexpected argument '%s'", shown);
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "unexpected argument '%s': expected at most %d argument%s", shown, limit,
+                   limit == 1 ? "" : "s");
 }
 
 zt_status zt_options_parse(zt_cli_state *state, int argc, char **argv)

@@ -22,7 +22,7 @@ static zt_status split_halves(zt_cli_state *state, const char *option, const cha
         snprintf(halves->half[1], sizeof halves->half[1], "%s", second);
         return ZT_OK;
     }
-    return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--%s': '%s' is not one or two, A,B", option,
+    return zt_fail(state->cli.ctx, ZT_EUSAGE, "option '--%s': '%s' is not one value or two values A,B", option,
                    zt_escape(shown, sizeof shown, text, strlen(text)));
 }
 
@@ -60,7 +60,7 @@ static zt_status settle_isa(zt_cli_state *state)
         if (!zt_isa_parse(halves.half[i], &isa[i]))
             status = fail_value(state, "isa", halves.half[i], "one of scalar|avx2|avx512");
         else if (isa[i] > best)
-            status = zt_fail(state->cli.ctx, ZT_ENOTSUP, "--isa %s: this processor has at most %s", zt_isa_name(isa[i]),
+            status = zt_fail(state->cli.ctx, ZT_ENOTSUP, "--isa %s: this processor supports at most %s", zt_isa_name(isa[i]),
                              zt_isa_name(best));
     }
     if (status) return status;

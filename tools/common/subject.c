@@ -41,7 +41,8 @@ static zt_status parse_binding(zt_ctx *ctx, const char *pair, size_t length, zt_
     snprintf(number, sizeof number, "%.*s", (int)(digits < 24 ? digits : 23), pair + name + 1);
     next->symbol = bindings->names[bindings->count];
     if (!zt_parse_i64(number, &next->value) || next->value < 0)
-        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not a size", zt_escape(shown, sizeof shown, pair + name + 1, digits));
+        return zt_fail(ctx, ZT_EUSAGE, "--bind: '%s' is not a non-negative integer",
+                       zt_escape(shown, sizeof shown, pair + name + 1, digits));
     bindings->count++;
     return ZT_OK;
 }
@@ -99,7 +100,7 @@ static zt_status open_model(zt_subject *subject, const zt_subject_opts *options)
     char *path = given ? zt_strdup(ctx, given) : zt_cli_beside(ctx, options->path, named);
     if (!path) return ZT_ENOMEM;
     if (!given && access(path, F_OK))
-        zt_fail(ctx, ZT_ENOENT, "the program's model '%s' is not there: name one with -m",
+        zt_fail(ctx, ZT_ENOENT, "the program's model '%s' does not exist: specify one with -m",
                 zt_escape(shown, sizeof shown, named, strlen(named)));
     else if (zt_cli_is_network(subject->cli, path))
         subject->network = zt_nn_open(ctx, path, subject->cli->seed);
@@ -152,7 +153,7 @@ static zt_status check_stdin(zt_ctx *ctx, const zt_subject_opts *options)
     const char *const paths[] = {options->path, options->model, options->data, options->input};
     int count = 0;
     for (int i = 0; i < 4; i++) count += paths[i] && !strcmp(paths[i], "-");
-    return count < 2 ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "standard input (-) can be one file only");
+    return count < 2 ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "standard input (-) can be used for one file only");
 }
 
 static zt_status open_input(zt_subject *subject, const zt_subject_opts *options)

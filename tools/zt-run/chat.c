@@ -85,7 +85,7 @@ static zt_status open_line(chat_state *chat)
     if (!setlocale(LC_CTYPE, "") || MB_CUR_MAX == 1) setlocale(LC_CTYPE, "C.UTF-8");
     chat->editor = el_init("zt-run", stdin, stdout, stderr);
     chat->history = history_init();
-    if (!chat->editor || !chat->history) return zt_fail(chat->run->ctx, ZT_ENOMEM, "the line editor has no memory");
+    if (!chat->editor || !chat->history) return zt_fail(chat->run->ctx, ZT_ENOMEM, "out of memory in the line editor");
     history(chat->history, &event, H_SETSIZE, 1000);
     history(chat->history, &event, H_SETUNIQUE, 1);
     el_set(chat->editor, EL_PROMPT, prompt_text);
@@ -147,7 +147,7 @@ static zt_status add_message(chat_state *chat, const char *role, const char *tex
 {
     json_t *message = run_message(chat->run, role, text, size);
     if (message && json_array_append_new(chat->messages, message) == 0) return ZT_OK;
-    return zt_fail(chat->run->ctx, ZT_ENOMEM, "no memory for a message");
+    return zt_fail(chat->run->ctx, ZT_ENOMEM, "out of memory");
 }
 
 /* Encodes the rendered conversation: only what is new, if it begins with the text known so far. */
@@ -202,7 +202,8 @@ static zt_status add_turn(chat_state *chat, const char *text)
 
 static void tell_full(run_state *run, size_t token_count)
 {
-    zt_cli_note(run->cli, "the conversation has %zu tokens, the context %" PRId64 ": /reset forgets it, --ctx N makes room",
+    zt_cli_note(run->cli,
+                "the conversation of %zu tokens exceeds the context of %" PRId64 ": clear it with /reset, or set a larger --ctx",
                 token_count, zt_llm_get(run->llm).ctx_len);
 }
 
@@ -274,9 +275,9 @@ static const struct {
     const char *name, *what;
     zt_status (*run)(chat_state *c);
 } chat_commands[] = {
-    {"/help", "these lines", print_help},
-    {"/quit", "end, as Ctrl-D does; Ctrl-C ends an answer", quit_chat},
-    {"/reset", "forget the conversation", reset_chat},
+    {"/help", "list the commands", print_help},
+    {"/quit", "quit, as Ctrl-D does; Ctrl-C interrupts an answer", quit_chat},
+    {"/reset", "clear the conversation", reset_chat},
 };
 
 enum { COMMANDS = sizeof chat_commands / sizeof *chat_commands };
@@ -298,7 +299,7 @@ static zt_status obey_line(chat_state *chat, const char *text)
     if (text[0] != '/') return take_turn(chat, text);
     for (int i = 0; i < COMMANDS; i++)
         if (strcmp(text, chat_commands[i].name) == 0) return chat_commands[i].run(chat);
-    zt_cli_note(chat->run->cli, "no command '%s': /help tells which there are", text);
+    zt_cli_note(chat->run->cli, "unknown command '%s': /help lists the commands", text);
     return ZT_OK;
 }
 
@@ -313,7 +314,7 @@ static zt_status resume_session(chat_state *chat)
         status = zt_ids_push(run->ctx, &run->ids, run->fed_ids.id[i]);
     chat->begun = chat->only_tokens = run->fed_ids.count > 0;
     if (chat->begun)
-        zt_cli_note(run->cli, "%s: the conversation goes on after %zu tokens; /reset begins another", run->options->session,
+        zt_cli_note(run->cli, "%s: the conversation continues after %zu tokens; /reset starts a new one", run->options->session,
                     run->fed_ids.count);
     return status;
 }
@@ -341,9 +342,9 @@ zt_status run_chat(run_state *run)
 {
     chat_state chat = {.run = run, .messages = json_array()};
     zt_str_init(&chat.known_text, run->ctx);
-    zt_status status = chat.messages ? run_choose_template(run, false) : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    zt_status status = chat.messages ? run_choose_template(run, false) : zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     if (status == ZT_OK && !run_has_template(run))
-        status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no chat template: --template names one", zt_gguf_name(run->gguf));
+        status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no chat template: specify one with --template", zt_gguf_name(run->gguf));
     if (status == ZT_OK) status = run_find_turn(run);
     if (status == ZT_OK) status = run_open_llm(run, 0, false);
     if (status == ZT_OK) status = resume_session(&chat);

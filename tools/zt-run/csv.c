@@ -87,16 +87,14 @@ static zt_status read_row(csv_reader *reader, const char *line, const char *line
         const char *comma = memchr(cell, ',', (size_t)(line_end - cell)), *stop = comma ? comma : line_end;
         if (!parse_cell(cell, (size_t)(stop - cell), reader->dtype, element)) {
             if (reader->row_count == 0 && line_number == 1 && columns == 0) return ZT_OK; /* names of the columns */
-            return zt_fail(reader->ctx, ZT_EDATA, "%s:%" PRId64 ": '%s' is no %s", reader->path, line_number,
+            return zt_fail(reader->ctx, ZT_EDATA, "%s:%" PRId64 ": '%s' is not a valid %s", reader->path, line_number,
                            zt_escape(shown, sizeof shown, cell, (size_t)(stop - cell)), zt_dtype_get(reader->dtype)->name);
         }
         if (zt_str_put(&reader->data, element, size)) return ZT_ENOMEM;
         cell = stop + 1;
     }
     if (reader->row_count > 0 && columns != reader->column_count)
-        return zt_fail(reader->ctx, ZT_EDATA,
-                       "%s:%" PRId64 ": %" PRId64 " numbers, the first line has "
-                       "%" PRId64,
+        return zt_fail(reader->ctx, ZT_EDATA, "%s:%" PRId64 ": %" PRId64 " numbers, expected %" PRId64 " as in the first line",
                        reader->path, line_number, columns, reader->column_count);
     reader->column_count = columns;
     reader->row_count++;
@@ -131,8 +129,7 @@ static zt_status find_shape(const csv_reader *reader, const zt_type *wanted, zt_
     for (int axis = 1; axis < type->rank; axis++)
         if (type->dim[axis] < 0 || !zt_mul_i64(rest, type->dim[axis], &rest)) rest = -1;
     if (wanted->rank == 0 ? count == 1 : wanted->rank == 1 ? type->dim[0] >= 0 : rest == reader->column_count) return ZT_OK;
-    return zt_fail(reader->ctx, ZT_EDATA,
-                   "%s: %" PRId64 " lines of %" PRId64 " numbers are no tensor of the %d dimensions that the input has",
+    return zt_fail(reader->ctx, ZT_EDATA, "%s: %" PRId64 " lines of %" PRId64 " numbers do not fit an input of %d dimensions",
                    reader->path, reader->row_count, reader->column_count, wanted->rank);
 }
 
@@ -172,7 +169,7 @@ zt_checkpoint *run_csv_read(zt_ctx *ctx, const zt_source *source, const zt_type 
     zt_type type;
     *bytes = NULL;
     if (!npy_type_of(wanted->dtype)) {
-        zt_fail(ctx, ZT_ENOTSUP, "%s: an input of type %s does not come from CSV", path, zt_dtype_get(wanted->dtype)->name);
+        zt_fail(ctx, ZT_ENOTSUP, "%s: CSV is not supported for an input of type %s", path, zt_dtype_get(wanted->dtype)->name);
         return NULL;
     }
     csv_reader reader = {.ctx = ctx, .path = path, .dtype = wanted->dtype};
@@ -216,7 +213,7 @@ static void write_cell(zt_dtype dtype, const char *element, zt_str *out)
 zt_status run_csv_put(const zt_type *type, const void *data, zt_str *out)
 {
     if (zt_dtype_get(type->dtype)->kind == 'Q')
-        return zt_fail(out->ctx, ZT_ENOTSUP, "an output of type %s does not become CSV", zt_dtype_get(type->dtype)->name);
+        return zt_fail(out->ctx, ZT_ENOTSUP, "CSV is not supported for an output of type %s", zt_dtype_get(type->dtype)->name);
     int64_t count = zt_type_count(type), rows = type->rank ? type->dim[0] : 1;
     int64_t columns = rows ? count / rows : 0;
     size_t size = (size_t)zt_dtype_get(type->dtype)->block_bytes;

@@ -113,7 +113,7 @@ static zt_status forget_what_differs(run_state *run)
 {
     size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->prompt_count - 1;
     run->reused_count = common_prefix(run, most);
-    zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu of them in the cache", run->prompt_count, run->reused_count);
+    zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu in the cache", run->prompt_count, run->reused_count);
     return forget_after(run, run->reused_count);
 }
 
@@ -247,7 +247,7 @@ zt_status run_next_token(run_state *run)
     zt_status status = run->options->logprobs >= 0 ? run_note_likeliest(run) : ZT_OK;
     int32_t id = choose_token(run);
     if (id < 0)
-        return zt_fail(run->ctx, ZT_EDATA, "%s: no logit is a number after token %zu", zt_gguf_name(run->gguf), run->ids.count);
+        return zt_fail(run->ctx, ZT_EDATA, "%s: all logits after token %zu are NaN", zt_gguf_name(run->gguf), run->ids.count);
     bool ends = ends_text(run, id);
     if (status == ZT_OK) status = zt_ids_push(run->ctx, &run->ids, id);
     if (status == ZT_OK && run->options->logprobs >= 0) status = run_put_logprobs(run, id);
@@ -296,8 +296,8 @@ zt_status run_check_room(const run_state *run)
 {
     int64_t limit = zt_llm_get(run->llm).ctx_len;
     if ((int64_t)run->prompt_count <= limit) return ZT_OK;
-    return zt_fail(run->ctx, ZT_ENOMEM, "the prompt has %zu tokens, the context %" PRId64 ": see --ctx", run->prompt_count,
-                   limit);
+    return zt_fail(run->ctx, ZT_ENOMEM, "the prompt of %zu tokens exceeds the context of %" PRId64 ": see --ctx",
+                   run->prompt_count, limit);
 }
 
 zt_status run_answer(run_state *run)
@@ -327,7 +327,7 @@ static zt_status parse_eos(run_state *run)
         next = part[length] ? part + length + 1 : NULL;
         snprintf(text, sizeof text, "%.*s", (int)(length < sizeof text ? length : sizeof text), part);
         if (!zt_parse_i64(text, &id) || id < 0 || id >= zt_vocab_size(run->vocab))
-            status = zt_fail(run->ctx, ZT_EUSAGE, "--eos: '%s': not token ids from 0 to %" PRId32, run->options->eos,
+            status = zt_fail(run->ctx, ZT_EUSAGE, "--eos: '%s' is not a list of token ids from 0 to %" PRId32, run->options->eos,
                              zt_vocab_size(run->vocab) - 1);
         else
             status = zt_ids_push(run->ctx, &run->end_ids, (int32_t)id);

@@ -199,8 +199,7 @@ static void log_batch(const request_queue *queue)
 {
     zt_batch_count counts = zt_batch_counted(queue->batch);
     zt_log(queue->run->ctx, ZT_LOG_INFO,
-           "%llu steps of %llu tokens in all; %llu were there already; %lld of %lld blocks used at "
-           "most; %llu times a request had to wait again",
+           "%llu steps, %llu tokens computed, %llu tokens reused; peak cache use %lld of %lld blocks; %llu preemptions",
            (unsigned long long)counts.steps, (unsigned long long)counts.rows, (unsigned long long)counts.shared,
            (long long)counts.pages.peak, (long long)counts.pages.blocks, (unsigned long long)counts.put_back);
 }
@@ -217,8 +216,8 @@ static zt_status serve_all(request_queue *queue)
     for (size_t i = 0; i < queue->count; i++) request_free(queue->requests[i]);
     if (status == ZT_OK && queue->input_status) status = zt_fail(queue->run->ctx, queue->input_status, "%s", queue->input_error);
     if (status == ZT_OK && queue->failed_count)
-        status = zt_fail(queue->run->ctx, ZT_EDATA, "%d request%s could not be answered", queue->failed_count,
-                         queue->failed_count == 1 ? "" : "s");
+        status =
+            zt_fail(queue->run->ctx, ZT_EDATA, "%d request%s failed", queue->failed_count, queue->failed_count == 1 ? "" : "s");
     return status;
 }
 

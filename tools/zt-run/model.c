@@ -50,7 +50,7 @@ static zt_status choose_engine(run_state *run)
     if (strncmp(cli->engine, engine, strcspn(cli->engine, ":")) != 0 || strlen(engine) != strcspn(cli->engine, ":"))
         return zt_fail(run->ctx, ZT_EDATA, "%s: the plan is for the engine %s, not %s", run->options->plan, engine, cli->engine);
     if (zt_plan_file_isa(run->plan) > cli->isa)
-        return zt_fail(run->ctx, ZT_EDATA, "%s: the plan is for %s, at most %s is there or wanted", run->options->plan,
+        return zt_fail(run->ctx, ZT_EDATA, "%s: the plan needs %s, but at most %s is available or allowed", run->options->plan,
                        zt_isa_name(zt_plan_file_isa(run->plan)), zt_isa_name(cli->isa));
     cli->isa = zt_plan_file_isa(run->plan);
     return ZT_OK;

@@ -31,7 +31,7 @@ bool run_is_program(zt_cli *cli, const char *path)
 static zt_status check_files(zt_cli *cli, const run_options *options)
 {
     if (!strcmp(options->model, "-") && options->input && !strcmp(options->input, "-"))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "standard input (-) can be one file only");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "standard input (-) can be used for one file only");
     zt_status status = zt_cli_refuse_same(cli, options->model, cli->output);
     if (!status) status = zt_cli_refuse_same(cli, options->input, cli->output);
     return status ? status : zt_cli_refuse_same(cli, options->data, cli->output);
@@ -120,7 +120,8 @@ static zt_checkpoint *open_input(program_job *job, const char *path)
         checkpoint = run_csv_read(ctx, source, &zt_prog_value(job->program, zt_prog_nth(job->program, ZT_VALUE_IN, 0))->type,
                                   &job->csv_bytes);
     else
-        zt_fail(ctx, ZT_EUSAGE, "%s: CSV is for a program of one input, this has %d", zt_source_name(source), input_count);
+        zt_fail(ctx, ZT_EUSAGE, "%s: CSV needs a program with one input, but this one has %d", zt_source_name(source),
+                input_count);
     zt_source_close(source);
     return checkpoint;
 }
@@ -190,7 +191,8 @@ static zt_status write_outputs(const program_job *job)
     bool to_stdout = !cli->output || !strcmp(cli->output, "-");
     const zt_container *container = to_stdout ? NULL : zt_container_for(cli->output);
     if (run_is_csv(cli->output) && output_count != 1)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s: CSV is for a program of one output, this has %d", cli->output, output_count);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%s: CSV needs a program with one output, but this one has %d", cli->output,
+                       output_count);
     if (run_is_csv(cli->output) || (to_stdout && output_count == 1 && job->input_is_csv))
         return write_csv(cli, &feed->bound->type[zt_prog_output(job->program, 0)->value], feed->out[0]);
     zt_status status = to_stdout ? zt_cli_refuse_terminal(cli, "the outputs") : ZT_OK;

@@ -74,7 +74,7 @@ static json_t *messages_array(run_state *run, const zt_message *messages, int me
             json_decref(all);
             all = NULL;
         }
-    if (!all) zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
+    if (!all) zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     return all;
 }
 
@@ -167,8 +167,7 @@ static zt_status render_next(run_state *run, const char *text, rendered_prompt *
     const char *hit = status == ZT_OK ? memmem(rendered->text.data, rendered->text.len, answer, strlen(answer)) : NULL;
     if (status == ZT_OK && !hit)
         return zt_fail(run->ctx, ZT_ENOTSUP,
-                       "the chat template does not keep answers: the session's "
-                       "conversation cannot go on");
+                       "the chat template drops previous answers: the conversation of the session cannot be continued");
     if (status != ZT_OK) return status;
     size_t from = (size_t)(hit - rendered->text.data) + strlen(answer);
     rendered->text.len -= from;
@@ -193,7 +192,7 @@ static zt_status prompt_messages(run_state *run, zt_message messages[2], int *me
 {
     *message_count = 0;
     if (strlen(run->prompt_text) != run->prompt_bytes)
-        return zt_fail(run->ctx, ZT_EDATA, "a zero byte in the prompt: not in a chat (see --raw)");
+        return zt_fail(run->ctx, ZT_EDATA, "the prompt contains a zero byte, which a chat does not support (see --raw)");
     if (run->options->system) messages[(*message_count)++] = (zt_message){"system", run->options->system};
     messages[(*message_count)++] = (zt_message){"user", run->prompt_text};
     return ZT_OK;
@@ -214,7 +213,8 @@ zt_status run_render(run_state *run)
     rendered_prompt rendered = rendered_new(run);
     zt_status status = run_choose_template(run, false);
     if (status == ZT_OK && !run_has_template(run))
-        status = zt_fail(run->ctx, ZT_EUSAGE, "--render: %s has no chat template: --template names one", zt_gguf_name(run->gguf));
+        status = zt_fail(run->ctx, ZT_EUSAGE, "--render: %s has no chat template: specify one with --template",
+                         zt_gguf_name(run->gguf));
     if (status == ZT_OK) status = prompt_messages(run, messages, &message_count);
     if (status == ZT_OK) status = render_messages(run, messages, message_count, &rendered);
     if (status == ZT_OK && rendered.text.len) status = run_write_text(run, rendered.text.data, rendered.text.len);

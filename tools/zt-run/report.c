@@ -173,10 +173,10 @@ static void report_device(run_state *run)
     if (report.submits == 0) return;
     zt_cli_note(run->cli, "device       %9" PRIu64 " submits   (%" PRIu64 " replays, %" PRIu64 " downloads)", report.submits,
                 report.replays, report.downloads);
-    zt_cli_note(run->cli, "its memory   %9.1f MB        (peak %.1f, allocated in all %.1f, %" PRIu64 " buffers)",
+    zt_cli_note(run->cli, "device memory%9.1f MB        (peak %.1f, allocated in total %.1f, %" PRIu64 " buffers)",
                 (double)report.held / 1e6, (double)report.peak / 1e6, (double)report.allocated / 1e6, report.buffers);
     zt_cli_note(run->cli,
-                "its pool     %9" PRIu64 " hits      (%" PRIu64 " misses, %" PRIu64 " allocated, %" PRIu64 " released, %" PRIu64
+                "device pool  %9" PRIu64 " hits      (%" PRIu64 " misses, %" PRIu64 " allocated, %" PRIu64 " released, %" PRIu64
                 " waiting)",
                 report.pool_hits, report.pool_misses, report.pool_allocated, report.pool_released, report.pooled);
 }
@@ -191,12 +191,12 @@ void run_report_stats(run_state *run)
     if (run->first_token_time > 0) zt_cli_note(run->cli, "first token  %9.3f s", run->first_token_time - run->start_time);
     zt_cli_note(run->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
                 tokens_per_second(run->prompt_count - run->reused_count, run->prompt_time - run->asked_time), run->prompt_count);
-    if (run->reused_count > 0) zt_cli_note(run->cli, "session      %9zu tokens    of the prompt were there", run->reused_count);
+    if (run->reused_count > 0) zt_cli_note(run->cli, "session      %9zu tokens    of the prompt reused", run->reused_count);
     if (step_count > 0)
         zt_cli_note(run->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     tokens_per_second(step_count, run->end_time - run->first_token_time), made_count);
     if (run->drafts)
-        zt_cli_note(run->cli, "speculation  %9zu tokens    drafted (%zu of them accepted, %zu batches)", run->drafted_count,
+        zt_cli_note(run->cli, "speculation  %9zu tokens    drafted (%zu accepted, %zu batches)", run->drafted_count,
                     run->accepted_count, run->draft_batches);
     zt_cli_note(run->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
                 (double)proc_bytes("/proc/self/status", "VmHWM:") / 1e6, (double)info.weight_bytes / 1e6,

@@ -24,7 +24,7 @@ zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, cons
 {
     char name[SHOWN], shown[SHOWN];
     show_text(name, key);
-    if (!value) return zt_fail(ctx, ZT_EDATA, "\"%s\" is missing: %s is needed", name, wanted);
+    if (!value) return zt_fail(ctx, ZT_EDATA, "\"%s\" is missing, expected %s", name, wanted);
     return zt_fail(ctx, ZT_EDATA, "\"%s\": %s is not %s", name, show_json(shown, value), wanted);
 }
 
@@ -43,7 +43,7 @@ zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names
     if (status == ZT_OK && near)
         status = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\" (did you mean \"%s\"?)", shown, near);
     else if (status == ZT_OK)
-        status = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": known are %s", shown, all.data ? all.data : "");
+        status = zt_fail(ctx, ZT_EDATA, "unknown member \"%s\": expected %s", shown, all.data ? all.data : "");
     zt_str_fini(&all);
     zt_free(ctx, list);
     return status;
@@ -93,7 +93,7 @@ static zt_status read_number(run_request *request, const request_member *member,
 
 static zt_status read_text(run_request *request, const request_member *member, const json_t *value)
 {
-    if (!json_is_string(value)) return request_refuse(request->run.ctx, member->name, value, "a text");
+    if (!json_is_string(value)) return request_refuse(request->run.ctx, member->name, value, "a string");
     *(const char **)((char *)request + member->offset) = json_string_value(value);
     return ZT_OK;
 }
@@ -119,7 +119,8 @@ static zt_status read_args(run_request *request, const request_member *member, c
 {
     if (!json_is_object(value)) return request_refuse(request->run.ctx, member->name, value, "an object");
     if (json_object_get(value, "messages"))
-        return zt_fail(request->run.ctx, ZT_EDATA, "\"%s\": messages are a member of the request", member->name);
+        return zt_fail(request->run.ctx, ZT_EDATA, "\"%s\": \"messages\" is a member of the request, not a template variable",
+                       member->name);
     *(const json_t **)((char *)request + member->offset) = value;
     return ZT_OK;
 }
@@ -141,7 +142,7 @@ static zt_status read_stops(run_request *request, const request_member *member, 
     for (size_t i = 0; stops->item && i < text_count; i++) {
         const json_t *text = json_is_array(value) ? json_array_get(value, i) : value;
         if (json_string_length(text) == 0)
-            return request_refuse(request->run.ctx, member->name, value, "a text or an array of texts, of which none is empty");
+            return request_refuse(request->run.ctx, member->name, value, "a non-empty string or an array of non-empty strings");
         stops->item[stops->n++] = json_string_value(text);
     }
     return zt_ctx_status(request->run.ctx);
@@ -175,7 +176,7 @@ static zt_status read_model(run_request *request, const request_member *member, 
     char wanted[96 + SHOWN], shown[SHOWN];
     const char *name = zt_gguf_name(request->run.gguf);
     if (json_is_string(value) && names_model(&request->run, json_string_value(value))) return ZT_OK;
-    snprintf(wanted, sizeof wanted, "the model that runs, \"%s\"", show_text(shown, name));
+    snprintf(wanted, sizeof wanted, "the loaded model, \"%s\"", show_text(shown, name));
     return request_refuse(request->run.ctx, member->name, value, wanted);
 }
 
@@ -292,7 +293,7 @@ static zt_status refuse_both(zt_ctx *ctx, const char *name, const json_t *value,
     char shown_value[SHOWN], shown_other[SHOWN];
     show_json(shown_value, value);
     show_json(shown_other, another);
-    return zt_fail(ctx, ZT_EDATA, "\"%s\": %s and \"%s\": %s mean the same, and differ", name, shown_value, other, shown_other);
+    return zt_fail(ctx, ZT_EDATA, "conflicting values: \"%s\": %s and \"%s\": %s", name, shown_value, other, shown_other);
 }
 
 /* given: the values that were read before, by their index in member_table; NULL: not given. */
@@ -355,13 +356,11 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
     json_object_foreach(request->json, key, value) if (status == ZT_OK && !json_is_null(value)) status =
         read_member(request, key, value, given);
     if (status == ZT_OK && !request->prompt == !request->messages)
-        status = zt_fail(request->run.ctx, ZT_EDATA, "either \"prompt\" or \"messages\" is needed");
+        status = zt_fail(request->run.ctx, ZT_EDATA, "exactly one of \"prompt\" and \"messages\" is required");
     if (status == ZT_OK && request->options.raw && json_is_string(json_object_get(request->json, "system")))
-        status = zt_fail(request->run.ctx, ZT_EDATA, "\"system\" is of a chat template, and \"raw\" uses none");
+        status = zt_fail(request->run.ctx, ZT_EDATA, "\"system\" needs a chat template, but \"raw\" disables it");
     if (status == ZT_OK && request->prompt && (request->beside.tools || request->beside.documents || request->beside.args))
-        status = zt_fail(request->run.ctx, ZT_EDATA,
-                         "\"tools\", \"documents\" and \"chat_template_kwargs\" go "
-                         "with \"messages\"");
+        status = zt_fail(request->run.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" need \"messages\"");
     if (status == ZT_OK) status = settle_logprobs(request);
     return status == ZT_OK ? zt_sampler_check(request->run.ctx, &request->options.sampler) : status;
 }

@@ -33,7 +33,7 @@ static zt_status check_member(zt_ctx *ctx, const char *key, const message_member
         if (strcmp(members[i].name, key) == 0)
             return members[i].known >= least ? ZT_OK
                                              : zt_fail(ctx, ZT_EDATA, "\"%s\" is not supported%s", key,
-                                                       members[i].known ? " by a template by rule" : "");
+                                                       members[i].known ? " by a template that is not Jinja" : "");
         if (members[i].known >= least) names[known++] = members[i].name;
     }
     return request_unknown(ctx, key, names, known);
@@ -62,7 +62,7 @@ static const char *part_text(zt_ctx *ctx, const json_t *part)
     else if (!json_is_string(type) || strcmp(json_string_value(type), "text") != 0)
         request_refuse(ctx, "type", type, "\"text\", the only type of content part supported");
     else if (!json_is_string(text))
-        request_refuse(ctx, "text", text, "a text");
+        request_refuse(ctx, "text", text, "a string");
     else if (check_members(ctx, part, part_members, 2, ALWAYS) == ZT_OK)
         return json_string_value(text);
     return NULL;
@@ -87,7 +87,7 @@ static const char *content_of(zt_ctx *ctx, zt_arena *arena, const json_t *conten
 {
     if (json_is_string(content)) return json_string_value(content);
     if (json_is_array(content) && json_array_size(content) > 0) return join_parts(ctx, arena, content);
-    request_refuse(ctx, "content", content, "a text or a list of parts");
+    request_refuse(ctx, "content", content, "a string or an array of parts");
     return NULL;
 }
 
@@ -97,7 +97,7 @@ static zt_status read_message(zt_ctx *ctx, zt_arena *arena, const json_t *object
     if (status != ZT_OK) return status;
     const json_t *role = json_object_get(object, "role");
     message->role = json_string_value(role);
-    if (!message->role) return request_refuse(ctx, "role", role, "a text");
+    if (!message->role) return request_refuse(ctx, "role", role, "a string");
     message->content = content_of(ctx, arena, json_object_get(object, "content"));
     return message->content ? ZT_OK : zt_ctx_status(ctx);
 }
@@ -121,7 +121,7 @@ static zt_status encode_rows(run_request *request, zt_arena *arena, zt_message *
     int message_count = 0, count = (int)json_array_size(request->messages);
     zt_status status = ZT_OK;
     if (request->beside.tools || request->beside.documents || request->beside.args)
-        status = zt_fail(run->ctx, ZT_EDATA, "template %s has no place for tools, documents or arguments",
+        status = zt_fail(run->ctx, ZT_EDATA, "template %s does not support tools, documents or template variables",
                          zt_template_name(run->template));
     if (system) messages[message_count++] = (zt_message){"system", run->options->system};
     for (int i = 0; i < count && status == ZT_OK; i++, message_count++)
@@ -167,7 +167,7 @@ static zt_status copy_message(run_state *run, zt_arena *arena, const json_t *obj
     json_t *value;
     zt_status status = check_members(run->ctx, object, message_members, MEMBERS, PROGRAM);
     const json_t *role = json_object_get(object, "role");
-    if (status == ZT_OK && !json_is_string(role)) status = request_refuse(run->ctx, "role", role, "a text");
+    if (status == ZT_OK && !json_is_string(role)) status = request_refuse(run->ctx, "role", role, "a string");
     json_object_foreach((json_t *)(uintptr_t)object, key, value)
     {
         if (status == ZT_OK && strcmp(key, "content") == 0)
@@ -178,10 +178,10 @@ static zt_status copy_message(run_state *run, zt_arena *arena, const json_t *obj
     if (status == ZT_OK && json_object_get(copy, "tool_calls") && !zt_jinja_mentions(run->jinja, "tool_calls"))
         status = json_array_size(json_object_get(copy, "tool_calls")) == 0
                      ? ZT_OK
-                     : zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for tool_calls");
+                     : zt_fail(run->ctx, ZT_EDATA, "the chat template does not support tool_calls");
     if (status == ZT_OK && !json_object_get(object, "content")) status = copy_content(run, arena, object, copy);
     if (status == ZT_OK && alias_reasoning(copy) != 0) status = ZT_ENOMEM;
-    return status == ZT_ENOMEM ? zt_fail(run->ctx, status, "no memory for a message") : status;
+    return status == ZT_ENOMEM ? zt_fail(run->ctx, status, "out of memory") : status;
 }
 
 static zt_status encode_program(run_request *request, zt_arena *arena, json_t *all, bool system)
@@ -189,13 +189,12 @@ static zt_status encode_program(run_request *request, zt_arena *arena, json_t *a
     run_state *run = &request->run;
     zt_status status = ZT_OK;
     if (system && json_array_append_new(all, run_message(run, "system", run->options->system, strlen(run->options->system))) != 0)
-        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
+        status = zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     for (size_t i = 0; status == ZT_OK && i < json_array_size(request->messages); i++) {
         json_t *message = json_object();
         status = message ? copy_message(run, arena, json_array_get(request->messages, i), message) : ZT_ENOMEM;
         status = number_error(run->ctx, (int)i, status);
-        if (json_array_append_new(all, message) != 0 && status == ZT_OK)
-            status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
+        if (json_array_append_new(all, message) != 0 && status == ZT_OK) status = zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     }
     return status == ZT_OK ? run_encode_json(run, all, &request->beside, &run->ids) : status;
 }
@@ -213,7 +212,7 @@ static zt_status encode_conversation(run_request *request, zt_arena *arena, zt_m
     const char *role = json_string_value(json_object_get(first, "role"));
     bool opened = role && strcmp(role, "system") == 0;
     if (status == ZT_OK && opened && json_is_string(json_object_get(request->json, "system")))
-        status = zt_fail(run->ctx, ZT_EDATA, "\"system\" beside a message of the role system");
+        status = zt_fail(run->ctx, ZT_EDATA, "both \"system\" and a message with the role system are given");
     if (status != ZT_OK) return status;
     bool system = run->options->system && !opened;
     return run->jinja ? encode_program(request, arena, all, system) : encode_rows(request, arena, messages, system);
@@ -225,8 +224,8 @@ zt_status request_encode_messages(run_request *request)
     zt_message *messages = zt_alloc_array(run->ctx, json_array_size(request->messages) + 1, sizeof *messages);
     zt_arena *arena = zt_arena_new(run->ctx, 0);
     json_t *all = json_array();
-    zt_status status =
-        messages && arena && all ? encode_conversation(request, arena, messages, all) : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    zt_status status = messages && arena && all ? encode_conversation(request, arena, messages, all)
+                                                : zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     run->prompt_count = run->ids.count;
     json_decref(all);
     zt_arena_free(arena);

@@ -26,7 +26,7 @@ static zt_status check_rows(rows_run *pieces)
     const zt_type *input_type = &pieces->whole->bound->type[zt_prog_nth(pieces->whole->prog, ZT_VALUE_IN, 0)];
     pieces->row_count = input_type->dim[0];
     if (output_type->rank > 0 && output_type->dim[0] == pieces->row_count) return ZT_OK;
-    return zt_fail(pieces->cli->ctx, ZT_EUSAGE, "--chunk: the network does not give a row for each that it takes");
+    return zt_fail(pieces->cli->ctx, ZT_EUSAGE, "--chunk: the network must output one row for each input row");
 }
 
 /* Makes the network's program with caches, for the shape of the input. */

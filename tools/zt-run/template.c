@@ -83,8 +83,8 @@ static zt_status need_default(run_state *run)
     zt_str_init(&names, run->ctx);
     zt_status status = zt_chat_template_variants(run->gguf, &names);
     if (status == ZT_OK && names.len)
-        status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no default chat template: --template is one of %s", zt_gguf_name(run->gguf),
-                         names.data);
+        status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no default chat template: specify --template, one of %s",
+                         zt_gguf_name(run->gguf), names.data);
     zt_str_fini(&names);
     return status;
 }
@@ -125,8 +125,8 @@ static zt_status unknown_template(run_state *run, const char *name)
     zt_status status = zt_chat_template_variants(run->gguf, &own);
     if (status == ZT_OK)
         status =
-            zt_fail(run->ctx, ZT_EUSAGE, "--template '%s' is no file and none of %s%s%s%s; --raw uses none",
-                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data, own.len ? ", and of the model's own " : "",
+            zt_fail(run->ctx, ZT_EUSAGE, "--template: '%s' is neither a file nor one of %s%s%s%s; --raw disables the template",
+                    zt_escape(shown, sizeof shown, name, strlen(name)), names.data, own.len ? " or the model's own " : "",
                     own.len ? own.data : "", zt_near(hint, name, template_name, NULL));
     zt_str_fini(&names);
     zt_str_fini(&own);
@@ -149,7 +149,7 @@ static zt_status open_file(run_state *run, const char *path)
     if (!templates->file_text || zt_foreign_fail(run->ctx, path, templates->file_text, size) != ZT_OK)
         return zt_ctx_status(run->ctx);
     if (size > MOST_BYTES)
-        return zt_fail(run->ctx, ZT_EDATA, "%s: a template of %zu bytes, more than %zu", path, size, MOST_BYTES);
+        return zt_fail(run->ctx, ZT_EDATA, "%s: template of %zu bytes, the limit is %zu", path, size, MOST_BYTES);
     if (is_json(templates->file_text))
         templates->given_rules = zt_template_open(run->ctx, path);
     else
@@ -189,16 +189,17 @@ static zt_status wrong_arg(run_state *run, const char *arg, const char *why)
 static zt_status read_arg(run_state *run, const char *arg)
 {
     const char *equals = strchr(arg, '=');
-    if (!equals || equals == arg) return wrong_arg(run, arg, "KEY=JSON is expected");
+    if (!equals || equals == arg) return wrong_arg(run, arg, "expected KEY=JSON");
     json_t *value = json_loads(equals + 1, JSON_DECODE_ANY | JSON_REJECT_DUPLICATES, NULL);
     char *key = value ? zt_strndup(run->ctx, arg, (size_t)(equals - arg)) : NULL;
     zt_status status = zt_ctx_status(run->ctx);
     if (!value)
-        status = wrong_arg(run, arg, "the value is not JSON (a text is written \"...\")");
+        status = wrong_arg(run, arg, "the value is not JSON (a string needs quotes: \"...\")");
     else if (key && (strcmp(key, "messages") == 0 || json_object_get(run->templates->given_args, key)))
-        status = wrong_arg(run, arg, strcmp(key, "messages") == 0 ? "messages are the prompt's" : "the argument is given twice");
+        status =
+            wrong_arg(run, arg, strcmp(key, "messages") == 0 ? "messages come from the prompt" : "the variable is given twice");
     else if (key && json_object_set(run->templates->given_args, key, value) != 0)
-        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a template's argument");
+        status = zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     json_decref(value);
     zt_free(run->ctx, key);
     return status;
@@ -209,7 +210,7 @@ static zt_status read_args(run_state *run)
     const zt_opt_list *list = &run->options->template_args;
     if (run->templates->given_args) return ZT_OK;
     run->templates->given_args = json_object();
-    zt_status status = run->templates->given_args ? ZT_OK : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+    zt_status status = run->templates->given_args ? ZT_OK : zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     for (int i = 0; status == ZT_OK && i < list->n; i++) status = read_arg(run, list->item[i]);
     return status;
 }
@@ -221,7 +222,7 @@ static zt_status check_read(run_state *run, const json_t *given, zt_status statu
     char shown[64];
     const json_t *value;
     json_object_foreach((json_t *)(uintptr_t)given, key, value) if (!zt_jinja_uses(run->jinja, key)) return zt_fail(
-        run->ctx, status, "the chat template does not read '%s'", zt_escape(shown, sizeof shown, key, strlen(key)));
+        run->ctx, status, "the chat template does not use the variable '%s'", zt_escape(shown, sizeof shown, key, strlen(key)));
     return ZT_OK;
 }
 
@@ -234,7 +235,7 @@ zt_status run_choose_template(run_state *run, bool tools)
     if (status == ZT_OK) status = read_args(run);
     if (status == ZT_OK && run->jinja) status = check_read(run, run->templates->given_args, ZT_EUSAGE);
     if (status == ZT_OK && run->template && run->options->template_args.n)
-        status = zt_fail(run->ctx, ZT_EUSAGE, "--template-arg: template %s takes no arguments", zt_template_name(run->template));
+        status = zt_fail(run->ctx, ZT_EUSAGE, "--template-arg: template %s has no variables", zt_template_name(run->template));
     return status;
 }
 
@@ -254,7 +255,7 @@ json_t *run_message(run_state *run, const char *role, const char *content, size_
     json_t *message = json_pack("{s:s}", "role", role);
     if (message && json_object_set_new(message, "content", json_stringn_nocheck(content, size)) == 0) return message;
     json_decref(message);
-    zt_fail(run->ctx, ZT_ENOMEM, "no memory for a message");
+    zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     return NULL;
 }
 
@@ -273,7 +274,7 @@ static json_t *render_variables(run_state *run, const json_t *messages, const ru
         good = json_object_set(variables, "documents", (json_t *)(uintptr_t)beside->documents) == 0;
     if (good) return variables;
     json_decref(variables);
-    zt_fail(run->ctx, ZT_ENOMEM, "no memory for a conversation");
+    zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     return NULL;
 }
 
@@ -281,9 +282,9 @@ static zt_status check_beside(run_state *run, const run_beside *beside)
 {
     zt_status status = beside && beside->args ? check_read(run, beside->args, ZT_EDATA) : ZT_OK;
     if (status == ZT_OK && beside && beside->tools && !zt_jinja_uses(run->jinja, "tools"))
-        status = zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for tools");
+        status = zt_fail(run->ctx, ZT_EDATA, "the chat template does not support tools");
     if (status == ZT_OK && beside && beside->documents && !zt_jinja_uses(run->jinja, "documents"))
-        status = zt_fail(run->ctx, ZT_EDATA, "the chat template has no place for documents");
+        status = zt_fail(run->ctx, ZT_EDATA, "the chat template does not support documents");
     return status;
 }
 
@@ -293,7 +294,7 @@ zt_status run_render_messages(run_state *run, const json_t *messages, const run_
     zt_jinja_vars vars = {0};
     zt_status status = check_beside(run, beside);
     if (status == ZT_OK && !templates->tokens && !(templates->tokens = zt_chat_template_tokens(run->gguf, run->vocab)))
-        status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for the special tokens");
+        status = zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     if (status != ZT_OK) return status;
     json_t *input = render_variables(run, messages, beside);
     if (!input) return ZT_ENOMEM;
@@ -346,7 +347,7 @@ static zt_status find_turn(run_state *run, zt_str *turn)
     for (int i = 0; i < 3; i++)
         json_array_append_new(messages, run_message(run, i == 1 ? "assistant" : "user", said[i], strlen(said[i])));
     zt_status status = messages && json_array_size(messages) == 3 ? run_render_messages(run, messages, NULL, &text, NULL)
-                                                                  : zt_fail(run->ctx, ZT_ENOMEM, "no memory");
+                                                                  : zt_fail(run->ctx, ZT_ENOMEM, "out of memory");
     json_decref(messages);
     const char *begin = status == ZT_OK && text.len ? strstr(text.data, said[1]) : NULL;
     const char *end = begin ? strstr(begin, said[2]) : NULL;

@@ -50,7 +50,7 @@ static zt_status parse_ids(run_state *run)
     char shown[64];
     int line = 1;
     zt_status status = ZT_OK;
-    if (strlen(run->prompt_text) != run->prompt_bytes) return zt_fail(run->ctx, ZT_EDATA, "a zero byte among token ids");
+    if (strlen(run->prompt_text) != run->prompt_bytes) return zt_fail(run->ctx, ZT_EDATA, "the token ids contain a zero byte");
     for (char *word = run->prompt_text; status == ZT_OK;) {
         while (is_gap(*word)) line += *word++ == '\n';
         char *word_end = word;
@@ -88,9 +88,9 @@ zt_status run_detokenize(run_state *run)
     bool pieces = zt_vocab_is_pieces(run->vocab);
     zt_status status = parse_ids(run);
     if (status == ZT_OK && run->options->special && !pieces)
-        status = zt_fail(run->ctx, ZT_EUSAGE,
-                         "option '--special' applies to --detokenize of a tokenizer.model only: other "
-                         "vocabularies print special tokens without it");
+        status = zt_fail(
+            run->ctx, ZT_EUSAGE,
+            "option '--special' applies to --detokenize only with a tokenizer.model: other vocabularies always print special tokens");
     if (status != ZT_OK) return status;
     zt_str_init(&text, run->ctx);
     size_t begin = opens_with_bos(run);

@@ -61,13 +61,13 @@ static zt_status load_config(hf_import *import)
     zt_status status;
     const bool config = zt_hf_has_file(import, "config.json");
     if (!config && import->is_folder && zt_hf_has_file(import, "adapter_config.json"))
-        return zt_fail(import->ctx, ZT_ENOENT,
-                       "%s: is an adapter, without config.json: name its base model and give the "
-                       "adapter by zt-run --lora, or to zt-dna merge as BASE+ADAPTER",
-                       import->path);
+        return zt_fail(
+            import->ctx, ZT_ENOENT,
+            "%s: is a LoRA adapter, not a model (no config.json): use its base model with zt-run --lora, or BASE+ADAPTER with zt-dna merge",
+            import->path);
     if (!config)
         return zt_fail(import->ctx, ZT_ENOENT, "%s: is a %s without config.json", import->path,
-                       import->is_folder ? "directory" : "file of weights");
+                       import->is_folder ? "directory" : "weights file");
     import->config = zt_hf_load(import, "config.json", &status);
     if (import->config && !json_is_object(import->config))
         return zt_fail(import->ctx, ZT_EDATA, "%s: not a JSON object", zt_hf_file(import, "config.json"));
@@ -106,8 +106,8 @@ static zt_status put_tensors(hf_import *import)
     for (int64_t i = 0; status == ZT_OK && i < tensors->count; i++) {
         const char *name = tensors->list[i].name;
         if (zt_map_get(names, name, strlen(name), NULL))
-            status =
-                zt_fail(import->ctx, ZT_EDATA, "%s: two tensors are '%s' to a %s model", import->path, name, import->arch.name);
+            status = zt_fail(import->ctx, ZT_EDATA, "%s: two tensors map to '%s' of a %s model", import->path, name,
+                             import->arch.name);
         if (status == ZT_OK) status = zt_map_put(names, name, strlen(name), i);
         if (status == ZT_OK) status = zt_gguf_put_tensor(import->writer, name, &tensors->list[i].type);
     }
@@ -122,10 +122,10 @@ static zt_status build_header(hf_import *import)
     const bool weights = import->tensors->from != NULL;
     zt_status status = zt_hf_find_arch(import);
     if (status == ZT_OK && weights && import->is_folder && zt_hf_has_file(import, "adapter_config.json"))
-        zt_log(import->ctx, ZT_LOG_WARN,
-               "%s: the adapter in it (adapter_config.json) is not applied to the weights: that is "
-               "zt-run --lora, or BASE+ADAPTER to zt-dna merge",
-               import->path);
+        zt_log(
+            import->ctx, ZT_LOG_WARN,
+            "%s: the adapter in the directory (adapter_config.json) is not applied: use zt-run --lora, or BASE+ADAPTER with zt-dna merge",
+            import->path);
     if (status == ZT_OK && import->weights && !weights && (import->known || import->whole)) status = zt_hf_no_weights(import);
     if (status == ZT_OK && !import->arch.name && import->whole) import->arch.name = "unknown";
     if (status == ZT_OK && import->arch.name)
@@ -170,7 +170,7 @@ static zt_gguf *open_model(zt_ctx *ctx, const char *path, zt_checkpoint *weights
     if (status == ZT_OK) status = load_config(&import);
     if (status == ZT_OK && import.is_folder) weights = zt_hf_open_weights(&import, &status);
     if (status == ZT_OK && weights && zt_checkpoint_count(weights) == 0)
-        status = zt_fail(ctx, ZT_EDATA, "%s: there are no tensors", zt_checkpoint_name(weights));
+        status = zt_fail(ctx, ZT_EDATA, "%s: no tensors", zt_checkpoint_name(weights));
     import.tensors = zt_hf_tensors_new(ctx, path, weights);
     import.writer = zt_gguf_writer_new(ctx);
     if (status == ZT_OK && import.tensors && import.writer && build_header(&import) == ZT_OK) gguf = finish_gguf(&import);
@@ -239,7 +239,7 @@ static zt_gguf *open_pieces(zt_ctx *ctx, const char *path, zt_source *source)
     zt_gguf *gguf = NULL;
     char *text = NULL;
     if (size > MOST)
-        zt_fail(ctx, ZT_EDATA, "%s: %" PRIu64 " bytes, a tokenizer.model has at most %d", path, size, MOST);
+        zt_fail(ctx, ZT_EDATA, "%s: tokenizer.model of %" PRIu64 " bytes, the limit is %d", path, size, MOST);
     else
         text = zt_alloc(ctx, (size_t)size);
     if (text && zt_source_read(source, 0, text, (size_t)size) == ZT_OK)
@@ -277,9 +277,9 @@ static zt_gguf *open_weights(zt_ctx *ctx, const char *path, zt_checkpoint *check
     const zt_meta *meta = checkpoint ? zt_checkpoint_meta(checkpoint) : NULL;
     if (meta && zt_meta_find(meta, "general.architecture") >= 0) return zt_checkpoint_gguf(checkpoint);
     if (meta && zt_checkpoint_container(checkpoint) == zt_container_named("npz"))
-        zt_fail(ctx, ZT_EDATA, "%s: arrays without a model's metadata", path);
+        zt_fail(ctx, ZT_EDATA, "%s: not a model: the arrays have no model metadata", path);
     else if (meta && strcmp(path, "-") == 0)
-        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
+        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: use the model directory instead");
     else if (meta)
         return open_model(ctx, path, checkpoint, flags);
     zt_checkpoint_close(checkpoint);
@@ -315,7 +315,7 @@ static zt_gguf *open_any(zt_ctx *ctx, const char *path, unsigned flags)
     }
     if (head[0] == '{') {
         zt_source_close(source);
-        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: name their directory");
+        zt_fail(ctx, ZT_ENOENT, "stdin: weights without config.json: use the model directory instead");
         return NULL;
     }
     zt_gguf *gguf = zt_gguf_take(ctx, source);

@@ -61,8 +61,8 @@ zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out)
     double number = (double)*out;
     zt_status status = zt_hf_number(import, find_value(import, names, name), name, &number);
     if (status == ZT_OK && !(number >= 0 && number <= UINT32_MAX && number == floor(number)))
-        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, not a count below 2^32", import->folder.data, name,
-                         number);
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' is %g, expected an integer from 0 to 4294967295",
+                         import->folder.data, name, number);
     if (status == ZT_OK) *out = (int64_t)number;
     return status;
 }
@@ -400,7 +400,8 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
     size_t count = json_is_array(types) ? json_array_size(types) : (size_t)layers;
     uint8_t *flag = count <= MAX_LAYERS ? zt_alloc(import->ctx, count) : NULL;
     zt_status status = flag ? ZT_OK : zt_ctx_status(import->ctx);
-    if (count > MAX_LAYERS) status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
+    if (count > MAX_LAYERS)
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: too many layers: %zu", import->folder.data, count);
     for (size_t i = 0; status == ZT_OK && i < count; i++) {
         int windowed = json_is_array(types) ? is_windowed(types, i) : (int64_t)i >= from;
         flag[i] = windowed == 1;
@@ -444,7 +445,8 @@ static zt_status put_rope_layers(hf_import *import)
     int64_t interval = 4;
     zt_status status = zt_hf_int(import, "no_rope_layer_interval", &interval);
     if (status != ZT_OK || !json_is_array(list)) return status ? status : zt_hf_put_int(import, "rope.layer_pattern", interval);
-    if (count > MAX_LAYERS) return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %zu layers", import->folder.data, count);
+    if (count > MAX_LAYERS)
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: too many layers: %zu", import->folder.data, count);
     for (size_t i = 0; i < count; i++) flag[i] = json_integer_value(json_array_get(list, i)) != 0;
     return zt_hf_put_flags(import, "rope.layer_pattern", flag, count);
 }

@@ -54,7 +54,7 @@ zt_status zt_export_set(hf_export *export, json_t *object, const char *name, jso
 zt_status zt_export_text(hf_export *export, json_t *object, const char *name, zt_bytes text)
 {
     json_t *value = json_stringn(text.data, text.n);
-    if (!value) return zt_fail(export->ctx, ZT_EDATA, "%s: the text for '%s' is not UTF-8", export->file, name);
+    if (!value) return zt_fail(export->ctx, ZT_EDATA, "%s: the string for '%s' is not UTF-8", export->file, name);
     return zt_export_set(export, object, name, value);
 }
 
@@ -104,7 +104,7 @@ static zt_status find_arch(hf_export *export)
         if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0) export->arch = &archs[i];
     char text[96];
     if (!export->arch)
-        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: architecture '%s' cannot be written for transformers", export->file,
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: architecture '%s' cannot be exported to transformers", export->file,
                        zt_escape(text, sizeof text, name.data, name.n));
     if (export->arch->id == HF_LLAMA && zt_export_int(export, "attention.sliding_window", &window)) export->arch++;
     return ZT_OK;
@@ -115,8 +115,8 @@ static zt_status check_layout(hf_export *export)
 {
     const unsigned fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
     if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0) return ZT_OK;
-    return zt_fail(export->ctx, ZT_ENOTSUP, "%s: its matrices are fused otherwise than those of transformers' %s", export->file,
-                   export->arch->type);
+    return zt_fail(export->ctx, ZT_ENOTSUP, "%s: the weight matrices are fused differently from those of transformers' %s",
+                   export->file, export->arch->type);
 }
 
 /* The type of the matrices: as stored, blocks as f16, unless it is asked for. */
@@ -158,7 +158,7 @@ static zt_status check_target(hf_export *export, const char *path)
     for (struct dirent *entry; directory && (entry = readdir(directory));)
         files += strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
     if (!directory || files)
-        zt_fail(export->ctx, ZT_ECREATE, "%s: is there already, and %s", path, directory ? "has files" : "no directory");
+        zt_fail(export->ctx, ZT_ECREATE, "%s: already exists and is %s", path, directory ? "not empty" : "not a directory");
     if (directory) closedir(directory);
     return directory && !files ? ZT_OK : ZT_ECREATE;
 }

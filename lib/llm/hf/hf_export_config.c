@@ -134,7 +134,8 @@ static zt_status put_windows(hf_export *export)
     zt_gguf_kind kind;
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
     if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED))
-        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with windows cannot be written", export->file, export->arch->type);
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with sliding-window attention cannot be written", export->file,
+                       export->arch->type);
     if (!is_of(export, HF_WINDOWED)) return ZT_OK;
     zt_status status = qwen ? set_member(export, "use_sliding_window", json_boolean(named)) : ZT_OK;
     if (status == ZT_OK && (named || export->arch->id == HF_PHI3))
@@ -290,7 +291,7 @@ static zt_status put_llama3(hf_export *export, json_t **scaling)
     zt_free(export->ctx, divisors);
     if (!divisors || plain) return divisors ? ZT_OK : ZT_ENOMEM;
     if (!solved)
-        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensor 'rope_freqs.weight' is no scaling that transformers knows",
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensor 'rope_freqs.weight' is not a RoPE scaling that transformers supports",
                        export->file);
     *scaling = json_pack("{ss}", "rope_type", "llama3");
     zt_status status = set_real(export, *scaling, "factor", params.factor);

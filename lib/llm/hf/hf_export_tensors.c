@@ -128,7 +128,7 @@ static zt_status put_values(tensor_writer *writer, const output_tensor *output, 
     for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++) writer->value[i] -= 1;
     for (int64_t i = 0; output->type.dtype == ZT_F16 && i < count; i++)
         if (fabsf(writer->value[i]) >= 65520 && isfinite(writer->value[i]))
-            return zt_fail(writer->export->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the value %g, too large for f16: take bf16",
+            return zt_fail(writer->export->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the value %g, too large for f16: use bf16",
                            writer->export->file, output->name.data, (double)writer->value[i]);
     to->encode(writer->value, writer->bytes, count);
     return zt_sink_write(writer->sink, writer->bytes, (size_t)count * (size_t)to->block_bytes);

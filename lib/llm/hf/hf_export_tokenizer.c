@@ -59,13 +59,13 @@ static zt_status read_words(token_writer *tokens)
     tokens->ids = zt_map_new(ctx, (size_t)tokens->count);
     if (!tokens->text || !tokens->type || !tokens->score || !tokens->ids) return ZT_ENOMEM;
     if (!zt_gguf_array_strs(gguf, "tokenizer.ggml.tokens", tokens->text, tokens->count))
-        return zt_fail(ctx, ZT_EDATA, "%s: 'tokenizer.ggml.tokens' is no list of texts", tokens->export->file);
+        return zt_fail(ctx, ZT_EDATA, "%s: 'tokenizer.ggml.tokens' is not an array of strings", tokens->export->file);
     for (int64_t i = 0; i < tokens->count; i++) tokens->type[i] = HF_TOKEN_NORMAL;
     zt_gguf_array_i64(gguf, "tokenizer.ggml.token_type", tokens->type, tokens->count);
     zt_gguf_array_f64(gguf, "tokenizer.ggml.scores", tokens->score, tokens->count);
     for (int64_t i = 0; i < tokens->count; i++)
         if (!isfinite(tokens->score[i]))
-            return zt_fail(ctx, ZT_EDATA, "%s: the score of token %" PRId64 " is no number", tokens->export->file, i);
+            return zt_fail(ctx, ZT_EDATA, "%s: the score of token %" PRId64 " is not a finite number", tokens->export->file, i);
     find_base(tokens);
     return ZT_OK;
 }
@@ -204,7 +204,7 @@ static zt_status put_pre(token_writer *tokens, const zt_pre *pre, zt_bytes name)
     zt_status status = zt_str_puts(&tokens->json, "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[");
     for (int i = 0; status == ZT_OK && i < ZT_PRE_RULES && pre->rule[i].pattern; i++) {
         if (pre->rule[i].behavior != ZT_SPLIT_ISOLATED || pre->plain)
-            return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%.*s' has no form in tokenizer.json",
+            return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%.*s' cannot be expressed in tokenizer.json",
                            tokens->export->file, (int)name.n, name.data);
         status = zt_str_puts(&tokens->json, "{\"type\":\"Split\",\"pattern\":{\"Regex\":");
         if (status == ZT_OK) status = put_quoted(&tokens->json, text_bytes(pre->rule[i].pattern));
@@ -237,7 +237,7 @@ static zt_status put_gpt2_model(token_writer *tokens)
     const zt_pre *pre = zt_pre_find(name);
     char text[96];
     if (!pre)
-        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%s' is not known", tokens->export->file,
+        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: unknown pre-tokenizer '%s'", tokens->export->file,
                        zt_escape(text, sizeof text, name.data, name.n));
     int64_t bos =
         find_around_id(tokens, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token", pre->add_bos || pre->force_bos);
@@ -352,7 +352,7 @@ static zt_status put_llama_model(token_writer *tokens)
 {
     int64_t space = 1, bytes = 0;
     if (!has_scores(tokens))
-        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: the tokens have no scores: no tokenizer.json can be made of them",
+        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: tokenizer.json cannot be written: the tokens have no scores",
                        tokens->export->file);
     for (int64_t i = 0; i < tokens->count; i++) bytes += tokens->type[i] == HF_TOKEN_BYTE;
     zt_gguf_i64(tokens->export->gguf, "tokenizer.ggml.add_space_prefix", &space);
@@ -524,7 +524,7 @@ static int way_of(hf_export *export)
     zt_gguf_str(export->gguf, "tokenizer.ggml.model", &model);
     for (int i = 0; i < (int)(sizeof ways / sizeof *ways); i++)
         if (strlen(ways[i].model) == model.n && memcmp(ways[i].model, model.data, model.n) == 0) return i;
-    zt_fail(export->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' has no form in tokenizer.json", export->file,
+    zt_fail(export->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' cannot be expressed in tokenizer.json", export->file,
             zt_escape(text, sizeof text, model.data, model.n));
     return -1;
 }

@@ -223,7 +223,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
                                  : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
     char text[160];
     if (!row)
-        return zt_fail(ctx, ZT_ENOTSUP, "tensor '%s' has no place in a %s model of transformers",
+        return zt_fail(ctx, ZT_ENOTSUP, "unexpected tensor '%s' in a %s model of transformers",
                        zt_escape(text, sizeof text, gguf, strlen(gguf)), arch->type);
     *todo = row->todo;
     zt_str_clear(name);
@@ -249,10 +249,10 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     zt_escape(text, sizeof text, entry->name, strlen(entry->name));
     const zt_dtype_info *dtype = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
     if (entry->type.rank < 0 || !dtype || dtype->kind != 'F' || dtype->block_bytes < 2) /* no floats of a byte */
-        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported here",
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
                        zt_checkpoint_name(import->tensors->from), text, entry->dtype);
     if (entry->type.rank > 4)
-        return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, a weight has 4 dimensions at most",
+        return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected at most 4 dimensions",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
     *tensor = (hf_tensor){.name = found->name, .type = entry->type, .from = entry->type.dtype};
     if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &entry->type)) tensor->type.dtype = ZT_F32;
@@ -278,8 +278,8 @@ static zt_status pair_rows(const hf_import *import, const name_match *found, hf_
     if (status == ZT_OK && (found->todo & PAIR_K)) status = zt_hf_value(import, "attention.head_count_kv", &heads);
     tensor->heads = (int64_t)heads;
     if (status == ZT_OK && (tensor->heads < 1 || rows % tensor->heads != 0 || rows / tensor->heads % 2 != 0))
-        status = zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows for %" PRId64 " heads", import->path,
-                         found->name, rows, tensor->heads);
+        status = zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows cannot be split into %" PRId64 " heads",
+                         import->path, found->name, rows, tensor->heads);
     return status;
 }
 
@@ -292,7 +292,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     zt_checkpoint_get(import->tensors->from, index, &entry);
     if (is_left_out(import, entry.name)) return ZT_OK;
     if (!find_name(import, entry.name, &found))
-        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has no place in a %s model", import->path,
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model", import->path,
                        zt_escape(text, sizeof text, entry.name, strlen(entry.name)), import->arch.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(found.name, "output.weight") == 0 && zt_checkpoint_count(import->tensors->from) > 1 &&
@@ -370,8 +370,8 @@ zt_status zt_hf_pass_all(hf_import *import)
         zt_entry entry;
         zt_checkpoint_get(from, i, &entry);
         if (entry.type.rank < 0 || entry.type.dtype == ZT_DTYPE_COUNT)
-            return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' is of type %s, which is not supported here",
-                           zt_checkpoint_name(from), zt_escape(text, sizeof text, entry.name, strlen(entry.name)), entry.dtype);
+            return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s", zt_checkpoint_name(from),
+                           zt_escape(text, sizeof text, entry.name, strlen(entry.name)), entry.dtype);
         status = zt_hf_tensors_add(import->tensors,
                                    &(hf_tensor){.name = entry.name, .type = entry.type, .source = i, .from = entry.type.dtype});
     }

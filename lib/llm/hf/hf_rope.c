@@ -45,7 +45,7 @@ static zt_status read_dims(rope_params *rope)
     if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
     if (status == ZT_OK && import->arch.id == HF_PHI3) status = get_number(rope, "partial_rotary_factor", &part);
     if (status == ZT_OK && !(part > 0 && part <= 1))
-        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, not from 0 to 1",
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, expected above 0 and at most 1",
                          import->folder.data, part);
     rope->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
     rope->dims = (int64_t)(part * (double)rope->head);
@@ -116,8 +116,8 @@ static zt_status put_yarn(const rope_params *rope)
     double original = 0;
     zt_status status = original_positions(rope, &original);
     if (status == ZT_OK && !(original >= 1 && original <= UINT32_MAX))
-        status =
-            zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: yarn from %g positions", rope->import->folder.data, original);
+        status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: yarn: the original context is %g, expected at least 1",
+                         rope->import->folder.data, original);
     if (status == ZT_OK && json_is_false(json_object_get(rope->global, "truncate")))
         status = zt_fail(rope->import->ctx, ZT_ENOTSUP, "%sconfig.json: yarn without 'truncate' is not supported",
                          rope->import->folder.data);
@@ -143,7 +143,7 @@ static zt_status add_list(const rope_params *rope, const char *list, const char 
     const json_t *list_value = json_object_get(rope->global, list);
     size_t count = json_array_size(list_value);
     if (count == 0 || count > MAX_PAIRS || (int64_t)count != rope->dims / 2)
-        return zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has %zu numbers, %lld expected",
+        return zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has %zu numbers, expected %lld",
                        rope->import->folder.data, list, count, (long long)(rope->dims / 2));
     float *factors = zt_alloc_array(rope->import->ctx, count, sizeof *factors);
     zt_status status = factors ? ZT_OK : ZT_ENOMEM;
@@ -152,7 +152,7 @@ static zt_status add_list(const rope_params *rope, const char *list, const char 
         status = zt_hf_number(rope->import, json_array_get(list_value, i), list, &number);
         factors[i] = (float)number;
         if (status == ZT_OK && !(isfinite(factors[i]) && factors[i] > 0))
-            status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not above 0",
+            status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: '%s' has a number that is not positive",
                              rope->import->folder.data, list);
     }
     if (status == ZT_OK) status = add_factors(rope, name, factors, (int64_t)count);
@@ -168,8 +168,9 @@ static zt_status put_longrope(const rope_params *rope)
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "attention_factor"), "attention_factor", &factor);
     if (status == ZT_OK && !(original > 1 && original <= UINT32_MAX && longest >= 1))
-        status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: longrope from %g to %g positions",
-                         rope->import->folder.data, original, longest);
+        status =
+            zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: longrope: invalid context lengths: original %g, extended %g",
+                    rope->import->folder.data, original, longest);
     if (status != ZT_OK) return status;
     double scale = longest / original;
     if (isnan(factor)) factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
@@ -205,9 +206,10 @@ static zt_status add_llama3(const rope_params *rope)
     if (status == ZT_OK) status = get_number(rope, "rope_theta", &theta);
     int64_t pairs = rope->dims / 2;
     if (status == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && pairs > 0 && pairs <= MAX_PAIRS))
-        status =
-            zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: llama3 rope by %g from %g to %g of %g, theta %g, %lld pairs",
-                    rope->import->folder.data, factor, low, high, original, theta, (long long)pairs);
+        status = zt_fail(
+            rope->import->ctx, ZT_EDATA,
+            "%sconfig.json: invalid llama3 rope: factor %g, low_freq_factor %g, high_freq_factor %g, original context %g, rope_theta %g, %lld pairs",
+            rope->import->folder.data, factor, low, high, original, theta, (long long)pairs);
     float *divisors = status == ZT_OK ? zt_alloc_array(rope->import->ctx, (size_t)pairs, sizeof *divisors) : NULL;
     if (!divisors) return status == ZT_OK ? ZT_ENOMEM : status;
     for (int64_t i = 0; i < pairs; i++) {

@@ -57,7 +57,7 @@ static zt_status check_row(const hf_tokens *tokens, int64_t id, zt_bytes text, b
                        import->path, id, escaped, tokens->count);
     if (import->whole)
         zt_log(import->ctx, ZT_LOG_WARN,
-               "%s: token %" PRId64 ", '%s', is left out: it has no row in the embedding (%" PRId64 " rows)", import->path, id,
+               "%s: token %" PRId64 ", '%s', is omitted: it has no row in the embedding (%" PRId64 " rows)", import->path, id,
                escaped, tokens->count);
     return ZT_OK;
 }
@@ -177,10 +177,10 @@ zt_status zt_hf_spm_class(hf_import *import, const json_t *config)
     const char *name = tokenizer_class(config), *file = zt_hf_spm_name(import);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (has_class(import, config, others[i]))
-            return zt_fail(import->ctx, ZT_ENOTSUP,
-                           "%s: a %s%s does more than its %s says: save the tokenizer "
-                           "with transformers as tokenizer.json",
-                           import->path, name ? name : others[i], name ? "" : "Tokenizer", file);
+            return zt_fail(
+                import->ctx, ZT_ENOTSUP,
+                "%s: %s%s has rules that its %s does not contain: save the tokenizer with transformers as tokenizer.json",
+                import->path, name ? name : others[i], name ? "" : "Tokenizer", file);
     return ZT_OK;
 }
 
@@ -278,7 +278,7 @@ zt_status zt_hf_spm_put_keys(hf_import *import, const zt_sp_model *model, zt_byt
     bool legacy = is_legacy(config);
     if (import->whole && what)
         zt_log(import->ctx, ZT_LOG_WARN,
-               "%s: GGUF's keys cannot express %s: the whole tokenizer.model is stored as " ZT_SP_KEY
+               "%s: GGUF metadata cannot express %s: the whole tokenizer.model is stored as " ZT_SP_KEY
                ", which llama.cpp does not read",
                import->path, what);
     zt_status status = legacy ? ZT_OK : put_flag(import, ZT_SP_LEGACY, false);

@@ -213,11 +213,11 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     const hf_tensors *tensors = user;
     size_t end;
     if (handle < 0 || handle >= tensors->count)
-        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: no tensor number %" PRId64, tensors->name, handle);
+        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: tensor index %" PRId64 " is out of range", tensors->name, handle);
     const hf_tensor *tensor = &tensors->list[handle];
     if (!zt_add_size(offset, size, &end) || end > zt_type_bytes(&tensor->type))
-        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: tensor '%s': %zu bytes at %zu asked for", tensors->name, tensor->name, size,
-                       offset);
+        return zt_fail(tensors->ctx, ZT_EUSAGE, "%s: tensor '%s': a read of %zu bytes at offset %zu is out of range",
+                       tensors->name, tensor->name, size, offset);
     if (size == 0) return ZT_OK;
     if (tensor->values) {
         memcpy(dst, (const char *)tensor->values + offset, size);

@@ -90,7 +90,7 @@ static zt_status put_special(hf_import *import, const special_row *row, json_t *
     if (value && !json_is_null(value)) {
         int id_count = read_ids(value, ids);
         if (id_count < 0)
-            return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json or generation_config.json: '%s' is no token id",
+            return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json or generation_config.json: '%s' is not a token id",
                            import->folder.data, row->id);
         if (id < 0 && id_count > 0) id = ids[0];
     }
@@ -241,7 +241,7 @@ zt_status zt_hf_put_tokenizer(hf_import *import)
     /* running asks GGUF's keys only where there is nothing else */
     const bool json = zt_hf_has_file(import, "tokenizer.json"), pieces = !json && zt_hf_spm_name(import);
     if (status == ZT_OK && import->whole && import->known && !json && !pieces)
-        zt_log(import->ctx, ZT_LOG_WARN, "%s: neither tokenizer.json nor tokenizer.model is there: the model has no vocabulary%s",
+        zt_log(import->ctx, ZT_LOG_WARN, "%s: tokenizer.json and tokenizer.model are missing: the model has no vocabulary%s",
                import->path,
                zt_hf_has_file(import, "vocab.json") || zt_hf_has_file(import, "vocab.txt")
                    ? " (vocab.json, merges.txt and vocab.txt are not read)"

@@ -263,10 +263,10 @@ static zt_status put_gpt2(const source_tokenizer *source, hf_tokens *tokens)
     const char *pre;
     zt_status status = zt_hf_pre_name(source->import, source->vocab, source->root, &pre);
     if (status == ZT_OK && !pre) {
-        zt_log(source->import->ctx, ZT_LOG_WARN,
-               "%s: its pre-tokenizer has no name in GGUF: the tokenizer goes in whole, as "
-               "tokenizer.huggingface.json, which llama.cpp does not read",
-               source->import->path);
+        zt_log(
+            source->import->ctx, ZT_LOG_WARN,
+            "%s: the pre-tokenizer has no GGUF name: the whole tokenizer.json is stored as tokenizer.huggingface.json, which llama.cpp does not read",
+            source->import->path);
         return ZT_OK;
     }
     if (status == ZT_OK) status = set_model(source, tokens);
@@ -411,7 +411,7 @@ static void warn_left_out(const source_tokenizer *source, int64_t rows)
         zt_bytes text = source->vocab->text[id];
         if (text.n)
             zt_log(source->import->ctx, ZT_LOG_WARN,
-                   "%s: token %" PRId64 ", '%s', is left out: it has no row in the embedding (%" PRId64 " rows)",
+                   "%s: token %" PRId64 ", '%s', is omitted: it has no row in the embedding (%" PRId64 " rows)",
                    source->import->path, id, zt_escape(escaped, sizeof escaped, text.data, text.n), rows);
     }
 }

@@ -59,7 +59,7 @@ static zt_status choose_file(hf_import *import, const weights_pattern *pattern, 
     for (struct dirent *entry; status == ZT_OK && (entry = readdir(directory));) {
         if (!name_fits(pattern, entry->d_name)) continue;
         if (found->len && !same_model(found->data, entry->d_name))
-            status = zt_fail(import->ctx, ZT_EDATA, "%s: %s or %s may be the weights: name one of them", import->path,
+            status = zt_fail(import->ctx, ZT_EDATA, "%s: ambiguous weights: %s or %s; specify one of these files", import->path,
                              zt_escape(first_text, sizeof first_text, found->data, found->len),
                              zt_escape(second_text, sizeof second_text, entry->d_name, strlen(entry->d_name)));
         if (status == ZT_OK && (!found->len || strcmp(entry->d_name, found->data) < 0)) {
@@ -79,8 +79,8 @@ zt_status zt_hf_no_weights(hf_import *import)
     for (size_t i = 0; status == ZT_OK && i < N_PLACES; i++)
         status = zt_str_printf(&names, "%s%s%s%s", i ? ", " : "", places[i].prefix, places[i].exact ? "" : "*", places[i].suffix);
     if (status == ZT_OK)
-        status = zt_fail(import->ctx, ZT_ENOENT, "%s: no weights%s: looked for %s", import->path,
-                         zt_hf_has_file(import, "adapter_config.json") ? " but an adapter's (--lora)" : "", names.data);
+        status = zt_fail(import->ctx, ZT_ENOENT, "%s: no weights%s: searched for %s", import->path,
+                         zt_hf_has_file(import, "adapter_config.json") ? " except a LoRA adapter (see --lora)" : "", names.data);
     zt_str_fini(&names);
     return status;
 }
@@ -107,10 +107,10 @@ static zt_status check_indexed_tensor(void *user, const char *tensor, const char
     char text[160];
     if (zt_checkpoint_find(check->weights, tensor) >= 0 || !zt_hf_has_file(check->import, file)) return ZT_OK;
     check->lacking = true;
-    return zt_fail(check->import->ctx, ZT_EDATA,
-                   "%s: there is no tensor '%s', which the index beside it has in %s: two models, or "
-                   "half of one; name the index or move one away",
-                   name, zt_escape(text, sizeof text, tensor, strlen(tensor)), zt_hf_file(check->import, file));
+    return zt_fail(
+        check->import->ctx, ZT_EDATA,
+        "%s: tensor '%s' is missing, but the index in the same directory assigns it to %s: the files are of two models or incomplete; specify the index, or move one of them away",
+        name, zt_escape(text, sizeof text, tensor, strlen(tensor)), zt_hf_file(check->import, file));
 }
 
 /* Weights in one file go before an index of several, as transformers has it. Where the index's files

@@ -79,7 +79,7 @@ static zt_bytes field_text(const wire_field *field)
 
 static zt_status fail_broken(const zt_sp_model *model)
 {
-    return zt_fail(model->ctx, ZT_EDATA, "%s: not a SentencePiece model, or cut short", model->file);
+    return zt_fail(model->ctx, ZT_EDATA, "%s: not a SentencePiece model, or truncated", model->file);
 }
 
 static bool is_field(const wire_field *field, uint64_t number, wire_type type)
@@ -100,7 +100,7 @@ static zt_status read_piece(zt_sp_model *model, wire_span wire)
         else if (is_field(&field, 2, FIXED32))
             memcpy(&piece.score, &bits, sizeof piece.score);
         else if (is_field(&field, 3, VARINT) && (field.value < ZT_TOK_NORMAL || field.value > ZT_TOK_BYTE))
-            return zt_fail(model->ctx, ZT_ENOTSUP, "%s: piece %d has type %" PRIu64 ", types from 1 to %d are known", model->file,
+            return zt_fail(model->ctx, ZT_ENOTSUP, "%s: piece %d has the unknown type %" PRIu64 ", expected 1 to %d", model->file,
                            model->piece_count, field.value, ZT_TOK_BYTE);
         else if (is_field(&field, 3, VARINT))
             piece.type = (uint8_t)field.value;
@@ -115,7 +115,7 @@ static zt_status read_trainer(zt_sp_model *model, wire_span wire)
         if (!next_field(&wire, &field)) return fail_broken(model);
         if (is_field(&field, 3, VARINT) && (field.value < ZT_SP_UNIGRAM || field.value > ZT_SP_CHAR))
             return zt_fail(model->ctx, ZT_ENOTSUP,
-                           "%s: model type %" PRIu64 " is not known (known: 1 unigram, 2 BPE, 3 word, 4 char)", model->file,
+                           "%s: unknown model type %" PRIu64 ": expected 1 (unigram), 2 (BPE), 3 (word) or 4 (char)", model->file,
                            field.value);
         if (is_field(&field, 3, VARINT))
             model->type = (zt_sp_type)field.value;
@@ -162,8 +162,7 @@ static zt_status fail_not_pieces(const zt_sp_model *model, wire_span wire)
     zt_status status = zt_foreign_fail(model->ctx, model->file, wire.next, (size_t)(wire.end - wire.next));
     if (status == ZT_OK && is_tiktoken((const char *)wire.next, (const char *)wire.end))
         status = zt_fail(model->ctx, ZT_ENOTSUP,
-                         "%s: a tiktoken vocabulary (tokens in base64), not a SentencePiece model: "
-                         "tokenizer.json is needed",
+                         "%s: a tiktoken vocabulary (tokens in base64), not a SentencePiece model: tokenizer.json is required",
                          model->file);
     return status == ZT_OK ? fail_broken(model) : status;
 }
@@ -176,8 +175,7 @@ static zt_status count_pieces(zt_sp_model *model, wire_span wire)
         if (!next_field(&wire, &field)) return fail_not_pieces(model, whole);
     if (count < 1) return fail_not_pieces(model, whole);
     if (count > INT32_MAX / 4)
-        return zt_fail(model->ctx, ZT_EDATA, "%s: %" PRId64 " pieces, at most %d are possible", model->file, count,
-                       INT32_MAX / 4);
+        return zt_fail(model->ctx, ZT_EDATA, "%s: %" PRId64 " pieces, the limit is %d", model->file, count, INT32_MAX / 4);
     model->piece = zt_alloc_array(model->ctx, (size_t)count, sizeof *model->piece);
     return model->piece ? ZT_OK : ZT_ENOMEM;
 }
@@ -243,7 +241,7 @@ static zt_status check_piece(zt_sp_model *model, int32_t index, bool has_byte[25
     if (is_lone_zero(model, piece->text))
         piece->type = ZT_TOK_UNUSED;
     else if (memchr(piece->text.data, 0, piece->text.n))
-        return bad_piece(model, index, "has a zero byte");
+        return bad_piece(model, index, "contains a zero byte");
     if (isnan(piece->score) || (model->type == ZT_SP_UNIGRAM && isinf(piece->score)))
         return bad_piece(model, index, "has a score that is not a finite number");
     if (piece->type == ZT_TOK_UNKNOWN && model->unk >= 0) return bad_piece(model, index, "is a second unknown piece");
@@ -260,7 +258,7 @@ static bool is_ordinary(const zt_sp_piece *piece)
     return piece->type == ZT_TOK_NORMAL || piece->type == ZT_TOK_USER || piece->type == ZT_TOK_UNUSED;
 }
 
-/* No text is there twice, among ordinary pieces or among the others; with BPE among all. */
+/* No text occurs twice, among ordinary pieces or among the others; with BPE among all. */
 static zt_status check_texts(const zt_sp_model *model)
 {
     zt_map *seen[2] = {zt_map_new(model->ctx, (size_t)model->piece_count), zt_map_new(model->ctx, 300)};
@@ -269,7 +267,7 @@ static zt_status check_texts(const zt_sp_model *model)
         zt_bytes text = model->piece[i].text;
         zt_map *map = seen[model->type != ZT_SP_BPE && !is_ordinary(&model->piece[i])];
         if (is_lone_zero(model, text)) continue;
-        status = zt_map_get(map, text.data, text.n, NULL) ? bad_piece(model, i, "is there twice")
+        status = zt_map_get(map, text.data, text.n, NULL) ? bad_piece(model, i, "occurs twice")
                                                           : zt_map_put(map, text.data, text.n, i);
     }
     zt_map_free(seen[0]);
@@ -293,7 +291,7 @@ zt_status zt_sp_check(zt_sp_model *model)
             status = zt_fail(model->ctx, ZT_EDATA, "%s: byte_fallback is on, but the piece <0x%02X> is missing", model->file,
                              (unsigned)byte);
     if (status == ZT_OK && !ordinary && model->type == ZT_SP_UNIGRAM)
-        return zt_fail(model->ctx, ZT_EDATA, "%s: none of the %d pieces is an ordinary one", model->file, model->piece_count);
+        return zt_fail(model->ctx, ZT_EDATA, "%s: none of the %d pieces is a normal piece", model->file, model->piece_count);
     return status == ZT_OK ? check_texts(model) : status;
 }
 

@@ -106,7 +106,7 @@ zt_status zt_sp_normalize(const zt_sp_norm *norm, const char *text, size_t size,
     if (status == ZT_OK && norm->rule->remove_extra) trim_end(norm, out, from);
     if (status == ZT_OK && dummy && norm->suffix) status = put_blank(norm, out);
     if (status == ZT_OK && out->len > INT32_MAX / 4)
-        status =
-            zt_fail(norm->ctx, ZT_EUSAGE, "text of %zu bytes: normalized it has %zu, at most %d", size, out->len, INT32_MAX / 4);
+        status = zt_fail(norm->ctx, ZT_EUSAGE, "text of %zu bytes is too long: %zu bytes after normalization, the limit is %d",
+                         size, out->len, INT32_MAX / 4);
     return status;
 }

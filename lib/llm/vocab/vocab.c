@@ -49,7 +49,7 @@ zt_status zt_ids_push(zt_ctx *ctx, zt_ids *ids, int32_t id)
     if (ids->count == ids->capacity) {
         size_t capacity = ids->capacity ? ids->capacity : 32, bytes;
         if (!zt_mul_size(capacity, 2 * sizeof *ids->id, &bytes))
-            return zt_fail(ctx, ZT_ENOMEM, "%zu token ids are too many", ids->count);
+            return zt_fail(ctx, ZT_ENOMEM, "too many token ids (%zu)", ids->count);
         int32_t *grown = zt_realloc(ctx, ids->id, bytes);
         if (!grown) return ZT_ENOMEM;
         ids->id = grown;
@@ -101,7 +101,7 @@ static zt_status insert_token(zt_vocab *vocab, int32_t id)
         if (vocab->slot[i].tag == hash_tag(hash) && equals_joined(vocab->text[vocab->slot[i].id - 1], text, (zt_bytes){"", 0}))
             break;
         if (++probes > MOST_PROBES)
-            return zt_fail(vocab->ctx, ZT_EDATA, "%s: the texts of %d tokens all collide", vocab->file, MOST_PROBES);
+            return zt_fail(vocab->ctx, ZT_EDATA, "%s: %d tokens have the same hash", vocab->file, MOST_PROBES);
     }
     vocab->slot[i] = (zt_slot){hash_tag(hash), (uint32_t)id + 1};
     return ZT_OK;
@@ -154,7 +154,7 @@ static zt_status index_special(zt_vocab *vocab)
         size_t size = vocab->text[id].n;
         if (!size || !zt_vocab_is_special(vocab, id)) continue;
         if (size > ZT_SPECIAL_MAX)
-            return zt_fail(vocab->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, at most %d fit", vocab->file, id, size,
+            return zt_fail(vocab->ctx, ZT_EDATA, "%s: special token %d has %zu bytes, the limit is %d", vocab->file, id, size,
                            ZT_SPECIAL_MAX);
         vocab->special[(unsigned char)vocab->text[id].data[0]][(size - 1) / 64] |= UINT64_C(1) << (size - 1) % 64;
     }
@@ -164,7 +164,7 @@ static zt_status index_special(zt_vocab *vocab)
 static zt_status check_id(const zt_vocab *vocab, const char *what, int32_t id)
 {
     if (id < -1 || id >= vocab->token_count)
-        return zt_fail(vocab->ctx, ZT_EDATA, "%s: the %s token is %d, but there are %d tokens", vocab->file, what, id,
+        return zt_fail(vocab->ctx, ZT_EDATA, "%s: the %s token is %d, but the vocabulary has %d tokens", vocab->file, what, id,
                        vocab->token_count);
     return ZT_OK;
 }
@@ -487,7 +487,7 @@ static zt_status encode_pieces(const zt_vocab *vocab, const marked_text *input, 
 static zt_status check_length(const zt_vocab *vocab, size_t size)
 {
     if (size > INT32_MAX / 4)
-        return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes: at most %d can be tokenized", size, INT32_MAX / 4);
+        return zt_fail(vocab->ctx, ZT_EUSAGE, "text of %zu bytes is too long to tokenize, the limit is %d", size, INT32_MAX / 4);
     return ZT_OK;
 }
 
@@ -535,7 +535,8 @@ zt_status zt_vocab_decode(const zt_vocab *vocab, int32_t id, bool special, bool 
     if (!vocab) return ZT_EUSAGE;
     ZT_REQUIRE(vocab->ctx, out, ZT_EUSAGE);
     if (id < 0 || id >= vocab->token_count)
-        return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", id, vocab->token_count);
+        return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d is out of range: the vocabulary has %d tokens", id,
+                       vocab->token_count);
     if (vocab->kind->decode_all && (special || zt_vocab_type(vocab, id) != ZT_TOK_CONTROL))
         return vocab->kind->decode(vocab, id, first, out);
     if (!zt_vocab_is_special(vocab, id)) return vocab->kind->decode(vocab, id, first, out);
@@ -550,7 +551,8 @@ zt_status zt_vocab_decode_ids(const zt_vocab *vocab, const int32_t *ids, size_t 
     zt_status status = ZT_OK;
     for (size_t i = 0; i < count; i++)
         if (ids[i] < 0 || ids[i] >= vocab->token_count)
-            return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d: the vocabulary has %d tokens", ids[i], vocab->token_count);
+            return zt_fail(vocab->ctx, ZT_EUSAGE, "token id %d is out of range: the vocabulary has %d tokens", ids[i],
+                           vocab->token_count);
     if (vocab->kind->decode_all) return vocab->kind->decode_all(vocab, ids, count, special, out);
     for (size_t i = 0; !status && i < count; i++) status = zt_vocab_decode(vocab, ids[i], special, i == 0, out);
     return status;

@@ -47,8 +47,8 @@ static zt_status put_merge(zt_vocab *vocab, const zt_merge_spec *spec, uint32_t 
     int32_t right = zt_vocab_find(vocab, right_bytes.data, right_bytes.n);
     int32_t merged = zt_vocab_lookup(vocab, zt_hash_more(hash, right_bytes.data, right_bytes.n), left_bytes, right_bytes);
     if (left < 0 || right < 0 || merged < 0)
-        return zt_fail(vocab->ctx, ZT_EDATA, "%s: merge %u, '%s %s', is not two tokens that make a third", vocab->file, rank,
-                       zt_escape(left_text, sizeof left_text, left_bytes.data, left_bytes.n),
+        return zt_fail(vocab->ctx, ZT_EDATA, "%s: merge %u, '%s %s': the parts or their concatenation are not tokens",
+                       vocab->file, rank, zt_escape(left_text, sizeof left_text, left_bytes.data, left_bytes.n),
                        zt_escape(right_text, sizeof right_text, right_bytes.data, right_bytes.n));
     uint32_t first;
     int32_t first_id;

@@ -35,7 +35,7 @@ zt_charsmap *zt_charsmap_new(zt_ctx *ctx, const char *file, zt_bytes map)
     const unsigned char *bytes = (const unsigned char *)map.data;
     uint32_t size = map.n >= 4 ? read_u32(bytes) : 0;
     if (map.n < 8 || size < 4 || size % 4 || size > map.n - 4) {
-        zt_fail(ctx, ZT_EDATA, "%s: the charsmap has %zu bytes, of them %u of a trie", file, map.n, size);
+        zt_fail(ctx, ZT_EDATA, "%s: invalid precompiled_charsmap: %zu bytes with a trie of %u bytes", file, map.n, size);
         return NULL;
     }
     zt_charsmap *charsmap = zt_calloc(ctx, 1, sizeof *charsmap);
@@ -50,7 +50,8 @@ void zt_charsmap_free(zt_charsmap *charsmap)
 
 static zt_status fail_outside(const zt_charsmap *charsmap, const char *what, uint32_t index, size_t limit)
 {
-    return zt_fail(charsmap->ctx, ZT_EDATA, "%s: the charsmap leads to %s %u of %zu", charsmap->file, what, index, limit);
+    return zt_fail(charsmap->ctx, ZT_EDATA, "%s: invalid precompiled_charsmap: it refers to %s %u of %zu", charsmap->file, what,
+                   index, limit);
 }
 
 static uint32_t child_offset(uint32_t unit) { return unit >> 10 << ((unit & 1u << 9) >> 6); }

@@ -60,7 +60,7 @@ static zt_status read_kind(gguf_reader *reader)
     for (size_t i = 0; i < COUNT(kinds); i++)
         if (bytes_equal(name, kinds[i].name)) reader->row = &kinds[i];
     if (!reader->row)
-        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: tokenizer '%s' is not known (known: gpt2, llama, t5, bert, gemma4)",
+        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: unknown tokenizer '%s': expected gpt2, llama, t5, bert or gemma4",
                        reader->file, zt_escape(escaped, sizeof escaped, name.data, name.n));
     reader->spec.kind = reader->row->kind;
     return ZT_OK;
@@ -99,10 +99,9 @@ static zt_status read_texts(gguf_reader *reader)
     int64_t count;
     zt_gguf_kind element_kind;
     if (!zt_gguf_array(reader->gguf, key, &element_kind, &count) || element_kind != ZT_GGUF_STR)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is missing or no list of texts", reader->file, key);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is missing or is not an array of strings", reader->file, key);
     if (count < 1 || count > INT32_MAX / 4)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: %lld tokens, between 1 and %d expected", reader->file, (long long)count,
-                       INT32_MAX / 4);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: %lld tokens, expected 1 to %d", reader->file, (long long)count, INT32_MAX / 4);
     reader->spec.token_count = (int32_t)count;
     reader->spec.text = zt_alloc_array(reader->ctx, (size_t)count, sizeof *reader->spec.text);
     if (!reader->spec.text) return ZT_ENOMEM;
@@ -115,7 +114,7 @@ static zt_status copy_types(gguf_reader *reader, const int64_t *type)
 {
     for (int32_t i = 0; i < reader->spec.token_count; i++) {
         if (type[i] < 0 || type[i] > ZT_TOK_BYTE)
-            return zt_fail(reader->ctx, ZT_EDATA, "%s: token %d has type %lld, at most %d is known", reader->file, i,
+            return zt_fail(reader->ctx, ZT_EDATA, "%s: token %d has the unknown type %lld, expected 0 to %d", reader->file, i,
                            (long long)type[i], ZT_TOK_BYTE);
         reader->spec.attr[i] = type[i] ? (uint16_t)type[i] : ZT_TOK_NORMAL;
     }
@@ -138,7 +137,7 @@ static zt_status read_types(gguf_reader *reader)
     if (!type) return ZT_ENOMEM;
     zt_status status = zt_gguf_array_i64(reader->gguf, key, type, count)
                            ? copy_types(reader, type)
-                           : zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is no list of integers", reader->file, key);
+                           : zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is not an array of integers", reader->file, key);
     zt_free(reader->ctx, type);
     return status;
 }
@@ -155,7 +154,7 @@ static zt_status read_scores(gguf_reader *reader)
     reader->spec.score = zt_alloc_array(reader->ctx, (size_t)count, sizeof *reader->spec.score);
     if (!reader->spec.score) return ZT_ENOMEM;
     if (!zt_gguf_array_f64(reader->gguf, key, reader->spec.score, count))
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is no list of numbers", reader->file, key);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is not an array of numbers", reader->file, key);
     return ZT_OK;
 }
 
@@ -167,7 +166,7 @@ static zt_status cut_merge(gguf_reader *reader, zt_bytes line, int64_t index)
     const char *space = line.n > 1 ? memchr(line.data + 1, ' ', line.n - 1) : NULL;
     char escaped[80];
     if (!space || space + 1 == line.data + line.n)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: merge %lld, '%s', is not two tokens", reader->file, (long long)index,
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: merge %lld, '%s', is not a pair of tokens", reader->file, (long long)index,
                        zt_escape(escaped, sizeof escaped, line.data, line.n));
     size_t size = (size_t)(space - line.data);
     reader->merge[index] = (zt_merge_spec){{line.data, size}, {space + 1, line.n - size - 1}};
@@ -182,9 +181,9 @@ static zt_status read_merges(gguf_reader *reader)
     zt_status status = ZT_OK;
     if (!reader->row->merges) return ZT_OK;
     if (!zt_gguf_array(reader->gguf, key, &element_kind, &count) || element_kind != ZT_GGUF_STR)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is missing or no list of texts", reader->file, key);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is missing or is not an array of strings", reader->file, key);
     if (count > INT32_MAX / 4)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: %lld merges are too many", reader->file, (long long)count);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: too many merges (%lld)", reader->file, (long long)count);
     zt_bytes *line = zt_alloc_array(reader->ctx, (size_t)count, sizeof *line);
     reader->merge = zt_alloc_array(reader->ctx, (size_t)count, sizeof *reader->merge);
     if (!line || !reader->merge)
@@ -212,7 +211,7 @@ static zt_status read_pre(gguf_reader *reader)
     if (given) name = (zt_bytes){given, strlen(given)};
     const zt_pre *pre = zt_pre_find(name);
     if (!pre)
-        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: pre-tokenizer '%s' is not known", reader->file,
+        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: unknown pre-tokenizer '%s'", reader->file,
                        zt_escape(escaped, sizeof escaped, name.data, name.n));
     reader->rules = pre;
     reader->spec.rule = pre->rule;
@@ -229,8 +228,8 @@ static zt_status read_id(const gguf_reader *reader, const char *key, int32_t oth
     *id = otherwise < reader->spec.token_count ? otherwise : -1;
     if (!zt_gguf_i64(reader->gguf, key, &number)) return ZT_OK;
     if (number < 0 || number >= reader->spec.token_count)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", reader->file, key, (long long)number,
-                       reader->spec.token_count);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but the vocabulary has %d tokens", reader->file, key,
+                       (long long)number, reader->spec.token_count);
     *id = (int32_t)number;
     return ZT_OK;
 }
@@ -299,7 +298,7 @@ static zt_status check_ids(gguf_reader *reader)
         if (!named) continue;
         snprintf(escaped, sizeof escaped, "%.*s", (int)key.n, key.data);
         if (zt_gguf_i64(reader->gguf, escaped, &number) && (number < 0 || number >= reader->spec.token_count))
-            return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", reader->file, escaped,
+            return zt_fail(reader->ctx, ZT_EDATA, "%s: '%s' is %lld, but the vocabulary has %d tokens", reader->file, escaped,
                            (long long)number, reader->spec.token_count);
     }
     return ZT_OK;
@@ -313,11 +312,11 @@ zt_status zt_vocab_ends(zt_ctx *ctx, zt_vocab_spec *spec, const zt_gguf *gguf)
     zt_gguf_kind element_kind;
     if (!gguf || !zt_gguf_array(gguf, key, &element_kind, &count)) return ZT_OK;
     if (count > 256 || !zt_gguf_array_i64(gguf, key, ids, count))
-        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is no list of at most 256 ids", spec->file, key);
+        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is not an array of at most 256 token ids", spec->file, key);
     for (int64_t i = 0; i < count; i++) {
         if (ids[i] < 0 || ids[i] >= spec->token_count)
-            return zt_fail(ctx, ZT_EDATA, "%s: '%s' has %lld, but there are %d tokens", spec->file, key, (long long)ids[i],
-                           spec->token_count);
+            return zt_fail(ctx, ZT_EDATA, "%s: '%s' contains %lld, but the vocabulary has %d tokens", spec->file, key,
+                           (long long)ids[i], spec->token_count);
         spec->attr[ids[i]] |= ZT_TOK_EOG;
     }
     return ZT_OK;
@@ -341,7 +340,7 @@ static zt_status read_ends(gguf_reader *reader)
 static zt_status copy_charsmap(gguf_reader *reader, int64_t *numbers, int64_t count)
 {
     if (!zt_gguf_array_i64(reader->gguf, KEY("precompiled_charsmap"), numbers, count))
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: '" KEY("precompiled_charsmap") "' is no list of bytes", reader->file);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: '" KEY("precompiled_charsmap") "' is not an array of bytes", reader->file);
     char *bytes = reader->spec.storage = zt_alloc(reader->ctx, (size_t)count);
     if (!bytes) return ZT_ENOMEM;
     for (int64_t i = 0; i < count; i++) bytes[i] = (char)(unsigned char)numbers[i];

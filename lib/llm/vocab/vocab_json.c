@@ -148,7 +148,7 @@ static zt_status read_key_id(zt_ctx *ctx, const zt_vocab_spec *spec, const zt_gg
 {
     int64_t number = otherwise;
     if (gguf && zt_gguf_i64(gguf, key, &number) && (number < 0 || number >= spec->token_count))
-        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is %lld, but there are %d tokens", spec->file, key, (long long)number,
+        return zt_fail(ctx, ZT_EDATA, "%s: '%s' is %lld, but the vocabulary has %d tokens", spec->file, key, (long long)number,
                        spec->token_count);
     *id = (int32_t)number;
     return ZT_OK;
@@ -183,7 +183,7 @@ static zt_status set_ends(zt_ctx *ctx, zt_vocab_spec *spec, zt_tj *tokenizer, co
     for (size_t i = 0; i < tokenizer->before.count + tokenizer->after.count; i++) {
         int32_t id = i < tokenizer->before.count ? tokenizer->before.id[i] : tokenizer->after.id[i - tokenizer->before.count];
         if (id >= spec->token_count)
-            return zt_fail(ctx, ZT_EDATA, "%s: post_processor adds token %d, but there are %d", spec->file, id,
+            return zt_fail(ctx, ZT_EDATA, "%s: post_processor adds token %d, but the vocabulary has %d tokens", spec->file, id,
                            spec->token_count);
     }
     zt_status status = read_key_id(ctx, spec, gguf, "tokenizer.ggml.bos_token_id", bos, &spec->bos);

@@ -15,7 +15,7 @@ zt_status zt_parts_end(zt_parts *parts)
     if (parts->count == parts->capacity) {
         size_t capacity = parts->capacity ? 2 * parts->capacity : 32, bytes;
         if (!zt_mul_size(capacity, sizeof *parts->end, &bytes))
-            return zt_fail(parts->bytes.ctx, ZT_ENOMEM, "%zu texts are too many", parts->count);
+            return zt_fail(parts->bytes.ctx, ZT_ENOMEM, "too many strings (%zu)", parts->count);
         size_t *end = zt_realloc(parts->bytes.ctx, parts->end, bytes);
         if (!end) return ZT_ENOMEM;
         parts->end = end;

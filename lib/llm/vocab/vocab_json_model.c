@@ -15,7 +15,7 @@ enum { GAPS = 1 << 20 };
 static zt_status bad_id(zt_tj_reader *reader, const char *key, const char *what)
 {
     char escaped[80];
-    return zt_fail(reader->ctx, ZT_EDATA, "%s: token '%s' has an id that is %s", reader->file,
+    return zt_fail(reader->ctx, ZT_EDATA, "%s: token '%s': the id is %s", reader->file,
                    zt_escape(escaped, sizeof escaped, key, strlen(key)), what);
 }
 
@@ -27,7 +27,7 @@ static zt_status count_ids(zt_tj_reader *reader, const json_t *object, zt_tj *to
     tokenizer->entries = json_object_size(object);
     json_object_foreach((json_t *)object, key, value)
     {
-        if (!json_is_integer(value) || json_integer_value(value) < 0) return bad_id(reader, key, "no count");
+        if (!json_is_integer(value) || json_integer_value(value) < 0) return bad_id(reader, key, "not a non-negative integer");
         if (json_integer_value(value) > (json_int_t)(4 * tokenizer->entries + GAPS) || json_integer_value(value) >= INT32_MAX / 4)
             return bad_id(reader, key, "far beyond the number of tokens");
         most = json_integer_value(value) > most ? json_integer_value(value) : most;
@@ -52,7 +52,7 @@ static zt_status read_vocab_object(zt_tj_reader *reader, const json_t *object, z
     json_t *value, *vocab = json_object_get(object, "vocab");
     zt_status status = zt_tj_need(reader, object, "vocab");
     if (!status && !json_is_object(vocab))
-        status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'vocab' is no object", reader->file, reader->where);
+        status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'vocab' is not an object", reader->file, reader->where);
     if (!status) status = count_ids(reader, vocab, tokenizer);
     if (status) return status;
     tokenizer->text = zt_calloc(reader->ctx, (size_t)tokenizer->token_count, sizeof *tokenizer->text);
@@ -94,9 +94,7 @@ zt_status zt_tj_put(const zt_tj *tokenizer, zt_tj_work *work, int32_t id) { retu
 static zt_status put_unk(const zt_tj *tokenizer, zt_tj_work *work)
 {
     if (tokenizer->unk_missing)
-        return zt_fail(tokenizer->ctx, ZT_EDATA,
-                       "the text needs the unknown token, which the vocabulary "
-                       "names but does not have");
+        return zt_fail(tokenizer->ctx, ZT_EDATA, "the text needs the unknown token (unk_token), which is not in the vocabulary");
     return tokenizer->unk < 0 ? ZT_OK : zt_tj_put(tokenizer, work, tokenizer->unk);
 }
 
@@ -162,7 +160,7 @@ static zt_status put_merge(zt_tj_reader *reader, zt_tj *tokenizer, size_t rank, 
     if (status) return status;
     int32_t id = zt_model_find(tokenizer, merged->data, merged->len);
     if (id < 0)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu makes '%s', which is no token", reader->file, rank,
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu yields '%s', which is not a token", reader->file, rank,
                        zt_escape(escaped, sizeof escaped, merged->data, merged->len));
     zt_pairs_put(tokenizer->pairs, left, right, (uint32_t)rank, id);
     return ZT_OK;
@@ -174,7 +172,7 @@ static zt_status read_merges(zt_tj_reader *reader, const json_t *object, zt_tj *
     size_t count = json_array_size(list), rank = 0;
     zt_str merged;
     if (!json_is_array(list) || count > INT32_MAX / 4)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'merges' is no list, or too long", reader->file);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'merges' is not an array, or is too long", reader->file);
     tokenizer->pairs = zt_pairs_new(reader->ctx, count);
     zt_status status = tokenizer->pairs ? ZT_OK : ZT_ENOMEM;
     zt_str_init(&merged, reader->ctx);
@@ -183,7 +181,7 @@ static zt_status read_merges(zt_tj_reader *reader, const json_t *object, zt_tj *
         zt_bytes left, right;
         if (json_is_string(value) && strncmp(json_string_value(value), "#version", 8) == 0) continue;
         if (!merge_sides(value, &left, &right))
-            status = zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu is not two texts", reader->file, i);
+            status = zt_fail(reader->ctx, ZT_EDATA, "%s: merge %zu is not a pair of strings", reader->file, i);
         else if (!reader->zeros)
             status = put_merge(reader, tokenizer, rank++, left, right, &merged);
         else { /* keys are kept with their zeros in place */
@@ -249,9 +247,7 @@ static zt_status add_symbol(const zt_tj *tokenizer, zt_merger *merger, zt_bytes 
         return ZT_OK;
     }
     if (tokenizer->unk_missing)
-        return zt_fail(tokenizer->ctx, ZT_EDATA,
-                       "the text needs the unknown token, which the vocabulary "
-                       "names but does not have");
+        return zt_fail(tokenizer->ctx, ZT_EDATA, "the text needs the unknown token (unk_token), which is not in the vocabulary");
     if (tokenizer->unk >= 0) {
         if (*waiting && !tokenizer->fuse_unk) add_id(merger, tokenizer->unk);
         *waiting = 1;
@@ -267,7 +263,8 @@ static zt_status add_symbols(const zt_tj *tokenizer, zt_tj_work *work, const cha
     int waiting = 0;
     size_t around = tokenizer->prefix.n + tokenizer->suffix.n, most;
     if (around && (!zt_mul_size(size, around + 4, &most) || most > INT32_MAX / 4))
-        return zt_fail(tokenizer->ctx, ZT_ENOMEM, "a piece of %zu bytes with prefixes of %zu is too long", size, around);
+        return zt_fail(tokenizer->ctx, ZT_ENOMEM, "piece of %zu bytes is too long with a prefix and suffix of %zu bytes", size,
+                       around);
     zt_status status = zt_merger_reserve(merger, around ? size * (around + 1) + 1 : size + 1);
     merger->count = 0;
     zt_str_init(&buffer, tokenizer->ctx);
@@ -391,7 +388,7 @@ static zt_status read_piece(zt_tj_reader *reader, zt_tj *tokenizer, int32_t id, 
 {
     const json_t *text = json_array_get(pair, 0), *score = json_array_get(pair, 1);
     if (json_array_size(pair) != 2 || !json_is_string(text) || !json_is_number(score) || !isfinite(json_number_value(score)))
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: token %d is not a text and a score", reader->file, id);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: token %d is not a pair of string and score", reader->file, id);
     zt_bytes kept = zt_tj_keep(reader, json_string_value(text), json_string_length(text));
     if (!kept.data) return ZT_ENOMEM;
     tokenizer->text[id] = kept;
@@ -406,7 +403,7 @@ static zt_status read_unk_id(zt_tj_reader *reader, const json_t *object, zt_tj *
     int64_t unk = -1;
     zt_status status = zt_tj_size(reader, object, "unk_id", &unk);
     if (!status && unk >= tokenizer->token_count)
-        status = zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'unk_id' is %lld, but there are %d tokens", reader->file,
+        status = zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'unk_id' is %lld, but the vocabulary has %d tokens", reader->file,
                          (long long)unk, tokenizer->token_count);
     tokenizer->unk = status ? -1 : (int32_t)unk;
     tokenizer->unk_missing = tokenizer->unk < 0;
@@ -418,7 +415,7 @@ static zt_status read_unigram(zt_tj_reader *reader, const json_t *object, zt_tj 
     const json_t *list = json_object_get(object, "vocab");
     size_t count = json_array_size(list);
     if (!json_is_array(list) || count > INT32_MAX / 4)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'vocab' is no list, or too long", reader->file);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: model: 'vocab' is not an array, or is too long", reader->file);
     tokenizer->token_count = (int32_t)count;
     tokenizer->entries = count;
     tokenizer->unk_score = INFINITY;
@@ -449,7 +446,7 @@ static zt_status reserve_path(const zt_tj *tokenizer, zt_tj_work *work, size_t s
 {
     size_t bytes;
     if (!zt_mul_size(size + 1, sizeof(path_node), &bytes))
-        return zt_fail(tokenizer->ctx, ZT_ENOMEM, "a piece of %zu bytes is too long", size);
+        return zt_fail(tokenizer->ctx, ZT_ENOMEM, "piece of %zu bytes is too long", size);
     if (bytes <= work->path_capacity) return ZT_OK;
     zt_free(tokenizer->ctx, work->path);
     work->path_capacity = 0;
@@ -514,9 +511,7 @@ static zt_status encode_unigram(const zt_tj *tokenizer, zt_tj_work *work, const 
     for (size_t offset = 0, next = 0; !status && offset < size; offset = next) {
         zt_char_next(text, size, &next);
         if (!extend_path(tokenizer, path, text, size, offset, next - offset))
-            status = zt_fail(tokenizer->ctx, ZT_EDATA,
-                             "the text needs an unknown token, which the vocabulary "
-                             "does not have");
+            status = zt_fail(tokenizer->ctx, ZT_EDATA, "the text needs an unknown token, but the vocabulary has none");
     }
     if (status) return status;
     reverse_path(path, size);
@@ -549,7 +544,7 @@ zt_status zt_model_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokeniz
     char escaped[80];
     reader->where = "model";
     if (!json_is_object(object) || (type && !json_is_string(type)))
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: 'model' is missing, or no object with a 'type'", reader->file);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: 'model' is missing or is not an object with a 'type'", reader->file);
     const char *name = type ? json_string_value(type) : guess_model(object);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i]->name, name) == 0) {

@@ -435,7 +435,7 @@ static zt_status replace_prefix(const zt_charsmap *charsmap, const char *text, s
     for (size_t i = 0; !status && used && i < replacement.n; i++) {
         uint32_t codepoint;
         int length = zt_utf8_decode(replacement.data + i, replacement.n - i, &codepoint);
-        if (!length) return zt_fail(out->ctx, ZT_EDATA, "the charsmap has a replacement that is not UTF-8");
+        if (!length) return zt_fail(out->ctx, ZT_EDATA, "invalid precompiled_charsmap: a replacement is not UTF-8");
         i += (size_t)length - 1;
     }
     return !status && used ? zt_str_put(out, replacement.data, replacement.n) : status;

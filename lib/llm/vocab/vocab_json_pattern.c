@@ -58,10 +58,8 @@ static zt_status read_regex(zt_tj_reader *reader, zt_pattern *pattern, zt_bytes 
     pattern->memory = pcre2_general_context_create(pcre_alloc, pcre_free, reader->ctx);
     zt_status status = pattern->memory ? ZT_OK : ZT_ENOMEM;
     if (!status && text.n > MOST_PATTERN)
-        status = zt_fail(reader->ctx, ZT_ENOTSUP,
-                         "%s: %s: a regular expression of %zu bytes, at most %d are "
-                         "supported",
-                         reader->file, reader->where, text.n, MOST_PATTERN);
+        status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: regular expression of %zu bytes, the limit is %d", reader->file,
+                         reader->where, text.n, MOST_PATTERN);
     if (!status) status = zt_onig_to_pcre2(reader->ctx, reader->file, reader->where, text, &regex);
     if (!status) status = compile_pattern(reader, pattern, &regex, text);
     zt_str_fini(&regex);
@@ -152,7 +150,8 @@ static zt_status find_regex(zt_finder *finder, bool *found, size_t *from, size_t
     *from = offsets[0];
     *to = offsets[1];
     if (*from > *to) /* \K in a look-ahead can do that */
-        return zt_fail(finder->pattern->ctx, ZT_EDATA, "%s: a match that ends before it begins", finder->pattern->file);
+        return zt_fail(finder->pattern->ctx, ZT_EDATA, "%s: a regular expression match ends before it begins",
+                       finder->pattern->file);
     return ZT_OK;
 }
 

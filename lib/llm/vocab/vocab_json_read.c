@@ -48,7 +48,8 @@ static char *mark_zeros(zt_tj_reader *reader, const char *text, size_t size, zt_
         i++;
     }
     if (copy && taken) {
-        *status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: it has both U+0000 and the noncharacter U+FDD0", reader->file);
+        *status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: U+0000 and the noncharacter U+FDD0 in one file are not supported",
+                          reader->file);
         zt_free(reader->ctx, copy);
         return NULL;
     }
@@ -63,7 +64,7 @@ json_t *zt_tj_load(zt_tj_reader *reader, const char *text, size_t size, void **h
     char escaped[2 * JSON_ERROR_TEXT_LENGTH];
     *held = NULL;
     if (size > MOST_JSON) {
-        zt_fail(reader->ctx, ZT_EDATA, "%s: %zu bytes of JSON, at most %d are read", reader->file, size, MOST_JSON);
+        zt_fail(reader->ctx, ZT_EDATA, "%s: %zu bytes of JSON, the limit is %d", reader->file, size, MOST_JSON);
         return NULL;
     }
     *held = zt_alloc(reader->ctx, tree_bytes(text, size)); /* not touched: only the account is wanted */
@@ -75,7 +76,7 @@ json_t *zt_tj_load(zt_tj_reader *reader, const char *text, size_t size, void **h
         zt_fail(reader->ctx, json_error_code(&error) == json_error_out_of_memory ? ZT_ENOMEM : ZT_EDATA, "%s: JSON, line %d: %s",
                 reader->file, error.line, zt_escape(escaped, sizeof escaped, error.text, strlen(error.text)));
     else if (!json_is_object(root)) {
-        zt_fail(reader->ctx, ZT_EDATA, "%s: its JSON is no object", reader->file);
+        zt_fail(reader->ctx, ZT_EDATA, "%s: not a JSON object", reader->file);
         json_decref(root);
         root = NULL;
     }
@@ -129,7 +130,7 @@ zt_status zt_tj_text(zt_tj_reader *reader, const json_t *object, const char *nam
 {
     const json_t *value = get_member(object, name);
     if (!value) return ZT_OK;
-    if (!json_is_string(value)) return fail_member(reader, name, "no text");
+    if (!json_is_string(value)) return fail_member(reader, name, "not a string");
     *out = zt_tj_keep(reader, json_string_value(value), json_string_length(value));
     return out->data ? ZT_OK : ZT_ENOMEM;
 }
@@ -138,7 +139,7 @@ zt_status zt_tj_size(zt_tj_reader *reader, const json_t *object, const char *nam
 {
     const json_t *value = get_member(object, name);
     if (!value) return ZT_OK;
-    if (!json_is_integer(value) || json_integer_value(value) < 0) return fail_member(reader, name, "no count");
+    if (!json_is_integer(value) || json_integer_value(value) < 0) return fail_member(reader, name, "not a non-negative integer");
     *out = json_integer_value(value);
     return ZT_OK;
 }
@@ -149,13 +150,13 @@ zt_status zt_tj_word(zt_tj_reader *reader, const json_t *object, const char *nam
     const char *word = json_string_value(value);
     char escaped[80];
     if (!value) return ZT_OK;
-    if (!word) return fail_member(reader, name, "no text");
+    if (!word) return fail_member(reader, name, "not a string");
     for (int i = 0; names[i]; i++)
         if (strcmp(word, names[i]) == 0) {
             *out = i;
             return ZT_OK;
         }
-    return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: '%s' is '%s', which is not known", reader->file, reader->where, name,
+    return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: '%s' has the unknown value '%s'", reader->file, reader->where, name,
                    zt_escape(escaped, sizeof escaped, word, json_string_length(value)));
 }
 
@@ -166,7 +167,7 @@ static zt_status add_step(zt_tj_reader *reader, const zt_tj_family *family, cons
     const json_t *type = json_object_get(value, "type");
     const char *name = json_string_value(type);
     char escaped[80];
-    if (!name) return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a component without a 'type'", reader->file, family->key);
+    if (!name) return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a component has no 'type'", reader->file, family->key);
     if (out->count == ZT_MOST_STEPS)
         return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: more than %d components", reader->file, family->key, ZT_MOST_STEPS);
     for (const zt_tj_row *row = family->row; row->name; row++)
@@ -187,7 +188,7 @@ static zt_status add_steps(zt_tj_reader *reader, const zt_tj_family *family, con
     if (!name || strcmp(name, "Sequence") != 0) return add_step(reader, family, value, out);
     const json_t *list = json_object_get(value, family->list);
     if (!json_is_array(list) || depth > ZT_MOST_STEPS)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a Sequence without '%s', or too deep", reader->file, family->key,
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: %s: a Sequence has no '%s' or is nested too deeply", reader->file, family->key,
                        family->list);
     for (size_t i = 0; !status && i < json_array_size(list); i++)
         status = add_steps(reader, family, json_array_get(list, i), out, depth + 1);

@@ -148,8 +148,8 @@ static zt_status name_set(const translation *state, const char *name, size_t siz
         bool letter = (character >= 'a' && character <= 'z') || (character >= 'A' && character <= 'Z') ||
                       (character >= '0' && character <= '9');
         if (!letter && character != ' ' && character != '-' && character != '_')
-            return fail_regex(state, ZT_ENOTSUP, "the name of a property is not known");
-        if (length + 1 == sizeof plain) return fail_regex(state, ZT_ENOTSUP, "the name of a property is too long");
+            return fail_regex(state, ZT_ENOTSUP, "unknown property name");
+        if (length + 1 == sizeof plain) return fail_regex(state, ZT_ENOTSUP, "property name too long");
         if (letter) plain[length++] = character;
     }
     plain[length] = 0;
@@ -172,7 +172,7 @@ static zt_status read_property(translation *state, bool *negative, char *set, si
     const char *close = NULL;
     if (state->cursor < state->end && *state->cursor == '{')
         close = memchr(state->cursor, '}', (size_t)(state->end - state->cursor));
-    if (!close) return fail_regex(state, ZT_EDATA, "a property without {name}");
+    if (!close) return fail_regex(state, ZT_EDATA, "property without a {name}");
     const char *name = state->cursor + 1;
     if (*name == '^') {
         *negative = !*negative;
@@ -225,10 +225,11 @@ static zt_status hex_escape(translation *state, char kind, uint32_t *codepoint)
     state->cursor += braces;
     int count = read_digits(state, 16, braces ? 8 : kind == 'u' ? 4 : 2, codepoint);
     if (!count || (kind == 'u' && count != 4) || (braces && (state->cursor == state->end || *state->cursor++ != '}')))
-        return fail_regex(state, ZT_EDATA, "a character's number is incomplete");
+        return fail_regex(state, ZT_EDATA, "incomplete character code");
     if (*codepoint > 0x10ffff || (*codepoint >= 0xd800 && *codepoint < 0xe000))
-        return fail_regex(state, ZT_EDATA, "no such character");
-    if (kind == 'x' && !braces && *codepoint > 0x7f) return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
+        return fail_regex(state, ZT_EDATA, "invalid character code");
+    if (kind == 'x' && !braces && *codepoint > 0x7f)
+        return fail_regex(state, ZT_ENOTSUP, "byte escapes beyond ASCII are not supported");
     return ZT_OK;
 }
 
@@ -238,7 +239,7 @@ static zt_status read_char(translation *state, bool escaped, uint32_t *codepoint
 {
     static const char escape_letters[] = "tnrfvaeb", escape_values[] = "\t\n\r\f\v\a\x1b\b";
     int length = zt_utf8_decode(state->cursor, (size_t)(state->end - state->cursor), codepoint);
-    if (!length) return fail_regex(state, ZT_EDATA, "it ends too early, or is not UTF-8");
+    if (!length) return fail_regex(state, ZT_EDATA, "unexpected end, or not UTF-8");
     state->cursor += length;
     if (!escaped) return ZT_OK;
     const char *simple = *codepoint && *codepoint < 128 ? strchr(escape_letters, (int)*codepoint) : NULL;
@@ -249,13 +250,13 @@ static zt_status read_char(translation *state, bool escaped, uint32_t *codepoint
     else if (*codepoint >= '0' && *codepoint <= '7') {
         state->cursor--;
         read_digits(state, 8, 3, codepoint);
-        if (*codepoint > 0x7f) return fail_regex(state, ZT_ENOTSUP, "a byte beyond ASCII");
+        if (*codepoint > 0x7f) return fail_regex(state, ZT_ENOTSUP, "byte escapes beyond ASCII are not supported");
     } else if (*codepoint == 'c') {
         if (state->cursor == state->end || (unsigned char)*state->cursor > 127)
-            return fail_regex(state, ZT_EDATA, "a control character is incomplete");
+            return fail_regex(state, ZT_EDATA, "incomplete control escape");
         *codepoint = (uint32_t)(*state->cursor++ & 0x1f);
     } else if (*codepoint == 'C' || *codepoint == 'M')
-        return fail_regex(state, ZT_ENOTSUP, "control and meta escapes");
+        return fail_regex(state, ZT_ENOTSUP, "control and meta escapes are not supported");
     return ZT_OK;
 }
 
@@ -329,7 +330,7 @@ static zt_status class_item(translation *state, char_set *set)
     char text[128];
     uint32_t from, to;
     bool escaped = *state->cursor == '\\', negative = false;
-    if (escaped && ++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "it ends with a backslash");
+    if (escaped && ++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "trailing backslash");
     const char *named = escaped ? find_letter_set(*state->cursor, &negative) : NULL;
     if (named) {
         state->cursor++;
@@ -340,7 +341,8 @@ static zt_status class_item(translation *state, char_set *set)
         zt_status status = read_property(state, &negative, text, sizeof text);
         return status ? status : set_add(set, text, negative);
     }
-    if (escaped && is_among("RXNOKGAzZByYgk", *state->cursor)) return fail_regex(state, ZT_ENOTSUP, "that escape within a class");
+    if (escaped && is_among("RXNOKGAzZByYgk", *state->cursor))
+        return fail_regex(state, ZT_ENOTSUP, "this escape is not supported in a character class");
     zt_status status = read_char(state, escaped, &from);
     if (status) return status;
     status = put_literal(&set->simple, from);
@@ -350,9 +352,9 @@ static zt_status class_item(translation *state, char_set *set)
     escaped = *state->cursor == '\\';
     state->cursor += escaped;
     if (escaped && state->cursor < state->end && (find_letter_set(*state->cursor, &negative) || (*state->cursor | 32) == 'p'))
-        return fail_regex(state, ZT_EDATA, "a range that ends with a set");
+        return fail_regex(state, ZT_EDATA, "a range ends in a character class");
     status = read_char(state, escaped, &to);
-    if (!status && to < from) status = fail_regex(state, ZT_EDATA, "a range out of order");
+    if (!status && to < from) status = fail_regex(state, ZT_EDATA, "range out of order");
     if (!status) status = zt_str_putc(&set->simple, '-');
     return status ? status : put_literal(&set->simple, to);
 }
@@ -374,7 +376,7 @@ static zt_status class_union(translation *state, char_set *set, bool first, int 
         status = zt_str_putc(&set->others, '|');
         if (!status) status = translate_class(state, &set->others, depth + 1);
     }
-    return !status && state->cursor == state->end ? fail_regex(state, ZT_EDATA, "a class without its end") : status;
+    return !status && state->cursor == state->end ? fail_regex(state, ZT_EDATA, "missing ] after a character class") : status;
 }
 
 /* After "[": appends an expression for one character. A && B becomes (?=A) before B. */
@@ -384,7 +386,7 @@ static zt_status translate_class(translation *state, zt_str *out, int depth)
     zt_str intersected;
     zt_status status = ZT_OK;
     bool first = true, negative = state->cursor < state->end && *state->cursor == '^';
-    if (depth > MOST_CLASS_DEPTH) return fail_regex(state, ZT_ENOTSUP, "classes nested so deep");
+    if (depth > MOST_CLASS_DEPTH) return fail_regex(state, ZT_ENOTSUP, "character classes nested too deeply");
     state->cursor += negative;
     zt_str_init(&intersected, state->ctx);
     for (bool again = true; !status && again; first = false) {
@@ -417,7 +419,7 @@ static zt_status copy_name(translation *state)
     const char *start = state->cursor;
     state->cursor += state->cursor < state->end && is_among("<'", *state->cursor);
     while (state->cursor < state->end && !is_among(">')", *state->cursor)) state->cursor++;
-    if (state->cursor == state->end || *state->cursor == ')') return fail_regex(state, ZT_EDATA, "a name without its end");
+    if (state->cursor == state->end || *state->cursor == ')') return fail_regex(state, ZT_EDATA, "unterminated group name");
     state->cursor++;
     return zt_str_put(state->out, start, (size_t)(state->cursor - start));
 }
@@ -429,7 +431,7 @@ static zt_status translate_escape(translation *state)
     char text[128];
     uint32_t codepoint;
     bool negative = false;
-    if (++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "it ends with a backslash");
+    if (++state->cursor == state->end) return fail_regex(state, ZT_EDATA, "trailing backslash");
     char letter = *state->cursor;
     mark_atom(state);
     const char *named = find_letter_set(letter, &negative);
@@ -444,7 +446,7 @@ static zt_status translate_escape(translation *state)
         named = strcmp(named, WORD) == 0 ? WORD_ALONE : named;
         return status ? status : zt_str_printf(state->out, "[%s%s]", negative ? "^" : "", named);
     }
-    if (is_among("yYX", letter)) return fail_regex(state, ZT_ENOTSUP, "text segments");
+    if (is_among("yYX", letter)) return fail_regex(state, ZT_ENOTSUP, "text segments (\\X, \\y, \\Y) are not supported");
     if (is_among("bBO", letter)) {
         state->cursor++;
         return zt_str_puts(state->out, letter == 'b' ? word_edge : letter == 'B' ? no_edge : "(?s:.)");
@@ -465,7 +467,7 @@ static zt_status translate_options(translation *state)
     for (; !status && state->cursor < state->end && is_among("im-", *state->cursor); state->cursor++)
         status = zt_str_putc(state->out, *state->cursor == 'm' ? 's' : *state->cursor);
     if (status || state->cursor == state->end || (*state->cursor != ')' && *state->cursor != ':'))
-        return status ? status : fail_regex(state, ZT_ENOTSUP, "that kind of group");
+        return status ? status : fail_regex(state, ZT_ENOTSUP, "this kind of group is not supported");
     if (*state->cursor == ')') {
         state->depth--;
         state->group[state->depth ? state->depth - 1 : MOST_DEPTH - 1].closers++;
@@ -481,9 +483,9 @@ static zt_status open_group(translation *state)
     if (comes_next(state, "(?#")) {
         const char *end = memchr(state->cursor, ')', (size_t)(state->end - state->cursor));
         state->cursor = end ? end + 1 : state->end;
-        return end ? ZT_OK : fail_regex(state, ZT_EDATA, "a comment without its end");
+        return end ? ZT_OK : fail_regex(state, ZT_EDATA, "unterminated comment");
     }
-    if (state->depth == MOST_DEPTH - 1) return fail_regex(state, ZT_ENOTSUP, "groups nested so deep");
+    if (state->depth == MOST_DEPTH - 1) return fail_regex(state, ZT_ENOTSUP, "groups nested too deeply");
     state->group[state->depth++] = (open_group_state){state->out->len, 0};
     state->atom = NONE;
     for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
@@ -496,14 +498,14 @@ static zt_status open_group(translation *state)
         state->cursor += 2;
         return translate_options(state);
     }
-    if (comes_next(state, "(*")) return fail_regex(state, ZT_ENOTSUP, "callouts");
+    if (comes_next(state, "(*")) return fail_regex(state, ZT_ENOTSUP, "callouts are not supported");
     state->cursor++;
     return zt_str_putc(state->out, '(');
 }
 
 static zt_status close_group(translation *state)
 {
-    if (!state->depth) return fail_regex(state, ZT_EDATA, "a ) too many");
+    if (!state->depth) return fail_regex(state, ZT_EDATA, "unmatched )");
     open_group_state *group = &state->group[--state->depth];
     zt_status status = ZT_OK;
     for (int i = 0; !status && i <= group->closers; i++) status = zt_str_putc(state->out, ')');
@@ -539,15 +541,14 @@ static zt_status translate_interval(translation *state)
         long *bound = &bounds[comma];
         *bound = (*bound < 0 ? 0 : *bound) * 10 + (*cursor - '0');
         given |= 1 << comma;
-        if (*bound > 100000) return fail_regex(state, ZT_EDATA, "so many repetitions");
+        if (*bound > 100000) return fail_regex(state, ZT_EDATA, "repetition count above 100000");
     }
     if (!given || cursor == state->end || *cursor != '}' || state->atom == NONE) {
         state->cursor++;
         mark_atom(state);
         return zt_str_puts(state->out, "\\{");
     }
-    if (comma && bounds[1] >= 0 && bounds[1] < bounds[0])
-        return fail_regex(state, ZT_ENOTSUP, "a repetition that is out of order");
+    if (comma && bounds[1] >= 0 && bounds[1] < bounds[0]) return fail_regex(state, ZT_ENOTSUP, "repetition bounds out of order");
     state->cursor = cursor + 1;
     zt_status status = !comma          ? zt_str_printf(state->out, "{%ld}", bounds[0])
                        : bounds[1] < 0 ? zt_str_printf(state->out, "{%ld,}", bounds[0])
@@ -595,7 +596,7 @@ zt_status zt_onig_to_pcre2(zt_ctx *ctx, const char *file, const char *where, zt_
                          .atom = NONE};
     zt_status status = zt_str_puts(out, "");
     while (!status && state.cursor < state.end) status = translate_one(&state);
-    if (!status && state.depth) status = fail_regex(&state, ZT_EDATA, "a ( without its )");
+    if (!status && state.depth) status = fail_regex(&state, ZT_EDATA, "missing )");
     for (int i = 0; !status && i < state.group[MOST_DEPTH - 1].closers; i++) status = zt_str_putc(out, ')');
     return status;
 }

@@ -20,7 +20,7 @@ zt_pairs *zt_pairs_new(zt_ctx *ctx, size_t limit)
     size_t slots = 64, bytes;
     while (slots / 2 < limit && slots <= SIZE_MAX / 2) slots *= 2;
     if (!zt_mul_size(slots, sizeof(pair_slot), &bytes) || !zt_add_size(bytes, sizeof(zt_pairs), &bytes)) {
-        zt_fail(ctx, ZT_ENOMEM, "%zu merges are too many", limit);
+        zt_fail(ctx, ZT_ENOMEM, "too many merges (%zu)", limit);
         return NULL;
     }
     zt_pairs *pairs = zt_calloc(ctx, 1, bytes);

@@ -80,7 +80,7 @@ static zt_status grow_nodes(zt_trie *trie)
 {
     size_t bytes;
     if (trie->node_count >= UINT32_MAX / 4 || !zt_mul_size(trie->node_capacity, 2 * sizeof *trie->value, &bytes))
-        return zt_fail(trie->ctx, ZT_ENOMEM, "%zu nodes are too many", trie->node_count);
+        return zt_fail(trie->ctx, ZT_ENOMEM, "too many trie nodes (%zu)", trie->node_count);
     int32_t *value = zt_realloc(trie->ctx, trie->value, bytes);
     if (!value) return ZT_ENOMEM;
     trie->value = value;
