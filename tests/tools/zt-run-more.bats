@@ -22,13 +22,13 @@ greedy() {
         [[ $stderr == *"$word"* ]]
         [ -z "$output" ]
     done <<'END'
-none of chatml, gemma, llama3|-p hi --template alpaca
+nor one of chatml, gemma, llama3.1, |-p hi --template alpaca
 exclude|-p hi --raw --template chatml
 exclude|-p hi --raw --system x
 exclude|-p hi --session s --no-kv-cache
 --session|-p hi --session -
---session names a file|-p hi --session /dev/full
---session names a file|-p hi --session .
+is not a regular file|-p hi --session /dev/full
+is not a regular file|-p hi --session .
 --stop: empty string|-p hi --stop x --stop ''
 '--bind' does not apply to text generation|-p hi --bind n=1
 '--data' does not apply to text generation|-p hi --data x.npz
@@ -528,12 +528,12 @@ END
 @test "--jsonl: what is wrong with a request is said by name, with the input's line" {
     cat >cases <<'END'
 {"prompt": "x", "max_tokens": 3, "n": 4}|"max_tokens": 3 and "n": 4
-{"prompt": "x", "top-k": 3, "top_k": 4}|"top_k": 3 and "top_k": 4 mean the same
+{"prompt": "x", "top-k": 3, "top_k": 4}|conflicting values: "top_k": 3 and "top_k": 4
 {"prompt": "x", "n": 2147483648}|"n": 2147483648 is not an integer from 0 to 2147483647
 {"prompt": "x", "n": 1.5}|"n": 1.5 is not an integer
 {"prompt": "x", "seed": -1}|"seed": -1 is not
 {"prompt": "x", "temp": "hot"}|"temp": "hot" is not a number
-{"prompt": "x", "temperature": -1}|temperature -1
+{"prompt": "x", "temperature": -1}|temperature is -1
 {"prompt": "x", "raw": 1}|"raw": 1 is not true or false
 {"prompt": "x", "logprobs": 1001}|"logprobs": 1001 is not
 {"prompt": "x", "top_logprobs": 2}|"top_logprobs" needs "logprobs": true

@@ -116,7 +116,7 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
     if (!options->model) return zt_fail(ctx, ZT_EUSAGE, "no model: specify one with -m");
     struct stat info;
     if (from_stdin(options->session) || (options->session && stat(options->session, &info) == 0 && !S_ISREG(info.st_mode)))
-        return zt_fail(ctx, ZT_EUSAGE, "--session names a file, which is read and written");
+        return zt_fail(ctx, ZT_EUSAGE, "--session: '%s' is not a regular file", options->session);
     if (options->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is not a terminal");
     if (options->dry_run || options->chat) return ZT_OK;
