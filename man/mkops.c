@@ -48,6 +48,208 @@ static void put_default(zt_ctx *ctx, const zt_opinfo *info, const zt_attrdef *a)
     }
 }
 
+/* ---- terms ----------------------------------------------------------------------------------- */
+
+/* What the field calls an op: the words that a reader searches for. */
+static const char *const terms[][2] = {
+    {"abs", "Absolute value"},
+    {"acos", "Arc cosine"},
+    {"acosh", "Inverse hyperbolic cosine"},
+    {"add", "Addition"},
+    {"add_rms_norm", "Residual addition and RMS normalization, fused"},
+    {"add_scalar", "Addition of a constant"},
+    {"amax", "Maximum (reduction)"},
+    {"amin", "Minimum (reduction)"},
+    {"argmax", "Index of the maximum"},
+    {"argmin", "Index of the minimum"},
+    {"asin", "Arc sine"},
+    {"asinh", "Inverse hyperbolic sine"},
+    {"atan", "Arc tangent"},
+    {"atanh", "Inverse hyperbolic tangent"},
+    {"attention", "Causal attention over a paged KV cache"},
+    {"avg_pool", "Average pooling"},
+    {"avg_unpool", "Gradient of average pooling"},
+    {"batch_norm", "Batch normalization, training"},
+    {"batch_norm_backward", "Gradient of batch normalization"},
+    {"batch_norm_inference", "Batch normalization, inference"},
+    {"bce_with_logits", "Binary cross-entropy loss on logits"},
+    {"bitcast", "Reinterpretation of bits"},
+    {"bitwise_and", "Bitwise AND"},
+    {"bitwise_not", "Bitwise NOT"},
+    {"bitwise_or", "Bitwise OR"},
+    {"bitwise_xor", "Bitwise exclusive OR"},
+    {"broadcast_to", "Broadcast"},
+    {"call", "Custom function"},
+    {"cast", "Conversion of the data type"},
+    {"ceil", "Ceiling"},
+    {"celu", "Continuously differentiable exponential linear unit (CELU)"},
+    {"clamp", "Clamp (clip)"},
+    {"concat", "Concatenation"},
+    {"conv", "Convolution"},
+    {"conv_backward_filter", "Gradient of convolution with respect to the filter"},
+    {"conv_transpose", "Transposed convolution (deconvolution)"},
+    {"cos", "Cosine"},
+    {"cosh", "Hyperbolic cosine"},
+    {"cross_entropy", "Cross-entropy loss"},
+    {"cross_entropy_backward", "Gradient of the cross-entropy loss"},
+    {"cumprod", "Cumulative product"},
+    {"cumsum", "Cumulative sum (prefix sum)"},
+    {"dequantize_linear", "Linear dequantization"},
+    {"dft", "Discrete Fourier transform (FFT), complex"},
+    {"div", "Division"},
+    {"elu", "Exponential linear unit (ELU)"},
+    {"entmax", "Entmax"},
+    {"eq", "Equal"},
+    {"erf", "Error function"},
+    {"exp", "Exponential function"},
+    {"expert_linear", "Linear layer of selected experts (mixture of experts)"},
+    {"expert_linear_backward", "Gradient of expert_linear"},
+    {"expm1", "Exponential function minus 1"},
+    {"fill_like", "Constant tensor"},
+    {"floor", "Floor"},
+    {"fmod", "Remainder with the sign of the dividend"},
+    {"gated_linear", "Gated linear layer (SwiGLU, GeGLU), fused"},
+    {"gather", "Gather rows (embedding lookup)"},
+    {"gather_elements", "Gather elements"},
+    {"gather_nd", "Gather slices"},
+    {"ge", "Greater or equal"},
+    {"geglu", "Gated GELU (GeGLU)"},
+    {"gelu", "Gaussian error linear unit (GELU)"},
+    {"group", "Split of the last dimension"},
+    {"group_norm", "Group normalization"},
+    {"group_norm_backward", "Gradient of group normalization"},
+    {"gru", "Gated recurrent unit (GRU)"},
+    {"gru_backward", "Gradient of GRU"},
+    {"gt", "Greater"},
+    {"hard_sigmoid", "Hard sigmoid"},
+    {"hard_swish", "Hard swish"},
+    {"irfft", "Inverse Fourier transform (FFT) to real numbers"},
+    {"irfft_backward", "Gradient of irfft"},
+    {"isfinite", "Test for finite numbers"},
+    {"isinf", "Test for infinity"},
+    {"isnan", "Test for NaN"},
+    {"kv_put", "Write into the KV cache"},
+    {"layer_norm", "Layer normalization"},
+    {"le", "Less or equal"},
+    {"leaky_relu", "Leaky rectified linear unit"},
+    {"linear", "Linear layer (fully connected), also with quantized weights"},
+    {"linear_act", "Linear layer and activation, fused"},
+    {"linear_add", "Linear layer and residual addition, fused"},
+    {"linears", "Two or three linear layers of one input, fused"},
+    {"log", "Natural logarithm"},
+    {"log1p", "Natural logarithm of 1 + x"},
+    {"log_softmax", "Logarithm of softmax"},
+    {"logical_and", "Logical AND"},
+    {"logical_not", "Logical NOT"},
+    {"logical_or", "Logical OR"},
+    {"logical_xor", "Logical exclusive OR"},
+    {"logsumexp", "Logarithm of the sum of exponentials"},
+    {"lp_pool", "Power-average (Lp) pooling"},
+    {"lstm", "Long short-term memory (LSTM)"},
+    {"lstm_backward", "Gradient of LSTM"},
+    {"lt", "Less"},
+    {"matmul", "Matrix multiplication (matrix product)"},
+    {"max", "Maximum, elementwise"},
+    {"max_pool", "Max pooling"},
+    {"max_unpool", "Max unpooling"},
+    {"mean", "Mean (reduction)"},
+    {"min", "Minimum, elementwise"},
+    {"mish", "Mish activation"},
+    {"mod", "Remainder with the sign of the divisor (modulo)"},
+    {"mse", "Mean squared error loss"},
+    {"mul", "Multiplication"},
+    {"ne", "Not equal"},
+    {"neg", "Negation"},
+    {"nll", "Negative log-likelihood loss"},
+    {"nll_backward", "Gradient of the negative log-likelihood loss"},
+    {"norm_add", "RMS normalization and residual addition, fused"},
+    {"one_hot", "One-hot encoding"},
+    {"pad", "Padding"},
+    {"pad_back", "Gradient of padding"},
+    {"plane_gather", "Gather within planes"},
+    {"pointwise", "Fused chain of elementwise operations"},
+    {"pow", "Power"},
+    {"pow_scalar", "Power with a constant exponent"},
+    {"prelu", "Parametric rectified linear unit (PReLU)"},
+    {"prod", "Product (reduction)"},
+    {"qk_norm_rope", "RMS normalization of queries and keys and rotary position embedding, fused"},
+    {"quantize_linear", "Linear quantization"},
+    {"random_normal", "Normal random numbers"},
+    {"random_uniform", "Uniform random numbers"},
+    {"recip", "Reciprocal"},
+    {"relu", "Rectified linear unit (ReLU)"},
+    {"repeat", "Repetition of entries"},
+    {"reshape", "Reshape"},
+    {"reshape_like", "Reshape to the shape of another tensor"},
+    {"rfft", "Fourier transform (FFT) of real numbers"},
+    {"rfft_backward", "Gradient of rfft"},
+    {"rms_norm", "RMS normalization"},
+    {"rnn", "Recurrent layer (Elman RNN)"},
+    {"rnn_backward", "Gradient of RNN"},
+    {"rope", "Rotary position embedding (RoPE)"},
+    {"rope_put", "Rotary position embedding and write into the KV cache, fused"},
+    {"rope_table", "Rotary position embedding from tables"},
+    {"round", "Rounding"},
+    {"rsqrt", "Reciprocal square root"},
+    {"safe_log", "Logarithm of softplus, bounded"},
+    {"sample_token", "Sampling of a token (top-k, nucleus, min-p, temperature)"},
+    {"scale", "Multiplication by a constant"},
+    {"scaled_softmax", "Softmax of scaled inputs"},
+    {"scatter_add", "Scatter-add of rows"},
+    {"scatter_add_elements", "Scatter-add of elements"},
+    {"scatter_elements", "Scatter elements"},
+    {"scatter_nd", "Scatter slices"},
+    {"sdpa", "Scaled dot-product attention"},
+    {"sdpa_grad", "Gradient of scaled dot-product attention"},
+    {"selu", "Scaled exponential linear unit (SELU)"},
+    {"shift_left", "Bit shift to the left"},
+    {"shift_right", "Bit shift to the right"},
+    {"shrink", "Shrinkage (hard or soft)"},
+    {"sigmoid", "Logistic sigmoid"},
+    {"sign", "Sign"},
+    {"silu", "Sigmoid linear unit (SiLU, swish)"},
+    {"sin", "Sine"},
+    {"sinh", "Hyperbolic sine"},
+    {"slice", "Slice"},
+    {"slice_put", "Gradient of slice"},
+    {"slice_step", "Slice with a step"},
+    {"slice_step_put", "Gradient of slice_step"},
+    {"smooth_l1", "Smooth L1 loss (Huber)"},
+    {"smooth_max_mean", "Mean with the weights of smooth max pooling"},
+    {"smooth_max_pool", "Smooth max pooling (log-sum-exp)"},
+    {"smooth_max_unpool", "Gradient of smooth max pooling"},
+    {"softcap", "Soft cap of logits"},
+    {"softmax", "Softmax"},
+    {"softplus", "Softplus"},
+    {"softsign", "Softsign"},
+    {"spectral_conv1d_rfft", "Spectral convolution (Fourier neural operator)"},
+    {"spectral_conv1d_rfft_backward", "Gradient of the spectral convolution"},
+    {"spread", "Gradient of sum and mean"},
+    {"sqrt", "Square root"},
+    {"square", "Square"},
+    {"sub", "Subtraction"},
+    {"sum", "Sum (reduction)"},
+    {"sum_to", "Sum to a smaller shape"},
+    {"swiglu", "Gated SiLU (SwiGLU)"},
+    {"tan", "Tangent"},
+    {"tanh", "Hyperbolic tangent"},
+    {"tanh_prime", "Gradient of tanh"},
+    {"thresholded_relu", "Thresholded rectified linear unit"},
+    {"topk", "Top-k selection and sorting"},
+    {"transpose", "Transposition (permutation of dimensions)"},
+    {"tril", "Lower triangular part"},
+    {"triu", "Upper triangular part"},
+    {"uncat", "Part of a concatenation"},
+    {"where", "Selection by a condition"},
+};
+
+static const char *find_term(const char *name)
+{
+    for (size_t i = 0; i < sizeof terms / sizeof terms[0]; i++)
+        if (!strcmp(terms[i][0], name)) return terms[i][1];
+    return NULL;
+}
+
 /* ---- the contract ---------------------------------------------------------------------------- */
 
 /* The facts of an op by one of its names. */
@@ -129,6 +331,8 @@ static const char head[] =
     "Kinds of attributes: i64 is an integer, f64 a number, word a keyword, dims a list of dimensions,\n"
     "ints a list of integers, str a string, func the name of a custom function.\n"
     ".Pp\n"
+    "A block type is a quantized type whose elements share scales; plain types are all others.\n"
+    "ln is the natural logarithm.\n"
     "Shapes are row-major.\n"
     "A negative axis counts from the last; an empty list of axes means all of them.\n"
     "Broadcasting aligns shapes at their last dimensions and repeats dimensions of 1.\n"
@@ -164,9 +368,10 @@ static const char tail[] = ".El\n"
                            ".Xr zt 7\n";
 
 /* Text of a row: a sentence begins a line; a line cannot begin with a dot or a quote, and a backslash
- * is written \\e. */
+ * is written \\e. A full stop ends it. */
 static void put_text(const char *s)
 {
+    char last = 0;
     for (bool first = true; *s; s++) {
         if (first && (*s == '.' || *s == '\'')) fputs("\\&", stdout);
         first = s[0] == '.' && s[1] == ' ';
@@ -174,11 +379,12 @@ static void put_text(const char *s)
             fputs("\\e", stdout);
         else
             putchar(*s);
+        last = *s;
         if (!first) continue;
         putchar('\n');
         s++;
     }
-    putchar('\n');
+    puts(last == '.' ? "" : ".");
 }
 
 static void put_item(zt_ctx *ctx, const zt_opinfo *info)
@@ -232,6 +438,7 @@ static void put_op(zt_ctx *ctx, zt_engine *cpu, zt_op op)
 {
     const zt_opinfo *info = zt_op_info(op);
     put_item(ctx, info);
+    if (find_term(info->name)) printf("%s:\n", find_term(info->name));
     put_text(info->def->synopsis);
     if (zt_op_old_name(op)) printf("Former name:\n.Ic %s ,\nwhich is still accepted.\n", zt_op_old_name(op));
     fputs(".Pp\n", stdout);

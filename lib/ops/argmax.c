@@ -76,8 +76,8 @@ static bool argmax_cases(int i, zt_case *test_case)
 }
 
 #define ARG(WHICH)                                                                                                               \
-    "i = where x is " WHICH " along `axis` (below 0 from the end), keepdims=1 leaves 1 where it "                                \
-    "was; any plain float type to i32, ties to the lowest index; NaN never wins; 0 when all are "                                \
+    "i = where x is " WHICH " along `axis` (negative: from the end), keepdims=1 keeps it with "                                  \
+    "size 1; any plain float type to i32, ties to the lowest index; NaN never wins; 0 when all are "                             \
     "NaN or there are none"
 
 const zt_opdef zt_op_argmax = {

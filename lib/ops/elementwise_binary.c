@@ -1,4 +1,4 @@
-/* elementwise_binary.c - rows of arithmetic on two values, whose shapes broadcast as numpy's; and of gated units. */
+/* elementwise_binary.c - rows of arithmetic on two values, whose shapes broadcast as in NumPy; and of gated units. */
 #include "lib/ops/activations.h"
 #include "lib/ops/loops.h"
 
@@ -246,7 +246,7 @@ static void max_vjp(zt_vjp *vjp) { larger_vjp(vjp, 1); }
 
 static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
 
-#define NUMBER "; shapes broadcast as numpy's; a, b and y of one plain float or integer type"
+#define NUMBER "; shapes broadcast as in NumPy; a, b and y of one plain float or integer type"
 
 // clang-format off
 #define ROW(NAME, SYNOPSIS, INFER, CASES, MORE)                                                    \
@@ -270,7 +270,7 @@ ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the grad
     ZT_OPF_COMMUTATIVE)
 ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER, number_infer, number_cases,
     ZT_OPF_COMMUTATIVE)
-ROW(pow, "y = a^b; shapes broadcast as numpy's; a, b and y of one plain float type", float_infer, positive_cases, 0)
+ROW(pow, "y = a^b; shapes broadcast as in NumPy; a, b and y of one plain float type", float_infer, positive_cases, 0)
 
 /* ---- prelu ----------------------------------------------------------------------------------- */
 

@@ -21,7 +21,7 @@ static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
 #define BITS(NAME, SYNOPSIS, EXPR, MORE)                                                           \
     REF(NAME, 0 * (a + b), EXPR)                                                                   \
     const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; shapes broadcast as numpy's; a, b and y of one integer type",      \
+        .synopsis = SYNOPSIS "; shapes broadcast as in NumPy; a, b and y of one integer type",      \
         .n_required = 2,                                                                           \
         .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE | MORE,                                       \
         .infer = zt_infer_integers,                                                                \
@@ -59,7 +59,7 @@ static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
 static bool bitwise_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_int(i, test_case), test_case); }
 
 const zt_opdef zt_op_bitwise_not = {
-    .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has x's",
+    .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = bitwise_not_infer,

@@ -183,7 +183,7 @@ static void cast_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_as(vjp->emit, vjp->dy[
 
 const zt_opdef zt_op_cast = {
     .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder"
-                ": floats are rounded to the nearest, halves to even; floats to integers towards "
+                ": floats are rounded to the nearest, ties to even; floats to integers towards "
                 "zero, what is out of range to its end (i4 u4 i2 u2: by their low bits), NaN to 0; "
                 "integers to integers by their low bits; to bool, x[i] is not 0. Floats of a byte: "
                 "what is too large becomes the largest, or with saturate=0 infinity, or NaN where "

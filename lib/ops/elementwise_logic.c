@@ -93,7 +93,7 @@ static void where_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_where = {
-    .synopsis = "y = a where c is not 0, else b; shapes broadcast as numpy's; a, b and y of one "
+    .synopsis = "y = a where c is not 0, else b; shapes broadcast as in NumPy; a, b and y of one "
                 "type, c of any, but block types",
     .n_required = 3,
     .flags = ZT_OPF_ELEMENTWISE,

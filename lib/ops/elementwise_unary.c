@@ -64,7 +64,7 @@ bool zt_cases_unary(int i, zt_case *test_case) { return unary_cases(i, ZT_FILL_N
         vjp->dx[0] = DX;                                                                             \
     }                                                                                              \
     const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS ", y has x's",                                                        \
+        .synopsis = SYNOPSIS ", y has the type of x",                                                        \
         .n_required = 1,                                                                           \
         .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,                                              \
         .infer = INFER,                                                                            \
@@ -152,7 +152,7 @@ NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x)
 NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x), sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
 UNARY(floor, ZT_FILL_NORMAL, "y[i] = x[i] rounded down", floor(x), ZT_NONE, {0})
 UNARY(ceil, ZT_FILL_NORMAL, "y[i] = x[i] rounded up", ceil(x), ZT_NONE, {0})
-UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, halves to even", rint(x), ZT_NONE, {0})
+UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, ties to even", rint(x), ZT_NONE, {0})
 NUMBER(square, "y[i] = x[i]^2, integers wrap", x *x, (uint64_t)x *(uint64_t)x, TIMES(BOTH(mul, dy, x), 2))
 UNARY(sqrt, ZT_FILL_POSITIVE, "y[i] = sqrt(x[i])", sqrt(x), TIMES(BOTH(div, dy, y), 0.5), {0})
 UNARY(rsqrt, ZT_FILL_POSITIVE, "y[i] = 1 / sqrt(x[i])", 1 / sqrt(x), TIMES(BOTH(mul, dy, BOTH(mul, y, FN(square, y))), -0.5), {0})
@@ -277,7 +277,7 @@ static void scale_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scale = {
-    .synopsis = "y[i] = x[i] * by; any plain float type, y has x's",
+    .synopsis = "y[i] = x[i] * by; any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = zt_infer_same_float,
@@ -317,7 +317,7 @@ static void softcap_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_softcap = {
-    .synopsis = "y[i] = cap * tanh(x[i] / cap), cap > 0; any plain float type, y has x's",
+    .synopsis = "y[i] = cap * tanh(x[i] / cap), cap > 0; any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = softcap_infer,
@@ -343,7 +343,7 @@ static void silu_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_silu = {
-    .synopsis = "y[i] = x[i] / (1 + exp(-x[i])); any plain float type, y has x's",
+    .synopsis = "y[i] = x[i] / (1 + exp(-x[i])); any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = zt_infer_same_float,
@@ -403,7 +403,7 @@ static void gelu_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_gelu = {
     .synopsis = "y = x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), or form=erf: "
-                "x/2 (1 + erf(x / sqrt(2))); any plain float type, y has x's",
+                "x/2 (1 + erf(x / sqrt(2))); any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = gelu_infer,

@@ -103,7 +103,7 @@ static void gather_elements_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_gather_elements = {
-    .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (below 0 from the end); x any "
+    .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (negative: from the end); x any "
                 "but block types, i i32 of x's rank and, but for the axis, at most its size; an "
                 "index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,

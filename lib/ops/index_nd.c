@@ -308,7 +308,7 @@ static void scatter_nd_vjp(zt_vjp *vjp)
 
 #define MERGE                                                                                                                    \
     "reduction=none: u is put there (the last of several), add|mul|max|min: merged with what is "                                \
-    "there, NaN winning; an index out of range is an error, or with oob=zero changes nothing"
+    "there, NaN has precedence; an index out of range is an error, or with oob=zero changes nothing"
 
 const zt_opdef zt_op_scatter_nd = {
     .synopsis = "z = x but for z[b...,i1,..,ik,rest], (i1 .. ik) = i[b...,m...,:], where "

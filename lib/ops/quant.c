@@ -174,7 +174,7 @@ static bool quantize_linear_cases(int i, zt_case *test_case)
 
 const zt_opdef zt_op_quantize_linear = {
     .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of a byte "
-                "and less), rounded to the nearest, halves to even, and cut to its range "
+                "and less), rounded to the nearest, ties to even, and cut to its range "
                 "(saturate=0: not, of floats); the quotient is rounded to f32 first but for "
                 "f64; " SCALES,
     .n_required = 2,

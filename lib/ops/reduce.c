@@ -365,7 +365,7 @@ static void logsumexp_vjp(zt_vjp *vjp)
 // clang-format on
 
 #define AXES                                                                                                                     \
-    " over `axes` (none: all; below 0 from the end); keepdims=1 leaves 1 where they were; y has "                                \
+    " over `axes` (none: all; negative: from the end); keepdims=1 keeps them with size 1; y has "                                \
     "x's type, "
 #define FLOATS  "any plain float one"
 #define NUMBERS "any plain float or integer one"

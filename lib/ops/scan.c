@@ -61,8 +61,8 @@ static void cumsum_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cumsum = {
-    .synopsis = "y[...,i,...] = the sum of x up to i along `axis` (below 0 from the end); exclusive=1 "
-                "without i, reverse=1 from the end; any plain float or integer type, y has x's",
+    .synopsis = "y[...,i,...] = the sum of x up to i along `axis` (negative: from the end); exclusive=1 "
+                "without i, reverse=1 from the end; any plain float or integer type, y has the type of x",
     .n_required = 1,
     .infer = cumsum_infer,
     .ref = cumsum_ref,
@@ -130,7 +130,7 @@ static void cumprod_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cumprod = {
-    .synopsis = "y[...,i,...] = the product of x up to i along `axis` (below 0 from the end); "
+    .synopsis = "y[...,i,...] = the product of x up to i along `axis` (negative: from the end); "
                 "exclusive=1 without i, reverse=1 from the end; any plain float or integer type, y "
                 "has x's; its gradient divides by x",
     .n_required = 1,

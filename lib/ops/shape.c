@@ -140,8 +140,8 @@ static void transpose_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_transpose = {
-    .synopsis = "y's d-th dimension is x's axes[d]-th (below 0 from the end); no axes: the other "
-                "way round; any but block types, y has x's",
+    .synopsis = "y's d-th dimension is x's axes[d]-th (negative: from the end); no axes: the other "
+                "way round; any but block types, y has the type of x",
     .n_required = 1,
     .infer = transpose_infer,
     .ref = transpose_ref,
@@ -321,7 +321,7 @@ static void uncat_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_uncat = {
     .synopsis = "y = the `part`-th (0: a) of the parts that x would be the concat of, along `axis`; "
-                "a to e only say shapes; x any but block types, y has x's",
+                "a to e only say shapes; x any but block types, y has the type of x",
     .n_required = 2,
     .infer = uncat_infer,
     .ref = uncat_ref,
@@ -388,8 +388,8 @@ static void repeat_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_repeat = {
-    .synopsis = "y[...,i,...] = x[...,i / times,...] along `axis` (below 0 from the end): each "
-                "entry `times` times; any but block types, y has x's",
+    .synopsis = "y[...,i,...] = x[...,i / times,...] along `axis` (negative: from the end): each "
+                "entry `times` times; any but block types, y has the type of x",
     .n_required = 1,
     .infer = repeat_infer,
     .ref = repeat_ref,

@@ -95,7 +95,7 @@ static void sum_to_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_sum_to = {
     .synopsis = "y has the shape of `like`: x summed over the dimensions along which like would be "
-                "repeated to broadcast to x; any plain float type, y has x's",
+                "repeated to broadcast to x; any plain float type, y has the type of x",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = sum_to_infer,
@@ -165,7 +165,7 @@ static void broadcast_to_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_sum_to(vjp->em
 
 const zt_opdef zt_op_broadcast_to = {
     .synopsis = "y = x repeated to the shape of `like`, else to `shape`: aligned at the last "
-                "dimensions, where x has 1 or none; any but block types, y has x's",
+                "dimensions, where x has 1 or none; any but block types, y has the type of x",
     .n_required = 1,
     .infer = broadcast_to_infer,
     .ref = broadcast_to_ref,

@@ -78,7 +78,7 @@ static void slice_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_slice = {
     .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` along `axis`; below 0 all three count "
-                "from the end, and to=0 is the end itself; any but block types, y has x's",
+                "from the end, and to=0 is the end itself; any but block types, y has the type of x",
     .n_required = 1,
     .infer = slice_infer,
     .ref = slice_ref,
@@ -247,7 +247,7 @@ static void slice_step_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_slice_step = {
     .synopsis = "y[...,k,...] = x[...,from + k step,...] along `axis`, k below `count` (0: as many "
                 "as there are); from below 0 counts from the end, step -1 reverses; any but "
-                "block types, y has x's",
+                "block types, y has the type of x",
     .n_required = 1,
     .infer = slice_step_infer,
     .ref = slice_step_ref,

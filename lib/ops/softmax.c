@@ -92,8 +92,8 @@ static void log_softmax_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_softmax = {
-    .synopsis = "y[...,i,...] = exp(x[...,i,...] - max) / sum along `axis` (below 0 from the end); "
-                "any plain float type, y has x's",
+    .synopsis = "y[...,i,...] = exp(x[...,i,...] - max) / sum along `axis` (negative: from the end); "
+                "any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = along_infer,
@@ -105,7 +105,7 @@ const zt_opdef zt_op_softmax = {
 
 const zt_opdef zt_op_log_softmax = {
     .synopsis = "y[...,i,...] = x[...,i,...] - max - ln sum exp(x - max) along `axis` (below 0 from "
-                "the end); any plain float type, y has x's",
+                "the end); any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = along_infer,
@@ -186,8 +186,8 @@ static void scaled_softmax_expand(const zt_emit *emit, const void *attrs, const 
 }
 
 const zt_opdef zt_op_scaled_softmax = {
-    .synopsis = "y = softmax(scale * x) along `axis` (below 0 from the end); any plain float type, "
-                "y has x's",
+    .synopsis = "y = softmax(scale * x) along `axis` (negative: from the end); any plain float type, "
+                "y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = scaled_softmax_infer,
@@ -287,9 +287,9 @@ static void entmax_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_entmax = {
-    .synopsis = "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (below 0 from the end), t "
+    .synopsis = "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (negative: from the end), t "
                 "such that they sum to 1; alpha above 1: near 1 softmax, 2 sparsemax; any plain "
-                "float type, y has x's",
+                "float type, y has the type of x",
     .n_required = 1,
     .infer = entmax_infer,
     .ref = entmax_ref,

@@ -379,7 +379,7 @@ static void dft_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_dft = {
     .synopsis = "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (below 0 from the "
                 "end) of pairs (re, im) [...,2]; inverse=1 with +2 pi i; length n: x cut, or filled "
-                "up with zeros (0: as long as x); any plain float type, y has x's" NORM,
+                "up with zeros (0: as long as x); any plain float type, y has the type of x" NORM,
     .n_required = 1,
     .infer = dft_infer,
     .ref = dft_ref,

@@ -60,7 +60,7 @@ static void triu_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_triu(vjp->emit, vjp->d
 #define TRIANGLE(NAME, WHICH)                                                                      \
     const zt_opdef zt_op_##NAME = {                                                                \
         .synopsis = "y[...,r,c] = x[...,r,c] where c - r " WHICH " `diagonal`, else 0; any but "   \
-                    "block types, y has x's",                                                      \
+                    "block types, y has the type of x",                                                      \
         .n_required = 1,                                                                           \
         .infer = tril_infer,                                                                       \
         .ref = NAME##_ref,                                                                         \

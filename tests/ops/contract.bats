@@ -47,10 +47,21 @@ setup() {
     [ "$(sed -n 's/^ln \(in\|out\|attr\) /\1 /p' table)" = "$(sed -n 's/^log \(in\|out\|attr\) /\1 /p' table)" ]
 }
 
+# Of each op in zt-ops(7) its term, a line "Term:", and the first line of its meaning.
+op_meanings() {
+    awk '/^\.Xc/{getline; print; if (/:$/) {getline; print}}' "$man/zt-ops.7"
+}
+
 @test "no two ops have one meaning's words" {
-    awk '/^\.It Xo/{on = 1} /^\.Xc/{getline; print}' "$man/zt-ops.7" | sort | uniq -d >twice
+    op_meanings | sort | uniq -d >twice
     cat twice
     [ ! -s twice ]
+}
+
+@test "zt-ops(7) begins each op with the field's term for it: a line of man/mkops.c" {
+    n=$(grep -c '^\.It Xo' "$man/zt-ops.7")
+    op_meanings | grep -E '^[A-Z].*:$' >terms || true
+    [ "$(wc -l <terms)" -eq "$n" ] || awk '/^\.Ic/{op = $2} /^\.Xc/{getline; if (!/^[A-Z].*:$/) {print "no term: " op; bad = 1}} END{exit bad}' "$man/zt-ops.7"
 }
 
 @test "zt-ops(7) holds every op once, by its old name too, and mandoc finds no fault" {
