@@ -17,17 +17,18 @@
 #include <stdio.h>
 
 typedef enum zt_opt_kind {
-    ZT_OPT_FLAG,  /* bool *: set true */
-    ZT_OPT_OFF,   /* bool *: set false */
-    ZT_OPT_STR,   /* const char ** */
-    ZT_OPT_LIST,  /* zt_opt_list *: may be given many times */
-    ZT_OPT_I64,   /* int64_t *, in [min, max] */
-    ZT_OPT_U64,   /* uint64_t * */
-    ZT_OPT_F64,   /* double *, in [fmin, fmax] */
-    ZT_OPT_SIZE,  /* size_t *: 512M, 4GiB; min 1: not 0 */
-    ZT_OPT_WORD,  /* int *: index of the word in `arg` ("auto|always|never") */
-    ZT_OPT_COUNT, /* int *: how often given (-vv) */
-    ZT_OPT_HELP   /* bool *: --help, or --help=all */
+    ZT_OPT_FLAG,     /* bool *: set true */
+    ZT_OPT_OFF,      /* bool *: set false */
+    ZT_OPT_STR,      /* const char ** */
+    ZT_OPT_OPTIONAL, /* const char **: the value may be left out, and is "" then; of a tool without operands */
+    ZT_OPT_LIST,     /* zt_opt_list *: may be given many times */
+    ZT_OPT_I64,      /* int64_t *, in [min, max] */
+    ZT_OPT_U64,      /* uint64_t * */
+    ZT_OPT_F64,      /* double *, in [fmin, fmax] */
+    ZT_OPT_SIZE,     /* size_t *: 512M, 4GiB; min 1: not 0 */
+    ZT_OPT_WORD,     /* int *: index of the word in `arg` ("auto|always|never") */
+    ZT_OPT_COUNT,    /* int *: how often given (-vv) */
+    ZT_OPT_HELP      /* bool *: --help, or --help=all */
 } zt_opt_kind;
 
 typedef struct zt_opt_list {

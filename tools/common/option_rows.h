@@ -30,6 +30,7 @@
 #define ZT_OPTION_TYPE_FLAG               bool
 #define ZT_OPTION_TYPE_OFF                bool
 #define ZT_OPTION_TYPE_STR                const char *
+#define ZT_OPTION_TYPE_OPTIONAL           const char *
 #define ZT_OPTION_TYPE_LIST               zt_opt_list
 #define ZT_OPTION_TYPE_I64                int64_t
 #define ZT_OPTION_TYPE_U64                uint64_t

@@ -197,7 +197,7 @@ static zt_status set_count(zt_cli_state *state, const zt_opt *option, const char
 static zt_status set_str(zt_cli_state *state, const zt_opt *option, const char *text)
 {
     (void)state;
-    *(const char **)option->value = text;
+    *(const char **)option->value = text ? text : "";
     return ZT_OK;
 }
 
@@ -309,9 +309,9 @@ static zt_status set_help(zt_cli_state *state, const zt_opt *option, const char 
 typedef zt_status set_fn(zt_cli_state *st, const zt_opt *o, const char *text);
 
 static set_fn *const set_value[] = {
-    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,    [ZT_OPT_STR] = set_str,   [ZT_OPT_LIST] = set_list,
-    [ZT_OPT_I64] = set_i64,   [ZT_OPT_U64] = set_u64,     [ZT_OPT_F64] = set_f64,   [ZT_OPT_SIZE] = set_size,
-    [ZT_OPT_WORD] = set_word, [ZT_OPT_COUNT] = set_count, [ZT_OPT_HELP] = set_help,
+    [ZT_OPT_FLAG] = set_flag, [ZT_OPT_OFF] = set_flag,  [ZT_OPT_STR] = set_str,     [ZT_OPT_OPTIONAL] = set_str,
+    [ZT_OPT_LIST] = set_list, [ZT_OPT_I64] = set_i64,   [ZT_OPT_U64] = set_u64,     [ZT_OPT_F64] = set_f64,
+    [ZT_OPT_SIZE] = set_size, [ZT_OPT_WORD] = set_word, [ZT_OPT_COUNT] = set_count, [ZT_OPT_HELP] = set_help,
 };
 
 /* ---- the command line ------------------------------------------------------------------------ */
@@ -331,9 +331,9 @@ static zt_status parser_init(zt_cli_state *state, getopt_tables *parser)
     for (int i = 0; i < state->option_count; i++) {
         const zt_opt *row = &state->options[i];
         bool value = zt_option_takes_value(row);
-        int without = row->kind == ZT_OPT_HELP ? optional_argument : no_argument;
-        if (row->name)
-            parser->longs[n_longs++] = (struct option){row->name, value ? required_argument : without, NULL, FIRST_LONG + i};
+        bool optional = row->kind == ZT_OPT_HELP || row->kind == ZT_OPT_OPTIONAL;
+        int argument = optional ? optional_argument : value ? required_argument : no_argument;
+        if (row->name) parser->longs[n_longs++] = (struct option){row->name, argument, NULL, FIRST_LONG + i};
         if (row->letter && !memchr(parser->letters + 1, row->letter, n_letters - 1)) {
             parser->letters[n_letters++] = (char)row->letter;
             if (value) parser->letters[n_letters++] = ':';
@@ -379,6 +379,14 @@ static zt_status note_given(zt_cli_state *state, const zt_opt *option, const cha
     return ZT_OK;
 }
 
+/* The value of the option that getopt has just met. One that may be left out is also the next word, unless that is an
+ * option. */
+static const char *value_of(const zt_opt *option, int argc, char **argv)
+{
+    if (option->kind == ZT_OPT_OPTIONAL && !optarg && optind < argc && argv[optind][0] != '-') return argv[optind++];
+    return zt_option_takes_value(option) || option->kind == ZT_OPT_HELP ? optarg : NULL;
+}
+
 static zt_status parse_all(zt_cli_state *state, const getopt_tables *parser, int argc, char **argv)
 {
     optind = 0; /* glibc: begin anew */
@@ -389,7 +397,7 @@ static zt_status parse_all(zt_cli_state *state, const getopt_tables *parser, int
         if ((code == '?' || code == ':') && state->help) continue; /* --help goes before what is wrong after it */
         if (code == '?' || code == ':') return fail_misuse(state, code, argv);
         const zt_opt *option = option_by_code(state, code);
-        const char *text = zt_option_takes_value(option) || option->kind == ZT_OPT_HELP ? optarg : NULL;
+        const char *text = value_of(option, argc, argv);
         if (state->help && option->kind != ZT_OPT_HELP) {
             state->given[option - state->options] = ""; /* it may choose the mode whose options are printed */
             continue;

@@ -340,7 +340,7 @@ static zt_status list_ends(run_state *run)
 {
     zt_status status = ZT_OK;
     if (run->options->eos) return parse_eos(run);
-    for (int32_t id = 0; (run->options->ignore_eos || run->options->jsonl) && id < zt_vocab_size(run->vocab); id++)
+    for (int32_t id = 0; (run->options->ignore_eos || run_takes_requests(run->options)) && id < zt_vocab_size(run->vocab); id++)
         if (status == ZT_OK && zt_vocab_is_eog(run->vocab, id)) status = zt_ids_push(run->ctx, &run->end_ids, id);
     return status;
 }
@@ -355,7 +355,7 @@ static zt_status make_buffers(run_state *run)
     run->logits_rows = run->options->all_logits ? (int64_t)run->prompt_count : 1;
     run->logits_rows = run->logits_rows < run->options->chunk ? run->logits_rows : run->options->chunk;
     run->logits_rows = run->logits_rows < most_rows ? run->logits_rows : most_rows;
-    bool ahead = run->options->speculate && !run->options->jsonl;
+    bool ahead = run->options->speculate && !run_takes_requests(run->options);
     if (ahead && run->logits_rows < ZT_DRAFT_ROWS) run->logits_rows = ZT_DRAFT_ROWS;
     if (ahead) run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
     run->logits = zt_alloc_array(run->ctx, (size_t)run->logits_rows, row_bytes);
@@ -372,14 +372,15 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     opts.max_tokens = max_tokens;
     opts.embed = embed;
     run->seed = run->cli->seed;
-    zt_status status = run->options->jsonl ? run_size_batch(run, &opts) : ZT_OK;
+    bool many = run_takes_requests(run->options) && !embed;
+    zt_status status = many ? run_size_batch(run, &opts) : ZT_OK;
     if (status == ZT_OK) status = list_ends(run);
     /* Greedy choice needs no more than the best, unless logits are changed before. What requests
-     * of --jsonl ask for, only they say. */
+     * of --jsonl and --serve ask for, only they say. */
     bool best = run->options->sampler.temp == 0;
-    bool drawn = run->options->jsonl || (may_draw(run) && (!best || changes_logits(run)));
+    bool drawn = many || (may_draw(run) && (!best || changes_logits(run)));
     opts.draws = drawn && !embed && zt_engine_inmost(run->engine)->vt->devices;
-    opts.greedy = best && (run->options->jsonl || !changes_logits(run));
+    opts.greedy = best && (many || !changes_logits(run));
     if (status == ZT_OK) run->llm = zt_llm_open(run->gguf, &opts);
     run->loaded_time = zt_seconds();
     if (!run->llm) return zt_ctx_status(run->ctx);

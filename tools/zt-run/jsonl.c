@@ -6,8 +6,6 @@
  */
 #include "tools/zt-run/request.h"
 
-#include "lib/llm/batch.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -84,19 +82,6 @@ static const char *next_line(request_queue *queue, size_t *size)
     return line;
 }
 
-/* Adds the request to the batch, with the way in which its tokens are chosen (see run.h). */
-static zt_status add_text(request_queue *queue, run_request *request)
-{
-    zt_sampler sampler;
-    zt_draw draw;
-    const zt_ids *ids = &request->run.ids;
-    if (run_engine_chooses(&request->run)) return zt_batch_add(queue->batch, request, ids, false);
-    if (run_engine_draws(&request->run, &sampler, &draw)) return zt_batch_add_drawn(queue->batch, request, ids, &draw);
-    if (run_wants_best(&request->run))
-        return zt_batch_add_best(queue->batch, request, ids, request->run.end_ids.id, request->run.end_ids.count);
-    return zt_batch_add(queue->batch, request, ids, true);
-}
-
 static zt_status add_line(request_queue *queue, const char *line, size_t size)
 {
     if (strspn(line, " \t\r") >= size) return ZT_OK;
@@ -106,7 +91,7 @@ static zt_status add_line(request_queue *queue, const char *line, size_t size)
     queue->line_bytes += size;
     queue->requests[queue->count++] = request;
     if (request->done) return ZT_OK;
-    zt_status status = add_text(queue, request);
+    zt_status status = request_add(request, queue->batch, request);
     return status == ZT_OK ? status : request_end(request, status);
 }
 

@@ -38,7 +38,7 @@ static zt_status run_mode(run_state *run)
     status = run_apply_adapters(run);
     if (status != ZT_OK) return status;
     if (options->dry_run) return run_with_output(run, run_dry);
-    if (!options->perplexity && !options->chat && !options->jsonl) status = run_read_prompt(run);
+    if (!options->perplexity && !options->chat && !run_takes_requests(options)) status = run_read_prompt(run);
     if (status == ZT_OK) run->vocab = zt_vocab_open_pre(run->gguf, options->pre_tokenizer);
     if (!run->vocab) return zt_ctx_status(run->ctx);
     return run_with_output(run, options->tokenize     ? run_tokenize
@@ -48,6 +48,7 @@ static zt_status run_mode(run_state *run)
                                 : options->perplexity ? run_perplexity
                                 : options->chat       ? run_chat
                                 : options->jsonl      ? run_jsonl
+                                : options->serve      ? run_serve
                                 : options->embed      ? run_embed
                                                       : run_generate);
 }

@@ -10,18 +10,26 @@ static run_options given_options; /* filled by the rows of options.def, which ne
 
 /* What zt-run does; text is generated where nothing else is asked for. */
 static const zt_mode mode_table[RUN_N_MODES] = {
-    [RUN_TEXT] = {"text generation", NULL},      [RUN_CHAT] = {"--chat", "chat"},
-    [RUN_JSONL] = {"--jsonl", "jsonl"},          [RUN_RENDER] = {"--render", "render"},
-    [RUN_TOKENIZE] = {"--tokenize", "tokenize"}, [RUN_DETOKENIZE] = {"--detokenize", "detokenize"},
-    [RUN_COUNT] = {"--count", "count"},          [RUN_PERPLEXITY] = {"--perplexity", "perplexity"},
-    [RUN_EMBED] = {"--embed", "embed"},          [RUN_DRY] = {"--dry-run", "dry-run"},
-    [RUN_PROGRAM] = {"a program", NULL},         [RUN_NETWORK] = {"a network", NULL},
+    [RUN_TEXT] = {"text generation", NULL},
+    [RUN_CHAT] = {"--chat", "chat"},
+    [RUN_JSONL] = {"--jsonl", "jsonl"},
+    [RUN_SERVE] = {"--serve", "serve"},
+    [RUN_RENDER] = {"--render", "render"},
+    [RUN_TOKENIZE] = {"--tokenize", "tokenize"},
+    [RUN_DETOKENIZE] = {"--detokenize", "detokenize"},
+    [RUN_COUNT] = {"--count", "count"},
+    [RUN_PERPLEXITY] = {"--perplexity", "perplexity"},
+    [RUN_EMBED] = {"--embed", "embed"},
+    [RUN_DRY] = {"--dry-run", "dry-run"},
+    [RUN_PROGRAM] = {"a program", NULL},
+    [RUN_NETWORK] = {"a network", NULL},
 };
 
 /* Sets of modes. */
 #define TEXT       ZT_IN(RUN_TEXT)
 #define CHAT       ZT_IN(RUN_CHAT)
 #define JSONL      ZT_IN(RUN_JSONL)
+#define SERVE      ZT_IN(RUN_SERVE)
 #define RENDER     ZT_IN(RUN_RENDER)
 #define COUNT      ZT_IN(RUN_COUNT)
 #define TOKENIZE   ZT_IN(RUN_TOKENIZE)
@@ -32,7 +40,7 @@ static const zt_mode mode_table[RUN_N_MODES] = {
 #define NETWORK    ZT_IN(RUN_NETWORK)
 #define PROGRAMS   (ZT_IN(RUN_PROGRAM) | NETWORK)
 #define MODELS     (~PROGRAMS)
-#define ANSWERS    (TEXT | CHAT | JSONL)           /* tokens are generated */
+#define ANSWERS    (TEXT | CHAT | JSONL | SERVE)   /* tokens are generated */
 #define RUNS       (ANSWERS | PERPLEXITY | EMBED)  /* a language model runs */
 #define TOKENS     (TOKENIZE | DETOKENIZE | COUNT) /* the vocabulary is enough */
 
@@ -42,8 +50,8 @@ static const zt_opt option_table[] = {
 #include "tools/zt-run/options.def"
     {0}};
 
-static const zt_shared_opt shared_options[] = {{"output", ~CHAT, NULL},
-                                               {"force", ~CHAT, "output|logits"},
+static const zt_shared_opt shared_options[] = {{"output", ~(CHAT | SERVE), NULL},
+                                               {"force", ~(CHAT | SERVE), "output|logits"},
                                                {"threads", RUNS | PROGRAMS, NULL},
                                                {"engine", RUNS | DRY | PROGRAMS, NULL},
                                                {"strict-engine", RUNS | PROGRAMS, NULL},
@@ -63,6 +71,7 @@ static const char *const synopsis[] = {"-m MODEL [-p TEXT | -i FILE] [-n N] [OPT
                                        "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
                                        "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
                                        "-m MODEL --jsonl [-i FILE] [OPTION...]",
+                                       "-m MODEL --serve [ADDRESS] [OPTION...]",
                                        NULL};
 
 const zt_tool run_tool = {
@@ -97,6 +106,8 @@ zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options)
                          .strict = cli->strict};
 }
 
+bool run_takes_requests(const run_options *options) { return options->jsonl || options->serve; }
+
 static bool from_stdin(const char *path) { return path && strcmp(path, "-") == 0; }
 
 /* ---- checks of values ------------------------------------------------------------------------ */
@@ -105,7 +116,7 @@ static zt_status check_values(zt_ctx *ctx, const run_options *options)
 {
     for (int i = 0; i < options->stop_texts.n; i++)
         if (!*options->stop_texts.item[i]) return zt_fail(ctx, ZT_EUSAGE, "--stop: empty string");
-    return ZT_OK;
+    return options->serve ? run_check_serve(ctx, options) : ZT_OK;
 }
 
 /* ---- checks of files ------------------------------------------------------------------------- */
@@ -119,7 +130,7 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
         return zt_fail(ctx, ZT_EUSAGE, "--session: '%s' is not a regular file", options->session);
     if (options->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is not a terminal");
-    if (options->dry_run || options->chat) return ZT_OK;
+    if (options->dry_run || options->chat || options->serve) return ZT_OK;
     if (options->perplexity) piped = from_stdin(options->perplexity);
     if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model is read from stdin: specify the prompt with -p or -i");

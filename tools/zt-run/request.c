@@ -27,12 +27,12 @@ static zt_status put_error(run_request *request, zt_status error)
 {
     zt_ctx *ctx = request->run.ctx;
     char message[1024];
-    int length = snprintf(message, sizeof message, "line %zu: ", request->line_number);
+    size_t line = request->line_number;
+    int length = line ? snprintf(message, sizeof message, "line %zu: ", line) : 0;
     zt_escape(message + length, sizeof message - (size_t)length, zt_ctx_error(ctx), strlen(zt_ctx_error(ctx)));
     zt_ctx_clear(ctx);
     zt_str_clear(&request->answer);
-    zt_str_printf(&request->answer, "{\"id\":%s,\"line\":%zu,\"error\":", request->json_id ? request->json_id : "null",
-                  request->line_number);
+    zt_str_printf(&request->answer, "{\"id\":%s,\"line\":%zu,\"error\":", request->json_id ? request->json_id : "null", line);
     zt_str_put_json(&request->answer, message, strlen(message));
     zt_str_printf(&request->answer, ",\"status\":%d}\n", zt_exit_code(error));
     return zt_ctx_status(ctx);
@@ -66,6 +66,18 @@ zt_status request_next(void *text, float *logits, int32_t best, bool *more)
         status = run_next_token(&request->run);
     *more = status == ZT_OK && !request->run.stop_reason;
     return *more ? ZT_OK : request_end(request, status);
+}
+
+zt_status request_add(run_request *request, zt_batch *batch, void *text)
+{
+    zt_sampler sampler;
+    zt_draw draw;
+    const zt_ids *ids = &request->run.ids;
+    if (run_engine_chooses(&request->run)) return zt_batch_add(batch, text, ids, false);
+    if (run_engine_draws(&request->run, &sampler, &draw)) return zt_batch_add_drawn(batch, text, ids, &draw);
+    if (run_wants_best(&request->run))
+        return zt_batch_add_best(batch, text, ids, request->run.end_ids.id, request->run.end_ids.count);
+    return zt_batch_add(batch, text, ids, true);
 }
 
 /* ---- a line ---------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #ifndef ZT_RUN_REQUEST_H
 #define ZT_RUN_REQUEST_H
 
+#include "lib/llm/batch.h"
 #include "tools/zt-run/run.h"
 
 #include <jansson.h>
@@ -26,12 +27,14 @@ typedef struct run_request {
     &(request)->run.held_text, &(request)->run.held_shown, &(request)->run.answer_text, &(request)->run.logprobs,                \
         &(request)->run.likeliest, &(request)->answer
 
-/* From a line of the input. run.ids is the prompt; or the request is done, since it is wrong, and the error
+/* From a line of the input; line 0: it comes from elsewhere. run.ids is the prompt; or the request is done, since it is wrong, and the error
  * is its answer. NULL: an error that is not the request's fault. */
 run_request *request_new(run_state *base, const char *text, size_t size, size_t line);
 void request_free(run_request *request);
 /* A zt_batch_next: chooses a token of run.logits or run.next_ids, and ends the request after its last. */
 zt_status request_next(void *text, float *logits, int32_t best, bool *more);
+/* Adds it to the batch as `text`, with the way in which its tokens are chosen (see run.h). */
+zt_status request_add(run_request *request, zt_batch *batch, void *text);
 /* Makes the answer of a request that ended with this status. A status other than ZT_OK that it returns is
  * not the request's fault. */
 zt_status request_end(run_request *request, zt_status status);
@@ -41,6 +44,9 @@ bool request_is_theirs(zt_status status);
 /* request_members.c: reads the request's line into options, messages, prompt and json_id. A member that is
  * null counts as absent. ZT_EDATA names the member that is wrong. */
 zt_status request_parse(run_request *request, const char *text, size_t size);
+/* Is `text` a name of the model that runs: its file's with or without folder and what follows a dot (m.q4_1.gguf, m.q4_1,
+ * m), or its general.name, or its id? */
+bool request_names_model(const run_state *run, const char *text);
 /* "KEY: VALUE is not WANTED", with the value as JSON, cut where it is long. ZT_EDATA. */
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
 /* "unknown member KEY", with the nearest of the names, or all of them where none is near. ZT_EDATA. */

@@ -156,9 +156,7 @@ static zt_status read_logprobs(run_request *request, const request_member *membe
     return wanted ? ZT_OK : check_integer(request, member, value);
 }
 
-/* Is `text` a name of the model that runs: its file's with or without folder and what follows a dot
- * (m.q4_1.gguf, m.q4_1, m), or its general.name, or its id? */
-static bool names_model(const run_state *run, const char *text)
+bool request_names_model(const run_state *run, const char *text)
 {
     const char *file = zt_gguf_name(run->gguf), *base = file;
     size_t length = strlen(text);
@@ -175,7 +173,7 @@ static zt_status read_model(run_request *request, const request_member *member, 
 {
     char wanted[96 + SHOWN], shown[SHOWN];
     const char *name = zt_gguf_name(request->run.gguf);
-    if (json_is_string(value) && names_model(&request->run, json_string_value(value))) return ZT_OK;
+    if (json_is_string(value) && request_names_model(&request->run, json_string_value(value))) return ZT_OK;
     snprintf(wanted, sizeof wanted, "the loaded model, \"%s\"", show_text(shown, name));
     return request_refuse(request->run.ctx, member->name, value, wanted);
 }

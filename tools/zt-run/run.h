@@ -27,6 +27,7 @@ enum {
     RUN_TEXT,
     RUN_CHAT,
     RUN_JSONL,
+    RUN_SERVE,
     RUN_RENDER,
     RUN_TOKENIZE,
     RUN_DETOKENIZE,
@@ -180,10 +181,13 @@ void run_report_times(run_state *run);        /* of each op */
 zt_status run_session_load(run_state *run);   /* the KV cache, from the file of --session */
 zt_status run_session_save(run_state *run);
 
-/* chat.c, jsonl.c, perplexity.c, embed.c: the other modes of a language model. */
+/* chat.c, jsonl.c, serve.c, perplexity.c, embed.c: the other modes of a language model. */
 zt_status run_chat(run_state *run);
 zt_status run_jsonl(run_state *run);
-zt_status run_size_batch(run_state *run, zt_llm_opts *opts); /* sequences and cache of --jsonl */
+zt_status run_size_batch(run_state *run, zt_llm_opts *opts); /* sequences and cache of --jsonl and --serve */
+zt_status run_serve(run_state *run);
+zt_status run_check_serve(zt_ctx *ctx, const run_options *options); /* the values of its options */
+bool run_takes_requests(const run_options *options);                /* many texts, as requests come: --jsonl or --serve */
 zt_status run_perplexity(run_state *run);
 zt_status run_embed(run_state *run);
 

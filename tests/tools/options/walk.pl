@@ -9,7 +9,7 @@
 #          on a terminal, where that is typed.
 #          copy => {NAME => FILE}: a file of its own for each run.
 #          slow => WHY, wrong => OPERAND: no more is tried than whether an option is refused, or that
-#          operand, which ends the run before its work.
+#          operand, which ends the run before its work. It may be the value of the option that chooses the mode.
 #   flags  options that choose a mode: given in another one, they must be refused
 #   all    what is said of an option, by its name (or by its letter where it has no name)
 #   in     the same for one mode: {MODE}{OPTION}
@@ -176,6 +176,7 @@ sub walk_one {
         return undef;
     }
     if ($mode->{slow}) {
+        return undef if $r->{status} == 64 && $said =~ /exclude each other/ && grep {$_ eq $key} @{$table->{flags}};
         return $r->{status} == 64 && $said =~ /'\Q$mode->{wrong}\E'/ || $key =~ /^--(help|version|completion|force)$/
             ? undef : "is neither refused nor accepted: $said";
     }

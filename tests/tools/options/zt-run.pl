@@ -34,10 +34,11 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         echo 2,3 | zt-run -m a.zt -o w.npz
         echo 4,5 | zt-run -m a.zt -o v.npz
     },
-    flags => [qw(--chat --render --tokenize --detokenize --count --perplexity --embed --jsonl --dry-run)],
+    flags => [qw(--chat --render --tokenize --detokenize --count --perplexity --embed --jsonl --serve --dry-run)],
     modes => {
         text => {run => [@text]},
         jsonl => {run => [@jsonl, "-n", 5], same => $times},
+        serve => {run => [qw(-m model.gguf --serve)], slow => "a server does not end: tests/tools/zt-run-serve.bats", wrong => "here"},
         render => {run => [qw(-m model.gguf --render -p), "hello on"]},
         tokenize => {run => [qw(-m model.gguf --tokenize -p), "hello on"]},
         detokenize => {run => [qw(-m model.gguf --detokenize -p), "270 275"]},
@@ -82,6 +83,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--ignore-eos" => {with => ["--eos", 284]},
         "--ctx" => {value => 2},
         "--kv" => {value => "f32"},
+        "--serve" => {value => "here"},
+        "--api-key-file" => {value => "none"},
         "--color" => {value => "never", terminal => 1},
         "--isa" => {value => "scalar", with => ["--logits", "l.npy"]},
         "--progress" => {value => "always", with => ["--chunk", 1]},
@@ -98,6 +101,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--no-bos" => {run => ["-m", "spm.gguf", @text[2 .. 6]]},
             "--special" => {run => [@text[0 .. 5], $special]},
         },
+        serve => {"--mem-limit" => {value => "1GiB"}},
         render => {
             "--model" => {value => "spm.gguf"},
             "--input" => {run => [qw(-m model.gguf --render)], value => "text.txt"},
