@@ -35,7 +35,7 @@ static zt_status fail_twice(const zt_adapted *adapted, const lora_placement *one
 {
     char shown_one[160], shown_other[160];
     const char *name_one = one->part->name, *name_other = other->part->name;
-    return zt_fail(adapted->ctx, ZT_EDATA, "%s: '%s' and '%s' are one tensor of %s", zt_lora_name(one->adapter),
+    return zt_fail(adapted->ctx, ZT_EDATA, "%s: '%s' and '%s' change the same tensor of %s", zt_lora_name(one->adapter),
                    zt_escape(shown_one, sizeof shown_one, name_one, strlen(name_one)),
                    zt_escape(shown_other, sizeof shown_other, name_other, strlen(name_other)), zt_checkpoint_name(adapted->base));
 }
@@ -67,18 +67,17 @@ static zt_status check_change(const zt_adapted *adapted, int64_t index)
         const char *name = zt_lora_name(item->placement.adapter);
         bool alone = change->item_count == 1 && item->scale == 1;
         if (item->placement.part->magnitude >= 0 && change->item_count > 1)
-            return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: DoRA of '%s' does not go together with another adapter's", name, shown);
+            return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: DoRA for '%s' cannot be combined with another adapter for it", name,
+                           shown);
         if (change->rows > change->base_rows && !alone)
-            return zt_fail(adapted->ctx, ZT_ENOTSUP,
-                           "%s: adds %lld rows to '%s', which goes with the scale 1 and without "
-                           "another adapter for it",
+            return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: adding %lld rows to '%s' needs scale 1 and no other adapter for it",
                            name, (long long)(change->rows - change->base_rows), shown);
     }
     if (!adapted->options.floats && !zt_quantize_has(change->stored))
-        return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: tensor '%s': %s is read, and not written",
+        return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: tensor '%s': writing %s is not supported",
                        zt_checkpoint_name(adapted->base), shown, zt_dtype_get(change->stored)->name);
     if (change->columns % zt_dtype_get(change->stored)->block)
-        return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: tensor '%s': rows of %lld are not whole blocks",
+        return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: tensor '%s': row length %lld is not a multiple of the block size",
                        zt_checkpoint_name(adapted->base), shown, (long long)change->columns);
     return ZT_OK;
 }
@@ -219,10 +218,8 @@ static zt_status check_saved(const zt_adapted *adapted, const zt_lora *adapter, 
         }
         bool end = !strcmp(name, "lm_head") || !strcmp(name, "embed_tokens") || !strcmp(name, "wte");
         if (!has && end && ends->embedding >= 0)
-            return zt_fail(adapted->ctx, ZT_EDATA,
-                           "%s: has no tensor of '%s', which is among "
-                           "modules_to_save",
-                           zt_lora_name(adapter), name);
+            return zt_fail(adapted->ctx, ZT_EDATA, "%s: no tensor for '%s', which modules_to_save lists", zt_lora_name(adapter),
+                           name);
     }
     return ZT_OK;
 }
@@ -252,7 +249,7 @@ static zt_status finish_entries(zt_adapted *adapted, const lora_ends *ends)
     bool same = entry->type.rank == 2 && head_entry->type.rank == 2 && entry->type.dim[0] == head_entry->type.dim[0];
     return same || !adapted->added_rows
                ? ZT_OK
-               : zt_fail(adapted->ctx, ZT_EDATA, "%s: with the adapters '%s' has %lld rows, and '%s' %lld",
+               : zt_fail(adapted->ctx, ZT_EDATA, "%s: with the adapters, '%s' has %lld rows but '%s' has %lld",
                          zt_checkpoint_name(adapted->base), entry->name, (long long)entry->type.dim[0], head_entry->name,
                          (long long)head_entry->type.dim[0]);
 }

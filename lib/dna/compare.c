@@ -388,8 +388,8 @@ zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_
     *verdict = (zt_dna_verdict){.ctx = model_a->ctx};
     ZT_REQUIRE(model_a->ctx, model_b && options, ZT_EUSAGE);
     if (model_a->rule != model_b->rule)
-        return zt_fail(model_a->ctx, ZT_EUSAGE, "%s and %s are taken by different rules", zt_dna_name(model_a),
-                       zt_dna_name(model_b));
+        return zt_fail(model_a->ctx, ZT_EUSAGE, "%s and %s: signatures made by different rules cannot be compared",
+                       zt_dna_name(model_a), zt_dna_name(model_b));
     model_pairing pairing = {.model_a = model_a, .model_b = model_b, .options = options, .verdict = verdict};
     zt_status status = prepare_pairing(&pairing);
     if (status == ZT_OK) status = score_all(&pairing);

@@ -66,7 +66,7 @@ static zt_status put_tensor(graft_writer *graft, const char *text, size_t length
     unsigned long long bytes = 0;
     snprintf(copy, sizeof copy, "%.*s", (int)(length < sizeof copy ? length : sizeof copy - 1), text);
     if (sscanf(copy, "\"#%lld:%llu\"", &tensor, &bytes) != 2 || tensor < 0)
-        return zt_fail(graft->ctx, ZT_EDATA, "%s: weights that are no text", name_of(graft));
+        return zt_fail(graft->ctx, ZT_EDATA, "%s: \"weights\" is not a string", name_of(graft));
     return add_tensor(graft, (tensor_source){.network = graft->current, .tensor = tensor, .bytes = bytes});
 }
 
@@ -214,12 +214,12 @@ static zt_status put_branch(graft_writer *graft)
     graft->layer_count = 0;
     zt_status status = zt_json_members(graft->ctx, name_of(graft), frame.data, frame.n, note_member, graft);
     if (status == ZT_OK && (graft->layer_count == 0 || graft->layer_count != model->layer_count))
-        status = zt_fail(graft->ctx, ZT_EDATA, "%s: a network without layers", name_of(graft));
+        status = zt_fail(graft->ctx, ZT_EDATA, "%s: the network has no layers", name_of(graft));
     int64_t count = 0;
     grid_step *steps = status == ZT_OK ? list_steps(graft, &count) : NULL;
     if (status == ZT_OK && !steps) status = ZT_ENOMEM;
     if (status == ZT_OK && count == 0)
-        status = zt_fail(graft->ctx, ZT_EUSAGE, "%s: no layer has a name or a type that is selected", name_of(graft));
+        status = zt_fail(graft->ctx, ZT_EUSAGE, "%s: no layer matches the selection", name_of(graft));
     if (status == ZT_OK) status = put_steps(graft, steps, count);
     zt_free(graft->ctx, steps);
     return status;
@@ -237,7 +237,7 @@ static zt_status put_gate(graft_writer *graft)
         return put_branch(graft);
     }
     if (status == ZT_OK && (!zt_mul_i64(input_count, graft->network_count, &count) || count < 1))
-        status = zt_fail(graft->ctx, ZT_EUSAGE, "a gate of %" PRId64 " numbers", input_count);
+        status = zt_fail(graft->ctx, ZT_EUSAGE, "invalid gate: %" PRId64 " outputs", input_count);
     if (status == ZT_OK)
         status = zt_str_printf(&graft->doc,
                                "{\"z\":0,\"y\":0,\"x\":0,\"l\":0,\"type\":\"Dense\","
@@ -333,7 +333,7 @@ zt_status zt_dna_graft(zt_dna *const *models, int count, const zt_graft_opts *op
     zt_str_init(&graft.doc, graft.ctx);
     zt_status status = ZT_OK;
     for (graft.current = 0; graft.current < count + (options->gate != NULL) && status == ZT_OK; graft.current++)
-        if (!all[graft.current]->is_net) status = zt_fail(graft.ctx, ZT_EDATA, "%s: is no network", name_of(&graft));
+        if (!all[graft.current]->is_net) status = zt_fail(graft.ctx, ZT_EDATA, "%s: not a network", name_of(&graft));
     graft.current = 0;
     if (status == ZT_OK) status = put_document(&graft);
     if (status == ZT_OK) status = write_file(&graft, meta, path, file_options);

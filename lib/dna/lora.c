@@ -118,14 +118,14 @@ static zt_status add_tensor(zt_lora *adapter, int64_t index)
     const lora_ending *how = classify_name(adapter, name);
     zt_escape(shown, sizeof shown, entry.name, strlen(entry.name));
     if (!how)
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: tensor '%s' is not part of a LoRA that is supported", zt_lora_name(adapter),
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: tensor '%s' does not belong to a supported LoRA", zt_lora_name(adapter),
                        shown);
     if (how->field == NO_FIELD) return ZT_OK;
     lora_part *part = get_part(adapter, name, strlen(name) - strlen(how->text), how->tensor);
     if (!part) return ZT_ENOMEM;
     int64_t *field = (int64_t *)(void *)((char *)part + how->field);
     if (*field >= 0)
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: tensor '%s' is there twice under two names", zt_lora_name(adapter), shown);
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: duplicate tensor '%s' under two names", zt_lora_name(adapter), shown);
     *field = index;
     part->embedding = part->embedding || how->embedding;
     return ZT_OK;
@@ -154,9 +154,7 @@ static zt_status check_floats(const zt_lora *adapter, int64_t index, zt_type *ty
     bool floats = entry.type.rank >= 0 && entry.type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(entry.type.dtype) &&
                   zt_dtype_get(entry.type.dtype)->decode;
     return floats ? ZT_OK
-                  : zt_fail(adapter->ctx, ZT_EDATA,
-                            "%s: tensor '%s' is %s, which is not a type of floats "
-                            "that is read",
+                  : zt_fail(adapter->ctx, ZT_EDATA, "%s: tensor '%s' has unsupported type %s: must be a float type",
                             zt_lora_name(adapter), zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)), entry.dtype);
 }
 
@@ -167,7 +165,7 @@ static zt_status check_pair(const zt_lora *adapter, lora_part *part, const char 
 {
     zt_type type_a = {0}, type_b = {0};
     if (part->lora_a < 0 || part->lora_b < 0)
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s' has one of A and B alone", zt_lora_name(adapter), shown);
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s' has only one of A and B", zt_lora_name(adapter), shown);
     zt_status status = check_floats(adapter, part->lora_a, &type_a);
     if (status == ZT_OK) status = check_floats(adapter, part->lora_b, &type_b);
     if (status != ZT_OK) return status;
@@ -177,7 +175,8 @@ static zt_status check_pair(const zt_lora *adapter, lora_part *part, const char 
     for (int k = 2; k < type_b.rank; k++) flat = flat && type_b.dim[k] == 1;
     if (is_matrix(&type_a) && is_matrix(&type_b)) part->rank = part->tokens ? type_a.dim[1] : type_a.dim[0];
     if (part->rank < 1 || type_b.dim[1] != part->rank || !flat || type_a.rank != type_b.rank)
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: A and B of '%s' are not matrices of one rank", zt_lora_name(adapter), shown);
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: A and B of '%s' are not matrices of the same rank", zt_lora_name(adapter),
+                       shown);
     if (!adapter->gguf) return zt_lora_config_scale(adapter->ctx, &adapter->config, part->module, part->rank, &part->scale);
     part->scale = adapter->alpha == 0 ? 1 : adapter->alpha / (double)part->rank;
     return ZT_OK;
@@ -194,7 +193,7 @@ static zt_status scale_addend(const zt_lora *adapter, lora_part *part, const cha
     if (has_weight) part->scale = adapter->parts[found].scale;
     zt_str_fini(&name);
     if (status == ZT_OK && (!has_weight || adapter->parts[found].lora_b < 0))
-        status = zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s' has a bias of B, and no B", zt_lora_name(adapter), shown);
+        status = zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s' has a bias of B but no B", zt_lora_name(adapter), shown);
     return status;
 }
 
@@ -212,7 +211,7 @@ static zt_status check_part(const zt_lora *adapter, lora_part *part)
     if (status != ZT_OK) return status;
     bool dora = !adapter->gguf && adapter->config.dora && part->lora_a >= 0;
     if (dora != (part->magnitude >= 0))
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: use_dora is %s, and '%s' has %s lora_magnitude_vector", zt_lora_name(adapter),
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: use_dora is %s, but '%s' has %s lora_magnitude_vector", zt_lora_name(adapter),
                        !adapter->gguf && adapter->config.dora ? "true" : "false", shown, dora ? "no" : "a");
     part->saved = !adapter->gguf && zt_lora_config_saves(&adapter->config, part->module);
     if (part->rows < 0) return ZT_OK;
@@ -244,7 +243,7 @@ static zt_status read_keys(zt_lora *adapter)
     zt_bytes word = type >= 0 ? zt_meta_text(zt_meta_get(meta, type)) : (zt_bytes){NULL, 0};
     float alpha_value = 0;
     if (!word.data || word.n != 4 || memcmp(word.data, "lora", 4))
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: not a LoRA: adapter.type is not 'lora'", zt_lora_name(adapter));
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: not a LoRA: adapter.type must be 'lora'", zt_lora_name(adapter));
     if (zt_meta_find(meta, "adapter.alora.invocation_tokens") >= 0)
         return zt_fail(adapter->ctx, ZT_ENOTSUP, "%s: adapter.alora.invocation_tokens is not supported", zt_lora_name(adapter));
     if (alpha >= 0 && zt_meta_get(meta, alpha)->kind == ZT_GGUF_F32) memcpy(&alpha_value, zt_meta_get(meta, alpha)->value, 4);
@@ -306,7 +305,7 @@ zt_lora *zt_lora_open(zt_ctx *ctx, const char *path, zt_lora_place_fn *place)
     zt_status status = adapter->arena ? open_files(adapter, path) : ZT_ENOMEM;
     if (status == ZT_OK) status = list_parts(adapter);
     if (status == ZT_OK) status = check_parts(adapter);
-    if (status == ZT_OK && !adapter->part_count) status = zt_fail(ctx, ZT_EDATA, "%s: has no LoRA in it", path);
+    if (status == ZT_OK && !adapter->part_count) status = zt_fail(ctx, ZT_EDATA, "%s: not a LoRA: no adapter tensors", path);
     if (status == ZT_OK) return adapter;
     zt_lora_close(adapter);
     return NULL;

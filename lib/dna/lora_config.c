@@ -182,7 +182,7 @@ static zt_status compile_pattern(lora_patterns *patterns, const char *key)
     const char *other = strlen(key) > MOST_KEY ? key : find_other_meaning(key);
     if (other) {
         char shown[24];
-        snprintf(text, sizeof text, "'%s' is not read here as Python's re reads it",
+        snprintf(text, sizeof text, "'%s' is not supported in a regular expression",
                  zt_escape(shown, sizeof shown, other, strnlen(other, 3)));
         return fail_pattern(patterns, key, text);
     }
@@ -206,7 +206,7 @@ static zt_status read_keys(lora_patterns *patterns)
     json_t *value;
     size_t length = json_object_size(patterns->object);
     if (length > MOST_KEYS)
-        return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s has %zu keys, at most %d are read", patterns->file, patterns->member,
+        return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s has %zu keys: at most %d are supported", patterns->file, patterns->member,
                        length, MOST_KEYS);
     patterns->memory = pcre2_general_context_create(pcre_alloc, pcre_free, patterns->ctx);
     patterns->how = patterns->memory ? pcre2_compile_context_create(patterns->memory) : NULL;
@@ -220,7 +220,7 @@ static zt_status read_keys(lora_patterns *patterns)
     pcre2_set_heap_limit(patterns->limits, MOST_HEAP_KIB);
     json_object_foreach((json_t *)(uintptr_t)patterns->object, key, value)
     {
-        if (!json_is_number(value)) return fail_pattern(patterns, key, "its value is not a number");
+        if (!json_is_number(value)) return fail_pattern(patterns, key, "the value is not a number");
         patterns->values[patterns->count] = value;
         zt_status status = compile_pattern(patterns, key);
         if (status != ZT_OK) return status;
@@ -274,7 +274,7 @@ static zt_status find_pattern(const lora_patterns *patterns, const char *module,
             return ZT_OK;
         }
         if (matched != PCRE2_ERROR_NOMATCH)
-            return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: a pattern for '%s' takes too many steps", patterns->file,
+            return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s: matching '%s' takes too many steps", patterns->file,
                            patterns->member, zt_escape(shown, sizeof shown, module, strlen(module)));
     }
     /* PEFT looks the module's own name up where no pattern matches */
@@ -298,7 +298,7 @@ static zt_status check_type(zt_ctx *ctx, const lora_config *config)
     const char *word = json_string_value(type);
     char shown[80];
     if (!type || (word && !strcmp(word, "LORA"))) return ZT_OK;
-    return zt_fail(ctx, ZT_ENOTSUP, "%s: peft_type '%s': only LORA is read", config->file,
+    return zt_fail(ctx, ZT_ENOTSUP, "%s: unsupported peft_type '%s': must be LORA", config->file,
                    word ? zt_escape(shown, sizeof shown, word, strlen(word)) : "?");
 }
 
@@ -328,11 +328,11 @@ static zt_status read_numbers(zt_ctx *ctx, lora_config *config)
 {
     const json_t *alpha = json_object_get(config->json, "lora_alpha"), *rank = json_object_get(config->json, "r");
     if (!json_is_number(alpha) && !json_is_number(rank))
-        return zt_fail(ctx, ZT_EDATA, "%s: has neither lora_alpha nor r", config->file);
+        return zt_fail(ctx, ZT_EDATA, "%s: missing lora_alpha or r", config->file);
     if ((alpha && !json_is_number(alpha)) || (alpha && !isfinite(json_number_value(alpha))))
         return zt_fail(ctx, ZT_EDATA, "%s: 'lora_alpha' is not a number", config->file);
     if (rank && (!json_is_integer(rank) || json_integer_value(rank) < 1))
-        return zt_fail(ctx, ZT_EDATA, "%s: 'r' is not a whole number above 0", config->file);
+        return zt_fail(ctx, ZT_EDATA, "%s: 'r' is not a positive integer", config->file);
     config->alpha = alpha ? json_number_value(alpha) : DEFAULT_ALPHA;
     config->rank = rank ? json_integer_value(rank) : DEFAULT_R;
     return ZT_OK;
@@ -362,7 +362,7 @@ zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *config
     *config = (lora_config){.file = path};
     config->json = zt_json_file(ctx, path, MOST_CONFIG);
     if (!config->json) return zt_ctx_status(ctx);
-    if (!json_is_object(config->json)) return zt_fail(ctx, ZT_EDATA, "%s: is not a JSON object", path);
+    if (!json_is_object(config->json)) return zt_fail(ctx, ZT_EDATA, "%s: not a JSON object", path);
     zt_status status = check_type(ctx, config);
     if (status == ZT_OK) status = check_members(ctx, config);
     if (status == ZT_OK) status = read_numbers(ctx, config);
@@ -433,7 +433,7 @@ zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *config, const cha
     *scale = divisor / (config->rank_stabilized ? sqrt((double)actual_rank) : (double)actual_rank);
     zt_escape(shown, sizeof shown, module, strlen(module));
     if (wanted != (double)actual_rank)
-        return zt_fail(ctx, ZT_EDATA, "%s: '%s' has the rank %lld, by its matrices it is %lld", config->file, shown,
+        return zt_fail(ctx, ZT_EDATA, "%s: '%s' has rank %lld, but its matrices have rank %lld", config->file, shown,
                        (long long)wanted, (long long)actual_rank);
     return isfinite(*scale) ? ZT_OK : zt_fail(ctx, ZT_EDATA, "%s: the alpha of '%s' is not a finite number", config->file, shown);
 }
@@ -458,14 +458,15 @@ zt_status zt_lora_config_rows(zt_ctx *ctx, const lora_config *config, const char
     char shown[160];
     zt_escape(shown, sizeof shown, module, strlen(module));
     if (!json_is_array(list) || json_array_size(list) != (size_t)count)
-        return zt_fail(ctx, ZT_EDATA, "%s: trainable_token_indices has %zu indices for '%s', which has %lld rows", config->file,
+        return zt_fail(ctx, ZT_EDATA, "%s: trainable_token_indices has %zu indices, but '%s' has %lld rows", config->file,
                        json_array_size(list), shown, (long long)count);
     int64_t *out = zt_arena_alloc(arena, (size_t)(count + 1) * sizeof *out);
     if (!out) return ZT_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
         const json_t *value = json_array_get(list, (size_t)i);
         if (!json_is_integer(value) || json_integer_value(value) < 0)
-            return zt_fail(ctx, ZT_EDATA, "%s: trainable_token_indices: number %lld is not an index", config->file, (long long)i);
+            return zt_fail(ctx, ZT_EDATA, "%s: trainable_token_indices: element %lld is not a valid index", config->file,
+                           (long long)i);
         out[i] = json_integer_value(value);
     }
     *row = out;

@@ -94,8 +94,8 @@ static zt_status check_name(const zt_extract *extract, const char *tensor)
         extract->options.place(arch, hf_buffer, &place) && !strcmp(place.name, tensor) && !place.transposed)
         return ZT_OK;
     return zt_fail(extract->ctx, ZT_ENOTSUP,
-                   "%s: PEFT's name for '%s' of the architecture '%s' is not known here: write a "
-                   "GGUF",
+                   "%s: no PEFT name is known for '%s' of architecture '%s': write a GGUF adapter "
+                   "instead",
                    zt_checkpoint_name(extract->base), zt_escape(shown, sizeof shown, tensor, strlen(tensor)),
                    zt_escape(name, sizeof name, arch, strlen(arch)));
 }
@@ -112,7 +112,7 @@ static zt_status add_matrix(zt_extract *extract, int64_t index, int64_t other, c
     if (extract->options.peft && zt_merge_hf_name(entry->name, hf_buffer, sizeof hf_buffer))
         matrix->heads = zt_lora_heads(extract->base, entry->name);
     if (matrix->heads < 0 || (matrix->heads && matrix->rows % (2 * matrix->heads)))
-        return zt_fail(extract->ctx, ZT_EDATA, "%s: '%s': the number of heads is not known", zt_checkpoint_name(extract->base),
+        return zt_fail(extract->ctx, ZT_EDATA, "%s: '%s': unknown number of heads", zt_checkpoint_name(extract->base),
                        zt_escape(shown, sizeof shown, entry->name, strlen(entry->name)));
     zt_type type_a = zt_type_make(ZT_F32, 2, (const int64_t[]){extract->options.rank, matrix->columns});
     zt_type type_b = zt_type_make(ZT_F32, 2, (const int64_t[]){matrix->rows, extract->options.rank});
@@ -134,7 +134,7 @@ static zt_status consider_tensor(zt_extract *extract, int64_t index)
     if (other < 0 || !is_float(&entry)) return ZT_OK;
     zt_checkpoint_get(extract->tuned, other, &tuned_entry);
     if (!is_float(&tuned_entry) || !same_shape(&entry.type, &tuned_entry.type))
-        return zt_fail(extract->ctx, ZT_ESHAPE, "%s: tensor '%s' is of another shape than in %s",
+        return zt_fail(extract->ctx, ZT_ESHAPE, "%s: tensor '%s' has another shape than in %s",
                        zt_checkpoint_name(extract->tuned), zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)),
                        zt_checkpoint_name(extract->base));
     zt_status status = entry.type.dtype == tuned_entry.type.dtype ? compare_bytes(extract, index, other, &entry, &same) : ZT_OK;
@@ -181,8 +181,8 @@ static zt_status set_up(zt_extract *extract)
         extract->left_count += zt_checkpoint_find(extract->base, entry.name) < 0;
     }
     if (status == ZT_OK && !extract->matrix_count)
-        status = zt_fail(extract->ctx, ZT_EDATA, "%s: has no matrix that is another one in %s",
-                         zt_checkpoint_name(extract->tuned), zt_checkpoint_name(extract->base));
+        status = zt_fail(extract->ctx, ZT_EDATA, "%s: no matrix differs from %s", zt_checkpoint_name(extract->tuned),
+                         zt_checkpoint_name(extract->base));
     return status == ZT_OK ? put_meta(extract) : status;
 }
 
@@ -272,7 +272,7 @@ static zt_status write_matrix(zt_extract *extract, const extract_matrix *matrix,
 {
     size_t cells, rank = (size_t)extract->options.rank;
     if (!zt_mul_size((size_t)matrix->rows, (size_t)matrix->columns, &cells))
-        return zt_fail(extract->ctx, ZT_ENOMEM, "a matrix too large");
+        return zt_fail(extract->ctx, ZT_ENOMEM, "matrix too large");
     zt_svd svd = {.rows = matrix->rows, .columns = matrix->columns, .rank = extract->options.rank, .seed = extract->options.seed};
     float *delta = zt_calloc(extract->ctx, cells + 1, sizeof *delta),
           *left = zt_alloc_array(extract->ctx, (size_t)matrix->rows * rank + 1, sizeof *left);

@@ -81,14 +81,14 @@ zt_status zt_lora_check_arch(const zt_lora *adapter, zt_checkpoint *model)
     if (!model_arch.data || model_arch.n > 64) return ZT_OK;
     zt_escape(shown_model, sizeof shown_model, model_arch.data, model_arch.n);
     if (adapter->gguf && own_arch.data && (own_arch.n != model_arch.n || memcmp(own_arch.data, model_arch.data, model_arch.n)))
-        return zt_fail(adapter->ctx, ZT_EDATA, "%s: is for the architecture '%s', %s is '%s'", zt_lora_name(adapter),
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: the adapter is for architecture '%s', but %s is '%s'", zt_lora_name(adapter),
                        zt_escape(shown_own, sizeof shown_own, own_arch.data, own_arch.n), zt_checkpoint_name(model), shown_model);
     if (adapter->gguf) return ZT_OK;
     bool known = adapter->place && (adapter->place(shown_model, "embed_tokens.weight", &place) ||
                                     adapter->place(shown_model, "wte.weight", &place) ||
                                     adapter->place(shown_model, "embeddings.word_embeddings.weight", &place));
     return known ? ZT_OK
-                 : zt_fail(adapter->ctx, ZT_ENOTSUP, "%s: adapters of PEFT are not supported for the architecture '%s' of %s",
+                 : zt_fail(adapter->ctx, ZT_ENOTSUP, "%s: PEFT adapters are not supported for the architecture '%s' of %s",
                            zt_lora_name(adapter), shown_model, zt_checkpoint_name(model));
 }
 
@@ -149,7 +149,7 @@ static int64_t find_own(zt_checkpoint *model, const char *name)
 static zt_status fail_no_tensor(const zt_lora *adapter, zt_checkpoint *model, const lora_part *part)
 {
     char shown[160];
-    return zt_fail(adapter->ctx, ZT_EDATA, "%s: is for a tensor '%s', which %s does not have", zt_lora_name(adapter),
+    return zt_fail(adapter->ctx, ZT_EDATA, "%s: the adapter changes tensor '%s', which %s does not have", zt_lora_name(adapter),
                    zt_escape(shown, sizeof shown, part->name, strlen(part->name)), zt_checkpoint_name(model));
 }
 
@@ -170,7 +170,7 @@ static zt_status fit_gguf(const zt_lora *adapter, zt_checkpoint *model, const lo
     placement->add = place.add;
     placement->heads = place.pairs ? count_heads(model, *name, place.kv) : 0;
     if (placement->heads >= 0) return ZT_OK;
-    return zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s': the number of heads is not known", zt_checkpoint_name(model),
+    return zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s': unknown number of heads", zt_checkpoint_name(model),
                    zt_escape(shown, sizeof shown, *name, strlen(*name)));
 }
 
@@ -182,8 +182,8 @@ static zt_status fail_shape(const lora_placement *placement, zt_checkpoint *mode
 {
     const zt_lora *adapter = placement->adapter;
     char shown[160], text_own[ZT_TYPE_TEXT], text_wanted[ZT_TYPE_TEXT];
-    return zt_fail(adapter->ctx, ZT_ESHAPE, "%s: %s of '%s' is %s, the tensor in %s is %s", zt_lora_name(adapter), what,
-                   zt_escape(shown, sizeof shown, placement->part->name, strlen(placement->part->name)),
+    return zt_fail(adapter->ctx, ZT_ESHAPE, "%s: %s of '%s' has type %s, but the tensor in %s has %s", zt_lora_name(adapter),
+                   what, zt_escape(shown, sizeof shown, placement->part->name, strlen(placement->part->name)),
                    zt_type_text(own, text_own), zt_checkpoint_name(model), zt_type_text(wanted, text_wanted));
 }
 
@@ -226,7 +226,7 @@ static zt_status check_whole(const lora_placement *placement, zt_checkpoint *mod
                                   ends_in(placement->part->module, "lm_head"));
         same = own.dim[0] == wanted->dim[0] || (vocabulary && own.dim[0] > wanted->dim[0]);
     }
-    return same ? ZT_OK : fail_shape(placement, model, "the whole", &own, wanted);
+    return same ? ZT_OK : fail_shape(placement, model, "the replacement", &own, wanted);
 }
 
 /* A vector of so many elements. */
@@ -248,7 +248,8 @@ static zt_status check_rows(const lora_placement *placement, zt_checkpoint *mode
         return fail_shape(placement, model, "the trained rows", &entry.type, wanted);
     for (int64_t i = 0; i < part->row_count; i++)
         if (part->row_indices[i] >= wanted->dim[0])
-            return zt_fail(placement->adapter->ctx, ZT_EDATA, "%s: row %lld of '%s', which has %lld rows in %s",
+            return zt_fail(placement->adapter->ctx, ZT_EDATA,
+                           "%s: row %lld of '%s' is out of range: the tensor has %lld rows in %s",
                            zt_lora_name(placement->adapter), (long long)part->row_indices[i],
                            zt_escape(shown, sizeof shown, part->name, strlen(part->name)), (long long)wanted->dim[0],
                            zt_checkpoint_name(model));
@@ -262,11 +263,11 @@ static zt_status check_shapes(lora_placement *placement, zt_checkpoint *model, c
     char shown[160];
     if (wanted->rank < 0 || wanted->dtype == ZT_DTYPE_COUNT || !zt_dtype_is_float(wanted->dtype) ||
         !zt_dtype_get(wanted->dtype)->decode)
-        return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: tensor '%s' is %s, which cannot be decoded",
+        return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: tensor '%s': type %s cannot be decoded",
                        zt_checkpoint_name(model), zt_escape(shown, sizeof shown, entry->name, strlen(entry->name)), entry->dtype);
     int64_t rows = wanted->rank ? wanted->dim[0] : 1;
     zt_status status = placement->heads && rows % (2 * placement->heads)
-                           ? fail_shape(placement, model, "what is in heads", wanted, wanted)
+                           ? fail_shape(placement, model, "the permutation by heads", wanted, wanted)
                            : ZT_OK;
     zt_type current = *wanted; /* with the rows that the whole has */
     if (status == ZT_OK && part->whole >= 0) status = check_whole(placement, model, wanted);

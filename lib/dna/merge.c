@@ -22,7 +22,7 @@ static zt_status take_parents(zt_merge *merge, const zt_merge_parent *parent, co
         if (!zt_checkpoint_meta(parent[i].model)) return zt_ctx_status(merge->ctx); /* from now on there */
     for (size_t i = 0; i < parent_count; i++)
         if (zt_checkpoint_streams(parent[i].model))
-            return zt_fail(merge->ctx, ZT_EUSAGE, "%s: a parent must be readable anywhere", zt_checkpoint_name(parent[i].model));
+            return zt_fail(merge->ctx, ZT_EUSAGE, "%s: a parent must be a seekable file", zt_checkpoint_name(parent[i].model));
     return zt_merge_plan(merge);
 }
 
@@ -71,7 +71,7 @@ zt_status zt_merge_check(const zt_merge *merge)
     for (int64_t i = 0; i < merge->job_count; i++) {
         const merge_job *job = &merge->jobs[i];
         if (!job->copy && !job->coded && !zt_quantize_has(job->entry.type.dtype))
-            return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': %s is read, and not written: name another type",
+            return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': writing %s is not supported: choose another type",
                            zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), job->entry.dtype);
     }
     return ZT_OK;

@@ -23,9 +23,7 @@ static zt_status check_union(const zt_merge *merge)
         const zt_meta_item *other_item = other_index >= 0 ? zt_meta_get(other, other_index) : NULL;
         if (!first_item != !other_item || (first_item && (first_item->bytes != other_item->bytes ||
                                                           memcmp(first_item->value, other_item->value, first_item->bytes))))
-            return zt_fail(merge->ctx, ZT_EDATA,
-                           "%s: tokenizer 'union': %s has other tokens, and such are not "
-                           "put together",
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: tokenizer 'union' is not supported for models with different tokens: %s",
                            merge->recipe->name, zt_checkpoint_name(merge->parents[model_index].model));
     }
     return ZT_OK;
@@ -71,7 +69,7 @@ static zt_status put_slice(const zt_merge *merge, const merge_slice *slice, cons
     uint64_t count;
     size_t size = element_size(kind);
     if (!item || !zt_meta_array(item, &element_kind, &count) || element_kind != kind || count < (uint64_t)end)
-        return zt_fail(merge->ctx, ZT_EDATA, "%s: has no '%s' of each layer, which others have",
+        return zt_fail(merge->ctx, ZT_EDATA, "%s: missing per-layer array '%s', which other sources have",
                        zt_checkpoint_name(merge->parents[source->model].model), key);
     return zt_str_put(out, item->value + HEAD + (size_t)source->first_layer * size, (size_t)(end - source->first_layer) * size);
 }

@@ -24,7 +24,7 @@ static zt_netjson *open_frame(zt_merge *merge, zt_checkpoint *checkpoint)
         same = !strcmp(zt_netjson_get(frame, i)->name, entry.name) && zt_netjson_get(frame, i)->bytes == entry.bytes;
     }
     if (same) return frame;
-    zt_fail(merge->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are", zt_checkpoint_name(checkpoint));
+    zt_fail(merge->ctx, ZT_EDATA, "%s: the stored network structure does not match the tensors", zt_checkpoint_name(checkpoint));
     zt_netjson_close(frame);
     return NULL;
 }
@@ -46,7 +46,9 @@ zt_status zt_merge_net_check(const zt_merge *merge, int model, int64_t tensor)
     char shown[160];
     const char *name = zt_netjson_get(frame, tensor)->name;
     if (!weights.native || zt_netjson_elements(frame, tensor) >= 0) return ZT_OK;
-    return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
+    return zt_fail(merge->ctx, ZT_ENOTSUP,
+                   "%s: '%s' is packed %s: the number of weights does not follow from the layer's "
+                   "parameters",
                    zt_checkpoint_name(merge->parents[model].model), zt_escape(shown, sizeof shown, name, strlen(name)),
                    zt_netjson_word(weights.type));
 }
@@ -93,7 +95,7 @@ zt_status zt_merge_net_finish(zt_merge *merge)
     zt_status status = ZT_OK;
     if (!first_frame) return ZT_OK;
     if (merge->restacked || zt_netjson_count(first_frame) != merge->job_count)
-        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: a network has the layers that it has: no slices", merge->recipe->name);
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: slices are not supported for networks", merge->recipe->name);
     zt_net_weights *weights = zt_alloc_array(merge->ctx, (size_t)merge->job_count + 1, sizeof *weights);
     if (!weights) return ZT_ENOMEM;
     for (int64_t i = 0; i < merge->job_count; i++) weights[i] = zt_netjson_weights(first_frame, i);

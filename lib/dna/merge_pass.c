@@ -78,7 +78,8 @@ zt_status zt_merge_begin(merge_work *work)
     if (!work->out || !work->statuses || !work->buffers ||
         !zt_mul_size((size_t)work->piece_size, (size_t)(2 * work->source_count + 1), &cells) ||
         !zt_mul_size(cells, sizeof **work->buffers, &of_all))
-        return zt_fail(ctx, ZT_ENOMEM, "tensor '%s': rows of %lld", work->job->entry.name, (long long)work->columns);
+        return zt_fail(ctx, ZT_ENOMEM, "tensor '%s': row length %lld is too large", work->job->entry.name,
+                       (long long)work->columns);
     for (int i = 0; i < threads; i++)
         if (!(work->buffers[i] = zt_alloc(ctx, of_all))) return ZT_ENOMEM;
     return ZT_OK;

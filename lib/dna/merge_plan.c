@@ -103,7 +103,7 @@ static zt_status check_arch(const zt_merge *merge, zt_checkpoint *first, zt_chec
         snprintf(arch, 65, "%.*s", (int)(first_arch.n < 64 ? first_arch.n : 64), first_arch.data);
         return ZT_OK;
     }
-    return zt_fail(merge->ctx, ZT_EDATA, "%s: is of the architecture '%s', %s is of '%s'", zt_checkpoint_name(other),
+    return zt_fail(merge->ctx, ZT_EDATA, "%s: the architecture is '%s', but that of %s is '%s'", zt_checkpoint_name(other),
                    zt_escape(shown_other, sizeof shown_other, other_arch.data, other_arch.n), zt_checkpoint_name(first),
                    zt_escape(shown_first, sizeof shown_first, first_arch.data, first_arch.n));
 }
@@ -122,8 +122,8 @@ static zt_status check_numbers(const zt_merge *merge, zt_checkpoint *first, zt_c
         memcpy(&first_value, first_item->value, sizeof first_value);
         memcpy(&other_value, other_item->value, sizeof other_value);
         if (first_value != other_value)
-            return zt_fail(merge->ctx, ZT_EDATA, "%s: '%s' is %" PRIu32 ", in %s it is %" PRIu32, zt_checkpoint_name(other), key,
-                           other_value, zt_checkpoint_name(first), first_value);
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: '%s' is %" PRIu32 ", but in %s it is %" PRIu32, zt_checkpoint_name(other),
+                           key, other_value, zt_checkpoint_name(first), first_value);
     }
     return ZT_OK;
 }
@@ -146,8 +146,7 @@ static zt_status check_tokens(const zt_merge *merge, zt_checkpoint *first, zt_ch
             !memcmp(first_token.data, other_token.data, first_token.n))
             continue;
         return zt_fail(merge->ctx, ZT_EDATA,
-                       "%s: token %" PRId64 " is %s%s%s, in %s it is %s%s%s: models of other tokens "
-                       "are not merged",
+                       "%s: token %" PRId64 " is %s%s%s, but in %s it is %s%s%s: models with different tokens cannot be merged",
                        zt_checkpoint_name(other), i, other_token.data ? "'" : "",
                        other_token.data ? zt_escape(shown_other, sizeof shown_other, other_token.data, other_token.n) : "none",
                        other_token.data ? "'" : "", zt_checkpoint_name(first), first_token.data ? "'" : "",
@@ -205,8 +204,9 @@ static zt_status check_extra_tensors(const zt_merge *merge, const merge_slice *s
                 snprintf(name, sizeof name, "%.*s%" PRId64 "%s", (int)digits_at, entry.name,
                          layer - source->first_layer + lead_source->first_layer, entry.name + digits_at + digit_count);
             if (strlen(entry.name) < 400 && zt_checkpoint_find(lead_model, name) < 0)
-                return zt_fail(merge->ctx, ZT_EDATA, "%s: has a tensor '%s', which %s does not have", zt_checkpoint_name(other),
-                               zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)), zt_checkpoint_name(lead_model));
+                return zt_fail(merge->ctx, ZT_EDATA, "%s: unexpected tensor '%s', which %s does not have",
+                               zt_checkpoint_name(other), zt_escape(shown, sizeof shown, entry.name, strlen(entry.name)),
+                               zt_checkpoint_name(lead_model));
         }
     }
     return ZT_OK;
@@ -322,7 +322,7 @@ static zt_status check_source(merge_planner *planner, const zt_entry *lead, cons
     char text_source[ZT_TYPE_TEXT], text_lead[ZT_TYPE_TEXT], name[160];
     zt_escape(name, sizeof name, lead->name, strlen(lead->name));
     if (!same_shape(&lead->type, &entry->type))
-        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", source_name, name,
+        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' has type %s, but in %s it has %s", source_name, name,
                        entry->type.rank < 0 ? entry->dtype : zt_type_text(&entry->type, text_source), lead_name,
                        lead->type.rank < 0 ? lead->dtype : zt_type_text(&lead->type, text_lead));
     bool floats = entry->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(entry->type.dtype);
@@ -331,13 +331,13 @@ static zt_status check_source(merge_planner *planner, const zt_entry *lead, cons
                                   zt_checkpoint_find(source_model(merge, planner->slice, source), entry->name));
     bool lead_floats = lead->type.dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(lead->type.dtype);
     if (floats && has_scales(source_model(merge, planner->slice, source), entry))
-        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: '%s' is %s codes with scales in another tensor", source_name, name,
-                       entry->dtype);
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: '%s' of type %s has its scales in another tensor: not supported", source_name,
+                       name, entry->dtype);
     if (floats != lead_floats)
-        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' is %s, in %s it is %s", source_name, name, entry->dtype, lead_name,
-                       lead->dtype);
+        return zt_fail(merge->ctx, ZT_ESHAPE, "%s: tensor '%s' has type %s, but in %s it has %s", source_name, name, entry->dtype,
+                       lead_name, lead->dtype);
     if (floats && !zt_dtype_get(entry->type.dtype)->decode)
-        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: tensor '%s': %s cannot be decoded", source_name, name, entry->dtype);
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "%s: tensor '%s': type %s cannot be decoded", source_name, name, entry->dtype);
     return ZT_OK;
 }
 
@@ -385,7 +385,7 @@ static zt_status add_job(merge_planner *planner, int64_t index, const char *name
         if (!name) return ZT_ENOMEM;
         job->tensors[source_index] = find_tied_tensor(source_model(merge, slice, source_index), name);
         if (job->tensors[source_index] < 0)
-            return zt_fail(merge->ctx, ZT_EDATA, "%s: has no tensor '%s', which %s has",
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: missing tensor '%s', which %s has",
                            zt_checkpoint_name(source_model(merge, slice, source_index)),
                            zt_escape(shown, sizeof shown, name, strlen(name)),
                            zt_checkpoint_name(source_model(merge, slice, planner->lead)));
@@ -463,11 +463,11 @@ static zt_status count_slice_layers(const zt_merge *merge, merge_slice *slice, i
         const char *name = zt_checkpoint_name(merge->parents[source->model].model);
         int64_t end = source->end_layer < 0 ? model_layers : source->end_layer;
         if (end > model_layers)
-            return zt_fail(merge->ctx, ZT_EDATA, "%s: layers %" PRId64 " to %" PRId64 " of %s, which has %" PRId64,
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: invalid layer range %" PRId64 " to %" PRId64 ": %s has %" PRId64 " layers",
                            merge->recipe->name, source->first_layer, end, name, model_layers);
         if (source_index && end - source->first_layer != *count)
-            return zt_fail(merge->ctx, ZT_EDATA, "%s: %" PRId64 " layers of %s beside %" PRId64 " of %s", merge->recipe->name,
-                           end - source->first_layer, name, *count,
+            return zt_fail(merge->ctx, ZT_EDATA, "%s: a slice has %" PRId64 " layers of %s but %" PRId64 " of %s",
+                           merge->recipe->name, end - source->first_layer, name, *count,
                            zt_checkpoint_name(merge->parents[slice->sources[0].model].model));
         *count = end - source->first_layer;
     }
@@ -500,7 +500,7 @@ static zt_status list_jobs(zt_merge *merge)
         int64_t layer_count = 0;
         status = count_slice_layers(merge, &recipe->slices[slice_index], &layer_count);
         if (status == ZT_OK && next + layer_count > LAYERS)
-            status = zt_fail(merge->ctx, ZT_EDATA, "%s: more than %d layers", recipe->name, LAYERS);
+            status = zt_fail(merge->ctx, ZT_EDATA, "%s: too many layers: at most %d are supported", recipe->name, LAYERS);
         if (status == ZT_OK) status = sort_places(&planner, &recipe->slices[slice_index]);
         if (status == ZT_OK) status = check_extra_tensors(merge, &recipe->slices[slice_index], planner.lead);
         if (status == ZT_OK && slice_index == 0) status = add_outside(&planner, true, false);
@@ -546,7 +546,7 @@ zt_status zt_merge_retype(zt_merge *merge, int64_t index, zt_dtype dtype, bool s
     if ((!is_float(&job->entry) && !net) || dtype == type.dtype) return ZT_OK;
     type.dtype = dtype;
     if (net || !zt_quantize_has(dtype) || !zt_type_check(NULL, &type, &bytes))
-        return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
+        return zt_fail(merge->ctx, ZT_ENOTSUP, "tensor '%s': cannot convert %s to %s",
                        zt_escape(shown, sizeof shown, job->entry.name, strlen(job->entry.name)), job->entry.dtype,
                        zt_dtype_get(dtype)->name);
     job->entry.type = type;
@@ -586,7 +586,7 @@ zt_status zt_merge_plan(zt_merge *merge)
     if (status == ZT_OK) status = check_parents(merge);
     if (status == ZT_OK) status = list_jobs(merge);
     if (status != ZT_OK) return status;
-    if (!merge->job_count) return zt_fail(merge->ctx, ZT_EDATA, "%s: there is no tensor to merge", merge->recipe->name);
+    if (!merge->job_count) return zt_fail(merge->ctx, ZT_EDATA, "%s: no tensors to merge", merge->recipe->name);
     double each[MERGE_SOURCES][MP_COUNT];
     unsigned has[MERGE_SOURCES];
     const char *names[MERGE_SOURCES];

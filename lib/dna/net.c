@@ -59,7 +59,7 @@ static zt_status add_list(net_reader *reader, json_t *layer, const char *key, ch
     {
         if (json_is_true(json_object_get(item, "is_remote_link"))) continue;
         int added = snprintf(path + length, MAX_PATH - length, ".%s.%zu", key, i);
-        if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is a path too long");
+        if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is too long a path");
         status = add_layer(reader, item, path, length + (size_t)added, depth + 1, &index);
         if (status != ZT_OK) break;
     }
@@ -74,7 +74,7 @@ static zt_status add_gate(net_reader *reader, json_t *layer, char *path, size_t 
     json_t *gate = json_object_get(layer, "filter_gate");
     if (!json_is_object(gate)) return ZT_OK;
     int added = snprintf(path + length, MAX_PATH - length, ".filter_gate");
-    if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is a path too long");
+    if (added < 0 || (size_t)added >= MAX_PATH - length) return fail_at_path(reader, path, "is too long a path");
     zt_status status = add_layer(reader, gate, path, length + (size_t)added, depth + 1, &index);
     path[length] = 0;
     return status;
@@ -98,8 +98,8 @@ static zt_status add_leaf(net_reader *reader, char *path, size_t length, int64_t
 static zt_status add_layer(net_reader *reader, json_t *layer, char *path, size_t length, int depth, int64_t *index)
 {
     const char *type = json_string_value(json_object_get(layer, "type"));
-    if (!json_is_object(layer)) return fail_at_path(reader, path, "is no layer");
-    if (depth > MAX_DEPTH) return fail_at_path(reader, path, "is too deep in other layers");
+    if (!json_is_object(layer)) return fail_at_path(reader, path, "is not a layer");
+    if (depth > MAX_DEPTH) return fail_at_path(reader, path, "is nested too deeply");
     if (!is_container(type ? type : "")) return add_leaf(reader, path, length, index);
     zt_status status = add_part(reader, (dna_part){.tensor = -1, .is_group = true}, index);
     if (status == ZT_OK) status = add_list(reader, layer, "parallel_branches", path, length, depth);
@@ -191,7 +191,7 @@ zt_status zt_dna_net_layers(zt_dna *model, zt_bytes frame)
     zt_status status =
         frame_matches(&reader)
             ? zt_json_members(model->ctx, zt_dna_name(model), frame.data, frame.n, read_member, &reader)
-            : zt_fail(model->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are", zt_dna_name(model));
+            : zt_fail(model->ctx, ZT_EDATA, "%s: the stored network structure does not match the tensors", zt_dna_name(model));
     zt_netjson_close(reader.frame);
     return status;
 }

@@ -51,7 +51,7 @@ static const char *key_name(const void *rows, int index) { return ((const recipe
 
 static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
 {
-    if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: keys and values were expected", what);
+    if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: expected keys and values", what);
     for (int64_t pair_index = 0; pair_index < map->count; pair_index++) {
         const zt_tree *key = map->items[2 * pair_index], *value = map->items[2 * pair_index + 1];
         const recipe_key *row = rows;
@@ -61,7 +61,7 @@ static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const ch
         if (!row->name)
             return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
                           zt_near(hint, key->text, key_name, rows));
-        if (!row->read) return REFUSE(key, "%s: the key '%s' of mergekit is not supported", what, key->text);
+        if (!row->read) return REFUSE(key, "%s: mergekit's key '%s' is not supported", what, key->text);
         zt_status status = is_null(value) ? ZT_OK : row->read(builder, value, into);
         if (status != ZT_OK) return status;
     }
@@ -70,7 +70,7 @@ static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const ch
 
 static zt_status read_text(recipe_builder *builder, const zt_tree *node, const char *what, const char **out)
 {
-    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "%s: a text was expected", what);
+    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "%s: expected a string", what);
     *out = zt_arena_strndup(builder->recipe->arena, node->text, strlen(node->text));
     return *out ? ZT_OK : ZT_ENOMEM;
 }
@@ -122,9 +122,9 @@ static zt_status read_number(recipe_builder *builder, const zt_tree *node, merge
         good = is_switch(node, out) || zt_parse_double(node->text, out);
     if (good && about->kind == 'b') good = *out == 0 || *out == 1;
     if (!good)
-        return REFUSE(node, "parameter '%s': '%s' is no %s", about->name,
+        return REFUSE(node, "parameter '%s': '%s' is not a valid %s", about->name,
                       node->kind == ZT_TREE_SCALAR ? zt_escape(shown, sizeof shown, node->text, strlen(node->text))
-                                                   : "a list in a list",
+                                                   : "nested list",
                       about->kind == 'b'   ? "switch"
                       : about->kind == 'r' ? "rescaling"
                                            : "number");
@@ -171,8 +171,8 @@ static zt_status read_condition(recipe_builder *builder, const zt_tree *node, me
 {
     static const recipe_key keys[] = {{"filter", on_filter}, {"value", on_value}, {0}};
     cond_into into = {.condition = condition};
-    zt_status status = read_keys(builder, node, "a condition", keys, &into);
-    if (status == ZT_OK && !zt_tree_get(node, "value")) status = REFUSE(node, "a condition without 'value'");
+    zt_status status = read_keys(builder, node, "condition", keys, &into);
+    if (status == ZT_OK && !zt_tree_get(node, "value")) status = REFUSE(node, "condition without 'value'");
     return status == ZT_OK && into.value ? read_values(builder, into.value, param, condition) : status;
 }
 
@@ -201,7 +201,7 @@ static const char *param_name(const void *user, int index)
 static zt_status read_parameters(recipe_builder *builder, const zt_tree *node, void *into)
 {
     merge_scope *scope = into;
-    if (node->kind != ZT_TREE_MAP) return REFUSE(node, "parameters: keys and values were expected");
+    if (node->kind != ZT_TREE_MAP) return REFUSE(node, "parameters: expected keys and values");
     scope->settings = alloc_zeroed(builder, node->count, sizeof *scope->settings);
     for (int64_t i = 0; scope->settings && i < node->count; i++) {
         const zt_tree *key = node->items[2 * i];
@@ -225,12 +225,12 @@ static zt_status read_parameters(recipe_builder *builder, const zt_tree *node, v
 static zt_status find_model(recipe_builder *builder, const zt_tree *node, int *out)
 {
     zt_recipe *recipe = builder->recipe;
-    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "a model: its file's name was expected");
+    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "model: expected a file name");
     for (const char *text = node->text; *text; text++)
-        if ((unsigned char)*text < ' ') return REFUSE(node, "a model: a name with control characters");
+        if ((unsigned char)*text < ' ') return REFUSE(node, "model: the file name contains control characters");
     for (*out = 0; *out < recipe->model_count; (*out)++)
         if (!strcmp(recipe->models[*out], node->text)) return ZT_OK;
-    if (recipe->model_count == MODELS) return REFUSE(node, "more than %d models", MODELS);
+    if (recipe->model_count == MODELS) return REFUSE(node, "too many models: at most %d are supported", MODELS);
     recipe->models[*out] = zt_arena_strndup(recipe->arena, node->text, strlen(node->text));
     recipe->model_count += recipe->models[*out] != NULL;
     return recipe->models[*out] ? ZT_OK : ZT_ENOMEM;
@@ -253,7 +253,7 @@ static zt_status on_range(recipe_builder *builder, const zt_tree *node, void *in
                 node->items[1]->kind == ZT_TREE_SCALAR && zt_parse_i64(node->items[0]->text, &source->first_layer) &&
                 zt_parse_i64(node->items[1]->text, &source->end_layer) && source->first_layer >= 0 &&
                 source->first_layer <= source->end_layer;
-    return good ? ZT_OK : REFUSE(node, "layer_range: [first, past the last] was expected");
+    return good ? ZT_OK : REFUSE(node, "layer_range: expected [first, last + 1]");
 }
 
 static zt_status read_source(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
@@ -267,15 +267,15 @@ static zt_status read_source(recipe_builder *builder, const zt_tree *node, const
 static zt_status read_sources(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
                               merge_slice *slice)
 {
-    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "%s: a list was expected", what);
-    if (node->count >= MERGE_SOURCES) return REFUSE(node, "%s: more than %d", what, MERGE_SOURCES - 1);
+    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "%s: expected a list", what);
+    if (node->count >= MERGE_SOURCES) return REFUSE(node, "%s: at most %d are supported", what, MERGE_SOURCES - 1);
     slice->sources = alloc_zeroed(builder, node->count + 1, sizeof *slice->sources); /* one more for the base */
     slice->base_index = -1;
     for (int64_t i = 0; slice->sources && i < node->count; i++) {
         zt_status status = read_source(builder, node->items[i], what, keys, &slice->sources[slice->source_count++]);
         for (int k = 0; status == ZT_OK && k < i; k++)
             if (slice->sources[k].model == slice->sources[i].model)
-                status = REFUSE(node->items[i], "%s: '%s' comes twice", what, builder->recipe->models[slice->sources[i].model]);
+                status = REFUSE(node->items[i], "%s: duplicate '%s'", what, builder->recipe->models[slice->sources[i].model]);
         if (status != ZT_OK) return status;
     }
     return slice->sources ? ZT_OK : ZT_ENOMEM;
@@ -315,12 +315,12 @@ static zt_status on_slice_base(recipe_builder *builder, const zt_tree *node, voi
 static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const slice_into *into)
 {
     merge_slice *slice = into->slice;
-    if (!slice->source_count) return REFUSE(node, "a slice without 'sources'");
+    if (!slice->source_count) return REFUSE(node, "slice without 'sources'");
     for (int source_index = 0; source_index < slice->source_count; source_index++) {
-        if (slice->sources[source_index].end_layer < 0) return REFUSE(node, "a source without 'layer_range'");
+        if (slice->sources[source_index].end_layer < 0) return REFUSE(node, "source without 'layer_range'");
         if (slice->sources[source_index].model == into->base) slice->base_index = source_index;
     }
-    return into->base < 0 || slice->base_index >= 0 ? ZT_OK : REFUSE(node, "a slice's base_model is none of its sources");
+    return into->base < 0 || slice->base_index >= 0 ? ZT_OK : REFUSE(node, "the base_model of a slice is not one of its sources");
 }
 
 static zt_status on_slices(recipe_builder *builder, const zt_tree *node, void *into)
@@ -328,8 +328,8 @@ static zt_status on_slices(recipe_builder *builder, const zt_tree *node, void *i
     static const recipe_key keys[] = {
         {"sources", on_sources}, {"parameters", on_slice_scope}, {"base_model", on_slice_base}, {"residual_weight", NULL}, {0}};
     zt_recipe *recipe = into;
-    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "slices: a list was expected");
-    if (node->count > SLICES) return REFUSE(node, "slices: more than %d", SLICES);
+    if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "slices: expected a list");
+    if (node->count > SLICES) return REFUSE(node, "slices: at most %d are supported", SLICES);
     recipe->slices = alloc_zeroed(builder, node->count, sizeof *recipe->slices);
     for (int64_t i = 0; recipe->slices && i < node->count; i++) {
         slice_into one = {.slice = &recipe->slices[recipe->slice_count++], .base = -1};
@@ -361,7 +361,7 @@ static zt_status on_method(recipe_builder *builder, const zt_tree *node, void *i
     if (((zt_recipe *)into)->method) return ZT_OK;
     for (int i = 0; zt_merge_method_at(i) && used < sizeof known; i++)
         used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", i ? ", " : "", zt_merge_method_at(i)->name);
-    return REFUSE(node, "there is no merge_method '%s'%s: %s", zt_escape(shown, sizeof shown, name, strlen(name)),
+    return REFUSE(node, "unknown merge_method '%s'%s: expected one of %s", zt_escape(shown, sizeof shown, name, strlen(name)),
                   zt_near(hint, name, method_name, NULL), known);
 }
 
@@ -390,7 +390,7 @@ static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const 
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (!strcmp(words[i].name, name)) return *out = words[i].dtype, ZT_OK;
     if (zt_dtype_parse(name, strlen(name), out) && zt_quantize_has(*out)) return ZT_OK;
-    return REFUSE(node, "%s: there is no type '%s' to write", what, zt_escape(shown, sizeof shown, name, strlen(name)));
+    return REFUSE(node, "%s: unknown output type '%s'", what, zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 
 /* mergekit computes in `dtype`, and the child has it too without out_dtype. zt computes in f32. */
@@ -432,18 +432,17 @@ static zt_status on_template(recipe_builder *builder, const zt_tree *node, void 
     zt_status status = read_text(builder, node, "chat_template", &recipe->chat_template);
     if (status != ZT_OK) return status;
     if (!strcmp(recipe->chat_template, "auto")) return recipe->chat_template = NULL, ZT_OK;
-    return strchr(recipe->chat_template, '{') ? ZT_OK
-                                              : REFUSE(node, "chat_template: 'auto' or a template was expected, not a name");
+    return strchr(recipe->chat_template, '{') ? ZT_OK : REFUSE(node, "chat_template: expected 'auto' or a template, got a name");
 }
 
 static zt_status check_whole(recipe_builder *builder, const zt_tree *node)
 {
     zt_recipe *recipe = builder->recipe;
-    if (!recipe->method) return REFUSE(node, "it names no merge_method");
+    if (!recipe->method) return REFUSE(node, "missing key 'merge_method'");
     if (!zt_tree_get(node, "models") == !zt_tree_get(node, "slices") || !recipe->slice_count)
-        return REFUSE(node, "it needs 'models' or 'slices', one of them");
+        return REFUSE(node, "expected exactly one of 'models' and 'slices'");
     if (zt_tree_get(node, "tokenizer_source") && zt_tree_get(node, "tokenizer"))
-        return REFUSE(node, "tokenizer_source and tokenizer say the same");
+        return REFUSE(node, "tokenizer_source and tokenizer exclude each other");
     return ZT_OK;
 }
 
@@ -457,7 +456,8 @@ static zt_status place_base(recipe_builder *builder, const zt_tree *node)
         for (int k = 0; k < slice->source_count && slice->base_index < 0; k++)
             if (slice->sources[k].model == recipe->base) slice->base_index = k;
         if (slice->base_index >= 0) continue;
-        if (!listed) return REFUSE(node, "slice %d: base_model '%s' is none of its sources", i + 1, recipe->models[recipe->base]);
+        if (!listed)
+            return REFUSE(node, "slice %d: base_model '%s' is not one of its sources", i + 1, recipe->models[recipe->base]);
         slice->base_index = slice->source_count;
         slice->sources[slice->source_count++] = (merge_source){.model = recipe->base, .end_layer = -1};
     }
@@ -474,8 +474,8 @@ static zt_status check_contract(recipe_builder *builder, const zt_tree *node)
         if (method->base == 2 && slice->base_index < 0) return REFUSE(node, "%s needs a base_model", method->info.name);
         if (slice->source_count < method->min_sources || (method->max_sources && slice->source_count > method->max_sources) ||
             others < method->min_others || (method->max_others && others > method->max_others))
-            return REFUSE(node, "%s is not of %d model%s%s", method->info.name, slice->source_count,
-                          slice->source_count == 1 ? "" : "s", slice->base_index >= 0 ? ", the base counted" : "");
+            return REFUSE(node, "%s cannot merge %d model%s%s", method->info.name, slice->source_count,
+                          slice->source_count == 1 ? "" : "s", slice->base_index >= 0 ? " (including the base)" : "");
     }
     return ZT_OK;
 }
@@ -524,8 +524,8 @@ zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path)
     zt_recipe *recipe = NULL;
     char *text = source && count <= ZT_TREE_BYTES ? zt_alloc(ctx, (size_t)count + 1) : NULL;
     if (source && count > ZT_TREE_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: %llu bytes are no recipe: at most %d", zt_source_name(source), (unsigned long long)count,
-                ZT_TREE_BYTES);
+        zt_fail(ctx, ZT_EDATA, "%s: the recipe is too large (%llu bytes): at most %d", zt_source_name(source),
+                (unsigned long long)count, ZT_TREE_BYTES);
     if (text && zt_source_read(source, 0, text, (size_t)count) == ZT_OK)
         recipe = zt_recipe_parse(ctx, zt_source_name(source), text, (size_t)count);
     zt_free(ctx, text);

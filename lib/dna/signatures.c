@@ -43,8 +43,7 @@ static zt_status read_text(zt_dna *model, int64_t index, int which, const char *
     if (which == PLACES) good = read_place(text, layer->place);
     if (which == LENGTHS) good = zt_parse_double(text, &model->lengths[index]) && model->lengths[index] >= 0;
     return good ? ZT_OK
-                : zt_fail(model->ctx, ZT_EDATA, "%s: '%s' of '%s' is no such thing", zt_dna_name(model), meta_keys[which],
-                          layer->name);
+                : zt_fail(model->ctx, ZT_EDATA, "%s: invalid '%s' of '%s'", zt_dna_name(model), meta_keys[which], layer->name);
 }
 
 static zt_status read_texts(zt_dna *model, int which)
@@ -57,12 +56,13 @@ static zt_status read_texts(zt_dna *model, int which)
     size_t next = 0;
     zt_status status = ZT_OK;
     if (!item || !zt_meta_array(item, &kind, &count) || count != (uint64_t)model->layer_count)
-        return zt_fail(model->ctx, ZT_EDATA, "%s: '%s' is not of its %" PRId64 " tensors", zt_dna_name(model), meta_keys[which],
-                       model->layer_count);
+        return zt_fail(model->ctx, ZT_EDATA, "%s: '%s' does not have one element for each of the %" PRId64 " tensors",
+                       zt_dna_name(model), meta_keys[which], model->layer_count);
     for (int64_t i = 0; i < model->layer_count && status == ZT_OK; i++) {
         zt_bytes element = zt_meta_next_str(item, &next);
         char *text = element.data ? zt_arena_strndup(model->texts, element.data, element.n) : NULL;
-        if (!element.data) return zt_fail(model->ctx, ZT_EDATA, "%s: '%s' holds no texts", zt_dna_name(model), meta_keys[which]);
+        if (!element.data)
+            return zt_fail(model->ctx, ZT_EDATA, "%s: '%s' is not a list of strings", zt_dna_name(model), meta_keys[which]);
         status = text ? read_text(model, i, which, text) : ZT_ENOMEM;
     }
     return status;
@@ -76,7 +76,7 @@ static zt_status read_rule(zt_dna *model, const char *text, size_t length)
     model->rule = loom ? ZT_RULE_LOOM : ZT_RULE_FIELD;
     return loom || (length == 5 && memcmp(text, "field", 5) == 0)
                ? ZT_OK
-               : zt_fail(model->ctx, ZT_EDATA, "%s: its rule is neither field nor loom", zt_dna_name(model));
+               : zt_fail(model->ctx, ZT_EDATA, "%s: invalid signature rule: must be field or loom", zt_dna_name(model));
 }
 
 zt_status zt_dna_read_signatures(zt_dna *model)
@@ -89,7 +89,8 @@ zt_status zt_dna_read_signatures(zt_dna *model)
     for (int which = 0; which < TEXTS && status == ZT_OK; which++) status = read_texts(model, which);
     for (int64_t i = 0; i < model->layer_count && status == ZT_OK; i++)
         if (model->layers[i].shape.dtype != ZT_F16 && model->layers[i].shape.dtype != ZT_F32)
-            status = zt_fail(model->ctx, ZT_EDATA, "%s: '%s' is neither f16 nor f32", zt_dna_name(model), model->layers[i].name);
+            status = zt_fail(model->ctx, ZT_EDATA, "%s: '%s' has an invalid dtype: must be f16 or f32", zt_dna_name(model),
+                             model->layers[i].name);
     return status;
 }
 
@@ -102,7 +103,8 @@ typedef struct json_reading {
 
 static zt_status fail_layer(const json_reading *reading, int64_t index, const char *what)
 {
-    return zt_fail(reading->model->ctx, ZT_EDATA, "%s: layer %" PRId64 " has no %s", zt_dna_name(reading->model), index, what);
+    return zt_fail(reading->model->ctx, ZT_EDATA, "%s: layer %" PRId64 " has no valid %s", zt_dna_name(reading->model), index,
+                   what);
 }
 
 static zt_status make_room(json_reading *reading)
@@ -151,7 +153,7 @@ static zt_status copy_weights(const json_reading *reading, json_t *layer, int64_
     json_t *weights = json_object_get(layer, "weights"), *item;
     size_t position;
     if (!json_is_array(weights) || (int64_t)json_array_size(weights) != model->layers[index].count)
-        return fail_layer(reading, index, "weights, as many as its shape says");
+        return fail_layer(reading, index, "weights of the size of its shape");
     model->json_values[index] = zt_alloc_array(model->ctx, (size_t)model->layers[index].count + 1, sizeof(float));
     if (!model->json_values[index]) return ZT_ENOMEM;
     json_array_foreach(weights, position, item) model->json_values[index][position] =
@@ -170,7 +172,7 @@ static zt_status read_layer(json_reading *reading, json_t *layer, int64_t index)
     model->layer_count = index + 1;
     model->lengths[index] = json_is_number(length) ? json_number_value(length) : NAN;
     for (int k = 0; k < 4; k++) out->place[k] = json_integer_value(json_object_get(layer, axis[k]));
-    if (model->lengths[index] < 0) return fail_layer(reading, index, "length, which is not negative");
+    if (model->lengths[index] < 0) return fail_layer(reading, index, "nonnegative length");
     zt_status status = copy_text(model, layer, "name", &out->name);
     if (status == ZT_OK) status = copy_text(model, layer, "type", &out->type);
     if (status == ZT_OK) status = copy_text(model, layer, "dtype", &out->dtype);

@@ -157,9 +157,10 @@ static zt_status plan_layer(zt_dna *child, const zt_dna *model_a, const zt_dna_s
     if (status != ZT_OK) return status;
     zt_dtype dtype = layer->shape.dtype;
     bool writes = child->is_net || zt_dtype_get(dtype)->kind == 'F' || zt_dtype_is_packed(dtype) || zt_quantize_has(dtype);
-    return writes || !row->mixed ? ZT_OK
-                                 : zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: '%s' is %s, which is not written: convert it first",
-                                           zt_dna_name(model_a), layer->name, layer->dtype);
+    return writes || !row->mixed
+               ? ZT_OK
+               : zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: '%s': writing %s is not supported: convert the model first",
+                         zt_dna_name(model_a), layer->name, layer->dtype);
 }
 
 static zt_status plan_layers(zt_dna *child, zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_opts *work)
@@ -203,7 +204,7 @@ zt_dna *zt_dna_splice(zt_dna *model_a, zt_dna *model_b, const zt_splice_opts *op
     ZT_REQUIRE(model_a->ctx, model_b && options && work, NULL);
     const zt_dna *signed_model = model_a->lengths ? model_a : model_b->lengths ? model_b : NULL;
     if (signed_model) {
-        zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(signed_model));
+        zt_fail(model_a->ctx, ZT_ENOTSUP, "%s: holds signatures, not a model", zt_dna_name(signed_model));
         return NULL;
     }
     zt_dna *child = zt_alloc(model_a->ctx, sizeof *child);

@@ -34,7 +34,7 @@ zt_status zt_tree_fail(zt_ctx *ctx, const char *file, const zt_tree *node, const
 static const zt_tree *parse_yaml(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length)
 {
     (void)arena, (void)text, (void)length;
-    zt_fail(ctx, ZT_ENOTSUP, "%s: zt was built without libyaml: JSON is read, YAML is not", file);
+    zt_fail(ctx, ZT_ENOTSUP, "%s: YAML is not supported (zt was built without libyaml): use JSON", file);
     return NULL;
 }
 
@@ -68,16 +68,16 @@ static zt_status next_event(yaml_reader *reader)
     yaml_event_delete(&reader->event);
     if (yaml_parser_parse(&reader->parser, &reader->event)) return ZT_OK;
     if (reader->parser.error == YAML_MEMORY_ERROR)
-        return zt_fail(reader->ctx, ZT_ENOMEM, "%s: no memory for libyaml", reader->file);
+        return zt_fail(reader->ctx, ZT_ENOMEM, "%s: out of memory (libyaml)", reader->file);
     size_t line = reader->parser.problem_mark.line + 1;
     return zt_fail(reader->ctx, ZT_EDATA, "%s:%zu: not YAML: %s", reader->file, line,
-                   reader->parser.problem ? reader->parser.problem : "it cannot be read");
+                   reader->parser.problem ? reader->parser.problem : "read error");
 }
 
 static zt_status count_nodes(yaml_reader *reader, uint64_t nodes)
 {
     reader->nodes += nodes;
-    return reader->nodes <= ZT_TREE_NODES ? ZT_OK : fail_here(reader, "more values than a recipe can have");
+    return reader->nodes <= ZT_TREE_NODES ? ZT_OK : fail_here(reader, "too many values for a recipe");
 }
 
 static zt_tree *new_yaml_node(yaml_reader *reader, zt_tree_kind kind)
@@ -108,7 +108,7 @@ static zt_tree *read_alias(yaml_reader *reader)
         if (same) *same = *node;
         return same;
     }
-    fail_here(reader, "an alias of nothing above it");
+    fail_here(reader, "undefined alias");
     return NULL;
 }
 
@@ -121,7 +121,7 @@ static zt_tree *read_scalar(yaml_reader *reader)
     node->text = zt_arena_strndup(reader->arena, (const char *)reader->event.data.scalar.value, length);
     if (!node->text) return NULL;
     if (strlen(node->text) == length) return node;
-    fail_here(reader, "a text with a zero byte");
+    fail_here(reader, "string contains a zero byte");
     return NULL;
 }
 
@@ -162,10 +162,10 @@ static zt_status check_key(yaml_reader *reader, const zt_tree *map, const zt_tre
 {
     char shown[80];
     if (!key) return ZT_EDATA;
-    if (key->kind != ZT_TREE_SCALAR) return fail_here(reader, "a key that is no text");
-    if (!strcmp(key->text, "<<")) return fail_here(reader, "merge keys ('<<') are not read");
+    if (key->kind != ZT_TREE_SCALAR) return fail_here(reader, "key is not a string");
+    if (!strcmp(key->text, "<<")) return fail_here(reader, "merge keys ('<<') are not supported");
     if (!zt_tree_get(map, key->text)) return ZT_OK;
-    return zt_tree_fail(reader->ctx, reader->file, key, "key '%s' comes twice",
+    return zt_tree_fail(reader->ctx, reader->file, key, "duplicate key '%s'",
                         zt_escape(shown, sizeof shown, key->text, strlen(key->text)));
 }
 
@@ -206,7 +206,7 @@ static zt_tree *read_event(yaml_reader *reader, int depth)
     const char *anchor, *tag;
     zt_tree *node = NULL;
     marks_of(&reader->event, &anchor, &tag);
-    if (tag) return fail_here(reader, "tags are not read"), NULL;
+    if (tag) return fail_here(reader, "tags are not supported"), NULL;
     if (depth > ZT_TREE_DEPTH) return fail_here(reader, "nested too deeply"), NULL;
     if (anchor && !(anchor = zt_arena_strndup(reader->arena, anchor, strlen(anchor)))) return NULL;
     switch (reader->event.type) {
@@ -214,7 +214,7 @@ static zt_tree *read_event(yaml_reader *reader, int depth)
     case YAML_SCALAR_EVENT: node = read_scalar(reader); break;
     case YAML_SEQUENCE_START_EVENT: node = read_list(reader, depth); break;
     case YAML_MAPPING_START_EVENT: node = read_map(reader, depth); break;
-    default: return fail_here(reader, "a value was expected"), NULL;
+    default: return fail_here(reader, "expected a value"), NULL;
     }
     return node && remember_anchor(reader, anchor, node) == ZT_OK ? node : NULL;
 }
@@ -224,12 +224,13 @@ static const zt_tree *read_document(yaml_reader *reader)
 {
     zt_status status = next_event(reader); /* the stream's beginning */
     if (status == ZT_OK) status = next_event(reader);
-    if (status == ZT_OK && reader->event.type == YAML_STREAM_END_EVENT) status = fail_here(reader, "it is empty");
+    if (status == ZT_OK && reader->event.type == YAML_STREAM_END_EVENT) status = fail_here(reader, "empty document");
     if (status == ZT_OK) status = next_event(reader);
     const zt_tree *node = status == ZT_OK ? read_event(reader, 0) : NULL;
     if (node) status = next_event(reader);
     if (node && status == ZT_OK) status = next_event(reader);
-    if (node && status == ZT_OK && reader->event.type != YAML_STREAM_END_EVENT) status = fail_here(reader, "a second document");
+    if (node && status == ZT_OK && reader->event.type != YAML_STREAM_END_EVENT)
+        status = fail_here(reader, "unexpected second document");
     return status == ZT_OK ? node : NULL;
 }
 
@@ -237,7 +238,7 @@ static const zt_tree *parse_yaml(zt_ctx *ctx, zt_arena *arena, const char *file,
 {
     yaml_reader reader = {.ctx = ctx, .arena = arena, .file = file};
     if (!yaml_parser_initialize(&reader.parser)) {
-        zt_fail(ctx, ZT_ENOMEM, "%s: no memory for libyaml", file);
+        zt_fail(ctx, ZT_ENOMEM, "%s: out of memory (libyaml)", file);
         return NULL;
     }
     yaml_parser_set_input_string(&reader.parser, (const unsigned char *)text, length);
@@ -261,7 +262,7 @@ typedef struct json_reader {
 static zt_tree *new_json_node(json_reader *reader, zt_tree_kind kind, int64_t slots)
 {
     if (++reader->nodes > ZT_TREE_NODES) {
-        zt_fail(reader->ctx, ZT_EDATA, "%s: more than %d values", reader->file, ZT_TREE_NODES);
+        zt_fail(reader->ctx, ZT_EDATA, "%s: too many values: at most %d", reader->file, ZT_TREE_NODES);
         return NULL;
     }
     zt_tree *node = zt_arena_alloc(reader->arena, sizeof *node);
@@ -277,7 +278,7 @@ static zt_tree *new_scalar(json_reader *reader, const char *text, size_t length,
     if (!node || !(node->text = zt_arena_strndup(reader->arena, text, length))) return NULL;
     node->plain = plain;
     if (strlen(node->text) == length) return node;
-    zt_fail(reader->ctx, ZT_EDATA, "%s: a text with a zero byte", reader->file);
+    zt_fail(reader->ctx, ZT_EDATA, "%s: string contains a zero byte", reader->file);
     return NULL;
 }
 
@@ -327,7 +328,7 @@ static zt_tree *convert_map(json_reader *reader, json_t *map, int depth)
 static zt_tree *convert_value(json_reader *reader, json_t *value, int depth)
 {
     if (depth > ZT_TREE_DEPTH) {
-        zt_fail(reader->ctx, ZT_EDATA, "%s: deeper than %d", reader->file, ZT_TREE_DEPTH);
+        zt_fail(reader->ctx, ZT_EDATA, "%s: nested too deeply: at most %d levels", reader->file, ZT_TREE_DEPTH);
         return NULL;
     }
     if (json_is_object(value)) return convert_map(reader, value, depth);
@@ -360,7 +361,7 @@ static bool is_json(const char *text, size_t length)
 const zt_tree *zt_tree_parse(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length)
 {
     if (length > ZT_TREE_BYTES) {
-        zt_fail(ctx, ZT_EDATA, "%s: %zu bytes are no recipe: at most %d", file, length, ZT_TREE_BYTES);
+        zt_fail(ctx, ZT_EDATA, "%s: the recipe is too large (%zu bytes): at most %d", file, length, ZT_TREE_BYTES);
         return NULL;
     }
     return is_json(text, length) ? parse_json(ctx, arena, file, text, length) : parse_yaml(ctx, arena, file, text, length);

@@ -125,7 +125,7 @@ zt_status zt_dna_write(zt_dna *model, const char *path, const zt_checkpoint_opts
     if (!model) return ZT_EUSAGE;
     ZT_REQUIRE(model->ctx, path && options, ZT_EUSAGE);
     zt_netjson *frame = NULL;
-    if (model->lengths) return zt_fail(model->ctx, ZT_ENOTSUP, "%s: holds signatures, no model", zt_dna_name(model));
+    if (model->lengths) return zt_fail(model->ctx, ZT_ENOTSUP, "%s: holds signatures, not a model", zt_dna_name(model));
     int64_t *parts = list_parts(model);
     zt_status status = !parts ? ZT_ENOMEM : model->is_net ? put_frame(model, parts, &frame) : ZT_OK;
     zt_entry *entries = status == ZT_OK ? list_entries(model, frame) : NULL;

@@ -50,6 +50,14 @@ static bool is_device_of(const char *name, const char *engine, int64_t *device)
            (name[length] == ':' && zt_parse_i64(name + length + 1, device) && *device >= 0 && *device < INT32_MAX);
 }
 
+static bool is_listed(const char *name, size_t length)
+{
+    const char *listed;
+    for (int i = 0; (listed = engine_name(NULL, i)) != NULL; i++)
+        if (strlen(listed) == length && memcmp(listed, name, length) == 0) return true;
+    return false;
+}
+
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts)
 {
     ZT_REQUIRE(ctx, name, NULL);
@@ -65,7 +73,8 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
         if (strchr(name, ':') && !built_in[i]->devices) break;
         with.device = strchr(name, ':') ? (int)device : opts->device;
         if (opts->compute != ZT_COMPUTE_F32 && !built_in[i]->computes) {
-            zt_fail(ctx, ZT_ENOTSUP, "engine %s computes in f32, not in %s", built_in[i]->name, zt_compute_name(opts->compute));
+            zt_fail(ctx, ZT_ENOTSUP, "engine %s does not support compute type %s: only f32", built_in[i]->name,
+                    zt_compute_name(opts->compute));
             return NULL;
         }
         zt_engine *engine = built_in[i]->open(ctx, &with);
@@ -75,10 +84,13 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
     zt_escape(text, sizeof text, name, length < 60 ? length : 60);
     for (int i = 0; i < N_NOT_BUILT; i++) {
         if (!is_device_of(name, not_built[i], &device)) continue;
-        zt_fail(ctx, ZT_ENOTSUP, "engine '%s': this zt was built without %s", text, not_built[i]);
+        zt_fail(ctx, ZT_ENOTSUP, "engine '%s': zt was built without %s", text, not_built[i]);
         return NULL;
     }
-    zt_fail_unknown(ctx, ZT_EUSAGE, "unknown engine", name, strcspn(name, ":"), engine_name, NULL);
+    if (is_listed(name, strcspn(name, ":")))
+        zt_fail(ctx, ZT_EUSAGE, "engine '%s': invalid device number", text);
+    else
+        zt_fail_unknown(ctx, ZT_EUSAGE, "unknown engine", name, strlen(name), engine_name, NULL);
     return NULL;
 }
 

@@ -20,7 +20,7 @@ static zt_status count_event(zt_engine *engine, const char *op)
     zt_fault *fault = &((fault_engine *)engine)->fault;
     if (fault->nth == 0 || --fault->nth > 0) return ZT_OK;
     if (fault->onwards) fault->nth = 1;
-    return zt_fail(engine->ctx, fails_with[fault->at], "engine fault: %s%s%s made to fail", what[fault->at], op ? " of op " : "",
+    return zt_fail(engine->ctx, fails_with[fault->at], "injected engine failure: %s%s%s", what[fault->at], op ? " of op " : "",
                    op ? op : "");
 }
 

@@ -35,7 +35,7 @@ struct zt_executable {
 static zt_status must_narrow(zt_engine *engine, zt_dtype dtype)
 {
     if (zt_dtype_get(dtype)->kind != 'Q' || zt_dtype_get(dtype)->encode) return ZT_OK;
-    return zt_fail(engine->ctx, ZT_ENOTSUP, "ref cannot hand out values of block type %s", zt_dtype_get(dtype)->name);
+    return zt_fail(engine->ctx, ZT_ENOTSUP, "engine ref cannot return values of block type %s", zt_dtype_get(dtype)->name);
 }
 
 /* ---- the engine and its buffers -------------------------------------------------------------- */
@@ -191,7 +191,7 @@ static zt_status fill_executable(zt_engine *engine, zt_executable *executable, c
     zt_status status = zt_run_schedule_copy(executable->arena, schedule, &executable->schedule);
     size_t total;
     if (!status && !zt_add_size(schedule->arena_bytes, 63, &total))
-        status = zt_fail(engine->ctx, ZT_ENOMEM, "an arena of %zu bytes", schedule->arena_bytes);
+        status = zt_fail(engine->ctx, ZT_ENOMEM, "arena too large (%zu bytes)", schedule->arena_bytes);
     if (status) return status;
     total &= ~(size_t)63;
     status =
@@ -273,10 +273,10 @@ static zt_status run_step(ref_engine *ref, const zt_executable *executable, int 
     if (failure.limit < 0)
         return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s", op_info->name, step_index, failure.what);
     if (failure.value < 0)
-        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op_info->name, step_index, failure.what,
-                       (long long)failure.value);
-    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op_info->name, step_index, failure.what,
-                   (long long)failure.value, (long long)failure.limit);
+        return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is out of range: must be nonnegative", op_info->name,
+                       step_index, failure.what, (long long)failure.value);
+    return zt_fail(ref->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is out of range: must be less than %lld", op_info->name,
+                   step_index, failure.what, (long long)failure.value, (long long)failure.limit);
 }
 
 static zt_status watch_step(ref_engine *ref, const zt_executable *executable, int step_index, const zt_watch *watch)

@@ -75,7 +75,8 @@ static void put_conv(network_builder *builder, int64_t channels, int64_t filters
 static zt_status build_cnn(network_builder *builder)
 {
     int64_t side = builder->arch->input_size, flat = 32 * (side - 4) * (side - 4);
-    if (side < 5) return zt_fail(builder->ctx, ZT_EUSAGE, "inputSize is %" PRId64 ": two kernels of 3 take 5", side);
+    if (side < 5)
+        return zt_fail(builder->ctx, ZT_EUSAGE, "inputSize is %" PRId64 ": must be at least 5 for two kernels of size 3", side);
     put_conv(builder, 1, 16, side);
     put_conv(builder, 16, 32, side - 2);
     open_layer(builder, 5, "Dense", builder->arch->activation);
@@ -108,7 +109,7 @@ static zt_status build_transformer(network_builder *builder)
     const zt_nn_arch *arch = builder->arch;
     int64_t count = arch->grid_depth * arch->grid_rows * arch->grid_cols * arch->layers_per_cell;
     if (arch->d_model % arch->num_heads)
-        return zt_fail(builder->ctx, ZT_EUSAGE, "dModel %" PRId64 " is not shared evenly by %" PRId64 " heads", arch->d_model,
+        return zt_fail(builder->ctx, ZT_EUSAGE, "dModel %" PRId64 " is not a multiple of numHeads %" PRId64, arch->d_model,
                        arch->num_heads);
     for (int64_t i = 0; i < count; i++)
         put_block(builder, i % 2 ? "SwiGLU" : "MultiHeadAttention", i % 2 ? 4 * arch->d_model : arch->d_model);
@@ -182,10 +183,10 @@ static zt_status check_arch(zt_ctx *ctx, const zt_nn_arch *arch)
     int64_t places = 1;
     for (int i = 0; i < 8; i++) {
         if (size[i] < 1 || size[i] > 1 << 16)
-            return zt_fail(ctx, ZT_EUSAGE, "%s is %" PRId64 ", not from 1 to 65536", name[i], size[i]);
+            return zt_fail(ctx, ZT_EUSAGE, "%s is %" PRId64 ": must be 1 to 65536", name[i], size[i]);
         if (i < 4) places *= places < 1 << 20 ? size[i] : 1;
     }
-    return places <= 1 << 12 ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "a grid of more than 4096 layers");
+    return places <= 1 << 12 ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "the grid has more than 4096 layers");
 }
 
 static zt_status write_document(network_builder *builder, int which)
@@ -261,7 +262,7 @@ static zt_status set_number(zt_ctx *ctx, zt_nn_arch *arch, const char *key, cons
         *known = true;
         return zt_parse_i64(text, (int64_t *)((char *)arch + numbers[i].at))
                    ? ZT_OK
-                   : zt_fail(ctx, ZT_EUSAGE, "%s is no whole number: '%s'", key, text);
+                   : zt_fail(ctx, ZT_EUSAGE, "%s is not an integer: '%s'", key, text);
     }
     return ZT_OK;
 }
@@ -284,7 +285,7 @@ zt_status zt_nn_arch_set(zt_ctx *ctx, zt_nn_arch *arch, const char *key, const c
     } else if (!strcmp(key, "name")) {
         arch->name = text;
     } else {
-        return zt_fail(ctx, ZT_EUSAGE, "'%s' is no property of a new network", key);
+        return zt_fail(ctx, ZT_EUSAGE, "unknown property '%s' of a new network", key);
     }
     return valid ? ZT_OK : zt_fail(ctx, ZT_EUSAGE, "%s cannot be '%s'", key, text);
 }

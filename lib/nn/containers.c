@@ -39,7 +39,7 @@ static nn_value find_shares(nn_lowering *lowering, const zt_nn_layer *layer, nn_
     int64_t row = zt_layer_row_count(&gate);
     if (gate.id < 0) return gate;
     if (row < layer->branch_count)
-        return zt_layer_refuse(lowering, layer, "its gate gives %" PRId64 " numbers for %" PRId64 " branches", row,
+        return zt_layer_refuse(lowering, layer, "the gate outputs %" PRId64 " numbers for %" PRId64 " branches", row,
                                layer->branch_count);
     gate = zt_layer_reshape(lowering, gate, 2, (int64_t[]){gate.dim[0], row});
     if (row > layer->branch_count)
@@ -63,14 +63,15 @@ nn_value zt_layer_emit_parallel(nn_lowering *lowering, const zt_nn_layer *layer,
     bool filter = !strcmp(layer->combine, "filter");
     bool sum = filter || !strcmp(layer->combine, "add") || !strcmp(layer->combine, "avg");
     nn_value all = input, share = input;
-    if (filter && !layer->gate) return zt_layer_refuse(lowering, layer, "it combines by a filter without a gate");
+    if (filter && !layer->gate) return zt_layer_refuse(lowering, layer, "combine mode 'filter' needs a filter_gate");
     if (filter && layer->branch_count) share = find_shares(lowering, layer, input);
     for (int64_t branch_index = 0; branch_index < layer->branch_count && share.id >= 0 && all.id >= 0; branch_index++) {
         lowering->skip = NULL;
         nn_value output = zt_layer_layer(lowering, &layer->branches[branch_index], input);
         if (filter) output = weigh_branch(lowering, output, share, branch_index);
         if (branch_index && output.id >= 0 && (sum ? !same_size(&all, &output) : all.dim[0] != output.dim[0]))
-            return zt_layer_refuse(lowering, layer, "branch %" PRId64 " gives another size than those before", branch_index);
+            return zt_layer_refuse(lowering, layer, "branch %" PRId64 " has another output size than the branches before it",
+                                   branch_index);
         all = branch_index == 0 || output.id < 0 ? output
               : sum                              ? add_values(lowering, all, output)
                                                  : concat_rows(lowering, all, output);

@@ -35,10 +35,10 @@ static nn_value reshape_planes(nn_lowering *lowering, const zt_nn_layer *layer, 
     for (int axis = 0; axis < dims; axis++) {
         if (dim[2 + axis] == 0 && input.rank == 2 + dims) dim[2 + axis] = input.dim[2 + axis];
         if (dim[2 + axis] < 1 || !zt_mul_i64(count, dim[2 + axis], &count))
-            return zt_layer_refuse(lowering, layer, "its numbers do not tell the size of what comes in");
+            return zt_layer_refuse(lowering, layer, "the input size does not follow from the layer's parameters");
     }
     if (count != zt_layer_row_count(&input))
-        return zt_layer_refuse(lowering, layer, "it takes %" PRId64 " numbers a row, %" PRId64 " come", count,
+        return zt_layer_refuse(lowering, layer, "the layer takes %" PRId64 " numbers per row, got %" PRId64, count,
                                zt_layer_row_count(&input));
     return zt_layer_reshape(lowering, input, 2 + dims, dim);
 }
@@ -50,9 +50,9 @@ static nn_value check_sizes(nn_lowering *lowering, const zt_nn_layer *layer, nn_
     int dims = list_output_planes(layer, want);
     for (int axis = 0; axis < dims && output.id >= 0; axis++) {
         if (output.dim[2 + axis] < 1)
-            return zt_layer_refuse(lowering, layer, "its kernel of %" PRId64 " is larger than what comes in", layer->kernel_size);
+            return zt_layer_refuse(lowering, layer, "the kernel size %" PRId64 " exceeds the padded input", layer->kernel_size);
         if (want[axis] && want[axis] != output.dim[2 + axis])
-            return zt_layer_refuse(lowering, layer, "it gives planes of %" PRId64 ", the document says %" PRId64,
+            return zt_layer_refuse(lowering, layer, "the output size is %" PRId64 ", but the document says %" PRId64,
                                    output.dim[2 + axis], want[axis]);
     }
     return output;

@@ -43,7 +43,7 @@ nn_value zt_layer_emit_layer_norm(nn_lowering *lowering, const zt_nn_layer *laye
 /* Ids come as floats; one outside the vocabulary gives a row of zeros. */
 nn_value zt_layer_emit_embedding(nn_lowering *lowering, const zt_nn_layer *layer, nn_value input)
 {
-    if (input.rank == ZT_MAX_RANK) return zt_layer_refuse(lowering, layer, "%d dimensions of ids", input.rank);
+    if (input.rank == ZT_MAX_RANK) return zt_layer_refuse(lowering, layer, "too many dimensions of ids (%d)", input.rank);
     int ids = zt_program_cast(lowering->program, NULL, input.id, &(zt_cast_attrs){.to = {"i32"}, .saturate = 1});
     nn_value output = input;
     output.id =

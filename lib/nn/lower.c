@@ -52,7 +52,7 @@ nn_value zt_layer_matrix(nn_lowering *lowering, const zt_nn_layer *layer, nn_val
     int64_t row = zt_layer_row_count(&input);
     if (input.id < 0) return input;
     if (row != columns && (input.rank < 2 || input.dim[input.rank - 1] != columns))
-        return zt_layer_refuse(lowering, layer, "it takes %" PRId64 " numbers, %" PRId64 " come", columns, row);
+        return zt_layer_refuse(lowering, layer, "the layer takes %" PRId64 " numbers, got %" PRId64, columns, row);
     return zt_layer_reshape(lowering, input, 2, (int64_t[]){zt_layer_rows(lowering, &input, row / columns), columns});
 }
 
@@ -119,12 +119,12 @@ nn_value zt_layer_run(nn_lowering *lowering, const zt_nn_layer *layer, nn_value 
     const nn_kind *kind = zt_layer_kind_of(layer->kind);
     if (layer->disabled || input.id < 0) return input;
     if (++lowering->layer_runs > NN_MAX_RUNS)
-        return zt_layer_refuse(lowering, layer, "links make more than %d layers of the network", NN_MAX_RUNS);
+        return zt_layer_refuse(lowering, layer, "links expand the network to more than %d layers", NN_MAX_RUNS);
     nn_value output = kind->emit(lowering, layer, input);
     int64_t count = 1;
     for (int axis = 1; axis < output.rank && output.id >= 0; axis++)
         if (!zt_mul_i64(count, output.dim[axis], &count) || count > MAX_ROW)
-            return zt_layer_refuse(lowering, layer, "it gives more than 2^40 numbers a row");
+            return zt_layer_refuse(lowering, layer, "the output has more than 2^40 numbers per row");
     return kind->has_activation ? zt_layer_activate(lowering, layer->activation, output) : output;
 }
 
@@ -133,13 +133,12 @@ static const zt_nn_layer *follow_link(const nn_lowering *lowering, const zt_nn_l
 {
     const zt_nn_layer *target = layer->is_link ? zt_nn_find(lowering->network, layer->target) : layer;
     if (!target)
-        return zt_layer_refuse(lowering, layer,
-                               "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is an empty place",
+        return zt_layer_refuse(lowering, layer, "the link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is empty",
                                layer->target[0], layer->target[1], layer->target[2], layer->target[3]),
                NULL;
     for (int i = 0; i < lowering->depth; i++)
         if (lowering->stack[i] == target)
-            return zt_layer_refuse(lowering, layer, "its link goes in a circle: to %s, which contains it", target->path), NULL;
+            return zt_layer_refuse(lowering, layer, "the link forms a cycle through %s", target->path), NULL;
     return target;
 }
 
@@ -147,7 +146,7 @@ nn_value zt_layer_layer(nn_lowering *lowering, const zt_nn_layer *layer, nn_valu
 {
     const zt_nn_layer *target = input.id < 0 ? NULL : follow_link(lowering, layer);
     if (!target) return zt_layer_none();
-    if (lowering->depth == NN_MAX_DEPTH) return zt_layer_refuse(lowering, layer, "layers nested too deep");
+    if (lowering->depth == NN_MAX_DEPTH) return zt_layer_refuse(lowering, layer, "layers are nested too deeply");
     lowering->stack[lowering->depth++] = target;
     nn_value output = zt_layer_run(lowering, target, input);
     lowering->depth--;
@@ -179,7 +178,7 @@ int zt_nn_emit_as(const zt_nn *network, zt_prog *program, int input, const zt_nn
     nn_lowering lowering = {.network = network, .options = options, .program = program};
     if (input < 0) return -1;
     if (options->cycles && options->cache)
-        return zt_fail(network->ctx, ZT_EUSAGE, "%s: a clocked mesh has no cache", network->name), -1;
+        return zt_fail(network->ctx, ZT_EUSAGE, "%s: a clocked mesh does not support a cache", network->name), -1;
     const zt_type *type = &zt_prog_value(program, input)->type;
     nn_value value = {.id = input, .rank = type->rank};
     memcpy(value.dim, type->dim, sizeof value.dim);
@@ -203,8 +202,9 @@ int zt_nn_emit(const zt_nn *network, zt_prog *program, int input, int *layer)
 
 static zt_status find_layer_input(const zt_nn *network, const zt_nn_layer *layer, const nn_kind *kind, zt_nn_shape *shape)
 {
-    return kind->find_input(layer, shape) ? ZT_OK
-                                          : zt_layer_bad(network, layer, "its numbers do not tell the size of what comes in");
+    return kind->find_input(layer, shape)
+               ? ZT_OK
+               : zt_layer_bad(network, layer, "the input size does not follow from the layer's parameters");
 }
 
 static const zt_nn_layer *find_enabled(const zt_nn *network, int64_t index)
@@ -259,8 +259,8 @@ zt_status zt_nn_input(const zt_nn *network, zt_nn_shape *shape)
         if (!layer->step_count) behind = NULL; /* the layer behind takes all branches together */
         layer = layer->step_count ? layer->steps : layer->branch_count ? layer->branches : NULL;
     }
-    if (layer) return zt_layer_bad(network, layer, "its link goes in a circle, or layers are nested too deep");
-    return zt_fail(network->ctx, ZT_EDATA, "%s: its first layer does not tell what comes in", network->name);
+    if (layer) return zt_layer_bad(network, layer, "the link forms a cycle, or layers are nested too deeply");
+    return zt_fail(network->ctx, ZT_EDATA, "%s: the input size does not follow from the first layer", network->name);
 }
 
 zt_prog *zt_nn_prog(const zt_nn *network, const zt_nn_shape *shape)

@@ -278,8 +278,8 @@ static zt_status take_hints(zt_nn_probe *probe, const zt_nn_hint *hints, int hin
     for (int hint_index = 0; hint_index < hint_count && !status; hint_index++) {
         zt_nn_archetype archetype = {.kind = hints[hint_index].kind, .type = "HINTED Layer"};
         if (hints[hint_index].index < 0 || hints[hint_index].index >= probe->tensor_count)
-            return zt_fail(probe->ctx, ZT_EUSAGE, "a hint for tensor %" PRId64 ": there are %" PRId64, hints[hint_index].index,
-                           probe->tensor_count);
+            return zt_fail(probe->ctx, ZT_EUSAGE, "hint for tensor %" PRId64 ": the file has only %" PRId64 " tensors",
+                           hints[hint_index].index, probe->tensor_count);
         zt_probe_role(probe, &archetype, "w", hints[hint_index].index);
         hinted_metrics(probe, &archetype, hints[hint_index].index);
         status = zt_probe_put(probe, &archetype);
@@ -311,7 +311,7 @@ static zt_status run_probe(zt_nn_probe *probe, const zt_nn_geometry *geometries,
     probe->geometries = geometries;
     probe->tensor_count = count;
     if (count > MOST_TENSORS)
-        return zt_fail(probe->ctx, ZT_ENOTSUP, "%" PRId64 " tensors: at most %d are looked at", count, MOST_TENSORS);
+        return zt_fail(probe->ctx, ZT_ENOTSUP, "too many tensors (%" PRId64 "): at most %d are supported", count, MOST_TENSORS);
     probe->used = zt_calloc(probe->ctx, (size_t)count + 1, sizeof *probe->used);
     probe->roles = zt_calloc(probe->ctx, (size_t)count + 8, sizeof *probe->roles);
     zt_status status = probe->used && probe->roles ? take_hints(probe, hints, n_hints) : ZT_ENOMEM;
@@ -420,7 +420,7 @@ static zt_status measure_all(zt_nn_probe *probe, zt_checkpoint *checkpoint)
         zt_checkpoint_get(checkpoint, list[i].entry, &entry);
         probe->own_geometries[i] = (zt_nn_geometry){.name = list[i].name, .type = entry.type};
         if (entry.type.rank < 0 || entry.type.dtype >= ZT_DTYPE_COUNT)
-            status = zt_fail(probe->ctx, ZT_ENOTSUP, "tensor '%s' is of a type that is not known", entry.name);
+            status = zt_fail(probe->ctx, ZT_ENOTSUP, "tensor '%s' has an unsupported type", entry.name);
         else
             status = measure_tensor(probe, checkpoint, list[i].entry, &probe->own_geometries[i]);
     }

@@ -83,10 +83,11 @@ static int64_t find_layer(const layout_reader *reader, int64_t tensor)
 static zt_status read_layer(layout_reader *reader, const char *text, size_t length, zt_nn_layout *node)
 {
     int64_t tensor = find_tensor(reader, text, length);
-    if (tensor < 0) return fail_item(reader, "is neither the index nor the name of a tensor", text, length);
+    if (tensor < 0) return fail_item(reader, "is not the index or name of a tensor", text, length);
     node->layer = find_layer(reader, tensor);
-    if (node->layer < 0) return fail_item(reader, "is of no layer that a network can have (--probe)", text, length);
-    if (reader->used[node->layer]) return fail_item(reader, "is of a layer that stands there already", text, length);
+    if (node->layer < 0)
+        return fail_item(reader, "does not belong to a layer that a network can have (see --probe)", text, length);
+    if (reader->used[node->layer]) return fail_item(reader, "belongs to a layer that is already listed", text, length);
     reader->used[node->layer] = true;
     return ZT_OK;
 }
@@ -107,7 +108,7 @@ static zt_status read_container(const layout_reader *reader, const char *text, s
             node->combine = words[i].combine;
             return ZT_OK;
         }
-    return fail_item(reader, "is none of sequential, residual, parallel, parallel:add, parallel:avg", text, length);
+    return fail_item(reader, "is not one of sequential, residual, parallel, parallel:add, parallel:avg", text, length);
 }
 
 static zt_status read_list(layout_reader *reader, zt_nn_layout **link);
@@ -121,11 +122,11 @@ static zt_status read_item(layout_reader *reader, zt_nn_layout **node)
     reader->cursor += strcspn(text, "(),");
     *node = new_node(reader->ctx, ZT_NN_LAYOUT_LAYER);
     if (!*node) return ZT_ENOMEM;
-    if (++reader->nodes > MAX_NODES) return fail_item(reader, "is one of too many", text, length);
+    if (++reader->nodes > MAX_NODES) return fail_item(reader, "exceeds the maximum number of items", text, length);
     if (*reader->cursor != '(') return read_layer(reader, text, length, *node);
     zt_status status = read_container(reader, text, length, *node);
     if (status) return status;
-    if (++reader->depth > MAX_DEPTH) return fail_item(reader, "stands too deep in others", text, length);
+    if (++reader->depth > MAX_DEPTH) return fail_item(reader, "is nested too deeply", text, length);
     reader->cursor++;
     status = read_list(reader, &(*node)->inner);
     reader->depth--;
@@ -154,7 +155,7 @@ zt_nn_layout *zt_nn_layout_parse(zt_ctx *ctx, const zt_nn_probe *probe, const ch
     reader.used = zt_calloc(ctx, (size_t)zt_nn_probe_count(probe) + 1, sizeof *reader.used);
     zt_status status = reader.used ? read_list(&reader, &first) : ZT_ENOMEM;
     if (!status && *reader.cursor)
-        status = fail_item(&reader, "is more than a list of layers", reader.cursor, strlen(reader.cursor));
+        status = fail_item(&reader, "is unexpected after the list of layers", reader.cursor, strlen(reader.cursor));
     zt_free(ctx, reader.used);
     if (!status) return first;
     zt_nn_layout_free(ctx, first);
@@ -229,8 +230,8 @@ static zt_status fail_chain(const chain_checker *checker, const row_width *width
     char giver[200], taker[200], ids[32];
     snprintf(ids, sizeof ids, "%" PRId64, takes);
     return zt_fail(checker->ctx, ZT_EDATA,
-                   "%s: its layers do not chain: %s gives %" PRId64 " numbers, and %s takes %s; "
-                   "--hint order=... says in which order and in which others they stand",
+                   "%s: the layers do not chain: %s outputs %" PRId64
+                   " numbers, but %s takes %s; give their order and nesting with --hint order=...",
                    checker->file, layer_text(checker->probe, width->layer, giver), width->count,
                    layer_text(checker->probe, layer, taker), takes ? ids : "ids");
 }
@@ -272,8 +273,9 @@ static zt_status check_takes(const chain_checker *checker, const zt_nn_layout *b
     for (; branch; branch = branch->next) {
         taken = find_first_input(checker, branch);
         if (common && taken && taken != common)
-            return zt_fail(checker->ctx, ZT_EDATA, "%s: its layers do not chain: branches take %" PRId64 " numbers and %" PRId64,
-                           checker->file, common, taken);
+            return zt_fail(checker->ctx, ZT_EDATA,
+                           "%s: the layers do not chain: branches take different sizes, %" PRId64 " and %" PRId64, checker->file,
+                           common, taken);
         common = taken ? taken : common;
     }
     return ZT_OK;
@@ -293,8 +295,8 @@ static zt_status check_branches(const chain_checker *checker, const zt_nn_layout
         status = check_list(checker, &alone, &out);
         if (!status && sum && all.count && out.count && all.count != out.count)
             status = zt_fail(checker->ctx, ZT_EDATA,
-                             "%s: its layers do not chain: branches that are combined by %s give %" PRId64
-                             " numbers (%s) and %" PRId64 " (%s)",
+                             "%s: the layers do not chain: branches combined by %s output %" PRId64 " numbers (%s) and %" PRId64
+                             " (%s)",
                              checker->file, layout->combine, all.count, layer_text(checker->probe, all.layer, text_before),
                              out.count, layer_text(checker->probe, out.layer, text_branch));
         if (branch == layout->inner)
@@ -322,8 +324,7 @@ static zt_status check_list(const chain_checker *checker, const zt_nn_layout *la
         if (status || layout->kind != ZT_NN_LAYOUT_RESIDUAL || !input.count || !width->count || input.count == width->count)
             continue;
         status = zt_fail(checker->ctx, ZT_EDATA,
-                         "%s: its layers do not chain: a residual block takes %" PRId64 " numbers and %s "
-                         "gives %" PRId64,
+                         "%s: the layers do not chain: a residual block takes %" PRId64 " numbers, but %s outputs %" PRId64,
                          checker->file, input.count, layer_text(checker->probe, width->layer, text), width->count);
     }
     return status;

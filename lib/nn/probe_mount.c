@@ -215,7 +215,8 @@ static zt_status read_tensor(zt_nn *network, zt_checkpoint *checkpoint, const zt
     const zt_dtype_info *info = zt_dtype_get(geometry->type.dtype);
     int64_t tensor = zt_checkpoint_find(checkpoint, geometry->name);
     size_t bytes = zt_type_bytes(&geometry->type);
-    if (tensor < 0 || !info->decode) return zt_fail(network->ctx, ZT_ENOTSUP, "tensor '%s' is of no floats", geometry->name);
+    if (tensor < 0 || !info->decode)
+        return zt_fail(network->ctx, ZT_ENOTSUP, "tensor '%s' is not of a float type", geometry->name);
     void *raw = zt_alloc(network->ctx, bytes);
     zt_status status = raw ? zt_checkpoint_read(checkpoint, tensor, 0, raw, bytes) : ZT_ENOMEM;
     if (!status) info->decode(raw, out, zt_type_count(&geometry->type));
@@ -310,7 +311,7 @@ zt_nn *zt_nn_mount_as(zt_ctx *ctx, const zt_nn_probe *probe, zt_checkpoint *chec
     int64_t count = put_document(&text, probe, overrides ? overrides : &(zt_nn_overrides){0}, layout);
     zt_source *source = NULL;
     if (count == 0)
-        zt_fail(ctx, ZT_EDATA, "%s: no tensor is known for a layer's", zt_checkpoint_name(checkpoint));
+        zt_fail(ctx, ZT_EDATA, "%s: no tensor was recognized as part of a layer", zt_checkpoint_name(checkpoint));
     else if (zt_ctx_status(ctx) == ZT_OK)
         source = zt_source_memory(ctx, zt_checkpoint_name(checkpoint), text.data, text.len);
     zt_nn *network = source ? zt_nn_from(ctx, source, 0) : NULL;

@@ -71,9 +71,9 @@ static zt_status get_int(const network_reader *reader, const zt_nn_layer *layer,
     const json_t *value = json_object_get(object, key);
     double number = value ? json_number_value(value) : 0;
     if (value && !json_is_number(value) && !json_is_null(value))
-        return zt_layer_bad(reader->network, layer, "\"%s\" is no number", key);
+        return zt_layer_bad(reader->network, layer, "\"%s\" is not a number", key);
     if (!(number >= 0) || number > (double)most || number != floor(number))
-        return zt_layer_bad(reader->network, layer, "\"%s\" is %g, not a whole number from 0 to %" PRId64, key, number, most);
+        return zt_layer_bad(reader->network, layer, "\"%s\" is %g: must be an integer from 0 to %" PRId64, key, number, most);
     *out = (int64_t)number;
     return ZT_OK;
 }
@@ -87,7 +87,7 @@ static zt_status get_numbers(const network_reader *reader, zt_nn_layer *layer, j
         const json_t *value = json_object_get(object, reals[i].name);
         double number = value ? json_number_value(value) : 0;
         if ((value && !json_is_number(value) && !json_is_null(value)) || !isfinite(number))
-            status = zt_layer_bad(reader->network, layer, "\"%s\" is no number", reals[i].name);
+            status = zt_layer_bad(reader->network, layer, "\"%s\" is not a number", reals[i].name);
         *(double *)((char *)layer + reals[i].offset) = number;
     }
     return status;
@@ -99,7 +99,7 @@ static zt_status get_bool(const network_reader *reader, const zt_nn_layer *layer
     *out = json_is_true(value);
     return !value || json_is_boolean(value) || json_is_null(value)
                ? ZT_OK
-               : zt_layer_bad(reader->network, layer, "\"%s\" is neither true nor false", key);
+               : zt_layer_bad(reader->network, layer, "\"%s\" is not true or false", key);
 }
 
 /* A member's text, "" where there is none. */
@@ -110,7 +110,7 @@ static zt_status get_text(const network_reader *reader, const zt_nn_layer *layer
     *out = json_is_string(value) ? json_string_value(value) : "";
     return !value || json_is_string(value) || json_is_null(value)
                ? ZT_OK
-               : zt_layer_bad(reader->network, layer, "\"%s\" is no text", key);
+               : zt_layer_bad(reader->network, layer, "\"%s\" is not a string", key);
 }
 
 static const char *kind_name(const void *user, int i)
@@ -171,12 +171,13 @@ static zt_status get_mask(const network_reader *reader, zt_nn_layer *layer, json
 {
     const json_t *list = json_object_get(object, "mask"), *value;
     size_t i, length = json_array_size(list);
-    if (list && !json_is_array(list) && !json_is_null(list)) return zt_layer_bad(reader->network, layer, "\"mask\" is no list");
+    if (list && !json_is_array(list) && !json_is_null(list))
+        return zt_layer_bad(reader->network, layer, "\"mask\" is not a list");
     uint8_t *mask = zt_arena_alloc(reader->network->arena, length + 1);
     if (!mask) return ZT_ENOMEM;
     json_array_foreach(list, i, value)
     {
-        if (!json_is_boolean(value)) return zt_layer_bad(reader->network, layer, "mask[%zu] is neither true nor false", i);
+        if (!json_is_boolean(value)) return zt_layer_bad(reader->network, layer, "mask[%zu] is not true or false", i);
         mask[i] = json_is_true(value);
     }
     layer->mask = mask;
@@ -189,14 +190,14 @@ static zt_status get_levels(const network_reader *reader, zt_nn_layer *layer, js
     const json_t *list = json_object_get(object, "hierarchy_levels"), *value;
     size_t i, length = json_array_size(list);
     if (list && !json_is_array(list) && !json_is_null(list))
-        return zt_layer_bad(reader->network, layer, "\"hierarchy_levels\" is no list");
+        return zt_layer_bad(reader->network, layer, "\"hierarchy_levels\" is not a list");
     int64_t *level = zt_arena_alloc(reader->network->arena, (length + 1) * sizeof *level);
     if (!level) return ZT_ENOMEM;
     json_array_foreach(list, i, value)
     {
         level[i] = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
         if (level[i] < 1 || level[i] > NN_MAX_DIM)
-            return zt_layer_bad(reader->network, layer, "hierarchy_levels[%zu] is no size", i);
+            return zt_layer_bad(reader->network, layer, "hierarchy_levels[%zu] is not a valid size", i);
     }
     layer->levels = level;
     layer->level_count = (int64_t)length;
@@ -285,15 +286,15 @@ static zt_status read_inner(network_reader *reader, const zt_nn_layer *layer, js
     size_t count = one ? 1 : json_array_size(list);
     zt_status status = ZT_OK;
     if (list && !one && !json_is_array(list) && !json_is_null(list))
-        return zt_layer_bad(reader->network, layer, "\"%s\" is no list of layers", key);
+        return zt_layer_bad(reader->network, layer, "\"%s\" is not a list of layers", key);
     if (count == 0) return ZT_OK;
-    if (++reader->depth > NN_MAX_DEPTH) return zt_layer_bad(reader->network, layer, "layers nested too deep");
+    if (++reader->depth > NN_MAX_DEPTH) return zt_layer_bad(reader->network, layer, "layers are nested too deeply");
     *out = zt_arena_alloc(reader->network->arena, count * sizeof **out);
     if (!*out) return ZT_ENOMEM;
     for (size_t i = 0; i < count && !status; i++) {
         int len = one ? snprintf(path, sizeof path, "%s.%s", layer->path, key)
                       : snprintf(path, sizeof path, "%s.%s.%zu", layer->path, key, i);
-        if (len < 0 || len >= MAX_PATH) return zt_layer_bad(reader->network, layer, "a path too long");
+        if (len < 0 || len >= MAX_PATH) return zt_layer_bad(reader->network, layer, "the layer path is too long");
         status = read_layer(reader, one ? list : json_array_get(list, i), path, *out + i);
     }
     *count_out = (int64_t)count;
@@ -307,14 +308,15 @@ static zt_status read_all_inner(network_reader *reader, zt_nn_layer *layer, json
     zt_status status = read_inner(reader, layer, object, "parallel_branches", &layer->branches, &layer->branch_count);
     if (!status) status = read_inner(reader, layer, object, "sequential_layers", &layer->steps, &layer->step_count);
     if (!status) status = read_inner(reader, layer, object, "filter_gate", &layer->gate, &gates);
-    return status || gates < 2 ? status : zt_layer_bad(reader->network, layer, "\"filter_gate\" is more than one layer");
+    return status || gates < 2 ? status : zt_layer_bad(reader->network, layer, "\"filter_gate\" has more than one layer");
 }
 
 static zt_status check_needs(const zt_nn *network, const zt_nn_layer *layer)
 {
     const nn_kind *kind = zt_layer_kind_of(layer->kind);
     for (int i = 0; i < 5 && kind->needs[i]; i++)
-        if (zt_layer_number(layer, kind->needs[i]) < 1) return zt_layer_bad(network, layer, "%s is 0", kind->needs[i]);
+        if (zt_layer_number(layer, kind->needs[i]) < 1)
+            return zt_layer_bad(network, layer, "%s is 0: must be at least 1", kind->needs[i]);
     return ZT_OK;
 }
 
@@ -327,8 +329,9 @@ static zt_status read_layer(network_reader *reader, json_t *object, const char *
                            .scale = 1};
     const char *rule = "";
     if (!layer->path) return ZT_ENOMEM;
-    if (++reader->layers > MAX_LAYERS) return zt_layer_bad(reader->network, layer, "more than %d layers", MAX_LAYERS);
-    if (!json_is_object(object)) return zt_layer_bad(reader->network, layer, "it is no layer");
+    if (++reader->layers > MAX_LAYERS)
+        return zt_layer_bad(reader->network, layer, "too many layers: at most %d are supported", MAX_LAYERS);
+    if (!json_is_object(object)) return zt_layer_bad(reader->network, layer, "not a layer: must be an object");
     zt_status status = get_names(reader, layer, object);
     const char *key;
     json_t *member;
@@ -404,7 +407,7 @@ static zt_status read_member(void *user, const char *key, const char *text, size
         network->extent[k] = json_is_integer(value) ? (int64_t)json_integer_value(value) : 0;
         json_decref(value);
         if (network->extent[k] < 1 || network->extent[k] > MAX_CELLS)
-            return zt_fail(network->ctx, ZT_EDATA, "%s: \"%s\" is no size of a grid", network->name, key);
+            return zt_fail(network->ctx, ZT_EDATA, "%s: \"%s\" is not a valid grid size", network->name, key);
         return ZT_OK;
     }
     return zt_nn_check_member(network, key);
@@ -431,16 +434,18 @@ static zt_status place_layers(zt_nn *network)
     int64_t cells = 1;
     for (int k = 0; k < 4; k++)
         if (!zt_mul_i64(cells, network->extent[k], &cells) || cells < 1 || cells > MAX_CELLS)
-            return zt_fail(network->ctx, ZT_EDATA, "%s: a grid of no size or more than %d places", network->name, MAX_CELLS);
+            return zt_fail(network->ctx, ZT_EDATA, "%s: the grid is empty or has more than %d places", network->name, MAX_CELLS);
     for (int64_t i = 0; i < network->layer_count; i++)
         for (int k = 0; k < 4; k++)
             if (network->layers[i]->place[k] >= network->extent[k])
-                return zt_layer_bad(network, network->layers[i], "its place %" PRId64 " is beyond the grid's %" PRId64,
+                return zt_layer_bad(network, network->layers[i],
+                                    "grid position %" PRId64 " is out of range: the grid has %" PRId64,
                                     network->layers[i]->place[k], network->extent[k]);
     qsort(network->layers, (size_t)network->layer_count, sizeof *network->layers, compare_places);
     for (int64_t i = 1; i < network->layer_count; i++)
         if (zt_layer_index(network, network->layers[i - 1]->place) == zt_layer_index(network, network->layers[i]->place))
-            return zt_layer_bad(network, network->layers[i], "its place is that of %s", network->layers[i - 1]->path);
+            return zt_layer_bad(network, network->layers[i], "the grid position is already taken by %s",
+                                network->layers[i - 1]->path);
     return ZT_OK;
 }
 

@@ -15,9 +15,10 @@ static nn_value split_sequences(nn_lowering *lowering, const zt_nn_layer *layer,
     bool one = whole && row == width && layer->seq_length <= 1;
     if (input.id < 0) return input;
     if (steps < 1 || row % width != 0)
-        return zt_layer_refuse(lowering, layer, "it takes steps of %" PRId64 " numbers, %" PRId64 " come", width, row);
+        return zt_layer_refuse(lowering, layer, "the layer takes steps of %" PRId64 " numbers, got %" PRId64, width, row);
     if (!one && layer->seq_length > 1 && steps != layer->seq_length)
-        return zt_layer_refuse(lowering, layer, "%" PRId64 " steps come, the document says %" PRId64, steps, layer->seq_length);
+        return zt_layer_refuse(lowering, layer, "got %" PRId64 " steps, but the document says %" PRId64, steps,
+                               layer->seq_length);
     return zt_layer_reshape(lowering, input, 3,
                             one ? (int64_t[]){1, input.dim[0], width} : (int64_t[]){input.dim[0], steps, width});
 }
@@ -114,8 +115,8 @@ nn_value zt_layer_emit_attention(nn_lowering *lowering, const zt_nn_layer *layer
     int64_t width = layer->d_model;
     if (layer->num_heads * layer->head_dim != width || layer->num_heads % layer->num_kv_heads)
         return zt_layer_refuse(lowering, layer,
-                               "d_model %" PRId64 " is not %" PRId64 " heads of %" PRId64
-                               ", or these are not shared evenly by %" PRId64,
+                               "d_model %" PRId64 " is not num_heads %" PRId64 " times head_dim %" PRId64
+                               ", or num_heads is not a multiple of num_kv_heads %" PRId64,
                                width, layer->num_heads, layer->head_dim, layer->num_kv_heads);
     nn_value sequences = split_sequences(lowering, layer, input, width, true);
     if (sequences.id < 0) return sequences;

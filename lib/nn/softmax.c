@@ -12,7 +12,8 @@ static nn_value split_groups(nn_lowering *lowering, const zt_nn_layer *layer, nn
         return zt_layer_reshape(lowering, input, 2,
                                 (int64_t[]){zt_prog_dim(lowering->program, '/', input.dim[0], columns), columns});
     if (row % columns != 0)
-        return zt_layer_refuse(lowering, layer, "%" PRId64 " numbers a row are no groups of %" PRId64, row, columns);
+        return zt_layer_refuse(lowering, layer, "row length %" PRId64 " is not a multiple of the group size %" PRId64, row,
+                               columns);
     return zt_layer_reshape(lowering, input, 2, (int64_t[]){zt_layer_rows(lowering, &input, row / columns), columns});
 }
 

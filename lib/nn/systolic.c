@@ -19,7 +19,7 @@ static const nn_value *find_source(const mesh_state *mesh, const zt_nn_layer *la
     for (int k = 0; layer && layer->is_link && !layer->disabled && k < 4; k++)
         if (layer->target[k] >= mesh->lowering->network->extent[k])
             return zt_layer_bad(mesh->lowering->network, layer,
-                                "its link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is beyond the grid",
+                                "the link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is outside the grid",
                                 layer->target[0], layer->target[1], layer->target[2], layer->target[3]),
                    NULL;
     if (layer && layer->is_link && !layer->disabled) source = zt_layer_index(mesh->lowering->network, layer->target);
@@ -56,8 +56,9 @@ static nn_value run_cycles(mesh_state *mesh, nn_value input, int64_t cycles, int
     }
     const nn_value *last = &mesh->now[mesh->place_count - 1];
     if (last->rank == 0)
-        zt_fail(mesh->lowering->network->ctx, ZT_EUSAGE, "%s: nothing has come to its last place after %" PRId64 " cycles",
-                mesh->lowering->network->name, cycles);
+        zt_fail(mesh->lowering->network->ctx, ZT_EUSAGE,
+                "%s: no output after %" PRId64 " cycles: the last layer has not been reached", mesh->lowering->network->name,
+                cycles);
     return *last;
 }
 
@@ -67,8 +68,8 @@ nn_value zt_layer_clock(nn_lowering *lowering, nn_value input, int64_t cycles, i
     mesh_state mesh = {.lowering = lowering, .place_count = 1};
     for (int k = 0; k < 4; k++) mesh.place_count *= network->extent[k]; /* reading has bounded it */
     if (cycles > NN_MAX_RUNS / mesh.place_count) {
-        zt_fail(network->ctx, ZT_EUSAGE, "%s: %" PRId64 " cycles of %" PRId64 " places: at most %d of both", network->name,
-                cycles, mesh.place_count, NN_MAX_RUNS);
+        zt_fail(network->ctx, ZT_EUSAGE, "%s: too many cycles: %" PRId64 " cycles times %" PRId64 " places exceeds %d",
+                network->name, cycles, mesh.place_count, NN_MAX_RUNS);
         return zt_layer_none();
     }
     mesh.now = zt_calloc(network->ctx, 2 * (size_t)mesh.place_count, sizeof *mesh.now);

@@ -81,7 +81,7 @@ static zt_status read_masters(zt_nn *network, zt_nn_layer *layer, zt_netjson *do
     zt_net_weights weights = zt_netjson_weights(document, tensor);
     size_t bytes = zt_netjson_get(document, tensor)->bytes;
     if (bytes != zt_net_bytes(&weights, count))
-        return zt_layer_bad(network, layer, "%" PRId64 " weights of %s are %zu bytes, the document has %zu", count,
+        return zt_layer_bad(network, layer, "%" PRId64 " weights of type %s need %zu bytes, but the document has %zu", count,
                             weights.native ? zt_netjson_word(weights.type) : "float32", zt_net_bytes(&weights, count), bytes);
     layer->dtype = weights.type;
     layer->scale = weights.scale;
@@ -92,7 +92,8 @@ static zt_status read_masters(zt_nn *network, zt_nn_layer *layer, zt_netjson *do
     if (!status) zt_net_decode(&weights, raw, count, out);
     zt_free(network->ctx, raw);
     for (int64_t i = 0; i < count && !status; i++)
-        if (!isfinite(out[i])) status = zt_layer_bad(network, layer, "weight %" PRId64 " is %g", i, (double)out[i]);
+        if (!isfinite(out[i]))
+            status = zt_layer_bad(network, layer, "weight %" PRId64 " is %g: must be finite", i, (double)out[i]);
     return status;
 }
 
@@ -104,7 +105,7 @@ static int64_t count_parts(const zt_nn *network, const zt_nn_layer *layer, const
         size = 1;
         for (int axis = 0; axis < parts[part_index].rank; axis++)
             if (parts[part_index].dim[axis] < 1 || !zt_mul_i64(size, parts[part_index].dim[axis], &size) || size > INT32_MAX)
-                return zt_layer_bad(network, layer, "weight %s is of no size, or of more than 2^31 numbers",
+                return zt_layer_bad(network, layer, "weight %s has a size of 0 or more than 2^31 numbers",
                                     parts[part_index].name),
                        0;
         count += size;
@@ -131,7 +132,7 @@ zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, zt_netjson *
     snprintf(path, sizeof path, "%s.weights", layer->path);
     int64_t tensor = document ? zt_netjson_find(document, path) : -1;
     if (tensor >= 0 && !part_count && zt_netjson_get(document, tensor)->bytes)
-        return zt_layer_bad(network, layer, "it has no weights, the document has some");
+        return zt_layer_bad(network, layer, "the layer takes no weights, but the document has some");
     float *masters = part_count ? new_masters(network, count) : NULL;
     if (part_count && !masters) return ZT_ENOMEM;
     zt_status status = tensor >= 0 && part_count ? read_masters(network, layer, document, tensor, masters, count) : ZT_OK;
@@ -187,7 +188,7 @@ static zt_status store_read(void *user, int64_t handle, size_t offset, void *dst
     zt_nn *network = user;
     float *out = dst;
     if (offset % sizeof *out || length % sizeof *out)
-        return zt_fail(network->ctx, ZT_EBUG, "%s: part of a number is read", network->name);
+        return zt_fail(network->ctx, ZT_EBUG, "%s: a read must cover whole numbers", network->name);
     for (size_t i = 0; i < length / sizeof *out; i++) out[i] = read_number(network, handle, offset / sizeof *out + i);
     return ZT_OK;
 }
@@ -242,10 +243,10 @@ zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_
     ZT_REQUIRE(network->ctx, name, ZT_EUSAGE);
     int64_t index = zt_nn_store(network).read ? zt_map_find(network->weight_names, name) : -1;
     if (index < 0 || index >= network->weight_count)
-        return zt_fail(network->ctx, ZT_EUSAGE, "%s: it has no weight '%s'", network->name, name);
+        return zt_fail(network->ctx, ZT_EUSAGE, "%s: no weight '%s'", network->name, name);
     const zt_nn_weight *weight = &network->weights[index];
     if (count != zt_type_count(&weight->type))
-        return zt_fail(network->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, not %" PRId64, network->name, name,
+        return zt_fail(network->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, got %" PRId64, network->name, name,
                        zt_type_count(&weight->type), count);
     memcpy(weight->values, value, (size_t)count * sizeof *value);
     if (weight->layer->exact) weight->layer->rule = ZT_RULE_FIELD; /* codes replaced by masters are rounded to nearest */

@@ -133,7 +133,7 @@ bool zt_pairs_first(bool more, zt_case *test_case)
 /* Towards zero; the least divided by -1 is itself, wrapped; by zero an error and 0. */
 static uint64_t quotient(int64_t a, int64_t b, int64_t flip, zt_runtime_error *error)
 {
-    if (b == 0) zt_row_runtime_error(error, "an integer is divided by zero", 0, -1);
+    if (b == 0) zt_row_runtime_error(error, "integer division by zero", 0, -1);
     if (b == 0) return 0;
     if (flip) return (uint64_t)a / (uint64_t)b;
     return b == -1 ? -(uint64_t)a : (uint64_t)(a / b);

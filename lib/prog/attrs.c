@@ -27,9 +27,9 @@ static zt_status refuse_attribute(const attribute_owner *owner, const char *wron
 
 static zt_status expect_word(const attribute_owner *owner, zt_lex *lexer, const char *what)
 {
-    char text[ZT_QUOTE];
-    snprintf(text, sizeof text, "op %s: attribute '%s': %s", owner->op, owner->attr, what);
-    return zt_lex_expected(owner->program, lexer, text);
+    char place[ZT_QUOTE];
+    snprintf(place, sizeof place, "op %s: attribute '%s': ", owner->op, owner->attr);
+    return zt_lex_expected_at(owner->program, lexer, place, what);
 }
 
 /* The next word as a string closed by a zero; false when there is none, or none so short. */
@@ -108,9 +108,9 @@ static zt_status check_word(const attribute_owner *owner, void *field, bool *sym
     (void)symbolic;
     memcpy(&given, field, sizeof given);
     size_t length = strnlen(given.s, sizeof given.s);
-    if (length == sizeof given.s) return refuse_attribute(owner, "has more than 23 letters:", (zt_span){given.s, length});
+    if (length == sizeof given.s) return refuse_attribute(owner, "has more than 23 characters:", (zt_span){given.s, length});
     if (length == 0 || zt_name_length(given.s, length) != length)
-        return refuse_attribute(owner, "wants a word, not", (zt_span){given.s, length});
+        return refuse_attribute(owner, "must be a word, got", (zt_span){given.s, length});
     memcpy(word.s, given.s, length);
     memcpy(field, &word, sizeof word);
     return ZT_OK;
@@ -129,7 +129,7 @@ static zt_status read_word(const attribute_owner *owner, zt_lex *lexer, void *fi
     zt_enum_string word = {{0}};
     zt_span text;
     if (!zt_lex_name(lexer, &text)) return expect_word(owner, lexer, "a word");
-    if (text.length >= sizeof word.s) return refuse_attribute(owner, "has more than 23 letters:", text);
+    if (text.length >= sizeof word.s) return refuse_attribute(owner, "has more than 23 characters:", text);
     memcpy(word.s, text.text, text.length);
     memcpy(field, &word, sizeof word);
     return ZT_OK;
@@ -142,14 +142,12 @@ static zt_status check_dims(const attribute_owner *owner, void *field, bool *sym
     zt_dims dims, kept = {0};
     memcpy(&dims, field, sizeof dims);
     if (dims.n < 0 || dims.n > ZT_MAX_RANK)
-        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " dimensions", owner->op, owner->attr,
-                            dims.n);
+        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has an invalid number of dimensions: %" PRId64,
+                            owner->op, owner->attr, dims.n);
     kept.n = dims.n;
     for (int i = 0; i < dims.n; i++) {
         if (!zt_dim_known(owner->program, dims.dim[i]))
-            return zt_prog_fail(owner->program, ZT_EUSAGE,
-                                "op %s: attribute '%s': dimension %d is not this "
-                                "program's",
+            return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s': dimension %d belongs to another program",
                                 owner->op, owner->attr, i);
         *symbolic = *symbolic || dims.dim[i] < 0;
         kept.dim[i] = dims.dim[i];
@@ -202,8 +200,8 @@ static zt_status check_ints(const attribute_owner *owner, void *field, bool *sym
     (void)symbolic;
     memcpy(&ints, field, sizeof ints);
     if (ints.n < 0 || ints.n > ZT_MAX_RANK)
-        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has %" PRId64 " integers", owner->op, owner->attr,
-                            ints.n);
+        return zt_prog_fail(owner->program, ZT_EUSAGE, "op %s: attribute '%s' has an invalid number of integers: %" PRId64,
+                            owner->op, owner->attr, ints.n);
     kept.n = ints.n;
     memcpy(kept.v, ints.v, (size_t)ints.n * sizeof ints.v[0]);
     memcpy(field, &kept, sizeof kept);
@@ -236,8 +234,8 @@ static zt_status read_ints(const attribute_owner *owner, zt_lex *lexer, void *fi
     bool more = !zt_lex_char(lexer, ']');
     while (more) {
         if (ints.n == ZT_MAX_RANK)
-            return zt_prog_fail(owner->program, ZT_EDATA, "op %s: attribute '%s': more than %d integers", owner->op, owner->attr,
-                                ZT_MAX_RANK);
+            return zt_prog_fail(owner->program, ZT_EDATA, "op %s: attribute '%s': too many integers: at most %d are allowed",
+                                owner->op, owner->attr, ZT_MAX_RANK);
         zt_status status = read_i64(owner, lexer, &ints.v[ints.n++]);
         if (status) return status;
         more = zt_lex_char(lexer, ',');
@@ -309,14 +307,14 @@ static zt_status read_function(const attribute_owner *owner, zt_lex *lexer, void
     zt_span text;
     if (zt_lex_bare(&start, &text) && zt_span_is(text, opaque))
         return zt_prog_fail(owner->program, ZT_EUSAGE,
-                            "op %s: its function has no name: the program runs only "
-                            "in the process that recorded it",
+                            "op %s: the function has no name: the program can run only in the process that "
+                            "recorded it",
                             owner->op);
     if (!zt_lex_peek(lexer, '"')) return expect_word(owner, lexer, "a string");
     zt_status status = zt_lex_string(owner->program, lexer, &text);
     if (status) return status;
     const zt_func *function = strlen(text.text) == text.length ? zt_func_find(owner->program->ctx, text.text) : NULL;
-    if (!function) return refuse_attribute(owner, "names no registered function:", text);
+    if (!function) return refuse_attribute(owner, "names an unregistered function:", text);
     memcpy(field, &function, sizeof function);
     return ZT_OK;
 }

@@ -48,10 +48,10 @@ static zt_status bind_symbols(program_binder *binder, const zt_binding *bindings
         while (k < binding_count && (!bindings[k].symbol || strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0))
             k++;
         if (k == binding_count)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no value", program->symbol_names[symbol_id]);
+            return zt_fail(program->ctx, ZT_EUSAGE, "no value for symbol '%s'", program->symbol_names[symbol_id]);
         if (bindings[k].value < 0)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ", below 0", program->symbol_names[symbol_id],
-                           bindings[k].value);
+            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' is %" PRId64 ": must be nonnegative",
+                           program->symbol_names[symbol_id], bindings[k].value);
         symbol[symbol_id] = bindings[k].value;
     }
     return zt_dims_eval(program, symbol, binder->value);
@@ -105,7 +105,7 @@ static zt_status check_keeps(const program_binder *binder)
         int value_id = zt_prog_nth(program, ZT_VALUE_STATE, state_index), keep = zt_prog_value(program, value_id)->keep;
         const zt_type *type = binder->bound->type;
         if (keep < 0 || zt_type_equal(&type[value_id], &type[keep])) continue;
-        return zt_fail(program->ctx, ZT_ESHAPE, "state '%s' is %s, but '%s' that it keeps is %s",
+        return zt_fail(program->ctx, ZT_ESHAPE, "state '%s' has type %s, but '%s', which it keeps, has type %s",
                        zt_prog_value(program, value_id)->name, zt_type_text(&type[value_id], state_text),
                        zt_prog_value(program, keep)->name, zt_type_text(&type[keep], kept_text));
     }

@@ -54,7 +54,7 @@ static int add_value(zt_prog *program, zt_value_kind kind, zt_span name)
     if (!name.text) name = made_up(program, buffer);
     if (zt_name_check(program, "value", name)) return -1;
     if (zt_prog_lookup(program, name) >= 0) {
-        zt_prog_fail(program, ZT_EUSAGE, "value '%.*s' is there already", (int)name.length, name.text);
+        zt_prog_fail(program, ZT_EUSAGE, "value '%.*s' is already defined", (int)name.length, name.text);
         return -1;
     }
     zt_item *item = zt_prog_push(program, &program->values, sizeof *item, "values");
@@ -78,13 +78,13 @@ static zt_status check_type(const zt_prog *program, zt_span name, const zt_type 
     bool numbers = true;
     for (int axis = 0; axis < type->rank; axis++) {
         if (!zt_dim_known(program, type->dim[axis]))
-            return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d is not this program's", (int)name.length,
+            return zt_prog_fail(program, ZT_EUSAGE, "value '%.*s': dimension %d belongs to another program", (int)name.length,
                                 name.text, axis);
         numbers = numbers && type->dim[axis] >= 0;
     }
     if (!numbers || zt_type_check(NULL, type, NULL)) return ZT_OK;
     zt_ctx *own = zt_ctx_new();
-    if (!own) return zt_prog_fail(program, ZT_ENOMEM, "no memory for a message");
+    if (!own) return zt_prog_fail(program, ZT_ENOMEM, "out of memory (error message)");
     zt_type_check(own, type, NULL);
     zt_status status = zt_prog_fail(program, ZT_ESHAPE, "value '%.*s': %s", (int)name.length, name.text, zt_ctx_error(own));
     zt_ctx_free(own);
@@ -97,11 +97,11 @@ int zt_prog_declare(zt_prog *program, zt_value_kind kind, zt_span name, zt_dtype
     char buffer[24], quote[ZT_QUOTE];
     if (!name.text) name = made_up(program, buffer);
     if (rank < 0 || rank > ZT_MAX_RANK || !zt_dtype_get(dtype)) {
-        zt_prog_fail(program, ZT_EUSAGE, "value '%s': dtype %d of rank %d is no type", zt_quote(quote, name), (int)dtype, rank);
+        zt_prog_fail(program, ZT_EUSAGE, "value '%s': invalid dtype %d or rank %d", zt_quote(quote, name), (int)dtype, rank);
         return -1;
     }
     if (kind == ZT_VALUE_DATA && !tensor.text) {
-        zt_prog_fail(program, ZT_EUSAGE, "value '%s': data of no tensor", zt_quote(quote, name));
+        zt_prog_fail(program, ZT_EUSAGE, "value '%s': data without a tensor name", zt_quote(quote, name));
         return -1;
     }
     zt_type type = zt_type_make(dtype, rank, dims);
@@ -145,11 +145,12 @@ static zt_status check_use(const zt_prog *program, const char *who, int value_id
 {
     if (value_id < 0 || value_id >= program->values.count)
         return zt_prog_fail(program, ZT_EUSAGE,
-                            value_id == -1 ? "%s is given a value that failed (%d)" : "%s: value %d is not in the program", who,
-                            value_id);
+                            value_id == -1 ? "%s: input value is invalid (%d): an earlier step failed"
+                                           : "%s: value %d is not in the program",
+                            who, value_id);
     const zt_item *item = zt_item_at(program, value_id), *root = root_of(program, value_id);
     if (item->age == root->donations) return ZT_OK;
-    return zt_prog_fail(program, ZT_EUSAGE, "%s: value '%s' is used up, its memory is '%s' now", who, item->value.name,
+    return zt_prog_fail(program, ZT_EUSAGE, "%s: value '%s' was donated: its memory now holds '%s'", who, item->value.name,
                         zt_item_at(program, root->holder)->value.name);
 }
 
@@ -160,7 +161,7 @@ static zt_status check_inputs(const zt_prog *program, const zt_opinfo *op_info, 
     for (int input = 0; input < op_info->n_in; input++) {
         if (inputs[input] == ZT_NONE && input >= op_info->def->n_required) continue;
         if (inputs[input] == ZT_NONE)
-            return zt_prog_fail(program, ZT_EUSAGE, "%s: input '%s' is missing", who, op_info->in_name[input]);
+            return zt_prog_fail(program, ZT_EUSAGE, "%s: missing input '%s'", who, op_info->in_name[input]);
         zt_status status = check_use(program, who, inputs[input]);
         if (status) return status;
     }
@@ -173,14 +174,15 @@ static zt_status check_donation(const zt_prog *program, const zt_opinfo *op_info
     const zt_item *item = zt_item_at(program, inputs[donated_input]), *root = root_of(program, inputs[donated_input]);
     const char *name = item->value.name;
     if (root->value.kind == ZT_VALUE_IN || root->value.kind == ZT_VALUE_DATA)
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', which is %s and no state", op_info->name, name,
-                            kind_name[root->value.kind]);
+        return zt_prog_fail(program, ZT_EUSAGE,
+                            "op %s overwrites '%s', which is %s: only a state or a computed value can be donated", op_info->name,
+                            name, kind_name[root->value.kind]);
     if (root->pinned >= 0)
-        return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s', but '%s' is kept or an output", op_info->name, name,
+        return zt_prog_fail(program, ZT_EUSAGE, "op %s overwrites '%s', but '%s' is kept or an output", op_info->name, name,
                             zt_item_at(program, root->pinned)->value.name);
     for (int input = 0; input < op_info->n_in; input++)
         if (input != donated_input && inputs[input] >= 0 && zt_item_at(program, inputs[input])->root == item->root)
-            return zt_prog_fail(program, ZT_EUSAGE, "op %s uses up '%s' and reads it as '%s' too", op_info->name, name,
+            return zt_prog_fail(program, ZT_EUSAGE, "op %s overwrites '%s', but also reads it as '%s'", op_info->name, name,
                                 op_info->in_name[input]);
     return ZT_OK;
 }
@@ -239,12 +241,11 @@ zt_status zt_prog_add_op(zt_prog *program, zt_op op, const void *attrs, const in
     for (int donated = 0; donated < op_info->def->donates && !status; donated++)
         status = check_donation(program, op_info, inputs, donated);
     if (status) return status;
-    if (zt_span_is(names[0], "_")) return zt_prog_fail(program, ZT_EUSAGE, "op %s: its first output needs a name", op_info->name);
+    if (zt_span_is(names[0], "_"))
+        return zt_prog_fail(program, ZT_EUSAGE, "op %s: the first output must have a name", op_info->name);
     for (int donated = 1; donated < op_info->def->donates; donated++)
         if (zt_span_is(names[donated], "_"))
-            return zt_prog_fail(program, ZT_EUSAGE,
-                                "op %s: output '%s', which has the memory of '%s', "
-                                "needs a name",
+            return zt_prog_fail(program, ZT_EUSAGE, "op %s: output '%s' must have a name: it uses the memory of '%s'",
                                 op_info->name, op_info->out_name[donated], op_info->in_name[donated]);
     zt_made made = {.step.op = op, .line = program->line};
     made.step.attrs = zt_attrs_keep(program, op_info, attrs, &made.symbolic);
@@ -275,14 +276,15 @@ zt_status zt_prog_keep(zt_prog *program, int state, int value)
     if (state < 0 || state >= program->values.count) return check_use(program, who, state);
     zt_value *state_value = &zt_item_at(program, state)->value;
     snprintf(who, sizeof who, "keep '%s'", state_value->name);
-    if (state_value->kind != ZT_VALUE_STATE) return zt_prog_fail(program, ZT_EUSAGE, "%s: it is no state", who);
+    if (state_value->kind != ZT_VALUE_STATE) return zt_prog_fail(program, ZT_EUSAGE, "%s: not a state", who);
     zt_status status = check_use(program, who, value);
     if (status) return status;
     if (state_value->keep >= 0)
-        return zt_prog_fail(program, ZT_EUSAGE, "%s: it keeps '%s' already", who,
+        return zt_prog_fail(program, ZT_EUSAGE, "%s: the state already keeps '%s'", who,
                             zt_item_at(program, state_value->keep)->value.name);
     if (root_of(program, value)->value.kind == ZT_VALUE_DATA)
-        return zt_prog_fail(program, ZT_EUSAGE, "%s: '%s' is data of the model", who, zt_item_at(program, value)->value.name);
+        return zt_prog_fail(program, ZT_EUSAGE, "%s: '%s' is data of the model and cannot be kept", who,
+                            zt_item_at(program, value)->value.name);
     state_value->keep = value;
     root_of(program, value)->pinned = value;
     return ZT_OK;
@@ -297,7 +299,7 @@ zt_status zt_prog_add_out(zt_prog *program, zt_span name, int value)
     snprintf(who, sizeof who, "out '%.*s'", (int)name.length, name.text);
     status = check_use(program, who, value);
     if (status) return status;
-    if (output_taken(program, name)) return zt_prog_fail(program, ZT_EUSAGE, "%s is there already", who);
+    if (output_taken(program, name)) return zt_prog_fail(program, ZT_EUSAGE, "%s is already defined", who);
     status = put_name(program, program->out_names, name, program->outputs.count, &copy);
     zt_output *output = status ? NULL : zt_prog_push(program, &program->outputs, sizeof *output, "outputs");
     if (!output) return status ? status : zt_ctx_status(program->ctx);
@@ -321,7 +323,7 @@ static bool is_hex(zt_span id)
 zt_status zt_prog_set_model(zt_prog *program, zt_span file, zt_span id)
 {
     char buffer[ZT_QUOTE];
-    if (program->file) return zt_prog_fail(program, ZT_EUSAGE, "the model is named already: '%s'", program->file);
+    if (program->file) return zt_prog_fail(program, ZT_EUSAGE, "the model is already named: '%s'", program->file);
     if (id.text && !is_hex(id)) return zt_prog_fail(program, ZT_EUSAGE, "id '%s' is not hexadecimal", zt_quote(buffer, id));
     const char *id_copy = id.text ? zt_arena_strndup(program->memory, id.text, id.length) : NULL;
     const char *copy = !id.text || id_copy ? zt_arena_strndup(program->memory, file.text, file.length) : NULL;

@@ -39,7 +39,7 @@ static zt_status sample_symbols(const zt_prog *program, const zt_binding *bindin
         int k = 0;
         while (k < binding_count && strcmp(bindings[k].symbol, program->symbol_names[symbol_id]) != 0) k++;
         if (k == binding_count)
-            return zt_fail(program->ctx, ZT_EUSAGE, "symbol '%s' has no sample value", program->symbol_names[symbol_id]);
+            return zt_fail(program->ctx, ZT_EUSAGE, "no sample value for symbol '%s'", program->symbol_names[symbol_id]);
         symbol[symbol_id] = bindings[k].value;
     }
     return ZT_OK;
@@ -78,7 +78,7 @@ static zt_status know_types(zt_builder *builder)
 {
     zt_prog *program = builder->program;
     if (program->expressions.count != builder->n_exprs)
-        return zt_fail(program->ctx, ZT_EBUG, "dimensions were added beside a builder");
+        return zt_fail(program->ctx, ZT_EBUG, "dimensions were added to the program while a builder was open");
     if (program->values.count > builder->capacity) {
         zt_type *type = zt_realloc(program->ctx, builder->types, (size_t)program->values.count * 2 * sizeof *type);
         if (!type) return ZT_ENOMEM;

@@ -42,7 +42,8 @@ int64_t zt_dim_symbol(zt_prog *program, zt_span name)
     if (zt_name_check(program, "symbol", name)) return 0;
     if (program->n_symbols == ZT_MAX_SYMBOLS) {
         char buffer[ZT_QUOTE];
-        zt_prog_fail(program, ZT_EUSAGE, "symbol '%s': a program has at most %d symbols", zt_quote(buffer, name), ZT_MAX_SYMBOLS);
+        zt_prog_fail(program, ZT_EUSAGE, "too many symbols at '%s': a program has at most %d", zt_quote(buffer, name),
+                     ZT_MAX_SYMBOLS);
         return 0;
     }
     const char *copy = zt_arena_strndup(program->memory, name.text, name.length);
@@ -66,7 +67,7 @@ int64_t zt_prog_symbol(zt_prog *program, const char *name) { return program ? zt
 static zt_status fold_numbers(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims)
 {
     const char *wrong = apply_operator(operator, left, right, dims);
-    if (!wrong && *dims < 0) wrong = "is below 0";
+    if (!wrong && *dims < 0) wrong = "is negative";
     if (!wrong) return ZT_OK;
     return zt_prog_fail(program, ZT_EDATA, "dimension %" PRId64 "%c%" PRId64 " %s", left, operator, right, wrong);
 }
@@ -87,8 +88,9 @@ int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t righ
     int64_t dim = 0;
     if (operation && strchr("+-*/", operation) && zt_dim_known(program, left) && zt_dim_known(program, right))
         return zt_dim_join(program, operation, left, right, &dim) ? 0 : dim;
-    zt_prog_fail(program, ZT_EUSAGE, "operator %d on dimensions %" PRId64 " and %" PRId64 ": one of them is not this program's",
-                 operation, left, right);
+    zt_prog_fail(program, ZT_EUSAGE,
+                 "operator %d on dimensions %" PRId64 " and %" PRId64 ": a dimension belongs to another program", operation, left,
+                 right);
     return 0;
 }
 

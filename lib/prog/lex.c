@@ -56,18 +56,23 @@ bool zt_lex_bare(zt_lex *lexer, zt_span *word)
     return word->length > 0;
 }
 
-zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *what)
+zt_status zt_lex_expected_at(const zt_prog *program, zt_lex *lexer, const char *place, const char *what)
 {
     char buffer[ZT_QUOTE];
     zt_lex rest = *lexer;
     zt_span word;
-    if (zt_lex_end(&rest)) return zt_prog_fail(program, ZT_EDATA, "%s expected, not the end of the line", what);
+    if (zt_lex_end(&rest)) return zt_prog_fail(program, ZT_EDATA, "%sexpected %s, got the end of the line", place, what);
     if (!zt_lex_bare(&rest, &word)) {
         uint32_t code_point;
         int length = zt_utf8_decode(rest.cursor, bytes_left(&rest), &code_point);
         word = (zt_span){rest.cursor, length ? (size_t)length : 1};
     }
-    return zt_prog_fail(program, ZT_EDATA, "%s expected, not '%s'", what, zt_quote(buffer, word));
+    return zt_prog_fail(program, ZT_EDATA, "%sexpected %s, got '%s'", place, what, zt_quote(buffer, word));
+}
+
+zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *what)
+{
+    return zt_lex_expected_at(program, lexer, "", what);
 }
 
 /* ---- strings --------------------------------------------------------------------------------- */
@@ -130,14 +135,14 @@ zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *string)
     if (!zt_lex_char(lexer, '"')) return zt_lex_expected(program, lexer, "a string");
     const char *close = lexer->cursor;
     while (close < lexer->end && *close != '"') close += *close == '\\' && close + 1 < lexer->end ? 2 : 1;
-    if (close >= lexer->end) return zt_prog_fail(program, ZT_EDATA, "a string does not end");
+    if (close >= lexer->end) return zt_prog_fail(program, ZT_EDATA, "unterminated string");
     char *text = zt_arena_alloc(program->memory, (size_t)(close - lexer->cursor) + 1);
     if (!text) return ZT_ENOMEM;
     size_t length = 0;
     for (zt_lex inner = {lexer->cursor, close}; inner.cursor < close;) {
         int k = read_character(&inner, text + length);
         if (k == 0)
-            return zt_prog_fail(program, ZT_EDATA, "a string has a bad character or escape at byte %zu",
+            return zt_prog_fail(program, ZT_EDATA, "invalid character or escape at byte %zu of a string",
                                 (size_t)(inner.cursor - lexer->cursor));
         length += (size_t)k;
     }
@@ -166,7 +171,8 @@ static zt_status read_operand(zt_prog *program, zt_lex *lexer, int depth, int64_
 {
     zt_span name;
     if (zt_lex_char(lexer, '(')) {
-        if (depth == MAX_PARENS) return zt_prog_fail(program, ZT_EDATA, "more than %d parentheses in each other", MAX_PARENS);
+        if (depth == MAX_PARENS)
+            return zt_prog_fail(program, ZT_EDATA, "parentheses are nested too deeply: at most %d are allowed", MAX_PARENS);
         zt_status status = read_sum(program, lexer, depth + 1, dims);
         if (status) return status;
         return zt_lex_char(lexer, ')') ? ZT_OK : zt_lex_expected(program, lexer, "')'");
@@ -207,7 +213,8 @@ zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dims[Z
     if (!zt_lex_char(lexer, '[')) return zt_lex_expected(program, lexer, "'['");
     if (zt_lex_char(lexer, ']')) return ZT_OK;
     do {
-        if (*rank == ZT_MAX_RANK) return zt_prog_fail(program, ZT_EDATA, "more than %d dimensions", ZT_MAX_RANK);
+        if (*rank == ZT_MAX_RANK)
+            return zt_prog_fail(program, ZT_EDATA, "too many dimensions: at most %d are allowed", ZT_MAX_RANK);
         zt_status status = read_sum(program, lexer, 0, &dims[(*rank)++]);
         if (status) return status;
     } while (zt_lex_char(lexer, ','));

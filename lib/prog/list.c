@@ -32,7 +32,7 @@ void zt_prog_free(zt_prog *program)
 void *zt_prog_push(zt_prog *program, zt_list *list, size_t size, const char *what)
 {
     if (list->count == ZT_MAX_LIST) {
-        zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d %s", ZT_MAX_LIST, what);
+        zt_prog_fail(program, ZT_EUSAGE, "too many items: a program has at most %d %s", ZT_MAX_LIST, what);
         return NULL;
     }
     if (list->count == list->capacity) {
@@ -64,10 +64,10 @@ zt_status zt_name_check(const zt_prog *program, const char *what, zt_span name)
 {
     char buffer[ZT_QUOTE];
     if (name.length > ZT_MAX_NAME)
-        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu letters, at most %d fit", what, zt_quote(buffer, name),
-                            name.length, ZT_MAX_NAME);
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' has %zu characters: at most %d are allowed", what,
+                            zt_quote(buffer, name), name.length, ZT_MAX_NAME);
     if (name.length == 0 || zt_name_length(name.text, name.length) != name.length || (name.length == 1 && *name.text == '_'))
-        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a name", what, zt_quote(buffer, name));
+        return zt_prog_fail(program, ZT_EUSAGE, "%s '%s' is not a valid name", what, zt_quote(buffer, name));
     return ZT_OK;
 }
 

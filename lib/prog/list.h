@@ -161,7 +161,9 @@ bool zt_lex_bare(zt_lex *lexer, zt_span *word);                          /* a ru
 zt_status zt_lex_string(zt_prog *program, zt_lex *lexer, zt_span *text); /* JSON; the text in the arena */
 /* "[n,2*(m+1)]": at most ZT_MAX_RANK dimensions. */
 zt_status zt_lex_dims(zt_prog *program, zt_lex *lexer, int *rank, int64_t dims[ZT_MAX_RANK]);
-/* Fails with "WHAT expected, not 'next token'". */
+/* Fails with "expected WHAT, got 'next token'". */
 zt_status zt_lex_expected(const zt_prog *program, zt_lex *lexer, const char *what);
+/* The same after a place that ends in ": ". */
+zt_status zt_lex_expected_at(const zt_prog *program, zt_lex *lexer, const char *place, const char *what);
 
 #endif

@@ -14,7 +14,7 @@ static zt_status value_named(const zt_prog *program, zt_span name, int *value_id
     char buffer[ZT_QUOTE];
     *value_id = zt_prog_lookup(program, name);
     if (*value_id >= 0) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "value '%s' is not defined before", zt_quote(buffer, name));
+    return zt_prog_fail(program, ZT_EDATA, "undefined value '%s'", zt_quote(buffer, name));
 }
 
 static zt_status line_end(const zt_prog *program, zt_lex *lexer)
@@ -32,7 +32,7 @@ static zt_status read_model(zt_prog *program, zt_lex *lexer)
     if (status) return status;
     if (zt_lex_name(lexer, &word)) {
         if (!zt_span_is(word, "id") || !zt_lex_char(lexer, '=') || !zt_lex_bare(lexer, &id))
-            return zt_prog_fail(program, ZT_EDATA, "id=HEX expected after the model's file");
+            return zt_prog_fail(program, ZT_EDATA, "expected id=HEX after the model's file name");
     }
     status = line_end(program, lexer);
     return status ? status : zt_prog_set_model(program, file, id);
@@ -51,7 +51,8 @@ static zt_status read_bind(zt_prog *program, zt_lex *lexer)
         if (!zt_lex_bare(lexer, &number)) return zt_lex_expected(program, lexer, "a number");
         snprintf(digits, sizeof digits, "%.*s", (int)(number.length < 24 ? number.length : 23), number.text);
         if (number.length >= sizeof digits || !zt_parse_i64(digits, &value))
-            return zt_prog_fail(program, ZT_EDATA, "symbol's number '%s' is not one of 63 bits", zt_quote(buffer, number));
+            return zt_prog_fail(program, ZT_EDATA, "symbol value '%s' is not an integer from 0 to 2^63 - 1",
+                                zt_quote(buffer, number));
         status = zt_prog_give(program, symbol, value);
         program->bindings_line = program->line;
     } while (!status && !zt_lex_end(lexer));
@@ -148,7 +149,8 @@ static zt_status read_outputs(zt_prog *program, zt_lex *lexer, zt_span names[ZT_
     *output_count = 0;
     for (int output = 0; output < ZT_MAX_OUT; output++) names[output] = (zt_span){"_", 1};
     do {
-        if (*output_count == ZT_MAX_OUT) return zt_prog_fail(program, ZT_EDATA, "more than %d outputs", ZT_MAX_OUT);
+        if (*output_count == ZT_MAX_OUT)
+            return zt_prog_fail(program, ZT_EDATA, "too many outputs: at most %d are allowed", ZT_MAX_OUT);
         if (!zt_lex_name(lexer, &names[(*output_count)++])) return zt_lex_expected(program, lexer, "a name");
     } while (zt_lex_char(lexer, ','));
     return zt_lex_char(lexer, '=') ? ZT_OK : zt_lex_expected(program, lexer, "',' or '='");
@@ -161,7 +163,7 @@ static zt_status find_op(const zt_prog *program, zt_lex *lexer, int n_out, zt_op
     if (!zt_op_find(name.text, name.length, op)) return not_known(program, "op", name, op_name, NULL);
     const zt_opinfo *op_info = zt_op_info(*op);
     if (n_out <= op_info->n_out) return ZT_OK;
-    return zt_prog_fail(program, ZT_EDATA, "op %s: %d outputs named, it has %d", op_info->name, n_out, op_info->n_out);
+    return zt_prog_fail(program, ZT_EDATA, "op %s: too many outputs (%d): at most %d", op_info->name, n_out, op_info->n_out);
 }
 
 /* NAME=VALUE; `seen` has a bit for each attribute that was there. */
@@ -172,7 +174,7 @@ static zt_status read_attribute(zt_prog *program, zt_lex *lexer, const zt_opinfo
     for (int attr_index = 0; attr_index < op_info->n_attrs; attr_index++) {
         if (!zt_span_is(name, op_info->attrs[attr_index].name)) continue;
         if (*seen & 1u << attr_index)
-            return zt_prog_fail(program, ZT_EDATA, "op %s: attribute '%s' comes twice", op_info->name,
+            return zt_prog_fail(program, ZT_EDATA, "op %s: duplicate attribute '%s'", op_info->name,
                                 op_info->attrs[attr_index].name);
         *seen |= 1u << attr_index;
         return zt_attr_take(program, lexer, op_info, &op_info->attrs[attr_index], attrs);
@@ -188,9 +190,10 @@ static zt_status read_input(const zt_prog *program, const zt_opinfo *op_info, zt
 {
     char buffer[ZT_QUOTE];
     if (late)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' after the attributes", op_info->name, zt_quote(buffer, name));
+        return zt_prog_fail(program, ZT_EDATA, "op %s: input '%s' must come before the attributes", op_info->name,
+                            zt_quote(buffer, name));
     if (*input_count == op_info->n_in)
-        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs, it has %d", op_info->name, op_info->n_in);
+        return zt_prog_fail(program, ZT_EDATA, "op %s: too many inputs: at most %d", op_info->name, op_info->n_in);
     if (zt_span_is(name, "_")) {
         inputs[(*input_count)++] = ZT_NONE;
         return ZT_OK;
@@ -241,8 +244,8 @@ static zt_status read_line(zt_prog *program, zt_lex lexer)
     for (size_t k = 0; k < sizeof line_kinds / sizeof line_kinds[0]; k++)
         if (zt_span_is(word, line_kinds[k].word)) return line_kinds[k].read(program, &lexer);
     return zt_prog_fail(program, ZT_EDATA,
-                        "'%s' begins no line: model, bind, in, state, data, keep, out, or "
-                        "NAME = OP expected",
+                        "'%s' cannot start a line: expected model, bind, in, state, data, keep, out or NAME "
+                        "= OP",
                         zt_quote(buffer, word));
 }
 
@@ -252,7 +255,7 @@ static zt_status read_first_line(const zt_prog *program, zt_lex lexer)
     zt_span first_word, second_word, version;
     if (!zt_lex_name(&lexer, &first_word) || !zt_span_is(first_word, "zt") || !zt_lex_name(&lexer, &second_word) ||
         !zt_span_is(second_word, "program") || !zt_lex_bare(&lexer, &version))
-        return zt_prog_fail(program, ZT_EDATA, "no program: it must begin with 'zt program 1'");
+        return zt_prog_fail(program, ZT_EDATA, "not a program: the first line must be 'zt program 1'");
     if (!zt_span_is(version, "1"))
         return zt_prog_fail(program, ZT_EDATA, "unsupported program version %s: must be 1", zt_quote(buffer, version));
     return line_end(program, &lexer);

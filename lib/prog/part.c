@@ -145,7 +145,8 @@ zt_prog *zt_prog_part(const zt_bound *bound, int first, int last)
     if (!bound) return NULL;
     zt_ctx *ctx = bound->prog->ctx;
     if (first < 0 || first > last || last >= bound->n_steps) {
-        zt_fail(ctx, ZT_EUSAGE, "steps %d to %d: the program has steps 0 to %d", first, last, bound->n_steps - 1);
+        zt_fail(ctx, ZT_EUSAGE, "invalid range of steps %d to %d: the program has steps 0 to %d", first, last,
+                bound->n_steps - 1);
         return NULL;
     }
     size_t value_slots = (size_t)bound->n_values + 1;

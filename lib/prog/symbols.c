@@ -10,12 +10,12 @@ zt_status zt_prog_give(zt_prog *program, zt_span symbol, int64_t value)
     zt_status status = zt_name_check(program, "symbol", symbol);
     for (int i = 0; i < program->n_bindings && !status; i++)
         if (zt_span_is(symbol, program->bindings[i].symbol))
-            status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' has a number already", program->bindings[i].symbol);
+            status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%s' is already bound", program->bindings[i].symbol);
     if (!status && value < 0)
-        status =
-            zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ", below 0", (int)symbol.length, symbol.text, value);
+        status = zt_prog_fail(program, ZT_EUSAGE, "symbol '%.*s' is %" PRId64 ": must be nonnegative", (int)symbol.length,
+                              symbol.text, value);
     if (!status && program->n_bindings == ZT_MAX_SYMBOLS)
-        status = zt_prog_fail(program, ZT_EUSAGE, "a program has at most %d symbols", ZT_MAX_SYMBOLS);
+        status = zt_prog_fail(program, ZT_EUSAGE, "too many symbols: a program has at most %d", ZT_MAX_SYMBOLS);
     if (status) return status;
     const char *copy = zt_arena_strndup(program->memory, symbol.text, symbol.length);
     if (!copy) return ZT_ENOMEM;
@@ -98,7 +98,7 @@ zt_status zt_given_check(const zt_prog *program)
     mark_used(program, used);
     for (int i = 0; i < program->n_bindings; i++)
         if (!is_used(program, program->bindings[i].symbol, used))
-            return zt_prog_fail(program, ZT_EDATA, "bind: no dimension has a symbol '%s'", program->bindings[i].symbol);
+            return zt_prog_fail(program, ZT_EDATA, "bind: no dimension uses the symbol '%s'", program->bindings[i].symbol);
     return ZT_OK;
 }
 

@@ -58,7 +58,7 @@ static zt_status has_room(zt_ctx *ctx, const char *name, int device, const zt_bo
     if (device >= adapter_count || device >= ADAPTERS) return ZT_OK; /* of which nothing is known here */
     size_t most = adapters[device].memory - adapters[device].memory / PLANS_PART;
     if (sum <= most) return ZT_OK;
-    return zt_fail(ctx, ZT_ENOMEM, "%zu bytes of weights and states, its memory holds %zu", sum, most);
+    return zt_fail(ctx, ZT_ENOMEM, "weights and states need %zu bytes, but the device has %zu", sum, most);
 }
 
 static zt_status has_kernels(zt_engine *engine, const zt_bound *bound)
@@ -83,7 +83,7 @@ zt_engine *zt_auto_open(zt_ctx *ctx, const zt_engine_opts *opts, const zt_prog *
     zt_bound_free(bound);
     if (!status && engine) return engine;
     zt_engine_close(engine);
-    if (status) zt_log(ctx, ZT_LOG_INFO, "auto is cpu, not %s: %s", name, zt_ctx_error(ctx));
+    if (status) zt_log(ctx, ZT_LOG_INFO, "engine auto: using cpu instead of %s: %s", name, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     return zt_engine_open(ctx, "cpu", opts);
 }

@@ -35,7 +35,7 @@ zt_status zt_grad_require(zt_run *run, zt_tensor *tensor, bool on)
     if (leaf && !on) drop_leaf(run, leaf);
     if (leaf || !on) return ZT_OK;
     if (zt_dtype_get(zt_tensor_type(tensor)->dtype)->kind != 'F')
-        return zt_fail(run->ctx, ZT_EUSAGE, "a tensor %s has no gradient: it is not of plain floats",
+        return zt_fail(run->ctx, ZT_EUSAGE, "tensor %s cannot have a gradient: not of a plain float type",
                        zt_type_text(zt_tensor_type(tensor), text));
     zt_status status = zt_run_grow(run->ctx, &run->leaves, run->n_leaves, &run->cap_leaves, sizeof *run->leaves);
     if (!status) run->leaves[run->n_leaves++] = (zt_leaf){zt_tensor_ref(tensor), NULL};
@@ -166,14 +166,14 @@ static zt_status find_leaves(backward_pass *backward)
         zt_tensor *tensor = backward->run->leaves[i].tensor;
         int value_id = zt_recorder_value(backward->run->recorder, tensor);
         if (zt_recorder_lost(backward->run->recorder, tensor, backward->cone_of))
-            return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: a marked tensor %s was written over since it was recorded",
+            return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: the marked tensor %s was overwritten after it was recorded",
                            zt_type_text(zt_tensor_type(tensor), text));
         if (value_id < 0 || backward->cone_of[value_id] < 0) continue;
         backward->leaves[backward->count] = &backward->run->leaves[i];
         backward->wrt[backward->count++] = backward->cone_of[value_id];
     }
     if (backward->count > 0) return ZT_OK;
-    return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: the tensor depends on none that is marked for a gradient");
+    return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: the tensor does not depend on any tensor marked for a gradient");
 }
 
 static zt_status make_gradient(backward_pass *backward, bool seeded)
@@ -246,9 +246,8 @@ static zt_status run_step(backward_pass *backward, int step_index)
         in[input] = backward->tensors[step->in[input]];
         if (!in[input])
             return zt_fail(backward->run->ctx, ZT_EUSAGE,
-                           "backward: op %s needs '%s', which was written over since it was "
-                           "recorded",
-                           op_info->name, zt_prog_value(backward->gradient, step->in[input])->name);
+                           "backward: op %s needs '%s', which was overwritten after it was recorded", op_info->name,
+                           zt_prog_value(backward->gradient, step->in[input])->name);
     }
     zt_scope_begin(backward->run);
     zt_status bad = zt_run_op(backward->run, step->op, step->attrs, in, out);
@@ -265,7 +264,7 @@ static zt_status add_up(backward_pass *backward, int i)
 {
     zt_tensor *dx = backward->tensors[result_of(backward, i)], *was = backward->leaves[i]->gradient;
     if (!dx)
-        return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: '%s' was written over since it was recorded",
+        return zt_fail(backward->run->ctx, ZT_EUSAGE, "backward: '%s' was overwritten after it was recorded",
                        zt_prog_value(backward->gradient, result_of(backward, i))->name);
     if (!was && zt_tensor_sole(dx) && backward->uses[result_of(backward, i)] == 1) {
         backward->sums[i] = zt_tensor_ref(dx);
@@ -300,17 +299,17 @@ static zt_status check_arguments(zt_run *run, const zt_tensor *y, const zt_tenso
 {
     char has[ZT_TYPE_TEXT], wants[ZT_TYPE_TEXT];
     if (zt_ctx_status(run->ctx)) return zt_ctx_status(run->ctx);
-    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "backward: recording has not begun");
-    if (!y) return zt_fail(run->ctx, ZT_EUSAGE, "backward: no tensor to begin from");
+    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "backward: recording has not started");
+    if (!y) return zt_fail(run->ctx, ZT_EUSAGE, "backward: no tensor to start from");
     *value = zt_recorder_value(run->recorder, y);
     if (zt_dtype_get(zt_tensor_type(y)->dtype)->kind != 'F')
-        return zt_fail(run->ctx, ZT_EUSAGE, "backward: a tensor %s is not of plain floats", zt_type_text(zt_tensor_type(y), has));
-    if (*value < 0)
-        return zt_fail(run->ctx, ZT_EUSAGE, "backward: the tensor %s has not been recorded",
+        return zt_fail(run->ctx, ZT_EUSAGE, "backward: tensor %s is not of a plain float type",
                        zt_type_text(zt_tensor_type(y), has));
+    if (*value < 0)
+        return zt_fail(run->ctx, ZT_EUSAGE, "backward: tensor %s was not recorded", zt_type_text(zt_tensor_type(y), has));
     if (!dy || zt_type_equal(zt_tensor_type(dy), zt_tensor_type(y))) return ZT_OK;
-    return zt_fail(run->ctx, ZT_ESHAPE, "backward: the cotangent is %s, the tensor %s", zt_type_text(zt_tensor_type(dy), has),
-                   zt_type_text(zt_tensor_type(y), wants));
+    return zt_fail(run->ctx, ZT_ESHAPE, "backward: the cotangent has type %s, but the tensor has type %s",
+                   zt_type_text(zt_tensor_type(dy), has), zt_type_text(zt_tensor_type(y), wants));
 }
 
 static void close_back(backward_pass *backward)

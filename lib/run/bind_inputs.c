@@ -86,11 +86,11 @@ static zt_status read_array(zt_bound_inputs *bound_inputs, zt_checkpoint *from, 
     const char *label = zt_prog_value(bound_inputs->prog, value_id)->name;
     zt_escape(name, sizeof name, label, strlen(label));
     if (found.type.dtype == ZT_DTYPE_COUNT || found.type.rank < 0)
-        return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' is of a type or rank that zt lacks", zt_checkpoint_name(from),
+        return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' has an unsupported dtype or rank", zt_checkpoint_name(from),
                        what, name);
     if (!zt_type_equal(&found.type, type))
-        return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' is %s, the program wants %s", zt_checkpoint_name(from), what,
-                       name, zt_type_text(&found.type, has), zt_type_text(type, wants));
+        return zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: %s '%s' has type %s, but the program expects %s",
+                       zt_checkpoint_name(from), what, name, zt_type_text(&found.type, has), zt_type_text(type, wants));
     *to = zt_alloc(bound_inputs->ctx, zt_type_bytes(type) + 1);
     return *to ? zt_checkpoint_read(from, i, 0, *to, zt_type_bytes(type)) : ZT_ENOMEM;
 }
@@ -116,8 +116,8 @@ static zt_status fill_inputs(zt_bound_inputs *bound_inputs, const zt_bound_input
         if (!status && !bound_inputs->in[input_index] && options->draw)
             status = draw_array(bound_inputs, value_id, options->seed, &bound_inputs->in[input_index]);
         if (!status && !bound_inputs->in[input_index])
-            status = zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: no input '%s', which the program has",
-                             options->from ? zt_checkpoint_name(options->from) : "nothing is given",
+            status = zt_fail(bound_inputs->ctx, ZT_EDATA, "%s: missing input '%s' of the program",
+                             options->from ? zt_checkpoint_name(options->from) : "no inputs given",
                              zt_escape(name, sizeof name, label, strlen(label)));
         if (status) return status;
     }
@@ -260,7 +260,7 @@ zt_status zt_prog_check_id(zt_ctx *ctx, const zt_prog *program, const char *name
     char file[128];
     if (!wanted || strcmp(wanted, id) == 0) return ZT_OK;
     const char *named = zt_prog_model_file(program);
-    return zt_fail(ctx, ZT_EDATA, "%s: this model's id is %s, the program is of '%s', id %s", name, id,
+    return zt_fail(ctx, ZT_EDATA, "%s: the model's id is %s, but the program was made for '%s' with id %s", name, id,
                    zt_escape(file, sizeof file, named, strlen(named)), wanted);
 }
 

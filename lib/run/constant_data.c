@@ -52,7 +52,7 @@ static zt_status check_type(zt_ctx *ctx, const zt_prog *program, const zt_type *
     zt_type type = bound->type[zt_prog_output(program, 0)->value];
     zt_bound_free(bound);
     if (zt_prog_n_outputs(program) == 1 && zt_type_equal(&type, wanted_type)) return ZT_OK;
-    return zt_fail(ctx, ZT_EDATA, "data made of data is %s, the program wants %s", zt_type_text(&type, actual_text),
+    return zt_fail(ctx, ZT_EDATA, "computed data has type %s, but the program expects %s", zt_type_text(&type, actual_text),
                    zt_type_text(wanted_type, wanted_text));
 }
 
@@ -83,7 +83,7 @@ zt_status zt_constant_data_read(zt_engine *engine, const char *name, const zt_ty
 {
     zt_ctx *ctx = engine->ctx;
     for (const char *letter = name; *letter; letter++)
-        if ((unsigned char)*letter < ' ') return zt_fail(ctx, ZT_EDATA, "data made of data: a line break in its name");
+        if ((unsigned char)*letter < ' ') return zt_fail(ctx, ZT_EDATA, "computed data: the name contains a control character");
     zt_prog *program = parse_one_op(ctx, name);
     zt_status status = program ? check_type(ctx, program, wanted_type) : zt_ctx_status(ctx);
     zt_session *session = status ? NULL : zt_session_open(engine, program, store, NULL);

@@ -255,7 +255,7 @@ static zt_status give_all(diff_pair *pair, zt_ctx *ctx)
     for (int value_id = 0; value_id < zt_prog_n_values(pair->tested_program) && !status; value_id++) {
         const zt_value *value = zt_prog_value(pair->tested_program, value_id);
         if (value->kind == ZT_VALUE_IN && pair->reference_value[value_id] < 0)
-            return zt_fail(ctx, ZT_EDATA, "input '%s' is not in both programs with one type", value->name);
+            return zt_fail(ctx, ZT_EDATA, "input '%s' is missing from one program or has another type there", value->name);
         if ((value->kind == ZT_VALUE_IN || value->kind == ZT_VALUE_STATE) && pair->reference_value[value_id] >= 0)
             status = give_value(pair, ctx, value_id);
     }

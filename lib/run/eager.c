@@ -250,7 +250,7 @@ static zt_status check_into(zt_run *run, const entry *key, zt_tensor *const *inp
     const zt_opinfo *op_info = zt_op_info(key->op);
     char want[ZT_TYPE_TEXT], has[ZT_TYPE_TEXT];
     if (!zt_type_equal(zt_tensor_type(dst), &key->out[0]))
-        return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst is %s, the output is %s", op_info->name,
+        return zt_fail(run->ctx, ZT_ESHAPE, "op %s: dst has type %s, but the output has type %s", op_info->name,
                        zt_type_text(zt_tensor_type(dst), has), zt_type_text(&key->out[0], want));
     for (int input = 0; input < op_info->n_in; input++) {
         if (!inputs[input] || !zt_shares_bytes(inputs[input], dst)) continue;
@@ -280,7 +280,7 @@ static zt_status check_call(zt_run *run, zt_op op, const void *attrs, zt_tensor 
     memcpy(key->attrs, attrs ? attrs : op_info->defaults, op_info->attr_bytes);
     for (int input = 0; input < op_info->n_in; input++) {
         if (!inputs[input] && input < op_info->def->n_required)
-            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: input %s is missing", op_info->name, op_info->in_name[input]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "op %s: missing input %s", op_info->name, op_info->in_name[input]);
         key->has_input[input] = inputs[input] != NULL;
         if (inputs[input]) key->in[input] = *(types[input] = zt_tensor_type(inputs[input]));
     }
@@ -296,7 +296,7 @@ static zt_status fault_point(zt_run *run, zt_fault_at event, zt_op op, const zt_
     if (fault->nth == 0 || fault->at != event || (fault->op && strcmp(fault->op, name))) return ZT_OK;
     if ((fault->dst && fault->dst != tensor) || --fault->nth > 0) return ZT_OK;
     if (fault->onwards) fault->nth = 1;
-    return zt_fail(run->ctx, fails_with[event], "op %s: refused by a fault point", name);
+    return zt_fail(run->ctx, fails_with[event], "op %s: injected failure", name);
 }
 
 static zt_status report_written(zt_run *run, zt_op op, zt_tensor *const *made)
@@ -396,7 +396,7 @@ zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *
 zt_status zt_record_begin(zt_run *run)
 {
     if (!run) return ZT_EUSAGE;
-    if (run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has begun already");
+    if (run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has already started");
     run->recorder = zt_recorder_new(run->ctx);
     return run->recorder ? ZT_OK : ZT_ENOMEM;
 }
@@ -404,7 +404,7 @@ zt_status zt_record_begin(zt_run *run)
 zt_status zt_record_clear(zt_run *run)
 {
     if (!run) return ZT_EUSAGE;
-    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
+    if (!run->recorder) return zt_fail(run->ctx, ZT_EUSAGE, "recording has not started");
     zt_recorder *fresh = zt_recorder_new(run->ctx);
     if (!fresh) return ZT_ENOMEM;
     zt_recorder_free(run->recorder);
@@ -428,7 +428,7 @@ zt_status zt_record_freeze(zt_run *run, zt_tensor *frozen, const char *name)
 {
     if (!run) return ZT_EUSAGE;
     if (run->recorder) return zt_recorder_freeze(run->recorder, frozen, name);
-    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
+    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not started");
 }
 
 zt_status zt_record_save(const zt_run *run, const char *path, bool force)
@@ -436,7 +436,7 @@ zt_status zt_record_save(const zt_run *run, const char *path, bool force)
     if (!run) return ZT_EUSAGE;
     ZT_REQUIRE(run->ctx, path, ZT_EUSAGE);
     if (run->recorder) return zt_recorder_save(run->recorder, path, force);
-    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
+    return zt_fail(run->ctx, ZT_EUSAGE, "recording has not started");
 }
 
 void zt_record_pause(zt_run *run)
@@ -454,7 +454,7 @@ zt_prog *zt_record_end(zt_run *run, zt_tensor *const *outs, int n_outs)
 {
     if (!run) return NULL;
     if (!run->recorder) {
-        zt_fail(run->ctx, ZT_EUSAGE, "recording has not begun");
+        zt_fail(run->ctx, ZT_EUSAGE, "recording has not started");
         return NULL;
     }
     zt_prog *program = zt_recorder_take(run->recorder, outs, n_outs);

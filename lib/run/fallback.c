@@ -48,7 +48,7 @@ int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, con
         if (!engine) return -1;
         if (engine->vt->has(engine, op, attrs, input_types, output_types)) return i;
     }
-    zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s giving %s", chain->names[0],
+    zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s with output %s", chain->names[0],
             zt_op_info(op)->name, zt_type_text(output_types, text));
     return -1;
 }
@@ -57,7 +57,7 @@ bool zt_chain_spill(zt_chain *chain, bool strict, zt_status status, const char *
 {
     zt_ctx *ctx = chain->engines[0]->ctx;
     if (status != ZT_ENOMEM || !chain->spills || strict) return false;
-    zt_log(ctx, ZT_LOG_WARN, "%s; %s runs on %s", zt_ctx_error(ctx), what, chain->names[1]);
+    zt_log(ctx, ZT_LOG_WARN, "%s; falling back to %s for %s", zt_ctx_error(ctx), chain->names[1], what);
     zt_ctx_clear(ctx);
     return true;
 }

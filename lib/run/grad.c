@@ -105,7 +105,8 @@ static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const 
     const zt_opinfo *op_info = zt_op_info(op);
     const zt_opdef *def = op_info->def;
     for (int input = 0; input < op_info->n_in; input++)
-        if (inputs[input] == -1) return zt_fail(pass->ctx, ZT_EBUG, "op %s is given what failed", op_info->name);
+        if (inputs[input] == -1)
+            return zt_fail(pass->ctx, ZT_EBUG, "op %s: an input is invalid: an earlier step failed", op_info->name);
     if (def->vjp || !def->expand || !any_gradient_flows(pass, op_info, inputs))
         return add_step(pass, op, attrs, inputs, names, outputs);
     if (!attrs) attrs = op_info->defaults;
@@ -133,7 +134,8 @@ static zt_type forward_type(void *user, int value_id)
 static zt_status mark_active(grad_pass *pass, int value_id)
 {
     if (!is_real(pass, pass->map[value_id]))
-        return zt_fail(pass->ctx, ZT_EUSAGE, "'%s' is %s, and has no gradient", zt_prog_value(pass->source, value_id)->name,
+        return zt_fail(pass->ctx, ZT_EUSAGE, "'%s' cannot have a gradient: its dtype is %s",
+                       zt_prog_value(pass->source, value_id)->name,
                        zt_dtype_get(zt_builder_type(pass->builder, pass->map[value_id]).dtype)->name);
     pass->active[pass->map[value_id]] = true;
     return ZT_OK;
@@ -153,7 +155,7 @@ static zt_status copy_step(grad_pass *pass, const zt_step *step)
         if (step->out[output] < 0) continue;
         pass->map[step->out[output]] = outputs[output];
         if (outputs[output] < 0)
-            status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: its expansion has no output '%s'", op_info->name,
+            status = zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: the expansion has no output '%s'", op_info->name,
                              op_info->out_name[output]);
         else if (pass->wanted[step->out[output]])
             status = mark_active(pass, step->out[output]);
@@ -183,11 +185,11 @@ static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, cons
     if (!vjp->want[k] || vjp->dx[k] == ZT_NONE) return ZT_OK;
     if (vjp->dx[k] < 0)
         return zt_ctx_status(pass->ctx) ? zt_ctx_status(pass->ctx)
-                                        : zt_fail(pass->ctx, ZT_EBUG, "op %s: its vjp fails", op_info->name);
+                                        : zt_fail(pass->ctx, ZT_EBUG, "op %s: the vjp failed", op_info->name);
     zt_type want = zt_builder_type(pass->builder, vjp->in[k]), got = zt_builder_type(pass->builder, vjp->dx[k]);
     if (!zt_type_equal(&want, &got))
-        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s is %s, its value %s", op_info->name, op_info->in_name[k],
-                       zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
+        return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s has type %s, but the value has type %s", op_info->name,
+                       op_info->in_name[k], zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
     return add_cotangent(pass, vjp->in[k], vjp->dx[k]);
 }
 
@@ -201,17 +203,17 @@ static zt_status back_step(grad_pass *pass, int step_index)
         vjp.dy[output] = output < op_info->n_out ? pass->cotangents[step.out[output]] : ZT_NONE;
         asked = asked || vjp.dy[output] >= 0;
         if (vjp.dy[output] >= 0 && op_info->def->saved >> output & 1)
-            return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: no gradient goes through its output '%s'", op_info->name,
+            return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s: output '%s' is not differentiable", op_info->name,
                            op_info->out_name[output]);
     }
     if (!asked || !any_gradient_flows(pass, op_info, step.in)) return ZT_OK;
-    if (!op_info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient", op_info->name);
+    if (!op_info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s is not differentiable", op_info->name);
     for (int input = 0; input < ZT_MAX_IN; input++) {
         vjp.want[input] = input < op_info->n_in && gradient_flows(pass, op_info->def, step.in, input);
         vjp.dx[input] = ZT_NONE;
     }
     op_info->def->vjp(&vjp);
-    if (vjp.refused[0]) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s has no gradient: %s", op_info->name, vjp.refused);
+    if (vjp.refused[0]) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s is not differentiable: %s", op_info->name, vjp.refused);
     zt_status st_ = zt_ctx_status(pass->ctx);
     for (int input = 0; input < op_info->n_in && !st_; input++) st_ = check_cotangent(pass, op_info, &vjp, input);
     return st_ ? st_ : grow_arrays(pass);
@@ -239,14 +241,14 @@ static zt_status seed_output(grad_pass *pass, const zt_output *output, bool give
     char name[300];
     int value_id = pass->map[output->value], cotangent;
     if (!is_real(pass, value_id) || is_saved(pass, value_id))
-        return zt_fail(pass->ctx, ZT_EUSAGE, "output '%s' has no gradient: it is %s", output->name,
-                       is_real(pass, value_id) ? "kept for the gradient of others" : "not of floats");
+        return zt_fail(pass->ctx, ZT_EUSAGE, "output '%s' cannot have a gradient: %s", output->name,
+                       is_real(pass, value_id) ? "saved for the gradients of other outputs" : "not of a float type");
     if (given) {
         zt_type type = zt_builder_type(pass->builder, value_id);
         if (zt_prog_n_symbols(pass->target))
             return zt_fail(pass->ctx, ZT_EUSAGE,
-                           "the cotangent of '%s' cannot be an input: shapes "
-                           "are known only when symbols are bound",
+                           "the cotangent of '%s' cannot be an input: its shape is known only after symbols are "
+                           "bound",
                            output->name);
         snprintf(name, sizeof name, "d.%s", output->name);
         cotangent = zt_prog_in(pass->target, name, type.dtype, type.rank, type.dim);
@@ -271,7 +273,7 @@ static zt_status seed_outputs(grad_pass *pass, const zt_grad_opts *opts)
         found++;
     }
     if (found && found >= opts->n_of) return grow_arrays(pass);
-    return zt_fail(pass->ctx, ZT_EUSAGE, "%d of %d outputs to take the gradient of are there", found, opts->n_of);
+    return zt_fail(pass->ctx, ZT_EUSAGE, "%d of the %d requested outputs exist", found, opts->n_of);
 }
 
 /* "d.x"; where a gradient of that name is an output already, "d.d.x" and so on. */
@@ -295,7 +297,7 @@ static zt_status check_targets(const zt_prog *program, zt_ctx *ctx, const int *w
 {
     int state = zt_prog_nth(program, ZT_VALUE_STATE, 0);
     if (state >= 0)
-        return zt_fail(ctx, ZT_ENOTSUP, "state '%s': no gradient is taken of a program with states",
+        return zt_fail(ctx, ZT_ENOTSUP, "state '%s': a program with states is not differentiable",
                        zt_prog_value(program, state)->name);
     for (int wrt_index = 0; wrt_index < wrt_count; wrt_index++)
         if (wrt[wrt_index] < 0 || wrt[wrt_index] >= zt_prog_n_values(program))

@@ -41,7 +41,7 @@ zt_status zt_interpreter_put(zt_interpreter *interpreter, int value_id, const vo
     zt_status status = check_value(interpreter, value_id);
     if (status) return status;
     if (zt_prog_value(interpreter->program, value_id)->kind == ZT_VALUE_DATA)
-        return zt_fail(interpreter->ctx, ZT_EUSAGE, "'%s' is data: it comes from the store",
+        return zt_fail(interpreter->ctx, ZT_EUSAGE, "'%s' is data and comes from the store",
                        zt_prog_value(interpreter->program, value_id)->name);
     if (!alloc_value(interpreter, value_id)) return ZT_ENOMEM;
     memcpy(interpreter->values[value_id], bytes, zt_type_bytes(&interpreter->bound->type[value_id]));
@@ -76,7 +76,7 @@ const void *zt_interpreter_get(zt_interpreter *interpreter, int value_id)
     const zt_value *value = zt_prog_value(interpreter->program, value_id);
     if (value->kind == ZT_VALUE_DATA) return read_data(interpreter, value_id);
     if (value->kind == ZT_VALUE_STATE) return alloc_value(interpreter, value_id);
-    zt_fail(interpreter->ctx, ZT_EUSAGE, value->kind == ZT_VALUE_IN ? "input '%s' has no value" : "'%s' is not made yet",
+    zt_fail(interpreter->ctx, ZT_EUSAGE, value->kind == ZT_VALUE_IN ? "no value for input '%s'" : "'%s' is not computed yet",
             value->name);
     return NULL;
 }

@@ -22,8 +22,8 @@ struct zt_pages {
 zt_pages *zt_pages_open(zt_ctx *ctx, int64_t blocks, int64_t size, int64_t sequences)
 {
     if (blocks < 1 || size < 1 || sequences < 1 || blocks > INT32_MAX / size || sequences > INT32_MAX) {
-        zt_fail(ctx, ZT_EUSAGE, "pages: %lld blocks of %lld positions for %lld sequences", (long long)blocks, (long long)size,
-                (long long)sequences);
+        zt_fail(ctx, ZT_EUSAGE, "pages: invalid size: %lld blocks of %lld positions for %lld sequences", (long long)blocks,
+                (long long)size, (long long)sequences);
         return NULL;
     }
     zt_pages *pages = zt_calloc(ctx, 1, sizeof *pages);
@@ -99,8 +99,8 @@ zt_status zt_pages_reserve(zt_pages *pages, int seq, int64_t count)
     if (more <= 0) return ZT_OK;
     if (more > pages->n_free)
         return zt_fail(pages->ctx, ZT_ENOMEM,
-                       "pages: sequence %d of %lld positions wants %lld blocks more for %lld, "
-                       "%lld of %lld are free",
+                       "pages: out of blocks: sequence %d of %lld positions needs %lld more blocks for "
+                       "%lld, but %lld of %lld are free",
                        seq, (long long)sequence->length, (long long)more, (long long)count, (long long)pages->n_free,
                        (long long)pages->blocks);
     for (int32_t *row = row_of(pages, seq); more > 0; more--) {
@@ -118,7 +118,8 @@ zt_status zt_pages_append(zt_pages *pages, int seq, int64_t count, int32_t *posi
     if (!pages) return ZT_EUSAGE;
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) return fail_unknown(pages, seq);
-    if (count < 0 || count > INT32_MAX) return zt_fail(pages->ctx, ZT_EUSAGE, "pages: %lld positions more", (long long)count);
+    if (count < 0 || count > INT32_MAX)
+        return zt_fail(pages->ctx, ZT_EUSAGE, "pages: cannot append %lld positions", (long long)count);
     zt_status status = zt_pages_reserve(pages, seq, sequence->length + count);
     if (status) return status;
     for (int64_t i = 0; i < count; i++) {
@@ -134,7 +135,7 @@ int64_t zt_pages_cut(zt_pages *pages, int seq, int64_t count)
     if (!pages) return 0;
     page_sequence *sequence = find_sequence(pages, seq);
     if (!sequence) fail_unknown(pages, seq);
-    if (sequence && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: cut to %lld positions", (long long)count);
+    if (sequence && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: cannot truncate to %lld positions", (long long)count);
     if (!sequence || count < 0) return -1;
     if (count < sequence->length) sequence->length = count;
     int64_t partly = sequence->length / pages->size;
@@ -148,7 +149,7 @@ int zt_pages_share(zt_pages *pages, int seq, int64_t count)
     if (!pages) return -1;
     const page_sequence *from = find_sequence(pages, seq);
     if (!from) fail_unknown(pages, seq);
-    if (from && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: share %lld positions", (long long)count);
+    if (from && count < 0) zt_fail(pages->ctx, ZT_EUSAGE, "pages: cannot share %lld positions", (long long)count);
     if (!from || count < 0) return -1;
     int copy = zt_pages_begin(pages);
     if (copy < 0) return -1;

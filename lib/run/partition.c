@@ -257,7 +257,7 @@ static zt_status place_step(zt_partition *partition, zt_segment *segment, const 
         }
         size_t bytes = engine->vt->value_bytes(engine, &bound->type[root]);
         if (!zt_add_size(bytes, ALIGN - 1, &bytes))
-            return zt_fail(engine->ctx, ZT_ENOMEM, "step %d: a value of %zu bytes", step_index, bytes);
+            return zt_fail(engine->ctx, ZT_ENOMEM, "step %d: value too large (%zu bytes)", step_index, bytes);
         work->range_of[root] = *range_count;
         work->ranges[(*range_count)++] = (zt_live_range){
             .root = root, .born = step_index, .dies = work->last_use[root], .bytes = bytes & ~(size_t)(ALIGN - 1)};

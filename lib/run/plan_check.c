@@ -11,15 +11,15 @@ zt_status zt_plan_layout_parts(const zt_plan_layout *layout, const zt_partition 
 {
     zt_ctx *ctx = chain->engines[0]->ctx;
     if (layout->n_splits != partition->n_segments)
-        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d splits, its program %d", layout->where, layout->n_splits,
+        return zt_fail(ctx, ZT_EDATA, "%s: the plan has %d partitions, but its program needs %d", layout->where, layout->n_splits,
                        partition->n_segments);
     for (int i = 0; i < layout->n_splits; i++) {
         const zt_plan_layout_part *part = &layout->split[i];
         const zt_segment *segment = &partition->segments[i];
         const char *engine = segment->engine ? chain->names[segment->engine] : layout->engine;
         if (part->first == segment->first && part->last == segment->last && !strcmp(part->engine, engine)) continue;
-        return zt_fail(ctx, ZT_EDATA, "%s: the plan splits %s %d..%d, its program %s %d..%d", layout->where, part->engine,
-                       part->first, part->last, engine, segment->first, segment->last);
+        return zt_fail(ctx, ZT_EDATA, "%s: the plan has partition %s %d..%d, but its program needs %s %d..%d", layout->where,
+                       part->engine, part->first, part->last, engine, segment->first, segment->last);
     }
     return ZT_OK;
 }
@@ -43,7 +43,7 @@ static zt_status note_places(const place_check *check, const zt_plan_layout_part
 {
     for (int i = 0; i < split->n_places && !status; i++) {
         const zt_plan_layout_place *place = &check->layout->places[split->first_place + i];
-        if (check->places[place->value]) status = refuse_place(check, place->value, "has two places");
+        if (check->places[place->value]) status = refuse_place(check, place->value, "has two offsets");
         check->places[place->value] = place;
     }
     return status;
@@ -52,11 +52,11 @@ static zt_status note_places(const place_check *check, const zt_plan_layout_part
 static zt_status use_stated_offset(const place_check *check, zt_live_range *range, size_t *end)
 {
     const zt_plan_layout_place *place = check->places[range->root];
-    if (!place) return refuse_place(check, range->root, "has no place");
-    if (place->over >= 0) return refuse_place(check, range->root, "cannot be over another");
-    if (place->bytes != range->bytes) return refuse_place(check, range->root, "is of another size");
+    if (!place) return refuse_place(check, range->root, "has no offset");
+    if (place->over >= 0) return refuse_place(check, range->root, "cannot share the memory of another value");
+    if (place->bytes != range->bytes) return refuse_place(check, range->root, "has another size in the program");
     if (place->offset % ALIGN || place->offset > SIZE_MAX - place->bytes)
-        return refuse_place(check, range->root, "has no offset that is possible");
+        return refuse_place(check, range->root, "has an invalid offset");
     range->offset = place->offset;
     if (place->offset + place->bytes > *end) *end = place->offset + place->bytes;
     return ZT_OK;
@@ -69,10 +69,10 @@ static zt_status check_heirs(const place_check *check, int n_values, int *heir_c
         const zt_plan_layout_place *place = check->places[value_id];
         if (check->heirs[value_id] < 0) continue;
         ++*heir_count;
-        if (!place) return refuse_place(check, value_id, "has no place");
+        if (!place) return refuse_place(check, value_id, "has no offset");
         const zt_plan_layout_place *under = check->places[check->heirs[value_id]];
         if (place->over != check->heirs[value_id] || !under || under->offset != place->offset || under->bytes != place->bytes)
-            return refuse_place(check, value_id, "is not over the value that it takes over");
+            return refuse_place(check, value_id, "does not share the memory of the value it was donated");
     }
     return ZT_OK;
 }
@@ -127,11 +127,11 @@ zt_status zt_plan_layout_apply(const zt_plan_layout *layout, const zt_partition 
         status = use_stated_offset(&check, &ranges[range_index], &end);
     if (!status) status = check_heirs(&check, bound->n_values, &n_heirs);
     if (!status && range_count + n_heirs != split->n_places)
-        status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d places, %d values need one", layout->where, split->n_places,
-                         range_count + n_heirs);
+        status = zt_fail(check.ctx, ZT_EDATA, "%s: the plan has %d offsets, but %d values need one", layout->where,
+                         split->n_places, range_count + n_heirs);
     if (!status && end != split->arena)
-        status =
-            zt_fail(check.ctx, ZT_EDATA, "%s: the arena is %zu bytes, its values need %zu", layout->where, split->arena, end);
+        status = zt_fail(check.ctx, ZT_EDATA, "%s: the arena has %zu bytes, but its values need %zu", layout->where, split->arena,
+                         end);
     if (!status) status = check_overlaps(&check, ranges, range_count, near);
     *arena_bytes = split->arena;
     *liveness_bytes = split->bound;

@@ -183,8 +183,8 @@ static zt_status read_engine(plan_reader *reader)
     for (int i = 0; reader->word_count > 2 && zt_engine_list(i); i++)
         known = known || !strcmp(zt_engine_list(i), reader->words[2]);
     if (!isa || !known || !zt_isa_parse(isa, &reader->plan->isa) || strlen(reader->words[2]) >= sizeof reader->plan->engine)
-        return fail_line(reader, "no engine with its isa: '%s'", reader->word_count > 2 ? reader->words[2] : "");
-    if (reader->plan->engine[0]) return fail_line(reader, "a second %s", "engine");
+        return fail_line(reader, "not an engine with its isa: '%s'", reader->word_count > 2 ? reader->words[2] : "");
+    if (reader->plan->engine[0]) return fail_line(reader, "duplicate line '%s'", "engine");
     snprintf(reader->plan->engine, sizeof reader->plan->engine, "%s", reader->words[2]);
     return ZT_OK;
 }
@@ -214,7 +214,7 @@ static zt_status read_wanted(plan_reader *reader, zt_plan_layout *layout, const 
     for (const char *name = list; *name;) {
         size_t length = strcspn(name, ",");
         int output_index = find_output(reader->plan->program, name, length);
-        if (output_index < 0) return fail_line(reader, "'%s' are not the program's outputs", list);
+        if (output_index < 0) return fail_line(reader, "'%s' is not a list of the program's outputs", list);
         layout->wanted[output_index] = true;
         name += length + (name[length] == ',');
     }
@@ -233,13 +233,13 @@ static zt_status read_symbol(plan_reader *reader, zt_plan_layout *layout, char *
             break;
         return ZT_OK;
     }
-    return fail_line(reader, "'%s' gives no symbol a number", word);
+    return fail_line(reader, "'%s' is not SYMBOL=NUMBER", word);
 }
 
 static zt_status read_bind(plan_reader *reader)
 {
     zt_plan_file *plan = reader->plan;
-    if (plan->n_layouts == MAX_STATED) return fail_line(reader, "one %s too many", "bind");
+    if (plan->n_layouts == MAX_STATED) return fail_line(reader, "too many '%s' lines", "bind");
     if (!plan->layouts) plan->layouts = zt_arena_alloc(plan->memory, MAX_STATED * sizeof *plan->layouts);
     if (!plan->layouts) return ZT_ENOMEM;
     size_t n_out = (size_t)zt_prog_n_outputs(plan->program);
@@ -260,7 +260,7 @@ static zt_status read_bind(plan_reader *reader)
     }
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(plan->program) && !status; symbol_id++)
         if (layout->symbols[symbol_id] < 0)
-            status = fail_line(reader, "symbol '%s' has no number", zt_prog_symbol_name(plan->program, symbol_id));
+            status = fail_line(reader, "no value for symbol '%s'", zt_prog_symbol_name(plan->program, symbol_id));
     plan->n_layouts++;
     return status;
 }
@@ -281,13 +281,13 @@ static zt_status read_split(plan_reader *reader)
     zt_plan_file *plan = reader->plan;
     zt_plan_layout_part part = {.first_place = plan->n_places};
     int used = 0;
-    if (!plan->n_layouts) return fail_line(reader, "a %s before any bind", "split");
+    if (!plan->n_layouts) return fail_line(reader, "'%s' before the first 'bind'", "split");
     bool good = reader->word_count == 6 && strlen(reader->words[2]) < sizeof part.engine &&
                 sscanf(reader->words[3], "%9d..%9d%n", &part.first, &part.last, &used) == 2 && !reader->words[3][used] &&
                 text_after_key(reader->words[4], "arena") && text_after_key(reader->words[5], "bound") &&
                 parse_size(text_after_key(reader->words[4], "arena"), &part.arena) &&
                 parse_size(text_after_key(reader->words[5], "bound"), &part.bound);
-    if (!good) return fail_line(reader, "no split: '%s'", reader->word_count > 3 ? reader->words[3] : "");
+    if (!good) return fail_line(reader, "invalid split: '%s'", reader->word_count > 3 ? reader->words[3] : "");
     snprintf(part.engine, sizeof part.engine, "%s", reader->words[2]);
     plan->parts = grow_array(reader, plan->parts, plan->n_parts, &reader->part_capacity, sizeof part);
     if (!plan->parts) return ZT_ENOMEM;
@@ -301,14 +301,14 @@ static zt_status read_at(plan_reader *reader)
     zt_plan_file *plan = reader->plan;
     zt_plan_layout_place place = {.over = -1};
     if (!plan->n_layouts || !plan->layouts[plan->n_layouts - 1].n_splits)
-        return fail_line(reader, "a place %s before any split", "at");
+        return fail_line(reader, "'%s' before the first 'split'", "at");
     bool good = (reader->word_count == 5 || (reader->word_count == 7 && !strcmp(reader->words[5], "over"))) &&
                 parse_size(reader->words[3], &place.offset) && parse_size(reader->words[4], &place.bytes);
-    if (!good) return fail_line(reader, "no place: '%s'", reader->word_count > 2 ? reader->words[2] : "");
+    if (!good) return fail_line(reader, "invalid at: '%s'", reader->word_count > 2 ? reader->words[2] : "");
     place.value = zt_prog_find(plan->program, reader->words[2]);
     if (reader->word_count == 7) place.over = zt_prog_find(plan->program, reader->words[6]);
     if (place.value < 0 || (reader->word_count == 7 && place.over < 0))
-        return fail_line(reader, "'%s' is no value of the program", place.value < 0 ? reader->words[2] : reader->words[6]);
+        return fail_line(reader, "'%s' is not a value of the program", place.value < 0 ? reader->words[2] : reader->words[6]);
     plan->places = grow_array(reader, plan->places, plan->n_places, &reader->place_capacity, sizeof place);
     if (!plan->places) return ZT_ENOMEM;
     plan->places[plan->n_places++] = place;
@@ -326,7 +326,7 @@ static const struct {
 static zt_status read_line(plan_reader *reader, const char *text, size_t length)
 {
     if (length < 6 || memcmp(text, "#plan ", 6) != 0) return ZT_OK;
-    if (length >= sizeof reader->text || memchr(text, 0, length)) return fail_line(reader, "no line of a %s", "plan");
+    if (length >= sizeof reader->text || memchr(text, 0, length)) return fail_line(reader, "not a valid line of a %s", "plan");
     memcpy(reader->text, text, length);
     reader->text[length] = 0;
     reader->word_count = 0;
@@ -340,7 +340,7 @@ static zt_status read_line(plan_reader *reader, const char *text, size_t length)
     }
     for (size_t k = 0; reader->word_count > 1 && k < sizeof kinds / sizeof *kinds; k++)
         if (!strcmp(reader->words[1], kinds[k].word)) return kinds[k].read(reader);
-    return fail_line(reader, "'%s' begins no line of a plan", reader->word_count > 1 ? reader->words[1] : "");
+    return fail_line(reader, "'%s' cannot start a line of a plan", reader->word_count > 1 ? reader->words[1] : "");
 }
 
 static zt_status read_lines(zt_plan_file *plan, const char *name, const char *text, size_t length)
@@ -356,7 +356,7 @@ static zt_status read_lines(zt_plan_file *plan, const char *name, const char *te
         status = read_line(reader, text, (size_t)((stop ? stop : end) - text));
         text = stop ? stop + 1 : end;
     }
-    if (!status && !plan->engine[0]) status = zt_fail(plan->ctx, ZT_EDATA, "%s: no plan: it says no engine", reader->name);
+    if (!status && !plan->engine[0]) status = zt_fail(plan->ctx, ZT_EDATA, "%s: not a plan: no engine line", reader->name);
     for (int i = 0; i < plan->n_layouts && !status; i++) {
         if (plan->parts) plan->layouts[i].split = plan->parts + plan->layouts[i].first_split; /* else none */
         plan->layouts[i].places = plan->places;

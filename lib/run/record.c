@@ -88,7 +88,7 @@ static int value_of(zt_recorder *recorder, zt_tensor *tensor, bool donated)
     const zt_type *type = zt_tensor_type(tensor);
     if (entry && entry->fate == HOLDS) return entry->value;
     if (entry && entry->fate == OVERWRITTEN) {
-        zt_fail(recorder->ctx, ZT_EUSAGE, "a recorded tensor %s is used after an op wrote over it", zt_type_text(type, text));
+        zt_fail(recorder->ctx, ZT_EUSAGE, "the recorded tensor %s is used after an op overwrote it", zt_type_text(type, text));
         return -1;
     }
     snprintf(name, sizeof name, donated ? "s%d" : "in%d", donated ? recorder->n_state++ : recorder->n_in++);
@@ -102,7 +102,7 @@ zt_status zt_recorder_freeze(zt_recorder *recorder, zt_tensor *frozen, const cha
     char name[32];
     const zt_type *type = zt_tensor_type(frozen);
     if (find_seen(recorder, frozen))
-        return zt_fail(recorder->ctx, ZT_EUSAGE, "a tensor is frozen before an op uses it, and once");
+        return zt_fail(recorder->ctx, ZT_EUSAGE, "a tensor can be frozen only once, before the first op uses it");
     snprintf(name, sizeof name, "w%d", zt_prog_count(recorder->program, ZT_VALUE_DATA));
     int value_id = zt_prog_data(recorder->program, name, type->dtype, type->rank, type->dim, tensor);
     return value_id < 0 || !add_seen(recorder, frozen, value_id, -1) ? zt_ctx_status(recorder->ctx) : ZT_OK;
@@ -174,7 +174,7 @@ static zt_tensor *find_frozen(const zt_recorder *recorder, int value_id)
 {
     for (size_t i = 0; i < recorder->seen_count; i++)
         if (recorder->entries[i]->value == value_id && recorder->entries[i]->fate == HOLDS) return recorder->entries[i]->tensor;
-    zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was written over", zt_prog_value(recorder->program, value_id)->tensor);
+    zt_fail(recorder->ctx, ZT_EUSAGE, "frozen tensor '%s' was overwritten", zt_prog_value(recorder->program, value_id)->tensor);
     return NULL;
 }
 

@@ -49,10 +49,9 @@ zt_status zt_store_weight(zt_ctx *ctx, const zt_store *store, const char *name, 
 {
     char actual_text[ZT_TYPE_TEXT], wanted_text[ZT_TYPE_TEXT];
     zt_type type;
-    if (!store->find || store->find(store->user, name, &type, handle))
-        return zt_fail(ctx, ZT_EDATA, "tensor '%s' is not there", name);
+    if (!store->find || store->find(store->user, name, &type, handle)) return zt_fail(ctx, ZT_EDATA, "missing tensor '%s'", name);
     if (zt_type_equal(&type, wanted_type)) return ZT_OK;
-    return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, the program wants %s", name, zt_type_text(&type, actual_text),
+    return zt_fail(ctx, ZT_EDATA, "tensor '%s' has type %s, but the program expects %s", name, zt_type_text(&type, actual_text),
                    zt_type_text(wanted_type, wanted_text));
 }
 
@@ -222,7 +221,7 @@ static bool spill_to_next(zt_session *session, zt_status status)
     if (session->no_memory_for == 0 || session->options.plan) return false;
     if (session->no_memory_for > 0) {
         const char *name = zt_prog_value(session->program, session->no_memory_for - 1)->tensor;
-        snprintf(what, sizeof what, "what reads '%.120s'", name ? name : "a state");
+        snprintf(what, sizeof what, "the steps that read '%.120s'", name ? name : "a state");
         if (!name) return false; /* states live on the first engine */
     }
     if (!zt_chain_spill(&session->chain, session->options.strict, status, what)) return false;
@@ -261,7 +260,7 @@ static zt_status step_symbols(zt_session *session, const zt_binding *bindings, i
         for (int binding_index = 0; binding_index < binding_count && symbols[symbol_id] < 0; binding_index++)
             if (bindings[binding_index].symbol && strcmp(bindings[binding_index].symbol, name) == 0)
                 symbols[symbol_id] = bindings[binding_index].value;
-        if (symbols[symbol_id] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "symbol '%s' has no value", name);
+        if (symbols[symbol_id] < 0) return zt_fail(session->ctx, ZT_EUSAGE, "no value for symbol '%s'", name);
     }
     return ZT_OK;
 }

@@ -84,8 +84,8 @@ static zt_status refuse_value(zt_ctx *ctx, const zt_quantizer *quantizer, const 
     const char *before = quantizer->name ? "tensor '" : "", *name = quantizer->name ? quantizer->name : "";
     const char *after = quantizer->name ? "': " : "";
     if (isfinite(values[index]))
-        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: the range of %s ends at %g", before, name,
-                       after, row, column, (double)values[index], type, (double)limit);
+        return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %g: the range of %s ends at %g", before, name, after, row,
+                       column, (double)values[index], type, (double)limit);
     return zt_fail(ctx, ZT_EDATA, "%s%s%srow %lld, column %lld is %s", before, name, after, row, column,
                    isnan(values[index]) ? "NaN" : "infinite");
 }

@@ -122,7 +122,7 @@ zt_status zt_fit(zt_trainer *trainer, const zt_batches *data, const zt_fit_opts 
     ZT_REQUIRE(zt_trainer_ctx(trainer), data && options && state, ZT_EUSAGE);
     zt_ctx *ctx = zt_trainer_ctx(trainer);
     fit_run fit = {.ctx = ctx, .trainer = trainer, .data = data, .options = options, .state = state};
-    if (data->per_epoch < 1) return zt_fail(ctx, ZT_EDATA, "there are no samples to train on");
+    if (data->per_epoch < 1) return zt_fail(ctx, ZT_EDATA, "no training samples");
     fit.learning_rate = zt_rate_at(&options->rate, state->steps ? state->steps - 1 : 0);
     zt_status status = ZT_OK;
     while (state->epochs < options->epochs && !(options->patience && state->stale_epochs >= options->patience) && !status) {

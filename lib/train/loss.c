@@ -20,9 +20,9 @@ static zt_status target_type(zt_ctx *ctx, const zt_prog *program, const zt_type 
     const zt_type *input = first < 0 ? NULL : &zt_prog_value(program, first)->type;
     bool classes = kind == ZT_LOSS_CROSS_ENTROPY;
     if (!input || input->rank < 1 || output->rank < (classes ? 2 : 1) || (output->dtype != ZT_F32 && output->dtype != ZT_F64))
-        return zt_fail(ctx, ZT_EUSAGE, "an output %s of %s has no %s", zt_type_text(output, text),
-                       input && input->rank ? "floats, rows first," : "a program without rows",
-                       classes ? "cross-entropy" : "mean of squares");
+        return zt_fail(ctx, ZT_EUSAGE, "output of type %s cannot have a %s loss: %s", zt_type_text(output, text),
+                       classes ? "cross-entropy" : "mean squared error",
+                       input && input->rank ? "it must be of floats, with rows first" : "the program has no rows");
     *target = zt_type_make(classes ? ZT_I32 : output->dtype, output->rank - classes, output->dim);
     target->dim[0] = input->dim[0];
     return ZT_OK;

@@ -25,17 +25,17 @@ static zt_status add_field(zt_samples *samples, const zt_value *input, int index
         samples->counter = index;
         return ZT_OK;
     }
-    if (row.rank < 1) return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s' has no rows: it is one number", input->name);
-    if (index == ZT_FIT_INPUTS) return zt_fail(samples->ctx, ZT_EUSAGE, "the program has more than %d inputs", ZT_FIT_INPUTS);
+    if (row.rank < 1) return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s' has no rows: it is a scalar", input->name);
+    if (index == ZT_FIT_INPUTS)
+        return zt_fail(samples->ctx, ZT_EUSAGE, "the program has too many inputs: at most %d are supported", ZT_FIT_INPUTS);
     row.rank--;
     for (int axis = 0; axis < row.rank; axis++) {
         row.dim[axis] = input->type.dim[axis + 1];
-        if (row.dim[axis] < 0)
-            return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s': how large a row is, is not known", input->name);
+        if (row.dim[axis] < 0) return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s': the row size must be fixed", input->name);
     }
     row.dim[row.rank] = 0;
     if (row.dtype != ZT_F32 && row.dtype != ZT_F64 && row.dtype != ZT_I32 && row.dtype != ZT_I64)
-        return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s' is %s: f32, f64, i32 or i64 can be read", input->name,
+        return zt_fail(samples->ctx, ZT_EUSAGE, "input '%s' has dtype %s: must be f32, f64, i32 or i64", input->name,
                        zt_dtype_get(row.dtype)->name);
     zt_field *field = &samples->fields[samples->field_count++];
     *field = (zt_field){.name = input->name, .row = row, .bytes = zt_type_bytes(&row), .input = index};
@@ -98,12 +98,12 @@ zt_status zt_samples_check(zt_samples *samples, const char *name)
         int64_t rows = field->bytes ? (int64_t)(field->data.len / field->bytes) : samples->rows;
         if (field_index == 0) samples->rows = rows;
         if (!field->data.len && field->bytes)
-            return zt_fail(samples->ctx, ZT_EDATA, "%s: nothing is there for input '%s'", name, field->name);
+            return zt_fail(samples->ctx, ZT_EDATA, "%s: no data for input '%s'", name, field->name);
         if (rows != samples->rows)
-            return zt_fail(samples->ctx, ZT_EDATA, "%s: %lld rows for input '%s', and %lld for '%s'", name, (long long)rows,
+            return zt_fail(samples->ctx, ZT_EDATA, "%s: %lld rows for input '%s', but %lld for '%s'", name, (long long)rows,
                            field->name, (long long)samples->rows, samples->fields[0].name);
     }
-    return samples->rows > 0 ? ZT_OK : zt_fail(samples->ctx, ZT_EDATA, "%s: has no samples", name);
+    return samples->rows > 0 ? ZT_OK : zt_fail(samples->ctx, ZT_EDATA, "%s: no samples", name);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -154,9 +154,10 @@ zt_status zt_samples_batches(zt_samples *samples, const zt_shuffle *options, zt_
 {
     if (!samples) return ZT_EUSAGE;
     ZT_REQUIRE(samples->ctx, options, ZT_EUSAGE);
-    if (options->batch < 1) return zt_fail(samples->ctx, ZT_EUSAGE, "batches of %lld rows", (long long)options->batch);
+    if (options->batch < 1)
+        return zt_fail(samples->ctx, ZT_EUSAGE, "invalid batch size %lld: must be 1 or more", (long long)options->batch);
     if (zt_prog_n_symbols(samples->program) > 1)
-        return zt_fail(samples->ctx, ZT_EUSAGE, "a program of %d symbols: its rows alone may be one",
+        return zt_fail(samples->ctx, ZT_EUSAGE, "the program has %d symbols: only the number of rows can be a symbol",
                        zt_prog_n_symbols(samples->program));
     samples->batch_size = options->batch < samples->rows ? options->batch : samples->rows;
     samples->shuffles = options->shuffle;

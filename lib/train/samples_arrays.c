@@ -29,7 +29,7 @@ bool zt_field_put(zt_field *field, double number)
 
 const char *zt_field_wants(const zt_field *field)
 {
-    return field->row.dtype == ZT_F32 || field->row.dtype == ZT_F64 ? "number" : "whole number";
+    return field->row.dtype == ZT_F32 || field->row.dtype == ZT_F64 ? "number" : "integer";
 }
 
 const char *zt_field_name(const zt_samples *samples, int index, int k)
@@ -68,8 +68,8 @@ static zt_status put_numbers(zt_samples *samples, zt_field *field, const char *n
         read_number(entry->type.dtype, bytes + (size_t)i * size, &number);
         if (!zt_field_put(field, number))
             return zt_ctx_status(samples->ctx) ? zt_ctx_status(samples->ctx)
-                                               : zt_fail(samples->ctx, ZT_EDATA, "%s: '%s': element %lld is %g, no %s", name,
-                                                         field->name, (long long)(from + i), number, zt_field_wants(field));
+                                               : zt_fail(samples->ctx, ZT_EDATA, "%s: '%s': element %lld is %g, not a valid %s",
+                                                         name, field->name, (long long)(from + i), number, zt_field_wants(field));
     }
     return ZT_OK;
 }
@@ -85,7 +85,7 @@ static zt_status put_array(zt_samples *samples, zt_field *field, zt_checkpoint *
     bool plain = entry.type.rank >= 0 && entry.type.dtype < ZT_DTYPE_COUNT && zt_dtype_get(entry.type.dtype)->kind != 'Q';
     int64_t all = plain ? zt_type_count(&entry.type) : 0;
     if (!plain || entry.type.rank < 1 || (rows && all / rows != row) || (rows && all % rows))
-        return zt_fail(samples->ctx, ZT_EDATA, "%s: '%s' is %s, and input '%s' wants rows of %s", name, entry.name,
+        return zt_fail(samples->ctx, ZT_EDATA, "%s: '%s' has type %s, but input '%s' needs rows of %s", name, entry.name,
                        entry.type.rank < 0 ? entry.dtype : zt_type_text(&entry.type, text), field->name,
                        zt_type_text(&field->row, want));
     size_t size = (size_t)zt_dtype_get(entry.type.dtype)->block_bytes;
@@ -124,6 +124,6 @@ zt_status zt_samples_arrays(zt_samples *samples, zt_checkpoint *checkpoint, cons
         found += index >= 0;
     }
     if (status || found) return status;
-    return zt_fail(samples->ctx, ZT_EDATA, "%s: has no array for input '%s'", zt_checkpoint_name(checkpoint),
+    return zt_fail(samples->ctx, ZT_EDATA, "%s: no array for input '%s'", zt_checkpoint_name(checkpoint),
                    only ? only : samples->fields[0].name);
 }

@@ -86,7 +86,7 @@ static zt_status put_cells(const text_line *line, zt_field *field, size_t *offse
         if (!number || !zt_field_put(field, value))
             return zt_ctx_status(line->samples->ctx)
                        ? zt_ctx_status(line->samples->ctx)
-                       : zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: column %lld: '%s' is no %s", line->name,
+                       : zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: column %lld: '%s' is not a valid %s", line->name,
                                  (long long)line->number, (long long)*column + 1,
                                  zt_escape(shown, sizeof shown, text, strlen(text)), zt_field_wants(field));
         *offset = end + 1;
@@ -99,7 +99,7 @@ static zt_status put_row(const text_line *line)
     int64_t columns = 1, column = 0, want = count_columns(line->samples);
     for (size_t i = 0; i < line->length; i++) columns += line->text[i] == ',';
     if (columns != want)
-        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: %lld columns, and the inputs have %lld", line->name,
+        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: %lld columns, but the inputs need %lld", line->name,
                        (long long)line->number, (long long)columns, (long long)want);
     size_t offset = 0;
     zt_status status = ZT_OK;
@@ -133,12 +133,12 @@ static zt_status put_value(const text_line *line, zt_field *field, const json_t 
         return status;
     }
     if ((*left)-- <= 0)
-        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: more than the %lld numbers of input '%s'", line->name,
+        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: too many numbers: expected %lld for input '%s'", line->name,
                        (long long)line->number, (long long)zt_type_count(&field->row), field->name);
     if (json_is_number(value) && zt_field_put(field, json_number_value(value))) return ZT_OK;
     if (zt_ctx_status(line->samples->ctx)) return zt_ctx_status(line->samples->ctx);
-    return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: input '%s': a value is no %s", line->name, (long long)line->number,
-                   field->name, zt_field_wants(field));
+    return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: input '%s': a value is not a valid %s", line->name,
+                   (long long)line->number, field->name, zt_field_wants(field));
 }
 
 static zt_status put_member(const text_line *line, int index, const json_t *object)
@@ -149,11 +149,11 @@ static zt_status put_member(const text_line *line, int index, const json_t *obje
     for (int k = 0; !value && zt_field_name(line->samples, index, k); k++)
         value = json_object_get(object, zt_field_name(line->samples, index, k));
     if (!value)
-        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: has no member '%s'", line->name, (long long)line->number,
+        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: missing member '%s'", line->name, (long long)line->number,
                        field->name);
     zt_status status = put_value(line, field, value, &left);
     if (status || !left) return status;
-    return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: input '%s' has %lld numbers, not %lld", line->name,
+    return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: input '%s' has %lld numbers, expected %lld", line->name,
                    (long long)line->number, field->name, (long long)(zt_type_count(&field->row) - left),
                    (long long)zt_type_count(&field->row));
 }
@@ -163,14 +163,14 @@ static zt_status put_list(const text_line *line, const json_t *list)
 {
     size_t index = 0, want = (size_t)count_columns(line->samples);
     if (json_array_size(list) != want)
-        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: %zu numbers, and the inputs have %zu", line->name,
+        return zt_fail(line->samples->ctx, ZT_EDATA, "%s:%lld: %zu numbers, but the inputs need %zu", line->name,
                        (long long)line->number, json_array_size(list), want);
     zt_status status = ZT_OK;
     for (int i = 0; i < line->samples->field_count; i++)
         for (int64_t k = 0, one; k < zt_type_count(&line->samples->fields[i].row) && !status; k++) {
             one = 1;
             const json_t *value = json_array_get(list, index++);
-            status = json_is_array(value) ? fail_line(line, "a list where a number belongs")
+            status = json_is_array(value) ? fail_line(line, "expected a number, got a list")
                                           : put_value(line, &line->samples->fields[i], value, &one);
         }
     return status;
@@ -186,7 +186,7 @@ static zt_status put_json(const text_line *line)
     if (json_is_array(value))
         status = put_list(line, value);
     else if (!json_is_object(value))
-        status = fail_line(line, "an object or a list is expected");
+        status = fail_line(line, "expected an object or a list");
     for (int i = 0; json_is_object(value) && i < line->samples->field_count && !status; i++) status = put_member(line, i, value);
     json_decref(value);
     return status;

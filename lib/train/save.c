@@ -100,7 +100,8 @@ static zt_status keep_before(zt_ctx *ctx, const char *path)
     zt_status status = beside ? ZT_OK : ZT_ENOMEM;
     if (!status && access(path, F_OK) == 0) {
         unlink(beside);
-        if (link(path, beside) || rename(beside, before)) status = zt_fail(ctx, ZT_ECREATE, "%s: cannot be made (%m)", before);
+        if (link(path, beside) || rename(beside, before))
+            status = zt_fail(ctx, ZT_ECREATE, "%s: cannot create the file: %m", before);
     }
     zt_free(ctx, before);
     zt_free(ctx, beside);
@@ -133,14 +134,15 @@ static zt_status check_file(zt_ctx *ctx, const char *path, const char *file, siz
     file_head head;
     uint64_t hash[2];
     if (size < sizeof head + HASH || memcmp(file, MAGIC, sizeof head.magic))
-        return zt_fail(ctx, ZT_EDATA, "%s: is no checkpoint of a training run", path);
+        return zt_fail(ctx, ZT_EDATA, "%s: not a training checkpoint", path);
     memcpy(&head, file, sizeof head);
     put_hash(file, size - HASH, hash);
     if (memcmp(hash, file + size - HASH, HASH) || head.bytes != size)
-        return zt_fail(ctx, ZT_EDATA, "%s: is damaged: its %zu bytes are not those that were written", path, size);
-    if (head.version != 1) return zt_fail(ctx, ZT_ENOTSUP, "%s: version %" PRIu32 " of checkpoints", path, head.version);
+        return zt_fail(ctx, ZT_EDATA, "%s: corrupt training checkpoint (%zu bytes): checksum mismatch", path, size);
+    if (head.version != 1)
+        return zt_fail(ctx, ZT_ENOTSUP, "%s: unsupported checkpoint version %" PRIu32 ": must be 1", path, head.version);
     if (memcmp(head.run, run, sizeof head.run) || size != file_size(trainer))
-        return zt_fail(ctx, ZT_EUSAGE, "%s: is of another run: model, data or options differ", path);
+        return zt_fail(ctx, ZT_EUSAGE, "%s: checkpoint of another run: the model, data or options differ", path);
     return ZT_OK;
 }
 

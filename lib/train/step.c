@@ -56,10 +56,10 @@ static zt_status check_weight(const step_builder *step, int value)
         return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is neither an input nor data of the program",
                        weight ? weight->name : "?");
     if (!is_real(weight))
-        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is %s: f32 and f64 are trained", weight->name,
+        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' has dtype %s: must be f32 or f64", weight->name,
                        zt_dtype_get(weight->type.dtype)->name);
     if (weight->type.dtype != zt_prog_value(step->forward, step->weights[0])->type.dtype)
-        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is %s, the first %s", weight->name,
+        return zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' has dtype %s, but the first weight has %s", weight->name,
                        zt_dtype_get(weight->type.dtype)->name,
                        zt_dtype_get(zt_prog_value(step->forward, step->weights[0])->type.dtype)->name);
     for (int axis = 0; axis < weight->type.rank; axis++)
@@ -71,7 +71,7 @@ static zt_status find_weights(step_builder *step)
 {
     const zt_prog *program = step->forward;
     int maximum = step->options->n_weights ? step->options->n_weights : zt_prog_count(program, ZT_VALUE_DATA);
-    if (maximum > MAX_WEIGHTS) return zt_fail(step->ctx, ZT_EUSAGE, "%d weights are more than %d", maximum, MAX_WEIGHTS);
+    if (maximum > MAX_WEIGHTS) return zt_fail(step->ctx, ZT_EUSAGE, "too many weights (%d): at most %d", maximum, MAX_WEIGHTS);
     step->weights = zt_calloc(step->ctx, (size_t)maximum + 1, sizeof *step->weights);
     step->gradients = zt_calloc(step->ctx, (size_t)maximum + 1, sizeof *step->gradients);
     if (!step->weights || !step->gradients) return ZT_ENOMEM;
@@ -79,13 +79,13 @@ static zt_status find_weights(step_builder *step)
         int value = step->options->n_weights ? step->options->weights[i] : zt_prog_nth(program, ZT_VALUE_DATA, i);
         if (step->options->n_weights || is_real(zt_prog_value(program, value))) step->weights[step->weight_count++] = value;
     }
-    if (!step->weight_count) return zt_fail(step->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
+    if (!step->weight_count) return zt_fail(step->ctx, ZT_EUSAGE, "the program has no trainable weights");
     zt_status status = ZT_OK;
     for (int weight_index = 0; weight_index < step->weight_count && !status; weight_index++) {
         status = check_weight(step, step->weights[weight_index]);
         for (int k = 0; k < weight_index && !status; k++)
             if (step->weights[k] == step->weights[weight_index])
-                status = zt_fail(step->ctx, ZT_EUSAGE, "weight '%s' is named twice",
+                status = zt_fail(step->ctx, ZT_EUSAGE, "duplicate weight '%s'",
                                  zt_prog_value(program, step->weights[weight_index])->name);
     }
     return status;
@@ -104,7 +104,7 @@ static zt_status differentiate_loss(step_builder *step)
 {
     const char *loss = step->options->loss ? step->options->loss : "loss";
     if (find_output(step->forward, loss) < 0)
-        return zt_fail(step->ctx, ZT_EUSAGE, "the program has no output '%s' to train by", loss);
+        return zt_fail(step->ctx, ZT_EUSAGE, "the program has no output '%s' to use as loss", loss);
     zt_grad_opts options = {.of = &loss, .n_of = 1, .sample = step->options->sample, .n_sample = step->options->n_sample};
     step->wrt = zt_alloc_array(step->ctx, (size_t)(step->weight_count + step->options->n_watched), sizeof *step->wrt);
     if (!step->wrt) return ZT_ENOMEM;

@@ -62,14 +62,14 @@ static zt_status load_weight(zt_trainer *trainer, int index, const zt_store *sto
     zt_type want = zt_trainer_state_type(trainer, index), have;
     int64_t handle;
     zt_status status = store->find(store->user, tensor, &have, &handle);
-    if (status) return zt_ctx_status(trainer->ctx) ? status : zt_fail(trainer->ctx, ZT_EDATA, "there is no tensor '%s'", tensor);
+    if (status) return zt_ctx_status(trainer->ctx) ? status : zt_fail(trainer->ctx, ZT_EDATA, "missing tensor '%s'", tensor);
     zt_dtype stored = have.dtype;
     have.dtype = want.dtype;
     bool alike = zt_type_equal(&have, &want) && (stored == want.dtype || zt_dtype_converts(stored, want.dtype));
     have.dtype = stored;
     if (!alike)
-        return zt_fail(trainer->ctx, ZT_EDATA, "tensor '%s' is %s, and the weight %s", tensor, zt_type_text(&have, text_have),
-                       zt_type_text(&want, text_want));
+        return zt_fail(trainer->ctx, ZT_EDATA, "tensor '%s' has type %s, but the weight has %s", tensor,
+                       zt_type_text(&have, text_have), zt_type_text(&want, text_want));
     char *raw = zt_alloc(trainer->ctx, zt_type_bytes(&have) + 1);
     char *converted = zt_alloc(trainer->ctx, zt_type_bytes(&want) + 1);
     status = raw && converted ? store->read(store->user, handle, 0, raw, zt_type_bytes(&have)) : ZT_ENOMEM;
@@ -167,8 +167,8 @@ static zt_status check_loss(const zt_trainer *trainer, const zt_train_opts *opti
     zt_type loss = bound->type[zt_prog_output(trainer->program, trainer->loss_output)->value];
     zt_bound_free(bound);
     if (loss.dtype == trainer->type && loss.rank == 0) return ZT_OK;
-    return zt_fail(trainer->ctx, ZT_EUSAGE, "the loss is %s, and must be one %s as the weights are", zt_type_text(&loss, text),
-                   zt_dtype_get(trainer->type)->name);
+    return zt_fail(trainer->ctx, ZT_EUSAGE, "the loss has type %s: must be a scalar of %s like the weights",
+                   zt_type_text(&loss, text), zt_dtype_get(trainer->type)->name);
 }
 
 zt_trainer *zt_trainer_open(zt_engine *engine, const zt_prog *forward, const zt_train_opts *options, const zt_store *store)

@@ -63,7 +63,7 @@ engine=cuda driver=ZT_LIBCUDA calls=cu compiler=nvcc images=zt_cu_image_
     [ "$(ZT_LIBCUDA=$PWD/none.so chosen "$tiny")" = cpu ]
     [ "$(ZT_CUDA_EMU_DEVICES=0 chosen "$tiny")" = cpu ]
     ZT_CUDA_EMU_MEMORY=200000 zt-run -m "$tiny" -p 'Hi' --raw -n 2 --temp 0 -v >/dev/null 2>said
-    grep -qE '^zt-run: auto is cpu, not cuda: [0-9]+ bytes of weights and states, its memory holds [0-9]+' said
+    grep -qE '^zt-run: engine auto: using cpu instead of cuda: weights and states need [0-9]+ bytes, but the device has [0-9]+' said
     [ "$(ZT_CUDA_EMU_MEMORY=200000 chosen "$tiny")" = cpu ]
     # A program with an op that has no kernel there (more products than a grid has places) is the
     # CPU's whole.
@@ -227,7 +227,7 @@ END
         ZT_CUDA_EMU_MEMORY=$bytes zt-run -m "$tiny" -p 'Hi' --raw -n 4 --temp 0 --ignore-eos --engine cuda --stats >cuda 2>said
         cmp cpu cuda
         cat said
-        grep -qE "^zt-run: cuda: emulated device 0 has no [0-9]+ bytes more.*; what reads '.*' runs on cpu\$" said
+        grep -qE "^zt-run: cuda: emulated device 0: out of device memory.*; falling back to cpu for the steps that read '.*'\$" said
         grep -qE '^zt-run: engine +cuda .* [1-9][0-9]* fallbacks\)$' said
     done
     ZT_CUDA_EMU_MEMORY=30000 run -75 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda --strict-engine
@@ -292,7 +292,7 @@ parts_of() { # FILE
     cmp plain f32
     run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cpu --compute f16
     one_message zt-run
-    [[ $stderr == *'engine cpu computes in f32, not in f16'* ]]
+    [[ $stderr == *'engine cpu does not support compute type f16: only f32'* ]]
     run -64 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine cuda --compute f64
     one_message zt-run
 }

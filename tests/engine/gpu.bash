@@ -51,7 +51,7 @@ devices_by_number() {
     for i in 0 1 2; do zt-run -m "$tiny" -p 'Hi' -n 2 --temp 0 --engine "$engine:$i" >/dev/null; done
     run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine "$engine:3"
     one_message zt-run
-    [[ $stderr == *"engine $engine: no adapter 3, there are 3"* ]]
+    [[ $stderr == *"engine $engine: no device 3, there are 3"* ]]
 }
 
 no_driver() {
@@ -74,7 +74,7 @@ older_driver() { # VERSION FUNCTION...
     need_emulation
     for f in "${@:2}"; do
         hollow_driver "$f"
-        refuses "the driver lacks $f: it is older than $1"
+        refuses "the driver lacks $f: version $1 or later is needed"
     done
 }
 
@@ -85,7 +85,7 @@ real_driver() {
     if grep -q "$images" "$(dirname "$bin")/lib/engine/cuda/images.c"; then
         refuses "engine $engine: no device"
     else
-        refuses "engine $engine: this zt was built without $compiler, and has no kernels"
+        refuses "engine $engine: zt was built without $compiler and has no kernels"
     fi
 }
 

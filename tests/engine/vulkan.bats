@@ -49,7 +49,7 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     done
     run -69 --separate-stderr zt-run -m "$tiny" -p 'Hi' -n 2 --engine "vulkan:$n"
     one_message zt-run
-    [[ $stderr == *"no adapter $n, there "* ]]
+    [[ $stderr == *"no device $n, there "* ]]
 }
 
 # ---- nothing there -------------------------------------------------------------------------------

@@ -288,46 +288,47 @@ static void test_refused(void)
         {GRID(1) "{\"l\":0}" END, "unknown layer type ''"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":3}" END, "output_height is 0"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":-3}" END, "\"input_height\" is -3"},
-        {GRID(1) "{\"type\":\"Dense\",\"input_height\":1.5}" END, "not a whole number"},
+        {GRID(1) "{\"type\":\"Dense\",\"input_height\":1.5}" END, "must be an integer"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":99999999}" END, "16777216"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":9999999,\"output_height\":9999999}" END, "more than 2^31"},
-        {GRID(1) DENSE(3, 2, 2) END, "beyond the grid's"},
-        {GRID(2) DENSE(1, 2, 2) "," DENSE(1, 2, 2) END, "its place is that of layers."},
-        {GRID(2) DENSE(0, 2, 3) "," DENSE(1, 4, 2) END, "layers.1 (Dense): it takes 4 numbers, 3 come"},
+        {GRID(1) DENSE(3, 2, 2) END, "grid position 3 is out of range"},
+        {GRID(2) DENSE(1, 2, 2) "," DENSE(1, 2, 2) END, "the grid position is already taken by layers."},
+        {GRID(2) DENSE(0, 2, 3) "," DENSE(1, 4, 2) END, "layers.1 (Dense): the layer takes 4 numbers, got 3"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":2,\"output_height\":2,\"weights\":\"AAAAAA=="
                  "\"}" END,
-         "4 weights of float32 are 16 bytes, the document has 4"},
+         "4 weights of type float32 need 16 bytes, but the document has 4"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":1,\"output_height\":1,\"weights\":\"AADAfw=="
                  "\"}" END,
          "weight 0 is nan"},
-        {GRID(1) "{\"type\":\"Residual\",\"weights\":\"AAAAAA==\"}" END, "it has no weights"},
+        {GRID(1) "{\"type\":\"Residual\",\"weights\":\"AAAAAA==\"}" END, "the layer takes no weights"},
         {GRID(1) "{\"type\":\"Dense\",\"input_height\":2,\"output_height\":2,\"activation\":"
                  "\"x\"}" END,
          "unknown activation 'x'"},
         {GRID(1) "{\"type\":\"Parallel\",\"parallel_branches\":[{\"type\":\"Dense\","
                  "\"is_remote_link\":true}]}" END,
-         "circle"},
+         "forms a cycle"},
         {GRID(2) "{\"type\":\"Parallel\",\"parallel_branches\":[{\"type\":\"Dense\","
                  "\"is_remote_link\":true,\"target_l\":1}]},{\"type\":\"Sequential\",\"l\":1,"
                  "\"sequential_layers\":[{\"type\":\"Dense\",\"is_remote_link\":true}]}" END,
-         "circle"},
+         "forms a cycle"},
         {GRID(2) "{\"type\":\"Parallel\",\"parallel_branches\":[{\"type\":\"Dense\","
                  "\"is_remote_link\":true,\"target_l\":1}]}" END,
-         "is an empty place"},
+         "0,0,0,1 is empty"},
         {GRID(1) "{\"type\":\"Parallel\",\"combine_mode\":\"filter\",\"parallel_branches\":[" DENSE(0, 2, 2) "]}" END,
-         "without a gate"},
+         "needs a filter_gate"},
         {GRID(1) "{\"type\":\"MHA\",\"d_model\":6,\"num_heads\":4}" END, "d_model 6 is not"},
         {GRID(1) "{\"type\":\"CNN1\",\"filters\":1,\"input_channels\":1,\"input_height\":3,"
                  "\"kernel_size\":5}" END,
-         "larger than what comes in"},
+         "exceeds the padded input"},
         {GRID(1) "{\"type\":\"CNN1\",\"filters\":1,\"input_channels\":1,\"input_height\":3,"
                  "\"kernel_size\":2,\"output_height\":3}" END,
          "the document says 3"},
-        {"{\"depth\":0,\"rows\":1,\"cols\":1,\"layers_per_cell\":1,\"layers\":[]}", "no size of a grid"},
-        {"{\"layers\":[]}", "a grid of no size"},
-        {"{\"depth\":9999,\"rows\":9999,\"cols\":9999,\"layers_per_cell\":1,\"layers\":[]}", "a grid of"},
-        {GRID(1) "{\"type\":\"Softmax\",\"mask\":[1]}" END, "mask[0] is neither"},
-        {GRID(1) "{\"type\":\"Softmax\"}" END, "do not tell the size"},
+        {"{\"depth\":0,\"rows\":1,\"cols\":1,\"layers_per_cell\":1,\"layers\":[]}", "not a valid grid size"},
+        {"{\"layers\":[]}", "the grid is empty"},
+        {"{\"depth\":9999,\"rows\":9999,\"cols\":9999,\"layers_per_cell\":1,\"layers\":[]}",
+         "the grid is empty or has more than"},
+        {GRID(1) "{\"type\":\"Softmax\",\"mask\":[1]}" END, "mask[0] is not true or false"},
+        {GRID(1) "{\"type\":\"Softmax\"}" END, "the input size does not follow"},
     };
     const zt_nn_shape two = {2, {0, 2}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -359,7 +360,7 @@ static void test_blown_up(void)
     zt_ctx *ctx = zt_ctx_new();
     zt_nn *nn = open_text(ctx, text);
     zt_prog *program = nn ? zt_nn_prog(nn, &(zt_nn_shape){2, {0, 2}}) : NULL;
-    ok(nn && !program && strstr(zt_ctx_error(ctx), "links make more"), "refused: %s", zt_ctx_error(ctx));
+    ok(nn && !program && strstr(zt_ctx_error(ctx), "links expand the network"), "refused: %s", zt_ctx_error(ctx));
     zt_nn_close(nn);
     zt_ctx_free(ctx);
 }

@@ -232,10 +232,10 @@ int main(void)
             for (int64_t cycles = 4; cycles <= 9; cycles += 5) test_mesh(ctx, m, engines[e], cycles);
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");
     zt_ctx_free(ctx);
-    test_refused(2, meshes[0].text, ZT_EUSAGE, "nothing has come to its last place after 2 cycles");
-    test_refused(20000, meshes[0].text, ZT_EUSAGE, "20000 cycles of 4 places");
+    test_refused(2, meshes[0].text, ZT_EUSAGE, "no output after 2 cycles: the last layer has not been reached");
+    test_refused(20000, meshes[0].text, ZT_EUSAGE, "20000 cycles times 4 places");
     test_refused(4, GRID(2) LINK(0, 1) "," LINK(1, 5) END, ZT_EDATA,
-                 "layers.1 (Dense): its link's target 0,0,0,5 is beyond the grid");
+                 "layers.1 (Dense): the link's target 0,0,0,5 is outside the grid");
     walk_set(&(walked){"loom/systolic", systolic_case});
     return tap_done();
 }

@@ -57,7 +57,7 @@ static void unary(zt_run *runner)
        "its gradient by its derivative");
     zt_grad_zero(runner, x);
     zt_backward(runner, apply(runner, &slope3, x), NULL);
-    said(ZT_ENOTSUP, "op call has no gradient: function 'slope3' has none");
+    said(ZT_ENOTSUP, "op call is not differentiable: function 'slope3' has none");
     zt_backward(runner, apply(runner, &nameless, x), NULL);
     said(ZT_ENOTSUP, "function 'without a name' has none");
     zt_prog_free(zt_record_end(runner, NULL, 0));
@@ -181,7 +181,7 @@ static void text(zt_engine *engine, zt_run *runner)
     ok(runs(engine, program), "and replays");
     zt_prog *other_program = zt_prog_parse(ctx, "t.zt", string.data, string.len);
     ok(!other_program, "text of a function that is not registered");
-    said(ZT_EDATA, "attribute 'fn' names no registered function: 'power3'");
+    said(ZT_EDATA, "attribute 'fn' names an unregistered function: 'power3'");
     ok(zt_func_register(ctx, &power3) == ZT_OK && zt_func_register(ctx, &power3) == ZT_OK &&
            zt_func_find(ctx, "power3") == &power3,
        "registered");
@@ -206,7 +206,7 @@ static void text(zt_engine *engine, zt_run *runner)
     zt_str_clear(&string);
     ok(zt_prog_print(program, &string) == ZT_OK && strstr(string.data, "= call in0 fn=opaque\n"), "its text is marked");
     ok(!zt_prog_parse(ctx, "t.zt", string.data, string.len), "and does not run elsewhere");
-    said(ZT_EDATA, "op call: its function has no name");
+    said(ZT_EDATA, "op call: the function has no name");
     zt_prog_free(program);
     zt_str_fini(&string);
 }

@@ -155,7 +155,7 @@ static void test_given(const zt_prog *program)
        "shapes of inputs and states tell symbols that have no number");
     zt_bound_inputs_opts o = {.bind = binding, .n_bind = count, .from = checkpoint, .draw = true};
     ok(!zt_bound_inputs_new(ctx, program, &o), "an input of another shape is refused");
-    said(ZT_EDATA, "input 'target' is i32[2], the program wants i32[9]");
+    said(ZT_EDATA, "input 'target' has type i32[2], but the program expects i32[9]");
     binding[0].value = 2;
     zt_bound_inputs *f = zt_bound_inputs_new(ctx, program, &o);
     uint16_t one = zt_f32_to_f16(1);
@@ -165,7 +165,7 @@ static void test_given(const zt_prog *program)
     zt_bound_inputs_free(f);
     o.draw = false;
     ok(!zt_bound_inputs_new(ctx, program, &o), "or is missed");
-    said(ZT_EDATA, "no input 'pos'");
+    said(ZT_EDATA, "missing input 'pos'");
     o.n_bind = 1;
     ok(!zt_bound_inputs_new(ctx, program, &o), "a symbol without a number is misuse");
     said(ZT_EUSAGE, "symbol 'n'");

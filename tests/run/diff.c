@@ -144,7 +144,7 @@ static void test_walk(const char *engine)
     zt_session *session = zt_session_open(e, program, &store, NULL);
     ok(!zt_interpreter_has(k, zt_prog_find(program, "h")) && zt_interpreter_has(k, zt_prog_find(program, "w")), "what is there");
     ok(!zt_interpreter_get(k, zt_prog_find(program, "u")), "what is not");
-    said("'u' is not made yet");
+    said("'u' is not computed yet");
     bool ran = true;
     for (int n = 0; n < zt_prog_n_steps(program); n++) ran = ran && zt_interpreter_step(k, n) == ZT_OK;
     ok(ran, "%s: every op runs (%s)", engine, zt_ctx_error(ctx));
@@ -179,7 +179,7 @@ static void test_refusals(void)
                          "out y = y\n");
     zt_interpreter *k = zt_interpreter_open(e, program, &store, &rows, 1, false);
     ok(zt_interpreter_step(k, 0) == ZT_EUSAGE, "an input that nobody put");
-    said("input 'x' has no value");
+    said("no value for input 'x'");
     ok(zt_interpreter_put(k, zt_prog_find(program, "w"), w) == ZT_EUSAGE, "data are not put");
     said("'w' is data");
     ok(zt_interpreter_step(k, 99) == ZT_EUSAGE, "a step that is not there");
@@ -189,7 +189,7 @@ static void test_refusals(void)
     zt_ctx_clear(ctx);
     k = zt_interpreter_open(e, q, &store, NULL, 0, false);
     ok(zt_interpreter_step(k, 0) == ZT_EDATA, "data that are not there");
-    said("step 0, 'y': tensor 'none' is not there");
+    said("step 0, 'y': missing tensor 'none'");
     zt_interpreter_close(k);
     k = zt_interpreter_open(e, bad, &store, &rows, 1, false);
     zt_interpreter_put(k, 0, (int32_t[N]){0, 1, 77});
@@ -408,7 +408,7 @@ static void test_programs(void)
     zt_prog *pa = parse(whole), *pb = parse(other_in);
     zt_interpreter *ka = walk_open(e, pa), *kb = zt_interpreter_open(e, pb, &store, &rows, 1, false);
     ok(zt_diff(ka, kb, NULL, see, &s) == ZT_EDATA, "an input of one alone");
-    said("input 'q' is not in both programs");
+    said("input 'q' is missing from one program");
     zt_interpreter_close(ka);
     zt_interpreter_close(kb);
     zt_prog_free(pa);

@@ -10,21 +10,21 @@ static void test_fault_points(zt_run *runner, zt_tensor *a, zt_tensor *b, zt_ten
     zt_run_fault(runner, &(zt_fault){.at = ZT_FAULT_KERNEL, .nth = 2, .op = "mul"});
     ok(zt_eager_add(runner, a, b) && zt_eager_mul(runner, a, b) && zt_eager_add(runner, a, b) && !zt_eager_mul(runner, a, b),
        "%s: a fault point by op: its second", label);
-    said("op mul: refused");
+    said("op mul: injected failure");
     zt_run_fault(runner, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 1, .onwards = true, .dst = dst});
     ok(zt_eager_add(runner, a, b) != NULL, "%s: by tensor: a write to another goes well", label);
     for (int i = 0; i < 2; i++) {
         zt_run_into(runner, dst);
         ok(!zt_eager_add(runner, a, b), "%s: a write to it fails, from then on", label);
-        said("op add: refused");
+        said("op add: injected failure");
     }
     zt_run_fault(runner, &(zt_fault){.at = ZT_FAULT_OUTPUT, .nth = 3});
     ok(zt_eager_add(runner, a, b) && zt_eager_add(runner, a, b) && !zt_eager_add(runner, a, b), "%s: the third output", label);
     ok(zt_ctx_status(ctx) == ZT_ESYS, "%s: is the system's failure", label);
-    said("op add: refused");
+    said("op add: injected failure");
     zt_run_fault(runner, &(zt_fault){.at = ZT_FAULT_ALLOC, .nth = 1});
     ok(!zt_eager_add(runner, a, b) && zt_ctx_status(ctx) == ZT_ENOMEM, "%s: an output's allocation", label);
-    said("op add: refused");
+    said("op add: injected failure");
     zt_run_fault(runner, NULL);
     ok(zt_eager_add(runner, a, b) != NULL, "%s: no fault point", label);
 }
@@ -47,17 +47,17 @@ static void test_door(zt_engine *engine, const char *label)
     ok(close_to(zt_tensor_data(a), zt_tensor_data(dst), N * W), "%s: in place, same values", label);
     zt_run_into(runner, b);
     ok(!zt_eager_argmax(runner, a, NULL), "%s: a dst of another type is refused", label);
-    said("op argmax: dst is f32[5,32], the output is i32[5]");
+    said("op argmax: dst has type f32[5,32], but the output has type i32[5]");
     zt_type t3 = zt_type_make(ZT_F32, 2, (int64_t[]){N, W - 1});
     wrong = zt_tensor_new(ctx, &t3);
     ok(!zt_eager_mul(runner, a, wrong) && zt_ctx_status(ctx) == ZT_ESHAPE, "%s: shapes are checked", label);
     ok(!chain_eager(runner, a, b), "%s: after a failure ops return NULL", label);
     said("mul");
     ok(!zt_eager_add(runner, a, NULL) && zt_ctx_status(ctx) == ZT_EUSAGE, "%s: NULL gives NULL", label);
-    said("input b is missing");
+    said("missing input b");
     zt_run_fail(runner, 2, false);
     ok(!chain_eager(runner, a, b), "%s: a fault point", label);
-    said("op mul: refused");
+    said("op mul: injected failure");
     ok(chain_eager(runner, a, b) != NULL, "%s: once", label);
     test_fault_points(runner, a, b, dst, label);
     zt_scope_end(runner);

@@ -94,7 +94,7 @@ static bool wrong_into(const eager *chain, zt_run *runner, const zt_tensor *want
     zt_tensor *dst = zt_tensor_new(ctx, &type);
     zt_run_into(runner, dst);
     bool good = zt_run_op(runner, chain->op, chain->c.attrs, chain->in, out) == ZT_ESHAPE && !out[0] &&
-                strstr(zt_ctx_error(ctx), "dst is");
+                strstr(zt_ctx_error(ctx), "dst has type");
     zt_ctx_clear(ctx);
     zt_tensor_unref(dst);
     return good;
@@ -123,7 +123,7 @@ static bool check_missing(const eager *chain, zt_run *runner)
         char words[80];
         memcpy(in, chain->in, sizeof in);
         in[k] = NULL;
-        snprintf(words, sizeof words, "op %s: input %s is missing", chain->info->name, chain->info->in_name[k]);
+        snprintf(words, sizeof words, "op %s: missing input %s", chain->info->name, chain->info->in_name[k]);
         zt_status st = zt_run_op(runner, chain->op, chain->c.attrs, in, out);
         bool good = st == ZT_EUSAGE && !strcmp(zt_ctx_error(ctx), words);
         /* What follows a failure does nothing, and the first message stays. */

@@ -54,12 +54,12 @@ static void refusals(zt_ctx *ctx)
     int a = zt_pages_begin(pages);
     call_refused(ctx, zt_pages_begin(pages) == -1, "all 1 sequences are in use");
     call_refused(ctx, zt_pages_append(pages, a, 9, NULL, NULL) == ZT_ENOMEM,
-                 "sequence 0 of 0 positions wants 3 blocks more for 9, 2 of 2 are free");
+                 "sequence 0 of 0 positions needs 3 more blocks for 9, but 2 of 2 are free");
     ok(zt_pages_length(pages, a) == 0 && zt_pages_counted(pages).used == 0, "and nothing has changed");
     call_refused(ctx, zt_pages_append(pages, 1, 1, NULL, NULL) == ZT_EUSAGE, "sequence 1 of 1 is not");
-    call_refused(ctx, zt_pages_append(pages, a, -1, NULL, NULL) == ZT_EUSAGE, "-1 positions more");
+    call_refused(ctx, zt_pages_append(pages, a, -1, NULL, NULL) == ZT_EUSAGE, "cannot append -1 positions");
     call_refused(ctx, zt_pages_cut(pages, -1, 0) == -1, "sequence -1");
-    call_refused(ctx, zt_pages_cut(pages, a, -3) == -1, "cut to -3 positions");
+    call_refused(ctx, zt_pages_cut(pages, a, -3) == -1, "cannot truncate to -3 positions");
     call_refused(ctx, zt_pages_share(pages, 7, 0) == -1, "sequence 7");
     call_refused(ctx, zt_pages_share(pages, a, 0) == -1, "all 1 sequences");
     zt_pages_close(pages);

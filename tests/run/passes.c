@@ -161,14 +161,14 @@ static void test_derived(void)
     static const struct {
         const char *tensor, *says;
     } bad[] = {
-        {"@cast f16[4] \\\"h\\\"", "tensor 'h' is not there"},
-        {"@cast f16[5] \\\"g\\\"", "the program wants f32[4]"},
-        {"@cast f16[4] \\\"g\\\" to=f64", "the program wants f32[4]"},
-        {"@concat f16[4] \\\"g\\\" f16[4] \\\"g\\\"", "the program wants f32[4]"},
+        {"@cast f16[4] \\\"h\\\"", "missing tensor 'h'"},
+        {"@cast f16[5] \\\"g\\\"", "the program expects f32[4]"},
+        {"@cast f16[4] \\\"g\\\" to=f64", "the program expects f32[4]"},
+        {"@concat f16[4] \\\"g\\\" f16[4] \\\"g\\\"", "the program expects f32[4]"},
         {"@cost f16[4] \\\"g\\\"", "cost"},
         {"@cast f16[4] \\\"g", "data:"},
         {"@", "data:"},
-        {"@cast f16[4] \\\"g\\\"\\nout z = y", "line break"},
+        {"@cast f16[4] \\\"g\\\"\\nout z = y", "control character"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[256];

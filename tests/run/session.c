@@ -41,7 +41,7 @@ static void test_empty(zt_engine *engine)
     ok(st == ZT_OK && y[0] == 7 && z[0] == 7 && a2[0] == 7, "no rows: nothing written");
     ok(zt_session_step(session, NULL, 0, (const void *[]){a, b}, (void *[]){y, z, a2, y2}) == ZT_EUSAGE,
        "a symbol without a value is refused");
-    said("symbol 'n' has no value");
+    said("no value for symbol 'n'");
     zt_session_close(session);
     zt_prog_free(program);
 }
@@ -274,9 +274,9 @@ static void test_weights(zt_engine *engine)
     static const struct {
         const char *text, *says;
     } bad[] = {
-        {"zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"v\"\ny = linear x w\nout   y = y\n", "tensor 'v' is not there"},
+        {"zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"v\"\ny = linear x w\nout   y = y\n", "missing tensor 'v'"},
         {"zt program 1\nin    x: f32[n,32]\ndata  w: f16[3,32] \"w\"\ny = linear x w\nout   y = y\n",
-         "tensor 'w' is f32[3,32], the program wants f16[3,32]"},
+         "tensor 'w' has type f32[3,32], but the program expects f16[3,32]"},
     };
     float x[N * W], y[N * 3], w[3 * W];
     zt_prog *program = parse("zt program 1\nin    x: f32[n,32]\ndata  w: f32[3,32] \"w\"\ny = linear x w\n"

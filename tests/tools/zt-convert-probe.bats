@@ -96,7 +96,7 @@ tensors() {
     tensors a 3 6 '(1) x 18' b 6 4 'map { $_ / 10 } 1 .. 24' c 5 3 '(2) x 15' >t.safetensors
     run --separate-stderr zt-convert t.safetensors net.json
     [ "$status" -eq 65 ] && one_message zt-convert && [ ! -e net.json ]
-    [[ $stderr == *"layer 0 ('a', Dense) gives 3 numbers, and layer 1 ('b', Dense) takes 4;"*"--hint order="* ]]
+    [[ $stderr == *"layer 0 ('a', Dense) outputs 3 numbers, but layer 1 ('b', Dense) takes 4;"*"--hint order="* ]]
     for order in b,a,c 1,0,2 '1, a , c' 'sequential(b,a),c' 'sequential(b,sequential(a,c))'; do
         zt-convert -f --hint "order=$order" t.safetensors net.json
         # rows of b: x . (1 .. 4) / 10 and so on; their sum 10 times, doubled thrice
@@ -117,7 +117,7 @@ tensors() {
     zt-convert -f --hint 3=Dense --hint 'order=residual(parallel:avg(b,c),d),a' t.safetensors net.json
     [ "$(echo 1,2,3,4 | zt-run -m net.json)" = "46,47,48,49" ]
     zt-convert -f --hint 3=Dense --hint 'order=parallel(a,sequential(b,d),residual(c,d))' t.safetensors net.json 2>said || true
-    grep -q "'d' is of a layer that stands there already" said
+    grep -q "'d' belongs to a layer that is already listed" said
     zt-convert -f --hint 3=Dense --hint 'order=parallel(a,sequential(b,d),c)' t.safetensors net.json
     [ "$(echo 1,2,3,4 | zt-run -m net.json)" = "1,2,3,4,30,30,30,30,20,20,20" ]
     rm net.json
@@ -126,19 +126,19 @@ tensors() {
         echo "$order: $status $stderr"
         [ "$status" -eq "$code" ] && one_message zt-convert && [[ $stderr == *"$said"* ]] && [ ! -e net.json ]
     done <<'END'
-65|layer 2 ('b', Dense) gives 3 numbers, and layer 3 ('c', Dense) takes 4|b,c
-65|combined by add give 4 numbers (layer 1 ('a', Dense)) and 3 (layer 2 ('b', Dense))|parallel:add(a,b)
-65|layer 3 ('c', Dense) gives 7 numbers, and layer 0 ('d', Dense) takes 3|parallel(a,c),d
-65|a residual block takes 4 numbers and layer 2 ('b', Dense) gives 3|residual(b),d
-65|a residual block takes 4 numbers and layer 2 ('b', Dense) gives 3|a,residual(b),d
-65|branches take 4 numbers and 3|parallel(a,d)
-64|stands there already|a,a
-64|neither the index nor the name|a,e
-64|neither the index nor the name|4
-64|neither the index nor the name|
-64|none of sequential|sum(a,b)
+65|layer 2 ('b', Dense) outputs 3 numbers, but layer 3 ('c', Dense) takes 4|b,c
+65|combined by add output 4 numbers (layer 1 ('a', Dense)) and 3 (layer 2 ('b', Dense))|parallel:add(a,b)
+65|layer 3 ('c', Dense) outputs 7 numbers, but layer 0 ('d', Dense) takes 3|parallel(a,c),d
+65|a residual block takes 4 numbers, but layer 2 ('b', Dense) outputs 3|residual(b),d
+65|a residual block takes 4 numbers, but layer 2 ('b', Dense) outputs 3|a,residual(b),d
+65|branches take different sizes, 4 and 3|parallel(a,d)
+64|already listed|a,a
+64|is not the index or name|a,e
+64|is not the index or name|4
+64|is not the index or name|
+64|is not one of sequential|sum(a,b)
 64|no closing parenthesis|residual(a
-64|more than a list|a)
+64|is unexpected after|a)
 END
     run --separate-stderr zt-convert --hint order=a --hint order=b t.safetensors net.json
     [ "$status" -eq 64 ] && one_message zt-convert
@@ -183,7 +183,7 @@ END
     done
     run --separate-stderr zt-convert --probe --hint 7=Dense m.safetensors
     [ "$status" -eq 64 ]
-    [[ $stderr == *"a hint for tensor 7: there are 2"* ]]
+    [[ $stderr == *"hint for tensor 7: the file has only 2 tensors"* ]]
     run --separate-stderr zt-convert --probe --list m.safetensors
     [ "$status" -eq 64 ]
 }

@@ -103,14 +103,14 @@ dense() { # NUMBERS...
 64|shares|a.json --residual --combine filter -o c
 64|--gate|a.json b.json --gate a.json -o c
 64|--gate|a.json b.json --combine filter --select Dense -o c
-64|selected|a.json b.json --select Softmax -o c
+64|matches the selection|a.json b.json --select Softmax -o c
 64|combine|a.json b.json --combine sum -o c
 66|nothing.json|a.json b.json --combine filter --gate nothing.json -o c
 64|--to|a.json b.json -o c --to x
 64|--alpha|a.json b.json -o c --alpha 1
-65|no network|a.json m.gguf -o c
-65|no network|a.json told.json -o c
-65|without layers|a.json none.json -o c
+65|not a network|a.json m.gguf -o c
+65|not a network|a.json told.json -o c
+65|no layers|a.json none.json -o c
 65|cut.json|a.json cut.json -o c
 66|nothing.json|a.json nothing.json -o c
 73|b.json|a.json b.json -f -o b.json

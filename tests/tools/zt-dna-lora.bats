@@ -133,7 +133,7 @@ refused() {
     adapter x '$j->{peft_type} = "LOHA"'
     refused 69 LOHA bases/llama+x
     adapter x '$j->{r} = 5'
-    refused 65 'the rank 5' bases/llama+x
+    refused 65 'rank 5' bases/llama+x
     adapter x '$j->{use_dora} = JSON::PP::true'
     refused 65 lora_magnitude_vector bases/llama+x
     adapter x '$j->{use_dora} = JSON::PP::false' dora/a
@@ -149,9 +149,9 @@ refused() {
     refused 65 'transformer.h.0' bases/llama+conv1d/a
     refused 65 'mlp.down_proj' bases/gpt2+patterns/a
     refused 65 'k_proj.bias' bases/llama+bias/a
-    refused 69 'adds 4 rows' bases/llama+grown_ends/a+ends/a
+    refused 69 'adding 4 rows' bases/llama+grown_ends/a+ends/a
     refused 69 DoRA bases/llama+dora/a+patterns/a
-    refused 69 'adds 4 rows' bases/llama+grown/a=0.5
+    refused 69 'adding 4 rows' bases/llama+grown/a=0.5
     refused 66 none bases/llama+none
     refused 64 "'+'" bases/llama+
     refused 64 "'half'" bases/llama+patterns/a=half
@@ -163,7 +163,7 @@ refused() {
     retensor bf16/a base_model.model.model.layers.0 base_model.model.vision_tow.l.0
     refused 65 'vision_tow' bases/llama+x
     retensor bf16/a base_model.model.model.layers.1 base_model.model.other.layers.0
-    refused 65 'are one tensor' bases/llama+x
+    refused 65 'change the same tensor' bases/llama+x
     # a member that nobody knows is told
     adapter x '$j->{brand_new} = 3; $j->{not_set} = undef'
     run --separate-stderr zt-dna merge bases/llama+x -o new.gguf

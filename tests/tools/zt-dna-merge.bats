@@ -210,7 +210,7 @@ END
 3|wait|merge_method: linear\nmodels:\n- {model: a.gguf, parameters: {wait: 1}}
 1|soup|merge_method: soup\nmodels: [{model: a.gguf}]
 3|tokens|merge_method: linear\nmodels: [{model: a.gguf, parameters: {weight: 1}}]\ntokenizer: {source: base, tokens: {}}
-2|twice|merge_method: linear\nmerge_method: slerp
+2|duplicate key|merge_method: linear\nmerge_method: slerp
 2|heavy|merge_method: linear\nmodels: [{model: a.gguf, parameters: {weight: heavy}}]
 |weight|merge_method: linear\nmodels: [{model: a.gguf}]
 |base|merge_method: ties\nmodels: [{model: a.gguf, parameters: {weight: 1}}]
@@ -232,7 +232,7 @@ END
     need_yaml
     { echo 'a: &a [x,x,x,x,x,x,x,x,x,x]'; for i in b c d e f g h i j k; do
         p=$(echo $i | tr b-k a-j); echo "$i: &$i [*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p,*$p]"; done; } >bomb.yaml
-    refused 65 'more values' --config bomb.yaml -o new.gguf --mem-limit 64M
+    refused 65 'too many values' --config bomb.yaml -o new.gguf --mem-limit 64M
     printf '[%.0s' $(seq 500000) >deep.yaml
     refused 65 deep --config deep.yaml -o new.gguf --mem-limit 64M
     { echo 'merge_method: linear'; seq -f 'x%.0f: 1' 200000; } >long.yaml
@@ -247,7 +247,7 @@ END
     refused 66 none.gguf --method linear --weight 1 a.gguf none.gguf -o new.gguf
     refused 64 method a.gguf b.gguf -o new.gguf
     refused 64 output --method linear a.gguf b.gguf
-    refused 64 twice --method linear --weight 1 a.gguf a.gguf -o new.gguf
+    refused 64 duplicate --method linear --weight 1 a.gguf a.gguf -o new.gguf
     refused 64 soup --method soup a.gguf b.gguf -o new.gguf
     refused 64 base --method ties a.gguf b.gguf -o new.gguf
     refused 64 wait --method linear --param wait=1 a.gguf b.gguf -o new.gguf

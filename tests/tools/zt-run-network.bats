@@ -80,7 +80,7 @@ END
     mv sub/net.json net.json
     run --separate-stderr zt-run -m net.zt -i x.csv
     [ "$status" -eq 65 ]
-    [[ $stderr == "zt-run: "*"net.json: this model's id is"* ]]
+    [[ $stderr == "zt-run: "*"net.json: the model's id is"* ]]
     run --separate-stderr zt-trace record -m net.json -p hello
     [ "$status" -eq 64 ]
 }
@@ -104,7 +104,7 @@ END
     [ "$stderr" = "zt-run: option '--cycles' does not apply to a program; it applies to a network" ]
     run --separate-stderr zt-run -m mesh.json --cycles 30000 -i x.csv
     [ "$status" -eq 64 ]
-    [[ $stderr == *"30000 cycles of 3 places"* ]]
+    [[ $stderr == *"30000 cycles times 3 places"* ]]
     # its weights learn through all cycles: y = 2^3 x becomes 27 x
     printf '%s\n' x,y 1,27 2,54 >data.csv
     zt-train -q -m mesh.zt -i data.csv --loss mse -o mesh.npz --optim adam --lr 0.1 --schedule cosine --epochs 1000 >/dev/null
@@ -152,10 +152,10 @@ END
         [ ! -e out.csv ]
     done <<'END'
 s/Dense/Dance/|layers.0: unknown layer type 'Dance'
-s/"output_height":3/"output_height":4/|layers.0 (Dense): 8 weights of float32 are 32 bytes, the document has 24
+s/"output_height":3/"output_height":4/|layers.0 (Dense): 8 weights of type float32 need 32 bytes, but the document has 24
 s/"input_height":2/"input_height":0/|layers.0 (Dense): input_height is 0
 s/AACAPw/AADAfw/|layers.0 (Dense): weight 0 is nan
-s/"depth":1/"depth":0/|"depth" is no size of a grid
+s/"depth":1/"depth":0/|"depth" is not a valid grid size
 END
     printf '%s\n' 1,2,3 >x.csv
     run --separate-stderr zt-run -m net.json -i x.csv

@@ -122,9 +122,9 @@ END
         [ "$status" -eq "$code" ] && one_message zt-run && [[ $stderr == *"$word"* ]] && [ -z "$output" ]
         [ ! -e out.npz ] && [ ! -e out.csv ]
     done <<'END'
-65|no input 'x'|-m p.zt -i x.npz -o out.npz
-65|'k' is f32[2,3], the program wants i32[2]|-m p.zt -i wrong.npz -o out.npz
-65|'w' is not there|-m data.zt -i x.csv -o out.csv
+65|missing input 'x'|-m p.zt -i x.npz -o out.npz
+65|'k' has type f32[2,3], but the program expects i32[2]|-m p.zt -i wrong.npz -o out.npz
+65|missing tensor 'w'|-m data.zt -i x.csv -o out.csv
 64|symbol 'ctx'|-m open.zt -i x.csv -o out.csv
 66|none.gguf|-m gone.zt -i x.csv -o out.csv
 65|'mine'|-m call.zt -i x.csv -o out.csv

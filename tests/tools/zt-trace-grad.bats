@@ -90,7 +90,7 @@ END
 64|no output 'q'|grad --wrt x --of q mlp.zt
 64|named twice|grad --wrt x,x mlp.zt
 64|a name is missing|grad --wrt , mlp.zt
-64|shapes are known only|grad --wrt x --seeds mlp.zt
+64|its shape is known only|grad --wrt x --seeds mlp.zt
 69|state 's'|grad --wrt x state.zt
 64|q8_0|grad --wrt w0 block.zt
 64|--through|grad --wrt x --through mlp.zt

@@ -70,7 +70,7 @@ sanitized() {
     ! grep -q '^bind ' part.zt
     printf '%s\n' 'zt program 1' 'bind k=2' 'in x: f32[n]' 'out y = x' >bad.zt
     run -65 --separate-stderr zt-trace show bad.zt
-    [[ $stderr == "zt-trace: bad.zt:2: bind: no dimension has a symbol 'k'" ]]
+    [[ $stderr == "zt-trace: bad.zt:2: bind: no dimension uses the symbol 'k'" ]]
 }
 
 @test "the model's path is kept relative to the program's folder" {
@@ -215,28 +215,28 @@ program() {
     program 'y = ad x x' 'out y = y' >a.zt
     hostile a.zt "a.zt:5: unknown op 'ad'"
     program 'y = add x' >b.zt
-    hostile b.zt "op add: input 'b' is missing"
+    hostile b.zt "op add: missing input 'b'"
     program 'y = silu x x' >c.zt
     hostile c.zt 'too many inputs'
     program 'y, z = silu x' >d.zt
-    hostile d.zt '2 outputs named, it has 1'
+    hostile d.zt 'too many outputs (2): at most 1'
     program 'a = silu b' 'b = silu a' 'out b = b' >e.zt
-    hostile e.zt "value 'b' is not defined before"
+    hostile e.zt "undefined value 'b'"
     program 'a = add a x' >f.zt
-    hostile f.zt "value 'a' is not defined before"
+    hostile f.zt "undefined value 'a'"
     program 's1 = kv_put s x pos' 'y = silu s' 'out y = y' >g.zt
-    hostile g.zt "value 's' is used up"
+    hostile g.zt "value 's' was donated"
     program 'y = call x fn=opaque' 'out y = y' >h.zt
-    hostile h.zt 'op call: its function has no name'
+    hostile h.zt 'op call: the function has no name'
     program 'x = silu pos' >i.zt
-    hostile i.zt "value 'x' is there already"
+    hostile i.zt "value 'x' is already defined"
     printf 'zt program 2\n' >j.zt
     hostile j.zt 'version 2'
 }
 
 @test "hostile plans: a million lines, deep expressions, huge numbers, long lines" {
     { program; awk 'BEGIN { for (i = 0; i < 1000000; i++) print "y = silu x" }'; } >a.zt
-    hostile a.zt "a.zt:6: value 'y' is there already"
+    hostile a.zt "a.zt:6: value 'y' is already defined"
     { program; awk 'BEGIN { for (i = 0; i < 1000000; i++) printf "y%d = silu x\n", i; print "z = oops x" }'; } >b.zt
     hostile b.zt "b.zt:1000005: unknown op 'oops'"
     { program; awk 'BEGIN { for (i = 0; i < 1100000; i++) printf "y%d = silu x\n", i }'; } >c.zt
@@ -244,7 +244,7 @@ program() {
     rm -f a.zt b.zt c.zt
     deep=$(head -c 100000 /dev/zero | tr '\0' '(')
     program "in d: f32[$deep" >d.zt
-    hostile d.zt '64 parentheses'
+    hostile d.zt 'at most 64 are allowed'
     program "in e: f32[$(seq -s+ 100000)]" >e.zt
     program "in e: f32[n$(printf -- '-n%.0s' {1..100000})]" >e.zt
     hostile e.zt '64 numbers'
@@ -253,7 +253,7 @@ program() {
     program 'in g: f32[4611686018427387904,4611686018427387904]' >g.zt
     hostile g.zt 'too large'
     { program; printf 'y = silu '; head -c 20000000 /dev/zero | tr '\0' 'x'; echo; } >h.zt
-    hostile h.zt "is not defined before"
+    hostile h.zt "undefined value 'x"
     { program; printf 'data w: f32[4] "'; head -c 20000000 /dev/zero | tr '\0' '"'; echo; } >i.zt
     hostile i.zt ':5:'
     program "$(printf 'y = reshape x shape=[%s]' "$(seq -s, 100)")" >j.zt

@@ -328,7 +328,7 @@ END
     for what in '-i t.csv -o o.json' '--eval -i t.csv'; do
         run -65 --separate-stderr zt-train -m circle.json $what
         one_message zt-train
-        [[ $stderr == "zt-train: circle.json: layers."*"its link goes in a circle"* ]]
+        [[ $stderr == "zt-train: circle.json: layers."*"the link forms a cycle"* ]]
     done
     [ ! -e o.json ]
 }

@@ -269,22 +269,22 @@ resume() { # from good and good.before; what is said goes to `said`
 @test "bad data is 65 with its place" {
     sed '17s/^[^,]*/abc/' train.csv >bad.csv
     run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
-    [ "$stderr" = "zt-train: bad.csv:17: column 1: 'abc' is no number" ]
+    [ "$stderr" = "zt-train: bad.csv:17: column 1: 'abc' is not a valid number" ]
     sed '5s/,[0-9]*$/,1.5/' train.csv >bad.csv
     run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
-    [ "$stderr" = "zt-train: bad.csv:5: column 5: '1.5' is no whole number" ]
+    [ "$stderr" = "zt-train: bad.csv:5: column 5: '1.5' is not a valid integer" ]
     sed '9s/,[^,]*$//' train.csv >bad.csv
     run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
-    [ "$stderr" = "zt-train: bad.csv:9: 4 columns, and the inputs have 5" ]
+    [ "$stderr" = "zt-train: bad.csv:9: 4 columns, but the inputs need 5" ]
     sed '9s/,[0-9]*$/,3/' train.csv >bad.csv
     run -65 --separate-stderr zt-train -m net.zt -i bad.csv --loss cross_entropy -o o.npz
     one_message zt-train
     echo '{"x": [1, 2, 3], "label": 0}' >bad.ndjson
     run -65 --separate-stderr zt-train -m net.zt -i bad.ndjson --loss cross_entropy -o o.npz
-    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x' has 3 numbers, not 4" ]
+    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x' has 3 numbers, expected 4" ]
     echo '{"x": [1, 2, [3, "a"]], "label": 0}' >bad.ndjson
     run -65 --separate-stderr zt-train -m net.zt -i bad.ndjson --loss cross_entropy -o o.npz
-    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x': a value is no number" ]
+    [ "$stderr" = "zt-train: bad.ndjson:1: input 'x': a value is not a valid number" ]
     : >empty.csv
     run -65 --separate-stderr zt-train -m net.zt -i empty.csv -o o.npz
     one_message zt-train
@@ -305,7 +305,7 @@ resume() { # from good and good.before; what is said goes to `said`
         printf 'data w: f32[1,1] "w"\ny = linear x1 w\nout y = y\n'; } >many.zt
     run -64 --separate-stderr zt-train -m many.zt -i train.csv -o o.npz
     one_message zt-train
-    [[ $stderr == *"more than 64 inputs"* ]]
+    [[ $stderr == *"too many inputs: at most 64"* ]]
     echo old >o.npz
     run -73 --separate-stderr fit -o o.npz
     one_message zt-train

@@ -182,11 +182,11 @@ static void refuse(zt_ctx *ctx, const char *text, const char *why)
 static void refusals(zt_ctx *ctx)
 {
     refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout y = y\n", "no output 'loss'");
-    refuse(ctx, HEAD "y = sum x\nout loss = y\n", "no weights");
-    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout loss = y\n", "the loss is f32[24,1]");
-    refuse(ctx, HEAD "data w: f32[40] \"nowhere\"\ny = mul x w\nz = sum y\nout loss = z\n", "no tensor 'nowhere'");
+    refuse(ctx, HEAD "y = sum x\nout loss = y\n", "no trainable weights");
+    refuse(ctx, HEAD "data w: f32[1,40] \"first\"\ny = linear x w\nout loss = y\n", "the loss has type f32[24,1]");
+    refuse(ctx, HEAD "data w: f32[40] \"nowhere\"\ny = mul x w\nz = sum y\nout loss = z\n", "missing tensor 'nowhere'");
     refuse(ctx, HEAD "data w: f32[40] \"first\"\ny = mul x w\nz = sum y\nout loss = z\n",
-           "'first' is f32[24,40], and the weight f32[40]");
+           "'first' has type f32[24,40], but the weight has f32[40]");
     refuse(ctx,
            HEAD "data w: f32[40] \"first\"\nstate s: f32[40]\ny = mul x w\nz = sum y\n"
                 "out loss = z\n",

@@ -97,7 +97,7 @@ zt_status zt_cpu_reserve(zt_cpu_engine *engine, size_t arena, size_t shared, siz
 {
     size_t threads = (size_t)zt_pool_size(engine->pool), was, bytes, all;
     if (arena > SIZE_MAX - LINE || shared > SIZE_MAX - LINE || local > SIZE_MAX - LINE)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch memory too large (%zu, %zu and %zu bytes)", arena, shared, local);
     arena = larger(engine->arena_bytes, (arena + LINE - 1) / LINE * LINE);
     shared = larger(engine->shared_bytes, (shared + LINE - 1) / LINE * LINE);
     local = larger(engine->local_bytes, (local + LINE - 1) / LINE * LINE);
@@ -105,7 +105,7 @@ zt_status zt_cpu_reserve(zt_cpu_engine *engine, size_t arena, size_t shared, siz
         return ZT_OK;
     was = engine->arena_bytes + engine->shared_bytes + threads * engine->local_bytes;
     if (!zt_mul_size(local, threads, &bytes) || !zt_add_size(bytes, shared, &bytes) || !zt_add_size(bytes, arena, &all))
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch of %zu, %zu and %zu bytes", arena, shared, local);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "scratch memory too large (%zu, %zu and %zu bytes)", arena, shared, local);
     uint8_t *scratch = zt_alloc(engine->base.ctx, all);
     if (!scratch) return ZT_ENOMEM; /* the old stays: plans prepared before need it */
     zt_free(engine->base.ctx, engine->scratch);

@@ -118,7 +118,7 @@ static zt_status make_inner(zt_cpu_engine *engine, const zt_executable *executab
     *inner = task->call;
     for (int k = 0; k < info->n_out; k++) out[k] = inner->out[k].type;
     if (!zt_cpu_widen_types(op, inner->attrs, in, out, wide_in, wide_out))
-        return zt_fail(engine->base.ctx, ZT_EBUG, "op %s is not to be widened", info->name);
+        return zt_fail(engine->base.ctx, ZT_EBUG, "op %s cannot be widened", info->name);
     for (int k = 0; k < info->n_in; k++) {
         if (!in[k]) continue;
         wide_types[k] = &wide_in[k];
@@ -151,7 +151,7 @@ static zt_status make_call(zt_cpu_engine *engine, const zt_executable *executabl
     task->call.tile = engine->tile;
     task->call.kernel = zt_cpu_find(engine, step->op, step->attrs, in, out);
     if (!task->call.kernel)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): cpu has no kernel for it", info->name, step_index);
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine cpu has no kernel", info->name, step_index);
     if (task->call.kernel == &zt_cpu_convert_operands) status = make_inner(engine, executable, step->op, in, task);
     if (task->call.kernel == &zt_cpu_plain_loop) status = unpack_inputs(engine, executable, task);
     task->work = estimate_work(step, &task->call);
@@ -208,7 +208,7 @@ static zt_status set_up_calls(zt_cpu_engine *engine, zt_executable *executable)
         call->n_phases = 1;
         call->kernel->setup(call);
         if (!zt_add_size(keep, (call->keep_bytes + LINE - 1) / LINE * LINE, &keep))
-            return zt_fail(engine->base.ctx, ZT_ENOMEM, "tables of %zu bytes", call->keep_bytes);
+            return zt_fail(engine->base.ctx, ZT_ENOMEM, "tables too large (%zu bytes)", call->keep_bytes);
     }
     executable->keep = zt_alloc(engine->base.ctx, keep);
     if (!executable->keep) return ZT_ENOMEM;

@@ -200,10 +200,10 @@ static zt_status report_error(const zt_cpu_engine *engine, const zt_executable *
     task->call.error = (zt_runtime_error){0};
     if (error.limit < 0) return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s", op, task->step, error.what);
     if (error.value < 0)
-        return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is below 0", op, task->step, error.what,
-                       (long long)error.value);
-    return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is not below %lld", op, task->step, error.what,
-                   (long long)error.value, (long long)error.limit);
+        return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is out of range: must be nonnegative", op,
+                       task->step, error.what, (long long)error.value);
+    return zt_fail(engine->base.ctx, ZT_EDATA, "op %s (step %d): %s %lld is out of range: must be less than %lld", op, task->step,
+                   error.what, (long long)error.value, (long long)error.limit);
 }
 
 static zt_status report_errors(const zt_cpu_engine *engine, zt_executable *executable, int first, int count)

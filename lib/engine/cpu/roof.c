@@ -247,7 +247,7 @@ static zt_status open_meter(zt_ctx *ctx, roof_meter *meter, zt_roof *roof)
     for (int i = 0; i < roof->n_levels; i++)
         if (roof->level[i].set > meter->thread_bytes) meter->thread_bytes = roof->level[i].set;
     if (!zt_mul_size(meter->thread_bytes, (size_t)meter->threads, &bytes))
-        return zt_fail(ctx, ZT_ENOMEM, "%d threads: too many to measure with", meter->threads);
+        return zt_fail(ctx, ZT_ENOMEM, "%d threads are too many to measure with", meter->threads);
     meter->pool = zt_pool_new(ctx, meter->threads);
     meter->memory = meter->pool ? zt_alloc(ctx, bytes) : NULL;
     if (!meter->memory) return zt_ctx_status(ctx);
@@ -274,7 +274,7 @@ zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof)
     zt_isa isa = opts->isa < zt_isa_best() ? opts->isa : zt_isa_best();
     *roof = (zt_roof){.threads = opts->threads ? opts->threads : zt_cpu_count()};
     if (roof->threads < 1 || roof->threads > MAX_THREADS)
-        return zt_fail(ctx, ZT_EUSAGE, "%d threads: 1 to %d are possible", roof->threads, MAX_THREADS);
+        return zt_fail(ctx, ZT_EUSAGE, "invalid thread count %d: must be 1 to %d", roof->threads, MAX_THREADS);
     find_levels(ctx, roof);
     roof_meter *meter = zt_calloc(ctx, 1, sizeof *meter);
     if (!meter) return ZT_ENOMEM;

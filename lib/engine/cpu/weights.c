@@ -71,7 +71,7 @@ static zt_ebuf *load_packed(zt_cpu_engine *engine, const zt_type *type, const zt
     packing.slabs = (packing.rows + packing.slab_rows - 1) / packing.slab_rows;
     if (!zt_mul_size((size_t)groups_of(packing.rows), (size_t)packing.matrices, &groups) ||
         !zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size((size_t)packing.slab_rows, packing.row_bytes, &slab)) {
-        zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %" PRId64 " matrices of %" PRId64 " groups of %zu bytes",
+        zt_fail(engine->base.ctx, ZT_ENOMEM, "weight too large (%" PRId64 " matrices of %" PRId64 " groups of %zu bytes)",
                 packing.matrices, groups_of(packing.rows), packing.group_bytes);
         return NULL;
     }

@@ -41,7 +41,7 @@ static zt_status open_lt(zt_cu_engine *engine)
     zt_cu_blas *blas = engine->blas;
     const char *lacks = zt_cu_symbols(blas->library, lt_symbols, &blas->lt_call);
     if (lacks) {
-        zt_log(engine->base.ctx, ZT_LOG_INFO, "cuda: cuBLAS has no %s: linear is by our own kernels", lacks);
+        zt_log(engine->base.ctx, ZT_LOG_INFO, "cuda: cuBLAS has no %s: using zt's own kernels for linear", lacks);
         return ZT_OK;
     }
     zt_status status = zt_cu_blas_check(engine, blas->lt_call.Create(&blas->lt_handle), "LtCreate");

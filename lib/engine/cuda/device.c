@@ -15,8 +15,7 @@ static bool is_fatal(int result)
 zt_status zt_cu_lost(zt_cu_engine *engine)
 {
     engine->lost = true;
-    return zt_fail(engine->base.ctx, ZT_ESYS, "%s: %s: the device is lost, and what it held with it", engine->base.vt->name,
-                   engine->name);
+    return zt_fail(engine->base.ctx, ZT_ESYS, "%s: %s: device lost, with all data on it", engine->base.vt->name, engine->name);
 }
 
 zt_status zt_cu_try(zt_cu_engine *engine, int result, const char *call)
@@ -46,7 +45,7 @@ static zt_status pick_device(zt_cu_engine *engine, int index)
     if (status) return status;
     if (device_count == 0) return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no device", engine->base.vt->name);
     if (index < 0 || index >= device_count)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no adapter %d, there %s %d", engine->base.vt->name, index,
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no device %d, there %s %d", engine->base.vt->name, index,
                        device_count == 1 ? "is" : "are", device_count);
     return zt_cu_try(engine, engine->cu.DeviceGet(&engine->device, index), "DeviceGet");
 }
@@ -78,12 +77,12 @@ static zt_status read_limits(zt_cu_engine *engine)
             (unsigned)read_attribute(engine, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + dimension), &status);
     if (status) return status;
     if (engine->major * 10 + engine->minor < engine->cu.platform->least)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has compute capability %d.%d, kernels need %d.%d",
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has compute capability %d.%d, but the kernels need %d.%d",
                        engine->base.vt->name, engine->name, engine->major, engine->minor, engine->cu.platform->least / 10,
                        engine->cu.platform->least % 10);
     if (engine->warp != 32 && engine->warp != engine->cu.platform->wave)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has warps of %d threads", engine->base.vt->name, engine->name,
-                       engine->warp);
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has an unsupported warp size of %d", engine->base.vt->name,
+                       engine->name, engine->warp);
     return ZT_OK;
 }
 
@@ -100,7 +99,7 @@ zt_status zt_cu_device_open(zt_cu_engine *engine, int index)
     if (!status) status = zt_cu_blas_open(engine);
     if (!status) status = zt_cu_fft_open(engine);
     if (!status && engine->unified)
-        zt_log(engine->base.ctx, ZT_LOG_INFO, "%s: %s: its memory is the host's: weights are not copied", engine->base.vt->name,
+        zt_log(engine->base.ctx, ZT_LOG_INFO, "%s: %s: unified memory: weights are not copied", engine->base.vt->name,
                engine->name);
     return status;
 }

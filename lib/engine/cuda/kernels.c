@@ -40,8 +40,8 @@ static zt_status load_next(zt_cu_engine *engine, bool *more)
     if (!*more) return ZT_OK;
     int result = engine->cu.ModuleLoadData(&engine->modules[engine->n_modules], image);
     if (result == ZT_CU_NO_BINARY)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s of compute %d.%d", engine->base.vt->name,
-                       engine->name, engine->major, engine->minor);
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: no kernels for %s with compute capability %d.%d",
+                       engine->base.vt->name, engine->name, engine->major, engine->minor);
     zt_status status = zt_cu_try(engine, result, "ModuleLoadData");
     if (!status) engine->n_modules++;
     return status;

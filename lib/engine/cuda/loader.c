@@ -82,11 +82,11 @@ static zt_status find_all(zt_ctx *ctx, zt_cu_api *api)
     const zt_cu_platform *platform = api->platform;
     const char *lacks = find_calls(api);
     if (lacks)
-        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver lacks %s: it is older than %s", platform->engine, lacks,
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver lacks %s: version %s or later is needed", platform->engine, lacks,
                        platform->oldest);
     api->emulated = dlsym(api->library, "zt_cuda_emulation") != NULL;
     if (!api->emulated && !platform->images[0])
-        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: this zt was built without %s, and has no kernels", platform->engine,
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: zt was built without %s and has no kernels", platform->engine,
                        platform->compiler);
     return ZT_OK;
 }
@@ -117,8 +117,8 @@ zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *api
         return zt_fail(ctx, ZT_ENOTSUP, "engine %s: no device", platform->engine);
     if (result) {
         const char *text = text_of(api, result);
-        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: the driver cannot be started: %s", platform->engine,
-                       text ? text : "of no error known");
+        return zt_fail(ctx, ZT_ENOTSUP, "engine %s: cannot initialize the driver: %s", platform->engine,
+                       text ? text : "unknown error");
     }
     api->DriverGetVersion(&api->version);
     return ZT_OK;

@@ -78,8 +78,8 @@ static zt_status create_memory(zt_cu_engine *engine, zt_cu_kind kind, size_t byt
     memset(memory, 0, sizeof *memory);
     zt_mem_release(engine->base.ctx, bytes);
     if (result == ZT_CU_OUT_OF_MEMORY)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more, %zu are held", engine->base.vt->name,
-                       engine->name, bytes, engine->report.held);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %s: out of device memory: requested %zu bytes, %zu in use",
+                       engine->base.vt->name, engine->name, bytes, engine->report.held);
     return zt_cu_try(engine, result, kind == ZT_CU_DEVICE_MEM ? "MemAlloc" : "MemHostAlloc");
 }
 
@@ -100,7 +100,7 @@ zt_status zt_cu_alloc(zt_cu_engine *engine, zt_cu_kind kind, size_t bytes, zt_cu
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
     if (bytes > SIZE_MAX - ALIGN)
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %zu bytes wanted", engine->base.vt->name, bytes);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: out of memory: requested %zu bytes", engine->base.vt->name, bytes);
     if (size_class < 0) {
         status = create_memory(engine, kind, (bytes + ALIGN - 1) & ~(size_t)(ALIGN - 1), out);
     } else if (take_pooled(engine, kind, size_class, out)) {

@@ -259,7 +259,8 @@ static zt_status launch_run(zt_cu_engine *engine, zt_cu_persistent_kernel *kerne
     zt_status status = zt_cu_try(engine, engine->cu.OccupancyMaxBlocks(&each, function, THREADS, run->shared),
                                  "OccupancyMaxActiveBlocksPerMultiprocessor");
     int most = each * engine->processors, blocks = run->blocks < most ? run->blocks : most;
-    if (!status && blocks < 1) return zt_fail(engine->base.ctx, ZT_EBUG, "engine cuda: zt_persistent_kernel has no room");
+    if (!status && blocks < 1)
+        return zt_fail(engine->base.ctx, ZT_EBUG, "engine cuda: zt_persistent_kernel does not fit on the device");
     kernel->launches++;
     if (status) return status;
     return zt_cu_try(engine,

@@ -138,7 +138,7 @@ static zt_status find_row(zt_cu_engine *engine, const zt_executable *executable,
     zt_status status = zt_op_infer(engine->base.ctx, step->op, step->attrs, input_types, out);
     if (!status) task->row = zt_cu_find(engine, step->op, step->attrs, input_types, out);
     if (status || task->row) return status;
-    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): %s has no kernel for it", info->name, task->step,
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine %s has no kernel", info->name, task->step,
                    engine->base.vt->name);
 }
 

@@ -14,7 +14,7 @@ static const char *const words[ZT_CU_TROUBLES] = {
     [ZT_CU_BLOCK] = "block",
     [ZT_CU_LENGTH] = "length",
     [ZT_CU_TARGET] = "target",
-    [ZT_CU_DIVISION] = "an integer is divided by zero",
+    [ZT_CU_DIVISION] = "integer division by zero",
 };
 
 zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *error, zt_op op, int step)
@@ -26,9 +26,10 @@ zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *err
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
     if (error->kind == ZT_CU_DIVISION) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
     if (error->value < 0)
-        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is below 0", name, where, what, (long long)error->value);
-    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is not below %lld", name, where, what, (long long)error->value,
-                   (long long)error->limit);
+        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is out of range: must be nonnegative", name, where, what,
+                       (long long)error->value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is out of range: must be less than %lld", name, where, what,
+                   (long long)error->value, (long long)error->limit);
 }
 
 zt_status zt_cu_clear_runtime_errors(zt_cu_engine *engine, zt_cu_ptr blocks, int count, zt_cu_ptr flag)

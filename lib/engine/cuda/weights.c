@@ -70,7 +70,9 @@ static zt_status leave_room(zt_cu_engine *engine, size_t bytes)
     size_t left = 0, whole = 0;
     zt_status status = zt_cu_try(engine, engine->cu.MemGetInfo(&left, &whole), "MemGetInfo");
     if (status || (left >= whole / PLANS_PART && bytes <= left - whole / PLANS_PART)) return status;
-    return zt_fail(engine->base.ctx, ZT_ENOMEM, "%s: %s has no %zu bytes more for a weight: %zu are free, %zu of them for plans",
+    return zt_fail(engine->base.ctx, ZT_ENOMEM,
+                   "%s: %s: out of device memory for a weight: requested %zu bytes, %zu free, %zu of "
+                   "these reserved for plans",
                    engine->base.vt->name, engine->name, bytes, left, whole / PLANS_PART);
 }
 

@@ -25,7 +25,7 @@ zt_status zt_cu_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
     zt_status status = zt_cu_enter(engine);
     if (!status) status = alloc_ahead(engine);
     if (executable->n_tasks > ZT_CU_AHEAD)
-        return zt_fail(base->ctx, ZT_ENOTSUP, "%s: a plan of %d steps", base->vt->name, executable->n_tasks);
+        return zt_fail(base->ctx, ZT_ENOTSUP, "%s: too many steps (%d)", base->vt->name, executable->n_tasks);
     if (!status && engine->n_ahead + executable->n_tasks > ZT_CU_AHEAD) status = zt_cu_sync(base);
     if (status) return status;
     const zt_cu_where where = {.inputs = inputs,

@@ -18,9 +18,9 @@ zt_status zt_vk_adapter_pick(zt_vk_engine *engine, int index)
 {
     VkPhysicalDevice found[MAX_ADAPTERS];
     uint32_t found_count = find_all(&engine->vk, engine->instance, found);
-    if (found_count == 0) return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: no adapter");
+    if (found_count == 0) return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: no device");
     if (index < 0 || (uint32_t)index >= found_count)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: no adapter %d, there %s %u", index,
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: no device %d, there %s %u", index,
                        found_count == 1 ? "is" : "are", found_count);
     engine->adapter = found[index];
     return ZT_OK;

@@ -24,8 +24,8 @@ static zt_status read_limits(zt_vk_engine *engine)
         engine->lanes = sub.subgroupSize;
     engine->tick = limits->timestampComputeAndGraphics ? (double)limits->timestampPeriod * 1e-9 : 0;
     if (properties.properties.apiVersion < VK_API_VERSION_1_2)
-        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has only Vulkan %u.%u, not 1.2", engine->name,
-                       VK_API_VERSION_MAJOR(properties.properties.apiVersion),
+        return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s supports only Vulkan %u.%u: 1.2 or later is needed",
+                       engine->name, VK_API_VERSION_MAJOR(properties.properties.apiVersion),
                        VK_API_VERSION_MINOR(properties.properties.apiVersion));
     return ZT_OK;
 }
@@ -41,7 +41,7 @@ static zt_status pick_family(zt_vk_engine *engine)
             if (family[i].timestampValidBits == 0) engine->tick = 0;
             return ZT_OK;
         }
-    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s does not compute", engine->name);
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no compute queue", engine->name);
 }
 
 /* The first memory type with all of `must`, of those with `wish` too if there is one. */
@@ -68,7 +68,7 @@ static zt_status pick_memory(zt_vk_engine *engine)
     if (find_type(&properties, 0, VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, &engine->memory_type[ZT_VK_DEVICE_MEM]) &&
         find_type(&properties, seen, VK_MEMORY_PROPERTY_HOST_CACHED_BIT, &engine->memory_type[ZT_VK_HOST_MEM]))
         return ZT_OK;
-    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no memory for us", engine->name);
+    return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s has no suitable memory type", engine->name);
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -150,7 +150,7 @@ static zt_status load_functions(zt_vk_engine *engine)
     ZT_VK_DEVICE(X)
 #undef X
     api->GetDeviceQueue(engine->device, engine->family, 0, &engine->queue);
-    return whole ? ZT_OK : zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks functions", engine->name);
+    return whole ? ZT_OK : zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %s lacks required functions", engine->name);
 }
 
 static zt_status make_objects(zt_vk_engine *engine)

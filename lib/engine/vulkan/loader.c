@@ -9,11 +9,11 @@ static const struct {
     const char *what;
 } words[] = {
     {VK_NOT_READY, "not ready"},
-    {VK_TIMEOUT, "no answer in time"},
+    {VK_TIMEOUT, "timeout"},
     {VK_ERROR_OUT_OF_HOST_MEMORY, "out of memory"},
     {VK_ERROR_OUT_OF_DEVICE_MEMORY, "out of device memory"},
-    {VK_ERROR_INITIALIZATION_FAILED, "cannot be started"},
-    {VK_ERROR_DEVICE_LOST, "the device is lost"},
+    {VK_ERROR_INITIALIZATION_FAILED, "initialization failed"},
+    {VK_ERROR_DEVICE_LOST, "device lost"},
     {VK_ERROR_INCOMPATIBLE_DRIVER, "no driver"},
     {VK_ERROR_TOO_MANY_OBJECTS, "too many objects"},
 };
@@ -45,7 +45,7 @@ static zt_status make_instance(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance
     const VkInstanceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &app};
     uint32_t version = 0;
     if (!api->EnumerateInstanceVersion || api->EnumerateInstanceVersion(&version) || version < VK_API_VERSION_1_2)
-        return fail_missing(ctx, "the loader is older than Vulkan 1.2");
+        return fail_missing(ctx, "the loader is too old: Vulkan 1.2 or later is needed");
     VkResult result = api->CreateInstance(&info, NULL, instance);
     return result ? fail_missing(ctx, "the loader finds no driver") : ZT_OK;
 }
@@ -58,7 +58,7 @@ zt_status zt_vk_load(zt_ctx *ctx, zt_vk_api *api, VkInstance *instance)
         return zt_fail(ctx, ZT_ENOTSUP, "engine vulkan: no loader: %s", why ? why : "libvulkan.so.1");
     }
     api->get = entry_of(api->library);
-    if (!api->get) return fail_missing(ctx, "libvulkan.so.1 is no Vulkan loader");
+    if (!api->get) return fail_missing(ctx, "libvulkan.so.1 is not a Vulkan loader");
 #define X(f) api->f = (PFN_vk##f)api->get(NULL, "vk" #f);
     ZT_VK_GLOBAL(X)
 #undef X

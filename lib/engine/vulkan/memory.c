@@ -76,8 +76,8 @@ static zt_status give_memory(zt_vk_engine *engine, zt_vk_kind kind, zt_vk_mem *m
         memory->memory = VK_NULL_HANDLE;
         zt_mem_release(engine->base.ctx, memory->bytes);
         if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s has no %zu bytes more, %zu are held", engine->name, memory->bytes,
-                       engine->report.held);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %s: out of device memory: requested %zu bytes, %zu in use",
+                       engine->name, memory->bytes, engine->report.held);
     }
     zt_count_held(&engine->report, memory->bytes, 0);
     *seen = engine->seen_types >> type & 1;
@@ -128,7 +128,7 @@ zt_status zt_vk_alloc(zt_vk_engine *engine, zt_vk_kind kind, size_t bytes, zt_vk
     int size_class = zt_size_class(bytes, ZT_VK_CLASSES);
     zt_status status = ZT_OK;
     memset(out, 0, sizeof *out);
-    if (bytes > SIZE_MAX - 64) return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: %zu bytes wanted", bytes);
+    if (bytes > SIZE_MAX - 64) return zt_fail(engine->base.ctx, ZT_ENOMEM, "vulkan: out of memory: requested %zu bytes", bytes);
     if (size_class < 0) {
         status = create_memory(engine, kind, (bytes + 63) & ~(size_t)63, out);
     } else if (take_pooled(engine, kind, size_class, out)) {

@@ -163,6 +163,6 @@ uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const ui
         return writer.output;
     }
     zt_free(ctx, writer.output);
-    zt_fail(ctx, ZT_EBUG, "engine vulkan: the module of chains lacks what is to be called");
+    zt_fail(ctx, ZT_EBUG, "engine vulkan: a function is missing from the module of pointwise chains");
     return NULL;
 }

@@ -63,7 +63,7 @@ static zt_status set_chain(zt_vk_engine *engine, zt_vk_call *call)
     zt_pointwise_chain chain;
     zt_type value[ZT_POINTWISE_VALUES], whole;
     if (!parse_chain(call->attrs, call->in, &chain, value, &whole))
-        return zt_fail(engine->base.ctx, ZT_EBUG, "op pointwise: vulkan has no kernel for it");
+        return zt_fail(engine->base.ctx, ZT_EBUG, "op pointwise: engine vulkan has no kernel");
     call->table_words = ATTRS_AT + 2 * (size_t)chain.n_ops;
     call->table = zt_calloc(engine->base.ctx, call->table_words, sizeof *call->table);
     if (!call->table) return ZT_ENOMEM;

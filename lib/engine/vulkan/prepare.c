@@ -97,8 +97,8 @@ static zt_status finish_task(zt_vk_engine *engine, zt_vk_call *call, kernel_tabl
     if (!task->groups[0] || !task->groups[1]) return ZT_OK;
     for (int axis = 0; axis < 3; axis++)
         if (task->groups[axis] > engine->groups[axis])
-            return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: %u workgroups of %u", task->groups[axis],
-                           engine->groups[axis]);
+            return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: too many workgroups (%u): at most %u",
+                           task->groups[axis], engine->groups[axis]);
     task->pipeline = zt_vk_pipeline(engine, call);
     return task->pipeline ? ZT_OK : zt_ctx_status(engine->base.ctx);
 }
@@ -144,7 +144,7 @@ static zt_status add_dispatch(zt_vk_engine *engine, zt_executable *executable, i
     zt_status bad = zt_op_infer(engine->base.ctx, step->op, step->attrs, call.in, out);
     const zt_vk_kernel *kernel = bad ? NULL : zt_vk_find(engine, step->op, step->attrs, call.in, out);
     if (!bad && !kernel)
-        bad = zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): vulkan has no kernel for it", info->name, step_index);
+        bad = zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine vulkan has no kernel", info->name, step_index);
     const int most = kernel && kernel->many ? ZT_VK_MANY : ZT_VK_FEW;
     for (int input = 0; input < info->n_in && dispatch->n_operands < most && !bad; input++) {
         zt_vk_operand *operand = &dispatch->operand[dispatch->n_operands++];

@@ -18,8 +18,8 @@ zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int s
     const char *name = zt_op_info(op)->name;
     const char *what = error_words[kind > 0 && kind <= 4 ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
-    if (value < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is below 0", name, where, what, value);
-    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is not below %d", name, where, what, value, limit);
+    if (value < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is out of range: must be nonnegative", name, where, what, value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is out of range: must be less than %d", name, where, what, value, limit);
 }
 
 static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executable *executable)

@@ -112,7 +112,7 @@ static zt_status load_packed(zt_vk_engine *engine, const zt_type *type, const zt
     weight_packing packing = packing_of(type);
     size_t bytes, groups = (size_t)((packing.rows + GROUP - 1) / GROUP), raw;
     if (!zt_mul_size(groups, packing.group_bytes, &bytes) || !zt_mul_size(packing.row_bytes, GROUP, &raw))
-        return zt_fail(engine->base.ctx, ZT_ENOMEM, "a weight of %zu groups of %zu bytes", groups, packing.group_bytes);
+        return zt_fail(engine->base.ctx, ZT_ENOMEM, "weight too large (%zu groups of %zu bytes)", groups, packing.group_bytes);
     zt_status status = zt_vk_alloc(engine, ZT_VK_DEVICE_MEM, bytes, &buffer->mem);
     if (status) return status;
     buffer->pack = packing.pack;

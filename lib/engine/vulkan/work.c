@@ -15,7 +15,7 @@
 zt_status zt_vk_lost(zt_vk_engine *engine)
 {
     engine->lost = true;
-    return zt_fail(engine->base.ctx, ZT_ESYS, "vulkan: %s: the device is lost, and what it held with it", engine->name);
+    return zt_fail(engine->base.ctx, ZT_ESYS, "vulkan: %s: device lost, with all data on it", engine->name);
 }
 
 /* A call after which nothing is known of the device's work: every failure loses it. It must not

@@ -354,6 +354,6 @@ static zt_status run_chain_pass(zt_ctx *ctx, const zt_prog *program, const zt_pa
 
 const zt_pass zt_pass_chain = {
     .name = "chain",
-    .help = "one pass over memory for elementwise ops that follow each other",
+    .help = "fuse chains of elementwise ops into one pass over memory",
     .run = run_chain_pass,
 };

@@ -160,6 +160,6 @@ static zt_status run_cse_pass(zt_ctx *ctx, const zt_prog *program, const zt_pass
 
 const zt_pass zt_pass_cse = {
     .name = "cse",
-    .help = "compute once what is computed twice",
+    .help = "common subexpression elimination",
     .run = run_cse_pass,
 };

@@ -67,6 +67,6 @@ static zt_status run_dead_pass(zt_ctx *ctx, const zt_prog *program, const zt_pas
 
 const zt_pass zt_pass_dead = {
     .name = "dead",
-    .help = "drop what no output or state hangs on",
+    .help = "dead code elimination: drop steps that no output or state depends on",
     .run = run_dead_pass,
 };

@@ -319,6 +319,6 @@ static zt_status run_fold_pass(zt_ctx *ctx, const zt_prog *program, const zt_pas
 
 const zt_pass zt_pass_fold = {
     .name = "fold",
-    .help = "drop what changes nothing, compute once what hangs on data",
+    .help = "constant folding: drop identity ops, compute steps on data alone once",
     .run = run_fold_pass,
 };

@@ -37,12 +37,12 @@ static zt_status run_share(zt_ctx *ctx, const zt_prog *program, const zt_pass_op
 
 const zt_pass zt_pass_fuse = {
     .name = "fuse",
-    .help = "put fused ops in the place of what they are made of",
+    .help = "fusion: replace groups of ops by fused ops",
     .run = run_fuse,
 };
 
 const zt_pass zt_pass_share = {
     .name = "share",
-    .help = "make one op of several that share inputs",
+    .help = "horizontal fusion: merge ops that share inputs",
     .run = run_share,
 };

@@ -277,6 +277,6 @@ static zt_status run_recompute_pass(zt_ctx *ctx, const zt_prog *program, const z
 
 const zt_pass zt_pass_recompute = {
     .name = "recompute",
-    .help = "compute cheap values again rather than keep them",
+    .help = "rematerialization: recompute cheap values instead of keeping them",
     .run = run_recompute_pass,
 };

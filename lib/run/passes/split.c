@@ -283,6 +283,6 @@ static zt_status run_split_pass(zt_ctx *ctx, const zt_prog *program, const zt_pa
 
 const zt_pass zt_pass_split = {
     .name = "split",
-    .help = "order steps so that engines change seldom, where one lacks some ops",
+    .help = "reorder steps to reduce switches between engines",
     .run = run_split_pass,
 };

@@ -34,7 +34,7 @@ static inline void run_int_pairs(zt_cpu_call *call, int64_t begin, int64_t end, 
         piece part = piece_at(call, item);
         if (!f(element(&call->in[0], part.in[0]), call->aux[AUX_STEP], element(&call->in[1], part.in[1]), call->aux[AUX_STEP + 1],
                element(&call->out[0], part.at), part.n))
-            zt_cpu_runtime_error(call, "an integer is divided by zero", 0, -1);
+            zt_cpu_runtime_error(call, "integer division by zero", 0, -1);
     }
 }
 
