@@ -23,7 +23,7 @@ rendered() { # page
         ! sed -n '/^\.Sh EXAMPLES/,$p' "$page" | grep '^\.Dl' || false
         example_lines "$page" >lines
         rendered "$page" | awk '/^EXAMPLES/{on = 1; next} /^[A-Z]/{on = 0} on' >shown
-        awk '/^ {9}/ && length > 78' shown >long
+        awk '/^         / && length > 78' shown >long
         [ ! -s long ] || { echo "$page"; cat long; false; }
         sed 's/^ *//' shown >stripped
         while IFS= read -r line; do
@@ -31,6 +31,13 @@ rendered() { # page
         done <lines
     done
     [ "$(example_lines "$repo/man/zt-run.1" | wc -l)" -gt 40 ]
+}
+
+@test "no line of a page is wider than 80 columns" {
+    for page in "$repo"/man/*.[157] "$(page_file zt-ops.7)"; do
+        rendered "$page" | awk -v page="$page" 'length > 80 {print page ": " $0}' >long
+        [ ! -s long ] || { cat long; false; }
+    done
 }
 
 @test "man(1) renders examples with the same characters" {
