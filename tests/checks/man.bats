@@ -51,6 +51,17 @@ rendered() { # page
     done
 }
 
+@test "the examples of zt(7), zt-formats(5), zt-network(5) and zt-ops(7) run" {
+    "$tests/mkmodel" --arch llama --ctx 256 model.gguf
+    zt-quant --type q4_0 model.gguf b.gguf 2>/dev/null
+    cp model.gguf a.gguf
+    for page in zt.7 zt-formats.5 zt-network.5 zt-ops.7; do
+        example_lines "$(page_file "$page")" >script
+        [ "$(wc -l <script)" -ge 4 ]
+        bash -e -o pipefail script >out 2>err </dev/null || { echo "$page"; cat err; false; }
+    done
+}
+
 # A page as man -K sees it: one line, words that were hyphenated at the end of a line whole again.
 as_text() { # page
     rendered "$1" | tr -s ' \n' ' ' | sed 's/\([a-z]\)- \([a-z]\)/\1-\2/g'
