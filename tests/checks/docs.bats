@@ -180,8 +180,8 @@ shown_nowhere() { # commands
         done
     done
     run -64 --separate-stderr zt-dna merge --method nonesuch a b -o c
-    [[ $stderr == *"'nonesuch': linear, "* ]]
-    for word in $(sed 's/.*: //; s/,//g' <<<"$stderr"); do
+    [[ $stderr == *"'nonesuch': expected one of linear, "* ]]
+    for word in $(sed 's/.* one of //; s/,//g' <<<"$stderr"); do
         grep -qw -- "$word" "$repo/man/zt-dna.1" || { echo "zt-dna.1 does not name $word"; false; }
     done
 }
