@@ -27,7 +27,7 @@ HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
-        dist bench fuzz contract format clean distclean help
+        dist deb bench fuzz contract format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -41,7 +41,8 @@ help:
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  stripped, unless STRIP=;  uninstall removes it'
-	@echo 'make dist       a tarball of the commit, in $(BUILD)'
+	@echo 'make dist       a reproducible tarball of the commit, in $(BUILD)'
+	@echo 'make deb        the Debian packages zt and libzt-dev, in $(BUILD)/deb'
 	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
 	@echo 'make format     give all C files the style of .clang-format (clang-format 14)'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
@@ -58,7 +59,7 @@ demo:
 	@scripts/deps demo
 	@$(MAKE) --no-print-directory -j$$(nproc) all
 	@model=$$(scripts/model smollm2) && echo "> $(PROMPT)" && \
-	    $(BUILD)/bin/zt-run -m "$$model" -p '$(PROMPT)' --temp 0 -n 120 --stats && echo
+	    $(BUILD)/bin/zt-run -m "$$model" -p '$(PROMPT)' --temp 0 -n 120 --stats
 
 bench: all
 	ZT_BIN=$(BUILD)/bin bench/start

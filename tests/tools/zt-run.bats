@@ -339,6 +339,16 @@ END
     [ -z "$stderr" ]
 }
 
+@test "--stats begins on a line of its own where stdout and stderr are one" {
+    greedy -m model.gguf -p hello -n 4 --ignore-eos >text
+    greedy -m model.gguf -p hello -n 4 --ignore-eos --stats >both 2>&1
+    size=$(wc -c <text)
+    cmp -n "$size" text both
+    [ "$(tail -c +$((size + 1)) both | head -2 | cut -c1-12)" = $'\nzt-run: load' ]
+    greedy -m model.gguf -p hello -n 4 --ignore-eos --stats 2>stats | cmp - text
+    [[ $(head -1 stats) == 'zt-run: load '* ]]
+}
+
 @test "--dry-run tells needs and whether they fit" {
     run --separate-stderr zt-run -m model.gguf --dry-run --format json
     [ "$status" -eq 0 ]

@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 /* Kilobytes after `key` in a file of /proc, as bytes; 0 where there is none. */
 static size_t proc_bytes(const char *path, const char *key)
@@ -181,8 +183,18 @@ static void report_device(run_state *run)
                 report.pool_hits, report.pool_misses, report.pool_allocated, report.pool_released, report.pooled);
 }
 
+/* Where stdout and stderr are one pipe or file, the text before the statistics may lack its newline. */
+static void begin_line(const run_state *run)
+{
+    struct stat text, messages;
+    bool ended = run->sink || run->terminal || run->options->json || run->options->ids || run->ids.count == run->prompt_count;
+    if (ended || run->cli->quiet || fstat(STDOUT_FILENO, &text) || fstat(STDERR_FILENO, &messages)) return;
+    if (text.st_dev == messages.st_dev && text.st_ino == messages.st_ino && !zt_cli_flush(run->cli)) fputc('\n', stderr);
+}
+
 void run_report_stats(run_state *run)
 {
+    begin_line(run);
     /* The first token comes from the prompt's logits: only the steps after it are generation. */
     size_t made_count = run->ids.count - run->prompt_count, step_count = made_count ? made_count - 1 : 0;
     zt_session_report report = zt_session_get(zt_llm_session(run->llm));
