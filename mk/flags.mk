@@ -23,7 +23,7 @@ FLAGS_product.avx2 := -falign-functions=64
 
 # Goals that build nothing themselves need no probe: some install the compiler first, and call make again.
 goals := $(or $(MAKECMDGOALS),all)
-help_goals := help deps test-deps uninstall dist clean distclean demo test check sanitize fuzz long format
+help_goals := help deps test-deps uninstall dist deb clean distclean demo test check sanitize fuzz long format
 ifneq (,$(filter-out $(help_goals),$(goals)))
 include $(BUILD)/config.mk
 endif

@@ -64,14 +64,26 @@ uninstall:
 XZ_LEVEL ?= 6
 dist_name := zt-$(VERSION)
 dist:
+	@[ -e .git ] || { echo 'dist: the tarball is made from a git clone' >&2; exit 69; }
 	@mkdir -p $(BUILD)
-	@git diff --quiet HEAD || echo 'dist: what is not committed is left out' >&2
+	@git diff --quiet HEAD || echo 'dist: changes that are not committed are left out' >&2
 	git -c tar.umask=0022 archive --format=tar --prefix=$(dist_name)/ HEAD >$(BUILD)/$(dist_name).tar
 	xz -$(XZ_LEVEL) -T1 -f $(BUILD)/$(dist_name).tar
 	@echo $(BUILD)/$(dist_name).tar.xz
 
+# Debian packages, zt and libzt-dev, in $(BUILD)/deb, built from the tarball; DEB_CC names another compiler. What was given to
+# this make is not for that of the package.
+deb:
+	@scripts/deps deb
+	@$(MAKE) --no-print-directory dist
+	rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
+	tar -C $(BUILD)/deb -xf $(BUILD)/$(dist_name).tar.xz
+	cd $(BUILD)/deb/$(dist_name) && MAKEFLAGS= MAKEOVERRIDES= $(if $(DEB_CC),CC='$(DEB_CC)') dpkg-buildpackage -b -us -uc -j$$(nproc)
+	rm -rf $(BUILD)/deb/$(dist_name)
+	@ls $(BUILD)/deb/*.deb
+
 clean:
 	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(foreach s,$(sets),$(BUILD)/$(notdir $(s:.unpacked=))) $(BUILD)/libzt.a $(BUILD)/libcommon.a \
-	    $(BUILD)/zt $(BUILD)/zt-*.tar* $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
+	    $(BUILD)/zt $(BUILD)/deb $(BUILD)/zt-*.tar* $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
 distclean:
 	rm -rf $(BUILD)

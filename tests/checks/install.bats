@@ -171,6 +171,11 @@ C
     grep -qF "libdir=\${prefix}/lib/a" "$BATS_TEST_TMPDIR/log"
     grep -qF "'/opt/zt/lib/a/libzt.a'" "$BATS_TEST_TMPDIR/log"
     run ! grep -q /usr/local "$BATS_TEST_TMPDIR/log"
+    for target in install uninstall; do
+        for name in prefix PREFIX; do make --no-print-directory BUILD="$build" -n $target $name=/opt/zt >"$BATS_TEST_TMPDIR/$name"; done
+        grep -qF /opt/zt/ "$BATS_TEST_TMPDIR/prefix"
+        diff "$BATS_TEST_TMPDIR/prefix" "$BATS_TEST_TMPDIR/PREFIX"
+    done
 }
 
 @test "uninstall leaves no file, and another's files alone" {
