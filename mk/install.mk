@@ -20,7 +20,7 @@ public := lib/ops/ops.def $(wildcard lib/zt.h lib/zt/*.h) \
           $(filter-out lib/zt/%,$(sort $(shell sed -n 's/^\#include "\(.*\)"$$/\1/p' lib/zt.h lib/zt/*.h)))
 pages  := $(sort $(wildcard man/*.[1-8]))
 section = $(patsubst .%,%,$(suffix $(1)))
-shells := bash
+shells := bash zsh fish
 script_bash = $(bashdir)/$(1)
 script_zsh  = $(zshdir)/_$(1)
 script_fish = $(fishdir)/$(1).fish

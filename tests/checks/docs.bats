@@ -201,7 +201,7 @@ shown_nowhere() { # commands
 
 # Names that a table has, as completion offers them: the same rows, by another way than --help.
 table_names() { # tool
-    "$1" --completion bash | grep -oE -- ' --[a-z0-9-]+|-W .--[a-z0-9-]+' | grep -oE -- '--[a-z0-9-]+' | sort -u
+    "$1" --completion bash | grep -oE "options='[^']*'" | grep -oE -- '--[a-z0-9-]+' | sort -u
 }
 
 @test "--help has at most 60 lines, and --help=all every option of the table" {

@@ -28,6 +28,8 @@ tools() {
         for t in $(tools); do
             echo "bin/$t 777" # a link to that
             echo "share/bash-completion/completions/$t 644"
+            echo "share/zsh/site-functions/_$t 644"
+            echo "share/fish/vendor_completions.d/$t.fish 644"
         done
         (cd "$repo/man" && ls *.[1-8] && echo zt-ops.7) | sed 's|.*\.\([1-8]\)$|share/man/man\1/& 644|'
         echo lib/libzt.a 644
@@ -70,7 +72,9 @@ tools() {
     done
 }
 
-# Completion of "ARGUMENTS" with the cursor after the last word.
+# ---- completion --------------------------------------------------------------------------------------
+
+# What bash offers for the words of a line with the cursor after the last: bash itself splits words at '='.
 complete_line() { # tool word...
     bash -c '
         source "$1" || exit
@@ -81,7 +85,18 @@ complete_line() { # tool word...
         printf "%s\n" "${COMPREPLY[@]}"' - "$at/share/bash-completion/completions/$1" "$@"
 }
 
-@test "completion knows every option, and the words of those that have words" {
+# The same from fish, for a line.
+complete_fish() { # line
+    fish --no-config -c 'source $argv[1]; complete -C $argv[2] | string replace -r "\t.*" ""' \
+        "$at/share/fish/vendor_completions.d/${1%% *}.fish" "$1"
+}
+
+# The same from zsh: in a terminal (zpty), because zsh completes nowhere else. Tab lists all, between two marks.
+complete_zsh() { # line
+    zsh -f "$repo/tests/checks/complete.zsh" "$at/share/zsh/site-functions" "$1"
+}
+
+@test "bash completes options, commands, words, and the words of the library's tables" {
     for t in $(tools); do
         bash -n "$at/share/bash-completion/completions/$t"
         for o in $(help_options "$t"); do
@@ -91,9 +106,84 @@ complete_line() { # tool word...
     [ "$(complete_line zt-run --ign)" = --ignore-eos ]
     [ "$(complete_line zt-run -m model.gguf --tok)" = --tokenize ]
     [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
+    [ "$(complete_line zt-run --isa = avx | xargs)" = 'avx2 avx512' ]
+    [ "$(complete_line zt-run --isa = | xargs)" = 'scalar avx2 avx512' ]
     [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32' ]
     [ -z "$(complete_line zt-run -n 1)" ]
     [ -z "$(complete_line zt-run -m mod)" ] # bash's own rule: files
+    [ "$(complete_line zt-bench comp)" = compare ]
+    [ "$(complete_line zt-dna lo)" = lora ]
+    [ "$(complete_line zt-dna lora --ra)" = --rank ]
+    [ -z "$(complete_line zt-dna lora --met)" ]
+    [ "$(complete_line zt-dna merge --method slerp)" = slerp ]
+    [ "$(complete_line zt-quant --type q4_k | xargs)" = 'q4_k_m q4_k_s' ]
+    diff <(complete_line zt-quant -T '' | sort -u) <(zt-quant --list-types --format tsv | tail -n +2 | cut -f1 | sort -u)
+    [ "$(complete_line zt-quant --tensor-type '*ffn*' = mxfp4 | xargs)" = 'mxfp4 mxfp4_moe' ]
+    [ "$(complete_line zt-trace diff --engine ref,c | head -1)" = ref,cpu ]
+    [ "$(complete_line zt-convert --to safe)" = safetensors ]
+    [ "$(complete_line zt-convert --dtype bf)" = bf16 ]
+    [ "$(complete_line zt-train --optim ada | xargs)" = 'adam adamw' ]
+    [ "$(complete_line zt-train --schedule co | xargs)" = 'constant cosine' ]
+    [ "$(complete_line zt-run --template chat)" = chatml ]
+}
+
+# A model with a name of a tensor that a shell would run, were it not quoted.
+make_models() {
+    "$tests/mkmodel" 'a model.gguf'
+    zt-convert -q --rename 'output_norm.weight=out $(touch gone).weight' 'a model.gguf' b.safetensors
+}
+
+@test "bash completes tensors and metadata keys of the file on the line; names that a file has are quoted" {
+    make_models
+    [ "$(complete_line zt-convert 'a\ model.gguf' --cat blk.0.attn_n)" = blk.0.attn_norm.weight ]
+    [ "$(complete_line zt-convert "'a model.gguf'" --unset general.arch)" = general.architecture ]
+    [ "$(complete_line zt-convert 'a\ model.gguf' --set general.arch)" = general.architecture= ]
+    [ "$(complete_line zt-quant 'a\ model.gguf' --tensor-type token)" = token_embd.weight= ]
+    [ "$(complete_line zt-convert b.safetensors --drop out)" = 'out\ \$\(touch\ gone\).weight' ]
+    [ -z "$(complete_line zt-convert --drop out)" ]
+    [ ! -e gone ]
+}
+
+@test "fish completes the same" {
+    command -v fish >/dev/null || skip "no fish"
+    for t in $(tools); do
+        fish --no-config -n "$at/share/fish/vendor_completions.d/$t.fish"
+        for o in $(help_options "$t" | grep -e --); do
+            complete_fish "$t $([[ $t == zt-@(bench|dna|trace) ]] || echo x) $o" | grep -xF -- "$o" >/dev/null || { echo "$t: $o"; false; }
+        done
+    done
+    make_models
+    [ "$(complete_fish 'zt-run --isa avx' | xargs)" = 'avx2 avx512' ]
+    [ "$(complete_fish 'zt-run --isa=avx' | xargs)" = '--isa=avx2 --isa=avx512' ]
+    [ -z "$(complete_fish 'zt-run -n ')" ]
+    [ "$(complete_fish 'zt-run -m b.saf')" = b.safetensors ]
+    [ "$(complete_fish 'zt-dna lo')" = lora ]
+    [ "$(complete_fish 'zt-dna lora --ra')" = --rank ]
+    [ -z "$(complete_fish 'zt-dna lora --met')" ]
+    [ "$(complete_fish 'zt-quant -T q4_k' | xargs)" = 'q4_k_m q4_k_s' ]
+    complete_fish 'zt-trace diff --engine ref,c' | grep -x ref,cpu
+    [ "$(complete_fish 'zt-convert b.safetensors --cat blk.0.attn_n')" = blk.0.attn_norm.weight ]
+    [ "$(complete_fish 'zt-quant b.safetensors --tensor-type token')" = token_embd.weight= ]
+    [ "$(complete_fish 'zt-quant b.safetensors --tensor-type token*=mxfp4' | xargs)" = 'token*=mxfp4 token*=mxfp4_moe' ]
+    complete_fish 'zt-convert b.safetensors --drop out' | grep -xF 'out $(touch gone).weight'
+    [ ! -e gone ]
+}
+
+@test "zsh completes the same" {
+    command -v zsh >/dev/null || skip "no zsh"
+    for t in $(tools); do zsh -f -n "$at/share/zsh/site-functions/_$t"; done
+    make_models
+    [ "$(complete_zsh 'zt-run --ign')" = --ignore-eos ]
+    [ "$(complete_zsh 'zt-run --isa avx' | xargs)" = 'avx2 avx512' ]
+    [ -z "$(complete_zsh 'zt-run -n ')" ]
+    [ "$(complete_zsh 'zt-run -m b.saf')" = b.safetensors ]
+    [ "$(complete_zsh 'zt-dna lo')" = lora ]
+    [ "$(complete_zsh 'zt-dna lora --ra')" = --rank ]
+    [ "$(complete_zsh 'zt-quant -T q4_k' | xargs)" = 'q4_k_m q4_k_s' ]
+    [[ " $(complete_zsh 'zt-trace diff --engine ref,c' | xargs) " == *' cpu '* ]]
+    [ "$(complete_zsh 'zt-convert b.safetensors --cat blk.0.attn_n')" = blk.0.attn_norm.weight ]
+    [ "$(complete_zsh 'zt-quant b.safetensors --tensor-type x=mxfp4' | xargs)" = 'mxfp4 mxfp4_moe' ]
+    [ ! -e gone ]
 }
 
 # The flags of zt.pc as seen below DESTDIR.

@@ -13,6 +13,7 @@
 #ifndef ZT_CLI_H
 #define ZT_CLI_H
 
+#include "lib/base/near.h"
 #include "lib/zt/all.h"
 #include <stdio.h>
 
@@ -53,6 +54,10 @@ typedef struct zt_opt {
     const char *otherwise; /* its default in words, where the value at the start does not say it */
     const char *heading;   /* of --help: it and the rows after it, up to the next heading, are this group */
     bool detail;           /* only in --help=all, where the whole list is longer than --help may be */
+    /* For completion, of a STR or LIST. Where `arg` is "GLOB=TYPE", names_from is for what is in front of the '=', and values
+     * for what follows. */
+    zt_name_fn *values;     /* the words that its value may be (user: NULL); NULL: no such list */
+    const char *names_from; /* "zt-convert --list": prints, of a file, a table whose first column has such names */
 } zt_opt;
 
 /* A mode is what a tool does in one run: a command ("merge"), what an option asks for
@@ -95,6 +100,7 @@ typedef struct zt_tool {
     int max_operands;     /* -1: any number */
     const zt_mode *modes; /* [n_modes], 64 at most */
     int n_modes;
+    bool commands;                       /* the modes are commands: operand 0 is the name of one */
     const zt_shared_opt *shared_options; /* ends with {0}; NULL: all apply everywhere */
 } zt_tool;
 
@@ -183,6 +189,12 @@ zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
  * NULL is no file. */
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out);
 
+/* The words that --to, --dtype, --type, --engine and --isa take: functions for zt_opt.values. */
+const char *zt_cli_container_names(const void *user, int i);
+const char *zt_cli_dtype_names(const void *user, int i);
+const char *zt_cli_mix_names(const void *user, int i);
+const char *zt_cli_engine_names(const void *user, int i);
+const char *zt_cli_isa_names(const void *user, int i);
 /* --to, --dtype, --type: the word is not known; ZT_EUSAGE with what there is, and the nearest. */
 zt_status zt_cli_no_container(zt_cli *cli, const char *word);
 zt_status zt_cli_no_dtype(zt_cli *cli, const char *word);

@@ -1,4 +1,4 @@
-/* help.c - what the option table says of itself: --help and the completion script. */
+/* help.c - --help, made from the option table. */
 #include "tools/common/internal.h"
 #include <ctype.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static void put_usage(zt_str *out, const zt_tool *tool, int mode)
 static void put_more(zt_str *out, const zt_cli_state *state, help_view view)
 {
     const zt_tool *tool = state->cli.tool;
-    bool commands = view.mode < 0 && tool->n_modes && tool->synopsis && synopsis_has(tool->synopsis[0], &tool->modes[0]);
+    bool commands = view.mode < 0 && tool->commands;
     if (view.brief || commands) zt_str_putc(out, '\n');
     if (view.brief) zt_str_printf(out, "%s --help=all prints all %d options.\n", tool->name, state->option_count);
     if (commands) zt_str_printf(out, "%s COMMAND --help prints the options of a command.\n", tool->name);
@@ -151,56 +151,5 @@ zt_status zt_print_help(zt_cli_state *state)
         view.brief = true;
         put_help(&out, state, view);
     }
-    return write_text(state, &out);
-}
-
-/* ---- completion ------------------------------------------------------------------------------ */
-
-static void put_names(zt_str *out, const zt_opt *option, const char *between)
-{
-    if (option->name) zt_str_printf(out, "--%s", option->name);
-    if (option->letter) zt_str_printf(out, "%s-%c", option->name ? between : "", option->letter);
-}
-
-/* A branch for the options after which words, or no file, are to be offered. */
-static void put_branch(zt_str *out, const zt_opt *option)
-{
-    bool number =
-        option->kind == ZT_OPT_I64 || option->kind == ZT_OPT_U64 || option->kind == ZT_OPT_F64 || option->kind == ZT_OPT_SIZE;
-    if (option->kind != ZT_OPT_WORD && !number) return;
-    zt_str_puts(out, "    ");
-    put_names(out, option, "|");
-    if (number) {
-        zt_str_puts(out, ") compopt +o default; return ;;\n");
-        return;
-    }
-    zt_str_puts(out, ") COMPREPLY=($(compgen -W '");
-    for (const char *letter = option->arg; *letter; letter++) zt_str_putc(out, *letter == '|' ? ' ' : *letter);
-    zt_str_puts(out, "' -- \"$cur\")); return ;;\n");
-}
-
-zt_status zt_print_completion(zt_cli_state *state)
-{
-    zt_str out, identifier;
-    zt_str_init(&out, state->cli.ctx);
-    zt_str_init(&identifier, state->cli.ctx);
-    for (const char *letter = state->cli.tool->name; *letter; letter++)
-        zt_str_putc(&identifier, isalnum((unsigned char)*letter) ? *letter : '_');
-    zt_str_printf(&out,
-                  "# bash completion for %s: source it, or put it into\n"
-                  "# ~/.local/share/bash-completion/completions/%s\n"
-                  "_%s()\n{\n"
-                  "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}\n"
-                  "    COMPREPLY=()\n    case $prev in\n",
-                  state->cli.tool->name, state->cli.tool->name, identifier.data ? identifier.data : "");
-    for (int i = 0; i < state->option_count; i++) put_branch(&out, &state->options[i]);
-    zt_str_puts(&out, "    esac\n    [[ $cur == -* ]] && COMPREPLY=($(compgen -W '");
-    for (int i = 0; i < state->option_count; i++) {
-        zt_str_puts(&out, i ? " " : "");
-        put_names(&out, &state->options[i], " ");
-    }
-    zt_str_printf(&out, "' -- \"$cur\"))\n}\ncomplete -o default -F _%s %s\n", identifier.data ? identifier.data : "",
-                  state->cli.tool->name);
-    zt_str_fini(&identifier);
     return write_text(state, &out);
 }

@@ -55,7 +55,7 @@ void zt_default_of(const zt_opt *option, zt_default text);
 /* pair.c: --threads, --engine and --isa of a tool that takes two. */
 zt_status zt_pair_settle(zt_cli_state *state);
 
-/* help.c, version.c: what is printed instead of running. */
+/* help.c, completion.c, version.c: what is printed instead of running. */
 zt_status zt_print_help(zt_cli_state *state);
 zt_status zt_print_completion(zt_cli_state *state);
 zt_status zt_print_version(zt_cli_state *state);

@@ -65,6 +65,7 @@ static const zt_tool tool = {
               ZT_SHARE_JUNIT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1,
     .modes = modes,
+    .commands = true,
     .n_modes = N_COMMANDS,
     .shared_options = shared,
 };

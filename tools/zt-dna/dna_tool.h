@@ -42,6 +42,8 @@ zt_status dna_compare(zt_cli *cli, const dna_options *options, char **operands, 
 zt_status dna_lineage(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_graft(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, int count);
+/* merge.c: the words of --method, for zt_opt.values. */
+const char *dna_method_names(const void *user, int i);
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count);
 

@@ -25,6 +25,7 @@ static const zt_tool tool = {
         ZT_SHARE_OUTPUT | ZT_SHARE_THREADS | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1,
     .modes = modes,
+    .commands = true,
     .n_modes = DNA_N_COMMANDS,
     .shared_options = dna_shared_options,
 };

@@ -11,6 +11,12 @@ static void on_progress(void *user, const char *tensor, double done, double all)
     zt_progress(user, &(zt_work){"merge", tensor, "B", done, all});
 }
 
+const char *dna_method_names(const void *user, int i)
+{
+    (void)user;
+    return zt_merge_method_at(i) ? zt_merge_method_at(i)->name : NULL;
+}
+
 static zt_status write_to(zt_cli *cli, zt_merge *merge, const char *path, const zt_checkpoint_opts *options)
 {
     zt_writer *writer =

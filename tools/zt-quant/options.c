@@ -97,6 +97,14 @@ static zt_status take_operands(quant_run *run)
 }
 
 /* A type of models, of networks, or of both. */
+const char *quant_type_names(const void *user, int i)
+{
+    int mixes = 0;
+    while (zt_mix_at(mixes)) mixes++;
+    if (i < mixes) return quant_can(zt_mix_at(i)->dtype) ? zt_cli_mix_names(user, i) : "";
+    return i - mixes < ZT_STORE_COUNT ? zt_storage_get((zt_storage)(i - mixes))->name : NULL;
+}
+
 static bool find_type(const char *name, const zt_mix **mix, zt_storage *net)
 {
     *mix = zt_mix_find(name);

@@ -53,6 +53,8 @@ extern const zt_tool quant_tool;
 quant_options *quant_options_init(void);
 /* What goes together, the mix, the wishes, the operands. */
 zt_status quant_options_check(quant_run *run);
+/* The words of --type, as --list-types has them: for zt_opt.values. */
+const char *quant_type_names(const void *user, int i);
 /* Are types chosen by a size: --target-size or --bpw? */
 bool quant_fits(const quant_options *options);
 

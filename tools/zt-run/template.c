@@ -108,7 +108,7 @@ static zt_status choose_own(run_state *run, bool tools)
 
 /* ---- --template ------------------------------------------------------------------------------ */
 
-static const char *template_name(const void *user, int i)
+const char *run_template_names(const void *user, int i)
 {
     (void)user;
     return zt_template_list(i);
@@ -127,7 +127,7 @@ static zt_status unknown_template(run_state *run, const char *name)
         status =
             zt_fail(run->ctx, ZT_EUSAGE, "--template: '%s' is neither a file nor one of %s%s%s%s; --raw disables the template",
                     zt_escape(shown, sizeof shown, name, strlen(name)), names.data, own.len ? " or the model's own " : "",
-                    own.len ? own.data : "", zt_near(hint, name, template_name, NULL));
+                    own.len ? own.data : "", zt_near(hint, name, run_template_names, NULL));
     zt_str_fini(&names);
     zt_str_fini(&own);
     return status;

@@ -33,6 +33,7 @@ static const zt_tool tool = {
               ZT_SHARE_COLOR | ZT_SHARE_PAIR,
     .max_operands = -1,
     .modes = modes,
+    .commands = true,
     .n_modes = TRACE_N_COMMANDS,
     .shared_options = trace_shared_options,
 };

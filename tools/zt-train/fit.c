@@ -161,13 +161,13 @@ static zt_status save_run(void *user, const zt_fit_state *state)
 
 /* ---- how it is set up ------------------------------------------------------------------------ */
 
-static const char *optimizer_name(const void *user, int index)
+const char *train_optimizer_names(const void *user, int index)
 {
     (void)user;
     return zt_optimizer_at(index) ? zt_optimizer_name(zt_optimizer_at(index)) : NULL;
 }
 
-static const char *schedule_name(const void *user, int index)
+const char *train_schedule_names(const void *user, int index)
 {
     (void)user;
     return zt_schedule_at(index) ? zt_schedule_at(index)->name : NULL;
@@ -182,10 +182,11 @@ static zt_status choose_optimizer(training_run *run)
     const zt_optimizer *optimizer = zt_optimizer_named(name);
     const zt_schedule *schedule = zt_schedule_named(options->schedule);
     if (!optimizer)
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': unknown optimizer", name, strlen(name), optimizer_name, NULL);
+        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--optim': unknown optimizer", name, strlen(name), train_optimizer_names,
+                               NULL);
     if (!schedule)
         return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--schedule': unknown schedule", options->schedule,
-                               strlen(options->schedule), schedule_name, NULL);
+                               strlen(options->schedule), train_schedule_names, NULL);
     *optim = zt_optim_default(optimizer);
     if (strcmp(name, "sgd") && optim->momentum == 0 &&
         zt_cli_refuse_given(run->cli, "momentum", "this optimizer; it applies to sgd, momentum or nesterov"))

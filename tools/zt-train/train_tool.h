@@ -138,6 +138,9 @@ zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count)
 
 /* ---- modes ------------------------------------------------------------------------------------ */
 
+/* fit.c: the words of --optim and --schedule, for zt_opt.values. */
+const char *train_optimizer_names(const void *user, int index);
+const char *train_schedule_names(const void *user, int index);
 zt_status train_fit(zt_cli *cli, const train_options *options);  /* fit.c */
 zt_status train_eval(zt_cli *cli, const train_options *options); /* eval.c */
 /* Draws the loss by epoch; valid[i] NaN: no value (plot.c). */
