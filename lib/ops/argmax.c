@@ -12,7 +12,7 @@ static zt_status argmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = want_line_axis(ctx, argmax->axis, x);
     if (!status && argmax->keepdims != 0 && argmax->keepdims != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)argmax->keepdims);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld: must be 0 or 1", (long long)argmax->keepdims);
     if (status) return status;
     int at = (int)(argmax->axis < 0 ? argmax->axis + x->rank : argmax->axis);
     out[0] = zt_type_make(ZT_I32, 0, NULL);

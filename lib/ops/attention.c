@@ -12,18 +12,20 @@ static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     const zt_type *q = in[0], *k = in[1], *v = in[2];
     zt_status status = zt_row_want(ctx, "q", q, ZT_F32, 2);
     if (status) return status;
-    if (attention->head < 1) return zt_row_fail(ctx, ZT_EUSAGE, "head is %lld", (long long)attention->head);
-    if (attention->window < 0) return zt_row_fail(ctx, ZT_EUSAGE, "window is %lld", (long long)attention->window);
-    if (!(attention->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attention->softcap);
-    if (!isfinite(attention->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attention->scale);
+    if (attention->head < 1) return zt_row_fail(ctx, ZT_EUSAGE, "head is %lld: must be 1 or more", (long long)attention->head);
+    if (attention->window < 0)
+        return zt_row_fail(ctx, ZT_EUSAGE, "window is %lld: must be nonnegative", (long long)attention->window);
+    if (!(attention->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g: must be nonnegative", attention->softcap);
+    if (!isfinite(attention->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g: must be finite", attention->scale);
     if ((k->dtype != ZT_F32 && k->dtype != ZT_F16) || k->rank != 2 || !zt_type_equal(k, v))
-        return zt_row_fail(ctx, ZT_ESHAPE, "k and v are not two matrices of f32 or f16 of one type");
+        return zt_row_fail(ctx, ZT_ESHAPE, "k and v must be matrices of the same dtype, f32 or f16");
     if (q->dim[1] % attention->head || k->dim[1] % attention->head)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not heads of %lld", (long long)q->dim[1],
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not multiples of the head size %lld", (long long)q->dim[1],
                            (long long)k->dim[1], (long long)attention->head);
     int64_t H = q->dim[1] / attention->head, G = k->dim[1] / attention->head;
     if (G < 1 || H % G)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly", (long long)H, (long long)G);
+        return zt_row_fail(ctx, ZT_ESHAPE, "the number of query heads %lld is not a multiple of the number of key heads %lld",
+                           (long long)H, (long long)G);
     out[0] = *q;
     return zt_slots_infer(ctx, q->dim[0], k->dim[0], in[3], in[4], in[5]);
 }
@@ -240,10 +242,10 @@ static void attention_expand(const zt_emit *emit, const void *attrs, const int *
 }
 
 const zt_opdef zt_op_attention = {
-    .synopsis = "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p from "
-                "max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k, v f16|f32 "
-                "[ctx,G*head], pos, seq, table and slot as kv_put's; scale 0: 1/sqrt(head); softcap > "
-                "0: scores become softcap tanh(s/softcap)",
+    .synopsis = "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p "
+                "from max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k and v "
+                "f16|f32 [ctx,G*head]; pos, seq, table and slot as in kv_put; scale 0: 1/sqrt(head); "
+                "softcap > 0: scores become softcap tanh(s/softcap)",
     .n_required = 4,
     .flags = ZT_OPF_SUMS,
     .infer = attention_infer,

@@ -15,12 +15,12 @@ zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *type, const
 {
     zt_status status = zt_row_want_float(ctx, name, type);
     if (!status && type->dtype != like->dtype)
-        status =
-            zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, x %s", name, zt_dtype_get(type->dtype)->name, zt_dtype_get(like->dtype)->name);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has dtype %s, but x has %s", name, zt_dtype_get(type->dtype)->name,
+                             zt_dtype_get(like->dtype)->name);
     if (!status && type->rank < 3)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, at least 3 are needed", name, type->rank);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions: must have at least 3", name, type->rank);
     if (!status && type->rank != like->rank)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, x %d", name, type->rank, like->rank);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, but x has %d", name, type->rank, like->rank);
     return status;
 }
 
@@ -28,14 +28,15 @@ zt_status zt_conv_want(zt_ctx *ctx, const char *name, const zt_type *type, const
 zt_status zt_conv_groups(zt_ctx *ctx, int64_t groups, const zt_type *w, const char *small, const char *large, int64_t a,
                          int64_t b)
 {
-    if (groups < 1) return zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)groups);
+    if (groups < 1) return zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld: must be 1 or more", (long long)groups);
     if (w->dim[0] != a)
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld filters, %s %lld channels", (long long)w->dim[0], small, (long long)a);
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld filters, but %s has %lld channels", (long long)w->dim[0], small,
+                           (long long)a);
     if (a % groups || b % groups)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups", (long long)(a % groups ? a : b),
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not divisible into %lld groups", (long long)(a % groups ? a : b),
                            (long long)groups);
     if (w->dim[1] != b / groups)
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld channels, %s %lld in %lld groups", (long long)w->dim[1], large,
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld channels, but %s has %lld in %lld groups", (long long)w->dim[1], large,
                            (long long)b, (long long)groups);
     return ZT_OK;
 }
@@ -45,7 +46,8 @@ zt_status zt_conv_bias(zt_ctx *ctx, const zt_type *b, const zt_type *x, int64_t 
     if (!b) return ZT_OK;
     zt_status status = zt_row_want(ctx, "b", b, x->dtype, 1);
     if (!status && b->dim[0] != channels)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements for %lld channels", (long long)b->dim[0], (long long)channels);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "b has %lld elements, expected %lld (channels)", (long long)b->dim[0],
+                             (long long)channels);
     return status;
 }
 
@@ -258,11 +260,11 @@ static void conv_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_conv = {
-    .synopsis = "y[n,m,o] = b[m] + sum_c,k x[n,c,o*stride+k*dilation-pad] w[m,c,k], x 0 outside; "
-                "x[N,C,d1..d8], w[M,C/groups,k1..k8], b[M] may be absent, all of one plain float "
-                "type; stride, pad, pad_end, dilation a number a spatial dimension (none: 1, 0, as "
-                "pad, 1); a pad below 0 crops; conv2d's pads top,left,bottom,right are "
-                "pad=top,left pad_end=bottom,right",
+    .synopsis = "y[n,m,o] = b[m] + sum_c,k x[n,c,o*stride+k*dilation-pad] w[m,c,k], with zero "
+                "padding; x[N,C,d1..d8], w[M,C/groups,k1..k8] and b[M] (optional) of the same plain "
+                "float type; stride, pad, pad_end and dilation have one number per spatial dimension "
+                "(defaults: 1, 0, pad, 1); a negative pad crops; conv2d's padding "
+                "top,left,bottom,right is pad=top,left pad_end=bottom,right",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = conv_infer,
@@ -283,13 +285,13 @@ static zt_status filter_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "dy", dy, x);
     if (!status && like->rank != x->rank)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, x %d", like->rank, x->rank);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "like has %d dimensions, but x has %d", like->rank, x->rank);
     if (!status) status = zt_conv_groups(ctx, filter->groups, like, "dy", "x", dy->dim[1], x->dim[1]);
     if (!status) status = zt_conv_small(ctx, &lists, x, like, small);
     if (status) return status;
     out[0] = zt_type_make(x->dtype, like->rank, like->dim);
     if (dy->dim[0] == x->dim[0] && !memcmp(small, dy->dim + 2, (size_t)(x->rank - 2) * sizeof *small)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of conv's y");
+    return zt_row_fail(ctx, ZT_ESHAPE, "dy does not have the shape of conv's y");
 }
 
 static void filter_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -337,9 +339,9 @@ static void filter_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_conv_backward_filter = {
-    .synopsis = "dw[m,c,k] = sum_n,o dy[n,m,o] x[n,c,o*stride+k*dilation-pad]: the gradient of "
-                "conv's w, of like's shape and with conv's attributes; x and dy of one plain float "
-                "type, which dw has",
+    .synopsis = "dw[m,c,k] = sum_n,o dy[n,m,o] x[n,c,o*stride+k*dilation-pad]: the gradient of conv "
+                "with respect to w; dw has the shape of like; the attributes are those of conv; x, "
+                "dy and dw of the same plain float type",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = filter_infer,

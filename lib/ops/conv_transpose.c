@@ -20,13 +20,13 @@ static zt_status infer_spatial(zt_ctx *ctx, const zt_conv_transpose_attrs *attrs
         return status;
     }
     if (like->rank != y->rank || like->dim[0] != y->dim[0] || like->dim[1] != y->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "like has not y's dimensions, batch and channels");
-    if (attrs->output_padding.n) return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like both say y's dimensions");
+        return zt_row_fail(ctx, ZT_ESHAPE, "like does not have y's rank, batch and channels");
+    if (attrs->output_padding.n) return zt_row_fail(ctx, ZT_EUSAGE, "output_padding and like exclude each other");
     zt_status status = zt_conv_small(ctx, &lists, like, w, small);
     if (status) return status;
     memcpy(y->dim + 2, like->dim + 2, bytes);
     if (!memcmp(small, x->dim + 2, bytes)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "like is not what conv brings to x's dimensions");
+    return zt_row_fail(ctx, ZT_ESHAPE, "conv does not map the dimensions of like to those of x");
 }
 
 static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -37,7 +37,7 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     zt_status status = zt_conv_want(ctx, "x", x, x);
     if (!status) status = zt_conv_want(ctx, "w", w, x);
     if (!status && (conv->groups < 1 || !zt_mul_i64(w->dim[1], conv->groups, &channels)))
-        status = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld", (long long)conv->groups);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "groups is %lld: must be 1 or more", (long long)conv->groups);
     if (!status) status = zt_conv_groups(ctx, conv->groups, w, "x", "y", x->dim[1], channels);
     if (!status) status = zt_conv_bias(ctx, in[2], x, channels);
     if (status) return status;
@@ -108,10 +108,11 @@ static void transpose_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_conv_transpose = {
     .synopsis = "y[n,m,i] = b[m] + sum_c,o,k x[n,c,o] w[c,m,k] where i = o*stride+k*dilation-pad; "
-                "x[N,C,d1..d8], w[C,M/groups,k1..k8], b[M] may be absent, all of one plain float "
-                "type; y has (d-1)*stride+(k-1)*dilation+1-pad-pad_end+output_padding, or like's "
-                "dimensions, which conv with these attributes must bring to x's: conv's gradient "
-                "to its x is conv_transpose dy w _ x; a pad below 0 adds",
+                "x[N,C,d1..d8], w[C,M/groups,k1..k8] and b[M] (optional) of the same plain float "
+                "type; each spatial dimension of y is "
+                "(d-1)*stride+(k-1)*dilation+1-pad-pad_end+output_padding, or that of like, which "
+                "conv with these attributes must map to that of x: the gradient of conv with respect "
+                "to x is conv_transpose dy w _ x; a negative pad adds",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = transpose_infer,

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *name_of(const zt_func *func) { return func->name ? func->name : "without a name"; }
+static const char *name_of(const zt_func *func) { return func->name ? func->name : "(unnamed)"; }
 static int n_in(const zt_func *func) { return func->unary ? 1 : func->n_in; }
 static int n_out(const zt_func *func) { return func->unary ? 1 : func->n_out; }
 
@@ -27,9 +27,12 @@ zt_status zt_func_register(zt_ctx *ctx, const zt_func *func)
     if (!func->name || !*func->name) return zt_fail(ctx, ZT_EUSAGE, "a function without a name cannot be registered");
     zt_escape(text, sizeof text, func->name, strlen(func->name));
     if (!is_whole(func))
-        return zt_fail(ctx, ZT_EUSAGE, "function '%s' has no code, or %d inputs and %d outputs", text, n_in(func), n_out(func));
+        return zt_fail(ctx, ZT_EUSAGE,
+                       "invalid function '%s': no code, or an unsupported number of inputs (%d) or outputs "
+                       "(%d)",
+                       text, n_in(func), n_out(func));
     const zt_func *other = zt_func_find(ctx, func->name);
-    if (other && other != func) return zt_fail(ctx, ZT_EUSAGE, "function '%s' is registered already", text);
+    if (other && other != func) return zt_fail(ctx, ZT_EUSAGE, "function '%s' is already registered", text);
     return zt_ctx_put(ctx, kind, func->name, func);
 }
 
@@ -47,14 +50,14 @@ static zt_status call_arity(zt_ctx *ctx, const zt_func *func, const zt_type *con
 {
     int given = 0, max = zt_op_info(ZT_OP_call)->n_in;
     bool gap = false;
-    if (!func) return zt_row_fail(ctx, ZT_EUSAGE, "no function is given");
-    if (!is_whole(func)) return zt_row_fail(ctx, ZT_EUSAGE, "function '%s' is not whole", name_of(func));
+    if (!func) return zt_row_fail(ctx, ZT_EUSAGE, "missing attribute fn");
+    if (!is_whole(func)) return zt_row_fail(ctx, ZT_EUSAGE, "incomplete function '%s'", name_of(func));
     for (int k = 0; k < max; k++) {
         given += in[k] != NULL;
         gap = gap || (in[k] != NULL) != (k < n_in(func));
     }
     if (!gap) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "function '%s' takes %d inputs, not %d", name_of(func), n_in(func), given);
+    return zt_row_fail(ctx, ZT_EUSAGE, "function '%s' takes %d inputs, got %d", name_of(func), n_in(func), given);
 }
 
 static zt_status call_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -88,7 +91,7 @@ static void call_vjp(zt_vjp *vjp)
         int d = zt_build_call(vjp->emit, vjp->in[0], ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, ZT_NONE, &slope, NULL, NULL);
         vjp->dx[0] = zt_build_mul(vjp->emit, vjp->dy[0], d);
     } else {
-        snprintf(vjp->refused, sizeof vjp->refused, "function '%.60s' has none", name_of(func));
+        snprintf(vjp->refused, sizeof vjp->refused, "function '%.60s' has no gradient", name_of(func));
     }
 }
 
@@ -117,7 +120,7 @@ static zt_status outer_infer(zt_ctx *ctx, void *user, const zt_type *const in[],
 {
     (void)user;
     if (in[0]->rank != 1 || in[1]->rank != 1 || in[0]->dtype != in[1]->dtype)
-        return zt_fail(ctx, ZT_ESHAPE, "a and b are not two vectors of one type");
+        return zt_fail(ctx, ZT_ESHAPE, "a and b must be vectors of the same type");
     out[0] = zt_type_make(in[0]->dtype, 2, (int64_t[]){in[0]->dim[0], in[1]->dim[0]});
     out[1] = *in[0];
     return ZT_OK;
@@ -169,7 +172,7 @@ static bool call_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_call = {
-    .synopsis = "y, z, w = a function of the caller's, of a, b, c, d, e, f",
+    .synopsis = "y, z, w = fn(a, b, c, d, e, f), a function registered by the caller",
     .n_required = 1,
     .flags = ZT_OPF_CALLERS,
     .infer = call_infer,

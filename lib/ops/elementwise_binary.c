@@ -17,7 +17,7 @@ zt_status zt_infer_one_dtype(zt_ctx *ctx, const zt_type *const in[])
 static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     (void)attrs;
-    if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool, no number");
+    if (in[0]->dtype == ZT_BOOL) return zt_row_fail(ctx, ZT_ESHAPE, "a is bool: must be a numeric type");
     zt_status status = zt_infer_one_dtype(ctx, in);
     return status ? status : zt_row_broadcast(ctx, in[0], in[1], &out[0]);
 }
@@ -32,7 +32,7 @@ zt_status zt_infer_integers(zt_ctx *ctx, const void *attrs, const zt_type *const
 {
     char kind = zt_dtype_get(in[0]->dtype)->kind;
     if (kind != 'I' && kind != 'U')
-        return zt_row_fail(ctx, ZT_ESHAPE, "a is %s, not an integer type", zt_dtype_get(in[0]->dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "a has dtype %s: must be an integer type", zt_dtype_get(in[0]->dtype)->name);
     return number_infer(ctx, attrs, in, out);
 }
 
@@ -246,7 +246,7 @@ static void max_vjp(zt_vjp *vjp) { larger_vjp(vjp, 1); }
 
 static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
 
-#define NUMBER "; shapes broadcast as in NumPy; a, b and y of one plain float or integer type"
+#define NUMBER "; shapes broadcast as in NumPy; a, b and y of the same plain float or integer type"
 
 // clang-format off
 #define ROW(NAME, SYNOPSIS, INFER, CASES, MORE)                                                    \
@@ -263,14 +263,15 @@ static void min_vjp(zt_vjp *vjp) { larger_vjp(vjp, -1); }
 ROW(add, "y = a + b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
 ROW(sub, "y = a - b, integers wrap" NUMBER, number_infer, number_cases, 0)
 ROW(mul, "y = a * b, integers wrap" NUMBER, number_infer, number_cases, ZT_OPF_COMMUTATIVE)
-ROW(div, "y = a / b, integers towards zero, an integer divided by zero is an error" NUMBER, number_infer, divide_cases, 0)
-ROW(mod, "y = a - b floor(a / b), of b's sign, an integer by zero is an error" NUMBER, number_infer, divide_cases, 0)
-ROW(fmod, "y = a - b trunc(a / b), of a's sign, an integer by zero is an error" NUMBER, number_infer, divide_cases, 0)
-ROW(max, "y = the larger of a and b, NaN if either is; equal ones share the gradient" NUMBER, number_infer, number_cases,
+ROW(div, "y = a / b, integers truncated towards zero; integer division by zero is an error" NUMBER, number_infer, divide_cases, 0)
+ROW(mod, "y = a - b floor(a / b), with the sign of b; integer division by zero is an error" NUMBER, number_infer, divide_cases, 0)
+ROW(fmod, "y = a - b trunc(a / b), with the sign of a; integer division by zero is an error" NUMBER, number_infer, divide_cases,
+    0)
+ROW(max, "y = the larger of a and b, NaN if either is NaN; equal values share the gradient" NUMBER, number_infer, number_cases,
     ZT_OPF_COMMUTATIVE)
-ROW(min, "y = the smaller of a and b, NaN if either is; equal ones share the gradient" NUMBER, number_infer, number_cases,
+ROW(min, "y = the smaller of a and b, NaN if either is NaN; equal values share the gradient" NUMBER, number_infer, number_cases,
     ZT_OPF_COMMUTATIVE)
-ROW(pow, "y = a^b; shapes broadcast as in NumPy; a, b and y of one plain float type", float_infer, positive_cases, 0)
+ROW(pow, "y = a^b; shapes broadcast as in NumPy; a, b and y of the same plain float type", float_infer, positive_cases, 0)
 
 /* ---- prelu ----------------------------------------------------------------------------------- */
 
@@ -313,8 +314,8 @@ static void prelu_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_prelu = {
-    .synopsis = "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to x's shape; x, slope and y "
-                "of one plain float type",
+    .synopsis = "y[i] = x[i] > 0 ? x[i] : slope x[i]; slope broadcasts to the shape of x; x, slope "
+                "and y of the same plain float type",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = prelu_infer,
@@ -331,7 +332,7 @@ static zt_status swiglu_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     out[0] = *in[0];
     zt_status status = zt_row_want_float(ctx, "gate", in[0]);
     if (status || zt_type_equal(in[0], in[1])) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "gate and up are not of one type");
+    return zt_row_fail(ctx, ZT_ESHAPE, "gate and up must have the same type");
 }
 
 static void gate_values(const zt_arg *in, zt_arg *out, zt_curve *f)
@@ -361,7 +362,7 @@ static void swiglu_expand(const zt_emit *emit, const void *attrs, const int *in,
 }
 
 const zt_opdef zt_op_swiglu = {
-    .synopsis = "y[i] = silu(gate[i]) * up[i]; gate, up and y of one plain float type and shape",
+    .synopsis = "y[i] = silu(gate[i]) * up[i]; gate, up and y of the same plain float type and shape",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = swiglu_infer,
@@ -400,8 +401,8 @@ static void geglu_expand(const zt_emit *emit, const void *attrs, const int *in, 
 }
 
 const zt_opdef zt_op_geglu = {
-    .synopsis = "y[i] = gelu(gate[i]) * up[i], gelu's form; gate, up and y of one plain float type "
-                "and shape",
+    .synopsis = "y[i] = gelu(gate[i]) * up[i], form as in gelu; gate, up and y of the same plain "
+                "float type and shape",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = geglu_infer,
@@ -419,7 +420,7 @@ static zt_status tanh_prime_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     out[0] = *in[0];
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (status || zt_type_equal(in[0], in[1])) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x and dy are not of one type");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x and dy must have the same type");
 }
 
 static void tanh_prime_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -440,7 +441,7 @@ static void tanh_prime_expand(const zt_emit *emit, const void *attrs, const int 
 }
 
 const zt_opdef zt_op_tanh_prime = {
-    .synopsis = "y[i] = dy[i] (1 - tanh(x[i])^2); x, dy and y of one plain float type and shape",
+    .synopsis = "y[i] = dy[i] (1 - tanh(x[i])^2); x, dy and y of the same plain float type and shape",
     .n_required = 2,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = tanh_prime_infer,

@@ -21,7 +21,7 @@ static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
 #define BITS(NAME, SYNOPSIS, EXPR, MORE)                                                           \
     REF(NAME, 0 * (a + b), EXPR)                                                                   \
     const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; shapes broadcast as in NumPy; a, b and y of one integer type",      \
+        .synopsis = SYNOPSIS "; shapes broadcast as in NumPy; a, b and y of the same integer type",      \
         .n_required = 2,                                                                           \
         .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE | MORE,                                       \
         .infer = zt_infer_integers,                                                                \
@@ -29,13 +29,13 @@ static uint64_t shifted_right(int64_t a, int64_t b, const zt_type *type)
         .cases = zt_pairs_int,                                                                     \
     };
 // clang-format on
-BITS(bitwise_and, "y = the bits set in both a and b", (uint64_t)(a &b), ZT_OPF_COMMUTATIVE)
-BITS(bitwise_or, "y = the bits set in a or b", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
-BITS(bitwise_xor, "y = the bits set in one of a and b", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
-BITS(shift_left, "y = a << b, 0 where b is below 0 or not below the type's width", shifted_left(a, b, in[0].type), 0)
+BITS(bitwise_and, "y = a AND b, bitwise", (uint64_t)(a &b), ZT_OPF_COMMUTATIVE)
+BITS(bitwise_or, "y = a OR b, bitwise", (uint64_t)(a | b), ZT_OPF_COMMUTATIVE)
+BITS(bitwise_xor, "y = a XOR b, bitwise", (uint64_t)(a ^ b), ZT_OPF_COMMUTATIVE)
+BITS(shift_left, "y = a << b; 0 where b is negative or at least the width of the type", shifted_left(a, b, in[0].type), 0)
 BITS(shift_right,
-     "y = a >> b, of signed types with copies of the sign; b below 0 or not below the "
-     "type's width leaves nothing else",
+     "y = a >> b, arithmetic for signed types; where b is negative or at least the width "
+     "of the type, only the sign remains",
      shifted_right(a, b, in[0].type), 0)
 
 /* ---- one integer ----------------------------------------------------------------------------- */
@@ -46,7 +46,7 @@ static zt_status bitwise_not_infer(zt_ctx *ctx, const void *attrs, const zt_type
     (void)attrs;
     out[0] = *in[0];
     if (kind == 'I' || kind == 'U') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not an integer type", zt_dtype_get(in[0]->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be an integer type", zt_dtype_get(in[0]->dtype)->name);
 }
 
 static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -59,7 +59,7 @@ static void bitwise_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
 static bool bitwise_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_int(i, test_case), test_case); }
 
 const zt_opdef zt_op_bitwise_not = {
-    .synopsis = "y[i] = the bits not set in x[i]; any integer type, y has the type of x",
+    .synopsis = "y[i] = NOT x[i], bitwise; any integer type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = bitwise_not_infer,

@@ -15,13 +15,14 @@ static zt_status cast_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (status) return status;
     const zt_dtype_info *info = zt_dtype_get(to);
     if (cast->saturate != 0 && cast->saturate != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)cast->saturate);
+        return zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld: must be 0 or 1", (long long)cast->saturate);
     if (cast->round < -1 || cast->round > 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "round is %lld, not -1, 0 or 1", (long long)cast->round);
+        return zt_row_fail(ctx, ZT_EUSAGE, "round is %lld: must be -1, 0 or 1", (long long)cast->round);
     if (info->kind == 'Q' && !info->encode)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type that a cast cannot make", info->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type without an encoder", info->name);
     if (!zt_dtype_is_packed(to) && zt_row_cols(in[0]) % info->block)
-        return zt_row_fail(ctx, ZT_ESHAPE, "rows of %lld are no whole blocks of %s", (long long)zt_row_cols(in[0]), info->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "row length %lld is not a multiple of the block size of %s",
+                           (long long)zt_row_cols(in[0]), info->name);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
@@ -182,13 +183,13 @@ static bool cast_cases(int i, zt_case *test_case)
 static void cast_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_as(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_cast = {
-    .synopsis = "y[i] = x[i] as dtype `to`; x of any, block types too, y of any that has an encoder"
-                ": floats are rounded to the nearest, ties to even; floats to integers towards "
-                "zero, what is out of range to its end (i4 u4 i2 u2: by their low bits), NaN to 0; "
-                "integers to integers by their low bits; to bool, x[i] is not 0. Floats of a byte: "
-                "what is too large becomes the largest, or with saturate=0 infinity, or NaN where "
-                "there is none; f4_e2m1 always the largest, NaN -0. round=1 (up) and -1 (down) are "
-                "for f8_e8m0, of powers of two",
+    .synopsis = "y[i] = x[i] as dtype `to`; x of any dtype, including block types; `to` any dtype "
+                "with an encoder. Floats are rounded to nearest, ties to even. Floats to integers "
+                "are truncated towards zero and saturate (i4 u4 i2 u2: low bits), NaN gives 0. "
+                "Integers to integers keep the low bits. To bool: x[i] != 0. 8-bit floats saturate; "
+                "with saturate=0, overflow gives infinity, or NaN if the type has no infinity; "
+                "f4_e2m1 always saturates, NaN gives -0. round=1 (up) and round=-1 (down) apply to "
+                "f8_e8m0, the powers of two",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE,
     .infer = cast_infer,
@@ -208,8 +209,8 @@ static zt_status bitcast_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     if (info->block > 4 || y->block > 4)
         return zt_row_fail(ctx, ZT_ESHAPE, "%s is a block type", info->block > 4 ? info->name : y->name);
     if (info->block != y->block || info->block_bytes != y->block_bytes)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x's elements have %d bits, those of %s %d", 8 * info->block_bytes / info->block,
-                           y->name, 8 * y->block_bytes / y->block);
+        return zt_row_fail(ctx, ZT_ESHAPE, "the elements of x have %d bits, but those of %s have %d",
+                           8 * info->block_bytes / info->block, y->name, 8 * y->block_bytes / y->block);
     out[0] = *in[0];
     out[0].dtype = to;
     return ZT_OK;
@@ -276,7 +277,8 @@ static bool bitcast_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_bitcast = {
-    .synopsis = "y has x's bits as elements of dtype `to`, which has as many; any but block types",
+    .synopsis = "y has the bits of x as elements of dtype `to`, which must have the same width; any "
+                "but block types",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE,
     .infer = bitcast_infer,

@@ -5,12 +5,12 @@
 
 /* ---- comparisons ----------------------------------------------------------------------------- */
 
-TEST(eq, "y = a is b", a == b, ZT_OPF_COMMUTATIVE, true)
-TEST(ne, "y = a is not b", a != b, ZT_OPF_COMMUTATIVE, true)
-TEST(lt, "y = a is below b", a < b, 0, true)
-TEST(le, "y = a is at most b", a <= b, 0, true)
-TEST(gt, "y = a is above b", a > b, 0, true)
-TEST(ge, "y = a is at least b", a >= b, 0, true)
+TEST(eq, "y = (a == b)", a == b, ZT_OPF_COMMUTATIVE, true)
+TEST(ne, "y = (a != b)", a != b, ZT_OPF_COMMUTATIVE, true)
+TEST(lt, "y = (a < b)", a < b, 0, true)
+TEST(le, "y = (a <= b)", a <= b, 0, true)
+TEST(gt, "y = (a > b)", a > b, 0, true)
+TEST(ge, "y = (a >= b)", a >= b, 0, true)
 
 /* ---- what is this float ---------------------------------------------------------------------- */
 
@@ -52,7 +52,7 @@ static bool isinf_cases(int i, zt_case *test_case)
         .cases = CASES,                                                                            \
     };
 // clang-format on
-ASKS(isnan, "y[i] = x[i] is not a number", x != x, is_cases)
-ASKS(isinf, "y[i] = x[i] is an infinity, of a sign that `negative` and `positive` do not leave out",
+ASKS(isnan, "y[i] = (x[i] is NaN)", x != x, is_cases)
+ASKS(isinf, "y[i] = (x[i] is infinite); negative=0 and positive=0 exclude a sign",
      isinf(x) && (x < 0 ? a->negative != 0 : a->positive != 0), isinf_cases)
-ASKS(isfinite, "y[i] = x[i] is a number, no infinity", isfinite(x) != 0, is_cases)
+ASKS(isfinite, "y[i] = (x[i] is finite)", isfinite(x) != 0, is_cases)

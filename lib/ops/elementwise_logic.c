@@ -3,9 +3,9 @@
 
 /* ---- logic ----------------------------------------------------------------------------------- */
 
-TEST(logical_and, "y = neither a nor b is 0", a != 0 && b != 0, ZT_OPF_COMMUTATIVE, false)
-TEST(logical_or, "y = not both a and b are 0", a != 0 || b != 0, ZT_OPF_COMMUTATIVE, false)
-TEST(logical_xor, "y = one of a and b is 0", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE, false)
+TEST(logical_and, "y = (a != 0 and b != 0)", a != 0 && b != 0, ZT_OPF_COMMUTATIVE, false)
+TEST(logical_or, "y = (a != 0 or b != 0)", a != 0 || b != 0, ZT_OPF_COMMUTATIVE, false)
+TEST(logical_xor, "y = ((a != 0) != (b != 0))", (a != 0) != (b != 0), ZT_OPF_COMMUTATIVE, false)
 
 static zt_status logical_not_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
@@ -25,7 +25,7 @@ static void logical_not_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt
 static bool logical_not_cases(int i, zt_case *test_case) { return zt_pairs_first(zt_pairs_compared(i, test_case), test_case); }
 
 const zt_opdef zt_op_logical_not = {
-    .synopsis = "y[i] = x[i] is 0; any but block types, y bool",
+    .synopsis = "y[i] = (x[i] == 0); any but block types, y bool",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE,
     .infer = logical_not_infer,
@@ -93,8 +93,8 @@ static void where_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_where = {
-    .synopsis = "y = a where c is not 0, else b; shapes broadcast as in NumPy; a, b and y of one "
-                "type, c of any, but block types",
+    .synopsis = "y = a where c is not 0, else b; shapes broadcast as in NumPy; a, b and y of the "
+                "same type, c of any type; any but block types",
     .n_required = 3,
     .flags = ZT_OPF_ELEMENTWISE,
     .infer = where_infer,

@@ -89,7 +89,7 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     (void)attrs;
     out[0] = *in[0];
     if (in[0]->dtype != ZT_BOOL && zt_dtype_get(in[0]->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, no plain number", zt_dtype_get(in[0]->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be a plain numeric type", zt_dtype_get(in[0]->dtype)->name);
 }
 
 /* Integers that begin below 0, so that unsigned ones wrap. */
@@ -149,7 +149,7 @@ static int emit_within(const zt_emit *emit, int x, double lo, double hi)
 NUMBER(neg, "y[i] = -x[i], integers wrap", -x, -(uint64_t)x, FN(neg, dy))
 NUMBER(abs, "y[i] = |x[i]|, derivative 0 at 0; the least integer wraps", fabs(x), sign &&x < 0 ? -(uint64_t)x : (uint64_t)x,
        BOTH(mul, dy, FN(sign, x)))
-NUMBER(sign, "y[i] = -1, 0 or 1 as x[i] is below, at or above 0", sign_of(x), sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
+NUMBER(sign, "y[i] = -1, 0 or 1: the sign of x[i]", sign_of(x), sign ? (x > 0) - (x < 0) : x != 0, ZT_NONE)
 UNARY(floor, ZT_FILL_NORMAL, "y[i] = x[i] rounded down", floor(x), ZT_NONE, {0})
 UNARY(ceil, ZT_FILL_NORMAL, "y[i] = x[i] rounded up", ceil(x), ZT_NONE, {0})
 UNARY(round, ZT_FILL_NORMAL, "y[i] = x[i] rounded to the nearest, ties to even", rint(x), ZT_NONE, {0})
@@ -240,8 +240,8 @@ UNARY(mish, ZT_FILL_NORMAL, "y[i] = x[i] tanh(log(1 + exp(x[i])))", x *tanh(soft
 UNARY(softsign, ZT_FILL_NORMAL, "y[i] = x[i] / (1 + |x[i]|)", x / (1 + fabs(x)), BOTH(div, dy, FN(square, PLUS(FN(abs, x), 1))),
       {0})
 UNARY(shrink, ZT_FILL_NORMAL,
-      "y[i] = x[i] + bias below -lambd, x[i] - bias above lambd, between them 0 (hard: bias 0; soft: "
-      "bias lambd)",
+      "y[i] = x[i] + bias if x[i] < -lambd, x[i] - bias if x[i] > lambd, else 0 (hard "
+      "shrink: bias 0; soft shrink: bias lambd)",
       shrink(x, a->lambd, a->bias),
       BOTH(mul, dy, BOTH(add, emit_above(emit, PLUS(x, -a->lambd)), emit_above(emit, PLUS(FN(neg, x), -a->lambd)))), {0.51, 0},
       {0.75, 0.75}, {0.3, -1})
@@ -289,7 +289,7 @@ const zt_opdef zt_op_scale = {
 static zt_status softcap_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_softcap_attrs *softcap = attrs;
-    if (!(softcap->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g, not above 0", softcap->cap);
+    if (!(softcap->cap > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "cap is %g: must be greater than 0", softcap->cap);
     return zt_infer_same_float(ctx, attrs, in, out);
 }
 

@@ -16,9 +16,9 @@ static zt_status want_rows(zt_ctx *ctx, const char *name, const zt_type *x, cons
 {
     zt_status status = zt_row_want(ctx, "i", i, ZT_I32, 2);
     if (status) return status;
-    if (x->rank != 2 && x->rank != 3) return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, not 2 or 3", name, x->rank);
+    if (x->rank != 2 && x->rank != 3) return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions: must have 2 or 3", name, x->rank);
     if (x->dim[0] != i->dim[0] || (x->rank == 3 && x->dim[1] != i->dim[1]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s has not a row for each %s of i", name, x->rank == 3 ? "index" : "row");
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s must have one row for each %s of i", name, x->rank == 3 ? "index" : "row");
     return ZT_OK;
 }
 
@@ -47,12 +47,13 @@ static zt_status expert_linear_infer(zt_ctx *ctx, const void *attrs, const zt_ty
     zt_type rows = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], x->dim[x->rank - 1]});
     status = zt_linear_want_x(ctx, &((const zt_expert_linear_attrs *)attrs)->act, &rows);
     if (status) return status;
-    if (!zt_dtype_is_float(w->dtype) || w->rank != 3) return zt_row_fail(ctx, ZT_ESHAPE, "w is not stacked matrices of floats");
+    if (!zt_dtype_is_float(w->dtype) || w->rank != 3)
+        return zt_row_fail(ctx, ZT_ESHAPE, "w must be a tensor [E,M,K] of a float or block type");
     if (w->dim[2] != rows.dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld columns, x %lld", (long long)w->dim[2], (long long)rows.dim[1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "w has %lld columns, but x has %lld", (long long)w->dim[2], (long long)rows.dim[1]);
     if (b) status = zt_row_want(ctx, "b", b, b->dtype == x->dtype ? x->dtype : ZT_F32, 2);
     if (!status && b && (b->dim[0] != w->dim[0] || b->dim[1] != w->dim[1]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "b is not [%lld,%lld], an entry for each row of w", (long long)w->dim[0],
+        status = zt_row_fail(ctx, ZT_ESHAPE, "b must have shape [%lld,%lld], one entry for each row of w", (long long)w->dim[0],
                              (long long)w->dim[1]);
     out[0] = zt_type_make(x->dtype, 3, (int64_t[]){in[2]->dim[0], in[2]->dim[1], w->dim[1]});
     return status;
@@ -171,10 +172,10 @@ static void expert_linear_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_expert_linear = {
-    .synopsis = "y[t,j,m] = sum_k x[t,k] w[i[t,j],m,k] + b[i[t,j],m]: linear by the experts that i names; x [n,K], or "
-                "[n,k,K] with a row for each index, of f32, f16 or bf16, w any float or block type [E,M,K], i i32[n,k], "
-                "b [E,M] of f32 or x's type may be absent, y [n,k,M] of x's type. act as linear's. An index out of range "
-                "is an error",
+    .synopsis = "y[t,j,m] = sum_k x[t,k] w[i[t,j],m,k] + b[i[t,j],m]: linear by the experts that i "
+                "selects; x f32, f16 or bf16 [n,K], or [n,k,K] with one row per index; w any float "
+                "or block type [E,M,K]; i i32[n,k]; b (optional) f32 or the type of x [E,M]; y "
+                "[n,k,M] of the type of x; act as in linear. An index out of range is an error",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = expert_linear_infer,
@@ -194,13 +195,13 @@ static zt_status backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     zt_status status = want_rows(ctx, "x", x, in[2]);
     (void)attrs;
     if (!status && x->dtype != ZT_F32 && x->dtype != ZT_F16 && x->dtype != ZT_BF16)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not f32, f16 or bf16", zt_dtype_get(x->dtype)->name);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be f32, f16 or bf16", zt_dtype_get(x->dtype)->name);
     if (!status) status = zt_row_want(ctx, "dy", dy, x->dtype, 3);
     if (!status) status = want_rows(ctx, "dy", dy, in[2]);
     if (status) return status;
     if (like->rank != 3 || like->dim[1] != dy->dim[2] || like->dim[2] != x->dim[x->rank - 1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "like is not [E,%lld,%lld], rows of dy by columns of x", (long long)dy->dim[2],
-                           (long long)x->dim[x->rank - 1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "like must have shape [E,%lld,%lld]: columns of dy, columns of x",
+                           (long long)dy->dim[2], (long long)x->dim[x->rank - 1]);
     out[0] = *like;
     out[0].dtype = x->dtype;
     return ZT_OK;
@@ -256,9 +257,10 @@ static void backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_expert_linear_backward = {
-    .synopsis = "dw[e,m,k] = sum over t, j with i[t,j] = e of dy[t,j,m] x[t,k]: the gradient of expert_linear's w; x [n,K] or "
-                "[n,k,K] and dy [n,k,M] of f32, f16 or bf16, i i32[n,k], like [E,M,K] says dw's shape, dw of x's type. An "
-                "index out of range is an error",
+    .synopsis = "dw[e,m,k] = sum of dy[t,j,m] x[t,k] over t, j with i[t,j] = e: the gradient of "
+                "expert_linear with respect to w; x [n,K] or [n,k,K] and dy [n,k,M] of f32, f16 or "
+                "bf16; i i32[n,k]; dw has the shape of like [E,M,K] and the type of x. An index out "
+                "of range is an error",
     .n_required = 4,
     .flags = ZT_OPF_SUMS,
     .infer = backward_infer,

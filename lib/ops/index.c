@@ -14,10 +14,11 @@ static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_gather_attrs *gather = attrs;
     if (zt_row_word(ctx, "oob", &gather->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
-    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix of floats");
+    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x must be a matrix of a float or block type");
     zt_status status = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
     if (status) return status;
-    if (in[1]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    if (in[1]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions: one too many for y", ZT_MAX_RANK);
     out[0] = *in[1];
     out[0].dtype = ZT_F32;
     out[0].dim[out[0].rank++] = in[0]->dim[1];
@@ -100,10 +101,10 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (status) return status;
-    if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a matrix");
+    if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x must be a matrix");
     bool fits = y->dtype == x->dtype && y->rank == i->rank + 1 && zt_row_cols(y) == x->dim[1];
     for (int d = 0; d < i->rank && fits; d++) fits = y->dim[d] == i->dim[d];
-    if (!fits) return zt_row_fail(ctx, ZT_ESHAPE, "y is not a row of x for each index");
+    if (!fits) return zt_row_fail(ctx, ZT_ESHAPE, "y must have one row of x for each index");
     out[0] = *x;
     return ZT_OK;
 }
@@ -161,7 +162,7 @@ static void scatter_add_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scatter_add = {
-    .synopsis = "z = x with z[i[...],k] += y[...,k], in the order of i; x[N,K], y and z of one "
+    .synopsis = "z = x with z[i[...],k] += y[...,k], in the order of i; x[N,K], y and z of the same "
                 "plain float type, i i32; an index out of range is an error, or with oob=zero adds "
                 "nothing",
     .n_required = 3,
@@ -181,8 +182,8 @@ static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     zt_status status = zt_row_word(ctx, "oob", &one_hot->oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
     if (status) return status;
-    if (one_hot->depth < 0) return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld", (long long)one_hot->depth);
-    if (in[0]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions, one too many", ZT_MAX_RANK);
+    if (one_hot->depth < 0) return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld: must be nonnegative", (long long)one_hot->depth);
+    if (in[0]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions: one too many for y", ZT_MAX_RANK);
     out[0] = zt_type_make(ZT_F32, in[0]->rank, in[0]->dim);
     out[0].dim[out[0].rank++] = one_hot->depth;
     return ZT_OK;
@@ -220,8 +221,8 @@ static bool one_hot_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_one_hot = {
-    .synopsis = "y[...,k] = 1 where k is i[...], else 0, for k below `depth`; i i32, y f32; an "
-                "index out of range is an error, or with oob=zero nowhere 1",
+    .synopsis = "y[...,k] = (k == i[...]) for k < `depth`; i i32, y f32; an index out of range is an "
+                "error, or with oob=zero gives zeros",
     .n_required = 1,
     .infer = one_hot_infer,
     .ref = one_hot_ref,

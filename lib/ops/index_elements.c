@@ -17,11 +17,11 @@ static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_ty
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
     if (status) return status;
     if (a->axis < -x->rank || a->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)a->axis, x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)a->axis, x->rank);
     int at = (int)(a->axis < 0 ? a->axis + x->rank : a->axis);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld", (long long)i->dim[d], d,
+            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, but x has %lld", (long long)i->dim[d], d,
                                (long long)x->dim[d]);
     return ZT_OK;
 }
@@ -104,7 +104,7 @@ static void gather_elements_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_gather_elements = {
     .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (negative: from the end); x any "
-                "but block types, i i32 of x's rank and, but for the axis, at most its size; an "
+                "but block types; i i32 of the rank of x, no larger than x except along the axis; an "
                 "index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_elements_infer,
@@ -120,9 +120,9 @@ static zt_status scatter_add_elements_infer(zt_ctx *ctx, const void *attrs, cons
 {
     zt_status status = gather_elements_infer(ctx, attrs, in, out);
     if (!status && zt_dtype_get(in[0]->dtype)->kind == 'B')
-        status = zt_row_fail(ctx, ZT_ESHAPE, "x is bool, not a plain float or integer type");
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x is bool: must be a plain float or integer type");
     if (status) return status;
-    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "y is not one of x's type for each index");
+    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "y must have the dtype of x and the shape of i");
     out[0] = *in[0];
     return ZT_OK;
 }
@@ -165,9 +165,9 @@ static void scatter_add_elements_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scatter_add_elements = {
-    .synopsis = "z = x with z[...,i[...,j,...],...] += y[...,j,...] along `axis` (below 0 from the "
-                "end), in the order of i; as gather_elements, y of i's shape; an index out of "
-                "range is an error, or with oob=zero adds nothing",
+    .synopsis = "z = x with z[...,i[...,j,...],...] += y[...,j,...] along `axis` (negative: from the "
+                "end), in the order of i; shapes as in gather_elements, y of the shape of i; an "
+                "index out of range is an error, or with oob=zero adds nothing",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = scatter_add_elements_infer,

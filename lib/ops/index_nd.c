@@ -60,17 +60,18 @@ static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oo
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (status) return status;
     if (batch < 0 || batch >= i->rank || batch > x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld batch dimensions of %d and %d", (long long)batch, x->rank, i->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "invalid number of batch dimensions %lld for ranks %d and %d", (long long)batch,
+                           x->rank, i->rank);
     int64_t k = i->dim[i->rank - 1];
     if (k > x->rank - batch)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld indices into %d dimensions", (long long)k, (int)(x->rank - batch));
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld indices are too many for %d dimensions", (long long)k, (int)(x->rank - batch));
     *y = zt_type_make(x->dtype, 0, NULL);
     for (int d = 0; d < batch; d++)
         if (x->dim[d] != i->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "batch dimension %d is %lld and %lld", d, (long long)x->dim[d],
+            return zt_row_fail(ctx, ZT_ESHAPE, "batch dimension %d differs: %lld and %lld", d, (long long)x->dim[d],
                                (long long)i->dim[d]);
     if (i->rank - 1 + x->rank - batch - k > ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "y has more than %d dimensions", ZT_MAX_RANK);
+        return zt_row_fail(ctx, ZT_ESHAPE, "y has too many dimensions: at most %d", ZT_MAX_RANK);
     for (int d = 0; d + 1 < i->rank; d++) y->dim[y->rank++] = i->dim[d];
     for (int d = (int)(batch + k); d < x->rank; d++) y->dim[y->rank++] = x->dim[d];
     return ZT_OK;
@@ -136,8 +137,8 @@ static void gather_nd_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_gather_nd = {
-    .synopsis = "y[b...,m...,rest] = x[b...,i1,..,ik,rest] with (i1 .. ik) = i[b...,m...,:]: parts "
-                "of x at tuples of indices; `batch` dimensions are common to both; x any but block "
+    .synopsis = "y[b...,m...,rest] = x[b...,i1,..,ik,rest] with (i1 .. ik) = i[b...,m...,:]: slices "
+                "of x at tuples of indices; the first `batch` dimensions are shared; x any but block "
                 "types, i i32; an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_nd_infer,
@@ -184,7 +185,7 @@ static zt_status want_number(zt_ctx *ctx, const zt_type *x, char how)
 {
     char kind = zt_dtype_get(x->dtype)->kind;
     if (kind != 'B' || how == 'n') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is bool, which only reduction=none takes");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x is bool: only reduction=none is supported");
 }
 
 static void copy_all(const zt_arg *x, zt_arg *z)
@@ -237,7 +238,7 @@ static zt_status scatter_nd_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     if (status) return status;
     char text[ZT_TYPE_TEXT];
     if (!zt_type_equal(&part, in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "u is not what x has at i, %s", zt_type_text(&part, text));
+        return zt_row_fail(ctx, ZT_ESHAPE, "u must have type %s: the selected part of x", zt_type_text(&part, text));
     out[0] = *in[0];
     return ZT_OK;
 }
@@ -307,12 +308,13 @@ static void scatter_nd_vjp(zt_vjp *vjp)
 }
 
 #define MERGE                                                                                                                    \
-    "reduction=none: u is put there (the last of several), add|mul|max|min: merged with what is "                                \
-    "there, NaN has precedence; an index out of range is an error, or with oob=zero changes nothing"
+    "reduction=none: u replaces the value there (the last one wins), add|mul|max|min: u is combined "                            \
+    "with the value there, NaN has precedence; an index out of range is an error, or with oob=zero "                             \
+    "changes nothing"
 
 const zt_opdef zt_op_scatter_nd = {
-    .synopsis = "z = x but for z[b...,i1,..,ik,rest], (i1 .. ik) = i[b...,m...,:], where "
-                "u[b...,m...,rest] comes, in the order of i; `batch` dimensions are common to all; " MERGE,
+    .synopsis = "z = x, except that u[b...,m...,rest] goes to z[b...,i1,..,ik,rest] with (i1 .. ik) "
+                "= i[b...,m...,:], in the order of i; the first `batch` dimensions are shared; " MERGE,
     .n_required = 3,
     .infer = scatter_nd_infer,
     .ref = scatter_nd_ref,
@@ -338,11 +340,11 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
     int at = zt_plain_axis(scatter->axis, x->rank);
     for (int d = 0; d < x->rank; d++)
         if (d != at && i->dim[d] > x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, x %lld", (long long)i->dim[d], d,
+            return zt_row_fail(ctx, ZT_ESHAPE, "i has %lld entries along axis %d, but x has %lld", (long long)i->dim[d], d,
                                (long long)x->dim[d]);
     out[0] = *i;
     out[0].dtype = x->dtype;
-    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "u is not one of x's type for each index");
+    if (!zt_type_equal(&out[0], in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "u must have the dtype of x and the shape of i");
     out[0] = *x;
     return ZT_OK;
 }
@@ -420,9 +422,9 @@ static void scatter_elements_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scatter_elements = {
-    .synopsis =
-        "z = x but for z[...,i[...,j,...],...] along `axis`, where u[...,j,...] comes, in "
-        "the order of i; i i32 of x's rank and, but for the axis, at most its size; " MERGE " (add: scatter_add_elements)",
+    .synopsis = "z = x, except that u[...,j,...] goes to z[...,i[...,j,...],...] along `axis`, in "
+                "the order of i; i i32 of the rank of x, no larger than x except along the axis; " MERGE
+                " (for add use scatter_add_elements)",
     .n_required = 3,
     .infer = scatter_elements_infer,
     .ref = scatter_elements_ref,

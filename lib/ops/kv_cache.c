@@ -13,11 +13,12 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     const zt_type *cache = in[0], *x = in[1];
     (void)attrs;
     if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "cache is not a matrix of f32 or f16");
+        return zt_row_fail(ctx, ZT_ESHAPE, "cache must be a matrix of f32 or f16");
     zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 2);
     if (status) return status;
     if (x->dim[1] != cache->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, cache %lld", (long long)x->dim[1], (long long)cache->dim[1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns, but cache has %lld", (long long)x->dim[1],
+                           (long long)cache->dim[1]);
     out[0] = *cache;
     return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
 }
@@ -58,10 +59,11 @@ static bool kv_put_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_kv_put = {
-    .synopsis = "cache1 = cache (used up) with cache1[slot(seq[t],pos[t])] = x[t]; cache f16|f32 "
-                "[ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), table i32[S,B]: slot(s,p) = "
-                "table[s,p/block]*block + p%block, block = ctx/B (absent: p). Slots of one step must "
-                "differ; a position, sequence or block out of range is an error",
+    .synopsis = "cache1 = cache (donated: overwritten in place) with cache1[slot(seq[t],pos[t])] = "
+                "x[t]; cache f16|f32 [ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), block "
+                "table i32[S,B]: slot(s,p) = table[s,p/block]*block + p%block, block = ctx/B "
+                "(without a table: p). The slots of one step must differ; a position, sequence or "
+                "block out of range is an error",
     .n_required = 3,
     .flags = ZT_OPF_EXACT,
     .donates = 1,
@@ -198,10 +200,11 @@ static void rope_put_expand(const zt_emit *emit, const void *attrs, const int *i
 }
 
 const zt_opdef zt_op_rope_put = {
-    .synopsis = "y = rope of q by pos and tab, kc1 = kv_put of the rope of k into kc, vc1 = kv_put of v "
-                "into vc, at pos, seq and table; q and k first rms_norm by gq and gk with eps and dims = "
-                "norm_dims where those are there; kc and vc (used up) f16|f32 [ctx,W], k and v f32[n,W], q "
-                "and y f32[n,H], the other attributes and inputs are rope's, rms_norm's and kv_put's",
+    .synopsis = "y = rope(q) by pos and tab, kc1 = kv_put of rope(k) into kc, vc1 = kv_put of v into "
+                "vc, at pos, seq and table; with gq and gk, q and k first go through rms_norm (eps, "
+                "dims = norm_dims); kc and vc (donated: overwritten in place) f16|f32 [ctx,W], k and "
+                "v f32[n,W], q and y f32[n,H]; the other inputs and attributes are those of rope, "
+                "rms_norm and kv_put",
     .n_required = 6,
     .flags = ZT_OPF_SAME,
     .infer = rope_put_infer,

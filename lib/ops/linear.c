@@ -13,7 +13,7 @@ zt_status zt_linear_want_x(zt_ctx *ctx, const zt_enum_string *act, const zt_type
     zt_status status = zt_row_word(ctx, "act", act, act_words, ZT_LEN(act_words));
     if (status) return status;
     if (x->dtype != ZT_F32 && x->dtype != ZT_F16 && x->dtype != ZT_BF16)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not f32, f16 or bf16", zt_dtype_get(x->dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be f32, f16 or bf16", zt_dtype_get(x->dtype)->name);
     return zt_row_want(ctx, "x", x, x->dtype, 2);
 }
 
@@ -21,12 +21,14 @@ zt_status zt_linear_want(zt_ctx *ctx, const char *w_name, const char *b_name, co
                          const zt_type *b, zt_type *out)
 {
     zt_status status = ZT_OK;
-    if (!zt_dtype_is_float(w->dtype) || w->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix of floats", w_name);
+    if (!zt_dtype_is_float(w->dtype) || w->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s must be a matrix of a float or block type", w_name);
     if (w->dim[1] != x->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld columns, x %lld", w_name, (long long)w->dim[1], (long long)x->dim[1]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld columns, but x has %lld", w_name, (long long)w->dim[1],
+                           (long long)x->dim[1]);
     if (b) status = zt_row_want(ctx, b_name, b, b->dtype == x->dtype ? x->dtype : ZT_F32, 1);
     if (!status && b && b->dim[0] != w->dim[0])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, %s %lld rows", b_name, (long long)b->dim[0], w_name,
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, but %s has %lld rows", b_name, (long long)b->dim[0], w_name,
                              (long long)w->dim[0]);
     if (!status) *out = zt_type_make(x->dtype, 2, (int64_t[]){x->dim[0], w->dim[0]});
     return status;
@@ -153,11 +155,12 @@ static void linear_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_linear = {
-    .synopsis =
-        "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x [n,K] of f32, f16 or bf16, w any float or block "
-        "type [M,K], b [M] of f32 or x's type may be absent, y [n,M] of x's type. act=f32: x unchanged; act=q8: an engine may "
-        "round x to 8 bits in blocks of 32 columns against block types, to bf16 against bf16; "
-        "act=q16: to twice 8 bits, of x and of what the first leave",
+    .synopsis = "y[t,m] = sum_k x[t,k] w[m,k] + b[m]; x f32, f16 or bf16 [n,K], w any float or block "
+                "type [M,K], b (optional) f32 or the type of x [M], y [n,M] of the type of x. act is "
+                "the precision of activations: act=f32 uses x unchanged; act=q8 lets an engine "
+                "quantize x to 8 bits in blocks of 32 columns for weights of block types, and round "
+                "x to bf16 for bf16 weights; act=q16 uses two 8-bit terms, of x and of the residual "
+                "of the first",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = linear_infer,

@@ -64,7 +64,7 @@ static int emit_linear(const zt_emit *emit, const zt_enum_string *act, int x, in
 static zt_status want_narrow(zt_ctx *ctx, const char *name, const zt_type *w)
 {
     if (w->dtype != ZT_F64) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is f64", name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s must not be f64", name);
 }
 
 /* A product, what is made of it, and of two products where both are rounded. */
@@ -132,7 +132,7 @@ static zt_status linears_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     if (!status && has_own(linears)) status = zt_linear_want_x(ctx, &linears->act1, in[0]);
     for (int k = 0; k < MOST && !status; k++) {
         out[k] = zt_type_make(in[0]->dtype, 2, (int64_t[]){0, 0});
-        if (!in[1 + k] && in[4 + k]) status = zt_row_fail(ctx, ZT_EUSAGE, "%s is there without %s", b[k], w[k]);
+        if (!in[1 + k] && in[4 + k]) status = zt_row_fail(ctx, ZT_EUSAGE, "%s needs %s", b[k], w[k]);
         if (!in[1 + k]) continue;
         status = want_narrow(ctx, w[k], in[1 + k]);
         if (!status) status = zt_linear_want(ctx, w[k], b[k], in[0], in[1 + k], in[4 + k], &out[k]);
@@ -202,10 +202,10 @@ static void linears_expand(const zt_emit *emit, const void *attrs, const int *in
 }
 
 const zt_opdef zt_op_linears = {
-    .synopsis = "yk = linear of x by wk and bk with this act, k = 1 to 3: products of one x; act1: "
-                "that of y1 alone (act: the same); w3 may be absent (y3 is then [0,0]), and so may "
-                "each bk; x [n,K] of f32, f16 or bf16, wk any float or block type but f64 [Mk,K], bk "
-                "[Mk] of f32 or x's type, yk [n,Mk] of x's",
+    .synopsis = "yk = linear(x, wk, bk) with this act for k = 1 to 3: several products of the same "
+                "x; act1 is the act of y1 (default: act); w3 is optional (y3 is then [0,0]), as is "
+                "each bk; x f32, f16 or bf16 [n,K], wk any float or block type but f64 [Mk,K], bk "
+                "f32 or the type of x [Mk], yk [n,Mk] of the type of x",
     .n_required = 3,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,
     .infer = linears_infer,
@@ -229,7 +229,7 @@ static zt_status gated_linear_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     if (!status) status = zt_linear_want(ctx, "wg", "bg", in[0], in[1], in[3], &out[0]);
     if (!status) status = zt_linear_want(ctx, "wu", "bu", in[0], in[2], in[4], &up);
     if (status || zt_type_equal(&up, &out[0])) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "wg has %lld rows, wu %lld", (long long)in[1]->dim[0], (long long)in[2]->dim[0]);
+    return zt_row_fail(ctx, ZT_ESHAPE, "wg has %lld rows, but wu has %lld", (long long)in[1]->dim[0], (long long)in[2]->dim[0]);
 }
 
 static void gated_linear_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -280,10 +280,10 @@ static void gated_linear_expand(const zt_emit *emit, const void *attrs, const in
 }
 
 const zt_opdef zt_op_gated_linear = {
-    .synopsis = "y = swiglu (gate=silu), geglu (gelu) or geglu form=erf (gelu_erf) of the linears of "
-                "x by wg and bg, and by wu and bu, with this act; x [n,K] of f32, f16 or bf16, wg "
-                "and wu any float or block type but f64 [M,K], bg and bu [M] of f32 or x's type may "
-                "be absent, y [n,M] of x's",
+    .synopsis = "y = swiglu (gate=silu), geglu (gate=gelu) or geglu form=erf (gate=gelu_erf) of "
+                "linear(x, wg, bg) and linear(x, wu, bu) with this act; x f32, f16 or bf16 [n,K], wg "
+                "and wu any float or block type but f64 [M,K], bg and bu (optional) f32 or the type "
+                "of x [M], y [n,M] of the type of x",
     .n_required = 3,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,
     .infer = gated_linear_infer,
@@ -347,10 +347,9 @@ static void linear_act_expand(const zt_emit *emit, const void *attrs, const int 
 }
 
 const zt_opdef zt_op_linear_act = {
-    .synopsis = "y = relu, silu, gelu, gelu form=erf (gelu_erf), tanh or sigmoid, as curve says, of "
-                "the linear of x by w and b with this act; x [n,K] of f32, f16 or bf16, w any float "
-                "or block type but f64 [M,K], b [M] of f32 or x's type may be absent, y [n,M] of "
-                "x's",
+    .synopsis = "y = curve(linear(x, w, b)) with this act; curve is relu, silu, gelu, gelu_erf (gelu "
+                "form=erf), tanh or sigmoid; x f32, f16 or bf16 [n,K], w any float or block type but "
+                "f64 [M,K], b (optional) f32 or the type of x [M], y [n,M] of the type of x",
     .n_required = 2,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,
     .infer = linear_act_infer,
@@ -372,7 +371,7 @@ static zt_status linear_add_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     if (!status) status = zt_linear_want(ctx, "w", "b", in[0], in[1], in[3], &out[0]);
     if (status || zt_type_equal(in[2], &out[0])) return status;
     char text[ZT_TYPE_TEXT];
-    return zt_row_fail(ctx, ZT_ESHAPE, "residual is not %s", zt_type_text(&out[0], text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "residual must have type %s", zt_type_text(&out[0], text));
 }
 
 static void linear_add_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -408,9 +407,9 @@ static void linear_add_expand(const zt_emit *emit, const void *attrs, const int 
 }
 
 const zt_opdef zt_op_linear_add = {
-    .synopsis = "y = residual + linear of x by w and b with this act; x [n,K] of f32, f16 or bf16, w "
-                "any float or block type but f64 [M,K], residual and y [n,M] of x's type, b [M] of "
-                "f32 or x's may be absent",
+    .synopsis = "y = residual + linear(x, w, b) with this act; x f32, f16 or bf16 [n,K], w any float "
+                "or block type but f64 [M,K], residual and y [n,M] of the type of x, b (optional) "
+                "f32 or the type of x [M]",
     .n_required = 3,
     .flags = ZT_OPF_SAME | ZT_OPF_SUMS,
     .infer = linear_add_infer,

@@ -29,7 +29,7 @@ static inline int64_t line_at(const lines *along, int64_t n, int64_t i)
 /* ZT_ESHAPE unless x has dimensions and `axis` is one of them. */
 static inline zt_status want_line_axis(zt_ctx *ctx, int64_t axis, const zt_type *x)
 {
-    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar: must have at least 1 dimension");
     return zt_row_axis(ctx, axis, x->rank);
 }
 

@@ -84,7 +84,7 @@ static inline bool lesser(int64_t a, int64_t b, int64_t flip) { return (a ^ flip
         }                                                                                          \
     }                                                                                              \
     const zt_opdef zt_op_##NAME = {                                                                \
-        .synopsis = SYNOPSIS "; shapes broadcast as in NumPy; a and b of one type, any but block "  \
+        .synopsis = SYNOPSIS "; shapes broadcast as in NumPy; a and b of the same type, any but block "  \
                              "types, y bool",                                                      \
         .n_required = 2,                                                                           \
         .flags = ZT_OPF_ELEMENTWISE | MORE,                                                        \

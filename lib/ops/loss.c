@@ -17,7 +17,7 @@ static zt_status pair_infer(zt_ctx *ctx, const zt_enum_string *reduction, const 
     zt_status status = zt_loss_reduction(ctx, reduction);
     if (!status) status = zt_row_want_float(ctx, "x", in[0]);
     if (!status && !zt_type_equal(in[0], in[1]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "target is %s, x %s", zt_type_text(in[1], a), zt_type_text(in[0], b));
+        status = zt_row_fail(ctx, ZT_ESHAPE, "target has type %s, but x has %s", zt_type_text(in[1], a), zt_type_text(in[0], b));
     out[0] = *in[0];
     if (reduction->s[0] != 'n') out[0].rank = 0;
     return status;
@@ -73,9 +73,9 @@ static void difference_vjp(zt_vjp *vjp, int slope, const zt_enum_string *reducti
 }
 
 #define REDUCED                                                                                                                  \
-    " x and target of one shape and plain float type; reduction none leaves each, y of x's "                                     \
-    "shape, "                                                                                                                    \
-    "sum and mean make it a scalar"
+    " x and target of the same shape and plain float type; reduction=none: y has the "                                           \
+    "shape of x, "                                                                                                               \
+    "sum and mean: y is a scalar"
 
 /* ---- mse ------------------------------------------------------------------------------------- */
 
@@ -126,7 +126,7 @@ const zt_opdef zt_op_mse = {
 static zt_status smooth_l1_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_smooth_l1_attrs *smooth_l1 = attrs;
-    if (!(smooth_l1->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g, not above 0", smooth_l1->beta);
+    if (!(smooth_l1->beta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g: must be greater than 0", smooth_l1->beta);
     return pair_infer(ctx, &smooth_l1->reduction, in, out);
 }
 
@@ -159,8 +159,8 @@ static void smooth_l1_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_smooth_l1 = {
-    .synopsis = "y = d^2 / (2 beta) where d = |x - target| is below beta, else d - beta / 2 (Huber's "
-                "loss is beta times that);" REDUCED,
+    .synopsis = "y = d^2 / (2 beta) if d = |x - target| < beta, else d - beta / 2 (Huber loss: beta "
+                "times that);" REDUCED,
     .n_required = 2,
     .infer = smooth_l1_infer,
     .ref = smooth_l1_ref,
@@ -205,8 +205,7 @@ static void bce_with_logits_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_bce_with_logits = {
-    .synopsis = "y = -target ln sigmoid(x) - (1 - target) ln (1 - sigmoid(x)), in a form that does "
-                "not overflow;" REDUCED,
+    .synopsis = "y = -target ln sigmoid(x) - (1 - target) ln (1 - sigmoid(x)), numerically stable;" REDUCED,
     .n_required = 2,
     .infer = bce_with_logits_infer,
     .ref = bce_with_logits_ref,

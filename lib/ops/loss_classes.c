@@ -29,13 +29,14 @@ static zt_status classes_infer(zt_ctx *ctx, const zt_type *x, const zt_type *tar
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and classes", x->rank);
+    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions: must have at least 2 (batch and classes)", x->rank);
     zt_type want = positions_type(x, ZT_I32);
     if (!zt_type_equal(target, &want))
-        return zt_row_fail(ctx, ZT_ESHAPE, "target is %s, not %s", zt_type_text(target, got), zt_type_text(&want, text));
+        return zt_row_fail(ctx, ZT_ESHAPE, "target has type %s, expected %s", zt_type_text(target, got),
+                           zt_type_text(&want, text));
     if (weight) status = zt_row_want(ctx, "weight", weight, x->dtype, 1);
     if (!status && weight && weight->dim[0] != x->dim[1])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries for %lld classes", (long long)weight->dim[0],
+        status = zt_row_fail(ctx, ZT_ESHAPE, "weight has %lld entries, expected %lld (classes)", (long long)weight->dim[0],
                              (long long)x->dim[1]);
     return status;
 }
@@ -147,20 +148,20 @@ static zt_status want_dy(zt_ctx *ctx, const zt_enum_string *reduction, const zt_
 {
     zt_type want = positions_type(x, x->dtype);
     if (reduction->s[0] != 'n') want.rank = 0;
-    return zt_type_equal(&want, dy) ? ZT_OK : zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the loss's type");
+    return zt_type_equal(&want, dy) ? ZT_OK : zt_row_fail(ctx, ZT_ESHAPE, "dy must have the type of the loss");
 }
 
 #define CLASSES                                                                                                                  \
     "; x [N,C,...] of any plain float type, target i32 [N,...] from 0 to C - 1 or ignore_index, "                                \
-    "weight [C] of x's (1 if absent, no gradient); reduction none leaves each, sum adds, mean "                                  \
-    "divides that by the sum of weight[target]"
+    "weight [C] of the type of x (1 if absent, no gradient); reduction none, sum or mean; mean "                                 \
+    "divides the sum by the sum of weight[target]"
 
 /* ---- cross_entropy --------------------------------------------------------------------------- */
 
 static zt_status want_smoothing(zt_ctx *ctx, double by)
 {
     if (by >= 0 && by <= 1) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "label_smoothing is %g, not from 0 to 1", by);
+    return zt_row_fail(ctx, ZT_EUSAGE, "label_smoothing is %g: must be 0 to 1", by);
 }
 
 static zt_status cross_entropy_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -231,8 +232,9 @@ static void cross_entropy_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cross_entropy = {
-    .synopsis = "y = -weight[target] ln softmax(x)[target] along the classes, label_smoothing of it "
-                "-sum weight ln softmax(x) / C instead" CLASSES "; lse = ln sum exp(x) [N,...] is for the gradient",
+    .synopsis =
+        "y = -weight[target] ln softmax(x)[target] along the classes; the fraction "
+        "label_smoothing of it becomes -sum weight ln softmax(x) / C" CLASSES "; lse = ln sum exp(x) [N,...] is for the gradient",
     .n_required = 2,
     .infer = cross_entropy_infer,
     .ref = cross_entropy_ref,
@@ -250,7 +252,7 @@ static zt_status cross_entropy_backward_infer(zt_ctx *ctx, const void *attrs, co
     if (!status) status = classes_infer(ctx, in[0], in[1], in[4]);
     if (status) return status;
     zt_type want = positions_type(in[0], in[0]->dtype);
-    if (!zt_type_equal(&want, in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "lse is not one for each target");
+    if (!zt_type_equal(&want, in[2])) return zt_row_fail(ctx, ZT_ESHAPE, "lse must have the shape of target");
     out[0] = *in[0];
     return want_dy(ctx, &entropy->reduction, in[0], in[3]);
 }
@@ -310,7 +312,8 @@ static void cross_entropy_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cross_entropy_backward = {
-    .synopsis = "gradient dx of cross_entropy's x from its inputs, lse, attributes and dy",
+    .synopsis = "dx: the gradient of cross_entropy with respect to x, from its inputs, lse, "
+                "attributes and dy",
     .n_required = 4,
     .infer = cross_entropy_backward_infer,
     .ref = cross_entropy_backward_ref,
@@ -423,8 +426,8 @@ static void nll_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_nll_backward = {
-    .synopsis = "gradient dx of nll's x, of which only the type counts, from its other inputs, "
-                "attributes and dy",
+    .synopsis = "dx: the gradient of nll with respect to x (only the type of x is used), from its "
+                "other inputs, attributes and dy",
     .n_required = 3,
     .infer = nll_backward_infer,
     .ref = nll_backward_ref,

@@ -17,9 +17,10 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want_float(ctx, "a", a);
     if (status) return status;
     if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
-    if (a->rank < 2 || b->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "%s is not a matrix", a->rank < 2 ? "a" : "b");
+    if (a->rank < 2 || b->rank < 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s must have at least 2 dimensions", a->rank < 2 ? "a" : "b");
     if (mat_cols(a, matmul->ta) != mat_rows(b, matmul->tb))
-        return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, b %lld rows", (long long)mat_cols(a, matmul->ta),
+        return zt_row_fail(ctx, ZT_ESHAPE, "a has %lld columns, but b has %lld rows", (long long)mat_cols(a, matmul->ta),
                            (long long)mat_rows(b, matmul->tb));
     zt_type la = mat_lead(a), lb = mat_lead(b);
     status = zt_row_broadcast(ctx, &la, &lb, &out[0]);
@@ -128,9 +129,9 @@ static void matmul_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_matmul = {
-    .synopsis = "y[...,n,m] = sum_k a[...,n,k] b[...,k,m], a with ta=1 as [...,k,n], b with tb=1 as "
-                "[...,m,k]; the dimensions before broadcast as numpy's; a, b and y of one plain "
-                "float type",
+    .synopsis = "y[...,n,m] = sum_k a[...,n,k] b[...,k,m]; ta=1: a is transposed, [...,k,n]; tb=1: b "
+                "is transposed, [...,m,k]; batch dimensions broadcast as in NumPy; a, b and y of the "
+                "same plain float type",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = matmul_infer,

@@ -14,14 +14,13 @@ static zt_status rms_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "g", in[1], x->dtype, 1);
     if (status) return status;
-    if (!(rms_norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", rms_norm->eps);
-    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (!(rms_norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g: must be nonnegative", rms_norm->eps);
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar: must have at least 1 dimension");
     int64_t K = zt_row_cols(x), dims = rms_norm->dims ? rms_norm->dims : K;
     if (dims < 0 || (dims > 0 && K % dims))
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)K, (long long)dims);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not a multiple of dims %lld", (long long)K, (long long)dims);
     if (in[1]->dim[0] != dims)
-        return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for groups of %lld columns", (long long)in[1]->dim[0],
-                           (long long)dims);
+        return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries, expected %lld", (long long)in[1]->dim[0], (long long)dims);
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
     out[1].dim[x->rank - 1] = rms_norm->dims ? K / dims : 1;
@@ -132,9 +131,9 @@ static void rms_norm_expand(const zt_emit *emit, const void *attrs, const int *i
 }
 
 const zt_opdef zt_op_rms_norm = {
-    .synopsis = "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns (0: "
-                "all); x and y [...,K] and g [dims], shared by the groups, of one plain float type, rstd "
-                "[...,K/dims] f32, or f64 where x is",
+    .synopsis = "y = x * rstd * g, rstd = 1 / sqrt(mean(x^2) + eps) over groups of `dims` columns "
+                "(0: all); x and y [...,K] and g [dims], shared by the groups, of the same plain "
+                "float type; rstd f32 (f64 if x is f64) [...,K/dims]",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rms_norm_infer,
@@ -155,14 +154,14 @@ static zt_status layer_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     const zt_type *x = in[0];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
-    if (!(norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", norm->eps);
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar: must have at least 1 dimension");
+    if (!(norm->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g: must be nonnegative", norm->eps);
     for (int k = 1; k < 3 && !status; k++) {
         if (!in[k]) continue;
         status = zt_row_want(ctx, name[k], in[k], x->dtype, 1);
         if (!status && in[k]->dim[0] != zt_row_cols(x))
-            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld columns", name[k], (long long)in[k]->dim[0],
-                                 (long long)zt_row_cols(x));
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, expected %lld (columns)", name[k],
+                                 (long long)in[k]->dim[0], (long long)zt_row_cols(x));
     }
     out[0] = out[1] = *x;
     out[1].dtype = zt_row_wide(x->dtype);
@@ -251,9 +250,9 @@ static void layer_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_layer_norm = {
-    .synopsis = "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / sqrt(mean((x - "
-                "mean)^2) + eps); x and y [...,K] and g and b [K], which may be absent (1 and 0), of one "
-                "plain float type, mean and rstd [...,1] f32, or f64 where x is",
+    .synopsis = "y = (x - mean) * rstd * g + b, mean over the last dimension, rstd = 1 / "
+                "sqrt(mean((x - mean)^2) + eps); x and y [...,K], g and b (optional: 1 and 0) [K] of "
+                "the same plain float type; mean and rstd f32 (f64 if x is f64) [...,1]",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = layer_norm_infer,
@@ -268,7 +267,7 @@ const zt_opdef zt_op_layer_norm = {
 static zt_status want_like_x(zt_ctx *ctx, const char *name, const zt_type *x, const zt_type *type)
 {
     if (zt_type_equal(x, type)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of x's type", name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s must have the type of x", name);
 }
 
 static zt_status want_norm(zt_ctx *ctx, const zt_type *x, const zt_type *g)
@@ -276,9 +275,10 @@ static zt_status want_norm(zt_ctx *ctx, const zt_type *x, const zt_type *g)
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "g", g, x->dtype, 1);
     if (status) return status;
-    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar: must have at least 1 dimension");
     if (g->dim[0] == zt_row_cols(x)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries for %lld columns", (long long)g->dim[0], (long long)zt_row_cols(x));
+    return zt_row_fail(ctx, ZT_ESHAPE, "g has %lld entries, expected %lld (columns)", (long long)g->dim[0],
+                       (long long)zt_row_cols(x));
 }
 
 /* y = x r g of one row; r. */
@@ -353,8 +353,8 @@ static void add_rms_norm_expand(const zt_emit *emit, const void *attrs, const in
 
 const zt_opdef zt_op_add_rms_norm = {
     .synopsis = "sum = x + residual, y = sum * rstd * g, rstd = 1 / sqrt(mean(sum^2) + eps); x, "
-                "residual, sum and y [...,K] and g [K] of one plain float type, rstd [...,1] f32, "
-                "or f64 where x is",
+                "residual, sum and y [...,K] and g [K] of the same plain float type; rstd f32 (f64 "
+                "if x is f64) [...,1]",
     .n_required = 3,
     .flags = ZT_OPF_SAME,
     .infer = add_rms_norm_infer,
@@ -396,7 +396,7 @@ static void norm_add_expand(const zt_emit *emit, const void *attrs, const int *i
 
 const zt_opdef zt_op_norm_add = {
     .synopsis = "y = x * rstd * g + residual, rstd = 1 / sqrt(mean(x^2) + eps); x, residual and y "
-                "[...,K] and g [K] of one plain float type",
+                "[...,K] and g [K] of the same plain float type",
     .n_required = 3,
     .flags = ZT_OPF_SAME,
     .infer = norm_add_infer,

@@ -28,7 +28,7 @@ static zt_status want_x(zt_ctx *ctx, const zt_type *x)
 {
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status || x->rank >= 2) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not a batch and channels", x->rank);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions: must have at least 2 (batch and channels)", x->rank);
 }
 
 /* One number a channel, where t is there. */
@@ -36,12 +36,15 @@ static zt_status want_channels(zt_ctx *ctx, const char *name, const zt_type *typ
 {
     zt_status status = type ? zt_row_want(ctx, name, type, dtype, 1) : ZT_OK;
     if (!status && type && type->dim[0] != C)
-        status =
-            zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries for %lld channels", name, (long long)type->dim[0], (long long)C);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, expected %lld (channels)", name, (long long)type->dim[0],
+                             (long long)C);
     return status;
 }
 
-static zt_status want_eps(zt_ctx *ctx, double eps) { return eps >= 0 ? ZT_OK : zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", eps); }
+static zt_status want_eps(zt_ctx *ctx, double eps)
+{
+    return eps >= 0 ? ZT_OK : zt_row_fail(ctx, ZT_EUSAGE, "eps is %g: must be nonnegative", eps);
+}
 
 /* A set of elements that are normalised together: channels first..last-1 of samples from..to-1. */
 typedef struct set {
@@ -120,9 +123,9 @@ static zt_status batch_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     const zt_type *x = in[0];
     zt_status status = want_x(ctx, x);
     if (!status) status = want_eps(ctx, batch_norm->eps);
-    if (!status && !isfinite(batch_norm->momentum)) status = zt_row_fail(ctx, ZT_EUSAGE, "momentum is not finite");
+    if (!status && !isfinite(batch_norm->momentum)) status = zt_row_fail(ctx, ZT_EUSAGE, "momentum must be finite");
     if (!status && batch_norm->unbiased != 0 && batch_norm->unbiased != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "unbiased is %lld, not 0 or 1", (long long)batch_norm->unbiased);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "unbiased is %lld: must be 0 or 1", (long long)batch_norm->unbiased);
     if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
     if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
     if (!status) status = want_channels(ctx, "mean", in[3], stat_dtype(x), x->dim[1]);
@@ -185,11 +188,12 @@ static void batch_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm = {
-    .synopsis = "y = (x - save_mean) save_rstd g + b of each channel, over the batch and all else: "
-                "training; x [N,C,...] of any plain float type, g and b [C] (1 and 0 if absent); "
-                "save_rstd = 1 / sqrt(var + eps) with the biased variance; new_mean = (1 - momentum) "
-                "mean + momentum save_mean, new_var in the same way with the variance over n - 1 (unbiased=0: "
-                "n); running mean and var [C] f32, of f64 f64, 0 and 1 if absent",
+    .synopsis = "y = (x - save_mean) save_rstd g + b per channel, with statistics over the batch and "
+                "the spatial dimensions; x [N,C,...] of any plain float type, g and b [C] (1 and 0 "
+                "if absent); save_rstd = 1 / sqrt(var + eps) with the biased variance; new_mean = (1 "
+                "- momentum) mean + momentum save_mean, new_var accordingly with the unbiased "
+                "variance (unbiased=0: the biased one); the running mean and var [C] are f32 (f64 if "
+                "x is f64), 0 and 1 if absent",
     .n_required = 1,
     .infer = batch_norm_infer,
     .ref = batch_norm_ref,
@@ -254,8 +258,9 @@ static void batch_norm_inference_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm_inference = {
-    .synopsis = "y = (x - mean) / sqrt(var + eps) g + b of each channel; x [N,C,...] of any plain "
-                "float type, mean and var [C] f32, of f64 f64, g and b [C] of x's (1 and 0 if absent)",
+    .synopsis = "y = (x - mean) / sqrt(var + eps) g + b per channel; x [N,C,...] of any plain float "
+                "type, mean and var [C] f32 (f64 if x is f64), g and b [C] of the type of x (1 and 0 "
+                "if absent)",
     .n_required = 3,
     .infer = batch_norm_inference_infer,
     .ref = batch_norm_inference_ref,
@@ -274,8 +279,8 @@ static zt_status group_norm_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     zt_status status = want_x(ctx, x);
     if (!status) status = want_eps(ctx, norm->eps);
     if (!status && (norm->groups < 1 || x->dim[1] % norm->groups))
-        status =
-            zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not %lld equal groups", (long long)x->dim[1], (long long)norm->groups);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld channels are not divisible into %lld groups", (long long)x->dim[1],
+                             (long long)norm->groups);
     if (!status) status = want_channels(ctx, "g", in[1], x->dtype, x->dim[1]);
     if (!status) status = want_channels(ctx, "b", in[2], x->dtype, x->dim[1]);
     if (status) return status;
@@ -326,10 +331,10 @@ static void group_norm_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_group_norm = {
-    .synopsis = "y = (x - mean) rstd g + b over each of `groups` equal groups of a sample's channels "
-                "and all that follows, rstd = 1 / sqrt(var + eps); x [N,C,...] of any plain float "
-                "type, g and b [C] (1 and 0 if absent), mean and rstd [N,groups] f32, of f64 f64; "
-                "as many groups as channels: instance norm",
+    .synopsis = "y = (x - mean) rstd g + b, with statistics per sample over each of `groups` groups "
+                "of channels and the spatial dimensions, rstd = 1 / sqrt(var + eps); x [N,C,...] of "
+                "any plain float type, g and b [C] (1 and 0 if absent), mean and rstd [N,groups] f32 "
+                "(f64 if x is f64); groups = C gives instance normalization",
     .n_required = 1,
     .infer = group_norm_infer,
     .ref = group_norm_ref,
@@ -344,7 +349,7 @@ static zt_status back_infer(zt_ctx *ctx, const zt_type *const in[], zt_type out[
 {
     const zt_type *x = in[0];
     zt_status status = want_x(ctx, x);
-    if (!status && !zt_type_equal(x, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of x's type");
+    if (!status && !zt_type_equal(x, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy must have the type of x");
     if (!status) status = want_channels(ctx, "g", in[4], x->dtype, x->dim[1]);
     if (status) return status;
     out[0] = *x;
@@ -357,7 +362,7 @@ static zt_status batch_norm_backward_infer(zt_ctx *ctx, const void *attrs, const
     const zt_batch_norm_backward_attrs *norm = attrs;
     zt_status status = back_infer(ctx, in, out);
     if (!status && norm->training != 0 && norm->training != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld, not 0 or 1", (long long)norm->training);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "training is %lld: must be 0 or 1", (long long)norm->training);
     if (!status) status = want_channels(ctx, "mean", in[1], stat_dtype(in[0]), in[0]->dim[1]);
     return status ? status : want_channels(ctx, "rstd", in[2], stat_dtype(in[0]), in[0]->dim[1]);
 }
@@ -367,10 +372,10 @@ static zt_status group_norm_backward_infer(zt_ctx *ctx, const void *attrs, const
     (void)attrs;
     zt_status status = back_infer(ctx, in, out);
     if (!status) status = zt_row_want(ctx, "mean", in[1], stat_dtype(in[0]), 2);
-    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "rstd is not of mean's type");
+    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "rstd must have the type of mean");
     int64_t groups = status ? 0 : in[1]->dim[1];
     if (!status && (in[1]->dim[0] != in[0]->dim[0] || groups < 1 || in[0]->dim[1] % groups))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "mean is not one a sample and group of x");
+        status = zt_row_fail(ctx, ZT_ESHAPE, "mean must have one entry for each sample and group of x");
     return status;
 }
 
@@ -453,9 +458,9 @@ static void group_norm_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_batch_norm_backward = {
-    .synopsis = "gradient of batch_norm from x, its save_mean and save_rstd, dy and g (1 if absent): "
-                "dx of x, dg and db [C] of g and b; training=0: of batch_norm_inference, where mean "
-                "and rstd do not depend on x",
+    .synopsis = "gradients dx, dg [C] and db [C] of batch_norm, from x, save_mean, save_rstd, dy and "
+                "g (1 if absent); training=0: the gradients of batch_norm_inference, where mean and "
+                "rstd do not depend on x",
     .n_required = 4,
     .infer = batch_norm_backward_infer,
     .ref = batch_norm_backward_ref,
@@ -465,8 +470,8 @@ const zt_opdef zt_op_batch_norm_backward = {
 };
 
 const zt_opdef zt_op_group_norm_backward = {
-    .synopsis = "gradient of group_norm from x, its mean and rstd [N,groups], dy and g (1 if absent): "
-                "dx of x, dg and db [C] of g and b",
+    .synopsis = "gradients dx, dg [C] and db [C] of group_norm, from x, mean and rstd [N,groups], dy "
+                "and g (1 if absent)",
     .n_required = 4,
     .infer = group_norm_backward_infer,
     .ref = group_norm_backward_ref,

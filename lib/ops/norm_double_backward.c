@@ -32,7 +32,7 @@ static bool frame_of(zt_vjp *vjp, int64_t groups, frame *f)
     int64_t size = 1;
     for (int d = 0; d < x.rank; d++) {
         if (x.dim[d] < 0) {
-            snprintf(vjp->refused, sizeof vjp->refused, "the shape of x is not in numbers");
+            snprintf(vjp->refused, sizeof vjp->refused, "the shape of x is symbolic: a sample value is needed for each symbol");
             return false;
         }
         if (d >= 2) size *= x.dim[d];

@@ -17,17 +17,18 @@ static zt_status pad_type(zt_ctx *ctx, const zt_ints *before, const zt_ints *aft
     zt_status status = zt_row_word(ctx, "mode", mode, modes, ZT_LEN(modes));
     if (status) return status;
     if ((before->n != 0 && before->n != x->rank) || (after->n != 0 && after->n != x->rank))
-        return zt_row_fail(ctx, ZT_ESHAPE, "pads for %lld and %lld of %d dimensions", (long long)before->n, (long long)after->n,
-                           x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "before and after have %lld and %lld entries, expected %d (dimensions)",
+                           (long long)before->n, (long long)after->n, x->rank);
     *y = *x;
     for (int d = 0; d < x->rank; d++) {
         int64_t b = zt_pad_at(before, d), a = zt_pad_at(after, d), n = x->dim[d];
         bool counts = n < INT64_MAX / 4 && b < INT64_MAX / 4 && a < INT64_MAX / 4;
         if (!counts || b < -n || a < -n || n + b + a < 0)
-            return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries padded by %lld and %lld", (long long)n, (long long)b, (long long)a);
+            return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries cannot be padded by %lld and %lld", (long long)n, (long long)b,
+                               (long long)a);
         y->dim[d] = n + b + a;
         if (n == 0 && y->dim[d] > 0 && mode->s[0] != 'c')
-            return zt_row_fail(ctx, ZT_ESHAPE, "dimension %d has no entry to pad with", d);
+            return zt_row_fail(ctx, ZT_ESHAPE, "dimension %d is empty: this mode needs an entry to pad with", d);
     }
     return ZT_OK;
 }
@@ -125,9 +126,10 @@ static void pad_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_pad = {
-    .synopsis = "y = x with `before` and `after` entries more at the ends of each dimension (below "
-                "0: fewer); mode=constant: `value`; reflect: mirrored at the last entry, which is "
-                "not repeated; edge: the last entry; wrap: from the other end. Any but block types",
+    .synopsis = "y = x with `before` and `after` entries added at the ends of each dimension "
+                "(negative: removed); mode=constant: `value`; reflect: mirrored at the edge, which "
+                "is not repeated; edge: the edge repeated; wrap: circular, from the other end. Any "
+                "but block types",
     .n_required = 1,
     .infer = pad_infer,
     .ref = pad_ref,
@@ -145,7 +147,7 @@ static zt_status pad_back_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     zt_status status = zt_row_want_float(ctx, "dy", in[0]);
     if (!status) status = pad_type(ctx, &pad_back->before, &pad_back->after, &pad_back->mode, &out[0], &padded);
     if (status || zt_type_equal(&padded, in[0])) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the shape of like with these pads");
+    return zt_row_fail(ctx, ZT_ESHAPE, "dy does not have the shape of like with this padding");
 }
 
 static void pad_back_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -180,8 +182,8 @@ static void pad_back_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_pad_back = {
-    .synopsis = "pad's gradient: dx, of like's shape, has at each entry the sum of dy at those "
-                "that it gave; any plain float type",
+    .synopsis = "dx: the gradient of pad; dx has the shape of like; each entry is the sum of dy over "
+                "its copies; any plain float type",
     .n_required = 2,
     .infer = pad_back_infer,
     .ref = pad_back_ref,

@@ -188,12 +188,12 @@ static bool pointwise_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_pointwise = {
-    .synopsis = "y and up to five more = a chain of elementwise ops on a to h, whose shapes "
-                "broadcast, in one pass over memory. The chain: ops with their operands (an input, "
-                "or %k, the value of its op k counted from 0) and attributes as in a program, "
-                "between them '; ', at most 64; the output is the last op's value, or those that "
-                "'; out %i %j' at its end lists. Values are f64 f32 f16 bf16, whole numbers of 8 "
-                "to 64 bits or bool, outputs of the shape of all together",
+    .synopsis = "y and up to five more outputs: a chain of elementwise ops on a to h, whose shapes "
+                "broadcast, in one pass over memory. The chain lists up to 64 ops with operands (an "
+                "input, or %k, the result of op k counted from 0) and attributes as in a program, "
+                "separated by '; '; the output is the result of the last op, or the results that '; "
+                "out %i %j' at the end lists. Values are f64 f32 f16 bf16, integers of 8 to 64 bits "
+                "or bool; outputs have the broadcast shape",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
     .infer = pointwise_infer,

@@ -100,7 +100,7 @@ static zt_status next_word(reader *r)
     size_t keep = n < sizeof r->word ? n : sizeof r->word - 1;
     memcpy(r->word, r->at, keep);
     r->word[keep] = 0;
-    if (n == 0 || n > keep) return refuse_chain(r, n ? "is too long" : "stands where a word should");
+    if (n == 0 || n > keep) return refuse_chain(r, n ? "is too long" : "is not a word");
     r->at += n;
     r->more = *r->at == ' ';
     if (r->more) r->at++;
@@ -126,7 +126,7 @@ static zt_status take_operand(reader *r, int *value)
     zt_status status = r->more ? next_word(r) : ZT_OK;
     if (status) return status;
     *value = value_of(r);
-    if (*value < 0) return refuse_chain(r, "is no input and no value before it");
+    if (*value < 0) return refuse_chain(r, "is not an input or an earlier result");
     r->used[*value] = true;
     if (*value < ZT_POINTWISE_INS) r->p->inputs |= 1u << *value;
     return ZT_OK;
@@ -143,10 +143,10 @@ static zt_status take_attrs(reader *r, const zt_opinfo *info, zt_pointwise_op *o
         size_t n = is ? (size_t)(is - r->word) : 0;
         while (next < info->n_attrs && (strlen(info->attrs[next].name) != n || memcmp(info->attrs[next].name, r->word, n)))
             next++;
-        if (!is || next == info->n_attrs) return refuse_chain(r, "is no attribute, or not in its place");
+        if (!is || next == info->n_attrs) return refuse_chain(r, "is not an attribute, or out of order");
         const zt_attrdef *a = &info->attrs[next++];
         if (!take_value(a->kind, is + 1, (char *)o->attrs + a->offset) || is_default(info, a, o->attrs))
-            return refuse_chain(r, "is not a value as programs print it, or is the default");
+            return refuse_chain(r, "is not in canonical form, or is the default value");
     }
     return ZT_OK;
 }
@@ -155,9 +155,10 @@ static zt_status take_op(reader *r, const char *name)
 {
     zt_pointwise_chain *chain = r->p;
     zt_op op;
-    if (!zt_op_find(name, strlen(name), &op)) return refuse_chain(r, "is no op");
-    if (!zt_pointwise_takes(op)) return refuse_chain(r, "is no op of single elements");
-    if (chain->n_ops == ZT_POINTWISE_OPS) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d ops", ZT_POINTWISE_OPS);
+    if (!zt_op_find(name, strlen(name), &op)) return refuse_chain(r, "is not an op");
+    if (!zt_pointwise_takes(op)) return refuse_chain(r, "is not an elementwise op");
+    if (chain->n_ops == ZT_POINTWISE_OPS)
+        return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: too many ops: at most %d", ZT_POINTWISE_OPS);
     const zt_opinfo *info = zt_op_info(op);
     zt_pointwise_op *o = &chain->op[chain->n_ops];
     *o = (zt_pointwise_op){.op = op, .in = {ZT_NONE, ZT_NONE, ZT_NONE}};
@@ -178,15 +179,15 @@ static zt_status take_outs(reader *r)
     while (r->more) {
         int value;
         if (chain->n_out == ZT_POINTWISE_OUTS)
-            return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: more than %d outputs", ZT_POINTWISE_OUTS);
+            return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: too many outputs: at most %d", ZT_POINTWISE_OUTS);
         zt_status status = take_operand(r, &value);
         if (status) return status;
         if (value < ZT_POINTWISE_INS || (chain->n_out && value <= chain->out[chain->n_out - 1]))
-            return refuse_chain(r, "is no output: they are values of ops, rising");
+            return refuse_chain(r, "is not a valid output: expected results of ops in increasing order");
         chain->out[chain->n_out++] = value;
     }
-    if (chain->n_out < 2) return refuse_chain(r, "lists one output, which is the last op's value unsaid");
-    return *r->at ? refuse_chain(r, "is not the end") : ZT_OK;
+    if (chain->n_out < 2) return refuse_chain(r, "lists only the result of the last op, which is the default");
+    return *r->at ? refuse_chain(r, "must be the last item") : ZT_OK;
 }
 
 static zt_status check_used(reader *r)
@@ -197,7 +198,8 @@ static zt_status check_used(reader *r)
         chain->out[chain->n_out++] = last;
         r->used[last] = true;
     }
-    if (chain->out[chain->n_out - 1] != last) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: the last op's value is no output");
+    if (chain->out[chain->n_out - 1] != last)
+        return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: the result of the last op is not an output");
     for (int v = ZT_POINTWISE_INS; v < last; v++)
         if (!r->used[v]) return zt_row_fail(r->ctx, ZT_EUSAGE, "chain: %%%d is never used", v - ZT_POINTWISE_INS);
     return ZT_OK;
@@ -273,7 +275,7 @@ static zt_status check_inputs(zt_ctx *ctx, const zt_pointwise_chain *chain, cons
     for (int k = 0; k < ZT_POINTWISE_INS; k++) {
         bool used = chain->inputs >> k & 1;
         if (used != (in[k] != NULL))
-            return zt_row_fail(ctx, ZT_EUSAGE, "input '%c' is %s", 'a' + k, used ? "missing" : "not used by the chain");
+            return zt_row_fail(ctx, ZT_EUSAGE, "input '%c' %s", 'a' + k, used ? "is missing" : "is not used by the chain");
         if (!used) continue;
         zt_type both;
         zt_status status = first ? ZT_OK : zt_row_broadcast(ctx, whole, in[k], &both);
@@ -301,14 +303,14 @@ zt_status zt_pointwise_types(zt_ctx *ctx, const zt_pointwise_chain *chain, const
     for (int v = 0; v < ZT_POINTWISE_INS + chain->n_ops && !status; v++)
         if ((v >= ZT_POINTWISE_INS || in[v]) && !plain_type(value[v].dtype))
             status = zt_row_fail(ctx, ZT_ESHAPE,
-                                 "a value is %s: chains have f64 f32 f16 bf16, whole "
-                                 "numbers of 8 to 64 bits and bool",
+                                 "unsupported dtype %s of a value: must be f64 f32 f16 bf16, an integer of 8 to 64 "
+                                 "bits or bool",
                                  zt_dtype_get(value[v].dtype)->name);
     for (int k = 0; k < chain->n_out && !status; k++) {
         zt_type type = value[chain->out[k]];
         type.dtype = whole->dtype;
         if (!zt_type_equal(&type, whole))
-            status = zt_row_fail(ctx, ZT_ESHAPE, "%%%d, an output, is smaller than the inputs together",
+            status = zt_row_fail(ctx, ZT_ESHAPE, "output %%%d does not have the broadcast shape of the inputs",
                                  chain->out[k] - ZT_POINTWISE_INS);
     }
     return status;

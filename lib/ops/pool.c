@@ -12,9 +12,10 @@ int64_t zt_pool_planes(const zt_type *x) { return x->dim[0] * x->dim[1]; }
 zt_status zt_pool_infer(zt_ctx *ctx, const zt_window_lists *lists, const zt_ints *kernel, bool ceil, const zt_type *x, zt_type *y)
 {
     zt_window window = {.n = x->rank - 2};
-    if (x->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, at least 3 are needed", x->rank);
+    if (x->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions: must have at least 3", x->rank);
     if (kernel->n != window.n)
-        return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers for %d spatial dimensions", (long long)kernel->n, window.n);
+        return zt_row_fail(ctx, ZT_ESHAPE, "kernel has %lld numbers, expected %d (spatial dimensions)", (long long)kernel->n,
+                           window.n);
     memcpy(window.in, x->dim + 2, (size_t)window.n * sizeof *window.in);
     memcpy(window.k, kernel->v, (size_t)window.n * sizeof *window.k);
     zt_status status = zt_window_infer(ctx, lists, ceil, &window);
@@ -31,7 +32,7 @@ zt_status zt_pool_infer_back(zt_ctx *ctx, const zt_window_lists *lists, const zt
     zt_status status = zt_pool_infer(ctx, lists, kernel, ceil, like, &want);
     want.dtype = y->dtype;
     if (status || zt_type_equal(&want, y)) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not of the shape that the pool has", name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s does not have the output shape of the pooling", name);
 }
 
 static const zt_pool_case cases[] = {
@@ -85,7 +86,7 @@ static zt_status max_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *c
     int64_t plane = 1;
     for (int d = 2; d < in[0]->rank; d++)
         if (!zt_mul_i64(plane, in[0]->dim[d], &plane) || plane > INT32_MAX)
-            return zt_row_fail(ctx, ZT_ESHAPE, "a plane has more elements than an i32 can index");
+            return zt_row_fail(ctx, ZT_ESHAPE, "a plane has too many elements for i32 indices");
     out[1] = zt_type_make(ZT_I32, out[0].rank, out[0].dim);
     return ZT_OK;
 }
@@ -175,11 +176,12 @@ static void max_pool_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_max_pool = {
-    .synopsis = "y[n,c,o] = the largest x[n,c,i] of window o, i = o*stride+k*dilation-pad with k "
-                "below kernel; i its index in the plane x[n,c], counted row-major: the first of "
-                "equals, a NaN above all; a window without any is -inf (the least integer), index "
-                "-1; x[N,C,d1..d8] any but block types, stride, pad, pad_end, dilation as conv's; "
-                "ceil_mode=1: a last window that is not whole counts, if it starts in x or before",
+    .synopsis = "y[n,c,o] = max of x[n,c,i] over window o, i = o*stride+k*dilation-pad for k < "
+                "kernel; output i is its index in the plane x[n,c] in row-major order: the first of "
+                "equal values, NaN wins; an empty window gives -inf (the least integer) and index "
+                "-1; x[N,C,d1..d8] any but block types; stride, pad, pad_end and dilation as in "
+                "conv; ceil_mode=1: a last partial window counts if it starts inside x or its left "
+                "padding",
     .n_required = 1,
     .infer = max_pool_infer,
     .ref = max_pool_ref,
@@ -199,11 +201,11 @@ static zt_status infer_indexed(zt_ctx *ctx, const zt_enum_string *oob, const zt_
     zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
     if (status) return status;
-    if (i->rank < 3 || large->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "no batch of channels of planes");
+    if (i->rank < 3 || large->rank < 3) return zt_row_fail(ctx, ZT_ESHAPE, "must have at least 3 dimensions");
     zt_type want = zt_type_make(ZT_I32, small->rank, small->dim);
-    if (!zt_type_equal(&want, i)) return zt_row_fail(ctx, ZT_ESHAPE, "i has not x's shape");
+    if (!zt_type_equal(&want, i)) return zt_row_fail(ctx, ZT_ESHAPE, "i must have the shape of x");
     if (i->dim[0] != large->dim[0] || i->dim[1] != large->dim[1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "i has other planes than the value it points into");
+        return zt_row_fail(ctx, ZT_ESHAPE, "i must have the batch and channels of the tensor it indexes");
     return ZT_OK;
 }
 
@@ -280,10 +282,10 @@ static void max_unpool_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_max_unpool = {
-    .synopsis = "y is 0, of like's shape, with y[n,c,i[n,c,o]] += x[n,c,o] in the order of o: i "
-                "i32 of x's shape counts a plane's elements row-major, as max_pool's does; x and y "
-                "of one plain float type; an index out of range is an error, or with oob=zero adds "
-                "nothing",
+    .synopsis = "y = zeros in the shape of like with y[n,c,i[n,c,o]] += x[n,c,o] in the order of o; "
+                "i i32 of the shape of x has row-major indices into a plane, as from max_pool; x and "
+                "y of the same plain float type; an index out of range is an error, or with oob=zero "
+                "adds nothing",
     .n_required = 3,
     .infer = max_unpool_infer,
     .ref = max_unpool_ref,
@@ -328,8 +330,8 @@ static void plane_gather_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_plane_gather = {
-    .synopsis = "y[n,c,o] = x[n,c,i[n,c,o]]: i i32 [N,C,...] counts the elements of the plane "
-                "x[n,c] row-major, as max_pool's does; y of i's shape and x's plain float type; an "
+    .synopsis = "y[n,c,o] = x[n,c,i[n,c,o]]; i i32 [N,C,...] has row-major indices into the plane "
+                "x[n,c], as from max_pool; y has the shape of i and the plain float type of x; an "
                 "index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = plane_gather_infer,

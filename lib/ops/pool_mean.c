@@ -9,7 +9,7 @@
 static zt_status want_divisor(zt_ctx *ctx, int64_t divisor)
 {
     if (divisor >= 0) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "divisor_override is %lld", (long long)divisor);
+    return zt_row_fail(ctx, ZT_EUSAGE, "divisor_override is %lld: must be nonnegative", (long long)divisor);
 }
 
 static zt_status avg_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -120,10 +120,10 @@ static void avg_pool_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_avg_pool = {
-    .synopsis = "y[n,c,o] = the sum of x[n,c,i] over window o (as max_pool's), divided by how many "
-                "of its elements are in x or (count_include_pad=1) in its padding, or by "
-                "divisor_override (1: a sum); 0 where there is none; x[N,C,d1..d8] of a plain "
-                "float type, which y has",
+    .synopsis = "y[n,c,o] = sum of x[n,c,i] over window o (as in max_pool), divided by the number of "
+                "its elements inside x or, with count_include_pad=1, inside x and its padding, or by "
+                "divisor_override (1: sum pooling); an empty window gives 0; x[N,C,d1..d8] and y of "
+                "the same plain float type",
     .n_required = 1,
     .infer = avg_pool_infer,
     .ref = avg_pool_ref,
@@ -184,8 +184,9 @@ static void avg_unpool_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_avg_unpool = {
-    .synopsis = "y[n,c,i] = the sum over the windows o that hold i of x[n,c,o], divided as "
-                "avg_pool divides: its gradient; y has like's shape and x's plain float type",
+    .synopsis = "y[n,c,i] = sum of x[n,c,o] over the windows o that contain i, each divided as in "
+                "avg_pool: the gradient of avg_pool; y has the shape of like and the plain float "
+                "type of x",
     .n_required = 2,
     .infer = avg_unpool_infer,
     .ref = avg_unpool_ref,
@@ -203,7 +204,7 @@ static zt_status lp_pool_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     const zt_window_lists lists = ZT_WINDOW_LISTS(lp_pool);
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status && !(lp_pool->p > 0 && isfinite(lp_pool->p)))
-        status = zt_row_fail(ctx, ZT_EUSAGE, "p is %g, not above 0", lp_pool->p);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "p is %g: must be greater than 0", lp_pool->p);
     if (status) return status;
     return zt_pool_infer(ctx, &lists, &lp_pool->kernel, lp_pool->ceil_mode, in[0], &out[0]);
 }
@@ -264,8 +265,8 @@ static void lp_pool_expand(const zt_emit *emit, const void *attrs, const int *in
 }
 
 const zt_opdef zt_op_lp_pool = {
-    .synopsis = "y[n,c,o] = (the sum of |x[n,c,i]|^p over window o)^(1/p), windows as max_pool's; "
-                "x[N,C,d1..d8] of a plain float type, which y has",
+    .synopsis = "y[n,c,o] = (sum of |x[n,c,i]|^p over window o)^(1/p), windows as in max_pool; "
+                "x[N,C,d1..d8] and y of the same plain float type",
     .n_required = 1,
     .infer = lp_pool_infer,
     .ref = lp_pool_ref,

@@ -15,7 +15,7 @@
 static zt_status want_beta(zt_ctx *ctx, double beta)
 {
     if (isfinite(beta) && beta != 0) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g", beta);
+    return zt_row_fail(ctx, ZT_EUSAGE, "beta is %g: must be finite and not 0", beta);
 }
 
 static zt_status smooth_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -108,9 +108,9 @@ static void smooth_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_smooth_max_pool = {
-    .synopsis = "y[n,c,o] = log(the sum of exp(beta x[n,c,i]) over window o) / beta, windows as "
-                "max_pool's; an element of the padding counts as pad_value, or at -inf and inf is "
-                "left out; x[N,C,d1..d8] of a plain float type, which y has",
+    .synopsis = "y[n,c,o] = log(sum of exp(beta x[n,c,i]) over window o) / beta, windows as in "
+                "max_pool; padding counts as pad_value, or is left out if that is -inf or inf; "
+                "x[N,C,d1..d8] and y of the same plain float type",
     .n_required = 1,
     .infer = smooth_infer,
     .ref = smooth_ref,
@@ -161,7 +161,7 @@ static zt_status weighted_infer(zt_ctx *ctx, const zt_smooth_max_unpool_attrs *a
     const zt_window_lists lists = ZT_WINDOW_LISTS(attrs);
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = want_beta(ctx, attrs->beta);
-    if (!status && y->dtype != x->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and y have two dtypes");
+    if (!status && y->dtype != x->dtype) status = zt_row_fail(ctx, ZT_ESHAPE, "x and y have different dtypes");
     if (!status) status = zt_pool_infer_back(ctx, &lists, &attrs->kernel, attrs->ceil_mode, "y", y, x);
     return status;
 }
@@ -170,7 +170,7 @@ static zt_status unpool_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     zt_status status = weighted_infer(ctx, attrs, in[0], in[1]);
     out[0] = *in[0];
-    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "y and v have two shapes or dtypes");
+    if (!status && !zt_type_equal(in[1], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "y and v have different shapes or dtypes");
     return status;
 }
 
@@ -234,9 +234,9 @@ static void unpool_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_smooth_max_unpool = {
-    .synopsis = "z[n,c,i] = the sum over the windows o that hold i of v[n,c,o] exp(beta "
-                "(x[n,c,i] - y[n,c,o])): the gradient of smooth_max_pool, whose x and y these are; "
-                "v of y's shape, z of x's, all of one plain float type",
+    .synopsis = "z[n,c,i] = sum of v[n,c,o] exp(beta (x[n,c,i] - y[n,c,o])) over the windows o that "
+                "contain i: the gradient of y = smooth_max_pool x; v has the shape of y, z that of "
+                "x, all of the same plain float type",
     .n_required = 3,
     .infer = unpool_infer,
     .ref = unpool_ref,
@@ -250,7 +250,7 @@ static zt_status mean_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     const zt_smooth_max_unpool_attrs a = as_unpool(attrs);
     zt_status status = weighted_infer(ctx, &a, in[0], in[1]);
     out[0] = *in[1];
-    if (!status && !zt_type_equal(in[0], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "x and v have two shapes or dtypes");
+    if (!status && !zt_type_equal(in[0], in[2])) status = zt_row_fail(ctx, ZT_ESHAPE, "x and v have different shapes or dtypes");
     return status;
 }
 
@@ -276,9 +276,9 @@ static void mean_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_smooth_max_mean = {
-    .synopsis = "z[n,c,o] = the sum over window o of v[n,c,i] exp(beta (x[n,c,i] - y[n,c,o])): "
-                "with smooth_max_pool's x and y the mean of v by its weights; v of x's shape, z of "
-                "y's, all of one plain float type",
+    .synopsis = "z[n,c,o] = sum of v[n,c,i] exp(beta (x[n,c,i] - y[n,c,o])) over window o: for y = "
+                "smooth_max_pool x, the mean of v by the weights of the pooling; v has the shape of "
+                "x, z that of y, all of the same plain float type",
     .n_required = 3,
     .infer = mean_infer,
     .ref = mean_ref,

@@ -15,7 +15,7 @@ static bool one_element(const zt_type *type) { return zt_type_count(type) == 1 &
 
 static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_type *x, const zt_type *scale)
 {
-    if (block < 0) return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld, below 0", (long long)block);
+    if (block < 0) return zt_row_fail(ctx, ZT_EUSAGE, "block is %lld: must be nonnegative", (long long)block);
     if (block == 0 && one_element(scale)) return ZT_OK;
     zt_status status = zt_row_axis(ctx, axis, x->rank);
     if (status) return status;
@@ -28,7 +28,7 @@ static zt_status want_scale(zt_ctx *ctx, int64_t axis, int64_t block, const zt_t
         want = zt_type_make(scale->dtype, 1, &x->dim[at]);
     char text[ZT_TYPE_TEXT];
     if (zt_type_equal(&want, scale)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "scale is neither one element nor %s", zt_type_text(&want, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "scale must have 1 element or type %s", zt_type_text(&want, text));
 }
 
 /* Which scale element i of x has. */
@@ -47,12 +47,13 @@ static zt_status want_zero(zt_ctx *ctx, const zt_type *scale, const zt_type *zer
 {
     if (!zero) return ZT_OK;
     if (zero->dtype != dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "zero is %s, not %s", zt_dtype_get(zero->dtype)->name, zt_dtype_get(dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "zero has dtype %s, expected %s", zt_dtype_get(zero->dtype)->name,
+                           zt_dtype_get(dtype)->name);
     if (one_element(scale) && one_element(zero)) return ZT_OK;
     zt_type same = *zero;
     same.dtype = scale->dtype;
     if (zt_type_equal(&same, scale)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "zero is not of the shape of scale");
+    return zt_row_fail(ctx, ZT_ESHAPE, "zero must have the shape of scale");
 }
 
 /* Integers of up to 32 bits and floats of a byte and less. */
@@ -62,7 +63,7 @@ static zt_status want_codes(zt_ctx *ctx, const char *name, zt_dtype dtype)
     bool integer = (info->kind == 'I' || info->kind == 'U') && info->block_bytes <= 4;
     bool small = (info->kind == 'F' && info->block_bytes == 1 && dtype != ZT_F8_E8M0) || zt_dtype_is_packed(dtype);
     if (integer || small) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, which is no type of codes", name, info->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has dtype %s, which is not a type of quantized codes", name, info->name);
 }
 
 static double number_at(const zt_arg *a, int64_t i) { return a->f ? a->f[i] : (double)a->i[i]; }
@@ -80,7 +81,7 @@ static zt_status quantize_linear_infer(zt_ctx *ctx, const void *attrs, const zt_
     if (!status) status = want_scale(ctx, quantize->axis, quantize->block, in[0], in[1]);
     if (!status) status = want_zero(ctx, in[1], in[2], to);
     if (!status && quantize->saturate != 0 && quantize->saturate != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld, not 0 or 1", (long long)quantize->saturate);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "saturate is %lld: must be 0 or 1", (long long)quantize->saturate);
     out[0] = *in[0];
     out[0].dtype = to;
     return status;
@@ -169,14 +170,13 @@ static bool quantize_linear_cases(int i, zt_case *test_case)
 }
 
 #define SCALES                                                                                                                   \
-    "scale and zero of one element, or one for each entry of `axis`, or with block=n one for each "                              \
-    "n neighbours along it; zero (absent: 0) is of the codes' type"
+    "scale and zero have 1 element, or one for each entry of `axis`, or with block=n one for each n "                            \
+    "adjacent entries along it; zero (absent: 0) has the dtype of the codes"
 
 const zt_opdef zt_op_quantize_linear = {
-    .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of a byte "
-                "and less), rounded to the nearest, ties to even, and cut to its range "
-                "(saturate=0: not, of floats); the quotient is rounded to f32 first but for "
-                "f64; " SCALES,
+    .synopsis = "y = x / scale + zero as dtype `to` (integers of up to 32 bits, floats of up to 8 "
+                "bits), rounded to nearest, ties to even, and saturated (saturate=0: floats are "
+                "not); the quotient is first rounded to f32, except for f64; " SCALES,
     .n_required = 2,
     .infer = quantize_linear_infer,
     .ref = quantize_linear_ref,
@@ -249,8 +249,8 @@ static void dequantize_linear_expand(const zt_emit *emit, const void *attrs, con
 }
 
 const zt_opdef zt_op_dequantize_linear = {
-    .synopsis = "y = (x - zero) scale, of scale's type; x of codes: integers of up to 32 bits, "
-                "floats of a byte and less; " SCALES,
+    .synopsis = "y = (x - zero) scale, of the type of scale; x has codes: integers of up to 32 bits, "
+                "floats of up to 8 bits; " SCALES,
     .n_required = 2,
     .infer = dequantize_linear_infer,
     .ref = dequantize_linear_ref,

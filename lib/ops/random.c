@@ -9,11 +9,10 @@ static zt_status draws_infer(zt_ctx *ctx, const zt_dims *shape, double a, double
 {
     zt_status status = zt_row_want(ctx, "counter", in[0], ZT_I64, 0);
     if (status) return status;
-    if (!isfinite(a) || !isfinite(b)) return zt_row_fail(ctx, ZT_EUSAGE, "%g and %g are not both finite", a, b);
-    if (in[1] && shape->n) return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
+    if (!isfinite(a) || !isfinite(b)) return zt_row_fail(ctx, ZT_EUSAGE, "parameters %g and %g must be finite", a, b);
+    if (in[1] && shape->n) return zt_row_fail(ctx, ZT_EUSAGE, "like and shape exclude each other");
     if (!in[1] && (shape->n < 0 || shape->n > ZT_MAX_RANK))
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)shape->n,
-                           ZT_MAX_RANK);
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions: at most %d", (long long)shape->n, ZT_MAX_RANK);
     out[0] = in[1] ? zt_type_make(ZT_F32, in[1]->rank, in[1]->dim) : zt_type_make(ZT_F32, (int)shape->n, shape->dim);
     return ZT_OK;
 }
@@ -37,8 +36,7 @@ static double draws_flops(const void *attrs, const zt_type *const in[], const zt
 }
 
 #define DRAWS                                                                                                                    \
-    "; the same for the same seed, counter (i64, a scalar) and place, whatever the engine; y f32 "                               \
-    "of "                                                                                                                        \
+    "; deterministic in seed, counter (an i64 scalar) and element index, on any engine; y f32 of "                               \
     "the shape of like, else of `shape`"
 
 /* ---- random_uniform -------------------------------------------------------------------------- */
@@ -70,7 +68,7 @@ static bool random_uniform_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_random_uniform = {
-    .synopsis = "y[i] = low + (high - low) u, u a draw of 24 bits from 0 up to, not with, 1" DRAWS,
+    .synopsis = "y[i] = low + (high - low) u, u uniform in [0, 1) with 24 bits" DRAWS,
     .n_required = 1,
     .flags = ZT_OPF_RANDOM,
     .infer = random_uniform_infer,
@@ -113,7 +111,7 @@ static bool random_normal_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_random_normal = {
-    .synopsis = "y[i] = mean + std times a normal draw" DRAWS,
+    .synopsis = "y[i] = mean + std z, z from the standard normal distribution" DRAWS,
     .n_required = 1,
     .flags = ZT_OPF_RANDOM,
     .infer = random_normal_infer,

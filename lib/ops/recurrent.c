@@ -18,7 +18,7 @@ static zt_status check_sizes(zt_ctx *ctx, const zt_type *x, const zt_type *w, co
     if (status) return status;
     int64_t H = r->dim[1], rows, columns;
     if (!zt_mul_i64(H, gates, &rows) || !zt_mul_i64(H, S, &columns))
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld units", (long long)H);
+        return zt_row_fail(ctx, ZT_ESHAPE, "invalid number of hidden units %lld", (long long)H);
     status = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
     if (!status) status = zt_recurrent_want(ctx, "w_ih", w, 2, (int64_t[]){rows, x->dim[2]});
     *y = *saved = *x;

@@ -22,7 +22,7 @@ static zt_status back_infer(zt_ctx *ctx, int gates, int S, const zt_type *saved,
     if (status) return status;
     int64_t H = r->dim[1], rows, columns;
     if (!zt_mul_i64(H, gates, &rows) || !zt_mul_i64(H, S, &columns))
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld units", (long long)H);
+        return zt_row_fail(ctx, ZT_ESHAPE, "invalid number of hidden units %lld", (long long)H);
     const int64_t *d = saved->dim;
     status = zt_recurrent_want(ctx, "w_hh", r, 2, (int64_t[]){rows, H});
     if (!status) status = zt_recurrent_want(ctx, "saved", saved, 3, (int64_t[]){d[0], d[1], columns});

@@ -30,7 +30,7 @@ zt_status zt_recurrent_want(zt_ctx *ctx, const char *name, const zt_type *type, 
     char got[ZT_TYPE_TEXT], text[ZT_TYPE_TEXT];
     zt_type want = zt_type_make(ZT_F32, rank, dim);
     if (!type || zt_type_equal(type, &want)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_type_text(type, got), zt_type_text(&want, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has type %s, expected %s", name, zt_type_text(type, got), zt_type_text(&want, text));
 }
 
 zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
@@ -38,14 +38,15 @@ zt_status zt_recurrent_lengths(zt_ctx *ctx, const zt_type *lengths, int64_t N)
     if (!lengths) return ZT_OK;
     zt_status status = zt_row_want(ctx, "lengths", lengths, ZT_I32, 1);
     if (!status && lengths->dim[0] != N)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld lengths for %lld sequences", (long long)lengths->dim[0], (long long)N);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "lengths has %lld entries, expected %lld (sequences)", (long long)lengths->dim[0],
+                             (long long)N);
     return status;
 }
 
 zt_status zt_recurrent_flag(zt_ctx *ctx, const char *name, int64_t value)
 {
     if (value == 0 || value == 1) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld, not 0 or 1", name, (long long)value);
+    return zt_row_fail(ctx, ZT_EUSAGE, "%s is %lld: must be 0 or 1", name, (long long)value);
 }
 
 zt_status zt_recurrent_act(zt_ctx *ctx, const zt_enum_string *act)

@@ -366,7 +366,7 @@ void zt_recurrent_vjp(zt_vjp *vjp, bool made, int dg, int n, const int *to, cons
 {
     const zt_emit *emit = vjp->emit;
     if (!made) {
-        snprintf(vjp->refused, sizeof vjp->refused, "the number of steps is not known");
+        snprintf(vjp->refused, sizeof vjp->refused, "the number of steps is symbolic: a sample value is needed");
         return;
     }
     if (vjp->want[0]) vjp->dx[0] = zt_build_matmul(emit, dg, vjp->in[1], NULL);

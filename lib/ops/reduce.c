@@ -22,8 +22,8 @@ static zt_status reduced_axes(zt_ctx *ctx, const zt_ints *axes, int rank, bool *
     for (int64_t i = 0; i < axes->n; i++) {
         int64_t d = axes->v[i] < 0 ? axes->v[i] + rank : axes->v[i];
         if (axes->v[i] < -rank || d >= rank)
-            return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)axes->v[i], rank);
-        if (reduced[d]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %lld is given twice", (long long)d);
+            return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)axes->v[i], rank);
+        if (reduced[d]) return zt_row_fail(ctx, ZT_EUSAGE, "duplicate axis %lld", (long long)d);
         reduced[d] = true;
     }
     return ZT_OK;
@@ -70,9 +70,10 @@ typedef zt_sum_attrs reduce_attrs;
 static zt_status reduced_type(zt_ctx *ctx, const reduce_attrs *a, const zt_type *x, zt_type *y)
 {
     bool reduced[ZT_MAX_RANK];
-    if (a->axes.n < 0 || a->axes.n > ZT_MAX_RANK) return zt_row_fail(ctx, ZT_EUSAGE, "%lld axes", (long long)a->axes.n);
+    if (a->axes.n < 0 || a->axes.n > ZT_MAX_RANK)
+        return zt_row_fail(ctx, ZT_EUSAGE, "too many axes (%lld)", (long long)a->axes.n);
     if (a->keepdims != 0 && a->keepdims != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld, not 0 or 1", (long long)a->keepdims);
+        return zt_row_fail(ctx, ZT_EUSAGE, "keepdims is %lld: must be 0 or 1", (long long)a->keepdims);
     zt_status status = reduced_axes(ctx, &a->axes, x->rank, reduced);
     if (status) return status;
     *y = zt_type_make(x->dtype, 0, NULL);
@@ -91,7 +92,8 @@ static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     char kind = zt_dtype_get(in[0]->dtype)->kind;
     if (kind != 'F' && kind != 'I' && kind != 'U')
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type", zt_dtype_get(in[0]->dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be a plain float or integer type",
+                           zt_dtype_get(in[0]->dtype)->name);
     return reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
@@ -101,7 +103,7 @@ static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     zt_status status = number_infer(ctx, attrs, in, out);
     if (status || zt_dtype_is_float(in[0]->dtype)) return status;
     if (zt_type_count(in[0]) || !zt_type_count(&out[0])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "no integers to choose from");
+    return zt_row_fail(ctx, ZT_ESHAPE, "cannot reduce an empty set of integers");
 }
 
 static double exp_flops(const void *attrs, const zt_type *const in[], const zt_type *out)
@@ -237,13 +239,13 @@ static zt_status spread_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_type part;
     zt_status status = zt_row_want_float(ctx, "x", in[0]);
     if (!status && spread->mean != 0 && spread->mean != 1)
-        status = zt_row_fail(ctx, ZT_EUSAGE, "mean is %lld, not 0 or 1", (long long)spread->mean);
+        status = zt_row_fail(ctx, ZT_EUSAGE, "mean is %lld: must be 0 or 1", (long long)spread->mean);
     if (!status) status = reduced_type(ctx, &r, in[1], &part);
     if (status) return status;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     part.dtype = in[0]->dtype;
     if (zt_type_equal(&part, in[0])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not like without these axes");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x does not have the shape of like reduced over these axes");
 }
 
 static void spread_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -282,8 +284,9 @@ static void spread_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_spread = {
-    .synopsis = "y has the shape of `like`: x, which lacks like's `axes` (none: all) or has 1 "
-                "there, repeated along them; mean=1: divided by the number of repetitions; any plain float type",
+    .synopsis = "y has the shape of `like`: x, without the `axes` of like (none: all) or with size 1 "
+                "there, repeated along them; mean=1: divided by the number of repetitions; any plain "
+                "float type",
     .n_required = 2,
     .infer = spread_infer,
     .ref = spread_ref,
@@ -366,15 +369,15 @@ static void logsumexp_vjp(zt_vjp *vjp)
 
 #define AXES                                                                                                                     \
     " over `axes` (none: all; negative: from the end); keepdims=1 keeps them with size 1; y has "                                \
-    "x's type, "
-#define FLOATS  "any plain float one"
-#define NUMBERS "any plain float or integer one"
+    "the type of x, "
+#define FLOATS  "any plain float type"
+#define NUMBERS "any plain float or integer type"
 
 REDUCTION(sum, number, number, zt_row_in, sum, "y = the sum of x" AXES NUMBERS)
-REDUCTION(mean, float, float, zt_row_in, mean, "y = the mean of x" AXES FLOATS "; NaN of nothing")
+REDUCTION(mean, float, float, zt_row_in, mean, "y = the mean of x" AXES FLOATS "; NaN for an empty set")
 REDUCTION(prod, number, number, zt_row_in, prod, "y = the product of x" AXES NUMBERS)
 REDUCTION(amax, extreme, extreme, zt_row_in, extreme,
-          "y = the largest of x" AXES NUMBERS "; NaN if there is one, -inf of nothing")
+          "y = the largest of x" AXES NUMBERS "; NaN if any is NaN, -inf for an empty set")
 REDUCTION(amin, extreme, extreme, zt_row_in, extreme,
-          "y = the smallest of x" AXES NUMBERS "; NaN if there is one, inf of nothing")
-REDUCTION(logsumexp, float, float, exp, logsumexp, "y = ln sum exp(x)" AXES FLOATS "; -inf of nothing")
+          "y = the smallest of x" AXES NUMBERS "; NaN if any is NaN, inf for an empty set")
+REDUCTION(logsumexp, float, float, exp, logsumexp, "y = ln sum exp(x)" AXES FLOATS "; -inf for an empty set")

@@ -23,12 +23,14 @@ static zt_status rope_sizes(zt_ctx *ctx, const zt_rope_attrs *attrs, const zt_ty
 {
     int64_t head = rope_head(attrs, x), dims = attrs->dims ? attrs->dims : head, K = zt_row_cols(x);
     if (head < 0 || dims < 0 || dims > head || dims % 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld of %lld columns of a head cannot turn in pairs", (long long)dims,
-                           (long long)head);
+        return zt_row_fail(ctx, ZT_ESHAPE, "cannot rotate %lld of %lld columns of a head: must be even and at most the head size",
+                           (long long)dims, (long long)head);
     if (head > 0 ? K % head != 0 : K != 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not heads of %lld", (long long)K, (long long)head);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not a multiple of the head size %lld", (long long)K,
+                           (long long)head);
     if (tab && tab->dim[0] != dims / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries for %lld pairs", (long long)tab->dim[0], (long long)(dims / 2));
+        return zt_row_fail(ctx, ZT_ESHAPE, "tab has %lld entries, expected %lld (pairs)", (long long)tab->dim[0],
+                           (long long)(dims / 2));
     return ZT_OK;
 }
 
@@ -42,11 +44,11 @@ static zt_status rope_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (!status && tab) status = zt_row_want(ctx, "tab", tab, ZT_F32, 1);
     if (status) return status;
     if (x->rank < 2 || x->dim[0] != pos->dim[0])
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld positions are not one a row of x", (long long)pos->dim[0]);
-    if (!(rope->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g, not above 0", rope->theta);
+        return zt_row_fail(ctx, ZT_ESHAPE, "pos has %lld entries: must have one for each row of x", (long long)pos->dim[0]);
+    if (!(rope->theta > 0)) return zt_row_fail(ctx, ZT_EUSAGE, "theta is %g: must be greater than 0", rope->theta);
     if (!isfinite(rope->scale) || !isfinite(rope->amplitude) || !isfinite(rope->extend) || !isfinite(rope->low) ||
         !isfinite(rope->high))
-        return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low or high is not finite");
+        return zt_row_fail(ctx, ZT_EUSAGE, "scale, amplitude, extend, low and high must be finite");
     out[0] = *x;
     return rope_sizes(ctx, rope, x, tab);
 }
@@ -185,11 +187,12 @@ static void rope_expand(const zt_emit *emit, const void *attrs, const int *in, i
 }
 
 const zt_opdef zt_op_rope = {
-    .synopsis = "each head's first `dims` columns (0: head) turn in pairs, (i, i+dims/2) or "
-                "pair=neighbours (2i, 2i+1), by pos[t] s theta^(-2i/dims) / tab[i] and grow `amplitude` "
-                "times; s = scale (1-u) + u, u = extend up to pair `low`, 0 from `high`, linear between; "
-                "x [n,...] of any plain float type, heads of `head` columns (0: dims, else the last "
-                "dimension), pos i32[n], tab f32[dims/2] may be absent",
+    .synopsis = "rotates the first `dims` columns of each head (0: head) in pairs, half-split (i, "
+                "i+dims/2) or interleaved with pair=neighbours (2i, 2i+1), by the angle pos[t] s "
+                "theta^(-2i/dims) / tab[i], and scales them by `amplitude` (YaRN); s = scale (1-u) + "
+                "u, u = extend up to pair `low`, 0 from `high`, linear in between; x [n,...] of any "
+                "plain float type, heads of `head` columns (0: dims, else the last dimension), pos "
+                "i32[n], tab f32[dims/2] (optional)",
     .n_required = 2,
     .flags = ZT_OPF_INPLACE,
     .infer = rope_infer,
@@ -211,11 +214,11 @@ static zt_status rope_table_infer(zt_ctx *ctx, const void *attrs, const zt_type 
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (c->rank != 2 || c->dtype != x->dtype || !zt_type_equal(c, in[2]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin are not two like matrices of x's dtype");
+        return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin must be matrices of the same shape and the dtype of x");
     if (x->rank < 2 || x->dim[x->rank - 2] != c->dim[0])
-        return zt_row_fail(ctx, ZT_ESHAPE, "the tables have %lld rows, not one a row of x", (long long)c->dim[0]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin have %lld rows: must have one for each row of x", (long long)c->dim[0]);
     if (c->dim[1] > x->dim[x->rank - 1] / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have", (long long)c->dim[1],
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs do not fit in %lld columns", (long long)c->dim[1],
                            (long long)x->dim[x->rank - 1]);
     out[0] = *x;
     return ZT_OK;
@@ -318,9 +321,10 @@ static void rope_table_expand(const zt_emit *emit, const void *attrs, const int 
 }
 
 const zt_opdef zt_op_rope_table = {
-    .synopsis = "pairs of columns of x[...,t,:] turn by tables: (a c - b s, a s + b c), c = "
-                "cos[t,i] and s = sin[t,i]; the pair i is (i, i+half), or pair=neighbours (2i, 2i+1); "
-                "columns past 2 half stay; x any plain float type, cos and sin [seq,half] of it",
+    .synopsis = "rotates pairs (a, b) of columns of x[...,t,:] by tables: (a c - b s, a s + b c), c "
+                "= cos[t,i] and s = sin[t,i]; pair i is (i, i+half), or (2i, 2i+1) with "
+                "pair=neighbours; columns from 2 half on are copied; x any plain float type, cos and "
+                "sin [seq,half] of the same type",
     .n_required = 3,
     .infer = rope_table_infer,
     .ref = rope_table_ref,
@@ -342,22 +346,22 @@ static zt_status qk_norm_rope_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     if (!status) status = zt_row_want(ctx, "wq", in[1], x->dtype, 1);
     if (!status) status = zt_row_want(ctx, "wk", in[2], x->dtype, 1);
     if (status) return status;
-    if (!(rope->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g", rope->eps);
-    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not heads by columns");
+    if (!(rope->eps >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "eps is %g: must be nonnegative", rope->eps);
+    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x must have at least 2 dimensions (heads and columns)");
     int64_t H = x->dim[x->rank - 2], D = x->dim[x->rank - 1];
     if (rope->q_heads < 0 || rope->q_heads > H)
-        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld of %lld heads", (long long)rope->q_heads, (long long)H);
+        return zt_row_fail(ctx, ZT_EUSAGE, "q_heads is %lld: must be 0 to %lld", (long long)rope->q_heads, (long long)H);
     if (in[1]->dim[0] != D || in[2]->dim[0] != D)
-        return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries for %lld columns", (long long)in[1]->dim[0],
-                           (long long)in[2]->dim[0], (long long)D);
+        return zt_row_fail(ctx, ZT_ESHAPE, "wq and wk have %lld and %lld entries, expected %lld (columns)",
+                           (long long)in[1]->dim[0], (long long)in[2]->dim[0], (long long)D);
     if (c->rank != x->rank - 1 || c->dtype != x->dtype || !zt_type_equal(c, in[4]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin are not alike, a row for all heads of x");
+        return zt_row_fail(ctx, ZT_ESHAPE, "cos and sin must have the same shape, with one row for all heads of x");
     for (int d = 0; d + 2 < x->rank; d++)
         if (c->dim[d] != x->dim[d])
-            return zt_row_fail(ctx, ZT_ESHAPE, "cos has %lld rows along axis %d, x %lld", (long long)c->dim[d], d,
+            return zt_row_fail(ctx, ZT_ESHAPE, "cos has %lld rows along axis %d, but x has %lld", (long long)c->dim[d], d,
                                (long long)x->dim[d]);
     if (zt_row_cols(c) > D / 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs are more than %lld columns have", (long long)zt_row_cols(c), (long long)D);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld pairs do not fit in %lld columns", (long long)zt_row_cols(c), (long long)D);
     out[0] = *x;
     return ZT_OK;
 }
@@ -444,10 +448,10 @@ static void qk_norm_rope_expand(const zt_emit *emit, const void *attrs, const in
 }
 
 const zt_opdef zt_op_qk_norm_rope = {
-    .synopsis = "rope_table of rms_norm by head: y = x * rstd * w, w = wq for the first q_heads of x's "
-                "[...,heads,D], wk for the others, then pairs of columns turn by cos and sin as "
-                "rope_table's; cos and sin [...,half] have a row for all heads; x, wq and wk [D], cos, sin "
-                "and y of one plain float type",
+    .synopsis = "rms_norm by head, then rope_table: x * rstd * w, w = wq for the first q_heads of x "
+                "[...,heads,D] and wk for the others, then pairs of columns are rotated by cos and "
+                "sin as in rope_table; cos and sin [...,half] have one row for all heads; x, wq and "
+                "wk [D], cos, sin and y of the same plain float type",
     .n_required = 5,
     .infer = qk_norm_rope_infer,
     .ref = qk_norm_rope_ref,

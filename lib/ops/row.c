@@ -21,29 +21,30 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...)
 zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int rank)
 {
     if (type->dtype != dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not %s", name, zt_dtype_get(type->dtype)->name, zt_dtype_get(dtype)->name);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has type %s, expected %s", name, zt_dtype_get(type->dtype)->name,
+                           zt_dtype_get(dtype)->name);
     if (rank >= 0 && type->rank != rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, not %d", name, type->rank, rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %d dimensions, expected %d", name, type->rank, rank);
     return ZT_OK;
 }
 
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type)
 {
     if (zt_dtype_get(type->dtype)->kind == 'F') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is %s, not a plain float type", name, zt_dtype_get(type->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has dtype %s: must be a plain float type", name, zt_dtype_get(type->dtype)->name);
 }
 
 zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type)
 {
     if (zt_dtype_get(type->dtype)->kind != 'Q') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is of a block type", name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has a block type, which is not supported", name);
 }
 
 zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x)
 {
     char kind = zt_dtype_get(x->dtype)->kind;
     if (kind == 'F' || kind == 'I' || kind == 'U') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is %s, not a plain float or integer type", zt_dtype_get(x->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be a plain float or integer type", zt_dtype_get(x->dtype)->name);
 }
 
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words, int n)
@@ -55,7 +56,7 @@ zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, co
         size_t at = strlen(known);
         snprintf(known + at, sizeof known - at, "%s%s", i ? " or " : "", words[i]);
     }
-    return zt_row_fail(ctx, ZT_EUSAGE, "%s is '%s', not %s", name, zt_escape(got, sizeof got, w->s, len), known);
+    return zt_row_fail(ctx, ZT_EUSAGE, "%s is '%s': must be %s", name, zt_escape(got, sizeof got, w->s, len), known);
 }
 
 zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out)
@@ -63,7 +64,7 @@ zt_status zt_row_dtype(zt_ctx *ctx, const zt_enum_string *to, zt_dtype *out)
     char text[4 * sizeof to->s + 1];
     size_t len = strnlen(to->s, sizeof to->s);
     if (zt_dtype_parse(to->s, len, out)) return ZT_OK;
-    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is no dtype", zt_escape(text, sizeof text, to->s, len));
+    return zt_row_fail(ctx, ZT_EUSAGE, "to is '%s', which is not a dtype", zt_escape(text, sizeof text, to->s, len));
 }
 
 zt_enum_string zt_row_word_of(zt_dtype dtype)
@@ -86,7 +87,7 @@ int64_t zt_row_rows(const zt_type *type)
 zt_status zt_row_axis(zt_ctx *ctx, int64_t axis, int rank)
 {
     if (axis >= -rank && axis < rank) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)axis, rank);
+    return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)axis, rank);
 }
 
 int zt_plain_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
@@ -120,7 +121,7 @@ zt_status zt_row_broadcast(zt_ctx *ctx, const zt_type *a, const zt_type *b, zt_t
     for (int d = 1; d <= a->rank && d <= b->rank; d++) {
         int64_t m = a->dim[a->rank - d], n = b->dim[b->rank - d];
         if (m != n && m != 1 && n != 1)
-            return zt_row_fail(ctx, ZT_ESHAPE, "dimensions %lld and %lld do not broadcast", (long long)m, (long long)n);
+            return zt_row_fail(ctx, ZT_ESHAPE, "dimensions %lld and %lld cannot be broadcast", (long long)m, (long long)n);
         y->dim[y->rank - d] = m == 1 ? n : m;
     }
     return ZT_OK;
@@ -154,13 +155,13 @@ zt_status zt_slots_infer(zt_ctx *ctx, int64_t n, int64_t rows, const zt_type *po
 {
     zt_status status = zt_row_want(ctx, "pos", pos, ZT_I32, 1);
     if (!status && pos->dim[0] != n)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld positions for %lld rows", (long long)pos->dim[0], (long long)n);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "pos has %lld entries, expected %lld (rows)", (long long)pos->dim[0], (long long)n);
     if (!status && seq) status = zt_row_want(ctx, "seq", seq, ZT_I32, 1);
     if (!status && seq && seq->dim[0] != n)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld sequence numbers for %lld rows", (long long)seq->dim[0], (long long)n);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "seq has %lld entries, expected %lld (rows)", (long long)seq->dim[0], (long long)n);
     if (!status && table) status = zt_row_want(ctx, "table", table, ZT_I32, 2);
     if (!status && table && (table->dim[1] < 1 || rows % table->dim[1]))
-        status = zt_row_fail(ctx, ZT_ESHAPE, "a cache of %lld rows is not cut into %lld equal blocks", (long long)rows,
+        status = zt_row_fail(ctx, ZT_ESHAPE, "the cache of %lld rows is not divisible into %lld blocks", (long long)rows,
                              (long long)table->dim[1]);
     return status;
 }

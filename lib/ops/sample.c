@@ -22,24 +22,26 @@ static zt_status sample_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     const zt_type *x = in[X];
     zt_status status = zt_row_want_float(ctx, "x", x);
     (void)attrs;
-    if (!status && x->rank != 2) status = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 2", x->rank);
+    if (!status && x->rank != 2) status = zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, expected 2", x->rank);
     if (!status && x->dim[1] > 1 << 24)
-        status = zt_row_fail(ctx, ZT_ESHAPE, "%lld entries, at most 2^24 can be told apart", (long long)x->dim[1]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "x has %lld columns: at most 2^24 are supported", (long long)x->dim[1]);
     for (int i = 0; i < ZT_LEN(of_row) && !status; i++) {
         const zt_type *type = in[of_row[i].k];
         if (!type) continue;
         status = zt_row_want(ctx, of_row[i].name, type, of_row[i].dtype, 1);
         if (!status && type->dim[0] != x->dim[0])
-            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, x %lld rows", of_row[i].name, (long long)type->dim[0],
-                                 (long long)x->dim[0]);
+            status = zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld entries, but x has %lld rows", of_row[i].name,
+                                 (long long)type->dim[0], (long long)x->dim[0]);
     }
     if (!status && in[RECENT]) status = zt_row_want(ctx, "recent", in[RECENT], ZT_I32, 2);
     if (!status && in[RECENT] && in[RECENT]->dim[0] != x->dim[0])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, x %lld", (long long)in[RECENT]->dim[0], (long long)x->dim[0]);
+        status = zt_row_fail(ctx, ZT_ESHAPE, "recent has %lld rows, but x has %lld", (long long)in[RECENT]->dim[0],
+                             (long long)x->dim[0]);
     const zt_type *ban = in[BANNED];
     if (!status && ban) status = zt_row_want(ctx, "banned", ban, ZT_I32, ban->rank == 2 ? 2 : 1);
     if (!status && ban && ban->rank == 2 && ban->dim[0] != x->dim[0])
-        status = zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, x %lld", (long long)ban->dim[0], (long long)x->dim[0]);
+        status =
+            zt_row_fail(ctx, ZT_ESHAPE, "banned has %lld rows, but x has %lld", (long long)ban->dim[0], (long long)x->dim[0]);
     out[0] = zt_type_make(ZT_I32, 1, x->dim);
     return status;
 }
@@ -207,13 +209,16 @@ static bool sample_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_sample_token = {
-    .synopsis = "y[r] = an entry of row r of x, drawn by u (its part after the point) with chances as "
-                "exp(x / temp), best first; of the top_k best (0: all), of those the fewest that have top_p "
-                "of all exp(x), of those all with exp(x) at least min_p of the best's; `recent` entries "
-                "above 0 are divided by `penalty` before, others multiplied, once each; those of `banned` "
-                "and NaN do not count, other places in these mean nothing; ties to the lowest place; temp 0 "
-                "is the best, -1 where there is none. Absent: u 0, temp 1, all entries, no penalty; x [m,n], "
-                "recent [m,h] and banned [b], or [m,b], i32, the others [m], f64 but for top_k i32",
+    .synopsis = "y[r] = an index into row r of the logits x, sampled with probabilities proportional "
+                "to exp(x / temp), in descending order, by the fractional part of u. Candidates are "
+                "filtered by top-k (the top_k largest, 0: all), then nucleus (top_p: the smallest "
+                "set with at least this share of all exp(x)), then min-p (exp(x) at least min_p "
+                "times the largest). Before that the repetition penalty applies once to each entry "
+                "in `recent`: positive logits are divided by `penalty`, others multiplied; entries "
+                "in `banned` and NaN are excluded; indices out of range in these two are ignored. "
+                "Ties go to the lowest index; temp 0 is greedy; -1 if no entry is left. Defaults: u "
+                "0, temp 1, no filter, no penalty; x [m,n], recent i32 [m,h], banned i32 [b] or "
+                "[m,b], the others [m], f64 except top_k i32",
     .n_required = 1,
     .infer = sample_infer,
     .ref = sample_ref,

@@ -10,7 +10,7 @@ static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want_number(ctx, in[0]);
     if (status) return status;
     if ((cumsum->exclusive != 0 && cumsum->exclusive != 1) || (cumsum->reverse != 0 && cumsum->reverse != 1))
-        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
+        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse must be 0 or 1");
     out[0] = *in[0];
     return want_line_axis(ctx, cumsum->axis, in[0]);
 }
@@ -61,8 +61,9 @@ static void cumsum_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_cumsum = {
-    .synopsis = "y[...,i,...] = the sum of x up to i along `axis` (negative: from the end); exclusive=1 "
-                "without i, reverse=1 from the end; any plain float or integer type, y has the type of x",
+    .synopsis = "y[...,i,...] = the sum of x up to i along `axis` (negative: from the end); "
+                "exclusive=1 excludes i, reverse=1 sums from the end; any plain float or integer "
+                "type, y has the type of x",
     .n_required = 1,
     .infer = cumsum_infer,
     .ref = cumsum_ref,
@@ -78,7 +79,7 @@ static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
     zt_status status = zt_row_want_number(ctx, in[0]);
     if (status) return status;
     if ((cumprod->exclusive != 0 && cumprod->exclusive != 1) || (cumprod->reverse != 0 && cumprod->reverse != 1))
-        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse are 0 or 1");
+        return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse must be 0 or 1");
     out[0] = *in[0];
     return zt_row_axis(ctx, cumprod->axis, in[0]->rank);
 }
@@ -131,8 +132,8 @@ static void cumprod_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_cumprod = {
     .synopsis = "y[...,i,...] = the product of x up to i along `axis` (negative: from the end); "
-                "exclusive=1 without i, reverse=1 from the end; any plain float or integer type, y "
-                "has x's; its gradient divides by x",
+                "exclusive=1 excludes i, reverse=1 multiplies from the end; any plain float or "
+                "integer type, y has the type of x; the gradient divides by x",
     .n_required = 1,
     .infer = cumprod_infer,
     .ref = cumprod_ref,

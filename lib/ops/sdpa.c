@@ -16,15 +16,16 @@ static zt_status check_attrs(zt_ctx *ctx, const zt_sdpa_attrs *attrs)
     zt_status status = zt_row_word(ctx, "align", &attrs->align, aligns, ZT_LEN(aligns));
     if (!status) status = zt_row_word(ctx, "layout", &attrs->layout, layouts, ZT_LEN(layouts));
     if (status) return status;
-    if (!isfinite(attrs->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", attrs->scale);
-    if (!(attrs->softcap >= 0) || !isfinite(attrs->softcap)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g", attrs->softcap);
+    if (!isfinite(attrs->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g: must be finite", attrs->scale);
+    if (!(attrs->softcap >= 0) || !isfinite(attrs->softcap))
+        return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g: must be finite and nonnegative", attrs->softcap);
     if (attrs->causal != 0 && attrs->causal != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld, not 0 or 1", (long long)attrs->causal);
+        return zt_row_fail(ctx, ZT_EUSAGE, "causal is %lld: must be 0 or 1", (long long)attrs->causal);
     if (attrs->left < -1 || attrs->right < -1 || attrs->left > ZT_SDPA_FAR || attrs->right > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE, "left is %lld and right %lld: keys to either side, or -1", (long long)attrs->left,
-                           (long long)attrs->right);
+        return zt_row_fail(ctx, ZT_EUSAGE, "left is %lld and right %lld: must be numbers of keys, or -1 (no limit)",
+                           (long long)attrs->left, (long long)attrs->right);
     if (attrs->offset < -ZT_SDPA_FAR || attrs->offset > ZT_SDPA_FAR)
-        return zt_row_fail(ctx, ZT_EUSAGE, "offset is %lld", (long long)attrs->offset);
+        return zt_row_fail(ctx, ZT_EUSAGE, "offset %lld is out of range", (long long)attrs->offset);
     return ZT_OK;
 }
 
@@ -32,13 +33,13 @@ static zt_status check_mask(zt_ctx *ctx, const zt_sdpa *z, const zt_type *q, con
 {
     const int64_t full[] = {z->b, z->h, z->s, z->t};
     if (mask->dtype != ZT_BOOL && mask->dtype != q->dtype)
-        return zt_row_fail(ctx, ZT_ESHAPE, "mask is neither bool nor of q's dtype");
+        return zt_row_fail(ctx, ZT_ESHAPE, "mask must be bool or have the dtype of q");
     bool fits = mask->rank <= 4;
     for (int d = 1; d <= mask->rank && fits; d++)
         fits = mask->dim[mask->rank - d] == 1 || mask->dim[mask->rank - d] == full[4 - d];
     if (fits) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "mask does not broadcast to %lld x %lld heads x %lld queries x %lld keys", (long long)z->b,
-                       (long long)z->h, (long long)z->s, (long long)z->t);
+    return zt_row_fail(ctx, ZT_ESHAPE, "mask cannot be broadcast to batch %lld x heads %lld x queries %lld x keys %lld",
+                       (long long)z->b, (long long)z->h, (long long)z->s, (long long)z->t);
 }
 
 zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *q, const zt_type *k, const zt_type *v,
@@ -52,15 +53,17 @@ zt_status zt_sdpa_check(zt_ctx *ctx, const zt_sdpa_attrs *attrs, const zt_type *
     if (status) return status;
     zt_sdpa z = zt_sdpa_sizes(attrs, q, k, v);
     if (k->dim[0] != z.b || v->dim[0] != z.b)
-        return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v are batches of %lld, %lld and %lld", (long long)z.b, (long long)k->dim[0],
-                           (long long)v->dim[0]);
-    if (k->dim[3] != z.d) return zt_row_fail(ctx, ZT_ESHAPE, "k has %lld columns, q %lld", (long long)k->dim[3], (long long)z.d);
+        return zt_row_fail(ctx, ZT_ESHAPE, "q, k and v have different batch sizes %lld, %lld and %lld", (long long)z.b,
+                           (long long)k->dim[0], (long long)v->dim[0]);
+    if (k->dim[3] != z.d)
+        return zt_row_fail(ctx, ZT_ESHAPE, "k has %lld columns, but q has %lld", (long long)k->dim[3], (long long)z.d);
     if (v->dim[1] != k->dim[1] || v->dim[2] != k->dim[2])
-        return zt_row_fail(ctx, ZT_ESHAPE, "k and v differ in more than their columns");
+        return zt_row_fail(ctx, ZT_ESHAPE, "k and v must have the same shape except for the columns");
     if (z.g < 1 ? z.h > 0 : z.h % z.g != 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld query heads do not share %lld key heads evenly", (long long)z.h, (long long)z.g);
+        return zt_row_fail(ctx, ZT_ESHAPE, "the number of query heads %lld is not a multiple of the number of key heads %lld",
+                           (long long)z.h, (long long)z.g);
     if (len && (len->dtype != ZT_I32 || len->rank != 1 || len->dim[0] != z.b))
-        return zt_row_fail(ctx, ZT_ESHAPE, "len is not i32[%lld]", (long long)z.b);
+        return zt_row_fail(ctx, ZT_ESHAPE, "len must have type i32[%lld]", (long long)z.b);
     return mask ? check_mask(ctx, &z, q, mask) : ZT_OK;
 }
 
@@ -370,13 +373,14 @@ static void sdpa_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_sdpa = {
-    .synopsis = "y[b,h,i] = sum_j softmax_j(cap(scale q[b,h,i].k[b,g,j]) + mask) v[b,g,j], g = h/(H/G), "
-                "lse = ln sum_j exp of those scores; q [b,H,s,d], k [b,G,t,d], v [b,G,t,dv] and y of one "
-                "plain float type, layout=bshd: [b,s,H,d]; lse [b,H,s], f32 or f64. Keys seen: those "
-                "before len[b] (i32, absent: t), where mask (bool, or of q's type: added, -inf hides; "
-                "broadcast to [b,H,s,t]) allows, from pos-left to pos+right (-1: all), causal=1 to pos; "
-                "pos = i + offset, align=end: + keys - s. A row that sees none is 0, its lse -inf. "
-                "scale 0: 1/sqrt(d); softcap > 0: cap(x) = softcap tanh(x/softcap)",
+    .synopsis = "y[b,h,i] = sum_j softmax_j(cap(scale q[b,h,i].k[b,g,j]) + mask) v[b,g,j], g = "
+                "h/(H/G), lse = ln sum_j exp of these scores; q [b,H,s,d], k [b,G,t,d], v [b,G,t,dv] "
+                "and y of the same plain float type; layout=bshd: [b,s,H,d]; lse [b,H,s], f32 or "
+                "f64. Visible keys: below len[b] (i32, absent: t), allowed by the mask (bool, or "
+                "added in the type of q, -inf masks; broadcast to [b,H,s,t]), in the sliding window "
+                "pos-left to pos+right (-1: no limit), and with causal=1 up to pos; pos = i + "
+                "offset, align=end: + keys - s. A fully masked row gives 0 and lse -inf. scale 0: "
+                "1/sqrt(d); softcap > 0: cap(x) = softcap tanh(x/softcap)",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = sdpa_infer,

@@ -16,9 +16,9 @@ static zt_status sdpa_grad_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     zt_sdpa z = zt_sdpa_sizes(attrs, in[Q], in[K], in[V]);
     zt_type y = *in[Q], stat = zt_sdpa_stat(&z, in[Q]);
     y.dim[3] = z.dv;
-    if (!zt_type_equal(in[DY], &y)) return zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the output's type");
+    if (!zt_type_equal(in[DY], &y)) return zt_row_fail(ctx, ZT_ESHAPE, "dy must have the type of the output");
     if (!zt_type_equal(in[LSE], &stat) || !zt_type_equal(in[DELTA], &stat))
-        return zt_row_fail(ctx, ZT_ESHAPE, "lse and delta are not %s [%lld,%lld,%lld]", zt_dtype_get(stat.dtype)->name,
+        return zt_row_fail(ctx, ZT_ESHAPE, "lse and delta must have type %s [%lld,%lld,%lld]", zt_dtype_get(stat.dtype)->name,
                            (long long)z.b, (long long)z.h, (long long)z.s);
     for (int k = 0; k < 3; k++) out[k] = *in[k];
     return ZT_OK;
@@ -103,10 +103,11 @@ static void sdpa_grad_expand(const zt_emit *emit, const void *attrs, const int *
 }
 
 const zt_opdef zt_op_sdpa_grad = {
-    .synopsis = "the gradients of sdpa's q, k and v: with p = exp(score - lse), ds = p (dy.v - delta) "
-                "before scale and cap: dq = sum_j ds k, dk = sum ds q and dv = sum p dy over queries and "
-                "the heads that share a key head; dy as sdpa's y, lse its lse, delta = dy.y - dlse like "
-                "lse; attributes, mask and len as sdpa's",
+    .synopsis = "gradients dq, dk and dv of sdpa: with p = exp(score - lse) and ds = p (dy.v - "
+                "delta) before scale and cap, dq = sum_j ds k, dk = sum ds q and dv = sum p dy over "
+                "the queries and the heads that share a key head; dy has the type of y, lse is that "
+                "of sdpa, delta = dy.y - dlse has the type of lse; attributes, mask and len as in "
+                "sdpa",
     .n_required = 6,
     .flags = ZT_OPF_SUMS,
     .infer = sdpa_grad_infer,

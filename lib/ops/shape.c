@@ -7,8 +7,7 @@ static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
 {
     const zt_reshape_attrs *reshape = attrs;
     if (reshape->shape.n < 0 || reshape->shape.n > ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)reshape->shape.n,
-                           ZT_MAX_RANK);
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions: at most %d", (long long)reshape->shape.n, ZT_MAX_RANK);
     int64_t count = 1;
     bool empty = false;
     for (int64_t d = 0; d < reshape->shape.n; d++) {
@@ -16,11 +15,12 @@ static zt_status reshape_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
         if (reshape->shape.dim[d] == 0)
             empty = true;
         else if (!zt_mul_i64(count, reshape->shape.dim[d], &count))
-            return zt_row_fail(ctx, ZT_ESHAPE, "the elements of shape cannot be counted");
+            return zt_row_fail(ctx, ZT_ESHAPE, "shape has too many elements");
     }
     if (empty) count = 0;
     if (count != zt_type_count(in[0]))
-        return zt_row_fail(ctx, ZT_ESHAPE, "shape has %lld elements, x %lld", (long long)count, (long long)zt_type_count(in[0]));
+        return zt_row_fail(ctx, ZT_ESHAPE, "shape has %lld elements, but x has %lld", (long long)count,
+                           (long long)zt_type_count(in[0]));
     out[0] = zt_type_make(in[0]->dtype, (int)reshape->shape.n, reshape->shape.dim);
     return ZT_OK;
 }
@@ -45,7 +45,8 @@ static bool reshape_cases(int i, zt_case *test_case)
 static void reshape_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_reshape = {
-    .synopsis = "y has x's elements in row-major order under another shape of as many; a view",
+    .synopsis = "y has the elements of x in row-major order, in another shape of the same size; a "
+                "view",
     .n_required = 1,
     .flags = ZT_OPF_VIEW,
     .infer = reshape_infer,
@@ -68,13 +69,13 @@ static zt_status transpose_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     zt_status status = zt_row_want_plain(ctx, "x", x);
     if (status) return status;
     if (axes->n != 0 && axes->n != x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld axes for %d dimensions", (long long)axes->n, x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axes has %lld entries, expected %d (dimensions)", (long long)axes->n, x->rank);
     out[0] = *x;
     for (int d = 0; d < x->rank; d++) {
         status = axes->n ? zt_row_axis(ctx, axes->v[d], x->rank) : ZT_OK;
         if (status) return status;
         int from = source_of(axes, x->rank, d);
-        if (seen[from]) return zt_row_fail(ctx, ZT_EUSAGE, "axis %d is given twice", from);
+        if (seen[from]) return zt_row_fail(ctx, ZT_EUSAGE, "duplicate axis %d", from);
         seen[from] = true;
         out[0].dim[d] = x->dim[from];
     }
@@ -140,8 +141,8 @@ static void transpose_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_transpose = {
-    .synopsis = "y's d-th dimension is x's axes[d]-th (negative: from the end); no axes: the other "
-                "way round; any but block types, y has the type of x",
+    .synopsis = "dimension d of y is dimension axes[d] of x (negative: from the end); without axes "
+                "the order is reversed; any but block types, y has the type of x",
     .n_required = 1,
     .infer = transpose_infer,
     .ref = transpose_ref,
@@ -168,8 +169,8 @@ static zt_status whole_of(zt_ctx *ctx, int64_t axis, const zt_type *const part[]
         zt_type same = *part[k];
         if (same.rank == y->rank) same.dim[at] = part[0]->dim[at];
         if (!zt_type_equal(&same, part[0]))
-            return zt_row_fail(ctx, ZT_ESHAPE, "%c differs from a in more than axis %d", names[k], at);
-        if (part[k]->dim[at] > INT64_MAX - y->dim[at]) return zt_row_fail(ctx, ZT_ESHAPE, "the parts cannot be counted");
+            return zt_row_fail(ctx, ZT_ESHAPE, "%c must have the shape of a except along axis %d", names[k], at);
+        if (part[k]->dim[at] > INT64_MAX - y->dim[at]) return zt_row_fail(ctx, ZT_ESHAPE, "the result is too large");
         y->dim[at] += part[k]->dim[at];
     }
     return ZT_OK;
@@ -254,8 +255,8 @@ static void concat_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_concat = {
-    .synopsis = "y = a, b, c, d, e (absent ones left out) one after the other along `axis` (below "
-                "0 from the end); one type but for that dimension; any but block types",
+    .synopsis = "y = a, b, c, d and e (where present) concatenated along `axis` (negative: from the "
+                "end); the same type except for that dimension; any but block types",
     .n_required = 1,
     .infer = concat_infer,
     .ref = concat_ref,
@@ -271,11 +272,11 @@ static zt_status uncat_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     zt_status status = whole_of(ctx, uncat->axis, in + 1, &whole);
     if (status) return status;
     if (uncat->part < 0 || uncat->part >= PARTS || !in[1 + uncat->part])
-        return zt_row_fail(ctx, ZT_EUSAGE, "there is no part %lld", (long long)uncat->part);
+        return zt_row_fail(ctx, ZT_EUSAGE, "part %lld is out of range", (long long)uncat->part);
     out[0] = *in[1 + uncat->part];
     out[0].dtype = whole.dtype = in[0]->dtype;
     if (zt_type_equal(&whole, in[0])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the shape of these parts");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x does not have the shape of the concatenated parts");
 }
 
 static void uncat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -320,8 +321,8 @@ static void uncat_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_uncat = {
-    .synopsis = "y = the `part`-th (0: a) of the parts that x would be the concat of, along `axis`; "
-                "a to e only say shapes; x any but block types, y has the type of x",
+    .synopsis = "y = part `part` (0: a) of x, split along `axis` into the shapes of a to e, which "
+                "are not read; x any but block types, y has the type of x",
     .n_required = 2,
     .infer = uncat_infer,
     .ref = uncat_ref,
@@ -341,9 +342,9 @@ static zt_status repeat_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     if (status) return status;
     int at = zt_plain_axis(repeat->axis, in[0]->rank);
     out[0] = *in[0];
-    if (repeat->times < 1) return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld, not 1 or more", (long long)repeat->times);
+    if (repeat->times < 1) return zt_row_fail(ctx, ZT_EUSAGE, "times is %lld: must be 1 or more", (long long)repeat->times);
     if (zt_mul_i64(in[0]->dim[at], repeat->times, &out[0].dim[at])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "the elements of y cannot be counted");
+    return zt_row_fail(ctx, ZT_ESHAPE, "y has too many elements");
 }
 
 static void repeat_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -389,7 +390,7 @@ static void repeat_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_repeat = {
     .synopsis = "y[...,i,...] = x[...,i / times,...] along `axis` (negative: from the end): each "
-                "entry `times` times; any but block types, y has the type of x",
+                "entry is repeated `times` times; any but block types, y has the type of x",
     .n_required = 1,
     .infer = repeat_infer,
     .ref = repeat_ref,

@@ -22,7 +22,7 @@ static bool broadcasts_to(const zt_type *from, const zt_type *to)
 static zt_status refuse_shapes(zt_ctx *ctx, const zt_type *from, const zt_type *to)
 {
     char a[ZT_TYPE_TEXT], b[ZT_TYPE_TEXT];
-    return zt_row_fail(ctx, ZT_ESHAPE, "%s is not what broadcasts to %s", zt_type_text(from, a), zt_type_text(to, b));
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s cannot be broadcast to %s", zt_type_text(from, a), zt_type_text(to, b));
 }
 
 /* Walks the elements of `big` in order: where the value that was broadcast has each. */
@@ -94,8 +94,8 @@ static void sum_to_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_sum_to = {
-    .synopsis = "y has the shape of `like`: x summed over the dimensions along which like would be "
-                "repeated to broadcast to x; any plain float type, y has the type of x",
+    .synopsis = "y has the shape of `like`: x summed over the dimensions along which like broadcasts "
+                "to x; any plain float type, y has the type of x",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = sum_to_infer,
@@ -113,9 +113,9 @@ static zt_status broadcast_to_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     const zt_broadcast_to_attrs *broadcast_to = attrs;
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     if (status) return status;
-    if (in[1] && broadcast_to->shape.n) return zt_row_fail(ctx, ZT_EUSAGE, "both like and shape are given");
+    if (in[1] && broadcast_to->shape.n) return zt_row_fail(ctx, ZT_EUSAGE, "like and shape exclude each other");
     if (!in[1] && (broadcast_to->shape.n < 0 || broadcast_to->shape.n > ZT_MAX_RANK))
-        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions, at most %d are possible", (long long)broadcast_to->shape.n,
+        return zt_row_fail(ctx, ZT_EUSAGE, "shape has %lld dimensions: at most %d", (long long)broadcast_to->shape.n,
                            ZT_MAX_RANK);
     out[0] = in[1] ? zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim)
                    : zt_type_make(in[0]->dtype, (int)broadcast_to->shape.n, broadcast_to->shape.dim);
@@ -164,8 +164,8 @@ static bool broadcast_to_cases(int i, zt_case *test_case)
 static void broadcast_to_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_sum_to(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_broadcast_to = {
-    .synopsis = "y = x repeated to the shape of `like`, else to `shape`: aligned at the last "
-                "dimensions, where x has 1 or none; any but block types, y has the type of x",
+    .synopsis = "y = x broadcast to the shape of `like`, or else to `shape`, as in NumPy; any but "
+                "block types, y has the type of x",
     .n_required = 1,
     .infer = broadcast_to_infer,
     .ref = broadcast_to_ref,
@@ -182,7 +182,7 @@ static zt_status reshape_like_infer(zt_ctx *ctx, const void *attrs, const zt_typ
     (void)attrs;
     out[0] = zt_type_make(in[0]->dtype, in[1]->rank, in[1]->dim);
     if (zt_type_count(in[0]) == zt_type_count(in[1])) return zt_row_want_plain(ctx, "x", in[0]);
-    return zt_row_fail(ctx, ZT_ESHAPE, "like has %lld elements, x %lld", (long long)zt_type_count(in[1]),
+    return zt_row_fail(ctx, ZT_ESHAPE, "like has %lld elements, but x has %lld", (long long)zt_type_count(in[1]),
                        (long long)zt_type_count(in[0]));
 }
 
@@ -203,7 +203,7 @@ static bool reshape_like_cases(int i, zt_case *test_case)
 static void reshape_like_vjp(zt_vjp *vjp) { vjp->dx[0] = zt_build_reshape_like(vjp->emit, vjp->dy[0], vjp->in[0]); }
 
 const zt_opdef zt_op_reshape_like = {
-    .synopsis = "y has x's elements in row-major order under the shape of `like`; a view",
+    .synopsis = "y has the elements of x in row-major order, in the shape of `like`; a view",
     .n_required = 2,
     .flags = ZT_OPF_VIEW,
     .infer = reshape_like_infer,
@@ -221,9 +221,9 @@ static zt_status group_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     const zt_group_attrs *group = attrs;
     const zt_type *x = in[0];
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank, ZT_MAX_RANK - 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions: must have 1 to %d", x->rank, ZT_MAX_RANK - 1);
     if (group->size < 1 || x->dim[x->rank - 1] % group->size)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not groups of %lld", (long long)x->dim[x->rank - 1],
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld columns are not a multiple of size %lld", (long long)x->dim[x->rank - 1],
                            (long long)group->size);
     out[0] = *x;
     out[0].dim[x->rank - 1] /= group->size;
@@ -286,7 +286,7 @@ static bool fill_like_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_fill_like = {
-    .synopsis = "y[i] = value, of x's shape and plain float type; x is not read",
+    .synopsis = "y[i] = value, with the shape and plain float type of x; x is not read",
     .n_required = 1,
     .infer = fill_like_infer,
     .ref = fill_like_ref,

@@ -25,7 +25,7 @@ static zt_status slice_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     if (status) return status;
     if (!slice_bounds(slice, in[0], &axis, &from, &to))
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has no slice from %lld to %lld along axis %lld", (long long)slice->from,
+        return zt_row_fail(ctx, ZT_ESHAPE, "slice from %lld to %lld is out of range along axis %lld", (long long)slice->from,
                            (long long)slice->to, (long long)slice->axis);
     out[0] = *in[0];
     out[0].dim[axis] = to - from;
@@ -77,8 +77,9 @@ static void slice_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_slice = {
-    .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` along `axis`; below 0 all three count "
-                "from the end, and to=0 is the end itself; any but block types, y has the type of x",
+    .synopsis = "y[...,i,...] = x[...,from+i,...] up to `to` (exclusive) along `axis`; negative "
+                "values of all three count from the end, and to=0 is the end; any but block types, y "
+                "has the type of x",
     .n_required = 1,
     .infer = slice_infer,
     .ref = slice_ref,
@@ -98,7 +99,7 @@ static zt_status slice_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     out[0] = zt_type_make(in[0]->dtype, like->rank, like->dim);
     part.dtype = in[0]->dtype;
     if (zt_type_equal(&part, in[0])) return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not of the slice's shape");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x must have the shape of the slice");
 }
 
 static void slice_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -141,8 +142,8 @@ static void slice_put_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_slice_put = {
-    .synopsis = "y is 0, of like's shape and x's type, but for y[...,from+i,...] = x[...,i,...] up "
-                "to `to` along `axis`, as slice counts them; any but block types",
+    .synopsis = "y = zeros in the shape of like and the type of x, except y[...,from+i,...] = "
+                "x[...,i,...] up to `to` along `axis`, as in slice; any but block types",
     .n_required = 2,
     .infer = slice_put_infer,
     .ref = slice_put_ref,
@@ -177,7 +178,7 @@ static zt_status step_type(zt_ctx *ctx, const step_attrs *a, const zt_type *x, z
     int at = zt_plain_axis(a->axis, x->rank);
     count = steps_of(a, x->dim[at], &from);
     if (count < 0)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries from %lld in steps of %lld are not all on an axis of %lld",
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld entries from %lld with step %lld are out of range for an axis of %lld",
                            (long long)a->count, (long long)a->from, (long long)a->step, (long long)x->dim[at]);
     *y = *x;
     y->dim[at] = count;
@@ -245,9 +246,9 @@ static void slice_step_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_slice_step = {
-    .synopsis = "y[...,k,...] = x[...,from + k step,...] along `axis`, k below `count` (0: as many "
-                "as there are); from below 0 counts from the end, step -1 reverses; any but "
-                "block types, y has the type of x",
+    .synopsis = "y[...,k,...] = x[...,from + k step,...] along `axis` for k < `count` (0: as many as "
+                "there are); a negative from counts from the end, step=-1 reverses; any but block "
+                "types, y has the type of x",
     .n_required = 1,
     .infer = slice_step_infer,
     .ref = slice_step_ref,
@@ -264,7 +265,7 @@ static zt_status slice_step_put_infer(zt_ctx *ctx, const void *attrs, const zt_t
     out[0] = whole;
     if (status || zt_type_equal(&part, in[0])) return status;
     char text[ZT_TYPE_TEXT];
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is not these entries of like, %s", zt_type_text(&part, text));
+    return zt_row_fail(ctx, ZT_ESHAPE, "x must have type %s: the selected entries of like", zt_type_text(&part, text));
 }
 
 static void slice_step_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -296,8 +297,8 @@ static void slice_step_put_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_slice_step_put = {
-    .synopsis = "y is 0, of like's shape and x's type, but for y[...,from + k step,...] = "
-                "x[...,k,...] along `axis`, as slice_step counts; any but block types",
+    .synopsis = "y = zeros in the shape of like and the type of x, except y[...,from + k step,...] = "
+                "x[...,k,...] along `axis`, as in slice_step; any but block types",
     .n_required = 2,
     .infer = slice_step_put_infer,
     .ref = slice_step_put_ref,

@@ -104,8 +104,8 @@ const zt_opdef zt_op_softmax = {
 };
 
 const zt_opdef zt_op_log_softmax = {
-    .synopsis = "y[...,i,...] = x[...,i,...] - max - ln sum exp(x - max) along `axis` (below 0 from "
-                "the end); any plain float type, y has the type of x",
+    .synopsis = "y[...,i,...] = x[...,i,...] - max - ln sum exp(x - max) along `axis` (negative: "
+                "from the end); any plain float type, y has the type of x",
     .n_required = 1,
     .flags = ZT_OPF_INPLACE,
     .infer = along_infer,
@@ -123,10 +123,10 @@ static zt_status scaled_softmax_infer(zt_ctx *ctx, const void *attrs, const zt_t
     const zt_type *x = in[0];
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar");
+    if (x->rank < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is a scalar: must have at least 1 dimension");
     if (softmax->axis < -x->rank || softmax->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)softmax->axis, x->rank);
-    if (!isfinite(softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g", softmax->scale);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)softmax->axis, x->rank);
+    if (!isfinite(softmax->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g: must be finite", softmax->scale);
     out[0] = *x;
     return ZT_OK;
 }
@@ -206,9 +206,9 @@ static zt_status entmax_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (!(entmax->alpha > 1) || !isfinite(entmax->alpha))
-        return zt_row_fail(ctx, ZT_EUSAGE, "alpha is %g, not above 1", entmax->alpha);
+        return zt_row_fail(ctx, ZT_EUSAGE, "alpha is %g: must be greater than 1", entmax->alpha);
     if (entmax->axis < -x->rank || entmax->axis >= x->rank)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld of %d dimensions", (long long)entmax->axis, x->rank);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)entmax->axis, x->rank);
     out[0] = *x;
     return ZT_OK;
 }
@@ -287,9 +287,9 @@ static void entmax_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_entmax = {
-    .synopsis = "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (negative: from the end), t "
-                "such that they sum to 1; alpha above 1: near 1 softmax, 2 sparsemax; any plain "
-                "float type, y has the type of x",
+    .synopsis = "y = max(0, (alpha - 1) x - t)^(1 / (alpha - 1)) along `axis` (negative: from the "
+                "end), with t such that the sum is 1; alpha > 1: near 1 softmax, 2 sparsemax; any "
+                "plain float type, y has the type of x",
     .n_required = 1,
     .infer = entmax_infer,
     .ref = entmax_ref,

@@ -71,7 +71,7 @@ static zt_status half_infer(zt_ctx *ctx, const zt_enum_string *norm, const zt_ty
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (x->rank < 1 || x->rank == ZT_MAX_RANK)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions, not 1 to %d", x->rank, ZT_MAX_RANK - 1);
+        return zt_row_fail(ctx, ZT_ESHAPE, "x has %d dimensions: must have 1 to %d", x->rank, ZT_MAX_RANK - 1);
     *y = *x;
     y->dim[y->rank - 1] = bin_count(x->dim[x->rank - 1]);
     y->dim[y->rank++] = 2;
@@ -125,12 +125,12 @@ static void rfft_vjp(zt_vjp *vjp)
 }
 
 #define NORM                                                                                                                     \
-    "; norm says which direction is divided by n: backward the inverse, forward the other, ortho "                               \
-    "both by its root"
+    "; norm selects the direction divided by n: backward the inverse, forward the forward "                                      \
+    "transform, ortho both by sqrt(n)"
 
 const zt_opdef zt_op_rfft = {
     .synopsis = "y[...,k,:] = (re, im) of sum_j x[...,j] exp(-2 pi i j k / n) for k from 0 to n/2; x "
-                "[...,n] of any plain float type, y [...,n/2+1,2] of x's" NORM,
+                "[...,n] of any plain float type, y [...,n/2+1,2] of the type of x" NORM,
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = rfft_infer,
@@ -146,7 +146,7 @@ static zt_status rfft_backward_infer(zt_ctx *ctx, const void *attrs, const zt_ty
 {
     zt_type want;
     zt_status status = half_infer(ctx, &((const zt_rfft_backward_attrs *)attrs)->norm, in[1], &want);
-    if (!status && !zt_type_equal(&want, in[0])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the type of like's spectrum");
+    if (!status && !zt_type_equal(&want, in[0])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy must have the type of rfft(like)");
     out[0] = *in[1];
     return status;
 }
@@ -194,8 +194,8 @@ static void rfft_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_rfft_backward = {
-    .synopsis = "gradient of rfft: dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)), of the shape of "
-                "like, rfft's x; norm as there",
+    .synopsis = "dx[...,j] = sum_k Re(dy[...,k] exp(2 pi i j k / n)): the gradient of rfft, in the "
+                "shape of like; norm as in rfft",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = rfft_backward_infer,
@@ -216,10 +216,10 @@ static zt_status irfft_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
     if (x->rank < 2 || x->dim[x->rank - 1] != 2 || x->dim[x->rank - 2] < 1)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x is not bins of pairs");
+        return zt_row_fail(ctx, ZT_ESHAPE, "x must have shape [...,m,2]");
     int64_t m = x->dim[x->rank - 2], n = irfft->n ? irfft->n : 2 * (m - 1);
     if (irfft->n < 0 || bin_count(n) != m)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins are not the spectrum of %lld numbers", (long long)m, (long long)irfft->n);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld bins do not match a length of %lld", (long long)m, (long long)irfft->n);
     out[0] = *x;
     out[0].dim[--out[0].rank - 1] = n;
     return ZT_OK;
@@ -252,8 +252,9 @@ static void irfft_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_irfft = {
-    .synopsis = "the n real numbers (0: 2 (m - 1)) whose rfft x is, x [...,m,2] of any plain float type, "
-                "m = n/2+1; imaginary parts of bin 0 and of n/2 do not count; y [...,n] of x's" NORM,
+    .synopsis = "y = the n real numbers (0: 2 (m - 1)) whose rfft is x; x [...,m,2] of any plain "
+                "float type, m = n/2+1; the imaginary parts of bins 0 and n/2 are ignored; y [...,n] "
+                "of the type of x" NORM,
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = irfft_infer,
@@ -285,8 +286,8 @@ static void irfft_backward_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_irfft_backward = {
-    .synopsis = "gradient of irfft: rfft of dy with its norm, bins doubled but for 0 and n/2, of which "
-                "the imaginary parts are 0",
+    .synopsis = "dx = rfft(dy) with the norm of irfft, all bins doubled except 0 and n/2, whose "
+                "imaginary parts are 0: the gradient of irfft",
     .n_required = 1,
     .flags = ZT_OPF_SUMS,
     .infer = irfft_backward_infer,
@@ -305,13 +306,14 @@ static zt_status dft_infer(zt_ctx *ctx, const void *attrs, const zt_type *const 
     zt_status status = want_norm(ctx, &dft->norm);
     if (!status) status = zt_row_want_float(ctx, "x", x);
     if (status) return status;
-    if (x->rank < 2 || x->dim[x->rank - 1] != 2) return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x is not 2");
+    if (x->rank < 2 || x->dim[x->rank - 1] != 2) return zt_row_fail(ctx, ZT_ESHAPE, "the last dimension of x must be 2");
     int64_t axis = dft->axis < 0 ? dft->axis + x->rank : dft->axis;
     if (axis < 0 || axis >= x->rank - 1)
-        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is none of %d before the pairs", (long long)dft->axis, x->rank - 1);
-    if (dft->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld", (long long)dft->length);
+        return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions before the pairs", (long long)dft->axis,
+                           x->rank - 1);
+    if (dft->length < 0) return zt_row_fail(ctx, ZT_EUSAGE, "length is %lld: must be nonnegative", (long long)dft->length);
     if (dft->inverse != 0 && dft->inverse != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld, not 0 or 1", (long long)dft->inverse);
+        return zt_row_fail(ctx, ZT_EUSAGE, "inverse is %lld: must be 0 or 1", (long long)dft->inverse);
     out[0] = *x;
     if (dft->length) out[0].dim[axis] = dft->length;
     return ZT_OK;
@@ -377,9 +379,9 @@ static void dft_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_dft = {
-    .synopsis = "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (below 0 from the "
-                "end) of pairs (re, im) [...,2]; inverse=1 with +2 pi i; length n: x cut, or filled "
-                "up with zeros (0: as long as x); any plain float type, y has the type of x" NORM,
+    .synopsis = "y[...,k,...] = sum_j x[...,j,...] exp(-2 pi i j k / n) along `axis` (negative: from "
+                "the end) of pairs (re, im) [...,2]; inverse=1 uses +2 pi i; length n truncates or "
+                "zero-pads x (0: the size of x); any plain float type, y has the type of x" NORM,
     .n_required = 1,
     .infer = dft_infer,
     .ref = dft_ref,

@@ -25,15 +25,16 @@ static zt_status want_grid(zt_ctx *ctx, const zt_type *x, const zt_type *w_re, c
 {
     zt_status status = zt_row_want_float(ctx, "x", x);
     if (!status) status = zt_row_want(ctx, "w_re", w_re, x->dtype, 3);
-    if (!status && !zt_type_equal(w_re, w_im)) status = zt_row_fail(ctx, ZT_ESHAPE, "w_im is not of w_re's type");
+    if (!status && !zt_type_equal(w_re, w_im)) status = zt_row_fail(ctx, ZT_ESHAPE, "w_im must have the type of w_re");
     if (status) return status;
-    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x is not a grid of channels");
+    if (x->rank < 2) return zt_row_fail(ctx, ZT_ESHAPE, "x must have at least 2 dimensions (grid and channels)");
     if (w_re->dim[1] != x->dim[x->rank - 1])
-        return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, x has %lld", (long long)w_re->dim[1],
+        return zt_row_fail(ctx, ZT_ESHAPE, "w_re takes %lld channels, but x has %lld", (long long)w_re->dim[1],
                            (long long)x->dim[x->rank - 1]);
     int64_t n = x->dim[x->rank - 2], most = n ? n / 2 + 1 : 0;
     if (w_re->dim[0] > most)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%lld modes of %lld bins", (long long)w_re->dim[0], (long long)most);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%lld modes exceed the %lld bins of the spectrum", (long long)w_re->dim[0],
+                           (long long)most);
     return ZT_OK;
 }
 
@@ -126,9 +127,9 @@ static void spectral_conv1d_rfft_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_spectral_conv1d_rfft = {
-    .synopsis = "y = irfft(Z), Z[k,o] = sum_i X[k,i] (w_re + i w_im)[k,i,o] for k below modes, else 0, X = "
-                "rfft(x) along the grid; x [...,n,I] of any plain float type, w_re and w_im "
-                "[modes,I,O] of x's, modes at most n/2+1, y [...,n,O]",
+    .synopsis = "y = irfft(Z), Z[k,o] = sum_i X[k,i] (w_re + i w_im)[k,i,o] for k < modes, else 0, X "
+                "= rfft(x) along the grid; x [...,n,I] of any plain float type, w_re and w_im "
+                "[modes,I,O] of the type of x, modes at most n/2+1, y [...,n,O]",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
     .infer = spectral_conv1d_rfft_infer,
@@ -144,7 +145,7 @@ static zt_status spectral_conv1d_rfft_backward_infer(zt_ctx *ctx, const void *at
 {
     zt_type y;
     zt_status status = spectral_conv1d_rfft_infer(ctx, attrs, in, &y);
-    if (!status && !zt_type_equal(&y, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy is not of the convolution's type");
+    if (!status && !zt_type_equal(&y, in[3])) status = zt_row_fail(ctx, ZT_ESHAPE, "dy must have the type of the output");
     for (int k = 0; k < 3; k++) out[k] = *in[k];
     return status;
 }

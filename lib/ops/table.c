@@ -205,7 +205,7 @@ static void inputs_text(const zt_opinfo *info, const zt_type *const in[], char *
 static zt_status infer_types(zt_ctx *ctx, const zt_opinfo *info, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     for (int k = 0; k < info->n_in; k++) {
-        if (!in[k] && k < info->def->n_required) return zt_row_fail(ctx, ZT_EUSAGE, "input '%s' is missing", info->in_name[k]);
+        if (!in[k] && k < info->def->n_required) return zt_row_fail(ctx, ZT_EUSAGE, "missing input '%s'", info->in_name[k]);
         if (in[k] && !zt_type_check(ctx, in[k], NULL)) return ZT_ESHAPE;
     }
     for (int k = 0; k < info->n_out; k++) out[k] = (zt_type){0};
@@ -227,7 +227,7 @@ zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *c
     char types[TYPES_TEXT];
     inputs_text(info, in, types);
     zt_ctx *own = zt_ctx_new();
-    if (!own) return zt_fail(ctx, ZT_ENOMEM, "op %s: no memory for a message", info->name);
+    if (!own) return zt_fail(ctx, ZT_ENOMEM, "op %s: out of memory (error message)", info->name);
     infer_types(own, info, attrs, in, out);
     zt_fail(ctx, status, "op %s: %s (%s)", info->name, zt_ctx_error(own), types);
     zt_ctx_free(own);

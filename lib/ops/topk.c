@@ -12,9 +12,9 @@ static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     if (status) return status;
     int at = zt_plain_axis(topk->axis, in[0]->rank);
     if (topk->largest != 0 && topk->largest != 1)
-        return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld, not 0 or 1", (long long)topk->largest);
+        return zt_row_fail(ctx, ZT_EUSAGE, "largest is %lld: must be 0 or 1", (long long)topk->largest);
     if (topk->k < 0 || topk->k > in[0]->dim[at] || in[0]->dim[at] > INT32_MAX)
-        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld of %lld entries", (long long)topk->k, (long long)in[0]->dim[at]);
+        return zt_row_fail(ctx, ZT_ESHAPE, "k is %lld: must be 0 to %lld", (long long)topk->k, (long long)in[0]->dim[at]);
     out[0] = *in[0];
     if (topk->k) out[0].dim[at] = topk->k;
     out[1] = out[0];
@@ -94,9 +94,9 @@ static void topk_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_topk = {
-    .synopsis = "y, i = the k largest (largest=0: smallest) of x along `axis` (below 0 from the "
-                "end) in order, and where they are; k=0: all, sorted. Ties to the lowest index, "
-                "NaN is larger than all; any plain float or integer type, i i32",
+    .synopsis = "y = the k largest (largest=0: smallest) values of x along `axis` (negative: from "
+                "the end) in order, i = their indices; k=0: all, sorted. Ties go to the lowest "
+                "index, NaN is larger than any number; any plain float or integer type, i i32",
     .n_required = 1,
     .infer = topk_infer,
     .ref = topk_ref,

@@ -7,7 +7,7 @@ static zt_status tril_infer(zt_ctx *ctx, const void *attrs, const zt_type *const
     out[0] = *in[0];
     zt_status status = zt_row_want_plain(ctx, "x", in[0]);
     if (status || in[0]->rank >= 2) return status;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x is no matrix");
+    return zt_row_fail(ctx, ZT_ESHAPE, "x must have at least 2 dimensions");
 }
 
 /* sign 1: entries up to the diagonal stay; -1: those from it on. */

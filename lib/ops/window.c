@@ -9,12 +9,12 @@ static const int64_t most = (int64_t)1 << 30, most_in = (int64_t)1 << 60;
 static zt_status take_list(zt_ctx *ctx, const char *name, const zt_ints *list, int n, int64_t none, int64_t least, int64_t *to)
 {
     if (list->n != 0 && list->n != n)
-        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld numbers for %d spatial dimensions", name, (long long)list->n, n);
+        return zt_row_fail(ctx, ZT_ESHAPE, "%s has %lld numbers, expected %d (spatial dimensions)", name, (long long)list->n, n);
     for (int d = 0; d < n; d++) {
         to[d] = list->n ? list->v[d] : none;
         if (to[d] < least || to[d] > most)
-            return zt_row_fail(ctx, ZT_EUSAGE, "%s %lld is not from %lld to %lld", name, (long long)to[d], (long long)least,
-                               (long long)most);
+            return zt_row_fail(ctx, ZT_EUSAGE, "%s %lld is out of range: must be %lld to %lld", name, (long long)to[d],
+                               (long long)least, (long long)most);
     }
     return ZT_OK;
 }
@@ -28,7 +28,8 @@ static zt_status take_lists(zt_ctx *ctx, const zt_window_lists *lists, zt_window
     if (!status) status = take_list(ctx, "pad_end", end, window->n, 0, -most, window->end);
     for (int d = 0; d < window->n && !status; d++)
         if (window->k[d] < 1 || window->k[d] > most)
-            status = zt_row_fail(ctx, ZT_ESHAPE, "a kernel of %lld along spatial dimension %d", (long long)window->k[d], d);
+            status =
+                zt_row_fail(ctx, ZT_ESHAPE, "invalid kernel size %lld along spatial dimension %d", (long long)window->k[d], d);
     return status;
 }
 
@@ -62,12 +63,10 @@ zt_status zt_window_infer(zt_ctx *ctx, const zt_window_lists *lists, bool ceil, 
 {
     zt_status status = take_lists(ctx, lists, window);
     for (int d = 0; d < window->n && !status; d++) {
-        if (window->in[d] > most_in) return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d cannot be counted", d);
+        if (window->in[d] > most_in) return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d is too large", d);
         int64_t padded = window->in[d] + window->pad[d] + window->end[d], room = padded - window_span(window, d);
         if (room < 0)
-            return zt_row_fail(ctx, ZT_ESHAPE,
-                               "the kernel spans %lld along spatial dimension %d, x with its "
-                               "padding %lld",
+            return zt_row_fail(ctx, ZT_ESHAPE, "the kernel spans %lld along spatial dimension %d, but the padded x has %lld",
                                (long long)window_span(window, d), d, (long long)padded);
         window->out[d] = room / window->stride[d] + 1;
         if (ceil && room % window->stride[d] && window->out[d] * window->stride[d] < window->in[d] + window->pad[d])
@@ -83,15 +82,13 @@ zt_status zt_window_infer_in(zt_ctx *ctx, const zt_window_lists *lists, const zt
     if (!status) status = take_list(ctx, "output_padding", more, window->n, 0, 0, extra);
     for (int d = 0; d < window->n && !status; d++) {
         int64_t steps;
-        if (window->out[d] < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x has nothing along spatial dimension %d", d);
+        if (window->out[d] < 1) return zt_row_fail(ctx, ZT_ESHAPE, "x is empty along spatial dimension %d", d);
         if (!zt_mul_i64(window->out[d] - 1, window->stride[d], &steps) || steps > most_in)
-            return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d cannot be counted", d);
+            return zt_row_fail(ctx, ZT_ESHAPE, "spatial dimension %d is too large", d);
         window->in[d] = steps + window_span(window, d) + extra[d] - window->pad[d] - window->end[d];
         if (window->in[d] < 0)
-            return zt_row_fail(ctx, ZT_ESHAPE,
-                               "y would have %lld elements along spatial "
-                               "dimension %d",
-                               (long long)window->in[d], d);
+            return zt_row_fail(ctx, ZT_ESHAPE, "y would have %lld elements along spatial dimension %d", (long long)window->in[d],
+                               d);
     }
     return status;
 }

@@ -157,7 +157,7 @@ static bool vary(const zt_type *was, int v, zt_type *type)
     return v < 4 + was->rank;
 }
 
-/* "op linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])" */
+/* "op linear: w has 64 columns, but x has 63 (x f32[2,63], w q8_0[5,64])" */
 static bool is_a_sentence(const eager *chain, zt_status st)
 {
     const char *text = zt_ctx_error(ctx);
