@@ -3,7 +3,7 @@
  * What each architecture does is a fact from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
- * bert with the exact gelu.
+ * bert with the exact gelu, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
  */
 #include "lib/llm/arch.h"
 
@@ -34,15 +34,21 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
  * the rotations where the file has them. */
 #define BASE                                                                                                                     \
     (ZT_PART_ALL | ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES | ZT_PART_ROPE_TAB)
-#define ENCODER (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
+#define PRE_NORMS (ZT_PART_PRE_NORM | ZT_PART_FF_NORM)
+#define ENCODER   (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
 
 static const zt_arch archs[] = {
-    /* Llama 1 to 3, Mistral, TinyLlama, Yi, SmolLM 1 and 2 */
-    {.name = "llama", .parts = BASE | ZT_PART_PRE_NORM, .rope_pair = "neighbours", .act = act_silu},
-    {.name = "qwen2", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QKV_BIAS, .rope_pair = "halves", .act = act_silu},
-    {.name = "qwen3", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_QK_NORM, .rope_pair = "halves", .act = act_silu},
+    /* Llama 1 to 3, Mistral, TinyLlama, Yi, SmolLM 1 and 2; Mixtral: that one has experts */
+    {.name = "llama",
+     .parts = BASE | PRE_NORMS | ZT_PART_EXPERTS_MAY,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .normed_experts = true,
+     .expert_ff_alike = true},
+    {.name = "qwen2", .parts = BASE | PRE_NORMS | ZT_PART_QKV_BIAS, .rope_pair = "halves", .act = act_silu},
+    {.name = "qwen3", .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM, .rope_pair = "halves", .act = act_silu},
     {.name = "gemma2",
-     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_POST_NORM,
+     .parts = BASE | PRE_NORMS | ZT_PART_POST_NORM,
      .rope_pair = "halves",
      .act = act_gelu_tanh,
      .embed_scale = true,
@@ -52,7 +58,7 @@ static const zt_arch archs[] = {
      .final_cap = 30,
      .width_scaled_layers = 46},
     {.name = "gemma3",
-     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
+     .parts = BASE | PRE_NORMS | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
      .rope_pair = "halves",
      .act = act_gelu_tanh,
      .embed_scale = true,
@@ -61,16 +67,15 @@ static const zt_arch archs[] = {
      .local_plain = true,
      .width_scaled_layers = 62},
     {.name = "phi3",
-     .parts =
-         (BASE & ~(unsigned)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | ZT_PART_PRE_NORM | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
+     .parts = (BASE & ~(unsigned)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
      .rope_pair = "halves",
      .act = act_silu},
     {.name = "gpt2",
-     .parts = ZT_PART_ALL | ZT_PART_FUSED_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_PRE_NORM |
-              ZT_PART_NORM_BIAS | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS,
+     .parts = ZT_PART_ALL | ZT_PART_FUSED_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | PRE_NORMS | ZT_PART_NORM_BIAS |
+              ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS,
      .act = act_gelu_tanh,
      .layer_norm = true},
-    {.name = "smollm3", .parts = BASE | ZT_PART_PRE_NORM, .rope_pair = "neighbours", .no_rope_every = 4, .act = act_silu},
+    {.name = "smollm3", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .no_rope_every = 4, .act = act_silu},
     /* OLMo 2, and 3: that one has windows */
     {.name = "olmo2",
      .parts = BASE | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
@@ -80,11 +85,54 @@ static const zt_arch archs[] = {
      .window_period = 4,
      .local_plain = true},
     {.name = "granite",
-     .parts = BASE | ZT_PART_PRE_NORM,
+     .parts = BASE | PRE_NORMS,
      .rope_pair = "neighbours",
      .act = act_silu,
      .divides_logits = true,
      .rope_switch = true},
+    {.name = "qwen2moe",
+     .parts = BASE | PRE_NORMS | ZT_PART_QKV_BIAS | ZT_PART_EXPERTS | ZT_PART_SHARED | ZT_PART_SHARED_GATE,
+     .rope_pair = "halves",
+     .act = act_silu},
+    {.name = "qwen3moe",
+     .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM | ZT_PART_EXPERTS,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .normed_experts = true},
+    {.name = "olmoe",
+     .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM | ZT_PART_EXPERTS,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .qk_norm_whole = true,
+     .expert_ff_alike = true},
+    {.name = "granitemoe",
+     .parts = BASE | PRE_NORMS | ZT_PART_EXPERTS | ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .divides_logits = true,
+     .rope_switch = true,
+     .normed_experts = true,
+     .expert_ff_alike = true},
+    {.name = "phimoe",
+     .parts = BASE | PRE_NORMS | ZT_PART_NORM_BIAS | ZT_PART_HEAD_BIAS | ZT_PART_EXPERTS,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .layer_norm = true,
+     .gating = ZT_GATING_SPARSEMIXER,
+     .expert_ff_alike = true},
+    {.name = "ernie4_5-moe",
+     .parts = BASE | PRE_NORMS | ZT_PART_EXPERTS | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .normed_experts = true,
+     .least_sum = 1e-12},
+    {.name = "glm4moe",
+     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_POST | ZT_PART_QK_NORM_MAY | ZT_PART_EXPERTS | ZT_PART_CHOICE_BIAS |
+              ZT_PART_SHARED,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .gating = ZT_GATING_SIGMOID,
+     .least_sum = 1e-20},
     {.name = "bert",
      .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS | ZT_PART_TYPES,
      .act = act_gelu_erf,
@@ -97,6 +145,8 @@ static const zt_arch archs[] = {
      .layer_norm = true,
      .encoder = true},
 };
+
+const zt_arch *zt_arch_at(size_t i) { return i < sizeof archs / sizeof *archs ? &archs[i] : NULL; }
 
 const zt_arch *zt_arch_of(const zt_gguf *gguf)
 {

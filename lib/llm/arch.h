@@ -18,7 +18,7 @@ enum {
     ZT_PART_BIASES = 1 << 1,     /* biases of matrices, each where the file has it */
     ZT_PART_QKV_BIAS = 1 << 2,   /* biases on q, k and v */
     ZT_PART_MORE_BIAS = 1 << 3,  /* biases on the other three or four matrices of a layer */
-    ZT_PART_PRE_NORM = 1 << 4,   /* norms on what attention and feed-forward read */
+    ZT_PART_PRE_NORM = 1 << 4,   /* norms on what attention reads, and the feed-forward (ZT_PART_FF_NORM) */
     ZT_PART_POST_NORM = 1 << 5,  /* norms on what they add to the stream */
     ZT_PART_SUM_NORM = 1 << 6,   /* norms on the stream after each addition */
     ZT_PART_LAST_NORM = 1 << 7,  /* a norm after the last layer */
@@ -35,8 +35,26 @@ enum {
     ZT_PART_FUSED_QKV = 1 << 17, /* or one */
     ZT_PART_GATE = 1 << 18,      /* gate and up are two matrices, */
     ZT_PART_FUSED_UP = 1 << 19,  /* or one; neither: no gate */
-    ZT_PART_UP = 1 << 20         /* up is a matrix of its own; with all but ZT_PART_FUSED_UP */
+    ZT_PART_UP = 1 << 20,        /* up is a matrix of its own; with all but ZT_PART_FUSED_UP */
+    /* The norm on what the feed-forward reads, under its name, or that of a norm after attention. */
+    ZT_PART_FF_NORM = 1 << 21,
+    ZT_PART_FF_NORM_POST = 1 << 22,
+    ZT_PART_QK_NORM_MAY = 1 << 23, /* norms on q and k, where the file has them */
+    ZT_PART_HEAD_BIAS = 1 << 24,   /* a bias on the logits, where the file has it */
+    /* Routed experts, in layers that hyper.sparse names; the file says how many. */
+    ZT_PART_EXPERTS = 1 << 25,     /* a router, and stacked matrices */
+    ZT_PART_EXPERTS_MAY = 1 << 26, /* the same in a row: only where expert_count is there and not 0 */
+    ZT_PART_CHOICE_BIAS = 1 << 27, /* a bias on scores for the choice of experts, not for their weights */
+    ZT_PART_SHARED = 1 << 28,      /* an expert that every token passes; not where the file says a length of 0 */
+    ZT_PART_SHARED_GATE = 1 << 29  /* times the sigmoid of a product of its own */
 };
+
+/* How a router's scores of experts become weights. */
+typedef enum zt_gating {
+    ZT_GATING_SOFTMAX,
+    ZT_GATING_SIGMOID,
+    ZT_GATING_SPARSEMIXER /* one expert after the other, each by the softmax of those whose scores come near it */
+} zt_gating;
 
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
@@ -60,10 +78,17 @@ typedef struct zt_arch {
     int64_t width_scaled_layers;
     bool divides_logits; /* logit_scale must be there, and divides them */
     bool rope_switch;    /* rope.scaling.finetuned = false: no rope at all */
+    /* Experts: gating and normalisation where the file does not say, and what the sum of weights is at least. */
+    zt_gating gating;
+    bool normed_experts;
+    double least_sum;
+    bool expert_ff_alike; /* an expert's length is feed_forward_length; else that over the experts of a token */
 } zt_arch;
 
 /* Row of the architecture that `gguf` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
 const zt_arch *zt_arch_of(const zt_gguf *gguf);
+/* Row number i, in the table's order; NULL: past the last. */
+const zt_arch *zt_arch_at(size_t i);
 
 /* ---- hyper-parameters ------------------------------------------------------------------------ */
 
@@ -89,6 +114,14 @@ typedef struct zt_hyper {
     double eps, attn_scale, attn_cap, final_cap;     /* a cap of 0: none */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
+    int64_t n_experts, experts_used;    /* of a layer; those of a token */
+    int64_t expert_ff, shared_ff;       /* lengths of an expert, of what all tokens pass */
+    int64_t expert_groups, groups_used; /* experts come from so many groups of equal size */
+    double expert_scale;                /* times the weights */
+    bool normed_experts;                /* weights sum to 1 before that */
+    zt_gating gating;
+    bool sparse[ZT_MAX_LAYERS]; /* has the layer experts */
+    int64_t extra_layers;       /* behind the last: they predict further tokens, and are not run */
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper);
@@ -123,6 +156,16 @@ typedef enum zt_weight {
     ZT_W_ATTN_SUM_BIAS,
     ZT_W_FF_NORM,
     ZT_W_FF_NORM_BIAS,
+    ZT_W_FF_NORM_POST,
+    ZT_W_ROUTER,
+    ZT_W_CHOICE_BIAS,
+    ZT_W_GATE_EXPERTS, /* stacked: [experts, rows, columns] */
+    ZT_W_UP_EXPERTS,
+    ZT_W_DOWN_EXPERTS,
+    ZT_W_SHARED_ROUTER,
+    ZT_W_GATE_SHARED,
+    ZT_W_UP_SHARED,
+    ZT_W_DOWN_SHARED,
     ZT_W_GATE,
     ZT_W_GATE_BIAS,
     ZT_W_UP,
@@ -136,6 +179,7 @@ typedef enum zt_weight {
     ZT_W_OUT_NORM,
     ZT_W_OUT_NORM_BIAS,
     ZT_W_OUT,
+    ZT_W_OUT_BIAS,
     ZT_WEIGHT_COUNT
 } zt_weight;
 

@@ -18,30 +18,14 @@
  * sees those up to `last`; rows after that one are padding that nobody sees.
  * Errors stay in the context: a value of -1 is passed on, and zt_llm_build looks once at the end.
  */
-#include "lib/llm/arch.h"
+#include "lib/llm/build_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-typedef struct program_builder {
-    zt_prog *program;
-    const zt_gguf *gguf;
-    const zt_hyper *hyper;
-    const zt_build_opts *opts;
-    int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
-    int types, last;           /* and these */
-    int target;                /* of a lesson */
-    int64_t texts, rows_all;   /* of a lesson: n, and n T */
-    int divisors;              /* divisors of rope, ZT_NONE in most models */
-    int64_t ctx;               /* the symbol */
-    int64_t layer;
-    char label[32];
-} program_builder;
-
-/* "q3" in layer 3; good until the next call. */
-static const char *layer_label(program_builder *builder, const char *what)
+const char *zt_layer_label(zt_program_builder *builder, const char *what)
 {
     snprintf(builder->label, sizeof builder->label, "%s%" PRId64, what, builder->layer);
     return builder->label;
@@ -49,9 +33,7 @@ static const char *layer_label(program_builder *builder, const char *what)
 
 /* ---- weights -------------------------------------------------------------------------------- */
 
-/* The data value of a weight, named as the tensor less ".weight"; ZT_NONE where there is none.
- * Vectors are used in f32: that is how converters write them, but a file may say otherwise. */
-static int weight_data(program_builder *builder, zt_weight weight)
+int zt_weight_data(zt_program_builder *builder, zt_weight weight)
 {
     char name[ZT_WEIGHT_NAME], wide[ZT_WEIGHT_NAME + 4];
     zt_type type;
@@ -63,90 +45,87 @@ static int weight_data(program_builder *builder, zt_weight weight)
     if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0) name[length - suffix_length] = 0;
     if (builder->opts->lesson) type.dtype = ZT_F32;
     int data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
-    if (type.rank != 1 || type.dtype == ZT_F32) return data;
+    bool vector = type.rank == 1 || (type.rank == 2 && type.dim[0] == 1);
+    if (!vector || type.dtype == ZT_F32 || zt_dtype_get(type.dtype)->kind != 'F') return data;
     snprintf(wide, sizeof wide, "%s.f32", name);
     return zt_program_cast(builder->program, wide, data, &(zt_cast_attrs){.to.s = "f32"});
 }
 
-/* x weight^T + bias. The number format of the activations depends on the weight, unless `exact` keeps f32:
- *
- *     weight            activations
- *     block-quantized   8 bits, or 16 bits with `fine`
- *     bf16              bf16
- *     f16, f32          f32
- *
- * `fine` is used for k and v, which all later tokens read, and for the logits: together they make more than half of the
- * error against exact arithmetic, q almost none (bench/results/perplexity.md). */
-static int emit_linear(program_builder *builder, const char *what, int x, int weight, int bias, bool fine)
+const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine)
+{
+    zt_dtype dtype = zt_prog_value(builder->program, weight)->type.dtype;
+    bool round = zt_dtype_get(dtype)->kind == 'Q' || dtype == ZT_BF16;
+    return !round || builder->opts->exact ? "f32" : fine ? "q16" : "q8";
+}
+
+int zt_emit_linear(zt_program_builder *builder, const char *what, int x, int weight, int bias, bool fine)
 {
     zt_linear_attrs attrs = zt_linear_defaults();
     if (weight < 0) return -1;
-    zt_dtype dtype = zt_prog_value(builder->program, weight)->type.dtype;
-    bool round = zt_dtype_get(dtype)->kind == 'Q' || dtype == ZT_BF16;
-    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", !round || builder->opts->exact ? "f32" : fine ? "q16" : "q8");
+    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, weight, fine));
     return zt_program_linear(builder->program, what, x, weight, bias, &attrs);
 }
 
-static int layer_linear(program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
+int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
 {
-    int data = weight_data(builder, weight), bias_data = weight_data(builder, bias);
+    int data = zt_weight_data(builder, weight), bias_data = zt_weight_data(builder, bias);
     bool fine = weight == ZT_W_K || weight == ZT_W_V || weight == ZT_W_QKV;
-    return emit_linear(builder, layer_label(builder, what), x, data, bias_data, fine);
+    return zt_emit_linear(builder, zt_layer_label(builder, what), x, data, bias_data, fine);
 }
 
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
-static int emit_norm(program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
+static int emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
 {
-    int gain = weight_data(builder, weight);
+    int gain = zt_weight_data(builder, weight);
     if (gain == ZT_NONE) return x;
     if (builder->hyper->arch->layer_norm)
-        return zt_program_layer_norm(builder->program, label, x, gain, weight_data(builder, bias),
+        return zt_program_layer_norm(builder->program, label, x, gain, zt_weight_data(builder, bias),
                                      &(zt_layer_norm_attrs){.eps = builder->hyper->eps}, NULL, NULL);
     return zt_program_rms_norm(builder->program, label, x, gain, &(zt_rms_norm_attrs){.eps = builder->hyper->eps, .dims = dims},
                                NULL);
 }
 
 /* A norm of the current layer. bias ZT_WEIGHT_COUNT: this norm has no bias in any architecture. */
-static int emit_layer_norm(program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
+static int emit_layer_norm(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
 {
-    return emit_norm(builder, layer_label(builder, what), x, weight, bias, 0);
+    return emit_norm(builder, zt_layer_label(builder, what), x, weight, bias, 0);
 }
 
-static int emit_scale(program_builder *builder, const char *label, int x, double by)
+int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by)
 {
     return by == 1 ? x : zt_program_scale(builder->program, label, x, &(zt_scale_attrs){.by = by});
 }
 
 /* Columns from..to-1 of x. */
-static int emit_columns(program_builder *builder, const char *what, int x, int64_t from, int64_t to)
+static int emit_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to)
 {
     zt_slice_attrs attrs = {.axis = 1, .from = from, .to = to};
-    return zt_program_slice(builder->program, layer_label(builder, what), x, &attrs);
+    return zt_program_slice(builder->program, zt_layer_label(builder, what), x, &attrs);
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
 /* Norm of q or k (of each head, or of all heads together), then rope. */
-static int norm_and_rotate(program_builder *builder, const char *normed, const char *what, int x, zt_weight weight)
+static int norm_and_rotate(zt_program_builder *builder, const char *normed, const char *what, int x, zt_weight weight)
 {
     const zt_hyper *hyper = builder->hyper;
     bool local = hyper->local[builder->layer];
-    x = emit_norm(builder, layer_label(builder, normed), x, weight, ZT_WEIGHT_COUNT,
+    x = emit_norm(builder, zt_layer_label(builder, normed), x, weight, ZT_WEIGHT_COUNT,
                   hyper->arch->qk_norm_whole ? 0 : hyper->head);
     if (!hyper->rotated[builder->layer]) return x;
     int tab = local && hyper->arch->local_plain ? ZT_NONE : builder->divisors;
-    return zt_program_rope(builder->program, layer_label(builder, what), x, builder->pos, tab,
+    return zt_program_rope(builder->program, zt_layer_label(builder, what), x, builder->pos, tab,
                            local ? &hyper->local_rope : &hyper->rope);
 }
 
 /* Stores k or v in its cache and returns the updated cache; without a cache, x itself. */
-static int update_cache(program_builder *builder, const char *state, const char *after, int x)
+static int update_cache(zt_program_builder *builder, const char *state, const char *after, int x)
 {
     if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
-    int cache = zt_prog_state(builder->program, layer_label(builder, state), builder->opts->kv, 2,
+    int cache = zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2,
                               (int64_t[]){builder->ctx, builder->hyper->kv_width});
     int cache_after =
-        zt_program_kv_put(builder->program, layer_label(builder, after), cache, x, builder->pos, builder->seq, builder->table);
+        zt_program_kv_put(builder->program, zt_layer_label(builder, after), cache, x, builder->pos, builder->seq, builder->table);
     zt_prog_keep(builder->program, cache, cache_after);
     return cache_after;
 }
@@ -155,29 +134,29 @@ typedef struct heads {
     int q, k, v;
 } heads;
 
-static heads project_heads(program_builder *builder, int x)
+static heads project_heads(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     if (!(hyper->parts & ZT_PART_FUSED_QKV)) {
-        int q = layer_linear(builder, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
-        int k = layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
-        return (heads){q, k, layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS)};
+        int q = zt_layer_linear(builder, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
+        int k = zt_layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
+        return (heads){q, k, zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS)};
     }
-    int all = layer_linear(builder, "qkv", x, ZT_W_QKV, ZT_W_QKV_BIAS);
+    int all = zt_layer_linear(builder, "qkv", x, ZT_W_QKV, ZT_W_QKV_BIAS);
     int64_t k_end = hyper->q_width + hyper->kv_width;
     int q = emit_columns(builder, "q", all, 0, hyper->q_width), k = emit_columns(builder, "k", all, hyper->q_width, k_end);
     return (heads){q, k, emit_columns(builder, "v", all, k_end, hyper->qkv_width)};
 }
 
 /* [n T, heads * head] as [n, T, heads, head], or back. */
-static int reshape_heads(program_builder *builder, const char *what, int x, int64_t n_heads)
+static int reshape_heads(zt_program_builder *builder, const char *what, int x, int64_t n_heads)
 {
     zt_reshape_attrs attrs = {.shape = {4, {builder->texts, builder->opts->lesson, n_heads, builder->hyper->head}}};
-    return zt_program_reshape(builder->program, layer_label(builder, what), x, &attrs);
+    return zt_program_reshape(builder->program, zt_layer_label(builder, what), x, &attrs);
 }
 
 /* Attention of a lesson: each text by itself, each token sees itself and the tokens before it. */
-static int causal_attention(program_builder *builder, heads projected)
+static int causal_attention(zt_program_builder *builder, heads projected)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_sdpa_attrs attrs = zt_sdpa_defaults();
@@ -189,12 +168,12 @@ static int causal_attention(program_builder *builder, heads projected)
     int q = reshape_heads(builder, "qt", projected.q, hyper->n_heads),
         k = reshape_heads(builder, "kt", projected.k, hyper->n_kv_heads);
     int v = reshape_heads(builder, "vt", projected.v, hyper->n_kv_heads);
-    int attended = zt_program_sdpa(builder->program, layer_label(builder, "at"), q, k, v, ZT_NONE, ZT_NONE, &attrs, NULL);
+    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, ZT_NONE, &attrs, NULL);
     zt_reshape_attrs back = {.shape = {2, {builder->rows_all, hyper->q_width}}};
-    return zt_program_reshape(builder->program, layer_label(builder, "a"), attended, &back);
+    return zt_program_reshape(builder->program, zt_layer_label(builder, "a"), attended, &back);
 }
 
-static int emit_attention(program_builder *builder, int x)
+static int emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     heads projected = project_heads(builder, x);
@@ -207,28 +186,29 @@ static int emit_attention(program_builder *builder, int x)
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
                                 .softcap = hyper->attn_cap};
     int seen = hyper->arch->encoder ? builder->last : builder->pos;
-    return zt_program_attention(builder->program, layer_label(builder, "a"), q, k_cache, v_cache, seen, builder->seq,
+    return zt_program_attention(builder->program, zt_layer_label(builder, "a"), q, k_cache, v_cache, seen, builder->seq,
                                 builder->table, &attrs);
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
 
-static int feed_forward(program_builder *builder, int x)
+static int feed_forward(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     int gate, up = ZT_NONE;
+    if (hyper->sparse[builder->layer]) return zt_emit_experts(builder, x);
     if (hyper->parts & ZT_PART_FUSED_UP) {
-        int both = layer_linear(builder, "gu", x, ZT_W_GATE_UP, ZT_WEIGHT_COUNT);
+        int both = zt_layer_linear(builder, "gu", x, ZT_W_GATE_UP, ZT_WEIGHT_COUNT);
         gate = emit_columns(builder, "g", both, 0, hyper->ff);
         up = emit_columns(builder, "u", both, hyper->ff, hyper->up_width);
     } else if (hyper->parts & ZT_PART_GATE) {
-        gate = layer_linear(builder, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
-        up = layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
+        gate = zt_layer_linear(builder, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
+        up = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     } else {
-        gate = layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
+        gate = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     }
-    int activated = hyper->arch->act(builder->program, layer_label(builder, "f"), gate, up);
-    return layer_linear(builder, "d", activated, ZT_W_DOWN, ZT_W_DOWN_BIAS);
+    int activated = hyper->arch->act(builder->program, zt_layer_label(builder, "f"), gate, up);
+    return zt_layer_linear(builder, "d", activated, ZT_W_DOWN, ZT_W_DOWN_BIAS);
 }
 
 /* One layer, in the residual form; a norm is the identity where the model does not have it:
@@ -236,45 +216,48 @@ static int feed_forward(program_builder *builder, int x)
  *     x = norm(x + scale * norm(attention(norm(x))))
  *     x = norm(x + scale * norm(feed_forward(norm(x))))
  */
-static int emit_layer(program_builder *builder, int x)
+static int emit_layer(zt_program_builder *builder, int x)
 {
     double scale = builder->hyper->residual_scale;
     int attended = emit_attention(builder, emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS));
     if (builder->layer == builder->hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
+        builder->row_count = zt_prog_symbol(builder->program, "m");
     }
-    attended = layer_linear(builder, "o", attended, ZT_W_O, ZT_W_O_BIAS);
+    attended = zt_layer_linear(builder, "o", attended, ZT_W_O, ZT_W_O_BIAS);
     attended = emit_layer_norm(builder, "on", attended, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
-    attended = emit_scale(builder, layer_label(builder, "os"), attended, scale);
-    x = zt_program_add(builder->program, layer_label(builder, "y"), x, attended);
+    attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
+    x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
     x = emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
-    int fed = feed_forward(builder, emit_layer_norm(builder, "hf", x, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS));
+    int read = emit_layer_norm(builder, "hf", x, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
+    read = emit_layer_norm(builder, "hp", read, ZT_W_FF_NORM_POST, ZT_WEIGHT_COUNT);
+    int fed = feed_forward(builder, read);
     fed = emit_layer_norm(builder, "dn", fed, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
-    fed = emit_scale(builder, layer_label(builder, "ds"), fed, scale);
-    x = zt_program_add(builder->program, layer_label(builder, "x"), x, fed);
+    fed = zt_emit_scale(builder, zt_layer_label(builder, "ds"), fed, scale);
+    x = zt_program_add(builder->program, zt_layer_label(builder, "x"), x, fed);
     return emit_layer_norm(builder, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
 
-static int declare_input(program_builder *builder, const char *name, int64_t length)
+static int declare_input(zt_program_builder *builder, const char *name, int64_t length)
 {
     return zt_prog_in(builder->program, name, ZT_I32, 1, &length);
 }
 
 /* i32[n,T], as one row behind the other. */
-static int flat_input(program_builder *builder, const char *name, const char *flat)
+static int flat_input(zt_program_builder *builder, const char *name, const char *flat)
 {
     int x = zt_prog_in(builder->program, name, ZT_I32, 2, (int64_t[]){builder->texts, builder->opts->lesson});
     zt_reshape_attrs attrs = {.shape = {1, {builder->rows_all}}};
     return zt_program_reshape(builder->program, flat, x, &attrs);
 }
 
-static int lesson_inputs(program_builder *builder)
+static int lesson_inputs(zt_program_builder *builder)
 {
     builder->texts = zt_prog_symbol(builder->program, "n");
-    builder->rows_all = zt_prog_dim(builder->program, '*', builder->texts, builder->opts->lesson);
+    builder->row_count = builder->rows_all = zt_prog_dim(builder->program, '*', builder->texts, builder->opts->lesson);
     builder->types = builder->last = builder->seq = builder->table = builder->rows = ZT_NONE;
     int ids = flat_input(builder, "ids", "ids_flat");
     builder->target = flat_input(builder, "target", "target_flat");
@@ -283,11 +266,11 @@ static int lesson_inputs(program_builder *builder)
 }
 
 /* Declares the inputs; the ids. */
-static int declare_inputs(program_builder *builder)
+static int declare_inputs(zt_program_builder *builder)
 {
     zt_prog *program = builder->program;
     if (builder->opts->lesson) return lesson_inputs(builder);
-    int64_t rows = zt_prog_symbol(program, "n");
+    int64_t rows = builder->row_count = zt_prog_symbol(program, "n");
     int ids = declare_input(builder, "ids", rows);
     builder->types = builder->last = builder->seq = builder->table = builder->rows = ZT_NONE;
     if (builder->hyper->arch->encoder) {
@@ -307,46 +290,47 @@ static int declare_inputs(program_builder *builder)
 }
 
 /* x plus a row of the table `weight` for each of `indices`; x where there is no such table. */
-static int add_table_row(program_builder *builder, const char *row, const char *sum, int x, zt_weight weight, int indices)
+static int add_table_row(zt_program_builder *builder, const char *row, const char *sum, int x, zt_weight weight, int indices)
 {
-    int table = weight_data(builder, weight);
+    int table = zt_weight_data(builder, weight);
     if (table == ZT_NONE) return x;
     return zt_program_add(builder->program, sum, x, zt_program_gather(builder->program, row, table, indices, NULL));
 }
 
 /* The embedded tokens; `*table` is the embedding's value. */
-static int embed_tokens(program_builder *builder, int ids, int *table)
+static int embed_tokens(zt_program_builder *builder, int ids, int *table)
 {
-    *table = weight_data(builder, ZT_W_EMBED);
+    *table = zt_weight_data(builder, ZT_W_EMBED);
     int x = zt_program_gather(builder->program, "x", *table, ids, NULL);
-    x = emit_scale(builder, "xs", x, builder->hyper->embed_scale);
+    x = zt_emit_scale(builder, "xs", x, builder->hyper->embed_scale);
     x = add_table_row(builder, "x_type", "xt", x, ZT_W_TYPES, builder->types);
     x = add_table_row(builder, "x_pos", "xp", x, ZT_W_POSITIONS, builder->pos);
     return emit_norm(builder, "x_embd", x, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0);
 }
 
 /* States after the last norm, or logits. */
-static int emit_output(program_builder *builder, int x, int embedding)
+static int emit_output(zt_program_builder *builder, int x, int embedding)
 {
     x = emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
     if (builder->opts->embed) return x;
-    int weight = weight_data(builder, ZT_W_OUT);
-    x = emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, ZT_NONE, true);
-    x = emit_scale(builder, "less", x, builder->hyper->logit_scale);
+    int weight = zt_weight_data(builder, ZT_W_OUT);
+    int bias = zt_weight_data(builder, ZT_W_OUT_BIAS);
+    x = zt_emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, bias, true);
+    x = zt_emit_scale(builder, "less", x, builder->hyper->logit_scale);
     if (builder->hyper->final_cap == 0) return x;
     return zt_program_softcap(builder->program, "capped", x, &(zt_softcap_attrs){.cap = builder->hyper->final_cap});
 }
 
 /* The table of rope divisors: one for every context, or one for long and one for short contexts. */
-static int rope_divisors(program_builder *builder)
+static int rope_divisors(zt_program_builder *builder)
 {
-    int tab = weight_data(builder, ZT_W_ROPE_TAB);
+    int tab = zt_weight_data(builder, ZT_W_ROPE_TAB);
     if (tab != ZT_NONE) return tab;
-    return weight_data(builder, builder->opts->ctx > builder->hyper->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
+    return zt_weight_data(builder, builder->opts->ctx > builder->hyper->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
 /* Declares the outputs: result is states, or logits. */
-static zt_status declare_outputs(program_builder *builder, int result)
+static zt_status declare_outputs(zt_program_builder *builder, int result)
 {
     if (builder->opts->lesson)
         return zt_prog_out(builder->program, "loss",
@@ -362,7 +346,7 @@ static zt_status declare_outputs(program_builder *builder, int result)
 zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build_opts *opts)
 {
     zt_ctx *ctx = zt_gguf_ctx(gguf);
-    program_builder builder = {.program = zt_prog_new(ctx), .gguf = gguf, .hyper = hyper, .opts = opts};
+    zt_program_builder builder = {.program = zt_prog_new(ctx), .gguf = gguf, .hyper = hyper, .opts = opts};
     int embedding;
     if (!builder.program) return NULL;
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));

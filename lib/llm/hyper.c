@@ -28,6 +28,12 @@ static const char *full_key(key_reader *reader, const char *suffix)
     return reader->key;
 }
 
+static bool has_key(key_reader *reader, const char *suffix)
+{
+    double value;
+    return zt_gguf_f64(reader->gguf, full_key(reader, suffix), &value);
+}
+
 /* A number from 1 to max; `otherwise` where the key is absent, and then 0 means that it must be
  * there. 1 is returned after a failure, so that the sums that follow stay defined. */
 static int64_t get_count(key_reader *reader, const char *suffix, int64_t otherwise, int64_t max)
@@ -76,20 +82,32 @@ static void refuse_feature(key_reader *reader, const char *feature)
 
 #define MAX_WIDTH (1 << 24)
 
+/* Layers behind the last that predict further tokens (multi-token prediction). */
+static void read_extra_layers(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t extra = 0;
+    if (!zt_gguf_i64(reader->gguf, full_key(reader, "nextn_predict_layers"), &extra)) return;
+    require_rule(reader, extra >= 0 && extra < hyper->n_layers, "nextn_predict_layers is not below block_count", extra,
+                 hyper->n_layers);
+    if (reader->status != ZT_OK) return;
+    hyper->extra_layers = extra;
+    hyper->n_layers -= extra;
+}
+
 static void read_sizes(key_reader *reader, zt_hyper *hyper)
 {
-    int64_t most = zt_gguf_n_tensors(reader->gguf), experts = 0;
-    if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_count"), &experts) && experts != 0)
-        refuse_feature(reader, "a mixture of experts");
+    int64_t most = zt_gguf_n_tensors(reader->gguf);
     /* A layer has tensors of its own, so no more layers than tensors can be honest. */
     most = most < 1 ? 1 : most > ZT_MAX_LAYERS ? ZT_MAX_LAYERS : most;
     hyper->n_layers = get_count(reader, "block_count", 0, most);
+    read_extra_layers(reader, hyper);
     hyper->width = get_count(reader, "embedding_length", 0, MAX_WIDTH);
     hyper->ff = get_count(reader, "feed_forward_length", 0, MAX_WIDTH);
     hyper->up_width = 2 * hyper->ff;
     hyper->ctx_train = get_count(reader, "context_length", 0, INT32_MAX - ZT_KV_BLOCK);
-    hyper->eps =
-        get_real(reader, reader->arch->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", NAN, 0);
+    /* phimoe's converter writes the one key, and its norms are the other */
+    bool layer_norm = reader->arch->layer_norm && !has_key(reader, "attention.layer_norm_rms_epsilon");
+    hyper->eps = get_real(reader, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", NAN, 0);
 }
 
 static void read_heads(key_reader *reader, zt_hyper *hyper)
@@ -320,6 +338,103 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     hyper->parts |= fused ? ZT_PART_FUSED_UP : ZT_PART_GATE | ZT_PART_UP;
 }
 
+/* ---- experts -------------------------------------------------------------------------------- */
+
+enum { MAX_EXPERTS = 1 << 16 };
+
+/* GGUF's numbers: 0 not said, 1 softmax, 2 sigmoid; 3 and 4 are of architectures that are not in the table. */
+static void read_gating(key_reader *reader, zt_hyper *hyper)
+{
+    static const zt_gating known[] = {ZT_GATING_SOFTMAX, ZT_GATING_SOFTMAX, ZT_GATING_SIGMOID};
+    int64_t gating = 0, normed = 0;
+    hyper->gating = reader->arch->gating;
+    if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating) && gating != 0) {
+        if (gating < 0 || gating >= (int64_t)(sizeof known / sizeof *known))
+            refuse_feature(reader, "an expert_gating_func other than softmax and sigmoid");
+        else
+            hyper->gating = known[gating];
+    }
+    hyper->normed_experts = reader->arch->normed_experts;
+    if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_weights_norm"), &normed)) hyper->normed_experts = normed != 0;
+    double scale = get_real(reader, "expert_weights_scale", 0, 0);
+    hyper->expert_scale = scale > 0 ? scale : 1; /* 0: not set, as in llama.cpp */
+}
+
+/* Experts in groups, of which a token takes those whose two best experts score highest together. */
+static void read_groups(key_reader *reader, zt_hyper *hyper)
+{
+    hyper->expert_groups = get_count(reader, "expert_group_count", 1, MAX_EXPERTS);
+    hyper->groups_used = get_count(reader, "expert_group_used_count", hyper->expert_groups, MAX_EXPERTS);
+    require_rule(reader, hyper->groups_used <= hyper->expert_groups, "expert_group_used_count is more than expert_group_count",
+                 hyper->groups_used, hyper->expert_groups);
+    require_rule(reader, hyper->n_experts % hyper->expert_groups == 0, "expert_group_count does not divide expert_count",
+                 hyper->expert_groups, hyper->n_experts);
+    if (hyper->expert_groups == 1) return;
+    int64_t each = hyper->n_experts / hyper->expert_groups;
+    require_rule(reader, each >= 2, "groups of experts have fewer than two", each, 2);
+    require_rule(reader, each * hyper->groups_used >= hyper->experts_used,
+                 "expert_used_count is more than the experts of the groups that are used", hyper->experts_used,
+                 each * hyper->groups_used);
+}
+
+static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t share = hyper->ff / hyper->experts_used, shared_count = 0, shared_length = hyper->ff;
+    hyper->expert_ff = get_count(reader, "expert_feed_forward_length",
+                                 reader->arch->expert_ff_alike ? hyper->ff
+                                 : share > 0                   ? share
+                                                               : 1,
+                                 MAX_WIDTH);
+    if (!(hyper->parts & ZT_PART_SHARED)) return;
+    bool counted = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_count"), &shared_count);
+    bool measured = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_feed_forward_length"), &shared_length);
+    require_rule(reader, shared_count >= 0 && shared_count <= MAX_EXPERTS, "expert_shared_count is not a count of experts",
+                 shared_count, MAX_EXPERTS);
+    require_rule(reader, shared_length >= 0 && shared_length <= MAX_WIDTH, "expert_shared_feed_forward_length is not a length",
+                 shared_length, MAX_WIDTH);
+    if (reader->status != ZT_OK) return;
+    hyper->shared_ff = counted ? shared_count * hyper->expert_ff : shared_length;
+    if (hyper->shared_ff == 0 || (!counted && !measured && !(hyper->parts & ZT_PART_SHARED_GATE)))
+        hyper->parts &= ~(unsigned)(ZT_PART_SHARED | ZT_PART_SHARED_GATE);
+}
+
+/* Layers from leading_dense_block_count on, the last of every interleave_moe_layer_step of them all; but not those that
+ * have the matrices of a layer without experts. */
+static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t leading = 0, step = get_count(reader, "interleave_moe_layer_step", 1, ZT_MAX_LAYERS);
+    char name[ZT_WEIGHT_NAME];
+    zt_gguf_i64(reader->gguf, full_key(reader, "leading_dense_block_count"), &leading);
+    require_rule(reader, leading >= 0 && leading <= hyper->n_layers, "leading_dense_block_count is not a number of layers",
+                 leading, hyper->n_layers);
+    for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++)
+        hyper->sparse[layer] =
+            layer >= leading && (layer + 1) % step == 0 && !has_matrix(reader, zt_weight_name(ZT_W_DOWN, layer, name), 0);
+}
+
+static void read_experts(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t count = 0;
+    const unsigned all = ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE;
+    bool said = zt_gguf_i64(reader->gguf, full_key(reader, "expert_count"), &count) && count != 0;
+    if (said && !(hyper->parts & all)) refuse_feature(reader, "a mixture of experts");
+    if (!said && !(hyper->parts & ZT_PART_EXPERTS)) {
+        hyper->parts &= ~all;
+        return;
+    }
+    hyper->parts |= ZT_PART_EXPERTS;
+    hyper->n_experts = get_count(reader, "expert_count", 0, MAX_EXPERTS);
+    hyper->experts_used = get_count(reader, "expert_used_count", 0, MAX_EXPERTS);
+    require_rule(reader, hyper->experts_used <= hyper->n_experts, "expert_used_count is more than expert_count",
+                 hyper->experts_used, hyper->n_experts);
+    read_gating(reader, hyper);
+    read_groups(reader, hyper);
+    read_expert_lengths(reader, hyper);
+    read_sparse_layers(reader, hyper);
+    if (hyper->gating == ZT_GATING_SPARSEMIXER)
+        require_rule(reader, hyper->experts_used == 2, "expert_used_count is not 2", hyper->experts_used, 2);
+}
+
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
 {
     memset(hyper, 0, sizeof *hyper);
@@ -336,6 +451,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
     read_layout(&reader, hyper);
+    read_experts(&reader, hyper);
     read_vocab(&reader, hyper);
     return reader.status;
 }

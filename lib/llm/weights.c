@@ -11,6 +11,8 @@
 
 #define DIM(field) offsetof(zt_hyper, field)
 
+typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER } layer_kind; /* sparse: with experts */
+
 /* A weight belongs to a model that has all parts in `with`. Then it must be in the file if the model has any part in
  * `must`, and may be there if it has any part in `may`. */
 typedef struct weight_row {
@@ -18,7 +20,8 @@ typedef struct weight_row {
     bool layered;
     unsigned with, must, may;
     int rank;
-    size_t dim[2]; /* offsets into zt_hyper, row-major */
+    size_t dim[3]; /* offsets into zt_hyper, row-major */
+    layer_kind layers;
 } weight_row;
 
 #define PART(part) ZT_PART_##part
@@ -36,6 +39,19 @@ typedef struct weight_row {
 #define NORM_BIAS(n, part)          EACH(n, PART(part), PART(NORM_BIAS), 0, 1, DIM(width))
 #define MATRIX(n, with, rows, cols) EACH(n, with, PART(ALL), 0, 2, DIM(rows), DIM(cols))
 #define BIAS(n, with, part, d)      EACH(n, with, PART(part), PART(BIASES), 1, DIM(d))
+/* Of the feed-forward: in layers without experts, and in layers with them. */
+#define DENSE(n, w, must_, may_, r, ...)                                                                                         \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = w, .must = must_, .may = may_, .rank = r, .dim = {__VA_ARGS__},                      \
+        .layers = DENSE_LAYER                                                                                                    \
+    }
+#define DENSE_MATRIX(n, with, rows, cols) DENSE(n, with, PART(ALL), 0, 2, DIM(rows), DIM(cols))
+#define DENSE_BIAS(n, with, d)            DENSE(n, with, PART(MORE_BIAS), PART(BIASES), 1, DIM(d))
+#define SPARSE(n, part, r, ...)                                                                                                  \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = PART(EXPERTS), .must = PART(part), .rank = r, .dim = {__VA_ARGS__},                  \
+        .layers = SPARSE_LAYER                                                                                                   \
+    }
 
 static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_EMBED] = ONCE("token_embd.weight", 0, PART(ALL), 0, 2, DIM(vocab), DIM(width)),
@@ -56,22 +72,32 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_V_BIAS] = BIAS("attn_v.bias", PART(QKV), QKV_BIAS, kv_width),
     [ZT_W_QKV] = MATRIX("attn_qkv.weight", PART(FUSED_QKV), qkv_width, width),
     [ZT_W_QKV_BIAS] = BIAS("attn_qkv.bias", PART(FUSED_QKV), QKV_BIAS, qkv_width),
-    [ZT_W_Q_NORM] = NORM("attn_q_norm.weight", QK_NORM, q_norm),
-    [ZT_W_K_NORM] = NORM("attn_k_norm.weight", QK_NORM, k_norm),
+    [ZT_W_Q_NORM] = EACH("attn_q_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, DIM(q_norm)),
+    [ZT_W_K_NORM] = EACH("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, DIM(k_norm)),
     [ZT_W_O] = MATRIX("attn_output.weight", 0, width, q_width),
     [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, width),
     [ZT_W_ATTN_POST] = NORM("post_attention_norm.weight", POST_NORM, width),
     [ZT_W_ATTN_SUM] = NORM("attn_output_norm.weight", SUM_NORM, width),
     [ZT_W_ATTN_SUM_BIAS] = NORM_BIAS("attn_output_norm.bias", SUM_NORM),
-    [ZT_W_FF_NORM] = NORM("ffn_norm.weight", PRE_NORM, width),
-    [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", PRE_NORM),
-    [ZT_W_GATE] = MATRIX("ffn_gate.weight", PART(GATE), ff, width),
-    [ZT_W_GATE_BIAS] = BIAS("ffn_gate.bias", PART(GATE), MORE_BIAS, ff),
-    [ZT_W_UP] = MATRIX("ffn_up.weight", PART(UP), ff, width),
-    [ZT_W_UP_BIAS] = BIAS("ffn_up.bias", PART(UP), MORE_BIAS, ff),
-    [ZT_W_GATE_UP] = MATRIX("ffn_up.weight", PART(FUSED_UP), up_width, width),
-    [ZT_W_DOWN] = MATRIX("ffn_down.weight", 0, width, ff),
-    [ZT_W_DOWN_BIAS] = BIAS("ffn_down.bias", 0, MORE_BIAS, width),
+    [ZT_W_FF_NORM] = NORM("ffn_norm.weight", FF_NORM, width),
+    [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", FF_NORM),
+    [ZT_W_FF_NORM_POST] = NORM("post_attention_norm.weight", FF_NORM_POST, width),
+    [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
+    [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
+    [ZT_W_GATE_EXPERTS] = SPARSE("ffn_gate_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
+    [ZT_W_UP_EXPERTS] = SPARSE("ffn_up_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
+    [ZT_W_DOWN_EXPERTS] = SPARSE("ffn_down_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(width), DIM(expert_ff)),
+    [ZT_W_SHARED_ROUTER] = SPARSE("ffn_gate_inp_shexp.weight", SHARED_GATE, 1, DIM(width)),
+    [ZT_W_GATE_SHARED] = SPARSE("ffn_gate_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
+    [ZT_W_UP_SHARED] = SPARSE("ffn_up_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
+    [ZT_W_DOWN_SHARED] = SPARSE("ffn_down_shexp.weight", SHARED, 2, DIM(width), DIM(shared_ff)),
+    [ZT_W_GATE] = DENSE_MATRIX("ffn_gate.weight", PART(GATE), ff, width),
+    [ZT_W_GATE_BIAS] = DENSE_BIAS("ffn_gate.bias", PART(GATE), ff),
+    [ZT_W_UP] = DENSE_MATRIX("ffn_up.weight", PART(UP), ff, width),
+    [ZT_W_UP_BIAS] = DENSE_BIAS("ffn_up.bias", PART(UP), ff),
+    [ZT_W_GATE_UP] = DENSE_MATRIX("ffn_up.weight", PART(FUSED_UP), up_width, width),
+    [ZT_W_DOWN] = DENSE_MATRIX("ffn_down.weight", 0, width, ff),
+    [ZT_W_DOWN_BIAS] = DENSE_BIAS("ffn_down.bias", 0, width),
     [ZT_W_FF_POST] = NORM("post_ffw_norm.weight", POST_NORM, width),
     [ZT_W_FF_SUM] = NORM("layer_output_norm.weight", SUM_NORM, width),
     [ZT_W_FF_SUM_BIAS] = NORM_BIAS("layer_output_norm.bias", SUM_NORM),
@@ -79,10 +105,12 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_OUT_NORM_BIAS] = ONCE("output_norm.bias", PART(LAST_NORM), PART(NORM_BIAS), 0, 1, DIM(width)),
     /* absent: the embedding is the output too */
     [ZT_W_OUT] = ONCE("output.weight", 0, 0, PART(HEAD), 2, DIM(vocab), DIM(width)),
+    [ZT_W_OUT_BIAS] = ONCE("output.bias", 0, 0, PART(HEAD_BIAS), 1, DIM(vocab)),
 };
 
-static bool has_place(const zt_hyper *hyper, const weight_row *row)
+static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)
 {
+    if (row->layers != ANY_LAYER && hyper->sparse[layer] != (row->layers == SPARSE_LAYER)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;
 }
 
@@ -98,7 +126,7 @@ const char *zt_weight_name(zt_weight weight, int64_t layer, char name[ZT_WEIGHT_
 int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer)
 {
     char name[ZT_WEIGHT_NAME];
-    if (!has_place(hyper, &rows[weight])) return -1;
+    if (!has_place(hyper, &rows[weight], layer)) return -1;
     return zt_gguf_find(gguf, zt_weight_name(weight, layer, name));
 }
 
@@ -106,7 +134,7 @@ int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight wei
 
 static zt_type expected_type(const zt_hyper *hyper, const weight_row *row, zt_dtype dtype)
 {
-    int64_t dim[2] = {0};
+    int64_t dim[3] = {0};
     for (int i = 0; i < row->rank; i++) memcpy(&dim[i], (const char *)hyper + row->dim[i], sizeof dim[i]);
     return zt_type_make(dtype, row->rank, dim);
 }
@@ -122,6 +150,8 @@ static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_
         return store.find(store.user, name, &found, &index);
     }
     wanted = expected_type(hyper, row, found.dtype);
+    if (row->layers == SPARSE_LAYER && row->rank == 1 && found.rank == 2 && found.dim[0] == 1) /* some converters keep the row */
+        wanted = zt_type_make(found.dtype, 2, (int64_t[]){1, wanted.dim[0]});
     if (!zt_dtype_is_float(found.dtype))
         return zt_fail(ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected a floating-point type", zt_gguf_name(gguf), name,
                        zt_type_text(&found, expected_text));
@@ -139,27 +169,37 @@ static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight we
         ++*used;
         return check_found(gguf, hyper, &rows[weight], index);
     }
-    if (!has_place(hyper, &rows[weight]) || !(hyper->parts & rows[weight].must)) return ZT_OK;
+    if (!has_place(hyper, &rows[weight], layer) || !(hyper->parts & rows[weight].must)) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)", zt_gguf_name(gguf),
                    zt_weight_name(weight, layer, name), hyper->arch->name, hyper->n_layers);
 }
 
-/* "3.attn_q.weight" after "blk.": the layer's number, and what follows the point. */
-static const char *after_layer(const char *text, int64_t n_layers)
+/* "3.attn_q.weight" after "blk.": the layer's number, and what follows the point; -1: no layer below `limit`. */
+static int64_t layer_of(const char *text, int64_t limit, const char **name)
 {
     int64_t layer = 0;
     const char *digit = text;
-    for (; *digit >= '0' && *digit <= '9' && layer < n_layers; digit++) layer = 10 * layer + (*digit - '0');
-    return digit > text && *digit == '.' && layer < n_layers ? digit + 1 : "";
+    for (; *digit >= '0' && *digit <= '9' && layer < limit; digit++) layer = 10 * layer + (*digit - '0');
+    *name = digit + 1;
+    return digit > text && *digit == '.' && layer < limit ? layer : -1;
+}
+
+/* Is it of a layer behind the last? */
+static bool is_extra(const zt_hyper *hyper, const char *tensor)
+{
+    const char *name;
+    if (strncmp(tensor, "blk.", 4) != 0) return false;
+    return layer_of(tensor + 4, hyper->n_layers + hyper->extra_layers, &name) >= hyper->n_layers;
 }
 
 /* Does the architecture have a tensor of this name? Used only to name an unexpected one. */
 static bool is_known(const zt_hyper *hyper, const char *tensor)
 {
     bool layered = strncmp(tensor, "blk.", 4) == 0;
-    const char *name = layered ? after_layer(tensor + 4, hyper->n_layers) : tensor;
-    for (int weight = 0; weight < ZT_WEIGHT_COUNT; weight++)
-        if (rows[weight].layered == layered && has_place(hyper, &rows[weight]) && strcmp(name, rows[weight].name) == 0)
+    const char *name = tensor;
+    int64_t layer = layered ? layer_of(tensor + 4, hyper->n_layers, &name) : 0;
+    for (int weight = 0; weight < ZT_WEIGHT_COUNT && layer >= 0; weight++)
+        if (rows[weight].layered == layered && has_place(hyper, &rows[weight], layer) && strcmp(name, rows[weight].name) == 0)
             return true;
     return false;
 }
@@ -171,7 +211,7 @@ static zt_status refuse_extra(const zt_gguf *gguf, const zt_hyper *hyper)
     zt_type type;
     for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++) {
         const char *name = zt_gguf_tensor(gguf, i, &type, NULL, NULL);
-        if (!is_known(hyper, name))
+        if (!is_known(hyper, name) && !is_extra(hyper, name))
             return zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model of %" PRId64 " layers",
                            zt_gguf_name(gguf), zt_escape(text, sizeof text, name, strlen(name)), hyper->arch->name,
                            hyper->n_layers);

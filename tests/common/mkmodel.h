@@ -33,8 +33,9 @@ typedef struct mkmodel_opts {
     const char *arch; /* a name in mkmodel_archs */
     uint64_t seed;
     int64_t layers, width, heads, kv_heads, head, ffn, vocab, ctx;
-    int64_t window; /* of gemma2 and gemma3: sliding window */
-    bool untied;    /* an output matrix of its own */
+    int64_t window;  /* of gemma2 and gemma3: sliding window */
+    int64_t experts; /* of those that have them (llama: where it is not 0), of which a token takes 2 */
+    bool untied;     /* an output matrix of its own */
     const mkmodel_kind *type;
     const mkmodel_kind *also; /* NULL, or the type of attn_v and ffn_down, as in Q4_K_M */
 } mkmodel_opts;
@@ -58,7 +59,16 @@ enum {
     MK_QK_WHOLE = 16384,  /* of all heads */
     MK_POSITIONS = 32768, /* learned; else rope */
     MK_TYPES = 65536,
-    MK_SPM = 131072 /* SentencePiece, embeddings scaled, windows */
+    MK_SPM = 131072, /* SentencePiece, embeddings scaled, windows */
+    MK_EXPERTS = 1 << 18,
+    MK_EXPERTS_MAY = 1 << 19,
+    MK_SHARED = 1 << 20,
+    MK_SHARED_GATE = 1 << 21,
+    MK_CHOICE_BIAS = 1 << 22,
+    MK_LEADING = 1 << 23,  /* the first layer has no experts */
+    MK_FF_POST = 1 << 24,  /* the feed-forward's norm has the name of one after attention */
+    MK_FF_ALIKE = 1 << 25, /* an expert is as long as feed_forward_length; else half of that */
+    MK_DIVIDED = 1 << 26   /* granite's scales */
 };
 
 typedef struct mkmodel_arch {
@@ -67,7 +77,7 @@ typedef struct mkmodel_arch {
 } mkmodel_arch;
 
 static const mkmodel_arch mkmodel_archs[] = {
-    {"llama", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"llama", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS_MAY | MK_FF_ALIKE},
     {"qwen2", MK_QKV | MK_QKV_BIAS | MK_GATE | MK_UP | MK_PRE},
     {"gemma3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM},
     {"qwen3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
@@ -76,7 +86,14 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"gpt2", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_POSITIONS},
     {"smollm3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"olmo2", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_WHOLE},
-    {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE},
+    {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_DIVIDED},
+    {"qwen2moe", MK_QKV | MK_QKV_BIAS | MK_PRE | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE},
+    {"qwen3moe", MK_QKV | MK_PRE | MK_QK_NORM | MK_EXPERTS},
+    {"olmoe", MK_QKV | MK_PRE | MK_QK_WHOLE | MK_EXPERTS | MK_FF_ALIKE},
+    {"granitemoe", MK_QKV | MK_PRE | MK_EXPERTS | MK_SHARED | MK_FF_ALIKE | MK_DIVIDED},
+    {"phimoe", MK_QKV | MK_PRE | MK_PRE_BIAS | MK_EXPERTS | MK_FF_ALIKE},
+    {"ernie4_5-moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
+    {"glm4moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
     {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
 };
@@ -95,6 +112,13 @@ GGUFW_FN bool mkmodel_has(const char *arch, unsigned what)
     const mkmodel_arch *a = mkmodel_arch_of(arch);
     return a && (a->has & what);
 }
+
+GGUFW_FN int64_t mkmodel_experts(const mkmodel_opts *o)
+{
+    return mkmodel_has(o->arch, MK_EXPERTS) || mkmodel_has(o->arch, MK_EXPERTS_MAY) ? o->experts : 0;
+}
+
+GGUFW_FN int64_t mkmodel_expert_ff(const mkmodel_opts *o) { return mkmodel_has(o->arch, MK_FF_ALIKE) ? o->ffn : o->ffn / 2; }
 
 /* q4_1's codes 0..15 centre on 7.5, q4_k's product of scale and code on 31.5 * 7.5, and so on. */
 static const mkmodel_kind mkmodel_kinds[] = {
@@ -134,6 +158,7 @@ GGUFW_FN mkmodel_opts mkmodel_defaults(const char *arch)
                           .vocab = gemma ? 400 : 300,
                           .ctx = 256,
                           .window = 16,
+                          .experts = mkmodel_has(arch, MK_EXPERTS) ? 4 : 0,
                           .type = mkmodel_type("q8_0")};
 }
 
@@ -176,19 +201,25 @@ typedef struct mkmodel_out {
     uint64_t sequence; /* tensors made so far */
 } mkmodel_out;
 
-/* w[rows, cols] in the type asked for. */
-GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols, double dev)
+/* w[rows, cols] in the type asked for; `stack` of them where that is not 0. */
+GGUFW_FN void mkmodel_stack(mkmodel_out *m, const char *name, int64_t stack, int64_t rows, int64_t cols, double dev)
 {
     bool other = m->o->also && (strstr(name, "attn_v") || strstr(name, "ffn_down"));
     const mkmodel_kind *k = other ? m->o->also : m->o->type;
-    zt_type type = zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
+    zt_type type =
+        stack ? zt_type_make(k->dtype, 3, (int64_t[]){stack, rows, cols}) : zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
     size_t bytes = zt_type_bytes(&type);
     uint8_t *data = malloc(bytes);
     mkmodel_draw r = {.seed = m->o->seed, .sequence = m->sequence++};
     if (!data) abort();
-    mkmodel_weights(k, &r, dev, data, rows * cols);
-    ggufw_tensor(m->w, name, k->number, 2, type.dim, data, bytes);
+    mkmodel_weights(k, &r, dev, data, (stack ? stack : 1) * rows * cols);
+    ggufw_tensor(m->w, name, k->number, type.rank, type.dim, data, bytes);
     free(data);
+}
+
+GGUFW_FN void mkmodel_matrix(mkmodel_out *m, const char *name, int64_t rows, int64_t cols, double dev)
+{
+    mkmodel_stack(m, name, 0, rows, cols, dev);
 }
 
 /* g[count]: f32, 1 give or take a fifth. */
@@ -202,13 +233,51 @@ GGUFW_FN void mkmodel_norm(mkmodel_out *m, const char *name, int64_t count)
     free(g);
 }
 
+/* A router in f32, and what it chooses from. */
+GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
+{
+    const mkmodel_opts *o = m->o;
+    const mkmodel_opts plain = {.arch = o->arch, .seed = o->seed, .type = &mkmodel_kinds[0]};
+    int64_t experts = mkmodel_experts(o), ff = mkmodel_expert_ff(o);
+    double dev = 1 / sqrt((double)o->width), dev_ff = 1 / sqrt((double)ff);
+    bool shared = mkmodel_has(o->arch, MK_SHARED);
+    struct {
+        const char *name;
+        int64_t stack, rows, cols; /* cols 0: a vector of `rows` values about 1 */
+        double dev;
+        bool wanted;
+    } part[] = {
+        {"ffn_gate_inp.weight", 0, experts, o->width, 2 * dev, true},
+        {"exp_probs_b.bias", 0, experts, 0, 0, mkmodel_has(o->arch, MK_CHOICE_BIAS)},
+        {"ffn_gate_exps.weight", experts, ff, o->width, dev, true},
+        {"ffn_up_exps.weight", experts, ff, o->width, dev, true},
+        {"ffn_down_exps.weight", experts, o->width, ff, dev_ff, true},
+        {"ffn_gate_inp_shexp.weight", 0, o->width, 0, 0, mkmodel_has(o->arch, MK_SHARED_GATE)},
+        {"ffn_gate_shexp.weight", 0, ff, o->width, dev, shared},
+        {"ffn_up_shexp.weight", 0, ff, o->width, dev, shared},
+        {"ffn_down_shexp.weight", 0, o->width, ff, dev_ff, shared},
+    };
+    for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
+        if (!part[i].wanted) continue;
+        m->o = i == 0 ? &plain : o;
+        if (part[i].cols)
+            mkmodel_stack(m, name, part[i].stack, part[i].rows, part[i].cols, part[i].dev);
+        else
+            mkmodel_norm(m, name, part[i].rows);
+    }
+    m->o = o;
+}
+
 GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
     const mkmodel_opts *o = m->o;
     int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
     double dev = 1 / sqrt((double)o->width);
     double dev_q = 1 / sqrt((double)q), dev_ff = 1 / sqrt((double)o->ffn);
-    bool whole = mkmodel_has(o->arch, MK_QK_WHOLE);
+    bool whole = mkmodel_has(o->arch, MK_QK_WHOLE), post = mkmodel_has(o->arch, MK_FF_POST);
+    bool sparse = mkmodel_experts(o) > 0 && !(layer == 0 && mkmodel_has(o->arch, MK_LEADING));
     struct {
         const char *name;
         int64_t rows, cols; /* cols 0: a vector of `rows` values about 1 */
@@ -232,7 +301,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         {"post_attention_norm.weight", o->width, 0, 0, MK_POST},
         {"attn_output_norm.weight", o->width, 0, 0, MK_SUM},
         {"attn_output_norm.bias", o->width, 0, 0, MK_SUM_BIAS},
-        {"ffn_norm.weight", o->width, 0, 0, MK_PRE},
+        {post ? "post_attention_norm.weight" : "ffn_norm.weight", o->width, 0, 0, MK_PRE},
         {"ffn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
         {"ffn_gate.weight", o->ffn, o->width, dev, MK_GATE},
         {"ffn_up.weight", o->ffn, o->width, dev, MK_UP},
@@ -248,11 +317,13 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
         if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
+        if (sparse && strncmp(part[i].name, "ffn_", 4) == 0 && strncmp(part[i].name, "ffn_norm", 8) != 0) continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
         else
             mkmodel_norm(m, name, part[i].rows);
     }
+    if (sparse) mkmodel_layer_experts(m, layer);
 }
 
 /* ---- the model ----------------------------------------------------------------------------- */
@@ -267,7 +338,8 @@ static const char mkmodel_turns[] = "{{ bos_token }}{% for message in messages %
 
 GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
-    bool gemma = mkmodel_has(o->arch, MK_SPM);
+    bool gemma = mkmodel_has(o->arch, MK_SPM), divided = mkmodel_has(o->arch, MK_DIVIDED);
+    int64_t experts = mkmodel_experts(o);
     struct {
         const char *name;
         int64_t value;
@@ -284,6 +356,11 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"attention.sliding_window", o->window, gemma},
         {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
         {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM)},
+        {"expert_count", experts, experts > 0},
+        {"expert_used_count", 2, experts > 0},
+        {"expert_shared_count", 1, mkmodel_has(o->arch, MK_LEADING)},
+        {"expert_shared_feed_forward_length", mkmodel_expert_ff(o), mkmodel_has(o->arch, MK_SHARED)},
+        {"leading_dense_block_count", 1, mkmodel_has(o->arch, MK_LEADING)},
         {"vocab_size", o->vocab, !gemma},
     };
     char key[96];
@@ -302,10 +379,10 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"rope.freq_base", gemma ? 1e6f : 1e4f, !mkmodel_has(o->arch, MK_POSITIONS)},
         {"attention.layer_norm_rms_epsilon", gemma ? 1e-6f : 1e-5f, !layer_norm},
         {"attention.layer_norm_epsilon", 1e-5f, layer_norm},
-        {"logit_scale", 2, strcmp(o->arch, "granite") == 0},
-        {"residual_scale", 0.5f, strcmp(o->arch, "granite") == 0},
-        {"embedding_scale", 3, strcmp(o->arch, "granite") == 0},
-        {"attention.scale", 0.3f, strcmp(o->arch, "granite") == 0},
+        {"logit_scale", 2, divided},
+        {"residual_scale", 0.5f, divided},
+        {"embedding_scale", 3, divided},
+        {"attention.scale", 0.3f, divided},
     };
     for (size_t i = 0; i < sizeof real / sizeof *real; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, real[i].name);
@@ -331,6 +408,8 @@ GGUFW_FN const char *mkmodel_check(const mkmodel_opts *o)
     int64_t block = zt_dtype_get(o->type->dtype)->block;
     if (o->width % block || o->ffn % block || o->heads * o->head % block)
         return "width, ffn and heads * head must be multiples of the type's block";
+    if (mkmodel_experts(o) > 0 && (o->experts < 2 || mkmodel_expert_ff(o) % block))
+        return "experts are 2 at least, and their length must be a multiple of the type's block";
     return NULL;
 }
 

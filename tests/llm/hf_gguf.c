@@ -33,6 +33,10 @@ static const otherwise ours[] = {
     {".attention.sliding_window_pattern", "which layers have them"},
     {".rope.layer_pattern", "which layers rotate"},
     {"zt.tokenizer.sentencepiece", "the whole tokenizer.model, where it is all there is"},
+    {"olmoe.attention.layer_norm_rms_epsilon", "of config.json; the converter writes 1e-5 for all"},
+    {"phimoe.rope.scaling.attn_factor", "the amplitude that the model was trained with, short_mscale and long_mscale"},
+    {"glm4moe.block_count", "without the layers that predict further tokens, which transformers leaves out as well"},
+    {"glm4moe.nextn_predict_layers", "the same"},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length"},
 };
 

@@ -5,6 +5,7 @@
  *     hf_weights.c        finds the files of the weights
  *     hf_config.c         config.json: the architecture, its numbers as keys, its layers
  *     hf_rope.c           rope's parameters as keys and tensors
+ *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
  *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
@@ -45,8 +46,19 @@ typedef enum hf_id {
     HF_GRANITE,
     HF_BERT,
     HF_NOMIC,
+    HF_MIXTRAL,
+    HF_QWEN2MOE,
+    HF_QWEN3MOE,
+    HF_OLMOE,
+    HF_GRANITEMOE,
+    HF_PHIMOE,
+    HF_ERNIE_MOE,
+    HF_GLM4MOE,
     HF_COUNT
 } hf_id;
+
+/* What a GGUF must have to be written as one of several architectures of its name. */
+typedef enum hf_need { HF_NEEDS_NOTHING, HF_NEEDS_WINDOW, HF_NEEDS_EXPERTS, HF_NEEDS_SHARED_EXPERTS } hf_need;
 
 typedef struct hf_arch {
     const char *name; /* general.architecture */
@@ -55,8 +67,10 @@ typedef struct hf_arch {
     const char *class; /* config.json's architectures */
     /* What stands before the names of tensors where they are written. */
     const char *prefix, *layers;
+    hf_need need;
 } hf_arch;
-const hf_arch *zt_hf_archs(size_t *count); /* hf_config.c; of one name the first is written */
+/* hf_config.c; of one name the last is written whose need is met, of those with the same need the first */
+const hf_arch *zt_hf_archs(size_t *count);
 
 /* A set of architectures, for rows that some have and others not. */
 #define HF_SET(id)     (1u << (id))
@@ -64,9 +78,13 @@ const hf_arch *zt_hf_archs(size_t *count); /* hf_config.c; of one name the first
 #define HF_GEMMAS      (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
 #define HF_BERTS       (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
 #define HF_LAYER_NORMS (HF_BERTS | HF_SET(HF_GPT2))
-#define HF_WINDOWED    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_PHI3) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3))
+#define HF_QWENS       (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
+#define HF_PHIS        (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
+#define HF_WINDOWED    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS)
+#define HF_MOES        (HF_ALL & ~(HF_SET(HF_MIXTRAL) - 1)) /* with routed experts */
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
-#define HF_PAIRED (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE))
+#define HF_PAIRED                                                                                                                \
+    (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE))
 /* With the names of llama's tensors. */
 #define HF_LLAMA_LIKE (HF_ALL & ~HF_LAYER_NORMS)
 
@@ -103,15 +121,32 @@ const hf_sampling *zt_hf_samplings(size_t *count);
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { HF_PAIR_Q = 1, HF_PAIR_K = 2, HF_TRANSPOSE = 4, HF_NORM = 8 }; /* done to a tensor's values */
-/* The name in a Hugging Face model of a GGUF's tensor, and what was done to its values; ZT_ENOTSUP:
- * it has no place there. */
-zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name, unsigned *todo);
+/* Done to a tensor's values. Stacked: the matrices of all experts, which are tensors of their own there, with the expert's
+ * number for '*' in the name. First, second: of two tensors that there are the halves of one matrix, or of each of several.
+ * Flat: a matrix of one row, which may be a vector in GGUF. */
+enum {
+    HF_PAIR_Q = 1,
+    HF_PAIR_K = 2,
+    HF_TRANSPOSE = 4,
+    HF_NORM = 8,
+    HF_STACKED = 16,
+    HF_FIRST_HALF = 32,
+    HF_SECOND_HALF = 64,
+    HF_FLAT = 128,
+    HF_UNDERSCORE = 256 /* the name there ends in _bias, not .bias */
+};
+/* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
+ * ZT_ENOTSUP: it has no place there. */
+zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, int64_t expert, zt_str *name, unsigned *todo);
+/* The GGUF name of the second half whose first half is this GGUF tensor. */
+zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name);
 
 typedef struct hf_tensor {
     const char *name; /* GGUF's */
     zt_type type;     /* as it is read */
     int64_t source;   /* in the weights' checkpoint, -1: made by us, `values` */
+    int64_t *sources; /* of a stacked tensor: one for each expert, -1: not seen; else NULL */
+    int half;         /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
     zt_dtype from;    /* dtype of the source */
     float add;        /* to each value; only where type is F32 */
     int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads */
@@ -133,6 +168,11 @@ typedef struct hf_tensors {
 hf_tensors *zt_hf_tensors_new(zt_ctx *ctx, const char *name, zt_checkpoint *from);
 void zt_hf_tensors_free(void *user);
 zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added); /* its name and values are copied */
+/* Source `index`, of one matrix's type, is that of an expert's part of the stacked tensor, which is added if it is not there.
+ * `named`: its name in the weights, for messages. */
+zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int64_t expert, int64_t experts, int64_t index,
+                              const char *named);
+zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors); /* ZT_EDATA: an expert has not been seen */
 zt_store zt_hf_tensors_store(hf_tensors *tensors);
 
 /* ---- a model being opened -------------------------------------------------------------------- */
@@ -188,6 +228,7 @@ bool zt_hf_is(const hf_import *import, unsigned set); /* is the architecture of 
 
 zt_status zt_hf_find_arch(hf_import *import);     /* from config.json; ZT_OK also when it is not known */
 zt_status zt_hf_put_config(hf_import *import);    /* sizes, norms, windows, scales */
+zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
 zt_status zt_hf_add_tensors(hf_import *import);   /* from the weights: names, types, transforms */

@@ -105,24 +105,38 @@ zt_status zt_hf_put_text(hf_import *import, const char *suffix, const char *text
 
 #define CAUSAL(name, type, id, class)                                                                                            \
     {                                                                                                                            \
-        name, type, id, class "ForCausalLM", "model.", "model.layers."                                                           \
+        name, type, id, class "ForCausalLM", "model.", "model.layers.", HF_NEEDS_NOTHING                                         \
+    }
+/* The same with a need. */
+#define CAUSAL_IF(need, name, type, id, class)                                                                                   \
+    {                                                                                                                            \
+        name, type, id, class "ForCausalLM", "model.", "model.layers.", need                                                     \
     }
 
 static const hf_arch archs[] = {
     CAUSAL("llama", "llama", HF_LLAMA, "Llama"),
-    CAUSAL("llama", "mistral", HF_MISTRAL, "Mistral"),
+    CAUSAL_IF(HF_NEEDS_WINDOW, "llama", "mistral", HF_MISTRAL, "Mistral"),
+    CAUSAL_IF(HF_NEEDS_EXPERTS, "llama", "mixtral", HF_MIXTRAL, "Mixtral"),
     CAUSAL("qwen2", "qwen2", HF_QWEN2, "Qwen2"),
     CAUSAL("qwen3", "qwen3", HF_QWEN3, "Qwen3"),
     CAUSAL("gemma2", "gemma2", HF_GEMMA2, "Gemma2"),
     CAUSAL("gemma3", "gemma3_text", HF_GEMMA3, "Gemma3"),
     CAUSAL("gemma3", "gemma3", HF_GEMMA3, "Gemma3"),
     CAUSAL("phi3", "phi3", HF_PHI3, "Phi3"),
-    {"gpt2", "gpt2", HF_GPT2, "GPT2LMHeadModel", "transformer.", "transformer.h."},
+    {"gpt2", "gpt2", HF_GPT2, "GPT2LMHeadModel", "transformer.", "transformer.h.", HF_NEEDS_NOTHING},
     CAUSAL("smollm3", "smollm3", HF_SMOLLM3, "SmolLM3"),
     CAUSAL("olmo2", "olmo2", HF_OLMO2, "Olmo2"),
     CAUSAL("granite", "granite", HF_GRANITE, "Granite"),
-    {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer."},
-    {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers."},
+    CAUSAL("qwen2moe", "qwen2_moe", HF_QWEN2MOE, "Qwen2Moe"),
+    CAUSAL("qwen3moe", "qwen3_moe", HF_QWEN3MOE, "Qwen3Moe"),
+    CAUSAL("olmoe", "olmoe", HF_OLMOE, "Olmoe"),
+    CAUSAL("granitemoe", "granitemoe", HF_GRANITEMOE, "GraniteMoe"),
+    CAUSAL_IF(HF_NEEDS_SHARED_EXPERTS, "granitemoe", "granitemoeshared", HF_GRANITEMOE, "GraniteMoeShared"),
+    CAUSAL("phimoe", "phimoe", HF_PHIMOE, "Phimoe"),
+    CAUSAL("ernie4_5-moe", "ernie4_5_moe", HF_ERNIE_MOE, "Ernie4_5_Moe"),
+    CAUSAL("glm4moe", "glm4_moe", HF_GLM4MOE, "Glm4Moe"),
+    {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
+    {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
 };
 
 const hf_arch *zt_hf_archs(size_t *count)
@@ -156,59 +170,122 @@ zt_status zt_hf_find_arch(hf_import *import)
 
 #define NO  HF_NO
 #define MAY HF_MAY
+/* Of all without experts. */
+#define DENSE_NO NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO
 
 static const hf_key keys[] = {
-    /* llama mistral qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite bert nomic */
+    /* llama mistral qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite bert nomic
+     * mixtral qwen2moe qwen3moe olmoe granitemoe phimoe ernie-moe glm4moe */
     {"block_count",
      "num_hidden_layers|n_layer|n_layers|num_layers",
      'u',
-     {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12},
+     {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12, 32, 24, 24, 16, 32, 32, 28, 46},
      "n_layer"},
     {"context_length", /* nomic-embed-text: the 2048 of training, not 8192 positions */
      "max_position_embeddings|max_trained_positions|n_positions|n_ctx|max_length|"
      "max_sequence_length",
      'u',
-     {2048, 131072, 32768, 32768, 8192, 131072, 4096, 1024, 32768, 2048, 2048, 512, 2048},
+     {2048, 131072, 32768,  32768, 8192,  131072, 4096, 1024,   32768,  2048,  2048,
+      512,  2048,   131072, 32768, 32768, 4096,   2048, 131072, 131072, 131072},
      "n_positions"},
     {"embedding_length",
      "hidden_size|n_embd|dim",
      'u',
-     {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768},
+     {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768, 4096, 2048, 2048, 2048, 4096, 4096, 2560, 4096},
      "n_embd"},
     {"feed_forward_length",
      "intermediate_size|n_inner|hidden_dim",
      'u',
-     {11008, 14336, 22016, 22016, 9216, 9216, 8192, MAY, 11008, 11008, 11008, 3072, MAY},
+     {11008, 14336, 22016, 22016, 9216, 9216, 8192,  MAY,  11008, 11008, 11008,
+      3072,  MAY,   14336, 5632,  6144, 2048, 11008, 6400, 12288, 10944},
      "n_inner"},
     {"attention.head_count",
      "num_attention_heads|n_head|n_heads",
      'u',
-     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12},
+     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12, 32, 16, 32, 16, 32, 32, 20, 96},
      "n_head"},
     {"attention.head_count_kv",
      "num_key_value_heads|n_kv_heads|n_head_kv",
      'u',
-     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO},
+     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO, 8, 16, 4, MAY, MAY, 8, 4, 8},
      NULL},
-    {"attention.key_length", "head_dim", 'u', {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
-    {"attention.value_length", "head_dim", 'u', {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO}, NULL},
+    {"attention.key_length",
+     "head_dim",
+     'u',
+     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO, MAY, MAY, MAY, MAY, NO, NO, MAY, MAY},
+     NULL},
+    {"attention.value_length",
+     "head_dim",
+     'u',
+     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO, MAY, MAY, MAY, MAY, NO, NO, MAY, MAY},
+     NULL},
     {"attention.layer_norm_rms_epsilon",
      "rms_norm_eps|norm_eps",
      'f',
-     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO},
+     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO, 1e-5, 1e-6, 1e-6, 1e-5, 1e-6, 1e-5, 1e-5, 1e-5},
      NULL},
     {"attention.layer_norm_epsilon",
      "layer_norm_eps|layer_norm_epsilon|norm_epsilon",
      'f',
-     {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12},
+     {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12, NO, NO, NO, NO, NO, NO, NO, NO},
      "layer_norm_epsilon"},
-    {"attn_logit_softcapping", "attn_logit_softcapping", 'f', {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
-    {"final_logit_softcapping", "final_logit_softcapping", 'f', {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO}, NULL},
-    {"attention.scale", "attention_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"embedding_scale", "embedding_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"residual_scale", "residual_multiplier", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"logit_scale", "logits_scaling", 'f', {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO}, NULL},
-    {"vocab_size", "vocab_size", 'u', {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO}, NULL},
+    {"attn_logit_softcapping",
+     "attn_logit_softcapping",
+     'f',
+     {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+     NULL},
+    {"final_logit_softcapping",
+     "final_logit_softcapping",
+     'f',
+     {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
+     NULL},
+    {"attention.scale",
+     "attention_multiplier",
+     'f',
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
+     NULL},
+    {"embedding_scale",
+     "embedding_multiplier",
+     'f',
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
+     NULL},
+    {"residual_scale",
+     "residual_multiplier",
+     'f',
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
+     NULL},
+    {"logit_scale",
+     "logits_scaling",
+     'f',
+     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
+     NULL},
+    {"vocab_size",
+     "vocab_size",
+     'u',
+     {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO, MAY, NO, NO, NO, MAY, NO, NO, NO},
+     NULL},
+    {"expert_count",
+     "num_experts|num_local_experts|n_routed_experts|moe_num_experts",
+     'u',
+     {DENSE_NO, 8, 60, 128, 64, 8, 16, 64, 128},
+     NULL},
+    {"expert_used_count", "num_experts_per_tok|num_experts_per_token|moe_k", 'u', {DENSE_NO, 2, 4, 8, 8, 2, 2, 6, 8}, NULL},
+    {"expert_feed_forward_length", "moe_intermediate_size", 'u', {DENSE_NO, NO, 1408, 768, NO, NO, NO, 1536, 1408}, NULL},
+    {"expert_shared_feed_forward_length",
+     "shared_expert_intermediate_size|shared_intermediate_size",
+     'u',
+     {DENSE_NO, NO, 5632, NO, NO, MAY, NO, NO, NO},
+     NULL},
+    {"expert_shared_count", "n_shared_experts|moe_num_shared_experts", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, 2, 1}, NULL},
+    {"expert_group_count", "n_group", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
+    {"expert_group_used_count", "topk_group", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
+    {"expert_weights_scale", "routed_scaling_factor", 'f', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
+    {"leading_dense_block_count",
+     "first_k_dense_replace|moe_layer_start_index",
+     'u',
+     {DENSE_NO, NO, NO, NO, NO, NO, NO, 1, 1},
+     NULL},
+    {"interleave_moe_layer_step", "moe_layer_interval", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, 1, NO}, NULL},
 };
 
 const hf_key *zt_hf_keys(size_t *count)
@@ -419,15 +496,15 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
 /* Windows of attention: how far they see, and in which layers where config.json says it. */
 static zt_status put_window(hf_import *import)
 {
-    bool qwen = zt_hf_is(import, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
+    bool qwen = zt_hf_is(import, HF_QWENS), phi = zt_hf_is(import, HF_PHIS);
     if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(zt_hf_get(import, "use_sliding_window")))) return ZT_OK;
     const json_t *given = zt_hf_get(import, "sliding_window"), *types = zt_hf_get(import, "layer_types");
-    int64_t window = json_is_null(given) || import->arch.id == HF_PHI3 ? 0 : 4096, period = 0, from = 28;
+    bool none = json_is_null(given) || phi || import->arch.id == HF_MIXTRAL;
+    int64_t window = none ? 0 : 4096, period = 0, from = 28;
     double layers = 0;
     zt_status status = zt_hf_int(import, "sliding_window", &window);
-    /* of phi3, 0 tells that there is none */
-    if (status == ZT_OK && (window > 0 || import->arch.id == HF_PHI3))
-        status = zt_hf_put_int(import, "attention.sliding_window", window);
+    /* of Phi models, 0 tells that there is none */
+    if (status == ZT_OK && (window > 0 || phi)) status = zt_hf_put_int(import, "attention.sliding_window", window);
     if (status == ZT_OK) status = zt_hf_value(import, "block_count", &layers);
     if (status == ZT_OK) status = zt_hf_int(import, "max_window_layers", &from);
     if (status == ZT_OK && window > 0 && (json_is_array(types) || qwen))
@@ -466,5 +543,6 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = put_feed_forward(import);
     if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
     if (status == ZT_OK) status = put_layers(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_BERTS) ? put_encoder(import) : status;
 }

@@ -91,22 +91,36 @@ int64_t zt_export_values(hf_export *export, const char *name, float *values, int
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-/* Of Llama's architecture with a window: Mistral. */
+/* Of Llama's architecture with a window Mistral is written, with experts Mixtral. */
+static bool meets_need(const hf_export *export, hf_need need)
+{
+    static const char *const suffix[] = {
+        [HF_NEEDS_NOTHING] = NULL,
+        [HF_NEEDS_WINDOW] = "attention.sliding_window",
+        [HF_NEEDS_EXPERTS] = "expert_count",
+        [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
+    };
+    int64_t value;
+    return !suffix[need] || (zt_export_int(export, suffix[need], &value) && value != 0);
+}
+
 static zt_status find_arch(hf_export *export)
 {
     size_t count;
     const hf_arch *archs = zt_hf_archs(&count);
-    int64_t window;
     zt_bytes name;
     if (!zt_gguf_str(export->gguf, "general.architecture", &name))
         return zt_fail(export->ctx, ZT_EDATA, "%s: key 'general.architecture' is missing: not a model", export->file);
-    for (size_t i = 0; i < count && !export->arch; i++)
-        if (strlen(archs[i].name) == name.n && memcmp(archs[i].name, name.data, name.n) == 0) export->arch = &archs[i];
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(archs[i].name) != name.n || memcmp(archs[i].name, name.data, name.n) != 0) continue;
+        const hf_arch *before = export->arch;
+        if (!before) export->arch = &archs[i]; /* keys are looked up by it */
+        if (before && archs[i].need > before->need && meets_need(export, archs[i].need)) export->arch = &archs[i];
+    }
     char text[96];
     if (!export->arch)
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: architecture '%s' cannot be exported to transformers", export->file,
                        zt_escape(text, sizeof text, name.data, name.n));
-    if (export->arch->id == HF_LLAMA && zt_export_int(export, "attention.sliding_window", &window)) export->arch++;
     return ZT_OK;
 }
 

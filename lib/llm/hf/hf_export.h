@@ -39,7 +39,8 @@ zt_status zt_export_file(hf_export *export, const char *name, const void *bytes,
 zt_status zt_export_json(hf_export *export, const char *name, const json_t *object);
 
 zt_status zt_export_config(hf_export *export);
-zt_status zt_export_card(hf_export *export); /* README.md: hf_card.c */
+zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
+zt_status zt_export_card(hf_export *export);    /* README.md: hf_card.c */
 zt_status zt_export_tensors(hf_export *export);
 zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none without a tokenizer */
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */

@@ -98,7 +98,7 @@ static zt_status put_sizes(hf_export *export)
         status = set_member(export, "n_ctx", json_integer(export->hyper.ctx_train));
     if (status == ZT_OK && is_of(export, HF_LLAMA_LIKE))
         status = set_member(export, "attention_bias", json_boolean(has_tensor(export, "blk.0.attn_q.bias")));
-    if (status == ZT_OK && is_of(export, HF_LLAMA_LIKE))
+    if (status == ZT_OK && is_of(export, HF_LLAMA_LIKE & ~HF_MOES))
         status = set_member(export, "mlp_bias", json_boolean(has_tensor(export, "blk.0.ffn_up.bias")));
     return status;
 }
@@ -129,7 +129,7 @@ static zt_status put_layer_types(hf_export *export)
 static zt_status put_windows(hf_export *export)
 {
     int64_t window = 0, period;
-    bool qwen = is_of(export, HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3));
+    bool qwen = is_of(export, HF_QWENS);
     char key[128];
     zt_gguf_kind kind;
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
@@ -138,7 +138,7 @@ static zt_status put_windows(hf_export *export)
                        export->arch->type);
     if (!is_of(export, HF_WINDOWED)) return ZT_OK;
     zt_status status = qwen ? set_member(export, "use_sliding_window", json_boolean(named)) : ZT_OK;
-    if (status == ZT_OK && (named || export->arch->id == HF_PHI3))
+    if (status == ZT_OK && (named || is_of(export, HF_PHIS)))
         status = set_member(export, "sliding_window", named ? json_integer(window) : json_null());
     if (status != ZT_OK || !named) return status;
     if (zt_gguf_array(export->gguf, zt_export_key(export, "attention.sliding_window_pattern", key), &kind, &(int64_t){0}))
@@ -314,7 +314,7 @@ static zt_status put_list(hf_export *export, json_t *scaling, const char *name, 
     return zt_export_set(export, scaling, name, list);
 }
 
-/* An amplitude that follows from the lengths is not written. */
+/* An amplitude that follows from the lengths is not written; but phimoe wants it for both lists. */
 static zt_status put_longrope(hf_export *export, json_t **scaling)
 {
     double given = 1, longest = (double)export->hyper.ctx_train, original = (double)export->hyper.ctx_orig;
@@ -322,8 +322,15 @@ static zt_status put_longrope(hf_export *export, json_t **scaling)
     *scaling = json_pack("{ss}", "rope_type", "longrope");
     zt_status status = put_list(export, *scaling, "long_factor", "rope_factors_long.weight");
     if (status == ZT_OK) status = put_list(export, *scaling, "short_factor", "rope_factors_short.weight");
-    if (status == ZT_OK && zt_export_real(export, "rope.scaling.attn_factor", &given) && (float)usual != (float)given)
-        status = set_real(export, *scaling, "attention_factor", given);
+    bool named = zt_export_real(export, "rope.scaling.attn_factor", &given);
+    if (status == ZT_OK && export->arch->id == HF_PHIMOE) {
+        status = set_real(export, *scaling, "short_mscale", given);
+        if (status == ZT_OK) status = set_real(export, *scaling, "long_mscale", given);
+        if (status == ZT_OK)
+            status = zt_export_set(export, *scaling, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
+        return status;
+    }
+    if (status == ZT_OK && named && (float)usual != (float)given) status = set_real(export, *scaling, "attention_factor", given);
     return status;
 }
 
@@ -365,15 +372,14 @@ static zt_status put_scaled(hf_export *export, json_t **scaling)
 
 /* ---- rope: all ------------------------------------------------------------------------------------- */
 
-/* Phi-3 always has the number of columns that rotate, and the length of the original context. */
-static zt_status put_phi3(hf_export *export)
+/* Phi models and glm4moe always have the number of columns that rotate, and Phi models the length of the original context. */
+static zt_status put_partial(hf_export *export)
 {
-    if (export->arch->id != HF_PHI3) return ZT_OK;
+    if (!is_of(export, HF_PHIS | HF_SET(HF_GLM4MOE))) return ZT_OK;
     zt_status status =
         set_real(export, export->config, "partial_rotary_factor", (double)export->hyper.rope_dims / (double)export->hyper.head);
-    return status == ZT_OK
-               ? zt_export_set(export, export->config, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig))
-               : status;
+    if (status != ZT_OK || !is_of(export, HF_PHIS)) return status;
+    return zt_export_set(export, export->config, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
 }
 
 static zt_status put_rope(hf_export *export)
@@ -396,15 +402,15 @@ static zt_status put_rope(hf_export *export)
     if (status == ZT_OK)
         status = zt_export_set(export, export->config, "rope_scaling", scaling ? json_incref(scaling) : json_null());
     json_decref(scaling);
-    return status == ZT_OK ? put_phi3(export) : status;
+    return status == ZT_OK ? put_partial(export) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_class,   put_keys,        put_demands, put_sizes, put_gemma,
-                                                     put_windows, put_rope_layers, put_encoder, put_rope};
+    static zt_status (*const step[])(hf_export *) = {put_class,   put_keys,        put_demands, put_sizes,         put_gemma,
+                                                     put_windows, put_rope_layers, put_encoder, zt_export_experts, put_rope};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

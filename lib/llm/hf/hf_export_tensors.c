@@ -13,10 +13,12 @@ enum { PIECE = 1 << 20 };
 
 typedef struct output_tensor {
     zt_str name;
-    zt_type type, from; /* as written, as stored */
+    zt_type type, from; /* as written, as stored: of a stacked tensor one expert's matrix */
     unsigned todo;
     int64_t heads; /* whose rows are apart again; 0: none */
     int64_t handle;
+    int64_t first_row; /* of the stored tensor */
+    int64_t second;    /* handle of the tensor whose rows follow, matrix by matrix; -1: none */
 } output_tensor;
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
@@ -35,14 +37,55 @@ static zt_dtype output_dtype(const hf_export *export, const zt_type *from)
     return export->opts.dtype != ZT_DTYPE_COUNT ? export->opts.dtype : plain ? from->dtype : ZT_F16;
 }
 
-static zt_status plan_tensor(hf_export *export, int64_t index, output_tensor *output)
+/* One expert's matrix of a stacked tensor; of a first half the whole, with the second half's rows. */
+static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert, output_tensor *output)
+{
+    zt_store store = zt_gguf_store(export->gguf);
+    zt_type *type = &output->from, second;
+    output->first_row = 0;
+    output->second = -1;
+    if ((output->todo & HF_STACKED) && type->rank == 3) {
+        output->first_row = expert * type->dim[1];
+        *type = zt_type_make(type->dtype, 2, type->dim + 1);
+    }
+    output->type = *type;
+    if ((output->todo & HF_FLAT) && type->rank == 1) output->type = zt_type_make(type->dtype, 2, (int64_t[]){1, type->dim[0]});
+    if (!(output->todo & HF_FIRST_HALF) || type->rank < 2) return ZT_OK;
+    zt_str name;
+    zt_str_init(&name, export->ctx);
+    zt_status status = zt_hf_second_half(export->ctx, export->arch, gguf, &name);
+    if (status == ZT_OK) status = store.find(store.user, name.data, &second, &output->second);
+    if (status == ZT_OK && !zt_type_equal(&second, type))
+        status = zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensors '%s' and '%s' are of different types, and would be one matrix",
+                         export->file, gguf, name.data);
+    output->type.dim[type->rank - 2] *= 2;
+    zt_str_fini(&name);
+    return status;
+}
+
+/* Tensors that a tensor becomes: as many as it has experts, or none where it is written with another. */
+static int64_t output_count(hf_export *export, int64_t index)
+{
+    unsigned todo = 0;
+    zt_type type;
+    zt_str name;
+    const char *gguf = zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
+    if (is_in_config(gguf)) return 0;
+    zt_str_init(&name, export->ctx);
+    zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);
+    zt_str_fini(&name);
+    if (status != ZT_OK) return 1; /* which says why it cannot be */
+    return todo & HF_SECOND_HALF ? 0 : todo & HF_STACKED && type.rank == 3 ? type.dim[0] : 1;
+}
+
+static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, output_tensor *output)
 {
     const char *name = zt_gguf_tensor(export->gguf, index, &output->from, NULL, NULL);
     zt_store store = zt_gguf_store(export->gguf);
-    zt_status status = zt_hf_export_name(export->ctx, export->arch, name, &output->name, &output->todo);
+    zt_status status = zt_hf_export_name(export->ctx, export->arch, name, expert, &output->name, &output->todo);
     if (status == ZT_OK) status = store.find(store.user, name, &output->from, &output->handle);
+    if (status == ZT_OK) status = plan_parts(export, name, expert, output);
     if (status != ZT_OK) return status;
-    output->type = output->from;
     output->type.dtype = output_dtype(export, &output->from);
     output->heads = 0;
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
@@ -76,10 +119,12 @@ static zt_status make_header(hf_export *export, output_tensor *output, zt_str *h
     zt_status status = zt_str_put(head, "\0\0\0\0\0\0\0\0", 8);
     if (status == ZT_OK) status = zt_str_puts(head, "{\"__metadata__\":{\"format\":\"pt\"}");
     for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(export->gguf); i++) {
-        if (is_in_config(zt_gguf_tensor(export->gguf, i, &(zt_type){0}, NULL, NULL))) continue;
-        status = plan_tensor(export, i, output);
-        if (status == ZT_OK) status = put_entry(head, output, offset);
-        offset += zt_type_bytes(&output->type);
+        int64_t count = output_count(export, i);
+        for (int64_t expert = 0; status == ZT_OK && expert < count; expert++) {
+            status = plan_tensor(export, i, expert, output);
+            if (status == ZT_OK) status = put_entry(head, output, offset);
+            offset += zt_type_bytes(&output->type);
+        }
     }
     if (status == ZT_OK) status = zt_str_putc(head, '}');
     while (status == ZT_OK && head->len % 8) status = zt_str_putc(head, ' ');
@@ -139,6 +184,7 @@ static size_t row_bytes(const zt_type *type)
 {
     zt_type one = *type;
     if (type->rank) one.dim[0] = 1;
+    if (type->rank == 3) one.dim[1] = 1;
     return zt_type_bytes(&one);
 }
 
@@ -155,18 +201,35 @@ static int64_t stored_row(const output_tensor *output, int64_t row)
     return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
 }
 
+/* Rows of the tensor written, from `row` on, that are in one run where they are stored. */
+typedef struct stored_run {
+    int64_t handle, row, count;
+} stored_run;
+
+static stored_run find_run(const output_tensor *output, int64_t row, int64_t rows)
+{
+    if (output->second < 0) return (stored_run){output->handle, output->first_row + stored_row(output, row), rows - row};
+    int64_t half = output->from.dim[output->from.rank - 2], within = row % (2 * half), matrix = row / (2 * half) * half;
+    bool second = within >= half;
+    int64_t at = second ? within - half : within;
+    return (stored_run){second ? output->second : output->handle, matrix + at, half - at};
+}
+
+/* Rows are those of all matrices; of a vector each value. */
 static zt_status write_rows(tensor_writer *writer, const output_tensor *output)
 {
     int64_t rows = output->from.rank ? output->from.dim[0] : 1;
+    if (output->from.rank == 3) rows *= output->from.dim[1];
     if (rows == 0) return ZT_OK;
     int64_t width = zt_type_count(&output->from) / rows;
     size_t row = row_bytes(&output->from);
+    if (output->second >= 0) rows *= 2;
     int64_t max_rows = output->heads ? 1 : row && row < PIECE ? (int64_t)(PIECE / row) : 1;
     zt_status status = grow_buffers(writer, (size_t)max_rows * row, (size_t)(max_rows * width));
     for (int64_t first_row = 0, count; status == ZT_OK && first_row < rows; first_row += count) {
-        count = rows - first_row < max_rows ? rows - first_row : max_rows;
-        status = writer->store.read(writer->store.user, output->handle, (size_t)stored_row(output, first_row) * row, writer->raw,
-                                    (size_t)count * row);
+        stored_run run = find_run(output, first_row, rows);
+        count = run.count < max_rows ? run.count : max_rows;
+        status = writer->store.read(writer->store.user, run.handle, (size_t)run.row * row, writer->raw, (size_t)count * row);
         if (status == ZT_OK) status = put_values(writer, output, count * width);
     }
     return status;
@@ -195,9 +258,12 @@ static zt_status write_data(tensor_writer *writer, output_tensor *output)
 {
     zt_status status = ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < zt_gguf_n_tensors(writer->export->gguf); i++) {
-        if (is_in_config(zt_gguf_tensor(writer->export->gguf, i, &(zt_type){0}, NULL, NULL))) continue;
-        status = plan_tensor(writer->export, i, output);
-        if (status == ZT_OK) status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
+        int64_t count = output_count(writer->export, i);
+        for (int64_t expert = 0; status == ZT_OK && expert < count; expert++) {
+            status = plan_tensor(writer->export, i, expert, output);
+            if (status == ZT_OK)
+                status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
+        }
     }
     return status;
 }

@@ -22,16 +22,21 @@
 
 /* Of several names for one tensor the first is written. */
 typedef struct hf_name {
-    const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number */
+    const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number; '*': an expert's */
     unsigned archs;
     unsigned todo;
 } hf_name;
 
 #define LLAMAS      HF_LLAMA_LIKE
-#define POST_NORMED (HF_GEMMAS | HF_SET(HF_OLMO2))
+#define POST_NORMED (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE)) /* in name: glm4moe's is the feed-forward's */
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
+#define GRANITEMOE  HF_SET(HF_GRANITEMOE)
+#define ERNIE       HF_SET(HF_ERNIE_MOE)
+#define GLM4MOE     HF_SET(HF_GLM4MOE)
+#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
+#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE))    /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2, 0},
@@ -69,6 +74,30 @@ static const hf_name layered[] = {
     {"post_attention_layernorm", "post_attention_norm", POST_NORMED, NORM},
     {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS, NORM},
     {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
+    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS, 0},
+    {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE, HF_UNDERSCORE},
+    {"mlp.moe_statics.e_score_correction", "exp_probs_b", ERNIE, HF_FLAT | HF_UNDERSCORE},
+    {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
+    {"mlp.experts.*.up_proj", "ffn_up_exps", MLP_EXPERTS, HF_STACKED},
+    {"mlp.experts.*.down_proj", "ffn_down_exps", MLP_EXPERTS, HF_STACKED},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", HF_SET(HF_QWEN2MOE), HF_FLAT},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", HF_SET(HF_QWEN2MOE), 0},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp", HF_SET(HF_QWEN2MOE), 0},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp", HF_SET(HF_QWEN2MOE), 0},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", ERNIE | GLM4MOE, 0},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp", ERNIE | GLM4MOE, 0},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp", ERNIE | GLM4MOE, 0},
+    {"block_sparse_moe.gate", "ffn_gate_inp", W_EXPERTS, 0},
+    {"block_sparse_moe.experts.*.w1", "ffn_gate_exps", W_EXPERTS, HF_STACKED},
+    {"block_sparse_moe.experts.*.w3", "ffn_up_exps", W_EXPERTS, HF_STACKED},
+    {"block_sparse_moe.experts.*.w2", "ffn_down_exps", W_EXPERTS, HF_STACKED},
+    {"block_sparse_moe.router.layer", "ffn_gate_inp", GRANITEMOE, 0},
+    {"block_sparse_moe.input_linear", "ffn_gate_exps", GRANITEMOE, HF_FIRST_HALF},
+    {"block_sparse_moe.input_linear", "ffn_up_exps", GRANITEMOE, HF_SECOND_HALF},
+    {"block_sparse_moe.output_linear", "ffn_down_exps", GRANITEMOE, 0},
+    {"shared_mlp.input_linear", "ffn_gate_shexp", GRANITEMOE, HF_FIRST_HALF},
+    {"shared_mlp.input_linear", "ffn_up_shexp", GRANITEMOE, HF_SECOND_HALF},
+    {"shared_mlp.output_linear", "ffn_down_shexp", GRANITEMOE, 0},
     {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3), 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
@@ -99,13 +128,16 @@ static const struct {
     {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},    {"cls.", HF_BERTS},
 };
 
-static const char *const suffixes[][2] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+static const char *const suffixes[][2] = {
+    {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}, {"_bias", ".bias"}};
 
 /* ---- finding a name -------------------------------------------------------------------------- */
 
 typedef struct name_match {
     char name[64]; /* GGUF's */
     unsigned todo;
+    int64_t expert; /* of a stacked tensor */
+    const hf_name *row;
 } name_match;
 
 static bool is_left_out(const hf_import *import, const char *name)
@@ -135,6 +167,15 @@ static int64_t after_layer(const char *name, const char **rest)
     return -1;
 }
 
+/* Layers behind the last predict further tokens (multi-token prediction); transformers leaves them out too. */
+static bool is_behind_last(const hf_import *import, const char *name)
+{
+    double layers = 0;
+    const char *rest;
+    if (!zt_hf_is(import, GLM4MOE | ERNIE) || zt_hf_value(import, "block_count", &layers) != ZT_OK) return false;
+    return (double)after_layer(name, &rest) >= layers || strstr(name, "mtp_") != NULL;
+}
+
 /* Is the text this word, or does it end in "." and this word? */
 static bool ends_in(const char *text, size_t length, const char *word, bool prefix)
 {
@@ -144,11 +185,27 @@ static bool ends_in(const char *text, size_t length, const char *word, bool pref
            memcmp(text + length - word_length, word, word_length) == 0;
 }
 
-static const hf_name *find_row(const hf_import *import, const hf_name *table, size_t rows, const char *text, size_t length,
-                               bool prefix)
+/* Is the text this word with a number for its '*'? */
+static bool fits_pattern(const char *text, size_t length, const char *word, int64_t *number)
 {
-    for (size_t i = 0; i < rows; i++)
-        if (zt_hf_is(import, table[i].archs) && ends_in(text, length, table[i].hf, prefix)) return &table[i];
+    const char *star = strchr(word, '*');
+    size_t before = (size_t)(star - word), after = strlen(star + 1), digits = 0;
+    if (length <= before + after || memcmp(text, word, before) != 0) return false;
+    for (*number = 0; before + digits < length && digits < 6 && text[before + digits] >= '0' && text[before + digits] <= '9';
+         digits++)
+        *number = 10 * *number + (text[before + digits] - '0');
+    return digits > 0 && before + digits + after == length && memcmp(text + before + digits, star + 1, after) == 0;
+}
+
+static const hf_name *find_row(const hf_import *import, const hf_name *table, size_t rows, const char *text, size_t length,
+                               bool prefix, int64_t *expert)
+{
+    for (size_t i = 0; i < rows; i++) {
+        if (!zt_hf_is(import, table[i].archs)) continue;
+        if (strchr(table[i].hf, '*') ? fits_pattern(text, length, table[i].hf, expert)
+                                     : ends_in(text, length, table[i].hf, prefix))
+            return &table[i];
+    }
     return NULL;
 }
 
@@ -161,17 +218,32 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
         if (length <= suffix_length || strcmp(name + length - suffix_length, suffixes[i][0]) != 0) continue;
         int64_t layer = after_layer(name, &rest);
         size_t stem_length = rest < name + length - suffix_length ? (size_t)(name + length - suffix_length - rest) : 0;
-        const hf_name *row = layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false)
-                                        : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true);
+        const hf_name *row =
+            layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false, &found->expert)
+                       : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true, &found->expert);
         if (!row) return false;
         if (layer >= 0)
             snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf, suffixes[i][1]);
         else
             snprintf(found->name, sizeof found->name, "%s%s", row->gguf, suffixes[i][1]);
         found->todo = row->todo;
+        found->row = row;
         return true;
     }
     return false;
+}
+
+/* The tensor of the second half, as *found is that of the first. */
+static void find_second_half(const hf_import *import, name_match *found)
+{
+    const hf_name *row = found->row;
+    size_t layer_length = (size_t)(strchr(found->name + 4, '.') - found->name) + 1;
+    const char *suffix = strrchr(found->name, '.');
+    char text[16];
+    snprintf(text, sizeof text, "%s", suffix);
+    while (!zt_hf_is(import, row->archs) || strcmp(row->hf, found->row->hf) != 0 || !(row->todo & HF_SECOND_HALF)) row++;
+    snprintf(found->name + layer_length, sizeof found->name - layer_length, "%s%s", row->gguf, text);
+    found->todo = row->todo;
 }
 
 bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
@@ -183,6 +255,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
+        if (found.todo & (HF_STACKED | HF_FIRST_HALF)) continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
         out->add = (found.todo & NORM) && zt_hf_is(&import, HF_GEMMAS) ? 1 : 0;
         out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
@@ -210,17 +283,33 @@ static const char *layer_digits(const char *gguf, size_t *digits)
     return *digits && gguf[4 + *digits] == '.' ? gguf + 4 : NULL;
 }
 
-zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name, unsigned *todo)
+/* The row of a GGUF's tensor, its layer's digits and its suffix; NULL: it has none. */
+static const hf_name *export_row(const hf_arch *arch, const char *gguf, const char **layer, size_t *digits, const char **point)
+{
+    *layer = layer_digits(gguf, digits);
+    const char *stem = *layer ? *layer + *digits + 1 : gguf;
+    *point = strrchr(stem, '.');
+    size_t length = *point ? (size_t)(*point - stem) : 0;
+    bool known = *point && (strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0);
+    unsigned set = HF_SET(arch->id);
+    if (!known) return NULL;
+    return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length)
+                  : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
+}
+
+/* The row's name, with the expert's number for '*'. */
+static zt_status put_row_name(zt_str *name, const hf_name *row, int64_t expert)
+{
+    const char *star = strchr(row->hf, '*');
+    if (!star) return zt_str_puts(name, row->hf);
+    return zt_str_printf(name, "%.*s%" PRId64 "%s", (int)(star - row->hf), row->hf, expert, star + 1);
+}
+
+zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, int64_t expert, zt_str *name, unsigned *todo)
 {
     size_t digits;
-    const char *layer = layer_digits(gguf, &digits), *stem = layer ? layer + digits + 1 : gguf;
-    const char *point = strrchr(stem, '.');
-    size_t length = point ? (size_t)(point - stem) : 0;
-    bool known = point && (strcmp(point, ".weight") == 0 || strcmp(point, ".bias") == 0);
-    unsigned set = HF_SET(arch->id);
-    const hf_name *row = !known  ? NULL
-                         : layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length)
-                                 : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
+    const char *layer, *point;
+    const hf_name *row = export_row(arch, gguf, &layer, &digits, &point);
     char text[160];
     if (!row)
         return zt_fail(ctx, ZT_ENOTSUP, "unexpected tensor '%s' in a %s model of transformers",
@@ -230,8 +319,19 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     bool head = strcmp(row->hf, "lm_head") == 0;
     zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
     if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
-    if (status == ZT_OK) status = zt_str_puts(name, row->hf);
-    return status == ZT_OK ? zt_str_puts(name, point) : status;
+    if (status == ZT_OK) status = put_row_name(name, row, expert);
+    return status == ZT_OK ? zt_str_puts(name, row->todo & HF_UNDERSCORE ? "_bias" : point) : status;
+}
+
+zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name)
+{
+    size_t digits;
+    const char *layer, *point;
+    const hf_name *first = export_row(arch, gguf, &layer, &digits, &point), *row = first;
+    if (!first || !(first->todo & HF_FIRST_HALF)) return zt_fail(ctx, ZT_EBUG, "tensor '%s' is not a half", gguf);
+    while (!(row->archs & HF_SET(arch->id)) || strcmp(row->hf, first->hf) != 0 || !(row->todo & HF_SECOND_HALF)) row++;
+    zt_str_clear(name);
+    return zt_str_printf(name, "blk.%.*s.%s%s", (int)digits, layer, row->gguf, point);
 }
 
 /* ---- adding ---------------------------------------------------------------------------------- */
@@ -239,7 +339,17 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
     if (!name || !type) return false;
-    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0;
+    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
+           strstr(name, ".ffn_gate_inp") != NULL;
+}
+
+/* Half of the rows, where the tensor is a half: of a matrix, or of each of several. False: they are odd, or it is neither. */
+static bool take_half(const name_match *found, zt_type *type)
+{
+    if (!(found->todo & (HF_FIRST_HALF | HF_SECOND_HALF))) return true;
+    if ((type->rank != 2 && type->rank != 3) || type->dim[type->rank - 2] % 2 != 0) return false;
+    type->dim[type->rank - 2] /= 2;
+    return true;
 }
 
 /* As the converter has it; f64 becomes f32. */
@@ -255,7 +365,11 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected at most 4 dimensions",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
     *tensor = (hf_tensor){.name = found->name, .type = entry->type, .from = entry->type.dtype};
-    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &entry->type)) tensor->type.dtype = ZT_F32;
+    if (!take_half(found, &tensor->type))
+        return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, whose rows are not two halves",
+                       zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
+    tensor->half = found->todo & HF_FIRST_HALF ? 1 : found->todo & HF_SECOND_HALF ? 2 : 0;
+    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &tensor->type)) tensor->type.dtype = ZT_F32;
     if ((found->todo & NORM) && zt_hf_is(import, HF_GEMMAS)) {
         tensor->type.dtype = ZT_F32;
         tensor->add = 1;
@@ -283,6 +397,14 @@ static zt_status pair_rows(const hf_import *import, const name_match *found, hf_
     return status;
 }
 
+static zt_status stack_tensor(hf_import *import, const name_match *found, const hf_tensor *matrix, const char *named)
+{
+    double experts = 0;
+    zt_status status = zt_hf_value(import, "expert_count", &experts);
+    if (status != ZT_OK) return status;
+    return zt_hf_tensors_stack(import->tensors, matrix, found->expert, (int64_t)experts, matrix->source, named);
+}
+
 static zt_status add_tensor(hf_import *import, int64_t index)
 {
     char text[160];
@@ -290,7 +412,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     name_match found;
     hf_tensor tensor;
     zt_checkpoint_get(import->tensors->from, index, &entry);
-    if (is_left_out(import, entry.name)) return ZT_OK;
+    if (is_left_out(import, entry.name) || is_behind_last(import, entry.name)) return ZT_OK;
     if (!find_name(import, entry.name, &found))
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model", import->path,
                        zt_escape(text, sizeof text, entry.name, strlen(entry.name)), import->arch.name);
@@ -302,7 +424,13 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     zt_status status = plan_tensor(import, &entry, &found, &tensor);
     if (status == ZT_OK) status = pair_rows(import, &found, &tensor);
     tensor.source = index;
-    return status == ZT_OK ? zt_hf_tensors_add(import->tensors, &tensor) : status;
+    if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
+    if (status == ZT_OK) status = zt_hf_tensors_add(import->tensors, &tensor);
+    if (status != ZT_OK || tensor.half != 1) return status;
+    find_second_half(import, &found);
+    tensor.name = found.name;
+    tensor.half = 2;
+    return zt_hf_tensors_add(import->tensors, &tensor);
 }
 
 /* ---- what is missing ------------------------------------------------------------------------- */
@@ -354,6 +482,7 @@ zt_status zt_hf_add_tensors(hf_import *import)
 {
     zt_status status = ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < zt_checkpoint_count(import->tensors->from); i++) status = add_tensor(import, i);
+    if (status == ZT_OK) status = zt_hf_tensors_check_stacks(import->tensors);
     if (status != ZT_OK) return status;
     resolve_tied_head(import);
     return add_final_norm(import);

@@ -10,6 +10,8 @@
 #include <math.h>
 #include <string.h>
 
+#define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE)) /* of whose heads a part may rotate */
+
 enum { MAX_PAIRS = 1 << 15 }; /* rotations of a head: factors are made for each */
 
 typedef struct rope_params {
@@ -39,11 +41,11 @@ static zt_status get_number(const rope_params *rope, const char *name, double *o
 static zt_status read_dims(rope_params *rope)
 {
     hf_import *import = rope->import;
-    double width = 0, heads = 0, head = 0, part = 1;
+    double width = 0, heads = 0, head = 0, part = import->arch.id == HF_GLM4MOE ? 0.5 : 1;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
-    if (status == ZT_OK && import->arch.id == HF_PHI3) status = get_number(rope, "partial_rotary_factor", &part);
+    if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = get_number(rope, "partial_rotary_factor", &part);
     if (status == ZT_OK && !(part > 0 && part <= 1))
         status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, expected above 0 and at most 1",
                          import->folder.data, part);
@@ -54,7 +56,7 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    if (!zt_hf_is(rope->import, HF_PAIRED | HF_SET(HF_PHI3)) || rope->dims == 0) return ZT_OK;
+    if (!zt_hf_is(rope->import, HF_PAIRED | HF_PARTIAL) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
 
@@ -62,7 +64,8 @@ static zt_status put_dims(const rope_params *rope)
 
 static zt_status put_theta(const rope_params *rope)
 {
-    static const double usual[HF_COUNT] = {[HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6};
+    static const double usual[HF_COUNT] = {
+        [HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
@@ -160,6 +163,19 @@ static zt_status add_list(const rope_params *rope, const char *list, const char 
     return status;
 }
 
+/* Phi-3.5-MoE names the amplitude, once for short contexts and once for long ones. GGUF's key holds for both. */
+static zt_status read_mscale(const rope_params *rope, double *amplitude)
+{
+    double shorter = *amplitude, longer = *amplitude;
+    zt_status status = get_number(rope, "short_mscale", &shorter);
+    if (status == ZT_OK) status = get_number(rope, "long_mscale", &longer);
+    if (status == ZT_OK && shorter != longer && !(isnan(shorter) && isnan(longer)))
+        status = zt_fail(rope->import->ctx, ZT_ENOTSUP, "%sconfig.json: short_mscale is %g and long_mscale %g, not the same",
+                         rope->import->folder.data, shorter, longer);
+    *amplitude = shorter;
+    return status;
+}
+
 static zt_status put_longrope(const rope_params *rope)
 {
     double original = 0, longest = 0, factor = NAN;
@@ -173,6 +189,8 @@ static zt_status put_longrope(const rope_params *rope)
                     rope->import->folder.data, original, longest);
     if (status != ZT_OK) return status;
     double scale = longest / original;
+    if (rope->import->arch.id == HF_PHIMOE) status = read_mscale(rope, &factor);
+    if (status != ZT_OK) return status;
     if (isnan(factor)) factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
     zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
     zt_hf_put_real(rope->import, "rope.scaling.attn_factor", factor);
@@ -226,9 +244,9 @@ static zt_status put_scaling(const rope_params *rope)
     if (is_type(rope, "default none")) return ZT_OK;
     if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "su longrope")) {
-        /* of phi3 the two lists of factors say it */
+        /* of Phi models the two lists of factors say it */
         zt_status status =
-            rope->import->arch.id == HF_PHI3 ? ZT_OK : zt_hf_put_text(rope->import, "rope.scaling.type", "longrope");
+            zt_hf_is(rope->import, HF_PHIS) ? ZT_OK : zt_hf_put_text(rope->import, "rope.scaling.type", "longrope");
         return status == ZT_OK ? put_longrope(rope) : status;
     }
     /* whatever it is, the reader of the key knows it or refuses it by name */
@@ -255,9 +273,9 @@ zt_status zt_hf_put_rope(hf_import *import)
     if (status == ZT_OK) status = put_dims(&rope);
     if (status == ZT_OK) status = put_theta(&rope);
     if (status == ZT_OK) status = put_scaling(&rope);
-    /* Phi-3 reads how long its unscaled context was in any case */
+    /* Phi models read how long its unscaled context was in any case */
     double original = NAN;
-    if (status == ZT_OK && import->arch.id == HF_PHI3 && !is_type(&rope, "su longrope yarn"))
+    if (status == ZT_OK && zt_hf_is(import, HF_PHIS) && !is_type(&rope, "su longrope yarn"))
         status = get_number(&rope, "original_max_position_embeddings", &original);
     if (status == ZT_OK && original >= 1 && original <= UINT32_MAX)
         status = zt_hf_put_int(import, "rope.scaling.original_context_length", (int64_t)original);

@@ -234,6 +234,17 @@ static void see_size(special_tokens *special)
     if (vocab_size == 32016) set_id(special, EOT, 32010);
 }
 
+/* GLM-4's parts by name, as the converter has it. */
+static void see_glm(special_tokens *special)
+{
+    static const char *const names[KINDS] = {
+        [BOS] = "[gMASK]", [UNK] = "<|endoftext|>", [EOT] = "<|user|>", [EOM] = "<|observation|>"};
+    for (int i = 0; i < KINDS && zt_hf_is(special->import, HF_SET(HF_GLM4MOE)); i++) {
+        int64_t id = names[i] ? added_id(special->tokenizer, names[i]) : -1;
+        set_id(special, i, id);
+    }
+}
+
 zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t n_tokens)
 {
     zt_status status;
@@ -249,6 +260,7 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     if (tokenizer) see_tokenizer(&special);
     find_ids(&special);
     see_size(&special);
+    see_glm(&special);
     import->bos = special.id[BOS];
     import->eos = special.id[EOS];
     import->add_bos = special.add[BOS];

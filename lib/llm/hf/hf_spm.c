@@ -111,7 +111,7 @@ static zt_status set_decoder(hf_tokens *tokens, const added_files *added)
         if (status != ZT_OK || !json_is_string(content) || !zt_parse_i64(key, &id)) continue;
         status = check_row(tokens, id, json_text(content), is_control(added, id, json_text(content)));
         if (status != ZT_OK) continue;
-        status = tokens->import->arch.id == HF_PHI3 /* as they are */
+        status = zt_hf_is(tokens->import, HF_PHIS) /* as they are */
                      ? zt_hf_tokens_set(tokens, id, json_text(content), special ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000)
                      : zt_hf_tokens_add(tokens, id, json_text(content), special, -1000);
     }

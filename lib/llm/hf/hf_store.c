@@ -73,10 +73,68 @@ zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added)
     return ZT_OK;
 }
 
+/* ---- stacked tensors ------------------------------------------------------------------------- */
+
+/* The stacked tensor of this name; of many tensors most belong to the one that came last. */
+static hf_tensor *find_stack(const hf_tensors *tensors, const char *name)
+{
+    for (int64_t i = tensors->count; i-- > 0;)
+        if (tensors->list[i].sources && strcmp(tensors->list[i].name, name) == 0) return &tensors->list[i];
+    return NULL;
+}
+
+static zt_status add_stack(hf_tensors *tensors, const hf_tensor *matrix, int64_t experts)
+{
+    hf_tensor stack = *matrix;
+    stack.type = zt_type_make(matrix->type.dtype, 3, (int64_t[]){experts, matrix->type.dim[0], matrix->type.dim[1]});
+    stack.sources = zt_arena_alloc(tensors->arena, (size_t)experts * sizeof *stack.sources);
+    if (!stack.sources) return ZT_ENOMEM;
+    for (int64_t expert = 0; expert < experts; expert++) stack.sources[expert] = -1;
+    return zt_hf_tensors_add(tensors, &stack);
+}
+
+zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int64_t expert, int64_t experts, int64_t index,
+                              const char *named)
+{
+    enum { MOST = 1 << 16 };
+    char text[160], type_text[ZT_TYPE_TEXT];
+    zt_escape(text, sizeof text, named, strlen(named));
+    if (expert >= experts || experts > MOST)
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s': there are %" PRId64 " experts, not above %d", tensors->name,
+                       text, experts, MOST);
+    if (matrix->type.rank != 2)
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, not a matrix", tensors->name, text,
+                       zt_type_text(&matrix->type, type_text));
+    hf_tensor *stack = find_stack(tensors, matrix->name);
+    if (!stack && add_stack(tensors, matrix, experts) != ZT_OK) return zt_ctx_status(tensors->ctx);
+    if (!stack) stack = find_stack(tensors, matrix->name);
+    if (stack->type.dtype != matrix->type.dtype || stack->from != matrix->from || stack->type.dim[1] != matrix->type.dim[0] ||
+        stack->type.dim[2] != matrix->type.dim[1])
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, which is not the type of another expert's", tensors->name,
+                       text, zt_type_text(&matrix->type, type_text));
+    if (stack->sources[expert] >= 0)
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", tensors->name, text);
+    stack->sources[expert] = index;
+    return ZT_OK;
+}
+
+zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors)
+{
+    for (int64_t i = 0; i < tensors->count; i++) {
+        const hf_tensor *tensor = &tensors->list[i];
+        for (int64_t expert = 0; tensor->sources && expert < tensor->type.dim[0]; expert++)
+            if (tensor->sources[expert] < 0)
+                return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s': expert %" PRId64 " of %" PRId64 " is missing",
+                               tensors->name, tensor->name, expert, tensor->type.dim[0]);
+    }
+    return ZT_OK;
+}
+
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Reads elements of the source, in its own order, as the tensor's type. */
-static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+/* Reads elements of a source, in its own order, as the tensor's type. */
+static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor, int64_t source, int64_t first, int64_t count,
+                             char *dst)
 {
     enum { STEP = 1024 };
     const zt_dtype_info *from = zt_dtype_get(tensor->from);
@@ -84,16 +142,36 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     char raw[STEP * 8];
     float values[STEP];
     if (tensor->type.dtype == tensor->from && tensor->add == 0)
-        return zt_checkpoint_read(tensors->from, tensor->source, (size_t)first * element_size, dst, (size_t)count * element_size);
+        return zt_checkpoint_read(tensors->from, source, (size_t)first * element_size, dst, (size_t)count * element_size);
     for (int64_t step; count > 0; count -= step, first += step) {
         step = count < STEP ? count : STEP;
         zt_status status =
-            zt_checkpoint_read(tensors->from, tensor->source, (size_t)first * element_size, raw, (size_t)step * element_size);
+            zt_checkpoint_read(tensors->from, source, (size_t)first * element_size, raw, (size_t)step * element_size);
         if (status != ZT_OK) return status;
         from->decode(raw, values, step);
         for (int64_t i = 0; tensor->add != 0 && i < step; i++) values[i] += tensor->add;
         memcpy(dst, values, (size_t)step * sizeof *values);
         dst += (size_t)step * sizeof *values;
+    }
+    return ZT_OK;
+}
+
+/* Reads elements in the order of the sources: of a stacked tensor a matrix from each, of a half every second run of rows. */
+static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    const zt_type *type = &tensor->type;
+    size_t element_size = (size_t)zt_dtype_get(type->dtype)->block_bytes;
+    if (!tensor->sources && !tensor->half) return read_source(tensors, tensor, tensor->source, first, count, dst);
+    int64_t matrix = type->dim[type->rank - 2] * type->dim[type->rank - 1];
+    while (count > 0) {
+        int64_t number = first / matrix, within = first % matrix, run = matrix - within < count ? matrix - within : count;
+        int64_t source = tensor->sources ? tensor->sources[number] : tensor->source;
+        int64_t from = tensor->sources ? within : (2 * number + tensor->half - 1) * matrix + within;
+        zt_status status = read_source(tensors, tensor, source, from, run, dst);
+        if (status != ZT_OK) return status;
+        first += run;
+        count -= run;
+        dst += (size_t)run * element_size;
     }
     return ZT_OK;
 }

@@ -107,7 +107,8 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
 
 #define LLAMA_CLASS HF_PAIRED /* what the converter's class for llama makes */
 /* Whose tokenizer.model counts before tokenizer.json. */
-#define WITH_PIECES (HF_LLAMA_LIKE & ~HF_SET(HF_OLMO2))
+#define WITH_PIECES                                                                                                              \
+    (HF_LLAMA_LIKE & ~(HF_SET(HF_OLMO2) | HF_SET(HF_OLMOE) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_GLM4MOE)))
 
 typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
     hf_import *import;
@@ -488,8 +489,8 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
     }
     status = zt_hf_tokens_init(&tokens, import, rows);
     if (status == ZT_OK) status = zt_hf_spm_words(&tokens, &model);
-    /* phi3: tokenizer.json has the last word */
-    for (size_t i = 0; status == ZT_OK && source->parsed && import->arch.id == HF_PHI3 && i < source->parsed->added.count; i++) {
+    /* Phi models: tokenizer.json has the last word */
+    for (size_t i = 0; status == ZT_OK && source->parsed && zt_hf_is(import, HF_PHIS) && i < source->parsed->added.count; i++) {
         const zt_added *added = &source->parsed->added.token[i];
         status = zt_hf_tokens_set(&tokens, added->id, added->content, added->special ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }

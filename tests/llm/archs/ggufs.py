@@ -34,6 +34,7 @@ PRE = {
     "gpt2": "gpt-2",
     "llama3": "llama-bpe",
     "qwen2": "qwen2",
+    "glm": "dbrx",  # the same patterns
     "smollm": "smollm",
     "phi4": "dbrx",
     "wordpiece": "default",
@@ -188,6 +189,20 @@ def dress_qwen2(d):
         "add_prefix_space": False,
         "chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}",
         "additional_special_tokens": ["<|im_start|>"],
+        "tokenizer_class": "PreTrainedTokenizerFast",
+    }
+
+
+def dress_glm(d):
+    """GLM-4.5's special tokens; its converter gives them their parts by name."""
+    names = ["<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"]
+    t = bpe(names)
+    t["pre_tokenizer"], t["post_processor"] = split(LLAMA3), LEVEL
+    return t, {
+        "eos_token": "<|endoftext|>",
+        "pad_token": "<|endoftext|>",
+        "chat_template": "[gMASK]<sop>{% for m in messages %}{{ m.content }}{% endfor %}",
+        "additional_special_tokens": names,
         "tokenizer_class": "PreTrainedTokenizerFast",
     }
 
@@ -430,6 +445,7 @@ DRESSES = {
     "phi4": dress_phi4,
     "llama3": dress_llama3,
     "qwen2": dress_qwen2,
+    "glm": dress_glm,
     "smollm": dress_smollm,
     "spm-json": dress_spm_json,
     "spm": dress_spm,
@@ -453,6 +469,12 @@ WEARS = [
     ("phi3-partial", "phi4"),
     ("phi3", "spm"),
     ("gpt2", "gpt2"),
+    ("mixtral-bf16", "spm-json"),
+    ("mixtral", "spm"),
+    ("olmoe", "gpt2"),
+    ("phimoe", "spm"),
+    ("ernie4_5_moe", "spm"),
+    ("glm4_moe", "glm"),
     ("smollm3", "llama3"),
     ("olmo2", "gpt2"),
     ("granite", "smollm"),

@@ -17,7 +17,7 @@ left out unseen (--mutate shows it: by how much the logits move when one thing i
 They are values of bfloat16, whatever the file's dtype: that packs well. The model runs in float64,
 also where transformers' code says float32 (see `everything_double`).
 """
-import copy, io, json, lzma, os, struct, sys, tarfile, zlib
+import copy, functools, io, json, lzma, os, struct, sys, tarfile, zlib
 
 import numpy as np
 import torch
@@ -183,6 +183,45 @@ def bare(w):
     return {k.removeprefix("model."): v for k, v in w.items() if k != "lm_head.weight"}
 
 
+def w_experts(w):
+    """Mixtral's and Phi-3.5-MoE's names: w1 (gate), w2 (down) and w3 (up) of each expert."""
+    return apart(w, "block_sparse_moe", ("w1", "w3", "w2"))
+
+
+def mlp_experts(w):
+    return apart(w, "mlp", ("gate_proj", "up_proj", "down_proj"))
+
+
+def apart(w, block, names):
+    """transformers 5 holds experts in one tensor of gate over up, and one of down; files do not."""
+    out = {}
+    for k, v in w.items():
+        k = k.replace(".mlp.", f".{block}.").replace("block_sparse_moe.router.", "block_sparse_moe.gate.")
+        k = k.replace("mlp.gate.moe_statics", "mlp.moe_statics")
+        if not k.endswith(("experts.gate_up_proj", "experts.down_proj")):
+            out[k] = v
+            continue
+        half = v.shape[1] // 2
+        parts = [v[:, :half], v[:, half:]] if "gate_up" in k else [v]
+        for name, part in zip(names[:2] if "gate_up" in k else names[2:], parts):
+            for e in range(len(v)):
+                out[f"{k[:k.rindex('.')]}.{e}.{name}.weight"] = np.ascontiguousarray(part[e])
+    return out
+
+
+def granite_experts(w):
+    """The names of JetMoe."""
+    names = {"experts.gate_up_proj": "input_linear.weight", "experts.down_proj": "output_linear.weight",
+             "router.weight": "router.layer.weight"}
+    out = {}
+    for k, v in w.items():
+        for ours, theirs in names.items():
+            if "block_sparse_moe" in k and k.endswith(ours):
+                k = k[:-len(ours)] + theirs
+        out[k] = v
+    return out
+
+
 # ---- cases --------------------------------------------------------------------------------------
 
 def case(config, n=24, names=None, dtype="f32", shards=1, v5=False, run=None, pooling=None):
@@ -196,7 +235,60 @@ YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32}
 GRANITE = dict(embedding_multiplier=6.0, attention_multiplier=0.2, residual_multiplier=0.4,
                logits_scaling=3.0, attention_bias=False, mlp_bias=False, tie_word_embeddings=True)
 
+MOE = dict(num_hidden_layers=2, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, output_router_logits=False)
+MIXTRAL = dict(intermediate_size=24, num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2, sliding_window=None)
+
+
+def ernie(**more):
+    return text("Ernie4_5_MoeForCausalLM", "ernie4_5_moe", **{
+        "num_hidden_layers": 2, "moe_num_experts": 4, "moe_k": 2, "moe_intermediate_size": 16, "moe_num_shared_experts": 1,
+        "moe_layer_start_index": 1, "moe_layer_end_index": 1, "moe_layer_interval": 1, "use_bias": False, "pad_token_id": 0, **more})
+
+
+def glm4(**more):
+    return text("Glm4MoeForCausalLM", "glm4_moe", **{
+        "num_hidden_layers": 2, "head_dim": 16, "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+        "n_shared_experts": 1, "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.8, "n_group": 1,
+        "topk_group": 1, "attention_bias": True, "use_qk_norm": False, "partial_rotary_factor": 0.5, "pad_token_id": 0, **more})
+
+
+PHIMOE = dict(intermediate_size=24, num_hidden_layers=2, num_local_experts=4, num_experts_per_tok=2, sliding_window=None, attention_bias=True,
+              lm_head_bias=True, router_jitter_noise=0.01, pad_token_id=0, original_max_position_embeddings=128)
+
+
+def phimoe_long():
+    scaling = {"type": "longrope", "short_factor": [1 + .1 * i for i in range(4)], "long_factor": [1.5 + 1.5 * i for i in range(4)],
+               "short_mscale": 1.25, "long_mscale": 1.25, "original_max_position_embeddings": 32}
+    return {**PHIMOE, "original_max_position_embeddings": 32, "rope_scaling": scaling}
+
+
 CASES = {
+    "mixtral": case(text("MixtralForCausalLM", "mixtral", rope_theta=1e6, **MIXTRAL), names=w_experts),
+    "mixtral-bf16": case(text("MixtralForCausalLM", "mixtral", torch_dtype="bfloat16", **MIXTRAL), names=w_experts, dtype="bf16",
+                         shards=2),
+    "qwen2moe": case(text("Qwen2MoeForCausalLM", "qwen2_moe", shared_expert_intermediate_size=24, norm_topk_prob=False,
+                          decoder_sparse_step=1, use_sliding_window=False, **MOE), names=mlp_experts),
+    "qwen2moe-normed": case(text("Qwen2MoeForCausalLM", "qwen2_moe", shared_expert_intermediate_size=24, norm_topk_prob=True,
+                                 decoder_sparse_step=2, use_sliding_window=False, **MOE), names=mlp_experts),
+    "qwen3moe": case(text("Qwen3MoeForCausalLM", "qwen3_moe", head_dim=16, norm_topk_prob=True, decoder_sparse_step=1,
+                          mlp_only_layers=[], use_sliding_window=False, attention_bias=False, **MOE), names=mlp_experts),
+    "qwen3moe-mixed": case(text("Qwen3MoeForCausalLM", "qwen3_moe", head_dim=16, norm_topk_prob=False, decoder_sparse_step=1,
+                                mlp_only_layers=[0], use_sliding_window=False, attention_bias=False, **MOE), names=mlp_experts),
+    "olmoe": case(text("OlmoeForCausalLM", "olmoe", intermediate_size=24, num_hidden_layers=2, num_experts=4, num_experts_per_tok=2, clip_qkv=None,
+                       norm_topk_prob=False, pad_token_id=0), names=mlp_experts),
+    "granitemoe": case(text("GraniteMoeForCausalLM", "granitemoe", intermediate_size=24, num_local_experts=4, num_experts_per_tok=2,
+                            num_hidden_layers=2, **{k: v for k, v in GRANITE.items() if k != "mlp_bias"}), names=granite_experts),
+    "granitemoe-shared": case(text("GraniteMoeSharedForCausalLM", "granitemoeshared", intermediate_size=24, num_local_experts=4, num_experts_per_tok=2,
+                                   num_hidden_layers=2, shared_intermediate_size=40,
+                                   **{k: v for k, v in GRANITE.items() if k != "mlp_bias"}), names=granite_experts),
+    "phimoe": case(text("PhiMoEForCausalLM", "phimoe", **PHIMOE), names=w_experts),
+    "phimoe-long": case(text("PhiMoEForCausalLM", "phimoe", **phimoe_long()), names=w_experts, n=40),
+    "ernie4_5_moe": case(ernie(), names=mlp_experts),
+    "ernie4_5_moe-two": case(ernie(moe_num_shared_experts=2, moe_layer_interval=2, moe_layer_start_index=0, tie_word_embeddings=True),
+                             names=mlp_experts),
+    "glm4_moe": case(glm4(), names=mlp_experts),
+    "glm4_moe-groups": case(glm4(n_group=2, topk_group=1, use_qk_norm=True, attention_bias=False, norm_topk_prob=False),
+                            names=mlp_experts),
     "llama": case(llama(rope_scaling=None)),
     "llama-tied": case(llama(tie_word_embeddings=True)),
     "llama-mha": case(llama(num_key_value_heads=HEADS), names=inv_freq),
@@ -294,6 +386,11 @@ def fill(model, model_type, seed):
             x = draw(rng, name, tuple(p.shape), model_type).view(np.float32)
             p.copy_(torch.from_numpy(x.copy()))
             weights[name] = x
+        for name, b in sorted(model.named_buffers()):
+            if name.endswith("e_score_correction_bias"):  # what the choice of experts goes by, beside scores below 1
+                x = draw(rng, name, tuple(b.shape), model_type).view(np.float32)
+                b.copy_(torch.from_numpy(x.copy()))
+                weights[name] = x
     return weights  # tied ones once
 
 
@@ -361,6 +458,7 @@ def everything_double():
 def build(config):
     config = transformers.AutoConfig.for_model(**copy.deepcopy(config))  # it writes into dicts
     config._attn_implementation = "eager"
+    config._experts_implementation = "eager"
     embed = config.model_type in EMBED
     if config.model_type == "bert":
         from transformers import BertModel
@@ -368,6 +466,12 @@ def build(config):
     else:
         auto = transformers.AutoModel if embed else transformers.AutoModelForCausalLM
         model = auto.from_config(config, attn_implementation="eager")
+    if config.model_type == "phimoe" and config.rope_parameters["rope_type"] == "longrope":
+        # Microsoft's own code takes the factors by the length of the text; here transformers always takes the short ones.
+        # The cases of this file are longer than the original context.
+        for module in model.modules():
+            if hasattr(module, "rope_init_fn"):
+                module.rope_init_fn = functools.partial(module.rope_init_fn, seq_len=40)
     return model.eval().double(), embed
 
 

@@ -1,0 +1,188 @@
+/* build_experts.c - the builder of a layer's routed experts: a router's scores, the choice of k of them for each token,
+ * the chosen experts' feed-forwards, and one that every token passes.
+ *
+ *     scores = softmax or sigmoid of (x router^T)
+ *     i      = the k largest of scores (+ bias), of the chosen groups
+ *     p      = scores[i], divided by their sum where the model says so, times a scale
+ *     y      = sum over j of p[j] down[i[j]] (act(gate[i[j]] x) * (up[i[j]] x))  +  shared(x)
+ */
+#include "lib/llm/build_internal.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+typedef struct choice {
+    int weights, experts; /* f32 and i32 [rows, k] */
+} choice;
+
+static zt_reshape_attrs shape_of(int rank, const int64_t dim[])
+{
+    zt_reshape_attrs attrs = {.shape = {.n = rank}};
+    memcpy(attrs.shape.dim, dim, (size_t)rank * sizeof *dim);
+    return attrs;
+}
+
+static int constant_like(zt_program_builder *builder, const char *what, int like, double value)
+{
+    return zt_program_fill_like(builder->program, zt_layer_label(builder, what), like, &(zt_fill_like_attrs){value});
+}
+
+/* The entries of x [rows, experts] where indices say. */
+static int entries_at(zt_program_builder *builder, const char *what, int x, int indices)
+{
+    zt_gather_elements_attrs attrs = {.axis = 1, .oob = {"error"}};
+    return zt_program_gather_elements(builder->program, zt_layer_label(builder, what), x, indices, &attrs);
+}
+
+/* ---- the choice ------------------------------------------------------------------------------ */
+
+/* Scores with -inf in the groups that are not chosen: those whose two best experts' scores have the lesser sums. */
+static int keep_groups(zt_program_builder *builder, int scores)
+{
+    zt_prog *program = builder->program;
+    const zt_hyper *hyper = builder->hyper;
+    int64_t rows = builder->row_count, groups = hyper->expert_groups, each = hyper->n_experts / groups;
+    zt_reshape_attrs by_group = shape_of(3, (int64_t[]){rows, groups, each}),
+                     flat = shape_of(2, (int64_t[]){rows, hyper->n_experts});
+    zt_reshape_attrs column = shape_of(3, (int64_t[]){rows, groups, 1});
+    int grouped = zt_program_reshape(program, zt_layer_label(builder, "eg"), scores, &by_group), chosen;
+    int best = zt_program_topk(program, zt_layer_label(builder, "e2"), grouped, &(zt_topk_attrs){2, -1, 1}, NULL);
+    int sums = zt_program_sum(program, zt_layer_label(builder, "es"), best, &(zt_sum_attrs){.axes = {1, {2}}});
+    int top = zt_program_topk(program, zt_layer_label(builder, "et"), sums, &(zt_topk_attrs){hyper->groups_used, -1, 1}, &chosen);
+    int none = constant_like(builder, "ez", sums, 0), ones = constant_like(builder, "eo", top, 1);
+    zt_scatter_elements_attrs put = {.axis = 1, .reduction = {"none"}, .oob = {"error"}};
+    int kept = zt_program_scatter_elements(program, zt_layer_label(builder, "ek"), none, chosen, ones, &put);
+    kept = zt_program_reshape(program, zt_layer_label(builder, "ec"), kept, &column);
+    int least = constant_like(builder, "ei", kept, -INFINITY);
+    int out = zt_program_where(program, zt_layer_label(builder, "ew"), kept, grouped, least);
+    return zt_program_reshape(program, zt_layer_label(builder, "ef"), out, &flat);
+}
+
+/* Weights over their sum, which is taken for at least arch->least_sum. */
+static int normalize(zt_program_builder *builder, int weights)
+{
+    zt_prog *program = builder->program;
+    double least = builder->hyper->arch->least_sum;
+    int sum = zt_program_sum(program, zt_layer_label(builder, "pt"), weights, &(zt_sum_attrs){.axes = {1, {1}}, .keepdims = 1});
+    if (least > 0) sum = zt_program_clamp(program, zt_layer_label(builder, "pc"), sum, &(zt_clamp_attrs){least, INFINITY});
+    return zt_program_div(program, zt_layer_label(builder, "pn"), weights, sum);
+}
+
+static choice choose_by_scores(zt_program_builder *builder, int logits)
+{
+    zt_prog *program = builder->program;
+    const zt_hyper *hyper = builder->hyper;
+    const char *label = zt_layer_label(builder, "sc");
+    int scores = hyper->gating == ZT_GATING_SIGMOID ? zt_program_sigmoid(program, label, logits)
+                                                    : zt_program_softmax(program, label, logits, &(zt_softmax_attrs){-1});
+    int bias = zt_weight_data(builder, ZT_W_CHOICE_BIAS), chosen_by = scores;
+    choice made;
+    if (bias != ZT_NONE) chosen_by = zt_program_add(program, zt_layer_label(builder, "sb"), scores, bias);
+    if (hyper->expert_groups > 1) chosen_by = keep_groups(builder, chosen_by);
+    zt_topk_attrs most = {hyper->experts_used, -1, 1};
+    zt_program_topk(program, zt_layer_label(builder, "st"), chosen_by, &most, &made.experts);
+    made.weights = entries_at(builder, "p", scores, made.experts);
+    if (hyper->normed_experts) made.weights = normalize(builder, made.weights);
+    return made;
+}
+
+/* SparseMixer (Liu et al., 2023; Phi-3.5-MoE): the best expert, and its weight by a softmax of those scores s that come
+ * within 2 e of it: (best - s) / max(|s|, best) <= 2 e. Then the same without that expert. */
+#define SPARSEMIXER_EPSILON 0.01
+
+static choice choose_one(zt_program_builder *builder, int turn, int scores, int left)
+{
+    static const char *const names[2][11] = {{"m1_", "n1_", "a1_", "b1_", "d1_", "l1_", "i1_", "f1_", "w1_", "s1_", "p1_"},
+                                             {"m2_", "n2_", "a2_", "b2_", "d2_", "l2_", "i2_", "f2_", "w2_", "s2_", "p2_"}};
+    zt_prog *program = builder->program;
+    const char *const *name = names[turn];
+    choice one;
+    int best = zt_program_topk(program, zt_layer_label(builder, name[0]), left, &(zt_topk_attrs){1, -1, 1}, &one.experts);
+    int behind = zt_program_sub(program, zt_layer_label(builder, name[1]), best, scores);
+    int size = zt_program_abs(program, zt_layer_label(builder, name[2]), scores);
+    size = zt_program_max(program, zt_layer_label(builder, name[3]), size, best);
+    behind = zt_program_div(program, zt_layer_label(builder, name[4]), behind, size);
+    int limit = constant_like(builder, name[5], best, 2 * SPARSEMIXER_EPSILON);
+    int least = constant_like(builder, name[6], best, -INFINITY);
+    int far = zt_program_gt(program, zt_layer_label(builder, name[7]), behind, limit);
+    int near = zt_program_where(program, zt_layer_label(builder, name[8]), far, least, left);
+    near = zt_program_softmax(program, zt_layer_label(builder, name[9]), near, &(zt_softmax_attrs){-1});
+    one.weights = entries_at(builder, name[10], near, one.experts);
+    return one;
+}
+
+static choice choose_sparsemixer(zt_program_builder *builder, int scores)
+{
+    zt_prog *program = builder->program;
+    choice first = choose_one(builder, 0, scores, scores), both;
+    zt_scatter_elements_attrs put = {.axis = 1, .reduction = {"none"}, .oob = {"error"}};
+    int none = constant_like(builder, "ri", first.weights, -INFINITY);
+    int left = zt_program_scatter_elements(program, zt_layer_label(builder, "rl"), scores, first.experts, none, &put);
+    choice second = choose_one(builder, 1, scores, left);
+    zt_concat_attrs beside = {1};
+    both.weights = zt_program_concat(program, zt_layer_label(builder, "p"), first.weights, second.weights, ZT_NONE, ZT_NONE,
+                                     ZT_NONE, &beside);
+    both.experts = zt_program_concat(program, zt_layer_label(builder, "ex"), first.experts, second.experts, ZT_NONE, ZT_NONE,
+                                     ZT_NONE, &beside);
+    return both;
+}
+
+static choice choose_experts(zt_program_builder *builder, int x)
+{
+    int logits = zt_layer_linear(builder, "router", x, ZT_W_ROUTER, ZT_WEIGHT_COUNT);
+    choice made =
+        builder->hyper->gating == ZT_GATING_SPARSEMIXER ? choose_sparsemixer(builder, logits) : choose_by_scores(builder, logits);
+    made.weights = zt_emit_scale(builder, zt_layer_label(builder, "px"), made.weights, builder->hyper->expert_scale);
+    return made;
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+static int expert_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, int experts)
+{
+    zt_expert_linear_attrs attrs = zt_expert_linear_defaults();
+    int data = zt_weight_data(builder, weight);
+    if (data < 0) return -1;
+    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, data, false));
+    return zt_program_expert_linear(builder->program, zt_layer_label(builder, what), x, data, experts, ZT_NONE, &attrs);
+}
+
+/* The experts' outputs times their weights, summed. */
+static int mix_experts(zt_program_builder *builder, int outputs, int weights)
+{
+    zt_prog *program = builder->program;
+    zt_reshape_attrs column = shape_of(3, (int64_t[]){builder->row_count, builder->hyper->experts_used, 1});
+    weights = zt_program_reshape(program, zt_layer_label(builder, "pw"), weights, &column);
+    int weighed = zt_program_mul(program, zt_layer_label(builder, "dw"), outputs, weights);
+    return zt_program_sum(program, zt_layer_label(builder, "dm"), weighed, &(zt_sum_attrs){.axes = {1, {1}}});
+}
+
+/* What every token passes; where there is a gate, times the sigmoid of x by it. */
+static int shared_expert(zt_program_builder *builder, int x)
+{
+    zt_prog *program = builder->program;
+    int gate = zt_layer_linear(builder, "gs", x, ZT_W_GATE_SHARED, ZT_WEIGHT_COUNT);
+    int up = zt_layer_linear(builder, "us", x, ZT_W_UP_SHARED, ZT_WEIGHT_COUNT);
+    int activated = builder->hyper->arch->act(program, zt_layer_label(builder, "fs"), gate, up);
+    int y = zt_layer_linear(builder, "dsh", activated, ZT_W_DOWN_SHARED, ZT_WEIGHT_COUNT);
+    int vector = zt_weight_data(builder, ZT_W_SHARED_ROUTER);
+    if (vector == ZT_NONE) return y;
+    zt_reshape_attrs row = shape_of(2, (int64_t[]){1, builder->hyper->width});
+    int matrix = zt_program_reshape(program, zt_layer_label(builder, "vs"), vector, &row);
+    int share = zt_emit_linear(builder, zt_layer_label(builder, "ls"), x, matrix, ZT_NONE, false);
+    share = zt_program_sigmoid(program, zt_layer_label(builder, "ss"), share);
+    return zt_program_mul(program, zt_layer_label(builder, "ys"), y, share);
+}
+
+int zt_emit_experts(zt_program_builder *builder, int x)
+{
+    choice made = choose_experts(builder, x);
+    int gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, made.experts);
+    int up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, made.experts);
+    int activated = builder->hyper->arch->act(builder->program, zt_layer_label(builder, "f"), gate, up);
+    int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, made.experts);
+    int y = mix_experts(builder, outputs, made.weights);
+    if (!(builder->hyper->parts & ZT_PART_SHARED)) return y;
+    return zt_program_add(builder->program, zt_layer_label(builder, "dy"), y, shared_expert(builder, x));
+}

@@ -1,0 +1,51 @@
+/* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
+ * build_experts.c routed experts.
+ */
+#ifndef ZT_BUILD_INTERNAL_H
+#define ZT_BUILD_INTERNAL_H
+
+#include "lib/llm/arch.h"
+
+typedef struct zt_program_builder {
+    zt_prog *program;
+    const zt_gguf *gguf;
+    const zt_hyper *hyper;
+    const zt_build_opts *opts;
+    int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
+    int types, last;           /* and these */
+    int target;                /* of a lesson */
+    int64_t texts, rows_all;   /* of a lesson: n, and n T */
+    int divisors;              /* divisors of rope, ZT_NONE in most models */
+    int64_t ctx;               /* the symbol */
+    int64_t layer;
+    int64_t row_count; /* of what is computed now: n, or m behind the last attention */
+    char label[32];
+} zt_program_builder;
+
+/* "q3" in layer 3; good until the next call. */
+const char *zt_layer_label(zt_program_builder *builder, const char *what);
+
+/* The data value of a weight, named as the tensor less ".weight"; ZT_NONE where there is none.
+ * Vectors are used in f32: that is how converters write them, but a file may say otherwise. */
+int zt_weight_data(zt_program_builder *builder, zt_weight weight);
+
+/* x weight^T + bias. The number format of the activations depends on the weight, unless `exact` keeps f32:
+ *
+ *     weight            activations
+ *     block-quantized   8 bits, or 16 bits with `fine`
+ *     bf16              bf16
+ *     f16, f32          f32
+ *
+ * `fine` is used for k and v, which all later tokens read, and for the logits: together they make more than half of the
+ * error against exact arithmetic, q almost none (bench/results/perplexity.md). */
+int zt_emit_linear(zt_program_builder *builder, const char *what, int x, int weight, int bias, bool fine);
+/* The word for activations by this weight. */
+const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine);
+/* A product of the current layer, by its weight and bias. */
+int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias);
+int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by);
+
+/* build_experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
+int zt_emit_experts(zt_program_builder *builder, int x);
+
+#endif
