@@ -167,6 +167,14 @@ post() { # path body [curl's options...]
     stop 0
 }
 
+@test "an answer of more than 16 MiB is refused" {
+    ln -sf "$long" model.gguf
+    start -c 32000 -v
+    client long_answer
+    stop 0
+    grep -q '^zt-run: /v1/completions: 400 after' err
+}
+
 @test "--queue: one more is refused with 429" {
     ln -sf "$long" model.gguf
     start -c 32000 --queue 2

@@ -36,8 +36,9 @@ struct serve_job {
     serve_choice *choices;
     size_t choice_count, finished_count;
     serve_usage usage;
-    json_t *answers;    /* of a request that is not a stream: the elements of "choices" */
-    size_t input_count; /* embeddings that are in `embedded` */
+    json_t *answers;     /* of a request that is not a stream: the elements of "choices" */
+    size_t answer_bytes; /* of texts and log probabilities in `answers` */
+    size_t input_count;  /* embeddings that are in `embedded` */
     zt_str embedded;
 };
 
@@ -82,9 +83,19 @@ static void catch_signals(void)
 
 /* ---- the end of a job ---------------------------------------------------------------------------------- */
 
+/* Also of a text that was not finished. */
+static void count_tokens(serve_state *serve, const run_state *run)
+{
+    serve_metrics *metrics = serve_lock_metrics(serve->http);
+    metrics->prompt_tokens += run->prompt_count;
+    metrics->generated_tokens += run->ids.count - run->prompt_count;
+    serve_unlock_metrics(serve->http);
+}
+
 static void drop_choice(serve_state *serve, serve_choice *choice)
 {
     if (choice->in_batch) {
+        count_tokens(serve, &choice->request->run);
         if (!choice->request->done) zt_batch_drop(serve->batch, choice);
         serve->open_count--;
     }
@@ -153,12 +164,15 @@ static void count_choice(serve_state *serve, const serve_choice *choice)
     const run_state *run = &choice->request->run;
     size_t made = run->ids.count - run->prompt_count;
     serve_metrics *metrics = serve_lock_metrics(serve->http);
-    metrics->prompt_tokens += run->prompt_count;
-    metrics->generated_tokens += made;
     if (run->first_token_time > 0)
         serve_observe(&metrics->first_token, run->first_token_time - serve_exchange_began(choice->job->exchange));
     if (made > 1) serve_observe(&metrics->token, (run->end_time - run->first_token_time) / (double)(made - 1));
     serve_unlock_metrics(serve->http);
+}
+
+static zt_bytes bytes_after(const zt_str *text, size_t from)
+{
+    return text->len > from ? (zt_bytes){text->data + from, text->len - from} : (zt_bytes){"", 0};
 }
 
 /* Puts what has been generated since the last time. A text that may be a call of a tool is put at its end. */
@@ -171,8 +185,7 @@ static zt_status put_new_text(serve_state *serve, serve_choice *choice, zt_str *
     if (hold || (text_bytes == choice->sent_text && (!choice->request->done || logprob_bytes == choice->sent_logprobs)))
         return ZT_OK;
     size_t from = choice->sent_logprobs + (choice->sent_logprobs > 0 && logprob_bytes > choice->sent_logprobs); /* a comma */
-    zt_bytes text = {run->answer_text.data + choice->sent_text, text_bytes - choice->sent_text};
-    zt_bytes logprobs = {run->logprobs.data + from, logprob_bytes - from};
+    zt_bytes text = bytes_after(&run->answer_text, choice->sent_text), logprobs = bytes_after(&run->logprobs, from);
     choice->sent_text = text_bytes;
     choice->sent_logprobs = logprob_bytes;
     return serve_put_text(serve->run, out, &job->reply, (size_t)(choice - job->choices), text, logprobs);
@@ -197,6 +210,7 @@ static zt_status finish_choice(serve_state *serve, serve_choice *choice, zt_str 
             status = serve_put_finish(out, &job->reply, index, answer);
         else if (json_array_append_new(job->answers, serve_choice_object(serve->run, &job->reply, index, answer)) != 0)
             status = zt_fail(serve->run->ctx, ZT_ENOMEM, "no memory for an answer");
+        if (!job->body.stream) job->answer_bytes += request->run.answer_text.len + request->run.logprobs.len;
         choice->finished = true;
         job->finished_count++;
         drop_choice(serve, choice);
@@ -240,9 +254,24 @@ static void cancel_job(serve_state *serve, serve_job *job)
     close_job(serve, job);
 }
 
+/* Texts and log probabilities of all choices that are not finished. */
+static size_t held_bytes(const serve_job *job)
+{
+    size_t bytes = job->answer_bytes;
+    for (size_t i = 0; i < job->choice_count; i++)
+        if (!job->choices[i].finished)
+            bytes += job->choices[i].request->run.answer_text.len + job->choices[i].request->run.logprobs.len;
+    return bytes;
+}
+
 /* Hands on what the last step has made. The job may be closed afterwards. */
 static zt_status advance_job(serve_state *serve, serve_job *job)
 {
+    if (held_bytes(job) > SERVE_ANSWER_BYTES) {
+        fail_job(serve, job, 400, NULL,
+                 "the answer has more than 16 MiB: fewer tokens, answers or log probabilities are possible");
+        return ZT_OK;
+    }
     zt_str out;
     bool failed = false, read = true;
     zt_status status = ZT_OK;
@@ -561,7 +590,7 @@ static zt_status serve_model(serve_state *serve, serve_listener *listener)
     if (serve->http) {
         atomic_store(&signalled_http, serve->http);
         note_address(run, listener);
-        status = open_model(serve);
+        if (atomic_load(&signal_count) == 0) status = open_model(serve);
         if (status == ZT_OK) serve_ready(serve->http);
         if (status == ZT_OK) status = serve_requests(serve);
         while (serve->jobs) fail_job(serve, serve->jobs, 503, NULL, "the server is stopping");

@@ -27,6 +27,7 @@ enum {
     SERVE_IDLE_SECONDS = 30,      /* a connection without traffic is closed after them */
     SERVE_UPLOAD_SECONDS = 60,    /* within them a request's body has to arrive */
     SERVE_GRACE_SECONDS = 10,     /* running requests may end within them after a signal */
+    SERVE_ANSWER_BYTES = 1 << 24, /* of the texts and log probabilities of a request that are held */
     SERVE_UNSENT_BYTES = 1 << 18, /* of a stream; a client that reads no faster is cut off */
 };
 /* Of all requests whose bodies are held. */
@@ -80,6 +81,7 @@ typedef struct serve_metrics {
     serve_histogram first_token, request, token; /* seconds */
 } serve_metrics;
 
+const char *serve_task_path(serve_task task); /* "/v1/models" */
 void serve_count_request(serve_metrics *metrics, serve_task task, int status);
 void serve_observe(serve_histogram *histogram, double seconds);
 /* In Prometheus' text format. */

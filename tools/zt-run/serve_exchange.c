@@ -177,7 +177,10 @@ void serve_exchange_leave(serve_exchange *exchange, bool whole)
     serve_http *http = exchange->http;
     lock_http(http);
     exchange->closed = true;
-    serve_count_request(&http->metrics, exchange->task, whole ? exchange->status : 499);
+    int status = whole ? exchange->status : 499;
+    serve_count_request(&http->metrics, exchange->task, status);
+    zt_log(http->owner, ZT_LOG_INFO, "%s: %d after %.3f s", serve_task_path(exchange->task), status,
+           zt_seconds() - exchange->began);
     http->live_count--;
     release(exchange);
     unlock_http(http);

@@ -19,6 +19,8 @@ static const int status_codes[SERVE_STATUSES] = {200, 400, 401, 403, 404, 405, 4
 /* Upper bounds, in seconds. */
 static const double bounds[SERVE_BUCKETS] = {.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 30, 120};
 
+const char *serve_task_path(serve_task task) { return task_names[task]; }
+
 void serve_count_request(serve_metrics *metrics, serve_task task, int status)
 {
     int index = 0;

@@ -414,6 +414,14 @@ def slow_reader():
     assert read < 4 << 20, read
 
 
+def long_answer():
+    """An answer of more than 16 MiB is refused, and the server goes on."""
+    status, _, text = call(PLAIN, dict(LONG, logprobs=1000))
+    assert status == 400 and "16 MiB" in text, (status, text)
+    wait_idle()
+    assert post(PLAIN, {"prompt": "hello", "max_tokens": 2})
+
+
 def queue_full():
     """--queue 2: the third that waits is refused, and may come again."""
     running = begin(dict(LONG, n=64))
