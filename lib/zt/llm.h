@@ -1,16 +1,18 @@
 /* zt/llm.h - language models.
  *
  *   llm/llm.h          files, vocabularies, templates, sampling, models, scores
- *   llm/jinja/jinja.h  chat templates in Jinja
- *   llm/batch.h        many texts at once: continuous batching over a paged cache
- *   llm/speculate.h    drafts of what follows, taken from the text itself
- *   llm/learn.h        new models, and the programs by which models are trained
+ *   llm/jinja/jinja.h      chat templates in Jinja
+ *   llm/grammar/grammar.h  structured output: GBNF, JSON Schema, regular expressions
+ *   llm/batch.h            many texts at once: continuous batching over a paged cache
+ *   llm/speculate.h        drafts of what follows, taken from the text itself
+ *   llm/learn.h            new models, and the programs by which models are trained
  */
 #ifndef ZT_PUBLIC_LLM_H
 #define ZT_PUBLIC_LLM_H
 
 #include "lib/llm/llm.h"
 #include "lib/llm/jinja/jinja.h"
+#include "lib/llm/grammar/grammar.h"
 #include "lib/llm/batch.h"
 #include "lib/llm/speculate.h"
 #include "lib/llm/learn.h"

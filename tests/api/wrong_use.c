@@ -61,6 +61,9 @@ static zt_drafts *a_zt_drafts;
 static zt_importance *a_zt_importance;
 static const zt_template *a_zt_template;
 static zt_jinja *a_zt_jinja;
+static zt_grammar *a_zt_grammar;
+static zt_token_trie *a_zt_token_trie;
+static zt_grammar_matcher *a_zt_grammar_matcher;
 static zt_nn *a_zt_nn;
 static zt_nn_layer *a_zt_nn_layer;
 static zt_dna *a_zt_dna;
@@ -180,6 +183,10 @@ static void make_arguments(const char *folder)
     a_zt_importance = zt_importance_open(a_zt_gguf, a_zt_engine, 8);
     a_zt_template = zt_template_find("chatml");
     a_zt_jinja = zt_jinja_parse(ctx, "text", "{{ x }}", 7);
+    zt_grammar_part digits = {.kind = ZT_GRAMMAR_REGEX, .text = {"[0-9]+", 6}};
+    a_zt_grammar = zt_grammar_compile(ctx, &digits, 1);
+    a_zt_token_trie = zt_token_trie_new(ctx, a_zt_vocab);
+    a_zt_grammar_matcher = zt_grammar_matcher_new(a_zt_grammar, a_zt_token_trie);
 
     zt_entry entry = {.name = "w", .dtype = "f32", .type = type, .bytes = zt_type_bytes(&type)};
     const char *names[] = {"safetensors", "npz", "pt"};

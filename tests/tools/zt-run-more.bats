@@ -542,7 +542,7 @@ END
 {"prompt": "x", "stop": ["a", null]}|array of non-empty strings
 {"prompt": "x", "stream": true}|"stream": true is not supported: only false
 {"prompt": "x", "logit_bias": {"5": 1}}|"logit_bias": {"5":1} is not supported
-{"prompt": "x", "response_format": {"type": "json_object"}}|"response_format"
+{"prompt": "x", "response_format": {"type": "xml"}}|"response_format"
 {"prompt": "x", "user": "u"}|"user": "u" is not supported
 {"prompt": "x", "model": "other"}|"other" is not the loaded model, "model.gguf"
 {"prompt": "x", "temprature": 1}|unknown member "temprature" (did you mean "temperature"?)

@@ -346,6 +346,7 @@ zt_status run_chat(run_state *run)
     if (status == ZT_OK && !run_has_template(run))
         status = zt_fail(run->ctx, ZT_EUSAGE, "%s has no chat template: specify one with --template", zt_gguf_name(run->gguf));
     if (status == ZT_OK) status = run_find_turn(run);
+    if (status == ZT_OK) status = run_hold_to_options(run);
     if (status == ZT_OK) status = run_open_llm(run, 0, false);
     if (status == ZT_OK) status = resume_session(&chat);
     if (status == ZT_OK) status = open_line(&chat);

@@ -33,14 +33,14 @@ static zt_status forget_after(run_state *run, size_t keep)
 /* Are logits changed before the next token is chosen? */
 static bool changes_logits(const run_state *run)
 {
-    return zt_sampler_penalises(&run->options->sampler) || run->options->ignore_eos;
+    return zt_sampler_penalises(&run->options->sampler) || run->options->ignore_eos || run->matcher;
 }
 
 bool run_wants_best(const run_state *run)
 {
     const run_options *options = run->options;
     return options->sampler.temp == 0 && !zt_sampler_penalises(&options->sampler) && options->logprobs < 0 && !options->logits &&
-           run->choices == run->vocab_rows;
+           !run->matcher && run->choices == run->vocab_rows;
 }
 
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
@@ -70,7 +70,7 @@ static bool may_draw(const run_state *run)
     const run_options *options = run->options;
     zt_sampler sampler;
     zt_draw draw = drawing_of(run, &sampler);
-    return !options->perplexity && !options->logits && options->logprobs < 0 && zt_draw_fits(&draw);
+    return !options->perplexity && !options->logits && options->logprobs < 0 && !run->matcher && zt_draw_fits(&draw);
 }
 
 bool run_engine_draws(const run_state *run, zt_sampler *sampler, zt_draw *draw)
@@ -226,6 +226,7 @@ static zt_status feed_ahead(run_state *run)
     const int32_t *draft;
     size_t draft_count = zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft);
     zt_status status = zt_ctx_status(run->ctx);
+    if (status == ZT_OK && run->matcher && draft_count) status = run_cut_draft(run, draft, &draft_count);
     if (status == ZT_OK) status = forget_after(run, run->ids.count - 1);
     memcpy(batch + 1, draft, draft_count * sizeof *draft);
     double before = zt_seconds();
@@ -245,16 +246,21 @@ static zt_status feed_next(run_state *run)
 zt_status run_next_token(run_state *run)
 {
     zt_status status = run->options->logprobs >= 0 ? run_note_likeliest(run) : ZT_OK;
+    if (status == ZT_OK && run->matcher) status = run_restrict_logits(run, run_logits(run));
+    if (status != ZT_OK || run->stop_reason) return status;
     int32_t id = choose_token(run);
     if (id < 0)
         return zt_fail(run->ctx, ZT_EDATA, "%s: all logits after token %zu are NaN", zt_gguf_name(run->gguf), run->ids.count);
     bool ends = ends_text(run, id);
     if (status == ZT_OK) status = zt_ids_push(run->ctx, &run->ids, id);
     if (status == ZT_OK && run->options->logprobs >= 0) status = run_put_logprobs(run, id);
+    if (status == ZT_OK && run->matcher && !ends) status = run_follow_grammar(run, id);
     if (status == ZT_OK) status = put_token(run, id, ends);
     if (run->first_token_time == 0) run->first_token_time = zt_seconds();
     if (ends)
         run->stop_reason = "eos";
+    else if (!run->stop_reason && zt_grammar_matcher_finished(run->matcher))
+        run->stop_reason = "grammar";
     else if (!run->stop_reason && run->options->new_tokens >= 0 &&
              run->ids.count - run->prompt_count >= (size_t)run->options->new_tokens)
         run->stop_reason = "length";
@@ -304,6 +310,7 @@ zt_status run_answer(run_state *run)
 {
     run_text_begin(run);
     run->asked_time = zt_seconds();
+    zt_grammar_matcher_reset(run->matcher);
     zt_status status = run_check_room(run);
     if (status == ZT_OK) status = feed_prompt(run);
     run->prompt_time = zt_seconds();
@@ -311,6 +318,8 @@ zt_status run_answer(run_state *run)
     run->drafted_count = run->accepted_count = run->draft_batches = 0;
     if (status == ZT_OK) status = generate_tokens(run);
     run->end_time = zt_seconds();
+    if (status == ZT_OK && run->matcher && !run_is_complete(run))
+        zt_log(run->ctx, ZT_LOG_WARN, "the text ends before it fits the %s (stop: %s)", run->form, run->stop_reason);
     return status;
 }
 
@@ -340,7 +349,8 @@ static zt_status list_ends(run_state *run)
 {
     zt_status status = ZT_OK;
     if (run->options->eos) return parse_eos(run);
-    for (int32_t id = 0; (run->options->ignore_eos || run_takes_requests(run->options)) && id < zt_vocab_size(run->vocab); id++)
+    bool wanted = run->options->ignore_eos || run_takes_requests(run->options) || run->matcher;
+    for (int32_t id = 0; wanted && id < zt_vocab_size(run->vocab); id++)
         if (status == ZT_OK && zt_vocab_is_eog(run->vocab, id)) status = zt_ids_push(run->ctx, &run->end_ids, id);
     return status;
 }
@@ -398,7 +408,8 @@ static zt_status finish_output(run_state *run)
 
 zt_status run_generate(run_state *run)
 {
-    zt_status status = run_encode_prompt(run);
+    zt_status status = run_hold_to_options(run);
+    if (status == ZT_OK) status = run_encode_prompt(run);
     if (status == ZT_OK)
         status =
             run_open_llm(run, run->options->new_tokens < 0 ? 0 : (int64_t)run->prompt_count + run->options->new_tokens, false);

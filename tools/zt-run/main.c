@@ -2,6 +2,7 @@
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
 
+#include <string.h>
 #include <unistd.h>
 
 static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run))
@@ -22,9 +23,18 @@ static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run
     return status;
 }
 
+/* Operands are the texts after the first of --choices. */
+static zt_status refuse_operand(run_state *run)
+{
+    char shown[128];
+    const char *operand = run->cli->operands[0];
+    return zt_fail(run->ctx, ZT_EUSAGE, "'%s': no operand is expected", zt_escape(shown, sizeof shown, operand, strlen(operand)));
+}
+
 static zt_status run_mode(run_state *run)
 {
     const run_options *options = run->options;
+    if (run->cli->n_operands && !options->choices.n) return refuse_operand(run);
     int mode = zt_cli_mode(run->cli, RUN_TEXT);
     bool program = mode >= 0 && run_is_program(run->cli, options->model);
     if (program) mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
@@ -62,7 +72,10 @@ int main(int argc, char **argv)
     zt_str *const strings[] = {&run.held_text, &run.held_shown, &run.answer_text, &run.logprobs, &run.likeliest};
     for (int i = 0; i < 5; i++) zt_str_init(strings[i], run.ctx);
     run.templates = run_templates_new(&run);
-    zt_status status = run.templates ? run_mode(&run) : ZT_ENOMEM;
+    run.grammars = run_grammars_new(&run);
+    zt_status status = run.templates && run.grammars ? run_mode(&run) : ZT_ENOMEM;
+    run_release(&run);
+    run_grammars_free(&run);
     for (int i = 0; i < 5; i++) zt_str_fini(strings[i]);
     zt_ids_fini(run.ctx, &run.ids);
     zt_ids_fini(run.ctx, &run.fed_ids);

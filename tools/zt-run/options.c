@@ -81,6 +81,7 @@ const zt_tool run_tool = {
     .options = option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
+    .max_operands = -1, /* of --choices */
     .modes = mode_table,
     .n_modes = RUN_N_MODES,
     .shared_options = shared_options,
@@ -132,6 +133,10 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is not a terminal");
     if (options->dry_run || options->chat || options->serve) return ZT_OK;
     if (options->perplexity) piped = from_stdin(options->perplexity);
+    const char *form = options->json_schema ? options->json_schema : options->grammar;
+    if (from_stdin(form) && (piped || options->jsonl || from_stdin(options->model)))
+        return zt_fail(ctx, ZT_EUSAGE, "%s comes from stdin: give the prompt and the model in another way",
+                       options->grammar ? "--grammar" : "--json-schema");
     if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model is read from stdin: specify the prompt with -p or -i");
     if (piped && !options->perplexity && !options->jsonl && !options->input && isatty(STDIN_FILENO))
@@ -154,10 +159,10 @@ static zt_status check_outputs(zt_cli *cli, const run_options *options)
 static zt_status check_files(zt_cli *cli, const run_options *options)
 {
     const char *text = options->perplexity ? options->perplexity : options->prompt ? NULL : options->input ? options->input : "-";
-    const char *const inputs[] = {options->model, text, options->template};
+    const char *const inputs[] = {options->model, text, options->template, options->json_schema, options->grammar};
     const char *const outputs[] = {cli->output, options->logits, options->session};
     const char *const output_options[] = {"--output", "--logits", "--session"};
-    for (int i = 0; i < 9; i++) {
+    for (int i = 0; i < 15; i++) {
         zt_status status = zt_cli_refuse_same(cli, inputs[i / 3], outputs[i % 3]);
         if (status != ZT_OK) return status;
     }

@@ -140,6 +140,7 @@ zt_status run_put_json(run_state *run, zt_str *json)
     put_ids(json, run->ids.id + run->prompt_count, made_count);
     zt_str_printf(json, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"", run->prompt_count, made_count,
                   run->stop_reason);
+    if (run->matcher) zt_str_printf(json, ",\"form\":\"%s\",\"complete\":%s", run->form, run_is_complete(run) ? "true" : "false");
     if (run->options->logprobs >= 0) zt_str_printf(json, ",\"logprobs\":[%s]", run->logprobs.data ? run->logprobs.data : "");
     if (run->drafts)
         zt_str_printf(json, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", run->drafted_count, run->accepted_count,

@@ -88,6 +88,8 @@ static void init_request(run_request *request, run_state *base)
     request->run.options = &request->options;
     request->run.seed = base->cli->seed;
     request->run.ids = request->run.fed_ids = (zt_ids){0};
+    request->run.grammar = NULL;
+    request->run.matcher = request->run.draft_matcher = NULL;
     request->run.first_token_time = request->run.prompt_time = 0;
     request->run.asked_time = zt_seconds();
     zt_str *const strings[] = {REQUEST_STRINGS(request)};
@@ -103,6 +105,7 @@ run_request *request_new(run_state *base, const char *text, size_t size, size_t 
     run_text_begin(&request->run);
     zt_status status = request_parse(request, text, size);
     request->run.request_id = request->json_id;
+    if (status == ZT_OK) status = request_hold(request);
     if (status == ZT_OK) status = encode_prompt(request);
     if (status == ZT_OK) status = run_check_room(&request->run);
     if (status == ZT_OK || request_end(request, status) == ZT_OK) return request;
@@ -115,6 +118,7 @@ void request_free(run_request *request)
     zt_ctx *ctx = request->run.ctx;
     zt_str *const strings[] = {REQUEST_STRINGS(request)};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) zt_str_fini(strings[i]);
+    run_release(&request->run);
     zt_ids_fini(ctx, &request->run.ids);
     if (request->own_stops) zt_free(ctx, request->options.stop_texts.item);
     json_decref(request->json);

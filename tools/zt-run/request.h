@@ -7,6 +7,9 @@
 
 #include <jansson.h>
 
+/* The members that say what the answer is held to. */
+enum { FORM_RESPONSE_FORMAT, FORM_JSON_SCHEMA, FORM_GRAMMAR, FORM_CHOICES, FORM_REGEX, REQUEST_FORMS };
+
 typedef struct run_request {
     run_state run;       /* its own: options, ids, text and times; the rest is borrowed */
     run_options options; /* the command line's, with what the request says */
@@ -16,6 +19,7 @@ typedef struct run_request {
     run_beside beside; /* what is given beside the messages */
     const char *prompt;
     const json_t *logprobs, *top_logprobs; /* as given; NULL: not given */
+    const json_t *form[REQUEST_FORMS];     /* what the answer is held to, by each of the members; NULL: not given */
     char *json_id;                         /* JSON text of its "id"; malloc'ed by jansson */
     bool own_stops;                        /* the list options.stop_texts belongs to the request */
     bool done, failed;                     /* done: `answer` is there */
@@ -51,6 +55,9 @@ bool request_names_model(const run_state *run, const char *text);
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
 /* "unknown member KEY", with the nearest of the names, or all of them where none is near. ZT_EDATA. */
 zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t name_count);
+
+/* request_form.c: holds the answer to what the request says, or else to what the command line says. */
+zt_status request_hold(run_request *request);
 
 /* request_messages.c: encodes request->messages into run.ids. */
 zt_status request_encode_messages(run_request *request);

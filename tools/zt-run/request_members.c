@@ -125,6 +125,13 @@ static zt_status read_args(run_request *request, const request_member *member, c
     return ZT_OK;
 }
 
+/* Is read by request_hold. */
+static zt_status read_form(run_request *request, const request_member *member, const json_t *value)
+{
+    *(const json_t **)((char *)request + member->offset) = value;
+    return ZT_OK;
+}
+
 static zt_status read_id(run_request *request, const request_member *member, const json_t *value)
 {
     (void)request, (void)member, (void)value; /* it is read before all others, so that error answers have it */
@@ -205,6 +212,11 @@ static const request_member member_table[] = {
     {"stop", read_stops, AT(options.stop_texts), 0, 0},
     {"logprobs", read_logprobs, AT(logprobs), 0, MOST_LOGPROBS},
     {"top_logprobs", read_logprobs, AT(top_logprobs), 0, MOST_LOGPROBS},
+    {"response_format", read_form, AT(form[FORM_RESPONSE_FORMAT]), 0, 0},
+    {"json_schema", read_form, AT(form[FORM_JSON_SCHEMA]), 0, 0},
+    {"grammar", read_form, AT(form[FORM_GRAMMAR]), 0, 0},
+    {"choices", read_form, AT(form[FORM_CHOICES]), 0, 0},
+    {"regex", read_form, AT(form[FORM_REGEX]), 0, 0},
     {"system", read_text, AT(options.system), 0, 0},
     {"raw", read_bool, AT(options.raw), 0, 0},
     {"special", read_bool, AT(options.special), 0, 0},
@@ -231,7 +243,6 @@ static const struct {
     {"prediction", NULL},
     {"prompt_cache_key", NULL},
     {"reasoning_effort", NULL},
-    {"response_format", "{\"type\":\"text\"}"},
     {"safety_identifier", NULL},
     {"service_tier", NULL},
     {"store", "false"},

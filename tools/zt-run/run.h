@@ -5,6 +5,7 @@
 #include "tools/common/adapters.h"
 #include <jansson.h>
 
+#include "lib/llm/grammar/grammar.h"
 #include "lib/llm/jinja/jinja.h"
 #include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
@@ -58,10 +59,15 @@ typedef struct run_state {
     zt_checkpoint *base_model; /* with --lora: the model without adapters; NULL: there are none */
     zt_adapters adapters;      /* of --lora */
     zt_vocab *vocab;
-    struct run_templates *templates; /* of all requests: template.c */
-    const zt_template *template;     /* a template by rule; NULL: none is used */
-    zt_jinja *jinja;                 /* a template that is a program; NULL: none is used. Never both */
-    char *prompt_text;               /* [prompt_bytes] */
+    struct run_templates *templates;   /* of all requests: template.c */
+    const zt_template *template;       /* a template by rule; NULL: none is used */
+    zt_jinja *jinja;                   /* a template that is a program; NULL: none is used. Never both */
+    struct run_grammars *grammars;     /* of all requests: grammar.c */
+    struct run_grammar *grammar;       /* what the answer is held to; NULL: nothing */
+    const char *form;                  /* the option that says it: "json_schema", "grammar", "choices", "regex" */
+    zt_grammar_matcher *matcher;       /* follows the answer; NULL: it is held to nothing */
+    zt_grammar_matcher *draft_matcher; /* follows drafts */
+    char *prompt_text;                 /* [prompt_bytes] */
     size_t prompt_bytes;
     zt_sink *sink;      /* of --output; NULL: stdout */
     bool terminal;      /* text goes to a terminal */
@@ -125,6 +131,23 @@ json_t *run_message(run_state *run, const char *role, const char *content, size_
  * answer. run_find_turn must have been called. */
 zt_bytes run_turn_text(const run_state *run);
 zt_status run_find_turn(run_state *run);
+
+/* grammar.c: structured output. Compiled grammars are shared by all requests. */
+typedef struct run_grammars run_grammars;
+typedef struct run_grammar run_grammar;
+run_grammars *run_grammars_new(const run_state *run);
+void run_grammars_free(const run_state *run);
+/* Holds the answer to a grammar. `form` is the name of the option or member that says so. */
+zt_status run_hold_to(run_state *run, const char *form, const zt_grammar_part *parts, size_t count);
+zt_status run_hold_to_options(run_state *run); /* to what the options say */
+void run_release(run_state *run);              /* holds it to nothing */
+/* Makes NaN of the logits whose token may not come next. Sets run->stop_reason where none needs to. ZT_EDATA: none may,
+ * and the text may not end. */
+zt_status run_restrict_logits(run_state *run, float *logits);
+zt_status run_follow_grammar(run_state *run, int32_t id); /* a token was chosen */
+/* Cuts a draft before the first token that may not come. */
+zt_status run_cut_draft(run_state *run, const int32_t *draft, size_t *count);
+bool run_is_complete(const run_state *run); /* may the answer end where it ended? */
 
 /* prompt.c: the prompt's text, from where the options say; the template around it; its token ids. */
 zt_status run_read_prompt(run_state *run);

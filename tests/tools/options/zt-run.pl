@@ -17,6 +17,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         printf 'one two\n' >short.txt
         { cat text.txt; echo '<|im_start|>'; } >special.txt
         echo 270 275 >ids.txt
+        echo '{"type":"integer"}' >schema.json
+        echo 'root ::= "yes"' >yes.gbnf
         echo '{"prompt":"hello on the"}' >requests
         echo '{"prompt":"on the"}' >others
         echo '{"prompt":"<|im_start|> on"}' >specials
@@ -66,6 +68,10 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--repeat-last" => {value => 0, with => ["--repeat-penalty", 50, "--temp", 0]},
         "--frequency-penalty" => {value => 90},
         "--presence-penalty" => {value => 90},
+        "--json-schema" => {value => "schema.json"},
+        "--grammar" => {value => "yes.gbnf"},
+        "--choices" => {value => "yes"},
+        "--regex" => {value => "[0-9]{3}"},
         "--bos" => {},
         "--pre" => {value => "nonesuch", code => 69},
         "--logits" => {value => "l.npy"},
