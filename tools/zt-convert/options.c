@@ -19,6 +19,13 @@ static const zt_mode modes[CONVERT_N_MODES] = {
 };
 #define IN(mode) ZT_IN(CONVERT_##mode)
 
+/* The words of --hint, for zt_opt.values. */
+static const char *convert_layer_names(const void *user, int i)
+{
+    (void)user;
+    return i < ZT_NN_KINDS ? zt_nn_kind_name((zt_nn_kind)i) : NULL;
+}
+
 static const zt_opt options[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, opt.field, __VA_ARGS__)
 #include "tools/zt-convert/options.def"

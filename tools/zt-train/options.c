@@ -12,6 +12,12 @@ train_options train_opt = {
 #define EVAL    ZT_IN(TRAIN_EVAL)
 #define FIT     (NETWORK | TEXT)
 
+const char *train_network_names(const void *user, int i)
+{
+    (void)user;
+    return zt_nn_builder(i);
+}
+
 const zt_opt train_option_table[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, train_opt.field, __VA_ARGS__)
 #include "tools/zt-train/options.def"

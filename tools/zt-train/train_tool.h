@@ -138,6 +138,8 @@ zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count)
 
 /* ---- modes ------------------------------------------------------------------------------------ */
 
+/* options.c: the words of --new, for zt_opt.values. */
+const char *train_network_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
 const char *train_schedule_names(const void *user, int index);
