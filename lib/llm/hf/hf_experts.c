@@ -87,6 +87,31 @@ static zt_status set(hf_export *export, const char *name, json_t *value)
 
 static bool is_of(const hf_export *export, unsigned archs) { return archs & HF_SET(export->arch->id); }
 
+/* Of a number with several names the table of keys writes the first; these have another. */
+static zt_status rename_numbers(hf_export *export)
+{
+    static const struct {
+        const char *written, *name;
+        unsigned archs;
+    } rows[] = {
+        {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE)},
+        {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE)},
+        {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
+        {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
+        {"n_shared_experts", "moe_num_shared_experts", HF_SET(HF_ERNIE_MOE)},
+        {"first_k_dense_replace", "moe_layer_start_index", HF_SET(HF_ERNIE_MOE)},
+        {"shared_expert_intermediate_size", "shared_intermediate_size", HF_SET(HF_GRANITEMOE)},
+    };
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == ZT_OK; i++) {
+        json_t *value = is_of(export, rows[i].archs) ? json_object_get(export->config, rows[i].written) : NULL;
+        if (!value) continue;
+        status = set(export, rows[i].name, json_incref(value));
+        json_object_del(export->config, rows[i].written);
+    }
+    return status;
+}
+
 /* What the architecture means there, and has no name for anything else. */
 static zt_status check_routing(const hf_export *export)
 {
@@ -169,7 +194,7 @@ static zt_status put_switches(hf_export *export)
 
 zt_status zt_export_experts(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_lengths, put_dense_layers, put_switches};
+    static zt_status (*const step[])(hf_export *) = {rename_numbers, put_lengths, put_dense_layers, put_switches};
     if (!is_of(export, HF_MOES)) return ZT_OK;
     zt_status status = check_routing(export);
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
