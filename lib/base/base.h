@@ -1,4 +1,4 @@
-/* base.h - the ground floor: context, errors, memory, strings, threads, files, random numbers.
+/* base.h - the base layer: context, errors, memory, strings, threads, files, random numbers.
  *
  * Objects
  *   zt_ctx     one per program (or per thread of work): the sticky error, the allocator, the log.
@@ -7,12 +7,12 @@
  *
  * Errors. A function that can fail returns a zt_status, or a pointer that is NULL on failure. The
  * sentence for a human is made where the fault was seen and kept in the context; the first one
- * stays until zt_ctx_clear. Nothing in the library prints, exits or aborts because of its input.
+ * stays until zt_ctx_clear. The library never prints, exits or aborts because of its input.
  *
- * Ownership. Who receives something from new, open or dup releases it with free or close; every
- * free takes NULL. Any other pointer parameter must not be NULL unless its comment allows it. A
+ * Ownership. The caller of new, open or dup releases the result with free or close; every free
+ * accepts NULL. Any other pointer parameter must not be NULL unless its comment allows it. A
  * pointer parameter is borrowed for the call; a pointer from a getter is borrowed until its owner
- * goes.
+ * is released.
  *
  *     zt_ctx *ctx = zt_ctx_new();
  *     zt_source *in = zt_source_open(ctx, "m.gguf");
@@ -44,13 +44,13 @@ extern "C" {
 
 typedef enum zt_status {
     ZT_OK = 0,
-    ZT_EUSAGE,  /* the caller asked for something that makes no sense */
+    ZT_EUSAGE,  /* invalid argument or wrong use by the caller */
     ZT_EDATA,   /* malformed or inconsistent data */
-    ZT_ESHAPE,  /* shapes or dtypes that do not fit together */
+    ZT_ESHAPE,  /* incompatible shapes or dtypes */
     ZT_ENOENT,  /* no such input */
-    ZT_ENOTSUP, /* engine, architecture or feature that is not there */
-    ZT_EBUG,    /* a bug of ours */
-    ZT_ESYS,    /* a system call failed that should not */
+    ZT_ENOTSUP, /* unsupported engine, architecture or feature */
+    ZT_EBUG,    /* internal error: a bug in zt */
+    ZT_ESYS,    /* a system call failed unexpectedly */
     ZT_ECREATE, /* an output cannot be created */
     ZT_EIO,     /* reading or writing failed */
     ZT_ENOMEM,  /* out of memory, or over a limit */
@@ -60,35 +60,35 @@ typedef enum zt_status {
 
 typedef struct zt_ctx zt_ctx;
 
-zt_ctx *zt_ctx_new(void);      /* NULL only when there is no memory at all */
-void zt_ctx_free(zt_ctx *ctx); /* asserts nothing: leaks are reported by zt_mem_get */
+zt_ctx *zt_ctx_new(void);      /* NULL only when memory is exhausted */
+void zt_ctx_free(zt_ctx *ctx); /* does not check for leaks: zt_mem_get reports them */
 
-/* Record an error unless one is recorded already; returns `status` so that `return zt_fail(...)` reads
- * well. ctx NULL: only that. Thread-safe. */
+/* Records an error unless one is already recorded; returns `status`, for `return zt_fail(...)`.
+ * ctx NULL: only returns `status`. Thread-safe. */
 zt_status zt_fail(zt_ctx *ctx, zt_status status, const char *format, ...) ZT_PRINTF(3, 4);
 zt_status zt_ctx_status(const zt_ctx *ctx);   /* ZT_OK when nothing failed */
 const char *zt_ctx_error(const zt_ctx *ctx);  /* "" when nothing failed */
 void zt_ctx_clear(zt_ctx *ctx);               /* forgets the error, so that the next one is recorded */
 const char *zt_status_name(zt_status status); /* "bad data", ... never NULL */
 
-/* Things of the caller's by kind and name, for the floors above. The thing is borrowed, the names
- * are copied; NULL takes it away. Thread-safe. */
+/* Registers an object of the caller under a kind and a name. The object is borrowed, the names
+ * are copied; thing NULL removes the entry. Thread-safe. */
 zt_status zt_ctx_put(zt_ctx *ctx, const char *kind, const char *name, const void *thing);
 const void *zt_ctx_get(const zt_ctx *ctx, const char *kind, const char *name); /* NULL: none */
 
 typedef enum zt_level { ZT_LOG_WARN, ZT_LOG_INFO, ZT_LOG_DEBUG } zt_level;
 typedef void zt_log_fn(void *user, zt_level level, const char *line);
 void zt_log_set(zt_ctx *ctx, zt_level up_to, zt_log_fn *fn, void *user); /* fn NULL: silence */
-/* One line, without a newline, to the function set; dropped where `level` is above `up_to`. A line
- * of 2048 bytes or more is cut and ends in "...". Thread-safe. */
+/* Passes one line, without a newline, to the log function if `level` is at most `up_to`. A line
+ * of 2048 bytes or more is truncated and ends in "...". Thread-safe. */
 void zt_log(zt_ctx *ctx, zt_level level, const char *format, ...) ZT_PRINTF(3, 4);
 
-/* What is counted as it happens, told to one function: counter "op" (ops run, by the op's name),
- * "bytes" (that their outputs take), "fallback" (ops that another engine ran, counted when run). */
+/* Metrics, reported to one function as they occur: counter "op" (ops run, by op name), "bytes" (size
+ * of their outputs), "fallback" (ops run by a fallback engine, counted when run). */
 typedef void zt_metrics_fn(void *user, const char *counter, const char *name, uint64_t add);
 void zt_metrics_set(zt_ctx *ctx, zt_metrics_fn *fn, void *user); /* fn NULL: none */
 bool zt_metrics_on(const zt_ctx *ctx);                           /* is a function set? Thread-safe */
-/* Passes one count to the function set; without one does nothing. Thread-safe. */
+/* Passes one count to the metrics function; without one it does nothing. Thread-safe. */
 void zt_count(zt_ctx *ctx, const char *counter, const char *name, uint64_t add);
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -102,23 +102,23 @@ void *zt_alloc_array(zt_ctx *ctx, size_t count, size_t size); /* not cleared; co
 void *zt_realloc(zt_ctx *ctx, void *block, size_t bytes);     /* `block` NULL: alloc; on failure `block` stays */
 void zt_free(zt_ctx *ctx, void *block);                       /* `block` NULL: nothing */
 char *zt_strdup(zt_ctx *ctx, const char *text);               /* a copy of a string; zt_free it */
-/* A copy of `length` bytes, closed by a zero; zt_free it. `text` may be NULL where `length` is 0. */
+/* A copy of `length` bytes, zero-terminated; zt_free it. `text` may be NULL where `length` is 0. */
 char *zt_strndup(zt_ctx *ctx, const char *text, size_t length);
 
 typedef struct zt_mem {
-    size_t limit;   /* bytes that may be held at once; 0: no limit */
-    size_t held;    /* bytes held now */
-    size_t peak;    /* most bytes held at once */
-    size_t blocks;  /* blocks held now: not 0 at the end is a leak */
-    uint64_t calls; /* allocations asked for, refused ones too */
+    size_t limit;   /* most bytes that may be in use at once; 0: no limit */
+    size_t held;    /* bytes in use */
+    size_t peak;    /* most bytes in use at once */
+    size_t blocks;  /* blocks in use: not 0 at the end is a leak */
+    uint64_t calls; /* allocation requests, including refused ones */
 } zt_mem;
 zt_mem zt_mem_get(const zt_ctx *ctx); /* a copy of the counts now */
-/* Sets the limit; 0: none. Blocks held already stay, also where they are above it. */
+/* Sets the limit; 0: none. Existing blocks stay, even if they exceed it. */
 void zt_mem_limit(zt_ctx *ctx, size_t bytes);
 /* Refuse the n-th allocation from now on (1 is the next); `onwards`: and all after it. 0: none. */
 void zt_mem_fail(zt_ctx *ctx, uint64_t nth, bool onwards);
 
-/* Memory that is not the allocator's, a device's say, under the same limit and count of bytes held.
+/* Reserves memory outside the allocator, such as device memory, under the same limit and byte count.
  * ZT_ENOMEM: refused, and nothing is counted. */
 zt_status zt_mem_reserve(zt_ctx *ctx, size_t bytes);
 void zt_mem_release(zt_ctx *ctx, size_t bytes); /* what was reserved */
@@ -139,18 +139,18 @@ size_t zt_arena_mark(const zt_arena *arena);                              /* the
 void zt_arena_reset(zt_arena *arena, size_t mark);                        /* frees what came after the mark, or the floor */
 void zt_arena_floor(zt_arena *arena, size_t mark);                        /* what came before the mark stays: 0 at first */
 
-/* Blocks by size class, used again: powers of two from 64 bytes on. Thread-safe. */
+/* A memory pool: blocks by size class (powers of two from 64 bytes on), reused. Thread-safe. */
 typedef struct zt_bins zt_bins;
 typedef struct zt_bins_stats {
-    size_t taken, idle; /* bytes of blocks that are out, and of those that wait */
+    size_t taken, idle; /* bytes of blocks in use, and of free blocks kept for reuse */
     size_t idle_blocks;
-    uint64_t hits, misses; /* blocks that had waited, blocks that were made */
+    uint64_t hits, misses; /* requests served from free blocks, and by new blocks */
 } zt_bins_stats;
 zt_bins *zt_bins_new(zt_ctx *ctx);               /* empty; NULL: ZT_ENOMEM, ZT_ESYS */
-void zt_bins_free(zt_bins *bins);                /* blocks that are out must have been given back */
+void zt_bins_free(zt_bins *bins);                /* all blocks must have been given back */
 void *zt_bins_take(zt_bins *bins, size_t bytes); /* aligned to 64 bytes, not cleared */
 void zt_bins_give(zt_bins *bins, void *block);   /* NULL: nothing */
-/* Frees blocks that wait, the largest first, until at most `floor` bytes of them are left. */
+/* Releases free blocks, largest first, until at most `floor` bytes of them are left. */
 void zt_bins_reset(zt_bins *bins, size_t floor);
 zt_bins_stats zt_bins_get(const zt_bins *bins); /* a copy of the counts now */
 
@@ -211,12 +211,12 @@ int zt_pool_size(const zt_pool *pool); /* threads, the caller included */
 /* fn on every thread once; returns when all did. */
 void zt_pool_run(zt_pool *pool, zt_pool_fn *fn, void *user);
 void zt_pool_barrier(zt_pool *pool, int thread); /* inside fn: all threads meet */
-/* fn on the caller, and on every worker that comes while the caller is still in it. fn must do all of
- * the work with whoever is there: a worker that the system keeps waiting then holds up nobody. */
+/* Runs fn on the caller, and on every worker that arrives while the caller is still in it. fn must do
+ * all of the work with the threads present, so that a delayed worker delays nobody. */
 void zt_pool_help(zt_pool *pool, zt_pool_fn *fn, void *user);
 
-/* A count of things done, which threads of a team wait for. Zero-initialised; reset by the caller
- * when nobody is in fn. What was done before an add is visible after the wait that it ends. */
+/* A completion counter that threads of a pool wait for. Zero-initialised; reset by the caller when no
+ * thread is in fn. Writes before an add are visible after the wait that it ends. */
 typedef struct zt_gate {
     unsigned done, sleepers;
 } zt_gate;
@@ -232,22 +232,22 @@ int zt_cpu_count(void); /* processors this process may use (affinity, cgroup quo
 typedef struct zt_source zt_source;
 /* Opens an input; zt_source_close it. NULL on failure. */
 zt_source *zt_source_open(zt_ctx *ctx, const char *path);
-/* The same, but a stream whose first bytes (ZT_HEAD of them, if it has so many) are not wanted is not
- * spooled past them: who reads it says what is wrong, and a stream without end is no trap. */
+/* The same, but a stream whose first bytes (up to ZT_HEAD) `wanted` rejects is not spooled further:
+ * the reader reports what is wrong, and an endless stream does no harm. */
 #define ZT_HEAD 16
 typedef bool zt_wanted(const void *head, size_t size);
 /* `wanted` sees the first `size` bytes, at most ZT_HEAD. */
 zt_source *zt_source_open_if(zt_ctx *ctx, const char *path, zt_wanted *wanted);
-/* The same, but what is no regular file is read as it comes, without a temporary file: offsets
- * rise, and what is passed by is gone. Its size is ZT_SIZE_UNKNOWN until its end has been met. */
+/* The same, but a stream is read sequentially, without a temporary file: offsets must rise, and
+ * skipped bytes are lost. Its size is ZT_SIZE_UNKNOWN until its end is reached. */
 #define ZT_SIZE_UNKNOWN ((uint64_t)INT64_MAX)
 zt_source *zt_source_open_stream(zt_ctx *ctx, const char *path);
 bool zt_source_streams(const zt_source *source); /* is it read forward only? */
-/* Of any source: up to `size` bytes at `offset`, and `least` of them unless it ends. */
+/* Reads up to `size` bytes at `offset` of any source, at least `least` unless it ends. */
 zt_status zt_source_read_some(const zt_source *source, uint64_t offset, void *dst, size_t size, size_t least, size_t *got);
-/* Of a stream: the `size` bytes that were read last come again. Of others: nothing. */
+/* Pushes back the last `size` bytes read of a stream. Other sources: no effect. */
 zt_status zt_source_unread(zt_source *source, const void *bytes, size_t size);
-/* A stream that must be read anywhere after all is spooled, if nothing of it is gone. */
+/* Spools a stream for random access, if none of its bytes are lost. */
 zt_status zt_source_spool(zt_source *source);
 /* Bytes borrowed until close. */
 zt_source *zt_source_memory(zt_ctx *ctx, const char *name, const void *bytes, size_t size);
@@ -255,8 +255,8 @@ void zt_source_close(zt_source *source);             /* NULL: nothing */
 const char *zt_source_name(const zt_source *source); /* for messages: the path, or "stdin" */
 uint64_t zt_source_size(const zt_source *source);    /* bytes, or ZT_SIZE_UNKNOWN */
 int zt_source_fd(const zt_source *source);           /* the file's, its own; -1: no file, or a stream */
-/* All `size` bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA (it is
- * cut). A file that shrank since: ZT_EIO, never a signal. */
+/* Reads all `size` bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA
+ * (truncated). If the file has shrunk since then: ZT_EIO, never a signal. */
 zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size);
 /* Whole files as text, for prompts and scripts. `*length` bytes, closed by a zero; free with zt_free. */
 char *zt_read_all(zt_ctx *ctx, const char *path, size_t *length);

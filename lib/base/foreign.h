@@ -1,5 +1,5 @@
-/* foreign.h - files that are taken for models and are none: what stands in a file's place (a Git LFS
- * pointer, a page of a web server) and what it is packed in (gzip, xz, tar), known by their first
+/* foreign.h - files mistaken for models: placeholders (a Git LFS pointer, a page of a web server)
+ * and archives or compressed files (gzip, xz, tar), recognized by their first
  * bytes. */
 #ifndef ZT_FOREIGN_H
 #define ZT_FOREIGN_H
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { ZT_FOREIGN_HEAD = 512 }; /* bytes that are enough to know any of them by */
+enum { ZT_FOREIGN_HEAD = 512 }; /* enough bytes to recognize each of them */
 
 /* What a file that begins so is, and what to do: "a Git LFS pointer, not the file itself: ...".
  * NULL: none of these. */

@@ -1,5 +1,5 @@
-/* near.h - words that are not known: the name that was meant, where one is close, and the names that
- * there are.
+/* near.h - unknown words: the closest known name, if one is close enough, and the list of known
+ * names.
  *
  *     zt_near_hint hint;
  *     zt_fail(ctx, ZT_EUSAGE, "unknown colour '%s'%s", word, zt_near(hint, word, zt_near_list, names));
@@ -9,7 +9,7 @@
 
 #include "lib/base/base.h"
 
-/* The i-th name, NULL past the last; an empty name is passed over. */
+/* The i-th name, NULL past the last; empty names are skipped. */
 typedef const char *zt_name_fn(const void *user, int i);
 /* For user = an array of names, NULL last. */
 const char *zt_near_list(const void *names, int i);

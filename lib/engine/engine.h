@@ -59,8 +59,8 @@ bool zt_place_same(const zt_place *first, const zt_place *second); /* equal in a
 
 /* ---- the interface ----------------------------------------------------------------------------- */
 
-/* What floats of f32 are computed with on a device that has the choice: sums are of f32 in all of
- * them. fp8: bf16, and weights become E4M3 as they are loaded. */
+/* The number format that f32 values are computed in on a device that supports it; sums are f32 in
+ * every case. fp8: bf16, and weights are converted to E4M3 when loaded. */
 typedef enum zt_compute { ZT_COMPUTE_F32, ZT_COMPUTE_F16, ZT_COMPUTE_BF16, ZT_COMPUTE_FP8 } zt_compute;
 const char *zt_compute_name(zt_compute compute); /* "f16", as --compute takes it; static */
 
@@ -169,7 +169,7 @@ struct zt_engine {
  * "vulkan:1", "cuda", "hip" where built. opts NULL: defaults. ctx must outlive it. NULL with
  * ZT_EUSAGE: an unknown name; ZT_ENOTSUP: not built, no such device, or not in opts->compute. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
-/* Closes engine and, of a wrapper, the engine inside. What was made on it goes first. NULL: nothing. */
+/* Closes engine and, of a wrapper, the engine inside. Release everything created on it first. NULL: nothing. */
 void zt_engine_close(zt_engine *engine);
 /* engine, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
 const zt_engine *zt_engine_inmost(const zt_engine *engine);

@@ -14,13 +14,13 @@
 extern "C" {
 #endif
 
-/* [0] with one thread, [1] with all that were asked for. */
+/* [0] with one thread, [1] with all requested threads. */
 enum { ZT_ROOF_ONE, ZT_ROOF_ALL };
 
 typedef struct zt_roof_level {
     char name[8];   /* "L1d" "L2" "L3" "memory" */
     size_t bytes;   /* of one cache; of memory what the machine has */
-    int sharers;    /* processors that share one such cache; memory: all of them */
+    int sharers;    /* processors that share one cache; memory: all of them */
     size_t set;     /* bytes that each thread reads, when all do */
     double read[2]; /* bytes a second */
     double copy[2]; /* bytes read and bytes written, together; 0: not measured (`brief`) */
@@ -32,7 +32,7 @@ typedef enum zt_roof_kind { ZT_ROOF_F32, ZT_ROOF_BF16, ZT_ROOF_INT8, ZT_ROOF_KIN
 typedef struct zt_roof_peak {
     zt_isa isa;
     zt_roof_kind kind;
-    const char *set; /* the name of isa, or "amx", which avx512 uses where it is there */
+    const char *set; /* the name of isa, or "amx", which avx512 uses where available */
     const char *how; /* "vfmadd231ps zmm": the instructions */
     double rate[2];  /* operations a second */
 } zt_roof_peak;

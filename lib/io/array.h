@@ -1,4 +1,4 @@
-/* array.h - what the readers of npy, npz, pt and network JSON tell of a tensor. */
+/* array.h - description of a tensor from the readers of npy, npz, pt and network JSON. */
 #ifndef ZT_ARRAY_H
 #define ZT_ARRAY_H
 

@@ -20,10 +20,10 @@
  *     zt_writer_commit(writer);
  *     zt_writer_close(writer);
  *
- * What a container cannot say is not lost. Metadata goes into one base64 entry, "zt.gguf": a GGUF
- * header without tensors. A tensor of a type, rank or name that the container lacks is stored as
- * bytes, U8 [rows, bytes of a row] or [bytes] (I8 where that lacks too), and the key "zt.tensors"
- * tells what it is. Reading takes both away again: whoever reads sees what was written.
+ * What a container cannot express is kept. Metadata goes into one base64 entry, "zt.gguf": a GGUF
+ * header without tensors. A tensor of a type, rank or name that the container does not support is
+ * stored as bytes, U8 [rows, bytes per row] or [bytes] (I8 without U8), and the key "zt.tensors"
+ * describes it. Reading removes both again: the reader sees what was written.
  */
 #ifndef ZT_CHECKPOINT_H
 #define ZT_CHECKPOINT_H
@@ -50,8 +50,8 @@ bool zt_container_writes(const zt_container *container);      /* can one be writ
 
 typedef struct zt_entry {
     const char *name;  /* without a zero byte inside; of any length */
-    const char *dtype; /* zt's name; of a dtype that zt lacks the container's word */
-    /* Row-major. dtype ZT_DTYPE_COUNT: zt has no such, the bytes can only be copied. rank -1: more
+    const char *dtype; /* zt's name; for a dtype unknown to zt, the container's name */
+    /* Row-major. dtype ZT_DTYPE_COUNT: unknown to zt, the bytes can only be copied. rank -1: more
      * dimensions than ZT_MAX_RANK. */
     zt_type type;
     uint64_t bytes;
@@ -65,8 +65,8 @@ enum {
     ZT_CHECKPOINT_STREAM = 1
 };
 
-/* A file, or "-": GGUF, safetensors, npz, PyTorch's, an index of such. Of one of several files of a
- * model all are opened. What zt does not know is ZT_EDATA. */
+/* Opens a file, or "-": GGUF, safetensors, npz, PyTorch, or an index of such files. For one shard of
+ * a model, all shards are opened. An unknown format is ZT_EDATA. */
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags);
 /* By an index, NAME.safetensors.index.json or NAME.bin.index.json, the files that it names. */
 zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path);
@@ -74,13 +74,13 @@ zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path);
 zt_checkpoint *zt_checkpoint_take(zt_ctx *ctx, zt_source *source);
 /* Over an open GGUF, however it came to be; takes it over, also on failure. */
 zt_checkpoint *zt_checkpoint_of_gguf(zt_ctx *ctx, zt_gguf *gguf);
-/* Tensors that somebody makes as they are read. */
+/* Tensors that the caller generates as they are read. */
 typedef struct zt_made {
     const char *name; /* for messages; copied, like the container */
     const zt_container *container;
     const zt_entry *entries; /* [count], borrowed until the checkpoint is closed, as their names are */
     int64_t count;
-    const zt_meta *meta; /* borrowed likewise */
+    const zt_meta *meta; /* borrowed in the same way */
     void *user;
     /* Bytes of tensor i; from several threads at once. */
     zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t count);
@@ -127,7 +127,7 @@ typedef struct zt_writer zt_writer;
 
 typedef struct zt_checkpoint_opts {
     const zt_container *to; /* NULL: by the path's suffix, else gguf */
-    bool force;             /* overwrite what is there */
+    bool force;             /* overwrite an existing file */
     bool in_place;          /* and where that is the input: it is edited */
     uint64_t shard;         /* most bytes of data in a file; 0: one file */
 } zt_checkpoint_opts;

@@ -3,10 +3,10 @@
  *
  *     zt_faults all = {.tell = print_line, .user = me};
  *     zt_faults_listen(ctx, &all);
- *     ... open the file; NULL: there is a last fault in the context, which nothing goes behind ...
+ *     ... open the file; NULL: the context has a last fault, after which reading cannot continue ...
  *     zt_faults_listen(ctx, NULL);
  *
- * What is opened so may only be looked at: where a fault was told, tensors may lie anywhere.
+ * A file opened this way may only be inspected: after a fault, tensors may lie anywhere.
  */
 #ifndef ZT_FAULT_H
 #define ZT_FAULT_H
@@ -22,11 +22,11 @@ typedef struct zt_faults {
     void *user;
 } zt_faults;
 
-zt_status zt_faults_listen(zt_ctx *ctx, const zt_faults *faults); /* borrowed; NULL: nobody listens */
-/* ZT_OK: somebody listened; else ZT_EDATA, and the fault is in the context. */
+zt_status zt_faults_listen(zt_ctx *ctx, const zt_faults *faults); /* borrowed; NULL: no listener */
+/* ZT_OK: a listener took it; otherwise ZT_EDATA, and the fault is in the context. */
 zt_status zt_faults_tell(zt_ctx *ctx, const char *fmt, ...) ZT_PRINTF(2, 3);
-/* The same of a fault that is in the context already, as `status`: where somebody listened it is there no
- * more. What is no bad data stays. */
+/* The same for a fault already in the context, as `status`: a listener takes it out of the context.
+ * Errors other than ZT_EDATA stay. */
 zt_status zt_faults_pass(zt_ctx *ctx, zt_status status);
 
 #ifdef __cplusplus

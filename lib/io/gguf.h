@@ -31,10 +31,10 @@ zt_gguf *zt_gguf_take(zt_ctx *ctx, zt_source *source); /* owns the source, also 
  * Takes over the header (zt_free) and the store (release, may be NULL), also when it fails. */
 zt_gguf *zt_gguf_over(zt_ctx *ctx, const char *name, char *header, size_t size, uint64_t data_bytes, const zt_store *data,
                       void (*release)(void *user));
-/* One of a model's files, NAME-00002-of-0000N.gguf, opened by that path: all of them as one, without
- * the keys split.* that say so. What is whole by itself stays as it is. A name that the keys
- * contradict, a tensor that two files have, and one of several files that comes by a stream are
- * ZT_EDATA. Takes `gguf` over, also when it fails. */
+/* From one shard, NAME-00002-of-0000N.gguf, opened by that path: all shards as one model, without
+ * the keys split.*. A file that is not a shard is returned unchanged. A name that the keys
+ * contradict, a tensor in two shards, and a shard read from a stream are
+ * ZT_EDATA. Takes over `gguf`, also when it fails. */
 zt_gguf *zt_gguf_with_shards(zt_gguf *gguf, const char *path);
 void zt_gguf_close(zt_gguf *gguf); /* ends all that is borrowed from `gguf`. NULL: nothing */
 
@@ -93,7 +93,7 @@ int64_t zt_gguf_find(const zt_gguf *gguf, const char *name); /* index or -1 */
 zt_status zt_gguf_end(zt_gguf *gguf);
 /* Where tensor i's bytes are as they will be read; false: not in one piece. */
 bool zt_gguf_place(const zt_gguf *gguf, int64_t i, const zt_source **source, uint64_t *offset);
-/* A store over the file, valid as long as it is open. */
+/* A store over the file, valid while it is open. */
 zt_store zt_gguf_store(zt_gguf *gguf);
 /* A tensor of a type that ggml has and zt does not passes open; only using it fails: the store's
  * find is ZT_ENOTSUP naming tensor and type. `type` above then has rank -1. A number that ggml does

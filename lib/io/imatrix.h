@@ -28,7 +28,7 @@ extern "C" {
 
 typedef struct zt_imatrix zt_imatrix;
 
-zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path);  /* either form, told by the content */
+zt_imatrix *zt_imatrix_open(zt_ctx *ctx, const char *path);  /* either format, detected by content */
 zt_imatrix *zt_imatrix_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
 zt_imatrix *zt_imatrix_new(zt_ctx *ctx);                     /* empty */
 void zt_imatrix_close(zt_imatrix *imatrix);                  /* NULL: nothing */
@@ -46,7 +46,7 @@ zt_imatrix_entry zt_imatrix_get(const zt_imatrix *imatrix, int64_t i);
  * with the values of all is split. *has: is there an entry of this name? ZT_EDATA when it has
  * another number of values; the message names both. */
 zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t columns, bool *has);
-/* The importance [columns] of matrix `matrix` of a weight; m's. NULL: there is no such entry, or it
+/* The importance [columns] of matrix `matrix` of a weight; m's. NULL: no such entry, or it
  * has another shape: zt_imatrix_fit first. */
 const float *zt_imatrix_find(const zt_imatrix *imatrix, const char *name, int64_t matrix, int64_t columns);
 int64_t zt_imatrix_chunks(const zt_imatrix *imatrix);      /* 0: not known */

@@ -37,11 +37,11 @@ int64_t zt_meta_count(const zt_meta *meta);                      /* items, numbe
 const zt_meta_item *zt_meta_get(const zt_meta *meta, int64_t i); /* good until the next change */
 int64_t zt_meta_find(const zt_meta *meta, const char *key);      /* -1: there is none */
 
-/* Puts a copy: in the place of the key's old value, else at the end. The bytes are believed. */
+/* Puts a copy: in the place of the key's old value, else at the end. The bytes are not checked. */
 zt_status zt_meta_put(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes);
 /* The same without a copy: the value stays where it is, and must be there as long as `meta`. */
 zt_status zt_meta_lend(zt_meta *meta, const char *key, zt_gguf_kind kind, const void *value, size_t bytes);
-/* The next kinds of put copy likewise, and fail with ZT_ENOMEM. A text of `length` bytes: */
+/* The following functions copy too, and fail with ZT_ENOMEM. A string of `length` bytes: */
 zt_status zt_meta_put_str(zt_meta *meta, const char *key, const char *text, size_t length);
 /* A text whose `size` bytes the caller fills in; NULL on failure. */
 char *zt_meta_room(zt_meta *meta, const char *key, size_t size);
@@ -53,7 +53,7 @@ zt_status zt_meta_join(zt_meta *meta, const zt_meta *other);
 zt_status zt_meta_share(zt_meta *meta, const zt_meta *other); /* lent: `other` lives as long as meta */
 void zt_meta_remove(zt_meta *meta, int64_t i);                /* what follows moves up */
 
-/* The item's text; {NULL, 0} if it is no string. */
+/* The item's text; {NULL, 0} if it is not a string. */
 zt_bytes zt_meta_text(const zt_meta_item *item);
 /* Of an array: kind and count of its elements; false if it is none. */
 bool zt_meta_array(const zt_meta_item *item, zt_gguf_kind *elem, uint64_t *count);

@@ -16,12 +16,12 @@
  * has a place (z, y, x, l), a type, a dtype, numbers, and may have "weights" (base64), "native",
  * "scale", and layers of its own in "parallel_branches" and "sequential_layers", and one, the gate
  * of a filter, in "filter_gate" (a member of ours). The weights are the tensors: one a layer, of
- * one dimension, called by their path: "layers.3.parallel_branches.0.weights". What layers mean is
- * not this room's.
+ * one dimension, called by their path: "layers.3.parallel_branches.0.weights". The meaning of
+ * layers is in lib/nn.
  *
  * Weights are little-endian f32 unless "native": then of the layer's dtype, where float16 and
  * bfloat16 are held as f32, unsigned integers and FP8 as signed integers of their width. Codes of 4
- * bits and less are packed, the first in the highest bits: zt has no such dtype, they are bytes. How
+ * bits and less are packed, the first in the highest bits: zt has no dtype for them, they are bytes. How
  * many there are, the layer's own numbers say (input_height, filters ...).
  *
  * The frame is the document with each text of weights replaced by the number and size of its tensor:

@@ -11,7 +11,7 @@
  *
  * Read are formats 1.0 to 3.0, either byte order, C and Fortran order, bool, integers, floats and
  * complex numbers (zt has no dtype for these: they are bytes). Files are hostile: the header is a
- * Python literal, of which only the one dictionary that it must be is understood; the array must
+ * Python literal, of which only the required dictionary is accepted; the array must
  * fill the rest of the file. Text, dates and records are ZT_ENOTSUP, Python objects ZT_EDATA.
  * Written is format 1.0, whose data begin at a multiple of 64 bytes. numpy/lib/format.py, as facts.
  */

@@ -13,15 +13,15 @@
  * Both formats are read: the zip of PyTorch 1.6 and later, either byte order, and what was before
  * it. A checkpoint is a pickle, whose opcodes could call anything: here nothing is called (pickle.h).
  * A tensor's name is its path: keys of dictionaries, numbers of lists and attributes of objects,
- * joined by dots; a module of PyTorch's gives the names of its state_dict. Numbers, texts and the
- * like beside tensors are passed over. Opening logs a warning (zt_log) that names the globals which
- * are not known, and one that names tensors which are not read: sparse, quantized and the like, and
- * those that are arguments of unknown functions or without a name (in a set). A file that has only
- * such is ZT_EDATA.
+ * joined by dots; a module of PyTorch's gives the names of its state_dict. Numbers, strings
+ * and other values besides tensors are skipped. Opening logs a warning (zt_log) that names unknown
+ * globals, and one that names tensors which cannot be read: sparse, quantized and others, and
+ * those that are arguments of unknown functions or without a name (in a set). A file with only
+ * such tensors is ZT_EDATA.
  *
- * Views of any strides are read row-major, and lie in their storage; tied tensors are read as often
- * as they are named. The sum of all tensors may be 64 times the file and 64 MiB: more is only to be
- * had by naming the same bytes over and over.
+ * Views of any strides are read row-major and must lie within their storage; tied tensors are read
+ * once for each name. The sum of all tensors may be 64 times the file plus 64 MiB: only heavily
+ * overlapping tensors exceed that.
  *
  * Written is the zip format, an OrderedDict of tensors, each with a storage of its own;
  * torch.load(weights_only=True) reads it. The same tensors make the same bytes.

@@ -23,9 +23,9 @@ typedef struct zt_safetensors zt_safetensors;
 
 zt_safetensors *zt_safetensors_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */
 zt_safetensors *zt_safetensors_from(zt_ctx *ctx, zt_source *source); /* borrows the source */
-/* NAME.safetensors.index.json: the tensors of its "weight_map", in shards that lie beside it. A
- * shard outside of the folder, a tensor that is in two of them, or that is not in the very shard
- * named with it, is ZT_EDATA. */
+/* NAME.safetensors.index.json: the tensors of its "weight_map", in shards in the same folder. A
+ * shard outside the folder, a tensor in two shards, or one that is not in the shard listed for
+ * it, is ZT_EDATA. */
 zt_safetensors *zt_safetensors_open_index(zt_ctx *ctx, const char *path);
 zt_safetensors *zt_safetensors_take(zt_ctx *ctx, zt_source *source); /* owns it, also when it fails */
 void zt_safetensors_close(zt_safetensors *safetensors);              /* NULL: nothing */
@@ -38,7 +38,7 @@ const char *zt_safetensors_name(const zt_safetensors *safetensors); /* of the fi
 typedef struct zt_safetensors_entry {
     const char *name;  /* without a zero byte inside; of any length */
     const char *dtype; /* the format's word for it: "BF16" */
-    zt_type type;      /* rank -1: zt has no such dtype, or not so many dimensions; reading works */
+    zt_type type;      /* rank -1: a dtype or rank unknown to zt; reading works */
     int rank;          /* of the shape; type.dim has it as far as ZT_MAX_RANK, in any case */
     size_t bytes;
 } zt_safetensors_entry;
@@ -62,8 +62,8 @@ zt_status zt_safetensors_end(const zt_safetensors *safetensors);
 const char *zt_safetensors_word(zt_dtype dtype);
 bool zt_safetensors_has_word(const char *word); /* is it a dtype of the format? */
 
-/* A store over the file, valid as long as it is open. A tensor of a dtype that zt lacks fails when
- * it is looked for, with ZT_ENOTSUP and its name. */
+/* A store over the file, valid as long as it is open. A tensor of a dtype unknown to zt fails on
+ * lookup, with ZT_ENOTSUP and its name. */
 zt_store zt_safetensors_store(zt_safetensors *safetensors);
 
 #ifdef __cplusplus

@@ -22,7 +22,7 @@ typedef struct zt_st_writer zt_st_writer;
 zt_st_writer *zt_st_writer_new(zt_ctx *ctx, size_t expect); /* bytes of the header, about */
 void zt_st_writer_free(zt_st_writer *writer);               /* NULL: nothing */
 
-/* Before the first tensor. Text that is no UTF-8 is ZT_ENOTSUP. */
+/* Before the first tensor. Text that is not valid UTF-8 is ZT_ENOTSUP. */
 zt_status zt_st_put_meta(zt_st_writer *writer, const char *key, const char *text, size_t size);
 /* `word` is the format's for the dtype. */
 zt_status zt_st_put_tensor(zt_st_writer *writer, const char *name, const char *word, int rank, const int64_t *dim,

@@ -58,7 +58,7 @@ typedef enum zt_attr_kind {
     ZT_ATTR_f64,
     ZT_ATTR_word,
     ZT_ATTR_dims, /* entries may be symbol expressions inside a program, never after binding */
-    ZT_ATTR_ints, /* axes and the like: plain numbers, below 0 too */
+    ZT_ATTR_ints, /* axes and other integers, may be negative */
     ZT_ATTR_str,
     ZT_ATTR_func /* a function of the caller's: in text its name, which zt_func_register makes known */
 } zt_attr_kind;
@@ -111,7 +111,7 @@ typedef struct zt_arg {
 
 /* How a case's input is filled (zt_case_fill). */
 typedef enum zt_fill {
-    ZT_FILL_ABSENT, /* the optional input is not there */
+    ZT_FILL_ABSENT, /* the optional input is absent */
     ZT_FILL_NORMAL, /* deviation 1 */
     ZT_FILL_IDS,    /* integers from 0 to limit - 1 */
     ZT_FILL_RISING, /* limit, limit + 1, ... : positions */
@@ -177,10 +177,10 @@ typedef struct zt_vjp {
     const zt_emit *emit;  /* through which it writes ops */
     const void *attrs;    /* the step's */
     const int *in, *out;  /* the step's values; outputs that it reads are what the row saves */
-    int dy[ZT_MAX_OUT];   /* cotangents of the outputs' types; ZT_NONE: none. At least one is there */
-    bool want[ZT_MAX_IN]; /* is in[k]'s gradient asked for */
+    int dy[ZT_MAX_OUT];   /* cotangents of the outputs' types; ZT_NONE: none. At least one is present */
+    bool want[ZT_MAX_IN]; /* is the gradient of in[k] requested */
     int dx[ZT_MAX_IN];    /* starts as ZT_NONE, which says 0; each of the input's type */
-    char refused[96];     /* not "": there is no gradient, and why */
+    char refused[96];     /* not "": not differentiable, and why */
 } zt_vjp;
 
 /* A row. Functions with `attrs` take the op's attribute struct. */
@@ -188,11 +188,11 @@ typedef struct zt_opdef {
     const char *synopsis; /* one line: "y[t,m] = sum_k x[t,k] w[m,k] + b[m]" */
     int n_required;       /* inputs from here on may be absent */
     unsigned flags;
-    /* Types of the outputs from those of the inputs (NULL: absent), or one clear sentence with the
+    /* Types of the outputs from those of the inputs (NULL: absent), or one clear message with the
      * shapes in ctx. Attribute words are checked here too. All dims are numbers. Must accept
      * dimensions of 0. ctx carries the prefix "op rope: " outside; write only what is wrong. */
     zt_status (*infer)(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[]);
-    /* The meaning, in plain loops. Inputs never change, but for those used up: out[k] aliases in[k]. */
+    /* The meaning, in plain loops. Inputs do not change, except donated ones: out[k] aliases in[k]. */
     void (*ref)(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error);
     double (*flops)(const void *attrs, const zt_type *const in[], const zt_type *out); /* NULL: out */
     /* Bytes read and written. NULL: inputs once, outputs once; a view's none; of what is donated as
@@ -208,7 +208,7 @@ typedef struct zt_opdef {
     void (*expand)(const zt_emit *emit, const void *attrs, const int *in, int *out);
     /* How often, one after the other, values are rounded to their type; NULL: once. */
     int (*roundings)(const void *attrs);
-    /* The first so many inputs are used up: output k is input k's memory, updated. */
+    /* The number of donated inputs, the first ones: output k is the memory of input k, updated. */
     int donates;
     /* Inputs (bit k) that may be of any float dtype, block types too, beside others of another. */
     unsigned weights;
@@ -259,20 +259,20 @@ const zt_opinfo *zt_op_info(zt_op op);                   /* valid for the progra
 const char *zt_op_family(zt_op op);                      /* "linalg", "norm": its heading in ops.def */
 bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old ones too; false: *out stays */
 const char *zt_op_old_name(zt_op op);                    /* what programs of earlier releases call it; NULL: the same */
-/* Outputs 0..n-1 have the memory of the inputs of the same number: a view's, or those used up. 0: no such op. */
+/* Outputs 0..n-1 have the memory of the inputs of the same number: those of a view, or donated ones. 0: no such op. */
 int zt_op_shares(zt_op op);
-/* Its own, or by its expansion; what uses up inputs has none. false: no such op. */
+/* By its vjp or its expansion; ops with donated inputs have none. false: no such op. */
 bool zt_op_has_gradient(zt_op op);
 
 /* Attributes with their strings, which live as the arena does; NULL: no memory. */
 const void *zt_op_attrs_copy(zt_arena *memory, zt_op op, const void *attrs);
 
 /* Infer through the row, with arity and attributes checked and any message saying op and types: "op
- * linear: w has 64 columns, x 63 (x f32[2,63], w q8_0[5,64])". attrs NULL: defaults; ctx NULL: no
+ * linear: w has 64 columns, but x has 63 (x f32[2,63], w q8_0[5,64])". attrs NULL: defaults; ctx NULL: no
  * message. */
 zt_status zt_op_infer(zt_ctx *ctx, zt_op op, const void *attrs, const zt_type *const in[], zt_type out[]);
 /* The most that an engine's output may differ from the op's meaning on the same inputs, as normalised
- * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: not by a bit, or no such op. attrs NULL: defaults. */
+ * mean squared error, sum (y - meaning)^2 / sum meaning^2; 0: bit-exact, or no such op. attrs NULL: defaults. */
 double zt_op_bound(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out);
 /* Bits that it rounds its first input to, in blocks of 32 columns by the largest of each; 0: none.
  * Its bound is that for normal inputs, where the square of the largest is six times the mean. */

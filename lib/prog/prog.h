@@ -17,13 +17,13 @@
  * says none. Printing is canonical: parse(print(p)) prints the same bytes,
  * and of canonical text print(parse(text)) is that text.
  *
- * Kept states and outputs come last, and trailing absent inputs and unwanted outputs are not there.
+ * Kept states and outputs come last; trailing absent inputs and unwanted outputs are omitted.
  *
  * Text is hostile until zt_prog_parse accepted it: grammar, known ops, arity, attribute kinds,
  * unique names, use after definition, no use of a donated value, each state kept at most once. The
- * builder's functions make the same checks. An op that donates (kv_put) uses up its first inputs,
- * with all views of them: not an input or data of the program, nothing that is kept or an output. A
- * state keeps a value of its own type: what donations made of it (no copy), or any other but data.
+ * builder's functions make the same checks. An op with donated inputs (kv_put) overwrites them in
+ * place: they and their views must not be used later, and must not be inputs, data, kept or outputs. A
+ * state keeps a value of its own type: the result of its donation (no copy), or any other but data.
  *
  * From C, ops are added by typed emitters made from ops.def, which chain: a value of -1 means a
  * failed or (for optional inputs, ZT_NONE) an absent one, the first error stays in the context.
@@ -52,7 +52,7 @@ void zt_prog_free(zt_prog *program); /* after what is bound to it, and its build
 
 /* ---- build ----------------------------------------------------------------------------------- */
 
-/* A dimension is an int64_t: 0 or more is the number itself; below 0 it stands for an expression
+/* A dimension is an int64_t: 0 or more is the number itself; below 0 it refers to an expression
  * of this program. Errors give 0 and a message. */
 int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
 /* left operation right, the operation one of + - * /. Numbers are folded; a fold below 0 is an error. */
@@ -72,7 +72,7 @@ zt_status zt_prog_op(zt_prog *program, zt_op op, const void *attrs, const int *i
 /* `state` is `value` in the next step. ZT_EUSAGE: not a state, kept already, or a value that is used
  * up or data. Types are compared when the program is bound. */
 zt_status zt_prog_keep(zt_prog *program, int state, int value);
-/* Adds an output. ZT_EUSAGE: the name is invalid or taken, or the value is used up. */
+/* Adds an output. ZT_EUSAGE: the name is invalid or taken, or the value was donated. */
 zt_status zt_prog_out(zt_prog *program, const char *name, int value);
 zt_status zt_prog_model(zt_prog *program, const char *file, const char *id); /* the header line */
 /* Another path of the same model. ZT_EUSAGE: no model is named. */
@@ -83,7 +83,7 @@ zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t valu
 /* int zt_program_rms_norm(zt_prog *, const char *label, int x, int g, const zt_rms_norm_attrs *,
  *                      int *rstd);
  * The first output's number; its name is `label`. Outputs after the first come through pointers
- * and get made-up names; NULL: not wanted. Ops without attributes have no such parameter. */
+ * and get made-up names; NULL: not wanted. Ops without attributes lack the attrs parameter. */
 #define OP(name, ins, outs, attrs)                                                                                               \
     int zt_program_##name(zt_prog *p, const char *label ZT_EMIT_##ins ZT_PARAM_##attrs(name) ZT_EMIT_##outs);
 #include "lib/ops/ops.def"
@@ -135,7 +135,7 @@ const char *zt_prog_model_id(const zt_prog *program);                      /* he
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-/* A function without a name is marked fn=opaque: such text is for eyes, and refused when parsed. */
+/* A function without a name is marked fn=opaque: such text is for display only, and rejected by the parser. */
 zt_status zt_prog_print(const zt_prog *program, zt_str *output_text);
 bool zt_prog_has_opaque(const zt_prog *program); /* does it call one */
 /* `name` is for messages: "run.zt:12: unknown op 'ropee'". NULL on failure (ZT_EDATA). */
@@ -180,7 +180,7 @@ zt_status zt_prog_attrs_print(const zt_prog *program, zt_op op, const void *attr
 /* Steps first to last of a bound program as a program of its own, whose dimensions are numbers and
  * whose values keep their names. What comes in from before is an input, or a state where a step
  * uses it up, which then keeps what was made of it; what a later step reads or the program puts out
- * is an output. NULL: there are no such steps (ZT_EUSAGE). */
+ * is an output. NULL: no such steps (ZT_EUSAGE). */
 zt_prog *zt_prog_part(const zt_bound *bound, int first, int last);
 
 /* ---- ops written by rows --------------------------------------------------------------------- */

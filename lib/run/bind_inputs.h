@@ -22,7 +22,7 @@ extern "C" {
 #endif
 
 /* Infers symbols from shapes: for each symbol that bindings[0..*n) lacks and that is a dimension of an
- * input or state of which `from` has an array, appends its number to bindings (room for ZT_MAX_SYMBOLS)
+ * input or state for which `from` has an array, appends its value to bindings (room for ZT_MAX_SYMBOLS)
  * and counts *n up. The symbols' names are the program's. zt_bound_inputs_new finds contradictions. */
 zt_status zt_bound_inputs_symbols(zt_ctx *ctx, const zt_prog *program, zt_checkpoint *from, zt_binding *bindings, int *n);
 
@@ -50,8 +50,8 @@ typedef struct zt_bound_inputs {
     int64_t n_data;
 } zt_bound_inputs;
 
-/* Binds program and fills its inputs, states and data. NULL with ZT_EDATA: an array is not of the type
- * that the program wants (the message names both), or an input is missing and not drawn. Borrows program
+/* Binds program and fills its inputs, states and data. NULL with ZT_EDATA: an array does not have the
+ * type that the program expects (the message names both), or an input is missing and not drawn. Borrows program
  * and what the options name, except `bind`, until zt_bound_inputs_free. */
 zt_bound_inputs *zt_bound_inputs_new(zt_ctx *ctx, const zt_prog *program, const zt_bound_inputs_opts *options);
 void zt_bound_inputs_free(zt_bound_inputs *bound_inputs); /* NULL: nothing */

@@ -6,11 +6,11 @@
 #include "lib/run/run.h"
 
 /* The program with its f32 values in f16 or bf16 (fp8: bf16) wherever the rule of an op takes them:
- * casts stand before what now reads less, and before what still wants f32. Inputs, states, data and
+ * casts are inserted before ops that now read less, and before ops that still need f32. Inputs, states, data and
  * outputs stay as declared. Ops that sum many numbers into few (reductions, losses), that draw or
  * that quantize stay in f32; products of matrices, norms and attention sum in f32 whatever they
- * read. fp8: plain matrices that linear ops multiply by become F8_E4M3. What is cast of data alone
- * the pass fold makes once, at load. `sample`: some number for each symbol; where one is lacking,
+ * read. fp8: plain matrices that linear ops multiply by become F8_E4M3. Casts of data alone
+ * are computed once at load, by the pass fold. `sample`: some number for each symbol; where one is lacking,
  * and for ZT_COMPUTE_F32, it is a copy. */
 zt_prog *zt_prog_computed(zt_ctx *ctx, const zt_prog *program, const zt_binding *sample, int n_sample, zt_compute how);
 

@@ -1,8 +1,8 @@
-/* partition.h - private to lib/run: a bound program split between engines, every value given a place.
+/* partition.h - private to lib/run: partitions a bound program between engines and places every value.
  *
- * Values that share memory have one root: the output of a view is its input, the output of a
- * donating op is the state it used up, and what a state keeps is the state, where it may be written
- * over what was there. Only roots are placed.
+ * Values that share memory have one root: the output of a view is its input, the output of an
+ * op with a donated input is that state, and the value that a state keeps is the state, if it may
+ * overwrite the old value. Only roots are placed.
  */
 #ifndef ZT_RUN_PARTITION_H
 #define ZT_RUN_PARTITION_H
@@ -15,9 +15,9 @@ typedef struct zt_chain {
     zt_engine *engines[ZT_MAX_CHAIN]; /* [0] borrowed, the others owned; NULL: not opened yet */
     const char *names[ZT_MAX_CHAIN];
     int count;
-    bool spills;          /* what the first engine has no memory for runs on the next */
+    bool spills;          /* steps that exceed the memory of the first engine run on the next */
     bool skip_first;      /* pick past the first */
-    bool *skip_first_for; /* [values of a program]: the same for what reads such a value; NULL: none */
+    bool *skip_first_for; /* [values of a program]: the same for steps that read this value; NULL: none */
 } zt_chain;
 void zt_chain_init(zt_chain *chain, zt_engine *engine);
 void zt_chain_fini(zt_chain *chain);

@@ -6,7 +6,7 @@
 
 /* The expected sum of squared errors over output k of step s, of an engine that rounds the step's
  * first input to 8 or 16 bits in blocks of 32, or to bf16: what the interpreter holds of input and
- * weight. 0: the step rounds nothing, or is no product of a matrix; or a value cannot be had, and the
+ * weight. 0: the step rounds nothing, or is not a matrix product; or a value is not available, and the
  * context says why. */
 double zt_rounding_error(zt_interpreter *interpreter, int step, int k);
 

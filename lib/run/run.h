@@ -44,7 +44,7 @@ const zt_prog *zt_session_prog(const zt_session *session); /* the program it was
 /* One replay. `bindings` gives the symbols that are not fixed. inputs[i] and outputs[o] are host memory for
  * the i-th `in` and o-th `out` of the program, contiguous, of the bound types. outputs[o] NULL: that output
  * is not wanted, and steps that nothing else needs do not run. Synchronous: when it returns ZT_OK
- * the outputs are written; what an op finds wrong (an index out of range) is its status. */
+ * the outputs are written; a runtime error of an op (an index out of range) is the status. */
 zt_status zt_session_step(zt_session *session, const zt_binding *bindings, int n, const void *const *inputs,
                           void *const *outputs);
 /* Prepares a replay without running it, so that the step with the same bindings allocates nothing.
@@ -53,10 +53,10 @@ zt_status zt_session_prepare(zt_session *session, const zt_binding *bindings, in
 /* Frees every prepared replay; weights and states stay. */
 void zt_session_forget(zt_session *session);
 
-/* The type of state i, 0 to the program's count of states - 1; rank -1: there is none. */
+/* The type of state i, 0 to the program's count of states - 1; rank -1: no such state. */
 zt_type zt_session_state_type(const zt_session *session, int i);
 /* Copies the bytes of state i to host memory, or from it: contiguous, zt_type_bytes of its type.
- * ZT_EUSAGE: there is no such state. */
+ * ZT_EUSAGE: no such state. */
 zt_status zt_session_state_get(zt_session *session, int i, void *host);
 zt_status zt_session_state_set(zt_session *session, int i, const void *host); /* the same */
 

@@ -55,7 +55,7 @@ typedef struct zt_loss_of {
     double error2, x2, y2, xy; /* sums of (y - x)^2, x^2, y^2 and x y; x the original, y the result */
     double most;               /* the largest |y - x| */
 } zt_loss_of;
-/* Adds `count` elements: originals[count], and results[count] what became of them. */
+/* Adds `count` elements: originals[count] and their quantized values results[count]. */
 void zt_loss_add(zt_loss_of *loss, const float *originals, const float *results, int64_t count);
 double zt_loss_rmse(const zt_loss_of *loss);   /* root mean square error; 0 of no elements */
 double zt_loss_cosine(const zt_loss_of *loss); /* 1 where both are 0 */

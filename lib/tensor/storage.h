@@ -1,14 +1,14 @@
-/* storage.h - the number types that a network's weights may be kept in, with one scale for all of
- * them: y = code x scale.
+/* storage.h - storage types of a network's weights, with one scale per tensor:
+ * y = code x scale.
  *
- * Two rules say which code a weight gets. The field's, ZT_RULE_FIELD:
+ * Two rules select the code of a weight. The usual rule, ZT_RULE_FIELD:
  *
- *   f64 f32 f16 bf16           rounded to nearest, halves to even; scale 1
- *   fp8e4m3 fp8e5m2 fp4        x / scale likewise, what is too large becomes the largest (OCP 8-bit
+ *   f64 f32 f16 bf16           rounded to nearest, ties to even; scale 1
+ *   fp8e4m3 fp8e5m2 fp4        x / scale to nearest even, saturated (OCP 8-bit
  *                              floating point and microscaling formats); scale: the largest
  *                              magnitude becomes the type's
- *   i64 .. i2, u64 .. u2       x / scale to the nearest whole number, halves to even, and into the
- *                              type's range (u: what is negative becomes 0); scale likewise
+ *   i64 .. i2, u64 .. u2       x / scale to the nearest integer, ties to even, saturated to the
+ *                              type's range (u: negative gives 0); scale as above
  *   ternary                    the same to -1, 0, 1; scale: the mean magnitude (arXiv:2402.17764)
  *   binary                     -1 below 0, else 1; scale: the mean magnitude (arXiv:1603.05279)
  *

@@ -137,9 +137,9 @@ typedef struct zt_type {
 zt_type zt_type_make(zt_dtype dtype, int rank, const int64_t *dim);
 bool zt_type_equal(const zt_type *left, const zt_type *right); /* the same dtype, rank and dimensions */
 int64_t zt_type_count(const zt_type *type);                    /* elements; the product must have been checked */
-size_t zt_type_bytes(const zt_type *type);                     /* bytes of the contiguous value, checked likewise */
-/* Is it a type at all: rank, no negative dimension, last dimension in whole blocks, bytes fit.
- * `*bytes` (may be NULL) gets its size. A message in ctx (may be NULL) when not. */
+size_t zt_type_bytes(const zt_type *type);                     /* bytes of the contiguous value; must have been checked */
+/* Is the type valid: rank, no negative dimension, last dimension a multiple of the block size, bytes
+ * fit. `*bytes` (may be NULL) gets its size. If not, ctx (may be NULL) gets a message. */
 bool zt_type_check(zt_ctx *ctx, const zt_type *type, size_t *bytes);
 /* "f32[4,576]", for messages and programs. Returns buf. */
 #define ZT_TYPE_TEXT 240 /* a name and ZT_MAX_RANK dimensions of 20 characters */
@@ -149,17 +149,17 @@ const char *zt_type_text(const zt_type *type, char buffer[ZT_TYPE_TEXT]);
 
 typedef struct zt_tensor zt_tensor;
 
-/* A tensor held once, its contents not cleared. NULL: ZT_ESHAPE for an invalid type, ZT_ENOMEM. */
+/* A tensor with one reference, its contents not cleared. NULL: ZT_ESHAPE for an invalid type, ZT_ENOMEM. */
 zt_tensor *zt_tensor_new(zt_ctx *ctx, const zt_type *type);
-/* Over memory of the caller's, zt_type_bytes of them; `release` (may be NULL) runs when the last view
- * goes. NULL as above: release does not run, the memory stays the caller's. */
+/* A tensor over memory of the caller, zt_type_bytes long; `release` (may be NULL) runs when the last
+ * view is released. NULL as above: release does not run, the memory stays the caller's. */
 zt_tensor *zt_tensor_wrap(zt_ctx *ctx, const zt_type *type, void *data, void (*release)(void *user, void *data), void *user);
 /* A contiguous piece of `base` read as `type`, `offset_bytes` into it. NULL: base is NULL, ZT_ESHAPE
  * where the piece does not lie within base, ZT_ENOMEM. */
 zt_tensor *zt_tensor_view(zt_tensor *base, const zt_type *type, size_t offset_bytes);
-zt_tensor *zt_tensor_ref(zt_tensor *tensor); /* one holder more; returns `tensor`. NULL gives NULL */
-void zt_tensor_unref(zt_tensor *tensor);     /* one holder less; the last one frees. NULL: nothing */
-/* Held once, and its buffer is the library's own, which no other tensor has. */
+zt_tensor *zt_tensor_ref(zt_tensor *tensor); /* adds a reference; returns `tensor`. NULL gives NULL */
+void zt_tensor_unref(zt_tensor *tensor);     /* drops a reference; the last one frees. NULL: nothing */
+/* True: one reference, and the buffer belongs to the library and is not shared. */
 bool zt_tensor_sole(const zt_tensor *tensor);
 
 const zt_type *zt_tensor_type(const zt_tensor *tensor); /* borrowed from tensor */

@@ -35,7 +35,7 @@ struct zt_optimizer {
 
 /* Appends a number; false: not a value of the field's type (a fraction, out of range), or no memory. */
 bool zt_field_put(zt_field *field, double number);
-const char *zt_field_wants(const zt_field *field); /* "number" or "whole number" */
+const char *zt_field_wants(const zt_field *field); /* "number" or "integer" */
 /* The k-th name by which an input is looked up; NULL past the last. */
 const char *zt_field_name(const zt_samples *samples, int index, int k);
 
