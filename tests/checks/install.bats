@@ -124,7 +124,7 @@ complete_zsh() { # line
     [ "$(complete_line zt-convert --dtype bf)" = bf16 ]
     [ "$(complete_line zt-train --optim ada | xargs)" = 'adam adamw' ]
     [ "$(complete_line zt-train --schedule co | xargs)" = 'constant cosine' ]
-    [ "$(complete_line zt-convert --hint 3 = dens)" = dense ]
+    [ "$(complete_line zt-convert --hint 3 = Den)" = Dense ]
     [ "$(complete_line zt-train --new trans)" = transformer ]
     [ "$(complete_line zt-run --template chat)" = chatml ]
 }
