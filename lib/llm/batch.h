@@ -1,10 +1,10 @@
-/* batch.h - many texts at once through one language model: continuous batching over a paged cache.
+/* batch.h - continuous batching of many texts through one language model, over a paged KV cache.
  *
- * Texts wait in the order in which they came. A step feeds the last token of each text that goes on
- * and, beside these, pieces of prompts; a text that is done leaves, and the next one enters in the
- * step after. Texts share the cache block by block: what two begin with alike is in it once, also
- * after the first has left, as long as its memory is not wanted. When memory is short the text that
- * came last waits again, and is fed anew later. What a text gets are the bits it gets alone.
+ * Texts wait in the order of their arrival. A step feeds the last token of each running text and, in the same batch,
+ * chunks of prompts. A text that is done leaves, and the next one enters in the following step. Texts share the cache
+ * by blocks: a common prefix is stored once, and is kept after a text has left until its memory is needed. If memory
+ * runs short, the last arrived text is preempted and recomputed later. Each text gets the same bits as in a run
+ * alone.
  *
  *     zt_llm *m = zt_llm_open(g, &(zt_llm_opts){.engine = e, .n_seq = 64, .cache_len = 16384});
  *     zt_batch *b = zt_batch_open(m, &(zt_batch_opts){.next = choose});
@@ -12,7 +12,7 @@
  *     while (zt_batch_counted(b).texts > 0) zt_batch_step(b);
  *     zt_batch_close(b);
  *
- * The model is the batch's own meanwhile: nothing else is fed to it.
+ * While the batch is open, nothing else may be fed to the model.
  */
 #ifndef ZT_BATCH_H
 #define ZT_BATCH_H
@@ -26,49 +26,50 @@ extern "C" {
 
 typedef struct zt_batch zt_batch;
 
-/* All tokens of a text are fed: `logits` f32[V] after the last, if it was added with those (they may
- * be changed), and else `best`, the likeliest token or the one drawn (-1: no logit is a number). Appends the next
- * token to the text's ids and sets *more; or leaves *more false, and the text is done and forgotten.
- * No more than ctx_len tokens can be fed: with *more and above that many ids the step fails. Adds
- * and drops nothing. A status ends the step, and later steps go on with the texts not asked yet. */
+/* Called when all tokens of a text have been fed. Gets `logits`, f32[V] after the last token, if the text was added
+ * with logits (the callback may change them); otherwise `best`, the most probable or sampled token (-1: every logit is
+ * NaN). The callback appends the next token to the ids of the text and sets *more; or it leaves *more false, and the
+ * text is done and removed. At most ctx_len tokens can be fed: with *more and more ids than that, the step fails. The
+ * callback must not add or drop texts. A status other than ZT_OK ends the step; later steps continue with the texts
+ * whose callback has not run. */
 typedef zt_status zt_batch_next(void *text, float *logits, int32_t best, bool *more);
 
 typedef struct zt_batch_opts {
     zt_batch_next *next;
-    bool forget; /* nothing in the cache outlives a token: all of a text is fed for each */
+    bool forget; /* do not keep the cache between tokens: feed the whole text for each token */
 } zt_batch_opts;
 
-/* On a model opened for n_seq sequences (no more run at once) and cache_len tokens. */
+/* Opens a batch on a model opened for n_seq sequences, the most that run at once, and cache_len tokens. */
 zt_batch *zt_batch_open(zt_llm *model, const zt_batch_opts *opts);
-void zt_batch_close(zt_batch *batch); /* texts that are not done are forgotten; the model stays. NULL: nothing */
+void zt_batch_close(zt_batch *batch); /* removes unfinished texts; keeps the model open. NULL: no-op */
 
-/* A text behind the others: `text` is what `next` gets; ids, its tokens, are borrowed until it is
- * dropped, or the step ends in which it was done. ZT_EUSAGE for no tokens or one that is not in the
- * vocabulary, ZT_ENOMEM with the numbers for more than the context holds. */
+/* Appends a text to the queue. `text` is passed to `next`. `ids`, its tokens, are borrowed until the text is
+ * dropped or the step in which it is done has ended. ZT_EUSAGE: no tokens, or an id out of range. ZT_ENOMEM: more
+ * tokens than the context holds; the message has the numbers. */
 zt_status zt_batch_add(zt_batch *batch, void *text, const zt_ids *ids, bool logits);
-/* A text that gets the likeliest token which is none of banned_count `banned`, borrowed as ids are: mostly the
- * engine's choice, so that nobody looks at its logits. */
+/* Appends a text with greedy decoding: `best` is the most probable token that is not one of the banned_count `banned`
+ * ones, which are borrowed like ids. The engine usually computes the argmax, so no logits are copied. */
 zt_status zt_batch_add_best(zt_batch *batch, void *text, const zt_ids *ids, const int32_t *banned, size_t banned_count);
-/* A text whose tokens the engine draws, as zt_llm_draw does: of a model that draws (zt_llm_draws), and
- * what fits (zt_draw_fits); else ZT_EUSAGE. Of draw the sampler is copied and `banned` borrowed as ids
- * are; the history is the ids. */
+/* Appends a text whose tokens the engine samples, as zt_llm_draw does. ZT_EUSAGE unless the model supports it
+ * (zt_llm_draws) and the settings fit (zt_draw_fits). The sampler is copied, `banned` is borrowed like ids, and the
+ * history is the ids. */
 zt_status zt_batch_add_drawn(zt_batch *batch, void *text, const zt_ids *ids, const zt_draw *draw);
-/* Forgets a text that was added, whether or not it is done; one that is not there: nothing. */
+/* Removes a text, done or not. An unknown text: no-op. */
 void zt_batch_drop(zt_batch *batch, const void *text);
 
-/* One step; without texts nothing. Where memory is too short for it, fewer texts run from then on;
- * ZT_ENOMEM only when the first one cannot be fed alone. After a failure no text is lost: they wait. */
+/* Runs one step; without texts a no-op. If memory is too short, fewer texts run from then on;
+ * ZT_ENOMEM: the first text cannot be fed even alone. A failure loses no text: they wait again. */
 zt_status zt_batch_step(zt_batch *batch);
 
 typedef struct zt_batch_count {
-    size_t texts;         /* that are not done */
-    size_t running;       /* of these: their tokens are in the cache */
-    uint64_t steps, rows; /* done; tokens fed by them */
-    uint64_t shared;      /* tokens that were not fed, since the cache had them */
-    uint64_t put_back;    /* how often a text had to wait again */
+    size_t texts;         /* unfinished texts */
+    size_t running;       /* texts with tokens in the cache */
+    uint64_t steps, rows; /* steps done; tokens fed by them */
+    uint64_t shared;      /* tokens reused from the cache instead of fed */
+    uint64_t put_back;    /* preemptions */
     zt_pages_count pages;
 } zt_batch_count;
-zt_batch_count zt_batch_counted(const zt_batch *batch); /* figures so far */
+zt_batch_count zt_batch_counted(const zt_batch *batch); /* counters so far */
 
 #ifdef __cplusplus
 }

@@ -5,7 +5,7 @@
  *     zt_status s = zt_budget(ctx, &c[0][0], 2, 3, limit, pick);
  *
  * Method: each item takes the candidate of least loss + price * bytes, at the lowest price at which all fit (the
- * Lagrange multiplier; optimal for its total size). The bytes that are left are then filled greedily, by loss saved
+ * Lagrange multiplier; optimal for its total size). The remaining bytes are then spent greedily, by loss saved
  * per byte.
  */
 #ifndef ZT_BUDGET_H
@@ -19,11 +19,11 @@ extern "C" {
 
 typedef struct zt_candidate {
     uint64_t bytes;
-    double loss; /* not negative; infinity: not to be taken */
+    double loss; /* at least 0; infinity: never chosen */
 } zt_candidate;
 
-/* candidates: [item_count][choices]; pick: [item_count] gets the chosen. ZT_EUSAGE, with the least possible size, where that is
- * above the limit. */
+/* candidates: [item_count][choices]. pick: [item_count], receives the index of the chosen candidate of each item.
+ * ZT_EUSAGE: the smallest possible size, given in the message, exceeds the limit. */
 zt_status zt_budget(zt_ctx *ctx, const zt_candidate *candidates, int64_t item_count, int choices, uint64_t limit, int *pick);
 
 #ifdef __cplusplus

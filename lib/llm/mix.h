@@ -1,14 +1,14 @@
-/* mix.h - named mixes of quantization types: which tensor of a model gets which.
+/* mix.h - named mixes of quantization types: the type of each tensor of a model.
  *
- * A mix has one type for most matrices, and others where errors cost more: values, some layers' way
- * down, the output. Which, is what llama-quantize does for the file type of that name (llama.cpp,
- * src/llama-quant.cpp, as facts), so that a file of a known name is what is expected of it.
+ * A mix has one type for most matrices and better types where errors cost more: attention values, ffn_down of some
+ * layers, the output. The choice equals that of llama-quantize for the file type of the same name (llama.cpp,
+ * src/llama-quant.cpp, as facts).
  *
  *     zt_mix_of m = {.mix = zt_mix_find("q4_k_m"), .arch = "llama", .n_layers = 30, ...};
  *     zt_mix_tensor t[] = {{.name = "blk.0.attn_v.weight", .type = &type}, ...};
  *     zt_status s = zt_mix_choose(ctx, &m, t, n);
  *
- * What is no matrix, norms, what routes between experts and other small things stay as they are.
+ * Vectors, norms, expert routers and other small tensors are not quantized.
  */
 #ifndef ZT_MIX_H
 #define ZT_MIX_H
@@ -21,47 +21,47 @@ extern "C" {
 
 typedef struct zt_mix {
     const char *name;  /* "q4_k_m" */
-    zt_dtype dtype;    /* of most matrices */
-    int file_type;     /* general.file_type of llama.cpp; -1: it has none */
-    const char *alias; /* another name, "q4_k"; NULL */
+    zt_dtype dtype;    /* type of most matrices */
+    int file_type;     /* general.file_type of llama.cpp; -1: none */
+    const char *alias; /* another name, such as "q4_k"; NULL: none */
 } zt_mix;
 
 const zt_mix *zt_mix_at(int index);          /* NULL past the last */
-const zt_mix *zt_mix_find(const char *name); /* by name or alias, in any case; NULL: none */
+const zt_mix *zt_mix_find(const char *name); /* by name or alias, case-insensitive; NULL: unknown */
 
-/* A wish for some tensors, over what the mix says. */
+/* An override of the mix for some tensors (--tensor-type). */
 typedef struct zt_mix_wish {
-    const char *glob; /* of names: as fnmatch(3) has it */
+    const char *glob; /* pattern of names, as in fnmatch(3) */
     zt_dtype dtype;
 } zt_mix_wish;
-/* Does the wish name the tensor of this name? */
+/* Does the override match the tensor of this name? */
 bool zt_mix_matches(const zt_mix_wish *wish, const char *name);
 
-/* What is known of the model, and what is asked for. Zero where the file does not say. */
+/* The model's metadata and the requested mix. 0: not in the file. */
 typedef struct zt_mix_of {
     const zt_mix *mix;
-    const char *arch; /* general.architecture; NULL: no language model, any matrix counts */
+    const char *arch; /* general.architecture; NULL: not a language model, every matrix is quantized */
     int64_t n_layers, n_heads, n_kv_heads, n_experts;
-    bool imatrix;            /* importance is known */
-    bool pure;               /* all matrices of one type */
-    const zt_mix_wish *wish; /* the last that matches holds */
+    bool imatrix;            /* an importance matrix is given */
+    bool pure;               /* one type for all matrices */
+    const zt_mix_wish *wish; /* overrides; the last match applies */
     int64_t n_wishes;
 } zt_mix_of;
 
 typedef struct zt_mix_tensor {
     const char *name;
-    const zt_type *type; /* as it is; dtype ZT_DTYPE_COUNT or rank -1: not known to zt */
-    zt_dtype dtype;      /* what it becomes */
-    zt_dtype wanted;     /* what it should have become, */
-    bool fell_back;      /* but its rows are no whole blocks of that */
-    bool search;         /* for codes of least error: it fell back from a type without own rule */
-    bool kept;           /* not to be quantized, whatever is asked for */
-    int64_t wish;        /* the wish that holds, or -1 */
+    const zt_type *type; /* source type; dtype ZT_DTYPE_COUNT or rank -1: not supported by zt */
+    zt_dtype dtype;      /* chosen type */
+    zt_dtype wanted;     /* type by mix and overrides */
+    bool fell_back;      /* dtype is a fallback: the row length is not a multiple of the block size of `wanted` */
+    bool search;         /* search the codes of least error: a fallback from a type without its own rule */
+    bool kept;           /* never quantized */
+    int64_t wish;        /* index of the override that applies, or -1 */
 } zt_mix_tensor;
 
-/* Fills the last five fields of each; the order of tensors does not matter. */
+/* Sets the fields from `dtype` on for each tensor; the order of the tensors does not matter. */
 zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tensors, int64_t tensor_count);
-/* The type that rows of so many columns can have when `wanted` is asked for: `wanted`, a type of smaller blocks, or f16. */
+/* The type for rows of `columns` columns if `wanted` is requested: `wanted`, a type with smaller blocks, or f16. */
 zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns);
 
 #ifdef __cplusplus

@@ -395,9 +395,9 @@ END
     zt-convert --list - b.safetensors < <(cat model.gguf) | cut -f 1 | sort -u | xargs >names
     [ "$(cat names)" = '- b.safetensors file' ]
     all_refused zt-convert <<'END'
-64|stdin is one input|--list - -
-64|one input|--probe model.gguf b.safetensors
-64|one input|--cat x model.gguf b.safetensors
+64|stdin is given 2 times|--list - -
+64|expected one|--probe model.gguf b.safetensors
+64|expected one|--cat x model.gguf b.safetensors
 64|no input|--hash
 END
 }

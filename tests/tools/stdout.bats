@@ -151,7 +151,7 @@ END
     zt-trace chrome --bind n=1,m=1,ctx=64 m.zt -vv -o - 2>/dev/null | json '1'
     zt-trace record -m model.gguf -p hello -o r.zt --times - -vv 2>/dev/null | head -1 | json '$j->{step} == 0'
     all_refused zt-trace <<'END'
-64|one file|record -m model.gguf -p hello --values -
+64|the same file|record -m model.gguf -p hello --values -
 64|NAME.zt|diff one.zt --bind n=2 --engine ref,cpu --replay 3 -o -
 END
 }

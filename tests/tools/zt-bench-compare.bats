@@ -144,9 +144,9 @@ END
     sed 's/"results":\[/&{"test":"more","threads":1,"unit":"us","samples":[1,1,1,1]},/' old >more
     run -0 --separate-stderr zt-bench compare old more
     [ "${#lines[@]}" -eq 2 ]
-    [[ $stderr == *'only in the new: more'* ]]
+    [[ $stderr == *'only in NEW: more'* ]]
     run -0 --separate-stderr zt-bench compare more old
-    [[ $stderr == *'only in the old: more'* ]]
+    [[ $stderr == *'only in OLD: more'* ]]
     run -65 zt-bench compare old other -q
 }
 
@@ -156,7 +156,7 @@ END
         sed "$change" old >new
         run -65 --separate-stderr zt-bench compare old new
         one_message zt-bench
-        [[ $stderr == *unlike* ]]
+        [[ $stderr == *'different machines'* ]]
         run -0 zt-bench compare --force old new
     done
 }
@@ -204,8 +204,8 @@ tg2	1	tokens/s" ]
     all_refused zt-bench <<END
 64|two ops|op --vs 'neg f32[2]'
 64|two ops|op --vs 'neg f32[2]' 'neg f32[2]' 'neg f32[2]'
-64|1 models|model -m $tiny --vs
-64|3 models|model -m $tiny --vs $tiny $tiny
+64|got 1|model -m $tiny --vs
+64|got 3|model -m $tiny --vs $tiny $tiny
 64|2 models|model -m $tiny $tiny
 64|two subjects|compare --vs 'neg f32[2]'
 65|unknown op|op --vs 'neg f32[2]' 'nge f32[2]'
@@ -236,7 +236,7 @@ END
 65|schema|cat a|echo "{}"
 65|exit status 4|cat a|sh -c "exit 4"
 65|fewer rows|./turn a two|cat a
-65|other rows|./turn two a|cat a
+65|different rows|./turn two a|cat a
 66|No such file|./none|cat a
 END
     run -75 --separate-stderr zt-bench compare --vs yes 'cat a' --mem-limit 10M

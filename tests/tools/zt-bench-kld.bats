@@ -97,7 +97,7 @@ cat_figures='
 64|one number|a.gguf b.gguf -i text -t 1,2
 64|--from 19|a.gguf b.gguf -i text -c 20 --from 19
 64|ctx|a.gguf b.gguf -i text -c 1
-65|other tokens|a.gguf spm.gguf -i text -c 20
+65|tokenizes the text differently|a.gguf spm.gguf -i text -c 20
 65|too few|a.gguf b.gguf -i short -c 20
 65|text|text b.gguf -i text
 66|none|a.gguf none.gguf -i text

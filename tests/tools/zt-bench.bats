@@ -56,7 +56,7 @@ setup() {
     [ -n "$(zt-bench op 'neg f32[64]' -t 1 -r 1 --format tsv | sed -n 2p | cut -f10)" ]
     run --separate-stderr zt-bench op 'neg f32[64]' -t 1 -r 1 --mem-limit 4M
     [ "$status" -eq 0 ]
-    [[ $stderr == *"no roof"* ]]
+    [[ $stderr == *"roofline not measured"* ]]
 }
 
 @test "counters: steps, processors' seconds and what the kernel gives, of one run or token" {
@@ -188,7 +188,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 @test "misuse is one line and 64, a missing model 66" {
     printf '%s\n' 'zt program 1' 'in x: f32[n]' 'y = neg x' 'out y = y' >p.zt
     all_refused zt-bench <<'END'
-64|missing|-m model.gguf
+64|no command|-m model.gguf
 64|unknown command 'mdoel' (did you mean 'model'?)|mdoel -m model.gguf
 64|no model|model
 64|-t|model -m model.gguf -t 1,x
@@ -201,7 +201,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 64|'--model' does not apply to machine; it applies to model|machine -m model.gguf
 65|'ad f32[2]': unknown op 'ad'|op 'ad f32[2]'
 65|'neg f32[2': ',' or ']' expected|op 'neg f32[2'
-65|no op is in it|op -i /dev/null
+65|no op found|op -i /dev/null
 64|symbol|op p.zt
 64|--bind|op p.zt --bind n
 64|-t|op 'neg f32[2]' -t 0

@@ -60,7 +60,7 @@ END
     # what has no place is said, and left
     run --separate-stderr zt-convert -f "$(find . -type d -name llama-mha | head -1)/model.safetensors" net.json
     [ "$status" -eq 0 ]
-    [[ $stderr == "zt-convert: 2 tensors are not in the network, no layer has a place for them: see --probe" ]]
+    [[ $stderr == "zt-convert: 2 tensors are not in the network because no layer uses them: see --probe" ]]
 }
 
 @test "a network's layers as S3's telemetry" {
@@ -164,7 +164,7 @@ END
     done
     zt-convert mlp.json same.json
     run --separate-stderr zt-quant --type int8 mlp.json eight.json
-    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"without weights"* ]] && [ ! -e eight.json ]
+    [ "$status" -eq 65 ] && one_message zt-quant && [[ $stderr == *"has no weights"* ]] && [ ! -e eight.json ]
     # drawn ones are written by zt-train; a layer that lacks its own is named
     printf '1,2,3,4,1,2,3\n' >d.csv
     zt-train -q -m mlp.json -i d.csv --epochs 0 -o drawn.json
@@ -179,7 +179,7 @@ END
     for hint in x 1 =Dense 1=Dance -1=Dense; do
         run --separate-stderr zt-convert --probe --hint "$hint" m.safetensors
         [ "$status" -eq 64 ]
-        [[ $stderr == "zt-convert: option '--hint': '$hint' is not INDEX=TYPE"* ]]
+        [[ $stderr == "zt-convert: option '--hint': '$hint' is neither INDEX=TYPE"* ]]
     done
     run --separate-stderr zt-convert --probe --hint 7=Dense m.safetensors
     [ "$status" -eq 64 ]

@@ -329,14 +329,14 @@ X
     echo >there.gguf
     all_refused zt-convert <<'X'
 64|no input|
-64|output is missing|model.gguf
+64|no output|model.gguf
 64|above 0|--shard 0 model.gguf out/
 64|exclude each other|--list --meta model.gguf
-64|one input|--probe model.gguf model.gguf
+64|expected one|--probe model.gguf model.gguf
 64|--by|--by layer model.gguf o.gguf
 64|--output|--list -o x model.gguf
 64|unknown container 'nothing'|--to nothing model.gguf o
-64|tells no container|model.gguf o.xyz
+64|unknown container|model.gguf o.xyz
 64|stdin|- - o.gguf
 64|shards|--shard 1000 model.gguf -
 64|npz does not support shards|--shard 1000 model.gguf o.npz
@@ -369,7 +369,7 @@ X
         print pack("v", $_), "\1" x 32 for 0x3c00, 0x7c00, 0x7e00, 0' >bad.gguf
     run --separate-stderr zt-convert --check bad.gguf
     [ "$status" -eq 65 ]
-    [[ $output == *"'w': scales that are NaN or infinite, first in block 1 (64 values)"* ]]
+    [[ $output == *"'w': NaN or infinite scales, first in block 1 (64 values)"* ]]
 }
 
 @test "killed at any call that writes, the target is old or new" {

@@ -220,8 +220,8 @@ row() { # name file
 @test "misuse is one line and 64, bad files 65, missing ones 66" {
     head -c $(($(stat -Lc %s a.gguf) - 100)) a.gguf >cut.gguf
     all_refused zt-dna <<'END'
-64|operand|compare a.gguf
-64|operand|compare a.gguf a.gguf a.gguf
+64|argument|compare a.gguf
+64|argument|compare a.gguf a.gguf a.gguf
 64|stdin|compare - -
 64|exclude|compare --map --shifts a.gguf a.gguf
 64|threshold|compare --threshold 2 a.gguf a.gguf

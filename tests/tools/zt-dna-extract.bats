@@ -84,7 +84,7 @@ setup() {
     zt-convert --set 'zt.dna.lengths=["1","-1"]' good.gguf length.gguf
     ls -A >before
     all_refused zt-dna <<'END'
-64|operand|extract
+64|argument|extract
 64|--to|extract a.json --to x
 64|--map|extract a.json --map
 64|already|extract good.json

@@ -95,12 +95,12 @@ dense() { # NUMBERS...
     zt-dna extract b.json -o told.json
     ls -A >before
     all_refused zt-dna graft <<'END'
-64|operand|-o c
-64|alone|a.json -o c
+64|argument|-o c
+64|at least two networks|a.json -o c
 64|output|a.json b.json
 64|stdin|- - -o c
 64|--gate|b.json b.json --combine filter -o c
-64|shares|a.json --residual --combine filter -o c
+64|at least two networks|a.json --residual --combine filter -o c
 64|--gate|a.json b.json --gate a.json -o c
 64|--gate|a.json b.json --combine filter --select Dense -o c
 64|matches the selection|a.json b.json --select Softmax -o c

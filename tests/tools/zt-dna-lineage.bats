@@ -74,7 +74,7 @@ END
 @test "misuse is one line" {
     head -c 3000 old.gguf >cut.gguf
     all_refused zt-dna lineage <<'END'
-64|operand|old.gguf
+64|argument|old.gguf
 64|stdin|- old.gguf -
 64|--alpha|--alpha 1 old.gguf old.gguf
 65|cut.gguf|old.gguf cut.gguf

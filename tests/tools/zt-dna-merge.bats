@@ -126,7 +126,7 @@ near() { # A B X
     zt-run -m C -p hi -n 2 --temp 0 >text
     zt-dna merge --method linear --weight 1 A B -o one.gguf
     near one.gguf C 0.01
-    refused 73 folder --method linear --weight 1 A B -o A/new.gguf
+    refused 73 "the directory of an input" --method linear --weight 1 A B -o A/new.gguf
     clean A B C one.gguf text table
 }
 

@@ -128,19 +128,19 @@ net() { # dtype weights inner [scale]
     ls -A >before
     all_refused zt-dna splice <<'END'
 64|output|a.gguf b.gguf
-64|operand|a.gguf -o c
+64|argument|a.gguf -o c
 64|stdin|- - -o c
 64|fitness|a.gguf b.gguf -o c --fitness-a 1
 64|ratio|a.gguf b.gguf -o c --mode point --ratio -1
 64|mode|a.gguf b.gguf -o c --mode half
-64|one file|a.gguf b.gguf -o c --report c
+64|the same file|a.gguf b.gguf -o c --report c
 64|--to|a.gguf b.gguf -o c --to x
 64|--map|a.gguf b.gguf -o c --map
 65|cut.gguf|a.gguf cut.gguf -o c --report r
 65|cut.gguf|cut.gguf b.gguf -o c --report r
-65|none of|a.gguf x.gguf -o c --report r
-65|none of|one.json two.json -o c --report r
-65|none of|one.json a.gguf -o c --report r
+65|matches a layer|a.gguf x.gguf -o c --report r
+65|matches a layer|one.json two.json -o c --report r
+65|matches a layer|one.json a.gguf -o c --report r
 66|none.gguf|a.gguf none.gguf -o c
 73|a.gguf|a.gguf b.gguf -f -o a.gguf
 73|b.gguf|a.gguf b.gguf -f -o b.gguf

@@ -68,8 +68,8 @@ END
     all_refused zt-dna <<'END'
 64|command|
 64|layers|lyers a.gguf
-64|operand|layers
-64|operand|layers a.gguf a.gguf
+64|argument|layers
+64|argument|layers a.gguf a.gguf
 64|--nope|layers --nope a.gguf
 65|cut.gguf|layers cut.gguf
 65|null|layers /dev/null

@@ -59,7 +59,7 @@ verdicts() {
 @test "what differs and one line of summary; --all prints the rest" {
     run -0 --separate-stderr zt-trace diff layer.zt --bind n=6
     [ -z "$output" ]
-    [[ $stderr =~ ^"zt-trace: 14 values compared: "[0-9]+" the same bits, 0 beyond their bounds"$ ]]
+    [[ $stderr =~ ^"zt-trace: 14 values compared: "[0-9]+" bit-exact, 0 beyond their bounds"$ ]]
     run -0 zt-trace diff layer.zt --bind n=6 -q --format tsv
     [[ $output == $'step\tline\t'* && ${#lines[@]} -eq 1 ]]
     zt-trace diff layer.zt --bind n=6 -q --format json | json '@{$j->{rows}} == 0'
@@ -82,7 +82,7 @@ verdicts() {
         run -1 --separate-stderr env ZT_PLANT="$plant" "$tests/zt-trace-planted" diff -t 1 --bind n=6 loose.zt
         echo "$plant: $stderr"
         [ "$(verdicts <<<"$output" | grep -m1 beyond)" = "$name beyond" ]
-        [[ $stderr == *"loose.zt:$line: step "*", ${plant%%:*} '$name' f32[6,64] of "*"element $index is "*", not "* ]]
+        [[ $stderr == *"loose.zt:$line: step "*", ${plant%%:*} '$name' f32[6,64] of "*"element $index is "*", expected "* ]]
         # what comes after is given sound values, and is not blamed
         [ "$(verdicts <<<"$output" | grep -c beyond)" -eq 1 ]
     done <<'END'
@@ -152,16 +152,16 @@ END
 @test "misuse is one line and 64" {
     all_refused zt-trace <<'END'
 64|'--engine' does not apply to show|show --engine ref,cpu layer.zt
-64|not two|stats --engine ref,cpu layer.zt
+64|only to diff|stats --engine ref,cpu layer.zt
 64|A,B|diff --engine ref,cpu,ref layer.zt
 64|A,B|diff --isa , layer.zt
 64|1 to 256|diff --threads 1,0 layer.zt
-64|is no op|diff --replay 4 layer.zt --bind n=6
+64|is not an op|diff --replay 4 layer.zt --bind n=6
 64|neither|diff --replay x layer.zt --bind n=6
 64|neither|diff --replay nope layer.zt --bind n=6
 64|one program|diff --replay 9 layer.zt layer.zt --bind n=6
 64|--all|diff --replay 9 --all layer.zt --bind n=6
-64|--replay only|diff layer.zt --bind n=6 -o out.zt
+64|applies only with --replay|diff layer.zt --bind n=6 -o out.zt
 64|NAME.zt|diff --replay 9 layer.zt --bind n=6 -o out
 64|at most|diff layer.zt layer.zt layer.zt
 64|nosuch|diff --engine ref,nosuch layer.zt --bind n=6

@@ -85,11 +85,11 @@ END
     sed 's/^data  w0: f32/data  w0: q8_0/; s/\[16,5\]/[16,32]/; s/\[n,5\]/[n,32]/' mlp.zt >block.zt
     sed 's/^a = .*/z = argmax h\nf = cast z to=f32\na = mul h h/; s/^out   o = o/out   f = f/' mlp.zt >arg.zt
     all_refused zt-trace <<'END'
-64|--wrt is missing|grad mlp.zt
+64|specify them with --wrt|grad mlp.zt
 64|no value 'q'|grad --wrt q mlp.zt
 64|no output 'q'|grad --wrt x --of q mlp.zt
-64|named twice|grad --wrt x,x mlp.zt
-64|a name is missing|grad --wrt , mlp.zt
+64|given twice|grad --wrt x,x mlp.zt
+64|no names|grad --wrt , mlp.zt
 64|its shape is known only|grad --wrt x --seeds mlp.zt
 69|state 's'|grad --wrt x state.zt
 64|q8_0|grad --wrt w0 block.zt

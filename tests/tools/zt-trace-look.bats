@@ -216,7 +216,7 @@ EOF
     zt-trace memory -o b.svg $'a<b>&"\x01.zt'
     zt-trace memory -o c.svg <<<"$(printf '%s\n' 'zt program 1' 'in x: f32[2]' 'y = neg x' 'out y = y')"
     grep -q '<title>h0 = linear, f32\[5,64\]: 1.25 KiB at ' a.svg
-    grep -q 'arena .* lower bound .* most alive .* at step ' a.svg
+    grep -q 'arena .* lower bound .* peak of live bytes .* at step ' a.svg
     grep -q 'a&lt;b&gt;&amp;&quot;\\x01.zt' b.svg
     for f in a b c; do
         perl -ne 's/<[a-z\/?!][^<>]*>//gi; exit 1 if /[<>]|nan|inf/' $f.svg

@@ -174,11 +174,11 @@ same_tensors() { # a.npz b.npz
 64|--steps|-m model.gguf -p hi --steps 1..
 64|--at|-m model.gguf -p hi --at -1
 64|empty|-m model.gguf -p '' --values new
-64|one file|-m model.gguf -p hi --values new --times new
+64|the same file|-m model.gguf -p hi --values new --times new
 73|there|-m model.gguf -p hi --values there
 73|there|-m model.gguf -p hi --times there
 73|model.gguf|-m model.gguf -f -o model.gguf
-64|operand|-m model.gguf more
+64|unexpected argument|-m model.gguf more
 64|--bind|-m model.gguf --bind n=1
 65|there|-m there -p hi
 END

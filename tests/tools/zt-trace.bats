@@ -56,7 +56,7 @@ END
     [ "$(tail -1 shown)" = '# 2 ops, 1 inputs, 1 states, 1 data, 2 outputs; symbols n' ]
     zt-trace show run.zt >shown
     [ "$(head -n -1 shown)" = "$(cat run.zt)" ]
-    [ "$(tail -1 shown)" = '# 2 ops, 1 inputs, 1 states, 1 data, 2 outputs; symbols n (--bind gives them numbers)' ]
+    [ "$(tail -1 shown)" = '# 2 ops, 1 inputs, 1 states, 1 data, 2 outputs; symbols n (set their values with --bind)' ]
 }
 
 @test "--output: whole, never over the input, not without --force" {

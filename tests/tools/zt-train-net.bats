@@ -214,7 +214,7 @@ embedding() { # LAYERS...
         --lr .05 --epochs 120 -o same.json >/dev/null
     cmp learned.json same.json
     run --separate-stderr zt-train -m bag.json -i bag.csv -o out.json
-    [ "$status" -eq 64 ] && one_message zt-train && [[ $stderr == *"--loss cross_entropy fits"* ]]
+    [ "$status" -eq 64 ] && one_message zt-train && [[ $stderr == *"use --loss cross_entropy"* ]]
 }
 
 @test "an embedding of as many ids a row as the data have, with a class for each" {

@@ -90,7 +90,7 @@ fit() { # OPTION...
     for data in 'train.csv' 'train.ndjson' '-' 'x.npy --target y.npy'; do
         run --separate-stderr bash -c "zt-train -m net.zt -i $data -o out.gguf <train.csv"
         [ "$status" -eq 64 ] && one_message zt-train && [ -z "$output" ] && [ ! -e out.gguf ]
-        [[ $stderr == *"classes and the network has 3 outputs: --loss cross_entropy fits"* ]]
+        [[ $stderr == *"needs one value for each of the 3 outputs: use --loss cross_entropy"* ]]
     done
     # what is no class of this network's stays what it was: data of another shape
     sed '2s/,.$/,3/' train.csv >four.csv
@@ -118,8 +118,8 @@ fit() { # OPTION...
     done <<'END'
 -m is given 2 times|-m net.zt -m b.zt -i train.csv -o out.gguf
 -m is given 2 times|-m net.zt -m net.zt -i train.csv -o out.gguf
---data goes with one network|--eval -m net.zt -m b.zt --data a.npz -i train.csv
---observe goes with one network|--eval -m net.zt -m b.zt --observe - -i train.csv
+--data needs one network|--eval -m net.zt -m b.zt --data a.npz -i train.csv
+--observe needs one network|--eval -m net.zt -m b.zt --observe - -i train.csv
 END
     run --separate-stderr zt-train --eval -m net.zt -m none.zt -i train.csv
     [ "$status" -eq 66 ] && [ -z "$output" ]
@@ -234,13 +234,13 @@ resume() { # from good and good.before; what is said goes to `said`
         cp good ck
         flip ck "$at" $((at / 8 % 8))
         resume
-        grep -q '^zt-train: ck: .*; ck.before is used$' said || { echo "byte $at"; cat said; false; }
+        grep -q '^zt-train: ck: .*; using ck.before instead$' said || { echo "byte $at"; cat said; false; }
         cmp whole.npz again.npz
     done
     for n in 0 7 100 $((size - 1)); do # cut off
         head -c "$n" good >ck
         resume
-        grep -q '^zt-train: ck: .*; ck.before is used$' said
+        grep -q '^zt-train: ck: .*; using ck.before instead$' said
         cmp whole.npz again.npz
     done
     cp good ck

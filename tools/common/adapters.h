@@ -1,4 +1,4 @@
-/* adapters.h - adapters as command lines name them: FILE or FILE=SCALE. */
+/* adapters.h - LoRA adapters from the command line: FILE or FILE=SCALE. */
 #ifndef ZT_ADAPTERS_H
 #define ZT_ADAPTERS_H
 
@@ -12,19 +12,19 @@ typedef struct zt_adapters { /* zero-initialised: none */
     int count;
 } zt_adapters;
 
-/* One more: a directory of PEFT's or a GGUF. What is set in its configuration and not known is a
- * line on stderr. */
+/* Opens an adapter, a PEFT directory or a GGUF file, and appends it. Prints a warning for each unknown key of its
+ * configuration. */
 zt_status zt_adapters_add(zt_cli *cli, zt_adapters *adapters, const char *path, double scale);
-/* The same of "FILE" or "FILE=SCALE"; the former where a file has the whole as its name. */
+/* The same for "FILE" or "FILE=SCALE". The whole text is the name if a file of that name exists. */
 zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *adapters, const char *text);
-/* What of a model with adapters its user should know. */
+/* Prints warnings about a model with adapters. */
 void zt_adapters_tell(zt_cli *cli, const zt_adapted *adapted);
 void zt_adapters_close(zt_adapters *adapters);
 
-/* Where Hugging Face's modules are in GGUFs, for lib/dna. */
+/* The GGUF tensor of a Hugging Face module, for lib/dna. */
 bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out);
 
-/* How much of "FILE=SCALE" is the name; *scale is 1 where none is said. */
+/* Length of FILE in "FILE=SCALE"; *scale is 1 without a scale. */
 size_t zt_adapter_split(const char *text, double *scale);
 
 #endif

@@ -1,7 +1,7 @@
-/* cli.h - what every tool shares: one option table that feeds getopt_long, --help, completion and
+/* cli.h - the framework of all tools: one option table for getopt_long, --help, completion and
  * the check against the man page; exit codes; messages; tables; progress.
  *
- * A tool's table is made from its options.def, a row an option (option_rows.h).
+ * The table of a tool is made from its options.def, one row per option (option_rows.h).
  *
  *     int main(int argc, char **argv)
  *     {
@@ -42,41 +42,41 @@ typedef struct zt_opt {
     const char *name; /* NULL: none */
     zt_opt_kind kind;
     void *value;
-    const char *arg;       /* the argument's name in --help; for WORD the words */
+    const char *arg;       /* name of the argument in --help; for WORD the words */
     const char *help;      /* one line */
     int64_t min, max;      /* I64: both 0 means any; SIZE: min is 0 or 1 */
-    double fmin, fmax;     /* F64: likewise */
-    bool *given;           /* may be NULL: set true when the option was on the command line */
-    uint64_t modes;        /* ZT_IN of each mode of the tool that it applies to; 0: all */
-    const char *needs;     /* "json|jsonl": it applies only beside one of these options; a letter
-                            * stands for an option without a name as "-n" */
-    const char *excludes;  /* "raw|template": it cannot be given together with these */
-    const char *otherwise; /* its default in words, where the value at the start does not say it */
-    const char *heading;   /* of --help: it and the rows after it, up to the next heading, are this group */
-    bool detail;           /* only in --help=all, where the whole list is longer than --help may be */
+    double fmin, fmax;     /* F64: both 0 means any */
+    bool *given;           /* set to true if the option is on the command line; may be NULL */
+    uint64_t modes;        /* ZT_IN of each mode that the option applies to; 0: all */
+    const char *needs;     /* "json|jsonl": requires one of these options; an option without a name
+                            * is written as "-n" */
+    const char *excludes;  /* "raw|template": cannot be combined with these options */
+    const char *otherwise; /* default in words, if the initial value does not show it */
+    const char *heading;   /* begins a group of --help, up to the next heading */
+    bool detail;           /* listed only by --help=all, if the whole list is too long for --help */
     /* For completion, of a STR or LIST. Where `arg` is "GLOB=TYPE", names_from is for what is in front of the '=', and values
      * for what follows. */
     zt_name_fn *values;     /* the words that its value may be (user: NULL); NULL: no such list */
     const char *names_from; /* "zt-convert --list": prints, of a file, a table whose first column has such names */
 } zt_opt;
 
-/* A mode is what a tool does in one run: a command ("merge"), what an option asks for
- * ("--tokenize"), or what follows from the model ("a network"). An option that is given in a mode
- * that it does not apply to is refused, and never ignored. */
+/* A mode is what a tool does in one run: a command ("merge"), an option that selects a task
+ * ("--tokenize"), or a kind of model ("a network"). An option that does not apply to the mode is an error and never
+ * ignored. */
 typedef struct zt_mode {
-    const char *name;   /* as messages have it */
-    const char *option; /* name of the option that chooses it; NULL: a command or the model does */
+    const char *name;   /* name in messages */
+    const char *option; /* name of the option that selects it; NULL: selected by a command or the model */
 } zt_mode;
 #define ZT_IN(mode) (UINT64_C(1) << (mode))
 
-/* A shared option's row for one tool; those without one apply to all its modes. */
+/* Restriction of a shared option in one tool; without a row it applies to all modes. */
 typedef struct zt_shared_opt {
     const char *name;
-    uint64_t modes;    /* as of zt_opt */
-    const char *needs; /* likewise */
+    uint64_t modes;    /* as in zt_opt */
+    const char *needs; /* as in zt_opt */
 } zt_shared_opt;
 
-/* Which of cli.md's shared options a tool takes (help, version, quiet, verbose always). */
+/* Groups of shared options that a tool has; --help, --version, --quiet and --verbose are in every tool. */
 enum {
     ZT_SHARE_OUTPUT = 1,  /* -o --output, -f --force */
     ZT_SHARE_ENGINE = 2,  /* -t --threads --engine --strict-engine --isa --compute */
@@ -85,10 +85,10 @@ enum {
     ZT_SHARE_FORMAT = 16, /* --format, for tables */
     ZT_SHARE_COLOR = 32,
     ZT_SHARE_PROGRESS = 64,
-    ZT_SHARE_PAIR = 128,     /* with ENGINE: its --threads, --engine and --isa may be two, "A,B" */
+    ZT_SHARE_PAIR = 128,     /* with ENGINE: --threads, --engine and --isa accept two values, "A,B" */
     ZT_SHARE_TILE = 512,     /* --tile */
     ZT_SHARE_THREADS = 1024, /* -t --threads alone, where no engine runs */
-    ZT_SHARE_JUNIT = 256     /* with FORMAT: junit too, which the tool writes itself, not a table */
+    ZT_SHARE_JUNIT = 256     /* with FORMAT: also junit, which the tool writes itself */
 };
 
 typedef struct zt_tool {
@@ -122,71 +122,69 @@ typedef struct zt_cli {
     /* the shared options */
     const char *output;
     bool force, quiet, strict;
-    bool pair; /* two engines, instruction sets or numbers of threads were given */
+    bool pair; /* two engines, instruction sets or numbers of threads are given */
     int verbose;
     int64_t threads;    /* 0: not given */
     const char *engine; /* "auto" */
-    zt_isa isa;         /* from --isa, else ZT_ISA, else the best */
-    int64_t tile;       /* 0: by the caches */
+    zt_isa isa;         /* --isa, ZT_ISA, or the newest supported */
+    int64_t tile;       /* 0: from the cache sizes */
     int compute;        /* zt_compute */
     size_t mem_limit;
     uint64_t seed;
     zt_format format;
-    int color, progress; /* 1 yes, 2 no: zt_cli_open has decided what auto means */
+    int color, progress; /* 1: yes, 2: no; zt_cli_open resolves auto */
 } zt_cli;
 
-/* Parses; --help (of the command or mode that is given, else of the tool) and --version print and exit 0; misuse
- * is one line and exit 64. Sets the memory limit, the log and SIGINT. */
+/* Parses the command line and sets memory limit, log and SIGINT handler. --help (of the given command or mode, or of
+ * the tool) and --version print and exit 0; misuse prints one line and exits 64. */
 zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
-/* Was the option of that name ("model"; "-n" where it has none) on the command line? */
+/* Is the option on the command line? name: "model", or "-n" for an option without a name. */
 bool zt_cli_given(const zt_cli *cli, const char *name);
-/* The mode that the options given choose, or `usual` where none does. -1: two different ones were
- * asked for, ZT_EUSAGE. */
+/* The mode that the given options select, or `usual` if none does. -1 with ZT_EUSAGE: two different modes are
+ * selected. */
 int zt_cli_mode(zt_cli *cli, int usual);
-/* Every option given applies to the mode, has what it needs beside it, and nothing that it
- * excludes; else ZT_EUSAGE names the option, and what it does apply to. */
+/* Checks the given options against the mode. ZT_EUSAGE: an option does not apply to the mode, lacks an option that it
+ * needs, or excludes another; the message names it. */
 zt_status zt_cli_enter(zt_cli *cli, int mode);
-/* None of these options ("model|input") was given, which would be ignored; else ZT_EUSAGE: the one
- * does not apply to `what`. */
+/* ZT_EUSAGE if one of these options ("model|input") is given: "option '--model' does not apply to WHAT". */
 zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what);
-/* Prints the context's error if there is one ("zt-run: m.gguf: ..."), flushes and checks stdout (a
- * full disk must not look like success), frees all, and returns the exit code of `status`. */
+/* Prints the context's error if any ("zt-run: m.gguf: ..."), flushes stdout and checks it for errors such as a
+ * full disk, frees everything, and returns the exit code of `status`. */
 int zt_cli_close(zt_cli *cli, zt_status status);
-/* For a tool that goes on to the next of several inputs: prints the context's error, or what `status` means,
- * as close does, and clears it. Close then prints nothing more of its own. */
+/* For a tool that continues with the next input: prints the context's error, or the meaning of `status`, as
+ * zt_cli_close does, and clears it. zt_cli_close then prints no error. */
 void zt_cli_report(zt_cli *cli, zt_status status);
-/* The answer is "no": exit code 1 from close, no message. */
+/* The answer is "no": zt_cli_close returns exit code 1, without a message. */
 void zt_cli_no(zt_cli *cli);
-zt_engine *zt_cli_engine(zt_cli *cli);                       /* as --engine, --threads, --isa, --tile, --compute say */
-zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same, of so many threads */
-/* Likewise, for this program: `auto` is a GPU where there is one that runs all of it
- * (lib/run/auto.h). Without a program (NULL) it is the processor. */
+zt_engine *zt_cli_engine(zt_cli *cli);                       /* opens the engine of --engine, --threads ... */
+zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same with this number of threads */
+/* The same for a program: `auto` selects a GPU that can run the whole program, if there is one
+ * (lib/run/auto.h). Without a program (NULL), `auto` is the CPU. */
 zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings, int count);
-bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be there */
-/* ZT_SHARE_PAIR: where two were given the fields above are the first of them, and this the second;
- * what was given once is that of both. */
+bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be present */
+/* ZT_SHARE_PAIR: the second of two given values; the fields of zt_cli are the first. A value given once
+ * counts for both. */
 typedef struct zt_cli_second {
     const char *engine;
     int64_t threads;
     zt_isa isa;
 } zt_cli_second;
 zt_cli_second zt_cli_pair(const zt_cli *cli);
-bool zt_cli_interrupted(void); /* SIGINT arrived */
-void zt_cli_resume(void);      /* that SIGINT is dealt with: wait for the next */
-/* The output that `option` names is `path`; NULL: none. Where that is "-", stdout is this output's
- * alone: what zt_cli_write is given goes to stderr then. ZT_EUSAGE where an earlier one has that path.
- * Both texts are borrowed. */
+bool zt_cli_interrupted(void); /* has SIGINT arrived? */
+void zt_cli_resume(void);      /* clears the flag after SIGINT has been handled */
+/* Registers `path` as the output of `option`; NULL: none. If it is "-", stdout is reserved for this output,
+ * and zt_cli_write writes to stderr. ZT_EUSAGE: another output has the same path. Both strings are borrowed. */
 zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option);
-/* stdout: all data goes through here; SIGPIPE kills quietly. ZT_EIO on failure. */
+/* Writes data to stdout. SIGPIPE ends the process silently. ZT_EIO on failure. */
 zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t size);
 zt_status zt_cli_flush(zt_cli *cli);
-/* A line on stderr with the tool's name in front; not under --quiet. */
+/* Prints a line on stderr, prefixed with the tool's name; nothing with --quiet. */
 void zt_cli_note(zt_cli *cli, const char *fmt, ...) ZT_PRINTF(2, 3);
-int zt_exit_code(zt_status status); /* the one table from status to cli.md's codes */
-/* Binary does not go to a terminal: ZT_EUSAGE when stdout is one. */
+int zt_exit_code(zt_status status); /* the exit code of a status */
+/* ZT_EUSAGE if stdout is a terminal, for binary output; `what` names the data in the message. */
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what);
-/* An output would replace an input (the same inode; "-" is stdin), even with --force: ZT_ECREATE.
- * NULL is no file. */
+/* ZT_ECREATE if the output is the input (same inode; "-" is stdin), even with --force.
+ * NULL: no file. */
 zt_status zt_cli_refuse_same(zt_cli *cli, const char *in, const char *out);
 
 /* The words that --to, --dtype, --type, --engine and --isa take: functions for zt_opt.values. */
@@ -195,20 +193,20 @@ const char *zt_cli_dtype_names(const void *user, int i);
 const char *zt_cli_mix_names(const void *user, int i);
 const char *zt_cli_engine_names(const void *user, int i);
 const char *zt_cli_isa_names(const void *user, int i);
-/* --to, --dtype, --type: the word is not known; ZT_EUSAGE with what there is, and the nearest. */
+/* ZT_EUSAGE for an unknown word of --to, --dtype or --type; the message lists the known words and the nearest one. */
 zt_status zt_cli_no_container(zt_cli *cli, const char *word);
 zt_status zt_cli_no_dtype(zt_cli *cli, const char *word);
 zt_status zt_cli_no_mix(zt_cli *cli, const char *option, const char *word);
 
-/* One more line in the key zt.history, an array of texts:
+/* Appends a line to the metadata key zt.history, an array of strings:
  * "zt-quant 0.1.0 2026-11-21T20:30:00Z: WHAT". */
 struct zt_meta;
 zt_status zt_cli_history(zt_cli *cli, struct zt_meta *meta, const char *what);
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-/* Rows of text cells (NULL: nothing there): aligned columns on a terminal, TSV otherwise, or as
- * --format says; tsv, csv and md begin with the names of the columns. json:
+/* A table of text cells (NULL: empty): aligned columns on a terminal, TSV otherwise, or the format of
+ * --format. tsv, csv and md begin with the names of the columns. json:
  * {"schema":"zt.NAME/1","rows":[{column: value}, ...]}. A column marked by '#' before its name
  * ("#bytes") holds numbers: aligned right, and JSON numbers (nan, inf and "" are null). `columns`
  * and `schema` must live as long as the table. */
@@ -216,21 +214,21 @@ typedef struct zt_table zt_table;
 zt_table *zt_table_new(zt_cli *cli, const char *schema, const char *const *columns, int column_count);
 zt_status zt_table_row(zt_table *table, const char *const *cells);
 zt_status zt_table_print(zt_table *table);
-/* The same for elsewhere, appended to out; `aligned`: for eyes, unless --format says else. */
+/* Appends the table to `out` instead of printing it. `aligned`: aligned columns, unless --format is given. */
 zt_status zt_table_put(const zt_table *table, bool aligned, zt_str *out);
 void zt_table_free(zt_table *table);
 
-/* Where a long work stands. */
+/* Progress of a long task. */
 typedef struct zt_work {
     const char *what; /* "quantize" */
-    const char *item; /* what it is on now: a tensor's name, a file's; NULL: nothing to name */
-    const char *unit; /* of done: "B" (shown as kB, MB ...), "tokens"; NULL: none */
+    const char *item; /* current item, such as the name of a tensor or file; NULL: none */
+    const char *unit; /* unit of `done`: "B" (shown as kB, MB ...), "tokens"; NULL: none */
     double done, total;
 } zt_work;
-/* A bar on stderr with rate and time left, only on a terminal (or --progress always), drawn now and
- * then. Everything that goes through this header takes it away first; so it goes at the end. */
+/* Draws a progress bar with rate and remaining time on stderr, only on a terminal (or with --progress always) and
+ * at intervals. All output functions of this header erase it first, as does zt_cli_close. */
 void zt_progress(zt_cli *cli, const zt_work *work);
-/* Takes it away, before something is written to the terminal in another way. */
+/* Erases the bar before other code writes to the terminal. */
 void zt_progress_clear(zt_cli *cli);
 
 #endif

@@ -1,8 +1,8 @@
-/* command.h - tools of several commands: the first operand names one.
+/* command.h - tools with several commands: the first operand selects one.
  *
- * A tool has a table of its own structs, each beginning with a zt_command; `size` is that of one, as
- * qsort has it. The commands are the tool's modes, in the same order: the rows of its option table
- * say which of them an option applies to.
+ * A tool has a table of its own structs, each beginning with a zt_command; `size` is the size of one element, as
+ * for qsort. The commands are the modes of the tool, in the same order, so the option table
+ * defines the commands to which an option applies.
  */
 #ifndef ZT_COMMAND_H
 #define ZT_COMMAND_H
@@ -15,8 +15,8 @@ typedef struct zt_command {
 
 /* Fills the tool's modes [count] and synopses [count + 1] from the table, before zt_cli_open. */
 void zt_command_modes(const void *table, size_t size, int count, zt_mode *modes, const char **synopses);
-/* Which of the `count` commands operand 0 names: its index, or -1 and ZT_EUSAGE with the names, also where
- * an option was given that does not apply to it. */
+/* The index of the command that operand 0 names. -1 with ZT_EUSAGE: no command, an unknown command, or an option that
+ * does not apply to it. */
 int zt_command_enter(zt_cli *cli, const void *table, size_t size, int count);
 
 #endif

@@ -1,4 +1,4 @@
-/* internal.h - what the files of tools/common share: a tool's state behind zt_cli. */
+/* internal.h - private to tools/common: the state behind zt_cli. */
 #ifndef ZT_CLI_INTERNAL_H
 #define ZT_CLI_INTERNAL_H
 
@@ -14,24 +14,24 @@ typedef struct zt_cli_state {
     zt_cli cli;      /* first: a zt_cli * is this */
     zt_opt *options; /* the tool's own, then the shared ones; ends with {0} */
     int own_count, option_count;
-    const char **given;  /* [option_count]: as it was first given, "" without a value; NULL: it was not */
-    zt_default *initial; /* [option_count]: what holds where the option is not given; "" for flags */
+    const char **given;  /* [option_count]: first given value, "" without a value; NULL: not given */
+    zt_default *initial; /* [option_count]: default in words; "" for flags */
     bool answer_no;      /* the answer is "no" */
     bool reported;       /* failures have been printed */
     /* shared options that are not kept in zt_cli */
     bool help, help_all, version, isa_given, format_given, completion_given;
     int isa, format, completion;
-    const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: as they were given; NULL: not */
+    const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: the given values; NULL: not given */
     char engine[2][64];
     zt_cli_second second;
-    zt_cli_claimed claims[6]; /* outputs; stdout_taken: it is one of them alone */
+    zt_cli_claimed claims[6]; /* registered outputs; stdout_taken: one of them is stdout */
     int claim_count;
     bool stdout_taken;
     /* progress */
     bool drawn; /* a bar is on stderr's last line */
     double drawn_at;
-    char doing[48];                         /* the work that it shows, */
-    double began_at, began_done, last_done; /* when and where that began, and where it is */
+    char doing[48];                         /* the task shown */
+    double began_at, began_done, last_done; /* its start time, initial and last value of done */
 } zt_cli_state;
 
 /* options.c: fills the state from the command line. ZT_EUSAGE with one line in the context. */
@@ -41,18 +41,18 @@ void zt_options_free(zt_cli_state *state);
 const char *zt_option_display(const zt_opt *option, char buffer[64]);
 bool zt_option_takes_value(const zt_opt *option);
 
-/* modes.c: the modes and needs of the tool's own row for a shared option. */
+/* modes.c: copies the tool's restriction of a shared option into its row. */
 void zt_modes_share(const zt_tool *tool, zt_opt *option);
 
-/* modes.c: the mode that the first operand or the options given choose, for --help; -1: none. */
+/* modes.c: the mode that the first operand or the given options select, for --help; -1: none. */
 int zt_modes_of_help(const zt_cli_state *state);
-/* Does the option apply to the mode (-1: any), and not choose another one? */
+/* Does the option apply to the mode (-1: any) without selecting another one? */
 bool zt_modes_apply(const zt_tool *tool, const zt_opt *option, int mode);
 
 /* defaults.c: the option's default in words, from its value before the command line is read. */
 void zt_default_of(const zt_opt *option, zt_default text);
 
-/* pair.c: --threads, --engine and --isa of a tool that takes two. */
+/* pair.c: resolves --threads, --engine and --isa of a tool that accepts two values. */
 zt_status zt_pair_settle(zt_cli_state *state);
 
 /* help.c, completion.c, version.c: what is printed instead of running. */
@@ -60,7 +60,7 @@ zt_status zt_print_help(zt_cli_state *state);
 zt_status zt_print_completion(zt_cli_state *state);
 zt_status zt_print_version(zt_cli_state *state);
 
-/* progress.c: takes the bar away, before anything else is written to stderr. */
+/* progress.c: erases the bar before other output to stderr. */
 void zt_progress_erase(zt_cli_state *state);
 
 #endif

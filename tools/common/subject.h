@@ -1,5 +1,5 @@
-/* subject.h - what a tool needs to run a program from a file: its text, the model that it names,
- * numbers for its symbols, tensors.
+/* subject.h - everything that a tool needs to run a program from a file: its text, its model,
+ * values of its symbols, and tensors.
  *
  *     zt_subject *s = zt_subject_open(cli, p, &(zt_subject_opts){.path = "run.zt", .draw = true});
  *     zt_session *run = zt_subject_session(s, engine);     // with its states
@@ -12,73 +12,72 @@
 
 #include "tools/common/cli.h"
 
-/* A program's text, from a file or "-"; of a network's JSON the program that it is lowered to,
- * which names it as its model. */
+/* Reads a program from a file or "-". A network (JSON) is lowered to a program that names it as its model. */
 zt_prog *zt_cli_program(zt_cli *cli, const char *path);
 
-/* head.c: the first `size` bytes of a file, or of standard input ("-"), which keeps them. Of a pipe
- * there only where it begins a program or a network: that is kept as a file then, and can be opened
- * as often as one likes. 0: none. */
+/* head.c: reads up to `size` bytes from the start of a file or of standard input ("-") without consuming them. A pipe
+ * on standard input is read only if it begins like a program or a network; it is then kept as a file that can be
+ * opened repeatedly. Returns the number of bytes; 0: none. */
 size_t zt_cli_head(zt_cli *cli, const char *path, char *head, size_t size);
-bool zt_cli_begins_program(const void *head, size_t size); /* may these begin one? */
+bool zt_cli_begins_program(const void *head, size_t size); /* can a program begin with these bytes? */
 
-/* network.c: is the file a network's JSON? */
+/* network.c: is the file a network (JSON)? */
 bool zt_cli_is_network(zt_cli *cli, const char *path);
-/* Its program. */
+/* The program of a network. */
 zt_prog *zt_cli_network(zt_cli *cli, const char *path, const zt_nn_options *options);
 
-/* --bind n=16,ctx=64 (NULL: none). ZT_EUSAGE says what is wrong with it. */
+/* Parses --bind, such as "n=16,ctx=64" (NULL: none). ZT_EUSAGE: invalid text. */
 typedef struct zt_bindings {
     zt_binding items[ZT_MAX_SYMBOLS]; /* [count] */
     int count;
-    char names[ZT_MAX_SYMBOLS][64]; /* what items[i].symbol points to: not to be copied */
+    char names[ZT_MAX_SYMBOLS][64]; /* target of items[i].symbol, so the struct must not be copied */
 } zt_bindings;
 zt_status zt_bindings_parse(zt_ctx *ctx, const char *text, zt_bindings *bindings);
 
-/* The same, and what `program` itself says of symbols that the text does not name. `bindings` is good as long as program
- * is. */
+/* The same, with the program's own values for symbols that the text does not name. `program` must outlive
+ * `bindings`. */
 zt_status zt_bindings_of(zt_ctx *ctx, const char *text, const zt_prog *program, zt_bindings *bindings);
 
-/* model_path.c. Where is a file that a program names? In the program's folder (program NULL or "-":
- * the current directory), or, where it is not there, as a path from the current directory. Where a
- * program is written to a file `to`, its model is named from that file's folder; NULL or "-": from
- * the current directory. Paths are the caller's to free; NULL: no memory. */
+/* model_path.c: paths of files that a program names. zt_cli_beside finds such a file in the directory of the program
+ * (program NULL or "-": the current directory), or else relative to the current directory. zt_cli_path_from
+ * makes the path of `file` relative to the directory of the file `program`; NULL or "-": to
+ * the current directory. The caller frees the paths; NULL: out of memory. */
 char *zt_cli_beside(zt_ctx *ctx, const char *program, const char *file);
 char *zt_cli_path_from(zt_ctx *ctx, const char *file, const char *program);
-/* The model of a program that was read from `from` is named as from `to`. A model that is not there
- * keeps its name, and an absolute path does. */
+/* Changes the model path of a program read from `from` so that it is relative to `to`. Absolute paths and paths of
+ * missing models stay unchanged. */
 zt_status zt_cli_move_model(zt_cli *cli, zt_prog *program, const char *from, const char *to);
 
-/* What the command line says; each may be NULL. */
+/* Settings from the command line; each may be NULL. */
 typedef struct zt_subject_opts {
-    const char *path;       /* of the program: its model is named from there; NULL or "-": from here */
-    const char *model;      /* -m: instead of the model that the program names */
-    const char *data;       /* --data: tensors that are looked for before those of the model */
+    const char *path;       /* the program; its model path is relative to it; NULL or "-": current directory */
+    const char *model;      /* -m: overrides the model of the program */
+    const char *data;       /* --data: tensors that take precedence over those of the model */
     const char *input;      /* -i: inputs and states by name */
-    zt_checkpoint *tensors; /* the same, open; taken over, also on failure */
-    const char *bindings;   /* --bind; what it leaves open is in the inputs' shapes, then in the program */
-    bool counts;            /* an input 'counter' that is not given is 0 */
-    bool draw;              /* what is not given is drawn from --seed: inputs; data of a program with
-                        * no model, where none is given */
+    zt_checkpoint *tensors; /* the same, already open; ownership passes to the call, also on failure */
+    const char *bindings;   /* --bind; other symbols come from the shapes of inputs, then from the program */
+    bool counts;            /* a missing input 'counter' is 0 */
+    bool draw;              /* missing inputs are random numbers from --seed; so are data of a program
+                        * without a model, if no data are given */
 } zt_subject_opts;
 
 typedef struct zt_subject {
     zt_cli *cli;
     const zt_prog *prog; /* the caller's */
-    zt_gguf *model;      /* NULL: none, or it is this: */
+    zt_gguf *model;      /* NULL: none, or a network: */
     zt_nn *network;
     zt_checkpoint *data, *input;
     zt_store data_store, model_store, store;
     zt_bindings bind;
-    zt_bound_inputs *inputs; /* inputs->bound has every type */
+    zt_bound_inputs *inputs; /* inputs->bound has the type of every value */
 } zt_subject;
 
-/* `program` is borrowed. */
+/* Opens all that the program needs. `program` is borrowed. */
 zt_subject *zt_subject_open(zt_cli *cli, const zt_prog *program, const zt_subject_opts *options);
 void zt_subject_close(zt_subject *subject);
-/* A session on an engine, its states as they are to begin. The program is run as it is. */
+/* A session of the unchanged program on an engine, with its initial states. */
 zt_session *zt_subject_session(const zt_subject *subject, zt_engine *engine);
-/* The same of what passes made of the program: it has the same inputs, states, data and outputs. */
+/* The same for a transformed program with the same inputs, states, data and outputs. */
 zt_session *zt_subject_session_of(const zt_subject *subject, zt_engine *engine, const zt_prog *made);
 zt_status zt_subject_step(const zt_subject *subject, zt_session *session);
 

@@ -1,4 +1,4 @@
-/* svg.h - drawings for --plot and zt-trace memory: SVG 1.1 text, readable on light pages and dark.
+/* svg.h - SVG 1.1 drawings for --plot and zt-trace memory, readable on light and dark pages.
  *
  *     zt_svg_begin(&out, 640, 400, "what it shows");
  *     zt_svg_plot plot = {.x = 84, .y = 40, .width = 540, .height = 300,
@@ -8,8 +8,8 @@
  *     zt_svg_rect(&out, zt_svg_at_x(&plot, 3), ..., zt_svg_colour(0), "shown by the mouse");
  *     zt_svg_end(&out);
  *
- * Lengths are pixels, y grows downwards. Texts come from files: they are escaped, bytes that XML
- * does not allow as \xNN. Failures stay in the string's context.
+ * Lengths are in pixels; y grows downwards. Strings are untrusted and escaped; bytes that XML
+ * does not allow become \xNN. Errors stay in the context of the output string.
  */
 #ifndef ZT_SVG_H
 #define ZT_SVG_H
@@ -19,21 +19,21 @@
 void zt_svg_begin(zt_str *out, double width, double height, const char *title); /* title: drawn at the top */
 void zt_svg_end(zt_str *out);
 
-/* Text as XML has it, between tags and in attributes alike. */
+/* Appends text with XML escapes, for content and attributes. */
 void zt_svg_put_escaped(zt_str *out, const char *text, size_t size);
 
 typedef enum zt_svg_anchor { ZT_SVG_START, ZT_SVG_MIDDLE, ZT_SVG_STOP } zt_svg_anchor;
 typedef enum zt_svg_face { ZT_SVG_TITLE, ZT_SVG_LABEL, ZT_SVG_SMALL } zt_svg_face;
-/* y: the base line. turned: upwards, for the label of a vertical axis. */
+/* y: the baseline. turned: rotated upwards, for the label of a vertical axis. */
 void zt_svg_text(zt_str *out, double x, double y, zt_svg_face face, zt_svg_anchor anchor, bool turned, const char *text);
-/* title: what a mouse over it shows; NULL: nothing. */
+/* title: the tooltip; NULL: none. */
 void zt_svg_rect(zt_str *out, double x, double y, double width, double height, const char *fill, const char *title);
 void zt_svg_dot(zt_str *out, double x, double y, double radius, const char *fill, const char *title);
-/* Through `count` points xy[2 i], xy[2 i + 1]. fill: NULL, or the area's colour, half transparent. */
+/* A line through `count` points (xy[2 i], xy[2 i + 1]). fill: NULL, or the half-transparent colour of the area below. */
 void zt_svg_line(zt_str *out, const double *xy, size_t count, const char *stroke, double width, bool dashed, const char *fill);
 
-/* A colour of a set that can be told apart on light and dark, i any number; and of a ramp for heat
- * maps, position from 0 (dark blue) to 1 (yellow). Both "#rrggbb". */
+/* zt_svg_colour: colour i of a set that is distinguishable on light and dark pages, for any i. zt_svg_ramp: a colour
+ * scale for heat maps, position from 0 (dark blue) to 1 (yellow). Both return "#rrggbb". */
 const char *zt_svg_colour(unsigned i);
 const char *zt_svg_ramp(double position, char colour[8]); /* returns colour */
 
@@ -51,12 +51,12 @@ typedef struct zt_svg_plot {
     zt_svg_scale across, up;
 } zt_svg_plot;
 
-/* Where a value is drawn; those outside are drawn outside. */
+/* Pixel position of a value; values beyond the scale lie outside the axes. */
 double zt_svg_at_x(const zt_svg_plot *plot, double value);
 double zt_svg_at_y(const zt_svg_plot *plot, double value);
-/* Frame, ticks at round values with their lines, labels: 80 pixels to the left, 40 below. */
+/* Draws frame, grid lines at round values, and labels, which need 80 pixels to the left and 40 below. */
 void zt_svg_axes(zt_str *out, const zt_svg_plot *plot);
-/* "512 KiB", "1.5 MiB": as ticks have it. */
+/* "512 KiB", "1.5 MiB": the format of tick labels. */
 const char *zt_svg_bytes(double bytes, char text[24]);
 
 #endif

@@ -18,8 +18,8 @@
 #include <string.h>
 
 /* Verdicts, as in the table's last column. */
-static const char *const verdicts[] = {"slower", "faster", "same", "unsure", "told"};
-enum { SLOWER, FASTER, SAME, UNSURE, TOLD };
+static const char *const verdicts[] = {"slower", "faster", "same", "unsure", "not compared"};
+enum { SLOWER, FASTER, SAME, UNSURE, NOT_COMPARED };
 
 /* Two processes differ by pages, clock and neighbours in ways that their samples do not show. The interval of two files is
  * widened by this factor on each side (bench/results/zt-bench.md). */
@@ -52,7 +52,7 @@ zt_status bench_threshold(zt_ctx *ctx, const char *text, double *share)
     snprintf(number, sizeof number, "%.*s", (int)(length - percent < 31 ? length - percent : 31), text);
     if (length > 30 || !zt_parse_double(number, share) || !isfinite(*share) || *share < 0 ||
         (percent ? *share >= 1e4 : *share >= 100))
-        return zt_fail(ctx, ZT_EUSAGE, "--threshold '%s': not a share such as 5%% or 0.05",
+        return zt_fail(ctx, ZT_EUSAGE, "--threshold: '%s' is not a fraction such as 5%% or 0.05",
                        zt_escape(shown, sizeof shown, text, length < 40 ? length : 40));
     if (percent) *share /= 100;
     return ZT_OK;
@@ -63,7 +63,7 @@ zt_status bench_threshold(zt_ctx *ctx, const char *text, double *share)
 static zt_status fail_machines(zt_cli *cli, const char *what, const char *old, const char *now)
 {
     char shown[2][96];
-    return zt_fail(cli->ctx, ZT_EDATA, "unlike machines: %s '%s' and '%s' (--force compares)", what,
+    return zt_fail(cli->ctx, ZT_EDATA, "results from different machines: %s '%s' and '%s' (--force compares them)", what,
                    zt_escape(shown[0], sizeof shown[0], old, strnlen(old, 90)),
                    zt_escape(shown[1], sizeof shown[1], now, strnlen(now, 90)));
 }
@@ -88,7 +88,8 @@ static zt_status check_machines(zt_cli *cli, const bench_list *old, const bench_
 
 static void note_models(zt_cli *cli, const bench_list *old, const bench_list *now)
 {
-    if (old->model_id && now->model_id && strcmp(old->model_id, now->model_id)) zt_cli_note(cli, "the models are not the same");
+    if (old->model_id && now->model_id && strcmp(old->model_id, now->model_id))
+        zt_cli_note(cli, "warning: the results are for different models");
 }
 
 static bool is_comparable(const bench_result *left, const bench_result *right, bool by_name)
@@ -124,7 +125,7 @@ static int find_verdict(const row_comparison *comparison, double threshold)
     bool rate = is_rate(comparison->now->unit);
     double low = rate ? 1 / comparison->ratio.ci95[1] : comparison->ratio.ci95[0];
     double high = rate ? 1 / comparison->ratio.ci95[0] : comparison->ratio.ci95[1];
-    if (is_informative(comparison->now->test)) return TOLD;
+    if (is_informative(comparison->now->test)) return NOT_COMPARED;
     double best = rate ? 1 / comparison->best_ratio : comparison->best_ratio;
     if (low > 1 + threshold) return best > 1 + threshold ? SLOWER : UNSURE;
     if (high < 1 / (1 + threshold)) return FASTER;
@@ -180,7 +181,7 @@ static zt_status compare_row(comparison_report *report, const bench_result *now,
 {
     const bench_result *old = find_row(report->old, now, report->pairs);
     if (!old) {
-        zt_cli_note(report->cli, "only in the new: %s", now->test);
+        zt_cli_note(report->cli, "only in NEW: %s", now->test);
         return ZT_OK;
     }
     row_comparison *comparison = &report->rows[report->row_count++];
@@ -200,9 +201,9 @@ static zt_status compare_rows(comparison_report *report)
     for (const bench_result *row = report->now->first; row && !status; row = row->next)
         status = compare_row(report, row, scratch);
     for (const bench_result *row = report->old->first; row && !status; row = row->next)
-        if (!find_row(report->now, row, report->pairs)) zt_cli_note(report->cli, "only in the old: %s", row->test);
+        if (!find_row(report->now, row, report->pairs)) zt_cli_note(report->cli, "only in OLD: %s", row->test);
     zt_free(report->cli->ctx, scratch);
-    if (!status && report->row_count == 0) status = zt_fail(report->cli->ctx, ZT_EDATA, "nothing that both have measured");
+    if (!status && report->row_count == 0) status = zt_fail(report->cli->ctx, ZT_EDATA, "no result is in both OLD and NEW");
     return status;
 }
 
@@ -361,7 +362,7 @@ zt_status bench_compare(zt_cli *cli, const bench_options *options)
                             "compare without --vs: nothing is measured"))
         return ZT_EUSAGE;
     if (cli->n_operands != 3)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "compare takes two files, OLD and NEW, not %d", cli->n_operands - 1);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "compare needs two files, OLD and NEW, got %d", cli->n_operands - 1);
     zt_status status = bench_read(cli->ctx, cli->operands[1], &old);
     if (!status) status = bench_read(cli->ctx, cli->operands[2], &now);
     if (!status && !cli->force) status = check_machines(cli, &old, &now);

@@ -29,7 +29,7 @@ bench_eager *bench_eager_open(zt_engine *engine, const zt_prog *program, const z
 {
     zt_ctx *ctx = engine->ctx;
     if (zt_prog_count(program, ZT_VALUE_STATE) > 0) {
-        zt_fail(ctx, ZT_ENOTSUP, "ops run one by one have no states");
+        zt_fail(ctx, ZT_ENOTSUP, "eager execution does not support a program with states");
         return NULL;
     }
     bench_eager *runner = zt_calloc(ctx, 1, sizeof *runner);

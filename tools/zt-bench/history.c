@@ -5,7 +5,7 @@
 
 static zt_status fail_absent(zt_cli *cli, const char *path)
 {
-    return zt_fail(cli->ctx, ZT_ENOTSUP, "%s: zt was built without SQLite: there is no history", path);
+    return zt_fail(cli->ctx, ZT_ENOTSUP, "%s: history is not supported: zt was built without SQLite", path);
 }
 
 zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list)
@@ -100,15 +100,17 @@ static zt_status check_ours(const history_file *history, bool *empty)
     if (!status) status = query_number(history, "PRAGMA user_version", &form);
     *empty = tables == 0 && ours == 0;
     if (status || *empty) return status;
-    if (ours != OURS) return zt_fail(history->cli->ctx, ZT_EDATA, "%s: a database of another program", history->path);
+    if (ours != OURS)
+        return zt_fail(history->cli->ctx, ZT_EDATA, "%s: not a zt-bench history, but another SQLite database", history->path);
     if (form == FORM) return ZT_OK;
-    return zt_fail(history->cli->ctx, ZT_ENOTSUP, "%s: history of form %" PRId64 ", not %d", history->path, form, FORM);
+    return zt_fail(history->cli->ctx, ZT_ENOTSUP, "%s: unsupported history format version %" PRId64 ", expected %d",
+                   history->path, form, FORM);
 }
 
 static zt_status open_file(history_file *history, int flags)
 {
     if (!*history->path || *history->path == ':' || !strcmp(history->path, "-")) /* SQLite's own meanings */
-        return zt_fail(history->cli->ctx, ZT_EUSAGE, "a history is a file: '%s'", history->path);
+        return zt_fail(history->cli->ctx, ZT_EUSAGE, "--history: '%s' is not a file name", history->path);
     struct stat info;
     if (stat(history->path, &info) == 0 && S_ISDIR(info.st_mode)) /* SQLite would speak of its own file in it */
         return zt_fail(history->cli->ctx, flags & SQLITE_OPEN_READONLY ? ZT_ENOENT : ZT_ECREATE, "%s: is a directory",

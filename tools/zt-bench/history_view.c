@@ -190,7 +190,8 @@ static zt_status draw_history(history_view *history, const char *path)
         if (history->series[i].low <= history->series[i].high) put_panel(history, &history->series[i], shown++, &out);
     zt_svg_end(&out);
     if (history->series_count > panels)
-        zt_cli_note(history->cli, "%s: the first %" PRId64 " of %" PRId64 " series", path, panels, history->series_count);
+        zt_cli_note(history->cli, "%s: only the first %" PRId64 " of %" PRId64 " series are plotted", path, panels,
+                    history->series_count);
     zt_status status = bench_write_plot(history->cli, path, &out);
     zt_str_fini(&out);
     return status;
@@ -200,7 +201,7 @@ static zt_status draw_history(history_view *history, const char *path)
 
 zt_status bench_past_show(zt_cli *cli, const bench_options *options)
 {
-    if (cli->n_operands != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "history wants one file: history FILE.sqlite");
+    if (cli->n_operands != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "history needs one file: history FILE.sqlite");
     history_view history = {.cli = cli, .table = zt_table_new(cli, "bench.history", columns, N_COLUMNS)};
     if (options->plot) history.arena = zt_arena_new(cli->ctx, 0);
     if (options->plot) history.by_name = zt_map_new(cli->ctx, 64);

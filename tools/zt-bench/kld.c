@@ -46,7 +46,7 @@ static zt_status check_tokens(const kld_subject *subject)
     const zt_ids *ids_a = &subject->first.ids, *ids_b = &subject->second.ids;
     int64_t tokens = (int64_t)ids_a->count;
     if (ids_a->count != ids_b->count || (ids_a->count && memcmp(ids_a->id, ids_b->id, ids_a->count * sizeof *ids_a->id)))
-        return zt_fail(subject->cli->ctx, ZT_EDATA, "%s: reads the text as other tokens than %s", subject->second.name,
+        return zt_fail(subject->cli->ctx, ZT_EDATA, "%s: tokenizes the text differently from %s", subject->second.name,
                        subject->first.name);
     if (tokens < subject->window)
         return zt_fail(subject->cli->ctx, ZT_EDATA, "%s: %" PRId64 " tokens are too few for a window of %" PRId64 ": see --ctx",
@@ -102,7 +102,7 @@ static zt_status score_models(kld_subject *subject)
     subject->from = subject->options->from < 0 ? subject->window / 2 : subject->options->from;
     if (subject->from > subject->window - 2)
         return zt_fail(subject->cli->ctx, ZT_EUSAGE,
-                       "--from %" PRId64 ": of a window of %" PRId64 " tokens none is left to score", subject->from,
+                       "--from %" PRId64 ": no token of a window of %" PRId64 " tokens is left to score", subject->from,
                        subject->window);
     for (int64_t i = 0; i < subject->windows && !status; i++) {
         const int32_t *ids = zt_score_window(subject->first.vocab, &subject->first.ids, subject->window, i);
@@ -194,9 +194,9 @@ zt_status bench_kld(zt_cli *cli, const bench_options *options)
     int64_t thread_counts[BENCH_MAX_COUNTS] = {zt_cpu_count()};
     int count = 1;
     zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
-    if (!status && count > 1) status = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld wants one number", options->threads);
-    if (!status && cli->n_operands != 3) status = zt_fail(cli->ctx, ZT_EUSAGE, "kld wants two models: kld A B -i TEXT");
-    if (!status && !options->input) status = zt_fail(cli->ctx, ZT_EUSAGE, "no text: name one with -i");
+    if (!status && count > 1) status = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld needs one number of threads", options->threads);
+    if (!status && cli->n_operands != 3) status = zt_fail(cli->ctx, ZT_EUSAGE, "kld needs two models: kld A B -i TEXT");
+    if (!status && !options->input) status = zt_fail(cli->ctx, ZT_EUSAGE, "no text: specify one with -i");
     if (status) return status;
     kld_subject subject = {.cli = cli,
                            .options = options,

@@ -156,7 +156,7 @@ static zt_status add_count(zt_table *table, const char *name, size_t length, con
 static zt_status add_level(zt_table *table, const zt_roof_level *level, bool memory)
 {
     char detail[64];
-    snprintf(detail, sizeof detail, level->sharers == 1 ? "each processor's" : "of %d processors", level->sharers);
+    snprintf(detail, sizeof detail, level->sharers == 1 ? "per processor" : "shared by %d processors", level->sharers);
     return add_count(table, level->name, level->bytes, "bytes", memory ? NULL : detail);
 }
 
@@ -256,7 +256,8 @@ zt_status bench_machine(zt_cli *cli, const bench_options *options)
     int64_t thread_counts[BENCH_MAX_COUNTS] = {zt_cpu_count()};
     int count = 1;
     zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
-    if (!status && cli->n_operands > 1) status = zt_fail(cli->ctx, ZT_EUSAGE, "machine takes no operand: '%s'", cli->operands[1]);
+    if (!status && cli->n_operands > 1)
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "unexpected argument '%s': machine takes none", cli->operands[1]);
     if (status) return status;
     machine_subject *subject = zt_calloc(cli->ctx, 1, sizeof *subject);
     if (!subject) return ZT_ENOMEM;

@@ -74,15 +74,14 @@ static const zt_tool tool = {
 static zt_status refuse_existing(zt_cli *cli)
 {
     if (!cli->output || !strcmp(cli->output, "-") || cli->force || access(cli->output, F_OK)) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_ECREATE, "%s: is there already (--force overwrites)", cli->output);
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (--force overwrites)", cli->output);
 }
 
 static zt_status run_command(zt_cli *cli)
 {
     int i = zt_command_enter(cli, commands, sizeof *commands, N_COMMANDS);
     zt_status status = zt_ctx_status(cli->ctx);
-    if (!status && !opt.vs && i != COMPARE)
-        status = zt_cli_refuse_given(cli, "threshold|seed", "one subject; it applies with --vs");
+    if (!status && !opt.vs && i != COMPARE) status = zt_cli_refuse_given(cli, "threshold|seed", "measurements without --vs");
     if (!status) status = bench_threshold(cli->ctx, opt.threshold, &opt.beyond);
     if (!status) status = refuse_existing(cli);
     if (!status) status = zt_cli_claim(cli, cli->output, "--output");

@@ -150,7 +150,7 @@ zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *coun
         snprintf(one, sizeof one, "%.*s", (int)(len < sizeof one ? len : sizeof one), cursor);
         if (*count_out == BENCH_MAX_COUNTS || !zt_parse_i64(one, &count[*count_out]) || count[*count_out] < 1 ||
             count[*count_out] > MAX_THREADS)
-            return zt_fail(ctx, ZT_EUSAGE, "-t '%s': not numbers from 1 to %d", text, MAX_THREADS);
+            return zt_fail(ctx, ZT_EUSAGE, "-t: '%s' is not a list of numbers from 1 to %d", text, MAX_THREADS);
         ++*count_out;
     }
     return ZT_OK;
@@ -163,12 +163,12 @@ static zt_status name_models(zt_cli *cli, const bench_options *options, const ch
 {
     int given = cli->n_operands - 1 + options->models.n;
     *count_out = 0;
-    if (options->vs && given != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "--vs: %d models, not 2", given);
-    if (given == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (options->vs && given != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "--vs needs 2 models, got %d", given);
+    if (given == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: specify one with -m");
     if (!options->vs && given > 1 && cli->n_operands > 1)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: name each with -m, or compare two by --vs", given);
-    if (given > MOST_MODELS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: at most %d", given, MOST_MODELS);
-    if (given > 1 && options->plot && !options->vs) return zt_fail(cli->ctx, ZT_EUSAGE, "--plot draws one model, not %d", given);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: specify each with -m, or compare two with --vs", given);
+    if (given > MOST_MODELS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, the limit is %d", given, MOST_MODELS);
+    if (given > 1 && options->plot && !options->vs) return zt_fail(cli->ctx, ZT_EUSAGE, "--plot draws one model, got %d", given);
     for (int i = 0; i < options->models.n; i++) name[(*count_out)++] = options->models.item[i];
     for (int i = 1; i < cli->n_operands; i++) name[(*count_out)++] = cli->operands[i];
     if (options->prompt == 0 && options->generate == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");

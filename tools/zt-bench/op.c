@@ -333,7 +333,7 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *options, bench_
         any = true;
         status = measure_op(cli, options, lists, &line, thread_counts, count);
     }
-    if (status == ZT_OK && !any) status = zt_fail(cli->ctx, ZT_EDATA, "%s: no op is in it", options->input);
+    if (status == ZT_OK && !any) status = zt_fail(cli->ctx, ZT_EDATA, "%s: no op found", options->input);
     zt_free(cli->ctx, text);
     return status;
 }
@@ -345,9 +345,9 @@ zt_status bench_op(zt_cli *cli, const bench_options *options)
     bench_list lists[2] = {{0}};
     zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
     if (status == ZT_OK && cli->n_operands < 2 && !options->input)
-        status = zt_fail(cli->ctx, ZT_EUSAGE, "no op: 'rms_norm f32[512,576] f32[576] eps=1e-6'");
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "no op, expected one such as 'rms_norm f32[512,576] f32[576] eps=1e-6'");
     if (status == ZT_OK && options->vs && (cli->n_operands != 3 || options->input))
-        status = zt_fail(cli->ctx, ZT_EUSAGE, "op --vs takes two ops or programs, not %d", cli->n_operands - 1);
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "op --vs needs two ops or programs, got %d", cli->n_operands - 1);
     for (int i = 1; i < cli->n_operands && status == ZT_OK; i += sides)
         status = measure_op(cli, options, lists, cli->operands + i, thread_counts, count);
     if (status == ZT_OK && options->input) status = measure_lines(cli, options, lists, thread_counts, count);

@@ -57,7 +57,7 @@ static zt_status read_result(const list_reader *reader, const json_t *j)
     int64_t count = (int64_t)json_array_size(samples);
     if (!test || !unit) return fail_read(reader, "a result has no \"test\" or no \"unit\"");
     if (count < 1 || count > BENCH_MAX_REPS)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: a result has %lld samples, not 1 to %d", reader->file, (long long)count,
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: a result has %lld samples, expected 1 to %d", reader->file, (long long)count,
                        BENCH_MAX_REPS);
     zt_str name; /* of one of several models: "MODEL TEST" */
     const char *model = text_of(j, "model");
@@ -69,7 +69,7 @@ static zt_status read_result(const list_reader *reader, const json_t *j)
     if (!out) return zt_ctx_status(reader->ctx);
     for (; out->count < count; out->count++) {
         const json_t *value = json_array_get(samples, (size_t)out->count);
-        if (!json_is_number(value) || !isfinite(json_number_value(value))) return fail_read(reader, "a sample is no number");
+        if (!json_is_number(value) || !isfinite(json_number_value(value))) return fail_read(reader, "a sample is not a number");
         out->samples[out->count] = json_number_value(value);
     }
     return ZT_OK;
@@ -92,7 +92,7 @@ static zt_status read_json(zt_ctx *ctx, const char *file, const json_t *j, bench
     list_reader reader = {ctx, file, list};
     const char *schema = text_of(j, "schema");
     if (!schema || strcmp(schema, "zt.bench/1"))
-        return fail_read(&reader, "not results of zt-bench: its \"schema\" is not zt.bench/1");
+        return fail_read(&reader, "not a valid results file: \"schema\" is not zt.bench/1");
     zt_status status = read_machine(&reader, json_object_get(j, "machine"));
     copy_text(j, "engine", list->engine, sizeof list->engine);
     if (!status) status = read_model(&reader, json_object_get(j, "model"));

@@ -251,7 +251,7 @@ static const char *format_text(zt_arena *arena, const bench_result *result, doub
 {
     char text[256];
     bench_summary summary = bench_summarize(result->samples, result->count, scratch);
-    snprintf(text, sizeof text, "%.6g %s, of %" PRId64 " samples %.6g to %.6g, interval %.6g to %.6g", summary.median,
+    snprintf(text, sizeof text, "%.6g %s, %" PRId64 " samples from %.6g to %.6g, interval %.6g to %.6g", summary.median,
              result->unit, result->count, summary.min, summary.max, summary.ci95[0], summary.ci95[1]);
     return zt_arena_strndup(arena, text, strlen(text));
 }
@@ -331,9 +331,10 @@ zt_status bench_check_plot(zt_cli *cli, const bench_options *options)
 {
     if (!options->plot) return ZT_OK;
     if (options->no_roof || options->vs)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--plot: %s measures no roof", options->no_roof ? "--no-roof" : "--vs");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--plot needs a roofline, but %s does not measure one",
+                       options->no_roof ? "--no-roof" : "--vs");
     if (!cli->force && access(options->plot, F_OK) == 0)
-        return zt_fail(cli->ctx, ZT_ECREATE, "%s: exists already (-f overwrites)", options->plot);
+        return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (-f overwrites)", options->plot);
     return ZT_OK;
 }
 

@@ -34,7 +34,7 @@ const zt_roof *bench_roof(zt_cli *cli, const bench_options *options, bench_list 
         list->roofs->count++;
         return roof;
     }
-    zt_cli_note(cli, "no roof: too little memory to measure with");
+    zt_cli_note(cli, "roofline not measured: too little memory");
     zt_ctx_clear(cli->ctx);
     return NULL;
 }

@@ -55,13 +55,13 @@ static void find_axes(roofline_drawing *drawing)
     const zt_roof_level *memory = &drawing->roof->level[drawing->roof->n_levels - 1];
     low = fmin(low, memory->read[ZT_ROOF_ONE] * smallest);
     low = fmax(low, drawing->most * 1e-7);
-    drawing->plot = (zt_svg_plot){
-        .x = LEFT,
-        .y = TOP,
-        .width = INNER_W,
-        .height = INNER_H,
-        .across = {.low = smallest, .high = largest, .log = true, .label = "operations a byte"},
-        .up = {.low = low / 1e9, .high = drawing->most * 1.6 / 1e9, .log = true, .label = "10^9 operations a second"}};
+    drawing->plot =
+        (zt_svg_plot){.x = LEFT,
+                      .y = TOP,
+                      .width = INNER_W,
+                      .height = INNER_H,
+                      .across = {.low = smallest, .high = largest, .log = true, .label = "arithmetic intensity (FLOP/byte)"},
+                      .up = {.low = low / 1e9, .high = drawing->most * 1.6 / 1e9, .log = true, .label = "GFLOP/s"}};
 }
 
 /* Within the frame: both ends are at or above the lowest rate drawn. */
@@ -127,9 +127,9 @@ static void put_dots(roofline_drawing *drawing, double *scratch)
         const bench_result *result = drawing->dot[i].result;
         double median = bench_summarize(result->samples, result->count, scratch).median;
         zt_str_clear(&text);
-        zt_str_printf(&text, "%s, %" PRId64 " threads: %.4g %s, %.4g GOP/s at %.3g a byte", result->test, result->threads, median,
-                      result->unit, drawing->dot[i].rate / 1e9, drawing->dot[i].per_byte);
-        if (result->roof > 0) zt_str_printf(&text, ", %.1f %% of its roof", 100 * bench_roof_share(result, median));
+        zt_str_printf(&text, "%s, %" PRId64 " threads: %.4g %s, %.4g GFLOP/s at %.3g FLOP/byte", result->test, result->threads,
+                      median, result->unit, drawing->dot[i].rate / 1e9, drawing->dot[i].per_byte);
+        if (result->roof > 0) zt_str_printf(&text, ", %.1f %% of the roof", 100 * bench_roof_share(result, median));
         if (!text.data) break;
         const char *colour = zt_svg_colour((unsigned)i + 2);
         zt_svg_dot(&drawing->out, zt_svg_at_x(&drawing->plot, drawing->dot[i].per_byte),
@@ -145,7 +145,7 @@ static void put_levels(roofline_drawing *drawing)
     const zt_roof *roof = drawing->roof;
     zt_str text;
     zt_str_init(&text, drawing->out.ctx);
-    zt_str_printf(&text, "GB/s, the highest slope first, %d threads (broken: one):", roof->threads);
+    zt_str_printf(&text, "GB/s by memory level, %d threads (dashed: 1 thread):", roof->threads);
     for (int i = 0; i < roof->n_levels; i++)
         zt_str_printf(&text, "%s %s %.0f", i ? "," : "", roof->level[i].name, roof->level[i].read[ZT_ROOF_ALL] / 1e9);
     if (text.data) zt_svg_text(&drawing->out, LEFT, TOP - 8, ZT_SVG_SMALL, ZT_SVG_START, false, text.data);
@@ -155,7 +155,7 @@ static void put_levels(roofline_drawing *drawing)
 static void draw_roofline(roofline_drawing *drawing, double *scratch)
 {
     char title[200], cpu[ZT_CPU_MODEL];
-    snprintf(title, sizeof title, "roofline of %s", zt_cpu_model(cpu));
+    snprintf(title, sizeof title, "Roofline of %s", zt_cpu_model(cpu));
     zt_svg_begin(&drawing->out, WIDTH, TOP + INNER_H + 66 + drawing->dot_count * LINE, title);
     zt_svg_axes(&drawing->out, &drawing->plot);
     put_levels(drawing);
@@ -172,14 +172,14 @@ zt_status bench_roofline(zt_cli *cli, const char *path, const bench_list *list)
     const zt_roof *roof;
     for (int i = 0; (roof = bench_roof_nth(list, i)); i++)
         if (!drawing.roof || roof->threads > drawing.roof->threads) drawing.roof = roof;
-    if (!drawing.roof) return zt_fail(cli->ctx, ZT_EUSAGE, "%s: no roof was measured to draw", path);
+    if (!drawing.roof) return zt_fail(cli->ctx, ZT_EUSAGE, "%s: no roofline was measured", path);
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     if (!scratch) return ZT_ENOMEM;
     zt_str_init(&drawing.out, cli->ctx);
     find_dots(&drawing, list, scratch);
     find_axes(&drawing);
     draw_roofline(&drawing, scratch);
-    if (drawing.left_out) zt_cli_note(cli, "%s: %d more results than dots", path, drawing.left_out);
+    if (drawing.left_out) zt_cli_note(cli, "%s: %d results are not plotted", path, drawing.left_out);
     zt_status status = bench_write_plot(cli, path, &drawing.out);
     zt_str_fini(&drawing.out);
     zt_free(cli->ctx, scratch);

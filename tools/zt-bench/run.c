@@ -46,7 +46,7 @@ zt_status bench_line_of(zt_ctx *ctx, const char *line, bench_line *command)
         command->argv[1] = "-c";
         command->argv[2] = command->text;
     } else if (cut_words(command->text, command->argv, MOST) == 0)
-        return zt_fail(ctx, ZT_EUSAGE, "a command is empty");
+        return zt_fail(ctx, ZT_EUSAGE, "empty command");
     return ZT_OK;
 }
 
@@ -141,7 +141,7 @@ zt_status bench_wait(const bench_line *command, int pid, bool any_end, struct ru
     if (zt_cli_interrupted()) return ZT_EINTR;
     if (any_end) return ZT_OK;
     if (WIFSIGNALED(status))
-        return zt_fail(command->ctx, ZT_EDATA, "%s: ended by signal %d (%s)", command->argv[0], WTERMSIG(status),
+        return zt_fail(command->ctx, ZT_EDATA, "%s: killed by signal %d (%s)", command->argv[0], WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status))
         return zt_fail(command->ctx, ZT_EDATA, "%s: exit status %d (--ignore-failure measures it)", command->argv[0],
@@ -214,9 +214,9 @@ zt_status bench_run(zt_cli *cli, const bench_options *options)
     char **word = cli->operands + 1;
     bench_line commands[2] = {{0}};
     bench_list lists[2] = {{0}};
-    if (word_count < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command: zt-bench run -- COMMAND");
+    if (word_count < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command, expected: zt-bench run -- COMMAND");
     if (options->vs && word_count != 2)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs takes two commands, each as one text, not %d", word_count);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs needs two commands, each quoted as one argument, got %d", word_count);
     zt_status status =
         options->vs ? bench_line_of(cli->ctx, word[0], &commands[0]) : command_of_words(cli->ctx, word, word_count, &commands[0]);
     if (!status && options->vs) status = bench_line_of(cli->ctx, word[1], &commands[1]);

@@ -43,9 +43,9 @@ static zt_status read_pipe(zt_ctx *ctx, int descriptor, zt_str *text)
     for (;;) {
         ssize_t size = read(descriptor, piece, sizeof piece);
         if (size == 0) return ZT_OK;
-        if (size < 0 && errno != EINTR) return zt_fail(ctx, ZT_EIO, "a pipe: %s", strerror(errno));
+        if (size < 0 && errno != EINTR) return zt_fail(ctx, ZT_EIO, "pipe: %s", strerror(errno));
         if (zt_cli_interrupted()) return ZT_EINTR;
-        if (size > 0 && text->len > MOST_BYTES) return zt_fail(ctx, ZT_EDATA, "a command prints more than %d bytes", MOST_BYTES);
+        if (size > 0 && text->len > MOST_BYTES) return zt_fail(ctx, ZT_EDATA, "a command printed more than %d bytes", MOST_BYTES);
         if (size > 0 && zt_str_put(text, piece, (size_t)size)) return zt_ctx_status(ctx);
     }
 }
@@ -56,7 +56,7 @@ static zt_status catch_output(const bench_line *command, zt_str *text)
     int pipe_ends[2];
     double when;
     struct rusage usage;
-    if (pipe2(pipe_ends, O_CLOEXEC)) return zt_fail(command->ctx, ZT_ESYS, "a pipe: %s", strerror(errno));
+    if (pipe2(pipe_ends, O_CLOEXEC)) return zt_fail(command->ctx, ZT_ESYS, "pipe: %s", strerror(errno));
     int pid = bench_start(command, pipe_ends[1], false, &when);
     close(pipe_ends[1]);
     zt_status status = pid < 0 ? zt_ctx_status(command->ctx) : read_pipe(command->ctx, pipe_ends[0], text);
@@ -75,11 +75,11 @@ static zt_status add_round(zt_ctx *ctx, const bench_options *options, bench_list
         if (first && !target) return zt_ctx_status(ctx);
         if (!target || target->threads != result->threads || strcmp(target->test, result->test) ||
             strcmp(target->unit, result->unit))
-            return zt_fail(ctx, ZT_EDATA, "'%s' prints other rows than before", list->command);
+            return zt_fail(ctx, ZT_EDATA, "'%s' printed different rows from those before", list->command);
         target->samples[target->count++] = bench_summarize(result->samples, result->count, scratch).median;
         target = target->next;
     }
-    return target ? zt_fail(ctx, ZT_EDATA, "'%s' prints fewer rows than before", list->command) : ZT_OK;
+    return target ? zt_fail(ctx, ZT_EDATA, "'%s' printed fewer rows than before", list->command) : ZT_OK;
 }
 
 static zt_status one_round(const bench_line *commands, const bench_options *options, bench_list *list, double *scratch)
@@ -137,7 +137,7 @@ static zt_status compare_commands(zt_cli *cli, const bench_options *options)
 
 zt_status bench_versus(zt_cli *cli, const bench_options *options)
 {
-    if (cli->n_operands != 3) return zt_fail(cli->ctx, ZT_EUSAGE, "compare --vs takes two subjects, not %d", cli->n_operands - 1);
+    if (cli->n_operands != 3) return zt_fail(cli->ctx, ZT_EUSAGE, "compare --vs needs two subjects, got %d", cli->n_operands - 1);
     const char *old = cli->operands[1], *now = cli->operands[2];
     bool ops = is_op(old) && is_op(now), models = !ops && is_model(old) && is_model(now);
     const char *none = ops ? "prompt|generate|exact" : models ? "bind|ops" : BENCH_MEASURING "|prompt|generate|exact|bind|ops";

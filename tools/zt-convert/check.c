@@ -79,8 +79,7 @@ static zt_status report_counts(file_checker *checker, const zt_entry *entry, con
     const zt_dtype_info *info = zt_dtype_get(entry->type.dtype);
     if (counts->first < 0) return ZT_OK;
     if (info->kind == 'Q')
-        return report_fault(checker,
-                            "%s: tensor '%s': scales that are NaN or infinite, first in block %" PRId64 " (%" PRId64 " values)",
+        return report_fault(checker, "%s: tensor '%s': NaN or infinite scales, first in block %" PRId64 " (%" PRId64 " values)",
                             file, entry->name, counts->first / info->block, counts->nan_count + counts->infinite_count);
     return report_fault(checker, "%s: tensor '%s': %" PRId64 " NaN, %" PRId64 " infinite, first at element %" PRId64, file,
                         entry->name, counts->nan_count, counts->infinite_count, counts->first);

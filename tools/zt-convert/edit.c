@@ -154,7 +154,7 @@ static zt_gguf_kind likely_kind(const char *text)
 static zt_status fail_value(convert_job *job, const char *key, const char *text, zt_gguf_kind kind)
 {
     char shown_text[160], shown_key[160];
-    return zt_fail(job->ctx, ZT_EUSAGE, "option '--set': '%s' of key '%s' is no %s",
+    return zt_fail(job->ctx, ZT_EUSAGE, "option '--set': value '%s' of key '%s' is not a valid %s",
                    zt_escape(shown_text, sizeof shown_text, text, strlen(text)),
                    zt_escape(shown_key, sizeof shown_key, key, strlen(key)), zt_gguf_kind_name(kind));
 }
@@ -236,7 +236,7 @@ static void unset_keys(convert_job *job, const char *glob)
     for (int64_t i = count - 1; i >= 0; i--)
         if (glob_matches(glob, zt_meta_get(job->meta, i)->key.data)) zt_meta_remove(job->meta, i);
     if (zt_meta_count(job->meta) == count)
-        zt_cli_note(job->cli, "there is no key '%s'", zt_escape(text, sizeof text, glob, strlen(glob)));
+        zt_cli_note(job->cli, "no key matches '%s'", zt_escape(text, sizeof text, glob, strlen(glob)));
 }
 
 /* ---- what else changes ----------------------------------------------------------------------- */

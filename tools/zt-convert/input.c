@@ -49,8 +49,8 @@ zt_status job_dtype(convert_job *job, zt_dtype *dtype)
     if (!name) return ZT_OK;
     if (!zt_dtype_parse(name, strlen(name), dtype)) return zt_cli_no_dtype(job->cli, name);
     if (zt_dtype_get(*dtype)->kind != 'F')
-        return zt_fail(job->ctx, ZT_EUSAGE, "option '--dtype': %s is no float%s", name,
-                       zt_dtype_get(*dtype)->kind == 'Q' ? "; zt-quant quantizes" : "");
+        return zt_fail(job->ctx, ZT_EUSAGE, "option '--dtype': %s is not a floating-point type%s", name,
+                       zt_dtype_get(*dtype)->kind == 'Q' ? "; use zt-quant to quantize" : "");
     return ZT_OK;
 }
 
@@ -68,7 +68,7 @@ static zt_status change_dtype(convert_job *job, picked_tensor *picked, zt_dtype 
     picked->out.type.dtype = dtype;
     picked->out.dtype = zt_dtype_get(dtype)->name;
     if (!zt_dtype_converts(picked->in.type.dtype, dtype) || !zt_type_check(job->ctx, &picked->out.type, &bytes))
-        return zt_fail(job->ctx, ZT_ENOTSUP, "tensor '%s': %s does not become %s",
+        return zt_fail(job->ctx, ZT_ENOTSUP, "tensor '%s': %s cannot be converted to %s",
                        zt_escape(text, sizeof text, picked->in.name, strlen(picked->in.name)), picked->in.dtype,
                        picked->out.dtype);
     picked->out.bytes = bytes;
@@ -150,6 +150,6 @@ zt_status job_pick(convert_job *job)
     for (int i = 0; status == ZT_OK && i < job->input_count; i++) status = pick_from(job, i, dtype);
     if (status == ZT_OK) note_unmatched(job);
     if (status == ZT_OK && job->picked_count == 0 && total > 0)
-        zt_cli_note(job->cli, "none of %lld tensors is left", (long long)total);
+        zt_cli_note(job->cli, "warning: all %lld tensors are excluded", (long long)total);
     return status;
 }

@@ -15,9 +15,9 @@ static zt_status check_operands(const convert_job *job, int mode)
 {
     int count = job->cli->n_operands, streams = 0;
     for (int i = 0; i < count; i++) streams += strcmp(job->cli->operands[i], "-") == 0;
-    if (count == 0) return zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
-    if (count > 1 && !(MANY >> mode & 1)) return zt_fail(job->ctx, ZT_EUSAGE, "one input is looked at, %d were given", count);
-    if (streams > 1) return zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    if (count == 0) return zt_fail(job->ctx, ZT_EUSAGE, "no input file");
+    if (count > 1 && !(MANY >> mode & 1)) return zt_fail(job->ctx, ZT_EUSAGE, "%d inputs are given, expected one", count);
+    if (streams > 1) return zt_fail(job->ctx, ZT_EUSAGE, "stdin is given %d times, but can be one input only", streams);
     return ZT_OK;
 }
 
@@ -57,10 +57,10 @@ static int take_operands(convert_job *job)
     job->paths = cli->operands;
     job->input_count = cli->n_operands;
     job->output_path = cli->output;
-    if (job->input_count == 0) zt_fail(job->ctx, ZT_EUSAGE, "there is no input");
+    if (job->input_count == 0) zt_fail(job->ctx, ZT_EUSAGE, "no input file");
     if (job->input_count == 0) return -1;
     if (is_edit(job)) return CONVERT_EDIT;
-    if (!job->output_path && job->input_count < 2) zt_fail(job->ctx, ZT_EUSAGE, "the output is missing: zt-convert IN OUT");
+    if (!job->output_path && job->input_count < 2) zt_fail(job->ctx, ZT_EUSAGE, "no output, expected: zt-convert IN OUT");
     if (!job->output_path && job->input_count < 2) return -1;
     if (!job->output_path) job->output_path = job->paths[--job->input_count];
     return job_is_hf(job) ? CONVERT_HF : job_mounts(job) ? CONVERT_MOUNT : CONVERT_WRITE;

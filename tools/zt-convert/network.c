@@ -45,16 +45,12 @@ zt_status job_check_weights(convert_job *job)
     bool file = job->input_count == 1 && strcmp(job->paths[0], "-") != 0 && zt_checkpoint_container(job->inputs[0]) == json;
     bool known = file && take_census(job, &census);
     if (zt_checkpoint_count(job->inputs[0]) == 0 && job->input_count == 1)
-        return zt_fail(job->ctx, ZT_EDATA,
-                       "%s: a network without weights: there is no tensor to "
-                       "convert%s",
+        return zt_fail(job->ctx, ZT_EDATA, "%s: the network has no weights: nothing to convert%s",
                        zt_checkpoint_name(job->inputs[0]),
-                       census.layer_count ? "; zt-train --epochs 0 writes a network with drawn ones" : "");
+                       census.layer_count ? "; zt-train --epochs 0 writes a network with random weights" : "");
     if (known && census.missing_count)
-        zt_cli_note(job->cli,
-                    "%s: %" PRId64 " of %" PRId64 " layers have no weights (%s): there is "
-                    "no tensor of these",
-                    job->paths[0], census.missing_count, census.layer_count, census.first_missing);
+        zt_cli_note(job->cli, "%s: %" PRId64 " of %" PRId64 " layers have no weights (%s) and no tensors", job->paths[0],
+                    census.missing_count, census.layer_count, census.first_missing);
     return ZT_OK;
 }
 
@@ -69,9 +65,7 @@ static zt_status check_frame(const convert_job *job, const zt_netjson *frame)
         same = !strcmp(array->name, job->picked[i].out.name) && array->bytes == job->picked[i].in.bytes;
     }
     return same ? ZT_OK
-                : zt_fail(job->ctx, ZT_EUSAGE,
-                          "%s: --dtype of a network needs all its weights, and "
-                          "under their names",
+                : zt_fail(job->ctx, ZT_EUSAGE, "%s: --dtype of a network needs all weights with their original names",
                           job->paths[0]);
 }
 
@@ -83,7 +77,7 @@ static zt_status plan_layer(convert_job *job, const zt_netjson *frame, int64_t i
     *weights = picked->codes;
     if (!picked->codes.native && picked->codes.type == ZT_STORE_F32) return ZT_OK;
     if (picked->count < 0)
-        return zt_fail(job->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
+        return zt_fail(job->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, but the layer does not give the number of weights",
                        job->paths[0], picked->in.name, zt_netjson_word(picked->codes.type));
     *weights = (zt_net_weights){.type = ZT_STORE_F32, .rule = ZT_RULE_FIELD, .scale = 1};
     picked->coded = true;
@@ -113,12 +107,10 @@ zt_status job_network_dtype(convert_job *job)
     zt_status status = job_dtype(job, &dtype);
     if (status != ZT_OK || dtype == ZT_DTYPE_COUNT) return status;
     if (dtype != ZT_F32)
-        return zt_fail(job->ctx, ZT_EUSAGE,
-                       "%s: is a network: --dtype makes its weights f32; zt-quant --type %s makes "
-                       "them others",
-                       job->paths[0], job->options->dtype);
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: a network allows only --dtype f32; use zt-quant --type %s", job->paths[0],
+                       job->options->dtype);
     if (job->input_count != 1)
-        return zt_fail(job->ctx, ZT_EUSAGE, "--dtype of a network has one input, not %d", job->input_count);
+        return zt_fail(job->ctx, ZT_EUSAGE, "--dtype of a network needs one input, got %d", job->input_count);
     zt_bytes text = zt_meta_text(zt_meta_get(job->meta, zt_meta_find(job->meta, KEY_FRAME)));
     zt_netjson *frame = zt_netjson_from_frame(job->ctx, text.data ? text.data : "", text.n);
     status = frame ? check_frame(job, frame) : zt_ctx_status(job->ctx);

@@ -27,13 +27,13 @@ static zt_status read_hints(convert_job *job, zt_nn_hint *hints, int *count)
     for (int i = 0; i < job->options->hint.n; i++) {
         const char *rule = job->options->hint.item[i], *equals = strchr(rule, '=');
         if (is_order(rule)) {
-            if (orders++) return zt_fail(job->ctx, ZT_EUSAGE, "option '--hint': two orders");
+            if (orders++) return zt_fail(job->ctx, ZT_EUSAGE, "option '--hint': order is given twice");
             continue;
         }
         snprintf(number, sizeof number, "%.*s", equals && equals - rule < 20 ? (int)(equals - rule) : 0, rule);
         zt_nn_hint *hint = &hints[(*count)++];
         if (!equals || !zt_parse_i64(number, &hint->index) || hint->index < 0 || !zt_nn_kind_parse(equals + 1, &hint->kind))
-            return zt_fail(job->ctx, ZT_EUSAGE, "option '--hint': '%s' is not INDEX=TYPE, as 3=Dense, nor order=LIST",
+            return zt_fail(job->ctx, ZT_EUSAGE, "option '--hint': '%s' is neither INDEX=TYPE, such as 3=Dense, nor order=LIST",
                            zt_escape(text, sizeof text, rule, strlen(rule)));
     }
     return ZT_OK;
@@ -85,9 +85,7 @@ static zt_status put_probe(convert_job *job, const zt_nn_probe *probe)
 zt_status job_probe(convert_job *job)
 {
     if (find_order(job))
-        return zt_fail(job->ctx, ZT_EUSAGE,
-                       "--hint order=... goes with a conversion to a network, not "
-                       "with --probe");
+        return zt_fail(job->ctx, ZT_EUSAGE, "--hint order=... applies only to a conversion to a network, not to --probe");
     zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
     zt_nn_probe *probe = checkpoint ? run_probe(job, checkpoint) : NULL;
     zt_status status = probe ? put_probe(job, probe) : zt_ctx_status(job->ctx);
@@ -154,7 +152,7 @@ static zt_nn *mount_network(convert_job *job, const zt_nn_probe *probe, zt_check
     int64_t left_count = count_left(probe, order);
     zt_nn *network = status ? NULL : zt_nn_mount_as(job->ctx, probe, checkpoint, &overrides, order);
     if (network && left_count)
-        zt_cli_note(job->cli, "%" PRId64 " tensor%s not in the network, no layer has a place for %s: see --probe", left_count,
+        zt_cli_note(job->cli, "%" PRId64 " tensor%s not in the network because no layer uses %s: see --probe", left_count,
                     left_count == 1 ? " is" : "s are", left_count == 1 ? "it" : "them");
     zt_nn_layout_free(job->ctx, order);
     return network;
@@ -166,7 +164,7 @@ static zt_nn *open_network(convert_job *job, bool chained)
     zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
     zt_nn *network = NULL;
     if (checkpoint && is_network(checkpoint) && job->options->hint.n)
-        zt_fail(job->ctx, ZT_EUSAGE, "%s: is a network: --hint is for tensors that are none", job->paths[0]);
+        zt_fail(job->ctx, ZT_EUSAGE, "%s: is a network: --hint applies only to tensors without layers", job->paths[0]);
     else if (checkpoint && is_network(checkpoint))
         network = zt_nn_open(job->ctx, job->paths[0], 0);
     zt_nn_probe *probe = checkpoint && !is_network(checkpoint) ? run_probe(job, checkpoint) : NULL;

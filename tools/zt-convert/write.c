@@ -189,10 +189,10 @@ static zt_status choose_container(convert_job *job, const zt_container **contain
     *container = job->options->to ? zt_container_named(job->options->to) : zt_container_for(job->output_path);
     if (job->options->to && !*container) return zt_cli_no_container(job->cli, job->options->to);
     if (!*container && strchr(name, '.'))
-        return zt_fail(job->ctx, ZT_EUSAGE, "%s: the name tells no container, --to does", job->output_path);
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: unknown container, specify it with --to", job->output_path);
     if (!*container) *container = zt_container_named("gguf");
     if (!zt_container_writes(*container))
-        return zt_fail(job->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(*container));
+        return zt_fail(job->ctx, ZT_ENOTSUP, "%s can be read but not written", zt_container_name(*container));
     return ZT_OK;
 }
 
@@ -205,7 +205,8 @@ static zt_status check_paths(convert_job *job)
         streams += strcmp(job->paths[i], "-") == 0;
         status = job->output_path ? zt_cli_refuse_same(job->cli, job->paths[i], job->output_path) : ZT_OK;
     }
-    if (status == ZT_OK && streams > 1) status = zt_fail(job->ctx, ZT_EUSAGE, "stdin is one input, not %d", streams);
+    if (status == ZT_OK && streams > 1)
+        status = zt_fail(job->ctx, ZT_EUSAGE, "stdin is given %d times, but can be one input only", streams);
     if (status == ZT_OK && job->output_path && strcmp(job->output_path, "-") == 0)
         status = zt_cli_refuse_terminal(job->cli, "a model");
     return status;
@@ -218,10 +219,11 @@ static zt_status edit_file(convert_job *job)
     zt_checkpoint_opts options = {.to = zt_checkpoint_container(job->inputs[0]), .force = true, .in_place = true};
     bool done = false;
     if (zt_checkpoint_streams(job->inputs[0]) || strcmp(job->paths[0], "-") == 0)
-        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is no file that can be changed: name an output",
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: cannot be edited in place: specify an output",
                        zt_checkpoint_name(job->inputs[0]));
     if (zt_checkpoint_in_parts(job->inputs[0]))
-        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is one of several files: name an output", zt_checkpoint_name(job->inputs[0]));
+        return zt_fail(job->ctx, ZT_EUSAGE, "%s: is one of several files and cannot be edited in place: specify an output",
+                       zt_checkpoint_name(job->inputs[0]));
     zt_entry *out = zt_alloc_array(job->ctx, (size_t)job->picked_count, sizeof *out);
     for (int64_t i = 0; out && i < job->picked_count; i++) out[i] = job->picked[i].out;
     zt_status status =
@@ -246,12 +248,11 @@ zt_status job_to_hf(convert_job *job)
     zt_status status = job_dtype(job, &hf_options.dtype);
     if (status != ZT_OK) return status;
     if (job->input_count != 1)
-        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory is of one whole model, not %d", job->input_count);
-    if (strcmp(job->output_path, "-") == 0) return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
+        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory needs one whole model, got %d inputs", job->input_count);
+    if (strcmp(job->output_path, "-") == 0)
+        return zt_fail(job->ctx, ZT_EUSAGE, "a Hugging Face directory cannot be written to stdout");
     if (options->dtype && hf_options.dtype != ZT_F32 && hf_options.dtype != ZT_F16 && hf_options.dtype != ZT_BF16)
-        return zt_fail(job->ctx, ZT_EUSAGE,
-                       "option '--dtype': a Hugging Face directory has f32, f16 "
-                       "or bf16");
+        return zt_fail(job->ctx, ZT_EUSAGE, "option '--dtype': a Hugging Face directory allows only f32, f16 and bf16");
     zt_checkpoint *checkpoint = job_open_one(job, job->paths[0], 0);
     zt_gguf *gguf = checkpoint ? zt_checkpoint_gguf(checkpoint) : NULL;
     status = gguf ? zt_hf_write(job->ctx, gguf, job->output_path, &hf_options) : zt_ctx_status(job->ctx);

@@ -16,10 +16,10 @@ static void sum_up(const dna_report *report)
     const zt_dna_verdict *verdict = report->verdict;
     char missing[96] = "";
     if (verdict->only_a || verdict->only_b)
-        snprintf(missing, sizeof missing, "; %lld only in the first, %lld only in the second", (long long)verdict->only_a,
+        snprintf(missing, sizeof missing, "; %lld only in A, %lld only in B", (long long)verdict->only_a,
                  (long long)verdict->only_b);
-    zt_cli_note(report->cli, "overlap %.6f, relative L2 %.3g; %lld of %lld layers are the same%s", verdict->overlap,
-                verdict->rel_l2, (long long)verdict->same_count, (long long)verdict->score_count, missing);
+    zt_cli_note(report->cli, "overlap %.6f, relative L2 %.3g; %lld of %lld layers identical%s", verdict->overlap, verdict->rel_l2,
+                (long long)verdict->same_count, (long long)verdict->score_count, missing);
 }
 
 static zt_status print_report(const dna_report *report)
@@ -55,7 +55,7 @@ zt_status dna_compare(zt_cli *cli, const dna_options *options, char **operands, 
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
     if (options->shifts + options->map + (options->by == DNA_BY_BLOCK) > 1)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--shifts, --map and --by block exclude each other");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "options '--shifts', '--map' and '--by block' exclude each other");
     for (int i = 0; i < 2; i++) {
         zt_status same = zt_cli_refuse_same(cli, operands[i], options->plot);
         if (same != ZT_OK) return same;

@@ -64,7 +64,7 @@ zt_status dna_extract(zt_cli *cli, const dna_options *options, char **operands, 
     if (status != ZT_OK) return status;
     zt_dna *model = dna_open(cli, options, operands[0]);
     if (model && zt_dna_is_signed(model))
-        status = zt_fail(cli->ctx, ZT_EUSAGE, "%s: holds signatures already", zt_dna_name(model));
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "%s: already contains signatures", zt_dna_name(model));
     else
         status = model ? write_file(cli, options, model, path) : zt_ctx_status(cli->ctx);
     zt_dna_close(model);

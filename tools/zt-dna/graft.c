@@ -9,9 +9,10 @@ static zt_status check_operands(zt_cli *cli, const dna_options *options, char **
 {
     int stdins = 0;
     zt_status status = ZT_OK;
-    if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o OUT");
-    if (operand_count < 2 && !options->residual) return zt_fail(cli->ctx, ZT_EUSAGE, "one network alone: nothing to graft it to");
-    if (operand_count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d networks; %d at most", operand_count, MOST);
+    if (!cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o OUT");
+    if (operand_count < 2 && !options->residual)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "graft needs at least two networks, or one with --residual");
+    if (operand_count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d networks, the limit is %d", operand_count, MOST);
     for (int operand_index = 0; operand_index < operand_count && status == ZT_OK; operand_index++) {
         stdins += !strcmp(operands[operand_index], "-");
         status = zt_cli_refuse_same(cli, operands[operand_index], cli->output);
@@ -25,9 +26,9 @@ static bool is_filter(const dna_options *options) { return options->combine == D
 
 static zt_status check_gate(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
-    if (options->gate && !is_filter(options)) return zt_fail(cli->ctx, ZT_EUSAGE, "--gate goes with --combine filter");
-    if (options->gate && !strcmp(options->gate, "-")) return zt_fail(cli->ctx, ZT_EUSAGE, "--gate: a file, not stdin");
-    if (is_filter(options) && count < 2) return zt_fail(cli->ctx, ZT_EUSAGE, "--combine filter: one network has no shares");
+    if (options->gate && !is_filter(options)) return zt_fail(cli->ctx, ZT_EUSAGE, "--gate needs --combine filter");
+    if (options->gate && !strcmp(options->gate, "-")) return zt_fail(cli->ctx, ZT_EUSAGE, "--gate cannot be stdin");
+    if (is_filter(options) && count < 2) return zt_fail(cli->ctx, ZT_EUSAGE, "--combine filter needs at least two networks");
     if (is_filter(options) && !options->gate && (options->select.n || !strcmp(operands[0], "-")))
         return zt_fail(cli->ctx, ZT_EUSAGE, "--combine filter with %s needs --gate NET",
                        options->select.n ? "--select" : "stdin");
@@ -45,7 +46,8 @@ static zt_status count_inputs(zt_cli *cli, const char *path, int64_t *count)
     zt_nn_close(network);
     if (status == ZT_OK || status == ZT_ENOMEM) return status;
     zt_ctx_clear(cli->ctx);
-    return zt_fail(cli->ctx, ZT_EUSAGE, "%s: --combine filter: what the network takes is not known: name a gate by --gate", path);
+    return zt_fail(cli->ctx, ZT_EUSAGE,
+                   "%s: --combine filter: the input shape of the network is unknown: specify a gate with --gate", path);
 }
 
 static zt_status write_network(zt_cli *cli, const dna_options *options, zt_dna *const *models, int count, zt_graft_opts *how)

@@ -141,7 +141,7 @@ static void put_node(zt_str *text, const lineage_report *report, int index, int 
     if (depth) zt_str_puts(text, "`- ");
     zt_str_put_escaped(text, report->names[index], strlen(report->names[index]));
     if (descent->parent >= 0)
-        zt_str_printf(text, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers the same",
+        zt_str_printf(text, "  %s, relative L2 %.3g, %" PRId64 " of %" PRId64 " layers identical",
                       zt_dna_relation_name(descent->relation), descent->verdict.rel_l2, descent->verdict.same_count,
                       descent->verdict.score_count);
     zt_str_putc(text, '\n');
@@ -178,7 +178,7 @@ static zt_status draw_matrix(const lineage_report *report)
     zt_str text, what;
     zt_str_init(&text, report->cli->ctx);
     zt_str_init(&what, report->cli->ctx);
-    dna_draw_begin(&text, report->count, report->count, "overlap of every two");
+    dna_draw_begin(&text, report->count, report->count, "overlap of each pair of models");
     for (int i = 0; i < report->count; i++) {
         dna_draw_row(&text, i, report->names[i]);
         for (int j = 0; j < report->count; j++) {
@@ -210,7 +210,7 @@ zt_status dna_lineage(zt_cli *cli, const dna_options *options, char **operands, 
     zt_dna_compare_opts how = {.threads = dna_threads(cli), .wanted = is_wanted, .progress = report_progress, .user = &report};
     double min_cosine = zt_cli_given(cli, "threshold") ? options->threshold : 0.5;
     int stdins = 0;
-    if (count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models; %d at most", count, MOST);
+    if (count > MOST) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, the limit is %d", count, MOST);
     zt_status status = ZT_OK;
     for (int i = 0; i < count && status == ZT_OK; i++) {
         stdins += !strcmp(operands[i], "-");

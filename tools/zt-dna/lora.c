@@ -126,10 +126,10 @@ static zt_status extract_adapter(zt_cli *cli, const dna_options *options, zt_che
         status =
             folder ? write_folder(cli, extract, name, options->rank) : write_file(cli, extract, cli->output, "gguf", cli->force);
     if (status == ZT_OK)
-        zt_cli_note(cli, "%lld matrices, %.2f %% of the squares of their differences", (long long)zt_extract_count(extract) / 2,
-                    100 * zt_extract_share(extract));
+        zt_cli_note(cli, "%lld matrices; the adapter has %.2f %% of the squared differences",
+                    (long long)zt_extract_count(extract) / 2, 100 * zt_extract_share(extract));
     if (status == ZT_OK && zt_extract_left(extract))
-        zt_cli_note(cli, "%lld tensors that differ are no matrices or embeddings: they are not in it",
+        zt_cli_note(cli, "warning: %lld tensors that differ are not matrices or embeddings and are not in the adapter",
                     (long long)zt_extract_left(extract));
     zt_extract_free(extract);
     return status;
@@ -137,7 +137,8 @@ static zt_status extract_adapter(zt_cli *cli, const dna_options *options, zt_che
 
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
-    if (!cli->output || !*cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "lora: no output: -o FILE.gguf, or DIR/");
+    if (!cli->output || !*cli->output)
+        return zt_fail(cli->ctx, ZT_EUSAGE, "lora: no output: specify one with -o FILE.gguf or -o DIR/");
     zt_status status = strcmp(cli->output, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "an adapter");
     for (int i = 0; i < count && status == ZT_OK; i++) status = zt_cli_refuse_same(cli, operands[i], cli->output);
     zt_checkpoint *base = status == ZT_OK ? dna_open_checkpoint(cli, operands[0]) : NULL;

@@ -37,7 +37,8 @@ static zt_status run_command(zt_cli *cli)
     if (i < 0) return zt_ctx_status(cli->ctx);
     const dna_command *command = &commands[i];
     if (count < command->min_operands || (command->max_operands >= 0 && count > command->max_operands))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%d operand%s: zt-dna %s", count, count == 1 ? "" : "s", command->command.synopsis);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d argument%s, expected: zt-dna %s", count, count == 1 ? "" : "s",
+                       command->command.synopsis);
     zt_status status = zt_cli_claim(cli, cli->output, "--output");
     if (!status) status = zt_cli_claim(cli, dna_opt.plot, "--plot");
     if (!status) status = zt_cli_claim(cli, dna_opt.report, "--report");

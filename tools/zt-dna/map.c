@@ -112,7 +112,7 @@ static zt_status fill_map(score_map *map)
     if (status == ZT_OK) status = put_in_order(map);
     size_t cells = 0;
     if (status == ZT_OK && !zt_mul_size((size_t)map->row_count, (size_t)map->column_count, &cells))
-        return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64, map->row_count, map->column_count);
+        return zt_fail(ctx, ZT_ENOMEM, "a map of %" PRId64 " by %" PRId64 " is too large", map->row_count, map->column_count);
     map->scores = status == ZT_OK ? zt_calloc(ctx, cells + 1, sizeof(void *)) : NULL;
     if (status == ZT_OK && !map->scores) status = ZT_ENOMEM;
     for (int64_t score_index = 0; score_index < verdict->score_count && status == ZT_OK; score_index++) {
@@ -161,7 +161,7 @@ enum { CELL = 16, LEFT = 220, TOP = 48, BELOW = 76, RIGHT = 24, LEGEND = 30 };
 void dna_draw_cell(zt_str *text, int64_t row, int64_t column, double overlap, bool same, const char *what)
 {
     char colour[8], title[320];
-    snprintf(title, sizeof title, "%s: %.7f%s", what, overlap, same ? ", the same" : "");
+    snprintf(title, sizeof title, "%s: %.7f%s", what, overlap, same ? ", identical" : "");
     zt_svg_ramp(dna_nines(overlap, same) / (double)(MOST_NINES + 1), colour);
     zt_svg_rect(text, (double)(LEFT + column * CELL), (double)(TOP + row * CELL), CELL - 1, CELL - 1, colour, title);
 }
@@ -169,8 +169,8 @@ void dna_draw_cell(zt_str *text, int64_t row, int64_t column, double overlap, bo
 /* A colour for each number of nines, and for equal layers. */
 static void draw_legend(zt_str *text, double top)
 {
-    static const char *const labels[MOST_NINES + 2] = {"0", "0.9", "0.99", "0.999", "4 nines", "5",
-                                                       "6", "7",   "8",    "9",     "the same"};
+    static const char *const labels[MOST_NINES + 2] = {"0", "0.9", "0.99", "0.999", "4 nines",  "5",
+                                                       "6", "7",   "8",    "9",     "identical"};
     enum { WIDTH = 21 };
     char colour[8];
     zt_svg_text(text, LEFT - 8, top + CELL - 4, ZT_SVG_SMALL, ZT_SVG_STOP, false, "overlap from");

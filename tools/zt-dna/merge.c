@@ -56,12 +56,12 @@ static zt_status write_out(zt_cli *cli, const dna_options *options, zt_merge *me
     zt_checkpoint_opts opts = {.force = cli->force};
     bool folder = cli->output[length - 1] == '/' || (options->to && !strcmp(options->to, "hf"));
     if (folder && !strcmp(cli->output, "-"))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "a Hugging Face directory does not go to stdout");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "a Hugging Face directory cannot be written to stdout");
     if (folder) return write_folder(cli, merge);
     opts.to = options->to ? zt_container_named(options->to) : zt_container_for(cli->output);
     if (options->to && !opts.to) return zt_cli_no_container(cli, options->to);
     if (opts.to && !zt_container_writes(opts.to))
-        return zt_fail(cli->ctx, ZT_ENOTSUP, "%s is read, and not written", zt_container_name(opts.to));
+        return zt_fail(cli->ctx, ZT_ENOTSUP, "%s can be read but not written", zt_container_name(opts.to));
     return write_to(cli, merge, cli->output, &opts);
 }
 
@@ -83,7 +83,7 @@ static zt_status run_merge(merge_inputs *inputs, const zt_recipe *recipe)
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count)
 {
     merge_inputs inputs = {.cli = cli, .options = options, .operands = operands, .operand_count = count};
-    if (!cli->output || !*cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no output: -o FILE");
+    if (!cli->output || !*cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no output: specify one with -o FILE");
     zt_status status = strcmp(cli->output, "-") ? ZT_OK : zt_cli_refuse_terminal(cli, "a model");
     zt_recipe *recipe = status == ZT_OK ? merge_recipe(cli, options, operands, count) : NULL;
     status = recipe ? run_merge(&inputs, recipe) : zt_ctx_status(cli->ctx);

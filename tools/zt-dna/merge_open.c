@@ -45,7 +45,7 @@ static zt_status refuse_inside(zt_cli *cli, const char *path)
     if (!parent) return ZT_ENOMEM;
     bool inside = stat(parent, &here) == 0 && here.st_dev == folder.st_dev && here.st_ino == folder.st_ino;
     zt_free(cli->ctx, parent);
-    return inside ? zt_fail(cli->ctx, ZT_ECREATE, "%s: would be in the folder of an input", cli->output) : ZT_OK;
+    return inside ? zt_fail(cli->ctx, ZT_ECREATE, "%s: the output cannot be in the directory of an input", cli->output) : ZT_OK;
 }
 
 static zt_status open_model(merge_inputs *inputs, int index, const char *path)
@@ -88,7 +88,7 @@ static zt_status open_adapters(merge_inputs *inputs, int index, const char *text
     for (size_t length; *text == '+' && status == ZT_OK; text += length + 1) {
         double scale;
         status = first_piece(inputs, text + 1, &scale, &length, path);
-        if (status == ZT_OK && !length) status = zt_fail(cli->ctx, ZT_EUSAGE, "%s: a name was expected behind '+'", text);
+        if (status == ZT_OK && !length) status = zt_fail(cli->ctx, ZT_EUSAGE, "%s: expected an adapter after '+'", text);
         if (status == ZT_OK) status = zt_cli_refuse_same(cli, path->data, cli->output);
         if (status == ZT_OK) status = zt_adapters_add(cli, a, path->data, scale);
     }
@@ -122,7 +122,7 @@ static zt_status check_operands(const merge_inputs *inputs, const zt_recipe *rec
         bool used = false;
         for (int k = 0; k < zt_recipe_count(recipe) && !used; k++)
             used = !strcmp(base_name(inputs->operands[i]), base_name(zt_recipe_model(recipe, k)));
-        if (!used) return zt_fail(inputs->cli->ctx, ZT_EUSAGE, "%s: the recipe has no such model", inputs->operands[i]);
+        if (!used) return zt_fail(inputs->cli->ctx, ZT_EUSAGE, "%s: the model is not in the recipe", inputs->operands[i]);
     }
     return ZT_OK;
 }

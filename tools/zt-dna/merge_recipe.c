@@ -8,7 +8,7 @@
 static zt_status fail_value(zt_cli *cli, const char *option, const char *value)
 {
     char shown[80];
-    return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': '%s' is no number", option,
+    return zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': '%s' is not a number", option,
                    zt_escape(shown, sizeof shown, value, strlen(value)));
 }
 
@@ -42,7 +42,8 @@ static zt_status check_count(zt_cli *cli, number_list *list, int models)
     double number;
     zt_status status = parse_number(cli, list->option, list->given, -1, &number, &list->count);
     if (status == ZT_OK && list->count > 1 && list->count != models)
-        status = zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': %d numbers for %d models", list->option, list->count, models);
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s': %d numbers for %d models, expected 1 or one per model",
+                         list->option, list->count, models);
     return status;
 }
 
@@ -88,8 +89,7 @@ static zt_status put_param(zt_cli *cli, zt_str *text, const char *given, bool *f
 {
     const char *equals = strchr(given, '=');
     double number;
-    if (!equals || equals == given || !equals[1])
-        return zt_fail(cli->ctx, ZT_EUSAGE, "option '--param': NAME=VALUE was expected");
+    if (!equals || equals == given || !equals[1]) return zt_fail(cli->ctx, ZT_EUSAGE, "option '--param': expected NAME=VALUE");
     char *name = zt_strndup(cli->ctx, given, (size_t)(equals - given));
     zt_status status = name ? put_key(text, name, first) : ZT_ENOMEM;
     zt_free(cli->ctx, name);
@@ -154,7 +154,7 @@ static zt_status write_recipe(zt_cli *cli, const dna_options *options, char **op
     const char *method = options->method ? options->method : count == 1 ? "passthrough" : NULL;
     bool first = true;
     zt_status status = ZT_OK;
-    if (!method) return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no method: --method NAME, or --config FILE");
+    if (!method) return zt_fail(cli->ctx, ZT_EUSAGE, "merge: no method: specify --method NAME or --config FILE");
     for (int i = 0; i < N_OF && status == ZT_OK; i++) status = check_count(cli, &lists[i], count);
     const char *base = find_base(options, method, operands);
     if (status == ZT_OK) status = zt_str_puts(text, "{");

@@ -97,7 +97,7 @@ static zt_status make_report(const splice_state *splice, zt_str *text)
 static zt_status check_options(zt_cli *cli, const dna_options *options, char **operands)
 {
     const char *out = cli->output;
-    if (!out) return zt_fail(cli->ctx, ZT_EUSAGE, "the output is missing: -o CHILD");
+    if (!out) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o CHILD");
     if (!strcmp(operands[0], "-") && !strcmp(operands[1], "-"))
         return zt_fail(cli->ctx, ZT_EUSAGE, "both models cannot be stdin");
     zt_status status = ZT_OK;
@@ -122,7 +122,8 @@ static zt_status make_child(splice_state *splice)
     for (int64_t i = 0; splice->child && i < zt_dna_count(splice->model_a); i++)
         mixed += zt_dna_splice_row(splice->child, i)->mixed;
     if (splice->child && mixed == 0)
-        return zt_fail(splice->cli->ctx, ZT_ESHAPE, "%s: none of its %" PRId64 " layers has type, shape and dtype of one in %s",
+        return zt_fail(splice->cli->ctx, ZT_ESHAPE,
+                       "%s: none of the %" PRId64 " layers matches a layer of %s in type, shape and dtype",
                        zt_dna_name(splice->model_a), zt_dna_count(splice->model_a), zt_dna_name(splice->model_b));
     return splice->child ? ZT_OK : zt_ctx_status(splice->cli->ctx);
 }
@@ -140,7 +141,7 @@ static void print_left_out(const splice_state *splice)
         count++;
     }
     if (count)
-        zt_cli_note(splice->cli, "warning: %" PRId64 " layer%s of %s alone %s not in the child: '%s'%s", count,
+        zt_cli_note(splice->cli, "warning: %" PRId64 " layer%s only in %s %s not in the child: '%s'%s", count,
                     count == 1 ? "" : "s", zt_dna_name(splice->model_b), count == 1 ? "is" : "are",
                     zt_escape(shown, sizeof shown, first, strlen(first)), count == 1 ? "" : ", ...");
 }

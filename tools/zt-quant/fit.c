@@ -197,9 +197,9 @@ static zt_status refuse_limit(quant_run *run, uint64_t least)
     const char *file = zt_checkpoint_name(run->input);
     double bits = 8 * (double)least / count_weights(run), rounded_up = ceil(bits * 1e4 - 1e-9) / 1e4;
     return run->options->target
-               ? zt_fail(run->ctx, ZT_EUSAGE, "%s: --target-size: %zu bytes are too few; the least possible is %" PRIu64, file,
+               ? zt_fail(run->ctx, ZT_EUSAGE, "%s: --target-size: %zu bytes are too few; the minimum is %" PRIu64, file,
                          run->options->target, least)
-               : zt_fail(run->ctx, ZT_EUSAGE, "%s: --bpw: %.10g bits per weight are too few; the least possible is %.10g", file,
+               : zt_fail(run->ctx, ZT_EUSAGE, "%s: --bpw: %.10g bits per weight are too few; the minimum is %.10g", file,
                          run->options->bpw, rounded_up);
 }
 

@@ -29,20 +29,19 @@ zt_status quant_check_model(quant_run *run)
 {
     if (quant_has_frame(run))
         return zt_fail(run->ctx, ZT_EUSAGE,
-                       "%s: is a network: %s%s is for models; a network takes "
-                       "--type with a type of networks (--list-types)",
+                       "%s: is a network, but %s%s applies only to models; use --type with a type for networks (--list-types)",
                        zt_checkpoint_name(run->input),
                        run->options->type     ? "--type "
                        : run->options->target ? "--target-size"
                                               : "--bpw",
                        run->options->type ? run->options->type : "");
     if (run->options->rule == ZT_RULE_LOOM || !run->mix)
-        return zt_fail(run->ctx, ZT_EUSAGE, "%s: is no network: %s is of networks alone", zt_checkpoint_name(run->input),
-                       run->mix ? "--rule loom" : run->options->type);
+        return zt_fail(run->ctx, ZT_EUSAGE, "%s: is not a network, but %s applies only to networks",
+                       zt_checkpoint_name(run->input), run->mix ? "--rule loom" : run->options->type);
     for (int i = 0; i < run->options->wishes.n; i++)
         if (run->wishes[i].dtype == ZT_DTYPE_COUNT)
-            return zt_fail(run->ctx, ZT_EUSAGE, "%s: is no network: --tensor-type '%s'", zt_checkpoint_name(run->input),
-                           run->options->wishes.item[i]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: is not a network, but --tensor-type '%s' has a type for networks",
+                           zt_checkpoint_name(run->input), run->options->wishes.item[i]);
     return ZT_OK;
 }
 
@@ -63,8 +62,7 @@ static zt_status open_frame(net_run *net)
         zt_checkpoint_get(run->input, i, &entry);
         same = !strcmp(array->name, entry.name) && array->bytes == entry.bytes;
     }
-    return same ? ZT_OK
-                : zt_fail(run->ctx, ZT_EDATA, "%s: its frame is of other tensors than there are", zt_checkpoint_name(run->input));
+    return same ? ZT_OK : zt_fail(run->ctx, ZT_EDATA, "%s: the layers do not match the tensors", zt_checkpoint_name(run->input));
 }
 
 static zt_status type_of(const net_run *net, const char *name, zt_storage *storage)
@@ -75,7 +73,7 @@ static zt_status type_of(const net_run *net, const char *name, zt_storage *stora
         if (zt_mix_matches(&run->wishes[wish], name)) {
             *storage = run->net_wishes[wish];
             if (*storage == ZT_STORE_COUNT)
-                return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s': is of models, not networks",
+                return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s': the type is for models, not for networks",
                                run->options->wishes.item[wish]);
         }
     return ZT_OK;
@@ -98,11 +96,11 @@ static zt_status plan_layer(net_run *net, int64_t i)
     net->capacity = count > 0 && (size_t)count > net->capacity ? (size_t)count : net->capacity;
     if (status != ZT_OK || job->copy) return status;
     if (count < 0)
-        return zt_fail(run->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, and the layer's numbers do not say how many there are",
+        return zt_fail(run->ctx, ZT_ENOTSUP, "%s: '%s' is packed %s, but the layer does not give the number of weights",
                        zt_checkpoint_name(run->input), job->source.name, job->old_word);
     if (run->options->rule == ZT_RULE_LOOM) fresh->scale = old.scale;
     if (!(fresh->scale > 0))
-        return zt_fail(run->ctx, ZT_EDATA, "%s: '%s' has a scale of %g", zt_checkpoint_name(run->input), job->source.name,
+        return zt_fail(run->ctx, ZT_EDATA, "%s: '%s' has the invalid scale %g", zt_checkpoint_name(run->input), job->source.name,
                        (double)fresh->scale);
     job->bytes = zt_net_bytes(fresh, count);
     return ZT_OK;
@@ -116,8 +114,8 @@ static zt_status check_wishes(const net_run *net)
         for (int64_t i = 0; i < run->tensor_count && !any; i++)
             any = zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
         if (!any)
-            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s': no layer has such a name",
-                           zt_checkpoint_name(run->input), run->options->wishes.item[wish]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s' matches no layer", zt_checkpoint_name(run->input),
+                           run->options->wishes.item[wish]);
     }
     return ZT_OK;
 }
@@ -130,8 +128,7 @@ static zt_status plan_layers(net_run *net)
     if (status != ZT_OK) return status;
     run->tensor_count = zt_checkpoint_count(run->input);
     if (run->tensor_count == 0)
-        return zt_fail(run->ctx, ZT_EDATA, "%s: a network without weights, a specification: there is nothing to quantize",
-                       zt_checkpoint_name(run->input));
+        return zt_fail(run->ctx, ZT_EDATA, "%s: the network has no weights: nothing to quantize", zt_checkpoint_name(run->input));
     run->jobs = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *run->jobs);
     net->weights = zt_calloc(run->ctx, (size_t)run->tensor_count + 1, sizeof *net->weights);
     if (!run->jobs || !net->weights) return ZT_ENOMEM;
@@ -179,7 +176,7 @@ static zt_status find_scales(net_run *net)
     for (int64_t i = 0; i < run->tensor_count && status == ZT_OK; i++) {
         if (run->jobs[i].copy || run->options->rule != ZT_RULE_FIELD || !has_scale(&net->weights[i])) continue;
         if (zt_checkpoint_streams(run->input))
-            return zt_fail(run->ctx, ZT_ENOTSUP, "%s: a pipe is not read twice: name a file", zt_checkpoint_name(run->input));
+            return zt_fail(run->ctx, ZT_ENOTSUP, "%s: a pipe cannot be read twice: use a file", zt_checkpoint_name(run->input));
         status = read_layer(net, i);
         net->weights[i].scale = zt_storage_scale(net->weights[i].type, net->values, zt_netjson_elements(net->frame, i));
     }

@@ -70,7 +70,7 @@ static zt_status fail_misuse(quant_run *run, const char *what) { return zt_fail(
 static zt_status check_imatrix_job(quant_run *run)
 {
     const quant_options *options = run->options;
-    if (run->cli->n_operands) return fail_misuse(run, "--make-imatrix has no operands: it goes with -m MODEL -i TEXT -o FILE");
+    if (run->cli->n_operands) return fail_misuse(run, "--make-imatrix takes no arguments, only -m MODEL -i TEXT -o FILE");
     if (!options->model || !options->input || !run->cli->output)
         return fail_misuse(run, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
     if (!strcmp(options->model, "-") && !strcmp(options->input, "-"))
@@ -85,14 +85,14 @@ static zt_status take_operands(quant_run *run)
 {
     const quant_options *options = run->options;
     int count = run->cli->n_operands;
-    if (count == 0) return fail_misuse(run, "the input is missing");
-    if (count == 2 && run->cli->output) return fail_misuse(run, "the output is named twice");
+    if (count == 0) return fail_misuse(run, "no input file");
+    if (count == 2 && run->cli->output) return fail_misuse(run, "the output is given twice");
     run->input_path = run->cli->operands[0];
     run->output_path = run->output_name = count == 2 ? run->cli->operands[1] : run->cli->output;
     if (options->dry_run)
         run->output_path = NULL;
     else if (!run->output_path && !options->measure)
-        return fail_misuse(run, "the output is missing");
+        return fail_misuse(run, "no output file");
     return zt_cli_claim(run->cli, run->output_path, "the output");
 }
 
@@ -121,7 +121,7 @@ static zt_status take_wish(quant_run *run, int index)
     const char *text = run->options->wishes.item[index], *equals = strrchr(text, '=');
     const zt_mix *mix = NULL;
     zt_escape(shown, sizeof shown, text, strlen(text));
-    if (!equals || equals == text) return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s' is not GLOB=TYPE", shown);
+    if (!equals || equals == text) return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type: '%s' is not GLOB=TYPE", shown);
     if (!find_type(equals + 1, &mix, &run->net_wishes[index])) return zt_cli_no_mix(run->cli, "tensor-type", equals + 1);
     run->globs[index] = zt_strndup(run->ctx, text, (size_t)(equals - text));
     run->wishes[index] = (zt_mix_wish){run->globs[index], mix ? mix->dtype : ZT_DTYPE_COUNT};
@@ -140,7 +140,7 @@ static zt_status take_types(quant_run *run)
 {
     const quant_options *options = run->options;
     size_t count = (size_t)options->wishes.n;
-    if (!options->type && !quant_fits(options)) return fail_misuse(run, "--type, --target-size or --bpw is missing");
+    if (!options->type && !quant_fits(options)) return fail_misuse(run, "no type: specify --type, --target-size or --bpw");
     if (!find_type(options->type ? options->type : "q8_0", &run->mix, &run->storage))
         return zt_cli_no_mix(run->cli, "type", options->type);
     run->wishes = zt_calloc(run->ctx, count + 1, sizeof *run->wishes);
@@ -149,7 +149,7 @@ static zt_status take_types(quant_run *run)
     zt_status status = run->wishes && run->globs && run->net_wishes ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; i < count && status == ZT_OK; i++) status = take_wish(run, (int)i);
     if (status == ZT_OK && zt_cli_given(run->cli, "scale") && !has_scales(run))
-        return fail_misuse(run, "--scale is of FP8: no type that is asked for has scales");
+        return fail_misuse(run, "--scale applies only to FP8, but no requested type is FP8");
     return status;
 }
 
@@ -158,7 +158,7 @@ zt_status quant_options_check(quant_run *run)
     const quant_options *options = run->options;
     int mode = zt_cli_mode(run->cli, QUANTIZE);
     if (mode < 0 || zt_cli_enter(run->cli, mode)) return ZT_EUSAGE;
-    if (options->list_types) return run->cli->n_operands ? fail_misuse(run, "--list-types has no operands") : ZT_OK;
+    if (options->list_types) return run->cli->n_operands ? fail_misuse(run, "--list-types takes no arguments") : ZT_OK;
     if (options->make_imatrix) return check_imatrix_job(run);
     zt_status status = take_operands(run);
     if (status == ZT_OK && options->to && !zt_container_named(options->to)) status = zt_cli_no_container(run->cli, options->to);

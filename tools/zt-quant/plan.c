@@ -18,11 +18,7 @@ static zt_status refuse_inside(quant_run *run, const struct stat *folder)
     if (!parent) return ZT_ENOMEM;
     bool inside = stat(parent, &info) == 0 && info.st_dev == folder->st_dev && info.st_ino == folder->st_ino;
     zt_free(run->ctx, parent);
-    return inside ? zt_fail(run->ctx, ZT_ECREATE,
-                            "%s: is part of the input, and will not be "
-                            "overwritten",
-                            run->output_path)
-                  : ZT_OK;
+    return inside ? zt_fail(run->ctx, ZT_ECREATE, "%s: is part of the input and cannot be overwritten", run->output_path) : ZT_OK;
 }
 
 /* A folder is a language model of Hugging Face's, and becomes one of GGUF's names; any other file
@@ -103,9 +99,7 @@ static zt_status check_wishes(quant_run *run)
         for (int64_t i = 0; i < run->tensor_count && !any; i++)
             any = !run->jobs[i].choice.kept && zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
         if (!any)
-            return zt_fail(run->ctx, ZT_EUSAGE,
-                           "%s: --tensor-type '%s': no tensor that is quantized has "
-                           "such a name",
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s' matches no quantized tensor",
                            zt_checkpoint_name(run->input),
                            zt_escape(shown, sizeof shown, run->globs[wish], strlen(run->globs[wish])));
     }
@@ -156,12 +150,12 @@ static zt_status check_entries(quant_run *run)
         unknown++;
     }
     if (count > 0 && unknown == 0) return ZT_OK;
-    if (count == 0) return zt_fail(run->ctx, ZT_EDATA, "%s: an importance matrix without entries", run->options->imatrix);
+    if (count == 0) return zt_fail(run->ctx, ZT_EDATA, "%s: the importance matrix has no entries", run->options->imatrix);
     zt_escape(shown, sizeof shown, first, strlen(first));
     if (unknown == count)
         return zt_fail(run->ctx, ZT_EDATA,
-                       "%s: an importance matrix for another model: none of its %" PRId64
-                       " entries ('%s', ...) names a tensor of %s",
+                       "%s: the importance matrix is for a different model: none of its %" PRId64
+                       " entries ('%s', ...) matches a tensor of %s",
                        run->options->imatrix, count, shown, zt_checkpoint_name(run->input));
     zt_cli_note(run->cli, "%s: %" PRId64 " of %" PRId64 " entries ('%s'%s) match no tensor of %s", run->options->imatrix, unknown,
                 count, shown, unknown > 1 ? ", ..." : "", zt_checkpoint_name(run->input));
@@ -179,7 +173,8 @@ static zt_status take_importances(quant_run *run)
         count++;
     }
     if (status == ZT_OK && without > 0)
-        zt_cli_note(run->cli, "%s: no importance of %" PRId64 " of %" PRId64 " matrices", run->options->imatrix, without, count);
+        zt_cli_note(run->cli, "%s: no importance values for %" PRId64 " of %" PRId64 " matrices", run->options->imatrix, without,
+                    count);
     return status;
 }
 
@@ -188,11 +183,11 @@ static void note_requantized(const quant_run *run)
 {
     int64_t count = 0, matrices = 0;
     for (int64_t i = 0; i < run->tensor_count; i++) matrices += !run->jobs[i].choice.kept;
-    if (matrices == 0) zt_cli_note(run->cli, "%s: no tensor is a matrix: nothing to quantize", zt_checkpoint_name(run->input));
+    if (matrices == 0) zt_cli_note(run->cli, "%s: no matrices: nothing to quantize", zt_checkpoint_name(run->input));
     for (int64_t i = 0; i < run->tensor_count; i++)
         count += !run->jobs[i].copy && zt_dtype_get(run->jobs[i].source.type.dtype)->kind == 'Q';
     if (count > 0)
-        zt_cli_note(run->cli, "%s: %" PRId64 " tensors are quantized already: the new error comes on top",
+        zt_cli_note(run->cli, "warning: %s: %" PRId64 " tensors are already quantized; requantizing compounds the error",
                     zt_checkpoint_name(run->input), count);
 }
 
@@ -228,7 +223,9 @@ void quant_tell_fallbacks(quant_run *run)
             if (pairs[wanted][given])
                 zt_str_printf(&list, "%s%" PRId64 " %s for %s", list.len ? ", " : "", pairs[wanted][given],
                               zt_dtype_get((zt_dtype)given)->name, zt_dtype_get((zt_dtype)wanted)->name);
-    zt_cli_note(run->cli, "%s: %" PRId64 " of %" PRId64 " tensors fall back, their rows are no whole blocks: %s",
+    zt_cli_note(run->cli,
+                "%s: %" PRId64 " of %" PRId64
+                " tensors use a fallback type because the row length is not a multiple of the block size: %s",
                 zt_checkpoint_name(run->input), count, run->tensor_count, list.data ? list.data : "");
     zt_str_fini(&list);
     if (run->options->strict) zt_cli_no(run->cli);

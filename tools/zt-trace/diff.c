@@ -57,13 +57,12 @@ void diff_tell(const diff_job *job, const zt_diff_item *item)
     snprintf(got, sizeof got, "%.9g", item->difference.got);
     snprintf(want, sizeof want, "%.9g", item->difference.want);
     if (item->difference.worst < 0)
-        zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: equal numbers, %" PRId64 " with other bits",
+        zt_cli_note(job->cli, "%s: step %d, %s '%s' %s of %s: equal values, %" PRId64 " with different bits",
                     diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given, item->difference.bits);
     else
         zt_cli_note(job->cli,
-                    "%s: step %d, %s '%s' %s of %s: element %s is %s, not %s; largest "
-                    "error %.3g, NMSE %.3g, allowed %.3g",
+                    "%s: step %d, %s '%s' %s of %s: element %s is %s, expected %s; max error %.3g, NMSE %.3g, allowed %.3g",
                     diff_where(tested, item->step, where, sizeof where), item->step, op_info->name,
                     zt_prog_value(tested->program, item->value)->name, type, given,
                     diff_index(&bound->type[item->value], item->difference.worst, index, sizeof index), got, want,
@@ -127,7 +126,7 @@ static zt_status compare_sides(diff_job *job)
     zt_table_free(report.table);
     if (status) return status;
     if (report.beyond) diff_tell(job, &report.first);
-    zt_cli_note(job->cli, "%d values compared: %d the same bits, %d beyond %s", report.items, report.same, report.beyond,
+    zt_cli_note(job->cli, "%d values compared: %d bit-exact, %d beyond %s", report.items, report.same, report.beyond,
                 report.beyond == 1 ? "its bound" : "their bounds");
     if (report.beyond) zt_cli_no(job->cli);
     return ZT_OK;
@@ -208,8 +207,8 @@ static void close_sides(diff_job *job)
 static zt_status check_use(const diff_job *job, int operand_count)
 {
     zt_ctx *ctx = job->cli->ctx;
-    if (job->cli->output && !job->options->replay) return zt_fail(ctx, ZT_EUSAGE, "diff: --output goes with --replay only");
-    if (job->options->replay && operand_count == 2) return zt_fail(ctx, ZT_EUSAGE, "--replay takes one program, not two");
+    if (job->cli->output && !job->options->replay) return zt_fail(ctx, ZT_EUSAGE, "diff: --output applies only with --replay");
+    if (job->options->replay && operand_count == 2) return zt_fail(ctx, ZT_EUSAGE, "--replay needs one program, got two");
     return ZT_OK;
 }
 

@@ -25,7 +25,7 @@ static zt_status add_names(zt_ctx *ctx, name_list *names, const char *option, co
         names->names[names->count++] = name;
     }
     if (names->count > before) return ZT_OK;
-    return zt_fail(ctx, ZT_EUSAGE, "option '--%s': a name is missing", option);
+    return zt_fail(ctx, ZT_EUSAGE, "option '--%s': no names", option);
 }
 
 static zt_status add_lists(zt_ctx *ctx, name_list *names, const char *option, const zt_opt_list *lists)
@@ -75,7 +75,7 @@ static zt_status find_values(zt_ctx *ctx, const zt_prog *program, const name_lis
         value[i] = zt_prog_find(program, wrt->names[i]);
         if (value[i] < 0) return no_such(ctx, program, "value", wrt->names[i]);
         for (int k = 0; k < i; k++)
-            if (value[k] == value[i]) return zt_fail(ctx, ZT_EUSAGE, "'%s' is named twice", wrt->names[i]);
+            if (value[k] == value[i]) return zt_fail(ctx, ZT_EUSAGE, "'%s' is given twice", wrt->names[i]);
     }
     return ZT_OK;
 }
@@ -119,7 +119,8 @@ zt_status trace_grad(zt_cli *cli, const trace_options *options, char **operands,
     zt_ctx *ctx = cli->ctx;
     name_list *wrt = zt_calloc(ctx, 1, sizeof *wrt), *of = zt_calloc(ctx, 1, sizeof *of);
     zt_status status = wrt && of ? ZT_OK : ZT_ENOMEM;
-    if (!status && !options->wrt.n) status = zt_fail(ctx, ZT_EUSAGE, "--wrt is missing: with respect to which values");
+    if (!status && !options->wrt.n)
+        status = zt_fail(ctx, ZT_EUSAGE, "no values to differentiate with respect to: specify them with --wrt");
     if (!status) status = add_lists(ctx, wrt, "wrt", &options->wrt);
     for (int operand_index = 0; operand_index < operand_count - 1 && !status; operand_index++)
         status = add_names(ctx, wrt, "wrt", operands[operand_index]);

@@ -47,12 +47,12 @@ static zt_status run_command(zt_cli *cli)
     const trace_command *command = &commands[i];
     if (command->operands >= 0 && operand_count > command->operands)
         return zt_fail(
-            cli->ctx, ZT_EUSAGE, "'%s': %s takes %d operand%s at most",
+            cli->ctx, ZT_EUSAGE, "unexpected argument '%s': %s takes at most %d argument%s",
             zt_escape(shown, sizeof shown, cli->operands[1 + command->operands], strlen(cli->operands[1 + command->operands])),
             command->is.name, command->operands, command->operands == 1 ? "" : "s");
     if (cli->pair && i != TRACE_DIFF)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s takes one engine, instruction set and number of threads, not two",
-                       command->is.name);
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "two engines, instruction sets or numbers of threads do not apply to %s, only to diff", command->is.name);
     return command->run(cli, &trace_opt, cli->operands + 1, operand_count);
 }
 

@@ -240,9 +240,9 @@ static zt_status put_drawing(memory_map *map, const char *name, zt_str *output_t
     zt_svg_plot top = {LEFT, TOP,    INNER,
                        MAP,  across, {.low = 0, .high = most, .unit = ZT_SVG_BYTES, .label = "offset in the arena"}};
     zt_svg_plot low = {LEFT, LINE_TOP, INNER,
-                       LINE, across,   {.low = 0, .high = most * 1.08, .unit = ZT_SVG_BYTES, .label = "bytes alive"}};
+                       LINE, across,   {.low = 0, .high = most * 1.08, .unit = ZT_SVG_BYTES, .label = "live bytes"}};
     low.across.label = "step";
-    snprintf(text, sizeof text, "%.200s: arena %s, lower bound %s, most alive %s at step %d", name,
+    snprintf(text, sizeof text, "%.200s: arena %s, lower bound %s, peak of live bytes %s at step %d", name,
              zt_svg_bytes((double)map->arena, arena), zt_svg_bytes((double)map->bound, bound),
              zt_svg_bytes((double)map->peak, peak), map->peak_at);
     zt_svg_begin(output_text, WIDTH, LINE_TOP + LINE + 70, text);
@@ -254,7 +254,7 @@ static zt_status put_drawing(memory_map *map, const char *name, zt_str *output_t
     put_level(&low, (double)map->arena, zt_svg_colour(3), false, output_text);
     put_level(&low, (double)map->bound, zt_svg_colour(1), true, output_text);
     zt_svg_text(output_text, LEFT, LINE_TOP + LINE + 56, ZT_SVG_SMALL, ZT_SVG_START, false,
-                "line: the arena's size; broken: the lower bound");
+                "solid line: size of the arena; dashed line: lower bound");
     zt_svg_end(output_text);
     return status;
 }

@@ -230,7 +230,7 @@ zt_status trace_profile_open(trace_profile *profile, zt_cli *cli, const trace_op
 {
     *profile = (trace_profile){.cli = cli};
     if (options->times &&
-        zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed", "times that are read (--times): nothing is run"))
+        zt_cli_refuse_given(cli, "engine|strict-engine|compute|tile|seed", "a profile read with --times: nothing is run"))
         return ZT_EUSAGE;
     zt_status status = open_subject(profile, cli, options, program, operands, operand_count);
     if (!status && options->times) return trace_times_read(profile, options->times);

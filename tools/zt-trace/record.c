@@ -157,7 +157,7 @@ static zt_status run_up_to_step(trace_recording *recording)
     int best = best_output(recording->program);
     zt_status status = begin_step(recording);
     if (status || recording->options->at == 0) return status;
-    if (best < 0) return zt_fail(recording->ctx, ZT_EUSAGE, "--at: the model makes no tokens");
+    if (best < 0) return zt_fail(recording->ctx, ZT_EUSAGE, "--at: the model does not generate tokens");
     zt_session_opts session_options = {.strict = recording->cli->strict, .fixed = &recording->bindings[2], .n_fixed = 1};
     zt_session *session = zt_session_open(recording->engine, recording->program, &recording->store, &session_options);
     if (!session) return zt_ctx_status(recording->ctx);
@@ -178,7 +178,7 @@ static zt_status read_steps(trace_recording *recording, int64_t *first, int64_t 
     snprintf(word, sizeof word, "%.*s", (int)(length < sizeof word ? length : sizeof word - 1), text);
     bool good = zt_parse_i64(word, first) && zt_parse_i64(dots ? dots + 2 : word, last);
     if (good && *first >= 0 && *first <= *last && *last < zt_prog_n_steps(recording->program)) return ZT_OK;
-    return zt_fail(recording->ctx, ZT_EUSAGE, "--steps '%s': not A..B, ops from 0 to %d",
+    return zt_fail(recording->ctx, ZT_EUSAGE, "--steps: '%s' is not A..B with ops from 0 to %d",
                    zt_escape(shown, sizeof shown, text, strlen(text)), zt_prog_n_steps(recording->program) - 1);
 }
 
@@ -336,11 +336,11 @@ static zt_status write_times(trace_recording *recording)
 static zt_status check_options(zt_cli *cli, const trace_options *options)
 {
     const char *const out[] = {cli->output ? cli->output : "-", options->values, options->times};
-    if (!options->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: name one with -m");
+    if (!options->model) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: specify one with -m");
     if (zt_cli_refuse_given(cli, "cycles", "a language model; it applies to a network")) return ZT_EUSAGE;
     if (options->prompt && !*options->prompt) return zt_fail(cli->ctx, ZT_EUSAGE, "the prompt is empty");
     if (!options->prompt && (options->steps || options->values || options->times || options->at))
-        return zt_fail(cli->ctx, ZT_EUSAGE, "--steps, --values, --times and --at are of a run: give a prompt (-p)");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "--steps, --values, --times and --at need a prompt (-p)");
     if (!options->steps && !options->values && !options->times &&
         zt_cli_refuse_given(cli, TRACE_ENGINE_OPTIONS, "record without --steps, --values or --times: nothing is run"))
         return ZT_EUSAGE;
@@ -348,7 +348,7 @@ static zt_status check_options(zt_cli *cli, const trace_options *options)
         if (zt_cli_refuse_same(cli, options->model, out[i])) return zt_ctx_status(cli->ctx);
         for (int k = 0; k < i; k++)
             if (out[i] && out[k] && !strcmp(out[i], out[k]))
-                return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are one file, '%s'",
+                return zt_fail(cli->ctx, ZT_EUSAGE, "two outputs are the same file, '%s'",
                                strcmp(out[i], "-") ? out[i] : "-, which is stdout");
     }
     return ZT_OK;

@@ -20,14 +20,12 @@ static int find_step(const diff_job *job)
     if (zt_parse_i64(text, &line)) {
         for (int step_index = 0; step_index < zt_prog_n_steps(program); step_index++)
             if (zt_prog_step_line(program, step_index) == line) return step_index;
-        zt_fail(job->cli->ctx, ZT_EUSAGE, "option '--replay': line %s of the program is no op", text);
+        zt_fail(job->cli->ctx, ZT_EUSAGE, "option '--replay': line %s of the program is not an op", text);
         return -1;
     }
     int value_id = zt_prog_find(program, text);
     if (value_id >= 0 && zt_prog_value(program, value_id)->kind == ZT_VALUE_OP) return zt_prog_value(program, value_id)->index;
-    zt_fail(job->cli->ctx, ZT_EUSAGE,
-            "option '--replay': '%s' is neither a line with an op nor a "
-            "value that an op makes",
+    zt_fail(job->cli->ctx, ZT_EUSAGE, "option '--replay': '%s' is neither the line of an op nor the name of its result",
             zt_escape(shown, sizeof shown, text, strlen(text)));
     return -1;
 }
@@ -235,13 +233,11 @@ static zt_status write_case(const diff_job *job, int step)
     char values[4096];
     own_program own = {0};
     if (length < 4 || strcmp(path + length - 3, ".zt") || length + 2 > sizeof values)
-        return zt_fail(job->cli->ctx, ZT_EUSAGE,
-                       "--replay -o: name a program, NAME.zt: its values "
-                       "go into NAME.npz");
+        return zt_fail(job->cli->ctx, ZT_EUSAGE, "--replay -o: the output is not NAME.zt (the values are written to NAME.npz)");
     snprintf(values, sizeof values, "%.*s.npz", (int)(length - 3), path);
     zt_status status = make_program(job, &own, step);
     if (!status && !job->cli->force && !access(path, F_OK))
-        status = zt_fail(job->cli->ctx, ZT_ECREATE, "%s: is there already (--force overwrites)", path);
+        status = zt_fail(job->cli->ctx, ZT_ECREATE, "%s: already exists (--force overwrites)", path);
     if (!status) status = write_values(job, &own, values);
     if (!status) status = trace_write_program(job->cli, own.program);
     zt_prog_free(own.program);

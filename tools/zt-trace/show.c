@@ -80,7 +80,7 @@ static void put_summary(const zt_prog *program, bool bound, zt_str *output_text)
                   zt_prog_count(program, ZT_VALUE_DATA), zt_prog_n_outputs(program));
     for (int symbol_id = 0; symbol_id < zt_prog_n_symbols(program); symbol_id++)
         zt_str_printf(output_text, "%s%s", symbol_id ? " " : "; symbols ", zt_prog_symbol_name(program, symbol_id));
-    zt_str_puts(output_text, bound ? "\n" : " (--bind gives them numbers)\n");
+    zt_str_puts(output_text, bound ? "\n" : " (set their values with --bind)\n");
 }
 
 zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int operand_count)

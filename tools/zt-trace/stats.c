@@ -135,8 +135,7 @@ static void report_roof(const trace_stats_state *stats)
 {
     const zt_roof *roof = &stats->roof;
     char replay[96] = "";
-    if (stats->profile.replay > 0)
-        snprintf(replay, sizeof replay, "; a replay that is not watched takes %.1f us", stats->profile.replay * 1e6);
+    if (stats->profile.replay > 0) snprintf(replay, sizeof replay, "; unprofiled run: %.0f us", stats->profile.replay * 1e6);
     zt_cli_note(stats->cli,
                 "roof, %d threads: f32 %.0f, bf16 %.0f, int8 %.0f G/s; data in %s %.1f, "
                 "the rest in %s %.1f GB/s%s",

@@ -8,7 +8,7 @@ zt_prog *trace_program(zt_cli *cli, char **operands, int operand_count)
 {
     const char *path = operand_count > 0 ? operands[0] : "-";
     if (operand_count == 0 && isatty(STDIN_FILENO))
-        zt_fail(cli->ctx, ZT_EUSAGE, "no program: name a file, or - for standard input");
+        zt_fail(cli->ctx, ZT_EUSAGE, "no program: specify a file, or - for standard input");
     else if (!zt_cli_refuse_same(cli, path, cli->output))
         return zt_cli_program(cli, path);
     return NULL;

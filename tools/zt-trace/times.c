@@ -70,7 +70,7 @@ static zt_status read_object(times_reading *reading, const json_t *object)
     if (!json_is_object(object) || !json_is_integer(step) || seconds < 0)
         return fail_line(reading, "not an object with \"step\" and \"seconds\"");
     json_int_t step_number = json_integer_value(step);
-    if (step_number < 0 || step_number >= step_count) return fail_line(reading, "a step that the program does not have");
+    if (step_number < 0 || step_number >= step_count) return fail_line(reading, "\"step\" is not a step of the program");
     reading->profile->seconds[step_number] += seconds;
     reading->profile->ran_on[step_number] = engine_of(reading, object);
     reading->times[step_number]++;

@@ -76,11 +76,10 @@ static zt_status choose_judge(eval *evaluation, const train_output *output)
         return ZT_OK;
     }
     if (count != n_out || !floats)
-        return zt_fail(evaluation->cli->ctx, ZT_EUSAGE,
-                       "%s: the target '%s' has %lld %s a sample, and the network %lld outputs: one "
-                       "class, or a value for each output, can be judged",
-                       evaluation->options.model, field->name, (long long)count, floats ? "numbers" : "whole numbers",
-                       (long long)n_out);
+        return zt_fail(
+            evaluation->cli->ctx, ZT_EUSAGE,
+            "%s: the target '%s' has %lld %s per sample, but the network has %lld outputs; expected one class or one value per output",
+            evaluation->options.model, field->name, (long long)count, floats ? "numbers" : "integers", (long long)n_out);
     evaluation->scores->n_values = is_one_hot(evaluation, count) ? 0 : count;
     return ZT_OK;
 }
@@ -217,7 +216,7 @@ static zt_status check_options(zt_cli *cli, const train_options *options)
     static const char *const alone[] = {"--data", "--observe"};
     const char *given = options->data ? alone[0] : options->observe ? alone[1] : NULL;
     if (options->models.n > 1 && given)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "%s goes with one network, not %d", given, options->models.n);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%s needs one network, got %d", given, options->models.n);
     return ZT_OK;
 }
 

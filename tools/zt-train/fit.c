@@ -125,7 +125,7 @@ static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit
                                      (double)state->steps, (double)run->rate.steps});
     zt_status status = run->observer ? train_observer_tell(run->observer, step->samples, state->steps) : ZT_OK;
     if (status || isfinite(step->got.loss)) return status;
-    return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: a lower --lr or --clip may help", state->steps,
+    return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: try a lower --lr or --clip", state->steps,
                    step->got.loss);
 }
 
@@ -249,12 +249,12 @@ static zt_status suggest_loss(training_run *run)
     zt_samples_free(samples);
     train_learner_close(learner);
     zt_ctx_clear(ctx);
-    return classes ? zt_fail(ctx, ZT_EUSAGE,
-                             "%s: the targets are classes and the network has %" PRId64
-                             " outputs: --loss cross_entropy fits; mse, the default, wants a "
-                             "number for each output",
-                             strcmp(file, "-") ? file : "stdin", output.classes)
-                   : zt_fail(ctx, ZT_EDATA, "%s", why);
+    return classes
+               ? zt_fail(ctx, ZT_EUSAGE,
+                         "%s: the targets are classes, but the loss mse (the default) needs one value for each of the %" PRId64
+                         " outputs: use --loss cross_entropy",
+                         strcmp(file, "-") ? file : "stdin", output.classes)
+               : zt_fail(ctx, ZT_EDATA, "%s", why);
 }
 
 static zt_status open_data(training_run *run)
@@ -305,10 +305,10 @@ static zt_status resume_run(training_run *run, zt_fit_state *state)
     char *why = NULL;
     if (!run->options->resume) return ZT_OK;
     zt_status status = zt_train_load(run->trainer, state, run->run_id, run->options->checkpoint, &why);
-    if (why) zt_cli_note(run->cli, "%s; %s.before is used", why, run->options->checkpoint);
+    if (why) zt_cli_note(run->cli, "%s; using %s.before instead", why, run->options->checkpoint);
     zt_free(run->cli->ctx, why);
     if (status == ZT_ENOENT && !zt_ctx_status(run->cli->ctx)) {
-        zt_cli_note(run->cli, "%s: is not there yet: the run begins", run->options->checkpoint);
+        zt_cli_note(run->cli, "%s: no checkpoint yet: starting a new run", run->options->checkpoint);
         return ZT_OK;
     }
     return status;
@@ -343,7 +343,7 @@ static zt_status run_training(training_run *run)
 static zt_status check_output(zt_cli *cli, const char *path)
 {
     if (!path || cli->force || !strcmp(path, "-") || access(path, F_OK)) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_ECREATE, "%s: exists (-f overwrites it)", path);
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (-f overwrites)", path);
 }
 
 /* Where stdout is the network's, the picture's or the observer's, the history goes to stderr. */

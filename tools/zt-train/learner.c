@@ -54,7 +54,7 @@ static zt_status load_weight(zt_ctx *ctx, train_weight *weight, const zt_store *
     zt_type wanted = have;
     wanted.dtype = ZT_F32;
     if (!zt_type_equal(&wanted, &weight->type) || (have.dtype != ZT_F32 && !zt_dtype_converts(have.dtype, ZT_F32)))
-        return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, and the program's %s", weight->name, zt_type_text(&have, text_have),
+        return zt_fail(ctx, ZT_EDATA, "tensor '%s' is %s, expected %s", weight->name, zt_type_text(&have, text_have),
                        zt_type_text(&weight->type, text_want));
     char *raw = zt_alloc(ctx, zt_type_bytes(&have) + 1);
     status = raw ? store->read(store->user, handle, 0, raw, zt_type_bytes(&have)) : ZT_ENOMEM;
@@ -69,7 +69,7 @@ static zt_status add_weight(train_learner *learner, const zt_value *value, const
     train_weight *weight = &learner->weights[learner->weight_count];
     bool found = false;
     if (value->type.dtype != ZT_F32)
-        return zt_fail(ctx, ZT_EUSAGE, "data '%s' is %s: weights that are trained are f32", value->name,
+        return zt_fail(ctx, ZT_EUSAGE, "data '%s' is %s, expected f32 for trained weights", value->name,
                        zt_dtype_get(value->type.dtype)->name);
     for (int axis = 0; axis < value->type.rank; axis++)
         if (value->type.dim[axis] < 0) return zt_fail(ctx, ZT_EUSAGE, "data '%s' has no fixed shape", value->name);
@@ -97,7 +97,7 @@ zt_status train_learner_weights(train_learner *learner, const zt_store *from,
         status = add_weight(learner, data, from);
     }
     if (status || learner->weight_count) return status;
-    return zt_fail(learner->cli->ctx, ZT_EUSAGE, "the program has no weights that can be trained");
+    return zt_fail(learner->cli->ctx, ZT_EUSAGE, "the program has no trainable weights");
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -134,7 +134,7 @@ static zt_status find_output(zt_cli *cli, const zt_prog *program, int64_t batch,
     out->positions = there && first >= 0 ? count_positions(&bound->type[first], &types) : 1;
     zt_bound_free(bound);
     if (!there || types.rank < 1 || types.dtype != ZT_F32 || types.dim[0] != batch)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "the program has no output of f32 with rows to judge");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "the program has no f32 output with one row per sample");
     out->count = zt_type_count(&types) / batch;
     out->classes = types.rank > 1 ? types.dim[types.rank - 1] : 1;
     return out->count > 0 ? ZT_OK : zt_fail(cli->ctx, ZT_EUSAGE, "the program's output is empty");
@@ -153,7 +153,7 @@ static zt_prog *with_expected(zt_cli *cli, zt_prog *program, const train_options
     const zt_type *input = first < 0 ? NULL : &zt_prog_value(program, first)->type;
     train_output output = {.output = 0};
     bool rows = input && input->rank > 0;
-    if (!rows) zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with rows");
+    if (!rows) zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with one row per sample");
     bool good = rows && find_output(cli, program, options->batch, &output) == ZT_OK;
     int64_t dim[2] = {rows ? input->dim[0] : 0, options->wide ? output.count : output.positions};
     if (good && zt_prog_in(program, "target", ZT_F32, options->wide || output.positions > 1 ? 2 : 1, dim) >= 0) return program;

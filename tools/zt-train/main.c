@@ -30,14 +30,11 @@ static zt_status check_options(zt_cli *cli, train_options *options)
     if (mode < 0 || zt_cli_enter(cli, mode)) return ZT_EUSAGE;
     options->model = options->models.n ? options->models.item[0] : NULL;
     if (options->models.n > 1 && !options->eval)
-        return zt_fail(cli->ctx, ZT_EUSAGE,
-                       "-m is given %d times: one network is trained, --eval "
-                       "takes several",
-                       options->models.n);
+        return zt_fail(cli->ctx, ZT_EUSAGE, "-m is given %d times, but only --eval accepts several networks", options->models.n);
     if (!options->text && !options->model && !options->make)
-        return zt_fail(cli->ctx, ZT_EUSAGE, "-m or --new is missing: which network");
-    if (!options->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "-i is missing: which data");
-    if (!options->eval && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "-o is missing: where the network goes");
+        return zt_fail(cli->ctx, ZT_EUSAGE, "no network: specify one with -m or --new");
+    if (!options->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "no data: specify it with -i");
+    if (!options->eval && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o");
     return ZT_OK;
 }
 

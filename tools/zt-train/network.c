@@ -31,7 +31,7 @@ static zt_status set_property(zt_cli *cli, const train_options *options, zt_nn_a
     for (int i = 0; i < options->set.n && !status; i++) {
         const char *item = options->set.item[i], *value = strchr(item, '=');
         if (!value || value == item || (size_t)(value - item) >= sizeof key)
-            return zt_fail(cli->ctx, ZT_EUSAGE, "--set '%s' is not KEY=VALUE",
+            return zt_fail(cli->ctx, ZT_EUSAGE, "--set: '%s' is not KEY=VALUE",
                            zt_escape(shown, sizeof shown, item, strlen(item)));
         snprintf(key, sizeof key, "%.*s", (int)(value - item), item);
         status = zt_nn_arch_set(cli->ctx, arch, key, value + 1);

@@ -32,7 +32,7 @@ static zt_status open_descriptor(train_observer *observer, const char *number)
 {
     int64_t descriptor;
     if (!zt_parse_i64(number, &descriptor) || descriptor < 0 || descriptor > INT32_MAX)
-        return zt_fail(observer->cli->ctx, ZT_EUSAGE, "--observe '%s': fd: wants a number", observer->target);
+        return zt_fail(observer->cli->ctx, ZT_EUSAGE, "--observe: '%s' is not fd:NUMBER", observer->target);
     int flags = fcntl((int)descriptor, F_GETFL), own = -1;
     if (flags >= 0 && (flags & O_ACCMODE) != O_RDONLY) own = fcntl((int)descriptor, F_DUPFD_CLOEXEC, 3);
     observer->stream = own < 0 ? NULL : fdopen(own, "w");
@@ -164,7 +164,7 @@ train_observer *train_observer_open(const train_learner *learner, const char *ta
     observer->per_row = zt_calloc(ctx, length, sizeof *observer->per_row);
     observer->out = zt_calloc(ctx, length + (size_t)zt_prog_n_outputs(learner->forward), sizeof *observer->out);
     zt_status status = observer->watched && observer->gradient && observer->per_row && observer->out ? ZT_OK : ZT_ENOMEM;
-    if (!status && !learner->network) status = zt_fail(ctx, ZT_EUSAGE, "--observe wants a network of layers, which this is not");
+    if (!status && !learner->network) status = zt_fail(ctx, ZT_EUSAGE, "--observe needs a network with layers, not a program");
     if (!status && backward) watch_layer(observer);
     if (!status) status = make_room(observer, batch);
     if (!status) status = open_target(observer);

@@ -38,7 +38,7 @@ zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const do
     zt_svg_axes(&text, &plot);
     draw_curve(cli, &text, &plot, loss, count, 0);
     draw_curve(cli, &text, &plot, valid, count, 1);
-    zt_svg_text(&text, 600, 56, ZT_SVG_SMALL, ZT_SVG_STOP, false, "trained on; and held out, if any");
+    zt_svg_text(&text, 600, 56, ZT_SVG_SMALL, ZT_SVG_STOP, false, "blue: training; orange: validation");
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(cli->ctx);
     zt_sink *sink = status ? NULL : zt_sink_open(cli->ctx, path, cli->force);

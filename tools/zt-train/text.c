@@ -39,8 +39,8 @@ static zt_status take_model(train_learner *learner, zt_gguf *gguf)
     zt_store store = zt_checkpoint_store(checkpoint);
     zt_status status = train_learner_weights(learner, &store, is_weight);
     if (!status && learner->weight_count != zt_checkpoint_count(checkpoint))
-        status = zt_fail(ctx, ZT_ENOTSUP, "%s: models with tensors that are not learned cannot be trained",
-                         zt_checkpoint_name(checkpoint));
+        status =
+            zt_fail(ctx, ZT_ENOTSUP, "%s: models with non-trainable tensors cannot be trained", zt_checkpoint_name(checkpoint));
     learner->meta = status ? NULL : zt_meta_new(ctx);
     if (!status) status = learner->meta ? zt_meta_join(learner->meta, zt_checkpoint_meta(checkpoint)) : ZT_ENOMEM;
     zt_checkpoint_close(checkpoint);
@@ -111,8 +111,8 @@ static zt_status encode_text(train_text *corpus, const zt_gguf *gguf, const char
     zt_status status = vocab ? zt_vocab_encode(vocab, text, length, 0, &corpus->ids) : zt_ctx_status(corpus->ctx);
     zt_vocab_free(vocab);
     if (status || (int64_t)corpus->ids.count > corpus->window) return status;
-    return zt_fail(corpus->ctx, ZT_EDATA, "%s: %zu tokens, and a window has %lld and the next one", path, corpus->ids.count,
-                   (long long)corpus->window);
+    return zt_fail(corpus->ctx, ZT_EDATA, "%s: %zu tokens are too few for a window of %lld and one more token", path,
+                   corpus->ids.count, (long long)corpus->window);
 }
 
 static zt_status open_both(train_learner *learner, const train_options *options, train_text *corpus)
