@@ -54,10 +54,10 @@ typedef struct zt_opt {
     const char *otherwise; /* default in words, if the initial value does not show it */
     const char *heading;   /* begins a group of --help, up to the next heading */
     bool detail;           /* listed only by --help=all, if the whole list is too long for --help */
-    /* For completion, of a STR or LIST. Where `arg` is "GLOB=TYPE", names_from is for what is in front of the '=', and values
-     * for what follows. */
-    zt_name_fn *values;     /* the words that its value may be (user: NULL); NULL: no such list */
-    const char *names_from; /* "zt-convert --list": prints, of a file, a table whose first column has such names */
+    /* For completion of a STR or LIST option. If `arg` is "GLOB=TYPE", names_from completes the part before '=', and values
+     * the part after it. */
+    zt_name_fn *values;     /* the known values (user: NULL); NULL: none */
+    const char *names_from; /* a command such as "zt-convert --list", whose table has the names of a file in its first column */
 } zt_opt;
 
 /* A mode is what a tool does in one run: a command ("merge"), an option that selects a task
