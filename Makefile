@@ -27,7 +27,7 @@ HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
 .PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
-        dist deb bench fuzz contract format clean distclean help
+        dist deb bench fuzz contract architectures format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
 
@@ -44,6 +44,7 @@ help:
 	@echo 'make dist       a reproducible tarball of the commit, in $(BUILD)'
 	@echo 'make deb        the Debian packages zt and libzt-dev, in $(BUILD)/deb'
 	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
+	@echo 'make architectures  write the architectures of language models into man/zt-run.1'
 	@echo 'make format     give all C files the style of .clang-format (clang-format 14)'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'

@@ -1,12 +1,14 @@
-/* mkops.c - prints zt-ops(7) from the table of ops; with --list the contract: one fact a line.
+/* mkops.c - prints zt-ops(7) from the table of ops; with --list the contract: one fact a line; with --architectures the
+ * sentence of zt-run(1) that names the architectures of language models.
  *
- *   mkops >zt-ops.7        mkops --list | LC_ALL=C sort
+ *   mkops >zt-ops.7        mkops --list | LC_ALL=C sort        mkops --architectures
  *
  * The facts are what programs are written against: a row's name, the place and name of each input and
  * output, whether an input may be absent, each attribute's kind and default; and the old name of an op that
  * was renamed, with the same facts. tests/ops/contract.txt holds those that have been promised.
  */
 #include "lib/engine/engine.h"
+#include "lib/llm/arch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -474,8 +476,36 @@ static const zt_opinfo *next_op(const char *last, zt_op *op)
     return best;
 }
 
+/* ---- architectures of language models -------------------------------------------------------- */
+
+/* ".Li llama , qwen2\nand\n.Li bert .", in lines of four. */
+static void list_archs(bool encoder, const char *end)
+{
+    int count = 0, number = 0;
+    for (size_t i = 0; zt_arch_at(i); i++) count += zt_arch_at(i)->encoder == encoder;
+    for (size_t i = 0; zt_arch_at(i); i++) {
+        if (zt_arch_at(i)->encoder != encoder) continue;
+        bool last = number == count - 1;
+        if (last && count > 1) printf("\nand");
+        if (last || number % 4 == 0) printf("%s.Li", number ? "\n" : "");
+        printf(" %s%s", zt_arch_at(i)->name, last ? end : number < count - 2 ? " ," : "");
+        number++;
+    }
+    putchar('\n');
+}
+
+static int put_architectures(void)
+{
+    puts("Supported architectures are");
+    list_archs(false, " ,");
+    puts("and with\n.Fl -embed\nalso");
+    list_archs(true, " .");
+    return fflush(stdout) ? 1 : 0;
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && !strcmp(argv[1], "--architectures")) return put_architectures();
     bool list = argc == 2 && !strcmp(argv[1], "--list");
     zt_ctx *ctx = zt_ctx_new();
     zt_engine *cpu = ctx ? zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1}) : NULL;

@@ -30,6 +30,12 @@ contract: $(BUILD)/man/mkops
 	@mv $(BUILD)/contract.new tests/ops/contract.txt
 	@git diff --stat tests/ops/contract.txt
 
+# Writes the architectures of language models into zt-run(1). A test compares.
+architectures: $(BUILD)/man/mkops
+	@$< --architectures >$(BUILD)/architectures
+	@perl -0777 -pi -e 'BEGIN { local @ARGV = shift; $$new = <> } s/^Supported architectures are\n.*?^For any other/$${new}For any other/ms' \
+		$(BUILD)/architectures man/zt-run.1
+
 # The test tests/checks/sources.bats runs it with --check.
 format:
 	@scripts/format

@@ -179,6 +179,10 @@ shown_nowhere() { # commands
             grep -qw -- "$word" "$repo/$page" || { echo "$page does not name $word"; false; }
         done
     done
+    if [ -x "$(dirname "$bin")/man/mkops" ]; then # the table's own sentence: make architectures writes it
+        sed -n '/^Supported architectures are$/,/^For any other/p' "$repo/man/zt-run.1" | sed '$d' |
+            diff - <("$(dirname "$bin")/man/mkops" --architectures)
+    fi
     run -64 --separate-stderr zt-dna merge --method nonesuch a b -o c
     [[ $stderr == *"'nonesuch': expected one of linear, "* ]]
     for word in $(sed 's/.* one of //; s/,//g' <<<"$stderr"); do
