@@ -96,6 +96,14 @@ post() { # path body [curl's options...]
     stop 0
 }
 
+@test "an encoder has embeddings only" {
+    rm model.gguf
+    "$tests/mkmodel" --arch bert model.gguf
+    start
+    client encoder
+    stop 0
+}
+
 @test "curl: a completion, a stream, the list of models" {
     start
     post /v1/completions '{"prompt":"hello on the","max_tokens":8,"temperature":0}' | json '$j->{usage}{completion_tokens} == 8'

@@ -174,7 +174,7 @@ zt_status run_text_end(run_state *run);
 
 /* generate.c: the prompt through the model, its logits to a file, then token after token. */
 zt_status run_generate(run_state *run);
-/* Opens the model, with a cache for max_tokens (0: for the whole context), and what generating needs.
+/* Opens the model, and the engine if it is not open, with a cache for max_tokens (0: for the whole context), and what generating needs.
  * `embed`: for embeddings only. */
 zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed);
 /* run->ids is the prompt: feeds what the cache lacks of it, and generates the answer. */

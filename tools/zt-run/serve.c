@@ -412,7 +412,7 @@ static zt_status add_choices(serve_state *serve, serve_job *job)
 static zt_status begin_texts(serve_state *serve, serve_job *job)
 {
     if (!serve->batch) {
-        fail_job(serve, job, 400, NULL, "the model is an encoder: it makes embeddings, not text");
+        fail_job(serve, job, 400, NULL, "the model is an encoder: it computes embeddings, not text");
         return ZT_OK;
     }
     zt_status status = make_choices(serve, job);
@@ -522,15 +522,18 @@ static zt_status serve_requests(serve_state *serve)
     return status;
 }
 
-/* Does the model make embeddings, and no text? */
+/* Does the model compute embeddings, and no text? What else is wrong with it is an error when it is opened. */
 static bool is_encoder(run_state *run)
 {
     zt_llm_info info;
     zt_llm_opts opts = run_llm_opts(run->cli, run->options);
-    if (zt_llm_plan(run->gguf, &opts, &info) != ZT_ENOTSUP) return false;
+    opts.engine = run->engine;
+    if (zt_llm_plan(run->gguf, &opts, &info) == ZT_OK) return false;
     zt_ctx_clear(run->ctx);
     opts.embed = true;
-    return zt_llm_plan(run->gguf, &opts, &info) == ZT_OK;
+    bool embeds = zt_llm_plan(run->gguf, &opts, &info) == ZT_OK;
+    zt_ctx_clear(run->ctx);
+    return embeds;
 }
 
 /* The model for text; or, of an encoder, for embeddings. */
@@ -538,7 +541,8 @@ static zt_status open_model(serve_state *serve)
 {
     run_state *run = serve->run;
     const zt_batch_opts opts = {.next = next_token, .forget = run->options->no_kv_cache};
-    if (is_encoder(run)) {
+    if (!run->options->plan && run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
+    if (!run->options->plan && is_encoder(run)) {
         zt_status status = run_open_llm(run, 0, true);
         serve->embedder.model = run->llm;
         if (status == ZT_OK) serve->embedder.vector = zt_alloc_array(run->ctx, (size_t)zt_llm_get(run->llm).width, sizeof(float));

@@ -253,6 +253,14 @@ def embeddings():
     assert data == b"".join(floats)
 
 
+def encoder():
+    """An encoder has embeddings only."""
+    embeddings()
+    for path, body in ((PLAIN, {"prompt": "hello"}), (CHAT, {"messages": HELLO, "stream": True})):
+        status, _, text = call(path, body)
+        assert status == 400 and "is an encoder" in json.loads(text)["error"]["message"], (status, text)
+
+
 # ---- refusals -----------------------------------------------------------------------------------------
 
 CHAT, PLAIN, EMBED = "/v1/chat/completions", "/v1/completions", "/v1/embeddings"
