@@ -203,22 +203,22 @@ typedef struct zt_build_opts {
     int64_t ctx;    /* of the session: says which of two tables of divisors holds */
     bool embed;     /* states after the last norm, not logits */
     bool draws;     /* a third output `token`, drawn: draw.c has its inputs, behind the others */
-    int64_t lesson; /* tokens of each text to learn from: loss, not logits; no cache; 0: none */
+    int64_t lesson; /* training: tokens of each text, with a loss instead of logits, without a cache; 0: off */
 } zt_build_opts;
 
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */
 zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build_opts *opts);
 
-/* draw.c: the inputs of op sample_token for so many rows; NULL: no memory. */
+/* draw.c: the inputs of the op sample_token for `rows` rows; NULL: out of memory. */
 enum { ZT_DRAW_INPUTS = 8 };
 typedef struct zt_drawing zt_drawing;
 zt_drawing *zt_drawing_new(zt_ctx *ctx, int64_t rows);
 void zt_drawing_free(zt_drawing *drawing);
-/* What is drawn in this row: the token after the history and count more ids. */
+/* Sets up a row: the token to sample after the history and `count` more ids. */
 void zt_drawing_row(zt_drawing *drawing, int64_t row, const zt_draw *draw, const int32_t *ids, size_t count);
-void zt_drawing_inputs(const zt_drawing *drawing, const void *in[ZT_DRAW_INPUTS]); /* in their order */
-int zt_drawing_build(zt_prog *program, int logits, int64_t row_count);             /* declares them; the token's value */
-/* Has it a kernel for it, and is no engine of the host? There logits are at hand, and zt_sample draws. */
+void zt_drawing_inputs(const zt_drawing *drawing, const void *in[ZT_DRAW_INPUTS]); /* in the order of the op */
+int zt_drawing_build(zt_prog *program, int logits, int64_t row_count); /* declares the inputs; returns the value of the token */
+/* Is the engine a device with a kernel for the op? On the host, zt_sample reads the logits directly. */
 bool zt_drawing_may(zt_engine *engine, int64_t vocab);
 
 /* feed.c, for save.c: the states were filled up to `position` by other means than feeding. */

@@ -112,8 +112,7 @@ zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int6
         stack->type.dim[2] != matrix->type.dim[1])
         return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, which is not the type of another expert's", tensors->name,
                        text, zt_type_text(&matrix->type, type_text));
-    if (stack->sources[expert] >= 0)
-        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is there twice", tensors->name, text);
+    if (stack->sources[expert] >= 0) return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' occurs twice", tensors->name, text);
     stack->sources[expert] = index;
     return ZT_OK;
 }

@@ -40,7 +40,7 @@ typedef struct zt_merge_spec { /* the texts of two tokens; earlier in the list m
     zt_bytes left, right;
 } zt_merge_spec;
 
-typedef enum zt_split_how {                    /* what becomes of a pattern's matches */
+typedef enum zt_split_how {                    /* use of a pattern's matches */
                             ZT_SPLIT_ISOLATED, /* a match is a piece, what lies between matches is a piece */
                             ZT_SPLIT_THREES    /* the same, and a match is cut in threes of characters from its right end */
 } zt_split_how;
@@ -77,12 +77,12 @@ typedef struct zt_vocab_spec {
     void *extra;       /* for the kind's open */
 
     int32_t bos, eos, unk;         /* -1: none; checked by zt_vocab_from */
-    zt_around before, after;       /* what the model's rule puts around a text */
+    zt_around before, after;       /* ids that the model adds around a text */
     bool byte_level;               /* BPE: symbols are bytes, written as printable characters; else characters */
     bool ignore_merges;            /* BPE: a piece that is a token is that token */
-    bool byte_fallback;            /* what is no token becomes the tokens <0xNN> of its bytes */
+    bool byte_fallback;            /* characters without a token become the tokens <0xNN> of their bytes */
     bool add_space;                /* a space goes before a text; decoding takes it away */
-    bool merge_spaces;             /* t5: one space before each word, whatever blanks there were */
+    bool merge_spaces;             /* t5: replace blanks before a word by one space */
     bool lowercase, strip_accents; /* bert */
 } zt_vocab_spec;
 
@@ -160,7 +160,7 @@ typedef struct zt_pair { /* two neighbours that may merge */
     int32_t id;          /* the merged token */
 } zt_pair;
 
-/* May a and b merge? If so *rank (small is good) and *id. arg is the caller's. */
+/* Can the two symbols merge? If so, sets *rank (lowest merges first) and *id. `arg` is the caller's. */
 typedef bool zt_pair_fn(const void *arg, const char *text, const zt_sym *left, const zt_sym *right, uint32_t *rank, int32_t *id);
 
 typedef struct zt_merger { /* working memory, kept from piece to piece */
@@ -177,7 +177,7 @@ void zt_merger_init(zt_merger *merger, zt_ctx *ctx);
 /* Makes room for count symbols, count < 2^31. The caller fills symbols[0..count) with offset, length and id;
  * zt_merger_run links them. */
 zt_status zt_merger_reserve(zt_merger *merger, size_t count);
-/* Merges until nothing does. What is left is the list from symbol 0 on. O(n log n). */
+/* Merges until no pair can merge. The result is the list from symbol 0 on. O(n log n). */
 void zt_merger_run(zt_merger *merger, const void *arg, const char *text, zt_pair_fn *pair);
 void zt_merger_fini(zt_merger *merger);
 
@@ -191,11 +191,11 @@ void zt_pairs_put(zt_pairs *pairs, int32_t left, int32_t right, uint32_t rank, i
 /* Called with each piece in order, none of them empty. A status other than ZT_OK ends the cutting. */
 typedef zt_status zt_split_fn(void *arg, const char *piece, size_t size);
 
-/* ZT_EBUG where a pattern does not compile: they are ours. */
+/* Compiles the rules. ZT_EBUG: a built-in pattern does not compile. */
 zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rule, int rule_count);
 void zt_split_free(zt_split *split);
-/* Text is any bytes: a stretch that is no UTF-8 is a piece by itself. A pattern that takes more
- * steps than any honest one: ZT_EDATA. May be called from several threads at once. */
+/* Splits a text of any bytes: invalid UTF-8 is a piece of its own. ZT_EDATA: a match exceeds the limit of
+ * steps. Thread-safe. */
 zt_status zt_split_run(const zt_split *split, const char *text, size_t size, zt_split_fn *fn, void *arg);
 
 /* ---- what kinds share ------------------------------------------------------------------------ */
@@ -257,7 +257,7 @@ extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_
 
 static inline int zt_vocab_type(const zt_vocab *vocab, int32_t id) { return vocab->attr[id] & ZT_TOK_TYPE_MASK; }
 
-/* Looked for in raw text, and so kept from the kind's encode. */
+/* Is the token parsed in raw text, before the kind's encode? */
 static inline bool zt_vocab_is_special(const zt_vocab *vocab, int32_t id)
 {
     int type = vocab->attr[id] & ZT_TOK_WITHIN ? ZT_TOK_NORMAL : zt_vocab_type(vocab, id);
@@ -270,16 +270,16 @@ enum { ZT_PRE_RULES = 8 };
 
 typedef struct zt_pre {               /* a row of vocab_pre.c */
     const char *name;                 /* tokenizer.ggml.pre */
-    const char *same;                 /* the row of this name is meant */
+    const char *same;                 /* alias of the row of this name */
     zt_split_rule rule[ZT_PRE_RULES]; /* up to a NULL pattern */
     bool ignore_merges;
-    bool add_bos;   /* where the file does not say */
-    bool force_bos; /* whatever it says */
-    bool no_bos;    /* the model has none, where the file does not name one */
+    bool add_bos;   /* add BOS, if the file does not specify it */
+    bool force_bos; /* add BOS, whatever the file specifies */
+    bool no_bos;    /* no BOS, unless the file has one */
     bool plain;     /* characters, not bytes; spaces are U+2581, bytes <0xNN> */
 } zt_pre;
 
-const zt_pre *zt_pre_find(zt_bytes name); /* NULL: not known */
+const zt_pre *zt_pre_find(zt_bytes name); /* NULL: unknown name */
 const char *zt_pre_name(int index);       /* names in order, NULL after the last */
 
 #endif

@@ -85,7 +85,7 @@ zt_status zt_added_read(zt_tj_reader *reader, const json_t *root, zt_tj *tokeniz
     reader->where = "added_tokens";
     if (!list || json_is_null(list)) return ZT_OK;
     if (!json_is_array(list) || count > INT32_MAX / 8)
-        return zt_fail(reader->ctx, ZT_EDATA, "%s: 'added_tokens' is no list, or too long", reader->file);
+        return zt_fail(reader->ctx, ZT_EDATA, "%s: 'added_tokens' is not an array, or is too long", reader->file);
     tokenizer->added.token = zt_calloc(reader->ctx, count, sizeof *tokenizer->added.token);
     zt_status status = tokenizer->added.token ? ZT_OK : ZT_ENOMEM;
     for (size_t i = 0; !status && i < count; i++)
