@@ -138,8 +138,8 @@ logits() {
     need_emulation
     zt-run -m "$tiny" -p 'Hello there' --raw -n 6 --temp 0 --ignore-eos --engine cuda --strict-engine --stats >/dev/null 2>stats
     cat stats
-    grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' stats
-    grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
+    grep -qE '^zt-run: device memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in total [0-9.]+, [1-9][0-9]* buffers\)$' stats
+    grep -qE '^zt-run: device pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' stats
 }
 
 @test "tokens are drawn on the device, the same that the CPU draws" {

@@ -112,8 +112,8 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
         >/dev/null 2>"$BATS_TEST_TMPDIR/stats"
     cat "$BATS_TEST_TMPDIR/stats"
     grep -qE '^zt-run: device +6 submits +\(6 replays, 6 downloads\)$' "$BATS_TEST_TMPDIR/stats"
-    grep -qE '^zt-run: its memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in all [0-9.]+, [1-9][0-9]* buffers\)$' "$BATS_TEST_TMPDIR/stats"
-    grep -qE '^zt-run: its pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' "$BATS_TEST_TMPDIR/stats"
+    grep -qE '^zt-run: device memory +[0-9.]+ MB +\(peak [0-9.]+, allocated in total [0-9.]+, [1-9][0-9]* buffers\)$' "$BATS_TEST_TMPDIR/stats"
+    grep -qE '^zt-run: device pool +[0-9]+ hits +\([0-9]+ misses, [0-9]+ allocated, [0-9]+ released, [0-9]+ waiting\)$' "$BATS_TEST_TMPDIR/stats"
     run -1 grep -q '^zt-run: op ' "$BATS_TEST_TMPDIR/stats"
 }
 

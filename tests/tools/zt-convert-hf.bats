@@ -147,6 +147,6 @@ ids() { # model
     [ ! -e o.gguf ]
     beyond 1
     run -0 --separate-stderr zt-convert m o.gguf
-    [[ $stderr == *"token 4000, '<dom1>', is left out"* ]]
+    [[ $stderr == *"token 4000, '<dom1>', is omitted"* ]]
     [ "$(ids o.gguf)" = "$(ids m)" ]
 }
