@@ -121,15 +121,16 @@ static importance_entry *find_or_add_entry(zt_imatrix *imatrix, const char *name
     return NULL;
 }
 
-zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum, int64_t rows)
+zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
+                              const double *sum, int64_t rows)
 {
     if (!imatrix) return ZT_EUSAGE;
     ZT_REQUIRE(imatrix->ctx, name && (sum || !rows), ZT_EUSAGE);
-    importance_entry *entry = find_or_add_entry(imatrix, name, 1, 0, columns, rows);
+    importance_entry *entry = find_or_add_entry(imatrix, name, matrices, matrix, columns, rows);
     if (!entry) return zt_ctx_status(imatrix->ctx);
-    for (int64_t i = 0; i < columns; i++) entry->sum[i] += sum[i];
-    entry->count[0] += (double)rows;
-    make_mean(entry, 0);
+    for (int64_t i = 0; i < columns; i++) entry->sum[matrix * columns + i] += sum[i];
+    entry->count[matrix] += (double)rows;
+    make_mean(entry, matrix);
     return ZT_OK;
 }
 

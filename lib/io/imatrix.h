@@ -56,8 +56,9 @@ const char *zt_imatrix_dataset(const zt_imatrix *imatrix); /* NULL: not known */
  * when its entry has another shape. */
 zt_status zt_imatrix_add(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
                          const float *activations, int64_t rows);
-/* The same where the squares have been summed up already, of a weight of one matrix. */
-zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t columns, const double *sum, int64_t rows);
+/* The same where the squares have been summed up already. sum: f64[columns]. */
+zt_status zt_imatrix_add_sums(zt_imatrix *imatrix, const char *name, int64_t matrices, int64_t matrix, int64_t columns,
+                              const double *sum, int64_t rows);
 /* What was read and in how many pieces of how many tokens, for the file. */
 zt_status zt_imatrix_about(zt_imatrix *imatrix, const char *dataset, int64_t chunks, int64_t chunk_size);
 

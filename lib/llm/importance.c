@@ -11,6 +11,8 @@
 typedef struct summed_matrix {
     const char *tensor; /* the program's */
     int output;
+    int rows;         /* the output that counts rows by expert; -1: a matrix of all rows */
+    int64_t matrices; /* experts, or 1 */
 } summed_matrix;
 
 typedef struct sums { /* of one output */
@@ -30,8 +32,13 @@ struct zt_importance {
     sums *sum;
     int n_sums;
     int32_t *iota, *zero, *last; /* [window or blocks] what the inputs are but for ids */
+    float *none;                 /* zeros in the shape of experts' sums: [most_none], for n_none inputs behind the others */
+    int64_t most_none;
+    int n_none;
     void **out;
 };
+
+enum { MAX_NONE = 4 }; /* experts' sums have two lengths: of a token's state, and of an expert */
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -39,8 +46,10 @@ struct zt_importance {
 typedef struct sums_pass {
     const zt_prog *from;
     zt_prog *to;
-    int *map;    /* [values of from] in `to` */
-    int *output; /* [values of from] of that x's sums; -1: none yet */
+    int *map;       /* [values of from] in `to` */
+    int *output;    /* [values of from] of that x's sums; -1: none yet */
+    int *by_expert; /* the same of sums by expert; their counts come next */
+    int none[MAX_NONE];
     zt_importance *importance;
 } sums_pass;
 
@@ -58,21 +67,61 @@ static zt_status copy_step(sums_pass *pass, const zt_step *step)
     return status;
 }
 
+static int add_output(sums_pass *pass, int value)
+{
+    char name[32];
+    snprintf(name, sizeof name, "sum%d", pass->importance->n_sums);
+    if (value < 0 || zt_prog_out(pass->to, name, value) != ZT_OK) return -1;
+    return pass->importance->n_sums++;
+}
+
 /* Index of the output that holds the sums of squares of a value of `from`; added if it is not there yet. */
 static int sums_output(sums_pass *pass, int value)
 {
-    char name[32];
     zt_sum_attrs rows = {.axes = {1, {0}}};
     if (pass->output[value] >= 0) return pass->output[value];
     int squares = zt_program_sum(pass->to, NULL, zt_program_mul(pass->to, NULL, pass->map[value], pass->map[value]), &rows);
-    snprintf(name, sizeof name, "sum%d", pass->importance->n_sums);
-    if (squares < 0 || zt_prog_out(pass->to, name, squares) != ZT_OK) return -1;
-    return pass->output[value] = pass->importance->n_sums++;
+    return pass->output[value] = add_output(pass, squares);
+}
+
+/* An input of zeros f32[experts, 1, columns]: the shape of sums by expert. */
+static int zeros_input(sums_pass *pass, int64_t experts, int64_t columns)
+{
+    zt_importance *importance = pass->importance;
+    char name[32];
+    for (int i = 0; i < importance->n_none; i++) {
+        const int64_t *dim = zt_prog_value(pass->to, pass->none[i])->type.dim;
+        if (dim[0] == experts && dim[2] == columns) return pass->none[i];
+    }
+    if (importance->n_none == MAX_NONE) return zt_fail(importance->ctx, ZT_EBUG, "too many shapes of experts"), -1;
+    snprintf(name, sizeof name, "experts%d", importance->n_none);
+    if (experts * columns > importance->most_none) importance->most_none = experts * columns;
+    return pass->none[importance->n_none++] = zt_prog_in(pass->to, name, ZT_F32, 3, (int64_t[]){experts, 1, columns});
+}
+
+/* Index of the output that holds an expert_linear's sums by expert; the one behind it counts rows. Both are the gradient
+ * of weights: of one row by expert, with cotangents of 1, of squares and of ones. */
+static int expert_sums_output(sums_pass *pass, const zt_step *step)
+{
+    zt_prog *to = pass->to;
+    const zt_type *weights = &zt_prog_value(pass->from, step->in[1])->type;
+    int x = pass->map[step->in[0]], index = pass->map[step->in[2]], y = pass->map[step->out[0]];
+    if (pass->by_expert[step->in[0]] >= 0) return pass->by_expert[step->in[0]];
+    int zeros = zeros_input(pass, weights->dim[0], weights->dim[2]);
+    int one_column = zt_program_slice(to, NULL, y, &(zt_slice_attrs){.axis = 2, .from = 0, .to = 1});
+    int ones = zt_program_fill_like(to, NULL, one_column, &(zt_fill_like_attrs){1});
+    int one_zero = zt_program_slice(to, NULL, zeros, &(zt_slice_attrs){.axis = 2, .from = 0, .to = 1});
+    int squares = zt_program_expert_linear_backward(to, NULL, zt_program_mul(to, NULL, x, x), ones, index, zeros);
+    int counts = zt_program_expert_linear_backward(to, NULL, ones, ones, index, one_zero);
+    int output = add_output(pass, squares);
+    if (output < 0 || add_output(pass, counts) < 0) return -1;
+    return pass->by_expert[step->in[0]] = output;
 }
 
 static bool is_matrix(const sums_pass *pass, const zt_step *step)
 {
-    return step->op == ZT_OP_linear && zt_prog_value(pass->from, step->in[1])->kind == ZT_VALUE_DATA;
+    bool product = step->op == ZT_OP_linear || step->op == ZT_OP_expert_linear;
+    return product && zt_prog_value(pass->from, step->in[1])->kind == ZT_VALUE_DATA;
 }
 
 static zt_status copy_steps(sums_pass *pass)
@@ -87,9 +136,11 @@ static zt_status copy_steps(sums_pass *pass)
     for (int i = 0; i < zt_prog_n_steps(pass->from) && status == ZT_OK; i++) {
         const zt_step *step = zt_prog_step(pass->from, i);
         if (!is_matrix(pass, step)) continue;
-        int output = sums_output(pass, step->in[0]);
-        int weight = pass->map[step->in[1]];
-        importance->matrix[importance->n_matrices++] = (summed_matrix){zt_prog_value(pass->to, weight)->tensor, output};
+        bool experts = step->op == ZT_OP_expert_linear;
+        int output = experts ? expert_sums_output(pass, step) : sums_output(pass, step->in[0]);
+        const zt_value *weight = zt_prog_value(pass->to, pass->map[step->in[1]]);
+        importance->matrix[importance->n_matrices++] =
+            (summed_matrix){weight->tensor, output, experts ? output + 1 : -1, experts ? weight->type.dim[0] : 1};
         status = output < 0 ? zt_ctx_status(importance->ctx) : ZT_OK;
     }
     return status;
@@ -102,11 +153,14 @@ static zt_status make_sums_program(zt_importance *importance, const zt_prog *fro
     pass.map = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.map);
     pass.output = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.output);
     importance->matrix = zt_calloc(importance->ctx, (size_t)zt_prog_n_steps(from) + 1, sizeof *importance->matrix);
-    if (pass.map && pass.output && importance->matrix) pass.to = importance->prog = zt_prog_like(from, pass.map);
-    for (int value = 0; value < value_count && pass.to; value++) pass.output[value] = -1;
+    pass.by_expert = zt_alloc_array(importance->ctx, (size_t)value_count + 1, sizeof *pass.by_expert);
+    if (pass.map && pass.output && pass.by_expert && importance->matrix)
+        pass.to = importance->prog = zt_prog_like(from, pass.map);
+    for (int value = 0; value < value_count && pass.to; value++) pass.output[value] = pass.by_expert[value] = -1;
     zt_status status = pass.to ? copy_steps(&pass) : zt_ctx_status(importance->ctx);
     zt_free(importance->ctx, pass.map);
     zt_free(importance->ctx, pass.output);
+    zt_free(importance->ctx, pass.by_expert);
     return status;
 }
 
@@ -156,7 +210,8 @@ static zt_status make_inputs(zt_importance *importance)
     importance->zero = zt_calloc(importance->ctx, count, sizeof *importance->zero);
     importance->last = zt_alloc_array(importance->ctx, count, sizeof *importance->last);
     for (size_t i = 0; i < count && importance->iota; i++) importance->iota[i] = (int32_t)i;
-    return importance->iota && importance->zero && importance->last ? ZT_OK : ZT_ENOMEM;
+    importance->none = zt_calloc(importance->ctx, (size_t)importance->most_none + 1, sizeof *importance->none);
+    return importance->iota && importance->zero && importance->last && importance->none ? ZT_OK : ZT_ENOMEM;
 }
 
 zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t window)
@@ -198,6 +253,7 @@ void zt_importance_close(zt_importance *importance)
     zt_free(importance->ctx, importance->iota);
     zt_free(importance->ctx, importance->zero);
     zt_free(importance->ctx, importance->last);
+    zt_free(importance->ctx, importance->none);
     zt_free(importance->ctx, importance);
 }
 
@@ -220,10 +276,11 @@ zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int6
     if (!importance) return ZT_EUSAGE;
     ZT_REQUIRE(importance->ctx, ids || !token_count, ZT_EUSAGE);
     zt_binding symbols[] = {{"n", token_count}, {"m", token_count}};
-    const void *decoder[] = {ids, importance->iota, importance->zero, importance->iota,
-                             importance->iota}; /* table: the identity */
+    const void *decoder[5 + MAX_NONE] = {ids, importance->iota, importance->zero, importance->iota,
+                                         importance->iota}; /* table: the identity */
     const void *encoder[] = {ids, importance->zero, importance->iota, importance->last};
     zt_status status = check_text(importance, ids, token_count);
+    for (int i = 0; i < importance->n_none; i++) decoder[5 + i] = importance->none;
     for (int64_t i = 0; i < token_count && status == ZT_OK; i++) importance->last[i] = (int32_t)(token_count - 1);
     if (status == ZT_OK)
         status = zt_session_step(importance->session, symbols, 2, importance->hyper.arch->encoder ? encoder : decoder,
@@ -243,5 +300,6 @@ zt_importance_of zt_importance_get(const zt_importance *importance, int64_t inde
     if (!importance) return (zt_importance_of){0};
     const summed_matrix *matrix = &importance->matrix[index];
     const sums *u = &importance->sum[matrix->output];
-    return (zt_importance_of){matrix->tensor, u->count, u->total, importance->tokens};
+    const double *rows = matrix->rows >= 0 ? importance->sum[matrix->rows].total : NULL;
+    return (zt_importance_of){matrix->tensor, u->count / matrix->matrices, u->total, importance->tokens, matrix->matrices, rows};
 }

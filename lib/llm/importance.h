@@ -31,8 +31,10 @@ zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int6
 typedef struct zt_importance_of {
     const char *tensor; /* the matrix, named as in the file */
     int64_t columns;
-    const double *squares; /* [columns]: sums of squares; shared by matrices with the same input */
+    const double *squares; /* [matrices, columns]: sums of squares; shared by matrices with the same input */
     int64_t tokens;        /* number of tokens summed */
+    int64_t matrices;      /* of a stacked tensor the number of experts; else 1 */
+    const double *rows;    /* [matrices]: rows summed of each expert; NULL: `tokens` */
 } zt_importance_of;
 
 int64_t zt_importance_count(const zt_importance *importance); /* number of matrices, in the order of the forward pass */

@@ -92,3 +92,13 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
         [ -s text ]
     done
 }
+
+@test "an importance matrix: sums of each expert's own rows, and how many" {
+    "$tests/mkmodel" --arch qwen2moe --experts 6 --seed 3 --ctx 256 --type f16 --width 256 --head 64 --ffn 512 wide.gguf
+    printf 'the cat sat on the mat %.0s' {1..40} >text
+    zt-quant -f --make-imatrix -m wide.gguf -i text -o sums.gguf
+    zt-convert --list sums.gguf >list
+    grep -q 'blk.0.ffn_down_exps.weight.in_sum2' list
+    zt-quant -f --type q2_k --imatrix sums.gguf wide.gguf small.gguf
+    zt-run -m small.gguf -p 'the cat' -n 4 --temp 0 >text
+}

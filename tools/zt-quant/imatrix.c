@@ -32,7 +32,9 @@ static zt_status write_imatrix(quant_run *run, const zt_importance *importance, 
         sink ? zt_imatrix_about(imatrix, run->options->input, windows, run->options->window) : zt_ctx_status(run->ctx);
     for (int64_t i = 0; i < zt_importance_count(importance) && status == ZT_OK; i++) {
         zt_importance_of row = zt_importance_get(importance, i);
-        status = zt_imatrix_add_sums(imatrix, row.tensor, row.columns, row.squares, row.tokens);
+        for (int64_t k = 0; k < row.matrices && status == ZT_OK; k++)
+            status = zt_imatrix_add_sums(imatrix, row.tensor, row.matrices, k, row.columns, row.squares + k * row.columns,
+                                         row.rows ? (int64_t)row.rows[k] : row.tokens);
     }
     if (status == ZT_OK) status = zt_imatrix_write(imatrix, sink);
     if (status == ZT_OK) status = zt_sink_commit(sink);
