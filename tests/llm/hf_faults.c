@@ -48,6 +48,15 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"qwen2\",\"use_sliding_window\":true,\"num_hidden_layers\":4000000000}", "too many layers: 4000000000",
      ZT_EDATA},
     {"{\"model_type\":\"bert\",\"is_decoder\":true}", "is_decoder", ZT_ENOTSUP},
+    {"{\"model_type\":\"qwen3_moe\",\"norm_topk_prob\":\"yes\"}", "norm_topk_prob", ZT_EDATA},
+    {"{\"model_type\":\"qwen3_moe\",\"num_experts\":-4}", "-4", ZT_EDATA},
+    {"{\"model_type\":\"olmoe\",\"clip_qkv\":8}", "clip_qkv 8", ZT_ENOTSUP},
+    {"{\"model_type\":\"phimoe\",\"router_jitter_noise\":0.5}", "router_jitter_noise 0.5", ZT_ENOTSUP},
+    {"{\"model_type\":\"ernie4_5_moe\",\"moe_norm_min\":1}", "moe_norm_min 1", ZT_ENOTSUP},
+    {"{\"model_type\":\"ernie4_5_moe\",\"num_key_value_heads\":0}", "", ZT_OK},
+    {"{\"model_type\":\"phimoe\",\"hidden_size\":8,\"num_attention_heads\":2,\"rope_scaling\":{\"type\":\"longrope\","
+     "\"original_max_position_embeddings\":32,\"short_mscale\":1.1,\"long_mscale\":1.2}}",
+     "short_mscale", ZT_ENOTSUP},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":0}", "", ZT_OK},
@@ -80,6 +89,49 @@ static void test_bad_heads(zt_ctx *ctx)
         hfw_save(&directory, "model.safetensors");
         zt_gguf *gguf = zt_model_open(ctx, directory.path);
         ok(!gguf && zt_ctx_status(ctx) == ZT_EDATA, "%s heads: %s", heads[i], zt_ctx_error(ctx));
+        zt_gguf_close(gguf);
+        zt_ctx_clear(ctx);
+        hfw_end(&directory);
+    }
+}
+
+/* ---- experts --------------------------------------------------------------------------------- */
+
+/* Tensors that are one stacked tensor in GGUF: experts that are not there, not those of config.json, or unlike others. */
+static void test_stacks(zt_ctx *ctx)
+{
+#define EXPERT(n) "model.layers.0.mlp.experts." n ".up_proj.weight"
+    static const struct {
+        const char *experts, *first, *second, *says;
+        int64_t rows;
+        int rank;
+    } rows[] = {
+        {"2", EXPERT("0"), EXPERT("1"), "", 6, 2},
+        {"3", EXPERT("0"), EXPERT("1"), "expert 2 of 3 is missing", 6, 2},
+        {"2", EXPERT("0"), EXPERT("2"), "expected an expert below 2", 6, 2},
+        {"2", EXPERT("0"), EXPERT("999999"), "expected an expert below 2", 6, 2},
+        {"2", EXPERT("0"), EXPERT("1000000"), "unexpected tensor", 6, 2},
+        {"2", EXPERT("0"), EXPERT("-1"), "unexpected tensor", 6, 2},
+        {"2", EXPERT("0"), EXPERT("00"), "occurs twice", 6, 2},
+        {"2", EXPERT("0"), EXPERT("1"), "unlike those of other experts", 7, 2},
+        {"2", EXPERT("0"), EXPERT("1"), "expected a matrix", 6, 1},
+        {"0", EXPERT("0"), EXPERT("1"), "expected an expert below 0", 6, 2},
+        {"4000000000", EXPERT("0"), EXPERT("1"), "a layer of 4000000000 experts", 6, 2},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char config[300];
+        hfw directory = hfw_new();
+        snprintf(config, sizeof config, "{\"model_type\":\"qwen3_moe\"," SIZES ",\"num_experts\":%s}", rows[i].experts);
+        hfw_text(&directory, "config.json", config);
+        hfw_f32(&directory, rows[i].first, 2, D(6, 8), 0);
+        hfw_f32(&directory, rows[i].second, rows[i].rank, D(rows[i].rows, 8), 0);
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        const char *error = zt_ctx_error(ctx);
+        bool good = *rows[i].says == 0;
+        bool said = strstr(error, rows[i].says) != NULL;
+        ok(good ? gguf && zt_gguf_n_tensors(gguf) == 1 : !gguf && zt_ctx_status(ctx) != ZT_OK && said, "%s experts, %s: %s",
+           rows[i].experts, rows[i].second, error);
         zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
         hfw_end(&directory);
@@ -216,8 +268,8 @@ static void test_no_memory(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_files,    test_shards,
-                                       test_identity,    test_unknown,   test_no_memory};
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,  test_files,
+                                       test_shards,      test_identity,  test_unknown, test_no_memory};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);

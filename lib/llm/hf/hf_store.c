@@ -99,19 +99,22 @@ zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int6
     enum { MOST = 1 << 16 };
     char text[160], type_text[ZT_TYPE_TEXT];
     zt_escape(text, sizeof text, named, strlen(named));
-    if (expert >= experts || experts > MOST)
-        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s': there are %" PRId64 " experts, not above %d", tensors->name,
-                       text, experts, MOST);
+    if (experts > MOST)
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: a layer of %" PRId64 " experts, expected at most %d", tensors->name, experts,
+                       MOST);
+    if (expert >= experts)
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s': expected an expert below %" PRId64, tensors->name, text,
+                       experts);
     if (matrix->type.rank != 2)
-        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, not a matrix", tensors->name, text,
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected a matrix", tensors->name, text,
                        zt_type_text(&matrix->type, type_text));
     hf_tensor *stack = find_stack(tensors, matrix->name);
     if (!stack && add_stack(tensors, matrix, experts) != ZT_OK) return zt_ctx_status(tensors->ctx);
     if (!stack) stack = find_stack(tensors, matrix->name);
     if (stack->type.dtype != matrix->type.dtype || stack->from != matrix->from || stack->type.dim[1] != matrix->type.dim[0] ||
         stack->type.dim[2] != matrix->type.dim[1])
-        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, which is not the type of another expert's", tensors->name,
-                       text, zt_type_text(&matrix->type, type_text));
+        return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' is %s, unlike those of other experts", tensors->name, text,
+                       zt_type_text(&matrix->type, type_text));
     if (stack->sources[expert] >= 0) return zt_fail(tensors->ctx, ZT_EDATA, "%s: tensor '%s' occurs twice", tensors->name, text);
     stack->sources[expert] = index;
     return ZT_OK;
