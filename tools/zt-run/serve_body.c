@@ -228,9 +228,10 @@ run_request *serve_body_request(run_state *run, const serve_body *body, size_t p
 
 const char *serve_named_member(const serve_body *body, const char *message, char name[64])
 {
-    const char *begin = strchr(message, '"'), *end = begin ? strchr(begin + 1, '"') : NULL;
-    if (!end || (size_t)(end - begin) > 63) return NULL;
-    memcpy(name, begin + 1, (size_t)(end - begin - 1));
-    name[end - begin - 1] = 0;
+    const char *quote = strchr(message, '"'), *end = quote ? strchr(quote + 1, '"') : NULL;
+    snprintf(name, 64, "%.*s", (int)strcspn(message, ":"), message); /* "grammar: line 1: ..." */
+    if (json_object_get(body->json, name)) return name;
+    if (!end || end - quote > 63) return NULL;
+    snprintf(name, 64, "%.*s", (int)(end - quote - 1), quote + 1);
     return json_object_get(body->json, name) || strncmp(end, "\" is missing", 12) == 0 ? name : NULL;
 }

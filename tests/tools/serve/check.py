@@ -141,6 +141,21 @@ def compare_stream(path, body, answers):
     assert finish == ["length" if answer["stop"] in ("length", "ctx") else "stop" for answer in answers], finish
 
 
+FORMAT = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "x",
+        "strict": True,
+        "schema": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}, "b": {"enum": ["é", "€", "x"]}},
+            "required": ["a", "b"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
 def bodies():
     chat, plain = "/v1/chat/completions", "/v1/completions"
     user = [{"role": "user", "content": "hello on the"}]
@@ -158,6 +173,8 @@ def bodies():
         (chat, {"messages": two, "max_tokens": 25, "temperature": 5, "model": "model"}),
         (chat, {"messages": user, "max_tokens": 7, "logprobs": True, "top_logprobs": 2, "temperature": 0}),
         (chat, {"messages": user, "temperature": 4}),
+        (chat, {"messages": user, "temperature": 3, "n": 2, "max_tokens": 60, "response_format": FORMAT}),
+        (plain, {"prompt": "hello", "temperature": 2, "grammar": 'root ::= ("yes" | "no" | "€")+', "max_tokens": 30}),
     ]
 
 
@@ -288,6 +305,8 @@ WRONG = [
     (CHAT, {"messages": HELLO, "audio": {"voice": "x"}}, 400, "audio", "not supported"),
     (CHAT, {"messages": HELLO, "model": "gpt-4o"}, 404, "model", "not the loaded model"),
     (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, None, "type"),
+    (CHAT, {"messages": HELLO, "response_format": {"type": "xml"}}, 400, "response_format", "json_schema"),
+    (CHAT, {"messages": HELLO, "grammar": 'root ::= "a'}, 400, "grammar", "grammar: line 1"),
     (PLAIN, {"prompt": ""}, 400, None, "empty"),
     (PLAIN, {"prompt": [1, 2]}, 400, "prompt", "array of 1 to 128 texts"),
     (PLAIN, {"prompt": "x", "echo": True}, 400, "echo", "not supported"),
