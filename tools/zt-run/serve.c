@@ -12,6 +12,15 @@
 #include <sys/stat.h>
 #include <time.h>
 
+zt_status run_check_serve(zt_ctx *ctx, const run_options *options)
+{
+    if (options->max_body > SERVE_BODY_BYTES)
+        return zt_fail(ctx, ZT_EUSAGE, "--max-body: %zu is more than 64MiB", options->max_body);
+    return serve_check_address(ctx, options->serve);
+}
+
+#ifdef ZT_HAVE_MICROHTTPD
+
 enum {
     OPEN = 64,                  /* texts in the batch; while there are so many, requests stay in the queue */
     EMBEDDED_NUMBERS = 1 << 21, /* of an answer, at most */
@@ -605,13 +614,6 @@ static zt_status serve_model(serve_state *serve, serve_listener *listener)
     return status;
 }
 
-zt_status run_check_serve(zt_ctx *ctx, const run_options *options)
-{
-    if (options->max_body > SERVE_BODY_BYTES)
-        return zt_fail(ctx, ZT_EUSAGE, "--max-body: %zu is more than 64MiB", options->max_body);
-    return serve_check_address(ctx, options->serve);
-}
-
 zt_status run_serve(run_state *run)
 {
     serve_listener listener = {.fd = -1};
@@ -622,3 +624,13 @@ zt_status run_serve(run_state *run)
     serve_embedder_close(run, &serve.embedder);
     return status == ZT_OK && atomic_load(&first_signal) == SIGINT ? ZT_EINTR : status;
 }
+
+#else
+
+zt_status run_serve(run_state *run)
+{
+    return zt_fail(run->ctx, ZT_ENOTSUP,
+                   "--serve: zt was built without libmicrohttpd: install libmicrohttpd-dev, and build again");
+}
+
+#endif
