@@ -470,6 +470,7 @@ static zt_status begin_job(serve_state *serve, serve_exchange *exchange)
         return ZT_OK;
     }
     zt_status status = serve_body_read(serve->run, job->reply.task, serve_exchange_body(exchange), &job->body);
+    serve_drop_body(exchange);
     if (status != ZT_OK) return fail_with_error(serve, job, status);
     return (job->body.task == SERVE_EMBEDDING ? begin_embeddings : begin_texts)(serve, job);
 }
@@ -605,6 +606,7 @@ static zt_status serve_model(serve_state *serve, serve_listener *listener)
         note_address(run, listener);
         if (atomic_load(&signal_count) == 0) status = open_model(serve);
         if (status == ZT_OK) serve_ready(serve->http);
+        if (status == ZT_OK) zt_log(run->ctx, ZT_LOG_INFO, "ready after %.3f s", zt_seconds() - run->start_time);
         if (status == ZT_OK) status = serve_requests(serve);
         while (serve->jobs) fail_job(serve, serve->jobs, 503, NULL, "the server is stopping");
         atomic_store(&signalled_http, NULL);

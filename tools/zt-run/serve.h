@@ -96,6 +96,7 @@ typedef struct serve_exchange serve_exchange;
 serve_exchange *serve_take(serve_http *http);
 serve_task serve_exchange_task(const serve_exchange *exchange);
 const zt_str *serve_exchange_body(const serve_exchange *exchange);
+void serve_drop_body(serve_exchange *exchange);              /* it was read, and its memory is freed */
 double serve_exchange_began(const serve_exchange *exchange); /* when its first line came, as zt_seconds has it */
 /* Begins the answer. A `stream` is sent as it comes, anything else once it is ended. */
 void serve_begin(serve_exchange *exchange, int status, bool stream);

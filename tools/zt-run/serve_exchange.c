@@ -28,12 +28,18 @@ static void suspend(serve_exchange *exchange)
     exchange->http->library.suspend_connection(exchange->connection);
 }
 
+static void drop_body(serve_exchange *exchange)
+{
+    exchange->http->body_bytes -= exchange->held_bytes;
+    exchange->held_bytes = 0;
+    zt_str_fini(&exchange->body);
+}
+
 static void release(serve_exchange *exchange)
 {
     serve_http *http = exchange->http;
     if (--exchange->references > 0) return;
-    http->body_bytes -= exchange->held_bytes;
-    zt_str_fini(&exchange->body);
+    drop_body(exchange);
     zt_str_fini(&exchange->output);
     zt_free(http->ctx, exchange);
 }
@@ -205,6 +211,13 @@ serve_exchange *serve_take(serve_http *http)
 
 serve_task serve_exchange_task(const serve_exchange *exchange) { return exchange->task; }
 const zt_str *serve_exchange_body(const serve_exchange *exchange) { return &exchange->body; }
+void serve_drop_body(serve_exchange *exchange)
+{
+    lock_http(exchange->http);
+    drop_body(exchange);
+    unlock_http(exchange->http);
+}
+
 double serve_exchange_began(const serve_exchange *exchange) { return exchange->began; }
 
 void serve_begin(serve_exchange *exchange, int status, bool stream)
