@@ -221,13 +221,15 @@ INLINE vd wide_erf(vd x)
 }
 
 /* P(X > a) of a normal X, a >= 0: exp(-a^2/2) t R(t), t = 1 / (1 + a/4), to a = 14.6 (2^-32);
- * beyond nothing is left of it in a float. */
-INLINE vd wide_tail(vd a)
+ * beyond nothing is left of it in a float. A size over 40 counts as 40, where the exponential is at its least,
+ * and so does NaN: a product of x and this then has one NaN at most, so that its bits do not
+ * depend on the order in which a compiler puts the factors. */
+INLINE vd wide_tail(vd size)
 {
     static const double c[] = {-0.00821056359976691, 0.0416779175796817,    -0.06752744973517522, 0.013551516001964558,
                                0.045632117297657294, -0.029746592529198104, 0.07796414904598552,  0.04960057155077614,
                                0.08461201003663195,  0.09292377924728576,   0.09978914459251131,  0.09973340040593501};
-    vd b = vd_min(vd_set(14.6), a);
+    vd a = vd_min(size, vd_set(40)), b = vd_min(a, vd_set(14.6));
     vd t = vd_div(vd_set(1), vd_fma(b, vd_set(0.25), vd_set(1)));
     vd e = wide_exp(vd_times(vd_mul(a, a), -0.5));
     return vd_mul(vd_mul(vd_poly(t, COEFFICIENTS(c)), t), e);
