@@ -80,3 +80,7 @@ drive() {
 @test "jinja: templates, changed" {
     drive jinja "$tests"/seeds/jinja/*
 }
+
+@test "reply: generated texts, changed" {
+    drive reply "$tests"/seeds/reply/*
+}

@@ -1,0 +1,132 @@
+/* channels.c - the replies of gpt-oss (harmony): a row of messages, each with a header.
+ *
+ *   <|channel|>analysis<|message|>reasoning<|end|><|start|>assistant<|channel|>final<|message|>content<|return|>
+ *   <|channel|>commentary to=functions.NAME <|constrain|>json<|message|>{arguments}<|call|>
+ *
+ * The prompt ends with <|start|>assistant: the reply begins with the rest of a header.
+ */
+#include "lib/llm/reply/reply_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const end_marks[] = {"<|end|>", "<|call|>", "<|return|>", "<|start|>"};
+enum { END_MARKS = sizeof end_marks / sizeof *end_marks, MOST_HEADER = 512 };
+
+/* A message that calls a tool says to=functions.NAME. False: it has no recipient. */
+static bool find_recipient(zt_reply *reply, zt_bytes header)
+{
+    const char *hit = zt_reply_find(header, "to=");
+    if (!hit) return false;
+    zt_bytes name = part_of(hit + 3, header.data + header.n);
+    zt_reply_skip(&name, "functions.");
+    size_t size = 0;
+    while (size < name.n && !zt_reply_is_space(name.data[size]) && name.data[size] != '<') size++;
+    snprintf(reply->recipient, sizeof reply->recipient, "%.*s", (int)(size < MOST_NAME ? size : MOST_NAME - 1), name.data);
+    return true;
+}
+
+static void begin_message(zt_reply *reply, zt_bytes header)
+{
+    reply->channel = find_recipient(reply, header)       ? CHANNEL_CALL
+                     : zt_reply_find(header, "analysis") ? CHANNEL_REASONING
+                                                         : CHANNEL_CONTENT;
+    reply->state = IN_MESSAGE;
+    reply->drop_space = true;
+    reply->scanned = 0;
+}
+
+/* Between messages: what separates their texts. */
+static zt_status separate(zt_str *text) { return text->len ? zt_str_puts(text, "\n") : ZT_OK; }
+
+/* Does the text begin like a header? STEP_MORE: it may yet. */
+static reply_step looks_like_header(const zt_reply *reply, zt_bytes text)
+{
+    static const char *const words[] = {"<|channel|>", "<|start|>", "<|constrain|>", "<|message|>", "to="};
+    zt_reply_skip_space(&text);
+    bool partial = false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (zt_reply_begins(text, words[i])) return STEP_ON;
+        partial = partial || (text.n < strlen(words[i]) && memcmp(text.data, words[i], text.n) == 0);
+    }
+    return partial && (!reply->ended || !text.n) ? STEP_MORE : STEP_WRONG;
+}
+
+static reply_step step_header(zt_reply *reply, zt_status *status)
+{
+    static const char mark[] = "<|message|>";
+    zt_bytes rest = zt_reply_rest(reply);
+    reply_step looks = looks_like_header(reply, rest);
+    const char *hit = looks == STEP_ON ? zt_reply_find(rest, mark) : NULL;
+    if (hit && hit - rest.data <= MOST_HEADER) {
+        begin_message(reply, part_of(rest.data, hit));
+        reply->position += (size_t)(hit - rest.data) + strlen(mark);
+        if (reply->channel == CHANNEL_REASONING) *status = separate(&reply->reasoning);
+        if (reply->channel == CHANNEL_CONTENT) *status = separate(&reply->content);
+        return STEP_ON;
+    }
+    bool header = looks != STEP_WRONG && rest.n < MOST_HEADER + sizeof mark;
+    if (header && reply->ended) reply->position += rest.n; /* cut in the middle of a header: not content */
+    if (header) return STEP_MORE;
+    reply->channel = CHANNEL_CONTENT; /* text without a header */
+    reply->state = IN_MESSAGE;
+    reply->scanned = 0;
+    return STEP_ON;
+}
+
+static reply_step end_message(zt_reply *reply, size_t size, zt_status *status)
+{
+    zt_bytes text = zt_reply_rest(reply);
+    text.n = size;
+    reply->state = IN_HEADER;
+    if (reply->channel != CHANNEL_CALL)
+        *status = zt_reply_emit(reply, reply->channel == CHANNEL_REASONING ? &reply->reasoning : &reply->content, size, false);
+    else if (!reply->tools || zt_reply_add_call(reply, (zt_bytes){0}, (zt_bytes){reply->recipient, strlen(reply->recipient)},
+                                                text, status) == STEP_WRONG)
+        *status = *status == ZT_OK ? zt_reply_emit(reply, &reply->content, size, true) : *status;
+    else
+        reply->position += size;
+    return STEP_ON;
+}
+
+static reply_step step_message(zt_reply *reply, zt_status *status)
+{
+    zt_bytes rest = zt_reply_rest(reply);
+    const char *hit = NULL;
+    size_t mark_bytes = 0, held = 0;
+    bool call = reply->channel == CHANNEL_CALL;
+    if (reply->scanned > rest.n) reply->scanned = 0;
+    zt_bytes unseen = {rest.data + reply->scanned, rest.n - reply->scanned};
+    for (int i = 0; i < END_MARKS; i++) {
+        const char *found = zt_reply_find(unseen, end_marks[i]);
+        size_t partial = zt_reply_partial(rest, end_marks[i]);
+        held = partial > held ? partial : held;
+        if (!found || (hit && found > hit)) continue;
+        hit = found;
+        mark_bytes = i == END_MARKS - 1 ? 0 : strlen(end_marks[i]); /* <|start|> begins the next header */
+    }
+    if (hit || reply->ended) {
+        reply->scanned = 0;
+        if (!hit && !rest.n && !call) return STEP_MORE;
+        reply_step step = end_message(reply, hit ? (size_t)(hit - rest.data) : rest.n, status);
+        reply->position += mark_bytes;
+        return hit ? step : STEP_MORE;
+    }
+    if (call && rest.n <= MOST_CALL) {
+        reply->scanned = rest.n - held;
+        return STEP_MORE;
+    }
+    if (call) {
+        zt_reply_refuse(reply, "tool call: longer than %d bytes", MOST_CALL);
+        reply->channel = CHANNEL_CONTENT;
+        return STEP_ON;
+    }
+    *status =
+        zt_reply_emit(reply, reply->channel == CHANNEL_REASONING ? &reply->reasoning : &reply->content, rest.n - held, false);
+    return STEP_MORE;
+}
+
+reply_step zt_reply_step_channels(zt_reply *reply, zt_status *status)
+{
+    return reply->state == IN_HEADER ? step_header(reply, status) : step_message(reply, status);
+}

@@ -1,0 +1,73 @@
+/* reply.h - what a model generated in answer to a conversation, taken apart: content, reasoning and tool calls.
+ *
+ * Models write tool calls and reasoning in forms of their own (<tool_call>{...}</tool_call>,
+ * [TOOL_CALLS][...], <think>...</think>, channels). The form is found from the text of the chat template by a
+ * table (formats.c). Text is put in pieces of any size, as it is generated:
+ *
+ *     zt_reply_opts opts = {.template_text = template, .prompt = prompt, .tools = tools};
+ *     zt_reply *reply = zt_reply_new(ctx, &opts);
+ *     while (...) zt_reply_put(reply, piece, size, is_control_token);
+ *     zt_reply_end(reply);
+ *     ... zt_reply_content(reply), zt_reply_reasoning(reply), zt_reply_call(reply, i)
+ *
+ * All three only grow, so that they can be sent on while the model generates: what is uncertain (the
+ * beginning of a mark, a call that is not complete) is held back.
+ *
+ * A call is reported only where it is complete, its arguments are a JSON object, and its name is that of a tool
+ * that was offered. The text of any other stays in the content, and zt_reply_fault says why. The text is hostile:
+ * what is held is bounded, and the time is linear in it.
+ */
+#ifndef ZT_REPLY_H
+#define ZT_REPLY_H
+
+#include "lib/io/gguf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct zt_reply zt_reply;
+struct json_t; /* jansson's */
+
+typedef struct zt_reply_opts {
+    zt_bytes template_text; /* of the chat template; empty: none, all text is content */
+    zt_bytes prompt;        /* the rendered prompt: it may end inside of the reasoning */
+    /* An array as in OpenAI's API: {"type": "function", "function": {"name", "parameters"}}, or the inner
+     * objects. NULL: no tools are offered, and nothing is a call. Borrowed until zt_reply_free. */
+    const struct json_t *tools;
+} zt_reply_opts;
+
+/* NULL: ZT_ENOMEM. template_text and prompt are not needed afterwards. */
+zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts);
+void zt_reply_free(zt_reply *reply); /* NULL: nothing */
+
+/* Goes on by size bytes; they may end in the middle of a character. `hidden`: they are a control token's, and
+ * count as a mark or not at all. ZT_ENOMEM; ZT_EUSAGE after the end. */
+zt_status zt_reply_put(zt_reply *reply, const char *text, size_t size, bool hidden);
+/* The text is complete. What was held back is decided. */
+zt_status zt_reply_end(zt_reply *reply);
+
+/* What is certain so far. The bytes are valid until the next put. */
+zt_bytes zt_reply_content(const zt_reply *reply);
+zt_bytes zt_reply_reasoning(const zt_reply *reply); /* without the white space around it */
+
+typedef struct zt_tool_call {
+    const char *id;        /* that the model wrote; NULL: none */
+    const char *name;      /* one of the tools' */
+    const char *arguments; /* a JSON object on one line */
+} zt_tool_call;
+
+int zt_reply_call_count(const zt_reply *reply);
+/* NULL: no such call. It is valid until zt_reply_free. */
+const zt_tool_call *zt_reply_call(const zt_reply *reply, int index);
+/* Why text that looked like a call is none: one sentence, of the first. NULL: there is no such text. */
+const char *zt_reply_fault(const zt_reply *reply);
+
+/* The names of the forms of a template's tool calls and reasoning, as in the tables; NULL: none is known. */
+const char *zt_reply_call_form(zt_bytes template_text);
+const char *zt_reply_reasoning_form(zt_bytes template_text);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
