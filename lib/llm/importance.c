@@ -297,7 +297,7 @@ int64_t zt_importance_count(const zt_importance *importance) { return importance
 
 zt_importance_of zt_importance_get(const zt_importance *importance, int64_t index)
 {
-    if (!importance) return (zt_importance_of){0};
+    if (!importance || index < 0 || index >= importance->n_matrices) return (zt_importance_of){0};
     const summed_matrix *matrix = &importance->matrix[index];
     const sums *u = &importance->sum[matrix->output];
     const double *rows = matrix->rows >= 0 ? importance->sum[matrix->rows].total : NULL;
