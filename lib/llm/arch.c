@@ -3,7 +3,7 @@
  * What each architecture does is a fact from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
- * bert with the exact gelu, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
+ * bert, gptneox and falcon with the exact gelu, starcoder2 with its window, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
  */
 #include "lib/llm/arch.h"
 
@@ -35,7 +35,9 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
 #define BASE                                                                                                                     \
     (ZT_PART_ALL | ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES | ZT_PART_ROPE_TAB)
 #define PRE_NORMS (ZT_PART_PRE_NORM | ZT_PART_FF_NORM)
-#define ENCODER   (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
+/* Without a gate, and with biases on the norms. */
+#define UNGATED (ZT_PART_ALL | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_NORM_BIAS)
+#define ENCODER (ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_SUM_NORM | ZT_PART_NORM_BIAS | ZT_PART_UP)
 
 static const zt_arch archs[] = {
     /* Llama 1 to 3, Mistral, TinyLlama, Yi, SmolLM 1 and 2; Mixtral: that one has experts */
@@ -133,6 +135,64 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .gating = ZT_GATING_SIGMOID,
      .least_sum = 1e-20},
+    /* Command R; without the norms on q and k of Command R+ */
+    {.name = "command-r",
+     .parts = BASE | ZT_PART_PRE_NORM,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_PARALLEL,
+     .multiplies_logits = true},
+    {.name = "cohere2",
+     .parts = BASE | ZT_PART_PRE_NORM,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_PARALLEL,
+     .window_period = 4,
+     .needs_window = true,
+     .rotates_local = true,
+     .multiplies_logits = true},
+    {.name = "stablelm",
+     .parts = BASE | PRE_NORMS | ZT_PART_NORM_BIAS,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_BY_NORM},
+    {.name = "starcoder2",
+     .parts = UNGATED | PRE_NORMS | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS,
+     .rope_pair = "halves",
+     .act = act_gelu_tanh,
+     .layer_norm = true},
+    {.name = "gptneox",
+     .parts = UNGATED | PRE_NORMS | ZT_PART_FUSED_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS,
+     .rope_pair = "halves",
+     .act = act_gelu_erf,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_BY_KEY},
+    {.name = "falcon",
+     .parts = UNGATED | ZT_PART_PRE_NORM | ZT_PART_NORM_2 | ZT_PART_FUSED_QKV,
+     .rope_pair = "halves",
+     .act = act_gelu_erf,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_PARALLEL},
+    {.name = "phi2",
+     .parts = UNGATED | ZT_PART_PRE_NORM | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_HEAD_BIAS,
+     .rope_pair = "halves",
+     .act = act_gelu_tanh,
+     .layer_norm = true,
+     .residual = ZT_RESIDUAL_PARALLEL},
+    {.name = "exaone4",
+     .parts = BASE | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .window_period = 4,
+     .rotates_local = true},
+    {.name = "glm4",
+     .parts = (BASE & ~(unsigned)(ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_POST_NORM | ZT_PART_FUSED_UP,
+     .rope_pair = "neighbours",
+     .act = act_silu},
+    {.name = "seed_oss", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_POST, .rope_pair = "halves", .act = act_silu},
     {.name = "bert",
      .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS | ZT_PART_TYPES,
      .act = act_gelu_erf,

@@ -46,8 +46,19 @@ enum {
     ZT_PART_EXPERTS_MAY = 1 << 26, /* the same in a row: only where expert_count is there and not 0 */
     ZT_PART_CHOICE_BIAS = 1 << 27, /* a bias on scores for the choice of experts, not for their weights */
     ZT_PART_SHARED = 1 << 28,      /* an expert that every token passes; not where the file says a length of 0 */
-    ZT_PART_SHARED_GATE = 1 << 29  /* times the sigmoid of a product of its own */
+    ZT_PART_SHARED_GATE = 1 << 29, /* times the sigmoid of a product of its own */
+    /* A second norm, where layer 0 has it: attention reads that one, the feed-forward the first. */
+    ZT_PART_NORM_2 = 1 << 30
 };
+
+/* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
+ * connections are then one sum of three. */
+typedef enum zt_residual {
+    ZT_RESIDUAL_SEQUENTIAL,
+    ZT_RESIDUAL_PARALLEL,
+    ZT_RESIDUAL_BY_KEY, /* as use_parallel_residual says, which must be there */
+    ZT_RESIDUAL_BY_NORM /* parallel in a model without norms on what the feed-forward reads */
+} zt_residual;
 
 /* How a router's scores of experts become weights. */
 typedef enum zt_gating {
@@ -63,7 +74,8 @@ typedef struct zt_arch {
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
     /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
     int (*act)(zt_prog *p, const char *name, int gate, int up);
-    bool layer_norm;    /* norms take the mean off; else RMS norms */
+    bool layer_norm; /* norms take the mean off; else RMS norms */
+    zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     bool embed_scale;   /* embeddings times sqrt(width) */
     bool qk_norm_whole; /* one norm over all heads, not one over each */
@@ -73,11 +85,14 @@ typedef struct zt_arch {
     /* What layers with a window turn by: theta (0: as the others), and whether unscaled. */
     double local_theta;
     bool local_plain;
+    bool rotates_local;         /* where layers have a window, the others do not rotate */
+    bool needs_window;          /* attention.sliding_window must be there */
     double attn_cap, final_cap; /* where the file does not say */
     /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). */
     int64_t width_scaled_layers;
-    bool divides_logits; /* logit_scale must be there, and divides them */
-    bool rope_switch;    /* rope.scaling.finetuned = false: no rope at all */
+    bool divides_logits;    /* logit_scale must be there, and divides them, */
+    bool multiplies_logits; /* or multiplies them */
+    bool rope_switch;       /* rope.scaling.finetuned = false: no rope at all */
     /* Experts: gating and normalisation where the file does not say, and what the sum of weights is at least. */
     zt_gating gating;
     bool normed_experts;
@@ -111,6 +126,7 @@ typedef struct zt_hyper {
     int64_t window;                                  /* of layers with one */
     bool local[ZT_MAX_LAYERS];                       /* has the layer a window */
     bool rotated[ZT_MAX_LAYERS];                     /* does rope turn its q and k */
+    bool parallel;                                   /* the feed-forward reads what attention reads */
     double eps, attn_scale, attn_cap, final_cap;     /* a cap of 0: none */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
@@ -139,6 +155,8 @@ typedef enum zt_weight {
     ZT_W_ROPE_SHORT,
     ZT_W_ATTN_NORM,
     ZT_W_ATTN_NORM_BIAS,
+    ZT_W_ATTN_NORM_2,
+    ZT_W_ATTN_NORM_2_BIAS,
     ZT_W_Q,
     ZT_W_Q_BIAS,
     ZT_W_K,

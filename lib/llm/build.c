@@ -215,14 +215,22 @@ static int feed_forward(zt_program_builder *builder, int x)
  *
  *     x = norm(x + scale * norm(attention(norm(x))))
  *     x = norm(x + scale * norm(feed_forward(norm(x))))
+ *
+ * A parallel feed-forward reads x as it was before attention; without a norm of its own, the one that attention reads.
  */
 static int emit_layer(zt_program_builder *builder, int x)
 {
-    double scale = builder->hyper->residual_scale;
-    int attended = emit_attention(builder, emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS));
-    if (builder->layer == builder->hyper->n_layers - 1 && builder->rows != ZT_NONE) {
+    const zt_hyper *hyper = builder->hyper;
+    double scale = hyper->residual_scale;
+    bool one_norm = hyper->parallel && !(hyper->parts & ZT_PART_FF_NORM);
+    int normed = emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS), before = x;
+    int seen =
+        hyper->parts & ZT_PART_NORM_2 ? emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
+    int attended = emit_attention(builder, seen);
+    if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
-        x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
+        x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
+        if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
         builder->row_count = zt_prog_symbol(builder->program, "m");
     }
     attended = zt_layer_linear(builder, "o", attended, ZT_W_O, ZT_W_O_BIAS);
@@ -230,7 +238,8 @@ static int emit_layer(zt_program_builder *builder, int x)
     attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
     x = emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
-    int read = emit_layer_norm(builder, "hf", x, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
+    int source = one_norm ? normed : hyper->parallel ? before : x;
+    int read = emit_layer_norm(builder, "hf", source, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
     read = emit_layer_norm(builder, "hp", read, ZT_W_FF_NORM_POST, ZT_WEIGHT_COUNT);
     int fed = feed_forward(builder, read);
     fed = emit_layer_norm(builder, "dn", fed, ZT_W_FF_POST, ZT_WEIGHT_COUNT);

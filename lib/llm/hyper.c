@@ -145,9 +145,9 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
     scale = get_real(reader, "residual_scale", 0, 0);
     hyper->residual_scale = scale > 0 ? scale : 1;
     hyper->logit_scale = 1;
-    if (!reader->arch->divides_logits) return;
+    if (!reader->arch->divides_logits && !reader->arch->multiplies_logits) return;
     scale = get_real(reader, "logit_scale", NAN, 0);
-    hyper->logit_scale = scale > 0 ? 1 / scale : 1;
+    if (scale > 0) hyper->logit_scale = reader->arch->divides_logits ? 1 / scale : scale;
 }
 
 /* ---- layers of two kinds -------------------------------------------------------------------- */
@@ -250,8 +250,9 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
 static void read_window(key_reader *reader, zt_hyper *hyper)
 {
     bool named = zt_gguf_i64(reader->gguf, full_key(reader, "attention.sliding_window"), &hyper->window);
+    if (reader->arch->needs_window) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     hyper->local_rope = hyper->rope;
-    if (!named) hyper->window = reader->arch->window;
+    if (!named && !reader->arch->needs_window) hyper->window = reader->arch->window;
     if (hyper->window == 0 || reader->arch->encoder || reader->status != ZT_OK) return;
     if (named) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, hyper->n_layers, hyper->local);
@@ -264,6 +265,8 @@ static void read_window(key_reader *reader, zt_hyper *hyper)
         hyper->local_rope = plain;
     }
     hyper->local_rope.theta = get_real(reader, "rope.freq_base_swa", theta, 1e-3);
+    for (int64_t layer = 0; layer < hyper->n_layers && reader->arch->rotates_local; layer++)
+        hyper->rotated[layer] = hyper->rotated[layer] && hyper->local[layer];
 }
 
 /* ---- the rest ------------------------------------------------------------------------------- */
@@ -328,6 +331,7 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
 {
     const unsigned gates = ZT_PART_GATE | ZT_PART_FUSED_UP;
     hyper->parts = reader->arch->parts;
+    if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(unsigned)ZT_PART_NORM_2;
     bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0);
     if (fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
         hyper->parts = (hyper->parts & ~(unsigned)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
@@ -336,6 +340,26 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     bool separate = has_matrix(reader, "blk.0.ffn_gate.weight", 0);
     fused = !separate && (has_matrix(reader, "blk.0.ffn_up.weight", hyper->up_width) || reader->arch->parts & ZT_PART_FUSED_UP);
     hyper->parts |= fused ? ZT_PART_FUSED_UP : ZT_PART_GATE | ZT_PART_UP;
+}
+
+/* Whether attention and feed-forward read the same. Without any norm of the feed-forward it may be missing, but not in one
+ * layer alone. */
+static void read_residual(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t parallel = 0;
+    char name[ZT_WEIGHT_NAME];
+    hyper->parallel = reader->arch->residual == ZT_RESIDUAL_PARALLEL;
+    if (reader->arch->residual == ZT_RESIDUAL_BY_KEY) {
+        if (!zt_gguf_i64(reader->gguf, full_key(reader, "use_parallel_residual"), &parallel) && reader->status == ZT_OK)
+            reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not true or false",
+                                     zt_gguf_name(reader->gguf), reader->key);
+        hyper->parallel = parallel != 0;
+    }
+    if (reader->arch->residual != ZT_RESIDUAL_BY_NORM) return;
+    hyper->parallel = true;
+    for (int64_t layer = 0; layer < hyper->n_layers && hyper->parallel && reader->status == ZT_OK; layer++)
+        hyper->parallel = !has_matrix(reader, zt_weight_name(ZT_W_FF_NORM, layer, name), 0);
+    if (hyper->parallel) hyper->parts &= ~(unsigned)ZT_PART_FF_NORM;
 }
 
 /* ---- experts -------------------------------------------------------------------------------- */
@@ -451,6 +475,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
     read_layout(&reader, hyper);
+    read_residual(&reader, hyper);
     read_experts(&reader, hyper);
     read_vocab(&reader, hyper);
     return reader.status;

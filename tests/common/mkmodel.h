@@ -65,10 +65,14 @@ enum {
     MK_SHARED = 1 << 20,
     MK_SHARED_GATE = 1 << 21,
     MK_CHOICE_BIAS = 1 << 22,
-    MK_LEADING = 1 << 23,  /* the first layer has no experts */
-    MK_FF_POST = 1 << 24,  /* the feed-forward's norm has the name of one after attention */
-    MK_FF_ALIKE = 1 << 25, /* an expert is as long as feed_forward_length; else half of that */
-    MK_DIVIDED = 1 << 26   /* granite's scales */
+    MK_LEADING = 1 << 23,    /* the first layer has no experts */
+    MK_FF_POST = 1 << 24,    /* the feed-forward's norm has the name of one after attention */
+    MK_FF_ALIKE = 1 << 25,   /* an expert is as long as feed_forward_length; else half of that */
+    MK_DIVIDED = 1 << 26,    /* granite's scales; a factor of the logits, not a divisor, in those of Cohere */
+    MK_LAYER_NORM = 1 << 27, /* without biases */
+    MK_ONE_NORM = 1 << 28,   /* attention and feed-forward read the same */
+    MK_SWITCH = 1 << 29,     /* use_parallel_residual */
+    MK_WINDOW = 1 << 30      /* a window */
 };
 
 typedef struct mkmodel_arch {
@@ -94,6 +98,16 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"phimoe", MK_QKV | MK_PRE | MK_PRE_BIAS | MK_EXPERTS | MK_FF_ALIKE},
     {"ernie4_5-moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"glm4moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
+    {"command-r", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED},
+    {"cohere2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED | MK_WINDOW},
+    {"stablelm", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_PRE_BIAS},
+    {"starcoder2", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS},
+    {"gptneox", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_SWITCH},
+    {"falcon", MK_FUSED_QKV | MK_UP | MK_PRE | MK_PRE_BIAS | MK_ONE_NORM},
+    {"phi2", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_ONE_NORM},
+    {"exaone4", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_NORM | MK_WINDOW},
+    {"glm4", MK_QKV | MK_FUSED_UP | MK_PRE | MK_POST},
+    {"seed_oss", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST},
     {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
     {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
 };
@@ -317,6 +331,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
         if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
+        if (strncmp(part[i].name, "ffn_norm", 8) == 0 && mkmodel_has(o->arch, MK_ONE_NORM)) continue;
         if (sparse && strncmp(part[i].name, "ffn_", 4) == 0 && strncmp(part[i].name, "ffn_norm", 8) != 0) continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
@@ -353,7 +368,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"attention.head_count_kv", o->kv_heads, true},
         {"attention.key_length", o->head, gemma || o->head * o->heads != o->width},
         {"attention.value_length", o->head, gemma || o->head * o->heads != o->width},
-        {"attention.sliding_window", o->window, gemma},
+        {"attention.sliding_window", o->window, gemma || mkmodel_has(o->arch, MK_WINDOW)},
         {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
         {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM)},
         {"expert_count", experts, experts > 0},
@@ -370,7 +385,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
         if (number[i].wanted) ggufw_u32(writer, key, (uint32_t)number[i].value);
     }
-    bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS);
+    bool layer_norm = mkmodel_has(o->arch, MK_PRE_BIAS | MK_SUM_BIAS | MK_LAYER_NORM);
     struct {
         const char *name;
         float value;
@@ -390,6 +405,8 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
     }
     snprintf(key, sizeof key, "%s.attention.causal", o->arch);
     if (mkmodel_has(o->arch, MK_SUM)) ggufw_bool(writer, key, false);
+    snprintf(key, sizeof key, "%s.use_parallel_residual", o->arch);
+    if (mkmodel_has(o->arch, MK_SWITCH)) ggufw_bool(writer, key, true);
     if (mkmodel_has(o->arch, MK_TYPES)) ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
     mkmodel_vocab_keys(writer, gemma, o->vocab);
     ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);

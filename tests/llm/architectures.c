@@ -341,6 +341,49 @@ static void slow(ggufw *w)
 static void low_theta(ggufw *w) { yarn(w); }
 static void both_layouts(ggufw *w) { add_vector(w, "blk.0.attn_qkv.weight", 64, 1); }
 
+/* Keys of which each changes what the model means: they must be there, and of a size that can be. */
+static void test_needed_keys(void)
+{
+    static const struct {
+        const char *arch, *key;
+    } row[] = {
+        {"gptneox", "use_parallel_residual"},
+        {"cohere2", "attention.sliding_window"},
+        {"cohere2", "logit_scale"},
+        {"command-r", "logit_scale"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        char key[96], other[96], text[512];
+        file file_data = make_file(row[i].arch, "q8_0", 2, NULL);
+        snprintf(key, sizeof key, "%s.%s", row[i].arch, row[i].key);
+        snprintf(other, sizeof other, "%s", key);
+        other[strlen(other) - 1] = '_';
+        rename_to(&file_data, key, other);
+        ok(planned(&file_data, text, sizeof text) == ZT_EDATA && strstr(text, key), "%s", text);
+        free(file_data.bytes);
+    }
+    expect_key("cohere2", "attention.sliding_window", 0, "sliding_window is 0");
+    expect_key("command-r", "logit_scale", 0xbf800000u, "logit_scale is -1");
+    expect_key("command-r", "logit_scale", 0x7fc00000u, "logit_scale is nan");
+}
+
+/* Parallel or not: another answer. */
+static void test_residual(void)
+{
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    static const char key[] = "gptneox.use_parallel_residual";
+    file one = make_file("gptneox", "f32", 2, NULL), two = make_file("gptneox", "f32", 2, NULL);
+    int64_t total = 0;
+    char *at = memmem(two.bytes, two.n, key, strlen(key));
+    if (at) at[strlen(key) + 4] = 0; /* behind the kind: false */
+    float *a = logits_of_arch(&one, "gptneox", &options, &total), *b = logits_of_arch(&two, "gptneox", &options, &total);
+    ok(a && b && memcmp(a, b, (size_t)total * 4) != 0, "gptneox: use_parallel_residual counts");
+    free(a);
+    free(b);
+    free(one.bytes);
+    free(two.bytes);
+}
+
 static void test_refusals(void)
 {
     static const struct {
@@ -458,6 +501,8 @@ int main(void)
         test_encoder(arch);
     }
     test_keys();
+    test_needed_keys();
+    test_residual();
     test_refusals();
     test_learned_positions();
     return tap_done();

@@ -3,8 +3,8 @@
  *
  *   golden_arch [FOLDER [GGUF]]
  *
- * FOLDER holds the Hugging Face directories of tests/llm/archs/make.py; default: archs beside this
- * program's folder, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
+ * FOLDER holds the Hugging Face directories of a make.py; default: archs and dense, of tests/llm/archs and tests/llm/dense,
+ * beside this program's folder, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
  * instead: by hand, with what llama.cpp's converter makes of the same directories.
  */
 #include "tests/common/npy.h"
@@ -194,13 +194,8 @@ static void try_case(const char *folder, const char *name)
 
 static int is_case(const struct dirent *e) { return e->d_name[0] != '.'; }
 
-int main(int argc, char **argv)
+static void try_all(const char *folder)
 {
-    char self[4096], folder[4200];
-    snprintf(self, sizeof self, "%s", argv[0]);
-    snprintf(folder, sizeof folder, "%s/../archs", dirname(self));
-    if (argc > 1) snprintf(folder, sizeof folder, "%s", argv[1]);
-    gguf_folder = argc > 2 ? argv[2] : NULL;
     struct dirent **entry;
     int count = scandir(folder, &entry, is_case, alphasort);
     ok(count > 0, "%s: %d models", folder, count);
@@ -211,5 +206,19 @@ int main(int argc, char **argv)
         free(entry[i]);
     }
     if (count >= 0) free(entry);
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const sets[] = {"archs", "dense"};
+    char self[4096], folder[4200];
+    snprintf(self, sizeof self, "%s", argv[0]);
+    const char *programs = dirname(self);
+    gguf_folder = argc > 2 ? argv[2] : NULL;
+    if (argc > 1) try_all(argv[1]);
+    for (size_t i = 0; i < sizeof sets / sizeof *sets && argc < 2; i++) {
+        snprintf(folder, sizeof folder, "%s/../%s", programs, sets[i]);
+        try_all(folder);
+    }
     return tap_done();
 }

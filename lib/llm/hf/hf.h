@@ -3,8 +3,10 @@
  *
  *     hf.c                finds the files and builds the header of the GGUF
  *     hf_weights.c        finds the files of the weights
- *     hf_config.c         config.json: the architecture, its numbers as keys, its layers
+ *     hf_config.c         config.json: the architecture, its layers, what it demands
+ *     hf_keys.c           its numbers as keys
  *     hf_rope.c           rope's parameters as keys and tensors
+ *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
@@ -54,11 +56,28 @@ typedef enum hf_id {
     HF_PHIMOE,
     HF_ERNIE_MOE,
     HF_GLM4MOE,
+    HF_COHERE,
+    HF_COHERE2,
+    HF_STABLELM,
+    HF_STARCODER2,
+    HF_NEOX,
+    HF_FALCON,
+    HF_FALCON_TWO, /* two norms a layer, one for attention */
+    HF_PHI2,
+    HF_EXAONE4,
+    HF_GLM4,
+    HF_SEED_OSS,
     HF_COUNT
 } hf_id;
 
 /* What a GGUF must have to be written as one of several architectures of its name. */
-typedef enum hf_need { HF_NEEDS_NOTHING, HF_NEEDS_WINDOW, HF_NEEDS_EXPERTS, HF_NEEDS_SHARED_EXPERTS } hf_need;
+typedef enum hf_need {
+    HF_NEEDS_NOTHING,
+    HF_NEEDS_WINDOW,
+    HF_NEEDS_EXPERTS,
+    HF_NEEDS_SHARED_EXPERTS,
+    HF_NEEDS_SECOND_NORM
+} hf_need;
 
 typedef struct hf_arch {
     const char *name; /* general.architecture */
@@ -73,38 +92,50 @@ typedef struct hf_arch {
 const hf_arch *zt_hf_archs(size_t *count);
 
 /* A set of architectures, for rows that some have and others not. */
-#define HF_SET(id)     (1u << (id))
-#define HF_ALL         (HF_SET(HF_COUNT) - 1)
-#define HF_GEMMAS      (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
-#define HF_BERTS       (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
-#define HF_LAYER_NORMS (HF_BERTS | HF_SET(HF_GPT2))
-#define HF_QWENS       (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
-#define HF_PHIS        (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
-#define HF_WINDOWED    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS)
-#define HF_MOES        (HF_ALL & ~(HF_SET(HF_MIXTRAL) - 1)) /* with routed experts */
+typedef uint64_t hf_set;
+#define HF_SET(id) ((hf_set)1 << (id))
+#define HF_ALL     (HF_SET(HF_COUNT) - 1)
+#define HF_GEMMAS  (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
+#define HF_BERTS   (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
+#define HF_FALCONS (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
+#define HF_QWENS   (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
+#define HF_PHIS    (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
+#define HF_WINDOWED                                                                                                              \
+    (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS | HF_SET(HF_COHERE2) | HF_SET(HF_STARCODER2) |     \
+     HF_SET(HF_EXAONE4))
+/* Of whose heads a part may rotate. */
+#define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
+#define HF_MOES    (HF_SET(HF_GLM4MOE + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
+/* Decoders whose norms have biases. */
+#define HF_BIASED_NORMS                                                                                                          \
+    (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
+     HF_SET(HF_PHIMOE))
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE))
-/* With the names of llama's tensors. */
-#define HF_LLAMA_LIKE (HF_ALL & ~HF_LAYER_NORMS)
+/* With the names of llama's tensors, at least of most. */
+#define HF_LLAMA_LIKE (HF_ALL & ~(HF_BERTS | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-#define HF_NO  (-1) /* the architecture has no such key */
-#define HF_MAY 0    /* only where config.json has it */
+#define HF_NO  0    /* the architecture has no such key; so also where a row does not name it */
+#define HF_MAY (-1) /* only where config.json has it */
 
-typedef struct hf_key {         /* a number: hf_config.c */
+typedef struct hf_key {         /* a number: hf_keys.c */
     const char *suffix, *names; /* GGUF's behind the architecture; config.json's, "a|b" */
     char kind;                  /* 'u' u32, 'f' f32 */
+    size_t size;                /* one of the sizes that every model has: its number, from 1; 0: `otherwise` holds */
     double otherwise[HF_COUNT];
     const char *gpt2; /* the name in its config.json, where it is not the first */
 } hf_key;
 const hf_key *zt_hf_keys(size_t *count);
+/* What holds where config.json is silent, HF_NO or HF_MAY. */
+double zt_hf_otherwise(const hf_key *key, hf_id id);
 
 /* Words and switches of config.json that must be what the architecture means. */
 typedef struct hf_demand {
     const char *names, *words; /* words: " a b " */
-    unsigned archs;
+    hf_set archs;
 } hf_demand;
 const hf_demand *zt_hf_demands(size_t *count);
 
@@ -123,7 +154,8 @@ const hf_sampling *zt_hf_samplings(size_t *count);
 
 /* Done to a tensor's values. Stacked: the matrices of all experts, which are tensors of their own there, with the expert's
  * number for '*' in the name. First, second: of two tensors that there are the halves of one matrix, or of each of several.
- * Flat: a matrix of one row, which may be a vector in GGUF. */
+ * Flat: a matrix of one row, which may be a vector in GGUF. Grouped: rows of q, k and v, which are there by key head: its query
+ * heads, itself, its values. */
 enum {
     HF_PAIR_Q = 1,
     HF_PAIR_K = 2,
@@ -133,7 +165,8 @@ enum {
     HF_FIRST_HALF = 32,
     HF_SECOND_HALF = 64,
     HF_FLAT = 128,
-    HF_UNDERSCORE = 256 /* the name there ends in _bias, not .bias */
+    HF_UNDERSCORE = 256, /* the name there ends in _bias, not .bias */
+    HF_GROUPED = 512
 };
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
@@ -149,7 +182,8 @@ typedef struct hf_tensor {
     int half;         /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
     zt_dtype from;    /* dtype of the source */
     float add;        /* to each value; only where type is F32 */
-    int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads */
+    int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads, */
+    int64_t groups;   /* or, where this is not 0, grouped by so many key heads */
     bool transposed;  /* the source is [columns, rows] */
     const float *values;
 } hf_tensor;
@@ -224,10 +258,12 @@ zt_status zt_hf_real(const hf_import *import, const char *names, double *out);
 zt_status zt_hf_number(const hf_import *import, const json_t *value, const char *what, double *out);
 /* The value of a number's key in GGUF: config.json's, else the default. `out` stays if there is neither. */
 zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out);
-bool zt_hf_is(const hf_import *import, unsigned set); /* is the architecture of the set? */
+bool zt_hf_is(const hf_import *import, hf_set set); /* is the architecture of the set? */
 
-zt_status zt_hf_find_arch(hf_import *import);     /* from config.json; ZT_OK also when it is not known */
-zt_status zt_hf_put_config(hf_import *import);    /* sizes, norms, windows, scales */
+zt_status zt_hf_find_arch(hf_import *import);  /* from config.json; ZT_OK also when it is not known */
+zt_status zt_hf_put_config(hf_import *import); /* sizes, norms, windows, scales */
+zt_status zt_hf_put_dense(hf_import *import);  /* what the table of numbers cannot say of dense models: hf_dense.c */
+zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
 zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */

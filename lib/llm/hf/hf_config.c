@@ -1,4 +1,4 @@
-/* hf_config.c - config.json: which architecture it describes, and its numbers as GGUF's keys.
+/* hf_config.c - config.json: which architecture it describes, its numbers as GGUF's keys by the table of hf_keys.c.
  *
  * Names and meaning of keys: convert_hf_to_gguf.py of llama.cpp (conversion/), what holds where
  * config.json is silent: configuration_*.py of transformers; both as facts. Of a number we only ask
@@ -67,7 +67,7 @@ zt_status zt_hf_int(const hf_import *import, const char *names, int64_t *out)
     return status;
 }
 
-bool zt_hf_is(const hf_import *import, unsigned set) { return import->known && (set & HF_SET(import->arch.id)); }
+bool zt_hf_is(const hf_import *import, hf_set set) { return import->known && (set & HF_SET(import->arch.id)); }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -135,6 +135,18 @@ static const hf_arch archs[] = {
     CAUSAL("phimoe", "phimoe", HF_PHIMOE, "Phimoe"),
     CAUSAL("ernie4_5-moe", "ernie4_5_moe", HF_ERNIE_MOE, "Ernie4_5_Moe"),
     CAUSAL("glm4moe", "glm4_moe", HF_GLM4MOE, "Glm4Moe"),
+    CAUSAL("command-r", "cohere", HF_COHERE, "Cohere"),
+    CAUSAL("cohere2", "cohere2", HF_COHERE2, "Cohere2"),
+    CAUSAL("stablelm", "stablelm", HF_STABLELM, "StableLm"),
+    CAUSAL("stablelm", "stablelm_epoch", HF_STABLELM, "StableLm"),
+    CAUSAL("starcoder2", "starcoder2", HF_STARCODER2, "Starcoder2"),
+    {"gptneox", "gpt_neox", HF_NEOX, "GPTNeoXForCausalLM", "gpt_neox.", "gpt_neox.layers.", HF_NEEDS_NOTHING},
+    {"falcon", "falcon", HF_FALCON, "FalconForCausalLM", "transformer.", "transformer.h.", HF_NEEDS_NOTHING},
+    {"falcon", "falcon", HF_FALCON_TWO, "FalconForCausalLM", "transformer.", "transformer.h.", HF_NEEDS_SECOND_NORM},
+    CAUSAL("phi2", "phi", HF_PHI2, "Phi"),
+    CAUSAL("exaone4", "exaone4", HF_EXAONE4, "Exaone4"),
+    CAUSAL("glm4", "glm4", HF_GLM4, "Glm4"),
+    CAUSAL("seed_oss", "seed_oss", HF_SEED_OSS, "SeedOss"),
     {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
 };
@@ -148,6 +160,14 @@ const hf_arch *zt_hf_archs(size_t *count)
 /* An encoder in the dress of a language model has another name in GGUF. */
 static bool is_bidirectional(const hf_import *import) { return json_is_true(zt_hf_get(import, "use_bidirectional_attention")); }
 
+/* Falcon with a norm for attention and one for the feed-forward. */
+static bool has_second_norm(const hf_import *import)
+{
+    const json_t *norms = zt_hf_get(import, "num_ln_in_parallel_attn");
+    return json_is_true(zt_hf_get(import, "new_decoder_architecture")) &&
+           (json_is_integer(norms) ? json_integer_value(norms) == 2 : true);
+}
+
 zt_status zt_hf_find_arch(hf_import *import)
 {
     const json_t *type = json_object_get(import->text, "model_type");
@@ -158,7 +178,8 @@ zt_status zt_hf_find_arch(hf_import *import)
         return ZT_OK;
     import->arch.name = name;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        if (strcmp(archs[i].type, name) == 0 && !is_bidirectional(import)) {
+        bool needs_second = archs[i].need == HF_NEEDS_SECOND_NORM;
+        if (strcmp(archs[i].type, name) == 0 && !is_bidirectional(import) && (!needs_second || has_second_norm(import))) {
             import->arch = archs[i];
             import->known = true;
         }
@@ -166,145 +187,19 @@ zt_status zt_hf_find_arch(hf_import *import)
     return ZT_OK;
 }
 
-/* ---- numbers: a row a key, a column an architecture ------------------------------------------ */
-
-#define NO  HF_NO
-#define MAY HF_MAY
-/* Of all without experts. */
-#define DENSE_NO NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO
-
-static const hf_key keys[] = {
-    /* llama mistral qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite bert nomic
-     * mixtral qwen2moe qwen3moe olmoe granitemoe phimoe ernie-moe glm4moe */
-    {"block_count",
-     "num_hidden_layers|n_layer|n_layers|num_layers",
-     'u',
-     {32, 32, 32, 32, 26, 26, 32, 12, 36, 32, 32, 12, 12, 32, 24, 24, 16, 32, 32, 28, 46},
-     "n_layer"},
-    {"context_length", /* nomic-embed-text: the 2048 of training, not 8192 positions */
-     "max_position_embeddings|max_trained_positions|n_positions|n_ctx|max_length|"
-     "max_sequence_length",
-     'u',
-     {2048, 131072, 32768,  32768, 8192,  131072, 4096, 1024,   32768,  2048,  2048,
-      512,  2048,   131072, 32768, 32768, 4096,   2048, 131072, 131072, 131072},
-     "n_positions"},
-    {"embedding_length",
-     "hidden_size|n_embd|dim",
-     'u',
-     {4096, 4096, 4096, 4096, 2304, 2304, 3072, 768, 2048, 4096, 4096, 768, 768, 4096, 2048, 2048, 2048, 4096, 4096, 2560, 4096},
-     "n_embd"},
-    {"feed_forward_length",
-     "intermediate_size|n_inner|hidden_dim",
-     'u',
-     {11008, 14336, 22016, 22016, 9216, 9216, 8192,  MAY,  11008, 11008, 11008,
-      3072,  MAY,   14336, 5632,  6144, 2048, 11008, 6400, 12288, 10944},
-     "n_inner"},
-    {"attention.head_count",
-     "num_attention_heads|n_head|n_heads",
-     'u',
-     {32, 32, 32, 32, 8, 8, 32, 12, 16, 32, 32, 12, 12, 32, 16, 32, 16, 32, 32, 20, 96},
-     "n_head"},
-    {"attention.head_count_kv",
-     "num_key_value_heads|n_kv_heads|n_head_kv",
-     'u',
-     {MAY, 8, 32, 32, 4, 4, MAY, NO, 4, MAY, MAY, NO, NO, 8, 16, 4, MAY, MAY, 8, 4, 8},
-     NULL},
-    {"attention.key_length",
-     "head_dim",
-     'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO, MAY, MAY, MAY, MAY, NO, NO, MAY, MAY},
-     NULL},
-    {"attention.value_length",
-     "head_dim",
-     'u',
-     {MAY, MAY, MAY, 128, 256, 256, MAY, NO, MAY, MAY, NO, NO, NO, MAY, MAY, MAY, MAY, NO, NO, MAY, MAY},
-     NULL},
-    {"attention.layer_norm_rms_epsilon",
-     "rms_norm_eps|norm_eps",
-     'f',
-     {1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-6, 1e-5, NO, 1e-6, 1e-5, 1e-6, NO, NO, 1e-5, 1e-6, 1e-6, 1e-5, 1e-6, 1e-5, 1e-5, 1e-5},
-     NULL},
-    {"attention.layer_norm_epsilon",
-     "layer_norm_eps|layer_norm_epsilon|norm_epsilon",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, 1e-5, NO, NO, NO, 1e-12, 1e-12, NO, NO, NO, NO, NO, NO, NO, NO},
-     "layer_norm_epsilon"},
-    {"attn_logit_softcapping",
-     "attn_logit_softcapping",
-     'f',
-     {NO, NO, NO, NO, 50, MAY, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
-     NULL},
-    {"final_logit_softcapping",
-     "final_logit_softcapping",
-     'f',
-     {NO, NO, NO, NO, 30, MAY, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, NO},
-     NULL},
-    {"attention.scale",
-     "attention_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
-     NULL},
-    {"embedding_scale",
-     "embedding_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
-     NULL},
-    {"residual_scale",
-     "residual_multiplier",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
-     NULL},
-    {"logit_scale",
-     "logits_scaling",
-     'f',
-     {NO, NO, NO, NO, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO, NO, NO, NO, 1, NO, NO, NO},
-     NULL},
-    {"vocab_size",
-     "vocab_size",
-     'u',
-     {MAY, MAY, NO, NO, NO, NO, NO, NO, MAY, NO, MAY, NO, NO, MAY, NO, NO, NO, MAY, NO, NO, NO},
-     NULL},
-    {"expert_count",
-     "num_experts|num_local_experts|n_routed_experts|moe_num_experts",
-     'u',
-     {DENSE_NO, 8, 60, 128, 64, 8, 16, 64, 128},
-     NULL},
-    {"expert_used_count", "num_experts_per_tok|num_experts_per_token|moe_k", 'u', {DENSE_NO, 2, 4, 8, 8, 2, 2, 6, 8}, NULL},
-    {"expert_feed_forward_length", "moe_intermediate_size", 'u', {DENSE_NO, NO, 1408, 768, NO, NO, NO, 1536, 1408}, NULL},
-    {"expert_shared_feed_forward_length",
-     "shared_expert_intermediate_size|shared_intermediate_size",
-     'u',
-     {DENSE_NO, NO, 5632, NO, NO, MAY, NO, NO, NO},
-     NULL},
-    {"expert_shared_count", "n_shared_experts|moe_num_shared_experts", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, 2, 1}, NULL},
-    {"expert_group_count", "n_group", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
-    {"expert_group_used_count", "topk_group", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
-    {"expert_weights_scale", "routed_scaling_factor", 'f', {DENSE_NO, NO, NO, NO, NO, NO, NO, NO, 1}, NULL},
-    {"leading_dense_block_count",
-     "first_k_dense_replace|moe_layer_start_index",
-     'u',
-     {DENSE_NO, NO, NO, NO, NO, NO, NO, 1, 1},
-     NULL},
-    {"interleave_moe_layer_step", "moe_layer_interval", 'u', {DENSE_NO, NO, NO, NO, NO, NO, NO, 1, NO}, NULL},
-};
-
-const hf_key *zt_hf_keys(size_t *count)
-{
-    *count = sizeof keys / sizeof *keys;
-    return keys;
-}
+/* ---- numbers ---------------------------------------------------------------------------------- */
 
 /* What config.json says, or what holds where it is silent; NAN: neither. Null is not silence: it
  * switches off what would hold. */
 static zt_status read_value(const hf_import *import, const hf_key *row, double *out)
 {
     const json_t *given = zt_hf_get(import, row->names);
-    double otherwise = row->otherwise[import->arch.id];
+    double otherwise = zt_hf_otherwise(row, import->arch.id);
     int64_t number = 0;
     *out = !given && otherwise > 0 ? otherwise : NAN;
     if (json_is_null(given) && row->kind == 'f' && otherwise > 0)
         *out = 0; /* whose meaning is none, where GGUF's silence means a number (gemma2's caps) */
-    if (!given || json_is_null(given) || otherwise < 0) return ZT_OK;
+    if (!given || json_is_null(given) || otherwise == HF_NO) return ZT_OK;
     zt_status status = row->kind == 'u' ? zt_hf_int(import, row->names, &number) : zt_hf_real(import, row->names, out);
     if (row->kind == 'u') *out = (double)number;
     return status;
@@ -314,8 +209,11 @@ zt_status zt_hf_value(const hf_import *import, const char *suffix, double *out)
 {
     double number = NAN;
     zt_status status = ZT_OK;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (strcmp(keys[i].suffix, suffix) == 0) status = read_value(import, &keys[i], &number);
+    size_t count;
+    const hf_key *keys = zt_hf_keys(&count);
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(keys[i].suffix, suffix) == 0 && zt_hf_otherwise(&keys[i], import->arch.id) != HF_NO)
+            status = read_value(import, &keys[i], &number);
     if (status == ZT_OK && !isnan(number)) *out = number;
     return status;
 }
@@ -367,10 +265,20 @@ static zt_status put_gemma_scale(hf_import *import)
 
 /* The first word is the one that is written. */
 static const hf_demand demands[] = {
-    {"hidden_act|hidden_activation", " silu swish ", HF_LLAMA_LIKE & ~HF_GEMMAS},
+    {"hidden_act|hidden_activation", " silu swish ", HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2))},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
     {"activation_function", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_GPT2)},
-    {"hidden_act", " gelu ", HF_SET(HF_BERT)},
+    {"hidden_act", " gelu ", HF_SET(HF_BERT) | HF_SET(HF_NEOX)},
+    {"hidden_act", " gelu_pytorch_tanh gelu_new ", HF_SET(HF_STARCODER2)},
+    {"hidden_act", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_PHI2)},
+    {"activation", " gelu ", HF_FALCONS},
+    {"use_bias", " true ", HF_SET(HF_STARCODER2)},
+    {"attention_bias", " true ", HF_SET(HF_NEOX)},
+    {"qk_layernorm", " false ", HF_SET(HF_STABLELM) | HF_SET(HF_PHI2)},
+    {"use_qk_norm", " false ", HF_SET(HF_COHERE)},
+    {"alibi", " false ", HF_FALCONS},
+    {"bias", " false ", HF_FALCONS},
+    {"parallel_attn", " true ", HF_FALCONS},
     {"activation_function", " swiglu ", HF_SET(HF_NOMIC)},
     {"position_embedding_type", " absolute ", HF_SET(HF_BERT)},
     {"is_decoder", " false ", HF_SET(HF_BERT)},
@@ -493,13 +401,24 @@ static zt_status put_window_layers(hf_import *import, const json_t *types, int64
     return status;
 }
 
+/* A pattern as letters, "LLLG": layers with a window, and without, in turns. NULL: it is not one. */
+static json_t *spelled_types(const hf_import *import, double layers)
+{
+    const char *pattern = json_string_value(zt_hf_get(import, "sliding_window_pattern"));
+    size_t length = pattern ? strlen(pattern) : 0;
+    json_t *types = length > 0 && strspn(pattern, "LG") == length && layers <= MAX_LAYERS ? json_array() : NULL;
+    for (size_t i = 0; types && i < (size_t)layers; i++)
+        json_array_append_new(types, json_string(pattern[i % length] == 'L' ? "sliding_attention" : "full_attention"));
+    return types;
+}
+
 /* Windows of attention: how far they see, and in which layers where config.json says it. */
 static zt_status put_window(hf_import *import)
 {
     bool qwen = zt_hf_is(import, HF_QWENS), phi = zt_hf_is(import, HF_PHIS);
     if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(zt_hf_get(import, "use_sliding_window")))) return ZT_OK;
     const json_t *given = zt_hf_get(import, "sliding_window"), *types = zt_hf_get(import, "layer_types");
-    bool none = json_is_null(given) || phi || import->arch.id == HF_MIXTRAL;
+    bool none = json_is_null(given) || phi || zt_hf_is(import, HF_SET(HF_MIXTRAL) | HF_SET(HF_STARCODER2));
     int64_t window = none ? 0 : 4096, period = 0, from = 28;
     double layers = 0;
     zt_status status = zt_hf_int(import, "sliding_window", &window);
@@ -507,8 +426,13 @@ static zt_status put_window(hf_import *import)
     if (status == ZT_OK && (window > 0 || phi)) status = zt_hf_put_int(import, "attention.sliding_window", window);
     if (status == ZT_OK) status = zt_hf_value(import, "block_count", &layers);
     if (status == ZT_OK) status = zt_hf_int(import, "max_window_layers", &from);
-    if (status == ZT_OK && window > 0 && (json_is_array(types) || qwen))
-        return put_window_layers(import, types, (int64_t)layers, from);
+    json_t *spelled = window > 0 && !types ? spelled_types(import, layers) : NULL;
+    if (status == ZT_OK && window > 0 && (json_is_array(types) || spelled || qwen)) {
+        status = put_window_layers(import, spelled ? spelled : types, (int64_t)layers, from);
+        json_decref(spelled);
+        return status;
+    }
+    json_decref(spelled);
     if (status == ZT_OK) status = zt_hf_int(import, "sliding_window_pattern|_sliding_window_pattern", &period);
     return status == ZT_OK && period > 0 ? zt_hf_put_int(import, "attention.sliding_window_pattern", period) : status;
 }
@@ -538,11 +462,14 @@ static zt_status put_layers(hf_import *import)
 
 zt_status zt_hf_put_config(hf_import *import)
 {
+    size_t count;
+    const hf_key *keys = zt_hf_keys(&count);
     zt_status status = check_demands(import);
-    for (size_t i = 0; status == ZT_OK && i < sizeof keys / sizeof *keys; i++) status = put_key(import, &keys[i]);
+    for (size_t i = 0; status == ZT_OK && i < count; i++) status = put_key(import, &keys[i]);
     if (status == ZT_OK) status = put_feed_forward(import);
     if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
     if (status == ZT_OK) status = put_layers(import);
+    if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_BERTS) ? put_encoder(import) : status;
 }

@@ -29,7 +29,7 @@ static zt_status put_norm(hf_import *import)
 
 typedef struct fixed_number {
     const char *name;
-    unsigned archs;
+    hf_set archs;
     double value;
 } fixed_number;
 
@@ -85,7 +85,7 @@ static zt_status set(hf_export *export, const char *name, json_t *value)
     return zt_export_set(export, export->config, name, value);
 }
 
-static bool is_of(const hf_export *export, unsigned archs) { return archs & HF_SET(export->arch->id); }
+static bool is_of(const hf_export *export, hf_set archs) { return archs & HF_SET(export->arch->id); }
 
 /* Of a number with several names the table of keys writes the first; these have another. */
 static zt_status rename_numbers(hf_export *export)

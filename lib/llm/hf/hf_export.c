@@ -91,16 +91,16 @@ int64_t zt_export_values(hf_export *export, const char *name, float *values, int
 
 /* ---- what it is ------------------------------------------------------------------------------ */
 
-/* Of Llama's architecture with a window Mistral is written, with experts Mixtral. */
+/* Of Llama's architecture with a window Mistral is written, with experts Mixtral; Falcon with one norm or two. */
 static bool meets_need(const hf_export *export, hf_need need)
 {
     static const char *const suffix[] = {
-        [HF_NEEDS_NOTHING] = NULL,
-        [HF_NEEDS_WINDOW] = "attention.sliding_window",
-        [HF_NEEDS_EXPERTS] = "expert_count",
-        [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
+        [HF_NEEDS_NOTHING] = NULL,           [HF_NEEDS_WINDOW] = "attention.sliding_window",
+        [HF_NEEDS_EXPERTS] = "expert_count", [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
+        [HF_NEEDS_SECOND_NORM] = NULL,
     };
     int64_t value;
+    if (need == HF_NEEDS_SECOND_NORM) return zt_gguf_find(export->gguf, "blk.0.attn_norm_2.weight") >= 0;
     return !suffix[need] || (zt_export_int(export, suffix[need], &value) && value != 0);
 }
 

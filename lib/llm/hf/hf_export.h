@@ -39,6 +39,7 @@ zt_status zt_export_file(hf_export *export, const char *name, const void *bytes,
 zt_status zt_export_json(hf_export *export, const char *name, const json_t *object);
 
 zt_status zt_export_config(hf_export *export);
+zt_status zt_export_dense(hf_export *export);   /* hf_dense.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
 zt_status zt_export_card(hf_export *export);    /* README.md: hf_card.c */
 zt_status zt_export_tensors(hf_export *export);

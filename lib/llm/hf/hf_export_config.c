@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static bool is_of(const hf_export *export, unsigned set) { return set & HF_SET(export->arch->id); }
+static bool is_of(const hf_export *export, hf_set set) { return set & HF_SET(export->arch->id); }
 
 static zt_status set_member(hf_export *export, const char *name, json_t *value)
 {
@@ -45,7 +45,7 @@ static zt_status put_keys(hf_export *export)
         double real;
         bool gpt2_name = export->arch->id == HF_GPT2 && row->gpt2;
         const char *name = gpt2_name ? row->gpt2 : first_of(row->names, '|', word);
-        if (row->otherwise[export->arch->id] < 0 || goes_without(export, row)) continue;
+        if (zt_hf_otherwise(row, export->arch->id) == HF_NO || goes_without(export, row)) continue;
         if (row->kind == 'u' && zt_export_int(export, row->suffix, &number))
             status = set_member(export, name, json_integer(number));
         else if (row->kind == 'f' && zt_export_real(export, row->suffix, &real))
@@ -138,7 +138,8 @@ static zt_status put_windows(hf_export *export)
                        export->arch->type);
     if (!is_of(export, HF_WINDOWED)) return ZT_OK;
     zt_status status = qwen ? set_member(export, "use_sliding_window", json_boolean(named)) : ZT_OK;
-    if (status == ZT_OK && (named || is_of(export, HF_PHIS)))
+    if (status == ZT_OK && !named && export->arch->id == HF_EXAONE4) status = put_layer_types(export);
+    if (status == ZT_OK && (named || is_of(export, HF_PHIS | HF_SET(HF_EXAONE4))))
         status = set_member(export, "sliding_window", named ? json_integer(window) : json_null());
     if (status != ZT_OK || !named) return status;
     if (zt_gguf_array(export->gguf, zt_export_key(export, "attention.sliding_window_pattern", key), &kind, &(int64_t){0}))
@@ -372,12 +373,12 @@ static zt_status put_scaled(hf_export *export, json_t **scaling)
 
 /* ---- rope: all ------------------------------------------------------------------------------------- */
 
-/* Phi models and glm4moe always have the number of columns that rotate, and Phi models the length of the original context. */
+/* How much of a head rotates, and of Phi models the length of the original context. */
 static zt_status put_partial(hf_export *export)
 {
-    if (!is_of(export, HF_PHIS | HF_SET(HF_GLM4MOE))) return ZT_OK;
-    zt_status status =
-        set_real(export, export->config, "partial_rotary_factor", (double)export->hyper.rope_dims / (double)export->hyper.head);
+    if (!is_of(export, HF_PARTIAL)) return ZT_OK;
+    const char *name = export->arch->id == HF_NEOX ? "rotary_pct" : "partial_rotary_factor";
+    zt_status status = set_real(export, export->config, name, (double)export->hyper.rope_dims / (double)export->hyper.head);
     if (status != ZT_OK || !is_of(export, HF_PHIS)) return status;
     return zt_export_set(export, export->config, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
 }
@@ -394,7 +395,8 @@ static zt_status put_rope(hf_export *export)
         status = put_longrope(export, &scaling);
     else
         status = put_scaled(export, &scaling);
-    if (status == ZT_OK) status = set_real(export, export->config, "rope_theta", export->hyper.rope.theta);
+    const char *theta = export->arch->id == HF_NEOX ? "rotary_emb_base" : "rope_theta";
+    if (status == ZT_OK) status = set_real(export, export->config, theta, export->hyper.rope.theta);
     if (status == ZT_OK && export->arch->id == HF_GEMMA3) {
         zt_export_real(export, "rope.freq_base_swa", &local);
         status = set_real(export, export->config, "rope_local_base_freq", local);
@@ -409,8 +411,9 @@ static zt_status put_rope(hf_export *export)
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_class,   put_keys,        put_demands, put_sizes,         put_gemma,
-                                                     put_windows, put_rope_layers, put_encoder, zt_export_experts, put_rope};
+    static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,          put_demands,     put_sizes,
+                                                     put_gemma,       put_windows,       put_rope_layers, put_encoder,
+                                                     zt_export_dense, zt_export_experts, put_rope};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

@@ -15,7 +15,8 @@ typedef struct output_tensor {
     zt_str name;
     zt_type type, from; /* as written, as stored: of a stacked tensor one expert's matrix */
     unsigned todo;
-    int64_t heads; /* whose rows are apart again; 0: none */
+    int64_t heads;  /* whose rows are apart again; 0: none */
+    int64_t groups; /* of q, k and v that are apart in GGUF; 0: none */
     int64_t handle;
     int64_t first_row; /* of the stored tensor */
     int64_t second;    /* handle of the tensor whose rows follow, matrix by matrix; -1: none */
@@ -87,7 +88,11 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     if (status == ZT_OK) status = plan_parts(export, name, expert, output);
     if (status != ZT_OK) return status;
     output->type.dtype = output_dtype(export, &output->from);
-    output->heads = 0;
+    output->heads = output->groups = 0;
+    if (output->todo & HF_GROUPED) {
+        output->heads = export->hyper.n_heads;
+        output->groups = export->hyper.n_kv_heads;
+    }
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
         output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
     if (output->from.rank != 2) output->todo &= ~(unsigned)HF_TRANSPOSE;
@@ -188,6 +193,15 @@ static size_t row_bytes(const zt_type *type)
     return zt_type_bytes(&one);
 }
 
+/* The same for q, k and v by key head: its query heads, itself, its values. */
+static int64_t ungrouped_row(const output_tensor *output, int64_t row)
+{
+    int64_t size = output->from.dim[0] / (output->heads + 2 * output->groups), each = output->heads / output->groups;
+    int64_t group = row / size / (each + 2), place = row / size % (each + 2);
+    int64_t head = place < each ? group * each + place : output->heads + (place - each) * output->groups + group;
+    return head * size + row % size;
+}
+
 /* The row of the GGUF tensor that becomes this row of the tensor written. GGUF interleaves the two halves
  * of each head's rows (rope); with heads of four rows:
  *
@@ -197,6 +211,7 @@ static size_t row_bytes(const zt_type *type)
 static int64_t stored_row(const output_tensor *output, int64_t row)
 {
     if (output->heads == 0) return row;
+    if (output->groups) return ungrouped_row(output, row);
     int64_t head = output->from.dim[0] / output->heads, half = head / 2, within = row % head;
     return row - within + (within < half ? 2 * within : 2 * (within - half) + 1);
 }

@@ -23,18 +23,22 @@
 /* Of several names for one tensor the first is written. */
 typedef struct hf_name {
     const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number; '*': an expert's */
-    unsigned archs;
+    hf_set archs;
     unsigned todo;
 } hf_name;
 
-#define LLAMAS      HF_LLAMA_LIKE
-#define POST_NORMED (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE)) /* in name: glm4moe's is the feed-forward's */
+#define LLAMAS HF_LLAMA_LIKE
+/* In name: of glm4moe and seed_oss it is the feed-forward's. */
+#define POST_NORMED (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS))
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
 #define GRANITEMOE  HF_SET(HF_GRANITEMOE)
 #define ERNIE       HF_SET(HF_ERNIE_MOE)
 #define GLM4MOE     HF_SET(HF_GLM4MOE)
+#define NEOX        HF_SET(HF_NEOX)
+#define PHI2        HF_SET(HF_PHI2)
+#define GLM4        HF_SET(HF_GLM4)
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE))    /* gate, up and down */
 
@@ -62,6 +66,23 @@ static const hf_name layered[] = {
     {"mlp.fc2", "ffn_down", NOMIC, 0},
     {"norm2", "layer_output_norm", NOMIC, 0},
     {"post_mlp_layernorm", "layer_output_norm", NOMIC, 0},
+    {"attention.query_key_value", "attn_qkv", NEOX, HF_GROUPED},
+    {"attention.dense", "attn_output", NEOX, 0},
+    {"self_attention.query_key_value", "attn_qkv", HF_FALCONS, HF_GROUPED},
+    {"self_attention.dense", "attn_output", HF_FALCONS, 0},
+    {"mlp.dense_h_to_4h", "ffn_up", NEOX | HF_FALCONS, 0},
+    {"mlp.dense_4h_to_h", "ffn_down", NEOX | HF_FALCONS, 0},
+    {"ln_attn", "attn_norm_2", HF_SET(HF_FALCON_TWO), 0},
+    {"ln_mlp", "attn_norm", HF_SET(HF_FALCON_TWO), 0},
+    {"input_layernorm", "attn_norm", NEOX | HF_SET(HF_FALCON), 0},
+    {"post_attention_layernorm", "ffn_norm", NEOX, 0},
+    {"self_attn.dense", "attn_output", PHI2, 0},
+    {"mlp.fc1", "ffn_up", PHI2, 0},
+    {"mlp.fc2", "ffn_down", PHI2, 0},
+    {"mlp.c_fc", "ffn_up", HF_SET(HF_STARCODER2), 0},
+    {"mlp.c_proj", "ffn_down", HF_SET(HF_STARCODER2), 0},
+    {"post_self_attn_layernorm", "post_attention_norm", GLM4, 0},
+    {"post_mlp_layernorm", "post_ffw_norm", GLM4, 0},
     {"input_layernorm", "attn_norm", LLAMAS, NORM},
     {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
     {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
@@ -98,7 +119,7 @@ static const hf_name layered[] = {
     {"shared_mlp.input_linear", "ffn_gate_shexp", GRANITEMOE, HF_FIRST_HALF},
     {"shared_mlp.input_linear", "ffn_up_shexp", GRANITEMOE, HF_SECOND_HALF},
     {"shared_mlp.output_linear", "ffn_down_shexp", GRANITEMOE, 0},
-    {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3), 0},
+    {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
     {"mlp.down_proj", "ffn_down", LLAMAS | NOMIC, 0},
@@ -106,8 +127,14 @@ static const hf_name layered[] = {
 
 static const hf_name once[] = {
     {"embed_tokens", "token_embd", LLAMAS, 0},
+    {"final_layernorm", "output_norm", PHI2, 0},
     {"norm", "output_norm", LLAMAS, NORM},
+    {"embed_out", "output", NEOX, 0},
     {"lm_head", "output", HF_ALL & ~HF_BERTS, 0},
+    {"embed_in", "token_embd", NEOX, 0},
+    {"final_layer_norm", "output_norm", NEOX, 0},
+    {"word_embeddings", "token_embd", HF_FALCONS, 0},
+    {"ln_f", "output_norm", HF_FALCONS, 0},
     {"wte", "token_embd", GPT2, 0},
     {"wpe", "position_embd", GPT2, 0},
     {"ln_f", "output_norm", GPT2, 0},
@@ -121,7 +148,7 @@ static const hf_name once[] = {
 /* What is no weight of the language model: the converter leaves it out as well. */
 static const struct {
     const char *part;
-    unsigned archs;
+    hf_set archs;
 } left_out[] = {
     {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL}, {"masked_bias", HF_ALL}, {"vision_", HF_ALL},
     {"audio_", HF_ALL},        {"visual.", HF_ALL},      {"vision.", HF_ALL},     {"multi_modal_projector.", HF_ALL},
@@ -145,7 +172,9 @@ static bool is_left_out(const hf_import *import, const char *name)
     size_t length = strlen(name);
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
-    return zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0; /* the causal mask */
+    /* the causal mask */
+    return (zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0) ||
+           (zt_hf_is(import, NEOX) && length >= 15 && strcmp(name + length - 15, ".attention.bias") == 0);
 }
 
 /* "layers.3." -> 3 and what is behind; -1: the name is not a layer's. */
@@ -268,7 +297,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-static const hf_name *find_gguf_row(const hf_name *table, size_t rows, unsigned archs, const char *text, size_t length)
+static const hf_name *find_gguf_row(const hf_name *table, size_t rows, hf_set archs, const char *text, size_t length)
 {
     for (size_t i = 0; i < rows; i++)
         if ((table[i].archs & archs) && strlen(table[i].gguf) == length && memcmp(table[i].gguf, text, length) == 0)
@@ -291,7 +320,7 @@ static const hf_name *export_row(const hf_arch *arch, const char *gguf, const ch
     *point = strrchr(stem, '.');
     size_t length = *point ? (size_t)(*point - stem) : 0;
     bool known = *point && (strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0);
-    unsigned set = HF_SET(arch->id);
+    hf_set set = HF_SET(arch->id);
     if (!known) return NULL;
     return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length)
                   : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
@@ -316,7 +345,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
                        zt_escape(text, sizeof text, gguf, strlen(gguf)), arch->type);
     *todo = row->todo;
     zt_str_clear(name);
-    bool head = strcmp(row->hf, "lm_head") == 0;
+    bool head = strcmp(row->gguf, "output") == 0;
     zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
     if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
     if (status == ZT_OK) status = put_row_name(name, row, expert);
@@ -397,6 +426,26 @@ static zt_status pair_rows(const hf_import *import, const name_match *found, hf_
     return status;
 }
 
+/* Rows of q, k and v by key head, each with as many query heads. */
+static zt_status group_rows(const hf_import *import, const name_match *found, hf_tensor *tensor)
+{
+    double heads = 0, key_heads = 0;
+    int64_t rows = tensor->type.rank ? tensor->type.dim[0] : 0;
+    if (!(found->todo & HF_GROUPED)) return ZT_OK;
+    zt_status status = zt_hf_value(import, "attention.head_count", &heads);
+    key_heads = heads;
+    if (status == ZT_OK && zt_hf_is(import, HF_FALCONS)) status = zt_hf_falcon_groups(import, &key_heads);
+    tensor->heads = (int64_t)heads;
+    tensor->groups = (int64_t)key_heads;
+    if (status == ZT_OK && (tensor->groups < 1 || tensor->heads < 1 || tensor->heads % tensor->groups != 0 ||
+                            rows % (tensor->heads + 2 * tensor->groups) != 0))
+        status = zt_fail(import->ctx, ZT_EDATA,
+                         "%s: tensor '%s': %" PRId64 " rows cannot be split into %" PRId64 " heads and %" PRId64
+                         " heads of keys and values",
+                         import->path, found->name, rows, tensor->heads, tensor->groups);
+    return status;
+}
+
 static zt_status stack_tensor(hf_import *import, const name_match *found, const hf_tensor *matrix, const char *named)
 {
     double experts = 0;
@@ -423,6 +472,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
         snprintf(found.name, sizeof found.name, "tied");
     zt_status status = plan_tensor(import, &entry, &found, &tensor);
     if (status == ZT_OK) status = pair_rows(import, &found, &tensor);
+    if (status == ZT_OK) status = group_rows(import, &found, &tensor);
     tensor.source = index;
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
     if (status == ZT_OK) status = zt_hf_tensors_add(import->tensors, &tensor);
@@ -475,7 +525,7 @@ static zt_status add_final_norm(hf_import *import)
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
     zt_status status = add_constant(import, "output_norm.weight", 1, width);
-    return status == ZT_OK && zt_hf_is(import, GPT2) ? add_constant(import, "output_norm.bias", 0, width) : status;
+    return status == ZT_OK && zt_hf_is(import, HF_BIASED_NORMS) ? add_constant(import, "output_norm.bias", 0, width) : status;
 }
 
 zt_status zt_hf_add_tensors(hf_import *import)

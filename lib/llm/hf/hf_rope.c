@@ -10,7 +10,8 @@
 #include <math.h>
 #include <string.h>
 
-#define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE)) /* of whose heads a part may rotate */
+/* Whose frequency base goes without saying where it is the usual one. */
+#define HF_UNSAID_BASE (HF_SET(HF_GEMMA2) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_FALCONS | HF_SET(HF_PHI2))
 
 enum { MAX_PAIRS = 1 << 15 }; /* rotations of a head: factors are made for each */
 
@@ -40,11 +41,14 @@ static zt_status get_number(const rope_params *rope, const char *name, double *o
 
 static zt_status read_dims(rope_params *rope)
 {
+    static const double usual[HF_COUNT] = {
+        [HF_GLM4MOE] = 0.5, [HF_GLM4] = 0.5, [HF_PHI2] = 0.5, [HF_STABLELM] = 0.25, [HF_NEOX] = 0.25};
     hf_import *import = rope->import;
-    double width = 0, heads = 0, head = 0, part = import->arch.id == HF_GLM4MOE ? 0.5 : 1;
+    double width = 0, heads = 0, head = 0, part = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
+    if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = zt_hf_real(import, "rotary_pct|rope_pct", &part);
     if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = get_number(rope, "partial_rotary_factor", &part);
     if (status == ZT_OK && !(part > 0 && part <= 1))
         status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, expected above 0 and at most 1",
@@ -56,7 +60,7 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    if (!zt_hf_is(rope->import, HF_PAIRED | HF_PARTIAL) || rope->dims == 0) return ZT_OK;
+    if (!zt_hf_is(rope->import, HF_PAIRED | HF_PARTIAL | HF_SET(HF_COHERE2)) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
 
@@ -65,14 +69,14 @@ static zt_status put_dims(const rope_params *rope)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5};
+        [HF_COHERE] = 5e5, [HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
     zt_status status = given ? zt_hf_number(import, given, "rope_theta", &theta)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
-    /* learned positions have none, and of gemma2 the usual one goes without saying */
-    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(import->arch.id == HF_GEMMA2 && theta == 1e4);
+    /* learned positions have none */
+    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
     if (status != ZT_OK || import->arch.id != HF_GEMMA3) return status;
     given = json_object_get(rope->local, "rope_theta");
@@ -241,7 +245,8 @@ static zt_status add_llama3(const rope_params *rope)
 static zt_status put_scaling(const rope_params *rope)
 {
     double factor = NAN;
-    if (is_type(rope, "default none")) return ZT_OK;
+    bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2));
+    if (is_type(rope, "default none")) return named ? zt_hf_put_text(rope->import, "rope.scaling.type", "none") : ZT_OK;
     if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "su longrope")) {
         /* of Phi models the two lists of factors say it */

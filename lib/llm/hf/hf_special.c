@@ -237,9 +237,13 @@ static void see_size(special_tokens *special)
 /* GLM-4's parts by name, as the converter has it. */
 static void see_glm(special_tokens *special)
 {
-    static const char *const names[KINDS] = {
+    static const char *const dense_names[KINDS] = {
+        [BOS] = "<|endoftext|>", [EOS] = "<|endoftext|>", [UNK] = "<|endoftext|>", [EOT] = "<|user|>"};
+    static const char *const moe_names[KINDS] = {
         [BOS] = "[gMASK]", [UNK] = "<|endoftext|>", [EOT] = "<|user|>", [EOM] = "<|observation|>"};
-    for (int i = 0; i < KINDS && zt_hf_is(special->import, HF_SET(HF_GLM4MOE)); i++) {
+    bool moe = zt_hf_is(special->import, HF_SET(HF_GLM4MOE));
+    const char *const *names = moe ? moe_names : dense_names;
+    for (int i = 0; i < KINDS && (moe || zt_hf_is(special->import, HF_SET(HF_GLM4))); i++) {
         int64_t id = names[i] ? added_id(special->tokenizer, names[i]) : -1;
         set_id(special, i, id);
     }

@@ -178,6 +178,22 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     return ZT_OK;
 }
 
+/* The source's row where the tensor has all query heads, then the key heads, then the value heads, and the source one group
+ * after the other: so many query heads, their key head, its value head. */
+static int64_t grouped_row(const hf_tensor *tensor, int64_t rows, int64_t row)
+{
+    int64_t size = rows / (tensor->heads + 2 * tensor->groups), each = tensor->heads / tensor->groups;
+    int64_t head = row / size, group, place;
+    if (head < tensor->heads) {
+        group = head / each;
+        place = head % each;
+    } else {
+        group = (head - tensor->heads) % tensor->groups;
+        place = each + (head - tensor->heads) / tensor->groups;
+    }
+    return (group * (each + 2) + place) * size + row % size;
+}
+
 /* The source's row for a row of the tensor. Within each head, with half = rows of a head / 2:
  *
  *   row of the tensor       2j     2j + 1
@@ -185,6 +201,7 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
  */
 static int64_t source_row(const hf_tensor *tensor, int64_t rows, int64_t row)
 {
+    if (tensor->groups) return grouped_row(tensor, rows, row);
     int64_t head = rows / tensor->heads, half = head / 2, within = row % head;
     return row - within + within % 2 * half + within / 2;
 }
