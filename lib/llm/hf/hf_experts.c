@@ -92,7 +92,7 @@ static zt_status rename_numbers(hf_export *export)
 {
     static const struct {
         const char *written, *name;
-        unsigned archs;
+        hf_set archs;
     } rows[] = {
         {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE)},
         {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE)},
