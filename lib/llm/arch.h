@@ -137,6 +137,8 @@ typedef struct zt_hyper {
     bool normed_experts;                /* weights sum to 1 before that */
     zt_gating gating;
     bool sparse[ZT_MAX_LAYERS]; /* has the layer experts */
+    bool fused_experts;         /* gate over up in one stacked matrix, */
+    int64_t expert_up_width;    /* of 2 expert_ff rows */
     int64_t extra_layers;       /* behind the last: they predict further tokens, and are not run */
 } zt_hyper;
 
@@ -179,6 +181,7 @@ typedef enum zt_weight {
     ZT_W_CHOICE_BIAS,
     ZT_W_GATE_EXPERTS, /* stacked: [experts, rows, columns] */
     ZT_W_UP_EXPERTS,
+    ZT_W_GATE_UP_EXPERTS,
     ZT_W_DOWN_EXPERTS,
     ZT_W_SHARED_ROUTER,
     ZT_W_GATE_SHARED,

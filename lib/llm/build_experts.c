@@ -175,11 +175,25 @@ static int shared_expert(zt_program_builder *builder, int x)
     return zt_program_mul(program, zt_layer_label(builder, "ys"), y, share);
 }
 
+static int expert_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to)
+{
+    return zt_program_slice(builder->program, zt_layer_label(builder, what), x,
+                            &(zt_slice_attrs){.axis = 2, .from = from, .to = to});
+}
+
 int zt_emit_experts(zt_program_builder *builder, int x)
 {
     choice made = choose_experts(builder, x);
-    int gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, made.experts);
-    int up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, made.experts);
+    const zt_hyper *hyper = builder->hyper;
+    int gate, up;
+    if (hyper->fused_experts) {
+        int both = expert_linear(builder, "gu", x, ZT_W_GATE_UP_EXPERTS, made.experts);
+        gate = expert_columns(builder, "g", both, 0, hyper->expert_ff);
+        up = expert_columns(builder, "u", both, hyper->expert_ff, hyper->expert_up_width);
+    } else {
+        gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, made.experts);
+        up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, made.experts);
+    }
     int activated = builder->hyper->arch->act(builder->program, zt_layer_label(builder, "f"), gate, up);
     int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, made.experts);
     int y = mix_experts(builder, outputs, made.weights);

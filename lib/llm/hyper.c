@@ -409,6 +409,7 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
                                  : share > 0                   ? share
                                                                : 1,
                                  MAX_WIDTH);
+    hyper->expert_up_width = 2 * hyper->expert_ff;
     if (!(hyper->parts & ZT_PART_SHARED)) return;
     bool counted = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_count"), &shared_count);
     bool measured = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_feed_forward_length"), &shared_length);
@@ -431,9 +432,11 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
     zt_gguf_i64(reader->gguf, full_key(reader, "leading_dense_block_count"), &leading);
     require_rule(reader, leading >= 0 && leading <= hyper->n_layers, "leading_dense_block_count is not a number of layers",
                  leading, hyper->n_layers);
-    for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++)
+    for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
+        hyper->fused_experts |= has_matrix(reader, zt_weight_name(ZT_W_GATE_UP_EXPERTS, layer, name), 0);
         hyper->sparse[layer] =
             layer >= leading && (layer + 1) % step == 0 && !has_matrix(reader, zt_weight_name(ZT_W_DOWN, layer, name), 0);
+    }
 }
 
 static void read_experts(key_reader *reader, zt_hyper *hyper)

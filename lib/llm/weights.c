@@ -11,7 +11,8 @@
 
 #define DIM(field) offsetof(zt_hyper, field)
 
-typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER } layer_kind; /* sparse: with experts */
+/* Sparse: with experts, whose gate and up are two stacked matrices or one. */
+typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER, SPLIT_EXPERTS, FUSED_EXPERTS } layer_kind;
 
 /* A weight belongs to a model that has all parts in `with`. Then it must be in the file if the model has any part in
  * `must`, and may be there if it has any part in `may`. */
@@ -47,11 +48,12 @@ typedef struct weight_row {
     }
 #define DENSE_MATRIX(n, with, rows, cols) DENSE(n, with, PART(ALL), 0, 2, DIM(rows), DIM(cols))
 #define DENSE_BIAS(n, with, d)            DENSE(n, with, PART(MORE_BIAS), PART(BIASES), 1, DIM(d))
-#define SPARSE(n, part, r, ...)                                                                                                  \
+#define SPARSE_IN(kind, n, part, r, ...)                                                                                         \
     {                                                                                                                            \
-        .name = n, .layered = true, .with = PART(EXPERTS), .must = PART(part), .rank = r, .dim = {__VA_ARGS__},                  \
-        .layers = SPARSE_LAYER                                                                                                   \
+        .name = n, .layered = true, .with = PART(EXPERTS), .must = PART(part), .rank = r, .dim = {__VA_ARGS__}, .layers = kind   \
     }
+
+#define SPARSE(n, part, r, ...) SPARSE_IN(SPARSE_LAYER, n, part, r, __VA_ARGS__)
 
 static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_EMBED] = ONCE("token_embd.weight", 0, PART(ALL), 0, 2, DIM(vocab), DIM(width)),
@@ -86,8 +88,11 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_NORM_POST] = NORM("post_attention_norm.weight", FF_NORM_POST, width),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
-    [ZT_W_GATE_EXPERTS] = SPARSE("ffn_gate_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
-    [ZT_W_UP_EXPERTS] = SPARSE("ffn_up_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
+    [ZT_W_GATE_EXPERTS] =
+        SPARSE_IN(SPLIT_EXPERTS, "ffn_gate_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
+    [ZT_W_UP_EXPERTS] = SPARSE_IN(SPLIT_EXPERTS, "ffn_up_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
+    [ZT_W_GATE_UP_EXPERTS] =
+        SPARSE_IN(FUSED_EXPERTS, "ffn_gate_up_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_up_width), DIM(width)),
     [ZT_W_DOWN_EXPERTS] = SPARSE("ffn_down_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(width), DIM(expert_ff)),
     [ZT_W_SHARED_ROUTER] = SPARSE("ffn_gate_inp_shexp.weight", SHARED_GATE, 1, DIM(width)),
     [ZT_W_GATE_SHARED] = SPARSE("ffn_gate_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
@@ -112,7 +117,8 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
 
 static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)
 {
-    if (row->layers != ANY_LAYER && hyper->sparse[layer] != (row->layers == SPARSE_LAYER)) return false;
+    if (row->layers != ANY_LAYER && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
+    if (row->layers >= SPLIT_EXPERTS && hyper->fused_experts != (row->layers == FUSED_EXPERTS)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;
 }
 

@@ -198,6 +198,75 @@ static void test_other_architectures(void)
     free(f.bytes);
 }
 
+/* ---- gate over up in one tensor -------------------------------------------------------------- */
+
+/* The tensor's bytes at `out`. */
+static bool read_tensor(zt_gguf *gguf, const char *name, char *out)
+{
+    zt_store store = zt_gguf_store(gguf);
+    zt_type type;
+    int64_t handle;
+    return store.find(store.user, name, &type, &handle) == ZT_OK &&
+           store.read(store.user, handle, 0, out, zt_type_bytes(&type)) == ZT_OK;
+}
+
+/* The same model, each expert's gate and up in one tensor, q8_0[E, 2 M, K]; made by mkmodel, whose tensors are read back. */
+static file fuse_experts(const file *plain)
+{
+    enum { E = 4, M = 64, K = 64, BYTES = M * K / 32 * 34 };
+    static char gate[E * BYTES], up[E * BYTES], both[2 * E * BYTES];
+    mkmodel_opts o = mkmodel_defaults("qwen3moe");
+    ggufw keys = {0};
+    file f = {0};
+    o.seed = 7;
+    mkmodel(&o, &keys);
+    ggufw w = {.keys = keys.keys, .n_keys = keys.n_keys};
+    zt_ctx *ctx = zt_ctx_new();
+    zt_source *source = zt_source_memory(ctx, "plain", plain->bytes, plain->n);
+    zt_gguf *gguf = zt_gguf_from(ctx, source);
+    for (int64_t i = 0; gguf && i < zt_gguf_n_tensors(gguf); i++) {
+        zt_type type;
+        char name[64], *data;
+        snprintf(name, sizeof name, "%s", zt_gguf_tensor(gguf, i, &type, NULL, NULL));
+        if (strstr(name, "ffn_up_exps")) continue;
+        bool fused = strstr(name, "ffn_gate_exps") != NULL;
+        data = malloc(zt_type_bytes(&type));
+        if (!data || !read_tensor(gguf, name, data)) diag("%s: %s", name, zt_ctx_error(ctx));
+        if (fused) {
+            memcpy(gate, data, sizeof gate);
+            snprintf(name, sizeof name, "blk.%c.ffn_up_exps.weight", name[4]);
+            if (!read_tensor(gguf, name, up)) diag("%s: %s", name, zt_ctx_error(ctx));
+            for (int e = 0; e < E; e++) {
+                memcpy(both + 2 * e * BYTES, gate + e * BYTES, BYTES);
+                memcpy(both + (2 * e + 1) * BYTES, up + e * BYTES, BYTES);
+            }
+            snprintf(name, sizeof name, "blk.%c.ffn_gate_up_exps.weight", name[4]);
+            ggufw_tensor(&w, name, 8, 3, (int64_t[]){E, 2 * M, K}, both, sizeof both);
+        } else {
+            ggufw_tensor(&w, name, type.dtype == ZT_F32 ? 0 : 8, type.rank, type.dim, data, zt_type_bytes(&type));
+        }
+        free(data);
+    }
+    zt_gguf_close(gguf);
+    zt_source_close(source);
+    zt_ctx_free(ctx);
+    f.bytes = ggufw_bytes(&w, &f.n);
+    return f;
+}
+
+static void test_fused(void)
+{
+    file plain = make_sparse("qwen3moe", "q8_0", 4, NULL), fused = fuse_experts(&plain);
+    size_t bytes = (size_t)(N_TOKENS * vocab_of(&plain)) * sizeof(float);
+    float *a = logits_of(&plain, 0, 1, false), *b = logits_of(&fused, 0, 1, false), *c = logits_of(&fused, 1, 2, false);
+    ok(a && b && c && memcmp(a, b, bytes) == 0 && memcmp(a, c, bytes) == 0, "gate over up in one tensor: the same bits");
+    free(a);
+    free(b);
+    free(c);
+    free(plain.bytes);
+    free(fused.bytes);
+}
+
 /* ---- what is read ---------------------------------------------------------------------------- */
 
 /* Experts 1 and 3 hold NaN alone, and no row names them. */
@@ -227,6 +296,24 @@ static void test_unused(zt_ctx *ctx, int64_t tokens)
     zt_engine_close(engine);
 }
 
+/* A token reads the weights of its experts, and 5 per cent more at most; a prompt all of them, once. */
+static void test_cost(void)
+{
+    const zt_type w = zt_type_make(ZT_Q4_K, 3, (int64_t[]){128, 768, 2048});
+    double each = (double)zt_type_bytes(&w) / 128;
+    static const int64_t tokens[] = {1, 2, 16, 512};
+    for (size_t i = 0; i < sizeof tokens / sizeof *tokens; i++) {
+        int64_t n = tokens[i];
+        const zt_type x = zt_type_make(ZT_F32, 2, (int64_t[]){n, 2048}), index = zt_type_make(ZT_I32, 2, (int64_t[]){n, 8});
+        const zt_type *in[ZT_MAX_IN] = {&x, &w, &index};
+        zt_type out[ZT_MAX_OUT];
+        zt_op_infer(NULL, ZT_OP_expert_linear, NULL, in, out);
+        double bytes = zt_op_bytes(ZT_OP_expert_linear, NULL, in, out), weights = each * (double)(n < 16 ? 8 * n : 128);
+        double rest = (double)(zt_type_bytes(&x) + zt_type_bytes(&index) + zt_type_bytes(&out[0]));
+        ok(bytes == weights + rest && (n > 1 || bytes <= 1.05 * weights), "%d tokens: %.0f bytes", (int)n, bytes);
+    }
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
@@ -235,6 +322,8 @@ int main(void)
     test_refusals();
     test_counts();
     test_other_architectures();
+    test_fused();
+    test_cost();
     test_unused(ctx, 3);
     test_unused(ctx, 100);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");
