@@ -50,6 +50,8 @@ enum {
     /* A second norm, where layer 0 has it: attention reads that one, the feed-forward the first. */
     ZT_PART_NORM_2 = 1 << 30
 };
+/* Norms on q and k with weights of their own for each head, where layer 0 has them. */
+#define ZT_PART_HEAD_NORMS (1u << 31)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -79,6 +81,8 @@ typedef struct zt_arch {
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     bool embed_scale;   /* embeddings times sqrt(width) */
     bool qk_norm_whole; /* one norm over all heads, not one over each */
+    bool qk_norm_last;  /* the norms on q and k come after rope */
+    bool tempered;      /* q grows with its position as attention.temperature_scale says, where it is there */
     /* Of every `window_period` layers the last sees all keys, the others `attention.sliding_window`
      * of them, 0: all layers so. Without that key `window`; 0: none. */
     int64_t window_period, window;
@@ -128,6 +132,7 @@ typedef struct zt_hyper {
     bool rotated[ZT_MAX_LAYERS];                     /* does rope turn its q and k */
     bool parallel;                                   /* the feed-forward reads what attention reads */
     double eps, attn_scale, attn_cap, final_cap;     /* a cap of 0: none */
+    double temperature;                              /* q times 1 + temperature ln(1 + floor(position / ctx_orig)) */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
     int64_t n_experts, experts_used;    /* of a layer; those of a token */
@@ -169,6 +174,8 @@ typedef enum zt_weight {
     ZT_W_QKV_BIAS,
     ZT_W_Q_NORM,
     ZT_W_K_NORM,
+    ZT_W_Q_NORMS, /* a row for each head */
+    ZT_W_K_NORMS,
     ZT_W_O,
     ZT_W_O_BIAS,
     ZT_W_ATTN_POST,

@@ -105,17 +105,52 @@ static int emit_columns(zt_program_builder *builder, const char *what, int x, in
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-/* Norm of q or k (of each head, or of all heads together), then rope. */
-static int norm_and_rotate(zt_program_builder *builder, const char *normed, const char *what, int x, zt_weight weight)
+/* A layer norm of each head, times a row of weights for each. */
+static int norm_heads(zt_program_builder *builder, char which, int x, int gains, int64_t heads)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_prog *program = builder->program;
+    zt_reshape_attrs by_head = {.shape = {3, {builder->row_count, heads, hyper->head}}},
+                     flat = {.shape = {2, {builder->row_count, heads * hyper->head}}};
+    char label[3] = {which, 's', 0};
+    int y = zt_program_reshape(program, zt_layer_label(builder, label), x, &by_head);
+    label[1] = 'n';
+    y = zt_program_layer_norm(program, zt_layer_label(builder, label), y, ZT_NONE, ZT_NONE,
+                              &(zt_layer_norm_attrs){.eps = hyper->eps}, NULL, NULL);
+    label[1] = 'g';
+    y = zt_program_mul(program, zt_layer_label(builder, label), y, gains);
+    label[1] = 'f';
+    return zt_program_reshape(program, zt_layer_label(builder, label), y, &flat);
+}
+
+/* Norm of q or k, 'q' or 'k': of each head, or of all heads together. */
+static int norm_projected(zt_program_builder *builder, char which, int x)
+{
+    const zt_hyper *hyper = builder->hyper;
+    const char label[3] = {which, 'n', 0};
+    if (hyper->parts & ZT_PART_HEAD_NORMS)
+        return norm_heads(builder, which, x, zt_weight_data(builder, which == 'q' ? ZT_W_Q_NORMS : ZT_W_K_NORMS),
+                          which == 'q' ? hyper->n_heads : hyper->n_kv_heads);
+    return emit_norm(builder, zt_layer_label(builder, label), x, which == 'q' ? ZT_W_Q_NORM : ZT_W_K_NORM, ZT_WEIGHT_COUNT,
+                     hyper->arch->qk_norm_whole ? 0 : hyper->head);
+}
+
+static int rotate(zt_program_builder *builder, char which, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     bool local = hyper->local[builder->layer];
-    x = emit_norm(builder, zt_layer_label(builder, normed), x, weight, ZT_WEIGHT_COUNT,
-                  hyper->arch->qk_norm_whole ? 0 : hyper->head);
+    const char what[3] = {which, 'r', 0};
     if (!hyper->rotated[builder->layer]) return x;
     int tab = local && hyper->arch->local_plain ? ZT_NONE : builder->divisors;
     return zt_program_rope(builder->program, zt_layer_label(builder, what), x, builder->pos, tab,
                            local ? &hyper->local_rope : &hyper->rope);
+}
+
+/* q or k, normed and rotated in the order of the architecture. */
+static int norm_and_rotate(zt_program_builder *builder, char which, int x)
+{
+    if (builder->hyper->arch->qk_norm_last) return norm_projected(builder, which, rotate(builder, which, x));
+    return rotate(builder, which, norm_projected(builder, which, x));
 }
 
 /* Stores k or v in its cache and returns the updated cache; without a cache, x itself. */
@@ -177,8 +212,8 @@ static int emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     heads projected = project_heads(builder, x);
-    int q = norm_and_rotate(builder, "qn", "qr", projected.q, ZT_W_Q_NORM),
-        k = norm_and_rotate(builder, "kn", "kr", projected.k, ZT_W_K_NORM);
+    int q = norm_and_rotate(builder, 'q', projected.q), k = norm_and_rotate(builder, 'k', projected.k);
+    if (builder->temper != ZT_NONE) q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), q, builder->temper);
     if (builder->opts->lesson) return causal_attention(builder, (heads){q, k, projected.v});
     int k_cache = update_cache(builder, "kc", "kp", k), v_cache = update_cache(builder, "vc", "vp", projected.v);
     zt_attention_attrs attrs = {.head = hyper->head,
@@ -338,6 +373,21 @@ static int rope_divisors(zt_program_builder *builder)
     return zt_weight_data(builder, builder->opts->ctx > builder->hyper->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
+/* 1 + temperature ln(1 + floor(position / context)), for each row. */
+static int query_scales(zt_program_builder *builder)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_prog *program = builder->program;
+    zt_reshape_attrs column = {.shape = {2, {builder->row_count, 1}}};
+    if (hyper->temperature == 0) return ZT_NONE;
+    int at = zt_program_cast(program, "t_pos", builder->pos, &(zt_cast_attrs){.to.s = "f32"});
+    int length = zt_program_fill_like(program, "t_ctx", at, &(zt_fill_like_attrs){(double)hyper->ctx_orig});
+    int laps = zt_program_floor(program, "t_floor", zt_program_div(program, "t_laps", at, length));
+    int grown = zt_emit_scale(builder, "t_scale", zt_program_log1p(program, "t_log", laps), hyper->temperature);
+    int one = zt_program_fill_like(program, "t_one", at, &(zt_fill_like_attrs){1});
+    return zt_program_reshape(program, "t_column", zt_program_add(program, "t", grown, one), &column);
+}
+
 /* Declares the outputs: result is states, or logits. */
 static zt_status declare_outputs(zt_program_builder *builder, int result)
 {
@@ -361,6 +411,7 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
     int x = embed_tokens(&builder, declare_inputs(&builder), &embedding);
     builder.divisors = rope_divisors(&builder);
+    builder.temper = query_scales(&builder);
     for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) x = emit_layer(&builder, x);
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
     if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;

@@ -16,6 +16,7 @@ typedef struct zt_program_builder {
     int target;                /* of a lesson */
     int64_t texts, rows_all;   /* of a lesson: n, and n T */
     int divisors;              /* divisors of rope, ZT_NONE in most models */
+    int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
     int64_t row_count; /* of what is computed now: n, or m behind the last attention */

@@ -242,6 +242,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     hyper->rope.head = hyper->head;
     snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", reader->arch->rope_pair);
     hyper->rope.theta = get_real(reader, "rope.freq_base", 1e4, 1e-3);
+    if (reader->arch->tempered) hyper->temperature = get_real(reader, "attention.temperature_scale", 0, 0);
     read_scaling(reader, hyper);
 }
 
@@ -332,6 +333,7 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     const unsigned gates = ZT_PART_GATE | ZT_PART_FUSED_UP;
     hyper->parts = reader->arch->parts;
     if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(unsigned)ZT_PART_NORM_2;
+    if (!has_matrix(reader, "blk.0.attn_q_norm.weight", 0)) hyper->parts &= ~ZT_PART_HEAD_NORMS;
     bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0);
     if (fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
         hyper->parts = (hyper->parts & ~(unsigned)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);

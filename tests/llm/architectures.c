@@ -365,6 +365,8 @@ static void test_needed_keys(void)
     expect_key("cohere2", "attention.sliding_window", 0, "sliding_window is 0");
     expect_key("command-r", "logit_scale", 0xbf800000u, "logit_scale is -1");
     expect_key("command-r", "logit_scale", 0x7fc00000u, "logit_scale is nan");
+    expect_key("mistral3", "attention.temperature_scale", 0xbf000000u, "temperature_scale is -0.5");
+    expect_key("mistral3", "rope.scaling.original_context_length", 0, "original_context_length is 0");
 }
 
 /* Parallel or not: another answer. */

@@ -38,6 +38,7 @@ static const otherwise ours[] = {
     {"phimoe.rope.scaling.attn_factor", "the amplitude that the model was trained with, short_mscale and long_mscale", NULL},
     {"glm4moe.block_count", "without the layers that predict further tokens, which transformers leaves out as well", NULL},
     {"glm4moe.nextn_predict_layers", "the same", NULL},
+    {"mistral3.rope.scaling.attn_factor", "the amplitude that the model was trained with, where mscale is not 1", NULL},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length", NULL},
     {"general.file_type", "the converter writes it for every other architecture", "gptneox"},
 };

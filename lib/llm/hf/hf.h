@@ -67,6 +67,9 @@ typedef enum hf_id {
     HF_EXAONE4,
     HF_GLM4,
     HF_SEED_OSS,
+    HF_HUNYUAN,
+    HF_MINISTRAL3,
+    HF_OLMO3,
     HF_COUNT
 } hf_id;
 
@@ -102,7 +105,7 @@ typedef uint64_t hf_set;
 #define HF_PHIS    (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
 #define HF_WINDOWED                                                                                                              \
     (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS | HF_SET(HF_COHERE2) | HF_SET(HF_STARCODER2) |     \
-     HF_SET(HF_EXAONE4))
+     HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3))
 /* Of whose heads a part may rotate. */
 #define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
 #define HF_MOES    (HF_SET(HF_GLM4MOE + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
@@ -112,7 +115,8 @@ typedef uint64_t hf_set;
      HF_SET(HF_PHIMOE))
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
-    (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE))
+    (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
+     HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE (HF_ALL & ~(HF_BERTS | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
 

@@ -78,6 +78,7 @@ static zt_status put_switches(hf_export *export)
     } switches[] = {
         {"use_parallel_residual", BY_SWITCH, export->hyper.parallel},
         {"use_qkv_bias", HF_SET(HF_STABLELM), has_tensor(export, "blk.0.attn_q.bias")},
+        {"use_qk_norm", HF_SET(HF_COHERE), has_tensor(export, "blk.0.attn_q_norm.weight")},
         {"attention_out_bias", HF_SET(HF_SEED_OSS), has_tensor(export, "blk.0.attn_output.bias")},
     };
     zt_status status = ZT_OK;
@@ -100,6 +101,8 @@ static zt_status put_falcon(hf_export *export)
 
 zt_status zt_export_dense(hf_export *export)
 {
+    if (export->arch->id == HF_STABLELM && export->hyper.parts & ZT_PART_HEAD_NORMS)
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: stablelm models with norms on q and k cannot be written", export->file);
     zt_status status = put_switches(export);
     if (status == ZT_OK) status = put_falcon(export);
     /* a length beside the tokenizer's */

@@ -337,6 +337,16 @@ static zt_status put_longrope(hf_export *export, json_t **scaling)
 
 /* ---- rope: keys alone ------------------------------------------------------------------------------ */
 
+/* Ministral 3: the amplitude as two multipliers, of which GGUF has a key for the divisor's, and the ratio to the usual one. */
+static zt_status put_mscales(hf_export *export, json_t *scaling, double factor)
+{
+    double divisor = 0, ratio = 1, usual = 0.1 * log(factor);
+    if (!zt_export_real(export, "rope.scaling.yarn_log_multiplier", &divisor) || !(divisor > 0)) return ZT_OK;
+    zt_export_real(export, "rope.scaling.attn_factor", &ratio);
+    zt_status status = set_real(export, scaling, "mscale_all_dim", divisor);
+    return status == ZT_OK ? set_real(export, scaling, "mscale", ratio == 1 ? 1 : (ratio * (usual + 1) - 1) / usual) : status;
+}
+
 static zt_status put_yarn(hf_export *export, json_t *scaling)
 {
     static const char *const pairs[][2] = {
@@ -349,6 +359,7 @@ static zt_status put_yarn(hf_export *export, json_t *scaling)
     zt_status status = zt_export_set(export, scaling, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
     for (size_t i = 0; status == ZT_OK && i < sizeof pairs / sizeof *pairs; i++)
         status = pass_real(export, scaling, pairs[i][0], pairs[i][1]);
+    if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_mscales(export, scaling, factor);
     /* an amplitude that GGUF says in another way */
     bool other = (zt_export_real(export, "rope.scaling.yarn_log_multiplier", &multiplier) && multiplier > 0) ||
                  zt_export_real(export, "rope.scaling.attn_factor", &given);
@@ -383,6 +394,35 @@ static zt_status put_partial(hf_export *export)
     return zt_export_set(export, export->config, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
 }
 
+/* HunYuan: a larger base is written as the usual one with an alpha (hf_rope.c), where GGUF has the context that goes with it. */
+static bool has_stretched_base(const hf_export *export)
+{
+    int64_t original = 0;
+    return zt_export_int(export, "rope.scaling.original_context_length", &original) && original == 1 << 18 &&
+           export->hyper.rope.scale == 1 && export->hyper.rope_dims > 2 && export->hyper.rope.theta > 1e4;
+}
+
+static zt_status put_stretched(hf_export *export)
+{
+    double dims = (double)export->hyper.rope_dims, alpha = pow(export->hyper.rope.theta / 1e4, (dims - 2) / dims);
+    if (fabs(alpha - rint(alpha)) < 1e-4 * alpha) alpha = rint(alpha);
+    json_t *scaling = json_pack("{sssfsf}", "type", "dynamic", "alpha", alpha, "factor", 1.0);
+    zt_status status = set_real(export, export->config, "rope_theta", 1e4);
+    return status == ZT_OK ? zt_export_set(export, export->config, "rope_scaling", scaling) : status;
+}
+
+/* Ministral 3 has all in one object; `scaling` is taken over. A factor of 0 leaves q as it is. */
+static zt_status put_parameters(hf_export *export, json_t *scaling)
+{
+    json_t *parameters = scaling ? scaling : json_pack("{ss}", "rope_type", "default");
+    zt_status status = zt_export_set(export, export->config, "rope_parameters", parameters);
+    if (status == ZT_OK) status = set_real(export, parameters, "rope_theta", export->hyper.rope.theta);
+    if (status == ZT_OK) status = set_real(export, parameters, "llama_4_scaling_beta", export->hyper.temperature);
+    return status == ZT_OK
+               ? zt_export_set(export, parameters, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig))
+               : status;
+}
+
 static zt_status put_rope(hf_export *export)
 {
     json_t *scaling = NULL;
@@ -395,8 +435,17 @@ static zt_status put_rope(hf_export *export)
         status = put_longrope(export, &scaling);
     else
         status = put_scaled(export, &scaling);
+    if (status == ZT_OK && export->arch->id == HF_HUNYUAN && has_stretched_base(export)) {
+        status = put_stretched(export);
+        return status == ZT_OK ? put_partial(export) : status;
+    }
+    if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_parameters(export, scaling);
     const char *theta = export->arch->id == HF_NEOX ? "rotary_emb_base" : "rope_theta";
     if (status == ZT_OK) status = set_real(export, export->config, theta, export->hyper.rope.theta);
+    if (status == ZT_OK && export->arch->id == HF_OLMO3 && export->hyper.local_rope.theta != export->hyper.rope.theta)
+        status =
+            zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' olmo3 cannot have rope.freq_base_swa %g beside rope.freq_base %g",
+                    export->file, export->hyper.local_rope.theta, export->hyper.rope.theta);
     if (status == ZT_OK && export->arch->id == HF_GEMMA3) {
         zt_export_real(export, "rope.freq_base_swa", &local);
         status = set_real(export, export->config, "rope_local_base_freq", local);

@@ -51,6 +51,9 @@ static const hf_sizes sizes[HF_COUNT] = {
     [HF_EXAONE4] = {32, 2048, 4096, 16384, 32, 32, MAY, 1e-5, NO},
     [HF_GLM4] = {40, 131072, 4096, 13696, 32, 2, 128, 1.5625e-7, NO},
     [HF_SEED_OSS] = {64, 524288, 4096, 27648, 80, 8, 128, 1e-6, NO},
+    [HF_HUNYUAN] = {32, 2048, 4096, 11008, 32, MAY, MAY, 1e-5, NO},
+    [HF_MINISTRAL3] = {34, 262144, 4096, 14336, 32, 8, 128, 1e-5, NO},
+    [HF_OLMO3] = {32, 2048, 4096, 11008, 32, MAY, MAY, 1e-5, NO},
 };
 
 #define SIZE(field) (1 + offsetof(hf_sizes, field) / sizeof(double))
@@ -136,7 +139,8 @@ static const hf_key keys[] = {
                    [HF_MIXTRAL] = MAY,
                    [HF_GRANITEMOE] = MAY,
                    [HF_COHERE2] = MAY,
-                   [HF_EXAONE4] = MAY}},
+                   [HF_EXAONE4] = MAY,
+                   [HF_MINISTRAL3] = MAY}},
     {.suffix = "expert_count",
      .names = "num_experts|num_local_experts|n_routed_experts|moe_num_experts",
      .kind = 'u',

@@ -29,7 +29,8 @@ typedef struct hf_name {
 
 #define LLAMAS HF_LLAMA_LIKE
 /* In name: of glm4moe and seed_oss it is the feed-forward's. */
-#define POST_NORMED (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS))
+#define POST_NORMED                                                                                                              \
+    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3))
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
@@ -89,6 +90,8 @@ static const hf_name layered[] = {
     {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
     {"self_attn.qkv_proj", "attn_qkv", LLAMAS, 0},
     {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
+    {"self_attn.query_layernorm", "attn_q_norm", HF_SET(HF_HUNYUAN), 0},
+    {"self_attn.key_layernorm", "attn_k_norm", HF_SET(HF_HUNYUAN), 0},
     {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},
     {"self_attn.k_norm", "attn_k_norm", LLAMAS, NORM},
     {"post_attention_layernorm", "ffn_norm", LLAMAS & ~POST_NORMED, NORM},
@@ -369,7 +372,7 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
     if (!name || !type) return false;
     return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
-           strstr(name, ".ffn_gate_inp") != NULL;
+           strstr(name, ".ffn_gate_inp") != NULL || strstr(name, "_norm.weight") != NULL;
 }
 
 /* Half of the rows, where the tensor is a half: of a matrix, or of each of several. False: they are odd, or it is neither. */

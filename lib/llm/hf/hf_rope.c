@@ -66,19 +66,41 @@ static zt_status put_dims(const rope_params *rope)
 
 /* ---- the angle's base ------------------------------------------------------------------------ */
 
+/* HunYuan's "dynamic" scaling with an alpha is a larger base for all lengths. *alpha is 0: it has none. */
+static zt_status read_alpha(const rope_params *rope, double *alpha)
+{
+    *alpha = 0;
+    if (rope->import->arch.id != HF_HUNYUAN || !is_type(rope, "dynamic")) return ZT_OK;
+    zt_status status = zt_hf_number(rope->import, json_object_get(rope->global, "alpha"), "alpha", alpha);
+    if (status == ZT_OK && !(*alpha >= 0 && rope->dims > 2))
+        status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: invalid dynamic rope: alpha %g, %lld columns",
+                         rope->import->folder.data, *alpha, (long long)rope->dims);
+    return status;
+}
+
+static zt_status stretch_base(const rope_params *rope, double *theta)
+{
+    double alpha;
+    zt_status status = read_alpha(rope, &alpha);
+    if (status == ZT_OK && alpha > 0) *theta *= pow(alpha, (double)rope->dims / (double)(rope->dims - 2));
+    return status;
+}
+
 static zt_status put_theta(const rope_params *rope)
 {
-    static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5, [HF_GEMMA3] = 1e6, [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5};
+    static const double usual[HF_COUNT] = {[HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,   [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
+                                           [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6,     [HF_ERNIE_MOE] = 5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
     zt_status status = given ? zt_hf_number(import, given, "rope_theta", &theta)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
+    if (status == ZT_OK) status = stretch_base(rope, &theta);
     /* learned positions have none */
     bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
-    if (status != ZT_OK || import->arch.id != HF_GEMMA3) return status;
+    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_SET(HF_OLMO3))) return status;
+    if (import->arch.id == HF_OLMO3) local = theta;
     given = json_object_get(rope->local, "rope_theta");
     status = given ? zt_hf_number(import, given, "rope_theta", &local) : zt_hf_real(import, "rope_local_base_freq", &local);
     return status == ZT_OK ? zt_hf_put_real(import, "rope.freq_base_swa", local) : status;
@@ -109,6 +131,13 @@ static zt_status put_yarn_amplitude(const rope_params *rope)
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale_all_dim"), "mscale_all_dim", &multiplier_all);
     if (status == ZT_OK && !isnan(wanted)) return zt_hf_put_real(rope->import, "rope.scaling.yarn_attn_factor", wanted);
+    if (status == ZT_OK && rope->import->arch.id == HF_MINISTRAL3 && multiplier_all > 0) {
+        /* its key for the divisor; what is multiplied by is 1 there */
+        if (multiplier > 0 && multiplier != 1)
+            zt_hf_put_real(rope->import, "rope.scaling.attn_factor",
+                           yarn_amplitude(factor, multiplier) / yarn_amplitude(factor, 1));
+        return zt_hf_put_real(rope->import, "rope.scaling.yarn_log_multiplier", multiplier_all);
+    }
     if (multiplier > 0 && multiplier_all > 0)
         wanted = yarn_amplitude(factor, multiplier) / yarn_amplitude(factor, multiplier_all);
     if (status != ZT_OK || isnan(wanted)) return status;
@@ -242,9 +271,19 @@ static zt_status add_llama3(const rope_params *rope)
     return status;
 }
 
+/* As the converter has it: the context that HunYuan is said to have so. */
+static zt_status put_stretched(const rope_params *rope)
+{
+    zt_status status = zt_hf_put_text(rope->import, "rope.scaling.type", "none");
+    if (status == ZT_OK) status = zt_hf_put_real(rope->import, "rope.scaling.factor", 1);
+    return status == ZT_OK ? zt_hf_put_int(rope->import, "rope.scaling.original_context_length", 1 << 18) : status;
+}
+
 static zt_status put_scaling(const rope_params *rope)
 {
-    double factor = NAN;
+    double factor = NAN, alpha;
+    zt_status read = read_alpha(rope, &alpha);
+    if (read != ZT_OK || alpha > 0) return read != ZT_OK ? read : put_stretched(rope);
     bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2));
     if (is_type(rope, "default none")) return named ? zt_hf_put_text(rope->import, "rope.scaling.type", "none") : ZT_OK;
     if (is_type(rope, "llama3")) return add_llama3(rope);
@@ -259,6 +298,16 @@ static zt_status put_scaling(const rope_params *rope)
     zt_status status = zt_hf_number(rope->import, json_object_get(rope->global, "factor"), "factor", &factor);
     if (status == ZT_OK && !isnan(factor)) status = zt_hf_put_real(rope->import, "rope.scaling.factor", factor);
     return status == ZT_OK && is_type(rope, "yarn") ? put_yarn(rope) : status;
+}
+
+/* Llama 4's and Ministral 3's growth of queries with their position. */
+static zt_status put_temperature(const rope_params *rope)
+{
+    double beta = NAN;
+    if (rope->import->arch.id != HF_MINISTRAL3) return ZT_OK;
+    zt_status status =
+        zt_hf_number(rope->import, json_object_get(rope->global, "llama_4_scaling_beta"), "llama_4_scaling_beta", &beta);
+    return status == ZT_OK && !isnan(beta) ? zt_hf_put_real(rope->import, "attention.temperature_scale", beta) : status;
 }
 
 /* ---- all ------------------------------------------------------------------------------------- */
@@ -278,6 +327,7 @@ zt_status zt_hf_put_rope(hf_import *import)
     if (status == ZT_OK) status = put_dims(&rope);
     if (status == ZT_OK) status = put_theta(&rope);
     if (status == ZT_OK) status = put_scaling(&rope);
+    if (status == ZT_OK) status = put_temperature(&rope);
     /* Phi models read how long its unscaled context was in any case */
     double original = NAN;
     if (status == ZT_OK && zt_hf_is(import, HF_PHIS) && !is_type(&rope, "su longrope yarn"))

@@ -249,6 +249,15 @@ static void see_glm(special_tokens *special)
     }
 }
 
+/* HunYuan's texts end with what it calls another end, as the converter has it. */
+static void see_hunyuan(special_tokens *special)
+{
+    const json_t *id = zt_hf_get(special->import, "eod_token_id");
+    if (!zt_hf_is(special->import, HF_SET(HF_HUNYUAN)) || !json_is_integer(id)) return;
+    special->id[EOS] = -1;
+    set_id(special, EOS, json_integer_value(id));
+}
+
 zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t n_tokens)
 {
     zt_status status;
@@ -265,6 +274,7 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     find_ids(&special);
     see_size(&special);
     see_glm(&special);
+    see_hunyuan(&special);
     import->bos = special.id[BOS];
     import->eos = special.id[EOS];
     import->add_bos = special.add[BOS];

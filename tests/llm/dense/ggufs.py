@@ -18,7 +18,7 @@ def load(name):
     return module
 
 
-WEARS = [("command-r", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
+WEARS = [("command-r", "llama3"), ("ministral3", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
 
 
 def plain_hparams(llama_cpp):
@@ -28,10 +28,10 @@ def plain_hparams(llama_cpp):
 
     usual = base.ModelBase.load_hparams
 
-    def load_hparams(folder, mistral):
+    def load_hparams(folder, is_mistral_format):
         with open(f"{folder}/config.json") as f:
             config = json.load(f)
-        return config if config["model_type"] in ("gpt_neox", "falcon") else usual(folder, mistral)
+        return config if config["model_type"] in ("gpt_neox", "falcon") else usual(folder, is_mistral_format)
 
     return load_hparams
 

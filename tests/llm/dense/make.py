@@ -40,7 +40,7 @@ def text(cls, model_type, **more):
 
 def cohere(**more):
     return text("CohereForCausalLM", "cohere", layer_norm_eps=0.01, logit_scale=0.25, tie_word_embeddings=True,
-                use_qk_norm=False, attention_bias=False, model_max_length=128, pad_token_id=0, **more)
+                attention_bias=False, model_max_length=128, pad_token_id=0, **{"use_qk_norm": False, **more})
 
 
 def cohere2(**more):
@@ -86,12 +86,23 @@ def glm4(**more):
     return text("Glm4ForCausalLM", "glm4", rms_norm_eps=0.02, head_dim=16, partial_rotary_factor=0.5, pad_token_id=0, **more)
 
 
+def ministral3(**more):
+    """As on the hub: everything of rope in one object."""
+    c = text("Ministral3ForCausalLM", "ministral3", rms_norm_eps=0.02, head_dim=16, sliding_window=None, max_position_embeddings=32,
+             rope_parameters={"rope_type": "yarn", "type": "yarn", "rope_theta": 1e4, "factor": 4.0, "beta_fast": 32.0,
+                              "beta_slow": 1.0, "original_max_position_embeddings": 8, "mscale": 1.0, "mscale_all_dim": 1.0,
+                              "llama_4_scaling_beta": 0.4, **more})
+    del c["rope_theta"]
+    return c
+
+
 def layers_of(letters):
     return [{"L": "sliding_attention", "G": "full_attention"}[c] for c in letters]
 
 
 CASES = {
     "command-r": case(cohere()),
+    "command-r-plus": case(cohere(use_qk_norm=True)),
     "cohere2": case(cohere2(sliding_window_pattern=2)),
     "cohere2-default": case(cohere2(num_hidden_layers=4)),
     "cohere2-listed": case(cohere2(layer_types=layers_of("GL"))),
@@ -112,6 +123,17 @@ CASES = {
     "glm4-plain": case(glm4(attention_bias=False, tie_word_embeddings=True)),
     "seed_oss": case(text("SeedOssForCausalLM", "seed_oss", rms_norm_eps=0.02, head_dim=16, attention_bias=True,
                           attention_out_bias=False, mlp_bias=False, rope_theta=1e6, pad_token_id=0)),
+    "hunyuan": case(text("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", rms_norm_eps=0.02, head_dim=16, pad_token_id=0,
+                         eod_token_id=80)),
+    "hunyuan-alpha": case(text("HunYuanDenseV1ForCausalLM", "hunyuan_v1_dense", rms_norm_eps=0.02, head_dim=16, pad_token_id=0,
+                               attention_bias=True, tie_word_embeddings=True, eod_token_id=80, max_position_embeddings=262144,
+                               rope_scaling={"type": "dynamic", "alpha": 1000.0, "factor": 1.0})),
+    "ministral3": case(ministral3(), n=20),
+    "ministral3-other": case(ministral3(mscale=0.8, mscale_all_dim=0.5), n=20),
+    "olmo3": case(text("Olmo3ForCausalLM", "olmo3", rms_norm_eps=0.02, rope_theta=500000.0, num_hidden_layers=4,
+                       sliding_window=8, attention_bias=False, pad_token_id=0, max_position_embeddings=128, rope_scaling={
+                           "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0,
+                           "beta_slow": 1.0, "attention_factor": 1.1386294361119891}), n=20),
 }
 
 
