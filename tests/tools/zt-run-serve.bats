@@ -135,6 +135,12 @@ post() { # path body [curl's options...]
     stop 0
 }
 
+@test "mutated bodies are answered, and the server goes on" {
+    start
+    client hostile 500
+    stop 0
+}
+
 @test "a body longer than --max-body is refused" {
     start --max-body 1000
     client oversized

@@ -23,7 +23,7 @@
 enum {
     SERVE_CHOICES = 128,          /* texts of one HTTP request, at most: prompts times n */
     SERVE_INPUTS = 2048,          /* texts of one request for embeddings, at most */
-    SERVE_CONNECTIONS = 1024,     /* open at once, at most */
+    SERVE_CONNECTIONS = 512,      /* open at once, at most */
     SERVE_IDLE_SECONDS = 30,      /* a connection without traffic is closed after them */
     SERVE_UPLOAD_SECONDS = 60,    /* within them a request's body has to arrive */
     SERVE_GRACE_SECONDS = 10,     /* running requests may end within them after a signal */

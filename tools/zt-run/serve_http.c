@@ -202,7 +202,8 @@ static ssize_t read_output(void *user, uint64_t position, char *bytes, size_t si
     return count == -1 ? MHD_CONTENT_READER_END_OF_STREAM : count == -2 ? MHD_CONTENT_READER_END_WITH_ERROR : count;
 }
 
-/* With the lock held. */
+/* Without the lock: libmicrohttpd has one of its own for a response, which it holds when it calls read_output. An answer
+ * that is no stream is whole, and nobody changes it any more. */
 static enum MHD_Result send_answer(serve_exchange *exchange, struct MHD_Connection *connection)
 {
     const serve_library *library = &exchange->http->library;
@@ -243,9 +244,8 @@ static enum MHD_Result refuse(serve_exchange *exchange, const refusal *why)
     serve_exchange_answer(exchange, why->status, text.data ? text.data : "", text.len);
     zt_str_fini(&text);
     zt_ctx_clear(http->ctx);
-    enum MHD_Result result = may_answer_early(exchange) ? send_answer(exchange, exchange->connection) : MHD_YES;
     pthread_mutex_unlock(&http->lock);
-    return result;
+    return may_answer_early(exchange) ? send_answer(exchange, exchange->connection) : MHD_YES;
 }
 
 /* ---- libmicrohttpd's callbacks --------------------------------------------------------------------- */
@@ -266,7 +266,6 @@ static enum MHD_Result begin_request(serve_http *http, struct MHD_Connection *co
 static enum MHD_Result go_on(serve_exchange *exchange, const char *url)
 {
     serve_http *http = exchange->http;
-    enum MHD_Result result = MHD_YES;
     pthread_mutex_lock(&http->lock);
     if (exchange->status == 0 && !exchange->submitted) {
         if (exchange->task == SERVE_HEALTH)
@@ -278,13 +277,12 @@ static enum MHD_Result go_on(serve_exchange *exchange, const char *url)
         else
             serve_exchange_submit(exchange);
     }
-    if (exchange->closed || (exchange->ended && (exchange->status == 0 || exchange->cut)))
-        result = MHD_NO;
-    else if (exchange->status && (exchange->stream || exchange->ended))
-        result = send_answer(exchange, exchange->connection);
+    bool gone = exchange->closed || (exchange->ended && (exchange->status == 0 || exchange->cut));
+    bool begun = exchange->status && (exchange->stream || exchange->ended);
     zt_ctx_clear(http->ctx);
     pthread_mutex_unlock(&http->lock);
-    return result;
+    if (gone) return MHD_NO;
+    return begun ? send_answer(exchange, exchange->connection) : MHD_YES;
 }
 
 static enum MHD_Result on_request(void *user, struct MHD_Connection *connection, const char *url, const char *method,

@@ -359,6 +359,33 @@ def refusals():
                        "service_tier": "auto", "parallel_tool_calls": True, "response_format": {"type": "text"}})
 
 
+def hostile():
+    """Mutations of bodies: each is answered by 200 or an error object, and the server goes on. An argument is how many."""
+    import random
+
+    random.seed(5)
+    pieces = ["{", "}", "[", "]", '"', ",", ":", "null", "-1", "1e999", "9" * 40, "\\u0000", "\\ud800", "\xff", "true", '"n"', '"stream"', "\t"]
+    texts = [(path, json.dumps(dict(body, max_tokens=2))) for path, body in bodies()]
+    texts += [(EMBED, json.dumps({"input": ["hello", "€"], "encoding_format": "base64"}))]
+    seen = {}
+    for _ in range(int(sys.argv[3])):
+        path, text = random.choice(texts)
+        for _ in range(random.randint(1, 3)):
+            at = random.randrange(len(text))
+            to = min(len(text), at + random.choice([0, 0, 1, 1, 2, 20]))
+            text = text[:at] + random.choice(pieces) + text[to:]
+        connection = Connection()
+        connection.request("POST", path, text.encode("latin-1", "replace"), {"Content-Type": "application/json"})
+        answer = connection.getresponse()
+        data = answer.read()
+        connection.close()
+        seen[answer.status] = seen.get(answer.status, 0) + 1
+        if answer.status != 200:
+            assert set(json.loads(data)["error"]) == {"message", "type", "param", "code"}, data
+    assert set(seen) <= {200, 400, 404} and seen[400] > 10, seen
+    assert post(PLAIN, {"prompt": "hello", "max_tokens": 2})
+
+
 def oversized():
     """--max-body 1000: a longer body is refused, said or not; the server goes on."""
     status, _, text = call(PLAIN, {"prompt": "x" * 2000})
