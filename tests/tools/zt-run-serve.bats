@@ -18,7 +18,8 @@ setup() {
     command -v "$python" >/dev/null || skip "no python3 for a client"
     [[ $bin == /* ]] || PATH=$repo/$bin:$PATH
     grep -q '^HAVE_MICROHTTPD := 0' "$(dirname "$(command -v zt-run)")/../config.mk" 2>/dev/null && skip "built without libmicrohttpd"
-    ! ldconfig -p 2>/dev/null | grep -q libc.so || ldconfig -p | grep -q libmicrohttpd.so.12 || skip "no libmicrohttpd.so.12"
+    libraries=$(PATH=$PATH:/sbin ldconfig -p 2>/dev/null) || libraries=
+    [[ -z $libraries || $libraries == *libmicrohttpd.so.12* ]] || skip "no libmicrohttpd.so.12"
 }
 
 teardown() {
@@ -40,6 +41,8 @@ start_tcp() { # options...
     for _ in {1..300}; do grep -q listening err && break; sleep .1; done
     url=$(sed -n 's/.*listening on //p' err)
     [ -n "$url" ]
+    for _ in {1..600}; do curl -sf "$url/health" >health 2>/dev/null && return; sleep .1; done
+    return 1
 }
 
 await() {

@@ -285,7 +285,7 @@ static zt_status advance_job(serve_state *serve, serve_job *job)
     bool failed = false, read = true;
     zt_status status = ZT_OK;
     zt_str_init(&out, serve->run->ctx);
-    for (size_t i = 0; i < job->choice_count && status == ZT_OK && !failed; i++) {
+    for (size_t i = 0; !failed && status == ZT_OK && i < job->choice_count; i++) { /* a failed job is closed */
         serve_choice *choice = &job->choices[i];
         if (choice->finished) continue;
         if (job->body.stream && !choice->request->failed) status = put_new_text(serve, choice, &out);
