@@ -230,12 +230,26 @@ const uint64_t *zt_grammar_matcher_mask(zt_grammar_matcher *matcher)
     return zt_g_mask(matcher->grammar, matcher->state);
 }
 
+/* Eight logits: those whose bits are not set become NaN, whose exponent is all ones. */
+static inline void restrict_eight(unsigned bits, float *logits)
+{
+    static const uint32_t lane[8] = {1, 2, 4, 8, 16, 32, 64, 128};
+    const uint32_t nan = 0x7fc00000;
+    uint32_t word[8];
+    memcpy(word, logits, sizeof word);
+    for (int i = 0; i < 8; i++) word[i] |= -(uint32_t)((bits & lane[i]) == 0) & nan;
+    memcpy(logits, word, sizeof word);
+}
+
 /* Logits of the tokens whose bits are not set become NaN. Returns how many are left. */
 static int64_t restrict_word(uint64_t word, float *logits, int64_t count)
 {
-    if (count < 64) word &= (UINT64_C(1) << count) - 1;
-    if (~word == 0) return 64;
-    for (int64_t i = 0; i < count && i < 64; i++) logits[i] = word >> i & 1 ? logits[i] : NAN;
+    if (count < 64) {
+        word &= (UINT64_C(1) << count) - 1;
+        for (int64_t i = 0; i < count; i++) logits[i] = word >> i & 1 ? logits[i] : NAN;
+    } else if (~word) {
+        for (int i = 0; i < 64; i += 8) restrict_eight((unsigned)(word >> i) & 255, logits + i);
+    }
     return __builtin_popcountll(word);
 }
 

@@ -260,8 +260,8 @@ struct zt_token_trie {
 /* ---- grammar.c ------------------------------------------------------------------------------- */
 
 typedef struct gmask_cache {
-    uint64_t *words; /* [capacity, trie->words] */
-    size_t count, capacity;
+    uint64_t **mask; /* [capacity], of which the first made_count are allocated, and the first count hold masks */
+    size_t count, made_count, capacity;
     int32_t *depth_state; /* [trie->depth + 1] */
 } gmask_cache;
 

@@ -139,40 +139,41 @@ void zt_g_masks_forget(zt_grammar *grammar)
 
 void zt_g_masks_fini(zt_grammar *grammar)
 {
-    zt_free(grammar->ctx, grammar->masks.words);
+    for (size_t i = 0; i < grammar->masks.made_count; i++) zt_free(grammar->ctx, grammar->masks.mask[i]);
+    zt_free(grammar->ctx, grammar->masks.mask);
     zt_free(grammar->ctx, grammar->masks.depth_state);
     grammar->masks = (gmask_cache){0};
 }
 
-static bool make_room_for_mask(zt_grammar *grammar)
+/* Memory for one more mask; where there are as many as may be, all are forgotten. NULL: no memory. */
+static uint64_t *room_for_mask(zt_grammar *grammar)
 {
     gmask_cache *masks = &grammar->masks;
-    size_t words = grammar->trie->words, most = MASK_BYTES / (words * sizeof *masks->words + 1) + 16;
+    size_t bytes = grammar->trie->words * sizeof **masks->mask + 1, most = MASK_BYTES / bytes + 16;
     if (!masks->depth_state &&
         !(masks->depth_state = zt_alloc_array(grammar->ctx, (size_t)grammar->trie->depth + 1, sizeof *masks->depth_state)))
-        return false;
-    if (masks->count < masks->capacity) return true;
-    if (masks->capacity >= most) {
-        zt_g_masks_forget(grammar);
-        return true;
+        return NULL;
+    if (masks->count == most) zt_g_masks_forget(grammar);
+    if (masks->count < masks->made_count) return masks->mask[masks->count];
+    if (masks->made_count == masks->capacity) {
+        size_t capacity = masks->capacity ? 2 * masks->capacity : 16;
+        uint64_t **grown = zt_realloc(grammar->ctx, masks->mask, capacity * sizeof *grown);
+        if (!grown) return NULL;
+        masks->mask = grown;
+        masks->capacity = capacity;
     }
-    size_t capacity = masks->capacity ? 2 * masks->capacity : 16;
-    uint64_t *grown = zt_realloc(grammar->ctx, masks->words, capacity * (words + 1) * sizeof *grown);
-    if (!grown) return false;
-    masks->words = grown;
-    masks->capacity = capacity;
-    return true;
+    uint64_t *mask = zt_alloc(grammar->ctx, bytes);
+    if (mask) masks->mask[masks->made_count++] = mask;
+    return mask;
 }
 
 const uint64_t *zt_g_mask(zt_grammar *grammar, int32_t state)
 {
     gmask_cache *masks = &grammar->masks;
-    size_t words = grammar->trie->words;
     int32_t known = grammar->automaton->state[state].mask;
-    if (known >= 0) return masks->words + (size_t)known * words;
-    if (!make_room_for_mask(grammar)) return NULL;
-    uint64_t *mask = masks->words + masks->count * words;
-    if (!make_mask(grammar, state, mask)) return NULL;
+    if (known >= 0) return masks->mask[known];
+    uint64_t *mask = room_for_mask(grammar);
+    if (!mask || !make_mask(grammar, state, mask)) return NULL;
     grammar->automaton->state[state].mask = (int32_t)masks->count++;
     return mask;
 }

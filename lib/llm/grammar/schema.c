@@ -37,7 +37,7 @@ bool zt_s_is_annotation(const char *key)
     return strncmp(key, "x-", 2) == 0;
 }
 
-static bool check_keyword(const sreader *reader, const char *key)
+bool zt_s_check_keywords(const sreader *reader, const json_t *schema)
 {
     static const char *const names[] = {"$ref",
                                         "allOf",
@@ -66,11 +66,15 @@ static bool check_keyword(const sreader *reader, const char *key)
                                         "minItems",
                                         "maxItems",
                                         "uniqueItems"};
-    if (zt_s_is_annotation(key)) return true;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(key, names[i]) == 0) return true;
-    zt_s_refuse(reader, key, NULL);
-    return false;
+    const char *key;
+    const json_t *value;
+    json_object_foreach((json_t *)schema, key, value)
+    {
+        size_t i = 0;
+        while (i < sizeof names / sizeof *names && strcmp(key, names[i]) != 0) i++;
+        if (i == sizeof names / sizeof *names && !zt_s_is_annotation(key)) return zt_s_refuse(reader, key, NULL), false;
+    }
+    return true;
 }
 
 int zt_s_types(const sreader *reader, const json_t *schema)
@@ -108,31 +112,42 @@ static json_t *without(const json_t *schema, const char *key)
     return copy;
 }
 
+/* May a value fit two of the schemas? */
+static bool check_disjoint(sreader *reader, const json_t *const *branches, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t j = 0; j < i; j++) {
+            if (zt_s_disjoint(reader, branches[i], branches[j], 0)) continue;
+            if (zt_ctx_status(reader->builder->ctx) == ZT_OK)
+                zt_s_fail(reader,
+                          "\"oneOf\" is not supported where a value may fit two of the schemas, here %d and %d: see anyOf",
+                          (int)j, (int)i);
+            return false;
+        }
+    return true;
+}
+
 /* Each branch of anyOf or oneOf, together with what stands beside it. */
 static gexpr *read_branches(sreader *reader, const json_t *schema, const char *key)
 {
-    const json_t *branches = json_object_get(schema, key);
-    size_t count = json_array_size(branches);
-    gexpr *choice = zt_g_list(reader->builder, G_CHOICE);
-    const json_t *rest = zt_s_keep(reader, without(schema, key));
-    if (count == 0) return zt_s_fail(reader, "\"%s\" is not an array of schemas", key);
-    for (size_t i = 0; rest && i < count && strcmp(key, "oneOf") == 0; i++)
-        for (size_t j = 0; j < i; j++)
-            if (!zt_s_disjoint(reader, json_array_get(branches, i), json_array_get(branches, j), 0))
-                return zt_ctx_status(reader->builder->ctx) != ZT_OK
-                           ? NULL
-                           : zt_s_fail(reader,
-                                       "\"oneOf\" is not supported where a value may fit two of the schemas, here %d and %d: "
-                                       "see anyOf",
-                                       (int)j, (int)i);
-    for (size_t i = 0; rest && choice && i < count; i++) {
+    const json_t *listed = json_object_get(schema, key), *rest = zt_s_keep(reader, without(schema, key));
+    size_t count = json_array_size(listed);
+    if (count == 0 || !rest) return zt_s_fail(reader, "\"%s\" is not an array of schemas", key);
+    const json_t **branches = zt_alloc_array(reader->builder->ctx, count, sizeof *branches);
+    gexpr *choice = branches ? zt_g_list(reader->builder, G_CHOICE) : NULL;
+    for (size_t i = 0; choice && i < count; i++) {
+        branches[i] = json_array_get(listed, i);
+        if (json_object_size(rest)) branches[i] = zt_s_merge(reader, rest, branches[i]);
+        if (!branches[i]) choice = NULL;
+    }
+    if (choice && strcmp(key, "oneOf") == 0 && !check_disjoint(reader, branches, count)) choice = NULL;
+    for (size_t i = 0; choice && i < count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", (int)i);
-        const json_t *merged =
-            json_object_size(rest) ? zt_s_merge(reader, rest, json_array_get(branches, i)) : json_array_get(branches, i);
-        choice = merged ? zt_g_add(reader->builder, choice, zt_s_schema(reader, merged, key, name)) : NULL;
+        choice = zt_g_add(reader->builder, choice, zt_s_schema(reader, branches[i], key, name));
     }
-    return rest ? choice : NULL;
+    zt_free(reader->builder->ctx, branches);
+    return choice;
 }
 
 static gexpr *read_types(sreader *reader, const json_t *schema)
@@ -192,11 +207,8 @@ static gexpr *read_schema(sreader *reader, const json_t *schema)
     if (json_is_true(schema)) return zt_s_shared(reader, S_VALUE);
     if (json_is_false(schema)) return zt_g_list(reader->builder, G_CHOICE);
     if (!json_is_object(schema)) return zt_s_fail(reader, "not a schema: an object, true or false expected");
-    json_object_foreach((json_t *)schema, key, value)
-    {
-        if (!check_keyword(reader, key)) return NULL;
-        effective += !zt_s_is_annotation(key);
-    }
+    if (!zt_s_check_keywords(reader, schema)) return NULL;
+    json_object_foreach((json_t *)schema, key, value) effective += !zt_s_is_annotation(key);
     if (effective == 0) return zt_s_shared(reader, S_VALUE);
     const json_t *reference = json_object_get(schema, "$ref");
     if (reference && !json_is_string(reference)) return zt_s_fail(reader, "\"$ref\" is not a string");

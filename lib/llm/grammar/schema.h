@@ -54,6 +54,7 @@ gexpr *zt_s_schema(sreader *reader, const json_t *schema, const char *key, const
 /* The set of types that a schema's `type` allows; -1: an error. */
 int zt_s_types(const sreader *reader, const json_t *schema);
 bool zt_s_is_annotation(const char *key);
+bool zt_s_check_keywords(const sreader *reader, const json_t *schema); /* false: one is not supported */
 
 /* schema_merge.c. A schema without $ref and allOf at its top, without annotations and `nullable`, and with const as enum;
  * `schema` may be any. NULL: an error. */

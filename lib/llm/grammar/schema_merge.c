@@ -326,6 +326,7 @@ const json_t *zt_s_expand(sreader *reader, const json_t *schema)
 {
     if (json_is_boolean(schema)) return schema;
     if (!json_is_object(schema)) return zt_s_fail(reader, "not a schema: an object, true or false expected");
+    if (!zt_s_check_keywords(reader, schema)) return NULL;
     const char *reference = json_string_value(json_object_get(schema, "$ref"));
     const json_t *all = json_object_get(schema, "allOf"), *expanded = zt_s_keep(reader, strip_schema(schema));
     if (++reader->depth > MOST_NESTING)
