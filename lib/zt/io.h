@@ -9,6 +9,7 @@
  *   io/netjson.h            networks as JSON
  *   io/array.h              the description of a tensor that npy, npz, pt and netjson share
  *   io/imatrix.h            importance matrices
+ *   io/base64.h             bytes as text
  *   io/fault.h              faults that a reader can continue behind, for checking files
  */
 #ifndef ZT_PUBLIC_IO_H
@@ -26,6 +27,7 @@
 #include "lib/io/pt.h"
 #include "lib/io/netjson.h"
 #include "lib/io/imatrix.h"
+#include "lib/io/base64.h"
 #include "lib/io/fault.h"
 
 #endif

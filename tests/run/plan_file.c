@@ -147,7 +147,7 @@ static void test_lies(void)
     plan_refused("zt program", "#plan engine", "# engine", "no engine line");
     plan_refused("#plan", "isa=", "isa=mmx", "not an engine with its isa");
     plan_refused("#plan passes", "cse", "magic", "unknown pass 'magic'");
-    plan_refused("model", "id=", "id=00", "plan is of the model");
+    plan_refused("model", "id=", "id=00", "the plan was compiled for model");
     plan_refused("#plan bind", "ctx=128", "ctx=12x", "is not SYMBOL=NUMBER");
     plan_refused("#plan bind", "n=1 ", "", "no value for symbol 'n'");
     plan_refused("#plan bind", "out=logits", "out=wisdom", "not a list of the program's outputs");

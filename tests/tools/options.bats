@@ -68,7 +68,7 @@ END
 64|(did you mean 'chatml'?); --raw disables|zt-run -m model.gguf -p hi --template chatlm
 64|unknown command 'lineag' (did you mean 'lineage'?): expected layers, |zt-dna lineag a b
 64|unknown command 'help': expected layers, |zt-dna help
-64|there is no merge_method 'lenear' (did you mean 'linear'?): |zt-dna merge --method lenear model.gguf model.gguf -o o.gguf
+64|unknown merge_method 'lenear' (did you mean 'linear'?): expected one of |zt-dna merge --method lenear model.gguf model.gguf -o o.gguf
 65|unknown key 'modles' (did you mean 'models'?)|zt-dna merge --config key.yaml -o o.gguf
 64|unknown type 'q4_k_n' (did you mean 'q4_k_m'?): expected |zt-quant --type q4_k_n model.gguf o.gguf
 64|unknown type 'q4_kk' (did you mean|zt-quant --type q8_0 --tensor-type '*=q4_kk' model.gguf o.gguf

@@ -200,7 +200,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 64|'--bind' does not apply to model|model -m model.gguf --bind n=1
 64|'--model' does not apply to machine; it applies to model|machine -m model.gguf
 65|'ad f32[2]': unknown op 'ad'|op 'ad f32[2]'
-65|'neg f32[2': ',' or ']' expected|op 'neg f32[2'
+65|'neg f32[2': expected ',' or ']', got|op 'neg f32[2'
 65|no op found|op -i /dev/null
 64|symbol|op p.zt
 64|--bind|op p.zt --bind n

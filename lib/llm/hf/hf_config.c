@@ -80,6 +80,9 @@ static const char *full_key(const hf_import *import, const char *suffix, char ke
 zt_status zt_hf_put_int(hf_import *import, const char *suffix, int64_t value)
 {
     char key[128];
+    if (value < 0 || value > UINT32_MAX)
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: '%s' would be %lld, expected an integer from 0 to 4294967295",
+                       import->folder.data, suffix, (long long)value);
     return zt_gguf_put_int(import->writer, full_key(import, suffix, key), ZT_GGUF_U32, value);
 }
 
