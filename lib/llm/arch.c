@@ -3,7 +3,7 @@
  * What each architecture does is a fact from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
- * bert, gptneox and falcon with the exact gelu, starcoder2 with its window, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
+ * bert, modern-bert, gptneox and falcon with the exact gelu, starcoder2 with its window, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
  */
 #include "lib/llm/arch.h"
 
@@ -26,6 +26,17 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
     static const zt_gelu_attrs one = {.form = {"erf"}};
     static const zt_geglu_attrs two = {.form = {"erf"}};
     return up == ZT_NONE ? zt_program_gelu(program, name, gate, &one) : zt_program_geglu(program, name, gate, up, &two);
+}
+
+zt_act *zt_act_of(zt_bytes name)
+{
+    static const struct {
+        const char *name;
+        zt_act *act;
+    } acts[] = {{"gelu", act_gelu_erf}, {"gelu_pytorch_tanh", act_gelu_tanh}, {"gelu_new", act_gelu_tanh}, {"silu", act_silu}};
+    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
+        if (strlen(acts[i].name) == name.n && memcmp(acts[i].name, name.data, name.n) == 0) return acts[i].act;
+    return NULL;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -211,6 +222,18 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .layer_norm = true,
      .encoder = true},
+    {.name = "modern-bert",
+     .parts = ZT_PART_ALL | ZT_PART_EMBED_NORM | PRE_NORMS | ZT_PART_LAST_NORM | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
+     .rope_pair = "halves",
+     .act = act_gelu_erf,
+     .act_named = true,
+     .layer_norm = true,
+     .encoder = true,
+     .window_period = 3,
+     .window_later = true,
+     .window_around = true,
+     .local_theta = 1e4,
+     .first_unnormed = true},
 };
 
 const zt_arch *zt_arch_at(size_t i) { return i < sizeof archs / sizeof *archs ? &archs[i] : NULL; }

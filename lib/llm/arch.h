@@ -69,13 +69,16 @@ typedef enum zt_gating {
     ZT_GATING_SPARSEMIXER /* one expert after the other, each by the softmax of those whose scores come near it */
 } zt_gating;
 
+/* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
+typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
+
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
     unsigned parts;        /* ZT_PART_* */
     const char *rope_pair; /* which two columns rotate together: "neighbours" or "halves" */
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
-    /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
-    int (*act)(zt_prog *p, const char *name, int gate, int up);
+    zt_act *act;           /* unless act_named: then hidden_activation, where it is there */
+    bool act_named;
     bool layer_norm; /* norms take the mean off; else RMS norms */
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
@@ -91,6 +94,9 @@ typedef struct zt_arch {
     bool local_plain;
     bool rotates_local;         /* where layers have a window, the others do not rotate */
     bool needs_window;          /* attention.sliding_window must be there */
+    bool window_around;         /* of an encoder: half of the window is before a token, half behind it */
+    bool window_later;          /* the first of every window_period layers sees all keys, not the last */
+    bool first_unnormed;        /* layer 0 has no norm on what attention reads */
     double attn_cap, final_cap; /* where the file does not say */
     /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). */
     int64_t width_scaled_layers;
@@ -108,6 +114,8 @@ typedef struct zt_arch {
 const zt_arch *zt_arch_of(const zt_gguf *gguf);
 /* Row number i, in the table's order; NULL: past the last. */
 const zt_arch *zt_arch_at(size_t i);
+/* The curve that transformers calls so, or NULL. */
+zt_act *zt_act_of(zt_bytes name);
 
 /* ---- hyper-parameters ------------------------------------------------------------------------ */
 
@@ -118,6 +126,7 @@ typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling
 
 typedef struct zt_hyper {
     const zt_arch *arch;
+    zt_act *act;
     unsigned parts; /* the row's, as the file has them */
     int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
     int64_t q_width, kv_width, qkv_width;            /* heads * head; of q, k and v together */

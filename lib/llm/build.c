@@ -183,11 +183,24 @@ static heads project_heads(zt_program_builder *builder, int x)
     return (heads){q, k, emit_columns(builder, "v", all, k_end, hyper->qkv_width)};
 }
 
-/* [n T, heads * head] as [n, T, heads, head], or back. */
-static int reshape_heads(zt_program_builder *builder, const char *what, int x, int64_t n_heads)
+/* [texts * tokens, heads * head] as [texts, tokens, heads, head]. */
+static int reshape_heads(zt_program_builder *builder, const char *what, int x, int64_t texts, int64_t tokens, int64_t n_heads)
 {
-    zt_reshape_attrs attrs = {.shape = {4, {builder->texts, builder->opts->lesson, n_heads, builder->hyper->head}}};
+    zt_reshape_attrs attrs = {.shape = {4, {texts, tokens, n_heads, builder->hyper->head}}};
     return zt_program_reshape(builder->program, zt_layer_label(builder, what), x, &attrs);
+}
+
+/* Attention without a cache, of texts of so many tokens each; `length`: tokens that are seen, ZT_NONE: all. */
+static int attend(zt_program_builder *builder, heads projected, int64_t texts, int64_t tokens, int length, zt_sdpa_attrs *attrs)
+{
+    const zt_hyper *hyper = builder->hyper;
+    snprintf(attrs->layout.s, sizeof attrs->layout.s, "bshd");
+    int q = reshape_heads(builder, "qt", projected.q, texts, tokens, hyper->n_heads),
+        k = reshape_heads(builder, "kt", projected.k, texts, tokens, hyper->n_kv_heads);
+    int v = reshape_heads(builder, "vt", projected.v, texts, tokens, hyper->n_kv_heads);
+    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, length, attrs, NULL);
+    zt_reshape_attrs back = {.shape = {2, {builder->row_count, hyper->q_width}}};
+    return zt_program_reshape(builder->program, zt_layer_label(builder, "a"), attended, &back);
 }
 
 /* Attention of a lesson: each text by itself, each token sees itself and the tokens before it. */
@@ -199,13 +212,18 @@ static int causal_attention(zt_program_builder *builder, heads projected)
     attrs.causal = 1;
     attrs.softcap = hyper->attn_cap;
     attrs.left = hyper->local[builder->layer] && hyper->window ? hyper->window - 1 : -1;
-    snprintf(attrs.layout.s, sizeof attrs.layout.s, "bshd");
-    int q = reshape_heads(builder, "qt", projected.q, hyper->n_heads),
-        k = reshape_heads(builder, "kt", projected.k, hyper->n_kv_heads);
-    int v = reshape_heads(builder, "vt", projected.v, hyper->n_kv_heads);
-    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, ZT_NONE, &attrs, NULL);
-    zt_reshape_attrs back = {.shape = {2, {builder->rows_all, hyper->q_width}}};
-    return zt_program_reshape(builder->program, zt_layer_label(builder, "a"), attended, &back);
+    return attend(builder, projected, builder->texts, builder->opts->lesson, ZT_NONE, &attrs);
+}
+
+/* Attention of an encoder's layer with a window: half of it before a token and half behind it, up to the text's last token. */
+static int windowed_attention(zt_program_builder *builder, heads projected)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_sdpa_attrs attrs = zt_sdpa_defaults();
+    attrs.scale = hyper->attn_scale;
+    attrs.softcap = hyper->attn_cap;
+    attrs.left = attrs.right = hyper->window / 2;
+    return attend(builder, projected, 1, builder->row_count, builder->length, &attrs);
 }
 
 static int emit_attention(zt_program_builder *builder, int x)
@@ -215,6 +233,7 @@ static int emit_attention(zt_program_builder *builder, int x)
     int q = norm_and_rotate(builder, 'q', projected.q), k = norm_and_rotate(builder, 'k', projected.k);
     if (builder->temper != ZT_NONE) q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), q, builder->temper);
     if (builder->opts->lesson) return causal_attention(builder, (heads){q, k, projected.v});
+    if (hyper->arch->encoder && hyper->local[builder->layer]) return windowed_attention(builder, (heads){q, k, projected.v});
     int k_cache = update_cache(builder, "kc", "kp", k), v_cache = update_cache(builder, "vc", "vp", projected.v);
     zt_attention_attrs attrs = {.head = hyper->head,
                                 .scale = hyper->attn_scale,
@@ -242,7 +261,7 @@ static int feed_forward(zt_program_builder *builder, int x)
     } else {
         gate = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     }
-    int activated = hyper->arch->act(builder->program, zt_layer_label(builder, "f"), gate, up);
+    int activated = hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
     return zt_layer_linear(builder, "d", activated, ZT_W_DOWN, ZT_W_DOWN_BIAS);
 }
 
@@ -388,6 +407,21 @@ static int query_scales(zt_program_builder *builder)
     return zt_program_reshape(program, "t_column", zt_program_add(program, "t", grown, one), &column);
 }
 
+/* One more than the text's last token, which each row names. */
+static int text_length(zt_program_builder *builder)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_prog *program = builder->program;
+    bool windowed = false;
+    zt_slice_attrs first = {.axis = 0, .from = 0, .to = 1};
+    for (int64_t layer = 0; layer < hyper->n_layers && hyper->arch->encoder; layer++) windowed = windowed || hyper->local[layer];
+    if (!windowed) return ZT_NONE;
+    int last = zt_program_slice(program, "l_last", builder->last, &first);
+    int real = zt_program_cast(program, "l_real", last, &(zt_cast_attrs){.to.s = "f32"});
+    int one = zt_program_fill_like(program, "l_one", real, &(zt_fill_like_attrs){1});
+    return zt_program_cast(program, "l", zt_program_add(program, "l_sum", real, one), &(zt_cast_attrs){.to.s = "i32"});
+}
+
 /* Declares the outputs: result is states, or logits. */
 static zt_status declare_outputs(zt_program_builder *builder, int result)
 {
@@ -412,6 +446,7 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     int x = embed_tokens(&builder, declare_inputs(&builder), &embedding);
     builder.divisors = rope_divisors(&builder);
     builder.temper = query_scales(&builder);
+    builder.length = text_length(&builder);
     for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) x = emit_layer(&builder, x);
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
     if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;

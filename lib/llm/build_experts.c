@@ -164,7 +164,7 @@ static int shared_expert(zt_program_builder *builder, int x)
     zt_prog *program = builder->program;
     int gate = zt_layer_linear(builder, "gs", x, ZT_W_GATE_SHARED, ZT_WEIGHT_COUNT);
     int up = zt_layer_linear(builder, "us", x, ZT_W_UP_SHARED, ZT_WEIGHT_COUNT);
-    int activated = builder->hyper->arch->act(program, zt_layer_label(builder, "fs"), gate, up);
+    int activated = builder->hyper->act(program, zt_layer_label(builder, "fs"), gate, up);
     int y = zt_layer_linear(builder, "dsh", activated, ZT_W_DOWN_SHARED, ZT_WEIGHT_COUNT);
     int vector = zt_weight_data(builder, ZT_W_SHARED_ROUTER);
     if (vector == ZT_NONE) return y;
@@ -194,7 +194,7 @@ int zt_emit_experts(zt_program_builder *builder, int x)
         gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, made.experts);
         up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, made.experts);
     }
-    int activated = builder->hyper->arch->act(builder->program, zt_layer_label(builder, "f"), gate, up);
+    int activated = builder->hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
     int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, made.experts);
     int y = mix_experts(builder, outputs, made.weights);
     if (!(builder->hyper->parts & ZT_PART_SHARED)) return y;

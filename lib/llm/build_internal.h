@@ -13,6 +13,7 @@ typedef struct zt_program_builder {
     const zt_build_opts *opts;
     int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
     int types, last;           /* and these */
+    int length;                /* tokens of an encoder's text, i32[1]; ZT_NONE where no layer has a window */
     int target;                /* of a lesson */
     int64_t texts, rows_all;   /* of a lesson: n, and n T */
     int divisors;              /* divisors of rope, ZT_NONE in most models */

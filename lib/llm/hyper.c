@@ -154,11 +154,13 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
 
 /* Which layers have a property. The key holds either
  *
- *     a number p      layer has it if layer % p < p - 1 (the last of every p has not); p = 0: all have it
+ *     a number p      layer has it if layer % p < p - 1 (the last of every p has not), with `later` if layer % p > 0 (the first
+ *                     has not); p = 0: all have it
  *     an array        one entry a layer, 0 or 1
  *
  * Without the key `period` is the number. */
-static void read_pattern(key_reader *reader, const char *suffix, int64_t period, int64_t n_layers, bool out[ZT_MAX_LAYERS])
+static void read_pattern(key_reader *reader, const char *suffix, int64_t period, bool later, int64_t n_layers,
+                         bool out[ZT_MAX_LAYERS])
 {
     int64_t flag[ZT_MAX_LAYERS], entry_count;
     zt_gguf_kind kind;
@@ -175,7 +177,7 @@ static void read_pattern(key_reader *reader, const char *suffix, int64_t period,
         require_rule(reader, period >= 0, rule, period, 0);
     }
     for (int64_t layer = 0; layer < n_layers && reader->status == ZT_OK; layer++)
-        out[layer] = listed ? flag[layer] != 0 : period == 0 || layer % period < period - 1;
+        out[layer] = listed ? flag[layer] != 0 : period == 0 || (later ? layer % period > 0 : layer % period < period - 1);
 }
 
 /* ---- rope ----------------------------------------------------------------------------------- */
@@ -233,7 +235,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     if (reader->arch->rope_pair == NULL) return;
     require_rule(reader, hyper->rope_dims % 2 == 0 && hyper->rope_dims <= hyper->head,
                  "rope.dimension_count is odd or more than the head length", hyper->rope_dims, hyper->head);
-    read_pattern(reader, "rope.layer_pattern", reader->arch->no_rope_every, hyper->n_layers, hyper->rotated);
+    read_pattern(reader, "rope.layer_pattern", reader->arch->no_rope_every, false, hyper->n_layers, hyper->rotated);
     int64_t on = 1;
     if (reader->arch->rope_switch && zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.finetuned"), &on) && !on)
         memset(hyper->rotated, 0, sizeof hyper->rotated);
@@ -254,9 +256,11 @@ static void read_window(key_reader *reader, zt_hyper *hyper)
     if (reader->arch->needs_window) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     hyper->local_rope = hyper->rope;
     if (!named && !reader->arch->needs_window) hyper->window = reader->arch->window;
-    if (hyper->window == 0 || reader->arch->encoder || reader->status != ZT_OK) return;
+    bool blind = reader->arch->encoder && !reader->arch->window_around;
+    if (hyper->window == 0 || blind || reader->status != ZT_OK) return;
     if (named) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
-    read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, hyper->n_layers, hyper->local);
+    read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, reader->arch->window_later,
+                 hyper->n_layers, hyper->local);
     double theta = reader->arch->local_theta > 0 ? reader->arch->local_theta : hyper->rope.theta;
     if (reader->arch->local_plain) {
         zt_rope_attrs plain = zt_rope_defaults();
@@ -464,6 +468,15 @@ static void read_experts(key_reader *reader, zt_hyper *hyper)
         require_rule(reader, hyper->experts_used == 2, "expert_used_count is not 2", hyper->experts_used, 2);
 }
 
+static void read_act(key_reader *reader, zt_hyper *hyper)
+{
+    zt_bytes name;
+    hyper->act = reader->arch->act;
+    if (!reader->arch->act_named || !zt_gguf_str(reader->gguf, full_key(reader, "hidden_activation"), &name)) return;
+    hyper->act = zt_act_of(name);
+    if (!hyper->act) refuse_feature(reader, "a hidden_activation other than gelu, gelu_pytorch_tanh, gelu_new and silu");
+}
+
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
 {
     memset(hyper, 0, sizeof *hyper);
@@ -479,6 +492,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_window(&reader, hyper);
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
+    read_act(&reader, hyper);
     read_layout(&reader, hyper);
     read_residual(&reader, hyper);
     read_experts(&reader, hyper);

@@ -119,6 +119,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
 
 static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)
 {
+    if (row == &rows[ZT_W_ATTN_NORM] && layer == 0 && hyper->arch->first_unnormed) return false;
     if (row->layers != ANY_LAYER && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
     if (row->layers >= SPLIT_EXPERTS && hyper->fused_experts != (row->layers == FUSED_EXPERTS)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;

@@ -75,9 +75,11 @@ enum {
     MK_WINDOW = 1 << 30      /* a window */
 };
 
+#define MK_ENCODER (UINT64_C(1) << 31) /* no logits, norms as a decoder's: none in layer 0 */
+
 typedef struct mkmodel_arch {
     const char *name;
-    unsigned has;
+    uint64_t has;
 } mkmodel_arch;
 
 static const mkmodel_arch mkmodel_archs[] = {
@@ -111,6 +113,7 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"hunyuan-dense", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
     {"mistral3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
+    {"modern-bert", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE | MK_LAYER_NORM | MK_WINDOW | MK_ENCODER},
     {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
 };
 
@@ -123,7 +126,7 @@ GGUFW_FN const mkmodel_arch *mkmodel_arch_of(const char *name)
     return NULL;
 }
 
-GGUFW_FN bool mkmodel_has(const char *arch, unsigned what)
+GGUFW_FN bool mkmodel_has(const char *arch, uint64_t what)
 {
     const mkmodel_arch *a = mkmodel_arch_of(arch);
     return a && (a->has & what);
@@ -298,7 +301,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         const char *name;
         int64_t rows, cols; /* cols 0: a vector of `rows` values about 1 */
         double dev;
-        unsigned has; /* in architectures that have any of these; 0: in all */
+        uint64_t has; /* in architectures that have any of these; 0: in all */
     } part[] = {
         {"attn_norm.weight", o->width, 0, 0, MK_PRE},
         {"attn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
@@ -333,6 +336,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
         if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
+        if (i == 0 && layer == 0 && mkmodel_has(o->arch, MK_ENCODER)) continue;
         if (strncmp(part[i].name, "ffn_norm", 8) == 0 && mkmodel_has(o->arch, MK_ONE_NORM)) continue;
         if (sparse && strncmp(part[i].name, "ffn_", 4) == 0 && strncmp(part[i].name, "ffn_norm", 8) != 0) continue;
         if (part[i].cols)
@@ -373,7 +377,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"attention.sliding_window", o->window, gemma || mkmodel_has(o->arch, MK_WINDOW)},
         {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
         {"rope.scaling.original_context_length", 16, strcmp(o->arch, "mistral3") == 0},
-        {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM)},
+        {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM | MK_ENCODER)},
         {"expert_count", experts, experts > 0},
         {"expert_used_count", 2, experts > 0},
         {"expert_shared_count", 1, mkmodel_has(o->arch, MK_LEADING)},
@@ -408,7 +412,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         if (real[i].wanted) ggufw_f32(writer, key, real[i].value);
     }
     snprintf(key, sizeof key, "%s.attention.causal", o->arch);
-    if (mkmodel_has(o->arch, MK_SUM)) ggufw_bool(writer, key, false);
+    if (mkmodel_has(o->arch, MK_SUM | MK_ENCODER)) ggufw_bool(writer, key, false);
     snprintf(key, sizeof key, "%s.use_parallel_residual", o->arch);
     if (mkmodel_has(o->arch, MK_SWITCH)) ggufw_bool(writer, key, true);
     if (mkmodel_has(o->arch, MK_TYPES)) ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
@@ -445,10 +449,8 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
     if (mkmodel_has(o->arch, MK_POSITIONS))
         mkmodel_matrix(&m, "position_embd.weight", o->ctx, o->width, 1 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_TYPES)) mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
-    if (mkmodel_has(o->arch, MK_SUM)) {
-        mkmodel_norm(&m, "token_embd_norm.weight", o->width);
-        mkmodel_norm(&m, "token_embd_norm.bias", o->width);
-    }
+    if (mkmodel_has(o->arch, MK_SUM | MK_ENCODER)) mkmodel_norm(&m, "token_embd_norm.weight", o->width);
+    if (mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "token_embd_norm.bias", o->width);
     for (int64_t i = 0; i < o->layers; i++) mkmodel_layer(&m, i);
     if (!mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "output_norm.weight", o->width);
     if (mkmodel_has(o->arch, MK_PRE_BIAS)) mkmodel_norm(&m, "output_norm.bias", o->width);

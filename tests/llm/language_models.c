@@ -326,7 +326,7 @@ static bool survive(const file *file_data, const setup *options, uint64_t nth, b
 static void test_failing(const char *arch, const char *engine)
 {
     file file_data = make_file(arch, "q8_0", 1, NULL);
-    setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(), .embed = mkmodel_has(arch, MK_SUM)};
+    setup options = {.engine = engine, .threads = 2, .isa = zt_isa_best(), .embed = mkmodel_has(arch, MK_SUM | MK_ENCODER)};
     bool good = true;
     uint64_t nth = 1;
     while (!survive(&file_data, &options, nth, false, &good) && good) nth++;

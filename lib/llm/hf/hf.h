@@ -70,6 +70,7 @@ typedef enum hf_id {
     HF_HUNYUAN,
     HF_MINISTRAL3,
     HF_OLMO3,
+    HF_MODERNBERT,
     HF_COUNT
 } hf_id;
 
@@ -96,13 +97,14 @@ const hf_arch *zt_hf_archs(size_t *count);
 
 /* A set of architectures, for rows that some have and others not. */
 typedef uint64_t hf_set;
-#define HF_SET(id) ((hf_set)1 << (id))
-#define HF_ALL     (HF_SET(HF_COUNT) - 1)
-#define HF_GEMMAS  (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
-#define HF_BERTS   (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
-#define HF_FALCONS (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
-#define HF_QWENS   (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
-#define HF_PHIS    (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
+#define HF_SET(id)  ((hf_set)1 << (id))
+#define HF_ALL      (HF_SET(HF_COUNT) - 1)
+#define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
+#define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
+#define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
+#define HF_FALCONS  (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
+#define HF_QWENS    (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
+#define HF_PHIS     (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
 #define HF_WINDOWED                                                                                                              \
     (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS | HF_SET(HF_COHERE2) | HF_SET(HF_STARCODER2) |     \
      HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3))
@@ -118,7 +120,7 @@ typedef uint64_t hf_set;
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
      HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3))
 /* With the names of llama's tensors, at least of most. */
-#define HF_LLAMA_LIKE (HF_ALL & ~(HF_BERTS | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
+#define HF_LLAMA_LIKE (HF_ALL & ~(HF_ENCODERS | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

@@ -154,6 +154,7 @@ static const hf_arch archs[] = {
     CAUSAL("hunyuan-dense", "hunyuan_v1_dense", HF_HUNYUAN, "HunYuanDenseV1"),
     CAUSAL("mistral3", "ministral3", HF_MINISTRAL3, "Ministral3"),
     {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
+    {"modern-bert", "modernbert", HF_MODERNBERT, "ModernBertModel", "", "layers.", HF_NEEDS_NOTHING},
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
 };
 
@@ -288,6 +289,9 @@ static const hf_demand demands[] = {
     {"bias", " false ", HF_FALCONS},
     {"parallel_attn", " true ", HF_FALCONS},
     {"activation_function", " swiglu ", HF_SET(HF_NOMIC)},
+    {"norm_bias", " false ", HF_SET(HF_MODERNBERT)},
+    {"attention_bias", " false ", HF_SET(HF_MODERNBERT)},
+    {"mlp_bias", " false ", HF_SET(HF_MODERNBERT)},
     {"position_embedding_type", " absolute ", HF_SET(HF_BERT)},
     {"is_decoder", " false ", HF_SET(HF_BERT)},
     {"scale_attn_by_inverse_layer_idx", " false ", HF_SET(HF_GPT2)},
@@ -370,6 +374,7 @@ static zt_status put_encoder(hf_import *import)
     char key[128];
     int64_t types = 2;
     zt_gguf_put_int(import->writer, full_key(import, "attention.causal", key), ZT_GGUF_BOOL, 0);
+    if (import->arch.id == HF_MODERNBERT) return put_pooling(import);
     zt_status status = zt_hf_int(import, "type_vocab_size", &types);
     if (status == ZT_OK) status = zt_gguf_put_int(import->writer, "tokenizer.ggml.token_type_count", ZT_GGUF_U32, types);
     return status == ZT_OK ? put_pooling(import) : status;
@@ -446,6 +451,17 @@ static zt_status put_window(hf_import *import)
     return status == ZT_OK && period > 0 ? zt_hf_put_int(import, "attention.sliding_window_pattern", period) : status;
 }
 
+/* ModernBERT: the first of each so many layers sees the whole text, as a number or as a list. */
+static zt_status put_turns(hf_import *import)
+{
+    int64_t period = 0;
+    const json_t *types = zt_hf_get(import, "layer_types");
+    zt_status status = zt_hf_int(import, "global_attn_every_n_layers", &period);
+    if (status != ZT_OK || period > 0 || !json_is_array(types))
+        return status == ZT_OK && period > 0 ? zt_hf_put_int(import, "attention.sliding_window_pattern", period) : status;
+    return put_window_layers(import, types, 0, 0);
+}
+
 /* SmolLM3: which layers rotate. By a list (1: the layer does), or all but each so many-th. */
 static zt_status put_rope_layers(hf_import *import)
 {
@@ -463,7 +479,7 @@ static zt_status put_rope_layers(hf_import *import)
 
 static zt_status put_layers(hf_import *import)
 {
-    zt_status status = put_window(import);
+    zt_status status = import->arch.id == HF_MODERNBERT ? put_turns(import) : put_window(import);
     return status == ZT_OK && import->arch.id == HF_SMOLLM3 ? put_rope_layers(import) : status;
 }
 
@@ -480,5 +496,5 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
-    return status == ZT_OK && zt_hf_is(import, HF_BERTS) ? put_encoder(import) : status;
+    return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;
 }

@@ -7,6 +7,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BY_SWITCH (HF_SET(HF_STABLELM) | HF_SET(HF_NEOX)) /* have use_parallel_residual */
 
@@ -52,9 +53,25 @@ static zt_status put_key_heads(hf_import *import)
     return status == ZT_OK && isnan(key_heads) ? zt_hf_put_int(import, "attention.head_count_kv", (int64_t)heads) : status;
 }
 
+enum { POOLED_MEAN = 1, POOLED_FIRST = 2 }; /* llama.h's numbers */
+
+/* ModernBERT's curve, which the reader of the key knows or refuses by name; and how its classifiers, which are not run, pool. */
+static zt_status put_curve(hf_import *import)
+{
+    const json_t *given = zt_hf_get(import, "hidden_activation");
+    const char *name = given ? json_string_value(given) : "gelu";
+    if (import->arch.id != HF_MODERNBERT) return ZT_OK;
+    if (!name) return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: 'hidden_activation' is not a text", import->folder.data);
+    zt_status status = zt_hf_put_text(import, "hidden_activation", name);
+    const char *pooling = json_string_value(zt_hf_get(import, "classifier_pooling"));
+    bool mean = pooling && strcmp(pooling, "mean") == 0;
+    return status == ZT_OK ? zt_hf_put_int(import, "classifier.pooling_type", mean ? POOLED_MEAN : POOLED_FIRST) : status;
+}
+
 zt_status zt_hf_put_dense(hf_import *import)
 {
     zt_status status = put_residual(import);
+    if (status == ZT_OK) status = put_curve(import);
     return status == ZT_OK ? put_key_heads(import) : status;
 }
 
@@ -99,12 +116,37 @@ static zt_status put_falcon(hf_export *export)
     return status == ZT_OK && newer ? set(export, "num_ln_in_parallel_attn", json_integer(two ? 2 : 1)) : status;
 }
 
+/* ModernBERT: its curve, and which layers see the whole text. */
+static zt_status put_modern(hf_export *export)
+{
+    char key[128];
+    zt_bytes name = {"gelu", 4};
+    zt_gguf_kind kind;
+    int64_t count = 0, period = 3, pooled = POOLED_FIRST;
+    if (export->arch->id != HF_MODERNBERT) return ZT_OK;
+    zt_gguf_str(export->gguf, zt_export_key(export, "hidden_activation", key), &name);
+    zt_status status = zt_export_text(export, export->config, "hidden_activation", name);
+    zt_export_int(export, "classifier.pooling_type", &pooled);
+    if (status == ZT_OK) status = set(export, "classifier_pooling", json_string(pooled == POOLED_MEAN ? "mean" : "cls"));
+    if (status != ZT_OK) return status;
+    if (!zt_gguf_array(export->gguf, zt_export_key(export, "attention.sliding_window_pattern", key), &kind, &count)) {
+        zt_export_int(export, "attention.sliding_window_pattern", &period);
+        return set(export, "global_attn_every_n_layers", json_integer(period));
+    }
+    json_t *types = json_array();
+    for (int64_t layer = 0; types && layer < export->hyper.n_layers; layer++)
+        if (json_array_append_new(types, json_string(export->hyper.local[layer] ? "sliding_attention" : "full_attention")) != 0)
+            break;
+    return set(export, "layer_types", types);
+}
+
 zt_status zt_export_dense(hf_export *export)
 {
     if (export->arch->id == HF_STABLELM && export->hyper.parts & ZT_PART_HEAD_NORMS)
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: stablelm models with norms on q and k cannot be written", export->file);
     zt_status status = put_switches(export);
     if (status == ZT_OK) status = put_falcon(export);
+    if (status == ZT_OK) status = put_modern(export);
     /* a length beside the tokenizer's */
     if (status == ZT_OK && export->arch->id == HF_COHERE)
         status = set(export, "max_position_embeddings", json_integer(export->hyper.ctx_train));

@@ -133,7 +133,7 @@ static zt_status put_windows(hf_export *export)
     char key[128];
     zt_gguf_kind kind;
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
-    if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED))
+    if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED | HF_SET(HF_MODERNBERT)))
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with sliding-window attention cannot be written", export->file,
                        export->arch->type);
     if (!is_of(export, HF_WINDOWED)) return ZT_OK;
@@ -192,7 +192,8 @@ static zt_status put_pooling(hf_export *export)
 
 static zt_status put_encoder(hf_export *export)
 {
-    if (!is_of(export, HF_BERTS)) return ZT_OK;
+    if (!is_of(export, HF_ENCODERS)) return ZT_OK;
+    if (export->arch->id == HF_MODERNBERT) return put_pooling(export);
     zt_status status = set_member(export, "type_vocab_size", json_integer(export->hyper.n_types));
     return status == ZT_OK ? put_pooling(export) : status;
 }
@@ -440,15 +441,16 @@ static zt_status put_rope(hf_export *export)
         return status == ZT_OK ? put_partial(export) : status;
     }
     if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_parameters(export, scaling);
-    const char *theta = export->arch->id == HF_NEOX ? "rotary_emb_base" : "rope_theta";
+    bool modern = export->arch->id == HF_MODERNBERT;
+    const char *theta = export->arch->id == HF_NEOX ? "rotary_emb_base" : modern ? "global_rope_theta" : "rope_theta";
     if (status == ZT_OK) status = set_real(export, export->config, theta, export->hyper.rope.theta);
     if (status == ZT_OK && export->arch->id == HF_OLMO3 && export->hyper.local_rope.theta != export->hyper.rope.theta)
         status =
             zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' olmo3 cannot have rope.freq_base_swa %g beside rope.freq_base %g",
                     export->file, export->hyper.local_rope.theta, export->hyper.rope.theta);
-    if (status == ZT_OK && export->arch->id == HF_GEMMA3) {
+    if (status == ZT_OK && (modern || export->arch->id == HF_GEMMA3)) {
         zt_export_real(export, "rope.freq_base_swa", &local);
-        status = set_real(export, export->config, "rope_local_base_freq", local);
+        status = set_real(export, export->config, modern ? "local_rope_theta" : "rope_local_base_freq", local);
     }
     if (status == ZT_OK)
         status = zt_export_set(export, export->config, "rope_scaling", scaling ? json_incref(scaling) : json_null());

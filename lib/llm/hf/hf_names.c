@@ -40,6 +40,7 @@ typedef struct hf_name {
 #define NEOX        HF_SET(HF_NEOX)
 #define PHI2        HF_SET(HF_PHI2)
 #define GLM4        HF_SET(HF_GLM4)
+#define MODERN      HF_SET(HF_MODERNBERT)
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE))    /* gate, up and down */
 
@@ -75,6 +76,12 @@ static const hf_name layered[] = {
     {"mlp.dense_4h_to_h", "ffn_down", NEOX | HF_FALCONS, 0},
     {"ln_attn", "attn_norm_2", HF_SET(HF_FALCON_TWO), 0},
     {"ln_mlp", "attn_norm", HF_SET(HF_FALCON_TWO), 0},
+    {"attn.Wqkv", "attn_qkv", MODERN, 0},
+    {"attn.Wo", "attn_output", MODERN, 0},
+    {"attn_norm", "attn_norm", MODERN, 0},
+    {"mlp_norm", "ffn_norm", MODERN, 0},
+    {"mlp.Wi", "ffn_up", MODERN, 0},
+    {"mlp.Wo", "ffn_down", MODERN, 0},
     {"input_layernorm", "attn_norm", NEOX | HF_SET(HF_FALCON), 0},
     {"post_attention_layernorm", "ffn_norm", NEOX, 0},
     {"self_attn.dense", "attn_output", PHI2, 0},
@@ -133,7 +140,7 @@ static const hf_name once[] = {
     {"final_layernorm", "output_norm", PHI2, 0},
     {"norm", "output_norm", LLAMAS, NORM},
     {"embed_out", "output", NEOX, 0},
-    {"lm_head", "output", HF_ALL & ~HF_BERTS, 0},
+    {"lm_head", "output", HF_ALL & ~HF_ENCODERS, 0},
     {"embed_in", "token_embd", NEOX, 0},
     {"final_layer_norm", "output_norm", NEOX, 0},
     {"word_embeddings", "token_embd", HF_FALCONS, 0},
@@ -141,6 +148,9 @@ static const hf_name once[] = {
     {"wte", "token_embd", GPT2, 0},
     {"wpe", "position_embd", GPT2, 0},
     {"ln_f", "output_norm", GPT2, 0},
+    {"embeddings.tok_embeddings", "token_embd", MODERN, 0},
+    {"embeddings.norm", "token_embd_norm", MODERN, 0},
+    {"final_norm", "output_norm", MODERN, 0},
     {"embeddings.word_embeddings", "token_embd", HF_BERTS, 0},
     {"embeddings.position_embeddings", "position_embd", BERT, 0},
     {"embeddings.token_type_embeddings", "token_types", HF_BERTS, 0},
@@ -153,9 +163,10 @@ static const struct {
     const char *part;
     hf_set archs;
 } left_out[] = {
-    {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL}, {"masked_bias", HF_ALL}, {"vision_", HF_ALL},
-    {"audio_", HF_ALL},        {"visual.", HF_ALL},      {"vision.", HF_ALL},     {"multi_modal_projector.", HF_ALL},
-    {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},    {"cls.", HF_BERTS},
+    {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL},   {"masked_bias", HF_ALL}, {"vision_", HF_ALL},
+    {"audio_", HF_ALL},        {"visual.", HF_ALL},        {"vision.", HF_ALL},     {"multi_modal_projector.", HF_ALL},
+    {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},      {"cls.", HF_BERTS},      {"head.", MODERN},
+    {"decoder.bias", MODERN},  {"decoder.weight", MODERN},
 };
 
 static const char *const suffixes[][2] = {

@@ -88,8 +88,9 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 
 static zt_status put_theta(const rope_params *rope)
 {
-    static const double usual[HF_COUNT] = {[HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,   [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
-                                           [HF_SMOLLM3] = 2e6, [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6,     [HF_ERNIE_MOE] = 5e5};
+    static const double usual[HF_COUNT] = {
+        [HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,  [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,      [HF_SMOLLM3] = 2e6,
+        [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5,  [HF_MODERNBERT] = 1.6e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
@@ -99,10 +100,11 @@ static zt_status put_theta(const rope_params *rope)
     /* learned positions have none */
     bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
-    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_SET(HF_OLMO3))) return status;
+    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT))) return status;
     if (import->arch.id == HF_OLMO3) local = theta;
     given = json_object_get(rope->local, "rope_theta");
-    status = given ? zt_hf_number(import, given, "rope_theta", &local) : zt_hf_real(import, "rope_local_base_freq", &local);
+    status = given ? zt_hf_number(import, given, "rope_theta", &local)
+                   : zt_hf_real(import, "rope_local_base_freq|local_rope_theta", &local);
     return status == ZT_OK ? zt_hf_put_real(import, "rope.freq_base_swa", local) : status;
 }
 
@@ -284,7 +286,7 @@ static zt_status put_scaling(const rope_params *rope)
     double factor = NAN, alpha;
     zt_status read = read_alpha(rope, &alpha);
     if (read != ZT_OK || alpha > 0) return read != ZT_OK ? read : put_stretched(rope);
-    bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2));
+    bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_MODERNBERT));
     if (is_type(rope, "default none")) return named ? zt_hf_put_text(rope->import, "rope.scaling.type", "none") : ZT_OK;
     if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "su longrope")) {

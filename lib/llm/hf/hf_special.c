@@ -275,6 +275,8 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     see_size(&special);
     see_glm(&special);
     see_hunyuan(&special);
+    for (int i = 0; zt_hf_is(import, HF_SET(HF_MODERNBERT)) && i < KINDS; i++)
+        if ((i == BOS || i == EOS || i == SEP) && special.add[i] < 0) special.add[i] = 1;
     import->bos = special.id[BOS];
     import->eos = special.id[EOS];
     import->add_bos = special.add[BOS];

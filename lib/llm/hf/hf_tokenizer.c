@@ -125,6 +125,7 @@ static zt_status put_ends(hf_import *import, const json_t *generation)
     int32_t ids[MAX_IDS];
     int count = read_ids(value && !json_is_null(value) ? value : zt_hf_get(import, "eos_token_id"), ids);
     bool more = count > 1 || (count == 1 && !(import->whole && ids[0] == import->eos));
+    more = more && !zt_hf_is(import, HF_ENCODERS); /* which end no text */
     return more ? zt_gguf_put_array(import->writer, "tokenizer.ggml.eos_token_ids", ZT_GGUF_I32, ids, count) : ZT_OK;
 }
 

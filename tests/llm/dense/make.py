@@ -96,6 +96,16 @@ def ministral3(**more):
     return c
 
 
+def modernbert(**more):
+    """With the names of the hub's."""
+    return {"architectures": ["ModernBertModel"], "model_type": "modernbert", "vocab_size": VOCAB, "hidden_size": WIDTH,
+            "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48, "max_position_embeddings": 128,
+            "local_attention": 8, "global_attn_every_n_layers": 3, "global_rope_theta": 160000.0, "local_rope_theta": 10000.0,
+            "norm_eps": 0.01, "layer_norm_eps": 0.01, "norm_bias": False, "attention_bias": False, "mlp_bias": False,
+            "hidden_activation": "gelu", "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "cls_token_id": 1,
+            "sep_token_id": 2, **more}
+
+
 def layers_of(letters):
     return [{"L": "sliding_attention", "G": "full_attention"}[c] for c in letters]
 
@@ -130,6 +140,8 @@ CASES = {
                                rope_scaling={"type": "dynamic", "alpha": 1000.0, "factor": 1.0})),
     "ministral3": case(ministral3(), n=20),
     "ministral3-other": case(ministral3(mscale=0.8, mscale_all_dim=0.5), n=20),
+    "modernbert": case(modernbert()),
+    "modernbert-cls": case(modernbert(**{"hidden_activation": "silu", "global_attn_every_n_layers": 2}), pooling="cls"),
     "olmo3": case(text("Olmo3ForCausalLM", "olmo3", rms_norm_eps=0.02, rope_theta=500000.0, num_hidden_layers=4,
                        sliding_window=8, attention_bias=False, pad_token_id=0, max_position_embeddings=128, rope_scaling={
                            "rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "beta_fast": 32.0,
@@ -139,6 +151,7 @@ CASES = {
 
 def main(args):
     archs.HERE, archs.CASES, archs.draw = HERE, CASES, coarse_draw
+    archs.EMBED += ("modernbert",)
     if args[:1] == ["--pack"]:
         return archs.pack(args[1], "dense.tar.xz")
     archs.everything_double()
