@@ -127,7 +127,8 @@ static void put_item(progress_line *line, const char *item)
 
 void zt_progress_erase(zt_cli_state *state)
 {
-    if (state->drawn) fputs("\r\033[K", stderr);
+    if (!state->drawn) return; /* nothing is written: messages come from several threads */
+    fputs("\r\033[K", stderr);
     state->drawn = false;
 }
 

@@ -178,18 +178,26 @@ ssize_t serve_exchange_read(serve_exchange *exchange, char *bytes, size_t size)
     return result;
 }
 
+/* Not about paths that are asked again and again. */
+static void log_answer(serve_http *http, serve_task task, int status, double seconds)
+{
+    if (task != SERVE_HEALTH && task != SERVE_METRICS)
+        zt_log(http->owner, ZT_LOG_INFO, "%s: %d after %.3f s", serve_task_path(task), status, seconds);
+}
+
 void serve_exchange_leave(serve_exchange *exchange, bool whole)
 {
     serve_http *http = exchange->http;
     lock_http(http);
-    exchange->closed = true;
+    serve_task task = exchange->task;
     int status = whole ? exchange->status : 499;
-    serve_count_request(&http->metrics, exchange->task, status);
-    zt_log(http->owner, ZT_LOG_INFO, "%s: %d after %.3f s", serve_task_path(exchange->task), status,
-           zt_seconds() - exchange->began);
+    double began = exchange->began;
+    exchange->closed = true;
+    serve_count_request(&http->metrics, task, status);
     http->live_count--;
     release(exchange);
     unlock_http(http);
+    log_answer(http, task, status, zt_seconds() - began);
     serve_wake(http); /* its texts are to be dropped */
 }
 
