@@ -83,6 +83,8 @@ zt_vocab *zt_vocab_open(const zt_gguf *gguf);
 /* As zt_vocab_open, with the pre-tokenizer `pre` (a value of tokenizer.ggml.pre) instead of that of the file: files
  * older than this key name none. NULL: that of the file. */
 zt_vocab *zt_vocab_open_pre(const zt_gguf *gguf, const char *pre);
+/* The name of pre-tokenizer `index`, a value of tokenizer.ggml.pre; NULL after the last. */
+const char *zt_pre_name(int index);
 /* As zt_vocab_open, from the `size` bytes of a tokenizer.json, which the call only reads. `name` is used in
  * messages and must outlive the vocabulary. A GGUF that has only the key tokenizer.huggingface.json opens this
  * way. */

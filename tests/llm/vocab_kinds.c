@@ -15,7 +15,7 @@ typedef struct word {
 /* Words up to a NULL, and with `bytes` the 256 byte tokens after them. */
 static void put_words(ggufw *writer, const char *model, const word *words, bool bytes)
 {
-    char *text[600];
+    char *text[600] = {0};
     int32_t type[600];
     float score[600];
     int count = 0;

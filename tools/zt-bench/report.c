@@ -334,7 +334,7 @@ zt_status bench_check_plot(zt_cli *cli, const bench_options *options)
         return zt_fail(cli->ctx, ZT_EUSAGE, "--plot needs a roofline, but %s does not measure one",
                        options->no_roof ? "--no-roof" : "--vs");
     if (!cli->force && access(options->plot, F_OK) == 0)
-        return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (-f overwrites)", options->plot);
+        return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", options->plot);
     return ZT_OK;
 }
 

@@ -38,7 +38,7 @@ static const zt_shared_opt shared[] = {
 static const char *const synopsis[] = {"--type TYPE [--tensor-type GLOB=TYPE]... [--imatrix FILE] [OPTION...] IN OUT",
                                        "--target-size SIZE | --bpw X [--imatrix FILE] [OPTION...] IN OUT",
                                        "--type TYPE --dry-run | --measure [OPTION...] IN",
-                                       "--make-imatrix -m MODEL -i TEXT -o FILE",
+                                       "--make-imatrix -m MODEL -i FILE -o IMATRIX",
                                        "--list-types",
                                        NULL};
 
@@ -70,9 +70,9 @@ static zt_status fail_misuse(quant_run *run, const char *what) { return zt_fail(
 static zt_status check_imatrix_job(quant_run *run)
 {
     const quant_options *options = run->options;
-    if (run->cli->n_operands) return fail_misuse(run, "--make-imatrix takes no arguments, only -m MODEL -i TEXT -o FILE");
+    if (run->cli->n_operands) return fail_misuse(run, "--make-imatrix takes no arguments, only -m MODEL -i FILE -o IMATRIX");
     if (!options->model || !options->input || !run->cli->output)
-        return fail_misuse(run, "--make-imatrix needs -m MODEL, -i TEXT and -o FILE");
+        return fail_misuse(run, "--make-imatrix needs -m MODEL, -i FILE and -o IMATRIX");
     if (!strcmp(options->model, "-") && !strcmp(options->input, "-"))
         return fail_misuse(run, "model and text cannot both be stdin");
     return ZT_OK;

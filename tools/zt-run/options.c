@@ -8,6 +8,12 @@
 
 static run_options given_options; /* filled by the rows of options.def, which need constant addresses */
 
+const char *run_pre_tokenizer_names(const void *user, int i)
+{
+    (void)user;
+    return zt_pre_name(i);
+}
+
 /* What zt-run does; text is generated where nothing else is asked for. */
 static const zt_mode mode_table[RUN_N_MODES] = {
     [RUN_TEXT] = {"text generation", NULL},

@@ -108,6 +108,8 @@ zt_status run_write(run_state *run, const void *bytes, size_t size);
 zt_status run_write_text(run_state *run, const char *text, size_t size);
 zt_status run_write_table(run_state *run, const zt_table *table);
 
+/* options.c: the names of pre-tokenizers, for zt_opt.values. */
+const char *run_pre_tokenizer_names(const void *user, int i);
 /* template.c: the names of templates, for zt_opt.values. */
 const char *run_template_names(const void *user, int i);
 /* template.c: chat templates. They are opened once for all requests. */

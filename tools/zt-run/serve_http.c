@@ -139,7 +139,9 @@ static refusal check_head(serve_exchange *exchange, size_t route, const char *me
         return (refusal){401, "invalid_api_key", "no valid API key in the header Authorization: Bearer KEY"};
     if (strcmp(method, routes[route].method) != 0) return (refusal){405, NULL, "the path does not have this method"};
     if (strcmp(method, "POST") != 0) return (refusal){0};
-    if (!is_json(header_of(exchange, "Content-Type"))) return (refusal){415, NULL, "Content-Type: application/json is needed"};
+    if (!is_json(header_of(exchange, "Content-Type")))
+        return (refusal){415, NULL,
+                         "the header Content-Type must be application/json (curl: -H 'Content-Type: application/json')"};
     return (refusal){0};
 }
 

@@ -343,7 +343,7 @@ static zt_status run_training(training_run *run)
 static zt_status check_output(zt_cli *cli, const char *path)
 {
     if (!path || cli->force || !strcmp(path, "-") || access(path, F_OK)) return ZT_OK;
-    return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (-f overwrites)", path);
+    return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", path);
 }
 
 /* Where stdout is the network's, the picture's or the observer's, the history goes to stderr. */

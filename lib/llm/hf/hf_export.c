@@ -189,7 +189,7 @@ static zt_status make_dir(hf_export *export, const char *path)
     zt_status status =
         zt_str_printf(&export->directory, "%.*s.%.*s.XXXXXX", (int)parent, path, (int)(length - parent), path + parent);
     if (status == ZT_OK && (!mkdtemp(export->directory.data) || chmod(export->directory.data, 0777 & ~mask) != 0))
-        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot create the directory: %s", path, strerror(errno));
     return status == ZT_OK ? zt_str_putc(&export->directory, '/') : status;
 }
 
@@ -209,7 +209,7 @@ static zt_status write_model(hf_export *export, const char *path)
     export->directory.data[--export->directory.len] = 0;
     if (status == ZT_OK) status = zt_attributes_keep_folder(export->ctx, export->directory.data, path);
     if (status == ZT_OK && rename(export->directory.data, path) != 0)
-        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created: %s", path, strerror(errno));
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot rename the new directory: %s", path, strerror(errno));
     if (status != ZT_OK) remove_all(export->directory.data, 1);
     return status;
 }

@@ -2,6 +2,7 @@
  * encoder has beside them, and rope, from keys and from the tensors of factors (hf_rope.c reads the same back). */
 #include "lib/llm/hf/hf_export.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -175,7 +176,7 @@ static zt_status put_pooling(hf_export *export)
     size_t length = export->directory.len;
     zt_status status = zt_str_puts(&export->directory, "1_Pooling");
     if (status == ZT_OK && mkdir(export->directory.data, 0777) != 0)
-        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot be created", export->directory.data);
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot create the directory: %s", export->directory.data, strerror(errno));
     export->directory.len = length;
     export->directory.data[length] = 0;
     json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)export->hyper.width, "pooling_mode_cls_token",

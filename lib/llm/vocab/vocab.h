@@ -280,6 +280,5 @@ typedef struct zt_pre {               /* a row of vocab_pre.c */
 } zt_pre;
 
 const zt_pre *zt_pre_find(zt_bytes name); /* NULL: unknown name */
-const char *zt_pre_name(int index);       /* names in order, NULL after the last */
 
 #endif
