@@ -58,6 +58,7 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .normed_experts = true,
      .expert_ff_alike = true},
+    {.name = "internlm2", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu},
     {.name = "qwen2", .parts = BASE | PRE_NORMS | ZT_PART_QKV_BIAS, .rope_pair = "halves", .act = act_silu},
     {.name = "qwen3", .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM, .rope_pair = "halves", .act = act_silu},
     {.name = "gemma2",

@@ -84,6 +84,7 @@ typedef struct mkmodel_arch {
 
 static const mkmodel_arch mkmodel_archs[] = {
     {"llama", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS_MAY | MK_FF_ALIKE},
+    {"internlm2", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"qwen2", MK_QKV | MK_QKV_BIAS | MK_GATE | MK_UP | MK_PRE},
     {"gemma3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM},
     {"qwen3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},

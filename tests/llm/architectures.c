@@ -379,6 +379,20 @@ static void test_activation(void)
     free(file_data.bytes);
 }
 
+/* InternLM 2 is llama's graph under another name (llama.cpp's src/models/internlm2.cpp); transformers has no class of it. */
+static void test_alike(const char *arch, const char *other)
+{
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    file one = make_file(arch, "f32", 2, NULL), two = make_file(other, "f32", 2, NULL);
+    int64_t total = 0;
+    float *a = logits_of_arch(&one, arch, &options, &total), *b = logits_of_arch(&two, other, &options, &total);
+    ok(a && b && memcmp(a, b, (size_t)total * 4) == 0, "%s computes what %s does", arch, other);
+    free(a);
+    free(b);
+    free(one.bytes);
+    free(two.bytes);
+}
+
 /* Parallel or not: another answer. */
 static void test_residual(void)
 {
@@ -517,6 +531,7 @@ int main(void)
     test_needed_keys();
     test_residual();
     test_activation();
+    test_alike("internlm2", "llama");
     test_refusals();
     test_learned_positions();
     return tap_done();

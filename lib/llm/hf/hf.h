@@ -102,6 +102,7 @@ typedef uint64_t hf_set;
 #define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
 #define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
 #define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
+#define HF_POOLED   (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
 #define HF_FALCONS  (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
 #define HF_QWENS    (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
 #define HF_PHIS     (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))

@@ -328,7 +328,7 @@ static zt_status check_demands(const hf_import *import)
     return ZT_OK;
 }
 
-/* ---- pooling of encoders (sentence-transformers' modules.json) ------------------------------- */
+/* ---- pooling of encoders, and of decoders that embed (sentence-transformers' modules.json) ------------------------------- */
 
 /* The folder of the module that pools, or NULL. */
 static const char *pooling_folder(const json_t *modules)
@@ -349,17 +349,20 @@ static const char *pooling_folder(const json_t *modules)
 static zt_status put_pooling(hf_import *import)
 {
     static const struct {
-        const char *name;
-        int64_t type; /* llama.h's enum */
-    } modes[] = {{"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+        const char *name, *word; /* of a switch, or the value of pooling_mode */
+        int64_t type;            /* llama.h's enum */
+    } modes[] = {{"pooling_mode_mean_tokens", "mean", 1},
+                 {"pooling_mode_cls_token", "cls", 2},
+                 {"pooling_mode_lasttoken", "lasttoken", 3}};
     char file[300];
     zt_status status = ZT_OK;
     json_t *modules = zt_hf_load(import, "modules.json", &status);
     const char *folder = pooling_folder(modules);
     snprintf(file, sizeof file, "%s/config.json", folder ? folder : "");
     json_t *pooling = status == ZT_OK && folder && strlen(folder) < 256 ? zt_hf_load(import, file, &status) : NULL;
+    const char *word = json_string_value(json_object_get(pooling, "pooling_mode"));
     for (size_t i = 0; status == ZT_OK && i < sizeof modes / sizeof *modes; i++) {
-        if (json_is_true(json_object_get(pooling, modes[i].name))) {
+        if (json_is_true(json_object_get(pooling, modes[i].name)) || (word && strcmp(word, modes[i].word) == 0)) {
             status = zt_hf_put_int(import, "pooling_type", modes[i].type);
             break;
         }
@@ -495,6 +498,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
     if (status == ZT_OK) status = put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;
 }

@@ -193,8 +193,8 @@ static zt_status put_pooling(hf_export *export)
 
 static zt_status put_encoder(hf_export *export)
 {
-    if (!is_of(export, HF_ENCODERS)) return ZT_OK;
-    if (export->arch->id == HF_MODERNBERT) return put_pooling(export);
+    if (!is_of(export, HF_ENCODERS | HF_POOLED)) return ZT_OK;
+    if (!is_of(export, HF_BERTS)) return put_pooling(export);
     zt_status status = set_member(export, "type_vocab_size", json_integer(export->hyper.n_types));
     return status == ZT_OK ? put_pooling(export) : status;
 }

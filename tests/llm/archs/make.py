@@ -440,7 +440,8 @@ def save_pooling(folder, pooling):
     os.makedirs(f"{folder}/1_Pooling", exist_ok=True)
     save_json(f"{folder}/1_Pooling/config.json",
               {"word_embedding_dimension": WIDTH, "pooling_mode_cls_token": pooling == "cls",
-               "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False})
+               "pooling_mode_mean_tokens": pooling == "mean", "pooling_mode_max_tokens": False,
+               **({"pooling_mode_lasttoken": True} if pooling == "last" else {})})
     save_json(f"{folder}/modules.json", [
         {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
         {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}])
@@ -505,9 +506,9 @@ def make(root, name, c):
     save_json(f"{folder}/case.json", {"kind": "embed" if embed else "text", "ids": ids.tolist()})
     save_weights(folder, (c["names"] or (lambda w: w))(weights), c["dtype"], c["shards"])
     np.save(f"{folder}/{'hidden' if embed else 'logits'}.npy", y.astype("<f4"))
-    if embed:
+    if embed or c["pooling"]:
         save_pooling(folder, c["pooling"] or "mean")
-    pooled = hidden[0] if c["pooling"] == "cls" else hidden.mean(0)
+    pooled = {"cls": hidden[0], "last": hidden[-1]}.get(c["pooling"], hidden.mean(0))
     np.save(f"{folder}/pooled.npy", pooled.astype("<f4"))
     print(f"{name:20} {'x'.join(map(str, y.shape)):8} deviation {y.std():.2f}")
 

@@ -18,7 +18,7 @@ def load(name):
     return module
 
 
-WEARS = [("command-r", "llama3"), ("ministral3", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
+WEARS = [("qwen3", "qwen2"), ("command-r", "llama3"), ("ministral3", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
 
 
 def plain_hparams(llama_cpp):
