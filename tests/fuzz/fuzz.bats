@@ -37,6 +37,10 @@ drive() {
     drive nn "$tests"/seeds/nn/*
 }
 
+@test "grammar: GBNF, regular expressions and schemas, and texts, changed" {
+    drive grammar "$tests"/seeds/grammar/*
+}
+
 @test "recipe: merges in YAML and JSON, changed" {
     drive recipe "$tests"/seeds/recipe/*
 }
