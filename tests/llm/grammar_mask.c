@@ -56,8 +56,8 @@ static const char *const pieces[] = {
     "e\"",
     "\xe2\x96\x81",
     "\xe2\x96\x81\xe2\x96\x81",
-    "\xe2\x96\x81"
-    "a",
+    ("\xe2\x96\x81"
+     "a"),
     "\xe2\x96\x81the",
     ":\xe2\x96\x81\"",
     "\n",
