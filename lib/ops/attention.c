@@ -1,4 +1,6 @@
-/* attention.c - the row of causal attention over a cache.
+/* attention.c - the rows of causal attention over a cache, without and with sinks: a sink is a learned score of a query
+ * head, which takes its share of the softmax but has no value (Xiao et al., "Efficient Streaming Language Models with
+ * Attention Sinks", 2024; gpt-oss).
  *
  * k and v need not be a cache: with the step's own rows there, and in `pos` the last row that each
  * sees, every row sees the same ones, as in an encoder. */
@@ -6,7 +8,13 @@
 
 #include <math.h>
 
-static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+_Static_assert(sizeof(zt_attention_sinks_attrs) == sizeof(zt_attention_attrs), "one list of attributes");
+
+/* Inputs: sinks, then pos, seq and table; without sinks pos comes in their place. */
+enum { SINKS = 3 };
+
+/* Both ops: `pos` is the index of that input. */
+static zt_status infer_at(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[], int pos)
 {
     const zt_attention_attrs *attention = attrs;
     const zt_type *q = in[0], *k = in[1], *v = in[2];
@@ -26,8 +34,22 @@ static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *
     if (G < 1 || H % G)
         return zt_row_fail(ctx, ZT_ESHAPE, "the number of query heads %lld is not a multiple of the number of key heads %lld",
                            (long long)H, (long long)G);
+    if (pos > SINKS) status = zt_row_want(ctx, "sinks", in[SINKS], ZT_F32, 1);
+    if (!status && pos > SINKS && in[SINKS]->dim[0] != H)
+        status = zt_row_fail(ctx, ZT_ESHAPE, "sinks has %lld entries, expected one for each of %lld query heads",
+                             (long long)in[SINKS]->dim[0], (long long)H);
     out[0] = *q;
-    return zt_slots_infer(ctx, q->dim[0], k->dim[0], in[3], in[4], in[5]);
+    return status ? status : zt_slots_infer(ctx, q->dim[0], k->dim[0], in[pos], in[pos + 1], in[pos + 2]);
+}
+
+static zt_status attention_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    return infer_at(ctx, attrs, in, out, SINKS);
+}
+
+static zt_status attention_sinks_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    return infer_at(ctx, attrs, in, out, SINKS + 1);
 }
 
 /* What one row needs: its query head, the columns of its key head, the positions it sees. */
@@ -35,7 +57,7 @@ typedef struct view {
     const zt_slots *slots;
     const double *q, *k, *v; /* k and v at the head's first column */
     int64_t row, first, last, D, stride;
-    double scale, softcap;
+    double scale, softcap, sink; /* sink -INFINITY: none */
 } view;
 
 static double score_of_slot(const view *w, int64_t slot)
@@ -64,6 +86,7 @@ static void attend_row(const view *w, double *y)
         sum += e;
         for (int64_t d = 0; d < w->D; d++) y[d] += e * w->v[slot * w->stride + d];
     }
+    if (w->sink > -INFINITY) sum += exp(w->sink - max);
     for (int64_t d = 0; d < w->D; d++) y[d] /= sum;
 }
 
@@ -75,14 +98,14 @@ static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_
     return true;
 }
 
-static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
+static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error, int at)
 {
     const zt_attention_attrs *attention = attrs;
     int64_t n = in[0].type->dim[0], D = attention->head, W = in[1].type->dim[1];
     int64_t H = in[0].type->dim[1] / D, G = W / D;
-    zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[4], &in[5]);
+    zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[at + 1], &in[at + 2]);
     for (int64_t r = 0; r < n; r++) {
-        int64_t pos = in[3].i[r], first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+        int64_t pos = in[at].i[r], first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
         bool good = slots_good(&slots, r, first, pos, error);
         for (int64_t h = 0; h < H; h++) {
             int64_t column = h / (H / G) * D;
@@ -97,13 +120,24 @@ static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
                       .D = D,
                       .stride = W,
                       .scale = attention->scale != 0 ? attention->scale : 1 / sqrt((double)D),
-                      .softcap = attention->softcap};
+                      .softcap = attention->softcap,
+                      .sink = at > SINKS ? in[SINKS].f[h] : -INFINITY};
             if (good)
                 attend_row(&w, y);
             else
                 for (int64_t d = 0; d < D; d++) y[d] = 0;
         }
     }
+}
+
+static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
+{
+    attend_rows(attrs, in, out, error, SINKS);
+}
+
+static void attention_sinks_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
+{
+    attend_rows(attrs, in, out, error, SINKS + 1);
 }
 
 /* As if every row saw the whole cache (or window): how full it is, is data. */
@@ -122,14 +156,14 @@ static double attention_bytes(const void *attrs, const zt_type *const in[], cons
     double rows = (double)in[1]->dim[0], seen = rows, sum = 0;
     double most = (double)attention->window + (double)in[0]->dim[0];
     if (attention->window > 0 && most < seen) seen = most;
-    for (int k = 0; k < 6; k++) {
+    for (int k = 0; k < 7; k++) {
         double share = rows > 0 && (k == 1 || k == 2) ? seen / rows : 1;
         if (in[k]) sum += (double)zt_type_bytes(in[k]) * share;
     }
     return sum + (double)zt_type_bytes(out);
 }
 
-static bool attention_cases(int i, zt_case *test_case)
+static bool cases_at(int i, zt_case *test_case, int pos)
 {
     static const struct {
         int64_t n, H, G, ctx, pos0, S, B;
@@ -165,9 +199,14 @@ static bool attention_cases(int i, zt_case *test_case)
     zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].H * D});
     zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
     zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
-    zt_slots_case(test_case, 3, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
+    if (pos > SINKS) zt_case_in(test_case, SINKS, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows[i].H);
+    zt_slots_case(test_case, pos, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
     return true;
 }
+
+static bool attention_cases(int i, zt_case *test_case) { return cases_at(i, test_case, SINKS); }
+
+static bool attention_sinks_cases(int i, zt_case *test_case) { return cases_at(i, test_case, SINKS + 1); }
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
@@ -194,15 +233,15 @@ static int cast_to(const zt_emit *emit, int x, zt_dtype dtype)
     return zt_build_cast(emit, x, &(zt_cast_attrs){.to = zt_row_word_of(dtype), .saturate = 1});
 }
 
-/* i32 [n,ctx]: where position p of row t's sequence is. */
+/* i32 [n,ctx]: where position p of row t's sequence is; `in` begins with pos. */
 static int slots_of(const zt_emit *emit, int p, const int *in, int64_t n, int64_t B, int64_t block)
 {
-    int seq = in[4];
+    int seq = in[1];
     if (seq == ZT_NONE) /* the first */
-        seq = cast_to(emit, zt_build_times(emit, cast_to(emit, in[3], ZT_F64), 0), ZT_I32);
+        seq = cast_to(emit, zt_build_times(emit, cast_to(emit, in[0], ZT_F64), 0), ZT_I32);
     seq = zt_build_broadcast_to(emit, zt_build_group(emit, seq, &(zt_group_attrs){1}), ZT_NONE,
                                 &(zt_broadcast_to_attrs){{2, {n, B}}});
-    int table = zt_build_gather_elements(emit, in[5], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
+    int table = zt_build_gather_elements(emit, in[2], seq, &(zt_gather_elements_attrs){.oob = {"error"}});
     table = zt_build_times(emit, cast_to(emit, table, ZT_F64), (double)block); /* exact */
     int first = zt_build_group(emit, cast_to(emit, table, ZT_I32), &(zt_group_attrs){1});
     int within = zt_build_slice(emit, cast_to(emit, p, ZT_I32), &(zt_slice_attrs){0, 0, block});
@@ -214,20 +253,30 @@ static int as_heads(const zt_emit *emit, int x, int64_t b, int64_t s, int64_t he
     return zt_build_reshape(emit, x, &(zt_reshape_attrs){{4, {b, s, heads, D}}});
 }
 
+/* y [rows,each,H,D] times the share of the softmax that a sink leaves, e^lse / (e^lse + e^sink); lse [rows,H,each]. */
+static int leave_share(const zt_emit *emit, int y, int lse, int sinks)
+{
+    int share = zt_build_transpose(emit, lse, &(zt_transpose_attrs){{3, {0, 2, 1}}});
+    share = zt_build_sigmoid(emit, zt_build_sub(emit, share, sinks));
+    zt_type type = emit->type(emit->user, share);
+    share = zt_build_reshape(emit, share, &(zt_reshape_attrs){{4, {type.dim[0], type.dim[1], type.dim[2], 1}}});
+    return zt_build_mul(emit, y, share);
+}
+
 /* sdpa whose mask says what is seen; with a table each row by itself, its keys and values gathered.
  * Nothing where shapes are not known. */
-static void attention_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
+static void expand_at(const zt_emit *emit, const void *attrs, const int *in, int *out, int pos)
 {
     const zt_attention_attrs *attention = attrs;
     zt_type q = emit->type(emit->user, in[0]), kv = emit->type(emit->user, in[1]);
     int64_t n = q.dim[0], ctx = kv.dim[0], D = attention->head, rows = 1;
     if (n < 0 || ctx < 0) return;
     int k = zt_build_wide(emit, in[1]), v = zt_build_wide(emit, in[2]), p = emit_positions(emit, k);
-    int mask = emit_seen(emit, p, in[3], attention->window);
-    if (in[5] != ZT_NONE) {
+    int mask = emit_seen(emit, p, in[pos], attention->window), lse;
+    if (in[pos + 2] != ZT_NONE) {
         const zt_gather_attrs zero = {.oob = {"zero"}};
-        int64_t B = emit->type(emit->user, in[5]).dim[1];
-        int slots = slots_of(emit, p, in, n, B, ctx / B);
+        int64_t B = emit->type(emit->user, in[pos + 2]).dim[1];
+        int slots = slots_of(emit, p, in + pos, n, B, ctx / B);
         k = zt_build_gather(emit, k, slots, &zero);
         v = zt_build_gather(emit, v, slots, &zero);
         rows = n;
@@ -237,8 +286,19 @@ static void attention_expand(const zt_emit *emit, const void *attrs, const int *
     how.scale = attention->scale, how.softcap = attention->softcap, how.layout = (zt_enum_string){"bshd"};
     mask = zt_build_reshape(emit, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
     int y = zt_build_sdpa(emit, as_heads(emit, in[0], rows, each, q.dim[1] / D, D), as_heads(emit, k, rows, ctx, G, D),
-                          as_heads(emit, v, rows, ctx, G, D), mask, ZT_NONE, &how, NULL);
+                          as_heads(emit, v, rows, ctx, G, D), mask, ZT_NONE, &how, pos > SINKS ? &lse : NULL);
+    if (pos > SINKS) y = leave_share(emit, y, lse, in[SINKS]);
     out[0] = zt_build_reshape_like(emit, y, in[0]);
+}
+
+static void attention_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
+{
+    expand_at(emit, attrs, in, out, SINKS);
+}
+
+static void attention_sinks_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
+{
+    expand_at(emit, attrs, in, out, SINKS + 1);
 }
 
 const zt_opdef zt_op_attention = {
@@ -254,4 +314,18 @@ const zt_opdef zt_op_attention = {
     .bytes = attention_bytes,
     .cases = attention_cases,
     .expand = attention_expand,
+};
+
+const zt_opdef zt_op_attention_sinks = {
+    .synopsis = "attention whose softmax has one score more for each query head, sinks[h], which weighs no value: y[t,h] = "
+                "sum_p e^s[p] v[slot(p),g] / (e^sinks[h] + sum_p e^s[p]) with the scores s of attention; sinks f32[H]; the "
+                "other inputs and the attributes as in attention",
+    .n_required = 5,
+    .flags = ZT_OPF_SUMS,
+    .infer = attention_sinks_infer,
+    .ref = attention_sinks_ref,
+    .flops = attention_flops,
+    .bytes = attention_bytes,
+    .cases = attention_sinks_cases,
+    .expand = attention_sinks_expand,
 };

@@ -30,7 +30,7 @@ static bool f32_falls_back[ZT_OP_COUNT];
 /* The dtype that a case is about: of the weight, of the cache, else of the first input. */
 static zt_dtype key_dtype(zt_op op, const zt_case *c)
 {
-    return c->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention].dtype;
+    return c->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention || op == ZT_OP_attention_sinks].dtype;
 }
 
 /* Are all floats of the case f32? */

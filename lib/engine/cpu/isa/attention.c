@@ -74,6 +74,14 @@ static void combine_chunk(const run *w, part total, part p, int64_t chunk)
         if (sees(w, i / w->s.share, chunk)) combine(total, p, i, w->s.Dp);
 }
 
+/* What query i's weights sum to, with its head's sink. */
+static vf sum_with_sink(const run *w, part p, int64_t i, int64_t head)
+{
+    const float *sinks = w->c->aux[AUX_POS] > SINKS ? w->c->in[SINKS].data : NULL;
+    vf sum = vf_set(p.sum[i]);
+    return sinks ? vf_add(sum, vf_exp(vf_set(sinks[head] - p.top[i]))) : sum;
+}
+
 /* y = acc / sum; zeros for a row that sees nothing, which is one with trouble. */
 static void write_out(const run *w, part p)
 {
@@ -81,7 +89,7 @@ static void write_out(const run *w, part p)
         int64_t r = i / w->s.share, head = w->g * w->s.share + i % w->s.share, D = w->s.D;
         float *y = (float *)w->c->out[0].data + ((w->row + r) * w->s.H + head) * D;
         const float *acc = p.acc + i * w->s.Dp;
-        vf sum = vf_set(w->lo[r] < w->hi[r] ? p.sum[i] : 1);
+        vf sum = w->lo[r] < w->hi[r] ? sum_with_sink(w, p, i, head) : vf_set(1);
         for (int64_t d = 0; d < D; d += LANES)
             vf_store_n(y + d, D - d < LANES ? (int)(D - d) : LANES, vf_div(vf_load(acc + d), sum));
     }
@@ -94,7 +102,7 @@ static run begin_block(zt_cpu_call *call, int64_t g, float *scratch)
 {
     const zt_attention_attrs *attention = call->attrs;
     sizes s = sizes_of(call);
-    run w = {.c = call, .s = s, .slots = slots_of(call, 3, s.ctx), .g = g, .cap = (float)attention->softcap};
+    run w = {.c = call, .s = s, .slots = slots_of_rows(call), .g = g, .cap = (float)attention->softcap};
     w.scale = attention->scale != 0 ? (float)attention->scale : (float)(1 / sqrt((double)s.D));
     w.keys = scratch;
     w.values = w.keys + TILE * s.Dp;
@@ -146,7 +154,7 @@ static void run_whole(const run *w, part p, part total)
 /* Is every row of a block in another sequence than the next one, and is the cache read as it is? */
 static bool each_alone(zt_cpu_call *call, int64_t row, int64_t end)
 {
-    slots at = slots_of(call, 3, call->in[1].type.dim[0]);
+    slots at = slots_of_rows(call);
     if (end - row < 2 || sizes_of(call).share > ROWS) return false;
     for (; row + 1 < end; row++)
         if (slots_seq(&at, row) == slots_seq(&at, row + 1)) return false;
@@ -254,7 +262,7 @@ static int64_t step_of(int64_t n)
 /* Chunks that hold a key which some row sees: one at least, so that each row is looked at. */
 static int64_t used_chunks(const zt_cpu_call *call)
 {
-    const int32_t *pos = slots_of(call, 3, call->in[1].type.dim[0]).pos;
+    const int32_t *pos = slots_of_rows(call).pos;
     int64_t last = 0;
     for (int64_t row = 0; row < call->in[0].type.dim[0]; row++)
         if (pos[row] > last) last = pos[row];
@@ -309,7 +317,7 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
                             zt_cpu_prefetch *to)
 {
     const zt_attention_attrs *attention = call->attrs;
-    const slots at = slots_of(call, 3, s->ctx);
+    const slots at = slots_of_rows(call);
     const size_t item = call->in[k].type.dtype == ZT_F16 ? 2 : 4;
     const int64_t W = s->D * s->G, seq = slots_seq(&at, row), pos = at.pos[row];
     if (seq < 0 || seq >= at.S || pos < 0 || pos >= s->ctx) return 0;
@@ -353,9 +361,10 @@ static bool attention_has(const void *attrs, const zt_type *const in[], const zt
     return in[1]->dtype == ZT_F32 || in[1]->dtype == ZT_F16;
 }
 
-static void attention_setup(zt_cpu_call *call)
+static void setup_at(zt_cpu_call *call, int pos)
 {
     sizes s = sizes_of(call);
+    call->aux[AUX_POS] = pos;
     int64_t rows = s.share ? QUERIES / s.share : 1, chunks = (s.ctx + CHUNK - 1) / CHUNK;
     int64_t most = s.n > BLOCKS ? BLOCK : BLOCK / 4;
     rows = rows < 1 ? 1 : rows > most ? most : rows;
@@ -375,6 +384,10 @@ static void attention_setup(zt_cpu_call *call)
     call->shared_bytes = (size_t)call->items[0] * part_floats(M, s.Dp) * sizeof(float);
 }
 
+static void attention_setup(zt_cpu_call *call) { setup_at(call, SINKS); }
+
+static void attention_sinks_setup(zt_cpu_call *call) { setup_at(call, SINKS + 1); }
+
 static void attention_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     if (call->n_phases == 1)
@@ -389,6 +402,12 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
     {.op = ZT_OP_attention,
      .has = attention_has,
      .setup = attention_setup,
+     .run = attention_run,
+     .prefetch_states = attention_late,
+     .uneven = true},
+    {.op = ZT_OP_attention_sinks,
+     .has = attention_has,
+     .setup = attention_sinks_setup,
      .run = attention_run,
      .prefetch_states = attention_late,
      .uneven = true},

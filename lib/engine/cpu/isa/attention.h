@@ -18,7 +18,9 @@ enum {
     FEW = 8        /* rows up to which chunks are items */
 };
 
-enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP };
+/* POS: the input `pos`; with sinks these come before it. */
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS };
+enum { SINKS = 3 };
 
 typedef struct sizes {
     int64_t n, D, Dp; /* columns of a head, and rounded up to whole registers */
@@ -35,6 +37,9 @@ static sizes sizes_of(const zt_cpu_call *call)
     s.share = s.H / s.G;
     return s;
 }
+
+/* pos, seq and table. */
+static slots slots_of_rows(const zt_cpu_call *call) { return slots_of(call, (int)call->aux[AUX_POS], call->in[1].type.dim[0]); }
 
 /* ---- partial sums of a block's queries ------------------------------------------------------- */
 
