@@ -3,10 +3,13 @@
  * What each architecture does is a fact from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
- * bert, modern-bert, gptneox and falcon with the exact gelu, starcoder2 with its window, phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
+ * bert, modern-bert, gptneox and falcon with the exact gelu, starcoder2 with its window, gpt-oss with YaRN's bounds as they come (llama.cpp
+ * rounds them to whole pairs), phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
  */
 #include "lib/llm/arch.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- curves of the feed-forward -------------------------------------------------------------- */
@@ -37,6 +40,30 @@ zt_act *zt_act_of(zt_bytes name)
     for (size_t i = 0; i < sizeof acts / sizeof *acts; i++)
         if (strlen(acts[i].name) == name.n && memcmp(acts[i].name, name.data, name.n) == 0) return acts[i].act;
     return NULL;
+}
+
+/* gpt-oss: gate sigmoid(alpha gate) (up + 1), with gate at most, and up at most and at least, a limit. Numbers as in
+ * configuration_gpt_oss.py of transformers and ggml's swiglu_oai; GGUF has no keys for them. */
+#define CLAMPED_ALPHA 1.702
+#define CLAMPED_LIMIT 7.0
+
+static const char *part_of(char part[40], const char *name, char what)
+{
+    snprintf(part, 40, "%.30s_%c", name, what);
+    return part;
+}
+
+static int act_clamped(zt_prog *program, const char *name, int gate, int up)
+{
+    char part[40];
+    gate = zt_program_clamp(program, part_of(part, name, 'g'), gate, &(zt_clamp_attrs){-INFINITY, CLAMPED_LIMIT});
+    int curve = zt_program_scale(program, part_of(part, name, 'a'), gate, &(zt_scale_attrs){CLAMPED_ALPHA});
+    curve = zt_program_sigmoid(program, part_of(part, name, 's'), curve);
+    curve = zt_program_mul(program, up == ZT_NONE ? name : part_of(part, name, 'c'), gate, curve);
+    if (up == ZT_NONE) return curve;
+    up = zt_program_clamp(program, part_of(part, name, 'u'), up, &(zt_clamp_attrs){-CLAMPED_LIMIT, CLAMPED_LIMIT});
+    up = zt_program_add_scalar(program, part_of(part, name, 'o'), up, &(zt_add_scalar_attrs){1});
+    return zt_program_mul(program, name, curve, up);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -81,7 +108,7 @@ static const zt_arch archs[] = {
      .local_plain = true,
      .width_scaled_layers = 62},
     {.name = "phi3",
-     .parts = (BASE & ~(unsigned)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
+     .parts = (BASE & ~(uint64_t)(ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
      .rope_pair = "halves",
      .act = act_silu},
     {.name = "gpt2",
@@ -147,6 +174,16 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .gating = ZT_GATING_SIGMOID,
      .least_sum = 1e-20},
+    {.name = "gpt-oss",
+     .parts =
+         BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_POST | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_SINKS | ZT_PART_EXPERTS,
+     .rope_pair = "halves",
+     .act = act_clamped,
+     .window_period = 2,
+     .needs_window = true,
+     .yarn_exact = true,
+     .gating = ZT_GATING_SOFTMAX_CHOSEN,
+     .expert_ff_alike = true},
     /* Command R, and R+: that one has norms on q and k */
     {.name = "command-r",
      .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_HEAD_NORMS,
@@ -201,7 +238,7 @@ static const zt_arch archs[] = {
      .window_period = 4,
      .rotates_local = true},
     {.name = "glm4",
-     .parts = (BASE & ~(unsigned)(ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_POST_NORM | ZT_PART_FUSED_UP,
+     .parts = (BASE & ~(uint64_t)(ZT_PART_GATE | ZT_PART_UP)) | PRE_NORMS | ZT_PART_POST_NORM | ZT_PART_FUSED_UP,
      .rope_pair = "neighbours",
      .act = act_silu},
     {.name = "seed_oss", .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_POST, .rope_pair = "halves", .act = act_silu},

@@ -51,7 +51,9 @@ enum {
     ZT_PART_NORM_2 = 1 << 30
 };
 /* Norms on q and k with weights of their own for each head, where layer 0 has them. */
-#define ZT_PART_HEAD_NORMS (1u << 31)
+#define ZT_PART_HEAD_NORMS ((uint64_t)1 << 31)
+/* A score of each query head that takes its share of attention, without a value. */
+#define ZT_PART_SINKS ((uint64_t)1 << 32)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -66,7 +68,8 @@ typedef enum zt_residual {
 typedef enum zt_gating {
     ZT_GATING_SOFTMAX,
     ZT_GATING_SIGMOID,
-    ZT_GATING_SPARSEMIXER /* one expert after the other, each by the softmax of those whose scores come near it */
+    ZT_GATING_SOFTMAX_CHOSEN, /* softmax of the chosen scores alone */
+    ZT_GATING_SPARSEMIXER     /* one expert after the other, each by the softmax of those whose scores come near it */
 } zt_gating;
 
 /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
@@ -74,7 +77,7 @@ typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
 
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
-    unsigned parts;        /* ZT_PART_* */
+    uint64_t parts;        /* ZT_PART_* */
     const char *rope_pair; /* which two columns rotate together: "neighbours" or "halves" */
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
     zt_act *act;           /* unless act_named: then hidden_activation, where it is there */
@@ -102,6 +105,7 @@ typedef struct zt_arch {
     int64_t width_scaled_layers;
     bool divides_logits;    /* logit_scale must be there, and divides them, */
     bool multiplies_logits; /* or multiplies them */
+    bool yarn_exact;        /* YaRN's first and last pair need not be whole numbers */
     bool rope_switch;       /* rope.scaling.finetuned = false: no rope at all */
     /* Experts: gating and normalisation where the file does not say, and what the sum of weights is at least. */
     zt_gating gating;
@@ -127,7 +131,7 @@ typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling
 typedef struct zt_hyper {
     const zt_arch *arch;
     zt_act *act;
-    unsigned parts; /* the row's, as the file has them */
+    uint64_t parts; /* the row's, as the file has them */
     int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
     int64_t q_width, kv_width, qkv_width;            /* heads * head; of q, k and v together */
     int64_t q_norm, k_norm;                          /* entries of q's and k's norms */
@@ -135,6 +139,7 @@ typedef struct zt_hyper {
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims is set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head that rotate, in pairs */
+    bool yarn_exact;                                 /* of the scaling: the row's, or the file's */
     int64_t ctx_orig;                                /* up to this context short divisors hold */
     int64_t window;                                  /* of layers with one */
     bool local[ZT_MAX_LAYERS];                       /* has the layer a window */
@@ -185,6 +190,7 @@ typedef enum zt_weight {
     ZT_W_K_NORM,
     ZT_W_Q_NORMS, /* a row for each head */
     ZT_W_K_NORMS,
+    ZT_W_SINKS,
     ZT_W_O,
     ZT_W_O_BIAS,
     ZT_W_ATTN_POST,
@@ -194,11 +200,15 @@ typedef enum zt_weight {
     ZT_W_FF_NORM_BIAS,
     ZT_W_FF_NORM_POST,
     ZT_W_ROUTER,
+    ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,
     ZT_W_GATE_EXPERTS, /* stacked: [experts, rows, columns] */
     ZT_W_UP_EXPERTS,
     ZT_W_GATE_UP_EXPERTS,
     ZT_W_DOWN_EXPERTS,
+    ZT_W_GATE_EXPERTS_BIAS, /* [experts, rows] */
+    ZT_W_UP_EXPERTS_BIAS,
+    ZT_W_DOWN_EXPERTS_BIAS,
     ZT_W_SHARED_ROUTER,
     ZT_W_GATE_SHARED,
     ZT_W_UP_SHARED,

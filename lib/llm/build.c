@@ -45,7 +45,8 @@ int zt_weight_data(zt_program_builder *builder, zt_weight weight)
     if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0) name[length - suffix_length] = 0;
     if (builder->opts->lesson) type.dtype = ZT_F32;
     int data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
-    bool vector = type.rank == 1 || (type.rank == 2 && type.dim[0] == 1);
+    bool bias = length > 5 && strcmp(name + length - 5, ".bias") == 0;
+    bool vector = type.rank == 1 || (type.rank == 2 && (bias || type.dim[0] == 1));
     if (!vector || type.dtype == ZT_F32 || zt_dtype_get(type.dtype)->kind != 'F') return data;
     snprintf(wide, sizeof wide, "%s.f32", name);
     return zt_program_cast(builder->program, wide, data, &(zt_cast_attrs){.to.s = "f32"});
@@ -190,6 +191,19 @@ static int reshape_heads(zt_program_builder *builder, const char *what, int x, i
     return zt_program_reshape(builder->program, zt_layer_label(builder, what), x, &attrs);
 }
 
+/* What attention [n, T, heads, head] has where a sink takes its share: times e^lse / (e^lse + e^sink), lse [n, heads, T]. */
+static int leave_share(zt_program_builder *builder, int attended, int lse, int sinks, int64_t texts, int64_t tokens)
+{
+    zt_prog *program = builder->program;
+    zt_transpose_attrs by_token = {{3, {0, 2, 1}}};
+    zt_reshape_attrs column = {.shape = {4, {texts, tokens, builder->hyper->n_heads, 1}}};
+    int share = zt_program_transpose(program, zt_layer_label(builder, "lt"), lse, &by_token);
+    share = zt_program_sub(program, zt_layer_label(builder, "ld"), share, sinks);
+    share = zt_program_sigmoid(program, zt_layer_label(builder, "lg"), share);
+    share = zt_program_reshape(program, zt_layer_label(builder, "lr"), share, &column);
+    return zt_program_mul(program, zt_layer_label(builder, "as"), attended, share);
+}
+
 /* Attention without a cache, of texts of so many tokens each; `length`: tokens that are seen, ZT_NONE: all. */
 static int attend(zt_program_builder *builder, heads projected, int64_t texts, int64_t tokens, int length, zt_sdpa_attrs *attrs)
 {
@@ -198,7 +212,10 @@ static int attend(zt_program_builder *builder, heads projected, int64_t texts, i
     int q = reshape_heads(builder, "qt", projected.q, texts, tokens, hyper->n_heads),
         k = reshape_heads(builder, "kt", projected.k, texts, tokens, hyper->n_kv_heads);
     int v = reshape_heads(builder, "vt", projected.v, texts, tokens, hyper->n_kv_heads);
-    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, length, attrs, NULL);
+    int sinks = zt_weight_data(builder, ZT_W_SINKS), lse;
+    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, length, attrs,
+                                   sinks == ZT_NONE ? NULL : &lse);
+    if (sinks != ZT_NONE) attended = leave_share(builder, attended, lse, sinks, texts, tokens);
     zt_reshape_attrs back = {.shape = {2, {builder->row_count, hyper->q_width}}};
     return zt_program_reshape(builder->program, zt_layer_label(builder, "a"), attended, &back);
 }
@@ -239,7 +256,12 @@ static int emit_attention(zt_program_builder *builder, int x)
                                 .scale = hyper->attn_scale,
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
                                 .softcap = hyper->attn_cap};
-    int seen = hyper->arch->encoder ? builder->last : builder->pos;
+    int seen = hyper->arch->encoder ? builder->last : builder->pos, sinks = zt_weight_data(builder, ZT_W_SINKS);
+    if (sinks != ZT_NONE) {
+        zt_attention_sinks_attrs same = {attrs.head, attrs.scale, attrs.window, attrs.softcap};
+        return zt_program_attention_sinks(builder->program, zt_layer_label(builder, "a"), q, k_cache, v_cache, sinks, seen,
+                                          builder->seq, builder->table, &same);
+    }
     return zt_program_attention(builder->program, zt_layer_label(builder, "a"), q, k_cache, v_cache, seen, builder->seq,
                                 builder->table, &attrs);
 }

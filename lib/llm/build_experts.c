@@ -1,9 +1,9 @@
 /* build_experts.c - the builder of a layer's routed experts: a router's scores, the choice of k of them for each token,
  * the chosen experts' feed-forwards, and one that every token passes.
  *
- *     scores = softmax or sigmoid of (x router^T)
+ *     scores = softmax or sigmoid of (x router^T), or that itself
  *     i      = the k largest of scores (+ bias), of the chosen groups
- *     p      = scores[i], divided by their sum where the model says so, times a scale
+ *     p      = scores[i], or their softmax, divided by their sum where the model says so, times a scale
  *     y      = sum over j of p[j] down[i[j]] (act(gate[i[j]] x) * (up[i[j]] x))  +  shared(x)
  */
 #include "lib/llm/build_internal.h"
@@ -74,8 +74,10 @@ static choice choose_by_scores(zt_program_builder *builder, int logits)
     zt_prog *program = builder->program;
     const zt_hyper *hyper = builder->hyper;
     const char *label = zt_layer_label(builder, "sc");
-    int scores = hyper->gating == ZT_GATING_SIGMOID ? zt_program_sigmoid(program, label, logits)
-                                                    : zt_program_softmax(program, label, logits, &(zt_softmax_attrs){-1});
+    bool late = hyper->gating == ZT_GATING_SOFTMAX_CHOSEN;
+    int scores = late                                 ? logits
+                 : hyper->gating == ZT_GATING_SIGMOID ? zt_program_sigmoid(program, label, logits)
+                                                      : zt_program_softmax(program, label, logits, &(zt_softmax_attrs){-1});
     int bias = zt_weight_data(builder, ZT_W_CHOICE_BIAS), chosen_by = scores;
     choice made;
     if (bias != ZT_NONE) chosen_by = zt_program_add(program, zt_layer_label(builder, "sb"), scores, bias);
@@ -83,6 +85,7 @@ static choice choose_by_scores(zt_program_builder *builder, int logits)
     zt_topk_attrs most = {hyper->experts_used, -1, 1};
     zt_program_topk(program, zt_layer_label(builder, "st"), chosen_by, &most, &made.experts);
     made.weights = entries_at(builder, "p", scores, made.experts);
+    if (late) made.weights = zt_program_softmax(program, zt_layer_label(builder, "pl"), made.weights, &(zt_softmax_attrs){-1});
     if (hyper->normed_experts) made.weights = normalize(builder, made.weights);
     return made;
 }
@@ -130,7 +133,7 @@ static choice choose_sparsemixer(zt_program_builder *builder, int scores)
 
 static choice choose_experts(zt_program_builder *builder, int x)
 {
-    int logits = zt_layer_linear(builder, "router", x, ZT_W_ROUTER, ZT_WEIGHT_COUNT);
+    int logits = zt_layer_linear(builder, "router", x, ZT_W_ROUTER, ZT_W_ROUTER_BIAS);
     choice made =
         builder->hyper->gating == ZT_GATING_SPARSEMIXER ? choose_sparsemixer(builder, logits) : choose_by_scores(builder, logits);
     made.weights = zt_emit_scale(builder, zt_layer_label(builder, "px"), made.weights, builder->hyper->expert_scale);
@@ -139,13 +142,14 @@ static choice choose_experts(zt_program_builder *builder, int x)
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-static int expert_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, int experts)
+static int expert_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias, int experts)
 {
     zt_expert_linear_attrs attrs = zt_expert_linear_defaults();
     int data = zt_weight_data(builder, weight);
     if (data < 0) return -1;
     snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, data, false));
-    return zt_program_expert_linear(builder->program, zt_layer_label(builder, what), x, data, experts, ZT_NONE, &attrs);
+    return zt_program_expert_linear(builder->program, zt_layer_label(builder, what), x, data, experts,
+                                    zt_weight_data(builder, bias), &attrs);
 }
 
 /* The experts' outputs times their weights, summed. */
@@ -187,15 +191,15 @@ int zt_emit_experts(zt_program_builder *builder, int x)
     const zt_hyper *hyper = builder->hyper;
     int gate, up;
     if (hyper->fused_experts) {
-        int both = expert_linear(builder, "gu", x, ZT_W_GATE_UP_EXPERTS, made.experts);
+        int both = expert_linear(builder, "gu", x, ZT_W_GATE_UP_EXPERTS, ZT_WEIGHT_COUNT, made.experts);
         gate = expert_columns(builder, "g", both, 0, hyper->expert_ff);
         up = expert_columns(builder, "u", both, hyper->expert_ff, hyper->expert_up_width);
     } else {
-        gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, made.experts);
-        up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, made.experts);
+        gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, ZT_W_GATE_EXPERTS_BIAS, made.experts);
+        up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, ZT_W_UP_EXPERTS_BIAS, made.experts);
     }
     int activated = builder->hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
-    int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, made.experts);
+    int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, ZT_W_DOWN_EXPERTS_BIAS, made.experts);
     int y = mix_experts(builder, outputs, made.weights);
     if (!(builder->hyper->parts & ZT_PART_SHARED)) return y;
     return zt_program_add(builder->program, zt_layer_label(builder, "dy"), y, shared_expert(builder, x));

@@ -1,7 +1,8 @@
 /* hyper.c - how hyper-parameters are read from a file, and checked.
  *
  * Key names and their defaults are facts from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
- * src/llama-context.cpp); rope.layer_pattern, which layers rotate, is zt's own. Every number is
+ * src/llama-context.cpp); rope.layer_pattern, which layers rotate, and rope.scaling.yarn_truncate, whether YaRN's bounds are
+ * whole pairs, are zt's own. Every number is
  * checked here: what comes out of zt_hyper_read multiplies without overflow and divides without a
  * remainder.
  */
@@ -201,12 +202,16 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     double slow = get_real(reader, "rope.scaling.yarn_beta_slow", 1, 1e-6);
     double extrapolation = get_real(reader, "rope.scaling.yarn_ext_factor", -1, -1);
     double log_multiplier = get_real(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
+    int64_t truncate = !reader->arch->yarn_exact;
+    zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.yarn_truncate"), &truncate);
+    hyper->yarn_exact = !truncate;
     hyper->rope.extend = extrapolation < 0 ? 1 : extrapolation;
     if (hyper->rope.extend == 0) return;
     require_rule(reader, hyper->rope.theta > 1, "rope.freq_base is not greater than 1", (int64_t)hyper->rope.theta, 1);
     if (reader->status != ZT_OK) return;
-    hyper->rope.low = fmax(floor(rotation_pair(hyper, fast)), 0);
-    hyper->rope.high = fmin(ceil(rotation_pair(hyper, slow)), (double)(hyper->rope_dims - 1));
+    double low = rotation_pair(hyper, fast), high = rotation_pair(hyper, slow);
+    hyper->rope.low = fmax(hyper->yarn_exact ? low : floor(low), 0);
+    hyper->rope.high = fmin(hyper->yarn_exact ? high : ceil(high), (double)(hyper->rope_dims - 1));
     double given = get_real(reader, "rope.scaling.yarn_attn_factor", 0, 0); /* the whole of it */
     hyper->rope.amplitude *=
         given > 0 ? given : yarn_amplitude(factor, 1) / (log_multiplier > 0 ? yarn_amplitude(factor, log_multiplier) : 1);
@@ -334,13 +339,13 @@ static bool has_matrix(const key_reader *reader, const char *name, int64_t rows)
  * form, the architecture's own form is reported as missing later. */
 static void read_layout(key_reader *reader, zt_hyper *hyper)
 {
-    const unsigned gates = ZT_PART_GATE | ZT_PART_FUSED_UP;
+    const uint64_t gates = ZT_PART_GATE | ZT_PART_FUSED_UP;
     hyper->parts = reader->arch->parts;
-    if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(unsigned)ZT_PART_NORM_2;
+    if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(uint64_t)ZT_PART_NORM_2;
     if (!has_matrix(reader, "blk.0.attn_q_norm.weight", 0)) hyper->parts &= ~ZT_PART_HEAD_NORMS;
     bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0);
     if (fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
-        hyper->parts = (hyper->parts & ~(unsigned)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
+        hyper->parts = (hyper->parts & ~(uint64_t)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
     if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
     bool separate = has_matrix(reader, "blk.0.ffn_gate.weight", 0);
@@ -365,22 +370,22 @@ static void read_residual(key_reader *reader, zt_hyper *hyper)
     hyper->parallel = true;
     for (int64_t layer = 0; layer < hyper->n_layers && hyper->parallel && reader->status == ZT_OK; layer++)
         hyper->parallel = !has_matrix(reader, zt_weight_name(ZT_W_FF_NORM, layer, name), 0);
-    if (hyper->parallel) hyper->parts &= ~(unsigned)ZT_PART_FF_NORM;
+    if (hyper->parallel) hyper->parts &= ~(uint64_t)ZT_PART_FF_NORM;
 }
 
 /* ---- experts -------------------------------------------------------------------------------- */
 
 enum { MAX_EXPERTS = 1 << 16 };
 
-/* GGUF's numbers: 0 not said, 1 softmax, 2 sigmoid; 3 and 4 are of architectures that are not in the table. */
+/* GGUF's numbers: 0 not said, 1 softmax, 2 sigmoid, 3 softmax of the chosen; 4 is of architectures that are not in the table. */
 static void read_gating(key_reader *reader, zt_hyper *hyper)
 {
-    static const zt_gating known[] = {ZT_GATING_SOFTMAX, ZT_GATING_SOFTMAX, ZT_GATING_SIGMOID};
+    static const zt_gating known[] = {ZT_GATING_SOFTMAX, ZT_GATING_SOFTMAX, ZT_GATING_SIGMOID, ZT_GATING_SOFTMAX_CHOSEN};
     int64_t gating = 0, normed = 0;
     hyper->gating = reader->arch->gating;
     if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating) && gating != 0) {
         if (gating < 0 || gating >= (int64_t)(sizeof known / sizeof *known))
-            refuse_feature(reader, "an expert_gating_func other than softmax and sigmoid");
+            refuse_feature(reader, "an expert_gating_func other than softmax, sigmoid and softmax of the chosen");
         else
             hyper->gating = known[gating];
     }
@@ -426,7 +431,7 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
     if (reader->status != ZT_OK) return;
     hyper->shared_ff = counted ? shared_count * hyper->expert_ff : shared_length;
     if (hyper->shared_ff == 0 || (!counted && !measured && !(hyper->parts & ZT_PART_SHARED_GATE)))
-        hyper->parts &= ~(unsigned)(ZT_PART_SHARED | ZT_PART_SHARED_GATE);
+        hyper->parts &= ~(uint64_t)(ZT_PART_SHARED | ZT_PART_SHARED_GATE);
 }
 
 /* Layers from leading_dense_block_count on, the last of every interleave_moe_layer_step of them all; but not those that
@@ -448,7 +453,7 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
 static void read_experts(key_reader *reader, zt_hyper *hyper)
 {
     int64_t count = 0;
-    const unsigned all = ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE;
+    const uint64_t all = ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE;
     bool said = zt_gguf_i64(reader->gguf, full_key(reader, "expert_count"), &count) && count != 0;
     if (said && !(hyper->parts & all)) refuse_feature(reader, "a mixture of experts");
     if (!said && !(hyper->parts & ZT_PART_EXPERTS)) {

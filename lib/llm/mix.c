@@ -302,6 +302,14 @@ bool zt_mix_matches(const zt_mix_wish *wish, const char *name)
     return wish && fnmatch(wish->glob, name, 0) == 0;
 }
 
+/* Experts that come in MXFP4, as models are trained with it, stay so in every mix of blocks. */
+static bool is_kept_mxfp4(const zt_mix_of *spec, const zt_mix_tensor *tensor)
+{
+    const zt_type *type = tensor->type;
+    return !spec->pure && zt_dtype_get(spec->mix->dtype)->kind == 'Q' && type->dtype == ZT_MXFP4 && type->rank == 3 &&
+           strstr(tensor->name, "_exps.");
+}
+
 static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
 {
     const zt_mix_of *spec = chooser->spec;
@@ -314,6 +322,8 @@ static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
         if (zt_mix_matches(&spec->wish[i], tensor->name)) tensor->wish = i;
     if (tensor->wish >= 0)
         tensor->wanted = spec->wish[tensor->wish].dtype;
+    else if (is_kept_mxfp4(spec, tensor))
+        tensor->wanted = ZT_MXFP4;
     else if (spec->pure || zt_dtype_get(spec->mix->dtype)->kind != 'Q')
         tensor->wanted = spec->mix->dtype;
     else

@@ -19,7 +19,7 @@ typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER, SPLIT_EXPERTS, F
 typedef struct weight_row {
     const char *name; /* of a layer: what follows "blk.N." */
     bool layered;
-    unsigned with, must, may;
+    uint64_t with, must, may;
     int rank;
     size_t dim[3]; /* offsets into zt_hyper, row-major */
     layer_kind layers;
@@ -52,6 +52,11 @@ typedef struct weight_row {
     {                                                                                                                            \
         .name = n, .layered = true, .with = PART(EXPERTS), .must = PART(part), .rank = r, .dim = {__VA_ARGS__}, .layers = kind   \
     }
+#define SPARSE_BIAS(n, r, ...)                                                                                                   \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = PART(EXPERTS) | PART(MORE_BIAS), .must = PART(MORE_BIAS), .rank = r,                 \
+        .dim = {__VA_ARGS__}, .layers = SPARSE_LAYER                                                                             \
+    }
 
 #define SPARSE(n, part, r, ...) SPARSE_IN(SPARSE_LAYER, n, part, r, __VA_ARGS__)
 
@@ -80,6 +85,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_K_NORM] = EACH("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, DIM(k_norm)),
     [ZT_W_Q_NORMS] = EACH("attn_q_norm.weight", 0, PART(HEAD_NORMS), 0, 2, DIM(n_heads), DIM(head)),
     [ZT_W_K_NORMS] = EACH("attn_k_norm.weight", 0, PART(HEAD_NORMS), 0, 2, DIM(n_kv_heads), DIM(head)),
+    [ZT_W_SINKS] = EACH("attn_sinks.weight", 0, PART(SINKS), 0, 1, DIM(n_heads)),
     [ZT_W_O] = MATRIX("attn_output.weight", 0, width, q_width),
     [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, width),
     [ZT_W_ATTN_POST] = NORM("post_attention_norm.weight", POST_NORM, width),
@@ -89,6 +95,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", FF_NORM),
     [ZT_W_FF_NORM_POST] = NORM("post_attention_norm.weight", FF_NORM_POST, width),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
+    [ZT_W_ROUTER_BIAS] = SPARSE_BIAS("ffn_gate_inp.bias", 1, DIM(n_experts)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
     [ZT_W_GATE_EXPERTS] =
         SPARSE_IN(SPLIT_EXPERTS, "ffn_gate_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_ff), DIM(width)),
@@ -96,6 +103,9 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_GATE_UP_EXPERTS] =
         SPARSE_IN(FUSED_EXPERTS, "ffn_gate_up_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(expert_up_width), DIM(width)),
     [ZT_W_DOWN_EXPERTS] = SPARSE("ffn_down_exps.weight", EXPERTS, 3, DIM(n_experts), DIM(width), DIM(expert_ff)),
+    [ZT_W_GATE_EXPERTS_BIAS] = SPARSE_BIAS("ffn_gate_exps.bias", 2, DIM(n_experts), DIM(expert_ff)),
+    [ZT_W_UP_EXPERTS_BIAS] = SPARSE_BIAS("ffn_up_exps.bias", 2, DIM(n_experts), DIM(expert_ff)),
+    [ZT_W_DOWN_EXPERTS_BIAS] = SPARSE_BIAS("ffn_down_exps.bias", 2, DIM(n_experts), DIM(width)),
     [ZT_W_SHARED_ROUTER] = SPARSE("ffn_gate_inp_shexp.weight", SHARED_GATE, 1, DIM(width)),
     [ZT_W_GATE_SHARED] = SPARSE("ffn_gate_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
     [ZT_W_UP_SHARED] = SPARSE("ffn_up_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),

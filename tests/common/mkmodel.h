@@ -76,6 +76,7 @@ enum {
 };
 
 #define MK_ENCODER (UINT64_C(1) << 31) /* no logits, norms as a decoder's: none in layer 0 */
+#define MK_SINKS   (UINT64_C(1) << 32) /* sinks of attention; biases of the router and of experts */
 
 typedef struct mkmodel_arch {
     const char *name;
@@ -101,6 +102,7 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"phimoe", MK_QKV | MK_PRE | MK_PRE_BIAS | MK_EXPERTS | MK_FF_ALIKE},
     {"ernie4_5-moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"glm4moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
+    {"gpt-oss", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_FF_ALIKE | MK_WINDOW | MK_SINKS},
     {"command-r", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED},
     {"cohere2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED | MK_WINDOW},
     {"stablelm", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_PRE_BIAS},
@@ -260,7 +262,7 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
     const mkmodel_opts plain = {.arch = o->arch, .seed = o->seed, .type = &mkmodel_kinds[0]};
     int64_t experts = mkmodel_experts(o), ff = mkmodel_expert_ff(o);
     double dev = 1 / sqrt((double)o->width), dev_ff = 1 / sqrt((double)ff);
-    bool shared = mkmodel_has(o->arch, MK_SHARED);
+    bool shared = mkmodel_has(o->arch, MK_SHARED), biases = mkmodel_has(o->arch, MK_SINKS);
     struct {
         const char *name;
         int64_t stack, rows, cols; /* cols 0: a vector of `rows` values about 1 */
@@ -268,6 +270,10 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
         bool wanted;
     } part[] = {
         {"ffn_gate_inp.weight", 0, experts, o->width, 2 * dev, true},
+        {"ffn_gate_inp.bias", 0, experts, 0, 0, biases},
+        {"ffn_gate_exps.bias", 0, experts, ff, 0.3, biases},
+        {"ffn_up_exps.bias", 0, experts, ff, 0.3, biases},
+        {"ffn_down_exps.bias", 0, experts, o->width, 0.3, biases},
         {"exp_probs_b.bias", 0, experts, 0, 0, mkmodel_has(o->arch, MK_CHOICE_BIAS)},
         {"ffn_gate_exps.weight", experts, ff, o->width, dev, true},
         {"ffn_up_exps.weight", experts, ff, o->width, dev, true},
@@ -281,7 +287,7 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
         char name[64];
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
         if (!part[i].wanted) continue;
-        m->o = i == 0 ? &plain : o;
+        m->o = i == 0 || strstr(name, ".bias") ? &plain : o;
         if (part[i].cols)
             mkmodel_stack(m, name, part[i].stack, part[i].rows, part[i].cols, part[i].dev);
         else
@@ -316,6 +322,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         {"attn_qkv.bias", q + 2 * kv, 0, 0, MK_FUSED_BIAS},
         {"attn_q_norm.weight", whole ? q : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
         {"attn_k_norm.weight", whole ? kv : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
+        {"attn_sinks.weight", o->heads, 0, 0, MK_SINKS},
         {"attn_output.weight", o->width, q, dev_q, 0},
         {"attn_output.bias", o->width, 0, 0, MK_BIAS},
         {"post_attention_norm.weight", o->width, 0, 0, MK_POST},

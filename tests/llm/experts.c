@@ -53,6 +53,7 @@ static void scale_two(ggufw *w) { ggufw_f32(w, "qwen2moe.expert_weights_scale", 
 static void scale_none(ggufw *w) { ggufw_f32(w, "qwen2moe.expert_weights_scale", 0); }
 static void sigmoid(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 2); }
 static void softmax(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 1); }
+static void softmax_chosen(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 3); }
 static void unsaid(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 0); }
 static void one_group(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_group_count", 1); }
 static void groups(ggufw *w, int64_t used)
@@ -78,6 +79,7 @@ static void test_keys(void)
         {"a scale of 0: none", scale_none, false},
         {"sigmoid", sigmoid, true},
         {"softmax, as it is", softmax, false},
+        {"softmax of the chosen", softmax_chosen, true},
         {"a gating that is not said", unsaid, false},
         {"one group", one_group, false},
         {"two groups, both used", both_groups, false},
@@ -103,7 +105,7 @@ static void test_keys(void)
 /* ---- refusals -------------------------------------------------------------------------------- */
 
 static void i32_key(ggufw *w, const char *key, int32_t value) { ggufw_plain(w, key, 5, &value, 4); }
-static void gating_three(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 3); }
+static void gating_four(ggufw *w) { ggufw_u32(w, "qwen2moe.expert_gating_func", 4); }
 static void gating_below(ggufw *w) { i32_key(w, "qwen2moe.expert_gating_func", -1); }
 static void scale_below(ggufw *w) { ggufw_f32(w, "qwen2moe.expert_weights_scale", -1); }
 static void scale_nan(ggufw *w) { ggufw_f32(w, "qwen2moe.expert_weights_scale", NAN); }
@@ -131,7 +133,7 @@ static void test_refusals(void)
         zt_status want;
         const char *word;
     } row[] = {
-        {gating_three, ZT_ENOTSUP, "expert_gating_func"},
+        {gating_four, ZT_ENOTSUP, "expert_gating_func"},
         {gating_below, ZT_ENOTSUP, "expert_gating_func"},
         {scale_below, ZT_EDATA, "expert_weights_scale is -1"},
         {scale_nan, ZT_EDATA, "expert_weights_scale is nan"},

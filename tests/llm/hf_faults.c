@@ -57,6 +57,14 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"phimoe\",\"hidden_size\":8,\"num_attention_heads\":2,\"rope_scaling\":{\"type\":\"longrope\","
      "\"original_max_position_embeddings\":32,\"short_mscale\":1.1,\"long_mscale\":1.2}}",
      "short_mscale", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\"}", "without rope_parameters or rope_scaling", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{\"rope_type\":\"yarn\",\"truncate\":1}}", "'truncate' is not", ZT_EDATA},
+    {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"swiglu_limit\":6}", "swiglu_limit 6", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"swiglu_alpha\":1}", "swiglu_alpha 1", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"attention_bias\":false}", "attention_bias", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", "quantization_config", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":4}}", "quantization_config", ZT_ENOTSUP},
+    {"{\"model_type\":\"qwen3_moe\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", "quantization_config", ZT_ENOTSUP},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":0}", "", ZT_OK},
@@ -132,6 +140,56 @@ static void test_stacks(zt_ctx *ctx)
         bool said = strstr(error, rows[i].says) != NULL;
         ok(good ? gguf && zt_gguf_n_tensors(gguf) == 1 : !gguf && zt_ctx_status(ctx) != ZT_OK && said, "%s experts, %s: %s",
            rows[i].experts, rows[i].second, error);
+        zt_gguf_close(gguf);
+        zt_ctx_clear(ctx);
+        hfw_end(&directory);
+    }
+}
+
+/* NAME_blocks and NAME_scales of MXFP4: one of them alone, or of shapes and types that do not fit. */
+static void test_mxfp4(zt_ctx *ctx)
+{
+#define MATRICES "model.layers.0.mlp.experts."
+    static const char config[] = "{\"model_type\":\"gpt_oss\",\"rope_scaling\":{\"rope_type\":\"yarn\",\"truncate\":false}}";
+    static const struct {
+        const char *stem, *says, *dtype;
+        bool with_blocks, with_scales, plain; /* plain: a tensor of floats beside them */
+        int64_t blocks[4], scales[3];
+        int rank; /* of blocks */
+    } rows[] = {
+        {MATRICES "down_proj", "", "U8", true, true, false, {2, 8, 1, 16}, {2, 8, 1}, 4},
+        {MATRICES "gate_up_proj", "", "U8", true, true, false, {2, 8, 1, 16}, {2, 8, 1}, 4},
+        {MATRICES "down_proj", "", "U8", true, true, false, {2, 0, 1, 16}, {2, 0, 1}, 4},
+        {MATRICES "down_proj", "has no tensor of its scales", "U8", true, false, false, {2, 8, 1, 16}, {0}, 4},
+        {MATRICES "down_proj", "has no tensor of its blocks", "U8", false, true, false, {0}, {2, 8, 1}, 4},
+        {MATRICES "down_proj", "expected u8[E,R,B,16]", "U8", true, true, false, {2, 8, 1, 16}, {2, 8, 2}, 4},
+        {MATRICES "down_proj", "expected u8[E,R,B,16]", "U8", true, true, false, {2, 8, 1, 15}, {2, 8, 1}, 4},
+        {MATRICES "down_proj", "expected u8[E,R,B,16]", "U8", true, true, false, {2, 8, 16}, {2, 8, 1}, 3},
+        {MATRICES "down_proj", "expected u8[E,R,B,16]", "I8", true, true, false, {2, 8, 1, 16}, {2, 8, 1}, 4},
+        {MATRICES "gate_up_proj", "not two halves", "U8", true, true, false, {2, 7, 1, 16}, {2, 7, 1}, 4},
+        {MATRICES "down_proj", "'blk.0.ffn_down_exps.weight'", "U8", true, true, true, {2, 8, 1, 16}, {2, 8, 1}, 4},
+        {"model.layers.0.self_attn.q_proj", "unexpected tensor", "U8", true, true, false, {2, 8, 1, 16}, {2, 8, 1}, 4},
+        {"", "unexpected tensor", "U8", true, true, false, {2, 8, 1, 16}, {2, 8, 1}, 4},
+    };
+    static const uint8_t bytes[2 * 8 * 2 * 16];
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char name[80];
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json", config);
+        size_t count = 1, scales = (size_t)(rows[i].scales[0] * rows[i].scales[1] * rows[i].scales[2]);
+        for (int dim = 0; dim < rows[i].rank; dim++) count *= (size_t)rows[i].blocks[dim];
+        snprintf(name, sizeof name, "%s_blocks", rows[i].stem);
+        if (rows[i].with_blocks) hfw_tensor(&directory, name, rows[i].dtype, rows[i].rank, rows[i].blocks, bytes, count);
+        snprintf(name, sizeof name, "%s_scales", rows[i].stem);
+        if (rows[i].with_scales) hfw_tensor(&directory, name, "U8", 3, rows[i].scales, bytes, scales);
+        if (rows[i].plain) hfw_f32(&directory, rows[i].stem, 3, (int64_t[]){2, 8, 32}, 0);
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        const char *error = zt_ctx_error(ctx);
+        bool good = *rows[i].says == 0;
+        bool said = strstr(error, rows[i].says) != NULL;
+        ok(good ? gguf && zt_gguf_n_tensors(gguf) > 0 : !gguf && zt_ctx_status(ctx) != ZT_OK && said, "%s, case %d: %s",
+           rows[i].stem, (int)i, error);
         zt_gguf_close(gguf);
         zt_ctx_clear(ctx);
         hfw_end(&directory);
@@ -268,7 +326,7 @@ static void test_no_memory(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,  test_files,
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,  test_mxfp4,    test_files,
                                        test_shards,      test_identity,  test_unknown, test_no_memory};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");

@@ -33,6 +33,7 @@ static const otherwise ours[] = {
     {".attention.sliding_window", "windows that the model was trained with", NULL},
     {".attention.sliding_window_pattern", "which layers have them", NULL},
     {".rope.layer_pattern", "which layers rotate", NULL},
+    {".rope.scaling.yarn_truncate", "bounds that are not whole pairs, or are, other than the architecture means", NULL},
     {"zt.tokenizer.sentencepiece", "the whole tokenizer.model, where it is all there is", NULL},
     {"olmoe.attention.layer_norm_rms_epsilon", "of config.json; the converter writes 1e-5 for all", NULL},
     {"phimoe.rope.scaling.attn_factor", "the amplitude that the model was trained with, short_mscale and long_mscale", NULL},
@@ -318,7 +319,7 @@ static void check_set(const char *root, const char *archs)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[][2] = {{"ggufs", "archs"}, {"dense-ggufs", "dense"}};
+    static const char *const sets[][2] = {{"ggufs", "archs"}, {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}};
     char root[4200], archs[4200], *own = realpath("/proc/self/exe", NULL);
     const char *build = own ? dirname(dirname(own)) : ".";
     for (size_t i = 0; i < sizeof sets / sizeof *sets && (i == 0 || argc < 2); i++) {

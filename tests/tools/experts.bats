@@ -4,11 +4,11 @@
 
 load ../common/helper
 
-rows=(llama qwen2moe qwen3moe olmoe granitemoe phimoe ernie4_5-moe glm4moe)
+rows=(llama qwen2moe qwen3moe olmoe granitemoe phimoe ernie4_5-moe glm4moe gpt-oss)
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
-    for arch in llama qwen2moe qwen3moe olmoe granitemoe phimoe ernie4_5-moe glm4moe; do
+    for arch in llama qwen2moe qwen3moe olmoe granitemoe phimoe ernie4_5-moe glm4moe gpt-oss; do
         "$tests/mkmodel" --arch "$arch" --experts 6 --seed 3 --ctx 256 "$arch.gguf"
     done
 }
@@ -101,4 +101,29 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     grep -q 'blk.0.ffn_down_exps.weight.in_sum2' list
     zt-quant -f --type q2_k --imatrix sums.gguf wide.gguf small.gguf
     zt-run -m small.gguf -p 'the cat' -n 4 --temp 0 >text
+}
+
+@test "gpt-oss: experts in MXFP4 stay so in a mix, and in a Hugging Face directory; asked for, they become another type" {
+    "$tests/mkmodel" --arch gpt-oss --experts 6 --seed 3 --ctx 256 --type f16 --width 256 --head 64 --ffn 512 wide.gguf
+    zt-quant -f --type mxfp4_moe wide.gguf packed.gguf
+    zt-quant -f --type q4_k_m packed.gguf small.gguf
+    zt-convert --list small.gguf >list
+    [ "$(grep -c '_exps.weight.*mxfp4' list)" = "$(grep -c '_exps.weight' list)" ]
+    grep 'attn_q.weight' list | grep -q q4_k
+    zt-quant -f --type q4_k_m --tensor-type '*_exps.weight=q8_0' packed.gguf other.gguf
+    zt-convert --list other.gguf >list
+    [ "$(grep -c '_exps.weight.*q8_0' list)" = "$(grep -c '_exps.weight' list)" ]
+    rm -rf folder
+    zt-convert packed.gguf folder/
+    grep -q '"mxfp4"' folder/config.json
+    zt-convert -f folder/ again.gguf
+    for file in packed again; do zt-convert --hash $file.gguf | grep _exps | sort >$file; done
+    [ "$(wc -l <packed)" -gt 10 ]
+    cmp packed again
+    rm -rf folder
+    zt-convert --dtype bf16 packed.gguf folder/
+    run grep -q '"mxfp4"' folder/config.json
+    [ "$status" = 1 ]
+    zt-run -m folder/ -p 'the cat' -n 8 --temp 0 >text
+    [ -s text ]
 }

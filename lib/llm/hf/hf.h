@@ -8,6 +8,7 @@
  *     hf_rope.c           rope's parameters as keys and tensors
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_experts.c        routed experts: the same, and stacked tensors
+ *     hf_mxfp4.c          matrices of blocks and scales
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
  *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
@@ -56,6 +57,7 @@ typedef enum hf_id {
     HF_PHIMOE,
     HF_ERNIE_MOE,
     HF_GLM4MOE,
+    HF_GPT_OSS,
     HF_COHERE,
     HF_COHERE2,
     HF_STABLELM,
@@ -108,10 +110,10 @@ typedef uint64_t hf_set;
 #define HF_PHIS     (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
 #define HF_WINDOWED                                                                                                              \
     (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS | HF_SET(HF_COHERE2) | HF_SET(HF_STARCODER2) |     \
-     HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3))
+     HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS))
 /* Of whose heads a part may rotate. */
 #define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
-#define HF_MOES    (HF_SET(HF_GLM4MOE + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
+#define HF_MOES    (HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -161,6 +163,7 @@ const hf_sampling *zt_hf_samplings(size_t *count);
 
 /* Done to a tensor's values. Stacked: the matrices of all experts, which are tensors of their own there, with the expert's
  * number for '*' in the name. First, second: of two tensors that there are the halves of one matrix, or of each of several.
+ * In turns: rows of the two halves take turns. Turned: matrices that are transposed there, of each expert.
  * Flat: a matrix of one row, which may be a vector in GGUF. Grouped: rows of q, k and v, which are there by key head: its query
  * heads, itself, its values. */
 enum {
@@ -173,7 +176,10 @@ enum {
     HF_SECOND_HALF = 64,
     HF_FLAT = 128,
     HF_UNDERSCORE = 256, /* the name there ends in _bias, not .bias */
-    HF_GROUPED = 512
+    HF_GROUPED = 512,
+    HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
+    HF_TURNED = 2048,
+    HF_IN_TURNS = 4096
 };
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
@@ -191,7 +197,9 @@ typedef struct hf_tensor {
     float add;        /* to each value; only where type is F32 */
     int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads, */
     int64_t groups;   /* or, where this is not 0, grouped by so many key heads */
-    bool transposed;  /* the source is [columns, rows] */
+    bool transposed;  /* the source is [columns, rows], or several such */
+    bool in_turns;    /* of halves: rows of both take turns, of vectors values */
+    int64_t scales;   /* of MXFP4: its second source */
     const float *values;
 } hf_tensor;
 
@@ -213,6 +221,10 @@ zt_status zt_hf_tensors_add(hf_tensors *tensors, const hf_tensor *added); /* its
  * `named`: its name in the weights, for messages. */
 zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int64_t expert, int64_t experts, int64_t index,
                               const char *named);
+/* hf_mxfp4.c: the length of NAME in NAME_blocks and NAME_scales, 0: neither; the tensor that both are, without its name, for
+ * the first of them (source -1 for the second); and blocks of it. */
+size_t zt_hf_mxfp4_stem(const char *name);
+zt_status zt_hf_read_mxfp4(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst);
 zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors); /* ZT_EDATA: an expert has not been seen */
 zt_store zt_hf_tensors_store(hf_tensors *tensors);
 
@@ -274,7 +286,8 @@ zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key h
 zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
-zt_status zt_hf_add_tensors(hf_import *import);   /* from the weights: names, types, transforms */
+zt_status zt_hf_plan_mxfp4(const hf_import *import, int64_t index, hf_tensor *tensor);
+zt_status zt_hf_add_tensors(hf_import *import); /* from the weights: names, types, transforms */
 /* All of them as they are, of an architecture that is not known; and config.json as a key. */
 zt_status zt_hf_pass_all(hf_import *import);
 

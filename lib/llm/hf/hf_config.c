@@ -139,6 +139,7 @@ static const hf_arch archs[] = {
     CAUSAL("phimoe", "phimoe", HF_PHIMOE, "Phimoe"),
     CAUSAL("ernie4_5-moe", "ernie4_5_moe", HF_ERNIE_MOE, "Ernie4_5_Moe"),
     CAUSAL("glm4moe", "glm4_moe", HF_GLM4MOE, "Glm4Moe"),
+    CAUSAL("gpt-oss", "gpt_oss", HF_GPT_OSS, "GptOss"),
     CAUSAL("command-r", "cohere", HF_COHERE, "Cohere"),
     CAUSAL("cohere2", "cohere2", HF_COHERE2, "Cohere2"),
     CAUSAL("stablelm", "stablelm", HF_STABLELM, "StableLm"),
@@ -283,7 +284,7 @@ static const hf_demand demands[] = {
     {"hidden_act", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_PHI2)},
     {"activation", " gelu ", HF_FALCONS},
     {"use_bias", " true ", HF_SET(HF_STARCODER2)},
-    {"attention_bias", " true ", HF_SET(HF_NEOX)},
+    {"attention_bias", " true ", HF_SET(HF_NEOX) | HF_SET(HF_GPT_OSS)},
     {"qk_layernorm", " false ", HF_SET(HF_STABLELM) | HF_SET(HF_PHI2)},
     {"alibi", " false ", HF_FALCONS},
     {"bias", " false ", HF_FALCONS},
@@ -322,7 +323,10 @@ static zt_status check_demands(const hf_import *import)
                            import->folder.data, import->arch.name, name,
                            zt_escape(text, sizeof text, spelled + 1, strlen(spelled) - 2));
     }
-    if (json_is_object(zt_hf_get(import, "quantization_config")))
+    const json_t *quantized = zt_hf_get(import, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
+    bool mxfp4 = zt_hf_is(import, HF_SET(HF_GPT_OSS)) && method && strcmp(method, "mxfp4") == 0;
+    if (json_is_object(quantized) && !mxfp4)
         return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: weights with a quantization_config are not supported",
                        import->folder.data);
     return ZT_OK;
@@ -436,7 +440,7 @@ static zt_status put_window(hf_import *import)
     const json_t *given = zt_hf_get(import, "sliding_window"), *types = zt_hf_get(import, "layer_types");
     bool none =
         json_is_null(given) || phi || zt_hf_is(import, HF_SET(HF_MIXTRAL) | HF_SET(HF_STARCODER2) | HF_SET(HF_MINISTRAL3));
-    int64_t window = none ? 0 : 4096, period = 0, from = 28;
+    int64_t window = none ? 0 : zt_hf_is(import, HF_SET(HF_GPT_OSS)) ? 128 : 4096, period = 0, from = 28;
     double layers = 0;
     zt_status status = zt_hf_int(import, "sliding_window", &window);
     /* of Phi models, 0 tells that there is none */

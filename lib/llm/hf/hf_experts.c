@@ -36,6 +36,8 @@ typedef struct fixed_number {
 static const fixed_number fixed_numbers[] = {
     {"router_jitter_noise", HF_SET(HF_PHIMOE), 0.01},
     {"moe_norm_min", HF_SET(HF_ERNIE_MOE), 1e-12},
+    {"swiglu_alpha", HF_SET(HF_GPT_OSS), 1.702},
+    {"swiglu_limit", HF_SET(HF_GPT_OSS), 7},
     {"clip_qkv", HF_SET(HF_OLMOE), 0}, /* null there */
 };
 
@@ -94,7 +96,7 @@ static zt_status rename_numbers(hf_export *export)
         const char *written, *name;
         hf_set archs;
     } rows[] = {
-        {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE)},
+        {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS)},
         {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE)},
         {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
         {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
@@ -187,6 +189,10 @@ static zt_status put_switches(hf_export *export)
         status = set(export, "use_qk_norm", json_boolean(zt_gguf_find(export->gguf, "blk.0.attn_q_norm.weight") >= 0));
     if (status == ZT_OK && phi)
         status = set(export, "lm_head_bias", json_boolean(zt_gguf_find(export->gguf, "output.bias") >= 0));
+    if (status == ZT_OK && export->mxfp4)
+        status = set(export, "quantization_config",
+                     json_pack("{sss[ssss]}", "quant_method", "mxfp4", "modules_to_not_convert", "model.layers.*.self_attn",
+                               "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"));
     if (status == ZT_OK && export->arch->id == HF_ERNIE_MOE)
         status = set(export, "use_bias", json_boolean(zt_gguf_find(export->gguf, "blk.0.attn_q.bias") >= 0));
     return status;

@@ -127,10 +127,22 @@ static zt_status find_arch(hf_export *export)
 /* Whether q, k and v, and gate and up, are one matrix or several, is the architecture's there. */
 static zt_status check_layout(hf_export *export)
 {
-    const unsigned fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
+    const uint64_t fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
     if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0) return ZT_OK;
     return zt_fail(export->ctx, ZT_ENOTSUP, "%s: the weight matrices are fused differently from those of transformers' %s",
                    export->file, export->arch->type);
+}
+
+/* Are all experts of a gpt-oss in MXFP4, and is no other type asked for? */
+static bool keeps_mxfp4(const hf_export *export)
+{
+    zt_type type;
+    if (export->arch->id != HF_GPT_OSS || export->opts.dtype != ZT_DTYPE_COUNT) return false;
+    for (int64_t i = 0; i < zt_gguf_n_tensors(export->gguf); i++) {
+        const char *name = zt_gguf_tensor(export->gguf, i, &type, NULL, NULL);
+        if (strstr(name, "_exps.weight") && type.dtype != ZT_MXFP4) return false;
+    }
+    return true;
 }
 
 /* The type of the matrices: as stored, blocks as f16, unless it is asked for. */
@@ -145,6 +157,7 @@ static void find_dtype(hf_export *export)
         if (type.rank == 2 && !zt_model_stays_f32(name, &type)) export->dtype = plain ? type.dtype : ZT_F16;
     }
     if (export->opts.dtype != ZT_DTYPE_COUNT) export->dtype = export->opts.dtype;
+    export->mxfp4 = keeps_mxfp4(export);
 }
 
 /* ---- the directory --------------------------------------------------------------------------- */

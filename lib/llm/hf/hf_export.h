@@ -21,6 +21,7 @@ typedef struct hf_export {
     const hf_arch *arch;
     zt_hyper hyper;
     zt_dtype dtype;   /* of the matrices that are written */
+    bool mxfp4;       /* but experts as NAME_blocks and NAME_scales */
     json_t *config;   /* config.json */
     zt_str directory; /* being written, with '/' at its end */
 } hf_export;
@@ -46,6 +47,9 @@ zt_status zt_export_tensors(hf_export *export);
 zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none without a tokenizer */
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */
 zt_status zt_export_tokens(hf_export *export);
+
+/* hf_mxfp4.c: the bytes of NAME_scales or NAME_blocks for so many blocks of GGUF. */
+void zt_export_mxfp4(const uint8_t *blocks, int64_t count, bool scales, uint8_t *out);
 
 /* Reads the values of a tensor of f32, at most `limit`. Returns how many; 0: there is no such tensor. */
 int64_t zt_export_values(hf_export *export, const char *name, float *values, int64_t limit);

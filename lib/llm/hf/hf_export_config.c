@@ -361,6 +361,7 @@ static zt_status put_yarn(hf_export *export, json_t *scaling)
     zt_status status = zt_export_set(export, scaling, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
     for (size_t i = 0; status == ZT_OK && i < sizeof pairs / sizeof *pairs; i++)
         status = pass_real(export, scaling, pairs[i][0], pairs[i][1]);
+    if (status == ZT_OK && export->hyper.yarn_exact) status = zt_export_set(export, scaling, "truncate", json_false());
     if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_mscales(export, scaling, factor);
     /* an amplitude that GGUF says in another way */
     bool other = (zt_export_real(export, "rope.scaling.yarn_log_multiplier", &multiplier) && multiplier > 0) ||
@@ -443,6 +444,8 @@ static zt_status put_rope(hf_export *export)
     }
     if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_parameters(export, scaling);
     bool modern = export->arch->id == HF_MODERNBERT;
+    if (status == ZT_OK && !scaling && export->arch->id == HF_GPT_OSS) /* without, transformers takes YaRN */
+        scaling = json_pack("{ss}", "rope_type", "default");
     const char *theta = export->arch->id == HF_NEOX ? "rotary_emb_base" : modern ? "global_rope_theta" : "rope_theta";
     if (status == ZT_OK) status = set_real(export, export->config, theta, export->hyper.rope.theta);
     if (status == ZT_OK && export->arch->id == HF_OLMO3 && export->hyper.local_rope.theta != export->hyper.rope.theta)

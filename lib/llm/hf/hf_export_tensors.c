@@ -18,8 +18,9 @@ typedef struct output_tensor {
     int64_t heads;  /* whose rows are apart again; 0: none */
     int64_t groups; /* of q, k and v that are apart in GGUF; 0: none */
     int64_t handle;
-    int64_t first_row; /* of the stored tensor */
-    int64_t second;    /* handle of the tensor whose rows follow, matrix by matrix; -1: none */
+    int64_t first_row;   /* of the stored tensor */
+    int64_t second;      /* handle of the tensor whose rows follow, matrix by matrix, or take turns; -1: none */
+    bool blocks, scales; /* of MXFP4 */
 } output_tensor;
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
@@ -27,14 +28,19 @@ typedef struct output_tensor {
 /* Tensors whose values are in config.json instead. */
 static bool is_in_config(const char *name) { return strncmp(name, "rope_", 5) == 0; }
 
-/* The dtype of a tensor as it is written:
+static bool is_mxfp4(const hf_export *export, unsigned todo, const zt_type *type)
+{
+    return export->mxfp4 && (todo & HF_TURNED) && type->rank == 3;
+}
+
+/* The dtype of a tensor as it is written; several biases are a matrix too:
  *
  *   vectors     f32
  *   matrices    the one that is asked for; else the one that they are stored in, and f16 for blocks */
-static zt_dtype output_dtype(const hf_export *export, const zt_type *from)
+static zt_dtype output_dtype(const hf_export *export, const zt_type *from, bool biases)
 {
     bool plain = from->dtype == ZT_F32 || from->dtype == ZT_F16 || from->dtype == ZT_BF16;
-    if (from->rank < 2) return plain ? from->dtype : ZT_F32;
+    if (from->rank < 2 || biases) return plain ? from->dtype : ZT_F32;
     return export->opts.dtype != ZT_DTYPE_COUNT ? export->opts.dtype : plain ? from->dtype : ZT_F16;
 }
 
@@ -59,9 +65,25 @@ static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert,
     if (status == ZT_OK && !zt_type_equal(&second, type))
         status = zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensors '%s' and '%s' are of different types, and would be one matrix",
                          export->file, gguf, name.data);
-    output->type.dim[type->rank - 2] *= 2;
+    output->type.dim[(output->todo & HF_IN_TURNS) && type->rank == 2 ? 1 : type->rank - 2] *= 2;
     zt_str_fini(&name);
     return status;
+}
+
+/* Matrices of experts that are transposed there, or (part 0) blocks and (part 1) scales. */
+static zt_status plan_turned(const hf_export *export, int64_t part, output_tensor *output)
+{
+    const int64_t *dim = output->type.dim, experts = dim[0], rows = dim[1], columns = dim[2];
+    output->blocks = output->scales = false;
+    if (!(output->todo & HF_TURNED) || output->from.rank != 3) return ZT_OK;
+    output->type = zt_type_make(output->type.dtype, 3, (int64_t[]){experts, columns, rows});
+    if (!is_mxfp4(export, output->todo, &output->from)) return ZT_OK;
+    const zt_dtype_info *info = zt_dtype_get(ZT_MXFP4);
+    output->blocks = part == 0;
+    output->scales = part == 1;
+    output->type =
+        zt_type_make(ZT_U8, output->blocks ? 4 : 3, (int64_t[]){experts, rows, columns / info->block, info->block / 2});
+    return zt_str_puts(&output->name, output->blocks ? "_blocks" : "_scales");
 }
 
 /* Tensors that a tensor becomes: as many as it has experts, or none where it is written with another. */
@@ -76,7 +98,8 @@ static int64_t output_count(hf_export *export, int64_t index)
     zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);
     zt_str_fini(&name);
     if (status != ZT_OK) return 1; /* which says why it cannot be */
-    return todo & HF_SECOND_HALF ? 0 : todo & HF_STACKED && type.rank == 3 ? type.dim[0] : 1;
+    if (todo & HF_SECOND_HALF) return 0;
+    return is_mxfp4(export, todo, &type) ? 2 : todo & HF_STACKED && type.rank == 3 ? type.dim[0] : 1;
 }
 
 static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, output_tensor *output)
@@ -87,7 +110,8 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     if (status == ZT_OK) status = store.find(store.user, name, &output->from, &output->handle);
     if (status == ZT_OK) status = plan_parts(export, name, expert, output);
     if (status != ZT_OK) return status;
-    output->type.dtype = output_dtype(export, &output->from);
+    output->type.dtype = output_dtype(export, &output->from, (output->todo & HF_BARE) && output->from.rank == 2);
+    status = plan_turned(export, expert, output);
     output->heads = output->groups = 0;
     if (output->todo & HF_GROUPED) {
         output->heads = export->hyper.n_heads;
@@ -101,12 +125,15 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
         output->type.dim[0] = output->from.dim[1];
         output->type.dim[1] = output->from.dim[0];
     }
-    return ZT_OK;
+    return status;
 }
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static const char *dtype_name(zt_dtype dtype) { return dtype == ZT_F16 ? "F16" : dtype == ZT_BF16 ? "BF16" : "F32"; }
+static const char *dtype_name(zt_dtype dtype)
+{
+    return dtype == ZT_U8 ? "U8" : dtype == ZT_F16 ? "F16" : dtype == ZT_BF16 ? "BF16" : "F32";
+}
 
 static zt_status put_entry(zt_str *head, const output_tensor *output, uint64_t offset)
 {
@@ -167,21 +194,35 @@ static zt_status grow_buffers(tensor_writer *writer, size_t raw, size_t values)
     return (raw && !writer->raw) || (values && !writer->values_room) ? ZT_ENOMEM : ZT_OK;
 }
 
-/* Writes the first `count` values of writer->raw, which are of type `from`, in the tensor's type. */
-static zt_status put_values(tensor_writer *writer, const output_tensor *output, int64_t count)
+static zt_status check_stop(const tensor_writer *writer)
 {
-    if (writer->export->opts.stop && writer->export->opts.stop()) return zt_fail(writer->export->ctx, ZT_EINTR, "interrupted");
-    const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
-    if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM))
-        return zt_sink_write(writer->sink, writer->raw, (size_t)count * (size_t)to->block_bytes);
-    from->decode(writer->raw, writer->value, count);
-    for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++) writer->value[i] -= 1;
+    bool stopped = writer->export->opts.stop && writer->export->opts.stop();
+    return stopped ? zt_fail(writer->export->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+}
+
+/* Writes the first `count` of writer->value in the tensor's type. */
+static zt_status put_floats(tensor_writer *writer, const output_tensor *output, int64_t count)
+{
+    const zt_dtype_info *to = zt_dtype_get(output->type.dtype);
     for (int64_t i = 0; output->type.dtype == ZT_F16 && i < count; i++)
         if (fabsf(writer->value[i]) >= 65520 && isfinite(writer->value[i]))
             return zt_fail(writer->export->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the value %g, too large for f16: use bf16",
                            writer->export->file, output->name.data, (double)writer->value[i]);
     to->encode(writer->value, writer->bytes, count);
     return zt_sink_write(writer->sink, writer->bytes, (size_t)count * (size_t)to->block_bytes);
+}
+
+/* Writes the first `count` values of writer->raw, which are of type `from`, in the tensor's type. */
+static zt_status put_values(tensor_writer *writer, const output_tensor *output, int64_t count)
+{
+    zt_status status = check_stop(writer);
+    if (status != ZT_OK) return status;
+    const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
+    if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM))
+        return zt_sink_write(writer->sink, writer->raw, (size_t)count * (size_t)to->block_bytes);
+    from->decode(writer->raw, writer->value, count);
+    for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++) writer->value[i] -= 1;
+    return put_floats(writer, output, count);
 }
 
 /* In a vector each value counts as a row. */
@@ -269,6 +310,71 @@ static zt_status write_columns(tensor_writer *writer, const output_tensor *outpu
     return status;
 }
 
+/* Reads one of `matrices` matrices of both halves, or of the one tensor, to writer->raw. */
+static zt_status read_matrix(tensor_writer *writer, const output_tensor *output, int64_t matrix, size_t bytes)
+{
+    zt_store store = writer->store;
+    zt_status status = check_stop(writer);
+    if (status == ZT_OK) status = store.read(store.user, output->handle, (size_t)matrix * bytes, writer->raw, bytes);
+    if (status != ZT_OK || output->second < 0) return status;
+    return store.read(store.user, output->second, (size_t)matrix * bytes, writer->raw + bytes, bytes);
+}
+
+/* Transposes each matrix, whose rows are those of two in turns if there is a second. The biases of all experts are a matrix of
+ * one column. */
+static zt_status write_turned(tensor_writer *writer, const output_tensor *output)
+{
+    const zt_dtype_info *from = zt_dtype_get(output->from.dtype);
+    const int64_t *dim = output->from.dim, halves = output->second < 0 ? 1 : 2;
+    bool biases = output->from.rank == 2;
+    int64_t matrices = biases ? 1 : dim[0], rows = biases ? dim[0] * dim[1] : dim[1], columns = biases ? 1 : dim[2];
+    int64_t count = rows * columns;
+    if (matrices == 0 || count == 0) return ZT_OK;
+    size_t bytes = zt_type_bytes(&output->from) / (size_t)matrices;
+    float *all = zt_alloc_array(writer->export->ctx, (size_t)(halves * count), sizeof *all);
+    zt_status status = all ? grow_buffers(writer, (size_t)halves * bytes, (size_t)(halves * rows)) : ZT_ENOMEM;
+    for (int64_t matrix = 0; status == ZT_OK && matrix < matrices; matrix++) {
+        status = read_matrix(writer, output, matrix, bytes);
+        for (int64_t half = 0; status == ZT_OK && half < halves; half++)
+            from->decode(writer->raw + (size_t)half * bytes, all + half * count, count);
+        for (int64_t column = 0; status == ZT_OK && column < columns; column++) {
+            for (int64_t row = 0; row < halves * rows; row++)
+                writer->value[row] = all[row % halves * count + row / halves * columns + column];
+            status = put_floats(writer, output, halves * rows);
+        }
+    }
+    zt_free(writer->export->ctx, all);
+    return status;
+}
+
+/* The blocks or the scales of each matrix. */
+static zt_status write_mxfp4(tensor_writer *writer, const output_tensor *output)
+{
+    const zt_dtype_info *info = zt_dtype_get(ZT_MXFP4);
+    int64_t matrices = output->from.dim[0], rows = output->from.dim[1], blocks = output->from.dim[2] / info->block;
+    int64_t halves = output->second < 0 ? 1 : 2;
+    if (matrices == 0 || rows == 0 || blocks == 0) return ZT_OK;
+    size_t row = (size_t)(blocks * info->block_bytes), bytes = (size_t)rows * row;
+    size_t size = (size_t)(output->scales ? blocks : blocks * info->block / 2);
+    zt_status status = grow_buffers(writer, (size_t)halves * bytes, size);
+    for (int64_t matrix = 0; status == ZT_OK && matrix < matrices; matrix++) {
+        status = read_matrix(writer, output, matrix, bytes);
+        for (int64_t i = 0; status == ZT_OK && i < halves * rows; i++) {
+            const char *from = writer->raw + (size_t)(i % halves) * bytes + (size_t)(i / halves) * row;
+            zt_export_mxfp4((const uint8_t *)from, blocks, output->scales, (uint8_t *)writer->bytes);
+            status = zt_sink_write(writer->sink, writer->bytes, size);
+        }
+    }
+    return status;
+}
+
+static zt_status write_tensor(tensor_writer *writer, const output_tensor *output)
+{
+    if (output->blocks || output->scales) return write_mxfp4(writer, output);
+    if ((output->todo & HF_TURNED) && (output->from.rank == 3 || output->second >= 0)) return write_turned(writer, output);
+    return output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
+}
+
 static zt_status write_data(tensor_writer *writer, output_tensor *output)
 {
     zt_status status = ZT_OK;
@@ -276,8 +382,7 @@ static zt_status write_data(tensor_writer *writer, output_tensor *output)
         int64_t count = output_count(writer->export, i);
         for (int64_t expert = 0; status == ZT_OK && expert < count; expert++) {
             status = plan_tensor(writer->export, i, expert, output);
-            if (status == ZT_OK)
-                status = output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);
+            if (status == ZT_OK) status = write_tensor(writer, output);
         }
     }
     return status;

@@ -83,12 +83,14 @@ static zt_status put_size(hf_import *import)
 static zt_status put_file_type(hf_import *import)
 {
     int64_t type = 0;
+    bool mxfp4 = false;
     for (int64_t i = import->tensors->count - 1; i >= 0; i--) {
         const hf_tensor *tensor = &import->tensors->list[i];
         if (tensor->source < 0 || zt_model_stays_f32(tensor->name, &tensor->type)) continue;
         type = tensor->from == ZT_F16 ? 1 : tensor->from == ZT_BF16 ? 32 : 0;
+        mxfp4 = mxfp4 || tensor->type.dtype == ZT_MXFP4;
     }
-    return zt_gguf_put_int(import->writer, "general.file_type", ZT_GGUF_U32, type);
+    return zt_gguf_put_int(import->writer, "general.file_type", ZT_GGUF_U32, mxfp4 ? 38 : type);
 }
 
 /* ---- sampling -------------------------------------------------------------------------------- */

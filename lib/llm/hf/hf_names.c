@@ -27,10 +27,11 @@ typedef struct hf_name {
     unsigned todo;
 } hf_name;
 
-#define LLAMAS HF_LLAMA_LIKE
-/* In name: of glm4moe and seed_oss it is the feed-forward's. */
+#define LLAMAS  HF_LLAMA_LIKE
+#define GPT_OSS HF_SET(HF_GPT_OSS)
+/* In name: of glm4moe, seed_oss and gpt-oss it is the feed-forward's. */
 #define POST_NORMED                                                                                                              \
-    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3))
+    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3) | GPT_OSS)
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
@@ -41,8 +42,8 @@ typedef struct hf_name {
 #define PHI2        HF_SET(HF_PHI2)
 #define GLM4        HF_SET(HF_GLM4)
 #define MODERN      HF_SET(HF_MODERNBERT)
-#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
-#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE))    /* gate, up and down */
+#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
+#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS)) /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2, 0},
@@ -129,6 +130,11 @@ static const hf_name layered[] = {
     {"shared_mlp.input_linear", "ffn_gate_shexp", GRANITEMOE, HF_FIRST_HALF},
     {"shared_mlp.input_linear", "ffn_up_shexp", GRANITEMOE, HF_SECOND_HALF},
     {"shared_mlp.output_linear", "ffn_down_shexp", GRANITEMOE, 0},
+    {"self_attn.sinks", "attn_sinks", GPT_OSS, HF_BARE},
+    {"mlp.router", "ffn_gate_inp", GPT_OSS, 0},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_FIRST_HALF},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_SECOND_HALF},
+    {"mlp.experts.down_proj", "ffn_down_exps", GPT_OSS, HF_BARE | HF_TURNED},
     {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
@@ -169,8 +175,8 @@ static const struct {
     {"decoder.bias", MODERN},  {"decoder.weight", MODERN},
 };
 
-static const char *const suffixes[][2] = {
-    {".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}, {"_bias", ".bias"}};
+static const char *const suffixes[][2] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"},
+                                          {".beta", ".bias"},     {"_bias", ".bias"}, {"", ".weight"}};
 
 /* ---- finding a name -------------------------------------------------------------------------- */
 
@@ -264,7 +270,7 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
         const hf_name *row =
             layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false, &found->expert)
                        : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true, &found->expert);
-        if (!row) return false;
+        if (!row || (suffix_length == 0 && !(row->todo & HF_BARE))) return false;
         if (layer >= 0)
             snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf, suffixes[i][1]);
         else
@@ -298,7 +304,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_STACKED | HF_FIRST_HALF)) continue; /* a part of a tensor */
+        if (found.todo & (HF_STACKED | HF_FIRST_HALF | HF_TURNED)) continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
         out->add = (found.todo & NORM) && zt_hf_is(&import, HF_GEMMAS) ? 1 : 0;
         out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
@@ -363,7 +369,9 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
     if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
     if (status == ZT_OK) status = put_row_name(name, row, expert);
-    return status == ZT_OK ? zt_str_puts(name, row->todo & HF_UNDERSCORE ? "_bias" : point) : status;
+    const char *suffix = row->todo & (HF_UNDERSCORE | HF_BARE) ? "_bias" : point;
+    if (row->todo & HF_BARE && strcmp(point, ".weight") == 0) suffix = "";
+    return status == ZT_OK ? zt_str_puts(name, suffix) : status;
 }
 
 zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name)
@@ -382,16 +390,21 @@ zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
     if (!name || !type) return false;
-    return type->rank < 2 || strcmp(name, "position_embd.weight") == 0 || strcmp(name, "token_types.weight") == 0 ||
-           strstr(name, ".ffn_gate_inp") != NULL || strstr(name, "_norm.weight") != NULL;
+    const char *point = strrchr(name, '.');
+    return type->rank < 2 || (point && strcmp(point, ".bias") == 0) || strcmp(name, "position_embd.weight") == 0 ||
+           strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp") != NULL ||
+           strstr(name, "_norm.weight") != NULL;
 }
 
-/* Half of the rows, where the tensor is a half: of a matrix, or of each of several. False: they are odd, or it is neither. */
+/* Half of the rows, where the tensor is a half: of a matrix, or of each of several; of biases of several in turns half of their
+ * values. False: they are odd, or it is neither. */
 static bool take_half(const name_match *found, zt_type *type)
 {
     if (!(found->todo & (HF_FIRST_HALF | HF_SECOND_HALF))) return true;
-    if ((type->rank != 2 && type->rank != 3) || type->dim[type->rank - 2] % 2 != 0) return false;
-    type->dim[type->rank - 2] /= 2;
+    if (type->rank != 2 && type->rank != 3) return false;
+    int64_t *rows = &type->dim[(found->todo & HF_IN_TURNS) && type->rank == 2 ? 1 : type->rank - 2];
+    if (*rows % 2 != 0) return false;
+    *rows /= 2;
     return true;
 }
 
@@ -408,11 +421,17 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected at most 4 dimensions",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
     *tensor = (hf_tensor){.name = found->name, .type = entry->type, .from = entry->type.dtype};
+    tensor->in_turns = found->todo & HF_IN_TURNS;
+    tensor->transposed = (found->todo & HF_TURNED) && entry->type.rank == 3;
+    if (tensor->transposed)
+        tensor->type =
+            zt_type_make(entry->type.dtype, 3, (int64_t[]){entry->type.dim[0], entry->type.dim[2], entry->type.dim[1]});
     if (!take_half(found, &tensor->type))
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, whose rows are not two halves",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
     tensor->half = found->todo & HF_FIRST_HALF ? 1 : found->todo & HF_SECOND_HALF ? 2 : 0;
-    if (entry->type.dtype == ZT_F64 || zt_model_stays_f32(found->name, &tensor->type)) tensor->type.dtype = ZT_F32;
+    if ((entry->type.dtype == ZT_F64 && !tensor->transposed) || zt_model_stays_f32(found->name, &tensor->type))
+        tensor->type.dtype = ZT_F32;
     if ((found->todo & NORM) && zt_hf_is(import, HF_GEMMAS)) {
         tensor->type.dtype = ZT_F32;
         tensor->add = 1;
@@ -468,17 +487,52 @@ static zt_status stack_tensor(hf_import *import, const name_match *found, const 
     return zt_hf_tensors_stack(import->tensors, matrix, found->expert, (int64_t)experts, matrix->source, named);
 }
 
-static zt_status add_tensor(hf_import *import, int64_t index)
+/* The tensor, and of a first half the second. */
+static zt_status add_halves(hf_import *import, name_match *found, hf_tensor *tensor)
+{
+    zt_status status = zt_hf_tensors_add(import->tensors, tensor);
+    if (status != ZT_OK || tensor->half != 1) return status;
+    find_second_half(import, found);
+    tensor->name = found->name;
+    tensor->half = 2;
+    return zt_hf_tensors_add(import->tensors, tensor);
+}
+
+static zt_status refuse_tensor(const hf_import *import, const char *name)
 {
     char text[160];
+    return zt_fail(import->ctx, ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model", import->path,
+                   zt_escape(text, sizeof text, name, strlen(name)), import->arch.name);
+}
+
+/* NAME_blocks and NAME_scales, which are one tensor. */
+static zt_status add_mxfp4(hf_import *import, int64_t index, const char *name)
+{
+    char stem[200], text[ZT_TYPE_TEXT];
+    name_match found;
+    hf_tensor tensor;
+    snprintf(stem, sizeof stem, "%.*s", (int)zt_hf_mxfp4_stem(name), name);
+    if (!find_name(import, stem, &found) || !(found.todo & HF_TURNED)) return refuse_tensor(import, name);
+    zt_status status = zt_hf_plan_mxfp4(import, index, &tensor);
+    if (status != ZT_OK || tensor.source < 0) return status;
+    tensor.name = found.name;
+    tensor.half = found.todo & HF_FIRST_HALF ? 1 : 0;
+    tensor.in_turns = tensor.half != 0;
+    if (!take_half(&found, &tensor.type))
+        return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, whose rows are not two halves",
+                       zt_checkpoint_name(import->tensors->from), found.name, zt_type_text(&tensor.type, text));
+    return add_halves(import, &found, &tensor);
+}
+
+static zt_status add_tensor(hf_import *import, int64_t index)
+{
     zt_entry entry;
     name_match found;
     hf_tensor tensor;
     zt_checkpoint_get(import->tensors->from, index, &entry);
     if (is_left_out(import, entry.name) || is_behind_last(import, entry.name)) return ZT_OK;
-    if (!find_name(import, entry.name, &found))
-        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model", import->path,
-                       zt_escape(text, sizeof text, entry.name, strlen(entry.name)), import->arch.name);
+    if (zt_hf_is(import, GPT_OSS) && zt_hf_mxfp4_stem(entry.name)) return add_mxfp4(import, index, entry.name);
+    if (!find_name(import, entry.name, &found)) return refuse_tensor(import, entry.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(found.name, "output.weight") == 0 && zt_checkpoint_count(import->tensors->from) > 1 &&
         (json_is_true(zt_hf_get(import, "tie_word_embeddings")) ||
@@ -489,12 +543,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK) status = group_rows(import, &found, &tensor);
     tensor.source = index;
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
-    if (status == ZT_OK) status = zt_hf_tensors_add(import->tensors, &tensor);
-    if (status != ZT_OK || tensor.half != 1) return status;
-    find_second_half(import, &found);
-    tensor.name = found.name;
-    tensor.half = 2;
-    return zt_hf_tensors_add(import->tensors, &tensor);
+    return status == ZT_OK ? add_halves(import, &found, &tensor) : status;
 }
 
 /* ---- what is missing ------------------------------------------------------------------------- */

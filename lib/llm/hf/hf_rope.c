@@ -8,6 +8,7 @@
 #include "lib/llm/hf/hf.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* Whose frequency base goes without saying where it is the usual one. */
@@ -89,8 +90,8 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,  [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,      [HF_SMOLLM3] = 2e6,
-        [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5,  [HF_MODERNBERT] = 1.6e5};
+        [HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,  [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,       [HF_SMOLLM3] = 2e6,
+        [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5,  [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
@@ -146,6 +147,19 @@ static zt_status put_yarn_amplitude(const rope_params *rope)
     return zt_hf_put_real(rope->import, "rope.scaling.attn_factor", wanted / yarn_amplitude(factor, 1));
 }
 
+/* Whether bounds become whole pairs: a key of ours, where it is not what the architecture means. */
+static zt_status put_yarn_truncate(const rope_params *rope)
+{
+    hf_import *import = rope->import;
+    char key[128];
+    const json_t *given = json_object_get(rope->global, "truncate");
+    if (given && !json_is_boolean(given))
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: 'truncate' is not true or false", import->folder.data);
+    if (json_is_false(given) == zt_hf_is(import, HF_SET(HF_GPT_OSS))) return ZT_OK;
+    snprintf(key, sizeof key, "%s.rope.scaling.yarn_truncate", import->arch.name);
+    return zt_gguf_put_int(import->writer, key, ZT_GGUF_BOOL, !json_is_false(given));
+}
+
 static zt_status put_yarn(const rope_params *rope)
 {
     static const char *const names[][2] = {{"beta_fast", "rope.scaling.yarn_beta_fast"},
@@ -156,15 +170,13 @@ static zt_status put_yarn(const rope_params *rope)
     if (status == ZT_OK && !(original >= 1 && original <= UINT32_MAX))
         status = zt_fail(rope->import->ctx, ZT_EDATA, "%sconfig.json: yarn: the original context is %g, expected at least 1",
                          rope->import->folder.data, original);
-    if (status == ZT_OK && json_is_false(json_object_get(rope->global, "truncate")))
-        status = zt_fail(rope->import->ctx, ZT_ENOTSUP, "%sconfig.json: yarn without 'truncate' is not supported",
-                         rope->import->folder.data);
     if (status == ZT_OK) status = zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
     for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
         double number = NAN;
         status = zt_hf_number(rope->import, json_object_get(rope->global, names[i][0]), names[i][0], &number);
         if (status == ZT_OK && !isnan(number)) status = zt_hf_put_real(rope->import, names[i][1], number);
     }
+    if (status == ZT_OK) status = put_yarn_truncate(rope);
     return status == ZT_OK ? put_yarn_amplitude(rope) : status;
 }
 
@@ -325,6 +337,10 @@ zt_status zt_hf_put_rope(hf_import *import)
     const json_t *type = json_object_get(rope.global, "rope_type");
     type = type ? type : json_object_get(rope.global, "type");
     rope.type = json_is_string(type) ? json_string_value(type) : "default";
+    if (!json_is_object(rope.global) && zt_hf_is(import, HF_SET(HF_GPT_OSS))) /* which transformers takes for YaRN */
+        return zt_fail(import->ctx, ZT_ENOTSUP,
+                       "%sconfig.json: gpt-oss models without rope_parameters or rope_scaling are not supported",
+                       import->folder.data);
     zt_status status = read_dims(&rope);
     if (status == ZT_OK) status = put_dims(&rope);
     if (status == ZT_OK) status = put_theta(&rope);

@@ -11,7 +11,7 @@
 
 struct hf_cache {
     pthread_mutex_t lock;
-    int64_t tensor; /* -1: none */
+    int64_t tensor, matrix; /* -1: none */
     char *bytes;
 };
 
@@ -178,6 +178,22 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     return ZT_OK;
 }
 
+/* Reads elements of the first or second half, whose values take turns in the source. */
+static zt_status read_in_turns(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    enum { STEP = 512 };
+    size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
+    char both[2 * STEP * 8];
+    for (int64_t step; count > 0; count -= step, first += step) {
+        step = count < STEP ? count : STEP;
+        zt_status status = read_source(tensors, tensor, tensor->source, 2 * first, 2 * step, both);
+        if (status != ZT_OK) return status;
+        for (int64_t i = 0; i < step; i++, dst += element_size)
+            memcpy(dst, both + (size_t)(2 * i + tensor->half - 1) * element_size, element_size);
+    }
+    return ZT_OK;
+}
+
 /* The source's row where the tensor has all query heads, then the key heads, then the value heads, and the source one group
  * after the other: so many query heads, their key head, its value head. */
 static int64_t grouped_row(const hf_tensor *tensor, int64_t rows, int64_t row)
@@ -225,51 +241,70 @@ static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor,
 
 /* ---- transposed matrices --------------------------------------------------------------------- */
 
+/* Columns first, first + step, .. of the source. */
+typedef struct every_column {
+    int64_t first, step;
+} every_column;
+
 static void transpose_rows(const char *source, char *target, size_t element_size, int64_t first, int64_t count, int64_t rows,
-                           int64_t columns)
+                           int64_t columns, every_column taken)
 {
     for (int64_t column = 0; column < columns; column++)
         for (int64_t row = 0; row < count; row++)
             memcpy(target + (size_t)(column * rows + first + row) * element_size,
-                   source + (size_t)(row * columns + column) * element_size, element_size);
+                   source + (size_t)((row * columns + column) * taken.step + taken.first) * element_size, element_size);
 }
 
-/* Reads a whole tensor and transposes it: the source's `rows` rows become its columns. */
-static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *tensor, char *bytes)
+/* Reads a whole matrix and transposes it: the source's `rows` rows become its columns. */
+static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *tensor, int64_t number, char *bytes)
 {
     enum { STEP = 64 };
     size_t element_size = (size_t)zt_dtype_get(tensor->from)->block_bytes;
-    int64_t rows = tensor->type.dim[1], columns = tensor->type.dim[0];
-    size_t row_bytes = (size_t)columns * element_size;
+    const int64_t *dim = tensor->type.dim + tensor->type.rank - 2;
+    int64_t rows = dim[1], columns = dim[0];
+    every_column taken = tensor->in_turns ? (every_column){tensor->half - 1, 2} : (every_column){0, 1};
+    size_t row_bytes = (size_t)(columns * taken.step) * element_size, start = (size_t)(number * rows) * row_bytes;
     char *strip = zt_alloc_array(tensors->ctx, STEP, row_bytes);
     zt_status status = strip ? ZT_OK : ZT_ENOMEM;
     for (int64_t row = 0, count; status == ZT_OK && row < rows; row += count) {
         count = rows - row < STEP ? rows - row : STEP;
-        status = zt_checkpoint_read(tensors->from, tensor->source, (size_t)row * row_bytes, strip, (size_t)count * row_bytes);
-        if (status == ZT_OK) transpose_rows(strip, bytes, element_size, row, count, rows, columns);
+        status =
+            zt_checkpoint_read(tensors->from, tensor->source, start + (size_t)row * row_bytes, strip, (size_t)count * row_bytes);
+        if (status == ZT_OK) transpose_rows(strip, bytes, element_size, row, count, rows, columns, taken);
     }
     zt_free(tensors->ctx, strip);
     return status;
 }
 
-/* Makes the cache hold this tensor. The lock is held. */
-static zt_status fill_cache(const hf_tensors *tensors, int64_t index)
+/* Makes the cache hold this matrix of a tensor. The lock is held. */
+static zt_status fill_cache(const hf_tensors *tensors, int64_t index, int64_t number, size_t bytes)
 {
     struct hf_cache *cache = tensors->cache;
-    if (cache->tensor == index) return ZT_OK;
+    if (cache->tensor == index && cache->matrix == number) return ZT_OK;
     zt_free(tensors->ctx, cache->bytes);
     cache->tensor = -1;
-    cache->bytes = zt_alloc(tensors->ctx, zt_type_bytes(&tensors->list[index].type));
-    zt_status status = cache->bytes ? transpose_matrix(tensors, &tensors->list[index], cache->bytes) : ZT_ENOMEM;
+    cache->bytes = zt_alloc(tensors->ctx, bytes);
+    zt_status status = cache->bytes ? transpose_matrix(tensors, &tensors->list[index], number, cache->bytes) : ZT_ENOMEM;
     if (status == ZT_OK) cache->tensor = index;
+    cache->matrix = number;
     return status;
 }
 
-static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_t offset, void *dst, size_t size)
+static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_t offset, char *dst, size_t size)
 {
+    zt_type matrix = tensors->list[index].type;
+    if (matrix.rank == 3) matrix.dim[0] = 1;
+    size_t bytes = zt_type_bytes(&matrix);
+    zt_status status = ZT_OK;
     pthread_mutex_lock(&tensors->cache->lock);
-    zt_status status = fill_cache(tensors, index);
-    if (status == ZT_OK) memcpy(dst, tensors->cache->bytes + offset, size);
+    while (status == ZT_OK && size > 0) {
+        size_t within = offset % bytes, piece = bytes - within < size ? bytes - within : size;
+        status = fill_cache(tensors, index, (int64_t)(offset / bytes), bytes);
+        if (status == ZT_OK) memcpy(dst, tensors->cache->bytes + within, piece);
+        offset += piece;
+        dst += piece;
+        size -= piece;
+    }
     pthread_mutex_unlock(&tensors->cache->lock);
     return status;
 }
@@ -278,6 +313,8 @@ static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_
 
 static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
+    if (tensor->type.dtype == ZT_MXFP4) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
+    if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
 
@@ -285,7 +322,7 @@ static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, 
 static zt_status read_bytes(const hf_tensors *tensors, const hf_tensor *tensor, size_t offset, char *dst, size_t size)
 {
     size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
-    char element[8];
+    char element[32];
     while (size > 0) {
         size_t skip = offset % element_size, piece = element_size - skip < size ? element_size - skip : size;
         int64_t first = (int64_t)(offset / element_size);

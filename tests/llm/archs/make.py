@@ -402,6 +402,8 @@ def safetensors(path, weights, dtype):
     for name, x in weights.items():
         if x.dtype == np.int64:
             kind, raw = "I64", x.tobytes()
+        elif x.dtype == np.uint8:
+            kind, raw = "U8", x.tobytes()
         elif dtype == "bf16":
             kind, raw = "BF16", to_bf16(x).tobytes()
         else:
