@@ -271,4 +271,9 @@ bool zt_drawing_may(zt_engine *engine, int64_t vocab);
 /* feed.c, for save.c: the states were filled up to `position` by other means than feeding. */
 void zt_llm_place(zt_llm *model, int64_t position);
 
+/* forward.c, for save.c: " program " and 16 hex digits, which differ between programs of zt_llm_opts.forward; "": there
+ * is none. */
+enum { ZT_FORWARD_KEY = 32 };
+zt_status zt_forward_key(const zt_llm *model, char key[ZT_FORWARD_KEY]);
+
 #endif

@@ -206,7 +206,8 @@ typedef struct zt_llm_opts {
     int64_t n_seq;     /* number of sequences that share the cache; 0: 1 */
     int64_t cache_len; /* capacity of the cache in tokens, all sequences together; at least ctx_len */
     bool exact;        /* activations and KV cache in f32 */
-    zt_dtype kv;       /* F16 or F32; 0 or ZT_DTYPE_COUNT: F16, or F32 with `exact` */
+    zt_dtype kv;       /* F16 or F32; 0 or ZT_DTYPE_COUNT: F16, or F32 with `exact`;
+                           of a program: as it declares */
     bool strict;
     int64_t max_tokens;  /* upper bound of the tokens fed, which allows a shorter cache; 0: ctx_len */
     bool greedy;         /* prepare zt_llm_next first */
@@ -217,6 +218,11 @@ typedef struct zt_llm_opts {
     /* A compiled plan (lib/run/plan_file.h), borrowed. ZT_EDATA if it was compiled for another model or does not
      * match the program of this one. NULL: the passes make the program. */
     const zt_plan_file *planned;
+    /* A forward pass as a program, borrowed, of the file's context; its text is described in zt-program(5). The
+     * architecture of the file then need not be supported, and only `exact` and `kv` change what is computed. ZT_EDATA if
+     * its inputs, states, data or outputs do not fit; ZT_ENOTSUP with `embed`. NULL: that of the file's architecture. */
+    const zt_prog *forward;
+    const char *forward_name; /* of the program's file, for messages; NULL: "program" */
 } zt_llm_opts;
 
 /* Opens a model on an engine. Hyperparameters and the shapes of all tensors are checked before any weight is read:
@@ -225,7 +231,7 @@ zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts);
 void zt_llm_close(zt_llm *model); /* keeps its file and engine open. NULL: no-op */
 
 typedef struct zt_llm_info {
-    const char *arch;
+    const char *arch; /* "program": of zt_llm_opts.forward */
     int64_t n_layers, width, n_heads, n_kv_heads, head, vocab, ctx_train, ctx_len;
     int64_t n_seq, chunk, cache_len;              /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* memory needed; scratch for a full chunk */

@@ -1,5 +1,5 @@
 /* llm_internal.h - private to lib/llm: a language model on an engine. llm.c opens and closes it, needs.c
- * knows what it wants before any weight is read, feed.c feeds it.
+ * knows what it wants before any weight is read, forward.c reads a program in place of a row, feed.c feeds it.
  *
  * Sequence 0 alone is fed there, through a block table that is the identity; several are fed by
  * batch.c, which drives zt_llm_session with tables of its own. The cache is not a ring: forgetting
@@ -31,5 +31,18 @@ struct zt_llm {
 zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts);
 /* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */
 zt_status zt_llm_scratch(const zt_llm *model, size_t *out);
+
+/* forward.c: a program in place of a row, opts->forward. Checks it, and reads the hyper-parameters that it and the file
+ * have. ZT_EDATA: an input, a state, data or an output does not fit. */
+zt_status zt_forward_read(zt_gguf *gguf, const zt_llm_opts *opts, zt_hyper *hyper);
+
+typedef struct zt_forward_opts {
+    bool exact;    /* activations stay f32 */
+    zt_dtype kv;   /* of the caches; ZT_DTYPE_COUNT: as declared */
+    int64_t n_seq; /* rows of the block table */
+} zt_forward_opts;
+/* A program that was read, with the inputs and outputs of zt_llm_prog in their order; the caller's. NULL: no memory, or
+ * a type that does not fit. */
+zt_prog *zt_forward_build(zt_ctx *ctx, const zt_prog *program, const zt_forward_opts *opts);
 
 #endif

@@ -41,19 +41,36 @@ static zt_status check_model(const zt_llm *model, const zt_gguf *gguf)
     return ZT_OK;
 }
 
+static zt_status read_model(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts)
+{
+    if (opts->forward) return zt_forward_read(gguf, opts, &model->hyper);
+    zt_status status = zt_hyper_read(gguf, &model->hyper);
+    return status == ZT_OK ? zt_weights_check(gguf, &model->hyper) : status;
+}
+
+/* `context`: as it was asked for. `kv_given`: the type of the cache was. */
+static zt_prog *build_program(const zt_llm *model, const zt_gguf *gguf, int64_t context, bool kv_given)
+{
+    const zt_llm_opts *opts = &model->opts;
+    zt_build_opts build_opts = {
+        .exact = opts->exact, .kv = opts->kv, .ctx = context, .n_seq = opts->n_seq, .embed = opts->embed, .draws = opts->draws};
+    if (!opts->forward) return zt_llm_build(gguf, &model->hyper, &build_opts);
+    zt_dtype kv = kv_given || opts->exact ? opts->kv : ZT_DTYPE_COUNT;
+    return zt_forward_build(model->ctx, opts->forward, &(zt_forward_opts){opts->exact, kv, opts->n_seq});
+}
+
 zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts)
 {
     zt_llm_opts *filled = &model->opts;
-    zt_status status = zt_hyper_read(gguf, &model->hyper);
-    if (status == ZT_OK) status = zt_weights_check(gguf, &model->hyper);
+    zt_status status = read_model(model, gguf, opts);
     if (status != ZT_OK) return status;
     *filled = *opts;
     int64_t default_ctx = model->hyper.ctx_train < DEFAULT_CTX ? model->hyper.ctx_train : DEFAULT_CTX;
     filled->ctx_len = value_or_default(filled->ctx_len, default_ctx);
     filled->n_seq = value_or_default(filled->n_seq, 1);
     filled->chunk = value_or_default(filled->chunk, DEFAULT_CHUNK);
-    if (filled->kv == ZT_DTYPE_COUNT || filled->kv == 0) /* 0, as in options that say nothing */
-        filled->kv = filled->exact ? ZT_F32 : ZT_F16;
+    bool kv_given = filled->kv != ZT_DTYPE_COUNT && filled->kv != 0; /* 0, as in options that say nothing */
+    if (!kv_given) filled->kv = filled->exact ? ZT_F32 : ZT_F16;
     /* Long or short rope factors go by the context asked for, however few tokens will come. */
     int64_t context = filled->ctx_len;
     if (filled->max_tokens > 0 && filled->max_tokens < filled->ctx_len) filled->ctx_len = filled->max_tokens;
@@ -63,15 +80,9 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
     model->cache_rows = round_up(filled->cache_len > filled->ctx_len ? filled->cache_len : filled->ctx_len, ZT_KV_BLOCK);
     if (filled->chunk > model->cache_rows || model->hyper.arch->encoder)
         filled->chunk = model->cache_rows; /* an encoder sees a text at once */
-    filled->draws = filled->draws && !filled->embed && !filled->planned && filled->engine &&
+    filled->draws = filled->draws && !filled->embed && !filled->planned && !filled->forward && filled->engine &&
                     zt_drawing_may(filled->engine, model->hyper.vocab);
-    zt_build_opts build_opts = {.exact = filled->exact,
-                                .kv = filled->kv,
-                                .ctx = context,
-                                .n_seq = filled->n_seq,
-                                .embed = filled->embed,
-                                .draws = filled->draws};
-    model->prog = zt_llm_build(gguf, &model->hyper, &build_opts);
+    model->prog = build_program(model, gguf, context, kv_given);
     return model->prog ? ZT_OK : zt_ctx_status(model->ctx);
 }
 
@@ -87,9 +98,12 @@ static size_t data_bytes(const zt_llm *model)
 
 static size_t cache_bytes(const zt_llm *model)
 {
-    size_t cell = (size_t)zt_dtype_get(model->opts.kv)->block_bytes;
-    if (model->hyper.arch->encoder) return 0;
-    return 2 * (size_t)model->hyper.n_layers * (size_t)model->cache_rows * (size_t)model->hyper.kv_width * cell;
+    size_t sum = 0;
+    for (int i = 0; i < zt_prog_count(model->prog, ZT_VALUE_STATE); i++) {
+        const zt_type *type = &zt_prog_value(model->prog, zt_prog_nth(model->prog, ZT_VALUE_STATE, i))->type;
+        sum += (size_t)model->cache_rows * (size_t)type->dim[1] * (size_t)zt_dtype_get(type->dtype)->block_bytes;
+    }
+    return sum;
 }
 
 /* Arena bytes of a value on an engine; 0 for an output that updates a state in place. */

@@ -73,19 +73,25 @@ static size_t largest_state_bytes(zt_llm *model)
     return most;
 }
 
-static session_header make_head(zt_llm *model, const char *model_key, const char *arithmetic, int64_t token_count)
+static zt_status make_head(zt_llm *model, const char *model_key, const char *arithmetic, int64_t token_count,
+                           session_header *made)
 {
     size_t rows;
+    char program[ZT_FORWARD_KEY];
     session_header header = {.token_count = token_count, .n_states = count_states(model)};
+    zt_status status = zt_forward_key(model, program);
     header.bytes = sizeof header + (size_t)token_count * sizeof(int32_t) + sizeof(XXH128_canonical_t);
     memcpy(header.magic, MAGIC, sizeof header.magic);
     memcpy(header.model, model_key, strnlen(model_key, sizeof header.model));
-    memcpy(header.arithmetic, arithmetic, strnlen(arithmetic, sizeof header.arithmetic - 1));
+    size_t length = strnlen(arithmetic, sizeof header.arithmetic - 1 - strlen(program));
+    memcpy(header.arithmetic, arithmetic, length);
+    memcpy(header.arithmetic + length, program, strlen(program));
     for (int i = 0; i < header.n_states; i++) {
         header.bytes += row_bytes(model, i, &rows) * (size_t)token_count;
         header.kv = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
     }
-    return header;
+    *made = header;
+    return status;
 }
 
 /* ---- save ------------------------------------------------------------------------------------ */
@@ -136,8 +142,9 @@ zt_status zt_llm_save(zt_llm *model, const char *model_key, const char *arithmet
     if (!model) return ZT_EUSAGE;
     ZT_REQUIRE(zt_llm_ctx(model), model_key && arithmetic && path, ZT_EUSAGE);
     zt_ctx *ctx = zt_llm_ctx(model);
-    session_header header = make_head(model, model_key, arithmetic, zt_llm_position(model));
-    session_writer writer = {.hash = zt_alloc(ctx, sizeof(XXH3_state_t))};
+    session_header header;
+    zt_status made = make_head(model, model_key, arithmetic, zt_llm_position(model), &header);
+    session_writer writer = {.hash = made ? NULL : zt_alloc(ctx, sizeof(XXH3_state_t))};
     if (writer.hash) writer.sink = zt_sink_open(ctx, path, true);
     zt_status status = writer.sink ? write_session(model, &writer, &header, ids) : zt_ctx_status(ctx);
     zt_sink_close(writer.sink);
@@ -176,11 +183,12 @@ static zt_status check_head(session_reader *reader, const char *model_key, const
         return zt_fail(reader->ctx, ZT_EDATA, "%s: session: %" PRIu64 " bytes, expected %" PRIu64 " by its header", reader->path,
                        size, header->bytes);
     header->arithmetic[sizeof header->arithmetic - 1] = 0;
-    want = make_head(reader->model, model_key, arithmetic, header->token_count);
+    zt_status status = make_head(reader->model, model_key, arithmetic, header->token_count, &want);
+    if (status) return status;
     *use = strcmp(header->arithmetic, want.arithmetic) == 0 && header->kv == want.kv;
     if (!*use)
         zt_log(reader->ctx, ZT_LOG_WARN, "%s: the session was made with '%s', this is '%s': session ignored", reader->path,
-               zt_escape(shown, sizeof shown, header->arithmetic, strlen(header->arithmetic)), arithmetic);
+               zt_escape(shown, sizeof shown, header->arithmetic, strlen(header->arithmetic)), want.arithmetic);
     else if (header->n_states != want.n_states || header->bytes != want.bytes)
         return fail_damaged(reader, "its cache shape differs from the model's");
     return ZT_OK;

@@ -337,6 +337,10 @@ zt_status zt_prog_model_path(zt_prog *program, const char *file)
 {
     if (!program) return ZT_EUSAGE;
     if (!program->file) return zt_prog_fail(program, ZT_EUSAGE, "the program names no model");
+    if (!file) {
+        program->file = program->id = NULL;
+        return ZT_OK;
+    }
     const char *copy = zt_arena_strndup(program->memory, file, strlen(file));
     if (!copy) return ZT_ENOMEM;
     program->file = copy;

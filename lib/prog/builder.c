@@ -154,34 +154,59 @@ static zt_status copy_dims(zt_prog *target, const zt_prog *program)
     return program->file ? zt_prog_model(target, program->file, program->id) : ZT_OK;
 }
 
-/* state NULL: every declaration stays what it is. */
-static zt_status copy_values(zt_prog *target, const zt_prog *program, const bool *state, int *map)
+/* How declarations change: value v becomes a state where state[v], and has the type types[v]; first[first_count] come before
+ * the others. NULL: nothing changes. */
+typedef struct declared_changes {
+    const bool *state;
+    const zt_type *types;
+    const int *first;
+    int first_count;
+} declared_changes;
+
+static zt_status copy_value(zt_prog *target, const zt_prog *program, const declared_changes *changes, int value_id, int *map)
 {
-    for (int value_id = 0; value_id < program->values.count; value_id++) {
-        const zt_value *value = zt_prog_value(program, value_id);
-        bool turned = state && state[value_id];
-        map[value_id] = -1;
-        if (value->kind == ZT_VALUE_OP) continue;
-        map[value_id] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name), value->type.dtype,
-                                        value->type.rank, value->type.dim, turned ? (zt_span){0} : zt_span_of(value->tensor));
-        if (map[value_id] < 0) return zt_ctx_status(program->ctx);
-    }
-    return ZT_OK;
+    const zt_value *value = zt_prog_value(program, value_id);
+    bool turned = changes->state && changes->state[value_id];
+    const zt_type *type = changes->types ? &changes->types[value_id] : &value->type;
+    map[value_id] = zt_prog_declare(target, turned ? ZT_VALUE_STATE : value->kind, zt_span_of(value->name), type->dtype,
+                                    type->rank, type->dim, turned ? (zt_span){0} : zt_span_of(value->tensor));
+    return map[value_id] < 0 ? zt_ctx_status(program->ctx) : ZT_OK;
 }
 
-zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map)
+static zt_status copy_values(zt_prog *target, const zt_prog *program, const declared_changes *changes, int *map)
+{
+    zt_status status = ZT_OK;
+    for (int value_id = 0; value_id < program->values.count; value_id++) map[value_id] = -1;
+    for (int i = 0; i < changes->first_count && !status; i++)
+        status = copy_value(target, program, changes, changes->first[i], map);
+    for (int value_id = 0; value_id < program->values.count && !status; value_id++)
+        if (map[value_id] < 0 && zt_prog_value(program, value_id)->kind != ZT_VALUE_OP)
+            status = copy_value(target, program, changes, value_id, map);
+    return status;
+}
+
+static zt_prog *copy_declarations(const zt_prog *program, const declared_changes *changes, int *map)
 {
     if (!program) return NULL;
     ZT_REQUIRE(program->ctx, map, NULL);
     zt_prog *target = zt_prog_new(program->ctx);
-    if (target && copy_dims(target, program) == ZT_OK && copy_values(target, program, state, map) == ZT_OK) return target;
+    if (target && copy_dims(target, program) == ZT_OK && copy_values(target, program, changes, map) == ZT_OK) return target;
     zt_prog_free(target);
     return NULL;
 }
 
-zt_prog *zt_prog_like(const zt_prog *program, int *map)
+zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map)
+{
+    return copy_declarations(program, &(declared_changes){.state = state}, map);
+}
+
+zt_prog *zt_prog_like_types(const zt_prog *program, const zt_type *types, const int *first, int first_count, int *map)
 {
     if (!program) return NULL;
-    ZT_REQUIRE(program->ctx, map, NULL);
-    return zt_prog_like_states(program, NULL, map);
+    ZT_REQUIRE(program->ctx, first_count >= 0 && first_count <= program->values.count && (first || !first_count), NULL);
+    for (int i = 0; i < first_count; i++)
+        ZT_REQUIRE(program->ctx, zt_prog_value(program, first[i]) && zt_prog_value(program, first[i])->kind != ZT_VALUE_OP, NULL);
+    return copy_declarations(program, &(declared_changes){.types = types, .first = first, .first_count = first_count}, map);
 }
+
+zt_prog *zt_prog_like(const zt_prog *program, int *map) { return copy_declarations(program, &(declared_changes){0}, map); }

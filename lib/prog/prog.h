@@ -75,7 +75,7 @@ zt_status zt_prog_keep(zt_prog *program, int state, int value);
 /* Adds an output. ZT_EUSAGE: the name is invalid or taken, or the value was donated. */
 zt_status zt_prog_out(zt_prog *program, const char *name, int value);
 zt_status zt_prog_model(zt_prog *program, const char *file, const char *id); /* the header line */
-/* Another path of the same model. ZT_EUSAGE: no model is named. */
+/* Another path of the same model; NULL: the program names no model any more. ZT_EUSAGE: no model is named. */
 zt_status zt_prog_model_path(zt_prog *program, const char *file);
 /* A number, 0 or more, for a symbol that is bound without one: the line bind. Each symbol once. */
 zt_status zt_prog_set_binding(zt_prog *program, const char *symbol, int64_t value);

@@ -375,7 +375,7 @@ static zt_status make_buffers(run_state *run)
 
 zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
 {
-    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
+    zt_llm_opts opts = run_llm_opts(run);
     if (run->options->plan && run_read_plan(run) != ZT_OK) return zt_ctx_status(run->ctx);
     if (!run->engine && run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;

@@ -174,7 +174,7 @@ zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
            wanted = info.weight_bytes + 2 * info.scratch_bytes + (size_t)(info.n_seq * info.vocab) * sizeof(float);
     available = run->cli->mem_limit ? available - available / 8 : available / 2;
     size_t token_bytes = info.kv_bytes / (size_t)info.cache_len,
-           fitting = available > wanted ? (available - wanted) / token_bytes : 0;
+           fitting = available > wanted ? (available - wanted) / (token_bytes ? token_bytes : 1) : 0;
     opts->cache_len = CACHE_TOKENS < SEQUENCES * info.ctx_len ? CACHE_TOKENS : SEQUENCES * info.ctx_len;
     if ((size_t)opts->cache_len > fitting) opts->cache_len = (int64_t)fitting;
     return ZT_OK;

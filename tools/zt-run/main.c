@@ -46,6 +46,7 @@ static zt_status run_mode(run_state *run)
     run->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(run->ctx, options->model);
     if (!run->gguf) return zt_ctx_status(run->ctx);
     status = run_apply_adapters(run);
+    if (status == ZT_OK) status = run_read_forward(run);
     if (status != ZT_OK) return status;
     if (options->dry_run) return run_with_output(run, run_dry);
     if (!options->perplexity && !options->chat && !run_takes_requests(options)) status = run_read_prompt(run);
@@ -86,6 +87,7 @@ int main(int argc, char **argv)
     run_templates_free(&run);
     zt_llm_close(run.llm);
     zt_plan_file_free(run.plan);
+    zt_prog_free(run.forward);
     zt_engine_close(run.engine);
     zt_free(run.ctx, run.times);
     zt_vocab_free(run.vocab);

@@ -1,11 +1,13 @@
 /* model.c - what goes with the model that runs: adapters, a plan, its engine, its KV cache.
  *
  *   --lora       adapters are applied as the model's tensors are read
+ *   --program    the forward pass comes from a file
  *   --plan       program, engine and layout in memory come from a file
  *   --engine     the engine; with --stats -vv the time of each op on it, by a device's own clock where
  *                it has one
  *   --session    the KV cache is read from a file, and written back to it
  */
+#include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
 
 #include <inttypes.h>
@@ -37,6 +39,15 @@ void run_close_adapters(run_state *run)
 {
     zt_checkpoint_close(run->base_model);
     zt_adapters_close(&run->adapters);
+}
+
+/* ---- a forward pass as a program: --program --------------------------------------------------- */
+
+zt_status run_read_forward(run_state *run)
+{
+    if (!run->options->program) return ZT_OK;
+    run->forward = zt_cli_program(run->cli, run->options->program);
+    return run->forward ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
 /* ---- a plan of the model: --plan ------------------------------------------------------------- */
@@ -84,7 +95,7 @@ static void note_time(void *user, const zt_run_schedule *plan, int step, double 
 /* "auto" is decided by the model's program. Errors in the model are reported when it is opened. */
 static zt_engine *open_engine(run_state *run)
 {
-    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
+    zt_llm_opts opts = run_llm_opts(run);
     int64_t ctx = opts.ctx_len > 0 ? opts.ctx_len : USUAL_CTX;
     zt_binding bindings[] = {{"n", 1}, {"m", 1}, {"ctx", (ctx / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
     opts.embed = run->options->embed;

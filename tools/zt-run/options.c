@@ -103,14 +103,17 @@ run_options *run_options_init(void)
     return &given_options;
 }
 
-zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options)
+zt_llm_opts run_llm_opts(const run_state *run)
 {
+    const run_options *options = run->options;
     static const zt_dtype kv_types[] = {RUN_CACHE_TYPES(ZT_WORD_NUMBER)};
     return (zt_llm_opts){.ctx_len = options->context_tokens,
                          .chunk = options->chunk,
                          .exact = options->exact,
                          .kv = options->kv_type < 0 ? ZT_DTYPE_COUNT : kv_types[options->kv_type],
-                         .strict = cli->strict};
+                         .strict = run->cli->strict,
+                         .forward = run->forward,
+                         .forward_name = options->program};
 }
 
 bool run_takes_requests(const run_options *options) { return options->jsonl || options->serve; }
@@ -135,6 +138,9 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
     struct stat info;
     if (from_stdin(options->session) || (options->session && stat(options->session, &info) == 0 && !S_ISREG(info.st_mode)))
         return zt_fail(ctx, ZT_EUSAGE, "--session: '%s' is not a regular file", options->session);
+    if (from_stdin(options->program) && (from_stdin(options->model) || options->jsonl || from_stdin(options->perplexity) ||
+                                         (piped && !options->perplexity && !options->dry_run && !options->serve)))
+        return zt_fail(ctx, ZT_EUSAGE, "--program comes from stdin: give the prompt and the model in another way");
     if (options->chat && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is not a terminal");
     if (options->dry_run || options->chat || options->serve) return ZT_OK;
@@ -165,10 +171,11 @@ static zt_status check_outputs(zt_cli *cli, const run_options *options)
 static zt_status check_files(zt_cli *cli, const run_options *options)
 {
     const char *text = options->perplexity ? options->perplexity : options->prompt ? NULL : options->input ? options->input : "-";
-    const char *const inputs[] = {options->model, text, options->template, options->json_schema, options->grammar};
+    const char *const inputs[] = {options->model,  text, options->template, options->json_schema, options->grammar,
+                                  options->program};
     const char *const outputs[] = {cli->output, options->logits, options->session};
     const char *const output_options[] = {"--output", "--logits", "--session"};
-    for (int i = 0; i < 15; i++) {
+    for (int i = 0; i < 18; i++) {
         zt_status status = zt_cli_refuse_same(cli, inputs[i / 3], outputs[i % 3]);
         if (status != ZT_OK) return status;
     }

@@ -255,7 +255,7 @@ static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t tot
 zt_status run_dry(run_state *run)
 {
     zt_llm_info info;
-    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
+    zt_llm_opts opts = run_llm_opts(run);
     if (run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
     zt_status status = zt_llm_plan(run->gguf, &opts, &info);

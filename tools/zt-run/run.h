@@ -44,7 +44,6 @@ enum {
 extern const zt_tool run_tool;
 run_options *run_options_init(void); /* with defaults, before the command line is read */
 zt_status run_options_check(zt_cli *cli, const run_options *options);
-zt_llm_opts run_llm_opts(const zt_cli *cli, const run_options *options);
 
 /* ---- one request ----------------------------------------------------------------------------- */
 
@@ -72,6 +71,7 @@ typedef struct run_state {
     zt_sink *sink;      /* of --output; NULL: stdout */
     bool terminal;      /* text goes to a terminal */
     zt_plan_file *plan; /* of --plan; NULL: none */
+    zt_prog *forward;   /* of --program; NULL: none */
     zt_engine *engine;
     run_times *times; /* NULL: not asked for */
     zt_llm *llm;
@@ -101,6 +101,9 @@ typedef struct run_state {
     const char *request_id;                                                  /* of a request, as JSON; NULL: none */
     double loaded_time, asked_time, prompt_time, first_token_time, end_time; /* when, as zt_seconds */
 } run_state;
+
+/* How the model is opened, as far as the options say. */
+zt_llm_opts run_llm_opts(const run_state *run);
 
 /* Data goes to --output, or to stdout at once. */
 zt_status run_write(run_state *run, const void *bytes, size_t size);
@@ -202,6 +205,7 @@ zt_status run_catch_up(run_state *run);  /* the cache then holds all of run->ids
 /* model.c: what goes with the model. */
 zt_status run_apply_adapters(run_state *run); /* of --lora, if any */
 void run_close_adapters(run_state *run);      /* after the model is closed */
+zt_status run_read_forward(run_state *run);   /* --program, if it is given */
 zt_status run_read_plan(run_state *run);      /* --plan; sets the engine that it is made for */
 zt_status run_open_engine(run_state *run);    /* as the options say */
 void run_report_times(run_state *run);        /* of each op */

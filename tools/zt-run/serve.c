@@ -536,7 +536,7 @@ static zt_status serve_requests(serve_state *serve)
 static bool is_encoder(run_state *run)
 {
     zt_llm_info info;
-    zt_llm_opts opts = run_llm_opts(run->cli, run->options);
+    zt_llm_opts opts = run_llm_opts(run);
     opts.engine = run->engine;
     if (zt_llm_plan(run->gguf, &opts, &info) == ZT_OK) return false;
     zt_ctx_clear(run->ctx);

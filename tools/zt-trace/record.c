@@ -359,6 +359,10 @@ static zt_status record_step(trace_recording *recording)
     const trace_options *options = recording->options;
     zt_status status = check_options(recording->cli, options);
     if (!status) status = open_program(recording);
+    if (!status && options->forward) {
+        status = zt_prog_model_path(recording->program, NULL);
+        return status ? status : trace_write_program(recording->cli, recording->program);
+    }
     if (!status) status = name_model(recording->cli, recording->program, options->model);
     if (!status && options->prompt) status = read_prompt(recording);
     if (!status) status = give_numbers(recording);
@@ -376,7 +380,7 @@ static zt_status record_step(trace_recording *recording)
 /* Of a network the program is all there is. */
 static zt_status record_network(zt_cli *cli, const trace_options *options)
 {
-    if (zt_cli_refuse_given(cli, "prompt|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
+    if (zt_cli_refuse_given(cli, "prompt|forward|steps|values|times|at|ctx|kv|exact|embed|" TRACE_ENGINE_OPTIONS,
                             "a network; it applies to a language model"))
         return ZT_EUSAGE;
     zt_prog *program = zt_cli_network(cli, options->model, &(zt_nn_options){.cycles = options->cycles});

@@ -23,6 +23,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         echo '{"prompt":"on the"}' >others
         echo '{"prompt":"<|im_start|> on"}' >specials
         zt-trace record -m model.gguf | zt-trace compile --bind n=1,m=1,ctx=32 --no-fuse -o plan.zt
+        zt-trace record --forward --kv f32 -m model.gguf | sed s/swiglu/geglu/ >forward.zt
         printf '1,3\n2,4\n' >x.csv
         printf '7,3\n2,4\n' >y.csv
         printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data w: f32[2] "w"' 'y = mul x w' 'z = exp y' 'out y = z' >p.zt
@@ -80,6 +81,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--perplexity" => {value => "special.txt"},
         "--session" => {value => "s"},
         "--lora" => {value => "adapter.gguf=30"},
+        "--program" => {value => "forward.zt"},
         "--plan" => {value => "text.txt", code => 65},    # it is read
         "--speculate" => {with => ["--stats"]},
         "--no-kv-cache" => {reason => "the same tokens, later: tests/tools/zt-run-more.bats"},

@@ -44,6 +44,7 @@ my @bind = qw(--bind n=3,ctx=32);
         record => {
             "--model" => {value => "other.gguf"},
             "--prompt" => {value => "hello there"},
+            "--forward" => {run => [qw(record -m model.gguf)]},
             "--steps" => {value => "2..5"},
             "--at" => {value => 2},
             "--values" => {value => "u.npz"},
