@@ -225,7 +225,7 @@ held() { # options: a stream that the server's end ends
 @test "SIGTERM: what runs is finished, and the exit code is 0" {
     ln -sf "$long" model.gguf
     start -c 32000
-    held '{"max_tokens":300}'
+    held '{"max_tokens":120}'
     stop 0
     wait $holder
     [ "$(tail -1 held)" = 'data: [DONE]' ]
