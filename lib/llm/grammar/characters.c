@@ -64,24 +64,26 @@ bool zt_g_chars_has(const gchars *chars, uint32_t code_point)
     return false;
 }
 
-bool zt_g_chars_class(gbuilder *builder, gchars *chars, char letter)
+bool zt_g_chars_class(gbuilder *builder, gchars *chars, char letter, bool wide)
 {
     static const grange digits[] = {{'0', '9'}}, words[] = {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}};
-    /* ECMAScript's WhiteSpace and LineTerminator */
-    static const grange spaces[] = {{0x09, 0x0d},     {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680}, {0x2000, 0x200a},
-                                    {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}, {0xfeff, 0xfeff}};
+    /* white space by ECMAScript and by Python; then what only one of them counts */
+    static const grange spaces[] = {{0x09, 0x0d},     {0x20, 0x20},     {0xa0, 0xa0},     {0x1680, 0x1680},
+                                    {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f},
+                                    {0x3000, 0x3000}, {0x1c, 0x1f},     {0x85, 0x85},     {0xfeff, 0xfeff}};
     static const struct {
         char letter;
         const grange *range;
-        int count;
-    } classes[] = {{'d', digits, 1}, {'w', words, 4}, {'s', spaces, 10}};
+        int count, wide_count;
+    } classes[] = {{'d', digits, 1, 1}, {'w', words, 4, 4}, {'s', spaces, 9, 12}};
     for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
         if ((letter | 0x20) != classes[i].letter) continue;
         gchars set = {0};
-        bool done = true;
-        for (int j = 0; j < classes[i].count && done; j++)
+        bool done = true, opposite = letter != classes[i].letter;
+        int count = wide != opposite ? classes[i].wide_count : classes[i].count;
+        for (int j = 0; j < count && done; j++)
             done = zt_g_chars_add(builder, &set, classes[i].range[j].first, classes[i].range[j].last);
-        if (done && letter != classes[i].letter) done = zt_g_chars_invert(builder, &set);
+        if (done && opposite) done = zt_g_chars_invert(builder, &set);
         for (int j = 0; j < set.count && done; j++) done = zt_g_chars_add(builder, chars, set.range[j].first, set.range[j].last);
         return done;
     }

@@ -97,8 +97,9 @@ bool zt_g_chars_add(gbuilder *builder, gchars *chars, uint32_t first, uint32_t l
 void zt_g_chars_normalize(gchars *chars);                                             /* without surrogates */
 bool zt_g_chars_invert(gbuilder *builder, gchars *chars);                             /* all other characters */
 bool zt_g_chars_has(const gchars *chars, uint32_t code_point);                        /* of a normalized set */
-/* \d \w \s and their opposites, as ECMAScript has them. false: not such a letter, or no memory. */
-bool zt_g_chars_class(gbuilder *builder, gchars *chars, char letter);
+/* \d \w \s and their opposites, as ECMAScript has them. Of white space only what is such in Python, too, so that either accepts
+ * what is written; with `wide` what is such in one of them (for a class that is inverted). false: not such a letter, or no memory. */
+bool zt_g_chars_class(gbuilder *builder, gchars *chars, char letter, bool wide);
 
 /* A range of bytes for each byte of a character. */
 typedef struct gbytes_sequence {

@@ -139,14 +139,14 @@ static bool read_escape(regex_reader *reader, bool in_class, uint32_t *code_poin
 static bool is_class_letter(char letter) { return letter && strchr("dDwWsS", letter); }
 
 /* An item of a class, or an end of its range. *single: it is one character; else the characters were added. */
-static bool read_class_item(regex_reader *reader, gchars *chars, bool *single, uint32_t *code_point)
+static bool read_class_item(regex_reader *reader, gchars *chars, bool inverted, bool *single, uint32_t *code_point)
 {
     *single = true;
     if (is_at(reader, "[:")) return refuse(reader, "POSIX classes ([:alpha:]) are not supported"), false;
     if (skip_text(reader, "\\")) {
         *single = reader->at >= reader->end || !is_class_letter(*reader->at);
         if (*single) return read_escape(reader, true, code_point);
-        return zt_g_chars_class(reader->builder, chars, *reader->at++);
+        return zt_g_chars_class(reader->builder, chars, *reader->at++, inverted);
     }
     int size = zt_utf8_decode(reader->at, (size_t)(reader->end - reader->at), code_point);
     reader->at += size;
@@ -163,11 +163,11 @@ static gexpr *read_class(regex_reader *reader)
         bool single, single_end;
         if (first && is_at(reader, "]")) return refuse(reader, "an empty class; ']' as a character is '\\]'");
         if (reader->at >= reader->end) return refuse(reader, "']' expected");
-        if (!read_class_item(reader, &chars, &single, &low)) return NULL;
+        if (!read_class_item(reader, &chars, inverted, &single, &low)) return NULL;
         high = low;
         if (is_at(reader, "-") && reader->at + 1 < reader->end && reader->at[1] != ']') {
             reader->at++;
-            if (!read_class_item(reader, &chars, &single_end, &high)) return NULL;
+            if (!read_class_item(reader, &chars, inverted, &single_end, &high)) return NULL;
             if (!single || !single_end) return refuse(reader, "a range of classes");
             if (low > high) return refuse(reader, "an empty range");
         }
@@ -221,7 +221,7 @@ static gexpr *read_atom(regex_reader *reader)
     if (skip_text(reader, "\\")) {
         gchars chars = {0};
         if (reader->at < reader->end && is_class_letter(*reader->at))
-            return zt_g_chars_class(reader->builder, &chars, *reader->at++) ? characters(reader, &chars) : NULL;
+            return zt_g_chars_class(reader->builder, &chars, *reader->at++, false) ? characters(reader, &chars) : NULL;
         return read_escape(reader, false, &code_point) ? one_character(reader, code_point) : NULL;
     }
     int size = zt_utf8_decode(reader->at, (size_t)(reader->end - reader->at), &code_point);
