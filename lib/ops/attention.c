@@ -150,17 +150,27 @@ static double attention_flops(const void *attrs, const zt_type *const in[], cons
 }
 
 /* Keys and values as often as their rows are seen by any: by one window, or all. */
-static double attention_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+static double bytes_of(const void *attrs, const zt_type *const in[], const zt_type *out, int inputs)
 {
     const zt_attention_attrs *attention = attrs;
     double rows = (double)in[1]->dim[0], seen = rows, sum = 0;
     double most = (double)attention->window + (double)in[0]->dim[0];
     if (attention->window > 0 && most < seen) seen = most;
-    for (int k = 0; k < 7; k++) {
+    for (int k = 0; k < inputs; k++) {
         double share = rows > 0 && (k == 1 || k == 2) ? seen / rows : 1;
         if (in[k]) sum += (double)zt_type_bytes(in[k]) * share;
     }
     return sum + (double)zt_type_bytes(out);
+}
+
+static double attention_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    return bytes_of(attrs, in, out, SINKS + 3);
+}
+
+static double attention_sinks_bytes(const void *attrs, const zt_type *const in[], const zt_type *out)
+{
+    return bytes_of(attrs, in, out, SINKS + 4);
 }
 
 static bool cases_at(int i, zt_case *test_case, int pos)
@@ -325,7 +335,7 @@ const zt_opdef zt_op_attention_sinks = {
     .infer = attention_sinks_infer,
     .ref = attention_sinks_ref,
     .flops = attention_flops,
-    .bytes = attention_bytes,
+    .bytes = attention_sinks_bytes,
     .cases = attention_sinks_cases,
     .expand = attention_sinks_expand,
 };

@@ -180,6 +180,12 @@ static void test_counts(void)
         {"qwen2moe", "expert_shared_feed_forward_length", UINT32_MAX, "expert_shared_feed_forward_length"},
         {"phimoe", "expert_used_count", 3, "expert_used_count is not 2 (3, 2)"},
         {"glm4moe", "expert_shared_count", 2, "expected q8_0[128,64]"},
+        {"gpt-oss", "attention.sliding_window", 0, "sliding_window is 0"},
+        {"gpt-oss", "attention.sliding_window", UINT32_MAX, "sliding_window is 4294967295"},
+        {"gpt-oss", "attention.head_count", 2, "'blk.0.attn_"},
+        {"gpt-oss", "expert_count", 3, "'blk.0.ffn_gate_inp"},
+        {"gpt-oss", "expert_used_count", 0, "expert_used_count is 0"},
+        {"gpt-oss", "feed_forward_length", 64, "'blk.0.ffn_gate_exps"},
     };
     for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
         char whole[96];

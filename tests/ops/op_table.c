@@ -218,6 +218,9 @@ static void bytes_of_ops(void)
     ok(zt_op_bytes(ZT_OP_attention, &a, in, &y) == 2 * 128 + 2 * 8192 + 8, "attention: the cache");
     a.window = 60;
     ok(zt_op_bytes(ZT_OP_attention, &a, in, &y) == 2 * 128 + 2 * 1024 + 8, "or its window");
+    const zt_type sinks = zt_type_make(ZT_F32, 1, (int64_t[]){4});
+    const zt_type *with_sinks[] = {&q, &cache, &cache, &sinks, &i, NULL, NULL};
+    ok(zt_op_bytes(ZT_OP_attention_sinks, &a, with_sinks, &y) == 2 * 128 + 2 * 1024 + 16 + 8, "and its sinks");
 }
 
 int main(void)
