@@ -231,6 +231,7 @@ static const zt_arch archs[] = {
      .act = act_gelu_tanh,
      .layer_norm = true,
      .residual = ZT_RESIDUAL_PARALLEL},
+    {.name = "exaone", .parts = BASE | PRE_NORMS, .rope_pair = "halves", .act = act_silu},
     {.name = "exaone4",
      .parts = BASE | ZT_PART_POST_NORM | ZT_PART_QK_NORM,
      .rope_pair = "halves",

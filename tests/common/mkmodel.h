@@ -110,6 +110,7 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"gptneox", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_SWITCH},
     {"falcon", MK_FUSED_QKV | MK_UP | MK_PRE | MK_PRE_BIAS | MK_ONE_NORM},
     {"phi2", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_ONE_NORM},
+    {"exaone", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"exaone4", MK_QKV | MK_GATE | MK_UP | MK_POST | MK_QK_NORM | MK_WINDOW},
     {"glm4", MK_QKV | MK_FUSED_UP | MK_PRE | MK_POST},
     {"seed_oss", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST},

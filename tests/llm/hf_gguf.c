@@ -41,6 +41,8 @@ static const otherwise ours[] = {
     {"glm4moe.nextn_predict_layers", "the same", NULL},
     {"mistral3.rope.scaling.attn_factor", "the amplitude that the model was trained with, where mscale is not 1", NULL},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length", NULL},
+    {"exaone.attention.layer_norm_rms_epsilon", "what llama.cpp reads; this converter writes the other key", NULL},
+    {"exaone.attention.layer_norm_epsilon", "the same", NULL},
     {"general.file_type", "the converter writes it for every other architecture", "gptneox"},
 };
 

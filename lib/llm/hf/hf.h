@@ -73,6 +73,7 @@ typedef enum hf_id {
     HF_MINISTRAL3,
     HF_OLMO3,
     HF_MODERNBERT,
+    HF_EXAONE,
     HF_COUNT
 } hf_id;
 
@@ -112,8 +113,9 @@ typedef uint64_t hf_set;
     (HF_GEMMAS | HF_SET(HF_MISTRAL) | HF_SET(HF_MIXTRAL) | HF_PHIS | HF_QWENS | HF_SET(HF_COHERE2) | HF_SET(HF_STARCODER2) |     \
      HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS))
 /* Of whose heads a part may rotate. */
-#define HF_PARTIAL (HF_PHIS | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
-#define HF_MOES    (HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
+#define HF_PARTIAL                                                                                                               \
+    (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
+#define HF_MOES (HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -123,7 +125,7 @@ typedef uint64_t hf_set;
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
      HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3))
 /* With the names of llama's tensors, at least of most. */
-#define HF_LLAMA_LIKE (HF_ALL & ~(HF_ENCODERS | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
+#define HF_LLAMA_LIKE (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

@@ -144,6 +144,9 @@ zt_status zt_export_dense(hf_export *export)
 {
     if (export->arch->id == HF_STABLELM && export->hyper.parts & ZT_PART_HEAD_NORMS)
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: stablelm models with norms on q and k cannot be written", export->file);
+    if (export->arch->id == HF_NEOX && export->hyper.n_kv_heads != export->hyper.n_heads)
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' gpt_neox cannot have %lld key heads for %lld query heads",
+                       export->file, (long long)export->hyper.n_kv_heads, (long long)export->hyper.n_heads);
     zt_status status = put_switches(export);
     if (status == ZT_OK) status = put_falcon(export);
     if (status == ZT_OK) status = put_modern(export);

@@ -56,6 +56,7 @@ static const hf_sizes sizes[HF_COUNT] = {
     [HF_MINISTRAL3] = {34, 262144, 4096, 14336, 32, 8, 128, 1e-5, NO},
     [HF_OLMO3] = {32, 2048, 4096, 11008, 32, MAY, MAY, 1e-5, NO},
     [HF_MODERNBERT] = {22, 8192, 768, 1152, 12, NO, NO, NO, MAY},
+    [HF_EXAONE] = {32, 4096, 4096, 14336, 32, 8, MAY, NO, NO},
 };
 
 #define SIZE(field) (1 + offsetof(hf_sizes, field) / sizeof(double))
@@ -145,6 +146,10 @@ static const hf_key keys[] = {
                    [HF_MINISTRAL3] = MAY,
                    [HF_MODERNBERT] = 50368}},
     {.suffix = "attention.layer_norm_rms_epsilon", .names = "norm_eps", .kind = 'f', .otherwise = {[HF_MODERNBERT] = 1e-5}},
+    {.suffix = "attention.layer_norm_rms_epsilon",
+     .names = "layer_norm_epsilon|rms_norm_eps",
+     .kind = 'f',
+     .otherwise = {[HF_EXAONE] = 1e-5}},
     {.suffix = "attention.sliding_window", .names = "local_attention", .kind = 'u', .otherwise = {[HF_MODERNBERT] = 128}},
     {.suffix = "expert_count",
      .names = "num_experts|num_local_experts|n_routed_experts|moe_num_experts",

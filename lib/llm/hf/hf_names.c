@@ -42,14 +42,15 @@ typedef struct hf_name {
 #define PHI2        HF_SET(HF_PHI2)
 #define GLM4        HF_SET(HF_GLM4)
 #define MODERN      HF_SET(HF_MODERNBERT)
+#define EXAONE      HF_SET(HF_EXAONE)
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS)) /* gate, up and down */
 
 static const hf_name layered[] = {
-    {"ln_1", "attn_norm", GPT2, 0},
+    {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
     {"attn.c_attn", "attn_qkv", GPT2, TRANSPOSE},
     {"attn.c_proj", "attn_output", GPT2, TRANSPOSE},
-    {"ln_2", "ffn_norm", GPT2, 0},
+    {"ln_2", "ffn_norm", GPT2 | EXAONE, 0},
     {"mlp.c_fc", "ffn_up", GPT2, TRANSPOSE},
     {"mlp.c_proj", "ffn_down", GPT2, TRANSPOSE},
     {"attention.self.query", "attn_q", BERT, 0},
@@ -78,6 +79,13 @@ static const hf_name layered[] = {
     {"ln_attn", "attn_norm_2", HF_SET(HF_FALCON_TWO), 0},
     {"ln_mlp", "attn_norm", HF_SET(HF_FALCON_TWO), 0},
     {"attn.Wqkv", "attn_qkv", MODERN, 0},
+    {"attn.attention.q_proj", "attn_q", EXAONE, 0},
+    {"attn.attention.k_proj", "attn_k", EXAONE, 0},
+    {"attn.attention.v_proj", "attn_v", EXAONE, 0},
+    {"attn.attention.out_proj", "attn_output", EXAONE, 0},
+    {"mlp.c_fc_0", "ffn_gate", EXAONE, 0},
+    {"mlp.c_fc_1", "ffn_up", EXAONE, 0},
+    {"mlp.c_proj", "ffn_down", EXAONE, 0},
     {"attn.Wo", "attn_output", MODERN, 0},
     {"attn_norm", "attn_norm", MODERN, 0},
     {"mlp_norm", "ffn_norm", MODERN, 0},
@@ -151,9 +159,9 @@ static const hf_name once[] = {
     {"final_layer_norm", "output_norm", NEOX, 0},
     {"word_embeddings", "token_embd", HF_FALCONS, 0},
     {"ln_f", "output_norm", HF_FALCONS, 0},
-    {"wte", "token_embd", GPT2, 0},
+    {"wte", "token_embd", GPT2 | EXAONE, 0},
     {"wpe", "position_embd", GPT2, 0},
-    {"ln_f", "output_norm", GPT2, 0},
+    {"ln_f", "output_norm", GPT2 | EXAONE, 0},
     {"embeddings.tok_embeddings", "token_embd", MODERN, 0},
     {"embeddings.norm", "token_embd_norm", MODERN, 0},
     {"final_norm", "output_norm", MODERN, 0},

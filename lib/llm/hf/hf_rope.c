@@ -90,8 +90,9 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5,  [HF_OLMO3] = 5e5,  [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,       [HF_SMOLLM3] = 2e6,
-        [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6, [HF_ERNIE_MOE] = 5e5,  [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
+        [HF_COHERE] = 5e5,    [HF_EXAONE] = 5e5,       [HF_OLMO3] = 5e5,    [HF_MINISTRAL3] = 1e6,
+        [HF_GEMMA3] = 1e6,    [HF_SMOLLM3] = 2e6,      [HF_MIXTRAL] = 1e6,  [HF_PHIMOE] = 1e6,
+        [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");

@@ -31,7 +31,7 @@ def plain_hparams(llama_cpp):
     def load_hparams(folder, is_mistral_format):
         with open(f"{folder}/config.json") as f:
             config = json.load(f)
-        return config if config["model_type"] in ("gpt_neox", "falcon") else usual(folder, is_mistral_format)
+        return config if config["model_type"] in ("gpt_neox", "falcon", "exaone") else usual(folder, is_mistral_format)
 
     return load_hparams
 

@@ -78,6 +78,27 @@ def phi(**more):
     return c
 
 
+def exaone(run, **more):
+    """With the names of the hub's, and, to run, those of Llama, whose graph transformers takes."""
+    c = archs.llama(rms_norm_eps=0.02, rope_theta=1000.0, rope_scaling=archs.LLAMA3, **more)
+    if run:
+        return c
+    names = {"num_hidden_layers": "num_layers", "rms_norm_eps": "layer_norm_epsilon", "hidden_act": "activation_function"}
+    return {**{names.get(k, k): v for k, v in c.items()}, "architectures": ["ExaoneForCausalLM"], "model_type": "exaone"}
+
+
+def exaone_hub(w):
+    names = [("model.layers", "transformer.h"), ("model.embed_tokens", "transformer.wte"), ("model.norm", "transformer.ln_f"),
+             ("input_layernorm", "ln_1"), ("post_attention_layernorm", "ln_2"), ("self_attn.o_proj", "attn.attention.out_proj"),
+             ("self_attn", "attn.attention"), ("gate_proj", "c_fc_0"), ("up_proj", "c_fc_1"), ("down_proj", "c_proj")]
+    out = {}
+    for k, v in w.items():
+        for ours, theirs in names:
+            k = k.replace(ours, theirs)
+        out[k] = v
+    return out
+
+
 def exaone4(**more):
     return text("Exaone4ForCausalLM", "exaone4", rms_norm_eps=0.02, pad_token_id=0, **more)
 
@@ -126,6 +147,7 @@ CASES = {
     "falcon-two": case(falcon(new_decoder_architecture=True, num_kv_heads=2)),
     "falcon-one": case(falcon(new_decoder_architecture=True, num_kv_heads=2, num_ln_in_parallel_attn=1)),
     "phi2": case(phi()),
+    "exaone": case(exaone(False), run=exaone(True), names=exaone_hub),
     "exaone4": case(exaone4(sliding_window=None, layer_types=layers_of("GG"))),
     "exaone4-window": case(exaone4(sliding_window=8, sliding_window_pattern="LLLG", num_hidden_layers=4, head_dim=16,
                                    layer_types=layers_of("LLLG"))),

@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# Dense architectures, made small, through the tools: text is the same however it is made, and quantized models run.
+
+load ../common/helper
+
+rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3)
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || exit
+    for arch in internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3; do
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 "$arch.gguf"
+    done
+}
+
+setup() { cd "$BATS_FILE_TMPDIR" || exit; }
+
+@test "the same text for any chunk, threads, draft and plan" {
+    for arch in "${rows[@]}"; do
+        greedy() { zt-run -m "$arch.gguf" -p 'the cat the cat the cat sat' -n 48 --temp 0 "$@"; }
+        greedy >whole
+        [ -s whole ]
+        for option in '--chunk 7' '--threads 1' --speculate; do
+            # shellcheck disable=SC2086
+            greedy $option | cmp - whole
+        done
+        zt-trace record -m "$arch.gguf" | zt-trace compile --bind n=1,m=1,ctx=256 >plan
+        greedy --plan plan | cmp - whole
+    done
+}
+
+@test "a session cut in the middle goes on as if it had not been" {
+    for arch in "${rows[@]}"; do
+        rm -f s
+        zt-run -m "$arch.gguf" -p 'the cat the cat the cat sat' -n 24 --temp 0 >whole
+        zt-run -m "$arch.gguf" -p 'the cat the cat' -n 0 --session s
+        zt-run -m "$arch.gguf" -p 'the cat the cat the cat sat' -n 24 --temp 0 --session s | cmp - whole
+    done
+}
+
+@test "33 texts beside each other are those of runs alone" {
+    perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": 0}\n), join(" ", ("the", "cat", "sat", "on")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5 for 0 .. 32' >requests
+    for arch in "${rows[@]}"; do
+        zt-run -m "$arch.gguf" --jsonl -i requests >beside
+        [ "$(wc -l <beside)" = 33 ]
+        for line in 8 33; do
+            sed -n "${line}p" requests | zt-run -m "$arch.gguf" --jsonl | perl -MJSON::PP -ne 'print decode_json($_)->{text}' >alone
+            sed -n "${line}p" beside | perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - alone
+        done
+    done
+}
+
+@test "quantized by mixes, and run" {
+    for arch in "${rows[@]}"; do
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --type f16 --width 256 --head 64 --ffn 512 wide.gguf
+        for type in q8_0 q4_k_m; do
+            zt-quant -f --type "$type" wide.gguf small.gguf
+            zt-convert --list small.gguf | grep -q "$( [ "$type" = q8_0 ] && echo q8_0 || echo q4_k )"
+            zt-run -m small.gguf -p 'the cat' -n 8 --temp 0 >text
+        done
+    done
+}
+
+@test "to a Hugging Face directory and back: the same tensors" {
+    for arch in "${rows[@]}"; do
+        [ "$arch" = internlm2 ] && continue # transformers has no class of it
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --kv-heads 4 --type f32 plain.gguf
+        rm -rf folder
+        zt-convert plain.gguf folder/
+        zt-convert -f folder/ again.gguf
+        for file in plain again; do zt-convert --hash $file.gguf | sort >$file; done
+        [ "$(wc -l <plain)" -gt 10 ]
+        cmp plain again
+    done
+}
+
+@test "what transformers cannot have is refused" {
+    run ! zt-convert gptneox.gguf folder2/ # grouped keys
+    [[ $output == *"gpt_neox"*"2 key heads"* ]]
+    run ! zt-convert internlm2.gguf folder2/
+    [[ $output == *internlm2* ]]
+    [ ! -e folder2 ]
+}
