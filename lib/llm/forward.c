@@ -288,7 +288,7 @@ static void read_heads(const forward_text *text, zt_hyper *hyper)
 {
     for (int index = 0; index < zt_prog_n_steps(text->program); index++) {
         const zt_step *step = zt_prog_step(text->program, index);
-        if (step->op != ZT_OP_attention) continue;
+        if (step->op != ZT_OP_attention && step->op != ZT_OP_attention_sinks) continue;
         const zt_attention_attrs *attrs = step->attrs;
         if (hyper->n_layers++ > 0) continue;
         hyper->head = attrs->head;
