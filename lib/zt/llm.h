@@ -13,6 +13,7 @@
 #include "lib/llm/llm.h"
 #include "lib/llm/jinja/jinja.h"
 #include "lib/llm/grammar/grammar.h"
+#include "lib/llm/reply/reply.h"
 #include "lib/llm/batch.h"
 #include "lib/llm/speculate.h"
 #include "lib/llm/learn.h"

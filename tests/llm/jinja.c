@@ -10,7 +10,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { MOST_SHOWN = 12, TEMPLATES = 4096 };
+enum { MOST_SHOWN = 12, TEMPLATES = 4096, GROUPS = 256 };
 #define NOW 1767323045 /* 2026-01-02 03:04:05 */
 
 typedef struct result {
@@ -81,7 +81,7 @@ static tally *tally_of(tally *all, int *n, const char *group)
 
 static void check_cases(const char *path)
 {
-    static tally all[64];
+    tally *all = calloc(GROUPS, sizeof *all);
     FILE *file = fopen(path, "r");
     char *line = NULL;
     size_t cap = 0;
@@ -91,7 +91,7 @@ static void check_cases(const char *path)
         json_t *item = json_loads(line, JSON_ALLOW_NUL, NULL);
         if (json_object_get(item, "vars")) vars = json_object_get(item, "vars");
         const char *group = json_string_value(json_object_get(item, "group"));
-        if (group && count < 64) {
+        if (group && count < GROUPS) {
             tally *t = tally_of(all, &count, group);
             bool right = check_case(item, vars);
             t->n++;
@@ -102,9 +102,10 @@ static void check_cases(const char *path)
     }
     for (int i = 0; i < count; i++)
         ok(all[i].wrong == 0, "%s: %d of %d as jinja2", all[i].group, all[i].n - all[i].wrong, all[i].n);
-    ok(cases > 1000, "%d cases in %s", cases, path);
+    ok(cases > 300, "%d cases in %s", cases, path);
     while (kept > 0) json_decref(keep[--kept]);
     free(keep);
+    free(all);
     free(line);
     if (file) fclose(file);
 }
@@ -299,13 +300,16 @@ static void test_faults(void)
 int main(int argc, char **argv)
 {
     char path[512];
-    const char *tests = getenv("ZT_TESTS");
     if (argc > 1) { /* other cases */
         check_cases(argv[1]);
         return tap_done();
     }
-    snprintf(path, sizeof path, "%s/../jinja/cases.ndjson", tests && *tests ? tests : dirname(argv[0]));
+    const char *tests = getenv("ZT_TESTS");
+    if (!tests || !*tests) tests = dirname(argv[0]);
+    snprintf(path, sizeof path, "%s/../jinja/cases.ndjson", tests);
     check_cases(path);
+    snprintf(path, sizeof path, "%s/../real/real.ndjson", tests);
+    check_cases(path); /* real chat templates: tests/llm/jinja2/real.py */
     test_origin();
     test_bounds();
     test_limits();

@@ -272,6 +272,8 @@ static void test_bounds(const json_t *tools)
     check_long("channels", harmony, tools, "", "<|channel|>final<|message|>a<|end|>");
     check_long("one channel", harmony, tools, "<|channel|>commentary to=functions.now<|message|>", "<|en");
     check_long("headers", harmony, tools, "", "<|channel|>");
+    check_long("a long header after a message", harmony, tools, "<|channel|>final<|message|>a<|start|>", "assistant");
+    check_long("beginnings of headers", harmony, tools, "", "<|start|>");
 }
 
 static void test_faults(const json_t *tools)

@@ -84,6 +84,7 @@ int main(int argc, char **argv)
     zt_free(run.ctx, run.logits);
     zt_free(run.ctx, run.scratch);
     zt_drafts_free(run.drafts);
+    run_reply_free(&run);
     run_templates_free(&run);
     zt_llm_close(run.llm);
     zt_plan_file_free(run.plan);

@@ -144,6 +144,7 @@ zt_status run_encode_messages(run_state *run, const zt_message *messages, int me
     rendered_prompt rendered = rendered_new(run);
     zt_status status = render_messages(run, messages, message_count, &rendered);
     if (status == ZT_OK) status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
+    if (status == ZT_OK && run->jinja) status = run_reply_begin(run, &rendered.text, NULL);
     rendered_free(&rendered);
     return status;
 }
@@ -153,6 +154,7 @@ zt_status run_encode_json(run_state *run, const json_t *messages, const run_besi
     rendered_prompt rendered = rendered_new(run);
     zt_status status = run_render_messages(run, messages, beside, &rendered.text, &rendered.origin);
     if (status == ZT_OK) status = run_encode_rendered(run, &rendered.text, &rendered.origin, 0, ids);
+    if (status == ZT_OK) status = run_reply_begin(run, &rendered.text, beside);
     rendered_free(&rendered);
     return status;
 }

@@ -136,6 +136,7 @@ zt_status run_put_json(run_state *run, zt_str *json)
     const char *model_name = zt_gguf_name(run->gguf);
     zt_str_printf(json, "{\"id\":%s,\"text\":", run->request_id ? run->request_id : "null");
     zt_str_put_json(json, run->answer_text.data ? run->answer_text.data : "", run->answer_text.len);
+    run_put_reply(run, json);
     zt_str_puts(json, ",\"ids\":");
     put_ids(json, run->ids.id + run->prompt_count, made_count);
     zt_str_printf(json, ",\"prompt_tokens\":%zu,\"generated_tokens\":%zu,\"stop\":\"%s\"", run->prompt_count, made_count,

@@ -89,6 +89,7 @@ static void init_request(run_request *request, run_state *base)
     request->run.seed = base->cli->seed;
     request->run.ids = request->run.fed_ids = (zt_ids){0};
     request->run.grammar = NULL;
+    request->run.reply = NULL;
     request->run.matcher = request->run.draft_matcher = NULL;
     request->run.first_token_time = request->run.prompt_time = 0;
     request->run.asked_time = zt_seconds();
@@ -119,6 +120,7 @@ void request_free(run_request *request)
     zt_str *const strings[] = {REQUEST_STRINGS(request)};
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) zt_str_fini(strings[i]);
     run_release(&request->run);
+    run_reply_free(&request->run);
     zt_ids_fini(ctx, &request->run.ids);
     if (request->own_stops) zt_free(ctx, request->options.stop_texts.item);
     json_decref(request->json);

@@ -18,12 +18,13 @@ typedef struct run_request {
     const json_t *messages;
     run_beside beside; /* what is given beside the messages */
     const char *prompt;
-    const json_t *logprobs, *top_logprobs; /* as given; NULL: not given */
-    const json_t *form[REQUEST_FORMS];     /* what the answer is held to, by each of the members; NULL: not given */
-    char *json_id;                         /* JSON text of its "id"; malloc'ed by jansson */
-    bool own_stops;                        /* the list options.stop_texts belongs to the request */
-    bool done, failed;                     /* done: `answer` is there */
-    zt_str answer;                         /* a line */
+    const json_t *logprobs, *top_logprobs;                              /* as given; NULL: not given */
+    const json_t *tool_choice, *parallel_tool_calls, *reasoning_effort; /* likewise */
+    const json_t *form[REQUEST_FORMS]; /* what the answer is held to, by each of the members; NULL: not given */
+    char *json_id;                     /* JSON text of its "id"; malloc'ed by jansson */
+    bool own_stops;                    /* the list options.stop_texts belongs to the request */
+    bool done, failed;                 /* done: `answer` is there */
+    zt_str answer;                     /* a line */
     size_t line_bytes;
 } run_request;
 

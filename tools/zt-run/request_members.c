@@ -132,6 +132,26 @@ static zt_status read_form(run_request *request, const request_member *member, c
     return ZT_OK;
 }
 
+static zt_status read_tool_choice(run_request *request, const request_member *member, const json_t *value)
+{
+    const char *word = json_string_value(value);
+    request->tool_choice = value;
+    if (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0)) return ZT_OK;
+    return request_refuse(request->run.ctx, member->name, value, "\"auto\" or \"none\", the values supported");
+}
+
+static zt_status read_parallel(run_request *request, const request_member *member, const json_t *value)
+{
+    request->parallel_tool_calls = value;
+    return json_is_boolean(value) ? ZT_OK : request_refuse(request->run.ctx, member->name, value, "true or false");
+}
+
+static zt_status read_effort(run_request *request, const request_member *member, const json_t *value)
+{
+    request->reasoning_effort = value;
+    return json_is_string(value) ? ZT_OK : request_refuse(request->run.ctx, member->name, value, "a string");
+}
+
 static zt_status read_id(run_request *request, const request_member *member, const json_t *value)
 {
     (void)request, (void)member, (void)value; /* it is read before all others, so that error answers have it */
@@ -194,6 +214,9 @@ static const request_member member_table[] = {
     {"messages", read_messages, AT(messages), 0, 0},
     {"tools", read_objects, AT(beside.tools), 0, 0},
     {"documents", read_objects, AT(beside.documents), 0, 0},
+    {"tool_choice", read_tool_choice, AT(tool_choice), 0, 0},
+    {"parallel_tool_calls", read_parallel, AT(parallel_tool_calls), 0, 0},
+    {"reasoning_effort", read_effort, AT(reasoning_effort), 0, 0},
     {"chat_template_kwargs", read_args, AT(beside.args), 0, 0},
     {"model", read_model, AT(run.gguf), 0, 0},
     {"n", read_integer, AT(options.new_tokens), 0, INT32_MAX},
@@ -239,17 +262,14 @@ static const struct {
     {"logit_bias", "{}"},
     {"metadata", "{}"},
     {"modalities", "[\"text\"]"},
-    {"parallel_tool_calls", "false"},
     {"prediction", NULL},
     {"prompt_cache_key", NULL},
-    {"reasoning_effort", NULL},
     {"safety_identifier", NULL},
     {"service_tier", NULL},
     {"store", "false"},
     {"stream", "false"},
     {"stream_options", NULL},
     {"suffix", "\"\""},
-    {"tool_choice", "\"none\""},
     {"user", NULL},
     {"verbosity", NULL},
     {"web_search_options", NULL},
@@ -334,11 +354,58 @@ static zt_status settle_logprobs(run_request *request)
                                                        : json_is_false(wanted)             ? -1
                                                        : json_is_true(wanted) && usual < 0 ? 0
                                                                                            : usual;
-    if (top && count < 0 && json_integer_value(top) == 0) return ZT_OK;
-    if (top && (count < 0 || (json_is_integer(wanted) && json_integer_value(top) != count)))
+    bool none = count < 0 && json_integer_value(top) == 0; /* "top_logprobs": 0 asks for nothing */
+    if (top && !none && (count < 0 || (json_is_integer(wanted) && json_integer_value(top) != count)))
         return zt_fail(request->run.ctx, ZT_EDATA, "\"top_logprobs\" needs \"logprobs\": true");
-    request->options.logprobs = top ? json_integer_value(top) : count;
+    request->options.logprobs = top && !none ? json_integer_value(top) : count;
     return ZT_OK;
+}
+
+/* "tool_choice": "none" offers no tools. A model may always write several calls. */
+static zt_status settle_tools(run_request *request)
+{
+    const char *choice = json_string_value(request->tool_choice);
+    if (choice && strcmp(choice, "none") == 0) request->beside.tools = NULL;
+    if (request->beside.tools && json_is_false(request->parallel_tool_calls))
+        return zt_fail(request->run.ctx, ZT_EDATA, "\"parallel_tool_calls\": false is not supported with \"tools\"");
+    return ZT_OK;
+}
+
+/* "reasoning_effort" is a variable of the template. */
+static zt_status settle_effort(run_request *request)
+{
+    static const char key[] = "reasoning_effort", variables[] = "chat_template_kwargs";
+    if (!request->reasoning_effort) return ZT_OK;
+    json_t *args = request->beside.args ? json_copy((json_t *)(uintptr_t)request->beside.args) : json_object();
+    const json_t *given = json_object_get(args, key);
+    if (given && !json_equal(given, request->reasoning_effort)) {
+        zt_status status = refuse_both(request->run.ctx, key, request->reasoning_effort, variables, given);
+        json_decref(args);
+        return status;
+    }
+    request->beside.args = args;
+    if (json_object_set(args, key, (json_t *)(uintptr_t)request->reasoning_effort) == 0 &&
+        json_object_set_new(request->json, variables, args) == 0)
+        return ZT_OK;
+    return zt_fail(request->run.ctx, ZT_ENOMEM, "out of memory");
+}
+
+/* A line with an integer that is too large: names the member, if it is one of the line's object. */
+static zt_status refuse_overflow(zt_ctx *ctx, const char *text, size_t size, const json_error_t *error)
+{
+    const char *key;
+    const json_t *value;
+    char shown[128];
+    zt_escape(shown, sizeof shown, error->text, strlen(error->text));
+    json_t *object = json_loadb(text, size, JSON_DECODE_INT_AS_REAL, NULL);
+    json_object_foreach(object, key, value)
+    {
+        if (!json_is_real(value) || json_real_value(value) < 0x1p63) continue;
+        snprintf(shown, sizeof shown, "\"%.40s\" is out of range: the largest integer is %lld", key, (long long)INT64_MAX);
+        break;
+    }
+    json_decref(object);
+    return zt_fail(ctx, ZT_EDATA, "column %d: %s", error->column, shown);
 }
 
 static zt_status load_json(run_request *request, const char *text, size_t size)
@@ -347,6 +414,7 @@ static zt_status load_json(run_request *request, const char *text, size_t size)
     char shown[128];
     zt_ctx *ctx = request->run.ctx;
     request->json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (!request->json && json_error_code(&error) == json_error_numeric_overflow) return refuse_overflow(ctx, text, size, &error);
     if (!request->json)
         return zt_fail(ctx, ZT_EDATA, "column %d: not JSON: %s", error.column,
                        zt_escape(shown, sizeof shown, error.text, strlen(error.text)));
@@ -371,5 +439,7 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
     if (status == ZT_OK && request->prompt && (request->beside.tools || request->beside.documents || request->beside.args))
         status = zt_fail(request->run.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" need \"messages\"");
     if (status == ZT_OK) status = settle_logprobs(request);
+    if (status == ZT_OK) status = settle_tools(request);
+    if (status == ZT_OK) status = settle_effort(request);
     return status == ZT_OK ? zt_sampler_check(request->run.ctx, &request->options.sampler) : status;
 }

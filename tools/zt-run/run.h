@@ -7,6 +7,7 @@
 
 #include "lib/llm/grammar/grammar.h"
 #include "lib/llm/jinja/jinja.h"
+#include "lib/llm/reply/reply.h"
 #include "lib/llm/speculate.h"
 #include "tools/common/cli.h"
 
@@ -92,6 +93,8 @@ typedef struct run_state {
     zt_ids end_ids;               /* tokens that end a text: of --eos, or for --ignore-eos the model's own */
     zt_str held_text, held_shown; /* text that may yet become a stop text; for each byte, whether it is shown */
     zt_str answer_text;           /* what was generated, for --json */
+    zt_reply *reply;              /* the same as content, reasoning and tool calls; NULL: not of a conversation */
+    bool offers_tools;            /* ... tools are offered */
     zt_str logprobs;              /* the members of the array of that name, for --json */
     zt_str likeliest;             /* --logprobs: the array of the next token; log_sum is log(sum of exp(logit)) */
     double log_sum;
@@ -123,6 +126,7 @@ void run_templates_free(const run_state *run);
  * own template for tools, if it has one. */
 zt_status run_choose_template(run_state *run, bool tools);
 bool run_has_template(const run_state *run);
+const json_t *run_template_args(const run_state *run); /* of --template-arg: an object, NULL: not read yet */
 /* What a conversation has beside its messages; each may be NULL. */
 typedef struct run_beside {
     const json_t *tools, *documents, *args;
@@ -171,6 +175,13 @@ zt_status run_render(run_state *run); /* --render: the prompt as text */
 zt_status run_tokenize(run_state *run);
 zt_status run_detokenize(run_state *run);
 zt_status run_count(run_state *run);
+
+/* reply.c: the parts of the answer to a conversation, where an object with them is wanted. Begins it, with the prompt
+ * that run->jinja rendered; appends members to the object of --json: "content", "reasoning_content", "tool_calls", and
+ * "tool_call_error". */
+zt_status run_reply_begin(run_state *run, const zt_str *prompt, const run_beside *beside);
+void run_reply_free(run_state *run); /* run->reply is NULL then */
+void run_put_reply(const run_state *run, zt_str *json);
 
 /* text.c: generated tokens become text, which is written as soon as it can no longer become a stop text. */
 void run_text_begin(run_state *run);

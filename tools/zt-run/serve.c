@@ -33,7 +33,8 @@ typedef struct serve_job serve_job;
 typedef struct serve_choice {
     serve_job *job;
     run_request *request;
-    size_t sent_text, sent_logprobs; /* bytes of answer_text and logprobs that were put */
+    size_t sent_text, sent_logprobs; /* bytes of the content and of logprobs that were put, */
+    size_t sent_reasoning;           /* and of the reasoning */
     bool in_batch, finished;
 } serve_choice;
 
@@ -184,17 +185,37 @@ static zt_bytes bytes_after(const zt_str *text, size_t from)
     return text->len > from ? (zt_bytes){text->data + from, text->len - from} : (zt_bytes){"", 0};
 }
 
-/* Puts what has been generated since the last time. A text that may be a call of a tool is put at its end. */
+/* The text that is the content so far: that of a conversation without reasoning and tool calls. */
+static zt_bytes content_of(const run_state *run)
+{
+    if (run->reply) return zt_reply_content(run->reply);
+    return (zt_bytes){run->answer_text.len ? run->answer_text.data : "", run->answer_text.len};
+}
+
+static zt_status put_new_reasoning(serve_state *serve, serve_choice *choice, zt_str *out)
+{
+    zt_bytes reasoning = zt_reply_reasoning(choice->request->run.reply);
+    size_t from = choice->sent_reasoning;
+    if (reasoning.n == from) return ZT_OK;
+    choice->sent_reasoning = reasoning.n;
+    return serve_put_reasoning(serve->run, out, &choice->job->reply, (size_t)(choice - choice->job->choices),
+                               (zt_bytes){reasoning.data + from, reasoning.n - from});
+}
+
+/* Puts what has been generated since the last time. */
 static zt_status put_new_text(serve_state *serve, serve_choice *choice, zt_str *out)
 {
     const serve_job *job = choice->job;
     const run_state *run = &choice->request->run;
-    size_t text_bytes = run->answer_text.len, logprob_bytes = run->logprobs.len;
-    bool hold = job->body.tools && !choice->request->done;
-    if (hold || (text_bytes == choice->sent_text && (!choice->request->done || logprob_bytes == choice->sent_logprobs)))
-        return ZT_OK;
+    zt_bytes content = content_of(run);
+    size_t text_bytes = content.n, logprob_bytes = run->logprobs.len;
+    zt_status status = run->reply ? put_new_reasoning(serve, choice, out) : ZT_OK;
+    if (status != ZT_OK ||
+        (text_bytes == choice->sent_text && (!choice->request->done || logprob_bytes == choice->sent_logprobs)))
+        return status;
     size_t from = choice->sent_logprobs + (choice->sent_logprobs > 0 && logprob_bytes > choice->sent_logprobs); /* a comma */
-    zt_bytes text = bytes_after(&run->answer_text, choice->sent_text), logprobs = bytes_after(&run->logprobs, from);
+    zt_bytes text = {content.data + choice->sent_text, text_bytes - choice->sent_text},
+             logprobs = bytes_after(&run->logprobs, from);
     choice->sent_text = text_bytes;
     choice->sent_logprobs = logprob_bytes;
     return serve_put_text(serve->run, out, &job->reply, (size_t)(choice - job->choices), text, logprobs);

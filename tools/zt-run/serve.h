@@ -145,7 +145,6 @@ typedef struct serve_body {
     size_t prompt_count;        /* 1 for a conversation */
     size_t choices;             /* n, of each prompt */
     bool stream, usage, base64; /* usage: at the end of the stream, too */
-    bool tools;                 /* tools are offered: what is generated may be a call */
     json_t *line;               /* the request as --jsonl has it, but for prompt and seed */
     int status;                 /* of HTTP, where it is refused */
     const char *code;           /* OpenAI's word for what is wrong, or NULL */
@@ -193,6 +192,7 @@ json_t *serve_choice_object(run_state *run, const serve_reply *reply, size_t ind
 zt_status serve_put_answer(zt_str *out, const serve_reply *reply, json_t *choices, serve_usage usage);
 /* Events of a stream. `text` and `logprobs` (elements of the array of --jsonl) are what is new. */
 zt_status serve_put_role(zt_str *out, const serve_reply *reply, size_t index);
+zt_status serve_put_reasoning(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text);
 zt_status serve_put_text(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text, zt_bytes logprobs);
 /* The last event of a choice. */
 zt_status serve_put_finish(zt_str *out, const serve_reply *reply, size_t index, const json_t *answer);

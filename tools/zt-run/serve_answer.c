@@ -137,27 +137,44 @@ static const char *finish_of(const json_t *answer)
     return stop && (strcmp(stop, "length") == 0 || strcmp(stop, "ctx") == 0) ? "length" : "stop";
 }
 
-/* Copies what the answer has beside its text: calls of tools, and reasoning. */
-static void copy_beside(json_t *message, const json_t *answer)
+/* A call in OpenAI's shape: the arguments are a string, and there is an id. */
+static json_t *call_object(const serve_reply *reply, size_t choice, size_t index, const json_t *call, bool stream)
 {
-    static const char *const names[] = {"tool_calls", "reasoning_content"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        json_t *value = json_object_get(answer, names[i]);
-        if (value && !json_is_null(value)) json_object_set(message, names[i], value);
-    }
+    char made[64];
+    const char *id = json_string_value(json_object_get(call, "id"));
+    snprintf(made, sizeof made, "call_%.32s_%zu_%zu", reply->id, choice, index);
+    json_t *object = json_pack("{s:s,s:s,s:{s:O,s:O}}", "id", id ? id : made, "type", "function", "function", "name",
+                               json_object_get(call, "name"), "arguments", json_object_get(call, "arguments"));
+    if (object && stream) json_object_set_new(object, "index", json_integer((json_int_t)index));
+    return object;
 }
 
-static json_t *message_of(const json_t *answer)
+/* The calls of an answer; NULL: none. */
+static json_t *calls_of(const serve_reply *reply, size_t choice, const json_t *answer, bool stream)
 {
-    json_t *message = json_pack("{s:s,s:O}", "role", "assistant", "content", json_object_get(answer, "text"));
-    if (message) copy_beside(message, answer);
+    const json_t *calls = json_object_get(answer, "tool_calls"), *call;
+    json_t *list = json_array_size(calls) > 0 ? json_array() : NULL;
+    size_t index;
+    json_array_foreach(calls, index, call) json_array_append_new(list, call_object(reply, choice, index, call, stream));
+    return list;
+}
+
+/* "content" is null where the answer has tool calls and no text. */
+static json_t *message_of(const serve_reply *reply, size_t choice, const json_t *answer)
+{
+    json_t *text = json_object_get(answer, "content"), *calls = calls_of(reply, choice, answer, false);
+    json_t *reasoning = json_object_get(answer, "reasoning_content");
+    if (!text) text = json_object_get(answer, "text");
+    json_t *message = json_pack("{s:s,s:O?}", "role", "assistant", "content", calls && !json_string_length(text) ? NULL : text);
+    if (reasoning) json_object_set(message, "reasoning_content", reasoning);
+    if (calls) json_object_set_new(message, "tool_calls", calls);
     return message;
 }
 
 json_t *serve_choice_object(run_state *run, const serve_reply *reply, size_t index, const json_t *answer)
 {
     bool chat = reply->task == SERVE_CHAT;
-    json_t *content = chat ? message_of(answer) : json_incref(json_object_get(answer, "text"));
+    json_t *content = chat ? message_of(reply, index, answer) : json_incref(json_object_get(answer, "text"));
     json_t *choice = json_pack("{s:I,s:o,s:o,s:s}", "index", (json_int_t)index, chat ? "message" : "text", content, "logprobs",
                                logprobs_of(run, reply, json_object_get(answer, "logprobs")), "finish_reason", finish_of(answer));
     if (!choice) no_memory(run->ctx);
@@ -236,23 +253,23 @@ zt_status serve_put_text(run_state *run, zt_str *out, const serve_reply *reply, 
     return status;
 }
 
-/* Calls of tools in a stream have an index. */
-static json_t *last_delta(const json_t *answer)
+zt_status serve_put_reasoning(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text)
 {
-    json_t *delta = json_object(), *calls;
-    size_t index;
-    json_t *call;
-    copy_beside(delta, answer);
-    calls = json_deep_copy(json_object_get(delta, "tool_calls"));
-    if (!calls) return delta;
-    json_array_foreach(calls, index, call) json_object_set_new(call, "index", json_integer((json_int_t)index));
-    json_object_set_new(delta, "tool_calls", calls);
+    json_t *delta = json_pack("{s:o}", "reasoning_content", text_of(run->ctx, text));
+    return put_event(out, reply, index, delta, json_null(), NULL);
+}
+
+/* The calls of tools, complete. */
+static json_t *last_delta(const serve_reply *reply, size_t choice, const json_t *answer)
+{
+    json_t *delta = json_object(), *calls = calls_of(reply, choice, answer, true);
+    if (calls) json_object_set_new(delta, "tool_calls", calls);
     return delta;
 }
 
 zt_status serve_put_finish(zt_str *out, const serve_reply *reply, size_t index, const json_t *answer)
 {
-    json_t *delta = reply->task == SERVE_CHAT ? last_delta(answer) : json_string("");
+    json_t *delta = reply->task == SERVE_CHAT ? last_delta(reply, index, answer) : json_string("");
     return put_event(out, reply, index, delta, json_null(), finish_of(answer));
 }
 

@@ -36,7 +36,6 @@ static const struct {
     {"safety_identifier", CHAT | COMPLETION, NO_EFFECT},
     {"prompt_cache_key", CHAT | COMPLETION, NO_EFFECT},
     {"prompt_cache_retention", CHAT | COMPLETION, NO_EFFECT},
-    {"parallel_tool_calls", CHAT, IF_TRUE},
     {"id", CHAT | COMPLETION, REFUSED},
     {"raw", COMPLETION, REFUSED},
     {"prompt", CHAT, REFUSED},
@@ -177,7 +176,6 @@ static zt_status read_members(run_state *run, serve_body *body)
     if (status == ZT_OK) status = read_choices(run, body);
     if (status == ZT_OK && body->task == SERVE_COMPLETION && json_object_set_new(body->line, "raw", json_true()) != 0)
         status = zt_fail(run->ctx, ZT_ENOMEM, "no memory for a request");
-    body->tools = json_array_size(member_of(body, "tools")) > 0;
     return status;
 }
 

@@ -55,6 +55,8 @@ void run_templates_free(const run_state *run)
     zt_free(run->ctx, templates);
 }
 
+const json_t *run_template_args(const run_state *run) { return run->templates ? run->templates->given_args : NULL; }
+
 bool run_has_template(const run_state *run) { return run->template || run->jinja; }
 
 /* ---- the model's own ------------------------------------------------------------------------- */

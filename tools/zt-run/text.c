@@ -68,6 +68,8 @@ static zt_status put_shown(run_state *run, size_t size)
         bool shown = run->held_shown.data[position];
         for (end = position; end < size && (bool)run->held_shown.data[end] == shown;) end++;
         if (shown) status = put_text(run, run->held_text.data + position, end - position);
+        if (status == ZT_OK && run->reply)
+            status = zt_reply_put(run->reply, run->held_text.data + position, end - position, !shown);
     }
     return status;
 }
@@ -162,5 +164,5 @@ zt_status run_text_end(run_state *run)
 {
     zt_status status = put_shown(run, run->held_text.len);
     run->held_text.len = run->held_shown.len = 0;
-    return status;
+    return status == ZT_OK && run->reply ? zt_reply_end(run->reply) : status;
 }

@@ -32,6 +32,8 @@ typedef struct zt_jinja_limits {
 /* Parses size bytes of UTF-8. `name` is used in messages and must outlive the template. NULL: ZT_EDATA ("NAME:
  * line N: ...") or ZT_ENOMEM. */
 zt_jinja *zt_jinja_parse(zt_ctx *ctx, const char *name, const char *text, size_t size);
+/* The template's text, of *size bytes, with \n for every line's end; it lives as long as the template. NULL, 0: no template. */
+const char *zt_jinja_text(const zt_jinja *jinja, size_t *size);
 void zt_jinja_free(zt_jinja *jinja); /* NULL: no-op */
 
 typedef struct zt_jinja_vars {

@@ -110,6 +110,12 @@ void zt_jinja_free(zt_jinja *jinja)
     zt_free(jinja->ctx, jinja);
 }
 
+const char *zt_jinja_text(const zt_jinja *jinja, size_t *size)
+{
+    if (size) *size = jinja ? jinja->text_size : 0;
+    return jinja ? jinja->text : NULL;
+}
+
 bool zt_jinja_uses(const zt_jinja *jinja, const char *variable)
 {
     if (!jinja) return false;

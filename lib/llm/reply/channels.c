@@ -71,6 +71,7 @@ static reply_step step_header(zt_reply *reply, zt_status *status)
     reply->channel = CHANNEL_CONTENT; /* text without a header */
     reply->state = IN_MESSAGE;
     reply->scanned = 0;
+    if (looks == STEP_ON) *status = zt_reply_emit(reply, &reply->content, 1, true); /* too long: its mark is text as well */
     return STEP_ON;
 }
 

@@ -1317,14 +1317,16 @@ CONVERSATIONS = [
 ]
 EXTRAS = [{"tools": None, "documents": None, "add_generation_prompt": True}, {"tools": TOOLS, "documents": None, "add_generation_prompt": True}, {"tools": None, "documents": DOCS, "add_generation_prompt": True, "enable_thinking": False},
           {"tools": TOOLS[:1], "documents": DOCS, "add_generation_prompt": False, "thinking": True, "controls": {"length": "short"}}, {"add_generation_prompt": True, "tools": TOOLS, "documents": None, "tools_in_user_message": False, "reasoning_effort": "high", "builtin_tools": ["code_interpreter", "wolfram"]}]
+# Twelve of them for real.py, each with the variables that fit it.
+REAL = [(0, 0), (1, 0), (2, 0), (1, 1), (5, 1), (6, 1), (7, 0), (8, 4), (9, 0), (14, 0), (1, 2), (4, 3)]
 FOLDER = os.environ.get("TEMPLATES")
 if FOLDER:
     cases.clear()
 for path in sorted(glob.glob(os.path.join(FOLDER or os.path.join(HERE, "templates"), "*.jinja"))):
     template = open(path, encoding="utf-8").read()
-    for i, messages in enumerate(CONVERSATIONS):
-        for extra in EXTRAS if i < 9 or FOLDER else EXTRAS[:2]:
-            add("chat" if FOLDER else "chat " + os.path.basename(path)[:-6], template, {"messages": messages, "bos_token": "<s>", "eos_token": "</s>", **extra})
+    every = [(i, k) for i in range(len(CONVERSATIONS)) for k in range(5 if i < 9 or FOLDER else 2)]
+    for messages, extra in ((CONVERSATIONS[i], EXTRAS[k]) for i, k in (REAL if "REAL" in os.environ else every)):
+        add("chat" if FOLDER and "REAL" not in os.environ else "chat " + os.path.basename(path)[:-6], template, {"messages": messages, "bos_token": "<s>", "eos_token": "</s>", **extra})
 
 # ---- out ----------------------------------------------------------------------------------------------------
 

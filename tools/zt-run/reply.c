@@ -1,0 +1,76 @@
+/* reply.c - a generated answer to a conversation: what of it is content, reasoning and tool calls (lib/llm/reply), for
+ * the objects of --json, --jsonl and --serve.
+ */
+#include "tools/zt-run/run.h"
+
+#include <string.h>
+
+/* The tools that the template got: those beside the messages, or of the template's variables. NULL: none. */
+static const json_t *offered_tools(const run_state *run, const run_beside *beside)
+{
+    const json_t *tools = beside ? beside->tools : NULL;
+    if (!tools && beside) tools = json_object_get(beside->args, "tools");
+    if (!tools) tools = json_object_get(run_template_args(run), "tools");
+    return json_array_size(tools) > 0 ? tools : NULL;
+}
+
+zt_status run_reply_begin(run_state *run, const zt_str *prompt, const run_beside *beside)
+{
+    size_t size;
+    if (!run->options->json && !run_takes_requests(run->options)) return ZT_OK;
+    const char *text = zt_jinja_text(run->jinja, &size);
+    zt_reply_opts opts = {.template_text = {text, size},
+                          .prompt = {prompt->len ? prompt->data : "", prompt->len},
+                          .tools = offered_tools(run, beside)};
+    run_reply_free(run);
+    run->offers_tools = opts.tools != NULL;
+    run->reply = zt_reply_new(run->ctx, &opts);
+    return run->reply ? ZT_OK : zt_ctx_status(run->ctx);
+}
+
+void run_reply_free(run_state *run)
+{
+    zt_reply_free(run->reply);
+    run->reply = NULL;
+}
+
+static void put_member(zt_str *json, const char *key, zt_bytes text)
+{
+    zt_str_printf(json, ",\"%s\":", key);
+    zt_str_put_json(json, text.n ? text.data : "", text.n);
+}
+
+/* The arguments are an object; for OpenAI's API (--serve) the text of one. */
+static void put_calls(const zt_reply *reply, bool as_text, zt_str *json)
+{
+    zt_str_puts(json, ",\"tool_calls\":[");
+    for (int i = 0; i < zt_reply_call_count(reply); i++) {
+        const zt_tool_call *call = zt_reply_call(reply, i);
+        zt_str_puts(json, i ? ",{" : "{");
+        if (call->id) {
+            zt_str_puts(json, "\"id\":");
+            zt_str_put_json(json, call->id, strlen(call->id));
+            zt_str_putc(json, ',');
+        }
+        zt_str_puts(json, "\"name\":");
+        zt_str_put_json(json, call->name, strlen(call->name));
+        zt_str_puts(json, ",\"arguments\":");
+        if (as_text)
+            zt_str_put_json(json, call->arguments, strlen(call->arguments));
+        else
+            zt_str_puts(json, call->arguments);
+        zt_str_putc(json, '}');
+    }
+    zt_str_putc(json, ']');
+}
+
+void run_put_reply(const run_state *run, zt_str *json)
+{
+    const zt_reply *reply = run->reply;
+    const char *fault = zt_reply_fault(reply);
+    if (!reply) return;
+    put_member(json, "content", zt_reply_content(reply));
+    if (zt_reply_reasoning(reply).n) put_member(json, "reasoning_content", zt_reply_reasoning(reply));
+    if (run->offers_tools) put_calls(reply, run->options->serve != NULL, json);
+    if (fault) put_member(json, "tool_call_error", (zt_bytes){fault, strlen(fault)});
+}
