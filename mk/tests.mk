@@ -15,7 +15,7 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
 # wrong_use calls every public function: its calls are made from the headers.
-$(BUILD)/tests/api/calls.inc: tests/api/prototypes.pl tests/api/calls.pl tests/api/wrong_use.c $(wildcard lib/*.h lib/*/*.h)
+$(BUILD)/tests/api/calls.inc: tests/api/prototypes.pl tests/api/calls.pl tests/api/wrong_use.c $(wildcard lib/*.h lib/*/*.h lib/*/*/*.h)
 	@mkdir -p $(@D)
 	$(call say,GEN)
 	$(Q)$(CC) $(ZCPPFLAGS) $(ZCFLAGS) -E lib/zt/all.h | perl tests/api/prototypes.pl | perl tests/api/calls.pl tests/api/wrong_use.c > $@.tmp

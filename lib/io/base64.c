@@ -1,6 +1,8 @@
 /* base64.c - owns bytes as text and back. */
 #include "lib/io/base64.h"
 
+#include "lib/base/require.h"
+
 static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 size_t zt_base64_size(size_t size) { return (size + 2) / 3 * 4; }
@@ -17,6 +19,7 @@ static char *put_four(char *output, uint32_t bits)
 void zt_base64(const void *bytes, size_t size, char *output)
 {
     const unsigned char *input = bytes;
+    if (!output || !bytes) return;
     for (; size >= 3; input += 3, size -= 3)
         output = put_four(output, (uint32_t)input[0] << 16 | (uint32_t)input[1] << 8 | input[2]);
     if (size == 0) return;
@@ -28,6 +31,8 @@ void zt_base64(const void *bytes, size_t size, char *output)
 zt_status zt_base64_put(zt_str *out, const void *bytes, size_t size)
 {
     enum { STEP = 3 * 256 };
+    if (!out) return ZT_EUSAGE;
+    ZT_REQUIRE(out->ctx, bytes || !size, ZT_EUSAGE);
     const char *input = bytes;
     char encoded[STEP / 3 * 4];
     zt_status status = ZT_OK;
@@ -50,6 +55,7 @@ static int digit_value(char character)
 char *zt_base64_get(zt_ctx *ctx, const char *text, size_t length, size_t *size)
 {
     size_t padding = 0;
+    ZT_REQUIRE(ctx, ctx && text && size, NULL);
     while (padding < 2 && padding < length && text[length - 1 - padding] == '=') padding++;
     if (length % 4 != 0) return NULL;
     char *out = zt_alloc(ctx, length / 4 * 3 + 1), *cursor = out;

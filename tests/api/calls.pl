@@ -42,6 +42,7 @@ my $ends = qr/_(?:free|close|unref|fini|release|take|forget|of_gguf|gguf|with_sh
 my $makes = qr/_(?:new|open|open_\w+|from|take|parse|view|bind|of_made|program|prog|part)$/;
 
 sub integer { my ($type, $how) = @_;
+    if ($type eq 'zt_bytes') { return $how eq 'zero' ? '(zt_bytes){0}' : '(zt_bytes){.data = "text", .n = 4}' }
     my $unsigned = $type =~ /^(?:size_t|unsigned|u?int\d+_t|uint\w+)$/ && $type !~ /^int/;
     return "($type)0" if $how eq 'zero';
     return "($type)1" if $how eq 'one';
