@@ -57,14 +57,15 @@ typedef struct zt_tool_call {
     const char *arguments; /* a JSON object on one line */
 } zt_tool_call;
 
-int zt_reply_call_count(const zt_reply *reply);
+int zt_reply_call_count(const zt_reply *reply); /* number of complete calls so far; 0 for NULL */
 /* NULL: no such call. It is valid until zt_reply_free. */
 const zt_tool_call *zt_reply_call(const zt_reply *reply, int index);
 /* Why text that looked like a call is none: one sentence, of the first. NULL: there is no such text. */
 const char *zt_reply_fault(const zt_reply *reply);
 
-/* The names of the forms of a template's tool calls and reasoning, as in the tables; NULL: none is known. */
+/* The name of the form in which the template has tool calls, as in the table; NULL: none is known. */
 const char *zt_reply_call_form(zt_bytes template_text);
+/* The same for the reasoning. */
 const char *zt_reply_reasoning_form(zt_bytes template_text);
 
 #ifdef __cplusplus
