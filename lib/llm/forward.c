@@ -283,17 +283,18 @@ static zt_status read_tables(const forward_text *text, zt_hyper *hyper)
     return ZT_OK;
 }
 
-/* Sizes that reports show, from the attention ops. */
+/* Sizes that reports show, from the ops that read caches, such as attention: their attribute head, q and k. */
 static void read_heads(const forward_text *text, zt_hyper *hyper)
 {
     for (int index = 0; index < zt_prog_n_steps(text->program); index++) {
         const zt_step *step = zt_prog_step(text->program, index);
-        if (step->op != ZT_OP_attention && step->op != ZT_OP_attention_sinks) continue;
-        const zt_attention_attrs *attrs = step->attrs;
-        if (hyper->n_layers++ > 0) continue;
-        hyper->head = attrs->head;
-        hyper->n_heads = type_at(text, step->in[0])->dim[1] / attrs->head;
-        hyper->n_kv_heads = type_at(text, step->in[1])->dim[1] / attrs->head;
+        int64_t head = step->op == ZT_OP_attention         ? ((const zt_attention_attrs *)step->attrs)->head
+                       : step->op == ZT_OP_attention_sinks ? ((const zt_attention_sinks_attrs *)step->attrs)->head
+                                                           : 0;
+        if (head == 0 || hyper->n_layers++ > 0) continue;
+        hyper->head = head;
+        hyper->n_heads = type_at(text, step->in[0])->dim[1] / head;
+        hyper->n_kv_heads = type_at(text, step->in[1])->dim[1] / head;
     }
 }
 

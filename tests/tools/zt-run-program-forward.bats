@@ -5,7 +5,7 @@
 load ../common/helper
 
 rows=(llama qwen2 gemma3 qwen3 gemma2 phi3 gpt2 smollm3 olmo2 granite qwen2moe qwen3moe glm4moe command-r cohere2 stablelm
-    gptneox falcon exaone4)
+    gptneox falcon exaone4 gpt-oss)
 
 setup_file() {
     make_models
@@ -83,12 +83,42 @@ END
 
 @test "33 requests beside each other are those of the row" {
     perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": %d}\n), join(" ", ("the", "cat", "sat", "on")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5, $_ % 2 for 0 .. 32' >requests
-    texts() { perl -MJSON::PP -ne 'print decode_json($_)->{text}, "\n"'; }
+    texts() { perl -CO -MJSON::PP -ne 'print decode_json($_)->{text}, "\n"'; }
     zt-run -m model.gguf --jsonl -i requests | texts >row
     [ "$(wc -l <row)" -ge 33 ]
     zt-run -m model.gguf --jsonl -i requests --program t.zt | texts | cmp - row
     sed -n 9p requests | zt-run -m model.gguf --jsonl --program t.zt | texts >alone
     zt-run -m model.gguf --jsonl -i requests --program t.zt | sed -n 9p | texts | cmp - alone
+}
+
+@test "--chat answers as with the row" {
+    command -v python3 >/dev/null || skip "no python3 to make a terminal"
+    chat() {
+        printf '%s\n' $'> \thello on the\\n' $'> \tand the cat\\n' $'> \t/quit\\n' |
+            "$BATS_TEST_DIRNAME/on-terminal" zt-run -m model.gguf --chat --temp 0 -n 12 "$@"
+    }
+    chat >row
+    chat --program t.zt >text
+    [ "$(wc -c <row)" -gt 40 ]
+    cmp row text
+}
+
+@test "--serve answers as with the row, and refuses embeddings" {
+    command -v curl >/dev/null || skip "no curl"
+    zt-run -m model.gguf --serve unix:s --program t.zt 2>err 3>&- &
+    server=$!
+    post() { curl -s --unix-socket s "http://localhost$1" -H 'Content-Type: application/json' -d "$2"; }
+    for _ in {1..300}; do grep -q -e listening -e zt-run: err && break; sleep .1; done
+    if ! grep -q listening err; then skip "no server: $(cat err)"; fi
+    post /v1/completions '{"prompt":"hello on the","max_tokens":8,"temperature":0}' |
+        perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->{choices}[0]{text}' >text
+    post /v1/embeddings '{"input":"hello"}' >refused
+    kill $server
+    wait $server || true
+    echo '{"prompt":"hello on the","n":8,"temp":0}' | zt-run -m model.gguf --raw --jsonl |
+        perl -CO -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - text
+    [ -s text ]
+    grep -q 'with --program there are no embeddings' refused
 }
 
 @test "a session goes on with the same text; of another text it is ignored" {
@@ -149,7 +179,7 @@ END
     for _ in once again; do bigram -p 'hello on the' --ids --session s | cmp - ids; done
     bigram -p 'hello on the' >text
     echo '{"prompt":"hello on the","n":8,"temp":0}' | zt-run -m model.gguf --raw --jsonl --program bigram.zt |
-        perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - text
+        perl -CO -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - text
     zt-run -m model.gguf --dry-run --program bigram.zt --format tsv | grep -qx 'kv.0'
 }
 
