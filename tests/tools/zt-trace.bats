@@ -96,8 +96,8 @@ END
 64|--nope|show run.zt --nope
 65|unknown|show bad.zt
 65|bad.zt:2|show --plain bad.zt
-65|not tanh or erf|stats worse.zt
-65|not tanh or erf|compile worse.zt
+65|must be tanh or erf|stats worse.zt
+65|must be tanh or erf|compile worse.zt
 66|none.zt|show none.zt
 65|program|show /dev/null
 END

@@ -28,7 +28,7 @@ static zt_status refuse_operand(run_state *run)
 {
     char shown[128];
     const char *operand = run->cli->operands[0];
-    return zt_fail(run->ctx, ZT_EUSAGE, "'%s': no operand is expected", zt_escape(shown, sizeof shown, operand, strlen(operand)));
+    return zt_fail(run->ctx, ZT_EUSAGE, "unexpected argument '%s'", zt_escape(shown, sizeof shown, operand, strlen(operand)));
 }
 
 static zt_status run_mode(run_state *run)
