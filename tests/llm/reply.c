@@ -232,7 +232,8 @@ static void test_options(const json_t *tools)
 }
 
 /* A long hostile text is taken apart in a time that is linear in it, and is content. */
-static void check_long(const char *what, const char *template, const json_t *tools, const char *before, const char *piece)
+static void check_long(const char *what, const char *template, const json_t *tools, const char *before, const char *piece,
+                       size_t step)
 {
     enum { BYTES = 4 << 20 };
     zt_ctx *ctx = zt_ctx_new();
@@ -244,11 +245,11 @@ static void check_long(const char *what, const char *template, const json_t *too
     for (; all < BYTES; all += size) memcpy(text + all, piece, size);
     clock_t start = clock();
     zt_status status = ZT_OK;
-    for (size_t at = 0; at < all && status == ZT_OK; at += 61)
-        status = zt_reply_put(reply, text + at, all - at < 61 ? all - at : 61, false);
+    for (size_t at = 0; at < all && status == ZT_OK; at += step)
+        status = zt_reply_put(reply, text + at, all - at < step ? all - at : step, false);
     if (status == ZT_OK) status = zt_reply_end(reply);
     double took = (double)(clock() - start) / CLOCKS_PER_SEC;
-    if (!ok(status == ZT_OK && took < 20, "4 MiB of %s", what)) diag("%.1f s, %s", took, zt_ctx_error(ctx));
+    if (!ok(status == ZT_OK && took < 20, "4 MiB of %s, by %zu bytes", what, step)) diag("%.1f s, %s", took, zt_ctx_error(ctx));
     free(text);
     zt_reply_free(reply);
     zt_ctx_free(ctx);
@@ -256,24 +257,29 @@ static void check_long(const char *what, const char *template, const json_t *too
 
 static void test_bounds(const json_t *tools)
 {
-    check_long("marks", hermes, tools, "", "<tool_call>");
-    check_long("marks and brackets", hermes, tools, "", "<tool_call>{");
-    check_long("marks in a string", hermes, tools, "<tool_call>{\"", "<tool_call>{");
-    check_long("brackets", hermes, tools, "<tool_call>", "[");
-    check_long("white space", hermes, tools, "", " ");
-    check_long("white space after a mark", mistral, tools, "[TOOL_CALLS]", " ");
-    check_long("names", mistral, tools, "", "[TOOL_CALLS]now");
-    check_long("calls", mistral, tools, "", "[TOOL_CALLS]now[ARGS]{}");
-    check_long("tags", qwen, tools, "", "<tool_call><function=now></function>");
-    check_long("a value without an end", qwen, tools, "<tool_call><function=weather><parameter=city>", "x<parameter=");
-    check_long("pairs", gemma4, tools, "", "<|tool_call>call:now{");
-    check_long("a list as in Python", pythonic, tools, "[weather(deep=", "[");
-    check_long("reasoning", hermes, tools, "<think>", "</think");
-    check_long("channels", harmony, tools, "", "<|channel|>final<|message|>a<|end|>");
-    check_long("one channel", harmony, tools, "<|channel|>commentary to=functions.now<|message|>", "<|en");
-    check_long("headers", harmony, tools, "", "<|channel|>");
-    check_long("a long header after a message", harmony, tools, "<|channel|>final<|message|>a<|start|>", "assistant");
-    check_long("beginnings of headers", harmony, tools, "", "<|start|>");
+    static const size_t steps[] = {61, SIZE_MAX / 2};
+    for (int i = 0; i < 2; i++) {
+        check_long("marks", hermes, tools, "", "<tool_call>", steps[i]);
+        check_long("marks and brackets", hermes, tools, "", "<tool_call>{", steps[i]);
+        check_long("marks in a string", hermes, tools, "<tool_call>{\"", "<tool_call>{", steps[i]);
+        check_long("brackets", hermes, tools, "<tool_call>", "[", steps[i]);
+        check_long("white space", hermes, tools, "", " ", steps[i]);
+        check_long("white space after a mark", mistral, tools, "[TOOL_CALLS]", " ", steps[i]);
+        check_long("names", mistral, tools, "", "[TOOL_CALLS]now", steps[i]);
+        check_long("calls", mistral, tools, "", "[TOOL_CALLS]now[ARGS]{}", steps[i]);
+        check_long("tags", qwen, tools, "", "<tool_call><function=now></function>", steps[i]);
+        check_long("a value without an end", qwen, tools, "<tool_call><function=weather><parameter=city>",
+                   "x<parameter=", steps[i]);
+        check_long("pairs", gemma4, tools, "", "<|tool_call>call:now{", steps[i]);
+        check_long("a list as in Python", pythonic, tools, "[weather(deep=", "[", steps[i]);
+        check_long("reasoning", hermes, tools, "<think>", "</think", steps[i]);
+        check_long("channels", harmony, tools, "", "<|channel|>final<|message|>a<|end|>", steps[i]);
+        check_long("one channel", harmony, tools, "<|channel|>commentary to=functions.now<|message|>", "<|en", steps[i]);
+        check_long("headers", harmony, tools, "", "<|channel|>", steps[i]);
+        check_long("a long header after a message", harmony, tools, "<|channel|>final<|message|>a<|start|>", "assistant",
+                   steps[i]);
+        check_long("beginnings of headers", harmony, tools, "", "<|start|>", steps[i]);
+    }
 }
 
 static void test_faults(const json_t *tools)

@@ -14,7 +14,10 @@
 
 #include <string.h>
 
-enum { MOST_SPACE = 256 }; /* bytes of white space that are held back */
+enum {
+    MOST_SPACE = 256, /* bytes of white space that are held back */
+    MOST_PIECE = 4096 /* bytes that are looked at together: a step may look at all of them */
+};
 
 /* ---- pending text ---------------------------------------------------------------------------- */
 
@@ -411,14 +414,23 @@ void zt_reply_free(zt_reply *reply)
     zt_free(reply->ctx, reply);
 }
 
+static zt_status put_piece(zt_reply *reply, const char *text, size_t size, bool hidden)
+{
+    zt_status status = zt_str_put(&reply->pending, text, size);
+    while (status == ZT_OK && reply->hidden.len < reply->pending.len) status = zt_str_putc(&reply->hidden, hidden);
+    return status == ZT_OK ? run_steps(reply) : status;
+}
+
 zt_status zt_reply_put(zt_reply *reply, const char *text, size_t size, bool hidden)
 {
     if (!reply) return ZT_EUSAGE;
     ZT_REQUIRE(reply->ctx, (text || !size) && !reply->ended, ZT_EUSAGE);
-    if (!size) return ZT_OK;
-    zt_status status = zt_str_put(&reply->pending, text, size);
-    while (status == ZT_OK && reply->hidden.len < reply->pending.len) status = zt_str_putc(&reply->hidden, hidden);
-    return status == ZT_OK ? run_steps(reply) : status;
+    zt_status status = ZT_OK;
+    for (size_t at = 0, count; status == ZT_OK && at < size; at += count) {
+        count = size - at < MOST_PIECE ? size - at : MOST_PIECE;
+        status = put_piece(reply, text + at, count, hidden);
+    }
+    return status;
 }
 
 zt_status zt_reply_end(zt_reply *reply)

@@ -61,7 +61,7 @@ def add(group, template, variables="vars"):
         return
     seen.add((group, template, str(variables)))
     r = render(template, copy.deepcopy(VARS if variables == "vars" else variables))  # some filters change lists
-    if r is None or STRANGE.search(r.get("x", "")) or len(r.get("x", "")) > 20000:
+    if r is None or ("REAL" not in os.environ and STRANGE.search(r.get("x", ""))) or len(r.get("x", "")) > 20000:
         return
     cases.append({"group": group, "t": template, "c": variables, **r})
 
