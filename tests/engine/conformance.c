@@ -134,12 +134,25 @@ static void check_fallbacks(void)
     }
 }
 
-/* cuda, and so hip, has a kernel for some case of every op that moves anything. */
+/* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
+static const zt_op left_by_cuda[] = {ZT_OP_expert_linear, ZT_OP_expert_linear_backward, ZT_OP_attention_sinks};
+
+static bool is_left_by_cuda(zt_op op)
+{
+    for (size_t i = 0; i < sizeof left_by_cuda / sizeof left_by_cuda[0]; i++)
+        if (left_by_cuda[i] == op) return true;
+    return false;
+}
+
+/* cuda, and so hip, has a kernel for some case of every op that moves anything, but those above. */
 static void check_cuda(int column)
 {
     for (int op = 0; op < ZT_OP_COUNT; op++) {
-        bool needs = !(zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS));
-        if (needs) ok(has_any(matrix[column][op]), "%s on %s", zt_op_info((zt_op)op)->name, columns[column]);
+        const char *name = zt_op_info((zt_op)op)->name;
+        if (zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS)) continue;
+        bool falls_back = is_left_by_cuda((zt_op)op);
+        if (falls_back) diag("%s has no kernel on %s: the step falls back to the cpu", name, columns[column]);
+        ok(has_any(matrix[column][op]) != falls_back, "%s on %s", name, columns[column]);
     }
 }
 
