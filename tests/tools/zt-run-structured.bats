@@ -118,7 +118,7 @@ END
 66|nonesuch|--json-schema nonesuch
 66|nonesuch|--grammar nonesuch
 64|exclude each other|--regex a --choices b
-64|no operand|--regex a b
+64|unexpected argument|--regex a b
 END
     run --separate-stderr zt-run -m model.gguf --raw --grammar - -i - </dev/null
     [ "$status" -eq 64 ]
