@@ -10,10 +10,8 @@
  * vector. */
 static zt_status embed_text(run_state *run, const char *text, size_t size, float *vector, size_t *token_count)
 {
-    const run_options *options = run->options;
-    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
     run->ids.count = 0;
-    zt_status status = zt_vocab_encode(run->vocab, text, size, bos | (options->special ? ZT_TOK_SPECIAL : 0), &run->ids);
+    zt_status status = zt_vocab_encode(run->vocab, text, size, run_encode_flags(run->options), &run->ids);
     *token_count = run->ids.count;
     return status == ZT_OK && *token_count ? zt_llm_embed(run->llm, run->ids.id, *token_count, vector) : status;
 }

@@ -16,12 +16,10 @@
 static zt_status encode_text(run_state *run)
 {
     const run_options *options = run->options;
-    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
     run->prompt_text = zt_read_all(run->ctx, options->perplexity, &run->prompt_bytes);
     if (!run->prompt_text || zt_foreign_text_fail(run->ctx, options->perplexity, run->prompt_text, run->prompt_bytes))
         return zt_ctx_status(run->ctx);
-    return zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, bos | (options->special ? ZT_TOK_SPECIAL : 0),
-                           &run->ids);
+    return zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, run_encode_flags(options), &run->ids);
 }
 
 static zt_status score_windows(run_state *run, int64_t window, zt_score *score)

@@ -90,16 +90,18 @@ static zt_status render_messages(run_state *run, const zt_message *messages, int
 
 /* ---- BOS ------------------------------------------------------------------------------------- */
 
-static unsigned bos_flags(const run_state *run)
+static unsigned bos_flags(const run_options *options)
 {
-    return run->options->bos ? ZT_TOK_BOS : run->options->no_bos ? 0 : ZT_TOK_BOS_RULE;
+    return options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
 }
+
+unsigned run_encode_flags(const run_options *options) { return bos_flags(options) | (options->special ? ZT_TOK_SPECIAL : 0); }
 
 /* Does a BOS come first, by option or else by the model's rule? */
 static bool wants_bos(run_state *run)
 {
     zt_ids empty = {0};
-    bool wants = zt_vocab_encode(run->vocab, "", 0, bos_flags(run), &empty) == ZT_OK && empty.count > 0 &&
+    bool wants = zt_vocab_encode(run->vocab, "", 0, bos_flags(run->options), &empty) == ZT_OK && empty.count > 0 &&
                  empty.id[0] == zt_vocab_bos(run->vocab);
     zt_ids_fini(run->ctx, &empty);
     return wants;
@@ -226,7 +228,7 @@ zt_status run_render(run_state *run)
 
 static zt_status encode_raw(run_state *run)
 {
-    unsigned flags = bos_flags(run) | (run->options->special ? ZT_TOK_SPECIAL : 0);
+    unsigned flags = run_encode_flags(run->options);
     if (run->options->system) return zt_fail(run->ctx, ZT_EUSAGE, "--system: no chat template is used");
     return zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, flags, &run->ids);
 }

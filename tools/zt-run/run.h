@@ -160,7 +160,8 @@ bool run_is_complete(const run_state *run); /* may the answer end where it ended
 
 /* prompt.c: the prompt's text, from where the options say; the template around it; its token ids. */
 zt_status run_read_prompt(run_state *run);
-zt_status run_encode_prompt(run_state *run); /* of run->prompt_text, into run->ids */
+unsigned run_encode_flags(const run_options *options); /* of zt_vocab_encode: --bos, --no-bos and --special */
+zt_status run_encode_prompt(run_state *run);           /* of run->prompt_text, into run->ids */
 /* Append to ids: a conversation, in either kind of template; a conversation in JSON, with what it has
  * beside its messages, in a template that is a program; the user's next message. */
 zt_status run_encode_messages(run_state *run, const zt_message *messages, int message_count, zt_ids *ids);

@@ -42,12 +42,8 @@ static void put_base64(zt_str *out, const float *vector, int64_t width)
 zt_status serve_embed(run_state *run, serve_embedder *embedder, const json_t *text, size_t index, bool base64, zt_str *out,
                       size_t *tokens)
 {
-    const run_options *options = run->options;
     zt_ids ids = {0};
-    unsigned flags = (options->bos      ? ZT_TOK_BOS
-                      : options->no_bos ? 0
-                                        : ZT_TOK_BOS_RULE) |
-                     (options->special ? ZT_TOK_SPECIAL : 0);
+    unsigned flags = run_encode_flags(run->options);
     zt_status status = zt_vocab_encode(run->vocab, json_string_value(text), json_string_length(text), flags, &ids);
     if (status == ZT_OK && ids.count == 0) status = zt_fail(run->ctx, ZT_EDATA, "\"input\": text %zu has no tokens", index);
     if (status == ZT_OK) status = zt_llm_embed(embedder->model, ids.id, ids.count, embedder->vector);

@@ -4,12 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static unsigned encode_flags(const run_options *options)
-{
-    unsigned bos = options->bos ? ZT_TOK_BOS : options->no_bos ? 0 : ZT_TOK_BOS_RULE;
-    return bos | (options->special ? ZT_TOK_SPECIAL : 0);
-}
-
 static zt_status write_str(run_state *run, zt_str *text)
 {
     zt_status status = zt_ctx_status(run->ctx);
@@ -21,7 +15,8 @@ static zt_status write_str(run_state *run, zt_str *text)
 zt_status run_tokenize(run_state *run)
 {
     zt_str line;
-    zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
+    zt_status status =
+        zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, run_encode_flags(run->options), &run->ids);
     if (status != ZT_OK) return status;
     zt_str_init(&line, run->ctx);
     for (size_t i = 0; i < run->ids.count; i++) zt_str_printf(&line, "%s%" PRId32, i ? " " : "", run->ids.id[i]);
@@ -32,7 +27,8 @@ zt_status run_tokenize(run_state *run)
 zt_status run_count(run_state *run)
 {
     zt_str line;
-    zt_status status = zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, encode_flags(run->options), &run->ids);
+    zt_status status =
+        zt_vocab_encode(run->vocab, run->prompt_text, run->prompt_bytes, run_encode_flags(run->options), &run->ids);
     if (status != ZT_OK) return status;
     zt_str_init(&line, run->ctx);
     zt_str_printf(&line, "%zu\n", run->ids.count);
@@ -73,7 +69,7 @@ static zt_status parse_ids(run_state *run)
 static bool opens_with_bos(run_state *run)
 {
     zt_ids empty = {0};
-    unsigned flags = encode_flags(run->options);
+    unsigned flags = run_encode_flags(run->options);
     bool has = run->ids.count > 0 && zt_vocab_encode(run->vocab, "", 0, flags, &empty) == ZT_OK && empty.count > 0 &&
                empty.id[0] == run->ids.id[0] && empty.id[0] == zt_vocab_bos(run->vocab);
     zt_ids_fini(run->ctx, &empty);
