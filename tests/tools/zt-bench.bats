@@ -209,6 +209,21 @@ sum f32[4,5,6] axes=[0,2]" ]
 END
 }
 
+@test "model: lists of prompts, tokens and depths, a row each; the roof at a depth has the cache's bytes" {
+    zt-bench model -m model.gguf -p 0,8 -n 2,4..6+2 -d 0,4..16*2 -t 1 -r 3 --format json >out
+    json 'join(" ", map { $_->{test} } @{$j->{results}}) eq join " ", map { my $d = $_; map { $d ? "$_\@d$d" : $_ } qw(pp8 tg2 tg4 tg6) } 0, 4, 8, 16' <out
+    json 'my %b = map { $_->{test}, $_->{bytes} } @{$j->{results}}; $b{"tg2\@d16"} > $b{"tg2\@d4"} && $b{"tg2\@d4"} > $b{tg2}' <out
+    # the same tests beside another model, in pairs
+    cp model.gguf other.gguf
+    zt-bench model --vs model.gguf other.gguf -p 0 -n 2 -d 3 -t 1 -r 3 --format tsv | grep -q '^tg2@d3'
+    for list in '' 1, ,1 4..2 4..8+0 4..8*1 0..8*2 1..65 -1 1..2..3 99999999999 99999999999999999999999 5x; do
+        run -64 zt-bench model -m model.gguf -n 2 -d "$list"
+        [[ $output == *"-d: '$list' is not a list of at most 64 numbers from 0 to 16777216"* ]]
+    done
+    run -64 zt-bench model -m model.gguf -p 0 -n 0,0 -d 8
+    [[ $output == *"nothing to measure"* ]]
+}
+
 @test "model -m A -m B runs both: a row and a model for each, one history entry each, and compare" {
     cp model.gguf other.gguf
     how=(-p 8 -n 2 -t 1 -r 3 --no-roof)

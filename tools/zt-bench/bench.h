@@ -186,16 +186,23 @@ zt_status bench_roof_add(zt_ctx *ctx, bench_list *list, const zt_roof *roof);
 const zt_roof *bench_roof_nth(const bench_list *list, int index); /* those measured; NULL past the last */
 /* Sets flops, bytes and roof of a result from the cost of one run or token. */
 void bench_set_roof(bench_result *result, const zt_cost_whole *one, const zt_roof *roof);
-/* The same for all results "pp..." and "tg..." of a model with so many threads. */
-zt_status bench_roof_model(zt_cli *cli, const bench_options *options, bench_list *list, zt_llm *model, int64_t threads);
+/* The same for a model's result: `tokens` of them behind `depth` others, as one prompt or one by one. */
+zt_status bench_roof_model(zt_llm *model, bench_result *result, const zt_roof *roof, int64_t depth, int64_t tokens, bool prompt);
 bool bench_less_is_better(const char *unit);
 double bench_roof_share(const bench_result *result, double median); /* 0: not known */
 
 /* ---- commands and what they measure ------------------------------------------------------------ */
 
 enum { BENCH_MAX_COUNTS = 64 };
-/* Parses numbers of threads: "1,2". */
-zt_status bench_threads(zt_ctx *ctx, const char *text, int64_t *count, int *count_out);
+/* Numbers of an option: of threads, of tokens. */
+typedef struct bench_numbers {
+    int64_t values[BENCH_MAX_COUNTS]; /* [count] */
+    int count;
+} bench_numbers;
+/* Parses a list of numbers from min to max: "1,2", "128..512+128", "0,4096..32768*2" (numbers.c). option: for the message. */
+zt_status bench_numbers_of(zt_ctx *ctx, const char *option, const char *text, int64_t min, int64_t max, bench_numbers *list);
+/* Parses -t; without it, the number of available processors. */
+zt_status bench_threads_of(zt_ctx *ctx, const bench_options *options, bench_numbers *list);
 
 /* A program's ops run one by one (eager.c). All arguments are borrowed. */
 typedef struct bench_eager bench_eager;

@@ -358,7 +358,7 @@ zt_status bench_compare(zt_cli *cli, const bench_options *options)
 {
     bench_list old = {0}, now = {0};
     if (options->vs) return bench_versus(cli, options);
-    if (zt_cli_refuse_given(cli, BENCH_MEASURING "|reps|prompt|generate|exact|bind|ops|history|progress",
+    if (zt_cli_refuse_given(cli, BENCH_MEASURING "|reps|prompt|generate|depth|exact|bind|ops|history|progress",
                             "compare without --vs: nothing is measured"))
         return ZT_EUSAGE;
     if (cli->n_operands != 3)

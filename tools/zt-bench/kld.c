@@ -191,16 +191,16 @@ static zt_status run_kld(kld_subject *subject)
 
 zt_status bench_kld(zt_cli *cli, const bench_options *options)
 {
-    int64_t thread_counts[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int count = 1;
-    zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
-    if (!status && count > 1) status = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld needs one number of threads", options->threads);
+    bench_numbers threads;
+    zt_status status = bench_threads_of(cli->ctx, options, &threads);
+    if (!status && threads.count > 1)
+        status = zt_fail(cli->ctx, ZT_EUSAGE, "-t '%s': kld needs one number of threads", options->threads);
     if (!status && cli->n_operands != 3) status = zt_fail(cli->ctx, ZT_EUSAGE, "kld needs two models: kld A B -i TEXT");
     if (!status && !options->input) status = zt_fail(cli->ctx, ZT_EUSAGE, "no text: specify one with -i");
     if (status) return status;
     kld_subject subject = {.cli = cli,
                            .options = options,
-                           .threads = thread_counts[0],
+                           .threads = threads.values[0],
                            .window = options->ctx,
                            .first.name = cli->operands[1],
                            .second.name = cli->operands[2]};

@@ -253,9 +253,8 @@ static void put_machine(zt_str *out, const void *user)
 
 zt_status bench_machine(zt_cli *cli, const bench_options *options)
 {
-    int64_t thread_counts[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int count = 1;
-    zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
+    bench_numbers threads;
+    zt_status status = bench_threads_of(cli->ctx, options, &threads);
     if (!status && cli->n_operands > 1)
         status = zt_fail(cli->ctx, ZT_EUSAGE, "unexpected argument '%s': machine takes none", cli->operands[1]);
     if (status) return status;
@@ -266,7 +265,7 @@ zt_status bench_machine(zt_cli *cli, const bench_options *options)
     subject->list.put_machine = put_machine;
     subject->list.user = subject;
     find_adapters(subject);
-    status = take_samples(subject, thread_counts, count);
+    status = take_samples(subject, threads.values, threads.count);
     if (!status) status = bench_roof_add(cli->ctx, &subject->list, &subject->roof);
     if (!status) status = bench_keep(cli, options, &subject->list);
     if (!status) status = bench_is_list(cli) ? bench_print(cli, &subject->list) : print_rows(subject);

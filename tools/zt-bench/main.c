@@ -45,7 +45,7 @@ typedef struct bench_command {
 /* In the order of the manual. */
 static const bench_command commands[N_COMMANDS] = {
     [MACHINE] = {{"machine", "machine [-t N,...] [-r N] [OPTION...]"}, 5, bench_machine},
-    [MODEL] = {{"model", "model -m MODEL [--vs MODEL] [-p N] [-n N] [-t N,...] [-r N] [OPTION...]"}, 5, bench_model},
+    [MODEL] = {{"model", "model -m MODEL [--vs MODEL] [-p N,...] [-n N,...] [-d N,...] [-t N,...] [OPTION...]"}, 5, bench_model},
     [OP] = {{"op", "op 'OP TYPE... NAME=VALUE...'|FILE.zt... [-i FILE] [-t N,...] [-r N] [OPTION...]"}, 5, bench_op},
     [RUN] = {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]"}, 10, bench_run},
     [KLD] = {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]"}, 1, bench_kld},

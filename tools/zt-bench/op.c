@@ -305,20 +305,20 @@ static zt_status with_threads(op_subject *subjects, bench_list *lists, char *con
 
 /* One subject, or with --vs two. */
 static zt_status measure_op(zt_cli *cli, const bench_options *options, bench_list *lists, char *const *name,
-                            const int64_t *thread_counts, int count)
+                            const bench_numbers *threads)
 {
     int sides = bench_sides(options);
     op_subject subjects[2] = {{.cli = cli, .options = options}, {.cli = cli, .options = options}};
     zt_status status = ZT_OK;
     for (int k = 0; k < sides && status == ZT_OK; k++) status = open_subject(&subjects[k], name[k]);
-    for (int i = 0; i < count && status == ZT_OK; i++) status = with_threads(subjects, lists, name, sides, thread_counts[i]);
+    for (int i = 0; i < threads->count && status == ZT_OK; i++)
+        status = with_threads(subjects, lists, name, sides, threads->values[i]);
     for (int k = 0; k < sides; k++) close_subject(&subjects[k]);
     return status;
 }
 
 /* Measures each line of -i FILE; empty lines and those that begin with # are skipped. */
-static zt_status measure_lines(zt_cli *cli, const bench_options *options, bench_list *lists, const int64_t *thread_counts,
-                               int count)
+static zt_status measure_lines(zt_cli *cli, const bench_options *options, bench_list *lists, const bench_numbers *threads)
 {
     size_t bytes;
     char *text = zt_read_all(cli->ctx, options->input, &bytes);
@@ -331,7 +331,7 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *options, bench_
         char *line = cursor + strspn(cursor, " \t");
         if (!*line || *line == '#') continue;
         any = true;
-        status = measure_op(cli, options, lists, &line, thread_counts, count);
+        status = measure_op(cli, options, lists, &line, threads);
     }
     if (status == ZT_OK && !any) status = zt_fail(cli->ctx, ZT_EDATA, "%s: no op found", options->input);
     zt_free(cli->ctx, text);
@@ -340,17 +340,17 @@ static zt_status measure_lines(zt_cli *cli, const bench_options *options, bench_
 
 zt_status bench_op(zt_cli *cli, const bench_options *options)
 {
-    int64_t thread_counts[BENCH_MAX_COUNTS] = {zt_cpu_count()};
-    int count = 1, sides = bench_sides(options);
+    bench_numbers threads;
+    int sides = bench_sides(options);
     bench_list lists[2] = {{0}};
-    zt_status status = options->threads ? bench_threads(cli->ctx, options->threads, thread_counts, &count) : ZT_OK;
+    zt_status status = bench_threads_of(cli->ctx, options, &threads);
     if (status == ZT_OK && cli->n_operands < 2 && !options->input)
         status = zt_fail(cli->ctx, ZT_EUSAGE, "no op, expected one such as 'rms_norm f32[512,576] f32[576] eps=1e-6'");
     if (status == ZT_OK && options->vs && (cli->n_operands != 3 || options->input))
         status = zt_fail(cli->ctx, ZT_EUSAGE, "op --vs needs two ops or programs, got %d", cli->n_operands - 1);
     for (int i = 1; i < cli->n_operands && status == ZT_OK; i += sides)
-        status = measure_op(cli, options, lists, cli->operands + i, thread_counts, count);
-    if (status == ZT_OK && options->input) status = measure_lines(cli, options, lists, thread_counts, count);
+        status = measure_op(cli, options, lists, cli->operands + i, &threads);
+    if (status == ZT_OK && options->input) status = measure_lines(cli, options, lists, &threads);
     if (status == ZT_OK) status = bench_answer(cli, options, lists);
     for (int k = 0; k < sides; k++) bench_list_free(cli->ctx, &lists[k]);
     return status;

@@ -91,17 +91,15 @@ static zt_status add_rows(zt_llm *model, int64_t count, int64_t before, bool las
     return status;
 }
 
-zt_status bench_roof_model(zt_cli *cli, const bench_options *options, bench_list *list, zt_llm *model, int64_t threads)
+zt_status bench_roof_model(zt_llm *model, bench_result *result, const zt_roof *roof, int64_t depth, int64_t tokens, bool prompt)
 {
-    zt_cost_whole prompt = {0}, token = {0};
-    const zt_roof *roof = bench_roof(cli, options, list, (int)threads);
+    zt_cost_whole cost = {0};
     zt_status status = ZT_OK;
-    for (int64_t position = 0, count; position < options->prompt && roof && !status; position += count) {
-        count = options->prompt - position < CHUNK ? options->prompt - position : CHUNK;
-        status = add_rows(model, count, position, position + count == options->prompt, 1.0 / (double)options->prompt, &prompt);
+    for (int64_t position = 0, count; prompt && position < tokens && !status; position += count) {
+        count = tokens - position < CHUNK ? tokens - position : CHUNK;
+        status = add_rows(model, count, depth + position, position + count == tokens, 1.0 / (double)tokens, &cost);
     }
-    if (roof && options->generate > 0 && !status) status = add_rows(model, 1, options->generate / 2, true, 1, &token);
-    for (bench_result *result = list->first; result && roof && !status; result = result->next)
-        if (result->threads == threads) bench_set_roof(result, result->test[0] == 'p' ? &prompt : &token, roof);
+    if (!prompt) status = add_rows(model, 1, depth + tokens / 2, true, 1, &cost);
+    if (!status) bench_set_roof(result, &cost, roof);
     return status;
 }

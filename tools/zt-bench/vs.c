@@ -140,7 +140,9 @@ zt_status bench_versus(zt_cli *cli, const bench_options *options)
     if (cli->n_operands != 3) return zt_fail(cli->ctx, ZT_EUSAGE, "compare --vs needs two subjects, got %d", cli->n_operands - 1);
     const char *old = cli->operands[1], *now = cli->operands[2];
     bool ops = is_op(old) && is_op(now), models = !ops && is_model(old) && is_model(now);
-    const char *none = ops ? "prompt|generate|exact" : models ? "bind|ops" : BENCH_MEASURING "|prompt|generate|exact|bind|ops";
+    const char *none = ops      ? "prompt|generate|depth|exact"
+                       : models ? "bind|ops"
+                                : BENCH_MEASURING "|prompt|generate|depth|exact|bind|ops";
     if (zt_cli_refuse_given(cli, none, ops ? "ops" : models ? "models" : "commands")) return ZT_EUSAGE;
     return ops ? bench_op(cli, options) : models ? bench_model(cli, options) : compare_commands(cli, options);
 }

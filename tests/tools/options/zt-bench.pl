@@ -29,6 +29,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         "--model" => {value => "none.gguf", code => 66},
         "--prompt" => {value => 9, says => qr/pp9\b/},
         "--generate" => {value => 3, says => qr/tg3\b/},
+        "--depth" => {value => 5, says => qr/tg2\@d5\b/},
         "--reps" => {value => 3, with => [qw(--format json)], says => qr/"samples":\[[^\],]+,[^\],]+,[^\],]+\]/},
         "--input" => {run => ["op", @short], value => "ops", says => qr/add f32/},
         "--ctx" => {value => 16, same => sub { $_[0] }},
