@@ -128,24 +128,33 @@ typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling
 
 #define ZT_MAX_LAYERS 1024
 
+/* Sizes of one layer: a key of the file holds one number for all layers, or a list with one for each. */
+typedef struct zt_layer_sizes {
+    int64_t n_heads, n_kv_heads, head;
+    int64_t q_width, kv_width, qkv_width; /* heads * head; of q, k and v together */
+    int64_t q_norm, k_norm;               /* entries of q's and k's norms */
+    int64_t ff, up_width;                 /* 2 ff: gate and up in one */
+    int64_t cache;                        /* the layer whose keys and values it reads: this one, or an earlier one */
+    double attn_scale;
+} zt_layer_sizes;
+
 typedef struct zt_hyper {
     const zt_arch *arch;
     zt_act *act;
     uint64_t parts; /* the row's, as the file has them */
-    int64_t n_layers, width, ff, n_heads, n_kv_heads, head, vocab, ctx_train;
-    int64_t q_width, kv_width, qkv_width;            /* heads * head; of q, k and v together */
-    int64_t q_norm, k_norm;                          /* entries of q's and k's norms */
-    int64_t up_width;                                /* 2 ff: gate and up in one */
+    int64_t n_layers, width, vocab, ctx_train;
+    int64_t ff, n_heads, n_kv_heads, head;           /* the largest of any layer */
+    zt_layer_sizes layer[ZT_MAX_LAYERS];             /* what a layer has */
     int64_t n_types;                                 /* of tokens */
-    zt_rope_attrs rope, local_rope;                  /* dims is set; local: of layers with a window */
-    int64_t rope_dims, rope_half;                    /* columns of a head that rotate, in pairs */
+    zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
+    int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
     bool yarn_exact;                                 /* of the scaling: the row's, or the file's */
     int64_t ctx_orig;                                /* up to this context short divisors hold */
     int64_t window;                                  /* of layers with one */
     bool local[ZT_MAX_LAYERS];                       /* has the layer a window */
     bool rotated[ZT_MAX_LAYERS];                     /* does rope turn its q and k */
     bool parallel;                                   /* the feed-forward reads what attention reads */
-    double eps, attn_scale, attn_cap, final_cap;     /* a cap of 0: none */
+    double eps, attn_cap, final_cap;                 /* a cap of 0: none */
     double temperature;                              /* q times 1 + temperature ln(1 + floor(position / ctx_orig)) */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;

@@ -106,13 +106,16 @@ static int emit_columns(zt_program_builder *builder, const char *what, int x, in
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
+static const zt_layer_sizes *sizes_of(const zt_program_builder *builder) { return &builder->hyper->layer[builder->layer]; }
+
 /* A layer norm of each head, times a row of weights for each. */
 static int norm_heads(zt_program_builder *builder, char which, int x, int gains, int64_t heads)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_prog *program = builder->program;
-    zt_reshape_attrs by_head = {.shape = {3, {builder->row_count, heads, hyper->head}}},
-                     flat = {.shape = {2, {builder->row_count, heads * hyper->head}}};
+    int64_t head = sizes_of(builder)->head;
+    zt_reshape_attrs by_head = {.shape = {3, {builder->row_count, heads, head}}},
+                     flat = {.shape = {2, {builder->row_count, heads * head}}};
     char label[3] = {which, 's', 0};
     int y = zt_program_reshape(program, zt_layer_label(builder, label), x, &by_head);
     label[1] = 'n';
@@ -131,9 +134,9 @@ static int norm_projected(zt_program_builder *builder, char which, int x)
     const char label[3] = {which, 'n', 0};
     if (hyper->parts & ZT_PART_HEAD_NORMS)
         return norm_heads(builder, which, x, zt_weight_data(builder, which == 'q' ? ZT_W_Q_NORMS : ZT_W_K_NORMS),
-                          which == 'q' ? hyper->n_heads : hyper->n_kv_heads);
+                          which == 'q' ? sizes_of(builder)->n_heads : sizes_of(builder)->n_kv_heads);
     return emit_norm(builder, zt_layer_label(builder, label), x, which == 'q' ? ZT_W_Q_NORM : ZT_W_K_NORM, ZT_WEIGHT_COUNT,
-                     hyper->arch->qk_norm_whole ? 0 : hyper->head);
+                     hyper->arch->qk_norm_whole ? 0 : sizes_of(builder)->head);
 }
 
 static int rotate(zt_program_builder *builder, char which, int x)
@@ -159,7 +162,7 @@ static int update_cache(zt_program_builder *builder, const char *state, const ch
 {
     if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
     int cache = zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2,
-                              (int64_t[]){builder->ctx, builder->hyper->kv_width});
+                              (int64_t[]){builder->ctx, sizes_of(builder)->kv_width});
     int cache_after =
         zt_program_kv_put(builder->program, zt_layer_label(builder, after), cache, x, builder->pos, builder->seq, builder->table);
     zt_prog_keep(builder->program, cache, cache_after);
@@ -170,24 +173,34 @@ typedef struct heads {
     int q, k, v;
 } heads;
 
+/* Does the layer compute keys and values, or read those of an earlier one? */
+static bool has_own_cache(const zt_program_builder *builder) { return sizes_of(builder)->cache == builder->layer; }
+
 static heads project_heads(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
+    const zt_layer_sizes *sizes = sizes_of(builder);
+    heads projected = {.k = ZT_NONE, .v = ZT_NONE};
     if (!(hyper->parts & ZT_PART_FUSED_QKV)) {
-        int q = zt_layer_linear(builder, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
-        int k = zt_layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
-        return (heads){q, k, zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS)};
+        projected.q = zt_layer_linear(builder, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
+        if (!has_own_cache(builder)) return projected;
+        projected.k = zt_layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
+        projected.v = zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS);
+        return projected;
     }
     int all = zt_layer_linear(builder, "qkv", x, ZT_W_QKV, ZT_W_QKV_BIAS);
-    int64_t k_end = hyper->q_width + hyper->kv_width;
-    int q = emit_columns(builder, "q", all, 0, hyper->q_width), k = emit_columns(builder, "k", all, hyper->q_width, k_end);
-    return (heads){q, k, emit_columns(builder, "v", all, k_end, hyper->qkv_width)};
+    int64_t k_end = sizes->q_width + sizes->kv_width;
+    projected.q = emit_columns(builder, "q", all, 0, sizes->q_width);
+    if (!has_own_cache(builder)) return projected;
+    projected.k = emit_columns(builder, "k", all, sizes->q_width, k_end);
+    projected.v = emit_columns(builder, "v", all, k_end, sizes->qkv_width);
+    return projected;
 }
 
 /* [texts * tokens, heads * head] as [texts, tokens, heads, head]. */
 static int reshape_heads(zt_program_builder *builder, const char *what, int x, int64_t texts, int64_t tokens, int64_t n_heads)
 {
-    zt_reshape_attrs attrs = {.shape = {4, {texts, tokens, n_heads, builder->hyper->head}}};
+    zt_reshape_attrs attrs = {.shape = {4, {texts, tokens, n_heads, sizes_of(builder)->head}}};
     return zt_program_reshape(builder->program, zt_layer_label(builder, what), x, &attrs);
 }
 
@@ -196,7 +209,7 @@ static int leave_share(zt_program_builder *builder, int attended, int lse, int s
 {
     zt_prog *program = builder->program;
     zt_transpose_attrs by_token = {{3, {0, 2, 1}}};
-    zt_reshape_attrs column = {.shape = {4, {texts, tokens, builder->hyper->n_heads, 1}}};
+    zt_reshape_attrs column = {.shape = {4, {texts, tokens, sizes_of(builder)->n_heads, 1}}};
     int share = zt_program_transpose(program, zt_layer_label(builder, "lt"), lse, &by_token);
     share = zt_program_sub(program, zt_layer_label(builder, "ld"), share, sinks);
     share = zt_program_sigmoid(program, zt_layer_label(builder, "lg"), share);
@@ -207,16 +220,16 @@ static int leave_share(zt_program_builder *builder, int attended, int lse, int s
 /* Attention without a cache, of texts of so many tokens each; `length`: tokens that are seen, ZT_NONE: all. */
 static int attend(zt_program_builder *builder, heads projected, int64_t texts, int64_t tokens, int length, zt_sdpa_attrs *attrs)
 {
-    const zt_hyper *hyper = builder->hyper;
+    const zt_layer_sizes *sizes = sizes_of(builder);
     snprintf(attrs->layout.s, sizeof attrs->layout.s, "bshd");
-    int q = reshape_heads(builder, "qt", projected.q, texts, tokens, hyper->n_heads),
-        k = reshape_heads(builder, "kt", projected.k, texts, tokens, hyper->n_kv_heads);
-    int v = reshape_heads(builder, "vt", projected.v, texts, tokens, hyper->n_kv_heads);
+    int q = reshape_heads(builder, "qt", projected.q, texts, tokens, sizes->n_heads),
+        k = reshape_heads(builder, "kt", projected.k, texts, tokens, sizes->n_kv_heads);
+    int v = reshape_heads(builder, "vt", projected.v, texts, tokens, sizes->n_kv_heads);
     int sinks = zt_weight_data(builder, ZT_W_SINKS), lse;
     int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, length, attrs,
                                    sinks == ZT_NONE ? NULL : &lse);
     if (sinks != ZT_NONE) attended = leave_share(builder, attended, lse, sinks, texts, tokens);
-    zt_reshape_attrs back = {.shape = {2, {builder->row_count, hyper->q_width}}};
+    zt_reshape_attrs back = {.shape = {2, {builder->row_count, sizes->q_width}}};
     return zt_program_reshape(builder->program, zt_layer_label(builder, "a"), attended, &back);
 }
 
@@ -225,7 +238,7 @@ static int causal_attention(zt_program_builder *builder, heads projected)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_sdpa_attrs attrs = zt_sdpa_defaults();
-    attrs.scale = hyper->attn_scale;
+    attrs.scale = sizes_of(builder)->attn_scale;
     attrs.causal = 1;
     attrs.softcap = hyper->attn_cap;
     attrs.left = hyper->local[builder->layer] && hyper->window ? hyper->window - 1 : -1;
@@ -237,33 +250,47 @@ static int windowed_attention(zt_program_builder *builder, heads projected)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_sdpa_attrs attrs = zt_sdpa_defaults();
-    attrs.scale = hyper->attn_scale;
+    attrs.scale = sizes_of(builder)->attn_scale;
     attrs.softcap = hyper->attn_cap;
     attrs.left = attrs.right = hyper->window / 2;
     return attend(builder, projected, 1, builder->row_count, builder->length, &attrs);
+}
+
+/* Keys and values after those of the step; those of the layer whose cache this one reads. */
+static void update_keys(zt_program_builder *builder, heads *projected)
+{
+    zt_layer_keys *own = &builder->keys[sizes_of(builder)->cache];
+    if (has_own_cache(builder)) {
+        own->k = update_cache(builder, "kc", "kp", projected->k);
+        own->v = update_cache(builder, "vc", "vp", projected->v);
+    }
+    projected->k = own->k;
+    projected->v = own->v;
 }
 
 static int emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     heads projected = project_heads(builder, x);
-    int q = norm_and_rotate(builder, 'q', projected.q), k = norm_and_rotate(builder, 'k', projected.k);
-    if (builder->temper != ZT_NONE) q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), q, builder->temper);
-    if (builder->opts->lesson) return causal_attention(builder, (heads){q, k, projected.v});
-    if (hyper->arch->encoder && hyper->local[builder->layer]) return windowed_attention(builder, (heads){q, k, projected.v});
-    int k_cache = update_cache(builder, "kc", "kp", k), v_cache = update_cache(builder, "vc", "vp", projected.v);
-    zt_attention_attrs attrs = {.head = hyper->head,
-                                .scale = hyper->attn_scale,
+    projected.q = norm_and_rotate(builder, 'q', projected.q);
+    if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
+    if (builder->temper != ZT_NONE)
+        projected.q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), projected.q, builder->temper);
+    update_keys(builder, &projected);
+    if (builder->opts->lesson) return causal_attention(builder, projected);
+    if (hyper->arch->encoder && hyper->local[builder->layer]) return windowed_attention(builder, projected);
+    zt_attention_attrs attrs = {.head = sizes_of(builder)->head,
+                                .scale = sizes_of(builder)->attn_scale,
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
                                 .softcap = hyper->attn_cap};
     int seen = hyper->arch->encoder ? builder->last : builder->pos, sinks = zt_weight_data(builder, ZT_W_SINKS);
     if (sinks != ZT_NONE) {
         zt_attention_sinks_attrs same = {attrs.head, attrs.scale, attrs.window, attrs.softcap};
-        return zt_program_attention_sinks(builder->program, zt_layer_label(builder, "a"), q, k_cache, v_cache, sinks, seen,
-                                          builder->seq, builder->table, &same);
+        return zt_program_attention_sinks(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v,
+                                          sinks, seen, builder->seq, builder->table, &same);
     }
-    return zt_program_attention(builder->program, zt_layer_label(builder, "a"), q, k_cache, v_cache, seen, builder->seq,
-                                builder->table, &attrs);
+    return zt_program_attention(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v, seen,
+                                builder->seq, builder->table, &attrs);
 }
 
 /* ---- layers --------------------------------------------------------------------------------- */
@@ -275,8 +302,8 @@ static int feed_forward(zt_program_builder *builder, int x)
     if (hyper->sparse[builder->layer]) return zt_emit_experts(builder, x);
     if (hyper->parts & ZT_PART_FUSED_UP) {
         int both = zt_layer_linear(builder, "gu", x, ZT_W_GATE_UP, ZT_WEIGHT_COUNT);
-        gate = emit_columns(builder, "g", both, 0, hyper->ff);
-        up = emit_columns(builder, "u", both, hyper->ff, hyper->up_width);
+        gate = emit_columns(builder, "g", both, 0, sizes_of(builder)->ff);
+        up = emit_columns(builder, "u", both, sizes_of(builder)->ff, sizes_of(builder)->up_width);
     } else if (hyper->parts & ZT_PART_GATE) {
         gate = zt_layer_linear(builder, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
         up = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
@@ -322,6 +349,25 @@ static int emit_layer(zt_program_builder *builder, int x)
     fed = zt_emit_scale(builder, zt_layer_label(builder, "ds"), fed, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "x"), x, fed);
     return emit_layer_norm(builder, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
+}
+
+/* The rows with logits alone, where the layers that follow compute no keys that later tokens read: they read the caches of
+ * earlier layers. */
+static int keep_wanted_rows(zt_program_builder *builder, int x)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_prog *program = builder->program;
+    for (int64_t layer = builder->layer; layer < hyper->n_layers; layer++)
+        if (hyper->layer[layer].cache == layer) return x;
+    if (builder->rows == ZT_NONE) return x;
+    zt_gather_elements_attrs of_rows = {.axis = 0, .oob = {"error"}};
+    x = zt_program_gather(program, "x_rows", x, builder->rows, NULL);
+    builder->pos = zt_program_gather_elements(program, "pos_rows", builder->pos, builder->rows, &of_rows);
+    builder->seq = zt_program_gather_elements(program, "seq_rows", builder->seq, builder->rows, &of_rows);
+    if (builder->temper != ZT_NONE) builder->temper = zt_program_gather(program, "t_rows", builder->temper, builder->rows, NULL);
+    builder->row_count = zt_prog_symbol(program, "m");
+    builder->rows = ZT_NONE;
+    return x;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -469,7 +515,8 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     builder.divisors = rope_divisors(&builder);
     builder.temper = query_scales(&builder);
     builder.length = text_length(&builder);
-    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) x = emit_layer(&builder, x);
+    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++)
+        x = emit_layer(&builder, keep_wanted_rows(&builder, x));
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
     if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;
     zt_prog_free(builder.program);

@@ -6,6 +6,10 @@
 
 #include "lib/llm/arch.h"
 
+typedef struct zt_layer_keys {
+    int k, v; /* what attention reads: the layer's caches after the step, or its keys and values where there is no cache */
+} zt_layer_keys;
+
 typedef struct zt_program_builder {
     zt_prog *program;
     const zt_gguf *gguf;
@@ -20,7 +24,8 @@ typedef struct zt_program_builder {
     int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
-    int64_t row_count; /* of what is computed now: n, or m behind the last attention */
+    int64_t row_count; /* of what is computed now: n, or m behind the last attention with a cache of its own */
+    zt_layer_keys keys[ZT_MAX_LAYERS];
     char label[32];
 } zt_program_builder;
 

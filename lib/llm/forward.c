@@ -157,14 +157,25 @@ static zt_status check_outputs(forward_text *text)
 
 /* ---- caches ---------------------------------------------------------------------------------- */
 
-/* Has the op inputs pos, seq and table, and are they the program's? */
-static bool is_addressed(const forward_text *text, const zt_step *step)
+/* Is the value the program's input, or its entries for the wanted rows? */
+static bool is_input(const forward_text *text, int value_id, int input)
+{
+    if (value_id == text->in[input]) return true;
+    const zt_value *value = zt_prog_value(text->program, value_id);
+    const zt_step *step = value && value->kind == ZT_VALUE_OP ? zt_prog_step(text->program, value->index) : NULL;
+    return step && input != IN_TABLE && step->op == ZT_OP_gather_elements && step->in[0] == text->in[input] &&
+           step->in[1] == text->in[IN_ROWS];
+}
+
+/* Has the op inputs pos, seq and table, and are they the program's? `all`: of all rows, as a cache must be written. */
+static bool is_addressed(const forward_text *text, const zt_step *step, bool all)
 {
     const zt_opinfo *info = zt_op_info(step->op);
     int found = 0;
     for (int k = 0; k < info->n_in; k++)
         for (int input = IN_POS; input <= IN_TABLE; input++)
-            found += !strcmp(info->in_name[k], input_names[input]) && step->in[k] == text->in[input];
+            found += !strcmp(info->in_name[k], input_names[input]) &&
+                     (all ? step->in[k] == text->in[input] : is_input(text, step->in[k], input));
     return found == IN_TABLE - IN_POS + 1;
 }
 
@@ -189,7 +200,7 @@ static zt_status check_state(const forward_text *text, int state)
     if (!shaped)
         return zt_fail(text->ctx, ZT_EDATA, "%s: state '%s' is %s " FOR_SAMPLE ", expected f16[ctx,W] or f32[ctx,W]", text->name,
                        value_name(text, state), zt_type_text(type, found));
-    if (update && is_addressed(text, update)) return ZT_OK;
+    if (update && is_addressed(text, update, true)) return ZT_OK;
     return zt_fail(text->ctx, ZT_EDATA,
                    "%s: state '%s' is not a KV cache: it must keep the result of kv_put with pos, seq and table", text->name,
                    value_name(text, state));
@@ -212,7 +223,7 @@ static zt_status check_readers(const forward_text *text, const bool *cache)
         for (int k = zt_op_info(step->op)->def->donates; k < zt_op_info(step->op)->n_in; k++) {
             int value_id = step->in[k];
             if (value_id < 0 || !cache[value_id]) continue;
-            if (is_addressed(text, step) && zt_prog_value(text->program, value_id)->kind == ZT_VALUE_OP) continue;
+            if (is_addressed(text, step, false) && zt_prog_value(text->program, value_id)->kind == ZT_VALUE_OP) continue;
             return zt_fail(
                 text->ctx, ZT_EDATA,
                 "%s: '%s' = %s reads '%s', a KV cache: only attention with pos, seq and table may read a cache, after its update",

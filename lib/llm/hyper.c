@@ -103,52 +103,10 @@ static void read_sizes(key_reader *reader, zt_hyper *hyper)
     hyper->n_layers = get_count(reader, "block_count", 0, most);
     read_extra_layers(reader, hyper);
     hyper->width = get_count(reader, "embedding_length", 0, MAX_WIDTH);
-    hyper->ff = get_count(reader, "feed_forward_length", 0, MAX_WIDTH);
-    hyper->up_width = 2 * hyper->ff;
     hyper->ctx_train = get_count(reader, "context_length", 0, INT32_MAX - ZT_KV_BLOCK);
     /* phimoe's converter writes the one key, and its norms are the other */
     bool layer_norm = reader->arch->layer_norm && !has_key(reader, "attention.layer_norm_rms_epsilon");
     hyper->eps = get_real(reader, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", NAN, 0);
-}
-
-static void read_heads(key_reader *reader, zt_hyper *hyper)
-{
-    int64_t value_length;
-    hyper->n_heads = get_count(reader, "attention.head_count", 0, MAX_WIDTH);
-    hyper->n_kv_heads = get_count(reader, "attention.head_count_kv", hyper->n_heads, MAX_WIDTH);
-    require_rule(reader, hyper->n_heads % hyper->n_kv_heads == 0,
-                 "the number of query heads is not a multiple of the number of key heads", hyper->n_heads, hyper->n_kv_heads);
-    if (reader->status == ZT_OK && !zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &hyper->head))
-        require_rule(reader, hyper->width % hyper->n_heads == 0, "the width is not a multiple of the number of heads",
-                     hyper->width, hyper->n_heads);
-    hyper->head =
-        get_count(reader, "attention.key_length", hyper->width / hyper->n_heads + (hyper->width < hyper->n_heads), MAX_WIDTH);
-    value_length = get_count(reader, "attention.value_length", hyper->head, MAX_WIDTH);
-    if (value_length != hyper->head) refuse_feature(reader, "values and keys of different lengths");
-    hyper->q_width = hyper->n_heads * hyper->head; /* below 2^48 */
-    hyper->kv_width = hyper->n_kv_heads * hyper->head;
-    hyper->qkv_width = hyper->q_width + 2 * hyper->kv_width;
-    hyper->q_norm = reader->arch->qk_norm_whole ? hyper->q_width : hyper->head;
-    hyper->k_norm = reader->arch->qk_norm_whole ? hyper->kv_width : hyper->head;
-    require_rule(reader, hyper->q_width <= MAX_WIDTH, "heads times head length is too large", hyper->n_heads, hyper->head);
-}
-
-/* 0 means "not set" for all of these, as in llama.cpp; only logit_scale must be present where it is used. */
-static void read_scales(key_reader *reader, zt_hyper *hyper)
-{
-    int64_t per_head = hyper->n_layers == reader->arch->width_scaled_layers ? hyper->width / hyper->n_heads : hyper->head;
-    double scale = get_real(reader, "attention.scale", 0, 0);
-    hyper->attn_scale = scale > 0 ? scale : 1.0 / sqrt(per_head > 0 ? (double)per_head : 1);
-    hyper->attn_cap = get_real(reader, "attn_logit_softcapping", reader->arch->attn_cap, 0);
-    hyper->final_cap = get_real(reader, "final_logit_softcapping", reader->arch->final_cap, 0);
-    scale = get_real(reader, "embedding_scale", 0, 0);
-    hyper->embed_scale = scale > 0 ? scale : reader->arch->embed_scale ? sqrt((double)hyper->width) : 1;
-    scale = get_real(reader, "residual_scale", 0, 0);
-    hyper->residual_scale = scale > 0 ? scale : 1;
-    hyper->logit_scale = 1;
-    if (!reader->arch->divides_logits && !reader->arch->multiplies_logits) return;
-    scale = get_real(reader, "logit_scale", NAN, 0);
-    if (scale > 0) hyper->logit_scale = reader->arch->divides_logits ? 1 / scale : scale;
 }
 
 /* ---- layers of two kinds -------------------------------------------------------------------- */
@@ -179,6 +137,143 @@ static void read_pattern(key_reader *reader, const char *suffix, int64_t period,
     }
     for (int64_t layer = 0; layer < n_layers && reader->status == ZT_OK; layer++)
         out[layer] = listed ? flag[layer] != 0 : period == 0 || (later ? layer % period > 0 : layer % period < period - 1);
+}
+
+/* ---- windows -------------------------------------------------------------------------------- */
+
+/* May layers have a window? An encoder's has none, unless its row says so. */
+static bool has_windows(const key_reader *reader, const zt_hyper *hyper)
+{
+    return hyper->window > 0 && (!reader->arch->encoder || reader->arch->window_around);
+}
+
+static void read_windows(key_reader *reader, zt_hyper *hyper)
+{
+    bool named = zt_gguf_i64(reader->gguf, full_key(reader, "attention.sliding_window"), &hyper->window);
+    if (reader->arch->needs_window) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
+    if (!named && !reader->arch->needs_window) hyper->window = reader->arch->window;
+    bool blind = reader->arch->encoder && !reader->arch->window_around;
+    if (hyper->window == 0 || blind || reader->status != ZT_OK) return;
+    if (named) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
+    read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, reader->arch->window_later,
+                 hyper->n_layers, hyper->local);
+}
+
+/* ---- sizes of layers ------------------------------------------------------------------------ */
+
+/* A count for each layer: the key holds one number, or a list. Otherwise as get_count. */
+static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise, int64_t n_layers, int64_t out[ZT_MAX_LAYERS])
+{
+    int64_t entry_count = 0;
+    zt_gguf_kind kind;
+    bool listed = zt_gguf_array(reader->gguf, full_key(reader, suffix), &kind, &entry_count);
+    if (listed && reader->status == ZT_OK && !zt_gguf_array_i64(reader->gguf, reader->key, out, n_layers))
+        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is not %" PRId64 " whole numbers, one for each layer",
+                                 zt_gguf_name(reader->gguf), reader->key, n_layers);
+    int64_t count = listed ? 1 : get_count(reader, suffix, otherwise, MAX_WIDTH);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        if (listed && reader->status == ZT_OK && (out[layer] < 1 || out[layer] > MAX_WIDTH))
+            reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 " in layer %" PRId64 ", expected 1 to %d",
+                                     zt_gguf_name(reader->gguf), reader->key, out[layer], layer, MAX_WIDTH);
+        if (!listed || reader->status != ZT_OK) out[layer] = count;
+    }
+}
+
+/* Lengths of a head: of layers without a window, and of those with one where the key is there. */
+static int64_t get_head(key_reader *reader, const char *key_length, const char *value_length, int64_t otherwise)
+{
+    int64_t head = get_count(reader, key_length, otherwise, MAX_WIDTH);
+    if (get_count(reader, value_length, head, MAX_WIDTH) != head) refuse_feature(reader, "values and keys of different lengths");
+    return head;
+}
+
+static void set_sizes(key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes)
+{
+    require_rule(reader, sizes->n_heads % sizes->n_kv_heads == 0,
+                 "the number of query heads is not a multiple of the number of key heads", sizes->n_heads, sizes->n_kv_heads);
+    sizes->q_width = sizes->n_heads * sizes->head; /* below 2^48 */
+    sizes->kv_width = sizes->n_kv_heads * sizes->head;
+    sizes->qkv_width = sizes->q_width + 2 * sizes->kv_width;
+    sizes->q_norm = reader->arch->qk_norm_whole ? sizes->q_width : sizes->head;
+    sizes->k_norm = reader->arch->qk_norm_whole ? sizes->kv_width : sizes->head;
+    sizes->up_width = 2 * sizes->ff;
+    require_rule(reader, sizes->q_width <= MAX_WIDTH, "heads times head length is too large", sizes->n_heads, sizes->head);
+    hyper->ff = sizes->ff > hyper->ff ? sizes->ff : hyper->ff;
+    hyper->n_heads = sizes->n_heads > hyper->n_heads ? sizes->n_heads : hyper->n_heads;
+    hyper->n_kv_heads = sizes->n_kv_heads > hyper->n_kv_heads ? sizes->n_kv_heads : hyper->n_kv_heads;
+    hyper->head = sizes->head > hyper->head ? sizes->head : hyper->head;
+}
+
+static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t n_layers = hyper->n_layers, ff[ZT_MAX_LAYERS], heads[ZT_MAX_LAYERS], key_heads[ZT_MAX_LAYERS], length;
+    get_counts(reader, "feed_forward_length", 0, n_layers, ff);
+    get_counts(reader, "attention.head_count", 0, n_layers, heads);
+    get_counts(reader, "attention.head_count_kv", heads[0], n_layers, key_heads);
+    bool given = zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
+    if (!given)
+        require_rule(reader, hyper->width % heads[0] == 0, "the width is not a multiple of the number of heads", hyper->width,
+                     heads[0]);
+    int64_t head =
+        get_head(reader, "attention.key_length", "attention.value_length", hyper->width / heads[0] + (hyper->width < heads[0]));
+    int64_t local_head = get_head(reader, "attention.key_length_swa", "attention.value_length_swa", head);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        zt_layer_sizes *sizes = &hyper->layer[layer];
+        sizes->ff = ff[layer];
+        sizes->n_heads = heads[layer];
+        sizes->n_kv_heads = key_heads[layer];
+        sizes->head = hyper->local[layer] ? local_head : head;
+        sizes->cache = layer;
+        set_sizes(reader, hyper, sizes);
+    }
+}
+
+/* The last of the layers before `limit` of the same kind: with a window, or without; -1: none. */
+static int64_t last_alike(const zt_hyper *hyper, int64_t layer, int64_t limit)
+{
+    int64_t found = limit - 1;
+    while (found >= 0 && hyper->local[found] != hyper->local[layer]) found--;
+    return found;
+}
+
+/* The last attention.shared_kv_layers have no keys and values of their own. */
+static void read_shared_caches(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t shared = 0;
+    if (!zt_gguf_i64(reader->gguf, full_key(reader, "attention.shared_kv_layers"), &shared)) return;
+    require_rule(reader, shared >= 0 && shared < hyper->n_layers, "attention.shared_kv_layers is not below block_count", shared,
+                 hyper->n_layers);
+    if (reader->status != ZT_OK) return;
+    for (int64_t layer = hyper->n_layers - shared; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
+        int64_t source = last_alike(hyper, layer, hyper->n_layers - shared);
+        require_rule(reader, source >= 0, "attention.shared_kv_layers leaves no cache for a layer", shared, layer);
+        if (reader->status != ZT_OK) return;
+        zt_layer_sizes *sizes = &hyper->layer[layer], *owner = &hyper->layer[source];
+        require_rule(reader, sizes->n_kv_heads == owner->n_kv_heads,
+                     "a layer reads the cache of one with another number of key heads", sizes->n_kv_heads, owner->n_kv_heads);
+        sizes->cache = source;
+    }
+}
+
+/* 0 means "not set" for all of these, as in llama.cpp; only logit_scale must be present where it is used. */
+static void read_scales(key_reader *reader, zt_hyper *hyper)
+{
+    double scale = get_real(reader, "attention.scale", 0, 0);
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
+        zt_layer_sizes *sizes = &hyper->layer[layer];
+        int64_t per_head = hyper->n_layers == reader->arch->width_scaled_layers ? hyper->width / sizes->n_heads : sizes->head;
+        sizes->attn_scale = scale > 0 ? scale : 1.0 / sqrt(per_head > 0 ? (double)per_head : 1);
+    }
+    hyper->attn_cap = get_real(reader, "attn_logit_softcapping", reader->arch->attn_cap, 0);
+    hyper->final_cap = get_real(reader, "final_logit_softcapping", reader->arch->final_cap, 0);
+    scale = get_real(reader, "embedding_scale", 0, 0);
+    hyper->embed_scale = scale > 0 ? scale : reader->arch->embed_scale ? sqrt((double)hyper->width) : 1;
+    scale = get_real(reader, "residual_scale", 0, 0);
+    hyper->residual_scale = scale > 0 ? scale : 1;
+    hyper->logit_scale = 1;
+    if (!reader->arch->divides_logits && !reader->arch->multiplies_logits) return;
+    scale = get_real(reader, "logit_scale", NAN, 0);
+    if (scale > 0) hyper->logit_scale = reader->arch->divides_logits ? 1 / scale : scale;
 }
 
 /* ---- rope ----------------------------------------------------------------------------------- */
@@ -232,49 +327,59 @@ static void read_scaling(key_reader *reader, zt_hyper *hyper)
         refuse_feature(reader, "rope scaling other than linear, yarn and longrope");
 }
 
+/* Length of a head in layers with a window, or without; where there are none, the largest. */
+static int64_t head_of(const zt_hyper *hyper, bool local)
+{
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++)
+        if (hyper->local[layer] == local) return hyper->layer[layer].head;
+    return hyper->head;
+}
+
+/* Columns of a head that rotate. */
+static int64_t get_rotated(key_reader *reader, const char *suffix, int64_t otherwise, int64_t head)
+{
+    char rule[128];
+    int64_t dims = get_count(reader, suffix, otherwise, MAX_WIDTH);
+    snprintf(rule, sizeof rule, "%s is odd or more than the head length", suffix);
+    if (reader->arch->rope_pair) require_rule(reader, dims % 2 == 0 && dims <= head, rule, dims, head);
+    return dims;
+}
+
 static void read_rope(key_reader *reader, zt_hyper *hyper)
 {
     hyper->ctx_orig = get_count(reader, "rope.scaling.original_context_length", hyper->ctx_train, INT32_MAX);
     hyper->rope = zt_rope_defaults();
-    hyper->rope_dims = get_count(reader, "rope.dimension_count", hyper->head, MAX_WIDTH);
+    hyper->rope.head = head_of(hyper, false);
+    hyper->rope_dims = get_rotated(reader, "rope.dimension_count", hyper->rope.head, hyper->rope.head);
     if (reader->arch->rope_pair == NULL) return;
-    require_rule(reader, hyper->rope_dims % 2 == 0 && hyper->rope_dims <= hyper->head,
-                 "rope.dimension_count is odd or more than the head length", hyper->rope_dims, hyper->head);
     read_pattern(reader, "rope.layer_pattern", reader->arch->no_rope_every, false, hyper->n_layers, hyper->rotated);
     int64_t on = 1;
     if (reader->arch->rope_switch && zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.finetuned"), &on) && !on)
         memset(hyper->rotated, 0, sizeof hyper->rotated);
     hyper->rope_half = hyper->rope_dims / 2;
     hyper->rope.dims = hyper->rope_dims;
-    hyper->rope.head = hyper->head;
     snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", reader->arch->rope_pair);
     hyper->rope.theta = get_real(reader, "rope.freq_base", 1e4, 1e-3);
     if (reader->arch->tempered) hyper->temperature = get_real(reader, "attention.temperature_scale", 0, 0);
     read_scaling(reader, hyper);
 }
 
-/* ---- windows -------------------------------------------------------------------------------- */
-
-static void read_window(key_reader *reader, zt_hyper *hyper)
+/* What layers with a window turn by. */
+static void read_local_rope(key_reader *reader, zt_hyper *hyper)
 {
-    bool named = zt_gguf_i64(reader->gguf, full_key(reader, "attention.sliding_window"), &hyper->window);
-    if (reader->arch->needs_window) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     hyper->local_rope = hyper->rope;
-    if (!named && !reader->arch->needs_window) hyper->window = reader->arch->window;
-    bool blind = reader->arch->encoder && !reader->arch->window_around;
-    if (hyper->window == 0 || blind || reader->status != ZT_OK) return;
-    if (named) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
-    read_pattern(reader, "attention.sliding_window_pattern", reader->arch->window_period, reader->arch->window_later,
-                 hyper->n_layers, hyper->local);
+    if (!has_windows(reader, hyper)) return;
     double theta = reader->arch->local_theta > 0 ? reader->arch->local_theta : hyper->rope.theta;
+    int64_t dims = hyper->rope.dims;
     if (reader->arch->local_plain) {
         zt_rope_attrs plain = zt_rope_defaults();
-        plain.dims = hyper->rope.dims;
-        plain.head = hyper->rope.head;
         plain.pair = hyper->rope.pair;
         hyper->local_rope = plain;
     }
     hyper->local_rope.theta = get_real(reader, "rope.freq_base_swa", theta, 1e-3);
+    hyper->local_rope.head = head_of(hyper, true);
+    hyper->local_rope.dims =
+        get_rotated(reader, "rope.dimension_count_swa", dims > 0 ? dims : hyper->rope_dims, hyper->local_rope.head);
     for (int64_t layer = 0; layer < hyper->n_layers && reader->arch->rotates_local; layer++)
         hyper->rotated[layer] = hyper->rotated[layer] && hyper->local[layer];
 }
@@ -349,7 +454,8 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
     bool separate = has_matrix(reader, "blk.0.ffn_gate.weight", 0);
-    fused = !separate && (has_matrix(reader, "blk.0.ffn_up.weight", hyper->up_width) || reader->arch->parts & ZT_PART_FUSED_UP);
+    fused = !separate &&
+            (has_matrix(reader, "blk.0.ffn_up.weight", hyper->layer[0].up_width) || reader->arch->parts & ZT_PART_FUSED_UP);
     hyper->parts |= fused ? ZT_PART_FUSED_UP : ZT_PART_GATE | ZT_PART_UP;
 }
 
@@ -491,10 +597,12 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
         return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: has a vocabulary but no tensors", zt_gguf_name(gguf));
     key_reader reader = {.ctx = zt_gguf_ctx(gguf), .gguf = gguf, .arch = hyper->arch};
     read_sizes(&reader, hyper);
-    read_heads(&reader, hyper);
+    read_windows(&reader, hyper);
+    read_layer_sizes(&reader, hyper);
+    read_shared_caches(&reader, hyper);
     read_scales(&reader, hyper);
     read_rope(&reader, hyper);
-    read_window(&reader, hyper);
+    read_local_rope(&reader, hyper);
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
     read_act(&reader, hyper);

@@ -10,6 +10,8 @@
 #include <string.h>
 
 #define DIM(field) offsetof(zt_hyper, field)
+/* A size of the tensor's own layer: an offset into the first one's sizes. */
+#define OWN(field) offsetof(zt_hyper, layer[0].field)
 
 /* Sparse: with experts, whose gate and up are two stacked matrices or one. */
 typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER, SPLIT_EXPERTS, FUSED_EXPERTS } layer_kind;
@@ -38,16 +40,16 @@ typedef struct weight_row {
 /* A norm that a part brings, and its bias; a matrix; a bias that a part brings or BIASES may. */
 #define NORM(n, part, d)            EACH(n, 0, PART(part), 0, 1, DIM(d))
 #define NORM_BIAS(n, part)          EACH(n, PART(part), PART(NORM_BIAS), 0, 1, DIM(width))
-#define MATRIX(n, with, rows, cols) EACH(n, with, PART(ALL), 0, 2, DIM(rows), DIM(cols))
-#define BIAS(n, with, part, d)      EACH(n, with, PART(part), PART(BIASES), 1, DIM(d))
+#define MATRIX(n, with, rows, cols) EACH(n, with, PART(ALL), 0, 2, rows, cols)
+#define BIAS(n, with, part, d)      EACH(n, with, PART(part), PART(BIASES), 1, d)
 /* Of the feed-forward: in layers without experts, and in layers with them. */
 #define DENSE(n, w, must_, may_, r, ...)                                                                                         \
     {                                                                                                                            \
         .name = n, .layered = true, .with = w, .must = must_, .may = may_, .rank = r, .dim = {__VA_ARGS__},                      \
         .layers = DENSE_LAYER                                                                                                    \
     }
-#define DENSE_MATRIX(n, with, rows, cols) DENSE(n, with, PART(ALL), 0, 2, DIM(rows), DIM(cols))
-#define DENSE_BIAS(n, with, d)            DENSE(n, with, PART(MORE_BIAS), PART(BIASES), 1, DIM(d))
+#define DENSE_MATRIX(n, with, rows, cols) DENSE(n, with, PART(ALL), 0, 2, rows, cols)
+#define DENSE_BIAS(n, with, d)            DENSE(n, with, PART(MORE_BIAS), PART(BIASES), 1, d)
 #define SPARSE_IN(kind, n, part, r, ...)                                                                                         \
     {                                                                                                                            \
         .name = n, .layered = true, .with = PART(EXPERTS), .must = PART(part), .rank = r, .dim = {__VA_ARGS__}, .layers = kind   \
@@ -73,21 +75,21 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_ATTN_NORM_BIAS] = NORM_BIAS("attn_norm.bias", PRE_NORM),
     [ZT_W_ATTN_NORM_2] = NORM("attn_norm_2.weight", NORM_2, width),
     [ZT_W_ATTN_NORM_2_BIAS] = NORM_BIAS("attn_norm_2.bias", NORM_2),
-    [ZT_W_Q] = MATRIX("attn_q.weight", PART(QKV), q_width, width),
-    [ZT_W_Q_BIAS] = BIAS("attn_q.bias", PART(QKV), QKV_BIAS, q_width),
-    [ZT_W_K] = MATRIX("attn_k.weight", PART(QKV), kv_width, width),
-    [ZT_W_K_BIAS] = BIAS("attn_k.bias", PART(QKV), QKV_BIAS, kv_width),
-    [ZT_W_V] = MATRIX("attn_v.weight", PART(QKV), kv_width, width),
-    [ZT_W_V_BIAS] = BIAS("attn_v.bias", PART(QKV), QKV_BIAS, kv_width),
-    [ZT_W_QKV] = MATRIX("attn_qkv.weight", PART(FUSED_QKV), qkv_width, width),
-    [ZT_W_QKV_BIAS] = BIAS("attn_qkv.bias", PART(FUSED_QKV), QKV_BIAS, qkv_width),
-    [ZT_W_Q_NORM] = EACH("attn_q_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, DIM(q_norm)),
-    [ZT_W_K_NORM] = EACH("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, DIM(k_norm)),
-    [ZT_W_Q_NORMS] = EACH("attn_q_norm.weight", 0, PART(HEAD_NORMS), 0, 2, DIM(n_heads), DIM(head)),
-    [ZT_W_K_NORMS] = EACH("attn_k_norm.weight", 0, PART(HEAD_NORMS), 0, 2, DIM(n_kv_heads), DIM(head)),
-    [ZT_W_SINKS] = EACH("attn_sinks.weight", 0, PART(SINKS), 0, 1, DIM(n_heads)),
-    [ZT_W_O] = MATRIX("attn_output.weight", 0, width, q_width),
-    [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, width),
+    [ZT_W_Q] = MATRIX("attn_q.weight", PART(QKV), OWN(q_width), DIM(width)),
+    [ZT_W_Q_BIAS] = BIAS("attn_q.bias", PART(QKV), QKV_BIAS, OWN(q_width)),
+    [ZT_W_K] = MATRIX("attn_k.weight", PART(QKV), OWN(kv_width), DIM(width)),
+    [ZT_W_K_BIAS] = BIAS("attn_k.bias", PART(QKV), QKV_BIAS, OWN(kv_width)),
+    [ZT_W_V] = MATRIX("attn_v.weight", PART(QKV), OWN(kv_width), DIM(width)),
+    [ZT_W_V_BIAS] = BIAS("attn_v.bias", PART(QKV), QKV_BIAS, OWN(kv_width)),
+    [ZT_W_QKV] = MATRIX("attn_qkv.weight", PART(FUSED_QKV), OWN(qkv_width), DIM(width)),
+    [ZT_W_QKV_BIAS] = BIAS("attn_qkv.bias", PART(FUSED_QKV), QKV_BIAS, OWN(qkv_width)),
+    [ZT_W_Q_NORM] = EACH("attn_q_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(q_norm)),
+    [ZT_W_K_NORM] = EACH("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(k_norm)),
+    [ZT_W_Q_NORMS] = EACH("attn_q_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_heads), OWN(head)),
+    [ZT_W_K_NORMS] = EACH("attn_k_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_kv_heads), OWN(head)),
+    [ZT_W_SINKS] = EACH("attn_sinks.weight", 0, PART(SINKS), 0, 1, OWN(n_heads)),
+    [ZT_W_O] = MATRIX("attn_output.weight", 0, DIM(width), OWN(q_width)),
+    [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, DIM(width)),
     [ZT_W_ATTN_POST] = NORM("post_attention_norm.weight", POST_NORM, width),
     [ZT_W_ATTN_SUM] = NORM("attn_output_norm.weight", SUM_NORM, width),
     [ZT_W_ATTN_SUM_BIAS] = NORM_BIAS("attn_output_norm.bias", SUM_NORM),
@@ -110,13 +112,13 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_GATE_SHARED] = SPARSE("ffn_gate_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
     [ZT_W_UP_SHARED] = SPARSE("ffn_up_shexp.weight", SHARED, 2, DIM(shared_ff), DIM(width)),
     [ZT_W_DOWN_SHARED] = SPARSE("ffn_down_shexp.weight", SHARED, 2, DIM(width), DIM(shared_ff)),
-    [ZT_W_GATE] = DENSE_MATRIX("ffn_gate.weight", PART(GATE), ff, width),
-    [ZT_W_GATE_BIAS] = DENSE_BIAS("ffn_gate.bias", PART(GATE), ff),
-    [ZT_W_UP] = DENSE_MATRIX("ffn_up.weight", PART(UP), ff, width),
-    [ZT_W_UP_BIAS] = DENSE_BIAS("ffn_up.bias", PART(UP), ff),
-    [ZT_W_GATE_UP] = DENSE_MATRIX("ffn_up.weight", PART(FUSED_UP), up_width, width),
-    [ZT_W_DOWN] = DENSE_MATRIX("ffn_down.weight", 0, width, ff),
-    [ZT_W_DOWN_BIAS] = DENSE_BIAS("ffn_down.bias", 0, width),
+    [ZT_W_GATE] = DENSE_MATRIX("ffn_gate.weight", PART(GATE), OWN(ff), DIM(width)),
+    [ZT_W_GATE_BIAS] = DENSE_BIAS("ffn_gate.bias", PART(GATE), OWN(ff)),
+    [ZT_W_UP] = DENSE_MATRIX("ffn_up.weight", PART(UP), OWN(ff), DIM(width)),
+    [ZT_W_UP_BIAS] = DENSE_BIAS("ffn_up.bias", PART(UP), OWN(ff)),
+    [ZT_W_GATE_UP] = DENSE_MATRIX("ffn_up.weight", PART(FUSED_UP), OWN(up_width), DIM(width)),
+    [ZT_W_DOWN] = DENSE_MATRIX("ffn_down.weight", 0, DIM(width), OWN(ff)),
+    [ZT_W_DOWN_BIAS] = DENSE_BIAS("ffn_down.bias", 0, DIM(width)),
     [ZT_W_FF_POST] = NORM("post_ffw_norm.weight", POST_NORM, width),
     [ZT_W_FF_SUM] = NORM("layer_output_norm.weight", SUM_NORM, width),
     [ZT_W_FF_SUM_BIAS] = NORM_BIAS("layer_output_norm.bias", SUM_NORM),
@@ -153,14 +155,18 @@ int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight wei
 
 /* ---- check ---------------------------------------------------------------------------------- */
 
-static zt_type expected_type(const zt_hyper *hyper, const weight_row *row, zt_dtype dtype)
+static zt_type expected_type(const zt_hyper *hyper, const weight_row *row, int64_t layer, zt_dtype dtype)
 {
     int64_t dim[3] = {0};
-    for (int i = 0; i < row->rank; i++) memcpy(&dim[i], (const char *)hyper + row->dim[i], sizeof dim[i]);
+    size_t own = offsetof(zt_hyper, layer), size = sizeof *hyper->layer;
+    for (int i = 0; i < row->rank; i++) {
+        bool of_layer = row->dim[i] >= own && row->dim[i] < own + size;
+        memcpy(&dim[i], (const char *)hyper + row->dim[i] + (of_layer ? (size_t)layer * size : 0), sizeof dim[i]);
+    }
     return zt_type_make(dtype, row->rank, dim);
 }
 
-static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_row *row, int64_t index)
+static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_row *row, int64_t layer, int64_t index)
 {
     zt_ctx *ctx = zt_gguf_ctx(gguf);
     zt_type found, wanted;
@@ -170,7 +176,7 @@ static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_
         zt_store store = zt_gguf_store(gguf);
         return store.find(store.user, name, &found, &index);
     }
-    wanted = expected_type(hyper, row, found.dtype);
+    wanted = expected_type(hyper, row, layer, found.dtype);
     if (row->layers == SPARSE_LAYER && row->rank == 1 && found.rank == 2 && found.dim[0] == 1) /* some converters keep the row */
         wanted = zt_type_make(found.dtype, 2, (int64_t[]){1, wanted.dim[0]});
     if (!zt_dtype_is_float(found.dtype))
@@ -182,15 +188,25 @@ static zt_status check_found(zt_gguf *gguf, const zt_hyper *hyper, const weight_
     return ZT_OK;
 }
 
+/* Of keys and values: a layer that reads another's need not have them, and does not use them. */
+static bool makes_keys(zt_weight weight)
+{
+    static const zt_weight made[] = {ZT_W_K, ZT_W_K_BIAS, ZT_W_V, ZT_W_V_BIAS, ZT_W_K_NORM, ZT_W_K_NORMS};
+    for (size_t i = 0; i < sizeof made / sizeof *made; i++)
+        if (made[i] == weight) return true;
+    return false;
+}
+
 static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer, int64_t *used)
 {
     char name[ZT_WEIGHT_NAME];
     int64_t index = zt_weight_find(gguf, hyper, weight, layer);
     if (index >= 0) {
         ++*used;
-        return check_found(gguf, hyper, &rows[weight], index);
+        return check_found(gguf, hyper, &rows[weight], layer, index);
     }
     if (!has_place(hyper, &rows[weight], layer) || !(hyper->parts & rows[weight].must)) return ZT_OK;
+    if (makes_keys(weight) && hyper->layer[layer].cache != layer) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)", zt_gguf_name(gguf),
                    zt_weight_name(weight, layer, name), hyper->arch->name, hyper->n_layers);
 }

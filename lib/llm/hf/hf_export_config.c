@@ -107,7 +107,8 @@ static zt_status put_sizes(hf_export *export)
 /* Gemma scales attention by 1/sqrt(query_pre_attn_scalar). */
 static zt_status put_gemma(hf_export *export)
 {
-    double scale = 0, scalar = 1 / (export->hyper.attn_scale * export->hyper.attn_scale), nearest = rint(scalar);
+    double scale = 0, scalar = 1 / (export->hyper.layer[0].attn_scale * export->hyper.layer[0].attn_scale),
+           nearest = rint(scalar);
     if (!is_of(export, HF_GEMMAS)) return ZT_OK;
     bool given = zt_export_real(export, "attention.scale", &scale) && scale > 0;
     if (!given || (float)(1 / sqrt(nearest)) == (float)scale) scalar = nearest;
