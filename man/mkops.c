@@ -83,6 +83,7 @@ static const char *const terms[][2] = {
     {"bitwise_xor", "Bitwise exclusive OR"},
     {"broadcast_to", "Broadcast"},
     {"call", "Custom function"},
+    {"causal_conv", "Causal depthwise convolution over sequences, with a state"},
     {"cast", "Conversion of the data type"},
     {"ceil", "Ceiling"},
     {"celu", "Continuously differentiable exponential linear unit (CELU)"},

@@ -204,10 +204,27 @@ static int64_t perm_at(const zt_type *type, const fill_args *a, int64_t i)
     return ((i % B + i / B * (B / S)) * step + 1) % B;
 }
 
+/* A row of a recurrence: -2 continues the row before it, -1 starts from zeros. */
+static int64_t start_at(const fill_args *a, int64_t i)
+{
+    uint32_t bits = draw_bits(a, i, 0);
+    if (a->limit < 1) return i ? -2 : 0;
+    return i && bits % 4 < 2 ? -2 : (int64_t)(bits / 4) % (a->limit + 1) - 1;
+}
+
+static int64_t end_at(const zt_type *type, const fill_args *a, int64_t i)
+{
+    uint32_t bits = draw_bits(a, i, 0);
+    if (a->limit < 1) return i == zt_type_count(type) - 1 ? 0 : -1;
+    return bits % 3 == 0 ? -1 : (int64_t)(bits / 3) % a->limit;
+}
+
 static int64_t integer_at(const zt_type *type, zt_fill fill, const fill_args *a, int64_t i)
 {
     if (fill == ZT_FILL_RISING) return a->limit + i;
     if (fill == ZT_FILL_PERM) return perm_at(type, a, i);
+    if (fill == ZT_FILL_STARTS) return start_at(a, i);
+    if (fill == ZT_FILL_ENDS) return end_at(type, a, i);
     if (fill == ZT_FILL_IDS && a->limit > 0) return draw_bits(a, i, 0) % a->limit;
     return 0;
 }

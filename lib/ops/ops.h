@@ -121,7 +121,10 @@ typedef enum zt_fill {
     ZT_FILL_TIES,     /* floats from -2 to 2, whole numbers, with a NaN now and then */
     ZT_FILL_SMALL,    /* deviation 0.1: weights of a recurrence that does not run away */
     ZT_FILL_UNIT,     /* between -1 and 1 */
-    ZT_FILL_ABOVE     /* a normal draw's size, and 1.2 */
+    ZT_FILL_ABOVE,    /* a normal draw's size, and 1.2 */
+    ZT_FILL_STARTS,   /* where rows of a recurrence start: -1, slots below limit, -2 behind row 0; limit 0: one sequence in
+                         slot 0 */
+    ZT_FILL_ENDS      /* where their states go: -1 and slots below limit; limit 0: the last to slot 0 */
 } zt_fill;
 
 /* A case for tests and benchmarks: types of the inputs, and what fills them. */

@@ -6,6 +6,7 @@
  *     pos          rises from 0: a position in a cache
  *     seq          0: a sequence
  *     table        a permutation: a block table
+ *     from, to     one sequence in slot 0: where rows of a recurrence start, and where their states go
  *     i, ids       below the dimension of the op's first input that it indexes
  *     target       below the number of classes
  *     else         below every dimension of the program's declared values
@@ -49,6 +50,19 @@ static value_role table_role(const zt_bound *bound, int step_index)
     return (value_role){ZT_FILL_PERM, 0};
 }
 
+/* Of a recurrence. */
+static value_role start_role(const zt_bound *bound, int step_index)
+{
+    (void)bound, (void)step_index;
+    return (value_role){ZT_FILL_STARTS, 0};
+}
+
+static value_role end_role(const zt_bound *bound, int step_index)
+{
+    (void)bound, (void)step_index;
+    return (value_role){ZT_FILL_ENDS, 0};
+}
+
 static value_role index_role(const zt_bound *bound, int step_index)
 {
     const zt_step *step = zt_prog_step(bound->prog, step_index);
@@ -68,8 +82,8 @@ static value_role class_role(const zt_bound *bound, int step_index)
 static const struct {
     const char *name; /* of an op's input */
     value_role (*role)(const zt_bound *bound, int step_index);
-} roles[] = {{"pos", position_role}, {"seq", sequence_role}, {"table", table_role},
-             {"i", index_role},      {"ids", index_role},    {"target", class_role}};
+} roles[] = {{"pos", position_role}, {"seq", sequence_role}, {"table", table_role}, {"from", start_role},
+             {"to", end_role},       {"i", index_role},      {"ids", index_role},   {"target", class_role}};
 
 /* Does output 0 hold the numbers of input 0, in another type or shape? */
 static bool same_numbers(const zt_step *step)

@@ -183,6 +183,31 @@ static void values_of_cache(void)
     ok(t.what && !strcmp(t.what, "block") && t.value == -1 && t.limit == 4, "so is a block");
 }
 
+/* Two sequences in three slots, a filter of two taps: y = x + 10 times the row before. */
+static void states_of_rows(void)
+{
+    zt_type state = zt_type_make(ZT_F32, 3, (int64_t[]){3, 1, 1}), x = zt_type_make(ZT_F32, 2, (int64_t[]){4, 1});
+    zt_type w = zt_type_make(ZT_F32, 2, (int64_t[]){1, 2}), row = zt_type_make(ZT_I32, 1, (int64_t[]){4});
+    double kept[3] = {7, 8, 9}, xs[4] = {1, 2, 3, 4}, taps[2] = {10, 1}, y[4];
+    int64_t from[4] = {1, -2, -1, 0}, to[4] = {0, -1, 2, 1};
+    zt_arg in[6] = {arg(&state, kept, NULL), arg(&x, xs, NULL),   arg(&w, taps, NULL),
+                    arg(&row, NULL, from),   arg(&row, NULL, to), {0}};
+    zt_arg out[2] = {arg(&state, kept, NULL), arg(&x, y, NULL)};
+    run_ref(ZT_OP_causal_conv, NULL, in, out);
+    ok(y[0] == 81 && y[1] == 12 && y[2] == 3 && y[3] == 14, "causal_conv: a row starts from its slot, the row before, or zeros");
+    ok(kept[0] == 1 && kept[1] == 4 && kept[2] == 3, "and its state goes where `to` says, in the order of the rows");
+    from[0] = -2;
+    zt_runtime_error t = run_ref(ZT_OP_causal_conv, NULL, in, out);
+    ok(t.what && !strcmp(t.what, "state slot") && t.value == -2 && t.limit == 3, "row 0 continues nothing");
+    from[0] = 3;
+    t = run_ref(ZT_OP_causal_conv, NULL, in, out);
+    ok(t.what && t.value == 3, "a slot out of range is an error");
+    from[0] = 0;
+    to[3] = -2;
+    t = run_ref(ZT_OP_causal_conv, NULL, in, out);
+    ok(t.what && t.value == -2, "so is one that gets a state");
+}
+
 static void families(void)
 {
     static const struct {
@@ -235,5 +260,6 @@ int main(void)
     values_of_casts();
     values_of_rope();
     values_of_cache();
+    states_of_rows();
     return tap_done();
 }
