@@ -4,7 +4,9 @@
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
  * bert, modern-bert, gptneox and falcon with the exact gelu, starcoder2 with its window, gpt-oss with YaRN's bounds as they come (llama.cpp
- * rounds them to whole pairs), phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts).
+ * rounds them to whole pairs), phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts). Latent attention has an
+ * epsilon of its own in its norms, 1e-6 (llama.cpp: that of the other norms), DeepSeek V2 takes the groups whose best expert
+ * scores highest (llama.cpp: whose two best do together, which is V3's way).
  */
 #include "lib/llm/arch.h"
 
@@ -184,6 +186,26 @@ static const zt_arch archs[] = {
      .yarn_exact = true,
      .gating = ZT_GATING_SOFTMAX_CHOSEN,
      .expert_ff_alike = true},
+    /* DeepSeek V2, V3 and R1, Kimi K2, GLM 4.7 Flash */
+    {.name = "deepseek2",
+     .parts = (BASE & ~(uint64_t)ZT_PART_QKV) | PRE_NORMS | ZT_PART_LATENT | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS |
+              ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .tempered = true,
+     .gating = ZT_GATING_SIGMOID,
+     .least_sum = 1e-20,
+     .bias_or_softmax = true,
+     .latent_eps = 1e-6,
+     .yarn_all_dims = true},
+    {.name = "minicpm3",
+     .parts = (BASE & ~(uint64_t)ZT_PART_QKV) | PRE_NORMS | ZT_PART_LATENT,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .latent_eps = 1e-6,
+     .embed_factor = 12,
+     .residual_factor = 1.4,
+     .logit_width = 256},
     /* Command R, and R+: that one has norms on q and k */
     {.name = "command-r",
      .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_HEAD_NORMS,

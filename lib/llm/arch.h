@@ -54,6 +54,13 @@ enum {
 #define ZT_PART_HEAD_NORMS ((uint64_t)1 << 31)
 /* A score of each query head that takes its share of attention, without a value. */
 #define ZT_PART_SINKS ((uint64_t)1 << 32)
+/* Multi-head latent attention. Its matrices in the file: of q one or two with a norm between them; of the latent row, which
+ * is cached; and of keys and values from it, one for each or one for both. */
+#define ZT_PART_LATENT  ((uint64_t)1 << 33)
+#define ZT_PART_Q_WHOLE ((uint64_t)1 << 34)
+#define ZT_PART_Q_RANK  ((uint64_t)1 << 35)
+#define ZT_PART_SPLIT_B ((uint64_t)1 << 36)
+#define ZT_PART_WHOLE_B ((uint64_t)1 << 37)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -111,7 +118,13 @@ typedef struct zt_arch {
     zt_gating gating;
     bool normed_experts;
     double least_sum;
+    bool bias_or_softmax; /* without a bias on the choice the gating is softmax, where the file does not say it */
     bool expert_ff_alike; /* an expert's length is feed_forward_length; else that over the experts of a token */
+    double latent_eps;    /* of the norms of latent attention */
+    bool
+        yarn_all_dims; /* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, which scales all of q k, not rope's part */
+    /* Scales that no key says: of embeddings, of residuals (over the root of the number of layers), of logits (over the width). */
+    double embed_factor, residual_factor, logit_width;
 } zt_arch;
 
 /* Row of the architecture that `gguf` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
@@ -133,10 +146,19 @@ typedef struct zt_layer_sizes {
     int64_t n_heads, n_kv_heads, head;
     int64_t q_width, kv_width, qkv_width; /* heads * head; of q, k and v together */
     int64_t q_norm, k_norm;               /* entries of q's and k's norms */
+    int64_t o_width;                      /* columns of the output matrix: q_width, unless values are shorter than keys */
     int64_t ff, up_width;                 /* 2 ff: gate and up in one */
     int64_t cache;                        /* the layer whose keys and values it reads: this one, or an earlier one */
     double attn_scale;
 } zt_layer_sizes;
+
+/* Columns of multi-head latent attention. */
+typedef struct zt_latent_sizes {
+    int64_t q_rank;                /* between the two matrices of q; 0: there is one */
+    int64_t rank, row;             /* of the latent; with the rotated key, which is what a cache holds of a token */
+    int64_t plain, value;          /* of a head: those that do not rotate; its value's */
+    int64_t key_value, key_values; /* plain + value, of one head and of all */
+} zt_latent_sizes;
 
 typedef struct zt_hyper {
     const zt_arch *arch;
@@ -145,6 +167,7 @@ typedef struct zt_hyper {
     int64_t n_layers, width, vocab, ctx_train;
     int64_t ff, n_heads, n_kv_heads, head;           /* the largest of any layer */
     zt_layer_sizes layer[ZT_MAX_LAYERS];             /* what a layer has */
+    zt_latent_sizes latent;                          /* of latent attention, in all layers */
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
@@ -200,6 +223,15 @@ typedef enum zt_weight {
     ZT_W_Q_NORMS, /* a row for each head */
     ZT_W_K_NORMS,
     ZT_W_SINKS,
+    ZT_W_Q_WHOLE, /* of latent attention */
+    ZT_W_Q_A,
+    ZT_W_Q_A_NORM,
+    ZT_W_Q_B,
+    ZT_W_KV_A,
+    ZT_W_KV_A_NORM,
+    ZT_W_K_B,  /* [heads, latent, plain] */
+    ZT_W_V_B,  /* [heads, value, latent] */
+    ZT_W_KV_B, /* [heads * (plain + value), latent] */
     ZT_W_O,
     ZT_W_O_BIAS,
     ZT_W_ATTN_POST,

@@ -2,6 +2,7 @@
  *
  *   in ids, pos, seq: i32[n]   table: i32[S, ctx/32]   rows: i32[m]      out logits: f32[m,V]
  *   state kc0, vc0, ...: [ctx, kv_width]                     or states: f32[m,width]
+ *   or, of latent attention, kc0, ...: [ctx, latent_width]
  *
  * and of an encoder
  *
@@ -97,11 +98,16 @@ int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double 
     return by == 1 ? x : zt_program_scale(builder->program, label, x, &(zt_scale_attrs){.by = by});
 }
 
+int zt_emit_slice(zt_program_builder *builder, const char *what, int x, int axis, int64_t from, int64_t to)
+{
+    zt_slice_attrs attrs = {.axis = axis, .from = from, .to = to};
+    return zt_program_slice(builder->program, zt_layer_label(builder, what), x, &attrs);
+}
+
 /* Columns from..to-1 of x. */
 static int emit_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to)
 {
-    zt_slice_attrs attrs = {.axis = 1, .from = from, .to = to};
-    return zt_program_slice(builder->program, zt_layer_label(builder, what), x, &attrs);
+    return zt_emit_slice(builder, what, x, 1, from, to);
 }
 
 /* ---- attention ------------------------------------------------------------------------------ */
@@ -139,7 +145,7 @@ static int norm_projected(zt_program_builder *builder, char which, int x)
                      hyper->arch->qk_norm_whole ? 0 : sizes_of(builder)->head);
 }
 
-static int rotate(zt_program_builder *builder, char which, int x)
+int zt_emit_rope(zt_program_builder *builder, char which, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     bool local = hyper->local[builder->layer];
@@ -153,12 +159,11 @@ static int rotate(zt_program_builder *builder, char which, int x)
 /* q or k, normed and rotated in the order of the architecture. */
 static int norm_and_rotate(zt_program_builder *builder, char which, int x)
 {
-    if (builder->hyper->arch->qk_norm_last) return norm_projected(builder, which, rotate(builder, which, x));
-    return rotate(builder, which, norm_projected(builder, which, x));
+    if (builder->hyper->arch->qk_norm_last) return norm_projected(builder, which, zt_emit_rope(builder, which, x));
+    return zt_emit_rope(builder, which, norm_projected(builder, which, x));
 }
 
-/* Stores k or v in its cache and returns the updated cache; without a cache, x itself. */
-static int update_cache(zt_program_builder *builder, const char *state, const char *after, int x)
+int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x)
 {
     if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
     int cache = zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2,
@@ -261,8 +266,8 @@ static void update_keys(zt_program_builder *builder, heads *projected)
 {
     zt_layer_keys *own = &builder->keys[sizes_of(builder)->cache];
     if (has_own_cache(builder)) {
-        own->k = update_cache(builder, "kc", "kp", projected->k);
-        own->v = update_cache(builder, "vc", "vp", projected->v);
+        own->k = zt_update_cache(builder, "kc", "kp", projected->k);
+        own->v = zt_update_cache(builder, "vc", "vp", projected->v);
     }
     projected->k = own->k;
     projected->v = own->v;
@@ -271,6 +276,7 @@ static void update_keys(zt_program_builder *builder, heads *projected)
 static int emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
+    if (hyper->parts & ZT_PART_LATENT) return zt_emit_latent_attention(builder, x);
     heads projected = project_heads(builder, x);
     projected.q = norm_and_rotate(builder, 'q', projected.q);
     if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
@@ -514,6 +520,7 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     int x = embed_tokens(&builder, declare_inputs(&builder), &embedding);
     builder.divisors = rope_divisors(&builder);
     builder.temper = query_scales(&builder);
+    builder.heads = hyper->parts & ZT_PART_LATENT ? zt_emit_head_numbers(&builder) : ZT_NONE;
     builder.length = text_length(&builder);
     for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++)
         x = emit_layer(&builder, keep_wanted_rows(&builder, x));

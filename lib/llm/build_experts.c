@@ -37,8 +37,8 @@ static int entries_at(zt_program_builder *builder, const char *what, int x, int 
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* Scores with -inf in the groups that are not chosen: those whose two best experts' scores have the lesser sums. */
-static int keep_groups(zt_program_builder *builder, int scores)
+/* Scores with -inf in the groups that are not chosen: those whose `best_count` best experts' scores have the lesser sums. */
+static int keep_groups(zt_program_builder *builder, int scores, int64_t best_count)
 {
     zt_prog *program = builder->program;
     const zt_hyper *hyper = builder->hyper;
@@ -47,7 +47,7 @@ static int keep_groups(zt_program_builder *builder, int scores)
                      flat = shape_of(2, (int64_t[]){rows, hyper->n_experts});
     zt_reshape_attrs column = shape_of(3, (int64_t[]){rows, groups, 1});
     int grouped = zt_program_reshape(program, zt_layer_label(builder, "eg"), scores, &by_group), chosen;
-    int best = zt_program_topk(program, zt_layer_label(builder, "e2"), grouped, &(zt_topk_attrs){2, -1, 1}, NULL);
+    int best = zt_program_topk(program, zt_layer_label(builder, "e2"), grouped, &(zt_topk_attrs){best_count, -1, 1}, NULL);
     int sums = zt_program_sum(program, zt_layer_label(builder, "es"), best, &(zt_sum_attrs){.axes = {1, {2}}});
     int top = zt_program_topk(program, zt_layer_label(builder, "et"), sums, &(zt_topk_attrs){hyper->groups_used, -1, 1}, &chosen);
     int none = constant_like(builder, "ez", sums, 0), ones = constant_like(builder, "eo", top, 1);
@@ -81,7 +81,7 @@ static choice choose_by_scores(zt_program_builder *builder, int logits)
     int bias = zt_weight_data(builder, ZT_W_CHOICE_BIAS), chosen_by = scores;
     choice made;
     if (bias != ZT_NONE) chosen_by = zt_program_add(program, zt_layer_label(builder, "sb"), scores, bias);
-    if (hyper->expert_groups > 1) chosen_by = keep_groups(builder, chosen_by);
+    if (hyper->expert_groups > 1) chosen_by = keep_groups(builder, chosen_by, bias != ZT_NONE ? 2 : 1);
     zt_topk_attrs most = {hyper->experts_used, -1, 1};
     zt_program_topk(program, zt_layer_label(builder, "st"), chosen_by, &most, &made.experts);
     made.weights = entries_at(builder, "p", scores, made.experts);
@@ -142,14 +142,18 @@ static choice choose_experts(zt_program_builder *builder, int x)
 
 /* ---- experts --------------------------------------------------------------------------------- */
 
-static int expert_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias, int experts)
+int zt_emit_expert_linear(zt_program_builder *builder, const char *what, int x, int weight, int which, int bias, bool fine)
 {
     zt_expert_linear_attrs attrs = zt_expert_linear_defaults();
+    if (weight < 0) return -1;
+    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, weight, fine));
+    return zt_program_expert_linear(builder->program, zt_layer_label(builder, what), x, weight, which, bias, &attrs);
+}
+
+static int expert_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias, int experts)
+{
     int data = zt_weight_data(builder, weight);
-    if (data < 0) return -1;
-    snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, data, false));
-    return zt_program_expert_linear(builder->program, zt_layer_label(builder, what), x, data, experts,
-                                    zt_weight_data(builder, bias), &attrs);
+    return zt_emit_expert_linear(builder, what, x, data, experts, zt_weight_data(builder, bias), false);
 }
 
 /* The experts' outputs times their weights, summed. */

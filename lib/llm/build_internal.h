@@ -1,5 +1,6 @@
 /* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
- * build_experts.c routed experts.
+ * build_latent.c latent
+ * attention, build_experts.c routed experts.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -21,6 +22,7 @@ typedef struct zt_program_builder {
     int target;                /* of a lesson */
     int64_t texts, rows_all;   /* of a lesson: n, and n T */
     int divisors;              /* divisors of rope, ZT_NONE in most models */
+    int heads;                 /* i32[n,heads]: the number of each head; ZT_NONE without latent attention */
     int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
@@ -52,6 +54,19 @@ const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine
 int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias);
 int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by);
 
+/* The product of the current layer by stacked matrices of which `which` i32[rows,k] says one for each row [rows,k,columns]. */
+int zt_emit_expert_linear(zt_program_builder *builder, const char *what, int x, int weight, int which, int bias, bool fine);
+/* Columns from..to-1 of x's axis. */
+int zt_emit_slice(zt_program_builder *builder, const char *what, int x, int axis, int64_t from, int64_t to);
+/* rope, as the current layer turns; `what` 'q' or 'k'. */
+int zt_emit_rope(zt_program_builder *builder, char which, int x);
+/* Stores rows of kv_width columns in the state's cache and returns the updated cache; without a cache, x itself. */
+int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x);
+
+/* build_latent.c: attention whose cache is one latent row for all heads; x [rows,width], the value [rows,o_width]. */
+int zt_emit_latent_attention(zt_program_builder *builder, int x);
+/* i32[n,heads], the number of each head. */
+int zt_emit_head_numbers(zt_program_builder *builder);
 /* build_experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
 int zt_emit_experts(zt_program_builder *builder, int x);
 

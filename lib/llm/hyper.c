@@ -187,13 +187,44 @@ static int64_t get_head(key_reader *reader, const char *key_length, const char *
     return head;
 }
 
+static const char not_multiple[] = "the number of query heads is not a multiple of the number of key heads";
+
+/* Latent attention. Heads as the split matrices have them are named key_length_mla and value_length_mla, and key_length is the
+ * cached row; without these keys key_length is a head's, as the one matrix has it. Returns a head's length. */
+static int64_t read_latent(key_reader *reader, zt_hyper *hyper, int64_t heads)
+{
+    zt_latent_sizes *latent = &hyper->latent;
+    bool split = has_key(reader, "attention.key_length_mla");
+    int64_t even = hyper->width / heads + (hyper->width < heads);
+    int64_t head = get_count(reader, split ? "attention.key_length_mla" : "attention.key_length", 0, MAX_WIDTH);
+    latent->value = split ? get_count(reader, "attention.value_length_mla", 0, MAX_WIDTH)
+                          : get_count(reader, "attention.value_length", even, MAX_WIDTH);
+    int64_t turned = get_count(reader, "rope.dimension_count", 0, MAX_WIDTH);
+    latent->rank = get_count(reader, "attention.kv_lora_rank", 0, MAX_WIDTH);
+    bool ranked = zt_gguf_i64(reader->gguf, full_key(reader, "attention.q_lora_rank"), &latent->q_rank) && latent->q_rank != 0;
+    if (ranked) latent->q_rank = get_count(reader, "attention.q_lora_rank", 0, MAX_WIDTH);
+    if (hyper->window > 0) refuse_feature(reader, "sliding-window attention");
+    require_rule(reader, turned < head, "rope.dimension_count is not below the head length", turned, head);
+    latent->plain = head - turned;
+    latent->row = latent->rank + turned;
+    latent->key_value = latent->plain + latent->value;
+    latent->key_values = heads * latent->key_value; /* below 2^49 */
+    require_rule(reader, latent->key_values <= MAX_WIDTH && heads * latent->row <= MAX_WIDTH,
+                 "heads times their length is too large", heads, latent->row);
+    return head;
+}
+
 static void set_sizes(key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes)
 {
-    require_rule(reader, sizes->n_heads % sizes->n_kv_heads == 0,
-                 "the number of query heads is not a multiple of the number of key heads", sizes->n_heads, sizes->n_kv_heads);
+    require_rule(reader, sizes->n_heads % sizes->n_kv_heads == 0, not_multiple, sizes->n_heads, sizes->n_kv_heads);
     sizes->q_width = sizes->n_heads * sizes->head; /* below 2^48 */
     sizes->kv_width = sizes->n_kv_heads * sizes->head;
     sizes->qkv_width = sizes->q_width + 2 * sizes->kv_width;
+    sizes->o_width = sizes->q_width;
+    if (reader->arch->parts & ZT_PART_LATENT) {
+        sizes->kv_width = hyper->latent.row;
+        sizes->o_width = sizes->n_heads * hyper->latent.value;
+    }
     sizes->q_norm = reader->arch->qk_norm_whole ? sizes->q_width : sizes->head;
     sizes->k_norm = reader->arch->qk_norm_whole ? sizes->kv_width : sizes->head;
     sizes->up_width = 2 * sizes->ff;
@@ -210,18 +241,26 @@ static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
     get_counts(reader, "feed_forward_length", 0, n_layers, ff);
     get_counts(reader, "attention.head_count", 0, n_layers, heads);
     get_counts(reader, "attention.head_count_kv", heads[0], n_layers, key_heads);
-    bool given = zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
+    bool latent = reader->arch->parts & ZT_PART_LATENT;
+    bool given = latent || zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
     if (!given)
         require_rule(reader, hyper->width % heads[0] == 0, "the width is not a multiple of the number of heads", hyper->width,
                      heads[0]);
+    int64_t even = hyper->width / heads[0] + (hyper->width < heads[0]);
     int64_t head =
-        get_head(reader, "attention.key_length", "attention.value_length", hyper->width / heads[0] + (hyper->width < heads[0]));
-    int64_t local_head = get_head(reader, "attention.key_length_swa", "attention.value_length_swa", head);
+        latent ? read_latent(reader, hyper, heads[0]) : get_head(reader, "attention.key_length", "attention.value_length", even);
+    int64_t local_head = latent ? head : get_head(reader, "attention.key_length_swa", "attention.value_length_swa", head);
     for (int64_t layer = 0; layer < n_layers; layer++) {
         zt_layer_sizes *sizes = &hyper->layer[layer];
         sizes->ff = ff[layer];
         sizes->n_heads = heads[layer];
-        sizes->n_kv_heads = key_heads[layer];
+        sizes->n_kv_heads = latent ? 1 : key_heads[layer];
+        if (latent) {
+            require_rule(reader, heads[layer] == heads[0], "layers differ in their heads", heads[layer], heads[0]);
+            require_rule(reader, heads[layer] % key_heads[layer] == 0, not_multiple, heads[layer], key_heads[layer]);
+            require_rule(reader, key_heads[layer] == 1 || key_heads[layer] == heads[0],
+                         "the number of key heads is neither 1 nor that of query heads", key_heads[layer], heads[0]);
+        }
         sizes->head = hyper->local[layer] ? local_head : head;
         sizes->cache = layer;
         set_sizes(reader, hyper, sizes);
@@ -241,6 +280,7 @@ static void read_shared_caches(key_reader *reader, zt_hyper *hyper)
 {
     int64_t shared = 0;
     if (!zt_gguf_i64(reader->gguf, full_key(reader, "attention.shared_kv_layers"), &shared)) return;
+    if (shared > 0 && reader->arch->parts & ZT_PART_LATENT) refuse_feature(reader, "shared caches");
     require_rule(reader, shared >= 0 && shared < hyper->n_layers, "attention.shared_kv_layers is not below block_count", shared,
                  hyper->n_layers);
     if (reader->status != ZT_OK) return;
@@ -267,10 +307,12 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
     hyper->attn_cap = get_real(reader, "attn_logit_softcapping", reader->arch->attn_cap, 0);
     hyper->final_cap = get_real(reader, "final_logit_softcapping", reader->arch->final_cap, 0);
     scale = get_real(reader, "embedding_scale", 0, 0);
-    hyper->embed_scale = scale > 0 ? scale : reader->arch->embed_scale ? sqrt((double)hyper->width) : 1;
+    double usual = reader->arch->embed_scale ? sqrt((double)hyper->width) : 1;
+    hyper->embed_scale = scale > 0 ? scale : reader->arch->embed_factor > 0 ? reader->arch->embed_factor : usual;
     scale = get_real(reader, "residual_scale", 0, 0);
-    hyper->residual_scale = scale > 0 ? scale : 1;
-    hyper->logit_scale = 1;
+    usual = reader->arch->residual_factor > 0 ? reader->arch->residual_factor / sqrt((double)hyper->n_layers) : 1;
+    hyper->residual_scale = scale > 0 ? scale : usual;
+    hyper->logit_scale = reader->arch->logit_width > 0 ? reader->arch->logit_width / (double)hyper->width : 1;
     if (!reader->arch->divides_logits && !reader->arch->multiplies_logits) return;
     scale = get_real(reader, "logit_scale", NAN, 0);
     if (scale > 0) hyper->logit_scale = reader->arch->divides_logits ? 1 / scale : scale;
@@ -297,6 +339,7 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     double slow = get_real(reader, "rope.scaling.yarn_beta_slow", 1, 1e-6);
     double extrapolation = get_real(reader, "rope.scaling.yarn_ext_factor", -1, -1);
     double log_multiplier = get_real(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
+    double all_dims = reader->arch->yarn_all_dims ? 10 * log_multiplier : 0;
     int64_t truncate = !reader->arch->yarn_exact;
     zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.yarn_truncate"), &truncate);
     hyper->yarn_exact = !truncate;
@@ -308,6 +351,12 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     hyper->rope.low = fmax(hyper->yarn_exact ? low : floor(low), 0);
     hyper->rope.high = fmin(hyper->yarn_exact ? high : ceil(high), (double)(hyper->rope_dims - 1));
     double given = get_real(reader, "rope.scaling.yarn_attn_factor", 0, 0); /* the whole of it */
+    if (all_dims > 0) {
+        double grown = yarn_amplitude(factor, all_dims);
+        for (int64_t layer = 0; layer < hyper->n_layers; layer++) hyper->layer[layer].attn_scale *= grown * grown;
+        hyper->rope.amplitude *= given > 0 ? given : 1; /* mscale is mscale_all_dim, unless it is said */
+        return;
+    }
     hyper->rope.amplitude *=
         given > 0 ? given : yarn_amplitude(factor, 1) / (log_multiplier > 0 ? yarn_amplitude(factor, log_multiplier) : 1);
 }
@@ -358,6 +407,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
         memset(hyper->rotated, 0, sizeof hyper->rotated);
     hyper->rope_half = hyper->rope_dims / 2;
     hyper->rope.dims = hyper->rope_dims;
+    if (reader->arch->parts & ZT_PART_LATENT) hyper->rope.head = hyper->rope_dims; /* which is apart from the rest */
     snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", reader->arch->rope_pair);
     hyper->rope.theta = get_real(reader, "rope.freq_base", 1e4, 1e-3);
     if (reader->arch->tempered) hyper->temperature = get_real(reader, "attention.temperature_scale", 0, 0);
@@ -448,8 +498,10 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     hyper->parts = reader->arch->parts;
     if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(uint64_t)ZT_PART_NORM_2;
     if (!has_matrix(reader, "blk.0.attn_q_norm.weight", 0)) hyper->parts &= ~ZT_PART_HEAD_NORMS;
-    bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0);
-    if (fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
+    bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0), latent = hyper->parts & ZT_PART_LATENT;
+    if (latent) hyper->parts |= hyper->latent.q_rank > 0 ? ZT_PART_Q_RANK : ZT_PART_Q_WHOLE;
+    if (latent) hyper->parts |= has_key(reader, "attention.key_length_mla") ? ZT_PART_SPLIT_B : ZT_PART_WHOLE_B;
+    if (!latent && fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
         hyper->parts = (hyper->parts & ~(uint64_t)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
     if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
@@ -488,7 +540,8 @@ static void read_gating(key_reader *reader, zt_hyper *hyper)
 {
     static const zt_gating known[] = {ZT_GATING_SOFTMAX, ZT_GATING_SOFTMAX, ZT_GATING_SIGMOID, ZT_GATING_SOFTMAX_CHOSEN};
     int64_t gating = 0, normed = 0;
-    hyper->gating = reader->arch->gating;
+    bool biased = hyper->parts & ZT_PART_CHOICE_BIAS;
+    hyper->gating = reader->arch->bias_or_softmax && !biased ? ZT_GATING_SOFTMAX : reader->arch->gating;
     if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating) && gating != 0) {
         if (gating < 0 || gating >= (int64_t)(sizeof known / sizeof *known))
             refuse_feature(reader, "an expert_gating_func other than softmax, sigmoid and softmax of the chosen");
@@ -556,6 +609,20 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
     }
 }
 
+enum { GATING_SIGMOID = 2 };
+
+/* A bias on the choice may be missing in all layers, unless scores are said to be those that have one. */
+static void read_choice_bias(key_reader *reader, zt_hyper *hyper)
+{
+    int64_t gating = 0;
+    char name[ZT_WEIGHT_NAME];
+    zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating);
+    if (!reader->arch->bias_or_softmax || gating == GATING_SIGMOID) return;
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++)
+        if (has_matrix(reader, zt_weight_name(ZT_W_CHOICE_BIAS, layer, name), 0)) return;
+    hyper->parts &= ~(uint64_t)ZT_PART_CHOICE_BIAS;
+}
+
 static void read_experts(key_reader *reader, zt_hyper *hyper)
 {
     int64_t count = 0;
@@ -571,10 +638,11 @@ static void read_experts(key_reader *reader, zt_hyper *hyper)
     hyper->experts_used = get_count(reader, "expert_used_count", 0, MAX_EXPERTS);
     require_rule(reader, hyper->experts_used <= hyper->n_experts, "expert_used_count is more than expert_count",
                  hyper->experts_used, hyper->n_experts);
-    read_gating(reader, hyper);
     read_groups(reader, hyper);
     read_expert_lengths(reader, hyper);
     read_sparse_layers(reader, hyper);
+    read_choice_bias(reader, hyper);
+    read_gating(reader, hyper);
     if (hyper->gating == ZT_GATING_SPARSEMIXER)
         require_rule(reader, hyper->experts_used == 2, "expert_used_count is not 2", hyper->experts_used, 2);
 }

@@ -77,6 +77,11 @@ enum {
 
 #define MK_ENCODER (UINT64_C(1) << 31) /* no logits, norms as a decoder's: none in layer 0 */
 #define MK_SINKS   (UINT64_C(1) << 32) /* sinks of attention; biases of the router and of experts */
+/* Latent attention: of half the head's columns rotate, values are as long as heads, the latent as two of them; its matrix of
+ * keys and values is two, or one. */
+#define MK_LATENT  (UINT64_C(1) << 33)
+#define MK_SPLIT_B (UINT64_C(1) << 34)
+#define MK_WHOLE_B (UINT64_C(1) << 35)
 
 typedef struct mkmodel_arch {
     const char *name;
@@ -103,6 +108,8 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"ernie4_5-moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"glm4moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"gpt-oss", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_FF_ALIKE | MK_WINDOW | MK_SINKS},
+    {"deepseek2", MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING | MK_LATENT | MK_SPLIT_B},
+    {"minicpm3", MK_GATE | MK_UP | MK_PRE | MK_LATENT | MK_WHOLE_B},
     {"command-r", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED},
     {"cohere2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED | MK_WINDOW},
     {"stablelm", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_PRE_BIAS},
@@ -297,12 +304,30 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
     m->o = o;
 }
 
+/* Keys and values from the latent, a matrix for each head. Rows of keys are half a head, of which no block is made: f16. */
+GGUFW_FN void mkmodel_layer_latent(mkmodel_out *m, int64_t layer)
+{
+    const mkmodel_opts *o = m->o;
+    const mkmodel_opts half = {.arch = o->arch, .seed = o->seed, .type = &mkmodel_kinds[1]};
+    int64_t latent = 2 * o->head, plain = o->head / 2;
+    bool fits = plain % zt_dtype_get(o->type->dtype)->block == 0;
+    char name[64];
+    m->o = fits ? o : &half;
+    snprintf(name, sizeof name, "blk.%lld.attn_k_b.weight", (long long)layer);
+    mkmodel_stack(m, name, o->heads, latent, plain, 1 / sqrt((double)latent));
+    m->o = o;
+    snprintf(name, sizeof name, "blk.%lld.attn_v_b.weight", (long long)layer);
+    mkmodel_stack(m, name, o->heads, o->head, latent, 1 / sqrt((double)latent));
+}
+
 GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
     const mkmodel_opts *o = m->o;
     int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
     double dev = 1 / sqrt((double)o->width);
     double dev_q = 1 / sqrt((double)q), dev_ff = 1 / sqrt((double)o->ffn);
+    int64_t latent = 2 * o->head, plain = o->head / 2;
+    double dev_latent = 1 / sqrt((double)latent);
     bool whole = mkmodel_has(o->arch, MK_QK_WHOLE), post = mkmodel_has(o->arch, MK_FF_POST);
     bool sparse = mkmodel_experts(o) > 0 && !(layer == 0 && mkmodel_has(o->arch, MK_LEADING));
     struct {
@@ -324,6 +349,12 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         {"attn_q_norm.weight", whole ? q : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
         {"attn_k_norm.weight", whole ? kv : o->head, 0, 0, MK_QK_NORM | MK_QK_WHOLE},
         {"attn_sinks.weight", o->heads, 0, 0, MK_SINKS},
+        {"attn_q_a.weight", latent, o->width, dev, MK_LATENT},
+        {"attn_q_a_norm.weight", latent, 0, 0, MK_LATENT},
+        {"attn_q_b.weight", q, latent, dev_latent, MK_LATENT},
+        {"attn_kv_a_mqa.weight", latent + plain, o->width, dev, MK_LATENT},
+        {"attn_kv_a_norm.weight", latent, 0, 0, MK_LATENT},
+        {"attn_kv_b.weight", o->heads * (plain + o->head), latent, dev_latent, MK_WHOLE_B},
         {"attn_output.weight", o->width, q, dev_q, 0},
         {"attn_output.bias", o->width, 0, 0, MK_BIAS},
         {"post_attention_norm.weight", o->width, 0, 0, MK_POST},
@@ -353,6 +384,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         else
             mkmodel_norm(m, name, part[i].rows);
     }
+    if (mkmodel_has(o->arch, MK_SPLIT_B)) mkmodel_layer_latent(m, layer);
     if (sparse) mkmodel_layer_experts(m, layer);
 }
 
@@ -369,7 +401,8 @@ static const char mkmodel_turns[] = "{{ bos_token }}{% for message in messages %
 GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM), divided = mkmodel_has(o->arch, MK_DIVIDED);
-    int64_t experts = mkmodel_experts(o);
+    bool latent = mkmodel_has(o->arch, MK_LATENT), split = mkmodel_has(o->arch, MK_SPLIT_B);
+    int64_t experts = mkmodel_experts(o), row = 2 * o->head + o->head / 2;
     struct {
         const char *name;
         int64_t value;
@@ -380,17 +413,26 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"block_count", o->layers, true},
         {"feed_forward_length", o->ffn, true},
         {"attention.head_count", o->heads, true},
-        {"attention.head_count_kv", o->kv_heads, true},
-        {"attention.key_length", o->head, gemma || o->head * o->heads != o->width},
-        {"attention.value_length", o->head, gemma || o->head * o->heads != o->width},
+        {"attention.head_count_kv",
+         split    ? 1
+         : latent ? o->heads
+                  : o->kv_heads,
+         true},
+        {"attention.key_length", split ? row : o->head, latent || gemma || o->head * o->heads != o->width},
+        {"attention.value_length", split ? 2 * o->head : o->head, split || gemma || o->head * o->heads != o->width},
+        {"attention.key_length_mla", o->head, split},
+        {"attention.value_length_mla", o->head, split},
+        {"attention.q_lora_rank", 2 * o->head, latent},
+        {"attention.kv_lora_rank", 2 * o->head, latent},
         {"attention.sliding_window", o->window, gemma || mkmodel_has(o->arch, MK_WINDOW)},
-        {"rope.dimension_count", o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
+        {"rope.dimension_count", latent ? o->head / 2 : o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
         {"rope.scaling.original_context_length", 16, strcmp(o->arch, "mistral3") == 0},
         {"pooling_type", 1, mkmodel_has(o->arch, MK_SUM | MK_ENCODER)},
         {"expert_count", experts, experts > 0},
         {"expert_used_count", 2, experts > 0},
         {"expert_shared_count", 1, mkmodel_has(o->arch, MK_LEADING)},
         {"expert_shared_feed_forward_length", mkmodel_expert_ff(o), mkmodel_has(o->arch, MK_SHARED)},
+        {"expert_gating_func", 2, split},
         {"leading_dense_block_count", 1, mkmodel_has(o->arch, MK_LEADING)},
         {"vocab_size", o->vocab, !gemma},
     };

@@ -40,6 +40,7 @@ static const otherwise ours[] = {
     {"glm4moe.block_count", "without the layers that predict further tokens, which transformers leaves out as well", NULL},
     {"glm4moe.nextn_predict_layers", "the same", NULL},
     {"mistral3.rope.scaling.attn_factor", "the amplitude that the model was trained with, where mscale is not 1", NULL},
+    {"deepseek2.rope.scaling.yarn_attn_factor", "the amplitude, where mscale is not mscale_all_dim", NULL},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length", NULL},
     {"exaone.attention.layer_norm_rms_epsilon", "what llama.cpp reads; this converter writes the other key", NULL},
     {"exaone.attention.layer_norm_epsilon", "the same", NULL},
@@ -321,7 +322,8 @@ static void check_set(const char *root, const char *archs)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[][2] = {{"ggufs", "archs"}, {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}};
+    static const char *const sets[][2] = {
+        {"ggufs", "archs"}, {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}, {"latent-ggufs", "latent"}};
     char root[4200], archs[4200], *own = realpath("/proc/self/exe", NULL);
     const char *build = own ? dirname(dirname(own)) : ".";
     for (size_t i = 0; i < sizeof sets / sizeof *sets && (i == 0 || argc < 2); i++) {

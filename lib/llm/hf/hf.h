@@ -8,8 +8,8 @@
  *     hf_rope.c           rope's parameters as keys and tensors
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_experts.c        routed experts: the same, and stacked tensors
+ *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_mxfp4.c          matrices of blocks and scales
- *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
  *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
@@ -75,6 +75,10 @@ typedef enum hf_id {
     HF_OLMO3,
     HF_MODERNBERT,
     HF_EXAONE,
+    HF_DEEPSEEK2,
+    HF_DEEPSEEK3, /* and Kimi K2 */
+    HF_GLM4_LITE,
+    HF_MINICPM3,
     HF_COUNT
 } hf_id;
 
@@ -84,7 +88,9 @@ typedef enum hf_need {
     HF_NEEDS_WINDOW,
     HF_NEEDS_EXPERTS,
     HF_NEEDS_SHARED_EXPERTS,
-    HF_NEEDS_SECOND_NORM
+    HF_NEEDS_SECOND_NORM,
+    HF_NEEDS_CHOICE_BIAS,
+    HF_NEEDS_GLM_TOKENS /* the same, and GLM's first token */
 } hf_need;
 
 typedef struct hf_arch {
@@ -116,7 +122,9 @@ typedef uint64_t hf_set;
 /* Of whose heads a part may rotate. */
 #define HF_PARTIAL                                                                                                               \
     (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
-#define HF_MOES (HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) /* with routed experts */
+#define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))
+#define HF_LATENTS   (HF_DEEPSEEKS | HF_SET(HF_MINICPM3))                           /* with latent attention */
+#define HF_MOES      ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -182,7 +190,8 @@ enum {
     HF_GROUPED = 512,
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
-    HF_IN_TURNS = 4096
+    HF_IN_TURNS = 4096,
+    HF_HEADS = 8192 /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
@@ -202,6 +211,8 @@ typedef struct hf_tensor {
     int64_t groups;   /* or, where this is not 0, grouped by so many key heads */
     bool transposed;  /* the source is [columns, rows], or several such */
     bool in_turns;    /* of halves: rows of both take turns, of vectors values */
+    int64_t each;     /* of halves by head: rows of the source for each, */
+    int64_t skipped;  /* of which so many are the first half's and come before these; 0: any other tensor */
     int64_t scales;   /* of MXFP4: its second source */
     const float *values;
 } hf_tensor;
@@ -227,9 +238,6 @@ zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int6
 /* hf_mxfp4.c: the length of NAME in NAME_blocks and NAME_scales, 0: neither; the tensor that both are, without its name, for
  * the first of them (source -1 for the second); and blocks of it. */
 size_t zt_hf_mxfp4_stem(const char *name);
-/* A block of GGUF from its exponent and its values, of which two that follow each other are a byte. */
-enum { HF_MXFP4_PAIRS = 16, HF_MXFP4_BLOCK = 17 };
-void zt_hf_mxfp4_block(uint8_t scale, const uint8_t *pairs, uint8_t *block);
 zt_status zt_hf_read_mxfp4(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst);
 zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors); /* ZT_EDATA: an expert has not been seen */
 zt_store zt_hf_tensors_store(hf_tensors *tensors);
@@ -290,11 +298,13 @@ zt_status zt_hf_put_config(hf_import *import); /* sizes, norms, windows, scales 
 zt_status zt_hf_put_dense(hf_import *import);  /* what the table of numbers cannot say of dense models: hf_dense.c */
 zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
 zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
+zt_status zt_hf_put_latent(hf_import *import);    /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
+/* hf_latent.c: of the matrix of keys and values that `tensor` is, that of keys [heads, latent, plain], or of values [heads,
+ * value, latent]. */
+zt_status zt_hf_split_heads(const hf_import *import, hf_tensor *tensor, bool values);
 zt_status zt_hf_plan_mxfp4(const hf_import *import, int64_t index, hf_tensor *tensor);
-/* Where config.json has a quantization: the weights' checkpoint becomes one whose matrices are floats or blocks. */
-zt_status zt_hf_open_quantized(hf_import *import);
 zt_status zt_hf_add_tensors(hf_import *import); /* from the weights: names, types, transforms */
 /* All of them as they are, of an architecture that is not known; and config.json as a key. */
 zt_status zt_hf_pass_all(hf_import *import);

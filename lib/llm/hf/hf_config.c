@@ -155,6 +155,11 @@ static const hf_arch archs[] = {
     CAUSAL("seed_oss", "seed_oss", HF_SEED_OSS, "SeedOss"),
     CAUSAL("hunyuan-dense", "hunyuan_v1_dense", HF_HUNYUAN, "HunYuanDenseV1"),
     CAUSAL("mistral3", "ministral3", HF_MINISTRAL3, "Ministral3"),
+    CAUSAL("deepseek2", "deepseek_v2", HF_DEEPSEEK2, "DeepseekV2"),
+    CAUSAL_IF(HF_NEEDS_CHOICE_BIAS, "deepseek2", "deepseek_v3", HF_DEEPSEEK3, "DeepseekV3"),
+    CAUSAL_IF(HF_NEEDS_CHOICE_BIAS, "deepseek2", "kimi_k2", HF_DEEPSEEK3, "DeepseekV3"),
+    CAUSAL_IF(HF_NEEDS_GLM_TOKENS, "deepseek2", "glm4_moe_lite", HF_GLM4_LITE, "Glm4MoeLite"),
+    CAUSAL("minicpm3", "minicpm3", HF_MINICPM3, "MiniCPM3"),
     {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
     {"modern-bert", "modernbert", HF_MODERNBERT, "ModernBertModel", "", "layers.", HF_NEEDS_NOTHING},
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
@@ -286,6 +291,10 @@ static const hf_demand demands[] = {
     {"activation", " gelu ", HF_FALCONS},
     {"use_bias", " true ", HF_SET(HF_STARCODER2)},
     {"attention_bias", " true ", HF_SET(HF_NEOX) | HF_SET(HF_GPT_OSS)},
+    {"attention_bias", " false ", HF_LATENTS},
+    {"rope_interleave", " true ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},
+    {"topk_method", " group_limited_greedy greedy ", HF_SET(HF_DEEPSEEK2)},
+    {"topk_method", " noaux_tc ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},
     {"qk_layernorm", " false ", HF_SET(HF_STABLELM) | HF_SET(HF_PHI2)},
     {"alibi", " false ", HF_FALCONS},
     {"bias", " false ", HF_FALCONS},
@@ -325,6 +334,12 @@ static zt_status check_demands(const hf_import *import)
                            import->folder.data, import->arch.name, name,
                            zt_escape(text, sizeof text, spelled + 1, strlen(spelled) - 2));
     }
+    const json_t *quantized = zt_hf_get(import, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
+    bool mxfp4 = zt_hf_is(import, HF_SET(HF_GPT_OSS)) && method && strcmp(method, "mxfp4") == 0;
+    if (json_is_object(quantized) && !mxfp4)
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: weights with a quantization_config are not supported",
+                       import->folder.data);
     return ZT_OK;
 }
 
@@ -498,6 +513,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
     if (status == ZT_OK) status = put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;

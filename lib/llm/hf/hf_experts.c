@@ -7,7 +7,8 @@
 
 #include <stdio.h>
 
-#define CHOSEN (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE)) /* have norm_topk_prob */
+#define CHOSEN                                                                                                                   \
+    (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS) /* have norm_topk_prob */
 
 enum { GATING_SIGMOID = 2 }; /* GGUF's number */
 
@@ -16,7 +17,8 @@ enum { GATING_SIGMOID = 2 }; /* GGUF's number */
 static zt_status put_norm(hf_import *import)
 {
     char key[128];
-    bool glm = import->arch.id == HF_GLM4MOE, usual = import->arch.id == HF_QWEN3MOE, normed = glm;
+    bool glm = import->arch.id == HF_GLM4MOE, usual = import->arch.id == HF_QWEN3MOE;
+    bool normed = glm || zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE));
     const json_t *given = zt_hf_get(import, "norm_topk_prob");
     if (!zt_hf_is(import, CHOSEN)) return ZT_OK;
     if (given && !json_is_boolean(given) && !json_is_null(given))
@@ -97,7 +99,7 @@ static zt_status rename_numbers(hf_export *export)
         hf_set archs;
     } rows[] = {
         {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS)},
-        {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE)},
+        {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS},
         {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
         {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
         {"n_shared_experts", "moe_num_shared_experts", HF_SET(HF_ERNIE_MOE)},
@@ -119,12 +121,13 @@ static zt_status check_routing(const hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     const zt_arch *arch = hyper->arch;
-    bool glm = export->arch->id == HF_GLM4MOE;
+    bool glm = is_of(export, HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS);
+    zt_gating gating = export->arch->id == HF_DEEPSEEK2 ? ZT_GATING_SOFTMAX : arch->gating;
     const struct {
         const char *what;
         bool fits;
     } rows[] = {
-        {"this gating of experts", hyper->gating == arch->gating},
+        {"this gating of experts", hyper->gating == gating},
         {"weights of experts that are normalized otherwise",
          is_of(export, CHOSEN) || hyper->normed_experts == arch->normed_experts},
         {"a scale of experts' weights", glm || hyper->expert_scale == 1},
@@ -146,10 +149,10 @@ static zt_status put_lengths(hf_export *export)
     if (!hyper->arch->expert_ff_alike) status = set(export, "moe_intermediate_size", json_integer(hyper->expert_ff));
     if (status == ZT_OK && export->arch->id == HF_QWEN2MOE)
         status = set(export, "shared_expert_intermediate_size", json_integer(hyper->shared_ff));
-    if (status == ZT_OK && is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE))) {
+    if (status == ZT_OK && is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS)) {
         if (hyper->shared_ff % hyper->expert_ff)
             return zt_fail(export->ctx, ZT_ENOTSUP, "%s: shared experts are not as long as a number of experts", export->file);
-        status = set(export, export->arch->id == HF_GLM4MOE ? "n_shared_experts" : "moe_num_shared_experts",
+        status = set(export, export->arch->id == HF_ERNIE_MOE ? "moe_num_shared_experts" : "n_shared_experts",
                      json_integer(hyper->shared_ff / hyper->expert_ff));
     }
     return status;
@@ -162,7 +165,8 @@ static zt_status put_dense_layers(hf_export *export)
     int64_t leading = 0, step = 1;
     bool listed = is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE));
     json_t *list = listed ? json_array() : NULL;
-    if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE))) zt_export_int(export, "leading_dense_block_count", &leading);
+    if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS))
+        zt_export_int(export, "leading_dense_block_count", &leading);
     if (export->arch->id == HF_ERNIE_MOE) zt_export_int(export, "interleave_moe_layer_step", &step);
     for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
         if (list && !hyper->sparse[layer]) json_array_append_new(list, json_integer(layer));

@@ -92,14 +92,44 @@ int64_t zt_export_values(hf_export *export, const char *name, float *values, int
 /* ---- what it is ------------------------------------------------------------------------------ */
 
 /* Of Llama's architecture with a window Mistral is written, with experts Mixtral; Falcon with one norm or two. */
+/* A bias on the choice of experts, in any layer. */
+static bool has_choice_bias(const hf_export *export)
+{
+    static const char end[] = ".exp_probs_b.bias";
+    zt_type type;
+    for (int64_t i = 0; i < zt_gguf_n_tensors(export->gguf); i++) {
+        const char *name = zt_gguf_tensor(export->gguf, i, &type, NULL, NULL);
+        size_t length = strlen(name);
+        if (length >= sizeof end && strcmp(name + length - (sizeof end - 1), end) == 0) return true;
+    }
+    return false;
+}
+
+static bool has_token(const hf_export *export, const char *text)
+{
+    zt_gguf_kind kind;
+    int64_t count;
+    bool found = false;
+    if (!zt_gguf_array(export->gguf, "tokenizer.ggml.tokens", &kind, &count) || kind != ZT_GGUF_STR) return false;
+    zt_bytes *tokens = zt_alloc_array(export->ctx, (size_t)count, sizeof *tokens);
+    if (tokens && zt_gguf_array_strs(export->gguf, "tokenizer.ggml.tokens", tokens, count))
+        for (int64_t i = 0; i < count && !found; i++)
+            found = tokens[i].n == strlen(text) && memcmp(tokens[i].data, text, tokens[i].n) == 0;
+    zt_free(export->ctx, tokens);
+    return found;
+}
+
 static bool meets_need(const hf_export *export, hf_need need)
 {
     static const char *const suffix[] = {
         [HF_NEEDS_NOTHING] = NULL,           [HF_NEEDS_WINDOW] = "attention.sliding_window",
         [HF_NEEDS_EXPERTS] = "expert_count", [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
-        [HF_NEEDS_SECOND_NORM] = NULL,
+        [HF_NEEDS_SECOND_NORM] = NULL,       [HF_NEEDS_CHOICE_BIAS] = NULL,
+        [HF_NEEDS_GLM_TOKENS] = NULL,
     };
     int64_t value;
+    if (need == HF_NEEDS_CHOICE_BIAS) return has_choice_bias(export);
+    if (need == HF_NEEDS_GLM_TOKENS) return has_choice_bias(export) && has_token(export, "[gMASK]");
     if (need == HF_NEEDS_SECOND_NORM) return zt_gguf_find(export->gguf, "blk.0.attn_norm_2.weight") >= 0;
     return !suffix[need] || (zt_export_int(export, suffix[need], &value) && value != 0);
 }

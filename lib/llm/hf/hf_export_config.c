@@ -350,6 +350,18 @@ static zt_status put_mscales(hf_export *export, json_t *scaling, double factor)
     return status == ZT_OK ? set_real(export, scaling, "mscale", ratio == 1 ? 1 : (ratio * (usual + 1) - 1) / usual) : status;
 }
 
+/* DeepSeek: mscale_all_dim is ten times its key; mscale is the same unless the amplitude is not 1. */
+static zt_status put_all_dims(hf_export *export, json_t *scaling)
+{
+    double tenth = 0, amplitude = 1;
+    if (!zt_export_real(export, "rope.scaling.yarn_log_multiplier", &tenth)) return ZT_OK;
+    double all = 10 * tenth;
+    if (fabs(all - rint(1e4 * all) / 1e4) < 1e-6) all = rint(1e4 * all) / 1e4;
+    zt_status status = set_real(export, scaling, "mscale_all_dim", all);
+    if (!(all > 0) || zt_export_real(export, "rope.scaling.yarn_attn_factor", &amplitude)) return status;
+    return status == ZT_OK ? set_real(export, scaling, "mscale", all) : status;
+}
+
 static zt_status put_yarn(hf_export *export, json_t *scaling)
 {
     static const char *const pairs[][2] = {
@@ -365,6 +377,7 @@ static zt_status put_yarn(hf_export *export, json_t *scaling)
     if (status == ZT_OK && export->hyper.yarn_exact) status = zt_export_set(export, scaling, "truncate", json_false());
     if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_mscales(export, scaling, factor);
     /* an amplitude that GGUF says in another way */
+    if (status == ZT_OK && is_of(export, HF_DEEPSEEKS)) return put_all_dims(export, scaling);
     bool other = (zt_export_real(export, "rope.scaling.yarn_log_multiplier", &multiplier) && multiplier > 0) ||
                  zt_export_real(export, "rope.scaling.attn_factor", &given);
     if (status == ZT_OK && other && factor > 0)
@@ -467,9 +480,9 @@ static zt_status put_rope(hf_export *export)
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,          put_demands,     put_sizes,
-                                                     put_gemma,       put_windows,       put_rope_layers, put_encoder,
-                                                     zt_export_dense, zt_export_experts, put_rope};
+    static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,         put_demands,       put_sizes,
+                                                     put_gemma,       put_windows,      put_rope_layers,   put_encoder,
+                                                     zt_export_dense, zt_export_latent, zt_export_experts, put_rope};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

@@ -20,6 +20,7 @@ typedef struct output_tensor {
     int64_t handle;
     int64_t first_row;   /* of the stored tensor */
     int64_t second;      /* handle of the tensor whose rows follow, matrix by matrix, or take turns; -1: none */
+    zt_type second_type; /* of halves by head */
     bool blocks, scales; /* of MXFP4 */
 } output_tensor;
 
@@ -62,6 +63,13 @@ static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert,
     zt_str_init(&name, export->ctx);
     zt_status status = zt_hf_second_half(export->ctx, export->arch, gguf, &name);
     if (status == ZT_OK) status = store.find(store.user, name.data, &second, &output->second);
+    if (output->todo & HF_HEADS) {
+        const zt_hyper *hyper = &export->hyper;
+        output->type = zt_type_make(type->dtype, 2, (int64_t[]){hyper->latent.key_values, hyper->latent.rank});
+        output->second_type = second;
+        zt_str_fini(&name);
+        return status;
+    }
     if (status == ZT_OK && !zt_type_equal(&second, type))
         status = zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensors '%s' and '%s' are of different types, and would be one matrix",
                          export->file, gguf, name.data);
@@ -368,8 +376,39 @@ static zt_status write_mxfp4(tensor_writer *writer, const output_tensor *output)
     return status;
 }
 
+/* Of each head the rows of its keys, which are columns where they are stored, and those of its values. */
+static zt_status write_heads(tensor_writer *writer, const output_tensor *output)
+{
+    const zt_dtype_info *keys = zt_dtype_get(output->from.dtype), *values = zt_dtype_get(output->second_type.dtype);
+    int64_t heads = output->from.dim[0], latent = output->from.dim[1], plain = output->from.dim[2];
+    int64_t value_count = output->second_type.dim[1] * latent, key_count = plain * latent;
+    size_t key_bytes = zt_type_bytes(&output->from) / (size_t)heads;
+    size_t value_bytes = zt_type_bytes(&output->second_type) / (size_t)heads;
+    float *matrix = zt_alloc_array(writer->export->ctx, (size_t)key_count, sizeof *matrix);
+    zt_status status = matrix ? grow_buffers(writer, key_bytes > value_bytes ? key_bytes : value_bytes,
+                                             (size_t)(key_count > value_count ? key_count : value_count))
+                              : ZT_ENOMEM;
+    for (int64_t head = 0; status == ZT_OK && head < heads; head++) {
+        zt_store store = writer->store;
+        status = check_stop(writer);
+        if (status == ZT_OK) status = store.read(store.user, output->handle, (size_t)head * key_bytes, writer->raw, key_bytes);
+        if (status != ZT_OK) break;
+        keys->decode(writer->raw, matrix, key_count);
+        for (int64_t i = 0; i < key_count; i++) writer->value[i] = matrix[i % latent * plain + i / latent];
+        status = put_floats(writer, output, key_count);
+        if (status == ZT_OK)
+            status = store.read(store.user, output->second, (size_t)head * value_bytes, writer->raw, value_bytes);
+        if (status != ZT_OK) break;
+        values->decode(writer->raw, writer->value, value_count);
+        status = put_floats(writer, output, value_count);
+    }
+    zt_free(writer->export->ctx, matrix);
+    return status;
+}
+
 static zt_status write_tensor(tensor_writer *writer, const output_tensor *output)
 {
+    if (output->todo & HF_HEADS) return write_heads(writer, output);
     if (output->blocks || output->scales) return write_mxfp4(writer, output);
     if ((output->todo & HF_TURNED) && (output->from.rank == 3 || output->second >= 0)) return write_turned(writer, output);
     return output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);

@@ -43,6 +43,8 @@ typedef struct hf_name {
 #define GLM4        HF_SET(HF_GLM4)
 #define MODERN      HF_SET(HF_MODERNBERT)
 #define EXAONE      HF_SET(HF_EXAONE)
+#define DEEPSEEKS   HF_DEEPSEEKS
+#define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))   /* a bias on the choice of experts */
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS)) /* gate, up and down */
 
@@ -106,6 +108,14 @@ static const hf_name layered[] = {
     {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
     {"self_attn.qkv_proj", "attn_qkv", LLAMAS, 0},
     {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
+    {"self_attn.q_a_proj", "attn_q_a", HF_LATENTS, 0},
+    {"self_attn.q_a_layernorm", "attn_q_a_norm", HF_LATENTS, 0},
+    {"self_attn.q_b_proj", "attn_q_b", HF_LATENTS, 0},
+    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", HF_LATENTS, 0},
+    {"self_attn.kv_a_layernorm", "attn_kv_a_norm", HF_LATENTS, 0},
+    {"self_attn.kv_b_proj", "attn_k_b", DEEPSEEKS, HF_HEADS | HF_FIRST_HALF},
+    {"self_attn.kv_b_proj", "attn_v_b", DEEPSEEKS, HF_HEADS | HF_SECOND_HALF},
+    {"self_attn.kv_b_proj", "attn_kv_b", HF_LATENTS, 0},
     {"self_attn.query_layernorm", "attn_q_norm", HF_SET(HF_HUNYUAN), 0},
     {"self_attn.key_layernorm", "attn_k_norm", HF_SET(HF_HUNYUAN), 0},
     {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},
@@ -115,7 +125,7 @@ static const hf_name layered[] = {
     {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS, NORM},
     {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
     {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS, 0},
-    {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE, HF_UNDERSCORE},
+    {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE | NOAUX, HF_UNDERSCORE},
     {"mlp.moe_statics.e_score_correction", "exp_probs_b", ERNIE, HF_FLAT | HF_UNDERSCORE},
     {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
     {"mlp.experts.*.up_proj", "ffn_up_exps", MLP_EXPERTS, HF_STACKED},
@@ -124,9 +134,9 @@ static const hf_name layered[] = {
     {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", HF_SET(HF_QWEN2MOE), 0},
     {"mlp.shared_expert.up_proj", "ffn_up_shexp", HF_SET(HF_QWEN2MOE), 0},
     {"mlp.shared_expert.down_proj", "ffn_down_shexp", HF_SET(HF_QWEN2MOE), 0},
-    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", ERNIE | GLM4MOE, 0},
-    {"mlp.shared_experts.up_proj", "ffn_up_shexp", ERNIE | GLM4MOE, 0},
-    {"mlp.shared_experts.down_proj", "ffn_down_shexp", ERNIE | GLM4MOE, 0},
+    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
+    {"mlp.shared_experts.up_proj", "ffn_up_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
+    {"mlp.shared_experts.down_proj", "ffn_down_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
     {"block_sparse_moe.gate", "ffn_gate_inp", W_EXPERTS, 0},
     {"block_sparse_moe.experts.*.w1", "ffn_gate_exps", W_EXPERTS, HF_STACKED},
     {"block_sparse_moe.experts.*.w3", "ffn_up_exps", W_EXPERTS, HF_STACKED},
@@ -229,7 +239,7 @@ static bool is_behind_last(const hf_import *import, const char *name)
 {
     double layers = 0;
     const char *rest;
-    if (!zt_hf_is(import, GLM4MOE | ERNIE) || zt_hf_value(import, "block_count", &layers) != ZT_OK) return false;
+    if (!zt_hf_is(import, GLM4MOE | ERNIE | DEEPSEEKS) || zt_hf_value(import, "block_count", &layers) != ZT_OK) return false;
     return (double)after_layer(name, &rest) >= layers || strstr(name, "mtp_") != NULL;
 }
 
@@ -408,7 +418,7 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
  * values. False: they are odd, or it is neither. */
 static bool take_half(const name_match *found, zt_type *type)
 {
-    if (!(found->todo & (HF_FIRST_HALF | HF_SECOND_HALF))) return true;
+    if (!(found->todo & (HF_FIRST_HALF | HF_SECOND_HALF)) || found->todo & HF_HEADS) return true;
     if (type->rank != 2 && type->rank != 3) return false;
     int64_t *rows = &type->dim[(found->todo & HF_IN_TURNS) && type->rank == 2 ? 1 : type->rank - 2];
     if (*rows % 2 != 0) return false;
@@ -422,10 +432,7 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     char text[160], type_text[ZT_TYPE_TEXT];
     zt_escape(text, sizeof text, entry->name, strlen(entry->name));
     const zt_dtype_info *dtype = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
-    bool floats = dtype && dtype->kind == 'F' && dtype->block_bytes >= 2; /* none of a byte */
-    bool blocks = entry->type.dtype == ZT_MXFP4 && entry->type.rank == 2 &&
-                  !(found->todo & (TRANSPOSE | HF_TURNED | HF_IN_TURNS)) && !zt_model_stays_f32(found->name, &entry->type);
-    if (entry->type.rank < 0 || !(floats || blocks))
+    if (entry->type.rank < 0 || !dtype || dtype->kind != 'F' || dtype->block_bytes < 2) /* no floats of a byte */
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
                        zt_checkpoint_name(import->tensors->from), text, entry->dtype);
     if (entry->type.rank > 4)
@@ -506,6 +513,8 @@ static zt_status add_halves(hf_import *import, name_match *found, hf_tensor *ten
     find_second_half(import, found);
     tensor->name = found->name;
     tensor->half = 2;
+    if (found->todo & HF_HEADS) status = zt_hf_split_heads(import, tensor, true);
+    if (status != ZT_OK) return status;
     return zt_hf_tensors_add(import->tensors, tensor);
 }
 
@@ -552,6 +561,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     zt_status status = plan_tensor(import, &entry, &found, &tensor);
     if (status == ZT_OK) status = pair_rows(import, &found, &tensor);
     if (status == ZT_OK) status = group_rows(import, &found, &tensor);
+    if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
     return status == ZT_OK ? add_halves(import, &found, &tensor) : status;

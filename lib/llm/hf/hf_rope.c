@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* Whose frequency base goes without saying where it is the usual one. */
-#define HF_UNSAID_BASE (HF_SET(HF_GEMMA2) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_FALCONS | HF_SET(HF_PHI2))
+#define HF_UNSAID_BASE                                                                                                           \
+    (HF_SET(HF_GEMMA2) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_FALCONS | HF_SET(HF_PHI2) | HF_SET(HF_MINICPM3))
 
 enum { MAX_PAIRS = 1 << 15 }; /* rotations of a head: factors are made for each */
 
@@ -54,6 +55,11 @@ static zt_status read_dims(rope_params *rope)
     if (status == ZT_OK && !(part > 0 && part <= 1))
         status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: partial_rotary_factor is %g, expected above 0 and at most 1",
                          import->folder.data, part);
+    if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) { /* which rotate part of a head as if it was all */
+        status = zt_hf_value(import, "rope.dimension_count", &head);
+        rope->head = rope->dims = (int64_t)head;
+        return status;
+    }
     rope->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
     rope->dims = (int64_t)(part * (double)rope->head);
     return status;
@@ -134,6 +140,13 @@ static zt_status put_yarn_amplitude(const rope_params *rope)
     if (status == ZT_OK) status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale"), "mscale", &multiplier);
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale_all_dim"), "mscale_all_dim", &multiplier_all);
+    if (status == ZT_OK && zt_hf_is(rope->import, HF_DEEPSEEKS) && !isnan(multiplier_all)) {
+        /* its key for what all of q k is scaled by, a tenth of it; the amplitude is then 1 unless it is said */
+        status = zt_hf_put_real(rope->import, "rope.scaling.yarn_log_multiplier", 0.1 * multiplier_all);
+        if (isnan(wanted) && multiplier > 0 && multiplier_all > 0 && multiplier != multiplier_all)
+            wanted = yarn_amplitude(factor, multiplier) / yarn_amplitude(factor, multiplier_all);
+        if (isnan(wanted)) return status;
+    }
     if (status == ZT_OK && !isnan(wanted)) return zt_hf_put_real(rope->import, "rope.scaling.yarn_attn_factor", wanted);
     if (status == ZT_OK && rope->import->arch.id == HF_MINISTRAL3 && multiplier_all > 0) {
         /* its key for the divisor; what is multiplied by is 1 there */
@@ -240,8 +253,9 @@ static zt_status put_longrope(const rope_params *rope)
     if (rope->import->arch.id == HF_PHIMOE) status = read_mscale(rope, &factor);
     if (status != ZT_OK) return status;
     if (isnan(factor)) factor = scale > 1 ? sqrt(1 + log(scale) / log(original)) : 1;
-    zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
-    zt_hf_put_real(rope->import, "rope.scaling.attn_factor", factor);
+    bool silent = rope->import->arch.id == HF_MINICPM3; /* of what goes without saying */
+    if (!silent || original != longest) zt_hf_put_int(rope->import, "rope.scaling.original_context_length", (int64_t)original);
+    if (!silent || factor != 1) zt_hf_put_real(rope->import, "rope.scaling.attn_factor", factor);
     status = add_list(rope, "long_factor", "rope_factors_long.weight");
     return status == ZT_OK ? add_list(rope, "short_factor", "rope_factors_short.weight") : status;
 }
@@ -304,8 +318,9 @@ static zt_status put_scaling(const rope_params *rope)
     if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "su longrope")) {
         /* of Phi models the two lists of factors say it */
-        zt_status status =
-            zt_hf_is(rope->import, HF_PHIS) ? ZT_OK : zt_hf_put_text(rope->import, "rope.scaling.type", "longrope");
+        zt_status status = zt_hf_is(rope->import, HF_PHIS | HF_SET(HF_MINICPM3))
+                               ? ZT_OK
+                               : zt_hf_put_text(rope->import, "rope.scaling.type", "longrope");
         return status == ZT_OK ? put_longrope(rope) : status;
     }
     /* whatever it is, the reader of the key knows it or refuses it by name */

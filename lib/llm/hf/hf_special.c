@@ -241,7 +241,7 @@ static void see_glm(special_tokens *special)
         [BOS] = "<|endoftext|>", [EOS] = "<|endoftext|>", [UNK] = "<|endoftext|>", [EOT] = "<|user|>"};
     static const char *const moe_names[KINDS] = {
         [BOS] = "[gMASK]", [UNK] = "<|endoftext|>", [EOT] = "<|user|>", [EOM] = "<|observation|>"};
-    bool moe = zt_hf_is(special->import, HF_SET(HF_GLM4MOE));
+    bool moe = zt_hf_is(special->import, HF_SET(HF_GLM4MOE) | HF_SET(HF_GLM4_LITE));
     const char *const *names = moe ? moe_names : dense_names;
     for (int i = 0; i < KINDS && (moe || zt_hf_is(special->import, HF_SET(HF_GLM4))); i++) {
         int64_t id = names[i] ? added_id(special->tokenizer, names[i]) : -1;

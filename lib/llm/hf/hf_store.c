@@ -134,7 +134,7 @@ zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Reads elements, or blocks of a block type, of a source, in its own order, as the tensor's type. */
+/* Reads elements of a source, in its own order, as the tensor's type. */
 static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor, int64_t source, int64_t first, int64_t count,
                              char *dst)
 {
@@ -164,11 +164,12 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     const zt_type *type = &tensor->type;
     size_t element_size = (size_t)zt_dtype_get(type->dtype)->block_bytes;
     if (!tensor->sources && !tensor->half) return read_source(tensors, tensor, tensor->source, first, count, dst);
-    int64_t matrix = type->dim[type->rank - 2] * type->dim[type->rank - 1] / zt_dtype_get(type->dtype)->block;
+    int64_t matrix = type->dim[type->rank - 2] * type->dim[type->rank - 1];
     while (count > 0) {
         int64_t number = first / matrix, within = first % matrix, run = matrix - within < count ? matrix - within : count;
         int64_t source = tensor->sources ? tensor->sources[number] : tensor->source;
         int64_t from = tensor->sources ? within : (2 * number + tensor->half - 1) * matrix + within;
+        if (tensor->each) from = (number * tensor->each + tensor->skipped) * type->dim[type->rank - 1] + within;
         zt_status status = read_source(tensors, tensor, source, from, run, dst);
         if (status != ZT_OK) return status;
         first += run;
@@ -226,8 +227,7 @@ static int64_t source_row(const hf_tensor *tensor, int64_t rows, int64_t row)
 static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
-    int64_t rows = tensor->type.dim[0];
-    int64_t width = rows ? zt_type_count(&tensor->type) / rows / zt_dtype_get(tensor->type.dtype)->block : 0;
+    int64_t rows = tensor->type.dim[0], width = rows ? zt_type_count(&tensor->type) / rows : 0;
     while (count > 0) {
         int64_t row = first / width, column = first % width;
         int64_t run = width - column < count ? width - column : count;
@@ -264,7 +264,9 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
     const int64_t *dim = tensor->type.dim + tensor->type.rank - 2;
     int64_t rows = dim[1], columns = dim[0];
     every_column taken = tensor->in_turns ? (every_column){tensor->half - 1, 2} : (every_column){0, 1};
-    size_t row_bytes = (size_t)(columns * taken.step) * element_size, start = (size_t)(number * rows) * row_bytes;
+    int64_t each = tensor->each ? tensor->each : rows;
+    size_t row_bytes = (size_t)(columns * taken.step) * element_size;
+    size_t start = (size_t)(number * each + tensor->skipped) * row_bytes;
     char *strip = zt_alloc_array(tensors->ctx, STEP, row_bytes);
     zt_status status = strip ? ZT_OK : ZT_ENOMEM;
     for (int64_t row = 0, count; status == ZT_OK && row < rows; row += count) {
@@ -314,7 +316,7 @@ static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_
 
 static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
-    if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
+    if (tensor->type.dtype == ZT_MXFP4) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
