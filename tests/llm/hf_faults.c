@@ -36,7 +36,7 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"llama\",\"hidden_size\":[8]}", "hidden_size", ZT_EDATA},
     {"{\"model_type\":\"llama\",\"rms_norm_eps\":{}}", "rms_norm_eps", ZT_EDATA},
     {"{\"model_type\":\"llama\",\"hidden_act\":\"relu\"}", "relu", ZT_ENOTSUP},
-    {"{\"model_type\":\"llama\",\"quantization_config\":{}}", "quantization_config", ZT_ENOTSUP},
+    {"{\"model_type\":\"llama\",\"quantization_config\":{}}", "without quant_method", ZT_ENOTSUP},
     {"{\"model_type\":\"llama\",\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":0}}", "llama3", ZT_EDATA},
     {"{\"model_type\":\"llama\",\"head_dim\":4000000000,\"rope_scaling\":{\"rope_type\":\"llama3\"}"
      "}",
@@ -62,9 +62,9 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"swiglu_limit\":6}", "swiglu_limit 6", ZT_ENOTSUP},
     {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"swiglu_alpha\":1}", "swiglu_alpha 1", ZT_ENOTSUP},
     {"{\"model_type\":\"gpt_oss\",\"rope_scaling\":{},\"attention_bias\":false}", "attention_bias", ZT_ENOTSUP},
-    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"awq\"}}", "quantization_config", ZT_ENOTSUP},
-    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":4}}", "quantization_config", ZT_ENOTSUP},
-    {"{\"model_type\":\"qwen3_moe\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", "quantization_config", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":\"hqq\"}}", "quant_method 'hqq'", ZT_ENOTSUP},
+    {"{\"model_type\":\"gpt_oss\",\"quantization_config\":{\"quant_method\":4}}", "'quant_method' is not a text", ZT_EDATA},
+    {"{\"model_type\":\"qwen3_moe\",\"quantization_config\":{\"quant_method\":\"mxfp4\"}}", "quant_method 'mxfp4'", ZT_ENOTSUP},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":0}", "", ZT_OK},

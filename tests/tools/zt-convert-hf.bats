@@ -150,3 +150,36 @@ ids() { # model
     [[ $stderr == *"token 4000, '<dom1>', is omitted"* ]]
     [ "$(ids o.gguf)" = "$(ids m)" ]
 }
+
+@test "weights in FP8, of compressed-tensors, GPTQ and AWQ: the GGUF and the directory are the same model" {
+    quantized=$tests/../quantized
+    for name in fp8-block fp8-experts ct-fp8-channel ct-pack-4-zeros ct-nvfp4 ct-mxfp4 gptq-8-v2 awq-4; do
+        mkdir "$name"
+        cp "$quantized/$name"/* "$tests/../ggufs/dress/qwen2"/* "$name/"
+        zt-convert "$name" "$name.gguf" 2>"$name.err"
+        [ "$(zt-convert --hash "$name" 2>/dev/null)" = "$(zt-convert --hash "$name.gguf")" ]
+        want=$(zt-run -m "$name.gguf" -p 'ab cd' -n 8 --temp 0 --ids)
+        [ -n "$want" ]
+        [ "$(zt-run -m "$name" -p 'ab cd' -n 8 --temp 0 --ids 2>/dev/null)" = "$want" ]
+    done
+    grep -q 'activations are not quantized here' fp8-block.err
+    [ "$(wc -l <ct-fp8-channel.err)" = 1 ]
+    [ ! -s gptq-8-v2.err ]
+    zt-convert --list ct-mxfp4.gguf | grep 'blk.0.attn_q.weight' | grep -q mxfp4
+    zt-quant -f --type q8_0 awq-4.gguf small.gguf
+}
+
+@test "quantized weights that are not whole: exit 65 and one line" {
+    mkdir bad
+    cp "$tests/../quantized/gptq-4"/* bad/
+    sed -i 's/"group_size": 16/"group_size": 0/' bad/config.json
+    run --separate-stderr zt-convert bad bad.gguf
+    [ "$status" = 65 ]
+    [ "${#stderr_lines[@]}" = 1 ]
+    [[ $stderr = *"'group_size' is 0"* ]]
+    [ ! -e bad.gguf ]
+    sed -i 's/"gptq"/"hqq"/' bad/config.json
+    run --separate-stderr zt-convert bad bad.gguf
+    [ "$status" = 69 ]
+    [[ $stderr = *"quant_method 'hqq'"* ]]
+}

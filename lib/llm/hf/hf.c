@@ -130,6 +130,7 @@ static zt_status build_header(hf_import *import)
     if (status == ZT_OK && !import->arch.name && import->whole) import->arch.name = "unknown";
     if (status == ZT_OK && import->arch.name)
         status = zt_gguf_put_str(import->writer, "general.architecture", import->arch.name, strlen(import->arch.name));
+    if (status == ZT_OK && import->known) status = zt_hf_open_quantized(import);
     if (status == ZT_OK && import->known) status = zt_hf_put_config(import);
     if (status == ZT_OK && import->known) status = zt_hf_put_rope(import);
     if (status == ZT_OK && import->known && weights) status = zt_hf_add_tensors(import);

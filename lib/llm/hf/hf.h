@@ -10,6 +10,7 @@
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_mxfp4.c          matrices of blocks and scales
+ *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
  *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
@@ -238,6 +239,9 @@ zt_status zt_hf_tensors_stack(hf_tensors *tensors, const hf_tensor *matrix, int6
 /* hf_mxfp4.c: the length of NAME in NAME_blocks and NAME_scales, 0: neither; the tensor that both are, without its name, for
  * the first of them (source -1 for the second); and blocks of it. */
 size_t zt_hf_mxfp4_stem(const char *name);
+/* A block of GGUF from its exponent and its values, of which two that follow each other are a byte. */
+enum { HF_MXFP4_PAIRS = 16, HF_MXFP4_BLOCK = 17 };
+void zt_hf_mxfp4_block(uint8_t scale, const uint8_t *pairs, uint8_t *block);
 zt_status zt_hf_read_mxfp4(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst);
 zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors); /* ZT_EDATA: an expert has not been seen */
 zt_store zt_hf_tensors_store(hf_tensors *tensors);
@@ -305,6 +309,8 @@ zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tok
  * value, latent]. */
 zt_status zt_hf_split_heads(const hf_import *import, hf_tensor *tensor, bool values);
 zt_status zt_hf_plan_mxfp4(const hf_import *import, int64_t index, hf_tensor *tensor);
+/* Where config.json has a quantization: the weights' checkpoint becomes one whose matrices are floats or blocks. */
+zt_status zt_hf_open_quantized(hf_import *import);
 zt_status zt_hf_add_tensors(hf_import *import); /* from the weights: names, types, transforms */
 /* All of them as they are, of an architecture that is not known; and config.json as a key. */
 zt_status zt_hf_pass_all(hf_import *import);

@@ -334,12 +334,6 @@ static zt_status check_demands(const hf_import *import)
                            import->folder.data, import->arch.name, name,
                            zt_escape(text, sizeof text, spelled + 1, strlen(spelled) - 2));
     }
-    const json_t *quantized = zt_hf_get(import, "quantization_config");
-    const char *method = json_string_value(json_object_get(quantized, "quant_method"));
-    bool mxfp4 = zt_hf_is(import, HF_SET(HF_GPT_OSS)) && method && strcmp(method, "mxfp4") == 0;
-    if (json_is_object(quantized) && !mxfp4)
-        return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: weights with a quantization_config are not supported",
-                       import->folder.data);
     return ZT_OK;
 }
 

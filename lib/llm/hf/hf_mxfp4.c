@@ -12,9 +12,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { VALUES = 32, BYTES = VALUES / 2, BLOCK = 1 + BYTES, STEP = 256 };
+enum { VALUES = 32, BYTES = HF_MXFP4_PAIRS, BLOCK = HF_MXFP4_BLOCK, STEP = 256 };
 
-static void pack_block(uint8_t scale, const uint8_t *pairs, uint8_t *block)
+void zt_hf_mxfp4_block(uint8_t scale, const uint8_t *pairs, uint8_t *block)
 {
     block[0] = scale;
     for (int j = 0; j < BYTES; j++) {
@@ -46,7 +46,7 @@ zt_status zt_hf_read_mxfp4(const hf_tensors *tensors, const hf_tensor *tensor, i
         zt_status status = zt_checkpoint_read(tensors->from, tensor->source, (size_t)at * BYTES, pairs, (size_t)run * BYTES);
         if (status == ZT_OK) status = zt_checkpoint_read(tensors->from, tensor->scales, (size_t)at, scales, (size_t)run);
         if (status != ZT_OK) return status;
-        for (int64_t i = 0; i < run; i++, dst += BLOCK) pack_block(scales[i], pairs + i * BYTES, (uint8_t *)dst);
+        for (int64_t i = 0; i < run; i++, dst += BLOCK) zt_hf_mxfp4_block(scales[i], pairs + i * BYTES, (uint8_t *)dst);
         first += run;
         count -= run;
     }

@@ -134,7 +134,7 @@ zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
-/* Reads elements of a source, in its own order, as the tensor's type. */
+/* Reads elements, or blocks of a block type, of a source, in its own order, as the tensor's type. */
 static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor, int64_t source, int64_t first, int64_t count,
                              char *dst)
 {
@@ -164,7 +164,7 @@ static zt_status read_elements(const hf_tensors *tensors, const hf_tensor *tenso
     const zt_type *type = &tensor->type;
     size_t element_size = (size_t)zt_dtype_get(type->dtype)->block_bytes;
     if (!tensor->sources && !tensor->half) return read_source(tensors, tensor, tensor->source, first, count, dst);
-    int64_t matrix = type->dim[type->rank - 2] * type->dim[type->rank - 1];
+    int64_t matrix = type->dim[type->rank - 2] * type->dim[type->rank - 1] / zt_dtype_get(type->dtype)->block;
     while (count > 0) {
         int64_t number = first / matrix, within = first % matrix, run = matrix - within < count ? matrix - within : count;
         int64_t source = tensor->sources ? tensor->sources[number] : tensor->source;
@@ -227,7 +227,8 @@ static int64_t source_row(const hf_tensor *tensor, int64_t rows, int64_t row)
 static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
-    int64_t rows = tensor->type.dim[0], width = rows ? zt_type_count(&tensor->type) / rows : 0;
+    int64_t rows = tensor->type.dim[0];
+    int64_t width = rows ? zt_type_count(&tensor->type) / rows / zt_dtype_get(tensor->type.dtype)->block : 0;
     while (count > 0) {
         int64_t row = first / width, column = first % width;
         int64_t run = width - column < count ? width - column : count;
@@ -316,7 +317,7 @@ static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_
 
 static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
-    if (tensor->type.dtype == ZT_MXFP4) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
+    if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
