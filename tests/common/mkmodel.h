@@ -36,6 +36,8 @@ typedef struct mkmodel_opts {
     int64_t window;  /* of gemma2 and gemma3: sliding window */
     int64_t experts; /* of those that have them (llama: where it is not 0), of which a token takes 2 */
     bool untied;     /* an output matrix of its own */
+    bool
+        whole_b; /* of deepseek2: keys and values from the latent by one matrix, as older files have it, of the same numbers in f32 */
     const mkmodel_kind *type;
     const mkmodel_kind *also; /* NULL, or the type of attn_v and ffn_down, as in Q4_K_M */
 } mkmodel_opts;
@@ -304,10 +306,39 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
     m->o = o;
 }
 
+/* The numbers of both matrices as one: of each head the rows of its keys, which are columns in the other form, and those of its
+ * values. */
+GGUFW_FN void mkmodel_whole_b(mkmodel_out *m, int64_t layer)
+{
+    const mkmodel_opts *o = m->o;
+    int64_t latent = 2 * o->head, plain = o->head / 2, each = plain + o->head;
+    size_t count = (size_t)(o->heads * latent * each);
+    float *keys = malloc(count * sizeof *keys), *values = malloc(count * sizeof *values), *all = malloc(count * sizeof *all);
+    mkmodel_draw r = {.seed = o->seed, .sequence = m->sequence++}, s = {.seed = o->seed, .sequence = m->sequence++};
+    char name[64];
+    if (!keys || !values || !all) abort();
+    mkmodel_weights(&mkmodel_kinds[0], &r, 1 / sqrt((double)latent), (uint8_t *)keys, o->heads * latent * plain);
+    mkmodel_weights(&mkmodel_kinds[0], &s, 1 / sqrt((double)latent), (uint8_t *)values, o->heads * o->head * latent);
+    for (int64_t i = 0; i < (int64_t)count; i++) {
+        int64_t head = i / latent / each, row = i / latent % each, column = i % latent;
+        all[i] =
+            row < plain ? keys[(head * latent + column) * plain + row] : values[(head * o->head + row - plain) * latent + column];
+    }
+    snprintf(name, sizeof name, "blk.%lld.attn_kv_b.weight", (long long)layer);
+    ggufw_tensor(m->w, name, 0, 2, (int64_t[]){o->heads * each, latent}, all, count * sizeof *all);
+    free(keys);
+    free(values);
+    free(all);
+}
+
 /* Keys and values from the latent, a matrix for each head. Rows of keys are half a head, of which no block is made: f16. */
 GGUFW_FN void mkmodel_layer_latent(mkmodel_out *m, int64_t layer)
 {
     const mkmodel_opts *o = m->o;
+    if (o->whole_b) {
+        mkmodel_whole_b(m, layer);
+        return;
+    }
     const mkmodel_opts half = {.arch = o->arch, .seed = o->seed, .type = &mkmodel_kinds[1]};
     int64_t latent = 2 * o->head, plain = o->head / 2;
     bool fits = plain % zt_dtype_get(o->type->dtype)->block == 0;
@@ -401,7 +432,7 @@ static const char mkmodel_turns[] = "{{ bos_token }}{% for message in messages %
 GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM), divided = mkmodel_has(o->arch, MK_DIVIDED);
-    bool latent = mkmodel_has(o->arch, MK_LATENT), split = mkmodel_has(o->arch, MK_SPLIT_B);
+    bool latent = mkmodel_has(o->arch, MK_LATENT), split = mkmodel_has(o->arch, MK_SPLIT_B) && !o->whole_b;
     int64_t experts = mkmodel_experts(o), row = 2 * o->head + o->head / 2;
     struct {
         const char *name;
@@ -432,7 +463,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"expert_used_count", 2, experts > 0},
         {"expert_shared_count", 1, mkmodel_has(o->arch, MK_LEADING)},
         {"expert_shared_feed_forward_length", mkmodel_expert_ff(o), mkmodel_has(o->arch, MK_SHARED)},
-        {"expert_gating_func", 2, split},
+        {"expert_gating_func", 2, mkmodel_has(o->arch, MK_SPLIT_B)},
         {"leading_dense_block_count", 1, mkmodel_has(o->arch, MK_LEADING)},
         {"vocab_size", o->vocab, !gemma},
     };

@@ -226,7 +226,13 @@ static zt_status set_choice(hf_export *export)
     if (status == ZT_OK && zt_export_int(export, "expert_gating_func", &gating) && gating != 0)
         status = set(export, "scoring_func", json_string(v2 ? "softmax" : "sigmoid"));
     if (status == ZT_OK && !v2) status = set(export, "num_nextn_predict_layers", json_integer(0));
-    return status;
+    /* where GGUF's silence means other numbers than that of config.json */
+    int64_t leading = 0;
+    zt_export_int(export, "leading_dense_block_count", &leading);
+    if (status == ZT_OK) status = set(export, "n_group", json_integer(export->hyper.expert_groups));
+    if (status == ZT_OK) status = set(export, "topk_group", json_integer(export->hyper.groups_used));
+    if (status == ZT_OK) status = set(export, "first_k_dense_replace", json_integer(leading));
+    return status == ZT_OK ? set(export, "routed_scaling_factor", zt_export_number(export->hyper.expert_scale)) : status;
 }
 
 /* GLM lists its layers. */

@@ -434,7 +434,8 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     const zt_dtype_info *dtype = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
     bool floats = dtype && dtype->kind == 'F' && dtype->block_bytes >= 2; /* none of a byte */
     bool blocks = entry->type.dtype == ZT_MXFP4 && entry->type.rank == 2 &&
-                  !(found->todo & (TRANSPOSE | HF_TURNED | HF_IN_TURNS)) && !zt_model_stays_f32(found->name, &entry->type);
+                  !(found->todo & (TRANSPOSE | HF_TURNED | HF_IN_TURNS | HF_HEADS)) &&
+                  !zt_model_stays_f32(found->name, &entry->type);
     if (entry->type.rank < 0 || !(floats || blocks))
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
                        zt_checkpoint_name(import->tensors->from), text, entry->dtype);
