@@ -33,6 +33,13 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
     return up == ZT_NONE ? zt_program_gelu(program, name, gate, &one) : zt_program_geglu(program, name, gate, up, &two);
 }
 
+/* Of classifiers, which have no gate. */
+static int act_tanh(zt_prog *program, const char *name, int gate, int up)
+{
+    (void)up;
+    return zt_program_tanh(program, name, gate);
+}
+
 zt_act *zt_act_of(zt_bytes name)
 {
     static const struct {
@@ -89,7 +96,13 @@ static const zt_arch archs[] = {
      .expert_ff_alike = true},
     {.name = "internlm2", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu},
     {.name = "qwen2", .parts = BASE | PRE_NORMS | ZT_PART_QKV_BIAS, .rope_pair = "halves", .act = act_silu},
-    {.name = "qwen3", .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM, .rope_pair = "halves", .act = act_silu},
+    /* Qwen 3, and its rerankers: these have a classifier */
+    {.name = "qwen3",
+     .parts = BASE | PRE_NORMS | ZT_PART_QK_NORM,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .head_act = act_tanh,
+     .head_softmax = true},
     {.name = "gemma2",
      .parts = BASE | PRE_NORMS | ZT_PART_POST_NORM,
      .rope_pair = "halves",
@@ -276,7 +289,8 @@ static const zt_arch archs[] = {
      .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS | ZT_PART_TYPES,
      .act = act_gelu_erf,
      .layer_norm = true,
-     .encoder = true},
+     .encoder = true,
+     .head_act = act_tanh},
     {.name = "nomic-bert",
      .parts = ENCODER | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_BIASES | ZT_PART_TYPES_MAY,
      .rope_pair = "halves",
@@ -290,6 +304,7 @@ static const zt_arch archs[] = {
      .act_named = true,
      .layer_norm = true,
      .encoder = true,
+     .head_act = act_gelu_erf,
      .window_period = 3,
      .window_later = true,
      .window_around = true,

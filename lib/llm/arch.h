@@ -61,6 +61,8 @@ enum {
 #define ZT_PART_Q_RANK  ((uint64_t)1 << 35)
 #define ZT_PART_SPLIT_B ((uint64_t)1 << 36)
 #define ZT_PART_WHOLE_B ((uint64_t)1 << 37)
+/* A classifier of texts, where the file has it; the row's head_act says whether it may. */
+#define ZT_PART_CLASSIFIER ((uint64_t)1 << 38)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -92,6 +94,8 @@ typedef struct zt_arch {
     bool layer_norm; /* norms take the mean off; else RMS norms */
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
+    zt_act *head_act;   /* of a classifier's first matrix; NULL: the architecture has no classifier */
+    bool head_softmax;  /* a classifier's scores become shares */
     bool embed_scale;   /* embeddings times sqrt(width) */
     bool qk_norm_whole; /* one norm over all heads, not one over each */
     bool qk_norm_last;  /* the norms on q and k come after rope */
@@ -181,6 +185,9 @@ typedef struct zt_hyper {
     double temperature;                              /* q times 1 + temperature ln(1 + floor(position / ctx_orig)) */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
+    bool classifies;                    /* an embedding is the scores of the file's classifier, not states */
+    bool head_mean;                     /* which reads the mean of all states, not those of one token */
+    int64_t labels, head_width;         /* scores of a text; columns of what the last matrix reads */
     int64_t n_experts, experts_used;    /* of a layer; those of a token */
     int64_t expert_ff, shared_ff;       /* lengths of an expert, of what all tokens pass */
     int64_t expert_groups, groups_used; /* experts come from so many groups of equal size */
@@ -268,6 +275,11 @@ typedef enum zt_weight {
     ZT_W_OUT_NORM_BIAS,
     ZT_W_OUT,
     ZT_W_OUT_BIAS,
+    ZT_W_HEAD, /* of a classifier */
+    ZT_W_HEAD_BIAS,
+    ZT_W_HEAD_NORM,
+    ZT_W_LABELS,
+    ZT_W_LABELS_BIAS,
     ZT_WEIGHT_COUNT
 } zt_weight;
 

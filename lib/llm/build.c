@@ -76,7 +76,7 @@ int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_wei
 }
 
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
-static int emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
+int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
 {
     int gain = zt_weight_data(builder, weight);
     if (gain == ZT_NONE) return x;
@@ -90,7 +90,7 @@ static int emit_norm(zt_program_builder *builder, const char *label, int x, zt_w
 /* A norm of the current layer. bias ZT_WEIGHT_COUNT: this norm has no bias in any architecture. */
 static int emit_layer_norm(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
 {
-    return emit_norm(builder, zt_layer_label(builder, what), x, weight, bias, 0);
+    return zt_emit_norm(builder, zt_layer_label(builder, what), x, weight, bias, 0);
 }
 
 int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by)
@@ -141,8 +141,8 @@ static int norm_projected(zt_program_builder *builder, char which, int x)
     if (hyper->parts & ZT_PART_HEAD_NORMS)
         return norm_heads(builder, which, x, zt_weight_data(builder, which == 'q' ? ZT_W_Q_NORMS : ZT_W_K_NORMS),
                           which == 'q' ? sizes_of(builder)->n_heads : sizes_of(builder)->n_kv_heads);
-    return emit_norm(builder, zt_layer_label(builder, label), x, which == 'q' ? ZT_W_Q_NORM : ZT_W_K_NORM, ZT_WEIGHT_COUNT,
-                     hyper->arch->qk_norm_whole ? 0 : sizes_of(builder)->head);
+    return zt_emit_norm(builder, zt_layer_label(builder, label), x, which == 'q' ? ZT_W_Q_NORM : ZT_W_K_NORM, ZT_WEIGHT_COUNT,
+                        hyper->arch->qk_norm_whole ? 0 : sizes_of(builder)->head);
 }
 
 int zt_emit_rope(zt_program_builder *builder, char which, int x)
@@ -442,14 +442,14 @@ static int embed_tokens(zt_program_builder *builder, int ids, int *table)
     x = zt_emit_scale(builder, "xs", x, builder->hyper->embed_scale);
     x = add_table_row(builder, "x_type", "xt", x, ZT_W_TYPES, builder->types);
     x = add_table_row(builder, "x_pos", "xp", x, ZT_W_POSITIONS, builder->pos);
-    return emit_norm(builder, "x_embd", x, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0);
+    return zt_emit_norm(builder, "x_embd", x, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0);
 }
 
 /* States after the last norm, or logits. */
 static int emit_output(zt_program_builder *builder, int x, int embedding)
 {
-    x = emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
-    if (builder->opts->embed) return x;
+    x = zt_emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
+    if (builder->opts->embed) return builder->hyper->classifies ? zt_emit_classifier(builder, x) : x;
     int weight = zt_weight_data(builder, ZT_W_OUT);
     int bias = zt_weight_data(builder, ZT_W_OUT_BIAS);
     x = zt_emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, bias, true);

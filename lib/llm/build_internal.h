@@ -1,6 +1,5 @@
 /* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
- * build_latent.c latent
- * attention, build_experts.c routed experts.
+ * build_latent.c latent attention, build_experts.c routed experts, build_classifier.c a classifier of texts.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -67,6 +66,12 @@ int zt_update_cache(zt_program_builder *builder, const char *state, const char *
 int zt_emit_latent_attention(zt_program_builder *builder, int x);
 /* i32[n,heads], the number of each head. */
 int zt_emit_head_numbers(zt_program_builder *builder);
+/* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
+int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims);
+
+/* build_classifier.c: the scores f32[rows, labels] of states x. */
+int zt_emit_classifier(zt_program_builder *builder, int x);
+
 /* build_experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
 int zt_emit_experts(zt_program_builder *builder, int x);
 

@@ -140,11 +140,13 @@ zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 
 /* ---- embeddings ----------------------------------------------------------------------------- */
 
+int64_t zt_llm_vector_length(const zt_llm *model) { return model->hyper.classifies ? model->hyper.labels : model->hyper.width; }
+
 /* Adds row_count rows of states to the pooled vector (or stores the one row that counts), in order, so that the result
  * does not depend on the chunk size. */
 static void pool_states(zt_llm *model, int64_t row_count, bool first)
 {
-    int64_t width = model->hyper.width;
+    int64_t width = zt_llm_vector_length(model);
     if (first) memset(model->pooled, 0, (size_t)width * sizeof *model->pooled);
     for (int64_t row = 0; row < row_count; row++) {
         const float *state = model->states + row * width;
@@ -169,7 +171,7 @@ zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, fl
         done += chunk;
     }
     double scale = model->hyper.pooling == ZT_POOL_MEAN ? 1 / (double)token_count : 1;
-    for (int64_t column = 0; column < model->hyper.width && status == ZT_OK; column++)
+    for (int64_t column = 0; column < zt_llm_vector_length(model) && status == ZT_OK; column++)
         out[column] = (float)(model->pooled[column] * scale);
     return status;
 }

@@ -17,8 +17,8 @@ static zt_status make_inputs(zt_llm *model)
     if (!model->iota || !model->pos || !model->seq || !model->table || !model->last) return ZT_ENOMEM;
     if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.embed) {
-        model->states = zt_alloc_array(model->ctx, chunk * (size_t)model->hyper.width, sizeof *model->states);
-        model->pooled = zt_alloc_array(model->ctx, (size_t)model->hyper.width, sizeof *model->pooled);
+        model->states = zt_alloc_array(model->ctx, chunk * (size_t)zt_llm_vector_length(model), sizeof *model->states);
+        model->pooled = zt_alloc_array(model->ctx, (size_t)zt_llm_vector_length(model), sizeof *model->pooled);
         if (!model->states || !model->pooled) return ZT_ENOMEM;
     }
     for (size_t i = 0; i < chunk; i++) model->iota[i] = (int32_t)i;

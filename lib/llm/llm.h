@@ -233,6 +233,8 @@ void zt_llm_close(zt_llm *model); /* keeps its file and engine open. NULL: no-op
 typedef struct zt_llm_info {
     const char *arch; /* "program": of zt_llm_opts.forward */
     int64_t n_layers, width, n_heads, n_kv_heads, head, vocab, ctx_train, ctx_len;
+    int64_t vector;                               /* entries of an embedding: the width, or a classifier's labels */
+    int64_t labels;                               /* 0: an embedding is states, not scores */
     int64_t n_seq, chunk, cache_len;              /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* memory needed; scratch for a full chunk */
 } zt_llm_info;
@@ -280,9 +282,9 @@ zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, boo
 int64_t zt_llm_position(const zt_llm *model);             /* tokens fed so far */
 zt_status zt_llm_rewind(zt_llm *model, int64_t position); /* drops the tokens from `position` on */
 
-/* The embedding of one text, f32[width], not normalized, for a model opened with `embed`: the hidden states of
+/* The embedding of one text, f32[zt_llm_info.vector], not normalized, for a model opened with `embed`: the hidden states of
  * all token_count tokens after the final norm, pooled by the pooling_type of the file (mean if absent or
- * none). Tokens fed before are dropped. ZT_EUSAGE: no tokens. ZT_ENOMEM: the tokens exceed the context; the message
+ * none); of a model with a classifier (zt_llm_info.labels) its scores. Tokens fed before are dropped. ZT_EUSAGE: no tokens. ZT_ENOMEM: the tokens exceed the context; the message
  * has the numbers. */
 zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, float *out);
 

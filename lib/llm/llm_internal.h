@@ -22,11 +22,13 @@ struct zt_llm {
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
     int32_t *last;                     /* [chunk], of an encoder */
     zt_drawing *drawing;               /* with opts.draws only */
-    float *states;                     /* [chunk, width], and */
-    double *pooled;                    /* [width]: with opts.embed only */
+    float *states;                     /* [chunk, zt_llm_vector_length], and */
+    double *pooled;                    /* one row: with opts.embed only */
     size_t scratch;
 };
 
+/* feed.c: entries of an embedding: the width, or a classifier's labels. */
+int64_t zt_llm_vector_length(const zt_llm *model);
 /* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
 zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts);
 /* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */

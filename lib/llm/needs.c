@@ -35,6 +35,9 @@ static zt_status check_model(const zt_llm *model, const zt_gguf *gguf)
     if (model->hyper.arch->encoder && !model->opts.embed)
         return zt_fail(model->ctx, ZT_ENOTSUP, "%s: %s is an encoder: it computes embeddings, not text", zt_gguf_name(gguf),
                        model->hyper.arch->name);
+    if (model->hyper.classifies && !model->opts.embed)
+        return zt_fail(model->ctx, ZT_ENOTSUP, "%s: is a reranker: it computes scores of texts (zt-run --embed), not text",
+                       zt_gguf_name(gguf));
     if (model->hyper.parts & ZT_PART_POSITIONS && model->opts.ctx_len > model->hyper.ctx_train)
         return zt_fail(model->ctx, ZT_EUSAGE, "%s: a context of %" PRId64 " tokens exceeds the model's %" PRId64 " positions",
                        zt_gguf_name(gguf), model->opts.ctx_len, model->hyper.ctx_train);
@@ -162,6 +165,8 @@ zt_llm_info zt_llm_get(const zt_llm *model)
         .arch = model->hyper.arch->name,
         .n_layers = model->hyper.n_layers,
         .width = model->hyper.width,
+        .vector = zt_llm_vector_length(model),
+        .labels = model->hyper.classifies ? model->hyper.labels : 0,
         .n_heads = model->hyper.n_heads,
         .n_kv_heads = model->hyper.n_kv_heads,
         .head = model->hyper.head,

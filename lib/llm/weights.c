@@ -136,6 +136,11 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     /* absent: the embedding is the output too */
     [ZT_W_OUT] = ONCE("output.weight", 0, 0, PART(HEAD), 2, DIM(vocab), DIM(width)),
     [ZT_W_OUT_BIAS] = ONCE("output.bias", 0, 0, PART(HEAD_BIAS), 1, DIM(vocab)),
+    [ZT_W_HEAD] = ONCE("cls.weight", 0, 0, PART(CLASSIFIER), 2, DIM(head_width), DIM(width)),
+    [ZT_W_HEAD_BIAS] = ONCE("cls.bias", 0, 0, PART(CLASSIFIER), 1, DIM(head_width)),
+    [ZT_W_HEAD_NORM] = ONCE("cls.norm.weight", 0, 0, PART(CLASSIFIER), 1, DIM(head_width)),
+    [ZT_W_LABELS] = ONCE("cls.output.weight", 0, 0, PART(CLASSIFIER), 2, DIM(labels), DIM(head_width)),
+    [ZT_W_LABELS_BIAS] = ONCE("cls.output.bias", 0, 0, PART(CLASSIFIER), 1, DIM(labels)),
 };
 
 static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)

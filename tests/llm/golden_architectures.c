@@ -3,7 +3,7 @@
  *
  *   golden_arch [FOLDER [GGUF]]
  *
- * FOLDER holds the Hugging Face directories of a make.py; default: archs and dense, of tests/llm/archs and tests/llm/dense,
+ * FOLDER holds the Hugging Face directories of a make.py; default: archs, dense and others, of tests/llm/archs, tests/llm/dense and so on,
  * beside this program's folder, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
  * instead: by hand, with what llama.cpp's converter makes of the same directories.
  */
@@ -28,7 +28,7 @@ typedef struct golden {
     char name[256], model[5000];
     int32_t ids[MOST_IDS];
     int64_t n;              /* ids */
-    float *logits, *pooled; /* f32[n, V] or NULL (an encoder), f32[width] */
+    float *logits, *pooled; /* f32[n, V] or NULL (an encoder), f32[width] or scores */
     int64_t vocab, width;
 } golden;
 
@@ -127,7 +127,7 @@ static float *embedding_of(const golden *c, const char *engine)
 {
     model o;
     float *y = calloc((size_t)c->width, sizeof *y);
-    bool good = model_open(&o, c, engine, 0, true) && zt_llm_get(o.m).width == c->width &&
+    bool good = model_open(&o, c, engine, 0, true) && zt_llm_get(o.m).vector == c->width &&
                 zt_llm_embed(o.m, c->ids, (size_t)c->n, y) == ZT_OK;
     if (!good) diag("%s: %s", c->name, zt_ctx_error(o.ctx));
     if (model_close(&o) && good) return y;
@@ -210,7 +210,7 @@ static void try_all(const char *folder)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs", "dense", "gpt_oss", "latent"};
+    static const char *const sets[] = {"archs", "dense", "gpt_oss", "latent", "rows"};
     char self[4096], folder[4200];
     snprintf(self, sizeof self, "%s", argv[0]);
     const char *programs = dirname(self);

@@ -69,3 +69,22 @@ whole=$tests/../whole
             exit($bad > 0)' "$dir"
     done
 }
+
+@test "--embed of a classifier and of a reranker: scores; as text they are refused" {
+    rows=$tests/../rows
+    for name in bert-labels:wordpiece:3 qwen3-reranker-untied:reranker:2; do
+        IFS=: read -r folder dress count <<<"$name"
+        mkdir "$folder"
+        cp "$rows/$folder"/* "$folder/"
+        cp "$tests/../rows-ggufs/dress/$dress"/* "$folder/"
+        zt-run -m "$folder" --embed --exact -p 'ab c' --format json >scores
+        zt-convert "$folder" "$folder.gguf"
+        zt-run -m "$folder.gguf" --embed --exact -p 'ab c' --format json | cmp - scores
+        perl -MJSON::PP -e 'exit(@{decode_json(<STDIN>)->{scores}} != shift)' "$count" <scores
+        zt-run -m "$folder" --embed -p 'ab c' | head -c 128 | grep -aq "'shape': ($count,)"
+        run --separate-stderr zt-run -m "$folder.gguf" -p 'ab' -n 2
+        [ "$status" = 69 ]
+        [ "${#stderr_lines[@]}" = 1 ]
+    done
+    [[ $stderr = *"is a reranker: it computes scores"* ]]
+}

@@ -1,12 +1,12 @@
 /* embed.c - --embed: a text, or each of its lines, as one vector: the states after the last norm,
- * pooled as the model says (mean where it says nothing). npy, or with --format a JSON object. */
+ * pooled as the model says (mean where it says nothing), or the scores of its classifier. npy, or with --format a JSON object. */
 #include "lib/io/npy.h"
 #include "tools/zt-run/run.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-/* Writes the vector of a text, f32[width], and sets the number of its tokens. A text without tokens has no
+/* Writes the vector of a text, and sets the number of its tokens. A text without tokens has no
  * vector. */
 static zt_status embed_text(run_state *run, const char *text, size_t size, float *vector, size_t *token_count)
 {
@@ -16,24 +16,25 @@ static zt_status embed_text(run_state *run, const char *text, size_t size, float
     return status == ZT_OK && *token_count ? zt_llm_embed(run->llm, run->ids.id, *token_count, vector) : status;
 }
 
-static zt_status write_npy(run_state *run, const float *vector, int64_t width)
+static zt_status write_npy(run_state *run, const float *vector, int64_t length)
 {
-    zt_type type = zt_type_make(ZT_F32, 1, &width);
+    zt_type type = zt_type_make(ZT_F32, 1, &length);
     zt_sink *sink = run->sink ? run->sink : zt_sink_open(run->ctx, "-", false);
     zt_status status = sink ? zt_npy_write_header(sink, run->ctx, &type) : zt_ctx_status(run->ctx);
-    if (status == ZT_OK) status = zt_sink_write(sink, vector, (size_t)width * sizeof *vector);
+    if (status == ZT_OK) status = zt_sink_write(sink, vector, (size_t)length * sizeof *vector);
     if (status == ZT_OK && !run->sink) status = zt_sink_commit(sink);
     if (!run->sink) zt_sink_close(sink);
     return status;
 }
 
 /* One object, one line. */
-static zt_status write_json(run_state *run, int64_t index, const float *vector, int64_t width, size_t tokens)
+static zt_status write_json(run_state *run, int64_t index, const float *vector, int64_t length, size_t tokens)
 {
     zt_str object;
     zt_str_init(&object, run->ctx);
-    zt_str_printf(&object, "{\"index\":%" PRId64 ",\"tokens\":%zu,\"embedding\":", index, tokens);
-    for (int64_t i = 0; tokens && i < width; i++) zt_str_printf(&object, "%c%.9g", i ? ',' : '[', vector[i]);
+    zt_str_printf(&object, "{\"index\":%" PRId64 ",\"tokens\":%zu,\"%s\":", index, tokens,
+                  zt_llm_get(run->llm).labels ? "scores" : "embedding");
+    for (int64_t i = 0; tokens && i < length; i++) zt_str_printf(&object, "%c%.9g", i ? ',' : '[', vector[i]);
     zt_str_puts(&object, tokens ? "]}\n" : "null}\n");
     zt_status status = zt_ctx_status(run->ctx);
     if (status == ZT_OK) status = run_write(run, object.data, object.len);
@@ -58,7 +59,7 @@ static zt_status number_error(run_state *run, int64_t index, zt_status status)
     return zt_fail(run->ctx, status, "line %" PRId64 ": %s", index + 1, why);
 }
 
-static zt_status embed_lines(run_state *run, float *vector, int64_t width)
+static zt_status embed_lines(run_state *run, float *vector, int64_t length)
 {
     zt_status status = ZT_OK;
     int64_t index = 0;
@@ -69,7 +70,7 @@ static zt_status embed_lines(run_state *run, float *vector, int64_t width)
         next = stop ? stop + 1 : end;
         if (zt_cli_interrupted()) return ZT_EINTR;
         status = number_error(run, index, embed_text(run, line, line_bytes(run, line, stop ? stop : end), vector, &token_count));
-        if (status == ZT_OK) status = write_json(run, index++, vector, width, token_count);
+        if (status == ZT_OK) status = write_json(run, index++, vector, length, token_count);
     }
     return status;
 }
@@ -78,17 +79,17 @@ zt_status run_embed(run_state *run)
 {
     size_t token_count = 0;
     zt_status status = run_open_llm(run, 0, true);
-    int64_t width = status == ZT_OK ? zt_llm_get(run->llm).width : 0;
-    float *vector = status == ZT_OK ? zt_alloc_array(run->ctx, (size_t)width, sizeof *vector) : NULL;
+    int64_t length = status == ZT_OK ? zt_llm_get(run->llm).vector : 0;
+    float *vector = status == ZT_OK ? zt_alloc_array(run->ctx, (size_t)length, sizeof *vector) : NULL;
     if (!vector) return zt_ctx_status(run->ctx);
     if (run->cli->format == ZT_FMT_NDJSON) {
-        status = embed_lines(run, vector, width);
+        status = embed_lines(run, vector, length);
     } else {
         status = embed_text(run, run->prompt_text, run->prompt_bytes, vector, &token_count);
         if (status == ZT_OK && token_count == 0) status = zt_fail(run->ctx, ZT_EUSAGE, "the text has no tokens");
         if (status == ZT_OK)
-            status =
-                run->cli->format == ZT_FMT_JSON ? write_json(run, 0, vector, width, token_count) : write_npy(run, vector, width);
+            status = run->cli->format == ZT_FMT_JSON ? write_json(run, 0, vector, length, token_count)
+                                                     : write_npy(run, vector, length);
     }
     zt_free(run->ctx, vector);
     return status;

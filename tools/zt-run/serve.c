@@ -456,7 +456,7 @@ static zt_status begin_texts(serve_state *serve, serve_job *job)
 static zt_status begin_embeddings(serve_state *serve, serve_job *job)
 {
     zt_status status = serve_embedder_open(serve->run, &serve->embedder);
-    size_t width = status == ZT_OK ? (size_t)zt_llm_get(serve->embedder.model).width : 0;
+    size_t width = status == ZT_OK ? (size_t)zt_llm_get(serve->embedder.model).vector : 0;
     if (status == ZT_OK && job->body.prompt_count * width > EMBEDDED_NUMBERS)
         status = zt_fail(serve->run->ctx, ZT_EDATA, "\"input\": %zu texts of width %zu: at most %d numbers are answered at once",
                          job->body.prompt_count, width, EMBEDDED_NUMBERS);
@@ -576,7 +576,8 @@ static zt_status open_model(serve_state *serve)
     if (!run->options->plan && is_encoder(run)) {
         zt_status status = run_open_llm(run, 0, true);
         serve->embedder.model = run->llm;
-        if (status == ZT_OK) serve->embedder.vector = zt_alloc_array(run->ctx, (size_t)zt_llm_get(run->llm).width, sizeof(float));
+        if (status == ZT_OK)
+            serve->embedder.vector = zt_alloc_array(run->ctx, (size_t)zt_llm_get(run->llm).vector, sizeof(float));
         return zt_ctx_status(run->ctx);
     }
     zt_status status = run_open_llm(run, 0, false);

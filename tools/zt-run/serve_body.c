@@ -152,7 +152,7 @@ static zt_status read_encoding(run_state *run, serve_body *body)
     body->base64 = word && strcmp(word, "base64") == 0;
     if (!word || (!body->base64 && strcmp(word, "float") != 0))
         return request_refuse(run->ctx, "encoding_format", format, "\"float\" or \"base64\"");
-    int64_t width = run->llm ? zt_llm_get(run->llm).width : 0;
+    int64_t width = run->llm ? zt_llm_get(run->llm).vector : 0;
     if (!dimensions || (json_is_integer(dimensions) && json_integer_value(dimensions) == width)) return ZT_OK;
     char wanted[96];
     snprintf(wanted, sizeof wanted, "%lld, the width of the model", (long long)width);

@@ -13,7 +13,7 @@ zt_status serve_embedder_open(run_state *run, serve_embedder *embedder)
     opts.embed = true;
     embedder->model = zt_llm_open(run->gguf, &opts);
     embedder->own = true;
-    if (embedder->model) embedder->vector = zt_alloc_array(run->ctx, (size_t)zt_llm_get(embedder->model).width, sizeof(float));
+    if (embedder->model) embedder->vector = zt_alloc_array(run->ctx, (size_t)zt_llm_get(embedder->model).vector, sizeof(float));
     if (embedder->vector) return ZT_OK;
     serve_embedder_close(run, embedder);
     return zt_ctx_status(run->ctx);
@@ -48,7 +48,7 @@ zt_status serve_embed(run_state *run, serve_embedder *embedder, const json_t *te
     if (status == ZT_OK && ids.count == 0) status = zt_fail(run->ctx, ZT_EDATA, "\"input\": text %zu has no tokens", index);
     if (status == ZT_OK) status = zt_llm_embed(embedder->model, ids.id, ids.count, embedder->vector);
     if (status == ZT_OK) {
-        int64_t width = zt_llm_get(embedder->model).width;
+        int64_t width = zt_llm_get(embedder->model).vector;
         *tokens += ids.count;
         zt_str_printf(out, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":", index ? "," : "", index);
         (base64 ? put_base64 : put_numbers)(out, embedder->vector, width);

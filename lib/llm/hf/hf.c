@@ -134,6 +134,7 @@ static zt_status build_header(hf_import *import)
     if (status == ZT_OK && import->known) status = zt_hf_put_config(import);
     if (status == ZT_OK && import->known) status = zt_hf_put_rope(import);
     if (status == ZT_OK && import->known && weights) status = zt_hf_add_tensors(import);
+    if (status == ZT_OK && import->known) status = zt_hf_put_reranker(import);
     if (status == ZT_OK && !import->known && import->whole) status = zt_hf_pass_all(import);
     if (status == ZT_OK && import->whole)
         status = zt_hf_put_general(import);

@@ -6,6 +6,7 @@
  *     hf_config.c         config.json: the architecture, its layers, what it demands
  *     hf_keys.c           its numbers as keys
  *     hf_rope.c           rope's parameters as keys and tensors
+ *     hf_classifier.c     classifiers of texts, and rerankers
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
@@ -201,20 +202,21 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name);
 
 typedef struct hf_tensor {
-    const char *name; /* GGUF's */
-    zt_type type;     /* as it is read */
-    int64_t source;   /* in the weights' checkpoint, -1: made by us, `values` */
-    int64_t *sources; /* of a stacked tensor: one for each expert, -1: not seen; else NULL */
-    int half;         /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
-    zt_dtype from;    /* dtype of the source */
-    float add;        /* to each value; only where type is F32 */
-    int64_t heads;    /* 0: rows stay in place; else they are paired within each of so many heads, */
-    int64_t groups;   /* or, where this is not 0, grouped by so many key heads */
-    bool transposed;  /* the source is [columns, rows], or several such */
-    bool in_turns;    /* of halves: rows of both take turns, of vectors values */
-    int64_t each;     /* of halves by head: rows of the source for each, */
-    int64_t skipped;  /* of which so many are the first half's and come before these; 0: any other tensor */
-    int64_t scales;   /* of MXFP4: its second source */
+    const char *name;    /* GGUF's */
+    zt_type type;        /* as it is read */
+    int64_t source;      /* in the weights' checkpoint, -1: made by us, `values` */
+    int64_t *sources;    /* of a stacked tensor: one for each expert, -1: not seen; else NULL */
+    int half;            /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
+    zt_dtype from;       /* dtype of the source */
+    float add;           /* to each value; only where type is F32 */
+    int64_t heads;       /* 0: rows stay in place; else they are paired within each of so many heads, */
+    int64_t groups;      /* or, where this is not 0, grouped by so many key heads */
+    bool transposed;     /* the source is [columns, rows], or several such */
+    bool in_turns;       /* of halves: rows of both take turns, of vectors values */
+    int64_t each;        /* of halves by head: rows of the source for each, */
+    int64_t skipped;     /* of which so many are the first half's and come before these; 0: any other tensor */
+    int64_t scales;      /* of MXFP4: its second source */
+    const int64_t *rows; /* of a matrix: the source's row for each of its own; NULL: all */
     const float *values;
 } hf_tensor;
 
@@ -300,6 +302,10 @@ bool zt_hf_is(const hf_import *import, hf_set set); /* is the architecture of th
 zt_status zt_hf_find_arch(hf_import *import);  /* from config.json; ZT_OK also when it is not known */
 zt_status zt_hf_put_config(hf_import *import); /* sizes, norms, windows, scales */
 zt_status zt_hf_put_dense(hf_import *import);  /* what the table of numbers cannot say of dense models: hf_dense.c */
+/* hf_classifier.c: do the tensors hold a classifier? Its labels; and, after the tensors, of a reranker what it adds. */
+bool zt_hf_has_classifier(const hf_import *import);
+zt_status zt_hf_put_labels(hf_import *import);
+zt_status zt_hf_put_reranker(hf_import *import);
 zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
 zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_latent(hf_import *import);    /* the same of latent attention: hf_latent.c */

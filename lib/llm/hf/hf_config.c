@@ -508,6 +508,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
+    if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;

@@ -163,6 +163,13 @@ static zt_status check_layout(hf_export *export)
                    export->file, export->arch->type);
 }
 
+/* A classifier's classes and names differ from model to model. */
+static zt_status check_classifier(const hf_export *export)
+{
+    if (!(export->hyper.parts & ZT_PART_CLASSIFIER)) return ZT_OK;
+    return zt_fail(export->ctx, ZT_ENOTSUP, "%s: a classifier cannot be written as a Hugging Face directory", export->file);
+}
+
 /* Are all experts of a gpt-oss in MXFP4, and is no other type asked for? */
 static bool keeps_mxfp4(const hf_export *export)
 {
@@ -268,6 +275,7 @@ zt_status zt_hf_write(zt_ctx *ctx, zt_gguf *gguf, const char *path, const zt_hf_
     if (status == ZT_OK) status = zt_hyper_read(gguf, &export.hyper);
     if (status == ZT_OK) status = zt_weights_check(gguf, &export.hyper);
     if (status == ZT_OK) status = check_layout(&export);
+    if (status == ZT_OK) status = check_classifier(&export);
     if (status == ZT_OK) {
         find_dtype(&export);
         status = write_model(&export, path);

@@ -180,6 +180,10 @@ static const hf_name once[] = {
     {"embeddings.token_type_embeddings", "token_types", HF_BERTS, 0},
     {"emb_ln", "token_embd_norm", NOMIC, 0},
     {"embeddings.LayerNorm", "token_embd_norm", HF_BERTS, 0},
+    {"pooler.dense", "cls", BERT, 0},
+    {"head.dense", "cls", MODERN, 0},
+    {"head.norm", "cls.norm", MODERN, 0},
+    {"classifier", "cls.output", BERT | MODERN, 0},
 };
 
 /* What is no weight of the language model: the converter leaves it out as well. */
@@ -208,6 +212,10 @@ typedef struct name_match {
 static bool is_left_out(const hf_import *import, const char *name)
 {
     size_t length = strlen(name);
+    static const char *const heads[] = {"pooler.", "head."};
+    bool classifies = zt_hf_has_classifier(import);
+    for (size_t i = 0; classifies && i < sizeof heads / sizeof *heads; i++)
+        if (strstr(name, heads[i])) return false;
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
     /* the causal mask */

@@ -315,9 +315,26 @@ static zt_status read_transposed(const hf_tensors *tensors, int64_t index, size_
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
+/* Reads elements of some rows of the source. */
+static zt_status read_rows(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    const zt_dtype_info *info = zt_dtype_get(tensor->type.dtype);
+    int64_t width = tensor->type.dim[1] / info->block;
+    while (count > 0) {
+        int64_t column = first % width, run = width - column < count ? width - column : count;
+        zt_status status = read_source(tensors, tensor, tensor->source, tensor->rows[first / width] * width + column, run, dst);
+        if (status != ZT_OK) return status;
+        first += run;
+        count -= run;
+        dst += run * info->block_bytes;
+    }
+    return ZT_OK;
+}
+
 static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
     if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
+    if (tensor->rows) return read_rows(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""make.py - made models of the dense architectures and encoders that came after those of tests/llm/dense, classifiers and
+rerankers, and what transformers computes.
+
+    pip install torch transformers numpy        (made with torch 2.15.0, transformers 5.24.0)
+    tests/llm/rows/make.py [DIRECTORY [NAME...]]   (default: build/rows-made; NAME: only these)
+    tests/llm/rows/make.py --pack DIRECTORY        (writes tests/llm/rows/rows.tar.xz)
+
+Directories and files are those of tests/llm/archs/make.py, whose functions these are; of classifiers pooled.npy holds the
+scores. Weights are few different values, so that the archive stays small.
+"""
+import importlib.util, json, os, sys, zlib
+
+import numpy as np
+import torch
+import transformers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(name, folder="dense"):
+    spec = importlib.util.spec_from_file_location(f"{folder}_{name}", f"{HERE}/../{folder}/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+dense = load("make")
+archs = dense.archs
+WIDTH, VOCAB, case, text = archs.WIDTH, archs.VOCAB, dense.case, dense.text
+YES, NO = 72, 73  # tokens of the dress "reranker" (ggufs.py)
+
+
+def qwen3(**more):
+    return text("Qwen3ForCausalLM", "qwen3", head_dim=16, rope_theta=1e6, attention_bias=False, use_sliding_window=False,
+                sliding_window=None, **more)
+
+
+def labels(*names):
+    return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
+
+def bert(*names):
+    return archs.bert(architectures=["BertForSequenceClassification"], **labels(*names))
+
+
+def modernbert(*names, **more):
+    return dense.modernbert(architectures=["ModernBertForSequenceClassification"], classifier_activation="gelu",
+                            classifier_bias=False, **labels(*names), **more)
+
+
+CASES = {
+    "bert-labels": case(bert("good", "bad", "ugly")),
+    "bert-rank": case(bert("LABEL_0")),
+    "modernbert-labels": case(modernbert("yes", "no", classifier_pooling="cls")),
+    "modernbert-mean": case(modernbert("LABEL_0", classifier_pooling="mean")),
+    "qwen3-reranker": case(qwen3(tie_word_embeddings=True, _name_or_path="Qwen/Qwen3-Reranker-0.6B")),
+    "qwen3-reranker-untied": case(qwen3(tie_word_embeddings=False, _name_or_path="Qwen/Qwen3-Reranker-8B")),
+}
+
+
+# ---- scores -------------------------------------------------------------------------------------
+
+def classifier(config):
+    config = transformers.AutoConfig.for_model(**json.loads(json.dumps(config)))
+    config._attn_implementation = "eager"
+    return transformers.AutoModelForSequenceClassification.from_config(config, attn_implementation="eager").eval().double()
+
+
+def make_scores(root, name, c):
+    """A classifier, or a reranker of Qwen 3: the shares of the logits of two tokens."""
+    config, seed = c["config"], zlib.crc32(name.encode())
+    reranks = config["model_type"] == "qwen3"
+    model = archs.build(config)[0] if reranks else classifier(config)
+    weights = archs.fill(model, config["model_type"], seed)
+    ids = np.random.default_rng(seed + 1).integers(3, VOCAB, c["n"])
+    with torch.no_grad():
+        y = model(torch.from_numpy(ids)[None]).logits[0]
+    y = (torch.softmax(y[-1, [YES, NO]], -1) if reranks else y).numpy()
+    folder = f"{root}/{name}"
+    os.makedirs(folder, exist_ok=True)
+    archs.save_json(f"{folder}/config.json", config)
+    archs.save_json(f"{folder}/case.json", {"kind": "embed", "ids": ids.tolist()})
+    archs.save_weights(folder, weights, c["dtype"], c["shards"])
+    np.save(f"{folder}/pooled.npy", y.astype("<f4"))
+    if reranks:
+        tokenizer, _ = load("ggufs", "rows").dress_reranker(folder)
+        archs.save_json(f"{folder}/tokenizer.json", tokenizer)
+    print(f"{name:20} {y}")
+
+
+def main(args):
+    archs.HERE, archs.CASES, archs.draw = HERE, CASES, dense.coarse_draw
+    archs.EMBED += ("modernbert",)
+    if args[:1] == ["--pack"]:
+        return archs.pack(args[1], "rows.tar.xz")
+    archs.everything_double()
+    root = args[0] if args else "build/rows-made"
+    for name in args[1:] or CASES:
+        c = CASES[name]
+        scores = "id2label" in c["config"] or "reranker" in name
+        (make_scores if scores else archs.make)(root, name, c)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
