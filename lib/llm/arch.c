@@ -283,6 +283,13 @@ static const zt_arch archs[] = {
      .rope_pair = "halves",
      .act = act_silu,
      .qk_norm_last = true},
+    /* MiniCPM 1 and 2; MiniCPM 4 */
+    {.name = "minicpm", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu, .divides_logits = true},
+    {.name = "apertus",
+     .parts = (BASE & ~(uint64_t)ZT_PART_GATE) | PRE_NORMS | ZT_PART_QK_NORM,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .xielu = true},
     /* Ministral 3, Mistral Small 3.1 and later */
     {.name = "mistral3", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu, .tempered = true},
     {.name = "bert",

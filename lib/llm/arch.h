@@ -91,6 +91,7 @@ typedef struct zt_arch {
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
     zt_act *act;           /* unless act_named: then hidden_activation, where it is there */
     bool act_named;
+    bool xielu;      /* the curve is xIELU, whose numbers the file has for each layer */
     bool layer_norm; /* norms take the mean off; else RMS norms */
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
@@ -164,6 +165,15 @@ typedef struct zt_latent_sizes {
     int64_t key_value, key_values; /* plain + value, of one head and of all */
 } zt_latent_sizes;
 
+/* xIELU of a layer: with p = ln(1 + e^alpha_p), n = beta + ln(1 + e^alpha_n)
+ *
+ *     x > 0    p x^2 + beta x
+ *     else     n (e^min(x, eps) - 1 - x) + beta x
+ */
+typedef struct zt_xielu {
+    double alpha_n, alpha_p, beta, eps;
+} zt_xielu;
+
 typedef struct zt_hyper {
     const zt_arch *arch;
     zt_act *act;
@@ -185,8 +195,9 @@ typedef struct zt_hyper {
     double temperature;                              /* q times 1 + temperature ln(1 + floor(position / ctx_orig)) */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
-    bool classifies;                    /* an embedding is the scores of the file's classifier, not states */
-    bool head_mean;                     /* which reads the mean of all states, not those of one token */
+    bool classifies; /* an embedding is the scores of the file's classifier, not states */
+    bool head_mean;  /* which reads the mean of all states, not those of one token */
+    zt_xielu xielu[ZT_MAX_LAYERS];
     int64_t labels, head_width;         /* scores of a text; columns of what the last matrix reads */
     int64_t n_experts, experts_used;    /* of a layer; those of a token */
     int64_t expert_ff, shared_ff;       /* lengths of an expert, of what all tokens pass */

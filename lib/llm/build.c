@@ -316,7 +316,8 @@ static int feed_forward(zt_program_builder *builder, int x)
     } else {
         gate = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     }
-    int activated = hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
+    int activated =
+        hyper->arch->xielu ? zt_emit_xielu(builder, gate) : hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
     return zt_layer_linear(builder, "d", activated, ZT_W_DOWN, ZT_W_DOWN_BIAS);
 }
 

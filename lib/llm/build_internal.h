@@ -69,6 +69,9 @@ int zt_emit_head_numbers(zt_program_builder *builder);
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
 int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims);
 
+/* build_xielu.c: the curve of the current layer. */
+int zt_emit_xielu(zt_program_builder *builder, int x);
+
 /* build_classifier.c: the scores f32[rows, labels] of states x. */
 int zt_emit_classifier(zt_program_builder *builder, int x);
 

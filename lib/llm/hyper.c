@@ -689,6 +689,35 @@ static void read_experts(key_reader *reader, zt_hyper *hyper)
         require_rule(reader, hyper->experts_used == 2, "expert_used_count is not 2", hyper->experts_used, 2);
 }
 
+/* A number for each layer: the key, without the architecture's name, holds one or a list. */
+static void get_layer_reals(key_reader *reader, const char *key, int64_t n_layers, double out[ZT_MAX_LAYERS])
+{
+    int64_t entry_count = 0;
+    zt_gguf_kind kind;
+    double value = NAN;
+    bool listed = zt_gguf_array(reader->gguf, key, &kind, &entry_count);
+    bool good = listed ? entry_count == n_layers && zt_gguf_array_f64(reader->gguf, key, out, n_layers)
+                       : zt_gguf_f64(reader->gguf, key, &value);
+    for (int64_t layer = 0; layer < n_layers; layer++) {
+        if (!listed || !good) out[layer] = value;
+        good = good && isfinite(out[layer]);
+    }
+    if (!good && reader->status == ZT_OK)
+        reader->status =
+            zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not %" PRId64 " finite numbers, one for each layer",
+                    zt_gguf_name(reader->gguf), key, n_layers);
+}
+
+static void read_xielu(key_reader *reader, zt_hyper *hyper)
+{
+    static const char *const keys[] = {"xielu.alpha_n", "xielu.alpha_p", "xielu.beta", "xielu.eps"};
+    double number[4][ZT_MAX_LAYERS];
+    if (!reader->arch->xielu) return;
+    for (int i = 0; i < 4; i++) get_layer_reals(reader, keys[i], hyper->n_layers, number[i]);
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++)
+        hyper->xielu[layer] = (zt_xielu){number[0][layer], number[1][layer], number[2][layer], number[3][layer]};
+}
+
 static void read_act(key_reader *reader, zt_hyper *hyper)
 {
     zt_bytes name;
@@ -716,6 +745,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
     read_act(&reader, hyper);
+    read_xielu(&reader, hyper);
     read_layout(&reader, hyper);
     read_classifier(&reader, hyper);
     read_residual(&reader, hyper);

@@ -82,6 +82,7 @@ enum {
 /* Latent attention: of half the head's columns rotate, values are as long as heads, the latent as two of them; its matrix of
  * keys and values is two, or one. */
 #define MK_LATENT  (UINT64_C(1) << 33)
+#define MK_XIELU   (UINT64_C(1) << 36) /* the curve's numbers */
 #define MK_SPLIT_B (UINT64_C(1) << 34)
 #define MK_WHOLE_B (UINT64_C(1) << 35)
 
@@ -124,6 +125,8 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"glm4", MK_QKV | MK_FUSED_UP | MK_PRE | MK_POST},
     {"seed_oss", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST},
     {"hunyuan-dense", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
+    {"minicpm", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_DIVIDED},
+    {"apertus", MK_QKV | MK_UP | MK_PRE | MK_QK_NORM | MK_XIELU},
     {"mistral3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
     {"modern-bert", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE | MK_LAYER_NORM | MK_WINDOW | MK_ENCODER},
@@ -498,6 +501,12 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
     snprintf(key, sizeof key, "%s.use_parallel_residual", o->arch);
     if (mkmodel_has(o->arch, MK_SWITCH)) ggufw_bool(writer, key, true);
     if (mkmodel_has(o->arch, MK_TYPES)) ggufw_u32(writer, "tokenizer.ggml.token_type_count", 2);
+    if (mkmodel_has(o->arch, MK_XIELU)) {
+        ggufw_f32(writer, "xielu.alpha_n", -1);
+        ggufw_f32(writer, "xielu.alpha_p", 0.25f);
+        ggufw_f32(writer, "xielu.beta", 0.5f);
+        ggufw_f32(writer, "xielu.eps", -1e-6f);
+    }
     mkmodel_vocab_keys(writer, gemma, o->vocab);
     ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }

@@ -196,6 +196,42 @@ static void test_mxfp4(zt_ctx *ctx)
     }
 }
 
+/* ---- a curve's numbers ------------------------------------------------------------------------ */
+
+/* A layer of Apertus whose curve's numbers are so; NULL: that one is not there. */
+static void check_curve(zt_ctx *ctx, const char *name, int64_t count, const char *says)
+{
+    static const char *const names[] = {"alpha_n", "alpha_p", "beta", "eps"};
+    char tensor[100];
+    hfw directory = hfw_new();
+    hfw_text(&directory, "config.json", "{\"model_type\":\"apertus\"," SIZES "}");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        bool other = name && strcmp(names[i], name) == 0;
+        snprintf(tensor, sizeof tensor, "model.layers.0.mlp.act_fn.%s", names[i]);
+        if (!other || count > 0) hfw_f32(&directory, tensor, 1, (int64_t[]){other ? count : 1}, 0.5f);
+    }
+    hfw_f32(&directory, "model.embed_tokens.weight", 2, (int64_t[]){16, 8}, 0);
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    const char *error = zt_ctx_error(ctx);
+    ok(*says ? !gguf && zt_ctx_status(ctx) == ZT_EDATA && strstr(error, says) : gguf != NULL, "%s of %d values: %s",
+       name ? name : "all", (int)count, error);
+    zt_gguf_close(gguf);
+    zt_ctx_clear(ctx);
+    hfw_end(&directory);
+}
+
+static void test_curve_tensors(zt_ctx *ctx)
+{
+    check_curve(ctx, NULL, 1, "");
+    check_curve(ctx, "beta", 0, "");
+    check_curve(ctx, "eps", 0, "");
+    check_curve(ctx, "alpha_n", 0, "act_fn.alpha_n' is missing");
+    check_curve(ctx, "alpha_p", 0, "act_fn.alpha_p' is missing");
+    check_curve(ctx, "alpha_n", 2, "act_fn.alpha_n' is not one number");
+    check_curve(ctx, "eps", 3, "act_fn.eps' is not one number");
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void test_files(zt_ctx *ctx)

@@ -45,6 +45,8 @@ static const otherwise ours[] = {
     {"exaone.attention.layer_norm_rms_epsilon", "what llama.cpp reads; this converter writes the other key", NULL},
     {"exaone.attention.layer_norm_epsilon", "the same", NULL},
     {"general.file_type", "the converter writes it for every other architecture", "gptneox"},
+    {"minicpm.rope.scaling.attn_factor", "the amplitude that the model was trained with", NULL},
+    {"minicpm.rope.scaling.original_context_length", "up to which short factors hold", NULL},
     {"cls.weight", "what transformers' classifier reads, and the converter leaves out", "bert-"},
     {"cls.bias", "the same", "bert-"},
 };

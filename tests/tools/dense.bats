@@ -3,11 +3,11 @@
 
 load ../common/helper
 
-rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3)
+rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus)
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
-    for arch in internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3; do
+    for arch in internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus; do
         "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 "$arch.gguf"
     done
 }

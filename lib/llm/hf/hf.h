@@ -81,6 +81,8 @@ typedef enum hf_id {
     HF_DEEPSEEK3, /* and Kimi K2 */
     HF_GLM4_LITE,
     HF_MINICPM3,
+    HF_MINICPM,
+    HF_APERTUS,
     HF_COUNT
 } hf_id;
 
@@ -134,7 +136,7 @@ typedef uint64_t hf_set;
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
-     HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3))
+     HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
 

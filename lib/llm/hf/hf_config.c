@@ -154,6 +154,8 @@ static const hf_arch archs[] = {
     CAUSAL("glm4", "glm4", HF_GLM4, "Glm4"),
     CAUSAL("seed_oss", "seed_oss", HF_SEED_OSS, "SeedOss"),
     CAUSAL("hunyuan-dense", "hunyuan_v1_dense", HF_HUNYUAN, "HunYuanDenseV1"),
+    CAUSAL("minicpm", "minicpm", HF_MINICPM, "MiniCPM"),
+    CAUSAL("apertus", "apertus", HF_APERTUS, "Apertus"),
     CAUSAL("mistral3", "ministral3", HF_MINISTRAL3, "Ministral3"),
     CAUSAL("deepseek2", "deepseek_v2", HF_DEEPSEEK2, "DeepseekV2"),
     CAUSAL_IF(HF_NEEDS_CHOICE_BIAS, "deepseek2", "deepseek_v3", HF_DEEPSEEK3, "DeepseekV3"),
@@ -282,9 +284,11 @@ static zt_status put_gemma_scale(hf_import *import)
 
 /* The first word is the one that is written. */
 static const hf_demand demands[] = {
-    {"hidden_act|hidden_activation", " silu swish ", HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2))},
+    {"hidden_act|hidden_activation", " silu swish ",
+     HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
     {"activation_function", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_GPT2)},
+    {"hidden_act", " xielu ", HF_SET(HF_APERTUS)},
     {"hidden_act", " gelu ", HF_SET(HF_BERT) | HF_SET(HF_NEOX)},
     {"hidden_act", " gelu_pytorch_tanh gelu_new ", HF_SET(HF_STARCODER2)},
     {"hidden_act", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_PHI2)},

@@ -1,5 +1,5 @@
-/* hf_dense.c - what config.json says of dense models beside numbers, read and written: parallel residuals, and how Falcon
- * counts the heads of its keys.
+/* hf_dense.c - what config.json says of dense models beside numbers, read and written: parallel residuals, how Falcon
+ * counts the heads of its keys, MiniCPM's scales; and the numbers of Apertus's curve, which are tensors there.
  *
  * Names and defaults: convert_hf_to_gguf.py of llama.cpp (conversion/), configuration_*.py of transformers; as facts.
  */
@@ -68,9 +68,86 @@ static zt_status put_curve(hf_import *import)
     return status == ZT_OK ? zt_hf_put_int(import, "classifier.pooling_type", mean ? POOLED_MEAN : POOLED_FIRST) : status;
 }
 
+/* MiniCPM's scales, as GGUF has them. */
+static zt_status put_minicpm(hf_import *import)
+{
+    double embedding = 1, depth = 1, base = 1, layers = 0, width = 0;
+    if (import->arch.id != HF_MINICPM) return ZT_OK;
+    zt_status status = zt_hf_real(import, "scale_emb", &embedding);
+    if (status == ZT_OK) status = zt_hf_real(import, "scale_depth", &depth);
+    if (status == ZT_OK) status = zt_hf_real(import, "dim_model_base", &base);
+    if (status == ZT_OK) status = zt_hf_value(import, "block_count", &layers);
+    if (status == ZT_OK) status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK && !(embedding > 0 && depth > 0 && base > 0 && layers > 0))
+        status =
+            zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: scale_emb %g, scale_depth %g and dim_model_base %g are not positive",
+                    import->folder.data, embedding, depth, base);
+    if (status == ZT_OK) status = zt_hf_put_real(import, "embedding_scale", embedding);
+    if (status == ZT_OK) status = zt_hf_put_real(import, "residual_scale", depth / sqrt(layers));
+    return status == ZT_OK ? zt_hf_put_real(import, "logit_scale", width / base) : status;
+}
+
+/* Numbers of xIELU: tensors of one value there, keys with one for each layer here. */
+static const struct {
+    const char *name, *key;
+    float otherwise; /* NAN: must be there */
+} curve_numbers[] = {{"alpha_n", "xielu.alpha_n", NAN},
+                     {"alpha_p", "xielu.alpha_p", NAN},
+                     {"beta", "xielu.beta", 0.5f},
+                     {"eps", "xielu.eps", -1e-6f}};
+
+enum { CURVE_NUMBERS = sizeof curve_numbers / sizeof *curve_numbers, MAX_LAYERS = 4096 };
+
+static zt_status read_curve_number(const hf_import *import, int64_t layer, const char *name, float *value)
+{
+    static const char *const prefixes[] = {"model.", ""};
+    char text[100], raw[8];
+    zt_checkpoint *from = import->tensors->from;
+    for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
+        zt_entry entry;
+        snprintf(text, sizeof text, "%slayers.%lld.mlp.act_fn.%s", prefixes[i], (long long)layer, name);
+        int64_t index = zt_checkpoint_find(from, text);
+        if (index < 0) continue;
+        zt_checkpoint_get(from, index, &entry);
+        const zt_dtype_info *info =
+            entry.type.rank >= 0 && entry.type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry.type.dtype) : NULL;
+        if (!info || info->kind != 'F' || zt_type_count(&entry.type) != 1)
+            return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is not one number", zt_checkpoint_name(from), text);
+        zt_status status = zt_checkpoint_read(from, index, 0, raw, (size_t)info->block_bytes);
+        if (status == ZT_OK) info->decode(raw, value, 1);
+        return status;
+    }
+    if (!isnan(*value)) return ZT_OK;
+    snprintf(text, sizeof text, "model.layers.%lld.mlp.act_fn.%s", (long long)layer, name);
+    return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is missing", zt_checkpoint_name(from), text);
+}
+
+static zt_status put_xielu(hf_import *import)
+{
+    double layers = 0;
+    if (import->arch.id != HF_APERTUS || !import->tensors->from) return ZT_OK;
+    zt_status status = zt_hf_value(import, "block_count", &layers);
+    if (status == ZT_OK && layers > MAX_LAYERS)
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: too many layers: %g", import->folder.data, layers);
+    float *values = status == ZT_OK ? zt_alloc_array(import->ctx, (size_t)layers, sizeof *values) : NULL;
+    if (!values) return zt_ctx_status(import->ctx);
+    for (size_t i = 0; status == ZT_OK && i < CURVE_NUMBERS; i++) {
+        for (int64_t layer = 0; status == ZT_OK && layer < (int64_t)layers; layer++) {
+            values[layer] = curve_numbers[i].otherwise;
+            status = read_curve_number(import, layer, curve_numbers[i].name, &values[layer]);
+        }
+        if (status == ZT_OK)
+            status = zt_gguf_put_array(import->writer, curve_numbers[i].key, ZT_GGUF_F32, values, (int64_t)layers);
+    }
+    zt_free(import->ctx, values);
+    return status;
+}
+
 zt_status zt_hf_put_dense(hf_import *import)
 {
     zt_status status = put_residual(import);
+    if (status == ZT_OK) status = put_minicpm(import);
+    if (status == ZT_OK) status = put_xielu(import);
     if (status == ZT_OK) status = put_curve(import);
     return status == ZT_OK ? put_key_heads(import) : status;
 }
@@ -140,6 +217,31 @@ static zt_status put_modern(hf_export *export)
     return set(export, "layer_types", types);
 }
 
+static zt_status put_scales(hf_export *export)
+{
+    const zt_hyper *hyper = &export->hyper;
+    if (export->arch->id != HF_MINICPM) return ZT_OK;
+    zt_status status = set(export, "scale_emb", zt_export_number(hyper->embed_scale));
+    if (status == ZT_OK)
+        status = set(export, "scale_depth", zt_export_number(hyper->residual_scale * sqrt((double)hyper->n_layers)));
+    return status == ZT_OK ? set(export, "dim_model_base", zt_export_number((double)hyper->width * hyper->logit_scale)) : status;
+}
+
+int64_t zt_export_constants(const hf_export *export)
+{
+    return export->arch->id == HF_APERTUS ? export->hyper.n_layers * CURVE_NUMBERS : 0;
+}
+
+zt_status zt_export_constant(const hf_export *export, int64_t index, zt_str *name, float *value)
+{
+    int64_t layer = index / CURVE_NUMBERS, which = index % CURVE_NUMBERS;
+    const zt_xielu *number = &export->hyper.xielu[layer];
+    const double values[] = {number->alpha_n, number->alpha_p, number->beta, number->eps};
+    *value = (float)values[which];
+    zt_str_clear(name);
+    return zt_str_printf(name, "%s%lld.mlp.act_fn.%s", export->arch->layers, (long long)layer, curve_numbers[which].name);
+}
+
 zt_status zt_export_dense(hf_export *export)
 {
     if (export->arch->id == HF_STABLELM && export->hyper.parts & ZT_PART_HEAD_NORMS)
@@ -150,6 +252,7 @@ zt_status zt_export_dense(hf_export *export)
     zt_status status = put_switches(export);
     if (status == ZT_OK) status = put_falcon(export);
     if (status == ZT_OK) status = put_modern(export);
+    if (status == ZT_OK) status = put_scales(export);
     /* a length beside the tokenizer's */
     if (status == ZT_OK && export->arch->id == HF_COHERE)
         status = set(export, "max_position_embeddings", json_integer(export->hyper.ctx_train));

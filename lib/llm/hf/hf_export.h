@@ -49,6 +49,9 @@ zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */
 zt_status zt_export_tokens(hf_export *export);
 
+/* hf_dense.c: tensors of one number that GGUF has as keys, how many and each. */
+int64_t zt_export_constants(const hf_export *export);
+zt_status zt_export_constant(const hf_export *export, int64_t index, zt_str *name, float *value);
 /* hf_mxfp4.c: the bytes of NAME_scales or NAME_blocks for so many blocks of GGUF. */
 void zt_export_mxfp4(const uint8_t *blocks, int64_t count, bool scales, uint8_t *out);
 

@@ -335,7 +335,8 @@ static zt_status put_longrope(hf_export *export, json_t **scaling)
         return status;
     }
     if (status == ZT_OK && named && (float)usual != (float)given) status = set_real(export, *scaling, "attention_factor", given);
-    return status;
+    if (status != ZT_OK || is_of(export, HF_PHIS)) return status; /* which have it beside their sizes */
+    return zt_export_set(export, *scaling, "original_max_position_embeddings", json_integer(export->hyper.ctx_orig));
 }
 
 /* ---- rope: keys alone ------------------------------------------------------------------------------ */

@@ -166,6 +166,12 @@ static zt_status make_header(hf_export *export, output_tensor *output, zt_str *h
             offset += zt_type_bytes(&output->type);
         }
     }
+    for (int64_t i = 0; status == ZT_OK && i < zt_export_constants(export); i++, offset += sizeof(float)) {
+        float value;
+        output->type = zt_type_make(ZT_F32, 1, (int64_t[]){1});
+        status = zt_export_constant(export, i, &output->name, &value);
+        if (status == ZT_OK) status = put_entry(head, output, offset);
+    }
     if (status == ZT_OK) status = zt_str_putc(head, '}');
     while (status == ZT_OK && head->len % 8) status = zt_str_putc(head, ' ');
     header_size = head->len - 8;
@@ -423,6 +429,11 @@ static zt_status write_data(tensor_writer *writer, output_tensor *output)
             status = plan_tensor(writer->export, i, expert, output);
             if (status == ZT_OK) status = write_tensor(writer, output);
         }
+    }
+    for (int64_t i = 0; status == ZT_OK && i < zt_export_constants(writer->export); i++) {
+        float value;
+        status = zt_export_constant(writer->export, i, &output->name, &value);
+        if (status == ZT_OK) status = zt_sink_write(writer->sink, &value, sizeof value);
     }
     return status;
 }

@@ -102,6 +102,8 @@ static const hf_name layered[] = {
     {"mlp.c_proj", "ffn_down", HF_SET(HF_STARCODER2), 0},
     {"post_self_attn_layernorm", "post_attention_norm", GLM4, 0},
     {"post_mlp_layernorm", "post_ffw_norm", GLM4, 0},
+    {"attention_layernorm", "attn_norm", HF_SET(HF_APERTUS), 0},
+    {"feedforward_layernorm", "ffn_norm", HF_SET(HF_APERTUS), 0},
     {"input_layernorm", "attn_norm", LLAMAS, NORM},
     {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
     {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
@@ -191,10 +193,21 @@ static const struct {
     const char *part;
     hf_set archs;
 } left_out[] = {
-    {"rotary_emb.", HF_ALL},   {"position_ids", HF_ALL},   {"masked_bias", HF_ALL}, {"vision_", HF_ALL},
-    {"audio_", HF_ALL},        {"visual.", HF_ALL},        {"vision.", HF_ALL},     {"multi_modal_projector.", HF_ALL},
-    {"mm_projector.", HF_ALL}, {"pooler.", HF_BERTS},      {"cls.", HF_BERTS},      {"head.", MODERN},
-    {"decoder.bias", MODERN},  {"decoder.weight", MODERN},
+    {"rotary_emb.", HF_ALL},
+    {"position_ids", HF_ALL},
+    {"masked_bias", HF_ALL},
+    {"vision_", HF_ALL},
+    {"mlp.act_fn.", HF_SET(HF_APERTUS)},
+    {"audio_", HF_ALL},
+    {"visual.", HF_ALL},
+    {"vision.", HF_ALL},
+    {"multi_modal_projector.", HF_ALL},
+    {"mm_projector.", HF_ALL},
+    {"pooler.", HF_BERTS},
+    {"cls.", HF_BERTS},
+    {"head.", MODERN},
+    {"decoder.bias", MODERN},
+    {"decoder.weight", MODERN},
 };
 
 static const char *const suffixes[][2] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"},

@@ -67,7 +67,8 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    if (!zt_hf_is(rope->import, HF_PAIRED | HF_PARTIAL | HF_SET(HF_COHERE2)) || rope->dims == 0) return ZT_OK;
+    const hf_set said = (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS);
+    if (!zt_hf_is(rope->import, said) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
 

@@ -49,7 +49,36 @@ def modernbert(*names, **more):
                             classifier_bias=False, **labels(*names), **more)
 
 
+def minicpm(run, **more):
+    """With MiniCPM's names of the scales; to run, those of Granite, whose graph is the same."""
+    layers, width, base = 2, WIDTH, 16
+    c = text("MiniCPMForCausalLM", "minicpm", rms_norm_eps=0.02, **more)
+    if not run:
+        return {**c, "scale_emb": 6.0, "scale_depth": 0.7, "dim_model_base": base}
+    return {**c, "architectures": ["GraniteForCausalLM"], "model_type": "granite", "embedding_multiplier": 6.0,
+            "residual_multiplier": float(np.float32(0.7 / np.sqrt(layers))), "logits_scaling": width / base,
+            "attention_multiplier": (width / c["num_attention_heads"]) ** -0.5}
+
+
+def apertus(**more):
+    return text("ApertusForCausalLM", "apertus", rms_norm_eps=0.02, hidden_act="xielu", attention_bias=False, pad_token_id=0,
+                rope_theta=1000.0, rope_scaling=archs.LLAMA3, **more)
+
+
+def curve_buffers(w):
+    """Buffers of the curve are tensors too."""
+    out = dict(w)
+    for k in w:
+        if k.endswith("alpha_p"):
+            out[k.replace("alpha_p", "beta")] = np.array(0.5, np.float32)
+            out[k.replace("alpha_p", "eps")] = np.array(-1e-6, np.float32)
+    return out
+
+
 CASES = {
+    "minicpm": case(minicpm(False, tie_word_embeddings=True), run=minicpm(True, tie_word_embeddings=True)),
+    "minicpm-long": case(minicpm(False, **archs.longrope(4)), run=minicpm(True, **archs.longrope(4)), n=40),
+    "apertus": case(apertus(), names=curve_buffers, n=20),
     "bert-labels": case(bert("good", "bad", "ugly")),
     "bert-rank": case(bert("LABEL_0")),
     "modernbert-labels": case(modernbert("yes", "no", classifier_pooling="cls")),
