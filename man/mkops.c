@@ -98,6 +98,7 @@ static const char *const terms[][2] = {
     {"cross_entropy_backward", "Gradient of the cross-entropy loss"},
     {"cumprod", "Cumulative product"},
     {"cumsum", "Cumulative sum (prefix sum)"},
+    {"delta_rule", "Gated delta rule (linear attention) over sequences, with a state"},
     {"dequantize_linear", "Linear dequantization"},
     {"dft", "Discrete Fourier transform (FFT), complex"},
     {"div", "Division"},

@@ -69,6 +69,13 @@ typedef struct zt_attrdef {
     size_t offset; /* in the op's attribute struct */
 } zt_attrdef;
 
+/* A state of a recurrence is f32 [S,...]: S slots of a fixed size. Inputs i32[n] name for each row of a step the slot that
+ * it starts from, or one of these, and the slot that gets the state after it (-1: none). */
+enum zt_state_start {
+    ZT_STATE_ZEROS = -1,    /* starts from zeros */
+    ZT_STATE_CONTINUED = -2 /* continues the row before it; not the first row */
+};
+
 /* ---- what ops.def makes: one of each an op ---------------------------------------------------- */
 
 /* ZT_OP_add, ZT_OP_sub, ... */

@@ -1,19 +1,10 @@
-/* state_rows.h - private to lib/ops: where the rows of a recurrence begin and where their states go.
- *
- * A state of a recurrence is f32 [S,...]: S slots of a fixed size. Each row of a step names the slot that it starts from
- * and the slot that gets the state after it:
- *
- *     from[r]   a slot; -1: zeros; -2: the state after row r - 1
- *     to[r]     a slot; -1: none
- *
- * Rows are computed in order: a row that starts from a slot reads what the rows before it stored there.
+/* state_rows.h - private to lib/ops: where the rows of a recurrence begin and where their states go (zt_state_start of
+ * ops.h). Rows are computed in order: a row that starts from a slot reads what the rows before it stored there.
  */
 #ifndef ZT_STATE_ROWS_H
 #define ZT_STATE_ROWS_H
 
 #include "lib/ops/row.h"
-
-enum { ZT_STATE_ZEROS = -1, ZT_STATE_CONTINUED = -2 };
 
 /* ZT_ESHAPE unless both are i32[n]. */
 zt_status zt_state_rows_infer(zt_ctx *ctx, int64_t n, const zt_type *from, const zt_type *to);

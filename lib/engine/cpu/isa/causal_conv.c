@@ -38,10 +38,9 @@ static void read_filter(const channels *of, const float *w)
 static void read_state(const channels *of, const float *state, int64_t slot)
 {
     if (slot == STATE_CONTINUED) return;
-    for (int64_t k = 0; k < of->K - 1; k++) {
-        const float *row = state + (slot * (of->K - 1) + k) * of->C + of->first;
-        vf_store(of->seen + k * LANES, slot < 0 ? vf_set(0) : vf_load_n(row, of->count));
-    }
+    if (slot == STATE_ZEROS) memset(of->seen, 0, (size_t)(of->K - 1) * LANES * sizeof *of->seen);
+    for (int64_t k = 0; k < of->K - 1 && slot >= 0; k++)
+        vf_store(of->seen + k * LANES, vf_load_n(state + (slot * (of->K - 1) + k) * of->C + of->first, of->count));
 }
 
 static void write_state(const channels *of, float *state, int64_t slot)

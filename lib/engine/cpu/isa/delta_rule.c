@@ -1,0 +1,192 @@
+/* delta_rule.c - kernel of the gated delta rule (lib/ops/delta_rule.c).
+ *
+ * Columns of a head's state do not know each other, so an item is 32 columns of one head: D rows of two registers, which
+ * stay in the first-level cache while all rows of the step pass, in order. A row costs two passes over them:
+ *
+ *     seen   = exp(g) sum_d S[d] k[d]
+ *     S[d]   = exp(g) S[d] + k[d] change        change = beta (v - seen)
+ *     y      = scale sum_d S[d] q[d]
+ *
+ * Each sum is of four, over d = 0, 4, 8 ..., 1, 5, 9 ... and so on, added in one order: the bits are the same for any
+ * number of rows in a step, and whether the state comes from a slot or from the row before.
+ *
+ *   local   S f32[D,32], then k and q f32[D], divided by their lengths
+ */
+#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/state_rows.h"
+
+enum { STATE, Q, K, V, G, BETA, FROM, TO }; /* inputs */
+enum { REGISTERS = 2, COLUMNS = REGISTERS * LANES, SUMS = 4 };
+
+typedef struct columns {
+    int64_t heads, D, E, head, key_column, key_width, first;
+    int count; /* of COLUMNS */
+    float eps, scale;
+    float *S, *k, *q; /* local */
+} columns;
+
+static bool delta_rule_has(const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)attrs, (void)out;
+    return in[Q]->dtype == ZT_F32;
+}
+
+static int64_t blocks_of(int64_t E) { return (E + COLUMNS - 1) / COLUMNS; }
+
+static void delta_rule_setup(zt_cpu_call *call)
+{
+    const zt_type *state = &call->in[STATE].type;
+    int64_t padded = (state->dim[2] + LANES - 1) / LANES * LANES;
+    call->items[0] = state->dim[1] * blocks_of(state->dim[3]);
+    call->local_bytes = (size_t)(state->dim[2] * COLUMNS + 2 * padded) * sizeof(float);
+}
+
+static columns columns_of(const zt_cpu_call *call, int64_t item, float *local)
+{
+    const zt_delta_rule_attrs *attrs = call->attrs;
+    const zt_type *state = &call->in[STATE].type;
+    columns of = {.heads = state->dim[1], .D = state->dim[2], .E = state->dim[3], .eps = (float)attrs->eps};
+    int64_t blocks = blocks_of(of.E), key_heads = call->in[Q].type.dim[1] / of.D;
+    of.head = item / blocks;
+    of.first = item % blocks * COLUMNS;
+    of.count = of.E - of.first < COLUMNS ? (int)(of.E - of.first) : COLUMNS;
+    of.key_width = key_heads * of.D;
+    of.key_column = (attrs->share.s[0] == 't' ? of.head % key_heads : of.head / (of.heads / key_heads)) * of.D;
+    of.scale = (float)(attrs->scale > 0 ? attrs->scale : 1 / sqrt((double)of.D));
+    of.S = local;
+    of.k = of.S + of.D * COLUMNS;
+    of.q = of.k + (of.D + LANES - 1) / LANES * LANES;
+    return of;
+}
+
+/* Columns of one register that there are: 0 to LANES. */
+static int lanes_of(const columns *of, int i)
+{
+    int count = of->count - i * LANES;
+    return count < 0 ? 0 : count > LANES ? LANES : count;
+}
+
+static vf load_columns(const columns *of, const float *x, int i)
+{
+    return of->count == COLUMNS ? vf_load(x + i * LANES) : vf_load_n(x + i * LANES, lanes_of(of, i));
+}
+
+static void store_columns(const columns *of, float *x, int i, vf value)
+{
+    if (of->count == COLUMNS)
+        vf_store(x + i * LANES, value);
+    else
+        vf_store_n(x + i * LANES, lanes_of(of, i), value);
+}
+
+static void read_state(const columns *of, const float *state, int64_t slot)
+{
+    if (slot == STATE_ZEROS) memset(of->S, 0, (size_t)(of->D * COLUMNS) * sizeof *of->S);
+    if (slot < 0) return;
+    const float *head = state + (slot * of->heads + of->head) * of->D * of->E + of->first;
+    for (int64_t d = 0; d < of->D; d++)
+        for (int i = 0; i < REGISTERS; i++) vf_store(of->S + d * COLUMNS + i * LANES, load_columns(of, head + d * of->E, i));
+}
+
+static void write_state(const columns *of, float *state, int64_t slot)
+{
+    if (slot < 0) return;
+    float *head = state + (slot * of->heads + of->head) * of->D * of->E + of->first;
+    for (int64_t d = 0; d < of->D; d++)
+        for (int i = 0; i < REGISTERS; i++) store_columns(of, head + d * of->E, i, vf_load(of->S + d * COLUMNS + i * LANES));
+}
+
+/* x, of length D, divided by its length, times `scale`. */
+static void normalize(const columns *of, const float *x, float scale, float *y)
+{
+    vf sum = vf_set(0);
+    for (int64_t d = 0; d < of->D; d += LANES) {
+        vf part = vf_load_n(x + d, of->D - d < LANES ? (int)(of->D - d) : LANES);
+        sum = vf_fma(part, part, sum);
+    }
+    vf factor = vf_set(scale / sqrtf(vf_sum(sum) + of->eps));
+    for (int64_t d = 0; d < of->D; d += LANES)
+        vf_store(y + d, vf_mul(vf_load_n(x + d, of->D - d < LANES ? (int)(of->D - d) : LANES), factor));
+}
+
+static vf add_sums(const vf sum[SUMS]) { return vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])); }
+
+/* sum_d S[d] k[d] */
+INLINE void see_keys(const columns *of, vf seen[REGISTERS])
+{
+    vf sum[REGISTERS][SUMS];
+    UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
+    int64_t d = 0;
+    for (; d + SUMS <= of->D; d += SUMS)
+        UNROLL_FOR (int j = 0; j < SUMS; j++) {
+            const float *S = of->S + (d + j) * COLUMNS;
+            vf k = vf_set(of->k[d + j]);
+            UNROLL_FOR (int i = 0; i < REGISTERS; i++) sum[i][j] = vf_fma(vf_load(S + i * LANES), k, sum[i][j]);
+        }
+    for (int j = 0; d < of->D; d++, j++)
+        for (int i = 0; i < REGISTERS; i++)
+            sum[i][j] = vf_fma(vf_load(of->S + d * COLUMNS + i * LANES), vf_set(of->k[d]), sum[i][j]);
+    for (int i = 0; i < REGISTERS; i++) seen[i] = add_sums(sum[i]);
+}
+
+INLINE vf change_row(float *S, vf decay, vf k, vf change)
+{
+    vf changed = vf_fma(k, change, vf_mul(vf_load(S), decay));
+    vf_store(S, changed);
+    return changed;
+}
+
+/* S[d] = decay S[d] + k[d] change; sum_d S[d] q[d] */
+INLINE void change_state(const columns *of, vf decay, const vf change[REGISTERS], vf y[REGISTERS])
+{
+    vf sum[REGISTERS][SUMS];
+    UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
+    int64_t d = 0;
+    for (; d + SUMS <= of->D; d += SUMS)
+        UNROLL_FOR (int j = 0; j < SUMS; j++) {
+            float *S = of->S + (d + j) * COLUMNS;
+            vf k = vf_set(of->k[d + j]), q = vf_set(of->q[d + j]);
+            UNROLL_FOR (int i = 0; i < REGISTERS; i++)
+                sum[i][j] = vf_fma(change_row(S + i * LANES, decay, k, change[i]), q, sum[i][j]);
+        }
+    for (int j = 0; d < of->D; d++, j++)
+        for (int i = 0; i < REGISTERS; i++) {
+            vf changed = change_row(of->S + d * COLUMNS + i * LANES, decay, vf_set(of->k[d]), change[i]);
+            sum[i][j] = vf_fma(changed, vf_set(of->q[d]), sum[i][j]);
+        }
+    for (int i = 0; i < REGISTERS; i++) y[i] = add_sums(sum[i]);
+}
+
+static void run_row(const zt_cpu_call *call, const columns *of, int64_t r)
+{
+    const float *q = call->in[Q].data, *k = call->in[K].data, *v = call->in[V].data;
+    const int64_t at = r * of->heads + of->head, column = at * of->E + of->first, key = r * of->key_width + of->key_column;
+    vf decay = vf_exp(vf_set(((const float *)call->in[G].data)[at])), beta = vf_set(((const float *)call->in[BETA].data)[at]);
+    vf change[REGISTERS], y[REGISTERS];
+    normalize(of, k + key, 1, of->k);
+    normalize(of, q + key, of->scale, of->q);
+    see_keys(of, change);
+    for (int i = 0; i < REGISTERS; i++)
+        change[i] = vf_mul(beta, vf_sub(load_columns(of, v + column, i), vf_mul(decay, change[i])));
+    change_state(of, decay, change, y);
+    for (int i = 0; i < REGISTERS && call->out[1].data; i++) store_columns(of, (float *)call->out[1].data + column, i, y[i]);
+}
+
+static void delta_rule_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
+{
+    state_rows rows = state_rows_of(call, FROM, call->in[STATE].type.dim[0]);
+    (void)phase;
+    for (int64_t item = begin; item < end; item++) {
+        columns of = columns_of(call, item, local);
+        for (int64_t r = 0; r < call->in[Q].type.dim[0]; r++) {
+            read_state(&of, call->out[0].data, state_row_from(&rows, call, r));
+            run_row(call, &of, r);
+            write_state(&of, call->out[0].data, state_row_to(&rows, call, r));
+        }
+    }
+}
+
+const zt_cpu_kernel ZT_SYM(zt_cpu_delta_rule)[] = {
+    {.op = ZT_OP_delta_rule, .has = delta_rule_has, .setup = delta_rule_setup, .run = delta_rule_run},
+    {0},
+};
