@@ -63,6 +63,9 @@ enum {
 #define ZT_PART_WHOLE_B ((uint64_t)1 << 37)
 /* A classifier of texts, where the file has it; the row's head_act says whether it may. */
 #define ZT_PART_CLASSIFIER ((uint64_t)1 << 38)
+/* Of a gated delta net: beta and alpha by one matrix, for each key head beta's rows and then alpha's; or by two. */
+#define ZT_PART_BETA_ALPHA ((uint64_t)1 << 39)
+#define ZT_PART_BETA       ((uint64_t)1 << 40)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -80,6 +83,10 @@ typedef enum zt_gating {
     ZT_GATING_SOFTMAX_CHOSEN, /* softmax of the chosen scores alone */
     ZT_GATING_SPARSEMIXER     /* one expert after the other, each by the softmax of those whose scores come near it */
 } zt_gating;
+
+/* What mixes the tokens of a layer. All but attention are recurrent: of the tokens before, they keep a state of a fixed
+ * size instead of keys and values. */
+typedef enum zt_layer_kind { ZT_LAYER_ATTENTION, ZT_LAYER_DELTA_NET, ZT_LAYER_KINDS } zt_layer_kind;
 
 /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
 typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
@@ -124,6 +131,11 @@ typedef struct zt_arch {
     bool normed_experts;
     double least_sum;
     bool bias_or_softmax; /* without a bias on the choice the gating is softmax, where the file does not say it */
+    /* Layers of another kind than attention: those of attention.recurrent_layers, or all but the last of every
+     * full_attention_interval, 4 without that key. */
+    zt_layer_kind recurrent;
+    bool gated_attention; /* q has for each head as many columns more, whose sigmoid attention is multiplied by */
+    bool tiled_heads;     /* of a delta net: value head h has key head h % G of G, not h / (H / G) */
     bool expert_ff_alike; /* an expert's length is feed_forward_length; else that over the experts of a token */
     double latent_eps;    /* of the norms of latent attention */
     bool
@@ -148,8 +160,10 @@ typedef enum zt_pooling { ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST } zt_pooling
 
 /* Sizes of one layer: a key of the file holds one number for all layers, or a list with one for each. */
 typedef struct zt_layer_sizes {
+    zt_layer_kind kind;
     int64_t n_heads, n_kv_heads, head;
     int64_t q_width, kv_width, qkv_width; /* heads * head; of q, k and v together */
+    int64_t q_rows;                       /* of q's matrix: q_width, twice that with gates */
     int64_t q_norm, k_norm;               /* entries of q's and k's norms */
     int64_t o_width;                      /* columns of the output matrix: q_width, unless values are shorter than keys */
     int64_t ff, up_width;                 /* 2 ff: gate and up in one */
@@ -164,6 +178,13 @@ typedef struct zt_latent_sizes {
     int64_t plain, value;          /* of a head: those that do not rotate; its value's */
     int64_t key_value, key_values; /* plain + value, of one head and of all */
 } zt_latent_sizes;
+/* Sizes of layers that are gated delta nets. */
+typedef struct zt_delta_sizes {
+    int64_t key_heads, heads, key, value;  /* heads: of values; lengths of a key, of a value */
+    int64_t key_width, value_width, width; /* heads * length; of q, k and v together */
+    int64_t both;                          /* 2 heads: beta and alpha */
+    int64_t filter;                        /* tokens that the convolution sees */
+} zt_delta_sizes;
 
 /* xIELU of a layer: with p = ln(1 + e^alpha_p), n = beta + ln(1 + e^alpha_n)
  *
@@ -179,9 +200,11 @@ typedef struct zt_hyper {
     zt_act *act;
     uint64_t parts; /* the row's, as the file has them */
     int64_t n_layers, width, vocab, ctx_train;
-    int64_t ff, n_heads, n_kv_heads, head;           /* the largest of any layer */
-    zt_layer_sizes layer[ZT_MAX_LAYERS];             /* what a layer has */
-    zt_latent_sizes latent;                          /* of latent attention, in all layers */
+    int64_t ff, n_heads, n_kv_heads, head; /* the largest of any layer */
+    zt_layer_sizes layer[ZT_MAX_LAYERS];   /* what a layer has */
+    zt_latent_sizes latent;                /* of latent attention, in all layers */
+    bool recurrent;                        /* has any layer states (zt_layer_kind) */
+    zt_delta_sizes delta;
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
@@ -258,6 +281,16 @@ typedef enum zt_weight {
     ZT_W_FF_NORM,
     ZT_W_FF_NORM_BIAS,
     ZT_W_FF_NORM_POST,
+    ZT_W_DELTA_QKV,
+    ZT_W_DELTA_GATE,
+    ZT_W_DELTA_CONV,
+    ZT_W_DELTA_DT,
+    ZT_W_DELTA_A,
+    ZT_W_DELTA_BETA,
+    ZT_W_DELTA_ALPHA,
+    ZT_W_DELTA_BETA_ALPHA,
+    ZT_W_DELTA_NORM,
+    ZT_W_DELTA_OUT,
     ZT_W_ROUTER,
     ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,
@@ -311,6 +344,7 @@ typedef struct zt_build_opts {
     bool exact;     /* activations stay f32 */
     zt_dtype kv;    /* of the cache */
     int64_t n_seq;  /* rows of the block table */
+    int64_t slots;  /* of states of recurrent layers, where there are such layers */
     int64_t ctx;    /* of the session: says which of two tables of divisors holds */
     bool embed;     /* states after the last norm, not logits */
     bool draws;     /* a third output `token`, drawn: draw.c has its inputs, behind the others */
@@ -332,8 +366,16 @@ int zt_drawing_build(zt_prog *program, int logits, int64_t row_count); /* declar
 /* Is the engine a device with a kernel for the op? On the host, zt_sample reads the logits directly. */
 bool zt_drawing_may(zt_engine *engine, int64_t vocab);
 
-/* feed.c, for save.c: the states were filled up to `position` by other means than feeding. */
-void zt_llm_place(zt_llm *model, int64_t position);
+/* Slots of states of recurrent layers for so many sequences: one each, and room for states that go back. */
+enum { ZT_SPARE_SLOTS = 2 };
+static inline int64_t zt_llm_slots(int64_t sequences) { return sequences + ZT_SPARE_SLOTS; }
+
+/* feed.c, for save.c: the caches were filled by other means than feeding, with these tokens up to `position`; and, if `state`,
+ * slot 0 of the states of recurrent layers. ZT_ENOMEM. */
+zt_status zt_llm_place(zt_llm *model, const int32_t *ids, int64_t position, bool state);
+/* The slot with the states of recurrent layers at the position, which are computed if they are not there; 0 in a model
+ * without recurrent layers. -1: failed. */
+int zt_llm_state_slot(zt_llm *model);
 
 /* forward.c, for save.c: " program " and 16 hex digits, which differ between programs of zt_llm_opts.forward; "": there
  * is none. */

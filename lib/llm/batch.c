@@ -55,6 +55,7 @@ struct zt_batch {
     int64_t chunk;      /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
     /* a step */
     int32_t *ids, *pos, *seq;     /* [n_rows]; room for the larger of chunk and n_seq + 1 */
+    int32_t *from, *to;           /* the same, of a model with recurrent layers: slot s has the state behind all of sequence s */
     int32_t *rows, *best, *drawn; /* [n_wanted]; room for n_seq */
     size_t *wanted_texts;         /* [n_wanted], room for n_seq: index of the text that each result is for */
     zt_drawing *drawing;          /* where the engine draws; else NULL */
@@ -74,12 +75,14 @@ static zt_status make_arrays(zt_batch *batch)
     batch->ids = zt_alloc_array(batch->ctx, row_count, sizeof *batch->ids);
     batch->pos = zt_alloc_array(batch->ctx, row_count, sizeof *batch->pos);
     batch->seq = zt_alloc_array(batch->ctx, row_count, sizeof *batch->seq);
+    batch->from = zt_alloc_array(batch->ctx, row_count, sizeof *batch->from);
+    batch->to = zt_alloc_array(batch->ctx, row_count, sizeof *batch->to);
     batch->rows = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->rows);
     batch->best = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->best);
     batch->drawn = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->drawn);
     batch->wanted_texts = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->wanted_texts);
-    if (!batch->slot || !batch->ids || !batch->pos || !batch->seq || !batch->rows || !batch->best || !batch->drawn ||
-        !batch->wanted_texts)
+    if (!batch->slot || !batch->ids || !batch->pos || !batch->seq || !batch->from || !batch->to || !batch->rows || !batch->best ||
+        !batch->drawn || !batch->wanted_texts)
         return ZT_ENOMEM;
     if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, batch->info.n_seq))) return ZT_ENOMEM;
     return ZT_OK;
@@ -111,6 +114,8 @@ void zt_batch_close(zt_batch *batch)
     zt_free(batch->ctx, batch->ids);
     zt_free(batch->ctx, batch->pos);
     zt_free(batch->ctx, batch->seq);
+    zt_free(batch->ctx, batch->from);
+    zt_free(batch->ctx, batch->to);
     zt_free(batch->ctx, batch->rows);
     zt_free(batch->ctx, batch->best);
     zt_free(batch->ctx, batch->drawn);
@@ -186,6 +191,13 @@ static int64_t common_length(const zt_batch *batch, int seq, const zt_ids *ids)
     return length;
 }
 
+/* Can a text go on behind the first `length` tokens of a slot? States of recurrent layers are those behind all of them. */
+static bool can_continue(const zt_batch *batch, int seq, int64_t length)
+{
+    if (batch->info.recurrent_bytes == 0) return true;
+    return is_kept(batch, seq) && length == zt_pages_length(batch->pages, seq);
+}
+
 /* The slot with the longest common beginning, at least one block, and its length; -1: none. */
 static int find_longest_common(const zt_batch *batch, const zt_ids *ids, int64_t *length)
 {
@@ -193,7 +205,7 @@ static int find_longest_common(const zt_batch *batch, const zt_ids *ids, int64_t
     *length = ZT_LLM_BLOCK - 1;
     for (int i = 0; i < (int)batch->info.n_seq && !batch->opts.forget; i++) {
         int64_t common = batch->slot[i].used ? common_length(batch, i, ids) : 0;
-        if (common > *length) {
+        if (common > *length && can_continue(batch, i, common)) {
             *length = common;
             found = i;
         }
@@ -370,6 +382,15 @@ void zt_batch_drop(zt_batch *batch, const void *user)
 
 /* ---- the rows of a step --------------------------------------------------------------------- */
 
+/* States of recurrent layers: rows of a text start from its slot, or from zeros, and leave the last state there. */
+static void name_states(zt_batch *batch, int seq, int64_t first_row, int64_t row_count)
+{
+    for (int64_t row = first_row; row < first_row + row_count; row++) {
+        batch->from[row] = row > first_row ? ZT_STATE_CONTINUED : batch->pos[row] == 0 ? ZT_STATE_ZEROS : seq;
+        batch->to[row] = row == first_row + row_count - 1 ? seq : -1;
+    }
+}
+
 /* Adds the next row_count tokens of a text, which must have room for them, and asks for a result if the last token is
  * among them. */
 static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
@@ -384,6 +405,7 @@ static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
     if (status == ZT_OK)
         status = zt_pages_append(batch->pages, text->seq, row_count, batch->pos + first_row, batch->seq + first_row);
     if (status != ZT_OK) return status;
+    name_states(batch, text->seq, first_row, row_count);
     batch->slot[text->seq].last_step = batch->count.steps;
     batch->n_rows += row_count;
     if (row_count == left) {
@@ -435,27 +457,32 @@ static zt_status reserve_logits(zt_batch *batch, int64_t rows)
 
 static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
 
-/* A text with banned tokens needs logits too: if the most probable token is banned, they give the next one. */
-static bool text_needs(const zt_batch_text *text, zt_batch_gets kind)
+/* A text with banned tokens needs logits too: if the most probable token is banned, they give the next one. So do texts of
+ * a model with recurrent layers, whose last token cannot be fed again (check_zero). */
+static bool text_needs(const zt_batch *batch, const zt_batch_text *text, zt_batch_gets kind)
 {
-    return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && text->n_banned > 0);
+    bool again = text->n_banned > 0 || batch->info.recurrent_bytes > 0;
+    return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && again);
 }
 
 static bool any_text_needs(const zt_batch *batch, zt_batch_gets kind)
 {
     for (int64_t wanted = 0; wanted < batch->n_wanted; wanted++)
-        if (text_needs(&batch->text[batch->wanted_texts[wanted]], kind)) return true;
+        if (text_needs(batch, &batch->text[batch->wanted_texts[wanted]], kind)) return true;
     return false;
 }
 
 static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
 {
     zt_status status = wanted[ZT_GETS_LOGITS] ? reserve_logits(batch, batch->n_wanted) : ZT_OK;
-    const void *inputs[5 + ZT_DRAW_INPUTS] = {batch->ids, batch->pos, batch->seq, zt_pages_table(batch->pages), batch->rows};
+    const void *inputs[7 + ZT_DRAW_INPUTS] = {batch->ids, batch->pos, batch->seq, zt_pages_table(batch->pages), batch->rows};
+    int count = 5;
     void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
                        wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
     zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
-    if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + 5);
+    if (batch->info.recurrent_bytes > 0) inputs[count++] = batch->from;
+    if (batch->info.recurrent_bytes > 0) inputs[count++] = batch->to;
+    if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + count);
     return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
 }
 

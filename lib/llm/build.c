@@ -4,6 +4,10 @@
  *   state kc0, vc0, ...: [ctx, kv_width]                     or states: f32[m,width]
  *   or, of latent attention, kc0, ...: [ctx, latent_width]
  *
+ * with recurrent layers also
+ *
+ *   in from, to: i32[n]      state of such a layer: f32[slots,...]
+ *
  * and of an encoder
  *
  *   in ids, types, pos, last: i32[n]                         out states: f32[n,width]
@@ -178,6 +182,22 @@ typedef struct heads {
     int q, k, v;
 } heads;
 
+/* Of q's columns each head's first half; the others become the gates. */
+static int split_gates(zt_program_builder *builder, int x)
+{
+    zt_prog *program = builder->program;
+    int64_t head = sizes_of(builder)->head;
+    zt_reshape_attrs by_head = {.shape = {3, {builder->row_count, sizes_of(builder)->n_heads, 2 * head}}},
+                     flat = {.shape = {2, {builder->row_count, sizes_of(builder)->q_width}}};
+    int both = zt_program_reshape(program, zt_layer_label(builder, "qg_h"), x, &by_head);
+    int q = zt_program_slice(program, zt_layer_label(builder, "qg_q"), both, &(zt_slice_attrs){.axis = 2, .from = 0, .to = head});
+    int gates = zt_program_slice(program, zt_layer_label(builder, "qg_g"), both,
+                                 &(zt_slice_attrs){.axis = 2, .from = head, .to = 2 * head});
+    gates = zt_program_reshape(program, zt_layer_label(builder, "qg_f"), gates, &flat);
+    builder->gates = zt_program_sigmoid(program, zt_layer_label(builder, "qg_s"), gates);
+    return zt_program_reshape(program, zt_layer_label(builder, "qg_r"), q, &flat);
+}
+
 /* Does the layer compute keys and values, or read those of an earlier one? */
 static bool has_own_cache(const zt_program_builder *builder) { return sizes_of(builder)->cache == builder->layer; }
 
@@ -188,6 +208,7 @@ static heads project_heads(zt_program_builder *builder, int x)
     heads projected = {.k = ZT_NONE, .v = ZT_NONE};
     if (!(hyper->parts & ZT_PART_FUSED_QKV)) {
         projected.q = zt_layer_linear(builder, "q", x, ZT_W_Q, ZT_W_Q_BIAS);
+        if (hyper->arch->gated_attention) projected.q = split_gates(builder, projected.q);
         if (!has_own_cache(builder)) return projected;
         projected.k = zt_layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
         projected.v = zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS);
@@ -299,7 +320,24 @@ static int emit_attention(zt_program_builder *builder, int x)
                                 builder->seq, builder->table, &attrs);
 }
 
+static int emit_gated_attention(zt_program_builder *builder, int x)
+{
+    builder->gates = ZT_NONE;
+    int attended = emit_attention(builder, x);
+    if (builder->gates == ZT_NONE) return attended;
+    return zt_program_mul(builder->program, zt_layer_label(builder, "qg_a"), attended, builder->gates);
+}
+
 /* ---- layers --------------------------------------------------------------------------------- */
+
+/* What mixes the tokens in layers of a kind, and the weights by which its result enters the stream. */
+static const struct {
+    int (*emit)(zt_program_builder *builder, int x);
+    zt_weight out, out_bias;
+} mixers[ZT_LAYER_KINDS] = {
+    [ZT_LAYER_ATTENTION] = {emit_gated_attention, ZT_W_O, ZT_W_O_BIAS},
+    [ZT_LAYER_DELTA_NET] = {zt_emit_delta_net, ZT_W_DELTA_OUT, ZT_WEIGHT_COUNT},
+};
 
 static int feed_forward(zt_program_builder *builder, int x)
 {
@@ -336,14 +374,15 @@ static int emit_layer(zt_program_builder *builder, int x)
     int normed = emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS), before = x;
     int seen =
         hyper->parts & ZT_PART_NORM_2 ? emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
-    int attended = emit_attention(builder, seen);
+    const zt_layer_kind kind = sizes_of(builder)->kind;
+    int attended = mixers[kind].emit(builder, seen);
     if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
         builder->row_count = zt_prog_symbol(builder->program, "m");
     }
-    attended = zt_layer_linear(builder, "o", attended, ZT_W_O, ZT_W_O_BIAS);
+    attended = zt_layer_linear(builder, "o", attended, mixers[kind].out, mixers[kind].out_bias);
     attended = emit_layer_norm(builder, "on", attended, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
     attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
@@ -424,6 +463,9 @@ static int declare_inputs(zt_program_builder *builder)
     builder->seq = declare_input(builder, "seq", rows);
     builder->table = zt_prog_in(program, "table", ZT_I32, 2, (int64_t[]){builder->opts->n_seq, blocks});
     builder->rows = declare_input(builder, "rows", wanted);
+    if (!builder->hyper->recurrent) return ids;
+    builder->from = declare_input(builder, "from", rows);
+    builder->to = declare_input(builder, "to", rows);
     return ids;
 }
 

@@ -1,5 +1,6 @@
 /* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
- * build_latent.c latent attention, build_experts.c routed experts, build_classifier.c a classifier of texts.
+ * build_latent.c latent attention, build_experts.c routed experts, build_recurrent.c what recurrent layers share,
+ * build_delta.c gated delta nets, build_classifier.c a classifier of texts.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -16,8 +17,10 @@ typedef struct zt_program_builder {
     const zt_hyper *hyper;
     const zt_build_opts *opts;
     int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
+    int from, to;              /* slots of states, where layers are recurrent (zt_state_start) */
     int types, last;           /* and these */
     int length;                /* tokens of an encoder's text, i32[1]; ZT_NONE where no layer has a window */
+    int gates;                 /* of the layer's attention; ZT_NONE: it has none */
     int target;                /* of a lesson */
     int64_t texts, rows_all;   /* of a lesson: n, and n T */
     int divisors;              /* divisors of rope, ZT_NONE in most models */
@@ -51,6 +54,12 @@ int zt_emit_linear(zt_program_builder *builder, const char *what, int x, int wei
 const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine);
 /* A product of the current layer, by its weight and bias. */
 int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias);
+/* A state of the current layer, f32[slots,...]: `dim` has the rank - 1 sizes of a slot. */
+int zt_layer_state(zt_program_builder *builder, const char *what, int rank, const int64_t *dim);
+/* A causal convolution of the columns of x, of the current layer, by its weight and bias; with `silu`, silu of that. Its
+ * state is named `state`. */
+int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const char *state, int x, zt_weight weight,
+                         zt_weight bias, bool silu);
 int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by);
 
 /* The product of the current layer by stacked matrices of which `which` i32[rows,k] says one for each row [rows,k,columns]. */
@@ -77,5 +86,7 @@ int zt_emit_classifier(zt_program_builder *builder, int x);
 
 /* build_experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
 int zt_emit_experts(zt_program_builder *builder, int x);
+/* build_delta.c: what a gated delta net makes of x, before its output matrix: [rows, heads * value]. */
+int zt_emit_delta_net(zt_program_builder *builder, int x);
 
 #endif

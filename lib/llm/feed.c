@@ -14,22 +14,74 @@ typedef struct wanted_answer {
     const zt_draw *draw;
 } wanted_answer;
 
+/* One step of rows from position `first` on. `wanted` of them are answered: 0, or the last ones. */
+static zt_status run_step(zt_llm *model, const int32_t *ids, int64_t first, int64_t row_count, int64_t wanted,
+                          wanted_answer answer)
+{
+    for (int64_t i = 0; i < row_count; i++) model->pos[i] = (int32_t)(first + i);
+    for (int64_t i = 0; i < row_count && model->hyper.arch->encoder; i++) model->last[i] = (int32_t)(row_count - 1);
+    const void *decoder[7 + ZT_DRAW_INPUTS] = {ids, model->pos, model->seq, model->table, model->iota + row_count - wanted};
+    const void *encoder[] = {ids, model->seq, model->pos, model->last}; /* all tokens are of type 0 */
+    const void *const *in = model->hyper.arch->encoder ? encoder : decoder;
+    void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL};
+    int count = 5;
+    if (model->recurrent) decoder[count++] = model->recurrent->from;
+    if (model->recurrent) decoder[count++] = model->recurrent->to;
+    if (model->drawing) zt_drawing_inputs(model->drawing, decoder + count);
+    zt_binding symbols[] = {{"n", row_count}, {"m", wanted}};
+    return zt_session_step(model->session, symbols, 2, in, out);
+}
+
+/* The same in a model with recurrent layers: tokens behind the nearest state are fed again, in the same step. */
+static zt_status run_recurrent(zt_llm *model, const int32_t *ids, int64_t token_count, int64_t wanted, wanted_answer answer)
+{
+    zt_recurrent_rows *rows = model->recurrent;
+    zt_status status = zt_recurrent_plan(rows, model->position, ids, token_count, wanted > 1);
+    if (status != ZT_OK) return status;
+    status = run_step(model, rows->ids, model->position - rows->again, rows->row_count, wanted, answer);
+    zt_recurrent_done(rows, status == ZT_OK);
+    return status;
+}
+
+/* Feeds tokens again, a chunk at a time, until so many rows have room for the rest of them and `more` tokens. */
+static zt_status feed_again(zt_llm *model, int64_t more)
+{
+    zt_recurrent_rows *rows = model->recurrent;
+    int64_t position = model->position, chunk = model->opts.chunk, state;
+    zt_status status = ZT_OK;
+    while (status == ZT_OK && (state = zt_recurrent_nearest(rows, position)) < position && position - state + more > chunk) {
+        int64_t count = position - state < chunk ? position - state : chunk;
+        model->position = state;
+        status = run_recurrent(model, rows->fed.id + state, count, 0, (wanted_answer){0});
+        model->position = position;
+    }
+    return status;
+}
+
+int zt_llm_state_slot(zt_llm *model)
+{
+    if (!model->recurrent) return 0;
+    zt_status status = feed_again(model, model->opts.chunk); /* as much as there is no room beside: all of it */
+    return status == ZT_OK ? zt_recurrent_slot(model->recurrent, model->position) : -1;
+}
+
 /* Feeds one chunk from the current position on. wanted: rows to answer, 0: none, 1: the last, token_count: all.
  * Logits are f32[wanted, V], states f32[wanted, width]. */
 static zt_status feed_chunk(zt_llm *model, const int32_t *ids, int64_t token_count, int64_t wanted, wanted_answer answer)
 {
-    for (int64_t i = 0; i < token_count; i++) model->pos[i] = (int32_t)(model->position + i);
-    for (int64_t i = 0; i < token_count && model->hyper.arch->encoder; i++) model->last[i] = (int32_t)(token_count - 1);
-    const int32_t *rows = wanted == 1 ? model->iota + token_count - 1 : model->iota;
-    const void *decoder[5 + ZT_DRAW_INPUTS] = {ids, model->pos, model->seq, model->table, rows};
-    const void *encoder[] = {ids, model->seq, model->pos, model->last}; /* all tokens are of type 0 */
-    const void *const *in = model->hyper.arch->encoder ? encoder : decoder;
-    void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL};
-    if (model->drawing) zt_drawing_inputs(model->drawing, decoder + 5);
-    zt_binding symbols[] = {{"n", token_count}, {"m", wanted}};
-    zt_status status = zt_session_step(model->session, symbols, 2, in, out);
+    zt_status status = model->recurrent ? feed_again(model, token_count) : ZT_OK;
+    if (status == ZT_OK)
+        status = model->recurrent ? run_recurrent(model, ids, token_count, wanted, answer)
+                                  : run_step(model, ids, model->position, token_count, wanted, answer);
     if (status == ZT_OK) model->position += token_count;
     return status;
+}
+
+/* Back to a position before the current one. */
+static void move_back(zt_llm *model, int64_t position)
+{
+    model->position = position;
+    if (model->recurrent) zt_recurrent_rewind(model->recurrent, position);
 }
 
 static zt_status check_feed(const zt_llm *model, const int32_t *ids, size_t token_count)
@@ -80,7 +132,7 @@ static zt_status check_zero(zt_llm *model, const int32_t *last, int32_t *next)
 {
     float *logits = zt_alloc_array(model->ctx, (size_t)model->hyper.vocab, sizeof *logits);
     if (!logits) return ZT_ENOMEM;
-    model->position--;
+    move_back(model, model->position - 1);
     zt_status status = feed_chunks(model, last, 1, false, (wanted_answer){.values = logits});
     if (status == ZT_OK && isnan(logits[0])) *next = -1;
     zt_free(model->ctx, logits);
@@ -104,10 +156,10 @@ zt_status zt_llm_nexts(zt_llm *model, const int32_t *ids, size_t token_count, in
     zt_status status = feed_chunks(model, ids, token_count, true, (wanted_answer){.best = next});
     for (size_t i = 0; i < token_count && status == ZT_OK; i++) {
         if (next[i] != 0) continue;
-        model->position = from + (int64_t)i + 1;
+        move_back(model, from + (int64_t)i + 1);
         status = check_zero(model, ids + i, next + i);
     }
-    model->position = from + (status == ZT_OK ? (int64_t)token_count : 0);
+    move_back(model, from + (status == ZT_OK ? (int64_t)token_count : 0));
     return status;
 }
 
@@ -126,15 +178,23 @@ zt_status zt_llm_draw(zt_llm *model, const int32_t *ids, size_t token_count, boo
 
 int64_t zt_llm_position(const zt_llm *model) { return model ? model->position : 0; }
 
-/* Sets the position after the states were filled by other means than feeding (save.c). */
-void zt_llm_place(zt_llm *model, int64_t position) { model->position = position; }
+zt_status zt_llm_place(zt_llm *model, const int32_t *ids, int64_t position, bool state)
+{
+    zt_status status = ZT_OK;
+    model->position = position;
+    if (!model->recurrent) return ZT_OK;
+    zt_recurrent_fill(model->recurrent, state ? position : 0);
+    model->recurrent->fed.count = 0;
+    for (int64_t i = 0; i < position && !status; i++) status = zt_ids_push(model->ctx, &model->recurrent->fed, ids[i]);
+    return status;
+}
 
 zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 {
     if (!model) return ZT_EUSAGE;
     if (position < 0 || position > model->position)
         return zt_fail(model->ctx, ZT_EUSAGE, "cannot rewind to position %" PRId64 " from %" PRId64, position, model->position);
-    model->position = position;
+    move_back(model, position);
     return ZT_OK;
 }
 
@@ -162,7 +222,7 @@ zt_status zt_llm_embed(zt_llm *model, const int32_t *ids, size_t token_count, fl
     if (!model->opts.embed || token_count == 0)
         return zt_fail(model->ctx, ZT_EUSAGE,
                        token_count ? "the model was opened for logits, not embeddings" : "no tokens to embed");
-    model->position = 0;
+    move_back(model, 0);
     zt_status status = check_feed(model, ids, token_count);
     for (size_t done = 0; done < token_count && status == ZT_OK;) {
         size_t chunk = token_count - done < (size_t)model->opts.chunk ? token_count - done : (size_t)model->opts.chunk;

@@ -6,7 +6,7 @@
  * checked here: what comes out of zt_hyper_read multiplies without overflow and divides without a
  * remainder.
  */
-#include "lib/llm/arch.h"
+#include "lib/llm/hyper_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,13 +15,7 @@
 
 /* ---- reading keys --------------------------------------------------------------------------- */
 
-typedef struct key_reader {
-    zt_ctx *ctx;
-    const zt_gguf *gguf;
-    const zt_arch *arch;
-    char key[128]; /* the key last looked at */
-    zt_status status;
-} key_reader;
+typedef zt_key_reader key_reader;
 
 static const char *full_key(key_reader *reader, const char *suffix)
 {
@@ -72,6 +66,18 @@ static void require_rule(key_reader *reader, bool holds, const char *rule, int64
                                  reader->arch->name, rule, left, right);
 }
 
+const char *zt_hyper_key(zt_key_reader *reader, const char *suffix) { return full_key(reader, suffix); }
+
+int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max)
+{
+    return get_count(reader, suffix, otherwise, max);
+}
+
+void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64_t left, int64_t right)
+{
+    require_rule(reader, holds, rule, left, right);
+}
+
 static void refuse_feature(key_reader *reader, const char *feature)
 {
     if (reader->status == ZT_OK)
@@ -81,7 +87,7 @@ static void refuse_feature(key_reader *reader, const char *feature)
 
 /* ---- sizes ---------------------------------------------------------------------------------- */
 
-#define MAX_WIDTH (1 << 24)
+#define MAX_WIDTH ZT_MAX_WIDTH
 
 /* Layers behind the last that predict further tokens (multi-token prediction). */
 static void read_extra_layers(key_reader *reader, zt_hyper *hyper)
@@ -218,6 +224,7 @@ static void set_sizes(key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes
 {
     require_rule(reader, sizes->n_heads % sizes->n_kv_heads == 0, not_multiple, sizes->n_heads, sizes->n_kv_heads);
     sizes->q_width = sizes->n_heads * sizes->head; /* below 2^48 */
+    sizes->q_rows = (1 + reader->arch->gated_attention) * sizes->q_width;
     sizes->kv_width = sizes->n_kv_heads * sizes->head;
     sizes->qkv_width = sizes->q_width + 2 * sizes->kv_width;
     sizes->o_width = sizes->q_width;
@@ -238,7 +245,10 @@ static void set_sizes(key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes
 static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
 {
     int64_t n_layers = hyper->n_layers, ff[ZT_MAX_LAYERS], heads[ZT_MAX_LAYERS], key_heads[ZT_MAX_LAYERS], length;
-    get_counts(reader, "feed_forward_length", 0, n_layers, ff);
+    int64_t expert_length = 0; /* where all layers have experts, no other length need be there */
+    if (reader->arch->parts & ZT_PART_EXPERTS)
+        zt_gguf_i64(reader->gguf, full_key(reader, "expert_feed_forward_length"), &expert_length);
+    get_counts(reader, "feed_forward_length", expert_length, n_layers, ff);
     get_counts(reader, "attention.head_count", 0, n_layers, heads);
     get_counts(reader, "attention.head_count_kv", heads[0], n_layers, key_heads);
     bool latent = reader->arch->parts & ZT_PART_LATENT;
@@ -532,18 +542,29 @@ static bool has_matrix(const key_reader *reader, const char *name, int64_t rows)
     return rows == 0 || (type.rank == 2 && type.dim[0] == rows);
 }
 
-/* A file may hold q, k, v (and gate, up) as one matrix or as several; the tensors of layer 0 decide. If it has neither
- * form, the architecture's own form is reported as missing later. */
+/* ---- layout --------------------------------------------------------------------------------- */
+
+/* Has the first layer with attention a tensor of this weight? */
+static bool attention_has(const key_reader *reader, const zt_hyper *hyper, zt_weight weight)
+{
+    char name[ZT_WEIGHT_NAME];
+    int64_t layer = 0;
+    while (layer < hyper->n_layers - 1 && hyper->layer[layer].kind != ZT_LAYER_ATTENTION) layer++;
+    return has_matrix(reader, zt_weight_name(weight, layer, name), 0);
+}
+
+/* A file may hold q, k, v (and gate, up) as one matrix or as several; the tensors of the first layer decide. If it has
+ * neither form, the architecture's own form is reported as missing later. */
 static void read_layout(key_reader *reader, zt_hyper *hyper)
 {
     const uint64_t gates = ZT_PART_GATE | ZT_PART_FUSED_UP;
     hyper->parts = reader->arch->parts;
     if (!has_matrix(reader, "blk.0.attn_norm_2.weight", 0)) hyper->parts &= ~(uint64_t)ZT_PART_NORM_2;
-    if (!has_matrix(reader, "blk.0.attn_q_norm.weight", 0)) hyper->parts &= ~ZT_PART_HEAD_NORMS;
-    bool fused = has_matrix(reader, "blk.0.attn_qkv.weight", 0), latent = hyper->parts & ZT_PART_LATENT;
+    if (!attention_has(reader, hyper, ZT_W_Q_NORMS)) hyper->parts &= ~ZT_PART_HEAD_NORMS;
+    bool fused = attention_has(reader, hyper, ZT_W_QKV), latent = hyper->parts & ZT_PART_LATENT;
     if (latent) hyper->parts |= hyper->latent.q_rank > 0 ? ZT_PART_Q_RANK : ZT_PART_Q_WHOLE;
     if (latent) hyper->parts |= has_key(reader, "attention.key_length_mla") ? ZT_PART_SPLIT_B : ZT_PART_WHOLE_B;
-    if (!latent && fused != has_matrix(reader, "blk.0.attn_q.weight", 0))
+    if (!latent && fused != attention_has(reader, hyper, ZT_W_Q))
         hyper->parts = (hyper->parts & ~(uint64_t)(ZT_PART_QKV | ZT_PART_FUSED_QKV)) | (fused ? ZT_PART_FUSED_QKV : ZT_PART_QKV);
     if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
@@ -738,6 +759,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_sizes(&reader, hyper);
     read_windows(&reader, hyper);
     read_layer_sizes(&reader, hyper);
+    zt_hyper_read_recurrent(&reader, hyper);
     read_shared_caches(&reader, hyper);
     read_scales(&reader, hyper);
     read_rope(&reader, hyper);

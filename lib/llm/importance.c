@@ -32,6 +32,7 @@ struct zt_importance {
     sums *sum;
     int n_sums;
     int32_t *iota, *zero, *last; /* [window or blocks] what the inputs are but for ids */
+    int32_t *from, *to;          /* [window or blocks] states of recurrent layers: a text begins with zeros, none is kept */
     float *none;                 /* zeros in the shape of experts' sums: [most_none], for n_none inputs behind the others */
     int64_t most_none;
     int n_none;
@@ -175,9 +176,9 @@ static zt_status build_program(zt_importance *importance, zt_gguf *gguf)
             zt_fail(importance->ctx, ZT_EUSAGE, "%s: a window of %" PRId64 " tokens exceeds the model's %" PRId64 " positions",
                     zt_gguf_name(gguf), importance->window, importance->hyper.ctx_train);
     if (status != ZT_OK) return status;
-    zt_prog *from =
-        zt_llm_build(gguf, &importance->hyper,
-                     &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .ctx = importance->window, .embed = true});
+    zt_prog *from = zt_llm_build(
+        gguf, &importance->hyper,
+        &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .slots = 1, .ctx = importance->window, .embed = true});
     status = from ? make_sums_program(importance, from) : zt_ctx_status(importance->ctx);
     zt_prog_free(from);
     return status;
@@ -209,9 +210,16 @@ static zt_status make_inputs(zt_importance *importance)
     importance->iota = zt_alloc_array(importance->ctx, count, sizeof *importance->iota);
     importance->zero = zt_calloc(importance->ctx, count, sizeof *importance->zero);
     importance->last = zt_alloc_array(importance->ctx, count, sizeof *importance->last);
-    for (size_t i = 0; i < count && importance->iota; i++) importance->iota[i] = (int32_t)i;
+    importance->from = zt_alloc_array(importance->ctx, count, sizeof *importance->from);
+    importance->to = zt_alloc_array(importance->ctx, count, sizeof *importance->to);
+    if (!importance->iota || !importance->from || !importance->to) return ZT_ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        importance->iota[i] = (int32_t)i;
+        importance->from[i] = i ? ZT_STATE_CONTINUED : ZT_STATE_ZEROS;
+        importance->to[i] = -1;
+    }
     importance->none = zt_calloc(importance->ctx, (size_t)importance->most_none + 1, sizeof *importance->none);
-    return importance->iota && importance->zero && importance->last && importance->none ? ZT_OK : ZT_ENOMEM;
+    return importance->zero && importance->last && importance->none ? ZT_OK : ZT_ENOMEM;
 }
 
 zt_importance *zt_importance_open(zt_gguf *gguf, zt_engine *engine, int64_t window)
@@ -253,6 +261,8 @@ void zt_importance_close(zt_importance *importance)
     zt_free(importance->ctx, importance->iota);
     zt_free(importance->ctx, importance->zero);
     zt_free(importance->ctx, importance->last);
+    zt_free(importance->ctx, importance->from);
+    zt_free(importance->ctx, importance->to);
     zt_free(importance->ctx, importance->none);
     zt_free(importance->ctx, importance);
 }
@@ -276,11 +286,14 @@ zt_status zt_importance_feed(zt_importance *importance, const int32_t *ids, int6
     if (!importance) return ZT_EUSAGE;
     ZT_REQUIRE(importance->ctx, ids || !token_count, ZT_EUSAGE);
     zt_binding symbols[] = {{"n", token_count}, {"m", token_count}};
-    const void *decoder[5 + MAX_NONE] = {ids, importance->iota, importance->zero, importance->iota,
+    const void *decoder[7 + MAX_NONE] = {ids, importance->iota, importance->zero, importance->iota,
                                          importance->iota}; /* table: the identity */
     const void *encoder[] = {ids, importance->zero, importance->iota, importance->last};
     zt_status status = check_text(importance, ids, token_count);
-    for (int i = 0; i < importance->n_none; i++) decoder[5 + i] = importance->none;
+    int count = 5;
+    if (importance->hyper.recurrent) decoder[count++] = importance->from;
+    if (importance->hyper.recurrent) decoder[count++] = importance->to;
+    for (int i = 0; i < importance->n_none; i++) decoder[count++] = importance->none;
     for (int64_t i = 0; i < token_count && status == ZT_OK; i++) importance->last[i] = (int32_t)(token_count - 1);
     if (status == ZT_OK)
         status = zt_session_step(importance->session, symbols, 2, importance->hyper.arch->encoder ? encoder : decoder,

@@ -15,6 +15,7 @@ static zt_status make_inputs(zt_llm *model)
     model->table = zt_alloc_array(model->ctx, (size_t)model->opts.n_seq * blocks, sizeof *model->table);
     model->last = zt_alloc_array(model->ctx, model->hyper.arch->encoder ? chunk : 0, sizeof *model->last);
     if (!model->iota || !model->pos || !model->seq || !model->table || !model->last) return ZT_ENOMEM;
+    if (model->hyper.recurrent && !(model->recurrent = zt_recurrent_open(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.embed) {
         model->states = zt_alloc_array(model->ctx, chunk * (size_t)zt_llm_vector_length(model), sizeof *model->states);
@@ -114,9 +115,9 @@ static void log_opened(const zt_llm *model, const zt_gguf *gguf)
     zt_session_report report = zt_session_get(model->session);
     zt_log(model->ctx, ZT_LOG_INFO,
            "%s: %s, %" PRId64 " layers, width %" PRId64 ", vocabulary %" PRId64 ", context %" PRId64
-           ", weights %.1f MB, cache %.1f MB, %d steps fall back",
+           ", weights %.1f MB, cache %.1f MB, states %.1f MB, %d steps fall back",
            zt_gguf_name(gguf), info.arch, info.n_layers, info.width, info.vocab, info.ctx_len, (double)info.weight_bytes / 1e6,
-           (double)info.kv_bytes / 1e6, report.fallbacks);
+           (double)info.kv_bytes / 1e6, (double)info.recurrent_bytes / 1e6, report.fallbacks);
 }
 
 zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
@@ -159,6 +160,7 @@ void zt_llm_close(zt_llm *model)
     zt_free(model->ctx, model->seq);
     zt_free(model->ctx, model->table);
     zt_free(model->ctx, model->last);
+    zt_recurrent_close(model->recurrent);
     zt_drawing_free(model->drawing);
     zt_free(model->ctx, model->states);
     zt_free(model->ctx, model->pooled);

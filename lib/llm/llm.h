@@ -237,6 +237,7 @@ typedef struct zt_llm_info {
     int64_t labels;                               /* 0: an embedding is states, not scores */
     int64_t n_seq, chunk, cache_len;              /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* memory needed; scratch for a full chunk */
+    size_t recurrent_bytes;                       /* states of recurrent layers, of all sequences; 0: there are no such layers */
 } zt_llm_info;
 zt_llm_info zt_llm_get(const zt_llm *model); /* sizes of the open model; arch lives as long as the model */
 /* The same sizes without loading weights, as for --dry-run. */
@@ -248,7 +249,7 @@ zt_status zt_llm_plan(zt_gguf *gguf, const zt_llm_opts *opts, zt_llm_info *out);
 zt_prog *zt_llm_program(zt_gguf *gguf, const zt_llm_opts *opts);
 /* The program of the forward pass as built, before the passes that the session applies to it.
  *
- *     decoder: in  ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]
+ *     decoder: in  ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; with recurrent layers from, to i32[n]
  *              out logits f32[m,V] and best i32[m], the index of the largest logit (each may be NULL: not computed);
  *                  with `embed` states f32[m,width]
  *     encoder: in  ids, types, pos, last i32[n]; one text per step, no cache; rows after `last` are masked

@@ -10,6 +10,43 @@
 
 #include "lib/llm/arch.h"
 
+/* recurrent.c: the states of sequence 0 in a model with recurrent layers. A state cannot go back, so some are kept: behind the
+ * last token fed, before the last token of the last prompt, and behind the first token of a draft. After a rewind, the
+ * tokens behind the nearest of them are fed again, and so give the bits that they gave before. */
+enum { ZT_KEPT_STATES = 1 + ZT_SPARE_SLOTS };
+typedef struct zt_kept_state {
+    int64_t position; /* tokens that it has seen; 0: none, the slot is empty */
+    bool prompt;      /* of a prompt: generated tokens do not take its slot */
+} zt_kept_state;
+
+typedef struct zt_recurrent_rows {
+    zt_ctx *ctx;
+    zt_kept_state kept[ZT_KEPT_STATES];
+    zt_ids fed;               /* the tokens up to the position; after a rewind those behind it are still there */
+    int32_t *ids, *from, *to; /* [rows] of the next step */
+    int64_t row_count, again; /* of the next step; of them tokens that were fed before */
+    int early, late;          /* slots that it writes, -1: none, */
+    int64_t early_position, late_position;
+    bool early_is_prompt;
+} zt_recurrent_rows;
+
+/* Room for steps of so many rows; NULL: no memory. */
+zt_recurrent_rows *zt_recurrent_open(zt_ctx *ctx, int64_t most_rows);
+void zt_recurrent_close(zt_recurrent_rows *rows);
+/* The nearest position, up to this one, from which a state goes on. */
+int64_t zt_recurrent_nearest(const zt_recurrent_rows *rows, int64_t position);
+/* Sets up a step: tokens from the nearest state to `position`, which were fed before, then token_count new ones. `draft`:
+ * all but the first of these may be taken back. ZT_ENOMEM. */
+zt_status zt_recurrent_plan(zt_recurrent_rows *rows, int64_t position, const int32_t *ids, int64_t token_count, bool draft);
+/* The step was run, or failed. */
+void zt_recurrent_done(zt_recurrent_rows *rows, bool good);
+/* Forgets states behind the position. */
+void zt_recurrent_rewind(zt_recurrent_rows *rows, int64_t position);
+/* The slot with the state at this position; -1: none. */
+int zt_recurrent_slot(const zt_recurrent_rows *rows, int64_t position);
+/* Forgets all states but one of this position, which was stored in slot 0; position 0: all. */
+void zt_recurrent_fill(zt_recurrent_rows *rows, int64_t position);
+
 struct zt_llm {
     zt_ctx *ctx;
     zt_hyper hyper;
@@ -21,6 +58,7 @@ struct zt_llm {
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
     int32_t *last;                     /* [chunk], of an encoder */
+    zt_recurrent_rows *recurrent;      /* of a model with recurrent layers, else NULL */
     zt_drawing *drawing;               /* with opts.draws only */
     float *states;                     /* [chunk, zt_llm_vector_length], and */
     double *pooled;                    /* one row: with opts.embed only */

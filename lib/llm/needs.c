@@ -55,8 +55,13 @@ static zt_status read_model(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
 static zt_prog *build_program(const zt_llm *model, const zt_gguf *gguf, int64_t context, bool kv_given)
 {
     const zt_llm_opts *opts = &model->opts;
-    zt_build_opts build_opts = {
-        .exact = opts->exact, .kv = opts->kv, .ctx = context, .n_seq = opts->n_seq, .embed = opts->embed, .draws = opts->draws};
+    zt_build_opts build_opts = {.exact = opts->exact,
+                                .kv = opts->kv,
+                                .ctx = context,
+                                .n_seq = opts->n_seq,
+                                .embed = opts->embed,
+                                .draws = opts->draws,
+                                .slots = zt_llm_slots(opts->n_seq)};
     if (!opts->forward) return zt_llm_build(gguf, &model->hyper, &build_opts);
     zt_dtype kv = kv_given || opts->exact ? opts->kv : ZT_DTYPE_COUNT;
     return zt_forward_build(model->ctx, opts->forward, &(zt_forward_opts){opts->exact, kv, opts->n_seq});
@@ -99,12 +104,15 @@ static size_t data_bytes(const zt_llm *model)
     return sum;
 }
 
-static size_t cache_bytes(const zt_llm *model)
+/* Bytes of the caches, whose rows are positions, or of the states of recurrent layers. */
+static size_t state_bytes(const zt_llm *model, bool recurrent)
 {
     size_t sum = 0;
     for (int i = 0; i < zt_prog_count(model->prog, ZT_VALUE_STATE); i++) {
-        const zt_type *type = &zt_prog_value(model->prog, zt_prog_nth(model->prog, ZT_VALUE_STATE, i))->type;
-        sum += (size_t)model->cache_rows * (size_t)type->dim[1] * (size_t)zt_dtype_get(type->dtype)->block_bytes;
+        zt_type type = zt_prog_value(model->prog, zt_prog_nth(model->prog, ZT_VALUE_STATE, i))->type;
+        bool fixed = type.dim[0] >= 0;
+        if (!fixed) type.dim[0] = model->cache_rows;
+        if (fixed == recurrent) sum += zt_type_bytes(&type);
     }
     return sum;
 }
@@ -177,7 +185,8 @@ zt_llm_info zt_llm_get(const zt_llm *model)
         .chunk = model->opts.chunk,
         .cache_len = model->cache_rows,
         .weight_bytes = data_bytes(model),
-        .kv_bytes = cache_bytes(model),
+        .kv_bytes = state_bytes(model, false),
+        .recurrent_bytes = state_bytes(model, true),
         .scratch_bytes = model->scratch,
     };
 }

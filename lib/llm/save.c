@@ -1,7 +1,7 @@
 /* save.c - the KV cache and the tokens in it as a file, to go on from there.
  *
- * The file, little endian: the head below; tokens i32[n]; of each state its first n rows; then
- * XXH3-128 of all of that. The header names model and arithmetic, so that the restored cache has the
+ * The file, little endian: the head below; tokens i32[n]; of each state its first n rows, or of a recurrent layer what one
+ * sequence has; then XXH3-128 of all of that. The header names model and arithmetic, so that the restored cache has the
  * bits that feeding would have produced. The whole file is checked before any of it is used.
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have its memory from the context */
@@ -54,21 +54,35 @@ zt_status zt_llm_key(zt_gguf *gguf, char key[33])
 
 static int count_states(zt_llm *model) { return zt_prog_count(zt_llm_prog(model), ZT_VALUE_STATE); }
 
-/* Bytes of one row (a token) of the i-th state, whose first dimension is positions. */
-static size_t row_bytes(zt_llm *model, int index, size_t *rows)
+/* How the i-th state is laid out: rows by position, or slots of which a sequence has one. */
+typedef struct state_rows {
+    size_t bytes, count; /* of a row or slot; how many */
+    bool slots;          /* of a recurrent layer: its first dimension does not grow with the context */
+} state_rows;
+
+static state_rows rows_of(zt_llm *model, int index)
 {
+    const zt_prog *program = zt_llm_prog(model);
     zt_type type = zt_session_state_type(zt_llm_session(model), index);
-    *rows = type.rank > 0 ? (size_t)type.dim[0] : 0;
-    return *rows ? zt_type_bytes(&type) / *rows : 0;
+    state_rows rows = {.count = type.rank > 0 ? (size_t)type.dim[0] : 0};
+    rows.bytes = rows.count ? zt_type_bytes(&type) / rows.count : 0;
+    rows.slots = rows.count && zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_STATE, index))->type.dim[0] >= 0;
+    return rows;
+}
+
+/* Bytes of the i-th state after so many tokens. */
+static size_t saved_bytes(const state_rows *rows, size_t token_count)
+{
+    return rows->slots ? (token_count ? rows->bytes : 0) : rows->bytes * token_count;
 }
 
 /* The largest state, whole. */
 static size_t largest_state_bytes(zt_llm *model)
 {
-    size_t most = 0, rows;
+    size_t most = 0;
     for (int i = 0; i < count_states(model); i++) {
-        size_t bytes = row_bytes(model, i, &rows) * rows;
-        most = bytes > most ? bytes : most;
+        state_rows rows = rows_of(model, i);
+        most = rows.bytes * rows.count > most ? rows.bytes * rows.count : most;
     }
     return most;
 }
@@ -76,7 +90,6 @@ static size_t largest_state_bytes(zt_llm *model)
 static zt_status make_head(zt_llm *model, const char *model_key, const char *arithmetic, int64_t token_count,
                            session_header *made)
 {
-    size_t rows;
     char program[ZT_FORWARD_KEY];
     session_header header = {.token_count = token_count, .n_states = count_states(model)};
     zt_status status = zt_forward_key(model, program);
@@ -87,8 +100,9 @@ static zt_status make_head(zt_llm *model, const char *model_key, const char *ari
     memcpy(header.arithmetic, arithmetic, length);
     memcpy(header.arithmetic + length, program, strlen(program));
     for (int i = 0; i < header.n_states; i++) {
-        header.bytes += row_bytes(model, i, &rows) * (size_t)token_count;
-        header.kv = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
+        state_rows rows = rows_of(model, i);
+        header.bytes += saved_bytes(&rows, (size_t)token_count);
+        if (!rows.slots) header.kv = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
     }
     *made = header;
     return status;
@@ -109,17 +123,20 @@ static zt_status write_hashed(session_writer *writer, const void *bytes, size_t 
 
 static zt_status write_states(zt_llm *model, session_writer *writer, size_t token_count)
 {
+    int slot = token_count ? zt_llm_state_slot(model) : 0;
+    if (slot < 0) return zt_ctx_status(zt_llm_ctx(model));
     zt_status status = ZT_OK;
-    void *whole = zt_alloc(zt_llm_ctx(model), largest_state_bytes(model));
+    char *whole = zt_alloc(zt_llm_ctx(model), largest_state_bytes(model));
     if (!whole) return ZT_ENOMEM;
     for (int i = 0; i < count_states(model) && status == ZT_OK; i++) {
-        size_t rows, bytes = row_bytes(model, i, &rows);
-        if (token_count > rows)
+        state_rows rows = rows_of(model, i);
+        if (!rows.slots && token_count > rows.count)
             status = zt_fail(zt_llm_ctx(model), ZT_ENOTSUP, "state %d holds %zu positions of %zu: the session cannot be saved", i,
-                             rows, token_count);
+                             rows.count, token_count);
         else
             status = zt_session_state_get(zt_llm_session(model), i, whole);
-        if (status == ZT_OK) status = write_hashed(writer, whole, bytes * token_count);
+        const char *from = whole + (rows.slots ? (size_t)slot * rows.bytes : 0);
+        if (status == ZT_OK) status = write_hashed(writer, from, saved_bytes(&rows, token_count));
     }
     zt_free(zt_llm_ctx(model), whole);
     return status;
@@ -230,20 +247,23 @@ static zt_status read_ids(session_reader *reader, size_t token_count, zt_ids *id
     return status;
 }
 
-/* Restores the first token_count positions of each state. The rest is zero and never read before it is written. */
+/* Restores the first token_count positions of each state, and slot 0 of a recurrent layer's. The rest is zero and never read
+ * before it is written. */
 static zt_status read_states(session_reader *reader, size_t token_count)
 {
+    const size_t saved = (size_t)reader->header.token_count;
     zt_status status = ZT_OK;
     zt_session *session = zt_llm_session(reader->model);
     uint64_t at = sizeof reader->header + (uint64_t)reader->header.token_count * sizeof(int32_t);
     void *whole = zt_calloc(reader->ctx, largest_state_bytes(reader->model), 1);
     if (!whole) return ZT_ENOMEM;
     for (int i = 0; i < reader->header.n_states && status == ZT_OK; i++) {
-        size_t rows, bytes = row_bytes(reader->model, i, &rows);
-        status = token_count > rows ? fail_damaged(reader, "more positions than a state holds")
-                                    : zt_source_read(reader->src, at, whole, bytes * token_count);
+        state_rows rows = rows_of(reader->model, i);
+        status = !rows.slots && token_count > rows.count
+                     ? fail_damaged(reader, "more positions than a state holds")
+                     : zt_source_read(reader->src, at, whole, saved_bytes(&rows, rows.slots ? saved : token_count));
         if (status == ZT_OK) status = zt_session_state_set(session, i, whole);
-        at += bytes * (uint64_t)reader->header.token_count;
+        at += saved_bytes(&rows, saved);
     }
     zt_free(reader->ctx, whole);
     return status;
@@ -260,9 +280,12 @@ zt_status zt_llm_load(zt_llm *model, const char *model_key, const char *arithmet
     int64_t limit = zt_llm_get(model).ctx_len,
             token_count = reader.header.token_count < limit ? reader.header.token_count : limit;
     if (status == ZT_OK && use) status = check_sum(&reader);
+    size_t before = ids->count;
     if (status == ZT_OK && use) status = read_ids(&reader, (size_t)token_count, ids);
     if (status == ZT_OK && use) status = read_states(&reader, (size_t)token_count);
-    if (status == ZT_OK && use) zt_llm_place(model, token_count);
+    /* a context of fewer tokens than were saved has no state at its end */
+    if (status == ZT_OK && use)
+        status = zt_llm_place(model, ids->id + before, token_count, token_count == reader.header.token_count);
     zt_source_close(reader.src);
     return status;
 }

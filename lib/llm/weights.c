@@ -25,6 +25,7 @@ typedef struct weight_row {
     int rank;
     size_t dim[3]; /* offsets into zt_hyper, row-major */
     layer_kind layers;
+    unsigned kinds; /* of layers that have it: bits of zt_layer_kind; 0: all */
 } weight_row;
 
 #define PART(part) ZT_PART_##part
@@ -37,11 +38,24 @@ typedef struct weight_row {
         n, true, with, must, may, r, { __VA_ARGS__ }                                                                             \
     }
 
-/* A norm that a part brings, and its bias; a matrix; a bias that a part brings or BIASES may. */
-#define NORM(n, part, d)            EACH(n, 0, PART(part), 0, 1, DIM(d))
-#define NORM_BIAS(n, part)          EACH(n, PART(part), PART(NORM_BIAS), 0, 1, DIM(width))
-#define MATRIX(n, with, rows, cols) EACH(n, with, PART(ALL), 0, 2, rows, cols)
-#define BIAS(n, with, part, d)      EACH(n, with, PART(part), PART(BIASES), 1, d)
+/* A norm that a part brings, and its bias. */
+#define NORM(n, part, d)   EACH(n, 0, PART(part), 0, 1, DIM(d))
+#define NORM_BIAS(n, part) EACH(n, PART(part), PART(NORM_BIAS), 0, 1, DIM(width))
+/* Of attention, in layers of that kind: a matrix; a bias that a part brings or BIASES may. */
+#define KIND(kind) (1u << ZT_LAYER_##kind)
+#define ATTENTION(n, w, must_, may_, r, ...)                                                                                     \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = w, .must = must_, .may = may_, .rank = r, .dim = {__VA_ARGS__},                      \
+        .kinds = KIND(ATTENTION)                                                                                                 \
+    }
+#define MATRIX(n, with, rows, cols) ATTENTION(n, with, PART(ALL), 0, 2, rows, cols)
+#define BIAS(n, with, part, d)      ATTENTION(n, with, PART(part), PART(BIASES), 1, d)
+/* Of layers that are gated delta nets. */
+#define DELTA(n, part, r, ...)                                                                                                   \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = PART(part), .must = PART(ALL), .rank = r, .dim = {__VA_ARGS__},                      \
+        .kinds = KIND(DELTA_NET)                                                                                                 \
+    }
 /* Of the feed-forward: in layers without experts, and in layers with them. */
 #define DENSE(n, w, must_, may_, r, ...)                                                                                         \
     {                                                                                                                            \
@@ -75,19 +89,19 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_ATTN_NORM_BIAS] = NORM_BIAS("attn_norm.bias", PRE_NORM),
     [ZT_W_ATTN_NORM_2] = NORM("attn_norm_2.weight", NORM_2, width),
     [ZT_W_ATTN_NORM_2_BIAS] = NORM_BIAS("attn_norm_2.bias", NORM_2),
-    [ZT_W_Q] = MATRIX("attn_q.weight", PART(QKV), OWN(q_width), DIM(width)),
-    [ZT_W_Q_BIAS] = BIAS("attn_q.bias", PART(QKV), QKV_BIAS, OWN(q_width)),
+    [ZT_W_Q] = MATRIX("attn_q.weight", PART(QKV), OWN(q_rows), DIM(width)),
+    [ZT_W_Q_BIAS] = BIAS("attn_q.bias", PART(QKV), QKV_BIAS, OWN(q_rows)),
     [ZT_W_K] = MATRIX("attn_k.weight", PART(QKV), OWN(kv_width), DIM(width)),
     [ZT_W_K_BIAS] = BIAS("attn_k.bias", PART(QKV), QKV_BIAS, OWN(kv_width)),
     [ZT_W_V] = MATRIX("attn_v.weight", PART(QKV), OWN(kv_width), DIM(width)),
     [ZT_W_V_BIAS] = BIAS("attn_v.bias", PART(QKV), QKV_BIAS, OWN(kv_width)),
     [ZT_W_QKV] = MATRIX("attn_qkv.weight", PART(FUSED_QKV), OWN(qkv_width), DIM(width)),
     [ZT_W_QKV_BIAS] = BIAS("attn_qkv.bias", PART(FUSED_QKV), QKV_BIAS, OWN(qkv_width)),
-    [ZT_W_Q_NORM] = EACH("attn_q_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(q_norm)),
-    [ZT_W_K_NORM] = EACH("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(k_norm)),
-    [ZT_W_Q_NORMS] = EACH("attn_q_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_heads), OWN(head)),
-    [ZT_W_K_NORMS] = EACH("attn_k_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_kv_heads), OWN(head)),
-    [ZT_W_SINKS] = EACH("attn_sinks.weight", 0, PART(SINKS), 0, 1, OWN(n_heads)),
+    [ZT_W_Q_NORM] = ATTENTION("attn_q_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(q_norm)),
+    [ZT_W_K_NORM] = ATTENTION("attn_k_norm.weight", 0, PART(QK_NORM), PART(QK_NORM_MAY), 1, OWN(k_norm)),
+    [ZT_W_Q_NORMS] = ATTENTION("attn_q_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_heads), OWN(head)),
+    [ZT_W_K_NORMS] = ATTENTION("attn_k_norm.weight", 0, PART(HEAD_NORMS), 0, 2, OWN(n_kv_heads), OWN(head)),
+    [ZT_W_SINKS] = ATTENTION("attn_sinks.weight", 0, PART(SINKS), 0, 1, OWN(n_heads)),
     [ZT_W_Q_WHOLE] = EACH("attn_q.weight", 0, PART(Q_WHOLE), 0, 2, OWN(q_width), DIM(width)),
     [ZT_W_Q_A] = EACH("attn_q_a.weight", 0, PART(Q_RANK), 0, 2, DIM(latent.q_rank), DIM(width)),
     [ZT_W_Q_A_NORM] = EACH("attn_q_a_norm.weight", 0, PART(Q_RANK), 0, 1, DIM(latent.q_rank)),
@@ -105,6 +119,16 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_NORM] = NORM("ffn_norm.weight", FF_NORM, width),
     [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", FF_NORM),
     [ZT_W_FF_NORM_POST] = NORM("post_attention_norm.weight", FF_NORM_POST, width),
+    [ZT_W_DELTA_QKV] = DELTA("attn_qkv.weight", ALL, 2, DIM(delta.width), DIM(width)),
+    [ZT_W_DELTA_GATE] = DELTA("attn_gate.weight", ALL, 2, DIM(delta.value_width), DIM(width)),
+    [ZT_W_DELTA_CONV] = DELTA("ssm_conv1d.weight", ALL, 2, DIM(delta.width), DIM(delta.filter)),
+    [ZT_W_DELTA_DT] = DELTA("ssm_dt.bias", ALL, 1, DIM(delta.heads)),
+    [ZT_W_DELTA_A] = DELTA("ssm_a", ALL, 1, DIM(delta.heads)),
+    [ZT_W_DELTA_BETA] = DELTA("ssm_beta.weight", BETA, 2, DIM(delta.heads), DIM(width)),
+    [ZT_W_DELTA_ALPHA] = DELTA("ssm_alpha.weight", BETA, 2, DIM(delta.heads), DIM(width)),
+    [ZT_W_DELTA_BETA_ALPHA] = DELTA("ssm_ba.weight", BETA_ALPHA, 2, DIM(delta.both), DIM(width)),
+    [ZT_W_DELTA_NORM] = DELTA("ssm_norm.weight", ALL, 1, DIM(delta.value)),
+    [ZT_W_DELTA_OUT] = DELTA("ssm_out.weight", ALL, 2, DIM(width), DIM(delta.value_width)),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
     [ZT_W_ROUTER_BIAS] = SPARSE_BIAS("ffn_gate_inp.bias", 1, DIM(n_experts)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
@@ -146,6 +170,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
 static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)
 {
     if (row == &rows[ZT_W_ATTN_NORM] && layer == 0 && hyper->arch->first_unnormed) return false;
+    if (row->layered && row->kinds && !(row->kinds >> hyper->layer[layer].kind & 1)) return false;
     if (row->layers != ANY_LAYER && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
     if (row->layers >= SPLIT_EXPERTS && hyper->fused_experts != (row->layers == FUSED_EXPERTS)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;

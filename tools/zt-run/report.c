@@ -244,6 +244,7 @@ static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t tot
     if (!table) return zt_ctx_status(run->ctx);
     add_row(table, "weights", info->weight_bytes);
     add_row(table, "kv", info->kv_bytes);
+    if (info->recurrent_bytes) add_row(table, "states", info->recurrent_bytes);
     add_row(table, "scratch", info->scratch_bytes);
     add_row(table, "total", total);
     add_row(table, "available", available);
@@ -261,7 +262,7 @@ zt_status run_dry(run_state *run)
     opts.engine = run->engine;
     zt_status status = zt_llm_plan(run->gguf, &opts, &info);
     if (status != ZT_OK) return status;
-    size_t total = info.weight_bytes + info.kv_bytes + info.scratch_bytes;
+    size_t total = info.weight_bytes + info.kv_bytes + info.recurrent_bytes + info.scratch_bytes;
     size_t available = run_available_bytes(run->cli);
     status = print_needs(run, &info, total, available);
     if (status == ZT_OK && total > available) zt_cli_no(run->cli);

@@ -10,6 +10,7 @@
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
+ *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
  *     hf_mxfp4.c          matrices of blocks and scales
  *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
@@ -83,6 +84,9 @@ typedef enum hf_id {
     HF_MINICPM3,
     HF_MINICPM,
     HF_APERTUS,
+    HF_QWEN3NEXT,
+    HF_QWEN35,
+    HF_QWEN35MOE,
     HF_COUNT
 } hf_id;
 
@@ -127,8 +131,13 @@ typedef uint64_t hf_set;
 #define HF_PARTIAL                                                                                                               \
     (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
 #define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))
-#define HF_LATENTS   (HF_DEEPSEEKS | HF_SET(HF_MINICPM3))                           /* with latent attention */
-#define HF_MOES      ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS) /* with routed experts */
+#define HF_LATENTS   (HF_DEEPSEEKS | HF_SET(HF_MINICPM3)) /* with latent attention */
+#define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
+#define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S) /* with gated delta nets */
+#define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS)             /* whose norms multiply by 1 + weight */
+#define HF_MOES                                                                                                                  \
+    ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) |                                       \
+     HF_SET(HF_QWEN35MOE)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -195,7 +204,8 @@ enum {
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
     HF_IN_TURNS = 4096,
-    HF_HEADS = 8192 /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
+    HF_DELTA = 16384, /* of a gated delta net: hf_delta.c */
+    HF_HEADS = 8192   /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
@@ -203,22 +213,38 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 /* The GGUF name of the second half whose first half is this GGUF tensor. */
 zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name);
 
+/* hf_delta.c: which of its rows (columns: of its columns) change places. */
+typedef enum hf_delta_part {
+    HF_DELTA_QKV,      /* those of values, behind q and k */
+    HF_DELTA_VALUES,   /* all */
+    HF_DELTA_COLUMNS,  /* the same of columns */
+    HF_DELTA_NEXT_QKV, /* out of qwen3next's matrix */
+    HF_DELTA_NEXT_GATE
+} hf_delta_part;
+typedef struct hf_delta_order {
+    hf_delta_part part;
+    int64_t key_heads, each, key, value; /* each: value heads of a key head; lengths of a key, of a value */
+} hf_delta_order;
+/* The source's row or column for one of the tensor. */
+int64_t zt_hf_delta_place(const hf_delta_order *order, int64_t place);
+
 typedef struct hf_tensor {
-    const char *name;    /* GGUF's */
-    zt_type type;        /* as it is read */
-    int64_t source;      /* in the weights' checkpoint, -1: made by us, `values` */
-    int64_t *sources;    /* of a stacked tensor: one for each expert, -1: not seen; else NULL */
-    int half;            /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
-    zt_dtype from;       /* dtype of the source */
-    float add;           /* to each value; only where type is F32 */
-    int64_t heads;       /* 0: rows stay in place; else they are paired within each of so many heads, */
-    int64_t groups;      /* or, where this is not 0, grouped by so many key heads */
-    bool transposed;     /* the source is [columns, rows], or several such */
-    bool in_turns;       /* of halves: rows of both take turns, of vectors values */
-    int64_t each;        /* of halves by head: rows of the source for each, */
-    int64_t skipped;     /* of which so many are the first half's and come before these; 0: any other tensor */
-    int64_t scales;      /* of MXFP4: its second source */
-    const int64_t *rows; /* of a matrix: the source's row for each of its own; NULL: all */
+    const char *name;            /* GGUF's */
+    zt_type type;                /* as it is read */
+    int64_t source;              /* in the weights' checkpoint, -1: made by us, `values` */
+    int64_t *sources;            /* of a stacked tensor: one for each expert, -1: not seen; else NULL */
+    int half;                    /* 1, 2: that half of the rows of the source, or of each of its matrices; 0: all */
+    zt_dtype from;               /* dtype of the source */
+    float add;                   /* to each value; only where type is F32 */
+    int64_t heads;               /* 0: rows stay in place; else they are paired within each of so many heads, */
+    int64_t groups;              /* or, where this is not 0, grouped by so many key heads */
+    bool transposed;             /* the source is [columns, rows], or several such */
+    bool in_turns;               /* of halves: rows of both take turns, of vectors values */
+    int64_t each;                /* of halves by head: rows of the source for each, */
+    int64_t skipped;             /* of which so many are the first half's and come before these; 0: any other tensor */
+    int64_t scales;              /* of MXFP4: its second source */
+    const int64_t *rows;         /* of a matrix: the source's row for each of its own; NULL: all */
+    const hf_delta_order *order; /* NULL: rows and columns stay in place, but for the above */
     const float *values;
 } hf_tensor;
 
@@ -309,8 +335,17 @@ bool zt_hf_has_classifier(const hf_import *import);
 zt_status zt_hf_put_labels(hf_import *import);
 zt_status zt_hf_put_reranker(hf_import *import);
 zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
-zt_status zt_hf_put_experts(hf_import *import);   /* what the table of numbers cannot say of experts: hf_experts.c */
-zt_status zt_hf_put_latent(hf_import *import);    /* the same of latent attention: hf_latent.c */
+zt_status zt_hf_put_experts(hf_import *import); /* what the table of numbers cannot say of experts: hf_experts.c */
+zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
+zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
+/* Layers behind the last that predict further tokens: as config.json says, or the weights show. */
+enum { MOST_FURTHER = 64 };
+zt_status zt_hf_further_layers(const hf_import *import, int64_t *count);
+/* The name that a tensor of such a layer would have in a layer's place; other names as they are. */
+zt_status zt_hf_name_further(const hf_import *import, const char *name, char *out, size_t size);
+/* Adds a tensor that is named HF_DELTA; its name, type and source are set. */
+enum { ZT_HF_NAME = 64 };
+zt_status zt_hf_add_delta(hf_import *import, hf_tensor *tensor);
 zt_status zt_hf_put_rope(hf_import *import);      /* also adds the tensors of rope's factors */
 zt_status zt_hf_put_tokenizer(hf_import *import); /* tokenizer.json, special tokens, chat templates */
 /* hf_latent.c: of the matrix of keys and values that `tensor` is, that of keys [heads, latent, plain], or of values [heads,

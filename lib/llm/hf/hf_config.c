@@ -133,6 +133,11 @@ static const hf_arch archs[] = {
     CAUSAL("granite", "granite", HF_GRANITE, "Granite"),
     CAUSAL("qwen2moe", "qwen2_moe", HF_QWEN2MOE, "Qwen2Moe"),
     CAUSAL("qwen3moe", "qwen3_moe", HF_QWEN3MOE, "Qwen3Moe"),
+    CAUSAL("qwen3next", "qwen3_next", HF_QWEN3NEXT, "Qwen3Next"),
+    CAUSAL("qwen35", "qwen3_5_text", HF_QWEN35, "Qwen3_5"),
+    CAUSAL("qwen35", "qwen3_5", HF_QWEN35, "Qwen3_5"),
+    CAUSAL("qwen35moe", "qwen3_5_moe_text", HF_QWEN35MOE, "Qwen3_5Moe"),
+    CAUSAL("qwen35moe", "qwen3_5_moe", HF_QWEN35MOE, "Qwen3_5Moe"),
     CAUSAL("olmoe", "olmoe", HF_OLMOE, "Olmoe"),
     CAUSAL("granitemoe", "granitemoe", HF_GRANITEMOE, "GraniteMoe"),
     CAUSAL_IF(HF_NEEDS_SHARED_EXPERTS, "granitemoe", "granitemoeshared", HF_GRANITEMOE, "GraniteMoeShared"),
@@ -254,6 +259,11 @@ static zt_status put_key(hf_import *import, const hf_key *row)
     if (status == ZT_OK && isnan(value) && strcmp(row->names, "head_dim") == 0 &&
         zt_hf_is(import, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
         status = derive_head_length(import, &value);
+    if (status == ZT_OK && strcmp(row->suffix, "block_count") == 0 && zt_hf_is(import, HF_DELTAS)) {
+        int64_t further = 0;
+        status = zt_hf_further_layers(import, &further);
+        value += (double)further;
+    }
     if (status != ZT_OK || isnan(value)) return status;
     return row->kind == 'u' ? zt_hf_put_int(import, row->suffix, (int64_t)value) : zt_hf_put_real(import, row->suffix, value);
 }
@@ -266,7 +276,9 @@ static zt_status put_feed_forward(hf_import *import)
     double width = 0, length = NAN;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "feed_forward_length", &length);
-    return status == ZT_OK && isnan(length) ? zt_hf_put_int(import, "feed_forward_length", 4 * (int64_t)width) : status;
+    return status == ZT_OK && isnan(length) && import->arch.id != HF_QWEN35MOE
+               ? zt_hf_put_int(import, "feed_forward_length", 4 * (int64_t)width)
+               : status;
 }
 
 /* Gemma's attention scale is 1/sqrt(query_pre_attn_scalar). GGUF's key is for what is not the
@@ -296,6 +308,7 @@ static const hf_demand demands[] = {
     {"use_bias", " true ", HF_SET(HF_STARCODER2)},
     {"attention_bias", " true ", HF_SET(HF_NEOX) | HF_SET(HF_GPT_OSS)},
     {"attention_bias", " false ", HF_LATENTS},
+    {"attn_output_gate", " true ", HF_DELTAS},
     {"rope_interleave", " true ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},
     {"topk_method", " group_limited_greedy greedy ", HF_SET(HF_DEEPSEEK2)},
     {"topk_method", " noaux_tc ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},
@@ -513,6 +526,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
     if (status == ZT_OK) status = zt_hf_put_labels(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;

@@ -8,17 +8,19 @@
 #include <stdio.h>
 
 #define CHOSEN                                                                                                                   \
-    (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS) /* have norm_topk_prob */
+    (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_QWEN3NEXT) |                  \
+     HF_DEEPSEEKS) /* have norm_topk_prob */
 
 enum { GATING_SIGMOID = 2 }; /* GGUF's number */
 
 /* Whether weights are divided by their sum. Of glm4moe the key is always written, of others where config.json differs from what
- * GGUF means by silence: that qwen3moe does. */
+ * GGUF means by silence: that qwen3moe and qwen3next do. */
 static zt_status put_norm(hf_import *import)
 {
     char key[128];
-    bool glm = import->arch.id == HF_GLM4MOE, usual = import->arch.id == HF_QWEN3MOE;
-    bool normed = glm || zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE));
+    bool glm = import->arch.id == HF_GLM4MOE, next = import->arch.id == HF_QWEN3NEXT;
+    bool usual = next || import->arch.id == HF_QWEN3MOE;
+    bool normed = glm || next || zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE));
     const json_t *given = zt_hf_get(import, "norm_topk_prob");
     if (!zt_hf_is(import, CHOSEN)) return ZT_OK;
     if (given && !json_is_boolean(given) && !json_is_null(given))

@@ -31,7 +31,8 @@ typedef struct hf_name {
 #define GPT_OSS HF_SET(HF_GPT_OSS)
 /* In name: of glm4moe, seed_oss and gpt-oss it is the feed-forward's. */
 #define POST_NORMED                                                                                                              \
-    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3) | GPT_OSS)
+    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3) | GPT_OSS | \
+     HF_DELTAS)
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
@@ -43,6 +44,9 @@ typedef struct hf_name {
 #define GLM4        HF_SET(HF_GLM4)
 #define MODERN      HF_SET(HF_MODERNBERT)
 #define EXAONE      HF_SET(HF_EXAONE)
+#define DELTAS      HF_DELTAS
+#define NEXT        HF_SET(HF_QWEN3NEXT)
+#define QWEN35S     HF_QWEN35S
 #define DEEPSEEKS   HF_DEEPSEEKS
 #define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))   /* a bias on the choice of experts */
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
@@ -132,10 +136,10 @@ static const hf_name layered[] = {
     {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
     {"mlp.experts.*.up_proj", "ffn_up_exps", MLP_EXPERTS, HF_STACKED},
     {"mlp.experts.*.down_proj", "ffn_down_exps", MLP_EXPERTS, HF_STACKED},
-    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", HF_SET(HF_QWEN2MOE), HF_FLAT},
-    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", HF_SET(HF_QWEN2MOE), 0},
-    {"mlp.shared_expert.up_proj", "ffn_up_shexp", HF_SET(HF_QWEN2MOE), 0},
-    {"mlp.shared_expert.down_proj", "ffn_down_shexp", HF_SET(HF_QWEN2MOE), 0},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, HF_FLAT},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
     {"mlp.shared_experts.up_proj", "ffn_up_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
     {"mlp.shared_experts.down_proj", "ffn_down_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
@@ -155,6 +159,24 @@ static const hf_name layered[] = {
     {"mlp.experts.gate_up_proj", "ffn_gate_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_FIRST_HALF},
     {"mlp.experts.gate_up_proj", "ffn_up_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_SECOND_HALF},
     {"mlp.experts.down_proj", "ffn_down_exps", GPT_OSS, HF_BARE | HF_TURNED},
+    {"linear_attn.in_proj_qkvz", "attn_qkv", NEXT, HF_DELTA},
+    {"linear_attn.in_proj_ba", "ssm_ba", NEXT, 0},
+    {"linear_attn.in_proj_qkv", "attn_qkv", QWEN35S, HF_DELTA},
+    {"linear_attn.in_proj_z", "attn_gate", QWEN35S, HF_DELTA},
+    {"linear_attn.in_proj_b", "ssm_beta", QWEN35S, HF_DELTA},
+    {"linear_attn.in_proj_a", "ssm_alpha", QWEN35S, HF_DELTA},
+    {"linear_attn.A_log", "ssm_a", DELTAS, HF_DELTA | HF_BARE},
+    {"linear_attn.dt", "ssm_dt", DELTAS, HF_DELTA | HF_UNDERSCORE},
+    {"linear_attn.conv1d", "ssm_conv1d", DELTAS, HF_DELTA},
+    {"linear_attn.norm", "ssm_norm", DELTAS, 0},
+    {"linear_attn.out_proj", "ssm_out", DELTAS, HF_DELTA},
+    {"eh_proj", "nextn.eh_proj", DELTAS, 0},
+    {"enorm", "nextn.enorm", DELTAS, NORM},
+    {"hnorm", "nextn.hnorm", DELTAS, NORM},
+    {"shared_head.norm", "nextn.shared_head_norm", DELTAS, NORM},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_FIRST_HALF},
+    {"mlp.experts.gate_up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_SECOND_HALF},
+    {"mlp.experts.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_BARE},
     {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
@@ -343,9 +365,9 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_STACKED | HF_FIRST_HALF | HF_TURNED)) continue; /* a part of a tensor */
+        if (found.todo & (HF_STACKED | HF_FIRST_HALF | HF_TURNED | HF_DELTA)) continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
-        out->add = (found.todo & NORM) && zt_hf_is(&import, HF_GEMMAS) ? 1 : 0;
+        out->add = (found.todo & NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
         out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
         out->kv = found.todo & PAIR_K;
         memcpy(out->name, found.name, sizeof out->name);
@@ -432,7 +454,7 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
     const char *point = strrchr(name, '.');
     return type->rank < 2 || (point && strcmp(point, ".bias") == 0) || strcmp(name, "position_embd.weight") == 0 ||
            strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp") != NULL ||
-           strstr(name, "_norm.weight") != NULL;
+           strstr(name, ".ssm_conv1d.") != NULL || strstr(name, "_norm.weight") != NULL;
 }
 
 /* Half of the rows, where the tensor is a half: of a matrix, or of each of several; of biases of several in turns half of their
@@ -472,10 +494,13 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     if (!take_half(found, &tensor->type))
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, whose rows are not two halves",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
+    if (found->todo & HF_DELTA && blocks)
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
+                       zt_checkpoint_name(import->tensors->from), text, entry->dtype);
     tensor->half = found->todo & HF_FIRST_HALF ? 1 : found->todo & HF_SECOND_HALF ? 2 : 0;
     if ((entry->type.dtype == ZT_F64 && !tensor->transposed) || zt_model_stays_f32(found->name, &tensor->type))
         tensor->type.dtype = ZT_F32;
-    if ((found->todo & NORM) && zt_hf_is(import, HF_GEMMAS)) {
+    if ((found->todo & NORM) && zt_hf_is(import, HF_ADD_ONE)) {
         tensor->type.dtype = ZT_F32;
         tensor->add = 1;
     }
@@ -574,7 +599,13 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     zt_entry entry;
     name_match found;
     hf_tensor tensor;
+    char further[200];
     zt_checkpoint_get(import->tensors->from, index, &entry);
+    if (zt_hf_is(import, DELTAS)) {
+        zt_status named = zt_hf_name_further(import, entry.name, further, sizeof further);
+        if (named != ZT_OK) return named;
+        entry.name = further;
+    }
     if (is_left_out(import, entry.name) || is_behind_last(import, entry.name)) return ZT_OK;
     if (zt_hf_is(import, GPT_OSS) && zt_hf_mxfp4_stem(entry.name)) return add_mxfp4(import, index, entry.name);
     if (!find_name(import, entry.name, &found)) return refuse_tensor(import, entry.name);
@@ -588,6 +619,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK) status = group_rows(import, &found, &tensor);
     if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
+    if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
     return status == ZT_OK ? add_halves(import, &found, &tensor) : status;
 }

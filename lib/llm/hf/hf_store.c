@@ -241,6 +241,26 @@ static zt_status read_paired(const hf_tensors *tensors, const hf_tensor *tensor,
     return ZT_OK;
 }
 
+/* Reads elements of a tensor of a gated delta net, in runs that follow each other in the source. */
+static zt_status read_ordered(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
+    bool by_column = tensor->order->part == HF_DELTA_COLUMNS;
+    int64_t rows = tensor->type.dim[0], width = rows ? zt_type_count(&tensor->type) / rows : 0;
+    while (count > 0) {
+        int64_t row = first / width, column = first % width, limit = by_column ? tensor->order->value : width;
+        int64_t run = limit - column % limit < count ? limit - column % limit : count;
+        int64_t place = by_column ? row * width + zt_hf_delta_place(tensor->order, column)
+                                  : zt_hf_delta_place(tensor->order, row) * width + column;
+        zt_status status = read_elements(tensors, tensor, place, run, dst);
+        if (status != ZT_OK) return status;
+        first += run;
+        count -= run;
+        dst += (size_t)run * element_size;
+    }
+    return ZT_OK;
+}
+
 /* ---- transposed matrices --------------------------------------------------------------------- */
 
 /* Columns first, first + step, .. of the source. */
@@ -336,6 +356,7 @@ static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, 
     if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
     if (tensor->rows) return read_rows(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
+    if (tensor->order) return read_ordered(tensors, tensor, first, count, dst);
     return tensor->heads ? read_paired(tensors, tensor, first, count, dst) : read_elements(tensors, tensor, first, count, dst);
 }
 

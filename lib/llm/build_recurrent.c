@@ -1,0 +1,77 @@
+/* build_recurrent.c - the builder of what recurrent layers share: states in slots, and causal convolutions.
+ *
+ * A state is f32[slots,...]. The inputs `from` and `to` say for each row of a step in which slot its state begins, and which
+ * slot gets the state after it.
+ */
+#include "lib/llm/build_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+int zt_layer_state(zt_program_builder *builder, const char *what, int rank, const int64_t *dim)
+{
+    int64_t whole[ZT_MAX_RANK] = {builder->opts->slots};
+    memcpy(whole + 1, dim, (size_t)(rank - 1) * sizeof *dim);
+    return zt_prog_state(builder->program, zt_layer_label(builder, what), ZT_F32, rank, whole);
+}
+
+/* ---- causal convolutions --------------------------------------------------------------------- */
+
+typedef struct convolution {
+    int filter, bias;        /* f32[C,K], f32[C] or ZT_NONE */
+    int64_t columns, length; /* C, K */
+    bool silu;
+} convolution;
+
+/* The filter in f32, which the op reads: that is how converters write filters, but a file may say otherwise. */
+static bool read_filter(zt_program_builder *builder, zt_weight weight, zt_weight bias, bool silu, convolution *made)
+{
+    int data = zt_weight_data(builder, weight);
+    if (data < 0) return false;
+    const zt_type *type = &zt_prog_value(builder->program, data)->type;
+    *made = (convolution){data, zt_weight_data(builder, bias), type->dim[0], type->dim[1], silu};
+    if (type->dtype == ZT_F32) return true;
+    made->filter = zt_program_cast(builder->program, zt_layer_label(builder, "cf"), data, &(zt_cast_attrs){.to.s = "f32"});
+    return made->filter >= 0;
+}
+
+/* Of a lesson: each text by itself, as a convolution [texts,columns,tokens] with a gradient. */
+static int convolve_texts(zt_program_builder *builder, const char *what, int x, const convolution *by)
+{
+    zt_prog *program = builder->program;
+    int64_t texts = builder->texts, tokens = builder->opts->lesson, C = by->columns;
+    zt_reshape_attrs apart = {.shape = {3, {texts, tokens, C}}}, taps = {.shape = {3, {C, 1, by->length}}},
+                     flat = {.shape = {2, {builder->row_count, C}}};
+    zt_transpose_attrs turned = {{3, {0, 2, 1}}};
+    zt_conv_attrs attrs = zt_conv_defaults();
+    attrs.groups = C;
+    attrs.pad = (zt_ints){1, {by->length - 1}};
+    attrs.pad_end = (zt_ints){1, {0}};
+    int y = zt_program_reshape(program, zt_layer_label(builder, "ca"), x, &apart);
+    y = zt_program_transpose(program, zt_layer_label(builder, "ct"), y, &turned);
+    int filter = zt_program_reshape(program, zt_layer_label(builder, "cw"), by->filter, &taps);
+    y = zt_program_conv(program, zt_layer_label(builder, "cc"), y, filter, by->bias, &attrs);
+    y = zt_program_transpose(program, zt_layer_label(builder, "cb"), y, &turned);
+    y = zt_program_reshape(program, zt_layer_label(builder, by->silu ? "cr" : what), y, &flat);
+    return by->silu ? zt_program_silu(program, zt_layer_label(builder, what), y) : y;
+}
+
+int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const char *state, int x, zt_weight weight,
+                         zt_weight bias, bool silu)
+{
+    zt_causal_conv_attrs attrs = zt_causal_conv_defaults();
+    char after[24], out_name[24];
+    convolution by;
+    int out[2];
+    if (!read_filter(builder, weight, bias, silu, &by)) return -1;
+    if (builder->opts->lesson) return convolve_texts(builder, what, x, &by);
+    int before = zt_layer_state(builder, state, 3, (int64_t[]){by.length - 1, by.columns});
+    if (silu) snprintf(attrs.act.s, sizeof attrs.act.s, "silu");
+    snprintf(after, sizeof after, "%sp%" PRId64, state, builder->layer);
+    snprintf(out_name, sizeof out_name, "%s%" PRId64, what, builder->layer);
+    const int in[] = {before, x, by.filter, builder->from, builder->to, by.bias};
+    if (zt_prog_op(builder->program, ZT_OP_causal_conv, &attrs, in, (const char *[]){after, out_name}, out) != ZT_OK) return -1;
+    zt_prog_keep(builder->program, before, out[0]);
+    return out[1];
+}

@@ -1,0 +1,29 @@
+/* hyper_internal.h - private to lib/llm: how hyper-parameters are read from a file, for the files that read some of them.
+ * hyper.c reads most, hyper_recurrent.c those of recurrent layers.
+ */
+#ifndef ZT_HYPER_INTERNAL_H
+#define ZT_HYPER_INTERNAL_H
+
+#include "lib/llm/arch.h"
+
+#define ZT_MAX_WIDTH (1 << 24)
+
+typedef struct zt_key_reader {
+    zt_ctx *ctx;
+    const zt_gguf *gguf;
+    const zt_arch *arch;
+    char key[128]; /* the key last looked at */
+    zt_status status;
+} zt_key_reader;
+
+/* The key with the architecture before it, until the next call. */
+const char *zt_hyper_key(zt_key_reader *reader, const char *suffix);
+/* A number from 1 to max; `otherwise` where the key is absent, and then 0 means that it must be there. After a failure 1. */
+int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max);
+/* Fails with the rule and its two numbers unless the condition `holds`. */
+void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64_t left, int64_t right);
+
+/* Which layers are recurrent, and their sizes. n_layers and extra_layers have been read. */
+void zt_hyper_read_recurrent(zt_key_reader *reader, zt_hyper *hyper);
+
+#endif
