@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { KEPT_GRAMMARS = 16 }; /* compiled grammars that no request uses */
@@ -70,11 +71,41 @@ static void drop_unused(run_grammars *grammars)
     }
 }
 
-static run_grammar *compile_grammar(run_state *run, zt_str *key, const zt_grammar_part *parts, size_t count)
+/* What a grammar is made of: parts, or calls of tools. */
+typedef struct grammar_source {
+    const zt_grammar_part *parts;
+    size_t count;
+    const zt_reply_hold *calls; /* NULL: of parts */
+} grammar_source;
+
+static zt_status put_text_key(zt_str *key, const char *text, size_t size)
+{
+    zt_str_printf(key, "%zu:", size);
+    return zt_str_put(key, size ? text : "", size);
+}
+
+/* The template as a whole, since its form is found in it; of the prompt, only whether it ends inside of the reasoning matters. */
+static zt_status put_calls_key(zt_str *key, const zt_reply_hold *calls)
+{
+    enum { TAIL = 64 };
+    size_t tail = calls->prompt.n < TAIL ? calls->prompt.n : TAIL;
+    char *tools = json_dumps(calls->tools, JSON_COMPACT);
+    if (!tools) return zt_fail(key->ctx, ZT_ENOMEM, "no memory for tools");
+    zt_str_printf(key, "calls %d %d ", calls->required, calls->one);
+    if (calls->content) put_key(key, calls->content, 1);
+    for (size_t i = 0; i < calls->only_count; i++) put_text_key(key, calls->only[i], strlen(calls->only[i]));
+    put_text_key(key, tools, strlen(tools));
+    put_text_key(key, calls->template_text.data, calls->template_text.n);
+    free(tools);
+    return put_text_key(key, calls->prompt.data + calls->prompt.n - tail, tail);
+}
+
+static run_grammar *compile_grammar(run_state *run, zt_str *key, const grammar_source *source)
 {
     run_grammar *entry = zt_calloc(run->ctx, 1, sizeof *entry);
     if (!entry) return NULL;
-    entry->grammar = zt_grammar_compile(run->ctx, parts, count);
+    entry->grammar =
+        source->calls ? zt_reply_grammar(run->ctx, source->calls) : zt_grammar_compile(run->ctx, source->parts, source->count);
     if (!entry->grammar) {
         zt_free(run->ctx, entry);
         return NULL;
@@ -84,20 +115,21 @@ static run_grammar *compile_grammar(run_state *run, zt_str *key, const zt_gramma
     return entry;
 }
 
-/* The grammar of these parts, first in the list. NULL: an error. */
-static run_grammar *find_grammar(run_state *run, const zt_grammar_part *parts, size_t count)
+/* The grammar of a source, first in the list. NULL: an error. */
+static run_grammar *find_grammar(run_state *run, const grammar_source *source)
 {
     run_grammars *grammars = run->grammars;
     zt_str key;
     zt_str_init(&key, run->ctx);
     run_grammar *found = NULL, **at = &grammars->last;
-    if (put_key(&key, parts, count) == ZT_OK) {
+    zt_status status = source->calls ? put_calls_key(&key, source->calls) : put_key(&key, source->parts, source->count);
+    if (status == ZT_OK) {
         while (*at && ((*at)->key.len != key.len || memcmp((*at)->key.data, key.data, key.len) != 0)) at = &(*at)->next;
         found = *at;
         if (found)
             *at = found->next;
         else
-            found = compile_grammar(run, &key, parts, count);
+            found = compile_grammar(run, &key, source);
     }
     zt_str_fini(&key);
     if (!found) return NULL;
@@ -114,17 +146,27 @@ void run_release(run_state *run)
     run->grammar = NULL;
 }
 
-zt_status run_hold_to(run_state *run, const char *form, const zt_grammar_part *parts, size_t count)
+static zt_status hold_to_source(run_state *run, const char *form, const grammar_source *source)
 {
     run_release(run);
     run->form = form;
     if (!run->grammars->trie && !(run->grammars->trie = zt_token_trie_new(run->ctx, run->vocab))) return ZT_ENOMEM;
-    run->grammar = find_grammar(run, parts, count);
+    run->grammar = find_grammar(run, source);
     if (!run->grammar) return zt_ctx_status(run->ctx);
     run->grammar->users++;
     drop_unused(run->grammars);
     run->matcher = zt_grammar_matcher_new(run->grammar->grammar, run->grammars->trie);
     return run->matcher ? ZT_OK : zt_ctx_status(run->ctx);
+}
+
+zt_status run_hold_to(run_state *run, const char *form, const zt_grammar_part *parts, size_t count)
+{
+    return hold_to_source(run, form, &(grammar_source){.parts = parts, .count = count});
+}
+
+zt_status run_hold_to_calls(run_state *run, const zt_reply_hold *hold)
+{
+    return hold_to_source(run, "tools", &(grammar_source){.calls = hold});
 }
 
 /* ---- the command line ------------------------------------------------------------------------ */

@@ -14,14 +14,42 @@ static const json_t *offered_tools(const run_state *run, const run_beside *besid
     return json_array_size(tools) > 0 ? tools : NULL;
 }
 
+/* Holds the answer to calls of the tools. An answer that is held to a form already is not: its text is that form's. */
+static zt_status hold_to_tools(run_state *run, const zt_reply_opts *opts, const run_calls *calls)
+{
+    if (run->matcher && calls->required)
+        return zt_fail(run->ctx, ZT_EDATA, "\"tool_choice\" asks for a call, but the answer is held to \"%s\"", run->form);
+    bool known = zt_reply_call_form(opts->template_text) != NULL;
+    if (!known && calls->content && !calls->required) return run_hold_to(run, "json_schema", calls->content, 1);
+    if (run->matcher || (!calls->required && !known)) return ZT_OK;
+    zt_reply_hold hold = {.template_text = opts->template_text,
+                          .prompt = opts->prompt,
+                          .tools = opts->tools,
+                          .only = calls->only,
+                          .only_count = calls->only_count,
+                          .required = calls->required,
+                          .one = calls->one,
+                          .content = calls->content};
+    return run_hold_to_calls(run, &hold);
+}
+
 zt_status run_reply_begin(run_state *run, const zt_str *prompt, const run_beside *beside)
 {
     size_t size;
-    if (!run->options->json && !run_takes_requests(run->options)) return ZT_OK;
+    const run_calls none = {0}, *calls = beside ? &beside->calls : &none;
     const char *text = zt_jinja_text(run->jinja, &size);
     zt_reply_opts opts = {.template_text = {text, size},
                           .prompt = {prompt->len ? prompt->data : "", prompt->len},
                           .tools = offered_tools(run, beside)};
+    bool wanted = run->options->json || run_takes_requests(run->options);
+    if (run->options->chat || run->options->render) return ZT_OK;
+    zt_status status = ZT_OK;
+    if (opts.tools)
+        status = hold_to_tools(run, &opts, calls);
+    else if (calls->required)
+        status = zt_fail(run->ctx, ZT_EDATA, "\"tool_choice\" asks for a call, but there are no tools");
+    if (status != ZT_OK || !wanted) return status;
+    opts.held = run->matcher && strcmp(run->form, "tools") == 0;
     run_reply_free(run);
     run->offers_tools = opts.tools != NULL;
     run->reply = zt_reply_new(run->ctx, &opts);

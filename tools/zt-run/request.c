@@ -123,7 +123,9 @@ void request_free(run_request *request)
     run_reply_free(&request->run);
     zt_ids_fini(ctx, &request->run.ids);
     if (request->own_stops) zt_free(ctx, request->options.stop_texts.item);
+    zt_free(ctx, request->only);
     json_decref(request->json);
+    free(request->content_text);
     free(request->json_id);
     zt_free(ctx, request);
 }

@@ -11,10 +11,13 @@
 enum { FORM_RESPONSE_FORMAT, FORM_JSON_SCHEMA, FORM_GRAMMAR, FORM_CHOICES, FORM_REGEX, REQUEST_FORMS };
 
 typedef struct run_request {
-    run_state run;       /* its own: options, ids, text and times; the rest is borrowed */
-    run_options options; /* the command line's, with what the request says */
-    size_t line_number;  /* of the input, from 1 */
-    json_t *json;        /* options borrow texts of it */
+    run_state run;           /* its own: options, ids, text and times; the rest is borrowed */
+    run_options options;     /* the command line's, with what the request says */
+    size_t line_number;      /* of the input, from 1 */
+    json_t *json;            /* options borrow texts of it */
+    const char **only;       /* of beside.calls: allocated */
+    zt_grammar_part content; /* of beside.calls */
+    char *content_text;      /* of content, malloc'ed by jansson */
     const json_t *messages;
     run_beside beside; /* what is given beside the messages */
     const char *prompt;
@@ -56,6 +59,9 @@ bool request_names_model(const run_state *run, const char *text);
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
 /* "unknown member KEY", with the nearest of the names, or all of them where none is near. ZT_EDATA. */
 zt_status request_unknown(zt_ctx *ctx, const char *key, const char *const *names, size_t name_count);
+
+/* request_tools.c: checks "tools", and sets beside.tools and beside.calls by "tool_choice" and "parallel_tool_calls". */
+zt_status request_choose_tools(run_request *request);
 
 /* request_form.c: holds the answer to what the request says, or else to what the command line says. */
 zt_status request_hold(run_request *request);

@@ -3,8 +3,14 @@
 
 #include <string.h>
 
+/* Beside tools, "response_format" is about an answer that does not call one: run_reply_begin holds it to both. */
 static zt_status hold_to_one(run_request *request, const char *form, const zt_grammar_part *part)
 {
+    if (request->beside.tools && request->form[FORM_RESPONSE_FORMAT]) {
+        request->content = *part;
+        request->beside.calls.content = &request->content;
+        return ZT_OK;
+    }
     return run_hold_to(&request->run, form, part, 1);
 }
 
@@ -15,9 +21,8 @@ static zt_status hold_to_schema(run_request *request, const char *member, const 
     char *text = json_dumps(schema, JSON_COMPACT | JSON_ENCODE_ANY);
     if (!text) return zt_fail(ctx, ZT_ENOMEM, "no memory for a JSON Schema");
     zt_grammar_part part = {.kind = ZT_GRAMMAR_SCHEMA, .name = member, .text = {text, strlen(text)}, .schema = schema};
-    zt_status status = hold_to_one(request, "json_schema", &part);
-    free(text);
-    return status;
+    request->content_text = text;
+    return hold_to_one(request, "json_schema", &part);
 }
 
 static zt_status hold_to_text(run_request *request, const char *member, const json_t *value, zt_grammar_kind kind)

@@ -132,12 +132,12 @@ static zt_status read_form(run_request *request, const request_member *member, c
     return ZT_OK;
 }
 
+/* Is read by request_choose_tools. */
 static zt_status read_tool_choice(run_request *request, const request_member *member, const json_t *value)
 {
-    const char *word = json_string_value(value);
+    (void)member;
     request->tool_choice = value;
-    if (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0)) return ZT_OK;
-    return request_refuse(request->run.ctx, member->name, value, "\"auto\" or \"none\", the values supported");
+    return ZT_OK;
 }
 
 static zt_status read_parallel(run_request *request, const request_member *member, const json_t *value)
@@ -361,16 +361,6 @@ static zt_status settle_logprobs(run_request *request)
     return ZT_OK;
 }
 
-/* "tool_choice": "none" offers no tools. A model may always write several calls. */
-static zt_status settle_tools(run_request *request)
-{
-    const char *choice = json_string_value(request->tool_choice);
-    if (choice && strcmp(choice, "none") == 0) request->beside.tools = NULL;
-    if (request->beside.tools && json_is_false(request->parallel_tool_calls))
-        return zt_fail(request->run.ctx, ZT_EDATA, "\"parallel_tool_calls\": false is not supported with \"tools\"");
-    return ZT_OK;
-}
-
 /* "reasoning_effort" is a variable of the template. */
 static zt_status settle_effort(run_request *request)
 {
@@ -439,7 +429,7 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
     if (status == ZT_OK && request->prompt && (request->beside.tools || request->beside.documents || request->beside.args))
         status = zt_fail(request->run.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" need \"messages\"");
     if (status == ZT_OK) status = settle_logprobs(request);
-    if (status == ZT_OK) status = settle_tools(request);
+    if (status == ZT_OK) status = request_choose_tools(request);
     if (status == ZT_OK) status = settle_effort(request);
     return status == ZT_OK ? zt_sampler_check(request->run.ctx, &request->options.sampler) : status;
 }

@@ -127,9 +127,17 @@ void run_templates_free(const run_state *run);
 zt_status run_choose_template(run_state *run, bool tools);
 bool run_has_template(const run_state *run);
 const json_t *run_template_args(const run_state *run); /* of --template-arg: an object, NULL: not read yet */
-/* What a conversation has beside its messages; each may be NULL. */
+/* Which tools an answer calls. */
+typedef struct run_calls {
+    bool required, one;             /* it has to call; it calls once at most */
+    const char *const *only;        /* [only_count]: the tools that it may call, by name */
+    size_t only_count;              /* 0: all */
+    const zt_grammar_part *content; /* what an answer is held to that does not call; NULL: nothing */
+} run_calls;
+/* What a conversation has beside its messages; each of the first may be NULL. */
 typedef struct run_beside {
     const json_t *tools, *documents, *args;
+    run_calls calls;
 } run_beside;
 /* Appends the prompt that run->jinja makes of an array of messages to `text`; and to `origin`, for each
  * byte of it, 1 if it comes from the conversation, 0 if from the template. */
@@ -148,6 +156,8 @@ run_grammars *run_grammars_new(const run_state *run);
 void run_grammars_free(const run_state *run);
 /* Holds the answer to a grammar. `form` is the name of the option or member that says so. */
 zt_status run_hold_to(run_state *run, const char *form, const zt_grammar_part *parts, size_t count);
+/* Holds it to calls of tools (lib/llm/reply). */
+zt_status run_hold_to_calls(run_state *run, const zt_reply_hold *hold);
 zt_status run_hold_to_options(run_state *run); /* to what the options say */
 void run_release(run_state *run);              /* holds it to nothing */
 /* Makes NaN of the logits whose token may not come next. Sets run->stop_reason where none needs to. ZT_EDATA: none may,

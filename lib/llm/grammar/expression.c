@@ -16,6 +16,10 @@ void *zt_g_fail(const gbuilder *builder, const char *format, ...)
     return NULL;
 }
 
+zt_ctx *zt_g_context(const gbuilder *builder) { return builder->ctx; }
+
+void zt_g_name(gbuilder *builder, const char *name) { builder->name = name; }
+
 static gexpr *new_expression(gbuilder *builder, gkind kind)
 {
     if (++builder->expressions > MOST_EXPRESSIONS) return zt_g_fail(builder, "more than %d expressions", MOST_EXPRESSIONS);
@@ -43,6 +47,13 @@ gexpr *zt_g_chars(gbuilder *builder, const gchars *chars)
     if (chars->count) memcpy(range, chars->range, (size_t)chars->count * sizeof *range);
     expr->chars = (gchars){range, chars->count, chars->count + 1};
     zt_g_chars_normalize(&expr->chars);
+    return expr;
+}
+
+gexpr *zt_g_bytes(gbuilder *builder, const gset *bytes)
+{
+    gexpr *expr = new_expression(builder, G_BYTES);
+    if (expr) expr->bytes = *bytes;
     return expr;
 }
 
@@ -105,6 +116,19 @@ int zt_g_rule(gbuilder *builder, const char *name, size_t size)
     if (!copy) return -1;
     builder->rule[builder->rule_count] = (grule){copy, NULL};
     return builder->rule_count++;
+}
+
+bool zt_g_define(gbuilder *builder, int rule, gexpr *expr)
+{
+    if (rule < 0 || !expr) return false;
+    builder->rule[rule].expr = expr;
+    return true;
+}
+
+gexpr *zt_g_as_rule(gbuilder *builder, gexpr *expr)
+{
+    int rule = expr ? zt_g_rule(builder, "part", 4) : -1;
+    return zt_g_define(builder, rule, expr) ? zt_g_call(builder, rule) : NULL;
 }
 
 gexpr *zt_g_call(gbuilder *builder, int rule)

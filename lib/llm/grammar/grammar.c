@@ -74,7 +74,7 @@ static gexpr *read_choices(gbuilder *builder, const zt_grammar_part *parts, size
     return expr;
 }
 
-static gexpr *read_parts(gbuilder *builder, const zt_grammar_part *parts, size_t count)
+gexpr *zt_g_parts(gbuilder *builder, const zt_grammar_part *parts, size_t count)
 {
     gexpr *choice = read_choices(builder, parts, count), *sequence = NULL;
     if (choice || zt_ctx_status(builder->ctx) != ZT_OK) return choice;
@@ -86,17 +86,14 @@ static gexpr *read_parts(gbuilder *builder, const zt_grammar_part *parts, size_t
     return choice;
 }
 
-zt_grammar *zt_grammar_compile(zt_ctx *ctx, const zt_grammar_part *parts, size_t count)
+zt_grammar *zt_g_compile(zt_ctx *ctx, const char *name, zt_g_make *make, const void *user)
 {
-    ZT_REQUIRE(ctx, parts && count, NULL);
-    for (size_t i = 0; i < count; i++)
-        ZT_REQUIRE(ctx, (unsigned)parts[i].kind < ZT_GRAMMAR_KINDS && (parts[i].text.data || !parts[i].text.n), NULL);
-    gbuilder builder = {.ctx = ctx, .name = "grammar", .arena = zt_arena_new(ctx, 0)};
+    gbuilder builder = {.ctx = ctx, .name = name, .arena = zt_arena_new(ctx, 0)};
     zt_grammar *grammar = builder.arena ? zt_calloc(ctx, 1, sizeof *grammar) : NULL;
     bool made = false;
     if (grammar) {
         grammar->ctx = ctx;
-        gexpr *root = read_parts(&builder, parts, count);
+        gexpr *root = make(&builder, user);
         made = root && zt_g_rules_make(&builder, root, &grammar->rules);
         if (made) grammar->automaton = zt_g_automaton_new(ctx, &grammar->rules);
         made = grammar->automaton != NULL;
@@ -106,6 +103,25 @@ zt_grammar *zt_grammar_compile(zt_ctx *ctx, const zt_grammar_part *parts, size_t
     if (made) return grammar;
     zt_grammar_free(grammar);
     return NULL;
+}
+
+typedef struct gparts {
+    const zt_grammar_part *part;
+    size_t count;
+} gparts;
+
+static gexpr *make_parts(gbuilder *builder, const void *user)
+{
+    const gparts *parts = user;
+    return zt_g_parts(builder, parts->part, parts->count);
+}
+
+zt_grammar *zt_grammar_compile(zt_ctx *ctx, const zt_grammar_part *parts, size_t count)
+{
+    ZT_REQUIRE(ctx, parts && count, NULL);
+    for (size_t i = 0; i < count; i++)
+        ZT_REQUIRE(ctx, (unsigned)parts[i].kind < ZT_GRAMMAR_KINDS && (parts[i].text.data || !parts[i].text.n), NULL);
+    return zt_g_compile(ctx, "grammar", make_parts, &(gparts){parts, count});
 }
 
 void zt_grammar_free(zt_grammar *grammar)

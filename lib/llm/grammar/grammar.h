@@ -61,9 +61,9 @@ void zt_grammar_free(zt_grammar *grammar); /* after its matchers. NULL: nothing 
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-/* The bytes of all tokens that are text, as zt_vocab_decode gives them in the middle of a text. Control
- * tokens, tokens that end a generation, unknown and unused ones are not among them: a grammar never
- * allows them. The vocabulary is not needed afterwards. NULL: ZT_ENOMEM. */
+/* The bytes of all tokens, as zt_vocab_decode gives them in the middle of a text. Tokens that end a generation,
+ * unknown and unused ones are not among them: a grammar never allows them. Control tokens are allowed only by a grammar
+ * of lib/llm/reply. The vocabulary is not needed afterwards. NULL: ZT_ENOMEM. */
 zt_token_trie *zt_token_trie_new(zt_ctx *ctx, const zt_vocab *vocab);
 void zt_token_trie_free(zt_token_trie *trie); /* after the grammars that were used with it. NULL: nothing */
 

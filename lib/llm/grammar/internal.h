@@ -1,6 +1,8 @@
 /* internal.h - private to lib/llm/grammar: from a text to rules, from rules to an automaton.
  *
  *     gbnf.c, regex.c, schema*.c     a notation becomes expressions of a builder
+ *     arguments.c                    arguments of a tool call, by a schema and in a form of their own
+ *     scan.c                         text up to a mark
  *     expression.c, characters.c     expressions; sets of characters as sequences of byte ranges
  *     rules.c                        expressions become rules: symbols that are sets of bytes or rules
  *     automaton.c                    the states that a text can be in, made when they are first met
@@ -12,7 +14,7 @@
 #ifndef ZT_GRAMMAR_INTERNAL_H
 #define ZT_GRAMMAR_INTERNAL_H
 
-#include "lib/llm/grammar/grammar.h"
+#include "lib/llm/grammar/expression.h"
 
 #include <jansson.h>
 
@@ -36,14 +38,18 @@ typedef struct gchars { /* a set of characters: ranges that rise and do not touc
 
 /* ---- expressions (expression.c) -------------------------------------------------------------- */
 
-typedef enum gkind { G_TEXT, G_CHARS, G_SEQUENCE, G_CHOICE, G_REPEAT, G_RULE } gkind;
+typedef struct gset { /* of byte classes or bytes */
+    uint64_t word[4];
+} gset;
 
-typedef struct gexpr gexpr;
+static inline bool zt_g_set_has(const gset *set, unsigned bit) { return set->word[bit / 64] >> bit % 64 & 1; }
+
 struct gexpr {
     gkind kind;
     union {
         zt_bytes text;
         gchars chars;
+        gset bytes;
         struct {
             gexpr **item;
             int count, capacity;
@@ -61,33 +67,18 @@ typedef struct grule {
     gexpr *expr; /* NULL: not defined yet */
 } grule;
 
-typedef struct gbuilder {
+struct gbuilder {
     zt_ctx *ctx;
     zt_arena *arena;
     const char *name; /* of the part, for messages */
     grule *rule;
     int rule_count, rule_capacity;
     int expressions;
-} gbuilder;
+    bool escape_less; /* in JSON's strings, < is written as \\u003c */
+};
 
-gexpr *zt_g_text(gbuilder *builder, const char *text, size_t size); /* copied; size 0: the empty text */
-gexpr *zt_g_literal(gbuilder *builder, const char *text);           /* closed by a zero */
-gexpr *zt_g_chars(gbuilder *builder, const gchars *chars);          /* copied and normalized; an empty set matches nothing */
-gexpr *zt_g_range(gbuilder *builder, uint32_t first, uint32_t last);
-gexpr *zt_g_list(gbuilder *builder, gkind kind);                        /* empty: G_SEQUENCE or G_CHOICE */
-gexpr *zt_g_add(gbuilder *builder, gexpr *list, gexpr *item);           /* returns list, or NULL */
-gexpr *zt_g_sequence(gbuilder *builder, int count, gexpr *const *item); /* of a few */
-gexpr *zt_g_choice(gbuilder *builder, int count, gexpr *const *item);
-gexpr *zt_g_repeat(gbuilder *builder, gexpr *body, int64_t least, int64_t most);
-gexpr *zt_g_optional(gbuilder *builder, gexpr *body);
-int zt_g_rule(gbuilder *builder, const char *name, size_t size); /* a new rule, not defined yet; -1: an error */
-gexpr *zt_g_call(gbuilder *builder, int rule);
-
-/* Of items in parentheses. */
-#define ZT_G_SEQUENCE(builder, ...)                                                                                              \
-    zt_g_sequence(builder, (int)(sizeof((gexpr *[]){__VA_ARGS__}) / sizeof(gexpr *)), (gexpr *[]){__VA_ARGS__})
-#define ZT_G_CHOICE(builder, ...)                                                                                                \
-    zt_g_choice(builder, (int)(sizeof((gexpr *[]){__VA_ARGS__}) / sizeof(gexpr *)), (gexpr *[]){__VA_ARGS__})
+gexpr *zt_g_chars(gbuilder *builder, const gchars *chars); /* copied and normalized; an empty set matches nothing */
+gexpr *zt_g_bytes(gbuilder *builder, const gset *bytes);
 
 /* One of count texts, by their common beginnings. They are sorted in place. */
 gexpr *zt_g_one_of(gbuilder *builder, zt_bytes *texts, size_t count);
@@ -117,15 +108,15 @@ gexpr *zt_g_gbnf(gbuilder *builder, const char *text, size_t size);
 typedef enum gwritten {
     G_PLAIN,       /* as they are; the whole text matches */
     G_JSON_STRING, /* as in a JSON string, without quotes; a part of the text may match, as in JSON Schema's `pattern` */
+    G_RAW_STRING,  /* the same, but as they are, without '<' and line ends: see zt_g_raw_characters */
 } gwritten;
 gexpr *zt_g_regex(gbuilder *builder, const char *text, size_t size, gwritten written);
 gexpr *zt_g_json_characters(gbuilder *builder, gchars *chars); /* a character of the set, in its one spelling in a JSON string */
 gexpr *zt_g_json_character(gbuilder *builder);                 /* any character, in any spelling */
+/* A character of the set that cannot be part of a mark: no '<', and no line end. The set is changed. */
+gexpr *zt_g_raw_characters(gbuilder *builder, gchars *chars);
 gexpr *zt_g_schema(gbuilder *builder, const json_t *schema);
 gexpr *zt_g_json_object(gbuilder *builder);
-
-/* "NAME: MESSAGE". Returns NULL. */
-void *zt_g_fail(const gbuilder *builder, const char *format, ...) ZT_PRINTF(2, 3);
 
 /* ---- rules (rules.c) ------------------------------------------------------------------------- */
 
@@ -134,12 +125,6 @@ typedef uint32_t gsymbol;
 enum { SYMBOL_END = 0, SYMBOL_SET = 1, SYMBOL_RULE = 2, SYMBOL_KIND = 3, SYMBOL_SHIFT = 2 };
 #define SYMBOL_INDEX(symbol)   ((symbol) >> SYMBOL_SHIFT)
 #define SYMBOL_OF(kind, index) ((uint32_t)(index) << SYMBOL_SHIFT | (kind))
-
-typedef struct gset { /* of byte classes or bytes */
-    uint64_t word[4];
-} gset;
-
-static inline bool zt_g_set_has(const gset *set, unsigned bit) { return set->word[bit / 64] >> bit % 64 & 1; }
 
 typedef struct gbody {   /* of a rule: its alternatives */
     uint32_t first, end; /* indices into grules.alternative */

@@ -66,7 +66,7 @@ gexpr *zt_g_json_characters(gbuilder *builder, gchars *chars)
     for (int i = 0; i < chars->count && choice; i++) {
         uint32_t first = chars->range[i].first, last = chars->range[i].last;
         for (; first <= last && first <= '\\'; first++) {
-            bool escaped = first < 0x20 || first == '"' || first == '\\';
+            bool escaped = first < 0x20 || first == '"' || first == '\\' || (first == '<' && builder->escape_less);
             if (escaped)
                 choice = zt_g_add(builder, choice, escaped_character(builder, first));
             else if (!zt_g_chars_add(builder, &plain, first, first))
@@ -78,8 +78,26 @@ gexpr *zt_g_json_characters(gbuilder *builder, gchars *chars)
     return zt_g_add(builder, choice, zt_g_chars(builder, &plain));
 }
 
+gexpr *zt_g_raw_characters(gbuilder *builder, gchars *chars)
+{
+    static const grange excluded[] = {{0, 0x1f}, {'<', '<'}, {0x7f, 0x9f}};
+    zt_g_chars_normalize(chars);
+    gchars kept = {0};
+    for (int i = 0; i < chars->count; i++) {
+        uint32_t first = chars->range[i].first, last = chars->range[i].last;
+        for (size_t j = 0; j < sizeof excluded / sizeof *excluded && first <= last; j++) {
+            if (excluded[j].last < first || excluded[j].first > last) continue;
+            if (excluded[j].first > first && !zt_g_chars_add(builder, &kept, first, excluded[j].first - 1)) return NULL;
+            first = excluded[j].last + 1;
+        }
+        if (first <= last && !zt_g_chars_add(builder, &kept, first, last)) return NULL;
+    }
+    return zt_g_chars(builder, &kept);
+}
+
 static gexpr *characters(regex_reader *reader, gchars *chars)
 {
+    if (reader->written == G_RAW_STRING) return zt_g_raw_characters(reader->builder, chars);
     return reader->written == G_PLAIN ? zt_g_chars(reader->builder, chars) : zt_g_json_characters(reader->builder, chars);
 }
 
@@ -286,7 +304,7 @@ static gexpr *read_sequence(regex_reader *reader)
 {
     gbuilder *builder = reader->builder;
     gexpr *list = zt_g_list(builder, G_SEQUENCE);
-    bool outside = reader->depth == 0, part = outside && reader->written == G_JSON_STRING;
+    bool outside = reader->depth == 0, part = outside && reader->written != G_PLAIN;
     if (!(outside && skip_text(reader, "^")) && part) list = zt_g_add(builder, list, any_text(reader));
     while (list && reader->at < reader->end && !is_at(reader, "|") && !is_at(reader, ")")) {
         bool last = reader->at + 1 == reader->end || reader->at[1] == '|';

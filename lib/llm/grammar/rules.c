@@ -151,6 +151,7 @@ static gsymbol single_symbol(lowering *low, const gexpr *expr)
     while ((expr->kind == G_SEQUENCE || expr->kind == G_CHOICE) && expr->list.count == 1) expr = expr->list.item[0];
     if (expr->kind == G_RULE) return SYMBOL_OF(SYMBOL_RULE, expr->rule);
     if (expr->kind == G_CHARS) return characters_symbol(low, expr);
+    if (expr->kind == G_BYTES) return set_symbol(low, &expr->bytes);
     if (expr->kind == G_TEXT && expr->text.n == 1)
         return range_symbol(low, (unsigned char)expr->text.data[0], (unsigned char)expr->text.data[0]);
     return add_rule(low, (pending_rule){.expr = expr});

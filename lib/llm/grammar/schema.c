@@ -160,9 +160,9 @@ static gexpr *read_types(sreader *reader, const json_t *schema)
         gexpr *expr = NULL;
         if (!(types & 1 << type)) continue;
         switch ((stype)type) {
-        case S_NULL: expr = zt_g_literal(reader->builder, "null"); break;
+        case S_NULL: expr = zt_s_word(reader, S_WORD_NULL); break;
         case S_BOOLEAN:
-            expr = ZT_G_CHOICE(reader->builder, zt_g_literal(reader->builder, "true"), zt_g_literal(reader->builder, "false"));
+            expr = ZT_G_CHOICE(reader->builder, zt_s_word(reader, S_WORD_TRUE), zt_s_word(reader, S_WORD_FALSE));
             break;
         case S_INTEGER: expr = zt_s_number(reader, schema, true); break;
         case S_NUMBER: expr = zt_s_number(reader, schema, false); break;
@@ -253,19 +253,32 @@ gexpr *zt_s_shared(sreader *reader, sshared which)
 
 /* ---- begin and end --------------------------------------------------------------------------- */
 
+bool zt_s_open(sreader *reader, gbuilder *builder, const json_t *schema, const gdialect *dialect)
+{
+    *reader = (sreader){.builder = builder, .dialect = dialect, .root = schema, .made = json_array()};
+    builder->escape_less = dialect->escape_less;
+    reader->rules = zt_map_new(builder->ctx, 16);
+    zt_str_init(&reader->path, builder->ctx);
+    if (!reader->made) zt_fail(builder->ctx, ZT_ENOMEM, "no memory for a schema");
+    return reader->made && reader->rules;
+}
+
+void zt_s_close(sreader *reader)
+{
+    reader->builder->escape_less = false;
+    zt_map_free(reader->rules);
+    zt_str_fini(&reader->path);
+    json_decref(reader->made);
+}
+
 static gexpr *read_whole(gbuilder *builder, const json_t *schema)
 {
-    sreader reader = {.builder = builder, .root = schema, .made = json_array(), .rules = zt_map_new(builder->ctx, 16)};
+    sreader reader;
     gexpr *expr = NULL;
-    zt_str_init(&reader.path, builder->ctx);
-    if (!reader.made)
-        zt_fail(builder->ctx, ZT_ENOMEM, "no memory for a schema");
-    else if (reader.rules)
+    if (zt_s_open(&reader, builder, schema, &zt_s_json))
         expr = schema ? zt_s_schema(&reader, schema, NULL, NULL) : zt_s_shared(&reader, S_ANY_OBJECT);
     if (zt_ctx_status(builder->ctx) != ZT_OK) expr = NULL; /* of a path, too */
-    zt_map_free(reader.rules);
-    zt_str_fini(&reader.path);
-    json_decref(reader.made);
+    zt_s_close(&reader);
     return expr;
 }
 

@@ -34,8 +34,12 @@ typedef enum sshared {
     S_SHARED
 } sshared;
 
+extern const gdialect zt_s_json; /* JSON itself */
+typedef enum sword { S_WORD_NULL, S_WORD_FALSE, S_WORD_TRUE } sword;
+
 typedef struct sreader {
     gbuilder *builder;
+    const gdialect *dialect;
     const json_t *root;
     zt_str path;   /* of the schema that is read, as in a URI's fragment */
     json_t *made;  /* an array: schemas that were merged */
@@ -74,11 +78,19 @@ gexpr *zt_s_object(sreader *reader, const json_t *schema);
 gexpr *zt_s_array(sreader *reader, const json_t *schema);
 
 gexpr *zt_s_values(sreader *reader, const json_t *schema);        /* of enum */
+json_t *zt_s_strings(sreader *reader, const json_t *schema);      /* the strings of enum that are valid; NULL: an error */
 bool zt_s_same(const json_t *first, const json_t *second);        /* values: 1 and 1.0 are the same */
-gexpr *zt_s_text(sreader *reader, const char *text, size_t size); /* a string's value as JSON, with quotes */
+gexpr *zt_s_text(sreader *reader, const char *text, size_t size); /* a string's value in its quotes */
+gexpr *zt_s_key(sreader *reader, const char *text, size_t size);  /* the name of a property */
+/* A string's value without quotes, the mark that ends it, and what follows. The mark `never` is not in it; NULL: any may be. */
+gexpr *zt_s_raw(sreader *reader, const json_t *schema, const char *mark, const char *never, gexpr *then);
+/* Opens a reader of a schema; NULL: of any object. false: an error. Close it in any case. */
+bool zt_s_open(sreader *reader, gbuilder *builder, const json_t *schema, const gdialect *dialect);
+void zt_s_close(sreader *reader);
 gexpr *zt_s_make_shared(sreader *reader, sshared which);
 gexpr *zt_s_key_except(sreader *reader, zt_bytes *names, size_t count); /* a key that is none of these */
 gexpr *zt_s_colon(sreader *reader);
+gexpr *zt_s_word(sreader *reader, sword word);
 /* A bound as a count from 0 on: fallback where it is absent, -2 after an error. */
 int64_t zt_s_count(const sreader *reader, const json_t *schema, const char *key, int64_t fallback);
 

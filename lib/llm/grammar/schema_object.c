@@ -47,7 +47,7 @@ static bool add_property(sreader *reader, sobject *object, const char *name, con
         object->capacity = capacity;
     }
     gexpr *value = schema ? zt_s_schema(reader, schema, key, name) : zt_s_shared(reader, S_VALUE);
-    gexpr *pair = make_pair(reader, zt_s_text(reader, name, strlen(name)), value);
+    gexpr *pair = make_pair(reader, zt_s_key(reader, name, strlen(name)), value);
     object->property[object->count++] = (sproperty){name, pair, false, json_is_false(schema)};
     return pair != NULL;
 }
@@ -140,15 +140,6 @@ static bool read_more(sreader *reader, const json_t *schema, sobject *object)
     return object->more != NULL;
 }
 
-/* A rule of its own, so that it can be called from two places. */
-static gexpr *as_rule(gbuilder *builder, gexpr *expr)
-{
-    int rule = expr ? zt_g_rule(builder, "json", 4) : -1;
-    if (rule < 0) return NULL;
-    builder->rule[rule].expr = expr;
-    return zt_g_call(builder, rule);
-}
-
 /* All pairs, and the gap after the last. */
 static gexpr *list_pairs(sreader *reader, const sobject *object, int64_t least, int64_t most)
 {
@@ -165,10 +156,10 @@ static gexpr *list_pairs(sreader *reader, const sobject *object, int64_t least, 
     for (size_t i = object->count; i-- > 0 && first && later;) {
         const sproperty *property = &object->property[i];
         if (property->impossible && !property->required) continue;
-        later = as_rule(builder, later);
+        later = zt_g_as_rule(builder, later);
         gexpr *here = ZT_G_SEQUENCE(builder, property->pair, later),
               *behind = ZT_G_SEQUENCE(builder, comma(reader), property->pair, later);
-        first = property->required ? here : ZT_G_CHOICE(builder, here, as_rule(builder, first));
+        first = property->required ? here : ZT_G_CHOICE(builder, here, zt_g_as_rule(builder, first));
         later = property->required ? behind : ZT_G_CHOICE(builder, behind, later);
     }
     return later ? first : NULL;
@@ -253,8 +244,8 @@ static gexpr *list_items(sreader *reader, const json_t *schema, int64_t least, i
         snprintf(name, sizeof name, "%d", (int)i);
         gexpr *own = zt_s_schema(reader, json_array_get(prefix, (size_t)i), "prefixItems", name);
         if (i == 0) rest = ZT_G_SEQUENCE(builder, rest, zt_s_shared(reader, S_GAP));
-        rest = i ? ZT_G_SEQUENCE(builder, comma(reader), own, as_rule(builder, rest))
-                 : ZT_G_SEQUENCE(builder, own, as_rule(builder, rest));
+        rest = i ? ZT_G_SEQUENCE(builder, comma(reader), own, zt_g_as_rule(builder, rest))
+                 : ZT_G_SEQUENCE(builder, own, zt_g_as_rule(builder, rest));
         if (i >= least) rest = zt_g_optional(builder, rest);
     }
     return rest;

@@ -33,12 +33,50 @@ bool zt_s_same(const json_t *first, const json_t *second)
 
 /* ---- one value ------------------------------------------------------------------------------- */
 
+const gdialect zt_s_json = {.words = {"null", "false", "true"}};
+
+gexpr *zt_s_word(sreader *reader, sword word) { return zt_g_literal(reader->builder, reader->dialect->words[word]); }
+
+static gexpr *quote_raw(sreader *reader, const char *text, size_t size)
+{
+    const char *quote = reader->dialect->quote;
+    char shown[80];
+    if (memmem(text, size, quote, strlen(quote)))
+        return zt_s_fail(reader, "'%s' holds %s, which ends a string in this form of tool calls",
+                         zt_escape(shown, sizeof shown, text, size), quote);
+    gexpr *mark = zt_g_mark(reader->builder, quote, strlen(quote));
+    return ZT_G_SEQUENCE(reader->builder, mark, zt_g_text(reader->builder, text, size), mark);
+}
+
+/* A name that can be written without quotes. */
+static bool is_bare(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.", text[i]) || !text[i]) return false;
+    return size > 0;
+}
+
+gexpr *zt_s_key(sreader *reader, const char *text, size_t size)
+{
+    bool bare = reader->dialect->bare_keys && is_bare(text, size);
+    return bare ? zt_g_text(reader->builder, text, size) : zt_s_text(reader, text, size);
+}
+
 gexpr *zt_s_text(sreader *reader, const char *text, size_t size)
 {
+    if (reader->dialect->quote) return quote_raw(reader, text, size);
     json_t *string = json_stringn(text, size);
     char *written = string ? json_dumps(string, JSON_ENCODE_ANY) : NULL;
-    gexpr *expr = written ? zt_g_literal(reader->builder, written) : NULL;
+    zt_str shown;
+    zt_str_init(&shown, reader->builder->ctx);
+    for (const char *at = written; at && *at; at++)
+        if (*at == '<' && reader->builder->escape_less)
+            zt_str_puts(&shown, "\\u003c");
+        else
+            zt_str_putc(&shown, *at);
+    gexpr *expr = shown.data ? zt_g_text(reader->builder, shown.data, shown.len) : NULL;
     if (!written) zt_fail(reader->builder->ctx, ZT_ENOMEM, "no memory for a schema");
+    zt_str_fini(&shown);
     free(written);
     json_decref(string);
     return expr;
@@ -78,7 +116,7 @@ static gexpr *read_container(sreader *reader, const json_t *value)
         {
             if (count++)
                 list = zt_g_add(builder, zt_g_add(builder, list, zt_g_literal(builder, ",")), zt_s_shared(reader, S_GAP));
-            list = zt_g_add(builder, list, zt_s_text(reader, key, strlen(key)));
+            list = zt_g_add(builder, list, zt_s_key(reader, key, strlen(key)));
             list = zt_g_add(builder, zt_g_add(builder, list, zt_s_colon(reader)), read_value(reader, item));
         }
     } else {
@@ -98,8 +136,8 @@ static gexpr *read_value(sreader *reader, const json_t *value)
     gexpr *expr = NULL;
     if (json_is_string(value)) return zt_s_text(reader, json_string_value(value), json_string_length(value));
     if (json_is_number(value)) return number_text(reader, value);
-    if (json_is_null(value)) return zt_g_literal(reader->builder, "null");
-    if (json_is_boolean(value)) return zt_g_literal(reader->builder, json_is_true(value) ? "true" : "false");
+    if (json_is_null(value)) return zt_s_word(reader, S_WORD_NULL);
+    if (json_is_boolean(value)) return zt_s_word(reader, json_is_true(value) ? S_WORD_TRUE : S_WORD_FALSE);
     if (++reader->depth > MOST_NESTING)
         zt_s_fail(reader, "a value nests more than %d deep", MOST_NESTING);
     else
@@ -152,40 +190,53 @@ static int is_valid(const sreader *reader, const json_t *schema, const json_t *v
 static gexpr *read_strings(sreader *reader, const json_t *values)
 {
     gbuilder *builder = reader->builder;
+    const char *quote = reader->dialect->quote;
     size_t count = json_array_size(values);
     zt_bytes *texts = zt_alloc_array(builder->ctx, count, sizeof *texts);
     gexpr *expr = texts ? zt_g_list(builder, G_CHOICE) : NULL;
     for (size_t i = 0; i < count && expr; i++) {
         const json_t *value = json_array_get(values, i);
         expr = zt_s_text(reader, json_string_value(value), json_string_length(value));
-        if (expr) texts[i] = expr->text;
+        if (expr) texts[i] = quote ? (zt_bytes){json_string_value(value), json_string_length(value)} : expr->text;
     }
     if (expr) expr = zt_g_one_of(builder, texts, count);
     zt_free(builder->ctx, texts);
-    return expr;
+    if (!quote) return expr;
+    gexpr *mark = zt_g_mark(builder, quote, strlen(quote));
+    return ZT_G_SEQUENCE(builder, mark, expr, mark);
 }
 
-gexpr *zt_s_values(sreader *reader, const json_t *schema)
+/* The values of enum that are valid, strings or others. NULL: an error. */
+static json_t *list_valid(const sreader *reader, const json_t *schema, bool strings)
 {
     const json_t *values = json_object_get(schema, "enum"), *value;
     int types = zt_s_types(reader, schema);
-    json_t *strings = json_array();
+    json_t *list = json_array();
     size_t i;
-    gexpr *choice = zt_g_list(reader->builder, G_CHOICE);
-    if (!json_is_array(values)) choice = zt_s_fail(reader, "\"enum\" is not an array");
-    if (types < 0) choice = NULL;
+    if (!json_is_array(values)) zt_s_fail(reader, "\"enum\" is not an array");
     json_array_foreach(values, i, value)
     {
-        int valid = choice ? is_valid(reader, schema, value, types) : -1;
-        if (valid < 0) choice = NULL;
-        if (valid <= 0) continue;
-        if (json_is_string(value))
-            json_array_append(strings, (json_t *)value);
-        else
-            choice = zt_g_add(reader->builder, choice, read_value(reader, value));
+        int valid = types >= 0 ? is_valid(reader, schema, value, types) : -1;
+        if (valid < 0) break;
+        if (valid && json_is_string(value) == strings) json_array_append(list, (json_t *)value);
     }
+    if (list && zt_ctx_status(reader->builder->ctx) == ZT_OK) return list;
+    json_decref(list);
+    return NULL;
+}
+
+json_t *zt_s_strings(sreader *reader, const json_t *schema) { return list_valid(reader, schema, true); }
+
+gexpr *zt_s_values(sreader *reader, const json_t *schema)
+{
+    json_t *strings = list_valid(reader, schema, true), *others = strings ? list_valid(reader, schema, false) : NULL;
+    const json_t *value;
+    size_t i;
+    gexpr *choice = others ? zt_g_list(reader->builder, G_CHOICE) : NULL;
+    json_array_foreach(others, i, value) choice = zt_g_add(reader->builder, choice, read_value(reader, value));
     if (json_array_size(strings)) choice = zt_g_add(reader->builder, choice, read_strings(reader, strings));
     json_decref(strings);
+    json_decref(others);
     return choice;
 }
 
@@ -204,6 +255,8 @@ static gexpr *make_gap(gbuilder *builder)
     return ZT_G_CHOICE(builder, zt_g_literal(builder, ""), zt_g_literal(builder, " "), line);
 }
 
+gexpr *zt_g_gap(gbuilder *builder) { return make_gap(builder); }
+
 gexpr *zt_s_make_shared(sreader *reader, sshared which)
 {
     gbuilder *builder = reader->builder;
@@ -212,8 +265,8 @@ gexpr *zt_s_make_shared(sreader *reader, sshared which)
     switch (which) {
     case S_VALUE:
         return ZT_G_CHOICE(builder, zt_s_shared(reader, S_ANY_OBJECT), zt_s_shared(reader, S_ANY_ARRAY),
-                           zt_s_shared(reader, S_ANY_STRING), zt_s_shared(reader, S_ANY_NUMBER), zt_g_literal(builder, "true"),
-                           zt_g_literal(builder, "false"), zt_g_literal(builder, "null"));
+                           zt_s_shared(reader, S_ANY_STRING), zt_s_shared(reader, S_ANY_NUMBER), zt_s_word(reader, S_WORD_TRUE),
+                           zt_s_word(reader, S_WORD_FALSE), zt_s_word(reader, S_WORD_NULL));
     case S_ANY_OBJECT: return zt_s_object(reader, anything);
     case S_ANY_ARRAY: return zt_s_array(reader, anything);
     case S_ANY_STRING: return zt_s_string(reader, anything);

@@ -40,11 +40,23 @@ static int slice_of(int characters)
     return slice;
 }
 
-static bool is_text(const zt_vocab *vocab, int32_t id)
+static bool is_listed(const zt_vocab *vocab, int32_t id)
 {
     int type = zt_vocab_type(vocab, id);
-    return type != ZT_TOK_CONTROL && type != ZT_TOK_UNKNOWN && type != ZT_TOK_UNUSED && !zt_vocab_is_control(vocab, id) &&
-           !zt_vocab_is_eog(vocab, id);
+    return type != ZT_TOK_UNKNOWN && type != ZT_TOK_UNUSED && !zt_vocab_is_eog(vocab, id);
+}
+
+/* Appends a token's bytes. Those of a control token begin with CONTROL_BYTE, and no others have it. */
+static zt_status put_bytes(const zt_vocab *vocab, int32_t id, zt_str *bytes)
+{
+    size_t begin = bytes->len;
+    bool control = zt_vocab_type(vocab, id) == ZT_TOK_CONTROL || zt_vocab_is_control(vocab, id);
+    zt_status status = control ? zt_str_putc(bytes, (char)CONTROL_BYTE) : ZT_OK;
+    if (status == ZT_OK) status = zt_vocab_decode(vocab, id, true, false, bytes);
+    size_t text = begin + control;
+    bool bad = bytes->len == text || memchr(bytes->data + text, CONTROL_BYTE, bytes->len - text);
+    if (status == ZT_OK && bad) bytes->len = begin;
+    return status;
 }
 
 /* The bytes of all tokens, one after the other. */
@@ -53,7 +65,7 @@ static zt_status list_bytes(zt_token_trie *trie, const zt_vocab *vocab, zt_str *
     zt_status status = ZT_OK;
     for (int32_t id = 0; id < trie->token_count && status == ZT_OK; id++) {
         trie->first[id] = (uint32_t)bytes->len;
-        if (is_text(vocab, id)) status = zt_vocab_decode(vocab, id, true, false, bytes);
+        if (is_listed(vocab, id)) status = put_bytes(vocab, id, bytes);
         if (bytes->len - trie->first[id] > LONGEST_TOKEN) bytes->len = trie->first[id];
         if (status == ZT_OK && bytes->len > UINT32_MAX / 2)
             status = zt_fail(trie->ctx, ZT_EDATA, "the tokens of the vocabulary have more than %u bytes", UINT32_MAX / 2);

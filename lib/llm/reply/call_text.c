@@ -166,6 +166,13 @@ static bool put_escape(literal_reading *reading, zt_str *text)
     uint32_t code = digits ? read_hex((zt_bytes){rest->data + 1, digits}) : 0;
     rest->data += 1 + digits;
     rest->n -= 1 + digits;
+    if (kind == 'u' && code >= 0xd800 && code < 0xdc00 && rest->n >= 6 && rest->data[0] == '\\' && rest->data[1] == 'u') {
+        uint32_t low = read_hex((zt_bytes){rest->data + 2, 4}); /* the other half of a pair of surrogates, as JSON has them */
+        if (low < 0xdc00 || low >= 0xe000) return false;
+        code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
+        rest->data += 6;
+        rest->n -= 6;
+    }
     if (digits) {
         if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return false;
         return zt_str_put(text, bytes, (size_t)zt_utf8_encode(code, bytes)) == ZT_OK;

@@ -54,8 +54,7 @@ reply_step zt_reply_refuse(zt_reply *reply, const char *format, ...)
 
 /* ---- tools ----------------------------------------------------------------------------------- */
 
-/* The object with the name and the parameters of a tool: it may be inside of "function". */
-static const json_t *function_of(const json_t *tool)
+const json_t *zt_reply_function(const json_t *tool)
 {
     const json_t *inner = json_object_get(tool, "function");
     return json_is_object(inner) ? inner : tool;
@@ -64,7 +63,7 @@ static const json_t *function_of(const json_t *tool)
 const json_t *zt_reply_tool(const zt_reply *reply, zt_bytes name, bool *found)
 {
     for (size_t i = 0; i < json_array_size(reply->tools); i++) {
-        const json_t *function = function_of(json_array_get(reply->tools, i)), *own = json_object_get(function, "name");
+        const json_t *function = zt_reply_function(json_array_get(reply->tools, i)), *own = json_object_get(function, "name");
         if (!json_is_string(own) || json_string_length(own) != name.n || memcmp(json_string_value(own), name.data, name.n) != 0)
             continue;
         *found = true;
@@ -99,17 +98,6 @@ static bool is_json(zt_bytes text)
     return text.n && zt_json_value_end(text.data, end, MOST_DEPTH) == end && zt_utf8_valid(text.data, text.n);
 }
 
-static bool has_type(const json_t *schema, const char *name)
-{
-    const json_t *type = json_object_get(schema, "type");
-    if (json_is_string(type)) return strcmp(json_string_value(type), name) == 0;
-    for (size_t i = 0; i < json_array_size(type); i++) {
-        const char *own = json_string_value(json_array_get(type, i));
-        if (own && strcmp(own, name) == 0) return true;
-    }
-    return false;
-}
-
 /* Python's spelling of a constant, where the schema does not want a text. NULL: it is not one. */
 static const char *python_constant(zt_bytes text)
 {
@@ -126,9 +114,11 @@ zt_status zt_reply_put_value(const json_t *schema, zt_bytes key, zt_bytes text, 
     const json_t *own = json_object_get(json_object_get(schema, "properties"), name);
     zt_bytes trimmed = zt_reply_trimmed(text);
     const char *constant = python_constant(trimmed);
-    bool only_text = has_type(own, "string") && !json_is_array(json_object_get(own, "type"));
-    if (!only_text && constant) return zt_str_puts(out, constant);
-    if (!only_text && is_json(trimmed)) return zt_reply_compact(trimmed, out);
+    gtext_kind kind = own ? zt_g_text_kind(schema, own) : G_NOT_TEXT;
+    if (kind != G_ALWAYS_TEXT && trimmed.n == 4 && memcmp(trimmed.data, "null", 4) == 0) return zt_str_puts(out, "null");
+    if (kind != G_NOT_TEXT) return zt_str_put_json(out, text.data, text.n);
+    if (constant) return zt_str_puts(out, constant);
+    if (is_json(trimmed)) return zt_reply_compact(trimmed, out);
     return zt_str_put_json(out, text.data, text.n);
 }
 

@@ -12,6 +12,7 @@
 #include "lib/base/require.h"
 #include "lib/llm/reply/reply_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -119,6 +120,27 @@ static bool may_become(const zt_reply *reply, zt_bytes text, const char *const *
     return false;
 }
 
+static bool is_beginning(zt_bytes text, zt_bytes whole)
+{
+    return text.n < whole.n && (text.n == 0 || memcmp(text.data, whole.data, text.n) == 0);
+}
+
+/* Does a reply that is held to a grammar begin as the calls of the grammar do: {"name", or [NAME( with the name of a tool? */
+static reply_step begins_held(const zt_reply *reply, zt_bytes text)
+{
+    bool json = reply->form->body == BODY_JSON, more = false;
+    if (!zt_reply_skip(&text, json ? "{" : "[")) return STEP_WRONG;
+    zt_reply_skip_space(&text);
+    for (size_t i = 0; i < (json ? 1 : json_array_size(reply->tools)); i++) {
+        char whole[MOST_NAME];
+        const char *name = json_string_value(json_object_get(zt_reply_function(json_array_get(reply->tools, i)), "name"));
+        snprintf(whole, sizeof whole, json ? "\"name\"" : "%s(", name ? name : "");
+        if (zt_reply_begins(text, whole)) return STEP_ON;
+        more = more || is_beginning(text, (zt_bytes){whole, strlen(whole)});
+    }
+    return more && !reply->ended ? STEP_MORE : STEP_WRONG;
+}
+
 /* A reply that is the call itself: does it begin like one? */
 static reply_step try_bare_call(zt_reply *reply)
 {
@@ -131,7 +153,9 @@ static reply_step try_bare_call(zt_reply *reply)
         for (size_t i = 0; i < 3 && form->between[i] && !skipped; i++) skipped = zt_reply_skip(&rest, form->between[i]);
     }
     bool opens = rest.n && (*rest.data == '[' || (*rest.data == '{' && form->body == BODY_JSON));
-    if (opens)
+    reply_step held = opens && reply->held ? begins_held(reply, rest) : STEP_ON;
+    if (held == STEP_MORE && all.n <= MOST_SPACE + MOST_NAME) return STEP_MORE;
+    if (opens && held == STEP_ON)
         begin_call(reply, (size_t)(rest.data - all.data));
     else
         reply->no_more_calls = true;
@@ -227,16 +251,49 @@ static reply_step find_named(zt_reply *reply, zt_bytes text, call_extent *extent
     return step;
 }
 
+/* Follows the texts in quotes from scan->offset on, up to a mark that is in none of them. NULL: it is not there yet. A text
+ * in Python's quotes, or between two marks `quote`. */
+static const char *find_unquoted(bracket_scan *scan, zt_bytes text, const char *mark, const char *quote)
+{
+    size_t mark_size = strlen(mark), quote_size = quote ? strlen(quote) : 1;
+    size_t longest = mark_size > quote_size ? mark_size : quote_size;
+    for (; scan->offset + longest <= text.n; scan->offset++) {
+        zt_bytes rest = {text.data + scan->offset, text.n - scan->offset};
+        char byte = *rest.data;
+        bool quoted = scan->string;
+        if (quote && zt_reply_begins(rest, quote)) {
+            scan->string = !scan->string;
+            scan->offset += quote_size - 1;
+        } else if (!quote && quoted && !scan->escaped && byte == '\\') {
+            scan->escaped = true;
+            continue;
+        } else if (!quote && !quoted && (byte == '"' || byte == '\'')) {
+            scan->string = true;
+            scan->quote = byte;
+        } else if (!quote && quoted && !scan->escaped && byte == scan->quote) {
+            scan->string = false;
+        } else if (!quoted && zt_reply_begins(rest, mark)) {
+            return rest.data;
+        }
+        scan->escaped = false;
+    }
+    return NULL;
+}
+
 /* Text up to the mark that ends the call, or to the end of the reply. */
 static reply_step find_marked(zt_reply *reply, zt_bytes text, call_extent *extent)
 {
     const char *mark = reply->form->end;
     zt_bytes unseen = {text.data + reply->scanned, text.n - reply->scanned};
-    const char *hit = mark ? zt_reply_find(unseen, mark) : NULL;
-    if (!hit && !reply->ended) {
-        reply->scanned = mark && text.n >= strlen(mark) ? text.n - strlen(mark) + 1 : 0;
-        return STEP_MORE;
+    const char *hit = NULL;
+    if (mark && reply->form->body == BODY_TAGS) {
+        hit = zt_reply_find(unseen, mark);
+        reply->scanned = text.n >= strlen(mark) ? text.n - strlen(mark) + 1 : 0;
+    } else if (mark) {
+        hit = find_unquoted(&reply->scan, text, mark, reply->form->quote);
+        if (!hit && reply->ended) hit = zt_reply_find(text, mark); /* a quote that is not closed */
     }
+    if (!hit && !reply->ended) return STEP_MORE;
     extent->text = hit ? part_of(text.data, hit) : text;
     extent->size = extent->text.n + (hit ? strlen(mark) : 0);
     return STEP_ON;
@@ -370,12 +427,11 @@ static zt_status run_steps(zt_reply *reply)
     return status;
 }
 
-/* Does the prompt end inside of the reasoning: with the mark that begins it? */
-static bool opens_reasoning(const zt_reply *reply, zt_bytes prompt)
+bool zt_reply_opens(const reasoning_form *thinks, zt_bytes prompt)
 {
-    size_t size = reply->thinks ? strlen(reply->thinks->begin) : 0;
+    size_t size = thinks ? strlen(thinks->begin) : 0;
     while (prompt.n && zt_reply_is_space(prompt.data[prompt.n - 1])) prompt.n--;
-    return size && prompt.n >= size && memcmp(prompt.data + prompt.n - size, reply->thinks->begin, size) == 0;
+    return size && prompt.n >= size && memcmp(prompt.data + prompt.n - size, thinks->begin, size) == 0;
 }
 
 zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts)
@@ -393,13 +449,14 @@ zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts)
     }
     if (!opts->template_text.n) return reply;
     reply->tools = opts->tools;
+    reply->held = opts->held;
     reply->channels = zt_reply_has_channels(opts->template_text);
     reply->state = reply->channels ? IN_HEADER : IN_CONTENT;
     if (reply->channels) return reply;
     reply->thinks = zt_reply_find_reasoning(opts->template_text);
     reply->form = opts->tools ? zt_reply_find_form(opts->template_text) : NULL;
     if (opts->tools && !reply->form) zt_reply_refuse(reply, "the chat template's form of tool calls is unknown");
-    if (opens_reasoning(reply, opts->prompt)) reply->state = IN_REASONING;
+    if (zt_reply_opens(reply->thinks, opts->prompt)) reply->state = IN_REASONING;
     reply->drop_space = reply->state == IN_REASONING;
     return reply;
 }

@@ -35,7 +35,24 @@ typedef struct zt_reply_opts {
     /* An array as in OpenAI's API: {"type": "function", "function": {"name", "parameters"}}, or the inner
      * objects. NULL: no tools are offered, and nothing is a call. Borrowed until zt_reply_free. */
     const struct json_t *tools;
+    bool held; /* the reply is held to zt_reply_grammar: what begins otherwise than its calls is not a call */
 } zt_reply_opts;
+
+/* What replies are held to: their calls have the form of the template, the names of tools, and arguments that are valid by
+ * the tool's "parameters". "strict" changes nothing. */
+typedef struct zt_reply_hold {
+    zt_bytes template_text, prompt;        /* as in zt_reply_opts */
+    const struct json_t *tools;            /* not empty */
+    const char *const *only;               /* [only_count]: names of the tools that may be called */
+    size_t only_count;                     /* 0: all may */
+    bool required;                         /* the reply is a call, after its reasoning at most */
+    bool one;                              /* no more than one call */
+    const struct zt_grammar_part *content; /* what a reply is that does not call, besides its reasoning; NULL: any text */
+} zt_reply_hold;
+
+/* The grammar of such replies: their whole text, reasoning included. Nothing of *hold is borrowed. NULL: ZT_EDATA where the
+ * form is unknown, or a schema or name is not supported, ZT_ENOMEM. */
+struct zt_grammar *zt_reply_grammar(zt_ctx *ctx, const zt_reply_hold *hold);
 
 /* NULL: ZT_ENOMEM. template_text and prompt are not needed afterwards. */
 zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts);

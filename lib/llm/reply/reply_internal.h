@@ -6,10 +6,12 @@
  *   call_json.c   calls whose arguments are JSON
  *   call_text.c   calls as tags and as expressions of Python
  *   calls.c       the list of calls, the tools that are offered
+ *   hold.c        the grammar that a reply is held to
  */
 #ifndef ZT_REPLY_INTERNAL_H
 #define ZT_REPLY_INTERNAL_H
 
+#include "lib/llm/grammar/expression.h"
 #include "lib/llm/reply/reply.h"
 
 #include <jansson.h>
@@ -40,6 +42,16 @@ typedef struct tag_marks {
     const char *close;                   /* after the last argument */
 } tag_marks;
 
+/* How calls are written, for a grammar. In these texts %n is a name, %a the arguments, %i an id of letters and digits, %d a
+ * number, ~ white space as in JSON; all else are marks. Calls are written as open, call, (more, call)*, close. */
+typedef struct call_writing {
+    const char *in_template; /* it is in templates with this; NULL: in the others */
+    const char *open;        /* NULL: nothing */
+    const char *call;        /* NULL: this entry is not used */
+    const char *more;        /* between two calls; NULL: another call begins with the marks of the first */
+    const char *close;       /* NULL: nothing */
+} call_writing;
+
 typedef struct call_form {
     const char *name;
     const char *in_template[3]; /* a template with all of these has this form */
@@ -52,6 +64,8 @@ typedef struct call_form {
     const char *name_end;   /* BODY_NAMED: what follows the name or the id, up to the arguments */
     const char *quote;      /* BODY_PAIRS: around a text */
     const tag_marks *tags;
+    call_writing writing[3];     /* the first whose in_template is in the template */
+    const garguments *arguments; /* how a grammar writes arguments; NULL: as JSON */
 } call_form;
 
 typedef struct reasoning_form {
@@ -82,6 +96,8 @@ typedef struct bracket_scan {
     size_t offset; /* in the pending text */
     int depth;
     bool begun, string, escaped;
+    char quote;  /* find_marked: of the string */
+    bool failed; /* channels: the end is known, or there is no JSON value */
 } bracket_scan;
 
 struct zt_reply {
@@ -103,6 +119,7 @@ struct zt_reply {
     size_t value;       /* IN_CALL, BODY_NAMED: where the arguments begin in the call's text; 0: not found yet */
     bracket_scan scan;  /* IN_CALL */
     bool no_more_calls; /* all that follows is text */
+    bool held;          /* by zt_reply_grammar */
     bool drop_space;    /* white space that comes next is not content */
     bool ended;
     channel channel;           /* IN_MESSAGE */
@@ -130,6 +147,15 @@ size_t zt_reply_partial(zt_bytes text, const char *mark);
 /* The number of bytes of the text without the white space at its end. A long run of white space counts as text. */
 size_t zt_reply_solid(zt_bytes text);
 
+/* Does the prompt end with the mark that begins the reasoning? */
+bool zt_reply_opens(const reasoning_form *thinks, zt_bytes prompt);
+
+/* hold.c: the arguments of a tool's call as JSON; may the tool be called? */
+gexpr *zt_reply_call_arguments(gbuilder *builder, const zt_reply_hold *hold, const json_t *tool);
+bool zt_reply_may_call(const zt_reply_hold *hold, const json_t *tool);
+/* channels.c: the grammar of a reply of gpt-oss. */
+gexpr *zt_reply_hold_channels(gbuilder *builder, const zt_reply_hold *hold);
+
 /* channels.c: a step of the parser, of IN_HEADER and IN_MESSAGE. */
 reply_step zt_reply_step_channels(zt_reply *reply, zt_status *status);
 
@@ -146,6 +172,8 @@ reply_step zt_reply_scan_value(bracket_scan *scan, zt_bytes text);
 zt_status zt_reply_compact(zt_bytes json, zt_str *out);
 
 /* calls.c */
+/* The object with the name and the parameters of a tool: it may be inside of "function". */
+const json_t *zt_reply_function(const json_t *tool);
 /* The parameters' schema of the tool; *found says whether there is such a tool. NULL: none. */
 const json_t *zt_reply_tool(const zt_reply *reply, zt_bytes name, bool *found);
 /* Adds a call; `arguments` is JSON, an object or the text of one. STEP_WRONG: it does not fit, and nothing is added. */
