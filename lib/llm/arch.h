@@ -66,6 +66,17 @@ enum {
 /* Of a gated delta net: beta and alpha by one matrix, for each key head beta's rows and then alpha's; or by two. */
 #define ZT_PART_BETA_ALPHA ((uint64_t)1 << 39)
 #define ZT_PART_BETA       ((uint64_t)1 << 40)
+/* Embeddings of each token for each layer, which a gate of the layer weighs. */
+#define ZT_PART_PER_LAYER ((uint64_t)1 << 41)
+/* A factor of what a layer returns, where the file has it. */
+#define ZT_PART_LAYER_SCALE ((uint64_t)1 << 42)
+/* Divisors of the rotations, which must be there (ZT_PART_ROPE_TAB: may). */
+#define ZT_PART_DIVISORS ((uint64_t)1 << 43)
+/* Of several streams a layer changes one, and predicts the others (AltUp); a second path of low rank beside attention. */
+#define ZT_PART_ALTUP ((uint64_t)1 << 44)
+/* With ZT_PART_EXPERTS: experts beside the feed-forward of every layer, each with its norms; factors of what the router reads,
+ * and of each expert's weight. */
+#define ZT_PART_BESIDE ((uint64_t)1 << 45)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -120,6 +131,10 @@ typedef struct zt_arch {
     bool window_later;          /* the first of every window_period layers sees all keys, not the last */
     bool first_unnormed;        /* layer 0 has no norm on what attention reads */
     double attn_cap, final_cap; /* where the file does not say */
+    double attn_scale;          /* the same; 0: 1/sqrt(head) */
+    bool value_norm;            /* values of each head have a norm without weights */
+    bool value_may_be_key;      /* a layer without a window need not have V: the values are K's */
+    bool needs_shared;          /* attention.shared_kv_layers must be there */
     /* Models of this many layers scale attention by 1/sqrt(width/heads), not 1/sqrt(head). */
     int64_t width_scaled_layers;
     bool divides_logits;    /* logit_scale must be there, and divides them, */
@@ -169,6 +184,7 @@ typedef struct zt_layer_sizes {
     int64_t ff, up_width;                 /* 2 ff: gate and up in one */
     int64_t cache;                        /* the layer whose keys and values it reads: this one, or an earlier one */
     double attn_scale;
+    double cutoff; /* the gate is cut off below so many deviations from its mean; -INFINITY: it is not */
 } zt_layer_sizes;
 
 /* Columns of multi-head latent attention. */
@@ -205,6 +221,7 @@ typedef struct zt_hyper {
     zt_latent_sizes latent;                /* of latent attention, in all layers */
     bool recurrent;                        /* has any layer states (zt_layer_kind) */
     zt_delta_sizes delta;
+    int64_t one;                                     /* 1, for shapes */
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
@@ -228,10 +245,14 @@ typedef struct zt_hyper {
     double expert_scale;                /* times the weights */
     bool normed_experts;                /* weights sum to 1 before that */
     zt_gating gating;
-    bool sparse[ZT_MAX_LAYERS]; /* has the layer experts */
-    bool fused_experts;         /* gate over up in one stacked matrix, */
-    int64_t expert_up_width;    /* of 2 expert_ff rows */
-    int64_t extra_layers;       /* behind the last: they predict further tokens, and are not run */
+    bool sparse[ZT_MAX_LAYERS];                    /* has the layer experts */
+    bool fused_experts;                            /* gate over up in one stacked matrix, */
+    int64_t expert_up_width;                       /* of 2 expert_ff rows */
+    int64_t extra_layers;                          /* behind the last: they predict further tokens, and are not run */
+    int64_t per_layer;                             /* length of a token's embedding for one layer, 0: none; */
+    int64_t per_layer_width;                       /* for all */
+    int64_t streams, active_stream, other_streams; /* of AltUp, the one that layers change, and one less than streams */
+    int64_t stream_pairs, laurel_rank;             /* streams squared; columns of the path of low rank */
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper);
@@ -242,6 +263,11 @@ typedef enum zt_weight {
     ZT_W_EMBED,
     ZT_W_POSITIONS,
     ZT_W_TYPES,
+    ZT_W_PER_LAYER_EMBED,
+    ZT_W_PER_LAYER_PROJECTION,
+    ZT_W_PER_LAYER_PROJECTION_NORM,
+    ZT_W_STREAMS,  /* [other streams, width, width]: from the embedding, */
+    ZT_W_UNSTREAM, /* and back */
     ZT_W_EMBED_NORM,
     ZT_W_EMBED_NORM_BIAS,
     ZT_W_ROPE_TAB,
@@ -291,6 +317,11 @@ typedef enum zt_weight {
     ZT_W_DELTA_BETA_ALPHA,
     ZT_W_DELTA_NORM,
     ZT_W_DELTA_OUT,
+    ZT_W_FF_POST_DENSE, /* beside experts */
+    ZT_W_FF_NORM_EXPERTS,
+    ZT_W_FF_POST_EXPERTS,
+    ZT_W_ROUTER_SCALE,
+    ZT_W_EXPERT_SCALE,
     ZT_W_ROUTER,
     ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,
@@ -315,6 +346,18 @@ typedef enum zt_weight {
     ZT_W_FF_POST,
     ZT_W_FF_SUM,
     ZT_W_FF_SUM_BIAS,
+    ZT_W_PER_LAYER_GATE,
+    ZT_W_PER_LAYER_OUT,
+    ZT_W_PER_LAYER_POST,
+    ZT_W_LAYER_SCALE,
+    ZT_W_STREAM_ROUTER,
+    ZT_W_STREAM_ROUTER_NORM,
+    ZT_W_PREDICT,
+    ZT_W_CORRECT,
+    ZT_W_CORRECT_SCALE,
+    ZT_W_LAUREL_LEFT,
+    ZT_W_LAUREL_RIGHT,
+    ZT_W_LAUREL_POST,
     ZT_W_OUT_NORM,
     ZT_W_OUT_NORM_BIAS,
     ZT_W_OUT,

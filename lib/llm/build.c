@@ -49,12 +49,15 @@ int zt_weight_data(zt_program_builder *builder, zt_weight weight)
     size_t length = strlen(name), suffix_length = strlen(".weight");
     if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0) name[length - suffix_length] = 0;
     if (builder->opts->lesson) type.dtype = ZT_F32;
-    int data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
+    int data = zt_prog_find(builder->program, name); /* some are used twice */
+    bool again = data >= 0;
+    if (!again) data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
     bool bias = length > 5 && strcmp(name + length - 5, ".bias") == 0;
     bool vector = type.rank == 1 || (type.rank == 2 && (bias || type.dim[0] == 1));
     if (!vector || type.dtype == ZT_F32 || zt_dtype_get(type.dtype)->kind != 'F') return data;
     snprintf(wide, sizeof wide, "%s.f32", name);
-    return zt_program_cast(builder->program, wide, data, &(zt_cast_attrs){.to.s = "f32"});
+    return again ? zt_prog_find(builder->program, wide)
+                 : zt_program_cast(builder->program, wide, data, &(zt_cast_attrs){.to.s = "f32"});
 }
 
 const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine)
@@ -79,7 +82,6 @@ int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_wei
     return zt_emit_linear(builder, zt_layer_label(builder, what), x, data, bias_data, fine);
 }
 
-/* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
 int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims)
 {
     int gain = zt_weight_data(builder, weight);
@@ -91,8 +93,7 @@ int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weigh
                                NULL);
 }
 
-/* A norm of the current layer. bias ZT_WEIGHT_COUNT: this norm has no bias in any architecture. */
-static int emit_layer_norm(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
+int zt_emit_layer_norm(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias)
 {
     return zt_emit_norm(builder, zt_layer_label(builder, what), x, weight, bias, 0);
 }
@@ -108,8 +109,7 @@ int zt_emit_slice(zt_program_builder *builder, const char *what, int x, int axis
     return zt_program_slice(builder->program, zt_layer_label(builder, what), x, &attrs);
 }
 
-/* Columns from..to-1 of x. */
-static int emit_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to)
+int zt_emit_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to)
 {
     return zt_emit_slice(builder, what, x, 1, from, to);
 }
@@ -211,15 +211,16 @@ static heads project_heads(zt_program_builder *builder, int x)
         if (hyper->arch->gated_attention) projected.q = split_gates(builder, projected.q);
         if (!has_own_cache(builder)) return projected;
         projected.k = zt_layer_linear(builder, "k", x, ZT_W_K, ZT_W_K_BIAS);
-        projected.v = zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS);
+        bool alike = zt_weight_find(builder->gguf, hyper, ZT_W_V, builder->layer) < 0;
+        projected.v = alike ? projected.k : zt_layer_linear(builder, "v", x, ZT_W_V, ZT_W_V_BIAS);
         return projected;
     }
     int all = zt_layer_linear(builder, "qkv", x, ZT_W_QKV, ZT_W_QKV_BIAS);
     int64_t k_end = sizes->q_width + sizes->kv_width;
-    projected.q = emit_columns(builder, "q", all, 0, sizes->q_width);
+    projected.q = zt_emit_columns(builder, "q", all, 0, sizes->q_width);
     if (!has_own_cache(builder)) return projected;
-    projected.k = emit_columns(builder, "k", all, sizes->q_width, k_end);
-    projected.v = emit_columns(builder, "v", all, k_end, sizes->qkv_width);
+    projected.k = zt_emit_columns(builder, "k", all, sizes->q_width, k_end);
+    projected.v = zt_emit_columns(builder, "v", all, k_end, sizes->qkv_width);
     return projected;
 }
 
@@ -282,19 +283,30 @@ static int windowed_attention(zt_program_builder *builder, heads projected)
     return attend(builder, projected, 1, builder->row_count, builder->length, &attrs);
 }
 
+/* A norm of each head's values, without weights: those of the norm of keys are taken for their shape. */
+static int norm_values(zt_program_builder *builder, int v)
+{
+    const zt_hyper *hyper = builder->hyper;
+    if (!hyper->arch->value_norm) return v;
+    int ones = zt_program_fill_like(builder->program, zt_layer_label(builder, "vo"), zt_weight_data(builder, ZT_W_K_NORM),
+                                    &(zt_fill_like_attrs){1});
+    return zt_program_rms_norm(builder->program, zt_layer_label(builder, "vn"), v, ones,
+                               &(zt_rms_norm_attrs){.eps = hyper->eps, .dims = sizes_of(builder)->head}, NULL);
+}
+
 /* Keys and values after those of the step; those of the layer whose cache this one reads. */
 static void update_keys(zt_program_builder *builder, heads *projected)
 {
     zt_layer_keys *own = &builder->keys[sizes_of(builder)->cache];
     if (has_own_cache(builder)) {
         own->k = zt_update_cache(builder, "kc", "kp", projected->k);
-        own->v = zt_update_cache(builder, "vc", "vp", projected->v);
+        own->v = zt_update_cache(builder, "vc", "vp", norm_values(builder, projected->v));
     }
     projected->k = own->k;
     projected->v = own->v;
 }
 
-static int emit_attention(zt_program_builder *builder, int x)
+int zt_emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     if (hyper->parts & ZT_PART_LATENT) return zt_emit_latent_attention(builder, x);
@@ -323,7 +335,7 @@ static int emit_attention(zt_program_builder *builder, int x)
 static int emit_gated_attention(zt_program_builder *builder, int x)
 {
     builder->gates = ZT_NONE;
-    int attended = emit_attention(builder, x);
+    int attended = zt_emit_attention(builder, x);
     if (builder->gates == ZT_NONE) return attended;
     return zt_program_mul(builder->program, zt_layer_label(builder, "qg_a"), attended, builder->gates);
 }
@@ -339,24 +351,86 @@ static const struct {
     [ZT_LAYER_DELTA_NET] = {zt_emit_delta_net, ZT_W_DELTA_OUT, ZT_WEIGHT_COUNT},
 };
 
-static int feed_forward(zt_program_builder *builder, int x)
+/* Activation sparsity: what of the gate is above its mean by so many deviations, less that bound; else 0. */
+static int cut_gate(zt_program_builder *builder, int gate)
+{
+    zt_prog *program = builder->program;
+    double cutoff = sizes_of(builder)->cutoff;
+    if (cutoff == -INFINITY) return gate;
+    zt_mean_attrs of_row = {.axes = {1, {1}}, .keepdims = 1};
+    int mean = zt_program_mean(program, zt_layer_label(builder, "gm"), gate, &of_row);
+    gate = zt_program_sub(program, zt_layer_label(builder, "gc"), gate, mean);
+    int deviation = zt_program_square(program, zt_layer_label(builder, "gq"), gate);
+    deviation = zt_program_mean(program, zt_layer_label(builder, "gv"), deviation, &of_row);
+    deviation = zt_program_sqrt(program, zt_layer_label(builder, "gd"), deviation);
+    deviation = zt_program_scale(program, zt_layer_label(builder, "gb"), deviation, &(zt_scale_attrs){.by = cutoff});
+    gate = zt_program_sub(program, zt_layer_label(builder, "gx"), gate, deviation);
+    return zt_program_relu(program, zt_layer_label(builder, "gr"), gate);
+}
+
+int zt_emit_feed_forward(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     int gate, up = ZT_NONE;
-    if (hyper->sparse[builder->layer]) return zt_emit_experts(builder, x);
     if (hyper->parts & ZT_PART_FUSED_UP) {
         int both = zt_layer_linear(builder, "gu", x, ZT_W_GATE_UP, ZT_WEIGHT_COUNT);
-        gate = emit_columns(builder, "g", both, 0, sizes_of(builder)->ff);
-        up = emit_columns(builder, "u", both, sizes_of(builder)->ff, sizes_of(builder)->up_width);
+        gate = zt_emit_columns(builder, "g", both, 0, sizes_of(builder)->ff);
+        up = zt_emit_columns(builder, "u", both, sizes_of(builder)->ff, sizes_of(builder)->up_width);
     } else if (hyper->parts & ZT_PART_GATE) {
         gate = zt_layer_linear(builder, "g", x, ZT_W_GATE, ZT_W_GATE_BIAS);
         up = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     } else {
         gate = zt_layer_linear(builder, "u", x, ZT_W_UP, ZT_W_UP_BIAS);
     }
+    gate = cut_gate(builder, gate);
     int activated =
         hyper->arch->xielu ? zt_emit_xielu(builder, gate) : hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
     return zt_layer_linear(builder, "d", activated, ZT_W_DOWN, ZT_W_DOWN_BIAS);
+}
+
+/* Of x, the sum after attention, and of `read`, which is what the feed-forward reads. */
+static int feed_forward(zt_program_builder *builder, int x, int read)
+{
+    const zt_hyper *hyper = builder->hyper;
+    if (!hyper->sparse[builder->layer]) return zt_emit_feed_forward(builder, read);
+    return hyper->parts & ZT_PART_BESIDE ? zt_emit_experts_beside(builder, x, read) : zt_emit_experts(builder, read);
+}
+
+/* x times a factor of the layer, where there is one. */
+static int scale_layer(zt_program_builder *builder, int x)
+{
+    int factor = zt_weight_data(builder, ZT_W_LAYER_SCALE);
+    return factor == ZT_NONE ? x : zt_program_mul(builder->program, zt_layer_label(builder, "xf"), x, factor);
+}
+
+/* From here on the rows with logits alone: their number, what a layer reads beside x, and (attended) their positions. */
+static void keep_rows(zt_program_builder *builder, bool attended)
+{
+    zt_prog *program = builder->program;
+    zt_gather_elements_attrs of_rows = {.axis = 0, .oob = {"error"}};
+    if (builder->per_layer != ZT_NONE)
+        builder->per_layer = zt_program_gather(program, "pl_rows", builder->per_layer, builder->rows, NULL);
+    if (attended) {
+        builder->pos = zt_program_gather_elements(program, "pos_rows", builder->pos, builder->rows, &of_rows);
+        builder->seq = zt_program_gather_elements(program, "seq_rows", builder->seq, builder->rows, &of_rows);
+        if (builder->temper != ZT_NONE)
+            builder->temper = zt_program_gather(program, "t_rows", builder->temper, builder->rows, NULL);
+    }
+    builder->row_count = zt_prog_symbol(program, "m");
+    builder->rows = ZT_NONE;
+}
+
+/* The rows with logits, where no layer from here on computes keys that later tokens read: those that there are read the caches
+ * of earlier layers. */
+static int keep_wanted_rows(zt_program_builder *builder, int x)
+{
+    const zt_hyper *hyper = builder->hyper;
+    for (int64_t layer = builder->layer; layer < hyper->n_layers; layer++)
+        if (hyper->layer[layer].cache == layer) return x;
+    if (builder->rows == ZT_NONE) return x;
+    x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
+    keep_rows(builder, builder->layer < hyper->n_layers);
+    return x;
 }
 
 /* One layer, in the residual form; a norm is the identity where the model does not have it:
@@ -371,49 +445,31 @@ static int emit_layer(zt_program_builder *builder, int x)
     const zt_hyper *hyper = builder->hyper;
     double scale = hyper->residual_scale;
     bool one_norm = hyper->parallel && !(hyper->parts & ZT_PART_FF_NORM);
-    int normed = emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS), before = x;
+    int normed = zt_emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS), before = x;
     int seen =
-        hyper->parts & ZT_PART_NORM_2 ? emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
+        hyper->parts & ZT_PART_NORM_2 ? zt_emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
     const zt_layer_kind kind = sizes_of(builder)->kind;
     int attended = mixers[kind].emit(builder, seen);
     if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
-        builder->row_count = zt_prog_symbol(builder->program, "m");
+        keep_rows(builder, false);
     }
     attended = zt_layer_linear(builder, "o", attended, mixers[kind].out, mixers[kind].out_bias);
-    attended = emit_layer_norm(builder, "on", attended, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
+    attended = zt_emit_layer_norm(builder, "on", attended, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
     attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
-    x = emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
+    x = zt_emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
     int source = one_norm ? normed : hyper->parallel ? before : x;
-    int read = emit_layer_norm(builder, "hf", source, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
-    read = emit_layer_norm(builder, "hp", read, ZT_W_FF_NORM_POST, ZT_WEIGHT_COUNT);
-    int fed = feed_forward(builder, read);
-    fed = emit_layer_norm(builder, "dn", fed, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
+    int read = zt_emit_layer_norm(builder, "hf", source, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
+    read = zt_emit_layer_norm(builder, "hp", read, ZT_W_FF_NORM_POST, ZT_WEIGHT_COUNT);
+    int fed = feed_forward(builder, x, read);
+    fed = zt_emit_layer_norm(builder, "dn", fed, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
     fed = zt_emit_scale(builder, zt_layer_label(builder, "ds"), fed, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "x"), x, fed);
-    return emit_layer_norm(builder, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
-}
-
-/* The rows with logits alone, where the layers that follow compute no keys that later tokens read: they read the caches of
- * earlier layers. */
-static int keep_wanted_rows(zt_program_builder *builder, int x)
-{
-    const zt_hyper *hyper = builder->hyper;
-    zt_prog *program = builder->program;
-    for (int64_t layer = builder->layer; layer < hyper->n_layers; layer++)
-        if (hyper->layer[layer].cache == layer) return x;
-    if (builder->rows == ZT_NONE) return x;
-    zt_gather_elements_attrs of_rows = {.axis = 0, .oob = {"error"}};
-    x = zt_program_gather(program, "x_rows", x, builder->rows, NULL);
-    builder->pos = zt_program_gather_elements(program, "pos_rows", builder->pos, builder->rows, &of_rows);
-    builder->seq = zt_program_gather_elements(program, "seq_rows", builder->seq, builder->rows, &of_rows);
-    if (builder->temper != ZT_NONE) builder->temper = zt_program_gather(program, "t_rows", builder->temper, builder->rows, NULL);
-    builder->row_count = zt_prog_symbol(program, "m");
-    builder->rows = ZT_NONE;
-    return x;
+    x = zt_emit_layer_norm(builder, "xn", x, ZT_W_FF_SUM, ZT_W_FF_SUM_BIAS);
+    return scale_layer(builder, zt_add_per_layer(builder, x, x));
 }
 
 /* ---- the whole ------------------------------------------------------------------------------ */
@@ -560,13 +616,20 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     int embedding;
     if (!builder.program) return NULL;
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
-    int x = embed_tokens(&builder, declare_inputs(&builder), &embedding);
+    int ids = declare_inputs(&builder), x = embed_tokens(&builder, ids, &embedding);
+    builder.per_layer = zt_embed_per_layer(&builder, ids, x);
     builder.divisors = rope_divisors(&builder);
     builder.temper = query_scales(&builder);
     builder.heads = hyper->parts & ZT_PART_LATENT ? zt_emit_head_numbers(&builder) : ZT_NONE;
     builder.length = text_length(&builder);
-    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++)
-        x = emit_layer(&builder, keep_wanted_rows(&builder, x));
+    bool streams = hyper->parts & ZT_PART_ALTUP;
+    if (streams) x = zt_spread_streams(&builder, x);
+    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) {
+        x = keep_wanted_rows(&builder, x);
+        x = streams ? zt_emit_stream_layer(&builder, x) : emit_layer(&builder, x);
+    }
+    x = keep_wanted_rows(&builder, x);
+    if (streams) x = zt_join_streams(&builder, x);
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
     if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;
     zt_prog_free(builder.program);

@@ -5,6 +5,10 @@
  *     i      = the k largest of scores (+ bias), of the chosen groups
  *     p      = scores[i], or their softmax, divided by their sum where the model says so, times a scale
  *     y      = sum over j of p[j] down[i[j]] (act(gate[i[j]] x) * (up[i[j]] x))  +  shared(x)
+ *
+ * Gemma 4 has experts beside the layer's feed-forward, and what its router reads is a norm of its own:
+ *
+ *     y      = norm(feed_forward(read))  +  norm(sum over j of p[j] s[i[j]] expert(i[j], norm(x)))
  */
 #include "lib/llm/build_internal.h"
 
@@ -131,12 +135,29 @@ static choice choose_sparsemixer(zt_program_builder *builder, int scores)
     return both;
 }
 
+/* Each expert's weight times a factor of its own. */
+static int scale_experts(zt_program_builder *builder, choice made)
+{
+    zt_prog *program = builder->program;
+    int factors = zt_weight_data(builder, ZT_W_EXPERT_SCALE);
+    if (factors == ZT_NONE) return made.weights;
+    zt_reshape_attrs column = shape_of(2, (int64_t[]){builder->hyper->n_experts, 1}),
+                     list = shape_of(1, (int64_t[]){zt_prog_dim(program, '*', builder->row_count, builder->hyper->experts_used)}),
+                     table = shape_of(2, (int64_t[]){builder->row_count, builder->hyper->experts_used});
+    factors = zt_program_reshape(program, zt_layer_label(builder, "ea"), factors, &column);
+    int indices = zt_program_reshape(program, zt_layer_label(builder, "eb"), made.experts, &list);
+    factors = zt_program_gather(program, zt_layer_label(builder, "ed"), factors, indices, NULL);
+    factors = zt_program_reshape(program, zt_layer_label(builder, "ee"), factors, &table);
+    return zt_program_mul(program, zt_layer_label(builder, "eh"), made.weights, factors);
+}
+
 static choice choose_experts(zt_program_builder *builder, int x)
 {
     int logits = zt_layer_linear(builder, "router", x, ZT_W_ROUTER, ZT_W_ROUTER_BIAS);
     choice made =
         builder->hyper->gating == ZT_GATING_SPARSEMIXER ? choose_sparsemixer(builder, logits) : choose_by_scores(builder, logits);
     made.weights = zt_emit_scale(builder, zt_layer_label(builder, "px"), made.weights, builder->hyper->expert_scale);
+    made.weights = scale_experts(builder, made);
     return made;
 }
 
@@ -189,22 +210,43 @@ static int expert_columns(zt_program_builder *builder, const char *what, int x, 
                             &(zt_slice_attrs){.axis = 2, .from = from, .to = to});
 }
 
-int zt_emit_experts(zt_program_builder *builder, int x)
+/* What the chosen experts make of x. Beside a feed-forward their values have names of their own. */
+static int routed_experts(zt_program_builder *builder, int x, choice made)
 {
-    choice made = choose_experts(builder, x);
+    static const char *const names[2][5] = {{"gu", "g", "u", "f", "d"}, {"gue", "ge", "ue", "fe", "de"}};
     const zt_hyper *hyper = builder->hyper;
+    const char *const *name = names[(hyper->parts & ZT_PART_BESIDE) != 0];
     int gate, up;
     if (hyper->fused_experts) {
-        int both = expert_linear(builder, "gu", x, ZT_W_GATE_UP_EXPERTS, ZT_WEIGHT_COUNT, made.experts);
-        gate = expert_columns(builder, "g", both, 0, hyper->expert_ff);
-        up = expert_columns(builder, "u", both, hyper->expert_ff, hyper->expert_up_width);
+        int both = expert_linear(builder, name[0], x, ZT_W_GATE_UP_EXPERTS, ZT_WEIGHT_COUNT, made.experts);
+        gate = expert_columns(builder, name[1], both, 0, hyper->expert_ff);
+        up = expert_columns(builder, name[2], both, hyper->expert_ff, hyper->expert_up_width);
     } else {
-        gate = expert_linear(builder, "g", x, ZT_W_GATE_EXPERTS, ZT_W_GATE_EXPERTS_BIAS, made.experts);
-        up = expert_linear(builder, "u", x, ZT_W_UP_EXPERTS, ZT_W_UP_EXPERTS_BIAS, made.experts);
+        gate = expert_linear(builder, name[1], x, ZT_W_GATE_EXPERTS, ZT_W_GATE_EXPERTS_BIAS, made.experts);
+        up = expert_linear(builder, name[2], x, ZT_W_UP_EXPERTS, ZT_W_UP_EXPERTS_BIAS, made.experts);
     }
-    int activated = builder->hyper->act(builder->program, zt_layer_label(builder, "f"), gate, up);
-    int outputs = expert_linear(builder, "d", activated, ZT_W_DOWN_EXPERTS, ZT_W_DOWN_EXPERTS_BIAS, made.experts);
-    int y = mix_experts(builder, outputs, made.weights);
+    int activated = builder->hyper->act(builder->program, zt_layer_label(builder, name[3]), gate, up);
+    int outputs = expert_linear(builder, name[4], activated, ZT_W_DOWN_EXPERTS, ZT_W_DOWN_EXPERTS_BIAS, made.experts);
+    return mix_experts(builder, outputs, made.weights);
+}
+
+int zt_emit_experts(zt_program_builder *builder, int x)
+{
+    int y = routed_experts(builder, x, choose_experts(builder, x));
     if (!(builder->hyper->parts & ZT_PART_SHARED)) return y;
     return zt_program_add(builder->program, zt_layer_label(builder, "dy"), y, shared_expert(builder, x));
+}
+
+int zt_emit_experts_beside(zt_program_builder *builder, int x, int read)
+{
+    zt_prog *program = builder->program;
+    int dense = zt_emit_feed_forward(builder, read);
+    dense = zt_emit_layer_norm(builder, "dn1_", dense, ZT_W_FF_POST_DENSE, ZT_WEIGHT_COUNT);
+    int routed = zt_emit_layer_norm(builder, "hr", x, ZT_W_ROUTER_SCALE, ZT_WEIGHT_COUNT);
+    routed = zt_emit_scale(builder, zt_layer_label(builder, "hs"), routed, 1 / sqrt((double)builder->hyper->width));
+    choice made = choose_experts(builder, routed);
+    int y = zt_emit_layer_norm(builder, "he", x, ZT_W_FF_NORM_EXPERTS, ZT_WEIGHT_COUNT);
+    y = routed_experts(builder, y, made);
+    y = zt_emit_layer_norm(builder, "dn2_", y, ZT_W_FF_POST_EXPERTS, ZT_WEIGHT_COUNT);
+    return zt_program_add(program, zt_layer_label(builder, "db"), dense, y);
 }

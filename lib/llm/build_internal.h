@@ -1,6 +1,7 @@
 /* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
  * build_latent.c latent attention, build_experts.c routed experts, build_recurrent.c what recurrent layers share,
- * build_delta.c gated delta nets, build_classifier.c a classifier of texts.
+ * build_delta.c gated delta nets, build_classifier.c a classifier of texts, build_per_layer.c
+ * embeddings for each layer, build_streams.c several streams.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -26,6 +27,7 @@ typedef struct zt_program_builder {
     int divisors;              /* divisors of rope, ZT_NONE in most models */
     int heads;                 /* i32[n,heads]: the number of each head; ZT_NONE without latent attention */
     int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
+    int per_layer;             /* each row's embeddings for all layers, f32[n, layers * length]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
     int64_t row_count; /* of what is computed now: n, or m behind the last attention with a cache of its own */
@@ -61,6 +63,16 @@ int zt_layer_state(zt_program_builder *builder, const char *what, int rank, cons
 int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const char *state, int x, zt_weight weight,
                          zt_weight bias, bool silu);
 int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by);
+/* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
+int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims);
+/* A norm of the current layer. bias ZT_WEIGHT_COUNT: this norm has no bias in any architecture. */
+int zt_emit_layer_norm(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias);
+/* Columns from..to-1 of x. */
+int zt_emit_columns(zt_program_builder *builder, const char *what, int x, int64_t from, int64_t to);
+/* Attention of the current layer, before its output matrix; [rows, q_width]. */
+int zt_emit_attention(zt_program_builder *builder, int x);
+/* The feed-forward of the current layer without experts; x and the value [rows, width]. */
+int zt_emit_feed_forward(zt_program_builder *builder, int x);
 
 /* The product of the current layer by stacked matrices of which `which` i32[rows,k] says one for each row [rows,k,columns]. */
 int zt_emit_expert_linear(zt_program_builder *builder, const char *what, int x, int weight, int which, int bias, bool fine);
@@ -75,8 +87,6 @@ int zt_update_cache(zt_program_builder *builder, const char *state, const char *
 int zt_emit_latent_attention(zt_program_builder *builder, int x);
 /* i32[n,heads], the number of each head. */
 int zt_emit_head_numbers(zt_program_builder *builder);
-/* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
-int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims);
 
 /* build_xielu.c: the curve of the current layer. */
 int zt_emit_xielu(zt_program_builder *builder, int x);
@@ -88,5 +98,18 @@ int zt_emit_classifier(zt_program_builder *builder, int x);
 int zt_emit_experts(zt_program_builder *builder, int x);
 /* build_delta.c: what a gated delta net makes of x, before its output matrix: [rows, heads * value]. */
 int zt_emit_delta_net(zt_program_builder *builder, int x);
+/* Of a layer with experts beside its feed-forward, which reads `read`; the router and the experts read x, each after a norm
+ * of its own. */
+int zt_emit_experts_beside(zt_program_builder *builder, int x, int read);
+
+/* build_per_layer.c: the embeddings of ids for each layer, from their rows of a table and from x, the embedded tokens. */
+int zt_embed_per_layer(zt_program_builder *builder, int ids, int x);
+/* x plus what the current layer makes of its embedding, by a gate that reads `source`. The same without x: ZT_NONE. */
+int zt_add_per_layer(zt_program_builder *builder, int x, int source);
+
+/* build_streams.c: x [rows, width] as several streams [rows, streams * width], a layer of them, and their mean. */
+int zt_spread_streams(zt_program_builder *builder, int x);
+int zt_emit_stream_layer(zt_program_builder *builder, int streams);
+int zt_join_streams(zt_program_builder *builder, int streams);
 
 #endif

@@ -66,6 +66,13 @@ static void require_rule(key_reader *reader, bool holds, const char *rule, int64
                                  reader->arch->name, rule, left, right);
 }
 
+void zt_hyper_missing(zt_key_reader *reader)
+{
+    if (reader->status == ZT_OK)
+        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a whole number",
+                                 zt_gguf_name(reader->gguf), reader->key);
+}
+
 const char *zt_hyper_key(zt_key_reader *reader, const char *suffix) { return full_key(reader, suffix); }
 
 int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max)
@@ -289,7 +296,10 @@ static int64_t last_alike(const zt_hyper *hyper, int64_t layer, int64_t limit)
 static void read_shared_caches(key_reader *reader, zt_hyper *hyper)
 {
     int64_t shared = 0;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, "attention.shared_kv_layers"), &shared)) return;
+    if (!zt_gguf_i64(reader->gguf, full_key(reader, "attention.shared_kv_layers"), &shared)) {
+        if (reader->arch->needs_shared) zt_hyper_missing(reader);
+        return;
+    }
     if (shared > 0 && reader->arch->parts & ZT_PART_LATENT) refuse_feature(reader, "shared caches");
     require_rule(reader, shared >= 0 && shared < hyper->n_layers, "attention.shared_kv_layers is not below block_count", shared,
                  hyper->n_layers);
@@ -312,7 +322,9 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
     for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
         zt_layer_sizes *sizes = &hyper->layer[layer];
         int64_t per_head = hyper->n_layers == reader->arch->width_scaled_layers ? hyper->width / sizes->n_heads : sizes->head;
-        sizes->attn_scale = scale > 0 ? scale : 1.0 / sqrt(per_head > 0 ? (double)per_head : 1);
+        sizes->attn_scale = scale > 0                      ? scale
+                            : reader->arch->attn_scale > 0 ? reader->arch->attn_scale
+                                                           : 1.0 / sqrt(per_head > 0 ? (double)per_head : 1);
     }
     hyper->attn_cap = get_real(reader, "attn_logit_softcapping", reader->arch->attn_cap, 0);
     hyper->final_cap = get_real(reader, "final_logit_softcapping", reader->arch->final_cap, 0);
@@ -667,8 +679,9 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
                  leading, hyper->n_layers);
     for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
         hyper->fused_experts |= has_matrix(reader, zt_weight_name(ZT_W_GATE_UP_EXPERTS, layer, name), 0);
-        hyper->sparse[layer] =
-            layer >= leading && (layer + 1) % step == 0 && !has_matrix(reader, zt_weight_name(ZT_W_DOWN, layer, name), 0);
+        bool beside = hyper->parts & ZT_PART_BESIDE;
+        hyper->sparse[layer] = layer >= leading && (layer + 1) % step == 0 &&
+                               (beside || !has_matrix(reader, zt_weight_name(ZT_W_DOWN, layer, name), 0));
     }
 }
 
@@ -689,7 +702,8 @@ static void read_choice_bias(key_reader *reader, zt_hyper *hyper)
 static void read_experts(key_reader *reader, zt_hyper *hyper)
 {
     int64_t count = 0;
-    const uint64_t all = ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE;
+    const uint64_t all =
+        ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE | ZT_PART_BESIDE;
     bool said = zt_gguf_i64(reader->gguf, full_key(reader, "expert_count"), &count) && count != 0;
     if (said && !(hyper->parts & all)) refuse_feature(reader, "a mixture of experts");
     if (!said && !(hyper->parts & ZT_PART_EXPERTS)) {
@@ -751,6 +765,7 @@ static void read_act(key_reader *reader, zt_hyper *hyper)
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
 {
     memset(hyper, 0, sizeof *hyper);
+    hyper->one = 1;
     hyper->arch = zt_arch_of(gguf);
     if (!hyper->arch) return zt_ctx_status(zt_gguf_ctx(gguf));
     if (zt_gguf_n_tensors(gguf) == 0)
@@ -771,6 +786,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_layout(&reader, hyper);
     read_classifier(&reader, hyper);
     read_residual(&reader, hyper);
+    zt_hyper_read_streams(&reader, hyper);
     read_experts(&reader, hyper);
     read_vocab(&reader, hyper);
     return reader.status;

@@ -1,5 +1,6 @@
 /* hyper_internal.h - private to lib/llm: how hyper-parameters are read from a file, for the files that read some of them.
- * hyper.c reads most, hyper_recurrent.c those of recurrent layers.
+ * hyper.c reads most, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
+ * embeddings and several streams.
  */
 #ifndef ZT_HYPER_INTERNAL_H
 #define ZT_HYPER_INTERNAL_H
@@ -23,6 +24,11 @@ int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherw
 /* Fails with the rule and its two numbers unless the condition `holds`. */
 void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64_t left, int64_t right);
 
+/* Fails: the key last looked at is missing. */
+void zt_hyper_missing(zt_key_reader *reader);
+
+/* Per-layer embeddings, and several streams; the parts of the model have been read. */
+void zt_hyper_read_streams(zt_key_reader *reader, zt_hyper *hyper);
 /* Which layers are recurrent, and their sizes. n_layers and extra_layers have been read. */
 void zt_hyper_read_recurrent(zt_key_reader *reader, zt_hyper *hyper);
 

@@ -74,15 +74,26 @@ typedef struct weight_row {
         .dim = {__VA_ARGS__}, .layers = SPARSE_LAYER                                                                             \
     }
 
+/* Of a layer with experts beside its feed-forward. */
+#define BESIDE(n, d)                                                                                                             \
+    {                                                                                                                            \
+        .name = n, .layered = true, .with = PART(EXPERTS) | PART(BESIDE), .must = PART(ALL), .rank = 1, .dim = {DIM(d)},         \
+        .layers = SPARSE_LAYER                                                                                                   \
+    }
 #define SPARSE(n, part, r, ...) SPARSE_IN(SPARSE_LAYER, n, part, r, __VA_ARGS__)
 
 static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_EMBED] = ONCE("token_embd.weight", 0, PART(ALL), 0, 2, DIM(vocab), DIM(width)),
     [ZT_W_POSITIONS] = ONCE("position_embd.weight", 0, PART(POSITIONS), 0, 2, DIM(ctx_train), DIM(width)),
     [ZT_W_TYPES] = ONCE("token_types.weight", 0, PART(TYPES), PART(TYPES_MAY), 2, DIM(n_types), DIM(width)),
+    [ZT_W_PER_LAYER_EMBED] = ONCE("per_layer_token_embd.weight", 0, PART(PER_LAYER), 0, 2, DIM(vocab), DIM(per_layer_width)),
+    [ZT_W_PER_LAYER_PROJECTION] = ONCE("per_layer_model_proj.weight", 0, PART(PER_LAYER), 0, 2, DIM(per_layer_width), DIM(width)),
+    [ZT_W_PER_LAYER_PROJECTION_NORM] = ONCE("per_layer_proj_norm.weight", 0, PART(PER_LAYER), 0, 1, DIM(per_layer)),
+    [ZT_W_STREAMS] = ONCE("altup_proj.weight", 0, PART(ALTUP), 0, 3, DIM(other_streams), DIM(width), DIM(width)),
+    [ZT_W_UNSTREAM] = ONCE("altup_unembd_proj.weight", 0, PART(ALTUP), 0, 3, DIM(other_streams), DIM(width), DIM(width)),
     [ZT_W_EMBED_NORM] = ONCE("token_embd_norm.weight", 0, PART(EMBED_NORM), 0, 1, DIM(width)),
     [ZT_W_EMBED_NORM_BIAS] = ONCE("token_embd_norm.bias", PART(EMBED_NORM), PART(NORM_BIAS), 0, 1, DIM(width)),
-    [ZT_W_ROPE_TAB] = ONCE("rope_freqs.weight", 0, 0, PART(ROPE_TAB), 1, DIM(rope_half)),
+    [ZT_W_ROPE_TAB] = ONCE("rope_freqs.weight", 0, PART(DIVISORS), PART(ROPE_TAB), 1, DIM(rope_half)),
     [ZT_W_ROPE_LONG] = ONCE("rope_factors_long.weight", 0, 0, PART(ROPE_TAB), 1, DIM(rope_half)),
     [ZT_W_ROPE_SHORT] = ONCE("rope_factors_short.weight", 0, 0, PART(ROPE_TAB), 1, DIM(rope_half)),
     [ZT_W_ATTN_NORM] = NORM("attn_norm.weight", PRE_NORM, width),
@@ -129,6 +140,11 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_DELTA_BETA_ALPHA] = DELTA("ssm_ba.weight", BETA_ALPHA, 2, DIM(delta.both), DIM(width)),
     [ZT_W_DELTA_NORM] = DELTA("ssm_norm.weight", ALL, 1, DIM(delta.value)),
     [ZT_W_DELTA_OUT] = DELTA("ssm_out.weight", ALL, 2, DIM(width), DIM(delta.value_width)),
+    [ZT_W_FF_POST_DENSE] = BESIDE("post_ffw_norm_1.weight", width),
+    [ZT_W_FF_NORM_EXPERTS] = BESIDE("pre_ffw_norm_2.weight", width),
+    [ZT_W_FF_POST_EXPERTS] = BESIDE("post_ffw_norm_2.weight", width),
+    [ZT_W_ROUTER_SCALE] = BESIDE("ffn_gate_inp.scale", width),
+    [ZT_W_EXPERT_SCALE] = BESIDE("ffn_down_exps.scale", n_experts),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
     [ZT_W_ROUTER_BIAS] = SPARSE_BIAS("ffn_gate_inp.bias", 1, DIM(n_experts)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
@@ -155,6 +171,18 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_POST] = NORM("post_ffw_norm.weight", POST_NORM, width),
     [ZT_W_FF_SUM] = NORM("layer_output_norm.weight", SUM_NORM, width),
     [ZT_W_FF_SUM_BIAS] = NORM_BIAS("layer_output_norm.bias", SUM_NORM),
+    [ZT_W_PER_LAYER_GATE] = EACH("inp_gate.weight", 0, PART(PER_LAYER), 0, 2, DIM(per_layer), DIM(width)),
+    [ZT_W_PER_LAYER_OUT] = EACH("proj.weight", 0, PART(PER_LAYER), 0, 2, DIM(width), DIM(per_layer)),
+    [ZT_W_PER_LAYER_POST] = NORM("post_norm.weight", PER_LAYER, width),
+    [ZT_W_LAYER_SCALE] = EACH("layer_output_scale.weight", 0, 0, PART(LAYER_SCALE), 1, DIM(one)),
+    [ZT_W_STREAM_ROUTER] = EACH("altup_router.weight", 0, PART(ALTUP), 0, 2, DIM(streams), DIM(width)),
+    [ZT_W_STREAM_ROUTER_NORM] = NORM("altup_router_norm.weight", ALTUP, width),
+    [ZT_W_PREDICT] = EACH("altup_predict_coef.weight", 0, PART(ALTUP), 0, 2, DIM(stream_pairs), DIM(streams)),
+    [ZT_W_CORRECT] = EACH("altup_correct_coef.weight", 0, PART(ALTUP), 0, 2, DIM(streams), DIM(streams)),
+    [ZT_W_CORRECT_SCALE] = NORM("altup_correct_scale.weight", ALTUP, width),
+    [ZT_W_LAUREL_LEFT] = EACH("laurel_l.weight", 0, PART(ALTUP), 0, 2, DIM(laurel_rank), DIM(width)),
+    [ZT_W_LAUREL_RIGHT] = EACH("laurel_r.weight", 0, PART(ALTUP), 0, 2, DIM(width), DIM(laurel_rank)),
+    [ZT_W_LAUREL_POST] = NORM("laurel_post_norm.weight", ALTUP, width),
     [ZT_W_OUT_NORM] = ONCE("output_norm.weight", 0, PART(LAST_NORM), 0, 1, DIM(width)),
     [ZT_W_OUT_NORM_BIAS] = ONCE("output_norm.bias", PART(LAST_NORM), PART(NORM_BIAS), 0, 1, DIM(width)),
     /* absent: the embedding is the output too */
@@ -171,7 +199,8 @@ static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t laye
 {
     if (row == &rows[ZT_W_ATTN_NORM] && layer == 0 && hyper->arch->first_unnormed) return false;
     if (row->layered && row->kinds && !(row->kinds >> hyper->layer[layer].kind & 1)) return false;
-    if (row->layers != ANY_LAYER && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
+    bool both = hyper->sparse[layer] && hyper->parts & ZT_PART_BESIDE && row->layers == DENSE_LAYER;
+    if (row->layers != ANY_LAYER && !both && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
     if (row->layers >= SPLIT_EXPERTS && hyper->fused_experts != (row->layers == FUSED_EXPERTS)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;
 }
@@ -246,6 +275,7 @@ static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight we
     }
     if (!has_place(hyper, &rows[weight], layer) || !(hyper->parts & rows[weight].must)) return ZT_OK;
     if (makes_keys(weight) && hyper->layer[layer].cache != layer) return ZT_OK;
+    if (weight == ZT_W_V && hyper->arch->value_may_be_key && !hyper->local[layer]) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)", zt_gguf_name(gguf),
                    zt_weight_name(weight, layer, name), hyper->arch->name, hyper->n_layers);
 }

@@ -8,6 +8,7 @@
  *     hf_rope.c           rope's parameters as keys and tensors
  *     hf_classifier.c     classifiers of texts, and rerankers
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
+ *     hf_gemma.c          Gemma 3n and 4: sizes by layer, embeddings for each layer, several streams
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
@@ -87,6 +88,8 @@ typedef enum hf_id {
     HF_QWEN3NEXT,
     HF_QWEN35,
     HF_QWEN35MOE,
+    HF_GEMMA3N,
+    HF_GEMMA4,
     HF_COUNT
 } hf_id;
 
@@ -117,7 +120,8 @@ const hf_arch *zt_hf_archs(size_t *count);
 typedef uint64_t hf_set;
 #define HF_SET(id)  ((hf_set)1 << (id))
 #define HF_ALL      (HF_SET(HF_COUNT) - 1)
-#define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))
+#define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))  /* whose norms are 1 plus what is in the file */
+#define HF_LAYERED  (HF_SET(HF_GEMMA3N) | HF_SET(HF_GEMMA4)) /* whose sizes differ by layer: hf_gemma.c */
 #define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
 #define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
 #define HF_POOLED   (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
@@ -204,8 +208,10 @@ enum {
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
     HF_IN_TURNS = 4096,
-    HF_DELTA = 16384, /* of a gated delta net: hf_delta.c */
-    HF_HEADS = 8192   /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
+    HF_DELTA = 16384,  /* of a gated delta net: hf_delta.c */
+    HF_SCALE = 32768,  /* the name in GGUF ends in .scale */
+    HF_PADDED = 65536, /* has a row for each token in GGUF, of zeros where there it has none */
+    HF_HEADS = 8192    /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
@@ -243,6 +249,7 @@ typedef struct hf_tensor {
     int64_t each;                /* of halves by head: rows of the source for each, */
     int64_t skipped;             /* of which so many are the first half's and come before these; 0: any other tensor */
     int64_t scales;              /* of MXFP4: its second source */
+    int64_t given;               /* elements of the source; zeros follow. 0: all */
     const int64_t *rows;         /* of a matrix: the source's row for each of its own; NULL: all */
     const hf_delta_order *order; /* NULL: rows and columns stay in place, but for the above */
     const float *values;
@@ -335,6 +342,11 @@ bool zt_hf_has_classifier(const hf_import *import);
 zt_status zt_hf_put_labels(hf_import *import);
 zt_status zt_hf_put_reranker(hf_import *import);
 zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
+zt_status zt_hf_put_gemma(hf_import *import); /* lists of sizes, and what else Gemma 3n and 4 have: hf_gemma.c */
+/* Length of a head of Gemma 4: of layers without a window, and with one. */
+zt_status zt_hf_gemma_heads(const hf_import *import, double *global, double *local);
+/* How many of Gemma 3n's streams are not the first. */
+zt_status zt_hf_gemma_streams(const hf_import *import, double *others);
 zt_status zt_hf_put_experts(hf_import *import); /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
@@ -429,12 +441,15 @@ bool zt_hf_pre_same(const json_t *tokenizer, const char *name);
 
 /* The wave of a pair of columns, the number of positions in which it rotates once; and the factor by which
  * Llama 3 divides its angle. */
+#define ZT_HF_STILL 1e30f /* divisor of the angle of a pair that does not rotate */
 float zt_hf_wave(double theta, int64_t pair, int64_t dims);
 float zt_hf_llama3(float wave, double factor, double low, double high, double original);
 
 /* The key ARCH.SUFFIX */
 zt_status zt_hf_put_int(hf_import *import, const char *suffix, int64_t value);
 zt_status zt_hf_put_real(hf_import *import, const char *suffix, double value);
+zt_status zt_hf_put_ints(hf_import *import, const char *suffix, const int32_t *number, size_t count);
+zt_status zt_hf_put_reals(hf_import *import, const char *suffix, const float *number, size_t count);
 zt_status zt_hf_put_flags(hf_import *import, const char *suffix, const uint8_t *flags, size_t count);
 zt_status zt_hf_put_text(hf_import *import, const char *suffix, const char *text);
 

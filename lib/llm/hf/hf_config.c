@@ -92,6 +92,18 @@ zt_status zt_hf_put_real(hf_import *import, const char *suffix, double value)
     return zt_gguf_put_real(import->writer, full_key(import, suffix, key), ZT_GGUF_F32, value);
 }
 
+zt_status zt_hf_put_ints(hf_import *import, const char *suffix, const int32_t *number, size_t count)
+{
+    char key[128];
+    return zt_gguf_put_array(import->writer, full_key(import, suffix, key), ZT_GGUF_I32, number, (int64_t)count);
+}
+
+zt_status zt_hf_put_reals(hf_import *import, const char *suffix, const float *number, size_t count)
+{
+    char key[128];
+    return zt_gguf_put_array(import->writer, full_key(import, suffix, key), ZT_GGUF_F32, number, (int64_t)count);
+}
+
 zt_status zt_hf_put_flags(hf_import *import, const char *suffix, const uint8_t *flag, size_t count)
 {
     char key[128];
@@ -125,6 +137,10 @@ static const hf_arch archs[] = {
     CAUSAL("gemma2", "gemma2", HF_GEMMA2, "Gemma2"),
     CAUSAL("gemma3", "gemma3_text", HF_GEMMA3, "Gemma3"),
     CAUSAL("gemma3", "gemma3", HF_GEMMA3, "Gemma3"),
+    CAUSAL("gemma3n", "gemma3n_text", HF_GEMMA3N, "Gemma3n"),
+    CAUSAL("gemma3n", "gemma3n", HF_GEMMA3N, "Gemma3n"),
+    CAUSAL("gemma4", "gemma4_text", HF_GEMMA4, "Gemma4"),
+    CAUSAL("gemma4", "gemma4", HF_GEMMA4, "Gemma4"),
     CAUSAL("phi3", "phi3", HF_PHI3, "Phi3"),
     {"gpt2", "gpt2", HF_GPT2, "GPT2LMHeadModel", "transformer.", "transformer.h.", HF_NEEDS_NOTHING},
     CAUSAL("smollm3", "smollm3", HF_SMOLLM3, "SmolLM3"),
@@ -297,8 +313,10 @@ static zt_status put_gemma_scale(hf_import *import)
 /* The first word is the one that is written. */
 static const hf_demand demands[] = {
     {"hidden_act|hidden_activation", " silu swish ",
-     HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
+     HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_LAYERED | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
+    {"hidden_activation", " gelu_pytorch_tanh ", HF_LAYERED},
+    {"altup_correct_scale", " true ", HF_SET(HF_GEMMA3N)},
     {"activation_function", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_GPT2)},
     {"hidden_act", " xielu ", HF_SET(HF_APERTUS)},
     {"hidden_act", " gelu ", HF_SET(HF_BERT) | HF_SET(HF_NEOX)},
@@ -520,9 +538,9 @@ zt_status zt_hf_put_config(hf_import *import)
     const hf_key *keys = zt_hf_keys(&count);
     zt_status status = check_demands(import);
     for (size_t i = 0; status == ZT_OK && i < count; i++) status = put_key(import, &keys[i]);
-    if (status == ZT_OK) status = put_feed_forward(import);
+    if (status == ZT_OK && !zt_hf_is(import, HF_LAYERED)) status = put_feed_forward(import);
     if (status == ZT_OK && zt_hf_is(import, HF_GEMMAS)) status = put_gemma_scale(import);
-    if (status == ZT_OK) status = put_layers(import);
+    if (status == ZT_OK) status = zt_hf_is(import, HF_LAYERED) ? zt_hf_put_gemma(import) : put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
     if (status == ZT_OK) status = zt_hf_put_labels(import);

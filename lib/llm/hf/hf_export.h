@@ -41,6 +41,7 @@ zt_status zt_export_json(hf_export *export, const char *name, const json_t *obje
 
 zt_status zt_export_config(hf_export *export);
 zt_status zt_export_dense(hf_export *export);   /* hf_dense.c */
+zt_status zt_export_gemma(hf_export *export);   /* hf_gemma.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
 zt_status zt_export_latent(hf_export *export);  /* the same of latent attention: hf_latent.c */
 zt_status zt_export_card(hf_export *export);    /* README.md: hf_card.c */

@@ -135,6 +135,7 @@ static zt_status put_windows(hf_export *export)
     char key[128];
     zt_gguf_kind kind;
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
+    if (is_of(export, HF_LAYERED)) return ZT_OK;
     if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED | HF_SET(HF_MODERNBERT)))
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with sliding-window attention cannot be written", export->file,
                        export->arch->type);
@@ -446,7 +447,7 @@ static zt_status put_rope(hf_export *export)
     json_t *scaling = NULL;
     double local = 1e4;
     zt_status status = ZT_OK;
-    if (!export->hyper.arch->rope_pair) return ZT_OK;
+    if (!export->hyper.arch->rope_pair || is_of(export, HF_LAYERED)) return ZT_OK;
     if (zt_gguf_find(export->gguf, "rope_freqs.weight") >= 0)
         status = put_llama3(export, &scaling);
     else if (zt_gguf_find(export->gguf, "rope_factors_long.weight") >= 0)
@@ -481,9 +482,9 @@ static zt_status put_rope(hf_export *export)
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,         put_demands,       put_sizes,
-                                                     put_gemma,       put_windows,      put_rope_layers,   put_encoder,
-                                                     zt_export_dense, zt_export_latent, zt_export_experts, put_rope};
+    static zt_status (*const step[])(hf_export *) = {
+        put_class,   put_keys,        put_demands,      put_sizes,         put_gemma,       put_windows, put_rope_layers,
+        put_encoder, zt_export_dense, zt_export_latent, zt_export_experts, zt_export_gemma, put_rope};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

@@ -348,20 +348,19 @@ static int64_t find_unknown_id(const token_writer *tokens, int64_t otherwise)
     return id >= 0 && id < tokens->count ? id : -1;
 }
 
-static zt_status put_llama_model(token_writer *tokens)
+/* Pieces of SentencePiece with merges, which `put_merges` writes. */
+static zt_status put_pieces_model(token_writer *tokens, const char *pre_tokenizer, bool adds_space,
+                                  zt_status (*merges)(token_writer *tokens))
 {
-    int64_t space = 1, bytes = 0;
-    if (!has_scores(tokens))
-        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: tokenizer.json cannot be written: the tokens have no scores",
-                       tokens->export->file);
+    int64_t space = adds_space, bytes = 0;
     for (int64_t i = 0; i < tokens->count; i++) bytes += tokens->type[i] == HF_TOKEN_BYTE;
     zt_gguf_i64(tokens->export->gguf, "tokenizer.ggml.add_space_prefix", &space);
     int64_t bos = find_around_id(tokens, "tokenizer.ggml.bos_token_id", "tokenizer.ggml.add_bos_token", 1);
     int64_t eos = find_around_id(tokens, "tokenizer.ggml.eos_token_id", "tokenizer.ggml.add_eos_token", 0);
     zt_status status = zt_str_printf(&tokens->json,
                                      ",\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[%s{\"type\":\"Replace\","
-                                     "\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"}]},\"pre_tokenizer\":null,",
-                                     space ? "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," : "");
+                                     "\"pattern\":{\"String\":\" \"},\"content\":\"" SPACE "\"}]},\"pre_tokenizer\":%s,",
+                                     space ? "{\"type\":\"Prepend\",\"prepend\":\"" SPACE "\"}," : "", pre_tokenizer);
     if (status == ZT_OK) status = put_post_processor(tokens, bos, eos, "null");
     if (status == ZT_OK)
         status = zt_str_printf(&tokens->json,
@@ -376,7 +375,23 @@ static zt_status put_llama_model(token_writer *tokens)
                                "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":false,",
                                bytes ? "true" : "false", bytes ? "true" : "false");
     if (status == ZT_OK) status = put_vocab(tokens);
-    return status == ZT_OK ? put_piece_merges(tokens) : status;
+    return status == ZT_OK ? merges(tokens) : status;
+}
+
+static zt_status put_llama_model(token_writer *tokens)
+{
+    if (!has_scores(tokens))
+        return zt_fail(tokens->export->ctx, ZT_ENOTSUP, "%s: tokenizer.json cannot be written: the tokens have no scores",
+                       tokens->export->file);
+    return put_pieces_model(tokens, "null", true, put_piece_merges);
+}
+
+/* Gemma 4: merges are in the file, and none crosses the end of a line. */
+static zt_status put_gemma4_model(token_writer *tokens)
+{
+    static const char lines[] = "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[^\\n]+|[\\n]+\"},"
+                                "\"behavior\":\"Isolated\",\"invert\":false}";
+    return put_pieces_model(tokens, lines, false, put_merges);
 }
 
 /* ---- WordPiece ------------------------------------------------------------------------------- */
@@ -514,6 +529,7 @@ static const struct {
     bool pieces; /* SentencePiece has a file for it */
 } ways[] = {{"gpt2", put_gpt2_model, false},
             {"llama", put_llama_model, true},
+            {"gemma4", put_gemma4_model, false},
             {"bert", put_bert_model, false},
             {"t5", put_unigram_model, false}};
 

@@ -31,8 +31,8 @@ typedef struct hf_name {
 #define GPT_OSS HF_SET(HF_GPT_OSS)
 /* In name: of glm4moe, seed_oss and gpt-oss it is the feed-forward's. */
 #define POST_NORMED                                                                                                              \
-    (HF_GEMMAS | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_OLMO3) | GPT_OSS | \
-     HF_DELTAS)
+    (HF_GEMMAS | HF_LAYERED | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) |                 \
+     HF_SET(HF_OLMO3) | GPT_OSS | HF_DELTAS)
 #define GPT2        HF_SET(HF_GPT2)
 #define BERT        HF_SET(HF_BERT)
 #define NOMIC       HF_SET(HF_NOMIC)
@@ -48,7 +48,9 @@ typedef struct hf_name {
 #define NEXT        HF_SET(HF_QWEN3NEXT)
 #define QWEN35S     HF_QWEN35S
 #define DEEPSEEKS   HF_DEEPSEEKS
-#define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))   /* a bias on the choice of experts */
+#define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
+#define GEMMA3N     HF_SET(HF_GEMMA3N)
+#define GEMMA4      HF_SET(HF_GEMMA4)
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS)) /* gate, up and down */
 
@@ -128,7 +130,27 @@ static const hf_name layered[] = {
     {"self_attn.k_norm", "attn_k_norm", LLAMAS, NORM},
     {"post_attention_layernorm", "ffn_norm", LLAMAS & ~POST_NORMED, NORM},
     {"post_attention_layernorm", "post_attention_norm", POST_NORMED, NORM},
-    {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS, NORM},
+    {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS | HF_LAYERED, NORM},
+    {"post_feedforward_layernorm_1", "post_ffw_norm_1", GEMMA4, 0},
+    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2", GEMMA4, 0},
+    {"post_feedforward_layernorm_2", "post_ffw_norm_2", GEMMA4, 0},
+    {"router.proj", "ffn_gate_inp", GEMMA4, 0},
+    {"router.scale", "ffn_gate_inp", GEMMA4, HF_BARE | HF_SCALE},
+    {"router.per_expert_scale", "ffn_down_exps", GEMMA4, HF_BARE | HF_SCALE},
+    {"experts.gate_up_proj", "ffn_gate_up_exps", GEMMA4, HF_BARE},
+    {"experts.down_proj", "ffn_down_exps", GEMMA4, HF_BARE},
+    {"layer_scalar", "layer_output_scale", GEMMA4, HF_BARE},
+    {"per_layer_input_gate", "inp_gate", HF_LAYERED, 0},
+    {"per_layer_projection", "proj", HF_LAYERED, 0},
+    {"post_per_layer_input_norm", "post_norm", HF_LAYERED, 0},
+    {"altup.modality_router", "altup_router", GEMMA3N, 0},
+    {"altup.router_norm", "altup_router_norm", GEMMA3N, 0},
+    {"altup.prediction_coefs", "altup_predict_coef", GEMMA3N, 0},
+    {"altup.correction_coefs", "altup_correct_coef", GEMMA3N, 0},
+    {"altup.correct_output_scale", "altup_correct_scale", GEMMA3N, HF_BARE},
+    {"laurel.linear_left", "laurel_l", GEMMA3N, 0},
+    {"laurel.linear_right", "laurel_r", GEMMA3N, 0},
+    {"laurel.post_laurel_norm", "laurel_post_norm", GEMMA3N, 0},
     {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
     {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS, 0},
     {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE | NOAUX, HF_UNDERSCORE},
@@ -184,7 +206,12 @@ static const hf_name layered[] = {
 };
 
 static const hf_name once[] = {
-    {"embed_tokens", "token_embd", LLAMAS, 0},
+    {"embed_tokens", "token_embd", LLAMAS, HF_PADDED},
+    {"embed_tokens_per_layer", "per_layer_token_embd", HF_LAYERED, HF_PADDED},
+    {"per_layer_model_projection", "per_layer_model_proj", HF_LAYERED, 0},
+    {"per_layer_projection_norm", "per_layer_proj_norm", HF_LAYERED, 0},
+    {"altup_projections.*", "altup_proj", GEMMA3N, HF_STACKED},
+    {"altup_unembed_projections.*", "altup_unembd_proj", GEMMA3N, HF_STACKED},
     {"final_layernorm", "output_norm", PHI2, 0},
     {"norm", "output_norm", LLAMAS, NORM},
     {"embed_out", "output", NEOX, 0},
@@ -221,6 +248,8 @@ static const struct {
     {"vision_", HF_ALL},
     {"mlp.act_fn.", HF_SET(HF_APERTUS)},
     {"audio_", HF_ALL},
+    {"embed_audio.", HF_LAYERED},
+    {"embed_vision.", HF_LAYERED},
     {"visual.", HF_ALL},
     {"vision.", HF_ALL},
     {"multi_modal_projector.", HF_ALL},
@@ -295,11 +324,16 @@ static bool ends_in(const char *text, size_t length, const char *word, bool pref
            memcmp(text + length - word_length, word, word_length) == 0;
 }
 
-/* Is the text this word with a number for its '*'? */
-static bool fits_pattern(const char *text, size_t length, const char *word, int64_t *number)
+/* Is the text this word with a number for its '*', or does it end in "." and that? */
+static bool fits_pattern(const char *text, size_t length, const char *word, bool prefix, int64_t *number)
 {
     const char *star = strchr(word, '*');
     size_t before = (size_t)(star - word), after = strlen(star + 1), digits = 0;
+    const char *found = prefix && length > before ? memmem(text, length, word, before) : NULL;
+    if (found && found > text && found[-1] == '.') {
+        length -= (size_t)(found - text);
+        text = found;
+    }
     if (length <= before + after || memcmp(text, word, before) != 0) return false;
     for (*number = 0; before + digits < length && digits < 6 && text[before + digits] >= '0' && text[before + digits] <= '9';
          digits++)
@@ -312,7 +346,7 @@ static const hf_name *find_row(const hf_import *import, const hf_name *table, si
 {
     for (size_t i = 0; i < rows; i++) {
         if (!zt_hf_is(import, table[i].archs)) continue;
-        if (strchr(table[i].hf, '*') ? fits_pattern(text, length, table[i].hf, expert)
+        if (strchr(table[i].hf, '*') ? fits_pattern(text, length, table[i].hf, prefix, expert)
                                      : ends_in(text, length, table[i].hf, prefix))
             return &table[i];
     }
@@ -333,7 +367,8 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
                        : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true, &found->expert);
         if (!row || (suffix_length == 0 && !(row->todo & HF_BARE))) return false;
         if (layer >= 0)
-            snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf, suffixes[i][1]);
+            snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf,
+                     row->todo & HF_SCALE ? ".scale" : suffixes[i][1]);
         else
             snprintf(found->name, sizeof found->name, "%s%s", row->gguf, suffixes[i][1]);
         found->todo = row->todo;
@@ -378,10 +413,12 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
 
 /* ---- and back -------------------------------------------------------------------------------- */
 
-static const hf_name *find_gguf_row(const hf_name *table, size_t rows, hf_set archs, const char *text, size_t length)
+/* `scale`: the name ends in .scale. */
+static const hf_name *find_gguf_row(const hf_name *table, size_t rows, hf_set archs, const char *text, size_t length, bool scale)
 {
     for (size_t i = 0; i < rows; i++)
-        if ((table[i].archs & archs) && strlen(table[i].gguf) == length && memcmp(table[i].gguf, text, length) == 0)
+        if ((table[i].archs & archs) && strlen(table[i].gguf) == length && memcmp(table[i].gguf, text, length) == 0 &&
+            !(table[i].todo & HF_SCALE) == !scale)
             return &table[i];
     return NULL;
 }
@@ -400,11 +437,12 @@ static const hf_name *export_row(const hf_arch *arch, const char *gguf, const ch
     const char *stem = *layer ? *layer + *digits + 1 : gguf;
     *point = strrchr(stem, '.');
     size_t length = *point ? (size_t)(*point - stem) : 0;
-    bool known = *point && (strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0);
+    bool scale = *point && strcmp(*point, ".scale") == 0;
+    bool known = *point && (scale || strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0);
     hf_set set = HF_SET(arch->id);
     if (!known) return NULL;
-    return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length)
-                  : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length);
+    return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length, scale)
+                  : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length, scale);
 }
 
 /* The row's name, with the expert's number for '*'. */
@@ -431,7 +469,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
     if (status == ZT_OK) status = put_row_name(name, row, expert);
     const char *suffix = row->todo & (HF_UNDERSCORE | HF_BARE) ? "_bias" : point;
-    if (row->todo & HF_BARE && strcmp(point, ".weight") == 0) suffix = "";
+    if (row->todo & HF_BARE && strcmp(point, ".bias") != 0) suffix = "";
     return status == ZT_OK ? zt_str_puts(name, suffix) : status;
 }
 
@@ -454,7 +492,7 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
     const char *point = strrchr(name, '.');
     return type->rank < 2 || (point && strcmp(point, ".bias") == 0) || strcmp(name, "position_embd.weight") == 0 ||
            strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp") != NULL ||
-           strstr(name, ".ssm_conv1d.") != NULL || strstr(name, "_norm.weight") != NULL;
+           strstr(name, ".ssm_conv1d.") != NULL || strstr(name, "_coef.weight") != NULL || strstr(name, "_norm.weight") != NULL;
 }
 
 /* Half of the rows, where the tensor is a half: of a matrix, or of each of several; of biases of several in turns half of their
@@ -550,9 +588,23 @@ static zt_status group_rows(const hf_import *import, const name_match *found, hf
 static zt_status stack_tensor(hf_import *import, const name_match *found, const hf_tensor *matrix, const char *named)
 {
     double experts = 0;
-    zt_status status = zt_hf_value(import, "expert_count", &experts);
+    zt_status status =
+        zt_hf_is(import, GEMMA3N) ? zt_hf_gemma_streams(import, &experts) : zt_hf_value(import, "expert_count", &experts);
     if (status != ZT_OK) return status;
     return zt_hf_tensors_stack(import->tensors, matrix, found->expert, (int64_t)experts, matrix->source, named);
+}
+
+/* As the converter has it, for tokens of other senses, whose embeddings come from elsewhere. */
+static zt_status pad_rows(const hf_import *import, const name_match *found, hf_tensor *tensor)
+{
+    int64_t rows = 0;
+    if (!(found->todo & HF_PADDED) || !zt_hf_is(import, GEMMA3N) || tensor->type.rank != 2) return ZT_OK;
+    zt_status status = zt_hf_int(import, "vocab_size", &rows);
+    if (status != ZT_OK || rows <= tensor->type.dim[0] || tensor->type.dim[0] < 1 || rows > tensor->type.dim[0] + (1 << 20))
+        return status;
+    tensor->given = zt_type_count(&tensor->type);
+    tensor->type.dim[0] = rows;
+    return ZT_OK;
 }
 
 /* The tensor, and of a first half the second. */
@@ -612,11 +664,12 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(found.name, "output.weight") == 0 && zt_checkpoint_count(import->tensors->from) > 1 &&
         (json_is_true(zt_hf_get(import, "tie_word_embeddings")) ||
-         (zt_hf_is(import, HF_GEMMAS) && !json_is_false(zt_hf_get(import, "tie_word_embeddings")))))
+         (zt_hf_is(import, HF_GEMMAS | HF_LAYERED) && !json_is_false(zt_hf_get(import, "tie_word_embeddings")))))
         snprintf(found.name, sizeof found.name, "tied");
     zt_status status = plan_tensor(import, &entry, &found, &tensor);
     if (status == ZT_OK) status = pair_rows(import, &found, &tensor);
     if (status == ZT_OK) status = group_rows(import, &found, &tensor);
+    if (status == ZT_OK) status = pad_rows(import, &found, &tensor);
     if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
     if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);

@@ -60,6 +60,7 @@ static zt_status read_dims(rope_params *rope)
         rope->head = rope->dims = (int64_t)head;
         return status;
     }
+    if (status == ZT_OK && import->arch.id == HF_GEMMA4) status = zt_hf_gemma_heads(import, &head, &(double){0});
     rope->head = head > 0 ? (int64_t)head : heads > 0 ? (int64_t)width / (int64_t)heads : 0;
     rope->dims = (int64_t)(part * (double)rope->head);
     return status;
@@ -97,8 +98,8 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5,    [HF_EXAONE] = 5e5,       [HF_OLMO3] = 5e5,    [HF_MINISTRAL3] = 1e6,
-        [HF_GEMMA3] = 1e6,    [HF_SMOLLM3] = 2e6,      [HF_MIXTRAL] = 1e6,  [HF_PHIMOE] = 1e6,
+        [HF_COHERE] = 5e5,    [HF_EXAONE] = 5e5,       [HF_OLMO3] = 5e5,    [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
+        [HF_GEMMA3N] = 1e6,   [HF_GEMMA4] = 1e6,       [HF_SMOLLM3] = 2e6,  [HF_MIXTRAL] = 1e6,    [HF_PHIMOE] = 1e6,
         [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
@@ -109,7 +110,8 @@ static zt_status put_theta(const rope_params *rope)
     /* learned positions have none */
     bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
-    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT))) return status;
+    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_LAYERED | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT)))
+        return status;
     if (import->arch.id == HF_OLMO3) local = theta;
     given = json_object_get(rope->local, "rope_theta");
     status = given ? zt_hf_number(import, given, "rope_theta", &local)
@@ -301,6 +303,27 @@ static zt_status add_llama3(const rope_params *rope)
     return status;
 }
 
+/* A part of the pairs rotates, as if all did: the others' angles are divided by so much that nothing is left of them. */
+static zt_status add_proportional(const rope_params *rope)
+{
+    double part = 1, factor = 1;
+    int64_t pairs = rope->dims / 2;
+    zt_status status = get_number(rope, "partial_rotary_factor", &part);
+    if (status == ZT_OK) status = get_number(rope, "factor", &factor);
+    if (status == ZT_OK && !(part >= 0 && part <= 1 && factor == 1 && pairs > 0 && pairs <= MAX_PAIRS))
+        status =
+            zt_fail(rope->import->ctx, ZT_ENOTSUP,
+                    "%sconfig.json: proportional rope with partial_rotary_factor %g, factor %g and %lld pairs is not supported",
+                    rope->import->folder.data, part, factor, (long long)pairs);
+    float *divisors = status == ZT_OK ? zt_alloc_array(rope->import->ctx, (size_t)pairs, sizeof *divisors) : NULL;
+    if (!divisors) return status == ZT_OK ? ZT_ENOMEM : status;
+    int64_t turning = (int64_t)((double)rope->dims * part / 2);
+    for (int64_t i = 0; i < pairs; i++) divisors[i] = i < turning ? 1 : ZT_HF_STILL;
+    status = add_factors(rope, "rope_freqs.weight", divisors, pairs);
+    zt_free(rope->import->ctx, divisors);
+    return status;
+}
+
 /* As the converter has it: the context that HunYuan is said to have so. */
 static zt_status put_stretched(const rope_params *rope)
 {
@@ -317,6 +340,7 @@ static zt_status put_scaling(const rope_params *rope)
     bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_MODERNBERT));
     if (is_type(rope, "default none")) return named ? zt_hf_put_text(rope->import, "rope.scaling.type", "none") : ZT_OK;
     if (is_type(rope, "llama3")) return add_llama3(rope);
+    if (is_type(rope, "proportional") && rope->import->arch.id == HF_GEMMA4) return add_proportional(rope);
     if (is_type(rope, "su longrope")) {
         /* of Phi models the two lists of factors say it */
         zt_status status = zt_hf_is(rope->import, HF_PHIS | HF_SET(HF_MINICPM3))

@@ -351,8 +351,18 @@ static zt_status read_rows(const hf_tensors *tensors, const hf_tensor *tensor, i
     return ZT_OK;
 }
 
+/* Reads elements of a tensor that is longer than its source. */
+static zt_status read_padded(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    size_t element_size = (size_t)zt_dtype_get(tensor->type.dtype)->block_bytes;
+    int64_t given = tensor->given - first < 0 ? 0 : tensor->given - first < count ? tensor->given - first : count;
+    memset(dst + (size_t)given * element_size, 0, (size_t)(count - given) * element_size);
+    return given ? read_elements(tensors, tensor, first, given, dst) : ZT_OK;
+}
+
 static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
+    if (tensor->given) return read_padded(tensors, tensor, first, count, dst);
     if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
     if (tensor->rows) return read_rows(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);

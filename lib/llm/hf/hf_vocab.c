@@ -99,7 +99,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
 {
     zt_gguf_writer *writer = tokens->import->writer;
     zt_gguf_put_str(writer, "tokenizer.ggml.model", model, strlen(model));
-    zt_gguf_put_str(writer, "tokenizer.ggml.pre", pre, strlen(pre));
+    if (pre) zt_gguf_put_str(writer, "tokenizer.ggml.pre", pre, strlen(pre));
     zt_gguf_put_strs(writer, "tokenizer.ggml.tokens", tokens->text, tokens->count);
     if (scores) zt_gguf_put_array(writer, "tokenizer.ggml.scores", ZT_GGUF_F32, tokens->score, tokens->count);
     return zt_gguf_put_array(writer, "tokenizer.ggml.token_type", ZT_GGUF_I32, tokens->type, tokens->count);
@@ -111,7 +111,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
     (HF_LLAMA_LIKE & ~(HF_SET(HF_OLMO2) | HF_SET(HF_OLMOE) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_GLM4MOE) |    \
                        HF_DEEPSEEKS | HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) |     \
                        HF_SET(HF_PHI2) | HF_SET(HF_EXAONE4) | HF_SET(HF_GLM4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_HUNYUAN) |       \
-                       HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS) | HF_DELTAS))
+                       HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS) | HF_DELTAS | HF_SET(HF_GEMMA4)))
 
 typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
     hf_import *import;
@@ -322,7 +322,7 @@ static bool is_byte(zt_bytes text)
 
 /* SentencePiece's BPE without tokenizer.model: tokenizer.json has no scores, and the converter
  * gives all tokens one. */
-static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
+static zt_status set_pieces(const source_tokenizer *source, hf_tokens *tokens)
 {
     const zt_tj *parsed = source->parsed;
     zt_status status = ZT_OK;
@@ -339,9 +339,31 @@ static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
             status = zt_hf_tokens_set(tokens, added->id, added->content,
                                       is_named(source, added->content) ? HF_TOKEN_CONTROL : HF_TOKEN_USER, -1000);
     }
+    return status;
+}
+
+static zt_status put_llama(const source_tokenizer *source, hf_tokens *tokens)
+{
+    zt_status status = set_pieces(source, tokens);
     if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "llama", "default", true);
-    if (status == ZT_OK && zt_hf_is(source->import, HF_GEMMAS))
+    if (status == ZT_OK && zt_hf_is(source->import, HF_GEMMAS | HF_LAYERED))
         status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
+    return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
+}
+
+/* Gemma 4: the same with merges, which its kind of GGUF's tokenizers goes by. Tokens that calls of tools and thoughts are made
+ * of are written out. */
+static zt_status put_gemma4(const source_tokenizer *source, hf_tokens *tokens)
+{
+    static const char *const written[] = {"<|channel>",       "<channel|>",       "<|tool_call>", "<tool_call|>",
+                                          "<|tool_response>", "<tool_response|>", "<|\"|>"};
+    zt_status status = set_pieces(source, tokens);
+    for (int64_t id = 0; status == ZT_OK && id < tokens->count; id++)
+        for (size_t i = 0; i < sizeof written / sizeof *written; i++)
+            if (bytes_equal(tokens->text[id], (zt_bytes){written[i], strlen(written[i])})) tokens->type[id] = HF_TOKEN_USER;
+    if (status == ZT_OK) status = zt_hf_tokens_put(tokens, "gemma4", NULL, true);
+    if (status == ZT_OK) status = put_merges(source);
+    if (status == ZT_OK) status = zt_gguf_put_int(source->import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
     return status == ZT_OK ? zt_hf_put_special(source->import, source->root, tokens->count) : status;
 }
 
@@ -436,7 +458,9 @@ static zt_status put_json(const source_tokenizer *source)
         return status;
     for (size_t i = 0; status == ZT_OK && i < sizeof ways / sizeof *ways; i++)
         if (strcmp(source->parsed->model->name, ways[i].model) == 0)
-            status = i == 0 && is_sentencepiece_bpe(source->root) ? put_llama(source, &tokens) : ways[i].put(source, &tokens);
+            status = i > 0 || !is_sentencepiece_bpe(source->root)  ? ways[i].put(source, &tokens)
+                     : zt_hf_is(source->import, HF_SET(HF_GEMMA4)) ? put_gemma4(source, &tokens)
+                                                                   : put_llama(source, &tokens);
     if (status == ZT_OK && source->import->whole && source->import->embedded && source->import->keys_suffice)
         warn_left_out(source, rows);
     zt_hf_tokens_fini(&tokens);
@@ -500,7 +524,7 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
     bool llama = model.type == ZT_SP_BPE;
     if (status == ZT_OK) status = zt_hf_tokens_put(&tokens, zt_hf_spm_model(&model), "default", true);
     zt_hf_tokens_fini(&tokens);
-    bool spaced = import->spaced || zt_hf_is(import, HF_GEMMAS);
+    bool spaced = import->spaced || zt_hf_is(import, HF_GEMMAS | HF_LAYERED);
     if (status == ZT_OK && !import->spaced && spaced)
         status = zt_gguf_put_int(import->writer, "tokenizer.ggml.add_space_prefix", ZT_GGUF_BOOL, 0);
     if (status == ZT_OK && !source->parsed) status = zt_hf_spm_put_keys(import, &model, file, spaced, source->config);
