@@ -224,6 +224,23 @@ static void test_hostile(void)
     ok((status == ZT_OK && fits) || status == ZT_ENOMEM, "an ambiguous grammar is bounded");
 }
 
+/* Every depth has a state of its own: a text that is nested `depth` deep needs as many ends. */
+static void test_depths(void)
+{
+    enum { DEPTH = 5000 };
+    zt_ctx *ctx = zt_ctx_new();
+    zt_grammar *grammar = compile(ctx, ZT_GRAMMAR_GBNF, "root ::= \"(\" root \")\" | \"x\"");
+    char text[2 * DEPTH + 2];
+    memset(text, '(', DEPTH);
+    text[DEPTH] = 'x';
+    memset(text + DEPTH + 1, ')', DEPTH + 1);
+    ok(match(grammar, text, 2 * DEPTH) == 1, "a text that is nested %d deep is not complete after %d ends", DEPTH, DEPTH - 1);
+    ok(match(grammar, text, 2 * DEPTH + 1) == 2, "it is complete after as many ends");
+    ok(match(grammar, text, 2 * DEPTH + 2) == 0, "it has no more ends");
+    zt_grammar_free(grammar);
+    zt_ctx_free(ctx);
+}
+
 /* Each allocation fails once: an error, and nothing left behind. */
 static void test_faults(void)
 {
@@ -253,6 +270,7 @@ int main(void)
     test_samples();
     test_refused();
     test_hostile();
+    test_depths();
     test_faults();
     return tap_done();
 }

@@ -85,6 +85,19 @@ static const char *const pieces[] = {
     "\t",
     "\x7f",
     "<not special>",
+    /* spaces first, and characters that some notations count as white space */
+    "\xe2\x96\x81word",
+    "\xe2\x96\x81word9",
+    "\xe2\x96\x81\xc3\xa9t\xc3\xa9",
+    "\xe2\x96\x81\xe2\x96\x81yes",
+    "\xe2\x96\x81-",
+    "yes\xe2\x96\x81no",
+    "\xc2\xa0",
+    "a\xe2\x80\xa8",
+    "\xe3\x80\x80\xe4\xb8\xad",
+    "a-b_c.9",
+    "AF09",
+    "G\xd0\x96",
 };
 
 static made open_vocabulary(bool with_bytes)
@@ -102,9 +115,11 @@ static made open_vocabulary(bool with_bytes)
     for (int byte = 0; byte < 256 && with_bytes; byte++)
         snprintf(text[count], sizeof text[0], "<0x%02X>", byte), type[count++] = BYTE;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) snprintf(text[count++], sizeof text[0], "%s", pieces[i]);
-    for (int i = 0; i < 700 && with_bytes; i++) /* words of all lengths */
-        for (int length = 1 + i % 19, j = 0; j <= length; j++)
-            text[count][j] = (char)(j < length ? 'a' + (i * 7 + j * (i + 3)) % 26 : 0), count += j == length;
+    for (int i = 0; i < 700 && with_bytes; i++, count++) { /* words of all lengths, some after a space */
+        char word[24] = "";
+        for (int length = 1 + i % 19, j = 0; j < length; j++) word[j] = (char)('a' + (i * 7 + j * (i + 3)) % 26);
+        snprintf(text[count], sizeof text[0], "%s%s", i % 3 ? "" : "\xe2\x96\x81", word);
+    }
     snprintf(text[count], sizeof text[0], "unused"), type[count++] = UNUSED;
     snprintf(text[count], sizeof text[0], "defined"), type[count++] = USER;
     snprintf(text[count], sizeof text[0], "<|call|>"), type[count++] = CONTROL;
@@ -132,7 +147,32 @@ static const struct {
     {ZT_GRAMMAR_REGEX, "[a-z ]{0,40}"},
     {ZT_GRAMMAR_REGEX, ".*"},
     {ZT_GRAMMAR_REGEX, "([^\\x00-\\x7f]|yes|no)+"},
+    /* runs of some groups of characters: without an end, with one that is near, and followed by others */
+    {ZT_GRAMMAR_REGEX, "[A-Za-z_][A-Za-z0-9_]*(\\.[a-z]{1,4}){0,3}"},
+    {ZT_GRAMMAR_REGEX, "(\\w+ ){3,9}\\."},
+    {ZT_GRAMMAR_REGEX, "[^\\s]{1,7}( [^\\s]{1,7}){2,5}"},
+    {ZT_GRAMMAR_REGEX, ".{0,60}x"},
+    {ZT_GRAMMAR_REGEX, "[a-z]{0,90}-?"},
+    {ZT_GRAMMAR_REGEX, "[a-z][a-f]{0,30}[g-z]* ?"},
+    {ZT_GRAMMAR_REGEX, "([a-f0-9]{2}[ -]?)+|[g-z ]+[A-Z]"},
+    {ZT_GRAMMAR_REGEX, "[a-e ]*|[^a-e]*"},
+    {ZT_GRAMMAR_REGEX, "([\u00e0-\u00ff]|[\u0400-\u04ff ]|[\u4e00-\u9fff]{1,3}|[a-z]{2,5})*"},
+    {ZT_GRAMMAR_REGEX, "\\d{4}-\\d\\d(T\\d\\d:\\d\\d)?"},
+    {ZT_GRAMMAR_REGEX, "[\\w.+-]{1,20}@(\\w{1,9}\\.){1,3}[a-z]{2,8}"},
+    {ZT_GRAMMAR_REGEX, "([a-z]{1,6}[0-9]{1,2}[,;]?){4,20}"},
 };
+
+enum { ALTERNATIVES = 3000, LONGEST_WORD = 24 };
+
+/* A choice of many words of few letters, some of which begin alike. */
+static void put_alternatives(zt_grammar_part *parts, char (*words)[LONGEST_WORD])
+{
+    for (int i = 0; i < ALTERNATIVES; i++) {
+        int length = 1 + i % (LONGEST_WORD - 1);
+        for (int j = 0; j < length; j++) words[i][j] = "ab cde"[(i * 13 + j * (i % 7 + 1)) % 6];
+        parts[i] = (zt_grammar_part){.kind = ZT_GRAMMAR_TEXT, .text = {words[i], (size_t)length}, .alternative = true};
+    }
+}
 
 static bool may_be_text(const made *m, int32_t id)
 {
@@ -181,29 +221,38 @@ static int32_t draw(const made *m, zt_grammar_matcher *matcher, uint64_t step)
     return -1;
 }
 
+/* Along random texts of the grammar, which is freed. */
+static void check_masks(const made *m, zt_token_trie *trie, zt_grammar *grammar, size_t number)
+{
+    zt_grammar_matcher *matcher = zt_grammar_matcher_new(grammar, trie), *probe = zt_grammar_matcher_new(grammar, trie);
+    int wrong = 0, states = 0;
+    for (uint64_t step = 0; step < 40 && matcher && probe; step++, states++) {
+        wrong += count_wrong(m, matcher, probe);
+        int32_t id = draw(m, matcher, 1000 * number + step);
+        bool fits = false;
+        if (id < 0)
+            zt_grammar_matcher_reset(matcher);
+        else if (zt_grammar_matcher_accept_token(matcher, id, &fits) != ZT_OK || !fits)
+            wrong++;
+    }
+    ok(states == 40 && wrong == 0, "grammar %zu: the masks of %d states are those of the tokens one by one", number, states);
+    zt_grammar_matcher_free(matcher);
+    zt_grammar_matcher_free(probe);
+    zt_grammar_free(grammar);
+}
+
 static void test_masks(void)
 {
     made m = open_vocabulary(true);
     zt_token_trie *trie = zt_token_trie_new(m.ctx, m.v);
     for (size_t i = 0; i < sizeof grammars / sizeof *grammars; i++) {
         zt_grammar_part part = {.kind = grammars[i].kind, .text = {grammars[i].text, strlen(grammars[i].text)}};
-        zt_grammar *grammar = zt_grammar_compile(m.ctx, &part, 1);
-        zt_grammar_matcher *matcher = zt_grammar_matcher_new(grammar, trie), *probe = zt_grammar_matcher_new(grammar, trie);
-        int wrong = 0, states = 0;
-        for (uint64_t step = 0; step < 40 && matcher && probe; step++, states++) {
-            wrong += count_wrong(&m, matcher, probe);
-            int32_t id = draw(&m, matcher, 1000 * i + step);
-            bool fits = false;
-            if (id < 0)
-                zt_grammar_matcher_reset(matcher);
-            else if (zt_grammar_matcher_accept_token(matcher, id, &fits) != ZT_OK || !fits)
-                wrong++;
-        }
-        ok(states == 40 && wrong == 0, "grammar %zu: the masks of %d states are those of the tokens one by one", i, states);
-        zt_grammar_matcher_free(matcher);
-        zt_grammar_matcher_free(probe);
-        zt_grammar_free(grammar);
+        check_masks(&m, trie, zt_grammar_compile(m.ctx, &part, 1), i);
     }
+    static zt_grammar_part parts[ALTERNATIVES];
+    static char words[ALTERNATIVES][LONGEST_WORD];
+    put_alternatives(parts, words);
+    check_masks(&m, trie, zt_grammar_compile(m.ctx, parts, ALTERNATIVES), sizeof grammars / sizeof *grammars);
     zt_token_trie_free(trie);
     close_made(&m);
 }

@@ -39,6 +39,12 @@ typedef struct gunion {
     uint32_t mask, count;
 } gunion;
 
+typedef struct greached { /* the state in which only this item was reached */
+    gitem item;
+    int32_t state; /* STATE_DEAD: the entry is not used */
+} greached;
+enum { REACHED = 512 };
+
 /* What is used while a state is made. */
 typedef struct gwork {
     uint32_t *frame_at; /* [symbol_count]: one more than the frame that was met at a position; 0: none */
@@ -57,6 +63,7 @@ typedef struct gwork {
     gitem *list; /* while lists are joined, as a stack */
     size_t list_count, list_capacity;
     bool complete;
+    struct greached reached[REACHED]; /* the states after some items, by a hash of the item */
 } gwork;
 
 /* ---- memory ---------------------------------------------------------------------------------- */
@@ -363,6 +370,21 @@ static int compare_items(const void *first, const void *second)
     return (left->position > right->position) - (left->position < right->position);
 }
 
+static void sort_items(gitem *items, size_t count)
+{
+    enum { FEW = 32 };
+    if (count > FEW) {
+        qsort(items, count, sizeof *items, compare_items);
+        return;
+    }
+    for (size_t i = 1; i < count; i++) {
+        gitem item = items[i];
+        size_t at = i;
+        for (; at && items[at - 1].position > item.position; at--) items[at] = items[at - 1];
+        items[at] = item;
+    }
+}
+
 /* The frame of a rule's callers. */
 static uint32_t frame_of_callers(gautomaton *automaton, uint32_t rule)
 {
@@ -375,7 +397,7 @@ static uint32_t frame_of_callers(gautomaton *automaton, uint32_t rule)
             return UINT32_MAX;
         work->list[work->list_count++] = work->caller[i].item;
     }
-    if (work->list_count - begin > 1) qsort(work->list + begin, work->list_count - begin, sizeof *work->list, compare_items);
+    if (work->list_count - begin > 1) sort_items(work->list + begin, work->list_count - begin);
     size_t count = work->list_count;
     for (size_t i = begin; i < count; i++) {
         gitem item = work->list[i];
@@ -440,6 +462,19 @@ static bool make_room_for_state(gautomaton *automaton)
     return true;
 }
 
+/* The bytes that the items allow, and the classes of these bytes. */
+static gset live_bytes(const gautomaton *automaton, const gitem *items, size_t count, gset *classes)
+{
+    gset bytes = {{0}};
+    for (size_t i = 0; i < count; i++) {
+        if (items[i].position == UINT32_MAX) continue;
+        uint32_t set = SYMBOL_INDEX(symbol_at(automaton, items[i].position));
+        zt_g_set_join(&bytes, &automaton->rules->set_bytes[set]);
+        zt_g_set_join(classes, &automaton->rules->set[set]);
+    }
+    return bytes;
+}
+
 /* The number of the state with these items, which are sorted. */
 static int32_t number_state(gautomaton *automaton, const gitem *items, size_t count, bool complete)
 {
@@ -448,9 +483,12 @@ static int32_t number_state(gautomaton *automaton, const gitem *items, size_t co
     uint32_t index = intern_list(automaton, &automaton->states, items, count);
     if (index == UINT32_MAX || index > INT32_MAX) return -1;
     if (index < before) return (int32_t)index;
-    size_t classes = automaton->rules->class_count;
+    gset live = {{0}};
+    unsigned classes = automaton->rules->class_count;
     automaton->state[index] = (gstate){.mask = -1, .run_next = STATE_UNKNOWN, .complete = complete};
-    for (size_t i = 0; i < classes; i++) automaton->next[index * classes + i] = index == STATE_DEAD ? STATE_DEAD : STATE_UNKNOWN;
+    automaton->state[index].live = live_bytes(automaton, items, count, &live);
+    for (unsigned i = 0; i < classes; i++)
+        automaton->next[(size_t)index * classes + i] = zt_g_set_has(&live, i) ? STATE_UNKNOWN : STATE_DEAD;
     return (int32_t)index;
 }
 
@@ -462,13 +500,29 @@ static int32_t make_state(gautomaton *automaton)
     bool made = true;
     for (size_t i = 0; i < work->queue_count && made; i++) made = follow_position(automaton, work->queue[i]);
     while (made && work->heap_count) made = enter_rule(automaton, pop_rule(automaton));
-    if (made && work->ends_count > 1) qsort(work->ends, work->ends_count, sizeof *work->ends, compare_items);
+    if (made && work->ends_count > 1) sort_items(work->ends, work->ends_count);
     size_t count = work->ends_count;
     if (made && work->complete)
         made = reserve_array(automaton->ctx, (void **)&work->ends, sizeof *work->ends, count + 1, &work->ends_capacity);
     if (made && work->complete) work->ends[count] = (gitem){UINT32_MAX, 0};
     int32_t state = made ? number_state(automaton, work->ends, count + work->complete, work->complete) : -1;
     clear_work(automaton);
+    return state;
+}
+
+/* The state that the queue leads to: most bytes reach one item, and many bytes the same. */
+static int32_t state_of_queue(gautomaton *automaton)
+{
+    gwork *work = automaton->work;
+    gitem item = work->queue_count == 1 ? work->queue[0] : (gitem){0};
+    greached *reached = &work->reached[hash_items(&item, 1) % REACHED];
+    if (work->queue_count != 1) return make_state(automaton);
+    if (reached->state != STATE_DEAD && reached->item.position == item.position && reached->item.frame == item.frame) {
+        clear_work(automaton);
+        return reached->state;
+    }
+    int32_t state = make_state(automaton);
+    if (state >= 0) *reached = (greached){item, state};
     return state;
 }
 
@@ -483,7 +537,7 @@ int32_t zt_g_automaton_step(gautomaton *automaton, int32_t state, unsigned byte_
         if (zt_g_set_has(set, byte_class)) made = reach_position(automaton, (gitem){item.position + 1, item.frame});
     }
     made = made && spend(automaton, 1 + (states->first[state + 1] - states->first[state]) / 8);
-    int32_t next = made ? make_state(automaton) : -1;
+    int32_t next = made ? state_of_queue(automaton) : -1;
     if (!made) clear_work(automaton);
     if (next >= 0) automaton->next[(size_t)state * automaton->rules->class_count + byte_class] = next;
     return next;
@@ -598,6 +652,7 @@ zt_status zt_g_automaton_restart(gautomaton *automaton, int32_t *kept, size_t co
     zt_ctx *ctx = automaton->ctx;
     glist frames = automaton->frames, states = automaton->states;
     gstate *old = automaton->state;
+    memset(automaton->work->reached, 0, sizeof automaton->work->reached);
     automaton->frames = automaton->states = (glist){0};
     automaton->state = NULL;
     zt_free(ctx, automaton->next);

@@ -246,27 +246,53 @@ const uint64_t *zt_grammar_matcher_mask(zt_grammar_matcher *matcher)
     return zt_g_mask(matcher->grammar, matcher->state);
 }
 
-/* Eight logits: those whose bits are not set become NaN, whose exponent is all ones. */
-static inline void restrict_eight(unsigned bits, float *logits)
+/* What makes NaN of the four logits whose bits are not set: its exponent is all ones. */
+#define NAN_UNLESS(bits, i) ((bits) >> (i)&1 ? 0 : UINT32_C(0x7fc00000))
+#define NAN_LANES(bits)                                                                                                          \
+    {                                                                                                                            \
+        NAN_UNLESS(bits, 0), NAN_UNLESS(bits, 1), NAN_UNLESS(bits, 2), NAN_UNLESS(bits, 3)                                       \
+    }
+static const uint32_t nan_lanes[16][4] = {NAN_LANES(0),  NAN_LANES(1),  NAN_LANES(2),  NAN_LANES(3), NAN_LANES(4),  NAN_LANES(5),
+                                          NAN_LANES(6),  NAN_LANES(7),  NAN_LANES(8),  NAN_LANES(9), NAN_LANES(10), NAN_LANES(11),
+                                          NAN_LANES(12), NAN_LANES(13), NAN_LANES(14), NAN_LANES(15)};
+
+/* The 64 logits of a word of the mask: those whose bits are not set become NaN. Most words are empty or full. */
+static void restrict_word(uint64_t bits, float *logits)
 {
-    static const uint32_t lane[8] = {1, 2, 4, 8, 16, 32, 64, 128};
-    const uint32_t nan = 0x7fc00000;
-    uint32_t word[8];
-    memcpy(word, logits, sizeof word);
-    for (int i = 0; i < 8; i++) word[i] |= -(uint32_t)((bits & lane[i]) == 0) & nan;
-    memcpy(logits, word, sizeof word);
+    if (bits == 0) {
+        for (int i = 0; i < 64; i++) logits[i] = NAN;
+    } else if (~bits) {
+        for (int i = 0; i < 64; i += 4, bits >>= 4) {
+            uint32_t four[4];
+            memcpy(four, logits + i, sizeof four);
+            for (int lane = 0; lane < 4; lane++) four[lane] |= nan_lanes[bits & 15][lane];
+            memcpy(logits + i, four, sizeof four);
+        }
+    }
 }
 
-/* Logits of the tokens whose bits are not set become NaN. Returns how many are left. */
-static int64_t restrict_word(uint64_t word, float *logits, int64_t count)
+/* The logits of a last word that has no 64 of them. Returns how many are left. */
+static int restrict_part(uint64_t bits, float *logits, int64_t count)
 {
-    if (count < 64) {
-        word &= (UINT64_C(1) << count) - 1;
-        for (int64_t i = 0; i < count; i++) logits[i] = word >> i & 1 ? logits[i] : NAN;
-    } else if (~word) {
-        for (int i = 0; i < 64; i += 8) restrict_eight((unsigned)(word >> i) & 255, logits + i);
+    int left = 0;
+    for (int64_t i = 0; i < count; i++) {
+        bool allowed = bits >> i & 1;
+        left += allowed;
+        if (!allowed) logits[i] = NAN;
     }
-    return __builtin_popcountll(word);
+    return left;
+}
+
+/* All logits. Returns how many are left. */
+static int64_t restrict_all(const uint64_t *mask, size_t words, float *logits, int64_t count)
+{
+    size_t whole = (size_t)count / 64;
+    int64_t left = (int64_t)mask[words]; /* of all tokens */
+    for (size_t i = 0; i < whole; i++) restrict_word(i < words ? mask[i] : 0, logits + 64 * i);
+    int in_part = restrict_part(whole < words ? mask[whole] : 0, logits + 64 * whole, count % 64);
+    if (whole >= words) return left;
+    for (size_t i = whole; i < words; i++) left -= __builtin_popcountll(mask[i]);
+    return left + in_part;
 }
 
 enum { FEW_ENDS = 64 };
@@ -296,11 +322,9 @@ zt_status zt_grammar_matcher_restrict(zt_grammar_matcher *matcher, const int32_t
     if (!mask) return zt_ctx_status(ctx);
     float few[FEW_ENDS], *saved = ends_count > FEW_ENDS ? zt_alloc_array(ctx, ends_count, sizeof *saved) : few;
     if (!saved) return ZT_ENOMEM;
-    *allowed = 0;
     for (size_t i = 0; i < ends_count; i++) saved[i] = ends[i] >= 0 && ends[i] < count ? logits[ends[i]] : NAN;
     size_t words = matcher->grammar->trie->words;
-    for (int64_t first = 0; first < count; first += 64)
-        *allowed += restrict_word((size_t)first / 64 < words ? mask[first / 64] : 0, logits + first, count - first);
+    *allowed = restrict_all(mask, words, logits, count);
     restrict_ends(mask, words, zt_grammar_matcher_complete(matcher), ends, saved, ends_count, logits, count, allowed);
     if (saved != few) zt_free(ctx, saved);
     return ZT_OK;

@@ -6,7 +6,8 @@
  *     expression.c, characters.c     expressions; sets of characters as sequences of byte ranges
  *     rules.c                        expressions become rules: symbols that are sets of bytes or rules
  *     automaton.c                    the states that a text can be in, made when they are first met
- *     token_trie.c, mask.c           the tokens that a state allows
+ *     token_groups.c, token_trie.c   the tokens of a vocabulary, by their bytes and by groups of characters
+ *     mask.c                         the tokens that a state allows
  *
  * Functions that make an expression return NULL after an error, which is in the context, and take NULL for the
  * expression of such a call: only the last result of several needs a check.
@@ -43,6 +44,11 @@ typedef struct gset { /* of byte classes or bytes */
 } gset;
 
 static inline bool zt_g_set_has(const gset *set, unsigned bit) { return set->word[bit / 64] >> bit % 64 & 1; }
+static inline void zt_g_set_add(gset *set, unsigned bit) { set->word[bit / 64] |= UINT64_C(1) << bit % 64; }
+static inline void zt_g_set_join(gset *set, const gset *other)
+{
+    for (int i = 0; i < 4; i++) set->word[i] |= other->word[i];
+}
 
 struct gexpr {
     gkind kind;
@@ -141,6 +147,7 @@ typedef struct grules {
     bool *nullable;  /* [rule_count]: does it derive the empty text? */
     uint32_t *order; /* [rule_count]: a rule's is less than those of the rules that it may begin with */
     gset *set;       /* of byte classes */
+    gset *set_bytes; /* the same sets, of bytes */
     uint32_t set_count, set_capacity;
     unsigned char byte_class[256];
     unsigned class_count;
@@ -150,6 +157,17 @@ typedef struct grules {
 /* Rules for the builder's rules and `root`. false: an error. */
 bool zt_g_rules_make(gbuilder *builder, gexpr *root, grules *rules);
 void zt_g_rules_fini(zt_ctx *ctx, grules *rules);
+
+/* Characters that grammars often treat alike are one group. A string of whole characters consists of some groups; other strings
+ * have BROKEN_GROUP, too. */
+enum { GROUPS = 16, SPACE_GROUP = 6, BROKEN_GROUP = 15 };
+typedef uint16_t ggroups; /* bit g: group g */
+
+typedef struct gcharacter_groups {
+    gset first_bytes[GROUPS];       /* with which characters of the group begin */
+    uint32_t sequences[GROUPS + 1]; /* where the group's are in `sequence` */
+    gbytes_sequence sequence[];     /* whose strings are the characters */
+} gcharacter_groups;
 
 /* ---- automaton (automaton.c) ----------------------------------------------------------------- */
 
@@ -161,9 +179,11 @@ typedef struct gitem {
 
 typedef struct gstate {
     uint32_t first_item, item_count;
-    int32_t mask;     /* index of the mask; -1: none */
-    int32_t run_next; /* the state after any plain character, see token_trie.c; STATE_NONE, STATE_UNKNOWN */
+    int32_t mask;       /* index of the mask; -1: none */
+    int32_t run_next;   /* the state after any character of the groups run_groups; STATE_NONE; STATE_UNKNOWN: not found out yet */
+    ggroups run_groups; /* see mask.c */
     bool complete;
+    gset live; /* the bytes that may come next */
 } gstate;
 
 enum { STATE_DEAD = 0, STATE_UNKNOWN = -1, STATE_NONE = -2 };
@@ -213,22 +233,28 @@ static inline int32_t zt_g_next(gautomaton *automaton, int32_t state, unsigned c
 
 /* ---- tokens (token_trie.c) ------------------------------------------------------------------- */
 
-typedef struct gnode { /* of a trie, in the order of a depth-first search */
-    uint32_t skip;     /* the node after its subtree */
-    int32_t token;     /* the first that ends here; -1: none */
-    unsigned char byte;
-    unsigned char unused;
-    uint16_t depth; /* 1 below the root */
-} gnode;
+/* Tokens are in two families with a trie each: those that begin with a space and go on, without that space, and all others. The masks of a
+ * family give all its tokens of some groups and lengths. */
+enum { FAMILY_SPACED, FAMILY_OTHER, FAMILIES, TOKEN_LENGTHS = 26, ANY_LENGTH = TOKEN_LENGTHS - 1 };
+typedef struct gfamily {
+    uint32_t root;                 /* node */
+    uint64_t *with[GROUPS];        /* tokens that have a character of the group */
+    uint32_t with_count[GROUPS];   /* how many they are */
+    uint64_t *upto[TOKEN_LENGTHS]; /* tokens of up to so many characters; ANY_LENGTH: all */
+} gfamily;
 
-/* Plain tokens consist of characters that a JSON string has as they are: all but controls, quotes and the
- * backslash. They are in slices by their number of characters; slice 0 has the other tokens. */
-enum { SLICES = 5 };
-typedef struct gslice {
-    uint32_t first, end; /* nodes */
-    int characters;      /* of the longest token */
-    uint64_t *mask;      /* its tokens; NULL for slice 0 */
-} gslice;
+/* A node of a trie. The children of a node are consecutive. Below a node with one token there are no nodes: the rest of the token's
+ * bytes is its tail. */
+typedef struct gnode {
+    uint32_t first; /* of the children; of a tail: index in zt_token_trie.tail */
+    uint32_t wide;  /* WIDE_TAIL, WIDE_NONE, or the index in zt_token_trie.wide of the children's bytes */
+    int32_t token;  /* the token that ends here, or at the end of the tail; TOKEN_NONE; TOKEN_FIRST - id: the first of several */
+    uint16_t count; /* children, or bytes of the tail */
+    ggroups groups; /* of all tokens at or below the node */
+    unsigned char byte; /* that leads here */
+    unsigned char most; /* characters of the longest token at or below the node, up to 255 */
+} gnode;
+enum { WIDE_TAIL = UINT32_MAX - 1, WIDE_NONE = UINT32_MAX, WIDE_LEAST = 8, TOKEN_NONE = -1, TOKEN_FIRST = -2 };
 
 struct zt_token_trie {
     zt_ctx *ctx;
@@ -238,17 +264,29 @@ struct zt_token_trie {
     uint32_t *first; /* [token_count + 1]: the bytes of each token; empty: not in the trie */
     int32_t *same;   /* [token_count]: the next token with the same bytes; -1: none */
     gnode *node;
-    uint32_t node_count;
-    int depth;
-    gslice slice[SLICES];
+    size_t node_count, node_capacity;
+    gset *wide; /* the bytes of the children of nodes that have many */
+    size_t wide_count, wide_capacity;
+    char *tail;
+    size_t tail_size;
+    gfamily family[FAMILIES];
+    gcharacter_groups *groups;
 };
+
+/* token_groups.c */
+ggroups zt_g_groups(const char *bytes, size_t size, int *characters); /* of a string, and its number of characters */
+gcharacter_groups *zt_g_character_groups(zt_ctx *ctx);                /* NULL: no memory */
 
 /* ---- grammar.c ------------------------------------------------------------------------------- */
 
 typedef struct gmask_cache {
-    uint64_t **mask; /* [capacity], of which the first made_count are allocated, and the first count hold masks */
+    uint64_t **mask; /* [capacity], of which the first made_count are allocated, and the first count hold masks; the word after a
+                      * mask is the number of its tokens */
     size_t count, made_count, capacity;
-    int32_t *depth_state; /* [trie->depth + 1] */
+    struct gpending *pending; /* nodes that wait during a search */
+    size_t pending_capacity;
+    struct gunsearched *unsearched; /* masks of families */
+    size_t unsearched_next;
 } gmask_cache;
 
 struct zt_grammar {

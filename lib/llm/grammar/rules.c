@@ -119,7 +119,7 @@ static gsymbol set_symbol(lowering *low, const gset *set)
 
 static void add_bytes(gset *set, unsigned first, unsigned last)
 {
-    for (unsigned byte = first; byte <= last; byte++) set->word[byte / 64] |= UINT64_C(1) << byte % 64;
+    for (unsigned byte = first; byte <= last; byte++) zt_g_set_add(set, byte);
 }
 
 static gsymbol range_symbol(lowering *low, unsigned first, unsigned last)
@@ -457,9 +457,11 @@ static bool check_rules(gbuilder *builder, grules *rules, uint32_t root)
 /* ---- byte classes ---------------------------------------------------------------------------- */
 
 /* Bytes that are in the same sets are one class. The sets become sets of classes. */
-static void classify_bytes(grules *rules)
+static bool classify_bytes(zt_ctx *ctx, grules *rules)
 {
     unsigned count = 1;
+    if (!(rules->set_bytes = zt_alloc_array(ctx, (size_t)rules->set_count + 1, sizeof *rules->set_bytes))) return false;
+    if (rules->set_count) memcpy(rules->set_bytes, rules->set, rules->set_count * sizeof *rules->set);
     for (uint32_t i = 0; i < rules->set_count; i++) {
         int16_t inside[256];
         memset(inside, -1, sizeof inside);
@@ -477,9 +479,10 @@ static void classify_bytes(grules *rules)
     for (uint32_t i = 0; i < rules->set_count; i++) {
         gset classes = {{0}};
         for (unsigned byte = 0; byte < 256; byte++)
-            if (zt_g_set_has(&rules->set[i], byte)) add_bytes(&classes, rules->byte_class[byte], rules->byte_class[byte]);
+            if (zt_g_set_has(&rules->set[i], byte)) zt_g_set_add(&classes, rules->byte_class[byte]);
         rules->set[i] = classes;
     }
+    return true;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -503,7 +506,7 @@ bool zt_g_rules_make(gbuilder *builder, gexpr *root, grules *rules)
     put_symbol(&low, called);
     put_symbol(&low, SYMBOL_END);
     bool made = !low.failed && check_rules(builder, rules, SYMBOL_INDEX(called));
-    if (made) classify_bytes(rules);
+    made = made && classify_bytes(ctx, rules);
     zt_map_free(low.sets);
     zt_map_free(low.characters);
     zt_map_free(low.repeats);
@@ -519,5 +522,6 @@ void zt_g_rules_fini(zt_ctx *ctx, grules *rules)
     zt_free(ctx, rules->nullable);
     zt_free(ctx, rules->order);
     zt_free(ctx, rules->set);
+    zt_free(ctx, rules->set_bytes);
     *rules = (grules){0};
 }

@@ -1,7 +1,7 @@
-/* token_trie.c - the bytes of a vocabulary's tokens as tries, one for each slice.
+/* token_trie.c - the bytes of a vocabulary's tokens as two tries: of tokens that begin with a space, and of the others.
  *
- * A trie is an array of nodes in the order of a depth-first search, so that a search is one pass over the array, which jumps over
- * the subtree of a byte that is not allowed.
+ * The children of a node are consecutive, and groups of children are in the order of a depth-first search. So a search that few bytes
+ * pass reads the children of a node as one piece of memory, and one that many pass reads the whole array in its order.
  */
 #include "lib/base/require.h"
 #include "lib/llm/grammar/internal.h"
@@ -12,33 +12,13 @@
 
 enum { LONGEST_TOKEN = 4096 }; /* bytes; longer ones are never chosen */
 
-typedef struct sorted_token {
+typedef struct sorted_token { /* of a family: without the space of FAMILY_SPACED */
     const char *bytes;
     uint32_t size;
-    int32_t id;
-    int slice, characters;
+    int32_t id, node_token; /* what its node has as token */
+    int family, characters;
+    ggroups groups;
 } sorted_token;
-
-/* The number of characters, if all are plain, or 0. */
-static int count_plain(const char *bytes, size_t size)
-{
-    int count = 0;
-    for (size_t at = 0; at < size; count++) {
-        uint32_t code_point;
-        int length = zt_utf8_decode(bytes + at, size - at, &code_point);
-        if (length == 0 || code_point < 0x20 || code_point == '"' || code_point == '\\') return 0;
-        at += (size_t)length;
-    }
-    return count;
-}
-
-static int slice_of(int characters)
-{
-    static const int longest[SLICES - 1] = {0, 4, 8, 16};
-    int slice = 0;
-    while (slice < SLICES - 1 && characters > longest[slice]) slice++;
-    return slice;
-}
 
 static bool is_listed(const zt_vocab *vocab, int32_t id)
 {
@@ -74,78 +54,199 @@ static zt_status list_bytes(zt_token_trie *trie, const zt_vocab *vocab, zt_str *
     return status;
 }
 
+/* By family, then by bytes. */
 static int compare_tokens(const void *first, const void *second)
 {
     const sorted_token *left = first, *right = second;
-    if (left->slice != right->slice) return left->slice < right->slice ? -1 : 1;
+    if (left->family != right->family) return left->family - right->family;
     uint32_t shorter = left->size < right->size ? left->size : right->size;
     int order = memcmp(left->bytes, right->bytes, shorter);
     if (order == 0) order = (left->size > right->size) - (left->size < right->size);
     return order ? order : (left->id > right->id) - (left->id < right->id);
 }
 
-/* Appends the nodes of a token behind those of the one before it, with which it has `common` bytes in common. open[depth]:
- * the node of the last token at that depth. */
-static void put_nodes(zt_token_trie *trie, const sorted_token *token, uint32_t common, uint32_t *open, uint32_t *depth)
+/* Links tokens with the same bytes, and keeps the first of each. Returns how many those are. */
+static size_t link_same(zt_token_trie *trie, sorted_token *tokens, size_t count)
 {
-    while (*depth > common) trie->node[open[--*depth]].skip = trie->node_count;
-    for (; *depth < token->size; (*depth)++) {
-        open[*depth] = trie->node_count;
-        trie->node[trie->node_count++] =
-            (gnode){.token = -1, .byte = (unsigned char)token->bytes[*depth], .depth = (uint16_t)(*depth + 1)};
-    }
-    if (trie->depth < (int)token->size) trie->depth = (int)token->size;
-}
-
-static uint32_t common_bytes(const sorted_token *left, const sorted_token *right)
-{
-    uint32_t common = 0;
-    while (common < left->size && common < right->size && left->bytes[common] == right->bytes[common]) common++;
-    return common;
-}
-
-/* The trie of the tokens of one slice. */
-static bool make_slice(zt_token_trie *trie, gslice *slice, const sorted_token *tokens, size_t count, bool plain)
-{
-    uint32_t open[LONGEST_TOKEN], depth = 0;
-    slice->first = trie->node_count;
-    if (plain && !(slice->mask = zt_calloc(trie->ctx, trie->words, sizeof *slice->mask))) return false;
+    size_t kept = 0;
+    int32_t last = -1;
     for (size_t i = 0; i < count; i++) {
-        const sorted_token *token = &tokens[i];
-        uint32_t common = i ? common_bytes(&tokens[i - 1], token) : 0;
-        if (plain) slice->mask[token->id / 64] |= UINT64_C(1) << token->id % 64;
-        if (token->characters > slice->characters) slice->characters = token->characters;
-        if (i && common == token->size && tokens[i - 1].size == token->size) { /* the same bytes again */
-            trie->same[tokens[i - 1].id] = token->id;
-            continue;
+        sorted_token *before = kept ? &tokens[kept - 1] : NULL;
+        if (before && tokens[i].family == before->family && tokens[i].size == before->size &&
+            memcmp(tokens[i].bytes, before->bytes, before->size) == 0) {
+            trie->same[last] = tokens[i].id;
+            before->node_token = TOKEN_FIRST - before->id;
+        } else {
+            tokens[kept++] = tokens[i];
         }
-        put_nodes(trie, token, common, open, &depth);
-        trie->node[trie->node_count - 1].token = token->id;
+        last = tokens[i].id;
     }
-    while (depth) trie->node[open[--depth]].skip = trie->node_count;
-    slice->end = trie->node_count;
+    return kept;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------- */
+
+typedef struct token_span { /* tokens that are equal up to `depth` bytes, and the node that they are at or below */
+    size_t first, end;
+    uint32_t node, depth;
+} token_span;
+
+typedef struct trie_maker {
+    zt_token_trie *trie;
+    const sorted_token *tokens;
+    token_span *waiting; /* a stack */
+    size_t waiting_count, waiting_capacity;
+} trie_maker;
+
+static bool reserve_items(zt_ctx *ctx, void **array, size_t size, size_t count, size_t *capacity)
+{
+    if (count <= *capacity) return true;
+    size_t wanted = 2 * *capacity > count ? 2 * *capacity : count + 256;
+    void *grown = zt_realloc(ctx, *array, wanted * size);
+    if (!grown) return false;
+    *array = grown;
+    *capacity = wanted;
     return true;
 }
 
-static bool make_slices(zt_token_trie *trie)
+/* The node of one token: its other bytes are the tail. */
+static void put_tail(zt_token_trie *trie, gnode *node, const sorted_token *token, uint32_t depth)
+{
+    node->wide = WIDE_TAIL;
+    node->first = (uint32_t)trie->tail_size;
+    node->count = (uint16_t)(token->size - depth);
+    node->token = token->node_token;
+    memcpy(trie->tail + trie->tail_size, token->bytes + depth, token->size - depth);
+    trie->tail_size += token->size - depth;
+}
+
+/* The end of the tokens from `first` that have the same byte at `depth`. */
+static size_t end_of_byte(const sorted_token *tokens, size_t first, size_t end, uint32_t depth)
+{
+    char byte = tokens[first].bytes[depth];
+    while (first < end && tokens[first].bytes[depth] == byte) first++;
+    return first;
+}
+
+static void put_summary(gnode *node, const sorted_token *tokens, size_t first, size_t end)
+{
+    int longest = 0;
+    for (size_t i = first; i < end; i++) {
+        node->groups |= tokens[i].groups;
+        if (tokens[i].characters > longest) longest = tokens[i].characters;
+    }
+    node->most = (unsigned char)(longest < UINT8_MAX ? longest : UINT8_MAX);
+}
+
+/* Puts the children of a node, and lets their spans wait, the last on top: a search goes on with the last one, too. */
+static bool put_children(trie_maker *maker, token_span span)
+{
+    zt_token_trie *trie = maker->trie;
+    const sorted_token *tokens = maker->tokens;
+    size_t count = 0, first = trie->node_count, child = 0;
+    gset bytes = {{0}};
+    for (size_t i = span.first; i < span.end; i = end_of_byte(tokens, i, span.end, span.depth), count++)
+        zt_g_set_add(&bytes, (unsigned char)tokens[i].bytes[span.depth]);
+    if (!reserve_items(trie->ctx, (void **)&trie->node, sizeof *trie->node, first + count, &trie->node_capacity) ||
+        !reserve_items(trie->ctx, (void **)&trie->wide, sizeof *trie->wide, trie->wide_count + 1, &trie->wide_capacity) ||
+        !reserve_items(trie->ctx, (void **)&maker->waiting, sizeof *maker->waiting, maker->waiting_count + count,
+                       &maker->waiting_capacity))
+        return false;
+    gnode *node = &trie->node[span.node];
+    node->first = (uint32_t)first;
+    node->count = (uint16_t)count;
+    if (count >= WIDE_LEAST) {
+        node->wide = (uint32_t)trie->wide_count;
+        trie->wide[trie->wide_count++] = bytes;
+    }
+    trie->node_count += count;
+    for (size_t i = span.first, end; i < span.end; i = end, child++) {
+        end = end_of_byte(tokens, i, span.end, span.depth);
+        trie->node[first + child].byte = (unsigned char)tokens[i].bytes[span.depth];
+        maker->waiting[maker->waiting_count + child] = (token_span){i, end, (uint32_t)(first + child), span.depth + 1};
+    }
+    maker->waiting_count += count;
+    return true;
+}
+
+static bool put_node(trie_maker *maker, token_span span)
+{
+    const sorted_token *tokens = maker->tokens;
+    gnode *node = &maker->trie->node[span.node];
+    *node = (gnode){.byte = node->byte, .token = TOKEN_NONE, .wide = WIDE_NONE};
+    put_summary(node, tokens, span.first, span.end);
+    if (span.end - span.first == 1) {
+        put_tail(maker->trie, node, &tokens[span.first], span.depth);
+        return true;
+    }
+    if (span.first < span.end && tokens[span.first].size == span.depth) node->token = tokens[span.first++].node_token;
+    return put_children(maker, span);
+}
+
+/* The trie of the tokens of one family. */
+static bool make_trie(trie_maker *maker, uint32_t root, size_t first, size_t end)
+{
+    bool made = put_node(maker, (token_span){first, end, root, 0});
+    while (made && maker->waiting_count) made = put_node(maker, maker->waiting[--maker->waiting_count]);
+    return made;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static bool make_masks(zt_token_trie *trie, const sorted_token *tokens, size_t count)
+{
+    for (int i = 0; i < FAMILIES; i++) {
+        gfamily *family = &trie->family[i];
+        for (int group = 0; group < GROUPS; group++)
+            if (!(family->with[group] = zt_calloc(trie->ctx, trie->words, sizeof **family->with))) return false;
+        for (int length = 0; length < TOKEN_LENGTHS; length++)
+            if (!(family->upto[length] = zt_calloc(trie->ctx, trie->words, sizeof **family->upto))) return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        gfamily *family = &trie->family[tokens[i].family];
+        size_t word = (size_t)tokens[i].id / 64;
+        uint64_t bit = UINT64_C(1) << tokens[i].id % 64;
+        for (int group = 0; group < GROUPS; group++)
+            if (tokens[i].groups >> group & 1) family->with[group][word] |= bit, family->with_count[group]++;
+        for (int length = tokens[i].characters; length < ANY_LENGTH; length++) family->upto[length][word] |= bit;
+        family->upto[ANY_LENGTH][word] |= bit;
+    }
+    return true;
+}
+
+static sorted_token token_of_family(const zt_token_trie *trie, int32_t id)
+{
+    const char *bytes = trie->bytes + trie->first[id];
+    uint32_t size = trie->first[id + 1] - trie->first[id];
+    bool spaced = size > 1 && *bytes == ' ';
+    sorted_token token = {.bytes = bytes + spaced, .size = size - spaced, .id = id, .node_token = id};
+    token.family = spaced ? FAMILY_SPACED : FAMILY_OTHER;
+    token.groups = zt_g_groups(token.bytes, token.size, &token.characters);
+    return token;
+}
+
+static bool make_tries(zt_token_trie *trie)
 {
     sorted_token *tokens = zt_alloc_array(trie->ctx, (size_t)trie->token_count + 1, sizeof *tokens);
-    size_t count = 0, first = 0;
+    size_t count = 0, end = 0;
     if (!tokens) return false;
     for (int32_t id = 0; id < trie->token_count; id++) {
-        const char *bytes = trie->bytes + trie->first[id];
-        uint32_t size = trie->first[id + 1] - trie->first[id];
-        int characters = count_plain(bytes, size);
-        if (size) tokens[count++] = (sorted_token){bytes, size, id, characters ? slice_of(characters) : 0, characters};
+        if (trie->first[id] < trie->first[id + 1]) tokens[count++] = token_of_family(trie, id);
     }
     if (count > 1) qsort(tokens, count, sizeof *tokens, compare_tokens);
-    bool made = true;
-    for (int slice = 0; slice < SLICES && made; slice++) {
-        size_t end = first;
-        while (end < count && tokens[end].slice == slice) end++;
-        made = make_slice(trie, &trie->slice[slice], tokens + first, end - first, slice > 0);
-        first = end;
+    bool made = make_masks(trie, tokens, count);
+    count = link_same(trie, tokens, count);
+    trie_maker maker = {.trie = trie, .tokens = tokens};
+    trie->node_count = FAMILIES;
+    made = made && reserve_items(trie->ctx, (void **)&trie->node, sizeof *trie->node, FAMILIES, &trie->node_capacity);
+    if (made) memset(trie->node, 0, FAMILIES * sizeof *trie->node);
+    for (int family = 0; family < FAMILIES && made; family++) {
+        size_t first = end;
+        while (end < count && tokens[end].family == family) end++;
+        trie->family[family].root = (uint32_t)family;
+        made = make_trie(&maker, (uint32_t)family, first, end);
     }
+    zt_free(trie->ctx, maker.waiting);
     zt_free(trie->ctx, tokens);
     return made;
 }
@@ -166,13 +267,14 @@ zt_token_trie *zt_token_trie_new(zt_ctx *ctx, const zt_vocab *vocab)
     if (made) {
         memset(trie->same, 0xff, ((size_t)trie->token_count + 1) * sizeof *trie->same);
         trie->bytes = zt_strndup(ctx, bytes.data, bytes.len);
-        trie->node = zt_alloc_array(ctx, bytes.len + 1, sizeof *trie->node);
-        made = trie->bytes && trie->node && make_slices(trie);
+        trie->tail = zt_alloc(ctx, bytes.len + 1);
+        trie->groups = zt_g_character_groups(ctx);
+        made = trie->bytes && trie->tail && trie->groups && make_tries(trie);
     }
     zt_str_fini(&bytes);
-    if (made) { /* most nodes are shared */
-        gnode *fitting = zt_realloc(ctx, trie->node, (trie->node_count + 1) * sizeof *trie->node);
-        if (fitting) return trie->node = fitting, trie;
+    if (made) {
+        char *fitting = zt_realloc(ctx, trie->tail, trie->tail_size + 1);
+        if (fitting) return trie->tail = fitting, trie;
     }
     zt_token_trie_free(trie);
     return NULL;
@@ -182,10 +284,16 @@ void zt_token_trie_free(zt_token_trie *trie)
 {
     if (!trie) return;
     zt_ctx *ctx = trie->ctx;
-    for (int slice = 0; slice < SLICES; slice++) zt_free(ctx, trie->slice[slice].mask);
+    for (int i = 0; i < FAMILIES; i++) {
+        for (int group = 0; group < GROUPS; group++) zt_free(ctx, trie->family[i].with[group]);
+        for (int length = 0; length < TOKEN_LENGTHS; length++) zt_free(ctx, trie->family[i].upto[length]);
+    }
+    zt_free(ctx, trie->groups);
     zt_free(ctx, trie->bytes);
     zt_free(ctx, trie->first);
     zt_free(ctx, trie->same);
     zt_free(ctx, trie->node);
+    zt_free(ctx, trie->wide);
+    zt_free(ctx, trie->tail);
     zt_free(ctx, trie);
 }
