@@ -1,4 +1,4 @@
-/* hf_delta.c - gated delta nets (Qwen3-Next, Qwen3.5), read: lengths, which layers are recurrent, layers that predict further
+/* hf_delta.c - gated delta nets (Qwen3-Next, Qwen3.5), read and written: lengths, which layers are recurrent, layers that predict further
  * tokens, and matrices whose rows GGUF has in another order.
  *
  * Value heads belong to key heads: there are `each` of them for each of G. The source has those of a key head together; GGUF
@@ -12,7 +12,7 @@
  * Names and defaults: convert_hf_to_gguf.py of llama.cpp (conversion/qwen.py), configuration_qwen3_next.py, configuration_qwen3_5.py
  * of transformers; as facts.
  */
-#include "lib/llm/hf/hf.h"
+#include "lib/llm/hf/hf_export.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -293,4 +293,142 @@ zt_status zt_hf_add_delta(hf_import *import, hf_tensor *tensor)
     const hf_delta_order *order = tensor->order;
     tensor->order = NULL;
     return add_rates(import, tensor, order);
+}
+
+/* ---- and back -------------------------------------------------------------------------------- */
+
+static zt_status set(hf_export *export, const char *name, json_t *value)
+{
+    return zt_export_set(export, export->config, name, value);
+}
+
+static bool is_of(const hf_export *export, hf_set archs) { return archs & HF_SET(export->arch->id); }
+
+static zt_status set_kinds(hf_export *export)
+{
+    json_t *types = json_array();
+    for (int64_t layer = 0; types && layer < export->hyper.n_layers; layer++) {
+        bool recurrent = export->hyper.layer[layer].kind != ZT_LAYER_ATTENTION;
+        if (json_array_append_new(types, json_string(recurrent ? "linear_attention" : "full_attention")) != 0) break;
+    }
+    return set(export, "layer_types", types);
+}
+
+/* Of Qwen3.5 all of rope is one object; of Qwen3-Next two numbers. */
+static zt_status set_rope(hf_export *export)
+{
+    const zt_hyper *hyper = &export->hyper;
+    int64_t section[4] = {11, 11, 10, 0};
+    char key[128];
+    json_t *share = json_real((double)hyper->rope_dims / (double)hyper->head),
+           *rope = json_object_get(export->config, "rope_scaling");
+    if (!is_of(export, HF_QWEN35S)) return set(export, "partial_rotary_factor", share);
+    rope = json_is_object(rope) ? json_deep_copy(rope) : json_pack("{ss}", "rope_type", "default");
+    zt_gguf_array_i64(export->gguf, zt_export_key(export, "rope.dimension_sections", key), section, 4);
+    zt_status status = zt_export_set(export, rope, "partial_rotary_factor", share);
+    if (status == ZT_OK) status = zt_export_set(export, rope, "rope_theta", zt_export_number(hyper->rope.theta));
+    if (status == ZT_OK) status = zt_export_set(export, rope, "mrope_interleaved", json_true());
+    json_t *sections = json_array();
+    for (int i = 0; sections && i < (section[3] ? 4 : 3); i++) json_array_append_new(sections, json_integer(section[i]));
+    if (status == ZT_OK) status = zt_export_set(export, rope, "mrope_section", sections);
+    json_object_del(export->config, "rope_scaling");
+    json_object_del(export->config, "rope_theta");
+    return status == ZT_OK ? set(export, "rope_parameters", rope) : status;
+}
+
+zt_status zt_export_delta(hf_export *export)
+{
+    const zt_delta_sizes *sizes = &export->hyper.delta;
+    const struct {
+        const char *name;
+        int64_t value;
+    } rows[] = {{"linear_num_key_heads", sizes->key_heads},
+                {"linear_num_value_heads", sizes->heads},
+                {"linear_key_head_dim", sizes->key},
+                {"linear_value_head_dim", sizes->value},
+                {"linear_conv_kernel_dim", sizes->filter},
+                {"num_hidden_layers", export->hyper.n_layers},
+                {"mtp_num_hidden_layers", export->hyper.extra_layers}};
+    int64_t interval = 4;
+    if (!is_of(export, HF_DELTAS)) return ZT_OK;
+    zt_export_int(export, "full_attention_interval", &interval);
+    zt_status status = set(export, "full_attention_interval", json_integer(interval));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && status == ZT_OK; i++)
+        status = set(export, rows[i].name, json_integer(rows[i].value));
+    if (status == ZT_OK) status = set_kinds(export);
+    return status == ZT_OK ? set_rope(export) : status;
+}
+
+/* "model.layers.4.self_attn.q_proj.weight" of four layers: "mtp.layers.0.self_attn.q_proj.weight". */
+zt_status zt_export_name_further(const hf_export *export, zt_str *name)
+{
+    static const char *const names[][2] = {{"eh_proj.", "fc."},
+                                           {"enorm.", "pre_fc_norm_embedding."},
+                                           {"hnorm.", "pre_fc_norm_hidden."},
+                                           {"shared_head.norm.", "norm."}};
+    size_t prefix = strlen(export->arch->layers);
+    char *rest, whole[200];
+    if (!is_of(export, HF_DELTAS) || strncmp(name->data, export->arch->layers, prefix) != 0) return ZT_OK;
+    long layer = strtol(name->data + prefix, &rest, 10);
+    if (layer < export->hyper.n_layers || *rest != '.') return ZT_OK;
+    snprintf(whole, sizeof whole, "mtp.layers.%lld%s", (long long)(layer - export->hyper.n_layers), rest);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(rest + 1, names[i][0], strlen(names[i][0])) == 0)
+            snprintf(whole, sizeof whole, "mtp.%s%s", names[i][1], rest + 1 + strlen(names[i][0]));
+    zt_str_clear(name);
+    return zt_str_puts(name, whole);
+}
+
+/* The place in GGUF of a value's row or column there. */
+static int64_t stored_value(const hf_delta_order *order, int64_t place)
+{
+    int64_t head = place / order->value, within = place % order->value;
+    return (head % order->each * order->key_heads + head / order->each) * order->value + within;
+}
+
+int64_t zt_export_delta_place(const hf_delta_order *order, int64_t place, bool *gate)
+{
+    int64_t keys = order->key_heads * order->key, values = order->each * order->value, block = 2 * order->key + 2 * values;
+    int64_t head = place / block, within = place % block;
+    *gate = false;
+    switch (order->part) {
+    case HF_DELTA_QKV: return place < 2 * keys ? place : 2 * keys + stored_value(order, place - 2 * keys);
+    case HF_DELTA_VALUES:
+    case HF_DELTA_COLUMNS: return stored_value(order, place);
+    case HF_DELTA_NEXT_QKV:
+    case HF_DELTA_NEXT_GATE: break;
+    }
+    if (within < 2 * order->key) return within / order->key * keys + head * order->key + within % order->key;
+    *gate = within >= 2 * order->key + values;
+    return head * values + (*gate ? within - 2 * order->key - values : 2 * keys + within - 2 * order->key);
+}
+
+/* The order of a tensor that is named HF_DELTA; false: all stays in place. */
+bool zt_export_delta_order(const hf_export *export, const char *gguf, hf_delta_order *order)
+{
+    const zt_delta_sizes *sizes = &export->hyper.delta;
+    const char *what = strchr(gguf + 4, '.');
+    bool next = export->arch->id == HF_QWEN3NEXT, qkv = what && strcmp(what, ".attn_qkv.weight") == 0;
+    *order = (hf_delta_order){HF_DELTA_VALUES, sizes->key_heads, sizes->heads / sizes->key_heads, sizes->key, sizes->value};
+    if (next && qkv) order->part = HF_DELTA_NEXT_QKV;
+    if (!what || next) return what && qkv;
+    if (qkv || strcmp(what, ".ssm_conv1d.weight") == 0)
+        order->part = HF_DELTA_QKV;
+    else if (strcmp(what, ".ssm_out.weight") == 0)
+        order->part = HF_DELTA_COLUMNS;
+    else if (strcmp(what, ".attn_gate.weight") != 0)
+        order->value = 1; /* one row for each head */
+    return sizes->heads != sizes->key_heads;
+}
+
+/* The f32 whose -exp is the rate, or comes nearest. */
+float zt_export_rate(float rate)
+{
+    float near = (float)log(-(double)rate), found = near;
+    for (int i = -2; i <= 2; i++) {
+        float other = near;
+        for (int step = 0; step < abs(i); step++) other = nextafterf(other, i < 0 ? -INFINITY : INFINITY);
+        if ((float)-exp((double)other) == rate) found = other;
+    }
+    return found;
 }

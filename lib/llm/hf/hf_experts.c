@@ -149,7 +149,7 @@ static zt_status put_lengths(hf_export *export)
     const zt_hyper *hyper = &export->hyper;
     zt_status status = ZT_OK;
     if (!hyper->arch->expert_ff_alike) status = set(export, "moe_intermediate_size", json_integer(hyper->expert_ff));
-    if (status == ZT_OK && export->arch->id == HF_QWEN2MOE)
+    if (status == ZT_OK && is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE)))
         status = set(export, "shared_expert_intermediate_size", json_integer(hyper->shared_ff));
     if (status == ZT_OK && is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS)) {
         if (hyper->shared_ff % hyper->expert_ff)
@@ -165,7 +165,7 @@ static zt_status put_dense_layers(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     int64_t leading = 0, step = 1;
-    bool listed = is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE));
+    bool listed = is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_QWEN3NEXT));
     json_t *list = listed ? json_array() : NULL;
     if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS))
         zt_export_int(export, "leading_dense_block_count", &leading);

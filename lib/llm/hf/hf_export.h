@@ -44,7 +44,15 @@ zt_status zt_export_dense(hf_export *export);   /* hf_dense.c */
 zt_status zt_export_gemma(hf_export *export);   /* hf_gemma.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
 zt_status zt_export_latent(hf_export *export);  /* the same of latent attention: hf_latent.c */
-zt_status zt_export_card(hf_export *export);    /* README.md: hf_card.c */
+zt_status zt_export_delta(hf_export *export);   /* and of gated delta nets: hf_delta.c */
+/* hf_delta.c: the name of a tensor of a layer behind the last; how a tensor that is named HF_DELTA is ordered (false: as it is
+ * stored); the stored row or column for one that is written, of qwen3next's matrix in the tensor of gates or in the other; what
+ * becomes of a rate. */
+zt_status zt_export_name_further(const hf_export *export, zt_str *name);
+bool zt_export_delta_order(const hf_export *export, const char *gguf, hf_delta_order *order);
+int64_t zt_export_delta_place(const hf_delta_order *order, int64_t place, bool *gate);
+float zt_export_rate(float rate);
+zt_status zt_export_card(hf_export *export); /* README.md: hf_card.c */
 zt_status zt_export_tensors(hf_export *export);
 zt_status zt_export_tokenizer(hf_export *export); /* all that a text needs; none without a tokenizer */
 /* tokenizer.json, and tokenizer.model of SentencePiece's BPE, from tokenizer.ggml.*. */

@@ -22,6 +22,7 @@ typedef struct output_tensor {
     int64_t second;      /* handle of the tensor whose rows follow, matrix by matrix, or take turns; -1: none */
     zt_type second_type; /* of halves by head */
     bool blocks, scales; /* of MXFP4 */
+    const char *gguf;    /* the stored tensor's name */
 } output_tensor;
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
@@ -43,6 +44,27 @@ static zt_dtype output_dtype(const hf_export *export, const zt_type *from, bool 
     bool plain = from->dtype == ZT_F32 || from->dtype == ZT_F16 || from->dtype == ZT_BF16;
     if (from->rank < 2 || biases) return plain ? from->dtype : ZT_F32;
     return export->opts.dtype != ZT_DTYPE_COUNT ? export->opts.dtype : plain ? from->dtype : ZT_F16;
+}
+
+/* qwen3next's matrix of q, k, values and gates is two; a filter has a dimension more. */
+static zt_status plan_delta(hf_export *export, output_tensor *output)
+{
+    zt_store store = zt_gguf_store(export->gguf);
+    hf_delta_order order;
+    zt_type gate;
+    char name[ZT_HF_NAME];
+    const char *what = strstr(output->gguf, ".attn_qkv");
+    if (!(output->todo & HF_DELTA)) return ZT_OK;
+    if (output->from.rank == 2 && strstr(output->gguf, ".ssm_conv1d"))
+        output->type = zt_type_make(output->type.dtype, 3, (int64_t[]){output->from.dim[0], 1, output->from.dim[1]});
+    if (!zt_export_delta_order(export, output->gguf, &order) || order.part != HF_DELTA_NEXT_QKV || !what) return ZT_OK;
+    snprintf(name, sizeof name, "%.*s.attn_gate.weight", (int)(what - output->gguf), output->gguf);
+    zt_status status = store.find(store.user, name, &gate, &output->second);
+    if (status == ZT_OK && gate.dtype != output->from.dtype)
+        status = zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensors '%s' and '%s' are of different types, and would be one matrix",
+                         export->file, output->gguf, name);
+    output->type.dim[0] += gate.dim[0];
+    return status;
 }
 
 /* One expert's matrix of a stacked tensor; of a first half the whole, with the second half's rows. */
@@ -101,7 +123,7 @@ static int64_t output_count(hf_export *export, int64_t index)
     zt_type type;
     zt_str name;
     const char *gguf = zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
-    if (is_in_config(gguf)) return 0;
+    if (is_in_config(gguf) || (export->arch->id == HF_QWEN3NEXT && strstr(gguf, ".attn_gate."))) return 0;
     zt_str_init(&name, export->ctx);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);
     zt_str_fini(&name);
@@ -115,11 +137,14 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     const char *name = zt_gguf_tensor(export->gguf, index, &output->from, NULL, NULL);
     zt_store store = zt_gguf_store(export->gguf);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, name, expert, &output->name, &output->todo);
+    if (status == ZT_OK) status = zt_export_name_further(export, &output->name);
+    output->gguf = name;
     if (status == ZT_OK) status = store.find(store.user, name, &output->from, &output->handle);
     if (status == ZT_OK) status = plan_parts(export, name, expert, output);
     if (status != ZT_OK) return status;
     output->type.dtype = output_dtype(export, &output->from, (output->todo & HF_BARE) && output->from.rank == 2);
-    status = plan_turned(export, expert, output);
+    status = plan_delta(export, output);
+    if (status == ZT_OK) status = plan_turned(export, expert, output);
     output->heads = output->groups = 0;
     if (output->todo & HF_GROUPED) {
         output->heads = export->hyper.n_heads;
@@ -128,7 +153,7 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
         output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
     if (output->from.rank != 2) output->todo &= ~(unsigned)HF_TRANSPOSE;
-    if (!(HF_SET(export->arch->id) & HF_GEMMAS)) output->todo &= ~(unsigned)HF_NORM;
+    if (!(HF_SET(export->arch->id) & HF_ADD_ONE)) output->todo &= ~(unsigned)HF_NORM;
     if (output->todo & HF_TRANSPOSE) {
         output->type.dim[0] = output->from.dim[1];
         output->type.dim[1] = output->from.dim[0];
@@ -412,9 +437,49 @@ static zt_status write_heads(tensor_writer *writer, const output_tensor *output)
     return status;
 }
 
+/* One row, whose columns change places. */
+static zt_status put_columns(tensor_writer *writer, const output_tensor *output, const hf_delta_order *order, int64_t width)
+{
+    const zt_dtype_info *from = zt_dtype_get(output->from.dtype);
+    bool gate;
+    float *row = (float *)(void *)writer->bytes;
+    from->decode(writer->raw, row, width);
+    for (int64_t column = 0; column < width; column++) writer->value[column] = row[zt_export_delta_place(order, column, &gate)];
+    return put_floats(writer, output, width);
+}
+
+/* A tensor of a gated delta net: its rows or columns in the order of the source, rates as their logarithms. */
+static zt_status write_delta(tensor_writer *writer, const output_tensor *output)
+{
+    hf_delta_order order;
+    bool ordered = zt_export_delta_order(writer->export, output->gguf, &order), gate = false;
+    const char *what = strrchr(output->gguf, '.');
+    bool rates = what && strcmp(what, ".ssm_a") == 0, by_column = ordered && order.part == HF_DELTA_COLUMNS;
+    int64_t rows = output->type.dim[0], width = rows ? zt_type_count(&output->type) / rows : 0;
+    size_t row_size = row_bytes(&output->from);
+    zt_status status = grow_buffers(writer, row_size, (size_t)width);
+    for (int64_t row = 0; row < rows && status == ZT_OK; row++) {
+        int64_t place = ordered && !by_column ? zt_export_delta_place(&order, row, &gate) : row;
+        int64_t handle = gate ? output->second : output->handle;
+        status = writer->store.read(writer->store.user, handle, (size_t)place * row_size, writer->raw, row_size);
+        if (status != ZT_OK) return status;
+        if (by_column) {
+            status = put_columns(writer, output, &order, width);
+        } else if (rates) {
+            zt_dtype_get(output->from.dtype)->decode(writer->raw, writer->value, 1);
+            writer->value[0] = zt_export_rate(writer->value[0]);
+            status = put_floats(writer, output, 1);
+        } else {
+            status = put_values(writer, output, width);
+        }
+    }
+    return status;
+}
+
 static zt_status write_tensor(tensor_writer *writer, const output_tensor *output)
 {
     if (output->todo & HF_HEADS) return write_heads(writer, output);
+    if (output->todo & HF_DELTA) return write_delta(writer, output);
     if (output->blocks || output->scales) return write_mxfp4(writer, output);
     if ((output->todo & HF_TURNED) && (output->from.rank == 3 || output->second >= 0)) return write_turned(writer, output);
     return output->todo & HF_TRANSPOSE ? write_columns(writer, output) : write_rows(writer, output);

@@ -51,8 +51,8 @@ typedef struct hf_name {
 #define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
 #define GEMMA3N     HF_SET(HF_GEMMA3N)
 #define GEMMA4      HF_SET(HF_GEMMA4)
-#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))        /* w1, w2 and w3 */
-#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS)) /* gate, up and down */
+#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                               /* w1, w2 and w3 */
+#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE))) /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
@@ -114,7 +114,7 @@ static const hf_name layered[] = {
     {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
     {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
     {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
-    {"self_attn.qkv_proj", "attn_qkv", LLAMAS, 0},
+    {"self_attn.qkv_proj", "attn_qkv", LLAMAS & ~DELTAS, 0},
     {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
     {"self_attn.q_a_proj", "attn_q_a", HF_LATENTS, 0},
     {"self_attn.q_a_layernorm", "attn_q_a_norm", HF_LATENTS, 0},
@@ -152,7 +152,7 @@ static const hf_name layered[] = {
     {"laurel.linear_right", "laurel_r", GEMMA3N, 0},
     {"laurel.post_laurel_norm", "laurel_post_norm", GEMMA3N, 0},
     {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
-    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS, 0},
+    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS | HF_SET(HF_QWEN35MOE), 0},
     {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE | NOAUX, HF_UNDERSCORE},
     {"mlp.moe_statics.e_score_correction", "exp_probs_b", ERNIE, HF_FLAT | HF_UNDERSCORE},
     {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
@@ -199,6 +199,9 @@ static const hf_name layered[] = {
     {"mlp.experts.gate_up_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_FIRST_HALF},
     {"mlp.experts.gate_up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_SECOND_HALF},
     {"mlp.experts.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_BARE},
+    {"mlp.experts.*.gate_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
+    {"mlp.experts.*.up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
+    {"mlp.experts.*.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
     {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
@@ -436,9 +439,10 @@ static const hf_name *export_row(const hf_arch *arch, const char *gguf, const ch
     *layer = layer_digits(gguf, digits);
     const char *stem = *layer ? *layer + *digits + 1 : gguf;
     *point = strrchr(stem, '.');
+    if (!*point && (HF_SET(arch->id) & DELTAS)) *point = stem + strlen(stem); /* ssm_a has no suffix */
     size_t length = *point ? (size_t)(*point - stem) : 0;
     bool scale = *point && strcmp(*point, ".scale") == 0;
-    bool known = *point && (scale || strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0);
+    bool known = *point && (scale || strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0 || !**point);
     hf_set set = HF_SET(arch->id);
     if (!known) return NULL;
     return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length, scale)
