@@ -64,6 +64,9 @@ typedef struct zt_cu_linear_args {
     int32_t split;          /* the warps of a block take slices of one tile, not tiles */
     int32_t after, curve;
     int32_t right, unused; /* of a large product: tiles of rows of x */
+    /* Of products by expert: the expert of each tile of rows of x, 0: none; bytes from one expert's weights to the next. */
+    zt_cu_ptr expert_tiles;
+    int64_t w_step, heads_step, halves_step;
     zt_cu_product product[ZT_CU_PRODUCTS];
 } zt_cu_linear_args;
 
@@ -90,6 +93,34 @@ typedef struct zt_cu_gate_args { /* y = gate(g) * u */
     int64_t n;
     int32_t type, gate;
 } zt_cu_gate_args;
+
+/* ---- products by expert (expert.cu) ---------------------------------------------------------- */
+
+/* Rows of x are sorted by expert, each expert's filled up to whole tiles. */
+typedef struct zt_cu_expert_tile {
+    int32_t expert, rows; /* rows 0: the tile is not used */
+} zt_cu_expert_tile;
+
+typedef struct zt_cu_expert_args {
+    zt_cu_ptr index;    /* i32[row_count]: the expert of each row */
+    zt_cu_ptr tiles;    /* zt_cu_expert_tile[tile_count] */
+    zt_cu_ptr order;    /* i32[tile_count * tile_rows]: the number of the index in that place, -1: none */
+    zt_cu_ptr begin;    /* i32[experts]: the first place of each expert */
+    zt_cu_ptr from, to; /* rows that are gathered or scattered */
+    zt_cu_ptr trouble;
+    int64_t row_count, experts, tile_rows, tile_count;
+    int64_t columns;      /* of `from` and `to` */
+    int64_t per_row;      /* indices that share a row of x */
+    int32_t type, unused; /* of the rows */
+} zt_cu_expert_args;
+
+/* The gradient of the stacked weights, f32[E,M,K]. */
+typedef struct zt_cu_expert_backward_args {
+    zt_cu_ptr x, dy, dw;
+    zt_cu_expert_args rows; /* with tile_rows 1 */
+    int64_t M, K;
+    int32_t type, unused; /* of x, dy and dw */
+} zt_cu_expert_backward_args;
 
 /* ---- norms of rows --------------------------------------------------------------------------- */
 
@@ -195,6 +226,7 @@ enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 
 typedef struct zt_cu_attention_args {
     zt_cu_ptr q, k, v, y, parts, trouble;
+    zt_cu_ptr sinks; /* f32[H]; 0: none */
     zt_cu_slots slots;
     int64_t n, D, H, G, W, window;
     int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */

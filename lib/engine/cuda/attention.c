@@ -1,4 +1,4 @@
-/* attention.c - the row of causal attention over a cache: few rows by splits of the keys, many each
+/* attention.c - the rows of causal attention over a cache, without and with sinks: few rows by splits of the keys, many each
  * with all; on the matrix units where the cache is of f16. */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/cu.h"
@@ -6,6 +6,7 @@
 #include <math.h>
 
 enum { THREADS = 128, HEADS = 8, MOST_HEAD = 512, MAX_DECODE_ROWS = 16 }; /* as attention.cu has them */
+enum { SINKS = 3 };                                                       /* the input of sinks; pos is 3 without them */
 enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 };                      /* rows and bytes up to which splits are blocks */
 
 /* Kernels on the matrix units, by columns of a head. */
@@ -76,6 +77,7 @@ static zt_status emit_attention(zt_cu_call *call)
 {
     const zt_attention_attrs *attrs = call->attrs;
     const zt_type *k_type = call->input_types[1];
+    const bool has_sinks = call->op == ZT_OP_attention_sinks;
     int64_t D = attrs->head, splits = (k_type->dim[0] + ZT_CU_SPLIT - 1) / ZT_CU_SPLIT;
     zt_cu_attention_args args = {
         .q = call->inputs[0],
@@ -83,7 +85,8 @@ static zt_status emit_attention(zt_cu_call *call)
         .v = call->inputs[2],
         .y = call->outputs[0],
         .trouble = call->error,
-        .slots = zt_cu_slots_of(call, k_type, 3),
+        .sinks = has_sinks ? call->inputs[SINKS] : 0,
+        .slots = zt_cu_slots_of(call, k_type, has_sinks ? SINKS + 1 : SINKS),
         .n = call->input_types[0]->dim[0],
         .D = D,
         .H = call->input_types[0]->dim[1] / D,
@@ -109,5 +112,6 @@ static zt_status emit_attention(zt_cu_call *call)
 
 const zt_cu_row zt_cu_attention[] = {
     {ZT_OP_attention, has_attention, emit_attention, 0},
+    {ZT_OP_attention_sinks, has_attention, emit_attention, 0},
     {0},
 };

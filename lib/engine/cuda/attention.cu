@@ -174,7 +174,7 @@ FN void attend_all(const zt_cu_attention_args &a, const task &w, const float *q,
             int h = i * w.parts + w.part;
             int64_t d = w.d + c * THREADS;
             if (h >= w.heads || w.part >= w.parts || d >= a.D) continue;
-            PTR(float, a.y)[(w.row * a.H + w.head + h) * a.D + d] = good ? total[i][c] / sum[i] : 0;
+            PTR(float, a.y)[(w.row * a.H + w.head + h) * a.D + d] = good ? total[i][c] / sum_with_sink(a, w.head + h, top[i], sum[i]) : 0;
         }
 }
 

@@ -24,11 +24,17 @@ FN void join_by(float *top, float *sum, float its_top, float its_sum, float *old
     *top = high;
 }
 
-/* What a row comes to. On the matrix units infinity times the second part of a weight may be NaN, by
- * what tile it is in; so there a sum that is no number is NaN whatever else it might be. */
-FN float mean_of(const zt_cu_attention_args &a, float total, float sum)
+/* The sum of a row's weights under its highest score `top`, with the weight of its head's sink. */
+FN float sum_with_sink(const zt_cu_attention_args &a, int64_t head, float top, float sum)
 {
-    float y = total / sum;
+    return a.sinks ? sum + expf(PTR(const float, a.sinks)[head] - top) : sum;
+}
+
+/* The mean of a row's values. On the matrix units infinity times the second part of a weight may be NaN, by
+ * what tile it is in; so there a mean that is not finite is NaN whatever else it might be. */
+FN float mean_of(const zt_cu_attention_args &a, int64_t head, float top, float total, float sum)
+{
+    float y = total / sum_with_sink(a, head, top, sum);
     return a.units && !(fabsf(y) < INFINITY) ? bits_as<float>(0x7fffffffu) : y;
 }
 
@@ -53,7 +59,7 @@ template <int N> FN void join_columns(const zt_cu_attention_args &a, int64_t row
         join_by(&top, &sum, p[0], p[1], &old, &fresh);
         for (int i = 0; i < N; i++) total[i] = fmaf(p[2 + d + i], fresh, total[i] * old);
     }
-    for (int i = 0; i < N; i++) y[i] = fine ? mean_of(a, total[i], sum) : 0;
+    for (int i = 0; i < N; i++) y[i] = fine ? mean_of(a, head, top, total[i], sum) : 0;
 }
 
 #endif

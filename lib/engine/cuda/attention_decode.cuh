@@ -115,7 +115,7 @@ FN void decode_store(const zt_cu_attention_args &a, const decode_task &w, const 
             if (a.splits)
                 PTR(float, a.parts)[(at * a.splits + w.split) * (a.D + 2) + 2 + d] = acc[i][c];
             else
-                PTR(float, a.y)[at * a.D + d] = bad ? 0 : mean_of(a, acc[i][c], r->sum[h]);
+                PTR(float, a.y)[at * a.D + d] = bad ? 0 : mean_of(a, w.head + h, r->top[h], acc[i][c], r->sum[h]);
         }
     for (int h = thread(); a.splits && h < w.heads; h += 32 * WARPS) {
         float *part = PTR(float, a.parts) +

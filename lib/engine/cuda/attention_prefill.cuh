@@ -285,9 +285,9 @@ FN void prefill_store(const zt_cu_attention_args &a, const prefill_task &w, cons
         for (int c = 0; c < 4; c++) {
             int h = c / 2, d = i * 8 + lane() % 4 * 2 + c % 2;
             if (m->token[h] < 0 || d >= a.D) continue;
-            int64_t at = (w.token + m->token[h]) * a.H + w.head + m->head[h];
+            int64_t head = w.head + m->head[h], at = (w.token + m->token[h]) * a.H + head;
             float sum = r->total[D / 8][2 * h][thread()];
-            float y = mean_of(a, r->total[i][c][thread()], sum);
+            float y = mean_of(a, head, m->all_top[h], r->total[i][c][thread()], sum);
             PTR(float, a.y)[at * a.D + d] = r->tokens.bad[m->token[h]] ? 0 : y;
         }
 }

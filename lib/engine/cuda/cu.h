@@ -142,6 +142,7 @@ struct zt_cu_pack_args zt_cu_pack_call(const zt_cu_pack *pack, int64_t rows, int
 /* Where the parts after the codes of a packed matrix begin. */
 zt_cu_ptr zt_cu_pack_heads(const zt_cu_pack *pack, zt_cu_ptr packed, int64_t rows, int64_t columns);
 zt_cu_ptr zt_cu_pack_halves(const zt_cu_pack *pack, zt_cu_ptr packed, int64_t rows, int64_t columns);
+enum { ZT_CU_TILE_ROWS = 16 };         /* rows of a matrix that are packed together */
 extern const zt_cu_pack zt_cu_packs[]; /* ends with pack NULL */
 const zt_cu_pack *zt_cu_pack_find(zt_dtype dtype);
 
@@ -211,7 +212,7 @@ zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads);
     X(elementwise) X(pointwise) X(shape) X(shape_like) X(slice) X(pad) X(triangular) X(reduce)     \
     X(argmax) X(topk) X(scan) X(linear) X(norm) X(softmax) X(rope) X(kv_cache) X(attention)        \
     X(matmul) X(index) X(random) X(loss) X(conv) X(pools) X(norm_channels) X(sdpa) X(spectral)      \
-    X(quant) X(recurrent) X(sample)
+    X(quant) X(recurrent) X(sample) X(expert)
 // clang-format on
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)
@@ -235,6 +236,12 @@ struct zt_cu_matmul_args;
 zt_status zt_cu_multiply(zt_cu_call *call, const struct zt_cu_matmul_args *args);
 /* linear.c: the vectors that codes of a block type stand for, as a constant of the step; 0 of others. */
 zt_status zt_cu_vectors(zt_cu_call *call, zt_dtype dtype, zt_cu_ptr *address);
+/* linear.c: rows of x that a product by input 1, a stack of matrices [E,M,K], takes at once. */
+int64_t zt_cu_expert_tile_rows(const zt_cu_call *call, const zt_enum_string *act);
+/* linear.c: products of tiles of so many rows of x [tile_count * rows, K], each by the matrix of its expert (and its row of input
+ * 3), into y. tiles: zt_cu_expert_tile on the device. */
+zt_status zt_cu_multiply_experts(zt_cu_call *call, const zt_enum_string *act, zt_cu_ptr x, zt_cu_ptr y, zt_cu_ptr tiles,
+                                 int64_t tile_count);
 
 /* ---- executables ----------------------------------------------------------------------------- */
 

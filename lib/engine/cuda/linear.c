@@ -342,6 +342,85 @@ static zt_status multiply_all(linear_products *products)
     return status;
 }
 
+/* ---- products by expert ---------------------------------------------------------------------- */
+
+/* Input 1 is a stack of matrices; the kernels are those of many rows of x, for tiles of few rows too. */
+static product_form expert_form(const zt_cu_call *call, const zt_enum_string *act)
+{
+    product_form form = form_of(act, call->input_types[0]->dtype, call->input_types[1]->dtype, call->packed[1], false);
+    form.decode_kernel = NULL;
+    return form;
+}
+
+int64_t zt_cu_expert_tile_rows(const zt_cu_call *call, const zt_enum_string *act) { return expert_form(call, act).rows_per_warp; }
+
+/* Codes of `count` rows of x. */
+static zt_status make_expert_codes(zt_cu_call *call, zt_cu_ptr x, int64_t count, int each, zt_cu_linear_args *args)
+{
+    zt_cu_codes_args codes = {.x = x, .n = count, .K = args->K, .x_type = (int32_t)call->input_types[0]->dtype, .each = each};
+    const int64_t parts = (count + 7) / 8 * (args->K / 32);
+    codes.codes = zt_cu_scratch(call, (size_t)(parts * each) * 256);
+    codes.sums = zt_cu_scratch(call, (size_t)(parts * each) * 64);
+    if (!codes.codes || !codes.sums) return ZT_ENOMEM;
+    args->x = codes.codes;
+    args->x_sums = codes.sums;
+    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &codes, sizeof codes);
+}
+
+/* Where the first expert's weights are, and how far it is to the next's. */
+static void place_experts(const zt_cu_call *call, product_form form, zt_cu_linear_args *args)
+{
+    const zt_type *w_type = call->input_types[1], *b_type = call->input_types[3];
+    const zt_cu_pack *packed = call->packed[1];
+    const int64_t E = w_type->dim[0], M = w_type->dim[1], K = w_type->dim[2];
+    const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
+    zt_cu_product *product = &args->product[0];
+    args->units = (K + form.columns - 1) / form.columns;
+    args->units_slice = (args->units + WARPS - 1) / WARPS;
+    args->row_bytes = K / info->block * info->block_bytes;
+    args->w_type = (int32_t)w_type->dtype;
+    args->block = info->block;
+    args->block_bytes = info->block_bytes;
+    args->w_step = M * args->row_bytes;
+    product->w = call->inputs[1];
+    product->M = M;
+    if (b_type) product->b = call->inputs[3], product->b_type = (int32_t)b_type->dtype;
+    if (packed) {
+        const int64_t blocks = M / ZT_CU_TILE_ROWS * args->units;
+        product->heads = zt_cu_pack_heads(packed, product->w, E * M, K);
+        product->halves = zt_cu_pack_halves(packed, product->w, E * M, K);
+        args->w_step = blocks * 64 * packed->codes;
+        args->heads_step = blocks * 64 * packed->head;
+        args->halves_step = blocks * 32 * packed->half;
+    }
+    args->wide_w = is_wide(product->w, K, info->block_bytes <= 2 ? 8 : 4) && args->w_step % 16 == 0;
+}
+
+zt_status zt_cu_multiply_experts(zt_cu_call *call, const zt_enum_string *act, zt_cu_ptr x, zt_cu_ptr y, zt_cu_ptr tiles,
+                                 int64_t tile_count)
+{
+    const zt_type *x_type = call->input_types[0], *w_type = call->input_types[1];
+    const product_form form = expert_form(call, act);
+    const int64_t count = tile_count * form.rows_per_warp, row_tiles = (w_type->dim[1] + 15) / 16;
+    zt_cu_linear_args args = {.x = x,
+                              .n = count,
+                              .K = w_type->dim[2],
+                              .x_type = (int32_t)x_type->dtype,
+                              .y_type = (int32_t)x_type->dtype,
+                              .each = codes_of(act),
+                              .product = {{.y = y}},
+                              .expert_tiles = tiles};
+    zt_status status =
+        form.uses_codes ? make_expert_codes(call, x, count, args.each, &args) : zt_cu_vectors(call, w_type->dtype, &args.grid);
+    if (status) return status;
+    place_experts(call, form, &args);
+    args.wide_x = is_wide(x, args.K, strncmp(form.prefill_kernel, "zt_half", 7) ? 4 : 8);
+    args.split = splits_tile(call, count, row_tiles, form.rows_per_warp);
+    const zt_cu_dim grid = {(unsigned)(args.split ? row_tiles : (row_tiles + WARPS - 1) / WARPS), (unsigned)tile_count, 1};
+    size_t shared = args.split ? (size_t)form.rows_per_warp * WARPS * 16 * sizeof(float) : 0;
+    return zt_cu_launch(call, form.prefill_kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &args, sizeof args);
+}
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static bool weights_fit(const zt_cu_engine *engine, const zt_type *const input_types[], int first, int weight_count)

@@ -21,10 +21,14 @@ enum { SLICES = 8 }; /* and warps a block */
 /* The warp's share. */
 typedef struct share {
     const zt_cu_product *p;
+    int64_t expert;      /* whose weights: 0 where there is one matrix */
     int64_t tile, token; /* the first */
     int tokens, slice, slices;
     bool any; /* is there such a tile */
 } share;
+
+/* The expert of the block's tile of rows of x, and how many of them there are. */
+FN zt_cu_expert_tile tile_of(const zt_cu_linear_args &a) { return PTR(const zt_cu_expert_tile, a.expert_tiles)[block_y()]; }
 
 FN share share_of(const zt_cu_linear_args &a, int most)
 {
@@ -36,8 +40,20 @@ FN share share_of(const zt_cu_linear_args &a, int most)
     s.slice = a.split ? warp() : 0;
     s.slices = a.split ? 1 : SLICES;
     s.any = s.tile * 16 < s.p->M;
+    s.expert = 0;
+    if (a.expert_tiles) {
+        const zt_cu_expert_tile tile = tile_of(a);
+        s.expert = tile.expert;
+        s.tokens = tile.rows;
+        s.any = s.any && tile.rows > 0;
+    }
     return s;
 }
+
+/* Where the weights of the share's expert lie. */
+FN zt_cu_ptr weights_of(const zt_cu_linear_args &a, const share &s) { return s.p->w + s.expert * a.w_step; }
+FN zt_cu_ptr heads_of(const zt_cu_linear_args &a, const share &s) { return s.p->heads + s.expert * a.heads_step; }
+FN zt_cu_ptr halves_of(const zt_cu_linear_args &a, const share &s) { return s.p->halves + s.expert * a.halves_step; }
 
 /* Number i of a vector of f32, f16 or bf16. */
 FN float number_at(zt_cu_ptr p, int type, int64_t i)
@@ -73,7 +89,7 @@ FN void finish(const zt_cu_linear_args &a, const zt_cu_product *p, int64_t t, in
 {
     if (t >= a.n || m >= p->M) return;
     int64_t at = t * p->M + m;
-    if (p->b) v += number_at(p->b, p->b_type, m);
+    if (p->b) v += number_at(p->b, p->b_type, (a.expert_tiles ? tile_of(a).expert * p->M : 0) + m);
     if (a.after != ZT_CU_AFTER_NONE) v = rounded(v, a.y_type);
     if (a.after == ZT_CU_AFTER_ADD) v = number_at(a.residual, a.y_type, at) + v;
     if (a.after == ZT_CU_AFTER_CURVE) v = curve_of(a.curve, v);

@@ -55,8 +55,8 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     int groups = (s.tokens + 7) / 8;
     for (int64_t u = slice * a.units_slice; u < end && u < a.units; u++) {
         packed_unit w;
-        read_unit<T>(PTR(const uint32_t, s.p->w), PTR(const uint32_t, s.p->heads),
-                     PTR(const f16, s.p->halves), s.tile * a.units + u, &w);
+        read_unit<T>(PTR(const uint32_t, weights_of(a, s)), PTR(const uint32_t, heads_of(a, s)),
+                     PTR(const f16, halves_of(a, s)), s.tile * a.units + u, &w);
         UNROLL
         for (int k = 0; k < T::STEPS; k++) {
             fragment f;

@@ -125,6 +125,7 @@ FN share decode_share(const zt_cu_linear_args &a, int64_t v)
     while (p < ZT_CU_PRODUCTS - 1 && v >= (a.product[p].M + 15) / 16)
         v -= (a.product[p++].M + 15) / 16;
     s.p = &a.product[p];
+    s.expert = 0;
     s.tile = v;
     s.token = 0;
     s.tokens = (int)a.n;

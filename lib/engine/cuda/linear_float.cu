@@ -32,8 +32,8 @@ template <class T> struct from_packed {
     packed_unit u;
     FN void read(const zt_cu_linear_args &a, const share &s, int64_t at, from_packed *self)
     {
-        read_unit<T>(PTR(const uint32_t, s.p->w), PTR(const uint32_t, s.p->heads),
-                     PTR(const f16, s.p->halves), s.tile * a.units + at, &self->u);
+        read_unit<T>(PTR(const uint32_t, weights_of(a, s)), PTR(const uint32_t, heads_of(a, s)),
+                     PTR(const f16, halves_of(a, s)), s.tile * a.units + at, &self->u);
     }
     FN void get(const from_packed *self, int k, float w[2][8])
     {
@@ -68,7 +68,7 @@ struct from_file {
             for (int h = 0; h < 2; h++) {
                 int64_t row = s.tile * 16 + lane() / 4 + 8 * r,
                         k = at * 32 + 16 * h + lane() % 4 * 4;
-                bytes from = PTR(const uint8_t, s.p->w) + row * a.row_bytes;
+                bytes from = PTR(const uint8_t, weights_of(a, s)) + row * a.row_bytes;
                 four_at(a.w_type, from, a.block, a.block_bytes, PTR(const uint16_t, a.grid), k,
                         row < s.p->M ? a.K : 0, &self->w[r][4 * h]);
             }

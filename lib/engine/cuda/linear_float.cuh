@@ -17,7 +17,7 @@ template <class T> FN plain_rows<T> plain_rows_of(const zt_cu_linear_args &a, co
     plain_rows<T> p = {{0, 0}, a.K, a.wide_w != 0};
     for (int r = 0; r < 2; r++) {
         const int64_t row = s.tile * 16 + lane() / 4 + 8 * r;
-        if (row < s.p->M) p.row[r] = PTR(const T, s.p->w) + row * a.K;
+        if (row < s.p->M) p.row[r] = PTR(const T, weights_of(a, s)) + row * a.K;
     }
     return p;
 }

@@ -62,7 +62,7 @@ FN void slice_of(const zt_cu_linear_args &a, const share &s, int slice, float ac
     for (int64_t u = slice * a.units_slice; u < end && u < a.units; u++) {
         uint32_t low[4], high[4], x[4];
         int64_t row = s.tile * 16 + g;
-        const S *w = PTR(const S, s.p->w) + row * a.K;
+        const S *w = PTR(const S, weights_of(a, s)) + row * a.K;
         w_eight<T>(w, row < s.p->M, a.wide_w, u * 32, a.K, low);
         w_eight<T>(w + 8 * a.K, row + 8 < s.p->M, a.wide_w, u * 32, a.K, high);
         UNROLL

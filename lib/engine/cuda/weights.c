@@ -40,22 +40,34 @@ static zt_status load_raw(zt_cu_engine *engine, const zt_type *type, const zt_st
                   : read_through(engine, bytes, store, handle, target->address);
 }
 
+/* The matrix that a weight is packed as: of a stack [E,M,K] the rows of all its matrices, where each begins with a tile. */
+static int64_t packed_rows(const zt_type *type) { return type->rank == 3 ? type->dim[0] * type->dim[1] : type->dim[0]; }
+
+static int64_t packed_columns(const zt_type *type) { return type->dim[type->rank - 1]; }
+
+static bool may_pack(const zt_type *type)
+{
+    return zt_type_count(type) > 0 && (type->rank == 2 || (type->rank == 3 && type->dim[1] % ZT_CU_TILE_ROWS == 0));
+}
+
 /* One form into the other, both of them weights of b's type. */
 static zt_status repack_weight(zt_cu_engine *engine, const zt_ebuf *buffer, bool back, zt_cu_ptr from, zt_cu_ptr target)
 {
     const zt_type *type = &buffer->type;
     zt_cu_call call = {.engine = engine, .op = ZT_OP_linear};
     engine->pending = true;
-    return (back ? buffer->pack->unpack : buffer->pack->pack)(buffer->pack, &call, from, target, type->dim[0], type->dim[1]);
+    return (back ? buffer->pack->unpack : buffer->pack->pack)(buffer->pack, &call, from, target, packed_rows(type),
+                                                              packed_columns(type));
 }
 
 static zt_status load_packed(zt_cu_engine *engine, const zt_store *store, int64_t handle, zt_ebuf *buffer)
 {
     zt_cu_mem raw;
+    const zt_type *type = &buffer->type;
     zt_status status = load_raw(engine, &buffer->type, store, handle, false, &raw);
     if (!status)
-        status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM,
-                             buffer->pack->bytes(buffer->pack, buffer->type.dim[0], buffer->type.dim[1]), &buffer->memory);
+        status = zt_cu_alloc(engine, ZT_CU_DEVICE_MEM, buffer->pack->bytes(buffer->pack, packed_rows(type), packed_columns(type)),
+                             &buffer->memory);
     if (!status) status = repack_weight(engine, buffer, false, raw.address, buffer->memory.address);
     zt_cu_release(engine, &raw);
     return status;
@@ -83,7 +95,7 @@ zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *type, const zt_store 
     if (!buffer) return NULL;
     buffer->type = *type;
     buffer->model = true;
-    buffer->pack = type->rank == 2 && zt_type_count(type) > 0 ? zt_cu_pack_find(type->dtype) : NULL;
+    buffer->pack = may_pack(type) ? zt_cu_pack_find(type->dtype) : NULL;
     zt_status status = leave_room(engine, zt_type_bytes(type));
     if (!status)
         status = buffer->pack ? load_packed(engine, store, handle, buffer)
