@@ -47,6 +47,7 @@ enum {
     ZT_CU_LENGTH,
     ZT_CU_TARGET,
     ZT_CU_EXPERT,
+    ZT_CU_STATE,
     ZT_CU_DIVISION, /* of an integer by zero: no value, no limit */
     ZT_CU_TROUBLES
 };

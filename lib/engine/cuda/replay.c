@@ -8,10 +8,9 @@
 /* ---- runtime errors -------------------------------------------------------------------------- */
 
 static const char *const words[ZT_CU_TROUBLES] = {
-    [ZT_CU_INDEX] = "index",       [ZT_CU_POSITION] = "position",
-    [ZT_CU_SEQUENCE] = "sequence", [ZT_CU_BLOCK] = "block",
-    [ZT_CU_LENGTH] = "length",     [ZT_CU_TARGET] = "target",
-    [ZT_CU_EXPERT] = "expert",     [ZT_CU_DIVISION] = "integer division by zero",
+    [ZT_CU_INDEX] = "index",   [ZT_CU_POSITION] = "position", [ZT_CU_SEQUENCE] = "sequence",
+    [ZT_CU_BLOCK] = "block",   [ZT_CU_LENGTH] = "length",     [ZT_CU_TARGET] = "target",
+    [ZT_CU_EXPERT] = "expert", [ZT_CU_STATE] = "state slot",  [ZT_CU_DIVISION] = "integer division by zero",
 };
 
 zt_status zt_cu_report_runtime_error(zt_ctx *ctx, const zt_cu_runtime_error *error, zt_op op, int step)
