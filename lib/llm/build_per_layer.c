@@ -29,10 +29,10 @@ int zt_add_per_layer(zt_program_builder *builder, int x, int source)
     zt_prog *program = builder->program;
     int64_t length = builder->hyper->per_layer;
     if (builder->per_layer == ZT_NONE) return x;
-    int own = zt_emit_columns(builder, "po", builder->per_layer, builder->layer * length, (builder->layer + 1) * length);
-    int gate = zt_layer_linear(builder, "pg", source, ZT_W_PER_LAYER_GATE, ZT_WEIGHT_COUNT);
-    int gated = builder->hyper->act(program, zt_layer_label(builder, "pf"), gate, own);
-    int y = zt_layer_linear(builder, "pd", gated, ZT_W_PER_LAYER_OUT, ZT_WEIGHT_COUNT);
-    y = zt_emit_layer_norm(builder, "pn", y, ZT_W_PER_LAYER_POST, ZT_WEIGHT_COUNT);
-    return x == ZT_NONE ? y : zt_program_add(program, zt_layer_label(builder, "px_"), x, y);
+    int own = zt_emit_columns(builder, "plo", builder->per_layer, builder->layer * length, (builder->layer + 1) * length);
+    int gate = zt_layer_linear(builder, "plg", source, ZT_W_PER_LAYER_GATE, ZT_WEIGHT_COUNT);
+    int gated = builder->hyper->act(program, zt_layer_label(builder, "plf"), gate, own);
+    int y = zt_layer_linear(builder, "pld", gated, ZT_W_PER_LAYER_OUT, ZT_WEIGHT_COUNT);
+    y = zt_emit_layer_norm(builder, "pln", y, ZT_W_PER_LAYER_POST, ZT_WEIGHT_COUNT);
+    return x == ZT_NONE ? y : zt_program_add(program, zt_layer_label(builder, "plx"), x, y);
 }

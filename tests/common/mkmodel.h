@@ -85,6 +85,8 @@ enum {
 #define MK_XIELU   (UINT64_C(1) << 36) /* the curve's numbers */
 #define MK_SPLIT_B (UINT64_C(1) << 34)
 #define MK_WHOLE_B (UINT64_C(1) << 35)
+#define MK_LAYERED (UINT64_C(1) << 50) /* Gemma 3n and 4: sizes by layer, embeddings for each layer */
+#define MK_ALTUP   (UINT64_C(1) << 51) /* of them 3n: several streams */
 
 typedef struct mkmodel_arch {
     const char *name;
@@ -98,6 +100,8 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"gemma3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM},
     {"qwen3", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
     {"gemma2", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_SPM},
+    {"gemma3n", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM | MK_LAYERED | MK_ALTUP},
+    {"gemma4", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_POST | MK_QK_NORM | MK_SPM | MK_LAYERED | MK_EXPERTS_MAY},
     {"phi3", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE},
     {"gpt2", MK_FUSED_QKV | MK_FUSED_BIAS | MK_BIAS | MK_UP | MK_PRE | MK_PRE_BIAS | MK_POSITIONS},
     {"smollm3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
@@ -275,6 +279,7 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
     const mkmodel_opts plain = {.arch = o->arch, .seed = o->seed, .type = &mkmodel_kinds[0]};
     int64_t experts = mkmodel_experts(o), ff = mkmodel_expert_ff(o);
     double dev = 1 / sqrt((double)o->width), dev_ff = 1 / sqrt((double)ff);
+    bool fused = mkmodel_has(o->arch, MK_LAYERED);
     bool shared = mkmodel_has(o->arch, MK_SHARED), biases = mkmodel_has(o->arch, MK_SINKS);
     struct {
         const char *name;
@@ -288,8 +293,9 @@ GGUFW_FN void mkmodel_layer_experts(mkmodel_out *m, int64_t layer)
         {"ffn_up_exps.bias", 0, experts, ff, 0.3, biases},
         {"ffn_down_exps.bias", 0, experts, o->width, 0.3, biases},
         {"exp_probs_b.bias", 0, experts, 0, 0, mkmodel_has(o->arch, MK_CHOICE_BIAS)},
-        {"ffn_gate_exps.weight", experts, ff, o->width, dev, true},
-        {"ffn_up_exps.weight", experts, ff, o->width, dev, true},
+        {"ffn_gate_exps.weight", experts, ff, o->width, dev, !fused},
+        {"ffn_up_exps.weight", experts, ff, o->width, dev, !fused},
+        {"ffn_gate_up_exps.weight", experts, 2 * ff, o->width, dev, fused},
         {"ffn_down_exps.weight", experts, o->width, ff, dev_ff, true},
         {"ffn_gate_inp_shexp.weight", 0, o->width, 0, 0, mkmodel_has(o->arch, MK_SHARED_GATE)},
         {"ffn_gate_shexp.weight", 0, ff, o->width, dev, shared},
@@ -354,9 +360,20 @@ GGUFW_FN void mkmodel_layer_latent(mkmodel_out *m, int64_t layer)
     mkmodel_stack(m, name, o->heads, o->head, latent, 1 / sqrt((double)latent));
 }
 
+#include "tests/common/mkmodel_gemma.h"
+
 GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
-    const mkmodel_opts *o = m->o;
+    const mkmodel_opts *o = m->o, *all = o;
+    bool layered = mkmodel_has(o->arch, MK_LAYERED);
+    mkmodel_gemma own = mkmodel_gemma_layer_of(o, layer);
+    mkmodel_opts sizes = *o; /* of this layer */
+    if (layered) {
+        sizes.head = own.head;
+        sizes.kv_heads = own.kv_heads;
+        sizes.ffn = own.ffn;
+        o = &sizes;
+    }
     int64_t q = o->heads * o->head, kv = o->kv_heads * o->head;
     double dev = 1 / sqrt((double)o->width);
     double dev_q = 1 / sqrt((double)q), dev_ff = 1 / sqrt((double)o->ffn);
@@ -412,7 +429,9 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
         if (i == 0 && layer == 0 && mkmodel_has(o->arch, MK_ENCODER)) continue;
         if (strncmp(part[i].name, "ffn_norm", 8) == 0 && mkmodel_has(o->arch, MK_ONE_NORM)) continue;
-        if (sparse && strncmp(part[i].name, "ffn_", 4) == 0 && strncmp(part[i].name, "ffn_norm", 8) != 0) continue;
+        bool keys = strncmp(part[i].name, "attn_k", 6) == 0 || strncmp(part[i].name, "attn_v", 6) == 0;
+        if (layered && ((own.shared && keys) || (own.four && !own.local && strcmp(part[i].name, "attn_v.weight") == 0))) continue;
+        if (sparse && !layered && strncmp(part[i].name, "ffn_", 4) == 0 && strncmp(part[i].name, "ffn_norm", 8) != 0) continue;
         if (part[i].cols)
             mkmodel_matrix(m, name, part[i].rows, part[i].cols, part[i].dev);
         else
@@ -420,6 +439,8 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
     }
     if (mkmodel_has(o->arch, MK_SPLIT_B)) mkmodel_layer_latent(m, layer);
     if (sparse) mkmodel_layer_experts(m, layer);
+    m->o = all;
+    if (layered) mkmodel_gemma_layer(m, layer);
 }
 
 /* ---- the model ----------------------------------------------------------------------------- */
@@ -436,6 +457,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM), divided = mkmodel_has(o->arch, MK_DIVIDED);
     bool latent = mkmodel_has(o->arch, MK_LATENT), split = mkmodel_has(o->arch, MK_SPLIT_B) && !o->whole_b;
+    bool layered = mkmodel_has(o->arch, MK_LAYERED), four = layered && !mkmodel_has(o->arch, MK_ALTUP);
     int64_t experts = mkmodel_experts(o), row = 2 * o->head + o->head / 2;
     struct {
         const char *name;
@@ -445,15 +467,15 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"context_length", o->ctx, true},
         {"embedding_length", o->width, true},
         {"block_count", o->layers, true},
-        {"feed_forward_length", o->ffn, true},
+        {"feed_forward_length", o->ffn, !layered},
         {"attention.head_count", o->heads, true},
         {"attention.head_count_kv",
          split    ? 1
          : latent ? o->heads
                   : o->kv_heads,
-         true},
-        {"attention.key_length", split ? row : o->head, latent || gemma || o->head * o->heads != o->width},
-        {"attention.value_length", split ? 2 * o->head : o->head, split || gemma || o->head * o->heads != o->width},
+         !layered},
+        {"attention.key_length", split ? row : four ? 2 * o->head : o->head, latent || gemma || o->head * o->heads != o->width},
+        {"attention.value_length", split || four ? 2 * o->head : o->head, split || gemma || o->head * o->heads != o->width},
         {"attention.key_length_mla", o->head, split},
         {"attention.value_length_mla", o->head, split},
         {"attention.q_lora_rank", 2 * o->head, latent},
@@ -507,6 +529,7 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         ggufw_f32(writer, "xielu.beta", 0.5f);
         ggufw_f32(writer, "xielu.eps", -1e-6f);
     }
+    if (layered) mkmodel_gemma_keys(o, writer);
     mkmodel_vocab_keys(writer, gemma, o->vocab);
     ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }
@@ -542,6 +565,7 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
     if (mkmodel_has(o->arch, MK_TYPES)) mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_SUM | MK_ENCODER)) mkmodel_norm(&m, "token_embd_norm.weight", o->width);
     if (mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "token_embd_norm.bias", o->width);
+    if (mkmodel_has(o->arch, MK_LAYERED)) mkmodel_gemma_once(&m);
     for (int64_t i = 0; i < o->layers; i++) mkmodel_layer(&m, i);
     if (!mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "output_norm.weight", o->width);
     if (mkmodel_has(o->arch, MK_PRE_BIAS)) mkmodel_norm(&m, "output_norm.bias", o->width);

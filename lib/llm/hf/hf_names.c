@@ -138,6 +138,8 @@ static const hf_name layered[] = {
     {"router.scale", "ffn_gate_inp", GEMMA4, HF_BARE | HF_SCALE},
     {"router.per_expert_scale", "ffn_down_exps", GEMMA4, HF_BARE | HF_SCALE},
     {"experts.gate_up_proj", "ffn_gate_up_exps", GEMMA4, HF_BARE},
+    {"experts.gate_up_proj", "ffn_gate_exps", GEMMA4, HF_BARE | HF_FIRST_HALF}, /* of files that have them apart */
+    {"experts.gate_up_proj", "ffn_up_exps", GEMMA4, HF_BARE | HF_SECOND_HALF},
     {"experts.down_proj", "ffn_down_exps", GEMMA4, HF_BARE},
     {"layer_scalar", "layer_output_scale", GEMMA4, HF_BARE},
     {"per_layer_input_gate", "inp_gate", HF_LAYERED, 0},
