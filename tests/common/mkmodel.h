@@ -474,7 +474,11 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
          : latent ? o->heads
                   : o->kv_heads,
          !layered},
-        {"attention.key_length", split ? row : four ? 2 * o->head : o->head, latent || gemma || o->head * o->heads != o->width},
+        {"attention.key_length",
+         split  ? row
+         : four ? 2 * o->head
+                : o->head,
+         latent || gemma || o->head * o->heads != o->width},
         {"attention.value_length", split || four ? 2 * o->head : o->head, split || gemma || o->head * o->heads != o->width},
         {"attention.key_length_mla", o->head, split},
         {"attention.value_length_mla", o->head, split},

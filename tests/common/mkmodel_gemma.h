@@ -13,7 +13,8 @@ typedef struct mkmodel_gemma {
 
 GGUFW_FN mkmodel_gemma mkmodel_gemma_layer_of(const mkmodel_opts *o, int64_t layer)
 {
-    mkmodel_gemma g = {.local = layer % 2 == 0, .shared = o->layers > 3 && layer >= o->layers - 2, .four = !mkmodel_has(o->arch, MK_ALTUP)};
+    mkmodel_gemma g = {
+        .local = layer % 2 == 0, .shared = o->layers > 3 && layer >= o->layers - 2, .four = !mkmodel_has(o->arch, MK_ALTUP)};
     bool other = g.four && !g.local;
     g.head = other ? 2 * o->head : o->head;
     g.kv_heads = other && o->kv_heads % 2 == 0 ? o->kv_heads / 2 : o->kv_heads;
@@ -31,7 +32,8 @@ GGUFW_FN void mkmodel_gemma_key(const mkmodel_opts *o, ggufw *writer, const char
     ggufw_u32(writer, key, value);
 }
 
-GGUFW_FN void mkmodel_gemma_list(const mkmodel_opts *o, ggufw *writer, const char *suffix, uint32_t kind, const void *list, size_t size)
+GGUFW_FN void mkmodel_gemma_list(const mkmodel_opts *o, ggufw *writer, const char *suffix, uint32_t kind, const void *list,
+                                 size_t size)
 {
     char key[96];
     snprintf(key, sizeof key, "%s.%s", o->arch, suffix);
@@ -95,7 +97,8 @@ GGUFW_FN void mkmodel_gemma_once(mkmodel_out *m)
 /* Experts beside the feed-forward, with what goes with them. */
 GGUFW_FN void mkmodel_gemma_experts(mkmodel_out *m, int64_t layer)
 {
-    static const char *const norms[] = {"post_ffw_norm_1.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_2.weight", "ffn_gate_inp.scale"};
+    static const char *const norms[] = {"post_ffw_norm_1.weight", "pre_ffw_norm_2.weight", "post_ffw_norm_2.weight",
+                                        "ffn_gate_inp.scale"};
     char name[64];
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++) {
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, norms[i]);
