@@ -123,6 +123,29 @@ post() { # path body [curl's options...]
     stop 0
 }
 
+# Starts a server whose template has tools.
+calling_template() {
+    ln -sf "$long" model.gguf
+    echo '{% for m in messages %}{{ m.role }}: {{ m.content }}{{ m.tool_calls }} {% endfor %}{% if tools %}{{ tools|length }}{% endif %} as <tool_call>{..}</tool_call>:' >calling.jinja
+}
+
+@test "tools: whole answers and streams have the calls of --jsonl; 64 clients at once, too" {
+    calling_template
+    start --template calling.jinja -c 2000
+    client tools --template calling.jinja -c 2000
+    client tools_crowd --template calling.jinja -c 2000
+    client tools_refused
+    stop 0
+}
+
+@test "OpenAI's Python client: tools, in streams, too" {
+    "$python" -c 'import openai' 2>/dev/null || skip "no Python package openai"
+    calling_template
+    start_tcp --template calling.jinja -c 2000
+    "$python" "$BATS_TEST_DIRNAME/serve/check.py" openai_tools "$url"
+    stop 0
+}
+
 @test "OpenAI's Python client: models, chat, streams, completions, embeddings, errors" {
     "$python" -c 'import openai' 2>/dev/null || skip "no Python package openai"
     start_tcp
@@ -203,6 +226,14 @@ post() { # path body [curl's options...]
     ln -sf "$long" model.gguf
     start -c 32000 --timeout 1
     client late
+    stop 0
+}
+
+@test "memory is flat over 2,000 requests with tools" {
+    ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "a sanitizer keeps what is freed"
+    calling_template
+    start --template calling.jinja -c 2000
+    client tools_flat
     stop 0
 }
 

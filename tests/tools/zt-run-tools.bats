@@ -8,7 +8,7 @@ setup_file() {
     export long=$BATS_FILE_TMPDIR/long.gguf
     "$tests/mkmodel" --arch llama --ctx 2048 "$long"
     export template="$BATS_FILE_TMPDIR/tools.jinja" calling="$BATS_FILE_TMPDIR/calling.jinja"
-    echo '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{{ tools|length }} as <tool_call>{..}</tool_call>:' >"$calling"
+    echo '{% for m in messages %}{{ m.role }}: {{ m.content }} {% endfor %}{% if tools %}{{ tools|length }}{% endif %} as <tool_call>{..}</tool_call>:' >"$calling"
     cat >"$template" <<'END'
 {% if tools %}tools: {{ tools|tojson }} as <tool_call>{..}</tool_call>
 {% endif %}{% for m in messages %}{{ m.role }}: {{ m.content }}
@@ -154,6 +154,17 @@ END
     model=$("$repo/scripts/model" smollm2) || skip "no model: scripts/model smollm2 failed"
     run -0 python3 "$repo/bench/tool-call-draws.py" "$model" 1 hermes qwen3-coder mistral deepseek-v3.1 llama3 lfm2 gemma4 harmony
     [[ ${lines[-1]} == *" calls in "*", 0 refused, 0 wrong" ]]
+}
+
+@test "a prompt of token ids is used as it is given" {
+    ids=$(zt-run -m model.gguf --tokenize --bos -p "hello on the")
+    want=$(zt-run -m model.gguf --raw -p "hello on the" -n 8 --temp 0 --ids --bos)
+    run zt-run -m model.gguf --jsonl <<<"{\"prompt\": [${ids// /, }], \"n\": 8, \"temp\": 0}"
+    [ "$(jq -r '.ids | join(" ")' <<<"$output")" = "$want" ]
+    run zt-run -m model.gguf --jsonl <<<'{"prompt": [1, 123456]}'
+    [[ ${lines[0]} == *'\"prompt\": 123456 is not a token id from 0 to'* ]]
+    run zt-run -m model.gguf --jsonl <<<'{"prompt": []}'
+    [[ ${lines[0]} == *'a string or an array of token ids'* ]]
 }
 
 @test "logprobs false with top_logprobs 0 overrides --logprobs; an integer too large is named" {

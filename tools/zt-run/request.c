@@ -8,10 +8,35 @@
 
 /* ---- its prompt ------------------------------------------------------------------------------- */
 
+zt_status request_read_ids(const run_state *run, const char *key, const json_t *value, zt_ids *ids)
+{
+    zt_status status = ZT_OK;
+    json_int_t size = zt_vocab_size(run->vocab);
+    for (size_t i = 0; i < json_array_size(value) && status == ZT_OK; i++) {
+        json_int_t id = json_integer_value(json_array_get(value, i));
+        if (id < 0 || id >= size)
+            status = zt_fail(run->ctx, ZT_EDATA, "\"%s\": %lld is not a token id from 0 to %lld", key, (long long)id,
+                             (long long)size - 1);
+        else
+            status = zt_ids_push(run->ctx, ids, (int32_t)id);
+    }
+    return status;
+}
+
+/* Token ids are the prompt as they are given. */
+static zt_status take_ids(run_request *request)
+{
+    run_state *run = &request->run;
+    zt_status status = request_read_ids(run, "prompt", request->prompt_ids, &run->ids);
+    run->prompt_count = run->ids.count;
+    return status;
+}
+
 static zt_status encode_prompt(run_request *request)
 {
     run_state *run = &request->run;
     run->ids.count = 0;
+    if (request->prompt_ids) return take_ids(request);
     if (request->messages) return request_encode_messages(request);
     if (!*request->prompt) return zt_fail(run->ctx, ZT_EUSAGE, "the prompt is empty");
     run->prompt_text = (char *)request->prompt;

@@ -21,6 +21,7 @@ typedef struct run_request {
     const json_t *messages;
     run_beside beside; /* what is given beside the messages */
     const char *prompt;
+    const json_t *prompt_ids;                                           /* in place of it: an array of integers */
     const json_t *logprobs, *top_logprobs;                              /* as given; NULL: not given */
     const json_t *tool_choice, *parallel_tool_calls, *reasoning_effort; /* likewise */
     const json_t *form[REQUEST_FORMS]; /* what the answer is held to, by each of the members; NULL: not given */
@@ -55,6 +56,8 @@ zt_status request_parse(run_request *request, const char *text, size_t size);
 /* Is `text` a name of the model that runs: its file's with or without folder and what follows a dot (m.q4_1.gguf, m.q4_1,
  * m), or its general.name, or its id? */
 bool request_names_model(const run_state *run, const char *text);
+/* Appends an array of integers to ids, if all are token ids. ZT_EDATA names the first that is not. */
+zt_status request_read_ids(const run_state *run, const char *key, const json_t *value, zt_ids *ids);
 /* "KEY: VALUE is not WANTED", with the value as JSON, cut where it is long. ZT_EDATA. */
 zt_status request_refuse(zt_ctx *ctx, const char *key, const json_t *value, const char *wanted);
 /* "unknown member KEY", with the nearest of the names, or all of them where none is near. ZT_EDATA. */

@@ -98,6 +98,18 @@ static zt_status read_text(run_request *request, const request_member *member, c
     return ZT_OK;
 }
 
+/* A text, or an array of token ids. */
+static zt_status read_prompt(run_request *request, const request_member *member, const json_t *value)
+{
+    bool ids = json_array_size(value) > 0;
+    for (size_t i = 0; ids && i < json_array_size(value); i++) ids = json_is_integer(json_array_get(value, i));
+    if (!ids && !json_is_string(value))
+        return request_refuse(request->run.ctx, member->name, value, "a string or an array of token ids");
+    request->prompt = json_string_value(value);
+    request->prompt_ids = ids ? value : NULL;
+    return ZT_OK;
+}
+
 static zt_status read_messages(run_request *request, const request_member *member, const json_t *value)
 {
     if (!json_is_array(value)) return request_refuse(request->run.ctx, member->name, value, "an array of messages");
@@ -210,7 +222,7 @@ static zt_status read_model(run_request *request, const request_member *member, 
 
 static const request_member member_table[] = {
     {"id", read_id, AT(json_id), 0, 0},
-    {"prompt", read_text, AT(prompt), 0, 0},
+    {"prompt", read_prompt, AT(prompt), 0, 0},
     {"messages", read_messages, AT(messages), 0, 0},
     {"tools", read_objects, AT(beside.tools), 0, 0},
     {"documents", read_objects, AT(beside.documents), 0, 0},
@@ -422,11 +434,15 @@ zt_status request_parse(run_request *request, const char *text, size_t size)
     if (status != ZT_OK) return status;
     json_object_foreach(request->json, key, value) if (status == ZT_OK && !json_is_null(value)) status =
         read_member(request, key, value, given);
-    if (status == ZT_OK && !request->prompt == !request->messages)
+    bool prompt = request->prompt || request->prompt_ids;
+    if (status == ZT_OK && prompt == (request->messages != NULL))
         status = zt_fail(request->run.ctx, ZT_EDATA, "exactly one of \"prompt\" and \"messages\" is required");
     if (status == ZT_OK && request->options.raw && json_is_string(json_object_get(request->json, "system")))
         status = zt_fail(request->run.ctx, ZT_EDATA, "\"system\" needs a chat template, but \"raw\" disables it");
-    if (status == ZT_OK && request->prompt && (request->beside.tools || request->beside.documents || request->beside.args))
+    if (status == ZT_OK && request->prompt_ids && json_is_string(json_object_get(request->json, "system")))
+        status =
+            zt_fail(request->run.ctx, ZT_EDATA, "\"system\" needs a text or messages, but \"prompt\" is an array of token ids");
+    if (status == ZT_OK && prompt && (request->beside.tools || request->beside.documents || request->beside.args))
         status = zt_fail(request->run.ctx, ZT_EDATA, "\"tools\", \"documents\" and \"chat_template_kwargs\" need \"messages\"");
     if (status == ZT_OK) status = settle_logprobs(request);
     if (status == ZT_OK) status = request_choose_tools(request);

@@ -35,6 +35,7 @@ typedef struct serve_choice {
     run_request *request;
     size_t sent_text, sent_logprobs; /* bytes of the content and of logprobs that were put, */
     size_t sent_reasoning;           /* and of the reasoning */
+    int sent_calls;                  /* of tools */
     bool in_batch, finished;
 } serve_choice;
 
@@ -202,6 +203,18 @@ static zt_status put_new_reasoning(serve_state *serve, serve_choice *choice, zt_
                                (zt_bytes){reasoning.data + from, reasoning.n - from});
 }
 
+/* Calls that are complete. */
+static zt_status put_new_calls(serve_choice *choice, zt_str *out)
+{
+    const zt_reply *reply = choice->request->run.reply;
+    zt_status status = ZT_OK;
+    for (; status == ZT_OK && choice->sent_calls < zt_reply_call_count(reply); choice->sent_calls++) {
+        serve_call call = {.call = zt_reply_call(reply, choice->sent_calls), .index = (size_t)choice->sent_calls};
+        status = serve_put_call(out, &choice->job->reply, (size_t)(choice - choice->job->choices), &call);
+    }
+    return status;
+}
+
 /* Puts what has been generated since the last time. */
 static zt_status put_new_text(serve_state *serve, serve_choice *choice, zt_str *out)
 {
@@ -310,6 +323,7 @@ static zt_status advance_job(serve_state *serve, serve_job *job)
         serve_choice *choice = &job->choices[i];
         if (choice->finished) continue;
         if (job->body.stream && !choice->request->failed) status = put_new_text(serve, choice, &out);
+        if (job->body.stream && !choice->request->failed && status == ZT_OK) status = put_new_calls(choice, &out);
         if (status == ZT_OK && choice->request->done) status = finish_choice(serve, choice, &out, &failed);
     }
     bool whole = status == ZT_OK && !failed && job->finished_count == job->choice_count;
@@ -352,8 +366,7 @@ static zt_status put_embeddings(serve_state *serve, serve_job *job)
 /* Embeds one text of the job. */
 static zt_status advance_embedding(serve_state *serve, serve_job *job)
 {
-    const json_t *texts = job->body.prompts;
-    const json_t *text = json_is_array(texts) ? json_array_get(texts, job->input_count) : texts;
+    const json_t *text = serve_body_prompt(&job->body, job->input_count);
     zt_status status = serve_embed(serve->run, &serve->embedder, text, job->input_count, job->body.base64, &job->embedded,
                                    &job->usage.prompt_tokens);
     if (status != ZT_OK) return fail_with_error(serve, job, status);

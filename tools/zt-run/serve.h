@@ -141,7 +141,8 @@ void serve_http_close(serve_http *http);
 typedef struct serve_body {
     serve_task task;
     json_t *json;               /* the whole body, an object */
-    const json_t *prompts;      /* completions: a text or an array of them; embeddings: the same of `input` */
+    const json_t *prompts;      /* of completions, or the `input` of embeddings: a text, token ids, or an array of such */
+    bool several;               /* ... it is an array of such */
     size_t prompt_count;        /* 1 for a conversation */
     size_t choices;             /* n, of each prompt */
     bool stream, usage, base64; /* usage: at the end of the stream, too */
@@ -153,6 +154,8 @@ typedef struct serve_body {
 /* ZT_EDATA with a message in the context, and `status` and `code`. In any case serve_body_free. */
 zt_status serve_body_read(run_state *run, serve_task task, const zt_str *text, serve_body *body);
 void serve_body_free(serve_body *body);
+const json_t *serve_body_prompt(const serve_body *body,
+                                size_t index); /* a text or an array of token ids; NULL: of a conversation */
 /* A choice of a prompt as a line of --jsonl. */
 run_request *serve_body_request(run_state *run, const serve_body *body, size_t prompt, size_t choice);
 /* The member of the body that a message begins with or names; NULL: none. */
@@ -194,6 +197,12 @@ zt_status serve_put_answer(zt_str *out, const serve_reply *reply, json_t *choice
 zt_status serve_put_role(zt_str *out, const serve_reply *reply, size_t index);
 zt_status serve_put_reasoning(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text);
 zt_status serve_put_text(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text, zt_bytes logprobs);
+/* A call of a tool: its name, and its arguments in pieces. */
+typedef struct serve_call {
+    const zt_tool_call *call;
+    size_t index;
+} serve_call;
+zt_status serve_put_call(zt_str *out, const serve_reply *reply, size_t index, const serve_call *call);
 /* The last event of a choice. */
 zt_status serve_put_finish(zt_str *out, const serve_reply *reply, size_t index, const json_t *answer);
 zt_status serve_put_usage(zt_str *out, const serve_reply *reply, serve_usage usage);

@@ -7,6 +7,8 @@
 /* What the probability 0 is written as. */
 #define LEAST_LOGPROB (-9999.0)
 
+enum { ARGUMENT_PIECE = 32 }; /* bytes of the arguments of a call in an event */
+
 static zt_status no_memory(zt_ctx *ctx) { return zt_fail(ctx, ZT_ENOMEM, "no memory for an answer"); }
 
 /* Appends the object as a line, or as an event of a stream; takes it. */
@@ -137,32 +139,36 @@ static const char *finish_of(const json_t *answer)
     return stop && (strcmp(stop, "length") == 0 || strcmp(stop, "ctx") == 0) ? "length" : "stop";
 }
 
+/* The id of a call, where the model wrote none. */
+static const char *make_call_id(const serve_reply *reply, size_t choice, size_t index, char made[64])
+{
+    snprintf(made, 64, "call_%.32s_%zu_%zu", reply->id, choice, index);
+    return made;
+}
+
 /* A call in OpenAI's shape: the arguments are a string, and there is an id. */
-static json_t *call_object(const serve_reply *reply, size_t choice, size_t index, const json_t *call, bool stream)
+static json_t *call_object(const serve_reply *reply, size_t choice, size_t index, const json_t *call)
 {
     char made[64];
     const char *id = json_string_value(json_object_get(call, "id"));
-    snprintf(made, sizeof made, "call_%.32s_%zu_%zu", reply->id, choice, index);
-    json_t *object = json_pack("{s:s,s:s,s:{s:O,s:O}}", "id", id ? id : made, "type", "function", "function", "name",
-                               json_object_get(call, "name"), "arguments", json_object_get(call, "arguments"));
-    if (object && stream) json_object_set_new(object, "index", json_integer((json_int_t)index));
-    return object;
+    return json_pack("{s:s,s:s,s:{s:O,s:O}}", "id", id ? id : make_call_id(reply, choice, index, made), "type", "function",
+                     "function", "name", json_object_get(call, "name"), "arguments", json_object_get(call, "arguments"));
 }
 
 /* The calls of an answer; NULL: none. */
-static json_t *calls_of(const serve_reply *reply, size_t choice, const json_t *answer, bool stream)
+static json_t *calls_of(const serve_reply *reply, size_t choice, const json_t *answer)
 {
     const json_t *calls = json_object_get(answer, "tool_calls"), *call;
     json_t *list = json_array_size(calls) > 0 ? json_array() : NULL;
     size_t index;
-    json_array_foreach(calls, index, call) json_array_append_new(list, call_object(reply, choice, index, call, stream));
+    json_array_foreach(calls, index, call) json_array_append_new(list, call_object(reply, choice, index, call));
     return list;
 }
 
 /* "content" is null where the answer has tool calls and no text. */
 static json_t *message_of(const serve_reply *reply, size_t choice, const json_t *answer)
 {
-    json_t *text = json_object_get(answer, "content"), *calls = calls_of(reply, choice, answer, false);
+    json_t *text = json_object_get(answer, "content"), *calls = calls_of(reply, choice, answer);
     json_t *reasoning = json_object_get(answer, "reasoning_content");
     if (!text) text = json_object_get(answer, "text");
     json_t *message = json_pack("{s:s,s:O?}", "role", "assistant", "content", calls && !json_string_length(text) ? NULL : text);
@@ -259,18 +265,37 @@ zt_status serve_put_reasoning(run_state *run, zt_str *out, const serve_reply *re
     return put_event(out, reply, index, delta, json_null(), NULL);
 }
 
-/* The calls of tools, complete. */
-static json_t *last_delta(const serve_reply *reply, size_t choice, const json_t *answer)
+/* The largest number of bytes up to `most` that do not end in the middle of a character. */
+static size_t whole_characters(const char *text, size_t size, size_t most)
 {
-    json_t *delta = json_object(), *calls = calls_of(reply, choice, answer, true);
-    if (calls) json_object_set_new(delta, "tool_calls", calls);
-    return delta;
+    size_t count = size < most ? size : most;
+    while (count > 0 && count < size && (text[count] & 0xc0) == 0x80) count--;
+    return count;
 }
 
+zt_status serve_put_call(zt_str *out, const serve_reply *reply, size_t index, const serve_call *call)
+{
+    char made[64];
+    const zt_tool_call *tool = call->call;
+    const char *id = tool->id ? tool->id : make_call_id(reply, index, call->index, made);
+    json_t *begun = json_pack("{s:[{s:I,s:s,s:s,s:{s:s,s:s}}]}", "tool_calls", "index", (json_int_t)call->index, "id", id, "type",
+                              "function", "function", "name", tool->name, "arguments", "");
+    zt_status status = put_event(out, reply, index, begun, json_null(), NULL);
+    size_t size = strlen(tool->arguments);
+    for (size_t at = 0, count; at < size && status == ZT_OK; at += count) {
+        count = whole_characters(tool->arguments + at, size - at, ARGUMENT_PIECE);
+        json_t *piece = json_pack("{s:[{s:I,s:{s:s%}}]}", "tool_calls", "index", (json_int_t)call->index, "function", "arguments",
+                                  tool->arguments + at, count);
+        status = put_event(out, reply, index, piece, json_null(), NULL);
+    }
+    return status;
+}
+
+/* The calls have been sent. */
 zt_status serve_put_finish(zt_str *out, const serve_reply *reply, size_t index, const json_t *answer)
 {
-    json_t *delta = reply->task == SERVE_CHAT ? last_delta(reply, index, answer) : json_string("");
-    return put_event(out, reply, index, delta, json_null(), finish_of(answer));
+    return put_event(out, reply, index, reply->task == SERVE_CHAT ? json_object() : json_string(""), json_null(),
+                     finish_of(answer));
 }
 
 zt_status serve_put_usage(zt_str *out, const serve_reply *reply, serve_usage usage)

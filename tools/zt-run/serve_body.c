@@ -101,17 +101,30 @@ static zt_status read_stream(run_state *run, serve_body *body)
     return ZT_OK;
 }
 
-/* A text or an array of them. */
+/* An array of integers. */
+static bool is_ids(const json_t *value)
+{
+    bool ids = json_array_size(value) > 0;
+    for (size_t i = 0; ids && i < json_array_size(value); i++) ids = json_is_integer(json_array_get(value, i));
+    return ids;
+}
+
+/* A text or an array of token ids, or an array of one kind of them. */
 static zt_status read_texts(run_state *run, serve_body *body, const char *key, size_t most)
 {
     const json_t *value = member_of(body, key);
-    char wanted[96];
-    snprintf(wanted, sizeof wanted, "a text or an array of 1 to %zu texts", most);
-    size_t count = json_is_array(value) ? json_array_size(value) : 1;
-    bool good = json_is_string(value) || (json_is_array(value) && count > 0 && count <= most);
-    for (size_t i = 0; good && json_is_array(value) && i < count; i++) good = json_is_string(json_array_get(value, i));
-    if (!good) return request_refuse(run->ctx, key, value, wanted);
+    char wanted[128];
+    snprintf(wanted, sizeof wanted, "a text or an array of token ids, or an array of 1 to %zu of them", most);
+    bool one = json_is_string(value) || is_ids(value);
+    size_t count = one ? 1 : json_array_size(value), texts = 0, lists = 0;
+    for (size_t i = 0; !one && i < count; i++) {
+        texts += json_is_string(json_array_get(value, i));
+        lists += is_ids(json_array_get(value, i));
+    }
+    if (!one && (count == 0 || count > most || (texts != count && lists != count)))
+        return request_refuse(run->ctx, key, value, wanted);
     body->prompts = value;
+    body->several = !one;
     body->prompt_count = count;
     return ZT_OK;
 }
@@ -211,10 +224,15 @@ static int set_seed(run_state *run, const serve_body *body, json_t *line, size_t
     return json_object_set_new(line, "seed", json_integer((json_int_t)((seed + choice) & INT64_MAX)));
 }
 
+const json_t *serve_body_prompt(const serve_body *body, size_t index)
+{
+    return body->several ? json_array_get(body->prompts, index) : body->prompts;
+}
+
 run_request *serve_body_request(run_state *run, const serve_body *body, size_t prompt, size_t choice)
 {
     json_t *line = json_copy(body->line);
-    json_t *text = json_is_array(body->prompts) ? json_array_get(body->prompts, prompt) : (json_t *)(uintptr_t)body->prompts;
+    json_t *text = (json_t *)(uintptr_t)serve_body_prompt(body, prompt);
     bool bad = !line || (text && json_object_set(line, "prompt", text) != 0) || set_seed(run, body, line, choice) != 0;
     char *written = bad ? NULL : json_dumps(line, JSON_COMPACT);
     run_request *request = written ? request_new(run, written, strlen(written), 0) : NULL;
@@ -227,7 +245,7 @@ run_request *serve_body_request(run_state *run, const serve_body *body, size_t p
 const char *serve_named_member(const serve_body *body, const char *message, char name[64])
 {
     const char *quote = strchr(message, '"'), *end = quote ? strchr(quote + 1, '"') : NULL;
-    snprintf(name, 64, "%.*s", (int)strcspn(message, ":"), message); /* "grammar: line 1: ..." */
+    snprintf(name, 64, "%.*s", (int)strcspn(message, ":["), message); /* "grammar: line 1: ...", "messages[0]: ..." */
     if (json_object_get(body->json, name)) return name;
     if (!end || end - quote > 63) return NULL;
     snprintf(name, 64, "%.*s", (int)(end - quote - 1), quote + 1);

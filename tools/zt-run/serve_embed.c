@@ -44,7 +44,9 @@ zt_status serve_embed(run_state *run, serve_embedder *embedder, const json_t *te
 {
     zt_ids ids = {0};
     unsigned flags = run_encode_flags(run->options);
-    zt_status status = zt_vocab_encode(run->vocab, json_string_value(text), json_string_length(text), flags, &ids);
+    zt_status status = json_is_array(text)
+                           ? request_read_ids(run, "input", text, &ids)
+                           : zt_vocab_encode(run->vocab, json_string_value(text), json_string_length(text), flags, &ids);
     if (status == ZT_OK && ids.count == 0) status = zt_fail(run->ctx, ZT_EDATA, "\"input\": text %zu has no tokens", index);
     if (status == ZT_OK) status = zt_llm_embed(embedder->model, ids.id, ids.count, embedder->vector);
     if (status == ZT_OK) {

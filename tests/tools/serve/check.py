@@ -96,7 +96,8 @@ def lines_of(path, body):
     """The requests of --jsonl that a body stands for."""
     line = {key: value for key, value in body.items() if key not in ("n", "stream", "stream_options", "user", "prompt")}
     prompts = body.get("prompt", [None])
-    prompts = prompts if isinstance(prompts, list) else [prompts]
+    if not isinstance(prompts, list) or isinstance(prompts[0], int):
+        prompts = [prompts]
     for prompt in prompts:
         for i in range(body.get("n", 1)):
             extra = {"raw": True, "prompt": prompt} if path == "/v1/completions" else {}
@@ -174,6 +175,8 @@ def bodies():
         (chat, {"messages": user, "max_tokens": 7, "logprobs": True, "top_logprobs": 2, "temperature": 0}),
         (chat, {"messages": user, "temperature": 4}),
         (chat, {"messages": user, "temperature": 3, "n": 2, "max_tokens": 60, "response_format": FORMAT}),
+        (plain, {"prompt": [50, 60, 70], "max_tokens": 12, "temperature": 0}),
+        (plain, {"prompt": [[50, 60, 70], [9, 80]], "max_tokens": 12, "temperature": 2, "n": 2}),
         (plain, {"prompt": "hello", "temperature": 2, "grammar": 'root ::= ("yes" | "no" | "€")+', "max_tokens": 30}),
     ]
 
@@ -203,6 +206,119 @@ def crowd():
     for thread in threads:
         thread.join()
     assert len(threads) == 64 and not wrong, wrong
+
+
+# ---- tools ----------------------------------------------------------------------------------------------
+
+WEATHER = {
+    "type": "object",
+    "properties": {"city": {"type": "string", "maxLength": 50}, "days": {"type": "integer", "minimum": 1, "maximum": 7}, "unit": {"enum": ["C", "F"]}},
+    "required": ["city", "days"],
+    "additionalProperties": False,
+}
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "description": "the weather", "parameters": WEATHER, "strict": True}},
+    {"type": "function", "function": {"name": "now"}},
+]
+
+
+def tool_bodies():
+    chat, user = "/v1/chat/completions", [{"role": "user", "content": "hello"}]
+    named = {"type": "function", "function": {"name": "weather"}}
+    some = {"messages": user, "tools": TOOLS, "max_tokens": 600, "temperature": 1.5}
+    return [
+        (chat, dict(some, tool_choice="required")),
+        (chat, dict(some, tool_choice="required", n=3, seed=5)),
+        (chat, dict(some, tool_choice=named, parallel_tool_calls=False, seed=9)),
+        (chat, dict(some, tool_choice=named, seed=3, n=2)),
+        (chat, dict(some, max_tokens=40)),
+        (chat, dict(some, max_tokens=40, tool_choice="none")),
+        (chat, dict(some, max_tokens=200, response_format=FORMAT)),
+    ]
+
+
+def calls_of(calls):
+    return [(one["function"]["name"], json.loads(one["function"]["arguments"])) for one in calls or []]
+
+
+def valid_call(call):
+    name, arguments = call
+    if name == "now":
+        return arguments == {}
+    fits = set(arguments) <= {"city", "days", "unit"} and len(arguments["city"]) <= 50 and arguments["days"] in range(1, 8)
+    return fits and arguments.get("unit", "C") in ("C", "F")
+
+
+def compare_calls(body, answers, stream):
+    """A whole answer, or a stream, has the content and the calls of --jsonl."""
+    count, contents, finish = len(answers), [""] * len(answers), [None] * len(answers)
+    calls, pieces = [[] for _ in answers], 0
+    if stream:
+        for event in events("/v1/chat/completions", body):
+            choice = event["choices"][0]
+            contents[choice["index"]] += choice["delta"].get("content") or ""
+            finish[choice["index"]] = choice["finish_reason"]
+            for delta in choice["delta"].get("tool_calls", []):
+                own = calls[choice["index"]]
+                if "id" in delta:
+                    assert delta["index"] == len(own) and delta["type"] == "function" and delta["function"]["arguments"] == ""
+                    own.append({"id": delta["id"], "function": dict(delta["function"])})
+                else:
+                    pieces += 1
+                    own[delta["index"]]["function"]["arguments"] += delta["function"]["arguments"]
+    else:
+        for choice in post("/v1/chat/completions", body)["choices"]:
+            contents[choice["index"]] = choice["message"]["content"] or ""
+            calls[choice["index"]] = choice["message"].get("tool_calls", [])
+            finish[choice["index"]] = choice["finish_reason"]
+    required = body.get("tool_choice", "auto") not in ("auto", "none")
+    for index in range(count):
+        answer = answers[index]
+        assert contents[index] == answer["content"], (body, contents[index], answer)
+        assert calls_of(calls[index]) == [(one["name"], one["arguments"]) for one in answer.get("tool_calls", [])], (calls[index], answer)
+        assert all(valid_call(one) for one in calls_of(calls[index])), calls[index]
+        assert len({one["id"] for one in calls[index]}) == len(calls[index])
+        cut = answer["stop"] in ("length", "ctx")
+        assert finish[index] == ("tool_calls" if calls[index] else "length" if cut else "stop"), (finish[index], answer)
+        assert calls[index] or not required, (body, answer)
+    longest = max((len(one["function"]["arguments"]) for own in calls for one in own), default=0)
+    assert not stream or longest <= 32 or pieces > sum(len(own) for own in calls), "the arguments come in one piece"
+
+
+def tools():
+    for (_, body), answers in zip(tool_bodies(), expected(tool_bodies())):
+        compare_calls(body, answers, False)
+        compare_calls(body, answers, True)
+
+
+def tools_crowd():
+    """64 clients at once, with tools."""
+    all_bodies = [(path, dict(body, seed=1000 * i)) for i in range(10) for path, body in tool_bodies()][:64]
+    answers, wrong = expected(all_bodies), []
+
+    def client(index):
+        try:
+            compare_calls(all_bodies[index][1], answers[index], index % 2 == 1)
+        except BaseException as why:  # pylint: disable=broad-except
+            wrong.append((index, repr(why)))
+
+    threads = [threading.Thread(target=client, args=(index,)) for index in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(threads) == 64 and not wrong, wrong
+
+
+def tools_refused():
+    """Schemas that are not supported are named."""
+    for parameters, words in (({"type": "object", "properties": {"a": {"not": {}}}}, '#/properties/a: "not" is not supported'),
+                              ({"type": "array"}, "not a schema of objects"),
+                              ({"type": "object", "properties": {"a": {"type": "string", "format": "uri"}}}, '"format" is not supported')):
+        for stream in (False, True):
+            status, _, text = call(CHAT, {"messages": HELLO, "stream": stream, "tools": [{"type": "function", "function": {"name": "f", "parameters": parameters}}]})
+            error = json.loads(text)["error"]
+            assert status == 400 and error["param"] == "tools" and words in error["message"], error
 
 
 # ---- form ---------------------------------------------------------------------------------------------
@@ -264,6 +380,10 @@ def embeddings():
         assert [one["embedding"] for one in got["data"]] == [one["embedding"] for one in wanted]
         assert [one["index"] for one in got["data"]] == [0, 1, 2]
         assert got["usage"]["prompt_tokens"] == sum(one["tokens"] for one in wanted)
+    run = subprocess.run(["zt-run", "-m", "model.gguf", "--tokenize", "-p", texts[1]], capture_output=True)
+    ids = [int(word) for word in run.stdout.split()]
+    for ids_input in (ids, [ids]):
+        assert post("/v1/embeddings", {"input": ids_input})["data"][0]["embedding"] == wanted[1]["embedding"]
     got = post("/v1/embeddings", {"input": texts[1], "encoding_format": "base64"})
     data = base64.b64decode(got["data"][0]["embedding"])
     floats = [struct.pack("<f", number) for number in wanted[1]["embedding"]]
@@ -304,11 +424,19 @@ WRONG = [
     (CHAT, {"messages": HELLO, "logit_bias": {"5": 100}}, 400, "logit_bias", "not supported"),
     (CHAT, {"messages": HELLO, "audio": {"voice": "x"}}, 400, "audio", "not supported"),
     (CHAT, {"messages": HELLO, "model": "gpt-4o"}, 404, "model", "not the loaded model"),
-    (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, None, "type"),
+    (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, 400, "messages", "type"),
     (CHAT, {"messages": HELLO, "response_format": {"type": "xml"}}, 400, "response_format", "json_schema"),
     (CHAT, {"messages": HELLO, "grammar": 'root ::= "a'}, 400, "grammar", "grammar: line 1"),
     (PLAIN, {"prompt": ""}, 400, None, "empty"),
-    (PLAIN, {"prompt": [1, 2]}, 400, "prompt", "array of 1 to 128 texts"),
+    (CHAT, {"messages": HELLO, "tool_choice": "required"}, 400, "tool_choice", "there are no"),
+    (CHAT, {"messages": HELLO, "tool_choice": "must", "tools": [{"name": "f"}]}, 400, "tool_choice", '"required"'),
+    (CHAT, {"messages": HELLO, "tools": [{"type": "web_search"}]}, 400, "tools", "tools[0]"),
+    (PLAIN, {"prompt": [1, "a"]}, 400, "prompt", "an array of 1 to 128 of them"),
+    (PLAIN, {"prompt": [[1], "a"]}, 400, "prompt", "an array of 1 to 128 of them"),
+    (PLAIN, {"prompt": []}, 400, "prompt", "an array of 1 to 128 of them"),
+    (PLAIN, {"prompt": [1, 99999]}, 400, "prompt", "99999 is not a token id from 0 to"),
+    (PLAIN, {"prompt": [[1, -1]]}, 400, "prompt", "-1 is not a token id from 0 to"),
+    (PLAIN, {"prompt": [1.5]}, 400, "prompt", "an array of 1 to 128 of them"),
     (PLAIN, {"prompt": "x", "echo": True}, 400, "echo", "not supported"),
     (PLAIN, {"prompt": "x", "suffix": "y"}, 400, "suffix", "not supported"),
     (PLAIN, {"prompt": "x", "best_of": 3}, 400, "best_of", "all that is supported"),
@@ -317,7 +445,8 @@ WRONG = [
     (PLAIN, {"prompt": "hello " * 3000}, 400, None, "the context"),
     (PLAIN, {"prompt": "x", "stream": True, "seed": -1}, 400, "seed", "integer"),
     (EMBED, {"input": ""}, 400, "input", "no tokens"),
-    (EMBED, {"input": [["a"]]}, 400, "input", "texts"),
+    (EMBED, {"input": [["a"]]}, 400, "input", "of them"),
+    (EMBED, {"input": [[1], [99999]]}, 400, "input", "99999 is not a token id"),
     (EMBED, {"input": "a", "encoding_format": "int8"}, 400, "encoding_format", "base64"),
     (EMBED, {"input": "a", "dimensions": 3}, 400, "dimensions", "the width"),
     (EMBED, {"input": "a", "temperature": 1}, 400, "temperature", "unknown member"),
@@ -510,10 +639,10 @@ def resident(pid):
         return next(int(line.split()[1]) for line in status if line.startswith("VmRSS:"))
 
 
-def flat():
+def flat(all_bodies=None):
     """Memory is the same after 500 requests and after 2,000, in kilobytes."""
     pid, sizes = int(os.environ["SERVER"]), []
-    all_bodies = bodies()
+    all_bodies = all_bodies or bodies()
     connection = Connection()
     for index in range(2000):
         path, body = all_bodies[index % len(all_bodies)]
@@ -530,6 +659,10 @@ def flat():
             sizes.append(resident(pid))
     print("kilobytes after 500, 1000, 1500 and 2000 requests:", *sizes)
     assert sizes[3] - sizes[0] <= 1024, sizes
+
+
+def tools_flat():
+    flat([(path, dict(body, max_tokens=30)) for path, body in tool_bodies()] + bodies()[:3])
 
 
 # ---- the end of the server --------------------------------------------------------------------------------
@@ -560,6 +693,8 @@ def openai_client():
     assert text == whole.choices[0].message.content == expected([(CHAT, {**options})])[0][0]["text"]
     many = client.chat.completions.create(**dict(options, n=3, temperature=2, logprobs=True, top_logprobs=2))
     assert len(many.choices) == 3 and len(many.choices[0].logprobs.content[0].top_logprobs) == 2
+    ids = client.completions.create(model="model", prompt=[[50, 60], [70]], max_tokens=5)
+    assert len(ids.choices) == 2 and ids.usage.prompt_tokens == 3
     plain = client.completions.create(model="model", prompt=["hello", "on"], max_tokens=5, stop=["z"])
     assert len(plain.choices) == 2 and plain.usage.prompt_tokens > 0
     vector = client.embeddings.create(model="model", input="hello").data[0].embedding
@@ -578,6 +713,39 @@ def openai_client():
         raise AssertionError("logit_bias is ignored")
     except openai.BadRequestError as error:
         assert error.param == "logit_bias"
+
+
+def openai_tools():
+    """Tool calls by OpenAI's client: whole, in streams, asynchronously, and with a schema."""
+    import openai
+
+    client = openai.OpenAI(base_url=ADDRESS + "/v1", api_key="none", max_retries=0)
+    options = {"model": "model", "messages": HELLO, "temperature": 1.5, "max_tokens": 600, "seed": 1, "tools": TOOLS}
+    whole = client.chat.completions.create(tool_choice="required", **options)
+    message = whole.choices[0].message
+    assert message.tool_calls and whole.choices[0].finish_reason == "tool_calls", whole
+    found = {}
+    for chunk in client.chat.completions.create(tool_choice="required", stream=True, **options):
+        for delta in chunk.choices[0].delta.tool_calls or []:
+            one = found.setdefault(delta.index, {"id": delta.id, "name": delta.function.name, "arguments": ""})
+            one["arguments"] += delta.function.arguments or ""
+    assert [(one["name"], one["arguments"]) for one in found.values()] == [(one.function.name, one.function.arguments) for one in message.tool_calls]
+    assert all(valid_call((one.function.name, json.loads(one.function.arguments))) for one in message.tool_calls)
+    with client.chat.completions.stream(tool_choice="required", **options) as stream:  # the helper puts the deltas together
+        done = [event for event in stream if event.type == "tool_calls.function.arguments.done"]
+    assert [one.arguments for one in done] == [one.function.arguments for one in message.tool_calls], done
+    named = client.chat.completions.create(tool_choice={"type": "function", "function": {"name": "weather"}}, parallel_tool_calls=False, **options)
+    assert [one.function.name for one in named.choices[0].message.tool_calls] == ["weather"]
+    answer = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "sunny"}
+    again = client.chat.completions.create(**dict(options, messages=HELLO + [message, answer], tool_choice="none", max_tokens=5))
+    assert again.choices[0].message.tool_calls is None
+    shaped = client.chat.completions.create(response_format=FORMAT, **{key: value for key, value in options.items() if key != "tools"})
+    assert set(json.loads(shaped.choices[0].message.content)) == {"a", "b"}
+    try:
+        client.chat.completions.create(**dict(options, tools=[{"type": "function", "function": {"name": "f", "parameters": {"type": "object", "not": {}}}}]))
+        raise AssertionError("a schema is ignored")
+    except openai.BadRequestError as error:
+        assert error.param == "tools", error
 
 
 globals()[sys.argv[1]]()
