@@ -12,20 +12,22 @@
 
 /* ---- what is changed ------------------------------------------------------------------------- */
 
-/* The shape as rows: a vector's elements are rows of one. */
-static void set_shape(adapted_change *change, const zt_type *type)
+/* The shape as rows: a vector's elements are rows of one; of stacked matrices the rows of all. */
+static void set_shape(adapted_change *change, const zt_type *type, bool stacked)
 {
     change->rows = type->rank ? type->dim[0] : 1;
+    change->each = stacked ? type->dim[1] : change->rows;
+    if (stacked) change->rows *= change->each;
     change->columns = !change->rows ? 0 : zt_type_count(type) / change->rows;
 }
 
-static adapted_change *get_change(zt_adapted *adapted, int64_t index)
+static adapted_change *get_change(zt_adapted *adapted, int64_t index, bool stacked)
 {
     if (adapted->changes[index]) return adapted->changes[index];
     adapted_change *change = zt_arena_alloc(adapted->arena, sizeof *change);
     if (!change) return NULL;
     *change = (adapted_change){.base_tensor = adapted->base_tensors[index], .stored = adapted->entries[index].type.dtype};
-    set_shape(change, &adapted->entries[index].type);
+    set_shape(change, &adapted->entries[index].type, stacked);
     change->base_rows = change->rows;
     return adapted->changes[index] = change;
 }
@@ -43,12 +45,16 @@ static zt_status fail_twice(const zt_adapted *adapted, const lora_placement *one
 /* One more adapter for tensor i, whose rows it may add to. */
 static zt_status add_item(zt_adapted *adapted, int64_t index, const lora_placement *placement, double scale)
 {
-    adapted_change *change = get_change(adapted, index);
-    adapted_item *item = change ? zt_arena_alloc(adapted->arena, (size_t)(change->item_count + 1) * sizeof *item) : NULL;
-    if (!item) return ZT_ENOMEM;
-    if (change->item_count) memcpy(item, change->items, (size_t)change->item_count * sizeof *item);
-    item[change->item_count++] = (adapted_item){*placement, scale};
-    change->items = item;
+    adapted_change *change = get_change(adapted, index, zt_adapted_is_stacked(placement));
+    if (!change) return ZT_ENOMEM;
+    if ((change->item_count & (change->item_count - 1)) == 0) { /* a power of two: full */
+        size_t room = change->item_count ? 2 * (size_t)change->item_count : 1;
+        adapted_item *items = zt_arena_alloc(adapted->arena, room * sizeof *items);
+        if (!items) return ZT_ENOMEM;
+        if (change->item_count) memcpy(items, change->items, (size_t)change->item_count * sizeof *items);
+        change->items = items;
+    }
+    change->items[change->item_count++] = (adapted_item){*placement, scale};
     if (placement->part->whole < 0 || placement->turned || !adapted->entries[index].type.rank) return ZT_OK;
     zt_entry entry;
     zt_checkpoint_get(placement->adapter->file, placement->part->whole, &entry);
@@ -66,6 +72,9 @@ static zt_status check_change(const zt_adapted *adapted, int64_t index)
         const adapted_item *item = &change->items[k];
         const char *name = zt_lora_name(item->placement.adapter);
         bool alone = change->item_count == 1 && item->scale == 1;
+        if (zt_adapted_is_stacked(&item->placement) != zt_adapted_is_stacked(&change->items[0].placement))
+            return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: experts of '%s' cannot be combined with another adapter for all of it",
+                           name, shown);
         if (item->placement.part->magnitude >= 0 && change->item_count > 1)
             return zt_fail(adapted->ctx, ZT_ENOTSUP, "%s: DoRA for '%s' cannot be combined with another adapter for it", name,
                            shown);
@@ -163,6 +172,18 @@ static zt_status fit_all(zt_adapted *adapted, const zt_lora_use *adapters, int c
     return status;
 }
 
+/* What the same adapter does to the same tensor, or to the same matrix of a stack, already; NULL: nothing. */
+static const lora_placement *find_same(const adapted_change *change, const lora_placement *placement)
+{
+    /* an adapter's parts come together */
+    for (int k = change ? change->item_count - 1 : -1; k >= 0; k--) {
+        const lora_placement *before = &change->items[k].placement;
+        if (before->adapter != placement->adapter) return NULL;
+        if (before->expert < 0 || placement->expert < 0 || before->expert == placement->expert) return before;
+    }
+    return NULL;
+}
+
 static zt_status list_changes(zt_adapted *adapted, const lora_ends *ends, const fit_list *fits)
 {
     bool head = false;
@@ -184,10 +205,8 @@ static zt_status list_changes(zt_adapted *adapted, const lora_ends *ends, const 
         copied = copy ? placement : copied;
         if (copy && has_whole(fits, placement->adapter, ends->embedding)) continue;
         int64_t target = copy ? ends->embedding : placement->tensor < 0 ? adapted->tensor_count - 1 : placement->tensor;
-        const adapted_change *change = adapted->changes[target];
-        if (change &&
-            change->items[change->item_count - 1].placement.adapter == placement->adapter) /* an adapter's parts come together */
-            status = fail_twice(adapted, &change->items[change->item_count - 1].placement, placement);
+        const lora_placement *before = find_same(adapted->changes[target], placement);
+        if (before) status = fail_twice(adapted, before, placement);
         if (status == ZT_OK) status = add_item(adapted, target, placement, fits->scales[i]);
     }
     for (int64_t i = 0; i < fits->count && status == ZT_OK && head; i++) {
@@ -233,7 +252,7 @@ static zt_status finish_entries(zt_adapted *adapted, const lora_ends *ends)
         zt_entry *entry = &adapted->entries[tensor_index];
         if (!change) continue;
         status = check_change(adapted, tensor_index);
-        if (entry->type.rank) entry->type.dim[0] = change->rows;
+        if (change->rows > change->base_rows) entry->type.dim[0] = change->rows;
         if (adapted->options.floats) entry->type.dtype = ZT_F32;
         size_t bytes;
         if (status == ZT_OK && !zt_type_check(adapted->ctx, &entry->type, &bytes)) status = ZT_EDATA;

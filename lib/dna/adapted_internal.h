@@ -27,6 +27,7 @@ typedef struct adapted_change {
     int64_t base_tensor; /* tensor of the base that supplies the values before the change */
     zt_dtype stored;     /* the base's type */
     int64_t rows, columns, base_rows;
+    int64_t each; /* rows of a matrix: of stacked ones fewer than rows */
     adapted_item *items;
     int item_count;
 } adapted_change;
@@ -60,6 +61,12 @@ struct zt_adapted {
     zt_pool *pool; /* NULL: reads run on the caller's thread */
     pthread_mutex_t pool_lock;
 };
+
+/* Is it for a stack of matrices, or for one of them? */
+static inline bool zt_adapted_is_stacked(const lora_placement *placement)
+{
+    return placement->part->experts > 0 || placement->expert >= 0;
+}
 
 /* Reads `size` bytes at `offset` of a tensor. user: the zt_adapted. */
 zt_status zt_adapted_read(void *user, int64_t tensor, uint64_t offset, void *dst, size_t size);

@@ -82,7 +82,8 @@ static zt_status load_product(zt_adapted *adapted, const adapted_change *change,
         if (status == ZT_OK) status = transpose_matrix(adapted->ctx, &out->right, change->columns, part->rank);
     }
     if (status == ZT_OK) status = pair_rows(adapted->ctx, &out->left, change->rows, part->rank, placement->heads);
-    for (int64_t i = 0; status == ZT_OK && i < change->rows * part->rank; i++) out->left[i] = (float)(out->left[i] * part->scale);
+    int64_t rows = placement->expert >= 0 ? change->each : change->rows;
+    for (int64_t i = 0; status == ZT_OK && i < rows * part->rank; i++) out->left[i] = (float)(out->left[i] * part->scale);
     return status;
 }
 
@@ -123,16 +124,20 @@ static zt_status read_whole_rows(const adapted_change *change, const lora_placem
     return status;
 }
 
-/* y += scale left right */
+/* y += scale left right; of stacked matrices each has its own, or one of them has. */
 static void add_product(const adapted_change *change, const lora_placement *placement, const adapted_loaded *loaded, float scale,
                         int64_t first, int64_t row_count, float *out)
 {
     const merge_loops *loops = zt_merge_loops();
     int64_t rank = placement->part->rank;
-    for (int64_t i = 0; i < row_count; i++)
+    for (int64_t i = 0; i < row_count; i++) {
+        int64_t row = first + i, matrix = change->each ? row / change->each : 0;
+        if (placement->expert >= 0 && matrix != placement->expert) continue;
+        const float *right = loaded->right + (placement->part->experts ? matrix * rank * change->columns : 0);
+        const float *left = loaded->left + (placement->expert >= 0 ? row % change->each : row) * rank;
         for (int64_t k = 0; k < rank; k++)
-            loops->add(out + i * change->columns, loaded->right + k * change->columns,
-                       scale * loaded->left[(first + i) * rank + k], change->columns);
+            loops->add(out + i * change->columns, right + k * change->columns, scale * left[k], change->columns);
+    }
 }
 
 static void scale_rows(const adapted_change *change, const lora_placement *placement, const float *factor, int64_t first,

@@ -6,7 +6,7 @@
  * use_rslora; lora_magnitude_vector of DoRA; whole tensors under the module's own name
  * (modules_to_save, biases, a vocabulary of another size); rows of embeddings. GGUF (llama.cpp,
  * convert_lora_to_gguf.py, as facts): general.type "adapter", adapter.type "lora", NAME.lora_a
- * [r, in], NAME.lora_b [out, r], scale adapter.lora.alpha / r.
+ * [r, in], NAME.lora_b [out, r], of experts [experts, r, in] and [experts, out, r], scale adapter.lora.alpha / r.
  */
 #include "lib/base/require.h"
 #include "lib/dna/lora_internal.h"
@@ -160,6 +160,20 @@ static zt_status check_floats(const zt_lora *adapter, int64_t index, zt_type *ty
 
 static bool is_matrix(const zt_type *type) { return type->rank >= 2 && type->rank <= 5; }
 
+/* llama.cpp's of experts: a matrix for each of them. */
+static zt_status check_stacks(const zt_lora *adapter, lora_part *part, const zt_type *type_a, const zt_type *type_b,
+                              const char *shown)
+{
+    bool stacked = type_a->rank == 3 && type_b->rank == 3 && type_a->dim[0] == type_b->dim[0] && type_a->dim[0] > 0;
+    part->rank = stacked ? type_a->dim[1] : 0;
+    if (part->rank < 1 || type_b->dim[2] != part->rank)
+        return zt_fail(adapter->ctx, ZT_EDATA, "%s: A and B of '%s' are not matrices of the same rank for as many experts",
+                       zt_lora_name(adapter), shown);
+    part->experts = type_a->dim[0];
+    part->scale = adapter->alpha == 0 ? 1 : adapter->alpha / (double)part->rank;
+    return ZT_OK;
+}
+
 /* Two matrices of one rank; the scale. */
 static zt_status check_pair(const zt_lora *adapter, lora_part *part, const char *shown)
 {
@@ -171,6 +185,7 @@ static zt_status check_pair(const zt_lora *adapter, lora_part *part, const char 
     if (status != ZT_OK) return status;
     /* llama.cpp's of the tokens: [tokens, r] and [columns, r] */
     part->tokens = adapter->gguf && !strncmp(part->name, "token_embd.", 11);
+    if (adapter->gguf && strstr(part->name, "_exps.")) return check_stacks(adapter, part, &type_a, &type_b, shown);
     bool flat = true; /* a convolution's B is of one element a channel */
     for (int k = 2; k < type_b.rank; k++) flat = flat && type_b.dim[k] == 1;
     if (is_matrix(&type_a) && is_matrix(&type_b)) part->rank = part->tokens ? type_a.dim[1] : type_a.dim[0];

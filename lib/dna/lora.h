@@ -29,6 +29,7 @@ typedef struct zt_lora_place {
     bool transposed; /* the matrix is transposed in the GGUF */
     float add;       /* added to each value */
     bool pairs, kv;  /* rows of each head are in pairs for rope: of q; of k */
+    int64_t expert;  /* the matrix of this expert in a stacked tensor; -1: the whole tensor */
 } zt_lora_place;
 typedef bool zt_lora_place_fn(const char *arch, const char *hf_name, zt_lora_place *out);
 

@@ -54,6 +54,8 @@ typedef struct lora_part {
     bool embedding;         /* A is [rank, rows], B [columns, rank]: the product is transposed */
     bool tokens;            /* the same in a GGUF: A is [rows, rank] */
     bool saved;             /* among modules_to_save */
+    int64_t
+        experts; /* in a GGUF: matrices that A [experts, rank, in] and B [experts, out, rank] are for; 0: one, of 2 dimensions */
     int64_t rank;
     double scale;
     const int64_t *row_indices; /* [row_count] rows of the model's tensor */
@@ -82,6 +84,7 @@ typedef struct lora_placement {
     bool turned;    /* whole matrices are transposed */
     float add;      /* added to whole tensors */
     int64_t heads;  /* rows are in pairs for rope within each of so many heads; 0: they are not */
+    int64_t expert; /* the matrix of a stacked tensor that it is for; -1: the tensor */
 } lora_placement;
 
 /* A model's embedding and output head. */

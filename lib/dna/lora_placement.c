@@ -168,6 +168,7 @@ static zt_status fit_gguf(const zt_lora *adapter, zt_checkpoint *model, const lo
     placement->flipped = part->embedding;
     placement->turned = place.transposed;
     placement->add = place.add;
+    placement->expert = place.expert;
     placement->heads = place.pairs ? count_heads(model, *name, place.kv) : 0;
     if (placement->heads >= 0) return ZT_OK;
     return zt_fail(adapter->ctx, ZT_EDATA, "%s: '%s': unknown number of heads", zt_checkpoint_name(model),
@@ -187,6 +188,16 @@ static zt_status fail_shape(const lora_placement *placement, zt_checkpoint *mode
                    zt_type_text(own, text_own), zt_checkpoint_name(model), zt_type_text(wanted, text_wanted));
 }
 
+/* A and B of one expert's matrix, or of all, in a stacked tensor. */
+static zt_status check_expert(const lora_placement *placement, zt_checkpoint *model, const zt_type *a, const zt_type *b,
+                              const zt_type *wanted)
+{
+    const lora_part *part = placement->part;
+    bool fits = wanted->rank == 3 && a->dim[a->rank - 1] == wanted->dim[2] && b->dim[b->rank - 2] == wanted->dim[1];
+    fits = fits && (part->experts ? part->experts == wanted->dim[0] : a->rank == 2 && placement->expert < wanted->dim[0]);
+    return fits ? ZT_OK : fail_shape(placement, model, "A", a, wanted);
+}
+
 /* Rows and columns that the product of A and B has in the model; in the model's matrix. */
 static zt_status check_product(lora_placement *placement, zt_checkpoint *model, const zt_type *wanted)
 {
@@ -194,6 +205,7 @@ static zt_status check_product(lora_placement *placement, zt_checkpoint *model, 
     zt_entry entry_a, entry_b;
     zt_checkpoint_get(placement->adapter->file, part->lora_a, &entry_a);
     zt_checkpoint_get(placement->adapter->file, part->lora_b, &entry_b);
+    if (part->experts || placement->expert >= 0) return check_expert(placement, model, &entry_a.type, &entry_b.type, wanted);
     int64_t input_count = part->tokens ? entry_a.type.dim[0] : row_width(&entry_a.type), out = entry_b.type.dim[0];
     int64_t rows = wanted->rank ? wanted->dim[0] : 0, columns = rows ? row_width(wanted) : 0;
     bool straight = rows == out && columns == input_count, flipped = rows == input_count && columns == out;
@@ -265,6 +277,9 @@ static zt_status check_shapes(lora_placement *placement, zt_checkpoint *model, c
         !zt_dtype_get(wanted->dtype)->decode)
         return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: tensor '%s': type %s cannot be decoded",
                        zt_checkpoint_name(model), zt_escape(shown, sizeof shown, entry->name, strlen(entry->name)), entry->dtype);
+    if (placement->expert >= 0 && (part->lora_a < 0 || part->whole >= 0 || part->magnitude >= 0 || part->addend >= 0))
+        return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: '%s': of an expert only A and B are supported",
+                       zt_lora_name(placement->adapter), zt_escape(shown, sizeof shown, part->name, strlen(part->name)));
     int64_t rows = wanted->rank ? wanted->dim[0] : 1;
     zt_status status = placement->heads && rows % (2 * placement->heads)
                            ? fail_shape(placement, model, "the permutation by heads", wanted, wanted)
@@ -293,7 +308,7 @@ zt_status zt_lora_place_part(const zt_lora *adapter, zt_checkpoint *model, const
     bool gguf = find_arch(zt_checkpoint_meta(model)).data != NULL;
     zt_status status = ZT_OK;
     zt_entry entry;
-    *out = (lora_placement){.adapter = adapter, .part = part, .tensor = -1};
+    *out = (lora_placement){.adapter = adapter, .part = part, .tensor = -1, .expert = -1};
     if (adapter->gguf)
         out->tensor = zt_checkpoint_find(model, name);
     else if (gguf)

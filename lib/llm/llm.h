@@ -49,6 +49,7 @@ typedef struct zt_hf_place {
     float add;       /* added to each value */
     bool pairs;      /* rows are permuted to pairs (RoPE) within each head of q or k ... */
     bool kv;         /* ... and the number of heads is attention.head_count_kv */
+    int64_t expert;  /* the matrix of this expert in a stacked tensor; -1: the whole tensor */
 } zt_hf_place;
 /* Finds the place of the tensor `hf_name`; a prefix before the known part of the name is ignored. False: unknown
  * tensor or unknown architecture. */

@@ -70,6 +70,38 @@ refused() {
     done
 }
 
+# changed_experts PERL: a copy of experts/a, x, in which the expression has renamed tensors to names of the same length.
+changed_experts() {
+    rm -rf x
+    cp -rL experts/a x
+    chmod -R u+w x
+    perl -0777 -pi -e "$1" x/adapter_model.safetensors
+}
+
+@test "experts: stacked as llama.cpp has them, or each by itself; what does not fit is refused" {
+    zt-convert -q bases/qwen3moe moe.gguf
+    zt-dna merge moe.gguf+experts/stacked.gguf -o stacked.gguf
+    zt-dna merge moe.gguf+experts/a -o each.gguf
+    cmp_experts() { diff <(zt-convert --hash "$1" | grep _exps) <(zt-convert --hash "$2" | grep _exps); }
+    cmp_experts stacked.gguf each.gguf
+    run -1 cmp_experts stacked.gguf moe.gguf
+    [ "$(zt-convert --hash stacked.gguf | grep -c _exps)" = 3 ]
+    # both at half strength, in either order and for any threads
+    zt-dna merge moe.gguf+experts/stacked.gguf=0.5+experts/a=0.5 -t 1 -o one.gguf
+    zt-dna merge moe.gguf+experts/a=0.5+experts/stacked.gguf=0.5 -t 3 -o two.gguf
+    near one.gguf two.gguf 1e-6
+    near one.gguf each.gguf 0.2
+    # an expert that the model does not have, the same one twice, a layer without experts, an unknown matrix
+    changed_experts 's/experts\.2\.up_proj\.lora/experts.3.up_proj.lora/g'
+    refused 65 "experts.3.up_proj" moe.gguf+x
+    changed_experts 's/experts\.2\.up_proj\.lora/experts.1.up_proj.lora/g'
+    refused 65 "experts.1.up_proj" moe.gguf+x
+    changed_experts 's/layers\.1\.mlp\.experts\.0\.up_proj/layers.0.mlp.experts.0.up_proj/g'
+    refused 65 "layers.0.mlp.experts.0.up_proj" moe.gguf+x
+    changed_experts 's/experts\.0\.up_proj\.lora/experts.0.wp_proj.lora/g'
+    refused 65 "wp_proj" moe.gguf+x
+}
+
 @test "adapters: the order and the threads say nothing; the scale multiplies the difference" {
     zt-dna merge bases/llama+weighted/a=0.5+weighted/b=-1.25 -t 1 -o one.gguf
     zt-dna merge bases/llama+weighted/b=-1.25+weighted/a=0.5 -t 3 -o two.gguf

@@ -12,7 +12,8 @@ bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out)
 {
     zt_hf_place place;
     if (!zt_hf_place_of(arch, hf_name, &place)) return false;
-    *out = (zt_lora_place){.transposed = place.transposed, .add = place.add, .pairs = place.pairs, .kv = place.kv};
+    *out = (zt_lora_place){
+        .transposed = place.transposed, .add = place.add, .pairs = place.pairs, .kv = place.kv, .expert = place.expert};
     memcpy(out->name, place.name, sizeof out->name);
     return true;
 }

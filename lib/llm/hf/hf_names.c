@@ -405,8 +405,8 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_STACKED | HF_FIRST_HALF | HF_TURNED | HF_DELTA)) continue; /* a part of a tensor */
-        *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE};
+        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA)) continue; /* a part of a tensor */
+        *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
         out->add = (found.todo & NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
         out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
         out->kv = found.todo & PAIR_K;

@@ -6,7 +6,9 @@
 bases/NAME/: models of transformers with random weights.
 NAME/a, NAME/b: adapters as save_pretrained writes them. NAME/spec: the model as zt-dna merge takes
 it. NAME/expected.safetensors: all tensors after PEFT's merge_and_unload; of `tied_embedding` those
-of the model as it was trained, since there merge_and_unload changes the head as well (PEFT warns).
+of the model as it was trained, since there merge_and_unload changes the head as well (PEFT warns); of
+`experts`, whose modules transformers 5 no longer has, W + scale B A by NumPy. experts/stacked.gguf: the same
+adapter as llama.cpp's convert_lora_to_gguf.py stacks it.
 """
 import io
 import json
@@ -22,7 +24,8 @@ import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
 from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
-                          LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM)
+                          LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3MoeConfig,
+                          Qwen3MoeForCausalLM)
 
 warnings.simplefilter("ignore")
 VOCAB = 40
@@ -36,6 +39,8 @@ BASES = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(tie_word_embeddings=False, **SIZES)),
     "gpt2": lambda: GPT2LMHeadModel(GPT2Config(**GPT2)),
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(head_dim=4, **SIZES)),
+    "qwen3moe": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(
+        head_dim=4, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=8, mlp_only_layers=[0], **SIZES)),
 }
 
 
@@ -193,6 +198,41 @@ def make_weighted(root):
         "bases/llama+weighted/a=0.5+weighted/b=-1.25\n")
 
 
+def make_experts(root, seed):
+    """Of q_proj in both layers, of experts in the one that has them; rank 2 for down_proj."""
+    import gguf
+
+    state = load_file(f"{root}/bases/qwen3moe/model.safetensors")
+    rng, parts, names = np.random.default_rng(seed), {}, []
+    for name in sorted(state):
+        if name.endswith("_proj.weight") and (".experts." in name or "q_proj" in name):
+            rank, (rows, columns) = 2 if "down" in name else 4, state[name].shape
+            a, b = ((rng.integers(-31, 32, s) / 128).astype("f4") for s in ((rank, columns), (rows, rank)))
+            module = "base_model.model." + name.removesuffix(".weight")
+            parts[f"{module}.lora_A.weight"], parts[f"{module}.lora_B.weight"] = torch.from_numpy(a), torch.from_numpy(b)
+            state[name] = state[name] + 8 / rank * torch.from_numpy(b @ a)
+            names.append((name, a, b))
+    os.makedirs(f"{root}/experts/a")
+    save_file(parts, f"{root}/experts/a/adapter_model.safetensors")
+    config = LoraConfig(r=4, lora_alpha=8, rank_pattern={"down_proj": 2}, task_type="CAUSAL_LM",
+                        target_modules=["q_proj", "gate_proj", "up_proj", "down_proj"])
+    config.save_pretrained(f"{root}/experts/a")
+    save_file(state, f"{root}/experts/expected.safetensors")
+    open(f"{root}/experts/spec", "w").write("bases/qwen3moe+experts/a\n")
+    w = gguf.GGUFWriter(f"{root}/experts/stacked.gguf", "qwen3moe")
+    w.add_string("general.type", "adapter")
+    w.add_string("adapter.type", "lora")
+    w.add_float32("adapter.lora.alpha", 8)
+    for part in ("gate", "up", "down"):
+        stack = [(a, b) for name, a, b in names if f".{part}_proj" in name]
+        for k, end in enumerate("ab"):
+            w.add_tensor(f"blk.1.ffn_{part}_exps.weight.lora_{end}", np.stack([pair[k] for pair in stack]))
+    w.write_header_to_file()
+    w.write_kv_data_to_file()
+    w.write_tensors_to_file()
+    w.close()
+
+
 def plain(info):
     info.uid = info.gid = info.mtime = 0
     info.uname = info.gname = "root"
@@ -208,12 +248,13 @@ def main(out):
     for k, name in enumerate(CASES):
         make_case(root, name, 20 + k)
     make_weighted(root)
+    make_experts(root, 90)
     buf = io.BytesIO()
     with tarfile.open(fileobj=buf, mode="w:xz", preset=9) as t:
         for name in sorted(os.listdir(root)):
             t.add(f"{root}/{name}", name, filter=plain)
     open(out, "wb").write(buf.getvalue())
-    print(len(CASES) + 1, "adapters,", len(buf.getvalue()), "bytes")
+    print(len(CASES) + 2, "adapters,", len(buf.getvalue()), "bytes")
     shutil.rmtree(root)
 
 
