@@ -50,12 +50,40 @@ static void check_for(jmachine *machine, const jnode *node, check_place place)
     check_node(machine, node->list[1], otherwise);
 }
 
+/* Literals, and what is made of them. */
+static bool is_constant(const jnode *node)
+{
+    if (node->type == N_CONST) return true;
+    if (node->type != N_LIST && node->type != N_TUPLE && node->type != N_DICT) return false;
+    for (int i = 0; i < node->list_count; i++)
+        if (!is_constant(node->list[i])) return false;
+    return true;
+}
+
+static bool is_hashable(const jnode *node)
+{
+    if (node->type == N_LIST || node->type == N_DICT) return false;
+    for (int i = 0; i < node->list_count; i++)
+        if (!is_hashable(node->list[i])) return false;
+    return true;
+}
+
+/* A dict of constants is made while jinja2 compiles. */
+static void check_dict(jmachine *machine, const jnode *node)
+{
+    for (int i = 0; i + 1 < node->list_count; i += 2) {
+        if (!is_constant(node->list[i]) || !is_constant(node->list[i + 1])) return;
+        if (!is_hashable(node->list[i])) zt_j_fail(machine, "unhashable key of a dict");
+    }
+}
+
 static void check_node(jmachine *machine, const jnode *node, check_place place)
 {
     check_place inner = {.loop = place.loop}, soft = {.soft = true, .loop = place.loop};
     if (!node) return;
     zt_j_enter(machine);
     machine->line = node->line;
+    if (node->type == N_DICT) check_dict(machine, node);
     switch (node->type) {
     case N_FILTER:
     case N_TEST:

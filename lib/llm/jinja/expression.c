@@ -240,7 +240,7 @@ static jnode *parse_brackets(jmachine *machine, jnode *of, int line)
             zt_j_fail(machine, "a slice of several dimensions");
     }
     zt_j_expect_op(machine, ']');
-    if (!key) zt_j_fail(machine, "expected a subscript");
+    if (!key) key = zt_j_node(machine, N_TUPLE, line);
     if (key->type == N_SLICE) {
         key->first = of;
         return key;

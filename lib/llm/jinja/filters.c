@@ -19,36 +19,45 @@ static jvalue keep_safety(jvalue value, jtext text)
 FILTER(f_upper)
 {
     UNUSED;
-    return keep_safety(value, zt_j_upper(machine, zt_j_str(machine, value)));
+    return keep_safety(value, zt_j_in_case(machine, zt_j_str(machine, value), J_UPPER, J_UPPER));
 }
 
 FILTER(f_lower)
 {
     UNUSED;
-    return keep_safety(value, zt_j_lower(machine, zt_j_str(machine, value)));
+    return keep_safety(value, zt_j_in_case(machine, zt_j_str(machine, value), J_LOWER, J_LOWER));
 }
 
 FILTER(f_capitalize)
 {
     UNUSED;
-    return keep_safety(value, zt_j_capitalize(machine, zt_j_str(machine, value)));
+    return keep_safety(value, zt_j_in_case(machine, zt_j_str(machine, value), J_TITLE, J_LOWER));
 }
 
-/* Words begin after blanks, hyphens and opening brackets. */
+static bool parts_words(const char *data, size_t length)
+{
+    return zt_j_is_space(zt_j_code(data, length)) || (length == 1 && strchr("-({[<", *data));
+}
+
+/* Words begin after blanks, hyphens and opening brackets. Their first character and the others change apart from each other. */
 FILTER(f_title)
 {
     jtext text = zt_j_str(machine, value);
+    const char *data = zt_j_data(text);
     jout out = {NULL};
-    bool inside = false;
     UNUSED;
     zt_j_put(machine, &out, "", 0, false);
     for (size_t offset = 0, length; offset < text.size; offset += length) {
-        const char *data = zt_j_data(text) + offset;
-        length = zt_j_char_bytes(data, text.size - offset);
-        jtext one = zt_j_part(text, offset, length);
-        bool between = zt_j_is_space(zt_j_code(data, length)) || (length == 1 && strchr("-({[<", *data));
-        zt_j_put_text(machine, &out, between ? one : inside ? zt_j_lower(machine, one) : zt_j_upper(machine, one));
-        inside = !between;
+        size_t end = offset;
+        length = zt_j_char_bytes(data + offset, text.size - offset);
+        bool between = parts_words(data + offset, length);
+        zt_j_put_case(machine, &out, text, offset, length, between ? J_KEEP : J_UPPER);
+        if (between) continue;
+        while (end < text.size && !parts_words(data + end, zt_j_char_bytes(data + end, text.size - end)))
+            end += zt_j_char_bytes(data + end, text.size - end);
+        jtext rest = zt_j_part(text, offset + length, end - offset - length);
+        zt_j_put_text(machine, &out, zt_j_in_case(machine, rest, J_LOWER, J_LOWER));
+        length = end - offset;
     }
     return keep_safety(value, zt_j_done(machine, &out));
 }

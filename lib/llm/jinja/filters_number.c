@@ -145,7 +145,7 @@ static double round_scaled(jmachine *machine, jvalue value, int64_t precision, b
 {
     jvalue unit = zt_j_arith(machine, J_OP('*', '*'), zt_j_int(10), zt_j_int(precision));
     double number = zt_j_as_float(zt_j_arith(machine, '*', value, unit));
-    return (up ? ceil(number) : floor(number)) / zt_j_as_float(unit);
+    return ((up ? ceil(number) : floor(number)) + 0.0) / zt_j_as_float(unit); /* + 0.0: Python's are integers, without -0 */
 }
 
 FILTER(f_round)

@@ -13,7 +13,7 @@ static bool truth_of(jmachine *machine, jvalue value) /* of an argument that may
 
 static jvalue ignore_case(jmachine *machine, jvalue value)
 {
-    return value.kind == J_STRING ? zt_j_string(zt_j_lower(machine, value.text)) : value;
+    return value.kind == J_STRING ? zt_j_string(zt_j_in_case(machine, value.text, J_LOWER, J_LOWER)) : value;
 }
 
 static bool next_listed(jmachine *machine, jiter *iterator, jvalue *out)

@@ -4,7 +4,7 @@
  *   expression.c   tokens to expressions                  check.c     what jinja2 refuses at compile time
  *   execute.c   statements, loops, scopes                 evaluate.c  expressions
  *   call.c      arguments, macros                         operators.c arithmetic, comparison
- *   value.c     lists, dicts, iteration, attributes       text.c      strings
+ *   value.c     lists, dicts, iteration, attributes       text.c, casing.c   strings
  *   print.c     str() and repr()                          json.c      JSON in and out
  *   format.c    % and str.format                          methods.c, string_methods.c
  *   filters*.c, tests.c, globals.c                        the tables of built-ins
@@ -349,9 +349,13 @@ jtext zt_j_done(jmachine *machine, jout *out);
 const char *zt_j_zero(jmachine *machine, jtext text); /* closed by a zero, escaped for a message if need be */
 bool zt_j_is_space(uint32_t codepoint);               /* Python's str.isspace */
 jtext zt_j_strip(jmachine *machine, jtext text, const jtext *chars, bool left, bool right);
-jtext zt_j_upper(jmachine *machine, jtext text);
-jtext zt_j_lower(jmachine *machine, jtext text);
-jtext zt_j_capitalize(jmachine *machine, jtext text);
+/* casing.c: a character of the text in another case; a text, its first character and the others */
+typedef enum jcase { J_KEEP, J_LOWER, J_UPPER, J_TITLE, J_FOLD } jcase;
+void zt_j_put_case(jmachine *machine, jout *out, jtext text, size_t offset, size_t length, jcase wanted);
+jtext zt_j_in_case(jmachine *machine, jtext text, jcase first, jcase rest);
+bool zt_j_is_upper(uint32_t codepoint);
+bool zt_j_is_lower(uint32_t codepoint);
+bool zt_j_is_cased(uint32_t codepoint); /* upper, lower or title */
 jtext zt_j_replace(jmachine *machine, jtext text, jtext old, jtext new, int64_t count);
 jtext zt_j_escape_html(jmachine *machine, jtext text);
 /* Lines without their ends, or with them. */
@@ -391,8 +395,8 @@ jvalue zt_j_range_item(const jrange *range, int64_t index);
 jvalue zt_j_attribute(jmachine *machine, jvalue of, jtext name); /* of.name */
 jvalue zt_j_item(jmachine *machine, jvalue of, jvalue key);      /* of[key] */
 jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalue step);
-/* The start and number of items of a slice of count. */
-int64_t zt_j_slice_of(jmachine *machine, int64_t count, jvalue start, jvalue stop, jvalue wanted_step, int64_t *from,
+/* The number of items of a slice of count; *from, *to, *step: its bounds within 0 and count. */
+int64_t zt_j_slice_of(jmachine *machine, int64_t count, jvalue start, jvalue stop, jvalue wanted_step, int64_t *from, int64_t *to,
                       int64_t *step);
 
 /* operators.c */

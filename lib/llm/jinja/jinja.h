@@ -5,7 +5,9 @@
  * strftime_now, and transformers' tojson. A template can only compute text: it has no access to
  * files, imports or clocks except the time that the caller gives, and it can change nothing but a
  * namespace. Not supported: autoescape, template inheritance, integers of more than 64 bits, and the
- * filters random, pprint, striptags, urlize and wordwrap; a template that uses them is an error.
+ * filters random, pprint, striptags, urlize, wordwrap and xmlattr; a template that uses them is an error. One
+ * difference is known: where a block reads a caller's variable that the block around it sets later, jinja2 finds
+ * it undefined, and this interpreter finds the caller's value.
  *
  * Templates are untrusted input: steps, memory, depth and output are bounded.
  */

@@ -19,7 +19,7 @@ const jbuiltin *zt_j_find(const jbuiltin *table, const char *name, size_t size)
 METHOD(m_list_index)
 {
     jlist *list = zt_j_listed(machine, self);
-    int64_t from, step, count = zt_j_slice_of(machine, (int64_t)list->count, args[1], args[2], zt_j_none, &from, &step);
+    int64_t from, to, step, count = zt_j_slice_of(machine, (int64_t)list->count, args[1], args[2], zt_j_none, &from, &to, &step);
     (void)call;
     for (int64_t index = from; index < from + count; index++)
         if (zt_j_equal(machine, list->items[index], args[0])) return zt_j_int(index);

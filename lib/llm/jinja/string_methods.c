@@ -26,60 +26,47 @@ static jvalue keep_safety(jvalue self, jtext text)
 
 /* ---- case ------------------------------------------------------------------------------------ */
 
-METHOD(m_upper)
+static jvalue in_case(jmachine *machine, jvalue self, jcase first, jcase rest)
 {
-    UNUSED;
-    return keep_safety(self, zt_j_upper(machine, self.text));
+    return keep_safety(self, zt_j_in_case(machine, self.text, first, rest));
 }
 
-METHOD(m_lower)
-{
-    UNUSED;
-    return keep_safety(self, zt_j_lower(machine, self.text));
-}
+#define CASE(name, first, rest)                                                                                                  \
+    METHOD(name)                                                                                                                 \
+    {                                                                                                                            \
+        UNUSED;                                                                                                                  \
+        return in_case(machine, self, first, rest);                                                                              \
+    }
+CASE(m_upper, J_UPPER, J_UPPER)
+CASE(m_lower, J_LOWER, J_LOWER)
+CASE(m_casefold, J_FOLD, J_FOLD)
+CASE(m_capitalize, J_TITLE, J_LOWER)
 
-METHOD(m_capitalize)
-{
-    UNUSED;
-    return keep_safety(self, zt_j_capitalize(machine, self.text));
-}
-
-static bool is_cased(uint32_t codepoint)
-{
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
-    return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT;
-}
-
-/* One character after the other, by `change`: 1 upper, -1 lower, 0 as it is. */
-static jvalue each_char(jmachine *machine, jvalue self, int (*change)(uint32_t codepoint, bool *word))
+/* One character after the other, in the case that `choose` names. */
+static jvalue each_char(jmachine *machine, jvalue self, jcase (*choose)(uint32_t codepoint, bool *word))
 {
     jout out = {NULL};
     bool word = false;
     zt_j_put(machine, &out, "", 0, false);
     for (size_t offset = 0, length; offset < self.text.size; offset += length) {
         length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
-        jtext character = zt_j_part(self.text, offset, length);
-        int direction = change(zt_j_code(zt_j_data(character), length), &word);
-        zt_j_put_text(machine, &out,
-                      direction > 0   ? zt_j_upper(machine, character)
-                      : direction < 0 ? zt_j_lower(machine, character)
-                                      : character);
+        jcase wanted = choose(zt_j_code(zt_j_data(self.text) + offset, length), &word);
+        zt_j_put_case(machine, &out, self.text, offset, length, wanted);
     }
     return keep_safety(self, zt_j_done(machine, &out));
 }
 
-static int title_case(uint32_t codepoint, bool *word)
+static jcase title_case(uint32_t codepoint, bool *word)
 {
     bool inside = *word;
-    *word = is_cased(codepoint);
-    return *word ? (inside ? -1 : 1) : 0;
+    *word = zt_j_is_cased(codepoint);
+    return inside ? J_LOWER : J_TITLE;
 }
 
-static int swap_case(uint32_t codepoint, bool *word)
+static jcase swap_case(uint32_t codepoint, bool *word)
 {
-    utf8proc_category_t category = utf8proc_category((utf8proc_int32_t)codepoint);
     (void)word;
-    return category == UTF8PROC_CATEGORY_LU ? -1 : category == UTF8PROC_CATEGORY_LL ? 1 : 0;
+    return zt_j_is_upper(codepoint) ? J_LOWER : zt_j_is_lower(codepoint) ? J_UPPER : J_KEEP;
 }
 
 METHOD(m_title)
@@ -253,9 +240,9 @@ METHOD(m_rpartition)
 /* The part between the positions a[0] and a[1] in bytes; false: there is none. */
 static bool find_window(jmachine *machine, jtext text, const jvalue *args, size_t *from, size_t *to)
 {
-    int64_t length = (int64_t)zt_j_chars(machine, text), first, step;
+    int64_t length = (int64_t)zt_j_chars(machine, text), first, end, step;
     int64_t start = is_given(args[0]) ? zt_j_as_int(machine, args[0], "start") : 0;
-    int64_t count = zt_j_slice_of(machine, length, args[0], args[1], zt_j_none, &first, &step);
+    int64_t count = zt_j_slice_of(machine, length, args[0], args[1], zt_j_none, &first, &end, &step);
     *from = zt_j_char_at(machine, text, (size_t)first);
     jtext rest = zt_j_part(text, *from, text.size - *from);
     *to = *from + zt_j_char_at(machine, rest, (size_t)count);
@@ -509,15 +496,15 @@ QUESTION(m_isspace, zt_j_is_space, false)
 QUESTION(m_isascii, is_ascii, true)
 
 /* Some character has this case, and none the other. */
-static jvalue one_case(jmachine *machine, jvalue self, utf8proc_category_t want)
+static jvalue one_case(jmachine *machine, jvalue self, bool (*wanted)(uint32_t codepoint))
 {
     bool some = false;
     for (size_t offset = 0, length; offset < self.text.size; offset += length) {
         length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
         uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
         zt_j_step(machine, 1);
-        if (is_cased(codepoint) && utf8proc_category((utf8proc_int32_t)codepoint) != want) return zt_j_bool(false);
-        some = some || is_cased(codepoint);
+        if (zt_j_is_cased(codepoint) && !wanted(codepoint)) return zt_j_bool(false);
+        some = some || zt_j_is_cased(codepoint);
     }
     return zt_j_bool(some);
 }
@@ -525,13 +512,13 @@ static jvalue one_case(jmachine *machine, jvalue self, utf8proc_category_t want)
 METHOD(m_islower)
 {
     UNUSED;
-    return one_case(machine, self, UTF8PROC_CATEGORY_LL);
+    return one_case(machine, self, zt_j_is_lower);
 }
 
 METHOD(m_isupper)
 {
     UNUSED;
-    return one_case(machine, self, UTF8PROC_CATEGORY_LU);
+    return one_case(machine, self, zt_j_is_upper);
 }
 
 METHOD(m_istitle)
@@ -541,9 +528,9 @@ METHOD(m_istitle)
     for (size_t offset = 0, length; offset < self.text.size; offset += length) {
         length = zt_j_char_bytes(zt_j_data(self.text) + offset, self.text.size - offset);
         uint32_t codepoint = zt_j_code(zt_j_data(self.text) + offset, length);
-        bool cased = is_cased(codepoint);
+        bool cased = zt_j_is_cased(codepoint);
         zt_j_step(machine, 1);
-        if (cased && word != (utf8proc_category((utf8proc_int32_t)codepoint) == UTF8PROC_CATEGORY_LL)) return zt_j_bool(false);
+        if (cased && word != zt_j_is_lower(codepoint)) return zt_j_bool(false);
         some = some || cased;
         word = cased;
     }
@@ -553,7 +540,7 @@ METHOD(m_istitle)
 static const jbuiltin methods[] = {
     {"upper", "", 0, m_upper},
     {"lower", "", 0, m_lower},
-    {"casefold", "", 0, m_lower},
+    {"casefold", "", 0, m_casefold},
     {"capitalize", "", 0, m_capitalize},
     {"title", "", 0, m_title},
     {"swapcase", "", 0, m_swapcase},

@@ -2,7 +2,6 @@
 #include "lib/llm/jinja/internal.h"
 
 #include <string.h>
-#include <utf8proc.h>
 
 enum { LEAST_ROOM = 64, STEP_BYTES = 16 };
 
@@ -48,12 +47,12 @@ bool zt_j_text_same(jtext left, jtext right)
     return left.size == right.size && memcmp(zt_j_data(left), zt_j_data(right), left.size) == 0;
 }
 
-/* The order of code points is that of UTF-8's bytes. */
+/* -1, 0 or 1. The order of code points is that of UTF-8's bytes. */
 int zt_j_text_compare(jtext left, jtext right)
 {
     size_t common = left.size < right.size ? left.size : right.size;
     int order = memcmp(zt_j_data(left), zt_j_data(right), common);
-    return order ? order : (left.size > right.size) - (left.size < right.size);
+    return order ? (order > 0) - (order < 0) : (left.size > right.size) - (left.size < right.size);
 }
 
 size_t zt_j_find_text(jmachine *machine, jtext text, size_t from, jtext what)
@@ -260,48 +259,6 @@ jtext zt_j_strip(jmachine *machine, jtext text, const jtext *chars, bool left, b
     }
     return zt_j_part(text, from, to - from);
 }
-
-/* The characters whose upper or lower case is more than one: what chat templates may meet. */
-static bool put_special(jmachine *machine, jout *out, uint32_t codepoint, bool upper, bool input)
-{
-    if (upper && codepoint == 0xdf) {
-        zt_j_put(machine, out, "SS", 2, input);
-        return true;
-    }
-    if (!upper && codepoint == 0x130) {
-        zt_j_put(machine, out, "i\xcc\x87", 3, input);
-        return true;
-    }
-    return false;
-}
-
-static void put_cased(jmachine *machine, jout *out, jtext text, size_t offset, size_t length, bool upper)
-{
-    const char *data = zt_j_data(text) + offset;
-    bool input = zt_j_marks(text)[offset];
-    uint32_t codepoint = zt_j_code(data, length);
-    if (put_special(machine, out, codepoint, upper, input)) return;
-    utf8proc_int32_t changed =
-        upper ? utf8proc_toupper((utf8proc_int32_t)codepoint) : utf8proc_tolower((utf8proc_int32_t)codepoint);
-    zt_j_put_char(machine, out, (uint32_t)changed, input);
-}
-
-/* The first character in one case, the others in another. */
-static jtext in_case(jmachine *machine, jtext text, bool first_upper, bool rest_upper)
-{
-    jout out = {NULL};
-    for (size_t offset = 0, length; offset < text.size; offset += length) {
-        length = zt_j_char_bytes(zt_j_data(text) + offset, text.size - offset);
-        put_cased(machine, &out, text, offset, length, offset == 0 ? first_upper : rest_upper);
-    }
-    return zt_j_done(machine, &out);
-}
-
-jtext zt_j_upper(jmachine *machine, jtext text) { return in_case(machine, text, true, true); }
-
-jtext zt_j_lower(jmachine *machine, jtext text) { return in_case(machine, text, false, false); }
-
-jtext zt_j_capitalize(jmachine *machine, jtext text) { return in_case(machine, text, true, false); }
 
 /* With an empty `old`, `new` goes between all characters. */
 static jtext put_between(jmachine *machine, jtext text, jtext new, int64_t count)

@@ -457,7 +457,7 @@ static int64_t slice_bound(jmachine *machine, jvalue value, int64_t length, int6
 }
 
 int64_t zt_j_slice_of(jmachine *machine, int64_t length, jvalue start, jvalue stop, jvalue wanted_step, int64_t *from,
-                      int64_t *step)
+                      int64_t *to, int64_t *step)
 {
     *step = wanted_step.kind == J_NONE || wanted_step.kind == J_ABSENT ? 1 : zt_j_as_int(machine, wanted_step, "slice");
     if (*step == 0) zt_j_fail(machine, "slice step cannot be zero");
@@ -465,8 +465,8 @@ int64_t zt_j_slice_of(jmachine *machine, int64_t length, jvalue start, jvalue st
     bool back = *step < 0;
     int64_t smallest = back ? -1 : 0, largest = back ? length - 1 : length;
     *from = slice_bound(machine, start, length, smallest, largest, back ? largest : 0);
-    int64_t to = slice_bound(machine, stop, length, smallest, largest, back ? -1 : length);
-    int64_t span = back ? *from - to : to - *from, size = back ? -*step : *step;
+    *to = slice_bound(machine, stop, length, smallest, largest, back ? -1 : length);
+    int64_t span = back ? *from - *to : *to - *from, size = back ? -*step : *step;
     return span > 0 ? (span - 1) / size + 1 : 0;
 }
 
@@ -485,12 +485,12 @@ static jvalue slice_text(jmachine *machine, jtext text, int64_t from, int64_t st
 
 jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalue step)
 {
-    int64_t length = 0, from, stride;
+    int64_t length = 0, from, to, stride;
     if (of.kind == J_UNDEFINED) zt_j_fail_undefined(machine, of);
     if (of.kind != J_STRING && of.kind != J_LIST && of.kind != J_TUPLE && of.kind != J_RANGE)
         zt_j_fail(machine, "'%s' object cannot be sliced", zt_j_type(of));
     zt_j_length(machine, of, &length);
-    int64_t count = zt_j_slice_of(machine, length, start, stop, step, &from, &stride);
+    int64_t count = zt_j_slice_of(machine, length, start, stop, step, &from, &to, &stride);
     if (of.kind == J_STRING) {
         jvalue value = slice_text(machine, of.text, from, stride, count);
         value.safe = of.safe;
@@ -499,8 +499,8 @@ jvalue zt_j_slice(jmachine *machine, jvalue of, jvalue start, jvalue stop, jvalu
     if (of.kind == J_RANGE) {
         jvalue value = {.kind = J_RANGE};
         value.range = zt_j_alloc(machine, sizeof *value.range);
-        int64_t first = of.range->start + from * of.range->step, size = of.range->step * stride;
-        *value.range = (jrange){first, first + count * size, size, count};
+        const jrange *range = of.range;
+        *value.range = (jrange){range->start + from * range->step, range->start + to * range->step, range->step * stride, count};
         return value;
     }
     jlist *list = zt_j_list(machine, (size_t)count);

@@ -13,6 +13,7 @@ llama-cpp-python 0.3.36 from PyPI, 28 of unsloth's chat_templates.py, 18 of chuj
 6389 with a text: no difference.
 """
 import copy, datetime, glob, json, os, random, re, sys
+import draw
 import jinja2
 from transformers.utils import chat_template_utils as chat
 
@@ -202,6 +203,8 @@ missing == none
 'a' < 'b'
 'a' < 1
 'Z' < 'a'
+'user' > 'system'
+['c', 'a']|max
 [1, 2] < [1, 3]
 [1] < [1, 0]
 (1, 'a') < (1, 'b')
@@ -326,6 +329,10 @@ range(10)[2:5]
 range(10)[2]
 range(10)[-1]
 range(10)[::-1]|list
+range(5)[::2]
+range(5)[-1::-2]
+range(3)[2:1]
+l[] if z else d[()]|default('none')
 range(3)
 range(1, 10, 3)
 range(0)
@@ -504,6 +511,14 @@ u.title()
 'ß'.upper()
 'ÄÖÜ'.lower()
 'ΑΒΓ'.lower()
+'ΑΣ ΣΑΣ Σ. Α.Σ'.lower()
+'ǆ ß ﬁ ŉ'.title()
+'ǆ ß ﬁ ŉ'.capitalize()
+'ß ﬁ ŉ ΐ'.upper()
+'Straße ﬁ İ'.casefold()
+'ǅ ß Ⓐ'.swapcase()
+'ⓐª'.islower()
+'ǅa ᾈ'.istitle()
 ', '.join(['a', 'b'])
 ', '.join([])
 ', '.join('abc')
@@ -603,6 +618,8 @@ each("filters", r"""
 s|upper
 s|lower
 s|title
+'ǆ ß ﬁx-ŉ ΑΣ'|title
+'ǆ ΑΣ'|capitalize
 'foo-bar baz(qux) [x] {y} <z> a1b o\'neil'|title
 s|capitalize
 t|trim
@@ -720,6 +737,7 @@ true|abs
 1350|round(-2)
 2.1|round(0, 'ceil')
 2.9|round(method='floor')
+(-0.5)|round(0, 'ceil')
 2.123|round(2, 'ceil')
 42|round(1, 'floor')
 2.5|round(1, 'x')
@@ -1279,7 +1297,7 @@ def statement(depth):
     if kind < 0.74:
         return tag(f"set {rnd.choice(['x', 'y', 'n', 's', 'x, y', 'ns.a'])} = {expression(2)}")
     if kind < 0.80:
-        return tag(f"set {rnd.choice(['x', 's'])}{rnd.choice(['', ' | upper', ' | trim'])}") + body(depth) + tag("endset")
+        return tag(f"set {rnd.choice(['x', 'y'])}{rnd.choice(['', ' | upper', ' | trim'])}") + body(depth) + tag("endset")
     if kind < 0.85:
         return tag(f"macro m{rnd.randrange(2)}({rnd.choice(['', 'x', 'x, y=1', 'n=s'])})") + body(depth) + tag("endmacro") + "{{ m" + str(rnd.randrange(2)) + f"({rnd.choice(['', '1', 's, l', 'y=2', '*l'])})" + " }}"
     if kind < 0.89:
@@ -1291,10 +1309,21 @@ def statement(depth):
     return "{#" + rnd.choice(["", "-"]) + " c " + rnd.choice(["", "-", "+"]) + "#}"
 
 
-for _ in range(COUNT):
-    add("drawn expressions", "{{ " + expression(rnd.choice([2, 3, 4])) + " }}")
-for _ in range(COUNT // 4):
-    add("drawn programs", "{% set ns = namespace(a=1) %}" + body(3))
+def fill(group, count, make):
+    """Until the group has so many cases."""
+    end, tries = len(cases) + count, 0
+    while len(cases) < end and tries < 20 * count:
+        add(group, make())
+        tries += 1
+
+
+drawer = draw.Drawer(rnd)
+fill("drawn expressions", COUNT, lambda: "{{ " + drawer.expression(drawer.any_kind(), rnd.choice([1, 2, 2, 3])) + " }}")
+fill("drawn programs", COUNT // 4, drawer.program)
+assert COUNT < 2000 or not drawer.unused(), drawer.unused()
+# Of any types: mostly errors.
+fill("wild expressions", COUNT // 4, lambda: "{{ " + expression(rnd.choice([2, 3, 4])) + " }}")
+fill("wild programs", COUNT // 16, lambda: "{% set ns = namespace(a=1) %}" + body(3))
 
 # ---- whole chat templates -----------------------------------------------------------------------------------
 
@@ -1343,4 +1372,5 @@ with open(sys.argv[1], "w", encoding="utf-8") as out:
                 number[c["t"]] = len(number)
                 c = dict(c, number=number[c["t"]])
         print(json.dumps(c, ensure_ascii=False), file=out)
-print(len(cases), "cases,", sum("e" in c for c in cases), "of them errors:", groups)
+for group in groups:
+    print(group, groups[group], "of them a text:", sum("x" in c for c in cases if c["group"] == group))
