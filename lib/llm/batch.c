@@ -10,6 +10,10 @@
  *     kept      the text is done; `kept` holds its tokens, and a text with the same beginning reuses its blocks
  *     free      neither
  *
+ * A model with recurrent layers has a state for each sequence, slot s for sequence s: the one behind its last row. So a text can
+ * go on behind all tokens of a kept slot, but in the middle of another text only where a state was kept: in one of a few spare
+ * slots. When a text begins as another did and there is no state, it leaves one there on its way, for the next that does.
+ *
  * Kept slots are evicted when their blocks are needed, least recently used first. A text may share blocks that are
  * written only in the current step, because every row of a step stores its keys and values before any row reads them.
  */
@@ -40,7 +44,15 @@ typedef struct zt_batch_slot {
     zt_ids kept;        /* kept: the finished text's tokens */
     bool used;          /* running or kept */
     uint64_t last_step; /* the step that fed it last */
+    int64_t state;      /* the slot that its next row starts from: its own, or a spare one */
+    int64_t save_at;    /* the state behind so many tokens is kept in a spare slot; 0: none is */
 } zt_batch_slot;
+
+typedef struct zt_batch_prefix { /* what a spare slot has */
+    int seq;                     /* behind the beginning of this slot's tokens, */
+    int64_t position;            /* so many of them; 0: none */
+    uint64_t last_step;          /* that made or used it */
+} zt_batch_prefix;
 
 struct zt_batch {
     zt_ctx *ctx;
@@ -48,8 +60,9 @@ struct zt_batch {
     zt_batch_opts opts;
     zt_llm_info info;
     zt_pages *pages;
-    zt_batch_slot *slot; /* [n_seq] */
-    zt_batch_text *text; /* [text_count], those that run first */
+    zt_batch_slot *slot;                    /* [n_seq] */
+    zt_batch_prefix prefix[ZT_SPARE_SLOTS]; /* with recurrent layers: spare slot n_seq + i */
+    zt_batch_text *text;                    /* [text_count], those that run first */
     size_t text_count, text_capacity, running;
     size_t max_running; /* texts that may run at once */
     int64_t chunk;      /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
@@ -137,8 +150,16 @@ zt_batch_count zt_batch_counted(const zt_batch *batch)
 
 /* ---- slots ---------------------------------------------------------------------------------- */
 
+/* Forgets states of a slot's beginnings behind `length`. */
+static void cut_prefixes(zt_batch *batch, int seq, int64_t length)
+{
+    for (int i = 0; i < ZT_SPARE_SLOTS; i++)
+        if (batch->prefix[i].seq == seq && batch->prefix[i].position > length) batch->prefix[i] = (zt_batch_prefix){0};
+}
+
 static void free_slot(zt_batch *batch, int seq)
 {
+    cut_prefixes(batch, seq, 0);
     zt_ids_fini(batch->ctx, &batch->slot[seq].kept);
     zt_pages_end(batch->pages, seq);
     batch->slot[seq] = (zt_batch_slot){0};
@@ -191,45 +212,81 @@ static int64_t common_length(const zt_batch *batch, int seq, const zt_ids *ids)
     return length;
 }
 
-/* Can a text go on behind the first `length` tokens of a slot? States of recurrent layers are those behind all of them. */
-static bool can_continue(const zt_batch *batch, int seq, int64_t length)
-{
-    if (batch->info.recurrent_bytes == 0) return true;
-    return is_kept(batch, seq) && length == zt_pages_length(batch->pages, seq);
-}
+static bool is_recurrent(const zt_batch *batch) { return batch->info.recurrent_bytes > 0; }
 
-/* The slot with the longest common beginning, at least one block, and its length; -1: none. */
-static int find_longest_common(const zt_batch *batch, const zt_ids *ids, int64_t *length)
+/* The spare slot with the last state of a slot's beginning up to `length`; -1: none. */
+static int find_prefix(const zt_batch *batch, int seq, int64_t length)
 {
     int found = -1;
-    *length = ZT_LLM_BLOCK - 1;
+    for (int i = 0; i < ZT_SPARE_SLOTS; i++) {
+        const zt_batch_prefix *prefix = &batch->prefix[i];
+        if (prefix->position == 0 || prefix->seq != seq || prefix->position > length) continue;
+        if (found < 0 || prefix->position > batch->prefix[found].position) found = i;
+    }
+    return found;
+}
+
+/* Of `length` tokens in common with a slot those behind which a text can go on. */
+static int64_t usable_length(const zt_batch *batch, int seq, int64_t length)
+{
+    if (!is_recurrent(batch) || (is_kept(batch, seq) && length == zt_pages_length(batch->pages, seq))) return length;
+    int prefix = find_prefix(batch, seq, length);
+    return prefix < 0 ? 0 : batch->prefix[prefix].position;
+}
+
+/* What a text has in common with the slots. */
+typedef struct shared_beginning {
+    int seq;        /* the slot with the longest beginning to go on from, at least one block; -1: none */
+    int64_t length; /* of it */
+    int64_t common; /* the most tokens in common with any slot, in whole blocks */
+} shared_beginning;
+
+static shared_beginning find_shared(const zt_batch *batch, const zt_ids *ids)
+{
+    shared_beginning found = {.seq = -1, .length = ZT_LLM_BLOCK - 1};
     for (int i = 0; i < (int)batch->info.n_seq && !batch->opts.forget; i++) {
-        int64_t common = batch->slot[i].used ? common_length(batch, i, ids) : 0;
-        if (common > *length && can_continue(batch, i, common)) {
-            *length = common;
-            found = i;
-        }
+        int64_t common = batch->slot[i].used ? common_length(batch, i, ids) : 0, usable = usable_length(batch, i, common);
+        common -= common % ZT_LLM_BLOCK;
+        if (common > found.common) found.common = common;
+        if (usable <= found.length) continue;
+        found.length = usable;
+        found.seq = i;
     }
     return found;
 }
 
 /* A slot for a text: one that shares its beginning, or an empty one; -1: none. A kept slot is taken over when all of
  * its tokens are shared, or when no other slot is free. */
-static int take_slot(zt_batch *batch, const zt_ids *ids)
+static int take_slot(zt_batch *batch, const shared_beginning *shared)
 {
-    int64_t shared_length;
-    int source = find_longest_common(batch, ids, &shared_length);
+    int64_t shared_length = shared->length;
+    int source = shared->seq;
     bool source_kept = source >= 0 && is_kept(batch, source);
     if (source_kept && shared_length == zt_pages_length(batch->pages, source)) return source;
     if (zt_pages_counted(batch->pages).sequences == batch->info.n_seq) {
         int victim = oldest_kept(batch, source);
-        if (victim < 0) return source_kept && zt_pages_cut(batch->pages, source, shared_length) >= 0 ? source : -1;
+        if (victim < 0 && !source_kept) return -1;
+        if (victim < 0) {
+            cut_prefixes(batch, source, shared_length);
+            return zt_pages_cut(batch->pages, source, shared_length) >= 0 ? source : -1;
+        }
         free_slot(batch, victim);
     }
     return source >= 0 ? zt_pages_share(batch->pages, source, shared_length) : zt_pages_begin(batch->pages);
 }
 
 static int64_t blocks_of(int64_t tokens) { return (tokens + ZT_LLM_BLOCK - 1) / ZT_LLM_BLOCK; }
+
+/* Sets where the states of a text begin: in the slot that it took over (prefix -1), or in a spare one; and which state it leaves. */
+static void start_state(zt_batch *batch, int seq, const shared_beginning *shared, int prefix)
+{
+    zt_batch_slot *slot = &batch->slot[seq];
+    int64_t has = zt_pages_length(batch->pages, seq);
+    if (shared->common > has) slot->save_at = shared->common;
+    if (prefix < 0) return;
+    slot->state = batch->info.n_seq + prefix;
+    batch->prefix[prefix].last_step = batch->count.steps;
+}
 
 /* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
  * text. */
@@ -238,7 +295,10 @@ static bool start_text(zt_batch *batch)
     zt_batch_text *text = &batch->text[batch->running];
     int64_t token_count = (int64_t)text->ids->count + 1;
     if (batch->running >= batch->max_running) return false;
-    int seq = take_slot(batch, text->ids);
+    shared_beginning shared = find_shared(batch, text->ids);
+    int prefix = shared.seq < 0 ? -1 : find_prefix(batch, shared.seq, shared.length);
+    bool whole = shared.seq >= 0 && shared.length == zt_pages_length(batch->pages, shared.seq);
+    int seq = take_slot(batch, &shared);
     if (seq < 0) return false;
     zt_batch_slot *slot = &batch->slot[seq];
     int64_t has = zt_pages_length(batch->pages, seq);
@@ -251,7 +311,8 @@ static bool start_text(zt_batch *batch)
         return false;
     }
     zt_ids_fini(batch->ctx, &slot->kept);
-    *slot = (zt_batch_slot){.ids = text->ids, .used = true};
+    *slot = (zt_batch_slot){.ids = text->ids, .used = true, .state = seq};
+    if (is_recurrent(batch)) start_state(batch, seq, &shared, whole && seq == shared.seq ? -1 : prefix);
     text->seq = seq;
     batch->count.shared += (uint64_t)has;
     batch->running++;
@@ -382,13 +443,38 @@ void zt_batch_drop(zt_batch *batch, const void *user)
 
 /* ---- the rows of a step --------------------------------------------------------------------- */
 
-/* States of recurrent layers: rows of a text start from its slot, or from zeros, and leave the last state there. */
+/* The spare slot that was used longest ago. */
+static int oldest_prefix(const zt_batch *batch)
+{
+    int found = 0;
+    for (int i = 1; i < ZT_SPARE_SLOTS; i++)
+        if (batch->prefix[found].position > 0 &&
+            (batch->prefix[i].position == 0 || batch->prefix[i].last_step < batch->prefix[found].last_step))
+            found = i;
+    return found;
+}
+
+/* States of recurrent layers: rows of a text start from its slot, or from zeros, and leave the last state there; and one on the
+ * way in a spare slot. */
 static void name_states(zt_batch *batch, int seq, int64_t first_row, int64_t row_count)
 {
+    zt_batch_slot *slot = &batch->slot[seq];
     for (int64_t row = first_row; row < first_row + row_count; row++) {
-        batch->from[row] = row > first_row ? ZT_STATE_CONTINUED : batch->pos[row] == 0 ? ZT_STATE_ZEROS : seq;
+        batch->from[row] = row > first_row ? ZT_STATE_CONTINUED : batch->pos[row] == 0 ? ZT_STATE_ZEROS : (int32_t)slot->state;
         batch->to[row] = row == first_row + row_count - 1 ? seq : -1;
+        if (batch->pos[row] + 1 != slot->save_at || batch->to[row] >= 0) continue;
+        int spare = oldest_prefix(batch);
+        batch->to[row] = (int32_t)(batch->info.n_seq + spare);
+        batch->prefix[spare] = (zt_batch_prefix){seq, slot->save_at, batch->count.steps};
     }
+    slot->state = seq;
+}
+
+/* A row gives its state to one slot: rows of a prompt do not end where a state is to be kept on the way. */
+static int64_t before_kept_state(const zt_batch *batch, const zt_batch_text *text, int64_t row_count)
+{
+    bool ends_there = zt_pages_length(batch->pages, text->seq) + row_count == batch->slot[text->seq].save_at;
+    return ends_there && row_count > 1 ? row_count - 1 : row_count;
 }
 
 /* Adds the next row_count tokens of a text, which must have room for them, and asks for a result if the last token is
@@ -427,7 +513,8 @@ static zt_status plan_rows(zt_batch *batch)
     for (size_t i = 0; status == ZT_OK && i < batch->text_count; i++) {
         bool runs = i < batch->running;
         if (!runs && (chunk == 0 || !start_text(batch))) break;
-        int64_t left = count_unfed(batch, &batch->text[i]), row_count = left < chunk ? left : chunk;
+        int64_t left = count_unfed(batch, &batch->text[i]);
+        int64_t row_count = before_kept_state(batch, &batch->text[i], left < chunk ? left : chunk);
         if (runs && left == 1)
             row_count = 1;
         else
@@ -461,7 +548,7 @@ static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
  * a model with recurrent layers, whose last token cannot be fed again (check_zero). */
 static bool text_needs(const zt_batch *batch, const zt_batch_text *text, zt_batch_gets kind)
 {
-    bool again = text->n_banned > 0 || batch->info.recurrent_bytes > 0;
+    bool again = text->n_banned > 0 || is_recurrent(batch);
     return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && again);
 }
 
@@ -480,8 +567,8 @@ static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
     void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
                        wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
     zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
-    if (batch->info.recurrent_bytes > 0) inputs[count++] = batch->from;
-    if (batch->info.recurrent_bytes > 0) inputs[count++] = batch->to;
+    if (is_recurrent(batch)) inputs[count++] = batch->from;
+    if (is_recurrent(batch)) inputs[count++] = batch->to;
     if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + count);
     return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
 }

@@ -9,11 +9,13 @@ enum { MAX_FILTER = 256, MAX_KEY = 1024 }; /* as the ops causal_conv and delta_r
  * all are but the last of every full_attention_interval. */
 static void read_kinds(zt_key_reader *reader, zt_hyper *hyper)
 {
-    int64_t flag[ZT_MAX_LAYERS], entry_count, all = hyper->n_layers + hyper->extra_layers;
+    int64_t flag[ZT_MAX_LAYERS], entry_count = 0, all = hyper->n_layers + hyper->extra_layers;
     zt_gguf_kind kind;
     if (reader->arch->recurrent == ZT_LAYER_ATTENTION) return;
     int64_t interval = zt_hyper_count(reader, "full_attention_interval", 4, ZT_MAX_LAYERS);
     bool listed = zt_gguf_array(reader->gguf, zt_hyper_key(reader, "attention.recurrent_layers"), &kind, &entry_count);
+    zt_hyper_require(reader, listed || !zt_gguf_i64(reader->gguf, reader->key, &entry_count),
+                     "attention.recurrent_layers is not a list", entry_count, all);
     if (listed && reader->status == ZT_OK)
         zt_hyper_require(reader, entry_count == all && zt_gguf_array_i64(reader->gguf, reader->key, flag, all),
                          "attention.recurrent_layers is not 0 or 1 for each layer", entry_count, all);

@@ -15,7 +15,8 @@ static zt_status make_inputs(zt_llm *model)
     model->table = zt_alloc_array(model->ctx, (size_t)model->opts.n_seq * blocks, sizeof *model->table);
     model->last = zt_alloc_array(model->ctx, model->hyper.arch->encoder ? chunk : 0, sizeof *model->last);
     if (!model->iota || !model->pos || !model->seq || !model->table || !model->last) return ZT_ENOMEM;
-    if (model->hyper.recurrent && !(model->recurrent = zt_recurrent_open(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
+    if (model->hyper.recurrent && !(model->recurrent = zt_recurrent_open(model->ctx, model->opts.chunk, model->opts.ctx_len)))
+        return ZT_ENOMEM;
     if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.embed) {
         model->states = zt_alloc_array(model->ctx, chunk * (size_t)zt_llm_vector_length(model), sizeof *model->states);

@@ -23,15 +23,16 @@ typedef struct zt_recurrent_rows {
     zt_ctx *ctx;
     zt_kept_state kept[ZT_KEPT_STATES];
     zt_ids fed;               /* the tokens up to the position; after a rewind those behind it are still there */
-    int32_t *ids, *from, *to; /* [rows] of the next step */
+    const int32_t *ids;       /* of the next step, in `fed` */
+    int32_t *from, *to;       /* [rows] of it */
     int64_t row_count, again; /* of the next step; of them tokens that were fed before */
     int early, late;          /* slots that it writes, -1: none, */
     int64_t early_position, late_position;
     bool early_is_prompt;
 } zt_recurrent_rows;
 
-/* Room for steps of so many rows; NULL: no memory. */
-zt_recurrent_rows *zt_recurrent_open(zt_ctx *ctx, int64_t most_rows);
+/* Room for steps of so many rows, and so many tokens in all; NULL: no memory. */
+zt_recurrent_rows *zt_recurrent_open(zt_ctx *ctx, int64_t most_rows, int64_t most_tokens);
 void zt_recurrent_close(zt_recurrent_rows *rows);
 /* The nearest position, up to this one, from which a state goes on. */
 int64_t zt_recurrent_nearest(const zt_recurrent_rows *rows, int64_t position);

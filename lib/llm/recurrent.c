@@ -9,15 +9,16 @@
 
 #include <string.h>
 
-zt_recurrent_rows *zt_recurrent_open(zt_ctx *ctx, int64_t most_rows)
+zt_recurrent_rows *zt_recurrent_open(zt_ctx *ctx, int64_t most_rows, int64_t most_tokens)
 {
     zt_recurrent_rows *rows = zt_calloc(ctx, 1, sizeof *rows);
     if (!rows) return NULL;
     rows->ctx = ctx;
-    rows->ids = zt_alloc_array(ctx, (size_t)most_rows, sizeof *rows->ids);
+    rows->fed.id = zt_alloc_array(ctx, (size_t)most_tokens, sizeof *rows->fed.id);
+    rows->fed.capacity = (size_t)most_tokens;
     rows->from = zt_alloc_array(ctx, (size_t)most_rows, sizeof *rows->from);
     rows->to = zt_alloc_array(ctx, (size_t)most_rows, sizeof *rows->to);
-    if (rows->ids && rows->from && rows->to) return rows;
+    if (rows->fed.id && rows->from && rows->to) return rows;
     zt_recurrent_close(rows);
     return NULL;
 }
@@ -26,7 +27,6 @@ void zt_recurrent_close(zt_recurrent_rows *rows)
 {
     if (!rows) return;
     zt_ids_fini(rows->ctx, &rows->fed);
-    zt_free(rows->ctx, rows->ids);
     zt_free(rows->ctx, rows->from);
     zt_free(rows->ctx, rows->to);
     zt_free(rows->ctx, rows);
@@ -100,7 +100,7 @@ zt_status zt_recurrent_plan(zt_recurrent_rows *rows, int64_t position, const int
     if (status) return status;
     rows->again = position - start;
     rows->row_count = rows->again + token_count;
-    memcpy(rows->ids, rows->fed.id + start, (size_t)rows->row_count * sizeof *rows->ids);
+    rows->ids = rows->fed.id + start;
     for (int64_t row = 0; row < rows->row_count; row++) {
         rows->from[row] = row ? ZT_STATE_CONTINUED : before < 0 ? ZT_STATE_ZEROS : before;
         rows->to[row] = -1;

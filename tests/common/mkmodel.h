@@ -87,6 +87,9 @@ enum {
 #define MK_WHOLE_B (UINT64_C(1) << 35)
 #define MK_LAYERED (UINT64_C(1) << 50) /* Gemma 3n and 4: sizes by layer, embeddings for each layer */
 #define MK_ALTUP   (UINT64_C(1) << 51) /* of them 3n: several streams */
+/* Gated delta nets in all layers but the last of every two; attention has gates. beta and alpha by one matrix. */
+#define MK_DELTA      (UINT64_C(1) << 40)
+#define MK_BETA_ALPHA (UINT64_C(1) << 41)
 
 typedef struct mkmodel_arch {
     const char *name;
@@ -109,6 +112,9 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"granite", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_DIVIDED},
     {"qwen2moe", MK_QKV | MK_QKV_BIAS | MK_PRE | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE},
     {"qwen3moe", MK_QKV | MK_PRE | MK_QK_NORM | MK_EXPERTS},
+    {"qwen3next", MK_QKV | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE | MK_DELTA | MK_BETA_ALPHA},
+    {"qwen35", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_DELTA},
+    {"qwen35moe", MK_QKV | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE | MK_DELTA},
     {"olmoe", MK_QKV | MK_PRE | MK_QK_WHOLE | MK_EXPERTS | MK_FF_ALIKE},
     {"granitemoe", MK_QKV | MK_PRE | MK_EXPERTS | MK_SHARED | MK_FF_ALIKE | MK_DIVIDED},
     {"phimoe", MK_QKV | MK_PRE | MK_PRE_BIAS | MK_EXPERTS | MK_FF_ALIKE},
@@ -361,6 +367,7 @@ GGUFW_FN void mkmodel_layer_latent(mkmodel_out *m, int64_t layer)
 }
 
 #include "tests/common/mkmodel_gemma.h"
+#include "tests/common/mkmodel_delta.h"
 
 GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
@@ -389,7 +396,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
     } part[] = {
         {"attn_norm.weight", o->width, 0, 0, MK_PRE},
         {"attn_norm.bias", o->width, 0, 0, MK_PRE_BIAS},
-        {"attn_q.weight", q, o->width, dev, MK_QKV},
+        {"attn_q.weight", mkmodel_has(o->arch, MK_DELTA) ? 2 * q : q, o->width, dev, MK_QKV},
         {"attn_q.bias", q, 0, 0, MK_QKV_BIAS},
         {"attn_k.weight", kv, o->width, dev, MK_QKV},
         {"attn_k.bias", kv, 0, 0, MK_QKV_BIAS},
@@ -428,6 +435,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         snprintf(name, sizeof name, "blk.%lld.%s", (long long)layer, part[i].name);
         if (part[i].has && !mkmodel_has(o->arch, part[i].has)) continue;
         if (i == 0 && layer == 0 && mkmodel_has(o->arch, MK_ENCODER)) continue;
+        if (i > 1 && mkmodel_is_delta(o, layer) && strncmp(part[i].name, "attn_", 5) == 0) continue;
         if (strncmp(part[i].name, "ffn_norm", 8) == 0 && mkmodel_has(o->arch, MK_ONE_NORM)) continue;
         bool keys = strncmp(part[i].name, "attn_k", 6) == 0 || strncmp(part[i].name, "attn_v", 6) == 0;
         if (layered && ((own.shared && keys) || (own.four && !own.local && strcmp(part[i].name, "attn_v.weight") == 0))) continue;
@@ -438,6 +446,7 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
             mkmodel_norm(m, name, part[i].rows);
     }
     if (mkmodel_has(o->arch, MK_SPLIT_B)) mkmodel_layer_latent(m, layer);
+    if (mkmodel_is_delta(o, layer)) mkmodel_layer_delta(m, layer);
     if (sparse) mkmodel_layer_experts(m, layer);
     m->o = all;
     if (layered) mkmodel_gemma_layer(m, layer);
@@ -494,6 +503,12 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"expert_shared_feed_forward_length", mkmodel_expert_ff(o), mkmodel_has(o->arch, MK_SHARED)},
         {"expert_gating_func", 2, mkmodel_has(o->arch, MK_SPLIT_B)},
         {"leading_dense_block_count", 1, mkmodel_has(o->arch, MK_LEADING)},
+        {"full_attention_interval", 2, mkmodel_has(o->arch, MK_DELTA)},
+        {"ssm.conv_kernel", 4, mkmodel_has(o->arch, MK_DELTA)},
+        {"ssm.state_size", o->head, mkmodel_has(o->arch, MK_DELTA)},
+        {"ssm.group_count", o->kv_heads, mkmodel_has(o->arch, MK_DELTA)},
+        {"ssm.time_step_rank", o->heads, mkmodel_has(o->arch, MK_DELTA)},
+        {"ssm.inner_size", o->heads * o->head, mkmodel_has(o->arch, MK_DELTA)},
         {"vocab_size", o->vocab, !gemma},
     };
     char key[96];

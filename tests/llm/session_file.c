@@ -213,9 +213,9 @@ static void test_score(const file *file_data, int64_t V)
 
 int main(void)
 {
-    static const char *const archs[] = {"llama", "gemma3"};
+    static const char *const archs[] = {"llama", "gemma3", "qwen35"};
     snprintf(path, sizeof path, "/tmp/zt-save-%d", (int)getpid());
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         file file_data = make_file(archs[i], "q8_0", 2, NULL);
         int64_t V = vocab_of(&file_data);
         int32_t ids[N + MORE];
