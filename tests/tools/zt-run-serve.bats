@@ -200,6 +200,13 @@ calling_template() {
     stop 0
 }
 
+@test "a long prompt that becomes tokens does not stop texts that run" {
+    ln -sf "$long" model.gguf
+    start -c 32000
+    client smooth
+    stop 0
+}
+
 @test "a stream that nobody reads is cut" {
     ln -sf "$long" model.gguf
     start -c 32000

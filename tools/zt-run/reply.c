@@ -33,9 +33,18 @@ static zt_status hold_to_tools(run_state *run, const zt_reply_opts *opts, const 
     return run_hold_to_calls(run, &hold);
 }
 
+/* As much of the prompt as matters to an answer: whether it opens the reasoning. */
+static zt_status keep_end(zt_str *end, const zt_str *prompt)
+{
+    enum { MOST_END = 4096 };
+    size_t size = prompt->len < MOST_END ? prompt->len : MOST_END;
+    return size ? zt_str_put(end, prompt->data + prompt->len - size, size) : ZT_OK;
+}
+
 zt_status run_reply_begin(run_state *run, const zt_str *prompt, const run_beside *beside)
 {
     size_t size;
+    if (run->prompt_end) return keep_end(run->prompt_end, prompt);
     const run_calls none = {0}, *calls = beside ? &beside->calls : &none;
     const char *text = zt_jinja_text(run->jinja, &size);
     zt_reply_opts opts = {.template_text = {text, size},

@@ -122,7 +122,33 @@ static void init_request(run_request *request, run_state *base)
     for (size_t i = 0; i < sizeof strings / sizeof *strings; i++) zt_str_init(strings[i], base->ctx);
 }
 
-run_request *request_new(run_state *base, const char *text, size_t size, size_t line)
+/* Of a prompt that was encoded before. */
+static zt_status take_prompt(run_request *request, const request_prompt *prompt)
+{
+    run_state *run = &request->run;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < prompt->ids.count && status == ZT_OK; i++)
+        status = zt_ids_push(run->ctx, &run->ids, prompt->ids.id[i]);
+    run->prompt_count = run->ids.count;
+    return status == ZT_OK && request->messages ? request_take_messages(request, prompt) : status;
+}
+
+zt_status request_encode(run_state *base, const char *text, size_t size, request_prompt *prompt)
+{
+    run_request *request = zt_alloc(base->ctx, sizeof *request);
+    if (!request) return ZT_ENOMEM;
+    init_request(request, base);
+    request->run.prompt_end = &prompt->end;
+    zt_status status = request_parse(request, text, size);
+    if (status == ZT_OK) status = encode_prompt(request);
+    prompt->ids = request->run.ids; /* it takes them */
+    request->run.ids = (zt_ids){0};
+    request_free(request);
+    return status;
+}
+
+/* `encoded` NULL: the prompt is the line's. */
+static run_request *make_request(run_state *base, const char *text, size_t size, size_t line, const request_prompt *encoded)
 {
     run_request *request = zt_alloc(base->ctx, sizeof *request);
     if (!request) return NULL;
@@ -132,11 +158,21 @@ run_request *request_new(run_state *base, const char *text, size_t size, size_t 
     zt_status status = request_parse(request, text, size);
     request->run.request_id = request->json_id;
     if (status == ZT_OK) status = request_hold(request);
-    if (status == ZT_OK) status = encode_prompt(request);
+    if (status == ZT_OK) status = encoded ? take_prompt(request, encoded) : encode_prompt(request);
     if (status == ZT_OK) status = run_check_room(&request->run);
     if (status == ZT_OK || request_end(request, status) == ZT_OK) return request;
     request_free(request);
     return NULL;
+}
+
+run_request *request_new(run_state *base, const char *text, size_t size, size_t line)
+{
+    return make_request(base, text, size, line, NULL);
+}
+
+run_request *request_new_encoded(run_state *base, const char *text, size_t size, const request_prompt *prompt)
+{
+    return make_request(base, text, size, 0, prompt);
 }
 
 void request_free(run_request *request)

@@ -36,6 +36,16 @@ typedef struct run_request {
     &(request)->run.held_text, &(request)->run.held_shown, &(request)->run.answer_text, &(request)->run.logprobs,                \
         &(request)->run.likeliest, &(request)->answer
 
+/* A prompt that was encoded. */
+typedef struct request_prompt {
+    zt_ids ids;
+    zt_str end; /* of a conversation: the last bytes of what the template wrote */
+} request_prompt;
+
+/* The prompt of a line, and nothing else of it: prompt->end is initialized. ZT_EDATA, ZT_EUSAGE: what is wrong. */
+zt_status request_encode(run_state *base, const char *text, size_t size, request_prompt *prompt);
+/* As request_new, with a prompt that was encoded by request_encode; "prompt" or "messages" of the line mean nothing. */
+run_request *request_new_encoded(run_state *base, const char *text, size_t size, const request_prompt *prompt);
 /* From a line of the input; line 0: it comes from elsewhere. run.ids is the prompt; or the request is done, since it is wrong, and the error
  * is its answer. NULL: an error that is not the request's fault. */
 run_request *request_new(run_state *base, const char *text, size_t size, size_t line);
@@ -69,7 +79,8 @@ zt_status request_choose_tools(run_request *request);
 /* request_form.c: holds the answer to what the request says, or else to what the command line says. */
 zt_status request_hold(run_request *request);
 
-/* request_messages.c: encodes request->messages into run.ids. */
+/* request_messages.c: encodes request->messages into run.ids; or takes a conversation that was encoded. */
 zt_status request_encode_messages(run_request *request);
+zt_status request_take_messages(run_request *request, const request_prompt *prompt);
 
 #endif

@@ -232,3 +232,11 @@ zt_status request_encode_messages(run_request *request)
     zt_free(run->ctx, messages);
     return status;
 }
+
+zt_status request_take_messages(run_request *request, const request_prompt *prompt)
+{
+    run_state *run = &request->run;
+    zt_status status = run_choose_template(run, request->beside.tools != NULL);
+    if (status == ZT_OK) status = run_find_turn(run);
+    return status == ZT_OK && run->jinja ? run_reply_begin(run, &prompt->end, &request->beside) : status;
+}

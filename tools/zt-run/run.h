@@ -67,6 +67,7 @@ typedef struct run_state {
     const char *form;                  /* the option that says it: "json_schema", "grammar", "choices", "regex" */
     zt_grammar_matcher *matcher;       /* follows the answer; NULL: it is held to nothing */
     zt_grammar_matcher *draft_matcher; /* follows drafts */
+    zt_str *prompt_end;                /* NULL; or run_reply_begin only puts the end of the prompt there */
     char *prompt_text;                 /* [prompt_bytes] */
     size_t prompt_bytes;
     zt_sink *sink;      /* of --output; NULL: stdout */

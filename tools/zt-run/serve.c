@@ -42,7 +42,7 @@ typedef struct serve_choice {
 struct serve_job {
     serve_job *next;
     serve_exchange *exchange;
-    serve_body body;
+    serve_prepared *prepared;
     serve_reply reply;
     serve_choice *choices;
     size_t choice_count, finished_count;
@@ -58,6 +58,7 @@ typedef struct serve_state {
     serve_http *http;
     zt_batch *batch; /* NULL: the model makes embeddings only */
     serve_embedder embedder;
+    serve_preparer *preparer;
     char model_id[256];
     serve_job *jobs;   /* in the order in which they came */
     size_t open_count; /* texts in the batch */
@@ -126,14 +127,14 @@ static void close_job(serve_state *serve, serve_job *job)
     zt_free(serve->run->ctx, job->choices);
     json_decref(job->answers);
     zt_str_fini(&job->embedded);
-    serve_body_free(&job->body);
+    serve_prepared_free(job->prepared);
     zt_free(serve->run->ctx, job);
 }
 
 static void fail_job(serve_state *serve, serve_job *job, int status, const char *code, const char *message)
 {
     char name[64];
-    const char *param = status < 500 && job->body.json ? serve_named_member(&job->body, message, name) : NULL;
+    const char *param = status < 500 && job->prepared->body.json ? serve_named_member(&job->prepared->body, message, name) : NULL;
     serve_fail(job->exchange, status, param, code, message);
     close_job(serve, job);
 }
@@ -149,9 +150,9 @@ static zt_status fail_with_error(serve_state *serve, serve_job *job, zt_status s
 {
     char message[1024];
     zt_ctx *ctx = serve->run->ctx;
-    int refused = job->body.status && status == ZT_EDATA ? job->body.status : http_status(status);
+    int refused = job->prepared->body.status && status == ZT_EDATA ? job->prepared->body.status : http_status(status);
     zt_escape(message, sizeof message, zt_ctx_error(ctx), strlen(zt_ctx_error(ctx)));
-    fail_job(serve, job, refused, job->body.code, message);
+    fail_job(serve, job, refused, job->prepared->body.code, message);
     if (!request_is_theirs(status)) return status;
     zt_ctx_clear(ctx);
     return ZT_OK;
@@ -247,13 +248,13 @@ static zt_status finish_choice(serve_state *serve, serve_choice *choice, zt_str 
         fail_choice(serve, choice, answer);
     } else if (status == ZT_OK) {
         count_choice(serve, choice);
-        if (index % job->body.choices == 0) job->usage.prompt_tokens += request->run.prompt_count;
+        if (index % job->prepared->body.choices == 0) job->usage.prompt_tokens += request->run.prompt_count;
         job->usage.generated_tokens += request->run.ids.count - request->run.prompt_count;
-        if (job->body.stream)
+        if (job->prepared->body.stream)
             status = serve_put_finish(out, &job->reply, index, answer);
         else if (json_array_append_new(job->answers, serve_choice_object(serve->run, &job->reply, index, answer)) != 0)
             status = zt_fail(serve->run->ctx, ZT_ENOMEM, "no memory for an answer");
-        if (!job->body.stream) job->answer_bytes += request->run.answer_text.len + request->run.logprobs.len;
+        if (!job->prepared->body.stream) job->answer_bytes += request->run.answer_text.len + request->run.logprobs.len;
         choice->finished = true;
         job->finished_count++;
         drop_choice(serve, choice);
@@ -282,8 +283,8 @@ static json_t *sort_choices(const json_t *choices)
 
 static zt_status put_end(serve_job *job, zt_str *out)
 {
-    if (!job->body.stream) return serve_put_answer(out, &job->reply, sort_choices(job->answers), job->usage);
-    zt_status status = job->body.usage ? serve_put_usage(out, &job->reply, job->usage) : ZT_OK;
+    if (!job->prepared->body.stream) return serve_put_answer(out, &job->reply, sort_choices(job->answers), job->usage);
+    zt_status status = job->prepared->body.usage ? serve_put_usage(out, &job->reply, job->usage) : ZT_OK;
     return status == ZT_OK ? serve_put_done(out) : status;
 }
 
@@ -322,13 +323,13 @@ static zt_status advance_job(serve_state *serve, serve_job *job)
     for (size_t i = 0; !failed && status == ZT_OK && i < job->choice_count; i++) { /* a failed job is closed */
         serve_choice *choice = &job->choices[i];
         if (choice->finished) continue;
-        if (job->body.stream && !choice->request->failed) status = put_new_text(serve, choice, &out);
-        if (job->body.stream && !choice->request->failed && status == ZT_OK) status = put_new_calls(choice, &out);
+        if (job->prepared->body.stream && !choice->request->failed) status = put_new_text(serve, choice, &out);
+        if (job->prepared->body.stream && !choice->request->failed && status == ZT_OK) status = put_new_calls(choice, &out);
         if (status == ZT_OK && choice->request->done) status = finish_choice(serve, choice, &out, &failed);
     }
     bool whole = status == ZT_OK && !failed && job->finished_count == job->choice_count;
     if (whole) {
-        if (!job->body.stream) serve_begin(job->exchange, 200, false);
+        if (!job->prepared->body.stream) serve_begin(job->exchange, 200, false);
         status = put_end(job, &out);
     }
     if (status == ZT_OK && !failed && out.len) read = serve_put(job->exchange, out.data, out.len);
@@ -366,11 +367,11 @@ static zt_status put_embeddings(serve_state *serve, serve_job *job)
 /* Embeds one text of the job. */
 static zt_status advance_embedding(serve_state *serve, serve_job *job)
 {
-    const json_t *text = serve_body_prompt(&job->body, job->input_count);
-    zt_status status = serve_embed(serve->run, &serve->embedder, text, job->input_count, job->body.base64, &job->embedded,
-                                   &job->usage.prompt_tokens);
+    const json_t *text = serve_body_prompt(&job->prepared->body, job->input_count);
+    zt_status status = serve_embed(serve->run, &serve->embedder, text, job->input_count, job->prepared->body.base64,
+                                   &job->embedded, &job->usage.prompt_tokens);
     if (status != ZT_OK) return fail_with_error(serve, job, status);
-    return ++job->input_count == job->body.prompt_count ? put_embeddings(serve, job) : ZT_OK;
+    return ++job->input_count == job->prepared->body.prompt_count ? put_embeddings(serve, job) : ZT_OK;
 }
 
 /* After a step: what is new of all jobs, and a text to embed of each. */
@@ -379,7 +380,7 @@ static zt_status advance_jobs(serve_state *serve)
     zt_status status = ZT_OK;
     for (serve_job *job = serve->jobs, *next; job && status == ZT_OK; job = next) {
         next = job->next;
-        status = (job->body.task == SERVE_EMBEDDING ? advance_embedding : advance_job)(serve, job);
+        status = (job->prepared->body.task == SERVE_EMBEDDING ? advance_embedding : advance_job)(serve, job);
     }
     return status;
 }
@@ -410,14 +411,16 @@ static zt_status next_token(void *text, float *logits, int32_t best, bool *more)
 
 static zt_status make_choices(serve_state *serve, serve_job *job)
 {
-    size_t count = job->body.prompt_count * job->body.choices;
+    size_t count = job->prepared->body.prompt_count * job->prepared->body.choices;
     job->choices = zt_calloc(serve->run->ctx, count, sizeof *job->choices);
     job->answers = json_array();
     if (!job->choices || !job->answers) return zt_fail(serve->run->ctx, ZT_ENOMEM, "no memory for a request");
     for (size_t i = 0; i < count; i++) {
         serve_choice *choice = &job->choices[job->choice_count++];
         choice->job = job;
-        choice->request = serve_body_request(serve->run, &job->body, i / job->body.choices, i % job->body.choices);
+        choice->request =
+            serve_body_request(serve->run, &job->prepared->body, &job->prepared->prompts[i / job->prepared->body.choices],
+                               i % job->prepared->body.choices);
         if (!choice->request) return zt_ctx_status(serve->run->ctx);
         if (choice->request->done) return ZT_OK; /* it is wrong */
     }
@@ -461,7 +464,7 @@ static zt_status begin_texts(serve_state *serve, serve_job *job)
     zt_status status = make_choices(serve, job);
     if (status != ZT_OK) return fail_with_error(serve, job, status);
     if (job->choices[job->choice_count - 1].request->done) return advance_job(serve, job);
-    if (job->body.stream) status = begin_stream(serve, job);
+    if (job->prepared->body.stream) status = begin_stream(serve, job);
     if (status == ZT_OK) status = add_choices(serve, job);
     return status == ZT_OK ? ZT_OK : fail_with_error(serve, job, status);
 }
@@ -470,19 +473,28 @@ static zt_status begin_embeddings(serve_state *serve, serve_job *job)
 {
     zt_status status = serve_embedder_open(serve->run, &serve->embedder);
     size_t width = status == ZT_OK ? (size_t)zt_llm_get(serve->embedder.model).vector : 0;
-    if (status == ZT_OK && job->body.prompt_count * width > EMBEDDED_NUMBERS)
+    if (status == ZT_OK && job->prepared->body.prompt_count * width > EMBEDDED_NUMBERS)
         status = zt_fail(serve->run->ctx, ZT_EDATA, "\"input\": %zu texts of width %zu: at most %d numbers are answered at once",
-                         job->body.prompt_count, width, EMBEDDED_NUMBERS);
+                         job->prepared->body.prompt_count, width, EMBEDDED_NUMBERS);
     return status == ZT_OK ? ZT_OK : fail_with_error(serve, job, status);
 }
 
-static serve_job *new_job(serve_state *serve, serve_exchange *exchange)
+/* NULL: no memory, and the exchange is ended. */
+static serve_job *new_job(serve_state *serve, serve_prepared *prepared)
 {
     serve_job *job = zt_calloc(serve->run->ctx, 1, sizeof *job), **place = &serve->jobs;
-    if (!job) return NULL;
-    job->exchange = exchange;
+    if (!job) {
+        serve_fail(prepared->exchange, 503, NULL, NULL, "no memory for a request");
+        serve_end(prepared->exchange);
+        serve_prepared_free(prepared);
+        zt_ctx_clear(serve->run->ctx);
+        return NULL;
+    }
+    job->exchange = prepared->exchange;
+    job->prepared = prepared;
     zt_str_init(&job->embedded, serve->run->ctx);
-    job->reply = (serve_reply){.task = serve_exchange_task(exchange), .model = serve->model_id, .created = (long long)time(NULL)};
+    job->reply =
+        (serve_reply){.task = serve_exchange_task(job->exchange), .model = serve->model_id, .created = (long long)time(NULL)};
     snprintf(job->reply.id, sizeof job->reply.id, "%s-%llx%08llx", job->reply.task == SERVE_CHAT ? "chatcmpl" : "cmpl",
              (unsigned long long)serve->start_time, (unsigned long long)serve->job_count++);
     while (*place) place = &(*place)->next;
@@ -490,30 +502,28 @@ static serve_job *new_job(serve_state *serve, serve_exchange *exchange)
     return job;
 }
 
-static zt_status begin_job(serve_state *serve, serve_exchange *exchange)
+static zt_status begin_job(serve_state *serve, serve_prepared *prepared)
 {
-    serve_job *job = new_job(serve, exchange);
-    if (!job) {
-        serve_fail(exchange, 503, NULL, NULL, "no memory for a request");
-        serve_end(exchange);
-        zt_ctx_clear(serve->run->ctx);
-        return ZT_OK;
-    }
-    if (serve_gone(exchange)) {
+    serve_job *job = new_job(serve, prepared);
+    if (!job) return ZT_OK;
+    if (serve_gone(job->exchange)) {
         cancel_job(serve, job);
         return ZT_OK;
     }
-    zt_status status = serve_body_read(serve->run, job->reply.task, serve_exchange_body(exchange), &job->body);
-    serve_drop_body(exchange);
-    if (status != ZT_OK) return fail_with_error(serve, job, status);
-    return (job->body.task == SERVE_EMBEDDING ? begin_embeddings : begin_texts)(serve, job);
+    if (prepared->status != ZT_OK)
+        return fail_with_error(serve, job, zt_fail(serve->run->ctx, prepared->status, "%s", prepared->message));
+    return (job->prepared->body.task == SERVE_EMBEDDING ? begin_embeddings : begin_texts)(serve, job);
 }
 
 static zt_status take_jobs(serve_state *serve)
 {
     zt_status status = ZT_OK;
-    for (serve_exchange *exchange; status == ZT_OK && serve->open_count < OPEN && (exchange = serve_take(serve->http));)
-        status = begin_job(serve, exchange);
+    serve_prepared *prepared;
+    for (bool more = true; status == ZT_OK && more;) {
+        more = serve->open_count < OPEN && (prepared = serve_preparer_take(serve->preparer, OPEN - serve->open_count));
+        if (more) status = begin_job(serve, prepared);
+    }
+    if (serve->open_count >= OPEN) serve_allow(serve->http, 0);
     return status;
 }
 
@@ -525,7 +535,7 @@ static zt_status step_batch(serve_state *serve)
     zt_status status = serve->batch && serve->open_count ? zt_batch_step(serve->batch) : ZT_OK;
     if (status == ZT_OK || !request_is_theirs(status)) return status;
     serve_job *job = serve->jobs;
-    while (job && job->body.task == SERVE_EMBEDDING) job = job->next;
+    while (job && job->prepared->body.task == SERVE_EMBEDDING) job = job->next;
     return job ? fail_with_error(serve, job, status) : status;
 }
 
@@ -640,10 +650,13 @@ static zt_status serve_model(serve_state *serve, serve_listener *listener)
         atomic_store(&signalled_http, serve->http);
         note_address(run, listener);
         if (atomic_load(&signal_count) == 0) status = open_model(serve);
+        if (status == ZT_OK) serve->preparer = serve_preparer_open(run, serve->http);
+        if (status == ZT_OK) status = zt_ctx_status(run->ctx);
         if (status == ZT_OK) serve_ready(serve->http);
         if (status == ZT_OK) zt_log(run->ctx, ZT_LOG_INFO, "ready after %.3f s", zt_seconds() - run->start_time);
         if (status == ZT_OK) status = serve_requests(serve);
         while (serve->jobs) fail_job(serve, serve->jobs, 503, NULL, "the server is stopping");
+        serve_preparer_close(serve->preparer);
         atomic_store(&signalled_http, NULL);
         serve_http_close(serve->http);
     }

@@ -1,11 +1,12 @@
-/* serve.h - private to zt-run: --serve, OpenAI's API over HTTP. Two threads share the work:
+/* serve.h - private to zt-run: --serve, OpenAI's API over HTTP. Three threads share the work:
  *
  *     the thread of libmicrohttpd                     the thread of the model
- *     serve_http.c, serve_exchange.c                  serve.c, serve_body.c, serve_answer.c
+ *     serve_http.c, serve_exchange.c                  serve.c, serve_answer.c
  *
  *     reads a request; checks path, key and size
- *     puts it into the queue and suspends it   --->   takes it, reads it into requests of --jsonl (request.h),
- *                                                     adds these to the batch, runs steps
+ *     puts it into the queue and suspends it   --->   takes it from a third thread (serve_prepare.c, serve_body.c), which
+ *                                                     has read it and made tokens of its prompts; makes requests of
+ *                                                     --jsonl of it (request.h), adds these to the batch, runs steps
  *     sends what is there, suspends again      <---   puts pieces of the answer
  *     marks a client that has gone             --->   drops its texts
  *
@@ -94,6 +95,11 @@ typedef struct serve_exchange serve_exchange;
 
 /* The next request of the queue; NULL: none. It has to be ended. */
 serve_exchange *serve_take(serve_http *http);
+/* For a thread that takes requests: waits until there is one and it may be taken. NULL: there is nothing to take any more. */
+serve_exchange *serve_wait_take(serve_http *http);
+void serve_allow(serve_http *http, size_t count); /* so many may be taken and not be begun */
+void serve_taken(serve_http *http, bool begun);   /* one that was taken is ready; or it has begun or ended */
+void serve_stop_taking(serve_http *http);         /* serve_wait_take returns NULL from now on */
 serve_task serve_exchange_task(const serve_exchange *exchange);
 const zt_str *serve_exchange_body(const serve_exchange *exchange);
 void serve_drop_body(serve_exchange *exchange);              /* it was read, and its memory is freed */
@@ -154,12 +160,36 @@ typedef struct serve_body {
 /* ZT_EDATA with a message in the context, and `status` and `code`. In any case serve_body_free. */
 zt_status serve_body_read(run_state *run, serve_task task, const zt_str *text, serve_body *body);
 void serve_body_free(serve_body *body);
+/* The tokens of a prompt. */
+zt_status serve_body_encode(run_state *run, const serve_body *body, size_t prompt, request_prompt *encoded);
+/* Puts something short in place of the prompt or the messages in `line`. */
+zt_status serve_body_forget(const run_state *run, serve_body *body);
 const json_t *serve_body_prompt(const serve_body *body,
                                 size_t index); /* a text or an array of token ids; NULL: of a conversation */
-/* A choice of a prompt as a line of --jsonl. */
-run_request *serve_body_request(run_state *run, const serve_body *body, size_t prompt, size_t choice);
+/* A choice of a prompt that was encoded, from a body that was forgotten, as a line of --jsonl. */
+run_request *serve_body_request(run_state *run, const serve_body *body, const request_prompt *prompt, size_t choice);
 /* The member of the body that a message begins with or names; NULL: none. */
 const char *serve_named_member(const serve_body *body, const char *message, char name[64]);
+
+/* ---- requests that are ready (serve_prepare.c) ------------------------------------------------------------- */
+
+typedef struct serve_prepared serve_prepared;
+struct serve_prepared {
+    serve_prepared *next;
+    zt_ctx *ctx; /* of its memory */
+    serve_exchange *exchange;
+    serve_body body;
+    request_prompt *prompts; /* [body.prompt_count]; NULL: embeddings */
+    zt_status status;        /* other than ZT_OK: why it is refused */
+    char message[1024];
+};
+
+typedef struct serve_preparer serve_preparer;
+serve_preparer *serve_preparer_open(run_state *run, serve_http *http); /* after the model. NULL: no memory */
+/* The next request that is ready; up to `most` more are made ready. Its exchange has to be ended. NULL: there is none. */
+serve_prepared *serve_preparer_take(serve_preparer *preparer, size_t most);
+void serve_prepared_free(serve_prepared *prepared);
+void serve_preparer_close(serve_preparer *preparer); /* NULL: nothing */
 
 /* ---- embeddings (serve_embed.c) ------------------------------------------------------------------ */
 

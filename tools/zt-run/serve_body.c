@@ -229,16 +229,38 @@ const json_t *serve_body_prompt(const serve_body *body, size_t index)
     return body->several ? json_array_get(body->prompts, index) : body->prompts;
 }
 
-run_request *serve_body_request(run_state *run, const serve_body *body, size_t prompt, size_t choice)
+/* A line of --jsonl, with a prompt, or with the seed of a choice. Allocated by jansson; NULL: no memory. */
+static char *write_line(run_state *run, const serve_body *body, const json_t *prompt, size_t choice)
 {
     json_t *line = json_copy(body->line);
-    json_t *text = (json_t *)(uintptr_t)serve_body_prompt(body, prompt);
-    bool bad = !line || (text && json_object_set(line, "prompt", text) != 0) || set_seed(run, body, line, choice) != 0;
+    bool bad = !line || (prompt && json_object_set(line, "prompt", (json_t *)(uintptr_t)prompt) != 0) ||
+               set_seed(run, body, line, choice) != 0;
     char *written = bad ? NULL : json_dumps(line, JSON_COMPACT);
-    run_request *request = written ? request_new(run, written, strlen(written), 0) : NULL;
     if (!written) zt_fail(run->ctx, ZT_ENOMEM, "no memory for a request");
-    free(written);
     json_decref(line);
+    return written;
+}
+
+zt_status serve_body_encode(run_state *run, const serve_body *body, size_t prompt, request_prompt *encoded)
+{
+    char *line = write_line(run, body, serve_body_prompt(body, prompt), 0);
+    zt_status status = line ? request_encode(run, line, strlen(line), encoded) : ZT_ENOMEM;
+    free(line);
+    return status;
+}
+
+zt_status serve_body_forget(const run_state *run, serve_body *body)
+{
+    bool chat = body->task == SERVE_CHAT;
+    if (json_object_set_new(body->line, chat ? "messages" : "prompt", chat ? json_array() : json_string("-")) == 0) return ZT_OK;
+    return zt_fail(run->ctx, ZT_ENOMEM, "no memory for a request");
+}
+
+run_request *serve_body_request(run_state *run, const serve_body *body, const request_prompt *prompt, size_t choice)
+{
+    char *line = write_line(run, body, NULL, choice);
+    run_request *request = line ? request_new_encoded(run, line, strlen(line), prompt) : NULL;
+    free(line);
     return request;
 }
 

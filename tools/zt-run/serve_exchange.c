@@ -154,6 +154,7 @@ void serve_exchange_submit(serve_exchange *exchange)
         http->last = &exchange->next;
         http->queue_count++;
         suspend(exchange);
+        pthread_cond_signal(&http->changed);
         serve_wake(http);
     }
 }
@@ -203,9 +204,9 @@ void serve_exchange_leave(serve_exchange *exchange, bool whole)
 
 /* ---- the thread of the model --------------------------------------------------------------------- */
 
-serve_exchange *serve_take(serve_http *http)
+/* With the lock held. */
+static serve_exchange *take_first(serve_http *http)
 {
-    lock_http(http);
     serve_exchange *exchange = http->first;
     if (exchange) {
         http->first = exchange->next;
@@ -213,8 +214,52 @@ serve_exchange *serve_take(serve_http *http)
         if (!http->first) http->last = &http->first;
         http->queue_count--;
     }
+    return exchange;
+}
+
+serve_exchange *serve_take(serve_http *http)
+{
+    lock_http(http);
+    serve_exchange *exchange = take_first(http);
     unlock_http(http);
     return exchange;
+}
+
+serve_exchange *serve_wait_take(serve_http *http)
+{
+    serve_exchange *exchange = NULL;
+    lock_http(http);
+    while (!http->stop_taking && (!http->first || http->taken_count >= http->allowed_count))
+        pthread_cond_wait(&http->changed, &http->lock);
+    if (!http->stop_taking) exchange = take_first(http);
+    http->taken_count += exchange != NULL;
+    unlock_http(http);
+    return exchange;
+}
+
+void serve_allow(serve_http *http, size_t count)
+{
+    lock_http(http);
+    http->allowed_count = count;
+    pthread_cond_signal(&http->changed);
+    unlock_http(http);
+}
+
+void serve_taken(serve_http *http, bool begun)
+{
+    lock_http(http);
+    http->taken_count -= begun;
+    pthread_cond_signal(&http->changed);
+    unlock_http(http);
+    serve_wake(http);
+}
+
+void serve_stop_taking(serve_http *http)
+{
+    lock_http(http);
+    http->stop_taking = true;
+    pthread_cond_signal(&http->changed);
+    unlock_http(http);
 }
 
 serve_task serve_exchange_task(const serve_exchange *exchange) { return exchange->task; }

@@ -327,6 +327,7 @@ serve_http *serve_http_open(zt_ctx *ctx, const serve_http_options *options)
     if (!http) return NULL;
     http->owner = ctx;
     pthread_mutex_init(&http->lock, NULL);
+    pthread_cond_init(&http->changed, NULL);
     http->options = options->options;
     http->model_id = options->model_id;
     http->model_object = options->model_object;
@@ -384,6 +385,7 @@ void serve_http_close(serve_http *http)
     serve_unlisten(http->listener);
     if (http->wake_fd >= 0) close(http->wake_fd);
     explicit_bzero(http->keys, sizeof http->keys);
+    pthread_cond_destroy(&http->changed);
     pthread_mutex_destroy(&http->lock);
     zt_ctx_free(http->ctx);
     zt_free(http->owner, http);

@@ -26,6 +26,9 @@ struct serve_http {
     serve_phase phase;
     serve_exchange *first, **last; /* the queue */
     size_t queue_count;
+    pthread_cond_t changed;            /* a request came, or may be taken, or none is taken any more */
+    size_t allowed_count, taken_count; /* may be taken and not be begun; are */
+    bool stop_taking;
     size_t body_bytes; /* of all exchanges */
     size_t live_count; /* exchanges that libmicrohttpd has not ended */
     serve_metrics metrics;
