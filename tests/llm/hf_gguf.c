@@ -40,6 +40,7 @@ static const otherwise ours[] = {
     {"glm4moe.block_count", "without the layers that predict further tokens, which transformers leaves out as well", NULL},
     {"glm4moe.nextn_predict_layers", "the same", NULL},
     {"mistral3.rope.scaling.attn_factor", "the amplitude that the model was trained with, where mscale is not 1", NULL},
+    {"mistral4.attention.temperature_scale", "llama_4_scaling_beta, which the converter leaves out of this one", NULL},
     {"deepseek2.rope.scaling.yarn_attn_factor", "the amplitude, where mscale is not mscale_all_dim", NULL},
     {".attention.scale", "of gemma, query_pre_attn_scalar where it is not the head's length", NULL},
     {"exaone.attention.layer_norm_rms_epsilon", "what llama.cpp reads; this converter writes the other key", NULL},

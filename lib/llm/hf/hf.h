@@ -82,6 +82,7 @@ typedef enum hf_id {
     HF_DEEPSEEK2,
     HF_DEEPSEEK3, /* and Kimi K2 */
     HF_GLM4_LITE,
+    HF_MISTRAL4,
     HF_MINICPM3,
     HF_MINICPM,
     HF_APERTUS,
@@ -134,7 +135,7 @@ typedef uint64_t hf_set;
 /* Of whose heads a part may rotate. */
 #define HF_PARTIAL                                                                                                               \
     (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
-#define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE))
+#define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
 #define HF_LATENTS   (HF_DEEPSEEKS | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
 #define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S) /* with gated delta nets */

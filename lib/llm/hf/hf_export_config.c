@@ -458,7 +458,7 @@ static zt_status put_rope(hf_export *export)
         status = put_stretched(export);
         return status == ZT_OK ? put_partial(export) : status;
     }
-    if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_parameters(export, scaling);
+    if (status == ZT_OK && is_of(export, HF_SET(HF_MINISTRAL3) | HF_SET(HF_MISTRAL4))) return put_parameters(export, scaling);
     bool modern = export->arch->id == HF_MODERNBERT;
     if (status == ZT_OK && !scaling && export->arch->id == HF_GPT_OSS) /* without, transformers takes YaRN */
         scaling = json_pack("{ss}", "rope_type", "default");

@@ -26,8 +26,10 @@ enum { MOST_LENGTH = 1 << 24 };
 static const struct {
     hf_set archs;
     int64_t plain, value; /* 0: width / heads */
-} usual[] = {
-    {HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3), 128, 128}, {HF_SET(HF_GLM4_LITE), 192, 256}, {HF_SET(HF_MINICPM3), 64, 0}};
+} usual[] = {{HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3), 128, 128},
+             {HF_SET(HF_GLM4_LITE), 192, 256},
+             {HF_SET(HF_MISTRAL4), 64, 128},
+             {HF_SET(HF_MINICPM3), 64, 0}};
 
 static zt_status read_lengths(const hf_import *import, latent_lengths *lengths)
 {
@@ -117,9 +119,10 @@ static zt_status check_choice(const hf_import *import)
 {
     const char *method = json_string_value(zt_hf_get(import, "topk_method"));
     int64_t groups = 1;
-    if (import->arch.id != HF_DEEPSEEK2) return ZT_OK;
+    if (!zt_hf_is(import, HF_SET(HF_DEEPSEEK2) | HF_SET(HF_MISTRAL4))) return ZT_OK;
     zt_status status = zt_hf_int(import, "n_group", &groups);
     if (status != ZT_OK) return status;
+    if (import->arch.id == HF_MISTRAL4) return groups > 1 ? refuse(import, "n_group above 1") : ZT_OK;
     if (json_is_true(zt_hf_get(import, "norm_topk_prob"))) return refuse(import, "norm_topk_prob");
     bool grouped = method && strcmp(method, "group_limited_greedy") == 0;
     return groups > 1 && !grouped ? refuse(import, "n_group above 1 and topk_method 'greedy'") : ZT_OK;
@@ -146,7 +149,7 @@ static zt_status put_gating(hf_import *import)
 {
     static const char *const words[] = {"softmax", "sigmoid"}; /* GGUF's numbers from 1 on */
     const json_t *given = zt_hf_get(import, "scoring_func");
-    int number = import->arch.id == HF_DEEPSEEK2 ? 0 : 1;
+    int number = zt_hf_is(import, HF_SET(HF_DEEPSEEK2) | HF_SET(HF_MISTRAL4)) ? 0 : 1;
     const char *word = json_string_value(given);
     char text[80];
     if (!zt_hf_is(import, HF_DEEPSEEKS) || !given || json_is_null(given)) return ZT_OK;
@@ -218,14 +221,14 @@ static zt_status set_lengths(hf_export *export)
 /* The method of the choice follows from the architecture and the groups; of the function that scores, whether GGUF says it. */
 static zt_status set_choice(hf_export *export)
 {
-    bool v2 = export->arch->id == HF_DEEPSEEK2;
+    bool v2 = export->arch->id == HF_DEEPSEEK2, mistral = export->arch->id == HF_MISTRAL4;
     int64_t gating = 0;
     if (!is_of(export, HF_DEEPSEEKS)) return ZT_OK;
     const char *method = !v2 ? "noaux_tc" : export->hyper.expert_groups > 1 ? "group_limited_greedy" : "greedy";
-    zt_status status = set(export, "topk_method", json_string(method));
+    zt_status status = mistral ? ZT_OK : set(export, "topk_method", json_string(method));
     if (status == ZT_OK && zt_export_int(export, "expert_gating_func", &gating) && gating != 0)
-        status = set(export, "scoring_func", json_string(v2 ? "softmax" : "sigmoid"));
-    if (status == ZT_OK && !v2) status = set(export, "num_nextn_predict_layers", json_integer(0));
+        status = set(export, "scoring_func", json_string(v2 || mistral ? "softmax" : "sigmoid"));
+    if (status == ZT_OK && !v2 && !mistral) status = set(export, "num_nextn_predict_layers", json_integer(0));
     /* where GGUF's silence means other numbers than that of config.json */
     int64_t leading = 0;
     zt_export_int(export, "leading_dense_block_count", &leading);
@@ -249,7 +252,7 @@ zt_status zt_export_latent(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     if (!is_of(export, HF_LATENTS)) return ZT_OK;
-    const char *what = hyper->temperature != 0                                           ? "queries that grow with their position"
+    const char *what = hyper->temperature != 0 && export->arch->id != HF_MISTRAL4        ? "queries that grow with their position"
                        : is_of(export, HF_DEEPSEEKS) && hyper->n_experts == 0            ? "no experts"
                        : export->arch->id == HF_DEEPSEEK2 && hyper->normed_experts       ? "normalized weights of experts"
                        : is_of(export, HF_SET(HF_MINICPM3)) && hyper->latent.q_rank == 0 ? "one matrix of queries"

@@ -48,11 +48,12 @@ typedef struct hf_name {
 #define NEXT        HF_SET(HF_QWEN3NEXT)
 #define QWEN35S     HF_QWEN35S
 #define DEEPSEEKS   HF_DEEPSEEKS
+#define MISTRAL4    HF_SET(HF_MISTRAL4)
 #define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
 #define GEMMA3N     HF_SET(HF_GEMMA3N)
 #define GEMMA4      HF_SET(HF_GEMMA4)
-#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                               /* w1, w2 and w3 */
-#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE))) /* gate, up and down */
+#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                                          /* w1, w2 and w3 */
+#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4)) /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
@@ -154,7 +155,7 @@ static const hf_name layered[] = {
     {"laurel.linear_right", "laurel_r", GEMMA3N, 0},
     {"laurel.post_laurel_norm", "laurel_post_norm", GEMMA3N, 0},
     {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
-    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS | HF_SET(HF_QWEN35MOE), 0},
+    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS | MISTRAL4 | HF_SET(HF_QWEN35MOE), 0},
     {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE | NOAUX, HF_UNDERSCORE},
     {"mlp.moe_statics.e_score_correction", "exp_probs_b", ERNIE, HF_FLAT | HF_UNDERSCORE},
     {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
@@ -204,6 +205,10 @@ static const hf_name layered[] = {
     {"mlp.experts.*.gate_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
     {"mlp.experts.*.up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
     {"mlp.experts.*.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps", MISTRAL4, HF_BARE},
+    {"mlp.experts.gate_up_proj", "ffn_gate_exps", MISTRAL4, HF_BARE | HF_FIRST_HALF}, /* written alone */
+    {"mlp.experts.gate_up_proj", "ffn_up_exps", MISTRAL4, HF_BARE | HF_SECOND_HALF},
+    {"mlp.experts.down_proj", "ffn_down_exps", MISTRAL4, HF_BARE},
     {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
     {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
     {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},

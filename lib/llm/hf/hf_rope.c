@@ -359,7 +359,7 @@ static zt_status put_scaling(const rope_params *rope)
 static zt_status put_temperature(const rope_params *rope)
 {
     double beta = NAN;
-    if (rope->import->arch.id != HF_MINISTRAL3) return ZT_OK;
+    if (!zt_hf_is(rope->import, HF_SET(HF_MINISTRAL3) | HF_SET(HF_MISTRAL4))) return ZT_OK;
     zt_status status =
         zt_hf_number(rope->import, json_object_get(rope->global, "llama_4_scaling_beta"), "llama_4_scaling_beta", &beta);
     return status == ZT_OK && !isnan(beta) ? zt_hf_put_real(rope->import, "attention.temperature_scale", beta) : status;
@@ -381,6 +381,9 @@ zt_status zt_hf_put_rope(hf_import *import)
     if (!json_is_object(rope.global) && zt_hf_is(import, HF_SET(HF_GPT_OSS))) /* which transformers takes for YaRN */
         return zt_fail(import->ctx, ZT_ENOTSUP,
                        "%sconfig.json: gpt-oss models without rope_parameters or rope_scaling are not supported",
+                       import->folder.data);
+    if (!json_is_object(rope.global) && zt_hf_is(import, HF_SET(HF_MISTRAL4)))
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: mistral4 models without rope_parameters are not supported",
                        import->folder.data);
     zt_status status = read_dims(&rope);
     if (status == ZT_OK) status = put_dims(&rope);

@@ -8,7 +8,7 @@
 Directories and files are those of tests/llm/archs/make.py, whose functions these are. Weights are few different values, so
 that the archive stays small. config.json says what those of DeepSeek, Kimi, GLM and MiniCPM on the hub say.
 """
-import importlib.util, os, sys
+import copy, importlib.util, os, sys
 
 import numpy as np
 
@@ -16,7 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 spec = importlib.util.spec_from_file_location("archs_make", f"{HERE}/../archs/make.py")
 archs = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(archs)
-exact_draw, WIDTH, HEADS = archs.draw, archs.WIDTH, archs.HEADS
+exact_draw, exact_build, WIDTH, HEADS = archs.draw, archs.build, archs.WIDTH, archs.HEADS
 
 
 def coarse_draw(rng, name, shape, model_type):
@@ -28,6 +28,17 @@ def coarse_draw(rng, name, shape, model_type):
         x = x / 16  # which multiplies both ends
     step = 2.0 ** np.round(np.log2(max(x.std(), 1 / 64) / 2))
     return (np.round(x / step) * step).astype(np.float32).view(np.uint32)
+
+
+def build(config):
+    """Mistral 4 is a text model of one with eyes, which no auto class makes alone."""
+    if config["model_type"] != "mistral4":
+        return exact_build(config)
+    from transformers.models.mistral4 import modeling_mistral4 as m
+
+    config = m.Mistral4Config(**{k: copy.deepcopy(v) for k, v in config.items() if k not in ("architectures", "model_type")})
+    config._attn_implementation = config._experts_implementation = "eager"
+    return m.Mistral4ForCausalLM(config).eval().double(), False
 
 
 LATENT = dict(num_key_value_heads=HEADS, kv_lora_rank=16, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6, pad_token_id=0,
@@ -62,6 +73,22 @@ def glm(**more):
         "partial_rotary_factor": 1.0, "num_nextn_predict_layers": 0, "rope_theta": 1e6, **more})
 
 
+def mistral4(**more):
+    c = archs.text("Mistral4ForCausalLM", "mistral4", **{
+        **LATENT, "first_k_dense_replace": 0, "num_experts_per_tok": 3, "moe_intermediate_size": 16, "q_lora_rank": 12,
+        "n_routed_experts": 8, "n_shared_experts": 1, "n_group": 1, "topk_group": 1, "norm_topk_prob": True,
+        "routed_scaling_factor": 1.0, "rope_interleave": True, "rope_parameters": {
+            **YARN, "rope_type": "yarn", "rope_theta": 10000.0, "original_max_position_embeddings": 8, "mscale": 1.0,
+            "mscale_all_dim": 1.0, "llama_4_scaling_beta": 0.5, "partial_rotary_factor": 4 / 12}, **more})
+    return {k: v for k, v in c.items() if k != "rope_theta"}
+
+
+def with_eyes(c):
+    return {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3",
+            "text_config": {k: v for k, v in c.items() if k != "architectures"},
+            "vision_config": {"hidden_size": 4, "num_hidden_layers": 1}}
+
+
 def minicpm3(**more):
     return archs.text("MiniCPM3ForCausalLM", "minicpm3", **{
         **{k: v for k, v in LATENT.items() if k not in ("pad_token_id", "v_head_dim")}, "q_lora_rank": 12, "scale_emb": 12,
@@ -92,13 +119,15 @@ CASES = {
     "deepseek-v3-v5": case(v3(rope_scaling=None, torch_dtype="bfloat16"), v5=True, dtype="bf16"),
     "kimi-k2": case(kimi(torch_dtype="bfloat16"), run={**kimi(), "model_type": "deepseek_v3"}, dtype="bf16", shards=2),
     "glm4_moe_lite": case(glm()),
+    "mistral4": case(with_eyes(mistral4()), run=mistral4(),
+                     names=archs.beside_vision("model.language_model.", "lm_head.weight")),
     "minicpm3": case(minicpm3(), names=None),
     "minicpm3-long": case(minicpm3(**longrope()), names=None),
 }
 
 
 def main(args):
-    archs.HERE, archs.CASES, archs.draw = HERE, CASES, coarse_draw
+    archs.HERE, archs.CASES, archs.draw, archs.build = HERE, CASES, coarse_draw, build
     if args[:1] == ["--pack"]:
         return archs.pack(args[1], "latent.tar.xz")
     archs.everything_double()
