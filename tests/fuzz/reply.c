@@ -19,7 +19,8 @@ static const char *const templates[] = {
     "<\xef\xbd\x9c" "tool\xe2\x96\x81" "call\xe2\x96\x81" "begin\xef\xbd\x9c>", "<|tool_call_argument_begin|>", "[TOOL_CALLS] [THINK]",
     "<|tool_call:begin|>", "<function= </function>", "<|START_ACTION|> <|START_THINKING|>", "<|tool_call|>", "<|tools_prefix|>",
     "functools[", "<|tool_call_start|>", "<|tool_call> <|channel>", "<start_function_call>", "tool_code", "(params_name1",
-    "\"name\": \"parameters\": ", "<|start|><|channel|><|message|>", "text",
+    "\"name\": \"parameters\": ", "<|start|><|channel|><|message|>", "text", "]<]minimax[>[ <tool_call> <mm:think>", "<|open|> <|close|> <|sep|>", "<tool_call> <tool_sep> <arg_key>",
+    "<\xef\xbd\x9c" "DSML\xef\xbd\x9c" "tool_calls>",
 };
 // clang-format on
 

@@ -22,7 +22,9 @@ static const char tools_text[] =
 /* Templates, as far as the tables look at them. */
 static const char hermes[] = "tools ... <tool_call>\n{}</tool_call> <think> </think>", qwen[] = "<tool_call>\n<function=x>",
                   seed[] = "<seed:tool_call> <seed:think>", glm[] = "<tool_call>name<arg_key></think>",
-                  minimax[] = "<minimax:tool_call>",
+                  minimax[] = "<minimax:tool_call>", minimax3[] = "']<]minimax[>[' '<tool_call>' <mm:think>",
+                  hunyuan[] = "<tool_calls><tool_call><tool_sep><arg_key><think>", kimi3[] = "'<|open|>' '<|close|>' '<|sep|>'",
+                  dsml4[] = "<" BAR "DSML" BAR "tool_calls></think>",
                   minicpm[] = "<function name= <param name=", dsml[] = "<" BAR "DSML" BAR "function_calls></think>",
                   deepseek[] = DS("tool" BLOCK "call" BLOCK "begin") " <think>", kimi[] = "<|tool_call_argument_begin|>",
                   mistral[] = "[TOOL_CALLS] [THINK]", solar[] = "<|tool_call:begin|>", functionary[] = "<function=x></function>",
@@ -93,6 +95,31 @@ static const reply_case cases[] = {
     {"DSML", dsml, "", "<" BAR "DSML" BAR "function_calls>\n<" BAR "DSML" BAR "invoke name=\"weather\">\n<" BAR "DSML" BAR "parameter name=\"city\" string=\"true\">12</" BAR "DSML" BAR
      "parameter>\n<" BAR "DSML" BAR "parameter name=\"days\" string=\"false\">2</" BAR "DSML" BAR "parameter>\n</" BAR "DSML" BAR "invoke>\n</" BAR "DSML" BAR "function_calls>", "", "",
      "weather {\"city\":\"12\",\"days\":2};", NULL},
+
+    {"DSML of DeepSeek V4", dsml4, "", "<think>hm</think>Ok.\n\n<" BAR "DSML" BAR "tool_calls>\n<" BAR "DSML" BAR "invoke name=\"weather\">\n<" BAR "DSML" BAR "parameter name=\"city\" string=\"true\">Paris</" BAR
+     "DSML" BAR "parameter>\n</" BAR "DSML" BAR "invoke>\n<" BAR "DSML" BAR "invoke name=\"now\">\n</" BAR "DSML" BAR "invoke>\n</" BAR "DSML" BAR "tool_calls>", "Ok.", "hm", PARIS "now {};", NULL},
+    {"Hunyuan 3", hunyuan, "<think>", "hm</think>Look.<tool_calls>\n<tool_call>weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>Paris</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n</tool_call>\n"
+     "<tool_call>now<tool_sep>\n</tool_call>\n</tool_calls>", "Look.", "hm", "weather {\"city\":\"Paris\",\"days\":2};now {};", NULL},
+    {"Hunyuan 3, on one line", hunyuan, "", "<tool_calls><tool_call>now<tool_sep></tool_call></tool_calls>", "", "", "now {};", NULL},
+    {"Hunyuan 3, without the separator", hunyuan, "", "<tool_call>now</tool_call>", "<tool_call>now</tool_call>", "", "", "no name"},
+    {"MiniMax M3", minimax3, "<mm:think>", "hm</mm:think>Ok.\n]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<city>Paris <b>]<]minimax[>[</city>]<]minimax[>[<days>2]<]minimax[>[</days>"
+     "]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name=\"now\">]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>", "Ok.", "hm", "weather {\"city\":\"Paris <b>\",\"days\":2};now {};", NULL},
+    {"MiniMax M3, tags in a value", minimax3, "", "]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name=\"weather\">\n]<]minimax[>[<deep>]<]minimax[>[<a>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[<item>x\ny]<]minimax[>[</item>"
+     "]<]minimax[>[</a>]<]minimax[>[<b>]<]minimax[>[<c>true]<]minimax[>[</c>]<]minimax[>[</b>]<]minimax[>[</deep>\n]<]minimax[>[<city>12]<]minimax[>[</city>\n]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>", "", "",
+     "weather {\"deep\":{\"a\":[1,\"x\\ny\"],\"b\":{\"c\":true}},\"city\":\"12\"};", NULL},
+    {"MiniMax M3, nothing in an object", minimax3, "", "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<deep>]<]minimax[>[</deep>]<]minimax[>[<city>]<]minimax[>[</city>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>", "", "",
+     "weather {\"deep\":{},\"city\":\"\"};", NULL},
+    {"MiniMax M3, tags that cross", minimax3, "", "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<deep>]<]minimax[>[<a>1]<]minimax[>[</deep>]<]minimax[>[</a>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+     "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<deep>]<]minimax[>[<a>1]<]minimax[>[</deep>]<]minimax[>[</a>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>", "", "", "tags"},
+    {"MiniMax M3, a list with a member", minimax3, "", "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<deep>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[</deep>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>",
+     "]<]minimax[>[<tool_call>]<]minimax[>[<invoke name=\"weather\">]<]minimax[>[<deep>]<]minimax[>[<item>1]<]minimax[>[</item>]<]minimax[>[<a>1]<]minimax[>[</a>]<]minimax[>[</deep>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>", "", "", "tags"},
+    {"Kimi K3", kimi3, "<|open|>message role=\"assistant\"<|sep|><|open|>think<|sep|>", "hm<|close|>think<|sep|><|open|>response<|sep|>Yes.<|close|>response<|sep|><|close|>message<|sep|>", "Yes.", "hm", "", NULL},
+    {"Kimi K3, without reasoning", kimi3, "<|open|>response<|sep|>", "Yes.<|close|>response<|sep|><|close|>message<|sep|>", "Yes.", "", "", NULL},
+    {"Kimi K3, calls", kimi3, "<|open|>think<|sep|>", "hm<|close|>think<|sep|><|open|>response<|sep|>Look.<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool=\"weather\" index=\"1\"<|sep|>"
+     "<|open|>argument key=\"city\" type=\"string\"<|sep|>12<|close|>argument<|sep|><|open|>argument key=\"deep\" type=\"object\"<|sep|>{\"a\": [1, null]}<|close|>argument<|sep|><|close|>call<|sep|>"
+     "<|open|>call tool=\"now\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>", "Look.", "hm", "weather {\"city\":\"12\",\"deep\":{\"a\":[1,null]}};now {};", NULL},
+    {"Kimi K3, arguments as JSON", kimi3, "", "<|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>json type=\"object\"<|sep|>{\"city\": \"Paris\"}"
+     "<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", "", "", PARIS, NULL},
 
     {"DeepSeek R1", deepseek, "<think>\n", "hm\n</think>\n\n" DS("tool" BLOCK "calls" BLOCK "begin") DS("tool" BLOCK "call" BLOCK "begin") "function" DS("tool" BLOCK "sep")
      "weather\n```json\n{\"city\": \"Paris\"}\n```" DS("tool" BLOCK "call" BLOCK "end") "\n" DS("tool" BLOCK "call" BLOCK "begin") "function" DS("tool" BLOCK "sep") "now\n```json\n{}\n```"

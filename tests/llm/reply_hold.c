@@ -36,6 +36,11 @@ static const hold_case cases[] = {
      "<seed:tool_call>\n<function=weather>\n</"},
     {"glm", "<tool_call> <arg_key>", "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>\nRome\n</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n"
      "<arg_key>unit</arg_key><arg_value>\na <b\n</arg_value></tool_call>\n<tool_call>now</tool_call>", "<tool_call>weather\n<arg_key>d"},
+    {"hunyuan", "<tool_call> <tool_sep> <arg_key>", "<tool_calls>\n<tool_call>weather<tool_sep>\n<arg_key>city</arg_key>\n<arg_value>\nRome\n</arg_value>\n<arg_key>days</arg_key>\n<arg_value>2</arg_value>\n"
+     "<arg_key>unit</arg_key><arg_value>\na <b\n</arg_value></tool_call>\n<tool_call>now<tool_sep></tool_call></tool_calls>", "<tool_calls><tool_call>weather<tool_sep>\n<arg_key>d"},
+    {"kimi-k3", "<|open|> <|close|> <|sep|>", "<|open|>tools<|sep|><|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>argument key=\"city\" type=\"string\"<|sep|>\nRome\n<|close|>argument<|sep|>"
+     "<|open|>argument key=\"days\" type=\"number\"<|sep|>2<|close|>argument<|sep|><|open|>argument key=\"unit\" type=\"string\"<|sep|>\na <b\n<|close|>argument<|sep|><|close|>call<|sep|>"
+     "<|open|>call tool=\"now\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", "<|open|>tools<|sep|><|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>argument key=\"d"},
     {"minimax", "<minimax:tool_call>", "<minimax:tool_call>\n<invoke name=\"weather\">\n<parameter name=\"city\">\nRome\n</parameter>\n<parameter name=\"days\">2</parameter>\n"
      "<parameter name=\"unit\">\na <b\n</parameter>\n</invoke>\n<invoke name=\"now\">\n</invoke>\n</minimax:tool_call>", "<minimax:tool_call>\n<invoke name=\"no\""},
     {"minicpm", "<function name= <param name=", "<function name=\"weather\"><param name=\"city\">\nRome\n</param><param name=\"days\">2</param><param name=\"unit\">\na <b\n</param></function>"
@@ -44,6 +49,10 @@ static const hold_case cases[] = {
      "<" BAR "DSML" BAR "parameter name=\"city\" string=\"true\">\nRome\n</" BAR "DSML" BAR "parameter>\n<" BAR "DSML" BAR "parameter name=\"days\" string=\"false\">2</" BAR "DSML" BAR "parameter>\n"
      "<" BAR "DSML" BAR "parameter name=\"unit\" string=\"true\">\na <b\n</" BAR "DSML" BAR "parameter></" BAR "DSML" BAR "invoke>\n<" BAR "DSML" BAR "invoke name=\"now\"></" BAR "DSML" BAR "invoke>\n</" BAR "DSML" BAR "function_calls>",
      "<" BAR "DSML" BAR "function_calls>\n<" BAR "DSML" BAR "invoke name=\"weather\">\n<" BAR "DSML" BAR "parameter name=\"city\" string=\"f"},
+    {"dsml-v4", "<" BAR "DSML" BAR "tool_calls>", "<" BAR "DSML" BAR "tool_calls>\n<" BAR "DSML" BAR "invoke name=\"weather\">\n"
+     "<" BAR "DSML" BAR "parameter name=\"city\" string=\"true\">\nRome\n</" BAR "DSML" BAR "parameter>\n<" BAR "DSML" BAR "parameter name=\"days\" string=\"false\">2</" BAR "DSML" BAR "parameter>\n"
+     "<" BAR "DSML" BAR "parameter name=\"unit\" string=\"true\">\na <b\n</" BAR "DSML" BAR "parameter></" BAR "DSML" BAR "invoke>\n<" BAR "DSML" BAR "invoke name=\"now\"></" BAR "DSML" BAR "invoke>\n</" BAR "DSML" BAR "tool_calls>",
+     "<" BAR "DSML" BAR "tool_calls>\n<" BAR "DSML" BAR "invoke name=\"weather\">\n<" BAR "DSML" BAR "parameter name=\"city\" string=\"f"},
     {"hermes", "<tool_call>", "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\", \"days\": 2, \"unit\": \"a <b\"}}\n</tool_call>\n<tool_call>{\"name\":\"now\",\"arguments\":{}}</tool_call>",
      "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\", \"days\": 9"},
     {"hermes, arguments first", "<tool_call>{\"arguments\": <args-dict>, \"name\": <function-name>}",
@@ -318,6 +327,7 @@ static void test_refusals(zt_ctx *ctx)
          "ends a string"},
         {"(params_name1", "[{\"name\": \"f\", \"parameters\": {\"properties\": {\"a\": {}}, \"required\": [\"b\"]}}]",
          "names 'b'"},
+        {"]<]minimax[>[ <tool_call>", "[{\"name\": \"f\"}]", "in the form 'minimax-m3' cannot be constrained"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         json_t *list = json_loads(rows[i][1], 0, NULL);

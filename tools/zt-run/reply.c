@@ -19,7 +19,7 @@ static zt_status hold_to_tools(run_state *run, const zt_reply_opts *opts, const 
 {
     if (run->matcher && calls->required)
         return zt_fail(run->ctx, ZT_EDATA, "\"tool_choice\" asks for a call, but the answer is held to \"%s\"", run->form);
-    bool known = zt_reply_call_form(opts->template_text) != NULL;
+    bool known = zt_reply_holds_calls(opts->template_text);
     if (!known && calls->content && !calls->required) return run_hold_to(run, "json_schema", calls->content, 1);
     if (run->matcher || (!calls->required && !known)) return ZT_OK;
     zt_reply_hold hold = {.template_text = opts->template_text,

@@ -104,14 +104,25 @@ typedef struct argument_reader {
 } argument_reader;
 
 /* A text of the form in which ~ is white space, and all else marks. */
+static gexpr *name_types(gbuilder *builder)
+{
+    static const char *const types[] = {"number", "boolean", "object", "array", "null"};
+    gexpr *choice = zt_g_list(builder, G_CHOICE);
+    for (size_t i = 0; choice && i < sizeof types / sizeof *types; i++)
+        choice = zt_g_add(builder, choice, zt_g_literal(builder, types[i]));
+    return choice;
+}
+
 static gexpr *read_marks(gbuilder *builder, const char *text)
 {
     gexpr *list = zt_g_list(builder, G_SEQUENCE);
     while (list && text && *text) {
-        size_t size = strcspn(text, "~");
+        size_t size = strcspn(text, "~%");
         if (size) list = zt_g_add(builder, list, zt_g_mark(builder, text, size));
         text += size;
-        if (*text == '~') list = zt_g_add(builder, list, zt_g_gap(builder)), text++;
+        if (!list || !*text) break;
+        list = zt_g_add(builder, list, *text == '~' ? zt_g_gap(builder) : name_types(builder));
+        text++;
     }
     return list;
 }

@@ -81,7 +81,8 @@ typedef struct gdialect {
 /* How the properties of the outermost object are written; NULL in place of it: as a JSON object. */
 typedef struct garguments {
     const char *begin;        /* before a name */
-    const char *text, *other; /* between name and value: where the value is a text, and where it is another */
+    const char *text, *other; /* between name and value: where the value is a text, and where it is another; % is the name of
+                                 JSON's other types */
     const char *wrap;         /* around the value, where the reader drops it */
     const char *end;          /* behind it; NULL: nothing */
     const char *after;        /* behind `end`, of each property; ~ is white space as in JSON */

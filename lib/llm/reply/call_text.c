@@ -5,6 +5,7 @@
 #include "lib/io/json.h"
 #include "lib/llm/reply/reply_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* Arguments as they are written: an object of JSON. */
@@ -54,16 +55,114 @@ static bool take_until(zt_bytes *text, const char *mark, zt_bytes *before)
 /* ---- tags ------------------------------------------------------------------------------------ */
 
 /* An argument's name, after the mark that begins it. *is_text, *is_json: what an attribute after the name says of
- * the value: string="true", string="false". */
+ * the value. */
 static bool take_argument_name(zt_bytes *text, const tag_marks *tags, zt_bytes *name, bool *is_text, bool *is_json)
 {
     zt_bytes attributes;
     if (tags->argument_end[0] != '"') return take_until(text, tags->argument_end, name);
-    if (!take_until(text, "\"", name) || !take_until(text, ">", &attributes)) return false;
-    *is_text = zt_reply_find(attributes, "string=\"true\"");
-    *is_json = zt_reply_find(attributes, "string=\"false\"");
+    if (!take_until(text, "\"", name) || !take_until(text, tags->attributes_end ? tags->attributes_end : ">", &attributes))
+        return false;
+    *is_text = tags->is_text && zt_reply_find(attributes, tags->is_text);
+    *is_json = tags->is_json && zt_reply_find(attributes, tags->is_json);
     return true;
 }
+
+/* ---- values that hold further tags ------------------------------------------------------------ */
+
+typedef struct tag_reading {
+    zt_bytes rest;
+    const tag_marks *tags;
+    const json_t *root; /* of the tool's parameters */
+    zt_str *out;
+    int depth;
+} tag_reading;
+
+/* A tag of an argument; false: none, or the end of the value around it. */
+static bool take_open_tag(tag_reading *reading, zt_bytes *name)
+{
+    if (zt_reply_begins(reading->rest, reading->tags->nested)) return false;
+    return zt_reply_skip(&reading->rest, reading->tags->argument) &&
+           take_until(&reading->rest, reading->tags->argument_end, name);
+}
+
+static bool skip_close_tag(tag_reading *reading, zt_bytes name)
+{
+    if (!zt_reply_skip(&reading->rest, reading->tags->nested)) return false;
+    if (reading->rest.n < name.n || memcmp(reading->rest.data, name.data, name.n) != 0) return false;
+    reading->rest.data += name.n;
+    reading->rest.n -= name.n;
+    return zt_reply_skip(&reading->rest, ">");
+}
+
+static const json_t *member_schema(const json_t *schema, zt_bytes name)
+{
+    char key[MOST_NAME];
+    if (name.n >= sizeof key) return NULL;
+    snprintf(key, sizeof key, "%.*s", (int)name.n, name.data);
+    return json_object_get(json_object_get(schema, "properties"), key);
+}
+
+static bool has_type(const json_t *schema, const char *type)
+{
+    const char *own = json_string_value(json_object_get(schema, "type"));
+    return own && strcmp(own, type) == 0;
+}
+
+static bool read_tagged_value(tag_reading *reading, const json_t *schema);
+
+/* The tags inside of a value, the first of which is open: an object, or a list of items. */
+static bool read_members(tag_reading *reading, const json_t *schema, zt_bytes name)
+{
+    bool list = name.n == 4 && memcmp(name.data, "item", 4) == 0 && !member_schema(schema, name);
+    zt_str_putc(reading->out, list ? '[' : '{');
+    for (bool more = false;; more = true) {
+        const json_t *own = list ? json_object_get(schema, "items") : member_schema(schema, name);
+        if (more) zt_str_putc(reading->out, ',');
+        if (!list) {
+            zt_str_put_json(reading->out, name.data, name.n);
+            zt_str_putc(reading->out, ':');
+        }
+        if (!read_tagged_value(reading, own) || !skip_close_tag(reading, name)) return false;
+        zt_reply_skip_space(&reading->rest);
+        zt_bytes next;
+        if (!take_open_tag(reading, &next)) break;
+        if (list && (next.n != 4 || memcmp(next.data, "item", 4) != 0)) return false;
+        name = next;
+    }
+    return zt_str_putc(reading->out, list ? ']' : '}') == ZT_OK;
+}
+
+static bool read_tagged_value(tag_reading *reading, const json_t *schema)
+{
+    zt_bytes text, name;
+    tag_reading inside = *reading;
+    zt_reply_skip_space(&inside.rest);
+    if (++inside.depth > MOST_DEPTH) return false;
+    if (take_open_tag(&inside, &name)) {
+        bool good = read_members(&inside, schema, name);
+        reading->rest = inside.rest;
+        return good;
+    }
+    const char *end = zt_reply_find(reading->rest, reading->tags->nested);
+    if (!end) return false;
+    text = part_of(reading->rest.data, end);
+    reading->rest = part_of(end, reading->rest.data + reading->rest.n);
+    if (!zt_reply_trimmed(text).n && (has_type(schema, "object") || has_type(schema, "array")))
+        return zt_str_puts(reading->out, has_type(schema, "object") ? "{}" : "[]") == ZT_OK;
+    return zt_reply_put_as(reading->root, schema, text, reading->out) == ZT_OK;
+}
+
+/* The name of an argument was taken; its value and the mark that ends it. */
+static bool put_nested(argument_list *list, zt_bytes *text, const tag_marks *tags, zt_bytes name)
+{
+    tag_reading reading = {.rest = *text, .tags = tags, .root = list->schema, .out = &list->json};
+    put_key(list, name);
+    bool good = read_tagged_value(&reading, member_schema(list->schema, name)) && skip_close_tag(&reading, name);
+    *text = reading.rest;
+    return good;
+}
+
+/* ---- arguments between tags ------------------------------------------------------------------- */
 
 /* The text of a value without the newline at each end that belongs to the tags. */
 static zt_bytes value_of(zt_bytes text)
@@ -81,6 +180,7 @@ static bool put_argument(argument_list *list, zt_bytes *text, const tag_marks *t
     zt_bytes name, value;
     bool is_text = false, is_json = false;
     if (!take_argument_name(text, tags, &name, &is_text, &is_json)) return false;
+    if (tags->nested) return put_nested(list, text, tags, name);
     if (tags->value) {
         zt_reply_skip_space(text);
         if (!zt_reply_skip(text, tags->value)) return false;
@@ -98,12 +198,30 @@ static bool put_argument(argument_list *list, zt_bytes *text, const tag_marks *t
 /* A function's name, at the beginning of *text. */
 static bool take_function_name(zt_bytes *text, const tag_marks *tags, zt_bytes *name)
 {
-    if (tags->function) return zt_reply_skip(text, tags->function) && take_until(text, tags->function_end, name);
+    zt_bytes attributes;
+    if (tags->function)
+        return zt_reply_skip(text, tags->function) && take_until(text, tags->function_end, name) &&
+               (!tags->attributes_end || take_until(text, tags->attributes_end, &attributes));
     const char *end = zt_reply_find(*text, tags->argument), *all = text->data + text->n;
     end = end ? end : all;
     *name = part_of(text->data, end);
     *text = part_of(end, all);
     return true;
+}
+
+/* All arguments as one object of JSON. */
+static reply_step read_json_block(zt_reply *reply, zt_bytes *text, zt_bytes name, zt_status *status)
+{
+    zt_bytes json;
+    if (!take_until(text, reply->form->tags->json_end, &json) || zt_reply_trimmed(*text).n)
+        return zt_reply_refuse(reply, "tool call: the tags of the arguments do not fit");
+    text->n = 0;
+    return zt_reply_add_call(reply, (zt_bytes){0}, name, json, status);
+}
+
+static bool begins_argument(zt_bytes text, const tag_marks *tags)
+{
+    return zt_reply_begins(text, tags->argument) && !(tags->close && zt_reply_begins(text, tags->close));
 }
 
 static reply_step read_function(zt_reply *reply, zt_bytes *text, zt_status *status)
@@ -112,10 +230,11 @@ static reply_step read_function(zt_reply *reply, zt_bytes *text, zt_status *stat
     zt_bytes name;
     argument_list list;
     if (!take_function_name(text, tags, &name)) return zt_reply_refuse(reply, "tool call: no name of a function");
+    if (zt_reply_skip(text, tags->json)) return read_json_block(reply, text, name, status);
     begin_arguments(&list, reply, name);
     bool good = true;
-    for (zt_reply_skip_space(text); good && zt_reply_skip(text, tags->argument); zt_reply_skip_space(text))
-        good = put_argument(&list, text, tags);
+    for (zt_reply_skip_space(text); good && begins_argument(*text, tags); zt_reply_skip_space(text))
+        good = zt_reply_skip(text, tags->argument) && put_argument(&list, text, tags);
     if (good) good = tags->close ? zt_reply_skip(text, tags->close) : text->n == 0;
     if (!good) zt_reply_refuse(reply, "tool call: the tags of the arguments do not fit");
     return end_arguments(&list, name, good ? STEP_ON : STEP_WRONG, status);
@@ -125,7 +244,7 @@ reply_step zt_reply_read_tags(zt_reply *reply, zt_bytes text, zt_status *status)
 {
     reply_step step;
     do {
-        if (reply->form->tags->function && *reply->form->tags->function == '<') zt_reply_skip_space(&text);
+        if (reply->form->tags->function && *reply->form->tags->function != ' ') zt_reply_skip_space(&text);
         step = read_function(reply, &text, status);
         text = zt_reply_trimmed(text);
     } while (step == STEP_ON && *status == ZT_OK && text.n);

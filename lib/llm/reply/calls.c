@@ -107,11 +107,8 @@ static const char *python_constant(zt_bytes text)
     return NULL;
 }
 
-zt_status zt_reply_put_value(const json_t *schema, zt_bytes key, zt_bytes text, zt_str *out)
+zt_status zt_reply_put_as(const json_t *schema, const json_t *own, zt_bytes text, zt_str *out)
 {
-    char name[MOST_NAME];
-    snprintf(name, sizeof name, "%.*s", (int)(key.n < sizeof name ? key.n : sizeof name - 1), key.data);
-    const json_t *own = json_object_get(json_object_get(schema, "properties"), name);
     zt_bytes trimmed = zt_reply_trimmed(text);
     const char *constant = python_constant(trimmed);
     gtext_kind kind = own ? zt_g_text_kind(schema, own) : G_NOT_TEXT;
@@ -120,6 +117,13 @@ zt_status zt_reply_put_value(const json_t *schema, zt_bytes key, zt_bytes text, 
     if (constant) return zt_str_puts(out, constant);
     if (is_json(trimmed)) return zt_reply_compact(trimmed, out);
     return zt_str_put_json(out, text.data, text.n);
+}
+
+zt_status zt_reply_put_value(const json_t *schema, zt_bytes key, zt_bytes text, zt_str *out)
+{
+    char name[MOST_NAME];
+    snprintf(name, sizeof name, "%.*s", (int)(key.n < sizeof name ? key.n : sizeof name - 1), key.data);
+    return zt_reply_put_as(schema, json_object_get(json_object_get(schema, "properties"), name), text, out);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */

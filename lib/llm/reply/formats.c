@@ -12,15 +12,29 @@
 /* DeepSeek's marks are made of a full-width bar and a block. */
 #define BAR   "\xef\xbd\x9c"
 #define BLOCK "\xe2\x96\x81"
+/* MiniMax M3 has a token before each of its tags. */
+#define MINIMAX "]<]minimax[>["
 
 // clang-format off
 static const tag_marks
-    qwen_tags = {"<function=", ">", "<parameter=", ">", NULL, "</parameter>", "</function>"},
-    glm_tags = {NULL, NULL, "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", NULL},
-    minimax_tags = {"<invoke name=\"", "\">", "<parameter name=\"", "\">", NULL, "</parameter>", "</invoke>"},
-    minicpm_tags = {" name=\"", "\">", "<param name=\"", "\">", NULL, "</param>", NULL},
-    dsml_tags = {"<" BAR "DSML" BAR "invoke name=\"", "\">", "<" BAR "DSML" BAR "parameter name=\"", "\">", NULL,
-                 "</" BAR "DSML" BAR "parameter>", "</" BAR "DSML" BAR "invoke>"};
+    qwen_tags = {.function = "<function=", .function_end = ">", .argument = "<parameter=", .argument_end = ">",
+        .value_end = "</parameter>", .close = "</function>"},
+    glm_tags = {.argument = "<arg_key>", .argument_end = "</arg_key>", .value = "<arg_value>", .value_end = "</arg_value>"},
+    minimax_tags = {.function = "<invoke name=\"", .function_end = "\">", .argument = "<parameter name=\"",
+        .argument_end = "\">", .value_end = "</parameter>", .close = "</invoke>"},
+    minicpm_tags = {.function = " name=\"", .function_end = "\">", .argument = "<param name=\"", .argument_end = "\">",
+        .value_end = "</param>"},
+    dsml_tags = {.function = "<" BAR "DSML" BAR "invoke name=\"", .function_end = "\">",
+        .argument = "<" BAR "DSML" BAR "parameter name=\"", .argument_end = "\">",
+        .value_end = "</" BAR "DSML" BAR "parameter>", .close = "</" BAR "DSML" BAR "invoke>", .is_text = "string=\"true\"",
+        .is_json = "string=\"false\""},
+    hunyuan_tags = {.function = "", .function_end = "<tool_sep>", .argument = "<arg_key>", .argument_end = "</arg_key>",
+        .value = "<arg_value>", .value_end = "</arg_value>"},
+    minimax_m3_tags = {.function = MINIMAX "<invoke name=\"", .function_end = "\">", .argument = MINIMAX "<",
+        .argument_end = ">", .nested = MINIMAX "</", .close = MINIMAX "</invoke>"},
+    kimi_k3_tags = {.function = "", .function_end = "\"", .argument = "<|open|>argument key=\"", .argument_end = "\"",
+        .value_end = "<|close|>argument<|sep|>", .attributes_end = "<|sep|>", .is_text = "type=\"string\"",
+        .is_json = "type=\"", .json = "<|open|>json type=\"object\"<|sep|>", .json_end = "<|close|>json<|sep|>"};
 
 /* How arguments are written that are not one JSON object. */
 static const gdialect tagged_json = {.words = {"null", "false", "true"}, .escape_less = true};
@@ -36,6 +50,8 @@ static const garguments
     minicpm_arguments = {.begin = "<param name=\"", .text = "\">", .other = "\">", .end = "</param>", .after = "~", .raw = true, .dialect = &tagged_json},
     dsml_arguments = {.begin = "<" BAR "DSML" BAR "parameter name=\"", .text = "\" string=\"true\">", .other = "\" string=\"false\">",
                       .end = "</" BAR "DSML" BAR "parameter>", .after = "~", .raw = true, .dialect = &tagged_json},
+    kimi_k3_arguments = {.begin = "<|open|>argument key=\"", .text = "\" type=\"string\"<|sep|>", .other = "\" type=\"%\"<|sep|>",
+                         .end = "<|close|>argument<|sep|>", .raw = true, .dialect = &tagged_json},
     python_arguments = {.other = "=", .separator = ",~", .dialect = &python_words},
     gemma4_arguments = {.other = ":", .separator = ",", .dialect = &gemma4_words},
     functiongemma_arguments = {.other = ":", .separator = ",", .dialect = &functiongemma_words};
@@ -44,6 +60,18 @@ static const garguments
 #define LISTED(begin, arguments, end) {{.open = begin "~[~", .call = OBJECT(arguments), .more = ",~", .close = "~]" end}}
 
 static const call_form call_forms[] = {
+    {.name = "minimax-m3", .in_template = {MINIMAX, "<tool_call>"}, .body = BODY_TAGS,
+     .begin = MINIMAX "<tool_call>", .end = MINIMAX "</tool_call>", .tags = &minimax_m3_tags},
+    {.name = "kimi-k3", .in_template = {"<|open|>", "<|close|>", "<|sep|>"}, .body = BODY_TAGS,
+     .begin = "<|open|>call tool=\"", .end = "<|close|>call<|sep|>", .tags = &kimi_k3_tags,
+     .between = {"<|open|>tools<|sep|>", "<|close|>tools<|sep|>", "<|close|>message<|sep|>"},
+     .arguments = &kimi_k3_arguments,
+     .writing = {{.open = "<|open|>tools<|sep|>", .more = "", .close = "<|close|>tools<|sep|>",
+                  .call = "<|open|>call tool=\"%n\" index=\"%d\"<|sep|>%a<|close|>call<|sep|>"}}},
+    {.name = "hunyuan", .in_template = {"<tool_call>", "<tool_sep>", "<arg_key>"}, .body = BODY_TAGS,
+     .begin = "<tool_call>", .end = "</tool_call>", .between = {"<tool_calls>", "</tool_calls>"},
+     .tags = &hunyuan_tags, .arguments = &glm_arguments,
+     .writing = {{.open = "<tool_calls>~", .call = "<tool_call>%n<tool_sep>~%a</tool_call>~", .more = "", .close = "</tool_calls>"}}},
     {.name = "qwen3-coder", .in_template = {"<tool_call>", "<function="}, .body = BODY_TAGS,
      .begin = "<tool_call>", .end = "</tool_call>", .tags = &qwen_tags, .arguments = &qwen_arguments,
      .writing = {{.call = "<tool_call>\n<function=%n>\n%a</function>\n</tool_call>"}}},
@@ -63,6 +91,11 @@ static const call_form call_forms[] = {
      .begin = "<" BAR "DSML" BAR "function_calls>", .end = "</" BAR "DSML" BAR "function_calls>", .tags = &dsml_tags,
      .arguments = &dsml_arguments,
      .writing = {{.open = "<" BAR "DSML" BAR "function_calls>~", .more = "", .close = "</" BAR "DSML" BAR "function_calls>",
+                  .call = "<" BAR "DSML" BAR "invoke name=\"%n\">~%a</" BAR "DSML" BAR "invoke>~"}}},
+    {.name = "dsml-v4", .in_template = {BAR "DSML" BAR, "tool_calls>"}, .body = BODY_TAGS,
+     .begin = "<" BAR "DSML" BAR "tool_calls>", .end = "</" BAR "DSML" BAR "tool_calls>", .tags = &dsml_tags,
+     .arguments = &dsml_arguments,
+     .writing = {{.open = "<" BAR "DSML" BAR "tool_calls>~", .more = "", .close = "</" BAR "DSML" BAR "tool_calls>",
                   .call = "<" BAR "DSML" BAR "invoke name=\"%n\">~%a</" BAR "DSML" BAR "invoke>~"}}},
     {.name = "hermes", .in_template = {"<tool_call>"}, .body = BODY_JSON,
      .begin = "<tool_call>", .end = "</tool_call>",
@@ -132,14 +165,16 @@ static const call_form call_forms[] = {
 };
 
 static const reasoning_form reasoning_forms[] = {
-    {"think", NULL, "<think>", "</think>"},
-    {"mistral", NULL, "[THINK]", "[/THINK]"},
-    {"seed-oss", NULL, "<seed:think>", "</seed:think>"},
-    {"minimax-m3", NULL, "<mm:think>", "</mm:think>"},
-    {"command-r", NULL, "<|START_THINKING|>", "<|END_THINKING|>"},
-    {"gemma4", "<|channel>", "<|channel>thought", "<channel|>"},
-    {"apertus", NULL, "<|inner_prefix|>", "<|inner_suffix|>"},
-    {"kimi-vl", NULL, "\xe2\x97\x81think\xe2\x96\xb7", "\xe2\x97\x81/think\xe2\x96\xb7"},
+    {.name = "kimi-k3", .in_template = "<|open|>", .begin = "<|open|>think<|sep|>", .end = "<|close|>think<|sep|>",
+     .around = {"<|open|>response<|sep|>", "<|close|>response<|sep|>", "<|close|>message<|sep|>"}},
+    {.name = "think", .begin = "<think>", .end = "</think>"},
+    {.name = "mistral", .begin = "[THINK]", .end = "[/THINK]"},
+    {.name = "seed-oss", .begin = "<seed:think>", .end = "</seed:think>"},
+    {.name = "minimax-m3", .begin = "<mm:think>", .end = "</mm:think>"},
+    {.name = "command-r", .begin = "<|START_THINKING|>", .end = "<|END_THINKING|>"},
+    {.name = "gemma4", .in_template = "<|channel>", .begin = "<|channel>thought", .end = "<channel|>"},
+    {.name = "apertus", .begin = "<|inner_prefix|>", .end = "<|inner_suffix|>"},
+    {.name = "kimi-vl", .begin = "\xe2\x97\x81think\xe2\x96\xb7", .end = "\xe2\x97\x81/think\xe2\x96\xb7"},
 };
 // clang-format on
 
@@ -178,6 +213,13 @@ const char *zt_reply_call_form(zt_bytes template_text)
     if (zt_reply_has_channels(template_text)) return "harmony";
     const call_form *form = zt_reply_find_form(template_text);
     return form ? form->name : NULL;
+}
+
+bool zt_reply_holds_calls(zt_bytes template_text)
+{
+    if (!template_text.n) return false;
+    const call_form *form = zt_reply_find_form(template_text);
+    return zt_reply_has_channels(template_text) || (form && form->writing[0].call);
 }
 
 const char *zt_reply_reasoning_form(zt_bytes template_text)

@@ -378,7 +378,8 @@ static gexpr *make_reply(gbuilder *builder, const void *user)
     if (zt_reply_has_channels(hold->template_text)) return zt_reply_hold_channels(builder, hold);
     work.form = zt_reply_find_form(hold->template_text);
     work.writing = work.form ? find_writing(work.form, hold->template_text) : NULL;
-    if (!work.writing) return zt_g_fail(builder, "the chat template's form of tool calls is unknown");
+    if (!work.form) return zt_g_fail(builder, "the chat template's form of tool calls is unknown");
+    if (!work.writing) return zt_g_fail(builder, "tool calls in the form '%s' cannot be constrained", work.form->name);
     work.thinks = zt_reply_find_reasoning(hold->template_text);
     bool opened = work.thinks && zt_reply_opens(work.thinks, hold->prompt);
     return hold->content ? reply_or_content(&work, opened) : reply_of_text(&work, opened);

@@ -78,7 +78,7 @@ typedef struct content_mark {
     reply_state next; /* IN_CONTENT: nothing, it is dropped */
 } content_mark;
 
-enum { MARKS = 6 };
+enum { MARKS = 8 };
 
 static size_t list_marks(const zt_reply *reply, content_mark marks[MARKS])
 {
@@ -86,6 +86,8 @@ static size_t list_marks(const zt_reply *reply, content_mark marks[MARKS])
     const call_form *form = reply->no_more_calls ? NULL : reply->form;
     if (reply->thinks && is_blank(&reply->content) && !reply->call_count)
         marks[count++] = (content_mark){reply->thinks->begin, IN_REASONING};
+    for (size_t i = 0; reply->thinks && i < 3 && reply->thinks->around[i]; i++)
+        marks[count++] = (content_mark){reply->thinks->around[i], IN_CONTENT};
     if (!form || !form->begin) return count;
     marks[count++] = (content_mark){form->begin, IN_CALL};
     for (size_t i = 0; i < 3 && form->between[i]; i++) marks[count++] = (content_mark){form->between[i], IN_CONTENT};

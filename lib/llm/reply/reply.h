@@ -82,7 +82,9 @@ const char *zt_reply_fault(const zt_reply *reply);
 
 /* The name of the form in which the template has tool calls, as in the table; NULL: none is known. */
 const char *zt_reply_call_form(zt_bytes template_text);
-/* The same for the reasoning. */
+/* Can calls in the template's form be held to a grammar (zt_reply_grammar)? */
+bool zt_reply_holds_calls(zt_bytes template_text);
+/* The name of the form of the reasoning. */
 const char *zt_reply_reasoning_form(zt_bytes template_text);
 
 #ifdef __cplusplus

@@ -40,6 +40,11 @@ typedef struct tag_marks {
     const char *value;                   /* before its value, */
     const char *value_end;               /* and after it */
     const char *close;                   /* after the last argument */
+    const char *attributes_end;          /* where a mark of a name ends with '"': ends the attributes after it. NULL: ">" */
+    const char *is_text, *is_json; /* attributes that say how a value is written; NULL: none does. is_text is looked for first */
+    const char *json, *json_end;   /* around all arguments as one JSON object, instead of them */
+    const char *nested;            /* begins the mark that ends a value, NAME> the rest of it; a value may hold further
+                                            arguments, of which `item` is an element of a list. NULL: values end with value_end */
 } tag_marks;
 
 /* How calls are written, for a grammar. In these texts %n is a name, %a the arguments, %i an id of letters and digits, %d a
@@ -72,6 +77,7 @@ typedef struct reasoning_form {
     const char *name;
     const char *in_template; /* NULL: `end` */
     const char *begin, *end;
+    const char *around[3]; /* marks around the content and the whole reply, which mean nothing */
 } reasoning_form;
 
 const call_form *zt_reply_find_form(zt_bytes template_text);           /* NULL: none */
@@ -180,6 +186,8 @@ const json_t *zt_reply_tool(const zt_reply *reply, zt_bytes name, bool *found);
 reply_step zt_reply_add_call(zt_reply *reply, zt_bytes id, zt_bytes name, zt_bytes arguments, zt_status *status);
 /* Appends the value of an argument that was written as bare text, as JSON of the type in the schema. */
 zt_status zt_reply_put_value(const json_t *schema, zt_bytes key, zt_bytes text, zt_str *out);
+/* The same for a value whose own schema is `own` (NULL: none), within `schema`. */
+zt_status zt_reply_put_as(const json_t *schema, const json_t *own, zt_bytes text, zt_str *out);
 /* Remembers the first reason. Returns STEP_WRONG. */
 reply_step zt_reply_refuse(zt_reply *reply, const char *format, ...) ZT_PRINTF(2, 3);
 
