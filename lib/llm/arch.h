@@ -77,6 +77,8 @@ enum {
 /* With ZT_PART_EXPERTS: experts beside the feed-forward of every layer, each with its norms; factors of what the router reads,
  * and of each expert's weight. */
 #define ZT_PART_BESIDE ((uint64_t)1 << 45)
+/* One or two matrices that states pass after the last norm, where the file has them (sentence-transformers' Dense). */
+#define ZT_PART_DENSE ((uint64_t)1 << 46)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -248,6 +250,7 @@ typedef struct zt_hyper {
     bool sparse[ZT_MAX_LAYERS];                    /* has the layer experts */
     bool fused_experts;                            /* gate over up in one stacked matrix, */
     int64_t expert_up_width;                       /* of 2 expert_ff rows */
+    int64_t dense_2, dense_3;                      /* rows of the matrices behind the last norm; 0: there is none */
     int64_t extra_layers;                          /* behind the last: they predict further tokens, and are not run */
     int64_t per_layer;                             /* length of a token's embedding for one layer, 0: none; */
     int64_t per_layer_width;                       /* for all */
@@ -362,6 +365,8 @@ typedef enum zt_weight {
     ZT_W_OUT_NORM_BIAS,
     ZT_W_OUT,
     ZT_W_OUT_BIAS,
+    ZT_W_DENSE_2,
+    ZT_W_DENSE_3,
     ZT_W_HEAD, /* of a classifier */
     ZT_W_HEAD_BIAS,
     ZT_W_HEAD_NORM,

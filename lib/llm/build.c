@@ -544,11 +544,20 @@ static int embed_tokens(zt_program_builder *builder, int ids, int *table)
     return zt_emit_norm(builder, "x_embd", x, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0);
 }
 
+/* The matrices behind the last norm, of each row: of rows that are averaged afterwards, or one of which counts, the product of
+ * the mean is the mean of the products. */
+static int emit_dense(zt_program_builder *builder, int x)
+{
+    int first = zt_weight_data(builder, ZT_W_DENSE_2), second = zt_weight_data(builder, ZT_W_DENSE_3);
+    if (first != ZT_NONE) x = zt_emit_linear(builder, "dense_2_out", x, first, ZT_NONE, true);
+    return second == ZT_NONE ? x : zt_emit_linear(builder, "dense_3_out", x, second, ZT_NONE, true);
+}
+
 /* States after the last norm, or logits. */
 static int emit_output(zt_program_builder *builder, int x, int embedding)
 {
     x = zt_emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
-    if (builder->opts->embed) return builder->hyper->classifies ? zt_emit_classifier(builder, x) : x;
+    if (builder->opts->embed) return builder->hyper->classifies ? zt_emit_classifier(builder, x) : emit_dense(builder, x);
     int weight = zt_weight_data(builder, ZT_W_OUT);
     int bias = zt_weight_data(builder, ZT_W_OUT_BIAS);
     x = zt_emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, bias, true);

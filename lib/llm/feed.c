@@ -200,7 +200,12 @@ zt_status zt_llm_rewind(zt_llm *model, int64_t position)
 
 /* ---- embeddings ----------------------------------------------------------------------------- */
 
-int64_t zt_llm_vector_length(const zt_llm *model) { return model->hyper.classifies ? model->hyper.labels : model->hyper.width; }
+int64_t zt_llm_vector_length(const zt_llm *model)
+{
+    const zt_hyper *hyper = &model->hyper;
+    if (hyper->classifies) return hyper->labels;
+    return hyper->dense_3 ? hyper->dense_3 : hyper->dense_2 ? hyper->dense_2 : hyper->width;
+}
 
 /* Adds row_count rows of states to the pooled vector (or stores the one row that counts), in order, so that the result
  * does not depend on the chunk size. */

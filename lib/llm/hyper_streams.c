@@ -1,6 +1,6 @@
 /* hyper_streams.c - hyper-parameters of per-layer embeddings and of several streams (Gemma 3n and 4), read from a file and
  * checked. Key names are facts from llama.cpp (src/llama-arch.cpp), where the bounds of activation sparsity, the layers that
- * share a cache and the rank of Laurel are numbers in the code.
+ * share a cache and the rank of Laurel are numbers in the code. Also of the matrices behind the last norm (gemma-embedding).
  */
 #include "lib/llm/hyper_internal.h"
 
@@ -63,8 +63,39 @@ static void read_altup(zt_key_reader *reader, zt_hyper *hyper)
     read_cutoffs(reader, hyper);
 }
 
+/* ---- matrices behind the last norm ------------------------------------------------------------ */
+
+/* The rows of a matrix, which the keys repeat if they are there; 0: there is none. */
+static int64_t dense_rows(zt_key_reader *reader, const char *tensor, const char *columns_key, const char *rows_key)
+{
+    zt_type type;
+    int64_t index = zt_gguf_find(reader->gguf, tensor), columns, rows;
+    if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
+    if (index < 0 || type.rank != 2 || reader->status != ZT_OK) return 0;
+    columns = type.dim[1];
+    rows = type.dim[0];
+    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, columns_key), &columns);
+    zt_hyper_require(reader, columns == type.dim[1], "a matrix behind the last norm is not as wide as its key says", columns,
+                     type.dim[1]);
+    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, rows_key), &rows);
+    zt_hyper_require(reader, rows == type.dim[0], "a matrix behind the last norm is not as long as its key says", rows,
+                     type.dim[0]);
+    zt_hyper_require(reader, rows >= 1 && rows <= ZT_MAX_WIDTH, "a matrix behind the last norm is too long", rows, ZT_MAX_WIDTH);
+    return rows;
+}
+
+static void read_dense(zt_key_reader *reader, zt_hyper *hyper)
+{
+    if (!(hyper->parts & ZT_PART_DENSE)) return;
+    hyper->dense_2 = dense_rows(reader, "dense_2.weight", "dense_2_feat_in", "dense_2_feat_out");
+    hyper->dense_3 = dense_rows(reader, "dense_3.weight", "dense_3_feat_in", "dense_3_feat_out");
+    zt_hyper_require(reader, hyper->dense_2 > 0 || hyper->dense_3 == 0,
+                     "tensor 'dense_3.weight' is there without 'dense_2.weight'", hyper->dense_3, hyper->dense_2);
+}
+
 void zt_hyper_read_streams(zt_key_reader *reader, zt_hyper *hyper)
 {
     read_per_layer(reader, hyper);
     read_altup(reader, hyper);
+    read_dense(reader, hyper);
 }

@@ -191,6 +191,8 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_HEAD] = ONCE("cls.weight", 0, 0, PART(CLASSIFIER), 2, DIM(head_width), DIM(width)),
     [ZT_W_HEAD_BIAS] = ONCE("cls.bias", 0, 0, PART(CLASSIFIER), 1, DIM(head_width)),
     [ZT_W_HEAD_NORM] = ONCE("cls.norm.weight", 0, 0, PART(CLASSIFIER), 1, DIM(head_width)),
+    [ZT_W_DENSE_2] = ONCE("dense_2.weight", 0, 0, PART(DENSE), 2, DIM(dense_2), DIM(width)),
+    [ZT_W_DENSE_3] = ONCE("dense_3.weight", 0, 0, PART(DENSE), 2, DIM(dense_3), DIM(dense_2)),
     [ZT_W_LABELS] = ONCE("cls.output.weight", 0, 0, PART(CLASSIFIER), 2, DIM(labels), DIM(head_width)),
     [ZT_W_LABELS_BIAS] = ONCE("cls.output.bias", 0, 0, PART(CLASSIFIER), 1, DIM(labels)),
 };

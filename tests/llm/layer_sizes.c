@@ -124,8 +124,73 @@ static void test_shared(void)
     free(own.bytes);
 }
 
+/* Keys of Gemma 3n and 4: missing, and of values that they cannot have. */
+static void test_gemma_keys(void)
+{
+    static const struct {
+        const char *arch, *key;
+        uint32_t value;
+        const char *word;
+    } row[] = {
+        {"gemma4", "embedding_length_per_layer_input", 0x7fffffff, "embedding_length_per_layer_input is not a length"},
+        {"gemma4", "embedding_length_per_layer_input", 33, "'per_layer_token_embd.weight': expected q8_0[400,66]"},
+        {"gemma4", "attention.shared_kv_layers", 2, "shared_kv_layers is not below block_count (2, 2)"},
+        {"gemma4", "attention.key_length_swa", 0, "key_length_swa is 0"},
+        {"gemma4", "attention.key_length_swa", 0x80000000u, "key_length_swa is 2147483648"},
+        {"gemma4", "attention.value_length_swa", 0, "value_length_swa is 0"},
+        {"gemma4", "rope.dimension_count_swa", 15, "rope.dimension_count_swa is odd or more than the head length (15, 16)"},
+        {"gemma4", "rope.dimension_count_swa", 18, "rope.dimension_count_swa is odd or more than the head length (18, 16)"},
+        {"gemma4", "rope.dimension_count", 16, "'rope_freqs.weight': expected f32[8], found f32[16]"},
+        {"gemma4", "attention.sliding_window", 0, "sliding_window is 0"},
+        {"gemma3n", "embedding_length_per_layer_input", 0, "embedding_length_per_layer_input is not a length"},
+        {"gemma3n", "altup.num_inputs", 0, "altup.num_inputs is 0"},
+        {"gemma3n", "altup.num_inputs", 1, "altup.num_inputs is below 2"},
+        {"gemma3n", "altup.num_inputs", 17, "altup.num_inputs is 17"},
+        {"gemma3n", "altup.num_inputs", 3, "expected q8_0[2,64,64], found q8_0[3,64,64]"},
+        {"gemma3n", "altup.active_idx", 4, "altup.active_idx is not below altup.num_inputs (4, 4)"},
+        {"gemma3n", "altup.active_idx", 0xffffffffu, "altup.active_idx is not below altup.num_inputs"},
+    };
+    static const char *const missing[][2] = {
+        {"gemma4", "embedding_length_per_layer_input"},
+        {"gemma4", "attention.shared_kv_layers"},
+        {"gemma4", "attention.sliding_window"},
+        {"gemma3n", "attention.shared_kv_layers"},
+        {"gemma3n", "activation_sparsity_scale"},
+        {"gemma3n", "altup.num_inputs"},
+        {"gemma3n", "altup.active_idx"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) expect_key(row[i].arch, row[i].key, row[i].value, row[i].word);
+    for (size_t i = 0; i < sizeof missing / sizeof *missing; i++) {
+        char key[96], other[96];
+        file made = make_file(missing[i][0], "q8_0", 2, NULL);
+        snprintf(key, sizeof key, "%s.%s", missing[i][0], missing[i][1]);
+        snprintf(other, sizeof other, "%s", key);
+        other[strlen(other) - 1] = '_';
+        rename_to(&made, key, other);
+        expect(&made, ZT_EDATA, key, key);
+        free(made.bytes);
+    }
+}
+
+/* A bound of activation sparsity that is not below infinity; the made model's is 0.25 in layer 0. */
+static void test_cutoffs(void)
+{
+    static const uint32_t bits[] = {0x7f800000u, 0x7fc00000u};
+    static const char key[] = "gemma3n.activation_sparsity_scale";
+    enum { BEFORE = 4 + 4 + 8 }; /* kinds of the value and of its entries, and their number */
+    for (size_t i = 0; i < sizeof bits / sizeof *bits; i++) {
+        file made = make_file("gemma3n", "q8_0", 2, NULL);
+        char *at = memmem(made.bytes, made.n, key, strlen(key));
+        if (at) memcpy(at + strlen(key) + BEFORE, &bits[i], sizeof bits[i]);
+        expect(&made, ZT_EDATA, "in layer 0, expected a number below infinity", "a bound");
+        free(made.bytes);
+    }
+}
+
 int main(void)
 {
+    test_gemma_keys();
+    test_cutoffs();
     test_same("key heads as a list", key_heads, KEY_HEADS);
     test_same("lengths of the feed-forward as a list", lengths, LENGTH);
     test_same("no layer shares", share_none, NULL);

@@ -91,6 +91,7 @@ typedef enum hf_id {
     HF_QWEN35MOE,
     HF_GEMMA3N,
     HF_GEMMA4,
+    HF_GEMMA_EMBEDDING,
     HF_COUNT
 } hf_id;
 
@@ -119,13 +120,15 @@ const hf_arch *zt_hf_archs(size_t *count);
 
 /* A set of architectures, for rows that some have and others not. */
 typedef uint64_t hf_set;
-#define HF_SET(id)  ((hf_set)1 << (id))
-#define HF_ALL      (HF_SET(HF_COUNT) - 1)
-#define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_SET(HF_GEMMA3))  /* whose norms are 1 plus what is in the file */
+#define HF_SET(id) ((hf_set)1 << (id))
+#define HF_ALL     (HF_SET(HF_COUNT) - 1)
+/* Whose norms are 1 plus what is in the file. */
+#define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_GEMMA3S)
+#define HF_GEMMA3S  (HF_SET(HF_GEMMA3) | HF_SET(HF_GEMMA_EMBEDDING))
 #define HF_LAYERED  (HF_SET(HF_GEMMA3N) | HF_SET(HF_GEMMA4)) /* whose sizes differ by layer: hf_gemma.c */
 #define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
 #define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
-#define HF_POOLED   (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
+#define HF_POOLED   (HF_SET(HF_GEMMA_EMBEDDING) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
 #define HF_FALCONS  (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
 #define HF_QWENS    (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))
 #define HF_PHIS     (HF_SET(HF_PHI3) | HF_SET(HF_PHIMOE))
@@ -344,6 +347,8 @@ zt_status zt_hf_put_labels(hf_import *import);
 zt_status zt_hf_put_reranker(hf_import *import);
 zt_status zt_hf_falcon_groups(const hf_import *import, double *groups); /* key heads of a Falcon */
 zt_status zt_hf_put_gemma(hf_import *import); /* lists of sizes, and what else Gemma 3n and 4 have: hf_gemma.c */
+/* The matrices that sentence-transformers' modules.json puts behind a model, as keys and tensors. */
+zt_status zt_hf_put_dense_modules(hf_import *import);
 /* Length of a head of Gemma 4: of layers without a window, and with one. */
 zt_status zt_hf_gemma_heads(const hf_import *import, double *global, double *local);
 /* How many of Gemma 3n's streams are not the first. */

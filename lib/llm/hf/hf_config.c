@@ -137,6 +137,7 @@ static const hf_arch archs[] = {
     CAUSAL("gemma2", "gemma2", HF_GEMMA2, "Gemma2"),
     CAUSAL("gemma3", "gemma3_text", HF_GEMMA3, "Gemma3"),
     CAUSAL("gemma3", "gemma3", HF_GEMMA3, "Gemma3"),
+    {"gemma-embedding", "gemma3_text", HF_GEMMA_EMBEDDING, "Gemma3TextModel", "", "layers.", HF_NEEDS_NOTHING},
     CAUSAL("gemma3n", "gemma3n_text", HF_GEMMA3N, "Gemma3n"),
     CAUSAL("gemma3n", "gemma3n", HF_GEMMA3N, "Gemma3n"),
     CAUSAL("gemma4", "gemma4_text", HF_GEMMA4, "Gemma4"),
@@ -220,7 +221,8 @@ zt_status zt_hf_find_arch(hf_import *import)
     import->arch.name = name;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         bool needs_second = archs[i].need == HF_NEEDS_SECOND_NORM;
-        if (strcmp(archs[i].type, name) == 0 && !is_bidirectional(import) && (!needs_second || has_second_norm(import))) {
+        if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) &&
+            (!needs_second || has_second_norm(import))) {
             import->arch = archs[i];
             import->known = true;
         }
@@ -547,6 +549,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
+    if (status == ZT_OK && import->arch.id == HF_GEMMA_EMBEDDING) status = zt_hf_put_dense_modules(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);
     return status == ZT_OK && zt_hf_is(import, HF_ENCODERS) ? put_encoder(import) : status;
 }

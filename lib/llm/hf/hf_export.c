@@ -71,6 +71,17 @@ zt_status zt_export_file(hf_export *export, const char *name, const void *bytes,
     return status;
 }
 
+zt_status zt_export_folder(hf_export *export, const char *name)
+{
+    size_t length = export->directory.len;
+    zt_status status = zt_str_puts(&export->directory, name);
+    if (status == ZT_OK && mkdir(export->directory.data, 0777) != 0)
+        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot create the directory: %s", export->directory.data, strerror(errno));
+    export->directory.len = length;
+    export->directory.data[length] = 0;
+    return status;
+}
+
 zt_status zt_export_json(hf_export *export, const char *name, const json_t *object)
 {
     char *text = object ? json_dumps(object, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) : NULL;

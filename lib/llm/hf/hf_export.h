@@ -37,10 +37,13 @@ zt_status zt_export_set(hf_export *export, json_t *object, const char *name, jso
 zt_status zt_export_text(hf_export *export, json_t *object, const char *name, zt_bytes text);
 /* A new file of the directory. */
 zt_status zt_export_file(hf_export *export, const char *name, const void *bytes, size_t size);
+zt_status zt_export_folder(hf_export *export, const char *name); /* an empty one in the directory */
 zt_status zt_export_json(hf_export *export, const char *name, const json_t *object);
 
 zt_status zt_export_config(hf_export *export);
-zt_status zt_export_dense(hf_export *export);   /* hf_dense.c */
+zt_status zt_export_dense(hf_export *export); /* hf_dense.c */
+/* hf_gemma.c: the matrices behind EmbeddingGemma as folders, and their entries of modules.json. */
+zt_status zt_export_dense_modules(hf_export *export, json_t *modules);
 zt_status zt_export_gemma(hf_export *export);   /* hf_gemma.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
 zt_status zt_export_latent(hf_export *export);  /* the same of latent attention: hf_latent.c */

@@ -175,18 +175,14 @@ static zt_status put_pooling(hf_export *export)
 {
     int64_t type;
     if (!zt_export_int(export, "pooling_type", &type) || type < 1 || type > 3) return ZT_OK;
-    size_t length = export->directory.len;
-    zt_status status = zt_str_puts(&export->directory, "1_Pooling");
-    if (status == ZT_OK && mkdir(export->directory.data, 0777) != 0)
-        status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot create the directory: %s", export->directory.data, strerror(errno));
-    export->directory.len = length;
-    export->directory.data[length] = 0;
+    zt_status status = zt_export_folder(export, "1_Pooling");
     json_t *pooling = json_pack("{sisbsbsb}", "word_embedding_dimension", (int)export->hyper.width, "pooling_mode_cls_token",
                                 type == 2, "pooling_mode_mean_tokens", type == 1, "pooling_mode_lasttoken", type == 3);
     json_t *modules =
         json_pack("[{sissssss}{sissssss}]", "idx", 0, "name", "0", "path", "", "type", "sentence_transformers.models.Transformer",
                   "idx", 1, "name", "1", "path", "1_Pooling", "type", "sentence_transformers.models.Pooling");
     if (status == ZT_OK) status = zt_export_json(export, "1_Pooling/config.json", pooling);
+    if (status == ZT_OK) status = zt_export_dense_modules(export, modules);
     if (status == ZT_OK) status = zt_export_json(export, "modules.json", modules);
     json_decref(pooling);
     json_decref(modules);
@@ -468,7 +464,7 @@ static zt_status put_rope(hf_export *export)
         status =
             zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' olmo3 cannot have rope.freq_base_swa %g beside rope.freq_base %g",
                     export->file, export->hyper.local_rope.theta, export->hyper.rope.theta);
-    if (status == ZT_OK && (modern || export->arch->id == HF_GEMMA3)) {
+    if (status == ZT_OK && (modern || is_of(export, HF_GEMMA3S))) {
         zt_export_real(export, "rope.freq_base_swa", &local);
         status = set_real(export, export->config, modern ? "local_rope_theta" : "rope_local_base_freq", local);
     }

@@ -27,8 +27,8 @@ typedef struct output_tensor {
 
 /* ---- what each becomes ----------------------------------------------------------------------- */
 
-/* Tensors whose values are in config.json instead. */
-static bool is_in_config(const char *name) { return strncmp(name, "rope_", 5) == 0; }
+/* Tensors whose values are in config.json instead, or in files of their own. */
+static bool is_elsewhere(const char *name) { return strncmp(name, "rope_", 5) == 0 || strncmp(name, "dense_", 6) == 0; }
 
 static bool is_mxfp4(const hf_export *export, unsigned todo, const zt_type *type)
 {
@@ -123,7 +123,7 @@ static int64_t output_count(hf_export *export, int64_t index)
     zt_type type;
     zt_str name;
     const char *gguf = zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
-    if (is_in_config(gguf) || (export->arch->id == HF_QWEN3NEXT && strstr(gguf, ".attn_gate."))) return 0;
+    if (is_elsewhere(gguf) || (export->arch->id == HF_QWEN3NEXT && strstr(gguf, ".attn_gate."))) return 0;
     zt_str_init(&name, export->ctx);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);
     zt_str_fini(&name);

@@ -1,4 +1,4 @@
-/* hf_gemma.c - what config.json says of Gemma 3n and Gemma 4, whose sizes differ by layer, read and written: which layers have
+/* hf_gemma.c - EmbeddingGemma's matrices behind the model; and what config.json says of Gemma 3n and Gemma 4, whose sizes differ by layer, read and written: which layers have
  * a window, lengths of heads and feed-forwards, key heads, layers that read another's cache, embeddings for each layer, and of
  * Gemma 3n several streams and how much of a feed-forward is cut off.
  *
@@ -254,6 +254,92 @@ zt_status zt_hf_put_gemma(hf_import *import)
     return status == ZT_OK ? put_heads(import) : status;
 }
 
+/* ---- matrices behind EmbeddingGemma ----------------------------------------------------------- */
+
+enum { MOST_MODULES = 2 };
+
+static bool ends_in(const char *text, const char *word)
+{
+    size_t length = text ? strlen(text) : 0, word_length = strlen(word);
+    return length >= word_length && strcmp(text + length - word_length, word) == 0;
+}
+
+static zt_status fail_module(const hf_import *import, const char *path, const char *what)
+{
+    char text[160];
+    return zt_fail(import->ctx, ZT_ENOTSUP, "%smodules.json: the module '%s' %s", import->folder.data,
+                   zt_escape(text, sizeof text, path, strlen(path)), what);
+}
+
+/* The matrix as f32, and its sizes as keys: module `number`, from 2. */
+static zt_status add_matrix(hf_import *import, zt_checkpoint *weights, const char *path, int number)
+{
+    zt_entry entry;
+    char name[32], key[40];
+    int64_t index = zt_checkpoint_find(weights, "linear.weight");
+    if (index < 0 || zt_checkpoint_count(weights) != 1) return fail_module(import, path, "has other tensors than linear.weight");
+    zt_checkpoint_get(weights, index, &entry);
+    const zt_dtype_info *dtype = entry.type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry.type.dtype) : NULL;
+    size_t bytes = 0;
+    if (entry.type.rank != 2 || !dtype || dtype->kind != 'F' || !dtype->decode ||
+        !zt_type_check(import->ctx, &entry.type, &bytes))
+        return fail_module(import, path, "has a linear.weight that is not a matrix of floating-point numbers");
+    int64_t count = zt_type_count(&entry.type);
+    char *raw = zt_alloc(import->ctx, bytes);
+    float *values = zt_alloc_array(import->ctx, (size_t)count, sizeof *values);
+    zt_status status = raw && values ? zt_checkpoint_read(weights, index, 0, raw, bytes) : ZT_ENOMEM;
+    if (status == ZT_OK) {
+        dtype->decode(raw, values, count);
+        snprintf(name, sizeof name, "dense_%d.weight", number);
+        hf_tensor tensor = {.name = name, .source = -1, .from = ZT_F32, .values = values};
+        tensor.type = zt_type_make(ZT_F32, 2, entry.type.dim);
+        status = zt_hf_tensors_add(import->tensors, &tensor);
+    }
+    zt_free(import->ctx, raw);
+    zt_free(import->ctx, values);
+    snprintf(key, sizeof key, "dense_%d_feat_in", number);
+    if (status == ZT_OK) status = zt_hf_put_int(import, key, entry.type.dim[1]);
+    snprintf(key, sizeof key, "dense_%d_feat_out", number);
+    return status == ZT_OK ? zt_hf_put_int(import, key, entry.type.dim[0]) : status;
+}
+
+static zt_status add_module(hf_import *import, const char *path, int number)
+{
+    char file[300];
+    zt_status status = ZT_OK;
+    if (!path || !*path || *path == '.' || strpbrk(path, "/\\") || strlen(path) >= 256)
+        return fail_module(import, path ? path : "", "has no folder");
+    if (number >= 2 + MOST_MODULES) return fail_module(import, path, "is the third of its kind, expected at most two");
+    snprintf(file, sizeof file, "%s/config.json", path);
+    json_t *config = zt_hf_load(import, file, &status);
+    const char *curve = json_string_value(json_object_get(config, "activation_function"));
+    if (status == ZT_OK && (json_is_true(json_object_get(config, "bias")) || (curve && !ends_in(curve, ".Identity"))))
+        status = fail_module(import, path, "has a bias or an activation function");
+    json_decref(config);
+    snprintf(file, sizeof file, "%s/model.safetensors", path);
+    if (status != ZT_OK) return status;
+    const char *whole = zt_hf_file(import, file);
+    zt_checkpoint *weights = whole ? zt_checkpoint_open(import->ctx, whole, 0) : NULL;
+    status = weights ? add_matrix(import, weights, path, number) : zt_ctx_status(import->ctx);
+    zt_checkpoint_close(weights);
+    return status;
+}
+
+zt_status zt_hf_put_dense_modules(hf_import *import)
+{
+    zt_status status = ZT_OK;
+    json_t *modules = zt_hf_load(import, "modules.json", &status), *module;
+    size_t i;
+    int number = 2;
+    json_array_foreach(modules, i, module)
+    {
+        if (status != ZT_OK || !ends_in(json_string_value(json_object_get(module, "type")), ".Dense")) continue;
+        status = add_module(import, json_string_value(json_object_get(module, "path")), number++);
+    }
+    json_decref(modules);
+    return status;
+}
+
 /* ---- and back -------------------------------------------------------------------------------- */
 
 static zt_status set(hf_export *export, const char *name, json_t *value)
@@ -383,10 +469,84 @@ static zt_status put_three(hf_export *export)
     return status == ZT_OK ? set(export, "laurel_rank", json_integer(hyper->laurel_rank)) : status;
 }
 
+/* The matrix as NUMBER_Dense/model.safetensors, in f32. */
+static zt_status put_matrix(hf_export *export, const char *tensor, const char *folder, const zt_type *type)
+{
+    char head[160], name[64];
+    int64_t count = zt_type_count(type), handle;
+    zt_type stored;
+    zt_store store = zt_gguf_store(export->gguf);
+    size_t bytes = (size_t)count * sizeof(float), raw_bytes = zt_type_bytes(type);
+    int length = snprintf(head + 8, sizeof head - 8,
+                          "{\"linear.weight\":{\"dtype\":\"F32\",\"shape\":[%lld,%lld],\"data_offsets\":[0,%zu]}}",
+                          (long long)type->dim[0], (long long)type->dim[1], bytes);
+    while (length % 8) head[8 + length++] = ' ';
+    for (int i = 0; i < 8; i++) head[i] = (char)((uint64_t)length >> 8 * i);
+    zt_status status = store.find(store.user, tensor, &stored, &handle);
+    char *file = zt_alloc(export->ctx, 8 + (size_t)length + bytes), *raw = zt_alloc(export->ctx, raw_bytes);
+    float *values = zt_alloc_array(export->ctx, (size_t)count, sizeof *values);
+    if (status == ZT_OK && !(file && raw && values)) status = ZT_ENOMEM;
+    if (status == ZT_OK) status = store.read(store.user, handle, 0, raw, raw_bytes);
+    if (status == ZT_OK) {
+        zt_dtype_get(type->dtype)->decode(raw, values, count);
+        memcpy(file, head, 8 + (size_t)length);
+        memcpy(file + 8 + length, values, bytes);
+        snprintf(name, sizeof name, "%s/model.safetensors", folder);
+        status = zt_export_file(export, name, file, 8 + (size_t)length + bytes);
+    }
+    zt_free(export->ctx, values);
+    zt_free(export->ctx, raw);
+    zt_free(export->ctx, file);
+    return status;
+}
+
+static zt_status put_module(hf_export *export, json_t *modules, int number, const char *tensor, const zt_type *type)
+{
+    char folder[16], name[64];
+    snprintf(folder, sizeof folder, "%d_Dense", number);
+    snprintf(name, sizeof name, "%s/config.json", folder);
+    json_t *config = json_pack("{sIsIsbss}", "in_features", (json_int_t)type->dim[1], "out_features", (json_int_t)type->dim[0],
+                               "bias", 0, "activation_function", "torch.nn.modules.linear.Identity");
+    zt_status status = zt_export_folder(export, folder);
+    if (status == ZT_OK) status = zt_export_json(export, name, config);
+    json_decref(config);
+    if (status == ZT_OK) status = put_matrix(export, tensor, folder, type);
+    json_t *entry =
+        json_pack("{sissssss}", "idx", number, "name", folder, "path", folder, "type", "sentence_transformers.models.Dense");
+    if (status == ZT_OK && json_array_append(modules, entry) != 0) status = zt_fail(export->ctx, ZT_ENOMEM, "out of memory");
+    json_decref(entry);
+    return status;
+}
+
+zt_status zt_export_dense_modules(hf_export *export, json_t *modules)
+{
+    static const char *const tensors[] = {"dense_2.weight", "dense_3.weight"};
+    zt_status status = ZT_OK;
+    for (int i = 0; i < MOST_MODULES && status == ZT_OK; i++) {
+        zt_type type;
+        int64_t index = zt_gguf_find(export->gguf, tensors[i]);
+        if (index < 0) continue;
+        zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
+        status = put_module(export, modules, 2 + i, tensors[i], &type);
+    }
+    return status;
+}
+
+/* Without a pooling_type there is no modules.json to name the matrices in. */
+static zt_status put_around(hf_export *export)
+{
+    int64_t type = 0;
+    if (export->hyper.dense_2 && (!zt_export_int(export, "pooling_type", &type) || type < 1))
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: tensor 'dense_2.weight' cannot be written without a pooling_type",
+                       export->file);
+    return set(export, "use_bidirectional_attention", json_true());
+}
+
 zt_status zt_export_gemma(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     int64_t shared = 0;
+    if (export->arch->id == HF_GEMMA_EMBEDDING) return put_around(export);
     if (!(HF_LAYERED & HF_SET(export->arch->id))) return ZT_OK;
     while (hyper->layer[hyper->n_layers - 1 - shared].cache != hyper->n_layers - 1 - shared) shared++;
     zt_status status = check_layers(export, shared);

@@ -25,6 +25,7 @@ static const hf_sizes sizes[HF_COUNT] = {
     [HF_QWEN3] = {32, 32768, 4096, 22016, 32, 32, 128, 1e-6, NO},
     [HF_GEMMA2] = {26, 8192, 2304, 9216, 8, 4, 256, 1e-6, NO},
     [HF_GEMMA3] = {26, 131072, 2304, 9216, 8, 4, 256, 1e-6, NO},
+    [HF_GEMMA_EMBEDDING] = {26, 131072, 2304, 9216, 8, 4, 256, 1e-6, NO},
     /* lengths of the feed-forward, and of Gemma 4 key heads and lengths of heads: hf_gemma.c */
     [HF_GEMMA3N] = {35, 32768, 2048, NO, 8, 2, 256, 1e-6, NO},
     [HF_GEMMA4] = {30, 131072, 2304, NO, 8, NO, NO, 1e-6, NO},

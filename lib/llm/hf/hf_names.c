@@ -225,7 +225,7 @@ static const hf_name once[] = {
     {"final_layernorm", "output_norm", PHI2, 0},
     {"norm", "output_norm", LLAMAS, NORM},
     {"embed_out", "output", NEOX, 0},
-    {"lm_head", "output", HF_ALL & ~HF_ENCODERS, 0},
+    {"lm_head", "output", HF_ALL & ~(HF_ENCODERS | HF_SET(HF_GEMMA_EMBEDDING)), 0},
     {"embed_in", "token_embd", NEOX, 0},
     {"final_layer_norm", "output_norm", NEOX, 0},
     {"word_embeddings", "token_embd", HF_FALCONS, 0},

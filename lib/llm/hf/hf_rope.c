@@ -98,9 +98,9 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5,    [HF_EXAONE] = 5e5,       [HF_OLMO3] = 5e5,    [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
-        [HF_GEMMA3N] = 1e6,   [HF_GEMMA4] = 1e6,       [HF_SMOLLM3] = 2e6,  [HF_MIXTRAL] = 1e6,    [HF_PHIMOE] = 1e6,
-        [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
+        [HF_COHERE] = 5e5,          [HF_EXAONE] = 5e5,    [HF_OLMO3] = 5e5,        [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
+        [HF_GEMMA_EMBEDDING] = 1e6, [HF_GEMMA3N] = 1e6,   [HF_GEMMA4] = 1e6,       [HF_SMOLLM3] = 2e6,    [HF_MIXTRAL] = 1e6,
+        [HF_PHIMOE] = 1e6,          [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
@@ -110,8 +110,7 @@ static zt_status put_theta(const rope_params *rope)
     /* learned positions have none */
     bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT)) && !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
-    if (status != ZT_OK || !zt_hf_is(import, HF_SET(HF_GEMMA3) | HF_LAYERED | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT)))
-        return status;
+    if (status != ZT_OK || !zt_hf_is(import, HF_GEMMA3S | HF_LAYERED | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT))) return status;
     if (import->arch.id == HF_OLMO3) local = theta;
     given = json_object_get(rope->local, "rope_theta");
     status = given ? zt_hf_number(import, given, "rope_theta", &local)

@@ -37,6 +37,10 @@ def main(args):
     ggufs.WEARS, ggufs.MORE = WEARS, []
     ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in WEARS}}
     shutil.rmtree(args[2], ignore_errors=True)
+    sys.path[:0] = [args[0], f"{args[0]}/gguf-py"]
+    from conversion import base
+
+    base.ModelBase.__init__.__kwdefaults__["sentence_transformers_dense_modules"] = True  # --sentence-transformers-dense-modules
     ggufs.main(*args)
 
 

@@ -42,6 +42,15 @@ def fill(model, model_type, seed):
     return weights
 
 
+def embedding(types, **more):
+    c = gemma("Gemma3TextModel", "gemma3_text", **{
+        "layer_types": layers_of(types), "num_hidden_layers": len(types), "head_dim": 16, "query_pre_attn_scalar": 16,
+        "use_bidirectional_attention": True, "attn_logit_softcapping": None, "final_logit_softcapping": None,
+        "rope_local_base_freq": 100.0, "rope_scaling": None, "_sliding_window_pattern": 6, **more})
+    c["rope_theta"] = 10000.0
+    return c
+
+
 def layers_of(letters):
     return [{"L": "sliding_attention", "G": "full_attention"}[c] for c in letters]
 
@@ -113,6 +122,8 @@ CASES = {
     "gemma4-senses": case(with_senses(SENSES_4), run=SENSES_4, names=beside_senses),
     "gemma4-experts": case(gemma4("LLG", attention_k_eq_v=True, num_global_key_value_heads=1, enable_moe_block=True,
                                   num_experts=4, top_k_experts=2, moe_intermediate_size=16, final_logit_softcapping=None)),
+    "gemma-embedding": case(embedding("LGLG"), names=archs.bare),
+    "gemma-embedding-dense": case(embedding("LG"), names=archs.bare),
     "gemma3n": case(gemma3n("LGLGLG"), names=unused_keys),
     "gemma3n-senses": case(with_senses(SENSES_3), run=SENSES_3, names=beside_senses),
 }
@@ -121,20 +132,46 @@ CASES = {
 def forward(model, embed, ids):
     """Hidden states after the last norm, which the list of them does not hold of several streams."""
     with torch.no_grad():
+        if embed:
+            hidden = model(torch.from_numpy(ids)[None]).last_hidden_state[0].numpy()
+            for matrix in DENSE:
+                hidden = hidden @ matrix.T
+            return hidden, hidden
         hidden = model.model(torch.from_numpy(ids)[None]).last_hidden_state[0].numpy()
         return hidden, model(torch.from_numpy(ids)[None]).logits[0].numpy()
 
 
+DENSE = []
+
+
 def make(root, name, c):
-    """Ids that all tables have."""
+    """Ids that all tables have. Behind one model two matrices, as sentence-transformers writes them."""
+    DENSE[:] = []
+    if name == "gemma-embedding-dense":
+        rng = np.random.default_rng(5)
+        DENSE[:] = [np.round(8 * rng.standard_normal(shape)) / 32 for shape in ((48, WIDTH), (24, 48))]
     archs.VOCAB = (c["run"] or c["config"]).get("vocab_size_per_layer_input", VOCAB)
     exact_make(root, name, c)
+    if DENSE:
+        save_dense(f"{root}/{name}")
+
+
+def save_dense(folder):
+    modules = [("Transformer", ""), ("Pooling", "1_Pooling"), ("Dense", "2_Dense"), ("Dense", "3_Dense"), ("Normalize", "4_Normalize")]
+    archs.save_json(f"{folder}/modules.json", [{"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+                                               for i, (kind, path) in enumerate(modules)])
+    for matrix, path in zip(DENSE, ("2_Dense", "3_Dense")):
+        os.makedirs(f"{folder}/{path}", exist_ok=True)
+        archs.save_json(f"{folder}/{path}/config.json", {"in_features": matrix.shape[1], "out_features": matrix.shape[0], "bias": False,
+                                                         "activation_function": "torch.nn.modules.linear.Identity"})
+        archs.safetensors(f"{folder}/{path}/model.safetensors", {"linear.weight": matrix.astype(np.float32)}, "f32")
 
 
 def main(args):
     archs.HERE, archs.CASES, archs.draw, archs.fill, archs.forward = HERE, CASES, coarse_draw, fill, forward
     if args[:1] == ["--pack"]:
         return archs.pack(args[1], "gemma.tar.xz")
+    archs.EMBED += ("gemma3_text",)
     archs.everything_double()
     root = args[0] if args else "build/gemma-made"
     for name in args[1:] or CASES:
