@@ -397,8 +397,8 @@ static void test_no_memory(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,  test_mxfp4,    test_files,
-                                       test_shards,      test_identity,  test_unknown, test_no_memory};
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,   test_mxfp4,   test_curve_tensors,
+                                       test_files,       test_shards,    test_identity, test_unknown, test_no_memory};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);
