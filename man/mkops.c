@@ -69,6 +69,7 @@ static const char *const terms[][2] = {
     {"atan", "Arc tangent"},
     {"atanh", "Inverse hyperbolic tangent"},
     {"attention", "Causal attention over a paged KV cache"},
+    {"attention_alibi", "Causal attention over a paged KV cache, with linear biases (ALiBi)"},
     {"attention_sinks", "Causal attention over a paged KV cache, with sinks"},
     {"avg_pool", "Average pooling"},
     {"avg_unpool", "Gradient of average pooling"},

@@ -1,17 +1,26 @@
-/* attention.c - the rows of causal attention over a cache, without and with sinks: a sink is a learned score of a query
- * head, which takes its share of the softmax but has no value (Xiao et al., "Efficient Streaming Language Models with
- * Attention Sinks", 2024; gpt-oss).
+/* attention.c - the rows of causal attention over a cache: without and with sinks, and with linear biases. A sink is a learned
+ * score of a query head, which takes its share of the softmax but has no value (Xiao et al., "Efficient Streaming Language Models
+ * with Attention Sinks", 2024; gpt-oss). A linear bias lowers scores by the distance of query and key, by a slope of the
+ * head's own (Press et al., "Train Short, Test Long", 2022).
  *
  * k and v need not be a cache: with the step's own rows there, and in `pos` the last row that each
  * sees, every row sees the same ones, as in an encoder. */
+#include "lib/ops/alibi.h"
 #include "lib/ops/vjp.h"
 
 #include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
 
 _Static_assert(sizeof(zt_attention_sinks_attrs) == sizeof(zt_attention_attrs), "one list of attributes");
 
-/* Inputs: sinks, then pos, seq and table; without sinks pos comes in their place. */
-enum { SINKS = 3 };
+/* Linear biases have one attribute more, behind the same. */
+_Static_assert(offsetof(zt_attention_alibi_attrs, bias) == sizeof(zt_attention_attrs), "one list of attributes");
+
+/* Inputs: sinks, then pos, seq and table; without sinks pos comes in their place. Behind the table of attention_alibi the
+ * positions of queries. */
+enum { SINKS = 3, QUERY_AT = 6 };
 
 /* Both ops: `pos` is the index of that input. */
 static zt_status infer_at(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[], int pos)
@@ -52,21 +61,46 @@ static zt_status attention_sinks_infer(zt_ctx *ctx, const void *attrs, const zt_
     return infer_at(ctx, attrs, in, out, SINKS + 1);
 }
 
+static zt_status attention_alibi_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_attention_alibi_attrs *attention = attrs;
+    if (!(attention->bias > 0 && attention->bias <= 1024))
+        return zt_row_fail(ctx, ZT_EUSAGE, "bias is %g: must be positive, 1024 at most", attention->bias);
+    zt_status status = infer_at(ctx, attrs, in, out, SINKS);
+    if (status || !in[QUERY_AT]) return status;
+    status = zt_row_want(ctx, "at", in[QUERY_AT], ZT_I32, 1);
+    if (!status && in[QUERY_AT]->dim[0] != in[0]->dim[0])
+        return zt_row_fail(ctx, ZT_ESHAPE, "at has %lld entries, expected one for each of %lld rows",
+                           (long long)in[QUERY_AT]->dim[0], (long long)in[0]->dim[0]);
+    return status;
+}
+
+double zt_alibi_slope(double bias, int64_t heads, int64_t head)
+{
+    int64_t power = 1;
+    while (2 * power <= heads) power *= 2;
+    double step = bias / (double)power;
+    return exp2(head < power ? -step * (double)(head + 1) : -step / 2 * (double)(2 * (head - power) + 1));
+}
+
 /* What one row needs: its query head, the columns of its key head, the positions it sees. */
 typedef struct view {
     const zt_slots *slots;
     const double *q, *k, *v; /* k and v at the head's first column */
     int64_t row, first, last, D, stride;
     double scale, softcap, sink; /* sink -INFINITY: none */
+    double slope;                /* of the distance from position `at`; 0: none */
+    int64_t at;
 } view;
 
-static double score_of_slot(const view *w, int64_t slot)
+static double score_of_slot(const view *w, int64_t slot, int64_t p)
 {
     const double *k = w->k + slot * w->stride;
     double sum = 0;
     for (int64_t d = 0; d < w->D; d++) sum += w->q[d] * k[d];
     sum *= w->scale;
-    return w->softcap > 0 ? w->softcap * tanh(sum / w->softcap) : sum;
+    if (w->softcap > 0) sum = w->softcap * tanh(sum / w->softcap);
+    return w->slope != 0 ? sum - w->slope * (double)llabs(p - w->at) : sum;
 }
 
 /* Scores are computed twice, once for their maximum, so that no memory is needed for them. All
@@ -76,13 +110,13 @@ static void attend_row(const view *w, double *y)
     zt_runtime_error none = {0};
     double max = -INFINITY, sum = 0;
     for (int64_t p = w->first; p <= w->last; p++) {
-        double s = score_of_slot(w, zt_slots_find(w->slots, w->row, p, &none));
+        double s = score_of_slot(w, zt_slots_find(w->slots, w->row, p, &none), p);
         max = s > max ? s : max;
     }
     for (int64_t d = 0; d < w->D; d++) y[d] = 0;
     for (int64_t p = w->first; p <= w->last; p++) {
         int64_t slot = zt_slots_find(w->slots, w->row, p, &none);
-        double e = exp(score_of_slot(w, slot) - max);
+        double e = exp(score_of_slot(w, slot, p) - max);
         sum += e;
         for (int64_t d = 0; d < w->D; d++) y[d] += e * w->v[slot * w->stride + d];
     }
@@ -98,7 +132,8 @@ static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_
     return true;
 }
 
-static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error, int at)
+/* `bias`: of linear biases; 0: there are none. */
+static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error, int at, double bias)
 {
     const zt_attention_attrs *attention = attrs;
     int64_t n = in[0].type->dim[0], D = attention->head, W = in[1].type->dim[1];
@@ -121,7 +156,9 @@ static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
                       .stride = W,
                       .scale = attention->scale != 0 ? attention->scale : 1 / sqrt((double)D),
                       .softcap = attention->softcap,
-                      .sink = at > SINKS ? in[SINKS].f[h] : -INFINITY};
+                      .sink = at > SINKS ? in[SINKS].f[h] : -INFINITY,
+                      .slope = bias > 0 ? zt_alibi_slope(bias, H, h) : 0,
+                      .at = bias > 0 && in[QUERY_AT].i ? in[QUERY_AT].i[r] : pos};
             if (good)
                 attend_row(&w, y);
             else
@@ -132,12 +169,17 @@ static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
 
 static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    attend_rows(attrs, in, out, error, SINKS);
+    attend_rows(attrs, in, out, error, SINKS, 0);
+}
+
+static void attention_alibi_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
+{
+    attend_rows(attrs, in, out, error, SINKS, ((const zt_attention_alibi_attrs *)attrs)->bias);
 }
 
 static void attention_sinks_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    attend_rows(attrs, in, out, error, SINKS + 1);
+    attend_rows(attrs, in, out, error, SINKS + 1, 0);
 }
 
 /* As if every row saw the whole cache (or window): how full it is, is data. */
@@ -217,6 +259,20 @@ static bool cases_at(int i, zt_case *test_case, int pos)
 static bool attention_cases(int i, zt_case *test_case) { return cases_at(i, test_case, SINKS); }
 
 static bool attention_sinks_cases(int i, zt_case *test_case) { return cases_at(i, test_case, SINKS + 1); }
+
+/* Every other case has positions of its own for the queries: 5 before the last key that is seen. */
+static bool attention_alibi_cases(int i, zt_case *test_case)
+{
+    static const double biases[] = {8, 16, 4};
+    zt_attention_alibi_attrs attrs = {.bias = biases[i % ZT_LEN(biases)]};
+    if (!cases_at(i, test_case, SINKS)) return false;
+    memcpy(&attrs, test_case->attrs, sizeof(zt_attention_attrs));
+    zt_case_attrs(test_case, &attrs, sizeof attrs);
+    if (i % 2 == 0) return true;
+    zt_case_in(test_case, QUERY_AT, ZT_FILL_RISING, 0, ZT_I32, 1, &test_case->in[0].dim[0]);
+    test_case->limit[QUERY_AT] = test_case->limit[SINKS] - 5;
+    return true;
+}
 
 /* ---- as ops ---------------------------------------------------------------------------------- */
 
@@ -338,4 +394,18 @@ const zt_opdef zt_op_attention_sinks = {
     .bytes = attention_sinks_bytes,
     .cases = attention_sinks_cases,
     .expand = attention_sinks_expand,
+};
+
+const zt_opdef zt_op_attention_alibi = {
+    .synopsis =
+        "attention with linear biases: each score of position p is less by slope[h] |at[t] - p|, at i32[n] (absent: pos); "
+        "slope[h] = 2^(-bias (h+1)/P) for h < P, the largest power of two up to H, and 2^(-bias (h-P+1/2)/P) for the "
+        "other heads; bias in (0, 1024]; the other inputs and attributes as in attention",
+    .n_required = 4,
+    .flags = ZT_OPF_SUMS,
+    .infer = attention_alibi_infer,
+    .ref = attention_alibi_ref,
+    .flops = attention_flops,
+    .bytes = attention_sinks_bytes,
+    .cases = attention_alibi_cases,
 };

@@ -30,7 +30,10 @@ static bool f32_falls_back[ZT_OP_COUNT];
 /* The dtype that a case is about: of the weight, of the cache, else of the first input. */
 static zt_dtype key_dtype(zt_op op, const zt_case *c)
 {
-    return c->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention || op == ZT_OP_attention_sinks].dtype;
+    return c
+        ->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention || op == ZT_OP_attention_sinks ||
+             op == ZT_OP_attention_alibi]
+        .dtype;
 }
 
 /* Are all floats of the case f32? */
@@ -135,7 +138,7 @@ static void check_fallbacks(void)
 }
 
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
-static const zt_op left_by_cuda[] = {ZT_OP_COUNT /* none */};
+static const zt_op left_by_cuda[] = {ZT_OP_attention_alibi};
 
 static bool is_left_by_cuda(zt_op op)
 {

@@ -388,6 +388,12 @@ static void attention_setup(zt_cpu_call *call) { setup_at(call, SINKS); }
 
 static void attention_sinks_setup(zt_cpu_call *call) { setup_at(call, SINKS + 1); }
 
+static void attention_alibi_setup(zt_cpu_call *call)
+{
+    setup_at(call, SINKS);
+    call->aux[AUX_ALIBI] = 1;
+}
+
 static void attention_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     if (call->n_phases == 1)
@@ -408,6 +414,12 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
     {.op = ZT_OP_attention_sinks,
      .has = attention_has,
      .setup = attention_sinks_setup,
+     .run = attention_run,
+     .prefetch_states = attention_late,
+     .uneven = true},
+    {.op = ZT_OP_attention_alibi,
+     .has = attention_has,
+     .setup = attention_alibi_setup,
      .run = attention_run,
      .prefetch_states = attention_late,
      .uneven = true},

@@ -6,6 +6,7 @@
 
 #include "lib/engine/cpu/isa/simd.h"
 #include "lib/engine/cpu/isa/slots.h"
+#include "lib/ops/alibi.h"
 
 #include <float.h>
 
@@ -18,9 +19,9 @@ enum {
     FEW = 8        /* rows up to which chunks are items */
 };
 
-/* POS: the input `pos`; with sinks these come before it. */
-enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS };
-enum { SINKS = 3 };
+/* POS: the input `pos`; with sinks these come before it. ALIBI: 1 with linear biases. */
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS, AUX_ALIBI };
+enum { SINKS = 3, QUERY_AT = 6 };
 
 typedef struct sizes {
     int64_t n, D, Dp; /* columns of a head, and rounded up to whole registers */
@@ -156,18 +157,22 @@ typedef struct run {
 } run;
 
 typedef struct span {
-    int first, last; /* keys of a tile: from first to below last */
+    int first, last;   /* keys of a tile: from first to below last */
+    float slope, away; /* a linear bias, 0: none: -slope |away + j| for key j of the tile */
 } span;
 
 static int in_tile(int64_t key) { return key < 0 ? 0 : key > TILE ? TILE : (int)key; }
 
 /* The keys that row r sees of the tile at `tile`; none: first >= last. */
-static span seen(const run *w, int64_t r, int64_t tile) { return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile)}; }
+static span seen(const run *w, int64_t r, int64_t tile)
+{
+    return (span){in_tile(w->lo[r] - tile), in_tile(w->hi[r] - tile), 0, 0};
+}
 
 /* From the first to the last that any row from `row` to before `end` sees. */
 static span seen_by_any(const run *w, int64_t row, int64_t end, int64_t tile)
 {
-    span all = {TILE, 0};
+    span all = {TILE, 0, 0, 0};
     for (int64_t r = row; r < end; r++) {
         span s = seen(w, r, tile);
         if (s.first >= s.last) continue;
@@ -278,11 +283,16 @@ static void score_tile(const run *w, int64_t tile)
     }
 }
 
-/* Scores j..j+15 of a query: capped, and -inf outside its span. */
+/* Scores j..j+15 of a query: capped, less a linear bias, and -inf outside its span. */
 INLINE vf limited(const run *w, vf x, span s, int j)
 {
     const vf least = vf_set(-INFINITY), cap = vf_set(w->cap);
     if (w->cap > 0) x = vf_mul(cap, vf_tanh(vf_div(x, cap)));
+    if (s.slope > 0) {
+        float away[LANES];
+        for (int lane = 0; lane < LANES; lane++) away[lane] = -fabsf(s.away + (float)(j + lane));
+        x = vf_fma(vf_load(away), vf_set(s.slope), x);
+    }
     return vf_first(s.first - j, least, vf_first(s.last - j, x, least));
 }
 
@@ -306,7 +316,7 @@ static void raise_tops(const run *w, part p, int64_t i, int m, vf top)
 
 /* Scores of R queries become weights, in the keys that any of them sees (`all`); side by side, for
  * query by query each step would wait for the one before. Whole: each sees all of the tile, and
- * nothing is capped. */
+ * nothing is capped or biased. */
 INLINE void weigh(int R, bool whole, const run *w, part p, const span *s, span all, int64_t i)
 {
     const int begin = whole ? 0 : all.first / LANES * LANES, end = whole ? TILE : all.last;
@@ -349,14 +359,24 @@ EACH_ROWS(WEIGH)
 static weigh_fn *const weighs[2][ROWS + 1] = {EACH_ROWS(X)};
 #undef X
 
+/* The linear bias of query i in a tile. */
+static void bias_span(const run *w, int64_t i, int64_t tile, span *s)
+{
+    const int32_t *at = w->c->in[QUERY_AT].data ? w->c->in[QUERY_AT].data : w->slots.pos;
+    int64_t head = w->g * w->s.share + i % w->s.share;
+    s->slope = (float)zt_alibi_slope(((const zt_attention_alibi_attrs *)w->c->attrs)->bias, w->s.H, head);
+    s->away = (float)(tile - at[w->row + i / w->s.share]);
+}
+
 /* Scores of m queries of a tile become weights. */
 static void weigh_rows(const run *w, part p, int64_t tile, int64_t i, int m)
 {
     span s[ROWS], all = seen_by_any(w, i / w->s.share, (i + m - 1) / w->s.share + 1, tile);
-    bool whole = w->cap <= 0;
+    bool whole = w->cap <= 0 && !w->c->aux[AUX_ALIBI];
     for (int r = 0; r < m; r++) {
         s[r] = seen(w, (i + r) / w->s.share, tile);
-        if (s[r].first >= s[r].last) s[r] = (span){0, 0};
+        if (s[r].first >= s[r].last) s[r] = (span){0, 0, 0, 0};
+        if (w->c->aux[AUX_ALIBI]) bias_span(w, i + r, tile, &s[r]);
         whole = whole && s[r].first == 0 && s[r].last == TILE;
     }
     if (all.first < all.last) weighs[whole][m](w, p, s, all, i);
@@ -377,7 +397,7 @@ static void add_values(const run *w, part p, int64_t i, int m, int first, int la
 /* m queries side by side over the keys that all of them see, each alone before and after. */
 static void value_rows(const run *w, part p, int64_t tile, int64_t i, int m)
 {
-    span own[ROWS], all = {0, TILE};
+    span own[ROWS], all = {0, TILE, 0, 0};
     for (int r = 0; r < m; r++) {
         own[r] = seen(w, (i + r) / w->s.share, tile);
         if (own[r].first > all.first) all.first = own[r].first;
