@@ -3,7 +3,7 @@
  * What each architecture does is a fact from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
  * src/models) and from transformers (models/NAME/modeling_NAME.py). Where the two differ, files are
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
- * bert, modern-bert, gptneox and falcon with the exact gelu, starcoder2 with its window, gpt-oss with YaRN's bounds as they come (llama.cpp
+ * bert, modern-bert, jina-bert-v2, gptneox, falcon and mpt with the exact gelu, starcoder2 with its window, gpt-oss with YaRN's bounds as they come (llama.cpp
  * rounds them to whole pairs), phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts). Latent attention has an
  * epsilon of its own in its norms, 1e-6 (llama.cpp: that of the other norms), DeepSeek V2 takes the groups whose best expert
  * scores highest (llama.cpp: whose two best do together, which is V3's way).
@@ -354,6 +354,13 @@ static const zt_arch archs[] = {
      .rope_pair = "halves",
      .act = act_silu,
      .qk_norm_last = true},
+    {.name = "mpt",
+     .parts = (UNGATED & ~(uint64_t)ZT_PART_NORM_BIAS) | PRE_NORMS | ZT_PART_FUSED_QKV | ZT_PART_BIASES,
+     .act = act_gelu_erf,
+     .layer_norm = true,
+     .alibi_named = true},
+    /* Baichuan 1 of 7 and of 13 thousand million weights; the latter has 40 layers, and does not rotate */
+    {.name = "baichuan", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu, .alibi = 8, .alibi_layers = 40},
     /* MiniCPM 1 and 2; MiniCPM 4 */
     {.name = "minicpm", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu, .divides_logits = true},
     {.name = "apertus",
@@ -375,6 +382,13 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .layer_norm = true,
      .encoder = true},
+    {.name = "jina-bert-v2",
+     .parts =
+         (ENCODER & ~(uint64_t)ZT_PART_UP) | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_FUSED_UP | ZT_PART_BIASES | ZT_PART_TYPES,
+     .act = act_gelu_erf,
+     .layer_norm = true,
+     .encoder = true,
+     .alibi = 8},
     {.name = "modern-bert",
      .parts = ZT_PART_ALL | ZT_PART_EMBED_NORM | PRE_NORMS | ZT_PART_LAST_NORM | ZT_PART_FUSED_QKV | ZT_PART_FUSED_UP,
      .rope_pair = "halves",

@@ -113,6 +113,11 @@ typedef struct zt_arch {
     bool act_named;
     bool xielu;      /* the curve is xIELU, whose numbers the file has for each layer */
     bool layer_norm; /* norms take the mean off; else RMS norms */
+    /* Linear biases (ALiBi) in place of rope: minus the exponent of the last head's slope; 0: none. Named:
+     * attention.max_alibi_bias must be there. In models of so many layers alone; 0: in all. */
+    double alibi;
+    bool alibi_named;
+    int64_t alibi_layers;
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     zt_act *head_act;   /* of a classifier's first matrix; NULL: the architecture has no classifier */
@@ -240,6 +245,8 @@ typedef struct zt_hyper {
     bool classifies; /* an embedding is the scores of the file's classifier, not states */
     bool head_mean;  /* which reads the mean of all states, not those of one token */
     zt_xielu xielu[ZT_MAX_LAYERS];
+    double alibi;                       /* as in the row; 0: none */
+    double qkv_clamp;                   /* q, k and v are at most this far from 0; 0: no limit */
     int64_t labels, head_width;         /* scores of a text; columns of what the last matrix reads */
     int64_t n_experts, experts_used;    /* of a layer; those of a token */
     int64_t expert_ff, shared_ff;       /* lengths of an expert, of what all tokens pass */

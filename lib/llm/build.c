@@ -306,11 +306,33 @@ static void update_keys(zt_program_builder *builder, heads *projected)
     projected->v = own->v;
 }
 
+/* q, k and v within the limit on either side of 0. */
+static void clamp_heads(zt_program_builder *builder, heads *projected)
+{
+    const zt_clamp_attrs attrs = {-builder->hyper->qkv_clamp, builder->hyper->qkv_clamp};
+    projected->q = zt_program_clamp(builder->program, zt_layer_label(builder, "ql"), projected->q, &attrs);
+    if (projected->k == ZT_NONE) return;
+    projected->k = zt_program_clamp(builder->program, zt_layer_label(builder, "kl"), projected->k, &attrs);
+    projected->v = zt_program_clamp(builder->program, zt_layer_label(builder, "vl"), projected->v, &attrs);
+}
+
+/* With linear biases; an encoder's go by the position of the query, which sees the whole text. */
+static int biased_attention(zt_program_builder *builder, heads projected, const zt_attention_attrs *attrs)
+{
+    const zt_hyper *hyper = builder->hyper;
+    zt_attention_alibi_attrs biased = {attrs->head, attrs->scale, attrs->window, attrs->softcap, hyper->alibi};
+    bool encoder = hyper->arch->encoder;
+    return zt_program_attention_alibi(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v,
+                                      encoder ? builder->last : builder->pos, builder->seq, builder->table,
+                                      encoder ? builder->pos : ZT_NONE, &biased);
+}
+
 int zt_emit_attention(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
     if (hyper->parts & ZT_PART_LATENT) return zt_emit_latent_attention(builder, x);
     heads projected = project_heads(builder, x);
+    if (hyper->qkv_clamp > 0) clamp_heads(builder, &projected);
     projected.q = norm_and_rotate(builder, 'q', projected.q);
     if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
     if (builder->temper != ZT_NONE)
@@ -322,6 +344,7 @@ int zt_emit_attention(zt_program_builder *builder, int x)
                                 .scale = sizes_of(builder)->attn_scale,
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
                                 .softcap = hyper->attn_cap};
+    if (hyper->alibi > 0) return biased_attention(builder, projected, &attrs);
     int seen = hyper->arch->encoder ? builder->last : builder->pos, sinks = zt_weight_data(builder, ZT_W_SINKS);
     if (sinks != ZT_NONE) {
         zt_attention_sinks_attrs same = {attrs.head, attrs.scale, attrs.window, attrs.softcap};
@@ -624,6 +647,8 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     zt_program_builder builder = {.program = zt_prog_new(ctx), .gguf = gguf, .hyper = hyper, .opts = opts};
     int embedding;
     if (!builder.program) return NULL;
+    if (opts->lesson && hyper->alibi > 0)
+        zt_fail(ctx, ZT_ENOTSUP, "%s: models with linear biases (ALiBi) cannot be trained", zt_gguf_name(gguf));
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
     int ids = declare_inputs(&builder), x = embed_tokens(&builder, ids, &embedding);
     builder.per_layer = zt_embed_per_layer(&builder, ids, x);

@@ -75,6 +75,11 @@ void zt_hyper_missing(zt_key_reader *reader)
 
 const char *zt_hyper_key(zt_key_reader *reader, const char *suffix) { return full_key(reader, suffix); }
 
+double zt_hyper_real(zt_key_reader *reader, const char *suffix, double otherwise, double min)
+{
+    return get_real(reader, suffix, otherwise, min);
+}
+
 int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max)
 {
     return get_count(reader, suffix, otherwise, max);
@@ -472,47 +477,7 @@ static void read_encoder(key_reader *reader, zt_hyper *hyper)
         require_rule(reader, hyper->n_types >= 1, "tokenizer.ggml.token_type_count is below 1", hyper->n_types, 1);
 }
 
-/* Rows of a matrix; 0: the file does not have it. Another shape is bad data. */
-static int64_t count_rows(key_reader *reader, const char *name)
-{
-    zt_type type;
-    char text[ZT_TYPE_TEXT];
-    int64_t index = zt_gguf_find(reader->gguf, name);
-    if (index < 0 || reader->status != ZT_OK) return 0;
-    zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
-    if (type.rank == 2 && type.dim[0] > 0) return type.dim[0];
-    reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: tensor '%s' is %s, expected a matrix", zt_gguf_name(reader->gguf), name,
-                             type.rank < 0 ? "of an unknown type" : zt_type_text(&type, text));
-    return 0;
-}
-
-enum { POOLED_BY_MEAN = 1, RANKED = 4 };
-
-/* A classifier is one matrix or two. It is used unless the file says that states are pooled. */
-static void read_classifier(key_reader *reader, zt_hyper *hyper)
-{
-    int64_t type = RANKED, mean = 0;
-    int64_t first = reader->arch->head_act ? count_rows(reader, "cls.weight") : 0;
-    int64_t last = reader->arch->head_act ? count_rows(reader, "cls.output.weight") : 0;
-    zt_gguf_i64(reader->gguf, full_key(reader, "pooling_type"), &type);
-    if (first == 0 && last == 0) {
-        if (type == RANKED && has_key(reader, "pooling_type") && reader->status == ZT_OK)
-            reader->status =
-                zt_fail(reader->ctx, ZT_EDATA, "%s: pooling_type is %d (rank), but tensor 'cls.output.weight' is missing",
-                        zt_gguf_name(reader->gguf), RANKED);
-        return;
-    }
-    hyper->parts |= ZT_PART_CLASSIFIER;
-    hyper->head_width = first ? first : hyper->width;
-    hyper->labels = last ? last : first;
-    hyper->classifies = type == RANKED;
-    require_rule(reader, hyper->labels <= MAX_WIDTH && hyper->head_width <= MAX_WIDTH, "a classifier is too large", hyper->labels,
-                 hyper->head_width);
-    if (!hyper->classifies) return;
-    zt_gguf_i64(reader->gguf, full_key(reader, "classifier.pooling_type"), &mean);
-    hyper->head_mean = reader->arch->encoder && mean == POOLED_BY_MEAN;
-    hyper->pooling = reader->arch->encoder ? ZT_POOL_FIRST : ZT_POOL_LAST;
-}
+enum { RANKED = 4 };
 
 /* GGUF's numbers: 0 none, 1 mean, 2 CLS, 3 last, 4 rank (a classifier on top). */
 static void read_pooling(key_reader *reader, zt_hyper *hyper)
@@ -779,12 +744,13 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_scales(&reader, hyper);
     read_rope(&reader, hyper);
     read_local_rope(&reader, hyper);
+    zt_hyper_read_biases(&reader, hyper);
     read_encoder(&reader, hyper);
     read_pooling(&reader, hyper);
     read_act(&reader, hyper);
     read_xielu(&reader, hyper);
     read_layout(&reader, hyper);
-    read_classifier(&reader, hyper);
+    zt_hyper_read_classifier(&reader, hyper);
     read_residual(&reader, hyper);
     zt_hyper_read_streams(&reader, hyper);
     read_experts(&reader, hyper);

@@ -1,5 +1,5 @@
 /* hyper_internal.h - private to lib/llm: how hyper-parameters are read from a file, for the files that read some of them.
- * hyper.c reads most, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
+ * hyper.c reads most, hyper_biases.c linear biases, hyper_classifier.c a classifier's, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
  * embeddings and several streams.
  */
 #ifndef ZT_HYPER_INTERNAL_H
@@ -21,12 +21,17 @@ typedef struct zt_key_reader {
 const char *zt_hyper_key(zt_key_reader *reader, const char *suffix);
 /* A number from 1 to max; `otherwise` where the key is absent, and then 0 means that it must be there. After a failure 1. */
 int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max);
+/* A finite number of at least `min`; `otherwise` where the key is absent, NAN: must be there. */
+double zt_hyper_real(zt_key_reader *reader, const char *suffix, double otherwise, double min);
 /* Fails with the rule and its two numbers unless the condition `holds`. */
 void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64_t left, int64_t right);
 
 /* Fails: the key last looked at is missing. */
 void zt_hyper_missing(zt_key_reader *reader);
 
+/* Linear biases; rope has been read. A classifier; pooling and the parts have been. */
+void zt_hyper_read_biases(zt_key_reader *reader, zt_hyper *hyper);
+void zt_hyper_read_classifier(zt_key_reader *reader, zt_hyper *hyper);
 /* Per-layer embeddings, and several streams; the parts of the model have been read. */
 void zt_hyper_read_streams(zt_key_reader *reader, zt_hyper *hyper);
 /* Which layers are recurrent, and their sizes. n_layers and extra_layers have been read. */

@@ -83,6 +83,7 @@ enum {
  * keys and values is two, or one. */
 #define MK_LATENT  (UINT64_C(1) << 33)
 #define MK_XIELU   (UINT64_C(1) << 36) /* the curve's numbers */
+#define MK_ALIBI   (UINT64_C(1) << 37) /* linear biases */
 #define MK_SPLIT_B (UINT64_C(1) << 34)
 #define MK_WHOLE_B (UINT64_C(1) << 35)
 #define MK_LAYERED (UINT64_C(1) << 50) /* Gemma 3n and 4: sizes by layer, embeddings for each layer */
@@ -136,10 +137,13 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"glm4", MK_QKV | MK_FUSED_UP | MK_PRE | MK_POST},
     {"seed_oss", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST},
     {"hunyuan-dense", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_QK_NORM},
+    {"mpt", MK_FUSED_QKV | MK_UP | MK_PRE | MK_LAYER_NORM | MK_ALIBI},
+    {"baichuan", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"minicpm", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_DIVIDED},
     {"apertus", MK_QKV | MK_UP | MK_PRE | MK_QK_NORM | MK_XIELU},
     {"mistral3", MK_QKV | MK_GATE | MK_UP | MK_PRE},
     {"bert", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_UP | MK_SUM | MK_SUM_BIAS | MK_POSITIONS | MK_TYPES},
+    {"jina-bert-v2", MK_QKV | MK_QKV_BIAS | MK_FUSED_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
     {"modern-bert", MK_FUSED_QKV | MK_FUSED_UP | MK_PRE | MK_LAYER_NORM | MK_WINDOW | MK_ENCODER},
     {"nomic-bert", MK_FUSED_QKV | MK_GATE | MK_UP | MK_SUM | MK_SUM_BIAS | MK_TYPES},
 };
@@ -529,6 +533,8 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"attention.layer_norm_rms_epsilon", gemma ? 1e-6f : 1e-5f, !layer_norm},
         {"attention.layer_norm_epsilon", 1e-5f, layer_norm},
         {"attention.temperature_scale", 0.5f, strcmp(o->arch, "mistral3") == 0},
+        {"attention.max_alibi_bias", 8, mkmodel_has(o->arch, MK_ALIBI)},
+        {"attention.clamp_kqv", 1.5f, mkmodel_has(o->arch, MK_ALIBI)},
         {"logit_scale", 2, divided},
         {"residual_scale", 0.5f, divided},
         {"embedding_scale", 3, divided},

@@ -46,6 +46,7 @@ static const otherwise ours[] = {
     {"exaone.attention.layer_norm_rms_epsilon", "what llama.cpp reads; this converter writes the other key", NULL},
     {"exaone.attention.layer_norm_epsilon", "the same", NULL},
     {"general.file_type", "the converter writes it for every other architecture", "gptneox"},
+    {"general.file_type", "the same", "mpt"},
     {"minicpm.rope.scaling.attn_factor", "the amplitude that the model was trained with", NULL},
     {"minicpm.rope.scaling.original_context_length", "up to which short factors hold", NULL},
     {"qwen3next.expert_weights_norm", "norm_topk_prob false, which this converter does not pass on", "qwen3next-listed"},

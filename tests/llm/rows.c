@@ -35,6 +35,13 @@ static void test_numbers(void)
         {"minicpm", "minicpm.logit_scale", MINUS_ONE, "logit_scale is -1"},
         {"minicpm", "minicpm.embedding_scale", INFINITE, "embedding_scale is inf"},
         {"minicpm", "minicpm.residual_scale", MINUS_ONE, "residual_scale is -1"},
+        {"mpt", "mpt.attention.max_alibi_bias", 0, "max_alibi_bias' is missing"},
+        {"mpt", "mpt.attention.max_alibi_bias", NOT_A_NUMBER, "max_alibi_bias is nan"},
+        {"mpt", "mpt.attention.max_alibi_bias", MINUS_ONE, "max_alibi_bias is -1"},
+        {"mpt", "mpt.attention.max_alibi_bias", 0x45000000, "max_alibi_bias is too large (2048, 1024)"},
+        {"mpt", "mpt.attention.max_alibi_bias", 0x7f7fffff, "max_alibi_bias is too large"},
+        {"mpt", "mpt.attention.clamp_kqv", MINUS_ONE, "clamp_kqv is -1"},
+        {"mpt", "mpt.attention.clamp_kqv", INFINITE, "clamp_kqv is inf"},
         {"apertus", "xielu.alpha_n", 0, "'xielu.alpha_n' is missing or not 2 finite numbers"},
         {"apertus", "xielu.alpha_p", 0, "'xielu.alpha_p' is missing"},
         {"apertus", "xielu.beta", 0, "'xielu.beta' is missing"},
@@ -53,8 +60,48 @@ static void test_numbers(void)
     }
 }
 
+static void test_without_biases(void)
+{
+    file f = make_row("mpt");
+    patch(&f, "mpt.attention.max_alibi_bias", 0);
+    expect(&f, ZT_ENOTSUP, "mpt models without linear biases", "a bias of 0");
+    free(f.bytes);
+}
+
+static float *logits_of_row(const char *arch, int64_t layers, int64_t *bytes)
+{
+    mkmodel_opts o = mkmodel_defaults(arch);
+    setup options = {.engine = "cpu", .threads = 2, .isa = zt_isa_best(), .exact = true};
+    file f = {0};
+    ggufw writer = {0};
+    o.type = mkmodel_type("f32");
+    o.layers = layers;
+    mkmodel(&o, &writer);
+    f.bytes = ggufw_bytes(&writer, &f.n);
+    float *logits = all_logits(&f, &options, vocab_of(&f));
+    *bytes = N_TOKENS * vocab_of(&f) * (int64_t)sizeof *logits;
+    free(f.bytes);
+    return logits;
+}
+
+/* Baichuan is Llama's graph; of 40 layers it does not rotate. */
+static void test_baichuan(void)
+{
+    for (int64_t layers = 2; layers <= 40; layers += 38) {
+        int64_t bytes;
+        float *llama = logits_of_row("llama", layers, &bytes), *baichuan = logits_of_row("baichuan", layers, &bytes);
+        bool same = llama && baichuan && memcmp(llama, baichuan, (size_t)bytes) == 0;
+        ok(llama && baichuan && same == (layers < 40), "baichuan of %d layers: %s bits as llama", (int)layers,
+           same ? "the same" : "other");
+        free(llama);
+        free(baichuan);
+    }
+}
+
 int main(void)
 {
     test_numbers();
+    test_without_biases();
+    test_baichuan();
     return tap_done();
 }

@@ -18,6 +18,7 @@ static union {
     zt_rms_norm_attrs rms_norm;
     zt_rope_attrs rope;
     zt_attention_attrs attention;
+    zt_attention_alibi_attrs alibi;
     zt_layer_norm_attrs layer_norm;
     zt_slice_attrs slice;
     zt_sum_attrs sum;
@@ -36,6 +37,7 @@ static union {
         rope_uneven = {.rope = {1e4, 4, 6, {"halves"}, 1, 1, 0, 0, 0}},
         rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1, 1, 0, 0, 0}}, rope_theta = {.rope = {0, 0, 0, {"halves"}, 1, 1, 0, 0, 0}},
         head4 = {.attention = {4, 0, 0, 0}}, head0 = {.attention = {0, 0, 0, 0}}, head3 = {.attention = {3, 0, 0, 0}},
+        bias8 = {.alibi = {4, 0, 0, 0, 8}}, no_bias = {.alibi = {4, 0, 0, 0, 0}}, huge_bias = {.alibi = {4, 0, 0, 0, 1025}},
         window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}},
         rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}}, eps_negative = {.layer_norm = {-1}},
         slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}}, slice_back = {.slice = {-1, 5, 3}},
@@ -300,6 +302,22 @@ static const refusal refusals[] = {
      ZT_ESHAPE,
      "sinks has type f16, expected f32",
      {"f32 2 8", "f16 8 4", "f16 8 4", "f16 2", "i32 2"}},
+    {ZT_OP_attention_alibi,
+     &no_bias,
+     ZT_EUSAGE,
+     "bias is 0: must be positive, 1024 at most",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention_alibi, &huge_bias, ZT_EUSAGE, "bias is 1025: must be", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention_alibi,
+     &bias8,
+     ZT_ESHAPE,
+     "at has 3 entries, expected one for each of 2 rows",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2", "i32 2", "i32 1 2", "i32 3"}},
+    {ZT_OP_attention_alibi,
+     &bias8,
+     ZT_ESHAPE,
+     "at has type f32, expected i32",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2", "i32 2", "i32 1 2", "f32 2"}},
     {ZT_OP_attention, &window_negative, ZT_EUSAGE, "window is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
     {ZT_OP_attention, &cap_negative, ZT_EUSAGE, "softcap is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
 };

@@ -3,12 +3,14 @@
 
 load ../common/helper
 
-rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus)
+rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus mpt baichuan)
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
-    for arch in internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus; do
-        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 "$arch.gguf"
+    for arch in internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus mpt baichuan; do
+        seed=3
+        [ "$arch" = mpt ] && seed=4 # 3: a token without text
+        "$tests/mkmodel" --arch "$arch" --seed "$seed" --ctx 256 "$arch.gguf"
     done
 }
 
@@ -62,7 +64,7 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 
 @test "to a Hugging Face directory and back: the same tensors" {
     for arch in "${rows[@]}"; do
-        [ "$arch" = internlm2 ] && continue # transformers has no class of it
+        [ "$arch" = internlm2 ] || [ "$arch" = baichuan ] && continue # transformers has no class of these
         "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --kv-heads 4 --type f32 plain.gguf
         rm -rf folder
         zt-convert plain.gguf folder/

@@ -92,6 +92,8 @@ typedef enum hf_id {
     HF_GEMMA3N,
     HF_GEMMA4,
     HF_GEMMA_EMBEDDING,
+    HF_MPT,
+    HF_JINA, /* BERT with linear biases */
     HF_COUNT
 } hf_id;
 
@@ -126,7 +128,7 @@ typedef uint64_t hf_set;
 #define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_GEMMA3S)
 #define HF_GEMMA3S  (HF_SET(HF_GEMMA3) | HF_SET(HF_GEMMA_EMBEDDING))
 #define HF_LAYERED  (HF_SET(HF_GEMMA3N) | HF_SET(HF_GEMMA4)) /* whose sizes differ by layer: hf_gemma.c */
-#define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC))
+#define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC) | HF_SET(HF_JINA))
 #define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
 #define HF_POOLED   (HF_SET(HF_GEMMA_EMBEDDING) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
 #define HF_FALCONS  (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
@@ -155,7 +157,8 @@ typedef uint64_t hf_set;
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
      HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM))
 /* With the names of llama's tensors, at least of most. */
-#define HF_LLAMA_LIKE (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX)))
+#define HF_LLAMA_LIKE                                                                                                            \
+    (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 

@@ -185,7 +185,9 @@ static const hf_arch archs[] = {
     CAUSAL_IF(HF_NEEDS_GLM_TOKENS, "deepseek2", "glm4_moe_lite", HF_GLM4_LITE, "Glm4MoeLite"),
     CAUSAL("mistral4", "mistral4", HF_MISTRAL4, "Mistral4"),
     CAUSAL("minicpm3", "minicpm3", HF_MINICPM3, "MiniCPM3"),
+    {"mpt", "mpt", HF_MPT, "MptForCausalLM", "transformer.", "transformer.blocks.", HF_NEEDS_NOTHING},
     {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
+    {"jina-bert-v2", "bert", HF_JINA, "JinaBertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
     {"modern-bert", "modernbert", HF_MODERNBERT, "ModernBertModel", "", "layers.", HF_NEEDS_NOTHING},
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
 };
@@ -198,6 +200,13 @@ const hf_arch *zt_hf_archs(size_t *count)
 
 /* An encoder in the dress of a language model has another name in GGUF. */
 static bool is_bidirectional(const hf_import *import) { return json_is_true(zt_hf_get(import, "use_bidirectional_attention")); }
+
+/* A BERT of Jina's. */
+static bool has_linear_biases(const hf_import *import)
+{
+    const char *type = json_string_value(zt_hf_get(import, "position_embedding_type"));
+    return type && strcmp(type, "alibi") == 0;
+}
 
 /* Falcon with a norm for attention and one for the feed-forward. */
 static bool has_second_norm(const hf_import *import)
@@ -220,9 +229,10 @@ zt_status zt_hf_find_arch(hf_import *import)
     if (whole && strcmp(whole, "mistral3") == 0 && strcmp(name, "mistral") == 0) name = "ministral3";
     import->arch.name = name;
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
-        bool needs_second = archs[i].need == HF_NEEDS_SECOND_NORM;
-        if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) &&
-            (!needs_second || has_second_norm(import))) {
+        bool fits = archs[i].need == HF_NEEDS_SECOND_NORM ? has_second_norm(import)
+                    : archs[i].id == HF_JINA              ? has_linear_biases(import)
+                                                          : true;
+        if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) && fits) {
             import->arch = archs[i];
             import->known = true;
         }
@@ -322,6 +332,10 @@ static const hf_demand demands[] = {
     {"altup_correct_scale", " true ", HF_SET(HF_GEMMA3N)},
     {"activation_function", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_GPT2)},
     {"hidden_act", " xielu ", HF_SET(HF_APERTUS)},
+    {"hidden_act", " gelu ", HF_SET(HF_JINA)},
+    {"position_embedding_type", " alibi ", HF_SET(HF_JINA)},
+    {"feed_forward_type", " geglu ", HF_SET(HF_JINA)},
+    {"is_decoder", " false ", HF_SET(HF_JINA)},
     {"hidden_act", " gelu ", HF_SET(HF_BERT) | HF_SET(HF_NEOX)},
     {"hidden_act", " gelu_pytorch_tanh gelu_new ", HF_SET(HF_STARCODER2)},
     {"hidden_act", " gelu_new gelu_pytorch_tanh ", HF_SET(HF_PHI2)},

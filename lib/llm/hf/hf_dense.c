@@ -87,6 +87,30 @@ static zt_status put_minicpm(hf_import *import)
     return status == ZT_OK ? zt_hf_put_real(import, "logit_scale", width / base) : status;
 }
 
+/* MPT: linear biases, and the limit of q, k and v, in an object of their own. */
+static zt_status put_mpt(hf_import *import)
+{
+    const json_t *attention = import->arch.id == HF_MPT ? zt_hf_get(import, "attn_config") : NULL;
+    static const char *const refused[] = {"qk_ln", "prefix_lm"};
+    double bias = 8, clip = 0, scale = 0, key_heads = 0;
+    if (import->arch.id != HF_MPT) return ZT_OK;
+    const json_t *alibi = json_object_get(attention, "alibi");
+    zt_status status = zt_hf_number(import, json_object_get(attention, "alibi_bias_max"), "alibi_bias_max", &bias);
+    if (status == ZT_OK) status = zt_hf_number(import, json_object_get(attention, "clip_qkv"), "clip_qkv", &clip);
+    if (status == ZT_OK) status = zt_hf_number(import, json_object_get(attention, "softmax_scale"), "softmax_scale", &scale);
+    if (status == ZT_OK) status = zt_hf_number(import, json_object_get(attention, "kv_n_heads"), "kv_n_heads", &key_heads);
+    for (size_t i = 0; status == ZT_OK && i < sizeof refused / sizeof *refused; i++)
+        if (json_is_true(json_object_get(attention, refused[i])))
+            status = zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: mpt models with %s are not supported", import->folder.data,
+                             refused[i]);
+    if (status == ZT_OK && scale != 0)
+        status = zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: mpt models with softmax_scale %g are not supported",
+                         import->folder.data, scale);
+    if (status == ZT_OK && key_heads > 0) status = zt_hf_put_int(import, "attention.head_count_kv", (int64_t)key_heads);
+    if (status == ZT_OK && clip != 0) status = zt_hf_put_real(import, "attention.clamp_kqv", clip);
+    return status == ZT_OK ? zt_hf_put_real(import, "attention.max_alibi_bias", json_is_false(alibi) ? 0 : bias) : status;
+}
+
 /* Numbers of xIELU: tensors of one value there, keys with one for each layer here. */
 static const struct {
     const char *name, *key;
@@ -147,6 +171,7 @@ zt_status zt_hf_put_dense(hf_import *import)
 {
     zt_status status = put_residual(import);
     if (status == ZT_OK) status = put_minicpm(import);
+    if (status == ZT_OK) status = put_mpt(import);
     if (status == ZT_OK) status = put_xielu(import);
     if (status == ZT_OK) status = put_curve(import);
     return status == ZT_OK ? put_key_heads(import) : status;
@@ -227,6 +252,37 @@ static zt_status put_scales(hf_export *export)
     return status == ZT_OK ? set(export, "dim_model_base", zt_export_number((double)hyper->width * hyper->logit_scale)) : status;
 }
 
+/* MPT's own names, and its object of attention. */
+static zt_status put_attention(hf_export *export)
+{
+    static const char *const names[][2] = {{"hidden_size", "d_model"},
+                                           {"num_hidden_layers", "n_layers"},
+                                           {"num_attention_heads", "n_heads"},
+                                           {"max_position_embeddings", "max_seq_len"},
+                                           {"layer_norm_eps", "layer_norm_epsilon"}};
+    const zt_hyper *hyper = &export->hyper;
+    zt_status status = ZT_OK;
+    if (export->arch->id != HF_MPT) return ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
+        json_t *value = json_object_get(export->config, names[i][0]);
+        if (value) status = set(export, names[i][1], json_incref(value));
+        json_object_del(export->config, names[i][0]);
+    }
+    json_t *attention = json_pack("{sssb}", "attn_type", "multihead_attention", "alibi", 1);
+    if (status == ZT_OK) status = zt_export_set(export, attention, "alibi_bias_max", zt_export_number(hyper->alibi));
+    if (status == ZT_OK)
+        status =
+            zt_export_set(export, attention, "clip_qkv", hyper->qkv_clamp > 0 ? zt_export_number(hyper->qkv_clamp) : json_null());
+    if (status == ZT_OK && hyper->n_kv_heads != hyper->n_heads)
+        status = zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' mpt cannot have %lld key heads for %lld query heads",
+                         export->file, (long long)hyper->n_kv_heads, (long long)hyper->n_heads);
+    if (status != ZT_OK) {
+        json_decref(attention);
+        return status;
+    }
+    return set(export, "attn_config", attention);
+}
+
 int64_t zt_export_constants(const hf_export *export)
 {
     return export->arch->id == HF_APERTUS ? export->hyper.n_layers * CURVE_NUMBERS : 0;
@@ -253,6 +309,7 @@ zt_status zt_export_dense(hf_export *export)
     if (status == ZT_OK) status = put_falcon(export);
     if (status == ZT_OK) status = put_modern(export);
     if (status == ZT_OK) status = put_scales(export);
+    if (status == ZT_OK) status = put_attention(export);
     /* a length beside the tokenizer's */
     if (status == ZT_OK && export->arch->id == HF_COHERE)
         status = set(export, "max_position_embeddings", json_integer(export->hyper.ctx_train));

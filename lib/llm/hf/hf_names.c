@@ -52,6 +52,8 @@ typedef struct hf_name {
 #define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
 #define GEMMA3N     HF_SET(HF_GEMMA3N)
 #define GEMMA4      HF_SET(HF_GEMMA4)
+#define MPT         HF_SET(HF_MPT)
+#define JINA        HF_SET(HF_JINA)
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                                          /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4)) /* gate, up and down */
 
@@ -62,11 +64,20 @@ static const hf_name layered[] = {
     {"ln_2", "ffn_norm", GPT2 | EXAONE, 0},
     {"mlp.c_fc", "ffn_up", GPT2, TRANSPOSE},
     {"mlp.c_proj", "ffn_down", GPT2, TRANSPOSE},
-    {"attention.self.query", "attn_q", BERT, 0},
-    {"attention.self.key", "attn_k", BERT, 0},
-    {"attention.self.value", "attn_v", BERT, 0},
-    {"attention.output.dense", "attn_output", BERT, 0},
-    {"attention.output.LayerNorm", "attn_output_norm", BERT, 0},
+    {"attention.self.query", "attn_q", BERT | JINA, 0},
+    {"attention.self.key", "attn_k", BERT | JINA, 0},
+    {"attention.self.value", "attn_v", BERT | JINA, 0},
+    {"attention.output.dense", "attn_output", BERT | JINA, 0},
+    {"attention.output.LayerNorm", "attn_output_norm", BERT | JINA, 0},
+    {"mlp.gated_layers", "ffn_up", JINA, 0},
+    {"mlp.wo", "ffn_down", JINA, 0},
+    {"mlp.layernorm", "layer_output_norm", JINA, 0},
+    {"norm_1", "attn_norm", MPT, 0},
+    {"attn.Wqkv", "attn_qkv", MPT, 0},
+    {"attn.out_proj", "attn_output", MPT, 0},
+    {"norm_2", "ffn_norm", MPT, 0},
+    {"ffn.up_proj", "ffn_up", MPT, 0},
+    {"ffn.down_proj", "ffn_down", MPT, 0},
     {"intermediate.dense", "ffn_up", BERT, 0},
     {"output.dense", "ffn_down", BERT, 0},
     {"output.LayerNorm", "layer_output_norm", BERT, 0},
@@ -230,7 +241,8 @@ static const hf_name once[] = {
     {"final_layer_norm", "output_norm", NEOX, 0},
     {"word_embeddings", "token_embd", HF_FALCONS, 0},
     {"ln_f", "output_norm", HF_FALCONS, 0},
-    {"wte", "token_embd", GPT2 | EXAONE, 0},
+    {"wte", "token_embd", GPT2 | EXAONE | MPT, 0},
+    {"norm_f", "output_norm", MPT, 0},
     {"wpe", "position_embd", GPT2, 0},
     {"ln_f", "output_norm", GPT2 | EXAONE, 0},
     {"embeddings.tok_embeddings", "token_embd", MODERN, 0},
@@ -300,7 +312,7 @@ static bool is_left_out(const hf_import *import, const char *name)
 /* "layers.3." -> 3 and what is behind; -1: the name is not a layer's. */
 static int64_t after_layer(const char *name, const char **rest)
 {
-    static const char *const words[] = {"layers.", "layer.", "h."};
+    static const char *const words[] = {"layers.", "layer.", "h.", "blocks."};
     for (const char *part = name; part; part = strchr(part, '.'), part = part ? part + 1 : NULL) {
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             const char *digit = part + strlen(words[i]), *from = digit;

@@ -75,7 +75,82 @@ def curve_buffers(w):
     return out
 
 
+def mpt(**more):
+    attention = {"attn_type": "multihead_attention", "alibi": True, "alibi_bias_max": 8, "clip_qkv": None, "softmax_scale": None,
+                 "qk_ln": False, "prefix_lm": False, "attn_uses_sequence_id": False, "attn_impl": "torch"}
+    return {"architectures": ["MPTForCausalLM"], "model_type": "mpt", "vocab_size": VOCAB, "d_model": WIDTH, "n_heads": 4,
+            "n_layers": 2, "expansion_ratio": 4, "max_seq_len": 128, "no_bias": True, "layer_norm_epsilon": 1e-5,
+            "attn_config": {**attention, **more.pop("attn_config", {})}, "torch_dtype": "float32", **more}
+
+
+JINA = {"architectures": ["JinaBertForMaskedLM"], "model_type": "bert", "vocab_size": VOCAB, "hidden_size": 48,
+        "num_hidden_layers": 2, "num_attention_heads": 6, "intermediate_size": 40, "max_position_embeddings": 8192,
+        "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 0.01, "pad_token_id": 0,
+        "position_embedding_type": "alibi", "feed_forward_type": "geglu", "emb_pooler": "mean", "torch_dtype": "float32"}
+
+
+def alibi_slopes(heads):
+    """Of Press et al.; for a number that is no power of two those of half the power above lie between."""
+    power = 2 ** int(np.floor(np.log2(heads)))
+    near = [2.0 ** (-8.0 * (i + 1) / power) for i in range(power)]
+    return np.array(near + [2.0 ** (-4.0 * (2 * i + 1) / power) for i in range(heads - power)])
+
+
+def make_jina(root, name, c):
+    """BERT whose attention has linear biases in both directions and whose feed-forward has a gate; transformers has no code for
+    it (the model's own is modeling_bert.py of jinaai/jina-bert-implementation)."""
+    config, seed = c["config"], zlib.crc32(name.encode())
+    width, heads, ff, types = config["hidden_size"], config["num_attention_heads"], config["intermediate_size"], 2
+    shapes = {"embeddings.word_embeddings.weight": (VOCAB, width), "embeddings.token_type_embeddings.weight": (types, width),
+              "embeddings.LayerNorm.weight": (width,), "embeddings.LayerNorm.bias": (width,)}
+    for i in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{i}."
+        for part in ("query", "key", "value"):
+            shapes |= {f"{layer}attention.self.{part}.weight": (width, width), f"{layer}attention.self.{part}.bias": (width,)}
+        shapes |= {f"{layer}attention.output.dense.weight": (width, width), f"{layer}attention.output.dense.bias": (width,),
+                   f"{layer}mlp.gated_layers.weight": (2 * ff, width), f"{layer}mlp.wo.weight": (width, ff),
+                   f"{layer}mlp.wo.bias": (width,)}
+        for norm in ("attention.output.LayerNorm", "mlp.layernorm"):
+            shapes |= {f"{layer}{norm}.weight": (width,), f"{layer}{norm}.bias": (width,)}
+    rng = np.random.default_rng(seed)
+    w = {k: dense.coarse_draw(rng, k, s, "bert").view(np.float32) for k, s in shapes.items()}
+    t = {k: torch.from_numpy(v.astype(np.float64)) for k, v in w.items()}
+    ids = np.random.default_rng(seed + 1).integers(3, VOCAB, c["n"])
+
+    def norm(x, key):
+        return torch.nn.functional.layer_norm(x, (width,), t[key + ".weight"], t[key + ".bias"], config["layer_norm_eps"])
+
+    def linear(x, key):
+        return x @ t[key + ".weight"].T + t.get(key + ".bias", 0)
+
+    x = norm(t["embeddings.word_embeddings.weight"][ids] + t["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+    at = torch.arange(len(ids))
+    bias = -torch.from_numpy(alibi_slopes(heads))[:, None, None] * (at[None] - at[:, None]).abs()
+    for i in range(config["num_hidden_layers"]):
+        layer = f"encoder.layer.{i}."
+        q, k, v = (linear(x, f"{layer}attention.self.{p}").reshape(len(ids), heads, -1).transpose(0, 1) for p in ("query", "key", "value"))
+        share = torch.softmax(q @ k.transpose(1, 2) / (width / heads) ** 0.5 + bias, -1)
+        y = (share @ v).transpose(0, 1).reshape(len(ids), width)
+        x = norm(linear(y, f"{layer}attention.output.dense") + x, f"{layer}attention.output.LayerNorm")
+        both = linear(x, f"{layer}mlp.gated_layers")
+        y = linear(torch.nn.functional.gelu(both[:, :ff]) * both[:, ff:], f"{layer}mlp.wo")
+        x = norm(y + x, f"{layer}mlp.layernorm")
+    x = x.numpy()
+    folder = f"{root}/{name}"
+    os.makedirs(folder, exist_ok=True)
+    archs.save_json(f"{folder}/config.json", config)
+    archs.save_json(f"{folder}/case.json", {"kind": "embed", "ids": ids.tolist()})
+    archs.save_weights(folder, w, c["dtype"], c["shards"])
+    np.save(f"{folder}/hidden.npy", x.astype("<f4"))
+    archs.save_pooling(folder, "mean")
+    np.save(f"{folder}/pooled.npy", x.mean(0).astype("<f4"))
+    print(f"{name:20} deviation {x.std():.2f}")
+
+
 CASES = {
+    "mpt": case(mpt(), n=20),
+    "mpt-clip": case(mpt(d_model=48, n_heads=6, attn_config={"clip_qkv": 1.0}), n=20),
+    "jina-bert-v2": case(JINA, n=20),
     "minicpm": case(minicpm(False, tie_word_embeddings=True), run=minicpm(True, tie_word_embeddings=True)),
     "minicpm-long": case(minicpm(False, **archs.longrope(4)), run=minicpm(True, **archs.longrope(4)), n=40),
     "apertus": case(apertus(), names=curve_buffers, n=20),
@@ -128,7 +203,7 @@ def main(args):
     for name in args[1:] or CASES:
         c = CASES[name]
         scores = "id2label" in c["config"] or "reranker" in name
-        (make_scores if scores else archs.make)(root, name, c)
+        (make_scores if scores else make_jina if name.startswith("jina") else archs.make)(root, name, c)
 
 
 if __name__ == "__main__":
