@@ -20,7 +20,8 @@ static const char *const templates[] = {
     "<|tool_call:begin|>", "<function= </function>", "<|START_ACTION|> <|START_THINKING|>", "<|tool_call|>", "<|tools_prefix|>",
     "functools[", "<|tool_call_start|>", "<|tool_call> <|channel>", "<start_function_call>", "tool_code", "(params_name1",
     "\"name\": \"parameters\": ", "<|start|><|channel|><|message|>", "text", "]<]minimax[>[ <tool_call> <mm:think>", "<|open|> <|close|> <|sep|>", "<tool_call> <tool_sep> <arg_key>",
-    "<\xef\xbd\x9c" "DSML\xef\xbd\x9c" "tool_calls>",
+    "<\xef\xbd\x9c" "DSML\xef\xbd\x9c" "tool_calls>", "<tool_calls>", "<longcat_tool_call> <longcat_arg_key>",
+    "<|function_call|>", "'function call' <|role_sep|>", "<function_calls>",
 };
 // clang-format on
 

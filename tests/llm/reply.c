@@ -24,6 +24,10 @@ static const char hermes[] = "tools ... <tool_call>\n{}</tool_call> <think> </th
                   seed[] = "<seed:tool_call> <seed:think>", glm[] = "<tool_call>name<arg_key></think>",
                   minimax[] = "<minimax:tool_call>", minimax3[] = "']<]minimax[>[' '<tool_call>' <mm:think>",
                   hunyuan[] = "<tool_calls><tool_call><tool_sep><arg_key><think>", kimi3[] = "'<|open|>' '<|close|>' '<|sep|>'",
+                  gcml[] = "<" BAR "GCML" BAR "tool_calls>", longcat[] = "<longcat_tool_call> <longcat_arg_key>",
+                  longcat_json[] = "<longcat_tool_call>", listed[] = "<tool_calls>[", lines[] = "<tool_calls>\n",
+                  giga31[] = "<|function_call|>", giga3[] = "'function call' <|role_sep|>",
+                  internlm[] = "<|action_start|><|plugin|>", olmo[] = "<function_calls>",
                   dsml4[] = "<" BAR "DSML" BAR "tool_calls></think>",
                   minicpm[] = "<function name= <param name=", dsml[] = "<" BAR "DSML" BAR "function_calls></think>",
                   deepseek[] = DS("tool" BLOCK "call" BLOCK "begin") " <think>", kimi[] = "<|tool_call_argument_begin|>",
@@ -120,6 +124,19 @@ static const reply_case cases[] = {
      "<|open|>call tool=\"now\" index=\"2\"<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>", "Look.", "hm", "weather {\"city\":\"12\",\"deep\":{\"a\":[1,null]}};now {};", NULL},
     {"Kimi K3, arguments as JSON", kimi3, "", "<|open|>response<|sep|><|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool=\"weather\" index=\"1\"<|sep|><|open|>json type=\"object\"<|sep|>{\"city\": \"Paris\"}"
      "<|close|>json<|sep|><|close|>call<|sep|><|close|>tools<|sep|>", "", "", PARIS, NULL},
+
+    {"GCML", gcml, "", "<" BAR "GCML" BAR "tool_calls>\n<" BAR "GCML" BAR "invoke name=\"weather\">\n<" BAR "GCML" BAR "parameter name=\"days\" string=\"false\">2</" BAR "GCML" BAR "parameter>\n</" BAR
+     "GCML" BAR "invoke>\n</" BAR "GCML" BAR "tool_calls>", "", "", "weather {\"days\":2};", NULL},
+    {"LongCat", longcat, "", "Ok.\n<longcat_tool_call>weather\n<longcat_arg_key>city</longcat_arg_key>\n<longcat_arg_value>Paris</longcat_arg_value>\n</longcat_tool_call>\n<longcat_tool_call>now\n</longcat_tool_call>", "Ok.", "",
+     PARIS "now {};", NULL},
+    {"LongCat, JSON", longcat_json, "", "<longcat_tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}\n</longcat_tool_call>", "", "", PARIS, NULL},
+    {"Apriel", listed, "", "Ok.\n<tool_calls>[{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}, {\"name\": \"now\", \"arguments\": {}}]</tool_calls>", "Ok.", "", PARIS "now {};", NULL},
+    {"MiniMax M1", lines, "", "<tool_calls>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}\n{\"name\": \"now\", \"arguments\": {}}\n</tool_calls>\nDone.", "Done.", "", PARIS "now {};", NULL},
+    {"GigaChat 3.1", giga31, "", "Ok.<|message_sep|>\n<|function_call|>{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}<|message_sep|>\n", "Ok.", "", PARIS, NULL},
+    {"GigaChat 3", giga3, "", "Ok.<|message_sep|>\n\nfunction call<|role_sep|>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Paris\"}}", "Ok.", "", PARIS, NULL},
+    {"InternLM 2", internlm, "", "Ok.<|action_start|><|plugin|>\n{\"name\": \"weather\", \"parameters\": {\"city\": \"Paris\"}}<|action_end|>", "Ok.", "", PARIS, NULL},
+    {"OLMo 3", olmo, "", "Ok.<function_calls>weather(city=\"Paris\")\nnow()</function_calls>", "Ok.", "", PARIS "now {};", NULL},
+    {"OLMo 3, words of JSON", olmo, "", "<function_calls>\nweather(deep={\"a\": null}, on=true)\n</function_calls>", "", "", "weather {\"deep\":{\"a\":null},\"on\":true};", NULL},
 
     {"DeepSeek R1", deepseek, "<think>\n", "hm\n</think>\n\n" DS("tool" BLOCK "calls" BLOCK "begin") DS("tool" BLOCK "call" BLOCK "begin") "function" DS("tool" BLOCK "sep")
      "weather\n```json\n{\"city\": \"Paris\"}\n```" DS("tool" BLOCK "call" BLOCK "end") "\n" DS("tool" BLOCK "call" BLOCK "begin") "function" DS("tool" BLOCK "sep") "now\n```json\n{}\n```"

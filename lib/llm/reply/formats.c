@@ -16,6 +16,19 @@
 #define MINIMAX "]<]minimax[>["
 
 // clang-format off
+/* The tags of DeepSeek's DSML, and what else is written so. */
+#define INVOKE_TAGS(word) \
+    {.function = "<" BAR word BAR "invoke name=\"", .function_end = "\">", .argument = "<" BAR word BAR "parameter name=\"", \
+     .argument_end = "\">", .value_end = "</" BAR word BAR "parameter>", .close = "</" BAR word BAR "invoke>", \
+     .is_text = "string=\"true\"", .is_json = "string=\"false\""}
+#define INVOKE_ARGUMENTS(word) \
+    {.begin = "<" BAR word BAR "parameter name=\"", .text = "\" string=\"true\">", .other = "\" string=\"false\">", \
+     .end = "</" BAR word BAR "parameter>", .after = "~", .raw = true, .dialect = &tagged_json}
+#define INVOKE_FORM(word, calls) \
+     .body = BODY_TAGS, .begin = "<" BAR word BAR calls ">", .end = "</" BAR word BAR calls ">", \
+     .writing = {{.open = "<" BAR word BAR calls ">~", .more = "", .close = "</" BAR word BAR calls ">", \
+                  .call = "<" BAR word BAR "invoke name=\"%n\">~%a</" BAR word BAR "invoke>~"}}
+
 static const tag_marks
     qwen_tags = {.function = "<function=", .function_end = ">", .argument = "<parameter=", .argument_end = ">",
         .value_end = "</parameter>", .close = "</function>"},
@@ -24,10 +37,10 @@ static const tag_marks
         .argument_end = "\">", .value_end = "</parameter>", .close = "</invoke>"},
     minicpm_tags = {.function = " name=\"", .function_end = "\">", .argument = "<param name=\"", .argument_end = "\">",
         .value_end = "</param>"},
-    dsml_tags = {.function = "<" BAR "DSML" BAR "invoke name=\"", .function_end = "\">",
-        .argument = "<" BAR "DSML" BAR "parameter name=\"", .argument_end = "\">",
-        .value_end = "</" BAR "DSML" BAR "parameter>", .close = "</" BAR "DSML" BAR "invoke>", .is_text = "string=\"true\"",
-        .is_json = "string=\"false\""},
+    dsml_tags = INVOKE_TAGS("DSML"),
+    gcml_tags = INVOKE_TAGS("GCML"),
+    longcat_tags = {.argument = "<longcat_arg_key>", .argument_end = "</longcat_arg_key>", .value = "<longcat_arg_value>",
+        .value_end = "</longcat_arg_value>"},
     hunyuan_tags = {.function = "", .function_end = "<tool_sep>", .argument = "<arg_key>", .argument_end = "</arg_key>",
         .value = "<arg_value>", .value_end = "</arg_value>"},
     minimax_m3_tags = {.function = MINIMAX "<invoke name=\"", .function_end = "\">", .argument = MINIMAX "<",
@@ -38,6 +51,7 @@ static const tag_marks
 
 /* How arguments are written that are not one JSON object. */
 static const gdialect tagged_json = {.words = {"null", "false", "true"}, .escape_less = true};
+static const gdialect json_words = {.words = {"null", "false", "true"}};
 static const gdialect python_words = {.words = {"None", "False", "True"}};
 static const gdialect gemma4_words = {.words = {"null", "false", "true"}, .quote = "<|\"|>", .bare_keys = true},
                       functiongemma_words = {.words = {"null", "false", "true"}, .quote = "<escape>", .bare_keys = true};
@@ -48,11 +62,13 @@ static const garguments
                      .after = "~", .raw = true, .dialect = &tagged_json},
     minimax_arguments = {.begin = "<parameter name=\"", .text = "\">", .other = "\">", .end = "</parameter>", .after = "~", .raw = true, .dialect = &tagged_json},
     minicpm_arguments = {.begin = "<param name=\"", .text = "\">", .other = "\">", .end = "</param>", .after = "~", .raw = true, .dialect = &tagged_json},
-    dsml_arguments = {.begin = "<" BAR "DSML" BAR "parameter name=\"", .text = "\" string=\"true\">", .other = "\" string=\"false\">",
-                      .end = "</" BAR "DSML" BAR "parameter>", .after = "~", .raw = true, .dialect = &tagged_json},
+    dsml_arguments = INVOKE_ARGUMENTS("DSML"), gcml_arguments = INVOKE_ARGUMENTS("GCML"),
+    longcat_arguments = {.begin = "<longcat_arg_key>", .text = "</longcat_arg_key>~<longcat_arg_value>", .other = "</longcat_arg_key>~<longcat_arg_value>",
+                         .end = "</longcat_arg_value>", .after = "~", .raw = true, .dialect = &tagged_json},
     kimi_k3_arguments = {.begin = "<|open|>argument key=\"", .text = "\" type=\"string\"<|sep|>", .other = "\" type=\"%\"<|sep|>",
                          .end = "<|close|>argument<|sep|>", .raw = true, .dialect = &tagged_json},
     python_arguments = {.other = "=", .separator = ",~", .dialect = &python_words},
+    olmo_arguments = {.other = "=", .separator = ",~", .dialect = &json_words},
     gemma4_arguments = {.other = ":", .separator = ",", .dialect = &gemma4_words},
     functiongemma_arguments = {.other = ":", .separator = ",", .dialect = &functiongemma_words};
 
@@ -87,16 +103,18 @@ static const call_form call_forms[] = {
     {.name = "minicpm", .in_template = {"<function name=", "<param name="}, .body = BODY_TAGS,
      .begin = "<function", .end = "</function>", .tags = &minicpm_tags, .arguments = &minicpm_arguments,
      .writing = {{.call = "<function name=\"%n\">~%a</function>"}}},
-    {.name = "dsml", .in_template = {BAR "DSML" BAR, "function_calls"}, .body = BODY_TAGS,
-     .begin = "<" BAR "DSML" BAR "function_calls>", .end = "</" BAR "DSML" BAR "function_calls>", .tags = &dsml_tags,
-     .arguments = &dsml_arguments,
-     .writing = {{.open = "<" BAR "DSML" BAR "function_calls>~", .more = "", .close = "</" BAR "DSML" BAR "function_calls>",
-                  .call = "<" BAR "DSML" BAR "invoke name=\"%n\">~%a</" BAR "DSML" BAR "invoke>~"}}},
-    {.name = "dsml-v4", .in_template = {BAR "DSML" BAR, "tool_calls>"}, .body = BODY_TAGS,
-     .begin = "<" BAR "DSML" BAR "tool_calls>", .end = "</" BAR "DSML" BAR "tool_calls>", .tags = &dsml_tags,
-     .arguments = &dsml_arguments,
-     .writing = {{.open = "<" BAR "DSML" BAR "tool_calls>~", .more = "", .close = "</" BAR "DSML" BAR "tool_calls>",
-                  .call = "<" BAR "DSML" BAR "invoke name=\"%n\">~%a</" BAR "DSML" BAR "invoke>~"}}},
+    {.name = "dsml", .in_template = {BAR "DSML" BAR, "function_calls"}, .tags = &dsml_tags, .arguments = &dsml_arguments,
+     INVOKE_FORM("DSML", "function_calls")},
+    {.name = "dsml-v4", .in_template = {BAR "DSML" BAR, "tool_calls>"}, .tags = &dsml_tags, .arguments = &dsml_arguments,
+     INVOKE_FORM("DSML", "tool_calls")},
+    {.name = "gcml", .in_template = {BAR "GCML" BAR}, .tags = &gcml_tags, .arguments = &gcml_arguments,
+     INVOKE_FORM("GCML", "tool_calls")},
+    {.name = "longcat", .in_template = {"<longcat_tool_call>", "<longcat_arg_key>"}, .body = BODY_TAGS,
+     .begin = "<longcat_tool_call>", .end = "</longcat_tool_call>", .tags = &longcat_tags, .arguments = &longcat_arguments,
+     .writing = {{.call = "<longcat_tool_call>%n~%a</longcat_tool_call>"}}},
+    {.name = "longcat-json", .in_template = {"<longcat_tool_call>"}, .body = BODY_JSON,
+     .begin = "<longcat_tool_call>", .end = "</longcat_tool_call>",
+     .writing = {{.call = "<longcat_tool_call>~" OBJECT("arguments") "~</longcat_tool_call>"}}},
     {.name = "hermes", .in_template = {"<tool_call>"}, .body = BODY_JSON,
      .begin = "<tool_call>", .end = "</tool_call>",
      .writing = {{.in_template = "{\"arguments\": <args-dict>, \"name\": <function-name>}",
@@ -135,6 +153,20 @@ static const call_form call_forms[] = {
                   .call = "{\"tool_call_id\":~\"%d\",~\"tool_name\":~\"%n\",~\"parameters\":~%a~}"}}},
     {.name = "nemotron", .in_template = {"<TOOLCALL>"}, .body = BODY_JSON,
      .begin = "<TOOLCALL>", .end = "</TOOLCALL>", .writing = LISTED("<TOOLCALL>", "arguments", "</TOOLCALL>")},
+    {.name = "tool_calls", .in_template = {"<tool_calls>"}, .body = BODY_JSON,
+     .begin = "<tool_calls>", .end = "</tool_calls>", .repeats = true,
+     .writing = {{.in_template = "<tool_calls>[", .open = "<tool_calls>~[~", .call = OBJECT("arguments"), .more = ",~", .close = "~]</tool_calls>"},
+                 {.open = "<tool_calls>~", .call = OBJECT("arguments"), .more = "~", .close = "~</tool_calls>"}}},
+    {.name = "gigachat3.1", .in_template = {"<|function_call|>"}, .body = BODY_JSON, .begin = "<|function_call|>",
+     .between = {"<|message_sep|>"}, .writing = {{.call = "<|function_call|>" OBJECT("arguments")}}},
+    {.name = "gigachat3", .in_template = {"'function call'", "<|role_sep|>"}, .body = BODY_JSON, .begin = "function call<|role_sep|>",
+     .between = {"<|message_sep|>"}, .writing = {{.call = "function call<|role_sep|>\n" OBJECT("arguments")}}},
+    {.name = "internlm2", .in_template = {"<|action_start|><|plugin|>"}, .body = BODY_JSON,
+     .begin = "<|action_start|><|plugin|>", .end = "<|action_end|>",
+     .writing = {{.call = "<|action_start|><|plugin|>\n" OBJECT("parameters") "<|action_end|>"}}},
+    {.name = "olmo3", .in_template = {"<function_calls>"}, .body = BODY_PYTHON,
+     .begin = "<function_calls>", .end = "</function_calls>", .arguments = &olmo_arguments,
+     .writing = {{.open = "<function_calls>~", .call = "%n(%a)", .more = "\n", .close = "~</function_calls>"}}},
     {.name = "granite", .in_template = {"<|tool_call|>"}, .body = BODY_JSON,
      .begin = "<|tool_call|>", .end = "<|/tool_call|>", .writing = LISTED("<|tool_call|>", "arguments", "")},
     {.name = "apertus", .in_template = {"<|tools_prefix|>"}, .body = BODY_JSON,

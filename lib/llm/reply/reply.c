@@ -398,7 +398,7 @@ static reply_step step_after_call(zt_reply *reply, zt_status *status)
         }
     if (form->begin && zt_reply_begins(rest, form->begin))
         begin_call(reply, strlen(form->begin));
-    else if (!form->begin && (*rest.data == '{' || *rest.data == '['))
+    else if ((!form->begin || form->repeats) && (*rest.data == '{' || *rest.data == '['))
         begin_call(reply, 0);
     else
         reply->state = IN_CONTENT;

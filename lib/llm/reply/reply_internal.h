@@ -63,6 +63,7 @@ typedef struct call_form {
     call_body body;
     const char *begin;      /* NULL: the reply itself is the call */
     const char *end;        /* NULL: where the body ends */
+    bool repeats;           /* BODY_JSON: several may stand between begin and end */
     const char *between[3]; /* marks before, between and after calls, which mean nothing */
     const char *separator;  /* BODY_NAMED: between two names, of which one is the call's */
     bool name_first;        /* ... it is the first */
