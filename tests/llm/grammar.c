@@ -1,5 +1,5 @@
 /* grammar.c - grammars from GBNF, regular expressions and texts: which texts they accept, which notations are refused and with
- * what message, and that hostile ones are bounded.
+ * what message.
  */
 #include "lib/llm/grammar/grammar.h"
 #include "tests/common/tap.h"
@@ -173,73 +173,7 @@ static void test_refused(void)
     }
 }
 
-/* ---- hostile --------------------------------------------------------------------------------- */
-
-static zt_str repeated(zt_ctx *ctx, const char *before, const char *text, int times, const char *after)
-{
-    zt_str all;
-    zt_str_init(&all, ctx);
-    zt_str_puts(&all, before);
-    for (int i = 0; i < times; i++) zt_str_printf(&all, text, i, i); /* NOLINT: texts of this file */
-    zt_str_puts(&all, after);
-    return all;
-}
-
-/* Compiles before + times text + after, and follows size bytes `letter`. Gives the status of the first that fails. */
-static zt_status try_large(const char *before, const char *text, int times, const char *after, char letter, size_t size,
-                           bool *fits)
-{
-    zt_ctx *ctx = zt_ctx_new();
-    zt_str all = repeated(ctx, before, text, times, after);
-    zt_grammar *grammar = compile(ctx, ZT_GRAMMAR_GBNF, all.data);
-    zt_grammar_matcher *matcher = zt_grammar_matcher_new(grammar, NULL);
-    char *letters = malloc(size + 1);
-    memset(letters, letter, size);
-    *fits = false;
-    if (matcher) zt_grammar_matcher_accept(matcher, letters, size, fits);
-    zt_status status = zt_ctx_status(ctx);
-    if (status != ZT_OK) diag("%s", zt_ctx_error(ctx));
-    free(letters);
-    zt_grammar_matcher_free(matcher);
-    zt_grammar_free(grammar);
-    zt_str_fini(&all);
-    if (zt_mem_get(ctx).blocks) ok(false, "memory was left behind");
-    zt_ctx_free(ctx);
-    return status;
-}
-
-static void test_hostile(void)
-{
-    bool fits;
-    ok(try_large("root ::= ", "(", 1000, "\"a\"", 'a', 1, &fits) == ZT_EDATA, "1000 parentheses are refused");
-    ok(try_large("root ::= \"z\"", " | \"a%dx%d\"", 10000, "\n", 'a', 1, &fits) == ZT_OK && fits, "10,000 alternatives");
-    ok(try_large("root ::= \"a\"", " [a-z]{50000,50%03d}", 30, "\n", 'a', 1, &fits) == ZT_EDATA, "too large: refused");
-    ok(try_large("root ::= r0\n", "r%d ::= \"a\"? \"b\"? r9%d?\n", 0, "r0 ::= \"a\"", 'a', 1, &fits) == ZT_OK && fits,
-       "one rule");
-    ok(try_large("root ::= \"(\" root \")\" | \"x\"", "", 0, "\n", '(', 200000, &fits) == ZT_OK && fits,
-       "200,000 nested parentheses of a text");
-    zt_status status =
-        try_large("root ::= \"x\" root root root | \"x\" root \"y\" | \"x\" a b | \"x\"\na ::= root? \"x\"?\nb ::= a* \"x\" root",
-                  "", 0, "\n", 'x', 400, &fits);
-    ok((status == ZT_OK && fits) || status == ZT_ENOMEM, "an ambiguous grammar is bounded");
-}
-
-/* Every depth has a state of its own: a text that is nested `depth` deep needs as many ends. */
-static void test_depths(void)
-{
-    enum { DEPTH = 5000 };
-    zt_ctx *ctx = zt_ctx_new();
-    zt_grammar *grammar = compile(ctx, ZT_GRAMMAR_GBNF, "root ::= \"(\" root \")\" | \"x\"");
-    char text[2 * DEPTH + 2];
-    memset(text, '(', DEPTH);
-    text[DEPTH] = 'x';
-    memset(text + DEPTH + 1, ')', DEPTH + 1);
-    ok(match(grammar, text, 2 * DEPTH) == 1, "a text that is nested %d deep is not complete after %d ends", DEPTH, DEPTH - 1);
-    ok(match(grammar, text, 2 * DEPTH + 1) == 2, "it is complete after as many ends");
-    ok(match(grammar, text, 2 * DEPTH + 2) == 0, "it has no more ends");
-    zt_grammar_free(grammar);
-    zt_ctx_free(ctx);
-}
+/* ---- failing allocations ---------------------------------------------------------------------- */
 
 /* Each allocation fails once: an error, and nothing left behind. */
 static void test_faults(void)
@@ -269,8 +203,6 @@ int main(void)
 {
     test_samples();
     test_refused();
-    test_hostile();
-    test_depths();
     test_faults();
     return tap_done();
 }

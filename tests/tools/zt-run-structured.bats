@@ -66,6 +66,66 @@ for line in sys.stdin:
     cmp batch alone
 }
 
+# Requests with different forms, seeds and temperatures.
+make_requests() {
+    make_forms
+    python3 - >requests <<'END'
+import json
+forms = [{"json-schema": json.load(open("person.json"))}, {"grammar": open("list.gbnf").read()}, {"regex": "[a-z]{3,9}(,[0-9]+){2}"},
+         {"choices": ["hello there", "hello you", "good day"]}, {"response_format": {"type": "json_object"}}, {},
+         {"regex": "([^,]{1,6},){4}"}, {"json-schema": {"enum": ["w%d" % (i * i) for i in range(500)]}}]
+for i, form in enumerate(forms * 2):
+    prompt = ["hello on the", "the", "a list of the people in the house and on the hill"][i % 3]
+    print(json.dumps({"id": i, "prompt": prompt, "raw": True, "seed": 7 * i, "temp": [0, 1, 1.4][i % 3], "n": 20 + i, **form}))
+END
+}
+
+# The texts of a batch, a line each in the order of the ids.
+batch_texts() {
+    zt-run -m model.gguf --jsonl "$@" | python3 -c '
+import json, sys
+for a in sorted(map(json.loads, sys.stdin), key=lambda a: a["id"]):
+    print(json.dumps([a["id"], a["text"], a["ids"], a["stop"], a.get("complete")]))'
+}
+
+@test "requests of different forms side by side: the same texts alone, in any order, with any chunk and number of threads" {
+    make_requests
+    batch_texts -i requests >want
+    [ "$(wc -l <want)" -eq 16 ]
+    [ "$(grep -c '"grammar", true\]$' want)" -ge 6 ]
+    while read -r request; do batch_texts <<<"$request"; done <requests >alone
+    cmp want alone
+    for args in "--chunk 1" "--chunk 5" "-t 1" "-t 2 --chunk 2"; do
+        # shellcheck disable=SC2086
+        tac requests | batch_texts $args >got
+        cmp want got
+    done
+    # some of them, with others beside them
+    sed -n '1,5p;2p;9,16p' requests | batch_texts >got
+    sed -n '1,5p;2p;9,16p' want | sort -s -t[ -k2 -V | cmp - got
+}
+
+@test "each form with drafts and without, greedy and drawn: the same text" {
+    make_forms
+    echo '{"type":"array","minItems":4,"items":{"enum":["hello on the","hello on the hill"]}}' >repeats.json
+    text="hello on the hello on the"
+    for form in "--json-schema person.json" "--json-schema repeats.json" "--grammar list.gbnf" "--regex (hello.on.the.[ah]?){3,9}" \
+        "--regex ([^,]{1,6},){4}"; do
+        for options in "--temp 0" "--temp 1 --seed 3" "--temp 1.4 --seed 5 --top-k 0 --top-p 1"; do
+            # shellcheck disable=SC2086
+            zt-run -m model.gguf --raw -p "$text" -n 90 $options $form --json >want
+            for args in "--speculate" "--speculate --chunk 1" "--speculate --chunk 3 -t 1"; do
+                # shellcheck disable=SC2086
+                zt-run -m model.gguf --raw -p "$text" -n 90 $options $form --json $args | tee -a drafts >got
+                cmp <(sed 's/,"prompt_tokens.*"stop"/,"stop"/; s/,"\(load_s\|drafted\).*//' want) \
+                    <(sed 's/,"prompt_tokens.*"stop"/,"stop"/; s/,"\(load_s\|drafted\).*//' got)
+            done
+        done
+    done
+    # drafts were made, and some of them accepted
+    [ "$(grep -c '"accepted":[1-9]' drafts)" -ge 5 ]
+}
+
 @test "the end: stop is grammar, eos, stop or length; complete says whether the text fits" {
     [[ $(constrained --choices yes --json) == *'"text":"yes"'*'"stop":"grammar","form":"choices","complete":true'* ]]
     [[ $(constrained --regex 'a+' --temp 0 -n 3 --json) == *'"stop":"length","form":"regex","complete":true'* ]]
