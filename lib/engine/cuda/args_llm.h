@@ -226,7 +226,8 @@ enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
 
 typedef struct zt_cu_attention_args {
     zt_cu_ptr q, k, v, y, parts, trouble;
-    zt_cu_ptr sinks; /* f32[H]; 0: none */
+    zt_cu_ptr sinks;            /* f32[H]; 0: none */
+    zt_cu_ptr slopes, query_at; /* of linear biases: f32[H], 0: none; i32[n], 0: the rows' positions */
     zt_cu_slots slots;
     int64_t n, D, H, G, W, window;
     int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */

@@ -1,13 +1,14 @@
-/* attention.c - the rows of causal attention over a cache, without and with sinks: few rows by splits of the keys, many each
+/* attention.c - the rows of causal attention over a cache, without and with sinks or linear biases: few rows by splits of the keys, many each
  * with all; on the matrix units where the cache is of f16. */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/cu.h"
+#include "lib/ops/alibi.h"
 
 #include <math.h>
 
 enum { THREADS = 128, HEADS = 8, MOST_HEAD = 512, MAX_DECODE_ROWS = 16 }; /* as attention.cu has them */
-enum { SINKS = 3 };                                                       /* the input of sinks; pos is 3 without them */
-enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 };                      /* rows and bytes up to which splits are blocks */
+enum { SINKS = 3, QUERY_AT = 6 };                    /* inputs: of sinks, pos in their place without them; of linear biases */
+enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 }; /* rows and bytes up to which splits are blocks */
 
 /* Kernels on the matrix units, by columns of a head. */
 static const struct {
@@ -73,6 +74,16 @@ static zt_status launch_attention(zt_cu_call *call, const zt_cu_attention_args *
                         (zt_cu_dim){THREADS, 1, 1}, 0, args, sizeof *args);
 }
 
+/* The slopes of linear biases, as a constant of the step; 0: an error. */
+static zt_cu_ptr put_slopes(zt_cu_call *call, double bias, int64_t heads)
+{
+    float *slopes = zt_alloc_array(call->engine->base.ctx, (size_t)heads, sizeof *slopes);
+    for (int64_t head = 0; slopes && head < heads; head++) slopes[head] = (float)zt_alibi_slope(bias, heads, head);
+    const zt_cu_ptr address = slopes ? zt_cu_table(call, slopes, (size_t)heads * sizeof *slopes) : 0;
+    zt_free(call->engine->base.ctx, slopes);
+    return address;
+}
+
 static zt_status emit_attention(zt_cu_call *call)
 {
     const zt_attention_attrs *attrs = call->attrs;
@@ -98,6 +109,11 @@ static zt_status emit_attention(zt_cu_call *call)
         .whole = D % 8 == 0 && call->inputs[1] % 16 == 0,
     };
     if (args.n == 0 || args.H == 0) return ZT_OK;
+    if (call->op == ZT_OP_attention_alibi) {
+        args.slopes = put_slopes(call, ((const zt_attention_alibi_attrs *)call->attrs)->bias, args.H);
+        args.query_at = call->inputs[QUERY_AT];
+        if (!args.slopes) return zt_ctx_status(call->engine->base.ctx);
+    }
     int kind = mma_kernel_of(call->engine, k_type, D);
     int64_t parts = args.n * args.H * splits * (D + 2) * (int64_t)sizeof(float);
     args.units = kind >= 0;
@@ -113,5 +129,6 @@ static zt_status emit_attention(zt_cu_call *call)
 const zt_cu_row zt_cu_attention[] = {
     {ZT_OP_attention, has_attention, emit_attention, 0},
     {ZT_OP_attention_sinks, has_attention, emit_attention, 0},
+    {ZT_OP_attention_alibi, has_attention, emit_attention, 0},
     {0},
 };

@@ -3,6 +3,7 @@
  * all. And the join of splits, of every cache.
  */
 #include "lib/engine/cuda/attention.h"
+#include "lib/engine/cuda/unroll.h"
 
 enum { HEADS = 8, THREADS = 128, MOST_D = 512, COLUMNS = MOST_D / THREADS };
 
@@ -61,7 +62,7 @@ FN void eight(const T *p, bool whole, int64_t at, int64_t k, int64_t D, float v[
 
 /* Scores of a tile: eight lanes a key, each with every eighth eight columns. */
 template <class T>
-FN void score_tile(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
+FN void score_tile(const zt_cu_attention_args &a, const task &w, int64_t p0, const float *q, room *r)
 {
     bool whole = a.whole;
     for (int j = thread() / 8; j < TILE; j += THREADS / 8) {
@@ -82,6 +83,9 @@ FN void score_tile(const zt_cu_attention_args &a, const task &w, const float *q,
             if (a.softcap > 0) s = a.softcap * tanh_of(s / a.softcap);
             if (thread() % 8 == 0) r->score[h][j] = slot >= 0 ? s : -INFINITY;
         }
+        ROLLED
+        for (int h = 0; a.slopes && thread() % 8 == 0 && h < w.heads; h++)
+            r->score[h][j] = with_bias(bias_of(a, w.row, w.head + h), p0 + j, r->score[h][j]);
     }
 }
 
@@ -141,7 +145,7 @@ FN void attend_split(const zt_cu_attention_args &a, const task &w, int64_t split
             if (bad && lane() == 0) r->bad[warp()] = 1;
         }
         barrier();
-        score_tile<T>(a, w, q, r);
+        score_tile<T>(a, w, p0, q, r);
         barrier();
         soften(w, r);
         barrier();

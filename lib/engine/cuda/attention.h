@@ -24,6 +24,25 @@ FN void join_by(float *top, float *sum, float its_top, float its_sum, float *old
     *top = high;
 }
 
+/* The linear bias of a row and head: its slope by the distance from `at`. */
+typedef struct linear_bias {
+    float slope;
+    int32_t at;
+} linear_bias;
+
+FN linear_bias bias_of(const zt_cu_attention_args &a, int64_t row, int64_t head)
+{
+    const linear_bias bias = {PTR(const float, a.slopes)[head],
+                              PTR(const int32_t, a.query_at ? a.query_at : a.slots.pos)[row]};
+    return bias;
+}
+
+/* The score of position p with it. */
+FN float with_bias(const linear_bias &bias, int64_t p, float score)
+{
+    return fmaf(-bias.slope, fabsf((float)(p - bias.at)), score);
+}
+
 /* The sum of a row's weights under its highest score `top`, with the weight of its head's sink. */
 FN float sum_with_sink(const zt_cu_attention_args &a, int64_t head, float top, float sum)
 {

@@ -71,6 +71,12 @@ FN void decode_scores(const zt_cu_attention_args &a, const decode_task &w, const
             if (a.softcap > 0) score = capped(a, score);
             r->score[lane() / 4 + c / 2 * 8][key] = seen ? score : -INFINITY;
         }
+    if (!a.slopes) return;
+    ROLLED
+    for (int i = 0; i < 4 * N; i++) { /* those that the lane wrote */
+        const int head = lane() / 4 + i % 4 / 2 * 8, key = (warp() + i / 4 * WARPS) * 8 + lane() % 4 * 2 + i % 2;
+        if (head < w.heads) r->score[head][key] = with_bias(bias_of(a, w.row, w.head + head), p0 + key, r->score[head][key]);
+    }
 }
 
 /* Weights under the highest score so far, top[i] of row warp + i WARPS. */

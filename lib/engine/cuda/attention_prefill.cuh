@@ -105,9 +105,23 @@ FN void set_rows(const zt_cu_attention_args &a, const prefill_task &w, prefill_r
     weigh_query(a, &m->q);
 }
 
+/* Scores with the linear biases of their heads. */
+FN void add_biases(const zt_cu_attention_args &a, const prefill_task &w, int64_t p0, const prefill_rows_of &m, float s[8][4])
+{
+    UNROLL
+    for (int h = 0; h < 2; h++) {
+        if (m.token[h] < 0) continue;
+        const linear_bias bias = bias_of(a, w.token + m.token[h], w.head + m.head[h]);
+        UNROLL
+        for (int i = 0; i < 8; i++) UNROLL
+        for (int c = 0; c < 2; c++)
+            s[i][2 * h + c] = with_bias(bias, p0 + i * 8 + lane() % 4 * 2 + c, s[i][2 * h + c]);
+    }
+}
+
 /* Products to weights under the highest score so far; shrink: what that makes of older ones. */
-FN void soften(const zt_cu_attention_args &a, int64_t p0, prefill_rows_of *m, float s[8][4],
-               float shrink[2])
+FN void soften(const zt_cu_attention_args &a, const prefill_task &w, int64_t p0, prefill_rows_of *m,
+               float s[8][4], float shrink[2])
 {
     float most[2] = {-INFINITY, -INFINITY};
     UNROLL
@@ -116,6 +130,7 @@ FN void soften(const zt_cu_attention_args &a, int64_t p0, prefill_rows_of *m, fl
     UNROLL
     for (int i = 0; a.softcap > 0 && i < 8; i++) UNROLL
     for (int c = 0; c < 4; c++) s[i][c] = capped(a, s[i][c]);
+    if (a.slopes) add_biases(a, w, p0, *m, s);
     UNROLL
     for (int i = 0; i < 8; i++) UNROLL
     for (int c = 0; c < 4; c++) {
@@ -247,7 +262,7 @@ FN void walk_run(const zt_cu_attention_args &a, const prefill_task &w, const run
         if (j < end)
             bring<D, WARPS>(a, a.k, w.column, t, &r->tokens, p0 + TILE, w.tells, r->keys);
         copy_commit();
-        if (busy) soften(a, p0, m, s, shrink);
+        if (busy) soften(a, w, p0, m, s, shrink);
         copy_wait<1>();
         barrier();
         if (p0 < free[0] || p0 + TILE - 1 > free[1]) mend<D, WARPS>(p0, m, r, acc);
