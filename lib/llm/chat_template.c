@@ -11,7 +11,6 @@
 
 bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text)
 {
-    if (!gguf) return false;
     if (!gguf || !text) return false;
     char key[160];
     if (!variant) return zt_gguf_str(gguf, KEY, text);
@@ -19,15 +18,26 @@ bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text)
     return length > 0 && (size_t)length < sizeof key && zt_gguf_str(gguf, key, text);
 }
 
+bool zt_chat_template_variant(const zt_gguf *gguf, int index, zt_bytes *name)
+{
+    static const char prefix[] = KEY ".";
+    if (!gguf || !name) return false;
+    for (int64_t i = 0; index >= 0 && i < zt_gguf_n_keys(gguf); i++) {
+        zt_gguf_kind kind;
+        zt_bytes key = zt_gguf_key(gguf, i, &kind);
+        if (kind != ZT_GGUF_STR || key.n < sizeof prefix || memcmp(key.data, prefix, sizeof prefix - 1) != 0) continue;
+        *name = (zt_bytes){key.data + sizeof prefix - 1, key.n - (sizeof prefix - 1)};
+        if (index-- == 0) return true;
+    }
+    return false;
+}
+
 zt_status zt_chat_template_variants(const zt_gguf *gguf, zt_str *names)
 {
     if (!gguf) return ZT_EUSAGE;
-    zt_gguf_kind elem;
-    int64_t count;
     zt_status status = ZT_OK;
-    if (!zt_gguf_array(gguf, KEY "s", &elem, &count) || elem != ZT_GGUF_STR) return ZT_OK;
-    for (int64_t i = 0; status == ZT_OK && i < count; i++) {
-        zt_bytes name = zt_gguf_array_str(gguf, KEY "s", i);
+    zt_bytes name;
+    for (int i = 0; status == ZT_OK && zt_chat_template_variant(gguf, i, &name); i++) {
         if (i) status = zt_str_puts(names, ", ");
         if (status == ZT_OK) status = zt_str_put_escaped(names, name.data, name.n);
     }

@@ -130,6 +130,9 @@ int32_t zt_vocab_find(const zt_vocab *vocab, const char *text, size_t size); /* 
 /* The model's own chat template, in Jinja (lib/llm/jinja/jinja.h). variant NULL: the default template;
  * otherwise tokenizer.chat_template.VARIANT. False: not present. The text is borrowed from gguf. */
 bool zt_chat_template(const zt_gguf *gguf, const char *variant, zt_bytes *text);
+/* The name of a variant (tokenizer.chat_template.NAME), numbered from 0 in the order of the file's keys. False: there is no
+ * such number, or an argument is NULL. The name is borrowed from gguf. */
+bool zt_chat_template_variant(const zt_gguf *gguf, int index, zt_bytes *name);
 /* Appends the names of the template's variants, separated by ", ". */
 zt_status zt_chat_template_variants(const zt_gguf *gguf, zt_str *names);
 /* An object with the text of each special token that the model has, by the names that templates use: bos_token,

@@ -73,13 +73,18 @@ static void test_own(void)
     ggufw_str(&writer, "tokenizer.chat_template", "D");
     ggufw_str(&writer, "tokenizer.chat_template.tool_use", "T");
     ggufw_strs(&writer, "tokenizer.chat_templates", variants, 2);
+    ggufw_str(&writer, "tokenizer.chat_template.loud", "L");
     char *bytes = ggufw_bytes(&writer, &count);
     zt_source *src = zt_source_memory(ctx, "m.gguf", bytes, count);
     zt_gguf *gguf = zt_gguf_from(ctx, src);
     ok(gguf && zt_chat_template(gguf, NULL, &t) && t.n == 1 && *t.data == 'D', "the default template");
     ok(gguf && zt_chat_template(gguf, "tool_use", &t) && t.n == 1 && *t.data == 'T', "a variant");
     ok(gguf && !zt_chat_template(gguf, "rag", &t), "one that is named and not there");
-    ok(gguf && !zt_chat_template_variants(gguf, &names) && strcmp(names.data, "tool_use, rag") == 0, "the names of variants");
+    ok(gguf && !zt_chat_template_variants(gguf, &names) && strcmp(names.data, "tool_use, loud") == 0,
+       "the names of variants: those that are there, listed or not");
+    ok(gguf && zt_chat_template_variant(gguf, 1, &t) && t.n == 4 && memcmp(t.data, "loud", 4) == 0 &&
+           !zt_chat_template_variant(gguf, 2, &t) && !zt_chat_template_variant(gguf, -1, &t),
+       "variants by number");
     zt_str_fini(&names);
     zt_gguf_close(gguf);
     zt_source_close(src);

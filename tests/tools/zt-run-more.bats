@@ -135,6 +135,33 @@ END
     run -65 zt-run -m model.gguf -p hi --render --template own.jinja
 }
 
+# variants FILE: the names and texts of the chat templates in it
+variants() {
+    zt-convert --meta "$1" | grep '^tokenizer.chat_template' | cut -f 1,3
+}
+
+@test "the template's variants become a directory's and come back; files there come first" {
+    with_template D --set tokenizer.chat_template.loud=str:L --set tokenizer.chat_template.rag=str:R
+    zt-convert -q other.gguf hf --to hf
+    zt-convert -q hf back.gguf
+    run -0 variants back.gguf
+    [[ $output == *$'tokenizer.chat_template\tD'* ]]
+    [[ $output == *$'tokenizer.chat_template.loud\tL'* && $output == *$'tokenizer.chat_template.rag\tR'* ]]
+    run -64 zt-run -m other.gguf -p hi --render --template quiet
+    [[ $output == *"the model's own loud, rag"* ]]
+    mkdir hf/additional_chat_templates
+    echo A >hf/additional_chat_templates/tool-use.jinja
+    echo B >hf/additional_chat_templates/tool_use.jinja
+    run -0 zt-convert hf -f back.gguf
+    [[ $output == *"chat template 'tool_use' is left out"* ]]
+    run -0 variants back.gguf
+    [[ $output == *$'tokenizer.chat_template\tD'* && $output == *$'tokenizer.chat_template.tool_use\tA'* ]]
+    [[ $output != *loud* ]]
+    echo J >hf/chat_template.jinja
+    [ "$(zt-run -m hf -p hi --render)" = J ]
+    [ "$(zt-run -m hf -p hi --render --template tool_use)" = A ]
+}
+
 @test "--jsonl: tools, documents, arguments and what messages hold go to the template" {
     with_template '{{ tools|tojson }}{{ documents[0].text if documents }}{{ deep }}{% for m in messages %}{{ m|tojson }}{% endfor %}' \
         --set 'tokenizer.chat_template.tool_use=str:T{{ tools[0].name }}{% for m in messages %}{{ m.content }}{{ m.tool_calls }}{% endfor %}'

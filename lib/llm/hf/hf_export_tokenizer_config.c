@@ -72,21 +72,16 @@ static json_t *make_template(const char *name, size_t length, zt_bytes text)
 /* One is a text; several are a list, the unnamed one "default". */
 static zt_status put_templates(hf_export *export, json_t *tokenizer)
 {
-    zt_bytes text;
-    int64_t count = 0;
-    zt_gguf_kind element_kind;
-    bool plain = zt_gguf_str(export->gguf, "tokenizer.chat_template", &text);
-    if (!zt_gguf_array(export->gguf, "tokenizer.chat_templates", &element_kind, &count) || element_kind != ZT_GGUF_STR ||
-        count > 64)
+    zt_bytes text, name;
+    bool plain = zt_chat_template(export->gguf, NULL, &text);
+    if (!zt_chat_template_variant(export->gguf, 0, &name))
         return plain ? zt_export_text(export, tokenizer, "chat_template", text) : ZT_OK;
     json_t *list = json_array();
     if (list && plain) json_array_append_new(list, make_template("default", 7, text));
-    for (int64_t i = 0; list && i < count; i++) {
-        char key[160];
-        zt_bytes name = zt_gguf_array_str(export->gguf, "tokenizer.chat_templates", i);
-        snprintf(key, sizeof key, "tokenizer.chat_template.%.*s", (int)name.n, name.data);
-        if (name.n < 100 && zt_gguf_str(export->gguf, key, &text))
-            json_array_append_new(list, make_template(name.data, name.n, text));
+    for (int i = 0; list && zt_chat_template_variant(export->gguf, i, &name); i++) {
+        char variant[160];
+        snprintf(variant, sizeof variant, "%.*s", (int)(name.n < sizeof variant ? name.n : 0), name.data);
+        if (zt_chat_template(export->gguf, variant, &text)) json_array_append_new(list, make_template(name.data, name.n, text));
     }
     return zt_export_set(export, tokenizer, "chat_template", list);
 }

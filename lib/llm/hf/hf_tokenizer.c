@@ -153,13 +153,24 @@ typedef struct template_variants { /* beside the default: their keys, of which n
     int count;
 } template_variants;
 
-/* The key of another one, by the letters and digits of its name; NULL: there is no room. */
-static const char *add_variant(template_variants *list, const char *name, size_t length)
+/* The key of another one, by the letters and digits of its name; NULL: it is left out, with a warning. */
+static const char *add_variant(hf_import *import, template_variants *list, const char *name, size_t length)
 {
-    if (list->count == MOST_TEMPLATES || length == 0 || length > 96) return NULL;
-    char *key = list->key[list->count];
-    snprintf(key, sizeof list->key[0], "tokenizer.chat_template.%.*s", (int)length, name);
-    for (char *letter = key + TEMPLATE_KEY; *letter; letter++) *letter = (char)(isalnum((unsigned char)*letter) ? *letter : '_');
+    char *key = list->key[list->count < MOST_TEMPLATES ? list->count : 0];
+    bool room = list->count < MOST_TEMPLATES && length > 0 && length <= 96, twice = false;
+    if (room) snprintf(key, sizeof list->key[0], "tokenizer.chat_template.%.*s", (int)length, name);
+    for (char *letter = key + TEMPLATE_KEY; room && *letter; letter++)
+        *letter = (char)(isalnum((unsigned char)*letter) ? *letter : '_');
+    for (int i = 0; room && i < list->count; i++) twice = twice || strcmp(list->key[i], key) == 0;
+    if (!room || twice) {
+        char shown[64];
+        zt_log(import->ctx, ZT_LOG_WARN, "%s: the chat template '%s' is left out: %s", import->path,
+               zt_escape(shown, sizeof shown, name, length),
+               twice                        ? "another has the same letters and digits in its name"
+               : length == 0 || length > 96 ? "a name has 1 to 96 bytes"
+                                            : "there are more than 32");
+        return NULL;
+    }
     list->name[list->count++] = (zt_bytes){key + TEMPLATE_KEY, strlen(key + TEMPLATE_KEY)};
     return key;
 }
@@ -179,7 +190,7 @@ static zt_status put_named(hf_import *import, const json_t *templates)
         const json_t *entry = json_array_get(templates, i), *text = json_object_get(entry, "template");
         const char *name = json_string_value(json_object_get(entry, "name")), *key;
         if (!name || strcmp(name, "default") == 0 || !json_is_string(text)) continue;
-        if ((key = add_variant(&list, name, strlen(name))) != NULL)
+        if ((key = add_variant(import, &list, name, strlen(name))) != NULL)
             status = zt_gguf_put_str(import->writer, key, json_string_value(text), json_string_length(text));
     }
     return put_variants(import, &list, status);
@@ -191,8 +202,8 @@ static int is_jinja(const struct dirent *entry)
     return length > 6 && strcmp(entry->d_name + length - 6, ".jinja") == 0;
 }
 
-/* additional_chat_templates/NAME.jinja, in the order of their names. */
-static zt_status put_additional(hf_import *import)
+/* additional_chat_templates/NAME.jinja, in the order of their names. *some: there are any. */
+static zt_status put_additional(hf_import *import, bool *some)
 {
     static const char folder[] = "additional_chat_templates";
     template_variants list = {.count = 0};
@@ -203,29 +214,30 @@ static zt_status put_additional(hf_import *import)
         char path[sizeof folder + 256];
         const char *key = NULL;
         snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
-        if (status == ZT_OK) key = add_variant(&list, files[i]->d_name, strlen(files[i]->d_name) - 6);
+        if (status == ZT_OK) key = add_variant(import, &list, files[i]->d_name, strlen(files[i]->d_name) - 6);
         if (key) status = put_whole_file(import, path, key);
         free(files[i]);
     }
     free(files);
+    *some = count > 0;
     return put_variants(import, &list, status);
 }
 
+/* Files come before tokenizer_config.json, as in transformers. */
 static zt_status put_template(hf_import *import, const json_t *tokenizer)
 {
     static const char key[] = "tokenizer.chat_template";
-    zt_status status = ZT_OK;
-    if (zt_hf_has_file(import, "chat_template.jinja")) {
-        status = put_whole_file(import, "chat_template.jinja", key);
-        return status == ZT_OK ? put_additional(import) : status;
-    }
+    bool some = false;
+    zt_status status = put_additional(import, &some);
+    if (status != ZT_OK) return status;
+    if (zt_hf_has_file(import, "chat_template.jinja")) return put_whole_file(import, "chat_template.jinja", key);
     const json_t *all = json_object_get(tokenizer, "chat_template"), *text = default_template(all);
     json_t *file = text ? NULL : zt_hf_load(import, "chat_template.json", &status);
     if (file) {
         all = json_object_get(file, "chat_template");
         text = default_template(all);
     }
-    if (status == ZT_OK) status = put_named(import, all);
+    if (status == ZT_OK && !some) status = put_named(import, all);
     if (status == ZT_OK && json_is_string(text))
         status = zt_gguf_put_str(import->writer, key, json_string_value(text), json_string_length(text));
     json_decref(file);
