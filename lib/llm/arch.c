@@ -33,6 +33,12 @@ static int act_gelu_erf(zt_prog *program, const char *name, int gate, int up)
     return up == ZT_NONE ? zt_program_gelu(program, name, gate, &one) : zt_program_geglu(program, name, gate, up, &two);
 }
 
+static int act_relu(zt_prog *program, const char *name, int gate, int up)
+{
+    (void)up;
+    return zt_program_relu(program, name, gate);
+}
+
 /* Of classifiers, which have no gate. */
 static int act_tanh(zt_prog *program, const char *name, int gate, int up)
 {
@@ -382,6 +388,13 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .layer_norm = true,
      .encoder = true},
+    {.name = "t5encoder",
+     .parts = ZT_PART_ALL | PRE_NORMS | ZT_PART_QKV | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_RELATIVE,
+     .prefix = "enc.",
+     .act = act_gelu_tanh,
+     .ungated_act = act_relu,
+     .encoder = true,
+     .attn_scale = 1},
     {.name = "jina-bert-v2",
      .parts =
          (ENCODER & ~(uint64_t)ZT_PART_UP) | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_FUSED_UP | ZT_PART_BIASES | ZT_PART_TYPES,

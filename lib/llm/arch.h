@@ -63,6 +63,8 @@ enum {
 #define ZT_PART_WHOLE_B ((uint64_t)1 << 37)
 /* A classifier of texts, where the file has it; the row's head_act says whether it may. */
 #define ZT_PART_CLASSIFIER ((uint64_t)1 << 38)
+/* A table of attention's biases by distance and head, in layer 0 for all. */
+#define ZT_PART_RELATIVE ((uint64_t)1 << 60)
 /* Of a gated delta net: beta and alpha by one matrix, for each key head beta's rows and then alpha's; or by two. */
 #define ZT_PART_BETA_ALPHA ((uint64_t)1 << 39)
 #define ZT_PART_BETA       ((uint64_t)1 << 40)
@@ -107,6 +109,8 @@ typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
     uint64_t parts;        /* ZT_PART_* */
+    const char *prefix;    /* before the names of layers' tensors, and of the last norm; NULL: none */
+    zt_act *ungated_act;   /* of a file whose layers have no gate; NULL: they must have what the row says */
     const char *rope_pair; /* which two columns rotate together: "neighbours" or "halves" */
     int64_t no_rope_every; /* the last of so many layers does not rotate; 0: all do */
     zt_act *act;           /* unless act_named: then hidden_activation, where it is there */
@@ -245,6 +249,7 @@ typedef struct zt_hyper {
     bool classifies; /* an embedding is the scores of the file's classifier, not states */
     bool head_mean;  /* which reads the mean of all states, not those of one token */
     zt_xielu xielu[ZT_MAX_LAYERS];
+    int64_t buckets;                    /* of distances, in both directions, of ZT_PART_RELATIVE */
     double alibi;                       /* as in the row; 0: none */
     double qkv_clamp;                   /* q, k and v are at most this far from 0; 0: no limit */
     int64_t labels, head_width;         /* scores of a text; columns of what the last matrix reads */
@@ -300,7 +305,8 @@ typedef enum zt_weight {
     ZT_W_Q_NORMS, /* a row for each head */
     ZT_W_K_NORMS,
     ZT_W_SINKS,
-    ZT_W_Q_WHOLE, /* of latent attention */
+    ZT_W_RELATIVE, /* [buckets, heads] */
+    ZT_W_Q_WHOLE,  /* of latent attention */
     ZT_W_Q_A,
     ZT_W_Q_A_NORM,
     ZT_W_Q_B,

@@ -253,7 +253,7 @@ static int attend(zt_program_builder *builder, heads projected, int64_t texts, i
         k = reshape_heads(builder, "kt", projected.k, texts, tokens, sizes->n_kv_heads);
     int v = reshape_heads(builder, "vt", projected.v, texts, tokens, sizes->n_kv_heads);
     int sinks = zt_weight_data(builder, ZT_W_SINKS), lse;
-    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, ZT_NONE, length, attrs,
+    int attended = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, k, v, builder->relative, length, attrs,
                                    sinks == ZT_NONE ? NULL : &lse);
     if (sinks != ZT_NONE) attended = leave_share(builder, attended, lse, sinks, texts, tokens);
     zt_reshape_attrs back = {.shape = {2, {builder->row_count, sizes->q_width}}};
@@ -272,14 +272,15 @@ static int causal_attention(zt_program_builder *builder, heads projected)
     return attend(builder, projected, builder->texts, builder->opts->lesson, ZT_NONE, &attrs);
 }
 
-/* Attention of an encoder's layer with a window: half of it before a token and half behind it, up to the text's last token. */
-static int windowed_attention(zt_program_builder *builder, heads projected)
+/* Attention of an encoder's layer with learned biases or a window, half before a token and half behind it, up to the text's last
+ * token. */
+static int encoder_attention(zt_program_builder *builder, heads projected)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_sdpa_attrs attrs = zt_sdpa_defaults();
     attrs.scale = sizes_of(builder)->attn_scale;
     attrs.softcap = hyper->attn_cap;
-    attrs.left = attrs.right = hyper->window / 2;
+    if (hyper->local[builder->layer]) attrs.left = attrs.right = hyper->window / 2;
     return attend(builder, projected, 1, builder->row_count, builder->length, &attrs);
 }
 
@@ -339,7 +340,8 @@ int zt_emit_attention(zt_program_builder *builder, int x)
         projected.q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), projected.q, builder->temper);
     update_keys(builder, &projected);
     if (builder->opts->lesson) return causal_attention(builder, projected);
-    if (hyper->arch->encoder && hyper->local[builder->layer]) return windowed_attention(builder, projected);
+    if (builder->length != ZT_NONE && (hyper->local[builder->layer] || builder->relative != ZT_NONE))
+        return encoder_attention(builder, projected);
     zt_attention_attrs attrs = {.head = sizes_of(builder)->head,
                                 .scale = sizes_of(builder)->attn_scale,
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
@@ -620,7 +622,7 @@ static int text_length(zt_program_builder *builder)
     bool windowed = false;
     zt_slice_attrs first = {.axis = 0, .from = 0, .to = 1};
     for (int64_t layer = 0; layer < hyper->n_layers && hyper->arch->encoder; layer++) windowed = windowed || hyper->local[layer];
-    if (!windowed) return ZT_NONE;
+    if (!windowed && !(hyper->parts & ZT_PART_RELATIVE)) return ZT_NONE;
     int last = zt_program_slice(program, "l_last", builder->last, &first);
     int real = zt_program_cast(program, "l_real", last, &(zt_cast_attrs){.to.s = "f32"});
     int one = zt_program_fill_like(program, "l_one", real, &(zt_fill_like_attrs){1});
@@ -656,6 +658,7 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     builder.temper = query_scales(&builder);
     builder.heads = hyper->parts & ZT_PART_LATENT ? zt_emit_head_numbers(&builder) : ZT_NONE;
     builder.length = text_length(&builder);
+    builder.relative = zt_emit_relative(&builder);
     bool streams = hyper->parts & ZT_PART_ALTUP;
     if (streams) x = zt_spread_streams(&builder, x);
     for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) {

@@ -20,6 +20,7 @@ typedef struct zt_program_builder {
     int pos, seq, table, rows; /* inputs; of an encoder pos alone, */
     int from, to;              /* slots of states, where layers are recurrent (zt_state_start) */
     int types, last;           /* and these */
+    int relative;              /* biases of attention, f32[1,heads,n,n]; ZT_NONE in most models */
     int length;                /* tokens of an encoder's text, i32[1]; ZT_NONE where no layer has a window */
     int gates;                 /* of the layer's attention; ZT_NONE: it has none */
     int target;                /* of a lesson */
@@ -87,6 +88,9 @@ int zt_update_cache(zt_program_builder *builder, const char *state, const char *
 int zt_emit_latent_attention(zt_program_builder *builder, int x);
 /* i32[n,heads], the number of each head. */
 int zt_emit_head_numbers(zt_program_builder *builder);
+
+/* build_relative.c: what learned biases add to the scores of an encoder's attention, f32[1,heads,n,n]; ZT_NONE: there are none. */
+int zt_emit_relative(zt_program_builder *builder);
 
 /* build_xielu.c: the curve of the current layer. */
 int zt_emit_xielu(zt_program_builder *builder, int x);

@@ -513,7 +513,10 @@ static void read_vocab(key_reader *reader, zt_hyper *hyper)
 static bool has_matrix(const key_reader *reader, const char *name, int64_t rows)
 {
     zt_type type;
-    int64_t index = zt_gguf_find(reader->gguf, name);
+    char whole[2 * ZT_WEIGHT_NAME];
+    bool prefixed = reader->arch->prefix && strncmp(name, "blk.", 4) == 0;
+    snprintf(whole, sizeof whole, "%s%s", prefixed ? reader->arch->prefix : "", name);
+    int64_t index = zt_gguf_find(reader->gguf, whole);
     if (index < 0) return false;
     zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     return rows == 0 || (type.rank == 2 && type.dim[0] == rows);
@@ -546,6 +549,11 @@ static void read_layout(key_reader *reader, zt_hyper *hyper)
     if (!(hyper->parts & gates)) return;
     hyper->parts &= ~(gates | ZT_PART_UP);
     bool separate = has_matrix(reader, "blk.0.ffn_gate.weight", 0);
+    if (!separate && reader->arch->ungated_act) {
+        hyper->parts |= ZT_PART_UP;
+        hyper->act = reader->arch->ungated_act;
+        return;
+    }
     fused = !separate &&
             (has_matrix(reader, "blk.0.ffn_up.weight", hyper->layer[0].up_width) || reader->arch->parts & ZT_PART_FUSED_UP);
     hyper->parts |= fused ? ZT_PART_FUSED_UP : ZT_PART_GATE | ZT_PART_UP;

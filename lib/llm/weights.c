@@ -122,6 +122,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_K_B] = EACH("attn_k_b.weight", 0, PART(SPLIT_B), 0, 3, DIM(n_heads), DIM(latent.rank), DIM(latent.plain)),
     [ZT_W_V_B] = EACH("attn_v_b.weight", 0, PART(SPLIT_B), 0, 3, DIM(n_heads), DIM(latent.value), DIM(latent.rank)),
     [ZT_W_KV_B] = EACH("attn_kv_b.weight", 0, PART(WHOLE_B), 0, 2, DIM(latent.key_values), DIM(latent.rank)),
+    [ZT_W_RELATIVE] = EACH("attn_rel_b.weight", 0, PART(RELATIVE), 0, 2, DIM(buckets), DIM(n_heads)),
     [ZT_W_O] = MATRIX("attn_output.weight", 0, DIM(width), OWN(o_width)),
     [ZT_W_O_BIAS] = BIAS("attn_output.bias", 0, MORE_BIAS, DIM(width)),
     [ZT_W_ATTN_POST] = NORM("post_attention_norm.weight", POST_NORM, width),
@@ -200,6 +201,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
 static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t layer)
 {
     if (row == &rows[ZT_W_ATTN_NORM] && layer == 0 && hyper->arch->first_unnormed) return false;
+    if (row == &rows[ZT_W_RELATIVE] && layer > 0) return false;
     if (row->layered && row->kinds && !(row->kinds >> hyper->layer[layer].kind & 1)) return false;
     bool both = hyper->sparse[layer] && hyper->parts & ZT_PART_BESIDE && row->layers == DENSE_LAYER;
     if (row->layers != ANY_LAYER && !both && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
@@ -216,11 +218,31 @@ const char *zt_weight_name(zt_weight weight, int64_t layer, char name[ZT_WEIGHT_
     return name;
 }
 
+/* What follows "blk.N.", or the name: T5 has another one for a product. */
+static const char *own_name(const zt_hyper *hyper, const weight_row *row)
+{
+    return row == &rows[ZT_W_O] && hyper->parts & ZT_PART_RELATIVE ? "attn_o.weight" : row->name;
+}
+
+enum { FULL_NAME = 2 * ZT_WEIGHT_NAME };
+
+/* With the architecture's prefix. */
+static const char *full_name(const zt_hyper *hyper, zt_weight weight, int64_t layer, char name[FULL_NAME])
+{
+    const weight_row *row = &rows[weight];
+    const char *prefix = hyper->arch->prefix && (row->layered || weight == ZT_W_OUT_NORM) ? hyper->arch->prefix : "";
+    if (row->layered)
+        snprintf(name, FULL_NAME, "%sblk.%" PRId64 ".%s", prefix, layer, own_name(hyper, row));
+    else
+        snprintf(name, FULL_NAME, "%s%s", prefix, row->name);
+    return name;
+}
+
 int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer)
 {
-    char name[ZT_WEIGHT_NAME];
+    char name[FULL_NAME];
     if (!has_place(hyper, &rows[weight], layer)) return -1;
-    return zt_gguf_find(gguf, zt_weight_name(weight, layer, name));
+    return zt_gguf_find(gguf, full_name(hyper, weight, layer, name));
 }
 
 /* ---- check ---------------------------------------------------------------------------------- */
@@ -269,7 +291,7 @@ static bool makes_keys(zt_weight weight)
 
 static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight, int64_t layer, int64_t *used)
 {
-    char name[ZT_WEIGHT_NAME];
+    char name[FULL_NAME];
     int64_t index = zt_weight_find(gguf, hyper, weight, layer);
     if (index >= 0) {
         ++*used;
@@ -279,7 +301,7 @@ static zt_status check_weight(zt_gguf *gguf, const zt_hyper *hyper, zt_weight we
     if (makes_keys(weight) && hyper->layer[layer].cache != layer) return ZT_OK;
     if (weight == ZT_W_V && hyper->arch->value_may_be_key && !hyper->local[layer]) return ZT_OK;
     return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing (%s, %" PRId64 " layers)", zt_gguf_name(gguf),
-                   zt_weight_name(weight, layer, name), hyper->arch->name, hyper->n_layers);
+                   full_name(hyper, weight, layer, name), hyper->arch->name, hyper->n_layers);
 }
 
 /* "3.attn_q.weight" after "blk.": the layer's number, and what follows the point; -1: no layer below `limit`. */
@@ -292,10 +314,18 @@ static int64_t layer_of(const char *text, int64_t limit, const char **name)
     return digit > text && *digit == '.' && layer < limit ? layer : -1;
 }
 
+/* The name without the architecture's prefix. */
+static const char *unprefixed(const zt_hyper *hyper, const char *tensor)
+{
+    size_t length = hyper->arch->prefix ? strlen(hyper->arch->prefix) : 0;
+    return length && strncmp(tensor, hyper->arch->prefix, length) == 0 ? tensor + length : tensor;
+}
+
 /* Is it of a layer behind the last? */
 static bool is_extra(const zt_hyper *hyper, const char *tensor)
 {
     const char *name;
+    tensor = unprefixed(hyper, tensor);
     if (strncmp(tensor, "blk.", 4) != 0) return false;
     return layer_of(tensor + 4, hyper->n_layers + hyper->extra_layers, &name) >= hyper->n_layers;
 }
@@ -303,11 +333,13 @@ static bool is_extra(const zt_hyper *hyper, const char *tensor)
 /* Does the architecture have a tensor of this name? Used only to name an unexpected one. */
 static bool is_known(const zt_hyper *hyper, const char *tensor)
 {
+    tensor = unprefixed(hyper, tensor);
     bool layered = strncmp(tensor, "blk.", 4) == 0;
     const char *name = tensor;
     int64_t layer = layered ? layer_of(tensor + 4, hyper->n_layers, &name) : 0;
     for (int weight = 0; weight < ZT_WEIGHT_COUNT && layer >= 0; weight++)
-        if (rows[weight].layered == layered && has_place(hyper, &rows[weight], layer) && strcmp(name, rows[weight].name) == 0)
+        if (rows[weight].layered == layered && has_place(hyper, &rows[weight], layer) &&
+            strcmp(name, own_name(hyper, &rows[weight])) == 0)
             return true;
     return false;
 }

@@ -267,6 +267,73 @@ static void test_curve_tensors(zt_ctx *ctx)
     check_curve(ctx, "eps", 3, "act_fn.eps' is not one number");
 }
 
+/* ---- T5 -------------------------------------------------------------------------------------- */
+
+/* A layer of T5's encoder whose config has `more`, with one tensor gone or of one row more; `says` "": it can be run. */
+static void check_t5(zt_ctx *ctx, const char *more, const char *spoilt, bool gone, zt_status want, const char *says)
+{
+#define ATTENTION "encoder.block.0.layer.0."
+#define FED       "encoder.block.0.layer.1."
+    static const struct {
+        const char *name;
+        int rank;
+        int64_t dim[2];
+    } rows[] = {{"shared.weight", 2, {16, 8}},
+                {"encoder.final_layer_norm.weight", 1, {8}},
+                {ATTENTION "SelfAttention.q.weight", 2, {8, 8}},
+                {ATTENTION "SelfAttention.k.weight", 2, {8, 8}},
+                {ATTENTION "SelfAttention.v.weight", 2, {8, 8}},
+                {ATTENTION "SelfAttention.o.weight", 2, {8, 8}},
+                {ATTENTION "SelfAttention.relative_attention_bias.weight", 2, {8, 2}},
+                {ATTENTION "layer_norm.weight", 1, {8}},
+                {FED "DenseReluDense.wi.weight", 2, {6, 8}},
+                {FED "DenseReluDense.wo.weight", 2, {8, 6}},
+                {FED "layer_norm.weight", 1, {8}}};
+    char config[400];
+    zt_llm_info info;
+    hfw directory = hfw_new();
+    snprintf(config, sizeof config,
+             "{\"model_type\":\"t5\",\"architectures\":[\"T5EncoderModel\"],\"d_model\":8,\"d_kv\":4,\"d_ff\":6,\"num_layers\":1,"
+             "\"num_heads\":2,\"feed_forward_proj\":\"relu\"%s}",
+             more);
+    hfw_text(&directory, "config.json", config);
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool other = spoilt && strstr(rows[i].name, spoilt);
+        int64_t dim[] = {rows[i].dim[0] + other, rows[i].dim[1]};
+        if (!other || !gone) hfw_f32(&directory, rows[i].name, rows[i].rank, dim, 0.5f);
+    }
+    hfw_save(&directory, "model.safetensors");
+    zt_gguf *gguf = zt_model_open(ctx, directory.path);
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1});
+    zt_llm_opts opts = {.engine = engine, .kv = ZT_DTYPE_COUNT, .embed = true};
+    if (gguf && engine) zt_llm_plan(gguf, &opts, &info);
+    ok(zt_ctx_status(ctx) == want && strstr(zt_ctx_error(ctx), says), "t5, %s %s%s: %s", spoilt ? spoilt : "whole",
+       gone ? "gone" : "", more, zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_engine_close(engine);
+    zt_gguf_close(gguf);
+    hfw_end(&directory);
+}
+
+static void test_t5(zt_ctx *ctx)
+{
+    static const char eight[] = ",\"relative_attention_num_buckets\":8";
+    static const char *const parts[] = {"q.weight",      "k.weight",  "v.weight",  "o.weight",      "relative_attention_bias",
+                                        "0.layer_norm.", "wi.weight", "wo.weight", "1.layer_norm.", "final_layer_norm"};
+    check_t5(ctx, eight, NULL, false, ZT_OK, "");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        check_t5(ctx, eight, parts[i], false, ZT_EDATA, "expected f32[");
+        check_t5(ctx, eight, parts[i], true, ZT_EDATA, "' is missing");
+    }
+    check_t5(ctx, ",\"relative_attention_num_buckets\":0", NULL, false, ZT_EDATA, "relative_buckets_count is 0");
+    check_t5(ctx, ",\"relative_attention_num_buckets\":6", NULL, false, ZT_EDATA, "not a multiple of 4 (6, 4)");
+    check_t5(ctx, ",\"relative_attention_num_buckets\":4294967295", NULL, false, ZT_EDATA,
+             "relative_buckets_count is 4294967295");
+    check_t5(ctx, ",\"relative_attention_num_buckets\":260", NULL, false, ZT_EDATA, "is 260, expected 1 to 256");
+    check_t5(ctx, ",\"relative_attention_num_buckets\":12", NULL, false, ZT_EDATA, "expected f32[12,2]");
+    check_t5(ctx, ",\"relative_attention_max_distance\":64", NULL, false, ZT_ENOTSUP, "relative_attention_max_distance 64");
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void test_files(zt_ctx *ctx)
@@ -397,7 +464,7 @@ static void test_no_memory(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,   test_mxfp4,   test_curve_tensors,
+    void (*const tests[])(zt_ctx *) = {test_bad_configs, test_bad_heads, test_stacks,   test_mxfp4,   test_curve_tensors, test_t5,
                                        test_files,       test_shards,    test_identity, test_unknown, test_no_memory};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");

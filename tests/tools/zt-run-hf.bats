@@ -70,6 +70,20 @@ whole=$tests/../whole
     done
 }
 
+@test "--embed of encoders with biases: the directory and its GGUF, whole and quantized" {
+    for name in t5-gated:spm:32 jina-bert-v2:wordpiece:48; do
+        IFS=: read -r folder dress width <<<"$name"
+        mkdir "$folder"
+        cp "$tests/../rows/$folder"/*.* "$tests/../rows-ggufs/dress/$dress"/* "$folder/"
+        zt-run -m "$folder" --embed --exact -p 'ab c' --format json >vector
+        zt-convert "$folder" "$folder.gguf"
+        zt-run -m "$folder.gguf" --embed --exact -p 'ab c' --format json | cmp - vector
+        perl -MJSON::PP -e 'exit(@{decode_json(<STDIN>)->{embedding}} != shift)' "$width" <vector
+        zt-quant -f --type q8_0 "$folder.gguf" small.gguf
+        zt-run -m small.gguf --embed -p 'ab c' >small.npy
+    done
+}
+
 @test "--embed of a classifier and of a reranker: scores; as text they are refused" {
     rows=$tests/../rows
     for name in bert-labels:wordpiece:3 qwen3-reranker-untied:reranker:2; do

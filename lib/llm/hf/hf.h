@@ -94,6 +94,8 @@ typedef enum hf_id {
     HF_GEMMA_EMBEDDING,
     HF_MPT,
     HF_JINA, /* BERT with linear biases */
+    HF_T5,   /* its encoder alone */
+    HF_T5_GATED,
     HF_COUNT
 } hf_id;
 
@@ -104,6 +106,7 @@ typedef enum hf_need {
     HF_NEEDS_EXPERTS,
     HF_NEEDS_SHARED_EXPERTS,
     HF_NEEDS_SECOND_NORM,
+    HF_NEEDS_GATE,
     HF_NEEDS_CHOICE_BIAS,
     HF_NEEDS_GLM_TOKENS /* the same, and GLM's first token */
 } hf_need;
@@ -129,7 +132,8 @@ typedef uint64_t hf_set;
 #define HF_GEMMA3S  (HF_SET(HF_GEMMA3) | HF_SET(HF_GEMMA_EMBEDDING))
 #define HF_LAYERED  (HF_SET(HF_GEMMA3N) | HF_SET(HF_GEMMA4)) /* whose sizes differ by layer: hf_gemma.c */
 #define HF_BERTS    (HF_SET(HF_BERT) | HF_SET(HF_NOMIC) | HF_SET(HF_JINA))
-#define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT))
+#define HF_ENCODERS (HF_BERTS | HF_SET(HF_MODERNBERT) | HF_T5S)
+#define HF_T5S      (HF_SET(HF_T5) | HF_SET(HF_T5_GATED))
 #define HF_POOLED   (HF_SET(HF_GEMMA_EMBEDDING) | HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3)) /* decoders that may have a pooling */
 #define HF_FALCONS  (HF_SET(HF_FALCON) | HF_SET(HF_FALCON_TWO))
 #define HF_QWENS    (HF_SET(HF_QWEN2) | HF_SET(HF_QWEN3) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE))

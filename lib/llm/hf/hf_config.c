@@ -188,6 +188,8 @@ static const hf_arch archs[] = {
     {"mpt", "mpt", HF_MPT, "MptForCausalLM", "transformer.", "transformer.blocks.", HF_NEEDS_NOTHING},
     {"bert", "bert", HF_BERT, "BertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
     {"jina-bert-v2", "bert", HF_JINA, "JinaBertModel", "", "encoder.layer.", HF_NEEDS_NOTHING},
+    {"t5encoder", "t5", HF_T5, "T5EncoderModel", "encoder.", "encoder.block.", HF_NEEDS_NOTHING},
+    {"t5encoder", "t5", HF_T5_GATED, "T5EncoderModel", "encoder.", "encoder.block.", HF_NEEDS_GATE},
     {"modern-bert", "modernbert", HF_MODERNBERT, "ModernBertModel", "", "layers.", HF_NEEDS_NOTHING},
     {"nomic-bert", "nomic_bert", HF_NOMIC, "NomicBertModel", "", "encoder.layers.", HF_NEEDS_NOTHING},
 };
@@ -200,6 +202,14 @@ const hf_arch *zt_hf_archs(size_t *count)
 
 /* An encoder in the dress of a language model has another name in GGUF. */
 static bool is_bidirectional(const hf_import *import) { return json_is_true(zt_hf_get(import, "use_bidirectional_attention")); }
+
+/* T5 without its decoder, with a gate or not. */
+static bool is_encoder_alone(const hf_import *import, bool gated)
+{
+    const char *curve = json_string_value(zt_hf_get(import, "feed_forward_proj"));
+    const char *class = json_string_value(json_array_get(json_object_get(import->config, "architectures"), 0));
+    return class && strcmp(class, "T5EncoderModel") == 0 && gated == (curve && strncmp(curve, "gated-", 6) == 0);
+}
 
 /* A BERT of Jina's. */
 static bool has_linear_biases(const hf_import *import)
@@ -231,6 +241,7 @@ zt_status zt_hf_find_arch(hf_import *import)
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         bool fits = archs[i].need == HF_NEEDS_SECOND_NORM ? has_second_norm(import)
                     : archs[i].id == HF_JINA              ? has_linear_biases(import)
+                    : HF_SET(archs[i].id) & HF_T5S        ? is_encoder_alone(import, archs[i].id == HF_T5_GATED)
                                                           : true;
         if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) && fits) {
             import->arch = archs[i];
@@ -285,7 +296,7 @@ static zt_status put_key(hf_import *import, const hf_key *row)
 {
     double value;
     zt_status status = read_value(import, row, &value);
-    if (status == ZT_OK && isnan(value) && strcmp(row->names, "head_dim") == 0 &&
+    if (status == ZT_OK && isnan(value) && strncmp(row->names, "head_dim", 8) == 0 &&
         zt_hf_is(import, HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL)))
         status = derive_head_length(import, &value);
     if (status == ZT_OK && strcmp(row->suffix, "block_count") == 0 && zt_hf_is(import, HF_DELTAS)) {
@@ -334,6 +345,8 @@ static const hf_demand demands[] = {
     {"hidden_act", " xielu ", HF_SET(HF_APERTUS)},
     {"hidden_act", " gelu ", HF_SET(HF_JINA)},
     {"position_embedding_type", " alibi ", HF_SET(HF_JINA)},
+    {"feed_forward_proj", " relu ", HF_SET(HF_T5)},
+    {"feed_forward_proj", " gated-gelu ", HF_SET(HF_T5_GATED)},
     {"feed_forward_type", " geglu ", HF_SET(HF_JINA)},
     {"is_decoder", " false ", HF_SET(HF_JINA)},
     {"hidden_act", " gelu ", HF_SET(HF_BERT) | HF_SET(HF_NEOX)},
@@ -437,6 +450,7 @@ static zt_status put_encoder(hf_import *import)
 {
     char key[128];
     int64_t types = 2;
+    if (zt_hf_is(import, HF_T5S)) return put_pooling(import);
     zt_gguf_put_int(import->writer, full_key(import, "attention.causal", key), ZT_GGUF_BOOL, 0);
     if (import->arch.id == HF_MODERNBERT) return put_pooling(import);
     zt_status status = zt_hf_int(import, "type_vocab_size", &types);

@@ -87,6 +87,19 @@ static zt_status put_minicpm(hf_import *import)
     return status == ZT_OK ? zt_hf_put_real(import, "logit_scale", width / base) : status;
 }
 
+/* GGUF has no key for the distance from which all are alike in T5. */
+static zt_status check_distance(hf_import *import)
+{
+    int64_t distance = 128;
+    if (!zt_hf_is(import, HF_T5S)) return ZT_OK;
+    zt_status status = zt_hf_int(import, "relative_attention_max_distance", &distance);
+    if (status == ZT_OK && distance != 128)
+        status = zt_fail(import->ctx, ZT_ENOTSUP,
+                         "%sconfig.json: t5 models with relative_attention_max_distance %lld are not supported",
+                         import->folder.data, (long long)distance);
+    return status;
+}
+
 /* MPT: linear biases, and the limit of q, k and v, in an object of their own. */
 static zt_status put_mpt(hf_import *import)
 {
@@ -172,6 +185,7 @@ zt_status zt_hf_put_dense(hf_import *import)
     zt_status status = put_residual(import);
     if (status == ZT_OK) status = put_minicpm(import);
     if (status == ZT_OK) status = put_mpt(import);
+    if (status == ZT_OK) status = check_distance(import);
     if (status == ZT_OK) status = put_xielu(import);
     if (status == ZT_OK) status = put_curve(import);
     return status == ZT_OK ? put_key_heads(import) : status;
@@ -252,6 +266,30 @@ static zt_status put_scales(hf_export *export)
     return status == ZT_OK ? set(export, "dim_model_base", zt_export_number((double)hyper->width * hyper->logit_scale)) : status;
 }
 
+/* Of a number with several names the table of keys writes the first; these are written under others. */
+static zt_status rename_members(hf_export *export, const char *const names[][2], size_t count)
+{
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < count; i++) {
+        json_t *value = json_object_get(export->config, names[i][0]);
+        if (value) status = set(export, names[i][1], json_incref(value));
+        json_object_del(export->config, names[i][0]);
+    }
+    return status;
+}
+
+static zt_status put_t5(hf_export *export)
+{
+    static const char *const names[][2] = {{"hidden_size", "d_model"},
+                                           {"num_hidden_layers", "num_layers"},
+                                           {"num_attention_heads", "num_heads"},
+                                           {"max_position_embeddings", "n_positions"},
+                                           {"intermediate_size", "d_ff"},
+                                           {"head_dim", "d_kv"},
+                                           {"layer_norm_eps", "layer_norm_epsilon"}};
+    return is_of(export, HF_T5S) ? rename_members(export, names, sizeof names / sizeof *names) : ZT_OK;
+}
+
 /* MPT's own names, and its object of attention. */
 static zt_status put_attention(hf_export *export)
 {
@@ -261,13 +299,8 @@ static zt_status put_attention(hf_export *export)
                                            {"max_position_embeddings", "max_seq_len"},
                                            {"layer_norm_eps", "layer_norm_epsilon"}};
     const zt_hyper *hyper = &export->hyper;
-    zt_status status = ZT_OK;
     if (export->arch->id != HF_MPT) return ZT_OK;
-    for (size_t i = 0; status == ZT_OK && i < sizeof names / sizeof *names; i++) {
-        json_t *value = json_object_get(export->config, names[i][0]);
-        if (value) status = set(export, names[i][1], json_incref(value));
-        json_object_del(export->config, names[i][0]);
-    }
+    zt_status status = rename_members(export, names, sizeof names / sizeof *names);
     json_t *attention = json_pack("{sssb}", "attn_type", "multihead_attention", "alibi", 1);
     if (status == ZT_OK) status = zt_export_set(export, attention, "alibi_bias_max", zt_export_number(hyper->alibi));
     if (status == ZT_OK)
@@ -310,6 +343,7 @@ zt_status zt_export_dense(hf_export *export)
     if (status == ZT_OK) status = put_modern(export);
     if (status == ZT_OK) status = put_scales(export);
     if (status == ZT_OK) status = put_attention(export);
+    if (status == ZT_OK) status = put_t5(export);
     /* a length beside the tokenizer's */
     if (status == ZT_OK && export->arch->id == HF_COHERE)
         status = set(export, "max_position_embeddings", json_integer(export->hyper.ctx_train));

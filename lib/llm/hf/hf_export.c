@@ -141,6 +141,7 @@ static bool meets_need(const hf_export *export, hf_need need)
     int64_t value;
     if (need == HF_NEEDS_CHOICE_BIAS) return has_choice_bias(export);
     if (need == HF_NEEDS_GLM_TOKENS) return has_choice_bias(export) && has_token(export, "[gMASK]");
+    if (need == HF_NEEDS_GATE) return zt_gguf_find(export->gguf, "enc.blk.0.ffn_gate.weight") >= 0;
     if (need == HF_NEEDS_SECOND_NORM) return zt_gguf_find(export->gguf, "blk.0.attn_norm_2.weight") >= 0;
     return !suffix[need] || (zt_export_int(export, suffix[need], &value) && value != 0);
 }
@@ -169,7 +170,8 @@ static zt_status find_arch(hf_export *export)
 static zt_status check_layout(hf_export *export)
 {
     const uint64_t fused = ZT_PART_QKV | ZT_PART_FUSED_QKV | ZT_PART_GATE | ZT_PART_FUSED_UP;
-    if (((export->hyper.parts ^ export->hyper.arch->parts) & fused) == 0) return ZT_OK;
+    const uint64_t optional = export->hyper.arch->ungated_act ? ZT_PART_GATE : 0;
+    if (((export->hyper.parts ^ export->hyper.arch->parts) & fused & ~optional) == 0) return ZT_OK;
     return zt_fail(export->ctx, ZT_ENOTSUP, "%s: the weight matrices are fused differently from those of transformers' %s",
                    export->file, export->arch->type);
 }

@@ -54,6 +54,7 @@ typedef struct hf_name {
 #define GEMMA4      HF_SET(HF_GEMMA4)
 #define MPT         HF_SET(HF_MPT)
 #define JINA        HF_SET(HF_JINA)
+#define T5          HF_T5S
 #define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                                          /* w1, w2 and w3 */
 #define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4)) /* gate, up and down */
 
@@ -72,6 +73,17 @@ static const hf_name layered[] = {
     {"mlp.gated_layers", "ffn_up", JINA, 0},
     {"mlp.wo", "ffn_down", JINA, 0},
     {"mlp.layernorm", "layer_output_norm", JINA, 0},
+    {"layer.0.SelfAttention.q", "attn_q", T5, 0},
+    {"layer.0.SelfAttention.k", "attn_k", T5, 0},
+    {"layer.0.SelfAttention.v", "attn_v", T5, 0},
+    {"layer.0.SelfAttention.o", "attn_o", T5, 0},
+    {"layer.0.SelfAttention.relative_attention_bias", "attn_rel_b", T5, 0},
+    {"layer.0.layer_norm", "attn_norm", T5, 0},
+    {"layer.1.DenseReluDense.wi", "ffn_up", HF_SET(HF_T5), 0},
+    {"layer.1.DenseReluDense.wi_1", "ffn_up", HF_SET(HF_T5_GATED), 0},
+    {"layer.1.DenseReluDense.wi_0", "ffn_gate", HF_SET(HF_T5_GATED), 0},
+    {"layer.1.DenseReluDense.wo", "ffn_down", T5, 0},
+    {"layer.1.layer_norm", "ffn_norm", T5, 0},
     {"norm_1", "attn_norm", MPT, 0},
     {"attn.Wqkv", "attn_qkv", MPT, 0},
     {"attn.out_proj", "attn_output", MPT, 0},
@@ -243,6 +255,9 @@ static const hf_name once[] = {
     {"ln_f", "output_norm", HF_FALCONS, 0},
     {"wte", "token_embd", GPT2 | EXAONE | MPT, 0},
     {"norm_f", "output_norm", MPT, 0},
+    {"shared", "token_embd", T5, 0},
+    {"encoder.embed_tokens", "token_embd", T5, 0},
+    {"final_layer_norm", "enc.output_norm", T5, 0},
     {"wpe", "position_embd", GPT2, 0},
     {"ln_f", "output_norm", GPT2 | EXAONE, 0},
     {"embeddings.tok_embeddings", "token_embd", MODERN, 0},
@@ -304,6 +319,10 @@ static bool is_left_out(const hf_import *import, const char *name)
         if (strstr(name, heads[i])) return false;
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
+    /* the embedding once more */
+    if (zt_hf_is(import, T5) && import->tensors && strcmp(name, "encoder.embed_tokens.weight") == 0 &&
+        zt_checkpoint_find(import->tensors->from, "shared.weight") >= 0)
+        return true;
     /* the causal mask */
     return (zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0) ||
            (zt_hf_is(import, NEOX) && length >= 15 && strcmp(name + length - 15, ".attention.bias") == 0);
@@ -312,7 +331,7 @@ static bool is_left_out(const hf_import *import, const char *name)
 /* "layers.3." -> 3 and what is behind; -1: the name is not a layer's. */
 static int64_t after_layer(const char *name, const char **rest)
 {
-    static const char *const words[] = {"layers.", "layer.", "h.", "blocks."};
+    static const char *const words[] = {"layers.", "layer.", "h.", "blocks.", "block."};
     for (const char *part = name; part; part = strchr(part, '.'), part = part ? part + 1 : NULL) {
         for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
             const char *digit = part + strlen(words[i]), *from = digit;
@@ -389,8 +408,8 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
                        : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true, &found->expert);
         if (!row || (suffix_length == 0 && !(row->todo & HF_BARE))) return false;
         if (layer >= 0)
-            snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%s%s", layer, row->gguf,
-                     row->todo & HF_SCALE ? ".scale" : suffixes[i][1]);
+            snprintf(found->name, sizeof found->name, "%sblk.%" PRId64 ".%s%s", zt_hf_is(import, T5) ? "enc." : "", layer,
+                     row->gguf, row->todo & HF_SCALE ? ".scale" : suffixes[i][1]);
         else
             snprintf(found->name, sizeof found->name, "%s%s", row->gguf, suffixes[i][1]);
         found->todo = row->todo;
@@ -448,6 +467,7 @@ static const hf_name *find_gguf_row(const hf_name *table, size_t rows, hf_set ar
 /* "blk.3.attn_q.weight": "3", and behind its point. */
 static const char *layer_digits(const char *gguf, size_t *digits)
 {
+    if (strncmp(gguf, "enc.blk.", 8) == 0) gguf += 4; /* of T5 */
     *digits = strncmp(gguf, "blk.", 4) == 0 ? strspn(gguf + 4, "0123456789") : 0;
     return *digits && gguf[4 + *digits] == '.' ? gguf + 4 : NULL;
 }
@@ -488,7 +508,8 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     *todo = row->todo;
     zt_str_clear(name);
     bool head = strcmp(row->gguf, "output") == 0;
-    zt_status status = zt_str_puts(name, layer ? arch->layers : head ? "" : arch->prefix);
+    bool bare = head || strcmp(row->hf, "shared") == 0;
+    zt_status status = zt_str_puts(name, layer ? arch->layers : bare ? "" : arch->prefix);
     if (status == ZT_OK && layer) status = zt_str_put(name, layer, digits + 1);
     if (status == ZT_OK) status = put_row_name(name, row, expert);
     const char *suffix = row->todo & (HF_UNDERSCORE | HF_BARE) ? "_bias" : point;
@@ -738,7 +759,7 @@ static zt_status add_constant(hf_import *import, const char *name, float value, 
 static zt_status add_final_norm(hf_import *import)
 {
     const hf_tensor *embedding = find_added(import, "token_embd.weight");
-    if (zt_hf_is(import, HF_BERTS) || !embedding || embedding->type.rank != 2 || find_added(import, "output_norm.weight"))
+    if (zt_hf_is(import, HF_BERTS | T5) || !embedding || embedding->type.rank != 2 || find_added(import, "output_norm.weight"))
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
     zt_status status = add_constant(import, "output_norm.weight", 1, width);

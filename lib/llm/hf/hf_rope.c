@@ -108,7 +108,7 @@ static zt_status put_theta(const rope_params *rope)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     if (status == ZT_OK) status = stretch_base(rope, &theta);
     /* learned positions have none */
-    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT)) &&
+    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT) | HF_T5S) &&
                 !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
     if (status != ZT_OK || !zt_hf_is(import, HF_GEMMA3S | HF_LAYERED | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT))) return status;

@@ -30,7 +30,7 @@ def dress_reranker(d):
     return t, c
 
 
-WEARS = [("qwen3-reranker", "reranker"), ("bert", "wordpiece"), ("jina", "wordpiece"), ("minicpm", "spm"), ("apertus", "llama3"), ("", "gpt2")]
+WEARS = [("qwen3-reranker", "reranker"), ("bert", "wordpiece"), ("jina", "wordpiece"), ("t5", "spm"), ("minicpm", "spm"), ("apertus", "llama3"), ("", "gpt2")]
 
 
 def pack(root):

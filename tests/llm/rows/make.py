@@ -147,7 +147,42 @@ def make_jina(root, name, c):
     print(f"{name:20} deviation {x.std():.2f}")
 
 
+def t5(**more):
+    return {"architectures": ["T5EncoderModel"], "model_type": "t5", "vocab_size": VOCAB, "d_model": WIDTH, "d_kv": 12,
+            "d_ff": 40, "num_layers": 3, "num_heads": 4, "relative_attention_num_buckets": 16,
+            "relative_attention_max_distance": 128, "layer_norm_epsilon": 0.01, "feed_forward_proj": "relu", "n_positions": 512,
+            "is_encoder_decoder": False, "use_cache": False, "pad_token_id": 0, "eos_token_id": 1,
+            "torch_dtype": "float32", **more}
+
+
+def make_t5(root, name, c):
+    config, seed = c["config"], zlib.crc32(name.encode())
+    run = transformers.T5Config(**{k: v for k, v in config.items() if k not in ("architectures", "torch_dtype", "model_type")})
+    run._attn_implementation = "eager"
+    model = transformers.T5EncoderModel(run).eval().double()
+    weights = archs.fill(model, "t5", seed)
+    with torch.no_grad():
+        for key, p in model.named_parameters():
+            if "relative_attention_bias" in key:
+                p.mul_(3)
+                weights[key] = p.numpy().astype(np.float32)
+    weights = {k: v for k, v in weights.items() if k != "encoder.embed_tokens.weight"}
+    ids = np.random.default_rng(seed + 1).integers(3, VOCAB, c["n"])
+    with torch.no_grad():
+        x = model(torch.from_numpy(ids)[None]).last_hidden_state[0].numpy()
+    folder = f"{root}/{name}"
+    os.makedirs(folder, exist_ok=True)
+    archs.save_json(f"{folder}/config.json", config)
+    archs.save_json(f"{folder}/case.json", {"kind": "embed", "ids": ids.tolist()})
+    archs.save_weights(folder, weights, c["dtype"], c["shards"])
+    np.save(f"{folder}/hidden.npy", x.astype("<f4"))
+    np.save(f"{folder}/pooled.npy", x.mean(0).astype("<f4"))
+    print(f"{name:20} deviation {x.std():.2f}")
+
+
 CASES = {
+    "t5": case(t5(), n=60),
+    "t5-gated": case(t5(feed_forward_proj="gated-gelu", relative_attention_num_buckets=32), n=200),
     "mpt": case(mpt(), n=20),
     "mpt-clip": case(mpt(d_model=48, n_heads=6, attn_config={"clip_qkv": 1.0}), n=20),
     "jina-bert-v2": case(JINA, n=20),
@@ -203,7 +238,8 @@ def main(args):
     for name in args[1:] or CASES:
         c = CASES[name]
         scores = "id2label" in c["config"] or "reranker" in name
-        (make_scores if scores else make_jina if name.startswith("jina") else archs.make)(root, name, c)
+        other = {"jina": make_jina, "t5": make_t5}.get(name.split("-")[0], archs.make)
+        (make_scores if scores else other)(root, name, c)
 
 
 if __name__ == "__main__":
