@@ -1,11 +1,11 @@
 /* grammar.c - the cost of structured output: bench/grammar builds and runs it.
  *
- *     grammar MODEL.gguf KIND FILE [TOKENS [SEED]]
+ *     grammar MODEL.gguf KIND FILE TOKENS TEXT [SEED]
  *
- * KIND is gbnf, schema or regex. Follows TOKENS (2000) tokens of texts that fit: at each step the logits are random, those of
- * tokens that do not fit are masked, and the largest is taken; a text that is complete begins again. Prints the vocabulary's size, the time to
- * compile, and of a token's cost (mask, masking of the logits, acceptance) in microseconds the median, the 99th percentile and the largest; the
- * first text has no masks yet.
+ * KIND is gbnf, schema or regex. Follows TOKENS tokens of texts that fit: at each step the logits are equal, those of tokens that do not fit are
+ * masked, and a random one of the others is taken; a text that is complete begins again. Prints the cells of a table: the time to
+ * compile, and of a token's cost (mask, masking of the logits, acceptance) in microseconds the first, median and 99th percentile of the first TEXT tokens,
+ * and median, 99th percentile and largest of all.
  */
 #include "lib/zt/llm.h"
 
@@ -45,18 +45,20 @@ static int32_t choose(const float *logits, int32_t count, uint64_t seed, uint64_
 int main(int argc, char **argv)
 {
     zt_ctx *ctx = zt_ctx_new();
-    size_t count = argc > 4 ? strtoul(argv[4], NULL, 10) : 2000, done = 0, size;
-    uint64_t seed = argc > 5 ? strtoull(argv[5], NULL, 10) : 0;
-    if (argc < 4) return fprintf(stderr, "usage: grammar MODEL.gguf gbnf|schema|regex FILE [TOKENS [SEED]]\n"), 64;
+    size_t count = argc > 5 ? strtoul(argv[4], NULL, 10) : 0, text_tokens = argc > 5 ? strtoul(argv[5], NULL, 10) : 0, done = 0,
+           size;
+    uint64_t seed = argc > 6 ? strtoull(argv[6], NULL, 10) : 0;
+    if (!text_tokens || count < text_tokens)
+        return fprintf(stderr, "usage: grammar MODEL.gguf gbnf|schema|regex FILE TOKENS TEXT [SEED]\n"), 64;
     zt_gguf *gguf = zt_model_open_vocabulary(ctx, argv[1]);
     zt_vocab *vocab = gguf ? zt_vocab_open(gguf) : NULL;
     char *text = zt_read_all(ctx, argv[3], &size);
-    double start = seconds();
     zt_token_trie *trie = vocab ? zt_token_trie_new(ctx, vocab) : NULL;
-    double trie_time = seconds() - start;
     zt_grammar_part part = {.name = argv[3], .text = {text, size}};
-    part.kind = strcmp(argv[2], "gbnf") == 0 ? ZT_GRAMMAR_GBNF : strcmp(argv[2], "regex") == 0 ? ZT_GRAMMAR_REGEX : ZT_GRAMMAR_SCHEMA;
-    start = seconds();
+    part.kind = strcmp(argv[2], "gbnf") == 0    ? ZT_GRAMMAR_GBNF
+                : strcmp(argv[2], "regex") == 0 ? ZT_GRAMMAR_REGEX
+                                                : ZT_GRAMMAR_SCHEMA;
+    double start = seconds();
     zt_grammar *grammar = text ? zt_grammar_compile(ctx, &part, 1) : NULL;
     double compile_time = seconds() - start;
     zt_grammar_matcher *matcher = grammar ? zt_grammar_matcher_new(grammar, trie) : NULL;
@@ -72,6 +74,7 @@ int main(int argc, char **argv)
         if (zt_grammar_matcher_restrict(matcher, NULL, 0, logits, vocab_size, &allowed) != ZT_OK) break;
         double masked = seconds() - start;
         int32_t id = choose(logits, vocab_size, seed, done);
+        cost[done] = masked * 1e6;
         if (id < 0) { /* complete: no end of text is drawn here */
             zt_grammar_matcher_reset(matcher);
             continue;
@@ -79,14 +82,16 @@ int main(int argc, char **argv)
         start = seconds();
         if (zt_grammar_matcher_accept_token(matcher, id, &fits) != ZT_OK || !fits) break;
         cost[done] = (masked + seconds() - start) * 1e6;
-        if (getenv("SHOW") && cost[done] > atof(getenv("SHOW"))) fprintf(stderr, "%zu: %.0f us, id %d\n", done, cost[done], id);
     }
     zt_grammar_info info = zt_grammar_get(grammar);
-    if (done) {
+    if (done >= text_tokens && done) {
+        double first = cost[0];
+        qsort(cost, text_tokens, sizeof *cost, compare);
+        double text_median = quantile(cost, text_tokens, .5), text_late = quantile(cost, text_tokens, .99);
         qsort(cost, done, sizeof *cost, compare);
-        printf("vocabulary %d  trie %.0f ms  compile %.2f ms  tokens %zu  median %.1f us  p99 %.1f us  max %.1f us  states %zu  masks %zu  %.1f MB\n",
-               vocab_size, trie_time * 1e3, compile_time * 1e3, done, quantile(cost, done, .5), quantile(cost, done, .99),
-               cost[done - 1], info.states, info.masks, (double)info.bytes / 1e6);
+        printf("| %.0f | %.0f | %.1f, %.0f | %.1f | %.0f | %.0f | %zu | %zu | %.1f |\n", compile_time * 1e6, first, text_median,
+               text_late, quantile(cost, done, .5), quantile(cost, done, .99), cost[done - 1], info.states, info.masks,
+               (double)info.bytes / 1e6);
     }
     if (zt_ctx_status(ctx) != ZT_OK) fprintf(stderr, "grammar: %s\n", zt_ctx_error(ctx));
     int status = zt_ctx_status(ctx) != ZT_OK;

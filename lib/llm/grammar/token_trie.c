@@ -65,6 +65,55 @@ static int compare_tokens(const void *first, const void *second)
     return order ? order : (left->id > right->id) - (left->id < right->id);
 }
 
+/* ---- sorting --------------------------------------------------------------------------------- */
+
+typedef struct token_key { /* the family and the first bytes of a token */
+    uint64_t key;
+    size_t token;
+} token_key;
+
+static uint64_t key_of(const sorted_token *token)
+{
+    uint64_t key = (uint64_t)token->family;
+    for (uint32_t i = 0; i < sizeof key - 1; i++) key = key << 8 | (i < token->size ? (unsigned char)token->bytes[i] : 0);
+    return key;
+}
+
+/* Sorts by the key, a byte at a time from the last. `other` has room for as many. */
+static void sort_keys(token_key *keys, token_key *other, size_t count)
+{
+    for (unsigned shift = 0; shift < 64; shift += 8) { /* an even number of passes: the result is in keys */
+        size_t place[257] = {0};
+        for (size_t i = 0; i < count; i++) place[(keys[i].key >> shift & 255) + 1]++;
+        for (int byte = 0; byte < 256; byte++) place[byte + 1] += place[byte];
+        for (size_t i = 0; i < count; i++) other[place[keys[i].key >> shift & 255]++] = keys[i];
+        token_key *swapped = keys;
+        keys = other;
+        other = swapped;
+    }
+}
+
+/* Sorts tokens by family and bytes: by keys, and those of one key by comparison. */
+static bool sort_tokens(zt_ctx *ctx, sorted_token *tokens, size_t count)
+{
+    token_key *keys = zt_alloc_array(ctx, 2 * count + 1, sizeof *keys);
+    sorted_token *copy = zt_alloc_array(ctx, count + 1, sizeof *copy);
+    if (keys && copy) {
+        for (size_t i = 0; i < count; i++) keys[i] = (token_key){key_of(&tokens[i]), i};
+        memcpy(copy, tokens, count * sizeof *tokens);
+        sort_keys(keys, keys + count, count);
+        for (size_t i = 0; i < count; i++) tokens[i] = copy[keys[i].token];
+        for (size_t first = 0, end; first < count; first = end) {
+            for (end = first + 1; end < count && keys[end].key == keys[first].key;) end++;
+            if (end - first > 1) qsort(tokens + first, end - first, sizeof *tokens, compare_tokens);
+        }
+    }
+    bool sorted = keys && copy;
+    zt_free(ctx, keys);
+    zt_free(ctx, copy);
+    return sorted;
+}
+
 /* Links tokens with the same bytes, and keeps the first of each. Returns how many those are. */
 static size_t link_same(zt_token_trie *trie, sorted_token *tokens, size_t count)
 {
@@ -109,33 +158,43 @@ static bool reserve_items(zt_ctx *ctx, void **array, size_t size, size_t count, 
     return true;
 }
 
+static void put_token(gnode *node, const sorted_token *token)
+{
+    node->token = token->node_token;
+    node->groups = token->groups;
+    node->most = (unsigned char)(token->characters < UINT8_MAX ? token->characters : UINT8_MAX);
+}
+
 /* The node of one token: its other bytes are the tail. */
 static void put_tail(zt_token_trie *trie, gnode *node, const sorted_token *token, uint32_t depth)
 {
     node->wide = WIDE_TAIL;
     node->first = (uint32_t)trie->tail_size;
     node->count = (uint16_t)(token->size - depth);
-    node->token = token->node_token;
+    put_token(node, token);
     memcpy(trie->tail + trie->tail_size, token->bytes + depth, token->size - depth);
     trie->tail_size += token->size - depth;
 }
 
-/* The end of the tokens from `first` that have the same byte at `depth`. */
+/* The end of the tokens from `first` that have the same byte at `depth`: those after it have larger ones. Most are few. */
 static size_t end_of_byte(const sorted_token *tokens, size_t first, size_t end, uint32_t depth)
 {
     char byte = tokens[first].bytes[depth];
-    while (first < end && tokens[first].bytes[depth] == byte) first++;
-    return first;
-}
-
-static void put_summary(gnode *node, const sorted_token *tokens, size_t first, size_t end)
-{
-    int longest = 0;
-    for (size_t i = first; i < end; i++) {
-        node->groups |= tokens[i].groups;
-        if (tokens[i].characters > longest) longest = tokens[i].characters;
+    if (tokens[end - 1].bytes[depth] == byte) return end;
+    for (size_t step = 1; first + step < end; step *= 2) {
+        if (tokens[first + step].bytes[depth] != byte)
+            end = first + step;
+        else
+            first += step;
     }
-    node->most = (unsigned char)(longest < UINT8_MAX ? longest : UINT8_MAX);
+    while (end - first > 1) {
+        size_t middle = first + (end - first) / 2;
+        if (tokens[middle].bytes[depth] == byte)
+            first = middle;
+        else
+            end = middle;
+    }
+    return end;
 }
 
 /* Puts the children of a node, and lets their spans wait, the last on top: a search goes on with the last one, too. */
@@ -143,10 +202,12 @@ static bool put_children(trie_maker *maker, token_span span)
 {
     zt_token_trie *trie = maker->trie;
     const sorted_token *tokens = maker->tokens;
-    size_t count = 0, first = trie->node_count, child = 0;
+    size_t count = 0, first = trie->node_count, ends[256];
     gset bytes = {{0}};
-    for (size_t i = span.first; i < span.end; i = end_of_byte(tokens, i, span.end, span.depth), count++)
+    for (size_t i = span.first; i < span.end; i = ends[count++]) {
         zt_g_set_add(&bytes, (unsigned char)tokens[i].bytes[span.depth]);
+        ends[count] = end_of_byte(tokens, i, span.end, span.depth);
+    }
     if (!reserve_items(trie->ctx, (void **)&trie->node, sizeof *trie->node, first + count, &trie->node_capacity) ||
         !reserve_items(trie->ctx, (void **)&trie->wide, sizeof *trie->wide, trie->wide_count + 1, &trie->wide_capacity) ||
         !reserve_items(trie->ctx, (void **)&maker->waiting, sizeof *maker->waiting, maker->waiting_count + count,
@@ -160,12 +221,10 @@ static bool put_children(trie_maker *maker, token_span span)
         trie->wide[trie->wide_count++] = bytes;
     }
     trie->node_count += count;
-    for (size_t i = span.first, end; i < span.end; i = end, child++) {
-        end = end_of_byte(tokens, i, span.end, span.depth);
+    for (size_t i = span.first, child = 0; child < count; i = ends[child++]) {
         trie->node[first + child].byte = (unsigned char)tokens[i].bytes[span.depth];
-        maker->waiting[maker->waiting_count + child] = (token_span){i, end, (uint32_t)(first + child), span.depth + 1};
+        maker->waiting[maker->waiting_count++] = (token_span){i, ends[child], (uint32_t)(first + child), span.depth + 1};
     }
-    maker->waiting_count += count;
     return true;
 }
 
@@ -174,13 +233,25 @@ static bool put_node(trie_maker *maker, token_span span)
     const sorted_token *tokens = maker->tokens;
     gnode *node = &maker->trie->node[span.node];
     *node = (gnode){.byte = node->byte, .token = TOKEN_NONE, .wide = WIDE_NONE};
-    put_summary(node, tokens, span.first, span.end);
     if (span.end - span.first == 1) {
         put_tail(maker->trie, node, &tokens[span.first], span.depth);
         return true;
     }
-    if (span.first < span.end && tokens[span.first].size == span.depth) node->token = tokens[span.first++].node_token;
+    if (span.first < span.end && tokens[span.first].size == span.depth) put_token(node, &tokens[span.first++]);
     return put_children(maker, span);
+}
+
+/* Groups and lengths of what is below a node, from the last nodes on: children come after their parents. */
+static void summarize_nodes(zt_token_trie *trie)
+{
+    for (size_t i = trie->node_count; i-- > 0;) {
+        gnode *node = &trie->node[i];
+        const gnode *child = trie->node + node->first;
+        for (unsigned j = 0; node->wide != WIDE_TAIL && j < node->count; j++) {
+            node->groups |= child[j].groups;
+            if (child[j].most > node->most) node->most = child[j].most;
+        }
+    }
 }
 
 /* The trie of the tokens of one family. */
@@ -208,9 +279,12 @@ static bool make_masks(zt_token_trie *trie, const sorted_token *tokens, size_t c
         uint64_t bit = UINT64_C(1) << tokens[i].id % 64;
         for (int group = 0; group < GROUPS; group++)
             if (tokens[i].groups >> group & 1) family->with[group][word] |= bit, family->with_count[group]++;
-        for (int length = tokens[i].characters; length < ANY_LENGTH; length++) family->upto[length][word] |= bit;
-        family->upto[ANY_LENGTH][word] |= bit;
+        family->upto[tokens[i].characters < ANY_LENGTH ? tokens[i].characters : ANY_LENGTH][word] |= bit;
     }
+    for (int i = 0; i < FAMILIES; i++)
+        for (int length = 1; length < TOKEN_LENGTHS; length++)
+            for (size_t word = 0; word < trie->words; word++)
+                trie->family[i].upto[length][word] |= trie->family[i].upto[length - 1][word];
     return true;
 }
 
@@ -233,8 +307,7 @@ static bool make_tries(zt_token_trie *trie)
     for (int32_t id = 0; id < trie->token_count; id++) {
         if (trie->first[id] < trie->first[id + 1]) tokens[count++] = token_of_family(trie, id);
     }
-    if (count > 1) qsort(tokens, count, sizeof *tokens, compare_tokens);
-    bool made = make_masks(trie, tokens, count);
+    bool made = sort_tokens(trie->ctx, tokens, count) && make_masks(trie, tokens, count);
     count = link_same(trie, tokens, count);
     trie_maker maker = {.trie = trie, .tokens = tokens};
     trie->node_count = FAMILIES;
@@ -246,6 +319,7 @@ static bool make_tries(zt_token_trie *trie)
         trie->family[family].root = (uint32_t)family;
         made = make_trie(&maker, (uint32_t)family, first, end);
     }
+    if (made) summarize_nodes(trie);
     zt_free(trie->ctx, maker.waiting);
     zt_free(trie->ctx, tokens);
     return made;
