@@ -248,6 +248,7 @@ static zt_status cpu_upload(zt_engine *engine, zt_ebuf *buffer, const void *host
 static zt_status cpu_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
 {
     (void)engine;
+    if (buffer->in_store) return buffer->store.read(buffer->store.user, buffer->handle, 0, host, zt_type_bytes(&buffer->type));
     if (buffer->bytes) memcpy(host, buffer->data, buffer->bytes);
     return ZT_OK;
 }

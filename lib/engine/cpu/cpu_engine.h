@@ -30,6 +30,9 @@ struct zt_ebuf {
     void *plain; /* of packed: a plain copy for ops that read no packed weights, blocks as f32; or
                     NULL */
     size_t plain_bytes;
+    bool in_store; /* a large table that is not loaded: its rows are read from `store` as they are gathered */
+    zt_store store;
+    int64_t handle;
 };
 
 /* ---- the engine ------------------------------------------------------------------------------ */
@@ -68,6 +71,10 @@ void zt_cpu_count_bytes(zt_cpu_engine *engine, size_t more, size_t less); /* byt
 zt_ebuf *zt_cpu_buffer(zt_cpu_engine *engine, zt_cpu_slab **list, const zt_type *type, size_t bytes);
 void zt_cpu_buffer_free(zt_cpu_engine *engine, zt_ebuf *buffer);
 zt_ebuf *zt_cpu_load(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle);
+/* Loads a table after all, for an op other than gather. */
+zt_status zt_cpu_load_table(zt_cpu_engine *engine, zt_ebuf *buffer);
+/* gather from a table in its store; in[0].data is the buffer. */
+extern const zt_cpu_kernel zt_cpu_gather_stored;
 /* The plain form of a packed weight (of block types f32), made when first wanted. */
 void *zt_cpu_plain_copy(zt_cpu_engine *engine, zt_ebuf *buffer);
 

@@ -51,6 +51,29 @@ static zt_cpu_arg arg_of(const zt_executable *executable, int value, zt_place *p
     return (zt_cpu_arg){.type = executable->plan.type[value], .data = executable->task};
 }
 
+/* Does gather read this input's rows from the store? */
+static bool is_stored(const zt_executable *executable, const zt_step *step, int input)
+{
+    int value = step->in[input];
+    if (step->op != ZT_OP_gather || input != 0 || executable->plan.place[value].kind != ZT_PLACE_BUF) return false;
+    return executable->plan.buf[executable->plan.place[value].index]->in_store;
+}
+
+/* Tables that any step reads whole are loaded, before a call is made. */
+static zt_status load_tables(zt_cpu_engine *engine, const zt_executable *executable)
+{
+    for (int index = 0; index < executable->plan.n_steps; index++) {
+        const zt_step *step = &executable->plan.step[index];
+        for (int k = 0; k < zt_op_info(step->op)->n_in; k++) {
+            if (step->in[k] < 0 || executable->plan.place[step->in[k]].kind != ZT_PLACE_BUF || is_stored(executable, step, k))
+                continue;
+            zt_ebuf *buffer = executable->plan.buf[executable->plan.place[step->in[k]].index];
+            if (buffer->in_store && zt_cpu_load_table(engine, buffer)) return zt_ctx_status(engine->base.ctx);
+        }
+    }
+    return ZT_OK;
+}
+
 /* Input k in buffer b: in packed form where the op reads that, else plain; block types then as f32.
  */
 static zt_status choose_form(zt_cpu_engine *engine, zt_cpu_arg *arg, zt_op op, int input, zt_ebuf *buffer)
@@ -152,6 +175,7 @@ static zt_status make_call(zt_cpu_engine *engine, const zt_executable *executabl
     task->call.kernel = zt_cpu_find(engine, step->op, step->attrs, in, out);
     if (!task->call.kernel)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine cpu has no kernel", info->name, step_index);
+    if (step->op == ZT_OP_gather && is_stored(executable, step, 0)) task->call.kernel = &zt_cpu_gather_stored;
     if (task->call.kernel == &zt_cpu_convert_operands) status = make_inner(engine, executable, step->op, in, task);
     if (task->call.kernel == &zt_cpu_plain_loop) status = unpack_inputs(engine, executable, task);
     task->work = estimate_work(step, &task->call);
@@ -182,6 +206,7 @@ static bool has_own_place(const zt_executable *executable, const zt_step *step, 
 
 static zt_status make_calls(zt_cpu_engine *engine, zt_executable *executable)
 {
+    if (load_tables(engine, executable)) return zt_ctx_status(engine->base.ctx);
     for (int step_index = 0; step_index < executable->plan.n_steps; step_index++) {
         const zt_step *step = &executable->plan.step[step_index];
         int shares = zt_op_shares(step->op);
@@ -367,6 +392,7 @@ void zt_cpu_resolve(zt_cpu_engine *engine, zt_executable *executable)
         zt_cpu_task *task = &executable->task[i];
         for (int k = 0; k < ZT_MAX_IN; k++) set_address(engine, executable, &task->in[k], &task->call.in[k]);
         for (int k = 0; k < ZT_MAX_OUT; k++) set_address(engine, executable, &task->out[k], &task->call.out[k]);
+        if (task->call.kernel == &zt_cpu_gather_stored) task->call.in[0].data = executable->plan.buf[task->in[0].index];
         task->call.shared = engine->scratch + engine->arena_bytes + task->shared_at;
     }
     executable->moved = engine->moved;

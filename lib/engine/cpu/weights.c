@@ -3,7 +3,8 @@
  * A matrix of a type that linear multiplies by is read slab by slab, a few groups of 16 rows each,
  * and repacked straight into its final place (pack.h), by all threads. So of a weight's file bytes
  * only a slab for each thread is ever in memory. Of stacked matrices, those of experts, each begins
- * with a group of its own. All else is read as it is.
+ * with a group of its own. All else is read as it is. A large matrix waits in its store until an op other than gather wants it:
+ * of a table of embeddings, or of per-layer embeddings, only the rows of tokens are ever read.
  */
 #include "lib/engine/cpu/cpu_engine.h"
 #include "lib/engine/cpu/pack.h"
@@ -11,7 +12,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { SLAB = 128 << 10, SMALL = 64 << 10 };
+enum { SLAB = 128 << 10, SMALL = 64 << 10, TABLE = 16 << 20 };
 
 typedef struct weight_packing {
     zt_cpu_engine *engine;
@@ -88,15 +89,77 @@ static zt_ebuf *load_packed(zt_cpu_engine *engine, const zt_type *type, const zt
     return NULL;
 }
 
-zt_ebuf *zt_cpu_load(zt_engine *base, const zt_type *type, const zt_store *store, int64_t handle)
+static zt_ebuf *load_whole(zt_cpu_engine *engine, const zt_type *type, const zt_store *store, int64_t handle)
 {
-    zt_cpu_engine *engine = (zt_cpu_engine *)base;
     if ((type->rank == 2 || type->rank == 3) && zt_pack_supports(type->dtype)) return load_packed(engine, type, store, handle);
     zt_ebuf *buffer = zt_cpu_buffer(engine, &engine->weights, type, zt_type_bytes(type));
     if (!buffer || !buffer->bytes || store->read(store->user, handle, 0, buffer->data, buffer->bytes) == ZT_OK) return buffer;
     zt_cpu_buffer_free(engine, buffer);
     return NULL;
 }
+
+zt_ebuf *zt_cpu_load(zt_engine *base, const zt_type *type, const zt_store *store, int64_t handle)
+{
+    zt_cpu_engine *engine = (zt_cpu_engine *)base;
+    const zt_dtype_info *dtype = zt_dtype_get(type->dtype);
+    bool table = type->rank == 2 && zt_type_bytes(type) >= TABLE && dtype->decode && type->dim[1] % dtype->block == 0;
+    zt_ebuf *buffer = table ? zt_cpu_buffer(engine, &engine->weights, type, 1) : load_whole(engine, type, store, handle);
+    if (!buffer) return NULL;
+    buffer->in_store = table;
+    buffer->store = *store;
+    buffer->handle = handle;
+    return buffer;
+}
+
+zt_status zt_cpu_load_table(zt_cpu_engine *engine, zt_ebuf *buffer)
+{
+    zt_ebuf *loaded = load_whole(engine, &buffer->type, &buffer->store, buffer->handle), table = *buffer;
+    if (!loaded) return zt_ctx_status(engine->base.ctx);
+    *buffer = *loaded;
+    buffer->store = table.store;
+    buffer->handle = table.handle;
+    *loaded = table;
+    zt_cpu_buffer_free(engine, loaded);
+    return ZT_OK;
+}
+
+static size_t stored_row(const zt_type *type)
+{
+    const zt_dtype_info *dtype = zt_dtype_get(type->dtype);
+    return (size_t)(type->dim[1] / dtype->block) * (size_t)dtype->block_bytes;
+}
+
+static void gather_setup(zt_cpu_call *call)
+{
+    call->items[0] = zt_type_count(&call->in[1].type);
+    call->local_bytes = stored_row(&call->in[0].type);
+}
+
+static void gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
+{
+    const zt_ebuf *table = call->in[0].data;
+    const int32_t *at = call->in[1].data;
+    const zt_type *type = &call->in[0].type; /* the table's, or that of a view of it */
+    int64_t rows = type->dim[0], columns = type->dim[1];
+    size_t bytes = stored_row(type);
+    (void)phase;
+    for (int64_t item = begin; item < end; item++) {
+        float *y = (float *)call->out[0].data + item * columns;
+        bool there = at[item] >= 0 && at[item] < rows;
+        zt_status status =
+            there ? table->store.read(table->store.user, table->handle, (size_t)at[item] * bytes, local, bytes) : ZT_OK;
+        if (there && status == ZT_OK) {
+            zt_dtype_get(type->dtype)->decode(local, y, columns);
+            continue;
+        }
+        if (status) zt_cpu_runtime_error(call, "a row of a weight cannot be read", 0, -1);
+        if (!there && ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e')
+            zt_cpu_runtime_error(call, "index", at[item], rows);
+        memset(y, 0, (size_t)columns * sizeof *y);
+    }
+}
+
+const zt_cpu_kernel zt_cpu_gather_stored = {.op = ZT_OP_gather, .setup = gather_setup, .run = gather_run};
 
 void *zt_cpu_plain_copy(zt_cpu_engine *engine, zt_ebuf *buffer)
 {
