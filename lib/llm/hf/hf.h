@@ -83,6 +83,7 @@ typedef enum hf_id {
     HF_DEEPSEEK3, /* and Kimi K2 */
     HF_GLM4_LITE,
     HF_MISTRAL4,
+    HF_YOUTU,
     HF_MINICPM3,
     HF_MINICPM,
     HF_APERTUS,
@@ -108,7 +109,8 @@ typedef enum hf_need {
     HF_NEEDS_SECOND_NORM,
     HF_NEEDS_GATE,
     HF_NEEDS_CHOICE_BIAS,
-    HF_NEEDS_GLM_TOKENS /* the same, and GLM's first token */
+    HF_NEEDS_GLM_TOKENS, /* the same, and GLM's first token */
+    HF_NEEDS_NO_EXPERTS
 } hf_need;
 
 typedef struct hf_arch {
@@ -145,7 +147,8 @@ typedef uint64_t hf_set;
 #define HF_PARTIAL                                                                                                               \
     (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
 #define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
-#define HF_LATENTS   (HF_DEEPSEEKS | HF_SET(HF_MINICPM3)) /* with latent attention */
+#define HF_SPLIT_B   (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
+#define HF_LATENTS   (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
 #define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S) /* with gated delta nets */
 #define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS)             /* whose norms multiply by 1 + weight */

@@ -136,14 +136,15 @@ static bool meets_need(const hf_export *export, hf_need need)
         [HF_NEEDS_NOTHING] = NULL,           [HF_NEEDS_WINDOW] = "attention.sliding_window",
         [HF_NEEDS_EXPERTS] = "expert_count", [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
         [HF_NEEDS_SECOND_NORM] = NULL,       [HF_NEEDS_CHOICE_BIAS] = NULL,
-        [HF_NEEDS_GLM_TOKENS] = NULL,
+        [HF_NEEDS_GLM_TOKENS] = NULL,        [HF_NEEDS_NO_EXPERTS] = "expert_count",
     };
     int64_t value;
     if (need == HF_NEEDS_CHOICE_BIAS) return has_choice_bias(export);
     if (need == HF_NEEDS_GLM_TOKENS) return has_choice_bias(export) && has_token(export, "[gMASK]");
     if (need == HF_NEEDS_GATE) return zt_gguf_find(export->gguf, "enc.blk.0.ffn_gate.weight") >= 0;
     if (need == HF_NEEDS_SECOND_NORM) return zt_gguf_find(export->gguf, "blk.0.attn_norm_2.weight") >= 0;
-    return !suffix[need] || (zt_export_int(export, suffix[need], &value) && value != 0);
+    bool found = suffix[need] && zt_export_int(export, suffix[need], &value) && value != 0;
+    return need == HF_NEEDS_NO_EXPERTS ? !found : !suffix[need] || found;
 }
 
 static zt_status find_arch(hf_export *export)

@@ -375,7 +375,7 @@ static zt_status put_yarn(hf_export *export, json_t *scaling)
     if (status == ZT_OK && export->hyper.yarn_exact) status = zt_export_set(export, scaling, "truncate", json_false());
     if (status == ZT_OK && export->arch->id == HF_MINISTRAL3) return put_mscales(export, scaling, factor);
     /* an amplitude that GGUF says in another way */
-    if (status == ZT_OK && is_of(export, HF_DEEPSEEKS)) return put_all_dims(export, scaling);
+    if (status == ZT_OK && is_of(export, HF_SPLIT_B)) return put_all_dims(export, scaling);
     bool other = (zt_export_real(export, "rope.scaling.yarn_log_multiplier", &multiplier) && multiplier > 0) ||
                  zt_export_real(export, "rope.scaling.attn_factor", &given);
     if (status == ZT_OK && other && factor > 0)

@@ -26,7 +26,7 @@ enum { MOST_LENGTH = 1 << 24 };
 static const struct {
     hf_set archs;
     int64_t plain, value; /* 0: width / heads */
-} usual[] = {{HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3), 128, 128},
+} usual[] = {{HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_YOUTU), 128, 128},
              {HF_SET(HF_GLM4_LITE), 192, 256},
              {HF_SET(HF_MISTRAL4), 64, 128},
              {HF_SET(HF_MINICPM3), 64, 0}};
@@ -160,12 +160,25 @@ static zt_status put_gating(hf_import *import)
     return zt_hf_put_int(import, "expert_gating_func", number + 1);
 }
 
+/* A model without experts, as the converter has it: all layers are leading ones. */
+static zt_status put_dense(hf_import *import)
+{
+    double layers = 0, length = 0;
+    if (import->arch.id != HF_YOUTU) return ZT_OK;
+    zt_status status = zt_hf_value(import, "block_count", &layers);
+    if (status == ZT_OK) status = zt_hf_value(import, "feed_forward_length", &length);
+    if (status == ZT_OK) status = zt_hf_put_int(import, "leading_dense_block_count", (int64_t)layers);
+    if (status == ZT_OK) status = zt_hf_put_int(import, "expert_feed_forward_length", (int64_t)length);
+    return status == ZT_OK ? zt_hf_put_int(import, "expert_shared_count", 0) : status;
+}
+
 zt_status zt_hf_put_latent(hf_import *import)
 {
     zt_status status = check_numbers(import);
     if (status == ZT_OK) status = check_choice(import);
     if (status == ZT_OK) status = check_layer_types(import);
     if (status == ZT_OK) status = put_lengths(import);
+    if (status == ZT_OK) status = put_dense(import);
     return status == ZT_OK ? put_gating(import) : status;
 }
 

@@ -143,7 +143,7 @@ static zt_status put_yarn_amplitude(const rope_params *rope)
     if (status == ZT_OK) status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale"), "mscale", &multiplier);
     if (status == ZT_OK)
         status = zt_hf_number(rope->import, json_object_get(rope->global, "mscale_all_dim"), "mscale_all_dim", &multiplier_all);
-    if (status == ZT_OK && zt_hf_is(rope->import, HF_DEEPSEEKS) && !isnan(multiplier_all)) {
+    if (status == ZT_OK && zt_hf_is(rope->import, HF_SPLIT_B) && !isnan(multiplier_all)) {
         /* its key for what all of q k is scaled by, a tenth of it; the amplitude is then 1 unless it is said */
         status = zt_hf_put_real(rope->import, "rope.scaling.yarn_log_multiplier", 0.1 * multiplier_all);
         if (isnan(wanted) && multiplier > 0 && multiplier_all > 0 && multiplier != multiplier_all)

@@ -109,7 +109,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
 /* Whose tokenizer.model counts before tokenizer.json. */
 #define WITH_PIECES                                                                                                              \
     (HF_LLAMA_LIKE & ~(HF_SET(HF_OLMO2) | HF_SET(HF_OLMOE) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_GLM4MOE) |    \
-                       HF_DEEPSEEKS | HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) |     \
+                       HF_SPLIT_B | HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) |       \
                        HF_SET(HF_PHI2) | HF_SET(HF_EXAONE4) | HF_SET(HF_GLM4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_HUNYUAN) |       \
                        HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS) | HF_DELTAS | HF_SET(HF_GEMMA4)))
 

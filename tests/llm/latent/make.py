@@ -83,6 +83,11 @@ def mistral4(**more):
     return {k: v for k, v in c.items() if k != "rope_theta"}
 
 
+def youtu(**more):
+    return archs.text("YoutuForCausalLM", "youtu", **{**LATENT, "q_lora_rank": 12, "rope_interleave": True, "rope_scaling": None,
+                                                      "tie_word_embeddings": True, **more})
+
+
 def with_eyes(c):
     return {"architectures": ["Mistral3ForConditionalGeneration"], "model_type": "mistral3",
             "text_config": {k: v for k, v in c.items() if k != "architectures"},
@@ -119,6 +124,7 @@ CASES = {
     "deepseek-v3-v5": case(v3(rope_scaling=None, torch_dtype="bfloat16"), v5=True, dtype="bf16"),
     "kimi-k2": case(kimi(torch_dtype="bfloat16"), run={**kimi(), "model_type": "deepseek_v3"}, dtype="bf16", shards=2),
     "glm4_moe_lite": case(glm()),
+    "youtu": case(youtu(), names=None),
     "mistral4": case(with_eyes(mistral4()), run=mistral4(),
                      names=archs.beside_vision("model.language_model.", "lm_head.weight")),
     "minicpm3": case(minicpm3(), names=None),
