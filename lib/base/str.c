@@ -1,6 +1,7 @@
 /* str.c - growing byte strings, and text made safe: for terminals, for JSON. */
 #include "lib/base/base.h"
 #include "lib/base/require.h"
+#include "lib/base/utf8.h"
 #include <float.h>
 #include <locale.h>
 #include <math.h>
@@ -101,6 +102,13 @@ int zt_utf8_decode(const char *text, size_t size, uint32_t *code_point)
     if (code < least[length] || code > 0x10FFFF || (code >= 0xD800 && code <= 0xDFFF)) return 0;
     if (code_point) *code_point = code;
     return length;
+}
+
+size_t zt_utf8_count(const char *text, size_t size)
+{
+    size_t count = 0;
+    for (size_t i = 0; text && i < size; i++) count += ((unsigned char)text[i] & 0xC0) != 0x80;
+    return count;
 }
 
 #define HIGH_BITS UINT64_C(0x8080808080808080)

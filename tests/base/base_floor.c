@@ -1,6 +1,7 @@
 /* base_floor.c - the ground floor: errors, strings, numbers, maps, random
  * numbers, the processor. Memory is in memory.c. */
 #include "lib/base/base.h"
+#include "lib/base/utf8.h"
 #include "tests/common/tap.h"
 #include <float.h>
 #include <limits.h>
@@ -227,6 +228,8 @@ static void test_utf8(void)
     char out[4];
     ok(good, "utf8_decode takes what RFC 3629 allows and nothing else");
     ok(back, "utf8_encode gives it back");
+    ok(zt_utf8_count("a\0\xc3\xa9\xf0\x90\x80\x80", 8) == 4 && zt_utf8_count("\xa9\xe9t", 3) == 2 && zt_utf8_count(NULL, 0) == 0,
+       "utf8_count counts characters");
     ok(zt_utf8_valid("a\0\xc3\xa9\xf0\x90\x80\x80", 8) && zt_utf8_valid("", 0) &&
            !zt_utf8_valid("a\xc3\xa9\xf0\x90\x80\x80", 6) && !zt_utf8_valid("\xe9t\xe9", 3),
        "utf8_valid is of all characters");

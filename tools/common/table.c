@@ -81,19 +81,11 @@ static void put_escaped(zt_str *out, const char *cell)
     if (cell) zt_str_put_escaped(out, cell, strlen(cell));
 }
 
-/* Columns that a text takes on a terminal: a character each. */
-static size_t text_columns(const char *text, size_t length)
-{
-    size_t width = 0;
-    for (size_t i = 0; i < length; i++) width += ((unsigned char)text[i] & 0xC0) != 0x80;
-    return width;
-}
-
 static void put_padded(zt_str *out, const char *cell, size_t width, bool right)
 {
     size_t start = out->len;
     put_escaped(out, cell);
-    size_t length = out->len - start, used = length ? text_columns(out->data + start, length) : 0;
+    size_t length = out->len - start, used = length ? zt_utf8_count(out->data + start, length) : 0;
     size_t gap = used < width ? width - used : 0;
     if (gap == 0) return;
     zt_str_printf(out, "%*s", (int)gap, "");
@@ -117,7 +109,7 @@ static void widen_columns(const zt_table *table, zt_str *scratch, const char *co
     for (int i = 0; i < table->column_count; i++) {
         zt_str_clear(scratch);
         put_escaped(scratch, cell[i]);
-        size_t columns = scratch->len ? text_columns(scratch->data, scratch->len) : 0;
+        size_t columns = scratch->len ? zt_utf8_count(scratch->data, scratch->len) : 0;
         width[i] = columns > width[i] ? columns : width[i];
     }
 }

@@ -93,13 +93,6 @@ static json_t *chat_logprobs(run_state *run, const json_t *tokens)
     return json_pack("{s:o}", "content", content);
 }
 
-static size_t characters(const char *text)
-{
-    size_t count = 0;
-    for (; *text; text++) count += (*text & 0xc0) != 0x80;
-    return count;
-}
-
 /* {"tokens", "token_logprobs", "top_logprobs", "text_offset"}: arrays as long as the tokens. The offset, in characters,
  * is from the first of these tokens. */
 static json_t *completion_logprobs(const json_t *tokens)
@@ -116,7 +109,7 @@ static json_t *completion_logprobs(const json_t *tokens)
             json_object_set_new_nocheck(likeliest, json_string_value(json_object_get(top, "text")), json_real(logprob_of(top)));
         json_array_append_new(tops, likeliest);
         json_array_append_new(offsets, json_integer((json_int_t)offset));
-        offset += characters(json_string_value(text));
+        offset += zt_utf8_count(json_string_value(text), json_string_length(text));
     }
     return json_pack("{s:o,s:o,s:o,s:o}", "tokens", texts, "token_logprobs", values, "top_logprobs", tops, "text_offset",
                      offsets);

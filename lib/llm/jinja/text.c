@@ -1,4 +1,5 @@
 /* text.c - strings: parts of buffers with a mark for each byte, and what grows them. */
+#include "lib/base/utf8.h"
 #include "lib/llm/jinja/internal.h"
 
 #include <string.h>
@@ -95,11 +96,8 @@ uint32_t zt_j_code(const char *data, size_t size)
 
 size_t zt_j_chars(jmachine *machine, jtext text)
 {
-    const char *data = zt_j_data(text);
-    size_t count = 0;
     zt_j_step(machine, text.size / STEP_BYTES);
-    for (size_t i = 0; i < text.size; i++) count += ((unsigned char)data[i] & 0xc0) != 0x80;
-    return count;
+    return zt_utf8_count(zt_j_data(text), text.size);
 }
 
 size_t zt_j_char_at(jmachine *machine, jtext text, size_t index)

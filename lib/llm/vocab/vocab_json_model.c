@@ -1,6 +1,7 @@
 /* vocab_json_model.c - tokenizer.json's models: WordLevel, BPE, WordPiece and Unigram, and what they share: the vocabulary
  * object, the unknown token, tokens of bytes. Source of the meanings: huggingface/tokenizers, models/, as facts.
  */
+#include "lib/base/utf8.h"
 #include "lib/llm/vocab/vocab_json.h"
 
 #include <math.h>
@@ -335,9 +336,7 @@ static zt_status read_wordpiece(zt_tj_reader *reader, const json_t *object, zt_t
 /* Are there more characters than may be? */
 static bool too_long(const zt_tj *tokenizer, const char *text, size_t size)
 {
-    int64_t chars = 0;
-    for (size_t i = 0; i < size && chars <= tokenizer->most_chars; i++) chars += ((unsigned char)text[i] & 0xc0) != 0x80;
-    return chars > tokenizer->most_chars;
+    return (int64_t)zt_utf8_count(text, size) > tokenizer->most_chars;
 }
 
 /* The longest key that begins the text; its length, 0: none. */
