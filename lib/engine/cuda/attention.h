@@ -32,8 +32,7 @@ typedef struct linear_bias {
 
 FN linear_bias bias_of(const zt_cu_attention_args &a, int64_t row, int64_t head)
 {
-    const linear_bias bias = {PTR(const float, a.slopes)[head],
-                              PTR(const int32_t, a.query_at ? a.query_at : a.slots.pos)[row]};
+    const linear_bias bias = {PTR(const float, a.slopes)[head], PTR(const int32_t, a.query_at ? a.query_at : a.slots.pos)[row]};
     return bias;
 }
 

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <xxhash.h>
@@ -51,6 +52,30 @@ static zt_status set_folder(hf_import *import, bool is_folder)
     zt_status status = zt_str_put(&import->folder, import->path, length);
     if (status == ZT_OK && is_folder && (length == 0 || import->path[length - 1] != '/'))
         status = zt_str_putc(&import->folder, '/');
+    return status;
+}
+
+/* ---- an architecture that is not known ------------------------------------------------------- */
+
+zt_status zt_hf_pass_all(hf_import *import)
+{
+    zt_status status = ZT_OK;
+    const zt_checkpoint *from = import->tensors->from;
+    for (int64_t i = 0; from && status == ZT_OK && i < zt_checkpoint_count(from); i++) {
+        char text[160];
+        zt_entry entry;
+        zt_checkpoint_get(from, i, &entry);
+        if (entry.type.rank < 0 || entry.type.dtype == ZT_DTYPE_COUNT)
+            return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s", zt_checkpoint_name(from),
+                           zt_escape(text, sizeof text, entry.name, strlen(entry.name)), entry.dtype);
+        status = zt_hf_tensors_add(import->tensors,
+                                   &(hf_tensor){.name = entry.name, .type = entry.type, .source = i, .from = entry.type.dtype});
+    }
+    char *config = status == ZT_OK ? json_dumps(import->config, JSON_COMPACT) : NULL;
+    if (status == ZT_OK)
+        status = config ? zt_gguf_put_str(import->writer, "huggingface.config.json", config, strlen(config))
+                        : zt_fail(import->ctx, ZT_ENOMEM, "%s: out of memory", import->path);
+    free(config);
     return status;
 }
 
