@@ -6,25 +6,27 @@
 
 /* ---- a store over the weights, and what is below --------------------------------------------- */
 
+static int count_tensors(const train_learner *learner) { return learner->weight_count + learner->kept_count; }
+
 static zt_status find_tensor(void *user, const char *name, zt_type *type, int64_t *handle)
 {
     const train_learner *learner = user;
-    for (int i = 0; i < learner->weight_count; i++)
+    for (int i = 0; i < count_tensors(learner); i++)
         if (!strcmp(learner->weights[i].name, name)) {
             *type = learner->weights[i].type;
             *handle = i;
             return ZT_OK;
         }
     zt_status status = learner->below.find ? learner->below.find(learner->below.user, name, type, handle) : ZT_ENOENT;
-    *handle += learner->weight_count;
+    *handle += count_tensors(learner);
     return status;
 }
 
 static zt_status read_bytes(void *user, int64_t handle, size_t offset, void *dst, size_t length)
 {
     const train_learner *learner = user;
-    if (handle >= learner->weight_count)
-        return learner->below.read(learner->below.user, handle - learner->weight_count, offset, dst, length);
+    if (handle >= count_tensors(learner))
+        return learner->below.read(learner->below.user, handle - count_tensors(learner), offset, dst, length);
     memcpy(dst, (const char *)learner->weights[handle].values + offset, length);
     return ZT_OK;
 }
@@ -98,6 +100,18 @@ zt_status train_learner_weights(train_learner *learner, const zt_store *from,
     }
     if (status || learner->weight_count) return status;
     return zt_fail(learner->cli->ctx, ZT_EUSAGE, "the program has no trainable weights");
+}
+
+zt_status train_learner_keep(train_learner *learner, const zt_entry *entry, const zt_store *from)
+{
+    zt_ctx *ctx = learner->cli->ctx;
+    train_weight *kept = &learner->weights[count_tensors(learner)];
+    bool found = false;
+    kept->name = zt_strdup(ctx, entry->name);
+    kept->type = entry->type;
+    kept->values = zt_alloc(ctx, zt_type_bytes(&entry->type) + 1);
+    learner->kept_count++;
+    return kept->name && kept->values ? load_weight(ctx, kept, from, &found) : ZT_ENOMEM;
 }
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -210,7 +224,7 @@ void train_learner_close(train_learner *learner)
 {
     if (!learner) return;
     zt_ctx *ctx = learner->cli->ctx;
-    for (int weight_index = 0; weight_index < learner->weight_count; weight_index++) {
+    for (int weight_index = 0; weight_index < count_tensors(learner); weight_index++) {
         zt_free(ctx, learner->weights[weight_index].name);
         zt_free(ctx, learner->weights[weight_index].values);
     }
@@ -248,9 +262,9 @@ zt_status train_learner_write(train_learner *learner, const char *path)
 {
     zt_ctx *ctx = learner->cli->ctx;
     if (learner->network && !is_container(path)) return train_write_network(learner, path);
-    zt_entry *entry = zt_calloc(ctx, (size_t)learner->weight_count + 1, sizeof *entry);
+    zt_entry *entry = zt_calloc(ctx, (size_t)count_tensors(learner) + 1, sizeof *entry);
     zt_meta *none = learner->meta ? NULL : zt_meta_new(ctx);
-    for (int i = 0; entry && i < learner->weight_count; i++)
+    for (int i = 0; entry && i < count_tensors(learner); i++)
         entry[i] = (zt_entry){.name = learner->weights[i].name,
                               .dtype = "f32",
                               .type = learner->weights[i].type,
@@ -258,10 +272,10 @@ zt_status train_learner_write(train_learner *learner, const char *path)
     zt_checkpoint_opts options = {.force = learner->cli->force};
     zt_writer *writer =
         entry && (learner->meta || none)
-            ? zt_writer_open(ctx, path, &options, learner->meta ? learner->meta : none, entry, learner->weight_count)
+            ? zt_writer_open(ctx, path, &options, learner->meta ? learner->meta : none, entry, count_tensors(learner))
             : NULL;
     zt_status status = writer ? ZT_OK : zt_ctx_status(ctx);
-    for (int i = 0; i < learner->weight_count && !status; i++)
+    for (int i = 0; i < count_tensors(learner) && !status; i++)
         status = zt_writer_put(writer, learner->weights[i].values, zt_type_bytes(&learner->weights[i].type));
     if (!status) status = zt_writer_commit(writer);
     zt_writer_close(writer);

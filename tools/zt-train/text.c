@@ -30,6 +30,14 @@ static bool is_weight(const train_learner *learner, const char *name)
     return strncmp(name, "rope_", 5) != 0;
 }
 
+/* Does the program read a tensor of this name? */
+static bool reads_tensor(const zt_prog *program, const char *name)
+{
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_DATA); i++)
+        if (!strcmp(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_DATA, i))->tensor, name)) return true;
+    return false;
+}
+
 /* Weights and what is written beside them; gguf is taken over. */
 static zt_status take_model(train_learner *learner, zt_gguf *gguf)
 {
@@ -38,7 +46,13 @@ static zt_status take_model(train_learner *learner, zt_gguf *gguf)
     if (!checkpoint) return zt_ctx_status(ctx);
     zt_store store = zt_checkpoint_store(checkpoint);
     zt_status status = train_learner_weights(learner, &store, is_weight);
-    if (!status && learner->weight_count != zt_checkpoint_count(checkpoint))
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint) && !status; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        bool kept = !is_weight(learner, entry.name) && entry.type.dtype == ZT_F32 && reads_tensor(learner->forward, entry.name);
+        if (kept) status = train_learner_keep(learner, &entry, &store);
+    }
+    if (!status && learner->weight_count + learner->kept_count != zt_checkpoint_count(checkpoint))
         status =
             zt_fail(ctx, ZT_ENOTSUP, "%s: models with non-trainable tensors cannot be trained", zt_checkpoint_name(checkpoint));
     learner->meta = status ? NULL : zt_meta_new(ctx);

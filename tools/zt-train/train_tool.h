@@ -47,6 +47,7 @@ typedef struct train_learner {
     bool own_loss;    /* the loss is the program's own */
     train_weight *weights;
     int weight_count;
+    int kept_count;       /* behind the weights: tensors of a model that are not learned, but written with it */
     int *trained;         /* [weight_count]: values of forward, for a trainer */
     zt_store below;       /* data other than weights; find NULL: none */
     zt_meta *meta;        /* metadata to write with the weights; NULL: none */
@@ -62,6 +63,8 @@ zt_store train_learner_store(train_learner *learner);
 /* Copies the weights from the trainer. */
 zt_status train_learner_take(train_learner *learner, zt_trainer *trainer);
 /* Writes a checkpoint, in the container of the name's suffix; a network, unless the suffix is another container's, as JSON. */
+/* Adds a tensor of f32 to those that are written with the weights. */
+zt_status train_learner_keep(train_learner *learner, const zt_entry *entry, const zt_store *from);
 zt_status train_learner_write(train_learner *learner, const char *path);
 
 /* For the functions that open learners. train_with_loss adds the loss of --loss. train_learner_weights makes weights of the f32
