@@ -207,6 +207,7 @@ static const char *const terms[][2] = {
     {"scatter_nd", "Scatter slices"},
     {"sdpa", "Scaled dot-product attention"},
     {"sdpa_grad", "Gradient of scaled dot-product attention"},
+    {"selective_scan", "Recurrence of state-space models (Mamba, Mamba 2)"},
     {"selu", "Scaled exponential linear unit (SELU)"},
     {"shift_left", "Bit shift to the left"},
     {"shift_right", "Bit shift to the right"},

@@ -208,6 +208,29 @@ static void states_of_rows(void)
     ok(t.what && t.value == -2, "so is one that gets a state");
 }
 
+/* A head of two channels with one number each, decays e^(dt a) = 1/2: s = s/2 + x b, y = 3 s + 100 x. */
+static void scan_of_states(void)
+{
+    zt_type state = zt_type_make(ZT_F32, 3, (int64_t[]){2, 2, 1}), x = zt_type_make(ZT_F32, 2, (int64_t[]){3, 2});
+    zt_type one = zt_type_make(ZT_F32, 2, (int64_t[]){3, 1}), a = zt_type_make(ZT_F32, 2, (int64_t[]){1, 1});
+    zt_type skip = zt_type_make(ZT_F32, 1, (int64_t[]){1}), row = zt_type_make(ZT_I32, 1, (int64_t[]){3});
+    double kept[4] = {8, 16, -1, -1}, xs[6] = {1, 2, 3, 4, 5, 6}, dt[3] = {1, 1, 1}, decay = -0.693147180559945309417, y[6];
+    double b[3] = {2, 2, 2}, c[3] = {3, 3, 3}, d = 100;
+    int64_t from[3] = {0, -2, -1}, to[3] = {-1, 1, 0};
+    zt_arg in[9] = {arg(&state, kept, NULL), arg(&x, xs, NULL),   arg(&one, dt, NULL),
+                    arg(&a, &decay, NULL),   arg(&one, b, NULL),  arg(&one, c, NULL),
+                    arg(&row, NULL, from),   arg(&row, NULL, to), arg(&skip, &d, NULL)};
+    zt_arg out[2] = {arg(&state, kept, NULL), arg(&x, y, NULL)};
+    run_ref(ZT_OP_selective_scan, NULL, in, out);
+    ok(nearly_equal(y[0], 118) && nearly_equal(y[1], 236) && nearly_equal(y[2], 327) && nearly_equal(y[3], 442),
+       "selective_scan: a row starts from its slot, or from the row before");
+    ok(nearly_equal(y[4], 530) && nearly_equal(y[5], 636), "or from zeros");
+    ok(nearly_equal(kept[0], 10) && nearly_equal(kept[2], 9) && nearly_equal(kept[3], 14), "and its state goes where `to` says");
+    to[2] = 2;
+    zt_runtime_error t = run_ref(ZT_OP_selective_scan, NULL, in, out);
+    ok(t.what && !strcmp(t.what, "state slot") && t.value == 2 && t.limit == 2, "a slot out of range is an error");
+}
+
 static void families(void)
 {
     static const struct {
@@ -261,5 +284,6 @@ int main(void)
     values_of_rope();
     values_of_cache();
     states_of_rows();
+    scan_of_states();
     return tap_done();
 }

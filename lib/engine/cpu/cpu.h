@@ -99,7 +99,7 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
     X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary) X(expert) \
     X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(norm) X(norm_channels) \
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
-    X(rope) X(sample) X(scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
+    X(rope) X(sample) X(scan) X(selective_scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular)
 // clang-format on
 #define X(f) extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
