@@ -81,6 +81,15 @@ static int act_clamped(zt_prog *program, const char *name, int gate, int up)
     return zt_program_mul(program, name, curve, up);
 }
 
+/* The square of relu; without an up. */
+static int act_relu_squared(zt_prog *program, const char *name, int gate, int up)
+{
+    char part[40];
+    int y = zt_program_relu(program, part_of(part, name, 'r'), gate);
+    y = zt_program_mul(program, up == ZT_NONE ? name : part_of(part, name, 's'), y, y);
+    return up == ZT_NONE ? y : zt_program_mul(program, name, y, up);
+}
+
 /* ---- the table ------------------------------------------------------------------------------- */
 
 /* What nearly all have: norms before, three matrices for q, k and v, a gate, biases and divisors of
@@ -376,6 +385,58 @@ static const zt_arch archs[] = {
      .xielu = true},
     /* Ministral 3, Mistral Small 3.1 and later */
     {.name = "mistral3", .parts = BASE | PRE_NORMS, .rope_pair = "neighbours", .act = act_silu, .tempered = true},
+    /* LFM2: short convolutions and attention */
+    {.name = "lfm2",
+     .parts = (BASE & ~(uint64_t)ZT_PART_LAST_NORM) | PRE_NORMS | ZT_PART_QK_NORM | ZT_PART_LAST_NORM_EMBD,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .recurrent = ZT_LAYER_SHORT_CONV,
+     .kinds = ZT_KINDS_BY_HEADS},
+    {.name = "lfm2moe",
+     .parts = (BASE & ~(uint64_t)ZT_PART_LAST_NORM) | PRE_NORMS | ZT_PART_QK_NORM | ZT_PART_LAST_NORM_EMBD | ZT_PART_EXPERTS |
+              ZT_PART_CHOICE_BIAS,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .recurrent = ZT_LAYER_SHORT_CONV,
+     .kinds = ZT_KINDS_BY_HEADS,
+     .gating = ZT_GATING_SIGMOID,
+     .normed_experts = true,
+     .added_sum = 1e-6},
+    /* Mamba, and FalconMamba: that one has norms on steps, b and c */
+    {.name = "mamba",
+     .parts = ZT_PART_ALL | ZT_PART_PRE_NORM | ZT_PART_LAST_NORM | ZT_PART_HEAD,
+     .act = act_silu,
+     .recurrent = ZT_LAYER_MAMBA,
+     .kinds = ZT_KINDS_ALL},
+    {.name = "mamba2",
+     .parts = ZT_PART_ALL | ZT_PART_PRE_NORM | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_SCAN_NORM,
+     .act = act_silu,
+     .recurrent = ZT_LAYER_MAMBA2,
+     .kinds = ZT_KINDS_ALL},
+    {.name = "falcon-h1",
+     .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_BARE | ZT_PART_SCAN_NORM_MAY,
+     .rope_pair = "halves",
+     .act = act_silu,
+     .recurrent = ZT_LAYER_BESIDE_MAMBA2,
+     .kinds = ZT_KINDS_ALL},
+    {.name = "granitehybrid",
+     .parts = BASE | PRE_NORMS | ZT_PART_SCAN_NORM | ZT_PART_EXPERTS_MAY | ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .recurrent = ZT_LAYER_MAMBA2,
+     .kinds = ZT_KINDS_BY_HEADS,
+     .divides_logits = true,
+     .rope_switch = true,
+     .normed_experts = true,
+     .expert_ff_alike = true},
+    {.name = "nemotron_h",
+     .parts = ZT_PART_ALL | ZT_PART_PRE_NORM | ZT_PART_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES |
+              ZT_PART_SCAN_NORM,
+     .act = act_relu_squared,
+     .either_epsilon = true,
+     .recurrent = ZT_LAYER_MAMBA2,
+     .kinds = ZT_KINDS_BY_HEADS,
+     .sole_feed_forward = true},
     {.name = "bert",
      .parts = ENCODER | ZT_PART_QKV | ZT_PART_QKV_BIAS | ZT_PART_MORE_BIAS | ZT_PART_POSITIONS | ZT_PART_TYPES,
      .act = act_gelu_erf,

@@ -81,6 +81,13 @@ enum {
 #define ZT_PART_BESIDE ((uint64_t)1 << 45)
 /* One or two matrices that states pass after the last norm, where the file has them (sentence-transformers' Dense). */
 #define ZT_PART_DENSE ((uint64_t)1 << 46)
+/* The norm after the last layer under the name of one before the first. */
+#define ZT_PART_LAST_NORM_EMBD ((uint64_t)1 << 50)
+/* A norm on what a state-space layer of Mamba 2 adds to the stream: of each group; or where the file has it. */
+#define ZT_PART_SCAN_NORM     ((uint64_t)1 << 51)
+#define ZT_PART_SCAN_NORM_MAY ((uint64_t)1 << 52)
+/* The norm on what the feed-forward reads, under a name without ".weight". */
+#define ZT_PART_FF_NORM_BARE ((uint64_t)1 << 53)
 
 /* What the feed-forward reads: the sum after attention (sequential), or what attention read (parallel). The residual
  * connections are then one sum of three. */
@@ -99,9 +106,28 @@ typedef enum zt_gating {
     ZT_GATING_SPARSEMIXER     /* one expert after the other, each by the softmax of those whose scores come near it */
 } zt_gating;
 
-/* What mixes the tokens of a layer. All but attention are recurrent: of the tokens before, they keep a state of a fixed
- * size instead of keys and values. */
-typedef enum zt_layer_kind { ZT_LAYER_ATTENTION, ZT_LAYER_DELTA_NET, ZT_LAYER_KINDS } zt_layer_kind;
+/* What mixes the tokens of a layer. All but attention and a feed-forward are recurrent: of the tokens before, they keep a
+ * state of a fixed size instead of keys and values. */
+typedef enum zt_layer_kind {
+    ZT_LAYER_ATTENTION,
+    ZT_LAYER_DELTA_NET,
+    ZT_LAYER_SHORT_CONV,    /* a convolution between two gates */
+    ZT_LAYER_MAMBA,         /* state-space layers of Mamba, */
+    ZT_LAYER_MAMBA2,        /* and of Mamba 2 */
+    ZT_LAYER_BESIDE_MAMBA2, /* attention and Mamba 2, which read the same and whose results are added */
+    ZT_LAYER_FEED_FORWARD,  /* nothing: a feed-forward, with the norm that the mixer of other layers has */
+    ZT_LAYER_KINDS
+} zt_layer_kind;
+
+/* Which layers are of the row's kind `recurrent`: by keys of intervals and lists; those without key heads in
+ * attention.head_count_kv; all. */
+typedef enum zt_kinds { ZT_KINDS_BY_INTERVAL, ZT_KINDS_BY_HEADS, ZT_KINDS_ALL } zt_kinds;
+
+static inline bool zt_layer_attends(zt_layer_kind kind) { return kind == ZT_LAYER_ATTENTION || kind == ZT_LAYER_BESIDE_MAMBA2; }
+static inline bool zt_layer_is_recurrent(zt_layer_kind kind)
+{
+    return kind != ZT_LAYER_ATTENTION && kind != ZT_LAYER_FEED_FORWARD;
+}
 
 /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
 typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
@@ -122,6 +148,7 @@ typedef struct zt_arch {
     double alibi;
     bool alibi_named;
     int64_t alibi_layers;
+    bool either_epsilon; /* attention.layer_norm_epsilon is that of RMS norms, where the key of these is absent */
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     zt_act *head_act;   /* of a classifier's first matrix; NULL: the architecture has no classifier */
@@ -156,14 +183,17 @@ typedef struct zt_arch {
     zt_gating gating;
     bool normed_experts;
     double least_sum;
+    double added_sum;     /* to the sum that weights are divided by */
     bool bias_or_softmax; /* without a bias on the choice the gating is softmax, where the file does not say it */
     /* Layers of another kind than attention: those of attention.recurrent_layers, or all but the last of every
      * full_attention_interval, 4 without that key. */
     zt_layer_kind recurrent;
-    bool gated_attention; /* q has for each head as many columns more, whose sigmoid attention is multiplied by */
-    bool tiled_heads;     /* of a delta net: value head h has key head h % G of G, not h / (H / G) */
-    bool expert_ff_alike; /* an expert's length is feed_forward_length; else that over the experts of a token */
-    double latent_eps;    /* of the norms of latent attention */
+    zt_kinds kinds;         /* how the kinds of layers are found */
+    bool sole_feed_forward; /* with ZT_KINDS_BY_HEADS: a layer has either a mixer or a feed-forward */
+    bool gated_attention;   /* q has for each head as many columns more, whose sigmoid attention is multiplied by */
+    bool tiled_heads;       /* of a delta net: value head h has key head h % G of G, not h / (H / G) */
+    bool expert_ff_alike;   /* an expert's length is feed_forward_length; else that over the experts of a token */
+    double latent_eps;      /* of the norms of latent attention */
     bool
         yarn_all_dims; /* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, which scales all of q k, not rope's part */
     /* Scales that no key says: of embeddings, of residuals (over the root of the number of layers), of logits (over the width). */
@@ -222,6 +252,19 @@ typedef struct zt_xielu {
     double alpha_n, alpha_p, beta, eps;
 } zt_xielu;
 
+/* Sizes of state-space layers and of short convolutions. */
+typedef struct zt_mamba_sizes {
+    int64_t inner, heads, groups; /* channels; heads and groups of Mamba 2 */
+    int64_t numbers;              /* of the state of a channel */
+    int64_t filter;               /* tokens that the convolution sees */
+    int64_t inputs;               /* groups * numbers: of b, and of c */
+    int64_t mixed;                /* columns that the convolution takes */
+    int64_t in_rows;              /* rows of the first matrix */
+    int64_t step_rank, x_rows;    /* of Mamba: of the steps dt, and with b and c */
+    int64_t per_group;            /* channels of a group */
+    bool normed;                  /* steps, b and c go through norms without weights */
+} zt_mamba_sizes;
+
 typedef struct zt_hyper {
     const zt_arch *arch;
     zt_act *act;
@@ -232,7 +275,8 @@ typedef struct zt_hyper {
     zt_latent_sizes latent;                /* of latent attention, in all layers */
     bool recurrent;                        /* has any layer states (zt_layer_kind) */
     zt_delta_sizes delta;
-    int64_t one;                                     /* 1, for shapes */
+    int64_t one; /* 1, for shapes */
+    zt_mamba_sizes mamba;
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
@@ -323,6 +367,7 @@ typedef enum zt_weight {
     ZT_W_FF_NORM,
     ZT_W_FF_NORM_BIAS,
     ZT_W_FF_NORM_POST,
+    ZT_W_FF_NORM_BARE,
     ZT_W_DELTA_QKV,
     ZT_W_DELTA_GATE,
     ZT_W_DELTA_CONV,
@@ -338,6 +383,22 @@ typedef enum zt_weight {
     ZT_W_FF_POST_EXPERTS,
     ZT_W_ROUTER_SCALE,
     ZT_W_EXPERT_SCALE,
+    ZT_W_SHORT_IN,
+    ZT_W_SHORT_CONV,
+    ZT_W_SHORT_OUT,
+    ZT_W_SCAN_IN,
+    ZT_W_SCAN_CONV,
+    ZT_W_SCAN_CONV_BIAS,
+    ZT_W_SCAN_X, /* Mamba: steps, b and c of the convolved */
+    ZT_W_SCAN_DT,
+    ZT_W_SCAN_DT_BIAS,
+    ZT_W_SCAN_A,
+    ZT_W_SCAN_D,
+    ZT_W_SCAN_A_HEADS, /* Mamba 2: one number for each head */
+    ZT_W_SCAN_D_HEADS,
+    ZT_W_SCAN_DT_HEADS,
+    ZT_W_SCAN_NORM,
+    ZT_W_SCAN_OUT,
     ZT_W_ROUTER,
     ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,
@@ -376,6 +437,7 @@ typedef enum zt_weight {
     ZT_W_LAUREL_POST,
     ZT_W_OUT_NORM,
     ZT_W_OUT_NORM_BIAS,
+    ZT_W_OUT_NORM_EMBD,
     ZT_W_OUT,
     ZT_W_OUT_BIAS,
     ZT_W_DENSE_2,

@@ -374,6 +374,10 @@ static const struct {
 } mixers[ZT_LAYER_KINDS] = {
     [ZT_LAYER_ATTENTION] = {emit_gated_attention, ZT_W_O, ZT_W_O_BIAS},
     [ZT_LAYER_DELTA_NET] = {zt_emit_delta_net, ZT_W_DELTA_OUT, ZT_WEIGHT_COUNT},
+    [ZT_LAYER_SHORT_CONV] = {zt_emit_short_conv, ZT_W_SHORT_OUT, ZT_WEIGHT_COUNT},
+    [ZT_LAYER_MAMBA] = {zt_emit_mamba, ZT_W_SCAN_OUT, ZT_WEIGHT_COUNT},
+    [ZT_LAYER_MAMBA2] = {zt_emit_mamba2, ZT_W_SCAN_OUT, ZT_WEIGHT_COUNT},
+    [ZT_LAYER_BESIDE_MAMBA2] = {emit_gated_attention, ZT_W_O, ZT_W_O_BIAS},
 };
 
 /* Activation sparsity: what of the gate is above its mean by so many deviations, less that bound; else 0. */
@@ -458,12 +462,33 @@ static int keep_wanted_rows(zt_program_builder *builder, int x)
     return x;
 }
 
+/* A layer that is a feed-forward alone: x + scale * feed_forward(norm(x)). */
+static int emit_sole_feed_forward(zt_program_builder *builder, int x, int normed)
+{
+    if (builder->layer == builder->hyper->n_layers - 1 && builder->rows != ZT_NONE) {
+        x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
+        normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
+        keep_rows(builder, false);
+    }
+    int fed =
+        zt_emit_scale(builder, zt_layer_label(builder, "ds"), feed_forward(builder, x, normed), builder->hyper->residual_scale);
+    return zt_program_add(builder->program, zt_layer_label(builder, "x"), x, fed);
+}
+
+/* Attention and a state-space layer beside it. */
+static int add_beside(zt_program_builder *builder, int attended, int beside)
+{
+    beside = zt_layer_linear(builder, "xo", beside, ZT_W_SCAN_OUT, ZT_WEIGHT_COUNT);
+    return zt_program_add(builder->program, zt_layer_label(builder, "ox"), attended, beside);
+}
+
 /* One layer, in the residual form; a norm is the identity where the model does not have it:
  *
  *     x = norm(x + scale * norm(attention(norm(x))))
  *     x = norm(x + scale * norm(feed_forward(norm(x))))
  *
- * A parallel feed-forward reads x as it was before attention; without a norm of its own, the one that attention reads.
+ * A parallel feed-forward reads x as it was before attention; without a norm of its own, the one that attention reads. In
+ * place of attention there may be a recurrent mixer, and some models have no feed-forward.
  */
 static int emit_layer(zt_program_builder *builder, int x)
 {
@@ -474,21 +499,27 @@ static int emit_layer(zt_program_builder *builder, int x)
     int seen =
         hyper->parts & ZT_PART_NORM_2 ? zt_emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
     const zt_layer_kind kind = sizes_of(builder)->kind;
+    if (kind == ZT_LAYER_FEED_FORWARD) return emit_sole_feed_forward(builder, x, normed);
     int attended = mixers[kind].emit(builder, seen);
+    int beside = kind == ZT_LAYER_BESIDE_MAMBA2 ? zt_emit_mamba2(builder, seen) : ZT_NONE;
     if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
+        if (beside != ZT_NONE) beside = zt_program_gather(builder->program, "b_rows", beside, builder->rows, NULL);
         keep_rows(builder, false);
     }
     attended = zt_layer_linear(builder, "o", attended, mixers[kind].out, mixers[kind].out_bias);
+    if (beside != ZT_NONE) attended = add_beside(builder, attended, beside);
     attended = zt_emit_layer_norm(builder, "on", attended, ZT_W_ATTN_POST, ZT_WEIGHT_COUNT);
     attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
     x = zt_emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
+    if (sizes_of(builder)->ff == 0 && !hyper->sparse[builder->layer]) return x;
     int source = one_norm ? normed : hyper->parallel ? before : x;
     int read = zt_emit_layer_norm(builder, "hf", source, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);
     read = zt_emit_layer_norm(builder, "hp", read, ZT_W_FF_NORM_POST, ZT_WEIGHT_COUNT);
+    read = zt_emit_layer_norm(builder, "hb", read, ZT_W_FF_NORM_BARE, ZT_WEIGHT_COUNT);
     int fed = feed_forward(builder, x, read);
     fed = zt_emit_layer_norm(builder, "dn", fed, ZT_W_FF_POST, ZT_WEIGHT_COUNT);
     fed = zt_emit_scale(builder, zt_layer_label(builder, "ds"), fed, scale);
@@ -582,6 +613,7 @@ static int emit_dense(zt_program_builder *builder, int x)
 static int emit_output(zt_program_builder *builder, int x, int embedding)
 {
     x = zt_emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
+    x = zt_emit_norm(builder, "x_last", x, ZT_W_OUT_NORM_EMBD, ZT_WEIGHT_COUNT, 0);
     if (builder->opts->embed) return builder->hyper->classifies ? zt_emit_classifier(builder, x) : emit_dense(builder, x);
     int weight = zt_weight_data(builder, ZT_W_OUT);
     int bias = zt_weight_data(builder, ZT_W_OUT_BIAS);

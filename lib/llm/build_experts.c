@@ -63,13 +63,14 @@ static int keep_groups(zt_program_builder *builder, int scores, int64_t best_cou
     return zt_program_reshape(program, zt_layer_label(builder, "ef"), out, &flat);
 }
 
-/* Weights over their sum, which is taken for at least arch->least_sum. */
+/* Weights over their sum, which is taken for at least arch->least_sum, or to which arch->added_sum is added. */
 static int normalize(zt_program_builder *builder, int weights)
 {
     zt_prog *program = builder->program;
-    double least = builder->hyper->arch->least_sum;
+    double least = builder->hyper->arch->least_sum, added = builder->hyper->arch->added_sum;
     int sum = zt_program_sum(program, zt_layer_label(builder, "pt"), weights, &(zt_sum_attrs){.axes = {1, {1}}, .keepdims = 1});
     if (least > 0) sum = zt_program_clamp(program, zt_layer_label(builder, "pc"), sum, &(zt_clamp_attrs){least, INFINITY});
+    if (added > 0) sum = zt_program_add_scalar(program, zt_layer_label(builder, "pa"), sum, &(zt_add_scalar_attrs){added});
     return zt_program_div(program, zt_layer_label(builder, "pn"), weights, sum);
 }
 

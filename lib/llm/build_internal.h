@@ -116,4 +116,9 @@ int zt_spread_streams(zt_program_builder *builder, int x);
 int zt_emit_stream_layer(zt_program_builder *builder, int streams);
 int zt_join_streams(zt_program_builder *builder, int streams);
 
+/* build_mamba.c: what short convolutions and state-space layers give to their last matrix. */
+int zt_emit_short_conv(zt_program_builder *builder, int x);
+int zt_emit_mamba(zt_program_builder *builder, int x);
+int zt_emit_mamba2(zt_program_builder *builder, int x);
+
 #endif

@@ -115,15 +115,15 @@ static void read_extra_layers(key_reader *reader, zt_hyper *hyper)
 
 static void read_sizes(key_reader *reader, zt_hyper *hyper)
 {
-    int64_t most = zt_gguf_n_tensors(reader->gguf);
-    /* A layer has tensors of its own, so no more layers than tensors can be honest. */
+    int64_t most = zt_gguf_n_tensors(reader->gguf); /* a layer has tensors of its own */
     most = most < 1 ? 1 : most > ZT_MAX_LAYERS ? ZT_MAX_LAYERS : most;
     hyper->n_layers = get_count(reader, "block_count", 0, most);
     read_extra_layers(reader, hyper);
     hyper->width = get_count(reader, "embedding_length", 0, MAX_WIDTH);
     hyper->ctx_train = get_count(reader, "context_length", 0, INT32_MAX - ZT_KV_BLOCK);
     /* phimoe's converter writes the one key, and its norms are the other */
-    bool layer_norm = reader->arch->layer_norm && !has_key(reader, "attention.layer_norm_rms_epsilon");
+    bool either = reader->arch->either_epsilon && has_key(reader, "attention.layer_norm_epsilon");
+    bool layer_norm = (reader->arch->layer_norm || either) && !has_key(reader, "attention.layer_norm_rms_epsilon");
     hyper->eps = get_real(reader, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", NAN, 0);
 }
 
@@ -179,8 +179,9 @@ static void read_windows(key_reader *reader, zt_hyper *hyper)
 
 /* ---- sizes of layers ------------------------------------------------------------------------ */
 
-/* A count for each layer: the key holds one number, or a list. Otherwise as get_count. */
-static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise, int64_t n_layers, int64_t out[ZT_MAX_LAYERS])
+/* A count for each layer: the key holds one number, or a list, whose entries are at least `least`. Otherwise as get_count. */
+static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise, int64_t least, int64_t n_layers,
+                       int64_t out[ZT_MAX_LAYERS])
 {
     int64_t entry_count = 0;
     zt_gguf_kind kind;
@@ -190,9 +191,10 @@ static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise
                                  zt_gguf_name(reader->gguf), reader->key, n_layers);
     int64_t count = listed ? 1 : get_count(reader, suffix, otherwise, MAX_WIDTH);
     for (int64_t layer = 0; layer < n_layers; layer++) {
-        if (listed && reader->status == ZT_OK && (out[layer] < 1 || out[layer] > MAX_WIDTH))
-            reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 " in layer %" PRId64 ", expected 1 to %d",
-                                     zt_gguf_name(reader->gguf), reader->key, out[layer], layer, MAX_WIDTH);
+        if (listed && reader->status == ZT_OK && (out[layer] < least || out[layer] > MAX_WIDTH))
+            reader->status =
+                zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 " in layer %" PRId64 ", expected %" PRId64 " to %d",
+                        zt_gguf_name(reader->gguf), reader->key, out[layer], layer, least, MAX_WIDTH);
         if (!listed || reader->status != ZT_OK) out[layer] = count;
     }
 }
@@ -257,12 +259,15 @@ static void set_sizes(key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes
 static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
 {
     int64_t n_layers = hyper->n_layers, ff[ZT_MAX_LAYERS], heads[ZT_MAX_LAYERS], key_heads[ZT_MAX_LAYERS], length;
-    int64_t expert_length = 0; /* where all layers have experts, no other length need be there */
+    for (int64_t layer = 0; layer < n_layers; layer++) hyper->layer[layer].cache = layer;
+    if (!zt_arch_may_attend(reader->arch)) return;
+    /* where all layers have experts, no other length need be there */
+    int64_t expert_length = 0, least = reader->arch->kinds != ZT_KINDS_BY_HEADS;
     if (reader->arch->parts & ZT_PART_EXPERTS)
         zt_gguf_i64(reader->gguf, full_key(reader, "expert_feed_forward_length"), &expert_length);
-    get_counts(reader, "feed_forward_length", expert_length, n_layers, ff);
-    get_counts(reader, "attention.head_count", 0, n_layers, heads);
-    get_counts(reader, "attention.head_count_kv", heads[0], n_layers, key_heads);
+    get_counts(reader, "feed_forward_length", expert_length, least, n_layers, ff);
+    get_counts(reader, "attention.head_count", 0, 1, n_layers, heads);
+    get_counts(reader, "attention.head_count_kv", heads[0], least, n_layers, key_heads);
     bool latent = reader->arch->parts & ZT_PART_LATENT;
     bool given = latent || zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
     if (!given)
@@ -284,7 +289,7 @@ static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
                          "the number of key heads is neither 1 nor that of query heads", key_heads[layer], heads[0]);
         }
         sizes->head = hyper->local[layer] ? local_head : head;
-        sizes->cache = layer;
+        zt_hyper_set_kind(reader, hyper, sizes);
         set_sizes(reader, hyper, sizes);
     }
 }
@@ -423,6 +428,8 @@ static int64_t get_rotated(key_reader *reader, const char *suffix, int64_t other
 
 static void read_rope(key_reader *reader, zt_hyper *hyper)
 {
+    hyper->ctx_orig = hyper->ctx_train;
+    if (!zt_arch_may_attend(reader->arch)) return;
     hyper->ctx_orig = get_count(reader, "rope.scaling.original_context_length", hyper->ctx_train, INT32_MAX);
     hyper->rope = zt_rope_defaults();
     hyper->rope.head = head_of(hyper, false);
@@ -529,7 +536,7 @@ static bool attention_has(const key_reader *reader, const zt_hyper *hyper, zt_we
 {
     char name[ZT_WEIGHT_NAME];
     int64_t layer = 0;
-    while (layer < hyper->n_layers - 1 && hyper->layer[layer].kind != ZT_LAYER_ATTENTION) layer++;
+    while (layer < hyper->n_layers - 1 && !zt_layer_attends(hyper->layer[layer].kind)) layer++;
     return has_matrix(reader, zt_weight_name(weight, layer, name), 0);
 }
 

@@ -34,6 +34,13 @@ void zt_hyper_read_biases(zt_key_reader *reader, zt_hyper *hyper);
 void zt_hyper_read_classifier(zt_key_reader *reader, zt_hyper *hyper);
 /* Per-layer embeddings, and several streams; the parts of the model have been read. */
 void zt_hyper_read_streams(zt_key_reader *reader, zt_hyper *hyper);
+/* May layers of the architecture have attention? */
+static inline bool zt_arch_may_attend(const zt_arch *arch)
+{
+    return arch->kinds != ZT_KINDS_ALL || zt_layer_attends(arch->recurrent);
+}
+/* The kind of a layer whose numbers of heads and length of the feed-forward are known, where they say it. */
+void zt_hyper_set_kind(zt_key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes);
 /* Which layers are recurrent, and their sizes. n_layers and extra_layers have been read. */
 void zt_hyper_read_recurrent(zt_key_reader *reader, zt_hyper *hyper);
 

@@ -1,9 +1,28 @@
 /* hyper_recurrent.c - hyper-parameters of recurrent layers, read from a file and checked. Key names and defaults are facts from
- * llama.cpp (src/llama-arch.cpp, src/models/qwen35.cpp).
+ * llama.cpp (src/llama-arch.cpp, src/models/qwen35.cpp, lfm2.cpp, mamba.cpp, mamba2.cpp).
  */
 #include "lib/llm/hyper_internal.h"
 
-enum { MAX_FILTER = 256, MAX_KEY = 1024 }; /* as the ops causal_conv and delta_rule take them */
+/* As the ops causal_conv, delta_rule and selective_scan take them. */
+enum { MAX_FILTER = 256, MAX_KEY = 1024, MAX_NUMBERS = 4096 };
+
+/* ---- kinds ---------------------------------------------------------------------------------- */
+
+void zt_hyper_set_kind(zt_key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes)
+{
+    const zt_arch *arch = reader->arch;
+    if (arch->kinds != ZT_KINDS_BY_HEADS) return;
+    if (arch->sole_feed_forward) {
+        zt_hyper_require(reader, sizes->ff == 0 || sizes->n_kv_heads == 0, "a layer has both key heads and a feed-forward",
+                         sizes->n_kv_heads, sizes->ff);
+        sizes->kind = sizes->ff > 0 ? ZT_LAYER_FEED_FORWARD : sizes->n_kv_heads > 0 ? ZT_LAYER_ATTENTION : arch->recurrent;
+    } else {
+        zt_hyper_require(reader, sizes->ff > 0, "a layer has no feed-forward", sizes->ff, 1);
+        sizes->kind = sizes->n_kv_heads > 0 ? ZT_LAYER_ATTENTION : arch->recurrent;
+    }
+    hyper->recurrent = hyper->recurrent || sizes->kind == arch->recurrent;
+    if (sizes->n_kv_heads == 0) sizes->n_kv_heads = 1; /* which is not read */
+}
 
 /* Which layers are recurrent: attention.recurrent_layers has an entry for each layer, also for those behind the last; else
  * all are but the last of every full_attention_interval. */
@@ -11,7 +30,10 @@ static void read_kinds(zt_key_reader *reader, zt_hyper *hyper)
 {
     int64_t flag[ZT_MAX_LAYERS], entry_count = 0, all = hyper->n_layers + hyper->extra_layers;
     zt_gguf_kind kind;
-    if (reader->arch->recurrent == ZT_LAYER_ATTENTION) return;
+    for (int64_t layer = 0; layer < hyper->n_layers && reader->arch->kinds == ZT_KINDS_ALL; layer++)
+        hyper->layer[layer].kind = reader->arch->recurrent;
+    hyper->recurrent = hyper->recurrent || reader->arch->kinds == ZT_KINDS_ALL;
+    if (reader->arch->recurrent == ZT_LAYER_ATTENTION || reader->arch->kinds != ZT_KINDS_BY_INTERVAL) return;
     int64_t interval = zt_hyper_count(reader, "full_attention_interval", 4, ZT_MAX_LAYERS);
     bool listed = zt_gguf_array(reader->gguf, zt_hyper_key(reader, "attention.recurrent_layers"), &kind, &entry_count);
     zt_hyper_require(reader, listed || !zt_gguf_i64(reader->gguf, reader->key, &entry_count),
@@ -24,6 +46,51 @@ static void read_kinds(zt_key_reader *reader, zt_hyper *hyper)
         if (recurrent) hyper->layer[layer].kind = reader->arch->recurrent;
         hyper->recurrent = hyper->recurrent || recurrent;
     }
+}
+
+/* ---- sizes ---------------------------------------------------------------------------------- */
+
+/* Short convolutions: b, c and x by one matrix, of which the convolution takes b x. */
+static void read_short_conv(zt_key_reader *reader, zt_hyper *hyper)
+{
+    hyper->mamba.filter = zt_hyper_count(reader, "shortconv.l_cache", 0, MAX_FILTER);
+    hyper->mamba.in_rows = 3 * hyper->width;
+}
+
+/* State-space layers. ssm.time_step_rank is the number of heads of Mamba 2; of Mamba, columns of the steps before dt's matrix. */
+static void read_mamba(zt_key_reader *reader, zt_hyper *hyper)
+{
+    zt_mamba_sizes *sizes = &hyper->mamba;
+    bool first = reader->arch->recurrent == ZT_LAYER_MAMBA;
+    int64_t normed = 0;
+    sizes->filter = zt_hyper_count(reader, "ssm.conv_kernel", 0, MAX_FILTER);
+    sizes->numbers = zt_hyper_count(reader, "ssm.state_size", 0, MAX_NUMBERS);
+    sizes->inner = zt_hyper_count(reader, "ssm.inner_size", 0, ZT_MAX_WIDTH);
+    sizes->heads = sizes->step_rank = zt_hyper_count(reader, "ssm.time_step_rank", 0, ZT_MAX_WIDTH);
+    sizes->groups = first ? 1 : zt_hyper_count(reader, "ssm.group_count", 0, ZT_MAX_WIDTH);
+    sizes->inputs = sizes->groups * sizes->numbers; /* below 2^37 */
+    zt_hyper_require(reader, sizes->inputs <= ZT_MAX_WIDTH, "ssm.group_count times ssm.state_size is too large", sizes->groups,
+                     sizes->numbers);
+    sizes->mixed = first ? sizes->inner : sizes->inner + 2 * sizes->inputs;
+    sizes->in_rows = first ? 2 * sizes->inner : sizes->inner + sizes->mixed + sizes->heads;
+    sizes->x_rows = sizes->step_rank + 2 * sizes->inputs;
+    sizes->per_group = sizes->inner / sizes->groups;
+    if (zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "ssm.dt_b_c_rms"), &normed)) sizes->normed = first && normed;
+    if (sizes->normed)
+        zt_hyper_require(reader, sizes->x_rows <= sizes->inner,
+                         "ssm.inner_size is below ssm.time_step_rank plus twice ssm.state_size", sizes->inner, sizes->x_rows);
+    if (first) return;
+    zt_hyper_require(reader, sizes->inner % sizes->heads == 0, "ssm.inner_size is not a multiple of ssm.time_step_rank",
+                     sizes->inner, sizes->heads);
+    zt_hyper_require(reader, sizes->heads % sizes->groups == 0, "ssm.time_step_rank is not a multiple of ssm.group_count",
+                     sizes->heads, sizes->groups);
+}
+
+static void read_mixers(zt_key_reader *reader, zt_hyper *hyper)
+{
+    const zt_layer_kind kind = reader->arch->recurrent;
+    if (kind == ZT_LAYER_SHORT_CONV) read_short_conv(reader, hyper);
+    if (kind == ZT_LAYER_MAMBA || kind == ZT_LAYER_MAMBA2 || kind == ZT_LAYER_BESIDE_MAMBA2) read_mamba(reader, hyper);
 }
 
 static void read_delta_net(zt_key_reader *reader, zt_hyper *hyper)
@@ -51,4 +118,5 @@ void zt_hyper_read_recurrent(zt_key_reader *reader, zt_hyper *hyper)
 {
     read_kinds(reader, hyper);
     read_delta_net(reader, hyper);
+    read_mixers(reader, hyper);
 }

@@ -41,12 +41,12 @@ typedef struct weight_row {
 /* A norm that a part brings, and its bias. */
 #define NORM(n, part, d)   EACH(n, 0, PART(part), 0, 1, DIM(d))
 #define NORM_BIAS(n, part) EACH(n, PART(part), PART(NORM_BIAS), 0, 1, DIM(width))
-/* Of attention, in layers of that kind: a matrix; a bias that a part brings or BIASES may. */
+/* Of attention, in layers that have it: a matrix; a bias that a part brings or BIASES may. */
 #define KIND(kind) (1u << ZT_LAYER_##kind)
 #define ATTENTION(n, w, must_, may_, r, ...)                                                                                     \
     {                                                                                                                            \
         .name = n, .layered = true, .with = w, .must = must_, .may = may_, .rank = r, .dim = {__VA_ARGS__},                      \
-        .kinds = KIND(ATTENTION)                                                                                                 \
+        .kinds = KIND(ATTENTION) | KIND(BESIDE_MAMBA2)                                                                           \
     }
 #define MATRIX(n, with, rows, cols) ATTENTION(n, with, PART(ALL), 0, 2, rows, cols)
 #define BIAS(n, with, part, d)      ATTENTION(n, with, PART(part), PART(BIASES), 1, d)
@@ -56,6 +56,13 @@ typedef struct weight_row {
         .name = n, .layered = true, .with = PART(part), .must = PART(ALL), .rank = r, .dim = {__VA_ARGS__},                      \
         .kinds = KIND(DELTA_NET)                                                                                                 \
     }
+/* Of short convolutions and state-space layers. */
+#define MIXER(which, n, part, may_part, r, ...)                                                                                  \
+    {                                                                                                                            \
+        .name = n, .layered = true, .must = part, .may = may_part, .rank = r, .dim = {__VA_ARGS__}, .kinds = which               \
+    }
+#define MAMBA2 (KIND(MAMBA2) | KIND(BESIDE_MAMBA2))
+#define SCANS  (KIND(MAMBA) | MAMBA2)
 /* Of the feed-forward: in layers without experts, and in layers with them. */
 #define DENSE(n, w, must_, may_, r, ...)                                                                                         \
     {                                                                                                                            \
@@ -131,6 +138,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_NORM] = NORM("ffn_norm.weight", FF_NORM, width),
     [ZT_W_FF_NORM_BIAS] = NORM_BIAS("ffn_norm.bias", FF_NORM),
     [ZT_W_FF_NORM_POST] = NORM("post_attention_norm.weight", FF_NORM_POST, width),
+    [ZT_W_FF_NORM_BARE] = NORM("ffn_norm", FF_NORM_BARE, width),
     [ZT_W_DELTA_QKV] = DELTA("attn_qkv.weight", ALL, 2, DIM(delta.width), DIM(width)),
     [ZT_W_DELTA_GATE] = DELTA("attn_gate.weight", ALL, 2, DIM(delta.value_width), DIM(width)),
     [ZT_W_DELTA_CONV] = DELTA("ssm_conv1d.weight", ALL, 2, DIM(delta.width), DIM(delta.filter)),
@@ -146,6 +154,23 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_POST_EXPERTS] = BESIDE("post_ffw_norm_2.weight", width),
     [ZT_W_ROUTER_SCALE] = BESIDE("ffn_gate_inp.scale", width),
     [ZT_W_EXPERT_SCALE] = BESIDE("ffn_down_exps.scale", n_experts),
+    [ZT_W_SHORT_IN] = MIXER(KIND(SHORT_CONV), "shortconv.in_proj.weight", PART(ALL), 0, 2, DIM(mamba.in_rows), DIM(width)),
+    [ZT_W_SHORT_CONV] = MIXER(KIND(SHORT_CONV), "shortconv.conv.weight", PART(ALL), 0, 2, DIM(width), DIM(mamba.filter)),
+    [ZT_W_SHORT_OUT] = MIXER(KIND(SHORT_CONV), "shortconv.out_proj.weight", PART(ALL), 0, 2, DIM(width), DIM(width)),
+    [ZT_W_SCAN_IN] = MIXER(SCANS, "ssm_in.weight", PART(ALL), 0, 2, DIM(mamba.in_rows), DIM(width)),
+    [ZT_W_SCAN_CONV] = MIXER(SCANS, "ssm_conv1d.weight", PART(ALL), 0, 2, DIM(mamba.mixed), DIM(mamba.filter)),
+    [ZT_W_SCAN_CONV_BIAS] = MIXER(SCANS, "ssm_conv1d.bias", 0, PART(ALL), 1, DIM(mamba.mixed)),
+    [ZT_W_SCAN_X] = MIXER(KIND(MAMBA), "ssm_x.weight", PART(ALL), 0, 2, DIM(mamba.x_rows), DIM(mamba.inner)),
+    [ZT_W_SCAN_DT] = MIXER(KIND(MAMBA), "ssm_dt.weight", PART(ALL), 0, 2, DIM(mamba.inner), DIM(mamba.step_rank)),
+    [ZT_W_SCAN_DT_BIAS] = MIXER(KIND(MAMBA), "ssm_dt.bias", PART(ALL), 0, 1, DIM(mamba.inner)),
+    [ZT_W_SCAN_A] = MIXER(KIND(MAMBA), "ssm_a", PART(ALL), 0, 2, DIM(mamba.inner), DIM(mamba.numbers)),
+    [ZT_W_SCAN_D] = MIXER(KIND(MAMBA), "ssm_d", PART(ALL), 0, 1, DIM(mamba.inner)),
+    [ZT_W_SCAN_A_HEADS] = MIXER(MAMBA2, "ssm_a", PART(ALL), 0, 2, DIM(mamba.heads), DIM(one)),
+    [ZT_W_SCAN_D_HEADS] = MIXER(MAMBA2, "ssm_d", PART(ALL), 0, 2, DIM(mamba.heads), DIM(one)),
+    [ZT_W_SCAN_DT_HEADS] = MIXER(MAMBA2, "ssm_dt.bias", PART(ALL), 0, 1, DIM(mamba.heads)),
+    [ZT_W_SCAN_NORM] =
+        MIXER(MAMBA2, "ssm_norm.weight", PART(SCAN_NORM), PART(SCAN_NORM_MAY), 2, DIM(mamba.groups), DIM(mamba.per_group)),
+    [ZT_W_SCAN_OUT] = MIXER(SCANS, "ssm_out.weight", PART(ALL), 0, 2, DIM(width), DIM(mamba.inner)),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
     [ZT_W_ROUTER_BIAS] = SPARSE_BIAS("ffn_gate_inp.bias", 1, DIM(n_experts)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
@@ -186,6 +211,7 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_LAUREL_POST] = NORM("laurel_post_norm.weight", ALTUP, width),
     [ZT_W_OUT_NORM] = ONCE("output_norm.weight", 0, PART(LAST_NORM), 0, 1, DIM(width)),
     [ZT_W_OUT_NORM_BIAS] = ONCE("output_norm.bias", PART(LAST_NORM), PART(NORM_BIAS), 0, 1, DIM(width)),
+    [ZT_W_OUT_NORM_EMBD] = ONCE("token_embd_norm.weight", 0, PART(LAST_NORM_EMBD), 0, 1, DIM(width)),
     /* absent: the embedding is the output too */
     [ZT_W_OUT] = ONCE("output.weight", 0, 0, PART(HEAD), 2, DIM(vocab), DIM(width)),
     [ZT_W_OUT_BIAS] = ONCE("output.bias", 0, 0, PART(HEAD_BIAS), 1, DIM(vocab)),
@@ -205,6 +231,7 @@ static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t laye
     if (row->layered && row->kinds && !(row->kinds >> hyper->layer[layer].kind & 1)) return false;
     bool both = hyper->sparse[layer] && hyper->parts & ZT_PART_BESIDE && row->layers == DENSE_LAYER;
     if (row->layers != ANY_LAYER && !both && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
+    if (row->layers == DENSE_LAYER && hyper->layer[layer].ff == 0) return false;
     if (row->layers >= SPLIT_EXPERTS && hyper->fused_experts != (row->layers == FUSED_EXPERTS)) return false;
     return (row->with & ~hyper->parts) == 0 && (hyper->parts & (row->must | row->may)) != 0;
 }

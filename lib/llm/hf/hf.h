@@ -12,8 +12,10 @@
  *     hf_experts.c        routed experts: the same, and stacked tensors
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
+ *     hf_mamba.c          short convolutions and state-space layers: the same, and tensors in other shapes
  *     hf_mxfp4.c          matrices of blocks and scales
  *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
+ *     hf_name_rows.c      the tables of names
  *     hf_names.c          the GGUF name of every tensor, and what is done to its values
  *     hf_store.c          reads the tensors' values so
  *     hf_tokenizer.c      tokenizer.json as a key, special tokens, chat templates
@@ -97,6 +99,14 @@ typedef enum hf_id {
     HF_JINA, /* BERT with linear biases */
     HF_T5,   /* its encoder alone */
     HF_T5_GATED,
+    HF_LFM2,
+    HF_LFM2MOE,
+    HF_MAMBA,
+    HF_MAMBA2,
+    HF_FALCON_H1,
+    HF_GRANITE_HYBRID,
+    HF_GRANITE_HYBRID_DENSE, /* without routed experts */
+    HF_NEMOTRON_H,
     HF_COUNT
 } hf_id;
 
@@ -128,7 +138,8 @@ const hf_arch *zt_hf_archs(size_t *count);
 /* A set of architectures, for rows that some have and others not. */
 typedef uint64_t hf_set;
 #define HF_SET(id) ((hf_set)1 << (id))
-#define HF_ALL     (HF_SET(HF_COUNT) - 1)
+#define HF_ALL     (~(hf_set)0)
+_Static_assert(HF_COUNT <= 64, "a set has a bit for each architecture");
 /* Whose norms are 1 plus what is in the file. */
 #define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_GEMMA3S)
 #define HF_GEMMA3S  (HF_SET(HF_GEMMA3) | HF_SET(HF_GEMMA_EMBEDDING))
@@ -150,11 +161,15 @@ typedef uint64_t hf_set;
 #define HF_SPLIT_B   (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
 #define HF_LATENTS   (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
-#define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S) /* with gated delta nets */
-#define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS)             /* whose norms multiply by 1 + weight */
+#define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S)    /* with gated delta nets */
+#define HF_LFM2S     (HF_SET(HF_LFM2) | HF_SET(HF_LFM2MOE)) /* with short convolutions */
+#define HF_MAMBAS    (HF_SET(HF_MAMBA) | HF_SET(HF_MAMBA2)) /* state-space layers alone, */
+#define HF_HYBRIDS   (HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_GRANITE_HYBRID_DENSE))
+#define HF_SCANS     (HF_MAMBAS | HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_SET(HF_NEMOTRON_H)) /* and with attention */
+#define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS) /* whose norms multiply by 1 + weight */
 #define HF_MOES                                                                                                                  \
-    ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) |                                       \
-     HF_SET(HF_QWEN35MOE)) /* with routed experts */
+    ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE) |                \
+     HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -162,7 +177,7 @@ typedef uint64_t hf_set;
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
-     HF_SET(HF_GRANITEMOE) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM))
+     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE                                                                                                            \
     (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))
@@ -225,8 +240,18 @@ enum {
     HF_DELTA = 16384,  /* of a gated delta net: hf_delta.c */
     HF_SCALE = 32768,  /* the name in GGUF ends in .scale */
     HF_PADDED = 65536, /* has a row for each token in GGUF, of zeros where there it has none */
+    HF_MIXER = 131072, /* of a short convolution or a state-space layer: hf_mamba.c */
     HF_HEADS = 8192    /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
+/* Of several names for one tensor the first is written. */
+typedef struct hf_name {
+    const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number; '*': an expert's */
+    hf_set archs;
+    unsigned todo;
+} hf_name;
+/* hf_name_rows.c: the names of layers' tensors, and all others. */
+const hf_name *zt_hf_layer_names(size_t *count);
+const hf_name *zt_hf_other_names(size_t *count);
 /* The name in a Hugging Face model of a GGUF's tensor, of a stacked one that of an expert, and what was done to its values;
  * ZT_ENOTSUP: it has no place there. */
 zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, int64_t expert, zt_str *name, unsigned *todo);
@@ -248,6 +273,14 @@ typedef struct hf_delta_order {
 /* The source's row or column for one of the tensor. */
 int64_t zt_hf_delta_place(const hf_delta_order *order, int64_t place);
 
+/* hf_mamba.c: what the rows of a matrix are multiplied by, first by numbers for all, then by one for each of some runs. */
+enum { HF_MOST_RUNS = 5 };
+typedef struct hf_factors {
+    double all[2];
+    int64_t run_count, end[HF_MOST_RUNS]; /* the row behind a run */
+    double run[HF_MOST_RUNS];
+} hf_factors;
+
 typedef struct hf_tensor {
     const char *name;            /* GGUF's */
     zt_type type;                /* as it is read */
@@ -265,6 +298,7 @@ typedef struct hf_tensor {
     int64_t scales;              /* of MXFP4: its second source */
     int64_t given;               /* elements of the source; zeros follow. 0: all */
     const int64_t *rows;         /* of a matrix: the source's row for each of its own; NULL: all */
+    const hf_factors *factors;   /* NULL: rows stay as they are */
     const hf_delta_order *order; /* NULL: rows and columns stay in place, but for the above */
     const float *values;
 } hf_tensor;
@@ -366,6 +400,9 @@ zt_status zt_hf_gemma_streams(const hf_import *import, double *others);
 zt_status zt_hf_put_experts(hf_import *import); /* what the table of numbers cannot say of experts: hf_experts.c */
 zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
+zt_status zt_hf_put_mamba(hf_import *import);   /* and of short convolutions and state-space layers: hf_mamba.c */
+/* Adds a tensor that is named HF_MIXER; its name, type and source are set. */
+zt_status zt_hf_add_mixer(hf_import *import, hf_tensor *tensor);
 /* Layers behind the last that predict further tokens: as config.json says, or the weights show. */
 enum { MOST_FURTHER = 64 };
 zt_status zt_hf_further_layers(const hf_import *import, int64_t *count);

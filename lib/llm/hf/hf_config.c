@@ -155,6 +155,15 @@ static const hf_arch archs[] = {
     CAUSAL("qwen35", "qwen3_5", HF_QWEN35, "Qwen3_5"),
     CAUSAL("qwen35moe", "qwen3_5_moe_text", HF_QWEN35MOE, "Qwen3_5Moe"),
     CAUSAL("qwen35moe", "qwen3_5_moe", HF_QWEN35MOE, "Qwen3_5Moe"),
+    CAUSAL("lfm2", "lfm2", HF_LFM2, "Lfm2"),
+    CAUSAL("lfm2moe", "lfm2_moe", HF_LFM2MOE, "Lfm2Moe"),
+    {"mamba", "mamba", HF_MAMBA, "MambaForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
+    {"mamba", "falcon_mamba", HF_MAMBA, "FalconMambaForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
+    {"mamba2", "mamba2", HF_MAMBA2, "Mamba2ForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
+    CAUSAL("falcon-h1", "falcon_h1", HF_FALCON_H1, "FalconH1"),
+    CAUSAL("granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID_DENSE, "GraniteMoeHybrid"),
+    CAUSAL_IF(HF_NEEDS_EXPERTS, "granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID, "GraniteMoeHybrid"),
+    {"nemotron_h", "nemotron_h", HF_NEMOTRON_H, "NemotronHForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     CAUSAL("olmoe", "olmoe", HF_OLMOE, "Olmoe"),
     CAUSAL("granitemoe", "granitemoe", HF_GRANITEMOE, "GraniteMoe"),
     CAUSAL_IF(HF_NEEDS_SHARED_EXPERTS, "granitemoe", "granitemoeshared", HF_GRANITEMOE, "GraniteMoeShared"),
@@ -243,6 +252,7 @@ zt_status zt_hf_find_arch(hf_import *import)
         bool fits = archs[i].need == HF_NEEDS_SECOND_NORM ? has_second_norm(import)
                     : archs[i].id == HF_JINA              ? has_linear_biases(import)
                     : HF_SET(archs[i].id) & HF_T5S        ? is_encoder_alone(import, archs[i].id == HF_T5_GATED)
+                    : archs[i].id == HF_GRANITE_HYBRID    ? json_integer_value(zt_hf_get(import, "num_local_experts")) > 0
                                                           : true;
         if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) && fits) {
             import->arch = archs[i];
@@ -317,7 +327,7 @@ static zt_status put_feed_forward(hf_import *import)
     double width = 0, length = NAN;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "feed_forward_length", &length);
-    return status == ZT_OK && isnan(length) && import->arch.id != HF_QWEN35MOE
+    return status == ZT_OK && isnan(length) && import->arch.id != HF_QWEN35MOE && !zt_hf_is(import, HF_SCANS | HF_LFM2S)
                ? zt_hf_put_int(import, "feed_forward_length", 4 * (int64_t)width)
                : status;
 }
@@ -338,7 +348,8 @@ static zt_status put_gemma_scale(hf_import *import)
 /* The first word is the one that is written. */
 static const hf_demand demands[] = {
     {"hidden_act|hidden_activation", " silu swish ",
-     HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_LAYERED | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
+     HF_LLAMA_LIKE &
+         ~(HF_GEMMAS | HF_LAYERED | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
     {"hidden_activation", " gelu_pytorch_tanh ", HF_LAYERED},
     {"altup_correct_scale", " true ", HF_SET(HF_GEMMA3N)},
@@ -358,6 +369,14 @@ static const hf_demand demands[] = {
     {"attention_bias", " true ", HF_SET(HF_NEOX) | HF_SET(HF_GPT_OSS)},
     {"attention_bias", " false ", HF_LATENTS},
     {"attn_output_gate", " true ", HF_DELTAS},
+    {"conv_bias", " false ", HF_LFM2S},
+    {"use_expert_bias", " true ", HF_SET(HF_LFM2MOE)},
+    {"norm_topk_prob", " true ", HF_SET(HF_LFM2MOE)},
+    {"use_bias", " false ", HF_MAMBAS | HF_SET(HF_NEMOTRON_H)},
+    {"mamba_proj_bias", " false ", HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_SET(HF_NEMOTRON_H)},
+    {"projectors_bias", " false ", HF_SET(HF_FALCON_H1)},
+    {"mlp_hidden_act", " relu2 ", HF_SET(HF_NEMOTRON_H)},
+    {"mamba_hidden_act", " silu ", HF_SET(HF_NEMOTRON_H)},
     {"rope_interleave", " true ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4) | HF_SET(HF_YOUTU)},
     {"topk_method", " group_limited_greedy greedy ", HF_SET(HF_DEEPSEEK2)},
     {"topk_method", " noaux_tc ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},
@@ -577,6 +596,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
     if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
+    if (status == ZT_OK && zt_hf_is(import, HF_SCANS | HF_LFM2S)) status = zt_hf_put_mamba(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && import->arch.id == HF_GEMMA_EMBEDDING) status = zt_hf_put_dense_modules(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);

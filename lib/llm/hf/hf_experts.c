@@ -100,13 +100,14 @@ static zt_status rename_numbers(hf_export *export)
         const char *written, *name;
         hf_set archs;
     } rows[] = {
-        {"num_experts", "num_local_experts", HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS)},
+        {"num_experts", "num_local_experts",
+         HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS)},
         {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS},
         {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
         {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
         {"n_shared_experts", "moe_num_shared_experts", HF_SET(HF_ERNIE_MOE)},
         {"first_k_dense_replace", "moe_layer_start_index", HF_SET(HF_ERNIE_MOE)},
-        {"shared_expert_intermediate_size", "shared_intermediate_size", HF_SET(HF_GRANITEMOE)},
+        {"shared_expert_intermediate_size", "shared_intermediate_size", HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID)},
     };
     zt_status status = ZT_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == ZT_OK; i++) {
@@ -167,7 +168,7 @@ static zt_status put_dense_layers(hf_export *export)
     int64_t leading = 0, step = 1;
     bool listed = is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_QWEN3NEXT));
     json_t *list = listed ? json_array() : NULL;
-    if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS))
+    if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS | HF_SET(HF_LFM2MOE)))
         zt_export_int(export, "leading_dense_block_count", &leading);
     if (export->arch->id == HF_ERNIE_MOE) zt_export_int(export, "interleave_moe_layer_step", &step);
     for (int64_t layer = 0; layer < hyper->n_layers; layer++) {

@@ -5,6 +5,7 @@
  *     hf_export_tensors.c            model.safetensors, by the names of hf_names.c
  *     hf_export_tokenizer.c          tokenizer.json and tokenizer.model, where the GGUF does not hold them
  *     hf_export_tokenizer_config.c   tokenizer_config.json and generation_config.json
+ *     hf_export_mamba.c              short convolutions and state-space layers
  *     hf_card.c                      README.md, in both directions
  */
 #ifndef ZT_HF_EXPORT_H
@@ -46,8 +47,12 @@ zt_status zt_export_dense(hf_export *export); /* hf_dense.c */
 zt_status zt_export_dense_modules(hf_export *export, json_t *modules);
 zt_status zt_export_gemma(hf_export *export);   /* hf_gemma.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
-zt_status zt_export_latent(hf_export *export);  /* the same of latent attention: hf_latent.c */
-zt_status zt_export_delta(hf_export *export);   /* and of gated delta nets: hf_delta.c */
+zt_status zt_export_mamba(hf_export *export);   /* of short convolutions and state-space layers: hf_export_mamba.c */
+/* The type that a tensor named HF_MIXER is written in, where it is another; true: its values are decays, written as the
+ * logarithms of what they are below 0. */
+bool zt_export_mixer_type(const char *gguf, const zt_type *from, zt_type *out);
+zt_status zt_export_latent(hf_export *export); /* the same of latent attention: hf_latent.c */
+zt_status zt_export_delta(hf_export *export);  /* and of gated delta nets: hf_delta.c */
 /* hf_delta.c: the name of a tensor of a layer behind the last; how a tensor that is named HF_DELTA is ordered (false: as it is
  * stored); the stored row or column for one that is written, of qwen3next's matrix in the tensor of gates or in the other; what
  * becomes of a rate. */

@@ -444,6 +444,7 @@ static zt_status put_rope(hf_export *export)
     double local = 1e4;
     zt_status status = ZT_OK;
     if (!export->hyper.arch->rope_pair || is_of(export, HF_LAYERED)) return ZT_OK;
+    if (is_of(export, HF_HYBRIDS) && !zt_export_real(export, "rope.freq_base", &(double){0})) return ZT_OK;
     if (zt_gguf_find(export->gguf, "rope_freqs.weight") >= 0)
         status = put_llama3(export, &scaling);
     else if (zt_gguf_find(export->gguf, "rope_factors_long.weight") >= 0)
@@ -478,9 +479,10 @@ static zt_status put_rope(hf_export *export)
 
 zt_status zt_export_config(hf_export *export)
 {
-    static zt_status (*const step[])(hf_export *) = {
-        put_class,   put_keys,        put_demands,      put_sizes,         put_gemma,       put_windows, put_rope_layers,
-        put_encoder, zt_export_dense, zt_export_latent, zt_export_experts, zt_export_gemma, put_rope,    zt_export_delta};
+    static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,         put_demands,       put_sizes,
+                                                     put_gemma,       put_windows,      put_rope_layers,   put_encoder,
+                                                     zt_export_dense, zt_export_latent, zt_export_experts, zt_export_gemma,
+                                                     put_rope,        zt_export_delta,  zt_export_mamba};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

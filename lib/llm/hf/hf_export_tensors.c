@@ -22,6 +22,7 @@ typedef struct output_tensor {
     int64_t second;      /* handle of the tensor whose rows follow, matrix by matrix, or take turns; -1: none */
     zt_type second_type; /* of halves by head */
     bool blocks, scales; /* of MXFP4 */
+    bool logarithms;     /* of what the values are below 0 */
     const char *gguf;    /* the stored tensor's name */
 } output_tensor;
 
@@ -144,6 +145,7 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     if (status != ZT_OK) return status;
     output->type.dtype = output_dtype(export, &output->from, (output->todo & HF_BARE) && output->from.rank == 2);
     status = plan_delta(export, output);
+    output->logarithms = (output->todo & HF_MIXER) && zt_export_mixer_type(output->gguf, &output->from, &output->type);
     if (status == ZT_OK) status = plan_turned(export, expert, output);
     output->heads = output->groups = 0;
     if (output->todo & HF_GROUPED) {
@@ -257,10 +259,11 @@ static zt_status put_values(tensor_writer *writer, const output_tensor *output, 
     zt_status status = check_stop(writer);
     if (status != ZT_OK) return status;
     const zt_dtype_info *from = zt_dtype_get(output->from.dtype), *to = zt_dtype_get(output->type.dtype);
-    if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM))
+    if (output->from.dtype == output->type.dtype && !(output->todo & HF_NORM) && !output->logarithms)
         return zt_sink_write(writer->sink, writer->raw, (size_t)count * (size_t)to->block_bytes);
     from->decode(writer->raw, writer->value, count);
     for (int64_t i = 0; (output->todo & HF_NORM) && i < count; i++) writer->value[i] -= 1;
+    for (int64_t i = 0; output->logarithms && i < count; i++) writer->value[i] = zt_export_rate(writer->value[i]);
     return put_floats(writer, output, count);
 }
 

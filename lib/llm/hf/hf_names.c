@@ -12,267 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the tables ------------------------------------------------------------------------------ */
-
-#define PAIR_Q    HF_PAIR_Q
-#define PAIR_K    HF_PAIR_K
-#define TRANSPOSE HF_TRANSPOSE
-#define NORM      HF_NORM
-
-/* Of several names for one tensor the first is written. */
-typedef struct hf_name {
-    const char *hf, *gguf; /* both without ".weight" or ".bias"; of a layer: behind its number; '*': an expert's */
-    hf_set archs;
-    unsigned todo;
-} hf_name;
-
-#define LLAMAS  HF_LLAMA_LIKE
-#define GPT_OSS HF_SET(HF_GPT_OSS)
-/* In name: of glm4moe, seed_oss and gpt-oss it is the feed-forward's. */
-#define POST_NORMED                                                                                                              \
-    (HF_GEMMAS | HF_LAYERED | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) |                 \
-     HF_SET(HF_OLMO3) | GPT_OSS | HF_DELTAS)
-#define GPT2        HF_SET(HF_GPT2)
-#define BERT        HF_SET(HF_BERT)
-#define NOMIC       HF_SET(HF_NOMIC)
-#define GRANITEMOE  HF_SET(HF_GRANITEMOE)
-#define ERNIE       HF_SET(HF_ERNIE_MOE)
-#define GLM4MOE     HF_SET(HF_GLM4MOE)
-#define NEOX        HF_SET(HF_NEOX)
-#define PHI2        HF_SET(HF_PHI2)
-#define GLM4        HF_SET(HF_GLM4)
-#define MODERN      HF_SET(HF_MODERNBERT)
-#define EXAONE      HF_SET(HF_EXAONE)
-#define DELTAS      HF_DELTAS
-#define NEXT        HF_SET(HF_QWEN3NEXT)
-#define QWEN35S     HF_QWEN35S
-#define DEEPSEEKS   HF_DEEPSEEKS
-#define MISTRAL4    HF_SET(HF_MISTRAL4)
-#define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
-#define GEMMA3N     HF_SET(HF_GEMMA3N)
-#define GEMMA4      HF_SET(HF_GEMMA4)
-#define MPT         HF_SET(HF_MPT)
-#define JINA        HF_SET(HF_JINA)
-#define T5          HF_T5S
-#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                                          /* w1, w2 and w3 */
-#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4)) /* gate, up and down */
-
-static const hf_name layered[] = {
-    {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
-    {"attn.c_attn", "attn_qkv", GPT2, TRANSPOSE},
-    {"attn.c_proj", "attn_output", GPT2, TRANSPOSE},
-    {"ln_2", "ffn_norm", GPT2 | EXAONE, 0},
-    {"mlp.c_fc", "ffn_up", GPT2, TRANSPOSE},
-    {"mlp.c_proj", "ffn_down", GPT2, TRANSPOSE},
-    {"attention.self.query", "attn_q", BERT | JINA, 0},
-    {"attention.self.key", "attn_k", BERT | JINA, 0},
-    {"attention.self.value", "attn_v", BERT | JINA, 0},
-    {"attention.output.dense", "attn_output", BERT | JINA, 0},
-    {"attention.output.LayerNorm", "attn_output_norm", BERT | JINA, 0},
-    {"mlp.gated_layers", "ffn_up", JINA, 0},
-    {"mlp.wo", "ffn_down", JINA, 0},
-    {"mlp.layernorm", "layer_output_norm", JINA, 0},
-    {"layer.0.SelfAttention.q", "attn_q", T5, 0},
-    {"layer.0.SelfAttention.k", "attn_k", T5, 0},
-    {"layer.0.SelfAttention.v", "attn_v", T5, 0},
-    {"layer.0.SelfAttention.o", "attn_o", T5, 0},
-    {"layer.0.SelfAttention.relative_attention_bias", "attn_rel_b", T5, 0},
-    {"layer.0.layer_norm", "attn_norm", T5, 0},
-    {"layer.1.DenseReluDense.wi", "ffn_up", HF_SET(HF_T5), 0},
-    {"layer.1.DenseReluDense.wi_1", "ffn_up", HF_SET(HF_T5_GATED), 0},
-    {"layer.1.DenseReluDense.wi_0", "ffn_gate", HF_SET(HF_T5_GATED), 0},
-    {"layer.1.DenseReluDense.wo", "ffn_down", T5, 0},
-    {"layer.1.layer_norm", "ffn_norm", T5, 0},
-    {"norm_1", "attn_norm", MPT, 0},
-    {"attn.Wqkv", "attn_qkv", MPT, 0},
-    {"attn.out_proj", "attn_output", MPT, 0},
-    {"norm_2", "ffn_norm", MPT, 0},
-    {"ffn.up_proj", "ffn_up", MPT, 0},
-    {"ffn.down_proj", "ffn_down", MPT, 0},
-    {"intermediate.dense", "ffn_up", BERT, 0},
-    {"output.dense", "ffn_down", BERT, 0},
-    {"output.LayerNorm", "layer_output_norm", BERT, 0},
-    {"attn.Wqkv", "attn_qkv", NOMIC, 0},
-    {"attn.out_proj", "attn_output", NOMIC, 0},
-    {"norm1", "attn_output_norm", NOMIC, 0},
-    {"post_attention_layernorm", "attn_output_norm", NOMIC, 0},
-    {"mlp.fc11", "ffn_up", NOMIC, 0},
-    {"mlp.fc12", "ffn_gate", NOMIC, 0},
-    {"mlp.fc2", "ffn_down", NOMIC, 0},
-    {"norm2", "layer_output_norm", NOMIC, 0},
-    {"post_mlp_layernorm", "layer_output_norm", NOMIC, 0},
-    {"attention.query_key_value", "attn_qkv", NEOX, HF_GROUPED},
-    {"attention.dense", "attn_output", NEOX, 0},
-    {"self_attention.query_key_value", "attn_qkv", HF_FALCONS, HF_GROUPED},
-    {"self_attention.dense", "attn_output", HF_FALCONS, 0},
-    {"mlp.dense_h_to_4h", "ffn_up", NEOX | HF_FALCONS, 0},
-    {"mlp.dense_4h_to_h", "ffn_down", NEOX | HF_FALCONS, 0},
-    {"ln_attn", "attn_norm_2", HF_SET(HF_FALCON_TWO), 0},
-    {"ln_mlp", "attn_norm", HF_SET(HF_FALCON_TWO), 0},
-    {"attn.Wqkv", "attn_qkv", MODERN, 0},
-    {"attn.attention.q_proj", "attn_q", EXAONE, 0},
-    {"attn.attention.k_proj", "attn_k", EXAONE, 0},
-    {"attn.attention.v_proj", "attn_v", EXAONE, 0},
-    {"attn.attention.out_proj", "attn_output", EXAONE, 0},
-    {"mlp.c_fc_0", "ffn_gate", EXAONE, 0},
-    {"mlp.c_fc_1", "ffn_up", EXAONE, 0},
-    {"mlp.c_proj", "ffn_down", EXAONE, 0},
-    {"attn.Wo", "attn_output", MODERN, 0},
-    {"attn_norm", "attn_norm", MODERN, 0},
-    {"mlp_norm", "ffn_norm", MODERN, 0},
-    {"mlp.Wi", "ffn_up", MODERN, 0},
-    {"mlp.Wo", "ffn_down", MODERN, 0},
-    {"input_layernorm", "attn_norm", NEOX | HF_SET(HF_FALCON), 0},
-    {"post_attention_layernorm", "ffn_norm", NEOX, 0},
-    {"self_attn.dense", "attn_output", PHI2, 0},
-    {"mlp.fc1", "ffn_up", PHI2, 0},
-    {"mlp.fc2", "ffn_down", PHI2, 0},
-    {"mlp.c_fc", "ffn_up", HF_SET(HF_STARCODER2), 0},
-    {"mlp.c_proj", "ffn_down", HF_SET(HF_STARCODER2), 0},
-    {"post_self_attn_layernorm", "post_attention_norm", GLM4, 0},
-    {"post_mlp_layernorm", "post_ffw_norm", GLM4, 0},
-    {"attention_layernorm", "attn_norm", HF_SET(HF_APERTUS), 0},
-    {"feedforward_layernorm", "ffn_norm", HF_SET(HF_APERTUS), 0},
-    {"input_layernorm", "attn_norm", LLAMAS, NORM},
-    {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
-    {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
-    {"self_attn.v_proj", "attn_v", LLAMAS | BERT | NOMIC, 0},
-    {"self_attn.qkv_proj", "attn_qkv", LLAMAS & ~DELTAS, 0},
-    {"self_attn.o_proj", "attn_output", LLAMAS | BERT | NOMIC, 0},
-    {"self_attn.q_a_proj", "attn_q_a", HF_LATENTS, 0},
-    {"self_attn.q_a_layernorm", "attn_q_a_norm", HF_LATENTS, 0},
-    {"self_attn.q_b_proj", "attn_q_b", HF_LATENTS, 0},
-    {"self_attn.kv_a_proj_with_mqa", "attn_kv_a_mqa", HF_LATENTS, 0},
-    {"self_attn.kv_a_layernorm", "attn_kv_a_norm", HF_LATENTS, 0},
-    {"self_attn.kv_b_proj", "attn_k_b", HF_SPLIT_B, HF_HEADS | HF_FIRST_HALF},
-    {"self_attn.kv_b_proj", "attn_v_b", HF_SPLIT_B, HF_HEADS | HF_SECOND_HALF},
-    {"self_attn.kv_b_proj", "attn_kv_b", HF_LATENTS, 0},
-    {"self_attn.query_layernorm", "attn_q_norm", HF_SET(HF_HUNYUAN), 0},
-    {"self_attn.key_layernorm", "attn_k_norm", HF_SET(HF_HUNYUAN), 0},
-    {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},
-    {"self_attn.k_norm", "attn_k_norm", LLAMAS, NORM},
-    {"post_attention_layernorm", "ffn_norm", LLAMAS & ~POST_NORMED, NORM},
-    {"post_attention_layernorm", "post_attention_norm", POST_NORMED, NORM},
-    {"pre_feedforward_layernorm", "ffn_norm", HF_GEMMAS | HF_LAYERED, NORM},
-    {"post_feedforward_layernorm_1", "post_ffw_norm_1", GEMMA4, 0},
-    {"pre_feedforward_layernorm_2", "pre_ffw_norm_2", GEMMA4, 0},
-    {"post_feedforward_layernorm_2", "post_ffw_norm_2", GEMMA4, 0},
-    {"router.proj", "ffn_gate_inp", GEMMA4, 0},
-    {"router.scale", "ffn_gate_inp", GEMMA4, HF_BARE | HF_SCALE},
-    {"router.per_expert_scale", "ffn_down_exps", GEMMA4, HF_BARE | HF_SCALE},
-    {"experts.gate_up_proj", "ffn_gate_up_exps", GEMMA4, HF_BARE},
-    {"experts.gate_up_proj", "ffn_gate_exps", GEMMA4, HF_BARE | HF_FIRST_HALF}, /* of files that have them apart */
-    {"experts.gate_up_proj", "ffn_up_exps", GEMMA4, HF_BARE | HF_SECOND_HALF},
-    {"experts.down_proj", "ffn_down_exps", GEMMA4, HF_BARE},
-    {"layer_scalar", "layer_output_scale", GEMMA4, HF_BARE},
-    {"per_layer_input_gate", "inp_gate", HF_LAYERED, 0},
-    {"per_layer_projection", "proj", HF_LAYERED, 0},
-    {"post_per_layer_input_norm", "post_norm", HF_LAYERED, 0},
-    {"altup.modality_router", "altup_router", GEMMA3N, 0},
-    {"altup.router_norm", "altup_router_norm", GEMMA3N, 0},
-    {"altup.prediction_coefs", "altup_predict_coef", GEMMA3N, 0},
-    {"altup.correction_coefs", "altup_correct_coef", GEMMA3N, 0},
-    {"altup.correct_output_scale", "altup_correct_scale", GEMMA3N, HF_BARE},
-    {"laurel.linear_left", "laurel_l", GEMMA3N, 0},
-    {"laurel.linear_right", "laurel_r", GEMMA3N, 0},
-    {"laurel.post_laurel_norm", "laurel_post_norm", GEMMA3N, 0},
-    {"post_feedforward_layernorm", "post_ffw_norm", POST_NORMED, NORM},
-    {"mlp.gate", "ffn_gate_inp", MLP_EXPERTS | MISTRAL4 | HF_SET(HF_QWEN35MOE), 0},
-    {"mlp.gate.e_score_correction", "exp_probs_b", GLM4MOE | NOAUX, HF_UNDERSCORE},
-    {"mlp.moe_statics.e_score_correction", "exp_probs_b", ERNIE, HF_FLAT | HF_UNDERSCORE},
-    {"mlp.experts.*.gate_proj", "ffn_gate_exps", MLP_EXPERTS, HF_STACKED},
-    {"mlp.experts.*.up_proj", "ffn_up_exps", MLP_EXPERTS, HF_STACKED},
-    {"mlp.experts.*.down_proj", "ffn_down_exps", MLP_EXPERTS, HF_STACKED},
-    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, HF_FLAT},
-    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
-    {"mlp.shared_expert.up_proj", "ffn_up_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
-    {"mlp.shared_expert.down_proj", "ffn_down_shexp", HF_SET(HF_QWEN2MOE) | DELTAS, 0},
-    {"mlp.shared_experts.gate_proj", "ffn_gate_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
-    {"mlp.shared_experts.up_proj", "ffn_up_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
-    {"mlp.shared_experts.down_proj", "ffn_down_shexp", ERNIE | GLM4MOE | DEEPSEEKS, 0},
-    {"block_sparse_moe.gate", "ffn_gate_inp", W_EXPERTS, 0},
-    {"block_sparse_moe.experts.*.w1", "ffn_gate_exps", W_EXPERTS, HF_STACKED},
-    {"block_sparse_moe.experts.*.w3", "ffn_up_exps", W_EXPERTS, HF_STACKED},
-    {"block_sparse_moe.experts.*.w2", "ffn_down_exps", W_EXPERTS, HF_STACKED},
-    {"block_sparse_moe.router.layer", "ffn_gate_inp", GRANITEMOE, 0},
-    {"block_sparse_moe.input_linear", "ffn_gate_exps", GRANITEMOE, HF_FIRST_HALF},
-    {"block_sparse_moe.input_linear", "ffn_up_exps", GRANITEMOE, HF_SECOND_HALF},
-    {"block_sparse_moe.output_linear", "ffn_down_exps", GRANITEMOE, 0},
-    {"shared_mlp.input_linear", "ffn_gate_shexp", GRANITEMOE, HF_FIRST_HALF},
-    {"shared_mlp.input_linear", "ffn_up_shexp", GRANITEMOE, HF_SECOND_HALF},
-    {"shared_mlp.output_linear", "ffn_down_shexp", GRANITEMOE, 0},
-    {"self_attn.sinks", "attn_sinks", GPT_OSS, HF_BARE},
-    {"mlp.router", "ffn_gate_inp", GPT_OSS, 0},
-    {"mlp.experts.gate_up_proj", "ffn_gate_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_FIRST_HALF},
-    {"mlp.experts.gate_up_proj", "ffn_up_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_SECOND_HALF},
-    {"mlp.experts.down_proj", "ffn_down_exps", GPT_OSS, HF_BARE | HF_TURNED},
-    {"linear_attn.in_proj_qkvz", "attn_qkv", NEXT, HF_DELTA},
-    {"linear_attn.in_proj_ba", "ssm_ba", NEXT, 0},
-    {"linear_attn.in_proj_qkv", "attn_qkv", QWEN35S, HF_DELTA},
-    {"linear_attn.in_proj_z", "attn_gate", QWEN35S, HF_DELTA},
-    {"linear_attn.in_proj_b", "ssm_beta", QWEN35S, HF_DELTA},
-    {"linear_attn.in_proj_a", "ssm_alpha", QWEN35S, HF_DELTA},
-    {"linear_attn.A_log", "ssm_a", DELTAS, HF_DELTA | HF_BARE},
-    {"linear_attn.dt", "ssm_dt", DELTAS, HF_DELTA | HF_UNDERSCORE},
-    {"linear_attn.conv1d", "ssm_conv1d", DELTAS, HF_DELTA},
-    {"linear_attn.norm", "ssm_norm", DELTAS, 0},
-    {"linear_attn.out_proj", "ssm_out", DELTAS, HF_DELTA},
-    {"eh_proj", "nextn.eh_proj", DELTAS, 0},
-    {"enorm", "nextn.enorm", DELTAS, NORM},
-    {"hnorm", "nextn.hnorm", DELTAS, NORM},
-    {"shared_head.norm", "nextn.shared_head_norm", DELTAS, NORM},
-    {"mlp.experts.gate_up_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_FIRST_HALF},
-    {"mlp.experts.gate_up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_BARE | HF_SECOND_HALF},
-    {"mlp.experts.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_BARE},
-    {"mlp.experts.*.gate_proj", "ffn_gate_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
-    {"mlp.experts.*.up_proj", "ffn_up_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
-    {"mlp.experts.*.down_proj", "ffn_down_exps", HF_SET(HF_QWEN35MOE), HF_STACKED},
-    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps", MISTRAL4, HF_BARE},
-    {"mlp.experts.gate_up_proj", "ffn_gate_exps", MISTRAL4, HF_BARE | HF_FIRST_HALF}, /* written alone */
-    {"mlp.experts.gate_up_proj", "ffn_up_exps", MISTRAL4, HF_BARE | HF_SECOND_HALF},
-    {"mlp.experts.down_proj", "ffn_down_exps", MISTRAL4, HF_BARE},
-    {"mlp.gate_up_proj", "ffn_up", HF_SET(HF_PHI3) | GLM4, 0},
-    {"mlp.gate_proj", "ffn_gate", LLAMAS | NOMIC, 0},
-    {"mlp.up_proj", "ffn_up", LLAMAS | NOMIC, 0},
-    {"mlp.down_proj", "ffn_down", LLAMAS | NOMIC, 0},
-};
-
-static const hf_name once[] = {
-    {"embed_tokens", "token_embd", LLAMAS, HF_PADDED},
-    {"embed_tokens_per_layer", "per_layer_token_embd", HF_LAYERED, HF_PADDED},
-    {"per_layer_model_projection", "per_layer_model_proj", HF_LAYERED, 0},
-    {"per_layer_projection_norm", "per_layer_proj_norm", HF_LAYERED, 0},
-    {"altup_projections.*", "altup_proj", GEMMA3N, HF_STACKED},
-    {"altup_unembed_projections.*", "altup_unembd_proj", GEMMA3N, HF_STACKED},
-    {"final_layernorm", "output_norm", PHI2, 0},
-    {"norm", "output_norm", LLAMAS, NORM},
-    {"embed_out", "output", NEOX, 0},
-    {"lm_head", "output", HF_ALL & ~(HF_ENCODERS | HF_SET(HF_GEMMA_EMBEDDING)), 0},
-    {"embed_in", "token_embd", NEOX, 0},
-    {"final_layer_norm", "output_norm", NEOX, 0},
-    {"word_embeddings", "token_embd", HF_FALCONS, 0},
-    {"ln_f", "output_norm", HF_FALCONS, 0},
-    {"wte", "token_embd", GPT2 | EXAONE | MPT, 0},
-    {"norm_f", "output_norm", MPT, 0},
-    {"shared", "token_embd", T5, 0},
-    {"encoder.embed_tokens", "token_embd", T5, 0},
-    {"final_layer_norm", "enc.output_norm", T5, 0},
-    {"wpe", "position_embd", GPT2, 0},
-    {"ln_f", "output_norm", GPT2 | EXAONE, 0},
-    {"embeddings.tok_embeddings", "token_embd", MODERN, 0},
-    {"embeddings.norm", "token_embd_norm", MODERN, 0},
-    {"final_norm", "output_norm", MODERN, 0},
-    {"embeddings.word_embeddings", "token_embd", HF_BERTS, 0},
-    {"embeddings.position_embeddings", "position_embd", BERT, 0},
-    {"embeddings.token_type_embeddings", "token_types", HF_BERTS, 0},
-    {"emb_ln", "token_embd_norm", NOMIC, 0},
-    {"embeddings.LayerNorm", "token_embd_norm", HF_BERTS, 0},
-    {"pooler.dense", "cls", BERT, 0},
-    {"head.dense", "cls", MODERN, 0},
-    {"head.norm", "cls.norm", MODERN, 0},
-    {"classifier", "cls.output", BERT | MODERN, 0},
-};
-
 /* What is no weight of the language model: the converter leaves it out as well. */
 static const struct {
     const char *part;
@@ -292,9 +31,9 @@ static const struct {
     {"mm_projector.", HF_ALL},
     {"pooler.", HF_BERTS},
     {"cls.", HF_BERTS},
-    {"head.", MODERN},
-    {"decoder.bias", MODERN},
-    {"decoder.weight", MODERN},
+    {"head.", HF_SET(HF_MODERNBERT)},
+    {"decoder.bias", HF_SET(HF_MODERNBERT)},
+    {"decoder.weight", HF_SET(HF_MODERNBERT)},
 };
 
 static const char *const suffixes[][2] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"},
@@ -319,12 +58,12 @@ static bool is_left_out(const hf_import *import, const char *name)
     for (size_t i = 0; i < sizeof left_out / sizeof *left_out; i++)
         if (zt_hf_is(import, left_out[i].archs) && strstr(name, left_out[i].part)) return true;
     /* the embedding once more */
-    if (zt_hf_is(import, T5) && import->tensors && strcmp(name, "encoder.embed_tokens.weight") == 0 &&
+    if (zt_hf_is(import, HF_T5S) && import->tensors && strcmp(name, "encoder.embed_tokens.weight") == 0 &&
         zt_checkpoint_find(import->tensors->from, "shared.weight") >= 0)
         return true;
     /* the causal mask */
-    return (zt_hf_is(import, GPT2) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0) ||
-           (zt_hf_is(import, NEOX) && length >= 15 && strcmp(name + length - 15, ".attention.bias") == 0);
+    return (zt_hf_is(import, HF_SET(HF_GPT2)) && length >= 10 && strcmp(name + length - 10, ".attn.bias") == 0) ||
+           (zt_hf_is(import, HF_SET(HF_NEOX)) && length >= 15 && strcmp(name + length - 15, ".attention.bias") == 0);
 }
 
 /* "layers.3." -> 3 and what is behind; -1: the name is not a layer's. */
@@ -351,7 +90,9 @@ static bool is_behind_last(const hf_import *import, const char *name)
 {
     double layers = 0;
     const char *rest;
-    if (!zt_hf_is(import, GLM4MOE | ERNIE | DEEPSEEKS) || zt_hf_value(import, "block_count", &layers) != ZT_OK) return false;
+    if (!zt_hf_is(import, HF_SET(HF_GLM4MOE) | HF_SET(HF_ERNIE_MOE) | HF_DEEPSEEKS) ||
+        zt_hf_value(import, "block_count", &layers) != ZT_OK)
+        return false;
     return (double)after_layer(name, &rest) >= layers || strstr(name, "mtp_") != NULL;
 }
 
@@ -402,12 +143,12 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
         if (length <= suffix_length || strcmp(name + length - suffix_length, suffixes[i][0]) != 0) continue;
         int64_t layer = after_layer(name, &rest);
         size_t stem_length = rest < name + length - suffix_length ? (size_t)(name + length - suffix_length - rest) : 0;
-        const hf_name *row =
-            layer >= 0 ? find_row(import, layered, sizeof layered / sizeof *layered, rest, stem_length, false, &found->expert)
-                       : find_row(import, once, sizeof once / sizeof *once, rest, stem_length, true, &found->expert);
+        size_t count;
+        const hf_name *table = layer >= 0 ? zt_hf_layer_names(&count) : zt_hf_other_names(&count);
+        const hf_name *row = find_row(import, table, count, rest, stem_length, layer < 0, &found->expert);
         if (!row || (suffix_length == 0 && !(row->todo & HF_BARE))) return false;
         if (layer >= 0)
-            snprintf(found->name, sizeof found->name, "%sblk.%" PRId64 ".%s%s", zt_hf_is(import, T5) ? "enc." : "", layer,
+            snprintf(found->name, sizeof found->name, "%sblk.%" PRId64 ".%s%s", zt_hf_is(import, HF_T5S) ? "enc." : "", layer,
                      row->gguf, row->todo & HF_SCALE ? ".scale" : suffixes[i][1]);
         else
             snprintf(found->name, sizeof found->name, "%s%s", row->gguf, suffixes[i][1]);
@@ -440,11 +181,11 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA)) continue; /* a part of a tensor */
-        *out = (zt_hf_place){.transposed = found.todo & TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
-        out->add = (found.todo & NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
-        out->pairs = (found.todo & (PAIR_Q | PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
-        out->kv = found.todo & PAIR_K;
+        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER)) continue; /* a part of a tensor */
+        *out = (zt_hf_place){.transposed = found.todo & HF_TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
+        out->add = (found.todo & HF_NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
+        out->pairs = (found.todo & (HF_PAIR_Q | HF_PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
+        out->kv = found.todo & HF_PAIR_K;
         memcpy(out->name, found.name, sizeof out->name);
         return true;
     }
@@ -477,14 +218,15 @@ static const hf_name *export_row(const hf_arch *arch, const char *gguf, const ch
     *layer = layer_digits(gguf, digits);
     const char *stem = *layer ? *layer + *digits + 1 : gguf;
     *point = strrchr(stem, '.');
-    if (!*point && (HF_SET(arch->id) & DELTAS)) *point = stem + strlen(stem); /* ssm_a has no suffix */
+    if (!*point && (HF_SET(arch->id) & (HF_DELTAS | HF_SCANS))) *point = stem + strlen(stem); /* ssm_a has no suffix */
     size_t length = *point ? (size_t)(*point - stem) : 0;
     bool scale = *point && strcmp(*point, ".scale") == 0;
     bool known = *point && (scale || strcmp(*point, ".weight") == 0 || strcmp(*point, ".bias") == 0 || !**point);
     hf_set set = HF_SET(arch->id);
     if (!known) return NULL;
-    return *layer ? find_gguf_row(layered, sizeof layered / sizeof *layered, set, stem, length, scale)
-                  : find_gguf_row(once, sizeof once / sizeof *once, set, stem, length, scale);
+    size_t count;
+    const hf_name *table = *layer ? zt_hf_layer_names(&count) : zt_hf_other_names(&count);
+    return find_gguf_row(table, count, set, stem, length, scale);
 }
 
 /* The row's name, with the expert's number for '*'. */
@@ -513,6 +255,7 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     if (status == ZT_OK) status = put_row_name(name, row, expert);
     const char *suffix = row->todo & (HF_UNDERSCORE | HF_BARE) ? "_bias" : point;
     if (row->todo & HF_BARE && strcmp(point, ".bias") != 0) suffix = "";
+    if (row->todo & HF_MIXER && !*suffix && !(row->todo & HF_BARE)) suffix = ".weight";
     return status == ZT_OK ? zt_str_puts(name, suffix) : status;
 }
 
@@ -529,13 +272,19 @@ zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
 
 /* ---- adding ---------------------------------------------------------------------------------- */
 
+static bool has_end(const char *name, const char *end)
+{
+    return strlen(name) >= strlen(end) && strcmp(name + strlen(name) - strlen(end), end) == 0;
+}
+
 bool zt_model_stays_f32(const char *name, const zt_type *type)
 {
     if (!name || !type) return false;
     const char *point = strrchr(name, '.');
     return type->rank < 2 || (point && strcmp(point, ".bias") == 0) || strcmp(name, "position_embd.weight") == 0 ||
            strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp") != NULL ||
-           strstr(name, ".ssm_conv1d.") != NULL || strstr(name, "_coef.weight") != NULL || strstr(name, "_norm.weight") != NULL;
+           strstr(name, ".ssm_conv1d.") != NULL || strstr(name, ".shortconv.conv.") != NULL || has_end(name, ".ssm_a") ||
+           has_end(name, ".ssm_d") || strstr(name, "_coef.weight") != NULL || strstr(name, "_norm.weight") != NULL;
 }
 
 /* Half of the rows, where the tensor is a half: of a matrix, or of each of several; of biases of several in turns half of their
@@ -558,7 +307,7 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     const zt_dtype_info *dtype = entry->type.dtype < ZT_DTYPE_COUNT ? zt_dtype_get(entry->type.dtype) : NULL;
     bool floats = dtype && dtype->kind == 'F' && dtype->block_bytes >= 2; /* none of a byte */
     bool blocks = entry->type.dtype == ZT_MXFP4 && entry->type.rank == 2 &&
-                  !(found->todo & (TRANSPOSE | HF_TURNED | HF_IN_TURNS | HF_HEADS)) &&
+                  !(found->todo & (HF_TRANSPOSE | HF_TURNED | HF_IN_TURNS | HF_HEADS)) &&
                   !zt_model_stays_f32(found->name, &entry->type);
     if (entry->type.rank < 0 || !(floats || blocks))
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
@@ -575,17 +324,17 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     if (!take_half(found, &tensor->type))
         return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' is %s, whose rows are not two halves",
                        zt_checkpoint_name(import->tensors->from), text, zt_type_text(&entry->type, type_text));
-    if (found->todo & HF_DELTA && blocks)
+    if (found->todo & (HF_DELTA | HF_MIXER) && blocks)
         return zt_fail(import->ctx, ZT_ENOTSUP, "%s: tensor '%s' has the unsupported type %s",
                        zt_checkpoint_name(import->tensors->from), text, entry->dtype);
     tensor->half = found->todo & HF_FIRST_HALF ? 1 : found->todo & HF_SECOND_HALF ? 2 : 0;
     if ((entry->type.dtype == ZT_F64 && !tensor->transposed) || zt_model_stays_f32(found->name, &tensor->type))
         tensor->type.dtype = ZT_F32;
-    if ((found->todo & NORM) && zt_hf_is(import, HF_ADD_ONE)) {
+    if ((found->todo & HF_NORM) && zt_hf_is(import, HF_ADD_ONE)) {
         tensor->type.dtype = ZT_F32;
         tensor->add = 1;
     }
-    if ((found->todo & TRANSPOSE) && entry->type.rank == 2) {
+    if ((found->todo & HF_TRANSPOSE) && entry->type.rank == 2) {
         tensor->type.dim[0] = entry->type.dim[1];
         tensor->type.dim[1] = entry->type.dim[0];
         tensor->type.dtype = tensor->from = entry->type.dtype;
@@ -598,9 +347,13 @@ static zt_status pair_rows(const hf_import *import, const name_match *found, hf_
 {
     double heads = 0;
     int64_t rows = tensor->type.rank ? tensor->type.dim[0] : 0;
-    if (!(found->todo & (PAIR_Q | PAIR_K)) || !zt_hf_is(import, HF_PAIRED)) return ZT_OK;
+    if (!(found->todo & (HF_PAIR_Q | HF_PAIR_K)) || !zt_hf_is(import, HF_PAIRED)) return ZT_OK;
     zt_status status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK && (found->todo & PAIR_K)) status = zt_hf_value(import, "attention.head_count_kv", &heads);
+    if (status == ZT_OK && (found->todo & HF_PAIR_K)) {
+        status = zt_hf_value(import, "attention.head_count_kv", &heads);
+        if (status == ZT_OK && zt_hf_is(import, HF_SCANS))
+            status = zt_hf_real(import, "num_key_value_heads", &heads); /* a list in GGUF */
+    }
     tensor->heads = (int64_t)heads;
     if (status == ZT_OK && (tensor->heads < 1 || rows % tensor->heads != 0 || rows / tensor->heads % 2 != 0))
         status = zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s': %" PRId64 " rows cannot be split into %" PRId64 " heads",
@@ -631,8 +384,8 @@ static zt_status group_rows(const hf_import *import, const name_match *found, hf
 static zt_status stack_tensor(hf_import *import, const name_match *found, const hf_tensor *matrix, const char *named)
 {
     double experts = 0;
-    zt_status status =
-        zt_hf_is(import, GEMMA3N) ? zt_hf_gemma_streams(import, &experts) : zt_hf_value(import, "expert_count", &experts);
+    zt_status status = zt_hf_is(import, HF_SET(HF_GEMMA3N)) ? zt_hf_gemma_streams(import, &experts)
+                                                            : zt_hf_value(import, "expert_count", &experts);
     if (status != ZT_OK) return status;
     return zt_hf_tensors_stack(import->tensors, matrix, found->expert, (int64_t)experts, matrix->source, named);
 }
@@ -641,7 +394,7 @@ static zt_status stack_tensor(hf_import *import, const name_match *found, const 
 static zt_status pad_rows(const hf_import *import, const name_match *found, hf_tensor *tensor)
 {
     int64_t rows = 0;
-    if (!(found->todo & HF_PADDED) || !zt_hf_is(import, GEMMA3N) || tensor->type.rank != 2) return ZT_OK;
+    if (!(found->todo & HF_PADDED) || !zt_hf_is(import, HF_SET(HF_GEMMA3N)) || tensor->type.rank != 2) return ZT_OK;
     zt_status status = zt_hf_int(import, "vocab_size", &rows);
     if (status != ZT_OK || rows <= tensor->type.dim[0] || tensor->type.dim[0] < 1 || rows > tensor->type.dim[0] + (1 << 20))
         return status;
@@ -696,13 +449,13 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     hf_tensor tensor;
     char further[200];
     zt_checkpoint_get(import->tensors->from, index, &entry);
-    if (zt_hf_is(import, DELTAS)) {
+    if (zt_hf_is(import, HF_DELTAS)) {
         zt_status named = zt_hf_name_further(import, entry.name, further, sizeof further);
         if (named != ZT_OK) return named;
         entry.name = further;
     }
     if (is_left_out(import, entry.name) || is_behind_last(import, entry.name)) return ZT_OK;
-    if (zt_hf_is(import, GPT_OSS) && zt_hf_mxfp4_stem(entry.name)) return add_mxfp4(import, index, entry.name);
+    if (zt_hf_is(import, HF_SET(HF_GPT_OSS)) && zt_hf_mxfp4_stem(entry.name)) return add_mxfp4(import, index, entry.name);
     if (!find_name(import, entry.name, &found)) return refuse_tensor(import, entry.name);
     /* a tied head is the embedding once more; of gemma, unless config.json says that it is not */
     if (strcmp(found.name, "output.weight") == 0 && zt_checkpoint_count(import->tensors->from) > 1 &&
@@ -716,6 +469,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
     if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);
+    if (status == ZT_OK && (found.todo & HF_MIXER)) return zt_hf_add_mixer(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
     return status == ZT_OK ? add_halves(import, &found, &tensor) : status;
 }
@@ -758,7 +512,8 @@ static zt_status add_constant(hf_import *import, const char *name, float value, 
 static zt_status add_final_norm(hf_import *import)
 {
     const hf_tensor *embedding = find_added(import, "token_embd.weight");
-    if (zt_hf_is(import, HF_BERTS | T5) || !embedding || embedding->type.rank != 2 || find_added(import, "output_norm.weight"))
+    if (zt_hf_is(import, HF_BERTS | HF_T5S | HF_LFM2S) || !embedding || embedding->type.rank != 2 ||
+        find_added(import, "output_norm.weight"))
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
     zt_status status = add_constant(import, "output_norm.weight", 1, width);

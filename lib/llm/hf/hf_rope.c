@@ -49,7 +49,8 @@ static zt_status read_dims(rope_params *rope)
     double width = 0, heads = 0, head = 0, part = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK) status = zt_hf_value(import, "attention.key_length", &head);
+    if (status == ZT_OK && import->arch.id != HF_NEMOTRON_H) /* whose converter does not look at it */
+        status = zt_hf_value(import, "attention.key_length", &head);
     if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = zt_hf_real(import, "rotary_pct|rope_pct", &part);
     if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = get_number(rope, "partial_rotary_factor", &part);
     if (status == ZT_OK && !(part > 0 && part <= 1))
@@ -107,8 +108,9 @@ static zt_status put_theta(const rope_params *rope)
     zt_status status = given ? zt_hf_number(import, given, "rope_theta", &theta)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     if (status == ZT_OK) status = stretch_base(rope, &theta);
-    /* learned positions have none */
-    bool said = !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT) | HF_T5S) &&
+    /* learned positions have none, nor do models without positions, where it is not said */
+    bool none = zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_NEMOTRON_H)) && !given && !zt_hf_get(import, "rope_theta");
+    bool said = !none && !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT) | HF_T5S) &&
                 !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);
     if (status != ZT_OK || !zt_hf_is(import, HF_GEMMA3S | HF_LAYERED | HF_SET(HF_OLMO3) | HF_SET(HF_MODERNBERT))) return status;
@@ -370,6 +372,7 @@ static zt_status put_temperature(const rope_params *rope)
 zt_status zt_hf_put_rope(hf_import *import)
 {
     rope_params rope = {.import = import};
+    if (zt_hf_is(import, HF_MAMBAS)) return ZT_OK;
     const json_t *params = zt_hf_get(import, "rope_parameters");
     if (!json_is_object(params)) params = zt_hf_get(import, "rope_scaling");
     const json_t *full = json_object_get(params, "full_attention");

@@ -134,6 +134,17 @@ zt_status zt_hf_tensors_check_stacks(const hf_tensors *tensors)
 
 /* ---- elements -------------------------------------------------------------------------------- */
 
+/* Multiplies values of consecutive elements from number `first` on. */
+static void scale_values(const hf_factors *factors, int64_t width, int64_t first, float *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int64_t row = (first + i) / width, run = 0;
+        while (run < factors->run_count && row >= factors->end[run]) run++;
+        for (int k = 0; k < 2; k++) values[i] *= (float)factors->all[k];
+        if (run < factors->run_count) values[i] *= (float)factors->run[run];
+    }
+}
+
 /* Reads elements, or blocks of a block type, of a source, in its own order, as the tensor's type. */
 static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor, int64_t source, int64_t first, int64_t count,
                              char *dst)
@@ -143,7 +154,8 @@ static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor,
     size_t element_size = (size_t)from->block_bytes;
     char raw[STEP * 8];
     float values[STEP];
-    if (tensor->type.dtype == tensor->from && tensor->add == 0)
+    const zt_dtype_info *to = zt_dtype_get(tensor->type.dtype);
+    if (tensor->type.dtype == tensor->from && tensor->add == 0 && !tensor->factors)
         return zt_checkpoint_read(tensors->from, source, (size_t)first * element_size, dst, (size_t)count * element_size);
     for (int64_t step; count > 0; count -= step, first += step) {
         step = count < STEP ? count : STEP;
@@ -152,8 +164,9 @@ static zt_status read_source(const hf_tensors *tensors, const hf_tensor *tensor,
         if (status != ZT_OK) return status;
         from->decode(raw, values, step);
         for (int64_t i = 0; tensor->add != 0 && i < step; i++) values[i] += tensor->add;
-        memcpy(dst, values, (size_t)step * sizeof *values);
-        dst += (size_t)step * sizeof *values;
+        if (tensor->factors) scale_values(tensor->factors, tensor->type.dim[tensor->type.rank - 1], first, values, step);
+        to->encode(values, dst, step);
+        dst += (size_t)step * (size_t)to->block_bytes;
     }
     return ZT_OK;
 }

@@ -387,7 +387,7 @@ def fill(model, model_type, seed):
             p.copy_(torch.from_numpy(x.copy()))
             weights[name] = x
         for name, b in sorted(model.named_buffers()):
-            if name.endswith("e_score_correction_bias"):  # what the choice of experts goes by, beside scores below 1
+            if name.endswith(("e_score_correction_bias", "expert_bias")):  # what the choice of experts goes by, beside scores below 1
                 x = draw(rng, name, tuple(b.shape), model_type).view(np.float32)
                 b.copy_(torch.from_numpy(x.copy()))
                 weights[name] = x
