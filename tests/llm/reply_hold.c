@@ -185,6 +185,34 @@ static void test_texts(zt_ctx *ctx, const hold_case *c)
     free(bad);
 }
 
+/* Byte by byte: the arguments of a call that is being written only grow, and become those of the call. */
+static void test_open_call(zt_ctx *ctx, const hold_case *c)
+{
+    zt_reply_opts opts = {.template_text = bytes_of(c->template), .prompt = bytes_of(""), .tools = tools, .held = true};
+    zt_reply *reply = zt_reply_new(ctx, &opts);
+    char last[256] = "", name[64] = "";
+    int grown = 0, wrong = 0, index = 0;
+    for (const char *at = c->calls; *at; at++) {
+        zt_reply_put(reply, at, 1, false);
+        const zt_tool_call *open = zt_reply_open_call(reply);
+        for (; index < zt_reply_call_count(reply); index++) {
+            const zt_tool_call *call = zt_reply_call(reply, index);
+            wrong += strncmp(call->arguments, last, strlen(last)) != 0 || (*name && strcmp(call->name, name) != 0);
+            last[0] = name[0] = 0;
+        }
+        if (!open) continue;
+        wrong += strncmp(open->arguments, last, strlen(last)) != 0;
+        grown += strlen(open->arguments) > strlen(last);
+        snprintf(last, sizeof last, "%s", open->arguments);
+        snprintf(name, sizeof name, "%s", open->name);
+    }
+    zt_reply_end(reply);
+    bool json = strstr(c->calls, "{\"city\"") && !strstr(c->calls, "[{") && !strstr(c->calls, "{\"arguments\"") &&
+                !strstr(c->calls, "[\n");
+    ok(wrong == 0 && (json ? grown > 20 : grown == 0), "%s: arguments grow as they are written, %d times", c->name, grown);
+    zt_reply_free(reply);
+}
+
 /* ---- random texts -------------------------------------------------------------------------------- */
 
 static uint32_t seed = 1;
@@ -380,6 +408,7 @@ int main(void)
     tools = json_loads(tools_text, 0, NULL);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         test_texts(ctx, &cases[i]);
+        test_open_call(ctx, &cases[i]);
         test_random(ctx, &cases[i]);
     }
     test_reasoning(ctx);

@@ -149,10 +149,10 @@ END
     jq -se 'all(.[] | select(.complete and (.tool_calls | length) == 0); (.content | fromjson | keys) == ["a"])' answers
 }
 
-@test "SmolLM2: tool calls of every form, drawn hot, are valid by another validator" {
+@test "SmolLM2: tool calls of four forms, drawn hot, are valid by another validator" {
     python3 -c 'import jsonschema' || skip "no Python package jsonschema"
     model=$("$repo/scripts/model" smollm2) || skip "no model: scripts/model smollm2 failed"
-    run -0 python3 "$repo/bench/tool-call-draws.py" "$model" 1 hermes qwen3-coder mistral deepseek-v3.1 llama3 lfm2 gemma4 harmony
+    run -0 python3 "$repo/bench/tool-call-draws.py" "$model" 1 hermes qwen3-coder lfm2 harmony
     [[ ${lines[-1]} == *" calls in "*", 0 refused, 0 wrong" ]]
 }
 

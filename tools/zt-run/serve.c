@@ -35,7 +35,9 @@ typedef struct serve_choice {
     run_request *request;
     size_t sent_text, sent_logprobs; /* bytes of the content and of logprobs that were put, */
     size_t sent_reasoning;           /* and of the reasoning */
-    int sent_calls;                  /* of tools */
+    int sent_calls;                  /* of tools, complete */
+    size_t sent_arguments;           /* bytes of the next one's arguments */
+    bool call_begun;                 /* its name was sent */
     bool in_batch, finished;
 } serve_choice;
 
@@ -204,16 +206,37 @@ static zt_status put_new_reasoning(serve_state *serve, serve_choice *choice, zt_
                                (zt_bytes){reasoning.data + from, reasoning.n - from});
 }
 
-/* Calls that are complete. */
+static zt_status put_call(serve_choice *choice, const zt_tool_call *call, zt_str *out)
+{
+    size_t size = strlen(call->arguments);
+    serve_call fresh = {
+        .call = call, .index = (size_t)choice->sent_calls, .from = choice->sent_arguments, .begun = choice->call_begun};
+    if (choice->call_begun && size <= choice->sent_arguments) return ZT_OK;
+    choice->call_begun = true;
+    choice->sent_arguments = size;
+    return serve_put_call(out, &choice->job->reply, (size_t)(choice - choice->job->choices), &fresh);
+}
+
+/* Calls that are complete, and the one that is being written. */
 static zt_status put_new_calls(serve_choice *choice, zt_str *out)
 {
     const zt_reply *reply = choice->request->run.reply;
+    const zt_tool_call *open = zt_reply_open_call(reply);
     zt_status status = ZT_OK;
-    for (; status == ZT_OK && choice->sent_calls < zt_reply_call_count(reply); choice->sent_calls++) {
-        serve_call call = {.call = zt_reply_call(reply, choice->sent_calls), .index = (size_t)choice->sent_calls};
-        status = serve_put_call(out, &choice->job->reply, (size_t)(choice - choice->job->choices), &call);
+    while (status == ZT_OK && choice->sent_calls < zt_reply_call_count(reply)) {
+        status = put_call(choice, zt_reply_call(reply, choice->sent_calls), out);
+        choice->sent_calls++;
+        choice->sent_arguments = 0;
+        choice->call_begun = false;
     }
-    return status;
+    return status == ZT_OK && open ? put_call(choice, open, out) : status;
+}
+
+/* Did a call of which a part was sent end before it was complete? Its text is content then, and is not sent again. */
+static bool was_cut(const serve_choice *choice)
+{
+    const zt_reply *reply = choice->request->run.reply;
+    return choice->call_begun && zt_reply_call_count(reply) == choice->sent_calls && !zt_reply_open_call(reply);
 }
 
 /* Puts what has been generated since the last time. */
@@ -227,6 +250,7 @@ static zt_status put_new_text(serve_state *serve, serve_choice *choice, zt_str *
     if (status != ZT_OK ||
         (text_bytes == choice->sent_text && (!choice->request->done || logprob_bytes == choice->sent_logprobs)))
         return status;
+    if (was_cut(choice)) choice->sent_text = text_bytes;
     size_t from = choice->sent_logprobs + (choice->sent_logprobs > 0 && logprob_bytes > choice->sent_logprobs); /* a comma */
     zt_bytes text = {content.data + choice->sent_text, text_bytes - choice->sent_text},
              logprobs = bytes_after(&run->logprobs, from);

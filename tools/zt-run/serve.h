@@ -227,10 +227,11 @@ zt_status serve_put_answer(zt_str *out, const serve_reply *reply, json_t *choice
 zt_status serve_put_role(zt_str *out, const serve_reply *reply, size_t index);
 zt_status serve_put_reasoning(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text);
 zt_status serve_put_text(run_state *run, zt_str *out, const serve_reply *reply, size_t index, zt_bytes text, zt_bytes logprobs);
-/* A call of a tool: its name, and its arguments in pieces. */
+/* What is new of a call of a tool: its name, and its arguments from a byte on, in pieces. */
 typedef struct serve_call {
     const zt_tool_call *call;
-    size_t index;
+    size_t index, from;
+    bool begun; /* the name was sent */
 } serve_call;
 zt_status serve_put_call(zt_str *out, const serve_reply *reply, size_t index, const serve_call *call);
 /* The last event of a choice. */

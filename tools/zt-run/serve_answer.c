@@ -271,11 +271,14 @@ zt_status serve_put_call(zt_str *out, const serve_reply *reply, size_t index, co
     char made[64];
     const zt_tool_call *tool = call->call;
     const char *id = tool->id ? tool->id : make_call_id(reply, index, call->index, made);
-    json_t *begun = json_pack("{s:[{s:I,s:s,s:s,s:{s:s,s:s}}]}", "tool_calls", "index", (json_int_t)call->index, "id", id, "type",
-                              "function", "function", "name", tool->name, "arguments", "");
-    zt_status status = put_event(out, reply, index, begun, json_null(), NULL);
+    zt_status status = ZT_OK;
+    if (!call->begun) {
+        json_t *begun = json_pack("{s:[{s:I,s:s,s:s,s:{s:s,s:s}}]}", "tool_calls", "index", (json_int_t)call->index, "id", id,
+                                  "type", "function", "function", "name", tool->name, "arguments", "");
+        status = put_event(out, reply, index, begun, json_null(), NULL);
+    }
     size_t size = strlen(tool->arguments);
-    for (size_t at = 0, count; at < size && status == ZT_OK; at += count) {
+    for (size_t at = call->from, count; at < size && status == ZT_OK; at += count) {
         count = whole_characters(tool->arguments + at, size - at, ARGUMENT_PIECE);
         json_t *piece = json_pack("{s:[{s:I,s:{s:s%}}]}", "tool_calls", "index", (json_int_t)call->index, "function", "arguments",
                                   tool->arguments + at, count);

@@ -191,9 +191,8 @@ static void unwrap_id(zt_bytes *name)
     if (colon) name->n = (size_t)(colon - name->data);
 }
 
-reply_step zt_reply_read_named(zt_reply *reply, zt_bytes header, zt_bytes arguments, zt_status *status)
+void zt_reply_named_parts(const call_form *form, zt_bytes header, zt_bytes *name_out, zt_bytes *id_out)
 {
-    const call_form *form = reply->form;
     zt_bytes name = zt_reply_trimmed(header), id = {0};
     drop_last(&name, "```json");
     name = zt_reply_trimmed(name);
@@ -208,5 +207,13 @@ reply_step zt_reply_read_named(zt_reply *reply, zt_bytes header, zt_bytes argume
     zt_bytes whole = name = zt_reply_trimmed(name);
     unwrap_id(&name);
     if (name.n < whole.n) id = whole;
+    *name_out = name;
+    *id_out = id;
+}
+
+reply_step zt_reply_read_named(zt_reply *reply, zt_bytes header, zt_bytes arguments, zt_status *status)
+{
+    zt_bytes name, id;
+    zt_reply_named_parts(reply->form, header, &name, &id);
     return zt_reply_add_call(reply, id, name, arguments, status);
 }

@@ -442,7 +442,7 @@ zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts)
     zt_reply *reply = zt_calloc(ctx, 1, sizeof *reply);
     if (!reply) return NULL;
     reply->ctx = ctx;
-    zt_str *const texts[] = {&reply->pending, &reply->hidden, &reply->content, &reply->reasoning};
+    zt_str *const texts[] = {&reply->pending, &reply->hidden, &reply->content, &reply->reasoning, &reply->open.text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) zt_str_init(texts[i], ctx);
     reply->arena = zt_arena_new(ctx, 0);
     if (!reply->arena) {
@@ -466,7 +466,7 @@ zt_reply *zt_reply_new(zt_ctx *ctx, const zt_reply_opts *opts)
 void zt_reply_free(zt_reply *reply)
 {
     if (!reply) return;
-    zt_str *const texts[] = {&reply->pending, &reply->hidden, &reply->content, &reply->reasoning};
+    zt_str *const texts[] = {&reply->pending, &reply->hidden, &reply->content, &reply->reasoning, &reply->open.text};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) zt_str_fini(texts[i]);
     zt_arena_free(reply->arena);
     zt_free(reply->ctx, reply->calls);
@@ -477,7 +477,8 @@ static zt_status put_piece(zt_reply *reply, const char *text, size_t size, bool 
 {
     zt_status status = zt_str_put(&reply->pending, text, size);
     while (status == ZT_OK && reply->hidden.len < reply->pending.len) status = zt_str_putc(&reply->hidden, hidden);
-    return status == ZT_OK ? run_steps(reply) : status;
+    if (status == ZT_OK) status = run_steps(reply);
+    return status == ZT_OK ? zt_reply_follow_call(reply) : status;
 }
 
 zt_status zt_reply_put(zt_reply *reply, const char *text, size_t size, bool hidden)
@@ -497,7 +498,8 @@ zt_status zt_reply_end(zt_reply *reply)
     if (!reply) return ZT_EUSAGE;
     if (reply->ended) return ZT_OK;
     reply->ended = true;
-    return run_steps(reply);
+    zt_status status = run_steps(reply);
+    return status == ZT_OK ? zt_reply_follow_call(reply) : status;
 }
 
 static zt_bytes bytes_of(const zt_str *text) { return (zt_bytes){text->len ? text->data : "", text->len}; }

@@ -77,6 +77,9 @@ typedef struct zt_tool_call {
 int zt_reply_call_count(const zt_reply *reply); /* number of complete calls so far; 0 for NULL */
 /* NULL: no such call. It is valid until zt_reply_free. */
 const zt_tool_call *zt_reply_call(const zt_reply *reply, int index);
+/* The call that is being written, of a reply that is held: the next that zt_reply_call will have, unless the text ends before.
+ * Its arguments are those so far, and only grow. NULL: there is none, or its arguments are not written as JSON. It is valid until the next put. */
+const zt_tool_call *zt_reply_open_call(const zt_reply *reply);
 /* Why text that looked like a call is none: one sentence, of the first. NULL: there is no such text. */
 const char *zt_reply_fault(const zt_reply *reply);
 

@@ -7,6 +7,7 @@
  *   call_text.c   calls as tags and as expressions of Python
  *   calls.c       the list of calls, the tools that are offered
  *   hold.c        the grammar that a reply is held to
+ *   open_call.c   the call that is being written
  */
 #ifndef ZT_REPLY_INTERNAL_H
 #define ZT_REPLY_INTERNAL_H
@@ -107,7 +108,20 @@ typedef struct bracket_scan {
     bool failed; /* channels: the end is known, or there is no JSON value */
 } bracket_scan;
 
+/* The call that is being written (open_call.c). */
+typedef struct open_call {
+    bool known;    /* name and arguments have begun */
+    bool whole;    /* the arguments are complete */
+    int index;     /* among the calls */
+    size_t offset; /* of what was not looked at yet, in the call's text */
+    int depth;
+    bool string, escaped;
+    zt_tool_call call;
+    zt_str text; /* of the arguments */
+} open_call;
+
 struct zt_reply {
+    open_call open;
     zt_ctx *ctx;
     const call_form *form; /* NULL: nothing is a call */
     const reasoning_form *thinks;
@@ -173,6 +187,10 @@ reply_step zt_reply_read_python(zt_reply *reply, zt_bytes text, zt_status *statu
 reply_step zt_reply_read_pairs(zt_reply *reply, zt_bytes text, zt_status *status);
 /* The name and what is around it, up to the arguments: those of BODY_NAMED. */
 reply_step zt_reply_read_named(zt_reply *reply, zt_bytes header, zt_bytes arguments, zt_status *status);
+/* The name and the id in them. */
+void zt_reply_named_parts(const call_form *form, zt_bytes header, zt_bytes *name, zt_bytes *id);
+/* open_call.c: after a piece of text. */
+zt_status zt_reply_follow_call(zt_reply *reply);
 /* Follows the brackets of a value from scan->offset on. STEP_ON: it ends before scan->offset. */
 reply_step zt_reply_scan_value(bracket_scan *scan, zt_bytes text);
 /* Appends the JSON without white space between its parts. */

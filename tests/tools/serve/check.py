@@ -273,19 +273,27 @@ def compare_calls(body, answers, stream):
             finish[choice["index"]] = choice["finish_reason"]
     required = body.get("tool_choice", "auto") not in ("auto", "none")
     for index in range(count):
-        answer = answers[index]
-        assert contents[index] == answer["content"], (body, contents[index], answer)
+        answer, begun = answers[index], len(calls[index]) > len(answers[index].get("tool_calls", []))
+        if stream and begun and answer["stop"] in ("length", "ctx"):  # a stream has the beginning of a call, a whole answer its text
+            part = calls[index].pop()["function"]["arguments"]
+            assert answer["content"].startswith(contents[index]) and "tool_call_error" in answer and part[:1] == "{", (part, answer)
+        else:
+            assert contents[index] == answer["content"], (body, contents[index], answer)
         assert calls_of(calls[index]) == [(one["name"], one["arguments"]) for one in answer.get("tool_calls", [])], (calls[index], answer)
         assert all(valid_call(one) for one in calls_of(calls[index])), calls[index]
         assert len({one["id"] for one in calls[index]}) == len(calls[index])
         cut = answer["stop"] in ("length", "ctx")
         assert finish[index] == ("tool_calls" if calls[index] else "length" if cut else "stop"), (finish[index], answer)
-        assert calls[index] or not required, (body, answer)
+        assert calls[index] or not required or body["max_tokens"] < 100, (body, answer)
     longest = max((len(one["function"]["arguments"]) for own in calls for one in own), default=0)
     assert not stream or longest <= 32 or pieces > sum(len(own) for own in calls), "the arguments come in one piece"
 
 
 def tools():
+    cut = [("/v1/chat/completions", dict(tool_bodies()[2][1], max_tokens=limit, tool_choice="auto" if limit % 2 else "required")) for limit in range(20, 70, 3)]
+    for (_, body), answers in zip(cut, expected(cut)):
+        compare_calls(body, answers, False)
+        compare_calls(body, answers, True)
     for (_, body), answers in zip(tool_bodies(), expected(tool_bodies())):
         compare_calls(body, answers, False)
         compare_calls(body, answers, True)
