@@ -59,7 +59,7 @@ FILTER(f_title)
         zt_j_put_text(machine, &out, zt_j_in_case(machine, rest, J_LOWER, J_LOWER));
         length = end - offset;
     }
-    return keep_safety(value, zt_j_done(machine, &out));
+    return zt_j_string(zt_j_done(machine, &out));
 }
 
 FILTER(f_trim)
@@ -82,8 +82,8 @@ FILTER(f_replace)
 {
     int64_t count = args[2].kind == J_ABSENT || args[2].kind == J_NONE ? -1 : zt_j_as_int(machine, args[2], "replace");
     (void)call;
-    return keep_safety(
-        value, zt_j_replace(machine, zt_j_str(machine, value), zt_j_str(machine, args[0]), zt_j_str(machine, args[1]), count));
+    return zt_j_string(
+        zt_j_replace(machine, zt_j_str(machine, value), zt_j_str(machine, args[0]), zt_j_str(machine, args[1]), count));
 }
 
 FILTER(f_escape)
