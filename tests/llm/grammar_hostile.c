@@ -274,17 +274,17 @@ static made open_words(void)
 static void test_mask_memory(const made *m, const zt_token_trie *trie)
 {
     enum { LONG = 6000 };
-    zt_grammar *grammar = compile_text(m->ctx, ZT_GRAMMAR_REGEX, "([a-m]?[n-z]?){3000}", 20);
+    zt_grammar *grammar = compile_text(m->ctx, ZT_GRAMMAR_REGEX, "a{0,6000}", 9);
     zt_grammar_matcher *matcher = zt_grammar_matcher_new(grammar, trie);
     bool fits = true;
     size_t before = zt_mem_get(m->ctx).held, most = 0, masks = 0;
     for (int i = 0; i < LONG && matcher && fits; i++) {
         if (!zt_grammar_matcher_mask(matcher)) break;
         masks++;
-        zt_grammar_matcher_accept(matcher, i % 2 ? "z" : "a", 1, &fits);
+        zt_grammar_matcher_accept(matcher, "a", 1, &fits);
         most = zt_mem_get(m->ctx).held > most ? zt_mem_get(m->ctx).held : most;
     }
-    ok(masks == LONG && most - before < (size_t)160 * MIB, "%zu masks of %d tokens: %zu MiB at most", masks, TOKENS,
+    ok(masks == LONG && most - before < (size_t)100 * MIB, "%zu masks of %d tokens: %zu MiB at most", masks, TOKENS,
        (most - before) / MIB);
     zt_grammar_matcher_free(matcher);
     zt_grammar_free(grammar);
