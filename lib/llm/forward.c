@@ -3,6 +3,7 @@
  *
  *   in ids, pos, seq: i32[n]   table: i32[S,ctx/32]   rows: i32[m]      out logits: f32[m,V]
  *   state kc, vc, ...: f16|f32[ctx,W]                                   out best: i32[m], optional
+ *   with recurrent layers also in from, to: i32[n]   state: f32[slots,...]
  *
  * Rewinding, batches and session files need caches in which a row holds what was computed at one position of one
  * sequence, and of which a token reads nothing behind its own position. This holds if each state is written by an op such
@@ -19,9 +20,10 @@
 
 #define MAX_CTX (INT32_MAX - ZT_KV_BLOCK)
 
-enum { IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS, IN_COUNT, SAMPLES = 2 };
+/* The last two of programs with recurrent layers only. */
+enum { IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS, IN_FROM, IN_TO, IN_COUNT, IN_REQUIRED = IN_FROM, SAMPLES = 2 };
 
-static const char *const input_names[IN_COUNT] = {"ids", "pos", "seq", "table", "rows"};
+static const char *const input_names[IN_COUNT] = {"ids", "pos", "seq", "table", "rows", "from", "to"};
 
 /* Two sets of numbers for the symbols: what has the right shape for both has it for all. */
 static const zt_binding samples[SAMPLES][3] = {{{"n", 3}, {"m", 2}, {"ctx", 64}}, {{"n", 5}, {"m", 4}, {"ctx", 160}}};
@@ -109,14 +111,16 @@ static zt_status check_inputs(forward_text *text)
         int value_id = zt_prog_nth(text->program, ZT_VALUE_IN, i), input = 0;
         while (input < IN_COUNT && strcmp(input_names[input], value_name(text, value_id)) != 0) input++;
         if (input == IN_COUNT)
-            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected ids, pos, seq, table and rows", text->name,
+            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected ids, pos, seq, table, rows, from and to", text->name,
                            value_name(text, value_id));
         text->in[input] = value_id;
     }
-    for (int input = 0; input < IN_COUNT; input++)
+    bool recurrent = text->in[IN_FROM] >= 0 || text->in[IN_TO] >= 0;
+    int count = recurrent ? IN_COUNT : IN_REQUIRED;
+    for (int input = 0; input < count; input++)
         if (text->in[input] < 0) return zt_fail(text->ctx, ZT_EDATA, "%s: no input '%s'", text->name, input_names[input]);
     zt_status status = ZT_OK;
-    for (int input = 0; input < IN_COUNT && !status; input++) status = check_input_type(text, input);
+    for (int input = 0; input < count && !status; input++) status = check_input_type(text, input);
     return status;
 }
 
@@ -190,9 +194,34 @@ static const zt_step *update_of(const forward_text *text, int state)
     return NULL;
 }
 
+/* Does its first dimension not grow with the context? */
+static bool is_slots(const zt_value *state) { return state->type.rank > 0 && state->type.dim[0] >= 0; }
+
+/* The state of a recurrent layer: f32[slots,...], updated by an op with the program's inputs from and to. */
+static zt_status check_slots(const forward_text *text, int state)
+{
+    char found[ZT_TYPE_TEXT];
+    const zt_type *type = type_at(text, state);
+    const zt_step *update = update_of(text, state);
+    bool named = false, same = type->rank > 1 && type->dtype == ZT_F32;
+    for (int axis = 0; axis < type->rank; axis++) same = same && same_dim(text, state, axis);
+    if (!same)
+        return zt_fail(text->ctx, ZT_EDATA, "%s: state '%s' is %s " FOR_SAMPLE ", expected f16[ctx,W], f32[ctx,W] or f32[S,...]",
+                       text->name, value_name(text, state), zt_type_text(type, found));
+    for (int k = 0; update && k + 1 < zt_op_info(update->op)->n_in; k++)
+        named = named || (!strcmp(zt_op_info(update->op)->in_name[k], "from") && text->in[IN_FROM] >= 0 &&
+                          update->in[k] == text->in[IN_FROM] && update->in[k + 1] == text->in[IN_TO]);
+    if (named) return ZT_OK;
+    return zt_fail(text->ctx, ZT_EDATA,
+                   "%s: state '%s' is not that of a recurrent layer: it must keep the result of an op with from and to, such as "
+                   "causal_conv",
+                   text->name, value_name(text, state));
+}
+
 static zt_status check_state(const forward_text *text, int state)
 {
     char found[ZT_TYPE_TEXT];
+    if (is_slots(zt_prog_value(text->program, state))) return check_slots(text, state);
     const zt_type *type = type_at(text, state), *other = &text->bound[1]->type[state];
     const zt_step *update = update_of(text, state);
     bool shaped = (type->dtype == ZT_F16 || type->dtype == ZT_F32) && type->rank == 2 && type->dim[0] == samples[0][2].value &&
@@ -226,7 +255,7 @@ static zt_status check_readers(const forward_text *text, const bool *cache)
             if (is_addressed(text, step, false) && zt_prog_value(text->program, value_id)->kind == ZT_VALUE_OP) continue;
             return zt_fail(
                 text->ctx, ZT_EDATA,
-                "%s: '%s' = %s reads '%s', a KV cache: only attention with pos, seq and table may read a cache, after its update",
+                "%s: '%s' = %s reads '%s', a state: only attention with pos, seq and table may read a KV cache, after its update",
                 text->name, value_name(text, step->out[0]), zt_op_info(step->op)->name, value_name(text, value_id));
         }
     }
@@ -244,7 +273,7 @@ static zt_status check_caches(const forward_text *text)
     for (int i = 0; i < zt_prog_n_outputs(text->program) && !status; i++)
         if (cache[zt_prog_output(text->program, i)->value])
             status =
-                zt_fail(text->ctx, ZT_EDATA, "%s: output '%s' is a KV cache", text->name, zt_prog_output(text->program, i)->name);
+                zt_fail(text->ctx, ZT_EDATA, "%s: output '%s' is a state", text->name, zt_prog_output(text->program, i)->name);
     if (!status) status = check_readers(text, cache);
     zt_free(text->ctx, cache);
     return status;
@@ -339,6 +368,7 @@ static zt_status check_text(forward_text *text, zt_gguf *gguf, zt_hyper *hyper)
     if (!status) status = read_context(text, gguf, hyper);
     if (status) return status;
     hyper->vocab = type_at(text, text->logits)->dim[1];
+    hyper->recurrent = text->in[IN_FROM] >= 0;
     read_heads(text, hyper);
     return read_tables(text, hyper);
 }
@@ -348,7 +378,7 @@ zt_status zt_forward_read(zt_gguf *gguf, const zt_llm_opts *opts, zt_hyper *hype
     forward_text text = {.ctx = zt_gguf_ctx(gguf),
                          .program = opts->forward,
                          .name = opts->forward_name ? opts->forward_name : "program",
-                         .in = {-1, -1, -1, -1, -1},
+                         .in = {-1, -1, -1, -1, -1, -1, -1},
                          .logits = -1};
     if (opts->embed)
         return zt_fail(text.ctx, ZT_ENOTSUP, "%s: a program of a forward pass computes logits, not embeddings", text.name);
@@ -408,11 +438,17 @@ static zt_status copy_declarations(forward_copy *copy)
     for (int value_id = 0; value_id < zt_prog_n_values(copy->source); value_id++) {
         const zt_value *value = zt_prog_value(copy->source, value_id);
         types[value_id] = value->type;
-        if (value->kind == ZT_VALUE_STATE && copy->opts->kv != ZT_DTYPE_COUNT) types[value_id].dtype = copy->opts->kv;
+        if (value->kind != ZT_VALUE_STATE) continue;
+        if (is_slots(value))
+            types[value_id].dim[0] = copy->opts->slots;
+        else if (copy->opts->kv != ZT_DTYPE_COUNT)
+            types[value_id].dtype = copy->opts->kv;
     }
-    for (int input = 0; input < IN_COUNT; input++) first[input] = zt_prog_find(copy->source, input_names[input]);
+    int from = zt_prog_find(copy->source, input_names[IN_FROM]);
+    int count = from >= 0 && zt_prog_value(copy->source, from)->kind == ZT_VALUE_IN ? IN_COUNT : IN_REQUIRED;
+    for (int input = 0; input < count; input++) first[input] = zt_prog_find(copy->source, input_names[input]);
     types[first[IN_TABLE]].dim[0] = copy->opts->n_seq;
-    copy->target = zt_prog_like_types(copy->source, types, first, IN_COUNT, copy->map);
+    copy->target = zt_prog_like_types(copy->source, types, first, count, copy->map);
     zt_free(copy->ctx, types);
     return copy->target ? ZT_OK : zt_ctx_status(copy->ctx);
 }

@@ -81,6 +81,7 @@ typedef struct zt_forward_opts {
     bool exact;    /* activations stay f32 */
     zt_dtype kv;   /* of the caches; ZT_DTYPE_COUNT: as declared */
     int64_t n_seq; /* rows of the block table */
+    int64_t slots; /* of states of recurrent layers */
 } zt_forward_opts;
 /* A program that was read, with the inputs and outputs of zt_llm_prog in their order; the caller's. NULL: no memory, or
  * a type that does not fit. */
