@@ -111,8 +111,8 @@ static zt_status check_inputs(forward_text *text)
         int value_id = zt_prog_nth(text->program, ZT_VALUE_IN, i), input = 0;
         while (input < IN_COUNT && strcmp(input_names[input], value_name(text, value_id)) != 0) input++;
         if (input == IN_COUNT)
-            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected ids, pos, seq, table, rows, from and to", text->name,
-                           value_name(text, value_id));
+            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected ids, pos, seq, table, rows, from and to",
+                           text->name, value_name(text, value_id));
         text->in[input] = value_id;
     }
     bool recurrent = text->in[IN_FROM] >= 0 || text->in[IN_TO] >= 0;
