@@ -33,4 +33,15 @@ typedef struct zt_cu_delta_rule_args {
     int32_t tiled, unused; /* head h reads key head h % key_heads, not h / (heads / key_heads) */
 } zt_cu_delta_rule_args;
 
+typedef struct zt_cu_selective_scan_args {
+    zt_cu_state_rows rows;
+    zt_cu_ptr state;   /* f32[slots,heads channels,N] */
+    zt_cu_ptr x, dt;   /* f32[n,heads channels], f32[n,heads] */
+    zt_cu_ptr a, b, c; /* f32[heads,N] or f32[heads,1]; f32[n,groups N] twice */
+    zt_cu_ptr d, y;    /* f32[heads], f32[n,heads channels]; 0: absent, not wanted */
+    zt_cu_ptr work;    /* f32[heads channels,N]: scratch */
+    int64_t heads, channels, N, groups;
+    int32_t wide, unused; /* a has a column for each number */
+} zt_cu_selective_scan_args;
+
 #endif
