@@ -8,7 +8,7 @@
  * was renamed, with the same facts. tests/ops/contract.txt holds those that have been promised.
  */
 #include "lib/engine/engine.h"
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -18,7 +18,7 @@
  * written only in the current step, because every row of a step stores its keys and values before any row reads them.
  */
 #include "lib/base/require.h"
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 #include "lib/llm/batch.h"
 
 #include <inttypes.h>

@@ -2,7 +2,7 @@
 #include "lib/base/require.h"
 #include "lib/llm/importance.h"
 
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

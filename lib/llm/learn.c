@@ -2,7 +2,7 @@
 #include "lib/base/require.h"
 #include "lib/llm/learn.h"
 #include "lib/io/gguf_write.h"
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 #include "lib/llm/bpe_make.h"
 
 #include <math.h>

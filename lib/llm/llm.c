@@ -1,6 +1,6 @@
 /* llm.c - a language model on an engine: opened, with its session, and closed. */
 #include "lib/base/require.h"
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 #include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>

@@ -8,7 +8,7 @@
 #ifndef ZT_LLM_INTERNAL_H
 #define ZT_LLM_INTERNAL_H
 
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 /* recurrent.c: the states of sequence 0 in a model with recurrent layers. A state cannot go back, so some are kept: behind the
  * last token fed, before the last token of the last prompt, and behind the first token of a draft. After a rewind, the

@@ -6,7 +6,7 @@
  */
 #define XXH_STATIC_LINKING_ONLY /* the state's size, to have its memory from the context */
 #include "lib/base/require.h"
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

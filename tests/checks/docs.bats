@@ -172,7 +172,7 @@ shown_nowhere() { # commands
 }
 
 @test "README and zt-run(1) name each architecture that runs, zt-dna(1) each method of merging" {
-    architectures=$(sed -n 's/^    {\.name = "\([^"]*\)".*/\1/p' "$repo/lib/llm/arch.c")
+    architectures=$(sed -n 's/^    {\.name = "\([^"]*\)".*/\1/p' "$repo/lib/llm/arch/arch.c")
     [ "$(wc -w <<<"$architectures")" -ge 12 ]
     for word in $architectures; do
         for page in README.md man/zt-run.1; do

@@ -11,7 +11,7 @@
 #ifndef ZT_HF_EXPORT_H
 #define ZT_HF_EXPORT_H
 
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 #include "lib/llm/hf/hf.h"
 
 typedef struct hf_export {

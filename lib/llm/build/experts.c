@@ -1,4 +1,4 @@
-/* build_experts.c - the builder of a layer's routed experts: a router's scores, the choice of k of them for each token,
+/* experts.c - the builder of a layer's routed experts: a router's scores, the choice of k of them for each token,
  * the chosen experts' feed-forwards, and one that every token passes.
  *
  *     scores = softmax or sigmoid of (x router^T), or that itself
@@ -10,7 +10,7 @@
  *
  *     y      = norm(feed_forward(read))  +  norm(sum over j of p[j] s[i[j]] expert(i[j], norm(x)))
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <math.h>
 #include <stdio.h>

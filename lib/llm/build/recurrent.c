@@ -1,9 +1,9 @@
-/* build_recurrent.c - the builder of what recurrent layers share: states in slots, and causal convolutions.
+/* recurrent.c - the builder of what recurrent layers share: states in slots, and causal convolutions.
  *
  * A state is f32[slots,...]. The inputs `from` and `to` say for each row of a step in which slot its state begins, and which
  * slot gets the state after it.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

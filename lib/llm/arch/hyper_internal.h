@@ -5,7 +5,7 @@
 #ifndef ZT_HYPER_INTERNAL_H
 #define ZT_HYPER_INTERNAL_H
 
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #define ZT_MAX_WIDTH (1 << 24)
 

@@ -1,5 +1,5 @@
 /* hyper_classifier.c - the classifier of texts that a file may have: its sizes, and the states that it reads. */
-#include "lib/llm/hyper_internal.h"
+#include "lib/llm/arch/hyper_internal.h"
 
 /* Rows of a matrix; 0: the file does not have it. Another shape is bad data. */
 static int64_t count_rows(zt_key_reader *reader, const char *name)

@@ -1,4 +1,4 @@
-/* build_latent.c - the builder of multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024): what is cached of a token is
+/* latent.c - the builder of multi-head latent attention (DeepSeek-AI, "DeepSeek-V2", 2024): what is cached of a token is
  * one row for all heads, its latent c and the rotated key k' that all heads share.
  *
  *     q[h]     = plain columns p[h] and rotated columns r[h] of a projection of x
@@ -11,7 +11,7 @@
  * how many rows there are. To expand keys and values of a prompt would take fewer multiplications, (plain + rope + value) instead
  * of (2 latent + rope) for each pair of query and key, but give other bits than the tokens after it get.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* build_per_layer.c - the builder of per-layer embeddings (Gemma 3n and 4): besides the embedding that the first layer reads,
+/* per_layer.c - the builder of per-layer embeddings (Gemma 3n and 4): besides the embedding that the first layer reads,
  * a token has a short one for each layer, a row of a second table. With L layers and P entries for each:
  *
  *     e    = (norm(x projection^T / sqrt(width)) + sqrt(P) table[id]) / sqrt(2)         f32[n, L P], once
@@ -6,7 +6,7 @@
  *
  * Of the table only the rows of the step's tokens are read.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <math.h>
 

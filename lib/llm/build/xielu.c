@@ -1,6 +1,6 @@
-/* build_xielu.c - the builder of xIELU, the feed-forward's curve of Apertus (Huang and Schlag, "Deriving Activation Functions Using
+/* xielu.c - the builder of xIELU, the feed-forward's curve of Apertus (Huang and Schlag, "Deriving Activation Functions Using
  * Integration", 2024); zt_xielu has the formula. The numbers of a layer are constants of the program. */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <math.h>
 

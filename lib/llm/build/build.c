@@ -23,7 +23,7 @@
  * sees those up to `last`; rows after that one are padding that nobody sees.
  * Errors stay in the context: a value of -1 is passed on, and zt_llm_build looks once at the end.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <inttypes.h>
 #include <math.h>

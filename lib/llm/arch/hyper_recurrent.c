@@ -1,7 +1,7 @@
 /* hyper_recurrent.c - hyper-parameters of recurrent layers, read from a file and checked. Key names and defaults are facts from
  * llama.cpp (src/llama-arch.cpp, src/models/qwen35.cpp, lfm2.cpp, mamba.cpp, mamba2.cpp).
  */
-#include "lib/llm/hyper_internal.h"
+#include "lib/llm/arch/hyper_internal.h"
 
 /* As the ops causal_conv, delta_rule and selective_scan take them. */
 enum { MAX_FILTER = 256, MAX_KEY = 1024, MAX_NUMBERS = 4096 };

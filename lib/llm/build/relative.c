@@ -1,11 +1,11 @@
-/* build_relative.c - the builder of learned biases of an encoder's attention (T5; Raffel et al., 2020): each head has one for a bucket
+/* relative.c - the builder of learned biases of an encoder's attention (T5; Raffel et al., 2020): each head has one for a bucket
  * of distances. Half of the B buckets are for keys behind the query; of each half h = B/2 a quarter of B is for the distances
  * 0, 1, 2 ... of that many tokens, the others for ranges that grow as powers do, up to 128 tokens:
  *
  *     bucket(d) = min(d, h/2) + sum over k = 1 .. h/2 - 1 of [d >= start k]        start k: the least d with
  *                                                                                  ln(d / (h/2)) / ln(128 / (h/2)) (h/2) >= k
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <math.h>
 #include <stdio.h>

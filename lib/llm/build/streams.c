@@ -1,4 +1,4 @@
-/* build_streams.c - the builder of AltUp (Baykal et al., 2023; Gemma 3n): a token has S streams x[0] .. x[S-1], of which a layer
+/* streams.c - the builder of AltUp (Baykal et al., 2023; Gemma 3n): a token has S streams x[0] .. x[S-1], of which a layer
  * computes one, x[a], and predicts and corrects the others by coefficients that a router gives.
  *
  *     r(x)  = tanh(norm(x) router^T / width)
@@ -10,7 +10,7 @@
  * Streams are one value [rows, S width]. They begin as the embedding, and its products with S - 1 matrices at its magnitude;
  * at the end all but the first pass S - 1 others, and their mean is what the last norm reads.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* build_delta.c - the builder of a gated delta net (Yang, Kautz, Hatamizadeh, 2024; Qwen3-Next and Qwen3.5).
+/* delta.c - the builder of a gated delta net (Yang, Kautz, Hatamizadeh, 2024; Qwen3-Next and Qwen3.5).
  *
  *     q, k, v  = silu(causal convolution of x qkv^T)
  *     beta     = sigmoid(x b^T)
@@ -6,7 +6,7 @@
  *     y        = the gated delta rule of q, k, v, g and beta, with a state for each head
  *     result   = norm of each head of y, times silu(x gate^T)
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>

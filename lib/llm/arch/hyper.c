@@ -6,7 +6,7 @@
  * checked here: what comes out of zt_hyper_read multiplies without overflow and divides without a
  * remainder.
  */
-#include "lib/llm/hyper_internal.h"
+#include "lib/llm/arch/hyper_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

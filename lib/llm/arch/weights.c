@@ -3,7 +3,7 @@
  * Names are llama.cpp's (gguf-py/gguf/constants.py), as facts. A shape is written as fields of
  * zt_hyper, so that the same table names the tensors, checks a file and serves the builder.
  */
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,12 +1,12 @@
-/* build_internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
- * build_latent.c latent attention, build_experts.c routed experts, build_recurrent.c what recurrent layers share,
- * build_delta.c gated delta nets, build_classifier.c a classifier of texts, build_per_layer.c
- * embeddings for each layer, build_streams.c several streams.
+/* internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
+ * build/latent.c latent attention, build/experts.c routed experts, build/recurrent.c what recurrent layers share,
+ * build/delta.c gated delta nets, build/classifier.c a classifier of texts, build/per_layer.c
+ * embeddings for each layer, build/streams.c several streams.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
 
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 typedef struct zt_layer_keys {
     int k, v; /* what attention reads: the layer's caches after the step, or its keys and values where there is no cache */
@@ -84,39 +84,39 @@ int zt_emit_rope(zt_program_builder *builder, char which, int x);
 /* Stores rows of kv_width columns in the state's cache and returns the updated cache; without a cache, x itself. */
 int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x);
 
-/* build_latent.c: attention whose cache is one latent row for all heads; x [rows,width], the value [rows,o_width]. */
+/* build/latent.c: attention whose cache is one latent row for all heads; x [rows,width], the value [rows,o_width]. */
 int zt_emit_latent_attention(zt_program_builder *builder, int x);
 /* i32[n,heads], the number of each head. */
 int zt_emit_head_numbers(zt_program_builder *builder);
 
-/* build_relative.c: what learned biases add to the scores of an encoder's attention, f32[1,heads,n,n]; ZT_NONE: there are none. */
+/* build/relative.c: what learned biases add to the scores of an encoder's attention, f32[1,heads,n,n]; ZT_NONE: there are none. */
 int zt_emit_relative(zt_program_builder *builder);
 
-/* build_xielu.c: the curve of the current layer. */
+/* build/xielu.c: the curve of the current layer. */
 int zt_emit_xielu(zt_program_builder *builder, int x);
 
-/* build_classifier.c: the scores f32[rows, labels] of states x. */
+/* build/classifier.c: the scores f32[rows, labels] of states x. */
 int zt_emit_classifier(zt_program_builder *builder, int x);
 
-/* build_experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
+/* build/experts.c: the feed-forward of a layer with experts; x and the value [rows, width]. */
 int zt_emit_experts(zt_program_builder *builder, int x);
-/* build_delta.c: what a gated delta net makes of x, before its output matrix: [rows, heads * value]. */
+/* build/delta.c: what a gated delta net makes of x, before its output matrix: [rows, heads * value]. */
 int zt_emit_delta_net(zt_program_builder *builder, int x);
 /* Of a layer with experts beside its feed-forward, which reads `read`; the router and the experts read x, each after a norm
  * of its own. */
 int zt_emit_experts_beside(zt_program_builder *builder, int x, int read);
 
-/* build_per_layer.c: the embeddings of ids for each layer, from their rows of a table and from x, the embedded tokens. */
+/* build/per_layer.c: the embeddings of ids for each layer, from their rows of a table and from x, the embedded tokens. */
 int zt_embed_per_layer(zt_program_builder *builder, int ids, int x);
 /* x plus what the current layer makes of its embedding, by a gate that reads `source`. The same without x: ZT_NONE. */
 int zt_add_per_layer(zt_program_builder *builder, int x, int source);
 
-/* build_streams.c: x [rows, width] as several streams [rows, streams * width], a layer of them, and their mean. */
+/* build/streams.c: x [rows, width] as several streams [rows, streams * width], a layer of them, and their mean. */
 int zt_spread_streams(zt_program_builder *builder, int x);
 int zt_emit_stream_layer(zt_program_builder *builder, int streams);
 int zt_join_streams(zt_program_builder *builder, int streams);
 
-/* build_mamba.c: what short convolutions and state-space layers give to their last matrix. */
+/* build/mamba.c: what short convolutions and state-space layers give to their last matrix. */
 int zt_emit_short_conv(zt_program_builder *builder, int x);
 int zt_emit_mamba(zt_program_builder *builder, int x);
 int zt_emit_mamba2(zt_program_builder *builder, int x);

@@ -1,11 +1,11 @@
-/* build_classifier.c - the builder of a classifier, which scores a text by the states of one token, or by their mean: rerankers
+/* classifier.c - the builder of a classifier, which scores a text by the states of one token, or by their mean: rerankers
  * and models for labels.
  *
  *     y = labels (norm(act(head x + bias))) + bias        each part where the file has it
  *
  * It is computed for every row; the caller takes the one that counts.
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 /* Every row becomes the mean of all rows: those of an encoder are one text. */
 static int average_rows(zt_program_builder *builder, int x)

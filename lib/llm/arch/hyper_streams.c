@@ -2,7 +2,7 @@
  * checked. Key names are facts from llama.cpp (src/llama-arch.cpp), where the bounds of activation sparsity, the layers that
  * share a cache and the rank of Laurel are numbers in the code. Also of the matrices behind the last norm (gemma-embedding).
  */
-#include "lib/llm/hyper_internal.h"
+#include "lib/llm/arch/hyper_internal.h"
 
 #include <inttypes.h>
 #include <math.h>

@@ -1,6 +1,6 @@
 /* hyper_biases.c - positions as biases of attention, linear ones (ALiBi) or learned, and the limit of q, k and v. Key names are facts from llama.cpp
  * (src/llama-arch.cpp). */
-#include "lib/llm/hyper_internal.h"
+#include "lib/llm/arch/hyper_internal.h"
 
 #include <math.h>
 #include <string.h>

@@ -8,7 +8,7 @@
  * epsilon of its own in its norms, 1e-6 (llama.cpp: that of the other norms), DeepSeek V2 takes the groups whose best expert
  * scores highest (llama.cpp: whose two best do together, which is V3's way).
  */
-#include "lib/llm/arch.h"
+#include "lib/llm/arch/arch.h"
 
 #include <math.h>
 #include <stdio.h>

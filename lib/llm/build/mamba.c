@@ -1,4 +1,4 @@
-/* build_mamba.c - the builder of short convolutions (LFM2), and of state-space layers: of Mamba (Gu and Dao, 2023) and of
+/* mamba.c - the builder of short convolutions (LFM2), and of state-space layers: of Mamba (Gu and Dao, 2023) and of
  * Mamba 2 (Dao and Gu, 2024).
  *
  *   short convolution   b, c, u = x in^T                   result = c * causal convolution of (b * u)
@@ -10,7 +10,7 @@
  *   both                y = selective scan of u by dt, A, b, c and D
  *                       result = y silu(z), in Mamba 2 with a norm of each group
  */
-#include "lib/llm/build_internal.h"
+#include "lib/llm/build/internal.h"
 
 #include <inttypes.h>
 #include <stdio.h>
