@@ -419,7 +419,7 @@ static void test_refusals(void)
         zt_status want;
         const char *word;
     } row[] = {
-        {rank, ZT_ENOTSUP, "pooling_type"},
+        {rank, ZT_EDATA, "pooling_type is 4 (rank), but tensor 'cls.output.weight' is missing"},
         {pattern_short, ZT_EDATA, "one entry per layer (3, 2)"},
         {pattern_below, ZT_EDATA, "below 0 (-2"},
         {pattern_words, ZT_EDATA, "not 0 or 1"},

@@ -121,7 +121,7 @@ static void test_adds(const char *arch)
         fed &= x.tokens == 64 && y.tokens == 24 && z.tokens == 40 && !strcmp(x.tensor, z.tensor);
         double rows = 0;
         for (int64_t e = 0; e < x.matrices; e++) rows += x.rows ? x.rows[e] : 128;
-        fed &= rows == 128; /* two experts of each token */
+        fed &= rows > 0 && fmod(rows, 64) == 0; /* of each token as many experts, or heads */
         for (int64_t k = 0; k < x.matrices * x.columns; k++) {
             if (x.rows && x.rows[k / x.columns] == 0 && x.squares[k] == 0) continue; /* no token chose it */
             worst = fmax(worst, fabs(x.squares[k] - y.squares[k] - z.squares[k]) / x.squares[k]);
