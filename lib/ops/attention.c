@@ -244,6 +244,8 @@ static bool cases_at(int i, zt_case *test_case, int pos)
         {0, 2, 1, 64, 0, 2, 4, ZT_F32, {.head = 64}},
         {4, 4, 2, 12, 5, 2, 3, ZT_F32, {.head = 4, .window = 3}},
         {3, 2, 2, 8, 2, 0, 4, ZT_F16, {.head = 3, .softcap = 2}},
+        {1, 16, 1, 300, 290, 0, 0, ZT_F16, {.head = 576, .scale = 0.04}}, /* latent attention */
+        {19, 4, 1, 64, 30, 0, 0, ZT_F32, {.head = 576}},
     };
     if (i >= ZT_LEN(rows)) return false;
     int64_t D = rows[i].a.head, kv[] = {rows[i].ctx, rows[i].G * D};

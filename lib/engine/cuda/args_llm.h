@@ -215,7 +215,8 @@ typedef struct zt_cu_rotate_args { /* rope_table, and qk_norm_rope where wq is t
 
 /* ---- attention ------------------------------------------------------------------------------ */
 
-enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 }; /* keys of a split, of a tile */
+enum { ZT_CU_SPLIT = 256, ZT_CU_TILE = 64 };                      /* keys of a split, of a tile */
+enum { ZT_CU_ATTENTION_HEAD = 512, ZT_CU_ATTENTION_WIDE = 1024 }; /* columns of a head, at most, of attention.cu's kernels */
 
 /* Shared memory of the kernels of attention_mma.cu for heads of D columns: two tiles of keys and
  * of values twice, and q; keys and values once, sums of D + 8 columns by 16 rows a warp, and q where

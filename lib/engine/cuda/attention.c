@@ -6,9 +6,9 @@
 
 #include <math.h>
 
-enum { THREADS = 128, HEADS = 8, MOST_HEAD = 512, MAX_DECODE_ROWS = 16 }; /* as attention.cu has them */
-enum { SINKS = 3, QUERY_AT = 6 };                    /* inputs: of sinks, pos in their place without them; of linear biases */
-enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 }; /* rows and bytes up to which splits are blocks */
+enum { THREADS = 128, HEADS = 8, MAX_DECODE_ROWS = 16 }; /* as attention.cu has them */
+enum { SINKS = 3, QUERY_AT = 6 };                        /* inputs: of sinks, pos in their place without them; of linear biases */
+enum { MAX_DECODE_ROWS_MMA = 64, PARTS = 64 << 20 };     /* rows and bytes up to which splits are blocks */
 
 /* Kernels on the matrix units, by columns of a head. */
 static const struct {
@@ -41,7 +41,7 @@ static bool has_attention(const zt_cu_engine *engine, const void *attrs, const z
 {
     const zt_attention_attrs *attention = attrs;
     (void)output_types;
-    return attention->head <= MOST_HEAD && input_types[0]->dim[0] <= (int64_t)engine->max_grid[0] &&
+    return attention->head <= ZT_CU_ATTENTION_WIDE && input_types[0]->dim[0] <= (int64_t)engine->max_grid[0] &&
            input_types[0]->dim[1] / attention->head <= (int64_t)engine->max_grid[1] &&
            input_types[1]->dim[0] <= ZT_CU_SPLIT * (int64_t)engine->max_grid[2];
 }
@@ -49,7 +49,9 @@ static bool has_attention(const zt_cu_engine *engine, const void *attrs, const z
 static zt_status launch_plain(zt_cu_call *call, const zt_cu_attention_args *args)
 {
     zt_cu_dim grid = {(unsigned)args->n, (unsigned)groups_of(args->H, args->G, HEADS), 1};
-    const char *kernel = call->input_types[1]->dtype == ZT_F16 ? "zt_attention_f16" : "zt_attention_f32";
+    static const char *const kernels[2][2] = {{"zt_attention_f32", "zt_attention_f16"},
+                                              {"zt_attention_wide_f32", "zt_attention_wide_f16"}};
+    const char *kernel = kernels[args->D > ZT_CU_ATTENTION_HEAD][call->input_types[1]->dtype == ZT_F16];
     size_t shared = (size_t)(HEADS * args->D) * sizeof(float);
     if (args->splits) grid.z = (unsigned)args->splits;
     return zt_cu_launch(call, kernel, grid, (zt_cu_dim){THREADS, 1, 1}, shared, args, sizeof *args);

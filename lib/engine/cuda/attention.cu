@@ -5,7 +5,7 @@
 #include "lib/engine/cuda/attention.h"
 #include "lib/engine/cuda/unroll.h"
 
-enum { HEADS = 8, THREADS = 128, MOST_D = 512, COLUMNS = MOST_D / THREADS };
+enum { HEADS = 8, THREADS = 128 };
 
 /* What the block shares. */
 typedef struct room {
@@ -108,7 +108,7 @@ FN void soften(const task &w, room *r)
     }
 }
 
-template <class T>
+template <class T, int COLUMNS>
 FN void add_values(const zt_cu_attention_args &a, const task &w, const room *r,
                    float acc[HEADS][COLUMNS])
 {
@@ -128,7 +128,7 @@ FN void add_values(const zt_cu_attention_args &a, const task &w, const room *r,
 }
 
 /* The keys of one split: sums of values, and in the room the top and the sum of exponentials. */
-template <class T>
+template <class T, int COLUMNS>
 FN void attend_split(const zt_cu_attention_args &a, const task &w, int64_t split, const float *q,
                    room *r, float acc[HEADS][COLUMNS])
 {
@@ -149,13 +149,13 @@ FN void attend_split(const zt_cu_attention_args &a, const task &w, int64_t split
         barrier();
         soften(w, r);
         barrier();
-        add_values<T>(a, w, r, acc);
+        add_values<T, COLUMNS>(a, w, r, acc);
     }
     barrier();
 }
 
 /* One block a row's heads: all splits in order. */
-template <class T>
+template <class T, int COLUMNS>
 FN void attend_all(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
 {
     float total[HEADS][COLUMNS] = {{0}}, top[HEADS], sum[HEADS];
@@ -163,7 +163,7 @@ FN void attend_all(const zt_cu_attention_args &a, const task &w, const float *q,
     for (int64_t s = w.first / SPLIT; w.last < a.slots.ctx && s <= w.last / SPLIT && w.last >= 0;
          s++) {
         float acc[HEADS][COLUMNS] = {{0}};
-        attend_split<T>(a, w, s, q, r, acc);
+        attend_split<T, COLUMNS>(a, w, s, q, r, acc);
         for (int i = 0; i < HEADS; i++) {
             int h = i * w.parts + w.part;
             float old = 0, fresh = 0;
@@ -183,14 +183,14 @@ FN void attend_all(const zt_cu_attention_args &a, const task &w, const float *q,
 }
 
 /* A block a split: its state into the parts; a sum below 0 says that a slot was not good. */
-template <class T>
+template <class T, int COLUMNS>
 FN void attend_one(const zt_cu_attention_args &a, const task &w, const float *q, room *r)
 {
     int64_t s = block_z();
     float acc[HEADS][COLUMNS] = {{0}};
     bool any = w.last >= 0 && w.last < a.slots.ctx && s >= w.first / SPLIT && s <= w.last / SPLIT;
     if (!any) return;
-    attend_split<T>(a, w, s, q, r, acc);
+    attend_split<T, COLUMNS>(a, w, s, q, r, acc);
     for (int i = 0; i < HEADS; i++) {
         int h = i * w.parts + w.part;
         if (h >= w.heads || w.part >= w.parts) continue;
@@ -202,7 +202,8 @@ FN void attend_one(const zt_cu_attention_args &a, const task &w, const float *q,
     }
 }
 
-template <class T> FN void attend(const zt_cu_attention_args &a, float *q, room *r)
+/* COLUMNS: of the head, that a thread has at most. */
+template <class T, int COLUMNS> FN void attend(const zt_cu_attention_args &a, float *q, room *r)
 {
     task w = task_of(a);
     if (thread() == 0) {
@@ -215,24 +216,22 @@ template <class T> FN void attend(const zt_cu_attention_args &a, float *q, room 
     for (int64_t i = thread(); i < w.heads * a.D; i += THREADS) q[i] = from[i];
     barrier();
     if (a.splits)
-        attend_one<T>(a, w, q, r);
+        attend_one<T, COLUMNS>(a, w, q, r);
     else
-        attend_all<T>(a, w, q, r);
+        attend_all<T, COLUMNS>(a, w, q, r);
 }
 
-KERNEL_OF(zt_attention_f32, zt_cu_attention_args, THREADS)
-{
-    DYNAMIC_SHARED(float, q);
-    SHARED(room, r, [1]);
-    attend<float>(a, q, r);
-}
-
-KERNEL_OF(zt_attention_f16, zt_cu_attention_args, THREADS)
-{
-    DYNAMIC_SHARED(float, q);
-    SHARED(room, r, [1]);
-    attend<f16>(a, q, r);
-}
+#define ATTENTION(name, T, most)                                                                   \
+    KERNEL_OF(name, zt_cu_attention_args, THREADS)                                                 \
+    {                                                                                              \
+        DYNAMIC_SHARED(float, q);                                                                  \
+        SHARED(room, r, [1]);                                                                      \
+        attend<T, most / THREADS>(a, q, r);                                                        \
+    }
+ATTENTION(zt_attention_f32, float, ZT_CU_ATTENTION_HEAD)
+ATTENTION(zt_attention_f16, f16, ZT_CU_ATTENTION_HEAD)
+ATTENTION(zt_attention_wide_f32, float, ZT_CU_ATTENTION_WIDE)
+ATTENTION(zt_attention_wide_f16, f16, ZT_CU_ATTENTION_WIDE)
 
 /* A thread a column. */
 KERNEL_OF(zt_attention_join, zt_cu_attention_args, THREADS)
