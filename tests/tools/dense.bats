@@ -2,6 +2,7 @@
 # Dense architectures, made small, through the tools: text is the same however it is made, and quantized models run.
 
 load ../common/helper
+load ../common/same_text
 
 rows=(internlm2 command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4 seed_oss hunyuan-dense mistral3 minicpm apertus mpt baichuan)
 
@@ -40,15 +41,7 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 }
 
 @test "33 texts beside each other are those of runs alone" {
-    perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": 0}\n), join(" ", ("the", "cat", "sat", "on")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5 for 0 .. 32' >requests
-    for arch in "${rows[@]}"; do
-        zt-run -m "$arch.gguf" --jsonl -i requests >beside
-        [ "$(wc -l <beside)" = 33 ]
-        for line in 8 33; do
-            sed -n "${line}p" requests | zt-run -m "$arch.gguf" --jsonl | perl -MJSON::PP -ne 'print decode_json($_)->{text}' >alone
-            sed -n "${line}p" beside | perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - alone
-        done
-    done
+    for arch in "${rows[@]}"; do same_text_beside_32 "$arch.gguf" 8 33; done
 }
 
 @test "quantized by mixes, and run" {

@@ -3,6 +3,7 @@
 # of per-layer embeddings a token reads its rows; quantized, written for transformers and back, compared, merged and trained.
 
 load ../common/helper
+load ../common/same_text
 
 rows=(gemma3n gemma4 experts)
 
@@ -21,45 +22,15 @@ setup_file() {
 setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 
 @test "the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
-    for row in "${rows[@]}"; do
-        greedy() { zt-run -m "$row.gguf" -p 'the cat the cat the cat sat' -n 48 --temp 0 "$@"; }
-        greedy >whole
-        [ -s whole ]
-        for option in '--chunk 1' '--chunk 7' '--threads 1' '--threads 3' --speculate --no-kv-cache; do
-            # shellcheck disable=SC2086
-            greedy $option | cmp - whole
-        done
-        zt-trace record -m "$row.gguf" | zt-trace compile --bind n=1,m=1,ctx=256 >plan
-        greedy --plan plan | cmp - whole
-        zt-trace record -m "$row.gguf" --forward >forward.zt
-        greedy --program forward.zt | cmp - whole
-    done
+    for row in "${rows[@]}"; do same_text_each_way "$row.gguf"; done
 }
 
 @test "a session cut at any word goes on as if it had not been" {
-    for row in "${rows[@]}"; do
-        zt-run -m "$row.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 >whole
-        for begin in t 'the cat' 'the cat sat on' 'the cat sat on the mat'; do
-            rm -f s
-            zt-run -m "$row.gguf" -p "$begin" -n 0 --session s
-            zt-run -m "$row.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 --session s | cmp - whole
-        done
-        rm -f s
-        zt-run -m "$row.gguf" -p 'the cat sat on the mat' -n 5 --temp 0 --session s >first
-        zt-run -m "$row.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 --session s | cmp - whole
-    done
+    for row in "${rows[@]}"; do same_text_from_session "$row.gguf"; done
 }
 
 @test "33 texts beside each other are those of runs alone" {
-    perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": 0}\n), join(" ", ("the", "cat", "sat", "on")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5 for 0 .. 32' >requests
-    for row in "${rows[@]}"; do
-        zt-run -m "$row.gguf" --jsonl -i requests >beside
-        [ "$(wc -l <beside)" = 33 ]
-        for line in 1 8 17 26 33; do
-            sed -n "${line}p" requests | zt-run -m "$row.gguf" --jsonl | perl -MJSON::PP -ne 'print decode_json($_)->{text}' >alone
-            sed -n "${line}p" beside | perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - alone
-        done
-    done
+    for row in "${rows[@]}"; do same_text_beside_32 "$row.gguf" 1 8 17 26 33; done
 }
 
 @test "caches that layers share are there once, in a session and in memory" {

@@ -3,6 +3,7 @@
 # quantized, written for transformers and back, compared, merged and trained.
 
 load ../common/helper
+load ../common/same_text
 
 rows=(deepseek2 mistral4 minicpm3)
 
@@ -16,45 +17,15 @@ setup_file() {
 setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 
 @test "the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
-    for arch in "${rows[@]}"; do
-        greedy() { zt-run -m "$arch.gguf" -p 'the cat the cat the cat sat' -n 48 --temp 0 "$@"; }
-        greedy >whole
-        [ -s whole ]
-        for option in '--chunk 1' '--chunk 7' '--threads 1' '--threads 3' --speculate --no-kv-cache; do
-            # shellcheck disable=SC2086
-            greedy $option | cmp - whole
-        done
-        zt-trace record -m "$arch.gguf" | zt-trace compile --bind n=1,m=1,ctx=256 >plan
-        greedy --plan plan | cmp - whole
-        zt-trace record -m "$arch.gguf" --forward >forward.zt
-        greedy --program forward.zt | cmp - whole
-    done
+    for arch in "${rows[@]}"; do same_text_each_way "$arch.gguf"; done
 }
 
 @test "a session cut at any word goes on as if it had not been" {
-    for arch in "${rows[@]}"; do
-        zt-run -m "$arch.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 >whole
-        for begin in t 'the cat' 'the cat sat on' 'the cat sat on the mat'; do
-            rm -f s
-            zt-run -m "$arch.gguf" -p "$begin" -n 0 --session s
-            zt-run -m "$arch.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 --session s | cmp - whole
-        done
-        rm -f s
-        zt-run -m "$arch.gguf" -p 'the cat sat on the mat' -n 5 --temp 0 --session s >first
-        zt-run -m "$arch.gguf" -p 'the cat sat on the mat' -n 12 --temp 0 --session s | cmp - whole
-    done
+    for arch in "${rows[@]}"; do same_text_from_session "$arch.gguf"; done
 }
 
 @test "33 texts beside each other are those of runs alone" {
-    perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": 0}\n), join(" ", ("the", "cat", "sat", "on")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5 for 0 .. 32' >requests
-    for arch in "${rows[@]}"; do
-        zt-run -m "$arch.gguf" --jsonl -i requests >beside
-        [ "$(wc -l <beside)" = 33 ]
-        for line in $(seq 33); do
-            sed -n "${line}p" requests | zt-run -m "$arch.gguf" --jsonl | perl -MJSON::PP -ne 'print decode_json($_)->{text}' >alone
-            sed -n "${line}p" beside | perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - alone
-        done
-    done
+    for arch in "${rows[@]}"; do same_text_beside_32 "$arch.gguf" $(seq 33); done
 }
 
 @test "a session holds of a token one row a layer: the latent and the rotated key" {
