@@ -111,23 +111,25 @@ typedef struct linear_products {
 /* May 16 bytes of floats (8 of halves) be read at every fourth number of every row? */
 static bool is_wide(zt_cu_ptr at, int64_t K, int by) { return at % 16 == 0 && K % by == 0; }
 
+/* Codes of x [rows,K], `each` rows of them a row of x, and their sums, into fresh memory. */
+static zt_status encode_rows(zt_cu_call *call, zt_cu_ptr x, int64_t rows, int64_t K, int each, zt_cu_ptr *codes, zt_cu_ptr *sums)
+{
+    const int64_t parts = (rows + 7) / 8 * (K / 32);
+    *codes = zt_cu_scratch(call, (size_t)(parts * each) * 256);
+    *sums = zt_cu_scratch(call, (size_t)(parts * each) * 64);
+    if (!*codes || !*sums) return ZT_ENOMEM;
+    const zt_cu_codes_args args = {
+        .x = x, .codes = *codes, .sums = *sums, .n = rows, .K = K, .x_type = (int32_t)call->input_types[0]->dtype, .each = each};
+    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
+}
+
 static zt_status make_codes(linear_products *products)
 {
     zt_cu_call *call = products->call;
-    int64_t row_count = call->input_types[0]->dim[0], K = call->input_types[0]->dim[1], parts = (row_count + 7) / 8 * (K / 32);
-    int each = codes_of(products->act);
+    const zt_type *x_type = call->input_types[0];
     if (products->codes) return ZT_OK;
-    products->codes = zt_cu_scratch(call, (size_t)(parts * each) * 256);
-    products->sums = zt_cu_scratch(call, (size_t)(parts * each) * 64);
-    if (!products->codes || !products->sums) return ZT_ENOMEM;
-    const zt_cu_codes_args args = {.x = call->inputs[0],
-                                   .codes = products->codes,
-                                   .sums = products->sums,
-                                   .n = row_count,
-                                   .K = K,
-                                   .x_type = (int32_t)call->input_types[0]->dtype,
-                                   .each = each};
-    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &args, sizeof args);
+    return encode_rows(call, call->inputs[0], x_type->dim[0], x_type->dim[1], codes_of(products->act), &products->codes,
+                       &products->sums);
 }
 
 static zt_status make_pairs(linear_products *products)
@@ -267,6 +269,18 @@ static zt_status prepare_x(linear_products *products, product_form form, zt_dtyp
     return status;
 }
 
+/* How the K columns of weights lie, and how they are cut into slices. */
+static void place_columns(product_form form, zt_dtype w_dtype, zt_cu_linear_args *args)
+{
+    const zt_dtype_info *info = zt_dtype_get(w_dtype);
+    args->units = (args->K + form.columns - 1) / form.columns;
+    args->units_slice = (args->units + WARPS - 1) / WARPS;
+    args->row_bytes = args->K / info->block * info->block_bytes;
+    args->w_type = (int32_t)w_dtype;
+    args->block = info->block;
+    args->block_bytes = info->block_bytes;
+}
+
 /* The products from number `first` on whose weights are of its form, in one launch; which they are.
  */
 static zt_status launch_products(linear_products *products, int first, unsigned *done)
@@ -300,12 +314,7 @@ static zt_status launch_products(linear_products *products, int first, unsigned 
         int64_t row_tiles = (args.product[count++].M + 15) / 16;
         tiles = row_tiles > tiles ? row_tiles : tiles;
     }
-    args.units = (args.K + form.columns - 1) / form.columns;
-    args.units_slice = (args.units + WARPS - 1) / WARPS;
-    args.row_bytes = args.K / info->block * info->block_bytes;
-    args.w_type = (int32_t)w_type->dtype;
-    args.block = info->block;
-    args.block_bytes = info->block_bytes;
+    place_columns(form, w_type->dtype, &args);
     args.wide_x =
         is_wide(form.uses_pairs ? args.x : call->inputs[0], args.K, decode || strncmp(form.prefill_kernel, "zt_half", 7) ? 4 : 8);
     args.split = splits_tile(call, args.n, tiles, form.rows_per_warp);
@@ -354,19 +363,6 @@ static product_form expert_form(const zt_cu_call *call, const zt_enum_string *ac
 
 int64_t zt_cu_expert_tile_rows(const zt_cu_call *call, const zt_enum_string *act) { return expert_form(call, act).rows_per_warp; }
 
-/* Codes of `count` rows of x. */
-static zt_status make_expert_codes(zt_cu_call *call, zt_cu_ptr x, int64_t count, int each, zt_cu_linear_args *args)
-{
-    zt_cu_codes_args codes = {.x = x, .n = count, .K = args->K, .x_type = (int32_t)call->input_types[0]->dtype, .each = each};
-    const int64_t parts = (count + 7) / 8 * (args->K / 32);
-    codes.codes = zt_cu_scratch(call, (size_t)(parts * each) * 256);
-    codes.sums = zt_cu_scratch(call, (size_t)(parts * each) * 64);
-    if (!codes.codes || !codes.sums) return ZT_ENOMEM;
-    args->x = codes.codes;
-    args->x_sums = codes.sums;
-    return zt_cu_launch(call, "zt_codes", zt_cu_grid(parts, 4), (zt_cu_dim){128, 1, 1}, 0, &codes, sizeof codes);
-}
-
 /* Where the first expert's weights are, and how far it is to the next's. */
 static void place_experts(const zt_cu_call *call, product_form form, zt_cu_linear_args *args)
 {
@@ -375,12 +371,7 @@ static void place_experts(const zt_cu_call *call, product_form form, zt_cu_linea
     const int64_t E = w_type->dim[0], M = w_type->dim[1], K = w_type->dim[2];
     const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
     zt_cu_product *product = &args->product[0];
-    args->units = (K + form.columns - 1) / form.columns;
-    args->units_slice = (args->units + WARPS - 1) / WARPS;
-    args->row_bytes = K / info->block * info->block_bytes;
-    args->w_type = (int32_t)w_type->dtype;
-    args->block = info->block;
-    args->block_bytes = info->block_bytes;
+    place_columns(form, w_type->dtype, args);
     args->w_step = M * args->row_bytes;
     product->w = call->inputs[1];
     product->M = M;
@@ -410,8 +401,8 @@ zt_status zt_cu_multiply_experts(zt_cu_call *call, const zt_enum_string *act, zt
                               .each = codes_of(act),
                               .product = {{.y = y}},
                               .expert_tiles = tiles};
-    zt_status status =
-        form.uses_codes ? make_expert_codes(call, x, count, args.each, &args) : zt_cu_vectors(call, w_type->dtype, &args.grid);
+    zt_status status = form.uses_codes ? encode_rows(call, x, count, args.K, args.each, &args.x, &args.x_sums)
+                                       : zt_cu_vectors(call, w_type->dtype, &args.grid);
     if (status) return status;
     place_experts(call, form, &args);
     args.wide_x = is_wide(x, args.K, strncmp(form.prefill_kernel, "zt_half", 7) ? 4 : 8);
