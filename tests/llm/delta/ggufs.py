@@ -2,29 +2,19 @@
 """ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
 
     pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
-    tests/llm/delta/ggufs.py LLAMA_CPP DELTA DIRECTORY     (then --pack DIRECTORY: delta-ggufs.tar.xz, without the GGUFs)
+    tests/llm/delta/ggufs.py LLAMA_CPP MADE DIRECTORY     (then --pack DIRECTORY: delta-ggufs.tar.xz, without the GGUFs)
 
-Arguments and files are those of tests/llm/archs/ggufs.py, whose functions these are.
+Arguments and files are those of tests/llm/archs/ggufs.py.
 """
-import importlib.util, os, shutil, sys
+import os, sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"archs_{name}", f"{HERE}/../archs/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "archs"))
+import made_set
 
 
-WEARS = [("", "qwen2")]
-
-
-def next_layers(llama_cpp):
+def next_layers(base):
     """The converter wants a model's further layers named on the command line where the file has none."""
-    sys.path[:0] = [llama_cpp, f"{llama_cpp}/gguf-py"]
-    from conversion import base, qwen
+    from conversion import qwen
 
     usual = base.ModelBase.load_hparams
 
@@ -35,25 +25,7 @@ def next_layers(llama_cpp):
     return load_hparams
 
 
-def pack(root):
-    for name in os.listdir(root):
-        if name.endswith(".gguf"):
-            os.unlink(f"{root}/{name}")
-    archs = load("make")
-    archs.HERE = HERE
-    archs.pack(root, "delta-ggufs.tar.xz")
-
-
-def main(args):
-    if args[0] == "--pack":
-        return pack(args[1])
-    ggufs = load("ggufs")
-    ggufs.WEARS, ggufs.MORE = WEARS, []
-    ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in WEARS}}
-    ggufs.LOAD[0] = next_layers(args[0])
-    shutil.rmtree(args[2], ignore_errors=True)
-    ggufs.main(*args)
-
+WEARS = [("", "qwen2")]
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    made_set.main(__file__, sys.argv[1:], WEARS, load_hparams=next_layers)

@@ -2,30 +2,18 @@
 """ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
 
     pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
-    tests/llm/dense/ggufs.py LLAMA_CPP DENSE DIRECTORY     (then --pack DIRECTORY: dense-ggufs.tar.xz, without the GGUFs)
+    tests/llm/dense/ggufs.py LLAMA_CPP MADE DIRECTORY     (then --pack DIRECTORY: dense-ggufs.tar.xz, without the GGUFs)
 
-Arguments and files are those of tests/llm/archs/ggufs.py, whose functions these are.
+Arguments and files are those of tests/llm/archs/ggufs.py.
 """
-import importlib.util, json, os, shutil, sys
+import json, os, sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"archs_{name}", f"{HERE}/../archs/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "archs"))
+import made_set
 
 
-WEARS = [("qwen3", "qwen2"), ("command-r", "llama3"), ("ministral3", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
-
-
-def plain_hparams(llama_cpp):
+def plain_hparams(base):
     """load_hparams for the converter: config.json itself where transformers 5 names things otherwise than the converter."""
-    sys.path[:0] = [llama_cpp, f"{llama_cpp}/gguf-py"]
-    from conversion import base
-
     usual = base.ModelBase.load_hparams
 
     def load_hparams(folder, is_mistral_format):
@@ -36,25 +24,7 @@ def plain_hparams(llama_cpp):
     return load_hparams
 
 
-def pack(root):
-    for name in os.listdir(root):
-        if name.endswith(".gguf"):
-            os.unlink(f"{root}/{name}")
-    archs = load("make")
-    archs.HERE = HERE
-    archs.pack(root, "dense-ggufs.tar.xz")
-
-
-def main(args):
-    if args[0] == "--pack":
-        return pack(args[1])
-    ggufs = load("ggufs")
-    ggufs.WEARS, ggufs.MORE = WEARS, []
-    ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in WEARS}}
-    ggufs.LOAD[0] = plain_hparams(args[0])
-    shutil.rmtree(args[2], ignore_errors=True)
-    ggufs.main(*args)
-
+WEARS = [("qwen3", "qwen2"), ("command-r", "llama3"), ("ministral3", "llama3"), ("glm4", "glm"), ("exaone4", "qwen2"), ("seed_oss", "qwen2"), ("", "gpt2")]
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    made_set.main(__file__, sys.argv[1:], WEARS, load_hparams=plain_hparams)

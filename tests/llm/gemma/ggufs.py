@@ -2,47 +2,23 @@
 """ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
 
     pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
-    tests/llm/gemma/ggufs.py LLAMA_CPP GEMMA DIRECTORY     (then --pack DIRECTORY: gemma-ggufs.tar.xz, without the GGUFs)
+    tests/llm/gemma/ggufs.py LLAMA_CPP MADE DIRECTORY     (then --pack DIRECTORY: gemma-ggufs.tar.xz, without the GGUFs)
 
-Arguments and files are those of tests/llm/archs/ggufs.py, whose functions these are.
+Arguments and files are those of tests/llm/archs/ggufs.py.
 """
-import importlib.util, os, shutil, sys
+import os, sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "archs"))
+import made_set
 
 
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"archs_{name}", f"{HERE}/../archs/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def dense_modules(base):
+    """The converter's option --sentence-transformers-dense-modules."""
+    base.ModelBase.__init__.__kwdefaults__["sentence_transformers_dense_modules"] = True
+    return base.ModelBase.load_hparams
 
 
 WEARS = [("gemma4", "spm-json"), ("", "spm")]
 
-
-def pack(root):
-    for name in os.listdir(root):
-        if name.endswith(".gguf"):
-            os.unlink(f"{root}/{name}")
-    archs = load("make")
-    archs.HERE = HERE
-    archs.pack(root, "gemma-ggufs.tar.xz")
-
-
-def main(args):
-    if args[0] == "--pack":
-        return pack(args[1])
-    ggufs = load("ggufs")
-    ggufs.WEARS, ggufs.MORE = WEARS, []
-    ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in WEARS}}
-    shutil.rmtree(args[2], ignore_errors=True)
-    sys.path[:0] = [args[0], f"{args[0]}/gguf-py"]
-    from conversion import base
-
-    base.ModelBase.__init__.__kwdefaults__["sentence_transformers_dense_modules"] = True  # --sentence-transformers-dense-modules
-    ggufs.main(*args)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    made_set.main(__file__, sys.argv[1:], WEARS, load_hparams=dense_modules)

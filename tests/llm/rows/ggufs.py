@@ -2,28 +2,19 @@
 """ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
 
     pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
-    tests/llm/rows/ggufs.py LLAMA_CPP ROWS DIRECTORY     (then --pack DIRECTORY: rows-ggufs.tar.xz, without the GGUFs)
+    tests/llm/rows/ggufs.py LLAMA_CPP MADE DIRECTORY     (then --pack DIRECTORY: rows-ggufs.tar.xz, without the GGUFs)
 
-Arguments and files are those of tests/llm/archs/ggufs.py, whose functions these are.
+Arguments and files are those of tests/llm/archs/ggufs.py.
 """
-import importlib.util, os, shutil, sys
+import os, sys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def load(name):
-    spec = importlib.util.spec_from_file_location(f"archs_{name}", f"{HERE}/../archs/{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-ggufs = load("ggufs")
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "archs"))
+import made_set
 
 
 def dress_reranker(d):
     """Qwen's, with the tokens "yes" and "no"; the card says what the model is."""
-    t, c = ggufs.dress_qwen2(d)
+    t, c = made_set.ggufs.dress_qwen2(d)
     t["model"]["vocab"] = {{"i": "yes", "j": "no"}.get(k, k): v for k, v in t["model"]["vocab"].items()}
     with open(f"{d}/README.md", "w") as f:
         f.write("---\nlicense: mit\n---\n# Qwen3-Reranker\n")
@@ -32,25 +23,5 @@ def dress_reranker(d):
 
 WEARS = [("qwen3-reranker", "reranker"), ("bert", "wordpiece"), ("jina", "wordpiece"), ("t5", "spm"), ("minicpm", "spm"), ("apertus", "llama3"), ("", "gpt2")]
 
-
-def pack(root):
-    for name in os.listdir(root):
-        if name.endswith(".gguf"):
-            os.unlink(f"{root}/{name}")
-    archs = load("make")
-    archs.HERE = HERE
-    archs.pack(root, "rows-ggufs.tar.xz")
-
-
-def main(args):
-    if args[0] == "--pack":
-        return pack(args[1])
-    ggufs.WEARS, ggufs.MORE, ggufs.PRE = WEARS, [], {**ggufs.PRE, "reranker": "qwen2"}
-    ggufs.DRESSES = {**ggufs.DRESSES, "reranker": dress_reranker}
-    ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in WEARS}}
-    shutil.rmtree(args[2], ignore_errors=True)
-    ggufs.main(*args)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    made_set.main(__file__, sys.argv[1:], WEARS, dresses={"reranker": dress_reranker}, pre={"reranker": "qwen2"})
