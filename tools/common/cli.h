@@ -66,6 +66,7 @@ typedef struct zt_opt {
 typedef struct zt_mode {
     const char *name;   /* name in messages */
     const char *option; /* name of the option that selects it; NULL: selected by a command or the model */
+    bool command;       /* operand 0 is its name; for a tool in which not all modes are commands */
 } zt_mode;
 #define ZT_IN(mode) (UINT64_C(1) << (mode))
 
@@ -140,8 +141,8 @@ typedef struct zt_cli {
 zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv);
 /* Is the option on the command line? name: "model", or "-n" for an option without a name. */
 bool zt_cli_given(const zt_cli *cli, const char *name);
-/* The mode that the given options select, or `usual` if none does. -1 with ZT_EUSAGE: two different modes are
- * selected. */
+/* The mode that operand 0 (of modes with `command`) or the given options select, or `usual` if none does. -1 with
+ * ZT_EUSAGE: options select two different modes, or operand 0 is not a command. */
 int zt_cli_mode(zt_cli *cli, int usual);
 /* Checks the given options against the mode. ZT_EUSAGE: an option does not apply to the mode, lacks an option that it
  * needs, or excludes another; the message names it. */

@@ -58,6 +58,14 @@ bool zt_completion_commands(zt_str *out, const zt_tool *tool, const zt_opt *opti
     return true;
 }
 
+bool zt_completion_mode_commands(zt_str *out, const zt_tool *tool)
+{
+    int written = 0;
+    for (int i = 0; i < tool->n_modes; i++)
+        if (tool->modes[i].command) zt_str_printf(out, "%s%s", written++ ? " " : "", tool->modes[i].name);
+    return written > 0;
+}
+
 /* ---- the script ------------------------------------------------------------------------------ */
 
 zt_status zt_print_completion(zt_cli_state *state)

@@ -24,6 +24,8 @@ void zt_completion_words(zt_str *out, const zt_opt *option);
 /* Appends the tool's commands that the option applies to, `between` them; option NULL: all. False, and nothing appended:
  * the tool has no commands, or the option applies to all of them. */
 bool zt_completion_commands(zt_str *out, const zt_tool *tool, const zt_opt *option, const char *between);
+/* Appends the names of those modes that are commands, a space between. False: none is. */
+bool zt_completion_mode_commands(zt_str *out, const zt_tool *tool);
 /* "zt_run" of "zt-run". */
 typedef char zt_identifier[64];
 void zt_completion_identifier(const zt_tool *tool, zt_identifier text);

@@ -110,6 +110,17 @@ static void put_commands(zt_str *out, const zt_cli_state *state, const char *ide
     zt_str_puts(out, "; return; }\n");
 }
 
+/* Of a tool some of whose modes are commands: their names, as the first word. */
+static void put_mode_commands(zt_str *out, const zt_tool *tool, const char *identifier)
+{
+    size_t start = out->len;
+    zt_str_printf(out, "    [[ $cur == -* || $COMP_CWORD -gt 1 ]] || { compopt +o default; _%s_words ", identifier);
+    if (zt_completion_mode_commands(out, tool))
+        zt_str_puts(out, "; return; }\n");
+    else
+        out->len = start;
+}
+
 void zt_completion_bash(zt_str *out, const zt_cli_state *state)
 {
     const zt_tool *tool = state->cli.tool;
@@ -129,6 +140,7 @@ void zt_completion_bash(zt_str *out, const zt_cli_state *state)
         zt_str_puts(out, "    ");
         put_options(out, state, -1);
         zt_str_puts(out, "\n");
+        put_mode_commands(out, tool, identifier);
     }
     zt_str_printf(out, "    [[ $cur == -* ]] && _%1$s_words $options\n}\ncomplete -o default -F _%1$s %2$s\n", identifier,
                   tool->name);

@@ -105,6 +105,9 @@ void zt_completion_fish(zt_str *out, const zt_cli_state *state)
         zt_completion_commands(out, tool, NULL, " ");
         zt_str_printf(out, "' -a %s\n", tool->modes[mode].name);
     }
+    for (int mode = 0; !tool->commands && mode < tool->n_modes; mode++)
+        if (tool->modes[mode].command)
+            zt_str_printf(out, "complete -c %s -f -n __fish_is_first_arg -a %s\n", tool->name, tool->modes[mode].name);
     for (int i = 0; i < state->option_count; i++) {
         const zt_opt *option = &state->options[i];
         zt_str_printf(out, "complete -c %s", tool->name);

@@ -126,6 +126,12 @@ void zt_completion_zsh(zt_str *out, const zt_cli_state *state)
         zt_completion_commands(out, tool, NULL, " ");
         zt_str_puts(out, ")' )\n");
     }
+    size_t start = out->len;
+    zt_str_puts(out, "    specs+=( '1:command:(");
+    if (zt_completion_mode_commands(out, tool))
+        zt_str_puts(out, ")' )\n");
+    else
+        out->len = start;
     zt_str_printf(out,
                   "    _arguments -s -S $specs '*:file:_files'\n}\n\n"
                   "if [[ $funcstack[1] == _%2$s ]]; then _%1$s \"$@\"; else compdef _%1$s %2$s; fi\n",

@@ -1,5 +1,6 @@
 /* modes.c - which options go with what a tool does: the masks, needs and exclusions of the option
  * table, checked against what was given. */
+#include "lib/base/near.h"
 #include "tools/common/internal.h"
 
 #include <string.h>
@@ -48,10 +49,32 @@ zt_status zt_cli_refuse_given(zt_cli *cli, const char *names, const char *what)
 
 /* ---- modes ----------------------------------------------------------------------------------- */
 
+/* The i-th command among the modes. */
+static const char *command_name(const void *user, int i)
+{
+    const zt_tool *tool = user;
+    for (int mode = 0; mode < tool->n_modes; mode++)
+        if (tool->modes[mode].command && i-- == 0) return tool->modes[mode].name;
+    return NULL;
+}
+
+/* The command that operand 0 names; -1: none, with an error if there is an operand. */
+static int find_command(zt_cli *cli)
+{
+    const zt_tool *tool = cli->tool;
+    if (!cli->n_operands || !command_name(tool, 0)) return -1;
+    const char *word = cli->operands[0];
+    for (int mode = 0; mode < tool->n_modes; mode++)
+        if (tool->modes[mode].command && !strcmp(word, tool->modes[mode].name)) return mode;
+    zt_fail_unknown(cli->ctx, ZT_EUSAGE, "unknown command", word, strlen(word), command_name, tool);
+    return -1;
+}
+
 int zt_cli_mode(zt_cli *cli, int usual)
 {
     const zt_tool *tool = cli->tool;
-    int mode = -1;
+    int mode = find_command(cli);
+    if (mode >= 0 || zt_ctx_status(cli->ctx)) return mode;
     for (int i = 0; i < tool->n_modes; i++) {
         const char *option = tool->modes[i].option;
         if (!option || !zt_cli_given(cli, option)) continue;

@@ -1,15 +1,24 @@
-/* main.c - zt-train: networks trained and evaluated. */
+/* main.c - zt-train: networks trained and evaluated. One table has a row for each mode. */
 #include "tools/zt-train/train_tool.h"
 
-static const char *const synopsis[] = {"-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
-                                       "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
-                                       "--eval -m NET... -i DATA [OPTION...]", NULL};
-
-static const zt_mode modes[TRAIN_N_MODES] = {
-    [TRAIN_NETWORK] = {"training a network", NULL},
-    [TRAIN_TEXT] = {"--text", "text"},
-    [TRAIN_EVAL] = {"--eval", "eval"},
+static const train_mode rows[TRAIN_N_MODES] = {
+    [TRAIN_NETWORK] = {.mode = {"training a network", NULL, false},
+                       .synopsis = "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
+                       .needs_output = true,
+                       .run_mode = train_fit},
+    [TRAIN_TEXT] = {.mode = {"--text", "text", false},
+                    .synopsis = "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
+                    .text = true,
+                    .needs_output = true,
+                    .run_mode = train_fit},
+    [TRAIN_EVAL] = {.mode = {"--eval", "eval", false},
+                    .synopsis = "--eval -m NET... -i DATA [OPTION...]",
+                    .many_models = true,
+                    .run_mode = train_eval},
 };
+
+static const char *synopsis[TRAIN_N_MODES + 1];
+static zt_mode modes[TRAIN_N_MODES];
 
 static const zt_tool tool = {
     .name = "zt-train",
@@ -18,31 +27,40 @@ static const zt_tool tool = {
     .options = train_option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
-    .max_operands = 0,
+    .max_operands = 0, /* 1 with the first mode that is a command */
     .modes = modes,
     .n_modes = TRAIN_N_MODES,
     .shared_options = train_shared_options,
 };
 
-static zt_status check_options(zt_cli *cli, train_options *options)
+static void list_modes(void)
 {
-    int mode = zt_cli_mode(cli, TRAIN_NETWORK);
-    if (mode < 0 || zt_cli_enter(cli, mode)) return ZT_EUSAGE;
+    for (int i = 0; i < TRAIN_N_MODES; i++) {
+        modes[i] = rows[i].mode;
+        synopsis[i] = rows[i].synopsis;
+    }
+}
+
+static zt_status check_options(zt_cli *cli, const train_mode *row, train_options *options)
+{
     options->model = options->models.n ? options->models.item[0] : NULL;
-    if (options->models.n > 1 && !options->eval)
+    if (options->models.n > 1 && !row->many_models)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-m is given %d times, but only --eval accepts several networks", options->models.n);
-    if (!options->text && !options->model && !options->make)
+    if (!row->text && !options->model && !options->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, "no network: specify one with -m or --new");
-    if (!options->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "no data: specify it with -i");
-    if (!options->eval && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o");
+    if (!row->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "no data: specify it with -i");
+    if (row->needs_output && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o");
     return ZT_OK;
 }
 
 int main(int argc, char **argv)
 {
+    list_modes();
     zt_cli *cli = zt_cli_open(&tool, argc, argv);
-    zt_status status = check_options(cli, &train_opt);
-    if (!status) status = train_opt.eval ? train_eval(cli, &train_opt) : train_fit(cli, &train_opt);
+    int mode = zt_cli_mode(cli, TRAIN_NETWORK);
+    zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
+    if (!status) status = check_options(cli, &rows[mode], &train_opt);
+    if (!status) status = rows[mode].run_mode(cli, &train_opt);
     train_data_done(cli->ctx);
     return zt_cli_close(cli, status);
 }

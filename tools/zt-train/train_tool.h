@@ -24,8 +24,18 @@ extern train_options train_opt;
 extern const zt_opt train_option_table[];
 extern const zt_shared_opt train_shared_options[];
 
-/* The modes of the option table. */
+/* The modes of the option table. To add one: its number here, its row in main.c. */
 enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_N_MODES };
+
+/* A row of the table of modes (main.c). */
+typedef struct train_mode {
+    zt_mode mode; /* selected by its option, or a command: operand 0 is its name */
+    const char *synopsis;
+    bool text;         /* -i, -m and --new are not required */
+    bool many_models;  /* -m may be repeated */
+    bool needs_output; /* -o is required */
+    zt_status (*run_mode)(zt_cli *cli, const train_options *options);
+} train_mode;
 
 /* ---- learners: a program and its weights (learner.c) ------------------------------------------ */
 
