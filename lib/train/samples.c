@@ -1,6 +1,6 @@
 /* samples.c - owns a data set in memory, and batches of it. */
 #include "lib/base/require.h"
-#include "lib/train/samples.h"
+#include "lib/train/train_internal.h"
 
 #include <string.h>
 
@@ -13,15 +13,15 @@ static bool is_weight(const int *weights, int count, int value)
     return false;
 }
 
-static bool is_counter(const zt_value *value)
+bool zt_input_counts_batches(const zt_value *input)
 {
-    return value->type.rank == 0 && value->type.dtype == ZT_I64 && strcmp(value->name, "counter") == 0;
+    return input->type.rank == 0 && input->type.dtype == ZT_I64 && strcmp(input->name, "counter") == 0;
 }
 
 static zt_status add_field(zt_samples *samples, const zt_value *input, int index)
 {
     zt_type row = input->type;
-    if (is_counter(input)) {
+    if (zt_input_counts_batches(input)) {
         samples->counter = index;
         return ZT_OK;
     }

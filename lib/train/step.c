@@ -1,5 +1,5 @@
-/* step.c - owns the program of a training step: the gradient pass of a forward program with weights as states, then clipping
- * and the optimizer's update. */
+/* step.c - owns the programs of a training step: the gradient pass of a forward program with weights as states, then clipping
+ * and the optimizer's update, in one program or, for gradients that are summed between them, in two. */
 #include "lib/base/require.h"
 #include "lib/prog/states.h"
 #include "lib/train/train_internal.h"
@@ -194,43 +194,119 @@ static zt_status update_weight(step_builder *step, int index)
     return status;
 }
 
-static zt_status write_update(step_builder *step)
+/* Inputs lr and step, then the update of all weights. *norm_out: the global gradient norm, before clipping. */
+static zt_status write_update(step_builder *step, int *norm_out)
 {
     zt_dtype dtype = zt_prog_value(step->program, step->weights[0])->type.dtype;
     step->update = (zt_update){.program = step->program, .optim = step->options->optim};
     step->update.learning_rate = zt_prog_in(step->program, "lr", dtype, 0, NULL);
     step->update.step = step->update.learning_rate < 0 ? -1 : zt_prog_in(step->program, "step", dtype, 0, NULL);
-    int norm = step->update.step < 0 ? -1 : write_norm(step);
+    int norm = *norm_out = step->update.step < 0 ? -1 : write_norm(step);
     if (norm < 0) return zt_ctx_status(step->ctx);
     if (step->options->clip > 0) clip_gradients(step, norm);
     zt_status status = zt_ctx_status(step->ctx);
     for (int i = 0; i < step->weight_count && !status; i++) status = update_weight(step, i);
-    for (int output = 0; output < step->grad_outputs && !status; output++) {
+    return status;
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+/* Puts out so many outputs of the gradient pass, from this one on, under their names there. */
+static zt_status put_outputs(const step_builder *step, int first, int count)
+{
+    zt_status status = ZT_OK;
+    for (int output = first; output < first + count && !status; output++) {
         const zt_output *out = zt_prog_output(step->gradient_program, output);
         status = zt_prog_out(step->program, out->name, step->map[out->value]);
     }
-    if (!status) status = zt_prog_out(step->program, "grad_norm", norm);
-    for (int i = 0; i < step->options->n_watched && !status; i++) {
-        const zt_output *out = zt_prog_output(step->gradient_program, step->grad_outputs + step->weight_count + i);
-        status = zt_prog_out(step->program, out->name, step->map[out->value]);
+    return status;
+}
+
+static zt_status put_watched(const step_builder *step)
+{
+    return put_outputs(step, step->grad_outputs + step->weight_count, step->options->n_watched);
+}
+
+/* Puts out the gradient of each weight, in the order of the states. */
+static zt_status put_gradients(const step_builder *step)
+{
+    zt_status status = ZT_OK;
+    for (int state = 0; state < step->weight_count && !status; state++) {
+        int weight_index = 0;
+        while (step->weights[weight_index] != zt_prog_nth(step->program, ZT_VALUE_STATE, state)) weight_index++;
+        status = put_outputs(step, step->grad_outputs + weight_index, 1);
     }
     return status;
+}
+
+/* ---- programs --------------------------------------------------------------------------------- */
+
+/* Forward and gradient, with weights as states. */
+static zt_status begin_program(step_builder *step)
+{
+    zt_status status = zt_ctx_status(step->ctx);
+    if (!status) status = find_weights(step);
+    if (!status) status = differentiate_loss(step);
+    return status ? status : weights_to_states(step);
+}
+
+static zt_prog *end_program(step_builder *step, zt_status status)
+{
+    if (status) zt_prog_free(step->program);
+    zt_prog_free(step->gradient_program);
+    zt_free(step->ctx, step->map);
+    zt_free(step->ctx, step->weights);
+    zt_free(step->ctx, step->wrt);
+    zt_free(step->ctx, step->gradients);
+    return status ? NULL : step->program;
 }
 
 zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *options)
 {
     ZT_REQUIRE(ctx, forward && options, NULL);
     step_builder step = {.ctx = ctx, .options = options, .forward = forward};
-    zt_status status = zt_ctx_status(ctx);
-    if (!status) status = find_weights(&step);
-    if (!status) status = differentiate_loss(&step);
-    if (!status) status = weights_to_states(&step);
-    if (!status) status = write_update(&step);
-    if (status) zt_prog_free(step.program);
-    zt_prog_free(step.gradient_program);
-    zt_free(ctx, step.map);
-    zt_free(ctx, step.weights);
-    zt_free(ctx, step.wrt);
-    zt_free(ctx, step.gradients);
-    return status ? NULL : step.program;
+    int norm = -1;
+    zt_status status = begin_program(&step);
+    if (!status) status = write_update(&step, &norm);
+    if (!status) status = put_outputs(&step, 0, step.grad_outputs);
+    if (!status) status = zt_prog_out(step.program, "grad_norm", norm);
+    if (!status) status = put_watched(&step);
+    return end_program(&step, status);
+}
+
+zt_prog *zt_train_gradient_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *options)
+{
+    step_builder step = {.ctx = ctx, .options = options, .forward = forward};
+    zt_status status = begin_program(&step);
+    if (!status) status = put_outputs(&step, 0, step.grad_outputs);
+    if (!status) status = put_watched(&step);
+    if (!status) status = put_gradients(&step);
+    return end_program(&step, status);
+}
+
+/* Declares a weight as a state, and its gradient as an input. */
+static zt_status declare_weight(step_builder *step, int index, const zt_value *weight)
+{
+    char name[NAME];
+    snprintf(name, sizeof name, "d.%s", weight->name);
+    const zt_type *type = &weight->type;
+    step->weights[index] = zt_prog_state(step->program, weight->name, type->dtype, type->rank, type->dim);
+    step->gradients[index] = step->weights[index] < 0 ? -1 : zt_prog_in(step->program, name, type->dtype, type->rank, type->dim);
+    return step->gradients[index] < 0 ? zt_ctx_status(step->ctx) : ZT_OK;
+}
+
+zt_prog *zt_train_update_program(zt_ctx *ctx, const zt_prog *gradient, const zt_train_opts *options)
+{
+    step_builder step = {.ctx = ctx, .options = options, .weight_count = zt_prog_count(gradient, ZT_VALUE_STATE)};
+    size_t count = (size_t)step.weight_count + 1;
+    int norm = -1;
+    step.program = zt_prog_new(ctx);
+    step.weights = zt_calloc(ctx, count, sizeof *step.weights);
+    step.gradients = zt_calloc(ctx, count, sizeof *step.gradients);
+    zt_status status = step.program && step.weights && step.gradients ? ZT_OK : ZT_ENOMEM;
+    for (int i = 0; i < step.weight_count && !status; i++)
+        status = declare_weight(&step, i, zt_prog_value(gradient, zt_prog_nth(gradient, ZT_VALUE_STATE, i)));
+    if (!status) status = write_update(&step, &norm);
+    if (!status) status = zt_prog_out(step.program, "grad_norm", norm);
+    return end_program(&step, status);
 }

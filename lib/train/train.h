@@ -72,7 +72,10 @@ typedef struct zt_train_opts {
     int n_sample;
     const int *watched; /* values of the program whose gradients become outputs; no duplicates */
     int n_watched;
-    bool strict; /* trainer: an op that the engine lacks is an error; no fallback engine */
+    bool strict;        /* trainer: an op that the engine lacks is an error; no fallback engine */
+    int64_t accumulate; /* trainer: gradient accumulation. The rows of a batch are split into so many micro-batches, whose
+                         * gradients are summed in a fixed order, weighted by their rows: the loss must be a mean over rows. 0
+                         * and 1: not split */
 } zt_train_opts;
 
 /* The program of a training step:
@@ -112,11 +115,12 @@ zt_type zt_trainer_state_type(const zt_trainer *trainer, int index);     /* rank
  * of range. */
 zt_status zt_trainer_get(zt_trainer *trainer, int index, void *host);
 zt_status zt_trainer_set(zt_trainer *trainer, int index, const void *host); /* the same */
-const zt_prog *zt_trainer_program(const zt_trainer *trainer);               /* after its passes */
-/* A hash of everything but the inputs that determines the bits of a step: the engine, and the step's program without outputs
- * other than the loss and without values watched. */
+/* The program after its passes; with accumulation, the part of it that computes gradients. */
+const zt_prog *zt_trainer_program(const zt_trainer *trainer);
+/* A hash of everything but the inputs that determines the bits of a step: the engine, the step's program without outputs
+ * other than the loss and without values watched, and accumulation. */
 const uint64_t *zt_trainer_id(const zt_trainer *trainer); /* [2] */
-zt_session *zt_trainer_session(zt_trainer *trainer);      /* for profiling and reports */
+zt_session *zt_trainer_session(zt_trainer *trainer);      /* that of this program, for profiling and reports */
 
 #ifdef __cplusplus
 }

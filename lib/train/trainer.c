@@ -9,8 +9,10 @@
 
 struct zt_trainer {
     zt_ctx *ctx;
-    zt_prog *program; /* after its passes */
-    zt_session *session;
+    zt_prog *program;    /* after its passes: the step; with accumulation its update */
+    zt_session *session; /* of this program: it has all states */
+    zt_prog *gradient;   /* with accumulation: the program of gradients, after its passes; else NULL */
+    zt_micro *micro;
     int weight_count, forward_inputs, forward_outputs, watched_count, loss_output;
     uint64_t id[2];
     zt_dtype type; /* of weights, learning rate and step */
@@ -41,6 +43,7 @@ zt_status zt_trainer_get(zt_trainer *trainer, int index, void *host)
 zt_status zt_trainer_set(zt_trainer *trainer, int index, const void *host)
 {
     if (!trainer) return ZT_EUSAGE;
+    if (trainer->micro) zt_micro_changed(trainer->micro);
     return zt_session_state_set(trainer->session, index, host);
 }
 uint64_t zt_trainer_steps(const zt_trainer *trainer) { return trainer ? trainer->step_count : 0; }
@@ -49,8 +52,16 @@ void zt_trainer_set_steps(zt_trainer *trainer, uint64_t steps)
     if (!trainer) return;
     trainer->step_count = steps;
 }
-const zt_prog *zt_trainer_program(const zt_trainer *trainer) { return trainer ? trainer->program : NULL; }
-zt_session *zt_trainer_session(zt_trainer *trainer) { return trainer ? trainer->session : NULL; }
+const zt_prog *zt_trainer_program(const zt_trainer *trainer)
+{
+    if (!trainer) return NULL;
+    return trainer->gradient ? trainer->gradient : trainer->program;
+}
+zt_session *zt_trainer_session(zt_trainer *trainer)
+{
+    if (!trainer) return NULL;
+    return trainer->micro ? zt_micro_session(trainer->micro) : trainer->session;
+}
 const uint64_t *zt_trainer_id(const zt_trainer *trainer) { return trainer->id; }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -91,20 +102,37 @@ static zt_status load_all(zt_trainer *trainer, const zt_prog *forward, const zt_
     return status;
 }
 
-static zt_prog *make_program(zt_ctx *ctx, zt_engine *engine, const zt_prog *forward, const zt_train_opts *options)
+/* The program after its passes; it is taken over. NULL: NULL. */
+static zt_prog *apply_passes(zt_engine *engine, zt_prog *program, const zt_binding *sample, int sample_count)
 {
-    zt_prog *program = zt_train_program(ctx, forward, options);
     if (!program) return NULL;
-    zt_pass_opts pass_options = {.sample = options->sample, .n_sample = options->n_sample, .engine = engine};
-    zt_prog *passed = zt_prog_passes(ctx, program, &pass_options, NULL);
+    zt_pass_opts pass_options = {.sample = sample, .n_sample = sample_count, .engine = engine};
+    zt_prog *passed = zt_prog_passes(engine->ctx, program, &pass_options, NULL);
     zt_prog_free(program);
     return passed;
+}
+
+/* Sets the trainer's programs. */
+static zt_status make_programs(zt_trainer *trainer, zt_engine *engine, const zt_prog *forward, const zt_train_opts *options)
+{
+    zt_ctx *ctx = trainer->ctx;
+    if (options->accumulate <= 1) {
+        zt_prog *step = zt_train_program(ctx, forward, options);
+        trainer->program = apply_passes(engine, step, options->sample, options->n_sample);
+    } else {
+        zt_prog *gradient = zt_train_gradient_program(ctx, forward, options);
+        trainer->program = gradient ? apply_passes(engine, zt_train_update_program(ctx, gradient, options), NULL, 0) : NULL;
+        trainer->gradient = apply_passes(engine, gradient, options->sample, options->n_sample);
+        if (!trainer->gradient) return zt_ctx_status(ctx);
+    }
+    return trainer->program ? ZT_OK : zt_ctx_status(ctx);
 }
 
 static zt_status inspect_program(zt_trainer *trainer, const zt_prog *forward, const zt_train_opts *options)
 {
     const char *loss = options->loss ? options->loss : "loss";
-    trainer->forward_inputs = zt_prog_count(trainer->program, ZT_VALUE_IN) - 2;
+    const zt_prog *program = zt_trainer_program(trainer);
+    trainer->forward_inputs = zt_prog_count(program, ZT_VALUE_IN) - (trainer->gradient ? 0 : 2);
     trainer->forward_outputs = zt_prog_n_outputs(forward);
     for (int i = 0; i < trainer->forward_outputs; i++)
         if (!strcmp(zt_prog_output(forward, i)->name, loss)) trainer->loss_output = i;
@@ -114,7 +142,8 @@ static zt_status inspect_program(zt_trainer *trainer, const zt_prog *forward, co
         trainer->weight_count += found >= 0 && zt_prog_value(trainer->program, found)->kind == ZT_VALUE_STATE;
     }
     trainer->type = zt_prog_value(trainer->program, state_value(trainer, 0))->type.dtype;
-    trainer->inputs = zt_calloc(trainer->ctx, (size_t)trainer->forward_inputs + 2, sizeof *trainer->inputs);
+    size_t input_count = (size_t)zt_prog_count(trainer->program, ZT_VALUE_IN) + (size_t)trainer->forward_inputs + 2;
+    trainer->inputs = zt_calloc(trainer->ctx, input_count, sizeof *trainer->inputs);
     trainer->watched_count = options->n_watched;
     trainer->outputs =
         zt_calloc(trainer->ctx, (size_t)(trainer->forward_outputs + 1 + trainer->watched_count), sizeof *trainer->outputs);
@@ -148,6 +177,7 @@ static zt_status hash_step(zt_trainer *trainer, const zt_engine *engine, const z
     zt_str_init(&text, trainer->ctx);
     zt_status status = step ? zt_prog_print(step, &text) : zt_ctx_status(trainer->ctx);
     if (!status) status = zt_str_puts(&text, zt_engine_inmost(engine)->vt->name);
+    if (!status && options->accumulate > 1) status = zt_str_printf(&text, "\naccumulate %lld\n", (long long)options->accumulate);
     XXH128_hash_t hash = XXH3_128bits(text.data, status ? 0 : text.len);
     trainer->id[0] = hash.low64;
     trainer->id[1] = hash.high64;
@@ -162,9 +192,10 @@ static zt_status hash_step(zt_trainer *trainer, const zt_engine *engine, const z
 static zt_status check_loss(const zt_trainer *trainer, const zt_train_opts *options)
 {
     char text[ZT_TYPE_TEXT];
-    zt_bound *bound = zt_prog_bind(trainer->program, options->sample, options->n_sample);
+    const zt_prog *program = zt_trainer_program(trainer);
+    zt_bound *bound = zt_prog_bind(program, options->sample, options->n_sample);
     if (!bound) return zt_ctx_status(trainer->ctx);
-    zt_type loss = bound->type[zt_prog_output(trainer->program, trainer->loss_output)->value];
+    zt_type loss = bound->type[zt_prog_output(program, trainer->loss_output)->value];
     zt_bound_free(bound);
     if (loss.dtype == trainer->type && loss.rank == 0) return ZT_OK;
     return zt_fail(trainer->ctx, ZT_EUSAGE, "the loss has type %s: must be a scalar of %s like the weights",
@@ -179,9 +210,13 @@ zt_trainer *zt_trainer_open(zt_engine *engine, const zt_prog *forward, const zt_
     zt_trainer *trainer = zt_calloc(ctx, 1, sizeof *trainer);
     if (!trainer) return NULL;
     trainer->ctx = ctx;
-    trainer->program = make_program(ctx, engine, forward, options);
-    zt_status status = trainer->program ? inspect_program(trainer, forward, options) : zt_ctx_status(ctx);
+    zt_status status = make_programs(trainer, engine, forward, options);
+    if (!status) status = inspect_program(trainer, forward, options);
     if (!status) status = check_loss(trainer, options);
+    if (!status && trainer->gradient) {
+        trainer->micro = zt_micro_open(engine, trainer->gradient, forward, store, trainer->loss_output, options);
+        if (!trainer->micro) status = zt_ctx_status(ctx);
+    }
     if (!status)
         trainer->session = zt_session_open(engine, trainer->program, store, &(zt_session_opts){.strict = options->strict});
     if (trainer->session) status = hash_step(trainer, engine, forward, options);
@@ -194,7 +229,9 @@ zt_trainer *zt_trainer_open(zt_engine *engine, const zt_prog *forward, const zt_
 void zt_trainer_close(zt_trainer *trainer)
 {
     if (!trainer) return;
+    zt_micro_close(trainer->micro);
     zt_session_close(trainer->session);
+    zt_prog_free(trainer->gradient);
     zt_prog_free(trainer->program);
     zt_free(trainer->ctx, trainer->inputs);
     zt_free(trainer->ctx, trainer->outputs);
@@ -221,11 +258,10 @@ static double value_of(const zt_trainer *trainer, number value)
     return trainer->type == ZT_F32 ? (double)value.single : value.wide;
 }
 
-zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
-                          double learning_rate, void *const *out, zt_trained *result)
+/* The whole step by one program. */
+static zt_status step_at_once(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
+                              double learning_rate, void *const *out, zt_trained *result)
 {
-    if (!trainer) return ZT_EUSAGE;
-    ZT_REQUIRE(zt_trainer_ctx(trainer), result && (inputs || !trainer->forward_inputs), ZT_EUSAGE);
     number rate = as_number(trainer, learning_rate), count = as_number(trainer, (double)(trainer->step_count + 1)), loss, norm;
     for (int i = 0; i < trainer->forward_inputs; i++) trainer->inputs[i] = inputs[i];
     trainer->inputs[trainer->forward_inputs] = &rate;
@@ -239,6 +275,31 @@ zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int b
     if (status) return status;
     memcpy(&loss, trainer->outputs[trainer->loss_output], trainer->type == ZT_F32 ? sizeof loss.single : sizeof loss.wide);
     *result = (zt_trained){value_of(trainer, loss), value_of(trainer, norm)};
-    trainer->step_count++;
     return ZT_OK;
+}
+
+/* The gradients by micro-batches, then the update. */
+static zt_status step_by_parts(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
+                               double learning_rate, void *const *out, zt_trained *result)
+{
+    number rate = as_number(trainer, learning_rate), count = as_number(trainer, (double)(trainer->step_count + 1)), norm;
+    void *outputs[] = {&norm};
+    zt_status status =
+        zt_micro_step(trainer->micro, trainer->session, bindings, binding_count, inputs, out, trainer->inputs, &result->loss);
+    trainer->inputs[trainer->weight_count] = &rate;
+    trainer->inputs[trainer->weight_count + 1] = &count;
+    if (!status) status = zt_session_step(trainer->session, NULL, 0, trainer->inputs, outputs);
+    if (!status) result->grad_norm = value_of(trainer, norm);
+    return status;
+}
+
+zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
+                          double learning_rate, void *const *out, zt_trained *result)
+{
+    if (!trainer) return ZT_EUSAGE;
+    ZT_REQUIRE(zt_trainer_ctx(trainer), result && (inputs || !trainer->forward_inputs), ZT_EUSAGE);
+    zt_status status =
+        (trainer->micro ? step_by_parts : step_at_once)(trainer, bindings, binding_count, inputs, learning_rate, out, result);
+    if (!status) trainer->step_count++;
+    return status;
 }

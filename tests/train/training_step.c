@@ -3,6 +3,7 @@
 #include "lib/train/train.h"
 #include "tests/common/tap.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,12 +69,15 @@ static void draw_batch(uint64_t number)
     }
 }
 
-static zt_trainer *open_net(zt_engine *e, const zt_prog *p, const char *method)
+static zt_trainer *open_split(zt_engine *e, const zt_prog *p, const char *method, int64_t parts)
 {
     zt_optim o = zt_optim_default(zt_optimizer_named(method));
     const zt_binding n = {"n", ROWS};
-    return zt_trainer_open(e, p, &(zt_train_opts){.optim = &o, .clip = 1, .sample = &n, .n_sample = 1}, &drawn);
+    zt_train_opts how = {.optim = &o, .clip = 1, .sample = &n, .n_sample = 1, .accumulate = parts};
+    return zt_trainer_open(e, p, &how, &drawn);
 }
+
+static zt_trainer *open_net(zt_engine *e, const zt_prog *p, const char *method) { return open_split(e, p, method, 0); }
 
 /* Steps from..to-1; the last loss. */
 static double steps(zt_trainer *trainer, double lr, int from, int to)
@@ -146,6 +150,96 @@ static void same_bits(zt_ctx *ctx, const zt_prog *program, const char *method)
     for (int k = 0; k < 3; k++) drop(&all[k]);
 }
 
+/* ---- gradient accumulation ------------------------------------------------------------------- */
+
+enum { PARTS = 7, NUMBERS = DEEP * WIDE + DEEP + OUT * DEEP };
+
+/* The gradients of the micro-batches first to end - 1, added as the contract says: the left child of a node has the largest power
+ * of two of leaves that is less than all. */
+static void sum_tree(float leaf[][NUMBERS], int first, int end, float *sum)
+{
+    static float right[8][NUMBERS];
+    if (end - first == 1) {
+        memcpy(sum, leaf[first], sizeof right[0]);
+        return;
+    }
+    int half = 1, level = 0;
+    while (2 * half < end - first) half *= 2, level++;
+    sum_tree(leaf, first, first + half, sum);
+    sum_tree(leaf, first + half, end, right[level]);
+    for (int i = 0; i < NUMBERS; i++) sum[i] += right[level][i];
+}
+
+/* The gradients of rows first to first + count - 1, by the gradient pass alone. */
+static bool gradient_of(zt_session *gradient, int first, int count, float *out)
+{
+    const void *in[] = {x + first * WIDE, y + first};
+    void *outs[] = {NULL, NULL, out, out + DEEP * WIDE, out + DEEP * WIDE + DEEP};
+    return zt_session_step(gradient, &(zt_binding){"n", count}, 1, in, outs) == ZT_OK;
+}
+
+/* A step of sgd with the learning rate 1 leaves w - sum. */
+static void accumulate_in_order(zt_ctx *ctx, const zt_prog *program)
+{
+    static float leaf[PARTS][NUMBERS], sum[NUMBERS], before[NUMBERS], after[NUMBERS];
+    const zt_binding n = {"n", ROWS};
+    const char *loss = "loss";
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
+    zt_optim optim = zt_optim_default(zt_optimizer_named("sgd"));
+    zt_train_opts how = {.optim = &optim, .sample = &n, .n_sample = 1, .accumulate = PARTS};
+    zt_trainer *trainer = zt_trainer_open(engine, program, &how, &drawn);
+    int wrt[] = {zt_prog_find(program, "w0"), zt_prog_find(program, "b0"), zt_prog_find(program, "w1")};
+    zt_prog *derived = zt_prog_grad(ctx, program, wrt, 3, &(zt_grad_opts){.of = &loss, .n_of = 1, .sample = &n, .n_sample = 1});
+    zt_session *gradient = derived ? zt_session_open(engine, derived, &drawn, NULL) : NULL;
+    const size_t at[] = {0, DEEP * WIDE, DEEP * WIDE + DEEP};
+    bool good = trainer && gradient;
+    draw_batch(3);
+    for (int i = 0; i < PARTS && good; i++) {
+        int first = ROWS * i / PARTS, count = ROWS * (i + 1) / PARTS - first;
+        good = gradient_of(gradient, first, count, leaf[i]);
+        for (int k = 0; k < NUMBERS; k++) leaf[i][k] *= (float)((double)count / ROWS);
+    }
+    for (int i = 0; i < 3 && good; i++) good = !zt_trainer_get(trainer, i, before + at[i]);
+    good = good && steps(trainer, 1, 3, 4) > 0;
+    for (int i = 0; i < 3 && good; i++) good = !zt_trainer_get(trainer, i, after + at[i]);
+    sum_tree(leaf, 0, PARTS, sum);
+    for (int i = 0; i < NUMBERS && good; i++) good = after[i] == before[i] - sum[i];
+    ok(good, "%d micro-batches of %d rows: their gradients are added in the order of the tree", PARTS, ROWS);
+    zt_session_close(gradient);
+    zt_prog_free(derived);
+    zt_trainer_close(trainer);
+    zt_engine_close(engine);
+}
+
+/* Steps of adam with the batch in so many parts; the last loss. */
+static double accumulated(zt_ctx *ctx, const zt_prog *program, int64_t parts, int threads, states *out)
+{
+    zt_engine *engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = threads, .isa = zt_isa_best()});
+    zt_trainer *trainer = open_split(engine, program, "adam", parts);
+    double loss = steps(trainer, .01, 0, 20);
+    *out = take_states(trainer);
+    zt_trainer_close(trainer);
+    zt_engine_close(engine);
+    return loss;
+}
+
+/* Any number of parts learns the same within rounding, and has bits of its own for any number of threads. */
+static void accumulate(zt_ctx *ctx, const zt_prog *program)
+{
+    const int64_t parts[] = {2, 5, ROWS, 1000};
+    states whole, one, other;
+    double at_once = accumulated(ctx, program, 1, 1, &whole);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        double loss = accumulated(ctx, program, parts[i], 1, &one), again = accumulated(ctx, program, parts[i], 3, &other);
+        ok(fabs(loss - at_once) < 1e-5 * at_once, "%d micro-batches: the loss %.8g beside %.8g at once", (int)parts[i], loss,
+           at_once);
+        ok(alike(&one, &other) && loss == again, "and the same bits by 3 threads");
+        drop(&one);
+        drop(&other);
+    }
+    drop(&whole);
+}
+
 /* A model of f16 weights is trained in f32, from what those are. */
 static void stored_half(zt_ctx *ctx, const zt_prog *program)
 {
@@ -166,17 +260,19 @@ static void stored_half(zt_ctx *ctx, const zt_prog *program)
 
 /* ---- what is refused ------------------------------------------------------------------------- */
 
-static void refuse(zt_ctx *ctx, const char *text, const char *why)
+static void refuse_split(zt_ctx *ctx, const char *text, int64_t parts, const char *why)
 {
     zt_prog *program = zt_prog_parse(ctx, "p.zt", text, strlen(text));
     zt_engine *engine = zt_engine_open(ctx, "ref", NULL);
-    zt_trainer *trainer = program ? open_net(engine, program, "adam") : NULL;
+    zt_trainer *trainer = program ? open_split(engine, program, "adam", parts) : NULL;
     ok(!trainer && strstr(zt_ctx_error(ctx), why), "refused: %s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     zt_trainer_close(trainer);
     zt_engine_close(engine);
     zt_prog_free(program);
 }
+
+static void refuse(zt_ctx *ctx, const char *text, const char *why) { refuse_split(ctx, text, 1, why); }
 
 #define HEAD "zt program 1\nin x: f32[n,40]\n"
 static void refusals(zt_ctx *ctx)
@@ -191,6 +287,11 @@ static void refusals(zt_ctx *ctx)
            HEAD "data w: f32[40] \"first\"\nstate s: f32[40]\ny = mul x w\nz = sum y\n"
                 "out loss = z\n",
            "state 's'");
+    refuse_split(ctx, "zt program 1\nin x: f32[24,40]\ndata w: f32[24,40] \"first\"\ny = mul x w\nz = sum y\nout loss = z\n", 2,
+                 "the program has 0 symbols, expected 1");
+    refuse_split(ctx,
+                 "zt program 1\nin x: f32[40,n]\ndata w: f32[40] \"first\"\ny = sum x\nz = sum w\nl = mul y z\nout loss = l\n", 2,
+                 "input 'x' cannot be split into micro-batches");
 }
 
 int main(void)
@@ -198,6 +299,8 @@ int main(void)
     zt_ctx *ctx = zt_ctx_new();
     zt_prog *program = zt_prog_parse(ctx, "net.zt", net, sizeof net - 1);
     for (int i = 0; zt_optimizer_at(i); i++) same_bits(ctx, program, zt_optimizer_name(zt_optimizer_at(i)));
+    accumulate_in_order(ctx, program);
+    accumulate(ctx, program);
     stored_half(ctx, program);
     refusals(ctx);
     zt_prog_free(program);

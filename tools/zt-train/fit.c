@@ -290,6 +290,7 @@ static zt_status open_trainer(training_run *run)
                                 .weights = run->learner->trained,
                                 .n_weights = run->learner->weight_count,
                                 .strict = run->cli->strict,
+                                .accumulate = options->accumulate,
                                 .through = run->learner->network ? train_network_through : NULL,
                                 .user = run->learner};
     if (options->observe) run->observer = train_observer_open(run->learner, options->observe, "train", true, binding.value);

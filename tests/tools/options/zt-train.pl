@@ -52,6 +52,7 @@ my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 
         "--clip" => {value => .001},
         "--epochs" => {value => 3},
         "--batch" => {value => 4},
+        "--accumulate" => {value => 3},
         "--scale" => {value => 2},
         "--valid" => {value => "other.csv"},
         "--valid-target" => {value => "t.npy", with => [qw(--valid x.npy)]},
