@@ -7,6 +7,7 @@
  *     dense.c conv.c sequence.c softmax.c containers.c    the layers' ops
  *     fake_quant.c                masters rounded to a layer's dtype
  *     report.c                    statistics and telemetry
+ *     mutate.c                    mutations (mutate.h)
  *     probe*.c                    networks from tensors of unknown names (probe.h) */
 #ifndef ZT_NN_INTERNAL_H
 #define ZT_NN_INTERNAL_H
@@ -127,6 +128,9 @@ zt_status zt_layer_add_mask(zt_nn *network, zt_nn_layer *layer);
 /* Adds the layer's weights to the list, from its place in an open document (NULL: drawn). borrows: none are added, a link
  * uses its target's. */
 zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, struct zt_netjson *document, bool borrows);
+
+/* The layer's masters were changed: its codes are drawn from them anew. */
+void zt_layer_masters_changed(const zt_nn *network, zt_nn_layer *layer);
 
 /* The index of a place among all places of the grid, in the order in which they run. The place must be in the grid. */
 int64_t zt_layer_index(const zt_nn *network, const int64_t place[4]);

@@ -237,6 +237,13 @@ zt_store zt_nn_masters(zt_nn *network)
     return store;
 }
 
+void zt_layer_masters_changed(const zt_nn *network, zt_nn_layer *layer)
+{
+    if (layer->exact) layer->rule = ZT_RULE_FIELD; /* codes replaced by masters are rounded to nearest */
+    layer->exact = layer->dtype == ZT_STORE_F32;
+    if (layer->rule == ZT_RULE_FIELD) reset_scale(network, layer);
+}
+
 zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_t count)
 {
     if (!network) return ZT_EUSAGE;
@@ -249,9 +256,7 @@ zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_
         return zt_fail(network->ctx, ZT_ESHAPE, "%s: '%s' has %" PRId64 " numbers, got %" PRId64, network->name, name,
                        zt_type_count(&weight->type), count);
     memcpy(weight->values, value, (size_t)count * sizeof *value);
-    if (weight->layer->exact) weight->layer->rule = ZT_RULE_FIELD; /* codes replaced by masters are rounded to nearest */
-    weight->layer->exact = weight->layer->dtype == ZT_STORE_F32;
-    if (weight->layer->rule == ZT_RULE_FIELD) reset_scale(network, weight->layer);
+    zt_layer_masters_changed(network, weight->layer);
     return ZT_OK;
 }
 

@@ -26,7 +26,18 @@ extern const zt_opt dna_option_table[];
 extern const zt_shared_opt dna_shared_options[];
 
 /* The commands, which are the tool's modes. */
-enum { DNA_LAYERS, DNA_EXTRACT, DNA_COMPARE, DNA_LINEAGE, DNA_SPLICE, DNA_MERGE, DNA_GRAFT, DNA_LORA, DNA_N_COMMANDS };
+enum {
+    DNA_LAYERS,
+    DNA_EXTRACT,
+    DNA_COMPARE,
+    DNA_LINEAGE,
+    DNA_SPLICE,
+    DNA_MERGE,
+    DNA_GRAFT,
+    DNA_LORA,
+    DNA_MUTATE,
+    DNA_N_COMMANDS
+};
 
 /* ---- commands (main.c) ----------------------------------------------------------------------- */
 
@@ -45,6 +56,7 @@ zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, i
 /* merge.c: the words of --method, for zt_opt.values. */
 const char *dna_method_names(const void *user, int i);
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count);
+zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count);
 
 /* ---- shared by commands (input.c) ------------------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* main.c - zt-dna: models told, compared, crossed. One subcommand a task. */
+/* main.c - zt-dna: inspect, compare, merge and evolve models; one command a task. */
 #include "tools/zt-dna/dna_tool.h"
 
 /* In the order of the manual. */
@@ -11,6 +11,7 @@ static const dna_command commands[DNA_N_COMMANDS] = {
     [DNA_MERGE] = {{"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"}, 0, -1, dna_merge},
     [DNA_GRAFT] = {{"graft", "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"}, 1, -1, dna_graft},
     [DNA_LORA] = {{"lora", "lora [--rank R] BASE TUNED -o OUT"}, 2, 2, dna_lora},
+    [DNA_MUTATE] = {{"mutate", "mutate [--perturb-rate P] [--kind-rate P] [OPTION...] NET -o OUT"}, 1, 1, dna_mutate},
 };
 
 static const char *synopsis[DNA_N_COMMANDS + 1];
@@ -18,7 +19,7 @@ static zt_mode modes[DNA_N_COMMANDS];
 
 static const zt_tool tool = {
     .name = "zt-dna",
-    .summary = "inspect, compare and merge models",
+    .summary = "inspect, compare, merge and evolve models",
     .synopsis = synopsis,
     .options = dna_option_table,
     .shared =

@@ -8,7 +8,8 @@ dna_options dna_opt = {
 };
 
 #define IN(command) ZT_IN(DNA_##command)
-#define MIXES       (IN(SPLICE) | IN(MERGE) | IN(GRAFT) | IN(LORA)) /* another model is written */
+#define MIXES       (IN(SPLICE) | IN(MERGE) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
+#define BREEDS      IN(MUTATE)
 #define TABLES      (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
 
 const zt_opt dna_option_table[] = {
@@ -19,8 +20,8 @@ const zt_opt dna_option_table[] = {
 const zt_shared_opt dna_shared_options[] = {{"output", IN(EXTRACT) | MIXES, NULL},
                                             {"force", ~IN(LAYERS), "output|plot|report"},
                                             {"threads", IN(COMPARE) | IN(LINEAGE) | IN(SPLICE) | IN(MERGE) | IN(LORA), NULL},
-                                            {"seed", IN(SPLICE) | IN(MERGE) | IN(LORA), NULL},
+                                            {"seed", IN(SPLICE) | IN(MERGE) | IN(LORA) | BREEDS, NULL},
                                             {"format", TABLES, NULL},
                                             {"color", TABLES, NULL},
-                                            {"progress", ~(IN(LAYERS) | IN(GRAFT)), NULL},
+                                            {"progress", ~(IN(LAYERS) | IN(GRAFT) | IN(MUTATE)), NULL},
                                             {0}};

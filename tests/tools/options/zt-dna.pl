@@ -24,6 +24,7 @@ my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o o
         merge => {run => \@merge, same => $times},
         graft => {run => [qw(graft net.json net2.json --no-history -o out.json)]},
         lora => {run => [qw(lora a.gguf b.gguf -o out.gguf)], same => $times},
+        mutate => {run => [qw(mutate net.json -o out.json)]},
     },
     all => {
         "--select" => {value => "blk.0.*"},
@@ -80,5 +81,19 @@ my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o o
             "--no-history" => {},
         },
         lora => {"--rank" => {value => 2}},
+        mutate => {
+            "--output" => {value => "other.json"},
+            "--force" => {there => "out.json"},
+            "--report" => {value => "r.json"},
+            "--perturb-rate" => {value => 0},
+            "--perturb-scale" => {value => 2},
+            "--noise" => {value => "normal"},
+            "--activation-rate" => {value => 1},
+            "--kind-rate" => {value => 1},
+            "--kinds" => {value => "RNN", with => [qw(--kind-rate 1)]},
+            "--toggle-rate" => {value => 1},
+            "--link-add-rate" => {value => 1},
+            "--link-drop-rate" => {value => 1, with => [qw(--link-add-rate 1)]},
+        },
     },
 };
