@@ -74,14 +74,15 @@ int zt_cli_mode(zt_cli *cli, int usual)
 {
     const zt_tool *tool = cli->tool;
     int mode = find_command(cli);
-    if (mode >= 0 || zt_ctx_status(cli->ctx)) return mode;
+    if (zt_ctx_status(cli->ctx)) return -1;
     for (int i = 0; i < tool->n_modes; i++) {
         const char *option = tool->modes[i].option;
         if (!option || !zt_cli_given(cli, option)) continue;
-        if (mode >= 0) {
+        if (mode >= 0 && tool->modes[mode].command)
+            zt_fail(cli->ctx, ZT_EUSAGE, "option '--%s' does not apply to %s", option, tool->modes[mode].name);
+        else if (mode >= 0)
             zt_fail(cli->ctx, ZT_EUSAGE, "options '--%s' and '--%s' exclude each other", tool->modes[mode].option, option);
-            return -1;
-        }
+        if (mode >= 0) return -1;
         mode = i;
     }
     return mode < 0 ? usual : mode;

@@ -1,6 +1,8 @@
 /* data.c - DATA of a command line, in whatever form: arrays, lines of CSV or of NDJSON. */
 #include "tools/zt-train/train_tool.h"
 
+#include "lib/io/json.h"
+
 #include <string.h>
 
 /* Lines of text are no container: what they begin with tells. */
@@ -66,9 +68,10 @@ static zt_status read_file(zt_samples *samples, const char *path, const char *on
     return status;
 }
 
-zt_samples *train_data_open(train_learner *learner, const train_options *options, const char *path, const char *target)
+static zt_samples *read_samples(zt_ctx *ctx, const zt_prog *program, const train_options *options, const char *path,
+                                const char *target)
 {
-    zt_samples *samples = zt_samples_new(learner->cli->ctx, learner->forward, NULL, 0);
+    zt_samples *samples = zt_samples_new(ctx, program, NULL, 0);
     if (!samples) return NULL;
     zt_status status = read_file(samples, path, NULL);
     if (!status && target) status = read_file(samples, target, samples->fields[samples->field_count - 1].name);
@@ -77,6 +80,97 @@ zt_samples *train_data_open(train_learner *learner, const train_options *options
     if (!status) return samples;
     zt_samples_free(samples);
     return NULL;
+}
+
+zt_samples *train_data_open(train_learner *learner, const train_options *options, const char *path, const char *target)
+{
+    return read_samples(learner->cli->ctx, learner->forward, options, path, target);
+}
+
+/* ---- samples without a model --------------------------------------------------------------------- */
+
+static int64_t count_numbers(const json_t *value)
+{
+    size_t i;
+    const json_t *element;
+    int64_t count = json_is_number(value);
+    json_array_foreach(value, i, element) count += count_numbers(element);
+    return count;
+}
+
+/* Numbers of the first line: cells, or what a list or the member "x" or "input" has. *label: the line has the label too. */
+static zt_status count_line(zt_ctx *ctx, const zt_source *source, int64_t *count, bool *label)
+{
+    size_t length = (size_t)zt_source_size(source), end = 0;
+    char *text = zt_alloc(ctx, length + 1);
+    zt_status status = text ? zt_source_read(source, 0, text, length) : ZT_ENOMEM;
+    const char *line = text;
+    while (!status && length && memchr(" \t\r\n", *line, 4)) line++, length--;
+    while (!status && end < length && line[end] != '\n') end++;
+    *label = true;
+    *count = 1;
+    if (!status && end && memchr("{[", *line, 2)) {
+        json_t *value = zt_json_parse(line, end, JSON_DECODE_INT_AS_REAL, NULL);
+        const json_t *member = json_object_get(value, "x") ? json_object_get(value, "x") : json_object_get(value, "input");
+        *label = json_is_array(value);
+        *count = count_numbers(*label ? value : member);
+        json_decref(value);
+    } else {
+        for (size_t i = 0; !status && i < end; i++) *count += line[i] == ',';
+    }
+    zt_free(ctx, text);
+    return status;
+}
+
+/* Numbers of a row of the array "x" or "input", else of the first. */
+static zt_status count_array(zt_ctx *ctx, zt_source *source, int64_t *count)
+{
+    zt_entry entry = {0}, other;
+    zt_checkpoint *checkpoint = zt_checkpoint_take(ctx, source);
+    if (!checkpoint) {
+        zt_source_close(source);
+        return zt_ctx_status(ctx);
+    }
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
+        zt_checkpoint_get(checkpoint, i, &other);
+        if (!i || !strcmp(other.name, "x") || !strcmp(other.name, "input")) entry = other;
+    }
+    *count = entry.type.rank > 0 && entry.type.dim[0] > 0 ? zt_type_count(&entry.type) / entry.type.dim[0] : 0;
+    zt_checkpoint_close(checkpoint);
+    return ZT_OK;
+}
+
+static zt_status count_columns(zt_ctx *ctx, const char *path, bool labels, int64_t *count)
+{
+    char head[16];
+    bool label = false;
+    *count = 0;
+    zt_source *source = open_source(ctx, path);
+    if (!source) return zt_ctx_status(ctx);
+    size_t length = zt_source_size(source) < sizeof head ? (size_t)zt_source_size(source) : sizeof head;
+    zt_status status = length ? zt_source_read(source, 0, head, length) : ZT_OK;
+    if (!status && length && !is_text(head, length)) {
+        status = count_array(ctx, source, count);
+    } else {
+        if (!status && length) status = count_line(ctx, source, count, &label);
+        zt_source_close(source);
+    }
+    *count -= labels && label;
+    if (!status && *count < 1)
+        status = zt_fail(ctx, ZT_EDATA, "%s: the first sample has no numbers", strcmp(path, "-") ? path : "stdin");
+    return status;
+}
+
+zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog **program)
+{
+    int64_t columns;
+    zt_status status = count_columns(cli->ctx, options->input, options->labels && !options->target, &columns);
+    *program = status ? NULL : zt_prog_new(cli->ctx);
+    if (!*program) return NULL;
+    int64_t dim[2] = {zt_prog_symbol(*program, "n"), columns};
+    bool good = zt_prog_in(*program, "x", ZT_F32, 2, dim) >= 0 &&
+                (!options->labels || zt_prog_in(*program, "target", ZT_F32, 1, dim) >= 0);
+    return good ? read_samples(cli->ctx, *program, options, options->input, options->target) : NULL;
 }
 
 /* ---- several ids a sample -------------------------------------------------------------------- */

@@ -175,11 +175,24 @@ static zt_prog *with_expected(zt_cli *cli, zt_prog *program, const train_options
     return NULL;
 }
 
+/* To be run only, a program has no more than its inputs, and behind them with --labels a number a row. */
+static zt_prog *with_label(zt_cli *cli, zt_prog *program, const train_options *options)
+{
+    int first = zt_prog_nth(program, ZT_VALUE_IN, 0);
+    const zt_type *input = first < 0 ? NULL : &zt_prog_value(program, first)->type;
+    if (!options->labels) return program;
+    if (!input || input->rank < 1) zt_fail(cli->ctx, ZT_EUSAGE, "the program has no input with one row per sample");
+    if (input && input->rank > 0 && zt_prog_in(program, "target", ZT_F32, 1, input->dim) >= 0) return program;
+    zt_prog_free(program);
+    return NULL;
+}
+
 /* The program itself where it has a loss, else one that has. */
 zt_prog *train_with_loss(zt_cli *cli, zt_prog *program, const train_options *options)
 {
     zt_binding rows = {zt_prog_n_symbols(program) ? zt_prog_symbol_name(program, 0) : "n", options->batch};
     if (has_loss(program) && options->loss < 0) return program;
+    if (options->forward_only) return with_label(cli, program, options);
     if (options->eval) return with_expected(cli, program, options);
     zt_prog *result =
         zt_train_with_loss(cli->ctx, program, NULL, options->loss < 0 ? ZT_LOSS_MSE : (zt_loss_kind)options->loss, &rows, 1);

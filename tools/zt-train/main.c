@@ -15,6 +15,10 @@ static const train_mode rows[TRAIN_N_MODES] = {
                     .synopsis = "--eval -m NET... -i DATA [OPTION...]",
                     .many_models = true,
                     .run_mode = train_eval},
+    [TRAIN_CLUSTER] = {.mode = {"cluster", NULL, true},
+                       .synopsis = "cluster --clusters K | --linkage NAME [-m NET [--layer NAME]] -i DATA [OPTION...]",
+                       .model_optional = true,
+                       .run_mode = train_cluster},
 };
 
 static const char *synopsis[TRAIN_N_MODES + 1];
@@ -27,7 +31,7 @@ static const zt_tool tool = {
     .options = train_option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
-    .max_operands = 0, /* 1 with the first mode that is a command */
+    .max_operands = 1,
     .modes = modes,
     .n_modes = TRAIN_N_MODES,
     .shared_options = train_shared_options,
@@ -46,7 +50,7 @@ static zt_status check_options(zt_cli *cli, const train_mode *row, train_options
     options->model = options->models.n ? options->models.item[0] : NULL;
     if (options->models.n > 1 && !row->many_models)
         return zt_fail(cli->ctx, ZT_EUSAGE, "-m is given %d times, but only --eval accepts several networks", options->models.n);
-    if (!row->text && !options->model && !options->make)
+    if (!row->text && !row->model_optional && !options->model && !options->make)
         return zt_fail(cli->ctx, ZT_EUSAGE, "no network: specify one with -m or --new");
     if (!row->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "no data: specify it with -i");
     if (row->needs_output && !cli->output) return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o");

@@ -111,14 +111,14 @@ zt_status train_open_network(train_learner *learner, const train_options *option
 {
     learner->network =
         options->make ? make_network(learner->cli, options) : zt_nn_open(learner->cli->ctx, options->model, learner->cli->seed);
-    zt_prog *program = !learner->network  ? NULL
-                       : options->observe ? lower_observed(learner, options)
-                                          : lower_network(learner->network, options);
+    zt_prog *program = !learner->network                    ? NULL
+                       : options->observe || options->layer ? lower_observed(learner, options)
+                                                            : lower_network(learner->network, options);
     learner->forward = program ? train_with_loss(learner->cli, program, options) : NULL;
     if (!learner->forward) return zt_ctx_status(learner->cli->ctx);
     zt_store masters = zt_nn_masters(learner->network);
     learner->below = zt_nn_store(learner->network);
-    return train_learner_weights(learner, options->eval ? &learner->below : &masters, is_weight);
+    return train_learner_weights(learner, options->eval || options->forward_only ? &learner->below : &masters, is_weight);
 }
 
 int train_network_through(void *user, zt_prog *program, int state, const char *name)

@@ -10,6 +10,7 @@ train_options train_opt = {
 #define NETWORK ZT_IN(TRAIN_NETWORK)
 #define TEXT    ZT_IN(TRAIN_TEXT)
 #define EVAL    ZT_IN(TRAIN_EVAL)
+#define CLUSTER ZT_IN(TRAIN_CLUSTER)
 #define FIT     (NETWORK | TEXT)
 
 const char *train_network_names(const void *user, int i)
@@ -26,7 +27,7 @@ const zt_opt train_option_table[] = {
 const zt_shared_opt train_shared_options[] = {{"output", FIT, NULL},
                                               {"force", 0, "output|plot|observe"},
                                               {"seed", 0, NULL},
-                                              {"format", EVAL, NULL},
-                                              {"color", EVAL, NULL},
+                                              {"format", EVAL | CLUSTER, NULL},
+                                              {"color", EVAL | CLUSTER, NULL},
                                               {"progress", FIT, NULL},
                                               {0}};

@@ -6,10 +6,14 @@
 #ifndef ZT_TRAIN_TOOL_H
 #define ZT_TRAIN_TOOL_H
 
+#include "lib/train/cluster.h"
 #include "tools/common/subject.h"
+
+#include <math.h>
 
 /* ---- options (options.c) --------------------------------------------------------------------- */
 
+#define WORDS     ZT_OPTION_WORDS
 #define LIB_WORDS ZT_OPTION_LIB_WORDS
 #include "tools/zt-train/options.def"
 
@@ -19,20 +23,22 @@ typedef struct train_options {
     const char *model; /* the first of models, or the one at hand */
     int64_t ids;       /* ids per sample of a network; 0: from its own numbers */
     bool wide;         /* --eval: the target has a number for each output */
+    bool forward_only; /* cluster: the program has no loss */
 } train_options;
 extern train_options train_opt;
 extern const zt_opt train_option_table[];
 extern const zt_shared_opt train_shared_options[];
 
 /* The modes of the option table. To add one: its number here, its row in main.c. */
-enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_N_MODES };
+enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_CLUSTER, TRAIN_N_MODES };
 
 /* A row of the table of modes (main.c). */
 typedef struct train_mode {
     zt_mode mode; /* selected by its option, or a command: operand 0 is its name */
     const char *synopsis;
-    bool text;         /* -i, -m and --new are not required */
-    bool many_models;  /* -m may be repeated */
+    bool text;        /* -i, -m and --new are not required */
+    bool many_models; /* -m may be repeated */
+    bool model_optional;
     bool needs_output; /* -o is required */
     zt_status (*run_mode)(zt_cli *cli, const train_options *options);
 } train_mode;
@@ -117,6 +123,9 @@ zt_samples *train_data_open(train_learner *learner, const train_options *options
  * failed by ZT_EDATA, *learner becomes a learner that takes as many as there are. NULL, and the error is
  * what it was: it takes none, or none fit. */
 zt_samples *train_data_ids(train_learner **learner, const train_options *options);
+/* Samples without a model: rows of as many numbers as the first one has, without the label of --labels, and then that label. The
+ * program whose inputs they are goes to *program; free it after the samples. NULL on error. */
+zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog **program);
 /* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
 
@@ -156,8 +165,9 @@ const char *train_network_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
 const char *train_schedule_names(const void *user, int index);
-zt_status train_fit(zt_cli *cli, const train_options *options);  /* fit.c */
-zt_status train_eval(zt_cli *cli, const train_options *options); /* eval.c */
+zt_status train_fit(zt_cli *cli, const train_options *options);     /* fit.c */
+zt_status train_eval(zt_cli *cli, const train_options *options);    /* eval.c */
+zt_status train_cluster(zt_cli *cli, const train_options *options); /* cluster.c */
 /* Draws the loss by epoch; valid[i] NaN: no value (plot.c). */
 zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid, int64_t count);
 

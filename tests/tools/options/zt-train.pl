@@ -3,6 +3,8 @@ my $times = sub { $_[0] =~ s/"seconds":[0-9.e-]+//gr =~ s/\d\d:\d\d:\d\dZ//gr };
 my @net = qw(-m net.zt -i data.csv --loss cross_entropy --epochs 2 -o out.npz);
 my @new = qw(--new sequential -i data.csv --loss cross_entropy --epochs 1 -o out.json --set dModel=4 --set numClasses=3);
 my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 -o out.gguf);
+my @cluster = qw(cluster -i x.csv --clusters 3);
+my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
 {
     tool => "zt-train",
     make => q{
@@ -31,6 +33,7 @@ my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 
         network => {run => \@new, same => $times},
         text => {run => \@text, same => $times},
         eval => {run => [qw(--eval -m net.zt --data w.npz -i data.csv)]},
+        cluster => {run => \@cluster},
     },
     all => {
         "--model" => {value => "other.zt"},
@@ -97,6 +100,27 @@ my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 
             "--seed" => {value => 5, run => [qw(--eval -m net.zt -i data.csv)]},
             "--batch" => {value => 4, reason => "so many rows at a time, to the same results"},
             "--isa" => {value => "scalar", reason => "the same classes by other instructions"},
+        },
+        cluster => {
+            "--model" => {value => "net.json"},
+            "--input" => {value => "t.csv"},
+            "--target" => {value => "t.npy", run => [qw(cluster -i x.npy --clusters 3)], with => ["--labels"]},
+            "--data" => {run => [qw(cluster -m net.zt -i x.csv --clusters 3)], value => "w.npz"},
+            "--force" => {there => "l.svg", run => [@cluster, qw(--plot l.svg)]},
+            "--scale" => {value => 2},
+            "--batch" => {value => 4, run => \@outputs, reason => "so many rows at a time, to the same results"},
+            "--engine" => {value => "cuda:7", code => 69, run => \@outputs},
+            "--isa" => {value => "scalar", run => \@outputs, reason => "the same clusters by other instructions"},
+            "--clusters" => {value => 4, run => [qw(cluster -i x.csv --linkage ward --threshold 1)], code => 64},
+            "--linkage" => {value => "ward"},
+            "--threshold" => {value => .5, run => [qw(cluster -i x.csv)], with => [qw(--linkage single)]},
+            "--distance" => {value => "cosine"},
+            "--layer" => {value => "0,0,0,0", run => \@outputs},
+            "--start" => {value => "random", run => [@cluster, qw(--restarts 1)]},
+            "--restarts" => {value => 1},
+            "--silhouette" => {value => 0},
+            "--labels" => {run => [qw(cluster -i data.csv --clusters 3)]},
+            "--show" => {value => "clusters"},
         },
     },
 };
