@@ -38,13 +38,13 @@ static zt_cpu_call call_of(const scene *s)
     return c;
 }
 
-/* One run of a head's columns of a cache; false: it is none. */
+/* The columns of one head, or of some that follow each other, in one row of a cache; false: the bytes are not that. */
 static bool mark(const uint8_t *at, size_t bytes)
 {
     bool is_value = at >= (const uint8_t *)values && at < (const uint8_t *)values + sizeof values;
-    size_t off = (size_t)(at - (const uint8_t *)(is_value ? values : keys));
-    if (off >= sizeof keys || off % (2 * D) || bytes != 2 * D) return false;
-    sent[is_value][off / sizeof keys[0]][off % sizeof keys[0] / (2 * D)] = true;
+    size_t off = (size_t)(at - (const uint8_t *)(is_value ? values : keys)), row = sizeof keys[0];
+    if (off >= sizeof keys || off % (2 * D) || !bytes || bytes % (2 * D) || off % row + bytes > row) return false;
+    for (size_t head = off % row; head < off % row + bytes; head += 2 * D) sent[is_value][off / row][head / (2 * D)] = true;
     return true;
 }
 

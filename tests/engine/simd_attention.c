@@ -192,6 +192,8 @@ static void test_attention(const isa *s)
         {{.head = 64}, true, 1, 2}, /* rows that are alone, beside each other */
         {{.head = 80, .window = 100}, true, 1, 3},
         {{.head = 33, .softcap = 3}, false, 1, 3},
+        {{.head = 96, .window = 200}, true, 0, 1}, /* many queries of a key head */
+        {{.head = 64, .softcap = 3}, true, 1, 1},
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {
         scene w = make_scene(rows[i].a, rows[i].half, rows[i].pages, rows[i].G);

@@ -15,10 +15,10 @@
  *
  * An item is a block of rows and one key head, with the H/G query heads that share it. Each tile of
  * keys is turned once, to [column][key], so that sixteen keys are the lanes of a register, and each
- * tile of values widened once; both then serve all rows and heads of the block. Where these are one
- * row and few heads, values are used as they come into registers, and keys are turned as they lie.
- * Of a block of such rows items are some rows and all heads, and what comes next is sent for:
- * attention_row.h.
+ * tile of values widened once; both then serve all rows and heads of the block. For a row that is
+ * alone in its sequence, as in generation, values are used as they come into registers, and keys are
+ * turned as they lie: attention_row.h. A thread then takes all key heads of its items tile by tile, so
+ * that it reads the caches row by row, and prefetches the next tile from the first item to the last.
  */
 #include "lib/engine/cpu/isa/attention_row.h"
 
@@ -60,7 +60,7 @@ static bool attend_chunk(const run *w, part p, int64_t chunk)
     for (int64_t r = 0; r < w->rows; r++) any = any || sees(w, r, chunk);
     if (!any) return false;
     part_clear(p, w->rows * w->s.share, w->s.Dp);
-    if (from_cache(w)) {
+    if (w->rows == 1 && from_cache(w->c, &w->s)) {
         attend_alone(w, p, chunk * CHUNK, (chunk + 1) * CHUNK);
         return true;
     }
@@ -151,11 +151,12 @@ static void run_whole(const run *w, part p, part total)
 
 /* ---- rows that are alone --------------------------------------------------------------------- */
 
-/* Is every row of a block in another sequence than the next one, and is the cache read as it is? */
+/* Is every row of a block in another sequence than the next one, and is the cache read as it lies? */
 static bool each_alone(zt_cpu_call *call, int64_t row, int64_t end)
 {
     slots at = slots_of_rows(call);
-    if (end - row < 2 || sizes_of(call).share > ROWS) return false;
+    const sizes s = sizes_of(call);
+    if (!from_cache(call, &s)) return false;
     for (; row + 1 < end; row++)
         if (slots_seq(&at, row) == slots_seq(&at, row + 1)) return false;
     return true;
@@ -209,7 +210,7 @@ static void run_alone(zt_cpu_call *call, int64_t row, int64_t end, float *local)
         /* the one after the last is of the rows that this thread most likely gets then */
         bool any = step_on(at, n, next), same = any && next->w.row == at->w.row;
         more = any && next->w.row < end;
-        attend_stop(at, p, any ? next : NULL);
+        attend_stop(at, p, (part_step){w->s.share, w->s.share * Dp}, any ? next : NULL);
         if (same && next->tile % CHUNK) continue;
         for (int64_t i = 0; i < H; i++) combine(total, p, i, Dp);
         part_clear(p, H, Dp);
@@ -231,7 +232,7 @@ static void run_blocks(zt_cpu_call *call, int64_t begin, int64_t end, float *loc
         int64_t block = item / s.G, g = item % s.G;
         if (s.n > BLOCKS) block = call->aux[AUX_BLOCKS] - 1 - block;
         int64_t row = block * call->aux[AUX_ROWS], last = end_of_block(call, block, s.n);
-        if (each_alone(call, row, last)) {
+        if (last - row > 1 && each_alone(call, row, last)) {
             run_alone(call, row + (last - row) * g / s.G, row + (last - row) * (g + 1) / s.G, local);
             continue;
         }
@@ -269,21 +270,91 @@ static int64_t used_chunks(const zt_cpu_call *call)
     return last / CHUNK < call->aux[AUX_CHUNKS] ? last / CHUNK + 1 : call->aux[AUX_CHUNKS];
 }
 
+/* ---- few rows: chunks are items -------------------------------------------------------------- */
+
+/* What item `at` of phase 0 is. Key heads follow each other, so that a thread reads whole rows of the caches. */
+typedef struct chunk_item {
+    int64_t chunk, block, g;
+    size_t sums; /* floats before its own in shared memory */
+} chunk_item;
+
+static chunk_item item_at(const zt_cpu_call *call, const sizes *s, int64_t at)
+{
+    const int64_t blocks = call->aux[AUX_BLOCKS], unit = at / s->G * call->aux[AUX_STEP] % (call->aux[AUX_CHUNKS] * blocks);
+    chunk_item item = {.chunk = unit / blocks, .block = unit % blocks, .g = at % s->G};
+    item.sums = (size_t)(unit * s->G + item.g) * part_floats(call->aux[AUX_ROWS] * s->share, s->Dp);
+    return item;
+}
+
+/* A stop of a row of an item and those after it that have the same chunk and block. */
+typedef struct item_stop {
+    stop stop;
+    int64_t at, row; /* the first item; the row in its block */
+} item_stop;
+
+/* The tile after `from`'s, else the first of the next row of its items, else of the items from from->at + heads on, before
+ * `end`. False: there is none. */
+static bool step_items(zt_cpu_call *call, const item_stop *from, int64_t end, int64_t used, float *local, item_stop *to)
+{
+    const sizes s = sizes_of(call);
+    int64_t at = from->at, heads = from->stop.heads, row = from->row, tile = from->stop.tile + TILE;
+    for (;; at += heads, row = 0, tile = 0, heads = 0) {
+        if (!heads) heads = s.G - at % s.G < end - at ? s.G - at % s.G : end - at;
+        if (at >= end) return false;
+        const chunk_item item = item_at(call, &s, at);
+        const int64_t first = item.block * call->aux[AUX_ROWS], last = end_of_block(call, item.block, s.n);
+        for (; item.chunk < used && first + row < last; row++, tile = 0) {
+            if (tile < item.chunk * CHUNK) tile = item.chunk * CHUNK;
+            run w = begin_block(call, item.g, local);
+            begin_run(&w, first + row, first + row + 1);
+            *to = (item_stop){.at = at, .row = row};
+            if (find_stop(&w, heads, tile, (item.chunk + 1) * CHUNK, &to->stop)) return true;
+        }
+    }
+}
+
+/* Phase 0 of rows that are alone: items tile by tile, all their key heads in each, and the next tile is prefetched, of the next
+ * items too; after `end` those that this thread most likely gets then. */
+static void run_items_alone(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
+{
+    const sizes s = sizes_of(call);
+    const int64_t M = call->aux[AUX_ROWS] * s.share, used = used_chunks(call);
+    const part_step step = {(int64_t)part_floats(M, s.Dp), (int64_t)part_floats(M, s.Dp)};
+    item_stop stops[2], after = {.at = end, .stop.tile = -TILE};
+    stops[1] = (item_stop){.at = begin, .stop.tile = -TILE};
+    bool more = step_items(call, &stops[1], end, used, local, &stops[0]);
+    for (int now = 0; more; now = !now) {
+        item_stop *here = &stops[now], *next = &stops[!now];
+        part p = part_at((float *)call->shared + item_at(call, &s, here->at).sums, M);
+        if (here->at != next->at || here->row != next->row || next->stop.tile < 0)
+            for (int64_t h = 0; h < here->stop.heads; h++) {
+                part cleared = {p.top + h * step.sums, p.sum + h * step.sums, p.acc + h * step.acc};
+                part_clear(part_from(cleared, here->row * s.share, s.Dp), s.share, s.Dp);
+            }
+        more = step_items(call, here, end, used, local, next);
+        bool any = more || step_items(call, &after, call->items[0], used, local, next);
+        attend_stop(&here->stop, part_from(p, here->row * s.share, s.Dp), step, any ? &next->stop : NULL);
+    }
+}
+
 /* Few rows, phase 0: one chunk of one block and key head an item, its sums to shared memory. */
 static void run_chunks(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
     sizes s = sizes_of(call);
-    int64_t M = call->aux[AUX_ROWS] * s.share, per_chunk = call->aux[AUX_BLOCKS] * s.G;
-    int64_t n = call->aux[AUX_CHUNKS] * per_chunk, step = call->aux[AUX_STEP], used = used_chunks(call);
+    const int64_t M = call->aux[AUX_ROWS] * s.share, used = used_chunks(call);
+    if (each_alone(call, 0, s.n)) {
+        run_items_alone(call, begin, end, local);
+        return;
+    }
     for (int64_t at = begin; at < end; at++) {
-        int64_t item = at * step % n, chunk = item / per_chunk, block = item % per_chunk / s.G;
-        int64_t first = block * call->aux[AUX_ROWS], row = first;
-        if (chunk >= used) continue;
-        run w = begin_block(call, item % s.G, local);
-        part p = part_at((float *)call->shared + (size_t)item * part_floats(M, s.Dp), M);
-        for (; row < end_of_block(call, block, s.n); row += w.rows) {
-            begin_run(&w, row, end_of_block(call, block, s.n));
-            attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), chunk);
+        const chunk_item item = item_at(call, &s, at);
+        const int64_t first = item.block * call->aux[AUX_ROWS], last = end_of_block(call, item.block, s.n);
+        if (item.chunk >= used) continue;
+        run w = begin_block(call, item.g, local);
+        part p = part_at((float *)call->shared + item.sums, M);
+        for (int64_t row = first; row < last; row += w.rows) {
+            begin_run(&w, row, last);
+            attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), item.chunk);
         }
     }
 }
@@ -311,10 +382,10 @@ static void run_combine(zt_cpu_call *call, int64_t begin, int64_t end, float *lo
     }
 }
 
-/* Of keys (k 1) or values (2) that row and head g read, from position p to before `end`, the first
- * that lie together; returns the position after them, or 0: there are none. */
-static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g, int64_t p, int64_t end,
-                            zt_cpu_prefetch *to)
+/* Of keys (k 1) or values (2) that a row and key heads from g on read, from position p to before `end`, the first that lie
+ * together; returns the position after them, or 0: there are none. */
+static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g, int64_t heads, int64_t p,
+                            int64_t end, zt_cpu_prefetch *to)
 {
     const zt_attention_attrs *attention = call->attrs;
     const slots at = slots_of_rows(call);
@@ -328,28 +399,30 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
     if (place < 0 || place >= at.B) return 0;
     if (end > (b + 1) * at.block) end = (b + 1) * at.block;
     to->at = (const uint8_t *)call->in[k].data + (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
-    to->bytes = (size_t)s->D * item;
+    to->bytes = (size_t)(heads * s->D) * item;
     to->step = (size_t)W * item;
     to->more = end - p - 1;
     return end;
 }
 
-/* What items of few rows read: of each row of an item keys, then values. *turn counts these, and in
- * each the positions of a chunk. */
+/* What items of few rows read: of each row of the items with one chunk tile by tile keys, then values. *turn counts these, and
+ * in each the positions of a tile. */
 static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, int64_t *turn, zt_cpu_prefetch *a)
 {
     const sizes s = sizes_of(call);
-    const int64_t rows = call->aux[AUX_ROWS], per_chunk = call->aux[AUX_BLOCKS] * s.G;
-    for (; s.n <= FEW; *turn = (*turn / CHUNK + 1) * CHUNK) {
-        int64_t of = *turn / CHUNK, item = begin + of / (2 * rows);
-        if (item >= end) return false;
-        if (call->n_phases == 2) item = item * call->aux[AUX_STEP] % call->items[0];
-        int64_t first = item / per_chunk * CHUNK;
-        int64_t row = item % per_chunk / s.G * rows + of / 2 % rows;
+    const int64_t rows = call->aux[AUX_ROWS], tiles = CHUNK / TILE;
+    for (; s.n <= FEW; *turn = (*turn / TILE + 1) * TILE) {
+        const int64_t of = *turn / TILE / 2, at = begin + of / (tiles * rows);
+        if (at >= end) return false;
+        if (at > begin && at % s.G) continue; /* a key head that came with the one before */
+        const chunk_item item = item_at(call, &s, at);
+        const int64_t row = item.block * rows + of / tiles % rows, tile = item.chunk * CHUNK + of % tiles * TILE;
+        const int64_t heads = s.G - item.g < end - at ? s.G - item.g : end - at;
         if (row >= s.n) continue;
-        int64_t next = lie_together(call, &s, 1 + (int)(of % 2), row, item % s.G, first + *turn % CHUNK, first + CHUNK, a);
+        const int64_t next =
+            lie_together(call, &s, 1 + (int)(*turn / TILE % 2), row, item.g, heads, tile + *turn % TILE, tile + TILE, a);
         if (!next) continue;
-        *turn = of * CHUNK + next - first;
+        *turn = *turn / TILE * TILE + next - tile;
         return true;
     }
     return false;
@@ -375,11 +448,12 @@ static void setup_at(zt_cpu_call *call, int pos)
     call->items[0] = blocks * s.G;
     const int64_t sums = queries_of(call, &s);
     call->local_bytes = ((size_t)(TILE * (2 * s.Dp + sums)) + 2 * part_floats(sums, s.Dp)) * sizeof(float);
+    call->aux[AUX_CHUNKS] = call->aux[AUX_STEP] = 1;
     if (s.n > FEW || chunks < 2) return;
     call->aux[AUX_CHUNKS] = chunks;
     call->n_phases = 2;
     call->items[0] = chunks * blocks * s.G;
-    call->aux[AUX_STEP] = step_of(call->items[0]);
+    call->aux[AUX_STEP] = step_of(chunks * blocks);
     call->items[1] = blocks * s.G;
     call->shared_bytes = (size_t)call->items[0] * part_floats(M, s.Dp) * sizeof(float);
 }

@@ -1,7 +1,6 @@
-/* attention_row.h - private to isa/attention.c: rows that are alone in their sequence, as when many
- * texts go on by a token each. Few queries read a tile, so it is used as it comes from the cache
- * into registers (keys of 16 bits are turned as such); and since it comes from memory, the next one is
- * sent for meanwhile.
+/* attention_row.h - private to isa/attention.c: rows that are alone in their sequence, as in generation. Few queries read a tile,
+ * so it is used as it comes from the cache into registers (keys of 16 bits are turned as such); and since it comes from memory,
+ * the next one is prefetched meanwhile.
  */
 #ifndef ZT_CPU_ATTENTION_ROW_H
 #define ZT_CPU_ATTENTION_ROW_H
@@ -18,62 +17,15 @@ typedef struct stop {
     size_t at[TILE];
 } stop;
 
-/* The keys and then the values of a stop are sent for while the one before is worked on: to the
- * second-level cache, as what is sent for to the first waits for one of its few places like any load.
- * Of many lines at once some are dropped, so a few go after each piece of work, as many as its share of
- * all the work is. */
-typedef struct sender {
-    const char *cache[2]; /* of keys, of values; the first is sent for now */
-    int caches;           /* left */
-    const size_t *at;     /* `keys` places of `bytes`; sent for: `key` of them, and of the next `done` */
-    int64_t keys, key, bytes, done;
-    int64_t rate, due; /* lines for a unit of work, and those due, in 1/256 */
-} sender;
+/* Keys and values of the same head in the stop after this one. They are prefetched while this one is worked on, to the
+ * second-level cache, because what is prefetched to the first waits for one of its few places like any load. Of many lines at
+ * once some are dropped, so each piece of work prefetches what the same piece of the next stop reads. */
+typedef struct ahead {
+    const char *keys, *values;
+    const size_t *at;
+} ahead;
 
-static sender sender_of(const stop *next, int64_t work)
-{
-    if (!next) return (sender){0};
-    const run *w = &next->w;
-    const int64_t n = next->keys.last - next->keys.first;
-    const int64_t bytes = next->heads * w->s.D * (w->c->in[1].type.dtype == ZT_F16 ? 2 : 4);
-    return (sender){.cache = {w->c->in[1].data, w->c->in[2].data},
-                    .caches = 2,
-                    .at = next->at + next->keys.first,
-                    .keys = n,
-                    .bytes = bytes,
-                    .rate = (2 * n * ((bytes + LINE - 1) / LINE) * 256 + work - 1) / work};
-}
-
-/* After so much work. */
-INLINE void send_some(sender *s, int64_t work)
-{
-    for (s->due += s->rate * work; s->due >= 256; s->due -= 256) {
-        if (!s->caches) return;
-        __builtin_prefetch(s->cache[0] + s->at[s->key] + s->done, 0, 2);
-        s->done += LINE;
-        if (s->done < s->bytes) continue;
-        s->done = 0;
-        if (++s->key < s->keys) continue;
-        s->key = 0;
-        s->cache[0] = s->cache[1];
-        s->caches--;
-    }
-}
-
-/* Work on a tile, in some 16 cycles: 32 columns of sixteen keys are turned; two columns' part of the
- * scores; half of what weights take; a key's values. */
-enum { TURN = 4, SCORE = 1, WEIGH = 10, VALUE = 1 };
-
-static int64_t turn_work(int64_t D) { return (D + 31) / 32 * TURN; }
-
-static int64_t score_work(int64_t D) { return D / 2 * SCORE; }
-
-static int64_t work_of(const stop *at)
-{
-    const int64_t n = at->keys.last - at->keys.first, D = at->w.s.D;
-    const int64_t groups = (at->keys.last + LANES - 1) / LANES - at->keys.first / LANES;
-    return at->heads * (groups * turn_work(D) + score_work(D) + 2 * WEIGH + n * VALUE);
-}
+INLINE void prefetch_line(const char *p) { __builtin_prefetch(p, 0, 2); }
 
 /* ---- keys that are turned while they are of 16 bits ------------------------------------------ */
 
@@ -111,22 +63,25 @@ INLINE void turn_halves(const char *base, const size_t *at, uint16_t *to)
     }
 }
 
-/* Scores of N times sixteen keys that are turned, from the j-th of their tile on, as score_keys makes
- * them. */
-INLINE void score_turned(int R, int N, const run *w, int j, const uint16_t *keys, sender *next)
+/* Scores that R queries, from the i-th of their head on, have of N times sixteen turned keys, from the j-th of their tile on, as
+ * score_keys computes them. Of the next tile's keys one of two has been prefetched by turn_keys_of; for each column another line
+ * is. */
+INLINE void score_turned(int R, int N, const run *w, int64_t i, int j, const uint16_t *keys, const ahead *next)
 {
     vf y[ROWS][TILE / LANES];
     const int64_t D = w->s.D;
     const float *q[ROWS];
     UNROLL_FOR (int r = 0; r < R; r++) {
-        q[r] = query(w, r);
+        q[r] = query(w, i + r);
         UNROLL_FOR (int n = 0; n < N; n++) y[r][n] = vf_set(0);
     }
     for (int64_t d = 0; d < D; d += 8) {
         const uint16_t *k = keys + (d / TURNED * TURNED + d % TURNED / 8) * LANES;
+        const char *line = next->keys + d / TURNED * LINE;
+        const size_t *odd = next->at + d % TURNED * 2 + 1;
         UNROLL_FOR (int c = 0; c < 8; c++) {
             vf v[TILE / LANES];
-            if (c % 2) send_some(next, SCORE);
+            if (i == 0) prefetch_line(line + odd[2 * c]);
             UNROLL_FOR (int n = 0; n < N; n++) v[n] = vf_of_f16(k + (n * D + 4 * c) * LANES);
             UNROLL_FOR (int r = 0; r < R; r++) {
                 const vf x = vf_set(q[r][d + c]);
@@ -135,28 +90,34 @@ INLINE void score_turned(int R, int N, const run *w, int j, const uint16_t *keys
         }
     }
     UNROLL_FOR (int r = 0; r < R; r++) {
-        UNROLL_FOR (int n = 0; n < N; n++) vf_store(w->score + r * TILE + j + LANES * n, y[r][n]);
+        UNROLL_FOR (int n = 0; n < N; n++) vf_store(w->score + (i + r) * TILE + j + LANES * n, y[r][n]);
     }
 }
 
-/* All scores of a tile, of keys turned so. */
-INLINE void score_halves(int R, const run *w, span s, const size_t *at, const char *base, sender *next)
+/* Turned keys of a tile from its j-th on, a multiple of LANES, and the prefetch of every other key of the next tile. */
+INLINE void turn_tile(const run *w, span s, const size_t *at, const char *base, const ahead *next)
 {
-    const int first = s.first / LANES * LANES, n = (s.last - first + LANES - 1) / LANES;
-    uint16_t *keys = (uint16_t *)(void *)w->keys, *to = keys;
-    for (int j = first; j < s.last; j += LANES)
+    uint16_t *to = (uint16_t *)(void *)w->keys;
+    for (int j = s.first / LANES * LANES; j < s.last; j += LANES)
         for (int64_t d = 0; d < w->s.D; d += TURNED, to += TURNED * LANES) {
             turn_halves(base + 2 * d, at + j, to);
-            send_some(next, TURN);
+            UNROLL_FOR (int i = 0; i < LANES; i += 2) prefetch_line(next->keys + next->at[j + i] + 2 * d);
         }
-    if (n == 1) score_turned(R, 1, w, first, keys, next);
-    if (n == 2) score_turned(R, 2, w, first, keys, next);
-    if (n == 3) score_turned(R, 3, w, first, keys, next);
-    if (n == 4) score_turned(R, 4, w, first, keys, next);
+}
+
+/* All scores of R queries of a tile whose keys turn_tile has turned. */
+INLINE void score_halves(int R, const run *w, int64_t i, span s, const ahead *next)
+{
+    const int first = s.first / LANES * LANES, n = (s.last - first + LANES - 1) / LANES;
+    const uint16_t *keys = (const uint16_t *)(const void *)w->keys;
+    if (n == 1) score_turned(R, 1, w, i, first, keys, next);
+    if (n == 2) score_turned(R, 2, w, i, first, keys, next);
+    if (n == 3) score_turned(R, 3, w, i, first, keys, next);
+    if (n == 4) score_turned(R, 4, w, i, first, keys, next);
 }
 #endif
 
-/* ---- R heads of a row, one tile -------------------------------------------------------------- */
+/* ---- R queries of a head, one tile ----------------------------------------------------------- */
 
 /* Columns d..d+n-1 of sixteen keys, times the queries'. */
 INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *at, const char *base, int64_t d, vf *y)
@@ -172,107 +133,158 @@ INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *a
     }
 }
 
-/* Scores of the keys j..j+15: sums over the columns in order, as product makes them. */
-INLINE void score_keys(int R, bool half, const run *w, const size_t *at, const char *base, int j)
+/* Scores of the keys j..j+15: sums over the columns in order, as product computes them. */
+INLINE void score_keys(int R, bool half, const run *w, const size_t *at, const char *base, int j, const ahead *next)
 {
     vf y[ROWS];
-    int64_t d = 0;
     UNROLL_FOR (int r = 0; r < R; r++) y[r] = vf_set(0);
-    for (; d + LANES <= w->s.D; d += LANES) score_columns(R, LANES, half, w, at + j, base, d, y);
-    if (d < w->s.D) score_columns(R, (int)(w->s.D - d), half, w, at + j, base, d, y);
+    for (int64_t d = 0; d < w->s.D; d += LANES) {
+        const int64_t byte = d * (half ? 2 : 4);
+        if (d + LANES <= w->s.D)
+            score_columns(R, LANES, half, w, at + j, base, d, y);
+        else
+            score_columns(R, (int)(w->s.D - d), half, w, at + j, base, d, y);
+        if (byte % LINE == 0)
+            UNROLL_FOR (int i = 0; i < LANES; i++) prefetch_line(next->keys + next->at[j + i] + byte);
+    }
     UNROLL_FOR (int r = 0; r < R; r++) vf_store(w->score + r * TILE + j, y[r]);
 }
 
-/* Registers of values from column d on, N of them with n columns each, times weights: key by key. */
-INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, const size_t *at, const char *base, span s,
-                         int64_t d, sender *next)
+/* Registers of values from column d on, N of them with n columns each, times the weights of R queries from the i-th on: key by
+ * key. The next tile's are prefetched for the first queries. */
+INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, int64_t i, const size_t *at, const char *base,
+                         span s, int64_t d, const ahead *next)
 {
+    const int item = half ? 2 : 4;
+    const float *weight = w->score + i * TILE;
     vf a[ROWS][WIDE];
     UNROLL_FOR (int r = 0; r < R; r++) {
-        UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + r * w->s.Dp + d + LANES * k);
+        UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + (i + r) * w->s.Dp + d + LANES * k);
     }
     for (int j = s.first; j < s.last; j++) {
         vf v[WIDE];
-        if (d == 0) send_some(next, VALUE);
-        UNROLL_FOR (int k = 0; k < N; k++) v[k] = cached(half, base + at[j] + (d + LANES * k) * (half ? 2 : 4), n);
+        const char *from = base + at[j] + d * item, *to = next->values + next->at[j] + d * item;
+        UNROLL_FOR (int k = 0; k < N; k++) {
+            v[k] = cached(half, from + LANES * k * item, n);
+            if (i == 0 && (N > 1 ? LANES * k * item % LINE == 0 : d * item % LINE == 0)) prefetch_line(to + LANES * k * item);
+        }
         UNROLL_FOR (int r = 0; r < R; r++) {
-            vf x = vf_set(w->score[r * TILE + j]);
+            vf x = vf_set(weight[r * TILE + j]);
             UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_fma(x, v[k], a[r][k]);
         }
     }
     UNROLL_FOR (int r = 0; r < R; r++) {
-        UNROLL_FOR (int k = 0; k < N; k++) vf_store(p.acc + r * w->s.Dp + d + LANES * k, a[r][k]);
+        UNROLL_FOR (int k = 0; k < N; k++) vf_store(p.acc + (i + r) * w->s.Dp + d + LANES * k, a[r][k]);
     }
 }
 
-/* All scores of a tile, of keys in registers or, where they can be, turned while they are of 16 bits. */
-INLINE void score_stop(int R, bool half, const run *w, span s, const size_t *at, const char *base, sender *next)
-{
-    const int64_t D = w->s.D;
-#if defined(ZT_ISA_avx512)
-    if (half && D % TURNED == 0) {
-        score_halves(R, w, s, at, base, next);
-        return;
-    }
-#endif
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        send_some(next, turn_work(D));
-        score_keys(R, half, w, at, base, j);
-    }
-    send_some(next, score_work(D));
-}
-
-/* Head w.g of a stop, whose keys and values lie `h` heads behind the places. */
-INLINE void attend_head(int R, bool half, const stop *at, int64_t h, part p, sender *next)
+/* The scores of R queries of head w.g, from the i-th on, become weights, and these times the values are added. */
+INLINE void add_queries(int R, bool half, const stop *at, int64_t i, const char *values, part p, const ahead *next)
 {
     const run *w = &at->w;
     const span s = at->keys;
-    const int64_t D = w->s.D, shift = h * D * (half ? 2 : 4);
-    const char *k = (const char *)w->c->in[1].data + shift, *v = (const char *)w->c->in[2].data + shift;
+    const int64_t D = w->s.D;
     int64_t d = 0;
-    score_stop(R, half, w, s, at->at, k, next);
-    send_some(next, WEIGH);
-    weigh_rows(w, p, at->tile, 0, R);
-    send_some(next, WEIGH);
-    for (; d + WIDE * LANES <= D; d += WIDE * LANES) weigh_values(R, WIDE, LANES, half, w, p, at->at, v, s, d, next);
-    for (; d + LANES <= D; d += LANES) weigh_values(R, 1, LANES, half, w, p, at->at, v, s, d, next);
-    if (d < D) weigh_values(R, 1, (int)(D - d), half, w, p, at->at, v, s, d, next);
+    weigh_rows(w, p, at->tile, i, R);
+    for (; d + WIDE * LANES <= D; d += WIDE * LANES) weigh_values(R, WIDE, LANES, half, w, p, i, at->at, values, s, d, next);
+    for (; d + LANES <= D; d += LANES) weigh_values(R, 1, LANES, half, w, p, i, at->at, values, s, d, next);
+    if (d < D) weigh_values(R, 1, (int)(D - d), half, w, p, i, at->at, values, s, d, next);
 }
 
-/* All heads of a stop, R queries each, whose sums follow each other in p; `next` is sent for. */
-INLINE void attend_row(int R, bool half, stop *at, part p, const stop *next)
+/* Keys in registers, for the queries of a head that are not more than ROWS. */
+INLINE void attend_in_registers(int R, bool half, const stop *at, const char *keys, const char *values, part p, const ahead *next)
 {
-    const int64_t first = at->w.g;
-    sender lines = sender_of(next, work_of(at));
-    for (int64_t h = 0; h < at->heads; h++) {
+    for (int j = at->keys.first / LANES * LANES; j < at->keys.last; j += LANES)
+        score_keys(R, half, &at->w, at->at, keys, j, next);
+    add_queries(R, half, at, 0, values, p, next);
+}
+
+typedef void head_fn(const stop *at, const char *keys, const char *values, part p, const ahead *next);
+
+// clang-format off
+#define HEAD(R)                                                                                                       \
+    static void head##R##_f16(const stop *at, const char *keys, const char *values, part p, const ahead *next)        \
+    {                                                                                                                 \
+        attend_in_registers(R, true, at, keys, values, p, next);                                                      \
+    }                                                                                                                 \
+    static void head##R##_f32(const stop *at, const char *keys, const char *values, part p, const ahead *next)        \
+    {                                                                                                                 \
+        attend_in_registers(R, false, at, keys, values, p, next);                                                     \
+    }
+// clang-format on
+EACH_ROWS(HEAD)
+#define X(R) [0][R] = head##R##_f32, [1][R] = head##R##_f16,
+static head_fn *const head_fns[2][ROWS + 1] = {EACH_ROWS(X)};
+#undef X
+
+#if defined(ZT_ISA_avx512)
+typedef void queries_fn(const stop *at, int64_t i, const char *values, part p, const ahead *next);
+
+// clang-format off
+#define TURNED_QUERIES(R)                                                                                             \
+    static void turned##R(const stop *at, int64_t i, const char *values, part p, const ahead *next)                   \
+    {                                                                                                                 \
+        score_halves(R, &at->w, i, at->keys, next);                                                                   \
+        add_queries(R, true, at, i, values, p, next);                                                                 \
+    }
+// clang-format on
+EACH_ROWS(TURNED_QUERIES)
+#define X(R) [R] = turned##R,
+static queries_fn *const turned_fns[ROWS + 1] = {EACH_ROWS(X)};
+#undef X
+
+/* The keys are turned once for all queries of the head. */
+static void attend_turned(const stop *at, const char *keys, const char *values, part p, const ahead *next)
+{
+    const run *w = &at->w;
+    turn_tile(w, at->keys, at->at, keys, next);
+    for (int64_t i = 0; i < w->s.share; i += ROWS)
+        turned_fns[w->s.share - i < ROWS ? w->s.share - i : ROWS](at, i, values, p, next);
+}
+#endif
+
+/* Are the keys of a head turned while they are of 16 bits? Then any number of queries may read them. */
+static bool turns_halves(const zt_cpu_call *call, int64_t D)
+{
+#if defined(ZT_ISA_avx512)
+    return call->in[1].type.dtype == ZT_F16 && D % TURNED == 0;
+#else
+    (void)call, (void)D;
+    return false;
+#endif
+}
+
+/* From the sums of one key head's queries to those of the next: floats. */
+typedef struct part_step {
+    int64_t sums, acc;
+} part_step;
+
+/* All heads of a stop, whose sums begin at p and lie `step` behind each other. `next` is prefetched. */
+static void attend_stop(stop *at, part p, part_step step, const stop *next)
+{
+    const zt_cpu_call *call = at->w.c;
+    const bool half = call->in[1].type.dtype == ZT_F16;
+    const int64_t first = at->w.g, bytes = at->w.s.D * (half ? 2 : 4);
+    const char *keys = call->in[1].data, *values = call->in[2].data;
+    ahead lines = {keys, values, next ? next->at : at->at};
+    for (int64_t h = 0; h < at->heads; h++, keys += bytes, values += bytes) {
         at->w.g = first + h;
-        attend_head(R, half, at, h, part_from(p, h * R, at->w.s.Dp), &lines);
+#if defined(ZT_ISA_avx512)
+        if (turns_halves(call, at->w.s.D))
+            attend_turned(at, keys, values, p, &lines);
+        else
+#endif
+            head_fns[half][at->w.s.share](at, keys, values, p, &lines);
+        p = (part){p.top + step.sums, p.sum + step.sums, p.acc + step.acc};
+        if (!next || h + 1 < next->heads) lines.keys += bytes, lines.values += bytes;
     }
     at->w.g = first;
 }
 
-typedef void row_fn(stop *at, part p, const stop *next);
-
-// clang-format off
-#define ROW(R)                                                                                     \
-    static void row##R##_f16(stop *at, part p, const stop *next)                                   \
-    {                                                                                              \
-        attend_row(R, true, at, p, next);                                                          \
-    }                                                                                              \
-    static void row##R##_f32(stop *at, part p, const stop *next)                                   \
-    {                                                                                              \
-        attend_row(R, false, at, p, next);                                                         \
-    }
-// clang-format on
-EACH_ROWS(ROW)
-#define X(R) [0][R] = row##R##_f32, [1][R] = row##R##_f16,
-static row_fn *const row_fns[2][ROWS + 1] = {EACH_ROWS(X)};
-#undef X
-
 /* ---- from tile to tile ----------------------------------------------------------------------- */
 
-/* Is a row's part of the cache read so? */
-static bool from_cache(const run *w) { return w->rows == 1 && w->s.share <= ROWS; }
+/* Is what the queries of one row and key head read used so? */
+static bool from_cache(const zt_cpu_call *call, const sizes *s) { return s->share <= ROWS || turns_halves(call, s->D); }
 
 /* The tile at or after `tile` and before `end` of the same row and heads; false: there is none. */
 static bool find_stop(const run *w, int64_t heads, int64_t tile, int64_t end, stop *to)
@@ -287,12 +299,7 @@ static bool find_stop(const run *w, int64_t heads, int64_t tile, int64_t end, st
     return true;
 }
 
-static void attend_stop(stop *at, part p, const stop *next)
-{
-    row_fns[at->w.c->in[1].type.dtype == ZT_F16][at->w.s.share](at, p, next);
-}
-
-/* The tiles of a row from `tile` to before `end`. */
+/* The tiles of a row and key head from `tile` to before `end`. */
 static void attend_alone(const run *w, part p, int64_t tile, int64_t end)
 {
     stop stops[2];
@@ -300,7 +307,7 @@ static void attend_alone(const run *w, part p, int64_t tile, int64_t end)
     bool more = find_stop(w, 1, tile, end, &stops[0]);
     for (; more; now = !now) {
         more = find_stop(w, 1, stops[now].tile + TILE, end, &stops[!now]);
-        attend_stop(&stops[now], p, more ? &stops[!now] : NULL);
+        attend_stop(&stops[now], p, (part_step){0}, more ? &stops[!now] : NULL);
     }
 }
 
