@@ -328,10 +328,11 @@ static void read_heads(const forward_text *text, zt_hyper *hyper)
 {
     for (int index = 0; index < zt_prog_n_steps(text->program); index++) {
         const zt_step *step = zt_prog_step(text->program, index);
-        int64_t head = step->op == ZT_OP_attention         ? ((const zt_attention_attrs *)step->attrs)->head
-                       : step->op == ZT_OP_attention_sinks ? ((const zt_attention_sinks_attrs *)step->attrs)->head
-                       : step->op == ZT_OP_attention_alibi ? ((const zt_attention_alibi_attrs *)step->attrs)->head
-                                                           : 0;
+        int64_t head = step->op == ZT_OP_attention           ? ((const zt_attention_attrs *)step->attrs)->head
+                       : step->op == ZT_OP_attention_sinks   ? ((const zt_attention_sinks_attrs *)step->attrs)->head
+                       : step->op == ZT_OP_attention_alibi   ? ((const zt_attention_alibi_attrs *)step->attrs)->head
+                       : step->op == ZT_OP_attention_chunked ? ((const zt_attention_chunked_attrs *)step->attrs)->head
+                                                             : 0;
         if (head == 0 || hyper->n_layers++ > 0) continue;
         hyper->head = head;
         hyper->n_heads = type_at(text, step->in[0])->dim[1] / head;

@@ -1,4 +1,5 @@
-/* attention.c - the rows of causal attention over a cache: without and with sinks, and with linear biases. A sink is a learned
+/* attention.c - the rows of causal attention over a cache: without and with sinks, with linear biases, and in chunks of
+ * positions, beyond which nothing is seen (Llama 4). A sink is a learned
  * score of a query head, which takes its share of the softmax but has no value (Xiao et al., "Efficient Streaming Language Models
  * with Attention Sinks", 2024; gpt-oss). A linear bias lowers scores by the distance of query and key, by a slope of the
  * head's own (Press et al., "Train Short, Test Long", 2022).
@@ -14,6 +15,8 @@
 #include <string.h>
 
 _Static_assert(sizeof(zt_attention_sinks_attrs) == sizeof(zt_attention_attrs), "one list of attributes");
+
+_Static_assert(offsetof(zt_attention_chunked_attrs, chunk) == offsetof(zt_attention_attrs, window), "one list of attributes");
 
 /* Linear biases have one attribute more, behind the same. */
 _Static_assert(offsetof(zt_attention_alibi_attrs, bias) == sizeof(zt_attention_attrs), "one list of attributes");
@@ -75,6 +78,13 @@ static zt_status attention_alibi_infer(zt_ctx *ctx, const void *attrs, const zt_
     return status;
 }
 
+static zt_status attention_chunked_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const zt_attention_chunked_attrs *attention = attrs;
+    if (attention->chunk < 1) return zt_row_fail(ctx, ZT_EUSAGE, "chunk is %lld: must be 1 or more", (long long)attention->chunk);
+    return infer_at(ctx, attrs, in, out, SINKS);
+}
+
 double zt_alibi_slope(double bias, int64_t heads, int64_t head)
 {
     int64_t power = 1;
@@ -132,15 +142,30 @@ static bool slots_good(const zt_slots *slots, int64_t row, int64_t first, int64_
     return true;
 }
 
-/* `bias`: of linear biases; 0: there are none. */
-static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error, int at, double bias)
+/* What one of the ops adds: the index of its input pos; of linear biases `bias`, 0: there are none; chunks for windows. */
+typedef struct form {
+    int at;
+    double bias;
+    bool chunked;
+} form;
+
+/* The first position that a row sees. */
+static int64_t first_seen(const zt_attention_attrs *attention, bool chunked, int64_t pos)
 {
+    if (chunked) return pos - pos % attention->window;
+    return attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+}
+
+static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error, form of)
+{
+    const int at = of.at;
+    const double bias = of.bias;
     const zt_attention_attrs *attention = attrs;
     int64_t n = in[0].type->dim[0], D = attention->head, W = in[1].type->dim[1];
     int64_t H = in[0].type->dim[1] / D, G = W / D;
     zt_slots slots = zt_slots_make(in[1].type->dim[0], &in[at + 1], &in[at + 2]);
     for (int64_t r = 0; r < n; r++) {
-        int64_t pos = in[at].i[r], first = attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+        int64_t pos = in[at].i[r], first = first_seen(attention, of.chunked, pos);
         bool good = slots_good(&slots, r, first, pos, error);
         for (int64_t h = 0; h < H; h++) {
             int64_t column = h / (H / G) * D;
@@ -169,17 +194,22 @@ static void attend_rows(const void *attrs, const zt_arg *in, zt_arg *out, zt_run
 
 static void attention_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    attend_rows(attrs, in, out, error, SINKS, 0);
+    attend_rows(attrs, in, out, error, (form){SINKS, 0, false});
 }
 
 static void attention_alibi_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    attend_rows(attrs, in, out, error, SINKS, ((const zt_attention_alibi_attrs *)attrs)->bias);
+    attend_rows(attrs, in, out, error, (form){SINKS, ((const zt_attention_alibi_attrs *)attrs)->bias, false});
 }
 
 static void attention_sinks_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
-    attend_rows(attrs, in, out, error, SINKS + 1, 0);
+    attend_rows(attrs, in, out, error, (form){SINKS + 1, 0, false});
+}
+
+static void attention_chunked_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
+{
+    attend_rows(attrs, in, out, error, (form){SINKS, 0, true});
 }
 
 /* As if every row saw the whole cache (or window): how full it is, is data. */
@@ -273,6 +303,17 @@ static bool attention_alibi_cases(int i, zt_case *test_case)
     if (i % 2 == 0) return true;
     zt_case_in(test_case, QUERY_AT, ZT_FILL_RISING, 0, ZT_I32, 1, &test_case->in[0].dim[0]);
     test_case->limit[QUERY_AT] = test_case->limit[SINKS] - 5;
+    return true;
+}
+
+/* Chunks of the case's window, else of 10 positions and more. */
+static bool attention_chunked_cases(int i, zt_case *test_case)
+{
+    zt_attention_attrs attrs;
+    if (!cases_at(i, test_case, SINKS)) return false;
+    memcpy(&attrs, test_case->attrs, sizeof attrs);
+    if (attrs.window == 0) attrs.window = 10 + 7 * i;
+    zt_case_attrs(test_case, &attrs, sizeof attrs);
     return true;
 }
 
@@ -410,4 +451,16 @@ const zt_opdef zt_op_attention_alibi = {
     .flops = attention_flops,
     .bytes = attention_sinks_bytes,
     .cases = attention_alibi_cases,
+};
+
+const zt_opdef zt_op_attention_chunked = {
+    .synopsis = "attention in chunks of positions: p goes from pos[t] - pos[t] mod chunk to pos[t]; chunk 1 or more; the inputs "
+                "and the other attributes as in attention",
+    .n_required = 4,
+    .flags = ZT_OPF_SUMS,
+    .infer = attention_chunked_infer,
+    .ref = attention_chunked_ref,
+    .flops = attention_flops,
+    .bytes = attention_bytes,
+    .cases = attention_chunked_cases,
 };

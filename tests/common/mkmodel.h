@@ -122,6 +122,7 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"ernie4_5-moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"glm4moe", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING},
     {"gpt-oss", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_FF_ALIKE | MK_WINDOW | MK_SINKS},
+    {"llama4", MK_QKV | MK_PRE | MK_EXPERTS | MK_SHARED | MK_WINDOW},
     {"deepseek2", MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING | MK_LATENT | MK_SPLIT_B},
     {"mistral4", MK_PRE | MK_EXPERTS | MK_SHARED | MK_LATENT | MK_SPLIT_B},
     {"minicpm3", MK_GATE | MK_UP | MK_PRE | MK_LATENT | MK_WHOLE_B},

@@ -32,7 +32,7 @@ static zt_dtype key_dtype(zt_op op, const zt_case *c)
 {
     return c
         ->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention || op == ZT_OP_attention_sinks ||
-             op == ZT_OP_attention_alibi]
+             op == ZT_OP_attention_alibi || op == ZT_OP_attention_chunked]
         .dtype;
 }
 

@@ -50,6 +50,9 @@ static const otherwise ours[] = {
     {"minicpm.rope.scaling.attn_factor", "the amplitude that the model was trained with", NULL},
     {"minicpm.rope.scaling.original_context_length", "up to which short factors hold", NULL},
     {"qwen3next.expert_weights_norm", "norm_topk_prob false, which this converter does not pass on", "qwen3next-listed"},
+    {"llama4.attention.temperature_length", "growth of queries that is not as all models have it", NULL},
+    {"llama4.attention.temperature_scale", "the same", NULL},
+    {"llama4.attention.use_qk_norm", "norms that do not follow from the number of experts", NULL},
     {"cls.weight", "what transformers' classifier reads, and the converter leaves out", "bert-"},
     {"cls.bias", "the same", "bert-"},
 };
@@ -336,8 +339,9 @@ static void check_set(const char *root, const char *archs)
 int main(int argc, char **argv)
 {
     static const char *const sets[][2] = {
-        {"ggufs", "archs"},     {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}, {"latent-ggufs", "latent"},
-        {"rows-ggufs", "rows"}, {"gemma-ggufs", "gemma"}, {"delta-ggufs", "delta"},     {"state_space-ggufs", "state_space"}};
+        {"ggufs", "archs"},          {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}, {"latent-ggufs", "latent"},
+        {"rows-ggufs", "rows"},      {"gemma-ggufs", "gemma"}, {"delta-ggufs", "delta"},     {"state_space-ggufs", "state_space"},
+        {"further-ggufs", "further"}};
     char root[4200], archs[4200], *own = realpath("/proc/self/exe", NULL);
     const char *build = own ? dirname(dirname(own)) : ".";
     for (size_t i = 0; i < sizeof sets / sizeof *sets && (i == 0 || argc < 2); i++) {

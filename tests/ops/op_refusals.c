@@ -19,6 +19,7 @@ static union {
     zt_rope_attrs rope;
     zt_attention_attrs attention;
     zt_attention_alibi_attrs alibi;
+    zt_attention_chunked_attrs chunked;
     zt_layer_norm_attrs layer_norm;
     zt_slice_attrs slice;
     zt_sum_attrs sum;
@@ -38,6 +39,7 @@ static union {
         rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1, 1, 0, 0, 0}}, rope_theta = {.rope = {0, 0, 0, {"halves"}, 1, 1, 0, 0, 0}},
         head4 = {.attention = {4, 0, 0, 0}}, head0 = {.attention = {0, 0, 0, 0}}, head3 = {.attention = {3, 0, 0, 0}},
         bias8 = {.alibi = {4, 0, 0, 0, 8}}, no_bias = {.alibi = {4, 0, 0, 0, 0}}, huge_bias = {.alibi = {4, 0, 0, 0, 1025}},
+        chunk0 = {.chunked = {4, 0, 0, 0}}, chunk_negative = {.chunked = {4, 0, -8, 0}},
         window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}},
         rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}}, eps_negative = {.layer_norm = {-1}},
         slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}}, slice_back = {.slice = {-1, 5, 3}},
@@ -368,6 +370,8 @@ static const refusal refusals[] = {
      ZT_ESHAPE,
      "at has type f32, expected i32",
      {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2", "i32 2", "i32 1 2", "f32 2"}},
+    {ZT_OP_attention_chunked, &chunk0, ZT_EUSAGE, "chunk is 0: must be 1 or more", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention_chunked, &chunk_negative, ZT_EUSAGE, "chunk is -8: must be", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
     {ZT_OP_attention, &window_negative, ZT_EUSAGE, "window is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
     {ZT_OP_attention, &cap_negative, ZT_EUSAGE, "softcap is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
 };

@@ -233,8 +233,9 @@ typedef struct zt_cu_attention_args {
     int64_t n, D, H, G, W, window;
     int64_t splits; /* of the cache; parts [n,H,splits,D+2], or 0: a block walks them all */
     float scale, softcap;
-    int32_t whole; /* may eight columns of a head be read at once */
-    int32_t units; /* on the matrix units: attention_mma.cuh */
+    int32_t whole;   /* may eight columns of a head be read at once */
+    int32_t units;   /* on the matrix units: attention_mma.cuh */
+    int32_t chunked; /* the window is a chunk of positions */
 } zt_cu_attention_args;
 
 /* ---- products with few rows (linear_decode.cuh) ------------------------------------------------ */

@@ -1,4 +1,4 @@
-/* attention.c - the rows of causal attention over a cache, without and with sinks or linear biases: few rows by splits of the keys, many each
+/* attention.c - the rows of causal attention over a cache, without and with sinks or linear biases, or in chunks: few rows by splits of the keys, many each
  * with all; on the matrix units where the cache is of f16. */
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/cu.h"
@@ -108,6 +108,7 @@ static zt_status emit_attention(zt_cu_call *call)
         .window = attrs->window,
         .scale = (float)(attrs->scale != 0 ? attrs->scale : 1 / sqrt((double)D)),
         .softcap = (float)attrs->softcap,
+        .chunked = call->op == ZT_OP_attention_chunked,
         .whole = D % 8 == 0 && call->inputs[1] % 16 == 0,
     };
     if (args.n == 0 || args.H == 0) return ZT_OK;
@@ -132,5 +133,6 @@ const zt_cu_row zt_cu_attention[] = {
     {ZT_OP_attention, has_attention, emit_attention, 0},
     {ZT_OP_attention_sinks, has_attention, emit_attention, 0},
     {ZT_OP_attention_alibi, has_attention, emit_attention, 0},
+    {ZT_OP_attention_chunked, has_attention, emit_attention, 0},
     {0},
 };

@@ -59,6 +59,7 @@ FN float mean_of(const zt_cu_attention_args &a, int64_t head, float top, float t
 /* The first position that a row at `last` sees. */
 FN int64_t first_of(const zt_cu_attention_args &a, int64_t last)
 {
+    if (a.chunked) return last - last % a.window;
     return a.window > 0 && last >= a.window ? last - a.window + 1 : 0;
 }
 

@@ -5,7 +5,8 @@
  * run as the model was trained, which is transformers' way: phi3 and Mistral with their windows,
  * bert, modern-bert, jina-bert-v2, gptneox, falcon and mpt with the exact gelu, starcoder2 with its window, gpt-oss with YaRN's bounds as they come (llama.cpp
  * rounds them to whole pairs), phimoe with its router (SparseMixer; llama.cpp takes a softmax of all experts). Latent attention has an
- * epsilon of its own in its norms, 1e-6 (llama.cpp: that of the other norms), DeepSeek V2 takes the groups whose best expert
+ * epsilon of its own in its norms, 1e-6 (llama.cpp: that of the other norms), llama4 rotates all layers where none has a window (llama.cpp: not
+ * the last), DeepSeek V2 takes the groups whose best expert
  * scores highest (llama.cpp: whose two best do together, which is V3's way).
  */
 #include "lib/llm/arch/arch.h"
@@ -277,6 +278,22 @@ static const zt_arch archs[] = {
      .yarn_exact = true,
      .gating = ZT_GATING_SOFTMAX_CHOSEN,
      .expert_ff_alike = true},
+    /* Llama 4: Scout, and Maverick, whose layers take turns with and without experts */
+    {.name = "llama4",
+     .parts = BASE | PRE_NORMS | ZT_PART_EXPERTS | ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .no_rope_every = 4,
+     .act = act_silu,
+     .tempered = true,
+     .temperature = 0.1,
+     .temper_length = 8192,
+     .unit_norms = true,
+     .window_period = 4,
+     .window = 8192,
+     .chunked = true,
+     .gating = ZT_GATING_SIGMOID,
+     .weighs_input = true,
+     .shared_alike = true},
     /* DeepSeek V2, V3 and R1, Kimi K2, GLM 4.7 Flash */
     {.name = "deepseek2",
      .parts = (BASE & ~(uint64_t)ZT_PART_QKV) | PRE_NORMS | ZT_PART_LATENT | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS |

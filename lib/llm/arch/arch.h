@@ -157,10 +157,17 @@ typedef struct zt_arch {
     bool qk_norm_whole; /* one norm over all heads, not one over each */
     bool qk_norm_last;  /* the norms on q and k come after rope */
     bool tempered;      /* q grows with its position as attention.temperature_scale says, where it is there */
+    /* Without that key by this; not every so many positions of the original context, but of attention.temperature_length,
+     * usually this (0: of the context), in layers that do not rotate, whose positions count from 1. */
+    double temperature;
+    int64_t temper_length;
+    bool
+        unit_norms; /* where layers rotate, norms without weights follow: unless there are 128 experts, or attention.use_qk_norm */
     /* Of every `window_period` layers the last sees all keys, the others `attention.sliding_window`
      * of them, 0: all layers so. Without that key `window`; 0: none. */
     int64_t window_period, window;
     /* What layers with a window turn by: theta (0: as the others), and whether unscaled. */
+    bool chunked; /* a window is a chunk of positions: what is before the chunk is not seen */
     double local_theta;
     bool local_plain;
     bool rotates_local;         /* where layers have a window, the others do not rotate */
@@ -184,6 +191,8 @@ typedef struct zt_arch {
     bool normed_experts;
     double least_sum;
     double added_sum;     /* to the sum that weights are divided by */
+    bool weighs_input;    /* an expert's weight multiplies what it reads; experts are chosen by scores before the sigmoid */
+    bool shared_alike;    /* what all tokens pass is as long as an expert */
     bool bias_or_softmax; /* without a bias on the choice the gating is softmax, where the file does not say it */
     /* Layers of another kind than attention: those of attention.recurrent_layers, or all but the last of every
      * full_attention_interval, 4 without that key. */
@@ -287,7 +296,9 @@ typedef struct zt_hyper {
     bool rotated[ZT_MAX_LAYERS];                     /* does rope turn its q and k */
     bool parallel;                                   /* the feed-forward reads what attention reads */
     double eps, attn_cap, final_cap;                 /* a cap of 0: none */
-    double temperature;                              /* q times 1 + temperature ln(1 + floor(position / ctx_orig)) */
+    double temperature;                              /* q times 1 + temperature ln(1 + floor(position / temper_length)) */
+    int64_t temper_length;                           /* in layers that do not rotate, with arch->temper_length: of position + 1 */
+    bool unit_norms;                                 /* norms without weights on rotated q and k */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
     bool classifies; /* an embedding is the scores of the file's classifier, not states */

@@ -435,7 +435,9 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     hyper->rope.head = head_of(hyper, false);
     hyper->rope_dims = get_rotated(reader, "rope.dimension_count", hyper->rope.head, hyper->rope.head);
     if (reader->arch->rope_pair == NULL) return;
-    read_pattern(reader, "rope.layer_pattern", reader->arch->no_rope_every, false, hyper->n_layers, hyper->rotated);
+    /* with chunks, all rotate where nothing has a window */
+    int64_t period = reader->arch->chunked && hyper->window == 0 ? 0 : reader->arch->no_rope_every;
+    read_pattern(reader, "rope.layer_pattern", period, false, hyper->n_layers, hyper->rotated);
     int64_t on = 1;
     if (reader->arch->rope_switch && zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.finetuned"), &on) && !on)
         memset(hyper->rotated, 0, sizeof hyper->rotated);
@@ -444,7 +446,6 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     if (reader->arch->parts & ZT_PART_LATENT) hyper->rope.head = hyper->rope_dims; /* which is apart from the rest */
     snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", reader->arch->rope_pair);
     hyper->rope.theta = get_real(reader, "rope.freq_base", 1e4, 1e-3);
-    if (reader->arch->tempered) hyper->temperature = get_real(reader, "attention.temperature_scale", 0, 0);
     read_scaling(reader, hyper);
 }
 
@@ -635,7 +636,8 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
                                                                : 1,
                                  MAX_WIDTH);
     hyper->expert_up_width = 2 * hyper->expert_ff;
-    if (!(hyper->parts & ZT_PART_SHARED)) return;
+    hyper->shared_ff = hyper->expert_ff;
+    if (!(hyper->parts & ZT_PART_SHARED) || reader->arch->shared_alike) return;
     bool counted = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_count"), &shared_count);
     bool measured = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_feed_forward_length"), &shared_length);
     require_rule(reader, shared_count >= 0 && shared_count <= MAX_EXPERTS, "expert_shared_count is not a count of experts",
@@ -769,6 +771,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_residual(&reader, hyper);
     zt_hyper_read_streams(&reader, hyper);
     read_experts(&reader, hyper);
+    zt_hyper_read_queries(&reader, hyper);
     read_vocab(&reader, hyper);
     return reader.status;
 }

@@ -1,5 +1,5 @@
 /* hyper_internal.h - private to lib/llm: how hyper-parameters are read from a file, for the files that read some of them.
- * hyper.c reads most, hyper_biases.c linear biases, hyper_classifier.c a classifier's, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
+ * hyper.c reads most, hyper_biases.c linear biases, hyper_queries.c what else is done to queries, hyper_classifier.c a classifier's, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
  * embeddings and several streams.
  */
 #ifndef ZT_HYPER_INTERNAL_H
@@ -29,6 +29,8 @@ void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64
 /* Fails: the key last looked at is missing. */
 void zt_hyper_missing(zt_key_reader *reader);
 
+/* Growth of queries, norms without weights; rope and experts have been read. */
+void zt_hyper_read_queries(zt_key_reader *reader, zt_hyper *hyper);
 /* Linear biases; rope has been read. A classifier; pooling and the parts have been. */
 void zt_hyper_read_biases(zt_key_reader *reader, zt_hyper *hyper);
 void zt_hyper_read_classifier(zt_key_reader *reader, zt_hyper *hyper);

@@ -160,9 +160,26 @@ int zt_emit_rope(zt_program_builder *builder, char which, int x)
                            local ? &hyper->local_rope : &hyper->rope);
 }
 
+/* A norm of each head of q or k, without weights: its ones have the shape of some of another norm's. */
+static int norm_unit(zt_program_builder *builder, char which, int x)
+{
+    zt_prog *program = builder->program;
+    const int64_t head = sizes_of(builder)->head;
+    const char part[] = {which, 'u', '_', 0}, ones_label[] = {which, 'u', '1', '_', 0}, label[] = {which, 'u', 0};
+    int some = zt_emit_slice(builder, part, zt_weight_data(builder, ZT_W_ATTN_NORM), 0, 0, head);
+    int ones = zt_program_fill_like(program, zt_layer_label(builder, ones_label), some, &(zt_fill_like_attrs){1});
+    return zt_program_rms_norm(program, zt_layer_label(builder, label), x, ones,
+                               &(zt_rms_norm_attrs){.eps = builder->hyper->eps, .dims = head}, NULL);
+}
+
 /* q or k, normed and rotated in the order of the architecture. */
 static int norm_and_rotate(zt_program_builder *builder, char which, int x)
 {
+    const zt_hyper *hyper = builder->hyper;
+    if (hyper->arch->unit_norms) {
+        x = zt_emit_rope(builder, which, x);
+        return hyper->unit_norms && hyper->rotated[builder->layer] ? norm_unit(builder, which, x) : x;
+    }
     if (builder->hyper->arch->qk_norm_last) return norm_projected(builder, which, zt_emit_rope(builder, which, x));
     return zt_emit_rope(builder, which, norm_projected(builder, which, x));
 }
@@ -268,8 +285,15 @@ static int causal_attention(zt_program_builder *builder, heads projected)
     attrs.scale = sizes_of(builder)->attn_scale;
     attrs.causal = 1;
     attrs.softcap = hyper->attn_cap;
-    attrs.left = hyper->local[builder->layer] && hyper->window ? hyper->window - 1 : -1;
-    return attend(builder, projected, builder->texts, builder->opts->lesson, ZT_NONE, &attrs);
+    int64_t texts = builder->texts, tokens = builder->opts->lesson;
+    const bool local = hyper->local[builder->layer] && hyper->window;
+    if (local && hyper->arch->chunked) { /* each chunk is a text of its own */
+        if (tokens <= hyper->window) return attend(builder, projected, texts, tokens, ZT_NONE, &attrs);
+        texts = zt_prog_dim(builder->program, '*', texts, tokens / hyper->window);
+        return attend(builder, projected, texts, hyper->window, ZT_NONE, &attrs);
+    }
+    attrs.left = local ? hyper->window - 1 : -1;
+    return attend(builder, projected, texts, tokens, ZT_NONE, &attrs);
 }
 
 /* Attention of an encoder's layer with learned biases or a window, half before a token and half behind it, up to the text's last
@@ -336,7 +360,7 @@ int zt_emit_attention(zt_program_builder *builder, int x)
     if (hyper->qkv_clamp > 0) clamp_heads(builder, &projected);
     projected.q = norm_and_rotate(builder, 'q', projected.q);
     if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
-    if (builder->temper != ZT_NONE)
+    if (builder->temper != ZT_NONE && !(hyper->arch->temper_length && hyper->rotated[builder->layer]))
         projected.q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), projected.q, builder->temper);
     update_keys(builder, &projected);
     if (builder->opts->lesson) return causal_attention(builder, projected);
@@ -352,6 +376,11 @@ int zt_emit_attention(zt_program_builder *builder, int x)
         zt_attention_sinks_attrs same = {attrs.head, attrs.scale, attrs.window, attrs.softcap};
         return zt_program_attention_sinks(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v,
                                           sinks, seen, builder->seq, builder->table, &same);
+    }
+    if (hyper->arch->chunked && attrs.window > 0) {
+        zt_attention_chunked_attrs same = {attrs.head, attrs.scale, attrs.window, attrs.softcap};
+        return zt_program_attention_chunked(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v,
+                                            seen, builder->seq, builder->table, &same);
     }
     return zt_program_attention(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v, seen,
                                 builder->seq, builder->table, &attrs);
@@ -631,15 +660,18 @@ static int rope_divisors(zt_program_builder *builder)
     return zt_weight_data(builder, builder->opts->ctx > builder->hyper->ctx_orig ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT);
 }
 
-/* 1 + temperature ln(1 + floor(position / context)), for each row. */
+/* 1 + temperature ln(1 + floor(position / length)), for each row. */
 static int query_scales(zt_program_builder *builder)
 {
     const zt_hyper *hyper = builder->hyper;
     zt_prog *program = builder->program;
     zt_reshape_attrs column = {.shape = {2, {builder->row_count, 1}}};
-    if (hyper->temperature == 0) return ZT_NONE;
+    bool any = hyper->arch->temper_length == 0;
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++) any = any || !hyper->rotated[layer];
+    if (hyper->temperature == 0 || !any) return ZT_NONE;
     int at = zt_program_cast(program, "t_pos", builder->pos, &(zt_cast_attrs){.to.s = "f32"});
-    int length = zt_program_fill_like(program, "t_ctx", at, &(zt_fill_like_attrs){(double)hyper->ctx_orig});
+    if (hyper->arch->temper_length) at = zt_program_add_scalar(program, "t_from_1", at, &(zt_add_scalar_attrs){1});
+    int length = zt_program_fill_like(program, "t_ctx", at, &(zt_fill_like_attrs){(double)hyper->temper_length});
     int laps = zt_program_floor(program, "t_floor", zt_program_div(program, "t_laps", at, length));
     int grown = zt_emit_scale(builder, "t_scale", zt_program_log1p(program, "t_log", laps), hyper->temperature);
     int one = zt_program_fill_like(program, "t_one", at, &(zt_fill_like_attrs){1});
@@ -683,6 +715,12 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     if (!builder.program) return NULL;
     if (opts->lesson && hyper->alibi > 0)
         zt_fail(ctx, ZT_ENOTSUP, "%s: models with linear biases (ALiBi) cannot be trained", zt_gguf_name(gguf));
+    bool cut = hyper->arch->chunked && hyper->window > 0 && opts->lesson > hyper->window && opts->lesson % hyper->window != 0;
+    if (cut)
+        zt_fail(ctx, ZT_ENOTSUP,
+                "%s: training on texts of %" PRId64 " tokens is not supported: expected at most %" PRId64
+                " or a multiple of that, the chunk of attention",
+                zt_gguf_name(gguf), opts->lesson, hyper->window);
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
     int ids = declare_inputs(&builder), x = embed_tokens(&builder, ids, &embedding);
     builder.per_layer = zt_embed_per_layer(&builder, ids, x);

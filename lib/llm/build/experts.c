@@ -6,6 +6,8 @@
  *     p      = scores[i], or their softmax, divided by their sum where the model says so, times a scale
  *     y      = sum over j of p[j] down[i[j]] (act(gate[i[j]] x) * (up[i[j]] x))  +  shared(x)
  *
+ * Llama 4 weighs what an expert reads, p[j] x, instead of what it returns.
+ *
  * Gemma 4 has experts beside the layer's feed-forward, and what its router reads is a norm of its own:
  *
  *     y      = norm(feed_forward(read))  +  norm(sum over j of p[j] s[i[j]] expert(i[j], norm(x)))
@@ -79,11 +81,11 @@ static choice choose_by_scores(zt_program_builder *builder, int logits)
     zt_prog *program = builder->program;
     const zt_hyper *hyper = builder->hyper;
     const char *label = zt_layer_label(builder, "sc");
-    bool late = hyper->gating == ZT_GATING_SOFTMAX_CHOSEN;
+    bool early = hyper->arch->weighs_input, late = hyper->gating == ZT_GATING_SOFTMAX_CHOSEN;
     int scores = late                                 ? logits
                  : hyper->gating == ZT_GATING_SIGMOID ? zt_program_sigmoid(program, label, logits)
                                                       : zt_program_softmax(program, label, logits, &(zt_softmax_attrs){-1});
-    int bias = zt_weight_data(builder, ZT_W_CHOICE_BIAS), chosen_by = scores;
+    int bias = zt_weight_data(builder, ZT_W_CHOICE_BIAS), chosen_by = early ? logits : scores;
     choice made;
     if (bias != ZT_NONE) chosen_by = zt_program_add(program, zt_layer_label(builder, "sb"), scores, bias);
     if (hyper->expert_groups > 1) chosen_by = keep_groups(builder, chosen_by, bias != ZT_NONE ? 2 : 1);
@@ -178,13 +180,28 @@ static int expert_linear(zt_program_builder *builder, const char *what, int x, z
     return zt_emit_expert_linear(builder, what, x, data, experts, zt_weight_data(builder, bias), false);
 }
 
-/* The experts' outputs times their weights, summed. */
+/* Weights as a column for each row, [rows,k,1]. */
+static int weight_columns(zt_program_builder *builder, int weights)
+{
+    zt_reshape_attrs column = shape_of(3, (int64_t[]){builder->row_count, builder->hyper->experts_used, 1});
+    return zt_program_reshape(builder->program, zt_layer_label(builder, "pw"), weights, &column);
+}
+
+/* What each chosen expert reads: x times its weight, [rows,k,width]. */
+static int weigh_input(zt_program_builder *builder, int x, int weights)
+{
+    zt_reshape_attrs row = shape_of(3, (int64_t[]){builder->row_count, 1, builder->hyper->width});
+    int rows = zt_program_reshape(builder->program, zt_layer_label(builder, "hx"), x, &row);
+    return zt_program_mul(builder->program, zt_layer_label(builder, "hw"), rows, weight_columns(builder, weights));
+}
+
+/* The experts' outputs times their weights, unless these were multiplied by before, summed. */
 static int mix_experts(zt_program_builder *builder, int outputs, int weights)
 {
     zt_prog *program = builder->program;
-    zt_reshape_attrs column = shape_of(3, (int64_t[]){builder->row_count, builder->hyper->experts_used, 1});
-    weights = zt_program_reshape(program, zt_layer_label(builder, "pw"), weights, &column);
-    int weighed = zt_program_mul(program, zt_layer_label(builder, "dw"), outputs, weights);
+    int weighed = builder->hyper->arch->weighs_input
+                      ? outputs
+                      : zt_program_mul(program, zt_layer_label(builder, "dw"), outputs, weight_columns(builder, weights));
     return zt_program_sum(program, zt_layer_label(builder, "dm"), weighed, &(zt_sum_attrs){.axes = {1, {1}}});
 }
 
@@ -218,6 +235,7 @@ static int routed_experts(zt_program_builder *builder, int x, choice made)
     const zt_hyper *hyper = builder->hyper;
     const char *const *name = names[(hyper->parts & ZT_PART_BESIDE) != 0];
     int gate, up;
+    if (hyper->arch->weighs_input) x = weigh_input(builder, x, made.weights);
     if (hyper->fused_experts) {
         int both = expert_linear(builder, name[0], x, ZT_W_GATE_UP_EXPERTS, ZT_WEIGHT_COUNT, made.experts);
         gate = expert_columns(builder, name[1], both, 0, hyper->expert_ff);

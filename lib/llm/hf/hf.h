@@ -10,6 +10,7 @@
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_gemma.c          Gemma 3n and 4: sizes by layer, embeddings for each layer, several streams
  *     hf_experts.c        routed experts: the same, and stacked tensors
+ *     hf_llama4.c         Llama 4: layers with chunks and without rope, growth of queries
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
  *     hf_mamba.c          short convolutions and state-space layers: the same, and tensors in other shapes
@@ -107,6 +108,7 @@ typedef enum hf_id {
     HF_GRANITE_HYBRID,
     HF_GRANITE_HYBRID_DENSE, /* without routed experts */
     HF_NEMOTRON_H,
+    HF_LLAMA4,
     HF_COUNT
 } hf_id;
 
@@ -136,10 +138,10 @@ typedef struct hf_arch {
 const hf_arch *zt_hf_archs(size_t *count);
 
 /* A set of architectures, for rows that some have and others not. */
-typedef uint64_t hf_set;
+__extension__ typedef unsigned __int128 hf_set;
 #define HF_SET(id) ((hf_set)1 << (id))
 #define HF_ALL     (~(hf_set)0)
-_Static_assert(HF_COUNT <= 64, "a set has a bit for each architecture");
+_Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 /* Whose norms are 1 plus what is in the file. */
 #define HF_GEMMAS   (HF_SET(HF_GEMMA2) | HF_GEMMA3S)
 #define HF_GEMMA3S  (HF_SET(HF_GEMMA3) | HF_SET(HF_GEMMA_EMBEDDING))
@@ -169,7 +171,7 @@ _Static_assert(HF_COUNT <= 64, "a set has a bit for each architecture");
 #define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS) /* whose norms multiply by 1 + weight */
 #define HF_MOES                                                                                                                  \
     ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE) |                \
-     HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID)) /* with routed experts */
+     HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_LLAMA4)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -398,6 +400,7 @@ zt_status zt_hf_gemma_heads(const hf_import *import, double *global, double *loc
 /* How many of Gemma 3n's streams are not the first. */
 zt_status zt_hf_gemma_streams(const hf_import *import, double *others);
 zt_status zt_hf_put_experts(hf_import *import); /* what the table of numbers cannot say of experts: hf_experts.c */
+zt_status zt_hf_put_llama4(hf_import *import);  /* layers, growth of queries, norms: hf_llama4.c */
 zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
 zt_status zt_hf_put_mamba(hf_import *import);   /* and of short convolutions and state-space layers: hf_mamba.c */

@@ -164,6 +164,8 @@ static const hf_arch archs[] = {
     CAUSAL("granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID_DENSE, "GraniteMoeHybrid"),
     CAUSAL_IF(HF_NEEDS_EXPERTS, "granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID, "GraniteMoeHybrid"),
     {"nemotron_h", "nemotron_h", HF_NEMOTRON_H, "NemotronHForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
+    CAUSAL("llama4", "llama4_text", HF_LLAMA4, "Llama4"),
+    CAUSAL("llama4", "llama4", HF_LLAMA4, "Llama4"),
     CAUSAL("olmoe", "olmoe", HF_OLMOE, "Olmoe"),
     CAUSAL("granitemoe", "granitemoe", HF_GRANITEMOE, "GraniteMoe"),
     CAUSAL_IF(HF_NEEDS_SHARED_EXPERTS, "granitemoe", "granitemoeshared", HF_GRANITEMOE, "GraniteMoeShared"),
@@ -594,6 +596,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = zt_hf_is(import, HF_LAYERED) ? zt_hf_put_gemma(import) : put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
+    if (status == ZT_OK && import->arch.id == HF_LLAMA4) status = zt_hf_put_llama4(import);
     if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
     if (status == ZT_OK && zt_hf_is(import, HF_SCANS | HF_LFM2S)) status = zt_hf_put_mamba(import);

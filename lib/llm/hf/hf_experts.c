@@ -101,7 +101,8 @@ static zt_status rename_numbers(hf_export *export)
         hf_set archs;
     } rows[] = {
         {"num_experts", "num_local_experts",
-         HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS)},
+         HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS) |
+             HF_SET(HF_LLAMA4)},
         {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS},
         {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
         {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
@@ -149,7 +150,8 @@ static zt_status put_lengths(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     zt_status status = ZT_OK;
-    if (!hyper->arch->expert_ff_alike) status = set(export, "moe_intermediate_size", json_integer(hyper->expert_ff));
+    const char *length = export->arch->id == HF_LLAMA4 ? "intermediate_size" : "moe_intermediate_size";
+    if (!hyper->arch->expert_ff_alike) status = set(export, length, json_integer(hyper->expert_ff));
     if (status == ZT_OK && is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE)))
         status = set(export, "shared_expert_intermediate_size", json_integer(hyper->shared_ff));
     if (status == ZT_OK && is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS)) {
@@ -170,7 +172,7 @@ static zt_status put_dense_layers(hf_export *export)
     json_t *list = listed ? json_array() : NULL;
     if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS | HF_SET(HF_LFM2MOE)))
         zt_export_int(export, "leading_dense_block_count", &leading);
-    if (export->arch->id == HF_ERNIE_MOE) zt_export_int(export, "interleave_moe_layer_step", &step);
+    if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_LLAMA4))) zt_export_int(export, "interleave_moe_layer_step", &step);
     for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
         if (list && !hyper->sparse[layer]) json_array_append_new(list, json_integer(layer));
         if (!listed && hyper->sparse[layer] != (layer >= leading && (layer + 1) % step == 0))

@@ -47,6 +47,7 @@ zt_status zt_export_dense(hf_export *export); /* hf_dense.c */
 zt_status zt_export_dense_modules(hf_export *export, json_t *modules);
 zt_status zt_export_gemma(hf_export *export);   /* hf_gemma.c */
 zt_status zt_export_experts(hf_export *export); /* config.json of routed experts: hf_experts.c */
+zt_status zt_export_llama4(hf_export *export);  /* hf_llama4.c */
 zt_status zt_export_mamba(hf_export *export);   /* of short convolutions and state-space layers: hf_export_mamba.c */
 /* The type that a tensor named HF_MIXER is written in, where it is another; true: its values are decays, written as the
  * logarithms of what they are below 0. */

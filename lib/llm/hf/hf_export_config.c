@@ -34,6 +34,13 @@ static bool goes_without(const hf_export *export, const hf_key *row)
            export->hyper.ff == 4 * export->hyper.width;
 }
 
+/* Where transformers' length of a head does not follow from the width, it is written though the file does not have the key. */
+static bool needs_head(const hf_export *export, const hf_key *row)
+{
+    return strcmp(row->suffix, "attention.key_length") == 0 && zt_hf_otherwise(row, export->arch->id) > 0 &&
+           is_of(export, HF_LLAMA_LIKE) && export->hyper.head > 0;
+}
+
 static zt_status put_keys(hf_export *export)
 {
     size_t count;
@@ -49,6 +56,8 @@ static zt_status put_keys(hf_export *export)
         if (zt_hf_otherwise(row, export->arch->id) == HF_NO || goes_without(export, row)) continue;
         if (row->kind == 'u' && zt_export_int(export, row->suffix, &number))
             status = set_member(export, name, json_integer(number));
+        else if (needs_head(export, row))
+            status = set_member(export, name, json_integer(export->hyper.head));
         else if (row->kind == 'f' && zt_export_real(export, row->suffix, &real))
             status = set_member(export, name, real == 0 ? json_null() : zt_export_number(real));
     }
@@ -136,7 +145,7 @@ static zt_status put_windows(hf_export *export)
     zt_gguf_kind kind;
     bool named = zt_export_int(export, "attention.sliding_window", &window) && window > 0;
     if (is_of(export, HF_LAYERED)) return ZT_OK;
-    if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED | HF_SET(HF_MODERNBERT)))
+    if (export->hyper.window > 0 && !is_of(export, HF_WINDOWED | HF_SET(HF_MODERNBERT) | HF_SET(HF_LLAMA4)))
         return zt_fail(export->ctx, ZT_ENOTSUP, "%s: %s models with sliding-window attention cannot be written", export->file,
                        export->arch->type);
     if (!is_of(export, HF_WINDOWED)) return ZT_OK;
@@ -481,8 +490,8 @@ zt_status zt_export_config(hf_export *export)
 {
     static zt_status (*const step[])(hf_export *) = {put_class,       put_keys,         put_demands,       put_sizes,
                                                      put_gemma,       put_windows,      put_rope_layers,   put_encoder,
-                                                     zt_export_dense, zt_export_latent, zt_export_experts, zt_export_gemma,
-                                                     put_rope,        zt_export_delta,  zt_export_mamba};
+                                                     zt_export_dense, zt_export_latent, zt_export_experts, zt_export_llama4,
+                                                     zt_export_gemma, put_rope,         zt_export_delta,   zt_export_mamba};
     zt_status status = ZT_OK;
     for (size_t i = 0; status == ZT_OK && i < sizeof step / sizeof *step; i++) status = step[i](export);
     return status;

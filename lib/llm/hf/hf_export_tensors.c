@@ -362,13 +362,13 @@ static zt_status read_matrix(tensor_writer *writer, const output_tensor *output,
     return store.read(store.user, output->second, (size_t)matrix * bytes, writer->raw + bytes, bytes);
 }
 
-/* Transposes each matrix, whose rows are those of two in turns if there is a second. The biases of all experts are a matrix of
+/* Transposes each matrix, whose rows are those of two, one behind the other or in turns, if there is a second. The biases of all experts are a matrix of
  * one column. */
 static zt_status write_turned(tensor_writer *writer, const output_tensor *output)
 {
     const zt_dtype_info *from = zt_dtype_get(output->from.dtype);
     const int64_t *dim = output->from.dim, halves = output->second < 0 ? 1 : 2;
-    bool biases = output->from.rank == 2;
+    bool biases = output->from.rank == 2, turns = output->todo & HF_IN_TURNS;
     int64_t matrices = biases ? 1 : dim[0], rows = biases ? dim[0] * dim[1] : dim[1], columns = biases ? 1 : dim[2];
     int64_t count = rows * columns;
     if (matrices == 0 || count == 0) return ZT_OK;
@@ -380,8 +380,10 @@ static zt_status write_turned(tensor_writer *writer, const output_tensor *output
         for (int64_t half = 0; status == ZT_OK && half < halves; half++)
             from->decode(writer->raw + (size_t)half * bytes, all + half * count, count);
         for (int64_t column = 0; status == ZT_OK && column < columns; column++) {
-            for (int64_t row = 0; row < halves * rows; row++)
-                writer->value[row] = all[row % halves * count + row / halves * columns + column];
+            for (int64_t row = 0; row < halves * rows; row++) {
+                int64_t half = turns ? row % halves : row / rows, within = turns ? row / halves : row % rows;
+                writer->value[row] = all[half * count + within * columns + column];
+            }
             status = put_floats(writer, output, halves * rows);
         }
     }

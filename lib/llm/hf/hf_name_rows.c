@@ -15,40 +15,42 @@
 #define POST_NORMED                                                                                                              \
     (HF_GEMMAS | HF_LAYERED | HF_SET(HF_OLMO2) | HF_SET(HF_GLM4MOE) | HF_SET(HF_EXAONE4) | HF_SET(HF_SEED_OSS) |                 \
      HF_SET(HF_OLMO3) | GPT_OSS | HF_DELTAS)
-#define GPT2        HF_SET(HF_GPT2)
-#define BERT        HF_SET(HF_BERT)
-#define NOMIC       HF_SET(HF_NOMIC)
-#define GRANITEMOE  (HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID))
-#define PLAIN_FF    HF_SET(HF_GRANITE_HYBRID_DENSE) /* under the names of a shared expert */
-#define ERNIE       HF_SET(HF_ERNIE_MOE)
-#define GLM4MOE     HF_SET(HF_GLM4MOE)
-#define NEOX        HF_SET(HF_NEOX)
-#define PHI2        HF_SET(HF_PHI2)
-#define GLM4        HF_SET(HF_GLM4)
-#define MODERN      HF_SET(HF_MODERNBERT)
-#define EXAONE      HF_SET(HF_EXAONE)
-#define DELTAS      HF_DELTAS
-#define NEXT        HF_SET(HF_QWEN3NEXT)
-#define QWEN35S     HF_QWEN35S
-#define LFM2S       HF_LFM2S
-#define LFM2MOE     HF_SET(HF_LFM2MOE)
-#define MAMBAS      HF_MAMBAS
-#define HYBRIDS     HF_HYBRIDS
-#define FALCON_H1   HF_SET(HF_FALCON_H1)
-#define NEMOTRON    HF_SET(HF_NEMOTRON_H)
-#define MIXERS      (MAMBAS | NEMOTRON)   /* whose state-space layers are "mixer", */
-#define INNER       (HYBRIDS | FALCON_H1) /* or "mamba" */
-#define BACKBONES   (MAMBAS | NEMOTRON)
-#define DEEPSEEKS   HF_DEEPSEEKS
-#define MISTRAL4    HF_SET(HF_MISTRAL4)
-#define NOAUX       (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
-#define GEMMA3N     HF_SET(HF_GEMMA3N)
-#define GEMMA4      HF_SET(HF_GEMMA4)
-#define MPT         HF_SET(HF_MPT)
-#define JINA        HF_SET(HF_JINA)
-#define T5          HF_T5S
-#define W_EXPERTS   (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE))                                          /* w1, w2 and w3 */
-#define MLP_EXPERTS (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4)) /* gate, up and down */
+#define GPT2       HF_SET(HF_GPT2)
+#define BERT       HF_SET(HF_BERT)
+#define NOMIC      HF_SET(HF_NOMIC)
+#define GRANITEMOE (HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID))
+#define PLAIN_FF   HF_SET(HF_GRANITE_HYBRID_DENSE) /* under the names of a shared expert */
+#define ERNIE      HF_SET(HF_ERNIE_MOE)
+#define GLM4MOE    HF_SET(HF_GLM4MOE)
+#define NEOX       HF_SET(HF_NEOX)
+#define PHI2       HF_SET(HF_PHI2)
+#define GLM4       HF_SET(HF_GLM4)
+#define MODERN     HF_SET(HF_MODERNBERT)
+#define EXAONE     HF_SET(HF_EXAONE)
+#define DELTAS     HF_DELTAS
+#define NEXT       HF_SET(HF_QWEN3NEXT)
+#define QWEN35S    HF_QWEN35S
+#define LFM2S      HF_LFM2S
+#define LFM2MOE    HF_SET(HF_LFM2MOE)
+#define MAMBAS     HF_MAMBAS
+#define HYBRIDS    HF_HYBRIDS
+#define FALCON_H1  HF_SET(HF_FALCON_H1)
+#define NEMOTRON   HF_SET(HF_NEMOTRON_H)
+#define MIXERS     (MAMBAS | NEMOTRON)   /* whose state-space layers are "mixer", */
+#define INNER      (HYBRIDS | FALCON_H1) /* or "mamba" */
+#define BACKBONES  (MAMBAS | NEMOTRON)
+#define DEEPSEEKS  HF_DEEPSEEKS
+#define LLAMA4     HF_SET(HF_LLAMA4)
+#define MISTRAL4   HF_SET(HF_MISTRAL4)
+#define NOAUX      (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
+#define GEMMA3N    HF_SET(HF_GEMMA3N)
+#define GEMMA4     HF_SET(HF_GEMMA4)
+#define MPT        HF_SET(HF_MPT)
+#define JINA       HF_SET(HF_JINA)
+#define T5         HF_T5S
+#define W_EXPERTS  (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
+#define MLP_EXPERTS                                                                                                              \
+    (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4 | LLAMA4)) /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
@@ -251,6 +253,19 @@ static const hf_name layered[] = {
     {"mlp.experts.gate_up_proj", "ffn_gate_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_FIRST_HALF},
     {"mlp.experts.gate_up_proj", "ffn_up_exps", GPT_OSS, HF_BARE | HF_TURNED | HF_IN_TURNS | HF_SECOND_HALF},
     {"mlp.experts.down_proj", "ffn_down_exps", GPT_OSS, HF_BARE | HF_TURNED},
+    {"feed_forward.router", "ffn_gate_inp", LLAMA4, 0},
+    {"feed_forward.experts.gate_up_proj", "ffn_gate_exps", LLAMA4, HF_BARE | HF_TURNED | HF_FIRST_HALF},
+    {"feed_forward.experts.gate_up_proj", "ffn_up_exps", LLAMA4, HF_BARE | HF_TURNED | HF_SECOND_HALF},
+    {"feed_forward.experts.down_proj", "ffn_down_exps", LLAMA4, HF_BARE | HF_TURNED},
+    {"feed_forward.experts.*.gate_proj", "ffn_gate_exps", LLAMA4, HF_STACKED}, /* of quantized models */
+    {"feed_forward.experts.*.up_proj", "ffn_up_exps", LLAMA4, HF_STACKED},
+    {"feed_forward.experts.*.down_proj", "ffn_down_exps", LLAMA4, HF_STACKED},
+    {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", LLAMA4, 0},
+    {"feed_forward.shared_expert.up_proj", "ffn_up_shexp", LLAMA4, 0},
+    {"feed_forward.shared_expert.down_proj", "ffn_down_shexp", LLAMA4, 0},
+    {"feed_forward.gate_proj", "ffn_gate", LLAMA4, 0},
+    {"feed_forward.up_proj", "ffn_up", LLAMA4, 0},
+    {"feed_forward.down_proj", "ffn_down", LLAMA4, 0},
     {"linear_attn.in_proj_qkvz", "attn_qkv", NEXT, HF_DELTA},
     {"linear_attn.in_proj_ba", "ssm_ba", NEXT, 0},
     {"linear_attn.in_proj_qkv", "attn_qkv", QWEN35S, HF_DELTA},

@@ -69,7 +69,8 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    const hf_set said = (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS);
+    const hf_set said =
+        (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS) | HF_SET(HF_LLAMA4);
     if (!zt_hf_is(rope->import, said) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
@@ -99,9 +100,9 @@ static zt_status stretch_base(const rope_params *rope, double *theta)
 static zt_status put_theta(const rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_COHERE] = 5e5,          [HF_EXAONE] = 5e5,    [HF_OLMO3] = 5e5,        [HF_MINISTRAL3] = 1e6, [HF_GEMMA3] = 1e6,
-        [HF_GEMMA_EMBEDDING] = 1e6, [HF_GEMMA3N] = 1e6,   [HF_GEMMA4] = 1e6,       [HF_SMOLLM3] = 2e6,    [HF_MIXTRAL] = 1e6,
-        [HF_PHIMOE] = 1e6,          [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
+        [HF_LLAMA4] = 5e5,  [HF_COHERE] = 5e5,          [HF_EXAONE] = 5e5,    [HF_OLMO3] = 5e5,        [HF_MINISTRAL3] = 1e6,
+        [HF_GEMMA3] = 1e6,  [HF_GEMMA_EMBEDDING] = 1e6, [HF_GEMMA3N] = 1e6,   [HF_GEMMA4] = 1e6,       [HF_SMOLLM3] = 2e6,
+        [HF_MIXTRAL] = 1e6, [HF_PHIMOE] = 1e6,          [HF_ERNIE_MOE] = 5e5, [HF_MODERNBERT] = 1.6e5, [HF_GPT_OSS] = 1.5e5};
     hf_import *import = rope->import;
     double theta = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1e4, local = 1e4;
     const json_t *given = json_object_get(rope->global, "rope_theta");
@@ -277,6 +278,7 @@ float zt_hf_llama3(float wave, double factor, double low, double high, double or
 {
     if (wave < (float)(original / high)) return 1;
     if (wave > (float)(original / low)) return (float)factor;
+    if (high == low) return 1; /* Llama 4: nothing lies between */
     float smooth = ((float)original / wave - (float)low) / (float)(high - low);
     return 1 / ((1 - smooth) / (float)factor + smooth);
 }
@@ -290,7 +292,8 @@ static zt_status add_llama3(const rope_params *rope)
     if (status == ZT_OK) status = get_number(rope, "original_max_position_embeddings", &original);
     if (status == ZT_OK) status = get_number(rope, "rope_theta", &theta);
     int64_t pairs = rope->dims / 2;
-    if (status == ZT_OK && !(factor > 0 && low > 0 && high > low && original > 0 && theta > 0 && pairs > 0 && pairs <= MAX_PAIRS))
+    if (status == ZT_OK &&
+        !(factor > 0 && low > 0 && high >= low && original > 0 && theta > 0 && pairs > 0 && pairs <= MAX_PAIRS))
         status = zt_fail(
             rope->import->ctx, ZT_EDATA,
             "%sconfig.json: invalid llama3 rope: factor %g, low_freq_factor %g, high_freq_factor %g, original context %g, rope_theta %g, %lld pairs",

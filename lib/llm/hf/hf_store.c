@@ -276,9 +276,9 @@ static zt_status read_ordered(const hf_tensors *tensors, const hf_tensor *tensor
 
 /* ---- transposed matrices --------------------------------------------------------------------- */
 
-/* Columns first, first + step, .. of the source. */
+/* Columns first, first + step, .. of the source, whose rows have `width` columns. */
 typedef struct every_column {
-    int64_t first, step;
+    int64_t first, step, width;
 } every_column;
 
 static void transpose_rows(const char *source, char *target, size_t element_size, int64_t first, int64_t count, int64_t rows,
@@ -287,7 +287,7 @@ static void transpose_rows(const char *source, char *target, size_t element_size
     for (int64_t column = 0; column < columns; column++)
         for (int64_t row = 0; row < count; row++)
             memcpy(target + (size_t)(column * rows + first + row) * element_size,
-                   source + (size_t)((row * columns + column) * taken.step + taken.first) * element_size, element_size);
+                   source + (size_t)(row * taken.width + column * taken.step + taken.first) * element_size, element_size);
 }
 
 /* Reads a whole matrix and transposes it: the source's `rows` rows become its columns. */
@@ -297,9 +297,11 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
     size_t element_size = (size_t)zt_dtype_get(tensor->from)->block_bytes;
     const int64_t *dim = tensor->type.dim + tensor->type.rank - 2;
     int64_t rows = dim[1], columns = dim[0];
-    every_column taken = tensor->in_turns ? (every_column){tensor->half - 1, 2} : (every_column){0, 1};
+    every_column taken = {0, 1, columns};
+    if (tensor->half && !tensor->each) taken = (every_column){(tensor->half - 1) * columns, 1, 2 * columns};
+    if (tensor->in_turns) taken = (every_column){tensor->half ? tensor->half - 1 : 0, 2, 2 * columns};
     int64_t each = tensor->each ? tensor->each : rows;
-    size_t row_bytes = (size_t)(columns * taken.step) * element_size;
+    size_t row_bytes = (size_t)taken.width * element_size;
     size_t start = (size_t)(number * each + tensor->skipped) * row_bytes;
     char *strip = zt_alloc_array(tensors->ctx, STEP, row_bytes);
     zt_status status = strip ? ZT_OK : ZT_ENOMEM;

@@ -113,14 +113,13 @@ static run begin_block(zt_cpu_call *call, int64_t g, float *scratch)
 /* The next rows of one sequence before `end`, and what they see. */
 static void begin_run(run *w, int64_t row, int64_t end)
 {
-    const zt_attention_attrs *attention = w->c->attrs;
     w->row = row;
     w->seq = slots_seq(&w->slots, row);
     for (w->rows = 0; row < end && slots_seq(&w->slots, row) == w->seq; row++, w->rows++) {
         int64_t pos = w->slots.pos[row], r = w->rows;
         bool good = slots_row_good(&w->slots, w->c, row, pos);
         w->hi[r] = good ? pos + 1 : 0;
-        w->lo[r] = good && attention->window > 0 && pos >= attention->window ? pos - attention->window + 1 : 0;
+        w->lo[r] = good ? first_seen(w->c, pos) : 0;
     }
 }
 
@@ -387,12 +386,11 @@ static void run_combine(zt_cpu_call *call, int64_t begin, int64_t end, float *lo
 static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g, int64_t heads, int64_t p,
                             int64_t end, zt_cpu_prefetch *to)
 {
-    const zt_attention_attrs *attention = call->attrs;
     const slots at = slots_of_rows(call);
     const size_t item = call->in[k].type.dtype == ZT_F16 ? 2 : 4;
     const int64_t W = s->D * s->G, seq = slots_seq(&at, row), pos = at.pos[row];
     if (seq < 0 || seq >= at.S || pos < 0 || pos >= s->ctx) return 0;
-    if (attention->window > 0 && p < pos - attention->window + 1) p = pos - attention->window + 1;
+    if (p < first_seen(call, pos)) p = first_seen(call, pos);
     if (end > pos + 1) end = pos + 1;
     if (p >= end) return 0;
     int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
@@ -468,6 +466,12 @@ static void attention_alibi_setup(zt_cpu_call *call)
     call->aux[AUX_ALIBI] = 1;
 }
 
+static void attention_chunked_setup(zt_cpu_call *call)
+{
+    setup_at(call, SINKS);
+    call->aux[AUX_CHUNKED] = 1;
+}
+
 static void attention_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     if (call->n_phases == 1)
@@ -494,6 +498,12 @@ const zt_cpu_kernel ZT_SYM(zt_cpu_attention)[] = {
     {.op = ZT_OP_attention_alibi,
      .has = attention_has,
      .setup = attention_alibi_setup,
+     .run = attention_run,
+     .prefetch_states = attention_late,
+     .uneven = true},
+    {.op = ZT_OP_attention_chunked,
+     .has = attention_has,
+     .setup = attention_chunked_setup,
      .run = attention_run,
      .prefetch_states = attention_late,
      .uneven = true},

@@ -19,8 +19,9 @@ enum {
     FEW = 8        /* rows up to which chunks are items */
 };
 
-/* POS: the input `pos`; with sinks these come before it. ALIBI: 1 with linear biases. */
-enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS, AUX_ALIBI };
+/* POS: the input `pos`; with sinks these come before it. ALIBI: 1 with linear biases. CHUNKED: 1 where the
+ * window is a chunk of positions. */
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS, AUX_ALIBI, AUX_CHUNKED };
 enum { SINKS = 3, QUERY_AT = 6 };
 
 typedef struct sizes {
@@ -37,6 +38,14 @@ static sizes sizes_of(const zt_cpu_call *call)
     s.G = call->in[1].type.dim[1] / s.D;
     s.share = s.H / s.G;
     return s;
+}
+
+/* The first position that a row at `pos` sees. */
+static int64_t first_seen(const zt_cpu_call *call, int64_t pos)
+{
+    const int64_t window = ((const zt_attention_attrs *)call->attrs)->window;
+    if (call->aux[AUX_CHUNKED]) return pos - pos % window;
+    return window > 0 && pos >= window ? pos - window + 1 : 0;
 }
 
 /* pos, seq and table. */

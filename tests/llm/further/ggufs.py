@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+"""ggufs.py - what llama.cpp's convert_hf_to_gguf.py makes of the directories of make.py.
+
+    pip install torch transformers tokenizers sentencepiece protobuf numpy gguf xxhash pyyaml
+    tests/llm/further/ggufs.py LLAMA_CPP MADE DIRECTORY  (then --pack DIRECTORY: further-ggufs.tar.xz, without the GGUFs)
+
+Arguments and files are those of tests/llm/archs/ggufs.py, whose functions these are.
+"""
+import importlib.util, os, shutil, sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def load(name):
+    spec = importlib.util.spec_from_file_location(f"archs_{name}", f"{HERE}/../archs/{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def pack(root):
+    for name in os.listdir(root):
+        if name.endswith(".gguf"):
+            os.unlink(f"{root}/{name}")
+    archs = load("make")
+    archs.HERE = HERE
+    archs.pack(root, "further-ggufs.tar.xz")
+
+
+def main(args):
+    if args[0] == "--pack":
+        return pack(args[1])
+    ggufs = load("ggufs")
+    ggufs.WEARS, ggufs.MORE = [("llama4", "llama3"), ("", "gpt2")], []
+    ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in ggufs.WEARS}}
+    shutil.rmtree(args[2], ignore_errors=True)
+    ggufs.main(*args)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,79 @@
+#!/usr/bin/env bats
+# Models of the rows of tests/llm/further, made small, through the tools: text is the same however it is made; quantized, written for
+# transformers and back, compared, merged and trained.
+
+load ../common/helper
+load ../common/same_text
+
+rows=(llama4)
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || exit
+    "$tests/mkmodel" --arch llama4 --seed 3 --ctx 256 --layers 4 llama4.gguf # the last layer does not rotate; chunks of 16 tokens
+}
+
+setup() { cd "$BATS_FILE_TMPDIR" || exit; }
+
+@test "the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
+    for arch in "${rows[@]}"; do same_text_each_way "$arch.gguf"; done
+}
+
+@test "a session cut at any word goes on as if it had not been" {
+    for arch in "${rows[@]}"; do same_text_from_session "$arch.gguf"; done
+}
+
+@test "33 texts beside each other are those of runs alone" {
+    for arch in "${rows[@]}"; do same_text_beside_32 "$arch.gguf" 1 8 33; done
+}
+
+@test "a dry run states the memory of the cache" {
+    zt-run -m llama4.gguf --dry-run -c 256 >need
+    grep -P '^kv\t131072$' need # four layers of two matrices f16[256,32]
+}
+
+@test "quantized by mixes, and run" {
+    for arch in "${rows[@]}"; do
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --type f16 --width 256 --head 64 --ffn 512 wide.gguf
+        for type in q8_0 q4_k_m q2_k; do
+            zt-quant -f --type "$type" wide.gguf small.gguf
+            zt-run -m small.gguf -p 'the cat' -n 8 --temp 0 >text
+            zt-run -m small.gguf -p 'the cat' -n 8 --temp 0 --chunk 1 | cmp - text
+        done
+        zt-convert --list small.gguf >list
+        [ -z "$(grep -e '_norm.weight' -e ffn_gate_inp list | grep -v f32)" ]
+    done
+}
+
+@test "to a Hugging Face directory and back: the same tensors" {
+    for arch in "${rows[@]}"; do
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --type f32 plain.gguf
+        rm -rf folder
+        zt-convert plain.gguf folder/
+        zt-convert -f folder/ again.gguf
+        for file in plain again; do zt-convert --hash $file.gguf | sort >$file; done
+        [ "$(wc -l <plain)" -gt 10 ]
+        cmp plain again
+        for file in plain again; do zt-run -m $file.gguf -p 'the cat' -n 12 --temp 0 --exact >$file; done
+        cmp plain again
+    done
+}
+
+@test "compared and merged" {
+    for arch in "${rows[@]}"; do
+        for seed in 3 4; do "$tests/mkmodel" --arch "$arch" --seed $seed --ctx 256 --type f32 $seed.gguf; done
+        run -1 --separate-stderr zt-dna compare 3.gguf 4.gguf
+        [[ $output == *ffn_down* ]]
+        zt-dna merge -f --method linear 3.gguf 4.gguf -o merged.gguf
+        zt-run -m merged.gguf -p 'the cat' -n 8 --temp 0 >text
+        [ -s text ]
+    done
+}
+
+@test "llama4 is trained on texts of whole chunks: the loss falls" {
+    printf 'the cat sat on the mat. %.0s' {1..60} >text
+    "$tests/mkmodel" --arch llama4 --seed 3 --ctx 256 --layers 4 --type f32 plain.gguf
+    zt-train -q -f -m plain.gguf --text text -c 32 --batch 4 --epochs 3 --lr .003 -o trained.gguf >history
+    perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[-1] < .5 * $l[0])}' history
+    run ! zt-train -q -f -m plain.gguf --text text -c 40 --batch 4 -o trained.gguf
+    [[ $output == *'40 tokens'*'chunk'* ]]
+}
