@@ -6,14 +6,15 @@
  *     sum(a, b) = sum(a, m) + sum(m, b)      m = a + the largest power of two below b - a
  *
  * So the bits of the sum depend on the batch and on N, and not on who computes which leaf. The leaves are computed in order, and
- * two neighbouring sums of the same power of two are added as soon as both exist: memory holds log2 N + 1 sums.
+ * two neighbouring sums of the same power of two are added as soon as both exist: memory holds log2 N + 1 sums. Of R ranks, rank r
+ * computes the leaves from N r / R to N (r + 1) / R, and sends the sums that it has then to rank 0, which continues in order.
  */
 #include "lib/base/require.h"
 #include "lib/train/train_internal.h"
 
 #include <string.h>
 
-enum { ALIGN = 64, MAX_SUMS = 40 };
+enum { ALIGN = 64, MAX_SUMS = 44 };
 
 /* The sum of micro-batches first to first + count - 1: all gradients, and the loss behind them. */
 typedef struct partial_sum {
@@ -32,8 +33,9 @@ typedef struct port {
 struct zt_micro {
     zt_ctx *ctx;
     zt_session *session;
-    zt_dtype type;                                            /* of weights and gradients */
-    int64_t split;                                            /* into so many micro-batches */
+    zt_dtype type; /* of weights and gradients */
+    int64_t split; /* into so many micro-batches */
+    zt_ranks *ranks;
     int weight_count, input_count, output_count, loss_output; /* output_count: without gradients of weights */
     port *input, *output;
     size_t *offset; /* [weight_count + 1]: of each gradient in a sum; the last is that of the loss */
@@ -129,6 +131,7 @@ zt_micro *zt_micro_open(zt_engine *engine, const zt_prog *gradient, const zt_pro
     if (!micro) return NULL;
     *micro = (zt_micro){.ctx = engine->ctx,
                         .split = options->accumulate,
+                        .ranks = options->ranks,
                         .weight_count = zt_prog_count(gradient, ZT_VALUE_STATE),
                         .input_count = zt_prog_count(gradient, ZT_VALUE_IN),
                         .loss_output = loss_output,
@@ -190,6 +193,9 @@ static void add_numbers(zt_dtype type, void *sum, const void *values, size_t byt
 
 /* ---- the tree -------------------------------------------------------------------------------- */
 
+/* The gradients, and the loss behind them. */
+static size_t sum_bytes(const zt_micro *micro) { return micro->offset[micro->weight_count] + sizeof(double); }
+
 static double *loss_of(const zt_micro *micro, const partial_sum *sum)
 {
     return (double *)(void *)(sum->values + micro->offset[micro->weight_count]);
@@ -199,7 +205,7 @@ static double *loss_of(const zt_micro *micro, const partial_sum *sum)
 static partial_sum *push_sum(zt_micro *micro, int64_t first, int64_t count)
 {
     partial_sum *sum = &micro->stack[micro->depth];
-    if (!sum->values) sum->values = zt_calloc(micro->ctx, 1, micro->offset[micro->weight_count] + sizeof(double));
+    if (!sum->values) sum->values = zt_calloc(micro->ctx, 1, sum_bytes(micro));
     if (!sum->values) return NULL;
     sum->first = first;
     sum->count = count;
@@ -278,14 +284,60 @@ static zt_status compute_leaf(zt_micro *micro, zt_binding rows, const row_range 
     return ZT_OK;
 }
 
+/* ---- ranks ----------------------------------------------------------------------------------- */
+
+/* Places of the tree that a rank has summed: first and count of each. */
+typedef struct sum_list {
+    int64_t depth;
+    int64_t place[MAX_SUMS][2];
+} sum_list;
+
+static zt_status send_sums(zt_micro *micro)
+{
+    sum_list list = {.depth = micro->depth};
+    for (int i = 0; i < micro->depth; i++) {
+        list.place[i][0] = micro->stack[i].first;
+        list.place[i][1] = micro->stack[i].count;
+    }
+    zt_status status = zt_ranks_send(micro->ranks, 0, &list, sizeof list);
+    for (int i = 0; i < micro->depth && !status; i++)
+        status = zt_ranks_send(micro->ranks, 0, micro->stack[i].values, sum_bytes(micro));
+    return status;
+}
+
+/* Continues with the sums of another rank. */
+static zt_status receive_sums(zt_micro *micro, int rank)
+{
+    sum_list list;
+    zt_status status = zt_ranks_receive(micro->ranks, rank, &list, sizeof list);
+    for (int64_t i = 0; !status && i < list.depth && i < MAX_SUMS; i++) {
+        partial_sum *sum = micro->depth < MAX_SUMS ? push_sum(micro, list.place[i][0], list.place[i][1]) : NULL;
+        if (!sum) return micro->depth < MAX_SUMS ? ZT_ENOMEM : zt_fail(micro->ctx, ZT_ESYS, "rank %d sent too many sums", rank);
+        status = zt_ranks_receive(micro->ranks, rank, sum->values, sum_bytes(micro));
+        while (!status && top_are_siblings(micro)) merge_top(micro);
+    }
+    return status;
+}
+
+static zt_status collect_sums(zt_micro *micro)
+{
+    zt_status status = ZT_OK;
+    if (zt_ranks_own(micro->ranks)) return send_sums(micro);
+    for (int rank = 1; rank < zt_ranks_count(micro->ranks) && !status; rank++) status = receive_sums(micro, rank);
+    while (!status && micro->depth > 1) merge_top(micro);
+    return status;
+}
+
 /* ---- a step ---------------------------------------------------------------------------------- */
 
-/* Copies the weights of the update to the session that computes gradients. */
+/* Copies the weights of the update, on rank 0, to the sessions that compute gradients. */
 static zt_status take_weights(zt_micro *micro, zt_session *update)
 {
     zt_status status = ZT_OK;
     for (int i = 0; i < micro->weight_count && !status; i++) {
-        status = zt_session_state_get(update, i, micro->weights);
+        zt_type type = zt_session_state_type(micro->session, i);
+        if (!zt_ranks_own(micro->ranks)) status = zt_session_state_get(update, i, micro->weights);
+        if (!status) status = zt_ranks_broadcast(micro->ranks, micro->weights, zt_type_bytes(&type));
         if (!status) status = zt_session_state_set(micro->session, i, micro->weights);
     }
     micro->changed = status != ZT_OK;
@@ -298,18 +350,20 @@ zt_status zt_micro_step(zt_micro *micro, zt_session *update, const zt_binding *b
     if (binding_count != 1 || bindings[0].value < 1)
         return zt_fail(micro->ctx, ZT_EUSAGE, "a batch needs a number of rows of 1 or more");
     int64_t rows = bindings[0].value, parts = micro->split < rows ? micro->split : rows;
+    int64_t ranks = zt_ranks_count(micro->ranks), own = zt_ranks_own(micro->ranks);
     zt_status status = micro->changed ? take_weights(micro, update) : ZT_OK;
     micro->depth = 0;
-    for (int64_t i = 0; i < parts && !status; i++) {
+    for (int64_t i = parts * own / ranks; i < parts * (own + 1) / ranks && !status; i++) {
         row_range range = range_of(i, parts, rows);
         status = compute_leaf(micro, bindings[0], &range, inputs, out);
         while (!status && top_are_siblings(micro)) merge_top(micro);
     }
+    if (!status) status = collect_sums(micro);
     if (status) return status;
-    while (micro->depth > 1) merge_top(micro);
+    micro->changed = true;
+    if (own) return ZT_OK;
     for (int i = 0; i < micro->weight_count; i++) gradients[i] = micro->stack[0].values + micro->offset[i];
     *loss = *loss_of(micro, &micro->stack[0]);
     if (out && out[micro->loss_output]) put_number(micro->type, out[micro->loss_output], *loss);
-    micro->changed = true;
     return ZT_OK;
 }

@@ -92,6 +92,21 @@ static zt_status take_epoch(fit_run *fit)
     return status;
 }
 
+/* The loss that decides about early stopping: of validation, if there is one, else the epoch's. Rank 0 validates for all. */
+static zt_status judge_epoch(const fit_run *fit, zt_epoch *epoch, double *judged)
+{
+    const zt_fit_opts *options = fit->options;
+    struct {
+        double valid, judged;
+    } loss = {NAN, epoch->loss};
+    zt_status status = options->validate ? options->validate(options->user, &loss.valid) : ZT_OK;
+    if (!status && options->validate) loss.judged = loss.valid;
+    if (!status) status = zt_ranks_broadcast(options->ranks, &loss, sizeof loss);
+    epoch->valid = loss.valid;
+    *judged = loss.judged;
+    return status;
+}
+
 /* The epoch's figures, and the next one's beginning. */
 static zt_status end_epoch(fit_run *fit)
 {
@@ -104,9 +119,9 @@ static zt_status end_epoch(fit_run *fit)
                       .loss = state->loss_sum / state->sample_sum,
                       .grad_norm = state->norm_sum / (double)state->batches,
                       .valid = NAN};
-    zt_status status = fit->options->validate ? fit->options->validate(fit->options->user, &epoch.valid) : ZT_OK;
+    double judged;
+    zt_status status = judge_epoch(fit, &epoch, &judged);
     if (status) return status;
-    double judged = fit->options->validate ? epoch.valid : epoch.loss;
     state->stale_epochs = judged < state->best_loss ? 0 : state->stale_epochs + 1;
     if (judged < state->best_loss) state->best_loss = judged;
     state->epochs++;

@@ -15,6 +15,7 @@
 #ifndef ZT_TRAIN_H
 #define ZT_TRAIN_H
 
+#include "lib/base/ranks.h"
 #include "lib/run/run.h"
 
 #ifdef __cplusplus
@@ -76,6 +77,8 @@ typedef struct zt_train_opts {
     int64_t accumulate; /* trainer: gradient accumulation. The rows of a batch are split into so many micro-batches, whose
                          * gradients are summed in a fixed order, weighted by their rows: the loss must be a mean over rows. 0
                          * and 1: not split */
+    zt_ranks *ranks; /* trainer: these deal the micro-batches among them, of which there must be as many (ZT_EUSAGE). All take the
+                      * same steps on the same batches. Rank 0 has the states, and its weights are those of all. NULL: alone */
 } zt_train_opts;
 
 /* The program of a training step:
@@ -111,8 +114,8 @@ int zt_trainer_n_weights(const zt_trainer *trainer); /* states 0 to this - 1 are
 int zt_trainer_n_states(const zt_trainer *trainer);
 const char *zt_trainer_state_name(const zt_trainer *trainer, int index); /* "w", "m.w"; NULL: out of range */
 zt_type zt_trainer_state_type(const zt_trainer *trainer, int index);     /* rank -1: out of range */
-/* Copies state i to or from host memory, contiguous, zt_type_bytes of its type. ZT_EUSAGE: i is out
- * of range. */
+/* Copies state i to or from host memory, contiguous, zt_type_bytes of its type; of several ranks on rank 0, before the first
+ * step or on all ranks at the same step. ZT_EUSAGE: i is out of range. */
 zt_status zt_trainer_get(zt_trainer *trainer, int index, void *host);
 zt_status zt_trainer_set(zt_trainer *trainer, int index, const void *host); /* the same */
 /* The program after its passes; with accumulation, the part of it that computes gradients. */

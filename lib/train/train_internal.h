@@ -33,7 +33,8 @@ zt_micro *zt_micro_open(zt_engine *engine, const zt_prog *gradient, const zt_pro
 void zt_micro_close(zt_micro *micro);
 zt_session *zt_micro_session(zt_micro *micro);
 /* Computes the loss and the gradients of a batch with the weights of `update`, the session of the update program. inputs and
- * out: as in zt_trainer_step. gradients[i] becomes the address of the i-th gradient, valid until the next call. */
+ * out: as in zt_trainer_step. gradients[i] becomes the address of the i-th gradient, valid until the next call; of several
+ * ranks on rank 0, and so does the loss. */
 zt_status zt_micro_step(zt_micro *micro, zt_session *update, const zt_binding *bindings, int binding_count,
                         const void *const *inputs, void *const *out, const void **gradients, double *loss);
 /* The weights of the update changed other than by a step. */

@@ -13,6 +13,7 @@ struct zt_trainer {
     zt_session *session; /* of this program: it has all states */
     zt_prog *gradient;   /* with accumulation: the program of gradients, after its passes; else NULL */
     zt_micro *micro;
+    zt_ranks *ranks;
     int weight_count, forward_inputs, forward_outputs, watched_count, loss_output;
     uint64_t id[2];
     zt_dtype type; /* of weights, learning rate and step */
@@ -110,6 +111,14 @@ static zt_prog *apply_passes(zt_engine *engine, zt_prog *program, const zt_bindi
     zt_prog *passed = zt_prog_passes(engine->ctx, program, &pass_options, NULL);
     zt_prog_free(program);
     return passed;
+}
+
+static zt_status check_ranks(zt_ctx *ctx, const zt_train_opts *options)
+{
+    int64_t parts = options->accumulate > 1 ? options->accumulate : 1;
+    if (zt_ranks_count(options->ranks) <= parts) return ZT_OK;
+    return zt_fail(ctx, ZT_EUSAGE, "gradient accumulation of %lld micro-batches for %d ranks: at least one for each is needed",
+                   (long long)parts, zt_ranks_count(options->ranks));
 }
 
 /* Sets the trainer's programs. */
@@ -210,7 +219,9 @@ zt_trainer *zt_trainer_open(zt_engine *engine, const zt_prog *forward, const zt_
     zt_trainer *trainer = zt_calloc(ctx, 1, sizeof *trainer);
     if (!trainer) return NULL;
     trainer->ctx = ctx;
-    zt_status status = make_programs(trainer, engine, forward, options);
+    trainer->ranks = options->ranks;
+    zt_status status = check_ranks(ctx, options);
+    if (!status) status = make_programs(trainer, engine, forward, options);
     if (!status) status = inspect_program(trainer, forward, options);
     if (!status) status = check_loss(trainer, options);
     if (!status && trainer->gradient) {
@@ -288,9 +299,11 @@ static zt_status step_by_parts(zt_trainer *trainer, const zt_binding *bindings, 
         zt_micro_step(trainer->micro, trainer->session, bindings, binding_count, inputs, out, trainer->inputs, &result->loss);
     trainer->inputs[trainer->weight_count] = &rate;
     trainer->inputs[trainer->weight_count + 1] = &count;
-    if (!status) status = zt_session_step(trainer->session, NULL, 0, trainer->inputs, outputs);
-    if (!status) result->grad_norm = value_of(trainer, norm);
-    return status;
+    if (!status && !zt_ranks_own(trainer->ranks)) {
+        status = zt_session_step(trainer->session, NULL, 0, trainer->inputs, outputs);
+        result->grad_norm = status ? 0 : value_of(trainer, norm);
+    }
+    return status ? status : zt_ranks_broadcast(trainer->ranks, result, sizeof *result);
 }
 
 zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,

@@ -130,7 +130,9 @@ displayed() {
 # Each of its own man page runs as it stands.
 man_examples_run() { # tool
     local line n=0
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # mpirun asks root for them
     while IFS= read -r line; do
+        [[ $line != mpirun* ]] || command -v mpirun >/dev/null || continue
         bash -o pipefail -c "$line" >/dev/null 2>err </dev/null || { echo "failed: $line"; cat err; false; }
         n=$((n + 1))
     done < <(man_examples "$1.1")

@@ -266,12 +266,22 @@ void zt_cli_report(zt_cli *cli, zt_status status)
     state->reported = true;
 }
 
+/* Leaves the other ranks, with nothing left to write. */
+static zt_status close_ranks(zt_cli *cli)
+{
+    zt_status status = cli->ranks ? zt_cli_flush(cli) : ZT_OK;
+    if (!status) zt_ranks_close(cli->ranks);
+    return status;
+}
+
 int zt_cli_close(zt_cli *cli, zt_status status)
 {
     zt_cli_state *state = get_state(cli);
     zt_progress_erase(state);
+    if (!status) status = close_ranks(cli);
     if (status) {
         const char *error = zt_ctx_error(cli->ctx);
+        zt_ranks_failed(cli, status);
         if (*error || !state->reported) print_line(state, *error ? error : zt_status_name(status));
         close_stdout(cli); /* the first failure has been told */
     } else {

@@ -134,6 +134,7 @@ typedef struct zt_cli {
     uint64_t seed;
     zt_format format;
     int color, progress; /* 1: yes, 2: no; zt_cli_open resolves auto */
+    zt_ranks *ranks;     /* zt_cli_join; NULL: alone */
 } zt_cli;
 
 /* Parses the command line and sets memory limit, log and SIGINT handler. --help (of the given command or mode, or of
@@ -171,6 +172,11 @@ typedef struct zt_cli_second {
     zt_isa isa;
 } zt_cli_second;
 zt_cli_second zt_cli_pair(const zt_cli *cli);
+/* Joins the ranks that mpirun has started, if it has (ranks.c). On other ranks than 0 stdout and stderr are then silent, except for
+ * the message of a failure; zt_cli_close leaves them. */
+zt_status zt_cli_join(zt_cli *cli);
+/* ZT_EUSAGE if mpirun has started several ranks: "WHAT does not run on several ranks". */
+zt_status zt_cli_refuse_ranks(zt_cli *cli, const char *what);
 bool zt_cli_interrupted(void); /* has SIGINT arrived? */
 void zt_cli_resume(void);      /* clears the flag after SIGINT has been handled */
 /* Registers `path` as the output of `option`; NULL: none. If it is "-", stdout is reserved for this output,

@@ -60,6 +60,9 @@ zt_status zt_print_help(zt_cli_state *state);
 zt_status zt_print_completion(zt_cli_state *state);
 zt_status zt_print_version(zt_cli_state *state);
 
+/* ranks.c: before the message of a failure is printed; on another rank than 0, it waits until mpirun ends the process. */
+void zt_ranks_failed(zt_cli *cli, zt_status status);
+
 /* progress.c: erases the bar before other output to stderr. */
 void zt_progress_erase(zt_cli_state *state);
 

@@ -22,6 +22,7 @@ typedef struct training_run {
     zt_fit_opts fit;
     zt_batches batches;
     char run_id[256];          /* what the run is, for its checkpoint */
+    uint64_t data_id;          /* a hash of the samples or the text */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
 } training_run;
@@ -210,6 +211,7 @@ static void write_identity(training_run *run)
     if (ids) data = XXH64(ids, length, 0);
     for (int i = 0; run->data && i < run->data->field_count; i++)
         data = XXH64(run->data->fields[i].data.data, run->data->fields[i].data.len, data);
+    run->data_id = data;
     snprintf(run->run_id, sizeof run->run_id,
              "%016" PRIx64 " %" PRId64 " %d %" PRIu64 " %s %.17g %.17g %" PRIu64 " %" PRIu64 "\n", (uint64_t)data,
              run->options->batch, run->options->ordered, run->cli->seed, run->rate.schedule->name, run->rate.lr,
@@ -291,6 +293,7 @@ static zt_status open_trainer(training_run *run)
                                 .n_weights = run->learner->weight_count,
                                 .strict = run->cli->strict,
                                 .accumulate = options->accumulate,
+                                .ranks = run->cli->ranks,
                                 .through = run->learner->network ? train_network_through : NULL,
                                 .user = run->learner};
     if (options->observe) run->observer = train_observer_open(run->learner, options->observe, "train", true, binding.value);
@@ -301,10 +304,27 @@ static zt_status open_trainer(training_run *run)
     return run->trainer ? ZT_OK : zt_ctx_status(run->cli->ctx);
 }
 
-static zt_status resume_run(training_run *run, zt_fit_state *state)
+/* Ranks that would compute other gradients do not begin. */
+static zt_status compare_ranks(training_run *run)
+{
+    zt_ranks *ranks = run->cli->ranks;
+    zt_trainer *trainer = run->trainer;
+    zt_status status = zt_ranks_agree(ranks, "the data", &run->data_id, sizeof run->data_id);
+    if (!status) status = zt_ranks_agree(ranks, "the options", run->run_id, strlen(run->run_id));
+    if (!status) status = zt_ranks_agree(ranks, "the network, loss or engine", zt_trainer_id(trainer), 2 * sizeof(uint64_t));
+    for (int i = 0; i < zt_trainer_n_weights(trainer) && ranks && !status; i++) {
+        zt_type type = zt_trainer_state_type(trainer, i);
+        void *weight = zt_alloc(run->cli->ctx, zt_type_bytes(&type) + 1);
+        status = weight ? zt_trainer_get(trainer, i, weight) : ZT_ENOMEM;
+        if (!status) status = zt_ranks_agree(ranks, "the initial weights", weight, zt_type_bytes(&type));
+        zt_free(run->cli->ctx, weight);
+    }
+    return status;
+}
+
+static zt_status load_checkpoint(training_run *run, zt_fit_state *state)
 {
     char *why = NULL;
-    if (!run->options->resume) return ZT_OK;
     zt_status status = zt_train_load(run->trainer, state, run->run_id, run->options->checkpoint, &why);
     if (why) zt_cli_note(run->cli, "%s; using %s.before instead", why, run->options->checkpoint);
     zt_free(run->cli->ctx, why);
@@ -315,24 +335,20 @@ static zt_status resume_run(training_run *run, zt_fit_state *state)
     return status;
 }
 
-static zt_status run_training(training_run *run)
+/* Rank 0 reads the checkpoint for all; the weights go to the others with the first step. */
+static zt_status resume_run(training_run *run, zt_fit_state *state)
 {
-    zt_fit_state state = zt_fit_begin();
-    zt_status status = resume_run(run, &state);
-    run->fit = (zt_fit_opts){.rate = run->rate,
-                             .epochs = (uint64_t)run->options->epochs,
-                             .patience = (uint64_t)run->options->patience,
-                             .save_every = (uint64_t)run->options->save_every,
-                             .user = run,
-                             .step = report_step,
-                             .validate = run->valid ? validate_model : NULL,
-                             .epoch = report_epoch,
-                             .save = save_run,
-                             .out = run->observer ? train_observer_out(run->observer) : NULL,
-                             .stop = zt_cli_interrupted};
-    if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
-    if (!status) report_fallbacks(run);
-    if (!status) status = train_learner_take(run->learner, run->trainer);
+    zt_ranks *ranks = run->cli->ranks;
+    if (!run->options->resume) return ZT_OK;
+    zt_status status = zt_ranks_own(ranks) ? ZT_OK : load_checkpoint(run, state);
+    if (!status) status = zt_ranks_broadcast(ranks, state, sizeof *state);
+    if (!status && zt_ranks_own(ranks)) zt_trainer_set_steps(run->trainer, state->steps);
+    return status;
+}
+
+static zt_status write_results(training_run *run)
+{
+    zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->observer) status = train_observer_end(run->observer);
     if (!status) status = train_learner_write(run->learner, run->cli->output);
     if (!status && run->options->plot)
@@ -340,9 +356,34 @@ static zt_status run_training(training_run *run)
     return status;
 }
 
+static zt_status run_training(training_run *run)
+{
+    zt_fit_state state = zt_fit_begin();
+    bool first = zt_ranks_own(run->cli->ranks) == 0; /* it prints, validates and writes */
+    zt_status status = compare_ranks(run);
+    if (!status) status = resume_run(run, &state);
+    run->fit = (zt_fit_opts){.rate = run->rate,
+                             .epochs = (uint64_t)run->options->epochs,
+                             .patience = (uint64_t)run->options->patience,
+                             .save_every = (uint64_t)run->options->save_every,
+                             .user = run,
+                             .step = first ? report_step : NULL,
+                             .validate = run->valid && first ? validate_model : NULL,
+                             .epoch = first ? report_epoch : NULL,
+                             .save = first ? save_run : NULL,
+                             .out = run->observer ? train_observer_out(run->observer) : NULL,
+                             .ranks = run->cli->ranks,
+                             .stop = first ? zt_cli_interrupted : NULL};
+    if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
+    if (!first || status) return status;
+    report_fallbacks(run);
+    return write_results(run);
+}
+
 /* What is there already is refused before the work, not after it. */
 static zt_status check_output(zt_cli *cli, const char *path)
 {
+    if (zt_ranks_own(cli->ranks)) return ZT_OK;
     if (!path || cli->force || !strcmp(path, "-") || access(path, F_OK)) return ZT_OK;
     return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", path);
 }
@@ -360,10 +401,26 @@ static zt_status claim_outputs(zt_cli *cli, const train_options *options)
     return status ? status : zt_cli_claim(cli, observe, "--observe");
 }
 
+/* What only one process can do. */
+static zt_status check_ranks(zt_cli *cli, const train_options *options)
+{
+    if (!cli->ranks) return ZT_OK;
+    if (options->observe) return zt_cli_refuse_ranks(cli, "--observe");
+    if (options->accumulate < zt_ranks_count(cli->ranks))
+        return zt_fail(cli->ctx, ZT_EUSAGE, "%d ranks need --accumulate %d or more, got %" PRId64, zt_ranks_count(cli->ranks),
+                       zt_ranks_count(cli->ranks), options->accumulate);
+    const char *files[] = {options->text, options->input, options->target, options->valid, options->valid_target};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+        if (files[i] && !strcmp(files[i], "-"))
+            return zt_fail(cli->ctx, ZT_EUSAGE, "data from standard input reaches rank 0 alone: name a file");
+    return ZT_OK;
+}
+
 zt_status train_fit(zt_cli *cli, const train_options *options)
 {
     training_run run = {.cli = cli, .options = options};
     zt_status status = choose_optimizer(&run);
+    if (!status) status = check_ranks(cli, options);
     if (!status) status = claim_outputs(cli, options);
     if (!status) status = check_output(cli, cli->output);
     if (!status) status = check_output(cli, options->plot);

@@ -5,11 +5,13 @@ static const train_mode rows[TRAIN_N_MODES] = {
     [TRAIN_NETWORK] = {.mode = {"training a network", NULL, false},
                        .synopsis = "-m NET | --new NAME -i DATA -o OUT [--loss NAME] [--optim NAME] [OPTION...]",
                        .needs_output = true,
+                       .ranks = true,
                        .run_mode = train_fit},
     [TRAIN_TEXT] = {.mode = {"--text", "text", false},
                     .synopsis = "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
                     .text = true,
                     .needs_output = true,
+                    .ranks = true,
                     .run_mode = train_fit},
     [TRAIN_EVAL] = {.mode = {"--eval", "eval", false},
                     .synopsis = "--eval -m NET... -i DATA [OPTION...]",
@@ -64,6 +66,7 @@ int main(int argc, char **argv)
     int mode = zt_cli_mode(cli, TRAIN_NETWORK);
     zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(cli, mode);
     if (!status) status = check_options(cli, &rows[mode], &train_opt);
+    if (!status) status = rows[mode].ranks ? zt_cli_join(cli) : zt_cli_refuse_ranks(cli, rows[mode].mode.name);
     if (!status) status = rows[mode].run_mode(cli, &train_opt);
     train_data_done(cli->ctx);
     return zt_cli_close(cli, status);

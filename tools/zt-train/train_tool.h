@@ -41,6 +41,7 @@ typedef struct train_mode {
     bool model_optional;
     bool needs_output; /* -o is required */
     zt_status (*run_mode)(zt_cli *cli, const train_options *options);
+    bool ranks; /* runs on the ranks of mpirun */
 } train_mode;
 
 /* ---- learners: a program and its weights (learner.c) ------------------------------------------ */

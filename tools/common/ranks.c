@@ -1,0 +1,66 @@
+/* ranks.c - a tool that mpirun started several times: one of them prints, and a failure is one line. */
+#include "tools/common/internal.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* mpirun sends SIGTERM to the others when a rank dies. */
+static char last_words[256];
+static size_t last_words_length;
+
+static void on_termination(int sig)
+{
+    (void)sig;
+    (void)!write(STDERR_FILENO, last_words, last_words_length);
+    _exit(128 + SIGTERM);
+}
+
+static void catch_termination(const zt_cli *cli)
+{
+    struct sigaction action = {.sa_handler = on_termination};
+    last_words_length = (size_t)snprintf(last_words, sizeof last_words,
+                                         "%.64s: mpirun ended the job: a rank died, or the job was cancelled\n", cli->tool->name);
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+/* What rank 0 prints is printed once. */
+static zt_status silence(zt_cli *cli)
+{
+    int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    bool silent = null >= 0 && dup2(null, STDOUT_FILENO) >= 0;
+    if (null > STDERR_FILENO) close(null);
+    cli->quiet = true;
+    cli->progress = 2;
+    zt_log_set(cli->ctx, ZT_LOG_WARN, NULL, NULL);
+    return silent ? ZT_OK : zt_fail(cli->ctx, ZT_ESYS, "/dev/null: cannot be opened: %m");
+}
+
+zt_status zt_cli_join(zt_cli *cli)
+{
+    if (zt_ranks_started() == 1 || cli->ranks) return ZT_OK;
+    cli->ranks = zt_ranks_open(cli->ctx);
+    if (!cli->ranks) return zt_ctx_status(cli->ctx);
+    if (zt_ranks_own(cli->ranks)) return silence(cli);
+    catch_termination(cli);
+    return ZT_OK;
+}
+
+zt_status zt_cli_refuse_ranks(zt_cli *cli, const char *what)
+{
+    if (zt_ranks_started() == 1) return ZT_OK;
+    return zt_fail(cli->ctx, ZT_EUSAGE, "%s does not run on several ranks (mpirun started %d)", what, zt_ranks_started());
+}
+
+/* Another rank than 0 leaves its message to it. What mpirun does not end has to print it. */
+void zt_ranks_failed(zt_cli *cli, zt_status status)
+{
+    enum { JOINED = 10, ALONE = 2 };
+    if (!zt_ranks_started_as()) return;
+    if (cli->ranks)
+        zt_ranks_report(cli->ranks, status, zt_ctx_error(cli->ctx), JOINED);
+    else
+        sleep(ALONE);
+}
