@@ -213,6 +213,10 @@ END
     zt-bench model -m model.gguf -p 0,8 -n 2,4..6+2 -d 0,4..16*2 -t 1 -r 3 --format json >out
     json 'join(" ", map { $_->{test} } @{$j->{results}}) eq join " ", map { my $d = $_; map { $d ? "$_\@d$d" : $_ } qw(pp8 tg2 tg4 tg6) } 0, 4, 8, 16' <out
     json 'my %b = map { $_->{test}, $_->{bytes} } @{$j->{results}}; $b{"tg2\@d16"} > $b{"tg2\@d4"} && $b{"tg2\@d4"} > $b{tg2}' <out
+    # of a model with recurrent layers no sample computes the context again
+    "$ZT_TESTS/mkmodel" --arch qwen35 --ctx 256 hybrid.gguf
+    zt-bench model -m hybrid.gguf -p 0 -n 2 -d 0,64 -t 1 -r 3 --no-roof --format json >out
+    json '@{$j->{results}} == 2 && $j->{results}[0]{counters}{steps} == $j->{results}[1]{counters}{steps}' <out
     # the same tests beside another model, in pairs
     cp model.gguf other.gguf
     zt-bench model --vs model.gguf other.gguf -p 0 -n 2 -d 3 -t 1 -r 3 --format tsv | grep -q '^tg2@d3'

@@ -30,6 +30,7 @@ typedef struct model_subject {
     bench_counters counters;
     int32_t *ids; /* [longest] */
     float *logits;
+    int64_t filled; /* a rewind to so many tokens leaves nothing to compute again; 0: unknown */
 } model_subject;
 
 /* A test of a model: `tokens` after `depth` others, as one prompt or one by one. */
@@ -41,12 +42,25 @@ typedef struct model_test {
 /* Tokens in the context before time is taken: a token is generated after another one. */
 static int64_t tokens_before(const model_test *test) { return test->is_prompt || test->depth > 0 ? test->depth : 1; }
 
-/* Leaves the first `count` tokens in the context: those that it has, and what is missing. */
-static zt_status fill_context(model_subject *subject, int64_t count)
+/* Feeds what is missing of the first `count` tokens. */
+static zt_status feed_until(model_subject *subject, int64_t count)
 {
     int64_t position = zt_llm_position(subject->llm);
-    if (position >= count) return zt_llm_rewind(subject->llm, count);
     return zt_llm_feed(subject->llm, subject->ids + position, (size_t)(count - position), false, subject->logits);
+}
+
+/* Leaves the first `count` tokens in the context, and the states of recurrent layers behind them. These cannot be rewound, but the
+ * one before the last token of a prompt is kept, until another prompt comes. So a prompt of two tokens comes last, and one is
+ * dropped: no sample then computes the context again. */
+static zt_status fill_context(model_subject *subject, int64_t count)
+{
+    int64_t position = zt_llm_position(subject->llm), before = count > 0 ? count - 1 : 0;
+    if (count == 0 || (count == subject->filled && position >= count)) return zt_llm_rewind(subject->llm, count);
+    zt_status status = position > before ? zt_llm_rewind(subject->llm, before) : feed_until(subject, before);
+    if (!status) status = feed_until(subject, count + 1);
+    if (!status) status = zt_llm_rewind(subject->llm, count);
+    subject->filled = status ? 0 : count;
+    return status;
 }
 
 static zt_status run_test(model_subject *subject, const model_test *test, double *seconds)
@@ -58,6 +72,7 @@ static zt_status run_test(model_subject *subject, const model_test *test, double
     for (int64_t i = 0; i < test->tokens && status == ZT_OK; i += step)
         status = zt_llm_feed(subject->llm, subject->ids + before + i, (size_t)step, false, subject->logits);
     *seconds = zt_seconds() - start;
+    if (test->is_prompt) subject->filled = 0;
     return status;
 }
 
