@@ -53,6 +53,7 @@ static const otherwise ours[] = {
     {"llama4.attention.temperature_length", "growth of queries that is not as all models have it", NULL},
     {"llama4.attention.temperature_scale", "the same", NULL},
     {"llama4.attention.use_qk_norm", "norms that do not follow from the number of experts", NULL},
+    {"output.weight", "rows of length 1, as the model's own class makes them", "baichuan2"},
     {"cls.weight", "what transformers' classifier reads, and the converter leaves out", "bert-"},
     {"cls.bias", "the same", "bert-"},
 };

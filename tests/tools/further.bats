@@ -77,3 +77,40 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     run ! zt-train -q -f -m plain.gguf --text text -c 40 --batch 4 -o trained.gguf
     [[ $output == *'40 tokens'*'chunk'* ]]
 }
+
+# A directory of tests/llm/further with a tokenizer.
+make_folder() { # NAME DRESS
+    rm -rf "$1"
+    mkdir "$1"
+    cp "$tests/../further/$1"/* "$tests/../further-ggufs/dress/$2"/* "$1/"
+}
+
+@test "classifiers of Qwen 3: scores of the directory and of its GGUF, no text" {
+    for name in qwen3-labels:3 qwen3-score:1; do
+        folder=${name%:*}
+        make_folder "$folder" gpt2
+        zt-run -m "$folder" --embed --exact -p 'ab c' --format json >scores
+        perl -MJSON::PP -e '$s = decode_json(<STDIN>)->{scores}; exit !(@$s == shift && $s->[0] != 1)' "${name#*:}" <scores
+        zt-convert -f "$folder" "$folder.gguf"
+        zt-run -m "$folder.gguf" --embed --exact -p 'ab c' --format json | cmp - scores
+        run -69 --separate-stderr zt-run -m "$folder.gguf" -p 'ab' -n 2
+        [ "${#stderr_lines[@]}" = 1 ]
+        run -69 zt-convert "$folder.gguf" back/
+    done
+}
+
+@test "Baichuan: one matrix of q, k and v, and back; heads that do not fit are refused" {
+    make_folder baichuan2 spm
+    zt-convert -f baichuan2 one.gguf
+    rm -rf back
+    zt-convert one.gguf back/
+    zt-convert -f back two.gguf
+    for file in one two; do zt-convert --hash $file.gguf | sort >$file; done
+    cmp one two
+    zt-convert --list back/model.safetensors | grep -P 'model.layers.0.self_attn.W_pack.weight\t.*f32' | grep -q 96
+    for heads in 3 5 32 1000 0 -1; do
+        perl -i -pe "s/\"num_attention_heads\": -?\\d+/\"num_attention_heads\": $heads/" baichuan2/config.json
+        run -65 --separate-stderr zt-run -m baichuan2 -p 'ab' -n 2
+        [ "${#stderr_lines[@]}" = 1 ]
+    done
+}

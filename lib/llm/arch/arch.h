@@ -152,7 +152,7 @@ typedef struct zt_arch {
     zt_residual residual;
     bool encoder;       /* every token sees the whole text; no cache, no logits */
     zt_act *head_act;   /* of a classifier's first matrix; NULL: the architecture has no classifier */
-    bool head_softmax;  /* a classifier's scores become shares */
+    bool head_softmax;  /* a classifier's scores become shares, unless classifier.softmax says otherwise or there is one */
     bool embed_scale;   /* embeddings times sqrt(width) */
     bool qk_norm_whole; /* one norm over all heads, not one over each */
     bool qk_norm_last;  /* the norms on q and k come after rope */
@@ -301,8 +301,9 @@ typedef struct zt_hyper {
     bool unit_norms;                                 /* norms without weights on rotated q and k */
     double embed_scale, residual_scale, logit_scale; /* all factors; 1: none */
     zt_pooling pooling;
-    bool classifies; /* an embedding is the scores of the file's classifier, not states */
-    bool head_mean;  /* which reads the mean of all states, not those of one token */
+    bool classifies;   /* an embedding is the scores of the file's classifier, not states */
+    bool head_softmax; /* and its scores become shares */
+    bool head_mean;    /* which reads the mean of all states, not those of one token */
     zt_xielu xielu[ZT_MAX_LAYERS];
     int64_t buckets;                    /* of distances, in both directions, of ZT_PART_RELATIVE */
     double alibi;                       /* as in the row; 0: none */

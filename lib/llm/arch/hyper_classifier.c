@@ -1,4 +1,5 @@
-/* hyper_classifier.c - the classifier of texts that a file may have: its sizes, and the states that it reads. */
+/* hyper_classifier.c - the classifier of texts that a file may have: its sizes, and the states that it reads. The key
+ * classifier.softmax, whether scores become shares, is zt's own. */
 #include "lib/llm/arch/hyper_internal.h"
 
 /* Rows of a matrix; 0: the file does not have it. Another shape is bad data. */
@@ -40,5 +41,8 @@ void zt_hyper_read_classifier(zt_key_reader *reader, zt_hyper *hyper)
     if (!hyper->classifies) return;
     zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "classifier.pooling_type"), &mean);
     hyper->head_mean = reader->arch->encoder && mean == POOLED_BY_MEAN;
+    int64_t shares = reader->arch->head_softmax && hyper->labels > 1; /* of one score the share would be 1 */
+    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "classifier.softmax"), &shares);
+    hyper->head_softmax = shares != 0;
     hyper->pooling = reader->arch->encoder ? ZT_POOL_FIRST : ZT_POOL_LAST;
 }

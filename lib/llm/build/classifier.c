@@ -26,6 +26,6 @@ int zt_emit_classifier(zt_program_builder *builder, int x)
         x = zt_emit_norm(builder, "head_norm", x, ZT_W_HEAD_NORM, ZT_WEIGHT_COUNT, 0);
     }
     if (labels != ZT_NONE) x = zt_emit_linear(builder, "labels", x, labels, zt_weight_data(builder, ZT_W_LABELS_BIAS), true);
-    if (!hyper->arch->head_softmax) return x;
+    if (!hyper->head_softmax) return x;
     return zt_program_softmax(builder->program, "shares", x, &(zt_softmax_attrs){-1});
 }

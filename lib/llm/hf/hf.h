@@ -10,6 +10,7 @@
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_gemma.c          Gemma 3n and 4: sizes by layer, embeddings for each layer, several streams
  *     hf_experts.c        routed experts: the same, and stacked tensors
+ *     hf_baichuan.c       Baichuan: q, k and v in one matrix, rows of length 1
  *     hf_llama4.c         Llama 4: layers with chunks and without rope, growth of queries
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
@@ -109,6 +110,7 @@ typedef enum hf_id {
     HF_GRANITE_HYBRID_DENSE, /* without routed experts */
     HF_NEMOTRON_H,
     HF_LLAMA4,
+    HF_BAICHUAN, /* 1 and 2 */
     HF_COUNT
 } hf_id;
 
@@ -179,7 +181,8 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
-     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM))
+     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) |                   \
+     HF_SET(HF_BAICHUAN))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE                                                                                                            \
     (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))
@@ -239,11 +242,12 @@ enum {
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
     HF_IN_TURNS = 4096,
-    HF_DELTA = 16384,  /* of a gated delta net: hf_delta.c */
-    HF_SCALE = 32768,  /* the name in GGUF ends in .scale */
-    HF_PADDED = 65536, /* has a row for each token in GGUF, of zeros where there it has none */
-    HF_MIXER = 131072, /* of a short convolution or a state-space layer: hf_mamba.c */
-    HF_HEADS = 8192    /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
+    HF_DELTA = 16384,   /* of a gated delta net: hf_delta.c */
+    HF_SCALE = 32768,   /* the name in GGUF ends in .scale */
+    HF_PADDED = 65536,  /* has a row for each token in GGUF, of zeros where there it has none */
+    HF_MIXER = 131072,  /* of a short convolution or a state-space layer: hf_mamba.c */
+    HF_THIRDS = 262144, /* q, k and v one above the other: hf_baichuan.c */
+    HF_HEADS = 8192     /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* Of several names for one tensor the first is written. */
 typedef struct hf_name {
@@ -300,6 +304,7 @@ typedef struct hf_tensor {
     int64_t scales;              /* of MXFP4: its second source */
     int64_t given;               /* elements of the source; zeros follow. 0: all */
     const int64_t *rows;         /* of a matrix: the source's row for each of its own; NULL: all */
+    bool unit_rows;              /* of a matrix: each row is divided by its length */
     const hf_factors *factors;   /* NULL: rows stay as they are */
     const hf_delta_order *order; /* NULL: rows and columns stay in place, but for the above */
     const float *values;
@@ -404,6 +409,10 @@ zt_status zt_hf_put_llama4(hf_import *import);  /* layers, growth of queries, no
 zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
 zt_status zt_hf_put_mamba(hf_import *import);   /* and of short convolutions and state-space layers: hf_mamba.c */
+/* hf_baichuan.c: the three tensors of one that is named HF_THIRDS; are the rows of the output matrix divided by their lengths? */
+zt_status zt_hf_add_thirds(hf_import *import, const hf_tensor *tensor);
+bool zt_hf_has_unit_head(const hf_import *import);
+zt_status zt_hf_put_baichuan(hf_import *import);
 /* Adds a tensor that is named HF_MIXER; its name, type and source are set. */
 zt_status zt_hf_add_mixer(hf_import *import, hf_tensor *tensor);
 /* Layers behind the last that predict further tokens: as config.json says, or the weights show. */

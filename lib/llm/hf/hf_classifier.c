@@ -1,8 +1,9 @@
 /* hf_classifier.c - classifiers of texts: which models have one, the names of its labels, and rerankers of Qwen 3, whose two
  * scores are the logits of the tokens "yes" and "no".
  *
- * Names as facts: convert_hf_to_gguf.py of llama.cpp (conversion/bert.py, qwen.py), modeling_bert.py and modeling_modernbert.py of
- * transformers. That converter leaves out BERT's first matrix (pooler.dense), which transformers' classifier reads; here it is
+ * Names as facts: convert_hf_to_gguf.py of llama.cpp (conversion/bert.py, qwen.py), modeling_bert.py, modeling_modernbert.py and
+ * modeling_layers.py (GenericForSequenceClassification) of transformers; classifier.softmax, whether scores become shares, is
+ * zt's own key. That converter leaves out BERT's first matrix (pooler.dense), which transformers' classifier reads; here it is
  * cls.weight.
  */
 #include "lib/llm/hf/hf.h"
@@ -18,7 +19,7 @@ bool zt_hf_has_classifier(const hf_import *import)
 {
     const char *class = json_string_value(json_array_get(json_object_get(import->config, "architectures"), 0));
     const char *found = class ? strstr(class, "ForSequenceClassification") : NULL;
-    return found && zt_hf_is(import, HF_SET(HF_BERT) | HF_SET(HF_MODERNBERT));
+    return found && zt_hf_is(import, HF_SET(HF_BERT) | HF_SET(HF_MODERNBERT) | HF_SET(HF_QWEN3));
 }
 
 static zt_status put_labels(hf_import *import, const zt_bytes *labels, int64_t count)
@@ -28,11 +29,24 @@ static zt_status put_labels(hf_import *import, const zt_bytes *labels, int64_t c
     return zt_gguf_put_strs(import->writer, key, labels, count);
 }
 
+/* Of a decoder: its classifier is used, and its scores are what the last matrix gives; a reranker's are shares. */
+static zt_status put_scores(hf_import *import)
+{
+    char key[128];
+    snprintf(key, sizeof key, "%s.classifier.softmax", import->arch.name);
+    zt_status status = zt_hf_put_int(import, "pooling_type", RANKED);
+    return status == ZT_OK ? zt_gguf_put_int(import->writer, key, ZT_GGUF_BOOL, 0) : status;
+}
+
 zt_status zt_hf_put_labels(hf_import *import)
 {
     const json_t *names = zt_hf_get(import, "id2label");
     size_t count = json_object_size(names);
     if (!zt_hf_has_classifier(import)) return ZT_OK;
+    if (import->arch.id == HF_QWEN3) {
+        zt_status put = put_scores(import);
+        if (put != ZT_OK) return put;
+    }
     const char *curve = json_string_value(zt_hf_get(import, "classifier_activation"));
     if (curve && strcmp(curve, "gelu") != 0)
         return zt_fail(import->ctx, ZT_ENOTSUP,
@@ -174,6 +188,7 @@ zt_status zt_hf_put_reranker(hf_import *import)
         "<|im_start|>assistant\n<think>\n\n</think>\n\n";
     bool found;
     answer_ids ids;
+    if (zt_hf_has_classifier(import)) return ZT_OK;
     zt_status status = find_reranker(import, &found);
     if (status != ZT_OK || !found || !import->tensors->from || !zt_hf_has_file(import, "tokenizer.json")) return status;
     status = read_answers(import, &ids);

@@ -187,6 +187,7 @@ static const hf_arch archs[] = {
     CAUSAL("glm4", "glm4", HF_GLM4, "Glm4"),
     CAUSAL("seed_oss", "seed_oss", HF_SEED_OSS, "SeedOss"),
     CAUSAL("hunyuan-dense", "hunyuan_v1_dense", HF_HUNYUAN, "HunYuanDenseV1"),
+    CAUSAL("baichuan", "baichuan", HF_BAICHUAN, "Baichuan"),
     CAUSAL("minicpm", "minicpm", HF_MINICPM, "MiniCPM"),
     CAUSAL("apertus", "apertus", HF_APERTUS, "Apertus"),
     CAUSAL("mistral3", "ministral3", HF_MINISTRAL3, "Ministral3"),
@@ -596,6 +597,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = zt_hf_is(import, HF_LAYERED) ? zt_hf_put_gemma(import) : put_layers(import);
     if (status == ZT_OK) status = zt_hf_put_dense(import);
     if (status == ZT_OK && zt_hf_is(import, HF_LATENTS)) status = zt_hf_put_latent(import);
+    if (status == ZT_OK && import->arch.id == HF_BAICHUAN) status = zt_hf_put_baichuan(import);
     if (status == ZT_OK && import->arch.id == HF_LLAMA4) status = zt_hf_put_llama4(import);
     if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);

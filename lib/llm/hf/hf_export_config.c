@@ -453,7 +453,9 @@ static zt_status put_rope(hf_export *export)
     double local = 1e4;
     zt_status status = ZT_OK;
     if (!export->hyper.arch->rope_pair || is_of(export, HF_LAYERED)) return ZT_OK;
-    if (is_of(export, HF_HYBRIDS) && !zt_export_real(export, "rope.freq_base", &(double){0})) return ZT_OK;
+    bool silent = !zt_export_real(export, "rope.freq_base", &(double){0});
+    if (silent && is_of(export, HF_HYBRIDS)) return ZT_OK;
+    if (silent && export->arch->id == HF_BAICHUAN && export->hyper.rope.scale == 1) return ZT_OK;
     if (zt_gguf_find(export->gguf, "rope_freqs.weight") >= 0)
         status = put_llama3(export, &scaling);
     else if (zt_gguf_find(export->gguf, "rope_factors_long.weight") >= 0)

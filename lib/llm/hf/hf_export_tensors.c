@@ -80,6 +80,13 @@ static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert,
         *type = zt_type_make(type->dtype, 2, type->dim + 1);
     }
     output->type = *type;
+    if (output->todo & HF_THIRDS) {
+        if (export->hyper.n_kv_heads != export->hyper.n_heads)
+            return zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' %s cannot have %lld heads with %lld key heads",
+                           export->file, export->arch->type, (long long)export->hyper.n_heads,
+                           (long long)export->hyper.n_kv_heads);
+        output->type.dim[0] *= 3;
+    }
     if ((output->todo & HF_FLAT) && type->rank == 1) output->type = zt_type_make(type->dtype, 2, (int64_t[]){1, type->dim[0]});
     if (!(output->todo & HF_FIRST_HALF) || type->rank < 2) return ZT_OK;
     zt_str name;
@@ -154,6 +161,7 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     }
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
         output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
+    if (output->todo & HF_THIRDS) output->heads = export->hyper.n_heads;
     if (output->from.rank != 2) output->todo &= ~(unsigned)HF_TRANSPOSE;
     if (!(HF_SET(export->arch->id) & HF_ADD_ONE)) output->todo &= ~(unsigned)HF_NORM;
     if (output->todo & HF_TRANSPOSE) {
@@ -481,9 +489,33 @@ static zt_status write_delta(tensor_writer *writer, const output_tensor *output)
     return status;
 }
 
+/* q, k and v, one above the other. */
+static zt_status write_thirds(tensor_writer *writer, const output_tensor *output)
+{
+    zt_store store = writer->store;
+    const char *which = strstr(output->gguf, ".attn_q.");
+    zt_status status = which ? ZT_OK : zt_fail(writer->export->ctx, ZT_EBUG, "tensor '%s' is not q", output->gguf);
+    for (const char *part = "qkv"; status == ZT_OK && *part; part++) {
+        char name[ZT_HF_NAME];
+        output_tensor third = *output;
+        snprintf(name, sizeof name, "%.*s.attn_%c.weight", (int)(which - output->gguf), output->gguf, *part);
+        status = store.find(store.user, name, &third.from, &third.handle);
+        if (*part == 'v') third.heads = 0;
+        size_t size = row_bytes(&third.from);
+        int64_t columns = third.from.dim[1];
+        if (status == ZT_OK) status = grow_buffers(writer, size, (size_t)columns);
+        for (int64_t row = 0; status == ZT_OK && row < third.from.dim[0]; row++) {
+            status = store.read(store.user, third.handle, (size_t)stored_row(&third, row) * size, writer->raw, size);
+            if (status == ZT_OK) status = put_values(writer, &third, columns);
+        }
+    }
+    return status;
+}
+
 static zt_status write_tensor(tensor_writer *writer, const output_tensor *output)
 {
     if (output->todo & HF_HEADS) return write_heads(writer, output);
+    if (output->todo & HF_THIRDS) return write_thirds(writer, output);
     if (output->todo & HF_DELTA) return write_delta(writer, output);
     if (output->blocks || output->scales) return write_mxfp4(writer, output);
     if ((output->todo & HF_TURNED) && (output->from.rank == 3 || output->second >= 0)) return write_turned(writer, output);

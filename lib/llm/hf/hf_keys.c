@@ -83,6 +83,7 @@ static const hf_sizes sizes[HF_COUNT] = {
     [HF_GRANITE_HYBRID] = {32, NO, 4096, 11008, 32, NO, NO, 1e-6, NO},
     [HF_GRANITE_HYBRID_DENSE] = {32, NO, 4096, 11008, 32, NO, NO, 1e-6, NO},
     [HF_NEMOTRON_H] = {52, NO, 4096, NO, 32, NO, 128, MAY, MAY},
+    [HF_BAICHUAN] = {32, NO, 4096, 11008, 32, MAY, NO, 1e-6, NO},
     [HF_LLAMA4] = {48, 131072, 5120, NO, 40, 8, 128, 1e-5, NO},
     [HF_MINICPM3] = {62, 32768, 2560, 6400, 40, 40, NO, 1e-5, NO},
 };
@@ -154,6 +155,10 @@ static const hf_key keys[] = {
      .names = "model_max_length|max_position_embeddings",
      .kind = 'u',
      .otherwise = {[HF_COHERE] = 8192}},
+    {.suffix = "context_length",
+     .names = "max_position_embeddings|model_max_length",
+     .kind = 'u',
+     .otherwise = {[HF_BAICHUAN] = 4096}},
     {.suffix = "feed_forward_length",
      .names = "ffn_hidden_size",
      .kind = 'u',

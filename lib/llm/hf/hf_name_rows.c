@@ -40,6 +40,7 @@
 #define INNER      (HYBRIDS | FALCON_H1) /* or "mamba" */
 #define BACKBONES  (MAMBAS | NEMOTRON)
 #define DEEPSEEKS  HF_DEEPSEEKS
+#define BAICHUAN   HF_SET(HF_BAICHUAN)
 #define LLAMA4     HF_SET(HF_LLAMA4)
 #define MISTRAL4   HF_SET(HF_MISTRAL4)
 #define NOAUX      (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
@@ -177,6 +178,9 @@ static const hf_name layered[] = {
     {"post_mlp_layernorm", "post_ffw_norm", GLM4, 0},
     {"attention_layernorm", "attn_norm", HF_SET(HF_APERTUS), 0},
     {"feedforward_layernorm", "ffn_norm", HF_SET(HF_APERTUS), 0},
+    {"self_attn.W_pack", "attn_q", BAICHUAN, HF_THIRDS},
+    {"self_attn.W_pack", "attn_k", BAICHUAN, HF_SECOND_HALF}, /* written with the first */
+    {"self_attn.W_pack", "attn_v", BAICHUAN, HF_SECOND_HALF},
     {"input_layernorm", "attn_norm", LLAMAS, NORM},
     {"self_attn.q_proj", "attn_q", LLAMAS | BERT | NOMIC, PAIR_Q},
     {"self_attn.k_proj", "attn_k", LLAMAS | BERT | NOMIC, PAIR_K},
@@ -332,6 +336,7 @@ static const hf_name once[] = {
     {"embeddings.token_type_embeddings", "token_types", HF_BERTS, 0},
     {"emb_ln", "token_embd_norm", NOMIC, 0},
     {"embeddings.LayerNorm", "token_embd_norm", HF_BERTS, 0},
+    {"score", "cls.output", HF_SET(HF_QWEN3), 0},
     {"pooler.dense", "cls", BERT, 0},
     {"head.dense", "cls", MODERN, 0},
     {"head.norm", "cls.norm", MODERN, 0},

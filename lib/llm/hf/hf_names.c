@@ -181,7 +181,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER)) continue; /* a part of a tensor */
+        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER | HF_THIRDS)) continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & HF_TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
         out->add = (found.todo & HF_NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
         out->pairs = (found.todo & (HF_PAIR_Q | HF_PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
@@ -468,6 +468,8 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK) status = pad_rows(import, &found, &tensor);
     if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
+    if (strcmp(found.name, "output.weight") == 0 && zt_hf_has_unit_head(import)) tensor.unit_rows = true;
+    if (status == ZT_OK && (found.todo & HF_THIRDS)) return zt_hf_add_thirds(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_MIXER)) return zt_hf_add_mixer(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);

@@ -69,8 +69,8 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    const hf_set said =
-        (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS) | HF_SET(HF_LLAMA4);
+    const hf_set said = (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS) |
+                        HF_SET(HF_LLAMA4) | HF_SET(HF_BAICHUAN);
     if (!zt_hf_is(rope->import, said) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
@@ -110,7 +110,8 @@ static zt_status put_theta(const rope_params *rope)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     if (status == ZT_OK) status = stretch_base(rope, &theta);
     /* learned positions have none, nor do models without positions, where it is not said */
-    bool none = zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_NEMOTRON_H)) && !given && !zt_hf_get(import, "rope_theta");
+    bool none =
+        zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_BAICHUAN)) && !given && !zt_hf_get(import, "rope_theta");
     bool said = !none && !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT) | HF_T5S) &&
                 !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);

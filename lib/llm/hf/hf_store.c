@@ -6,6 +6,7 @@
 #include "lib/llm/hf/hf.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -366,6 +367,34 @@ static zt_status read_rows(const hf_tensors *tensors, const hf_tensor *tensor, i
     return ZT_OK;
 }
 
+/* Reads elements of rows that are divided by their lengths, 1e-12 at least, as torch.nn.functional.normalize does. */
+static zt_status read_unit_rows(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
+{
+    const zt_dtype_info *from = zt_dtype_get(tensor->from), *to = zt_dtype_get(tensor->type.dtype);
+    int64_t width = tensor->type.dim[1];
+    size_t size = (size_t)width * (size_t)from->block_bytes;
+    float *row = zt_alloc_array(tensors->ctx, (size_t)width, sizeof *row);
+    char *raw = zt_alloc(tensors->ctx, size);
+    zt_status status = row && raw ? ZT_OK : ZT_ENOMEM;
+    while (status == ZT_OK && count > 0) {
+        int64_t number = first / width, column = first % width, run = width - column < count ? width - column : count;
+        double sum = 0;
+        status = zt_checkpoint_read(tensors->from, tensor->source, (size_t)number * size, raw, size);
+        if (status != ZT_OK) break;
+        from->decode(raw, row, width);
+        for (int64_t i = 0; i < width; i++) sum += (double)row[i] * (double)row[i];
+        double length = fmax(sqrt(sum), 1e-12);
+        for (int64_t i = 0; i < width; i++) row[i] = (float)((double)row[i] / length);
+        to->encode(row + column, dst, run);
+        first += run;
+        count -= run;
+        dst += (size_t)run * (size_t)to->block_bytes;
+    }
+    zt_free(tensors->ctx, raw);
+    zt_free(tensors->ctx, row);
+    return status;
+}
+
 /* Reads elements of a tensor that is longer than its source. */
 static zt_status read_padded(const hf_tensors *tensors, const hf_tensor *tensor, int64_t first, int64_t count, char *dst)
 {
@@ -379,6 +408,7 @@ static zt_status read_whole(const hf_tensors *tensors, const hf_tensor *tensor, 
 {
     if (tensor->given) return read_padded(tensors, tensor, first, count, dst);
     if (tensor->from == ZT_U8) return zt_hf_read_mxfp4(tensors, tensor, first, count, dst);
+    if (tensor->unit_rows) return read_unit_rows(tensors, tensor, first, count, dst);
     if (tensor->rows) return read_rows(tensors, tensor, first, count, dst);
     if (tensor->in_turns) return read_in_turns(tensors, tensor, first, count, dst);
     if (tensor->order) return read_ordered(tensors, tensor, first, count, dst);

@@ -8,9 +8,11 @@
 Directories and files are those of tests/llm/archs/make.py, whose functions these are. Weights are few different values, so
 that the archive stays small.
 """
-import importlib.util, os, sys
+import importlib.util, os, sys, zlib
 
 import numpy as np
+import torch
+import transformers
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 spec = importlib.util.spec_from_file_location("dense_make", f"{HERE}/../dense/make.py")
@@ -39,7 +41,42 @@ def with_vision(c):
             "vision_config": {"hidden_size": 4, "num_hidden_layers": 1}}
 
 
+def baichuan(**more):
+    """The config of the hub's; Llama runs it."""
+    c = text("BaichuanForCausalLM", "baichuan", **{"intermediate_size": 24, "model_max_length": 128, **more})
+    del c["num_key_value_heads"], c["rope_theta"], c["max_position_embeddings"]
+    return c
+
+
+BAICHUAN_13B = dict(hidden_size=16, num_hidden_layers=40, num_attention_heads=2, intermediate_size=12)
+
+
+def packed(w):
+    """q, k and v as one matrix."""
+    out = {}
+    for k, v in w.items():
+        if "self_attn." not in k or "o_proj" in k:
+            out[k] = v
+        elif "q_proj" in k:
+            out[k.replace("q_proj", "W_pack")] = np.concatenate([v] + [w[k.replace("q_proj", p)] for p in ("k_proj", "v_proj")])
+    return out
+
+
+def labels(*names):
+    return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
+
+
+def qwen3(**more):
+    return text("Qwen3ForSequenceClassification", "qwen3", head_dim=16, rope_theta=1e6, attention_bias=False,
+                use_sliding_window=False, sliding_window=None, tie_word_embeddings=True, pad_token_id=0, **more)
+
+
 CASES = {
+    "baichuan": case(baichuan(), names=packed),
+    "baichuan2": case(baichuan(z_loss_weight=0), names=packed),
+    "baichuan-alibi": case(baichuan(**BAICHUAN_13B), names=packed, n=20),
+    "qwen3-labels": case(qwen3(**labels("good", "bad", "ugly"))),
+    "qwen3-score": case(qwen3(**labels("LABEL_0"), _name_or_path="Qwen3-Reranker-seq-cls")),
     "llama4-scout": case(llama4(rope_scaling=SCOUT), n=20),
     "llama4-maverick": case(with_vision(llama4(interleave_moe_layer_step=2, num_experts_per_tok=2)),
                             run=llama4(interleave_moe_layer_step=2, num_experts_per_tok=2), n=12,
@@ -52,6 +89,50 @@ CASES = {
 }
 
 
+def save_case(folder, c, kind, ids, weights, **arrays):
+    os.makedirs(folder, exist_ok=True)
+    archs.save_json(f"{folder}/config.json", c["config"])
+    archs.save_json(f"{folder}/case.json", {"kind": kind, "ids": ids.tolist()})
+    archs.save_weights(folder, (c["names"] or (lambda w: w))(weights), c["dtype"], c["shards"])
+    for name, x in arrays.items():
+        np.save(f"{folder}/{name}.npy", x.astype("<f4"))
+
+
+def make_baichuan(root, name, c):
+    """Llama's graph; of 40 layers without rope, with linear biases (Press et al.), which the mask holds."""
+    config, seed = c["config"], zlib.crc32(name.encode())
+    run = {**config, "model_type": "llama", "num_key_value_heads": config["num_attention_heads"], "rope_theta": 1e4}
+    model, _ = archs.build({k: v for k, v in run.items() if k not in ("torch_dtype", "architectures")})
+    weights = archs.fill(model, "llama", seed)
+    ids = np.random.default_rng(seed + 1).integers(3, VOCAB, c["n"])
+    mask = None
+    with torch.no_grad():
+        if config["num_hidden_layers"] == 40:
+            heads, at = config["num_attention_heads"], torch.arange(c["n"])
+            slopes = 2.0 ** (-8.0 * torch.arange(1, heads + 1, dtype=torch.float64) / heads)
+            away = (at[None] - at[:, None]).double()
+            mask = (slopes[:, None, None] * away).masked_fill(away > 0, -torch.inf)[None]
+            model.model.rotary_emb.inv_freq.zero_()
+        if "z_loss_weight" in config:
+            model.lm_head.weight.copy_(torch.nn.functional.normalize(model.lm_head.weight))
+        out = model(torch.from_numpy(ids)[None], attention_mask=mask, output_hidden_states=True)
+    y, hidden = out.logits[0].numpy(), out.hidden_states[-1][0].numpy()
+    save_case(f"{root}/{name}", c, "text", ids, weights, logits=y, pooled=hidden.mean(0))
+    print(f"{name:20} deviation {y.std():.2f}")
+
+
+def make_scores(root, name, c):
+    config, seed = c["config"], zlib.crc32(name.encode())
+    run = transformers.AutoConfig.for_model(**{k: v for k, v in config.items() if k != "torch_dtype"})
+    model = transformers.AutoModelForSequenceClassification.from_config(run, attn_implementation="eager").eval().double()
+    weights = archs.fill(model, "qwen3", seed)
+    ids = np.random.default_rng(seed + 1).integers(3, VOCAB, c["n"])
+    with torch.no_grad():
+        y = model(torch.from_numpy(ids)[None]).logits[0].numpy()
+    save_case(f"{root}/{name}", c, "embed", ids, weights, pooled=y)
+    print(f"{name:20} {y}")
+
+
 def main(args):
     archs.HERE, archs.CASES, archs.draw = HERE, CASES, dense.coarse_draw
     if args[:1] == ["--pack"]:
@@ -59,7 +140,9 @@ def main(args):
     archs.everything_double()
     root = args[0] if args else "build/further-made"
     for name in args[1:] or CASES:
-        archs.make(root, name, CASES[name])
+        config = CASES[name]["config"]
+        own = make_baichuan if config["model_type"] == "baichuan" else make_scores if "id2label" in config else archs.make
+        own(root, name, CASES[name])
 
 
 if __name__ == "__main__":
