@@ -28,6 +28,7 @@ $(BUILD)/lib/engine/engines.o $(BUILD)/tests/engine/vulkan_faults.o $(BUILD)/tes
     ZCPPFLAGS += $(if $(filter 1,$(HAVE_VULKAN)),-DZT_HAVE_VULKAN)
 $(BUILD)/tools/zt-bench/history.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_SQLITE)),-DZT_HAVE_SQLITE)
 $(BUILD)/tools/zt-run/serve.o $(BUILD)/tools/zt-run/serve_%.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_MICROHTTPD)),-DZT_HAVE_MICROHTTPD)
+$(BUILD)/tools/zt-train/observe_http.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_CURL)),-DZT_HAVE_CURL)
 $(BUILD)/lib/dna/tree.o: ZCPPFLAGS += $(if $(filter 1,$(HAVE_YAML)),-DZT_HAVE_YAML)
 
 # The headers that each object was made from.

@@ -12,7 +12,7 @@ fake() { # name, text
 
 # What the probe says of CUDA with these variables; its make variables go to config.mk.
 probe_cuda() { # NAME=VALUE...
-    env -u CUDA -u NVCC -u HIP PATH="$PWD/fakes:$PATH" CC=gcc AVX2=0 AVX2_FLAGS= AVX512_FLAGS= VULKAN=0 YAML=0 SQLITE=0 MICROHTTPD=0 "$@" "$repo/scripts/probe" config.mk >said ||
+    env -u CUDA -u NVCC -u HIP PATH="$PWD/fakes:$PATH" CC=gcc AVX2=0 AVX2_FLAGS= AVX512_FLAGS= VULKAN=0 YAML=0 SQLITE=0 MICROHTTPD=0 CURL=0 "$@" "$repo/scripts/probe" config.mk >said ||
         return
     grep '^CUDA ' said
 }

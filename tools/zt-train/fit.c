@@ -296,7 +296,7 @@ static zt_status open_trainer(training_run *run)
                                 .ranks = run->cli->ranks,
                                 .through = run->learner->network ? train_network_through : NULL,
                                 .user = run->learner};
-    if (options->observe) run->observer = train_observer_open(run->learner, options->observe, "train", true, binding.value);
+    if (options->observe) run->observer = train_observer_open(run->learner, options, "train", true, binding.value);
     if (options->observe && !run->observer) return zt_ctx_status(run->cli->ctx);
     if (run->observer) train_opts.watched = train_observer_watched(run->observer, &train_opts.n_watched);
     run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);

@@ -130,20 +130,19 @@ zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog *
 /* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
 
-/* ---- observing layers (observe.c) ------------------------------------------------------------- */
+/* ---- observing layers (observe.c) -------------------------------------------------------------- */
 
-/* Events of the layers that l sees, to `to` ("console" "fd:3" "-" or a file): of what they give
- * and, with `backward`, of the loss's gradient by that. ZT_EUSAGE: l is no network. */
+/* Events of the layers that the learner observes, to the targets of `options`: of what they give and, with `backward`, of the
+ * gradient of the loss by that. ZT_EUSAGE: the learner has no network. */
 typedef struct train_observer train_observer;
-train_observer *train_observer_open(const train_learner *learner, const char *target, const char *mode, bool backward,
+train_observer *train_observer_open(const train_learner *learner, const train_options *options, const char *mode, bool backward,
                                     int64_t batch);
 void train_observer_free(train_observer *observer); /* NULL: no effect */
-/* Where a step is to put it: [forward's outputs, then values
- * watched], NULL for what is not seen. */
+/* Where a step puts the values: [outputs of forward, then values watched], NULL for what is not observed. */
 void *const *train_observer_out(const train_observer *observer);
 const int *train_observer_watched(const train_observer *observer, int *count_out); /* for zt_train_opts */
 zt_status train_observer_tell(train_observer *observer, int64_t rows, uint64_t step);
-zt_status train_observer_end(train_observer *observer); /* commits the file */
+zt_status train_observer_end(train_observer *observer); /* the run ended well: files are committed */
 
 /* ---- output of --eval (scores.c) --------------------------------------------------------------- */
 
