@@ -111,9 +111,9 @@ zt_status train_open_network(train_learner *learner, const train_options *option
 {
     learner->network =
         options->make ? make_network(learner->cli, options) : zt_nn_open(learner->cli->ctx, options->model, learner->cli->seed);
-    zt_prog *program = !learner->network                    ? NULL
-                       : options->observe || options->layer ? lower_observed(learner, options)
-                                                            : lower_network(learner->network, options);
+    zt_prog *program = !learner->network                                       ? NULL
+                       : options->observe || options->report || options->layer ? lower_observed(learner, options)
+                                                                               : lower_network(learner->network, options);
     learner->forward = program ? train_with_loss(learner->cli, program, options) : NULL;
     if (!learner->forward) return zt_ctx_status(learner->cli->ctx);
     zt_store masters = zt_nn_masters(learner->network);
