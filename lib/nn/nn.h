@@ -266,6 +266,9 @@ typedef struct zt_nn_options {
      * layer takes the value that it reads. y is the value of the last place at the end. A link may point backwards: such
      * a cycle of links is one in time, and gradients flow through all cycles of the clock. */
     int64_t cycles;
+    /* With cycles: the first place reads x in every cycle, and is empty before the first. After as many cycles as places, a
+     * grid without links gives what it gives layer after layer, and layers may differ in width. */
+    bool held;
     /* The rows of x continue the sequence of the step before. Attention over [n, d] keeps keys and values in states
      * "layers.3.k_cache" and "layers.3.v_cache", f32[ctx, ...], with the symbol ctx or the layer's max_seq_len. The rows'
      * positions are an input pos: i32[n]. The output of a row does not depend on how rows are divided into steps.

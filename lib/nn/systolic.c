@@ -9,10 +9,11 @@
 typedef struct mesh_state {
     nn_lowering *lowering;
     int64_t place_count;
+    nn_value input; /* what the first place reads where x is held */
     nn_value *now, *next;
 } mesh_state;
 
-/* What place i reads: of a link its target, else the place before it. */
+/* What place i reads: of a link its target, else the place before it; the first place itself, or x. */
 static const nn_value *find_source(const mesh_state *mesh, const zt_nn_layer *layer, int64_t place)
 {
     int64_t source = place ? place - 1 : 0;
@@ -22,8 +23,9 @@ static const nn_value *find_source(const mesh_state *mesh, const zt_nn_layer *la
                                 "the link's target %" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 " is outside the grid",
                                 layer->target[0], layer->target[1], layer->target[2], layer->target[3]),
                    NULL;
-    if (layer && layer->is_link && !layer->disabled) source = zt_layer_index(mesh->lowering->network, layer->target);
-    return &mesh->now[source];
+    bool link = layer && layer->is_link && !layer->disabled;
+    if (link) source = zt_layer_index(mesh->lowering->network, layer->target);
+    return place == 0 && !link && mesh->lowering->options->held ? &mesh->input : &mesh->now[source];
 }
 
 /* All places at once: nothing of this cycle is read. */
@@ -49,7 +51,8 @@ static bool run_cycle(mesh_state *mesh)
 static nn_value run_cycles(mesh_state *mesh, nn_value input, int64_t cycles, int *each)
 {
     for (int64_t i = 0; i < mesh->place_count; i++) mesh->now[i] = zt_layer_none();
-    mesh->now[0] = input;
+    mesh->input = input;
+    if (!mesh->lowering->options->held) mesh->now[0] = input;
     for (int64_t cycle = 0; cycle < cycles; cycle++) {
         if (!run_cycle(mesh)) return zt_layer_none();
         for (int64_t i = 0; each && i < mesh->place_count; i++) each[cycle * mesh->place_count + i] = mesh->now[i].id;

@@ -110,8 +110,11 @@ static zt_status differentiate_loss(step_builder *step)
     if (!step->wrt) return ZT_ENOMEM;
     memcpy(step->wrt, step->weights, (size_t)step->weight_count * sizeof *step->wrt);
     for (int i = 0; i < step->options->n_watched; i++) step->wrt[step->weight_count + i] = step->options->watched[i];
+    const zt_train_opts *train = step->options;
     step->gradient_program =
-        zt_prog_grad(step->ctx, step->forward, step->wrt, step->weight_count + step->options->n_watched, &options);
+        train->gradient
+            ? train->gradient(train->user, step->ctx, step->forward, step->wrt, step->weight_count, train->n_watched, &options)
+            : zt_prog_grad(step->ctx, step->forward, step->wrt, step->weight_count + train->n_watched, &options);
     step->grad_outputs = zt_prog_n_outputs(step->forward);
     return step->gradient_program ? ZT_OK : zt_ctx_status(step->ctx);
 }
@@ -222,9 +225,11 @@ static zt_status put_outputs(const step_builder *step, int first, int count)
     return status;
 }
 
+/* The gradients of values watched, and what a method reports. */
 static zt_status put_watched(const step_builder *step)
 {
-    return put_outputs(step, step->grad_outputs + step->weight_count, step->options->n_watched);
+    int first = step->grad_outputs + step->weight_count;
+    return put_outputs(step, first, zt_prog_n_outputs(step->gradient_program) - first);
 }
 
 /* Puts out the gradient of each weight, in the order of the states. */

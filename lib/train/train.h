@@ -68,6 +68,11 @@ typedef struct zt_train_opts {
     /* Adds ops on a weight's state and returns the value that the forward pass uses in its place, -1 on error. The gradient
      * with respect to that value is applied to the state (straight-through estimator). NULL: the state itself is used. */
     int (*through)(void *user, zt_prog *p, int state, const char *name);
+    /* Another method than backpropagation: returns the program of forward with, after its outputs, an output d.NAME for each
+     * of the n_weights and then the n_watched values wrt[], and then outputs of its own. The optimizer takes the first for
+     * gradients. forward has the values of the program under their names. NULL: zt_prog_grad. */
+    zt_prog *(*gradient)(void *user, zt_ctx *ctx, const zt_prog *forward, const int *wrt, int n_weights, int n_watched,
+                         const zt_grad_opts *options);
     void *user;
     const zt_binding *sample; /* a number for each symbol, preferably those of a batch */
     int n_sample;
@@ -84,7 +89,7 @@ typedef struct zt_train_opts {
 /* The program of a training step:
  *     states    weights under their names, in the program's order; then moments, "m.NAME" and "v.NAME"
  *     inputs    the program's, except weights; then "lr" and "step" (from 1), of the weights' type
- *     outputs   the program's; then "grad_norm", before clipping; then "d.NAME" for each value watched
+ *     outputs   the program's; then "grad_norm", before clipping; then "d.NAME" for each value watched; then the method's
  * NULL with ZT_EUSAGE: weights or loss do not fit. */
 zt_prog *zt_train_program(zt_ctx *ctx, const zt_prog *forward, const zt_train_opts *options);
 
@@ -103,7 +108,7 @@ void zt_trainer_close(zt_trainer *trainer);        /* does not close engine, pro
 zt_ctx *zt_trainer_ctx(const zt_trainer *trainer); /* its engine's */
 
 /* One step. inputs[i]: the i-th input of forward that is not a weight. out: NULL, or an entry for each output of forward, then
- * for each value watched; NULL entries are not wanted. Adds 1 to the step count. */
+ * for each value watched, then for each output of `gradient`; NULL entries are not wanted. Adds 1 to the step count. */
 zt_status zt_trainer_step(zt_trainer *trainer, const zt_binding *bindings, int binding_count, const void *const *inputs,
                           double learning_rate, void *const *out, zt_trained *result);
 uint64_t zt_trainer_steps(const zt_trainer *trainer);           /* steps done */

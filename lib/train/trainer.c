@@ -14,7 +14,8 @@ struct zt_trainer {
     zt_prog *gradient;   /* with accumulation: the program of gradients, after its passes; else NULL */
     zt_micro *micro;
     zt_ranks *ranks;
-    int weight_count, forward_inputs, forward_outputs, watched_count, loss_output;
+    int weight_count, forward_inputs, forward_outputs, loss_output;
+    int watched_count; /* outputs after these: values watched, and those of the method */
     uint64_t id[2];
     zt_dtype type; /* of weights, learning rate and step */
     uint64_t step_count;
@@ -125,6 +126,8 @@ static zt_status check_ranks(zt_ctx *ctx, const zt_train_opts *options)
 static zt_status make_programs(zt_trainer *trainer, zt_engine *engine, const zt_prog *forward, const zt_train_opts *options)
 {
     zt_ctx *ctx = trainer->ctx;
+    if (options->accumulate > 1 && options->gradient)
+        return zt_fail(ctx, ZT_EUSAGE, "this training method takes a batch as a whole: it cannot be split into micro-batches");
     if (options->accumulate <= 1) {
         zt_prog *step = zt_train_program(ctx, forward, options);
         trainer->program = apply_passes(engine, step, options->sample, options->n_sample);
@@ -153,7 +156,8 @@ static zt_status inspect_program(zt_trainer *trainer, const zt_prog *forward, co
     trainer->type = zt_prog_value(trainer->program, state_value(trainer, 0))->type.dtype;
     size_t input_count = (size_t)zt_prog_count(trainer->program, ZT_VALUE_IN) + (size_t)trainer->forward_inputs + 2;
     trainer->inputs = zt_calloc(trainer->ctx, input_count, sizeof *trainer->inputs);
-    trainer->watched_count = options->n_watched;
+    int others = trainer->forward_outputs + (trainer->gradient ? trainer->weight_count : 1);
+    trainer->watched_count = zt_prog_n_outputs(program) - others;
     trainer->outputs =
         zt_calloc(trainer->ctx, (size_t)(trainer->forward_outputs + 1 + trainer->watched_count), sizeof *trainer->outputs);
     return trainer->inputs && trainer->outputs ? ZT_OK : ZT_ENOMEM;

@@ -1,6 +1,7 @@
 /* zt/train.h - training.
  *
  *   train/train.h    a program with a loss becomes one program that takes a step of training
+ *   train/target_prop.h  target propagation in place of backpropagation
  *   train/fit.h      epochs, schedules, early stop, checkpoints
  *   train/samples.h  data sets from CSV, NDJSON or arrays
  *   train/score.h    how far predictions are from what was expected
@@ -10,6 +11,7 @@
 #define ZT_PUBLIC_TRAIN_H
 
 #include "lib/train/train.h"
+#include "lib/train/target_prop.h"
 #include "lib/train/fit.h"
 #include "lib/train/samples.h"
 #include "lib/train/score.h"

@@ -58,7 +58,9 @@ typedef struct program_job {
 
 static zt_prog *open_network(const program_job *job, const zt_nn_shape *shape)
 {
-    return zt_cli_network(job->cli, job->options->model, &(zt_nn_options){.input = shape, .cycles = job->options->cycles});
+    return zt_cli_network(
+        job->cli, job->options->model,
+        &(zt_nn_options){.input = shape, .cycles = job->options->cycles, .held = job->options->feed == RUN_FEED_EVERY});
 }
 
 /* Builds the network for the shape of its input: of the array in the file, or rows of numbers in CSV. */

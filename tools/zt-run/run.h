@@ -18,6 +18,9 @@ enum {
     USUAL_CTX = 4096 /* or the model's, if smaller, where --ctx says nothing */
 };
 
+#define WORDS ZT_OPTION_WORDS
+#include "tools/zt-run/options.def"
+
 typedef struct run_options {
 #define OPTION ZT_OPTION_FIELD
 #include "tools/zt-run/options.def"

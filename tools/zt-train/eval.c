@@ -152,7 +152,7 @@ static zt_status run_evaluation(eval *evaluation)
     if (!status) status = make_room(evaluation, &output);
     if (!status && evaluation->options.observe) {
         evaluation->observer =
-            train_observer_open(evaluation->learner, &evaluation->options, NULL, "eval", false, evaluation->data->batch_size);
+            train_observer_open(evaluation->learner, &evaluation->options, "eval", false, evaluation->data->batch_size);
         if (!evaluation->observer) status = zt_ctx_status(evaluation->cli->ctx);
     }
     if (!status)
@@ -214,6 +214,7 @@ static zt_status evaluate_model(eval *evaluation)
 static zt_status check_options(zt_cli *cli, const train_options *options)
 {
     static const char *const alone[] = {"--data", "--observe"};
+    if (train_check_method(cli, options)) return ZT_EUSAGE;
     const char *given = options->data ? alone[0] : options->observe ? alone[1] : NULL;
     if (options->models.n > 1 && given)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%s needs one network, got %d", given, options->models.n);

@@ -15,7 +15,6 @@ typedef struct training_run {
     train_learner *learner;
     zt_samples *data, *valid;
     train_text *text;         /* instead of data */
-    train_report *report;     /* NULL: none */
     train_observer *observer; /* NULL: none */
     zt_trainer *trainer;
     zt_optim optim;
@@ -24,18 +23,58 @@ typedef struct training_run {
     zt_batches batches;
     char run_id[256];          /* what the run is, for its checkpoint */
     uint64_t data_id;          /* a hash of the samples or the text */
-    double valid_accuracy;     /* of the last validation, in per cent; NAN: the targets are no classes */
+    void **out;                /* outputs of each step for the observer and the method; NULL: none */
+    float *gaps, *budgets;     /* of the layers in the last step, of methods with targets */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
 } training_run;
 
+/* ---- the loss of samples that are not trained on --------------------------------------------- */
+
+static int find_loss(const zt_prog *program)
+{
+    int output = 0;
+    while (strcmp(zt_prog_output(program, output)->name, "loss")) output++;
+    return output;
+}
+
+/* Means over batches, weighed by their rows. */
+static zt_status sum_losses(training_run *run, zt_session *session, const zt_batches *batches, double *loss)
+{
+    const void *inputs[ZT_FIT_INPUTS];
+    zt_binding bind[ZT_MAX_SYMBOLS];
+    double sum = 0, rows = 0;
+    float one;
+    void **out = zt_calloc(run->cli->ctx, (size_t)zt_prog_n_outputs(run->learner->forward), sizeof *out);
+    zt_status status = out ? ZT_OK : ZT_ENOMEM;
+    if (out) out[find_loss(run->learner->forward)] = &one;
+    for (int64_t i = 0; i < batches->per_epoch && !status; i++) {
+        int binding_count;
+        int64_t samples;
+        status = batches->get(batches->user, 0, i, inputs, bind, &binding_count, &samples);
+        if (!status) status = zt_session_step(session, bind, binding_count, inputs, out);
+        sum += (double)one * (double)samples;
+        rows += (double)samples;
+    }
+    zt_free(run->cli->ctx, out);
+    *loss = sum / rows;
+    return status;
+}
+
 static zt_status validate_model(void *user, double *loss)
 {
     training_run *run = user;
+    zt_batches batches;
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->learner->network) status = train_put_network(run->learner);
-    return status ? status
-                  : train_validate(run->learner, run->engine, run->valid, run->options->batch, loss, &run->valid_accuracy);
+    zt_store store = run->learner->network ? run->learner->below : train_learner_store(run->learner);
+    if (!status) status = zt_samples_batches(run->valid, &(zt_shuffle){.batch = run->options->batch}, &batches);
+    zt_session *look =
+        status ? NULL
+               : zt_session_open(run->engine, run->learner->forward, &store, &(zt_session_opts){.strict = run->cli->strict});
+    if (!status) status = look ? sum_losses(run, look, &batches, loss) : zt_ctx_status(run->cli->ctx);
+    zt_session_close(look);
+    return status;
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
@@ -47,6 +86,20 @@ static void put_number(zt_str *text, const char *key, double number)
         zt_str_put_double(text, number);
     else
         zt_str_puts(text, "null");
+}
+
+/* ,"gaps":[0.1,0.2] */
+static void put_list(zt_str *text, const char *key, const float *numbers, int count)
+{
+    zt_str_printf(text, ",\"%s\":[", key);
+    for (int i = 0; i < count; i++) {
+        if (i) zt_str_putc(text, ',');
+        if (isfinite(numbers[i]))
+            zt_str_put_double(text, (double)numbers[i]);
+        else
+            zt_str_puts(text, "null");
+    }
+    zt_str_putc(text, ']');
 }
 
 static zt_status record_epoch(training_run *run, const zt_epoch *epoch)
@@ -71,15 +124,15 @@ static zt_status report_epoch(void *user, const zt_epoch *epoch)
     zt_str_printf(&text, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, epoch->epoch, epoch->steps);
     put_number(&text, "loss", epoch->loss);
     if (run->valid) put_number(&text, "valid_loss", epoch->valid);
-    if (run->valid && !isnan(run->valid_accuracy)) put_number(&text, "valid_accuracy", run->valid_accuracy);
     put_number(&text, "grad_norm", epoch->grad_norm);
     put_number(&text, "lr", epoch->lr);
+    if (run->gaps) put_list(&text, "gaps", run->gaps, run->learner->targets.layer_count);
+    if (run->budgets) put_list(&text, "link_budgets", run->budgets, run->learner->targets.layer_count);
     put_number(&text, "seconds", epoch->seconds);
     zt_str_puts(&text, "}\n");
     zt_status status = zt_ctx_status(run->cli->ctx);
     if (!status) status = zt_cli_write(run->cli, text.data, text.len);
     if (!status) status = zt_cli_flush(run->cli);
-    if (!status && run->report) status = train_report_epoch(run->report, text.data, text.len - 1);
     zt_str_fini(&text);
     return status ? status : record_epoch(run, epoch);
 }
@@ -241,6 +294,23 @@ static zt_status open_data(training_run *run)
     return zt_samples_batches(run->data, &how, &run->batches);
 }
 
+/* Where a step puts what the observer sees, and then gaps and link budgets. */
+static zt_status make_outputs(training_run *run)
+{
+    int watched = 0, layers = run->learner->targets.layer_count;
+    if (!layers) return ZT_OK;
+    if (run->observer) train_observer_watched(run->observer, &watched);
+    size_t count = (size_t)(zt_prog_n_outputs(run->learner->forward) + watched);
+    run->out = zt_calloc(run->cli->ctx, count + 2, sizeof *run->out);
+    run->gaps = zt_calloc(run->cli->ctx, (size_t)layers, sizeof *run->gaps);
+    run->budgets = zt_calloc(run->cli->ctx, (size_t)layers, sizeof *run->budgets);
+    if (!run->out || !run->gaps || !run->budgets) return ZT_ENOMEM;
+    if (run->observer) memcpy(run->out, train_observer_out(run->observer), count * sizeof *run->out);
+    run->out[count] = run->gaps;
+    run->out[count + 1] = run->budgets;
+    return ZT_OK;
+}
+
 static zt_status open_trainer(training_run *run)
 {
     const train_options *options = run->options;
@@ -260,13 +330,13 @@ static zt_status open_trainer(training_run *run)
                                 .accumulate = options->accumulate,
                                 .ranks = run->cli->ranks,
                                 .through = run->learner->network ? train_network_through : NULL,
+                                .gradient = train_has_targets(options) ? train_target_gradient : NULL,
                                 .user = run->learner};
-    if (options->report && !(run->report = train_report_open(run->learner, options))) return zt_ctx_status(run->cli->ctx);
-    bool observes = options->observe || (run->report && run->learner->network);
-    if (observes) run->observer = train_observer_open(run->learner, options, run->report, "train", true, binding.value);
-    if (observes && !run->observer) return zt_ctx_status(run->cli->ctx);
+    if (options->observe) run->observer = train_observer_open(run->learner, options, "train", true, binding.value);
+    if (options->observe && !run->observer) return zt_ctx_status(run->cli->ctx);
     if (run->observer) train_opts.watched = train_observer_watched(run->observer, &train_opts.n_watched);
     run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);
+    if (make_outputs(run)) return ZT_ENOMEM;
     if (run->engine) run->trainer = zt_trainer_open(run->engine, program, &train_opts, &store);
     return run->trainer ? ZT_OK : zt_ctx_status(run->cli->ctx);
 }
@@ -317,7 +387,6 @@ static zt_status write_results(training_run *run)
 {
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->observer) status = train_observer_end(run->observer);
-    if (!status && run->report) status = train_report_end(run->report);
     if (!status) status = train_learner_write(run->learner, run->cli->output);
     if (!status && run->options->plot)
         status = train_plot(run->cli, run->options->plot, run->loss, run->loss_valid, run->epoch_count);
@@ -339,7 +408,9 @@ static zt_status run_training(training_run *run)
                              .validate = run->valid && first ? validate_model : NULL,
                              .epoch = first ? report_epoch : NULL,
                              .save = first ? save_run : NULL,
-                             .out = run->observer ? train_observer_out(run->observer) : NULL,
+                             .out = run->out        ? run->out
+                                    : run->observer ? train_observer_out(run->observer)
+                                                    : NULL,
                              .ranks = run->cli->ranks,
                              .stop = first ? zt_cli_interrupted : NULL};
     if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
@@ -374,7 +445,6 @@ static zt_status check_ranks(zt_cli *cli, const train_options *options)
 {
     if (!cli->ranks) return ZT_OK;
     if (options->observe) return zt_cli_refuse_ranks(cli, "--observe");
-    if (options->report) return zt_cli_refuse_ranks(cli, "--report");
     if (options->accumulate < zt_ranks_count(cli->ranks))
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d ranks need --accumulate %d or more, got %" PRId64, zt_ranks_count(cli->ranks),
                        zt_ranks_count(cli->ranks), options->accumulate);
@@ -388,7 +458,8 @@ static zt_status check_ranks(zt_cli *cli, const train_options *options)
 zt_status train_fit(zt_cli *cli, const train_options *options)
 {
     training_run run = {.cli = cli, .options = options};
-    zt_status status = choose_optimizer(&run);
+    zt_status status = train_check_method(cli, options);
+    if (!status) status = choose_optimizer(&run);
     if (!status) status = check_ranks(cli, options);
     if (!status) status = claim_outputs(cli, options);
     if (!status) status = check_output(cli, cli->output);
@@ -403,12 +474,14 @@ zt_status train_fit(zt_cli *cli, const train_options *options)
     if (!status) status = run_training(&run);
     zt_trainer_close(run.trainer);
     train_observer_free(run.observer);
-    train_report_free(run.report);
     zt_samples_free(run.data);
     zt_samples_free(run.valid);
     train_text_free(run.text);
     train_learner_close(run.learner);
     zt_engine_close(run.engine);
+    zt_free(cli->ctx, run.out);
+    zt_free(cli->ctx, run.gaps);
+    zt_free(cli->ctx, run.budgets);
     zt_free(cli->ctx, run.loss);
     zt_free(cli->ctx, run.loss_valid);
     return status;

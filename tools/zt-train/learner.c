@@ -203,6 +203,9 @@ zt_prog *train_with_loss(zt_cli *cli, zt_prog *program, const train_options *opt
 static zt_status open_program(train_learner *learner, const train_options *options)
 {
     zt_ctx *ctx = learner->cli->ctx;
+    if (options->method != TRAIN_BACKPROP || options->cycles)
+        return zt_fail(ctx, ZT_EUSAGE, "%s: %s needs a network with layers, not a program", options->model,
+                       options->cycles ? "--cycles" : "this --method");
     zt_prog *program = zt_cli_program(learner->cli, options->model);
     if (!program) return zt_ctx_status(ctx);
     learner->own_loss = has_loss(program) && options->loss < 0;
@@ -244,6 +247,8 @@ void train_learner_close(train_learner *learner)
     zt_free(ctx, learner->weights);
     zt_free(ctx, learner->trained);
     zt_meta_free(learner->meta);
+    train_free_targets(learner);
+    for (int i = 0; i < learner->observed_count; i++) zt_free(ctx, learner->observed[i].input);
     zt_free(ctx, learner->observed);
     zt_prog_free(learner->forward);
     zt_nn_close(learner->network);

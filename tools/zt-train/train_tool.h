@@ -55,7 +55,9 @@ typedef struct train_weight {
 /* A layer that --observe reports. */
 typedef struct train_seen {
     const zt_nn_layer *layer;
-    int output; /* output of forward with the layer's values */
+    int output;  /* output of forward with the layer's values */
+    char *input; /* name of the value that it reads */
+    int source;  /* index in `observed` of the layer that computes that value; -1: none */
 } train_seen;
 
 typedef struct train_learner {
@@ -71,6 +73,7 @@ typedef struct train_learner {
     zt_nn *network;       /* the network that forward was lowered from; NULL: not a network */
     train_seen *observed; /* [observed_count] */
     int observed_count;
+    zt_target_prop targets; /* of methods with targets; layers NULL: none */
 } train_learner;
 
 /* Opens the file of -m, or makes the network of --new. NULL on error. */
@@ -97,6 +100,19 @@ zt_status train_put_network(train_learner *learner);
 zt_status train_write_network(train_learner *learner, const char *path);
 /* zt_train_opts.through of a learner of a network: layers learn in their own dtypes. */
 int train_network_through(void *user, zt_prog *program, int state, const char *name);
+
+/* methods.c: training methods other than backpropagation. */
+bool train_has_targets(const train_options *options); /* the method has targets, so that it needs the outputs of layers */
+/* The cycles of a network's clock: --cycles, by default as many as places for methods with a clock; 0: none. */
+int64_t train_cycles(const zt_nn *network, const train_options *options);
+/* Refuses options of other methods, and models or layers that the method cannot train. */
+zt_status train_check_method(zt_cli *cli, const train_options *options);
+/* Describes the observed layers to zt_target_prop_program. */
+zt_status train_describe_targets(train_learner *learner, const train_options *options);
+void train_free_targets(train_learner *learner);
+/* zt_train_opts.gradient of a learner with targets. */
+zt_prog *train_target_gradient(void *user, zt_ctx *ctx, const zt_prog *forward, const int *wrt, int n_weights, int n_watched,
+                               const zt_grad_opts *options);
 
 /* The prediction of a program: its first output other than the loss. */
 typedef struct train_output {
@@ -130,29 +146,13 @@ zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog *
 /* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
 
-/* ---- validation (validate.c) ------------------------------------------------------------------------ */
-
-/* The mean loss of samples, and the per cent of their classes that the learner finds; NAN: targets are no classes. */
-zt_status train_validate(train_learner *learner, zt_engine *engine, zt_samples *samples, int64_t batch, double *loss,
-                         double *accuracy);
-
-/* ---- a page that shows a run (report.c) -------------------------------------------------------------- */
-
-/* The folder of --report: index.html, and run.js with the data, which is written anew after each epoch. The folder is made. ZT_ECREATE:
- * it has a run already, without --force. */
-typedef struct train_report train_report;
-train_report *train_report_open(const train_learner *learner, const train_options *options);
-zt_status train_report_epoch(train_report *report, const char *json, size_t length); /* a line of the history */
-zt_status train_report_end(train_report *report);                                    /* the run ended well */
-void train_report_free(train_report *report);                                        /* NULL: no effect */
-
 /* ---- observing layers (observe.c) -------------------------------------------------------------- */
 
-/* Events of the layers that the learner observes, to the targets of `options` and to the report (NULL: none): of what they give and,
- * with `backward`, of the gradient of the loss by that. ZT_EUSAGE: the learner has no network. */
+/* Events of the layers that the learner observes, to the targets of `options`: of what they give and, with `backward`, of the
+ * gradient of the loss by that. ZT_EUSAGE: the learner has no network. */
 typedef struct train_observer train_observer;
-train_observer *train_observer_open(const train_learner *learner, const train_options *options, train_report *report,
-                                    const char *mode, bool backward, int64_t batch);
+train_observer *train_observer_open(const train_learner *learner, const train_options *options, const char *mode, bool backward,
+                                    int64_t batch);
 void train_observer_free(train_observer *observer); /* NULL: no effect */
 /* Where a step puts the values: [outputs of forward, then values watched], NULL for what is not observed. */
 void *const *train_observer_out(const train_observer *observer);

@@ -185,6 +185,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--model" => {value => "norm.json"},
             "--input" => {value => "others.csv"},
             "--cycles" => {value => 1},
+            "--feed" => {value => "every", with => [qw(--cycles 3)]},
             "--data" => {value => "none.npz", code => 66},
             "--bind" => {value => "n=2", code => 65},
             "--chunk" => {value => 1},
