@@ -14,6 +14,13 @@ $(BUILD)/tools/$(1).o: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/$(1)/
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
+# The page of zt-train --report is part of the program.
+$(BUILD)/tools/zt-train/report.inc: tools/zt-train/report.html
+	@mkdir -p $(@D)
+	$(Q)od -An -v -tu1 $< | sed 's/\([0-9]\) *$$/\1,/; s/\([0-9]\)  */\1,/g' >$@.new && mv $@.new $@
+$(BUILD)/tools/zt-train/report.o: $(BUILD)/tools/zt-train/report.inc
+$(BUILD)/tools/zt-train/report.o: ZCPPFLAGS += -I$(BUILD)
+
 $(BUILD)/zt: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))

@@ -78,11 +78,11 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     [[ $output == *'40 tokens'*'chunk'* ]]
 }
 
-# A directory of tests/llm/further with a tokenizer.
-make_folder() { # NAME DRESS
+# A directory of tests/llm/further, or of another SET there, with a tokenizer.
+make_folder() { # NAME DRESS [SET]
     rm -rf "$1"
     mkdir "$1"
-    cp "$tests/../further/$1"/* "$tests/../further-ggufs/dress/$2"/* "$1/"
+    cp "$tests/../${3-further}/$1"/* "$tests/../further-ggufs/dress/$2"/* "$1/"
 }
 
 @test "classifiers of Qwen 3: scores of the directory and of its GGUF, no text" {
@@ -113,4 +113,44 @@ make_folder() { # NAME DRESS
         run -65 --separate-stderr zt-run -m baichuan2 -p 'ab' -n 2
         [ "${#stderr_lines[@]}" = 1 ]
     done
+}
+
+@test "Bamba and Nemotron-H with experts: the same text however it is made, by the GGUF too" {
+    for name in bamba nemotron_h_moe nemotron_h_moe-latent; do
+        make_folder "$name" gpt2 state_space
+        zt-convert -f "$name" model.gguf
+        greedy() { zt-run -m model.gguf --raw -p 'ab cd ab cd ab' -n 40 --temp 0 -c 96 --ignore-eos "$@"; }
+        greedy >whole
+        [ -s whole ]
+        for model in "$name" model.gguf; do zt-run -m "$model" --raw -p 'ab cd ab' -n 0 -c 96 -f --logits "${model%.gguf}.npy"; done
+        cmp "$name.npy" model.npy
+        for option in '--chunk 1' '--chunk 7' '--threads 1' '--threads 3' --speculate --no-kv-cache; do
+            # shellcheck disable=SC2086
+            greedy $option | cmp - whole
+        done
+        zt-trace record -m model.gguf --forward >forward.zt
+        greedy --program forward.zt | cmp - whole
+        rm -f s
+        zt-run -m model.gguf --raw -p 'ab cd ab' -n 0 -c 96 --session s
+        greedy --session s | cmp - whole
+        perl -e 'printf qq({"prompt": "%s", "n": 9, "temp": 0}\n), substr("ab cd ab cd", 0, 2 + $_ % 9) for 0 .. 8' >requests
+        zt-run -m model.gguf --raw --jsonl -i requests -c 96 >beside
+        for line in 1 5 9; do
+            sed -n "${line}p" requests | zt-run -m model.gguf --raw --jsonl -c 96 | perl -MJSON::PP -ne 'print decode_json($_)->{text}' >alone
+            sed -n "${line}p" beside | perl -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - alone
+        done
+        zt-quant -f --type q8_0 model.gguf small.gguf
+        zt-run -m small.gguf --raw -p 'ab' -n 8 --temp 0 -c 96 >text
+    done
+}
+
+@test "a Bamba of another converter, which pairs the columns of whole heads, is refused" {
+    make_folder bamba gpt2 state_space
+    zt-convert -f bamba other.gguf
+    zt-convert --set granitehybrid.rope.pair=thirds other.gguf
+    run -65 --separate-stderr zt-run -m other.gguf -p 'ab' -n 2
+    [[ $stderr == *"rope.pair is neither neighbours nor halves"* ]]
+    zt-convert --unset granitehybrid.rope.pair other.gguf
+    run -69 --separate-stderr zt-run -m other.gguf -p 'ab' -n 2
+    [[ $stderr == *"rotate a part of each head"*"'granitehybrid.rope.pair'"* ]]
 }

@@ -152,7 +152,7 @@ static zt_status run_evaluation(eval *evaluation)
     if (!status) status = make_room(evaluation, &output);
     if (!status && evaluation->options.observe) {
         evaluation->observer =
-            train_observer_open(evaluation->learner, &evaluation->options, "eval", false, evaluation->data->batch_size);
+            train_observer_open(evaluation->learner, &evaluation->options, NULL, "eval", false, evaluation->data->batch_size);
         if (!evaluation->observer) status = zt_ctx_status(evaluation->cli->ctx);
     }
     if (!status)

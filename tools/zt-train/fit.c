@@ -15,6 +15,7 @@ typedef struct training_run {
     train_learner *learner;
     zt_samples *data, *valid;
     train_text *text;         /* instead of data */
+    train_report *report;     /* NULL: none */
     train_observer *observer; /* NULL: none */
     zt_trainer *trainer;
     zt_optim optim;
@@ -23,58 +24,20 @@ typedef struct training_run {
     zt_batches batches;
     char run_id[256];          /* what the run is, for its checkpoint */
     uint64_t data_id;          /* a hash of the samples or the text */
+    double valid_accuracy;     /* of the last validation, in per cent; NAN: the targets are no classes */
     void **out;                /* outputs of each step for the observer and the method; NULL: none */
     float *gaps, *budgets;     /* of the layers in the last step, of methods with targets */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
 } training_run;
 
-/* ---- the loss of samples that are not trained on --------------------------------------------- */
-
-static int find_loss(const zt_prog *program)
-{
-    int output = 0;
-    while (strcmp(zt_prog_output(program, output)->name, "loss")) output++;
-    return output;
-}
-
-/* Means over batches, weighed by their rows. */
-static zt_status sum_losses(training_run *run, zt_session *session, const zt_batches *batches, double *loss)
-{
-    const void *inputs[ZT_FIT_INPUTS];
-    zt_binding bind[ZT_MAX_SYMBOLS];
-    double sum = 0, rows = 0;
-    float one;
-    void **out = zt_calloc(run->cli->ctx, (size_t)zt_prog_n_outputs(run->learner->forward), sizeof *out);
-    zt_status status = out ? ZT_OK : ZT_ENOMEM;
-    if (out) out[find_loss(run->learner->forward)] = &one;
-    for (int64_t i = 0; i < batches->per_epoch && !status; i++) {
-        int binding_count;
-        int64_t samples;
-        status = batches->get(batches->user, 0, i, inputs, bind, &binding_count, &samples);
-        if (!status) status = zt_session_step(session, bind, binding_count, inputs, out);
-        sum += (double)one * (double)samples;
-        rows += (double)samples;
-    }
-    zt_free(run->cli->ctx, out);
-    *loss = sum / rows;
-    return status;
-}
-
 static zt_status validate_model(void *user, double *loss)
 {
     training_run *run = user;
-    zt_batches batches;
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->learner->network) status = train_put_network(run->learner);
-    zt_store store = run->learner->network ? run->learner->below : train_learner_store(run->learner);
-    if (!status) status = zt_samples_batches(run->valid, &(zt_shuffle){.batch = run->options->batch}, &batches);
-    zt_session *look =
-        status ? NULL
-               : zt_session_open(run->engine, run->learner->forward, &store, &(zt_session_opts){.strict = run->cli->strict});
-    if (!status) status = look ? sum_losses(run, look, &batches, loss) : zt_ctx_status(run->cli->ctx);
-    zt_session_close(look);
-    return status;
+    return status ? status
+                  : train_validate(run->learner, run->engine, run->valid, run->options->batch, loss, &run->valid_accuracy);
 }
 
 /* ---- what is told ---------------------------------------------------------------------------- */
@@ -124,6 +87,7 @@ static zt_status report_epoch(void *user, const zt_epoch *epoch)
     zt_str_printf(&text, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, epoch->epoch, epoch->steps);
     put_number(&text, "loss", epoch->loss);
     if (run->valid) put_number(&text, "valid_loss", epoch->valid);
+    if (run->valid && !isnan(run->valid_accuracy)) put_number(&text, "valid_accuracy", run->valid_accuracy);
     put_number(&text, "grad_norm", epoch->grad_norm);
     put_number(&text, "lr", epoch->lr);
     if (run->gaps) put_list(&text, "gaps", run->gaps, run->learner->targets.layer_count);
@@ -133,6 +97,7 @@ static zt_status report_epoch(void *user, const zt_epoch *epoch)
     zt_status status = zt_ctx_status(run->cli->ctx);
     if (!status) status = zt_cli_write(run->cli, text.data, text.len);
     if (!status) status = zt_cli_flush(run->cli);
+    if (!status && run->report) status = train_report_epoch(run->report, text.data, text.len - 1);
     zt_str_fini(&text);
     return status ? status : record_epoch(run, epoch);
 }
@@ -332,8 +297,10 @@ static zt_status open_trainer(training_run *run)
                                 .through = run->learner->network ? train_network_through : NULL,
                                 .gradient = train_has_targets(options) ? train_target_gradient : NULL,
                                 .user = run->learner};
-    if (options->observe) run->observer = train_observer_open(run->learner, options, "train", true, binding.value);
-    if (options->observe && !run->observer) return zt_ctx_status(run->cli->ctx);
+    if (options->report && !(run->report = train_report_open(run->learner, options))) return zt_ctx_status(run->cli->ctx);
+    bool observes = options->observe || (run->report && run->learner->network);
+    if (observes) run->observer = train_observer_open(run->learner, options, run->report, "train", true, binding.value);
+    if (observes && !run->observer) return zt_ctx_status(run->cli->ctx);
     if (run->observer) train_opts.watched = train_observer_watched(run->observer, &train_opts.n_watched);
     run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);
     if (make_outputs(run)) return ZT_ENOMEM;
@@ -387,6 +354,7 @@ static zt_status write_results(training_run *run)
 {
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->observer) status = train_observer_end(run->observer);
+    if (!status && run->report) status = train_report_end(run->report);
     if (!status) status = train_learner_write(run->learner, run->cli->output);
     if (!status && run->options->plot)
         status = train_plot(run->cli, run->options->plot, run->loss, run->loss_valid, run->epoch_count);
@@ -445,6 +413,7 @@ static zt_status check_ranks(zt_cli *cli, const train_options *options)
 {
     if (!cli->ranks) return ZT_OK;
     if (options->observe) return zt_cli_refuse_ranks(cli, "--observe");
+    if (options->report) return zt_cli_refuse_ranks(cli, "--report");
     if (options->accumulate < zt_ranks_count(cli->ranks))
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d ranks need --accumulate %d or more, got %" PRId64, zt_ranks_count(cli->ranks),
                        zt_ranks_count(cli->ranks), options->accumulate);
@@ -474,6 +443,7 @@ zt_status train_fit(zt_cli *cli, const train_options *options)
     if (!status) status = run_training(&run);
     zt_trainer_close(run.trainer);
     train_observer_free(run.observer);
+    train_report_free(run.report);
     zt_samples_free(run.data);
     zt_samples_free(run.valid);
     train_text_free(run.text);

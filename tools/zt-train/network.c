@@ -203,7 +203,7 @@ zt_status train_open_network(train_learner *learner, const train_options *option
 {
     learner->network =
         options->make ? make_network(learner->cli, options) : zt_nn_open(learner->cli->ctx, options->model, learner->cli->seed);
-    bool observed = options->observe || options->layer || train_has_targets(options);
+    bool observed = options->observe || options->report || options->layer || train_has_targets(options);
     zt_prog *program = !learner->network ? NULL
                        : observed        ? lower_observed(learner, options)
                                          : lower_network(learner->network, options);

@@ -103,16 +103,17 @@ static zt_status make_room(train_observer *observer, int64_t batch)
     return status;
 }
 
-static zt_status open_targets(train_observer *observer, const train_options *options)
+static zt_status open_targets(train_observer *observer, const train_options *options, train_report *report)
 {
     zt_status status = ZT_OK;
+    if (report) observer->targets[observer->target_count++] = train_report_target(report);
     if (options->observe)
         status = train_target_open(observer->cli, options->observe, &observer->targets[observer->target_count++]);
     return status;
 }
 
-train_observer *train_observer_open(const train_learner *learner, const train_options *options, const char *mode, bool backward,
-                                    int64_t batch)
+train_observer *train_observer_open(const train_learner *learner, const train_options *options, train_report *report,
+                                    const char *mode, bool backward, int64_t batch)
 {
     zt_ctx *ctx = learner->cli->ctx;
     size_t length = (size_t)learner->observed_count + 1;
@@ -129,7 +130,7 @@ train_observer *train_observer_open(const train_learner *learner, const train_op
     if (!status && !learner->network) status = zt_fail(ctx, ZT_EUSAGE, "--observe needs a network with layers, not a program");
     if (!status && backward) watch_layers(observer);
     if (!status) status = make_room(observer, batch);
-    if (!status) status = open_targets(observer, options);
+    if (!status) status = open_targets(observer, options, report);
     if (!status) return observer;
     train_observer_free(observer);
     return NULL;

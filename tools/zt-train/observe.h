@@ -38,6 +38,8 @@ zt_status train_target_open(zt_cli *cli, const char *name, train_target *target)
 bool train_is_url(const char *name);
 zt_status train_http_open(zt_cli *cli, const char *url, train_target *target);
 
+train_target train_report_target(train_report *report);
+
 /* Sums of events over `steps` steps: rows of [backward][layer]. */
 typedef struct train_window {
     uint64_t steps, held; /* held: steps so far */

@@ -25,7 +25,7 @@ const zt_opt train_option_table[] = {
     {0}};
 
 const zt_shared_opt train_shared_options[] = {{"output", FIT, NULL},
-                                              {"force", 0, "output|plot|observe"},
+                                              {"force", 0, "output|plot|observe|report"},
                                               {"seed", 0, NULL},
                                               {"format", EVAL | CLUSTER, NULL},
                                               {"color", EVAL | CLUSTER, NULL},

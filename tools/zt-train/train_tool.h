@@ -146,13 +146,29 @@ zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog *
 /* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
 
+/* ---- validation (validate.c) ------------------------------------------------------------------------ */
+
+/* The mean loss of samples, and the per cent of their classes that the learner finds; NAN: targets are no classes. */
+zt_status train_validate(train_learner *learner, zt_engine *engine, zt_samples *samples, int64_t batch, double *loss,
+                         double *accuracy);
+
+/* ---- a page that shows a run (report.c) -------------------------------------------------------------- */
+
+/* The folder of --report: index.html, and run.js with the data, which is written anew after each epoch. The folder is made. ZT_ECREATE:
+ * it has a run already, without --force. */
+typedef struct train_report train_report;
+train_report *train_report_open(const train_learner *learner, const train_options *options);
+zt_status train_report_epoch(train_report *report, const char *json, size_t length); /* a line of the history */
+zt_status train_report_end(train_report *report);                                    /* the run ended well */
+void train_report_free(train_report *report);                                        /* NULL: no effect */
+
 /* ---- observing layers (observe.c) -------------------------------------------------------------- */
 
-/* Events of the layers that the learner observes, to the targets of `options`: of what they give and, with `backward`, of the
- * gradient of the loss by that. ZT_EUSAGE: the learner has no network. */
+/* Events of the layers that the learner observes, to the targets of `options` and to the report (NULL: none): of what they give and,
+ * with `backward`, of the gradient of the loss by that. ZT_EUSAGE: the learner has no network. */
 typedef struct train_observer train_observer;
-train_observer *train_observer_open(const train_learner *learner, const train_options *options, const char *mode, bool backward,
-                                    int64_t batch);
+train_observer *train_observer_open(const train_learner *learner, const train_options *options, train_report *report,
+                                    const char *mode, bool backward, int64_t batch);
 void train_observer_free(train_observer *observer); /* NULL: no effect */
 /* Where a step puts the values: [outputs of forward, then values watched], NULL for what is not observed. */
 void *const *train_observer_out(const train_observer *observer);

@@ -436,6 +436,7 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .recurrent = ZT_LAYER_BESIDE_MAMBA2,
      .kinds = ZT_KINDS_ALL},
+    /* Granite 4, and Bamba: that one rotates half of each head */
     {.name = "granitehybrid",
      .parts = BASE | PRE_NORMS | ZT_PART_SCAN_NORM | ZT_PART_EXPERTS_MAY | ZT_PART_SHARED,
      .rope_pair = "neighbours",
@@ -443,9 +444,24 @@ static const zt_arch archs[] = {
      .recurrent = ZT_LAYER_MAMBA2,
      .kinds = ZT_KINDS_BY_HEADS,
      .divides_logits = true,
+     .logits_may = true,
+     .pair_named = true,
      .rope_switch = true,
      .normed_experts = true,
      .expert_ff_alike = true},
+    /* Nemotron 3, whose feed-forwards are experts */
+    {.name = "nemotron_h_moe",
+     .parts = ZT_PART_ALL | ZT_PART_PRE_NORM | ZT_PART_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES |
+              ZT_PART_SCAN_NORM | ZT_PART_EXPERTS | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED,
+     .act = act_relu_squared,
+     .either_epsilon = true,
+     .recurrent = ZT_LAYER_MAMBA2,
+     .kinds = ZT_KINDS_BY_HEADS,
+     .sole_feed_forward = true,
+     .gating = ZT_GATING_SIGMOID,
+     .least_sum = 1e-20,
+     .shared_measured = true,
+     .ungated_experts = true},
     {.name = "nemotron_h",
      .parts = ZT_PART_ALL | ZT_PART_PRE_NORM | ZT_PART_QKV | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_BIASES |
               ZT_PART_SCAN_NORM,

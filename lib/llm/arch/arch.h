@@ -86,6 +86,10 @@ enum {
 /* A norm on what a state-space layer of Mamba 2 adds to the stream: of each group; or where the file has it. */
 #define ZT_PART_SCAN_NORM     ((uint64_t)1 << 51)
 #define ZT_PART_SCAN_NORM_MAY ((uint64_t)1 << 52)
+/* Experts have gates: with ZT_PART_EXPERTS, unless the row says that they have none. */
+#define ZT_PART_EXPERT_GATES ((uint64_t)1 << 54)
+/* Experts read and return columns of their own, by a matrix before them and one behind them. */
+#define ZT_PART_NARROW_EXPERTS ((uint64_t)1 << 55)
 /* The norm on what the feed-forward reads, under a name without ".weight". */
 #define ZT_PART_FF_NORM_BARE ((uint64_t)1 << 53)
 
@@ -185,6 +189,8 @@ typedef struct zt_arch {
     bool divides_logits;    /* logit_scale must be there, and divides them, */
     bool multiplies_logits; /* or multiplies them */
     bool yarn_exact;        /* YaRN's first and last pair need not be whole numbers */
+    bool logits_may;        /* logit_scale need not be there */
+    bool pair_named;        /* where a part of a head rotates, rope.pair must say which two columns do together */
     bool rope_switch;       /* rope.scaling.finetuned = false: no rope at all */
     /* Experts: gating and normalisation where the file does not say, and what the sum of weights is at least. */
     zt_gating gating;
@@ -193,6 +199,8 @@ typedef struct zt_arch {
     double added_sum;     /* to the sum that weights are divided by */
     bool weighs_input;    /* an expert's weight multiplies what it reads; experts are chosen by scores before the sigmoid */
     bool shared_alike;    /* what all tokens pass is as long as an expert */
+    bool shared_measured; /* its length is that of its key, however many experts it counts for */
+    bool ungated_experts; /* experts have no gates, nor has what all tokens pass */
     bool bias_or_softmax; /* without a bias on the choice the gating is softmax, where the file does not say it */
     /* Layers of another kind than attention: those of attention.recurrent_layers, or all but the last of every
      * full_attention_interval, 4 without that key. */
@@ -311,6 +319,7 @@ typedef struct zt_hyper {
     int64_t labels, head_width;         /* scores of a text; columns of what the last matrix reads */
     int64_t n_experts, experts_used;    /* of a layer; those of a token */
     int64_t expert_ff, shared_ff;       /* lengths of an expert, of what all tokens pass */
+    int64_t expert_width;               /* columns that experts read and return: the model's, or fewer */
     int64_t expert_groups, groups_used; /* experts come from so many groups of equal size */
     double expert_scale;                /* times the weights */
     bool normed_experts;                /* weights sum to 1 before that */
@@ -414,6 +423,8 @@ typedef enum zt_weight {
     ZT_W_ROUTER,
     ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,
+    ZT_W_EXPERTS_DOWN, /* from the model's width to that of experts, */
+    ZT_W_EXPERTS_UP,   /* and back */
     ZT_W_GATE_EXPERTS, /* stacked: [experts, rows, columns] */
     ZT_W_UP_EXPERTS,
     ZT_W_GATE_UP_EXPERTS,

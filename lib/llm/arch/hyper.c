@@ -1,7 +1,7 @@
 /* hyper.c - how hyper-parameters are read from a file, and checked.
  *
  * Key names and their defaults are facts from llama.cpp (src/llama-arch.cpp, src/llama-model.cpp,
- * src/llama-context.cpp); rope.layer_pattern, which layers rotate, and rope.scaling.yarn_truncate, whether YaRN's bounds are
+ * src/llama-context.cpp); rope.layer_pattern, which layers rotate, rope.pair, which two columns rotate together, and rope.scaling.yarn_truncate, whether YaRN's bounds are
  * whole pairs, are zt's own. Every number is
  * checked here: what comes out of zt_hyper_read multiplies without overflow and divides without a
  * remainder.
@@ -179,13 +179,15 @@ static void read_windows(key_reader *reader, zt_hyper *hyper)
 
 /* ---- sizes of layers ------------------------------------------------------------------------ */
 
-/* A count for each layer: the key holds one number, or a list, whose entries are at least `least`. Otherwise as get_count. */
-static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise, int64_t least, int64_t n_layers,
+/* A count for each layer: the key holds one number, or a list, whose entries are at least `least` and may go on for layers behind
+ * the last. Otherwise as get_count. */
+static void get_counts(key_reader *reader, const char *suffix, int64_t otherwise, int64_t least, const zt_hyper *hyper,
                        int64_t out[ZT_MAX_LAYERS])
 {
-    int64_t entry_count = 0;
+    int64_t entry_count = 0, n_layers = hyper->n_layers;
     zt_gguf_kind kind;
     bool listed = zt_gguf_array(reader->gguf, full_key(reader, suffix), &kind, &entry_count);
+    if (listed && reader->status == ZT_OK && entry_count == n_layers + hyper->extra_layers) n_layers = entry_count;
     if (listed && reader->status == ZT_OK && !zt_gguf_array_i64(reader->gguf, reader->key, out, n_layers))
         reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is not %" PRId64 " whole numbers, one for each layer",
                                  zt_gguf_name(reader->gguf), reader->key, n_layers);
@@ -265,9 +267,9 @@ static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
     int64_t expert_length = 0, least = reader->arch->kinds != ZT_KINDS_BY_HEADS;
     if (reader->arch->parts & ZT_PART_EXPERTS)
         zt_gguf_i64(reader->gguf, full_key(reader, "expert_feed_forward_length"), &expert_length);
-    get_counts(reader, "feed_forward_length", expert_length, least, n_layers, ff);
-    get_counts(reader, "attention.head_count", 0, 1, n_layers, heads);
-    get_counts(reader, "attention.head_count_kv", heads[0], least, n_layers, key_heads);
+    get_counts(reader, "feed_forward_length", expert_length, least, hyper, ff);
+    get_counts(reader, "attention.head_count", 0, 1, hyper, heads);
+    get_counts(reader, "attention.head_count_kv", heads[0], least, hyper, key_heads);
     bool latent = reader->arch->parts & ZT_PART_LATENT;
     bool given = latent || zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
     if (!given)
@@ -346,7 +348,7 @@ static void read_scales(key_reader *reader, zt_hyper *hyper)
     hyper->residual_scale = scale > 0 ? scale : usual;
     hyper->logit_scale = reader->arch->logit_width > 0 ? reader->arch->logit_width / (double)hyper->width : 1;
     if (!reader->arch->divides_logits && !reader->arch->multiplies_logits) return;
-    scale = get_real(reader, "logit_scale", NAN, 0);
+    scale = get_real(reader, "logit_scale", reader->arch->logits_may ? 0 : NAN, 0);
     if (scale > 0) hyper->logit_scale = reader->arch->divides_logits ? 1 / scale : scale;
 }
 
@@ -445,6 +447,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     hyper->rope.dims = hyper->rope_dims;
     if (reader->arch->parts & ZT_PART_LATENT) hyper->rope.head = hyper->rope_dims; /* which is apart from the rest */
     snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", reader->arch->rope_pair);
+    zt_hyper_read_pair(reader, hyper);
     hyper->rope.theta = get_real(reader, "rope.freq_base", 1e4, 1e-3);
     read_scaling(reader, hyper);
 }
@@ -636,6 +639,9 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
                                                                : 1,
                                  MAX_WIDTH);
     hyper->expert_up_width = 2 * hyper->expert_ff;
+    hyper->expert_width = get_count(reader, "moe_latent_size", hyper->width, MAX_WIDTH);
+    if (has_key(reader, "moe_latent_size")) hyper->parts |= ZT_PART_NARROW_EXPERTS;
+    if (!reader->arch->ungated_experts) hyper->parts |= ZT_PART_EXPERT_GATES;
     hyper->shared_ff = hyper->expert_ff;
     if (!(hyper->parts & ZT_PART_SHARED) || reader->arch->shared_alike) return;
     bool counted = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_count"), &shared_count);
@@ -645,6 +651,7 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
     require_rule(reader, shared_length >= 0 && shared_length <= MAX_WIDTH, "expert_shared_feed_forward_length is not a length",
                  shared_length, MAX_WIDTH);
     if (reader->status != ZT_OK) return;
+    if (measured && reader->arch->shared_measured) counted = false;
     hyper->shared_ff = counted ? shared_count * hyper->expert_ff : shared_length;
     if (hyper->shared_ff == 0 || (!counted && !measured && !(hyper->parts & ZT_PART_SHARED_GATE)))
         hyper->parts &= ~(uint64_t)(ZT_PART_SHARED | ZT_PART_SHARED_GATE);
@@ -662,6 +669,7 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
     for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
         hyper->fused_experts |= has_matrix(reader, zt_weight_name(ZT_W_GATE_UP_EXPERTS, layer, name), 0);
         bool beside = hyper->parts & ZT_PART_BESIDE;
+        if (reader->arch->sole_feed_forward && hyper->layer[layer].kind != ZT_LAYER_FEED_FORWARD) continue;
         hyper->sparse[layer] = layer >= leading && (layer + 1) % step == 0 &&
                                (beside || !has_matrix(reader, zt_weight_name(ZT_W_DOWN, layer, name), 0));
     }

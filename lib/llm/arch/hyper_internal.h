@@ -29,6 +29,8 @@ void zt_hyper_require(zt_key_reader *reader, bool holds, const char *rule, int64
 /* Fails: the key last looked at is missing. */
 void zt_hyper_missing(zt_key_reader *reader);
 
+/* Which two columns rotate together, where the file says it; the columns that rotate have been read. */
+void zt_hyper_read_pair(zt_key_reader *reader, zt_hyper *hyper);
 /* Growth of queries, norms without weights; rope and experts have been read. */
 void zt_hyper_read_queries(zt_key_reader *reader, zt_hyper *hyper);
 /* Linear biases; rope has been read. A classifier; pooling and the parts have been. */

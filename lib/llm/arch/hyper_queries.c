@@ -1,8 +1,37 @@
 /* hyper_queries.c - what is done to queries beside rope: their growth with the position, norms without weights. Key names are facts
- * from llama.cpp (src/llama-arch.cpp); attention.use_qk_norm, whether there are such norms, is zt's own. */
+ * from llama.cpp (src/llama-arch.cpp); attention.use_qk_norm, whether there are such norms, and rope.pair, which two columns of
+ * a head rotate together (neighbours or halves), are zt's own. */
 #include "lib/llm/arch/hyper_internal.h"
 
+#include <stdio.h>
+#include <string.h>
+
 enum { NO_UNIT_NORMS = 128 }; /* experts of the Llama 4 that has no such norms */
+
+void zt_hyper_read_pair(zt_key_reader *reader, zt_hyper *hyper)
+{
+    static const char *const words[] = {"neighbours", "halves"};
+    zt_bytes word = {0};
+    bool some = false;
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++) some = some || hyper->rotated[layer];
+    if (!reader->arch->pair_named || !some) return;
+    if (!zt_gguf_str(reader->gguf, zt_hyper_key(reader, "rope.pair"), &word)) {
+        /* llama.cpp's converter pairs the columns of whole heads, also where a part of them rotates */
+        if (hyper->rope_dims != hyper->rope.head && reader->status == ZT_OK)
+            reader->status = zt_fail(reader->ctx, ZT_ENOTSUP,
+                                     "%s: %s models that rotate a part of each head are not supported without the key '%s'",
+                                     zt_gguf_name(reader->gguf), reader->arch->name, reader->key);
+        return;
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strlen(words[i]) == word.n && memcmp(words[i], word.data, word.n) == 0) {
+            snprintf(hyper->rope.pair.s, sizeof hyper->rope.pair.s, "%s", words[i]);
+            return;
+        }
+    if (reader->status == ZT_OK)
+        reader->status =
+            zt_fail(reader->ctx, ZT_EDATA, "%s: %s is neither neighbours nor halves", zt_gguf_name(reader->gguf), reader->key);
+}
 
 static void read_growth(zt_key_reader *reader, zt_hyper *hyper)
 {

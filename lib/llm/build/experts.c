@@ -6,7 +6,8 @@
  *     p      = scores[i], or their softmax, divided by their sum where the model says so, times a scale
  *     y      = sum over j of p[j] down[i[j]] (act(gate[i[j]] x) * (up[i[j]] x))  +  shared(x)
  *
- * Llama 4 weighs what an expert reads, p[j] x, instead of what it returns.
+ * Without gates an expert is down act(up x); where experts are narrow, x goes through a matrix before them, and their sum through
+ * one behind them. Llama 4 weighs what an expert reads, p[j] x, instead of what it returns.
  *
  * Gemma 4 has experts beside the layer's feed-forward, and what its router reads is a norm of its own:
  *
@@ -190,7 +191,7 @@ static int weight_columns(zt_program_builder *builder, int weights)
 /* What each chosen expert reads: x times its weight, [rows,k,width]. */
 static int weigh_input(zt_program_builder *builder, int x, int weights)
 {
-    zt_reshape_attrs row = shape_of(3, (int64_t[]){builder->row_count, 1, builder->hyper->width});
+    zt_reshape_attrs row = shape_of(3, (int64_t[]){builder->row_count, 1, builder->hyper->expert_width});
     int rows = zt_program_reshape(builder->program, zt_layer_label(builder, "hx"), x, &row);
     return zt_program_mul(builder->program, zt_layer_label(builder, "hw"), rows, weight_columns(builder, weights));
 }
@@ -209,8 +210,13 @@ static int mix_experts(zt_program_builder *builder, int outputs, int weights)
 static int shared_expert(zt_program_builder *builder, int x)
 {
     zt_prog *program = builder->program;
-    int gate = zt_layer_linear(builder, "gs", x, ZT_W_GATE_SHARED, ZT_WEIGHT_COUNT);
-    int up = zt_layer_linear(builder, "us", x, ZT_W_UP_SHARED, ZT_WEIGHT_COUNT);
+    int gate = ZT_NONE, up = zt_layer_linear(builder, "us", x, ZT_W_UP_SHARED, ZT_WEIGHT_COUNT);
+    if (builder->hyper->parts & ZT_PART_EXPERT_GATES) {
+        gate = zt_layer_linear(builder, "gs", x, ZT_W_GATE_SHARED, ZT_WEIGHT_COUNT);
+    } else {
+        gate = up;
+        up = ZT_NONE;
+    }
     int activated = builder->hyper->act(program, zt_layer_label(builder, "fs"), gate, up);
     int y = zt_layer_linear(builder, "dsh", activated, ZT_W_DOWN_SHARED, ZT_WEIGHT_COUNT);
     int vector = zt_weight_data(builder, ZT_W_SHARED_ROUTER);
@@ -234,12 +240,14 @@ static int routed_experts(zt_program_builder *builder, int x, choice made)
     static const char *const names[2][5] = {{"gu", "g", "u", "f", "d"}, {"gue", "ge", "ue", "fe", "de"}};
     const zt_hyper *hyper = builder->hyper;
     const char *const *name = names[(hyper->parts & ZT_PART_BESIDE) != 0];
-    int gate, up;
+    int gate, up = ZT_NONE;
     if (hyper->arch->weighs_input) x = weigh_input(builder, x, made.weights);
     if (hyper->fused_experts) {
         int both = expert_linear(builder, name[0], x, ZT_W_GATE_UP_EXPERTS, ZT_WEIGHT_COUNT, made.experts);
         gate = expert_columns(builder, name[1], both, 0, hyper->expert_ff);
         up = expert_columns(builder, name[2], both, hyper->expert_ff, hyper->expert_up_width);
+    } else if (!(hyper->parts & ZT_PART_EXPERT_GATES)) {
+        gate = expert_linear(builder, name[2], x, ZT_W_UP_EXPERTS, ZT_W_UP_EXPERTS_BIAS, made.experts);
     } else {
         gate = expert_linear(builder, name[1], x, ZT_W_GATE_EXPERTS, ZT_W_GATE_EXPERTS_BIAS, made.experts);
         up = expert_linear(builder, name[2], x, ZT_W_UP_EXPERTS, ZT_W_UP_EXPERTS_BIAS, made.experts);
@@ -251,7 +259,11 @@ static int routed_experts(zt_program_builder *builder, int x, choice made)
 
 int zt_emit_experts(zt_program_builder *builder, int x)
 {
-    int y = routed_experts(builder, x, choose_experts(builder, x));
+    choice made = choose_experts(builder, x);
+    bool narrow = builder->hyper->parts & ZT_PART_NARROW_EXPERTS;
+    int y = narrow ? zt_layer_linear(builder, "nd", x, ZT_W_EXPERTS_DOWN, ZT_WEIGHT_COUNT) : x;
+    y = routed_experts(builder, y, made);
+    if (narrow) y = zt_layer_linear(builder, "nu", y, ZT_W_EXPERTS_UP, ZT_WEIGHT_COUNT);
     if (!(builder->hyper->parts & ZT_PART_SHARED)) return y;
     return zt_program_add(builder->program, zt_layer_label(builder, "dy"), y, shared_expert(builder, x));
 }

@@ -111,6 +111,8 @@ typedef enum hf_id {
     HF_NEMOTRON_H,
     HF_LLAMA4,
     HF_BAICHUAN, /* 1 and 2 */
+    HF_NEMOTRON_H_MOE,
+    HF_BAMBA,
     HF_COUNT
 } hf_id;
 
@@ -124,7 +126,8 @@ typedef enum hf_need {
     HF_NEEDS_GATE,
     HF_NEEDS_CHOICE_BIAS,
     HF_NEEDS_GLM_TOKENS, /* the same, and GLM's first token */
-    HF_NEEDS_NO_EXPERTS
+    HF_NEEDS_NO_EXPERTS,
+    HF_NEEDS_ROPE_PAIR
 } hf_need;
 
 typedef struct hf_arch {
@@ -160,7 +163,8 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
      HF_SET(HF_EXAONE4) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS))
 /* Of whose heads a part may rotate. */
 #define HF_PARTIAL                                                                                                               \
-    (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) | HF_SET(HF_GLM4))
+    (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |                \
+     HF_SET(HF_GLM4) | HF_SET(HF_BAMBA))
 #define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
 #define HF_SPLIT_B   (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
 #define HF_LATENTS   (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
@@ -169,11 +173,12 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 #define HF_LFM2S     (HF_SET(HF_LFM2) | HF_SET(HF_LFM2MOE)) /* with short convolutions */
 #define HF_MAMBAS    (HF_SET(HF_MAMBA) | HF_SET(HF_MAMBA2)) /* state-space layers alone, */
 #define HF_HYBRIDS   (HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_GRANITE_HYBRID_DENSE))
-#define HF_SCANS     (HF_MAMBAS | HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_SET(HF_NEMOTRON_H)) /* and with attention */
+#define HF_NEMOTRONS (HF_SET(HF_NEMOTRON_H) | HF_SET(HF_NEMOTRON_H_MOE)) /* and with attention */
+#define HF_SCANS     (HF_MAMBAS | HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS | HF_SET(HF_BAMBA))
 #define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS) /* whose norms multiply by 1 + weight */
 #define HF_MOES                                                                                                                  \
     ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE) |                \
-     HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_LLAMA4)) /* with routed experts */
+     HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_LLAMA4) | HF_SET(HF_NEMOTRON_H_MOE)) /* with routed experts */
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
@@ -181,8 +186,7 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
-     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) |                   \
-     HF_SET(HF_BAICHUAN))
+     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_NEMOTRONS | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) | HF_SET(HF_BAICHUAN))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE                                                                                                            \
     (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))

@@ -163,6 +163,9 @@ static const hf_arch archs[] = {
     CAUSAL("falcon-h1", "falcon_h1", HF_FALCON_H1, "FalconH1"),
     CAUSAL("granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID_DENSE, "GraniteMoeHybrid"),
     CAUSAL_IF(HF_NEEDS_EXPERTS, "granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID, "GraniteMoeHybrid"),
+    CAUSAL_IF(HF_NEEDS_ROPE_PAIR, "granitehybrid", "bamba", HF_BAMBA, "Bamba"),
+    {"nemotron_h_moe", "nemotron_h", HF_NEMOTRON_H_MOE, "NemotronHForCausalLM", "backbone.", "backbone.layers.",
+     HF_NEEDS_NOTHING},
     {"nemotron_h", "nemotron_h", HF_NEMOTRON_H, "NemotronHForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     CAUSAL("llama4", "llama4_text", HF_LLAMA4, "Llama4"),
     CAUSAL("llama4", "llama4", HF_LLAMA4, "Llama4"),
@@ -239,6 +242,19 @@ static bool has_second_norm(const hf_import *import)
            (json_is_integer(norms) ? json_integer_value(norms) == 2 : true);
 }
 
+/* Does a layer of Nemotron-H have experts, by a letter or a word? */
+static bool has_expert_layers(const hf_import *import)
+{
+    const json_t *kinds = zt_hf_get(import, "hybrid_override_pattern|layers_block_type|layer_types");
+    const char *letters = json_string_value(kinds);
+    if (letters) return strchr(letters, 'E') != NULL;
+    for (size_t i = 0; i < json_array_size(kinds); i++) {
+        const char *word = json_string_value(json_array_get(kinds, i));
+        if (word && strcmp(word, "moe") == 0) return true;
+    }
+    return false;
+}
+
 zt_status zt_hf_find_arch(hf_import *import)
 {
     const json_t *type = json_object_get(import->text, "model_type");
@@ -255,6 +271,7 @@ zt_status zt_hf_find_arch(hf_import *import)
         bool fits = archs[i].need == HF_NEEDS_SECOND_NORM ? has_second_norm(import)
                     : archs[i].id == HF_JINA              ? has_linear_biases(import)
                     : HF_SET(archs[i].id) & HF_T5S        ? is_encoder_alone(import, archs[i].id == HF_T5_GATED)
+                    : HF_SET(archs[i].id) & HF_NEMOTRONS  ? has_expert_layers(import) == (archs[i].id == HF_NEMOTRON_H_MOE)
                     : archs[i].id == HF_GRANITE_HYBRID    ? json_integer_value(zt_hf_get(import, "num_local_experts")) > 0
                                                           : true;
         if (strcmp(archs[i].type, name) == 0 && is_bidirectional(import) == (archs[i].id == HF_GEMMA_EMBEDDING) && fits) {
@@ -351,8 +368,7 @@ static zt_status put_gemma_scale(hf_import *import)
 /* The first word is the one that is written. */
 static const hf_demand demands[] = {
     {"hidden_act|hidden_activation", " silu swish ",
-     HF_LLAMA_LIKE &
-         ~(HF_GEMMAS | HF_LAYERED | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
+     HF_LLAMA_LIKE & ~(HF_GEMMAS | HF_LAYERED | HF_NEMOTRONS | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) | HF_SET(HF_APERTUS))},
     {"hidden_activation|hidden_act", " gelu_pytorch_tanh gelu ", HF_GEMMAS},
     {"hidden_activation", " gelu_pytorch_tanh ", HF_LAYERED},
     {"altup_correct_scale", " true ", HF_SET(HF_GEMMA3N)},
@@ -375,11 +391,11 @@ static const hf_demand demands[] = {
     {"conv_bias", " false ", HF_LFM2S},
     {"use_expert_bias", " true ", HF_SET(HF_LFM2MOE)},
     {"norm_topk_prob", " true ", HF_SET(HF_LFM2MOE)},
-    {"use_bias", " false ", HF_MAMBAS | HF_SET(HF_NEMOTRON_H)},
-    {"mamba_proj_bias", " false ", HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_SET(HF_NEMOTRON_H)},
+    {"use_bias", " false ", HF_MAMBAS | HF_NEMOTRONS},
+    {"mamba_proj_bias", " false ", HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS | HF_SET(HF_BAMBA)},
     {"projectors_bias", " false ", HF_SET(HF_FALCON_H1)},
-    {"mlp_hidden_act", " relu2 ", HF_SET(HF_NEMOTRON_H)},
-    {"mamba_hidden_act", " silu ", HF_SET(HF_NEMOTRON_H)},
+    {"mlp_hidden_act", " relu2 ", HF_NEMOTRONS},
+    {"mamba_hidden_act", " silu ", HF_NEMOTRONS},
     {"rope_interleave", " true ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4) | HF_SET(HF_YOUTU)},
     {"topk_method", " group_limited_greedy greedy ", HF_SET(HF_DEEPSEEK2)},
     {"topk_method", " noaux_tc ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)},

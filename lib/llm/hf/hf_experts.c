@@ -8,17 +8,17 @@
 #include <stdio.h>
 
 #define CHOSEN                                                                                                                   \
-    (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_QWEN3NEXT) |                  \
-     HF_DEEPSEEKS) /* have norm_topk_prob */
+    (HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_OLMOE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_QWEN3NEXT) | HF_DEEPSEEKS |   \
+     HF_SET(HF_NEMOTRON_H_MOE)) /* have norm_topk_prob */
 
 enum { GATING_SIGMOID = 2 }; /* GGUF's number */
 
-/* Whether weights are divided by their sum. Of glm4moe the key is always written, of others where config.json differs from what
+/* Whether weights are divided by their sum. Of glm4moe and nemotron_h_moe the key is always written, of others where config.json differs from what
  * GGUF means by silence: that qwen3moe and qwen3next do. */
 static zt_status put_norm(hf_import *import)
 {
     char key[128];
-    bool glm = import->arch.id == HF_GLM4MOE, next = import->arch.id == HF_QWEN3NEXT;
+    bool glm = zt_hf_is(import, HF_SET(HF_GLM4MOE) | HF_SET(HF_NEMOTRON_H_MOE)), next = import->arch.id == HF_QWEN3NEXT;
     bool usual = next || import->arch.id == HF_QWEN3MOE;
     bool normed = glm || next || zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4));
     const json_t *given = zt_hf_get(import, "norm_topk_prob");
@@ -103,7 +103,7 @@ static zt_status rename_numbers(hf_export *export)
         {"num_experts", "num_local_experts",
          HF_SET(HF_MIXTRAL) | HF_SET(HF_GRANITEMOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_PHIMOE) | HF_SET(HF_GPT_OSS) |
              HF_SET(HF_LLAMA4)},
-        {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS},
+        {"num_experts", "n_routed_experts", HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS | HF_SET(HF_NEMOTRON_H_MOE)},
         {"num_experts", "moe_num_experts", HF_SET(HF_ERNIE_MOE)},
         {"num_experts_per_tok", "moe_k", HF_SET(HF_ERNIE_MOE)},
         {"n_shared_experts", "moe_num_shared_experts", HF_SET(HF_ERNIE_MOE)},
@@ -125,7 +125,7 @@ static zt_status check_routing(const hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     const zt_arch *arch = hyper->arch;
-    bool glm = is_of(export, HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS);
+    bool glm = is_of(export, HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS | HF_SET(HF_NEMOTRON_H_MOE));
     zt_gating gating = export->arch->id == HF_DEEPSEEK2 ? ZT_GATING_SOFTMAX : arch->gating;
     const struct {
         const char *what;
@@ -168,6 +168,7 @@ static zt_status put_dense_layers(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     int64_t leading = 0, step = 1;
+    if (export->arch->id == HF_NEMOTRON_H_MOE) return ZT_OK; /* kinds of layers say it */
     bool listed = is_of(export, HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_QWEN3NEXT));
     json_t *list = listed ? json_array() : NULL;
     if (is_of(export, HF_SET(HF_ERNIE_MOE) | HF_SET(HF_GLM4MOE) | HF_DEEPSEEKS | HF_SET(HF_LFM2MOE)))

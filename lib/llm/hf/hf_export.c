@@ -137,8 +137,12 @@ static bool meets_need(const hf_export *export, hf_need need)
         [HF_NEEDS_EXPERTS] = "expert_count", [HF_NEEDS_SHARED_EXPERTS] = "expert_shared_feed_forward_length",
         [HF_NEEDS_SECOND_NORM] = NULL,       [HF_NEEDS_CHOICE_BIAS] = NULL,
         [HF_NEEDS_GLM_TOKENS] = NULL,        [HF_NEEDS_NO_EXPERTS] = "expert_count",
+        [HF_NEEDS_ROPE_PAIR] = NULL,
     };
     int64_t value;
+    zt_bytes word;
+    char key[128];
+    if (need == HF_NEEDS_ROPE_PAIR) return zt_gguf_str(export->gguf, zt_export_key(export, "rope.pair", key), &word);
     if (need == HF_NEEDS_CHOICE_BIAS) return has_choice_bias(export);
     if (need == HF_NEEDS_GLM_TOKENS) return has_choice_bias(export) && has_token(export, "[gMASK]");
     if (need == HF_NEEDS_GATE) return zt_gguf_find(export->gguf, "enc.blk.0.ffn_gate.weight") >= 0;

@@ -35,7 +35,25 @@ static const char *word_of(const hf_export *export, zt_layer_kind kind)
     return kind == ZT_LAYER_ATTENTION ? "attention" : "mamba";
 }
 
-static char letter_of(zt_layer_kind kind) { return kind == ZT_LAYER_ATTENTION ? '*' : kind == ZT_LAYER_FEED_FORWARD ? '-' : 'M'; }
+static char letter_of(const hf_export *export, zt_layer_kind kind)
+{
+    const char fed = export->arch->id == HF_NEMOTRON_H_MOE ? 'E' : '-';
+    return kind == ZT_LAYER_ATTENTION ? '*' : kind == ZT_LAYER_FEED_FORWARD ? fed : 'M';
+}
+
+/* Bamba: the numbers of the layers with attention, and half of each head rotates. */
+static zt_status put_indices(hf_export *export)
+{
+    const zt_hyper *hyper = &export->hyper;
+    json_t *list = json_array();
+    if (2 * hyper->rope_dims != hyper->head || strcmp(hyper->rope.pair.s, "halves") != 0)
+        return zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' %s cannot rotate %" PRId64 " of %" PRId64 " columns by %s",
+                       export->file, export->arch->type, hyper->rope_dims, hyper->head, hyper->rope.pair.s);
+    for (int64_t layer = 0; list && layer < hyper->n_layers; layer++)
+        if (hyper->layer[layer].kind == ZT_LAYER_ATTENTION) json_array_append_new(list, json_integer(layer));
+    zt_status status = set(export, "attn_layer_indices", list);
+    return status == ZT_OK ? set(export, "attn_rotary_emb", json_integer(hyper->rope_dims)) : status;
+}
 
 /* The number that all layers of a kind have; 0: there is none. */
 static zt_status put_alike(hf_export *export, const char *name, zt_layer_kind kind, bool heads)
@@ -59,11 +77,13 @@ static zt_status put_kinds(hf_export *export)
     const zt_hyper *hyper = &export->hyper;
     zt_status status = put_alike(export, "num_key_value_heads", ZT_LAYER_ATTENTION, true);
     if (status != ZT_OK) return status;
-    if (export->arch->id == HF_NEMOTRON_H) {
+    if (export->arch->id == HF_BAMBA) return put_indices(export);
+    if (is_of(export, HF_NEMOTRONS)) {
         char pattern[ZT_MAX_LAYERS + 1] = "";
-        for (int64_t layer = 0; layer < hyper->n_layers; layer++) pattern[layer] = letter_of(hyper->layer[layer].kind);
+        for (int64_t layer = 0; layer < hyper->n_layers; layer++) pattern[layer] = letter_of(export, hyper->layer[layer].kind);
         status = set(export, "hybrid_override_pattern", json_string(pattern));
-        return status == ZT_OK ? put_alike(export, "intermediate_size", ZT_LAYER_FEED_FORWARD, false) : status;
+        if (status != ZT_OK || export->arch->id == HF_NEMOTRON_H_MOE) return status;
+        return put_alike(export, "intermediate_size", ZT_LAYER_FEED_FORWARD, false);
     }
     json_t *list = json_array();
     for (int64_t layer = 0; list && layer < hyper->n_layers; layer++)
@@ -134,7 +154,7 @@ static zt_status put_multipliers(hf_export *export)
 static zt_status put_mixed(hf_export *export)
 {
     const zt_mamba_sizes *sizes = &export->hyper.mamba;
-    const bool nemotron = export->arch->id == HF_NEMOTRON_H, falcon = export->arch->id == HF_FALCON_H1;
+    const bool nemotron = is_of(export, HF_NEMOTRONS), falcon = export->arch->id == HF_FALCON_H1;
     const int64_t head = sizes->inner / sizes->heads, width = export->hyper.width;
     const number_row mixed[] = {{"mamba_n_heads", sizes->heads},   {"mamba_d_head", head},
                                 {"mamba_d_state", sizes->numbers}, {"mamba_d_conv", sizes->filter},
@@ -150,7 +170,7 @@ static zt_status put_mixed(hf_export *export)
         status =
             set(export, nemotron ? "use_conv_bias" : "mamba_conv_bias", json_boolean(has_tensor(export, ".ssm_conv1d.bias")));
     if (status == ZT_OK && falcon) return put_multipliers(export);
-    if (status == ZT_OK && !nemotron) status = set(export, "position_embedding_type", json_string("nope"));
+    if (status == ZT_OK && is_of(export, HF_HYBRIDS)) status = set(export, "position_embedding_type", json_string("nope"));
     if (status == ZT_OK && nemotron) status = set(export, "layer_norm_epsilon", zt_export_number(export->hyper.eps));
     if (status == ZT_OK && export->arch->id == HF_GRANITE_HYBRID_DENSE) {
         const number_row dense[] = {

@@ -54,10 +54,13 @@ static zt_status read_lengths(const hf_import *import, scan_lengths *to)
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status != ZT_OK) return status;
     *to = (scan_lengths){.groups = 1, .head = 64, .numbers = 128, .filter = 4};
+    const json_t *head = zt_hf_get(import, "mamba_d_head");
+    const bool no_head = import->arch.id == HF_BAMBA && (!head || json_is_string(head)); /* "auto" */
     const length_row mamba[] = {{"expand", &expand}, {"state_size|d_state", &to->numbers}, {"conv_kernel|d_conv", &to->filter}};
     const length_row heads[] = {{"num_heads", &to->heads}, {"head_dim", &to->head}, {"n_groups", &to->groups}};
-    const length_row mixed[] = {{"mamba_expand", &expand},       {"mamba_n_heads", &to->heads}, {"mamba_d_head", &to->head},
-                                {"mamba_d_state", &to->numbers}, {"mamba_d_conv", &to->filter}, {"mamba_n_groups", &to->groups}};
+    const length_row mixed[] = {
+        {"mamba_expand", &expand},       {"mamba_n_heads", &to->heads}, {no_head ? "" : "mamba_d_head", &to->head},
+        {"mamba_d_state", &to->numbers}, {"mamba_d_conv", &to->filter}, {"mamba_n_groups", &to->groups}};
     const length_row nemotron[] = {{"mamba_num_heads", &to->heads},
                                    {"mamba_head_dim", &to->head},
                                    {"ssm_state_size", &to->numbers},
@@ -65,13 +68,17 @@ static zt_status read_lengths(const hf_import *import, scan_lengths *to)
                                    {"n_groups", &to->groups}};
     const bool first = import->arch.id == HF_MAMBA, second = import->arch.id == HF_MAMBA2;
     if (first) to->numbers = 16;
-    to->heads = to->groups = second || import->arch.id == HF_NEMOTRON_H ? 8 : 1;
+    const bool nemotrons = zt_hf_is(import, HF_NEMOTRONS), bamba = import->arch.id == HF_BAMBA;
+    to->groups = second || nemotrons ? 8 : 1;
+    if (bamba) to->numbers = 256;
     to->heads = 128;
     if (zt_hf_is(import, HF_MAMBAS)) status = read_rows(import, mamba, sizeof mamba / sizeof *mamba);
     if (status == ZT_OK && second) status = read_rows(import, heads, sizeof heads / sizeof *heads);
-    if (zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_FALCON_H1))) status = read_rows(import, mixed, sizeof mixed / sizeof *mixed);
-    if (import->arch.id == HF_NEMOTRON_H) status = read_rows(import, nemotron, sizeof nemotron / sizeof *nemotron);
+    if (zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_SET(HF_BAMBA)))
+        status = read_rows(import, mixed, sizeof mixed / sizeof *mixed);
+    if (nemotrons) status = read_rows(import, nemotron, sizeof nemotron / sizeof *nemotron);
     if (status != ZT_OK) return status;
+    if (no_head) to->head = expand * (int64_t)width / to->heads;
     to->inner = zt_hf_is(import, HF_MAMBAS) ? expand * (int64_t)width : to->heads * to->head;
     to->rank = (int64_t)ceil(width / 16);
     const length_row others[] = {{"intermediate_size|d_inner", &to->inner}, {"time_step_rank|dt_rank", &to->rank}};
@@ -104,7 +111,7 @@ static zt_status put_lengths(hf_import *import, const scan_lengths *of)
 
 /* ---- layers ---------------------------------------------------------------------------------- */
 
-typedef enum layer_word { WORD_ATTENTION, WORD_RECURRENT, WORD_FEED_FORWARD, WORD_UNKNOWN } layer_word;
+typedef enum layer_word { WORD_ATTENTION, WORD_RECURRENT, WORD_FEED_FORWARD, WORD_EXPERTS, WORD_UNKNOWN } layer_word;
 
 static layer_word word_of(const char *word)
 {
@@ -118,6 +125,8 @@ static layer_word word_of(const char *word)
                  {"mamba", WORD_RECURRENT},
                  {"linear_attention", WORD_RECURRENT},
                  {"M", WORD_RECURRENT},
+                 {"moe", WORD_EXPERTS},
+                 {"E", WORD_EXPERTS},
                  {"mlp", WORD_FEED_FORWARD},
                  {"-", WORD_FEED_FORWARD}};
     for (size_t i = 0; word && i < sizeof words / sizeof *words; i++)
@@ -133,31 +142,50 @@ static layer_word kind_at(const json_t *types, size_t i)
     return i < strlen(text) ? word_of((const char[]){text[i], 0}) : WORD_UNKNOWN;
 }
 
+/* Bamba's attn_layer_indices as a word for each layer. */
+static json_t *list_kinds(const hf_import *import, double layers)
+{
+    const json_t *indices = zt_hf_get(import, "attn_layer_indices");
+    json_t *list = layers <= MOST_LAYERS ? json_array() : NULL;
+    for (int64_t layer = 0; list && layer < (int64_t)layers; layer++) {
+        bool attends = false;
+        for (size_t i = 0; i < json_array_size(indices); i++)
+            attends = attends || json_integer_value(json_array_get(indices, i)) == layer;
+        json_array_append_new(list, json_string(attends ? "attention" : "mamba"));
+    }
+    return list;
+}
+
 /* Heads of keys of each layer, 0 where there is no attention; and lengths of the feed-forward, where only some layers have one. */
 static zt_status put_kinds(hf_import *import)
 {
     int32_t heads[MOST_LAYERS], length[MOST_LAYERS];
     double layers = 0;
     int64_t key_heads = 8, ff = 0;
+    json_t *listed = NULL;
     char key[128];
-    const bool sole = import->arch.id == HF_NEMOTRON_H;
+    const bool sole = zt_hf_is(import, HF_NEMOTRONS), sparse = import->arch.id == HF_NEMOTRON_H_MOE;
     const json_t *types = zt_hf_get(import, sole ? "hybrid_override_pattern|layers_block_type|layer_types" : "layer_types");
     zt_status status = zt_hf_value(import, "block_count", &layers);
     if (status == ZT_OK) status = zt_hf_int(import, "num_key_value_heads", &key_heads);
-    if (status == ZT_OK) status = zt_hf_int(import, "intermediate_size", &ff);
+    if (status == ZT_OK) status = zt_hf_int(import, sparse ? "moe_intermediate_size" : "intermediate_size", &ff);
     if (status != ZT_OK) return status;
+    if (import->arch.id == HF_BAMBA) types = listed = list_kinds(import, layers);
     size_t count = json_is_string(types) ? strlen(json_string_value(types)) : json_array_size(types);
-    if (layers > MOST_LAYERS || (double)count != layers || key_heads > INT32_MAX || ff > INT32_MAX)
+    if (layers > MOST_LAYERS || (double)count != layers || key_heads > INT32_MAX || ff > INT32_MAX) {
+        json_decref(listed);
         return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %g layers, and their kinds are a list of %zu", import->folder.data,
                        layers, count);
+    }
     for (size_t i = 0; i < count; i++) {
-        layer_word kind = kind_at(types, i);
-        if (kind == WORD_UNKNOWN || (kind == WORD_FEED_FORWARD && !sole))
+        layer_word kind = kind_at(types, i), fed = sparse ? WORD_EXPERTS : WORD_FEED_FORWARD;
+        if (kind != WORD_ATTENTION && kind != WORD_RECURRENT && !(kind == fed && sole))
             return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: %s models with a layer %zu of this kind are not supported",
                            import->folder.data, import->arch.name, i);
         heads[i] = kind == WORD_ATTENTION ? (int32_t)key_heads : 0;
-        length[i] = kind == WORD_FEED_FORWARD ? (int32_t)ff : 0;
+        length[i] = kind == fed ? (int32_t)ff : 0;
     }
+    json_decref(listed);
     snprintf(key, sizeof key, "%s.attention.head_count_kv", import->arch.name);
     status = zt_gguf_put_array(import->writer, key, ZT_GGUF_I32, heads, (int64_t)count);
     if (status != ZT_OK || !sole) return status;
@@ -237,15 +265,30 @@ static zt_status check_numbers(const hf_import *import)
 /* Hybrids without positions. */
 static zt_status put_positions(hf_import *import)
 {
-    double head = 0;
     const char *embedding = json_string_value(zt_hf_get(import, "position_embedding_type"));
     if (zt_hf_is(import, HF_HYBRIDS) && embedding && strcmp(embedding, "nope") != 0)
         return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: %s models with position_embedding_type '%s' are not supported",
                        import->folder.data, import->arch.name, embedding);
     zt_status status = put_bool(import, "rope.scaling.finetuned", false);
-    if (status == ZT_OK) status = zt_hf_put_int(import, "context_length", ANY_CONTEXT);
-    (void)head;
-    return status;
+    return status == ZT_OK ? zt_hf_put_int(import, "context_length", ANY_CONTEXT) : status;
+}
+
+/* Bamba rotates half of each head, by halves of that. The converter takes pairs for it that the model does not have. */
+static zt_status put_half_rope(hf_import *import)
+{
+    double width = 0, heads = 1;
+    int64_t columns = -1;
+    zt_status status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
+    if (status != ZT_OK) return status;
+    if (zt_hf_get(import, "attn_rotary_emb")) status = zt_hf_int(import, "attn_rotary_emb", &columns);
+    if (status == ZT_OK && columns >= 0 && heads >= 1 && 2 * columns != (int64_t)width / (int64_t)heads)
+        return zt_fail(import->ctx, ZT_ENOTSUP,
+                       "%sconfig.json: bamba models with attn_rotary_emb %" PRId64
+                       " are not supported: expected half of a head, %" PRId64,
+                       import->folder.data, columns, (int64_t)width / (int64_t)heads / 2);
+    if (status == ZT_OK) status = put_bool(import, "rope.scaling.finetuned", true);
+    return status == ZT_OK ? zt_hf_put_text(import, "rope.pair", "halves") : status;
 }
 
 zt_status zt_hf_put_mamba(hf_import *import)
@@ -258,7 +301,7 @@ zt_status zt_hf_put_mamba(hf_import *import)
     if (status != ZT_OK) return status;
     if (zt_hf_is(import, HF_MAMBAS)) return put_plain_mamba(import);
     if (import->arch.id == HF_FALCON_H1) return ZT_OK;
-    status = put_positions(import);
+    status = import->arch.id == HF_BAMBA ? put_half_rope(import) : put_positions(import);
     return status == ZT_OK ? put_kinds(import) : status;
 }
 

@@ -35,9 +35,11 @@
 #define MAMBAS     HF_MAMBAS
 #define HYBRIDS    HF_HYBRIDS
 #define FALCON_H1  HF_SET(HF_FALCON_H1)
-#define NEMOTRON   HF_SET(HF_NEMOTRON_H)
-#define MIXERS     (MAMBAS | NEMOTRON)   /* whose state-space layers are "mixer", */
-#define INNER      (HYBRIDS | FALCON_H1) /* or "mamba" */
+#define NEMOTRON   HF_NEMOTRONS
+#define NEMOTRON_E HF_SET(HF_NEMOTRON_H_MOE)
+#define BAMBA      HF_SET(HF_BAMBA)
+#define MIXERS     (MAMBAS | NEMOTRON)           /* whose state-space layers are "mixer", */
+#define INNER      (HYBRIDS | FALCON_H1 | BAMBA) /* or "mamba" */
 #define BACKBONES  (MAMBAS | NEMOTRON)
 #define DEEPSEEKS  HF_DEEPSEEKS
 #define BAICHUAN   HF_SET(HF_BAICHUAN)
@@ -51,7 +53,8 @@
 #define T5         HF_T5S
 #define W_EXPERTS  (HF_SET(HF_MIXTRAL) | HF_SET(HF_PHIMOE)) /* w1, w2 and w3 */
 #define MLP_EXPERTS                                                                                                              \
-    (HF_MOES & ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4 | LLAMA4)) /* gate, up and down */
+    (HF_MOES &                                                                                                                   \
+     ~(W_EXPERTS | GRANITEMOE | GPT_OSS | HF_SET(HF_QWEN35MOE) | MISTRAL4 | LLAMA4 | NEMOTRON_E)) /* gate, up and down */
 
 static const hf_name layered[] = {
     {"ln_1", "attn_norm", GPT2 | EXAONE, 0},
@@ -150,20 +153,31 @@ static const hf_name layered[] = {
     {"mixer.o_proj", "attn_output", NEMOTRON, 0},
     {"mixer.up_proj", "ffn_up", NEMOTRON, 0},
     {"mixer.down_proj", "ffn_down", NEMOTRON, 0},
-    {"mamba.in_proj", "ssm_in", HYBRIDS, 0},
+    {"mixer.gate", "ffn_gate_inp", NEMOTRON_E, 0},
+    {"mixer.gate.e_score_correction", "exp_probs_b", NEMOTRON_E, HF_UNDERSCORE},
+    {"mixer.experts.*.up_proj", "ffn_up_exps", NEMOTRON_E, HF_STACKED},
+    {"mixer.experts.*.down_proj", "ffn_down_exps", NEMOTRON_E, HF_STACKED},
+    {"mixer.experts.up_proj", "ffn_up_exps", NEMOTRON_E, HF_BARE},
+    {"mixer.experts.down_proj", "ffn_down_exps", NEMOTRON_E, HF_BARE},
+    {"mixer.shared_experts.up_proj", "ffn_up_shexp", NEMOTRON_E, 0},
+    {"mixer.shared_experts.down_proj", "ffn_down_shexp", NEMOTRON_E, 0},
+    {"mixer.fc1_latent_proj", "ffn_latent_down", NEMOTRON_E, 0},
+    {"mixer.fc2_latent_proj", "ffn_latent_up", NEMOTRON_E, 0},
+    {"mamba.in_proj", "ssm_in", HYBRIDS | BAMBA, 0},
     {"mamba.in_proj", "ssm_in", FALCON_H1, HF_MIXER},
     {"mamba.conv1d", "ssm_conv1d", INNER, HF_MIXER},
     {"mamba.dt", "ssm_dt", INNER, HF_UNDERSCORE},
     {"mamba.A_log", "ssm_a", INNER, HF_MIXER | HF_BARE},
     {"mamba.D", "ssm_d", INNER, HF_MIXER | HF_BARE},
     {"mamba.norm", "ssm_norm", INNER, HF_MIXER},
-    {"mamba.out_proj", "ssm_out", HYBRIDS, 0},
+    {"mamba.out_proj", "ssm_out", HYBRIDS | BAMBA, 0},
     {"mamba.out_proj", "ssm_out", FALCON_H1, HF_MIXER},
     {"self_attn.q_proj", "attn_q", FALCON_H1, HF_MIXER},
     {"self_attn.k_proj", "attn_k", FALCON_H1, HF_MIXER},
     {"self_attn.v_proj", "attn_v", FALCON_H1, HF_MIXER},
     {"self_attn.o_proj", "attn_output", FALCON_H1, HF_MIXER},
     {"pre_ff_layernorm", "ffn_norm", FALCON_H1, HF_MIXER},
+    {"pre_ff_layernorm", "ffn_norm", BAMBA, 0},
     {"feed_forward.gate_proj", "ffn_gate", FALCON_H1, HF_MIXER},
     {"feed_forward.up_proj", "ffn_up", FALCON_H1, 0},
     {"feed_forward.down_proj", "ffn_down", FALCON_H1, HF_MIXER},
@@ -267,9 +281,9 @@ static const hf_name layered[] = {
     {"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", LLAMA4, 0},
     {"feed_forward.shared_expert.up_proj", "ffn_up_shexp", LLAMA4, 0},
     {"feed_forward.shared_expert.down_proj", "ffn_down_shexp", LLAMA4, 0},
-    {"feed_forward.gate_proj", "ffn_gate", LLAMA4, 0},
-    {"feed_forward.up_proj", "ffn_up", LLAMA4, 0},
-    {"feed_forward.down_proj", "ffn_down", LLAMA4, 0},
+    {"feed_forward.gate_proj", "ffn_gate", LLAMA4 | BAMBA, 0},
+    {"feed_forward.up_proj", "ffn_up", LLAMA4 | BAMBA, 0},
+    {"feed_forward.down_proj", "ffn_down", LLAMA4 | BAMBA, 0},
     {"linear_attn.in_proj_qkvz", "attn_qkv", NEXT, HF_DELTA},
     {"linear_attn.in_proj_ba", "ssm_ba", NEXT, 0},
     {"linear_attn.in_proj_qkv", "attn_qkv", QWEN35S, HF_DELTA},
@@ -308,7 +322,7 @@ static const hf_name once[] = {
     {"embedding_norm", "token_embd_norm", LFM2S, 0},
     {"embed_tokens", "token_embd", FALCON_H1, HF_MIXER},
     {"lm_head", "output", FALCON_H1, HF_MIXER},
-    {"final_layernorm", "output_norm", FALCON_H1, 0},
+    {"final_layernorm", "output_norm", FALCON_H1 | BAMBA, 0},
     {"embeddings", "token_embd", BACKBONES, 0},
     {"norm_f", "output_norm", BACKBONES | MPT, 0},
     {"embed_tokens", "token_embd", LLAMAS, HF_PADDED},

@@ -21,6 +21,7 @@ static const struct {
     {"position_ids", HF_ALL},
     {"masked_bias", HF_ALL},
     {"vision_", HF_ALL},
+    {"mtp.", HF_SET(HF_NEMOTRON_H_MOE)}, /* predicts further tokens */
     {"mlp.act_fn.", HF_SET(HF_APERTUS)},
     {"audio_", HF_ALL},
     {"embed_audio.", HF_LAYERED},

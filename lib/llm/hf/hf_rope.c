@@ -44,12 +44,12 @@ static zt_status get_number(const rope_params *rope, const char *name, double *o
 static zt_status read_dims(rope_params *rope)
 {
     static const double usual[HF_COUNT] = {
-        [HF_GLM4MOE] = 0.5, [HF_GLM4] = 0.5, [HF_PHI2] = 0.5, [HF_STABLELM] = 0.25, [HF_NEOX] = 0.25};
+        [HF_BAMBA] = 0.5, [HF_GLM4MOE] = 0.5, [HF_GLM4] = 0.5, [HF_PHI2] = 0.5, [HF_STABLELM] = 0.25, [HF_NEOX] = 0.25};
     hf_import *import = rope->import;
     double width = 0, heads = 0, head = 0, part = usual[import->arch.id] > 0 ? usual[import->arch.id] : 1;
     zt_status status = zt_hf_value(import, "embedding_length", &width);
     if (status == ZT_OK) status = zt_hf_value(import, "attention.head_count", &heads);
-    if (status == ZT_OK && import->arch.id != HF_NEMOTRON_H) /* whose converter does not look at it */
+    if (status == ZT_OK && !zt_hf_is(import, HF_NEMOTRONS)) /* whose converter does not look at it */
         status = zt_hf_value(import, "attention.key_length", &head);
     if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = zt_hf_real(import, "rotary_pct|rope_pct", &part);
     if (status == ZT_OK && zt_hf_is(import, HF_PARTIAL)) status = get_number(rope, "partial_rotary_factor", &part);
@@ -110,8 +110,7 @@ static zt_status put_theta(const rope_params *rope)
                              : zt_hf_real(import, "rope_theta|rotary_emb_base|global_rope_theta", &theta);
     if (status == ZT_OK) status = stretch_base(rope, &theta);
     /* learned positions have none, nor do models without positions, where it is not said */
-    bool none =
-        zt_hf_is(import, HF_HYBRIDS | HF_SET(HF_NEMOTRON_H) | HF_SET(HF_BAICHUAN)) && !given && !zt_hf_get(import, "rope_theta");
+    bool none = zt_hf_is(import, HF_HYBRIDS | HF_NEMOTRONS | HF_SET(HF_BAICHUAN)) && !given && !zt_hf_get(import, "rope_theta");
     bool said = !none && !zt_hf_is(import, HF_SET(HF_GPT2) | HF_SET(HF_BERT) | HF_SET(HF_JINA) | HF_SET(HF_MPT) | HF_T5S) &&
                 !(zt_hf_is(import, HF_UNSAID_BASE) && theta == 1e4);
     if (status == ZT_OK && said) status = zt_hf_put_real(import, "rope.freq_base", theta);

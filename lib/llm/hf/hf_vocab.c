@@ -112,7 +112,7 @@ zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre
      ~(HF_SET(HF_OLMO2) | HF_SET(HF_OLMOE) | HF_SET(HF_QWEN2MOE) | HF_SET(HF_QWEN3MOE) | HF_SET(HF_GLM4MOE) | HF_SPLIT_B |       \
        HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_PHI2) |                  \
        HF_SET(HF_EXAONE4) | HF_SET(HF_GLM4) | HF_SET(HF_SEED_OSS) | HF_SET(HF_HUNYUAN) | HF_SET(HF_OLMO3) | HF_SET(HF_GPT_OSS) | \
-       HF_DELTAS | HF_SET(HF_GEMMA4) | HF_LFM2S | HF_SET(HF_FALCON_H1) | HF_SET(HF_NEMOTRON_H)))
+       HF_DELTAS | HF_SET(HF_GEMMA4) | HF_LFM2S | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS))
 
 typedef struct source_tokenizer { /* tokenizer.json, read in two ways */
     hf_import *import;

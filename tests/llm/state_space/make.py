@@ -86,12 +86,23 @@ def granite(types, **more):
 
 
 def nemotron_h(pattern, **more):
-    types = [{"M": "linear_attention", "*": "full_attention", "-": "mlp"}[c] for c in pattern]
+    types = [{"M": "linear_attention", "*": "full_attention", "-": "mlp", "E": "moe"}[c] for c in pattern]
     return config("NemotronHForCausalLM", "nemotron_h", **ATTENTION, num_hidden_layers=len(pattern), layers_block_type=types,
                   hybrid_override_pattern=pattern, head_dim=16, intermediate_size=48, ssm_state_size=24, mamba_num_heads=4,
                   mamba_head_dim=16, n_groups=2, conv_kernel=4, expand=2, chunk_size=8, use_conv_bias=True, use_bias=False,
                   mamba_proj_bias=False, attention_bias=False, mlp_bias=False, mlp_hidden_act="relu2", mamba_hidden_act="silu",
                   layer_norm_epsilon=0.01, residual_in_fp32=False, max_position_embeddings=128, tie_word_embeddings=False, **more)
+
+
+ROUTED = dict(n_routed_experts=4, n_shared_experts=1, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True,
+              moe_shared_expert_intermediate_size=24, routed_scaling_factor=2.5, n_group=1, topk_group=1)
+
+
+def bamba(indices, layers, **more):
+    c = config("BambaForCausalLM", "bamba", **ATTENTION, **MIXER, num_hidden_layers=layers, attn_layer_indices=indices, mamba_expand=2,
+               mamba_n_groups=2, intermediate_size=40, attn_rotary_emb=4, rope_theta=1e4, attention_bias=False, mlp_bias=False,
+               tie_word_embeddings=False, z_loss_coefficient=0.0, **more)
+    return c
 
 
 def case(c, n=20, **more):
@@ -114,8 +125,15 @@ def lfm2_experts(w):
 
 
 def backbone(w):
-    """The hub's names of Nemotron-H."""
-    return {k.replace("model.", "backbone."): v for k, v in w.items()}
+    """The hub's names of Nemotron-H, and each expert's matrices for themselves."""
+    out = {}
+    for k, v in w.items():
+        k = k.replace("model.", "backbone.")
+        if ".experts." not in k:
+            out[k] = v
+        for e in range(len(v) if ".experts." in k else 0):
+            out[f"{k.replace('experts.', f'experts.{e}.')}.weight"] = np.ascontiguousarray(v[e])
+    return out
 
 
 CASES = {
@@ -134,6 +152,9 @@ CASES = {
                                   names=archs.granite_experts),
     "nemotron_h": case(nemotron_h("M-*-M"), names=backbone),
     "nemotron_h-last": case(nemotron_h("*M-"), names=backbone),
+    "nemotron_h_moe": case(nemotron_h("ME*E", **ROUTED), names=backbone),
+    "nemotron_h_moe-latent": case(nemotron_h("*EM", **{**ROUTED, "moe_latent_size": 24, "n_group": 2, "norm_topk_prob": False}), names=backbone),
+    "bamba": case(bamba([1], 3)),
 }
 
 

@@ -70,6 +70,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--observe" => {value => "o.ndjson", run => \@new},
         "--observe-window" => {value => 3, run => [@new, qw(--observe o.ndjson)]},
         "--plot" => {value => "l.svg"},
+        "--report" => {value => "page"},
         "--output" => {value => "new.npz"},
         "--force" => {there => "out.npz"},
         "--isa" => {value => "scalar", reason => "other instructions: by their last bits where the sums are long"},

@@ -10,6 +10,9 @@
  * Each sum is of four, over d = 0, 4, 8 ..., 1, 5, 9 ... and so on, added in one order: the bits are the same for any
  * number of rows in a step, and whether the state comes from a slot or from the row before.
  *
+ * A head's rows of 32 columns are far from each other in memory, where no processor expects them: while an item's only or last
+ * row is computed, the state of the next item is prefetched.
+ *
  *   local   S f32[D,32], then k and q f32[D], divided by their lengths
  */
 #include "lib/engine/cpu/isa/simd.h"
@@ -22,7 +25,8 @@ typedef struct columns {
     int64_t heads, D, E, head, key_column, key_width, first;
     int count; /* of COLUMNS */
     float eps, scale;
-    float *S, *k, *q; /* local */
+    float *S, *k, *q;   /* local */
+    const float *ahead; /* the state of the next item, [D] rows of E; NULL: not prefetched */
 } columns;
 
 static bool delta_rule_has(const void *attrs, const zt_type *const in[], const zt_type out[])
@@ -79,11 +83,14 @@ static void store_columns(const columns *of, float *x, int i, vf value)
         vf_store_n(x + i * LANES, lanes_of(of, i), value);
 }
 
+/* Where the state of an item in a slot begins: D rows of E. */
+static int64_t state_at(const columns *of, int64_t slot) { return (slot * of->heads + of->head) * of->D * of->E + of->first; }
+
 static void read_state(const columns *of, const float *state, int64_t slot)
 {
     if (slot == STATE_ZEROS) memset(of->S, 0, (size_t)(of->D * COLUMNS) * sizeof *of->S);
     if (slot < 0) return;
-    const float *head = state + (slot * of->heads + of->head) * of->D * of->E + of->first;
+    const float *head = state + state_at(of, slot);
     for (int64_t d = 0; d < of->D; d++)
         for (int i = 0; i < REGISTERS; i++) vf_store(of->S + d * COLUMNS + i * LANES, load_columns(of, head + d * of->E, i));
 }
@@ -91,7 +98,7 @@ static void read_state(const columns *of, const float *state, int64_t slot)
 static void write_state(const columns *of, float *state, int64_t slot)
 {
     if (slot < 0) return;
-    float *head = state + (slot * of->heads + of->head) * of->D * of->E + of->first;
+    float *head = state + state_at(of, slot);
     for (int64_t d = 0; d < of->D; d++)
         for (int i = 0; i < REGISTERS; i++) store_columns(of, head + d * of->E, i, vf_load(of->S + d * COLUMNS + i * LANES));
 }
@@ -111,8 +118,11 @@ static void normalize(const columns *of, const float *x, float scale, float *y)
 
 static vf add_sums(const vf sum[SUMS]) { return vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])); }
 
-/* sum_d S[d] k[d] */
-INLINE void see_keys(const columns *of, vf seen[REGISTERS])
+/* Row d of the next item's state, its i-th register. */
+INLINE void prefetch_row(const columns *of, int64_t d, int i) { __builtin_prefetch(of->ahead + d * of->E + i * LANES, 0, 2); }
+
+/* sum_d S[d] k[d]; with `ahead` the first half of the next item's state is prefetched. */
+INLINE void see_keys(const columns *of, bool ahead, vf seen[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
@@ -121,6 +131,7 @@ INLINE void see_keys(const columns *of, vf seen[REGISTERS])
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
             const float *S = of->S + (d + j) * COLUMNS;
             vf k = vf_set(of->k[d + j]);
+            if (ahead) prefetch_row(of, d + j, 0);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++) sum[i][j] = vf_fma(vf_load(S + i * LANES), k, sum[i][j]);
         }
     for (int j = 0; d < of->D; d++, j++)
@@ -136,8 +147,8 @@ INLINE vf change_row(float *S, vf decay, vf k, vf change)
     return changed;
 }
 
-/* S[d] = decay S[d] + k[d] change; sum_d S[d] q[d] */
-INLINE void change_state(const columns *of, vf decay, const vf change[REGISTERS], vf y[REGISTERS])
+/* S[d] = decay S[d] + k[d] change; sum_d S[d] q[d]; with `ahead` the second half is prefetched. */
+INLINE void change_state(const columns *of, bool ahead, vf decay, const vf change[REGISTERS], vf y[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
@@ -146,6 +157,7 @@ INLINE void change_state(const columns *of, vf decay, const vf change[REGISTERS]
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
             float *S = of->S + (d + j) * COLUMNS;
             vf k = vf_set(of->k[d + j]), q = vf_set(of->q[d + j]);
+            if (ahead) prefetch_row(of, d + j, 1);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++)
                 sum[i][j] = vf_fma(change_row(S + i * LANES, decay, k, change[i]), q, sum[i][j]);
         }
@@ -157,7 +169,7 @@ INLINE void change_state(const columns *of, vf decay, const vf change[REGISTERS]
     for (int i = 0; i < REGISTERS; i++) y[i] = add_sums(sum[i]);
 }
 
-static void run_row(const zt_cpu_call *call, const columns *of, int64_t r)
+INLINE void run_row(const zt_cpu_call *call, const columns *of, bool ahead, int64_t r)
 {
     const float *q = call->in[Q].data, *k = call->in[K].data, *v = call->in[V].data;
     const int64_t at = r * of->heads + of->head, column = at * of->E + of->first, key = r * of->key_width + of->key_column;
@@ -165,22 +177,35 @@ static void run_row(const zt_cpu_call *call, const columns *of, int64_t r)
     vf change[REGISTERS], y[REGISTERS];
     normalize(of, k + key, 1, of->k);
     normalize(of, q + key, of->scale, of->q);
-    see_keys(of, change);
+    see_keys(of, ahead, change);
     for (int i = 0; i < REGISTERS; i++)
         change[i] = vf_mul(beta, vf_sub(load_columns(of, v + column, i), vf_mul(decay, change[i])));
-    change_state(of, decay, change, y);
+    change_state(of, ahead, decay, change, y);
     for (int i = 0; i < REGISTERS && call->out[1].data; i++) store_columns(of, (float *)call->out[1].data + column, i, y[i]);
+}
+
+/* The state that an item begins with, where it has one in a slot. */
+static const float *first_state(zt_cpu_call *call, const state_rows *rows, int64_t item, float *local)
+{
+    const columns of = columns_of(call, item, local);
+    const int64_t slot = state_row_from(rows, call, 0);
+    return item < call->items[0] && slot >= 0 ? (const float *)call->out[0].data + state_at(&of, slot) : NULL;
 }
 
 static void delta_rule_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     state_rows rows = state_rows_of(call, FROM, call->in[STATE].type.dim[0]);
+    const int64_t count = call->in[Q].type.dim[0];
     (void)phase;
-    for (int64_t item = begin; item < end; item++) {
+    for (int64_t item = begin; item < end && count; item++) {
         columns of = columns_of(call, item, local);
-        for (int64_t r = 0; r < call->in[Q].type.dim[0]; r++) {
+        of.ahead = first_state(call, &rows, item + 1, local);
+        for (int64_t r = 0; r < count; r++) {
             read_state(&of, call->out[0].data, state_row_from(&rows, call, r));
-            run_row(call, &of, r);
+            if (of.ahead && r + 1 == count)
+                run_row(call, &of, true, r);
+            else
+                run_row(call, &of, false, r);
             write_state(&of, call->out[0].data, state_row_to(&rows, call, r));
         }
     }
