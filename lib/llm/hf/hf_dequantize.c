@@ -58,6 +58,12 @@ static void *load_tensor(hf_dequantizer *from, int64_t index)
 static uint32_t code_at(const uint8_t *row, int64_t column, int bits)
 {
     if (bits == 8) return row[column];
+    if (bits == 3) { /* of GPTQ: 32 codes in 3 words, one behind the other */
+        const uint8_t *first = row + 3 * column / 8;
+        int low = (int)(3 * column % 8);
+        uint32_t code = (uint32_t)*first >> low;
+        return (low > 5 ? code | (uint32_t)first[1] << (8 - low) : code) & 7;
+    }
     int each = 8 / bits, shift = (int)(column % each) * bits;
     return (uint32_t)row[column / each] >> shift & ((1u << bits) - 1);
 }
@@ -131,6 +137,16 @@ static zt_status load_scales(hf_dequantizer *from, const hf_matrix *matrix, load
     return status == ZT_OK && matrix->global >= 0 ? divide_by_global(from, matrix, out->scales, count) : status;
 }
 
+/* A code of GPTQ among words, one behind the other. */
+static int32_t word_code(const uint32_t *words, int64_t index, int bits)
+{
+    int64_t bit = index * bits;
+    int low = (int)(bit % 32);
+    uint32_t code = words[bit / 32] >> low;
+    if (low + bits > 32) code |= words[bit / 32 + 1] << (32 - low);
+    return (int32_t)(code & ((UINT32_C(1) << bits) - 1));
+}
+
 /* The zero of a row and a group, as it is stored. */
 static int32_t stored_zero(const hf_matrix *matrix, const void *stored, int64_t row, int64_t group)
 {
@@ -141,7 +157,7 @@ static int32_t stored_zero(const hf_matrix *matrix, const void *stored, int64_t 
     if (matrix->scheme.layout == HF_PACKED)
         return (int32_t)(words[row / each * matrix->scale_columns + group] >> (row % each * bits)) & mask;
     if (matrix->scheme.layout == HF_AWQ) return awq_code(words + group * (matrix->rows / 8), row);
-    int32_t zero = (int32_t)(words[group * (matrix->rows / each) + row / each] >> (row % each * bits)) & mask;
+    int32_t zero = word_code(words + group * (matrix->rows * bits / 32), row, bits);
     return matrix->scheme.offset ? (zero + 1) & mask : zero;
 }
 

@@ -163,7 +163,7 @@ static zt_status read_gptq(const hf_import *import, const json_t *object, hf_qua
     if (status == ZT_OK) status = read_switch(import, object, "desc_act", &scheme->ordered);
     if (status == ZT_OK) status = read_word(import, object, "checkpoint_format", "gptq", &format);
     if (status != ZT_OK) return status;
-    if (bits != 2 && bits != 4 && bits != 8) return refuse_number(import, "bits", bits, "2, 4 or 8 of GPTQ");
+    if (bits != 2 && bits != 3 && bits != 4 && bits != 8) return refuse_number(import, "bits", bits, "2, 3, 4 or 8 of GPTQ");
     if (strcmp(format, "gptq") != 0 && strcmp(format, "gptq_v2") != 0)
         return refuse_word(import, "checkpoint_format", format, "gptq or gptq_v2");
     scheme->bits = (int)bits;

@@ -265,9 +265,12 @@ static zt_status plan_gptq(const quantized_model *model, const char *name, hf_ma
     zt_status status = check_part(model, matrix->codes, ZT_I32, 0, 0);
     if (status != ZT_OK) return status;
     zt_checkpoint_get(model->from, matrix->codes, &entry);
-    int each = 32 / matrix->scheme.bits;
+    /* so many words hold so many codes */
+    const bool three = matrix->scheme.bits == 3;
+    const int words = three ? 3 : 1, each = three ? 32 : 32 / matrix->scheme.bits;
     if (entry.type.dim[0] > INT32_MAX / each) return refuse_type(model, matrix->codes, "fewer rows");
-    matrix->columns = entry.type.dim[0] * each;
+    if (entry.type.dim[0] % words != 0) return refuse_type(model, matrix->codes, "rows in threes, for codes of 3 bits");
+    matrix->columns = entry.type.dim[0] / words * each;
     matrix->rows = entry.type.dim[1];
     if (matrix->rows % each != 0) return refuse_type(model, matrix->codes, "columns that fill words of 32 bits");
     matrix->groups = find_part(model, name, "g_idx");

@@ -97,8 +97,26 @@ def fp8(rng, shape, block, dtype=torch.bfloat16):
     return {"weight": weight, "weight_scale_inv": scale}, read
 
 
+def pack_threes(codes):
+    """GPTQ's 3 bits, as AutoGPTQ packs them: 10 codes and the low bits of the 11th in the first of 3 words, and so on."""
+    out = np.zeros((len(codes) // 32 * 3, codes.shape[1]), np.uint32)
+    codes = codes.astype(np.uint32)
+    for unit in range(len(codes) // 32):
+        i, word = 32 * unit, 3 * unit
+        for at, shift, low in ((0, 0, 2), (11, 1, 1), (22, 2, 0)):
+            for j in range(10):
+                out[word] |= codes[i + at + j] << np.uint32(3 * j + shift)
+            if low:
+                out[word] |= codes[i + at + 10] << np.uint32(30 if low == 2 else 31)
+                out[word + 1] |= codes[i + at + 10] >> np.uint32(low)
+            word += 1
+    return out.view(np.int32)
+
+
 def pack_words(codes, bits):
     """[n, m] along the first dimension: [n * bits / 32, m], the first code in the lowest bits."""
+    if bits == 3:
+        return pack_threes(codes)
     each = 32 // bits
     out = np.zeros((len(codes) // each, codes.shape[1]), np.uint32)
     for j in range(each):
@@ -225,6 +243,8 @@ CASES = {
     "gptq-4-order": gptq_case(4, 16, order=True),
     "gptq-8-v2": gptq_case(8, 16, v2=True, order=True),
     "gptq-2": gptq_case(2, 32),
+    "gptq-3": gptq_case(3, 16),
+    "gptq-3-order": gptq_case(3, 32, v2=True, order=True),
     "awq-4": (config_of("qwen3", AWQ, "float16"), lambda rng, name, shape: awq(rng, shape, 16)),
 }
 
