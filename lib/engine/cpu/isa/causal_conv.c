@@ -28,8 +28,29 @@ typedef struct channels {
     float *filter, *seen; /* local */
 } channels;
 
+#if defined(ZT_ISA_avx512)
+/* Four taps of each of sixteen channels, to four registers of one tap each. */
+static void turn_four_taps(const float *w, float *filter)
+{
+    const __m512i step = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 1, 5, 9, 13, 17, 21, 25, 29);
+    for (int k = 0; k < 4; k += 2) {
+        const __m512i from = _mm512_add_epi32(step, _mm512_set1_epi32(k));
+        const vf low = _mm512_permutex2var_ps(vf_load(w), from, vf_load(w + LANES));
+        const vf high = _mm512_permutex2var_ps(vf_load(w + 2 * LANES), from, vf_load(w + 3 * LANES));
+        vf_store(filter + k * LANES, _mm512_shuffle_f32x4(low, high, 0x44));
+        vf_store(filter + (k + 1) * LANES, _mm512_shuffle_f32x4(low, high, 0xee));
+    }
+}
+#endif
+
 static void read_filter(const channels *of, const float *w)
 {
+#if defined(ZT_ISA_avx512)
+    if (of->K == 4 && of->count == LANES) {
+        turn_four_taps(w + of->first * of->K, of->filter);
+        return;
+    }
+#endif
     memset(of->filter, 0, (size_t)of->K * LANES * sizeof *of->filter);
     for (int c = 0; c < of->count; c++)
         for (int64_t k = 0; k < of->K; k++) of->filter[k * LANES + c] = w[(of->first + c) * of->K + k];
