@@ -92,9 +92,9 @@ static void ones_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 1); }
 static void twos_as_rope(ggufw *w) { add_vector(w, "rope_freqs.weight", 8, 2); }
 static void zero_biases(ggufw *w)
 {
-    add_vector(w, "blk.0.attn_q.bias", 64, 0);
-    add_vector(w, "blk.1.attn_output.bias", 64, 0);
-    add_vector(w, "blk.1.ffn_down.bias", 64, 0);
+    static const char *const names[] = {"blk.0.attn_q.bias",      "blk.1.attn_q.bias",   "blk.0.attn_output.bias",
+                                        "blk.1.attn_output.bias", "blk.0.ffn_down.bias", "blk.1.ffn_down.bias"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) add_vector(w, names[i], 64, 0);
 }
 static void halves(ggufw *w, const char *name, int64_t n, uint16_t half)
 {
@@ -103,9 +103,21 @@ static void halves(ggufw *w, const char *name, int64_t n, uint16_t half)
     ggufw_tensor(w, name, 1, 1, &n, v, (size_t)n * 2);
 }
 static void half_ones_as_rope(ggufw *w) { halves(w, "rope_freqs.weight", 8, 0x3c00); }
-static void half_zero_bias(ggufw *w) { halves(w, "blk.0.attn_q.bias", 64, 0); }
-static void half_one_bias(ggufw *w) { halves(w, "blk.0.attn_v.bias", 32, 0x3800); }
-static void one_bias(ggufw *w) { add_vector(w, "blk.0.attn_v.bias", 32, 0.5f); }
+static void half_zero_bias(ggufw *w)
+{
+    halves(w, "blk.0.attn_q.bias", 64, 0);
+    halves(w, "blk.1.attn_q.bias", 64, 0);
+}
+static void half_one_bias(ggufw *w)
+{
+    halves(w, "blk.0.attn_v.bias", 32, 0x3800);
+    halves(w, "blk.1.attn_v.bias", 32, 0);
+}
+static void one_bias(ggufw *w)
+{
+    add_vector(w, "blk.0.attn_v.bias", 32, 0.5f);
+    add_vector(w, "blk.1.attn_v.bias", 32, 0);
+}
 static void no_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 1); }
 static void linear_scaling(ggufw *w) { ggufw_f32(w, "llama.rope.scaling.factor", 4); }
 static void capped(ggufw *w) { ggufw_f32(w, "llama.final_logit_softcapping", 1.5f); }
@@ -180,7 +192,11 @@ static void test_feed(void)
     free(file_data.bytes);
 }
 
-static void nan_bias(ggufw *w) { add_vector(w, "blk.1.attn_v.bias", 32, NAN); }
+static void nan_bias(ggufw *w)
+{
+    add_vector(w, "blk.0.attn_v.bias", 32, 0);
+    add_vector(w, "blk.1.attn_v.bias", 32, NAN);
+}
 
 /* The likeliest after each token are those of the logits, in any
  * chunks; -1 where none is a number. */

@@ -26,7 +26,7 @@ static const char *full_key(key_reader *reader, const char *suffix)
 static bool has_key(key_reader *reader, const char *suffix)
 {
     double value;
-    return zt_gguf_f64(reader->gguf, full_key(reader, suffix), &value);
+    return zt_hyper_f64(reader, suffix, &value);
 }
 
 /* A number from 1 to max; `otherwise` where the key is absent, and then 0 means that it must be
@@ -35,10 +35,9 @@ static int64_t get_count(key_reader *reader, const char *suffix, int64_t otherwi
 {
     int64_t value = otherwise;
     if (reader->status != ZT_OK) return 1;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, suffix), &value) && otherwise == 0)
-        reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a whole number",
-                                 zt_gguf_name(reader->gguf), reader->key);
-    else if (value < 1 || value > max)
+    if (!zt_hyper_i64(reader, suffix, &value) && otherwise == 0)
+        zt_hyper_missing(reader);
+    else if ((value < 1 || value > max) && reader->status == ZT_OK)
         reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s is %" PRId64 ", expected 1 to %" PRId64,
                                  zt_gguf_name(reader->gguf), reader->key, value, max);
     return reader->status == ZT_OK ? value : 1;
@@ -49,7 +48,9 @@ static double get_real(key_reader *reader, const char *suffix, double otherwise,
 {
     double value = otherwise;
     if (reader->status != ZT_OK) return 1;
-    if (!zt_gguf_f64(reader->gguf, full_key(reader, suffix), &value) && isnan(otherwise))
+    bool present = zt_hyper_f64(reader, suffix, &value);
+    if (reader->status != ZT_OK) return 1;
+    if (!present && isnan(otherwise))
         reader->status =
             zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not a number", zt_gguf_name(reader->gguf), reader->key);
     else if (!(value >= min && isfinite(value)))
@@ -105,7 +106,7 @@ static void refuse_feature(key_reader *reader, const char *feature)
 static void read_extra_layers(key_reader *reader, zt_hyper *hyper)
 {
     int64_t extra = 0;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, "nextn_predict_layers"), &extra)) return;
+    if (!zt_hyper_i64(reader, "nextn_predict_layers", &extra)) return;
     require_rule(reader, extra >= 0 && extra < hyper->n_layers, "nextn_predict_layers is not below block_count", extra,
                  hyper->n_layers);
     if (reader->status != ZT_OK) return;
@@ -149,10 +150,12 @@ static void read_pattern(key_reader *reader, const char *suffix, int64_t period,
         snprintf(rule, sizeof rule, "%s is not 0 or 1 for each layer", suffix);
         if (reader->status == ZT_OK)
             require_rule(reader, zt_gguf_array_i64(reader->gguf, reader->key, flag, entry_count), rule, entry_count, n_layers);
-    } else if (zt_gguf_i64(reader->gguf, reader->key, &period)) {
-        snprintf(rule, sizeof rule, "%s is below 0", suffix);
-        require_rule(reader, period >= 0, rule, period, 0);
+    } else if (zt_hyper_i64(reader, suffix, &period)) {
+        snprintf(rule, sizeof rule, "%s is not a number of layers", suffix);
+        require_rule(reader, period >= 0 && period <= ZT_MAX_LAYERS, rule, period, ZT_MAX_LAYERS);
     }
+    for (int64_t layer = 0; layer < n_layers && listed && reader->status == ZT_OK; layer++)
+        require_rule(reader, flag[layer] == 0 || flag[layer] == 1, rule, flag[layer], layer);
     for (int64_t layer = 0; layer < n_layers && reader->status == ZT_OK; layer++)
         out[layer] = listed ? flag[layer] != 0 : period == 0 || (later ? layer % period > 0 : layer % period < period - 1);
 }
@@ -167,7 +170,7 @@ static bool has_windows(const key_reader *reader, const zt_hyper *hyper)
 
 static void read_windows(key_reader *reader, zt_hyper *hyper)
 {
-    bool named = zt_gguf_i64(reader->gguf, full_key(reader, "attention.sliding_window"), &hyper->window);
+    bool named = zt_hyper_i64(reader, "attention.sliding_window", &hyper->window);
     if (reader->arch->needs_window) hyper->window = get_count(reader, "attention.sliding_window", 0, INT32_MAX);
     if (!named && !reader->arch->needs_window) hyper->window = reader->arch->window;
     bool blind = reader->arch->encoder && !reader->arch->window_around;
@@ -223,7 +226,7 @@ static int64_t read_latent(key_reader *reader, zt_hyper *hyper, int64_t heads)
                           : get_count(reader, "attention.value_length", even, MAX_WIDTH);
     int64_t turned = get_count(reader, "rope.dimension_count", 0, MAX_WIDTH);
     latent->rank = get_count(reader, "attention.kv_lora_rank", 0, MAX_WIDTH);
-    bool ranked = zt_gguf_i64(reader->gguf, full_key(reader, "attention.q_lora_rank"), &latent->q_rank) && latent->q_rank != 0;
+    bool ranked = zt_hyper_i64(reader, "attention.q_lora_rank", &latent->q_rank) && latent->q_rank != 0;
     if (ranked) latent->q_rank = get_count(reader, "attention.q_lora_rank", 0, MAX_WIDTH);
     if (hyper->window > 0) refuse_feature(reader, "sliding-window attention");
     require_rule(reader, turned < head, "rope.dimension_count is not below the head length", turned, head);
@@ -265,13 +268,12 @@ static void read_layer_sizes(key_reader *reader, zt_hyper *hyper)
     if (!zt_arch_may_attend(reader->arch)) return;
     /* where all layers have experts, no other length need be there */
     int64_t expert_length = 0, least = reader->arch->kinds != ZT_KINDS_BY_HEADS;
-    if (reader->arch->parts & ZT_PART_EXPERTS)
-        zt_gguf_i64(reader->gguf, full_key(reader, "expert_feed_forward_length"), &expert_length);
+    if (reader->arch->parts & ZT_PART_EXPERTS) zt_hyper_i64(reader, "expert_feed_forward_length", &expert_length);
     get_counts(reader, "feed_forward_length", expert_length, least, hyper, ff);
     get_counts(reader, "attention.head_count", 0, 1, hyper, heads);
     get_counts(reader, "attention.head_count_kv", heads[0], least, hyper, key_heads);
     bool latent = reader->arch->parts & ZT_PART_LATENT;
-    bool given = latent || zt_gguf_i64(reader->gguf, full_key(reader, "attention.key_length"), &length);
+    bool given = latent || zt_hyper_i64(reader, "attention.key_length", &length);
     if (!given)
         require_rule(reader, hyper->width % heads[0] == 0, "the width is not a multiple of the number of heads", hyper->width,
                      heads[0]);
@@ -308,7 +310,7 @@ static int64_t last_alike(const zt_hyper *hyper, int64_t layer, int64_t limit)
 static void read_shared_caches(key_reader *reader, zt_hyper *hyper)
 {
     int64_t shared = 0;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, "attention.shared_kv_layers"), &shared)) {
+    if (!zt_hyper_i64(reader, "attention.shared_kv_layers", &shared)) {
         if (reader->arch->needs_shared) zt_hyper_missing(reader);
         return;
     }
@@ -375,7 +377,7 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
     double log_multiplier = get_real(reader, "rope.scaling.yarn_log_multiplier", 0, 0);
     double all_dims = reader->arch->yarn_all_dims ? 10 * log_multiplier : 0;
     int64_t truncate = !reader->arch->yarn_exact;
-    zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.yarn_truncate"), &truncate);
+    zt_hyper_flag(reader, "rope.scaling.yarn_truncate", &truncate);
     hyper->yarn_exact = !truncate;
     hyper->rope.extend = extrapolation < 0 ? 1 : extrapolation;
     if (hyper->rope.extend == 0) return;
@@ -398,7 +400,7 @@ static void read_yarn(key_reader *reader, zt_hyper *hyper)
 static void read_scaling(key_reader *reader, zt_hyper *hyper)
 {
     zt_bytes type = {"linear", 6};
-    zt_gguf_str(reader->gguf, full_key(reader, "rope.scaling.type"), &type);
+    zt_hyper_str(reader, "rope.scaling.type", &type);
     hyper->rope.amplitude = get_real(reader, "rope.scaling.attn_factor", 1, 0);
     /* linear scaling under its two names; 0 or absent: none, as llama.cpp has it */
     double factor = get_real(reader, "rope.scale_linear", 0, 0);
@@ -441,7 +443,7 @@ static void read_rope(key_reader *reader, zt_hyper *hyper)
     int64_t period = reader->arch->chunked && hyper->window == 0 ? 0 : reader->arch->no_rope_every;
     read_pattern(reader, "rope.layer_pattern", period, false, hyper->n_layers, hyper->rotated);
     int64_t on = 1;
-    if (reader->arch->rope_switch && zt_gguf_i64(reader->gguf, full_key(reader, "rope.scaling.finetuned"), &on) && !on)
+    if (reader->arch->rope_switch && zt_hyper_flag(reader, "rope.scaling.finetuned", &on) && !on)
         memset(hyper->rotated, 0, sizeof hyper->rotated);
     hyper->rope_half = hyper->rope_dims / 2;
     hyper->rope.dims = hyper->rope_dims;
@@ -479,12 +481,13 @@ static void read_encoder(key_reader *reader, zt_hyper *hyper)
 {
     int64_t causal = 0, index = zt_gguf_find(reader->gguf, "token_types.weight");
     zt_type type;
-    if (reader->arch->encoder && zt_gguf_i64(reader->gguf, full_key(reader, "attention.causal"), &causal) && causal)
+    if (reader->arch->encoder && zt_hyper_flag(reader, "attention.causal", &causal) && causal)
         refuse_feature(reader, "causal attention");
     if (!(reader->arch->parts & (ZT_PART_TYPES | ZT_PART_TYPES_MAY))) return;
     if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     hyper->n_types = index >= 0 && type.rank == 2 ? type.dim[0] : 1;
-    if (zt_gguf_i64(reader->gguf, "tokenizer.ggml.token_type_count", &hyper->n_types))
+    snprintf(reader->key, sizeof reader->key, "tokenizer.ggml.token_type_count");
+    if (zt_hyper_key_i64(reader, &hyper->n_types))
         require_rule(reader, hyper->n_types >= 1, "tokenizer.ggml.token_type_count is below 1", hyper->n_types, 1);
 }
 
@@ -496,7 +499,7 @@ static void read_pooling(key_reader *reader, zt_hyper *hyper)
     static const zt_pooling known[] = {ZT_POOL_MEAN, ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST};
     int64_t type = 0, known_count = sizeof known / sizeof *known;
     hyper->pooling = ZT_POOL_MEAN;
-    if (!zt_gguf_i64(reader->gguf, full_key(reader, "pooling_type"), &type)) return;
+    if (!zt_hyper_i64(reader, "pooling_type", &type)) return;
     if (type >= 0 && type < known_count)
         hyper->pooling = known[type];
     else if (type != RANKED)
@@ -514,7 +517,9 @@ static void read_vocab(key_reader *reader, zt_hyper *hyper)
     if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
     /* 0 where there is none: zt_weights_check tells what is wrong */
     hyper->vocab = index >= 0 && type.rank == 2 ? type.dim[0] : 0;
-    if (hyper->vocab > INT32_MAX)
+    if (index >= 0 && type.rank == 2 && hyper->vocab < 1)
+        require_rule(reader, false, "tensor 'token_embd.weight' has no rows", hyper->vocab, 1);
+    else if (hyper->vocab > INT32_MAX)
         require_rule(reader, false, "too many tokens", hyper->vocab, INT32_MAX);
     else if (hyper->vocab > 0 && zt_gguf_array(reader->gguf, "tokenizer.ggml.tokens", &kind, &tokens))
         require_rule(reader, tokens == hyper->vocab, "the vocabulary and the embedding differ in size", tokens, hyper->vocab);
@@ -578,7 +583,7 @@ static void read_residual(key_reader *reader, zt_hyper *hyper)
     char name[ZT_WEIGHT_NAME];
     hyper->parallel = reader->arch->residual == ZT_RESIDUAL_PARALLEL;
     if (reader->arch->residual == ZT_RESIDUAL_BY_KEY) {
-        if (!zt_gguf_i64(reader->gguf, full_key(reader, "use_parallel_residual"), &parallel) && reader->status == ZT_OK)
+        if (!zt_hyper_flag(reader, "use_parallel_residual", &parallel) && reader->status == ZT_OK)
             reader->status = zt_fail(reader->ctx, ZT_EDATA, "%s: key '%s' is missing or not true or false",
                                      zt_gguf_name(reader->gguf), reader->key);
         hyper->parallel = parallel != 0;
@@ -601,14 +606,14 @@ static void read_gating(key_reader *reader, zt_hyper *hyper)
     int64_t gating = 0, normed = 0;
     bool biased = hyper->parts & ZT_PART_CHOICE_BIAS;
     hyper->gating = reader->arch->bias_or_softmax && !biased ? ZT_GATING_SOFTMAX : reader->arch->gating;
-    if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating) && gating != 0) {
+    if (zt_hyper_i64(reader, "expert_gating_func", &gating) && gating != 0) {
         if (gating < 0 || gating >= (int64_t)(sizeof known / sizeof *known))
             refuse_feature(reader, "an expert_gating_func other than softmax, sigmoid and softmax of the chosen");
         else
             hyper->gating = known[gating];
     }
     hyper->normed_experts = reader->arch->normed_experts;
-    if (zt_gguf_i64(reader->gguf, full_key(reader, "expert_weights_norm"), &normed)) hyper->normed_experts = normed != 0;
+    if (zt_hyper_flag(reader, "expert_weights_norm", &normed)) hyper->normed_experts = normed != 0;
     double scale = get_real(reader, "expert_weights_scale", 0, 0);
     hyper->expert_scale = scale > 0 ? scale : 1; /* 0: not set, as in llama.cpp */
 }
@@ -644,8 +649,8 @@ static void read_expert_lengths(key_reader *reader, zt_hyper *hyper)
     if (!reader->arch->ungated_experts) hyper->parts |= ZT_PART_EXPERT_GATES;
     hyper->shared_ff = hyper->expert_ff;
     if (!(hyper->parts & ZT_PART_SHARED) || reader->arch->shared_alike) return;
-    bool counted = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_count"), &shared_count);
-    bool measured = zt_gguf_i64(reader->gguf, full_key(reader, "expert_shared_feed_forward_length"), &shared_length);
+    bool counted = zt_hyper_i64(reader, "expert_shared_count", &shared_count);
+    bool measured = zt_hyper_i64(reader, "expert_shared_feed_forward_length", &shared_length);
     require_rule(reader, shared_count >= 0 && shared_count <= MAX_EXPERTS, "expert_shared_count is not a count of experts",
                  shared_count, MAX_EXPERTS);
     require_rule(reader, shared_length >= 0 && shared_length <= MAX_WIDTH, "expert_shared_feed_forward_length is not a length",
@@ -663,7 +668,7 @@ static void read_sparse_layers(key_reader *reader, zt_hyper *hyper)
 {
     int64_t leading = 0, step = get_count(reader, "interleave_moe_layer_step", 1, ZT_MAX_LAYERS);
     char name[ZT_WEIGHT_NAME];
-    zt_gguf_i64(reader->gguf, full_key(reader, "leading_dense_block_count"), &leading);
+    zt_hyper_i64(reader, "leading_dense_block_count", &leading);
     require_rule(reader, leading >= 0 && leading <= hyper->n_layers, "leading_dense_block_count is not a number of layers",
                  leading, hyper->n_layers);
     for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
@@ -682,7 +687,7 @@ static void read_choice_bias(key_reader *reader, zt_hyper *hyper)
 {
     int64_t gating = 0;
     char name[ZT_WEIGHT_NAME];
-    zt_gguf_i64(reader->gguf, full_key(reader, "expert_gating_func"), &gating);
+    zt_hyper_i64(reader, "expert_gating_func", &gating);
     if (!reader->arch->bias_or_softmax || gating == GATING_SIGMOID) return;
     for (int64_t layer = 0; layer < hyper->n_layers; layer++)
         if (has_matrix(reader, zt_weight_name(ZT_W_CHOICE_BIAS, layer, name), 0)) return;
@@ -694,7 +699,7 @@ static void read_experts(key_reader *reader, zt_hyper *hyper)
     int64_t count = 0;
     const uint64_t all =
         ZT_PART_EXPERTS | ZT_PART_EXPERTS_MAY | ZT_PART_CHOICE_BIAS | ZT_PART_SHARED | ZT_PART_SHARED_GATE | ZT_PART_BESIDE;
-    bool said = zt_gguf_i64(reader->gguf, full_key(reader, "expert_count"), &count) && count != 0;
+    bool said = zt_hyper_i64(reader, "expert_count", &count) && count != 0;
     if (said && !(hyper->parts & all)) refuse_feature(reader, "a mixture of experts");
     if (!said && !(hyper->parts & ZT_PART_EXPERTS)) {
         hyper->parts &= ~all;
@@ -747,7 +752,7 @@ static void read_act(key_reader *reader, zt_hyper *hyper)
 {
     zt_bytes name;
     hyper->act = reader->arch->act;
-    if (!reader->arch->act_named || !zt_gguf_str(reader->gguf, full_key(reader, "hidden_activation"), &name)) return;
+    if (!reader->arch->act_named || !zt_hyper_str(reader, "hidden_activation", &name)) return;
     hyper->act = zt_act_of(name);
     if (!hyper->act) refuse_feature(reader, "a hidden_activation other than gelu, gelu_pytorch_tanh, gelu_new and silu");
 }

@@ -1,5 +1,5 @@
 /* hyper_internal.h - private to lib/llm: how hyper-parameters are read from a file, for the files that read some of them.
- * hyper.c reads most, hyper_biases.c linear biases, hyper_queries.c what else is done to queries, hyper_classifier.c a classifier's, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
+ * hyper.c reads most, with hyper_keys.c; hyper_biases.c linear biases, hyper_queries.c what else is done to queries, hyper_classifier.c a classifier's, hyper_recurrent.c those of recurrent layers, hyper_streams.c those of per-layer
  * embeddings and several streams.
  */
 #ifndef ZT_HYPER_INTERNAL_H
@@ -19,6 +19,12 @@ typedef struct zt_key_reader {
 
 /* The key with the architecture before it, until the next call. */
 const char *zt_hyper_key(zt_key_reader *reader, const char *suffix);
+/* hyper_keys.c: the value, where the key is there; else false, and `value` is unchanged. A key of another kind fails. */
+bool zt_hyper_i64(zt_key_reader *reader, const char *suffix, int64_t *value);
+bool zt_hyper_key_i64(zt_key_reader *reader, int64_t *value); /* of the key in `reader` */
+bool zt_hyper_f64(zt_key_reader *reader, const char *suffix, double *value);
+bool zt_hyper_str(zt_key_reader *reader, const char *suffix, zt_bytes *value);
+bool zt_hyper_flag(zt_key_reader *reader, const char *suffix, int64_t *value); /* a bool, or 0 or 1 */
 /* A number from 1 to max; `otherwise` where the key is absent, and then 0 means that it must be there. After a failure 1. */
 int64_t zt_hyper_count(zt_key_reader *reader, const char *suffix, int64_t otherwise, int64_t max);
 /* A finite number of at least `min`; `otherwise` where the key is absent, NAN: must be there. */

@@ -15,7 +15,7 @@ void zt_hyper_read_pair(zt_key_reader *reader, zt_hyper *hyper)
     bool some = false;
     for (int64_t layer = 0; layer < hyper->n_layers; layer++) some = some || hyper->rotated[layer];
     if (!reader->arch->pair_named || !some) return;
-    if (!zt_gguf_str(reader->gguf, zt_hyper_key(reader, "rope.pair"), &word)) {
+    if (!zt_hyper_str(reader, "rope.pair", &word)) {
         /* llama.cpp's converter pairs the columns of whole heads, also where a part of them rotates */
         if (hyper->rope_dims != hyper->rope.head && reader->status == ZT_OK)
             reader->status = zt_fail(reader->ctx, ZT_ENOTSUP,
@@ -47,7 +47,7 @@ static void read_unit_norms(zt_key_reader *reader, zt_hyper *hyper)
 {
     int64_t normed = reader->arch->unit_norms && hyper->n_experts != NO_UNIT_NORMS;
     if (!reader->arch->unit_norms) return;
-    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "attention.use_qk_norm"), &normed);
+    zt_hyper_flag(reader, "attention.use_qk_norm", &normed);
     hyper->unit_norms = normed != 0;
     if (hyper->unit_norms)
         zt_hyper_require(reader, hyper->head <= hyper->width, "the head length is more than the width", hyper->head,

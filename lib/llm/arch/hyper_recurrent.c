@@ -36,11 +36,14 @@ static void read_kinds(zt_key_reader *reader, zt_hyper *hyper)
     if (reader->arch->recurrent == ZT_LAYER_ATTENTION || reader->arch->kinds != ZT_KINDS_BY_INTERVAL) return;
     int64_t interval = zt_hyper_count(reader, "full_attention_interval", 4, ZT_MAX_LAYERS);
     bool listed = zt_gguf_array(reader->gguf, zt_hyper_key(reader, "attention.recurrent_layers"), &kind, &entry_count);
-    zt_hyper_require(reader, listed || !zt_gguf_i64(reader->gguf, reader->key, &entry_count),
+    zt_hyper_require(reader, listed || !zt_hyper_i64(reader, "attention.recurrent_layers", &entry_count),
                      "attention.recurrent_layers is not a list", entry_count, all);
     if (listed && reader->status == ZT_OK)
         zt_hyper_require(reader, entry_count == all && zt_gguf_array_i64(reader->gguf, reader->key, flag, all),
                          "attention.recurrent_layers is not 0 or 1 for each layer", entry_count, all);
+    for (int64_t layer = 0; layer < all && listed && reader->status == ZT_OK; layer++)
+        zt_hyper_require(reader, flag[layer] == 0 || flag[layer] == 1, "attention.recurrent_layers is not 0 or 1 for each layer",
+                         flag[layer], layer);
     for (int64_t layer = 0; layer < hyper->n_layers && reader->status == ZT_OK; layer++) {
         bool recurrent = listed ? flag[layer] != 0 : (layer + 1) % interval != 0;
         if (recurrent) hyper->layer[layer].kind = reader->arch->recurrent;
@@ -75,7 +78,7 @@ static void read_mamba(zt_key_reader *reader, zt_hyper *hyper)
     sizes->in_rows = first ? 2 * sizes->inner : sizes->inner + sizes->mixed + sizes->heads;
     sizes->x_rows = sizes->step_rank + 2 * sizes->inputs;
     sizes->per_group = sizes->inner / sizes->groups;
-    if (zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "ssm.dt_b_c_rms"), &normed)) sizes->normed = first && normed;
+    if (zt_hyper_flag(reader, "ssm.dt_b_c_rms", &normed)) sizes->normed = first && normed;
     if (sizes->normed)
         zt_hyper_require(reader, sizes->x_rows <= sizes->inner,
                          "ssm.inner_size is below ssm.time_step_rank plus twice ssm.state_size", sizes->inner, sizes->x_rows);

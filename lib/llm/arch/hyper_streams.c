@@ -10,7 +10,7 @@
 static void read_per_layer(zt_key_reader *reader, zt_hyper *hyper)
 {
     if (!(hyper->parts & ZT_PART_PER_LAYER)) return;
-    if (!zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "embedding_length_per_layer_input"), &hyper->per_layer)) {
+    if (!zt_hyper_i64(reader, "embedding_length_per_layer_input", &hyper->per_layer)) {
         zt_hyper_missing(reader);
         return;
     }
@@ -52,7 +52,7 @@ static void read_altup(zt_key_reader *reader, zt_hyper *hyper)
     if (!(hyper->parts & ZT_PART_ALTUP)) return;
     hyper->streams = zt_hyper_count(reader, "altup.num_inputs", 0, MAX_STREAMS);
     zt_hyper_require(reader, hyper->streams >= 2, "altup.num_inputs is below 2", hyper->streams, 2);
-    if (!zt_gguf_i64(reader->gguf, zt_hyper_key(reader, "altup.active_idx"), &hyper->active_stream)) zt_hyper_missing(reader);
+    if (!zt_hyper_i64(reader, "altup.active_idx", &hyper->active_stream)) zt_hyper_missing(reader);
     zt_hyper_require(reader, hyper->active_stream >= 0 && hyper->active_stream < hyper->streams,
                      "altup.active_idx is not below altup.num_inputs", hyper->active_stream, hyper->streams);
     hyper->other_streams = hyper->streams - 1;
@@ -69,15 +69,17 @@ static void read_altup(zt_key_reader *reader, zt_hyper *hyper)
 static int64_t dense_rows(zt_key_reader *reader, const char *tensor, const char *columns_key, const char *rows_key)
 {
     zt_type type;
-    int64_t index = zt_gguf_find(reader->gguf, tensor), columns, rows;
+    int64_t index = zt_gguf_find(reader->gguf, tensor), columns, rows = 0;
     if (index >= 0) zt_gguf_tensor(reader->gguf, index, &type, NULL, NULL);
+    if (index < 0)
+        zt_hyper_require(reader, !zt_hyper_i64(reader, rows_key, &rows), "a matrix behind the last norm is missing", rows, 0);
     if (index < 0 || type.rank != 2 || reader->status != ZT_OK) return 0;
     columns = type.dim[1];
     rows = type.dim[0];
-    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, columns_key), &columns);
+    zt_hyper_i64(reader, columns_key, &columns);
     zt_hyper_require(reader, columns == type.dim[1], "a matrix behind the last norm is not as wide as its key says", columns,
                      type.dim[1]);
-    zt_gguf_i64(reader->gguf, zt_hyper_key(reader, rows_key), &rows);
+    zt_hyper_i64(reader, rows_key, &rows);
     zt_hyper_require(reader, rows == type.dim[0], "a matrix behind the last norm is not as long as its key says", rows,
                      type.dim[0]);
     zt_hyper_require(reader, rows >= 1 && rows <= ZT_MAX_WIDTH, "a matrix behind the last norm is too long", rows, ZT_MAX_WIDTH);

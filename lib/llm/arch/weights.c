@@ -405,15 +405,42 @@ static zt_status check_divisors(const zt_gguf *gguf, const zt_hyper *hyper)
                    rows[present[0] ? ZT_W_ROPE_LONG : ZT_W_ROPE_SHORT].name);
 }
 
+/* May the layer be without the weight, where others have it? */
+static bool may_lack(const zt_hyper *hyper, zt_weight weight, int64_t layer)
+{
+    if (!has_place(hyper, &rows[weight], layer)) return true;
+    if (makes_keys(weight) && hyper->layer[layer].cache != layer) return true;
+    return weight == ZT_W_V && hyper->local[layer]; /* see check_weight: those without a window are alike */
+}
+
+/* Of a weight that a model need not have: all layers with a place for it have it, or none. */
+static zt_status check_layers(zt_gguf *gguf, const zt_hyper *hyper, zt_weight weight)
+{
+    char missing[FULL_NAME], present[FULL_NAME];
+    int64_t with = -1, without = -1;
+    if ((hyper->parts & rows[weight].must) && !(weight == ZT_W_V && hyper->arch->value_may_be_key)) return ZT_OK;
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
+        if (may_lack(hyper, weight, layer)) continue;
+        if (zt_weight_find(gguf, hyper, weight, layer) >= 0)
+            with = layer;
+        else
+            without = layer;
+    }
+    if (with < 0 || without < 0) return ZT_OK;
+    return zt_fail(zt_gguf_ctx(gguf), ZT_EDATA, "%s: tensor '%s' is missing, but '%s' is present", zt_gguf_name(gguf),
+                   full_name(hyper, weight, without, missing), full_name(hyper, weight, with, present));
+}
+
 zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper)
 {
     int64_t used = 0;
     for (int weight = 0; weight < ZT_WEIGHT_COUNT; weight++) {
         int64_t layers = rows[weight].layered ? hyper->n_layers : 1;
-        for (int64_t layer = 0; layer < layers; layer++) {
-            zt_status status = check_weight(gguf, hyper, (zt_weight)weight, layer, &used);
-            if (status != ZT_OK) return status;
-        }
+        zt_status status = ZT_OK;
+        for (int64_t layer = 0; layer < layers && status == ZT_OK; layer++)
+            status = check_weight(gguf, hyper, (zt_weight)weight, layer, &used);
+        if (status == ZT_OK && rows[weight].layered) status = check_layers(gguf, hyper, (zt_weight)weight);
+        if (status != ZT_OK) return status;
     }
     if (used != zt_gguf_n_tensors(gguf)) return refuse_extra(gguf, hyper);
     return check_divisors(gguf, hyper);
