@@ -271,16 +271,21 @@ static int64_t used_chunks(const zt_cpu_call *call)
 
 /* ---- few rows: chunks are items -------------------------------------------------------------- */
 
-/* What item `at` of phase 0 is. Key heads follow each other, so that a thread reads whole rows of the caches. */
+/* What item `at` of phase 0 is: a chunk of a block and some key heads, all of them if there are enough such items, so that a
+ * thread reads whole rows of the caches. */
 typedef struct chunk_item {
-    int64_t chunk, block, g;
+    int64_t chunk, block, g, heads;
     size_t sums; /* floats before its own in shared memory */
 } chunk_item;
 
-static chunk_item item_at(const zt_cpu_call *call, const sizes *s, int64_t at)
+/* The key heads of items from `at` to before `end` that have the same chunk and block. */
+static chunk_item items_at(const zt_cpu_call *call, const sizes *s, int64_t at, int64_t end)
 {
-    const int64_t blocks = call->aux[AUX_BLOCKS], unit = at / s->G * call->aux[AUX_STEP] % (call->aux[AUX_CHUNKS] * blocks);
-    chunk_item item = {.chunk = unit / blocks, .block = unit % blocks, .g = at % s->G};
+    const int64_t blocks = call->aux[AUX_BLOCKS], splits = call->aux[AUX_SPLITS];
+    const int64_t unit = at / splits * call->aux[AUX_STEP] % (call->aux[AUX_CHUNKS] * blocks), split = at % splits;
+    const int64_t after = splits - split < end - at ? splits : split + end - at;
+    chunk_item item = {.chunk = unit / blocks, .block = unit % blocks, .g = s->G * split / splits};
+    item.heads = s->G * after / splits - item.g;
     item.sums = (size_t)(unit * s->G + item.g) * part_floats(call->aux[AUX_ROWS] * s->share, s->Dp);
     return item;
 }
@@ -291,25 +296,25 @@ typedef struct item_stop {
     int64_t at, row; /* the first item; the row in its block */
 } item_stop;
 
-/* The tile after `from`'s, else the first of the next row of its items, else of the items from from->at + heads on, before
- * `end`. False: there is none. */
+/* The tile after `from`'s, else the first of the next row of its items, else of the items after these and before `end`. False:
+ * there is none. */
 static bool step_items(zt_cpu_call *call, const item_stop *from, int64_t end, int64_t used, float *local, item_stop *to)
 {
     const sizes s = sizes_of(call);
-    int64_t at = from->at, heads = from->stop.heads, row = from->row, tile = from->stop.tile + TILE;
-    for (;; at += heads, row = 0, tile = 0, heads = 0) {
-        if (!heads) heads = s.G - at % s.G < end - at ? s.G - at % s.G : end - at;
-        if (at >= end) return false;
-        const chunk_item item = item_at(call, &s, at);
+    const int64_t splits = call->aux[AUX_SPLITS];
+    int64_t row = from->row, tile = from->stop.tile + TILE;
+    for (int64_t at = from->at; at < end; at += splits - at % splits, row = 0, tile = 0) {
+        const chunk_item item = items_at(call, &s, at, end);
         const int64_t first = item.block * call->aux[AUX_ROWS], last = end_of_block(call, item.block, s.n);
         for (; item.chunk < used && first + row < last; row++, tile = 0) {
             if (tile < item.chunk * CHUNK) tile = item.chunk * CHUNK;
             run w = begin_block(call, item.g, local);
             begin_run(&w, first + row, first + row + 1);
             *to = (item_stop){.at = at, .row = row};
-            if (find_stop(&w, heads, tile, (item.chunk + 1) * CHUNK, &to->stop)) return true;
+            if (find_stop(&w, item.heads, tile, (item.chunk + 1) * CHUNK, &to->stop)) return true;
         }
     }
+    return false;
 }
 
 /* Phase 0 of rows that are alone: items tile by tile, all their key heads in each, and the next tile is prefetched, of the next
@@ -324,7 +329,7 @@ static void run_items_alone(zt_cpu_call *call, int64_t begin, int64_t end, float
     bool more = step_items(call, &stops[1], end, used, local, &stops[0]);
     for (int now = 0; more; now = !now) {
         item_stop *here = &stops[now], *next = &stops[!now];
-        part p = part_at((float *)call->shared + item_at(call, &s, here->at).sums, M);
+        part p = part_at((float *)call->shared + items_at(call, &s, here->at, end).sums, M);
         if (here->at != next->at || here->row != next->row || next->stop.tile < 0)
             for (int64_t h = 0; h < here->stop.heads; h++) {
                 part cleared = {p.top + h * step.sums, p.sum + h * step.sums, p.acc + h * step.acc};
@@ -336,7 +341,7 @@ static void run_items_alone(zt_cpu_call *call, int64_t begin, int64_t end, float
     }
 }
 
-/* Few rows, phase 0: one chunk of one block and key head an item, its sums to shared memory. */
+/* Few rows, phase 0: one chunk of one block and some key heads an item, its sums to shared memory. */
 static void run_chunks(zt_cpu_call *call, int64_t begin, int64_t end, float *local)
 {
     sizes s = sizes_of(call);
@@ -346,14 +351,15 @@ static void run_chunks(zt_cpu_call *call, int64_t begin, int64_t end, float *loc
         return;
     }
     for (int64_t at = begin; at < end; at++) {
-        const chunk_item item = item_at(call, &s, at);
+        const chunk_item item = items_at(call, &s, at, at + 1);
         const int64_t first = item.block * call->aux[AUX_ROWS], last = end_of_block(call, item.block, s.n);
-        if (item.chunk >= used) continue;
-        run w = begin_block(call, item.g, local);
-        part p = part_at((float *)call->shared + item.sums, M);
-        for (int64_t row = first; row < last; row += w.rows) {
-            begin_run(&w, row, last);
-            attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), item.chunk);
+        for (int64_t head = 0; item.chunk < used && head < item.heads; head++) {
+            run w = begin_block(call, item.g + head, local);
+            part p = part_at((float *)call->shared + item.sums + (size_t)head * part_floats(M, s.Dp), M);
+            for (int64_t row = first; row < last; row += w.rows) {
+                begin_run(&w, row, last);
+                attend_chunk(&w, part_from(p, (row - first) * s.share, s.Dp), item.chunk);
+            }
         }
     }
 }
@@ -412,13 +418,12 @@ static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, 
     for (; s.n <= FEW; *turn = (*turn / TILE + 1) * TILE) {
         const int64_t of = *turn / TILE / 2, at = begin + of / (tiles * rows);
         if (at >= end) return false;
-        if (at > begin && at % s.G) continue; /* a key head that came with the one before */
-        const chunk_item item = item_at(call, &s, at);
+        if (at > begin && at % call->aux[AUX_SPLITS]) continue; /* its key heads came with those of the item before */
+        const chunk_item item = items_at(call, &s, at, end);
         const int64_t row = item.block * rows + of / tiles % rows, tile = item.chunk * CHUNK + of % tiles * TILE;
-        const int64_t heads = s.G - item.g < end - at ? s.G - item.g : end - at;
         if (row >= s.n) continue;
         const int64_t next =
-            lie_together(call, &s, 1 + (int)(*turn / TILE % 2), row, item.g, heads, tile + *turn % TILE, tile + TILE, a);
+            lie_together(call, &s, 1 + (int)(*turn / TILE % 2), row, item.g, item.heads, tile + *turn % TILE, tile + TILE, a);
         if (!next) continue;
         *turn = *turn / TILE * TILE + next - tile;
         return true;
@@ -447,13 +452,16 @@ static void setup_at(zt_cpu_call *call, int pos)
     const int64_t sums = queries_of(call, &s);
     call->local_bytes = ((size_t)(TILE * (2 * s.Dp + sums)) + 2 * part_floats(sums, s.Dp)) * sizeof(float);
     call->aux[AUX_CHUNKS] = call->aux[AUX_STEP] = 1;
+    call->aux[AUX_SPLITS] = s.G;
     if (s.n > FEW || chunks < 2) return;
+    const int64_t units = chunks * blocks, splits = (ITEMS + units - 1) / units;
+    if (splits < s.G) call->aux[AUX_SPLITS] = splits;
     call->aux[AUX_CHUNKS] = chunks;
     call->n_phases = 2;
-    call->items[0] = chunks * blocks * s.G;
-    call->aux[AUX_STEP] = step_of(chunks * blocks);
+    call->items[0] = units * call->aux[AUX_SPLITS];
+    call->aux[AUX_STEP] = step_of(units);
     call->items[1] = blocks * s.G;
-    call->shared_bytes = (size_t)call->items[0] * part_floats(M, s.Dp) * sizeof(float);
+    call->shared_bytes = (size_t)(units * s.G) * part_floats(M, s.Dp) * sizeof(float);
 }
 
 static void attention_setup(zt_cpu_call *call) { setup_at(call, SINKS); }

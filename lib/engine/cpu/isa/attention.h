@@ -16,12 +16,13 @@ enum {
     BLOCK = 32, /* rows of a block at most; a quarter of that up to BLOCKS rows */
     BLOCKS = 128,
     QUERIES = 128, /* rows times heads of a block at most, where one row has not more */
-    FEW = 8        /* rows up to which chunks are items */
+    FEW = 8,       /* rows up to which chunks are items */
+    ITEMS = 32     /* of few rows, from which all key heads of a chunk are one item */
 };
 
 /* POS: the input `pos`; with sinks these come before it. ALIBI: 1 with linear biases. CHUNKED: 1 where the
  * window is a chunk of positions. */
-enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS, AUX_ALIBI, AUX_CHUNKED };
+enum { AUX_ROWS, AUX_BLOCKS, AUX_CHUNKS, AUX_STEP, AUX_POS, AUX_ALIBI, AUX_CHUNKED, AUX_SPLITS };
 enum { SINKS = 3, QUERY_AT = 6 };
 
 typedef struct sizes {
