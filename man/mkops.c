@@ -156,6 +156,7 @@ static const char *const terms[][2] = {
     {"lstm_backward", "Gradient of LSTM"},
     {"lt", "Less"},
     {"matmul", "Matrix multiplication (matrix product)"},
+    {"matmul_weight", "Matrix multiplication by a weight, also a quantized one"},
     {"max", "Maximum, elementwise"},
     {"max_pool", "Max pooling"},
     {"max_unpool", "Max unpooling"},

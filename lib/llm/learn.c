@@ -198,9 +198,8 @@ static bool keeps_states(const zt_hyper *hyper)
     return false;
 }
 
-zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens)
+static zt_prog *build_training(zt_gguf *gguf, int64_t text_tokens, const zt_llm_adapter *adapter)
 {
-    if (!gguf) return NULL;
     zt_hyper *hyper = zt_calloc(zt_gguf_ctx(gguf), 1, sizeof *hyper);
     zt_prog *program = NULL;
     if (!hyper) return NULL;
@@ -216,9 +215,27 @@ zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens)
     if (!status && (text_tokens < 2 || text_tokens > hyper->ctx_train))
         status = zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: sequences of %lld tokens, expected 2 to %lld", zt_gguf_name(gguf),
                          (long long)text_tokens, (long long)hyper->ctx_train);
-    if (!status)
-        program = zt_llm_build(
-            gguf, hyper, &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .ctx = text_tokens, .lesson = text_tokens});
+    const zt_build_opts options = {
+        .exact = true, .kv = ZT_F32, .n_seq = 1, .ctx = text_tokens, .lesson = text_tokens, .adapter = adapter};
+    if (!status) program = zt_llm_build(gguf, hyper, &options);
     zt_free(zt_gguf_ctx(gguf), hyper);
     return program;
+}
+
+zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens) { return gguf ? build_training(gguf, text_tokens, NULL) : NULL; }
+
+zt_prog *zt_llm_training_adapter(zt_gguf *gguf, int64_t text_tokens, const zt_llm_adapter *adapter)
+{
+    if (!gguf) return NULL;
+    ZT_REQUIRE(zt_gguf_ctx(gguf), adapter, NULL);
+    for (int i = 0; i < zt_llm_targets_count(adapter->targets); i++) {
+        const zt_llm_target *target = zt_llm_target_at(adapter->targets, i);
+        int64_t side = target->rows < target->columns ? target->rows : target->columns;
+        if (adapter->rank >= 1 && adapter->rank <= side) continue;
+        zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: a rank of %lld for the matrix '%s', which has %lld rows and %lld columns",
+                zt_gguf_name(gguf), (long long)adapter->rank, target->tensor, (long long)target->rows,
+                (long long)target->columns);
+        return NULL;
+    }
+    return build_training(gguf, text_tokens, adapter);
 }

@@ -54,6 +54,11 @@ typedef struct zt_hf_place {
 /* Finds the place of the tensor `hf_name`; a prefix before the known part of the name is ignored. False: unknown
  * tensor or unknown architecture. */
 bool zt_hf_place_of(const char *arch, const char *hf_name, zt_hf_place *out);
+enum { ZT_HF_MODULE = 160 };
+/* The way back for matrices: the module of a Hugging Face model of the architecture whose weight becomes the tensor,
+ * "model.layers.0.self_attn.q_proj" of "blk.0.attn_q.weight", and its place. False: the tensor is not the weight of one
+ * module, unknown tensor or unknown architecture. */
+bool zt_hf_module_of(const char *arch, const char *tensor, char module[ZT_HF_MODULE], zt_hf_place *out);
 
 /* Export to a new Hugging Face directory that transformers reads: config.json, model.safetensors, tokenizer.json
  * and their companions. The directory is written completely or not at all. ZT_ECREATE: the path exists and is not an

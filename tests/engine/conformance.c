@@ -138,7 +138,7 @@ static void check_fallbacks(void)
 }
 
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
-static const zt_op left_by_cuda[] = {ZT_OP_COUNT /* none */};
+static const zt_op left_by_cuda[] = {ZT_OP_matmul_weight /* in the training of adapters alone */};
 
 static bool is_left_by_cuda(zt_op op)
 {

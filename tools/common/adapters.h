@@ -21,6 +21,25 @@ zt_status zt_adapters_add_text(zt_cli *cli, zt_adapters *adapters, const char *t
 void zt_adapters_tell(zt_cli *cli, const zt_adapted *adapted);
 void zt_adapters_close(zt_adapters *adapters);
 
+/* What a new adapter consists of. */
+typedef struct zt_adapter_content {
+    const zt_entry *entries; /* [count]: A and B of each matrix, with the names of their container */
+    int64_t count;
+    zt_meta *meta; /* of a GGUF; empty for a directory */
+    zt_status (*write)(void *user, zt_writer *writer);
+    void *user;
+    const char *base; /* of a directory: the model that it is for, */
+    int64_t rank;     /* rank and alpha, */
+    double alpha;
+    bool transposed; /* and that the modules' matrices are [in, out] */
+} zt_adapter_content;
+/* Does the name end in '/'? It is then a directory. */
+bool zt_adapter_is_folder(const char *path);
+/* Refuses an output that zt_adapter_write could not write: a directory that exists, without --force, or has files of others. */
+zt_status zt_adapter_check_output(zt_cli *cli);
+/* Writes it to cli->output, completely or not at all: a GGUF, or a directory as PEFT writes it. */
+zt_status zt_adapter_write(zt_cli *cli, const zt_adapter_content *content);
+
 /* The GGUF tensor of a Hugging Face module, for lib/dna. */
 bool zt_adapter_place(const char *arch, const char *hf_name, zt_lora_place *out);
 

@@ -305,6 +305,7 @@ static zt_status open_trainer(training_run *run)
     run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);
     if (make_outputs(run)) return ZT_ENOMEM;
     if (run->engine) run->trainer = zt_trainer_open(run->engine, program, &train_opts, &store);
+    if (run->trainer && run->learner->adapter) train_adapter_report(run->learner, run->trainer);
     return run->trainer ? ZT_OK : zt_ctx_status(run->cli->ctx);
 }
 

@@ -251,6 +251,7 @@ void train_learner_close(train_learner *learner)
     for (int i = 0; i < learner->observed_count; i++) zt_free(ctx, learner->observed[i].input);
     zt_free(ctx, learner->observed);
     zt_prog_free(learner->forward);
+    train_adapter_close(learner);
     zt_nn_close(learner->network);
     zt_free(ctx, learner);
 }
@@ -279,6 +280,7 @@ static bool is_container(const char *path)
 zt_status train_learner_write(train_learner *learner, const char *path)
 {
     zt_ctx *ctx = learner->cli->ctx;
+    if (learner->adapter) return train_adapter_write(learner);
     if (learner->network && !is_container(path)) return train_write_network(learner, path);
     zt_entry *entry = zt_calloc(ctx, (size_t)count_tensors(learner) + 1, sizeof *entry);
     zt_meta *none = learner->meta ? NULL : zt_meta_new(ctx);

@@ -8,7 +8,7 @@ static const train_mode rows[TRAIN_N_MODES] = {
                        .ranks = true,
                        .run_mode = train_fit},
     [TRAIN_TEXT] = {.mode = {"--text", "text", false},
-                    .synopsis = "--text FILE [-m MODEL | --size N] -o OUT.gguf [--epochs N] [OPTION...]",
+                    .synopsis = "--text FILE [-m MODEL [--lora RANK,ALPHA] | --size N] -o OUT [OPTION...]",
                     .text = true,
                     .needs_output = true,
                     .ranks = true,

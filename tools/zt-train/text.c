@@ -141,6 +141,7 @@ static zt_status open_both(train_learner *learner, const train_options *options,
     zt_status status = gguf ? encode_text(corpus, gguf, options->text, text, length) : zt_ctx_status(corpus->ctx);
     zt_free(corpus->ctx, text);
     if (!status) status = make_room(corpus);
+    if (!status && options->lora) return train_adapter_open(learner, options, gguf);
     learner->forward = status ? NULL : zt_llm_training(gguf, options->ctx);
     if (!status && learner->forward) return take_model(learner, gguf);
     zt_gguf_close(gguf);

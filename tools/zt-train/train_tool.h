@@ -66,12 +66,13 @@ typedef struct train_learner {
     bool own_loss;    /* the loss is the program's own */
     train_weight *weights;
     int weight_count;
-    int kept_count;       /* behind the weights: tensors of a model that are not learned, but written with it */
-    int *trained;         /* [weight_count]: values of forward, for a trainer */
-    zt_store below;       /* data other than weights; find NULL: none */
-    zt_meta *meta;        /* metadata to write with the weights; NULL: none */
-    zt_nn *network;       /* the network that forward was lowered from; NULL: not a network */
-    train_seen *observed; /* [observed_count] */
+    int kept_count;                /* behind the weights: tensors of a model that are not learned, but written with it */
+    int *trained;                  /* [weight_count]: values of forward, for a trainer */
+    zt_store below;                /* data other than weights; find NULL: none */
+    zt_meta *meta;                 /* metadata to write with the weights; NULL: none */
+    zt_nn *network;                /* the network that forward was lowered from; NULL: not a network */
+    struct train_adapter *adapter; /* the weights are of an adapter (adapter.c); NULL: they are not */
+    train_seen *observed;          /* [observed_count] */
     int observed_count;
     zt_target_prop targets; /* of methods with targets; layers NULL: none */
 } train_learner;
@@ -122,6 +123,16 @@ typedef struct train_output {
     int64_t positions; /* ids per row, each with a prediction; 1: one prediction per row */
 } train_output;
 zt_status train_find_output(const train_learner *learner, int64_t batch, train_output *out);
+
+/* ---- adapters (adapter.c) -------------------------------------------------------------------- */
+
+/* Makes the learner that of an adapter of --lora: its program, and weights as PEFT initializes them. gguf is taken over. */
+zt_status train_adapter_open(train_learner *learner, const train_options *options, zt_gguf *gguf);
+void train_adapter_close(train_learner *learner);
+/* Prints its size, and the memory that weights, moments and base take. */
+void train_adapter_report(const train_learner *learner, zt_trainer *trainer);
+/* Writes the adapter to cli->output: a GGUF, or a directory as PEFT does where the name ends in '/'. */
+zt_status train_adapter_write(train_learner *learner);
 
 /* ---- texts (text.c) -------------------------------------------------------------------------- */
 

@@ -97,7 +97,7 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
 #define ZT_CPU_FAMILIES(X)                                                                         \
     X(argmax) X(attention) X(causal_conv) X(conv) X(conv_filter) X(delta_rule) X(elementwise_binary) X(elementwise_bits)        \
     X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary) X(expert) \
-    X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(norm) X(norm_channels) \
+    X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(matmul_weight) X(norm) X(norm_channels) \
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
     X(rope) X(sample) X(scan) X(selective_scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular)

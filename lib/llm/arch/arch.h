@@ -495,6 +495,7 @@ typedef struct zt_build_opts {
     bool embed;     /* states after the last norm, not logits */
     bool draws;     /* a third output `token`, drawn: draw.c has its inputs, behind the others */
     int64_t lesson; /* training: tokens of each text, with a loss instead of logits, without a cache; 0: off */
+    const struct zt_llm_adapter *adapter; /* in training: what is trained instead of the weights, which keep their types */
 } zt_build_opts;
 
 /* The forward pass, or NULL. The hyper-parameters and weights must have been checked. */

@@ -48,7 +48,7 @@ int zt_weight_data(zt_program_builder *builder, zt_weight weight)
     snprintf(name, sizeof name, "%s", tensor);
     size_t length = strlen(name), suffix_length = strlen(".weight");
     if (length > suffix_length && strcmp(name + length - suffix_length, ".weight") == 0) name[length - suffix_length] = 0;
-    if (builder->opts->lesson) type.dtype = ZT_F32;
+    if (builder->opts->lesson && !builder->opts->adapter) type.dtype = ZT_F32;
     int data = zt_prog_find(builder->program, name); /* some are used twice */
     bool again = data >= 0;
     if (!again) data = zt_prog_data(builder->program, name, type.dtype, type.rank, type.dim, tensor);
@@ -72,6 +72,7 @@ int zt_emit_linear(zt_program_builder *builder, const char *what, int x, int wei
     zt_linear_attrs attrs = zt_linear_defaults();
     if (weight < 0) return -1;
     snprintf(attrs.act.s, sizeof attrs.act.s, "%s", zt_act_word(builder, weight, fine));
+    if (builder->opts->adapter) return zt_emit_frozen(builder, what, x, weight, bias);
     return zt_program_linear(builder->program, what, x, weight, bias, &attrs);
 }
 

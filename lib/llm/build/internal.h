@@ -1,7 +1,7 @@
 /* internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
  * build/latent.c latent attention, build/experts.c routed experts, build/recurrent.c what recurrent layers share,
  * build/delta.c gated delta nets, build/classifier.c a classifier of texts, build/per_layer.c
- * embeddings for each layer, build/streams.c several streams.
+ * embeddings for each layer, build/streams.c several streams, build/adapter.c an adapter that is trained.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -53,6 +53,8 @@ int zt_weight_data(zt_program_builder *builder, zt_weight weight);
  * `fine` is used for k and v, which all later tokens read, and for the logits: together they make more than half of the
  * error against exact arithmetic, q almost none (bench/results/perplexity.md). */
 int zt_emit_linear(zt_program_builder *builder, const char *what, int x, int weight, int bias, bool fine);
+/* The same of a weight that is not trained, plus what the adapter of opts adds to it (adapter.c). */
+int zt_emit_frozen(zt_program_builder *builder, const char *what, int x, int weight, int bias);
 /* The word for activations by this weight. */
 const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine);
 /* A product of the current layer, by its weight and bias. */

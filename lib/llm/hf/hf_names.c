@@ -260,6 +260,28 @@ zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, 
     return status == ZT_OK ? zt_str_puts(name, suffix) : status;
 }
 
+bool zt_hf_module_of(const char *arch, const char *tensor, char module[ZT_HF_MODULE], zt_hf_place *out)
+{
+    enum { SUFFIX = sizeof ".weight" };
+    char name[ZT_HF_MODULE + SUFFIX];
+    size_t count, digits;
+    const char *layer, *point;
+    const hf_arch *archs = zt_hf_archs(&count);
+    if (!arch || !tensor) return false;
+    for (size_t i = 0; i < count; i++) {
+        const hf_name *row = strcmp(archs[i].name, arch) ? NULL : export_row(&archs[i], tensor, &layer, &digits, &point);
+        if (!row || strcmp(point, ".weight") != 0 || (row->todo & (HF_STACKED | HF_GROUPED | HF_BARE)) || strchr(row->hf, '*'))
+            continue;
+        const char *before = layer ? archs[i].layers : strcmp(row->gguf, "output") ? archs[i].prefix : "";
+        int length = layer ? snprintf(name, sizeof name, "%s%.*s.%s.weight", before, (int)digits, layer, row->hf)
+                           : snprintf(name, sizeof name, "%s%s.weight", before, row->hf);
+        if (length >= ZT_HF_MODULE || !zt_hf_place_of(arch, name, out) || strcmp(out->name, tensor) != 0) continue;
+        snprintf(module, ZT_HF_MODULE, "%.*s", length - (int)strlen(".weight"), name);
+        return true;
+    }
+    return false;
+}
+
 zt_status zt_hf_second_half(zt_ctx *ctx, const hf_arch *arch, const char *gguf, zt_str *name)
 {
     size_t digits;

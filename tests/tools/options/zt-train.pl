@@ -2,6 +2,7 @@
 my $times = sub { $_[0] =~ s/"seconds":[0-9.e-]+//gr =~ s/\d\d:\d\d:\d\dZ//gr };
 my @net = qw(-m net.zt -i data.csv --loss cross_entropy --epochs 2 -o out.npz);
 my @new = qw(--new sequential -i data.csv --loss cross_entropy --epochs 1 -o out.json --set dModel=4 --set numClasses=3);
+my @tune = qw(--text text.txt -m tiny.gguf -c 16 --batch 8 --epochs 1 -o out.gguf);
 my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 -o out.gguf);
 my @cluster = qw(cluster -i x.csv --clusters 3);
 my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
@@ -24,6 +25,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         zt-run -m t.zt -i t.csv -o t.npy
         printf 'The text of a small house, and the words in the house.\n%.0s' {1..20} >text.txt
         tac text.txt | sed 's/house/mouse/' >text2.txt
+        zt-train -q --text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 -o tiny.gguf >/dev/null
         zt-train -q -m net.zt -i data.csv --loss cross_entropy --epochs 1 -o w.npz >/dev/null
         zt-train -q --new sequential -i data.csv --loss cross_entropy --epochs 1 --set dModel=4 --set numClasses=3 -o net.json >/dev/null
     },
@@ -41,6 +43,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--input" => {value => "other.csv"},
         "--target" => {run => [map {s/data.csv/x.npy/r} @net], value => "t.npy"},
         "--data" => {value => "w.npz"},
+        "--lora" => {value => "2,4", run => \@tune}, "--lora-targets" => {value => "all-linear", with => [qw(--lora 2,4)], run => \@tune},
         "--vocab" => {value => 270}, "--ctx" => {value => 8}, "--size" => {value => "90K"},
         "--text" => {value => "text2.txt"},
         "--loss" => {value => "mse"},
