@@ -87,7 +87,8 @@ static zt_status take_epoch(fit_run *fit)
         bool last = fit->state->batches == (uint64_t)fit->data->per_epoch;
         if (options->stop && options->stop())
             return (status = save_state(fit)) ? status : zt_fail(fit->ctx, ZT_EINTR, "interrupted");
-        if (!last && options->save_every && fit->state->steps % options->save_every == 0) status = save_state(fit);
+        bool now = options->save_now && options->save_now();
+        if (!last && (now || (options->save_every && fit->state->steps % options->save_every == 0))) status = save_state(fit);
     }
     return status;
 }

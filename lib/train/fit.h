@@ -84,10 +84,11 @@ typedef struct zt_fit_opts {
     zt_status (*validate)(void *user, double *loss);
     zt_status (*epoch)(void *user, const zt_epoch *epoch);
     zt_status (*save)(void *user, const zt_fit_state *state);
-    void *const *out;   /* outputs of each step, as in zt_trainer_step; NULL: none */
-    zt_ranks *ranks;    /* those of the trainer. On other ranks than 0 the functions above are NULL, and the loss of rank 0's
+    void *const *out;       /* outputs of each step, as in zt_trainer_step; NULL: none */
+    zt_ranks *ranks;        /* those of the trainer. On other ranks than 0 the functions above are NULL, and the loss of rank 0's
                          * `validate` counts. NULL: alone */
-    bool (*stop)(void); /* polled after each step; true: the state is saved, zt_fit returns ZT_EINTR */
+    bool (*save_now)(void); /* polled after each step; true: the state is saved */
+    bool (*stop)(void);     /* polled after each step; true: the state is saved, zt_fit returns ZT_EINTR */
 } zt_fit_opts;
 
 /* Trains from `state` to the end of the last epoch, or until early stopping. */

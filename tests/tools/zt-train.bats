@@ -320,3 +320,48 @@ resume() { # from good and good.before; what is said goes to `said`
     [[ $stderr == *"the loss is"* ]]
     [ ! -e o.npz ]
 }
+
+@test "--lr-find: rising rates, a suggestion that learns, a plot; the same for any number of threads" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data w: f32[8,2] "w"' 'data b: f32[8] "b"' 'data v: f32[2,8] "v"' \
+        'h = linear x w b' 'a = tanh h' 'y = linear a v' 'out y = y' >xor.zt
+    awk 'BEGIN {srand(3); for (i = 0; i < 64; i++) {a = rand() > .5; b = rand() > .5; print a "," b "," (a != b)}}' >xor.csv
+    find=(-m xor.zt -i xor.csv --loss cross_entropy --optim adam --batch 16)
+    zt-train -q "${find[@]}" --lr-find 60 -t 1 --plot r.svg >one
+    zt-train -q "${find[@]}" --lr-find 60 -t 2 >two
+    cmp one two
+    xmllint --noout r.svg
+    rate=$(perl -MJSON::PP -ne 'push @l, decode_json($_); END {my $s = pop @l; die "rates" if abs($l[0]{lr} - 1e-7) > 1e-12 || @l != $s->{steps};
+        for (1 .. $#l) {die "not geometric" if abs($l[$_]{lr} / $l[$_ - 1]{lr} / 1e8 ** (1 / 59) - 1) > 1e-9}
+        die "suggestion $s->{suggested_lr}" if $s->{suggested_lr} < 1e-4 || $s->{suggested_lr} > 3; print $s->{suggested_lr}}' one)
+    zt-train -q "${find[@]}" --lr "$rate" --epochs 60 -o o.npz >history
+    perl -MJSON::PP -e '@l = <>; exit !(decode_json($l[-1])->{loss} < .8 * decode_json($l[0])->{loss})' history
+    zt-train -q "${find[@]}" --lr-find 2000 >long
+    [ "$(wc -l <long)" -le 2001 ]
+    for option in "-o x.npz" "--epochs 3" "--lr .1" "--schedule cosine" "--checkpoint ck" "--patience 2"; do
+        run -64 --separate-stderr zt-train -q "${find[@]}" --lr-find 60 $option
+        one_message zt-train
+    done
+    run -64 --separate-stderr zt-train -q "${find[@]}" --lr-find 9
+}
+
+@test "SIGUSR1 saves a checkpoint at the next step, and the run goes on; resumed from it, the same bytes" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data w: f32[900,2] "w"' 'data v: f32[900,900] "v"' 'data u: f32[2,900] "u"' \
+        'h = linear x w' 'a = tanh h' 'g = linear a v' 'c = tanh g' 'y = linear c u' 'out y = y' >wide.zt
+    awk 'BEGIN {srand(3); for (i = 0; i < 1200; i++) print rand() "," rand() "," (rand() > .5)}' >wide.csv
+    long=(-q -m wide.zt -i wide.csv --loss cross_entropy --batch 2 -t 1)
+    zt-train "${long[@]}" --epochs 1 --checkpoint ck -o whole.npz >/dev/null &
+    pid=$!
+    for ((i = 0; i < 100; i++)); do
+        sleep .05
+        grep -q SigCgt.*[2367abef]..$ <(sed -n 's/^SigCgt:\t0*/SigCgt 0000/p' "/proc/$pid/status" 2>/dev/null) && break
+    done
+    [ ! -e ck ]
+    kill -USR1 "$pid"
+    for ((i = 0; i < 100; i++)); do [ -e ck ] && break; sleep .05; done
+    cp ck saved
+    wait "$pid"
+    rm ck ck.before
+    cp saved ck
+    zt-train "${long[@]}" --epochs 1 --checkpoint ck --resume -o part.npz >/dev/null
+    cmp whole.npz part.npz
+}

@@ -83,7 +83,7 @@ static bool is_own_file(const char *name)
 
 zt_status zt_adapter_check_output(zt_cli *cli)
 {
-    DIR *directory = zt_adapter_is_folder(cli->output) ? opendir(cli->output) : NULL;
+    DIR *directory = cli->output && zt_adapter_is_folder(cli->output) ? opendir(cli->output) : NULL;
     zt_status status = ZT_OK;
     char shown[160];
     if (!directory) return ZT_OK;

@@ -80,7 +80,7 @@ static zt_status check_modules(const train_learner *learner)
     const train_adapter *adapter = learner->adapter;
     for (int i = 0; i < zt_llm_targets_count(adapter->targets); i++) {
         const zt_llm_target *target = zt_llm_target_at(adapter->targets, i);
-        if (target->module[0] || !zt_adapter_is_folder(learner->cli->output)) continue;
+        if (target->module[0] || !learner->cli->output || !zt_adapter_is_folder(learner->cli->output)) continue;
         return zt_fail(learner->cli->ctx, ZT_ENOTSUP, "%s: no PEFT name is known for '%s': write a GGUF adapter instead",
                        adapter->model, target->tensor);
     }

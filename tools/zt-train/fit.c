@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
@@ -362,9 +363,38 @@ static zt_status write_results(training_run *run)
     return status;
 }
 
+/* ---- SIGUSR1 --------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t save_requested;
+
+static void on_save_request(int signal_number)
+{
+    (void)signal_number;
+    save_requested = 1;
+}
+
+/* From now on SIGUSR1 requests a checkpoint after the step at hand. */
+static void accept_save_requests(void)
+{
+    struct sigaction action = {.sa_handler = on_save_request, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGUSR1, &action, NULL);
+}
+
+static bool take_save_request(void)
+{
+    bool requested = save_requested;
+    save_requested = 0;
+    return requested;
+}
+
+/* ---- the run --------------------------------------------------------------------------------- */
+
 static zt_status run_training(training_run *run)
 {
     zt_fit_state state = zt_fit_begin();
+    if (run->options->lr_find) return train_find_rate(run->cli, run->options, run->trainer, &run->batches);
+    if (run->options->checkpoint) accept_save_requests();
     bool first = zt_ranks_own(run->cli->ranks) == 0; /* it prints, validates and writes */
     zt_status status = compare_ranks(run);
     if (!status) status = resume_run(run, &state);
@@ -381,6 +411,7 @@ static zt_status run_training(training_run *run)
                                     : run->observer ? train_observer_out(run->observer)
                                                     : NULL,
                              .ranks = run->cli->ranks,
+                             .save_now = first && run->options->checkpoint ? take_save_request : NULL,
                              .stop = first ? zt_cli_interrupted : NULL};
     if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
     if (!first || status) return status;
@@ -431,6 +462,7 @@ zt_status train_fit(zt_cli *cli, const train_options *options)
     zt_status status = train_check_method(cli, options);
     if (!status) status = choose_optimizer(&run);
     if (!status) status = check_ranks(cli, options);
+    if (!status && options->lr_find) status = train_check_find_rate(cli);
     if (!status) status = claim_outputs(cli, options);
     if (!status) status = check_output(cli, cli->output);
     if (!status) status = check_output(cli, options->plot);

@@ -211,6 +211,9 @@ const char *train_schedule_names(const void *user, int index);
 zt_status train_fit(zt_cli *cli, const train_options *options);     /* fit.c */
 zt_status train_eval(zt_cli *cli, const train_options *options);    /* eval.c */
 zt_status train_cluster(zt_cli *cli, const train_options *options); /* cluster.c */
+/* The learning-rate finder (lr_find.c): steps with rising learning rates, and the one that it suggests. */
+zt_status train_check_find_rate(zt_cli *cli); /* refuses options that it does not use */
+zt_status train_find_rate(zt_cli *cli, const train_options *options, zt_trainer *trainer, const zt_batches *batches);
 /* Draws the loss by epoch; valid[i] NaN: no value (plot.c). */
 zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid, int64_t count);
 

@@ -54,6 +54,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--feed" => {value => "once", run => [@new, qw(--method systolic --cycles 8)]},
         "--optim" => {value => "adam"},
         "--lr" => {value => .5},
+        "--lr-find" => {value => 10, run => [qw(-m net.zt -i data.csv --loss cross_entropy)]},
         "--schedule" => {value => "linear"},
         "--lr-min" => {value => .01, with => [qw(--schedule cosine)]},
         "--warmup" => {value => 3},
