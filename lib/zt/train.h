@@ -5,6 +5,7 @@
  *   train/fit.h      epochs, schedules, early stop, checkpoints
  *   train/samples.h  data sets from CSV, NDJSON or arrays
  *   train/score.h    how far predictions are from what was expected
+ *   train/ensemble.h  several models on the same samples
  *   train/cluster.h  groups of points: k-means, agglomerative clustering, silhouettes
  */
 #ifndef ZT_PUBLIC_TRAIN_H
@@ -15,6 +16,7 @@
 #include "lib/train/fit.h"
 #include "lib/train/samples.h"
 #include "lib/train/score.h"
+#include "lib/train/ensemble.h"
 #include "lib/train/cluster.h"
 
 #endif

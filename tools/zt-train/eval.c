@@ -69,10 +69,12 @@ static zt_status choose_judge(eval *evaluation, const train_output *output)
     int64_t count = zt_type_count(&field->row), n_out = output->count;
     bool floats = field->row.dtype == ZT_F32 || field->row.dtype == ZT_F64;
     evaluation->scores->n_target = count;
+    evaluation->scores->are_classes = n_out > 1;
     if (count == 1) return ZT_OK;
     if (count == output->positions) {
         evaluation->scores->n_values = count;
         evaluation->scores->classes = output->classes;
+        evaluation->scores->are_classes = true;
         return ZT_OK;
     }
     if (count != n_out || !floats)
@@ -80,7 +82,8 @@ static zt_status choose_judge(eval *evaluation, const train_output *output)
             evaluation->cli->ctx, ZT_EUSAGE,
             "%s: the target '%s' has %lld %s per sample, but the network has %lld outputs; expected one class or one value per output",
             evaluation->options.model, field->name, (long long)count, floats ? "numbers" : "integers", (long long)n_out);
-    evaluation->scores->n_values = is_one_hot(evaluation, count) ? 0 : count;
+    evaluation->scores->are_classes = is_one_hot(evaluation, count);
+    evaluation->scores->n_values = evaluation->scores->are_classes ? 0 : count;
     return ZT_OK;
 }
 
@@ -218,7 +221,13 @@ static zt_status check_options(zt_cli *cli, const train_options *options)
     const char *given = options->data ? alone[0] : options->observe ? alone[1] : NULL;
     if (options->models.n > 1 && given)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%s needs one network, got %d", given, options->models.n);
-    return ZT_OK;
+    if (options->models.n < 2) return zt_cli_refuse_given(cli, "ensemble|min-coverage", "one network; it applies to several");
+    if (cli->format == ZT_FMT_JSON)
+        return zt_cli_refuse_given(cli, "ensemble",
+                                   "--format json, which has pairs, votes and majority vote of several networks");
+    return options->ensemble == TRAIN_ENSEMBLE_PAIRS
+               ? ZT_OK
+               : zt_cli_refuse_given(cli, "min-coverage", "this table; it applies to --ensemble pairs");
 }
 
 zt_status train_eval(zt_cli *cli, const train_options *options)
@@ -233,7 +242,7 @@ zt_status train_eval(zt_cli *cli, const train_options *options)
         evaluation.options.model = scores[i].name = options->models.item[i];
         status = evaluate_model(&evaluation);
     }
-    if (!status) status = train_print_scores(cli, scores, count);
+    if (!status) status = train_print_scores(cli, options, scores, count);
     for (int i = 0; scores && i < count; i++) {
         zt_free(cli->ctx, scores[i].each);
         zt_free(cli->ctx, scores[i].output);

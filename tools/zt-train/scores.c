@@ -8,7 +8,7 @@
 
 /* ---- JSON, with Loom's names of fields ----------------------------------------------- */
 
-static void put_number(zt_str *text, const char *key, double number)
+void train_put_number(zt_str *text, const char *key, double number)
 {
     zt_str_printf(text, "\"%s\":", key);
     if (isfinite(number))
@@ -17,15 +17,15 @@ static void put_number(zt_str *text, const char *key, double number)
         zt_str_puts(text, "null");
 }
 
-static void put_measures(zt_str *text, const zt_deviations *deviations)
+void train_put_measures(zt_str *text, const zt_deviations *deviations)
 {
     zt_str_printf(text, "\"total\":%" PRId64 ",\"correct\":%" PRId64 ",\"failures\":%" PRId64 ",", deviations->total,
                   deviations->correct, deviations->buckets[ZT_DEVIATION_BUCKETS - 1]);
-    put_number(text, "accuracy", zt_deviations_accuracy(deviations));
+    train_put_number(text, "accuracy", zt_deviations_accuracy(deviations));
     zt_str_putc(text, ',');
-    put_number(text, "score", zt_deviations_score(deviations));
+    train_put_number(text, "score", zt_deviations_score(deviations));
     zt_str_putc(text, ',');
-    put_number(text, "avg_deviation", zt_deviations_mean(deviations));
+    train_put_number(text, "avg_deviation", zt_deviations_mean(deviations));
 }
 
 /* The samples whose deviation, of output k of shown, is in bucket i. */
@@ -48,9 +48,9 @@ static void put_buckets(zt_str *text, const train_scores *scores, const zt_devia
     for (int i = 0; i < ZT_DEVIATION_BUCKETS; i++) {
         const zt_deviation_bucket *bucket = zt_deviation_bucket_at(i);
         zt_str_printf(text, "%s\"%s\":{", i ? "," : "", bucket->name);
-        put_number(text, "range_min", bucket->above);
+        train_put_number(text, "range_min", bucket->above);
         zt_str_putc(text, ',');
-        put_number(text, "range_max", bucket->up_to);
+        train_put_number(text, "range_max", bucket->up_to);
         zt_str_printf(text, ",\"count\":%" PRId64, deviations->buckets[i]);
         if (k >= 0) put_samples(text, scores, k, count, i);
         zt_str_putc(text, '}');
@@ -66,11 +66,11 @@ static void put_results(zt_str *text, const train_scores *scores)
         const zt_deviation *deviation = &scores->each[i];
         zt_str_printf(text, "%s{\"sample_index\":%" PRId64 ",", i ? "," : "", i / count);
         if (scores->n_values) zt_str_printf(text, "\"output\":%" PRId64 ",", i % count);
-        put_number(text, "expected", deviation->expected);
+        train_put_number(text, "expected", deviation->expected);
         zt_str_putc(text, ',');
-        put_number(text, "actual", deviation->actual);
+        train_put_number(text, "actual", deviation->actual);
         zt_str_putc(text, ',');
-        put_number(text, "deviation", deviation->deviation);
+        train_put_number(text, "deviation", deviation->deviation);
         zt_str_printf(text, ",\"bucket\":\"%s\"}", zt_deviation_bucket_at(deviation->bucket)->name);
     }
     zt_str_putc(text, ']');
@@ -79,18 +79,18 @@ static void put_results(zt_str *text, const train_scores *scores)
 /* The members of a network's object, without braces. */
 static void put_network(zt_str *text, const train_scores *scores)
 {
-    put_measures(text, &scores->all);
+    train_put_measures(text, &scores->all);
     put_buckets(text, scores, &scores->all, scores->n_values ? -1 : 0, 1);
     for (int64_t k = 0; k < scores->n_values; k++) {
         zt_str_printf(text, "%s{\"output\":%" PRId64 ",", k ? "," : ",\"outputs\":[", k);
-        put_measures(text, &scores->output[k]);
+        train_put_measures(text, &scores->output[k]);
         put_buckets(text, scores, &scores->output[k], k, scores->n_values);
         zt_str_puts(text, k + 1 < scores->n_values ? "}" : "}]");
     }
     put_results(text, scores);
 }
 
-static zt_status print_json(zt_cli *cli, const train_scores *scores, int count)
+static zt_status print_json(zt_cli *cli, const train_scores *scores, int count, const train_ensemble *ensemble)
 {
     zt_str text;
     zt_str_init(&text, cli->ctx);
@@ -103,6 +103,7 @@ static zt_status print_json(zt_cli *cli, const train_scores *scores, int count)
         put_network(&text, &scores[i]);
         zt_str_puts(&text, i + 1 < count ? "}" : "}]");
     }
+    if (ensemble) train_put_ensemble(ensemble, &text);
     zt_str_puts(&text, "}\n");
     zt_status status = zt_ctx_status(cli->ctx);
     if (!status) status = zt_cli_write(cli, text.data, text.len);
@@ -129,7 +130,7 @@ static void measure_text(const zt_deviations *deviations, int index, char text[C
 }
 
 /* A measure a row. */
-static zt_status print_one(zt_cli *cli, const zt_deviations *deviations)
+zt_status train_print_measures(zt_cli *cli, const zt_deviations *deviations)
 {
     static const char *const columns[] = {"measure", "#value"};
     char text[CELL];
@@ -178,8 +179,18 @@ static zt_status print_many(zt_cli *cli, const train_scores *scores, int count)
     return status;
 }
 
-zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count)
+zt_status train_print_scores(zt_cli *cli, const train_options *options, const train_scores *scores, int count)
 {
-    if (cli->format == ZT_FMT_JSON) return print_json(cli, scores, count);
-    return count == 1 && !scores->n_values ? print_one(cli, &scores->all) : print_many(cli, scores, count);
+    bool json = cli->format == ZT_FMT_JSON;
+    train_ensemble *ensemble = NULL;
+    if (count > 1 && (json || options->ensemble >= 0)) {
+        ensemble = train_ensemble_open(cli, scores, count, options->min_coverage);
+        if (!ensemble) return zt_ctx_status(cli->ctx);
+    }
+    zt_status status = json                              ? print_json(cli, scores, count, ensemble)
+                       : options->ensemble >= 0          ? train_print_ensemble(ensemble, options->ensemble)
+                       : count == 1 && !scores->n_values ? train_print_measures(cli, &scores->all)
+                                                         : print_many(cli, scores, count);
+    train_ensemble_free(ensemble);
+    return status;
 }

@@ -195,11 +195,27 @@ typedef struct train_scores {
     int64_t rows, n_target;
     int64_t n_values;      /* outputs that are scored separately; 0: one prediction per sample */
     int64_t classes;       /* classes of each; 0: they are values */
+    bool are_classes;      /* predictions are classes, by n_values separate outputs or one per sample */
     zt_deviation *each;    /* [rows], [rows, n_values] */
     zt_deviations all;     /* of these */
     zt_deviations *output; /* [n_values] */
 } train_scores;
-zt_status train_print_scores(zt_cli *cli, const train_scores *scores, int count);
+zt_status train_print_scores(zt_cli *cli, const train_options *options, const train_scores *scores, int count);
+/* The same of one network, as a table. */
+zt_status train_print_measures(zt_cli *cli, const zt_deviations *deviations);
+
+/* ensemble.c: several networks. */
+typedef struct train_ensemble train_ensemble;
+/* NULL on error. ZT_EUSAGE: the networks have predictions of different kinds. */
+train_ensemble *train_ensemble_open(zt_cli *cli, const train_scores *scores, int count, double min_coverage);
+void train_ensemble_free(train_ensemble *ensemble); /* NULL: no effect */
+/* Prints what --ensemble selects. */
+zt_status train_print_ensemble(const train_ensemble *ensemble, int what);
+/* Appends ,"ensemble":{...}. */
+void train_put_ensemble(const train_ensemble *ensemble, zt_str *text);
+/* scores.c: "key":number; null where it is not finite. And the measures of deviations, without braces. */
+void train_put_number(zt_str *text, const char *key, double number);
+void train_put_measures(zt_str *text, const zt_deviations *deviations);
 
 /* ---- modes ------------------------------------------------------------------------------------ */
 

@@ -28,6 +28,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         zt-train -q --text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 -o tiny.gguf >/dev/null
         zt-train -q -m net.zt -i data.csv --loss cross_entropy --epochs 1 -o w.npz >/dev/null
         zt-train -q --new sequential -i data.csv --loss cross_entropy --epochs 1 --set dModel=4 --set numClasses=3 -o net.json >/dev/null
+        zt-train -q --new sequential -i data.csv --loss cross_entropy --epochs 1 --set dModel=4 --set numClasses=3 --seed 7 -o other.json >/dev/null
     },
     flags => [qw(--eval --text)],
     modes => {
@@ -48,6 +49,8 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--text" => {value => "text2.txt"},
         "--loss" => {value => "mse"},
         "--method" => {value => "target-prop", run => \@new},
+        "--ensemble" => {value => "majority", run => [qw(--eval -m net.json -m other.json -i data.csv)]},
+        "--min-coverage" => {value => 1, run => [qw(--eval -m net.json -m other.json -i data.csv --ensemble pairs)]},
         "--targets" => {value => "plain", run => [@new, qw(--method target-prop)]},
         "--gradient-scale" => {value => 5, run => [@new, qw(--method target-prop-chain)]},
         "--cycles" => {value => 8, run => [@new, qw(--method systolic --feed once)]},
