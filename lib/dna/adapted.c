@@ -154,7 +154,11 @@ static void add_head(zt_adapted *adapted, const lora_ends *ends)
 static zt_status fit_all(zt_adapted *adapted, const zt_lora_use *adapters, int count, lora_ends *ends, fit_list *fits)
 {
     int64_t parts = 0;
-    for (int k = 0; k < count; k++) parts += adapters[k].lora->part_count;
+    for (int k = 0; k < count; k++)
+        for (int64_t i = 0; i < adapters[k].lora->part_count; i++) {
+            const lora_part *part = &adapters[k].lora->parts[i];
+            parts += part->parameter ? zt_lora_parameter_places(part) : 1;
+        }
     fits->placements = zt_calloc(adapted->ctx, (size_t)parts + 1, sizeof *fits->placements);
     fits->scales = zt_calloc(adapted->ctx, (size_t)parts + 1, sizeof *fits->scales);
     zt_status status = fits->placements && fits->scales ? ZT_OK : ZT_ENOMEM;
@@ -164,9 +168,10 @@ static zt_status fit_all(zt_adapted *adapted, const zt_lora_use *adapters, int c
         status = zt_lora_check_arch(adapter, adapted->base);
         zt_lora_ends(adapter, adapted->base, &own);
         if (own.head_name || k == 0) *ends = own;
-        for (int64_t i = 0; i < adapter->part_count && status == ZT_OK; i++, fits->count++) {
-            fits->scales[fits->count] = adapters[k].scale;
-            status = zt_lora_place_part(adapter, adapted->base, &own, &adapter->parts[i], &fits->placements[fits->count]);
+        for (int64_t i = 0; i < adapter->part_count && status == ZT_OK; i++) {
+            int64_t places;
+            status = zt_lora_place_all(adapter, adapted->base, &own, &adapter->parts[i], &fits->placements[fits->count], &places);
+            for (int64_t place = 0; place < places; place++) fits->scales[fits->count++] = adapters[k].scale;
         }
     }
     return status;

@@ -67,11 +67,36 @@ static zt_status pair_rows(zt_ctx *ctx, float **matrix, int64_t rows, int64_t wi
     return ZT_OK;
 }
 
+/* Of a parameter: the factors of one expert's matrix, or of all. */
+static zt_status load_parameter(zt_adapted *adapted, const adapted_change *change, const lora_placement *placement,
+                                adapted_loaded *out)
+{
+    const lora_part *part = placement->part;
+    const int64_t stack = part->experts ? part->experts : 1, rows = change->rows / stack;
+    float *a = NULL, *b = NULL;
+    zt_entry entry;
+    zt_checkpoint_get(placement->adapter->file, part->lora_a, &entry);
+    zt_status status = read_tensor(placement->adapter, part->lora_a, &a);
+    if (status == ZT_OK) status = read_tensor(placement->adapter, part->lora_b, &b);
+    if (status == ZT_OK) {
+        out->left = zt_alloc_array(adapted->ctx, (size_t)(change->rows * part->rank) + 1, sizeof *out->left);
+        out->right = zt_alloc_array(adapted->ctx, (size_t)(stack * part->rank * change->columns) + 1, sizeof *out->right);
+        status = out->left && out->right ? ZT_OK : ZT_ENOMEM;
+    }
+    if (status == ZT_OK)
+        zt_lora_parameter_values(placement, a, b, entry.type.dim[1], rows, change->columns, out->left, out->right);
+    for (int64_t i = 0; status == ZT_OK && i < change->rows * part->rank; i++) out->left[i] = (float)(out->left[i] * part->scale);
+    zt_free(placement->adapter->ctx, a);
+    zt_free(placement->adapter->ctx, b);
+    return status;
+}
+
 static zt_status load_product(zt_adapted *adapted, const adapted_change *change, const lora_placement *placement,
                               adapted_loaded *out)
 {
     const zt_lora *adapter = placement->adapter;
     const lora_part *part = placement->part;
+    if (placement->parameter) return load_parameter(adapted, change, placement, out);
     zt_status status = read_tensor(adapter, part->lora_a, &out->right);
     if (status == ZT_OK) status = read_tensor(adapter, part->lora_b, &out->left);
     if (status == ZT_OK && placement->flipped) { /* (B A)' = A' B' */

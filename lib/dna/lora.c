@@ -121,8 +121,17 @@ static zt_status add_tensor(zt_lora *adapter, int64_t index)
         return zt_fail(adapter->ctx, ZT_EDATA, "%s: tensor '%s' does not belong to a supported LoRA", zt_lora_name(adapter),
                        shown);
     if (how->field == NO_FIELD) return ZT_OK;
-    lora_part *part = get_part(adapter, name, strlen(name) - strlen(how->text), how->tensor);
+    size_t length = strlen(name) - strlen(how->text), module_length;
+    const char *parameter = NULL;
+    const bool product = how->field == FIELD(lora_a) || how->field == FIELD(lora_b);
+    char ending[32];
+    bool of_parameter = !adapter->gguf && product && !how->embedding &&
+                        zt_lora_parameter_name(&adapter->config, name, length, &module_length, &parameter);
+    if (of_parameter) snprintf(ending, sizeof ending, ".%s", parameter);
+    lora_part *part =
+        of_parameter ? get_part(adapter, name, module_length, ending) : get_part(adapter, name, length, how->tensor);
     if (!part) return ZT_ENOMEM;
+    part->parameter = of_parameter;
     int64_t *field = (int64_t *)(void *)((char *)part + how->field);
     if (*field >= 0)
         return zt_fail(adapter->ctx, ZT_EDATA, "%s: duplicate tensor '%s' under two names", zt_lora_name(adapter), shown);
@@ -185,6 +194,7 @@ static zt_status check_pair(const zt_lora *adapter, lora_part *part, const char 
     if (status != ZT_OK) return status;
     /* llama.cpp's of the tokens: [tokens, r] and [columns, r] */
     part->tokens = adapter->gguf && !strncmp(part->name, "token_embd.", 11);
+    if (part->parameter) return zt_lora_parameter_pair(adapter, part, &type_a, &type_b, shown);
     if (adapter->gguf && strstr(part->name, "_exps.")) return check_stacks(adapter, part, &type_a, &type_b, shown);
     bool flat = true; /* a convolution's B is of one element a channel */
     for (int k = 2; k < type_b.rank; k++) flat = flat && type_b.dim[k] == 1;

@@ -59,8 +59,8 @@ static const char *const known_settings[] = {"alpha_pattern",
                                              "velora_config"};
 
 /* Settings that make an adapter something other than W + scale B A. */
-static const char *const refused_settings[] = {"alora_invocation_tokens", "arrow_config",      "kasa_config", "layer_replication",
-                                               "monteclora_config",       "target_parameters", "use_bdlora",  "use_qalora"};
+static const char *const refused_settings[] = {"alora_invocation_tokens", "arrow_config", "kasa_config", "layer_replication",
+                                               "monteclora_config",       "use_bdlora",   "use_qalora"};
 
 /* Initializations that do not change the base; with others the adapter belongs to a changed base. */
 static const char *const plain_inits[] = {"gaussian", "eva", "orthogonal", "mica"};
@@ -371,6 +371,7 @@ zt_status zt_lora_config_read(zt_ctx *ctx, const char *path, lora_config *config
     if (status == ZT_OK) status = get_bool(ctx, config, "use_dora", &config->dora);
     if (status == ZT_OK) status = get_bool(ctx, config, "ensure_weight_tying", &config->tied);
     if (status == ZT_OK) status = read_lists(ctx, config);
+    if (status == ZT_OK) status = zt_lora_parameters_read(ctx, config);
     if (status == ZT_OK)
         config->alphas = read_patterns(ctx, path, "alpha_pattern", json_object_get(config->json, "alpha_pattern"), &status);
     if (status == ZT_OK)
@@ -436,6 +437,19 @@ zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *config, const cha
         return zt_fail(ctx, ZT_EDATA, "%s: '%s' has rank %lld, but its matrices have rank %lld", config->file, shown,
                        (long long)wanted, (long long)actual_rank);
     return isfinite(*scale) ? ZT_OK : zt_fail(ctx, ZT_EDATA, "%s: the alpha of '%s' is not a finite number", config->file, shown);
+}
+
+zt_status zt_lora_config_rank(zt_ctx *ctx, const lora_config *config, const char *module, int64_t *rank)
+{
+    const json_t *given;
+    char shown[160];
+    zt_status status = find_pattern(config->ranks, module, &given);
+    double number = given ? json_number_value(given) : (double)config->rank;
+    if (status == ZT_OK && !(number >= 1 && number <= 1 << 24 && number == floor(number)))
+        status = zt_fail(ctx, ZT_EDATA, "%s: '%s' has rank %g, expected a whole number from 1 to 16777216", config->file,
+                         zt_escape(shown, sizeof shown, module, strlen(module)), number);
+    *rank = status == ZT_OK ? (int64_t)number : 1;
+    return status;
 }
 
 /* The indices for a module: the list, or the member whose name it ends in. */

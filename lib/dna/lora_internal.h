@@ -2,6 +2,7 @@
  *
  *     lora.c            opens files, groups tensors into parts
  *     lora_config.c     adapter_config.json and its patterns for module names
+ *     lora_parameters.c parameters that hold the matrices of all experts
  *     lora_placement.c  finds each part's tensor in a model
  *     adapted.c         the tensors of a model with adapters
  *     adapted_values.c  their values
@@ -29,6 +30,7 @@ typedef struct lora_config {
     bool transposed;                          /* fan_in_fan_out */
     bool dora;                                /* use_dora */
     bool tied;                                /* ensure_weight_tying */
+    const json_t *parameters;                 /* target_parameters; NULL: none */
     const json_t *saved_modules, *token_rows; /* modules_to_save, trainable_token_indices; NULL: none */
 } lora_config;
 
@@ -38,6 +40,8 @@ void zt_lora_config_fini(lora_config *config);
 bool zt_lora_config_saves(const lora_config *config, const char *module);
 /* The scale alpha / rank of a module whose matrices have actual_rank; ZT_EDATA: the configuration says another rank. */
 zt_status zt_lora_config_scale(zt_ctx *ctx, const lora_config *config, const char *module, int64_t actual_rank, double *scale);
+/* The rank of a module, or of a parameter; ZT_EDATA: it is not a whole number of 1 or more. */
+zt_status zt_lora_config_rank(zt_ctx *ctx, const lora_config *config, const char *module, int64_t *rank);
 /* The indices of an embedding's trained rows, [count], allocated in the arena. */
 zt_status zt_lora_config_rows(zt_ctx *ctx, const lora_config *config, const char *module, int64_t count, zt_arena *arena,
                               const int64_t **row);
@@ -56,6 +60,7 @@ typedef struct lora_part {
     bool saved;             /* among modules_to_save */
     int64_t
         experts; /* in a GGUF: matrices that A [experts, rank, in] and B [experts, out, rank] are for; 0: one, of 2 dimensions */
+    bool parameter; /* of the matrices of all experts, `experts` of them: lora_parameters.c */
     int64_t rank;
     double scale;
     const int64_t *row_indices; /* [row_count] rows of the model's tensor */
@@ -85,6 +90,10 @@ typedef struct lora_placement {
     float add;      /* added to whole tensors */
     int64_t heads;  /* rows are in pairs for rope within each of so many heads; 0: they are not */
     int64_t expert; /* the matrix of a stacked tensor that it is for; -1: the tensor */
+    /* Of a parameter: the expert whose matrix the tensor is, or 0 for all; how many there are; rows first, first + step, .. of the
+     * parameter's product; whether that is transposed. */
+    bool parameter, parameter_turned;
+    int64_t parameter_expert, parameter_experts, parameter_first, parameter_step;
 } lora_placement;
 
 /* A model's embedding and output head. */
@@ -97,6 +106,23 @@ void zt_lora_ends(const zt_lora *adapter, zt_checkpoint *model, lora_ends *out);
 /* Finds a part's tensor and checks shapes. ZT_EDATA: the model has no such tensor; ZT_ESHAPE: it has another shape. */
 zt_status zt_lora_place_part(const zt_lora *adapter, zt_checkpoint *model, const lora_ends *ends, const lora_part *part,
                              lora_placement *out);
+/* Parts for parameters, lora_parameters.c: reads target_parameters; the module and the parameter of a tensor's module (false: it is
+ * not one's); checks A and B; how many places there are at most in a model, and these; factors left [stack * rows, rank] and right
+ * [stack * rank, columns] of its A and B. */
+zt_status zt_lora_parameters_read(zt_ctx *ctx, lora_config *config);
+bool zt_lora_parameter_name(const lora_config *config, const char *module, size_t length, size_t *module_length,
+                            const char **parameter);
+zt_status zt_lora_parameter_pair(const zt_lora *adapter, lora_part *part, const zt_type *a, const zt_type *b, const char *shown);
+int64_t zt_lora_parameter_places(const lora_part *part);
+zt_status zt_lora_place_parameter(const zt_lora *adapter, zt_checkpoint *model, const char *arch, const lora_part *part,
+                                  lora_placement *out, int64_t *count);
+void zt_lora_parameter_values(const lora_placement *placement, const float *a, const float *b, int64_t a_columns, int64_t rows,
+                              int64_t columns, float *left, float *right);
+/* The tensor of this name, or without what a wrapping model puts before it; -1: there is none. */
+int64_t zt_lora_find_own(zt_checkpoint *model, const char *name);
+/* The same for any part: adds its placements to `out`. */
+zt_status zt_lora_place_all(const zt_lora *adapter, zt_checkpoint *model, const lora_ends *ends, const lora_part *part,
+                            lora_placement *out, int64_t *count);
 /* ZT_EDATA: the adapter is for another architecture. */
 zt_status zt_lora_check_arch(const zt_lora *adapter, zt_checkpoint *model);
 /* The number of heads within which the conversion from Hugging Face to GGUF pairs a tensor's rows for rope; 0: rows keep

@@ -138,7 +138,7 @@ void zt_lora_ends(const zt_lora *adapter, zt_checkpoint *model, lora_ends *out)
 /* ---- a part ---------------------------------------------------------------------------------- */
 
 /* By its own name, or without what a wrapping model puts before it. */
-static int64_t find_own(zt_checkpoint *model, const char *name)
+int64_t zt_lora_find_own(zt_checkpoint *model, const char *name)
 {
     int64_t i = -1;
     for (const char *tail = name; tail && i < 0; tail = strchr(tail, '.') ? strchr(tail, '.') + 1 : NULL)
@@ -268,15 +268,23 @@ static zt_status check_rows(const lora_placement *placement, zt_checkpoint *mode
     return ZT_OK;
 }
 
+static zt_status check_decodable(const zt_lora *adapter, zt_checkpoint *model, const zt_entry *entry)
+{
+    const zt_type *type = &entry->type;
+    char shown[160];
+    if (type->rank >= 0 && type->dtype != ZT_DTYPE_COUNT && zt_dtype_is_float(type->dtype) && zt_dtype_get(type->dtype)->decode)
+        return ZT_OK;
+    return zt_fail(adapter->ctx, ZT_ENOTSUP, "%s: tensor '%s': type %s cannot be decoded", zt_checkpoint_name(model),
+                   zt_escape(shown, sizeof shown, entry->name, strlen(entry->name)), entry->dtype);
+}
+
 static zt_status check_shapes(lora_placement *placement, zt_checkpoint *model, const zt_entry *entry)
 {
     const lora_part *part = placement->part;
     const zt_type *wanted = &entry->type;
     char shown[160];
-    if (wanted->rank < 0 || wanted->dtype == ZT_DTYPE_COUNT || !zt_dtype_is_float(wanted->dtype) ||
-        !zt_dtype_get(wanted->dtype)->decode)
-        return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: tensor '%s': type %s cannot be decoded",
-                       zt_checkpoint_name(model), zt_escape(shown, sizeof shown, entry->name, strlen(entry->name)), entry->dtype);
+    zt_status decodable = check_decodable(placement->adapter, model, entry);
+    if (decodable != ZT_OK) return decodable;
     if (placement->expert >= 0 && (part->lora_a < 0 || part->whole >= 0 || part->magnitude >= 0 || part->addend >= 0))
         return zt_fail(placement->adapter->ctx, ZT_ENOTSUP, "%s: '%s': of an expert only A and B are supported",
                        zt_lora_name(placement->adapter), zt_escape(shown, sizeof shown, part->name, strlen(part->name)));
@@ -314,9 +322,26 @@ zt_status zt_lora_place_part(const zt_lora *adapter, zt_checkpoint *model, const
     else if (gguf)
         status = fit_gguf(adapter, model, part, &name, out);
     else
-        out->tensor = find_own(model, name);
+        out->tensor = zt_lora_find_own(model, name);
     if (status != ZT_OK) return status;
     if (out->tensor < 0 && (!ends->head_name || !ends_in(name, ends->head_name))) return fail_no_tensor(adapter, model, part);
     zt_checkpoint_get(model, out->tensor < 0 ? ends->embedding : out->tensor, &entry);
     return check_shapes(out, model, &entry);
+}
+
+zt_status zt_lora_place_all(const zt_lora *adapter, zt_checkpoint *model, const lora_ends *ends, const lora_part *part,
+                            lora_placement *out, int64_t *count)
+{
+    zt_bytes arch = find_arch(zt_checkpoint_meta(model));
+    char text[65];
+    *count = 1;
+    if (!part->parameter) return zt_lora_place_part(adapter, model, ends, part, out);
+    snprintf(text, sizeof text, "%.*s", (int)(arch.n < 64 ? arch.n : 64), arch.data ? arch.data : "");
+    zt_status status = zt_lora_place_parameter(adapter, model, arch.data ? text : NULL, part, out, count);
+    for (int64_t i = 0; i < *count && status == ZT_OK; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(model, out[i].tensor, &entry);
+        status = check_decodable(adapter, model, &entry);
+    }
+    return status;
 }

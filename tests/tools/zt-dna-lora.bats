@@ -149,12 +149,35 @@ changed_experts() {
     refused 65 'not a number' bases/llama+x
 }
 
+@test "target_parameters: what is not a parameter of experts, or does not fit, is refused" {
+    zt-convert -q bases/qwen3moe moe.gguf
+    for base in bases/qwen3moe moe.gguf; do
+        adapter x '$j->{target_parameters} = "down_proj"' parameters/a
+        refused 65 "'target_parameters' is not a list" $base+x
+        adapter x '$j->{target_parameters} = [1]' parameters/a
+        refused 65 "'target_parameters': a name is not a string" $base+x
+        adapter x '$j->{target_parameters} = ["mlp.experts.w1"]' parameters/a
+        refused 69 "'mlp.experts.w1' is not supported" $base+x
+        adapter x '$j->{r} = 5' parameters/a
+        refused 65 'rank 5' $base+x
+        adapter x '$j->{rank_pattern}{down_proj} = 6' parameters/a # of one expert
+        refused 65 'down_proj' $base+x
+        adapter x '$j->{rank_pattern} = {"gate_up_proj" => 2.5}' parameters/a
+        refused 65 'rank 2.5' $base+x
+        adapter x '$j->{target_parameters} = ["experts.down_proj"]' parameters/a # the inner one has no place
+        refused 65 'base_layer' $base+x
+        adapter x '$j->{target_parameters} = ["experts.gate_up_proj", "experts.up_proj", "experts.down_proj"]' parameters/a
+        refused 65 'up_proj' $base+x
+    done
+    refused 65 "parameter 'model.layers.1.mlp.experts.down_proj'" bases/llama+parameter/a
+}
+
 @test "adapters: what would be another model's numbers is refused by name" {
     for init in pissa pissa_niter_4 olora corda loftq lora_ga; do
         adapter x "\$j->{init_lora_weights} = '$init'"
         refused 69 "'$init'" bases/llama+x
     done
-    for key in layer_replication target_parameters alora_invocation_tokens; do
+    for key in layer_replication alora_invocation_tokens; do
         adapter x "\$j->{$key} = [1]"
         refused 69 "'$key'" bases/llama+x
     done

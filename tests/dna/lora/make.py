@@ -23,8 +23,8 @@ import numpy as np
 import torch
 from peft import LoraConfig, PeftModel, get_peft_model
 from safetensors.torch import load_file, save_file
-from transformers import (Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel,
-                          LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3MoeConfig,
+from transformers import (AutoModelForCausalLM, Gemma3ForCausalLM, Gemma3TextConfig, GPT2Config, GPT2LMHeadModel, GptOssConfig,
+                          GptOssForCausalLM, Llama4ForCausalLM, Llama4TextConfig, LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM, Qwen3MoeConfig,
                           Qwen3MoeForCausalLM)
 
 warnings.simplefilter("ignore")
@@ -41,6 +41,11 @@ BASES = {
     "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(head_dim=4, **SIZES)),
     "qwen3moe": lambda: Qwen3MoeForCausalLM(Qwen3MoeConfig(
         head_dim=4, num_experts=3, num_experts_per_tok=2, moe_intermediate_size=8, mlp_only_layers=[0], **SIZES)),
+    # whose parameters are [experts, in, out]; gpt-oss says so, and has the rows of gate and up in turns
+    "llama4": lambda: Llama4ForCausalLM(Llama4TextConfig(
+        head_dim=4, num_local_experts=2, intermediate_size_mlp=24, interleave_moe_layer_step=2, **{**SIZES, "intermediate_size": 12})),
+    "gptoss": lambda: GptOssForCausalLM(GptOssConfig(
+        head_dim=4, num_local_experts=2, num_experts_per_tok=1, **{**SIZES, "intermediate_size": 12})),
 }
 
 
@@ -76,7 +81,9 @@ def tokenizer(folder):
 def make_base(root, name):
     torch.manual_seed(0)
     m = BASES[name]()
-    fill(m.named_parameters(), 7 + sorted(BASES).index(name), 1)
+    later = ("llama4", "gptoss")
+    seed = 13 + later.index(name) if name in later else 7 + sorted(set(BASES) - set(later)).index(name)
+    fill(m.named_parameters(), seed, 1)
     m.save_pretrained(f"{root}/bases/{name}")
     os.remove(f"{root}/bases/{name}/generation_config.json")
     tokenizer(f"{root}/bases/{name}")
@@ -233,6 +240,35 @@ def make_experts(root, seed):
     w.close()
 
 
+def make_parameters(root, seed):
+    """target_parameters: both parameters of the experts of the layer that has them, and one alone. What merge_and_unload leaves has a
+    tensor for all experts; files of Qwen have one for each."""
+    both = ["experts.gate_up_proj", "experts.down_proj"]
+    for name, base_name, targets, rank in (("parameters", "qwen3moe", ["mlp." + both[0], both[1]], {"down_proj": 2}),
+                                           ("parameter", "qwen3moe", ["down_proj"], {}), ("turned", "llama4", both, {}),
+                                           ("in_turns", "gptoss", both, {"gate_up_proj": 4})):
+        base = AutoModelForCausalLM.from_pretrained(f"{root}/bases/{base_name}")
+        config = LoraConfig(r=3, lora_alpha=6, target_modules=["q_proj"], target_parameters=targets, rank_pattern=rank,
+                            task_type="CAUSAL_LM")
+        model = get_peft_model(base, config)
+        fill(sorted((n, p) for n, p in model.named_parameters() if "lora_" in n), seed, 1)
+        model.save_pretrained(f"{root}/{name}/a")
+        os.remove(f"{root}/{name}/a/README.md")
+        state = {}
+        for key, value in model.merge_and_unload().state_dict().items():
+            front, _, parameter = key.rpartition(".")
+            if not front.endswith("experts") or base_name != "qwen3moe":
+                state[key] = value
+                continue
+            half = value.shape[1] // 2
+            parts = {"gate_proj": value[:, :half], "up_proj": value[:, half:]} if "gate" in parameter else {parameter: value}
+            for part, stack in parts.items():
+                for e in range(len(stack)):
+                    state[f"{front}.{e}.{part}.weight"] = stack[e]
+        save_file({k: v.float().contiguous() for k, v in state.items()}, f"{root}/{name}/expected.safetensors")
+        open(f"{root}/{name}/spec", "w").write(f"bases/{base_name}+{name}/a\n")
+
+
 def plain(info):
     info.uid = info.gid = info.mtime = 0
     info.uname = info.gname = "root"
@@ -249,12 +285,13 @@ def main(out):
         make_case(root, name, 20 + k)
     make_weighted(root)
     make_experts(root, 90)
+    make_parameters(root, 91)
     buf = io.BytesIO()
     with tarfile.open(fileobj=buf, mode="w:xz", preset=9) as t:
         for name in sorted(os.listdir(root)):
             t.add(f"{root}/{name}", name, filter=plain)
     open(out, "wb").write(buf.getvalue())
-    print(len(CASES) + 2, "adapters,", len(buf.getvalue()), "bytes")
+    print(len(CASES) + 6, "adapters,", len(buf.getvalue()), "bytes")
     shutil.rmtree(root)
 
 
