@@ -124,12 +124,12 @@ static void start_mix(const char *head)
     for (int64_t i = 0; i < made.n; i++) made.expect[i] = made.type[i].rank == 1 ? ZT_F32 : dtype_of(usual);
 }
 
-static void test_llama_quantize(zt_ctx *ctx)
+static void test_llama_quantize(zt_ctx *ctx, const char *path)
 {
     char line[1024], head[128] = "", comment[64] = "";
-    FILE *file = fopen("tests/llm/mixes/types.txt", "r");
+    FILE *file = fopen(path, "r");
     bool tensors = false;
-    if (!ok(file != NULL, "tests/llm/mixes/types.txt")) return;
+    if (!ok(file != NULL, "%s", path)) return;
     while (fgets(line, sizeof line, file)) {
         bool model_line = !strncmp(line, "model ", 6), mix_line = !strncmp(line, "mix ", 4);
         if ((model_line || mix_line) && *head) check_mix(ctx, head, comment);
@@ -208,7 +208,8 @@ int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
     test_names();
-    test_llama_quantize(ctx);
+    test_llama_quantize(ctx, "tests/llm/mixes/types.txt");
+    test_llama_quantize(ctx, "tests/llm/mixes/rows.txt");
     test_wishes(ctx);
     test_other_files(ctx);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left behind");

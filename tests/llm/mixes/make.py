@@ -146,22 +146,29 @@ def tell(tensors, n, types, fell, head):
 
 L.llama_log_set(catch, ctypes.c_void_p(0))
 L.llama_backend_init()
-print("""# Made by make.py with llama-cpp-python 0.3.36: which type llama-quantize gives each tensor.
+
+
+def main():
+    print("""# Made by make.py with llama-cpp-python 0.3.36: which type llama-quantize gives each tensor.
 # model: architecture, layers, heads, heads of keys, experts; then its tensors and their shapes, * for every
 # layer. mix: name, with or without an imatrix, how many fall back, the usual type; then who has another.""")
-for name, arch, n, heads, kv, experts, width, outer, inner in MODELS:
-    tensors = [(t, tuple(d or width for d in shape)) for t, shape in outer]
-    tensors += [("output_norm.weight", (width,))] + [("blk.*." + t, shape) for t, shape in inner]
-    print(f"model {arch} {n} {heads} {kv} {experts} # {name}")
-    for t, shape in tensors:
-        print(t, *shape)
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "m.gguf")
-        write(path, arch, list(spell(tensors, n)), keys(arch, n, heads, kv, experts, width))
-        for mix in MIXES:
-            plain, with_it = ask(path, mix, False), ask(path, mix, True)
-            if plain == with_it:
-                tell(tensors, n, *plain, f"mix {mix} both")
-            else:
-                tell(tensors, n, *plain, f"mix {mix} without")
-                tell(tensors, n, *with_it, f"mix {mix} with")
+    for name, arch, n, heads, kv, experts, width, outer, inner in MODELS:
+        tensors = [(t, tuple(d or width for d in shape)) for t, shape in outer]
+        tensors += [("output_norm.weight", (width,))] + [("blk.*." + t, shape) for t, shape in inner]
+        print(f"model {arch} {n} {heads} {kv} {experts} # {name}")
+        for t, shape in tensors:
+            print(t, *shape)
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "m.gguf")
+            write(path, arch, list(spell(tensors, n)), keys(arch, n, heads, kv, experts, width))
+            for mix in MIXES:
+                plain, with_it = ask(path, mix, False), ask(path, mix, True)
+                if plain == with_it:
+                    tell(tensors, n, *plain, f"mix {mix} both")
+                else:
+                    tell(tensors, n, *plain, f"mix {mix} without")
+                    tell(tensors, n, *with_it, f"mix {mix} with")
+
+
+if __name__ == "__main__":
+    main()
