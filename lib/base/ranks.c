@@ -66,8 +66,7 @@ int zt_ranks_started(void)
 {
     static const char *const sizes[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", NULL};
     static const char *const pmix[] = {"PMIX_RANK", NULL}, *const step[] = {"SLURM_STEP_NUM_TASKS", NULL};
-    int count = read_number(sizes, read_number(pmix, -1) < 0 ? 1 : read_number(step, 1));
-    return count > 1 ? count : 1;
+    return read_number(sizes, read_number(pmix, -1) < 0 ? 0 : read_number(step, 1));
 }
 
 int zt_ranks_started_as(void)

@@ -23,7 +23,7 @@ extern "C" {
 
 typedef struct zt_ranks zt_ranks;
 
-/* The number of ranks that the environment states: 1 unless mpirun (or srun with PMIx) started this process. */
+/* The number of ranks that the environment states; 0 unless mpirun (or srun with PMIx) started this process. */
 int zt_ranks_started(void);
 /* The number of this rank in the environment, from 0; 0 where there is none. Both read only the environment. */
 int zt_ranks_started_as(void);

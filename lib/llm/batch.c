@@ -20,6 +20,7 @@
 #include "lib/base/require.h"
 #include "lib/llm/arch/arch.h"
 #include "lib/llm/batch.h"
+#include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -570,7 +571,7 @@ static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
     if (is_recurrent(batch)) inputs[count++] = batch->from;
     if (is_recurrent(batch)) inputs[count++] = batch->to;
     if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + count);
-    return status ? status : zt_session_step(zt_llm_session(batch->llm), symbols, 2, inputs, outputs);
+    return status ? status : zt_llm_step(batch->llm, symbols, 2, inputs, outputs);
 }
 
 /* Sets how each row is drawn. Rows of texts that do not draw get the greedy sampler; their result is not read. */

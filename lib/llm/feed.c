@@ -29,7 +29,7 @@ static zt_status run_step(zt_llm *model, const int32_t *ids, int64_t first, int6
     if (model->recurrent) decoder[count++] = model->recurrent->to;
     if (model->drawing) zt_drawing_inputs(model->drawing, decoder + count);
     zt_binding symbols[] = {{"n", row_count}, {"m", wanted}};
-    return zt_session_step(model->session, symbols, 2, in, out);
+    return zt_llm_step(model, symbols, 2, in, out);
 }
 
 /* The same in a model with recurrent layers: tokens behind the nearest state are fed again, in the same step. */

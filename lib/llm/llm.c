@@ -106,7 +106,7 @@ static zt_status pass_program(zt_llm *model, const zt_gguf *gguf)
     const zt_binding sample[] = {{"n", 3}, {"m", 2}, {"ctx", model->cache_rows}};
     if (model->opts.planned) return check_plan(gguf, model->opts.planned, model->prog, sample, 3);
     zt_pass_opts pass_opts = {.sample = sample, .n_sample = 3, .engine = model->opts.engine, .off = model->opts.passes_off};
-    model->passed = zt_prog_passes(model->ctx, model->prog, &pass_opts, NULL);
+    model->passed = zt_prog_passes(model->ctx, model->part ? model->part : model->prog, &pass_opts, NULL);
     return model->passed ? ZT_OK : zt_ctx_status(model->ctx);
 }
 
@@ -130,8 +130,9 @@ zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
     zt_llm *model = zt_calloc(ctx, 1, sizeof *model);
     if (!model) return NULL;
     model->ctx = ctx;
+    if (opts->ranks && zt_llm_request_open(opts) != ZT_OK) goto fail;
     if (zt_llm_executable(model, gguf, opts) != ZT_OK || zt_llm_scratch(model, &model->scratch) != ZT_OK ||
-        pass_program(model, gguf) != ZT_OK || make_inputs(model) != ZT_OK)
+        (opts->ranks && zt_llm_divide(model, gguf) != ZT_OK) || pass_program(model, gguf) != ZT_OK || make_inputs(model) != ZT_OK)
         goto fail;
     zt_binding fixed = {"ctx", model->cache_rows};
     zt_session_opts session_opts = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1, .plan = opts->planned};
@@ -141,8 +142,10 @@ zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
     zt_binding single[] = {{"n", 1}, {"m", 1}};
     bool greedy = opts->greedy, draws = model->opts.draws && !greedy;
     void *const wanted[] = {(greedy && !opts->embed) || draws ? NULL : model, greedy ? model : NULL, draws ? model : NULL};
-    if (model->session && zt_session_prepare(model->session, single, 2, wanted) == ZT_OK) {
+    bool others = zt_ranks_own(opts->ranks) != 0; /* their outputs are what the next rank needs */
+    if (model->session && zt_session_prepare(model->session, single, 2, others ? NULL : wanted) == ZT_OK) {
         log_opened(model, gguf);
+        model->served = model->stages && !others;
         return model;
     }
 fail:
@@ -153,8 +156,11 @@ fail:
 void zt_llm_close(zt_llm *model)
 {
     if (!model) return;
+    if (model->served) zt_stages_end(model->stages);
+    zt_stages_close(model->stages);
     zt_session_close(model->session);
     zt_prog_free(model->passed);
+    zt_prog_free(model->part);
     zt_prog_free(model->prog);
     zt_free(model->ctx, model->iota);
     zt_free(model->ctx, model->pos);

@@ -15,6 +15,7 @@
 #define ZT_LLM_H
 
 #include "lib/io/gguf.h"
+#include "lib/base/ranks.h"
 #include "lib/run/plan_file.h"
 
 #ifdef __cplusplus
@@ -232,11 +233,19 @@ typedef struct zt_llm_opts {
      * its inputs, states, data or outputs do not fit; ZT_ENOTSUP with `embed`. NULL: that of the file's architecture. */
     const zt_prog *forward;
     const char *forward_name; /* of the program's file, for messages; NULL: "program" */
+    /* The layers are divided among these ranks (lib/run/stages.h), each of which reads only its tensors; the bits are the same.
+     * Rank 0 opens the model, the others call zt_llm_work. Excludes `planned`; states cannot be saved or loaded. NULL: alone */
+    zt_ranks *ranks;
 } zt_llm_opts;
 
 /* Opens a model on an engine. Hyperparameters and the shapes of all tensors are checked before any weight is read:
  * ZT_ENOTSUP names an unknown architecture, ZT_EDATA a missing tensor or one of the wrong shape. */
 zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts);
+/* On other ranks than 0: takes part in the models that rank 0 opens, until it calls zt_llm_dismiss. Of opts the engine, `forward` and
+ * `ranks` count; all else comes from rank 0. ZT_EUSAGE: the files of the ranks differ. */
+zt_status zt_llm_work(zt_gguf *gguf, const zt_llm_opts *opts);
+/* On rank 0, with all models closed: the other ranks return from zt_llm_work. NULL: no effect. */
+zt_status zt_llm_dismiss(zt_ranks *ranks);
 void zt_llm_close(zt_llm *model); /* keeps its file and engine open. NULL: no-op */
 
 typedef struct zt_llm_info {

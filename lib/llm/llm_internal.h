@@ -9,6 +9,7 @@
 #define ZT_LLM_INTERNAL_H
 
 #include "lib/llm/arch/arch.h"
+#include "lib/run/stages.h"
 
 /* recurrent.c: the states of sequence 0 in a model with recurrent layers. A state cannot go back, so some are kept: behind the
  * last token fed, before the last token of the last prompt, and behind the first token of a draft. After a rewind, the
@@ -54,7 +55,10 @@ struct zt_llm {
     zt_llm_opts opts;   /* with every default filled in */
     int64_t cache_rows; /* of all sequences, in whole blocks */
     zt_prog *prog;      /* as it is built, */
+    zt_prog *part;      /* of several ranks, what this one runs of it; else NULL */
     zt_prog *passed;    /* and as it runs, where no plan says it */
+    zt_stages *stages;  /* of several ranks, else NULL */
+    bool served;        /* the other ranks wait for steps */
     zt_session *session;
     int64_t position;
     int32_t *iota, *pos, *seq, *table; /* iota, pos, seq [chunk], table [n_seq, blocks] */
@@ -68,6 +72,12 @@ struct zt_llm {
 
 /* feed.c: entries of an embedding: the width, or a classifier's labels. */
 int64_t zt_llm_vector_length(const zt_llm *model);
+/* ranks.c: a step of the model's session, and of the other ranks, as zt_session_step. */
+zt_status zt_llm_step(zt_llm *model, const zt_binding *symbols, int n, const void *const *inputs, void *const *outputs);
+/* With opts->ranks: rank 0 asks the others to open the model too. */
+zt_status zt_llm_request_open(const zt_llm_opts *opts);
+/* Sets stages and part. ZT_EUSAGE: the model cannot be divided, or the ranks' files differ. */
+zt_status zt_llm_divide(zt_llm *model, zt_gguf *gguf);
 /* Everything that needs no weights: hyper-parameters, options with their defaults, the program. */
 zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts);
 /* Scratch for a full chunk, by liveness: a lower bound that the memory plan comes close to. */

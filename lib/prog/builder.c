@@ -154,10 +154,10 @@ static zt_status copy_dims(zt_prog *target, const zt_prog *program)
     return program->file ? zt_prog_model(target, program->file, program->id) : ZT_OK;
 }
 
-/* How declarations change: value v becomes a state where state[v], and has the type types[v]; first[first_count] come before
- * the others. NULL: nothing changes. */
+/* How declarations change: value v is left out unless wanted[v], becomes a state where state[v], and has the type types[v];
+ * first[first_count] come before the others. NULL: nothing changes. */
 typedef struct declared_changes {
-    const bool *state;
+    const bool *wanted, *state;
     const zt_type *types;
     const int *first;
     int first_count;
@@ -180,7 +180,8 @@ static zt_status copy_values(zt_prog *target, const zt_prog *program, const decl
     for (int i = 0; i < changes->first_count && !status; i++)
         status = copy_value(target, program, changes, changes->first[i], map);
     for (int value_id = 0; value_id < program->values.count && !status; value_id++)
-        if (map[value_id] < 0 && zt_prog_value(program, value_id)->kind != ZT_VALUE_OP)
+        if (map[value_id] < 0 && zt_prog_value(program, value_id)->kind != ZT_VALUE_OP &&
+            (!changes->wanted || changes->wanted[value_id]))
             status = copy_value(target, program, changes, value_id, map);
     return status;
 }
@@ -198,6 +199,13 @@ static zt_prog *copy_declarations(const zt_prog *program, const declared_changes
 zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map)
 {
     return copy_declarations(program, &(declared_changes){.state = state}, map);
+}
+
+zt_prog *zt_prog_like_some(const zt_prog *program, const bool *wanted, int *map)
+{
+    if (!program) return NULL;
+    ZT_REQUIRE(program->ctx, wanted, NULL);
+    return copy_declarations(program, &(declared_changes){.wanted = wanted}, map);
 }
 
 zt_prog *zt_prog_like_types(const zt_prog *program, const zt_type *types, const int *first, int first_count, int *map)

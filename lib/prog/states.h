@@ -13,6 +13,9 @@ extern "C" {
  * state NULL: none is. */
 zt_prog *zt_prog_like_states(const zt_prog *program, const bool *state, int *map);
 
+/* zt_prog_like of the declarations v with wanted[v]; map[v] of the others is -1. */
+zt_prog *zt_prog_like_some(const zt_prog *program, const bool *wanted, int *map);
+
 /* zt_prog_like, in which every declaration v has the type types[v], with dimensions of `program`, and first[first_count],
  * values of different declarations, are declared before the others. types NULL: they do not change. NULL: ZT_EUSAGE for
  * a value that is no declaration, ZT_ESHAPE, ZT_ENOMEM. */

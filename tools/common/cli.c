@@ -77,7 +77,7 @@ zt_status zt_cli_claim(zt_cli *cli, const char *path, const char *option)
     state->claims[state->claim_count++] = (zt_cli_claimed){path, option};
     if (strcmp(path, "-") != 0) return ZT_OK;
     state->stdout_taken = true;
-    if (isatty(STDOUT_FILENO)) cli->progress = 2; /* it is not written through here: a bar would be left before it */
+    if (zt_cli_on_terminal()) cli->progress = 2; /* it is not written through here: a bar would be left before it */
     return ZT_OK;
 }
 
@@ -85,7 +85,7 @@ zt_status zt_cli_write(zt_cli *cli, const void *bytes, size_t size)
 {
     zt_cli_state *state = get_state(cli);
     FILE *stream = state->stdout_taken ? stderr : stdout;
-    bool bar = size && state->drawn && (stream == stderr || isatty(STDOUT_FILENO));
+    bool bar = size && state->drawn && (stream == stderr || zt_cli_on_terminal());
     if (bar) zt_progress_erase(state);
     errno = 0;
     if (size && fwrite(bytes, 1, size, stream) != size) return stdout_failed(cli, errno);
@@ -99,7 +99,7 @@ zt_status zt_cli_flush(zt_cli *cli)
 
 zt_status zt_cli_refuse_terminal(zt_cli *cli, const char *what)
 {
-    if (!isatty(STDOUT_FILENO)) return ZT_OK;
+    if (!zt_cli_on_terminal()) return ZT_OK;
     return zt_fail(cli->ctx, ZT_EUSAGE, "%s cannot be written to a terminal: redirect stdout", what);
 }
 
@@ -179,7 +179,7 @@ static zt_status choose_isa(zt_cli_state *state)
 static void choose_looks(zt_cli *cli)
 {
     const char *no_color = getenv("NO_COLOR");
-    if (cli->color == 0) cli->color = isatty(STDOUT_FILENO) && !(no_color && *no_color) ? 1 : 2;
+    if (cli->color == 0) cli->color = zt_cli_on_terminal() && !(no_color && *no_color) ? 1 : 2;
     if (cli->progress == 0) cli->progress = isatty(STDERR_FILENO) && !cli->quiet ? 1 : 2;
 }
 

@@ -175,6 +175,8 @@ zt_cli_second zt_cli_pair(const zt_cli *cli);
 /* Joins the ranks that mpirun has started, if it has (ranks.c). On other ranks than 0 stdout and stderr are then silent, except for
  * the message of a failure; zt_cli_close leaves them. */
 zt_status zt_cli_join(zt_cli *cli);
+/* Is stdout a terminal that somebody reads? Not below mpirun, which passes stdout on through one. */
+bool zt_cli_on_terminal(void);
 /* ZT_EUSAGE if mpirun has started several ranks: "WHAT does not run on several ranks". */
 zt_status zt_cli_refuse_ranks(zt_cli *cli, const char *what);
 bool zt_cli_interrupted(void); /* has SIGINT arrived? */

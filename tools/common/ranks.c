@@ -26,6 +26,9 @@ static void catch_termination(const zt_cli *cli)
     sigaction(SIGTERM, &action, NULL);
 }
 
+/* mpirun passes on what is written through a pseudo-terminal. */
+bool zt_cli_on_terminal(void) { return isatty(STDOUT_FILENO) && !zt_ranks_started(); }
+
 /* What rank 0 prints is printed once. */
 static zt_status silence(zt_cli *cli)
 {
@@ -40,17 +43,16 @@ static zt_status silence(zt_cli *cli)
 
 zt_status zt_cli_join(zt_cli *cli)
 {
-    if (zt_ranks_started() == 1 || cli->ranks) return ZT_OK;
+    if (zt_ranks_started() <= 1 || cli->ranks) return ZT_OK;
+    if (!zt_ranks_started_as()) catch_termination(cli);
     cli->ranks = zt_ranks_open(cli->ctx);
     if (!cli->ranks) return zt_ctx_status(cli->ctx);
-    if (zt_ranks_own(cli->ranks)) return silence(cli);
-    catch_termination(cli);
-    return ZT_OK;
+    return zt_ranks_own(cli->ranks) ? silence(cli) : ZT_OK;
 }
 
 zt_status zt_cli_refuse_ranks(zt_cli *cli, const char *what)
 {
-    if (zt_ranks_started() == 1) return ZT_OK;
+    if (zt_ranks_started() <= 1) return ZT_OK;
     return zt_fail(cli->ctx, ZT_EUSAGE, "%s does not run on several ranks (mpirun started %d)", what, zt_ranks_started());
 }
 

@@ -1,7 +1,6 @@
 /* table.c - rows of text cells, printed as --format says: a writer for each form. */
 #include "tools/common/internal.h"
 #include <string.h>
-#include <unistd.h>
 
 typedef struct table_row table_row;
 struct table_row {
@@ -140,7 +139,7 @@ typedef void cell_fn(zt_str *s, const char *cell);
 /* RFC 4180. A file gets the cell as it is; a terminal is not shown control bytes. */
 static void put_csv_cell(zt_str *out, const char *cell)
 {
-    bool quote = strpbrk(cell, "\",\r\n") != NULL, terminal = isatty(STDOUT_FILENO) != 0;
+    bool quote = strpbrk(cell, "\",\r\n") != NULL, terminal = zt_cli_on_terminal();
     zt_str_puts(out, quote ? "\"" : "");
     while (*cell) {
         size_t length = strcspn(cell, "\"");
@@ -300,7 +299,7 @@ zt_status zt_table_print(zt_table *table)
     zt_str_init(&out, table->cli->ctx);
     table->prints = true;
     bool words = ((const zt_cli_state *)table->cli)->stdout_taken; /* they go to stderr */
-    zt_status status = zt_table_put(table, words || isatty(STDOUT_FILENO), &out);
+    zt_status status = zt_table_put(table, words || zt_cli_on_terminal(), &out);
     if (status == ZT_OK && out.len) status = zt_cli_write(table->cli, out.data, out.len);
     zt_str_fini(&out);
     return status;

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const char *shape_text(const zt_type *type, char buffer[ZT_TYPE_TEXT])
 {
@@ -165,7 +164,7 @@ static const char *kind_text(const zt_meta_item *item, char buffer[40])
 static zt_status put_meta(convert_job *job, const zt_meta *meta)
 {
     static const char *const columns[] = {"file", "key", "type", "value"};
-    bool brief = job->cli->format == ZT_FMT_AUTO && isatty(STDOUT_FILENO);
+    bool brief = job->cli->format == ZT_FMT_AUTO && zt_cli_on_terminal();
     zt_status status = job_table(job, "convert.meta", columns, 4);
     zt_str value;
     zt_str_init(&value, job->ctx);

@@ -379,6 +379,7 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     if (run->options->plan && run_read_plan(run) != ZT_OK) return zt_ctx_status(run->ctx);
     if (!run->engine && run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
+    opts.ranks = run->cli->ranks;
     opts.planned = run->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;

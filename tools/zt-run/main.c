@@ -2,8 +2,8 @@
 #include "tools/common/subject.h"
 #include "tools/zt-run/run.h"
 
+#include <inttypes.h>
 #include <string.h>
-#include <unistd.h>
 
 static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run))
 {
@@ -11,7 +11,7 @@ static zt_status run_with_output(run_state *run, zt_status (*job)(run_state *run
         run->sink = zt_sink_open(run->ctx, run->cli->output, run->cli->force);
         if (!run->sink) return zt_ctx_status(run->ctx);
     }
-    run->terminal = !run->sink && isatty(STDOUT_FILENO);
+    run->terminal = !run->sink && zt_cli_on_terminal();
     zt_status status = job(run);
     /* What was written before an interrupt is kept. */
     if (run->sink && (status == ZT_OK || status == ZT_EINTR)) {
@@ -31,6 +31,52 @@ static zt_status refuse_operand(run_state *run)
     return zt_fail(run->ctx, ZT_EUSAGE, "unexpected argument '%s'", zt_escape(shown, sizeof shown, operand, strlen(operand)));
 }
 
+/* ---- several ranks ---------------------------------------------------------------------------- */
+
+/* What needs all of the model, or its states, in one process. */
+static zt_status refuse_on_ranks(run_state *run, bool program)
+{
+    const run_options *options = run->options;
+    const struct {
+        bool given;
+        const char *name;
+    } alone[] = {{program, "a network or program"}, {options->tokenize, "--tokenize"},   {options->detokenize, "--detokenize"},
+                 {options->count, "--count"},       {options->render, "--render"},       {options->dry_run, "--dry-run"},
+                 {options->chat, "--chat"},         {options->serve != NULL, "--serve"}, {options->session != NULL, "--session"},
+                 {options->plan != NULL, "--plan"}};
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
+        if (alone[i].given) return zt_cli_refuse_ranks(run->cli, alone[i].name);
+    return ZT_OK;
+}
+
+/* Ranks that compute otherwise would change the bits. */
+static zt_status compare_engines(run_state *run)
+{
+    char text[128];
+    zt_cli *cli = run->cli;
+    snprintf(text, sizeof text, "%s %s %d %" PRId64, zt_engine_inmost(run->engine)->vt->name, zt_isa_name(cli->isa), cli->compute,
+             cli->tile);
+    return zt_ranks_agree(cli->ranks, "the engine, instruction set or their options", text, strlen(text));
+}
+
+/* Another rank than 0 computes layers of the models that rank 0 opens. */
+static zt_status run_work(run_state *run)
+{
+    zt_llm_opts opts = run_llm_opts(run);
+    opts.engine = run->engine;
+    opts.ranks = run->cli->ranks;
+    return zt_llm_work(run->gguf, &opts);
+}
+
+static zt_status join_ranks(run_state *run)
+{
+    if (!run->cli->ranks) return ZT_OK;
+    zt_status status = run_open_engine(run);
+    return status ? status : compare_engines(run);
+}
+
+/* ---- one ---------------------------------------------------------------------------------------- */
+
 static zt_status run_mode(run_state *run)
 {
     const run_options *options = run->options;
@@ -39,6 +85,8 @@ static zt_status run_mode(run_state *run)
     bool program = mode >= 0 && run_is_program(run->cli, options->model);
     if (program) mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
     zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(run->cli, mode);
+    if (status == ZT_OK) status = refuse_on_ranks(run, program);
+    if (status == ZT_OK && !program) status = zt_cli_join(run->cli);
     if (status == ZT_OK && program) return run_program(run);
     if (status == ZT_OK) status = run_options_check(run->cli, options);
     if (status != ZT_OK) return status;
@@ -47,7 +95,9 @@ static zt_status run_mode(run_state *run)
     if (!run->gguf) return zt_ctx_status(run->ctx);
     status = run_apply_adapters(run);
     if (status == ZT_OK) status = run_read_forward(run);
+    if (status == ZT_OK) status = join_ranks(run);
     if (status != ZT_OK) return status;
+    if (zt_ranks_own(run->cli->ranks)) return run_work(run);
     if (options->dry_run) return run_with_output(run, run_dry);
     if (!options->perplexity && !options->chat && !run_takes_requests(options)) status = run_read_prompt(run);
     if (status == ZT_OK) run->vocab = zt_vocab_open_pre(run->gguf, options->pre_tokenizer);
@@ -87,6 +137,7 @@ int main(int argc, char **argv)
     run_reply_free(&run);
     run_templates_free(&run);
     zt_llm_close(run.llm);
+    if (status == ZT_OK) status = zt_llm_dismiss(cli->ranks);
     zt_plan_file_free(run.plan);
     zt_prog_free(run.forward);
     zt_engine_close(run.engine);

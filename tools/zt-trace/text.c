@@ -50,7 +50,7 @@ zt_status trace_print(zt_cli *cli, const zt_table *table)
 {
     zt_str text;
     zt_str_init(&text, cli->ctx);
-    zt_table_put(table, !cli->output && isatty(STDOUT_FILENO), &text);
+    zt_table_put(table, !cli->output && zt_cli_on_terminal(), &text);
     return trace_write(cli, &text);
 }
 
