@@ -11,7 +11,7 @@
  * number of rows in a step, and whether the state comes from a slot or from the row before.
  *
  * A head's rows of 32 columns are far from each other in memory, where no processor expects them: while an item's only or last
- * row is computed, the state of the next item is prefetched.
+ * row is computed, the state of the next item is prefetched. The only row of a step reads and writes the state in its slots.
  *
  *   local   S f32[D,32], then k and q f32[D], divided by their lengths
  */
@@ -121,55 +121,60 @@ static vf add_sums(const vf sum[SUMS]) { return vf_add(vf_add(sum[0], sum[1]), v
 /* Row d of the next item's state, its i-th register. */
 INLINE void prefetch_row(const columns *of, int64_t d, int i) { __builtin_prefetch(of->ahead + d * of->E + i * LANES, 0, 2); }
 
-/* sum_d S[d] k[d]; with `ahead` the first half of the next item's state is prefetched. */
-INLINE void see_keys(const columns *of, bool ahead, vf seen[REGISTERS])
+/* sum_d S[d] k[d], of D rows that lie `step` floats behind each other; with `ahead` the first half of the next item's state is
+ * prefetched. */
+INLINE void see_keys(const columns *of, bool ahead, const float *state, int64_t step, vf seen[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
     int64_t d = 0;
     for (; d + SUMS <= of->D; d += SUMS)
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
-            const float *S = of->S + (d + j) * COLUMNS;
+            const float *S = state + (d + j) * step;
             vf k = vf_set(of->k[d + j]);
             if (ahead) prefetch_row(of, d + j, 0);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++) sum[i][j] = vf_fma(vf_load(S + i * LANES), k, sum[i][j]);
         }
     for (int j = 0; d < of->D; d++, j++)
         for (int i = 0; i < REGISTERS; i++)
-            sum[i][j] = vf_fma(vf_load(of->S + d * COLUMNS + i * LANES), vf_set(of->k[d]), sum[i][j]);
+            sum[i][j] = vf_fma(vf_load(state + d * step + i * LANES), vf_set(of->k[d]), sum[i][j]);
     for (int i = 0; i < REGISTERS; i++) seen[i] = add_sums(sum[i]);
 }
 
-INLINE vf change_row(float *S, vf decay, vf k, vf change)
+INLINE vf change_row(const float *S, float *to, vf decay, vf k, vf change)
 {
     vf changed = vf_fma(k, change, vf_mul(vf_load(S), decay));
-    vf_store(S, changed);
+    vf_store(to, changed);
     return changed;
 }
 
-/* S[d] = decay S[d] + k[d] change; sum_d S[d] q[d]; with `ahead` the second half is prefetched. */
-INLINE void change_state(const columns *of, bool ahead, vf decay, const vf change[REGISTERS], vf y[REGISTERS])
+/* to[d] = decay S[d] + k[d] change; sum_d to[d] q[d]; with `ahead` the second half is prefetched. */
+INLINE void change_state(const columns *of, bool ahead, const float *state, float *to, int64_t step, vf decay,
+                         const vf change[REGISTERS], vf y[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
     int64_t d = 0;
     for (; d + SUMS <= of->D; d += SUMS)
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
-            float *S = of->S + (d + j) * COLUMNS;
+            const int64_t at = (d + j) * step;
             vf k = vf_set(of->k[d + j]), q = vf_set(of->q[d + j]);
             if (ahead) prefetch_row(of, d + j, 1);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++)
-                sum[i][j] = vf_fma(change_row(S + i * LANES, decay, k, change[i]), q, sum[i][j]);
+                sum[i][j] = vf_fma(change_row(state + at + i * LANES, to + at + i * LANES, decay, k, change[i]), q, sum[i][j]);
         }
     for (int j = 0; d < of->D; d++, j++)
         for (int i = 0; i < REGISTERS; i++) {
-            vf changed = change_row(of->S + d * COLUMNS + i * LANES, decay, vf_set(of->k[d]), change[i]);
+            const int64_t at = d * step + i * LANES;
+            vf changed = change_row(state + at, to + at, decay, vf_set(of->k[d]), change[i]);
             sum[i][j] = vf_fma(changed, vf_set(of->q[d]), sum[i][j]);
         }
     for (int i = 0; i < REGISTERS; i++) y[i] = add_sums(sum[i]);
 }
 
-INLINE void run_row(const zt_cpu_call *call, const columns *of, bool ahead, int64_t r)
+/* Row r: from a state to a state, which may be the same. */
+INLINE void run_row(const zt_cpu_call *call, const columns *of, bool ahead, int64_t r, const float *state, float *to,
+                    int64_t step)
 {
     const float *q = call->in[Q].data, *k = call->in[K].data, *v = call->in[V].data;
     const int64_t at = r * of->heads + of->head, column = at * of->E + of->first, key = r * of->key_width + of->key_column;
@@ -177,10 +182,10 @@ INLINE void run_row(const zt_cpu_call *call, const columns *of, bool ahead, int6
     vf change[REGISTERS], y[REGISTERS];
     normalize(of, k + key, 1, of->k);
     normalize(of, q + key, of->scale, of->q);
-    see_keys(of, ahead, change);
+    see_keys(of, ahead, state, step, change);
     for (int i = 0; i < REGISTERS; i++)
         change[i] = vf_mul(beta, vf_sub(load_columns(of, v + column, i), vf_mul(decay, change[i])));
-    change_state(of, ahead, decay, change, y);
+    change_state(of, ahead, state, to, step, decay, change, y);
     for (int i = 0; i < REGISTERS && call->out[1].data; i++) store_columns(of, (float *)call->out[1].data + column, i, y[i]);
 }
 
@@ -192,22 +197,42 @@ static const float *first_state(zt_cpu_call *call, const state_rows *rows, int64
     return item < call->items[0] && slot >= 0 ? (const float *)call->out[0].data + state_at(&of, slot) : NULL;
 }
 
+/* The rows of an item, with the state in local memory meanwhile. */
+static void run_rows(zt_cpu_call *call, const state_rows *rows, const columns *of)
+{
+    const int64_t count = call->in[Q].type.dim[0];
+    for (int64_t r = 0; r < count; r++) {
+        read_state(of, call->out[0].data, state_row_from(rows, call, r));
+        if (of->ahead && r + 1 == count)
+            run_row(call, of, true, r, of->S, of->S, COLUMNS);
+        else
+            run_row(call, of, false, r, of->S, of->S, COLUMNS);
+        write_state(of, call->out[0].data, state_row_to(rows, call, r));
+    }
+}
+
+/* The only row, as of a token, from slot to slot without a copy; false: not possible. */
+static bool run_only_row(zt_cpu_call *call, const state_rows *rows, const columns *of)
+{
+    if (call->in[Q].type.dim[0] != 1 || of->count < COLUMNS) return false;
+    const int64_t from = state_row_from(rows, call, 0), into = state_row_to(rows, call, 0);
+    if (from < 0 || into < 0) return false;
+    float *state = call->out[0].data;
+    if (of->ahead)
+        run_row(call, of, true, 0, state + state_at(of, from), state + state_at(of, into), of->E);
+    else
+        run_row(call, of, false, 0, state + state_at(of, from), state + state_at(of, into), of->E);
+    return true;
+}
+
 static void delta_rule_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     state_rows rows = state_rows_of(call, FROM, call->in[STATE].type.dim[0]);
-    const int64_t count = call->in[Q].type.dim[0];
     (void)phase;
-    for (int64_t item = begin; item < end && count; item++) {
+    for (int64_t item = begin; item < end && call->in[Q].type.dim[0]; item++) {
         columns of = columns_of(call, item, local);
         of.ahead = first_state(call, &rows, item + 1, local);
-        for (int64_t r = 0; r < count; r++) {
-            read_state(&of, call->out[0].data, state_row_from(&rows, call, r));
-            if (of.ahead && r + 1 == count)
-                run_row(call, &of, true, r);
-            else
-                run_row(call, &of, false, r);
-            write_state(&of, call->out[0].data, state_row_to(&rows, call, r));
-        }
+        if (!run_only_row(call, &rows, &of)) run_rows(call, &rows, &of);
     }
 }
 
