@@ -116,6 +116,7 @@ static bool probe_json(const unsigned char *head, size_t head_size, uint64_t siz
     (void)size;
     return zt_netjson_sniff(head, head_size) &&
            (memmem(head, head_size, "\"layers", 7) ||
+            memmem(head, head_size, "\"" ZT_NETJSON_DATA "\"", sizeof "\"" ZT_NETJSON_DATA "\"" - 1) ||
             (head_size >= sizeof own_member - 1 && !memcmp(head, own_member, sizeof own_member - 1)));
 }
 

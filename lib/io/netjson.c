@@ -66,6 +66,7 @@ static zt_status read_array(zt_array_file *file, int64_t i, size_t offset, void 
 {
     const zt_netjson *net = (const zt_netjson *)file;
     char *output = dst;
+    if (net->data) return zt_safetensors_read(net->data, (int64_t)net->weights[i].text, offset, dst, size);
     zt_status status = file->source ? ZT_OK : zt_fail(file->ctx, ZT_EUSAGE, "%s has no weights", file->name);
     while (status == ZT_OK && size) {
         size_t step = size;
@@ -82,6 +83,8 @@ static void close_net(zt_array_file *file)
     zt_netjson *net = (zt_netjson *)file;
     zt_free(file->ctx, net->tensors);
     zt_free(file->ctx, net->weights);
+    zt_free(file->ctx, net->data_name);
+    zt_safetensors_close(net->data);
     zt_str_fini(&net->frame);
 }
 
@@ -94,10 +97,46 @@ static zt_netjson *net_new(zt_ctx *ctx, zt_source *source, bool owns)
     return net;
 }
 
+/* ---- weights in another file ----------------------------------------------------------------- */
+
+static zt_status find_data(zt_netjson *net, int64_t i)
+{
+    char shown[160];
+    const zt_array *tensor = &net->tensors[i];
+    int64_t index = zt_safetensors_find(net->data, tensor->name);
+    size_t bytes = index >= 0 ? zt_safetensors_get(net->data, index)->bytes : 0;
+    zt_escape(shown, sizeof shown, tensor->name, strlen(tensor->name));
+    if (index < 0)
+        return zt_fail(net->base.ctx, ZT_EDATA, "%s: no tensor '%s', whose place is in %s", zt_safetensors_name(net->data), shown,
+                       net->base.name);
+    if (bytes != tensor->bytes)
+        return zt_fail(net->base.ctx, ZT_EDATA, "%s: tensor '%s' has %zu bytes, but %zu in %s", zt_safetensors_name(net->data),
+                       shown, bytes, tensor->bytes, net->base.name);
+    net->weights[i].text = (uint64_t)index;
+    return ZT_OK;
+}
+
+/* Opens the file beside the document that has its weights, if any. */
+static zt_status open_data(zt_netjson *net)
+{
+    const char *slash = strrchr(net->base.name, '/');
+    zt_str path;
+    if (!net->data_name) return ZT_OK;
+    zt_str_init(&path, net->base.ctx);
+    zt_status status =
+        zt_str_printf(&path, "%.*s%s", slash ? (int)(slash + 1 - net->base.name) : 0, net->base.name, net->data_name);
+    net->data = status == ZT_OK ? zt_safetensors_open(net->base.ctx, path.data) : NULL;
+    if (status == ZT_OK && !net->data) status = zt_ctx_status(net->base.ctx);
+    for (int64_t i = 0; status == ZT_OK && i < net->base.count; i++) status = find_data(net, i);
+    zt_str_fini(&path);
+    return status;
+}
+
 static zt_netjson *open_source(zt_ctx *ctx, zt_source *source, bool owns)
 {
     zt_netjson *net = net_new(ctx, source, owns);
-    if (net && zt_nj_scan(net) == ZT_OK && zt_nj_read_layers(net) == ZT_OK && map_names(net) == ZT_OK) return net;
+    if (net && zt_nj_scan(net) == ZT_OK && zt_nj_read_layers(net) == ZT_OK && map_names(net) == ZT_OK && open_data(net) == ZT_OK)
+        return net;
     zt_netjson_close(net);
     return NULL;
 }

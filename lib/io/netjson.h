@@ -41,6 +41,10 @@
 extern "C" {
 #endif
 
+/* First member of a document whose weights are in another file: the name of a safetensors file in the same directory. A text of
+ * weights is then as in the frame, and its bytes are the tensor of its path. The frame has no such member. */
+#define ZT_NETJSON_DATA "zt.data"
+
 typedef struct zt_netjson zt_netjson;
 
 zt_netjson *zt_netjson_open(zt_ctx *ctx, const char *path);  /* opens and owns a source */

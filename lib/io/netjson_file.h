@@ -6,6 +6,7 @@
 
 #include "lib/io/array_file.h"
 #include "lib/io/netjson.h"
+#include "lib/io/safetensors.h"
 
 /* Members of a layer that tell what its weights are. */
 enum { NJ_DTYPE, NJ_NATIVE, NJ_SCALE, NJ_RULE, NJ_MEMBERS };
@@ -16,7 +17,7 @@ typedef struct nj_span {
 
 /* A text of weights. */
 typedef struct nj_weights {
-    uint64_t text; /* its first byte in the file, behind the quote */
+    uint64_t text; /* its first byte in the file, behind the quote; of data in another file the number of the tensor there */
     uint64_t bytes;
     size_t frame, frame_end; /* where the frame says it, without quotes */
     nj_span member[NJ_MEMBERS];
@@ -36,6 +37,8 @@ struct zt_netjson {
     nj_weights *weights;
     int64_t weights_count;
     zt_array *tensors;
+    char *data_name;      /* of the file with the weights; NULL: they are in the document */
+    zt_safetensors *data; /* that file */
 };
 
 /* Reads the file once: frame and weights. Only texts and base64 are looked at. */

@@ -118,7 +118,8 @@ static zt_status pass_weights(frame_scanner *scanner)
     nj_weights *weights = &list[net->weights_count];
     zt_status status = keep_byte(scanner);
     weights->text = read_position(scanner);
-    if (status == ZT_OK) status = scanner->frame ? pass_number(scanner, &weights->bytes) : pass_base64(scanner, &weights->bytes);
+    const bool elsewhere = scanner->frame || net->data_name;
+    if (status == ZT_OK) status = elsewhere ? pass_number(scanner, &weights->bytes) : pass_base64(scanner, &weights->bytes);
     weights->frame = scanner->out ? scanner->out->len : (size_t)weights->text;
     if (status == ZT_OK && scanner->out)
         status = zt_str_printf(scanner->out, "#%" PRId64 ":%" PRIu64, net->weights_count, weights->bytes);
@@ -169,13 +170,13 @@ static zt_status scan_texts(frame_scanner *scanner)
     return status == ZT_OK ? zt_ctx_status(scanner->net->base.ctx) : status;
 }
 
-static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end, zt_str *out)
+static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t begin, uint64_t end, zt_str *out)
 {
     frame_scanner *scanner = zt_alloc(net->base.ctx, sizeof *scanner);
     if (!scanner) return ZT_ENOMEM;
     scanner->net = net;
     scanner->frame = frame;
-    scanner->position = 0;
+    scanner->position = begin;
     scanner->end = end;
     scanner->next = scanner->buffered = 0;
     scanner->out = out;
@@ -184,6 +185,42 @@ static zt_status scan_document(zt_netjson *net, const char *frame, uint64_t end,
     return status;
 }
 
-zt_status zt_nj_scan(zt_netjson *net) { return scan_document(net, NULL, zt_source_size(net->base.source), &net->frame); }
+/* "{"zt.data":"NAME"," at the beginning, with white space: *behind is where the rest begins; 0: there is none. */
+static zt_status read_data_name(zt_netjson *net, size_t *behind)
+{
+    enum { HEAD = 512 };
+    static const char member[] = "\"" ZT_NETJSON_DATA "\"";
+    static const char *const space = " \n\r\t";
+    char head[HEAD + 1], shown[160];
+    uint64_t size = zt_source_size(net->base.source);
+    size_t length = size < HEAD ? (size_t)size : HEAD;
+    zt_status status = zt_source_read(net->base.source, 0, head, length);
+    if (status != ZT_OK) return status;
+    head[length] = 0;
+    *behind = 0;
+    const char *text = head + strspn(head, space);
+    if (*text != '{') return ZT_OK;
+    text += 1 + strspn(text + 1, space);
+    if (strncmp(text, member, sizeof member - 1) != 0) return ZT_OK;
+    text += sizeof member - 1 + strspn(text + sizeof member - 1, space);
+    if (*text != ':') return ZT_OK;
+    text += 1 + strspn(text + 1, space);
+    size_t name = *text == '"' ? strcspn(text + 1, "\"\\/") : 0;
+    const char *end = name && text[1 + name] == '"' ? text + 2 + name + strspn(text + 2 + name, space) : "";
+    if (*end != ',' || text[1] == '.')
+        return zt_fail(net->base.ctx, ZT_EDATA, "%s: the member '" ZT_NETJSON_DATA "' is not the name of a file beside it: %s",
+                       net->base.name, zt_escape(shown, sizeof shown, text, strcspn(text, ",\n")));
+    net->data_name = zt_strndup(net->base.ctx, text + 1, name);
+    *behind = (size_t)(end + 1 - head);
+    return net->data_name ? ZT_OK : ZT_ENOMEM;
+}
 
-zt_status zt_nj_scan_frame(zt_netjson *net) { return scan_document(net, net->frame.data, net->frame.len, NULL); }
+zt_status zt_nj_scan(zt_netjson *net)
+{
+    size_t behind = 0;
+    zt_status status = read_data_name(net, &behind);
+    if (status == ZT_OK && behind) status = zt_str_putc(&net->frame, '{');
+    return status == ZT_OK ? scan_document(net, NULL, behind, zt_source_size(net->base.source), &net->frame) : status;
+}
+
+zt_status zt_nj_scan_frame(zt_netjson *net) { return scan_document(net, net->frame.data, 0, net->frame.len, NULL); }

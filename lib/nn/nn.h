@@ -227,6 +227,9 @@ zt_status zt_nn_put(zt_nn *network, const char *name, const float *value, int64_
 /* Writes the network as JSON that zt_nn_open and Loom read: codes of the dtype where the masters are values of it, else the
  * masters in f32. Empty and default members are left out. */
 zt_status zt_nn_write(const zt_nn *network, zt_sink *out);
+/* The same with the weights in a safetensors file at data_path, which must be in the directory of the document; `force`: an
+ * existing one is overwritten. The document refers to it by name (zt-network(5)); Loom does not read such a document. */
+zt_status zt_nn_write_beside(const zt_nn *network, zt_sink *out, const char *data_path, bool force);
 
 /* ---- reports --------------------------------------------------------------------------------- */
 

@@ -87,10 +87,10 @@ static zt_status read_masters(zt_nn *network, zt_nn_layer *layer, zt_netjson *do
     layer->scale = weights.scale;
     if (weights.native) layer->rule = weights.rule;
     layer->exact = weights.native;
-    void *raw = zt_alloc(network->ctx, bytes);
+    void *raw = weights.native ? zt_alloc(network->ctx, bytes) : out; /* floats are read to their place */
     zt_status status = raw ? zt_netjson_read(document, tensor, 0, raw, bytes) : ZT_ENOMEM;
-    if (!status) zt_net_decode(&weights, raw, count, out);
-    zt_free(network->ctx, raw);
+    if (!status && raw != out) zt_net_decode(&weights, raw, count, out);
+    if (raw != out) zt_free(network->ctx, raw);
     for (int64_t i = 0; i < count && !status; i++)
         if (!isfinite(out[i]))
             status = zt_layer_bad(network, layer, "weight %" PRId64 " is %g: must be finite", i, (double)out[i]);

@@ -2,6 +2,7 @@
  * them, and ours, which it has no place for, where they say something. */
 #include "lib/base/require.h"
 #include "lib/io/base64.h"
+#include "lib/io/checkpoint.h"
 #include "lib/io/netjson.h"
 #include "lib/nn/nn_internal.h"
 
@@ -9,10 +10,19 @@
 #include <math.h>
 #include <string.h>
 
+/* Weights that go into another file. First they are listed, then (writer) written, in the same order. */
+typedef struct network_data {
+    zt_arena *names;
+    zt_entry *entries; /* [count] */
+    int64_t count, room;
+    zt_writer *writer;
+} network_data;
+
 /* A layer's text is made whole, then goes out. */
 typedef struct network_writer {
     const zt_nn *network;
     zt_str text;
+    network_data *data; /* NULL: weights are in the text */
 } network_writer;
 
 static void put_number(network_writer *writer, const zt_nn_layer *layer, const char *name)
@@ -88,6 +98,29 @@ static zt_status encode_weights(const zt_nn *network, const zt_nn_layer *layer, 
     return status;
 }
 
+/* The next tensor of another file. */
+static zt_status put_data(network_writer *writer, const zt_nn_layer *layer, const zt_net_weights *weights, const void *bytes,
+                          size_t size)
+{
+    network_data *data = writer->data;
+    if (data->writer) return zt_writer_put(data->writer, bytes, size);
+    if (data->count == data->room) {
+        int64_t room = data->room ? 2 * data->room : 64;
+        zt_entry *entries = zt_realloc(writer->network->ctx, data->entries, (size_t)room * sizeof *entries);
+        if (!entries) return ZT_ENOMEM;
+        data->entries = entries, data->room = room;
+    }
+    char *name = zt_arena_alloc(data->names, strlen(layer->path) + sizeof ".weights");
+    if (!name) return ZT_ENOMEM;
+    memcpy(name, layer->path, strlen(layer->path));
+    memcpy(name + strlen(layer->path), ".weights", sizeof ".weights");
+    bool floats = !weights->native;
+    int64_t count = floats ? (int64_t)(size / sizeof(float)) : (int64_t)size;
+    data->entries[data->count] = (zt_entry){
+        .name = name, .dtype = floats ? "f32" : "u8", .type = zt_type_make(floats ? ZT_F32 : ZT_U8, 1, &count), .bytes = size};
+    return zt_str_printf(&writer->text, "#%" PRId64 ":%zu", data->count++, size);
+}
+
 static zt_status put_weights(network_writer *writer, const zt_nn_layer *layer)
 {
     void *bytes = NULL;
@@ -103,7 +136,8 @@ static zt_status put_weights(network_writer *writer, const zt_nn_layer *layer)
         status = encode_weights(writer->network, layer, &weights, count, &bytes, &same);
     }
     if (!status) zt_str_puts(&writer->text, ",\"weights\":\"");
-    if (!status) status = zt_base64_put(&writer->text, bytes, zt_net_bytes(&weights, count));
+    if (!status && writer->data) status = put_data(writer, layer, &weights, bytes, zt_net_bytes(&weights, count));
+    if (!status && !writer->data) status = zt_base64_put(&writer->text, bytes, zt_net_bytes(&weights, count));
     zt_free(writer->network->ctx, bytes);
     zt_str_puts(&writer->text, weights.native ? "\",\"native\":true,\"scale\":" : "\",\"scale\":");
     zt_str_put_double(&writer->text, (double)layer->scale);
@@ -192,5 +226,61 @@ zt_status zt_nn_write(const zt_nn *network, zt_sink *out)
     }
     if (!status) status = flush_text(&writer, out, zt_str_puts(&writer.text, "\n]}\n"));
     zt_str_fini(&writer.text);
+    return status;
+}
+
+/* ---- weights in another file ----------------------------------------------------------------- */
+
+/* The document without its weights, which are listed or written. */
+static zt_status put_document(network_writer *writer)
+{
+    zt_status status = put_head(writer);
+    for (int64_t layer_index = 0; layer_index < writer->network->layer_count && !status; layer_index++) {
+        zt_str_puts(&writer->text, layer_index ? ",\n" : "\n");
+        status = put_layer(writer, writer->network->layers[layer_index]);
+    }
+    return status ? status : zt_str_puts(&writer->text, "\n]}\n");
+}
+
+/* The weights go out, and what else would be text is made again. */
+static zt_status write_data(network_writer *writer, const char *path, bool force)
+{
+    zt_ctx *ctx = writer->network->ctx;
+    zt_meta *meta = zt_meta_new(ctx);
+    zt_checkpoint_opts options = {.to = zt_container_named("safetensors"), .force = force};
+    zt_status status = meta ? zt_meta_put_str(meta, "zt.netjson", writer->text.data, writer->text.len) : ZT_ENOMEM;
+    if (!status) writer->data->writer = zt_writer_open(ctx, path, &options, meta, writer->data->entries, writer->data->count);
+    if (!status && !writer->data->writer) status = zt_ctx_status(ctx);
+    network_writer again = {.network = writer->network, .data = writer->data};
+    zt_str_init(&again.text, ctx);
+    if (!status) status = put_document(&again);
+    if (!status) status = zt_writer_commit(writer->data->writer);
+    zt_writer_close(writer->data->writer);
+    zt_str_fini(&again.text);
+    zt_meta_free(meta);
+    return status;
+}
+
+zt_status zt_nn_write_beside(const zt_nn *network, zt_sink *out, const char *data_path, bool force)
+{
+    if (!network) return ZT_EUSAGE;
+    ZT_REQUIRE(network->ctx, out && data_path, ZT_EUSAGE);
+    const char *slash = strrchr(data_path, '/'), *name = slash ? slash + 1 : data_path;
+    network_data data = {.names = zt_arena_new(network->ctx, 0)};
+    network_writer writer = {.network = network, .data = &data};
+    zt_str head;
+    zt_str_init(&head, network->ctx);
+    zt_str_init(&writer.text, network->ctx);
+    zt_status status = data.names ? put_document(&writer) : ZT_ENOMEM;
+    if (!status) status = write_data(&writer, data_path, force);
+    if (!status) status = zt_str_puts(&head, "{\"" ZT_NETJSON_DATA "\":");
+    if (!status) status = zt_str_put_json(&head, name, strlen(name));
+    if (!status) status = zt_str_putc(&head, ',');
+    if (!status) status = zt_sink_write(out, head.data, head.len);
+    if (!status) status = zt_sink_write(out, writer.text.data + 1, writer.text.len - 1);
+    zt_str_fini(&head);
+    zt_str_fini(&writer.text);
+    zt_free(network->ctx, data.entries);
+    zt_arena_free(data.names);
     return status;
 }

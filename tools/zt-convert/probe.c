@@ -198,8 +198,34 @@ bool job_mounts(convert_job *job)
     zt_checkpoint *checkpoint = zt_checkpoint_open(job->ctx, job->paths[0], 0);
     bool mounts = checkpoint && zt_checkpoint_container(checkpoint) == zt_container_named("safetensors") &&
                   zt_meta_find(zt_checkpoint_meta(checkpoint), "zt.netjson") < 0;
+    mounts = mounts || (checkpoint && is_network(checkpoint) && job->options->external);
     zt_checkpoint_close(checkpoint);
     return mounts;
+}
+
+/* "net.safetensors" of "net.json", which --external-data writes. */
+static char *name_data(convert_job *job)
+{
+    const char *path = job->output_path, *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    zt_str name;
+    zt_str_init(&name, job->ctx);
+    if (!strcmp(path, "-"))
+        zt_fail(job->ctx, ZT_EUSAGE, "--external-data writes two files: name the output");
+    else
+        zt_str_printf(&name, "%.*s.safetensors", dot ? (int)(dot - path) : (int)strlen(path), path);
+    if (!zt_ctx_status(job->ctx)) return name.data;
+    zt_str_fini(&name);
+    return NULL;
+}
+
+static zt_status write_network(convert_job *job, const zt_nn *network, zt_sink *out)
+{
+    if (!job->options->external) return zt_nn_write(network, out);
+    char *data = name_data(job);
+    zt_status status = data ? zt_cli_refuse_same(job->cli, job->paths[0], data) : zt_ctx_status(job->ctx);
+    if (!status) status = zt_nn_write_beside(network, out, data, job->cli->force);
+    zt_free(job->ctx, data);
+    return status;
 }
 
 zt_status job_mount(convert_job *job)
@@ -207,7 +233,7 @@ zt_status job_mount(convert_job *job)
     zt_status status = zt_cli_refuse_same(job->cli, job->paths[0], job->output_path);
     zt_nn *network = status ? NULL : open_network(job, true);
     zt_sink *out = network ? zt_sink_open(job->ctx, job->output_path, job->cli->force) : NULL;
-    if (!status) status = out ? zt_nn_write(network, out) : zt_ctx_status(job->ctx);
+    if (!status) status = out ? write_network(job, network, out) : zt_ctx_status(job->ctx);
     if (!status) status = zt_sink_commit(out);
     zt_sink_close(out);
     zt_nn_close(network);

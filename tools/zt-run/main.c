@@ -82,7 +82,10 @@ static zt_status run_mode(run_state *run)
     const run_options *options = run->options;
     if (run->cli->n_operands && !options->choices.n) return refuse_operand(run);
     int mode = zt_cli_mode(run->cli, RUN_TEXT);
-    bool program = mode >= 0 && run_is_program(run->cli, options->model);
+    bool network = mode >= 0 && options->tokenizer;
+    if (network && !zt_cli_is_network(run->cli, options->model))
+        return zt_fail(run->ctx, ZT_EUSAGE, "option '--tokenizer' does not apply to a model that has its own; it applies to a network in JSON");
+    bool program = mode >= 0 && !network && run_is_program(run->cli, options->model);
     if (program) mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
     zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(run->cli, mode);
     if (status == ZT_OK) status = refuse_on_ranks(run, program);
@@ -91,7 +94,8 @@ static zt_status run_mode(run_state *run)
     if (status == ZT_OK) status = run_options_check(run->cli, options);
     if (status != ZT_OK) return status;
     const bool vocabulary = options->tokenize || options->detokenize || options->count || options->render;
-    run->gguf = (vocabulary ? zt_model_open_vocabulary : zt_model_open)(run->ctx, options->model);
+    run->gguf =
+        network ? run_open_network_model(run) : (vocabulary ? zt_model_open_vocabulary : zt_model_open)(run->ctx, options->model);
     if (!run->gguf) return zt_ctx_status(run->ctx);
     status = run_apply_adapters(run);
     if (status == ZT_OK) status = run_read_forward(run);

@@ -109,6 +109,8 @@ typedef struct run_state {
     double loaded_time, asked_time, prompt_time, first_token_time, end_time; /* when, as zt_seconds */
 } run_state;
 
+/* network_model.c: the network of --model as a model with the tokenizer of --tokenizer. NULL: failed. */
+zt_gguf *run_open_network_model(run_state *run);
 /* How the model is opened, as far as the options say. */
 zt_llm_opts run_llm_opts(const run_state *run);
 

@@ -59,6 +59,7 @@ my $as_output = {value => "gguf", code => 64};    # then it is no change in plac
             "--output" => {run => ["net.safetensors"], value => "new.json"},
             "--to" => {value => "json", run => [qw(net.safetensors out.npz)]},
             "--force" => {there => "out.json"},
+            "--external-data" => {},
         },
     },
 };

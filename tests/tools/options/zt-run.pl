@@ -74,6 +74,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--choices" => {value => "yes"},
         "--regex" => {value => "[0-9]{3}"},
         "--bos" => {},
+        "--tokenizer" => {value => "model.gguf", code => 64},
         "--pre" => {value => "nonesuch", code => 69},
         "--logits" => {value => "l.npy"},
         "--all-logits" => {with => ["--logits", "l.npy"]},
@@ -182,6 +183,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--threads" => {value => 3, reason => "strace would take the terminal: see text"},
         },
         network => {
+            "--tokenizer" => {value => "model.gguf", code => 69},    # layers of no language model
             "--model" => {value => "norm.json"},
             "--input" => {value => "others.csv"},
             "--cycles" => {value => 1},
