@@ -84,7 +84,8 @@ static zt_status run_mode(run_state *run)
     int mode = zt_cli_mode(run->cli, RUN_TEXT);
     bool network = mode >= 0 && options->tokenizer;
     if (network && !zt_cli_is_network(run->cli, options->model))
-        return zt_fail(run->ctx, ZT_EUSAGE, "option '--tokenizer' does not apply to a model that has its own; it applies to a network in JSON");
+        return zt_fail(run->ctx, ZT_EUSAGE,
+                       "option '--tokenizer' does not apply to a model that has its own; it applies to a network in JSON");
     bool program = mode >= 0 && !network && run_is_program(run->cli, options->model);
     if (program) mode = zt_cli_is_network(run->cli, options->model) ? RUN_NETWORK : RUN_PROGRAM;
     zt_status status = mode < 0 ? ZT_EUSAGE : zt_cli_enter(run->cli, mode);
