@@ -6,6 +6,7 @@
  *   train/samples.h  data sets from CSV, NDJSON or arrays
  *   train/score.h    how far predictions are from what was expected
  *   train/ensemble.h  several models on the same samples
+ *   train/compare.h   which training method is best
  *   train/cluster.h  groups of points: k-means, agglomerative clustering, silhouettes
  */
 #ifndef ZT_PUBLIC_TRAIN_H
@@ -17,6 +18,7 @@
 #include "lib/train/samples.h"
 #include "lib/train/score.h"
 #include "lib/train/ensemble.h"
+#include "lib/train/compare.h"
 #include "lib/train/cluster.h"
 
 #endif

@@ -39,6 +39,12 @@ void train_data_done(zt_ctx *ctx)
     held = NULL;
 }
 
+zt_status train_data_hold(zt_ctx *ctx)
+{
+    if (!held) held = zt_read_all(ctx, "-", &held_bytes);
+    return held ? ZT_OK : zt_ctx_status(ctx);
+}
+
 static zt_source *open_source(zt_ctx *ctx, const char *path)
 {
     if (strcmp(path, "-")) return zt_source_open(ctx, path);

@@ -30,6 +30,7 @@ typedef struct training_run {
     float *gaps, *budgets;     /* of the layers in the last step, of methods with targets */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
+    train_recorder *recorder; /* takes the epochs, in place of the history and the output; NULL: none */
 } training_run;
 
 static zt_status validate_model(void *user, double *loss)
@@ -84,6 +85,7 @@ static zt_status report_epoch(void *user, const zt_epoch *epoch)
 {
     training_run *run = user;
     zt_str text;
+    if (run->recorder) return run->recorder->epoch(run->recorder->user, epoch, run->valid_accuracy);
     zt_str_init(&text, run->cli->ctx);
     zt_str_printf(&text, "{\"epoch\":%" PRIu64 ",\"steps\":%" PRIu64, epoch->epoch, epoch->steps);
     put_number(&text, "loss", epoch->loss);
@@ -110,6 +112,7 @@ static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit
                                      (double)state->steps, (double)run->rate.steps});
     zt_status status = run->observer ? train_observer_tell(run->observer, step->samples, state->steps) : ZT_OK;
     if (status || isfinite(step->got.loss)) return status;
+    if (run->recorder) run->recorder->diverged = true;
     return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: try a lower --lr or --clip", state->steps,
                    step->got.loss);
 }
@@ -416,6 +419,7 @@ static zt_status run_training(training_run *run)
     if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
     if (!first || status) return status;
     report_fallbacks(run);
+    if (run->recorder) return ZT_OK;
     return write_results(run);
 }
 
@@ -456,6 +460,39 @@ static zt_status check_ranks(zt_cli *cli, const train_options *options)
     return ZT_OK;
 }
 
+/* From the files to the end of the training. */
+static zt_status run_all(training_run *run)
+{
+    zt_cli *cli = run->cli;
+    const train_options *options = run->options;
+    run->learner = options->text ? train_text_open(cli, options, &run->text) : train_learner_open(cli, options);
+    zt_status status = run->learner ? open_data(run) : zt_ctx_status(cli->ctx);
+    if (!status && run->recorder) run->recorder->layers = run->learner->network ? zt_nn_count(run->learner->network) : 0;
+    if (!status) status = open_trainer(run);
+    if (!status) status = run_training(run);
+    zt_trainer_close(run->trainer);
+    train_observer_free(run->observer);
+    train_report_free(run->report);
+    zt_samples_free(run->data);
+    zt_samples_free(run->valid);
+    train_text_free(run->text);
+    train_learner_close(run->learner);
+    zt_engine_close(run->engine);
+    zt_free(cli->ctx, run->out);
+    zt_free(cli->ctx, run->gaps);
+    zt_free(cli->ctx, run->budgets);
+    zt_free(cli->ctx, run->loss);
+    zt_free(cli->ctx, run->loss_valid);
+    return status;
+}
+
+zt_status train_fit_recorded(zt_cli *cli, const train_options *options, train_recorder *recorder)
+{
+    training_run run = {.cli = cli, .options = options, .recorder = recorder};
+    zt_status status = choose_optimizer(&run);
+    return status ? status : run_all(&run);
+}
+
 zt_status train_fit(zt_cli *cli, const train_options *options)
 {
     training_run run = {.cli = cli, .options = options};
@@ -470,22 +507,5 @@ zt_status train_fit(zt_cli *cli, const train_options *options)
     if (!status && options->model) status = zt_cli_refuse_same(cli, options->model, cli->output);
     if (!status && options->observe) status = zt_cli_refuse_same(cli, options->input, options->observe);
     if (!status && options->observe && options->model) status = zt_cli_refuse_same(cli, options->model, options->observe);
-    if (!status) run.learner = options->text ? train_text_open(cli, options, &run.text) : train_learner_open(cli, options);
-    if (!status) status = run.learner ? open_data(&run) : zt_ctx_status(cli->ctx);
-    if (!status) status = open_trainer(&run);
-    if (!status) status = run_training(&run);
-    zt_trainer_close(run.trainer);
-    train_observer_free(run.observer);
-    train_report_free(run.report);
-    zt_samples_free(run.data);
-    zt_samples_free(run.valid);
-    train_text_free(run.text);
-    train_learner_close(run.learner);
-    zt_engine_close(run.engine);
-    zt_free(cli->ctx, run.out);
-    zt_free(cli->ctx, run.gaps);
-    zt_free(cli->ctx, run.budgets);
-    zt_free(cli->ctx, run.loss);
-    zt_free(cli->ctx, run.loss_valid);
-    return status;
+    return status ? status : run_all(&run);
 }

@@ -21,6 +21,9 @@ static const train_mode rows[TRAIN_N_MODES] = {
                        .synopsis = "cluster --clusters K | --linkage NAME [-m NET [--layer NAME]] -i DATA [OPTION...]",
                        .model_optional = true,
                        .run_mode = train_cluster},
+    [TRAIN_COMPARE] = {.mode = {"compare", NULL, true},
+                       .synopsis = "compare -m NET | --new NAME -i DATA [--methods LIST] [--seeds N] [OPTION...]",
+                       .run_mode = train_compare},
 };
 
 static const char *synopsis[TRAIN_N_MODES + 1];

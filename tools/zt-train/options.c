@@ -11,6 +11,7 @@ train_options train_opt = {
 #define TEXT    ZT_IN(TRAIN_TEXT)
 #define EVAL    ZT_IN(TRAIN_EVAL)
 #define CLUSTER ZT_IN(TRAIN_CLUSTER)
+#define COMPARE ZT_IN(TRAIN_COMPARE)
 #define FIT     (NETWORK | TEXT)
 
 const char *train_network_names(const void *user, int i)
@@ -27,7 +28,7 @@ const zt_opt train_option_table[] = {
 const zt_shared_opt train_shared_options[] = {{"output", FIT, NULL},
                                               {"force", 0, "output|plot|observe|report"},
                                               {"seed", 0, NULL},
-                                              {"format", EVAL | CLUSTER, NULL},
-                                              {"color", EVAL | CLUSTER, NULL},
-                                              {"progress", FIT, NULL},
+                                              {"format", EVAL | CLUSTER | COMPARE, NULL},
+                                              {"color", EVAL | CLUSTER | COMPARE, NULL},
+                                              {"progress", FIT | COMPARE, NULL},
                                               {0}};

@@ -30,7 +30,7 @@ extern const zt_opt train_option_table[];
 extern const zt_shared_opt train_shared_options[];
 
 /* The modes of the option table. To add one: its number here, its row in main.c. */
-enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_CLUSTER, TRAIN_N_MODES };
+enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_CLUSTER, TRAIN_COMPARE, TRAIN_N_MODES };
 
 /* A row of the table of modes (main.c). */
 typedef struct train_mode {
@@ -156,6 +156,8 @@ zt_samples *train_data_ids(train_learner **learner, const train_options *options
 zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog **program);
 /* Frees the copy of stdin that is kept for reading it again. */
 void train_data_done(zt_ctx *ctx);
+/* Reads stdin into that copy, in the context that train_data_done gets. */
+zt_status train_data_hold(zt_ctx *ctx);
 
 /* ---- validation (validate.c) ------------------------------------------------------------------------ */
 
@@ -224,6 +226,16 @@ const char *train_network_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
 const char *train_schedule_names(const void *user, int index);
+/* What a run of compare leaves (fit.c). */
+typedef struct train_recorder {
+    void *user;
+    zt_status (*epoch)(void *user, const zt_epoch *epoch, double valid_accuracy);
+    bool diverged; /* a loss was not finite, which ends the run with ZT_EDATA */
+    int64_t layers;
+} train_recorder;
+/* A run that prints and writes nothing. */
+zt_status train_fit_recorded(zt_cli *cli, const train_options *options, train_recorder *recorder);
+zt_status train_compare(zt_cli *cli, const train_options *options); /* compare.c */
 zt_status train_fit(zt_cli *cli, const train_options *options);     /* fit.c */
 zt_status train_eval(zt_cli *cli, const train_options *options);    /* eval.c */
 zt_status train_cluster(zt_cli *cli, const train_options *options); /* cluster.c */

@@ -4,6 +4,8 @@ my @net = qw(-m net.zt -i data.csv --loss cross_entropy --epochs 2 -o out.npz);
 my @new = qw(--new sequential -i data.csv --loss cross_entropy --epochs 1 -o out.json --set dModel=4 --set numClasses=3);
 my @tune = qw(--text text.txt -m tiny.gguf -c 16 --batch 8 --epochs 1 -o out.gguf);
 my @text = qw(--text text.txt --size 60K --vocab 290 -c 16 --batch 8 --epochs 1 -o out.gguf);
+my @compare = qw(compare --new sequential -i data.csv --loss cross_entropy --epochs 2 --set dModel=4 --set numClasses=3 --methods backprop,target-prop);
+my $measured = sub { join "\n", map { join "\t", (split /\t/)[0 .. 6] } split /\n/, $_[0] };
 my @cluster = qw(cluster -i x.csv --clusters 3);
 my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
 {
@@ -37,6 +39,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         text => {run => \@text, same => $times},
         eval => {run => [qw(--eval -m net.zt --data w.npz -i data.csv)]},
         cluster => {run => \@cluster},
+        compare => {run => \@compare, same => $measured},
     },
     all => {
         "--model" => {value => "other.zt"},
@@ -114,6 +117,21 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
             "--seed" => {value => 5, run => [qw(--eval -m net.zt -i data.csv)]},
             "--batch" => {value => 4, reason => "so many rows at a time, to the same results"},
             "--isa" => {value => "scalar", reason => "the same classes by other instructions"},
+        },
+        compare => {
+            "--model" => {value => "net.zt", code => 64},
+            "--set" => {value => "dModel=8", run => [qw(compare --new sequential -i data.csv --loss cross_entropy --epochs 1 --set numClasses=3 --methods backprop)]},
+            "--target" => {run => [map {s/data.csv/x.npy/r} @compare], value => "t.npy"},
+            "--methods" => {value => "backprop"},
+            "--seeds" => {value => 2},
+            "--target-accuracy" => {value => 1, reason => "the time to it: tests/tools/zt-train-compare.bats"},
+            "--targets" => {value => "plain"},
+            "--gradient-scale" => {value => 5, run => [map {s/target-prop/target-prop-chain/r} @compare]},
+            "--cycles" => {value => 8, run => [map {s/target-prop/systolic/r} @compare], with => [qw(--feed once)]},
+            "--feed" => {value => "once", run => [map {s/target-prop/systolic/r} @compare], with => [qw(--cycles 8)]},
+            "--force" => {there => "l.svg", run => [@compare, qw(--plot l.svg)]},
+            "--valid-target" => {value => "t.npy", with => [qw(--valid x.npy)]},
+            "--format" => {value => "json"},
         },
         cluster => {
             "--model" => {value => "net.json"},
