@@ -387,6 +387,8 @@ static void run_combine(zt_cpu_call *call, int64_t begin, int64_t end, float *lo
     }
 }
 
+enum { PIECE = 64 << 10 /* bytes that are prefetched as a piece: of a larger one than is left of its budget none is */ };
+
 /* Of keys (k 1) or values (2) that a row and key heads from g on read, from position p to before `end`, the first that lie
  * together; returns the position after them, or 0: there are none. */
 static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int64_t row, int64_t g, int64_t heads, int64_t p,
@@ -402,8 +404,10 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
     int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
     if (place < 0 || place >= at.B) return 0;
     if (end > (b + 1) * at.block) end = (b + 1) * at.block;
+    const int64_t bytes = heads * s->D * (int64_t)item, most = bytes < PIECE ? PIECE / bytes : 1;
+    if (end > p + most) end = p + most;
     to->at = (const uint8_t *)call->in[k].data + (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
-    to->bytes = (size_t)(heads * s->D) * item;
+    to->bytes = (size_t)bytes;
     to->step = (size_t)W * item;
     to->more = end - p - 1;
     return end;
