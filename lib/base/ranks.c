@@ -194,6 +194,25 @@ static zt_status wait_for(zt_ranks *ranks, int from, void *status)
     }
 }
 
+zt_status zt_ranks_wait(zt_ranks *ranks, double seconds, int *from)
+{
+    if (!ranks) return ZT_EUSAGE;
+    ZT_REQUIRE(ranks->ctx, from, ZT_EUSAGE);
+    _Alignas(8) char status[STATUS_BYTES] = {0};
+    double since = zt_seconds();
+    *from = -1;
+    while (zt_seconds() - since < seconds) {
+        if (has_arrived(ranks, ANY_SOURCE, TAG_DATA, status)) {
+            memcpy(from, status, sizeof *from); /* MPI_SOURCE is the first member */
+            return ZT_OK;
+        }
+        zt_status failed = check_failures(ranks);
+        if (failed) return failed;
+        wait_a_little(since);
+    }
+    return ZT_OK;
+}
+
 /* ---- messages -------------------------------------------------------------------------------- */
 
 static bool is_other(const zt_ranks *ranks, int rank) { return rank >= 0 && rank < ranks->count && rank != ranks->own; }

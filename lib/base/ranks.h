@@ -42,6 +42,9 @@ zt_status zt_ranks_send(zt_ranks *ranks, int to, const void *bytes, size_t size)
 /* Waits for bytes of another rank. ZT_ESYS: MPI failed, or another size was sent. On rank 0, the status that another rank has
  * failed with (zt_ranks_report), with its message. */
 zt_status zt_ranks_receive(zt_ranks *ranks, int from, void *bytes, size_t size);
+/* Waits for a message of any rank, which the next zt_ranks_receive of it takes. *from: its number; -1: none has come within so many
+ * seconds. Errors as of zt_ranks_receive. */
+zt_status zt_ranks_wait(zt_ranks *ranks, double seconds, int *from);
 /* Copies rank 0's bytes to all ranks, each of which must call it. NULL: no effect. */
 zt_status zt_ranks_broadcast(zt_ranks *ranks, void *bytes, size_t size);
 /* Compares bytes, such as the text of all options, with those of rank 0; all ranks must call it. ZT_EUSAGE on all if they differ:
