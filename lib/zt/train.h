@@ -6,6 +6,7 @@
  *   train/samples.h  data sets from CSV, NDJSON or arrays
  *   train/score.h    how far predictions are from what was expected
  *   train/ensemble.h  several models on the same samples
+ *   train/track.h     accuracy over a stream whose task changes
  *   train/compare.h   which training method is best
  *   train/cluster.h  groups of points: k-means, agglomerative clustering, silhouettes
  */
@@ -19,6 +20,7 @@
 #include "lib/train/score.h"
 #include "lib/train/ensemble.h"
 #include "lib/train/compare.h"
+#include "lib/train/track.h"
 #include "lib/train/cluster.h"
 
 #endif

@@ -30,6 +30,7 @@ typedef struct training_run {
     float *gaps, *budgets;     /* of the layers in the last step, of methods with targets */
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
+    train_tracking *tracking; /* NULL: none */
     train_recorder *recorder; /* takes the epochs, in place of the history and the output; NULL: none */
 } training_run;
 
@@ -111,6 +112,7 @@ static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit
     zt_progress(run->cli, &(zt_work){"train", run->options->text ? run->options->text : run->options->input, "steps",
                                      (double)state->steps, (double)run->rate.steps});
     zt_status status = run->observer ? train_observer_tell(run->observer, step->samples, state->steps) : ZT_OK;
+    if (!status && run->tracking) status = train_track_step(run->tracking, step->samples);
     if (status || isfinite(step->got.loss)) return status;
     if (run->recorder) run->recorder->diverged = true;
     return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: try a lower --lr or --clip", state->steps,
@@ -267,14 +269,19 @@ static zt_status open_data(training_run *run)
 static zt_status make_outputs(training_run *run)
 {
     int watched = 0, layers = run->learner->targets.layer_count;
-    if (!layers) return ZT_OK;
+    if (!layers && !run->options->track) return ZT_OK;
     if (run->observer) train_observer_watched(run->observer, &watched);
     size_t count = (size_t)(zt_prog_n_outputs(run->learner->forward) + watched);
     run->out = zt_calloc(run->cli->ctx, count + 2, sizeof *run->out);
+    if (!run->out) return ZT_ENOMEM;
+    if (run->observer) memcpy(run->out, train_observer_out(run->observer), count * sizeof *run->out);
+    if (run->options->track && !(run->tracking = train_track_open(run->learner, run->options, run->data)))
+        return zt_ctx_status(run->cli->ctx);
+    if (run->tracking) train_track_outputs(run->tracking, run->out);
+    if (!layers) return ZT_OK;
     run->gaps = zt_calloc(run->cli->ctx, (size_t)layers, sizeof *run->gaps);
     run->budgets = zt_calloc(run->cli->ctx, (size_t)layers, sizeof *run->budgets);
-    if (!run->out || !run->gaps || !run->budgets) return ZT_ENOMEM;
-    if (run->observer) memcpy(run->out, train_observer_out(run->observer), count * sizeof *run->out);
+    if (!run->gaps || !run->budgets) return ZT_ENOMEM;
     run->out[count] = run->gaps;
     run->out[count + 1] = run->budgets;
     return ZT_OK;
@@ -307,7 +314,7 @@ static zt_status open_trainer(training_run *run)
     if (observes && !run->observer) return zt_ctx_status(run->cli->ctx);
     if (run->observer) train_opts.watched = train_observer_watched(run->observer, &train_opts.n_watched);
     run->engine = zt_cli_engine_for(run->cli, run->cli->threads, program, &binding, 1);
-    if (make_outputs(run)) return ZT_ENOMEM;
+    if (make_outputs(run)) return zt_ctx_status(run->cli->ctx);
     if (run->engine) run->trainer = zt_trainer_open(run->engine, program, &train_opts, &store);
     if (run->trainer && run->learner->adapter) train_adapter_report(run->learner, run->trainer);
     return run->trainer ? ZT_OK : zt_ctx_status(run->cli->ctx);
@@ -358,6 +365,7 @@ static zt_status resume_run(training_run *run, zt_fit_state *state)
 static zt_status write_results(training_run *run)
 {
     zt_status status = train_learner_take(run->learner, run->trainer);
+    if (!status && run->tracking) status = train_track_print(run->tracking);
     if (!status && run->observer) status = train_observer_end(run->observer);
     if (!status && run->report) status = train_report_end(run->report);
     if (!status) status = train_learner_write(run->learner, run->cli->output);
@@ -449,6 +457,7 @@ static zt_status check_ranks(zt_cli *cli, const train_options *options)
 {
     if (!cli->ranks) return ZT_OK;
     if (options->observe) return zt_cli_refuse_ranks(cli, "--observe");
+    if (options->track) return zt_cli_refuse_ranks(cli, "--track");
     if (options->report) return zt_cli_refuse_ranks(cli, "--report");
     if (options->accumulate < zt_ranks_count(cli->ranks))
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d ranks need --accumulate %d or more, got %" PRId64, zt_ranks_count(cli->ranks),
@@ -472,6 +481,7 @@ static zt_status run_all(training_run *run)
     if (!status) status = run_training(run);
     zt_trainer_close(run->trainer);
     train_observer_free(run->observer);
+    train_track_free(run->tracking);
     train_report_free(run->report);
     zt_samples_free(run->data);
     zt_samples_free(run->valid);

@@ -226,6 +226,15 @@ const char *train_network_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
 const char *train_schedule_names(const void *user, int index);
+/* Tracking of adaptation (track.c): --track and --tasks. NULL on error. */
+typedef struct train_tracking train_tracking;
+train_tracking *train_track_open(train_learner *learner, const train_options *options, const zt_samples *samples);
+void train_track_free(train_tracking *tracking); /* NULL: no effect */
+/* Sets the entry of out, [forward's outputs], in which it wants a step's predictions. */
+void train_track_outputs(const train_tracking *tracking, void **out);
+zt_status train_track_step(train_tracking *tracking, int64_t rows); /* after a step on the next rows of the data */
+zt_status train_track_print(const train_tracking *tracking);        /* a line of JSON */
+
 /* What a run of compare leaves (fit.c). */
 typedef struct train_recorder {
     void *user;

@@ -52,6 +52,8 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--text" => {value => "text2.txt"},
         "--loss" => {value => "mse"},
         "--method" => {value => "target-prop", run => \@new},
+        "--track" => {value => 7, with => ["--no-shuffle"]},
+        "--tasks" => {value => "20,40", with => [qw(--no-shuffle --track 7)]},
         "--ensemble" => {value => "majority", run => [qw(--eval -m net.json -m other.json -i data.csv)]},
         "--min-coverage" => {value => 1, run => [qw(--eval -m net.json -m other.json -i data.csv --ensemble pairs)]},
         "--targets" => {value => "plain", run => [@new, qw(--method target-prop)]},
