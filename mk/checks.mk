@@ -19,6 +19,7 @@ long:
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
 	ZT_LONG=1 $(BUILD)/tests/op_allocations
+	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-train-methods.bats
 	ZT_LONG=1 $(BUILD)/tests/hostile_rows # every damage of every model
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	@$(MAKE) --no-print-directory deb

@@ -170,3 +170,19 @@ END
     [ ! -s err ]
     [ "$(accuracy out.json -i xor.csv)" = 100 ]
 }
+
+# ---- make long -----------------------------------------------------------------------------------
+
+@test "every method learns XOR with each of 20 seeds, and two spirals" {
+    [ -n "${ZT_LONG-}" ] || skip "part of make long"
+    zt-train compare -q -t 1 -m xor.json -i xor.csv --loss cross_entropy --optim adam --lr .02 --epochs 400 --seeds 20 \
+        --target-accuracy 100 >table
+    [ "$(tail -n +2 table | cut -f4,10 | sort -u)" = "$(printf '100\t20')" ]
+    perl -e 'for my $class (0, 1) { for my $i (0 .. 96) {
+        my ($angle, $radius) = ($i / 96 * 2 * 3.14159265358979, (1 - 2 * $class) * (.1 + 1.9 * $i / 96));
+        printf "%.5f,%.5f,1,%d\n", $radius * cos $angle, $radius * sin $angle, $class } }' >spirals.csv
+    dense 3 64 64 2 >two.json
+    zt-train compare -q -t 1 -m two.json -i spirals.csv --loss cross_entropy --optim adam --lr .005 --schedule cosine --epochs 600 \
+        --seeds 2 --target-accuracy 100 >table
+    tail -n +2 table | awk -F '\t' '{n += $4 >= 99} END {exit n != 5}'
+}
