@@ -18,7 +18,7 @@ import tempfile
 
 import numpy as np
 
-EOS = 2  # as vs-llama-greedy.py has it
+ENDS = (2, 3)  # never generated, as vs-llama-greedy.py has it
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -48,7 +48,7 @@ def judge(path):
     name = os.path.basename(path).removesuffix(".ids")
     place = os.path.basename(os.path.dirname(case["directory"].rstrip("/")))
     row = last_logits(name, place, case["ids"])
-    best = int(np.where(np.arange(len(row)) == EOS, -np.inf, row).argmax())
+    best = int(np.where(np.isin(np.arange(len(row)), ENDS), -np.inf, row).argmax())
     who = {case["zt"]: "zt", case["llama"]: "llama.cpp"}.get(best, "neither")
     print(f"| {name} | {best}: {who} | {(row[case['zt']] - row[case['llama']]) / row.std():.2g} |", flush=True)
 

@@ -21,7 +21,7 @@ import sys
 
 PROMPT, NEW = 12, 48
 FIRST = ["<unk>", "<s>", "<|endoftext|>", "</s>"]  # texts of the first ids, which llama.cpp looks up for some rows; then t4, t5, ...
-EOS = 2  # never generated
+ENDS = (2, 3)  # of them those that end a text: never generated
 SIZES = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
 
 
@@ -49,7 +49,7 @@ def vocabulary(size):
     out += [text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, size) + b"".join(text(t) for t in tokens)]
     out += [text("tokenizer.ggml.scores") + struct.pack("<IIQ", 9, 6, size) + struct.pack(f"<{size}f", *([0.0] * size))]
     out += [text("tokenizer.ggml.token_type") + struct.pack("<IIQ", 9, 5, size) + struct.pack(f"<{size}i", *([1] * size))]
-    out += [text(f"tokenizer.ggml.{k}_token_id") + struct.pack("<II", 4, i) for k, i in [("unknown", 0), ("bos", 1), ("eos", EOS)]]
+    out += [text(f"tokenizer.ggml.{k}_token_id") + struct.pack("<II", 4, i) for k, i in [("unknown", 0), ("bos", 1), ("eos", ENDS[0])]]
     out += [text("tokenizer.ggml.add_bos_token") + struct.pack("<IB", 7, 0)]
     return out
 
@@ -124,7 +124,7 @@ def by_llama(path, prompt):
         if L.llama_decode(ctx, L.llama_batch_get_one(array, len(feed))):
             sys.exit("llama_decode failed: " + lines[-1].strip())
         row = L.llama_get_logits_ith(ctx, -1)[:size]
-        ids.append(max((i for i in range(size) if i != EOS), key=row.__getitem__))
+        ids.append(max((i for i in range(size) if i not in ENDS), key=row.__getitem__))
         rows.append(list(row))
         feed = ids[-1:]
     return ids, rows
@@ -151,6 +151,9 @@ def compare(program, folder, directory):
     at = next((i for i in range(NEW) if ours[i : i + 1] != theirs[i : i + 1]), NEW)
     if at == NEW:
         print(f"| {name} | {NEW} of {NEW} | |")
+        return
+    if at == len(ours):
+        print(f"| {name} | {at} of {NEW} | zt ends |")
         return
     mine, other, row = ours[at], theirs[at], rows[at]
     gap = (row[other] - row[mine]) / statistics.pstdev(row)

@@ -21,6 +21,7 @@ long:
 	ZT_LONG=1 $(BUILD)/tests/op_allocations
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-train-methods.bats
 	ZT_LONG=1 $(BUILD)/tests/hostile_rows # every damage of every model
+	ZT_LONG=1 $(BUILD)/tests/hostile_directories
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	@$(MAKE) --no-print-directory deb
 	scripts/check-deb $(BUILD)/deb || [ $$? -eq 69 ] # 69: no chroot can be made here, as it said

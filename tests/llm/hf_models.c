@@ -211,6 +211,26 @@ static void test_factors(zt_ctx *ctx)
     hfw_end(&directory);
 }
 
+/* A head is the embedding too if that is missing, unless config.json says that it is not. */
+static void test_head_alone(zt_ctx *ctx)
+{
+    for (int tied = 0; tied < 2; tied++) {
+        hfw directory = hfw_new();
+        hfw_text(&directory, "config.json",
+                 tied ? "{\"model_type\":\"llama\"," SIZES "}"
+                      : "{\"model_type\":\"llama\"," SIZES ",\"tie_word_embeddings\":false}");
+        hfw_f32(&directory, "lm_head.weight", 2, D(16, 8), 0);
+        hfw_f32(&directory, "model.norm.weight", 1, D(8), 0);
+        hfw_save(&directory, "model.safetensors");
+        zt_gguf *gguf = zt_model_open(ctx, directory.path);
+        ok(gguf && (zt_gguf_find(gguf, "token_embd.weight") >= 0) == tied, "a head without an embedding, %s %s",
+           tied ? "which it is" : "which it is not", zt_ctx_error(ctx));
+        zt_gguf_close(gguf);
+        zt_ctx_clear(ctx);
+        hfw_end(&directory);
+    }
+}
+
 /* ---- names ----------------------------------------------------------------------------------- */
 
 static void test_prefixes(zt_ctx *ctx)
@@ -358,8 +378,9 @@ static void test_pooling(zt_ctx *ctx)
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new();
-    void (*const tests[])(zt_ctx *) = {test_keys,     test_layer_types, test_paired, test_gemma, test_transposed, test_factors,
-                                       test_prefixes, test_head_only,   test_names,  test_types, test_tokenizer,  test_pooling};
+    void (*const tests[])(zt_ctx *) = {test_keys,    test_layer_types, test_paired,    test_gemma,      test_transposed,
+                                       test_factors, test_prefixes,    test_head_only, test_head_alone, test_names,
+                                       test_types,   test_tokenizer,   test_pooling};
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) tests[i](ctx);
     ok(zt_mem_get(ctx).blocks == 0, "no leak");
     zt_ctx_free(ctx);

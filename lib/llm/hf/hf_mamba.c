@@ -341,6 +341,30 @@ static double number_at(const json_t *list, size_t i)
     return json_is_number(value) ? json_number_value(value) : 1;
 }
 
+/* Multipliers are numbers, or lists of as many as they need, or missing. */
+static zt_status check_multipliers(hf_import *import)
+{
+    static const struct {
+        const char *key;
+        size_t count; /* 0: a number */
+    } rows[] = {{"mlp_multipliers", 2},         {"ssm_multipliers", HF_MOST_RUNS}, {"key_multiplier", 0},
+                {"attention_in_multiplier", 0}, {"attention_out_multiplier", 0},   {"ssm_out_multiplier", 0},
+                {"ssm_in_multiplier", 0},       {"lm_head_multiplier", 0},         {"embedding_multiplier", 0}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const json_t *value = zt_hf_get(import, rows[i].key);
+        bool good = !value || json_is_null(value) ||
+                    (rows[i].count ? json_is_array(value) && json_array_size(value) == rows[i].count : json_is_number(value));
+        for (size_t k = 0; good && k < rows[i].count && value; k++)
+            good = json_is_null(value) || json_is_number(json_array_get(value, k));
+        if (good) continue;
+        return rows[i].count
+                   ? zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %s is not a list of %zu numbers", import->folder.data,
+                             rows[i].key, rows[i].count)
+                   : zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: %s is not a number", import->folder.data, rows[i].key);
+    }
+    return ZT_OK;
+}
+
 /* What Falcon-H1 multiplies the rows of a matrix by. The first matrix of a state-space layer has a number for each part. */
 static zt_status add_scaled(hf_import *import, hf_tensor *tensor, const char *what)
 {
@@ -360,6 +384,7 @@ static zt_status add_scaled(hf_import *import, hf_tensor *tensor, const char *wh
     scan_lengths of;
     hf_factors *factors = zt_arena_alloc(import->tensors->arena, sizeof *factors);
     zt_status status = factors ? read_lengths(import, &of) : ZT_ENOMEM;
+    if (status == ZT_OK) status = check_multipliers(import);
     if (status != ZT_OK) return status;
     *factors = (hf_factors){.all = {1, 1}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -508,12 +508,14 @@ static hf_tensor *find_added(const hf_import *import, const char *name)
     return NULL;
 }
 
-/* The head that is tied: the embedding, where that was left out; else not needed. */
+/* The head that is tied: the embedding, where that was left out; else not needed. A head that config.json says is not tied
+ * is not an embedding. */
 static void resolve_tied_head(hf_import *import)
 {
     hf_tensor *tied = find_added(import, "tied");
     bool embedded = find_added(import, "token_embd.weight") != NULL;
-    if (!embedded && !tied) tied = find_added(import, "output.weight");
+    bool untied = json_is_false(zt_hf_get(import, "tie_word_embeddings"));
+    if (!embedded && !tied && !untied) tied = find_added(import, "output.weight");
     if (!tied) return;
     if (!embedded)
         tied->name = "token_embd.weight";
@@ -541,8 +543,25 @@ static zt_status add_final_norm(hf_import *import)
         find_added(import, "output_norm.weight"))
         return ZT_OK;
     int64_t width = embedding->type.dim[1];
+    zt_log(import->ctx, ZT_LOG_WARN, "%s: the weights of the last norm are missing: 1 is used for all of them", import->path);
     zt_status status = add_constant(import, "output_norm.weight", 1, width);
     return status == ZT_OK && zt_hf_is(import, HF_BIASED_NORMS) ? add_constant(import, "output_norm.bias", 0, width) : status;
+}
+
+/* Gemma 4: only with attention_k_eq_v are keys the values of a layer. */
+static zt_status check_values(hf_import *import)
+{
+    if (!zt_hf_is(import, HF_LAYERED) || json_is_true(zt_hf_get(import, "attention_k_eq_v"))) return ZT_OK;
+    for (int64_t i = 0; i < import->tensors->count; i++) {
+        char value[80];
+        int layer, end = 0;
+        if (sscanf(import->tensors->list[i].name, "blk.%d.attn_k.weight%n", &layer, &end) != 1 || end == 0) continue;
+        snprintf(value, sizeof value, "blk.%d.attn_v.weight", layer);
+        if (!find_added(import, value))
+            return zt_fail(import->ctx, ZT_EDATA, "%s: tensor '%s' (v_proj) is missing, and attention_k_eq_v is not true",
+                           import->path, value);
+    }
+    return ZT_OK;
 }
 
 zt_status zt_hf_add_tensors(hf_import *import)
@@ -552,5 +571,6 @@ zt_status zt_hf_add_tensors(hf_import *import)
     if (status == ZT_OK) status = zt_hf_tensors_check_stacks(import->tensors);
     if (status != ZT_OK) return status;
     resolve_tied_head(import);
-    return add_final_norm(import);
+    status = check_values(import);
+    return status == ZT_OK ? add_final_norm(import) : status;
 }
