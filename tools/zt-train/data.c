@@ -1,8 +1,7 @@
 /* data.c - DATA of a command line, in whatever form: arrays, lines of CSV or of NDJSON. */
 #include "tools/zt-train/train_tool.h"
 
-#include "lib/io/json.h"
-
+#include <jansson.h>
 #include <string.h>
 
 /* Lines of text are no container: what they begin with tells. */
@@ -116,7 +115,7 @@ static zt_status count_line(zt_ctx *ctx, const zt_source *source, int64_t *count
     *label = true;
     *count = 1;
     if (!status && end && memchr("{[", *line, 2)) {
-        json_t *value = zt_json_parse(line, end, JSON_DECODE_INT_AS_REAL, NULL);
+        json_t *value = json_loadb(line, end, JSON_DECODE_INT_AS_REAL, NULL);
         const json_t *member = json_object_get(value, "x") ? json_object_get(value, "x") : json_object_get(value, "input");
         *label = json_is_array(value);
         *count = count_numbers(*label ? value : member);
