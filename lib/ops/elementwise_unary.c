@@ -256,18 +256,40 @@ static void map_values(const zt_arg *in, zt_arg *out, zt_curve *f)
     for (int64_t i = 0; i < count; i++) out->f[i] = f(in->f[i]);
 }
 
+/* Integers have whole factors, which a double holds exactly. */
+static zt_status scale_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
+{
+    const double by = ((const zt_scale_attrs *)attrs)->by;
+    out[0] = *in[0];
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
+    if (status || zt_dtype_is_float(in[0]->dtype) || zt_row_is_whole(by)) return status;
+    return zt_row_fail(ctx, ZT_EUSAGE, "by is %g: must be a whole number up to 2^53 for integers", by);
+}
+
 static void scale_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const zt_scale_attrs *scale = attrs;
     int64_t count = zt_type_count(out->type);
     (void)error;
-    for (int64_t i = 0; i < count; i++) out[0].f[i] = in[0].f[i] * scale->by;
+    for (int64_t i = 0; i < count && out[0].f; i++) out[0].f[i] = in[0].f[i] * scale->by;
+    for (int64_t i = 0; i < count && out[0].i; i++)
+        out[0].i[i] = wrapped(out[0].type->dtype, (uint64_t)in[0].i[i] * (uint64_t)(int64_t)scale->by);
 }
 
 static bool scale_cases(int i, zt_case *test_case)
 {
-    static const zt_scale_attrs attrs[] = {{0.125}, {-25.298221281347036}, {1}};
-    return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);
+    static const zt_scale_attrs attrs[] = {{0.125}, {-25.298221281347036}, {1}}, whole[] = {{3}, {-7}, {0}};
+    static const zt_case_type integers[] = {{ZT_I32, 2, {40, 133}}, {ZT_I64, 1, {33}}, {ZT_I8, 2, {7, 9}}, {ZT_U8, 1, {33}},
+                                            {ZT_U64, 1, {33}},      {ZT_U16, 1, {0}},  {ZT_I16, 0, {0}},   {ZT_U32, 1, {9}}};
+    int floats = 0;
+    while (unary_cases(floats, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case)) floats++;
+    if (i < floats) return unary_cases(i, ZT_FILL_NORMAL, attrs, sizeof attrs[0], ZT_LEN(attrs), test_case);
+    i -= floats;
+    if (i >= ZT_LEN(integers)) return false;
+    zt_case_attrs(test_case, &whole[i % ZT_LEN(whole)], sizeof whole[0]);
+    zt_case_type_in(test_case, 0, ZT_FILL_IDS, &integers[i]);
+    test_case->limit[0] = 120;
+    return true;
 }
 
 static void scale_vjp(zt_vjp *vjp)
@@ -277,10 +299,10 @@ static void scale_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_scale = {
-    .synopsis = "y[i] = x[i] * by; any plain float type, y has the type of x",
+    .synopsis = "y[i] = x[i] * by; any plain float or integer type, y has the type of x; integers wrap, and by is a whole number",
     .n_required = 1,
     .flags = ZT_OPF_ELEMENTWISE | ZT_OPF_INPLACE,
-    .infer = zt_infer_same_float,
+    .infer = scale_infer,
     .ref = scale_ref,
     .cases = scale_cases,
     .vjp = scale_vjp,

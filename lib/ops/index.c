@@ -14,13 +14,15 @@ static zt_status gather_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_gather_attrs *gather = attrs;
     if (zt_row_word(ctx, "oob", &gather->oob, oob_words, ZT_LEN(oob_words))) return ZT_EUSAGE;
-    if (!zt_dtype_is_float(in[0]->dtype) || in[0]->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "x must be a matrix of a float or block type");
-    zt_status status = zt_row_want(ctx, "i", in[1], ZT_I32, -1);
+    char kind = zt_dtype_get(in[0]->dtype)->kind;
+    bool integers = kind == 'I' || kind == 'U';
+    if ((!zt_dtype_is_float(in[0]->dtype) && !integers) || in[0]->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "x must be a matrix of a float, block or integer type");
+    zt_status status = zt_row_want_index(ctx, "i", in[1], -1);
     if (status) return status;
     if (in[1]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions: one too many for y", ZT_MAX_RANK);
     out[0] = *in[1];
-    out[0].dtype = ZT_F32;
+    out[0].dtype = integers ? in[0]->dtype : ZT_F32;
     out[0].dim[out[0].rank++] = in[0]->dim[1];
     return ZT_OK;
 }
@@ -32,7 +34,8 @@ static void gather_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
         int64_t i = in[1].i[r];
         bool good = i >= 0 && i < N;
         if (!good && is_error(&((const zt_gather_attrs *)attrs)->oob)) zt_row_runtime_error(error, "index", i, N);
-        for (int64_t k = 0; k < K; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
+        for (int64_t k = 0; k < K && out[0].f; k++) out[0].f[r * K + k] = good ? in[0].f[i * K + k] : 0;
+        for (int64_t k = 0; k < K && out[0].i; k++) out[0].i[r * K + k] = good ? in[0].i[i * K + k] : 0;
     }
 }
 
@@ -61,13 +64,17 @@ static bool gather_cases(int i, zt_case *test_case)
         {ZT_MXFP4, 40, 64, 1, {9}},    {ZT_NVFP4, 40, 64, 1, {9}},   {ZT_Q1_0, 40, 128, 1, {9}},    {ZT_Q2_0, 40, 64, 1, {9}},
         {ZT_TQ1_0, 17, 256, 1, {9}},   {ZT_TQ2_0, 17, 256, 1, {9}},  {ZT_IQ3_XXS, 17, 256, 1, {9}}, {ZT_IQ3_S, 17, 512, 1, {9}},
         {ZT_IQ2_XXS, 17, 256, 1, {9}}, {ZT_IQ2_XS, 17, 256, 1, {9}}, {ZT_IQ2_S, 17, 256, 1, {9}},   {ZT_IQ1_S, 17, 256, 1, {9}},
-        {ZT_IQ1_M, 17, 512, 1, {9}},
+        {ZT_IQ1_M, 17, 512, 1, {9}},   {ZT_I32, 40, 33, 1, {7}},     {ZT_I64, 9, 16, 2, {3, 2}},    {ZT_U8, 40, 33, 1, {7}},
+        {ZT_U64, 5, 3, 0, {0}},        {ZT_I8, 40, 5, 1, {7}},       {ZT_I16, 40, 5, 1, {7}},       {ZT_U16, 40, 5, 1, {7}},
+        {ZT_U32, 40, 5, 1, {7}},
     };
-    bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
-    if (i > ZT_LEN(rows)) return false;
-    if (zero) i = 0;
-    zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
-    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    bool zero = i == ZT_LEN(rows);     /* the first once more, with indices out of range */
+    bool wide = i == ZT_LEN(rows) + 1; /* and with indices of i64 */
+    if (i > ZT_LEN(rows) + 1) return false;
+    if (zero || wide) i = 0;
+    bool floats = zt_dtype_is_float(rows[i].x);
+    zt_case_in(test_case, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, 120, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
+    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, wide ? ZT_I64 : ZT_I32, rows[i].rank, rows[i].dim);
     if (zero) case_out_of_range(test_case, 1);
     return true;
 }
@@ -81,8 +88,9 @@ static void gather_vjp(zt_vjp *vjp)
 }
 
 const zt_opdef zt_op_gather = {
-    .synopsis = "y[...,k] = x[i[...],k]; x any float or block type [N,K], i i32[...], y f32[...,K]; "
-                "an index out of range is an error, or with oob=zero reads 0",
+    .synopsis =
+        "y[...,k] = x[i[...],k]; x any float, block or integer type [N,K], i i32 or i64 [...], y f32[...,K], or of x's integer type; "
+        "an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_infer,
     .ref = gather_ref,
@@ -99,7 +107,7 @@ static zt_status scatter_add_infer(zt_ctx *ctx, const void *attrs, const zt_type
     const zt_scatter_add_attrs *scatter_add = attrs;
     zt_status status = zt_row_word(ctx, "oob", &scatter_add->oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want_float(ctx, "x", x);
-    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (!status) status = zt_row_want_index(ctx, "i", i, -1);
     if (status) return status;
     if (x->rank != 2) return zt_row_fail(ctx, ZT_ESHAPE, "x must be a matrix");
     bool fits = y->dtype == x->dtype && y->rank == i->rank + 1 && zt_row_cols(y) == x->dim[1];
@@ -140,14 +148,15 @@ static bool scatter_add_cases(int i, zt_case *test_case)
         {ZT_F32, 5, 33, 1, {2}}, {ZT_F32, 3, 7, 1, {65}}, {ZT_F32, 3, 7, 0, {0}}, {ZT_F32, 9, 16, 2, {3, 2}},
         {ZT_F32, 5, 8, 1, {0}},  {ZT_F32, 3, 0, 1, {4}},  {ZT_F64, 4, 5, 1, {7}}, {ZT_F16, 40, 33, 1, {7}},
     };
-    bool zero = i == ZT_LEN(rows); /* the first once more, with indices out of range */
-    if (i > ZT_LEN(rows)) return false;
-    if (zero) i = 0;
+    bool zero = i == ZT_LEN(rows);     /* the first once more, with indices out of range */
+    bool wide = i == ZT_LEN(rows) + 1; /* and with indices of i64 */
+    if (i > ZT_LEN(rows) + 1) return false;
+    if (zero || wide) i = 0;
     int64_t dim[4] = {0};
     memcpy(dim, rows[i].dim, sizeof rows[i].dim);
     dim[rows[i].rank] = rows[i].K;
     zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, rows[i].x, 2, (int64_t[]){rows[i].N, rows[i].K});
-    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, ZT_I32, rows[i].rank, rows[i].dim);
+    zt_case_in(test_case, 1, ZT_FILL_IDS, rows[i].N, wide ? ZT_I64 : ZT_I32, rows[i].rank, rows[i].dim);
     zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].x, rows[i].rank + 1, dim);
     if (zero) case_out_of_range(test_case, 2);
     return true;
@@ -163,7 +172,7 @@ static void scatter_add_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_scatter_add = {
     .synopsis = "z = x with z[i[...],k] += y[...,k], in the order of i; x[N,K], y and z of the same "
-                "plain float type, i i32; an index out of range is an error, or with oob=zero adds "
+                "plain float type, i i32 or i64; an index out of range is an error, or with oob=zero adds "
                 "nothing",
     .n_required = 3,
     .flags = ZT_OPF_SUMS,
@@ -180,7 +189,7 @@ static zt_status one_hot_infer(zt_ctx *ctx, const void *attrs, const zt_type *co
 {
     const zt_one_hot_attrs *one_hot = attrs;
     zt_status status = zt_row_word(ctx, "oob", &one_hot->oob, oob_words, ZT_LEN(oob_words));
-    if (!status) status = zt_row_want(ctx, "i", in[0], ZT_I32, -1);
+    if (!status) status = zt_row_want_index(ctx, "i", in[0], -1);
     if (status) return status;
     if (one_hot->depth < 0) return zt_row_fail(ctx, ZT_EUSAGE, "depth is %lld: must be nonnegative", (long long)one_hot->depth);
     if (in[0]->rank == ZT_MAX_RANK) return zt_row_fail(ctx, ZT_ESHAPE, "i has %d dimensions: one too many for y", ZT_MAX_RANK);
@@ -210,8 +219,10 @@ static bool one_hot_cases(int i, zt_case *test_case)
         zt_one_hot_attrs a; /* depth, oob */
         int64_t limit;
     } rows[] = {
-        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5}, {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40}, {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},
-        {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6}, {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},       {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
+        {{ZT_I32, 1, {7}}, {5, {"error"}}, 5},       {{ZT_I32, 2, {2, 33}}, {40, {"error"}}, 40},
+        {{ZT_I32, 0, {0}}, {3, {"error"}}, 3},       {{ZT_I32, 1, {65}}, {4, {"zero"}}, 6},
+        {{ZT_I32, 1, {0}}, {3, {"error"}}, 3},       {{ZT_I32, 1, {4}}, {0, {"zero"}}, 3},
+        {{ZT_I64, 2, {2, 33}}, {40, {"error"}}, 40},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -221,7 +232,7 @@ static bool one_hot_cases(int i, zt_case *test_case)
 }
 
 const zt_opdef zt_op_one_hot = {
-    .synopsis = "y[...,k] = (k == i[...]) for k < `depth`; i i32, y f32; an index out of range is an "
+    .synopsis = "y[...,k] = (k == i[...]) for k < `depth`; i i32 or i64, y f32; an index out of range is an "
                 "error, or with oob=zero gives zeros",
     .n_required = 1,
     .infer = one_hot_infer,

@@ -14,7 +14,7 @@ static bool is_error(const zt_enum_string *oob) { return oob->s[0] == 'e'; }
 static zt_status elements_infer(zt_ctx *ctx, const element_attrs *a, const zt_type *x, const zt_type *i)
 {
     zt_status status = zt_row_word(ctx, "oob", &a->oob, oob_words, ZT_LEN(oob_words));
-    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
+    if (!status) status = zt_row_want_index(ctx, "i", i, x->rank);
     if (status) return status;
     if (a->axis < -x->rank || a->axis >= x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "axis %lld is out of range for %d dimensions", (long long)a->axis, x->rank);
@@ -59,6 +59,7 @@ static const struct {
     {{ZT_F16, 2, {4, 6}}, {ZT_I32, 2, {4, 2}}, {1, {"error"}}, 6},
     {{ZT_I64, 2, {4, 6}}, {ZT_I32, 2, {4, 9}}, {1, {"error"}}, 6},
     {{ZT_U8, 2, {4, 6}}, {ZT_I32, 2, {9, 2}}, {0, {"error"}}, 4},
+    {{ZT_F32, 2, {4, 6}}, {ZT_I64, 2, {4, 8}}, {1, {"zero"}}, 9},
 };
 
 static bool gather_elements_cases(int i, zt_case *test_case)
@@ -104,7 +105,7 @@ static void gather_elements_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_gather_elements = {
     .synopsis = "y[...,j,...] = x[...,i[...,j,...],...] along `axis` (negative: from the end); x any "
-                "but block types; i i32 of the rank of x, no larger than x except along the axis; an "
+                "but block types; i i32 or i64 of the rank of x, no larger than x except along the axis; an "
                 "index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_elements_infer,

@@ -1,7 +1,7 @@
 /* index_nd.c - rows of the ops that read or write parts of a value at tuples of indices (gather_nd,
  * scatter_nd) or elements at indices with another rule than a sum (scatter_elements).
  *
- * x is [batch..., N1..Nk, rest...], i i32 [batch..., m..., k]: each of i's last rows says a part
+ * x is [batch..., N1..Nk, rest...], i i32 or i64 [batch..., m..., k]: each of i's last rows says a part
  * x[batch, i1, .., ik] of shape [rest...].
  */
 #include "lib/ops/vjp.h"
@@ -57,7 +57,7 @@ static zt_status taken_type(zt_ctx *ctx, int64_t batch, const zt_enum_string *oo
 {
     zt_status status = zt_row_word(ctx, "oob", oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_want_plain(ctx, "x", x);
-    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, -1);
+    if (!status) status = zt_row_want_index(ctx, "i", i, -1);
     if (status) return status;
     if (batch < 0 || batch >= i->rank || batch > x->rank)
         return zt_row_fail(ctx, ZT_ESHAPE, "invalid number of batch dimensions %lld for ranks %d and %d", (long long)batch,
@@ -88,6 +88,7 @@ static const struct {
     {{ZT_F32, 2, {3, 4}}, {ZT_I32, 2, {0, 1}}, 0, 3},       {{ZT_F32, 2, {40, 300}}, {ZT_I32, 3, {3, 5, 1}}, 0, 40},
     {{ZT_F64, 2, {3, 4}}, {ZT_I32, 2, {3, 2}}, 0, 3},       {{ZT_F16, 2, {5, 40}}, {ZT_I32, 2, {3, 1}}, 0, 5},
     {{ZT_I32, 2, {5, 4}}, {ZT_I32, 2, {3, 1}}, 0, 5},       {{ZT_U8, 2, {5, 4}}, {ZT_I32, 2, {3, 2}}, 0, 4},
+    {{ZT_F32, 2, {5, 7}}, {ZT_I64, 2, {4, 1}}, 0, 5},
 };
 enum { ND_ROWS = sizeof nd_rows / sizeof nd_rows[0] };
 
@@ -139,7 +140,7 @@ static void gather_nd_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_gather_nd = {
     .synopsis = "y[b...,m...,rest] = x[b...,i1,..,ik,rest] with (i1 .. ik) = i[b...,m...,:]: slices "
                 "of x at tuples of indices; the first `batch` dimensions are shared; x any but block "
-                "types, i i32; an index out of range is an error, or with oob=zero reads 0",
+                "types, i i32 or i64; an index out of range is an error, or with oob=zero reads 0",
     .n_required = 2,
     .infer = gather_nd_infer,
     .ref = gather_nd_ref,
@@ -333,7 +334,7 @@ static zt_status scatter_elements_infer(zt_ctx *ctx, const void *attrs, const zt
     zt_status status = zt_row_word(ctx, "oob", &scatter->oob, oob_words, ZT_LEN(oob_words));
     if (!status) status = zt_row_word(ctx, "reduction", &scatter->reduction, words, ZT_LEN(words));
     if (!status) status = zt_row_want_plain(ctx, "x", x);
-    if (!status) status = zt_row_want(ctx, "i", i, ZT_I32, x->rank);
+    if (!status) status = zt_row_want_index(ctx, "i", i, x->rank);
     if (!status) status = zt_row_axis(ctx, scatter->axis, x->rank);
     if (!status) status = want_number(ctx, x, how_of(&scatter->reduction));
     if (status) return status;
@@ -389,6 +390,7 @@ static bool scatter_elements_cases(int i, zt_case *test_case)
         {{ZT_F16, 2, {4, 6}}, {ZT_I32, 2, {1, 2}}, {1, {"none"}, {"error"}}},
         {{ZT_I32, 2, {4, 6}}, {ZT_I32, 2, {4, 9}}, {1, {"max"}, {"error"}}},
         {{ZT_U8, 2, {4, 6}}, {ZT_I32, 2, {4, 9}}, {1, {"mul"}, {"error"}}},
+        {{ZT_F32, 2, {4, 33}}, {ZT_I64, 2, {4, 30}}, {1, {"mul"}, {"error"}}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
@@ -423,7 +425,7 @@ static void scatter_elements_vjp(zt_vjp *vjp)
 
 const zt_opdef zt_op_scatter_elements = {
     .synopsis = "z = x, except that u[...,j,...] goes to z[...,i[...,j,...],...] along `axis`, in "
-                "the order of i; i i32 of the rank of x, no larger than x except along the axis; " MERGE
+                "the order of i; i i32 or i64 of the rank of x, no larger than x except along the axis; " MERGE
                 " (for add use scatter_add_elements)",
     .n_required = 3,
     .infer = scatter_elements_infer,

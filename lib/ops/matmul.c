@@ -1,5 +1,5 @@
 /* matmul.c - the row of the product of two matrices, or of many. */
-#include "lib/ops/vjp.h"
+#include "lib/ops/loops.h"
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
 
@@ -14,7 +14,7 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_matmul_attrs *matmul = attrs;
     const zt_type *a = in[0], *b = in[1];
-    zt_status status = zt_row_want_float(ctx, "a", a);
+    zt_status status = zt_row_want_number(ctx, "a", a);
     if (status) return status;
     if (a->dtype != b->dtype) return zt_row_fail(ctx, ZT_ESHAPE, "a and b have different dtypes");
     if (a->rank < 2 || b->rank < 2)
@@ -29,14 +29,25 @@ static zt_status matmul_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return status;
 }
 
-static void multiply_matrices(const zt_matmul_attrs *attrs, const double *a, const double *b, double *y, int64_t N, int64_t K,
-                              int64_t M)
+/* Matrices of a batch begin at elements a, b and y of the operands. */
+static void multiply_matrices(const zt_matmul_attrs *attrs, const zt_arg *in, zt_arg *out, int64_t a, int64_t b, int64_t y,
+                              int64_t N, int64_t K, int64_t M)
 {
     for (int64_t n = 0; n < N; n++)
         for (int64_t m = 0; m < M; m++) {
             double sum = 0;
-            for (int64_t k = 0; k < K; k++) sum += a[attrs->ta ? k * N + n : n * K + k] * b[attrs->tb ? m * K + k : k * M + m];
-            y[n * M + m] = sum;
+            uint64_t integer_sum = 0;
+            for (int64_t k = 0; k < K; k++) {
+                int64_t left = a + (attrs->ta ? k * N + n : n * K + k), right = b + (attrs->tb ? m * K + k : k * M + m);
+                if (out->f)
+                    sum += in[0].f[left] * in[1].f[right];
+                else
+                    integer_sum += (uint64_t)in[0].i[left] * (uint64_t)in[1].i[right];
+            }
+            if (out->f)
+                out->f[y + n * M + m] = sum;
+            else
+                out->i[y + n * M + m] = wrapped(out->type->dtype, integer_sum);
         }
 }
 
@@ -58,7 +69,7 @@ static void matmul_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
             ib += rest % ly.dim[d] * sb[d];
             rest /= ly.dim[d];
         }
-        multiply_matrices(matmul, in[0].f + ia * N * K, in[1].f + ib * K * M, out[0].f + i * N * M, N, K, M);
+        multiply_matrices(matmul, in, out, ia * N * K, ib * K * M, i * N * M, N, K, M);
     }
 }
 
@@ -102,11 +113,21 @@ static bool matmul_cases(int i, zt_case *test_case)
         {{ZT_BF16, 2, {37, 1101}}, {ZT_BF16, 2, {35, 1101}}, {0, 1}},
         {{ZT_BF16, 2, {601, 37}}, {ZT_BF16, 2, {601, 35}}, {1, 0}},
         {{ZT_BF16, 3, {2, 33, 37}}, {ZT_BF16, 3, {2, 35, 33}}, {1, 1}},
+        {{ZT_I32, 2, {9, 40}}, {ZT_I32, 2, {40, 17}}, {0, 0}},
+        {{ZT_I8, 2, {9, 40}}, {ZT_I8, 2, {17, 40}}, {0, 1}},
+        {{ZT_U8, 3, {2, 40, 9}}, {ZT_U8, 2, {40, 17}}, {1, 0}},
+        {{ZT_I64, 3, {3, 4, 7}}, {ZT_I64, 3, {3, 7, 5}}, {0, 0}},
+        {{ZT_U64, 2, {40, 9}}, {ZT_U64, 2, {17, 40}}, {1, 1}},
+        {{ZT_I16, 2, {3, 0}}, {ZT_I16, 2, {0, 4}}, {0, 0}},
+        {{ZT_U16, 2, {3, 8}}, {ZT_U16, 2, {8, 4}}, {0, 0}},
+        {{ZT_U32, 2, {3, 8}}, {ZT_U32, 2, {8, 4}}, {0, 0}},
     };
     if (i >= ZT_LEN(rows)) return false;
     zt_case_attrs(test_case, &rows[i].at, sizeof rows[i].at);
-    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &rows[i].a);
-    zt_case_type_in(test_case, 1, ZT_FILL_NORMAL, &rows[i].b);
+    zt_fill fill = zt_dtype_is_float(rows[i].a.dtype) ? ZT_FILL_NORMAL : ZT_FILL_IDS;
+    zt_case_type_in(test_case, 0, fill, &rows[i].a);
+    zt_case_type_in(test_case, 1, fill, &rows[i].b);
+    test_case->limit[0] = test_case->limit[1] = 120;
     return true;
 }
 
@@ -131,7 +152,7 @@ static void matmul_vjp(zt_vjp *vjp)
 const zt_opdef zt_op_matmul = {
     .synopsis = "y[...,n,m] = sum_k a[...,n,k] b[...,k,m]; ta=1: a is transposed, [...,k,n]; tb=1: b "
                 "is transposed, [...,m,k]; batch dimensions broadcast as in NumPy; a, b and y of the "
-                "same plain float type",
+                "same plain float or integer type; integers wrap",
     .n_required = 2,
     .flags = ZT_OPF_SUMS,
     .infer = matmul_infer,

@@ -1,7 +1,7 @@
 /* reduce.c - rows of the ops that reduce a list of axes, and of `spread`, which their gradients are
  * made of: a program's dims may be symbols, so it takes the shape to go back to from a value.
  */
-#include "lib/ops/vjp.h"
+#include "lib/ops/loops.h"
 
 #include <math.h>
 #include <string.h>
@@ -90,14 +90,11 @@ static zt_status float_infer(zt_ctx *ctx, const void *attrs, const zt_type *cons
 
 static zt_status number_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    char kind = zt_dtype_get(in[0]->dtype)->kind;
-    if (kind != 'F' && kind != 'I' && kind != 'U')
-        return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be a plain float or integer type",
-                           zt_dtype_get(in[0]->dtype)->name);
-    return reduced_type(ctx, attrs, in[0], &out[0]);
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
+    return status ? status : reduced_type(ctx, attrs, in[0], &out[0]);
 }
 
-/* The largest and smallest of nothing are infinite, which no integer is. */
+/* Largest, smallest and mean of nothing are infinite or NaN, which no integer is. */
 static zt_status extreme_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     zt_status status = number_infer(ctx, attrs, in, out);
@@ -113,12 +110,14 @@ static double exp_flops(const void *attrs, const zt_type *const in[], const zt_t
 
 /* ---- folding --------------------------------------------------------------------------------- */
 
-/* A reduction: acc = start; for each x: acc = next(acc, x). istart and inext: the same for integers. */
+/* A reduction: acc = start; for each x: acc = next(acc, x). istart and inext: the same for integers; ordered: inext compares them, so
+ * that the bits of u64 are turned to int64_t of the same order, and back (flip_of). */
 typedef struct fold {
     double start;
     double (*next)(double, double);
     int64_t istart;
     int64_t (*inext)(int64_t, int64_t);
+    bool ordered;
 } fold;
 
 static double add_floats(double a, double b) { return a + b; }
@@ -133,6 +132,7 @@ static int64_t smaller_integer(int64_t a, int64_t b) { return b < a ? b : a; }
 static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_arg *out)
 {
     parts p = parts_of(in[0].type, &a->axes);
+    int64_t flip = f->ordered ? flip_of(in[0].type) : 0;
     for (int64_t o = 0; o < p.kept; o++) {
         int64_t base = kept_at(&p, o), isum = f->istart;
         double sum = f->start;
@@ -141,12 +141,12 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
             if (in[0].f)
                 sum = f->next(sum, in[0].f[at]);
             else
-                isum = f->inext(isum, in[0].i[at]);
+                isum = f->inext(isum, in[0].i[at] ^ flip);
         }
         if (out[0].f)
             out[0].f[o] = sum;
         else
-            out[0].i[o] = isum;
+            out[0].i[o] = isum ^ flip;
     }
 }
 
@@ -159,17 +159,19 @@ static void fold_all(const reduce_attrs *a, const fold *f, const zt_arg *in, zt_
         fold_all(attrs, &f, in, out);                                                              \
     }
 // clang-format on
-FOLD_REF(sum, 0, add_floats, 0, add_integers)
-FOLD_REF(prod, 1, multiply_floats, 1, multiply_integers)
-FOLD_REF(amax, -INFINITY, larger_float, INT64_MIN, larger_integer)
-FOLD_REF(amin, INFINITY, smaller_float, INT64_MAX, smaller_integer)
+FOLD_REF(sum, 0, add_floats, 0, add_integers, false)
+FOLD_REF(prod, 1, multiply_floats, 1, multiply_integers, false)
+FOLD_REF(amax, -INFINITY, larger_float, INT64_MIN, larger_integer, true)
+FOLD_REF(amin, INFINITY, smaller_float, INT64_MAX, smaller_integer, true)
 
 static void mean_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     const reduce_attrs *a = attrs;
     parts p = parts_of(in[0].type, &a->axes);
     sum_ref(attrs, in, out, error);
-    for (int64_t o = 0; o < p.kept; o++) out[0].f[o] /= (double)p.gone;
+    for (int64_t o = 0; o < p.kept && out[0].f; o++) out[0].f[o] /= (double)p.gone;
+    for (int64_t o = 0; o < p.kept && out[0].i; o++)
+        out[0].i[o] = out[0].type->dtype == ZT_U64 ? (int64_t)((uint64_t)out[0].i[o] / (uint64_t)p.gone) : out[0].i[o] / p.gone;
 }
 
 static void logsumexp_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -205,7 +207,9 @@ static bool reduce_cases(int i, bool integers, zt_case *test_case)
         {{ZT_F32, 2, {1030, 40}}, {{1, {0}}, 0}},    {{ZT_F32, 3, {5, 130, 33}}, {{1, {1}}, 1}},
         {{ZT_F32, 3, {65, 7, 100}}, {{2, {0, 2}}, 0}},
         {{ZT_I32, 2, {3, 40}}, {{1, {1}}, 0}},       {{ZT_I64, 2, {3, 40}}, {{1, {0}}, 0}},
-        {{ZT_U8, 3, {2, 3, 4}}, {{1, {1}}, 1}},
+        {{ZT_U8, 3, {2, 3, 4}}, {{1, {1}}, 1}},      {{ZT_U64, 2, {3, 40}}, {{1, {1}}, 0}},
+        {{ZT_I8, 2, {5, 9}}, {{0, {0}}, 0}},         {{ZT_I16, 2, {5, 9}}, {{1, {0}}, 0}},
+        {{ZT_U16, 2, {5, 9}}, {{1, {0}}, 0}},        {{ZT_U32, 2, {5, 9}}, {{1, {0}}, 0}},
     };
     // clang-format on
     if (i >= ZT_LEN(rows)) return false;
@@ -374,7 +378,8 @@ static void logsumexp_vjp(zt_vjp *vjp)
 #define NUMBERS "any plain float or integer type"
 
 REDUCTION(sum, number, number, zt_row_in, sum, "y = the sum of x" AXES NUMBERS)
-REDUCTION(mean, float, float, zt_row_in, mean, "y = the mean of x" AXES FLOATS "; NaN for an empty set")
+REDUCTION(mean, number, extreme, zt_row_in, mean,
+          "y = the mean of x" AXES NUMBERS "; NaN for an empty set; of integers the sum in 64 bits, divided towards zero")
 REDUCTION(prod, number, number, zt_row_in, prod, "y = the product of x" AXES NUMBERS)
 REDUCTION(amax, extreme, extreme, zt_row_in, extreme,
           "y = the largest of x" AXES NUMBERS "; NaN if any is NaN, -inf for an empty set")

@@ -1,6 +1,7 @@
 /* row.c - what the rows of the op table share: messages, checks, rows and columns, slots. */
 #include "lib/ops/row.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,6 +29,12 @@ zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dty
     return ZT_OK;
 }
 
+zt_status zt_row_want_index(zt_ctx *ctx, const char *name, const zt_type *type, int rank)
+{
+    if (type->dtype == ZT_I32 || type->dtype == ZT_I64) return zt_row_want(ctx, name, type, type->dtype, rank);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has type %s, expected i32 or i64", name, zt_dtype_get(type->dtype)->name);
+}
+
 zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type)
 {
     if (zt_dtype_get(type->dtype)->kind == 'F') return ZT_OK;
@@ -40,12 +47,15 @@ zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type)
     return zt_row_fail(ctx, ZT_ESHAPE, "%s has a block type, which is not supported", name);
 }
 
-zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x)
+zt_status zt_row_want_number(zt_ctx *ctx, const char *name, const zt_type *type)
 {
-    char kind = zt_dtype_get(x->dtype)->kind;
+    char kind = zt_dtype_get(type->dtype)->kind;
     if (kind == 'F' || kind == 'I' || kind == 'U') return ZT_OK;
-    return zt_row_fail(ctx, ZT_ESHAPE, "x has dtype %s: must be a plain float or integer type", zt_dtype_get(x->dtype)->name);
+    return zt_row_fail(ctx, ZT_ESHAPE, "%s has dtype %s: must be a plain float or integer type", name,
+                       zt_dtype_get(type->dtype)->name);
 }
+
+bool zt_row_is_whole(double number) { return fabs(number) <= 0x1p53 && number == floor(number); }
 
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words, int n)
 {

@@ -14,9 +14,13 @@ zt_status zt_row_fail(zt_ctx *ctx, zt_status s, const char *fmt, ...) ZT_PRINTF(
 
 /* ZT_ESHAPE unless input `name` has this dtype and rank (rank < 0: any). */
 zt_status zt_row_want(zt_ctx *ctx, const char *name, const zt_type *type, zt_dtype dtype, int rank);
-zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type); /* f64 f32 f16 bf16 */
-zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type); /* no block type */
-zt_status zt_row_want_number(zt_ctx *ctx, const zt_type *x);                     /* a plain float or integer type */
+zt_status zt_row_want_float(zt_ctx *ctx, const char *name, const zt_type *type);  /* f64 f32 f16 bf16 */
+zt_status zt_row_want_plain(zt_ctx *ctx, const char *name, const zt_type *type);  /* no block type */
+zt_status zt_row_want_number(zt_ctx *ctx, const char *name, const zt_type *type); /* a plain float or integer type */
+/* i32 or i64 of this rank (-1: any). */
+zt_status zt_row_want_index(zt_ctx *ctx, const char *name, const zt_type *type, int rank);
+/* Is a number an integer that a double holds exactly, like all its neighbours (up to 2^53)? */
+bool zt_row_is_whole(double number);
 /* ZT_EUSAGE unless attribute `name` is one of the n words. */
 zt_status zt_row_word(zt_ctx *ctx, const char *name, const zt_enum_string *w, const char *const *words, int n);
 

@@ -7,7 +7,7 @@
 static zt_status cumsum_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cumsum_attrs *cumsum = attrs;
-    zt_status status = zt_row_want_number(ctx, in[0]);
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
     if (status) return status;
     if ((cumsum->exclusive != 0 && cumsum->exclusive != 1) || (cumsum->reverse != 0 && cumsum->reverse != 1))
         return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse must be 0 or 1");
@@ -76,7 +76,7 @@ const zt_opdef zt_op_cumsum = {
 static zt_status cumprod_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_cumprod_attrs *cumprod = attrs;
-    zt_status status = zt_row_want_number(ctx, in[0]);
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
     if (status) return status;
     if ((cumprod->exclusive != 0 && cumprod->exclusive != 1) || (cumprod->reverse != 0 && cumprod->reverse != 1))
         return zt_row_fail(ctx, ZT_EUSAGE, "exclusive and reverse must be 0 or 1");

@@ -5,6 +5,7 @@
  */
 #include "lib/ops/vjp.h"
 
+#include <math.h>
 #include <string.h>
 
 /* Can `from` be broadcast to `to`'s shape: aligned at the last dimensions, 1 or no dimension
@@ -260,9 +261,15 @@ const zt_opdef zt_op_group = {
 
 static zt_status fill_like_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
-    (void)attrs;
+    const double value = ((const zt_fill_like_attrs *)attrs)->value;
+    const zt_dtype_info *info = zt_dtype_get(in[0]->dtype);
     out[0] = *in[0];
-    return zt_row_want_float(ctx, "x", in[0]);
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
+    if (status || info->kind == 'F') return status;
+    int bits = 8 * info->block_bytes - (info->kind == 'I');
+    double end = ldexp(1, bits), least = info->kind == 'I' ? -end : 0;
+    if (zt_row_is_whole(value) && value >= least && value < end) return ZT_OK;
+    return zt_row_fail(ctx, ZT_EUSAGE, "value is %g: must be a whole number that %s holds, up to 2^53", value, info->name);
 }
 
 static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
@@ -270,7 +277,8 @@ static void fill_like_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_r
     const zt_fill_like_attrs *fill_like = attrs;
     int64_t count = zt_type_count(out[0].type);
     (void)in, (void)error;
-    for (int64_t i = 0; i < count; i++) out[0].f[i] = fill_like->value;
+    for (int64_t i = 0; i < count && out[0].f; i++) out[0].f[i] = fill_like->value;
+    for (int64_t i = 0; i < count && out[0].i; i++) out[0].i[i] = (int64_t)fill_like->value;
 }
 
 static bool fill_like_cases(int i, zt_case *test_case)
@@ -279,14 +287,22 @@ static bool fill_like_cases(int i, zt_case *test_case)
                                      {ZT_F16, 1, {7}},     {ZT_F64, 1, {33}}, {ZT_F32, 2, {0, 4}}};
     static const double values[] = {1, -0.3};
     zt_fill_like_attrs a = {values[i % ZT_LEN(values)]};
-    if (i >= ZT_LEN(x) * ZT_LEN(values)) return false;
+    static const zt_case_type integers[] = {{ZT_I32, 2, {3, 1500}}, {ZT_I64, 1, {33}}, {ZT_U8, 2, {0, 4}}, {ZT_I8, 0, {0}},
+                                            {ZT_U64, 1, {7}},       {ZT_I16, 1, {7}},  {ZT_U16, 1, {7}},   {ZT_U32, 1, {7}}};
+    bool floats = i < ZT_LEN(x) * ZT_LEN(values);
+    if (!floats) {
+        i -= ZT_LEN(x) * ZT_LEN(values);
+        a.value = zt_dtype_get(integers[i % ZT_LEN(integers)].dtype)->kind == 'I' ? -100 : 200;
+    }
+    if (!floats && i >= ZT_LEN(integers)) return false;
     zt_case_attrs(test_case, &a, sizeof a);
-    zt_case_type_in(test_case, 0, ZT_FILL_NORMAL, &x[i / ZT_LEN(values)]);
+    zt_case_type_in(test_case, 0, floats ? ZT_FILL_NORMAL : ZT_FILL_IDS, floats ? &x[i / ZT_LEN(values)] : &integers[i]);
+    test_case->limit[0] = 5;
     return true;
 }
 
 const zt_opdef zt_op_fill_like = {
-    .synopsis = "y[i] = value, with the shape and plain float type of x; x is not read",
+    .synopsis = "y[i] = value, with the shape and plain float or integer type of x; x is not read; integers have a whole value",
     .n_required = 1,
     .infer = fill_like_infer,
     .ref = fill_like_ref,

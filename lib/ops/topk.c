@@ -7,7 +7,7 @@
 static zt_status topk_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
 {
     const zt_topk_attrs *topk = attrs;
-    zt_status status = zt_row_want_number(ctx, in[0]);
+    zt_status status = zt_row_want_number(ctx, "x", in[0]);
     if (!status) status = zt_row_axis(ctx, topk->axis, in[0]->rank);
     if (status) return status;
     int at = zt_plain_axis(topk->axis, in[0]->rank);

@@ -147,7 +147,7 @@ static const refusal refusals[] = {
     {ZT_OP_cumprod, NULL, ZT_ESHAPE, "x has dtype bool: must be a plain float or integer type", {"bool 3"}},
     {ZT_OP_gather_nd, NULL, ZT_ESHAPE, "3 indices are too many for 2 dimensions", {"f32 2 3", "i32 4 3"}},
     {ZT_OP_gather_nd, &batch2, ZT_ESHAPE, "invalid number of batch dimensions 2 for ranks 2 and 2", {"f32 2 3", "i32 2 1"}},
-    {ZT_OP_gather_nd, NULL, ZT_ESHAPE, "i has type i64, expected i32", {"f32 2 3", "i64 2 1"}},
+    {ZT_OP_gather_nd, NULL, ZT_ESHAPE, "i has type i16, expected i32 or i64", {"f32 2 3", "i16 2 1"}},
     {ZT_OP_scatter_nd, &by_sum, ZT_EUSAGE, "reduction is 'sum'", {"f32 2", "i32 1 1", "f32 1"}},
     {ZT_OP_scatter_nd, &max_bool, ZT_ESHAPE, "only reduction=none", {"bool 2", "i32 1 1", "bool 1"}},
     {ZT_OP_scatter_nd, NULL, ZT_ESHAPE, "u must have type f32[1]: the selected part of x", {"f32 2", "i32 1 1", "f32 2"}},

@@ -56,6 +56,7 @@ static bool is_stored(const zt_executable *executable, const zt_step *step, int 
 {
     int value = step->in[input];
     if (step->op != ZT_OP_gather || input != 0 || executable->plan.place[value].kind != ZT_PLACE_BUF) return false;
+    if (!zt_dtype_is_float(executable->plan.type[value].dtype)) return false; /* rows are decoded to f32 */
     return executable->plan.buf[executable->plan.place[value].index]->in_store;
 }
 

@@ -138,23 +138,22 @@ static void gather_setup(zt_cpu_call *call)
 static void gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     const zt_ebuf *table = call->in[0].data;
-    const int32_t *at = call->in[1].data;
+    const bool wide = call->in[1].type.dtype == ZT_I64;
     const zt_type *type = &call->in[0].type; /* the table's, or that of a view of it */
     int64_t rows = type->dim[0], columns = type->dim[1];
     size_t bytes = stored_row(type);
     (void)phase;
     for (int64_t item = begin; item < end; item++) {
         float *y = (float *)call->out[0].data + item * columns;
-        bool there = at[item] >= 0 && at[item] < rows;
-        zt_status status =
-            there ? table->store.read(table->store.user, table->handle, (size_t)at[item] * bytes, local, bytes) : ZT_OK;
+        int64_t at = wide ? ((const int64_t *)call->in[1].data)[item] : ((const int32_t *)call->in[1].data)[item];
+        bool there = at >= 0 && at < rows;
+        zt_status status = there ? table->store.read(table->store.user, table->handle, (size_t)at * bytes, local, bytes) : ZT_OK;
         if (there && status == ZT_OK) {
             zt_dtype_get(type->dtype)->decode(local, y, columns);
             continue;
         }
         if (status) zt_cpu_runtime_error(call, "a row of a weight cannot be read", 0, -1);
-        if (!there && ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e')
-            zt_cpu_runtime_error(call, "index", at[item], rows);
+        if (!there && ((const zt_gather_attrs *)call->attrs)->oob.s[0] == 'e') zt_cpu_runtime_error(call, "index", at, rows);
         memset(y, 0, (size_t)columns * sizeof *y);
     }
 }

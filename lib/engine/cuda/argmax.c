@@ -1,6 +1,13 @@
 /* argmax.c - where a line is largest or smallest. */
 #include "lib/engine/cuda/lines.h"
 
+static bool float_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
+{
+    (void)engine, (void)attrs, (void)output_types;
+    return zt_cu_is_wide_float(input_types[0]->dtype);
+}
+
 static zt_status emit_arg(zt_cu_call *call, bool largest)
 {
     zt_cu_line_args args = line_of(call, ((const zt_argmax_attrs *)call->attrs)->axis);
@@ -12,7 +19,7 @@ static zt_status emit_argmax(zt_cu_call *call) { return emit_arg(call, true); }
 static zt_status emit_argmin(zt_cu_call *call) { return emit_arg(call, false); }
 
 const zt_cu_row zt_cu_argmax[] = {
-    {.op = ZT_OP_argmax, .has = plain_has, .emit = emit_argmax},
-    {.op = ZT_OP_argmin, .has = plain_has, .emit = emit_argmin},
+    {.op = ZT_OP_argmax, .has = float_has, .emit = emit_argmax},
+    {.op = ZT_OP_argmin, .has = float_has, .emit = emit_argmin},
     {.emit = NULL},
 };

@@ -42,11 +42,15 @@ static double number_of(const zt_opinfo *info, const void *attrs, int k)
     return info->attrs[k].kind == ZT_ATTR_f64 ? number : info->attrs[k].kind == ZT_ATTR_i64 ? (double)i : 0;
 }
 
+/* Ops whose attributes or exponents the kernels know as floats alone. */
+static bool wants_floats(zt_op op) { return op == ZT_OP_scale || op == ZT_OP_pow || op == ZT_OP_fill_like; }
+
 /* Operands' values are numbers in[], of type[]. */
 bool zt_cu_chain_op_of(zt_op op, const void *attrs, const zt_dtype *type, const uint8_t *operands, zt_dtype dtype,
                        zt_cu_chain_op *chain_op)
 {
     const zt_opinfo *info = zt_op_info(op);
+    if (wants_floats(op) && !zt_cu_is_wide_float(dtype)) return false;
     *chain_op = (zt_cu_chain_op){.of = (uint8_t)type[op == ZT_OP_where], .of0 = (uint8_t)type[0]};
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++) {
         if (functions[i].op != op) continue;
@@ -69,6 +73,12 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     bool good = zt_cu_is_plain(output_types[0].dtype);
     for (int k = 0; k < 3; k++) good = good && (!input_types[k] || zt_cu_is_plain(input_types[k]->dtype));
     return good;
+}
+
+static bool floats_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                       const zt_type output_types[])
+{
+    return plain_has(engine, attrs, input_types, output_types) && zt_dtype_is_float(output_types[0].dtype);
 }
 
 /* f8 types too; e8m0 only as the source, since an attribute of the cast says how it is rounded to. */
@@ -165,7 +175,10 @@ static zt_status emit_same_bytes(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_elementwise[] = {
-#define X(name) {.op = ZT_OP_##name, .has = plain_has, .emit = zt_cu_emit_elementwise},
+#define X(name)                                                                                                                  \
+    {.op = ZT_OP_##name,                                                                                                         \
+     .has = ZT_OP_##name == ZT_OP_scale || ZT_OP_##name == ZT_OP_pow ? floats_has : plain_has,                                   \
+     .emit = zt_cu_emit_elementwise},
     ZT_CU_OPS(X) X(gelu) X(geglu) X(where)
 #undef X
         {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise},

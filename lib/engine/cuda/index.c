@@ -11,7 +11,7 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
                       const zt_type output_types[])
 {
     (void)engine, (void)attrs, (void)output_types;
-    return zt_cu_is_plain(input_types[0]->dtype);
+    return zt_cu_is_plain(input_types[0]->dtype) && input_types[1]->dtype == ZT_I32;
 }
 
 /* ---- sums that are wider than their result --------------------------------------------------- */
@@ -239,8 +239,15 @@ static zt_status emit_one_hot(zt_cu_call *call)
 static bool one_hot_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
                         const zt_type output_types[])
 {
-    (void)engine, (void)attrs, (void)input_types, (void)output_types;
-    return true;
+    (void)engine, (void)attrs, (void)output_types;
+    return input_types[0]->dtype == ZT_I32;
+}
+
+/* The output is f32. */
+static bool gather_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                       const zt_type output_types[])
+{
+    return plain_has(engine, attrs, input_types, output_types) && output_types[0].dtype == ZT_F32;
 }
 
 /* ---- rows of weights ------------------------------------------------------------------------- */
@@ -251,7 +258,8 @@ static bool has_gather_rows(const zt_cu_engine *engine, const void *attrs, const
                             const zt_type output_types[])
 {
     (void)attrs, (void)output_types;
-    return input_types[0]->dtype != ZT_F64 && input_types[0]->dim[1] % zt_dtype_get(input_types[0]->dtype)->block == 0 &&
+    return zt_dtype_is_float(input_types[0]->dtype) && input_types[0]->dtype != ZT_F64 && input_types[1]->dtype == ZT_I32 &&
+           input_types[0]->dim[1] % zt_dtype_get(input_types[0]->dtype)->block == 0 &&
            zt_type_count(input_types[1]) <= (int64_t)engine->max_grid[1];
 }
 
@@ -288,7 +296,7 @@ static zt_status emit_gather_rows(zt_cu_call *call)
 
 const zt_cu_row zt_cu_index[] = {
     {ZT_OP_gather, has_gather_rows, emit_gather_rows, 1 << 0}, /* weights of any type, packed too */
-    {.op = ZT_OP_gather, .has = plain_has, .emit = emit_gather},
+    {.op = ZT_OP_gather, .has = gather_has, .emit = emit_gather},
     {.op = ZT_OP_scatter_add, .has = plain_has, .emit = emit_scatter_add},
     {.op = ZT_OP_gather_elements, .has = plain_has, .emit = emit_gather_elements},
     {.op = ZT_OP_scatter_add_elements, .has = plain_has, .emit = emit_scatter_add_elements},

@@ -96,6 +96,13 @@ static bool plain_has(const zt_cu_engine *engine, const void *attrs, const zt_ty
     return zt_cu_is_plain(input_types[0]->dtype);
 }
 
+static bool float_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
+                      const zt_type output_types[])
+{
+    (void)engine, (void)attrs, (void)input_types;
+    return zt_cu_is_wide_float(output_types[0].dtype);
+}
+
 static void gone_axes(const zt_ints *axes, int rank, bool *gone)
 {
     for (int dimension = 0; dimension < rank; dimension++) gone[dimension] = axes->n == 0;
@@ -147,16 +154,9 @@ static zt_status emit_spread(zt_cu_call *call)
     return zt_cu_launch_each(call, "zt_cu_chain", args.n, &args, sizeof args);
 }
 
-static bool float_has(const zt_cu_engine *engine, const void *attrs, const zt_type *const input_types[],
-                      const zt_type output_types[])
-{
-    (void)engine, (void)attrs, (void)input_types;
-    return zt_cu_is_wide_float(output_types[0].dtype);
-}
-
 const zt_cu_row zt_cu_reduce[] = {
     {.op = ZT_OP_sum, .has = plain_has, .emit = emit_sum},
-    {.op = ZT_OP_mean, .has = plain_has, .emit = emit_mean},
+    {.op = ZT_OP_mean, .has = float_has, .emit = emit_mean},
     {.op = ZT_OP_prod, .has = plain_has, .emit = emit_prod},
     {.op = ZT_OP_amax, .has = plain_has, .emit = emit_amax},
     {.op = ZT_OP_amin, .has = plain_has, .emit = emit_amin},

@@ -13,6 +13,12 @@ static bool plain_has(const zt_cu_engine *e, const void *attrs, const zt_type *c
     return zt_cu_is_plain(in[0]->dtype);
 }
 
+static bool float_has(const zt_cu_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)e, (void)attrs, (void)out;
+    return zt_cu_is_wide_float(in[0]->dtype);
+}
+
 /* Over what `like` would be repeated along. */
 static zt_status emit_sum_to(zt_cu_call *call)
 {
@@ -45,7 +51,7 @@ static zt_status emit_broadcast_to(zt_cu_call *call)
 
 const zt_cu_row zt_cu_shape_like[] = {
     {.op = ZT_OP_sum_to, .has = plain_has, .emit = emit_sum_to},
-    {.op = ZT_OP_fill_like, .has = plain_has, .emit = zt_cu_emit_elementwise},
+    {.op = ZT_OP_fill_like, .has = float_has, .emit = zt_cu_emit_elementwise},
     {.op = ZT_OP_broadcast_to, .has = bytes_has, .emit = emit_broadcast_to},
     {.emit = NULL},
 };

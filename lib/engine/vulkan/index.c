@@ -6,7 +6,8 @@
 static bool gather_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs;
-    return out[0].dtype == ZT_F32 && zt_vk_pack_of(input_types[0]->dtype) && zt_type_count(input_types[1]) <= engine->groups[1];
+    return out[0].dtype == ZT_F32 && input_types[1]->dtype == ZT_I32 && zt_vk_pack_of(input_types[0]->dtype) &&
+           zt_type_count(input_types[1]) <= engine->groups[1];
 }
 
 static zt_status set_gather(zt_vk_engine *engine, zt_vk_call *call)

@@ -10,8 +10,8 @@
 static bool gather_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     const zt_dtype_info *info = zt_dtype_get(in[0]->dtype);
-    (void)attrs, (void)out;
-    return info->decode != NULL && in[0]->dim[1] % info->block == 0; /* rows are whole bytes */
+    (void)attrs;
+    return info->decode != NULL && out[0].dtype == ZT_F32 && in[0]->dim[1] % info->block == 0; /* rows are whole bytes */
 }
 
 /* gather and scatter_add have the same attributes. */
@@ -35,16 +35,16 @@ static void gather_row(const zt_cpu_arg *x, int64_t i, float *y)
 
 static void gather_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    const int32_t *at = call->in[1].data;
     int64_t N = call->in[0].type.dim[0], K = call->in[0].type.dim[1];
     float *y = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = begin; r < end; r++) {
-        if (at[r] >= 0 && at[r] < N) {
-            gather_row(&call->in[0], at[r], y + r * K);
+        int64_t at = index_at(&call->in[1], r);
+        if (at >= 0 && at < N) {
+            gather_row(&call->in[0], at, y + r * K);
             continue;
         }
-        if (index_fails(call)) zt_cpu_runtime_error(call, "index", at[r], N);
+        if (index_fails(call)) zt_cpu_runtime_error(call, "index", at, N);
         memset(y + r * K, 0, (size_t)K * sizeof *y);
     }
 }
@@ -68,16 +68,16 @@ static void scatter_add_run(zt_cpu_call *call, int phase, int64_t begin, int64_t
     int64_t N = call->in[0].type.dim[0], K = call->in[0].type.dim[1], n = zt_type_count(&call->in[1].type);
     int64_t first = begin * COLUMNS, last = end * COLUMNS < K ? end * COLUMNS : K;
     const float *x = call->in[0].data, *y = call->in[2].data;
-    const int32_t *at = call->in[1].data;
     float *z = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t r = 0; r < N; r++) memmove(z + r * K + first, x + r * K + first, (size_t)(last - first) * sizeof *z);
     for (int64_t r = 0; r < n; r++) {
-        if (at[r] < 0 || at[r] >= N) {
-            if (index_fails(call)) zt_cpu_runtime_error(call, "index", at[r], N);
+        int64_t at = index_at(&call->in[1], r);
+        if (at < 0 || at >= N) {
+            if (index_fails(call)) zt_cpu_runtime_error(call, "index", at, N);
             continue;
         }
-        for (int64_t k = first; k < last; k++) z[at[r] * K + k] += y[r * K + k];
+        for (int64_t k = first; k < last; k++) z[at * K + k] += y[r * K + k];
     }
 }
 
@@ -88,15 +88,15 @@ static void one_hot_setup(zt_cpu_call *call) { call->items[0] = zt_type_count(&c
 static void one_hot_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     const zt_one_hot_attrs *one_hot = call->attrs;
-    const int32_t *at = call->in[0].data;
     (void)phase, (void)local;
     for (int64_t e = begin; e < end; e++) {
+        int64_t at = index_at(&call->in[0], e);
         float *y = (float *)call->out[0].data + e * one_hot->depth;
         for (int64_t k = 0; k < one_hot->depth; k++) y[k] = 0;
-        if (at[e] >= 0 && at[e] < one_hot->depth)
-            y[at[e]] = 1;
+        if (at >= 0 && at < one_hot->depth)
+            y[at] = 1;
         else if (one_hot->oob.s[0] == 'e')
-            zt_cpu_runtime_error(call, "index", at[e], one_hot->depth);
+            zt_cpu_runtime_error(call, "index", at, one_hot->depth);
     }
 }
 
@@ -120,15 +120,14 @@ static parts parts_of(int64_t batch, const zt_type *x, const zt_type *i)
 
 static int64_t part_at(zt_cpu_call *call, const parts *p, int64_t batch, bool fails, int64_t r)
 {
-    const int32_t *i = (const int32_t *)call->in[1].data + r * p->k;
     int64_t at = 0;
     for (int64_t k = 0; k < p->k; k++) {
-        int64_t n = call->in[0].type.dim[batch + k];
-        if (i[k] < 0 || i[k] >= n) {
-            if (fails) zt_cpu_runtime_error(call, "index", i[k], n);
+        int64_t n = call->in[0].type.dim[batch + k], i = index_at(&call->in[1], r * p->k + k);
+        if (i < 0 || i >= n) {
+            if (fails) zt_cpu_runtime_error(call, "index", i, n);
             return -1;
         }
-        at = at * n + i[k];
+        at = at * n + i;
     }
     return r / p->per_batch * p->span + at * p->rest;
 }
@@ -220,18 +219,17 @@ static void gather_elements_run(zt_cpu_call *call, int phase, int64_t begin, int
     const zt_type *x = &call->in[0].type, *t = &call->in[1].type;
     int along = plain_axis(gather_elements->axis, x);
     int64_t n = zt_type_count(t), last = end * BATCH < n ? end * BATCH : n, size = size_of(x);
-    const int32_t *at = call->in[1].data;
     char *y = call->out[0].data;
     (void)phase, (void)local;
     for (int64_t e = begin * BATCH; e < last; e++) {
-        int64_t from = 0, step = 1, rest = e;
-        if (at[e] < 0 || at[e] >= x->dim[along]) {
-            if (gather_elements->oob.s[0] == 'e') zt_cpu_runtime_error(call, "index", at[e], x->dim[along]);
+        int64_t from = 0, step = 1, rest = e, at = index_at(&call->in[1], e);
+        if (at < 0 || at >= x->dim[along]) {
+            if (gather_elements->oob.s[0] == 'e') zt_cpu_runtime_error(call, "index", at, x->dim[along]);
             memset(y + e * size, 0, (size_t)size);
             continue;
         }
         for (int d = x->rank - 1; d >= 0; d--) {
-            from += (d == along ? at[e] : rest % t->dim[d]) * step;
+            from += (d == along ? at : rest % t->dim[d]) * step;
             step *= x->dim[d];
             rest /= t->dim[d];
         }
@@ -275,12 +273,11 @@ static void scatter_block(zt_cpu_call *call, char how, bool fails, int at, int64
 {
     const zt_type *x = &call->in[0].type, *t = &call->in[1].type;
     int64_t n = count_of(t, at, t->rank), size = size_of(x), inner = count_of(x, at + 1, x->rank);
-    const int32_t *index = (const int32_t *)call->in[1].data + block * n;
     const char *u = (const char *)call->in[2].data + block * n * size;
     for (int64_t e = 0; e < n; e++) {
-        int64_t to = 0, step = 1, rest = e;
-        if (index[e] < 0 || index[e] >= x->dim[at]) {
-            if (fails) zt_cpu_runtime_error(call, "index", index[e], x->dim[at]);
+        int64_t to = 0, step = 1, rest = e, index = index_at(&call->in[1], block * n + e);
+        if (index < 0 || index >= x->dim[at]) {
+            if (fails) zt_cpu_runtime_error(call, "index", index, x->dim[at]);
             continue;
         }
         for (int d = x->rank - 1; d > at; d--) {
@@ -288,7 +285,7 @@ static void scatter_block(zt_cpu_call *call, char how, bool fails, int at, int64
             step *= x->dim[d];
             rest /= t->dim[d];
         }
-        to += index[e] * inner;
+        to += index * inner;
         if (how == 'n') {
             put_one(z + to * size, u + e * size, size);
         } else {

@@ -17,6 +17,12 @@ INLINE bool f32_has(const void *attrs, const zt_type *const in[], const zt_type 
     return out[0].dtype == ZT_F32;
 }
 
+/* Number r of i32 or i64. */
+INLINE int64_t index_at(const zt_cpu_arg *i, int64_t r)
+{
+    return i->type.dtype == ZT_I64 ? ((const int64_t *)i->data)[r] : ((const int32_t *)i->data)[r];
+}
+
 INLINE int64_t size_of(const zt_type *type) { return zt_dtype_get(type->dtype)->block_bytes; }
 
 INLINE int plain_axis(int64_t axis, const zt_type *type) { return (int)(axis < 0 ? axis + type->rank : axis); }
