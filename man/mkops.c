@@ -70,6 +70,7 @@ static const char *const terms[][2] = {
     {"atanh", "Inverse hyperbolic tangent"},
     {"attention", "Causal attention over a paged KV cache"},
     {"attention_alibi", "Causal attention over a paged KV cache, with linear biases (ALiBi)"},
+    {"attention_indexed", "Causal attention over a paged KV cache, to the keys that an indexer chooses"},
     {"attention_chunked", "Causal attention over a paged KV cache, in chunks of positions"},
     {"attention_sinks", "Causal attention over a paged KV cache, with sinks"},
     {"avg_pool", "Average pooling"},

@@ -332,6 +332,7 @@ static void read_heads(const forward_text *text, zt_hyper *hyper)
                        : step->op == ZT_OP_attention_sinks   ? ((const zt_attention_sinks_attrs *)step->attrs)->head
                        : step->op == ZT_OP_attention_alibi   ? ((const zt_attention_alibi_attrs *)step->attrs)->head
                        : step->op == ZT_OP_attention_chunked ? ((const zt_attention_chunked_attrs *)step->attrs)->head
+                       : step->op == ZT_OP_attention_indexed ? ((const zt_attention_indexed_attrs *)step->attrs)->head
                                                              : 0;
         if (head == 0 || hyper->n_layers++ > 0) continue;
         hyper->head = head;

@@ -81,7 +81,9 @@ enum {
 #define MK_SINKS   (UINT64_C(1) << 32) /* sinks of attention; biases of the router and of experts */
 /* Latent attention: of half the head's columns rotate, values are as long as heads, the latent as two of them; its matrix of
  * keys and values is two, or one. */
-#define MK_LATENT  (UINT64_C(1) << 33)
+#define MK_LATENT (UINT64_C(1) << 33)
+#define MK_INDEXER                                                                                                               \
+    (UINT64_C(1) << 42) /* with latent attention: an indexer of 2 heads as long as the others, which chooses 5 keys */
 #define MK_XIELU   (UINT64_C(1) << 36) /* the curve's numbers */
 #define MK_ALIBI   (UINT64_C(1) << 37) /* linear biases */
 #define MK_SPLIT_B (UINT64_C(1) << 34)
@@ -124,6 +126,8 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"gpt-oss", MK_QKV | MK_QKV_BIAS | MK_BIAS | MK_PRE | MK_FF_POST | MK_EXPERTS | MK_FF_ALIKE | MK_WINDOW | MK_SINKS},
     {"llama4", MK_QKV | MK_PRE | MK_EXPERTS | MK_SHARED | MK_WINDOW},
     {"deepseek2", MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING | MK_LATENT | MK_SPLIT_B},
+    {"deepseek32",
+     MK_GATE | MK_UP | MK_PRE | MK_EXPERTS | MK_SHARED | MK_CHOICE_BIAS | MK_LEADING | MK_LATENT | MK_SPLIT_B | MK_INDEXER},
     {"mistral4", MK_PRE | MK_EXPERTS | MK_SHARED | MK_LATENT | MK_SPLIT_B},
     {"minicpm3", MK_GATE | MK_UP | MK_PRE | MK_LATENT | MK_WHOLE_B},
     {"command-r", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_ONE_NORM | MK_LAYER_NORM | MK_DIVIDED},
@@ -418,6 +422,11 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
         {"attn_q_b.weight", q, latent, dev_latent, MK_LATENT},
         {"attn_kv_a_mqa.weight", latent + plain, o->width, dev, MK_LATENT},
         {"attn_kv_a_norm.weight", latent, 0, 0, MK_LATENT},
+        {"indexer.attn_q_b.weight", 2 * o->head, latent, dev_latent, MK_INDEXER},
+        {"indexer.attn_k.weight", o->head, o->width, dev, MK_INDEXER},
+        {"indexer.k_norm.weight", o->head, 0, 0, MK_INDEXER},
+        {"indexer.k_norm.bias", o->head, 0, 0, MK_INDEXER},
+        {"indexer.proj.weight", 2, o->width, dev, MK_INDEXER},
         {"attn_kv_b.weight", o->heads * (plain + o->head), latent, dev_latent, MK_WHOLE_B},
         {"attn_output.weight", o->width, q, dev_q, 0},
         {"attn_output.bias", o->width, 0, 0, MK_BIAS},
@@ -499,6 +508,9 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"attention.value_length_mla", o->head, split},
         {"attention.q_lora_rank", 2 * o->head, latent},
         {"attention.kv_lora_rank", 2 * o->head, latent},
+        {"attention.indexer.head_count", 2, mkmodel_has(o->arch, MK_INDEXER)},
+        {"attention.indexer.key_length", o->head, mkmodel_has(o->arch, MK_INDEXER)},
+        {"attention.indexer.top_k", 5, mkmodel_has(o->arch, MK_INDEXER)},
         {"attention.sliding_window", o->window, gemma || mkmodel_has(o->arch, MK_WINDOW)},
         {"rope.dimension_count", latent ? o->head / 2 : o->head, !gemma && !mkmodel_has(o->arch, MK_POSITIONS)},
         {"rope.scaling.original_context_length", 16, strcmp(o->arch, "mistral3") == 0},

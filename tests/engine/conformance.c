@@ -32,7 +32,7 @@ static zt_dtype key_dtype(zt_op op, const zt_case *c)
 {
     return c
         ->in[zt_op_info(op)->def->weights != 0 || op == ZT_OP_attention || op == ZT_OP_attention_sinks ||
-             op == ZT_OP_attention_alibi || op == ZT_OP_attention_chunked]
+             op == ZT_OP_attention_alibi || op == ZT_OP_attention_chunked || op == ZT_OP_attention_indexed]
         .dtype;
 }
 
@@ -138,7 +138,7 @@ static void check_fallbacks(void)
 }
 
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
-static const zt_op left_by_cuda[] = {ZT_OP_matmul_weight /* in the training of adapters alone */};
+static const zt_op left_by_cuda[] = {ZT_OP_matmul_weight /* in the training of adapters alone */, ZT_OP_attention_indexed};
 
 static bool is_left_by_cuda(zt_op op)
 {

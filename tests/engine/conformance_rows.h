@@ -23,7 +23,7 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_scaled_softmax] = {1, 0, 2}, [ZT_OP_qk_norm_rope] = {25, 0, 3},
     [ZT_OP_attention] = {25, 0, 2},   [ZT_OP_cumprod] = {1, 0, 2},
     [ZT_OP_attention_sinks] = {49, 0, 2}, [ZT_OP_attention_alibi] = {89, 0, 2},
-    [ZT_OP_attention_chunked] = {25, 0, 2},
+    [ZT_OP_attention_chunked] = {25, 0, 2}, [ZT_OP_attention_indexed] = {233, 0, 2},
     [ZT_OP_matmul] = {1, 0, 2},       [ZT_OP_conv] = {1, 0, 2},
     [ZT_OP_max_pool] = {1, 0, 2},     [ZT_OP_avg_pool] = {1, 0, 2},
     [ZT_OP_lp_pool] = {1, 0, 2},      [ZT_OP_smooth_max_pool] = {1, 0, 2},

@@ -45,6 +45,62 @@ static void layers_short(ggufw *w) { ggufw_array(w, "llama4.rope.layer_pattern",
 static void layers_turned(ggufw *w) { ggufw_array(w, "llama4.rope.layer_pattern", 7, 4, (uint8_t[]){0, 1, 1, 0}, 4); }
 static void layers_usual(ggufw *w) { ggufw_array(w, "llama4.rope.layer_pattern", 7, 4, (uint8_t[]){1, 1, 1, 0}, 4); }
 
+#define INDEXER "deepseek32.attention.indexer."
+
+static void topk_below(ggufw *w) { i32_key(w, INDEXER "top_k", -1); }
+static void topk_zero(ggufw *w) { ggufw_u32(w, INDEXER "top_k", 0); }
+static void topk_huge(ggufw *w) { ggufw_u32(w, INDEXER "top_k", UINT32_MAX); }
+static void topk_all(ggufw *w) { ggufw_u32(w, INDEXER "top_k", N_TOKENS); }
+static void topk_more(ggufw *w) { ggufw_u32(w, INDEXER "top_k", 2000000000); }
+static void index_heads_zero(ggufw *w) { ggufw_u32(w, INDEXER "head_count", 0); }
+static void index_heads_many(ggufw *w) { ggufw_u32(w, INDEXER "head_count", 1 << 24); }
+static void index_head_short(ggufw *w) { ggufw_u32(w, INDEXER "key_length", 2); }
+static void index_head_other(ggufw *w) { ggufw_u32(w, INDEXER "key_length", 64); }
+static void no_query_latent(ggufw *w) { ggufw_u32(w, "deepseek32.attention.q_lora_rank", 0); }
+
+static void test_indexer(void)
+{
+    static const struct {
+        extra_fn *extra;
+        const char *replaced, *word;
+    } row[] = {
+        {topk_below, INDEXER "top_k", "top_k is -1"},
+        {topk_zero, INDEXER "top_k", "top_k is 0"},
+        {topk_huge, INDEXER "top_k", "top_k is 4294967295"},
+        {index_heads_zero, INDEXER "head_count", "head_count is 0"},
+        {index_heads_many, INDEXER "head_count", "too large"},
+        {index_head_short, INDEXER "key_length", "is above attention.indexer.key_length"},
+        {index_head_other, INDEXER "key_length", "indexer.attn_q_b.weight"},
+        {no_query_latent, "deepseek32.attention.q_lora_rank", "attention.q_lora_rank"},
+        {NULL, INDEXER "top_k", "top_k' is missing"},
+        {NULL, INDEXER "key_length", "key_length' is missing"},
+        {NULL, INDEXER "head_count", "head_count' is missing"},
+        {NULL, "blk.1.indexer.k_norm.bias", "'blk.1.indexer.k_norm.bias' is missing"},
+        {NULL, "blk.0.indexer.proj.weight", "'blk.0.indexer.proj.weight' is missing"},
+    };
+    for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+        file f = make_row("deepseek32", 2, row[i].extra, row[i].replaced);
+        expect(&f, ZT_EDATA, row[i].word, row[i].word);
+        free(f.bytes);
+    }
+}
+
+/* An indexer that chooses all: as many keys as there are, or more; that chooses fewer gives another answer. */
+static void test_choice(void)
+{
+    setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};
+    file few = make_row("deepseek32", 2, NULL, NULL), all = make_row("deepseek32", 2, topk_all, INDEXER "top_k"),
+         more = make_row("deepseek32", 2, topk_more, INDEXER "top_k");
+    int64_t vocab = vocab_of(&few);
+    size_t bytes = (size_t)(N_TOKENS * vocab) * sizeof(float);
+    float *a = all_logits(&few, &options, vocab), *b = all_logits(&all, &options, vocab), *c = all_logits(&more, &options, vocab);
+    ok(a && b && c && memcmp(a, b, bytes) != 0, "fewer keys: another answer");
+    ok(a && b && c && memcmp(b, c, bytes) == 0, "all keys: the same, however many more the indexer may choose");
+    ok(a && b && memcmp(a, b, (size_t)(5 * vocab) * sizeof(float)) == 0, "the first tokens see all keys there are");
+    free(a), free(b), free(c);
+    free(few.bytes), free(all.bytes), free(more.bytes);
+}
+
 static void test_refused(void)
 {
     static const struct {
@@ -107,5 +163,7 @@ int main(void)
 {
     test_refused();
     test_effects();
+    test_indexer();
+    test_choice();
     return tap_done();
 }

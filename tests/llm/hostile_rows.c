@@ -389,6 +389,8 @@ static bool is_unread(const base *b, const char *key)
         {"deepseek2", "leading_dense_block_count"}, /* without experts */
         {"deepseek2", "expert_shared_count"},
         {"deepseek2", "expert_feed_forward_length"},
+        {"deepseek32", "attention.key_length"},
+        {"deepseek32", "attention.value_length"},
         {"granitehybrid", "expert_used_count"},
         {"granitehybrid", "expert_shared_feed_forward_length"},
         {"llama4", "expert_shared_feed_forward_length"}, /* that of an expert */

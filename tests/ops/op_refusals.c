@@ -20,6 +20,7 @@ static union {
     zt_attention_attrs attention;
     zt_attention_alibi_attrs alibi;
     zt_attention_chunked_attrs chunked;
+    zt_attention_indexed_attrs indexed;
     zt_layer_norm_attrs layer_norm;
     zt_slice_attrs slice;
     zt_sum_attrs sum;
@@ -39,15 +40,15 @@ static union {
         rope_word = {.rope = {1e4, 0, 0, {"thirds"}, 1, 1, 0, 0, 0}}, rope_theta = {.rope = {0, 0, 0, {"halves"}, 1, 1, 0, 0, 0}},
         head4 = {.attention = {4, 0, 0, 0}}, head0 = {.attention = {0, 0, 0, 0}}, head3 = {.attention = {3, 0, 0, 0}},
         bias8 = {.alibi = {4, 0, 0, 0, 8}}, no_bias = {.alibi = {4, 0, 0, 0, 0}}, huge_bias = {.alibi = {4, 0, 0, 0, 1025}},
-        chunk0 = {.chunked = {4, 0, 0, 0}}, chunk_negative = {.chunked = {4, 0, -8, 0}},
-        window_negative = {.attention = {4, 0, -1, 0}}, cap_negative = {.attention = {4, 0, 0, -1}},
-        rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}}, eps_negative = {.layer_norm = {-1}},
-        slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}}, slice_back = {.slice = {-1, 5, 3}},
-        slice_low = {.slice = {1, INT64_MIN, 3}}, axes_far = {.sum = {{1, {2}}, 0}}, axes_low = {.sum = {{1, {INT64_MIN}}, 0}},
-        axes_twice = {.sum = {{2, {1, -1}}, 0}}, axes_many = {.sum = {{11, {0}}, 0}}, keep2 = {.sum = {{1, {0}}, 2}},
-        axis_far = {.argmax = {-3, 0}}, turn_short = {.transpose = {{1, {0}}}}, turn_twice = {.transpose = {{2, {1, 1}}}},
-        times0 = {.repeat = {0, 0}}, times_huge = {.repeat = {0, INT64_MAX}}, part4 = {.uncat = {0, 4}},
-        oob_word = {.elements = {0, {"wrap"}}}, elements1 = {.elements = {1, {"error"}}},
+        chunk0 = {.chunked = {4, 0, 0, 0}}, chunk_negative = {.chunked = {4, 0, -8, 0}}, topk0 = {.indexed = {4, 0, 0, 0}},
+        topk2 = {.indexed = {4, 0, 2, 0}}, window_negative = {.attention = {4, 0, -1, 0}},
+        cap_negative = {.attention = {4, 0, 0, -1}}, rope_nan = {.rope = {1e4, 0, 0, {"halves"}, NAN, 1, 0, 0, 0}},
+        eps_negative = {.layer_norm = {-1}}, slice_axis = {.slice = {2, 0, 1}}, slice_far = {.slice = {1, 0, 9}},
+        slice_back = {.slice = {-1, 5, 3}}, slice_low = {.slice = {1, INT64_MIN, 3}}, axes_far = {.sum = {{1, {2}}, 0}},
+        axes_low = {.sum = {{1, {INT64_MIN}}, 0}}, axes_twice = {.sum = {{2, {1, -1}}, 0}}, axes_many = {.sum = {{11, {0}}, 0}},
+        keep2 = {.sum = {{1, {0}}, 2}}, axis_far = {.argmax = {-3, 0}}, turn_short = {.transpose = {{1, {0}}}},
+        turn_twice = {.transpose = {{2, {1, 1}}}}, times0 = {.repeat = {0, 0}}, times_huge = {.repeat = {0, INT64_MAX}},
+        part4 = {.uncat = {0, 4}}, oob_word = {.elements = {0, {"wrap"}}}, elements1 = {.elements = {1, {"error"}}},
         depth_low = {.one_hot = {-1, {"error"}}};
 
 static const refusal refusals[] = {
@@ -374,6 +375,26 @@ static const refusal refusals[] = {
      {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2", "i32 2", "i32 1 2", "f32 2"}},
     {ZT_OP_attention_chunked, &chunk0, ZT_EUSAGE, "chunk is 0: must be 1 or more", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
     {ZT_OP_attention_chunked, &chunk_negative, ZT_EUSAGE, "chunk is -8: must be", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
+    {ZT_OP_attention_indexed,
+     &topk0,
+     ZT_EUSAGE,
+     "topk is 0: must be 1 or more",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "f32 2 6", "f16 8 3", "f32 2 2", "i32 2"}},
+    {ZT_OP_attention_indexed,
+     &topk2,
+     ZT_ESHAPE,
+     "ik must be a matrix of f32 or f16 with as many rows as k, 8",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "f32 2 6", "f16 7 3", "f32 2 2", "i32 2"}},
+    {ZT_OP_attention_indexed,
+     &topk2,
+     ZT_ESHAPE,
+     "iq and iw have 2 and 3 rows, expected those of q, 2",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "f32 2 6", "f16 8 3", "f32 3 2", "i32 2"}},
+    {ZT_OP_attention_indexed,
+     &topk2,
+     ZT_ESHAPE,
+     "iq has 7 columns, expected those of ik times those of iw, 3 and 2",
+     {"f32 2 8", "f16 8 4", "f16 8 4", "f32 2 7", "f16 8 3", "f32 2 2", "i32 2"}},
     {ZT_OP_attention, &window_negative, ZT_EUSAGE, "window is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
     {ZT_OP_attention, &cap_negative, ZT_EUSAGE, "softcap is -1", {"f32 2 8", "f16 8 4", "f16 8 4", "i32 2"}},
 };

@@ -5,11 +5,12 @@
 load ../common/helper
 load ../common/same_text
 
-rows=(llama4)
+rows=(llama4 deepseek32)
 
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
     "$tests/mkmodel" --arch llama4 --seed 3 --ctx 256 --layers 4 llama4.gguf # the last layer does not rotate; chunks of 16 tokens
+    "$tests/mkmodel" --arch deepseek32 --seed 3 --ctx 256 deepseek32.gguf         # each token chooses 5
 }
 
 setup() { cd "$BATS_FILE_TMPDIR" || exit; }
@@ -29,6 +30,8 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 @test "a dry run states the memory of the cache" {
     zt-run -m llama4.gguf --dry-run -c 256 >need
     grep -P '^kv\t131072$' need # four layers of two matrices f16[256,32]
+    zt-run -m deepseek32.gguf --dry-run -c 256 >need
+    grep -P '^kv\t57344$' need # two layers of a matrix f16[256,40] and the indexer's, f16[256,16]
 }
 
 @test "quantized by mixes, and run" {
@@ -76,6 +79,14 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[-1] < .5 * $l[0])}' history
     run ! zt-train -q -f -m plain.gguf --text text -c 40 --batch 4 -o trained.gguf
     [[ $output == *'40 tokens'*'chunk'* ]]
+}
+
+@test "deepseek32 is not trained" {
+    printf 'the cat sat on the mat. %.0s' {1..60} >text
+    "$tests/mkmodel" --arch deepseek32 --seed 3 --ctx 256 --type f32 plain.gguf
+    run -69 --separate-stderr zt-train -q -f -m plain.gguf --text text -c 16 --batch 4 -o trained.gguf
+    [ "${#stderr_lines[@]}" = 1 ]
+    [[ $stderr == *'indexer'* ]]
 }
 
 # A directory of tests/llm/further, or of another SET there, with a tokenizer.

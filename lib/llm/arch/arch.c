@@ -306,6 +306,18 @@ static const zt_arch archs[] = {
      .bias_or_softmax = true,
      .latent_eps = 1e-6,
      .yarn_all_dims = true},
+    /* DeepSeek V3.2, whose indexer chooses keys */
+    {.name = "deepseek32",
+     .parts = (BASE & ~(uint64_t)ZT_PART_QKV) | PRE_NORMS | ZT_PART_LATENT | ZT_PART_INDEXER | ZT_PART_EXPERTS_MAY |
+              ZT_PART_CHOICE_BIAS | ZT_PART_SHARED,
+     .rope_pair = "neighbours",
+     .act = act_silu,
+     .tempered = true,
+     .gating = ZT_GATING_SIGMOID,
+     .least_sum = 1e-20,
+     .bias_or_softmax = true,
+     .latent_eps = 1e-6,
+     .yarn_all_dims = true},
     {.name = "mistral4",
      .parts = (BASE & ~(uint64_t)ZT_PART_QKV) | PRE_NORMS | ZT_PART_LATENT | ZT_PART_EXPERTS_MAY | ZT_PART_SHARED,
      .rope_pair = "neighbours",

@@ -90,6 +90,8 @@ enum {
 #define ZT_PART_EXPERT_GATES ((uint64_t)1 << 54)
 /* Experts read and return columns of their own, by a matrix before them and one behind them. */
 #define ZT_PART_NARROW_EXPERTS ((uint64_t)1 << 55)
+/* With ZT_PART_LATENT: an indexer, with heads and keys of its own, chooses the keys that attention goes over. */
+#define ZT_PART_INDEXER ((uint64_t)1 << 56)
 /* The norm on what the feed-forward reads, under a name without ".weight". */
 #define ZT_PART_FF_NORM_BARE ((uint64_t)1 << 53)
 
@@ -251,6 +253,8 @@ typedef struct zt_latent_sizes {
     int64_t rank, row;             /* of the latent; with the rotated key, which is what a cache holds of a token */
     int64_t plain, value;          /* of a head: those that do not rotate; its value's */
     int64_t key_value, key_values; /* plain + value, of one head and of all */
+    int64_t index_heads, index_head, index_width; /* of the indexer: heads, columns of one and of all; */
+    int64_t index_topk;                           /* the keys that it chooses */
 } zt_latent_sizes;
 /* Sizes of layers that are gated delta nets. */
 typedef struct zt_delta_sizes {
@@ -377,9 +381,14 @@ typedef enum zt_weight {
     ZT_W_Q_B,
     ZT_W_KV_A,
     ZT_W_KV_A_NORM,
-    ZT_W_K_B,  /* [heads, latent, plain] */
-    ZT_W_V_B,  /* [heads, value, latent] */
-    ZT_W_KV_B, /* [heads * (plain + value), latent] */
+    ZT_W_K_B,     /* [heads, latent, plain] */
+    ZT_W_V_B,     /* [heads, value, latent] */
+    ZT_W_KV_B,    /* [heads * (plain + value), latent] */
+    ZT_W_INDEX_Q, /* of the indexer */
+    ZT_W_INDEX_K,
+    ZT_W_INDEX_K_NORM,
+    ZT_W_INDEX_K_NORM_BIAS,
+    ZT_W_INDEX_WEIGHTS,
     ZT_W_O,
     ZT_W_O_BIAS,
     ZT_W_ATTN_POST,

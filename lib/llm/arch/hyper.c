@@ -229,6 +229,7 @@ static int64_t read_latent(key_reader *reader, zt_hyper *hyper, int64_t heads)
     bool ranked = zt_hyper_i64(reader, "attention.q_lora_rank", &latent->q_rank) && latent->q_rank != 0;
     if (ranked) latent->q_rank = get_count(reader, "attention.q_lora_rank", 0, MAX_WIDTH);
     if (hyper->window > 0) refuse_feature(reader, "sliding-window attention");
+    if (reader->arch->parts & ZT_PART_INDEXER) zt_hyper_read_indexer(reader, latent, turned);
     require_rule(reader, turned < head, "rope.dimension_count is not below the head length", turned, head);
     latent->plain = head - turned;
     latent->row = latent->rank + turned;

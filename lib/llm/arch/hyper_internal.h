@@ -37,6 +37,8 @@ void zt_hyper_missing(zt_key_reader *reader);
 
 /* Which two columns rotate together, where the file says it; the columns that rotate have been read. */
 void zt_hyper_read_pair(zt_key_reader *reader, zt_hyper *hyper);
+/* The indexer of latent attention, whose rank of queries and columns that rotate (`turned`) have been read. */
+void zt_hyper_read_indexer(zt_key_reader *reader, zt_latent_sizes *latent, int64_t turned);
 /* Growth of queries, norms without weights; rope and experts have been read. */
 void zt_hyper_read_queries(zt_key_reader *reader, zt_hyper *hyper);
 /* Linear biases; rope has been read. A classifier; pooling and the parts have been. */

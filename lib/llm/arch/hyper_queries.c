@@ -1,4 +1,5 @@
-/* hyper_queries.c - what is done to queries beside rope: their growth with the position, norms without weights. Key names are facts
+/* hyper_queries.c - what is done to queries beside rope: their growth with the position, norms without weights, the indexer that
+ * chooses keys for them. Key names are facts
  * from llama.cpp (src/llama-arch.cpp); attention.use_qk_norm, whether there are such norms, and rope.pair, which two columns of
  * a head rotate together (neighbours or halves), are zt's own. */
 #include "lib/llm/arch/hyper_internal.h"
@@ -31,6 +32,21 @@ void zt_hyper_read_pair(zt_key_reader *reader, zt_hyper *hyper)
     if (reader->status == ZT_OK)
         reader->status =
             zt_fail(reader->ctx, ZT_EDATA, "%s: %s is neither neighbours nor halves", zt_gguf_name(reader->gguf), reader->key);
+}
+
+/* The indexer rotates the first columns of its heads, as many as attention does. */
+void zt_hyper_read_indexer(zt_key_reader *reader, zt_latent_sizes *latent, int64_t turned)
+{
+    latent->index_heads = zt_hyper_count(reader, "attention.indexer.head_count", 0, ZT_MAX_WIDTH);
+    latent->index_head = zt_hyper_count(reader, "attention.indexer.key_length", 0, ZT_MAX_WIDTH);
+    latent->index_topk = zt_hyper_count(reader, "attention.indexer.top_k", 0, INT32_MAX);
+    latent->index_width = latent->index_heads * latent->index_head; /* below 2^48 */
+    zt_hyper_require(reader, turned <= latent->index_head, "rope.dimension_count is above attention.indexer.key_length", turned,
+                     latent->index_head);
+    zt_hyper_require(reader, latent->index_width <= ZT_MAX_WIDTH, "heads of the indexer times their length is too large",
+                     latent->index_heads, latent->index_head);
+    zt_hyper_require(reader, latent->q_rank > 0,
+                     "the indexer reads the latent of queries, but there is none: attention.q_lora_rank", latent->q_rank, 1);
 }
 
 static void read_growth(zt_key_reader *reader, zt_hyper *hyper)

@@ -187,9 +187,14 @@ static int norm_and_rotate(zt_program_builder *builder, char which, int x)
 
 int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x)
 {
+    return zt_update_cache_of(builder, state, after, x, sizes_of(builder)->kv_width);
+}
+
+int zt_update_cache_of(zt_program_builder *builder, const char *state, const char *after, int x, int64_t width)
+{
     if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
-    int cache = zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2,
-                              (int64_t[]){builder->ctx, sizes_of(builder)->kv_width});
+    int cache =
+        zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2, (int64_t[]){builder->ctx, width});
     int cache_after =
         zt_program_kv_put(builder->program, zt_layer_label(builder, after), cache, x, builder->pos, builder->seq, builder->table);
     zt_prog_keep(builder->program, cache, cache_after);
@@ -722,6 +727,8 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
                 "%s: training on texts of %" PRId64 " tokens is not supported: expected at most %" PRId64
                 " or a multiple of that, the chunk of attention",
                 zt_gguf_name(gguf), opts->lesson, hyper->window);
+    if (opts->lesson && (hyper->parts & ZT_PART_INDEXER))
+        zt_fail(ctx, ZT_ENOTSUP, "%s: models with an indexer that chooses keys cannot be trained", zt_gguf_name(gguf));
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
     int ids = declare_inputs(&builder), x = embed_tokens(&builder, ids, &embedding);
     builder.per_layer = zt_embed_per_layer(&builder, ids, x);

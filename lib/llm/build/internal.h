@@ -85,6 +85,7 @@ int zt_emit_slice(zt_program_builder *builder, const char *what, int x, int axis
 int zt_emit_rope(zt_program_builder *builder, char which, int x);
 /* Stores rows of kv_width columns in the state's cache and returns the updated cache; without a cache, x itself. */
 int zt_update_cache(zt_program_builder *builder, const char *state, const char *after, int x);
+int zt_update_cache_of(zt_program_builder *builder, const char *state, const char *after, int x, int64_t width);
 
 /* build/latent.c: attention whose cache is one latent row for all heads; x [rows,width], the value [rows,o_width]. */
 int zt_emit_latent_attention(zt_program_builder *builder, int x);

@@ -124,17 +124,19 @@ static int norm_latent(zt_program_builder *builder, const char *what, int x, zt_
     return zt_program_rms_norm(builder->program, zt_layer_label(builder, what), x, gain, &attrs, NULL);
 }
 
+/* What queries are made of, with a norm; ZT_NONE where they are made of x. */
+static int query_latent(zt_program_builder *builder, int x)
+{
+    if (!(builder->hyper->parts & ZT_PART_Q_RANK)) return ZT_NONE;
+    return norm_latent(builder, "qan", zt_layer_linear(builder, "qa", x, ZT_W_Q_A, ZT_WEIGHT_COUNT), ZT_W_Q_A_NORM);
+}
+
 /* Queries of the latent and of rope, [rows, heads * (latent + rope)]. */
-static int make_queries(zt_program_builder *builder, int x, int matrices)
+static int make_queries(zt_program_builder *builder, int x, int latent, int matrices)
 {
     const zt_hyper *hyper = builder->hyper;
-    int q;
-    if (hyper->parts & ZT_PART_Q_RANK) {
-        q = norm_latent(builder, "qan", zt_layer_linear(builder, "qa", x, ZT_W_Q_A, ZT_WEIGHT_COUNT), ZT_W_Q_A_NORM);
-        q = zt_layer_linear(builder, "q", q, ZT_W_Q_B, ZT_WEIGHT_COUNT);
-    } else {
-        q = zt_layer_linear(builder, "q", x, ZT_W_Q_WHOLE, ZT_WEIGHT_COUNT);
-    }
+    int q = latent == ZT_NONE ? zt_layer_linear(builder, "q", x, ZT_W_Q_WHOLE, ZT_WEIGHT_COUNT)
+                              : zt_layer_linear(builder, "q", latent, ZT_W_Q_B, ZT_WEIGHT_COUNT);
     q = split_heads(builder, "qh", q, hyper->layer[builder->layer].head);
     int plain = zt_emit_slice(builder, "qp", q, 2, 0, hyper->latent.plain);
     int turned = zt_emit_slice(builder, "qt", q, 2, hyper->latent.plain, hyper->layer[builder->layer].head);
@@ -160,6 +162,41 @@ static latent_row make_row(zt_program_builder *builder, int x)
     return (latent_row){latent, zt_emit_rope(builder, 'k', key)};
 }
 
+/* ---- the indexer ----------------------------------------------------------------------------- */
+
+/* What it reads: queries, the cache of its keys, and how much each of its heads weighs. */
+typedef struct indexer {
+    int q, k, weights;
+} indexer;
+
+/* The first columns of each of its heads, rotated in halves. */
+static int turn_index(zt_program_builder *builder, const char *what, int x)
+{
+    zt_rope_attrs attrs = builder->hyper->rope;
+    attrs.head = builder->hyper->latent.index_head;
+    attrs.dims = builder->hyper->rope_dims;
+    snprintf(attrs.pair.s, sizeof attrs.pair.s, "halves");
+    return zt_program_rope(builder->program, zt_layer_label(builder, what), x, builder->pos, builder->divisors, &attrs);
+}
+
+/* The authors turn queries and keys by Hadamard's matrix, which does not change their products, and divide weights by the root of
+ * heads times columns, which does not change the choice. */
+static indexer make_indexer(zt_program_builder *builder, int x, int latent)
+{
+    const zt_latent_sizes *sizes = &builder->hyper->latent;
+    zt_prog *program = builder->program;
+    indexer made;
+    int gain = zt_weight_data(builder, ZT_W_INDEX_K_NORM), bias = zt_weight_data(builder, ZT_W_INDEX_K_NORM_BIAS);
+    int k = zt_layer_linear(builder, "ik", x, ZT_W_INDEX_K, ZT_WEIGHT_COUNT);
+    made.q = turn_index(builder, "iqr", zt_layer_linear(builder, "iq", latent, ZT_W_INDEX_Q, ZT_WEIGHT_COUNT));
+    k = zt_program_layer_norm(program, zt_layer_label(builder, "ikn"), k, gain, bias, &(zt_layer_norm_attrs){.eps = 1e-6}, NULL,
+                              NULL);
+    k = turn_index(builder, "ikr", k);
+    made.k = zt_update_cache_of(builder, "ic", "ip", k, sizes->index_head);
+    made.weights = zt_layer_linear(builder, "iw", x, ZT_W_INDEX_WEIGHTS, ZT_WEIGHT_COUNT);
+    return made;
+}
+
 /* ---- attention ------------------------------------------------------------------------------- */
 
 /* Of a lesson: each text by itself, each token sees itself and the tokens before it. */
@@ -180,22 +217,34 @@ static int attend_texts(zt_program_builder *builder, int q, int row, int latent)
 }
 
 /* Over the cache, whose rows are keys and values; of the sums the latent's columns count. */
-static int attend_cache(zt_program_builder *builder, int q, int row)
+static int attend_cache(zt_program_builder *builder, int q, int row, const indexer *by)
 {
     const zt_hyper *hyper = builder->hyper;
-    int cache = zt_update_cache(builder, "kc", "kp", row);
+    int cache = zt_update_cache(builder, "kc", "kp", row), sums;
     zt_attention_attrs attrs = {
         .head = hyper->latent.row, .scale = hyper->layer[builder->layer].attn_scale, .softcap = hyper->attn_cap};
-    int sums = zt_program_attention(builder->program, zt_layer_label(builder, "at"), q, cache, cache, builder->pos, builder->seq,
-                                    builder->table, &attrs);
+    zt_attention_indexed_attrs indexed = {attrs.head, attrs.scale, hyper->latent.index_topk, attrs.softcap};
+    const char *label = zt_layer_label(builder, "at");
+    if (by)
+        sums = zt_program_attention_indexed(builder->program, label, q, cache, cache, by->q, by->k, by->weights, builder->pos,
+                                            builder->seq, builder->table, &indexed);
+    else
+        sums = zt_program_attention(builder->program, label, q, cache, cache, builder->pos, builder->seq, builder->table, &attrs);
     return zt_emit_slice(builder, "al", split_heads(builder, "as", sums, hyper->latent.row), 2, 0, hyper->latent.rank);
 }
 
 int zt_emit_latent_attention(zt_program_builder *builder, int x)
 {
-    int matrices = by_head(builder), q = make_queries(builder, x, matrices);
+    int matrices = by_head(builder), latent = query_latent(builder, x), q = make_queries(builder, x, latent, matrices), sums;
     latent_row made = make_row(builder, x);
     int row = beside(builder, "k", made.latent, made.key, 1);
-    int sums = builder->opts->lesson ? attend_texts(builder, q, row, made.latent) : attend_cache(builder, q, row);
+    if (builder->opts->lesson) { /* build.c refuses those of models with an indexer */
+        sums = attend_texts(builder, q, row, made.latent);
+    } else if (builder->hyper->parts & ZT_PART_INDEXER) {
+        indexer by = make_indexer(builder, x, latent);
+        sums = attend_cache(builder, q, row, &by);
+    } else {
+        sums = attend_cache(builder, q, row, NULL);
+    }
     return join_heads(builder, "a", expand_values(builder, sums, matrices), builder->hyper->latent.value);
 }

@@ -113,6 +113,7 @@ typedef enum hf_id {
     HF_BAICHUAN, /* 1 and 2 */
     HF_NEMOTRON_H_MOE,
     HF_BAMBA,
+    HF_DEEPSEEK32,
     HF_COUNT
 } hf_id;
 
@@ -165,7 +166,8 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 #define HF_PARTIAL                                                                                                               \
     (HF_PHIS | HF_SET(HF_EXAONE) | HF_SET(HF_GLM4MOE) | HF_SET(HF_STABLELM) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |                \
      HF_SET(HF_GLM4) | HF_SET(HF_BAMBA))
-#define HF_DEEPSEEKS (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
+#define HF_DEEPSEEKS                                                                                                             \
+    (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
 #define HF_SPLIT_B   (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
 #define HF_LATENTS   (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
 #define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))

@@ -20,7 +20,8 @@ static zt_status put_norm(hf_import *import)
     char key[128];
     bool glm = zt_hf_is(import, HF_SET(HF_GLM4MOE) | HF_SET(HF_NEMOTRON_H_MOE)), next = import->arch.id == HF_QWEN3NEXT;
     bool usual = next || import->arch.id == HF_QWEN3MOE;
-    bool normed = glm || next || zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4));
+    bool normed = glm || next ||
+                  zt_hf_is(import, HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4));
     const json_t *given = zt_hf_get(import, "norm_topk_prob");
     if (!zt_hf_is(import, CHOSEN)) return ZT_OK;
     if (given && !json_is_boolean(given) && !json_is_null(given))

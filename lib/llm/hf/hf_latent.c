@@ -26,7 +26,7 @@ enum { MOST_LENGTH = 1 << 24 };
 static const struct {
     hf_set archs;
     int64_t plain, value; /* 0: width / heads */
-} usual[] = {{HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_YOUTU), 128, 128},
+} usual[] = {{HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_YOUTU), 128, 128},
              {HF_SET(HF_GLM4_LITE), 192, 256},
              {HF_SET(HF_MISTRAL4), 64, 128},
              {HF_SET(HF_MINICPM3), 64, 0}};
@@ -172,6 +172,13 @@ static zt_status put_dense(hf_import *import)
     return status == ZT_OK ? zt_hf_put_int(import, "expert_shared_count", 0) : status;
 }
 
+/* Layers that predict further tokens are left out: the converter's key says that there are none. */
+static zt_status put_further(hf_import *import)
+{
+    bool said = import->arch.id == HF_DEEPSEEK32 && json_is_integer(zt_hf_get(import, "num_nextn_predict_layers"));
+    return said ? zt_hf_put_int(import, "nextn_predict_layers", 0) : ZT_OK;
+}
+
 zt_status zt_hf_put_latent(hf_import *import)
 {
     zt_status status = check_numbers(import);
@@ -179,6 +186,7 @@ zt_status zt_hf_put_latent(hf_import *import)
     if (status == ZT_OK) status = check_layer_types(import);
     if (status == ZT_OK) status = put_lengths(import);
     if (status == ZT_OK) status = put_dense(import);
+    if (status == ZT_OK) status = put_further(import);
     return status == ZT_OK ? put_gating(import) : status;
 }
 

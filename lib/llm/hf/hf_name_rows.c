@@ -45,7 +45,7 @@
 #define BAICHUAN   HF_SET(HF_BAICHUAN)
 #define LLAMA4     HF_SET(HF_LLAMA4)
 #define MISTRAL4   HF_SET(HF_MISTRAL4)
-#define NOAUX      (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
+#define NOAUX      (HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE)) /* a bias on the choice of experts */
 #define GEMMA3N    HF_SET(HF_GEMMA3N)
 #define GEMMA4     HF_SET(HF_GEMMA4)
 #define MPT        HF_SET(HF_MPT)
@@ -209,6 +209,10 @@ static const hf_name layered[] = {
     {"self_attn.kv_b_proj", "attn_k_b", HF_SPLIT_B, HF_HEADS | HF_FIRST_HALF},
     {"self_attn.kv_b_proj", "attn_v_b", HF_SPLIT_B, HF_HEADS | HF_SECOND_HALF},
     {"self_attn.kv_b_proj", "attn_kv_b", HF_LATENTS, 0},
+    {"self_attn.indexer.wq_b", "indexer.attn_q_b", HF_SET(HF_DEEPSEEK32), 0},
+    {"self_attn.indexer.wk", "indexer.attn_k", HF_SET(HF_DEEPSEEK32), 0},
+    {"self_attn.indexer.k_norm", "indexer.k_norm", HF_SET(HF_DEEPSEEK32), 0},
+    {"self_attn.indexer.weights_proj", "indexer.proj", HF_SET(HF_DEEPSEEK32), 0},
     {"self_attn.query_layernorm", "attn_q_norm", HF_SET(HF_HUNYUAN), 0},
     {"self_attn.key_layernorm", "attn_k_norm", HF_SET(HF_HUNYUAN), 0},
     {"self_attn.q_norm", "attn_q_norm", LLAMAS, NORM},

@@ -32,6 +32,13 @@ def mend_baichuan(llama_cpp):
     baichuan.BaichuanModel.modify_tensors = modify
 
 
+def mend_deepseek():
+    """Its tokenizer must add a first token: here any will do."""
+    from conversion import deepseek
+
+    deepseek.DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
+
+
 def pack(root):
     for name in os.listdir(root):
         if name.endswith(".gguf"):
@@ -45,10 +52,11 @@ def main(args):
     if args[0] == "--pack":
         return pack(args[1])
     ggufs = load("ggufs")
-    ggufs.WEARS, ggufs.MORE = [("llama4", "llama3"), ("baichuan", "spm"), ("", "gpt2")], []
+    ggufs.WEARS, ggufs.MORE = [("llama4", "llama3"), ("baichuan", "spm"), ("deepseek", "llama3"), ("", "gpt2")], []
     ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in ggufs.WEARS}}
     shutil.rmtree(args[2], ignore_errors=True)
     mend_baichuan(args[0])
+    mend_deepseek()
     ggufs.main(*args)
 
 

@@ -71,12 +71,26 @@ def qwen3(**more):
                 use_sliding_window=False, sliding_window=None, tie_word_embeddings=True, pad_token_id=0, **more)
 
 
+def deepseek_v32(**more):
+    """Of the keys each query chooses 6, or all where there are not more."""
+    return text("DeepseekV32ForCausalLM", "deepseek_v32", **{
+        "num_key_value_heads": archs.HEADS, "kv_lora_rank": 16, "qk_nope_head_dim": 8, "qk_rope_head_dim": 4, "v_head_dim": 6,
+        "q_lora_rank": 12, "pad_token_id": 0, "attention_bias": False, "first_k_dense_replace": 1, "moe_layer_freq": 1,
+        "num_experts_per_tok": 3, "moe_intermediate_size": 16, "ep_size": 1, "n_routed_experts": 8, "n_shared_experts": 1,
+        "n_group": 4, "topk_group": 2, "topk_method": "noaux_tc", "scoring_func": "sigmoid", "norm_topk_prob": True,
+        "routed_scaling_factor": 2.5, "num_nextn_predict_layers": 0, "index_topk": 6, "index_head_dim": 8, "index_n_heads": 8,
+        "rope_scaling": {"type": "yarn", "factor": 4.0, "beta_fast": 8, "beta_slow": 1, "original_max_position_embeddings": 32,
+                         "mscale": 1.0, "mscale_all_dim": 1.0}, **more})
+
+
 CASES = {
     "baichuan": case(baichuan(), names=packed),
     "baichuan2": case(baichuan(z_loss_weight=0), names=packed),
     "baichuan-alibi": case(baichuan(**BAICHUAN_13B), names=packed, n=20),
     "qwen3-labels": case(qwen3(**labels("good", "bad", "ugly"))),
     "qwen3-score": case(qwen3(**labels("LABEL_0"), _name_or_path="Qwen3-Reranker-seq-cls")),
+    "deepseek-v32": case(deepseek_v32(), n=24, names=archs.mlp_experts),
+    "deepseek-v32-whole": case(deepseek_v32(index_topk=64, rope_scaling=None, index_n_heads=4), n=12, names=archs.mlp_experts),
     "llama4-scout": case(llama4(rope_scaling=SCOUT), n=20),
     "llama4-maverick": case(with_vision(llama4(interleave_moe_layer_step=2, num_experts_per_tok=2)),
                             run=llama4(interleave_moe_layer_step=2, num_experts_per_tok=2), n=12,
