@@ -51,7 +51,8 @@ static void test_engines(const char *arch)
     cpu.exact = false;
     float *c = logits_of_arch(&file_data, arch, &cpu, &total);
     e = nmse(a, c, total);
-    ok(e <= (mkmodel_has(arch, MK_EXPERTS) ? 2e-2 : 2e-3), /* a token between two experts may take the other */
+    const double near = mkmodel_has(arch, MK_INDEXER) ? 5e-2 : mkmodel_has(arch, MK_EXPERTS) ? 2e-2 : 2e-3;
+    ok(e <= near, /* a token between two experts may take the other, and another key of two with near scores */
        "%s: cpu with 8-bit activations is near: NMSE %.2g", arch, e);
     free(a);
     free(b);
