@@ -32,6 +32,7 @@ struct zt_ctx {
     zt_mem mem;
     uint64_t fail_in; /* refuse the allocation that counts this down to 0; 0: none */
     bool fail_onwards, failing;
+    bool not_durable; /* durable.h */
 };
 
 /* How many bytes a block of zt_alloc was asked for. */

@@ -6,6 +6,7 @@
  * its mode, owner and attributes (attributes.h); until then it is its owner's alone. Stdout, devices
  * and FIFOs are written through: there is nothing to replace. */
 #include "lib/base/attributes.h"
+#include "lib/base/durable.h"
 #include "lib/base/internal.h"
 #include "lib/base/require.h"
 #include "lib/base/sink_count.h"
@@ -282,12 +283,17 @@ static int rename_target(zt_sink *sink)
     return failed ? errno : 0;
 }
 
+void zt_ctx_durable(zt_ctx *ctx, bool durable)
+{
+    if (ctx) ctx->not_durable = !durable;
+}
+
 zt_status zt_sink_commit(zt_sink *sink)
 {
     if (!sink) return ZT_EUSAGE;
     if (flush_buffer(sink)) return sink->failed;
     if (sink->replaces && (sink->failed = zt_attributes_keep(sink->ctx, sink->fd, sink->path, &sink->old))) return sink->failed;
-    int error = sink->temp && fsync(sink->fd) ? errno : 0;
+    int error = sink->temp && !sink->ctx->not_durable && fsync(sink->fd) ? errno : 0;
     if (!error && sink->temp) error = link_name(sink);
     if (close(sink->fd) && !error) error = errno;
     sink->fd = -1;

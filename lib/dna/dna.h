@@ -127,6 +127,15 @@ zt_status zt_dna_compare(zt_dna *model_a, zt_dna *model_b, const zt_dna_compare_
 /* Frees what the verdict holds, not the verdict itself; one of zeros is fine. */
 void zt_dna_verdict_free(zt_dna_verdict *verdict);
 
+typedef struct zt_dna_signatures zt_dna_signatures;
+/* The signatures of all layers of a model, in memory: to compare many models with each other. They do not need the model
+ * after that; release them with zt_dna_release. NULL: the error is in the context. */
+zt_dna_signatures *zt_dna_hold(zt_dna *model);
+void zt_dna_release(zt_dna_signatures *held);              /* NULL: no effect */
+int64_t zt_dna_held_values(const zt_dna_signatures *held); /* numbers in memory */
+/* The overlap of two models, as zt_dna_compare computes it: the mean over the layers that both have; 0: there are none. */
+double zt_dna_held_overlap(const zt_dna_signatures *a, const zt_dna_signatures *b);
+
 /* ---- many models ----------------------------------------------------------------------------- */
 
 typedef enum zt_dna_relation {

@@ -6,10 +6,12 @@
  *     values.c      a layer's values, rounded to their dtype; signatures
  *     score.c       two layers: sums over all values
  *     compare.c     two models, and what kind of change a difference is
+ *     held_signatures.c  signatures in memory, for many comparisons
  *     lineage.c     many models
  *     splice.c      children of two models
  *     graft.c       networks joined in one
- *     write.c       models as files */
+ *     write.c       models as files
+ *     evolve*.c     populations (evolve.h); recipe_genome.c: recipes that evolve */
 #ifndef ZT_DNA_FILE_H
 #define ZT_DNA_FILE_H
 

@@ -4,6 +4,8 @@
  *   dna/merge.h    several models of one shape made into one, by a recipe
  *   dna/lora.h     adapters: read, applied, extracted
  *   dna/adapted.h  a model with adapters, as a checkpoint
+ *   dna/evolve.h   populations: which members become parents of the next generation
+ *   dna/recipe_genome.h  merge recipes whose numbers evolve
  */
 #ifndef ZT_PUBLIC_DNA_H
 #define ZT_PUBLIC_DNA_H
@@ -12,5 +14,7 @@
 #include "lib/dna/merge.h"
 #include "lib/dna/lora.h"
 #include "lib/dna/adapted.h"
+#include "lib/dna/evolve.h"
+#include "lib/dna/recipe_genome.h"
 
 #endif

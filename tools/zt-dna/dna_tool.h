@@ -36,6 +36,7 @@ enum {
     DNA_GRAFT,
     DNA_LORA,
     DNA_MUTATE,
+    DNA_EVOLVE,
     DNA_N_COMMANDS
 };
 
@@ -57,6 +58,7 @@ zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, i
 const char *dna_method_names(const void *user, int i);
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, int count);
+zt_status dna_evolve(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count);
 
 /* ---- shared by commands (input.c) ------------------------------------------------------------ */

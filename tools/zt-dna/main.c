@@ -12,6 +12,7 @@ static const dna_command commands[DNA_N_COMMANDS] = {
     [DNA_GRAFT] = {{"graft", "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"}, 1, -1, dna_graft},
     [DNA_LORA] = {{"lora", "lora [--rank R] BASE TUNED -o OUT"}, 2, 2, dna_lora},
     [DNA_MUTATE] = {{"mutate", "mutate [--perturb-rate P] [--kind-rate P] [OPTION...] NET -o OUT"}, 1, 1, dna_mutate},
+    [DNA_EVOLVE] = {{"evolve", "evolve [--fitness 'COMMAND {}'] [OPTION...] NET|RECIPE... -o DIR"}, 0, -1, dna_evolve},
 };
 
 static const char *synopsis[DNA_N_COMMANDS + 1];
@@ -40,7 +41,8 @@ static zt_status run_command(zt_cli *cli)
     if (count < command->min_operands || (command->max_operands >= 0 && count > command->max_operands))
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d argument%s, expected: zt-dna %s", count, count == 1 ? "" : "s",
                        command->command.synopsis);
-    zt_status status = zt_cli_claim(cli, cli->output, "--output");
+    zt_status status = i == DNA_EVOLVE ? ZT_OK : zt_cli_refuse_ranks(cli, command->command.name);
+    if (!status) status = zt_cli_claim(cli, cli->output, "--output");
     if (!status) status = zt_cli_claim(cli, dna_opt.plot, "--plot");
     if (!status) status = zt_cli_claim(cli, dna_opt.report, "--report");
     return status ? status : command->run_command(cli, &dna_opt, cli->operands + 1, count);

@@ -9,7 +9,7 @@ dna_options dna_opt = {
 
 #define IN(command) ZT_IN(DNA_##command)
 #define MIXES       (IN(SPLICE) | IN(MERGE) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
-#define BREEDS      IN(MUTATE)
+#define BREEDS      (IN(MUTATE) | IN(EVOLVE))
 #define TABLES      (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
 
 const zt_opt dna_option_table[] = {
@@ -17,7 +17,7 @@ const zt_opt dna_option_table[] = {
 #include "tools/zt-dna/options.def"
     {0}};
 
-const zt_shared_opt dna_shared_options[] = {{"output", IN(EXTRACT) | MIXES, NULL},
+const zt_shared_opt dna_shared_options[] = {{"output", IN(EXTRACT) | IN(EVOLVE) | MIXES, NULL},
                                             {"force", ~IN(LAYERS), "output|plot|report"},
                                             {"threads", IN(COMPARE) | IN(LINEAGE) | IN(SPLICE) | IN(MERGE) | IN(LORA), NULL},
                                             {"seed", IN(SPLICE) | IN(MERGE) | IN(LORA) | BREEDS, NULL},

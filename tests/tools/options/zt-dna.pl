@@ -2,6 +2,9 @@
 my $times = sub { $_[0] =~ s/\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ//gr };
 my @merge = qw(merge --method linear a.gguf b.gguf -o out.gguf);
 my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf);
+my $size = 'n=0; while read -r l; do n=$((n + ${#l} % 97)); done <{}; echo $n';
+my @evolve = ("evolve", "--fitness", $size, qw(--population 8 --generations 3 --kind-rate 0.5 net.json -o run));
+my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 --perturb-scale 0.3 recipe.yaml -o run));
 {
     tool => "zt-dna",
     make => q{
@@ -25,8 +28,10 @@ my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o o
         graft => {run => [qw(graft net.json net2.json --no-history -o out.json)]},
         lora => {run => [qw(lora a.gguf b.gguf -o out.gguf)], same => $times},
         mutate => {run => [qw(mutate net.json -o out.json)]},
+        evolve => {run => \@evolve},
     },
     all => {
+        "--population" => {value => 9},
         "--select" => {value => "blk.0.*"},
         "--threshold" => {value => .999999},
         "--plot" => {value => "p.svg"},
@@ -94,6 +99,41 @@ my @ties = qw(merge --method ties --base a.gguf --density 0.5 b.gguf c.gguf -o o
             "--toggle-rate" => {value => 1},
             "--link-add-rate" => {value => 1},
             "--link-drop-rate" => {value => 1, with => [qw(--link-add-rate 1)]},
+        },
+        evolve => {
+            "--output" => {value => "other"},
+            "--progress" => {value => "always"},
+            "--force" => {reason => "the directory is new"},
+            "--seed" => {value => 5},
+            "--mode" => {value => "uniform"},
+            "--alpha" => {value => 0.1, reason => "the ranks of the parents decide"},
+            "--ratio" => {value => 0.1, with => [qw(--mode point)]},
+            "--perturb-rate" => {value => 0},
+            "--perturb-scale" => {value => 2},
+            "--noise" => {value => "normal"},
+            "--activation-rate" => {value => 1},
+            "--kind-rate" => {value => 0},
+            "--kinds" => {value => "RNN"},
+            "--toggle-rate" => {value => 1},
+            "--link-add-rate" => {value => 1},
+            "--link-drop-rate" => {value => 1, with => [qw(--link-add-rate 1)]},
+            "--population" => {value => 9},
+            "--generations" => {value => 2},
+            "--fitness" => {value => "echo 1; : {}"},
+            "--jobs" => {value => 2, reason => "the result does not depend on it"},
+            "--elites" => {value => 4},
+            "--timeout" => {value => 0.2, code => 65,
+                            run => ["evolve", "--fitness", "sleep 1; echo 1; : {}", qw(--population 2 --generations 1 net.json -o run)]},
+            "--resume" => {reason => "a new run begins"},
+            "--minimize" => {},
+            "--target" => {value => 1e9, code => 1},
+            "--crossover" => {value => 0},
+            "--survivors" => {value => 1},
+            "--species" => {value => -1},
+            "--stagnation" => {value => 1, run => [map {$_ eq "3" ? 8 : $_} @evolve]},
+            "--groups" => {run => \@recipes, value => 3},
+            "--genes" => {run => \@recipes, value => "weight=0..9"},
+            "--keep" => {reason => "it leaves the files of past generations"},
         },
     },
 };
