@@ -60,6 +60,13 @@ compare() { zt-train compare -q -t 1 -m xor.json -i xor.csv --loss cross_entropy
     zt-train compare -t 1 -m glu.json -i - --loss cross_entropy --epochs 2 --seeds 1 <xor.csv >table 2>err
     [ "$(tail -n +2 table | cut -f1 | xargs)" = "backprop target-prop-chain systolic" ]
     [ "$(grep -c 'is left out: glu.json: layers.0 (SwiGLU)' err)" -eq 2 ]
+    printf '%s\n' 'zt program 1' 'in x: f32[n,3]' 'data w: f32[2,3] "w"' 'y = linear x w' 'out y = y' >p.zt
+    zt-train compare -q -t 1 -m p.zt -i xor.csv --loss cross_entropy --epochs 2 --seeds 1 >table
+    [ "$(tail -n +2 table | cut -f1)" = backprop ]
+    echo nan,1,1,0 >nan.csv
+    run -65 --separate-stderr zt-train compare -q -t 1 -m xor.json -i nan.csv --loss cross_entropy --epochs 2
+    one_message zt-train
+    [[ $stderr == *"every run diverged"* ]]
     run -69 --separate-stderr zt-train compare -t 1 -m glu.json -i xor.csv --loss cross_entropy --methods target-prop --epochs 2
     one_message zt-train
 }

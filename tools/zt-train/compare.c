@@ -129,7 +129,8 @@ static zt_status run_one(compare_work *work, int index, int seed, bool *left_out
     }
     options.plot = NULL;
     zt_status status = measure_run(work, &options, run, &message);
-    *left_out = status == ZT_ENOTSUP && !work->options->methods && seed == 0;
+    bool cannot = status == ZT_ENOTSUP || status == ZT_EUSAGE; /* the latter: a program, which has no layers */
+    *left_out = cannot && !work->options->methods && seed == 0 && run->method != TRAIN_BACKPROP;
     if (*left_out) {
         zt_cli_note(work->cli, "%s is left out: %s", names[run->method], message ? message : "");
         status = ZT_OK;
@@ -166,6 +167,9 @@ static zt_status judge_methods(compare_work *work)
         work->accuracy[i] = last && !run->diverged ? last->accuracy : NAN;
         work->loss[i] = last && !run->diverged ? last->valid_loss : NAN;
     }
+    bool finite = false;
+    for (int i = 0; i < work->method_count * work->seed_count; i++) finite = finite || !isnan(work->loss[i]);
+    if (!finite) return zt_fail(work->cli->ctx, ZT_EDATA, "every run diverged: try a lower --lr or --clip");
     return zt_compare_methods(work->cli->ctx, work->accuracy, work->loss, work->method_count, work->seed_count, work->cli->seed,
                               &work->verdict, work->probabilities);
 }
