@@ -99,7 +99,8 @@ END
     json 'my %r = map {$_->{member} => $_->{reason}} @{$j->{failures}}; $r{0} eq "exit status 3" && $r{1} =~ /^nan: must be a finite/ &&
           $r{2} =~ /^.5 apples.: must be one number/ && $r{3} =~ /signal 11 \(SIGSEGV\)|exit status 139/ && $r{4} eq "no result after 1 s" &&
           $r{5} =~ /no output/ && $r{6} =~ /4096 bytes or more/ && $r{7} eq "no result after 1 s"' <line
-    zt-dna evolve --fitness 'sh score.sh {}' --population 12 --generations 1 --timeout 1 -j 12 net.json -o loud 2>&1 >/dev/null | grep -q 'generation 0, member [0-9]*: '
+    zt-dna evolve --fitness 'sh score.sh {}' --population 12 --generations 1 --timeout 1 -j 12 net.json -o loud 2>said >/dev/null
+    grep -q 'generation 0, member [0-9]*: ' said
     # none has a fitness
     run -65 zt-dna evolve -q --population 3 --generations 2 --fitness 'false {}' net.json -o none
     [[ $output == *"no member of generation 0 has a fitness"* ]]

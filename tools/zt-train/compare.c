@@ -1,15 +1,10 @@
 /* compare.c - zt-train compare: the training methods on one data set, with several seeds. */
-#include "lib/base/near.h"
 #include "tools/zt-train/compare.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *const names[] = {"backprop", "target-prop-chain", "target-prop", "systolic", "systolic-target-prop", NULL};
-
-const char *compare_method_name(int method) { return names[method]; }
 
 double compare_time_to(const compare_run *run, double accuracy)
 {
@@ -35,9 +30,7 @@ static zt_status add_method(compare_work *work, const char *text, size_t length)
     item[length] = 0;
     char *rate = strchr(item, ':');
     if (rate) *rate++ = 0;
-    while (names[method.method] && strcmp(names[method.method], item)) method.method++;
-    if (!names[method.method])
-        return zt_fail_unknown(ctx, ZT_EUSAGE, "option '--methods': unknown method", item, strlen(item), zt_near_list, names);
+    if (train_find_method(work->cli, "methods", item, &method.method)) return ZT_EUSAGE;
     if (rate && (!zt_parse_double(rate, &method.lr) || !(method.lr >= 0 && method.lr <= 1e6)))
         return zt_fail(ctx, ZT_EUSAGE, "option '--methods': '%s' is not a learning rate from 0 to 1e6",
                        zt_escape(shown, sizeof shown, rate, strlen(rate)));
@@ -50,7 +43,8 @@ static zt_status list_methods(compare_work *work)
     zt_status status = ZT_OK;
     const char *text = work->options->methods;
     if (!text)
-        for (int i = 0; names[i] && !status; i++) status = add_method(work, names[i], strlen(names[i]));
+        for (int i = 0; train_method_names(NULL, i) && !status; i++)
+            status = add_method(work, train_method_names(NULL, i), strlen(train_method_names(NULL, i)));
     while (text && !status) {
         size_t length = strcspn(text, ",");
         status = add_method(work, text, length);
@@ -101,8 +95,8 @@ static zt_status measure_run(compare_work *work, const train_options *options, c
     run->memory = (double)zt_mem_get(own).peak;
     if (recorder.layers) work->layers = recorder.layers;
     if (run->diverged)
-        zt_cli_note(cli, "%s, seed %" PRIu64 ": the loss is not finite in epoch %" PRId64, names[run->method], run->seed,
-                    run->epoch_count + 1);
+        zt_cli_note(cli, "%s, seed %" PRIu64 ": the loss is not finite in epoch %" PRId64, train_method_names(NULL, run->method),
+                    run->seed, run->epoch_count + 1);
     if (status && !recorder.diverged) *message = zt_strdup(whole, zt_ctx_error(own));
     zt_ctx_free(own);
     return recorder.diverged ? ZT_OK : status;
@@ -132,7 +126,7 @@ static zt_status run_one(compare_work *work, int index, int seed, bool *left_out
     bool cannot = status == ZT_ENOTSUP || status == ZT_EUSAGE; /* the latter: a program, which has no layers */
     *left_out = cannot && !work->options->methods && seed == 0 && run->method != TRAIN_BACKPROP;
     if (*left_out) {
-        zt_cli_note(work->cli, "%s is left out: %s", names[run->method], message ? message : "");
+        zt_cli_note(work->cli, "%s is left out: %s", train_method_names(NULL, run->method), message ? message : "");
         status = ZT_OK;
     } else if (status && !zt_ctx_status(work->cli->ctx)) {
         status = zt_fail(work->cli->ctx, status, "%s", message ? message : "");

@@ -41,7 +41,6 @@ typedef struct compare_work {
     zt_method_verdict verdict;
 } compare_work;
 
-const char *compare_method_name(int method); /* "target-prop" */
 /* Seconds until the accuracy was first at least so high; NAN: never. */
 double compare_time_to(const compare_run *run, double accuracy);
 double compare_total_time(const compare_run *run);

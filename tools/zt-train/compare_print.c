@@ -79,7 +79,7 @@ static zt_status put_row(const compare_work *work, zt_table *table, int index)
         put_cell(text[i], numbers[i]);
         cells[i] = text[i];
     }
-    cells[0] = compare_method_name(work->methods[index].method);
+    cells[0] = train_method_names(NULL, work->methods[index].method);
     cells[COLUMNS - 1] = index == work->verdict.best ? "best" : "";
     return zt_table_row(table, cells);
 }
@@ -125,7 +125,7 @@ static void put_run(const compare_work *work, zt_str *text, int index)
 {
     const compare_run *run = &work->runs[index];
     zt_str_printf(text, "{\"method\":\"%s\",\"seed\":%" PRIu64 ",\"diverged\":%s,\"steps\":%" PRIu64,
-                  compare_method_name(run->method), run->seed, run->diverged ? "true" : "false", run->steps);
+                  train_method_names(NULL, run->method), run->seed, run->diverged ? "true" : "false", run->steps);
     put_member(text, "accuracy", work->accuracy[index]);
     put_member(text, "loss", work->loss[index]);
     put_member(text, "time_total", compare_total_time(run));
@@ -158,10 +158,10 @@ static void put_interval(zt_str *text, const char *key, const zt_interval *inter
 static void put_verdict(const compare_work *work, zt_str *text)
 {
     const zt_method_verdict *verdict = &work->verdict;
-    zt_str_printf(text, "{\"best\":\"%s\"", compare_method_name(work->methods[verdict->best].method));
+    zt_str_printf(text, "{\"best\":\"%s\"", train_method_names(NULL, work->methods[verdict->best].method));
     put_member(text, "probability", verdict->probability);
     if (verdict->runner_up >= 0) {
-        zt_str_printf(text, ",\"runner_up\":\"%s\"", compare_method_name(work->methods[verdict->runner_up].method));
+        zt_str_printf(text, ",\"runner_up\":\"%s\"", train_method_names(NULL, work->methods[verdict->runner_up].method));
         put_interval(text, "accuracy_difference", &verdict->accuracy);
         put_interval(text, "loss_difference", &verdict->loss);
     }
@@ -249,7 +249,7 @@ zt_status compare_plot(const compare_work *work)
         double y = 56 + LEGEND * index, line[] = {430, y - 4, 455, y - 4};
         draw_method(work, &text, &plot, index);
         zt_svg_line(&text, line, 2, zt_svg_colour((unsigned)index), 2, false, NULL);
-        zt_svg_text(&text, 462, y, ZT_SVG_SMALL, ZT_SVG_START, false, compare_method_name(work->methods[index].method));
+        zt_svg_text(&text, 462, y, ZT_SVG_SMALL, ZT_SVG_START, false, train_method_names(NULL, work->methods[index].method));
     }
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(cli->ctx);

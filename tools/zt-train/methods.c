@@ -1,18 +1,36 @@
 /* methods.c - training methods other than backpropagation: which layers they train, and how a network is described to them. */
+#include "lib/base/near.h"
 #include "tools/zt-train/train_tool.h"
 
 #include <string.h>
 
-/* In the order of --method. */
 static const struct {
+    const char *name;
     bool clocked; /* the network runs as a clocked mesh */
     bool targets; /* layers learn from targets */
     bool chain;   /* which the gradient gives */
 } methods[] = {
-    [TRAIN_BACKPROP] = {false, false, false},      [TRAIN_TARGET_CHAIN] = {false, true, true},
-    [TRAIN_TARGET] = {false, true, false},         [TRAIN_SYSTOLIC] = {true, false, false},
-    [TRAIN_SYSTOLIC_TARGET] = {true, true, false},
+    [TRAIN_BACKPROP] = {"backprop", false, false, false},
+    [TRAIN_TARGET_CHAIN] = {"target-prop-chain", false, true, true},
+    [TRAIN_TARGET] = {"target-prop", false, true, false},
+    [TRAIN_SYSTOLIC] = {"systolic", true, false, false},
+    [TRAIN_SYSTOLIC_TARGET] = {"systolic-target-prop", true, true, false},
 };
+
+const char *train_method_names(const void *user, int index)
+{
+    (void)user;
+    return index < (int)(sizeof methods / sizeof *methods) ? methods[index].name : NULL;
+}
+
+zt_status train_find_method(zt_cli *cli, const char *option, const char *name, int *method)
+{
+    for (*method = 0; train_method_names(NULL, *method); ++*method)
+        if (!strcmp(methods[*method].name, name)) return ZT_OK;
+    char what[64];
+    snprintf(what, sizeof what, "option '--%s': unknown method", option);
+    return zt_fail_unknown(cli->ctx, ZT_EUSAGE, what, name, strlen(name), train_method_names, NULL);
+}
 
 bool train_has_targets(const train_options *options) { return methods[options->method].targets; }
 

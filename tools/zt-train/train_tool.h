@@ -21,6 +21,7 @@ typedef struct train_options {
 #define OPTION ZT_OPTION_FIELD
 #include "tools/zt-train/options.def"
     const char *model; /* the first of models, or the one at hand */
+    int method;        /* of method_name: TRAIN_BACKPROP ... */
     int64_t ids;       /* ids per sample of a network; 0: from its own numbers */
     bool wide;         /* --eval: the target has a number for each output */
     bool forward_only; /* cluster: the program has no loss */
@@ -28,6 +29,9 @@ typedef struct train_options {
 extern train_options train_opt;
 extern const zt_opt train_option_table[];
 extern const zt_shared_opt train_shared_options[];
+
+/* Training methods (methods.c). */
+enum { TRAIN_BACKPROP, TRAIN_TARGET_CHAIN, TRAIN_TARGET, TRAIN_SYSTOLIC, TRAIN_SYSTOLIC_TARGET };
 
 /* The modes of the option table. To add one: its number here, its row in main.c. */
 enum { TRAIN_NETWORK, TRAIN_TEXT, TRAIN_EVAL, TRAIN_CLUSTER, TRAIN_COMPARE, TRAIN_N_MODES };
@@ -225,6 +229,9 @@ void train_put_measures(zt_str *text, const zt_deviations *deviations);
 const char *train_network_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
+const char *train_method_names(const void *user, int index); /* methods.c: the words of --method */
+/* ZT_EUSAGE: unknown; the message names the option. */
+zt_status train_find_method(zt_cli *cli, const char *option, const char *name, int *method);
 const char *train_schedule_names(const void *user, int index);
 /* Tracking of adaptation (track.c): --track and --tasks. NULL on error. */
 typedef struct train_tracking train_tracking;
