@@ -228,6 +228,8 @@ static file fuse_experts(const file *plain)
     file f = {0};
     o.seed = 7;
     mkmodel(&o, &keys);
+    free(keys.infos.data);
+    free(keys.data.data);
     ggufw w = {.keys = keys.keys, .n_keys = keys.n_keys};
     zt_ctx *ctx = zt_ctx_new();
     zt_source *source = zt_source_memory(ctx, "plain", plain->bytes, plain->n);

@@ -29,9 +29,9 @@ static bool read_filter(zt_program_builder *builder, zt_weight weight, zt_weight
 {
     int data = zt_weight_data(builder, weight);
     if (data < 0) return false;
-    const zt_type *type = &zt_prog_value(builder->program, data)->type;
-    *made = (convolution){data, zt_weight_data(builder, bias), type->dim[0], type->dim[1], silu};
-    if (type->dtype == ZT_F32) return true;
+    const zt_type type = zt_prog_value(builder->program, data)->type; /* a copy: the bias may move the values */
+    *made = (convolution){data, zt_weight_data(builder, bias), type.dim[0], type.dim[1], silu};
+    if (type.dtype == ZT_F32) return true;
     made->filter = zt_program_cast(builder->program, zt_layer_label(builder, "cf"), data, &(zt_cast_attrs){.to.s = "f32"});
     return made->filter >= 0;
 }
