@@ -154,7 +154,11 @@ zt_netjson *zt_netjson_from(zt_ctx *ctx, zt_source *source)
     return open_source(ctx, source, false);
 }
 
-zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source) { return open_source(ctx, source, true); }
+zt_netjson *zt_netjson_take(zt_ctx *ctx, zt_source *source)
+{
+    ZT_REQUIRE(ctx, source, NULL);
+    return open_source(ctx, source, true);
+}
 
 zt_netjson *zt_netjson_from_frame(zt_ctx *ctx, const char *frame, size_t size)
 {

@@ -104,7 +104,7 @@ complete_zsh() { # line
         done
     done
     [ "$(complete_line zt-run --ign)" = --ignore-eos ]
-    [ "$(complete_line zt-run -m model.gguf --tok)" = --tokenize ]
+    [ "$(complete_line zt-run -m model.gguf --detok)" = --detokenize ]
     [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --isa = avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --isa = | xargs)" = 'scalar avx2 avx512' ]
@@ -241,6 +241,19 @@ C
         [[ $output == *"${call%% *}: "*"no"*": "* ]]
     done
     ./train net.json
+}
+
+@test "examples/evolve/fitness.c builds against what is installed, and measures a network" {
+    ln -sfn "$root" plain
+    ${CC:-gcc} -std=c17 -Wall -Wextra -Werror $sanitize -o fitness "$repo/examples/evolve/fitness.c" $(zt_flags "$PWD/plain") -lm
+    printf '%s\n' 0,0,1,0 1,0,1,1 0,1,1,1 1,1,1,0 >xor.csv
+    "$bin/zt-train" -q --new sequential --set dModel=3 --set numClasses=1 -i xor.csv --epochs 1 -o xor.json
+    [[ $(./fitness xor xor.json) =~ ^-?[0-9]+(\.[0-9]+)?$ ]]
+    for call in "xor none.json" "poles xor.json"; do # no file; a network of other inputs
+        run ./fitness $call
+        [ "$status" -eq 1 ]
+        [[ $output == "fitness: "*.json": "* ]]
+    done
 }
 
 @test "zt.pc names the version and PREFIX, not DESTDIR" {
