@@ -75,7 +75,7 @@ static const zt_container *a_zt_container;
 static zt_store *a_zt_store;
 
 /* Any other pointer: zeros, of which nothing is known; 4096 bytes on for each parameter. Aligned for every struct. */
-#define SCRATCH 65536
+#define SCRATCH (32 * 4096)
 static _Alignas(64) char scratch[SCRATCH];
 
 /* ---- what a call gave ------------------------------------------------------------------------- */

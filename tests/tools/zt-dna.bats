@@ -31,6 +31,8 @@ END
 
 @test "the man page's examples run" {
     zt-quant --type q4_0 a.gguf b.gguf 2>/dev/null
+    printf '%s\n' 1,2,0 3,1,1 >pairs.csv # a network that runs
+    zt-train -q -f --new sequential --set dModel=2 --set numClasses=2 -i pairs.csv --loss cross_entropy --epochs 1 -o net.json
     man_examples_run zt-dna
 }
 

@@ -200,7 +200,7 @@ refused() { # word script
     refused "unknown input 'mask'" 's/^(in    ids.*)/\1\nin mask: i32[n]/'
     refused "input 'table' is i32[1,4] for n=3, m=2 and ctx=64, expected i32[1,2]" 's|ctx/32|ctx/16|'
     refused "input 'table' is i32[3,2]" 's|i32\[1,ctx/32|i32[n,ctx/32|'
-    refused "i has type i64" 's/^(in    ids: )i32/\1i64/'
+    refused "input 'ids' is i64[3]" 's/^(in    ids: )i32/\1i64/'
     refused "unknown symbol 'k', expected n, m and ctx" 's/i32\[m\]/i32[k]/'
     refused "no output 'logits'" '/^out   logits/d'
     refused "output 'logits' is f32[3,64]" 's/^(out   logits = ).*/\1x/'
