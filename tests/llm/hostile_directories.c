@@ -268,7 +268,7 @@ static bool is_optional(const char *name)
         if (strlen(name) >= strlen(norms[i]) && strcmp(name + strlen(name) - strlen(norms[i]), norms[i]) == 0) return true;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (strstr(name, parts[i])) return true;
-    return false;
+    return strcmp(name, "norm.weight") == 0;
 }
 
 static void try_tensors(place *p, const char *from)

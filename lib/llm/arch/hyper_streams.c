@@ -17,6 +17,7 @@ static void read_per_layer(zt_key_reader *reader, zt_hyper *hyper)
     bool needed = hyper->parts & ZT_PART_ALTUP;
     zt_hyper_require(reader, hyper->per_layer >= needed && hyper->per_layer <= ZT_MAX_WIDTH,
                      "embedding_length_per_layer_input is not a length", hyper->per_layer, ZT_MAX_WIDTH);
+    if (reader->status != ZT_OK) hyper->per_layer = 0;
     if (hyper->per_layer == 0) hyper->parts &= ~ZT_PART_PER_LAYER;
     hyper->per_layer_width = hyper->n_layers * hyper->per_layer;
 }

@@ -548,7 +548,10 @@ static json_t *spelled_types(const hf_import *import, double layers)
 static zt_status put_window(hf_import *import)
 {
     bool qwen = zt_hf_is(import, HF_QWENS), phi = zt_hf_is(import, HF_PHIS);
-    if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(zt_hf_get(import, "use_sliding_window")))) return ZT_OK;
+    const json_t *used = zt_hf_get(import, "use_sliding_window");
+    if (qwen && used && !json_is_boolean(used) && !json_is_null(used))
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: use_sliding_window is neither true nor false", import->folder.data);
+    if (!zt_hf_is(import, HF_WINDOWED) || (qwen && !json_is_true(used))) return ZT_OK;
     const json_t *given = zt_hf_get(import, "sliding_window"), *types = zt_hf_get(import, "layer_types");
     bool none =
         json_is_null(given) || phi || zt_hf_is(import, HF_SET(HF_MIXTRAL) | HF_SET(HF_STARCODER2) | HF_SET(HF_MINISTRAL3));
