@@ -187,17 +187,6 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
-/* Has a layer a state whose op has no gradient? A short convolution of a text is one from zeros, which has one. */
-static bool keeps_states(const zt_hyper *hyper)
-{
-    for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
-        zt_layer_kind kind = hyper->layer[layer].kind;
-        if (kind == ZT_LAYER_DELTA_NET || kind == ZT_LAYER_MAMBA || kind == ZT_LAYER_MAMBA2 || kind == ZT_LAYER_BESIDE_MAMBA2)
-            return true;
-    }
-    return false;
-}
-
 static zt_prog *build_training(zt_gguf *gguf, int64_t text_tokens, const zt_llm_adapter *adapter)
 {
     zt_hyper *hyper = zt_calloc(zt_gguf_ctx(gguf), 1, sizeof *hyper);
@@ -208,10 +197,6 @@ static zt_prog *build_training(zt_gguf *gguf, int64_t text_tokens, const zt_llm_
     if (!status && hyper->arch->encoder)
         status = zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models do not generate text and cannot be trained",
                          zt_gguf_name(gguf), hyper->arch->name);
-    if (!status && keeps_states(hyper))
-        status =
-            zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models have recurrent layers without a gradient and cannot be trained",
-                    zt_gguf_name(gguf), hyper->arch->name);
     if (!status && (text_tokens < 2 || text_tokens > hyper->ctx_train))
         status = zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: sequences of %lld tokens, expected 2 to %lld", zt_gguf_name(gguf),
                          (long long)text_tokens, (long long)hyper->ctx_train);

@@ -1,4 +1,4 @@
-/* alibi.h - private to the row and the kernels of attention_alibi. */
+/* alibi.h - private to the row and the kernels of attention_alibi, and to the builder of lessons. */
 #ifndef ZT_OPS_ALIBI_H
 #define ZT_OPS_ALIBI_H
 

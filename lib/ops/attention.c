@@ -372,9 +372,42 @@ static int leave_share(const zt_emit *emit, int y, int lse, int sinks)
     return zt_build_mul(emit, y, share);
 }
 
+/* [heads,1,1]: 2 to the power of what zt_alibi_slope computes; ones: f32 [heads]. */
+static int emit_slopes(const zt_emit *emit, int ones, int64_t heads, double bias)
+{
+    int64_t power = 1;
+    while (2 * power <= heads) power *= 2;
+    double step = bias / (double)power;
+    int head = zt_build_cumsum(emit, ones, &(zt_cumsum_attrs){.axis = 0, .exclusive = 1}),
+        down = zt_build_times(emit, head, -step);
+    int slope = zt_build_plus(emit, down, -step);
+    if (power < heads) {
+        int first = zt_build_lt(emit, head, zt_build_times(emit, ones, (double)power));
+        slope = zt_build_where(emit, first, slope, zt_build_plus(emit, down, step * ((double)power - 0.5)));
+    }
+    slope = zt_build_exp(emit, zt_build_times(emit, slope, log(2)));
+    return zt_build_reshape(emit, slope, &(zt_reshape_attrs){{3, {heads, 1, 1}}});
+}
+
+/* What linear biases add to the scores where `seen` [rows,1,each,ctx] is true, and -inf elsewhere: [rows,heads,each,ctx]. p: positions
+ * f32[ctx], at: those of the queries. */
+static int emit_biases(const zt_emit *emit, int seen, int p, int at, int q, int64_t D, double bias)
+{
+    const zt_cast_attrs f32 = zt_cast_defaults();
+    zt_type type = emit->type(emit->user, seen), rows = emit->type(emit->user, q);
+    int64_t heads = rows.dim[1] / D;
+    int ones = zt_build_slice(emit, q, &(zt_slice_attrs){.axis = 1, .from = 0, .to = heads});
+    ones = zt_build_fill_like(emit, zt_build_sum(emit, ones, &(zt_sum_attrs){{1, {0}}, 0}), &(zt_fill_like_attrs){1});
+    at = zt_build_group(emit, zt_build_cast(emit, at, &f32), &(zt_group_attrs){1});
+    int distance = zt_build_abs(emit, zt_build_sub(emit, at, p));
+    distance = zt_build_reshape(emit, distance, &(zt_reshape_attrs){{4, {type.dim[0], 1, type.dim[2], type.dim[3]}}});
+    int added = zt_build_times(emit, zt_build_mul(emit, emit_slopes(emit, ones, heads, bias), distance), -1);
+    return zt_build_where(emit, seen, added, zt_build_fill_like(emit, added, &(zt_fill_like_attrs){-INFINITY}));
+}
+
 /* sdpa whose mask says what is seen; with a table each row by itself, its keys and values gathered.
  * Nothing where shapes are not known. */
-static void expand_at(const zt_emit *emit, const void *attrs, const int *in, int *out, int pos)
+static void expand_at(const zt_emit *emit, const void *attrs, const int *in, int *out, int pos, double bias)
 {
     const zt_attention_attrs *attention = attrs;
     zt_type q = emit->type(emit->user, in[0]), kv = emit->type(emit->user, in[1]);
@@ -394,6 +427,7 @@ static void expand_at(const zt_emit *emit, const void *attrs, const int *in, int
     zt_sdpa_attrs how = zt_sdpa_defaults();
     how.scale = attention->scale, how.softcap = attention->softcap, how.layout = (zt_enum_string){"bshd"};
     mask = zt_build_reshape(emit, mask, &(zt_reshape_attrs){{4, {rows, 1, each, ctx}}});
+    if (bias > 0) mask = emit_biases(emit, mask, p, in[QUERY_AT] == ZT_NONE ? in[pos] : in[QUERY_AT], in[0], D, bias);
     int y = zt_build_sdpa(emit, as_heads(emit, in[0], rows, each, q.dim[1] / D, D), as_heads(emit, k, rows, ctx, G, D),
                           as_heads(emit, v, rows, ctx, G, D), mask, ZT_NONE, &how, pos > SINKS ? &lse : NULL);
     if (pos > SINKS) y = leave_share(emit, y, lse, in[SINKS]);
@@ -402,12 +436,17 @@ static void expand_at(const zt_emit *emit, const void *attrs, const int *in, int
 
 static void attention_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    expand_at(emit, attrs, in, out, SINKS);
+    expand_at(emit, attrs, in, out, SINKS, 0);
+}
+
+static void attention_alibi_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
+{
+    expand_at(emit, attrs, in, out, SINKS, ((const zt_attention_alibi_attrs *)attrs)->bias);
 }
 
 static void attention_sinks_expand(const zt_emit *emit, const void *attrs, const int *in, int *out)
 {
-    expand_at(emit, attrs, in, out, SINKS + 1);
+    expand_at(emit, attrs, in, out, SINKS + 1, 0);
 }
 
 const zt_opdef zt_op_attention = {
@@ -451,6 +490,7 @@ const zt_opdef zt_op_attention_alibi = {
     .flops = attention_flops,
     .bytes = attention_sinks_bytes,
     .cases = attention_alibi_cases,
+    .expand = attention_alibi_expand,
 };
 
 const zt_opdef zt_op_attention_chunked = {

@@ -2,6 +2,7 @@
  * starts where the last step ended.
  */
 #include "lib/ops/state_rows.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 #include <string.h>
@@ -136,6 +137,17 @@ static bool causal_conv_cases(int i, zt_case *test_case)
     return true;
 }
 
+static void causal_conv_vjp(zt_vjp *vjp)
+{
+    const int *in = vjp->in;
+    int d[3];
+    vjp->dx[STATE] = zt_build_causal_conv_backward(vjp->emit, in[STATE], in[X], in[W], in[FROM], in[TO], in[B], vjp->dy[0],
+                                                   vjp->dy[1], vjp->attrs, &d[0], &d[1], &d[2]);
+    vjp->dx[X] = d[0];
+    vjp->dx[W] = d[1];
+    vjp->dx[B] = d[2];
+}
+
 const zt_opdef zt_op_causal_conv = {
     .synopsis = "y[r,c] = act(b[c] + sum_k w[c,k] x[r-(K-1)+k,c]): a causal convolution of each channel over the rows "
                 "of sequences; state f32[S,K-1,C] (donated: overwritten in place) holds in each of S slots the last K-1 "
@@ -150,4 +162,5 @@ const zt_opdef zt_op_causal_conv = {
     .flops = causal_conv_flops,
     .bytes = causal_conv_bytes,
     .cases = causal_conv_cases,
+    .vjp = causal_conv_vjp,
 };

@@ -2,6 +2,7 @@
  * state of a head is a matrix that maps keys to values.
  */
 #include "lib/ops/state_rows.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 #include <string.h>
@@ -139,6 +140,14 @@ static bool delta_rule_cases(int i, zt_case *test_case)
     return true;
 }
 
+static void delta_rule_vjp(zt_vjp *vjp)
+{
+    const int *in = vjp->in;
+    vjp->dx[STATE] =
+        zt_build_delta_rule_backward(vjp->emit, in[STATE], in[Q], in[K], in[V], in[G], in[BETA], in[FROM], in[TO], vjp->dy[0],
+                                     vjp->dy[1], vjp->attrs, &vjp->dx[Q], &vjp->dx[K], &vjp->dx[V], &vjp->dx[G], &vjp->dx[BETA]);
+}
+
 const zt_opdef zt_op_delta_rule = {
     .synopsis = "the gated delta rule: for each head and row r, with k and q divided by their lengths sqrt(sum of squares + "
                 "eps): S = exp(g) S; S += k (beta (v - S^T k))^T; y = scale S^T q; state f32[slots,H,D,E] (donated: "
@@ -155,4 +164,5 @@ const zt_opdef zt_op_delta_rule = {
     .flops = delta_rule_flops,
     .bytes = delta_rule_bytes,
     .cases = delta_rule_cases,
+    .vjp = delta_rule_vjp,
 };

@@ -271,7 +271,7 @@ bool zt_op_find(const char *name, size_t n, zt_op *out); /* name of n bytes, old
 const char *zt_op_old_name(zt_op op);                    /* what programs of earlier releases call it; NULL: the same */
 /* Outputs 0..n-1 have the memory of the inputs of the same number: those of a view, or donated ones. 0: no such op. */
 int zt_op_shares(zt_op op);
-/* By its vjp or its expansion; ops with donated inputs have none. false: no such op. */
+/* By its vjp, which may read what the op overwrites, or by its expansion, which ops with donated inputs have not. false: no such op. */
 bool zt_op_has_gradient(zt_op op);
 
 /* Attributes with their strings, which live as the arena does; NULL: no memory. */

@@ -8,6 +8,7 @@
  * where g is the group of the head. Mamba has heads of one channel with a row of a for each, Mamba 2 a number for each head.
  */
 #include "lib/ops/state_rows.h"
+#include "lib/ops/vjp.h"
 
 #include <math.h>
 #include <string.h>
@@ -168,6 +169,26 @@ static bool selective_scan_cases(int i, zt_case *test_case)
     return true;
 }
 
+/* Of d[h]: the sum of x dy over the rows and the head's channels. */
+static int skip_gradient(const zt_vjp *vjp, int dy)
+{
+    const zt_emit *emit = vjp->emit;
+    int64_t heads = emit->type(emit->user, vjp->in[A]).dim[0], width = emit->type(emit->user, vjp->in[X]).dim[1];
+    if (width == 0) return ZT_NONE;
+    int product = zt_build_sum(emit, zt_build_mul(emit, vjp->in[X], dy), &(zt_sum_attrs){{1, {0}}, 0});
+    product = zt_build_group(emit, product, &(zt_group_attrs){width / heads});
+    return zt_build_sum(emit, product, &(zt_sum_attrs){{1, {-1}}, 0});
+}
+
+static void selective_scan_vjp(zt_vjp *vjp)
+{
+    const int *in = vjp->in;
+    vjp->dx[STATE] = zt_build_selective_scan_backward(vjp->emit, in[STATE], in[X], in[DT], in[A], in[B], in[C], in[FROM], in[TO],
+                                                      in[D], vjp->dy[0], vjp->dy[1], &vjp->dx[X], &vjp->dx[DT], &vjp->dx[A],
+                                                      &vjp->dx[B], &vjp->dx[C]);
+    if (vjp->want[D] && vjp->dy[1] >= 0) vjp->dx[D] = skip_gradient(vjp, vjp->dy[1]);
+}
+
 const zt_opdef zt_op_selective_scan = {
     .synopsis = "s = exp(dt[r,h] a[h,k]) s + dt[r,h] x[r,h,p] b[r,g,k] and y[r,h,p] = sum_k c[r,g,k] s[h,p,k] + d[h] "
                 "x[r,h,p]: the recurrence of a selective state-space model over the rows of sequences, of H heads with P "
@@ -184,4 +205,5 @@ const zt_opdef zt_op_selective_scan = {
     .flops = selective_scan_flops,
     .bytes = selective_scan_bytes,
     .cases = selective_scan_cases,
+    .vjp = selective_scan_vjp,
 };

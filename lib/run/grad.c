@@ -99,6 +99,25 @@ static zt_status add_step(grad_pass *pass, zt_op op, const void *attrs, const in
     return ZT_OK;
 }
 
+/* A gradient may read what the op overwrites: the op gets a copy. */
+static zt_status copy_donated(grad_pass *pass, const zt_opinfo *op_info, int *inputs)
+{
+    const zt_scale_attrs same = {1};
+    zt_status status = ZT_OK;
+    for (int k = 0; k < op_info->def->donates && !status; k++) {
+        int copy[ZT_MAX_OUT];
+        status = add_step(pass, ZT_OP_scale, &same, &inputs[k], NULL, copy);
+        if (!status) inputs[k] = copy[0];
+    }
+    return status;
+}
+
+/* The value that copy_donated copied. */
+static int copied_value(const grad_pass *pass, int copy)
+{
+    return zt_prog_step(pass->target, zt_prog_value(pass->target, copy)->index)->in[0];
+}
+
 static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const int *inputs, const char *const *names,
                             int *outputs)
 {
@@ -107,8 +126,14 @@ static zt_status forward_op(grad_pass *pass, zt_op op, const void *attrs, const 
     for (int input = 0; input < op_info->n_in; input++)
         if (inputs[input] == -1)
             return zt_fail(pass->ctx, ZT_EBUG, "op %s: an input is invalid: an earlier step failed", op_info->name);
-    if (def->vjp || !def->expand || !any_gradient_flows(pass, op_info, inputs))
-        return add_step(pass, op, attrs, inputs, names, outputs);
+    bool flows = any_gradient_flows(pass, op_info, inputs);
+    if (flows && def->vjp && def->donates) {
+        int own[ZT_MAX_IN];
+        memcpy(own, inputs, (size_t)op_info->n_in * sizeof *own);
+        zt_status status = copy_donated(pass, op_info, own);
+        return status ? status : add_step(pass, op, attrs, own, names, outputs);
+    }
+    if (def->vjp || !def->expand || !flows) return add_step(pass, op, attrs, inputs, names, outputs);
     if (!attrs) attrs = op_info->defaults;
     for (int output = 0; output < op_info->n_out; output++) outputs[output] = ZT_NONE;
     def->expand(&pass->forward, attrs, inputs, outputs);
@@ -179,7 +204,7 @@ static zt_status add_cotangent(grad_pass *pass, int value_id, int cotangent)
 }
 
 /* What a row wrote for input k of its step. */
-static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, const zt_vjp *vjp, int k)
+static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, const zt_vjp *vjp, int input_value, int k)
 {
     char actual_text[ZT_TYPE_TEXT], expected_text[ZT_TYPE_TEXT];
     if (!vjp->want[k] || vjp->dx[k] == ZT_NONE) return ZT_OK;
@@ -190,14 +215,15 @@ static zt_status check_cotangent(grad_pass *pass, const zt_opinfo *op_info, cons
     if (!zt_type_equal(&want, &got))
         return zt_fail(pass->ctx, ZT_EBUG, "op %s: the gradient of %s has type %s, but the value has type %s", op_info->name,
                        op_info->in_name[k], zt_type_text(&got, actual_text), zt_type_text(&want, expected_text));
-    return add_cotangent(pass, vjp->in[k], vjp->dx[k]);
+    return add_cotangent(pass, input_value, vjp->dx[k]);
 }
 
 static zt_status back_step(grad_pass *pass, int step_index)
 {
     const zt_step step = *zt_prog_step(pass->target, step_index);
     const zt_opinfo *op_info = zt_op_info(step.op);
-    zt_vjp vjp = {.emit = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = step.in, .out = step.out};
+    int read[ZT_MAX_IN]; /* what the op read, before it overwrote donated inputs */
+    zt_vjp vjp = {.emit = zt_builder_emit(pass->builder), .attrs = step.attrs, .in = read, .out = step.out};
     bool asked = false;
     for (int output = 0; output < ZT_MAX_OUT; output++) {
         vjp.dy[output] = output < op_info->n_out ? pass->cotangents[step.out[output]] : ZT_NONE;
@@ -208,6 +234,8 @@ static zt_status back_step(grad_pass *pass, int step_index)
     }
     if (!asked || !any_gradient_flows(pass, op_info, step.in)) return ZT_OK;
     if (!op_info->def->vjp) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s is not differentiable", op_info->name);
+    for (int input = 0; input < ZT_MAX_IN; input++)
+        read[input] = input < op_info->def->donates ? copied_value(pass, step.in[input]) : step.in[input];
     for (int input = 0; input < ZT_MAX_IN; input++) {
         vjp.want[input] = input < op_info->n_in && gradient_flows(pass, op_info->def, step.in, input);
         vjp.dx[input] = ZT_NONE;
@@ -215,7 +243,7 @@ static zt_status back_step(grad_pass *pass, int step_index)
     op_info->def->vjp(&vjp);
     if (vjp.refused[0]) return zt_fail(pass->ctx, ZT_ENOTSUP, "op %s is not differentiable: %s", op_info->name, vjp.refused);
     zt_status st_ = zt_ctx_status(pass->ctx);
-    for (int input = 0; input < op_info->n_in && !st_; input++) st_ = check_cotangent(pass, op_info, &vjp, input);
+    for (int input = 0; input < op_info->n_in && !st_; input++) st_ = check_cotangent(pass, op_info, &vjp, step.in[input], input);
     return st_ ? st_ : grow_arrays(pass);
 }
 

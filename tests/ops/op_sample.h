@@ -48,11 +48,14 @@ SAMPLE_FN bool sample_open(sample *sample_run, zt_ctx *ctx, zt_op op, int i)
         snprintf(name, sizeof name, "in%d", k);
         sample_run->in[k] = zt_prog_in(sample_run->p, name, type->dtype, type->rank, type->dim);
     }
-    int out[ZT_MAX_OUT];
+    int out[ZT_MAX_OUT], in[ZT_MAX_IN];
     const char *names[ZT_MAX_OUT] = {0};
     for (int k = 1; k < info->n_out; k++)
         if (sample_lacks(sample_run, k)) names[k] = "_";
-    if (zt_prog_op(sample_run->p, op, sample_run->c.attrs, sample_run->in, names, out)) return true;
+    memcpy(in, sample_run->in, sizeof in);
+    for (int k = 0; k < info->def->donates; k++) /* an input of the program cannot be overwritten: a copy of it can */
+        in[k] = zt_program_scale(sample_run->p, k ? "copy1" : "copy0", in[k], &(zt_scale_attrs){1});
+    if (zt_prog_op(sample_run->p, op, sample_run->c.attrs, in, names, out)) return true;
     for (int k = 0; k < info->n_out; k++) {
         if (out[k] < 0) continue;
         snprintf(name, sizeof name, "y%d", k);

@@ -95,11 +95,12 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
 /* The lists: one per file of kernels in isa/ and instruction set, zt_cpu_FILE_ISA. */
 // clang-format off
 #define ZT_CPU_FAMILIES(X)                                                                         \
-    X(argmax) X(attention) X(attention_indexed) X(causal_conv) X(conv) X(conv_filter) X(delta_rule) X(elementwise_binary) X(elementwise_bits)        \
+    X(argmax) X(attention) X(attention_indexed) X(causal_conv) X(causal_conv_back) X(conv)         \
+    X(conv_filter) X(delta_rule) X(delta_rule_back) X(elementwise_binary) X(elementwise_bits)      \
     X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary) X(expert) \
     X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(matmul_weight) X(norm) X(norm_channels) \
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
-    X(rope) X(sample) X(scan) X(selective_scan) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
+    X(rope) X(sample) X(scan) X(selective_scan) X(selective_scan_back) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular)
 // clang-format on
 #define X(f) extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];

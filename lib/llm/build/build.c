@@ -586,6 +586,7 @@ static int lesson_inputs(zt_program_builder *builder)
     int ids = flat_input(builder, "ids", "ids_flat");
     builder->target = flat_input(builder, "target", "target_flat");
     builder->pos = flat_input(builder, "pos", "pos_flat");
+    if (builder->hyper->recurrent) zt_lesson_states(builder);
     return ids;
 }
 
@@ -719,8 +720,6 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     zt_program_builder builder = {.program = zt_prog_new(ctx), .gguf = gguf, .hyper = hyper, .opts = opts};
     int embedding;
     if (!builder.program) return NULL;
-    if (opts->lesson && hyper->alibi > 0)
-        zt_fail(ctx, ZT_ENOTSUP, "%s: models with linear biases (ALiBi) cannot be trained", zt_gguf_name(gguf));
     bool cut = hyper->arch->chunked && hyper->window > 0 && opts->lesson > hyper->window && opts->lesson % hyper->window != 0;
     if (cut)
         zt_fail(ctx, ZT_ENOTSUP,
@@ -736,7 +735,7 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     builder.temper = query_scales(&builder);
     builder.heads = hyper->parts & ZT_PART_LATENT ? zt_emit_head_numbers(&builder) : ZT_NONE;
     builder.length = text_length(&builder);
-    builder.relative = zt_emit_relative(&builder);
+    builder.relative = opts->lesson && hyper->alibi > 0 ? zt_emit_lesson_biases(&builder) : zt_emit_relative(&builder);
     bool streams = hyper->parts & ZT_PART_ALTUP;
     if (streams) x = zt_spread_streams(&builder, x);
     for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) {

@@ -75,7 +75,7 @@ static int emit_rule(zt_program_builder *builder, int mixed, rates of)
     snprintf(names[1], sizeof names[1], "dn_r%" PRId64, builder->layer);
     const int in[] = {before, q, k, v, of.g, of.beta, builder->from, builder->to};
     if (zt_prog_op(builder->program, ZT_OP_delta_rule, &attrs, in, (const char *[]){names[0], names[1]}, out) != ZT_OK) return -1;
-    zt_prog_keep(builder->program, before, out[0]);
+    zt_layer_keep_state(builder, before, out[0]);
     return out[1];
 }
 

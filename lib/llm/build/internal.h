@@ -59,8 +59,12 @@ int zt_emit_frozen(zt_program_builder *builder, const char *what, int x, int wei
 const char *zt_act_word(const zt_program_builder *builder, int weight, bool fine);
 /* A product of the current layer, by its weight and bias. */
 int zt_layer_linear(zt_program_builder *builder, const char *what, int x, zt_weight weight, zt_weight bias);
-/* A state of the current layer, f32[slots,...]: `dim` has the rank - 1 sizes of a slot. */
+/* A state of the current layer, f32[slots,...]: `dim` has the rank - 1 sizes of a slot. Of a lesson zeros in one slot. */
 int zt_layer_state(zt_program_builder *builder, const char *what, int rank, const int64_t *dim);
+/* What the layer made of that state stays for the next step; of a lesson it does not. */
+void zt_layer_keep_state(zt_program_builder *builder, int before, int after);
+/* The inputs `from` and `to` of a lesson, from its positions: each text starts from zeros, and no state is kept. */
+void zt_lesson_states(zt_program_builder *builder);
 /* A causal convolution of the columns of x, of the current layer, by its weight and bias; with `silu`, silu of that. Its
  * state is named `state`. */
 int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const char *state, int x, zt_weight weight,
@@ -94,6 +98,9 @@ int zt_emit_head_numbers(zt_program_builder *builder);
 
 /* build/relative.c: what learned biases add to the scores of an encoder's attention, f32[1,heads,n,n]; ZT_NONE: there are none. */
 int zt_emit_relative(zt_program_builder *builder);
+
+/* build/alibi.c: what linear biases add to the scores of a text of a lesson, f32[heads,T,T]. */
+int zt_emit_lesson_biases(zt_program_builder *builder);
 
 /* build/xielu.c: the curve of the current layer. */
 int zt_emit_xielu(zt_program_builder *builder, int x);

@@ -72,7 +72,7 @@ static int emit_scan(zt_program_builder *builder, const scan *of)
     const int in[] = {before, of->u, of->dt, a, of->b, of->c, builder->from, builder->to, d};
     if (zt_prog_op(builder->program, ZT_OP_selective_scan, NULL, in, (const char *[]){names[0], names[1]}, out) != ZT_OK)
         return -1;
-    zt_prog_keep(builder->program, before, out[0]);
+    zt_layer_keep_state(builder, before, out[0]);
     return out[1];
 }
 

@@ -9,11 +9,47 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Zeros for a lesson: f32[1,...]. */
+static int zero_state(zt_program_builder *builder, const char *what, int rank, const int64_t *whole)
+{
+    zt_prog *program = builder->program;
+    char label[32];
+    zt_broadcast_to_attrs attrs = {.shape = {rank, {0}}};
+    memcpy(attrs.shape.dim, whole, (size_t)rank * sizeof *whole);
+    snprintf(label, sizeof label, "%s_zero", what);
+    int zero = zt_program_cast(program, zt_layer_label(builder, label), builder->to, &(zt_cast_attrs){.to.s = "f32"});
+    snprintf(label, sizeof label, "%s_first", what);
+    zero = zt_emit_slice(builder, label, zero, 0, 0, 1);
+    snprintf(label, sizeof label, "%s_fill", what);
+    zero = zt_program_fill_like(program, zt_layer_label(builder, label), zero, &(zt_fill_like_attrs){0});
+    return zt_program_broadcast_to(program, zt_layer_label(builder, what), zero, ZT_NONE, &attrs);
+}
+
 int zt_layer_state(zt_program_builder *builder, const char *what, int rank, const int64_t *dim)
 {
-    int64_t whole[ZT_MAX_RANK] = {builder->opts->slots};
+    int64_t whole[ZT_MAX_RANK] = {builder->opts->lesson ? 1 : builder->opts->slots};
     memcpy(whole + 1, dim, (size_t)(rank - 1) * sizeof *dim);
+    if (builder->opts->lesson) return zero_state(builder, what, rank, whole);
     return zt_prog_state(builder->program, zt_layer_label(builder, what), ZT_F32, rank, whole);
+}
+
+void zt_layer_keep_state(zt_program_builder *builder, int before, int after)
+{
+    if (!builder->opts->lesson) zt_prog_keep(builder->program, before, after);
+}
+
+/* from: ZT_STATE_ZEROS at position 0, ZT_STATE_CONTINUED behind it. */
+void zt_lesson_states(zt_program_builder *builder)
+{
+    zt_prog *program = builder->program;
+    const zt_cast_attrs i32 = {.to.s = "i32"};
+    int at = zt_program_cast(program, "from_pos", builder->pos, &(zt_cast_attrs){.to.s = "f32"});
+    int later = zt_program_clamp(program, "from_later", at, &(zt_clamp_attrs){0, 1});
+    later = zt_emit_scale(builder, "from_scale", later, ZT_STATE_CONTINUED - ZT_STATE_ZEROS);
+    later = zt_program_add_scalar(program, "from_sum", later, &(zt_add_scalar_attrs){ZT_STATE_ZEROS});
+    int none = zt_program_fill_like(program, "to_none", at, &(zt_fill_like_attrs){-1});
+    builder->from = zt_program_cast(program, "from", later, &i32);
+    builder->to = zt_program_cast(program, "to", none, &i32);
 }
 
 /* ---- causal convolutions --------------------------------------------------------------------- */
@@ -72,6 +108,6 @@ int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const ch
     snprintf(out_name, sizeof out_name, "%s%" PRId64, what, builder->layer);
     const int in[] = {before, x, by.filter, builder->from, builder->to, by.bias};
     if (zt_prog_op(builder->program, ZT_OP_causal_conv, &attrs, in, (const char *[]){after, out_name}, out) != ZT_OK) return -1;
-    zt_prog_keep(builder->program, before, out[0]);
+    zt_layer_keep_state(builder, before, out[0]);
     return out[1];
 }
