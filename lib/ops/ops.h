@@ -27,7 +27,7 @@ extern "C" {
 #endif
 
 #define ZT_MAX_IN         12  /* inputs of an op */
-#define ZT_MAX_OUT        6   /* outputs */
+#define ZT_MAX_OUT        7   /* outputs */
 #define ZT_MAX_DONATED    2   /* inputs that it uses up */
 #define ZT_MAX_ATTR_BYTES 512 /* of its attribute struct */
 

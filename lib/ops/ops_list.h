@@ -26,6 +26,7 @@
 #define ZT_COUNT_OUT4(a, b, c, d)                         4
 #define ZT_COUNT_OUT5(a, b, c, d, e)                      5
 #define ZT_COUNT_OUT6(a, b, c, d, e, f)                   6
+#define ZT_COUNT_OUT7(a, b, c, d, e, f, g)                7
 
 /* Their names as strings: "a", "b". */
 #define ZT_NAMES_IN1(a)                                   #a
@@ -46,6 +47,7 @@
 #define ZT_NAMES_OUT4(a, b, c, d)                         #a, #b, #c, #d
 #define ZT_NAMES_OUT5(a, b, c, d, e)                      #a, #b, #c, #d, #e
 #define ZT_NAMES_OUT6(a, b, c, d, e, f)                   #a, #b, #c, #d, #e, #f
+#define ZT_NAMES_OUT7(a, b, c, d, e, f, g)                #a, #b, #c, #d, #e, #f, #g
 
 /* Parameters of a function that builds the op, by value numbers: `, int a, int b`; for the outputs after the
  * first `, int *y2`; for the attributes `, const zt_rope_attrs *attrs`, or nothing where there are none. */
@@ -62,11 +64,12 @@
 #define ZT_EMIT_IN11(a, b, c, d, e, f, g, h, i, j, k)    ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k
 #define ZT_EMIT_IN12(a, b, c, d, e, f, g, h, i, j, k, l) ZT_EMIT_IN8(a, b, c, d, e, f, g, h), int i, int j, int k, int l
 #define ZT_EMIT_OUT1(a)
-#define ZT_EMIT_OUT2(a, b)             , int *b
-#define ZT_EMIT_OUT3(a, b, c)          , int *b, int *c
-#define ZT_EMIT_OUT4(a, b, c, d)       , int *b, int *c, int *d
-#define ZT_EMIT_OUT5(a, b, c, d, e)    , int *b, int *c, int *d, int *e
-#define ZT_EMIT_OUT6(a, b, c, d, e, f) , int *b, int *c, int *d, int *e, int *f
+#define ZT_EMIT_OUT2(a, b)                , int *b
+#define ZT_EMIT_OUT3(a, b, c)             , int *b, int *c
+#define ZT_EMIT_OUT4(a, b, c, d)          , int *b, int *c, int *d
+#define ZT_EMIT_OUT5(a, b, c, d, e)       , int *b, int *c, int *d, int *e
+#define ZT_EMIT_OUT6(a, b, c, d, e, f)    , int *b, int *c, int *d, int *e, int *f
+#define ZT_EMIT_OUT7(a, b, c, d, e, f, g) , int *b, int *c, int *d, int *e, int *f, int *g
 #define ZT_PARAM_NONE(op)
 #define ZT_PARAM_SOME(op)    , const zt_##op##_attrs *attrs
 #define ZT_PARAM_ATTR0       ZT_PARAM_NONE
@@ -103,6 +106,7 @@
 #define ZT_MORE_OUT4(a, b, c, d)                         NULL, b, c, d
 #define ZT_MORE_OUT5(a, b, c, d, e)                      NULL, b, c, d, e
 #define ZT_MORE_OUT6(a, b, c, d, e, f)                   NULL, b, c, d, e, f
+#define ZT_MORE_OUT7(a, b, c, d, e, f, g)                NULL, b, c, d, e, f, g
 #define ZT_ATTRS_ATTR0                                   NULL
 #define ZT_ATTRS_ATTR1(...)                              attrs
 #define ZT_ATTRS_ATTR2(...)                              attrs

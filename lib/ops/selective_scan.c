@@ -169,24 +169,12 @@ static bool selective_scan_cases(int i, zt_case *test_case)
     return true;
 }
 
-/* Of d[h]: the sum of x dy over the rows and the head's channels. */
-static int skip_gradient(const zt_vjp *vjp, int dy)
-{
-    const zt_emit *emit = vjp->emit;
-    int64_t heads = emit->type(emit->user, vjp->in[A]).dim[0], width = emit->type(emit->user, vjp->in[X]).dim[1];
-    if (width == 0) return ZT_NONE;
-    int product = zt_build_sum(emit, zt_build_mul(emit, vjp->in[X], dy), &(zt_sum_attrs){{1, {0}}, 0});
-    product = zt_build_group(emit, product, &(zt_group_attrs){width / heads});
-    return zt_build_sum(emit, product, &(zt_sum_attrs){{1, {-1}}, 0});
-}
-
 static void selective_scan_vjp(zt_vjp *vjp)
 {
     const int *in = vjp->in;
     vjp->dx[STATE] = zt_build_selective_scan_backward(vjp->emit, in[STATE], in[X], in[DT], in[A], in[B], in[C], in[FROM], in[TO],
                                                       in[D], vjp->dy[0], vjp->dy[1], &vjp->dx[X], &vjp->dx[DT], &vjp->dx[A],
-                                                      &vjp->dx[B], &vjp->dx[C]);
-    if (vjp->want[D] && vjp->dy[1] >= 0) vjp->dx[D] = skip_gradient(vjp, vjp->dy[1]);
+                                                      &vjp->dx[B], &vjp->dx[C], &vjp->dx[D]);
 }
 
 const zt_opdef zt_op_selective_scan = {

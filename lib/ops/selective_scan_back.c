@@ -3,15 +3,14 @@
  *
  *     dc += s1 dy      db += dt x C      dx += dt b C      da += dt exp(dt a) s C      ddt += (a exp(dt a) s + x b) C
  *
- * and exp(dt a) C is the cotangent of s. dx also has d dy; the gradient of d is a sum of x dy, for which the caller has
- * other ops.
+ * and exp(dt a) C is the cotangent of s. dx also has d dy, and dd is the sum of x dy over rows and channels of a head.
  */
 #include "lib/ops/state_back.h"
 
 #include <math.h>
 
 enum { STATE, X, DT, A, B, C, FROM, TO, D, DSTATE1, DY }; /* inputs: those of selective_scan, cotangents of its outputs */
-enum { DSTATE, DX, DDT, DA, DB, DC, OUTPUTS };            /* outputs */
+enum { DSTATE, DX, DDT, DA, DB, DC, DD, OUTPUTS };        /* outputs */
 enum { MAX_NUMBERS = 4096 };                              /* of a channel */
 
 static zt_status selective_scan_backward_infer(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[])
@@ -19,7 +18,8 @@ static zt_status selective_scan_backward_infer(zt_ctx *ctx, const void *attrs, c
     zt_type forward[ZT_MAX_OUT];
     zt_status status = zt_op_selective_scan.infer(ctx, attrs, in, forward);
     if (!status) status = zt_state_back_infer(ctx, in, DSTATE1, &forward[1]);
-    for (int k = 0; k < OUTPUTS && !status; k++) out[k] = *in[k];
+    for (int k = 0; k < DD && !status; k++) out[k] = *in[k];
+    out[DD] = in[D] ? *in[D] : zt_type_make(ZT_F32, 1, (int64_t[]){0});
     return status;
 }
 
@@ -56,6 +56,7 @@ static void back_row(const void *user, int64_t r, const double *before, double *
     int64_t at = r * of->width + of->number, group = group_at(of, r);
     const double *b = of->in[B].f + group, *c = of->in[C].f + group;
     double dt = dt_of(of, r), x = x_of(of, r), dy = of->in[DY].type ? of->in[DY].f[at] : 0;
+    if (of->out[DD].type && of->in[D].type) of->out[DD].f[of->head] += x * dy;
     double dx = of->in[D].type ? of->in[D].f[of->head] * dy : 0, ddt = 0;
     for (int64_t k = 0; k < of->N; k++) {
         double a = of->in[A].f[a_at(of, k)], kept = exp(dt * a) * before[k], C1 = cotangent[k] + c[k] * dy;
@@ -114,8 +115,8 @@ static bool selective_scan_backward_cases(int i, zt_case *test_case)
 
 const zt_opdef zt_op_selective_scan_backward = {
     .synopsis = "gradient of selective_scan from its inputs (state: as the step found it) and the gradients of its outputs, of "
-                "which any may be absent: dstate, dx, ddt, da, db and dc have the types of state, x, dt, a, b and c; that of d "
-                "is sum over rows and channels of x dy",
+                "which any may be absent: dstate, dx, ddt, da, db, dc and dd (f32[0] without d) have the types of state, x, "
+                "dt, a, b, c and d",
     .n_required = 8,
     .flags = ZT_OPF_SUMS,
     .infer = selective_scan_backward_infer,

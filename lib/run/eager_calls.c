@@ -4,10 +4,11 @@
 #define MORE_OUT1(a)
 #define MORE_OUT2(a, b)                                                                                                          \
     if (b) *b = out[1];
-#define MORE_OUT3(a, b, c)          MORE_OUT2(a, b) if (c) *c = out[2];
-#define MORE_OUT4(a, b, c, d)       MORE_OUT3(a, b, c) if (d) *d = out[3];
-#define MORE_OUT5(a, b, c, d, e)    MORE_OUT4(a, b, c, d) if (e) *e = out[4];
-#define MORE_OUT6(a, b, c, d, e, f) MORE_OUT5(a, b, c, d, e) if (f) *f = out[5];
+#define MORE_OUT3(a, b, c)             MORE_OUT2(a, b) if (c) *c = out[2];
+#define MORE_OUT4(a, b, c, d)          MORE_OUT3(a, b, c) if (d) *d = out[3];
+#define MORE_OUT5(a, b, c, d, e)       MORE_OUT4(a, b, c, d) if (e) *e = out[4];
+#define MORE_OUT6(a, b, c, d, e, f)    MORE_OUT5(a, b, c, d, e) if (f) *f = out[5];
+#define MORE_OUT7(a, b, c, d, e, f, g) MORE_OUT6(a, b, c, d, e, f) if (g) *g = out[6];
 
 // clang-format off
 #define OP(name, ins, outs, attributes)                                                            \

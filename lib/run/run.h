@@ -181,12 +181,13 @@ zt_status zt_record_save(const zt_run *run, const char *path, bool force);
 #define ZT_CALL_IN12(a, b, c, d, e, f, g, h, i, j, k, l)                                                                         \
     ZT_CALL_IN8(a, b, c, d, e, f, g, h), zt_tensor *i, zt_tensor *j, zt_tensor *k, zt_tensor *l
 #define ZT_CALL_OUT1(a)
-#define ZT_CALL_OUT2(a, b)             , zt_tensor **b
-#define ZT_CALL_OUT3(a, b, c)          , zt_tensor **b, zt_tensor **c
-#define ZT_CALL_OUT4(a, b, c, d)       , zt_tensor **b, zt_tensor **c, zt_tensor **d
-#define ZT_CALL_OUT5(a, b, c, d, e)    ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
-#define ZT_CALL_OUT6(a, b, c, d, e, f) ZT_CALL_OUT4(a, b, c, d), zt_tensor **e, zt_tensor **f
-#define OP(name, ins, outs, attrs)     zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
+#define ZT_CALL_OUT2(a, b)                , zt_tensor **b
+#define ZT_CALL_OUT3(a, b, c)             , zt_tensor **b, zt_tensor **c
+#define ZT_CALL_OUT4(a, b, c, d)          , zt_tensor **b, zt_tensor **c, zt_tensor **d
+#define ZT_CALL_OUT5(a, b, c, d, e)       ZT_CALL_OUT4(a, b, c, d), zt_tensor **e
+#define ZT_CALL_OUT6(a, b, c, d, e, f)    ZT_CALL_OUT4(a, b, c, d), zt_tensor **e, zt_tensor **f
+#define ZT_CALL_OUT7(a, b, c, d, e, f, g) ZT_CALL_OUT6(a, b, c, d, e, f), zt_tensor **g
+#define OP(name, ins, outs, attrs)        zt_tensor *zt_eager_##name(zt_run *r ZT_CALL_##ins ZT_PARAM_##attrs(name) ZT_CALL_##outs);
 #include "lib/ops/ops.def"
 #undef OP
 

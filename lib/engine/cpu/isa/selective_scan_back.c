@@ -10,7 +10,7 @@
 #include "lib/engine/cpu/isa/state_back.h"
 
 enum { STATE, X, DT, A, B, C, FROM, TO, D, DSTATE1, DY }; /* inputs */
-enum { DSTATE, DX, DDT, DA, DB, DC };                     /* outputs */
+enum { DSTATE, DX, DDT, DA, DB, DC, DD };                 /* outputs */
 enum { BLOCKS = 8 };                                      /* of a group, at most */
 
 typedef struct scan_back {
@@ -133,7 +133,7 @@ static void back_head(const scan_back *of, int64_t r, int64_t h, const float *be
 {
     const zt_cpu_call *call = of->call;
     const float *x = (const float *)call->in[X].data + r * of->width + h * of->P, *dy = call->in[DY].data, *d = call->in[D].data;
-    float *dx = call->out[DX].data, *ddt = call->out[DDT].data, *da = call->out[DA].data, sum_dt = 0;
+    float *dx = call->out[DX].data, *ddt = call->out[DDT].data, *da = call->out[DA].data, sum_dt = 0, sum_d = 0;
     head_row row = read_head(of, r, h);
     if (da) da += of->wide ? h * of->N : h;
     for (int64_t p = 0; p < of->P; p++) {
@@ -143,8 +143,10 @@ static void back_head(const scan_back *of, int64_t r, int64_t h, const float *be
         if (dx) dx[at] = sums.dx + (d ? d[h] * own : 0);
         if (da && !of->wide) *da += sums.da;
         sum_dt += sums.ddt;
+        sum_d += x[p] * own;
     }
     if (ddt) ddt[r * of->H + h] = sum_dt;
+    if (d && call->out[DD].data) ((float *)call->out[DD].data)[h] += sum_d;
 }
 
 static void back_row(void *user, int64_t r, const float *before, float *cotangent)
@@ -173,13 +175,14 @@ static void run_block(scan_back *of, int64_t item, float *local)
 {
     zt_cpu_call *call = of->call;
     int64_t heads = of->H / of->groups, block = item % of->blocks, columns = of->wide ? of->N : 1;
-    float *da = call->out[DA].data;
+    float *da = call->out[DA].data, *dd = call->in[D].data ? call->out[DD].data : NULL;
     of->group = item / of->blocks;
     of->first = of->group * heads + block * heads / of->blocks;
     of->last = of->group * heads + (block + 1) * heads / of->blocks;
     of->parts = (float *)call->shared + item * of->rows * 2 * of->N;
     memset(of->parts, 0, (size_t)(of->rows * 2 * of->N) * sizeof *of->parts);
     if (da) memset(da + of->first * columns, 0, (size_t)((of->last - of->first) * columns) * sizeof *da);
+    if (dd) memset(dd + of->first, 0, (size_t)(of->last - of->first) * sizeof *dd);
     const state_back back = {.from_to = state_rows_of(call, FROM, call->in[STATE].type.dim[0]),
                              .rows = of->rows,
                              .slots = call->in[STATE].type.dim[0],
