@@ -138,7 +138,9 @@ static void check_fallbacks(void)
 }
 
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
-static const zt_op left_by_cuda[] = {ZT_OP_matmul_weight /* in the training of adapters alone */, ZT_OP_attention_indexed};
+/* All but attention_indexed are gradients, or products of adapters, that training alone runs. */
+static const zt_op left_by_cuda[] = {ZT_OP_attention_indexed, ZT_OP_matmul_weight, ZT_OP_causal_conv_backward,
+                                     ZT_OP_delta_rule_backward, ZT_OP_selective_scan_backward};
 
 static bool is_left_by_cuda(zt_op op)
 {

@@ -84,12 +84,33 @@ static void check_curve(const char *programs, const curve *of)
     zt_ctx_free(ctx);
 }
 
+/* An encoder generates no text. */
+static void check_refusal(const char *programs, const char *set, const char *name, const char *arch)
+{
+    char path[4400], expected[4500];
+    zt_ctx *ctx = zt_ctx_new();
+    snprintf(path, sizeof path, "%s/../%s/%s", programs, set, name);
+    snprintf(expected, sizeof expected, "%s: %s models do not generate text and cannot be trained", path, arch);
+    zt_gguf *gguf = zt_model_open(ctx, path);
+    zt_prog *program = gguf ? zt_llm_training(gguf, TOKENS) : NULL;
+    ok(gguf && !program && zt_ctx_status(ctx) == ZT_ENOTSUP && strcmp(zt_ctx_error(ctx), expected) == 0, "%s", zt_ctx_error(ctx));
+    zt_prog_free(program);
+    zt_gguf_close(gguf);
+    zt_ctx_free(ctx);
+}
+
 int main(int argc, char **argv)
 {
+    static const struct {
+        const char *set, *name, *arch;
+    } encoders[] = {{"rows", "jina-bert-v2", "jina-bert-v2"}, {"archs", "bert", "bert"}, {"dense", "modernbert", "modern-bert"}};
+
     char self[4096];
     snprintf(self, sizeof self, "%s", argv[0]);
     const char *programs = dirname(self);
     for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
         if (argc < 2 || strcmp(argv[1], curves[i].name) == 0) check_curve(programs, &curves[i]);
+    for (size_t i = 0; i < sizeof encoders / sizeof *encoders && argc < 2; i++)
+        check_refusal(programs, encoders[i].set, encoders[i].name, encoders[i].arch);
     return tap_done();
 }

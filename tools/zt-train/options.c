@@ -20,6 +20,13 @@ const char *train_network_names(const void *user, int i)
     return zt_nn_builder(i);
 }
 
+/* The architectures of zt_llm_new. */
+const char *train_architecture_names(const void *user, int i)
+{
+    (void)user;
+    return i == 0 ? "llama" : NULL;
+}
+
 const zt_opt train_option_table[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, train_opt.field, __VA_ARGS__)
 #include "tools/zt-train/options.def"

@@ -227,6 +227,7 @@ void train_put_measures(zt_str *text, const zt_deviations *deviations);
 
 /* options.c: the words of --new, for zt_opt.values. */
 const char *train_network_names(const void *user, int i);
+const char *train_architecture_names(const void *user, int i);
 /* fit.c: the words of --optim and --schedule, for zt_opt.values. */
 const char *train_optimizer_names(const void *user, int index);
 const char *train_method_names(const void *user, int index); /* methods.c: the words of --method */

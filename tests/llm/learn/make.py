@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-TEXTS, TOKENS, STEPS, RATE, EPSILON, BETAS = 2, 16, 4, 0.01, 1e-3, (0.9, 0.999)
+TEXTS, TOKENS, STEPS, RATE, EPSILON, BETAS = 2, 16, 4, 0.002, 1e-3, (0.9, 0.999)
 
 
 def load(name):
