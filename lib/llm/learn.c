@@ -9,44 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { HEAD = 32, MAX_TENSORS = 9 * ZT_MAX_LAYERS + 2 };
-
-/* ---- shapes ---------------------------------------------------------------------------------- */
-
-static int64_t count_parameters(const zt_llm_shape *shape)
-{
-    int64_t layer = 4 * shape->width * shape->width + 3 * shape->width * shape->ff + 2 * shape->width;
-    return shape->layers * layer + shape->vocab * shape->width + shape->width;
-}
-
-/* A layer for each 32 columns, from 2 to 32; ff 8/3 of the width. */
-static zt_llm_shape shape_at(int64_t width, int64_t vocab)
-{
-    int64_t layers = width / 32 < 2 ? 2 : width / 32 > 32 ? 32 : width / 32;
-    return (zt_llm_shape){.arch = "llama",
-                          .layers = layers,
-                          .width = width,
-                          .heads = width / HEAD,
-                          .ff = (8 * width / 3 + 31) / 32 * 32,
-                          .vocab = vocab};
-}
-
-zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm_shape *shape)
-{
-    ZT_REQUIRE(ctx, shape, ZT_EUSAGE);
-    zt_llm_shape candidate = shape_at(HEAD, vocab);
-    int64_t least = count_parameters(&candidate);
-    if (parameters < least)
-        return zt_fail(ctx, ZT_EUSAGE, "%lld parameters are too few: a model with %lld tokens has at least %lld",
-                       (long long)parameters, (long long)vocab, (long long)least);
-    while (candidate.width < 1 << 14 && count_parameters(&candidate) <= parameters) {
-        *shape = candidate;
-        candidate = shape_at(candidate.width + HEAD, vocab);
-    }
-    return ZT_OK;
-}
+/* Of a head of attention; of Mamba the authors' sizes (mamba_ssm/modules/mamba_simple.py and mamba2.py of state-spaces/mamba). */
+enum { HEAD = 32, FILTER = 4, NUMBERS = 16, NUMBERS_2 = 64, HEAD_2 = 32, STEP_DIVISOR = 16 };
+enum { LAYER_TENSORS = 10, MAX_TENSORS = LAYER_TENSORS * ZT_MAX_LAYERS + 2 };
 
 /* ---- tensors --------------------------------------------------------------------------------- */
+
+/* What the numbers of a tensor are: all the same, normal, or of state-space layers A, from -1 on for the numbers of a channel or
+ * drawn between -16 and -1 for a head, and what gives steps between 0.001 and 0.1. */
+typedef enum fill { FILL_ONES, FILL_ZEROS, FILL_NORMAL, FILL_COUNT, FILL_DECAY, FILL_STEPS } fill;
 
 typedef struct drawn {
     zt_ctx *ctx;
@@ -55,7 +26,8 @@ typedef struct drawn {
     struct {
         char name[ZT_WEIGHT_NAME];
         zt_type type;
-        float deviation; /* 0: all ones */
+        fill filled;
+        double deviation; /* of FILL_NORMAL */
     } tensor[];
 } drawn;
 
@@ -64,10 +36,17 @@ static void add_tensor(drawn *weights, zt_weight weight, int64_t layer, int64_t 
     zt_weight_name(weight, layer, weights->tensor[weights->count].name);
     weights->tensor[weights->count].type =
         rows ? zt_type_make(ZT_F32, 2, (int64_t[]){rows, columns}) : zt_type_make(ZT_F32, 1, &columns);
-    weights->tensor[weights->count++].deviation = (float)deviation;
+    weights->tensor[weights->count].filled = deviation > 0 ? FILL_NORMAL : FILL_ONES;
+    weights->tensor[weights->count++].deviation = (double)(float)deviation;
 }
 
-static void add_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
+static void add_filled(drawn *weights, zt_weight weight, int64_t layer, int64_t rows, int64_t columns, fill filled)
+{
+    add_tensor(weights, weight, layer, rows, columns, 0);
+    weights->tensor[weights->count - 1].filled = filled;
+}
+
+static void add_llama_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
 {
     double deviation = 1 / sqrt((double)shape->width), output_scale = sqrt(0.5 / (double)shape->layers);
     add_tensor(weights, ZT_W_ATTN_NORM, layer, 0, shape->width, 0);
@@ -81,14 +60,78 @@ static void add_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
     add_tensor(weights, ZT_W_DOWN, layer, shape->width, shape->ff, output_scale / sqrt((double)shape->ff));
 }
 
+/* What layers of Mamba and Mamba 2 begin with: a product to `in_rows` columns, and the convolution of `mixed` of these. */
+static void add_scan_start(drawn *weights, const zt_llm_shape *shape, int64_t layer, int64_t in_rows, int64_t mixed)
+{
+    add_tensor(weights, ZT_W_ATTN_NORM, layer, 0, shape->width, 0);
+    add_tensor(weights, ZT_W_SCAN_IN, layer, in_rows, shape->width, 1 / sqrt((double)shape->width));
+    add_tensor(weights, ZT_W_SCAN_CONV, layer, mixed, FILTER, 1 / sqrt((double)FILTER));
+    add_filled(weights, ZT_W_SCAN_CONV_BIAS, layer, 0, mixed, FILL_ZEROS);
+}
+
+static void add_mamba_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
+{
+    int64_t inner = 2 * shape->width, rank = shape->width / STEP_DIVISOR;
+    double output_scale = sqrt(0.5 / (double)shape->layers);
+    add_scan_start(weights, shape, layer, 2 * inner, inner);
+    add_tensor(weights, ZT_W_SCAN_X, layer, rank + 2 * NUMBERS, inner, 1 / sqrt((double)inner));
+    add_tensor(weights, ZT_W_SCAN_DT, layer, inner, rank, 1 / sqrt((double)rank));
+    add_filled(weights, ZT_W_SCAN_DT_BIAS, layer, 0, inner, FILL_STEPS);
+    add_filled(weights, ZT_W_SCAN_A, layer, inner, NUMBERS, FILL_COUNT);
+    add_filled(weights, ZT_W_SCAN_D, layer, 0, inner, FILL_ONES);
+    add_tensor(weights, ZT_W_SCAN_OUT, layer, shape->width, inner, output_scale / sqrt((double)inner));
+}
+
+static void add_mamba2_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
+{
+    int64_t inner = 2 * shape->width, heads = inner / HEAD_2, mixed = inner + 2 * NUMBERS_2;
+    double output_scale = sqrt(0.5 / (double)shape->layers);
+    add_scan_start(weights, shape, layer, inner + mixed + heads, mixed);
+    add_filled(weights, ZT_W_SCAN_A_HEADS, layer, heads, 1, FILL_DECAY);
+    add_filled(weights, ZT_W_SCAN_D_HEADS, layer, heads, 1, FILL_ONES);
+    add_filled(weights, ZT_W_SCAN_DT_HEADS, layer, 0, heads, FILL_STEPS);
+    add_filled(weights, ZT_W_SCAN_NORM, layer, 1, inner, FILL_ONES);
+    add_tensor(weights, ZT_W_SCAN_OUT, layer, shape->width, inner, output_scale / sqrt((double)inner));
+}
+
+/* ---- architectures --------------------------------------------------------------------------- */
+
+static void put_attention_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
+static void put_mamba_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
+static void put_mamba2_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
+
+/* Those that a new model may have. */
+static const struct new_arch {
+    const char *name;
+    void (*add_layer)(drawn *weights, const zt_llm_shape *shape, int64_t layer);
+    void (*put_keys)(zt_gguf_writer *writer, const zt_llm_shape *shape);
+} new_archs[] = {{"llama", add_llama_layer, put_attention_keys},
+                 {"mamba", add_mamba_layer, put_mamba_keys},
+                 {"mamba2", add_mamba2_layer, put_mamba2_keys}};
+
+enum { NEW_ARCHS = sizeof new_archs / sizeof *new_archs };
+
+const char *zt_llm_new_arch(int index) { return index >= 0 && index < NEW_ARCHS ? new_archs[index].name : NULL; }
+
+static const struct new_arch *find_new_arch(zt_ctx *ctx, const char *name)
+{
+    for (int i = 0; i < NEW_ARCHS; i++)
+        if (strcmp(new_archs[i].name, name) == 0) return &new_archs[i];
+    zt_fail(ctx, ZT_ENOTSUP, "a new model cannot have the architecture '%s', only llama, mamba or mamba2", name);
+    return NULL;
+}
+
 static drawn *list_weights(zt_ctx *ctx, const zt_llm_shape *shape)
 {
+    const struct new_arch *arch = find_new_arch(ctx, shape->arch);
+    if (!arch) return NULL;
+
     drawn *weights = zt_calloc(ctx, 1, sizeof *weights + MAX_TENSORS * sizeof *weights->tensor);
     if (!weights) return NULL;
     weights->ctx = ctx;
     weights->seed = shape->seed;
     add_tensor(weights, ZT_W_EMBED, 0, shape->vocab, shape->width, 0.02);
-    for (int64_t layer = 0; layer < shape->layers; layer++) add_layer(weights, shape, layer);
+    for (int64_t layer = 0; layer < shape->layers; layer++) arch->add_layer(weights, shape, layer);
     add_tensor(weights, ZT_W_OUT_NORM, 0, 0, shape->width, 0);
     return weights;
 }
@@ -105,14 +148,30 @@ static zt_status find_tensor(void *user, const char *name, zt_type *type, int64_
     return ZT_ENOENT;
 }
 
-/* Each number depends on the seed, the tensor and its index alone. */
+/* Number `index` of a tensor: it depends on the seed, the tensor and its index alone. */
+static double number_at(const drawn *weights, int64_t handle, uint64_t index)
+{
+    const zt_type *type = &weights->tensor[handle].type;
+    double chance;
+    switch (weights->tensor[handle].filled) {
+    case FILL_ONES: return 1;
+    case FILL_ZEROS: return 0;
+    case FILL_NORMAL: break;
+    case FILL_COUNT: return -(double)(1 + index % (uint64_t)type->dim[type->rank - 1]);
+    case FILL_DECAY: return -(1 + 15 * zt_uniform(weights->seed, (uint64_t)handle, index));
+    case FILL_STEPS:
+        chance = zt_uniform(weights->seed, (uint64_t)handle, index);
+        return log(expm1(0.001 * pow(100, chance))); /* of which softplus is the step */
+    }
+    return weights->tensor[handle].deviation * zt_normal(weights->seed, (uint64_t)handle, index);
+}
+
 static zt_status read_numbers(void *user, int64_t handle, size_t offset, void *dst, size_t size)
 {
     drawn *weights = user;
-    double deviation = (double)weights->tensor[handle].deviation;
     for (size_t done = 0; done < size;) {
         size_t byte = offset + done, inside = byte % sizeof(float), piece = sizeof(float) - inside;
-        float number = deviation > 0 ? (float)(deviation * zt_normal(weights->seed, (uint64_t)handle, byte / sizeof number)) : 1;
+        float number = (float)number_at(weights, handle, byte / sizeof number);
         if (piece > size - done) piece = size - done;
         memcpy((char *)dst + done, (const char *)&number + inside, piece);
         done += piece;
@@ -122,28 +181,107 @@ static zt_status read_numbers(void *user, int64_t handle, size_t offset, void *d
 
 static void release_weights(void *user) { zt_free(((drawn *)user)->ctx, user); }
 
+/* ---- shapes ---------------------------------------------------------------------------------- */
+
+/* A layer for each 32 columns, from 2 to 32; ff 8/3 of the width. */
+static zt_llm_shape shape_at(const char *arch, int64_t width, int64_t vocab)
+{
+    int64_t layers = width / 32 < 2 ? 2 : width / 32 > 32 ? 32 : width / 32;
+    return (zt_llm_shape){.arch = arch,
+                          .layers = layers,
+                          .width = width,
+                          .heads = width / HEAD,
+                          .ff = (8 * width / 3 + 31) / 32 * 32,
+                          .vocab = vocab};
+}
+
+/* -1: no memory, or no such architecture. */
+static int64_t count_parameters(zt_ctx *ctx, const zt_llm_shape *shape)
+{
+    int64_t sum = 0;
+    drawn *weights = list_weights(ctx, shape);
+    for (int i = 0; weights && i < weights->count; i++) sum += zt_type_count(&weights->tensor[i].type);
+    zt_free(ctx, weights);
+    return weights ? sum : -1;
+}
+
+zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm_shape *shape)
+{
+    return zt_llm_shape_for(ctx, "llama", parameters, vocab, shape);
+}
+
+zt_status zt_llm_shape_for(zt_ctx *ctx, const char *arch, int64_t parameters, int64_t vocab, zt_llm_shape *shape)
+{
+    ZT_REQUIRE(ctx, arch && shape, ZT_EUSAGE);
+    zt_llm_shape candidate = shape_at(arch, HEAD, vocab);
+    int64_t least = count_parameters(ctx, &candidate), count = least;
+    if (least < 0) return zt_ctx_status(ctx);
+    if (parameters < least)
+        return zt_fail(ctx, ZT_EUSAGE, "%lld parameters are too few: a model with %lld tokens has at least %lld",
+                       (long long)parameters, (long long)vocab, (long long)least);
+    while (candidate.width < 1 << 14 && count >= 0 && count <= parameters) {
+        *shape = candidate;
+        candidate = shape_at(arch, candidate.width + HEAD, vocab);
+        count = count_parameters(ctx, &candidate);
+    }
+    return count < 0 ? zt_ctx_status(ctx) : ZT_OK;
+}
+
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static void put_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
+typedef struct number_key {
+    const char *name;
+    int64_t value;
+} number_key;
+
+static void put_numbers(zt_gguf_writer *writer, const zt_llm_shape *shape, const number_key *number, size_t count)
 {
-    const struct {
-        const char *name;
-        int64_t value;
-    } number[] = {{"block_count", shape->layers},
-                  {"context_length", shape->ctx},
-                  {"embedding_length", shape->width},
-                  {"feed_forward_length", shape->ff},
-                  {"attention.head_count", shape->heads},
-                  {"attention.head_count_kv", shape->heads},
-                  {"rope.dimension_count", shape->width / shape->heads},
-                  {"vocab_size", shape->vocab}};
     char key[96];
-    for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
+    for (size_t i = 0; i < count; i++) {
         snprintf(key, sizeof key, "%s.%s", shape->arch, number[i].name);
         zt_gguf_put_int(writer, key, ZT_GGUF_U32, number[i].value);
     }
-    snprintf(key, sizeof key, "%s.rope.freq_base", shape->arch);
-    zt_gguf_put_real(writer, key, ZT_GGUF_F32, 10000);
+}
+
+static void put_attention_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
+{
+    const number_key number[] = {{"feed_forward_length", shape->ff},
+                                 {"attention.head_count", shape->heads},
+                                 {"attention.head_count_kv", shape->heads},
+                                 {"rope.dimension_count", shape->width / shape->heads}};
+    put_numbers(writer, shape, number, sizeof number / sizeof *number);
+    zt_gguf_put_real(writer, "llama.rope.freq_base", ZT_GGUF_F32, 10000);
+}
+
+/* As llama.cpp's converter writes them (conversion/mamba.py): `steps`: columns of the steps, or heads. */
+static void put_scan_keys(zt_gguf_writer *writer, const zt_llm_shape *shape, int64_t numbers, int64_t steps)
+{
+    const number_key number[] = {{"feed_forward_length", 0},  {"attention.head_count", 0},
+                                 {"ssm.conv_kernel", FILTER}, {"ssm.inner_size", 2 * shape->width},
+                                 {"ssm.state_size", numbers}, {"ssm.time_step_rank", steps}};
+    put_numbers(writer, shape, number, sizeof number / sizeof *number);
+}
+
+static void put_mamba_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
+{
+    put_scan_keys(writer, shape, NUMBERS, shape->width / STEP_DIVISOR);
+}
+
+static void put_mamba2_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
+{
+    put_scan_keys(writer, shape, NUMBERS_2, 2 * shape->width / HEAD_2);
+    put_numbers(writer, shape, &(number_key){"ssm.group_count", 1}, 1);
+}
+
+static void put_keys(zt_gguf_writer *writer, const zt_llm_shape *shape, const struct new_arch *arch)
+{
+    const number_key number[] = {{"block_count", shape->layers},
+                                 {"context_length", shape->ctx},
+                                 {"embedding_length", shape->width},
+                                 {"vocab_size", shape->vocab}};
+    char key[96];
+    put_numbers(writer, shape, number, sizeof number / sizeof *number);
+    arch->put_keys(writer, shape);
     snprintf(key, sizeof key, "%s.attention.layer_norm_rms_epsilon", shape->arch);
     zt_gguf_put_real(writer, key, ZT_GGUF_F32, 1e-5);
 }
@@ -154,7 +292,7 @@ static zt_gguf *finish_model(zt_gguf_writer *writer, zt_ctx *ctx, const zt_llm_s
     uint64_t bytes;
     drawn *weights = list_weights(ctx, shape);
     if (!weights) return NULL;
-    put_keys(writer, shape);
+    put_keys(writer, shape, find_new_arch(ctx, shape->arch));
     for (int i = 0; i < weights->count; i++) zt_gguf_put_tensor(writer, weights->tensor[i].name, &weights->tensor[i].type);
     char *header = zt_gguf_writer_finish(writer, &header_size, &bytes);
     const zt_store store = {weights, find_tensor, read_numbers};
@@ -167,10 +305,7 @@ zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, si
 {
     ZT_REQUIRE(ctx, shape && shape->arch && (text || !text_size), NULL);
     zt_llm_shape checked = *shape;
-    if (strcmp(checked.arch, "llama") != 0) {
-        zt_fail(ctx, ZT_ENOTSUP, "a new model cannot have the architecture '%s', only llama", checked.arch);
-        return NULL;
-    }
+    if (!find_new_arch(ctx, checked.arch)) return NULL;
     if (checked.layers < 1 || checked.layers > ZT_MAX_LAYERS || checked.heads < 1 || checked.width % checked.heads) {
         zt_fail(ctx, ZT_EUSAGE, "invalid model shape: %lld layers, width %lld, %lld heads", (long long)checked.layers,
                 (long long)checked.width, (long long)checked.heads);

@@ -13,19 +13,24 @@ extern "C" {
 #endif
 
 typedef struct zt_llm_shape {
-    const char *arch;                             /* "llama" */
+    const char *arch;                             /* one of zt_llm_new_arch */
     int64_t layers, width, heads, ff, ctx, vocab; /* vocab: maximum number of tokens, at least 257 */
     uint64_t seed;
 } zt_llm_shape;
 
+/* The architectures that a new model may have: "llama", "mamba", "mamba2". NULL: index is out of range. */
+const char *zt_llm_new_arch(int index);
+
 /* The shape of a model with about `parameters` parameters, including the tied embedding.
  * ZT_EUSAGE: too few parameters for the vocabulary. */
 zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm_shape *s);
+/* The same of another architecture than llama. ZT_ENOTSUP: not one of zt_llm_new_arch. `arch` is borrowed by *s. */
+zt_status zt_llm_shape_for(zt_ctx *ctx, const char *arch, int64_t parameters, int64_t vocab, zt_llm_shape *s);
 
 /* A new f32 model with random weights. Matrices are normal with standard deviation 1/sqrt(columns), times
  * 1/sqrt(2 layers) for those that write to the residual stream, and 0.02 for the embedding; norms are 1. The tokenizer is
  * byte-level BPE trained on the text: the 256 bytes, the most frequent merges within words, and an end-of-text token.
- * ZT_ENOTSUP: an architecture other than llama. */
+ * ZT_ENOTSUP: an architecture that is not one of zt_llm_new_arch. */
 zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, size_t text_size);
 
 /* The training program: the f32 forward pass over n texts of T = text_tokens tokens each, without a KV cache, and its

@@ -21,6 +21,17 @@ setup_file() {
     done
 }
 
+@test "a new Mamba and a new Mamba 2 learn the same, each within 60000 parameters" {
+    for arch in mamba mamba2; do
+        zt-train -q --text "$text" --arch $arch --size 60K --vocab 290 -c 32 --batch 8 --lr .01 --clip 1 --epochs 3 \
+            -o $arch.gguf >log
+        perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[0] > 1 && $l[-1] < .6)}' log
+        n=$(zt-convert --list --format tsv $arch.gguf | awk -F '\t' 'NR > 1 {n += $4} END {print n / 4}')
+        [ "$n" -gt 20000 ] && [ "$n" -le 60000 ]
+        [[ $(zt-run -m $arch.gguf --raw -p 'The bird' -n 6 --temp 0) == *' sings.'* ]]
+    done
+}
+
 @test "its tokenizer gives back what it takes: merges of the text, and any bytes" {
     ids=$(zt-run -m "$tiny" --tokenize -p 'The cat sleeps.')
     [ "$(wc -w <<<"$ids")" -le 8 ]
@@ -62,7 +73,7 @@ setup_file() {
         run -64 --separate-stderr zt-train --text "$text" $options -o o.gguf
         one_message zt-train
     done
-    run -69 --separate-stderr zt-train --text "$text" --arch mamba -o o.gguf
+    run -69 --separate-stderr zt-train --text "$text" --arch gemma3 -o o.gguf
     one_message zt-train
     run -64 --separate-stderr zt-train --text "$text" -m "$tiny" -c 64 -o o.gguf
     one_message zt-train

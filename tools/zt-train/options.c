@@ -24,7 +24,7 @@ const char *train_network_names(const void *user, int i)
 const char *train_architecture_names(const void *user, int i)
 {
     (void)user;
-    return i == 0 ? "llama" : NULL;
+    return zt_llm_new_arch(i);
 }
 
 const zt_opt train_option_table[] = {

@@ -16,8 +16,7 @@ struct train_text {
 static zt_gguf *new_model(train_learner *learner, const train_options *options, const char *text, size_t length)
 {
     zt_llm_shape shape;
-    if (zt_llm_shape_of(learner->cli->ctx, (int64_t)options->size, options->vocab, &shape)) return NULL;
-    shape.arch = options->arch;
+    if (zt_llm_shape_for(learner->cli->ctx, options->arch, (int64_t)options->size, options->vocab, &shape)) return NULL;
     shape.ctx = options->ctx;
     shape.seed = learner->cli->seed;
     return zt_llm_new(learner->cli->ctx, &shape, text, length);
