@@ -1,5 +1,5 @@
 /* learn_losses.c - made models with recurrent layers and linear biases are trained as PyTorch trains them: the losses of some
- * steps of Adam (tests/llm/learn/make.py) within 1e-4, on cpu, and on ref the same within 1e-5 of cpu's.
+ * steps of Adam (tests/llm/learn/make.py) within 1e-4, on cpu and ref. Encoders are refused.
  *
  *   learn_losses [NAME]
  *
@@ -77,8 +77,8 @@ static void check_curve(const char *programs, const curve *of)
     if (!ok(error <= 1e-4, "%s: losses of %d steps within %.1e of PyTorch's (%s)", of->name, STEPS, error, zt_ctx_error(ctx)))
         for (int step = 0; step <= STEPS; step++) diag("step %d: %.7f, expected %.7f", step, cpu[step], of->loss[step]);
     good = good && train(gguf, program, "ref", ref);
-    error = good ? largest_difference(cpu, ref) : INFINITY;
-    ok(error <= 1e-5, "%s: ref's within %.1e of cpu's (%s)", of->name, error, zt_ctx_error(ctx));
+    error = good ? largest_difference(ref, of->loss) : INFINITY;
+    ok(error <= 1e-4, "%s: on ref within %.1e (%s)", of->name, error, zt_ctx_error(ctx));
     zt_prog_free(program);
     zt_gguf_close(gguf);
     zt_ctx_free(ctx);
