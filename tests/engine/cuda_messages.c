@@ -72,7 +72,8 @@ static int check(int f, zt_case *op_case, int index)
     void *data[ZT_MAX_IN] = {0};
     char text[2][400];
     if (op_case->fill[faulty[f].input] == ZT_FILL_ABSENT || count < 1 || zt_dtype_is_float(at->dtype)) return -1;
-    if (at->dtype == ZT_I64) return -1; /* which cuda leaves to the cpu */
+    /* What cuda leaves to the cpu: indices of i64, and tables of integers. */
+    if (at->dtype == ZT_I64 || (faulty[f].op == ZT_OP_gather && !zt_dtype_is_float(op_case->in[0].dtype))) return -1;
     for (int k = 0; k < info->n_in; k++) {
         if (op_case->fill[k] == ZT_FILL_ABSENT) continue;
         call.in[k] = &op_case->in[k];

@@ -77,7 +77,7 @@ static const struct refusal {
     {"x = silu x", "value 'x' is already defined"},
     {"z, z = rms_norm x g", "value 'z' is already defined"},
     {"z, q = silu x", "op silu: too many outputs (2): at most 1"},
-    {"a, b, c, d, e, f, h = rms_norm x g", "too many outputs: at most 6 are allowed"},
+    {"a, b, c, d, e, f, h, k = rms_norm x g", "too many outputs: at most 7 are allowed"},
     {"_ = silu x", "op silu: the first output must have a name"},
     {"_, z = rms_norm x g", "op rms_norm: the first output must have a name"},
     {"a, = rms_norm x g", "expected a name, got '='"},
@@ -281,7 +281,7 @@ static void test_deep(void)
         {"zt program 1\nin x: f32[", "9", 100000, "]", NULL},
         {"zt program 1\nin x: f32[", "a", 1000000, "]", NULL},
         {"zt program 1\nin x: f32[1]\ny = add", " x", 1000000, "", "run.zt:3: op add: too many inputs: at most 2"},
-        {"zt program 1\n", "y, ", 1000000, "", "run.zt:2: too many outputs: at most 6 are allowed"},
+        {"zt program 1\n", "y, ", 1000000, "", "run.zt:2: too many outputs: at most 7 are allowed"},
         {"zt program 1\nin x: f32[1]\ny = scale x by=", "1", 1000000, "", NULL},
         {"zt program 1\nin x: f32[1]\nz = silu x\nz", "z", 1000000, " = silu x", NULL},
     };
