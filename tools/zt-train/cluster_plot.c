@@ -177,10 +177,7 @@ zt_status train_cluster_plot(const train_clusters *work)
     zt_status status = work->steps ? draw_tree(work, &text) : draw_points(work, &text);
     zt_svg_end(&text);
     if (!status) status = zt_ctx_status(work->cli->ctx);
-    zt_sink *sink = status ? NULL : zt_sink_open(work->cli->ctx, work->options->plot, work->cli->force);
-    if (!status) status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(work->cli->ctx);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
+    if (!status) status = train_write_file(work->cli->ctx, work->options->plot, work->cli->force, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

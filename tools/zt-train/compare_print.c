@@ -253,10 +253,7 @@ zt_status compare_plot(const compare_work *work)
     }
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(cli->ctx);
-    zt_sink *sink = status ? NULL : zt_sink_open(cli->ctx, work->options->plot, cli->force);
-    if (!status) status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(cli->ctx);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
+    if (!status) status = train_write_file(cli->ctx, work->options->plot, cli->force, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
