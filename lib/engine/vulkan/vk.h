@@ -210,9 +210,17 @@ typedef struct zt_vk_kernel {
 
 /* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
 // clang-format off
-#define ZT_VK_FAMILIES(X)                                                                          \
-    X(elementwise) X(pointwise) X(norm) X(argmax) X(slice) X(linear) X(index) X(rope) X(kv_cache)  \
-    X(attention)
+#define ZT_VK_FAMILIES(X) \
+    X(argmax)      \
+    X(attention)   \
+    X(elementwise) \
+    X(index)       \
+    X(kv_cache)    \
+    X(linear)      \
+    X(norm)        \
+    X(pointwise)   \
+    X(rope)        \
+    X(slice)
 // clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
 ZT_VK_FAMILIES(X)
@@ -258,9 +266,20 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
 
 /* Made from shaders/ by the Makefile: ZT_VK_SHADER_norm and so on are places in zt_vk_code. */
 // clang-format off
-#define ZT_VK_SHADERS(X)                                                                           \
-    X(elementwise_unary) X(elementwise_binary) X(norm) X(slice) X(argmax) X(linear)                \
-    X(linear_int8) X(linear_codes) X(index_gather) X(rope) X(kv_cache) X(attention) X(pointwise)
+#define ZT_VK_SHADERS(X) \
+    X(argmax) \
+    X(attention) \
+    X(elementwise_binary) \
+    X(elementwise_unary) \
+    X(index_gather) \
+    X(kv_cache) \
+    X(linear) \
+    X(linear_codes) \
+    X(linear_int8) \
+    X(norm) \
+    X(pointwise) \
+    X(rope) \
+    X(slice)
 // clang-format on
 enum {
 #define X(s) ZT_VK_SHADER_##s,
