@@ -60,6 +60,8 @@ compare() { zt-train compare -q -t 1 -m xor.json -i xor.csv --loss cross_entropy
     zt-train compare -t 1 -m glu.json -i - --loss cross_entropy --epochs 2 --seeds 1 <xor.csv >table 2>err
     [ "$(tail -n +2 table | cut -f1 | xargs)" = "backprop target-prop-chain systolic" ]
     [ "$(grep -c 'is left out: glu.json: layers.0 (SwiGLU)' err)" -eq 2 ]
+    zt-train compare -q -t 1 -m glu.json -i <(cat xor.csv) --loss cross_entropy --epochs 2 --seeds 1 >piped
+    [ "$(cut -f1,3 piped)" = "$(cut -f1,3 table)" ]
     printf '%s\n' 'zt program 1' 'in x: f32[n,3]' 'data w: f32[2,3] "w"' 'y = linear x w' 'out y = y' >p.zt
     zt-train compare -q -t 1 -m p.zt -i xor.csv --loss cross_entropy --epochs 2 --seeds 1 >table
     [ "$(tail -n +2 table | cut -f1)" = backprop ]

@@ -179,12 +179,14 @@ static zt_status make_room(compare_work *work)
     return work->runs && work->accuracy && work->loss && work->probabilities ? ZT_OK : ZT_ENOMEM;
 }
 
-static bool reads_stdin(const train_options *options)
+/* Every run reads all files, in a context of its own. */
+static zt_status hold_pipes(zt_ctx *ctx, const train_options *options)
 {
     const char *files[] = {options->input, options->target, options->valid, options->valid_target};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
-        if (files[i] && !strcmp(files[i], "-")) return true;
-    return false;
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < sizeof files / sizeof *files && !status; i++)
+        if (files[i]) status = train_data_hold(ctx, files[i]);
+    return status;
 }
 
 static zt_status check_compare(zt_cli *cli, const train_options *options)
@@ -206,7 +208,7 @@ zt_status train_compare(zt_cli *cli, const train_options *options)
     zt_status status = check_compare(cli, options);
     if (!status) status = list_methods(&work);
     if (!status) status = make_room(&work);
-    if (!status && reads_stdin(options)) status = train_data_hold(cli->ctx);
+    if (!status) status = hold_pipes(cli->ctx, options);
     int made = status ? 0 : work.method_count * work.seed_count;
     if (!status) status = run_methods(&work);
     if (!status) status = judge_methods(&work);

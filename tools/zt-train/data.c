@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Lines of text are no container: what they begin with tells. */
 static bool is_text(const char *text, size_t length)
@@ -28,27 +29,63 @@ static zt_status read_text(zt_samples *samples, const zt_source *source)
     return status;
 }
 
-/* All of stdin: what several networks, or a second way to read it, look at again. */
-static char *held;
-static size_t held_bytes;
+/* ---- inputs that can be read once ------------------------------------------------------------- */
+
+/* All of stdin or of a pipe: several networks, several runs, or a second way to read it, look at it again. */
+typedef struct held_input {
+    struct held_input *next;
+    char *bytes;
+    size_t count;
+    char path[]; /* as it was named */
+} held_input;
+
+static held_input *held;
 
 void train_data_done(zt_ctx *ctx)
 {
-    zt_free(ctx, held);
-    held = NULL;
+    while (held) {
+        held_input *input = held;
+        held = input->next;
+        zt_free(ctx, input->bytes);
+        zt_free(ctx, input);
+    }
 }
 
-zt_status train_data_hold(zt_ctx *ctx)
+static bool can_be_read_once(const char *path)
 {
-    if (!held) held = zt_read_all(ctx, "-", &held_bytes);
-    return held ? ZT_OK : zt_ctx_status(ctx);
+    struct stat info;
+    return !strcmp(path, "-") || (!stat(path, &info) && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode));
+}
+
+static const held_input *find_held(const char *path)
+{
+    const held_input *input = held;
+    while (input && strcmp(input->path, path)) input = input->next;
+    return input;
+}
+
+zt_status train_data_hold(zt_ctx *ctx, const char *path)
+{
+    if (!can_be_read_once(path) || find_held(path)) return ZT_OK;
+    held_input *input = zt_alloc(ctx, sizeof *input + strlen(path) + 1);
+    if (!input) return ZT_ENOMEM;
+    strcpy(input->path, path);
+    input->bytes = zt_read_all(ctx, path, &input->count);
+    if (!input->bytes) {
+        zt_free(ctx, input);
+        return zt_ctx_status(ctx);
+    }
+    input->next = held;
+    held = input;
+    return ZT_OK;
 }
 
 static zt_source *open_source(zt_ctx *ctx, const char *path)
 {
-    if (strcmp(path, "-")) return zt_source_open(ctx, path);
-    if (!held) held = zt_read_all(ctx, path, &held_bytes);
-    return held ? zt_source_memory(ctx, "stdin", held, held_bytes) : NULL;
+    if (train_data_hold(ctx, path)) return NULL;
+    const held_input *input = find_held(path);
+    return input ? zt_source_memory(ctx, strcmp(path, "-") ? path : "stdin", input->bytes, input->count)
+                 : zt_source_open(ctx, path);
 }
 
 /* Rows of one file; only: of the input of that name alone. */

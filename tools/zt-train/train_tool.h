@@ -158,10 +158,10 @@ zt_samples *train_data_ids(train_learner **learner, const train_options *options
 /* Samples without a model: rows of as many numbers as the first one has, without the label of --labels, and then that label. The
  * program whose inputs they are goes to *program; free it after the samples. NULL on error. */
 zt_samples *train_data_rows(zt_cli *cli, const train_options *options, zt_prog **program);
-/* Frees the copy of stdin that is kept for reading it again. */
+/* Frees the copies of stdin and of pipes that are kept for reading them again. */
 void train_data_done(zt_ctx *ctx);
-/* Reads stdin into that copy, in the context that train_data_done gets. */
-zt_status train_data_hold(zt_ctx *ctx);
+/* Reads `path` into such a copy if it can be read once, in the context that train_data_done gets. */
+zt_status train_data_hold(zt_ctx *ctx, const char *path);
 
 /* ---- validation (validate.c) ------------------------------------------------------------------------ */
 
