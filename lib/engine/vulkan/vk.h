@@ -4,7 +4,7 @@
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
  * how weights are packed, kernels.c which kernel runs an op, with a file for each family of ops
  * (elementwise.c, linear.c, norm.c, ...), pipeline.c shaders, module.c the one that is written here, cache.c what the driver
- * made of them, prepare.c from a schedule to tasks, record.c from tasks to commands, replay.c running
+ * made of them, prepare.c from a schedule to tasks, passes.c the tasks of a kernel, record.c from tasks to commands, replay.c running
  * them, vulkan.c the vtable.
  *
  * Shaders find operands by device address (Vulkan 1.2, bufferDeviceAddress), so that no buffer is
@@ -82,9 +82,15 @@ typedef struct zt_vk_pool {
     int n_graves;
 } zt_vk_pool;
 
-/* Constants of a shader, of which each uses those that it names; the last, FLOATS of call.glsl, is
- * set for every kernel by its first input: 0 f32, 1 f16, 2 bf16. */
-enum { ZT_VK_SPECS = 5, ZT_VK_FLOATS = ZT_VK_SPECS - 1 };
+/* Constants of a shader, of which each uses those that it names; FLOATS of call.glsl is set for every
+ * pass by the first input: 0 f32, 1 f16, 2 bf16. */
+enum { ZT_VK_SPECS = 8, ZT_VK_FLOATS = 4 };
+
+enum {
+    ZT_VK_ERROR_BYTES = 32, /* bytes a task for its error block */
+    ZT_VK_FEW = 7,          /* operands in `at` of the push constants */
+    ZT_VK_MANY = 15         /* and with those in `word` */
+};
 
 /* Commands of executables that run ahead of the caller, handed over together. */
 enum { ZT_VK_BATCHES = 4, ZT_VK_BATCH_MOST = 1024 };
@@ -179,33 +185,91 @@ zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain 
 
 /* ---- kernels --------------------------------------------------------------------------------- */
 
-/* One dispatch, as a kernel's `set` wants it. The engine adds addresses: the op's inputs in order,
- * the step's own table if it has one, then its outputs; the last is the error block. */
+/* A kernel's `set` describes the dispatches of a step: its passes. It runs once, when the step is prepared.
+ *
+ * One pass: fill shader, spec, word and groups of the call and return. Its operands are then the op's inputs
+ * in order, the step's table if it has one, and its outputs, at call.at[0], [1], ... of the shader.
+ *
+ * Several: describe the first, zt_vk_then, describe the second, zt_vk_then, and so on; zt_vk_then empties the
+ * description (spec[ZT_VK_FLOATS] is set again by the first input). What is described when `set` returns is the
+ * last pass; with a group count of 0 it is none. Every pass waits for the ones before it. The operands of a pass
+ * are named before it ends:
+ *
+ *     zt_vk_arg sums = zt_vk_scratch(call, 4 * parts);
+ *     call->shader = ZT_VK_SHADER_reduce; ... ZT_VK_ARGS(call, zt_vk_in(0), sums);
+ *     zt_status status = zt_vk_then(engine, call);
+ *     if (status) return status;
+ *     call->shader = ZT_VK_SHADER_reduce; ... ZT_VK_ARGS(call, sums, zt_vk_out(0));
+ *     return ZT_OK;
+ *
+ * Operands past the seventh have their addresses in `word`, two words each, from word[0] on (ZT_VK_MANY in all).
+ * More words than `word` holds go into the step's table: table = zt_alloc_array(ctx, table_words, 4), which the engine
+ * keeps and frees, the same for all passes; zt_vk_table(n) is the address of its word n. */
+typedef enum zt_vk_arg_kind {
+    ZT_VK_ARG_NONE, /* address 0: there(k) is false */
+    ZT_VK_ARG_IN,   /* input or output `index`; absent or not wanted: address 0 */
+    ZT_VK_ARG_OUT,
+    ZT_VK_ARG_SCRATCH,
+    ZT_VK_ARG_KEPT,
+    ZT_VK_ARG_TABLE
+} zt_vk_arg_kind;
+
+typedef struct zt_vk_arg {
+    zt_vk_arg_kind kind;
+    int index;
+    size_t offset; /* bytes; an argument may be moved by adding to it, multiples of its element */
+} zt_vk_arg;
+
+typedef struct zt_vk_step zt_vk_step; /* passes.c */
+
 typedef struct zt_vk_call {
     const void *attrs;
     const zt_type *in[ZT_MAX_IN]; /* NULL: absent */
     const zt_type *out;
     bool wanted[ZT_MAX_OUT];
-    int packed; /* of the weight: its row of weights.c's table */
-    bool plain; /* but its rows lie as in a file */
+    int packed[ZT_MAX_IN]; /* of the kernel's weights: the row of weights.c's table; 0: none has this type */
+    bool plain[ZT_MAX_IN]; /* but its rows lie as in a file */
+    /* of the whole step */
+    uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
+    size_t table_words;
+    zt_vk_step *step;
+    /* of the pass */
     int shader;
     uint32_t spec[ZT_VK_SPECS], word[16], groups[3]; /* a group count of 0: nothing to do */
     uint32_t body[64];                               /* n_body ops of a chain, ZT_VK_BODY */
     int n_body;
-    uint32_t *table; /* table_words that the engine keeps for the step, zt_alloc'ed; NULL: none */
-    size_t table_words;
-    size_t scratch_bytes; /* set by `before` */
+    zt_vk_arg arg[ZT_VK_MANY];
+    int n_args; /* 0: inputs, table, outputs */
 } zt_vk_call;
 
+static inline zt_vk_arg zt_vk_none(void) { return (zt_vk_arg){ZT_VK_ARG_NONE, 0, 0}; }
+static inline zt_vk_arg zt_vk_in(int k) { return (zt_vk_arg){ZT_VK_ARG_IN, k, 0}; }
+static inline zt_vk_arg zt_vk_out(int k) { return (zt_vk_arg){ZT_VK_ARG_OUT, k, 0}; }
+static inline zt_vk_arg zt_vk_table(size_t word) { return (zt_vk_arg){ZT_VK_ARG_TABLE, 0, 4 * word}; }
+/* Fresh memory of this step, 64-byte aligned, of undefined content; 0 bytes are allowed. */
+zt_vk_arg zt_vk_scratch(zt_vk_call *call, size_t bytes);
+/* Memory that keeps its content from step to step, for a pass that ends with zt_vk_once. One a step. */
+zt_vk_arg zt_vk_kept(zt_vk_call *call, size_t bytes);
+#define ZT_VK_ARGS(call, ...)                                                                                                    \
+    zt_vk_args(call, (const zt_vk_arg[]){__VA_ARGS__}, (int)(sizeof((const zt_vk_arg[]){__VA_ARGS__}) / sizeof(zt_vk_arg)))
+void zt_vk_args(zt_vk_call *call, const zt_vk_arg *arg, int count);
+/* Ends the pass and begins the next. */
+zt_status zt_vk_then(zt_vk_engine *engine, zt_vk_call *call);
+/* The same for a pass that fills zt_vk_kept; it is left out where the one before in the program is equal: the same
+ * shader, constants, words and values. */
+zt_status zt_vk_once(zt_vk_engine *engine, zt_vk_call *call);
+/* A pass that sets or copies bytes, before the one that is being described. Of a fill, `word` is repeated; the offset is a
+ * multiple of 4, and the bytes are rounded up to one. An absent operand, or 0 bytes: nothing. */
+zt_status zt_vk_fill(zt_vk_call *call, zt_vk_arg to, size_t bytes, uint32_t word);
+zt_status zt_vk_copy(zt_vk_call *call, zt_vk_arg to, zt_vk_arg from, size_t bytes);
+
+/* Rows are written with designators: {.op = ZT_OP_linear, .has = linear_has, .set = set_linear, .weights = 1u << 1}. */
 typedef struct zt_vk_kernel {
     zt_op op;
     bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
-    int weight; /* the matrix that may be packed, an input plus 1; 0: none */
-    /* NULL, or a dispatch before it, from the first input into scratch_bytes that then stand in the
-     * first input's place; 0 of them: no such dispatch. One for the same value is run once. */
-    void (*before)(const zt_vk_engine *e, zt_vk_call *c);
-    bool many; /* operands past the seventh are in `word`, two words each, which it does not use */
+    unsigned weights; /* inputs that may be packed matrices, a bit each */
+    bool many;        /* where no arguments are named: those past the seventh are passed in `word`; else they are left out */
 } zt_vk_kernel;
 
 /* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
@@ -301,17 +365,14 @@ typedef struct zt_vk_push { /* the push constants of a dispatch, as shaders/call
     uint32_t word[16];
 } zt_vk_push;
 
-enum {
-    ZT_VK_ERROR_BYTES = 32, /* bytes a task for its error block */
-    ZT_VK_FEW = 7,          /* operands in `at` */
-    ZT_VK_MANY = 15         /* and with those in `word` */
-};
+typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY, ZT_VK_FILL } zt_vk_act;
 
-typedef enum zt_vk_act { ZT_VK_DISPATCH, ZT_VK_COPY } zt_vk_act;
-
-typedef struct zt_vk_operand { /* where a value is, found anew when the arena moves */
-    zt_place place;
-    int pack; /* as the op reads it */
+typedef struct zt_vk_operand { /* where an argument is, found anew when the arena moves */
+    zt_vk_arg_kind kind;
+    int value;      /* of the schedule, or -1 */
+    zt_place place; /* of an input or output */
+    int pack;       /* as the op reads it */
+    size_t offset;  /* of the argument in it, or in its memory */
 } zt_vk_operand;
 
 typedef struct zt_vk_task {
@@ -320,29 +381,39 @@ typedef struct zt_vk_task {
     zt_vk_operand operand[ZT_VK_MANY]; /* of a copy: from, to */
     int n_operands;
     VkPipeline pipeline;
-    uint32_t groups[3], word[16];
-    size_t bytes;        /* of a copy */
-    int table_at;        /* the operand that is the step's own table, or -1 */
-    size_t table_offset; /* in ready's tables */
+    uint32_t groups[3], word[16]; /* of a fill: word[0] */
+    size_t bytes;                 /* of a copy or a fill */
 } zt_vk_task;
 
 struct zt_executable {
     zt_arena *memory;
     zt_run_schedule schedule;
     zt_vk_task *task;
-    int n_tasks;
+    int n_tasks, room_tasks;
     zt_vk_mem host;    /* inputs, outputs and the error block, seen by both sides */
     zt_layout in, out; /* in it */
     size_t errors_at;
     zt_vk_mem tables;
-    size_t scratch_bytes; /* behind the schedule's arena; one scratch for all steps */
-    zt_vk_call scratch;   /* what filled it last, from which value */
-    int scratch_of;
+    /* Behind the schedule's arena: one scratch for all steps, then what is kept between them. */
+    size_t scratch_at, scratch_bytes, kept_at, kept_bytes;
+    int kept_task; /* that filled it last, or -1 */
     VkCommandBuffer commands;
     VkQueryPool times; /* two a task, when watched */
     bool watched;      /* as recorded */
     uint64_t moved;    /* the engine's count when it was recorded */
 };
+
+/* passes.c: a step while its tasks are made. */
+struct zt_vk_step {
+    zt_vk_engine *engine;
+    zt_executable *executable;
+    int index;
+    bool many;
+    zt_vk_operand input[ZT_MAX_IN], output[ZT_MAX_OUT];
+    int n_in, n_out;
+    size_t table_at, scratch_bytes, kept_bytes;
+};
+zt_vk_task *zt_vk_add_task(zt_vk_step *step, zt_vk_act act); /* an empty one; NULL: no memory */
 
 zt_executable *zt_vk_prepare(zt_engine *engine, const zt_run_schedule *schedule);
 void zt_vk_unprepare(zt_engine *engine, zt_executable *executable);
