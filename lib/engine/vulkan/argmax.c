@@ -18,6 +18,6 @@ static zt_status set_argmax(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_argmax[] = {
-    {ZT_OP_argmax, argmax_has, set_argmax, 0, NULL, false},
+    {.op = ZT_OP_argmax, .has = argmax_has, .set = set_argmax},
     {0},
 };

@@ -39,6 +39,6 @@ static zt_status set_attention(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_attention[] = {
-    {ZT_OP_attention, attention_has, set_attention, 0, NULL, false},
+    {.op = ZT_OP_attention, .has = attention_has, .set = set_attention},
     {0},
 };

@@ -15,8 +15,8 @@ static zt_status set_gather(zt_vk_engine *engine, zt_vk_call *call)
     const zt_gather_attrs *attrs = call->attrs;
     (void)engine;
     call->shader = ZT_VK_SHADER_index_gather;
-    call->spec[0] = (uint32_t)call->packed;
-    call->spec[3] = call->plain;
+    call->spec[0] = (uint32_t)call->packed[0];
+    call->spec[3] = call->plain[0];
     call->word[0] = (uint32_t)zt_type_count(call->in[1]);
     call->word[1] = (uint32_t)call->in[0]->dim[1];
     call->word[2] = (uint32_t)call->in[0]->dim[0];
@@ -28,6 +28,6 @@ static zt_status set_gather(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_index[] = {
-    {ZT_OP_gather, gather_has, set_gather, 1, NULL, false},
+    {.op = ZT_OP_gather, .has = gather_has, .set = set_gather, .weights = 1u << 0},
     {0},
 };

@@ -21,6 +21,6 @@ static zt_status set_kv_put(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_kv_cache[] = {
-    {ZT_OP_kv_put, kv_put_has, set_kv_put, 0, NULL, false},
+    {.op = ZT_OP_kv_put, .has = kv_put_has, .set = set_kv_put},
     {0},
 };

@@ -20,17 +20,20 @@ static uint32_t codes_a_row(const zt_vk_engine *engine, const zt_vk_call *call)
     return strcmp(act, "q16") ? 1 : 2;
 }
 
-static void linear_codes(const zt_vk_engine *engine, zt_vk_call *call)
+/* The pass that makes them, once for all products with x; *codes is where they are, or x. */
+static zt_status make_codes(zt_vk_engine *engine, zt_vk_call *call, uint32_t each, zt_vk_arg *codes)
 {
     int64_t tokens = call->in[0]->dim[0], K = call->in[0]->dim[1], blocks = tokens * K / 32;
-    uint32_t each = codes_a_row(engine, call);
-    if (!each) return;
+    *codes = zt_vk_in(0);
+    if (!each) return ZT_OK;
+    *codes = zt_vk_kept(call, (size_t)blocks * each * 40);
     call->shader = ZT_VK_SHADER_linear_codes;
     call->spec[0] = each;
     call->word[0] = (uint32_t)blocks;
     call->word[1] = (uint32_t)(K / 32);
-    call->scratch_bytes = (size_t)blocks * each * 40 + 64;
     zt_vk_spread(engine, call, blocks, 64);
+    ZT_VK_ARGS(call, zt_vk_in(0), *codes);
+    return zt_vk_once(engine, call);
 }
 
 /* Rows of x that an invocation takes: a weight is unpacked once for all of them. */
@@ -42,11 +45,14 @@ static zt_status set_linear(zt_vk_engine *engine, zt_vk_call *call)
     uint32_t codes = codes_a_row(engine, call);
     const char *act = ((const zt_linear_attrs *)call->attrs)->act.s;
     bool brain = call->in[1]->dtype == ZT_BF16 && strcmp(act, "f32");
+    zt_vk_arg x;
+    zt_status status = make_codes(engine, call, codes, &x);
+    if (status) return status;
     call->shader = codes ? ZT_VK_SHADER_linear_int8 : ZT_VK_SHADER_linear;
-    call->spec[0] = (uint32_t)call->packed;
+    call->spec[0] = (uint32_t)call->packed[1];
     call->spec[1] = rows_each(tokens);
     call->spec[2] = codes ? codes : brain;
-    call->spec[3] = call->plain;
+    call->spec[3] = call->plain[1];
     call->word[0] = (uint32_t)tokens;
     call->word[1] = (uint32_t)K;
     call->word[2] = (uint32_t)M;
@@ -54,10 +60,11 @@ static zt_status set_linear(zt_vk_engine *engine, zt_vk_call *call)
     call->groups[0] = (uint32_t)((M + 31) / 32);
     call->groups[1] = (uint32_t)((tokens + call->spec[1] - 1) / call->spec[1]);
     call->groups[2] = 1;
+    ZT_VK_ARGS(call, x, zt_vk_in(1), zt_vk_in(2), zt_vk_out(0));
     return ZT_OK;
 }
 
 const zt_vk_kernel zt_vk_linear[] = {
-    {ZT_OP_linear, linear_has, set_linear, 2, linear_codes, false},
+    {.op = ZT_OP_linear, .has = linear_has, .set = set_linear, .weights = 1u << 1},
     {0},
 };

@@ -33,7 +33,7 @@ static zt_status set_layer_norm(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_norm[] = {
-    {ZT_OP_rms_norm, norm_has, set_rms_norm, 0, NULL, false},
-    {ZT_OP_layer_norm, norm_has, set_layer_norm, 0, NULL, false},
+    {.op = ZT_OP_rms_norm, .has = norm_has, .set = set_rms_norm},
+    {.op = ZT_OP_layer_norm, .has = norm_has, .set = set_layer_norm},
     {0},
 };

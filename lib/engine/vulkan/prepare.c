@@ -1,7 +1,7 @@
 /* prepare.c - from a schedule to tasks, which record.c writes down as one command buffer.
  *
- * A step is a dispatch, or a copy where a view or a used-up value has a place apart. All tasks wait
- * for those before them. Inputs, outputs and one error block a task lie in host memory of the
+ * A step is the passes of its kernel (passes.c), after a copy where a view or a used-up value has a
+ * place apart. All tasks wait for those before them. Inputs, outputs and one error block a task lie in host memory of the
  * executable's own, which the device reads and writes; so a replay is one submit, whatever memory the
  * caller has.
  */
@@ -36,33 +36,28 @@ static zt_status want_arena(zt_vk_engine *engine, size_t bytes)
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
-static zt_vk_operand operand_of(const zt_executable *executable, int value_id)
+static zt_vk_operand operand_of(const zt_executable *executable, int value, zt_vk_arg_kind kind)
 {
-    return (zt_vk_operand){.place = value_id < 0 ? (zt_place){0} : executable->schedule.place[value_id]};
-}
-
-static void add_copy(zt_executable *executable, int step_index, int output_index)
-{
-    const zt_step *step = &executable->schedule.step[step_index];
-    zt_vk_task *task = &executable->task[executable->n_tasks++];
-    *task = (zt_vk_task){.act = ZT_VK_COPY, .step = step_index, .n_operands = 2, .table_at = -1};
-    task->operand[0] = operand_of(executable, step->in[output_index]);
-    task->operand[1] = operand_of(executable, step->out[output_index]);
-    task->bytes = zt_type_bytes(&executable->schedule.type[step->in[output_index]]);
+    zt_vk_operand operand = {.value = value};
+    if (value < 0 || executable->schedule.place[value].kind == ZT_PLACE_NOWHERE) return operand;
+    operand.kind = kind;
+    operand.place = executable->schedule.place[value];
+    return operand;
 }
 
 /* An operand in an engine's buffer: packed where the kernel reads that, else plain. */
-static zt_status choose_form(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_kernel *kernel, int operand_index,
-                             const zt_type *type, zt_vk_operand *operand, zt_vk_call *call)
+static zt_status choose_form(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_kernel *kernel, int input,
+                             zt_vk_operand *operand, zt_vk_call *call)
 {
-    bool may = kernel->weight == operand_index + 1;
+    const zt_type *type = call->in[input];
+    bool may = kernel->weights >> input & 1;
     zt_ebuf *buffer = operand->place.kind == ZT_PLACE_BUF ? executable->schedule.buf[operand->place.index] : NULL;
-    if (may) call->packed = zt_vk_pack_of(type->dtype);
+    if (may) call->packed[input] = zt_vk_pack_of(type->dtype);
     if (buffer && buffer->pack && may && zt_type_equal(&buffer->type, type)) {
         operand->pack = buffer->pack;
         return ZT_OK;
     }
-    if (may) call->plain = true;
+    if (may) call->plain[input] = true;
     return buffer && buffer->pack ? zt_vk_plain(engine, buffer) : ZT_OK;
 }
 
@@ -71,120 +66,114 @@ typedef struct kernel_tables { /* what kernels' tables hold, gathered to be writ
     size_t word_count, capacity;
 } kernel_tables;
 
-static zt_status keep_table(zt_vk_engine *engine, zt_vk_call *call, kernel_tables *all, zt_vk_task *task)
+/* The call's table, which is freed. */
+static zt_status keep_table(zt_vk_engine *engine, zt_vk_call *call, kernel_tables *all)
 {
+    zt_ctx *ctx = engine->base.ctx;
     size_t need = all->word_count + call->table_words + ALIGN / 4;
+    uint32_t *words = all->words;
+    if (!call->table) return ZT_OK;
     if (need > all->capacity) {
-        size_t room = need > 2 * all->capacity ? need : 2 * all->capacity;
-        uint32_t *more = zt_realloc(engine->base.ctx, all->words, room * sizeof *more);
-        if (!more) return ZT_ENOMEM;
-        all->words = more;
-        all->capacity = room;
+        all->capacity = need > 2 * all->capacity ? need : 2 * all->capacity;
+        words = zt_realloc(ctx, all->words, all->capacity * sizeof *words);
+        if (words) all->words = words;
     }
-    task->table_offset = all->word_count * sizeof *all->words;
-    memcpy(all->words + all->word_count, call->table, call->table_words * sizeof *call->table);
-    all->word_count += (call->table_words + ALIGN / 4 - 1) / (ALIGN / 4) * (ALIGN / 4);
-    return ZT_OK;
+    if (words) {
+        memcpy(words + all->word_count, call->table, call->table_words * sizeof *words);
+        all->word_count += (call->table_words + ALIGN / 4 - 1) / (ALIGN / 4) * (ALIGN / 4);
+    }
+    zt_free(ctx, call->table);
+    call->table = NULL;
+    return words ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status finish_task(zt_vk_engine *engine, zt_vk_call *call, kernel_tables *all_tables, zt_vk_task *task)
+static size_t larger_of(size_t first, size_t second) { return first > second ? first : second; }
+
+/* Its operands as the kernel reads them. Inputs of `apart` (bit k) were copied to the outputs of their number. */
+static zt_status find_operands(zt_vk_step *step, const zt_vk_kernel *kernel, unsigned apart, zt_vk_call *call)
 {
-    zt_status status = call->table ? keep_table(engine, call, all_tables, task) : ZT_OK;
-    zt_free(engine->base.ctx, call->table);
-    if (status) return status;
-    memcpy(task->groups, call->groups, sizeof task->groups);
-    memcpy(task->word, call->word, sizeof task->word);
-    if (!task->groups[0] || !task->groups[1]) return ZT_OK;
-    for (int axis = 0; axis < 3; axis++)
-        if (task->groups[axis] > engine->groups[axis])
-            return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine vulkan: too many workgroups (%u): at most %u",
-                           task->groups[axis], engine->groups[axis]);
-    task->pipeline = zt_vk_pipeline(engine, call);
-    return task->pipeline ? ZT_OK : zt_ctx_status(engine->base.ctx);
+    zt_executable *executable = step->executable;
+    const zt_step *of = &executable->schedule.step[step->index];
+    const zt_opinfo *info = zt_op_info(of->op);
+    zt_status bad = ZT_OK;
+    step->many = kernel->many;
+    step->n_in = info->n_in;
+    step->n_out = info->n_out;
+    for (int input = 0; input < info->n_in && !bad; input++) {
+        int value = apart >> input & 1 ? of->out[input] : call->in[input] ? of->in[input] : -1;
+        step->input[input] = operand_of(executable, value, ZT_VK_ARG_IN);
+        if (call->in[input]) bad = choose_form(step->engine, executable, kernel, input, &step->input[input], call);
+    }
+    for (int output = 0; output < info->n_out; output++) {
+        step->output[output] = operand_of(executable, of->out[output], ZT_VK_ARG_OUT);
+        call->wanted[output] = step->output[output].kind != ZT_VK_ARG_NONE;
+    }
+    return bad;
 }
 
-/* Dispatch before a kernel's own: input 0, at `from`, into the scratch, which then is `from`. */
-static zt_status add_before(zt_vk_engine *engine, zt_executable *executable, int step_index, const zt_vk_kernel *kernel,
-                            zt_vk_call call, zt_vk_operand *from)
+/* The passes of the step's kernel. */
+static zt_status add_passes(zt_vk_step *step, unsigned apart, kernel_tables *all_tables)
 {
-    kernel->before(engine, &call);
-    if (call.scratch_bytes == 0) return ZT_OK;
-    const zt_vk_call *last = &executable->scratch;
-    int value = executable->schedule.step[step_index].in[0];
-    bool there = executable->scratch_of == value && last->shader == call.shader &&
-                 !memcmp(last->spec, call.spec, sizeof call.spec) && !memcmp(last->word, call.word, sizeof call.word);
-    zt_vk_operand scratch = {.place = {.kind = ZT_PLACE_ARENA, .offset = round_up(executable->schedule.arena_bytes)}};
-    if (executable->scratch_bytes < call.scratch_bytes) executable->scratch_bytes = call.scratch_bytes;
-    zt_vk_task *task = &executable->task[executable->n_tasks];
-    *task = (zt_vk_task){.act = ZT_VK_DISPATCH, .step = step_index, .n_operands = 2, .table_at = -1};
-    task->operand[0] = *from;
-    task->operand[1] = *from = scratch;
-    if (there) return ZT_OK;
-    executable->n_tasks++;
-    executable->scratch = call;
-    executable->scratch_of = value;
-    return finish_task(engine, &call, NULL, task);
-}
-
-/* Operands: inputs, the step's table if it has one, outputs. Inputs of `apart` (bit k) were copied
- * to the outputs of their number. */
-static zt_status add_dispatch(zt_vk_engine *engine, zt_executable *executable, int step_index, unsigned apart,
-                              kernel_tables *all_tables)
-{
-    const zt_step *step = &executable->schedule.step[step_index];
-    const zt_opinfo *info = zt_op_info(step->op);
-    zt_vk_task task = {.act = ZT_VK_DISPATCH, .step = step_index, .table_at = -1}, *dispatch = &task;
-    zt_vk_call call = {.attrs = step->attrs};
+    zt_vk_engine *engine = step->engine;
+    zt_executable *executable = step->executable;
+    const zt_step *of = &executable->schedule.step[step->index];
+    const zt_opinfo *info = zt_op_info(of->op);
+    zt_vk_call call = {.attrs = of->attrs, .step = step};
     zt_type out[ZT_MAX_OUT] = {{0}};
     for (int input = 0; input < info->n_in; input++) {
-        bool present = step->in[input] >= 0 && executable->schedule.place[step->in[input]].kind != ZT_PLACE_NOWHERE;
-        call.in[input] = present ? &executable->schedule.type[step->in[input]] : NULL;
+        bool present = of->in[input] >= 0 && executable->schedule.place[of->in[input]].kind != ZT_PLACE_NOWHERE;
+        call.in[input] = present ? &executable->schedule.type[of->in[input]] : NULL;
     }
     call.spec[ZT_VK_FLOATS] = call.in[0] ? zt_vk_floats(call.in[0]->dtype) : 0;
-    zt_status bad = zt_op_infer(engine->base.ctx, step->op, step->attrs, call.in, out);
-    const zt_vk_kernel *kernel = bad ? NULL : zt_vk_find(engine, step->op, step->attrs, call.in, out);
+    zt_status bad = zt_op_infer(engine->base.ctx, of->op, of->attrs, call.in, out);
+    const zt_vk_kernel *kernel = bad ? NULL : zt_vk_find(engine, of->op, of->attrs, call.in, out);
     if (!bad && !kernel)
-        bad = zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine vulkan has no kernel", info->name, step_index);
-    const int most = kernel && kernel->many ? ZT_VK_MANY : ZT_VK_FEW;
-    for (int input = 0; input < info->n_in && dispatch->n_operands < most && !bad; input++) {
-        zt_vk_operand *operand = &dispatch->operand[dispatch->n_operands++];
-        *operand = operand_of(executable, apart >> input & 1 ? step->out[input] : call.in[input] ? step->in[input] : -1);
-        if (call.in[input]) bad = choose_form(engine, executable, kernel, input, call.in[input], operand, &call);
-    }
+        bad = zt_fail(engine->base.ctx, ZT_ENOTSUP, "op %s (step %d): engine vulkan has no kernel", info->name, step->index);
     call.out = out;
-    for (int output = 0; output < info->n_out; output++)
-        call.wanted[output] = step->out[output] >= 0 && executable->schedule.place[step->out[output]].kind != ZT_PLACE_NOWHERE;
-    if (!bad && kernel->before) bad = add_before(engine, executable, step_index, kernel, call, &dispatch->operand[0]);
+    if (!bad) bad = find_operands(step, kernel, apart, &call);
+    step->table_at = all_tables->word_count * sizeof *all_tables->words;
     if (!bad) bad = kernel->set(engine, &call);
-    if (bad) return bad;
-    if (call.table) dispatch->table_at = dispatch->n_operands++;
-    for (int output = 0; output < info->n_out && dispatch->n_operands < most; output++)
-        dispatch->operand[dispatch->n_operands++] = operand_of(executable, step->out[output]);
-    bad = finish_task(engine, &call, all_tables, dispatch);
-    executable->task[executable->n_tasks++] = task;
-    return bad;
+    if (!bad) bad = zt_vk_then(engine, &call);
+    zt_status kept = keep_table(engine, &call, all_tables);
+    executable->scratch_bytes = larger_of(executable->scratch_bytes, step->scratch_bytes);
+    executable->kept_bytes = larger_of(executable->kept_bytes, step->kept_bytes);
+    return bad ? bad : kept;
+}
+
+/* A value that a step uses up and that lies apart from the output is copied there first. */
+static zt_status add_copies(zt_vk_step *step, unsigned *apart)
+{
+    const zt_run_schedule *schedule = &step->executable->schedule;
+    const zt_step *of = &schedule->step[step->index];
+    for (int k = 0; k < zt_op_shares(of->op); k++) {
+        if (of->out[k] < 0 || schedule->place[of->out[k]].kind == ZT_PLACE_NOWHERE ||
+            zt_place_same(&schedule->place[of->in[k]], &schedule->place[of->out[k]]))
+            continue;
+        zt_vk_task *task = zt_vk_add_task(step, ZT_VK_COPY);
+        if (!task) return ZT_ENOMEM;
+        task->n_operands = 2;
+        task->operand[0] = operand_of(step->executable, of->in[k], ZT_VK_ARG_IN);
+        task->operand[1] = operand_of(step->executable, of->out[k], ZT_VK_ARG_OUT);
+        task->bytes = zt_type_bytes(&schedule->type[of->in[k]]);
+        *apart |= 1u << k;
+    }
+    return ZT_OK;
 }
 
 static zt_status make_tasks(zt_vk_engine *engine, zt_executable *executable, kernel_tables *all_tables)
 {
-    int most = (2 + ZT_MAX_DONATED) * executable->schedule.n_steps + 1;
-    executable->task = zt_arena_alloc(executable->memory, (size_t)most * sizeof *executable->task);
-    if (!executable->task) return ZT_ENOMEM;
-    for (int step_index = 0; step_index < executable->schedule.n_steps; step_index++) {
-        const zt_step *step = &executable->schedule.step[step_index];
+    zt_status bad = ZT_OK;
+    executable->kept_task = -1;
+    for (int step_index = 0; step_index < executable->schedule.n_steps && !bad; step_index++) {
+        zt_vk_step step = {.engine = engine, .executable = executable, .index = step_index};
+        bool view = zt_op_info(executable->schedule.step[step_index].op)->def->flags & ZT_OPF_VIEW;
         unsigned apart = 0;
-        for (int k = 0; k < zt_op_shares(step->op); k++) {
-            if (step->out[k] < 0 || executable->schedule.place[step->out[k]].kind == ZT_PLACE_NOWHERE ||
-                zt_place_same(&executable->schedule.place[step->in[k]], &executable->schedule.place[step->out[k]]))
-                continue;
-            add_copy(executable, step_index, k);
-            apart |= 1u << k;
-        }
-        bool view = zt_op_info(step->op)->def->flags & ZT_OPF_VIEW;
-        zt_status bad = view ? ZT_OK : add_dispatch(engine, executable, step_index, apart, all_tables);
-        if (bad) return bad;
+        bad = add_copies(&step, &apart);
+        if (!bad && !view) bad = add_passes(&step, apart, all_tables);
     }
-    return ZT_OK;
+    executable->scratch_at = round_up(executable->schedule.arena_bytes);
+    executable->kept_at = executable->scratch_at + executable->scratch_bytes;
+    return bad;
 }
 
 static zt_status write_tables(zt_vk_engine *engine, zt_executable *executable, const kernel_tables *all)
@@ -201,14 +190,13 @@ static zt_status fill_executable(zt_vk_engine *engine, zt_executable *executable
     zt_status status = zt_run_schedule_copy(executable->memory, schedule, &executable->schedule);
     if (!status) status = lay_out(engine, executable, ZT_PLACE_IN, schedule->n_in, &executable->in, &total);
     if (!status) status = lay_out(engine, executable, ZT_PLACE_OUT, schedule->n_out, &executable->out, &total);
-    executable->scratch_of = -1;
     if (!status) status = make_tasks(engine, executable, &all);
     if (!status) status = write_tables(engine, executable, &all);
     zt_free(engine->base.ctx, all.words);
     executable->errors_at = total;
     if (!status && !schedule->queued)
         status = zt_vk_alloc(engine, ZT_VK_HOST_MEM, total + (size_t)executable->n_tasks * ZT_VK_ERROR_BYTES, &executable->host);
-    if (!status) status = want_arena(engine, round_up(schedule->arena_bytes) + executable->scratch_bytes);
+    if (!status) status = want_arena(engine, executable->kept_at + executable->kept_bytes);
     return status || schedule->queued ? status : zt_vk_record(engine, executable, false);
 }
 
@@ -233,6 +221,7 @@ void zt_vk_unprepare(zt_engine *base, zt_executable *executable)
     zt_vk_release(engine, &executable->host);
     zt_vk_release(engine, &executable->tables);
     if (--engine->executables == 0) zt_vk_release(engine, &engine->arena);
+    zt_free(base->ctx, executable->task);
     zt_arena_free(executable->memory);
     zt_free(base->ctx, executable);
 }

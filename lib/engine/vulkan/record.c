@@ -4,11 +4,10 @@
 #include <string.h>
 
 /* The memory a value is in, and where in it. */
-static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *operand,
-                                    const zt_vk_place *where, size_t *offset)
+static const zt_vk_mem *find_value(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *operand,
+                                   const zt_vk_place *where, size_t *offset)
 {
     const zt_place *placed = &operand->place;
-    *offset = 0;
     switch (placed->kind) {
     case ZT_PLACE_ARENA: *offset = placed->offset; return &engine->arena;
     case ZT_PLACE_IN:
@@ -28,26 +27,56 @@ static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executa
     return NULL;
 }
 
+/* The same of an argument; NULL: it is absent. */
+static const zt_vk_mem *find_memory(const zt_vk_engine *engine, const zt_executable *executable, const zt_vk_operand *operand,
+                                    const zt_vk_place *where, size_t *offset)
+{
+    const zt_vk_mem *memory = NULL;
+    *offset = 0;
+    switch (operand->kind) {
+    case ZT_VK_ARG_NONE: break;
+    case ZT_VK_ARG_IN:
+    case ZT_VK_ARG_OUT: memory = find_value(engine, executable, operand, where, offset); break;
+    case ZT_VK_ARG_SCRATCH:
+        *offset = executable->scratch_at;
+        memory = &engine->arena;
+        break;
+    case ZT_VK_ARG_KEPT:
+        *offset = executable->kept_at;
+        memory = &engine->arena;
+        break;
+    case ZT_VK_ARG_TABLE: memory = &executable->tables; break;
+    }
+    *offset += operand->offset;
+    return memory;
+}
+
 static void record_copy(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task, const zt_vk_place *place)
 {
     size_t from_at, to_at;
     const zt_vk_mem *from = find_memory(engine, executable, &task->operand[0], place, &from_at);
     const zt_vk_mem *target = find_memory(engine, executable, &task->operand[1], place, &to_at);
     const VkBufferCopy region = {from_at, to_at, task->bytes};
-    if (task->bytes) engine->vk.CmdCopyBuffer(place->commands, from->buffer, target->buffer, 1, &region);
+    if (task->bytes && from && target)
+        engine->vk.CmdCopyBuffer(place->commands, from->buffer, target->buffer, 1, &region);
+}
+
+static void record_fill(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task, const zt_vk_place *place)
+{
+    size_t offset;
+    const zt_vk_mem *memory = find_memory(engine, executable, &task->operand[0], place, &offset);
+    if (memory) engine->vk.CmdFillBuffer(place->commands, memory->buffer, offset, task->bytes, task->word[0]);
 }
 
 static void record_dispatch(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task,
                             const zt_vk_place *place)
 {
     zt_vk_push push = {{0}, {0}};
-    if (!task->pipeline) return; /* nothing to do */
     memcpy(push.word, task->word, sizeof push.word);
     for (int i = 0; i < task->n_operands; i++) {
         size_t offset;
         const zt_vk_mem *memory = find_memory(engine, executable, &task->operand[i], place, &offset);
         uint64_t address = memory ? memory->address + offset : 0;
-        if (i == task->table_at) address = executable->tables.address + task->table_offset;
         if (i < ZT_VK_FEW)
             push.at[i] = address;
         else
@@ -61,8 +90,8 @@ static void record_dispatch(zt_vk_engine *engine, const zt_executable *executabl
 
 void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *place)
 {
-    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *, const zt_vk_place *) = {record_dispatch,
-                                                                                                                  record_copy};
+    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *, const zt_vk_place *) = {
+        record_dispatch, record_copy, record_fill};
     act[executable->task[task].act](engine, executable, &executable->task[task], place);
 }
 

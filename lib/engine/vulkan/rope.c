@@ -60,6 +60,6 @@ static zt_status set_rope(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_rope[] = {
-    {ZT_OP_rope, rope_has, set_rope, 0, NULL, false},
+    {.op = ZT_OP_rope, .has = rope_has, .set = set_rope},
     {0},
 };

@@ -28,6 +28,6 @@ static zt_status set_slice(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_slice[] = {
-    {ZT_OP_slice, slice_has, set_slice, 0, NULL, false},
+    {.op = ZT_OP_slice, .has = slice_has, .set = set_slice},
     {0},
 };
