@@ -57,8 +57,7 @@ static void record_copy(zt_vk_engine *engine, const zt_executable *executable, c
     const zt_vk_mem *from = find_memory(engine, executable, &task->operand[0], place, &from_at);
     const zt_vk_mem *target = find_memory(engine, executable, &task->operand[1], place, &to_at);
     const VkBufferCopy region = {from_at, to_at, task->bytes};
-    if (task->bytes && from && target)
-        engine->vk.CmdCopyBuffer(place->commands, from->buffer, target->buffer, 1, &region);
+    if (task->bytes && from && target) engine->vk.CmdCopyBuffer(place->commands, from->buffer, target->buffer, 1, &region);
 }
 
 static void record_fill(zt_vk_engine *engine, const zt_executable *executable, const zt_vk_task *task, const zt_vk_place *place)
@@ -90,8 +89,8 @@ static void record_dispatch(zt_vk_engine *engine, const zt_executable *executabl
 
 void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *place)
 {
-    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *, const zt_vk_place *) = {
-        record_dispatch, record_copy, record_fill};
+    static void (*const act[])(zt_vk_engine *, const zt_executable *, const zt_vk_task *,
+                               const zt_vk_place *) = {record_dispatch, record_copy, record_fill};
     act[executable->task[task].act](engine, executable, &executable->task[task], place);
 }
 
