@@ -154,6 +154,8 @@ typedef struct zt_engine_vt {
     zt_status (*sync)(zt_engine *e);
     /* of engines with devices; contract: zt_engine_adapters */
     int (*adapters)(zt_ctx *ctx, zt_adapter *a, int max);
+    /* The device's limits, measured: bytes read and written a second, f32 operations a second. NULL: not measured. */
+    zt_status (*rates)(zt_engine *e, double *moved, double *computed);
 } zt_engine_vt;
 
 struct zt_engine {

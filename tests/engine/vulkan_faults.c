@@ -34,6 +34,41 @@ static void stays_lost(zt_ctx *ctx)
     zt_ctx_clear(ctx);
     lose = false;
     ok(clean(ctx, ""), "and closes");
+    const char *next[] = {"vulkan", "cpu"};
+    for (int i = 0; i < 2; i++) {
+        engine = i == 0 ? open_fake(ctx) : zt_engine_open(ctx, next[i], NULL);
+        status = engine ? replayed(ctx, engine, &right) : zt_ctx_status(ctx);
+        ok(status == ZT_OK && right, "the context goes on with %s: %s", next[i], zt_ctx_error(ctx));
+        zt_engine_close(engine);
+    }
+}
+
+/* More bytes than the ring of staging buffers holds, up and down again; and a state that is cleared. */
+static void uses_ring(zt_ctx *ctx)
+{
+    const int64_t dim = ((ZT_VK_STAGINGS + 1) * (int64_t)ZT_VK_STAGING_BYTES + 12) / 4;
+    zt_type type = zt_type_make(ZT_I32, 1, &dim);
+    size_t bytes = zt_type_bytes(&type);
+    int32_t *sent = zt_alloc(ctx, bytes), *got = zt_alloc(ctx, bytes);
+    calls = fail_at = 0;
+    zt_engine *engine = open_fake(ctx);
+    zt_ebuf *buffer = engine ? engine->vt->alloc(engine, &type) : NULL;
+    bool zero = buffer && sent && got && engine->vt->download(engine, buffer, got) == ZT_OK;
+    for (int64_t i = 0; i < dim && zero; i++) zero = got[i] == 0;
+    for (int64_t i = 0; i < dim && zero; i++) sent[i] = (int32_t)(i * 2654435761);
+    ok(zero, "%zu bytes apart from the host are cleared", bytes);
+    uint64_t before = zero ? engine->vt->report(engine).submits : 0;
+    zt_status status = zero ? engine->vt->upload(engine, buffer, sent) : ZT_EBUG;
+    uint64_t after = zero ? engine->vt->report(engine).submits : 0;
+    if (!status) status = engine->vt->download(engine, buffer, got);
+    ok(!status && !memcmp(sent, got, bytes), "and come back as they went: %s", zt_ctx_error(ctx));
+    ok(after - before == ZT_VK_STAGINGS + 2, "in %d parts", (int)(after - before));
+    if (engine) engine->vt->free(engine, buffer);
+    zt_engine_close(engine);
+    zt_free(ctx, sent);
+    zt_free(ctx, got);
+    zt_ctx_clear(ctx);
+    ok(clean(ctx, ""), "and nothing is left");
 }
 
 int main(void)
@@ -51,6 +86,7 @@ int main(void)
         stays_lost(ctx);
         apart = true;
         every_call(ctx, "memory apart", "", 60);
+        uses_ring(ctx);
     }
     zt_prog_free(added);
     zt_ctx_free(calm);

@@ -157,6 +157,15 @@ sum f32[4,5,6] axes=[0,2]" ]
     done
 }
 
+@test "op on a device: the roofline of its memory and its arithmetic" {
+    zt-run --version | grep -q '^vulkan:0' || skip 'no Vulkan adapter'
+    zt-bench op 'linear f32[256,512] f32[256,512]' -r 2 --engine vulkan --strict-engine --format json --plot roof.svg >out
+    json '$j->{engine} eq "vulkan" && $j->{results}[0]{roof} > 0 && $j->{results}[0]{roof_share} > 0
+          && $j->{results}[0]{roof_share} < 1.1' <out
+    grep -q 'f32 vulkan' roof.svg
+    [ -z "$(zt-bench op 'neg f32[64]' -r 1 --engine vulkan --no-roof --format tsv | sed -n 2p | cut -f10)" ]
+}
+
 @test "machine: a row for each fact and each figure, with one thread and with all" {
     zt-bench machine -r 1 -t 2 --engine cpu --format tsv >out
     [ "$(head -n 1 out)" = "$(printf 'name\tthreads\tvalue\tunit\tdetail')" ]

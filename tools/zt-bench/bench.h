@@ -180,8 +180,9 @@ void bench_set_counts(bench_result *result, const bench_counters *counters);
 
 /* ---- roofline (roof.c) ------------------------------------------------------------------------- */
 
-/* The roofline for so many threads, measured at the first call; NULL: not wanted, not the cpu engine, or out of memory. */
-const zt_roof *bench_roof(zt_cli *cli, const bench_options *options, bench_list *list, int threads);
+/* The roofline for so many threads, or of the engine's device, measured at the first call. NULL: not wanted, an engine that has
+ * none, or a failure, which is reported. */
+const zt_roof *bench_roof(zt_cli *cli, zt_engine *engine, const bench_options *options, bench_list *list, int threads);
 zt_status bench_roof_add(zt_ctx *ctx, bench_list *list, const zt_roof *roof);
 const zt_roof *bench_roof_nth(const bench_list *list, int index); /* those measured; NULL past the last */
 /* Sets flops, bytes and roof of a result from the cost of one run or token. */

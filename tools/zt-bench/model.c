@@ -110,7 +110,7 @@ static zt_status take_samples(model_subject *subject, int sides, bench_list *lis
     bench_counters_stop(&subject->counters, subject->engine, (double)(reps * test->tokens));
     if (status) return status;
     bench_set_counts(results[0], &subject->counters);
-    const zt_roof *roof = bench_roof(cli, subject->options, list, (int)threads);
+    const zt_roof *roof = bench_roof(cli, subject->engine, subject->options, list, (int)threads);
     return roof ? bench_roof_model(subject->llm, results[0], roof, test->depth, test->tokens, test->is_prompt) : ZT_OK;
 }
 

@@ -239,7 +239,7 @@ static zt_status add_rows(op_rig *rig, bench_list *list, int64_t threads)
         double per; /* the unit's figure of a run is per / seconds; 0: seconds in us */
     } unit[] = {{"us", 0}, {"GFLOP/s", subject->flops / 1e9}, {"GB/s", subject->bytes / 1e9}};
     snprintf(list->engine, sizeof list->engine, "%s", rig->engine->vt->name);
-    const zt_roof *roof = bench_roof(subject->cli, subject->options, list, (int)threads);
+    const zt_roof *roof = bench_roof(subject->cli, rig->engine, subject->options, list, (int)threads);
     for (int unit_index = 0; unit_index < (subject->options->vs ? 1 : 3); unit_index++) {
         if (unit_index && unit[unit_index].per == 0) continue;
         bench_result *row = bench_add(subject->cli->ctx, list, rig->name, threads, unit[unit_index].unit, rig->count);

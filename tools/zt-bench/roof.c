@@ -1,6 +1,6 @@
 /* roof.c - how near to the roof (lib/engine/roof.h) a result is: the least time of what was run, by
  * its arithmetic and its bytes (lib/run/cost.h). The roof is measured once for each number of
- * threads, in the same process, and is the processor's: other engines have none.
+ * threads, in the same process: the processor's, or the device's where its engine measures it.
  */
 #include "tools/zt-bench/bench.h"
 
@@ -21,20 +21,44 @@ static bool beyond_caches(const zt_roof *roof)
     return roof->n_levels < 2 || memory->set * (size_t)roof->threads > memory[-1].bytes;
 }
 
-const zt_roof *bench_roof(zt_cli *cli, const bench_options *options, bench_list *list, int threads)
+/* The roof of a device: its memory, and arithmetic in f32. */
+static zt_status measure_device(zt_cli *cli, zt_engine *engine, zt_roof *roof)
 {
-    if (options->no_roof || options->vs || strcmp(list->engine, "cpu")) return NULL;
+    double moved = 0, computed = 0;
+    zt_status status = engine->vt->rates(engine, &moved, &computed);
+    if (status) return status;
+    *roof = (zt_roof){.threads = 1, .n_levels = 1, .n_peaks = 1};
+    roof->level[0] = (zt_roof_level){.name = "memory", .sharers = 1};
+    roof->peak[0] = (zt_roof_peak){.isa = cli->isa, .kind = ZT_ROOF_F32, .set = engine->vt->name, .how = "fma"};
+    for (int who = 0; who < 2; who++) {
+        roof->level[0].read[who] = roof->level[0].copy[who] = moved;
+        roof->peak[0].rate[who] = computed;
+    }
+    return moved > 0 && computed > 0 ? ZT_OK : zt_fail(cli->ctx, ZT_ESYS, "%s: no time was measured", engine->vt->name);
+}
+
+static zt_status measure_roof(zt_cli *cli, zt_engine *engine, int threads, zt_roof *roof)
+{
+    if (engine->vt->rates) return measure_device(cli, engine, roof);
+    zt_roof_opts roof_options = {.threads = threads, .isa = cli->isa, .seconds = SECONDS, .brief = true};
+    zt_status status = zt_roof_measure(cli->ctx, &roof_options, roof);
+    if (status || beyond_caches(roof)) return status;
+    return zt_fail(cli->ctx, ZT_ENOMEM, "too little memory");
+}
+
+const zt_roof *bench_roof(zt_cli *cli, zt_engine *engine, const bench_options *options, bench_list *list, int threads)
+{
+    if (options->no_roof || options->vs || (strcmp(list->engine, "cpu") && !engine->vt->rates)) return NULL;
     if (!list->roofs) list->roofs = zt_calloc(cli->ctx, 1, sizeof *list->roofs);
     for (int i = 0; list->roofs && i < list->roofs->count; i++)
-        if (list->roofs->roofs[i].threads == threads) return &list->roofs->roofs[i];
+        if (engine->vt->rates || list->roofs->roofs[i].threads == threads) return &list->roofs->roofs[i];
     if (!list->roofs || list->roofs->count == BENCH_MAX_COUNTS) return NULL;
     zt_roof *roof = &list->roofs->roofs[list->roofs->count];
-    zt_roof_opts roof_options = {.threads = threads, .isa = cli->isa, .seconds = SECONDS, .brief = true};
-    if (zt_roof_measure(cli->ctx, &roof_options, roof) == ZT_OK && beyond_caches(roof)) {
+    if (measure_roof(cli, engine, threads, roof) == ZT_OK) {
         list->roofs->count++;
         return roof;
     }
-    zt_cli_note(cli, "roofline not measured: too little memory");
+    zt_cli_note(cli, "roofline not measured: %s", zt_ctx_error(cli->ctx));
     zt_ctx_clear(cli->ctx);
     return NULL;
 }

@@ -1,61 +1,63 @@
-/* copies.c - between host and device. Memory that both sides see is copied to and from by the host;
- * the rest goes through a staging buffer and a command. All that was asked of the device before is
- * done then, and its runtime errors are reported.
+/* copies.c - between host and device. Memory that both sides see is copied to and from by the host, when the
+ * device is done with it; the rest goes through a ring of staging buffers and commands of work.c: the host
+ * fills one while the device copies another, and waits only for a buffer that is still in use.
  */
 #include "lib/engine/vulkan/vk.h"
 
 #include <string.h>
 
-enum { STAGING = 4 << 20 };
-
-static zt_status begin_copy(zt_vk_engine *engine)
+/* The next buffer of the ring, when the device is done with it. NULL: an error. */
+static zt_vk_mem *take_staging(zt_vk_engine *engine)
 {
-    const VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO,
-                                           .flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT};
-    return zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(engine->transfer, &info), "BeginCommandBuffer");
+    zt_vk_mem *staging = &engine->staging[engine->staged++ % ZT_VK_STAGINGS];
+    zt_status status =
+        staging->buffer ? zt_vk_wait(engine, staging->used) : zt_vk_alloc(engine, ZT_VK_HOST_MEM, ZT_VK_STAGING_BYTES, staging);
+    return status ? NULL : staging;
 }
 
-static zt_status submit_copy(zt_vk_engine *engine)
+static size_t part_of(size_t byte_count, size_t done)
 {
-    zt_status status = zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(engine->transfer), "EndCommandBuffer");
-    return status ? status : zt_vk_submit(engine, engine->transfer);
+    return byte_count - done < ZT_VK_STAGING_BYTES ? byte_count - done : ZT_VK_STAGING_BYTES;
 }
 
-static zt_status copy_buffer(zt_vk_engine *engine, VkBuffer from, size_t from_at, VkBuffer to, size_t to_at, size_t byte_count)
+zt_status zt_vk_write(zt_vk_engine *engine, zt_vk_mem *to, size_t offset, const void *source, size_t byte_count)
 {
-    const VkBufferCopy region = {from_at, to_at, byte_count};
-    zt_status status = begin_copy(engine);
-    if (status) return status;
-    engine->vk.CmdCopyBuffer(engine->transfer, from, to, 1, &region);
-    return submit_copy(engine);
-}
-
-static zt_status want_staging(zt_vk_engine *engine)
-{
-    return engine->staging.buffer ? ZT_OK : zt_vk_alloc(engine, ZT_VK_HOST_MEM, STAGING, &engine->staging);
-}
-
-/* Where the device does not work on it, nothing need be waited for. */
-static zt_status at_rest(zt_vk_engine *engine, const zt_vk_mem *memory)
-{
-    return memory->used > engine->done ? zt_vk_sync(&engine->base) : ZT_OK;
-}
-
-zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t offset, const void *source, size_t byte_count)
-{
-    zt_status status = at_rest(engine, to);
+    zt_status status = to->map ? zt_vk_wait(engine, to->used) : ZT_OK;
     if (!status && to->map) {
         if (byte_count) memcpy(to->map + offset, source, byte_count);
         return ZT_OK;
     }
-    if (!status) status = want_staging(engine);
-    for (size_t done = 0; done < byte_count && !status;) {
-        size_t part = byte_count - done < STAGING ? byte_count - done : STAGING;
-        memcpy(engine->staging.map, (const char *)source + done, part);
-        status = copy_buffer(engine, engine->staging.buffer, 0, to->buffer, offset + done, part);
-        done += part;
+    for (size_t done = 0, part; done < byte_count && !status; done += part) {
+        zt_vk_mem *staging = take_staging(engine);
+        if (!staging) return zt_ctx_status(engine->base.ctx);
+        part = part_of(byte_count, done);
+        memcpy(staging->map, (const char *)source + done, part);
+        status = zt_vk_enqueue_copy(engine, staging, 0, to, offset + done, part);
+        if (!status) status = zt_vk_flush(&engine->base);
     }
     return status;
+}
+
+/* As many parts as there are buffers are on the way at once. */
+static zt_status read_apart(zt_vk_engine *engine, zt_vk_mem *from, size_t offset, char *destination, size_t byte_count)
+{
+    zt_vk_mem *on_the_way[ZT_VK_STAGINGS];
+    size_t asked = 0, done = 0;
+    for (unsigned first = 0, count = 0; done < byte_count;) {
+        while (count < ZT_VK_STAGINGS && asked < byte_count) {
+            zt_vk_mem *staging = on_the_way[(first + count++) % ZT_VK_STAGINGS] = take_staging(engine);
+            if (!staging || zt_vk_enqueue_copy(engine, from, offset + asked, staging, 0, part_of(byte_count, asked)) ||
+                zt_vk_flush(&engine->base))
+                return zt_ctx_status(engine->base.ctx);
+            asked += part_of(byte_count, asked);
+        }
+        zt_vk_mem *staging = on_the_way[first++ % ZT_VK_STAGINGS];
+        count--;
+        if (zt_vk_wait(engine, staging->used)) return zt_ctx_status(engine->base.ctx);
+        memcpy(destination + done, staging->map, part_of(byte_count, done));
+        done += part_of(byte_count, done);
+    }
+    return ZT_OK;
 }
 
 zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t offset, void *destination, size_t byte_count)
@@ -63,29 +65,18 @@ zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t offset,
     zt_status status = zt_vk_sync(&engine->base);
     if (status) return status;
     engine->report.downloads++;
-    if (from->map) {
-        if (byte_count) memcpy(destination, from->map + offset, byte_count);
-        return ZT_OK;
+    if (!from->map) {
+        zt_vk_mem memory = *from;
+        return read_apart(engine, &memory, offset, destination, byte_count);
     }
-    status = want_staging(engine);
-    for (size_t done = 0; done < byte_count && !status;) {
-        size_t part = byte_count - done < STAGING ? byte_count - done : STAGING;
-        status = copy_buffer(engine, from->buffer, offset + done, engine->staging.buffer, 0, part);
-        if (!status) memcpy((char *)destination + done, engine->staging.map, part);
-        done += part;
-    }
-    return status;
+    if (byte_count) memcpy(destination, from->map + offset, byte_count);
+    return ZT_OK;
 }
 
-zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory)
+zt_status zt_vk_clear(zt_vk_engine *engine, zt_vk_mem *memory)
 {
-    zt_status status = at_rest(engine, memory);
-    if (!status && memory->map) {
-        memset(memory->map, 0, memory->bytes);
-        return ZT_OK;
-    }
-    if (!status) status = begin_copy(engine);
-    if (status) return status;
-    engine->vk.CmdFillBuffer(engine->transfer, memory->buffer, 0, VK_WHOLE_SIZE, 0);
-    return submit_copy(engine);
+    if (!memory->map) return zt_vk_enqueue_fill(engine, memory);
+    zt_status status = zt_vk_wait(engine, memory->used);
+    if (!status) memset(memory->map, 0, memory->bytes);
+    return status;
 }

@@ -169,11 +169,6 @@ static zt_status make_objects(zt_vk_engine *engine)
         status = zt_vk_check(ctx, engine->vk.CreatePipelineLayout(engine->device, &layout, NULL, &engine->layout),
                              "CreatePipelineLayout");
     if (!status) status = zt_vk_check(ctx, engine->vk.CreateFence(engine->device, &fence, NULL, &engine->fence), "CreateFence");
-    const VkCommandBufferAllocateInfo one = {
-        .sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO, .commandPool = engine->commands, .commandBufferCount = 1};
-    if (!status)
-        status = zt_vk_check(ctx, engine->vk.AllocateCommandBuffers(engine->device, &one, &engine->transfer),
-                             "AllocateCommandBuffers");
     return status;
 }
 
@@ -197,7 +192,7 @@ void zt_vk_device_close(zt_vk_engine *engine)
         zt_vk_sync(&engine->base);
         api->DeviceWaitIdle(engine->device);
         zt_vk_batches_close(engine);
-        zt_vk_release(engine, &engine->staging);
+        for (int i = 0; i < ZT_VK_STAGINGS; i++) zt_vk_release(engine, &engine->staging[i]);
         zt_vk_release(engine, &engine->arena);
         zt_vk_pool_close(engine);
         zt_vk_pipelines_close(engine);

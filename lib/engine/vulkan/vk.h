@@ -75,6 +75,9 @@ typedef enum zt_vk_kind { ZT_VK_DEVICE_MEM, ZT_VK_HOST_MEM, ZT_VK_KINDS } zt_vk_
 /* 4 KiB, 8 KiB ... 1 MiB; of each class of a kind and of all so many wait at most. */
 enum { ZT_VK_CLASSES = 9, ZT_VK_POOL_EACH = 64, ZT_VK_POOL_BYTES = 32 << 20, ZT_VK_GRAVES = 256 };
 
+/* The ring of buffers for transfers. */
+enum { ZT_VK_STAGINGS = 4, ZT_VK_STAGING_BYTES = 2 << 20 };
+
 typedef struct zt_vk_pool {
     zt_vk_mem free[ZT_VK_KINDS][ZT_VK_CLASSES][ZT_VK_POOL_EACH];
     int n[ZT_VK_KINDS][ZT_VK_CLASSES];
@@ -123,7 +126,6 @@ typedef struct zt_vk_engine {
     VkPipelineCache cache;
     uint64_t cached[2]; /* the hash of what was read into it */
     VkFence fence;
-    VkCommandBuffer transfer; /* for copies that the host cannot do */
     uint32_t family, memory_type[ZT_VK_KINDS];
     uint32_t seen_types;              /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
@@ -136,10 +138,11 @@ typedef struct zt_vk_engine {
     zt_vk_pool pool;
     zt_vk_pipe *pipe;
     int n_pipes, room_pipes;
-    zt_vk_mem staging; /* of the host, for copies to memory that it does not see */
-    zt_vk_mem arena;   /* of all executables: replays are synchronous, so nothing lives there */
-    uint64_t moved;    /* counts its moves: executables then record anew */
-    int executables;   /* prepared now: with the last of them the arena goes */
+    zt_vk_mem staging[ZT_VK_STAGINGS]; /* of the host, for copies to and from memory that it does not see */
+    unsigned staged;                   /* how often one of them was taken */
+    zt_vk_mem arena;                   /* of all executables: replays are synchronous, so nothing lives there */
+    uint64_t moved;                    /* counts its moves: executables then record anew */
+    int executables;                   /* prepared now: with the last of them the arena goes */
     zt_vk_batch batch[ZT_VK_BATCHES];
     uint64_t serial, done; /* of the batch begun last; of the last that the device is done with */
     bool lost;             /* the device: nothing more is asked of it */
@@ -164,15 +167,20 @@ void zt_vk_release(zt_vk_engine *engine, zt_vk_mem *memory); /* to the pool, or 
 void zt_vk_bury(zt_vk_engine *engine);                       /* frees what the device is done with */
 void zt_vk_pool_close(zt_vk_engine *engine);
 
-/* copies.c: between host and device, when all that was asked of the device is done. */
-zt_status zt_vk_write(zt_vk_engine *engine, const zt_vk_mem *to, size_t at, const void *src, size_t n);
+/* copies.c: between host and device, after all that was asked of the device before. `read` waits for it and for the bytes;
+ * of `write` src may change at once. */
+zt_status zt_vk_write(zt_vk_engine *engine, zt_vk_mem *to, size_t at, const void *src, size_t n);
 zt_status zt_vk_read(zt_vk_engine *engine, const zt_vk_mem *from, size_t at, void *dst, size_t n);
-zt_status zt_vk_clear(zt_vk_engine *engine, const zt_vk_mem *memory);
+zt_status zt_vk_clear(zt_vk_engine *engine, zt_vk_mem *memory);
 
 /* work.c */
 zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer c); /* and wait for it, and all before it */
 zt_status zt_vk_enqueue(zt_engine *engine, zt_executable *executable, zt_ebuf *const *in, zt_ebuf *const *out);
-zt_status zt_vk_flush(zt_engine *engine); /* hands over what is recorded */
+/* The same for a copy of n bytes, and for zeros in all of a buffer. */
+zt_status zt_vk_enqueue_copy(zt_vk_engine *engine, zt_vk_mem *from, size_t from_at, zt_vk_mem *to, size_t to_at, size_t n);
+zt_status zt_vk_enqueue_fill(zt_vk_engine *engine, zt_vk_mem *to);
+zt_status zt_vk_flush(zt_engine *engine);                    /* hands over what is recorded */
+zt_status zt_vk_wait(zt_vk_engine *engine, uint64_t serial); /* until the device is done with this batch, as sync */
 /* Flushes, waits for all of it and reports the first runtime error. */
 zt_status zt_vk_sync(zt_engine *engine);
 void zt_vk_batches_close(zt_vk_engine *engine);
@@ -342,6 +350,7 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(linear_int8) \
     X(norm) \
     X(pointwise) \
+    X(roof) \
     X(rope) \
     X(slice)
 // clang-format on
@@ -429,6 +438,7 @@ void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, in
 void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last);
 /* The runtime error of a task of op `op`, step `step` (-1: none), if its block holds one. */
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
+zt_status zt_vk_rates(zt_engine *engine, double *moved, double *computed); /* roof.c */
 zt_status zt_vk_replay(zt_engine *engine, zt_executable *executable, const void *const *inputs, void *const *outputs,
                        const zt_watch *watch);
 

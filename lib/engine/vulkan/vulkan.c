@@ -102,4 +102,5 @@ const zt_engine_vt zt_engine_vulkan = {
     .sync = zt_vk_sync,
     .report = vk_report,
     .adapters = zt_vk_adapters,
+    .rates = zt_vk_rates,
 };

@@ -81,7 +81,7 @@ static void pack_rows(const weight_packing *packing, int64_t rows)
 }
 
 static zt_status pack_all(zt_vk_engine *engine, const weight_packing *packing, const zt_store *store, int64_t handle,
-                          const zt_vk_mem *to)
+                          zt_vk_mem *to)
 {
     zt_status status = ZT_OK;
     for (int64_t row = 0; row < packing->rows && !status; row += GROUP) {

@@ -1,5 +1,5 @@
 /* work.c - what is handed to the device: executables one at a time, waited for; and executables
- * that run ahead of the caller, gathered in batches.
+ * that run ahead of the caller, gathered in batches, with the copies of copies.c.
  *
  * A batch is a command buffer being recorded until it is flushed: when the caller says so, when
  * it is full, and before the host looks at anything. There is one queue and a barrier after
@@ -156,6 +156,37 @@ zt_status zt_vk_enqueue(zt_engine *base, zt_executable *executable, zt_ebuf *con
     return ZT_OK;
 }
 
+/* A command of the engine's own in the batch being recorded; NULL: an error. */
+static zt_vk_batch *begin_command(zt_vk_engine *engine)
+{
+    zt_vk_batch *batch = engine->lost ? NULL : begin_batch(engine, 1);
+    if (engine->lost) zt_vk_lost(engine);
+    if (batch) batch->op[batch->n++] = ZT_OP_COUNT; /* none, and so its error block stays empty */
+    return batch;
+}
+
+zt_status zt_vk_enqueue_copy(zt_vk_engine *engine, zt_vk_mem *from, size_t from_at, zt_vk_mem *to, size_t to_at,
+                             size_t byte_count)
+{
+    const VkBufferCopy region = {from_at, to_at, byte_count};
+    zt_vk_batch *batch = begin_command(engine);
+    if (!batch) return zt_ctx_status(engine->base.ctx);
+    engine->vk.CmdCopyBuffer(batch->commands, from->buffer, to->buffer, 1, &region);
+    zt_vk_record_barrier(engine, batch->commands, false);
+    from->used = to->used = engine->serial;
+    return ZT_OK;
+}
+
+zt_status zt_vk_enqueue_fill(zt_vk_engine *engine, zt_vk_mem *to)
+{
+    zt_vk_batch *batch = begin_command(engine);
+    if (!batch) return zt_ctx_status(engine->base.ctx);
+    engine->vk.CmdFillBuffer(batch->commands, to->buffer, 0, VK_WHOLE_SIZE, 0);
+    zt_vk_record_barrier(engine, batch->commands, false);
+    to->used = engine->serial;
+    return ZT_OK;
+}
+
 zt_status zt_vk_flush(zt_engine *base)
 {
     zt_vk_engine *engine = (zt_vk_engine *)base;
@@ -169,17 +200,22 @@ zt_status zt_vk_flush(zt_engine *base)
     return status;
 }
 
-zt_status zt_vk_sync(zt_engine *base)
+zt_status zt_vk_wait(zt_vk_engine *engine, uint64_t serial)
 {
-    zt_vk_engine *engine = (zt_vk_engine *)base;
-    if (engine->done == engine->serial) return ZT_OK;
-    zt_status status = zt_vk_flush(base);
-    while (engine->done < engine->serial) {
+    if (engine->done >= serial) return ZT_OK;
+    zt_status status = serial == engine->serial ? zt_vk_flush(&engine->base) : ZT_OK;
+    while (engine->done < serial) {
         zt_status its = finish_batch(engine, batch_of(engine, engine->done + 1));
         status = status ? status : its;
     }
     zt_vk_bury(engine);
     return status;
+}
+
+zt_status zt_vk_sync(zt_engine *base)
+{
+    zt_vk_engine *engine = (zt_vk_engine *)base;
+    return zt_vk_wait(engine, engine->serial);
 }
 
 void zt_vk_batches_close(zt_vk_engine *engine)
