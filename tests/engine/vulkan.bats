@@ -52,6 +52,33 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     [[ $stderr == *"no device $n, there "* ]]
 }
 
+@test "--list-devices: a row for the processor and for each device, as a table and as NDJSON" {
+    run -0 --separate-stderr zt-run --list-devices --format tsv
+    [ "${lines[0]}" = $'device\ttype\tname\tdriver\tapi\tmemory' ]
+    [[ ${lines[1]} =~ ^cpu$'\t'cpu$'\t'.+$'\t'$'\t'(scalar|avx2|avx512)$'\t'[1-9][0-9]*$ ]]
+    [ -z "$stderr" ]
+    for tool in zt-run zt-bench zt-quant zt-trace zt-train; do
+        $tool --list-devices --format ndjson | while IFS= read -r row; do
+            json '$j->{device} =~ /^(cpu|[a-z]+:\d+)$/ && length $j->{name} && $j->{memory} > 1e6' <<<"$row"
+        done
+    done
+    # of one engine; a driver that is missing
+    run -0 zt-run --list-devices --engine cpu --format tsv
+    [ ${#lines[@]} = 2 ]
+    need_built
+    export VK_ICD_FILENAMES=/nonexistent VK_DRIVER_FILES=/nonexistent
+    run -69 --separate-stderr zt-run --list-devices --engine vulkan
+    one_message zt-run
+    zt-run --list-devices -v 2>&1 >/dev/null | grep -q '^zt-run: engine vulkan: .*driver'
+}
+
+@test "--list-devices has each device that --engine names" {
+    need_adapter
+    [ "$(zt-run --list-devices --engine vulkan --format tsv | grep -c '^vulkan:')" = "$(zt-run --version | grep -c '^vulkan:')" ]
+    zt-run --list-devices --engine vulkan --format ndjson | head -1 |
+        json '$j->{device} eq "vulkan:0" && $j->{driver} && $j->{api} =~ /^1\.\d+\.\d+$/ && $j->{memory} > 0'
+}
+
 # ---- nothing there -------------------------------------------------------------------------------
 
 @test "no driver: 69 with one line, and --version says so" {
@@ -193,6 +220,7 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
 # Runs "$@" under the layer; what it says goes to $BATS_TEST_TMPDIR/said, that it is there too.
 validated() {
     printf 'khronos_validation.%s\n' 'debug_action = VK_DBG_LAYER_ACTION_LOG_MSG' \
+        'enables = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT' \
         'report_flags = error,warn,perf,info' "log_filename = $BATS_TEST_TMPDIR/said" >"$BATS_TEST_TMPDIR/vk_layer_settings.txt"
     rm -f "$BATS_TEST_TMPDIR/said"
     VK_LAYER_SETTINGS_PATH=$BATS_TEST_TMPDIR/vk_layer_settings.txt VK_LOADER_DEBUG=layer \
@@ -201,6 +229,7 @@ validated() {
 
 silent() {
     grep -q 'Validation Layer Active' "$BATS_TEST_TMPDIR/said"
+    grep -q 'Enables: .*SYNCHRONIZATION_VALIDATION' "$BATS_TEST_TMPDIR/said"
     run -1 grep -E -m 20 '[(](ERROR|WARN|PERF)' "$BATS_TEST_TMPDIR/said"
 }
 

@@ -239,6 +239,10 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
     else
         done = false;
     if (status == ZT_OK && !done) status = apply_settings(state);
+    if (status == ZT_OK && !done && state->devices) {
+        status = zt_print_devices(state);
+        done = true;
+    }
     if (status || done) exit(zt_cli_close(&state->cli, status));
     return &state->cli;
 }

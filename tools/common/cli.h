@@ -163,6 +163,8 @@ zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads); /* the same with th
 /* The same for a program: `auto` selects a GPU that can run the whole program, if there is one
  * (lib/run/auto.h). Without a program (NULL), `auto` is the CPU. */
 zt_engine *zt_cli_engine_for(zt_cli *cli, int64_t threads, const zt_prog *program, const zt_binding *bindings, int count);
+/* Prints how often the engine's device was called, its memory and its pool, as notes; nothing for an engine without one. */
+void zt_cli_note_device(zt_cli *cli, const zt_engine *engine);
 bool zt_cli_may_choose(const zt_cli *cli); /* --engine is auto, and a GPU seems to be present */
 /* ZT_SHARE_PAIR: the second of two given values; the fields of zt_cli are the first. A value given once
  * counts for both. */

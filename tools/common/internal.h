@@ -19,7 +19,7 @@ typedef struct zt_cli_state {
     bool answer_no;      /* the answer is "no" */
     bool reported;       /* failures have been printed */
     /* shared options that are not kept in zt_cli */
-    bool help, help_all, version, isa_given, format_given, completion_given;
+    bool help, help_all, version, devices, isa_given, format_given, completion_given;
     int isa, format, completion;
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: the given values; NULL: not given */
     char engine[2][64];
@@ -55,10 +55,14 @@ void zt_default_of(const zt_opt *option, zt_default text);
 /* pair.c: resolves --threads, --engine and --isa of a tool that accepts two values. */
 zt_status zt_pair_settle(zt_cli_state *state);
 
-/* help.c, completion.c, version.c: what is printed instead of running. */
+/* version.c: does --engine select the engine, or any? */
+bool zt_engine_may_be_asked(const zt_cli *cli, const char *engine);
+
+/* help.c, completion.c, version.c, devices.c: what is printed instead of running. */
 zt_status zt_print_help(zt_cli_state *state);
 zt_status zt_print_completion(zt_cli_state *state);
 zt_status zt_print_version(zt_cli_state *state);
+zt_status zt_print_devices(zt_cli_state *state);
 
 /* ranks.c: before the message of a failure is printed; on another rank than 0, it waits until mpirun ends the process. */
 void zt_ranks_failed(zt_cli *cli, zt_status status);

@@ -40,6 +40,8 @@ static const struct shared_option {
         .values = zt_cli_engine_names),
     ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL, "fail if an operation falls back to another engine",
         .detail = true),
+    ROW(ZT_SHARE_ENGINE | ZT_SHARE_FORMAT, devices, 0, "list-devices", FLAG, NULL,
+        "list the devices of the engines, or of --engine, and exit", .detail = true),
     ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]", "newest instruction set that the CPU engine may use",
         .otherwise = ISA, .detail = true, .values = zt_cli_isa_names),
     ROW(ZT_SHARE_ENGINE, isa, 0, "isa", WORD, "scalar|avx2|avx512", "newest instruction set that the CPU engine may use",

@@ -42,7 +42,7 @@ typedef struct adapter_list { /* of one engine */
 
 typedef void put_fn(zt_str *s, const adapter_list *l);
 
-static bool may_be_asked(const zt_cli *cli, const char *engine)
+bool zt_engine_may_be_asked(const zt_cli *cli, const char *engine)
 {
     size_t length = strlen(engine);
     return (cli->tool->shared & ZT_SHARE_ENGINE) &&
@@ -57,7 +57,7 @@ static void put_adapters(zt_str *out, const zt_cli *cli, put_fn *put)
     zt_adapter *adapters = ctx ? zt_alloc_array(ctx, MAX_ADAPTERS, sizeof *adapters) : NULL;
     for (int i = 0; adapters && zt_engine_list(i); i++) {
         adapter_list list = {.engine = zt_engine_list(i), .adapters = adapters};
-        if (!may_be_asked(cli, list.engine)) continue;
+        if (!zt_engine_may_be_asked(cli, list.engine)) continue;
         list.count = zt_engine_adapters(ctx, list.engine, adapters, MAX_ADAPTERS);
         list.reason = zt_ctx_error(ctx);
         list.count = list.count > MAX_ADAPTERS ? MAX_ADAPTERS : list.count;

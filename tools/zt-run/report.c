@@ -170,21 +170,6 @@ zt_status run_report_json(run_state *run)
 
 static double tokens_per_second(size_t tokens, double seconds) { return seconds > 0 ? (double)tokens / seconds : 0; }
 
-/* For an engine with a device: how often it was called, and its memory. */
-static void report_device(run_state *run)
-{
-    zt_engine_report report = run->engine->vt->report(run->engine);
-    if (report.submits == 0) return;
-    zt_cli_note(run->cli, "device       %9" PRIu64 " submits   (%" PRIu64 " replays, %" PRIu64 " downloads)", report.submits,
-                report.replays, report.downloads);
-    zt_cli_note(run->cli, "device memory%9.1f MB        (peak %.1f, allocated in total %.1f, %" PRIu64 " buffers)",
-                (double)report.held / 1e6, (double)report.peak / 1e6, (double)report.allocated / 1e6, report.buffers);
-    zt_cli_note(run->cli,
-                "device pool  %9" PRIu64 " hits      (%" PRIu64 " misses, %" PRIu64 " allocated, %" PRIu64 " released, %" PRIu64
-                " waiting)",
-                report.pool_hits, report.pool_misses, report.pool_allocated, report.pool_released, report.pooled);
-}
-
 /* Where stdout and stderr are one pipe or file, the text before the statistics may lack its newline. */
 static void begin_line(const run_state *run)
 {
@@ -218,7 +203,7 @@ void run_report_stats(run_state *run)
     zt_cli_note(run->cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
                 zt_engine_inmost(run->engine)->vt->name, run->cli->threads ? run->cli->threads : zt_cpu_count(),
                 zt_isa_name(run->cli->isa), report.fallbacks);
-    report_device(run);
+    zt_cli_note_device(run->cli, run->engine);
     run_report_times(run);
 }
 

@@ -143,6 +143,18 @@ static void report_fallbacks(const training_run *run)
     zt_str_fini(&names);
 }
 
+/* --stats */
+static void report_stats(const training_run *run, uint64_t steps, double seconds)
+{
+    zt_cli *cli = run->cli;
+    if (!run->options->stats) return;
+    zt_cli_note(cli, "steps        %9" PRIu64 "           (%.3f ms per step)", steps, steps ? seconds * 1e3 / (double)steps : 0);
+    zt_cli_note(cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
+                zt_engine_inmost(run->engine)->vt->name, cli->threads ? cli->threads : zt_cpu_count(), zt_isa_name(cli->isa),
+                zt_session_get(zt_trainer_session(run->trainer)).fallbacks);
+    zt_cli_note_device(cli, run->engine);
+}
+
 static zt_status save_run(void *user, const zt_fit_state *state)
 {
     training_run *run = user;
@@ -424,9 +436,12 @@ static zt_status run_training(training_run *run)
                              .ranks = run->cli->ranks,
                              .save_now = first && run->options->checkpoint ? take_save_request : NULL,
                              .stop = first ? zt_cli_interrupted : NULL};
+    const uint64_t begun = state.steps;
+    const double start = zt_seconds();
     if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
     if (!first || status) return status;
     report_fallbacks(run);
+    report_stats(run, state.steps - begun, zt_seconds() - start);
     if (run->recorder) return ZT_OK;
     return write_results(run);
 }

@@ -83,6 +83,7 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--observe-window" => {value => 3, run => [@new, qw(--observe o.ndjson)]},
         "--plot" => {value => "l.svg"},
         "--report" => {value => "page"},
+        "--stats" => {says => qr/^zt-train: steps +[1-9]/m},
         "--output" => {value => "new.npz"},
         "--force" => {there => "out.npz"},
         "--isa" => {value => "scalar", reason => "other instructions: by their last bits where the sums are long"},
