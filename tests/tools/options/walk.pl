@@ -177,7 +177,7 @@ sub walk_one {
     }
     if ($mode->{slow}) {
         return undef if $r->{status} == 64 && $said =~ /exclude each other/ && grep {$_ eq $key} @{$table->{flags}};
-        return $r->{status} == 64 && $said =~ /'\Q$mode->{wrong}\E'/ || $key =~ /^--(help|version|completion|force)$/
+        return $r->{status} == 64 && $said =~ /'\Q$mode->{wrong}\E'/ || $key =~ /^--(help|version|list-devices|completion|force)$/
             ? undef : "is neither refused nor accepted: $said";
     }
     if (!$there && !$table->{in}{$name}{$key} && grep {$_ eq $key} @{$table->{flags}}) {
