@@ -63,6 +63,10 @@ int64_t zt_dna_find(const zt_dna *model, const char *name);         /* index, or
 zt_status zt_dna_sign(zt_dna *model, int64_t index, float *out, double *length);
 /* The values themselves, before normalization; for a layer of layers, the signature times the length. */
 zt_status zt_dna_read(zt_dna *model, int64_t index, float *out);
+/* The weights of a network's layer before they are rounded to their dtype: its own, then those of its branches, steps and gate,
+ * each in that order; of a child, the mixed ones. *values: [*count], free it with zt_free; NULL where there are none or on failure.
+ * ZT_EUSAGE: not a network, or no such layer. */
+zt_status zt_dna_masters(zt_dna *model, int64_t index, float **values, int64_t *count);
 
 /* Writes the signatures as a checkpoint, which zt_dna_of reads in place of the model. The file is written completely
  * or not at all. Tensors are f16 with a mean square of 1; for networks and by Loom's rule f32 of length 1. */

@@ -24,6 +24,7 @@ zt_status zt_evolution_check(zt_ctx *ctx, const zt_evolution_settings *settings)
     if (!status) status = check_number(ctx, "crossover rate", settings->crossover_rate, 0, 1);
     if (!status) status = check_number(ctx, "survivors", settings->survivors, 1e-6, 1);
     if (!status) status = check_number(ctx, "species overlap", settings->species_overlap, -1, 1);
+    if (!status) status = check_number(ctx, "species limit", settings->species_limit, 0, EVOLVE_POPULATION);
     return status ? status : check_number(ctx, "stagnation", settings->stagnation, 0, EVOLVE_GENERATIONS);
 }
 
@@ -35,6 +36,7 @@ zt_evolution *zt_evolution_make(zt_ctx *ctx, const zt_evolution_settings *settin
     evolution->ctx = ctx;
     evolution->settings = *settings;
     if (!settings->elites) evolution->settings.elites = settings->population < 8 ? 1 : settings->population / 4;
+    if (!settings->species_limit) evolution->settings.species_limit = settings->population < 30 ? 2 : settings->population / 15;
     evolution->champion = (zt_evolution_champion){.generation = -1, .member = -1};
     evolution->members = zt_calloc(ctx, 2 * count, sizeof *evolution->members);
     evolution->order = zt_calloc(ctx, count, sizeof *evolution->order);
@@ -175,33 +177,40 @@ typedef struct divider {
     int old_count; /* species of the generation before */
 } divider;
 
-static zt_status belongs(const divider *state, int member, int index, bool *out)
+/* The species that a member is tried for: the first that fits, and the nearest of those that were tried. */
+typedef struct species_search {
+    int fitting, nearest; /* -1: none */
+    double overlap;       /* with the nearest */
+} species_search;
+
+static zt_status try_species(const divider *state, int member, int index, species_search *search)
 {
     const zt_evolution *evolution = state->evolution;
     const evolve_species *species = &evolution->species[index];
-    double overlap = 1;
-    bool before = index < state->old_count;
-    *out = evolution->settings.species_overlap <= -1;
-    if (*out || (!before && species->representative == member)) return ZT_OK;
-    zt_status status = state->overlap(state->user, member, species->representative, before, &overlap);
-    *out = status == ZT_OK && overlap >= evolution->settings.species_overlap;
-    return status;
+    double overlap = 1, least = evolution->settings.species_overlap;
+    bool before = index < state->old_count, itself = !before && species->representative == member;
+    zt_status status =
+        least <= -1 || itself ? ZT_OK : state->overlap(state->user, member, species->representative, before, &overlap);
+    if (status != ZT_OK) return status;
+    if (overlap >= least) search->fitting = index;
+    if (search->nearest >= 0 && !(overlap > search->overlap)) return ZT_OK;
+    search->nearest = index;
+    search->overlap = overlap;
+    return ZT_OK;
 }
 
-/* The parent's species, else the first that fits, else a new one. */
+/* The parent's species, else the first that fits, else a new one, or the nearest where no more are allowed. */
 static zt_status place_member(const divider *state, int member)
 {
     zt_evolution *evolution = state->evolution;
-    int parents = find_species(evolution, evolution->members[member].species), found = -1;
-    bool fits = false;
-    zt_status status = parents >= 0 ? belongs(state, member, parents, &fits) : ZT_OK;
-    if (fits) found = parents;
-    for (int i = 0; i < evolution->species_count && found < 0 && status == ZT_OK; i++) {
-        if (i == parents) continue;
-        status = belongs(state, member, i, &fits);
-        if (fits) found = i;
-    }
+    int parents = find_species(evolution, evolution->members[member].species);
+    species_search search = {.fitting = -1, .nearest = -1};
+    zt_status status = parents >= 0 ? try_species(state, member, parents, &search) : ZT_OK;
+    for (int i = 0; i < evolution->species_count && search.fitting < 0 && status == ZT_OK; i++)
+        if (i != parents) status = try_species(state, member, i, &search);
     if (status != ZT_OK) return status;
+    int found = search.fitting;
+    if (found < 0 && evolution->species_count >= evolution->settings.species_limit) found = search.nearest;
     if (found < 0) {
         found = evolution->species_count++;
         evolution->species[found] =

@@ -12,7 +12,8 @@
  *
  *     elites      the best members are carried over unchanged, with their fitness
  *     species     members whose overlap with the species' representative (its best member of the generation before) is at
- *                 least species_overlap; a member's first parent's species is tried first, then the others by age
+ *                 least species_overlap; a member's first parent's species is tried first, then the others by age. A member
+ *                 of none begins a new one; where there are species_limit already, it goes to that of the highest overlap
  *     children    the other places are divided among the species by the mean rank of their members, so that a new species
  *                 competes with its own members first (fitness sharing, as in NEAT); a species whose best fitness has not
  *                 risen for `stagnation` generations has none, unless it has the best member of all
@@ -36,11 +37,12 @@ typedef struct zt_evolution_settings {
     double crossover_rate;  /* probability that a child has two parents */
     double survivors;       /* share of a species' members that can be parents, above 0 */
     double species_overlap; /* -1: all members are one species */
+    int species_limit;      /* most species; 0: a fifteenth of the population, at least 2 */
     int stagnation;         /* 0: species never stagnate */
     bool minimize;          /* the lowest fitness is the best */
     uint64_t seed;
 } zt_evolution_settings;
-/* Population 50, elites 0, crossover 0.75, survivors 0.25, overlap 0.5, stagnation 15, maximize, seed 0. */
+/* Population 50, elites 0, crossover 0.75, survivors 0.25, overlap 0.5, limit 0, stagnation 15, maximize, seed 0. */
 zt_evolution_settings zt_evolution_defaults(void);
 
 typedef struct zt_evolution_member {

@@ -1,7 +1,7 @@
 /* evolve_state.c - owns the state of a population as JSON, from which it goes on:
  *
- *     {"population":..,"elites":..,"crossover":..,"survivors":..,"overlap":..,"stagnation":..,"minimize":..,"seed":"..",
- *      "generation":..,"evaluations":..,"failures":..,"next_species":..,"champion":[generation,member,fitness] or null,
+ *     {"population":..,"elites":..,"crossover":..,"survivors":..,"overlap":..,"limit":..,"stagnation":..,"minimize":..,
+ *      "seed":"..","generation":..,"evaluations":..,"failures":..,"next_species":..,"champion":[generation,member,fitness] or null,
  *      "species":[[number,representative,stale,best or null]..],
  *      "members":[[first,second,weight_a,weight_b,elite,species,fitness or null]..]}
  */
@@ -33,8 +33,8 @@ static void put_settings(const zt_evolution_settings *settings, zt_str *out)
     put_number(out, ",\"crossover\":", settings->crossover_rate);
     put_number(out, ",\"survivors\":", settings->survivors);
     put_number(out, ",\"overlap\":", settings->species_overlap);
-    zt_str_printf(out, ",\"stagnation\":%d,\"minimize\":%s,\"seed\":\"%" PRIu64 "\"", settings->stagnation,
-                  settings->minimize ? "true" : "false", settings->seed);
+    zt_str_printf(out, ",\"limit\":%d,\"stagnation\":%d,\"minimize\":%s,\"seed\":\"%" PRIu64 "\"", settings->species_limit,
+                  settings->stagnation, settings->minimize ? "true" : "false", settings->seed);
 }
 
 zt_status zt_evolution_put(const zt_evolution *evolution, zt_str *out)
@@ -129,6 +129,7 @@ static zt_evolution_settings read_settings(state_reader *reader, const json_t *r
                                    .crossover_rate = read_double(reader, json_object_get(root, "crossover")),
                                    .survivors = read_double(reader, json_object_get(root, "survivors")),
                                    .species_overlap = read_double(reader, json_object_get(root, "overlap")),
+                                   .species_limit = read_int(reader, json_object_get(root, "limit"), 1, EVOLVE_POPULATION),
                                    .stagnation = read_int(reader, json_object_get(root, "stagnation"), 0, EVOLVE_GENERATIONS),
                                    .minimize = read_bool(reader, json_object_get(root, "minimize")),
                                    .seed = read_seed(reader, json_object_get(root, "seed"))};

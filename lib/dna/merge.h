@@ -39,6 +39,7 @@ typedef struct zt_merge_method {
     const char *source; /* paper or web page */
 } zt_merge_method;
 const zt_merge_method *zt_merge_method_at(int index); /* NULL past the last */
+const char *zt_merge_parameter(int index);            /* the name of a parameter, by mergekit's names; NULL past the last */
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 

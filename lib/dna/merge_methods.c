@@ -124,6 +124,8 @@ enum { N_METHODS = sizeof methods / sizeof *methods };
 
 const zt_merge_method *zt_merge_method_at(int index) { return index >= 0 && index < N_METHODS ? &methods[index].info : NULL; }
 
+const char *zt_merge_parameter(int index) { return index >= 0 && index < MP_COUNT ? zt_merge_params[index].name : NULL; }
+
 const merge_method *zt_merge_method_find(const char *name)
 {
     for (int i = 0; i < N_METHODS; i++)

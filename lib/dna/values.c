@@ -119,6 +119,29 @@ zt_status zt_dna_master(zt_dna *model, int64_t part_index, float *out)
     return status == ZT_OK && mixed ? round_through_codes(model, &model->parts[part_index], out) : status;
 }
 
+zt_status zt_dna_masters(zt_dna *model, int64_t index, float **values, int64_t *count)
+{
+    if (!model) return ZT_EUSAGE;
+    ZT_REQUIRE(model->ctx, values && count && model->is_net && index >= 0 && index < model->layer_count, ZT_EUSAGE);
+    int64_t first = model->first_parts[index], end = model->parts[first].next, at = 0;
+    zt_status status = ZT_OK;
+    *values = NULL;
+    *count = 0;
+    for (int64_t i = first; i < end; i++) *count += model->parts[i].tensor < 0 ? 0 : model->parts[i].count;
+    if (*count == 0) return ZT_OK;
+    *values = zt_alloc_array(model->ctx, (size_t)*count, sizeof **values);
+    if (!*values) return ZT_ENOMEM;
+    for (int64_t i = first; i < end && status == ZT_OK; i++) {
+        if (model->parts[i].tensor < 0) continue;
+        status = zt_dna_mixed(model, i, *values + at);
+        at += model->parts[i].count;
+    }
+    if (status == ZT_OK) return ZT_OK;
+    zt_free(model->ctx, *values);
+    *values = NULL;
+    return status;
+}
+
 /* As codes of their dtype would give them back. What is native has been codes already. */
 static zt_status round_to_dtype(zt_dna *model, const dna_part *part, float *values)
 {

@@ -23,6 +23,7 @@ zt_nn_mutation zt_nn_mutation_defaults(void)
     uint32_t all = (UINT32_C(1) << ZT_NN_KINDS) - 1;
     return (zt_nn_mutation){.perturb_rate = 0.8,
                             .perturb_scale = 0.05,
+                            .weight_rate = 1,
                             .activation_rate = 0.1,
                             .kind_rate = 0.1,
                             .toggle_rate = 0.02,
@@ -123,21 +124,53 @@ static zt_status visit_layers(mutator *state, zt_nn_layer *layer, visit_fn *visi
     return layer->gate && !status ? visit_layers(state, layer->gate, visit) : status;
 }
 
-/* Sequences above those of the layers' draws, one for each weight. */
-static zt_status perturb_weights(mutator *state, zt_nn_layer *layer)
+double zt_nn_noise_at(zt_nn_noise noise, uint64_t seed, uint64_t sequence, uint64_t position)
 {
-    const zt_nn_mutation *how = state->how;
-    for (int64_t k = layer->first_weight; k < layer->first_weight + layer->weight_count; k++) {
-        const zt_nn_weight *weight = &state->network->weights[k];
-        uint64_t sequence = UINT64_C(1) << 40 | (uint64_t)k;
-        for (int64_t i = 0; i < zt_type_count(&weight->type); i++) {
-            double noise = how->noise == ZT_NN_NOISE_NORMAL ? zt_normal(how->seed, sequence, (uint64_t)i)
-                                                            : 2 * zt_uniform(how->seed, sequence, (uint64_t)i) - 1;
-            float changed = weight->values[i] + (float)(how->perturb_scale * noise);
-            if (isfinite(changed)) weight->values[i] = changed;
-        }
+    const double pi = 3.14159265358979323846;
+    if (noise == ZT_NN_NOISE_NORMAL) return zt_normal(seed, sequence, position);
+    double drawn = zt_uniform(seed, sequence, position);
+    return noise == ZT_NN_NOISE_CAUCHY ? tan(pi * (drawn - 0.5)) : 2 * drawn - 1;
+}
+
+/* Sequences above those of the layers' draws, for each weight: its noise, whether it changes, its new value. */
+enum { SEQUENCE_NOISE = 1, SEQUENCE_WHETHER, SEQUENCE_NEW };
+
+static uint64_t sequence_of(int what, int64_t weight) { return (uint64_t)what << 40 | (uint64_t)weight; }
+
+/* How a number of a weight changes: it is drawn anew, gets noise, or stays. */
+typedef enum number_change { NUMBER_STAYS, NUMBER_NOISE, NUMBER_NEW } number_change;
+
+static number_change draw_change(const zt_nn_mutation *how, int64_t k, uint64_t i)
+{
+    if (how->replace_rate <= 0 && how->weight_rate >= 1) return NUMBER_NOISE;
+    double drawn = zt_uniform(how->seed, sequence_of(SEQUENCE_WHETHER, k), i);
+    if (drawn < how->replace_rate) return NUMBER_NEW;
+    return drawn < how->replace_rate + (1 - how->replace_rate) * how->weight_rate ? NUMBER_NOISE : NUMBER_STAYS;
+}
+
+static void perturb_weight(const zt_nn_mutation *how, const nn_part *part, int64_t k, const zt_nn_weight *weight)
+{
+    double limit = zt_layer_draw_limit(part);
+    for (int64_t i = 0; i < zt_type_count(&weight->type); i++) {
+        number_change change = draw_change(how, k, (uint64_t)i);
+        float *value = &weight->values[i], changed = *value;
+        if (change == NUMBER_NEW)
+            changed = zt_layer_draw_number(part, limit, how->seed, sequence_of(SEQUENCE_NEW, k), (uint64_t)i);
+        else if (change == NUMBER_NOISE)
+            changed +=
+                (float)(how->perturb_scale * zt_nn_noise_at(how->noise, how->seed, sequence_of(SEQUENCE_NOISE, k), (uint64_t)i));
+        if (isfinite(changed)) *value = changed;
     }
-    if (layer->weight_count) zt_layer_masters_changed(state->network, layer);
+}
+
+static zt_status perturb_layer(mutator *state, zt_nn_layer *layer)
+{
+    nn_part parts[NN_MAX_PARTS];
+    if (layer->weight_count == 0) return ZT_OK;
+    zt_layer_kind_of(layer->kind)->list_parts(layer, parts);
+    for (int64_t k = 0; k < layer->weight_count; k++)
+        perturb_weight(state->how, &parts[k], layer->first_weight + k, &state->network->weights[layer->first_weight + k]);
+    zt_layer_masters_changed(state->network, layer);
     return ZT_OK;
 }
 
@@ -370,7 +403,7 @@ static zt_status mutate_layer(mutator *state, int64_t index)
     const zt_nn_mutation *how = state->how;
     zt_status status = ZT_OK;
     if (happens(state, index, DRAW_PERTURB, how->perturb_rate)) {
-        status = visit_layers(state, state->network->layers[index], perturb_weights);
+        status = visit_layers(state, state->network->layers[index], perturb_layer);
         state->counts.perturbed++;
     }
     if (happens(state, index, DRAW_ACTIVATION, how->activation_rate)) change_activation(state, index);
@@ -430,8 +463,8 @@ static void drop_link(mutator *state)
 
 static zt_status check_rates(const zt_nn *network, const zt_nn_mutation *how)
 {
-    const double rates[] = {how->perturb_rate, how->activation_rate, how->kind_rate,
-                            how->toggle_rate,  how->link_add_rate,   how->link_drop_rate};
+    const double rates[] = {how->perturb_rate, how->weight_rate, how->replace_rate,  how->activation_rate,
+                            how->kind_rate,    how->toggle_rate, how->link_add_rate, how->link_drop_rate};
     for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
         if (!(rates[i] >= 0 && rates[i] <= 1))
             return zt_fail(network->ctx, ZT_EUSAGE, "a mutation rate is %g: must be 0 to 1", rates[i]);

@@ -8,7 +8,7 @@
  *
  * For each layer of the grid, in the order in which they run, and then once for the network:
  *
- *     perturb      add noise to all weights of the layer and of the layers inside it
+ *     perturb      add noise to weights of the layer and of the layers inside it, or draw them anew
  *     activation   draw an activation from all of them; of layers that have one
  *     kind         replace the layer by another kind of equal input and output sizes, with new weights
  *     toggle       disable the layer, or enable it
@@ -27,18 +27,23 @@
 extern "C" {
 #endif
 
-typedef enum zt_nn_noise { ZT_NN_NOISE_UNIFORM, ZT_NN_NOISE_NORMAL } zt_nn_noise;
+typedef enum zt_nn_noise { ZT_NN_NOISE_UNIFORM, ZT_NN_NOISE_NORMAL, ZT_NN_NOISE_CAUCHY } zt_nn_noise;
+/* Noise of scale 1 at a position of a sequence of zt_philox: in [-1, 1), of standard deviation 1, or of Cauchy's distribution,
+ * which has no deviation and whose half is in [-1, 1]. */
+double zt_nn_noise_at(zt_nn_noise noise, uint64_t seed, uint64_t sequence, uint64_t position);
 
 typedef struct zt_nn_mutation {
     double perturb_rate;  /* rates are probabilities, 0 to 1 */
-    double perturb_scale; /* uniform: noise in [-scale, scale); normal: its standard deviation */
+    double perturb_scale; /* uniform: noise in [-scale, scale); normal: its standard deviation; cauchy: its scale */
     zt_nn_noise noise;    /* distribution of the noise */
+    double weight_rate;   /* probability that a weight of a perturbed layer gets noise */
+    double replace_rate;  /* probability that a weight of a perturbed layer is drawn anew, like one of a new layer */
     double activation_rate, kind_rate, toggle_rate, link_add_rate, link_drop_rate;
     uint32_t kinds; /* bit 1 << zt_nn_kind: the kinds that replace a layer */
     uint64_t seed;
 } zt_nn_mutation;
 
-/* Loom's rates: perturb 0.8 with scale 0.05, activation 0.1, kind 0.1, toggle 0.02, link_add 0.05, link_drop 0.02; all kinds
+/* Loom's rates: perturb 0.8 with scale 0.05 for each weight, none replaced, activation 0.1, kind 0.1, toggle 0.02, link_add 0.05, link_drop 0.02; all kinds
  * but Parallel and Sequential; seed 0. */
 zt_nn_mutation zt_nn_mutation_defaults(void);
 

@@ -129,6 +129,10 @@ zt_status zt_layer_add_mask(zt_nn *network, zt_nn_layer *layer);
  * uses its target's. */
 zt_status zt_layer_take_weights(zt_nn *network, zt_nn_layer *layer, struct zt_netjson *document, bool borrows);
 
+/* A number of a new weight: uniform in [-limit, limit), where the part's limit is by its fan in and fan out; or 1 or 0. */
+double zt_layer_draw_limit(const nn_part *part);
+float zt_layer_draw_number(const nn_part *part, double limit, uint64_t seed, uint64_t sequence, uint64_t position);
+
 /* The layer's masters were changed: its codes are drawn from them anew. */
 void zt_layer_masters_changed(const zt_nn *network, zt_nn_layer *layer);
 

@@ -61,17 +61,25 @@ zt_status zt_layer_add_mask(zt_nn *network, zt_nn_layer *layer)
 
 /* ---- drawn ----------------------------------------------------------------------------------- */
 
-/* Uniform by fan in and fan out (Glorot and Bengio, 2010); ones and zeros where a part begins so.
- */
-static void draw_weights(const zt_nn *network, const nn_part *part, int64_t index, float *out, int64_t count)
+/* Uniform by fan in and fan out (Glorot and Bengio, 2010). */
+double zt_layer_draw_limit(const nn_part *part)
 {
     int64_t fan_in = 1, fan_out = part->dim[0];
     for (int axis = 1; axis < part->rank; axis++) fan_in *= part->dim[axis];
     for (int axis = 2; axis < part->rank; axis++) fan_out *= part->dim[axis];
-    double limit = sqrt(6.0 / (double)(fan_in + fan_out));
-    for (int64_t i = 0; i < count; i++)
-        out[i] = part->init == NN_INIT_FAN ? (float)(limit * (2 * zt_uniform(network->seed, (uint64_t)index, (uint64_t)i) - 1))
-                                           : (float)(part->init == NN_INIT_ONE);
+    return sqrt(6.0 / (double)(fan_in + fan_out));
+}
+
+float zt_layer_draw_number(const nn_part *part, double limit, uint64_t seed, uint64_t sequence, uint64_t position)
+{
+    if (part->init != NN_INIT_FAN) return (float)(part->init == NN_INIT_ONE);
+    return (float)(limit * (2 * zt_uniform(seed, sequence, position) - 1));
+}
+
+static void draw_weights(const zt_nn *network, const nn_part *part, int64_t index, float *out, int64_t count)
+{
+    double limit = zt_layer_draw_limit(part);
+    for (int64_t i = 0; i < count; i++) out[i] = zt_layer_draw_number(part, limit, network->seed, (uint64_t)index, (uint64_t)i);
 }
 
 /* ---- from a document ------------------------------------------------------------------------- */

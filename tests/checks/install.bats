@@ -116,6 +116,8 @@ complete_zsh() { # line
     [ "$(complete_line zt-dna lora --ra)" = --rank ]
     [ -z "$(complete_line zt-dna lora --met)" ]
     [ "$(complete_line zt-dna merge --method slerp)" = slerp ]
+    [ "$(complete_line zt-dna merge --param re)" = rescale= ]
+    [ -z "$(complete_line zt-dna merge --param rescale = r)" ]
     [ "$(complete_line zt-quant --type q4_k | xargs)" = 'q4_k_m q4_k_s' ]
     diff <(complete_line zt-quant -T '' | sort -u) <(zt-quant --list-types --format tsv | tail -n +2 | cut -f1 | sort -u)
     [ "$(complete_line zt-quant --tensor-type '*ffn*' = mxfp4 | xargs)" = 'mxfp4 mxfp4_moe' ]
@@ -163,6 +165,7 @@ make_models() {
     [ "$(complete_fish 'zt-dna lora --ra')" = --rank ]
     [ -z "$(complete_fish 'zt-dna lora --met')" ]
     [ "$(complete_fish 'zt-quant -T q4_k' | xargs)" = 'q4_k_m q4_k_s' ]
+    [ "$(complete_fish 'zt-dna merge --param re')" = rescale= ]
     complete_fish 'zt-trace diff --engine ref,c' | grep -x ref,cpu
     [ "$(complete_fish 'zt-convert b.safetensors --cat blk.0.attn_n')" = blk.0.attn_norm.weight ]
     [ "$(complete_fish 'zt-quant b.safetensors --tensor-type token')" = token_embd.weight= ]
@@ -249,6 +252,9 @@ C
     printf '%s\n' 0,0,1,0 1,0,1,1 0,1,1,1 1,1,1,0 >xor.csv
     "$bin/zt-train" -q --new sequential --set dModel=3 --set numClasses=1 -i xor.csv --epochs 1 -o xor.json
     [[ $(./fitness xor xor.json) =~ ^-?[0-9]+(\.[0-9]+)?$ ]]
+    ./fitness xor -w xor.json none.json 2>/dev/null
+    [ "$(cat xor.score)" = "$(./fitness xor xor.json)" ]
+    [[ $(cat none.score) == "failed: none.json: "* ]]
     for call in "xor none.json" "poles xor.json"; do # no file; a network of other inputs
         run ./fitness $call
         [ "$status" -eq 1 ]

@@ -51,6 +51,7 @@ static zt_nn_mutation mutation_of(const json_t *config)
 {
     return (zt_nn_mutation){.perturb_rate = number(config, "WeightPerturbRate"),
                             .perturb_scale = number(config, "WeightPerturbScale"),
+                            .weight_rate = 1,
                             .activation_rate = number(config, "ActivationMutRate"),
                             .kind_rate = number(config, "NodeMutateRate"),
                             .toggle_rate = number(config, "LayerToggleRate"),

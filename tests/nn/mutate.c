@@ -1,5 +1,5 @@
 /* mutate.c - mutations of networks: chains of children of many parents run, with as many inputs and outputs; the same seed
- * gives the same child; rates of 0 change nothing; an allocation that fails leaks nothing. */
+ * gives the same child; rates of 0 change nothing; shares of weights that change, and by how much; an allocation that fails leaks nothing. */
 #include "lib/nn/mutate.h"
 #include "tests/common/tap.h"
 
@@ -60,7 +60,9 @@ static zt_nn_mutation often(uint64_t seed)
 {
     zt_nn_mutation how = zt_nn_mutation_defaults();
     how.kind_rate = how.toggle_rate = how.link_add_rate = how.link_drop_rate = how.activation_rate = 0.5;
-    how.noise = seed % 2 ? ZT_NN_NOISE_NORMAL : ZT_NN_NOISE_UNIFORM;
+    how.noise = (zt_nn_noise)(seed % 3);
+    how.weight_rate = 0.7;
+    how.replace_rate = 0.1;
     how.seed = seed;
     return how;
 }
@@ -155,6 +157,54 @@ static void test_same_seed(void)
     zt_free(ctx, parent_text);
 }
 
+/* Shares of the 2400 weights of a layer of 60 x 40 (each) that a mutation changes, and of those by more than the scale. */
+typedef struct share {
+    double changed, far, largest;
+} share;
+
+static share measure_changes(zt_nn_noise noise, double weight_rate, double replace_rate)
+{
+    zt_nn *before = build("sequential", 2, 60, 40, ZT_STORE_F32), *after = build("sequential", 2, 60, 40, ZT_STORE_F32);
+    zt_nn_mutation how = {.perturb_rate = 1,
+                          .perturb_scale = 1e-3,
+                          .noise = noise,
+                          .weight_rate = weight_rate,
+                          .replace_rate = replace_rate,
+                          .seed = 5};
+    share found = {0};
+    double total = 0;
+    if (before && after && zt_nn_mutate(after, &how, NULL) == ZT_OK)
+        for (int64_t k = 0; k < zt_nn_n_weights(before); k++) {
+            const zt_nn_weight *was = zt_nn_weight_at(before, k), *is = zt_nn_weight_at(after, k);
+            for (int64_t i = 0; was->type.rank == 2 && i < zt_type_count(&was->type); i++, total++) {
+                double change = fabs((double)is->values[i] - was->values[i]);
+                found.changed += change > 0;
+                found.far += change > 1.0001e-3;
+                if (change > found.largest) found.largest = change;
+            }
+        }
+    zt_nn_close(before);
+    zt_nn_close(after);
+    return (share){found.changed / total, found.far / total, found.largest};
+}
+
+static bool is_near(double got, double want) { return fabs(got - want) < 0.03; }
+
+static void test_shares(void)
+{
+    share all = measure_changes(ZT_NN_NOISE_UNIFORM, 1, 0), some = measure_changes(ZT_NN_NOISE_UNIFORM, 0.3, 0);
+    share drawn = measure_changes(ZT_NN_NOISE_UNIFORM, 0, 0.2), both = measure_changes(ZT_NN_NOISE_UNIFORM, 0.5, 0.2);
+    share normal = measure_changes(ZT_NN_NOISE_NORMAL, 1, 0), tails = measure_changes(ZT_NN_NOISE_CAUCHY, 1, 0);
+    ok(all.changed > 0.99 && all.far == 0, "uniform noise: %g change, %g by more than the scale", all.changed, all.far);
+    ok(is_near(some.changed, 0.3) && some.far == 0, "weight_rate 0.3: %g change", some.changed);
+    ok(is_near(drawn.changed, 0.2) && drawn.far > 0.9 * drawn.changed && drawn.largest < 1,
+       "replace_rate 0.2: %g change, %g by more than the scale, at most %g", drawn.changed, drawn.far, drawn.largest);
+    ok(is_near(both.changed, 0.2 + 0.8 * 0.5) && is_near(both.far, 0.2), "both rates: %g change, %g far", both.changed, both.far);
+    ok(is_near(normal.far, 0.3173), "normal noise: %g by more than its deviation", normal.far);
+    ok(is_near(tails.far, 0.5) && tails.largest > 0.1, "Cauchy noise: %g by more than the scale, at most %g", tails.far,
+       tails.largest);
+}
+
 static void test_refused(void)
 {
     zt_nn *network = build("sequential", 2, 4, 2, ZT_STORE_F32);
@@ -165,6 +215,10 @@ static void test_refused(void)
     zt_ctx_clear(ctx);
     how.kind_rate = (double)NAN;
     ok(zt_nn_mutate(network, &how, NULL) == ZT_EUSAGE, "a rate of NaN");
+    zt_ctx_clear(ctx);
+    how = zt_nn_mutation_defaults();
+    how.replace_rate = -0.1;
+    ok(zt_nn_mutate(network, &how, NULL) == ZT_EUSAGE, "a rate of -0.1");
     zt_ctx_clear(ctx);
     how = zt_nn_mutation_defaults();
     how.perturb_scale = -1;
@@ -204,6 +258,7 @@ int main(void)
     ctx = zt_ctx_new();
     test_children_run();
     test_same_seed();
+    test_shares();
     test_refused();
     test_faults();
     ok(zt_mem_get(ctx).blocks == 0, "nothing leaks");

@@ -132,6 +132,58 @@ END
     json '$j->{invalid} == 1 && $j->{failed} == 1 && $j->{failures}[1]{reason} eq "node died" && $j->{best} == 1' <line
 }
 
+# The champion and the lines of a run in `run` are those of one that was scored inside.
+same_as_inside() {
+    evolve net.json -o inside >/dev/null
+    cmp inside/champion.json run/champion.json
+    cmp inside/generations.ndjson run/generations.ndjson
+}
+
+@test "examples/evolve: GNU parallel scores the members" {
+    parallel --version 2>/dev/null | grep -q 'GNU parallel' || skip "no GNU parallel"
+    zt-dna evolve -q --population 12 --generations 5 --kind-rate 0.5 --seed 3 net.json -o run
+    "$repo/examples/evolve/evolve-parallel" run "$size" 2 -j 2 >lines
+    "$repo/examples/evolve/evolve-parallel" run "$size" 5 -j 2 --retries 2 >>lines
+    cmp lines run/generations.ndjson
+    same_as_inside
+    # a command that fails is a member without fitness; an apostrophe, and both ways to write the file
+    zt-dna evolve -q --population 3 --generations 1 net.json -o failing
+    "$repo/examples/evolve/evolve-parallel" failing "case '{}' in *1.json) exit 4 ;; esac; [ -e {} ] && echo \"it's\" | wc -c" 1 >line
+    json '$j->{failed} == 1 && $j->{failures}[0]{reason} eq "exit status 4" && $j->{best} == 5' <line
+}
+
+@test "examples/evolve: a Slurm array scores the members" {
+    timeout 10 sinfo -h 2>/dev/null | grep -q . || skip "no Slurm cluster"
+    zt-dna evolve -q --population 12 --generations 5 --kind-rate 0.5 --seed 3 net.json -o run
+    "$repo/examples/evolve/evolve-slurm" run "$size" 5
+    for _ in {1..300}; do [ -s run/pending ] || break; sleep 1; done
+    [ ! -s run/pending ]
+    same_as_inside
+}
+
+@test "without mutations a child of two is their splice, also of layers inside others" {
+    cat >nested.json <<'END'
+{"depth":1,"rows":1,"cols":1,"layers_per_cell":2,"layers":[
+{"l":0,"type":"Parallel","combine_mode":"add","parallel_branches":[{"type":"Dense","input_height":3,"output_height":3},
+  {"type":"Sequential","sequential_layers":[{"type":"Dense","input_height":3,"output_height":5},{"type":"Dense","input_height":5,"output_height":3}]}]},
+{"l":1,"type":"Dense","input_height":3,"output_height":2}]}
+END
+    none="--activation-rate 0 --kind-rate 0 --toggle-rate 0 --link-add-rate 0 --link-drop-rate 0"
+    for seed in 1 2; do zt-dna mutate $none --seed $seed nested.json -o $seed.json; done
+    zt-dna evolve -q --population 4 --generations 2 --species -1 --crossover 1 $none --perturb-rate 0 --elites 1 --survivors 1 --mode point \
+        --ratio 0.3 --fitness 'wc -c <{}' 1.json 2.json -o run >/dev/null
+    zt-dna splice --mode point --ratio 0.3 1.json 2.json -o 12.json
+    zt-dna splice --mode point --ratio 0.3 2.json 1.json -o 21.json
+    for i in 1 2 3; do zt-dna compare -q --threshold 1 12.json run/gen/0001/00$i.json || zt-dna compare -q --threshold 1 21.json run/gen/0001/00$i.json; done
+}
+
+@test "at most so many species" {
+    evolve --species 0.99 --population 40 --generations 3 net.json -o run >lines
+    json '$j->{species} == 2' < <(tail -1 lines)
+    evolve --species 0.99 --species-limit 7 --population 40 --generations 3 net.json -o seven >lines
+    json '$j->{species} == 7' < <(head -1 lines)
+}
+
 @test "merge recipes: their numbers change, within their ranges; groups of layers" {
     cat >recipe.yaml <<'END'
 merge_method: ties

@@ -55,7 +55,7 @@ typedef struct zt_opt {
     const char *heading;   /* begins a group of --help, up to the next heading */
     bool detail;           /* listed only by --help=all, if the whole list is too long for --help */
     /* For completion of a STR or LIST option. If `arg` is "GLOB=TYPE", names_from completes the part before '=', and values
-     * the part after it. */
+     * the part after it; if it is "NAME=VALUE", values complete the part before '='. */
     zt_name_fn *values;     /* the known values (user: NULL); NULL: none */
     const char *names_from; /* a command such as "zt-convert --list", whose table has the names of a file in its first column */
 } zt_opt;

@@ -28,14 +28,14 @@ value_kind zt_completion_kind(const zt_opt *option)
     if (option->kind != ZT_OPT_STR && option->kind != ZT_OPT_LIST) return VALUE_TEXT;
     const char *equals = strchr(option->arg, '=');
     bool optional = equals && equals > option->arg && equals[-1] == '['; /* "FILE[=SCALE]" */
-    if (option->values && equals && !optional) return VALUE_PAIR;
+    if (option->values && equals && !optional) return strcmp(option->arg, "NAME=VALUE") ? VALUE_PAIR : VALUE_WORD_IS;
     if (option->names_from) return equals && !optional ? VALUE_NAME_IS : VALUE_NAMES;
     if (option->values) return strstr(option->arg, "[,") ? VALUE_LIST : names_file(option->arg) ? VALUE_OR_FILE : VALUE_WORDS;
     if (strcmp(option->arg, "DIR") == 0) return VALUE_FOLDER;
     return names_file(option->arg) ? VALUE_FILE : VALUE_TEXT;
 }
 
-void zt_completion_words(zt_str *out, const zt_opt *option)
+void zt_completion_words(zt_str *out, const zt_opt *option, const char *behind)
 {
     if (option->kind == ZT_OPT_WORD) {
         zt_str_putc(out, ' ');
@@ -43,7 +43,7 @@ void zt_completion_words(zt_str *out, const zt_opt *option)
         return;
     }
     for (int i = 0; option->values && option->values(NULL, i); i++)
-        if (*option->values(NULL, i)) zt_str_printf(out, " %s", option->values(NULL, i));
+        if (*option->values(NULL, i)) zt_str_printf(out, " %s%s", option->values(NULL, i), behind);
 }
 
 /* ---- commands -------------------------------------------------------------------------------- */

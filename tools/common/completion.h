@@ -15,12 +15,13 @@ typedef enum value_kind {
     VALUE_OR_FILE, /* "NAME|FILE": one of the words, or a file */
     VALUE_NAMES,   /* a name in the model on the command line: option->names_from prints them */
     VALUE_NAME_IS, /* "KEY=VALUE": such a name and '=' */
+    VALUE_WORD_IS, /* "NAME=VALUE": one of the words and '=' */
     VALUE_PAIR,    /* "GLOB=TYPE": such a name, if there is a command for it, '=', and one of the words */
 } value_kind;
 
 value_kind zt_completion_kind(const zt_opt *option);
-/* Appends the words that the option's value may be, with a blank in front of each. */
-void zt_completion_words(zt_str *out, const zt_opt *option);
+/* Appends the words that the option's value may be, or begin with, with a blank in front of each, `behind` behind it. */
+void zt_completion_words(zt_str *out, const zt_opt *option, const char *behind);
 /* Appends the tool's commands that the option applies to, `between` them; option NULL: all. False, and nothing appended:
  * the tool has no commands, or the option applies to all of them. */
 bool zt_completion_commands(zt_str *out, const zt_tool *tool, const zt_opt *option, const char *between);

@@ -47,7 +47,7 @@ static void put_names(zt_str *out, const zt_opt *option, const char *between)
 static void put_call(zt_str *out, const char *identifier, const char *first, const zt_opt *option)
 {
     zt_str_printf(out, "_%s_words%s", identifier, first);
-    zt_completion_words(out, option);
+    zt_completion_words(out, option, "");
 }
 
 /* A branch for an option with a value. */
@@ -66,6 +66,10 @@ static void put_branch(zt_str *out, const zt_opt *option, const char *identifier
         put_call(out, identifier, kind == VALUE_LIST ? " ," : "", option);
     if (kind == VALUE_NAMES) zt_str_printf(out, "_%s_names '' %s", identifier, option->names_from);
     if (kind == VALUE_NAME_IS) zt_str_printf(out, "[[ $key ]] || _%s_names = %s", identifier, option->names_from);
+    if (kind == VALUE_WORD_IS) {
+        zt_str_printf(out, "compopt +o default; compopt -o nospace; [[ $key ]] || _%s_words", identifier);
+        zt_completion_words(out, option, "=");
+    }
     if (kind == VALUE_PAIR) {
         zt_str_puts(out, "compopt +o default; if [[ $key ]]; then ");
         put_call(out, identifier, "", option);

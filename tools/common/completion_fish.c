@@ -54,24 +54,29 @@ static void put_value(zt_str *out, const zt_opt *option, const char *identifier)
     case VALUE_FOLDER: zt_str_puts(out, " -x -a '(__fish_complete_directories (commandline -ct))'"); break;
     case VALUE_WORDS:
         zt_str_puts(out, " -x -a '");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, "'");
         break;
     case VALUE_OR_FILE:
         zt_str_puts(out, " -r -F -a '");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, "'");
         break;
     case VALUE_LIST:
         zt_str_printf(out, " -x -a '(__%s_list", identifier);
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, ")'");
         break;
     case VALUE_NAMES: zt_str_printf(out, " -x -a '(__%s_names \"\" %s)'", identifier, option->names_from); break;
     case VALUE_NAME_IS: zt_str_printf(out, " -x -a '(__%s_pair \"%s\")'", identifier, option->names_from); break;
+    case VALUE_WORD_IS:
+        zt_str_puts(out, " -x -a '");
+        zt_completion_words(out, option, "=");
+        zt_str_puts(out, "'");
+        break;
     case VALUE_PAIR:
         zt_str_printf(out, " -x -a '(__%s_pair \"%s\"", identifier, option->names_from ? option->names_from : "");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, ")'");
         break;
     }

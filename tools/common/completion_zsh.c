@@ -52,23 +52,27 @@ static void put_value(zt_str *out, const zt_opt *option, const char *identifier)
     case VALUE_FOLDER: zt_str_puts(out, "_files -/"); break;
     case VALUE_WORDS:
         zt_str_puts(out, "(");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, ")");
         break;
     case VALUE_LIST:
         zt_str_puts(out, "_sequence compadd -");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         break;
     case VALUE_OR_FILE:
         zt_str_printf(out, "_alternative \"words\\:word\\:(");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         zt_str_puts(out, ")\" \"files\\:file\\:_files\"");
         break;
     case VALUE_NAMES: zt_str_printf(out, " _%s_names \"\" %s", identifier, option->names_from); break;
     case VALUE_NAME_IS: zt_str_printf(out, " _%s_pair \"%s\"", identifier, option->names_from); break;
+    case VALUE_WORD_IS:
+        zt_str_puts(out, " compadd -S \"=\" -");
+        zt_completion_words(out, option, "");
+        break;
     case VALUE_PAIR:
         zt_str_printf(out, " _%s_pair \"%s\"", identifier, option->names_from ? option->names_from : "");
-        zt_completion_words(out, option);
+        zt_completion_words(out, option, "");
         break;
     case VALUE_TEXT: zt_str_puts(out, " "); break;
     case VALUE_NONE: break;

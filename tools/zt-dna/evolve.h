@@ -14,8 +14,8 @@
 
 /* mutate.c: the rates, kinds and seed of the options. ZT_EUSAGE: an unknown kind. */
 zt_status dna_mutation(zt_cli *cli, const dna_options *options, zt_nn_mutation *how);
-/* Runs one row of zeros. */
-zt_status dna_check_runs(zt_engine *engine, zt_nn *network);
+/* Runs one row of zeros; not where that would be more than `most` operations and bytes (0: no limit). */
+zt_status dna_check_runs(zt_engine *engine, zt_nn *network, double most);
 
 /* What the members of a population are: how their files are made, and compared. Files are replaced. */
 typedef struct dna_genome dna_genome;

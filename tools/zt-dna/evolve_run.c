@@ -42,10 +42,10 @@ zt_status dna_make_folder(const evolve_run *run, const char *path)
     return zt_fail(run->cli->ctx, ZT_ECREATE, "%s: %s", path, errno == EEXIST ? "not a directory" : strerror(errno));
 }
 
-/* Only files that evolve names so: 012.json, 012.score, 012.cross, scores. */
+/* Only files that evolve names so: 012.json, 012.score, scores. */
 static bool is_member_file(const char *name)
 {
-    static const char *const suffixes[] = {".json", ".score", ".cross"};
+    static const char *const suffixes[] = {".json", ".score"};
     size_t digits = strspn(name, "0123456789");
     bool known = !strcmp(name, "scores");
     for (size_t i = 0; digits >= 3 && i < sizeof suffixes / sizeof *suffixes; i++)
@@ -229,6 +229,7 @@ static zt_status begin_run(evolve_run *run, char **operands, int count)
                                       .crossover_rate = options->crossover,
                                       .survivors = options->survivors,
                                       .species_overlap = options->species,
+                                      .species_limit = (int)options->species_limit,
                                       .stagnation = (int)options->stagnation,
                                       .minimize = options->minimize,
                                       .seed = run->cli->seed};

@@ -9,6 +9,9 @@ enum { ATTEMPTS = 16, HELD = 4096 }; /* HELD: members whose signatures are in me
 
 #define HELD_VALUES ((int64_t)1 << 24)
 
+/* Operations and bytes of a row beyond which a child is not tried: its fitness shows whether it runs. */
+#define CHECKED_WORK 1e8
+
 typedef struct held_member {
     char *path;
     zt_dna_signatures *signatures;
@@ -21,6 +24,7 @@ typedef struct network_genome {
     const char *const *operands;
     int operand_count;
     zt_nn_mutation mutation;
+    zt_engine *engine;
     held_member *held; /* [HELD] members of this generation and the one before */
     zt_map *held_paths;
     int held_count;
@@ -42,17 +46,119 @@ static zt_status write_network(zt_cli *cli, const zt_nn *network, const char *pa
     return status;
 }
 
-/* Mutates with one seed after the other until something changes, so that no member is a copy of its parent. */
-static zt_status mutate_file(network_genome *state, const char *from, bool crossed, uint64_t seed, const char *path)
+/* ---- crossover ------------------------------------------------------------------------------- */
+
+/* Replaces the weights of a layer and of the layers inside it by the next of `values`. */
+static zt_status put_masters(zt_nn *network, const zt_nn_layer *layer, const float **values, int64_t *left)
+{
+    zt_status status = ZT_OK;
+    for (int64_t k = layer->first_weight; k < layer->first_weight + layer->weight_count && status == ZT_OK; k++) {
+        const zt_nn_weight *weight = zt_nn_weight_at(network, k);
+        int64_t count = zt_type_count(&weight->type);
+        if (count > *left) return zt_fail(zt_nn_ctx(network), ZT_EDATA, "%s: weights are missing", zt_nn_name(network));
+        status = zt_nn_put(network, weight->name, *values, count);
+        *values += count;
+        *left -= count;
+    }
+    for (int64_t i = 0; i < layer->branch_count && status == ZT_OK; i++)
+        status = put_masters(network, &layer->branches[i], values, left);
+    for (int64_t i = 0; i < layer->step_count && status == ZT_OK; i++)
+        status = put_masters(network, &layer->steps[i], values, left);
+    return layer->gate && status == ZT_OK ? put_masters(network, layer->gate, values, left) : status;
+}
+
+/* The weights of a child of two networks, in the network of its first parent. */
+static zt_status put_child(zt_nn *network, zt_dna *child)
+{
+    zt_status status = ZT_OK;
+    for (int64_t i = 0; i < zt_dna_count(child) && status == ZT_OK; i++) {
+        float *values = NULL;
+        int64_t left = 0;
+        status = zt_dna_masters(child, i, &values, &left);
+        const float *next = values;
+        const zt_nn_layer *layer = zt_nn_find(network, zt_dna_get(child, i)->place);
+        if (status == ZT_OK && layer && left) status = put_masters(network, layer, &next, &left);
+        zt_free(zt_nn_ctx(network), values);
+    }
+    return status;
+}
+
+/* A child that is not mutated: of two parents a splice. */
+typedef struct parents {
+    const zt_evolution_member *member; /* whose weights are the parents' ranks */
+    const char *a, *b;                 /* files; b NULL: none */
+} parents;
+
+static zt_status splice_into(network_genome *state, const parents *from, uint64_t seed, zt_nn *network)
+{
+    const dna_options *options = state->options;
+    zt_splice_opts how = {.mode = (zt_splice_mode)options->mode,
+                          .alpha = options->alpha,
+                          .ratio = options->ratio,
+                          .fitness_a = from->member->weight_a,
+                          .fitness_b = from->member->weight_b,
+                          .seed = seed};
+    zt_dna_compare_opts work = {.threads = 1};
+    zt_dna *first = dna_open(state->cli, options, from->a), *second = first ? dna_open(state->cli, options, from->b) : NULL;
+    zt_dna *child = second ? zt_dna_splice(first, second, &how, &work) : NULL;
+    zt_status status = child ? put_child(network, child) : zt_ctx_status(state->cli->ctx);
+    zt_dna_close(child);
+    zt_dna_close(second);
+    zt_dna_close(first);
+    return status;
+}
+
+static zt_nn *open_child(network_genome *state, const parents *from, uint64_t seed)
+{
+    zt_nn *network = zt_nn_open(state->cli->ctx, from->a, seed);
+    if (!network || !from->b || splice_into(state, from, seed, network) == ZT_OK) return network;
+    zt_nn_close(network);
+    return NULL;
+}
+
+/* ---- mutation -------------------------------------------------------------------------------- */
+
+/* Does the network compute a row? An error that is not of the memory says that it does not, and is cleared. */
+static zt_status check_child(const network_genome *state, zt_nn *network, bool *runs)
+{
+    zt_ctx *ctx = state->cli->ctx;
+    *runs = dna_check_runs(state->engine, network, CHECKED_WORK) == ZT_OK;
+    if (zt_ctx_status(ctx) == ZT_ENOMEM) return ZT_ENOMEM;
+    zt_ctx_clear(ctx);
+    return ZT_OK;
+}
+
+/* The child, mutated by the draws of a seed; *good: something changed, or need not, and it runs. */
+static zt_nn *mutate_child(network_genome *state, const parents *from, uint64_t seed, uint64_t draw, bool *good)
 {
     zt_nn_mutation how = state->mutation;
     zt_nn_mutated counts = {0};
-    zt_nn *network = zt_nn_open(state->cli->ctx, from, seed);
-    zt_status status = network ? ZT_OK : zt_ctx_status(state->cli->ctx);
-    for (int attempt = 0; attempt < ATTEMPTS && status == ZT_OK && (attempt == 0 || (!crossed && !count_changes(&counts)));
-         attempt++) {
-        how.seed = seed + (uint64_t)attempt;
-        status = zt_nn_mutate(network, &how, &counts);
+    zt_nn *network = open_child(state, from, seed);
+    how.seed = draw;
+    zt_status status = network ? zt_nn_mutate(network, &how, &counts) : zt_ctx_status(state->cli->ctx);
+    *good = from->b || count_changes(&counts) > 0;
+    if (status == ZT_OK && *good) status = check_child(state, network, good);
+    if (status == ZT_OK) return network;
+    zt_nn_close(network);
+    return NULL;
+}
+
+/* Mutates with one seed after the other until something changes, so that no member is a copy of its parent, and the child runs.
+ * If none does, the child is not mutated. */
+static zt_status make_child(network_genome *state, const parents *from, uint64_t seed, const char *path)
+{
+    bool good = false;
+    zt_nn *network = NULL;
+    zt_status status = ZT_OK;
+    for (int attempt = 0; attempt < ATTEMPTS && status == ZT_OK && !good; attempt++) {
+        zt_nn_close(network);
+        network = mutate_child(state, from, seed, seed + (uint64_t)attempt, &good);
+        status = network ? ZT_OK : zt_ctx_status(state->cli->ctx);
+    }
+    if (status == ZT_OK && !good) {
+        zt_nn_close(network);
+        network = open_child(state, from, seed);
+        status = network ? ZT_OK : zt_ctx_status(state->cli->ctx);
     }
     if (status == ZT_OK) status = write_network(state->cli, network, path);
     zt_nn_close(network);
@@ -62,41 +168,13 @@ static zt_status mutate_file(network_genome *state, const char *from, bool cross
 static zt_status make_first(dna_genome *genome, int index, uint64_t seed, const char *path)
 {
     network_genome *state = (network_genome *)genome;
-    return mutate_file(state, state->operands[index % state->operand_count], false, seed, path);
-}
-
-static zt_status splice_files(network_genome *state, const zt_evolution_member *member, const char *a, const char *b,
-                              uint64_t seed, const char *path)
-{
-    const dna_options *options = state->options;
-    zt_splice_opts how = {.mode = (zt_splice_mode)options->mode,
-                          .alpha = options->alpha,
-                          .ratio = options->ratio,
-                          .fitness_a = member->weight_a,
-                          .fitness_b = member->weight_b,
-                          .seed = seed};
-    zt_dna_compare_opts work = {.threads = 1};
-    zt_checkpoint_opts file = {.to = zt_container_named("json"), .force = true};
-    zt_dna *first = dna_open(state->cli, options, a), *second = first ? dna_open(state->cli, options, b) : NULL;
-    zt_dna *child = second ? zt_dna_splice(first, second, &how, &work) : NULL;
-    zt_status status = child ? zt_dna_write(child, path, &file) : zt_ctx_status(state->cli->ctx);
-    zt_dna_close(child);
-    zt_dna_close(second);
-    zt_dna_close(first);
-    return status;
+    return make_child(state, &(parents){.a = state->operands[index % state->operand_count]}, seed, path);
 }
 
 static zt_status breed(dna_genome *genome, const zt_evolution_member *member, const char *a, const char *b, uint64_t seed,
                        const char *path)
 {
-    network_genome *state = (network_genome *)genome;
-    char crossed[4096 + 8];
-    if (!b) return mutate_file(state, a, false, seed, path);
-    snprintf(crossed, sizeof crossed, "%.*s.cross", (int)(strlen(path) - strlen(".json")), path);
-    zt_status status = splice_files(state, member, a, b, seed, crossed);
-    if (status == ZT_OK) status = mutate_file(state, crossed, true, seed, path);
-    unlink(crossed);
-    return status;
+    return make_child((network_genome *)genome, &(parents){member, a, b}, seed, path);
 }
 
 /* ---- overlaps -------------------------------------------------------------------------------- */
@@ -147,6 +225,7 @@ static void close_genome(dna_genome *genome)
 {
     network_genome *state = (network_genome *)genome;
     forget_members(state);
+    zt_engine_close(state->engine);
     zt_free(state->cli->ctx, state->held);
     zt_free(state->cli->ctx, state);
 }
@@ -161,7 +240,8 @@ dna_genome *dna_network_genome(zt_cli *cli, const dna_options *options, const ch
                               .operands = operands,
                               .operand_count = count};
     state->held = zt_calloc(cli->ctx, HELD, sizeof *state->held);
-    if (state->held && dna_mutation(cli, options, &state->mutation) == ZT_OK) return &state->genome;
+    state->engine = zt_engine_open(cli->ctx, "cpu", &(zt_engine_opts){.threads = 1});
+    if (state->held && state->engine && dna_mutation(cli, options, &state->mutation) == ZT_OK) return &state->genome;
     close_genome(&state->genome);
     return NULL;
 }

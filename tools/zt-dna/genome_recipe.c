@@ -78,9 +78,18 @@ static zt_status write_recipe(const recipe_population *state, const zt_recipe_ge
 
 /* ---- children -------------------------------------------------------------------------------- */
 
-enum { DRAW_WHETHER, DRAW_NOISE, DRAW_PARENT, DRAW_ONE };
+enum { DRAW_WHETHER, DRAW_NOISE, DRAW_PARENT, DRAW_ONE, DRAW_CHANGE, DRAW_NEW };
 
-/* Adds noise to each gene with --perturb-rate, and to one at least. */
+/* A gene, changed: drawn anew from its range with --replace-rate, else with noise. */
+static double change_gene(const dna_options *options, const zt_gene_range *range, double value, uint64_t seed, uint64_t gene)
+{
+    double width = range->high - range->low;
+    if (options->replace_rate > 0 && zt_uniform(seed, DRAW_CHANGE, gene) < options->replace_rate)
+        return range->low + width * zt_uniform(seed, DRAW_NEW, gene);
+    return value + options->perturb_scale * width * zt_nn_noise_at((zt_nn_noise)options->noise, seed, DRAW_NOISE, gene);
+}
+
+/* Changes each gene with --perturb-rate, and one at least. */
 static zt_status perturb(const recipe_population *state, zt_recipe_genome *genome, uint64_t seed)
 {
     const dna_options *options = state->options;
@@ -89,10 +98,7 @@ static zt_status perturb(const recipe_population *state, zt_recipe_genome *genom
     for (int i = 0; i < count && status == ZT_OK; i++) {
         const zt_gene_range *range = zt_recipe_genome_range(genome, i);
         if (i != one && zt_uniform(seed, DRAW_WHETHER, (uint64_t)i) >= options->perturb_rate) continue;
-        double noise = options->noise == ZT_NN_NOISE_NORMAL ? zt_normal(seed, DRAW_NOISE, (uint64_t)i)
-                                                            : 2 * zt_uniform(seed, DRAW_NOISE, (uint64_t)i) - 1;
-        double step = options->perturb_scale * (range->high - range->low) * noise;
-        status = zt_recipe_genome_set(genome, i, zt_recipe_genome_get(genome, i) + step);
+        status = zt_recipe_genome_set(genome, i, change_gene(options, range, zt_recipe_genome_get(genome, i), seed, (uint64_t)i));
     }
     return status;
 }

@@ -17,6 +17,12 @@ const char *dna_method_names(const void *user, int i)
     return zt_merge_method_at(i) ? zt_merge_method_at(i)->name : NULL;
 }
 
+const char *dna_parameter_names(const void *user, int i)
+{
+    (void)user;
+    return zt_merge_parameter(i);
+}
+
 static zt_status write_to(zt_cli *cli, zt_merge *merge, const char *path, const zt_checkpoint_opts *options)
 {
     zt_writer *writer =

@@ -46,6 +46,8 @@ zt_status dna_mutation(zt_cli *cli, const dna_options *options, zt_nn_mutation *
     *how = (zt_nn_mutation){.perturb_rate = options->perturb_rate,
                             .perturb_scale = options->perturb_scale,
                             .noise = (zt_nn_noise)options->noise,
+                            .weight_rate = options->weight_rate,
+                            .replace_rate = options->replace_rate,
                             .activation_rate = options->activation_rate,
                             .kind_rate = options->kind_rate,
                             .toggle_rate = options->toggle_rate,
@@ -75,15 +77,14 @@ static void *add_memory(trial *run, const zt_type *type)
     return memory;
 }
 
-static zt_status run_row(zt_engine *engine, const zt_prog *program, const zt_store *store, trial *run)
+static zt_status run_row(zt_engine *engine, const zt_bound *bound, const zt_store *store, trial *run)
 {
+    const zt_prog *program = bound->prog;
     const zt_binding one = {"n", 1};
     const void *inputs[ZT_MAX_SYMBOLS] = {NULL};
     void *outputs[1] = {NULL};
-    zt_bound *bound = zt_prog_bind(program, &one, 1);
-    int input_count = bound ? zt_prog_count(program, ZT_VALUE_IN) : 0;
-    zt_status status = bound ? ZT_OK : zt_ctx_status(run->ctx);
-    for (int i = 0; i < input_count && i < ZT_MAX_SYMBOLS && status == ZT_OK; i++) {
+    zt_status status = ZT_OK;
+    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_IN) && i < ZT_MAX_SYMBOLS && status == ZT_OK; i++) {
         inputs[i] = add_memory(run, &bound->type[zt_prog_nth(program, ZT_VALUE_IN, i)]);
         status = inputs[i] ? ZT_OK : ZT_ENOMEM;
     }
@@ -92,17 +93,33 @@ static zt_status run_row(zt_engine *engine, const zt_prog *program, const zt_sto
     zt_session *session = status == ZT_OK ? zt_session_open(engine, program, store, &(zt_session_opts){0}) : NULL;
     if (status == ZT_OK) status = session ? zt_session_step(session, &one, 1, inputs, outputs) : zt_ctx_status(run->ctx);
     zt_session_close(session);
-    zt_bound_free(bound);
     return status;
 }
 
-zt_status dna_check_runs(zt_engine *engine, zt_nn *network)
+/* *work: operations and bytes of a row. */
+static zt_status count_work(zt_ctx *ctx, const zt_bound *bound, double *work)
+{
+    zt_cost_whole whole = {.bytes = 0};
+    int *roots = zt_cost_roots(ctx, bound->prog);
+    zt_status status = roots ? zt_cost_add(ctx, bound, roots, -1, 1, &whole) : zt_ctx_status(ctx);
+    *work = whole.bytes;
+    for (int kind = 0; kind < ZT_ROOF_KINDS; kind++) *work += whole.flops[kind];
+    zt_free(ctx, roots);
+    return status;
+}
+
+zt_status dna_check_runs(zt_engine *engine, zt_nn *network, double most)
 {
     trial run = {.ctx = zt_nn_ctx(network)};
     zt_prog *program = zt_nn_prog(network, NULL);
     zt_store store = zt_nn_store(network);
-    zt_status status = program && store.read ? run_row(engine, program, &store, &run) : zt_ctx_status(run.ctx);
+    zt_bound *bound = program && store.read ? zt_prog_bind(program, &(zt_binding){"n", 1}, 1) : NULL;
+    double work = 0;
+    zt_status status = bound ? ZT_OK : zt_ctx_status(run.ctx);
+    if (status == ZT_OK && most > 0) status = count_work(run.ctx, bound, &work);
+    if (status == ZT_OK && work <= most) status = run_row(engine, bound, &store, &run);
     for (int i = 0; i < run.count; i++) zt_free(run.ctx, run.memory[i]);
+    zt_bound_free(bound);
     zt_prog_free(program);
     return status;
 }
@@ -152,7 +169,7 @@ zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, i
     zt_engine *engine = zt_engine_open(cli->ctx, "cpu", &(zt_engine_opts){.threads = 1});
     zt_nn *child = engine ? zt_nn_open(cli->ctx, operands[0], cli->seed) : NULL;
     status = child ? zt_nn_mutate(child, &how, &counts) : zt_ctx_status(cli->ctx);
-    if (status == ZT_OK) status = dna_check_runs(engine, child);
+    if (status == ZT_OK) status = dna_check_runs(engine, child, 0);
     if (status == ZT_OK) status = write_child(cli, child);
     if (status == ZT_OK && options->report) status = write_report(cli, options->report, &counts);
     zt_nn_close(child);

@@ -1,0 +1,133 @@
+"""evolve-neat.py - neat-python on the tasks of examples/evolve/fitness.c, for bench/evolve.
+
+    evolve-neat.py TASK GENERATIONS POPULATION POLES SEED...
+
+TASK: xor or poles. POLES: a shared library with the function `advance` over examples/evolve/poles.h. The settings are those of
+neat-python's own example for XOR, with tanh for the poles. A line for each seed: seed, generations, evaluations, fitness.
+"""
+import ctypes
+import random
+import sys
+import tempfile
+
+import neat
+
+SETTINGS = """
+[NEAT]
+fitness_criterion = max
+fitness_threshold = {target}
+pop_size = {population}
+reset_on_extinction = False
+no_fitness_termination = False
+
+[DefaultGenome]
+activation_default = {activation}
+activation_mutate_rate = 0.0
+activation_options = {activation}
+aggregation_default = sum
+aggregation_mutate_rate = 0.0
+aggregation_options = sum
+bias_init_mean = 0.0
+bias_init_stdev = 1.0
+bias_init_type = gaussian
+bias_max_value = 30.0
+bias_min_value = -30.0
+bias_mutate_power = 0.5
+bias_mutate_rate = 0.7
+bias_replace_rate = 0.1
+compatibility_disjoint_coefficient = 1.0
+compatibility_weight_coefficient = 0.5
+conn_add_prob = 0.5
+conn_delete_prob = 0.5
+enabled_default = True
+enabled_mutate_rate = 0.01
+feed_forward = True
+initial_connection = full_direct
+node_add_prob = 0.2
+node_delete_prob = 0.2
+num_hidden = 0
+num_inputs = {inputs}
+num_outputs = 1
+response_init_mean = 1.0
+response_init_stdev = 0.0
+response_init_type = gaussian
+response_max_value = 30.0
+response_min_value = -30.0
+response_mutate_power = 0.0
+response_mutate_rate = 0.0
+response_replace_rate = 0.0
+single_structural_mutation = False
+structural_mutation_surer = default
+time_constant_init_mean = 1.0
+time_constant_init_stdev = 0.0
+time_constant_init_type = gaussian
+time_constant_replace_rate = 0.0
+time_constant_mutate_rate = 0.0
+time_constant_mutate_power = 0.0
+time_constant_min_value = 0.1
+time_constant_max_value = 10.0
+weight_init_mean = 0.0
+weight_init_stdev = 1.0
+weight_init_type = gaussian
+weight_max_value = 30
+weight_min_value = -30
+weight_mutate_power = 0.5
+weight_mutate_rate = 0.8
+weight_replace_rate = 0.1
+
+[DefaultSpeciesSet]
+compatibility_threshold = 3.0
+
+[DefaultStagnation]
+species_fitness_func = max
+max_stagnation = 20
+species_elitism = 2
+
+[DefaultReproduction]
+elitism = 2
+survival_threshold = 0.2
+min_species_size = 2
+"""
+STEPS = 100000
+
+
+def xor(network, _):
+    rows = (0, 0, 0), (0, 1, 1), (1, 0, 1), (1, 1, 0)
+    return 4 - sum((network.activate(row[:2])[0] - row[2]) ** 2 for row in rows)
+
+
+def poles(network, library):
+    state, seen, steps = (ctypes.c_double * 6)(), (ctypes.c_double * 6)(), 0
+    balanced = library.begin(state, seen)
+    while steps < STEPS and balanced:
+        balanced = library.advance(state, seen, ctypes.c_double(network.activate(seen)[0]))
+        steps += 1
+    return steps
+
+
+def main():
+    task, generations, population, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    library = ctypes.CDLL(path)
+    measure = {"xor": xor, "poles": poles}[task]
+    values = {"xor": dict(target=3.9, inputs=2, activation="sigmoid"), "poles": dict(target=STEPS, inputs=6, activation="tanh")}[task]
+    with tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
+        settings.write(SETTINGS.format(population=population, **values))
+        settings.flush()
+        for seed in map(int, sys.argv[5:]):
+            random.seed(seed)
+            config = neat.Config(neat.DefaultGenome, neat.DefaultReproduction, neat.DefaultSpeciesSet, neat.DefaultStagnation,
+                                 settings.name)
+            count = 0
+
+            def score(genomes, c):
+                nonlocal count
+                for _, genome in genomes:
+                    genome.fitness = measure(neat.nn.FeedForwardNetwork.create(genome, c), library)
+                    count += 1
+
+            evolution = neat.Population(config)
+            best = evolution.run(score, generations)
+            print(seed, evolution.generation + (best.fitness >= values["target"]), count, best.fitness, sep="\t", flush=True)
+
+
+main()
