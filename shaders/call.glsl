@@ -16,7 +16,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Ints { int v
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Trouble {
     uint lock, kind, row, part;
-    int value, limit;
+    int value, limit, high; // high: the upper word of the value
 };
 
 layout(push_constant, scalar) uniform Call {
@@ -31,10 +31,11 @@ bool there(uint k) { return (call.at[k].x | call.at[k].y) != 0u; }
 float number(uint k) { return uintBitsToFloat(call.word[k]); }
 int whole(uint k) { return int(call.word[k]); }
 
-// Kinds of trouble, as trouble_words in lib/engine/vulkan/replay.c.
-const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u;
+// Kinds of trouble, as error_words in lib/engine/vulkan/replay.c.
+const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u, BAD_LENGTH = 5u, BAD_TARGET = 6u,
+           BAD_EXPERT = 7u, BAD_STATE = 8u, BAD_DIVISION = 9u, BAD_EXPONENT = 10u;
 // The first by row, then by part of a row, stays: which invocation comes first is chance.
-void trouble(uint kind, int value, int limit, uint row, uint part)
+void trouble_wide(uint kind, uvec2 value, int limit, uint row, uint part)
 {
     Trouble t = Trouble(call.at[7]);
     for (bool done = false; !done;) {
@@ -44,13 +45,19 @@ void trouble(uint kind, int value, int limit, uint row, uint part)
             t.kind = kind;
             t.row = row;
             t.part = part;
-            t.value = value;
+            t.value = int(value.x);
+            t.high = int(value.y);
             t.limit = limit;
         }
         memoryBarrierBuffer();
         atomicExchange(t.lock, 0u);
         done = true;
     }
+}
+
+void trouble(uint kind, int value, int limit, uint row, uint part)
+{
+    trouble_wide(kind, uvec2(uint(value), value < 0 ? 0xffffffffu : 0u), limit, row, part);
 }
 
 float half_to_float(uint h) { return unpackHalf2x16(h).x; }

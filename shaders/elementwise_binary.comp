@@ -1,9 +1,9 @@
-// elementwise_binary.comp - y = f(a, b) with broadcasting. word: count, then of 4 merged dimensions the sizes,
-// a's and b's steps (0 where repeated).
+// elementwise_binary.comp - y = f(a, b) of floats with broadcasting. word: count, then as strides.glsl wants.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
 #include "functions.glsl"
+#include "strides.glsl"
 
 layout(constant_id = 0) const uint KIND = 0u;
 layout(local_size_x = 64) in;
@@ -20,6 +20,11 @@ float f(float a, float b)
     case 6u: return f_swiglu(a, b, 0.0);
     case 7u: return f_geglu_tanh(a, b, 0.0);
     case 8u: return f_geglu_erf(a, b, 0.0);
+    case 9u: return f_pow(a, b, 0.0);
+    case 10u: return f_mod(a, b, 0.0);
+    case 11u: return f_fmod(a, b, 0.0);
+    case 12u: return f_prelu(a, b, 0.0);
+    case 13u: return f_tanh_prime(a, b, 0.0);
     }
     return 0.0;
 }
@@ -28,12 +33,5 @@ void main()
 {
     uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
     if (i >= call.word[0]) return;
-    uint rest = i, a = 0u, b = 0u;
-    for (uint d = 4u; d-- > 0u;) {
-        uint at = rest % call.word[1u + d];
-        rest /= call.word[1u + d];
-        a += at * call.word[5u + d];
-        b += at * call.word[9u + d];
-    }
-    put(2u, i, f(get(0u, a), get(1u, b)));
+    put(output_after(2u), i, f(get(0u, place_of(0u, 2u, i)), get(1u, place_of(1u, 2u, i))));
 }

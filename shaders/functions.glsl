@@ -2,6 +2,7 @@
 // that a chain's module (lib/engine/vulkan/module.c) can call any of them: f_OP of one number and
 // two attributes, or of two numbers. Steps are exactly rounded: an op gives the same alone and in a
 // chain.
+#include "math.glsl"
 
 #define FUNCTION(NAME, Y)                                                                          \
     float NAME(const float x, const float a, const float b)                                        \
@@ -9,6 +10,15 @@
         precise float y = Y;                                                                       \
         return y;                                                                                  \
     }
+float within(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
+float tanh_slope(float x)
+{
+    precise float y = tanh_of(x);
+    return 1.0 - y * y;
+}
+
+// ---- one number ----------------------------------------------------------------------------------
+
 FUNCTION(f_scale, x * a)
 FUNCTION(f_softcap, a * tanh_of(x / a))
 FUNCTION(f_silu, x * sigmoid_of(x))
@@ -24,9 +34,42 @@ FUNCTION(f_tanh, tanh_of(x))
 FUNCTION(f_sigmoid, sigmoid_of(x))
 FUNCTION(f_relu, x > 0.0 || isnan(x) ? x : 0.0)
 FUNCTION(f_erf, erf_of(x))
-FUNCTION(f_clamp, isnan(x) ? x : min(max(x, a), b))
+FUNCTION(f_clamp, within(x, a, b))
 FUNCTION(f_add_scalar, x + a)
 FUNCTION(f_leaky_relu, x > 0.0 || isnan(x) ? x : a * x)
+FUNCTION(f_sign, isnan(x) ? x : x > 0.0 ? 1.0 : x < 0.0 ? -1.0 : 0.0)
+FUNCTION(f_floor, floor(x))
+FUNCTION(f_ceil, ceil(x))
+FUNCTION(f_round, roundEven(x))
+FUNCTION(f_rsqrt, 1.0 / sqrt(x))
+FUNCTION(f_expm1, expm1_of(x))
+FUNCTION(f_log, log_of(x))
+FUNCTION(f_log1p, log1p_of(x))
+FUNCTION(f_sin, sin_of(x))
+FUNCTION(f_cos, cos_of(x))
+FUNCTION(f_tan, tan_of(x))
+FUNCTION(f_softplus, softplus_of(x))
+FUNCTION(f_elu, x > 0.0 ? x : a * expm1_of(x))
+FUNCTION(f_safe_log, log_of(softplus_of(x) + a))
+FUNCTION(f_pow_scalar, pow_of(x, a))
+FUNCTION(f_asin, asin_of(x))
+FUNCTION(f_acos, acos_of(x))
+FUNCTION(f_atan, atan_of(x))
+FUNCTION(f_sinh, sinh_of(x))
+FUNCTION(f_cosh, cosh_of(x))
+FUNCTION(f_asinh, asinh_of(x))
+FUNCTION(f_acosh, acosh_of(x))
+FUNCTION(f_atanh, atanh_of(x))
+FUNCTION(f_celu, x > 0.0 ? x : a * expm1_of(x / a))
+FUNCTION(f_selu, b * (x > 0.0 ? x : a * expm1_of(x)))
+FUNCTION(f_hard_sigmoid, within(a * x + b, 0.0, 1.0))
+FUNCTION(f_hard_swish, x * within(x * (1.0 / 6.0) + 0.5, 0.0, 1.0))
+FUNCTION(f_mish, x * tanh_of(softplus_of(x)))
+FUNCTION(f_softsign, x / (1.0 + abs(x)))
+FUNCTION(f_shrink, isnan(x) ? x : x < -a ? x + b : x > a ? x - b : 0.0)
+FUNCTION(f_thresholded_relu, x <= a ? 0.0 : x)
+
+// ---- two -----------------------------------------------------------------------------------------
 
 FUNCTION(f_add, x + a)
 FUNCTION(f_sub, x - a)
@@ -37,3 +80,8 @@ FUNCTION(f_min, isnan(x) || isnan(a) ? x + a : min(x, a))
 FUNCTION(f_swiglu, x * sigmoid_of(x) * a)
 FUNCTION(f_geglu_tanh, gelu_tanh_of(x) * a)
 FUNCTION(f_geglu_erf, gelu_erf_of(x) * a)
+FUNCTION(f_pow, pow_of(x, a))
+FUNCTION(f_mod, mod_of(x, a))
+FUNCTION(f_fmod, fmod_of(x, a))
+FUNCTION(f_prelu, x > 0.0 ? x : a * x)
+FUNCTION(f_tanh_prime, a * tanh_slope(x))

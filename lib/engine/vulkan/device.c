@@ -117,14 +117,14 @@ static zt_status make_device(zt_vk_engine *engine)
     engine->vk.GetPhysicalDeviceFeatures2(engine->adapter, &have.v10);
     engine->dots = knows_dots && have.dot_products.shaderIntegerDotProduct;
     if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout || !have.v11.storageBuffer16BitAccess ||
-        !have.v10.features.shaderInt16)
+        !have.v12.storageBuffer8BitAccess || !have.v10.features.shaderInt16)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP,
-                       "engine vulkan: %s lacks bufferDeviceAddress, scalarBlockLayout or 16-bit "
+                       "engine vulkan: %s lacks bufferDeviceAddress, scalarBlockLayout, 8-bit or 16-bit "
                        "storage",
                        engine->name);
     link_features(&want, engine->dots);
     want.dot_products.shaderIntegerDotProduct = engine->dots;
-    want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = VK_TRUE;
+    want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = want.v12.storageBuffer8BitAccess = VK_TRUE;
     want.v11.storageBuffer16BitAccess = want.v10.features.shaderInt16 = VK_TRUE;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,

@@ -1,4 +1,5 @@
-/* elementwise.c - functions of one number and of two, with broadcasting. */
+/* elementwise.c - ops of single elements: functions of one float and of two; functions of integers, tests, where, casts
+ * and fills of any plain type. */
 #include "lib/engine/vulkan/vk.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@ static uint32_t float_bits(double number)
     return bits;
 }
 
-/* ---- one number ------------------------------------------------------------------------------ */
+/* ---- one float ------------------------------------------------------------------------------- */
 
 /* The place in the table is the constant KIND of shaders/elementwise_unary.comp; `at` are f64 attributes that
  * it takes, by their places in the op's struct, as many as are not below 0. */
@@ -40,6 +41,37 @@ static const struct {
     {ZT_OP_clamp, {AT(clamp, lo), AT(clamp, hi)}, NULL},
     {ZT_OP_add_scalar, {AT(add_scalar, by), -1}, NULL},
     {ZT_OP_leaky_relu, {AT(leaky_relu, alpha), -1}, NULL},
+    {ZT_OP_sign, {-1, -1}, NULL},
+    {ZT_OP_floor, {-1, -1}, NULL},
+    {ZT_OP_ceil, {-1, -1}, NULL},
+    {ZT_OP_round, {-1, -1}, NULL},
+    {ZT_OP_rsqrt, {-1, -1}, NULL},
+    {ZT_OP_expm1, {-1, -1}, NULL},
+    {ZT_OP_log, {-1, -1}, NULL},
+    {ZT_OP_log1p, {-1, -1}, NULL},
+    {ZT_OP_sin, {-1, -1}, NULL},
+    {ZT_OP_cos, {-1, -1}, NULL},
+    {ZT_OP_tan, {-1, -1}, NULL},
+    {ZT_OP_softplus, {-1, -1}, NULL},
+    {ZT_OP_elu, {AT(elu, alpha), -1}, NULL},
+    {ZT_OP_safe_log, {AT(safe_log, eps), -1}, NULL},
+    {ZT_OP_pow_scalar, {AT(pow_scalar, exponent), -1}, NULL},
+    {ZT_OP_asin, {-1, -1}, NULL},
+    {ZT_OP_acos, {-1, -1}, NULL},
+    {ZT_OP_atan, {-1, -1}, NULL},
+    {ZT_OP_sinh, {-1, -1}, NULL},
+    {ZT_OP_cosh, {-1, -1}, NULL},
+    {ZT_OP_asinh, {-1, -1}, NULL},
+    {ZT_OP_acosh, {-1, -1}, NULL},
+    {ZT_OP_atanh, {-1, -1}, NULL},
+    {ZT_OP_celu, {AT(celu, alpha), -1}, NULL},
+    {ZT_OP_selu, {AT(selu, alpha), AT(selu, gamma)}, NULL},
+    {ZT_OP_hard_sigmoid, {AT(hard_sigmoid, alpha), AT(hard_sigmoid, beta)}, NULL},
+    {ZT_OP_hard_swish, {-1, -1}, NULL},
+    {ZT_OP_mish, {-1, -1}, NULL},
+    {ZT_OP_softsign, {-1, -1}, NULL},
+    {ZT_OP_shrink, {AT(shrink, lambd), AT(shrink, bias)}, NULL},
+    {ZT_OP_thresholded_relu, {AT(thresholded_relu, alpha), -1}, NULL},
 };
 
 static int function_of(zt_op op, const void *attrs)
@@ -50,12 +82,6 @@ static int function_of(zt_op op, const void *attrs)
     return -1;
 }
 
-static bool all_floats(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
-{
-    (void)engine, (void)attrs;
-    return zt_vk_is_float(input_types[0]->dtype) && out[0].dtype == input_types[0]->dtype;
-}
-
 static void take_attrs(int kind, const void *attrs, double value[2])
 {
     for (int i = 0; i < 2; i++) {
@@ -64,42 +90,41 @@ static void take_attrs(int kind, const void *attrs, double value[2])
     }
 }
 
-static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
+static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, int kind)
 {
-    int kind = function_of(op, call->attrs);
     int64_t element_count = zt_type_count(call->out);
+    double value[2];
     call->shader = ZT_VK_SHADER_elementwise_unary;
     call->spec[0] = (uint32_t)kind;
     call->word[0] = (uint32_t)element_count;
-    double value[2];
     take_attrs(kind, call->attrs, value);
     for (int i = 0; i < 2; i++) call->word[1 + i] = float_bits(value[i]);
     zt_vk_spread(engine, call, element_count, 64);
     return ZT_OK;
 }
 
-// clang-format off
-#define UNARY(NAME)                                                                                \
-    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c)                                    \
-    {                                                                                              \
-        return set_unary(e, c, ZT_OP_##NAME);                                                      \
-    }
-#define UNARIES(X)                                                                                 \
-    X(scale)                                                                                       \
-    X(softcap) X(silu) X(gelu) X(neg) X(abs) X(square) X(sqrt) X(recip) X(exp) X(tanh) X(sigmoid)  \
-        X(relu) X(erf) X(clamp) X(add_scalar) X(leaky_relu)
-UNARIES(UNARY)
-
-/* ---- two numbers ----------------------------------------------------------------------------- */
+/* ---- two floats ------------------------------------------------------------------------------ */
 
 /* The place is the constant KIND of shaders/elementwise_binary.comp. */
 static const struct {
     zt_op op;
-    const char *form;
-} pairs[] = {{ZT_OP_add, NULL},    {ZT_OP_sub, NULL},     {ZT_OP_mul, NULL},
-             {ZT_OP_div, NULL},    {ZT_OP_max, NULL},     {ZT_OP_min, NULL},
-             {ZT_OP_swiglu, NULL}, {ZT_OP_geglu, "tanh"}, {ZT_OP_geglu, "erf"}};
-// clang-format on
+    const char *form; /* of geglu */
+} pairs[] = {
+    {ZT_OP_add, NULL},
+    {ZT_OP_sub, NULL},
+    {ZT_OP_mul, NULL},
+    {ZT_OP_div, NULL},
+    {ZT_OP_max, NULL},
+    {ZT_OP_min, NULL},
+    {ZT_OP_swiglu, NULL},
+    {ZT_OP_geglu, "tanh"},
+    {ZT_OP_geglu, "erf"},
+    {ZT_OP_pow, NULL},
+    {ZT_OP_mod, NULL},
+    {ZT_OP_fmod, NULL},
+    {ZT_OP_prelu, NULL},
+    {ZT_OP_tanh_prime, NULL},
+};
 
 static int pair_of(zt_op op, const void *attrs)
 {
@@ -108,64 +133,146 @@ static int pair_of(zt_op op, const void *attrs)
     return -1;
 }
 
-/* Elements from one index to the next of an axis of the whole in an operand, 0 where it is repeated. */
-static uint32_t step_of(const zt_type *type, const zt_type *whole, int axis)
+static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, int kind)
 {
-    int own_axis = axis - (whole->rank - type->rank);
-    if (own_axis < 0 || type->dim[own_axis] == 1) return 0;
-    uint32_t step = 1;
-    for (int k = own_axis + 1; k < type->rank; k++) step *= (uint32_t)type->dim[k];
-    return step;
-}
-
-zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int operand_count, const zt_type *whole)
-{
-    zt_vk_strides strides = {0};
-    for (int axis = whole->rank - 1; axis >= 0; axis--) {
-        uint32_t size = (uint32_t)whole->dim[axis], step[ZT_MAX_IN] = {0};
-        bool merge = strides.axis_count > 0;
-        if (size == 1) continue;
-        for (int operand_index = 0; operand_index < operand_count; operand_index++) {
-            if (input_types[operand_index]) step[operand_index] = step_of(input_types[operand_index], whole, axis);
-            merge = merge && step[operand_index] ==
-                                 strides.steps[operand_index][strides.axis_count - 1] * strides.dims[strides.axis_count - 1];
-        }
-        for (int operand_index = 0; operand_index < operand_count && !merge; operand_index++)
-            strides.steps[operand_index][strides.axis_count] = step[operand_index];
-        if (merge)
-            strides.dims[strides.axis_count - 1] *= size;
-        else
-            strides.dims[strides.axis_count++] = size;
-    }
-    return strides;
-}
-
-static bool binary_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
-{
-    return all_floats(engine, attrs, input_types, out) && input_types[1]->dtype == input_types[0]->dtype &&
-           zt_vk_strides_of(input_types, 2, &out[0]).axis_count <= 4;
-}
-
-static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
-{
-    zt_vk_strides strides = zt_vk_strides_of(call->in, 2, call->out);
-    int64_t element_count = zt_type_count(call->out);
     call->shader = ZT_VK_SHADER_elementwise_binary;
-    call->spec[0] = (uint32_t)pair_of(op, call->attrs);
-    call->word[0] = (uint32_t)element_count;
-    for (int axis = 0; axis < 4; axis++) {
-        call->word[4 - axis] = axis < strides.axis_count ? strides.dims[axis] : 1;
-        call->word[8 - axis] = axis < strides.axis_count ? strides.steps[0][axis] : 0;
-        call->word[12 - axis] = axis < strides.axis_count ? strides.steps[1][axis] : 0;
-    }
-    zt_vk_spread(engine, call, element_count, 64);
-    return ZT_OK;
+    call->spec[0] = (uint32_t)kind;
+    return zt_vk_set_strides(engine, call, 2, call->out);
 }
 
-#define BINARY(NAME)                                                                                                             \
-    static zt_status set_##NAME(zt_vk_engine *e, zt_vk_call *c) { return set_binary(e, c, ZT_OP_##NAME); }
-#define BINARIES(X) X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(geglu)
-BINARIES(BINARY)
+/* ---- elements of any plain type -------------------------------------------------------------- */
+
+/* The constant KIND of shaders/elementwise_values.comp. */
+enum { ONE_INTEGER, TWO_INTEGERS, TEST, WHERE, CAST, FILL };
+
+/* Functions by their numbers in shaders/elements.glsl. */
+static const struct {
+    zt_op op;
+    int kind;
+    uint32_t function;
+} values[] = {
+    {ZT_OP_neg, ONE_INTEGER, 0},          {ZT_OP_abs, ONE_INTEGER, 1},          {ZT_OP_sign, ONE_INTEGER, 2},
+    {ZT_OP_square, ONE_INTEGER, 3},       {ZT_OP_relu, ONE_INTEGER, 4},         {ZT_OP_bitwise_not, ONE_INTEGER, 5},
+    {ZT_OP_scale, ONE_INTEGER, 6},        {ZT_OP_add, TWO_INTEGERS, 0},         {ZT_OP_sub, TWO_INTEGERS, 1},
+    {ZT_OP_mul, TWO_INTEGERS, 2},         {ZT_OP_div, TWO_INTEGERS, 3},         {ZT_OP_mod, TWO_INTEGERS, 4},
+    {ZT_OP_fmod, TWO_INTEGERS, 5},        {ZT_OP_max, TWO_INTEGERS, 6},         {ZT_OP_min, TWO_INTEGERS, 7},
+    {ZT_OP_pow, TWO_INTEGERS, 8},         {ZT_OP_bitwise_and, TWO_INTEGERS, 9}, {ZT_OP_bitwise_or, TWO_INTEGERS, 10},
+    {ZT_OP_bitwise_xor, TWO_INTEGERS, 11}, {ZT_OP_shift_left, TWO_INTEGERS, 12}, {ZT_OP_shift_right, TWO_INTEGERS, 13},
+    {ZT_OP_eq, TEST, 0},                  {ZT_OP_ne, TEST, 1},                  {ZT_OP_lt, TEST, 2},
+    {ZT_OP_le, TEST, 3},                  {ZT_OP_gt, TEST, 4},                  {ZT_OP_ge, TEST, 5},
+    {ZT_OP_logical_and, TEST, 6},         {ZT_OP_logical_or, TEST, 7},          {ZT_OP_logical_xor, TEST, 8},
+    {ZT_OP_logical_not, TEST, 9},         {ZT_OP_isnan, TEST, 10},              {ZT_OP_isinf, TEST, 11},
+    {ZT_OP_isfinite, TEST, 12},           {ZT_OP_where, WHERE, 0},              {ZT_OP_cast, CAST, 0},
+    {ZT_OP_fill_like, FILL, 0},
+};
+
+static int value_row_of(zt_op op)
+{
+    for (int i = 0; i < (int)(sizeof values / sizeof values[0]); i++)
+        if (values[i].op == op) return i;
+    return -1;
+}
+
+static bool is_integer(zt_dtype dtype) { return dtype >= ZT_I64 && dtype <= ZT_U8; }
+
+/* f8_e8m0 is only read: an attribute of the cast says how it is rounded to. */
+static bool values_have(int row, const zt_type *const input_types[], const zt_type *out)
+{
+    const int kind = values[row].kind;
+    for (int k = 0; k < zt_op_info(values[row].op)->n_in; k++)
+        if (input_types[k] && !zt_vk_is_value(input_types[k]->dtype)) return false;
+    if (kind == ONE_INTEGER || kind == TWO_INTEGERS) return is_integer(out->dtype);
+    return zt_vk_is_value(out->dtype) && ((kind != CAST && kind != FILL) || out->dtype != ZT_F8_E8M0);
+}
+
+void zt_vk_value_bits(zt_dtype dtype, double value, uint32_t bits[2])
+{
+    const zt_dtype_info *info = zt_dtype_get(dtype);
+    const float single = dtype == ZT_F32 ? (float)value : zt_f64_to_f32_odd(value);
+    const bool fits = value >= -0x1p63 && value < 0x1p63;
+    const int64_t whole = dtype == ZT_BOOL ? value != 0 : fits ? (int64_t)value : 0;
+    memset(bits, 0, 2 * sizeof *bits);
+    if (dtype == ZT_F64)
+        memcpy(bits, &value, sizeof value);
+    else if (info->kind == 'F')
+        info->encode(&single, bits, 1);
+    else
+        memcpy(bits, &whole, sizeof whole);
+}
+
+/* What word[10] and word[11] hold of an op's attributes. */
+static void set_value_attrs(zt_vk_call *call, zt_op op)
+{
+    uint32_t *word = call->word + 10;
+    if (op == ZT_OP_scale) zt_vk_value_bits(ZT_I64, ((const zt_scale_attrs *)call->attrs)->by, word);
+    if (op == ZT_OP_fill_like) zt_vk_value_bits(call->out->dtype, ((const zt_fill_like_attrs *)call->attrs)->value, word);
+    if (op == ZT_OP_cast) word[0] = ((const zt_cast_attrs *)call->attrs)->saturate != 0;
+    if (op != ZT_OP_isinf) return;
+    word[0] = ((const zt_isinf_attrs *)call->attrs)->negative != 0;
+    word[1] = ((const zt_isinf_attrs *)call->attrs)->positive != 0;
+}
+
+static zt_status set_values(zt_vk_engine *engine, zt_vk_call *call, int row)
+{
+    const zt_op op = values[row].op;
+    const int inputs = zt_op_info(op)->n_in;
+    zt_status status = zt_vk_set_strides(engine, call, inputs, call->out);
+    call->shader = ZT_VK_SHADER_elementwise_values;
+    call->spec[0] = (uint32_t)values[row].kind;
+    call->spec[ZT_VK_FLOATS] = 0; /* types are in words */
+    call->word[5] = values[row].function;
+    call->word[6] = (uint32_t)call->in[values[row].kind == WHERE]->dtype;
+    call->word[7] = (uint32_t)call->out->dtype;
+    call->word[8] = (uint32_t)call->in[0]->dtype;
+    call->word[9] = (uint32_t)inputs;
+    set_value_attrs(call, op);
+    return status;
+}
+
+/* ---- an op ----------------------------------------------------------------------------------- */
+
+/* Are all f32, or f16, or bf16? */
+static bool are_floats(zt_op op, const zt_type *const input_types[], const zt_type *out)
+{
+    bool good = zt_vk_is_float(out->dtype) && op != ZT_OP_fill_like && op != ZT_OP_cast && op != ZT_OP_where;
+    for (int k = 0; k < zt_op_info(op)->n_in && good; k++) good = input_types[k]->dtype == out->dtype;
+    return good;
+}
+
+static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    const int row = value_row_of(op);
+    if (are_floats(op, input_types, out)) return function_of(op, attrs) >= 0 || pair_of(op, attrs) >= 0;
+    return row >= 0 && values_have(row, input_types, out);
+}
+
+static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
+{
+    if (!are_floats(op, call->in, call->out)) return set_values(engine, call, value_row_of(op));
+    const int function = function_of(op, call->attrs);
+    return function >= 0 ? set_unary(engine, call, function) : set_binary(engine, call, pair_of(op, call->attrs));
+}
+
+// clang-format off
+#define OPS(X)                                                                                                                   \
+    X(scale) X(softcap) X(silu) X(gelu) X(neg) X(abs) X(square) X(sqrt) X(recip) X(exp) X(tanh) X(sigmoid) X(relu)               \
+    X(erf) X(clamp) X(add_scalar) X(leaky_relu) X(sign) X(floor) X(ceil) X(round) X(rsqrt) X(expm1) X(log) X(log1p)              \
+    X(sin) X(cos) X(tan) X(softplus) X(elu) X(safe_log) X(pow_scalar) X(asin) X(acos) X(atan) X(sinh) X(cosh) X(asinh)           \
+    X(acosh) X(atanh) X(celu) X(selu) X(hard_sigmoid) X(hard_swish) X(mish) X(softsign) X(shrink) X(thresholded_relu)            \
+    X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(pow) X(mod) X(fmod) X(prelu) X(tanh_prime) X(geglu)                    \
+    X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_not) X(shift_left) X(shift_right) X(eq) X(ne) X(lt) X(le)              \
+    X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(logical_not) X(isnan) X(isinf) X(isfinite) X(where)                \
+    X(cast) X(fill_like)
+#define X(NAME)                                                                                                                  \
+    static bool NAME##_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])        \
+    {                                                                                                                            \
+        (void)engine;                                                                                                            \
+        return has_op(ZT_OP_##NAME, attrs, in, out);                                                                             \
+    }                                                                                                                            \
+    static zt_status set_##NAME(zt_vk_engine *engine, zt_vk_call *call) { return set_op(engine, call, ZT_OP_##NAME); }
+OPS(X)
+#undef X
+// clang-format on
 
 /* ---- for chains ------------------------------------------------------------------------------ */
 
@@ -189,11 +296,8 @@ bool zt_vk_function_name(int function, char *name, size_t bytes)
 }
 
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {.op = ZT_OP_##NAME, .has = all_floats, .set = set_##NAME},
-    UNARIES(X)
+#define X(NAME) {.op = ZT_OP_##NAME, .has = NAME##_has, .set = set_##NAME},
+    OPS(X)
 #undef X
-#define X(NAME) {.op = ZT_OP_##NAME, .has = binary_has, .set = set_##NAME},
-        BINARIES(X)
-#undef X
-            {0},
+        {.set = NULL},
 };

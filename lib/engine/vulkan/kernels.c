@@ -31,6 +31,10 @@ bool zt_vk_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 
 
 uint32_t zt_vk_floats(zt_dtype dtype) { return dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 0; }
 
+bool zt_vk_is_value(zt_dtype dtype) { return dtype <= ZT_BOOL; }
+
+_Static_assert(ZT_F64 == 0 && ZT_F8_E8M0 == 8 && ZT_I64 == 9 && ZT_I8 == 12 && ZT_U8 == 16 && ZT_BOOL == 17, "values.glsl");
+
 uint32_t zt_vk_width(const zt_vk_engine *engine)
 {
     uint32_t width = 8;

@@ -6,20 +6,25 @@
 
 /* ---- runtime errors -------------------------------------------------------------------------------- */
 
-static const char *const error_words[] = {NULL, "index", "position", "sequence", "block"};
+static const char *const error_words[] = {NULL,     "index",  "position",   "sequence",                 "block",
+                                              "length", "target", "expert",     "state slot",               "integer division by zero",
+                                              "negative integer exponent"};
 
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
 {
-    int32_t all[6]; /* lock, kind, row, part, value, limit: shaders/call.glsl */
+    int32_t all[7]; /* lock, kind, row, part, value, limit, the value's upper word: shaders/call.glsl */
     char where[32] = "";
     memcpy(all, block, sizeof all);
-    int32_t kind = all[1], value = all[4], limit = all[5];
+    int32_t kind = all[1], limit = all[5];
+    long long value = (long long)((uint64_t)(uint32_t)all[6] << 32 | (uint32_t)all[4]);
     if (kind == 0) return ZT_OK;
     const char *name = zt_op_info(op)->name;
-    const char *what = error_words[kind > 0 && kind <= 4 ? kind : 1];
+    const char *what = error_words[kind > 0 && kind < (int)(sizeof error_words / sizeof error_words[0]) ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
-    if (value < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is out of range: must be nonnegative", name, where, what, value);
-    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %d is out of range: must be less than %d", name, where, what, value, limit);
+    if (limit < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
+    if (value < 0)
+        return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is out of range: must be nonnegative", name, where, what, value);
+    return zt_fail(ctx, ZT_EDATA, "op %s%s: %s %lld is out of range: must be less than %d", name, where, what, value, limit);
 }
 
 static zt_status find_runtime_error(const zt_vk_engine *engine, const zt_executable *executable)

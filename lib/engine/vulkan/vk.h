@@ -314,6 +314,9 @@ typedef struct zt_vk_strides {
     uint32_t dims[ZT_MAX_RANK], steps[ZT_MAX_IN][ZT_MAX_RANK];
 } zt_vk_strides;
 zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int n, const zt_type *y);
+/* For shaders/strides.glsl, an invocation an element of `whole`: their number in word[0], the axes of the first inputs in
+ * word[1], their steps in the next; and the table, where there is more than one axis. */
+zt_status zt_vk_set_strides(zt_vk_engine *engine, zt_vk_call *call, int operand_count, const zt_type *whole);
 /* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output
  * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
 #define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
@@ -333,6 +336,10 @@ int64_t zt_vk_last_dim(const zt_type *type); /* 1 of a scalar */
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
 bool zt_vk_is_float(zt_dtype dtype);
 uint32_t zt_vk_floats(zt_dtype dtype); /* that constant */
+/* Of a type that shaders/values.glsl reads and writes by its number, the dtype's own: f64 to f8, integers of 8 to 64 bits,
+ * bool. Shaders move and convert f64, but compute nothing with it. */
+bool zt_vk_is_value(zt_dtype dtype);
+void zt_vk_value_bits(zt_dtype dtype, double value, uint32_t bits[2]); /* elementwise.c: a value of that type; no number: 0 */
 /* Counts that 32 bits hold, on every operand. */
 bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *out);
 
@@ -343,6 +350,7 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(attention) \
     X(elementwise_binary) \
     X(elementwise_unary) \
+    X(elementwise_values) \
     X(index_gather) \
     X(kv_cache) \
     X(linear) \
