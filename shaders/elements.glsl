@@ -1,6 +1,10 @@
 // elements.glsl - functions of integers, tests, casts: of elements of any plain type, as the bits that values.glsl
 // loads. Numbers of functions are those of the lists in lib/engine/vulkan/elementwise.c. Include values.glsl first.
 
+
+// Kinds of ops, as in elementwise.c; the last two are of floats and pointwise_values.comp's alone.
+const uint ONE_INTEGER = 0u, TWO_INTEGERS = 1u, TEST_OF = 2u, WHERE = 3u, CAST = 4u, FILL = 5u, FLOAT = 6u, TWO_FLOATS = 7u;
+
 // ---- integers ------------------------------------------------------------------------------------
 
 // Of 64 bits, of which the type keeps the low ones; by: scale's factor.
@@ -132,4 +136,21 @@ uvec2 cast_bits(uint from, uint to, uvec2 bits, bool saturate)
     uvec2 v = wrap_whole(from, bits);
     if (to == F64) return whole_to_double(v, is_signed(from));
     return float_to_bits(to, cut_small(to, whole_to_float(v, is_signed(from), odd), saturate));
+}
+
+// ---- ops -----------------------------------------------------------------------------------------
+
+// Element i of an op of one value or two, but where; more: what the op's attributes are in two words.
+uvec2 element_of(uint kind, uint f, uint type, uint to, uvec2 a, uvec2 b, uvec2 more, uint i)
+{
+    uvec2 y = more;
+    if (kind == ONE_INTEGER) y = of_integer(f, is_signed(type), wrap_whole(type, a), more);
+    if (kind == TWO_INTEGERS) {
+        b = wrap_whole(type, b);
+        report_integers(f, type, b, i);
+        y = of_integers(f, type, wrap_whole(type, a), b);
+    }
+    if (kind == TEST_OF) y = uvec2(test(f, type, a, b, more) ? 1u : 0u, 0u);
+    if (kind == CAST) y = cast_bits(type, to, a, more.x != 0u);
+    return y;
 }

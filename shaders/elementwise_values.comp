@@ -12,8 +12,6 @@
 layout(constant_id = 0) const uint KIND = 0u;
 layout(local_size_x = 64) in;
 
-const uint ONE_INTEGER = 0u, TWO_INTEGERS = 1u, TEST = 2u, WHERE = 3u, CAST = 4u, FILL = 5u; // as in elementwise.c
-
 void main()
 {
     uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
@@ -26,14 +24,7 @@ void main()
     } else if (KIND != FILL) {
         uvec2 a = load_bits(type, 0u, place_of(0u, inputs, i)), b = a;
         if (inputs > 1u) b = load_bits(type, 1u, place_of(1u, inputs, i));
-        if (KIND == ONE_INTEGER) y = of_integer(f, is_signed(type), wrap_whole(type, a), more);
-        if (KIND == TWO_INTEGERS) {
-            b = wrap_whole(type, b);
-            report_integers(f, type, b, i);
-            y = of_integers(f, type, wrap_whole(type, a), b);
-        }
-        if (KIND == TEST) y = uvec2(test(f, type, a, b, more) ? 1u : 0u, 0u);
-        if (KIND == CAST) y = cast_bits(type, to, a, more.x != 0u);
+        y = element_of(KIND, f, type, to, a, b, more, i);
     }
     store_bits(to, out_k, i, y);
 }

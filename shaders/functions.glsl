@@ -85,3 +85,23 @@ FUNCTION(f_mod, mod_of(x, a))
 FUNCTION(f_fmod, fmod_of(x, a))
 FUNCTION(f_prelu, x > 0.0 ? x : a * x)
 FUNCTION(f_tanh_prime, a * tanh_slope(x))
+
+// ---- tests, choices and casts, in chains alone, where bool is 0 or 1 ----------------------------
+
+#define TEST(NAME, Y)                                                                              \
+    float NAME(const float x, const float a, const float b) { return (Y) ? 1.0 : 0.0; }
+TEST(f_isnan, isnan(x))
+TEST(f_isinf, isinf(x) && (x < 0.0 ? a : b) != 0.0)
+TEST(f_isfinite, !isinf(x) && !isnan(x))
+TEST(f_logical_not, x == 0.0)
+TEST(f_eq, x == a)
+TEST(f_ne, x != a)
+TEST(f_lt, x < a)
+TEST(f_le, x <= a)
+TEST(f_gt, x > a)
+TEST(f_ge, x >= a)
+TEST(f_logical_and, x != 0.0 && a != 0.0)
+TEST(f_logical_or, x != 0.0 || a != 0.0)
+TEST(f_logical_xor, (x != 0.0) != (a != 0.0))
+FUNCTION(f_cast, x)
+FUNCTION(f_where, x != 0.0 ? a : b)

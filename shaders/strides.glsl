@@ -13,10 +13,10 @@ uint place_of(uint k, uint inputs, uint i)
     uint axes = call.word[AXES], place = 0u;
     if (axes <= 1u) return i * call.word[STEPS + k];
     Words table = Words(call.at[inputs]);
-    for (uint axis = 0u; axis < axes; axis++) {
-        uint size = table.v[axis];
-        place += i % size * table.v[axes * (1u + k) + axis];
-        i /= size;
+    for (uint axis = 0u; axis + 1u < axes; axis++) {
+        uint size = table.v[axis], rest = i / size;
+        place += (i - rest * size) * table.v[axes * (1u + k) + axis];
+        i = rest;
     }
-    return place;
+    return place + i * table.v[axes * (2u + k) - 1u];
 }

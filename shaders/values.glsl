@@ -9,10 +9,7 @@
 //
 // Indices of i32 or i64: load_whole; one that is in range has a high word of 0.
 // f64 is converted exactly rounded, by its bits: no device has to compute with it.
-#extension GL_EXT_shader_8bit_storage : require
 #include "integers.glsl"
-
-layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint8_t v[]; };
 
 const uint F64 = 0u, F32 = 1u, F16 = 2u, BF16 = 3u, F8_E4M3 = 4u, F8_E5M2 = 5u, F8_E4M3FNUZ = 6u;
 const uint F8_E5M2FNUZ = 7u, F8_E8M0 = 8u, I64 = 9u, I32 = 10u, I16 = 11u, I8 = 12u, U64 = 13u, U32 = 14u;

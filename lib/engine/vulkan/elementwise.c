@@ -15,8 +15,8 @@ static uint32_t float_bits(double number)
 
 /* ---- one float ------------------------------------------------------------------------------- */
 
-/* The place in the table is the constant KIND of shaders/elementwise_unary.comp; `at` are f64 attributes that
- * it takes, by their places in the op's struct, as many as are not below 0. */
+/* The place in the table is the number in shaders/function_of.glsl; `at` are attributes that it takes, f64 (of isinf
+ * i64), by their places in the op's struct, as many as are not below 0. The last rows are of chains alone. */
 #define AT(op, field) (int)offsetof(zt_##op##_attrs, field)
 static const struct {
     zt_op op;
@@ -72,6 +72,11 @@ static const struct {
     {ZT_OP_softsign, {-1, -1}, NULL},
     {ZT_OP_shrink, {AT(shrink, lambd), AT(shrink, bias)}, NULL},
     {ZT_OP_thresholded_relu, {AT(thresholded_relu, alpha), -1}, NULL},
+    {ZT_OP_isnan, {-1, -1}, NULL},
+    {ZT_OP_isinf, {AT(isinf, negative), AT(isinf, positive)}, NULL},
+    {ZT_OP_isfinite, {-1, -1}, NULL},
+    {ZT_OP_logical_not, {-1, -1}, NULL},
+    {ZT_OP_cast, {-1, -1}, NULL},
 };
 
 static int function_of(zt_op op, const void *attrs)
@@ -85,8 +90,12 @@ static int function_of(zt_op op, const void *attrs)
 static void take_attrs(int kind, const void *attrs, double value[2])
 {
     for (int i = 0; i < 2; i++) {
+        int64_t whole = 0;
         value[i] = 0;
-        if (functions[kind].at[i] >= 0) memcpy(&value[i], (const char *)attrs + functions[kind].at[i], sizeof value[i]);
+        if (functions[kind].at[i] < 0) continue;
+        memcpy(&value[i], (const char *)attrs + functions[kind].at[i], sizeof value[i]);
+        memcpy(&whole, &value[i], sizeof whole);
+        if (functions[kind].op == ZT_OP_isinf) value[i] = (double)whole;
     }
 }
 
@@ -105,7 +114,7 @@ static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, int kind)
 
 /* ---- two floats ------------------------------------------------------------------------------ */
 
-/* The place is the constant KIND of shaders/elementwise_binary.comp. */
+/* The place is the number in shaders/function_of.glsl; the last rows are of chains alone, `where` of three. */
 static const struct {
     zt_op op;
     const char *form; /* of geglu */
@@ -124,6 +133,16 @@ static const struct {
     {ZT_OP_fmod, NULL},
     {ZT_OP_prelu, NULL},
     {ZT_OP_tanh_prime, NULL},
+    {ZT_OP_eq, NULL},
+    {ZT_OP_ne, NULL},
+    {ZT_OP_lt, NULL},
+    {ZT_OP_le, NULL},
+    {ZT_OP_gt, NULL},
+    {ZT_OP_ge, NULL},
+    {ZT_OP_logical_and, NULL},
+    {ZT_OP_logical_or, NULL},
+    {ZT_OP_logical_xor, NULL},
+    {ZT_OP_where, NULL},
 };
 
 static int pair_of(zt_op op, const void *attrs)
@@ -142,8 +161,8 @@ static zt_status set_binary(zt_vk_engine *engine, zt_vk_call *call, int kind)
 
 /* ---- elements of any plain type -------------------------------------------------------------- */
 
-/* The constant KIND of shaders/elementwise_values.comp. */
-enum { ONE_INTEGER, TWO_INTEGERS, TEST, WHERE, CAST, FILL };
+/* The constant KIND of shaders/elementwise_values.comp; the last two are of shaders/pointwise_values.comp alone. */
+enum { ONE_INTEGER, TWO_INTEGERS, TEST, WHERE, CAST, FILL, FLOAT, TWO_FLOATS };
 
 /* Functions by their numbers in shaders/elements.glsl. */
 static const struct {
@@ -200,16 +219,15 @@ void zt_vk_value_bits(zt_dtype dtype, double value, uint32_t bits[2])
         memcpy(bits, &whole, sizeof whole);
 }
 
-/* What word[10] and word[11] hold of an op's attributes. */
-static void set_value_attrs(zt_vk_call *call, zt_op op)
+/* An op's attributes in two words, as shaders/elements.glsl wants them. */
+static void put_value_attrs(zt_op op, const void *attrs, zt_dtype to, uint32_t word[2])
 {
-    uint32_t *word = call->word + 10;
-    if (op == ZT_OP_scale) zt_vk_value_bits(ZT_I64, ((const zt_scale_attrs *)call->attrs)->by, word);
-    if (op == ZT_OP_fill_like) zt_vk_value_bits(call->out->dtype, ((const zt_fill_like_attrs *)call->attrs)->value, word);
-    if (op == ZT_OP_cast) word[0] = ((const zt_cast_attrs *)call->attrs)->saturate != 0;
+    if (op == ZT_OP_scale) zt_vk_value_bits(ZT_I64, ((const zt_scale_attrs *)attrs)->by, word);
+    if (op == ZT_OP_fill_like) zt_vk_value_bits(to, ((const zt_fill_like_attrs *)attrs)->value, word);
+    if (op == ZT_OP_cast) word[0] = ((const zt_cast_attrs *)attrs)->saturate != 0;
     if (op != ZT_OP_isinf) return;
-    word[0] = ((const zt_isinf_attrs *)call->attrs)->negative != 0;
-    word[1] = ((const zt_isinf_attrs *)call->attrs)->positive != 0;
+    word[0] = ((const zt_isinf_attrs *)attrs)->negative != 0;
+    word[1] = ((const zt_isinf_attrs *)attrs)->positive != 0;
 }
 
 static zt_status set_values(zt_vk_engine *engine, zt_vk_call *call, int row)
@@ -225,7 +243,7 @@ static zt_status set_values(zt_vk_engine *engine, zt_vk_call *call, int row)
     call->word[7] = (uint32_t)call->out->dtype;
     call->word[8] = (uint32_t)call->in[0]->dtype;
     call->word[9] = (uint32_t)inputs;
-    set_value_attrs(call, op);
+    put_value_attrs(op, call->attrs, call->out->dtype, call->word + 10);
     return status;
 }
 
@@ -239,7 +257,7 @@ static bool are_floats(zt_op op, const zt_type *const input_types[], const zt_ty
     return good;
 }
 
-static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type *out)
 {
     const int row = value_row_of(op);
     if (are_floats(op, input_types, out)) return function_of(op, attrs) >= 0 || pair_of(op, attrs) >= 0;
@@ -292,6 +310,25 @@ bool zt_vk_function_name(int function, char *name, size_t bytes)
     const char *form = one ? functions[function].form : pairs[pair].form;
     snprintf(name, bytes, "f_%s%s%s", zt_op_info(one ? functions[function].op : pairs[pair].op)->name, form ? "_" : "",
              form ? form : "");
+    return true;
+}
+
+bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type *out, uint32_t word[4])
+{
+    const int row = value_row_of(op), function = function_of(op, attrs);
+    double at[2] = {0, 0};
+    if (!has_op(op, attrs, input_types, out)) return false;
+    memset(word, 0, 4 * sizeof *word);
+    const uint32_t types = (uint32_t)input_types[op == ZT_OP_where]->dtype << 16 | (uint32_t)out->dtype << 24;
+    if (!are_floats(op, input_types, out)) {
+        word[0] = (uint32_t)values[row].kind | values[row].function << 8 | types;
+        put_value_attrs(op, attrs, out->dtype, word + 2);
+        if (op == ZT_OP_where) word[2] = (uint32_t)input_types[0]->dtype;
+        return true;
+    }
+    if (function >= 0) take_attrs(function, attrs, at);
+    word[0] = function >= 0 ? FLOAT | (uint32_t)function << 8 | types : TWO_FLOATS | (uint32_t)pair_of(op, attrs) << 8 | types;
+    for (int i = 0; i < 2; i++) word[2 + i] = float_bits(at[i]);
     return true;
 }
 

@@ -5,7 +5,7 @@
  * left in (OpName), types by what they are. New are the constants, which stand before the first
  * function, and for each op of the chain
  *
- *     t[8 + i] = rounded(f(t[a], given(2 i), given(2 i + 1)))     or f(t[a], t[b], t[a])
+ *     t[8 + i] = rounded(f(t[a], given(2 i), given(2 i + 1)), type)     or f(t[a], t[b], t[c])
  *
  * and a call of `store` where the value is an output.
  */
@@ -49,8 +49,8 @@ static void find_name(module_writer *writer, const uint32_t *instruction, uint32
         uint32_t *id;
     } ours[] = {{"t", &writer->stored_type},
                 {"given(u1;", &writer->given},
-                {"rounded(f1;", &writer->rounded},
-                {"store(u1;f1;", &writer->store},
+                {"rounded(f1;u1;", &writer->rounded},
+                {"store(u1;u1;f1;", &writer->store},
                 {"chain(", &writer->chain}};
     for (size_t i = 0; i < sizeof ours / sizeof ours[0]; i++)
         if (has_name(instruction, words, ours[i].name)) *ours[i].id = instruction[1];
@@ -101,29 +101,31 @@ static uint32_t load_given(module_writer *writer, uint32_t input)
     return converted;
 }
 
-static void put_op(module_writer *writer, uint32_t op_index, uint32_t op)
+static void put_op(module_writer *writer, uint32_t op_index, uint32_t op, uint32_t more)
 {
-    uint32_t function = ZT_VK_BODY_F(op), first = load_value(writer, ZT_VK_BODY_A(op)), argument, second = first;
+    uint32_t function = ZT_VK_BODY_F(op), first = load_value(writer, ZT_VK_BODY_VALUE(op, 0)), argument, second;
+    uint32_t type = writer->constant + ZT_VK_BODY_TYPE(more);
     if (function < ZT_VK_PAIRS) {
         argument = load_given(writer, 2 * op_index);
         second = load_given(writer, 2 * op_index + 1);
     } else {
-        argument = load_value(writer, ZT_VK_BODY_B(op));
+        argument = load_value(writer, ZT_VK_BODY_VALUE(op, 1));
+        second = load_value(writer, ZT_VK_BODY_VALUE(op, 2));
     }
     uint32_t computed = writer->next++, rounded = writer->next++, stored_at = writer->next++;
     PUT(writer, CALL, writer->f32, computed, writer->function[function], first, argument, second);
-    PUT(writer, CALL, writer->f32, rounded, writer->rounded, computed);
+    PUT(writer, CALL, writer->f32, rounded, writer->rounded, computed, type);
     PUT(writer, ACCESS, writer->pointer, stored_at, writer->stored_type, writer->constant + ZT_POINTWISE_INS + op_index);
     PUT(writer, STORE, stored_at, rounded);
-    if (ZT_VK_BODY_TO(op))
-        PUT(writer, CALL, writer->none, writer->next++, writer->store, writer->constant + ZT_VK_BODY_TO(op) - 1, rounded);
+    if (ZT_VK_BODY_OUT(more))
+        PUT(writer, CALL, writer->none, writer->next++, writer->store, writer->constant + ZT_VK_BODY_OUT(more) - 1, type, rounded);
 }
 
 static bool all_there(const module_writer *writer, const uint32_t *body, int op_count)
 {
     bool good = writer->none && writer->u32 && writer->f32 && writer->pointer && writer->stored_type && writer->given &&
                 writer->rounded && writer->store && writer->chain;
-    for (int i = 0; i < op_count; i++) good = good && writer->function[ZT_VK_BODY_F(body[i])];
+    for (int i = 0; i < op_count; i++) good = good && writer->function[ZT_VK_BODY_F(body[2 * i])];
     return good;
 }
 
@@ -146,15 +148,16 @@ static bool write_module(module_writer *writer, const uint32_t *body, int op_cou
         }
         if (op == FUNCTION) ours = instruction[2] == writer->chain;
         put_instruction(writer, op, instruction + 1, words - 1);
-        for (int k = 0; k < op_count && ours && op == LABEL; k++) put_op(writer, (uint32_t)k, body[k]);
+        for (int k = 0; k < op_count && ours && op == LABEL; k++) put_op(writer, (uint32_t)k, body[2 * k], body[2 * k + 1]);
         position += words;
     }
     writer->output[3] = writer->next; /* the bound of ids */
     return functions;
 }
 
-uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int op_count, size_t *module_bytes)
+uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int body_words, size_t *module_bytes)
 {
+    const int op_count = body_words / 2;
     module_writer writer = {.code = code, .word_count = bytes / sizeof *code, .next = code[3]};
     writer.output = zt_alloc_array(ctx, writer.word_count + 4 * CONSTANTS + (size_t)op_count * EACH, sizeof *writer.output);
     if (!writer.output) return NULL;

@@ -244,7 +244,7 @@ typedef struct zt_vk_call {
     /* of the pass */
     int shader;
     uint32_t spec[ZT_VK_SPECS], word[16], groups[3]; /* a group count of 0: nothing to do */
-    uint32_t body[64];                               /* n_body ops of a chain, ZT_VK_BODY */
+    uint32_t body[128];                              /* n_body words of a chain's ops, ZT_VK_BODY */
     int n_body;
     zt_vk_arg arg[ZT_VK_MANY];
     int n_args; /* 0: inputs, table, outputs */
@@ -290,9 +290,15 @@ typedef struct zt_vk_kernel {
     X(kv_cache)    \
     X(linear)      \
     X(norm)        \
+    X(pad)         \
     X(pointwise)   \
+    X(random)      \
     X(rope)        \
-    X(slice)
+    X(scan)        \
+    X(shape)       \
+    X(shape_like)  \
+    X(slice)       \
+    X(triangular)
 // clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
 ZT_VK_FAMILIES(X)
@@ -301,11 +307,14 @@ const zt_vk_kernel *zt_vk_find(const zt_vk_engine *engine, zt_op op, const void 
                                const zt_type out[]);
 /* Invocations of a workgroup that must wait for each other: those of a subgroup do at no cost. */
 uint32_t zt_vk_width(const zt_vk_engine *engine);
-/* elementwise.c: the number of an op's function, from ZT_VK_PAIRS on of two values, or -1; at:
+/* elementwise.c: the number of an op's function of floats and bools, from ZT_VK_PAIRS on of two values or three, or -1; at:
  * NULL, or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
 enum { ZT_VK_PAIRS = 64 };
 int zt_vk_function(zt_op op, const void *attrs, double at[2]);
 bool zt_vk_function_name(int f, char *name, size_t bytes);
+/* An op of a chain of any plain types, the words that shaders/pointwise_values.comp reads; word[1], its operands, is 0. False:
+ * it has no such op. */
+bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out, uint32_t word[4]);
 /* Operands that broadcast to y: its dimensions from the last, those that go on from each other in
  * all operands as one; and for each the elements from one index to
  * the next, 0 where it is repeated. */
@@ -317,14 +326,28 @@ zt_vk_strides zt_vk_strides_of(const zt_type *const input_types[], int n, const 
 /* For shaders/strides.glsl, an invocation an element of `whole`: their number in word[0], the axes of the first inputs in
  * word[1], their steps in the next; and the table, where there is more than one axis. */
 zt_status zt_vk_set_strides(zt_vk_engine *engine, zt_vk_call *call, int operand_count, const zt_type *whole);
-/* module.c. An op of a chain: its function, two values (t of shaders/pointwise.comp), the output
- * that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
-#define ZT_VK_BODY(f, a, b) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16)
-#define ZT_VK_BODY_OUT(o)   (((o) + 1) << 24)
-#define ZT_VK_BODY_F(w)     ((w)&255)
-#define ZT_VK_BODY_A(w)     ((w) >> 8 & 255)
-#define ZT_VK_BODY_B(w)     ((w) >> 16 & 255)
-#define ZT_VK_BODY_TO(w)    ((w) >> 24)
+/* strides.c: elements of x in the order of y, from `base` on, by the dimensions of y (the last first), with their steps in x;
+ * a step may be below 0. */
+typedef struct zt_vk_steps {
+    int axis_count;
+    int64_t base, dims[ZT_MAX_RANK], steps[ZT_MAX_RANK];
+} zt_vk_steps;
+void zt_vk_add_axis(zt_vk_steps *steps, int64_t dim, int64_t step);
+/* `count` entries of `whole` along an axis, from `from` on in steps of `by`. */
+zt_vk_steps zt_vk_steps_along(const zt_type *whole, int axis, int64_t from, int64_t by, int64_t count);
+/* The first input's elements to the output, whatever they are: `has` and the pass. */
+bool zt_vk_moves(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[]);
+zt_status zt_vk_move(zt_vk_engine *engine, zt_vk_call *call, zt_vk_steps steps);
+uint32_t zt_vk_bytes(zt_dtype dtype);                  /* of an element */
+int64_t zt_vk_inner(const zt_type *type, int axis);    /* elements of all dimensions after it */
+static inline int zt_vk_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
+/* module.c. An op of a chain, two words: its function and three values (t of shaders/pointwise.comp); its type there, and the
+ * output that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
+#define ZT_VK_BODY(f, a, b, c)    ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16 | (uint32_t)(c) << 24)
+#define ZT_VK_BODY_F(w)           ((w)&255)
+#define ZT_VK_BODY_VALUE(w, k)    ((w) >> (8 + 8 * (k)) & 255)
+#define ZT_VK_BODY_TYPE(more)     ((more)&255)
+#define ZT_VK_BODY_OUT(more)      ((more) >> 8)
 uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each);
@@ -357,10 +380,18 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(linear_codes) \
     X(linear_int8) \
     X(norm) \
+    X(pad) \
+    X(pad_back) \
     X(pointwise) \
+    X(pointwise_values) \
+    X(random) \
     X(roof) \
     X(rope) \
-    X(slice)
+    X(scan) \
+    X(shape) \
+    X(shape_concat) \
+    X(slice_put) \
+    X(triangular)
 // clang-format on
 enum {
 #define X(s) ZT_VK_SHADER_##s,

@@ -1,0 +1,24 @@
+// pad_back.comp - the sums of pad's gradient along one axis, x [outer, padded, inner], y [outer, size, inner]. word: count,
+// padded, size, inner, the entries before, mode.
+#version 460
+#extension GL_GOOGLE_include_directive : require
+#include "call.glsl"
+#include "values.glsl"
+#include "pad.glsl"
+
+layout(constant_id = 0) const uint FROM = 1u; // types by their numbers
+layout(constant_id = 1) const uint TO = 1u;
+layout(local_size_x = 64) in;
+
+void main()
+{
+    uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
+    if (i >= call.word[0]) return;
+    uint padded = call.word[1], size = call.word[2], inner = call.word[3], row = i / inner;
+    int k = int(row % size);
+    uint first = row / size * padded * inner + i % inner;
+    float sum = 0.0;
+    for (uint p = 0u; p < padded; p++)
+        if (pad_source(call.word[5], int(p) - whole(4), int(size)) == k) sum += load_as(FROM, 0u, first + p * inner);
+    store_as(TO, 1u, i, sum);
+}
