@@ -50,7 +50,7 @@ float log_of(float x)
 float log1p_of(float x)
 {
     precise float u = 1.0 + x, whole = u - 1.0;
-    if (whole == 0.0 || isinf(u)) return x;
+    if (whole == 0.0 || (isinf(u) && x > 0.0)) return x;
     return x < -1.0 || isnan(x) ? NOT_A_NUMBER : log_of(u) * (x / whole);
 }
 
@@ -126,7 +126,7 @@ float pow_of(float a, float b)
 const uint TWO_OVER_PI[8] = uint[8](0u, 0xa2f9836eu, 0x4e441529u, 0xfc2757d1u, 0xf534ddc0u, 0xdb629599u, 0x3c439041u,
                                     0xfe5163abu);
 
-// Of a > 2^12, the quarter of the circle it is in and the rest, from -1/2 to 1/2 quarters, by Payne and Hanek: with
+// Of a > 2^7, the quarter of the circle it is in and the rest, from -1/2 to 1/2 quarters, by Payne and Hanek: with
 // a = m 2^at, of a 2 / pi only the bits below 4 matter, and so of 2 / pi only those below 2^(2 - at).
 float far_angle(float a, out uint quarter)
 {
@@ -159,7 +159,7 @@ float far_angle(float a, out uint quarter)
 // is exact.
 float angle_of(float x, out uint quarter)
 {
-    if (abs(x) > 4096.0) {
+    if (abs(x) > 128.0) {
         float part = far_angle(abs(x), quarter);
         if (x < 0.0) quarter = 0u - quarter;
         return 1.57079632679 * (x < 0.0 ? -part : part);

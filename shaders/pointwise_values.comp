@@ -35,30 +35,35 @@ uvec2 run_op(uint what, uvec2 a, uvec2 b, uvec2 c, uint first_type, uvec2 more, 
     return element_of(kind, f, type, to, a, b, more, i);
 }
 
+// Element i of input k, which is broadcast.
+uint place_in(uint k, uint i)
+{
+    Words table = Words(address(TABLE));
+    uint axes = table.v[1], sizes = 3u + INPUTS, place = 0u;
+    for (uint axis = 0u; axis < axes; axis++) {
+        uint size = table.v[sizes + axis], next = i / size;
+        place += (i - next * size) * table.v[sizes + axes * (1u + k) + axis];
+        i = next;
+    }
+    return place;
+}
+
+// The loops are the same for all invocations, those past the last element included.
 void main()
 {
     uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
     Words table = Words(address(TABLE));
-    if (i >= table.v[0]) return;
-    uint axes = table.v[1], ops = table.v[2], sizes = 3u + INPUTS;
-    for (uint k = 0u; k < INPUTS; k++) {
-        uvec2 at = address(k);
-        if ((at.x | at.y) == 0u) continue;
-        uint rest = i, place = 0u;
-        for (uint axis = 0u; axis < axes; axis++) {
-            uint next = rest / table.v[sizes + axis];
-            place += (rest - next * table.v[sizes + axis]) * table.v[sizes + axes * (1u + k) + axis];
-            rest = next;
-        }
-        v[k] = load_bytes(bytes_of(table.v[3u + k]), at, place);
-    }
-    uint op_at = sizes + axes * (1u + INPUTS);
+    bool inside = i < table.v[0];
+    uint ops = table.v[2], op_at = 3u + INPUTS + table.v[1] * (1u + INPUTS);
+    if (!inside) i = 0u;
+    for (uint k = 0u; k < INPUTS; k++)
+        if ((address(k).x | address(k).y) != 0u) v[k] = load_bytes(bytes_of(table.v[3u + k]), address(k), place_in(k, i));
     for (uint k = 0u; k < ops; k++, op_at += 4u) {
         uint what = table.v[op_at], operands = table.v[op_at + 1u], out_k = operands >> 24;
         uint a = operands & 255u, b = operands >> 8 & 255u, c = operands >> 16 & 255u;
         uvec2 more = uvec2(table.v[op_at + 2u], table.v[op_at + 3u]);
-        uint first_type = (what & 255u) == WHERE ? more.x : 0u;
-        v[INPUTS + k] = run_op(what, v[a], v[b], v[c], first_type, more, i);
-        if (out_k != 0u) store_bytes(bytes_of(what >> 24), address(OUTPUTS + out_k - 1u), i, v[INPUTS + k]);
+        v[INPUTS + k] = run_op(what, v[a], v[b], v[c], more.x, more, i);
+        for (uint y = 0u; y < 6u; y++) // constant places in the push constants
+            if (inside && out_k == y + 1u) store_bytes(bytes_of(what >> 24), address(OUTPUTS + y), i, v[INPUTS + k]);
     }
 }
