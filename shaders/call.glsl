@@ -108,8 +108,8 @@ float exp_of(float x)
     if (x > 88.8) return uintBitsToFloat(0x7f800000u);
     if (x < -104.0) return 0.0;
     precise float k = roundEven(x * 1.4426950408889634);
-    precise float r = fma(k, -0.693359375, x);
-    r = fma(k, 2.12194440e-4, r);
+    precise float r = x - k * 0.693359375; // exactly; an fma would not be protected by precise
+    r = r + k * 2.12194440e-4;
     precise float p = 1.0 / 5040.0;
     p = fma(p, r, 1.0 / 720.0);
     p = fma(p, r, 1.0 / 120.0);

@@ -51,7 +51,8 @@ float log1p_of(float x)
 {
     precise float u = 1.0 + x, whole = u - 1.0;
     if (whole == 0.0 || (isinf(u) && x > 0.0)) return x;
-    return x < -1.0 || isnan(x) ? NOT_A_NUMBER : log_of(u) * (x / whole);
+    precise float y = log_of(u) * (x / whole);
+    return x < -1.0 || isnan(x) ? NOT_A_NUMBER : y;
 }
 
 // e^x - 1. Near 0: Taylor's series.
@@ -79,14 +80,15 @@ float product_rest(float a, float b, float p)
     precise float rest = a_high * b_high - p;
     rest = rest + a_high * b_low;
     rest = rest + a_low * b_high;
-    return rest + a_low * b_low;
+    rest = rest + a_low * b_low;
+    return rest;
 }
 
 // a + b - s, s being a + b rounded.
 float sum_rest(float a, float b, float s)
 {
-    precise float b_in = s - a, a_in = s - b_in;
-    return (a - a_in) + (b - b_in);
+    precise float b_in = s - a, a_in = s - b_in, rest = (a - a_in) + (b - b_in);
+    return rest;
 }
 
 // a^b of a > 0, not 1, by e^(b log a), the logarithm being the sum of two floats.
@@ -99,8 +101,8 @@ float positive_power(float a, float b)
     precise float low = sum_rest(high, s2, sum) + (e * LN2_LOW + (s2 * log_tail(s * s) + 2.0 * s_rest));
     precise float log_a = sum + low, log_rest = low - (log_a - sum);
     precise float p = b * log_a, p_rest = product_rest(b, log_a, p) + b * log_rest;
-    precise float y = exp_of(p);
-    return isinf(y) || isinf(p) ? y : y + y * p_rest;
+    precise float y = exp_of(p), z = y + y * p_rest;
+    return isinf(y) || isinf(p) ? y : z;
 }
 
 float pow_of(float a, float b)
@@ -168,7 +170,8 @@ float angle_of(float x, out uint quarter)
     quarter = uint(int(k));
     precise float r = x - k * 1.5703125;
     r = r - k * 4.83751296997070312e-4;
-    return r - k * 7.54978995489188216e-8;
+    r = r - k * 7.54978995489188216e-8;
+    return r;
 }
 
 float near_sin(float r)

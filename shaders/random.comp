@@ -1,6 +1,6 @@
 // random.comp - uniform and normal draws, which depend on seed, counter and place alone: element i takes word i % 4 of
 // Philox4x32-10 (J. Salmon, M. Moraes, R. Dror, D. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011), as
-// lib/base/random.c. Four draws an invocation. Computed in pairs of floats, so that a draw has the bits of the cpu's f64.
+// lib/base/random.c. Four draws an invocation. Computed in pairs of floats, so that a draw has the bits that f64 gives.
 // Operands: the counter, y. word: count, two of the seed, low or mean and high - low or the deviation as pairs.
 #version 460
 #extension GL_GOOGLE_include_directive : require

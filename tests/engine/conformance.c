@@ -172,22 +172,6 @@ static const struct {
     /* delta_rule */
     {ZT_OP_delta_rule, NO_SHADER}, {ZT_OP_delta_rule_backward, NO_SHADER},
 
-    /* elementwise */
-    {ZT_OP_pow, NO_SHADER}, {ZT_OP_mod, NO_SHADER}, {ZT_OP_fmod, NO_SHADER}, {ZT_OP_eq, NO_SHADER}, {ZT_OP_ne, NO_SHADER},
-    {ZT_OP_lt, NO_SHADER}, {ZT_OP_le, NO_SHADER}, {ZT_OP_gt, NO_SHADER}, {ZT_OP_ge, NO_SHADER}, {ZT_OP_logical_and, NO_SHADER},
-    {ZT_OP_logical_or, NO_SHADER}, {ZT_OP_logical_xor, NO_SHADER}, {ZT_OP_logical_not, NO_SHADER}, {ZT_OP_where, NO_SHADER},
-    {ZT_OP_bitwise_and, NO_SHADER}, {ZT_OP_bitwise_or, NO_SHADER}, {ZT_OP_bitwise_xor, NO_SHADER},
-    {ZT_OP_bitwise_not, NO_SHADER}, {ZT_OP_shift_left, NO_SHADER}, {ZT_OP_shift_right, NO_SHADER}, {ZT_OP_isnan, NO_SHADER},
-    {ZT_OP_isinf, NO_SHADER}, {ZT_OP_isfinite, NO_SHADER}, {ZT_OP_prelu, NO_SHADER}, {ZT_OP_tanh_prime, NO_SHADER},
-    {ZT_OP_cast, NO_SHADER}, {ZT_OP_bitcast, NO_SHADER}, {ZT_OP_sign, NO_SHADER}, {ZT_OP_floor, NO_SHADER},
-    {ZT_OP_ceil, NO_SHADER}, {ZT_OP_round, NO_SHADER}, {ZT_OP_rsqrt, NO_SHADER}, {ZT_OP_expm1, NO_SHADER},
-    {ZT_OP_log, NO_SHADER}, {ZT_OP_log1p, NO_SHADER}, {ZT_OP_sin, NO_SHADER}, {ZT_OP_cos, NO_SHADER}, {ZT_OP_tan, NO_SHADER},
-    {ZT_OP_softplus, NO_SHADER}, {ZT_OP_elu, NO_SHADER}, {ZT_OP_safe_log, NO_SHADER}, {ZT_OP_pow_scalar, NO_SHADER},
-    {ZT_OP_asin, NO_SHADER}, {ZT_OP_acos, NO_SHADER}, {ZT_OP_atan, NO_SHADER}, {ZT_OP_sinh, NO_SHADER}, {ZT_OP_cosh, NO_SHADER},
-    {ZT_OP_asinh, NO_SHADER}, {ZT_OP_acosh, NO_SHADER}, {ZT_OP_atanh, NO_SHADER}, {ZT_OP_celu, NO_SHADER},
-    {ZT_OP_selu, NO_SHADER}, {ZT_OP_hard_sigmoid, NO_SHADER}, {ZT_OP_hard_swish, NO_SHADER}, {ZT_OP_mish, NO_SHADER},
-    {ZT_OP_softsign, NO_SHADER}, {ZT_OP_shrink, NO_SHADER}, {ZT_OP_thresholded_relu, NO_SHADER}, {ZT_OP_fill_like, NO_SHADER},
-
     /* expert */
     {ZT_OP_expert_linear, NO_SHADER}, {ZT_OP_expert_linear_backward, NO_SHADER},
 
@@ -216,9 +200,6 @@ static const struct {
     {ZT_OP_batch_norm, NO_SHADER}, {ZT_OP_batch_norm_inference, NO_SHADER}, {ZT_OP_batch_norm_backward, NO_SHADER},
     {ZT_OP_group_norm, NO_SHADER}, {ZT_OP_group_norm_backward, NO_SHADER},
 
-    /* pad */
-    {ZT_OP_pad, NO_SHADER}, {ZT_OP_pad_back, NO_SHADER},
-
     /* pool */
     {ZT_OP_max_pool, NO_SHADER}, {ZT_OP_max_unpool, NO_SHADER}, {ZT_OP_plane_gather, NO_SHADER}, {ZT_OP_avg_pool, NO_SHADER},
     {ZT_OP_avg_unpool, NO_SHADER}, {ZT_OP_lp_pool, NO_SHADER}, {ZT_OP_smooth_max_pool, NO_SHADER},
@@ -226,9 +207,6 @@ static const struct {
 
     /* quant */
     {ZT_OP_quantize_linear, NO_SHADER}, {ZT_OP_dequantize_linear, NO_SHADER},
-
-    /* random */
-    {ZT_OP_random_uniform, NO_SHADER}, {ZT_OP_random_normal, NO_SHADER},
 
     /* recurrent */
     {ZT_OP_rnn, NO_SHADER}, {ZT_OP_lstm, NO_SHADER}, {ZT_OP_gru, NO_SHADER}, {ZT_OP_rnn_backward, NO_SHADER},
@@ -244,23 +222,14 @@ static const struct {
     /* sample */
     {ZT_OP_sample_token, NO_SHADER},
 
-    /* scan */
-    {ZT_OP_cumsum, NO_SHADER}, {ZT_OP_cumprod, NO_SHADER},
-
     /* sdpa */
     {ZT_OP_sdpa, NO_SHADER}, {ZT_OP_sdpa_grad, NO_SHADER},
 
     /* selective_scan */
     {ZT_OP_selective_scan, NO_SHADER}, {ZT_OP_selective_scan_backward, NO_SHADER},
 
-    /* shape */
-    {ZT_OP_transpose, NO_SHADER}, {ZT_OP_concat, NO_SHADER}, {ZT_OP_uncat, NO_SHADER}, {ZT_OP_repeat, NO_SHADER},
-
     /* shape_like */
-    {ZT_OP_sum_to, NO_SHADER}, {ZT_OP_broadcast_to, NO_SHADER},
-
-    /* slice */
-    {ZT_OP_slice_put, NO_SHADER}, {ZT_OP_slice_step, NO_SHADER}, {ZT_OP_slice_step_put, NO_SHADER},
+    {ZT_OP_sum_to, NO_SHADER},
 
     /* softmax */
     {ZT_OP_softmax, NO_SHADER}, {ZT_OP_log_softmax, NO_SHADER}, {ZT_OP_entmax, NO_SHADER}, {ZT_OP_scaled_softmax, NO_SHADER},
@@ -271,9 +240,6 @@ static const struct {
 
     /* topk */
     {ZT_OP_topk, NO_SHADER},
-
-    /* triangular */
-    {ZT_OP_tril, NO_SHADER}, {ZT_OP_triu, NO_SHADER},
 
 };
 // clang-format on

@@ -1,6 +1,6 @@
 /* vulkan_values.c - elements on the engine on Vulkan beyond their cases (conformance.c): functions over the whole range of
- * their arguments, in units in the last place; random draws, which have the bits of the cpu's; what is wrong with
- * integers, in the words of the cpu. Skipped, aloud, where there is no adapter. */
+ * their arguments, in units in the last place; random draws, which have the bits of the reference engine's; what is wrong with
+ * integers, in its words. Skipped, aloud, where there is no adapter. */
 #include "tests/common/one_op.h"
 #include "tests/engine/device.h"
 
@@ -9,7 +9,7 @@
 enum { VALUES = 4096, DRAWS = 100000, ULPS = 8 };
 
 static zt_ctx *ctx;
-static zt_engine *device, *cpu, *ref;
+static zt_engine *device, *ref;
 
 /* ---- functions ------------------------------------------------------------------------------- */
 
@@ -19,12 +19,14 @@ static const struct {
     double low, high;
     bool both;
 } ranges[] = {
-    {ZT_OP_exp, -20, 6.4, true},    {ZT_OP_expm1, -30, 6.4, true},  {ZT_OP_log, -126, 127.9, false}, {ZT_OP_log, -0.01, 0.01, false},
-    {ZT_OP_log1p, -30, 127, false}, {ZT_OP_sin, -20, 12, true},     {ZT_OP_sin, 12, 127, true},      {ZT_OP_cos, -20, 12, true},
-    {ZT_OP_cos, 12, 127, true},     {ZT_OP_tan, -20, 12, true},     {ZT_OP_atan, -30, 60, true},     {ZT_OP_asin, -20, 0, true},
-    {ZT_OP_acos, -20, -0.01, true}, {ZT_OP_sinh, -20, 6.4, true},   {ZT_OP_cosh, -20, 6.4, true},    {ZT_OP_asinh, -20, 120, true},
-    {ZT_OP_acosh, 0.1, 120, false}, {ZT_OP_atanh, -20, -0.01, true}, {ZT_OP_rsqrt, -120, 120, false}, {ZT_OP_softplus, -20, 6, true},
-    {ZT_OP_tanh, -20, 5, true},     {ZT_OP_sigmoid, -20, 5, true},  {ZT_OP_floor, -20, 30, true},    {ZT_OP_round, -20, 30, true},
+    {ZT_OP_exp, -20, 6.4, true},     {ZT_OP_expm1, -30, 6.4, true},  {ZT_OP_log, -126, 127.9, false},
+    {ZT_OP_log, -0.01, 0.01, false}, {ZT_OP_log1p, -30, 127, false}, {ZT_OP_sin, -20, 12, true},
+    {ZT_OP_sin, 12, 127, true},      {ZT_OP_cos, -20, 12, true},     {ZT_OP_cos, 12, 127, true},
+    {ZT_OP_tan, -20, 12, true},      {ZT_OP_atan, -30, 60, true},    {ZT_OP_asin, -20, 0, true},
+    {ZT_OP_acos, -20, -0.01, true},  {ZT_OP_sinh, -20, 6.4, true},   {ZT_OP_cosh, -20, 6.4, true},
+    {ZT_OP_asinh, -20, 120, true},   {ZT_OP_acosh, 0.1, 120, false}, {ZT_OP_atanh, -20, -0.01, true},
+    {ZT_OP_rsqrt, -120, 120, false}, {ZT_OP_softplus, -20, 6, true}, {ZT_OP_tanh, -20, 5, true},
+    {ZT_OP_sigmoid, -20, 5, true},   {ZT_OP_floor, -20, 30, true},   {ZT_OP_round, -20, 30, true},
 };
 
 /* How far apart, in units in the last place of `want`. */
@@ -58,8 +60,8 @@ static void test_function(int row)
         worst = ulps_of(got[i], want[i]);
         at = (double)x[i];
     }
-    ok(good && worst <= ULPS, "%s from 2^%g to 2^%g within %d units in the last place: %.3g at %.9g", zt_op_info(ranges[row].op)->name,
-       ranges[row].low, ranges[row].high, ULPS, worst, at);
+    ok(good && worst <= ULPS, "%s from 2^%g to 2^%g within %d units in the last place: %.3g at %.9g",
+       zt_op_info(ranges[row].op)->name, ranges[row].low, ranges[row].high, ULPS, worst, at);
 }
 
 /* ---- random draws ---------------------------------------------------------------------------- */
@@ -71,9 +73,9 @@ static void test_random(zt_op op, const void *attrs)
     const zt_type scalar = zt_type_make(ZT_I64, 0, NULL), type = zt_type_make(ZT_F32, 1, (int64_t[]){DRAWS});
     const oneop call = {.op = op, .attrs = attrs, .in = {&scalar}, .data = {&counter}, .out = {type}};
     int differ = 0;
-    bool good = run_one(device, &call, got) && run_one(cpu, &call, want);
+    bool good = run_one(device, &call, got) && run_one(ref, &call, want);
     for (int i = 0; i < DRAWS && good; i++) differ += memcmp(&got[i], &want[i], sizeof got[i]) != 0;
-    ok(good && differ == 0, "%s: %d of %d draws have other bits than on cpu", zt_op_info(op)->name, differ, DRAWS);
+    ok(good && differ == 0, "%s: %d of %d draws have other bits than on ref", zt_op_info(op)->name, differ, DRAWS);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -104,7 +106,6 @@ int main(void)
     ctx = zt_ctx_new();
     device = device_open(ctx, "vulkan");
     if (!device) return device_done(ctx, NULL);
-    cpu = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 1, .isa = zt_isa_best()});
     ref = zt_engine_open(ctx, "ref", NULL);
     const zt_dims shape = {1, {DRAWS}};
     for (int row = 0; row < (int)(sizeof ranges / sizeof ranges[0]); row++) test_function(row);
@@ -114,7 +115,6 @@ int main(void)
     test_message(ZT_OP_mod, 0);
     test_message(ZT_OP_fmod, 0);
     test_message(ZT_OP_pow, -2);
-    zt_engine_close(cpu);
     zt_engine_close(ref);
     return device_done(ctx, device);
 }

@@ -118,7 +118,8 @@ static void put_op(module_writer *writer, uint32_t op_index, uint32_t op, uint32
     PUT(writer, ACCESS, writer->pointer, stored_at, writer->stored_type, writer->constant + ZT_POINTWISE_INS + op_index);
     PUT(writer, STORE, stored_at, rounded);
     if (ZT_VK_BODY_OUT(more))
-        PUT(writer, CALL, writer->none, writer->next++, writer->store, writer->constant + ZT_VK_BODY_OUT(more) - 1, type, rounded);
+        PUT(writer, CALL, writer->none, writer->next++, writer->store, writer->constant + ZT_VK_BODY_OUT(more) - 1, type,
+            rounded);
 }
 
 static bool all_there(const module_writer *writer, const uint32_t *body, int op_count)
@@ -155,7 +156,8 @@ static bool write_module(module_writer *writer, const uint32_t *body, int op_cou
     return functions;
 }
 
-uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int body_words, size_t *module_bytes)
+uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int body_words,
+                       size_t *module_bytes)
 {
     const int op_count = body_words / 2;
     module_writer writer = {.code = code, .word_count = bytes / sizeof *code, .next = code[3]};

@@ -6,9 +6,17 @@
 
 /* ---- runtime errors -------------------------------------------------------------------------------- */
 
-static const char *const error_words[] = {NULL,     "index",  "position",   "sequence",                 "block",
-                                              "length", "target", "expert",     "state slot",               "integer division by zero",
-                                              "negative integer exponent"};
+static const char *const error_words[] = {NULL,
+                                          "index",
+                                          "position",
+                                          "sequence",
+                                          "block",
+                                          "length",
+                                          "target",
+                                          "expert",
+                                          "state slot",
+                                          "integer division by zero",
+                                          "negative integer exponent"};
 
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
 {

@@ -71,7 +71,10 @@ static bool bits_have(const zt_vk_engine *engine, const void *attrs, const zt_ty
 }
 
 const zt_vk_kernel zt_vk_shape[] = {
-    {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast},   {.op = ZT_OP_concat, .has = zt_vk_moves, .set = set_concat},
-    {.op = ZT_OP_repeat, .has = zt_vk_moves, .set = set_repeat},   {.op = ZT_OP_transpose, .has = zt_vk_moves, .set = set_transpose},
-    {.op = ZT_OP_uncat, .has = zt_vk_moves, .set = set_uncat},     {.set = NULL},
+    {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast},
+    {.op = ZT_OP_concat, .has = zt_vk_moves, .set = set_concat},
+    {.op = ZT_OP_repeat, .has = zt_vk_moves, .set = set_repeat},
+    {.op = ZT_OP_transpose, .has = zt_vk_moves, .set = set_transpose},
+    {.op = ZT_OP_uncat, .has = zt_vk_moves, .set = set_uncat},
+    {.set = NULL},
 };

@@ -338,16 +338,16 @@ zt_vk_steps zt_vk_steps_along(const zt_type *whole, int axis, int64_t from, int6
 /* The first input's elements to the output, whatever they are: `has` and the pass. */
 bool zt_vk_moves(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[]);
 zt_status zt_vk_move(zt_vk_engine *engine, zt_vk_call *call, zt_vk_steps steps);
-uint32_t zt_vk_bytes(zt_dtype dtype);                  /* of an element */
-int64_t zt_vk_inner(const zt_type *type, int axis);    /* elements of all dimensions after it */
+uint32_t zt_vk_bytes(zt_dtype dtype);               /* of an element */
+int64_t zt_vk_inner(const zt_type *type, int axis); /* elements of all dimensions after it */
 static inline int zt_vk_axis(int64_t axis, int rank) { return (int)(axis < 0 ? axis + rank : axis); }
 /* module.c. An op of a chain, two words: its function and three values (t of shaders/pointwise.comp); its type there, and the
  * output that it is, plus 1. The module, zt_alloc'ed, of *made bytes; NULL: an error. */
-#define ZT_VK_BODY(f, a, b, c)    ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16 | (uint32_t)(c) << 24)
-#define ZT_VK_BODY_F(w)           ((w)&255)
-#define ZT_VK_BODY_VALUE(w, k)    ((w) >> (8 + 8 * (k)) & 255)
-#define ZT_VK_BODY_TYPE(more)     ((more)&255)
-#define ZT_VK_BODY_OUT(more)      ((more) >> 8)
+#define ZT_VK_BODY(f, a, b, c) ((uint32_t)(f) | (uint32_t)(a) << 8 | (uint32_t)(b) << 16 | (uint32_t)(c) << 24)
+#define ZT_VK_BODY_F(w)        ((w)&255)
+#define ZT_VK_BODY_VALUE(w, k) ((w) >> (8 + 8 * (k)) & 255)
+#define ZT_VK_BODY_TYPE(more)  ((more)&255)
+#define ZT_VK_BODY_OUT(more)   ((more) >> 8)
 uint32_t *zt_vk_module(zt_ctx *ctx, const uint32_t *code, size_t bytes, const uint32_t *body, int n, size_t *made);
 /* Groups of `each` invocations for n of them, in two directions where one is too short. */
 void zt_vk_spread(const zt_vk_engine *engine, zt_vk_call *call, int64_t n, int64_t each);
