@@ -1,39 +1,44 @@
-// argmax.comp - the first largest of a row, one row a workgroup; NaNs are not looked at, and a row
-// of nothing else gives 0. word: K, rows.
+// argmax.comp - where a line is largest or smallest: with ROWS a workgroup a line, else an invocation. NaN is never the
+// place, and a line of nothing else gives 0. word: entries of a line, elements from one to the next, lines, type, largest.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
+#include "values.glsl"
+#include "order.glsl"
 
+layout(constant_id = 0) const uint ROWS = 0u;
 layout(local_size_x = 64) in;
-shared float best[64];
-shared uint where[64];
+shared Entry room[64];
 
-bool better(float a, uint i, float b, uint j)
+Entry best_of(uint from, uint first, uint by)
 {
-    if (isnan(a) != isnan(b)) return isnan(b);
-    return a > b || ((a == b || isnan(a)) && i < j);
+    Entry best = NO_ENTRY;
+    uint type = call.word[3];
+    bool largest = call.word[4] != 0u;
+    for (uint k = first; k < call.word[0]; k += by) {
+        uint at = from + k * call.word[1];
+        Entry e = Entry(order_at(type, 0u, at, largest), k);
+        if (type <= BF16 && is_nan_of(type, load_bits(type, 0u, at))) e.key = uvec2(0u);
+        if (comes_first(e, best)) best = e;
+    }
+    return best;
 }
 
 void main()
 {
-    uint row = row_of_group(), i = gl_LocalInvocationID.x, K = call.word[0];
-    if (row >= call.word[1]) return;
-    float top = get(0u, row * K);
-    uint at = 0u;
-    for (uint k = i; k < K; k += 64u)
-        if (better(get(0u, row * K + k), k, top, at)) {
-            top = get(0u, row * K + k);
-            at = k;
-        }
-    best[i] = top;
-    where[i] = at;
-    barrier();
-    for (uint half_n = 32u; half_n > 0u; half_n /= 2u) {
-        if (i < half_n && better(best[i + half_n], where[i + half_n], best[i], where[i])) {
-            best[i] = best[i + half_n];
-            where[i] = where[i + half_n];
-        }
+    uint i = gl_LocalInvocationID.x, line = row_of_group();
+    if (ROWS == 0u) line = line * 64u + i;
+    if (line >= call.word[2]) return;
+    uint from = line / call.word[1] * call.word[0] * call.word[1] + line % call.word[1];
+    Entry best = best_of(from, ROWS != 0u ? i : 0u, ROWS != 0u ? 64u : 1u);
+    if (ROWS != 0u) {
+        room[i] = best;
         barrier();
+        for (uint half_n = 32u; half_n > 0u; half_n /= 2u) {
+            if (i < half_n && comes_first(room[i + half_n], room[i])) room[i] = room[i + half_n];
+            barrier();
+        }
+        best = room[0];
     }
-    if (i == 0u) Ints(call.at[1]).v[row] = int(where[0]);
+    if (ROWS == 0u || i == 0u) Ints(call.at[1]).v[line] = best.at == NO_ENTRY.at ? 0 : int(best.at);
 }

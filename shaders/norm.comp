@@ -1,60 +1,57 @@
-// norm.comp - rms_norm and layer_norm, one group of columns a workgroup. word: K, eps,
-// rows.
-// rms_norm: x, g -> y, rstd. layer_norm: x, g, b -> y, mean, rstd.
+// norm.comp - norms of rows, or of groups of columns: a workgroup each. word: K, eps, rows.
+// RMS: x, g -> y, rstd. LAYER: x, g, b -> y, mean, rstd. ADDED, of a sum: x, residual, g -> y, sum, rstd. AFTER, with what
+// is added to it: x, g, residual -> y.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
+#include "group.glsl"
 
-layout(constant_id = 0) const uint LAYER = 0u;
-layout(local_size_x = 64) in;
-shared float part[64];
+layout(constant_id = 0) const uint KIND = 0u;
+const uint RMS = 0u, LAYER = 1u, ADDED = 2u, AFTER = 3u;
+const uint Y = KIND == RMS ? 2u : 3u, RSTD = KIND == RMS ? 3u : 5u;
 
-// Sums of K / 64 each, then a tree: one order for any device.
-float sum_all(float mine)
+float term(uint at)
 {
-    uint i = gl_LocalInvocationID.x;
-    part[i] = mine;
-    barrier();
-    for (uint half_n = 32u; half_n > 0u; half_n /= 2u) {
-        if (i < half_n) part[i] += part[i + half_n];
-        barrier();
-    }
-    float sum = part[0];
-    barrier();
-    return sum;
+    precise float v = get(0u, at);
+    if (KIND == ADDED) v += get(1u, at);
+    return v;
+}
+
+// A mean may be much smaller than its terms.
+float mean_of(uint from, uint K)
+{
+    Sum sum = Sum(0.0, 0.0);
+    for (uint k = gl_LocalInvocationID.x; k < K; k += GROUP) add_to(sum, term(from + k));
+    float all = group_sum(sum.all);
+    return K == 0u ? 0.0 : all / float(K);
+}
+
+float gain(uint k)
+{
+    uint g = KIND == ADDED ? 2u : 1u;
+    return there(g) ? get(g, k) : 1.0;
 }
 
 void main()
 {
-    uint row = row_of_group(), i = gl_LocalInvocationID.x, K = call.word[0];
+    uint row = row_of_group(), i = gl_LocalInvocationID.x, K = call.word[0], from = row * K;
     if (row >= call.word[2]) return;
-    uint y = LAYER != 0u ? 3u : 2u;
-    precise float sum = 0.0, mean = 0.0;
-    if (LAYER != 0u) {
-        // What rounding takes (Kahan): a mean may be much smaller than its terms.
-        precise float lost = 0.0;
-        for (uint k = i; k < K; k += 64u) {
-            precise float v = get(0u, row * K + k) - lost, next = sum + v;
-            lost = (next - sum) - v;
-            sum = next;
-        }
-        mean = sum_all(sum) / float(K);
+    precise float mean = 0.0, squares = 0.0;
+    if (KIND == LAYER) mean = mean_of(from, K);
+    for (uint k = i; k < K; k += GROUP) {
+        precise float d = term(from + k) - mean;
+        squares = fma(d, d, squares);
     }
-    sum = 0.0;
-    for (uint k = i; k < K; k += 64u) {
-        precise float d = get(0u, row * K + k) - mean;
-        sum = fma(d, d, sum);
+    precise float all = group_sum(squares);
+    precise float rstd = 1.0 / sqrt((K == 0u ? 0.0 : all / float(K)) + number(1));
+    for (uint k = i; k < K; k += GROUP) {
+        precise float v = term(from + k), y = (v - mean) * rstd * gain(k);
+        if (KIND == LAYER && there(2u)) y += get(2u, k);
+        if (KIND == AFTER) y += get(2u, from + k);
+        if (KIND == ADDED && there(4u)) put(4u, from + k, v);
+        if (there(Y)) put(Y, from + k, y);
     }
-    precise float rstd = 1.0 / sqrt(sum_all(sum) / float(K) + number(1));
-    if (there(y))
-        for (uint k = i; k < K; k += 64u) {
-            precise float v = (get(0u, row * K + k) - mean) * rstd;
-            if (there(1u)) v *= get(1u, k);
-            if (LAYER != 0u && there(2u)) v += get(2u, k);
-            put(y, row * K + k, v);
-        }
     if (i != 0u) return;
-    if (LAYER != 0u && there(4u)) Floats(call.at[4]).v[row] = mean;
-    uint r = LAYER != 0u ? 5u : 3u;
-    if (there(r)) Floats(call.at[r]).v[row] = rstd;
+    if (KIND == LAYER && there(4u)) Floats(call.at[4]).v[row] = mean;
+    if (KIND != AFTER && there(RSTD)) Floats(call.at[RSTD]).v[row] = rstd;
 }

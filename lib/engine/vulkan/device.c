@@ -116,6 +116,7 @@ static zt_status make_device(zt_vk_engine *engine)
     link_features(&have, knows_dots);
     engine->vk.GetPhysicalDeviceFeatures2(engine->adapter, &have.v10);
     engine->dots = knows_dots && have.dot_products.shaderIntegerDotProduct;
+    engine->doubles = have.v10.features.shaderFloat64 && have.v10.features.shaderInt64;
     if (!have.v12.bufferDeviceAddress || !have.v12.scalarBlockLayout || !have.v11.storageBuffer16BitAccess ||
         !have.v12.storageBuffer8BitAccess || !have.v10.features.shaderInt16)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP,
@@ -126,6 +127,7 @@ static zt_status make_device(zt_vk_engine *engine)
     want.dot_products.shaderIntegerDotProduct = engine->dots;
     want.v12.bufferDeviceAddress = want.v12.scalarBlockLayout = want.v12.storageBuffer8BitAccess = VK_TRUE;
     want.v11.storageBuffer16BitAccess = want.v10.features.shaderInt16 = VK_TRUE;
+    want.v10.features.shaderFloat64 = want.v10.features.shaderInt64 = engine->doubles;
     const float priority = 1;
     const VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                            .queueFamilyIndex = engine->family,

@@ -131,6 +131,7 @@ typedef struct zt_vk_engine {
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
     uint32_t lanes;                   /* of a subgroup whose invocations can exchange values; 0: they cannot */
     bool dots;                        /* products of four pairs of signed bytes in one instruction */
+    bool doubles;                     /* it computes with f64 and integers of 64 bits */
     double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
     uint32_t vendor, model; /* whose cached pipelines these are */
@@ -289,15 +290,22 @@ typedef struct zt_vk_kernel {
     X(index)       \
     X(kv_cache)    \
     X(linear)      \
+    X(loss)        \
     X(norm)        \
+    X(norm_channels) \
     X(pad)         \
     X(pointwise)   \
+    X(quant)       \
     X(random)      \
+    X(reduce)      \
     X(rope)        \
+    X(sample)      \
     X(scan)        \
     X(shape)       \
     X(shape_like)  \
     X(slice)       \
+    X(softmax)     \
+    X(topk)        \
     X(triangular)
 // clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
@@ -374,23 +382,37 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(elementwise_binary) \
     X(elementwise_unary) \
     X(elementwise_values) \
+    X(index_convert) \
+    X(index_elements) \
     X(index_gather) \
+    X(index_one_hot) \
+    X(index_parts) \
     X(kv_cache) \
     X(linear) \
     X(linear_codes) \
     X(linear_int8) \
+    X(loss_classes) \
+    X(loss_pair) \
+    X(loss_sum) \
     X(norm) \
+    X(norm_channels) \
     X(pad) \
     X(pad_back) \
     X(pointwise) \
     X(pointwise_values) \
+    X(quant) \
     X(random) \
+    X(reduce) \
+    X(reduce_spread) \
     X(roof) \
     X(rope) \
+    X(sample) \
     X(scan) \
     X(shape) \
     X(shape_concat) \
     X(slice_put) \
+    X(softmax) \
+    X(topk) \
     X(triangular)
 // clang-format on
 enum {
