@@ -156,9 +156,6 @@ static const struct {
     zt_op op;
     const char *why;
 } left_by_vulkan[] = {
-    /* argmax */
-    {ZT_OP_argmin, NO_SHADER},
-
     /* attention */
     {ZT_OP_attention_sinks, NO_SHADER}, {ZT_OP_attention_alibi, NO_SHADER}, {ZT_OP_attention_chunked, NO_SHADER},
     {ZT_OP_attention_indexed, NO_SHADER},
@@ -175,52 +172,26 @@ static const struct {
     /* expert */
     {ZT_OP_expert_linear, NO_SHADER}, {ZT_OP_expert_linear_backward, NO_SHADER},
 
-    /* index */
-    {ZT_OP_scatter_add, NO_SHADER}, {ZT_OP_gather_elements, NO_SHADER}, {ZT_OP_scatter_add_elements, NO_SHADER},
-    {ZT_OP_scatter_elements, NO_SHADER}, {ZT_OP_gather_nd, NO_SHADER}, {ZT_OP_scatter_nd, NO_SHADER},
-    {ZT_OP_one_hot, NO_SHADER},
-
     /* kv_cache */
     {ZT_OP_rope_put, NO_SHADER},
 
     /* linear */
     {ZT_OP_linears, NO_SHADER}, {ZT_OP_gated_linear, NO_SHADER}, {ZT_OP_linear_act, NO_SHADER}, {ZT_OP_linear_add, NO_SHADER},
 
-    /* loss */
-    {ZT_OP_mse, NO_SHADER}, {ZT_OP_smooth_l1, NO_SHADER}, {ZT_OP_bce_with_logits, NO_SHADER}, {ZT_OP_cross_entropy, NO_SHADER},
-    {ZT_OP_cross_entropy_backward, NO_SHADER}, {ZT_OP_nll, NO_SHADER}, {ZT_OP_nll_backward, NO_SHADER},
-
     /* matmul */
     {ZT_OP_matmul, NO_SHADER}, {ZT_OP_matmul_weight, NO_SHADER},
-
-    /* norm */
-    {ZT_OP_add_rms_norm, NO_SHADER}, {ZT_OP_norm_add, NO_SHADER},
-
-    /* norm_channels */
-    {ZT_OP_batch_norm, NO_SHADER}, {ZT_OP_batch_norm_inference, NO_SHADER}, {ZT_OP_batch_norm_backward, NO_SHADER},
-    {ZT_OP_group_norm, NO_SHADER}, {ZT_OP_group_norm_backward, NO_SHADER},
 
     /* pool */
     {ZT_OP_max_pool, NO_SHADER}, {ZT_OP_max_unpool, NO_SHADER}, {ZT_OP_plane_gather, NO_SHADER}, {ZT_OP_avg_pool, NO_SHADER},
     {ZT_OP_avg_unpool, NO_SHADER}, {ZT_OP_lp_pool, NO_SHADER}, {ZT_OP_smooth_max_pool, NO_SHADER},
     {ZT_OP_smooth_max_unpool, NO_SHADER}, {ZT_OP_smooth_max_mean, NO_SHADER},
 
-    /* quant */
-    {ZT_OP_quantize_linear, NO_SHADER}, {ZT_OP_dequantize_linear, NO_SHADER},
-
     /* recurrent */
     {ZT_OP_rnn, NO_SHADER}, {ZT_OP_lstm, NO_SHADER}, {ZT_OP_gru, NO_SHADER}, {ZT_OP_rnn_backward, NO_SHADER},
     {ZT_OP_lstm_backward, NO_SHADER}, {ZT_OP_gru_backward, NO_SHADER},
 
-    /* reduce */
-    {ZT_OP_sum, NO_SHADER}, {ZT_OP_mean, NO_SHADER}, {ZT_OP_prod, NO_SHADER}, {ZT_OP_amax, NO_SHADER}, {ZT_OP_amin, NO_SHADER},
-    {ZT_OP_logsumexp, NO_SHADER}, {ZT_OP_spread, NO_SHADER},
-
     /* rope */
     {ZT_OP_rope_table, NO_SHADER}, {ZT_OP_qk_norm_rope, NO_SHADER},
-
-    /* sample */
-    {ZT_OP_sample_token, NO_SHADER},
 
     /* sdpa */
     {ZT_OP_sdpa, NO_SHADER}, {ZT_OP_sdpa_grad, NO_SHADER},
@@ -228,18 +199,9 @@ static const struct {
     /* selective_scan */
     {ZT_OP_selective_scan, NO_SHADER}, {ZT_OP_selective_scan_backward, NO_SHADER},
 
-    /* shape_like */
-    {ZT_OP_sum_to, NO_SHADER},
-
-    /* softmax */
-    {ZT_OP_softmax, NO_SHADER}, {ZT_OP_log_softmax, NO_SHADER}, {ZT_OP_entmax, NO_SHADER}, {ZT_OP_scaled_softmax, NO_SHADER},
-
     /* spectral */
     {ZT_OP_rfft, NO_SHADER}, {ZT_OP_rfft_backward, NO_SHADER}, {ZT_OP_irfft, NO_SHADER}, {ZT_OP_irfft_backward, NO_SHADER},
     {ZT_OP_dft, NO_SHADER}, {ZT_OP_spectral_conv1d_rfft, NO_SHADER}, {ZT_OP_spectral_conv1d_rfft_backward, NO_SHADER},
-
-    /* topk */
-    {ZT_OP_topk, NO_SHADER},
 
 };
 // clang-format on

@@ -166,8 +166,8 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
 
 # ---- training ------------------------------------------------------------------------------------
 
-# The same run on both engines: losses within 1e-4; what the device has no kernel for is told.
-@test "training: the CPU's losses, and the ops of a step that fell back" {
+# The same run on both engines: losses within 1e-4.
+@test "training: the CPU's losses" {
     need_adapter
     cd "$BATS_TEST_TMPDIR"
     awk 'BEGIN {srand(3)
@@ -194,12 +194,7 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
             }
             $a->[2]{loss} < $a->[0]{loss} or die "does not fall"' cpu vulkan
         run -1 grep 'fell back' cpu.said
-        grep -qE "^zt-train: engine vulkan: [1-9][0-9]* of a step's [0-9]+ ops fell back to another engine, .*[1-9] cross_entropy" vulkan.said
     done
-    run -69 --separate-stderr zt-train --strict-engine --new sequential --set dModel=16 --set numClasses=3 -i t.csv \
-        --loss cross_entropy --engine vulkan -o o.json
-    one_message zt-train
-    [ ! -e o.json ]
 }
 
 # ---- the driver's cache --------------------------------------------------------------------------
