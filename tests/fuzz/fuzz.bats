@@ -29,6 +29,10 @@ drive() {
     drive dna "$tests"/seeds/dna/*
 }
 
+@test "evolve: states of populations and recipes, changed" {
+    drive evolve "$tests"/seeds/evolve/*
+}
+
 @test "netjson: networks and frames, changed" {
     drive netjson "$tests"/seeds/netjson/*
 }
