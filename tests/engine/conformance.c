@@ -163,9 +163,6 @@ static const struct {
     /* causal_conv */
     {ZT_OP_causal_conv, NO_SHADER}, {ZT_OP_causal_conv_backward, NO_SHADER},
 
-    /* conv */
-    {ZT_OP_conv, NO_SHADER}, {ZT_OP_conv_transpose, NO_SHADER}, {ZT_OP_conv_backward_filter, NO_SHADER},
-
     /* delta_rule */
     {ZT_OP_delta_rule, NO_SHADER}, {ZT_OP_delta_rule_backward, NO_SHADER},
 
@@ -178,31 +175,11 @@ static const struct {
     /* linear */
     {ZT_OP_linears, NO_SHADER}, {ZT_OP_gated_linear, NO_SHADER}, {ZT_OP_linear_act, NO_SHADER}, {ZT_OP_linear_add, NO_SHADER},
 
-    /* matmul */
-    {ZT_OP_matmul, NO_SHADER}, {ZT_OP_matmul_weight, NO_SHADER},
-
-    /* pool */
-    {ZT_OP_max_pool, NO_SHADER}, {ZT_OP_max_unpool, NO_SHADER}, {ZT_OP_plane_gather, NO_SHADER}, {ZT_OP_avg_pool, NO_SHADER},
-    {ZT_OP_avg_unpool, NO_SHADER}, {ZT_OP_lp_pool, NO_SHADER}, {ZT_OP_smooth_max_pool, NO_SHADER},
-    {ZT_OP_smooth_max_unpool, NO_SHADER}, {ZT_OP_smooth_max_mean, NO_SHADER},
-
-    /* recurrent */
-    {ZT_OP_rnn, NO_SHADER}, {ZT_OP_lstm, NO_SHADER}, {ZT_OP_gru, NO_SHADER}, {ZT_OP_rnn_backward, NO_SHADER},
-    {ZT_OP_lstm_backward, NO_SHADER}, {ZT_OP_gru_backward, NO_SHADER},
-
     /* rope */
     {ZT_OP_rope_table, NO_SHADER}, {ZT_OP_qk_norm_rope, NO_SHADER},
 
-    /* sdpa */
-    {ZT_OP_sdpa, NO_SHADER}, {ZT_OP_sdpa_grad, NO_SHADER},
-
     /* selective_scan */
     {ZT_OP_selective_scan, NO_SHADER}, {ZT_OP_selective_scan_backward, NO_SHADER},
-
-    /* spectral */
-    {ZT_OP_rfft, NO_SHADER}, {ZT_OP_rfft_backward, NO_SHADER}, {ZT_OP_irfft, NO_SHADER}, {ZT_OP_irfft_backward, NO_SHADER},
-    {ZT_OP_dft, NO_SHADER}, {ZT_OP_spectral_conv1d_rfft, NO_SHADER}, {ZT_OP_spectral_conv1d_rfft_backward, NO_SHADER},
-
 };
 // clang-format on
 

@@ -284,28 +284,35 @@ typedef struct zt_vk_kernel {
 /* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
 // clang-format off
 #define ZT_VK_FAMILIES(X) \
-    X(argmax)      \
-    X(attention)   \
-    X(elementwise) \
-    X(index)       \
-    X(kv_cache)    \
-    X(linear)      \
-    X(loss)        \
-    X(norm)        \
+    X(argmax)        \
+    X(attention)     \
+    X(conv)          \
+    X(elementwise)   \
+    X(index)         \
+    X(kv_cache)      \
+    X(linear)        \
+    X(loss)          \
+    X(matmul)        \
+    X(matmul_weight) \
+    X(norm)          \
     X(norm_channels) \
-    X(pad)         \
-    X(pointwise)   \
-    X(quant)       \
-    X(random)      \
-    X(reduce)      \
-    X(rope)        \
-    X(sample)      \
-    X(scan)        \
-    X(shape)       \
-    X(shape_like)  \
-    X(slice)       \
-    X(softmax)     \
-    X(topk)        \
+    X(pad)           \
+    X(pointwise)     \
+    X(pools)         \
+    X(quant)         \
+    X(random)        \
+    X(recurrent)     \
+    X(reduce)        \
+    X(rope)          \
+    X(sample)        \
+    X(scan)          \
+    X(sdpa)          \
+    X(shape)         \
+    X(shape_like)    \
+    X(slice)         \
+    X(softmax)       \
+    X(spectral)      \
+    X(topk)          \
     X(triangular)
 // clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
@@ -379,6 +386,8 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
 #define ZT_VK_SHADERS(X) \
     X(argmax) \
     X(attention) \
+    X(conv) \
+    X(conv_parts) \
     X(elementwise_binary) \
     X(elementwise_unary) \
     X(elementwise_values) \
@@ -394,24 +403,38 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(loss_classes) \
     X(loss_pair) \
     X(loss_sum) \
+    X(matmul) \
+    X(matmul_integer) \
+    X(matmul_weight) \
     X(norm) \
     X(norm_channels) \
     X(pad) \
     X(pad_back) \
     X(pointwise) \
     X(pointwise_values) \
+    X(pool) \
+    X(pool_max) \
+    X(pool_planes) \
     X(quant) \
     X(random) \
+    X(recurrent) \
+    X(recurrent_backward) \
+    X(recurrent_sums) \
+    X(recurrent_transpose) \
     X(reduce) \
     X(reduce_spread) \
     X(roof) \
     X(rope) \
     X(sample) \
     X(scan) \
+    X(sdpa) \
+    X(sdpa_grad) \
     X(shape) \
     X(shape_concat) \
     X(slice_put) \
     X(softmax) \
+    X(spectral) \
+    X(spectral_conv) \
     X(topk) \
     X(triangular)
 // clang-format on
