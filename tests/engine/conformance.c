@@ -202,6 +202,35 @@ static void check_device(int column)
     }
 }
 
+/* Why vulkan leaves all cases of a type to the cpu, of an op that it has; NULL: it does not. */
+static const char *type_left(zt_dtype dtype)
+{
+    if (dtype == ZT_F64) return "shaders compute in f32";
+    if (zt_dtype_get(dtype)->kind == 'Q') return "the shaders of the op decode other blocks";
+    return dtype == ZT_F8_E4M3 || dtype == ZT_F8_E5M2 ? "the op has no shader for floats of 8 bits" : NULL;
+}
+
+/* No cell of the matrix is empty on vulkan but those of these types; they are printed. */
+static void check_types(void)
+{
+    for (int dtype = 0; dtype < ZT_DTYPE_COUNT; dtype++) {
+        const char *name = zt_dtype_get((zt_dtype)dtype)->name, *why = type_left((zt_dtype)dtype);
+        char ops[80] = "";
+        int left = 0;
+        for (int op = 0; op < ZT_OP_COUNT; op++) {
+            const cell *m = &matrix[ON_VULKAN][op][dtype];
+            if (!m->cases || m->fallbacks < m->cases || left_by(ON_VULKAN, (zt_op)op)) continue;
+            if (zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS)) continue;
+            const size_t at = strlen(ops);
+            snprintf(ops + at, sizeof ops - at, "%s%s", left++ ? ", " : "", zt_op_info((zt_op)op)->name);
+        }
+        if (left)
+            diag("%s has no kernel on vulkan for %d ops (%s%s): %s", name, left, ops, strlen(ops) > 70 ? "..." : "",
+                 why ? why : "?");
+        ok(left == 0 || why, "%s on vulkan", name);
+    }
+}
+
 /* ---- walking --------------------------------------------------------------------------------- */
 
 static bool check(trial *tried, int which)
@@ -282,7 +311,10 @@ int main(int argc, char **argv)
     for (int s = 0; s < n_setups; s++)
         if (setups[s].column != ON_CPU && setups[s].twin < 0) print_device(setups[s].column);
     for (int i = 0; i < n_setups && argc < 3; i++)
-        if (setups[i].column != ON_CPU && setups[i].twin < 0) check_device(setups[i].column);
+        if (setups[i].column != ON_CPU && setups[i].twin < 0) {
+            check_device(setups[i].column);
+            if (setups[i].column == ON_VULKAN) check_types();
+        }
     check_fallbacks();
     for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left allocated");

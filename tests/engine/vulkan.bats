@@ -180,7 +180,7 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
     for net in 'sequential --set layersPerCell=3' 'transformer --set layersPerCell=2 --set numHeads=2'; do
         for engine in cpu vulkan; do
             zt-train -v --new $net --set dModel=16 --set inputSize=16 --set numClasses=3 -i t.csv --loss cross_entropy \
-                --optim adam --lr .01 --epochs 3 --engine $engine -f -o net.json >$engine 2>$engine.said
+                --optim adam --lr .01 --epochs 3 --engine $engine --strict-engine --stats -f -o net.json >$engine 2>$engine.said
         done
         cat vulkan.said
         perl -MJSON::PP -e '
@@ -193,8 +193,33 @@ need_adapter() { need_built && { [ -n "$adapter" ] || skip 'no Vulkan adapter'; 
                 }
             }
             $a->[2]{loss} < $a->[0]{loss} or die "does not fall"' cpu vulkan
-        run -1 grep 'fell back' cpu.said
+        grep -qE '^zt-train: device +9 submits +\(9 replays, 9 downloads\)$' vulkan.said
     done
+}
+
+# The same batches on both engines: the losses of each epoch, and one submit a step.
+@test "training the digits: no fallback, one submit and one download a step, the CPU's losses" {
+    need_adapter
+    golden=${ZT_GOLDEN:-$repo/tests/golden}
+    [ -f "$golden/data/digits/digits_train.csv" ] || skip 'no digits here'
+    cd "$BATS_TEST_TMPDIR"
+    head -n 129 "$golden/data/digits/digits_train.csv" >digits.csv
+    for engine in cpu vulkan; do
+        zt-train -m "$repo/examples/digits/net.zt" -i digits.csv --scale 0.0625 --lr 0.1 --epochs 3 --no-shuffle \
+            --engine $engine --strict-engine --stats -f -o net.npz >$engine 2>$engine.said
+    done
+    cat vulkan.said
+    grep -qE '^zt-train: steps +12 ' vulkan.said
+    grep -qE '^zt-train: engine +vulkan .* 0 fallbacks\)$' vulkan.said
+    grep -qE '^zt-train: device +12 submits +\(12 replays, 12 downloads\)$' vulkan.said
+    perl -MJSON::PP -e '
+        my ($a, $b) = map {local @ARGV = $_; [map {decode_json($_)} <>]} @ARGV;
+        @$a == 3 && @$b == 3 or die;
+        for my $i (0 .. 2) {
+            my ($x, $y) = ($a->[$i]{loss}, $b->[$i]{loss});
+            abs($x - $y) <= 1e-5 * $x or die "epoch $i: $x and $y";
+        }
+        $a->[2]{loss} < $a->[0]{loss} or die "does not fall"' cpu vulkan
 }
 
 # ---- the driver's cache --------------------------------------------------------------------------
@@ -235,7 +260,7 @@ silent() {
     validated zt-run -m "$tiny" -p 'Hello there' -n 4 --temp 0 --engine vulkan --stats -vv >/dev/null
     silent
     # conformance takes minutes so: with ZT_LONG only
-    for t in vulkan_engine pointwise ${ZT_LONG:+conformance}; do
+    for t in vulkan_engine vulkan_programs pointwise ${ZT_LONG:+conformance}; do
         validated "$tests/$t" >"$BATS_TEST_TMPDIR/tap"
         silent
         run -1 grep '^not ok' "$BATS_TEST_TMPDIR/tap"
