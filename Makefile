@@ -6,6 +6,7 @@
 #   mk/isa.mk       kernels that are compiled once for each instruction set
 #   mk/shaders.mk   Vulkan: shaders to SPIR-V in the library
 #   mk/cuda.mk      CUDA and HIP: kernels to images in the library
+#   mk/opencl.mk    OpenCL: kernels to texts in the library
 #   mk/tools.mk     the tools, and the manual of the ops
 #   mk/cudaemu.mk   the emulated GPU of the tests
 #   mk/data.mk      packed test data
@@ -74,6 +75,7 @@ include mk/compile.mk
 include mk/isa.mk
 include mk/shaders.mk
 include mk/cuda.mk
+include mk/opencl.mk
 include mk/tools.mk
 include mk/cudaemu.mk
 include mk/data.mk

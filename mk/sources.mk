@@ -8,11 +8,13 @@ ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAV
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/engine/cpu/isa/*/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))
 cu_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/cuda/*.cu)))
 hip_src  := $(filter-out %_sm90.cu,$(cu_src))
+cl_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/opencl/*.cl)))
 lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%) \
-            $(if $(filter 1,$(HAVE_CUDA)),,lib/engine/cuda/%), $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
+            $(if $(filter 1,$(HAVE_CUDA)),,lib/engine/cuda/% lib/engine/opencl/%), $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
             $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp)))) \
-            $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/cuda/images.o \
+            $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/opencl/images.o $(cl_src:%.cl=$(BUILD)/%.cl.o) \
+                $(BUILD)/lib/engine/cuda/images.o \
                 $(if $(NVCC_FOUND),$(cu_src:%.cu=$(BUILD)/%.image.o)) $(if $(HIPCC_FOUND),$(hip_src:%.cu=$(BUILD)/%.hip.o)))
 
 # The tools, and what they share.
@@ -29,7 +31,7 @@ fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/tests/fuzz_%)
 # Programs that tests run.
 helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow
 # Tests that call the CUDA driver.
-cu_tests := cuda_blas cuda_emu cuda_faults cuda_fft cuda_lt cuda_unified
+cu_tests := cuda_blas cuda_emu cuda_faults cuda_fft cuda_lt cuda_unified opencl_faults
 # The emulated GPU (mk/cudaemu.mk).
 emu      := $(if $(filter 11,$(HAVE_CUDA)$(HAVE_CUDAEMU)),$(BUILD)/tests/libcuda-emu.so)
 emu_src  := $(sort $(wildcard tests/cudaemu/*.cpp tests/cudaemu/*.cu lib/engine/cuda/*.cu))

@@ -168,7 +168,7 @@ struct zt_engine {
 /* ---- engines there are --------------------------------------------------------------------------- */
 
 /* Opens an engine: "cpu", "ref", "auto" (here the same as "cpu"; see zt_auto_open), and "vulkan",
- * "vulkan:1", "cuda", "hip" where built. opts NULL: defaults. ctx must outlive it. NULL with
+ * "vulkan:1", "cuda", "hip", "opencl" where built. opts NULL: defaults. ctx must outlive it. NULL with
  * ZT_EUSAGE: an unknown name; ZT_ENOTSUP: not built, no such device, or not in opts->compute. */
 zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *opts);
 /* Closes engine and, of a wrapper, the engine inside. Release everything created on it first. NULL: nothing. */
@@ -184,8 +184,8 @@ const char *zt_engine_list(int i);
  * */
 int zt_engine_adapters(zt_ctx *ctx, const char *name, zt_adapter *adapter, int max);
 
-/* zt_engine_hip is lib/engine/cuda on AMD's driver. */
-extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda, zt_engine_hip;
+/* zt_engine_hip is lib/engine/cuda on AMD's driver, zt_engine_opencl the same on OpenCL's. */
+extern const zt_engine_vt zt_engine_ref, zt_engine_cpu, zt_engine_vulkan, zt_engine_cuda, zt_engine_hip, zt_engine_opencl;
 
 /* Wrappers: engines around an engine, which they own and close. */
 typedef enum zt_fault_at {

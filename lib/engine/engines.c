@@ -14,6 +14,7 @@ static const zt_engine_vt *const built_in[] = {
 #ifdef ZT_HAVE_CUDA
     &zt_engine_cuda,
     &zt_engine_hip,
+    &zt_engine_opencl,
 #endif
     NULL,
 };
@@ -21,8 +22,7 @@ static const zt_engine_vt *const built_in[] = {
 /* Engines of the design that this build has no code for, as "NAME" or "NAME:DEVICE". */
 static const char *const not_built[] = {
 #ifndef ZT_HAVE_CUDA
-    "cuda",
-    "hip",
+    "cuda",   "hip", "opencl",
 #endif
 #ifndef ZT_HAVE_VULKAN
     "vulkan",

@@ -9,8 +9,8 @@ static const struct {
     const char *next[ZT_MAX_CHAIN - 1];
     bool spills;
 } fallback[] = {
-    {"ref", {NULL, NULL}, false},  {"cpu", {"ref", NULL}, false}, {"cuda", {"cpu", "ref"}, true},
-    {"hip", {"cpu", "ref"}, true}, {NULL, {"cpu", "ref"}, false},
+    {"ref", {NULL, NULL}, false},  {"cpu", {"ref", NULL}, false},    {"cuda", {"cpu", "ref"}, true},
+    {"hip", {"cpu", "ref"}, true}, {"opencl", {"cpu", "ref"}, true}, {NULL, {"cpu", "ref"}, false},
 };
 
 void zt_chain_init(zt_chain *chain, zt_engine *engine)

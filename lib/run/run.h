@@ -118,7 +118,7 @@ uint64_t zt_run_fallbacks(const zt_run *run);       /* ops that ran on a fallbac
  * ZT_ESHAPE or ZT_EUSAGE: types or attributes that the op does not take. */
 zt_status zt_run_op(zt_run *run, zt_op op, const void *attrs, zt_tensor *const *inputs, zt_tensor **outputs);
 
-/* Asynchronous ops: on an engine that can (cuda, hip, vulkan) an op is only enqueued, and its
+/* Asynchronous ops: on an engine that can (cuda, hip, opencl, vulkan) an op is only enqueued, and its
  * output stays on the device, where the next op reads it. These submit what is enqueued, wait for
  * it and report errors of ops (an index out of range) in the context: zt_tensor_data of an output,
  * an op into a destination, an op that falls back, a session's step, zt_run_sync. The bits are the

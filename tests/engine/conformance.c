@@ -183,8 +183,31 @@ static const struct {
 };
 // clang-format on
 
-static const char *left_by(const int column, zt_op op)
+/* Ops that opencl leaves besides, and why; those whose cases without an element it has still, as nothing is launched for them. */
+static const struct {
+    zt_op op;
+    const char *why;
+    bool but_empty;
+} left_by_opencl[] = {
+    {ZT_OP_sample_token, "its probabilities are f64", false},
+    {ZT_OP_rfft, "transforms have no kernel", true},
+    {ZT_OP_rfft_backward, "transforms have no kernel", true},
+    {ZT_OP_irfft, "transforms have no kernel", true},
+    {ZT_OP_irfft_backward, "transforms have no kernel", true},
+    {ZT_OP_dft, "transforms have no kernel", true},
+    {ZT_OP_spectral_conv1d_rfft, "transforms have no kernel", false},
+    {ZT_OP_spectral_conv1d_rfft_backward, "transforms have no kernel", false},
+};
+
+/* Why a device has no kernel for an op, or NULL: it must have one, as it must of no elements where `but_empty`. */
+static const char *left_by(const int column, zt_op op, bool *but_empty)
 {
+    *but_empty = false;
+    for (size_t i = 0; column == ON_OPENCL && i < sizeof left_by_opencl / sizeof left_by_opencl[0]; i++) {
+        if (left_by_opencl[i].op != op) continue;
+        *but_empty = left_by_opencl[i].but_empty;
+        return left_by_opencl[i].why;
+    }
     for (size_t i = 0; column == ON_VULKAN && i < sizeof left_by_vulkan / sizeof left_by_vulkan[0]; i++)
         if (left_by_vulkan[i].op == op) return left_by_vulkan[i].why;
     return column != ON_VULKAN && is_left_by_cuda(op) ? "it is a gradient, or an op of one architecture" : NULL;
@@ -193,12 +216,14 @@ static const char *left_by(const int column, zt_op op)
 /* A device has a kernel for some case of every op that moves anything, but those that are listed above. */
 static void check_device(int column)
 {
+    if (column == ON_OPENCL) diag("opencl leaves every case in f64 to the cpu: its kernels do not compute in f64");
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const char *name = zt_op_info((zt_op)op)->name;
         if (zt_op_info((zt_op)op)->def->flags & (ZT_OPF_VIEW | ZT_OPF_CALLERS)) continue;
-        const char *why = left_by(column, (zt_op)op);
+        bool but_empty;
+        const char *why = left_by(column, (zt_op)op, &but_empty);
         if (why) diag("%s has no kernel on %s, the step falls back to the cpu: %s", name, columns[column], why);
-        ok(has_any(matrix[column][op]) == (why == NULL), "%s on %s", name, columns[column]);
+        ok(has_any(matrix[column][op]) == (!why || but_empty), "%s on %s", name, columns[column]);
     }
 }
 

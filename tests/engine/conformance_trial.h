@@ -15,8 +15,8 @@ enum {
 
 /* ---- engines tried --------------------------------------------------------------------------- */
 
-enum { ON_CPU, ON_VULKAN, ON_CUDA, ON_HIP, N_COLUMNS }; /* of the matrix */
-static const char *const columns[N_COLUMNS] = {"cpu", "vulkan", "cuda", "hip"};
+enum { ON_CPU, ON_VULKAN, ON_CUDA, ON_HIP, ON_OPENCL, N_COLUMNS }; /* of the matrix */
+static const char *const columns[N_COLUMNS] = {"cpu", "vulkan", "cuda", "hip", "opencl"};
 
 typedef struct setup {
     char name[32];
@@ -70,9 +70,9 @@ static void add_setups(zt_ctx *ctx, const char *only)
         add_setup(ctx, "cpu", (zt_isa)isa, 3, one, false);
         for (int threads = 2; best && threads <= THREADS; threads++) add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }
-    /* hip has cuda's rows and kernels: it is tried where it is named. */
+    /* hip has cuda's rows and kernels, and opencl is tests/engine/opencl.bats': they are tried where they are named. */
     for (int column = ON_VULKAN; column < N_COLUMNS; column++)
-        if (only ? !strcmp(only, columns[column]) : column != ON_HIP) add_device(ctx, column);
+        if (only ? !strcmp(only, columns[column]) : column < ON_HIP) add_device(ctx, column);
 }
 
 /* ---- one case -------------------------------------------------------------------------------- */

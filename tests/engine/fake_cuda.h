@@ -9,6 +9,11 @@
 
 #include <string.h>
 
+#ifndef FAKE_ENGINE /* whose driver it is */
+#define FAKE_ENGINE   zt_engine_cuda
+#define FAKE_PLATFORM zt_cu_nvidia
+#endif
+
 /* ---- the driver, with faults ----------------------------------------------------------------- */
 
 static zt_cu_api real;
@@ -97,8 +102,8 @@ static zt_engine *open_fake(zt_ctx *ctx)
 {
     zt_cu_engine *e = zt_calloc(ctx, 1, sizeof *e);
     if (!e) return NULL;
-    e->base = (zt_engine){.vt = &zt_engine_cuda, .ctx = ctx};
-    zt_status status = zt_cu_load(ctx, &zt_cu_nvidia, &e->cu);
+    e->base = (zt_engine){.vt = &FAKE_ENGINE, .ctx = ctx};
+    zt_status status = zt_cu_load(ctx, &FAKE_PLATFORM, &e->cu);
     if (!status) {
         real = e->cu;
         // clang-format off
@@ -110,7 +115,7 @@ static zt_engine *open_fake(zt_ctx *ctx)
         status = zt_cu_device_open(e, 0);
     }
     if (!status) return &e->base;
-    zt_engine_cuda.close(&e->base);
+    FAKE_ENGINE.close(&e->base);
     return NULL;
 }
 

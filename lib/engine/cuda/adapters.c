@@ -42,6 +42,7 @@ static void describe_adapter(const zt_cu_api *api, int device_index, zt_adapter 
     put_limit(adapter, "bf16", major >= 8);
     put_limit(adapter, "fp8", platform->fp8 && major * 10 + minor >= (uint64_t)platform->fp8);
     put_limit(adapter, "paged_attention", 1);
+    if (platform->describe) platform->describe(device, adapter);
 }
 
 int zt_cu_adapters(zt_ctx *ctx, const zt_cu_platform *platform, zt_adapter *adapters, int max)

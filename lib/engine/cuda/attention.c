@@ -31,7 +31,7 @@ static int mma_kernel_of(const zt_cu_engine *engine, const zt_type *k_type, int6
     while (kind < MMA_KERNELS && mma_kernels[kind].D < D) kind++;
     bool fits = kind < MMA_KERNELS && zt_cu_has_shared(engine, mma_kernels[kind].decode_bytes) &&
                 zt_cu_has_shared(engine, mma_kernels[kind].prefill_bytes);
-    return fits && k_type->dtype == ZT_F16 && D % 8 == 0 ? kind : -1;
+    return fits && k_type->dtype == ZT_F16 && D % 8 == 0 && zt_cu_has_kernel(engine, mma_kernels[kind].decode) ? kind : -1;
 }
 
 static int64_t groups_of(int64_t H, int64_t G, int heads) { return G * ((H / G + heads - 1) / heads); }
@@ -121,7 +121,7 @@ static zt_status emit_attention(zt_cu_call *call)
     int64_t parts = args.n * args.H * splits * (D + 2) * (int64_t)sizeof(float);
     args.units = kind >= 0;
     bool decode = args.n <= MAX_DECODE_ROWS || (kind >= 0 && args.n <= MAX_DECODE_ROWS_MMA && parts <= PARTS);
-    if (decode && splits > 1) {
+    if (decode && splits > 1 && zt_cu_has_kernel(call->engine, "zt_attention_join")) {
         args.splits = splits;
         args.parts = zt_cu_scratch(call, (size_t)parts);
         if (!args.parts) return ZT_ENOMEM;

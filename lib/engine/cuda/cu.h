@@ -5,7 +5,8 @@
  * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
  * op and how one launches, blas*.c and fft.c what cuBLAS and cuFFT do where they are named, FAMILY.c
  * the rows beside FAMILY.cu, their kernels, prepare.c from a schedule to what is captured, replay.c running it, work.c what runs
- * ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two drivers.
+ * ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two drivers, and opencl is it on a third, with
+ * kernels of its own (lib/engine/opencl), so that an op runs there where all that its row launches is there.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
  * and what a step writes is there for the next. Nothing of CUDA is needed to build this side.
@@ -169,6 +170,8 @@ struct zt_cu_call {
     bool beside;                         /* emit: what is launched next needs nothing of what this op launched before */
     zt_cu_persistent_kernel *persistent; /* launches may become stages; NULL: they are launched */
     /* kernels.c's own */
+    bool asking; /* sizing, and only whether the driver's platform has all kernels */
+    bool lacks;  /* it has not, or a launch is larger than the device takes */
     bool sizing; /* nothing is launched; with `persistent` addresses are the real ones */
     size_t scratch_bytes, scratch_used;
     zt_cu_ptr scratch, tables;
@@ -219,6 +222,7 @@ ZT_CU_FAMILIES(X)
 #undef X
 const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
                             const zt_type output_types[]);
+bool zt_cu_has_kernel(const zt_cu_engine *engine, const char *name);
 zt_cu_function zt_cu_function_of(zt_cu_engine *engine, const char *name, size_t shared);
 void zt_cu_modules_close(zt_cu_engine *engine);
 bool zt_cu_is_float(zt_dtype dtype); /* f32, f16 or bf16 */

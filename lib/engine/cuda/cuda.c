@@ -1,4 +1,4 @@
-/* cuda.c - the engine on NVIDIA's GPUs, and the same on AMD's: their vtables. */
+/* cuda.c - the engine on NVIDIA's GPUs, and the same on AMD's and on OpenCL: their vtables. */
 #include "lib/engine/cuda/cu.h"
 
 #include <string.h>
@@ -91,8 +91,16 @@ static zt_engine *cuda_open(zt_ctx *ctx, const zt_engine_opts *opts)
     return open_on(ctx, &zt_cu_nvidia, &zt_engine_cuda, opts);
 }
 static zt_engine *hip_open(zt_ctx *ctx, const zt_engine_opts *opts) { return open_on(ctx, &zt_cu_amd, &zt_engine_hip, opts); }
+static zt_engine *opencl_open(zt_ctx *ctx, const zt_engine_opts *opts)
+{
+    return open_on(ctx, &zt_cu_khronos, &zt_engine_opencl, opts);
+}
 static int cuda_adapters(zt_ctx *ctx, zt_adapter *adapter, int max) { return zt_cu_adapters(ctx, &zt_cu_nvidia, adapter, max); }
 static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max) { return zt_cu_adapters(ctx, &zt_cu_amd, adapter, max); }
+static int opencl_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
+{
+    return zt_cu_adapters(ctx, &zt_cu_khronos, adapter, max);
+}
 
 // clang-format off
 #define ENGINE(its_name)                                                                           \
@@ -108,3 +116,4 @@ static int hip_adapters(zt_ctx *ctx, zt_adapter *adapter, int max) { return zt_c
 
 const zt_engine_vt zt_engine_cuda = ENGINE(cuda);
 const zt_engine_vt zt_engine_hip = ENGINE(hip);
+const zt_engine_vt zt_engine_opencl = ENGINE(opencl);

@@ -76,6 +76,8 @@ static zt_status read_limits(zt_cu_engine *engine)
         engine->max_grid[dimension] =
             (unsigned)read_attribute(engine, (zt_cu_attribute)(ZT_CU_AT_MAX_GRID_X + dimension), &status);
     if (status) return status;
+    const char *lacks = engine->cu.platform->lacks ? engine->cu.platform->lacks(engine->device) : NULL;
+    if (lacks) return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s %s", engine->base.vt->name, engine->name, lacks);
     if (engine->major * 10 + engine->minor < engine->cu.platform->least)
         return zt_fail(engine->base.ctx, ZT_ENOTSUP, "engine %s: %s has compute capability %d.%d, but the kernels need %d.%d",
                        engine->base.vt->name, engine->name, engine->major, engine->minor, engine->cu.platform->least / 10,

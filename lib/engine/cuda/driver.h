@@ -1,6 +1,7 @@
 /* driver.h - a driver of GPUs: its functions as far as they are used, opened when they are wanted.
  *
- * Two speak alike: NVIDIA's CUDA, and AMD's HIP, whose functions are the same ones by other names.
+ * Two speak alike: NVIDIA's CUDA, and AMD's HIP, whose functions are the same ones by other names. A third,
+ * OpenCL, is made to: lib/engine/opencl has the functions, and kernels of its own by the same names.
  * Nothing of either is needed to build this: types, names and numbers are written down here, HIP's
  * as Debian's 5.2.3 and ROCm 6 have them. platform.c has what differs, loader.c opens.
  */
@@ -9,6 +10,7 @@
 
 #include "lib/base/base.h"
 #include "lib/engine/cuda/args.h"
+#include "lib/engine/engine.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,7 +141,9 @@ enum {
         ZT_CU_CALL_COUNT
 };
 
-/* Whose driver it is, with what differs: NVIDIA's, or AMD's, that speaks HIP. platform.c. */
+/* Whose driver it is, with what differs: NVIDIA's, or AMD's, that speaks HIP (platform.c), or OpenCL's
+ * (lib/engine/opencl/loader.c). */
+struct zt_cu_api;
 typedef struct zt_cu_platform {
     const char *engine;           /* "cuda" */
     const char *prefix;           /* of the functions' names: "cu" */
@@ -149,7 +153,8 @@ typedef struct zt_cu_platform {
     const char *oldest;           /* the oldest driver that has all functions */
     const char *compiler;         /* of the images */
     /* The kernels' images, one for each .cu file here, made by the Makefile; NULL after the last,
-     * and at once where zt was built without that compiler. */
+     * and at once where zt was built without that compiler. Of a driver that speaks otherwise, what its
+     * ModuleLoadData takes. */
     const unsigned char *const *images;
     const char *const *symbols; /* ZT_CU_CALL_COUNT; NULL: no such function */
     const char *text;           /* the function that gives an error's text itself, or NULL */
@@ -158,8 +163,14 @@ typedef struct zt_cu_platform {
     int wave;                   /* threads that may go in step; 32 may in both */
     int fp8;                    /* least capability with products of fp8, times 10; 0: none */
     int major, minor;           /* what a version counts by: major * 1000 + minor * 10 + ... */
+    /* A driver that speaks otherwise, with functions made of its own, and kernels of its own; NULL of CUDA and HIP.
+     * `symbols` are then the calls that messages name. */
+    zt_status (*load)(zt_ctx *ctx, struct zt_cu_api *api); /* fills in the functions */
+    bool (*has_kernel)(const char *name);                  /* an op whose row launches a kernel that is not there is left */
+    const char *(*lacks)(int device);                      /* what the kernels need and device `device` lacks, or NULL */
+    void (*describe)(int device, zt_adapter *adapter);     /* what zt_cu_adapters does not know */
 } zt_cu_platform;
-extern const zt_cu_platform zt_cu_nvidia, zt_cu_amd;
+extern const zt_cu_platform zt_cu_nvidia, zt_cu_amd, zt_cu_khronos;
 
 typedef struct zt_cu_api {
     const zt_cu_platform *platform;

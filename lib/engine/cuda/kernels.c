@@ -8,6 +8,11 @@ ZT_CU_DTYPES(X)
 #undef X
 _Static_assert((int)ZT_CU_DTYPE_COUNT == (int)ZT_DTYPE_COUNT, "the dtypes of args.h");
 
+enum { ALIGN = 256 };
+
+/* What stands for an address while sizing: not 0, which would mean that there is none. */
+static const zt_cu_ptr somewhere = ALIGN;
+
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 static const zt_cu_row *const families[] = {
@@ -16,13 +21,46 @@ static const zt_cu_row *const families[] = {
 #undef X
 };
 
+bool zt_cu_has_kernel(const zt_cu_engine *engine, const char *name)
+{
+    const zt_cu_platform *platform = engine->cu.platform;
+    return !platform->has_kernel || platform->has_kernel(name);
+}
+
+/* Of a platform with kernels of its own: whether it has those that the row launches. They know no f64. */
+static bool has_kernels(const zt_cu_engine *engine, const zt_cu_row *row, const void *attrs, const zt_type *const input_types[],
+                        const zt_type output_types[])
+{
+    const zt_opinfo *info = zt_op_info(row->op);
+    zt_cu_call call = {
+        .engine = (zt_cu_engine *)(uintptr_t)engine, .op = row->op, .attrs = attrs, .sizing = true, .asking = true};
+    bool good = true;
+    if (!engine->cu.platform->has_kernel) return true;
+    for (int input = 0; input < info->n_in; input++) {
+        call.input_types[input] = input_types[input];
+        call.inputs[input] = input_types[input] ? somewhere : 0;
+        good = good && (!input_types[input] || input_types[input]->dtype != ZT_F64);
+    }
+    for (int output = 0; output < info->n_out; output++) {
+        call.output_types[output] = &output_types[output];
+        call.outputs[output] = somewhere;
+        good = good && output_types[output].dtype != ZT_F64;
+    }
+    call.error = somewhere;
+    good = good && row->emit(&call) == ZT_OK && !call.lacks;
+    zt_free(engine->base.ctx, call.table);
+    return good;
+}
+
 const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *attrs, const zt_type *const input_types[],
                             const zt_type output_types[])
 {
     if (!attrs) attrs = zt_op_info(op)->defaults;
     for (size_t family = 0; family < sizeof families / sizeof families[0]; family++)
         for (const zt_cu_row *row = families[family]; row->emit; row++)
-            if (row->op == op && row->has(engine, attrs, input_types, output_types)) return row;
+            if (row->op == op && row->has(engine, attrs, input_types, output_types) &&
+                has_kernels(engine, row, attrs, input_types, output_types))
+                return row;
     return NULL;
 }
 
@@ -108,16 +146,15 @@ static zt_status too_large(const zt_cu_call *call, const char *what)
                    zt_op_info(call->op)->name, what);
 }
 
-static zt_status check_fits(const zt_cu_call *call, zt_cu_dim grid, zt_cu_dim block, size_t shared, size_t bytes)
+/* What of a launch is larger than the device takes, or NULL. */
+static const char *find_excess(const zt_cu_engine *engine, zt_cu_dim grid, zt_cu_dim block, size_t shared, size_t bytes)
 {
-    const zt_cu_engine *engine = call->engine;
     uint64_t threads = (uint64_t)block.x * block.y * block.z;
-    if (bytes > ZT_CU_ARGS) return too_large(call, "what a kernel is given");
-    if (!zt_cu_has_shared(engine, shared)) return too_large(call, "a block's shared memory");
-    if (threads > (uint64_t)engine->max_threads) return too_large(call, "a block");
-    if (grid.x > engine->max_grid[0] || grid.y > engine->max_grid[1] || grid.z > engine->max_grid[2])
-        return too_large(call, "a grid");
-    return ZT_OK;
+    if (bytes > ZT_CU_ARGS) return "what a kernel is given";
+    if (!zt_cu_has_shared(engine, shared)) return "a block's shared memory";
+    if (threads > (uint64_t)engine->max_threads) return "a block";
+    if (grid.x > engine->max_grid[0] || grid.y > engine->max_grid[1] || grid.z > engine->max_grid[2]) return "a grid";
+    return NULL;
 }
 
 zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu_dim block, size_t shared, const void *args,
@@ -125,8 +162,14 @@ zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu
 {
     zt_cu_engine *engine = call->engine;
     void *params[] = {(void *)(uintptr_t)args};
+    void *extra[] = {&bytes}; /* a driver of its own is told how large the arguments are */
+    const char *excess = call->sizing ? find_excess(engine, grid, block, shared, bytes) : NULL;
+    if (call->asking) {
+        call->lacks = call->lacks || excess || !zt_cu_has_kernel(engine, name);
+        return ZT_OK;
+    }
     if (!grid.x || !grid.y || !grid.z) return ZT_OK;
-    zt_status status = call->sizing ? check_fits(call, grid, block, shared, bytes) : ZT_OK;
+    zt_status status = excess ? too_large(call, excess) : ZT_OK;
     zt_cu_function function = status ? NULL : zt_cu_function_of(engine, name, shared);
     if (!function) return status ? status : zt_ctx_status(engine->base.ctx);
     call->launches++;
@@ -136,7 +179,7 @@ zt_status zt_cu_launch(zt_cu_call *call, const char *name, zt_cu_dim grid, zt_cu
     if (call->persistent) call->persistent->launches++;
     return zt_cu_try(engine,
                      engine->cu.LaunchKernel(function, grid.x, grid.y, grid.z, block.x, block.y, block.z, (unsigned)shared,
-                                             engine->stream, params, NULL),
+                                             engine->stream, params, engine->cu.platform->load ? extra : NULL),
                      "LaunchKernel");
 }
 
@@ -148,11 +191,6 @@ zt_status zt_cu_foreign(zt_cu_call *call, bool *goes)
     if (*goes && call->persistent) call->persistent->launches++;
     return status;
 }
-
-enum { ALIGN = 256 };
-
-/* What stands for an address while sizing: not 0, which would mean that there is none. */
-static const zt_cu_ptr somewhere = ALIGN;
 
 zt_cu_ptr zt_cu_scratch(zt_cu_call *call, size_t bytes)
 {

@@ -49,6 +49,10 @@ static bool rounds_activations(const zt_enum_string *act) { return strcmp(act->s
 /* Rows of codes a row of x. */
 static int codes_of(const zt_enum_string *act) { return strcmp(act->s, "q16") ? 1 : 2; }
 
+/* Of a platform that has one kernel for weights of all types. */
+static const product_form one_form = {"zt_linear_file", NULL, false, 8, 32, 0, false};
+static bool has_one_form(const zt_cu_engine *engine) { return !zt_cu_has_kernel(engine, "zt_linear_f32"); }
+
 /* mma: has the device matrix units that are worth two products for one? */
 static product_form form_of(const zt_enum_string *act, zt_dtype x_dtype, zt_dtype w_dtype, const zt_cu_pack *packed, bool mma)
 {
@@ -289,8 +293,9 @@ static zt_status launch_products(linear_products *products, int first, unsigned 
     const zt_type *x_type = call->input_types[0], *w_type = call->input_types[products->weights[first]];
     const zt_cu_pack *packed = call->packed[products->weights[first]];
     const zt_dtype_info *info = zt_dtype_get(w_type->dtype);
-    product_form form =
-        form_of(products->act, x_type->dtype, w_type->dtype, packed, zt_cu_has_shared(call->engine, ZT_CU_GEMM_BYTES));
+    product_form form = has_one_form(call->engine) ? one_form
+                                                   : form_of(products->act, x_type->dtype, w_type->dtype, packed,
+                                                             zt_cu_has_shared(call->engine, ZT_CU_GEMM_BYTES));
     zt_cu_decode_args decode_args = {.a = {.x = call->inputs[0],
                                            .n = x_type->dim[0],
                                            .K = x_type->dim[1],
@@ -356,7 +361,9 @@ static zt_status multiply_all(linear_products *products)
 /* Input 1 is a stack of matrices; the kernels are those of many rows of x, for tiles of few rows too. */
 static product_form expert_form(const zt_cu_call *call, const zt_enum_string *act)
 {
-    product_form form = form_of(act, call->input_types[0]->dtype, call->input_types[1]->dtype, call->packed[1], false);
+    product_form form = has_one_form(call->engine)
+                            ? one_form
+                            : form_of(act, call->input_types[0]->dtype, call->input_types[1]->dtype, call->packed[1], false);
     form.decode_kernel = NULL;
     return form;
 }

@@ -25,7 +25,7 @@ static const char *name_of(const zt_cu_platform *platform, const char *call)
 #undef X
     };
     for (int i = 0; i < ZT_CU_CALL_COUNT; i++)
-        if (platform->text && platform->symbols[i] && !strcmp(names[i], call))
+        if ((platform->text || platform->load) && platform->symbols[i] && !strcmp(names[i], call))
             return platform->symbols[i] + strlen(platform->prefix);
     return call;
 }
@@ -109,8 +109,8 @@ static zt_status open_library(zt_ctx *ctx, zt_cu_api *api)
 zt_status zt_cu_load(zt_ctx *ctx, const zt_cu_platform *platform, zt_cu_api *api)
 {
     *api = (zt_cu_api){.platform = platform};
-    zt_status status = open_library(ctx, api);
-    if (!status) status = find_all(ctx, api);
+    zt_status status = platform->load ? platform->load(ctx, api) : open_library(ctx, api);
+    if (!status && !platform->load) status = find_all(ctx, api);
     if (status) return status;
     int result = api->Init(0);
     if (result == ZT_CU_NO_DEVICE || result == ZT_CU_INVALID_DEVICE)

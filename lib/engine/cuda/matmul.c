@@ -99,7 +99,8 @@ static zt_status emit_matmul(zt_cu_call *call)
     zt_status status = zt_cu_blas_multiply(call, &args, attrs->ta != 0, attrs->tb != 0, &done);
     if (status || done) return status;
     zt_dtype dtype = a_type->dtype;
-    if ((dtype == ZT_F16 || dtype == ZT_BF16) && is_large(call->engine, &args, batches_of(y_type)))
+    if ((dtype == ZT_F16 || dtype == ZT_BF16) && zt_cu_has_kernel(call->engine, "zt_matmul_f16_nn") &&
+        is_large(call->engine, &args, batches_of(y_type)))
         return launch_large(call, &args, batches_of(y_type));
     const char *kernel = dtype == ZT_F32    ? "zt_matmul_f32"
                          : dtype == ZT_F16  ? "zt_matmul_f16"
