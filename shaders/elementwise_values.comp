@@ -22,7 +22,13 @@ void main()
         bool chosen = not_zero(call.word[8], load_bits(call.word[8], 0u, place_of(0u, inputs, i)));
         y = load_bits(type, chosen ? 1u : 2u, place_of(chosen ? 1u : 2u, inputs, i));
     } else if (KIND != FILL) {
-        uvec2 a = load_bits(type, 0u, place_of(0u, inputs, i)), b = a;
+        uvec2 a, b;
+        if (KIND == CAST && is_packed(type)) {
+            a = uvec2(floatBitsToUint(load_packed(type, 0u, i)), 0u);
+            type = F32;
+        } else
+            a = load_bits(type, 0u, place_of(0u, inputs, i));
+        b = a;
         if (inputs > 1u) b = load_bits(type, 1u, place_of(1u, inputs, i));
         y = element_of(KIND, f, type, to, a, b, more, i);
     }

@@ -9,7 +9,6 @@
 
 layout(constant_id = 0) const uint QUANTIZE = 0u;
 layout(local_size_x = 64) in;
-const uint I4 = 18u, U4 = 19u, I2 = 20u, U2 = 21u, F4_E2M1 = 22u; // several in a byte, the first in its lowest bits
 
 uint code_type() { return call.word[7]; }
 bool codes_are_floats() { return is_float(code_type()) || code_type() == F4_E2M1; }

@@ -13,7 +13,7 @@
 
 const uint F64 = 0u, F32 = 1u, F16 = 2u, BF16 = 3u, F8_E4M3 = 4u, F8_E5M2 = 5u, F8_E4M3FNUZ = 6u;
 const uint F8_E5M2FNUZ = 7u, F8_E8M0 = 8u, I64 = 9u, I32 = 10u, I16 = 11u, I8 = 12u, U64 = 13u, U32 = 14u;
-const uint U16 = 15u, U8 = 16u, BOOL = 17u;
+const uint U16 = 15u, U8 = 16u, BOOL = 17u, I4 = 18u, U4 = 19u, I2 = 20u, U2 = 21u, F4_E2M1 = 22u;
 
 bool is_float(uint type) { return type <= F8_E8M0; }
 bool is_signed(uint type) { return type >= I64 && type <= I8; }
@@ -228,3 +228,38 @@ float load_as(uint type, uint k, uint i)
 }
 
 void store_as(uint type, uint k, uint i, float f) { store_bits(type, k, i, float_to_bits(type, f)); }
+
+// ---- several to a byte ---------------------------------------------------------------------------
+
+bool is_packed(uint type) { return type >= I4 && type <= F4_E2M1; }
+uint packed_width(uint type) { return type == I2 || type == U2 ? 2u : 4u; }
+
+float load_packed(uint type, uint k, uint i)
+{
+    uint width = packed_width(type), at = i * width;
+    uint code = uint(Bytes(call.at[k]).v[at >> 3]) >> (at & 7u) & (1u << width) - 1u;
+    if (type == U4 || type == U2) return float(code);
+    if (type != F4_E2M1) return float(int(code << 32u - width) >> int(32u - width));
+    uint size = code & 7u;
+    float f = size < 2u ? 0.5 * float(size) : float(2u + (size & 1u)) * uintBitsToFloat((size >> 1) + 125u << 23);
+    return code > 7u ? -f : f;
+}
+
+// The code of an element, from the bits of one of any plain type: integers' low bits; f4_e2m1 to the nearest, ties to
+// even, what is too large to the largest, NaN to -0.
+uint packed_code(uint type, uint from, uvec2 bits)
+{
+    if (type != F4_E2M1) {
+        uvec2 v = wrap_whole(from, bits);
+        if (from == F64) v = double_to_whole(I64, bits);
+        if (is_float(from) && from != F64) v = to_whole(I64, bits_to_float(from, bits));
+        return v.x & (1u << packed_width(type)) - 1u;
+    }
+    float f = from == F64 ? double_to_float(bits, true) : 0.0;
+    if (!is_float(from)) f = whole_to_float(wrap_whole(from, bits), is_signed(from), true);
+    if (is_float(from) && from != F64) f = bits_to_float(from, bits);
+    float size = abs(f);
+    uint code = size <= 0.25 ? 0u : size < 0.75 ? 1u : size <= 1.25 ? 2u : size < 1.75 ? 3u : size <= 2.5 ? 4u
+                : size < 3.5 ? 5u : size <= 5.0 ? 6u : 7u;
+    return isnan(f) ? 8u : floatBitsToUint(f) >> 31 << 3 | code;
+}

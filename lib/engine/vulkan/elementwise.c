@@ -297,6 +297,87 @@ OPS(X)
 #undef X
 // clang-format on
 
+/* ---- casts from and to types of more than one element a byte or a block ---------------------- */
+
+zt_status zt_vk_set_cast(zt_vk_engine *engine, zt_vk_call *call, int64_t count, zt_vk_arg x, zt_dtype from, zt_vk_arg y,
+                         zt_dtype to)
+{
+    call->shader = ZT_VK_SHADER_elementwise_values;
+    call->spec[0] = CAST;
+    call->spec[ZT_VK_FLOATS] = 0;
+    call->word[0] = (uint32_t)count;
+    call->word[1] = call->word[2] = 1; /* one axis, in steps of 1 */
+    call->word[6] = (uint32_t)from;
+    call->word[7] = (uint32_t)to;
+    call->word[9] = 1;
+    call->word[10] = true;
+    zt_vk_spread(engine, call, count, 64);
+    ZT_VK_ARGS(call, x, y);
+    return ZT_OK;
+}
+
+static bool from_packed_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)engine, (void)attrs;
+    return zt_dtype_is_packed(in[0]->dtype) && zt_vk_is_value(out->dtype) && out->dtype != ZT_F8_E8M0;
+}
+
+static zt_status set_from_packed(zt_vk_engine *engine, zt_vk_call *call)
+{
+    const zt_cast_attrs *attrs = call->attrs;
+    zt_status status =
+        zt_vk_set_cast(engine, call, zt_type_count(call->out), zt_vk_in(0), call->in[0]->dtype, zt_vk_out(0), call->out->dtype);
+    call->word[10] = attrs->saturate != 0;
+    return status;
+}
+
+static bool to_packed_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)engine, (void)attrs;
+    return zt_dtype_is_packed(out->dtype) && (zt_vk_is_value(in[0]->dtype) || zt_dtype_is_packed(in[0]->dtype));
+}
+
+static zt_status set_to_packed(zt_vk_engine *engine, zt_vk_call *call)
+{
+    const size_t bytes = zt_type_bytes(call->out);
+    call->shader = ZT_VK_SHADER_elementwise_packed;
+    call->spec[ZT_VK_FLOATS] = 0;
+    call->word[0] = (uint32_t)bytes;
+    call->word[1] = (uint32_t)zt_type_count(call->out);
+    call->word[2] = (uint32_t)call->in[0]->dtype;
+    call->word[3] = (uint32_t)call->out->dtype;
+    zt_vk_spread(engine, call, (int64_t)bytes, 64);
+    return ZT_OK;
+}
+
+static bool from_blocks_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)engine, (void)attrs;
+    return zt_vk_pack_of(in[0]->dtype) && zt_dtype_get(in[0]->dtype)->kind == 'Q' && zt_vk_is_value(out->dtype) &&
+           out->dtype != ZT_F8_E8M0;
+}
+
+/* To f32, and from that to other types. */
+static zt_status set_from_blocks(zt_vk_engine *engine, zt_vk_call *call)
+{
+    const int64_t count = zt_type_count(call->out), columns = zt_vk_last_dim(call->out), parts = (columns + 31) / 32;
+    const bool whole = call->out->dtype == ZT_F32;
+    const zt_vk_arg floats = whole ? zt_vk_out(0) : zt_vk_scratch(call, 4 * (size_t)count);
+    call->shader = ZT_VK_SHADER_elementwise_blocks;
+    call->spec[0] = (uint32_t)call->packed[0];
+    call->spec[3] = call->plain[0];
+    call->spec[ZT_VK_FLOATS] = 0;
+    call->word[0] = columns ? (uint32_t)(count / columns * parts) : 0;
+    call->word[1] = (uint32_t)columns;
+    zt_vk_spread(engine, call, (int64_t)call->word[0], 64);
+    ZT_VK_ARGS(call, zt_vk_in(0), floats);
+    if (whole) return ZT_OK;
+    zt_status status = zt_vk_then(engine, call);
+    if (!status) status = zt_vk_set_cast(engine, call, count, floats, ZT_F32, zt_vk_out(0), call->out->dtype);
+    call->word[10] = ((const zt_cast_attrs *)call->attrs)->saturate != 0;
+    return status;
+}
+
 /* ---- for chains ------------------------------------------------------------------------------ */
 
 int zt_vk_function(zt_op op, const void *attrs, double at[2])
@@ -341,5 +422,8 @@ const zt_vk_kernel zt_vk_elementwise[] = {
 #define X(NAME) {.op = ZT_OP_##NAME, .has = NAME##_has, .set = set_##NAME},
     OPS(X)
 #undef X
-        {.set = NULL},
+        {.op = ZT_OP_cast, .has = from_packed_has, .set = set_from_packed},
+    {.op = ZT_OP_cast, .has = to_packed_has, .set = set_to_packed},
+    {.op = ZT_OP_cast, .has = from_blocks_has, .set = set_from_blocks, .weights = 1u << 0},
+    {.set = NULL},
 };

@@ -44,19 +44,6 @@ typedef struct scatter_target {
     bool apart;
 } scatter_target;
 
-static zt_status convert(zt_vk_engine *engine, zt_vk_call *call, zt_vk_arg x, zt_dtype from, zt_vk_arg y, zt_dtype to)
-{
-    int64_t count = zt_type_count(call->in[0]);
-    (void)engine;
-    call->shader = ZT_VK_SHADER_index_convert;
-    call->word[0] = (uint32_t)count;
-    call->word[1] = zt_vk_floats(from);
-    call->word[2] = zt_vk_floats(to);
-    zt_vk_spread(engine, call, count, GROUP);
-    ZT_VK_ARGS(call, x, y);
-    return ZT_OK;
-}
-
 /* x's elements are there from the start. */
 static zt_status open_target(zt_vk_engine *engine, zt_vk_call *call, zt_vk_merge merge, scatter_target *target)
 {
@@ -65,7 +52,7 @@ static zt_status open_target(zt_vk_engine *engine, zt_vk_call *call, zt_vk_merge
     target->place = zt_vk_out(0);
     if (!target->apart) return zt_vk_copy(call, zt_vk_out(0), zt_vk_in(0), zt_type_bytes(x));
     target->place = zt_vk_scratch(call, (size_t)zt_type_count(x) * sizeof(float));
-    zt_status status = convert(engine, call, zt_vk_in(0), x->dtype, target->place, ZT_F32);
+    zt_status status = zt_vk_set_cast(engine, call, zt_type_count(call->in[0]), zt_vk_in(0), x->dtype, target->place, ZT_F32);
     return status ? status : zt_vk_then(engine, call);
 }
 
@@ -74,7 +61,9 @@ static zt_status close_target(zt_vk_engine *engine, zt_vk_call *call, const scat
 {
     if (!target->apart) return ZT_OK;
     zt_status status = zt_vk_then(engine, call);
-    return status ? status : convert(engine, call, target->place, ZT_F32, zt_vk_out(0), call->in[0]->dtype);
+    return status ? status
+                  : zt_vk_set_cast(engine, call, zt_type_count(call->in[0]), target->place, ZT_F32, zt_vk_out(0),
+                                   call->in[0]->dtype);
 }
 
 /* ---- parts at tuples ------------------------------------------------------------------------- */

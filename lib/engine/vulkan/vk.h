@@ -327,6 +327,9 @@ uint32_t zt_vk_width(const zt_vk_engine *engine);
 enum { ZT_VK_PAIRS = 64 };
 int zt_vk_function(zt_op op, const void *attrs, double at[2]);
 bool zt_vk_function_name(int f, char *name, size_t bytes);
+/* A pass of elements of one type as those of another. */
+zt_status zt_vk_set_cast(zt_vk_engine *engine, zt_vk_call *call, int64_t count, zt_vk_arg x, zt_dtype from, zt_vk_arg y,
+                         zt_dtype to);
 /* An op of a chain of any plain types, the words that shaders/pointwise_values.comp reads; word[1], its operands, is 0. False:
  * it has no such op. */
 bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out, uint32_t word[4]);
@@ -389,9 +392,10 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(conv) \
     X(conv_parts) \
     X(elementwise_binary) \
+    X(elementwise_blocks) \
+    X(elementwise_packed) \
     X(elementwise_unary) \
     X(elementwise_values) \
-    X(index_convert) \
     X(index_elements) \
     X(index_gather) \
     X(index_one_hot) \
