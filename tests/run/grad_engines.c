@@ -1,14 +1,16 @@
 /* grad_engines.c - every row's gradient program, all its small cases: on cpu as on ref, the same
  * bits for 1 to 8 threads; and every fused row beside what it is written as in simpler ones. On
- * cuda too, where there is one; `grad_engines cuda`: beside ref and one thread of the cpu alone. */
+ * cuda too, where there is one; `grad_engines cuda`, `grad_engines vulkan`: this device beside ref and one
+ * thread of the cpu alone. */
 #include "tests/ops/op_sample.h"
 
 /* ---- on engines ------------------------------------------------------------------------------ */
 
 /* ref, then cpu with 1 thread, 3, and 2 to 8 that are each given their part however little it is (a
- * traced replay goes step by step); and cuda twice where there is one, which lends what it has no
+ * traced replay goes step by step); and a device twice where there is one, which lends what it has no
  * kernel for to the cpu. */
-enum { REF, ONE, THREE, FORCED, CUDA = FORCED + 7, AGAIN, ENGINES };
+enum { REF, ONE, THREE, FORCED, DEVICE = FORCED + 7, AGAIN, ENGINES };
+static const char *device = "cuda";
 static zt_engine *engines[ENGINES];
 
 /* A program's inputs as bytes: the sample's by its case, cotangents by normal draws. */
@@ -87,17 +89,17 @@ static bool check_engines(const sample *sample_run)
                report_failure(sample_run, "does not run");
     for (int i = 0; i < o[REF].n && good; i++) {
         size_t bytes = zt_type_bytes(&o[ONE].type[i]);
-        for (int e = THREE; e < CUDA && good; e++)
+        for (int e = THREE; e < DEVICE && good; e++)
             if (engines[e] && memcmp(o[ONE].data[i], o[e].data[i], bytes))
                 good = report_failure(sample_run, "other bits with more threads than with 1");
         bool rounds = zt_op_info(sample_run->op)->def->weights != 0;
         if (good && !values_near(&o[REF].type[i], o[ONE].data[i], o[REF].data[i], rounds))
             good = report_failure(sample_run, "cpu differs from ref");
-        if (!engines[CUDA]) continue;
-        if (good && memcmp(o[CUDA].data[i], o[AGAIN].data[i], bytes))
-            good = report_failure(sample_run, "cuda gives other bits the second time");
-        if (good && !values_near(&o[REF].type[i], o[CUDA].data[i], o[REF].data[i], rounds))
-            good = report_failure(sample_run, "cuda differs from ref");
+        if (!engines[DEVICE]) continue;
+        if (good && memcmp(o[DEVICE].data[i], o[AGAIN].data[i], bytes))
+            good = report_failure(sample_run, "the device gives other bits the second time");
+        if (good && !values_near(&o[REF].type[i], o[DEVICE].data[i], o[REF].data[i], rounds))
+            good = report_failure(sample_run, "the device differs from ref");
     }
     for (int e = 0; e < ENGINES; e++)
         for (int i = 0; i < o[e].n; i++) free(o[e].data[i]);
@@ -116,8 +118,8 @@ static void check_on_engines(zt_ctx *ctx, zt_op op)
         good = check_engines(&s) && good;
         tried++;
     }
-    ok(good && tried > 0, "%s: gradient on cpu%s as on ref, %d cases", zt_op_info(op)->name, engines[CUDA] ? " and cuda" : "",
-       tried);
+    ok(good && tried > 0, "%s: gradient on cpu%s%s as on ref, %d cases", zt_op_info(op)->name, engines[DEVICE] ? " and " : "",
+       engines[DEVICE] ? device : "", tried);
 }
 
 /* ---- expansions ------------------------------------------------------------------------------ */
@@ -193,19 +195,20 @@ static void open_engines(zt_ctx *ctx, bool threads)
     engines[ONE] = zt_engine_open(ctx, "cpu", &opts);
     opts.threads = 3;
     if (threads) engines[THREE] = zt_engine_open(ctx, "cpu", &opts);
-    for (int e = FORCED; e < CUDA && threads; e++) {
+    for (int e = FORCED; e < DEVICE && threads; e++) {
         opts.threads = e - FORCED + 2;
         engines[e] = zt_engine_trace(zt_engine_open(ctx, "cpu", &opts), nothing, NULL);
     }
-    for (int e = CUDA; e < ENGINES; e++) engines[e] = zt_engine_open(ctx, "cuda", &opts);
-    if (!engines[CUDA]) skip("cuda: %s", zt_ctx_error(ctx));
+    for (int e = DEVICE; e < ENGINES; e++) engines[e] = zt_engine_open(ctx, device, &opts);
+    if (!engines[DEVICE]) skip("%s: %s", device, zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
 }
 
 int main(int argc, char **argv)
 {
     zt_ctx *ctx = zt_ctx_new();
-    open_engines(ctx, argc < 2 || strcmp(argv[1], "cuda"));
+    if (argc > 1) device = argv[1];
+    open_engines(ctx, argc < 2);
     for (int op = 0; op < ZT_OP_COUNT; op++) {
         const zt_opdef *def = zt_op_info((zt_op)op)->def;
         if (zt_op_has_gradient((zt_op)op)) check_on_engines(ctx, (zt_op)op);
