@@ -2,8 +2,8 @@
 // line, entries of x along the axis, elements from one index to the next, and from one entry of x to the next; how many
 // other dimensions there are and flags (merge.glsl); then of each, from the last, its size in i, its step in i and in x,
 // which are in a list (the last operand) where there are more than 3.
-// GATHER, an invocation an element of i: x, i -> y. SCATTER, an invocation a line, whose indices it takes in order: x, i,
-// u, z.
+// GATHER, an invocation an element of i: x, i -> y. SCATTER, an invocation a line, of whose indices it takes 32768 in order,
+// from the last word on: x, i, u, z.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -12,6 +12,7 @@
 
 layout(constant_id = 0) const uint SCATTER = 0u;
 layout(local_size_x = 64) in;
+const uint CHUNK = 32768u; // as in lib/engine/vulkan/index.c
 const uint LIST = SCATTER != 0u ? 4u : 3u;
 
 uint listed(uint i) { return there(LIST) ? Words(call.at[LIST]).v[i] : call.word[6u + i]; }
@@ -40,7 +41,8 @@ bool element_at(uint e, uint from, out uint at)
 void scatter(uint line)
 {
     uvec2 from = line_at(line);
-    for (uint k = 0u; k < call.word[1]; k++) {
+    uint to = min(call.word[15] + CHUNK, call.word[1]);
+    for (uint k = call.word[15]; k < to; k++) {
         uint i = from.x + k * call.word[3], at;
         if (element_at(i, from.y, at)) merge(at, i);
     }

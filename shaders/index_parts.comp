@@ -2,8 +2,9 @@
 // elements of x of a batch, indices of a tuple and flags (merge.glsl), then the sizes of the dimensions that a
 // tuple has indices of, at most 10.
 // GATHER, an invocation an element of y: x, i -> y.
-// SCATTER, an invocation an element of a part, a bucket and a batch: x, i, u, z; those of a bucket take the tuples of the
-// batch in order, and see to the places of the bucket. A place has one invocation, whatever comes to it.
+// SCATTER, an invocation an element of a part, a bucket and a batch: x, i, u, z; those of a bucket take 4096 tuples of the
+// batch, from the second word on, in order, and see to the places of the bucket. A place has one invocation, whatever comes
+// to it.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -12,6 +13,7 @@
 
 layout(constant_id = 0) const uint SCATTER = 0u;
 layout(local_size_x = 64) in;
+const uint CHUNK = 4096u; // as in lib/engine/vulkan/index.c
 
 uint part() { return call.word[2]; }
 uint wide() { return max(call.word[2], 1u); } // parts of nothing have indices too
@@ -45,8 +47,8 @@ void gather(uint e)
 void scatter(uint e)
 {
     uint per_batch = call.word[3], buckets = bucket_count(), j = e % wide(), bucket = e / wide() % buckets;
-    uint from = e / wide() / buckets * per_batch;
-    for (uint r = from; r < from + per_batch; r++) {
+    uint from = e / wide() / buckets * per_batch + call.word[1], to = from - call.word[1] + min(call.word[1] + CHUNK, per_batch);
+    for (uint r = from; r < to; r++) {
         uint at;
         if (!part_at(r, j == 0u && bucket == 0u, at)) continue;
         if (part() != 0u && at / wide() % buckets == bucket) merge(at + j, r * part() + j);

@@ -16,8 +16,9 @@
 layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Doubles { double v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Orders { uint v[]; };
 
-const uint GROUP = 128u, LIST = 1024u, BINS = 256u, PLACE = 24u, DIGITS = 7u;
-layout(local_size_x = 128) in;
+layout(constant_id = 0) const uint GROUP = 128u; // invocations; it changes no token
+const uint LIST = 1024u, BINS = 256u, PLACE = 24u, DIGITS = 7u;
+layout(local_size_x_id = 0) in;
 shared uint bin_low[BINS], bin_high[BINS];
 shared uint64_t room[GROUP], found[2], list[LIST];
 shared uint list_count;

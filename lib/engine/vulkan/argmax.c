@@ -4,7 +4,8 @@
 static bool argmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     zt_dtype dtype = input_types[0]->dtype;
-    (void)engine, (void)attrs, (void)out;
+    (void)engine, (void)out;
+    if (!zt_vk_lines_fit(input_types[0], ((const zt_argmax_attrs *)attrs)->axis, 1)) return false;
     return dtype <= ZT_BF16 || (dtype >= ZT_I64 && dtype <= ZT_U8);
 }
 

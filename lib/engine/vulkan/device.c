@@ -19,6 +19,7 @@ static zt_status read_limits(zt_vk_engine *engine)
     engine->model = properties.properties.deviceID;
     memcpy(engine->cache_uuid, properties.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
     engine->shared_bytes = limits->maxComputeSharedMemorySize;
+    engine->invocations = limits->maxComputeWorkGroupInvocations;
     memcpy(engine->groups, limits->maxComputeWorkGroupCount, sizeof engine->groups);
     if (sub.supportedStages & VK_SHADER_STAGE_COMPUTE_BIT && sub.supportedOperations & VK_SUBGROUP_FEATURE_BALLOT_BIT)
         engine->lanes = sub.subgroupSize;

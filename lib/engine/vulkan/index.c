@@ -7,7 +7,13 @@
 
 #include <string.h>
 
-enum { GROUP = 64, MOST_BUCKETS = 64, ITEMS_WANTED = 65536 };
+enum {
+    GROUP = 64,
+    MOST_BUCKETS = 64,
+    ITEMS_WANTED = 65536,
+    TUPLES = 4096,  /* that a pass scatters of a batch: shaders/index_parts.comp */
+    INDICES = 32768 /* and of a line: shaders/index_elements.comp */
+};
 
 /* Flags of shaders/merge.glsl, and how elements are merged. */
 enum { FAILS = 1 << 8, WIDE_INDEX = 1 << 9, TYPE_SHIFT = 10, MERGE_SHIFT = 15, NARROWS = 1 << 18, BUCKET_SHIFT = 20 };
@@ -116,14 +122,20 @@ static zt_status set_scatter_parts(zt_vk_engine *engine, zt_vk_call *call, int64
     scatter_target target;
     zt_status status = open_target(engine, call, merge, &target);
     if (status) return status;
-    index_parts parts = put_parts(call, batch, count, oob);
-    int64_t wide = parts.rest ? parts.rest : 1, buckets = 1;
-    while (buckets < MOST_BUCKETS && buckets * wide * parts.batches < ITEMS_WANTED && buckets < parts.tuples) buckets *= 2;
-    call->spec[0] = 1;
-    call->word[0] = (uint32_t)(wide * buckets * parts.batches);
-    call->word[5] |= (uint32_t)merge << MERGE_SHIFT | (uint32_t)buckets << BUCKET_SHIFT;
-    zt_vk_spread(engine, call, wide * buckets * parts.batches, GROUP);
-    ZT_VK_ARGS(call, zt_vk_none(), zt_vk_in(1), zt_vk_in(2), target.place);
+    for (int64_t from = 0, per_batch = 1; from < per_batch && !status; from += TUPLES) {
+        index_parts parts = put_parts(call, batch, count, oob);
+        int64_t wide = parts.rest ? parts.rest : 1, buckets = 1;
+        per_batch = parts.per_batch;
+        while (buckets < MOST_BUCKETS && buckets * wide * parts.batches < ITEMS_WANTED && buckets < parts.tuples) buckets *= 2;
+        call->spec[0] = 1;
+        call->word[0] = (uint32_t)(wide * buckets * parts.batches);
+        call->word[1] = (uint32_t)from;
+        call->word[5] |= (uint32_t)merge << MERGE_SHIFT | (uint32_t)buckets << BUCKET_SHIFT;
+        zt_vk_spread(engine, call, wide * buckets * parts.batches, GROUP);
+        ZT_VK_ARGS(call, zt_vk_none(), zt_vk_in(1), zt_vk_in(2), target.place);
+        if (from + TUPLES < per_batch) status = zt_vk_then(engine, call);
+    }
+    if (status) return status;
     return close_target(engine, call, &target);
 }
 
@@ -198,7 +210,7 @@ static zt_status put_elements(zt_vk_engine *engine, zt_vk_call *call, int64_t ax
         memcpy(call->word + 6, dims, count * sizeof dims[0]);
         return ZT_OK;
     }
-    call->table = zt_alloc_array(engine->base.ctx, (size_t)3 * count, sizeof *call->table);
+    if (!call->table) call->table = zt_alloc_array(engine->base.ctx, (size_t)3 * count, sizeof *call->table);
     if (!call->table) return ZT_ENOMEM;
     memcpy(call->table, dims, count * sizeof dims[0]);
     call->table_words = (size_t)3 * count;
@@ -225,13 +237,19 @@ static zt_status scatter_elements(zt_vk_engine *engine, zt_vk_call *call, int64_
     int64_t lines;
     zt_vk_arg list;
     zt_status status = open_target(engine, call, merge, &target);
-    if (!status) status = put_elements(engine, call, axis, oob, &lines, &list);
+    for (int64_t from = 0, of_line = 1; from < of_line && !status; from += INDICES) {
+        status = put_elements(engine, call, axis, oob, &lines, &list);
+        if (status) return status;
+        of_line = call->word[1];
+        call->spec[0] = 1;
+        call->word[0] = (uint32_t)lines;
+        call->word[5] |= (uint32_t)merge << MERGE_SHIFT;
+        call->word[15] = (uint32_t)from;
+        zt_vk_spread(engine, call, lines, GROUP);
+        ZT_VK_ARGS(call, zt_vk_none(), zt_vk_in(1), zt_vk_in(2), target.place, list);
+        if (from + INDICES < of_line) status = zt_vk_then(engine, call);
+    }
     if (status) return status;
-    call->spec[0] = 1;
-    call->word[0] = (uint32_t)lines;
-    call->word[5] |= (uint32_t)merge << MERGE_SHIFT;
-    zt_vk_spread(engine, call, lines, GROUP);
-    ZT_VK_ARGS(call, zt_vk_none(), zt_vk_in(1), zt_vk_in(2), target.place, list);
     return close_target(engine, call, &target);
 }
 

@@ -20,8 +20,17 @@ static inline zt_vk_lines zt_vk_lines_of(const zt_type *x, int64_t axis)
     return all;
 }
 
-/* A workgroup a line, or an invocation: where lines are short, or neighbours lie side by side. */
-static inline bool zt_vk_lines_apart(const zt_vk_lines *all) { return all->count <= 32 || all->inner >= 32; }
+/* An invocation a line, where lines are short, or not long and neighbours lie side by side; else a workgroup. */
+static inline bool zt_vk_lines_apart(const zt_vk_lines *all)
+{
+    return all->count <= 32 || (all->inner >= 32 && all->count <= 1024);
+}
+
+/* Can a workgroup go through the line of this axis so many times? */
+static inline bool zt_vk_lines_fit(const zt_type *x, int64_t axis, int64_t times)
+{
+    return zt_vk_lines_of(x, axis).count / 64 * times < ZT_VK_TURNS;
+}
 
 /* The words, and an invocation (64 a workgroup) or a workgroup a line. */
 static inline void zt_vk_put_lines(const zt_vk_engine *engine, zt_vk_call *call, const zt_vk_lines *all, bool apart)

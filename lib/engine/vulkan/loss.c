@@ -4,7 +4,11 @@
 
 #include <string.h>
 
-enum { GROUP = 64, EACH = 4096 /* elements of a part: shaders/loss_pair.comp */ };
+enum {
+    GROUP = 64,
+    EACH = 4096, /* elements of a part: shaders/loss_pair.comp, loss_sum.comp */
+    MOST_SUMMED = 1 << 19
+};
 
 static bool float_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
@@ -37,6 +41,22 @@ static void set_sum(zt_vk_call *call, const loss_sum *sum)
     call->word[4] = sum->wide;
     call->groups[0] = call->groups[1] = call->groups[2] = 1;
     ZT_VK_ARGS(call, sum->a, sum->b, sum->y);
+}
+
+/* Of many f32 the sums of parts, which then stand for them. */
+static zt_status add_parts(zt_vk_engine *engine, zt_vk_call *call, zt_vk_arg *numbers, int64_t *count)
+{
+    int64_t parts = (*count + EACH - 1) / EACH;
+    if (*count <= MOST_SUMMED || numbers->kind == ZT_VK_ARG_NONE) return ZT_OK;
+    zt_vk_arg sums = zt_vk_scratch(call, (size_t)parts * sizeof(float));
+    call->shader = ZT_VK_SHADER_loss_sum;
+    call->spec[0] = 1;
+    call->word[0] = (uint32_t)*count;
+    zt_vk_spread(engine, call, parts, 1);
+    ZT_VK_ARGS(call, *numbers, zt_vk_none(), sums);
+    *numbers = sums;
+    *count = parts;
+    return zt_vk_then(engine, call);
 }
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -134,13 +154,17 @@ static zt_status set_forward(zt_vk_engine *engine, zt_vk_call *call, const class
     if (each) return ZT_OK;
     zt_status status = zt_vk_then(engine, call);
     if (status) return status;
-    set_sum(call, &(loss_sum){.a = losses,
-                              .b = weights,
-                              .y = zt_vk_out(0),
-                              .a_count = loss->positions,
-                              .b_count = loss->positions,
-                              .by = 1,
-                              .a_type = ZT_F32});
+    loss_sum sum = {.a = losses,
+                    .b = weights,
+                    .y = zt_vk_out(0),
+                    .a_count = loss->positions,
+                    .b_count = loss->positions,
+                    .by = 1,
+                    .a_type = ZT_F32};
+    status = add_parts(engine, call, &sum.a, &sum.a_count);
+    if (!status) status = add_parts(engine, call, &sum.b, &sum.b_count);
+    if (status) return status;
+    set_sum(call, &sum);
     return ZT_OK;
 }
 
@@ -167,8 +191,10 @@ static zt_status add_total(zt_vk_engine *engine, zt_vk_call *call, const class_l
     zt_vk_spread(engine, call, loss->positions, GROUP);
     ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), zt_vk_in(loss->weight), weights);
     zt_status status = zt_vk_then(engine, call);
+    loss_sum sum = {.a = weights, .y = total, .a_count = loss->positions, .by = 1, .a_type = ZT_F32, .wide = true};
+    if (!status) status = add_parts(engine, call, &sum.a, &sum.a_count);
     if (status) return status;
-    set_sum(call, &(loss_sum){.a = weights, .y = total, .a_count = loss->positions, .by = 1, .a_type = ZT_F32, .wide = true});
+    set_sum(call, &sum);
     return zt_vk_then(engine, call);
 }
 

@@ -9,7 +9,7 @@ typedef enum norm_kind { RMS, LAYER, ADDED, AFTER } norm_kind;
 static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_last_dim(input_types[0]) / 64 * 3 < ZT_VK_TURNS;
 }
 
 static zt_status set_norm(zt_vk_engine *engine, zt_vk_call *call, norm_kind kind, int64_t K, double eps)

@@ -7,10 +7,36 @@
 typedef enum channels_kind { SETS, KNOWN, BACK } channels_kind;
 enum { UNBIASED = 1, TRAINING = 2, GROUP = 64 };
 
-static bool channels_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+static bool known_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs, (void)out;
     return zt_vk_is_float(input_types[0]->dtype);
+}
+
+/* Three loops over a channel of all samples, or a group of a sample, by a workgroup. */
+static bool sets_fit(const zt_type *x, int64_t groups)
+{
+    int64_t count = zt_type_count(x), sets = groups ? x->dim[0] * groups : x->dim[1], channels = x->dim[1];
+    return zt_vk_is_float(x->dtype) && count / (sets ? sets : 1) / GROUP * 3 < ZT_VK_TURNS &&
+           count / (channels ? channels : 1) / GROUP < ZT_VK_TURNS;
+}
+
+static bool batch_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)attrs, (void)out;
+    return sets_fit(input_types[0], 0);
+}
+
+static bool group_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)out;
+    return sets_fit(input_types[0], ((const zt_group_norm_attrs *)attrs)->groups);
+}
+
+static bool group_back_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)attrs, (void)out;
+    return sets_fit(input_types[0], input_types[1]->dim[1]);
 }
 
 static void put_float(zt_vk_call *call, int word, double number)
@@ -88,10 +114,10 @@ static zt_status set_group_back(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_norm_channels[] = {
-    {.op = ZT_OP_batch_norm, .has = channels_has, .set = set_batch_norm, .many = true},
-    {.op = ZT_OP_batch_norm_inference, .has = channels_has, .set = set_inference},
-    {.op = ZT_OP_batch_norm_backward, .has = channels_has, .set = set_batch_back, .many = true},
-    {.op = ZT_OP_group_norm, .has = channels_has, .set = set_group_norm},
-    {.op = ZT_OP_group_norm_backward, .has = channels_has, .set = set_group_back, .many = true},
+    {.op = ZT_OP_batch_norm, .has = batch_has, .set = set_batch_norm, .many = true},
+    {.op = ZT_OP_batch_norm_inference, .has = known_has, .set = set_inference},
+    {.op = ZT_OP_batch_norm_backward, .has = batch_has, .set = set_batch_back, .many = true},
+    {.op = ZT_OP_group_norm, .has = group_has, .set = set_group_norm},
+    {.op = ZT_OP_group_norm_backward, .has = group_back_has, .set = set_group_back, .many = true},
     {0},
 };

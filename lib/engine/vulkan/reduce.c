@@ -62,12 +62,15 @@ bool zt_vk_folds(zt_dtype dtype) { return zt_vk_is_float(dtype) || (dtype >= ZT_
 /* A workgroup takes a row where what goes lies in a row; else an invocation does. */
 static bool by_rows(const reduce_dims *dims) { return dims->gone >= 32 && dims->n_gone == 1 && dims->gone_dim[0][1] == 1; }
 
-/* Of few long rows, the entries of a part; else all. */
-static int64_t part_of(const reduce_dims *dims, zt_vk_fold fold)
+/* Of few long rows, or of very long ones, the entries of a part; else all. */
+static int64_t part_of(const reduce_dims *dims)
 {
-    if (fold == ZT_VK_LSE) return dims->gone;
-    if (by_rows(dims)) return dims->gone > 32768 && dims->kept < 512 ? 4096 : dims->gone;
-    return dims->gone > 512 && dims->kept < 65536 ? 128 : dims->gone;
+    enum { PART_OF_ROW = 4096, PART_OF_COLUMN = 128, LONG_ROW = 1 << 20, LONG_COLUMN = 1 << 14, MOST_PARTS = 1 << 16 };
+    const bool rows = by_rows(dims);
+    const int64_t least = rows ? PART_OF_ROW : PART_OF_COLUMN, each = dims->gone / MOST_PARTS + 1;
+    const bool few = rows ? dims->gone > 32768 && dims->kept < 512 : dims->gone > 512 && dims->kept < 65536;
+    if (!few && dims->gone <= (rows ? LONG_ROW : LONG_COLUMN)) return dims->gone;
+    return each > least ? each : least;
 }
 
 typedef struct fold_pass {
@@ -117,7 +120,7 @@ static zt_status set_pass(zt_vk_engine *engine, zt_vk_call *call, const reduce_d
 zt_status zt_vk_set_reduce(zt_vk_engine *engine, zt_vk_call *call, zt_vk_fold fold, const zt_type *x, const bool *gone, double by)
 {
     reduce_dims dims = dims_of(x, gone);
-    fold_pass pass = {fold, x->dtype, x->dtype, part_of(&dims, fold), by};
+    fold_pass pass = {fold, x->dtype, x->dtype, part_of(&dims), by};
     int64_t parts = pass.each < dims.gone ? (dims.gone + pass.each - 1) / pass.each : 1;
     if (parts == 1) return set_pass(engine, call, &dims, &pass, zt_vk_in(0), zt_vk_out(0));
     zt_dtype wide = zt_vk_is_float(x->dtype) ? ZT_F32 : x->dtype == ZT_U64 ? ZT_U64 : ZT_I64;

@@ -2,10 +2,15 @@
  * f64, as on the cpu: so a device needs that and integers of 64 bits. */
 #include "lib/engine/vulkan/vk.h"
 
+/* Invocations of a row's workgroup, and how often each of them goes through its part of the row, at most. */
+enum { FEW = 128, MANY = 256, TIMES = 30 };
+static uint32_t group_of(const zt_vk_engine *engine) { return engine->invocations >= MANY ? MANY : FEW; }
+
 static bool sample_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs, (void)out;
-    return engine->doubles && zt_vk_is_float(input_types[0]->dtype);
+    return input_types[0]->dim[1] / group_of(engine) * TIMES < ZT_VK_TURNS && engine->doubles &&
+           zt_vk_is_float(input_types[0]->dtype);
 }
 
 static zt_status set_sample(zt_vk_engine *engine, zt_vk_call *call)
@@ -13,6 +18,7 @@ static zt_status set_sample(zt_vk_engine *engine, zt_vk_call *call)
     const zt_type *x = call->in[0], *recent = call->in[7], *banned = call->in[8];
     zt_vk_arg orders = zt_vk_scratch(call, (size_t)zt_type_count(x) * sizeof(uint32_t));
     call->shader = ZT_VK_SHADER_sample;
+    call->spec[0] = group_of(engine);
     call->word[8] = (uint32_t)x->dim[1];
     call->word[9] = recent ? (uint32_t)recent->dim[1] : 0;
     call->word[10] = banned ? (uint32_t)banned->dim[banned->rank - 1] : 0;

@@ -8,8 +8,22 @@ typedef enum softmax_kind { SOFTMAX, LOGARITHM, ENTMAX } softmax_kind;
 
 static bool softmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    (void)engine, (void)out;
+    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_lines_fit(input_types[0], ((const zt_softmax_attrs *)attrs)->axis, 3);
+}
+
+static bool scaled_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)out;
+    return zt_vk_is_float(input_types[0]->dtype) &&
+           zt_vk_lines_fit(input_types[0], ((const zt_scaled_softmax_attrs *)attrs)->axis, 3);
+}
+
+/* The threshold is found in 40 steps. */
+static bool entmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)out;
+    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_lines_fit(input_types[0], ((const zt_entmax_attrs *)attrs)->axis, 50);
 }
 
 /* How the lines are divided depends on their length, not on their number: a line does not know its neighbours. */
@@ -51,7 +65,7 @@ static zt_status set_entmax(zt_vk_engine *engine, zt_vk_call *call)
 const zt_vk_kernel zt_vk_softmax[] = {
     {.op = ZT_OP_softmax, .has = softmax_has, .set = set_softmax},
     {.op = ZT_OP_log_softmax, .has = softmax_has, .set = set_log_softmax},
-    {.op = ZT_OP_scaled_softmax, .has = softmax_has, .set = set_scaled_softmax},
-    {.op = ZT_OP_entmax, .has = softmax_has, .set = set_entmax},
+    {.op = ZT_OP_scaled_softmax, .has = scaled_has, .set = set_scaled_softmax},
+    {.op = ZT_OP_entmax, .has = entmax_has, .set = set_entmax},
     {0},
 };

@@ -129,6 +129,7 @@ typedef struct zt_vk_engine {
     uint32_t family, memory_type[ZT_VK_KINDS];
     uint32_t seen_types;              /* memory types that the host sees without flushing, a bit each */
     uint32_t shared_bytes, groups[3]; /* limits: shared memory, workgroups in each direction */
+    uint32_t invocations;             /* of a workgroup, at most */
     uint32_t lanes;                   /* of a subgroup whose invocations can exchange values; 0: they cannot */
     bool dots;                        /* products of four pairs of signed bytes in one instruction */
     bool doubles;                     /* it computes with f64 and integers of 64 bits */
@@ -193,6 +194,10 @@ zt_ebuf *zt_vk_load_weight(zt_engine *engine, const zt_type *type, const zt_stor
 zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain */
 
 /* ---- kernels --------------------------------------------------------------------------------- */
+
+/* Mesa's drivers for processors end the loops of an invocation after 65,535 turns, counted over all its loops, and report
+ * nothing. Kernels divide what would take more, or leave it to the cpu. */
+enum { ZT_VK_TURNS = 60000 };
 
 /* A kernel's `set` describes the dispatches of a step: its passes. It runs once, when the step is prepared.
  *
