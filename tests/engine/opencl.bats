@@ -178,3 +178,25 @@ END
     cat stats
     grep -qE '^zt-run: engine +opencl ' stats
 }
+
+# The same batches on both engines: the losses of each epoch.
+@test "training the digits: no fallback, one submit and one download a step, the CPU's losses" {
+    need_device
+    golden=${ZT_GOLDEN:-$repo/tests/golden}
+    [ -f "$golden/data/digits/digits_train.csv" ] || skip 'no digits here'
+    head -n 129 "$golden/data/digits/digits_train.csv" >digits.csv
+    for engine in cpu opencl; do
+        zt-train -m "$repo/examples/digits/net.zt" -i digits.csv --scale 0.0625 --lr 0.1 --epochs 3 --no-shuffle \
+            --engine $engine --strict-engine --stats -f -o net.npz >$engine 2>$engine.said
+    done
+    cat opencl.said
+    grep -qE '^zt-train: engine +opencl .* 0 fallbacks\)$' opencl.said
+    grep -qE '^zt-train: device +12 submits +\(12 replays, 12 downloads\)$' opencl.said
+    perl -MJSON::PP -e '
+        my ($a, $b) = map {local @ARGV = $_; [map {decode_json($_)} <>]} @ARGV;
+        @$a == 3 && @$b == 3 or die;
+        for my $i (0 .. 2) {
+            my ($x, $y) = ($a->[$i]{loss}, $b->[$i]{loss});
+            abs($x - $y) <= 1e-5 * $x or die "epoch $i: $x and $y";
+        }' cpu opencl
+}
