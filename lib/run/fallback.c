@@ -10,7 +10,8 @@ static const struct {
     bool spills;
 } fallback[] = {
     {"ref", {NULL, NULL}, false},  {"cpu", {"ref", NULL}, false},    {"cuda", {"cpu", "ref"}, true},
-    {"hip", {"cpu", "ref"}, true}, {"opencl", {"cpu", "ref"}, true}, {NULL, {"cpu", "ref"}, false},
+    {"hip", {"cpu", "ref"}, true}, {"opencl", {"cpu", "ref"}, true}, {"vulkan", {"cpu", "ref"}, true},
+    {NULL, {"cpu", "ref"}, false},
 };
 
 void zt_chain_init(zt_chain *chain, zt_engine *engine)

@@ -1,5 +1,5 @@
 /* fake_vulkan.h - a Vulkan driver of tests: the real one behind functions that fail when they are
- * told to, count what is not given back, hide the device's memory from the host, or have
+ * told to, count what is not given back, hide the device's memory from the host, have little of it, or have
  * compiled pipelines to keep. For one C file each; lib/engine/vulkan has to be built in. */
 #ifndef ZT_FAKE_VULKAN_H
 #define ZT_FAKE_VULKAN_H
@@ -13,8 +13,9 @@
 /* ---- the driver, with faults ----------------------------------------------------------------- */
 
 static zt_vk_api real;
-static bool lose;  /* it fails by losing the device, where it can be lost */
-static bool apart; /* the host does not see the device's own memory */
+static bool lose;         /* it fails by losing the device, where it can be lost */
+static bool apart;        /* the host does not see the device's own memory */
+static VkDeviceSize heap; /* bytes that the device has left, of which none come back; 0: any */
 
 static bool fails(const char *name, bool may_lose) { return (!lose || may_lose) && hit(name); }
 
@@ -76,7 +77,8 @@ CALLS(X)
 static VKAPI_ATTR VkResult VKAPI_CALL fake_AllocateMemory(D, const VkMemoryAllocateInfo *i, A, VkDeviceMemory *o)
 {
     VkMemoryAllocateInfo its = *i;
-    if (fails("vkAllocateMemory", false)) return OOM;
+    if (fails("vkAllocateMemory", false) || (heap && i->allocationSize >= heap)) return OOM;
+    if (heap) heap -= i->allocationSize;
     if (apart) its.memoryTypeIndex = 0;
     VkResult r = real.AllocateMemory(d, &its, a, o);
     live += r == VK_SUCCESS;

@@ -1,7 +1,7 @@
 /* vulkan_faults.c - a driver that fails: every call of it once, with an error of its own and,
  * where work is handed over or waited for, by losing the device. What follows is an error with a
  * message, or as if nothing had been; then all goes back to the driver. Also as a device whose
- * memory the host does not see, so that copies go by a staging buffer. Skipped, aloud, where
+ * memory the host does not see, so that copies go by staging buffers, and one with too little memory. Skipped, aloud, where
  * there is no adapter. */
 #include "tests/engine/device.h"
 
@@ -71,6 +71,82 @@ static void uses_ring(zt_ctx *ctx)
     ok(clean(ctx, ""), "and nothing is left");
 }
 
+/* ---- a model larger than the device's memory -------------------------------------------------- */
+
+enum { LAYERS = 6, WIDE = 512 };
+
+static zt_status find_layer(void *user, const char *name, zt_type *type, int64_t *handle)
+{
+    (void)user;
+    *type = zt_type_make(ZT_F32, 2, (int64_t[]){WIDE, WIDE});
+    *handle = name[1] - '0';
+    return ZT_OK;
+}
+
+/* Every layer makes of a row its mean. */
+static zt_status read_layer(void *user, int64_t handle, size_t offset, void *dst, size_t n)
+{
+    (void)user, (void)handle, (void)offset;
+    for (size_t i = 0; i < n / 4; i++) ((float *)dst)[i] = 1.0f / WIDE;
+    return ZT_OK;
+}
+
+static zt_prog *make_layers(zt_ctx *ctx)
+{
+    const int64_t x_dim[] = {2, WIDE}, w_dim[] = {WIDE, WIDE};
+    zt_prog *program = zt_prog_new(ctx);
+    int x = zt_prog_in(program, "x", ZT_F32, 2, x_dim);
+    for (int k = 0; k < LAYERS; k++) {
+        char name[] = {'w', (char)('0' + k), 0};
+        x = zt_program_linear(program, NULL, x, zt_prog_data(program, name, ZT_F32, 2, w_dim, name), ZT_NONE, NULL);
+    }
+    zt_prog_out(program, "y", x);
+    return program;
+}
+
+/* Fallbacks with so many bytes on the device, or -1: an error. */
+static int run_layers(zt_ctx *ctx, const zt_prog *program, VkDeviceSize bytes, bool strict, bool *right)
+{
+    static float x[2 * WIDE], y[2 * WIDE];
+    const zt_store store = {.find = find_layer, .read = read_layer};
+    const void *in[] = {x};
+    void *out[] = {y};
+    for (int i = 0; i < 2 * WIDE; i++) x[i] = (float)(i / WIDE + 1);
+    memset(y, 0, sizeof y);
+    heap = 0;
+    zt_engine *engine = open_fake(ctx);
+    heap = bytes;
+    zt_session *session = engine ? zt_session_open(engine, program, &store, &(zt_session_opts){.strict = strict}) : NULL;
+    zt_status status = session ? zt_session_step(session, NULL, 0, in, out) : zt_ctx_status(ctx);
+    *right = *right && (status || (y[0] > 0.999f && y[0] < 1.001f && y[2 * WIDE - 1] > 1.999f && y[2 * WIDE - 1] < 2.001f));
+    int fell = status ? -1 : zt_session_get(session).fallbacks;
+    zt_session_close(session);
+    zt_engine_close(engine);
+    heap = 0;
+    return fell;
+}
+
+static void larger_model(zt_ctx *ctx)
+{
+    const VkDeviceSize layer = WIDE * WIDE * 4;
+    zt_ctx *own = zt_ctx_new();
+    zt_prog *program = make_layers(own);
+    bool right = true;
+    calls = fail_at = 0;
+    int whole = run_layers(ctx, program, 0, false, &right), half = run_layers(ctx, program, LAYERS / 2 * layer, false, &right);
+    int none = run_layers(ctx, program, layer / 2, false, &right);
+    ok(whole == 0 && half > 0 && half < LAYERS && none == LAYERS && right,
+       "a model of %d layers: with memory for half of them %d fall back to the cpu, without any %d: %s", LAYERS, half, none,
+       zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(run_layers(ctx, program, LAYERS / 2 * layer, true, &right) < 0 && zt_ctx_status(ctx) == ZT_ENOMEM,
+       "strict, that is an error: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    ok(clean(ctx, ""), "and nothing is left");
+    zt_prog_free(program);
+    zt_ctx_free(own);
+}
+
 int main(void)
 {
     zt_ctx *ctx = zt_ctx_new(), *calm = zt_ctx_new();
@@ -84,6 +160,7 @@ int main(void)
         every_call(ctx, "losses", "device lost", 8);
         lose = false;
         stays_lost(ctx);
+        larger_model(ctx);
         apart = true;
         every_call(ctx, "memory apart", "", 60);
         uses_ring(ctx);
