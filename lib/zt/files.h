@@ -2,6 +2,7 @@
  *
  *   base/foreign.h     files that are taken for models but are not: a Git LFS pointer, an HTML page
  *   base/attributes.h  mode, owner and attributes that an output keeps of the file it replaces
+ *   base/digest.h      SHA-256, by libcrypto
  *   base/durable.h     outputs that need not survive a power failure
  *   base/near.h        the known name that is closest to a misspelled one
  *   base/utf8.h        the number of characters of a text
@@ -11,6 +12,7 @@
 
 #include "lib/base/foreign.h"
 #include "lib/base/attributes.h"
+#include "lib/base/digest.h"
 #include "lib/base/durable.h"
 #include "lib/base/near.h"
 #include "lib/base/utf8.h"

@@ -22,7 +22,8 @@ typedef struct setup {
     char name[32];
     zt_engine *engine;
     int column;
-    int threads, twin; /* twin: the same with 1 thread, whose bits must be met; -1: none */
+    zt_isa isa;        /* of the cpu */
+    int threads, twin; /* twin: the same with 1 thread, or with scalar instructions, whose bits must be met; -1: none */
     bool forced;       /* every thread gets its part, even of little work */
 } setup;
 
@@ -34,6 +35,7 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
     setup *options = &setups[n_setups++];
     zt_engine_opts opts = {.threads = threads, .isa = isa};
     options->engine = zt_engine_open(ctx, engine, &opts);
+    options->isa = isa;
     options->threads = threads;
     options->twin = twin;
     options->forced = forced;
@@ -63,10 +65,11 @@ static void add_device(zt_ctx *ctx, int column)
 static void add_setups(zt_ctx *ctx, const char *only)
 {
     add_setup(ctx, "ref", ZT_ISA_SCALAR, 1, -1, false);
+    const int scalar = n_setups; /* whose bits other instruction sets have too */
     for (int isa = 0; isa <= (int)zt_isa_best() && (!only || !strcmp(only, "cpu")); isa++) {
         int one = n_setups;
         bool best = isa == (int)zt_isa_best();
-        add_setup(ctx, "cpu", (zt_isa)isa, 1, -1, false);
+        add_setup(ctx, "cpu", (zt_isa)isa, 1, isa == ZT_ISA_SCALAR ? -1 : scalar, false);
         add_setup(ctx, "cpu", (zt_isa)isa, 3, one, false);
         for (int threads = 2; best && threads <= THREADS; threads++) add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
     }

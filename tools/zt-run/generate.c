@@ -44,7 +44,7 @@ bool run_wants_best(const run_state *run)
 }
 
 /* Nothing but the likeliest token is asked for: the engine chooses it, and keeps its logits. */
-bool run_engine_chooses(const run_state *run) { return run_wants_best(run) && !changes_logits(run); }
+bool run_engine_chooses(const run_state *run) { return run_wants_best(run) && !changes_logits(run) && !run->keeps_logits; }
 
 static zt_sampler sampler_of(const run_state *run)
 {
@@ -88,6 +88,7 @@ static zt_status feed_tokens(run_state *run, const int32_t *ids, size_t count, w
     zt_status status;
     zt_sampler sampler;
     zt_draw draw;
+    run->keeps_logits = wanted && run_receipt_due(run, wanted == ALL ? count : 1);
     if (wanted && run_engine_draws(run, &sampler, &draw))
         status = zt_llm_draw(run->llm, ids, count, wanted == ALL, &draw, run->next_ids);
     else if (wanted && run_engine_chooses(run))
@@ -111,9 +112,9 @@ static size_t common_prefix(const run_state *run, size_t most)
  * its logits; with --all-logits all of them are. */
 static zt_status forget_what_differs(run_state *run)
 {
-    size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->prompt_count - 1;
+    size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->ids.count - 1;
     run->reused_count = common_prefix(run, most);
-    zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu in the cache", run->prompt_count, run->reused_count);
+    zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu in the cache", run->ids.count, run->reused_count);
     return forget_after(run, run->reused_count);
 }
 
@@ -130,20 +131,21 @@ static zt_sink *begin_npy(run_state *run)
 /* Feeds the prompt in pieces. Afterwards row 0 of run->logits, or run->next_ids[0], is of its last token. */
 static zt_status feed_pieces(run_state *run, zt_sink *npy)
 {
-    bool all = run->options->all_logits;
+    const bool all = run->options->all_logits;
+    const size_t prompt_count = run->ids.count; /* of a receipt that is verified, with tokens that were generated */
     zt_status status = forget_what_differs(run);
     size_t vocab_rows = (size_t)run->vocab_rows, most = all ? (size_t)run->logits_rows : (size_t)run->options->chunk, count;
-    for (size_t position = run->fed_ids.count; position < run->prompt_count && status == ZT_OK; position += count) {
+    for (size_t position = run->fed_ids.count; position < prompt_count && status == ZT_OK; position += count) {
         if (zt_cli_interrupted()) return ZT_EINTR;
-        count = run->prompt_count - position < most ? run->prompt_count - position : most;
-        bool last = position + count == run->prompt_count;
+        count = prompt_count - position < most ? prompt_count - position : most;
+        bool last = position + count == prompt_count;
         status = feed_tokens(run, run->ids.id + position, count, all ? ALL : last ? LAST : NOTHING);
         if (status == ZT_OK && npy && (all || last))
             status = zt_sink_write(npy, run->logits, (all ? count : 1) * vocab_rows * sizeof(float));
         if (all && last) memmove(run->logits, run->logits + (count - 1) * vocab_rows, vocab_rows * sizeof(float));
-        if (run->prompt_count > most)
-            zt_progress(run->cli, &(zt_work){"prompt", run->options->input, "tokens", (double)(position + count),
-                                             (double)run->prompt_count});
+        if (prompt_count > most)
+            zt_progress(run->cli,
+                        &(zt_work){"prompt", run->options->input, "tokens", (double)(position + count), (double)prompt_count});
     }
     return status == ZT_OK && npy ? zt_sink_commit(npy) : status;
 }
@@ -161,7 +163,7 @@ float *run_logits(const run_state *run) { return run->logits + run->logits_row *
 
 /* ---- token after token ----------------------------------------------------------------------- */
 
-static bool ends_text(const run_state *run, int32_t id)
+bool run_ends_text(const run_state *run, int32_t id)
 {
     if (!run->options->eos) return zt_vocab_is_eog(run->vocab, id);
     for (size_t i = 0; i < run->end_ids.count; i++)
@@ -224,14 +226,15 @@ static zt_status feed_ahead(run_state *run)
 {
     int32_t batch[ZT_DRAFT_ROWS] = {run->ids.id[run->ids.count - 1]};
     const int32_t *draft;
-    size_t draft_count = zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft);
+    size_t draft_count = run->drafts ? zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft)
+                                     : run_receipt_draft(run, draft_room(run), &draft);
     zt_status status = zt_ctx_status(run->ctx);
     if (status == ZT_OK && run->matcher && draft_count) status = run_cut_draft(run, draft, &draft_count);
     if (status == ZT_OK) status = forget_after(run, run->ids.count - 1);
     memcpy(batch + 1, draft, draft_count * sizeof *draft);
     double before = zt_seconds();
     if (status == ZT_OK) status = feed_tokens(run, batch, 1 + draft_count, draft_count ? ALL : LAST);
-    zt_drafts_took(run->drafts, 1 + draft_count, zt_seconds() - before);
+    if (run->drafts) zt_drafts_took(run->drafts, 1 + draft_count, zt_seconds() - before);
     run->drafted_count += draft_count;
     run->draft_batches += draft_count > 0;
     return status;
@@ -239,25 +242,27 @@ static zt_status feed_ahead(run_state *run)
 
 static zt_status feed_next(run_state *run)
 {
-    if (!run->drafts) return feed_last(run);
+    if (!run->drafts && !run_receipt_is_verified(run)) return feed_last(run);
     return was_foreseen(run) ? ZT_OK : feed_ahead(run);
 }
 
 zt_status run_next_token(run_state *run)
 {
     zt_status status = run->options->logprobs >= 0 ? run_note_likeliest(run) : ZT_OK;
+    if (status == ZT_OK) status = run_receipt_logits(run);
     if (status == ZT_OK && run->matcher) status = run_restrict_logits(run, run_logits(run));
     if (status != ZT_OK || run->stop_reason) return status;
     int32_t id = choose_token(run);
     if (id < 0)
         return zt_fail(run->ctx, ZT_EDATA, "%s: all logits after token %zu are NaN", zt_gguf_name(run->gguf), run->ids.count);
-    bool ends = ends_text(run, id);
+    bool ends = run_ends_text(run, id);
     if (status == ZT_OK) status = zt_ids_push(run->ctx, &run->ids, id);
+    if (status == ZT_OK) status = run_receipt_token(run, id);
     if (status == ZT_OK && run->options->logprobs >= 0) status = run_put_logprobs(run, id);
     if (status == ZT_OK && run->matcher && !ends) status = run_follow_grammar(run, id);
     if (status == ZT_OK) status = put_token(run, id, ends);
     if (run->first_token_time == 0) run->first_token_time = zt_seconds();
-    if (ends)
+    if (ends && !run->stop_reason)
         run->stop_reason = "eos";
     else if (!run->stop_reason && zt_grammar_matcher_finished(run->matcher))
         run->stop_reason = "grammar";
@@ -312,6 +317,7 @@ zt_status run_answer(run_state *run)
     run->asked_time = zt_seconds();
     zt_grammar_matcher_reset(run->matcher);
     zt_status status = run_check_room(run);
+    if (status == ZT_OK) status = run_receipt_replay(run);
     if (status == ZT_OK) status = feed_prompt(run);
     run->prompt_time = zt_seconds();
     run->first_token_time = 0;
@@ -366,7 +372,7 @@ static zt_status make_buffers(run_state *run)
     run->logits_rows = run->logits_rows < run->options->chunk ? run->logits_rows : run->options->chunk;
     run->logits_rows = run->logits_rows < most_rows ? run->logits_rows : most_rows;
     bool ahead = run->options->speculate && !run_takes_requests(run->options);
-    if (ahead && run->logits_rows < ZT_DRAFT_ROWS) run->logits_rows = ZT_DRAFT_ROWS;
+    if ((ahead || run_receipt_is_verified(run)) && run->logits_rows < ZT_DRAFT_ROWS) run->logits_rows = ZT_DRAFT_ROWS;
     if (ahead) run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
     run->logits = zt_alloc_array(run->ctx, (size_t)run->logits_rows, row_bytes);
     run->scratch = zt_alloc_array(run->ctx, 2, row_bytes);
@@ -415,7 +421,11 @@ zt_status run_generate(run_state *run)
     if (status == ZT_OK)
         status =
             run_open_llm(run, run->options->new_tokens < 0 ? 0 : (int64_t)run->prompt_count + run->options->new_tokens, false);
+    if (status == ZT_OK) status = run_receipt_begin(run);
     if (status == ZT_OK) status = run_answer(run);
+    if (status == ZT_OK) status = run_receipt_end(run);
+    if (status == ZT_OK) status = run_receipt_write(run);
+    run_receipt_free(run);
     if (run->options->session && (status == ZT_OK || status == ZT_EINTR)) {
         zt_status saved = run_session_save(run);
         status = status == ZT_OK ? saved : status;

@@ -104,7 +104,7 @@ static zt_status run_mode(run_state *run)
     if (status != ZT_OK) return status;
     if (zt_ranks_own(run->cli->ranks)) return run_work(run);
     if (options->dry_run) return run_with_output(run, run_dry);
-    if (!options->perplexity && !options->chat && !run_takes_requests(options)) status = run_read_prompt(run);
+    if (!options->perplexity && !options->verify && !options->chat && !run_takes_requests(options)) status = run_read_prompt(run);
     if (status == ZT_OK) run->vocab = zt_vocab_open_pre(run->gguf, options->pre_tokenizer);
     if (!run->vocab) return zt_ctx_status(run->ctx);
     return run_with_output(run, options->tokenize     ? run_tokenize
@@ -112,6 +112,7 @@ static zt_status run_mode(run_state *run)
                                 : options->count      ? run_count
                                 : options->render     ? run_render
                                 : options->perplexity ? run_perplexity
+                                : options->verify     ? run_verify
                                 : options->chat       ? run_chat
                                 : options->jsonl      ? run_jsonl
                                 : options->serve      ? run_serve

@@ -26,6 +26,7 @@ static const zt_mode mode_table[RUN_N_MODES] = {
     [RUN_COUNT] = {"--count", "count"},
     [RUN_PERPLEXITY] = {"--perplexity", "perplexity"},
     [RUN_EMBED] = {"--embed", "embed"},
+    [RUN_VERIFY] = {"--verify", "verify"},
     [RUN_DRY] = {"--dry-run", "dry-run"},
     [RUN_PROGRAM] = {"a program", NULL},
     [RUN_NETWORK] = {"a network", NULL},
@@ -42,6 +43,7 @@ static const zt_mode mode_table[RUN_N_MODES] = {
 #define DETOKENIZE ZT_IN(RUN_DETOKENIZE)
 #define PERPLEXITY ZT_IN(RUN_PERPLEXITY)
 #define EMBED      ZT_IN(RUN_EMBED)
+#define VERIFY     ZT_IN(RUN_VERIFY)
 #define DRY        ZT_IN(RUN_DRY)
 #define NETWORK    ZT_IN(RUN_NETWORK)
 #define PROGRAMS   (ZT_IN(RUN_PROGRAM) | NETWORK)
@@ -57,23 +59,23 @@ static const zt_opt option_table[] = {
     {0}};
 
 static const zt_shared_opt shared_options[] = {{"output", ~(CHAT | SERVE), NULL},
-                                               {"force", ~(CHAT | SERVE), "output|logits"},
-                                               {"threads", RUNS | PROGRAMS, NULL},
-                                               {"engine", RUNS | DRY | PROGRAMS, NULL},
-                                               {"strict-engine", RUNS | PROGRAMS, NULL},
-                                               {"isa", RUNS | PROGRAMS, NULL},
+                                               {"force", ~(CHAT | SERVE), "output|logits|receipt"},
+                                               {"threads", RUNS | VERIFY | PROGRAMS, NULL},
+                                               {"engine", RUNS | VERIFY | DRY | PROGRAMS, NULL},
+                                               {"strict-engine", RUNS | VERIFY | PROGRAMS, NULL},
+                                               {"isa", RUNS | VERIFY | PROGRAMS, NULL},
                                                {"compute", RUNS | DRY | PROGRAMS, NULL},
-                                               {"tile", RUNS | PROGRAMS, NULL},
+                                               {"tile", RUNS | VERIFY | PROGRAMS, NULL},
                                                {"seed", ANSWERS | NETWORK, NULL},
-                                               {"format", PERPLEXITY | EMBED | DRY, NULL},
-                                               {"color", PERPLEXITY | DRY, NULL},
+                                               {"format", PERPLEXITY | EMBED | VERIFY | DRY, NULL},
+                                               {"color", PERPLEXITY | VERIFY | DRY, NULL},
                                                {"progress", TEXT | CHAT | PERPLEXITY, NULL},
                                                {0}};
 
 static const char *const synopsis[] = {"-m MODEL [-p TEXT | -i FILE] [-n N] [OPTION...]",
                                        "-m MODEL --chat [OPTION...]",
                                        "-m MODEL --tokenize | --detokenize | --count | --render [-p TEXT | -i FILE]",
-                                       "-m MODEL --perplexity FILE [OPTION...]",
+                                       "-m MODEL --perplexity FILE | --verify RECEIPT [OPTION...]",
                                        "-m MODEL --embed [-p TEXT | -i FILE] [--format ndjson]",
                                        "-m PROGRAM.zt|NET.json [-i IN.npz|IN.csv] [-o OUT.npz|OUT.csv] [--bind NAME=N,...]",
                                        "-m MODEL --jsonl [-i FILE] [OPTION...]",

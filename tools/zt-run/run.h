@@ -39,6 +39,7 @@ enum {
     RUN_COUNT,
     RUN_PERPLEXITY,
     RUN_EMBED,
+    RUN_VERIFY,
     RUN_DRY,
     RUN_PROGRAM,
     RUN_NETWORK,
@@ -105,6 +106,8 @@ typedef struct run_state {
     size_t cut_bytes;        /* bytes at the end of what was generated, from the stop text on */
     const char *stop_reason; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     uint64_t seed;
+    struct run_receipt *receipt;                                             /* --receipt, --verify; NULL: neither */
+    bool keeps_logits;                                                       /* of the step before, for the receipt */
     const char *request_id;                                                  /* of a request, as JSON; NULL: none */
     double loaded_time, asked_time, prompt_time, first_token_time, end_time; /* when, as zt_seconds */
 } run_state;
@@ -229,6 +232,23 @@ zt_status run_check_room(const run_state *run); /* for the prompt in the context
 
 float *run_logits(const run_state *run); /* [vocab_rows], of the last token */
 zt_status run_catch_up(run_state *run);  /* the cache then holds all of run->ids */
+
+bool run_ends_text(const run_state *run, int32_t id);
+
+/* receipt.c: the record of --receipt, and the one that --verify compares with. Without either, nothing is done. */
+zt_status run_receipt_begin(run_state *run); /* of --receipt: the model is open, run->ids is the prompt */
+void run_receipt_free(run_state *run);
+zt_status run_receipt_check_engine(const run_state *run, const char *option); /* ZT_ENOTSUP: it does not promise its bits */
+bool run_receipt_due(const run_state *run, size_t rows);                      /* does it want logits of the next `rows` tokens? */
+zt_status run_receipt_logits(run_state *run);                                 /* from which the next token is chosen */
+zt_status run_receipt_token(run_state *run, int32_t id);                      /* it was chosen, and is the last of run->ids */
+zt_status run_receipt_end(run_state *run);
+zt_status run_receipt_write(run_state *run);
+bool run_receipt_is_verified(const run_state *run);
+zt_status run_receipt_replay(run_state *run);                                        /* the text before --from */
+size_t run_receipt_draft(const run_state *run, size_t limit, const int32_t **draft); /* recorded tokens, at most `limit` */
+zt_bytes run_receipt_turn(const run_state *run);                                     /* the text that opens a user's turn */
+zt_status run_verify(run_state *run);                                                /* verify.c */
 
 /* model.c: what goes with the model. */
 zt_status run_apply_adapters(run_state *run); /* of --lora, if any */

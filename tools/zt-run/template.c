@@ -380,6 +380,7 @@ zt_status run_find_turn(run_state *run)
 zt_bytes run_turn_text(const run_state *run)
 {
     const run_templates *templates = run->templates;
+    if (run_receipt_is_verified(run)) return run_receipt_turn(run);
     if (run->template) return zt_template_user(run->template);
     return run->jinja && templates->turn_of == run->jinja && templates->turn_text.len
                ? (zt_bytes){templates->turn_text.data, templates->turn_text.len}

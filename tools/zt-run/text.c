@@ -54,7 +54,7 @@ zt_status run_write_table(run_state *run, const zt_table *table)
 /* Certain text: written at once, or kept for the object that --json writes at the end. */
 static zt_status put_text(run_state *run, const char *text, size_t size)
 {
-    if (size == 0 || run->options->ids) return ZT_OK;
+    if (size == 0 || run->options->ids || run_receipt_is_verified(run)) return ZT_OK;
     bool kept = run->options->json || run_takes_requests(run->options);
     zt_status status = kept || run->options->chat ? zt_str_put(&run->answer_text, text, size) : ZT_OK;
     return status == ZT_OK && !kept ? run_write_text(run, text, size) : status;

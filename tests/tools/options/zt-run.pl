@@ -21,6 +21,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         echo 'root ::= "yes"' >yes.gbnf
         echo '{"prompt":"hello on the"}' >requests
         echo '{"prompt":"on the"}' >others
+        zt-run -m model.gguf --raw -n 40 -p 'hello on the' --receipt r.json >r.txt
         echo '{"prompt":"<|im_start|> on"}' >specials
         zt-trace record -m model.gguf | zt-trace compile --bind n=1,m=1,ctx=32 --no-fuse -o plan.zt
         zt-trace record --forward --kv f32 -m model.gguf | sed s/swiglu/geglu/ >forward.zt
@@ -37,7 +38,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         echo 2,3 | zt-run -m a.zt -o w.npz
         echo 4,5 | zt-run -m a.zt -o v.npz
     },
-    flags => [qw(--chat --render --tokenize --detokenize --count --perplexity --embed --jsonl --serve --dry-run)],
+    flags => [qw(--chat --render --tokenize --detokenize --count --perplexity --embed --jsonl --serve --verify --dry-run)],
     modes => {
         text => {run => [@text]},
         jsonl => {run => [@jsonl, "-n", 5], same => $times},
@@ -48,6 +49,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         count => {run => [qw(-m model.gguf --count -p), "hello on"]},
         perplexity => {run => [qw(-m model.gguf --perplexity text.txt -c 64)]},
         embed => {run => [qw(-m model.gguf --embed --format json -p), "hello on the"]},
+        verify => {run => [qw(-m model.gguf --verify r.json)]},
         "dry-run" => {run => [qw(-m model.gguf --dry-run)], same => sub { $_[0] =~ s/available\s+\d+//r =~ s/"available","bytes":\d+//r }},
         program => {run => [qw(-m p.zt --data w.npz -i x.csv)]},
         network => {run => [qw(-m net.json -i rows.csv)]},
@@ -81,6 +83,9 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--logprobs" => {value => 3, with => ["--json"]},
         "--perplexity" => {value => "special.txt"},
         "--session" => {value => "s"},
+        "--receipt" => {value => "there", there => "there"},
+        "--verify" => {value => "none.json"},
+        "--from" => {value => 20},
         "--lora" => {value => "adapter.gguf=30"},
         "--program" => {value => "forward.zt"},
         "--plan" => {value => "text.txt", code => 65},    # it is read

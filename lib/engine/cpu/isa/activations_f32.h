@@ -1,7 +1,5 @@
-/* activations_f32.h - private to isa/: gelu and silu in f32 arithmetic, within 2 ulp for every float.
- *
- * They want fma and tables in registers, so AVX-512 alone has them: elsewhere single_NAME is
- * math.h's exact_NAME. A lane's result depends on that lane alone. The tables are printed by
+/* activations_f32.h - private to isa/: gelu and silu in f32 arithmetic, within 2 ulp for every float, with the
+ * same bits on every instruction set. A lane's result depends on that lane alone. The tables are printed by
  * scripts/fit-curves, which says how they are found.
  */
 #ifndef ZT_CPU_ACTIVATIONS_F32_H
@@ -9,7 +7,7 @@
 
 #include "lib/engine/cpu/isa/math.h"
 
-#if defined(ZT_ISA_avx512)
+#include <float.h>
 
 /* (2^r - 1) / r for -.6 <= r <= 1/2 (r times it: 2^-27.4). */
 INLINE vf exp2_chord(vf r)
@@ -105,26 +103,59 @@ static const float tanh_tail[TERMS][PIECES] = {
 };
 // clang-format on
 
-/* x as a tail of x > 0 leaves it: max(x, 0) - q, q = a 2^(h + s t + ...), a the size of x, held where q
- * is 0. The exponent is a whole number, the nearest to h + s t, and a rest, to which h + s t adds with
- * one rounding. The fixed class of x below 0 is -0, from which -q comes with its sign even where it is 0;
- * NaN for -infinity, as -infinity times 0 is. */
-INLINE vf less_tail(vf x, const float table[TERMS][PIECES], float w, float last)
+/* In each lane the entry that the lowest five bits of i name. */
+INLINE vf vf_look_up(const float table[PIECES], vi i)
 {
-    enum { NEARER = 0xa }; /* of two numbers the one nearer to 0, without its sign */
+#if defined(ZT_ISA_avx512)
+    return _mm512_permutex2var_ps(vf_load(table), i, vf_load(table + 16));
+#elif defined(ZT_ISA_avx2)
+    const vi at = vi_and(i, vi_set(PIECES - 1));
+    return (vf){_mm256_i32gather_ps(table, at.lo, 4), _mm256_i32gather_ps(table, at.hi, 4)};
+#else
+    vf y;
+    for (int lane = 0; lane < LANES; lane++) y.v[lane] = table[i.v[lane] & (PIECES - 1)];
+    return y;
+#endif
+}
+
+/* a 2^n, rounded once, for 0 or a float from 2^-20 on that is below 16, and a whole n from -170 to 1; for smaller a, n is -1. */
+INLINE vf scale_tail(vf a, vf n)
+{
+#if defined(ZT_ISA_avx512)
+    return _mm512_scalef_ps(a, n);
+#else
+    return vf_times_2n(a, vf_add(n, vf_magic()));
+#endif
+}
+
+/* What a tail is taken from: x, but -0 for x below 0; NaN for -infinity, as -infinity times 0 is, with the bits of x86. */
+INLINE vf without_negatives(vf x)
+{
+#if defined(ZT_ISA_avx512)
     /* Four bits for each class: NaNs quiet (2 from x), zeros, ones and what is above x itself (1),
      * -infinity NaN (3), +infinity itself, what is below -0 (7). */
-    const vi classes = vi_set(0x17131122);
+    return _mm512_fixupimm_ps(x, x, vi_set(0x17131122), 0);
+#else
+    const vf y = vf_select(vf_lt(x, vf_set(0)), vf_set(-0.0f), x);
+    return vf_select(vf_lt(x, vf_set(-FLT_MAX)), vf_of_bits(vi_set((int32_t)0xffc00000)), y);
+#endif
+}
+
+/* x as a tail of x > 0 leaves it: max(x, 0) - q, q = a 2^(h + s t + ...), a the size of x, held where q
+ * is 0. The exponent is a whole number, the nearest to h + s t, and a rest, to which h + s t adds with
+ * one rounding. -q comes with its sign also where it is 0. */
+INLINE vf less_tail(vf x, const float table[TERMS][PIECES], float w, float last)
+{
     const vf magic = vf_set(0x1.8p23f); /* leaves the nearest whole number in the lowest bits */
-    vf a = _mm512_range_ps(vf_set(last), x, NEARER), k[TERMS];
+    vf a = vf_min(vf_abs(x), vf_set(last)), k[TERMS];
     vi i = vi_of_bits(vf_fma(a, vf_set(1 / w), magic));
-    UNROLL_FOR (int j = 0; j < TERMS; j++) k[j] = _mm512_permutex2var_ps(vf_load(table[j]), i, vf_load(table[j] + 16));
+    UNROLL_FOR (int j = 0; j < TERMS; j++) k[j] = vf_look_up(table[j], i);
     vf t = vf_sub(a, k[0]), square = vf_mul(t, t), bend = k[TERMS - 1];
     UNROLL_FOR (int j = TERMS - 2; j > 2; j--) bend = vf_fma(bend, t, k[j]);
     vf whole = vf_rint(vf_fma(k[2], t, k[1]));
     vf rest = vf_fma(square, bend, vf_fma(k[2], t, vf_sub(k[1], whole)));
-    vf q = _mm512_scalef_ps(vf_fma(vf_mul(a, rest), exp2_chord(rest), a), whole);
-    return vf_sub(_mm512_fixupimm_ps(x, x, classes, 0), q);
+    vf q = scale_tail(vf_fma(vf_mul(a, rest), exp2_chord(rest), a), whole);
+    return vf_sub(without_negatives(x), q);
 }
 
 INLINE vf single_gelu_erf(vf x, const double *p)
@@ -150,14 +181,7 @@ INLINE vf single_silu(vf x, const double *p)
     vf s = vf_exp2i(n), sum = vf_add(one, s), left = vf_sub(one, vf_sub(sum, s));
     vf y = vf_div(x, vf_add(sum, vf_fma(z, s, left)));
     vm far = vf_lt(x, vf_set(-87));
-    return __builtin_expect(far != 0, 0) ? vf_select(far, exact_silu(x, p), y) : y;
+    return __builtin_expect(vm_bits(far) != 0, 0) ? vf_select(far, exact_silu(x, p), y) : y;
 }
 
-#else
-
-INLINE vf single_gelu_erf(vf x, const double *p) { return exact_gelu_erf(x, p); }
-INLINE vf single_gelu_tanh(vf x, const double *p) { return exact_gelu_tanh(x, p); }
-INLINE vf single_silu(vf x, const double *p) { return exact_silu(x, p); }
-
-#endif
 #endif

@@ -2,9 +2,8 @@
  *
  *   vd  WIDE doubles    vl  WIDE int64    vm  a mask of 16 lanes    md  a mask of WIDE
  *
- * A vf is PARTS such: vd_part is the k-th of them, vf_join rounds them all back to one. All but
- * vd_fma (rounded once where the processor has it, twice in plain C) is alike on every instruction
- * set.
+ * A vf is PARTS such: vd_part is the k-th of them, vf_join rounds them all back to one. All is alike on
+ * every instruction set; vd_fma rounds once.
  * vl_look reads the eight bytes from each offset; vl_lefts shifts each lane by its own number.
  * Comparisons with a NaN are false; vf_select(m, a, b) is a where m is set, else b.
  */
@@ -175,7 +174,7 @@ WIDEWISE(vd, vd_add, (vd a, vd b), a.v + b.v)
 WIDEWISE(vd, vd_sub, (vd a, vd b), a.v - b.v)
 WIDEWISE(vd, vd_mul, (vd a, vd b), a.v *b.v)
 WIDEWISE(vd, vd_div, (vd a, vd b), a.v / b.v)
-WIDEWISE(vd, vd_fma, (vd a, vd b, vd c), a.v *b.v + c.v)
+WIDEWISE(vd, vd_fma, (vd a, vd b, vd c), {fused_f64(a.v[0], b.v[0], c.v[0]), fused_f64(a.v[1], b.v[1], c.v[1])})
 WIDEWISE(vd, vd_sqrt, (vd a), {sqrt(a.v[0]), sqrt(a.v[1])})
 WIDEWISE(md, vd_lt, (vd a, vd b), (longs)(a.v < b.v))
 WIDEWISE(vl, vl_set, (int64_t x), {(uint64_t)x, (uint64_t)x})

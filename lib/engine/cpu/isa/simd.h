@@ -3,8 +3,8 @@
  *   vf  16 floats          vi  16 int32 (vi_of_u16, vi_to_u16: from, and the low half to, 16 bits)
  *
  * One register with AVX-512, two with AVX2, an array in plain C. All is exact or rounded once to
- * nearest even, so that the instruction sets agree to the bit, but for vf_fma: a * b + c is rounded
- * once where the processor has it, twice in plain C. Pointers need no alignment.
+ * nearest even, so that the instruction sets agree to the bit; vf_fma rounds a * b + c once (in plain C
+ * fused.h). Pointers need no alignment.
  *
  * vf_max(a, b) is a > b ? a : b in each lane, vf_min(a, b) a < b ? a : b: with a NaN in either, b.
  * vf_first(n, a, b) has a's lanes below n, then b's, for any n; load_n and store_n touch no others.
@@ -22,6 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/engine/cpu/isa/fused.h"
 #include "lib/tensor/tensor.h"
 
 #define LANES 16
@@ -308,7 +309,14 @@ LANEWISE(vf, vf_add, (vf a, vf b), a.v[i] + b.v[i])
 LANEWISE(vf, vf_sub, (vf a, vf b), a.v[i] - b.v[i])
 LANEWISE(vf, vf_mul, (vf a, vf b), a.v[i] * b.v[i])
 LANEWISE(vf, vf_div, (vf a, vf b), a.v[i] / b.v[i])
-LANEWISE(vf, vf_fma, (vf a, vf b, vf c), a.v[i] * b.v[i] + c.v[i])
+
+/* Not inlined: the compiler would take minutes over sixteen of them in every curve. */
+static __attribute__((noinline, unused)) vf vf_fma(vf a, vf b, vf c)
+{
+    vf y;
+    EACH y.v[i] = fused_f32(a.v[i], b.v[i], c.v[i]);
+    return y;
+}
 LANEWISE(vf, vf_max, (vf a, vf b), a.v[i] > b.v[i] ? a.v[i] : b.v[i])
 LANEWISE(vf, vf_min, (vf a, vf b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 LANEWISE(vf, vf_first, (int n, vf a, vf b), i < n ? a.v[i] : b.v[i])

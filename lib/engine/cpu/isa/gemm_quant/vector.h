@@ -34,6 +34,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/engine/cpu/isa/fused.h"
 #include "lib/engine/cpu/pack.h"
 
 #define INLINE static inline __attribute__((always_inline))

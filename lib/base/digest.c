@@ -1,0 +1,121 @@
+/* digest.c - SHA-256 by OpenSSL's libcrypto, opened at run time. */
+#include "lib/base/digest.h"
+
+#include <dlfcn.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct evp_md_ctx evp_md_ctx; /* EVP_MD_CTX and EVP_MD, which are opaque there too */
+typedef struct evp_md evp_md;
+
+typedef struct crypto_library {
+    void *handle;
+    evp_md_ctx *(*EVP_MD_CTX_new)(void);
+    void (*EVP_MD_CTX_free)(evp_md_ctx *md);
+    const evp_md *(*EVP_sha256)(void);
+    int (*EVP_DigestInit_ex)(evp_md_ctx *md, const evp_md *type, void *engine);
+    int (*EVP_DigestUpdate)(evp_md_ctx *md, const void *bytes, size_t count);
+    int (*EVP_DigestFinal_ex)(evp_md_ctx *md, unsigned char *out, unsigned int *count);
+} crypto_library;
+
+struct zt_digest {
+    zt_ctx *ctx;
+    crypto_library library;
+    evp_md_ctx *md;
+};
+
+static const char *const libraries[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so", NULL};
+
+static zt_status open_library(zt_ctx *ctx, crypto_library *library)
+{
+    const char *named = getenv("ZT_LIBCRYPTO");
+    if (named) library->handle = dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    for (int i = 0; libraries[i] && !named && !library->handle; i++)
+        library->handle = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
+    if (!library->handle)
+        return zt_fail(ctx, ZT_ENOTSUP, "SHA-256 needs libcrypto%s%s: install the package libssl3",
+                       named ? ", not found as " : "", named ? named : "");
+    const struct {
+        const char *name;
+        void *function;
+    } wanted[] = {{"EVP_MD_CTX_new", &library->EVP_MD_CTX_new},
+                  {"EVP_MD_CTX_free", &library->EVP_MD_CTX_free},
+                  {"EVP_sha256", &library->EVP_sha256},
+                  {"EVP_DigestInit_ex", &library->EVP_DigestInit_ex},
+                  {"EVP_DigestUpdate", &library->EVP_DigestUpdate},
+                  {"EVP_DigestFinal_ex", &library->EVP_DigestFinal_ex}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        void *symbol = dlsym(library->handle, wanted[i].name);
+        if (!symbol) return zt_fail(ctx, ZT_ENOTSUP, "SHA-256: libcrypto has no function %s", wanted[i].name);
+        memcpy(wanted[i].function, &symbol, sizeof symbol);
+    }
+    return ZT_OK;
+}
+
+static zt_status check(const zt_digest *digest, int result, const char *function)
+{
+    return result == 1 ? ZT_OK : zt_fail(digest->ctx, ZT_ESYS, "SHA-256: %s of libcrypto failed", function);
+}
+
+static zt_status begin_digest(zt_digest *digest)
+{
+    return check(digest, digest->library.EVP_DigestInit_ex(digest->md, digest->library.EVP_sha256(), NULL), "EVP_DigestInit_ex");
+}
+
+zt_digest *zt_digest_new(zt_ctx *ctx)
+{
+    zt_digest *digest = zt_calloc(ctx, 1, sizeof *digest);
+    if (!digest) return NULL;
+    digest->ctx = ctx;
+    zt_status status = open_library(ctx, &digest->library);
+    if (!status && !(digest->md = digest->library.EVP_MD_CTX_new()))
+        status = zt_fail(ctx, ZT_ENOMEM, "SHA-256: libcrypto is out of memory");
+    if (!status) status = begin_digest(digest);
+    if (!status) return digest;
+    zt_digest_free(digest);
+    return NULL;
+}
+
+void zt_digest_free(zt_digest *digest)
+{
+    if (!digest) return;
+    if (digest->md) digest->library.EVP_MD_CTX_free(digest->md);
+    if (digest->library.handle) dlclose(digest->library.handle);
+    zt_free(digest->ctx, digest);
+}
+
+zt_status zt_digest_add(zt_digest *digest, const void *bytes, size_t count)
+{
+    return count ? check(digest, digest->library.EVP_DigestUpdate(digest->md, bytes, count), "EVP_DigestUpdate") : ZT_OK;
+}
+
+zt_status zt_digest_end(zt_digest *digest, uint8_t out[ZT_DIGEST_BYTES])
+{
+    zt_status status = check(digest, digest->library.EVP_DigestFinal_ex(digest->md, out, NULL), "EVP_DigestFinal_ex");
+    return status ? status : begin_digest(digest);
+}
+
+/* ---- as text ---------------------------------------------------------------------------------- */
+
+static const char digits[] = "0123456789abcdef";
+
+const char *zt_digest_text(const uint8_t digest[ZT_DIGEST_BYTES], char text[ZT_DIGEST_TEXT])
+{
+    for (int i = 0; i < ZT_DIGEST_BYTES; i++) {
+        text[2 * i] = digits[digest[i] >> 4];
+        text[2 * i + 1] = digits[digest[i] & 15];
+    }
+    text[ZT_DIGEST_TEXT - 1] = 0;
+    return text;
+}
+
+bool zt_digest_parse(const char *text, uint8_t digest[ZT_DIGEST_BYTES])
+{
+    if (strlen(text) != ZT_DIGEST_TEXT - 1) return false;
+    for (int i = 0; i < ZT_DIGEST_BYTES; i++) {
+        const char *high = strchr(digits, text[2 * i]), *low = strchr(digits, text[2 * i + 1]);
+        if (!high || !low) return false;
+        digest[i] = (uint8_t)((high - digits) << 4 | (low - digits));
+    }
+    return true;
+}

@@ -1,0 +1,31 @@
+/* fused.h - private to isa/: a * b + c rounded once, in plain C, to the bits of the processor's instruction.
+ *
+ * The product of two floats is exact in a double. Its sum with c is rounded to odd: where it is not exact, the double whose
+ * last bit is 1 is taken of the two around it. A double has more than two bits more than a float, so that rounding it to a
+ * float then gives what rounding the exact sum once gives (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums:
+ * proved algorithms using rounding to odd", 2008), for subnormal floats too.
+ */
+#ifndef ZT_CPU_FUSED_H
+#define ZT_CPU_FUSED_H
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+static inline float fused_f32(float a, float b, float c)
+{
+    const double product = (double)a * (double)b, addend = (double)c, sum = product + addend;
+    /* What the sum's rounding left out (Knuth's two-sum). NaN where the sum is not finite: then nothing is adjusted. */
+    const double part = sum - product, left_out = (product - (sum - part)) + (addend - part);
+    uint64_t bits;
+    memcpy(&bits, &sum, sizeof bits);
+    const uint64_t inexact = (left_out > 0) | (left_out < 0), away = (left_out > 0) == (sum > 0);
+    bits += inexact & ~bits & 1 ? (away ? 1 : UINT64_MAX) : 0;
+    double odd;
+    memcpy(&odd, &bits, sizeof odd);
+    return (float)odd;
+}
+
+static inline double fused_f64(double a, double b, double c) { return fma(a, b, c); }
+
+#endif
