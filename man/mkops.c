@@ -254,6 +254,8 @@ static const char *const terms[][2] = {
     {"triu", "Upper triangular part"},
     {"uncat", "Part of a concatenation"},
     {"where", "Selection by a condition"},
+    {"wkv7", "Recurrence of RWKV-7 over sequences, with a state"},
+    {"wkv7_backward", "Gradient of wkv7"},
 };
 
 static const char *find_term(const char *name)

@@ -93,6 +93,9 @@ enum {
 /* Gated delta nets in all layers but the last of every two; attention has gates. beta and alpha by one matrix. */
 #define MK_DELTA      (UINT64_C(1) << 40)
 #define MK_BETA_ALPHA (UINT64_C(1) << 41)
+/* Layers of RWKV-7; with a channel mix, and norms with biases. */
+#define MK_TIME_MIX    (UINT64_C(1) << 52)
+#define MK_CHANNEL_MIX (UINT64_C(1) << 53)
 
 typedef struct mkmodel_arch {
     const char *name;
@@ -118,6 +121,8 @@ static const mkmodel_arch mkmodel_archs[] = {
     {"qwen3next", MK_QKV | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE | MK_DELTA | MK_BETA_ALPHA},
     {"qwen35", MK_QKV | MK_GATE | MK_UP | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_DELTA},
     {"qwen35moe", MK_QKV | MK_PRE | MK_FF_POST | MK_QK_NORM | MK_EXPERTS | MK_SHARED | MK_SHARED_GATE | MK_DELTA},
+    {"rwkv7", MK_TIME_MIX | MK_CHANNEL_MIX},
+    {"arwkv7", MK_TIME_MIX},
     {"olmoe", MK_QKV | MK_PRE | MK_QK_WHOLE | MK_EXPERTS | MK_FF_ALIKE},
     {"granitemoe", MK_QKV | MK_PRE | MK_EXPERTS | MK_SHARED | MK_FF_ALIKE | MK_DIVIDED},
     {"phimoe", MK_QKV | MK_PRE | MK_PRE_BIAS | MK_EXPERTS | MK_FF_ALIKE},
@@ -378,10 +383,15 @@ GGUFW_FN void mkmodel_layer_latent(mkmodel_out *m, int64_t layer)
 
 #include "tests/common/mkmodel_gemma.h"
 #include "tests/common/mkmodel_delta.h"
+#include "tests/common/mkmodel_rwkv.h"
 
 GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
 {
     const mkmodel_opts *o = m->o, *all = o;
+    if (mkmodel_has(o->arch, MK_TIME_MIX)) {
+        mkmodel_layer_rwkv(m, layer);
+        return;
+    }
     bool layered = mkmodel_has(o->arch, MK_LAYERED);
     mkmodel_gemma own = mkmodel_gemma_layer_of(o, layer);
     mkmodel_opts sizes = *o; /* of this layer */
@@ -477,7 +487,7 @@ static const char mkmodel_turns[] = "{{ bos_token }}{% for message in messages %
                                     "{{ '<start_of_turn>' + role + '\\n' + message['content'] | trim + '<end_of_turn>\\n' }}"
                                     "{% endfor %}{% if add_generation_prompt %}{{ '<start_of_turn>model\\n' }}{% endif %}";
 
-GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
+GGUFW_FN void mkmodel_hyper_keys(const mkmodel_opts *o, ggufw *writer)
 {
     bool gemma = mkmodel_has(o->arch, MK_SPM), divided = mkmodel_has(o->arch, MK_DIVIDED);
     bool latent = mkmodel_has(o->arch, MK_LATENT), split = mkmodel_has(o->arch, MK_SPLIT_B) && !o->whole_b;
@@ -530,8 +540,6 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         {"vocab_size", o->vocab, !gemma},
     };
     char key[96];
-    ggufw_str(writer, "general.architecture", o->arch);
-    ggufw_str(writer, "general.name", "made by mkmodel");
     for (size_t i = 0; i < sizeof number / sizeof *number; i++) {
         snprintf(key, sizeof key, "%s.%s", o->arch, number[i].name);
         if (number[i].wanted) ggufw_u32(writer, key, (uint32_t)number[i].value);
@@ -569,6 +577,17 @@ GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
         ggufw_f32(writer, "xielu.eps", -1e-6f);
     }
     if (layered) mkmodel_gemma_keys(o, writer);
+}
+
+GGUFW_FN void mkmodel_keys(const mkmodel_opts *o, ggufw *writer)
+{
+    bool gemma = mkmodel_has(o->arch, MK_SPM);
+    ggufw_str(writer, "general.architecture", o->arch);
+    ggufw_str(writer, "general.name", "made by mkmodel");
+    if (mkmodel_has(o->arch, MK_TIME_MIX))
+        mkmodel_rwkv_keys(o, writer);
+    else
+        mkmodel_hyper_keys(o, writer);
     mkmodel_vocab_keys(writer, gemma, o->vocab);
     ggufw_str(writer, "tokenizer.chat_template", gemma ? mkmodel_turns : mkmodel_chatml);
 }
@@ -602,12 +621,12 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
     if (mkmodel_has(o->arch, MK_POSITIONS))
         mkmodel_matrix(&m, "position_embd.weight", o->ctx, o->width, 1 / sqrt((double)o->width));
     if (mkmodel_has(o->arch, MK_TYPES)) mkmodel_matrix(&m, "token_types.weight", 2, o->width, 1 / sqrt((double)o->width));
-    if (mkmodel_has(o->arch, MK_SUM | MK_ENCODER)) mkmodel_norm(&m, "token_embd_norm.weight", o->width);
-    if (mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "token_embd_norm.bias", o->width);
+    if (mkmodel_has(o->arch, MK_SUM | MK_ENCODER | MK_CHANNEL_MIX)) mkmodel_norm(&m, "token_embd_norm.weight", o->width);
+    if (mkmodel_has(o->arch, MK_SUM | MK_CHANNEL_MIX)) mkmodel_norm(&m, "token_embd_norm.bias", o->width);
     if (mkmodel_has(o->arch, MK_LAYERED)) mkmodel_gemma_once(&m);
     for (int64_t i = 0; i < o->layers; i++) mkmodel_layer(&m, i);
     if (!mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "output_norm.weight", o->width);
-    if (mkmodel_has(o->arch, MK_PRE_BIAS)) mkmodel_norm(&m, "output_norm.bias", o->width);
+    if (mkmodel_has(o->arch, MK_PRE_BIAS | MK_CHANNEL_MIX)) mkmodel_norm(&m, "output_norm.bias", o->width);
     if (o->untied) mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
     return NULL;
 }

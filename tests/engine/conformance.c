@@ -152,8 +152,8 @@ static bool sums_otherwise(const trial *tried, const setup *options)
 
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
 /* All but attention_indexed are gradients, or products of adapters, that training alone runs. */
-static const zt_op left_by_cuda[] = {ZT_OP_attention_indexed, ZT_OP_matmul_weight, ZT_OP_causal_conv_backward,
-                                     ZT_OP_delta_rule_backward, ZT_OP_selective_scan_backward};
+static const zt_op left_by_cuda[] = {ZT_OP_attention_indexed,   ZT_OP_matmul_weight,           ZT_OP_causal_conv_backward,
+                                     ZT_OP_delta_rule_backward, ZT_OP_selective_scan_backward, ZT_OP_wkv7_backward};
 
 static bool is_left_by_cuda(zt_op op)
 {
@@ -193,6 +193,9 @@ static const struct {
 
     /* selective_scan */
     {ZT_OP_selective_scan, NO_SHADER}, {ZT_OP_selective_scan_backward, NO_SHADER},
+
+    /* wkv7 */
+    {ZT_OP_wkv7, NO_SHADER}, {ZT_OP_wkv7_backward, NO_SHADER},
 };
 // clang-format on
 
@@ -210,6 +213,7 @@ static const struct {
     {ZT_OP_dft, "transforms have no kernel", true},
     {ZT_OP_spectral_conv1d_rfft, "transforms have no kernel", false},
     {ZT_OP_spectral_conv1d_rfft_backward, "transforms have no kernel", false},
+    {ZT_OP_wkv7, "the recurrence of RWKV-7 has no kernel", true},
 };
 
 /* Why a device has no kernel for an op, or NULL: it must have one, as it must of no elements where `but_empty`. */

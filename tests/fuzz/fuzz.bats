@@ -33,6 +33,18 @@ drive() {
     drive evolve "$tests"/seeds/evolve/*
 }
 
+@test "directory: configurations and weights of quantized models, changed" {
+    drive directory "$tests"/seeds/directory/*
+}
+
+@test "adapter: configurations and weights of adapters, changed" {
+    drive adapter "$tests"/seeds/adapter/*
+}
+
+@test "netdata: networks and the files of their weights, changed" {
+    drive netdata "$tests"/seeds/netdata/*
+}
+
 @test "netjson: networks and frames, changed" {
     drive netjson "$tests"/seeds/netjson/*
 }

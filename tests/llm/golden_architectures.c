@@ -210,7 +210,8 @@ static void try_all(const char *folder)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs", "dense", "gpt_oss", "latent", "rows", "gemma", "delta", "state_space", "further"};
+    static const char *const sets[] = {"archs", "dense", "gpt_oss",     "latent",  "rows",
+                                       "gemma", "delta", "state_space", "further", "rwkv"};
     char self[4096], folder[4200];
     snprintf(self, sizeof self, "%s", argv[0]);
     const char *programs = dirname(self);

@@ -342,10 +342,11 @@ static void check_set(const char *root, const char *archs)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[][2] = {
-        {"ggufs", "archs"},          {"dense-ggufs", "dense"}, {"gpt_oss-ggufs", "gpt_oss"}, {"latent-ggufs", "latent"},
-        {"rows-ggufs", "rows"},      {"gemma-ggufs", "gemma"}, {"delta-ggufs", "delta"},     {"state_space-ggufs", "state_space"},
-        {"further-ggufs", "further"}};
+    static const char *const sets[][2] = {{"ggufs", "archs"},           {"dense-ggufs", "dense"},
+                                          {"gpt_oss-ggufs", "gpt_oss"}, {"latent-ggufs", "latent"},
+                                          {"rows-ggufs", "rows"},       {"gemma-ggufs", "gemma"},
+                                          {"delta-ggufs", "delta"},     {"state_space-ggufs", "state_space"},
+                                          {"further-ggufs", "further"}, {"rwkv-ggufs", "rwkv"}};
     char root[4200], archs[4200], *own = realpath("/proc/self/exe", NULL);
     const char *build = own ? dirname(dirname(own)) : ".";
     for (size_t i = 0; i < sizeof sets / sizeof *sets && (i == 0 || argc < 2); i++) {

@@ -375,7 +375,8 @@ static void try_folder(const char *where, bool all)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs", "delta", "dense", "gemma", "gpt_oss", "latent", "rows", "state_space", "further"};
+    static const char *const sets[] = {"archs",  "delta", "dense",       "gemma",   "gpt_oss",
+                                       "latent", "rows",  "state_space", "further", "rwkv"};
     const char *asked = getenv("ZT_LONG");
     bool all = asked && *asked;
     char self[4096], where[4200];

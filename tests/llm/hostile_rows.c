@@ -402,6 +402,7 @@ static bool is_unread(const base *b, const char *key)
         {"mamba", "feed_forward_length"},
         {"mamba2", "attention.head_count"},
         {"mamba2", "feed_forward_length"},
+        {"rwkv7", "attention.head_count"},
         {"mistral4", "attention.key_length"},
         {"mistral4", "attention.value_length"},
         {"modern-bert", "attention.layer_norm_epsilon"}, /* beside layer_norm_rms_epsilon */
@@ -599,7 +600,8 @@ static void try_made(const char *arch)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs", "delta", "dense", "gemma", "gpt_oss", "latent", "rows", "state_space", "further"};
+    static const char *const sets[] = {"archs",  "delta", "dense",       "gemma",   "gpt_oss",
+                                       "latent", "rows",  "state_space", "further", "rwkv"};
     const char *asked = getenv("ZT_LONG");
     bool all = asked && *asked;
     char self[4096], folder[4200];

@@ -205,13 +205,18 @@ static void test_missing(const char *arch)
 
 int main(void)
 {
-    static const char *const archs[] = {"qwen3next", "qwen35", "qwen35moe"};
+    static const char *const archs[] = {"qwen3next", "qwen35", "qwen35moe"}, *const goose[] = {"rwkv7", "arwkv7"};
     snprintf(path, sizeof path, "/tmp/zt-recurrent-%d", (int)getpid());
     for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) {
         test_rewinds(archs[i], "f32");
         test_rewinds(archs[i], "q8_0");
         test_sessions(archs[i]);
         test_missing(archs[i]);
+    }
+    for (size_t i = 0; i < sizeof goose / sizeof *goose; i++) {
+        test_rewinds(goose[i], "f32");
+        test_rewinds(goose[i], "q8_0");
+        test_sessions(goose[i]);
     }
     test_refusals();
     remove(path);

@@ -312,6 +312,59 @@ static void test_bert(void)
     close_made(&accents);
 }
 
+/* ---- rwkv ------------------------------------------------------------------------------------ */
+
+static const word rwkv_words[] = {
+    {"<s>", CONTROL, 0}, {"\\x00", NORMAL, 0},  {"a", NORMAL, 0},       {"ab", NORMAL, 0},     {"abcd", NORMAL, 0},
+    {"b", NORMAL, 0},    {"c", NORMAL, 0},      {"\\n", NORMAL, 0},     {"\\n\\n", NORMAL, 0}, {"\\xe4\\xb8", NORMAL, 0},
+    {"\\\\", NORMAL, 0}, {"\\'\"\\t", USER, 0}, {"[PAD12]", UNUSED, 0}, {NULL, 0, 0},
+};
+
+static made open_rwkv(const word *words, int unknown)
+{
+    ggufw writer = {0};
+    put_words(&writer, "rwkv", words, false);
+    ggufw_u32(&writer, "tokenizer.ggml.bos_token_id", 0);
+    ggufw_u32(&writer, "tokenizer.ggml.eos_token_id", 0);
+    ggufw_u32(&writer, "tokenizer.ggml.eot_token_id", 8);
+    if (unknown >= 0) ggufw_u32(&writer, "tokenizer.ggml.unknown_token_id", (uint32_t)unknown);
+    return open_made(&writer);
+}
+
+static void test_rwkv(void)
+{
+    static const word broken[][2] = {
+        {{"a\\xg0", NORMAL, 0}, {NULL, 0, 0}}, {{"a\\x1", NORMAL, 0}, {NULL, 0, 0}}, {{"a\\", NORMAL, 0}, {NULL, 0, 0}}};
+    made made_model = open_rwkv(rwkv_words, -1), known = open_rwkv(rwkv_words, 2);
+    cuts_into(&made_model, "abcab", 0, "ab|c|ab");
+    cuts_into(&made_model, "abcdabc", 0, "abcd|ab|c");
+    cuts_into(&made_model, "a\n\n\nb", 0, "a|\n\n|\n|b");
+    cuts_into(&made_model, "\xe4\xb8\xad", 0, "\xe4\xb8"); /* the last byte has no token */
+    cuts_into(&known, "\xe4\xb8\xad", 0, "\xe4\xb8|a");
+    cuts_into(&made_model, "\\\\", 0, "\\|\\");
+    cuts_into(&made_model, "a'\"\tb", 0, "a|'\"\t|b");
+    cuts_into(&made_model, "<s>a[PAD12]", 0, "a");
+    cuts_into(&made_model, "<s>a", ZT_TOK_SPECIAL, "<s>|a");
+    cuts_into(&made_model, "a", ZT_TOK_BOS_RULE, "a");
+    ok(zt_vocab_is_eog(made_model.v, 0) && zt_vocab_is_eog(made_model.v, 8) && !zt_vocab_is_eog(made_model.v, 7),
+       "the first token ends a text, and two line ends do");
+    close_made(&made_model);
+    close_made(&known);
+    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
+        ggufw writer = {0};
+        size_t count;
+        put_words(&writer, "rwkv", broken[i], false);
+        made bad = {.ctx = zt_ctx_new()};
+        bad.bytes = ggufw_bytes(&writer, &count);
+        bad.src = zt_source_memory(bad.ctx, "made", bad.bytes, count);
+        bad.g = zt_gguf_from(bad.ctx, bad.src);
+        bad.v = zt_vocab_open(bad.g);
+        ok(!bad.v && zt_ctx_status(bad.ctx) == ZT_EDATA && strstr(zt_ctx_error(bad.ctx), "has an escape that is not valid"),
+           "'%s' is refused", broken[i][0].text);
+        close_made(&bad);
+    }
+}
+
 /* ---- gemma4; blanks that go with a token ----------------------------------------------------- */
 
 static const word gemma4_words[] = {
@@ -375,8 +428,8 @@ static void test_faults(void)
     static const char text[] = "hello ab  a [UNK] \xff\xc3\xa9  aaaaaaaaaaaa\n\nxyzxyzxyzxyzxyz";
     static unsigned char map[4 + 4 * UNITS + sizeof replaced];
     size_t n_map = charsmap(map);
-    made made_model[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4()};
-    for (int k = 0; k < 3; k++) made_fails(&made_model[k], k, text, ZT_TOK_BOS_RULE);
+    made made_model[] = {open_mapped(map, n_map), open_bert(1, 1), open_gemma4(), open_rwkv(rwkv_words, -1)};
+    for (int k = 0; k < 4; k++) made_fails(&made_model[k], k, text, ZT_TOK_BOS_RULE);
 }
 
 /* Any key that names a token beyond the vocabulary. */
@@ -411,6 +464,7 @@ int main(void)
     test_t5();
     test_charsmap();
     test_bert();
+    test_rwkv();
     test_gemma4();
     test_strip();
     test_faults();

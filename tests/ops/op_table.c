@@ -231,6 +231,27 @@ static void scan_of_states(void)
     ok(t.what && !strcmp(t.what, "state slot") && t.value == 2 && t.limit == 2, "a slot out of range is an error");
 }
 
+/* A head with keys of length 2 and values of length 1: S = w S + b (S.a) + k v, y = S.q. */
+static void wkv7_of_states(void)
+{
+    zt_type state = zt_type_make(ZT_F32, 4, (int64_t[]){2, 1, 2, 1}), key = zt_type_make(ZT_F32, 2, (int64_t[]){3, 2});
+    zt_type value = zt_type_make(ZT_F32, 2, (int64_t[]){3, 1}), row = zt_type_make(ZT_I32, 1, (int64_t[]){3});
+    double kept[4] = {1, 2, -1, -1}, y[3], q[6] = {1, 10, 1, 10, 1, 10}, w[6] = {0.5, 2, 0.5, 2, 0.5, 2};
+    double k[6] = {1, 2, 1, 2, 1, 2}, v[3] = {3, 3, 3}, a[6] = {1, 1, 1, 1, 1, 1}, b[6] = {1, 0, 1, 0, 1, 0};
+    int64_t from[3] = {0, -2, -1}, to[3] = {-1, 1, 0};
+    zt_arg in[9] = {arg(&state, kept, NULL), arg(&key, q, NULL), arg(&key, w, NULL),    arg(&key, k, NULL), arg(&value, v, NULL),
+                    arg(&key, a, NULL),      arg(&key, b, NULL), arg(&row, NULL, from), arg(&row, NULL, to)};
+    zt_arg out[2] = {arg(&state, kept, NULL), arg(&value, y, NULL)};
+    run_ref(ZT_OP_wkv7, NULL, in, out);
+    ok(nearly_equal(y[0], 106.5) && nearly_equal(y[1], 282.75) && nearly_equal(y[2], 63),
+       "wkv7: a row starts from its slot, from the row before or from zeros");
+    ok(nearly_equal(kept[0], 3) && nearly_equal(kept[1], 6) && nearly_equal(kept[2], 22.75) && nearly_equal(kept[3], 26),
+       "and its state goes where `to` says");
+    from[1] = 2;
+    zt_runtime_error t = run_ref(ZT_OP_wkv7, NULL, in, out);
+    ok(t.what && !strcmp(t.what, "state slot") && t.value == 2 && t.limit == 2, "a slot out of range is an error");
+}
+
 static void families(void)
 {
     static const struct {
@@ -285,5 +306,6 @@ int main(void)
     values_of_cache();
     states_of_rows();
     scan_of_states();
+    wkv7_of_states();
     return tap_done();
 }

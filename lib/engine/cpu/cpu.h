@@ -101,7 +101,7 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
     X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(matmul_weight) X(norm) X(norm_channels) \
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
     X(rope) X(sample) X(scan) X(selective_scan) X(selective_scan_back) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
-    X(spectral) X(topk) X(triangular)
+    X(spectral) X(topk) X(triangular) X(wkv7) X(wkv7_back)
 // clang-format on
 #define X(f) extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
 ZT_CPU_FAMILIES(X)

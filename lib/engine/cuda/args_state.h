@@ -44,4 +44,13 @@ typedef struct zt_cu_selective_scan_args {
     int32_t wide, unused; /* a has a column for each number */
 } zt_cu_selective_scan_args;
 
+typedef struct zt_cu_wkv7_args {
+    zt_cu_state_rows rows;
+    zt_cu_ptr state;            /* f32[slots,heads,D,E] */
+    zt_cu_ptr q, w, k, v, a, b; /* f32[n,heads D], v f32[n,heads E] */
+    zt_cu_ptr y;                /* f32[n,heads E]; 0: not wanted */
+    zt_cu_ptr work;             /* f32[heads,D,E]: scratch */
+    int64_t heads, D, E;
+} zt_cu_wkv7_args;
+
 #endif

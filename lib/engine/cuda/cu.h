@@ -215,7 +215,8 @@ zt_cu_dim zt_cu_grid(int64_t item_count, int64_t threads);
     X(elementwise) X(pointwise) X(shape) X(shape_like) X(slice) X(pad) X(triangular) X(reduce)     \
     X(argmax) X(topk) X(scan) X(linear) X(norm) X(softmax) X(rope) X(kv_cache) X(attention)        \
     X(matmul) X(index) X(random) X(loss) X(conv) X(pools) X(norm_channels) X(sdpa) X(spectral)      \
-    X(quant) X(recurrent) X(sample) X(expert) X(causal_conv) X(delta_rule) X(selective_scan)
+    X(quant) X(recurrent) X(sample) X(expert) X(causal_conv) X(delta_rule) X(selective_scan) \
+    X(wkv7)
 // clang-format on
 #define X(f) extern const zt_cu_row zt_cu_##f[];
 ZT_CU_FAMILIES(X)

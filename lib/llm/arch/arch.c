@@ -442,6 +442,22 @@ static const zt_arch archs[] = {
      .act = act_silu,
      .recurrent = ZT_LAYER_MAMBA2,
      .kinds = ZT_KINDS_ALL},
+    /* RWKV-7, "Goose" */
+    {.name = "rwkv7",
+     .parts = ZT_PART_ALL | ZT_PART_EMBED_NORM | ZT_PART_PRE_NORM | ZT_PART_LAST_NORM | ZT_PART_NORM_BIAS | ZT_PART_HEAD |
+              ZT_PART_TIME_GATE | ZT_PART_TIME_NORM | ZT_PART_CHANNEL_MIX,
+     .act = act_relu_squared,
+     .layer_norm = true,
+     .recurrent = ZT_LAYER_TIME_MIX,
+     .kinds = ZT_KINDS_ALL},
+    /* ARWKV, and RWKV-7 in the place of attention in Qwen 2.5 */
+    {.name = "arwkv7",
+     .parts = ZT_PART_ALL | PRE_NORMS | ZT_PART_GATE | ZT_PART_UP | ZT_PART_LAST_NORM | ZT_PART_HEAD | ZT_PART_TIME_GATE |
+              ZT_PART_TIME_NORM,
+     .act = act_silu,
+     .recurrent = ZT_LAYER_TIME_MIX,
+     .kinds = ZT_KINDS_ALL,
+     .time_norm_may = true},
     {.name = "falcon-h1",
      .parts = BASE | ZT_PART_PRE_NORM | ZT_PART_FF_NORM_BARE | ZT_PART_SCAN_NORM_MAY,
      .rope_pair = "halves",

@@ -92,6 +92,10 @@ enum {
 #define ZT_PART_NARROW_EXPERTS ((uint64_t)1 << 55)
 /* With ZT_PART_LATENT: an indexer, with heads and keys of its own, chooses the keys that attention goes over. */
 #define ZT_PART_INDEXER ((uint64_t)1 << 56)
+/* Of RWKV-7: a gate on the time mix, a group norm in it, and a channel mix in place of the feed-forward. */
+#define ZT_PART_TIME_GATE   ((uint64_t)1 << 47)
+#define ZT_PART_TIME_NORM   ((uint64_t)1 << 48)
+#define ZT_PART_CHANNEL_MIX ((uint64_t)1 << 49)
 /* The norm on what the feed-forward reads, under a name without ".weight". */
 #define ZT_PART_FF_NORM_BARE ((uint64_t)1 << 53)
 
@@ -121,6 +125,7 @@ typedef enum zt_layer_kind {
     ZT_LAYER_MAMBA,         /* state-space layers of Mamba, */
     ZT_LAYER_MAMBA2,        /* and of Mamba 2 */
     ZT_LAYER_BESIDE_MAMBA2, /* attention and Mamba 2, which read the same and whose results are added */
+    ZT_LAYER_TIME_MIX,      /* of RWKV-7 */
     ZT_LAYER_FEED_FORWARD,  /* nothing: a feed-forward, with the norm that the mixer of other layers has */
     ZT_LAYER_KINDS
 } zt_layer_kind;
@@ -211,6 +216,7 @@ typedef struct zt_arch {
     bool sole_feed_forward; /* with ZT_KINDS_BY_HEADS: a layer has either a mixer or a feed-forward */
     bool gated_attention;   /* q has for each head as many columns more, whose sigmoid attention is multiplied by */
     bool tiled_heads;       /* of a delta net: value head h has key head h % G of G, not h / (H / G) */
+    bool time_norm_may;     /* a file may be without the group norm of a time mix */
     bool expert_ff_alike;   /* an expert's length is feed_forward_length; else that over the experts of a token */
     double latent_eps;      /* of the norms of latent attention */
     bool
@@ -242,6 +248,7 @@ typedef struct zt_layer_sizes {
     int64_t q_norm, k_norm;               /* entries of q's and k's norms */
     int64_t o_width;                      /* columns of the output matrix: q_width, unless values are shorter than keys */
     int64_t ff, up_width;                 /* 2 ff: gate and up in one */
+    int64_t share_rank;                   /* of a time mix: between the matrices of the share of layer 0's values */
     int64_t cache;                        /* the layer whose keys and values it reads: this one, or an earlier one */
     double attn_scale;
     double cutoff; /* the gate is cut off below so many deviations from its mean; -INFINITY: it is not */
@@ -286,6 +293,14 @@ typedef struct zt_mamba_sizes {
     bool normed;                  /* steps, b and c go through norms without weights */
 } zt_mamba_sizes;
 
+/* Sizes of RWKV-7's layers. */
+typedef struct zt_time_mix_sizes {
+    int64_t heads, head;                      /* head: of keys and values */
+    int64_t decay_rank, rate_rank, gate_rank; /* between the two matrices of w, of a and of the gate */
+    int64_t lerps;                            /* of r, w, k, v, a and, with a gate, g */
+    int64_t channels;                         /* length of a channel mix */
+} zt_time_mix_sizes;
+
 typedef struct zt_hyper {
     const zt_arch *arch;
     zt_act *act;
@@ -298,6 +313,7 @@ typedef struct zt_hyper {
     zt_delta_sizes delta;
     int64_t one; /* 1, for shapes */
     zt_mamba_sizes mamba;
+    zt_time_mix_sizes time_mix;
     int64_t n_types;                                 /* of tokens */
     zt_rope_attrs rope, local_rope;                  /* dims and head are set; local: of layers with a window */
     int64_t rope_dims, rope_half;                    /* columns of a head without a window that rotate, in pairs */
@@ -429,6 +445,32 @@ typedef enum zt_weight {
     ZT_W_SCAN_DT_HEADS,
     ZT_W_SCAN_NORM,
     ZT_W_SCAN_OUT,
+    ZT_W_TIME_LERP, /* [lerps,1,1,width] */
+    ZT_W_TIME_W0,
+    ZT_W_TIME_W1,
+    ZT_W_TIME_W2,
+    ZT_W_TIME_A0,
+    ZT_W_TIME_A1,
+    ZT_W_TIME_A2,
+    ZT_W_TIME_V0, /* those of layer 0 are not used */
+    ZT_W_TIME_V1,
+    ZT_W_TIME_V2,
+    ZT_W_TIME_G1,
+    ZT_W_TIME_G2,
+    ZT_W_TIME_K_K,
+    ZT_W_TIME_K_A,
+    ZT_W_TIME_R_K,
+    ZT_W_TIME_KEY,
+    ZT_W_TIME_VALUE,
+    ZT_W_TIME_RECEPTANCE,
+    ZT_W_TIME_NORM,
+    ZT_W_TIME_NORM_BIAS,
+    ZT_W_TIME_OUT,
+    ZT_W_CHANNEL_NORM,
+    ZT_W_CHANNEL_NORM_BIAS,
+    ZT_W_CHANNEL_LERP,
+    ZT_W_CHANNEL_KEY,
+    ZT_W_CHANNEL_VALUE,
     ZT_W_ROUTER,
     ZT_W_ROUTER_BIAS,
     ZT_W_CHOICE_BIAS,

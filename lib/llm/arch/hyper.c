@@ -781,6 +781,7 @@ zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper)
     read_act(&reader, hyper);
     read_xielu(&reader, hyper);
     read_layout(&reader, hyper);
+    zt_hyper_read_time_parts(&reader, hyper);
     zt_hyper_read_classifier(&reader, hyper);
     read_residual(&reader, hyper);
     zt_hyper_read_streams(&reader, hyper);

@@ -55,5 +55,7 @@ static inline bool zt_arch_may_attend(const zt_arch *arch)
 void zt_hyper_set_kind(zt_key_reader *reader, zt_hyper *hyper, zt_layer_sizes *sizes);
 /* Which layers are recurrent, and their sizes. n_layers and extra_layers have been read. */
 void zt_hyper_read_recurrent(zt_key_reader *reader, zt_hyper *hyper);
+/* Parts of a time mix that the file has or not. The parts of the row have been read. */
+void zt_hyper_read_time_parts(zt_key_reader *reader, zt_hyper *hyper);
 
 #endif

@@ -1,5 +1,5 @@
 /* hyper_recurrent.c - hyper-parameters of recurrent layers, read from a file and checked. Key names and defaults are facts from
- * llama.cpp (src/llama-arch.cpp, src/models/qwen35.cpp, lfm2.cpp, mamba.cpp, mamba2.cpp).
+ * llama.cpp (src/llama-arch.cpp, src/models/qwen35.cpp, lfm2.cpp, mamba.cpp, mamba2.cpp, rwkv7.cpp, arwkv7.cpp).
  */
 #include "lib/llm/arch/hyper_internal.h"
 
@@ -89,10 +89,48 @@ static void read_mamba(zt_key_reader *reader, zt_hyper *hyper)
                      sizes->heads, sizes->groups);
 }
 
+/* RWKV-7. Layer 0 has matrices of the rank of a where others have those of the share of its values, and does not use them. */
+static void read_time_mix(zt_key_reader *reader, zt_hyper *hyper)
+{
+    zt_time_mix_sizes *sizes = &hyper->time_mix;
+    const bool channels = reader->arch->parts & ZT_PART_CHANNEL_MIX;
+    int64_t shifts = 2, wanted = channels ? 2 : 1, gate = 0;
+    sizes->head = zt_hyper_count(reader, "wkv.head_size", 0, MAX_KEY);
+    zt_hyper_require(reader, hyper->width % sizes->head == 0, "embedding_length is not a multiple of wkv.head_size", hyper->width,
+                     sizes->head);
+    sizes->heads = hyper->width / sizes->head;
+    sizes->decay_rank = zt_hyper_count(reader, "attention.decay_lora_rank", 0, ZT_MAX_WIDTH);
+    sizes->rate_rank = zt_hyper_count(reader, "attention.iclr_lora_rank", 0, ZT_MAX_WIDTH);
+    int64_t share_rank = zt_hyper_count(reader, "attention.value_residual_mix_lora_rank", 0, ZT_MAX_WIDTH);
+    bool gated = channels || (zt_hyper_i64(reader, "attention.gate_lora_rank", &gate) && gate != 0);
+    sizes->gate_rank = gated ? zt_hyper_count(reader, "attention.gate_lora_rank", 0, ZT_MAX_WIDTH) : 0;
+    sizes->lerps = gated ? 6 : 5;
+    zt_hyper_i64(reader, "token_shift_count", &shifts);
+    zt_hyper_require(reader, shifts == wanted, "token_shift_count is not that of the architecture", shifts, wanted);
+    int64_t length = zt_hyper_count(reader, "feed_forward_length", 0, ZT_MAX_WIDTH);
+    if (channels) sizes->channels = length;
+    if (!channels) hyper->ff = length;
+    for (int64_t layer = 0; layer < hyper->n_layers; layer++) {
+        hyper->layer[layer].share_rank = layer ? share_rank : sizes->rate_rank;
+        hyper->layer[layer].ff = hyper->ff;
+        hyper->layer[layer].up_width = 2 * hyper->ff;
+    }
+}
+
+void zt_hyper_read_time_parts(zt_key_reader *reader, zt_hyper *hyper)
+{
+    if (reader->arch->recurrent != ZT_LAYER_TIME_MIX) return;
+    if (hyper->time_mix.gate_rank == 0) hyper->parts &= ~ZT_PART_TIME_GATE;
+    char name[ZT_WEIGHT_NAME];
+    bool normed = zt_gguf_find(reader->gguf, zt_weight_name(ZT_W_TIME_NORM, 0, name)) >= 0;
+    if (reader->arch->time_norm_may && !normed) hyper->parts &= ~ZT_PART_TIME_NORM;
+}
+
 static void read_mixers(zt_key_reader *reader, zt_hyper *hyper)
 {
     const zt_layer_kind kind = reader->arch->recurrent;
     if (kind == ZT_LAYER_SHORT_CONV) read_short_conv(reader, hyper);
+    if (kind == ZT_LAYER_TIME_MIX) read_time_mix(reader, hyper);
     if (kind == ZT_LAYER_MAMBA || kind == ZT_LAYER_MAMBA2 || kind == ZT_LAYER_BESIDE_MAMBA2) read_mamba(reader, hyper);
 }
 

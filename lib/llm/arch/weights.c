@@ -23,7 +23,7 @@ typedef struct weight_row {
     bool layered;
     uint64_t with, must, may;
     int rank;
-    size_t dim[3]; /* offsets into zt_hyper, row-major */
+    size_t dim[4]; /* offsets into zt_hyper, row-major */
     layer_kind layers;
     unsigned kinds; /* of layers that have it: bits of zt_layer_kind; 0: all */
 } weight_row;
@@ -61,8 +61,12 @@ typedef struct weight_row {
     {                                                                                                                            \
         .name = n, .layered = true, .must = part, .may = may_part, .rank = r, .dim = {__VA_ARGS__}, .kinds = which               \
     }
-#define MAMBA2 (KIND(MAMBA2) | KIND(BESIDE_MAMBA2))
-#define SCANS  (KIND(MAMBA) | MAMBA2)
+/* Of RWKV-7: a time mix, and of its parts; a channel mix. */
+#define TIME(n, r, ...)            MIXER(KIND(TIME_MIX), n, PART(ALL), 0, r, __VA_ARGS__)
+#define TIME_PART(n, part, r, ...) MIXER(KIND(TIME_MIX), n, PART(part), 0, r, __VA_ARGS__)
+#define CHANNEL(n, r, ...)         MIXER(KIND(TIME_MIX), n, PART(CHANNEL_MIX), 0, r, __VA_ARGS__)
+#define MAMBA2                     (KIND(MAMBA2) | KIND(BESIDE_MAMBA2))
+#define SCANS                      (KIND(MAMBA) | MAMBA2)
 /* Of the feed-forward: in layers without experts, and in layers with them. */
 #define DENSE(n, w, must_, may_, r, ...)                                                                                         \
     {                                                                                                                            \
@@ -176,6 +180,32 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_SCAN_NORM] =
         MIXER(MAMBA2, "ssm_norm.weight", PART(SCAN_NORM), PART(SCAN_NORM_MAY), 2, DIM(mamba.groups), DIM(mamba.per_group)),
     [ZT_W_SCAN_OUT] = MIXER(SCANS, "ssm_out.weight", PART(ALL), 0, 2, DIM(width), DIM(mamba.inner)),
+    [ZT_W_TIME_LERP] = TIME("time_mix_lerp_fused.weight", 4, DIM(time_mix.lerps), DIM(one), DIM(one), DIM(width)),
+    [ZT_W_TIME_W0] = TIME("time_mix_w0.weight", 1, DIM(width)),
+    [ZT_W_TIME_W1] = TIME("time_mix_w1.weight", 2, DIM(time_mix.decay_rank), DIM(width)),
+    [ZT_W_TIME_W2] = TIME("time_mix_w2.weight", 2, DIM(width), DIM(time_mix.decay_rank)),
+    [ZT_W_TIME_A0] = TIME("time_mix_a0.weight", 1, DIM(width)),
+    [ZT_W_TIME_A1] = TIME("time_mix_a1.weight", 2, DIM(time_mix.rate_rank), DIM(width)),
+    [ZT_W_TIME_A2] = TIME("time_mix_a2.weight", 2, DIM(width), DIM(time_mix.rate_rank)),
+    [ZT_W_TIME_V0] = TIME("time_mix_v0.weight", 1, DIM(width)),
+    [ZT_W_TIME_V1] = TIME("time_mix_v1.weight", 2, OWN(share_rank), DIM(width)),
+    [ZT_W_TIME_V2] = TIME("time_mix_v2.weight", 2, DIM(width), OWN(share_rank)),
+    [ZT_W_TIME_G1] = TIME_PART("time_mix_g1.weight", TIME_GATE, 2, DIM(time_mix.gate_rank), DIM(width)),
+    [ZT_W_TIME_G2] = TIME_PART("time_mix_g2.weight", TIME_GATE, 2, DIM(width), DIM(time_mix.gate_rank)),
+    [ZT_W_TIME_K_K] = TIME("time_mix_k_k.weight", 1, DIM(width)),
+    [ZT_W_TIME_K_A] = TIME("time_mix_k_a.weight", 1, DIM(width)),
+    [ZT_W_TIME_R_K] = TIME("time_mix_r_k.weight", 1, DIM(width)),
+    [ZT_W_TIME_KEY] = TIME("time_mix_key.weight", 2, DIM(width), DIM(width)),
+    [ZT_W_TIME_VALUE] = TIME("time_mix_value.weight", 2, DIM(width), DIM(width)),
+    [ZT_W_TIME_RECEPTANCE] = TIME("time_mix_receptance.weight", 2, DIM(width), DIM(width)),
+    [ZT_W_TIME_NORM] = TIME_PART("time_mix_ln.weight", TIME_NORM, 1, DIM(width)),
+    [ZT_W_TIME_NORM_BIAS] = TIME_PART("time_mix_ln.bias", TIME_NORM, 1, DIM(width)),
+    [ZT_W_TIME_OUT] = TIME("time_mix_output.weight", 2, DIM(width), DIM(width)),
+    [ZT_W_CHANNEL_NORM] = CHANNEL("attn_norm_2.weight", 1, DIM(width)),
+    [ZT_W_CHANNEL_NORM_BIAS] = CHANNEL("attn_norm_2.bias", 1, DIM(width)),
+    [ZT_W_CHANNEL_LERP] = CHANNEL("channel_mix_lerp_k.weight", 1, DIM(width)),
+    [ZT_W_CHANNEL_KEY] = CHANNEL("channel_mix_key.weight", 2, DIM(time_mix.channels), DIM(width)),
+    [ZT_W_CHANNEL_VALUE] = CHANNEL("channel_mix_value.weight", 2, DIM(width), DIM(time_mix.channels)),
     [ZT_W_ROUTER] = SPARSE("ffn_gate_inp.weight", EXPERTS, 2, DIM(n_experts), DIM(width)),
     [ZT_W_ROUTER_BIAS] = SPARSE_BIAS("ffn_gate_inp.bias", 1, DIM(n_experts)),
     [ZT_W_CHOICE_BIAS] = SPARSE("exp_probs_b.bias", CHOICE_BIAS, 1, DIM(n_experts)),
@@ -290,7 +320,7 @@ int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight wei
 
 static zt_type expected_type(const zt_hyper *hyper, const weight_row *row, int64_t layer, zt_dtype dtype)
 {
-    int64_t dim[3] = {0};
+    int64_t dim[4] = {0};
     size_t own = offsetof(zt_hyper, layer), size = sizeof *hyper->layer;
     for (int i = 0; i < row->rank; i++) {
         bool of_layer = row->dim[i] >= own && row->dim[i] < own + size;

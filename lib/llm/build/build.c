@@ -413,6 +413,7 @@ static const struct {
     [ZT_LAYER_MAMBA] = {zt_emit_mamba, ZT_W_SCAN_OUT, ZT_WEIGHT_COUNT},
     [ZT_LAYER_MAMBA2] = {zt_emit_mamba2, ZT_W_SCAN_OUT, ZT_WEIGHT_COUNT},
     [ZT_LAYER_BESIDE_MAMBA2] = {emit_gated_attention, ZT_W_O, ZT_W_O_BIAS},
+    [ZT_LAYER_TIME_MIX] = {zt_emit_time_mix, ZT_W_TIME_OUT, ZT_WEIGHT_COUNT},
 };
 
 /* Activation sparsity: what of the gate is above its mean by so many deviations, less that bound; else 0. */
@@ -467,8 +468,7 @@ static int scale_layer(zt_program_builder *builder, int x)
     return factor == ZT_NONE ? x : zt_program_mul(builder->program, zt_layer_label(builder, "xf"), x, factor);
 }
 
-/* From here on the rows with logits alone: their number, what a layer reads beside x, and (attended) their positions. */
-static void keep_rows(zt_program_builder *builder, bool attended)
+void zt_keep_rows(zt_program_builder *builder, bool attended)
 {
     zt_prog *program = builder->program;
     zt_gather_elements_attrs of_rows = {.axis = 0, .oob = {"error"}};
@@ -493,7 +493,7 @@ static int keep_wanted_rows(zt_program_builder *builder, int x)
         if (hyper->layer[layer].cache == layer) return x;
     if (builder->rows == ZT_NONE) return x;
     x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
-    keep_rows(builder, builder->layer < hyper->n_layers);
+    zt_keep_rows(builder, builder->layer < hyper->n_layers);
     return x;
 }
 
@@ -503,7 +503,7 @@ static int emit_sole_feed_forward(zt_program_builder *builder, int x, int normed
     if (builder->layer == builder->hyper->n_layers - 1 && builder->rows != ZT_NONE) {
         x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
-        keep_rows(builder, false);
+        zt_keep_rows(builder, false);
     }
     int fed =
         zt_emit_scale(builder, zt_layer_label(builder, "ds"), feed_forward(builder, x, normed), builder->hyper->residual_scale);
@@ -532,17 +532,18 @@ static int emit_layer(zt_program_builder *builder, int x)
     bool one_norm = hyper->parallel && !(hyper->parts & ZT_PART_FF_NORM);
     int normed = zt_emit_layer_norm(builder, "h", x, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS), before = x;
     int seen =
-        hyper->parts & ZT_PART_NORM_2 ? zt_emit_layer_norm(builder, "h2", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
+        hyper->parts & ZT_PART_NORM_2 ? zt_emit_layer_norm(builder, "hs", x, ZT_W_ATTN_NORM_2, ZT_W_ATTN_NORM_2_BIAS) : normed;
     const zt_layer_kind kind = sizes_of(builder)->kind;
     if (kind == ZT_LAYER_FEED_FORWARD) return emit_sole_feed_forward(builder, x, normed);
     int attended = mixers[kind].emit(builder, seen);
     int beside = kind == ZT_LAYER_BESIDE_MAMBA2 ? zt_emit_mamba2(builder, seen) : ZT_NONE;
-    if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE) {
+    const bool channels = hyper->parts & ZT_PART_CHANNEL_MIX; /* which reads the row before too */
+    if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE && !channels) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
         if (beside != ZT_NONE) beside = zt_program_gather(builder->program, "b_rows", beside, builder->rows, NULL);
-        keep_rows(builder, false);
+        zt_keep_rows(builder, false);
     }
     attended = zt_layer_linear(builder, "o", attended, mixers[kind].out, mixers[kind].out_bias);
     if (beside != ZT_NONE) attended = add_beside(builder, attended, beside);
@@ -550,6 +551,7 @@ static int emit_layer(zt_program_builder *builder, int x)
     attended = zt_emit_scale(builder, zt_layer_label(builder, "os"), attended, scale);
     x = zt_program_add(builder->program, zt_layer_label(builder, "y"), x, attended);
     x = zt_emit_layer_norm(builder, "yn", x, ZT_W_ATTN_SUM, ZT_W_ATTN_SUM_BIAS);
+    if (channels) return zt_emit_channel_mix(builder, x);
     if (sizes_of(builder)->ff == 0 && !hyper->sparse[builder->layer]) return x;
     int source = one_norm ? normed : hyper->parallel ? before : x;
     int read = zt_emit_layer_norm(builder, "hf", source, ZT_W_FF_NORM, ZT_W_FF_NORM_BIAS);

@@ -28,6 +28,7 @@ typedef struct zt_program_builder {
     int divisors;              /* divisors of rope, ZT_NONE in most models */
     int heads;                 /* i32[n,heads]: the number of each head; ZT_NONE without latent attention */
     int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
+    int first_values;          /* of RWKV-7: the values of layer 0 */
     int per_layer;             /* each row's embeddings for all layers, f32[n, layers * length]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
     int64_t layer;
@@ -69,6 +70,9 @@ void zt_lesson_states(zt_program_builder *builder);
  * state is named `state`. */
 int zt_layer_causal_conv(zt_program_builder *builder, const char *what, const char *state, int x, zt_weight weight,
                          zt_weight bias, bool silu);
+/* Of each row the row before it less itself, in the current layer; before a text's first row there are zeros. Names of values
+ * and of the state begin with the letter. */
+int zt_layer_token_shift(zt_program_builder *builder, char letter, int x);
 int zt_emit_scale(zt_program_builder *builder, const char *label, int x, double by);
 /* A norm of the row, or (dims) of each head in it; x itself where there is no such weight. */
 int zt_emit_norm(zt_program_builder *builder, const char *label, int x, zt_weight weight, zt_weight bias, int64_t dims);
@@ -130,5 +134,12 @@ int zt_join_streams(zt_program_builder *builder, int streams);
 int zt_emit_short_conv(zt_program_builder *builder, int x);
 int zt_emit_mamba(zt_program_builder *builder, int x);
 int zt_emit_mamba2(zt_program_builder *builder, int x);
+
+/* build/rwkv.c: what RWKV-7's time mix gives to its last matrix; x plus its channel mix, in the last layer of the rows with
+ * logits alone. */
+int zt_emit_time_mix(zt_program_builder *builder, int x);
+int zt_emit_channel_mix(zt_program_builder *builder, int x);
+/* build.c: from here on the rows with logits alone: their number, what a layer reads beside x, and (attended) their positions. */
+void zt_keep_rows(zt_program_builder *builder, bool attended);
 
 #endif

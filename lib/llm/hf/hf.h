@@ -15,6 +15,7 @@
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
  *     hf_mamba.c          short convolutions and state-space layers: the same, and tensors in other shapes
+ *     hf_rwkv.c           RWKV-7: the same, with hf_rwkv_vocab.c for its vocabulary
  *     hf_mxfp4.c          matrices of blocks and scales
  *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
  *     hf_name_rows.c      the tables of names
@@ -114,6 +115,7 @@ typedef enum hf_id {
     HF_NEMOTRON_H_MOE,
     HF_BAMBA,
     HF_DEEPSEEK32,
+    HF_RWKV7,
     HF_COUNT
 } hf_id;
 
@@ -184,14 +186,15 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 /* Decoders whose norms have biases. */
 #define HF_BIASED_NORMS                                                                                                          \
     (HF_SET(HF_GPT2) | HF_FALCONS | HF_SET(HF_STABLELM) | HF_SET(HF_STARCODER2) | HF_SET(HF_NEOX) | HF_SET(HF_PHI2) |            \
-     HF_SET(HF_PHIMOE))
+     HF_SET(HF_PHIMOE) | HF_SET(HF_RWKV7))
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
      HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_NEMOTRONS | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) | HF_SET(HF_BAICHUAN))
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE                                                                                                            \
-    (HF_ALL & ~(HF_ENCODERS | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))
+    (HF_ALL &                                                                                                                    \
+     ~(HF_ENCODERS | HF_SET(HF_RWKV7) | HF_SET(HF_EXAONE) | HF_FALCONS | HF_SET(HF_GPT2) | HF_SET(HF_NEOX) | HF_SET(HF_MPT)))
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -248,12 +251,14 @@ enum {
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
     HF_IN_TURNS = 4096,
-    HF_DELTA = 16384,   /* of a gated delta net: hf_delta.c */
-    HF_SCALE = 32768,   /* the name in GGUF ends in .scale */
-    HF_PADDED = 65536,  /* has a row for each token in GGUF, of zeros where there it has none */
-    HF_MIXER = 131072,  /* of a short convolution or a state-space layer: hf_mamba.c */
-    HF_THIRDS = 262144, /* q, k and v one above the other: hf_baichuan.c */
-    HF_HEADS = 8192     /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
+    HF_DELTA = 16384,     /* of a gated delta net: hf_delta.c */
+    HF_SCALE = 32768,     /* the name in GGUF ends in .scale */
+    HF_PADDED = 65536,    /* has a row for each token in GGUF, of zeros where there it has none */
+    HF_MIXER = 131072,    /* of a short convolution or a state-space layer: hf_mamba.c */
+    HF_THIRDS = 262144,   /* q, k and v one above the other: hf_baichuan.c */
+    HF_LOW_RANK = 524288, /* its bias there is a weight in GGUF, whose name ends in 0, not 2 */
+    HF_RWKV = 1048576,    /* of RWKV-7: hf_rwkv.c */
+    HF_HEADS = 8192       /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* Of several names for one tensor the first is written. */
 typedef struct hf_name {
@@ -419,6 +424,12 @@ zt_status zt_hf_put_mamba(hf_import *import);   /* and of short convolutions and
 zt_status zt_hf_add_thirds(hf_import *import, const hf_tensor *tensor);
 bool zt_hf_has_unit_head(const hf_import *import);
 zt_status zt_hf_put_baichuan(hf_import *import);
+zt_status zt_hf_put_rwkv(hf_import *import); /* of RWKV-7: hf_rwkv.c */
+/* Adds a tensor that is named HF_RWKV; its name, type and source are set. */
+zt_status zt_hf_add_rwkv(hf_import *import, hf_tensor *tensor);
+#define ZT_HF_LERPS "rwkvag" /* attn.x_r and so on, in the order of GGUF's one tensor */
+/* hf_export_rwkv.c: the name of a GGUF's tensor, or of its part, where the tables of names do not say it; false: they do. */
+bool zt_hf_rwkv_export_name(const char *gguf, int64_t part, zt_str *name, zt_status *status);
 /* Adds a tensor that is named HF_MIXER; its name, type and source are set. */
 zt_status zt_hf_add_mixer(hf_import *import, hf_tensor *tensor);
 /* Layers behind the last that predict further tokens: as config.json says, or the weights show. */
@@ -479,6 +490,14 @@ bool zt_hf_looks_special(zt_bytes text); /* "<|...|>" and the like */
 zt_status zt_hf_tokens_add(hf_tokens *tokens, int64_t id, zt_bytes text, bool special, float score);
 /* tokenizer.ggml.model, .pre, .tokens, .scores (where so said), .token_type */
 zt_status zt_hf_tokens_put(hf_tokens *tokens, const char *model, const char *pre, bool scores);
+
+/* hf_vocab.c: as many tokens as the embedding has rows, else as config.json says, else as are `there`. */
+zt_status zt_hf_count_rows(hf_import *import, int64_t there, int64_t *rows);
+
+/* hf_rwkv_vocab.c: the tokens of that file. */
+#define ZT_HF_RWKV_VOCAB "rwkv_vocab_v20230424.txt"
+bool zt_hf_has_rwkv_vocabulary(hf_import *import); /* the file is there, and no tokenizer.json */
+zt_status zt_hf_put_rwkv_vocabulary(hf_import *import);
 
 /* The name of SentencePiece's file in the directory: tokenizer.model, or as some models name it
  * (spiece.model ...); NULL: there is none. */

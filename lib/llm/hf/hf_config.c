@@ -160,6 +160,7 @@ static const hf_arch archs[] = {
     {"mamba", "mamba", HF_MAMBA, "MambaForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     {"mamba", "falcon_mamba", HF_MAMBA, "FalconMambaForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     {"mamba2", "mamba2", HF_MAMBA2, "Mamba2ForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
+    CAUSAL("rwkv7", "rwkv7", HF_RWKV7, "RWKV7"),
     CAUSAL("falcon-h1", "falcon_h1", HF_FALCON_H1, "FalconH1"),
     CAUSAL("granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID_DENSE, "GraniteMoeHybrid"),
     CAUSAL_IF(HF_NEEDS_EXPERTS, "granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID, "GraniteMoeHybrid"),
@@ -396,6 +397,9 @@ static const hf_demand demands[] = {
     {"mamba_proj_bias", " false ", HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS | HF_SET(HF_BAMBA)},
     {"projectors_bias", " false ", HF_SET(HF_FALCON_H1)},
     {"mlp_hidden_act", " relu2 ", HF_NEMOTRONS},
+    {"hidden_act", " sqrelu ", HF_SET(HF_RWKV7)},
+    {"norm_first", " true ", HF_SET(HF_RWKV7)},
+    {"norm_bias", " true ", HF_SET(HF_RWKV7)},
     {"mamba_hidden_act", " silu ", HF_NEMOTRONS},
     {"rope_interleave", " true ",
      HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4) | HF_SET(HF_YOUTU)},
@@ -623,6 +627,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK) status = zt_hf_put_labels(import);
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
     if (status == ZT_OK && zt_hf_is(import, HF_SCANS | HF_LFM2S)) status = zt_hf_put_mamba(import);
+    if (status == ZT_OK && import->arch.id == HF_RWKV7) status = zt_hf_put_rwkv(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && import->arch.id == HF_GEMMA_EMBEDDING) status = zt_hf_put_dense_modules(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);

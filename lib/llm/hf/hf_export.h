@@ -6,6 +6,7 @@
  *     hf_export_tokenizer.c          tokenizer.json and tokenizer.model, where the GGUF does not hold them
  *     hf_export_tokenizer_config.c   tokenizer_config.json and generation_config.json
  *     hf_export_mamba.c              short convolutions and state-space layers
+ *     hf_export_rwkv.c               RWKV-7
  *     hf_card.c                      README.md, in both directions
  */
 #ifndef ZT_HF_EXPORT_H
@@ -52,6 +53,12 @@ zt_status zt_export_mamba(hf_export *export);   /* of short convolutions and sta
 /* The type that a tensor named HF_MIXER is written in, where it is another; true: its values are decays, written as the
  * logarithms of what they are below 0. */
 bool zt_export_mixer_type(const char *gguf, const zt_type *from, zt_type *out);
+/* hf_export_rwkv.c: config.json; how many tensors a GGUF's becomes; of a part the type where it is stored, as it is written, and
+ * the row where it begins; the file of tokens. */
+zt_status zt_export_rwkv(hf_export *export);
+int64_t zt_export_rwkv_count(const char *gguf);
+void zt_export_rwkv_type(const hf_export *export, const char *gguf, int64_t part, zt_type *from, zt_type *out, int64_t *row);
+zt_status zt_export_rwkv_vocabulary(hf_export *export);
 zt_status zt_export_latent(hf_export *export); /* the same of latent attention: hf_latent.c */
 zt_status zt_export_delta(hf_export *export);  /* and of gated delta nets: hf_delta.c */
 /* hf_delta.c: the name of a tensor of a layer behind the last; how a tensor that is named HF_DELTA is ordered (false: as it is

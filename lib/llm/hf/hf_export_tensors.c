@@ -80,6 +80,7 @@ static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert,
         *type = zt_type_make(type->dtype, 2, type->dim + 1);
     }
     output->type = *type;
+    if (output->todo & HF_RWKV) zt_export_rwkv_type(export, gguf, expert, type, &output->type, &output->first_row);
     if (output->todo & HF_THIRDS) {
         if (export->hyper.n_kv_heads != export->hyper.n_heads)
             return zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' %s cannot have %lld heads with %lld key heads",
@@ -131,6 +132,7 @@ static int64_t output_count(hf_export *export, int64_t index)
     zt_type type;
     zt_str name;
     const char *gguf = zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
+    if (export->arch->id == HF_RWKV7) return zt_export_rwkv_count(gguf);
     if (is_elsewhere(gguf) || (export->arch->id == HF_QWEN3NEXT && strstr(gguf, ".attn_gate."))) return 0;
     zt_str_init(&name, export->ctx);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);

@@ -584,6 +584,9 @@ zt_status zt_export_tokens(hf_export *export)
     bool whole = zt_gguf_str(export->gguf, "tokenizer.huggingface.json", &json);
     if (pieces.n && !whole) /* says all: a tokenizer.json would say less */
         return zt_export_file(export, "tokenizer.model", pieces.data, pieces.n);
+    if (export->arch->id == HF_RWKV7 && !whole && zt_gguf_str(export->gguf, "tokenizer.ggml.model", &json) && json.n == 4 &&
+        memcmp(json.data, "rwkv", 4) == 0)
+        return zt_export_rwkv_vocabulary(export);
     int way = way_of(export);
     if (way < 0) return zt_ctx_status(export->ctx);
     zt_str_init(&tokens.json, export->ctx);

@@ -80,6 +80,7 @@ static const hf_sizes sizes[HF_COUNT] = {
     [HF_LFM2MOE] = {32, 128000, 2048, 7168, 32, NO, NO, 1e-5, NO},
     [HF_MAMBA] = {32, NO, 768, NO, NO, NO, NO, NO, NO},
     [HF_MAMBA2] = {64, NO, 4096, NO, NO, NO, NO, NO, NO},
+    [HF_RWKV7] = {24, NO, 2048, MAY, NO, NO, NO, NO, NO},
     [HF_FALCON_H1] = {32, 8192, 4096, 14336, 32, 8, 128, 1e-5, NO},
     [HF_GRANITE_HYBRID] = {32, NO, 4096, 11008, 32, NO, NO, 1e-6, NO},
     [HF_GRANITE_HYBRID_DENSE] = {32, NO, 4096, 11008, 32, NO, NO, 1e-6, NO},

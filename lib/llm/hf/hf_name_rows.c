@@ -41,6 +41,7 @@
 #define MIXERS     (MAMBAS | NEMOTRON)           /* whose state-space layers are "mixer", */
 #define INNER      (HYBRIDS | FALCON_H1 | BAMBA) /* or "mamba" */
 #define BACKBONES  (MAMBAS | NEMOTRON)
+#define RWKV7      HF_SET(HF_RWKV7)
 #define DEEPSEEKS  HF_DEEPSEEKS
 #define BAICHUAN   HF_SET(HF_BAICHUAN)
 #define LLAMA4     HF_SET(HF_LLAMA4)
@@ -137,6 +138,34 @@ static const hf_name layered[] = {
     {"feed_forward.experts.*.w1", "ffn_gate_exps", LFM2MOE, HF_STACKED},
     {"feed_forward.experts.*.w3", "ffn_up_exps", LFM2MOE, HF_STACKED},
     {"feed_forward.experts.*.w2", "ffn_down_exps", LFM2MOE, HF_STACKED},
+    {"pre_norm", "token_embd_norm", RWKV7, HF_RWKV},
+    {"attn_norm", "attn_norm", RWKV7, 0},
+    {"ffn_norm", "attn_norm_2", RWKV7, 0},
+    {"attn.x_r", "time_mix_lerp_fused", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.x_w", "time_mix_lerp_w", RWKV7, HF_RWKV | HF_BARE}, /* read with the first */
+    {"attn.x_k", "time_mix_lerp_k", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.x_v", "time_mix_lerp_v", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.x_a", "time_mix_lerp_a", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.x_g", "time_mix_lerp_g", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.k_k", "time_mix_k_k", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.k_a", "time_mix_k_a", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.r_k", "time_mix_r_k", RWKV7, HF_RWKV | HF_BARE},
+    {"attn.w_lora.lora.0", "time_mix_w1", RWKV7, 0},
+    {"attn.w_lora.lora.2", "time_mix_w2", RWKV7, HF_LOW_RANK},
+    {"attn.a_lora.lora.0", "time_mix_a1", RWKV7, HF_RWKV},
+    {"attn.a_lora.lora.2", "time_mix_a2", RWKV7, HF_RWKV | HF_LOW_RANK},
+    {"attn.v_lora.lora.0", "time_mix_v1", RWKV7, HF_RWKV},
+    {"attn.v_lora.lora.2", "time_mix_v2", RWKV7, HF_RWKV | HF_LOW_RANK},
+    {"attn.g_lora.lora.0", "time_mix_g1", RWKV7, 0},
+    {"attn.g_lora.lora.2", "time_mix_g2", RWKV7, 0},
+    {"attn.r_proj", "time_mix_receptance", RWKV7, 0},
+    {"attn.k_proj", "time_mix_key", RWKV7, 0},
+    {"attn.v_proj", "time_mix_value", RWKV7, 0},
+    {"attn.o_proj", "time_mix_output", RWKV7, 0},
+    {"attn.g_norm", "time_mix_ln", RWKV7, 0},
+    {"ffn.x_k", "channel_mix_lerp_k", RWKV7, HF_RWKV | HF_BARE},
+    {"ffn.key", "channel_mix_key", RWKV7, 0},
+    {"ffn.value", "channel_mix_value", RWKV7, 0},
     {"norm", "attn_norm", MIXERS, 0},
     {"mixer.in_proj", "ssm_in", MIXERS, 0},
     {"mixer.conv1d", "ssm_conv1d", MIXERS, HF_MIXER},
@@ -327,7 +356,8 @@ static const hf_name once[] = {
     {"embed_tokens", "token_embd", FALCON_H1, HF_MIXER},
     {"lm_head", "output", FALCON_H1, HF_MIXER},
     {"final_layernorm", "output_norm", FALCON_H1 | BAMBA, 0},
-    {"embeddings", "token_embd", BACKBONES, 0},
+    {"embeddings", "token_embd", BACKBONES | RWKV7, 0},
+    {"norm", "output_norm", RWKV7, 0},
     {"norm_f", "output_norm", BACKBONES | MPT, 0},
     {"embed_tokens", "token_embd", LLAMAS, HF_PADDED},
     {"embed_tokens_per_layer", "per_layer_token_embd", HF_LAYERED, HF_PADDED},

@@ -148,7 +148,10 @@ static bool find_name(const hf_import *import, const char *name, name_match *fou
         const hf_name *table = layer >= 0 ? zt_hf_layer_names(&count) : zt_hf_other_names(&count);
         const hf_name *row = find_row(import, table, count, rest, stem_length, layer < 0, &found->expert);
         if (!row || (suffix_length == 0 && !(row->todo & HF_BARE))) return false;
-        if (layer >= 0)
+        if (row->todo & HF_LOW_RANK && strcmp(suffixes[i][1], ".bias") == 0)
+            snprintf(found->name, sizeof found->name, "blk.%" PRId64 ".%.*s0.weight", layer, (int)strlen(row->gguf) - 1,
+                     row->gguf);
+        else if (layer >= 0)
             snprintf(found->name, sizeof found->name, "%sblk.%" PRId64 ".%s%s", zt_hf_is(import, HF_T5S) ? "enc." : "", layer,
                      row->gguf, row->todo & HF_SCALE ? ".scale" : suffixes[i][1]);
         else
@@ -182,7 +185,8 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER | HF_THIRDS)) continue; /* a part of a tensor */
+        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER | HF_THIRDS | HF_RWKV))
+            continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & HF_TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
         out->add = (found.todo & HF_NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
         out->pairs = (found.todo & (HF_PAIR_Q | HF_PAIR_K)) && zt_hf_is(&import, HF_PAIRED);
@@ -240,6 +244,11 @@ static zt_status put_row_name(zt_str *name, const hf_name *row, int64_t expert)
 
 zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, int64_t expert, zt_str *name, unsigned *todo)
 {
+    zt_status named;
+    if (arch->id == HF_RWKV7 && zt_hf_rwkv_export_name(gguf, expert, name, &named)) {
+        *todo = HF_RWKV;
+        return named;
+    }
     size_t digits;
     const char *layer, *point;
     const hf_name *row = export_row(arch, gguf, &layer, &digits, &point);
@@ -307,7 +316,9 @@ bool zt_model_stays_f32(const char *name, const zt_type *type)
     return type->rank < 2 || (point && strcmp(point, ".bias") == 0) || strcmp(name, "position_embd.weight") == 0 ||
            strcmp(name, "token_types.weight") == 0 || strstr(name, ".ffn_gate_inp") != NULL ||
            strstr(name, ".ssm_conv1d.") != NULL || strstr(name, ".shortconv.conv.") != NULL || has_end(name, ".ssm_a") ||
-           has_end(name, ".ssm_d") || strstr(name, "_coef.weight") != NULL || strstr(name, "_norm.weight") != NULL;
+           has_end(name, ".ssm_d") || strstr(name, "_coef.weight") != NULL || strstr(name, "_norm.weight") != NULL ||
+           strstr(name, ".time_mix_w1.") != NULL || strstr(name, ".time_mix_w2.") != NULL ||
+           strstr(name, ".time_mix_lerp_fused.") != NULL;
 }
 
 /* Half of the rows, where the tensor is a half: of a matrix, or of each of several; of biases of several in turns half of their
@@ -495,6 +506,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK && (found.todo & HF_THIRDS)) return zt_hf_add_thirds(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_MIXER)) return zt_hf_add_mixer(import, &tensor);
+    if (status == ZT_OK && (found.todo & HF_RWKV)) return zt_hf_add_rwkv(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_STACKED)) return stack_tensor(import, &found, &tensor, entry.name);
     return status == ZT_OK ? add_halves(import, &found, &tensor) : status;
 }

@@ -375,7 +375,7 @@ static zt_status put_temperature(const rope_params *rope)
 zt_status zt_hf_put_rope(hf_import *import)
 {
     rope_params rope = {.import = import};
-    if (zt_hf_is(import, HF_MAMBAS)) return ZT_OK;
+    if (zt_hf_is(import, HF_MAMBAS | HF_SET(HF_RWKV7))) return ZT_OK;
     const json_t *params = zt_hf_get(import, "rope_parameters");
     if (!json_is_object(params)) params = zt_hf_get(import, "rope_scaling");
     const json_t *full = json_object_get(params, "full_attention");

@@ -258,6 +258,14 @@ static void see_hunyuan(special_tokens *special)
     set_id(special, EOS, json_integer_value(id));
 }
 
+/* RWKV's texts begin and end with token 0; two line ends, token 261 of its vocabulary, end a turn, as the converter has it. */
+static void see_rwkv(special_tokens *special)
+{
+    if (!zt_hf_is(special->import, HF_SET(HF_RWKV7)) || special->tokenizer) return;
+    special->id[BOS] = special->id[EOS] = 0;
+    set_id(special, EOT, 261);
+}
+
 zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t n_tokens)
 {
     zt_status status;
@@ -275,6 +283,7 @@ zt_status zt_hf_put_special(hf_import *import, const json_t *tokenizer, int64_t 
     see_size(&special);
     see_glm(&special);
     see_hunyuan(&special);
+    see_rwkv(&special);
     for (int i = 0; zt_hf_is(import, HF_SET(HF_MODERNBERT)) && i < KINDS; i++)
         if ((i == BOS || i == EOS || i == SEP) && special.add[i] < 0) special.add[i] = 1;
     import->bos = special.id[BOS];

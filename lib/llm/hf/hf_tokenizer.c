@@ -252,7 +252,8 @@ zt_status zt_hf_put_tokenizer(hf_import *import)
     json_t *tokenizer = zt_hf_load(import, "tokenizer_config.json", &status);
     json_t *generation = status == ZT_OK ? zt_hf_load(import, "generation_config.json", &status) : NULL;
     /* running asks GGUF's keys only where there is nothing else */
-    const bool json = zt_hf_has_file(import, "tokenizer.json"), pieces = !json && zt_hf_spm_name(import);
+    const bool json = zt_hf_has_file(import, "tokenizer.json");
+    const bool pieces = !json && (zt_hf_spm_name(import) || zt_hf_has_rwkv_vocabulary(import));
     if (status == ZT_OK && import->whole && import->known && !json && !pieces)
         zt_log(import->ctx, ZT_LOG_WARN, "%s: tokenizer.json and tokenizer.model are missing: the model has no vocabulary%s",
                import->path,

@@ -128,8 +128,7 @@ static bool bytes_equal(zt_bytes left, zt_bytes right) { return left.n == right.
 
 /* ---- how many -------------------------------------------------------------------------------- */
 
-/* As many tokens as the embedding has rows, else as config.json says, else as there are. */
-static zt_status count_rows(hf_import *import, int64_t there, int64_t *rows)
+zt_status zt_hf_count_rows(hf_import *import, int64_t there, int64_t *rows)
 {
     zt_status status = ZT_OK;
     *rows = 0;
@@ -451,7 +450,7 @@ static zt_status put_json(const source_tokenizer *source)
     } ways[] = {{"BPE", put_gpt2}, {"Unigram", put_unigram}, {"WordPiece", put_bert}};
     int64_t rows, there = zt_vocab_size(source->vocab);
     hf_tokens tokens;
-    zt_status status = count_rows(source->import, there, &rows);
+    zt_status status = zt_hf_count_rows(source->import, there, &rows);
     if (status == ZT_OK && source->import->embedded) status = zt_vocab_check_rows(source->vocab, rows);
     if (status == ZT_OK)
         status = zt_hf_tokens_init(&tokens, source->import, rows);
@@ -510,7 +509,7 @@ static zt_status put_pieces(hf_import *import, const char *text, size_t size, co
     if (status != ZT_OK) return status;
     status = zt_hf_spm_open(import, &model, file);
     if (status == ZT_OK && !source->parsed) status = zt_sp_check(&model);
-    if (status == ZT_OK) status = count_rows(import, model.piece_count, &rows);
+    if (status == ZT_OK) status = zt_hf_count_rows(import, model.piece_count, &rows);
     if (status != ZT_OK) {
         zt_sp_fini(&model);
         return status;
@@ -571,6 +570,7 @@ zt_status zt_hf_put_vocabulary(hf_import *import)
     size_t size = 0, pieces_size = 0;
     zt_status status = ZT_OK;
     source_tokenizer source = {.import = import};
+    if (zt_hf_has_rwkv_vocabulary(import)) return zt_hf_put_rwkv_vocabulary(import);
     char *text = read_file(import, "tokenizer.json", &size, &status);
     if (status == ZT_OK && text)
         status = open_tokenizer(&source, import, text, size);

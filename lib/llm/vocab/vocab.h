@@ -252,7 +252,7 @@ struct zt_vocab_kind {
     zt_status (*decode_all)(const zt_vocab *vocab, const int32_t *ids, size_t size, bool special, zt_str *out);
 };
 
-extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert,
+extern const zt_vocab_kind zt_vocab_gpt2, zt_vocab_llama, zt_vocab_t5, zt_vocab_bert, zt_vocab_rwkv,
     zt_vocab_sentencepiece; /* spec.extra: a zt_sp_model, which it takes */
 
 static inline int zt_vocab_type(const zt_vocab *vocab, int32_t id) { return vocab->attr[id] & ZT_TOK_TYPE_MASK; }

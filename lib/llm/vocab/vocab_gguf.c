@@ -28,6 +28,7 @@ static const kind_row kinds[] = {
     {.name = "llama", .kind = &zt_vocab_llama, .bos = 1, .eos = 2, .unk = 0, .add_bos = true, .add_space = true, .scores = true},
     {.name = "t5", .kind = &zt_vocab_t5, .bos = -1, .eos = 1, .unk = 2, .add_eos = true, .scores = true},
     {.name = "bert", .kind = &zt_vocab_bert, .bos = 101, .eos = -1, .unk = 100},
+    {.name = "rwkv", .kind = &zt_vocab_rwkv, .bos = -1, .eos = -1, .unk = -1},
     /* word and char models, which ggml has no name for */
     {.name = "sentencepiece", .kind = &zt_vocab_sentencepiece, .bos = -1, .eos = -1, .unk = -1},
 };
@@ -60,7 +61,7 @@ static zt_status read_kind(gguf_reader *reader)
     for (size_t i = 0; i < COUNT(kinds); i++)
         if (bytes_equal(name, kinds[i].name)) reader->row = &kinds[i];
     if (!reader->row)
-        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: unknown tokenizer '%s': expected gpt2, llama, t5, bert or gemma4",
+        return zt_fail(reader->ctx, ZT_ENOTSUP, "%s: unknown tokenizer '%s': expected gpt2, llama, t5, bert, rwkv or gemma4",
                        reader->file, zt_escape(escaped, sizeof escaped, name.data, name.n));
     reader->spec.kind = reader->row->kind;
     return ZT_OK;
@@ -81,9 +82,11 @@ static zt_status read_pieces(gguf_reader *reader)
     return status ? status : zt_sp_check(&reader->pieces);
 }
 
-/* The user's symbols that the model finds itself. */
+/* The user's symbols that the model finds itself; all of a kind whose texts are escaped. */
 static zt_status mark_pieces(gguf_reader *reader)
 {
+    for (int32_t i = 0; i < reader->spec.token_count && reader->spec.kind == &zt_vocab_rwkv; i++)
+        if ((reader->spec.attr[i] & ZT_TOK_TYPE_MASK) == ZT_TOK_USER) reader->spec.attr[i] |= ZT_TOK_WITHIN;
     for (int32_t i = 0; i < reader->pieces.piece_count && i < reader->spec.token_count; i++) {
         zt_bytes text = reader->pieces.piece[i].text;
         if (reader->pieces.piece[i].type == ZT_TOK_USER && text.n == reader->spec.text[i].n &&
