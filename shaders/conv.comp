@@ -174,7 +174,7 @@ void main()
             move_on(place, THREADS / TILE_M);
         }
         barrier();
-        add_products();
+        if (m0 + own_row() < rows()) add_products();
         barrier();
     }
     store_sums(m0, j0, part);

@@ -33,7 +33,7 @@ void main()
             right[k * RIGHT_STEP + c] = inside ? get(1u, at) : 0.0;
         }
         barrier();
-        add_products();
+        if (n0 + own_row() < N) add_products();
         barrier();
     }
     for (uint r = 0u; r < ROWS; r++)

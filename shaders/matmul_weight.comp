@@ -36,7 +36,7 @@ void main()
             }
         }
         barrier();
-        add_products();
+        if (n0 + own_row() < N) add_products();
         barrier();
     }
     for (uint r = 0u; r < ROWS; r++)

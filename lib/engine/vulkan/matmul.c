@@ -12,7 +12,7 @@ static int64_t groups_of(int64_t n, int64_t each) { return (n + each - 1) / each
 
 void zt_vk_set_small_tiles(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t N, int64_t M, int64_t times)
 {
-    const uint32_t rows = engine->lanes < LARGE_LANES ? 4 : N <= FEW_ROWS ? 1 : ROWS;
+    const uint32_t rows = N <= FEW_ROWS && engine->lanes >= LARGE_LANES ? 1 : ROWS;
     call->spec[1] = rows;
     call->spec[2] = SMALL;
     zt_vk_group_each(engine, call, word, groups_of(N, SMALL / ACROSS * rows) * groups_of(M, COLUMNS) * times);
