@@ -206,6 +206,8 @@ static zt_status read_data_name(zt_netjson *net, size_t *behind)
     if (*text != ':') return ZT_OK;
     text += 1 + strspn(text + 1, space);
     size_t name = *text == '"' ? strcspn(text + 1, "\"\\/") : 0;
+    for (size_t i = 0; i < name; i++)
+        if ((unsigned char)text[1 + i] < ' ') name = i; /* which JSON does not have in a text */
     const char *end = name && text[1 + name] == '"' ? text + 2 + name + strspn(text + 2 + name, space) : "";
     if (*end != ',' || text[1] == '.')
         return zt_fail(net->base.ctx, ZT_EDATA, "%s: the member '" ZT_NETJSON_DATA "' is not the name of a file beside it: %s",

@@ -41,6 +41,10 @@ drive() {
     drive adapter "$tests"/seeds/adapter/*
 }
 
+@test "netdata: networks and the files of their weights, changed" {
+    drive netdata "$tests"/seeds/netdata/*
+}
+
 @test "netjson: networks and frames, changed" {
     drive netjson "$tests"/seeds/netjson/*
 }
