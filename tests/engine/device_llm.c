@@ -389,6 +389,8 @@ static bool has_steps_on_cpu(const char *arch)
         "gemma3n",  /* a curve that is cut off */
         "gemma4",   /* norms without weights */
         "qwen35",   /* recurrences */
+        "rwkv7",    /* recurrences */
+        "arwkv7",   /* recurrences */
         "minicpm3", /* products by head */
         "mpt",      /* linear biases */
         "apertus",  /* softplus */
