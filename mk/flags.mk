@@ -20,6 +20,9 @@ ISA_FLAGS_avx512 := $(ISA_FLAGS_avx2) -mavx512f -mavx512bw -mavx512dq -mavx512vl
 # The alignment of its loops is worth 5 per cent of a prompt on a Zen 3; it must not depend on the code
 # in front of them.
 FLAGS_product.avx2 := -falign-functions=64
+# Vectorized, a complex product becomes vfmaddsub with GCC 12, in spite of -ffp-contract=off: other bits than scalar.
+FLAGS_spectral.avx2   := -fno-tree-vectorize
+FLAGS_spectral.avx512 := -fno-tree-vectorize
 
 # Goals that build nothing themselves need no probe: some install the compiler first, and call make again.
 goals := $(or $(MAKECMDGOALS),all)
@@ -37,7 +40,7 @@ $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
 # Every object depends on the stamp $(BUILD)/flags. It holds the flags, and is written only when they have
 # changed: then everything is rebuilt.
 flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) $(MICROHTTPD) $(CURL) \
-         $(ISA_FLAGS_avx512) $(FLAGS_product.avx2)
+         $(ISA_FLAGS_avx512) $(FLAGS_product.avx2) $(FLAGS_spectral.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
 $(file >$(BUILD)/flags.new,$(flags))

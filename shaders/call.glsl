@@ -19,6 +19,7 @@ layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint
 layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Trouble {
     uint lock, kind, row, part;
     int value, limit, high; // high: the upper word of the value
+    uint first;             // ~row of the first row that has been seen; 0: none
 };
 
 layout(push_constant, scalar) uniform Call {
@@ -36,12 +37,18 @@ int whole(uint k) { return int(call.word[k]); }
 // Kinds of trouble, as error_words in lib/engine/vulkan/replay.c.
 const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u, BAD_LENGTH = 5u, BAD_TARGET = 6u,
            BAD_EXPERT = 7u, BAD_STATE = 8u, BAD_DIVISION = 9u, BAD_EXPONENT = 10u;
+#define TRY_LOCK if (held) held = atomicCompSwap(t.lock, 0u, 1u) != 0u;
 // The first by row, then by part of a row, stays: which invocation comes first is chance.
 void trouble_wide(uint kind, uvec2 value, int limit, uint row, uint part)
 {
     Trouble t = Trouble(call.at[7]);
+    if (atomicMax(t.first, ~row) > ~row) return;
     for (bool done = false; !done;) {
-        if (atomicCompSwap(t.lock, 0u, 1u) != 0u) continue;
+        // Mesa's CPU drivers end all loops of an invocation after 65,535 turns: sooner than a thread that has the lock may run again.
+        bool held = true;
+        TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK
+        TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK
+        if (held) continue;
         memoryBarrierBuffer();
         if (t.kind == 0u || row < t.row || (row == t.row && part < t.part)) {
             t.kind = kind;

@@ -1,5 +1,6 @@
 /* digest.c - SHA-256 by OpenSSL's libcrypto, opened at run time. */
 #include "lib/base/digest.h"
+#include "lib/base/require.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -86,11 +87,15 @@ void zt_digest_free(zt_digest *digest)
 
 zt_status zt_digest_add(zt_digest *digest, const void *bytes, size_t count)
 {
+    if (!digest) return ZT_EUSAGE;
+    ZT_REQUIRE(digest->ctx, bytes || !count, ZT_EUSAGE);
     return count ? check(digest, digest->library.EVP_DigestUpdate(digest->md, bytes, count), "EVP_DigestUpdate") : ZT_OK;
 }
 
 zt_status zt_digest_end(zt_digest *digest, uint8_t out[ZT_DIGEST_BYTES])
 {
+    if (!digest) return ZT_EUSAGE;
+    ZT_REQUIRE(digest->ctx, out, ZT_EUSAGE);
     zt_status status = check(digest, digest->library.EVP_DigestFinal_ex(digest->md, out, NULL), "EVP_DigestFinal_ex");
     return status ? status : begin_digest(digest);
 }
@@ -101,6 +106,7 @@ static const char digits[] = "0123456789abcdef";
 
 const char *zt_digest_text(const uint8_t digest[ZT_DIGEST_BYTES], char text[ZT_DIGEST_TEXT])
 {
+    if (!digest || !text) return "";
     for (int i = 0; i < ZT_DIGEST_BYTES; i++) {
         text[2 * i] = digits[digest[i] >> 4];
         text[2 * i + 1] = digits[digest[i] & 15];
@@ -111,7 +117,7 @@ const char *zt_digest_text(const uint8_t digest[ZT_DIGEST_BYTES], char text[ZT_D
 
 bool zt_digest_parse(const char *text, uint8_t digest[ZT_DIGEST_BYTES])
 {
-    if (strlen(text) != ZT_DIGEST_TEXT - 1) return false;
+    if (!text || !digest || strlen(text) != ZT_DIGEST_TEXT - 1) return false;
     for (int i = 0; i < ZT_DIGEST_BYTES; i++) {
         const char *high = strchr(digits, text[2 * i]), *low = strchr(digits, text[2 * i + 1]);
         if (!high || !low) return false;

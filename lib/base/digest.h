@@ -25,14 +25,14 @@ typedef struct zt_digest zt_digest;
 zt_digest *zt_digest_new(zt_ctx *ctx);
 void zt_digest_free(zt_digest *digest); /* NULL: no effect */
 
-/* Adds `count` bytes. ZT_ESYS: libcrypto failed. */
+/* Adds `count` bytes; bytes may be NULL if there are none. ZT_ESYS: libcrypto failed. */
 zt_status zt_digest_add(zt_digest *digest, const void *bytes, size_t count);
 /* The digest of all that was added; then begins a new one. ZT_ESYS: libcrypto failed. */
 zt_status zt_digest_end(zt_digest *digest, uint8_t out[ZT_DIGEST_BYTES]);
 
-/* A digest as 64 hex digits of lower case, and a zero; returns text. */
+/* A digest as 64 hex digits of lower case, and a zero; returns text. NULL for either: "". */
 const char *zt_digest_text(const uint8_t digest[ZT_DIGEST_BYTES], char text[ZT_DIGEST_TEXT]);
-/* Reads 64 hex digits of lower case, and nothing after them. false: text is something else. */
+/* Reads 64 hex digits of lower case, and nothing after them. false: text is something else, or either is NULL. */
 bool zt_digest_parse(const char *text, uint8_t digest[ZT_DIGEST_BYTES]);
 
 #ifdef __cplusplus

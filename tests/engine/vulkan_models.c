@@ -136,7 +136,7 @@ static void try_model(const char *name, const char *path)
         apart exact = apart_of(cpu[1].y, gpu[1].y, V), by_default = apart_of(cpu[1].y, gpu[0].y, V);
         double rounded = apart_of(cpu[1].y, cpu[0].y, V).nmse;
         ok(exact.most <= 1e-3, "%s: logits %.2g from the cpu's with --exact", name, exact.most);
-        ok(by_default.nmse <= 3 * rounded, "%s: by default %.2g of exact ones, the cpu's are %.2g", name, by_default.nmse,
+        ok(by_default.nmse <= 4 * rounded, "%s: by default %.2g of exact ones, the cpu's are %.2g", name, by_default.nmse,
            rounded);
     }
     for (int exact = 0; exact < 2; exact++) {

@@ -194,7 +194,7 @@ END
 
 @test "too little address space is 75, one line" {
     ! grep -qs fsanitize "$(dirname "$bin")/flags" || skip "a sanitizer wants terabytes of it"
-    for kb in 25000 30000 35000; do
+    for kb in 40000 45000 50000; do
         run --separate-stderr bash -c "ulimit -v $kb; zt-run -m model.gguf -p hi -n 1 -t 2"
         [ "$status" -eq 0 ] || { [ "$status" -eq 75 ] && one_message zt-run; }
     done

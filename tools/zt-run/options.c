@@ -147,13 +147,14 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
         return zt_fail(ctx, ZT_EUSAGE, "--chat needs a terminal: stdin or stdout is not a terminal");
     if (options->dry_run || options->chat || options->serve) return ZT_OK;
     if (options->perplexity) piped = from_stdin(options->perplexity);
+    if (options->verify) piped = from_stdin(options->verify);
     const char *form = options->json_schema ? options->json_schema : options->grammar;
     if (from_stdin(form) && (piped || options->jsonl || from_stdin(options->model)))
         return zt_fail(ctx, ZT_EUSAGE, "%s comes from stdin: give the prompt and the model in another way",
                        options->grammar ? "--grammar" : "--json-schema");
     if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model is read from stdin: specify the prompt with -p or -i");
-    if (piped && !options->perplexity && !options->jsonl && !options->input && isatty(STDIN_FILENO))
+    if (piped && !options->perplexity && !options->verify && !options->jsonl && !options->input && isatty(STDIN_FILENO))
         return zt_fail(ctx, ZT_EUSAGE, "no prompt: specify one with -p or -i, or pipe it to stdin");
     return ZT_OK;
 }

@@ -285,7 +285,7 @@ static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(swiglu) X(pow) X(mod) X(fmod) X(prelu) X(tanh_prime) X(geglu)                    \
     X(bitwise_and) X(bitwise_or) X(bitwise_xor) X(bitwise_not) X(shift_left) X(shift_right) X(eq) X(ne) X(lt) X(le)              \
     X(gt) X(ge) X(logical_and) X(logical_or) X(logical_xor) X(logical_not) X(isnan) X(isinf) X(isfinite) X(where)                \
-    X(cast) X(fill_like)
+    X(cast)
 #define X(NAME)                                                                                                                  \
     static bool NAME##_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])        \
     {                                                                                                                            \
@@ -294,6 +294,7 @@ static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
     }                                                                                                                            \
     static zt_status set_##NAME(zt_vk_engine *engine, zt_vk_call *call) { return set_op(engine, call, ZT_OP_##NAME); }
 OPS(X)
+X(fill_like)
 #undef X
 // clang-format on
 
@@ -418,11 +419,31 @@ bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const input_t
     return true;
 }
 
+static zt_status set_bitcast(zt_vk_engine *engine, zt_vk_call *call)
+{
+    (void)engine;
+    return zt_vk_copy(call, zt_vk_out(0), zt_vk_in(0), zt_type_bytes(call->out));
+}
+
+static bool bits_have(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)attrs, (void)input_types, (void)out;
+    return true;
+}
+
+/* fill_like, whose row is in shape_like.c. */
+bool zt_vk_fill_like_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    return fill_like_has(engine, attrs, in, out);
+}
+zt_status zt_vk_set_fill_like(zt_vk_engine *engine, zt_vk_call *call) { return set_fill_like(engine, call); }
+
 const zt_vk_kernel zt_vk_elementwise[] = {
 #define X(NAME) {.op = ZT_OP_##NAME, .has = NAME##_has, .set = set_##NAME},
     OPS(X)
 #undef X
-        {.op = ZT_OP_cast, .has = from_packed_has, .set = set_from_packed},
+        {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast},
+    {.op = ZT_OP_cast, .has = from_packed_has, .set = set_from_packed},
     {.op = ZT_OP_cast, .has = to_packed_has, .set = set_to_packed},
     {.op = ZT_OP_cast, .has = from_blocks_has, .set = set_from_blocks, .weights = 1u << 0},
     {.set = NULL},

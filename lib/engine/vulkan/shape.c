@@ -58,20 +58,7 @@ static zt_status set_concat(zt_vk_engine *engine, zt_vk_call *call)
     return ZT_OK;
 }
 
-static zt_status set_bitcast(zt_vk_engine *engine, zt_vk_call *call)
-{
-    (void)engine;
-    return zt_vk_copy(call, zt_vk_out(0), zt_vk_in(0), zt_type_bytes(call->out));
-}
-
-static bool bits_have(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
-{
-    (void)engine, (void)attrs, (void)input_types, (void)out;
-    return true;
-}
-
 const zt_vk_kernel zt_vk_shape[] = {
-    {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast},
     {.op = ZT_OP_concat, .has = zt_vk_moves, .set = set_concat},
     {.op = ZT_OP_repeat, .has = zt_vk_moves, .set = set_repeat},
     {.op = ZT_OP_transpose, .has = zt_vk_moves, .set = set_transpose},

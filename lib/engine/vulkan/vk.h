@@ -335,6 +335,9 @@ bool zt_vk_function_name(int f, char *name, size_t bytes);
 /* A pass of elements of one type as those of another. */
 zt_status zt_vk_set_cast(zt_vk_engine *engine, zt_vk_call *call, int64_t count, zt_vk_arg x, zt_dtype from, zt_vk_arg y,
                          zt_dtype to);
+/* elementwise.c, for shape_like.c: fill_like is an elementwise op to a device. */
+bool zt_vk_fill_like_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[]);
+zt_status zt_vk_set_fill_like(zt_vk_engine *engine, zt_vk_call *call);
 /* An op of a chain of any plain types, the words that shaders/pointwise_values.comp reads; word[1], its operands, is 0. False:
  * it has no such op. */
 bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const in[], const zt_type *out, uint32_t word[4]);

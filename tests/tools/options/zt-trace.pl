@@ -52,6 +52,7 @@ my @bind = qw(--bind n=3,ctx=32);
             "--ctx" => {value => 32, reason => "other constants of models for long contexts: tests/llm/architectures.c"},
             "--kv" => {value => "f32"},
             "--cycles" => {run => [qw(record -m net.json)], value => 3},
+            "--isa" => {value => "scalar", reason => "the same bits by other instructions: tests/engine/conformance.c"},
             "--force" => {there => "v.npz"},
         },
         show => {"--bind" => {value => "n=4,ctx=64"}},
