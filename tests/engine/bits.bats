@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # One sha256: the logits of every token of a prompt are the same bits for any number of threads, any
-# --chunk and in any run. Between instruction sets nothing is promised.
+# --chunk and in any run. What instruction sets have alike, conformance compares.
 
 load ../common/helper
 

@@ -79,7 +79,7 @@ static zt_status print_result(run_state *run, const struct run_receipt *receipt)
     return status;
 }
 
-/* Products with weights of plain types have other bits on avx512 than on the others: the receipt's instruction set is used
+/* Products with weights of plain types, q1_0, tq1_0 and iq1 to iq3 have other bits on avx512 than on the others: the receipt's instruction set is used
  * where the processor has it, unless another is asked for. */
 static void choose_isa(run_state *run, const receipt_record *record)
 {
@@ -88,7 +88,7 @@ static void choose_isa(run_state *run, const receipt_record *record)
         if (!strcmp(zt_isa_name((zt_isa)isa), record->isa)) cli->isa = (zt_isa)isa;
     if (strcmp(zt_isa_name(cli->isa), record->isa) != 0)
         zt_cli_note(cli,
-                    "%s was written with --isa %s and is checked with %s: only models of quantized blocks have the same bits",
+                    "%s was written with --isa %s and is checked with %s: weights that are not integer codes may have other bits",
                     record->name, record->isa, zt_isa_name(cli->isa));
 }
 

@@ -171,7 +171,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--special" => {run => [qw(-m model.gguf --raw --jsonl -n 5 -i specials)]},
             "--logprobs" => {value => 3},
             "--no-kv-cache" => {reason => "the same tokens, later: tests/tools/zt-run-more.bats"},
-            "--isa" => {value => "scalar", reason => "the same tokens of other instructions: see text"},
+            "--isa" => {value => "scalar", reason => $same_bits->{reason}},
         },
         "dry-run" => {"--chunk" => {value => 1}, "--lora" => {value => "none.gguf", fails => 1}},    # it is read
         chat => {
