@@ -1,11 +1,12 @@
 /* golden_architectures.c - made models of every architecture against transformers: logits and embeddings of
- * --exact arithmetic within 1e-4 on both engines, the same bits for any chunk.
+ * --exact arithmetic within 1e-4 on cpu and ref, the same bits for any chunk.
  *
  *   golden_arch [FOLDER [GGUF]]
  *
  * FOLDER holds the Hugging Face directories of a make.py; default: archs, dense and others, of tests/llm/archs, tests/llm/dense and so on,
  * beside this program's folder, where the Makefile unpacks them. With GGUF, that folder's NAME.gguf are opened
- * instead: by hand, with what llama.cpp's converter makes of the same directories.
+ * instead: by hand, with what llama.cpp's converter makes of the same directories. The environment's ZT_ENGINE, where it is
+ * set, is the only engine: by hand, for a machine with a GPU.
  */
 #include "tests/common/npy.h"
 #include "tests/common/tap.h"
@@ -176,11 +177,12 @@ static void try_logits(const golden *c, const char *engine)
 
 static void try_case(const char *folder, const char *name)
 {
-    static const char *const engines[] = {"cpu", "ref"};
+    const char *only = getenv("ZT_ENGINE");
+    const char *const engines[] = {only ? only : "cpu", only ? NULL : "ref"};
     golden c;
     bool there = golden_open(&c, folder, name);
     if (!there) ok(false, "%s: a case", name);
-    for (size_t i = 0; there && i < sizeof engines / sizeof *engines; i++) {
+    for (size_t i = 0; there && i < sizeof engines / sizeof *engines && engines[i]; i++) {
         if (c.logits) try_logits(&c, engines[i]);
         float *y = embedding_of(&c, engines[i]);
         double d = distance(c.pooled, y, c.width);
