@@ -16,10 +16,16 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Words { uint
 layout(buffer_reference, scalar, buffer_reference_align = 4) buffer Ints { int v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 2) buffer Halves { uint16_t v[]; };
 layout(buffer_reference, scalar, buffer_reference_align = 1) buffer Bytes { uint8_t v[]; };
-layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Trouble {
-    uint lock, kind, row, part;
+// What invocations found wrong: `count` of them wrote a record. `first_row` is ~row of the first row that was seen, `first_key` the
+// same of (row, part) in 32 bits; 0: none.
+const uint RECORDS = 20u; // as ZT_VK_RECORDS in lib/engine/vulkan/vk.h
+struct Record {
+    uint kind, row, part;
     int value, limit, high; // high: the upper word of the value
-    uint first;             // ~row of the first row that has been seen; 0: none
+};
+layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Trouble {
+    uint count, first_row, first_key, unused;
+    Record record[RECORDS];
 };
 
 layout(push_constant, scalar) uniform Call {
@@ -37,31 +43,18 @@ int whole(uint k) { return int(call.word[k]); }
 // Kinds of trouble, as error_words in lib/engine/vulkan/replay.c.
 const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u, BAD_LENGTH = 5u, BAD_TARGET = 6u,
            BAD_EXPERT = 7u, BAD_STATE = 8u, BAD_DIVISION = 9u, BAD_EXPONENT = 10u;
-#define TRY_LOCK if (held) held = atomicCompSwap(t.lock, 0u, 1u) != 0u;
-// The first by row, then by part of a row, stays: which invocation comes first is chance.
+// The first by row, then by part of a row, is what the host reports; which invocation comes first is chance. One that comes
+// after an earlier row or part leaves; the others each take a record. No invocation waits for another.
 void trouble_wide(uint kind, uvec2 value, int limit, uint row, uint part)
 {
     Trouble t = Trouble(call.at[7]);
-    if (atomicMax(t.first, ~row) > ~row) return;
-    for (bool done = false; !done;) {
-        // Mesa's CPU drivers end all loops of an invocation after 65,535 turns: sooner than a thread that has the lock may run again.
-        bool held = true;
-        TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK
-        TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK TRY_LOCK
-        if (held) continue;
-        memoryBarrierBuffer();
-        if (t.kind == 0u || row < t.row || (row == t.row && part < t.part)) {
-            t.kind = kind;
-            t.row = row;
-            t.part = part;
-            t.value = int(value.x);
-            t.high = int(value.y);
-            t.limit = limit;
-        }
-        memoryBarrierBuffer();
-        atomicExchange(t.lock, 0u);
-        done = true;
-    }
+    bool whole_key = row < 0xffffu && part < 0xffffu;
+    uint key = row < 0xffffu ? row << 16 | min(part, 0xffffu) : 0xffffffffu;
+    if (atomicMax(t.first_row, ~row) > ~row) return;
+    uint before = atomicMax(t.first_key, ~key);
+    if (before > ~key || (whole_key && before == ~key)) return;
+    uint place = atomicAdd(t.count, 1u);
+    if (place < RECORDS) t.record[place] = Record(kind, row, part, int(value.x), limit, int(value.y));
 }
 
 void trouble(uint kind, int value, int limit, uint row, uint part)

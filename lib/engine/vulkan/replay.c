@@ -1,6 +1,7 @@
 /* replay.c - one replay: inputs into the executable's host memory, one submit, outputs out of it. */
 #include "lib/engine/vulkan/vk.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,16 +19,44 @@ static const char *const error_words[] = {NULL,
                                           "integer division by zero",
                                           "negative integer exponent"};
 
+/* As shaders/call.glsl writes them. */
+typedef struct error_record {
+    uint32_t kind, row, part;
+    int32_t value, limit, high; /* high: the upper word of the value */
+} error_record;
+
+typedef struct error_block {
+    uint32_t count, first_row, first_key, unused;
+    error_record record[ZT_VK_RECORDS];
+} error_block;
+
+_Static_assert(sizeof(error_block) <= ZT_VK_ERROR_BYTES, "a block has room for its records");
+
+void zt_vk_clear_errors(uint8_t *blocks, size_t count)
+{
+    for (size_t i = 0; i < count; i++) memset(blocks + i * ZT_VK_ERROR_BYTES, 0, offsetof(error_block, record));
+}
+
+static bool is_before(const error_record *a, const error_record *b)
+{
+    return a->row != b->row ? a->row < b->row : a->part < b->part;
+}
+
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step)
 {
-    int32_t all[7]; /* lock, kind, row, part, value, limit, the value's upper word: shaders/call.glsl */
+    error_block all;
     char where[32] = "";
-    memcpy(all, block, sizeof all);
-    int32_t kind = all[1], limit = all[5];
-    long long value = (long long)((uint64_t)(uint32_t)all[6] << 32 | (uint32_t)all[4]);
-    if (kind == 0) return ZT_OK;
+    memcpy(&all.count, block, sizeof all.count);
+    if (all.count == 0) return ZT_OK;
+    memcpy(&all, block, sizeof all);
+    const error_record *first = &all.record[0];
+    for (uint32_t i = 1; i < all.count && i < ZT_VK_RECORDS; i++)
+        if (is_before(&all.record[i], first)) first = &all.record[i];
+    const uint32_t kind = first->kind;
+    const int32_t limit = first->limit;
+    long long value = (long long)((uint64_t)(uint32_t)first->high << 32 | (uint32_t)first->value);
     const char *name = zt_op_info(op)->name;
-    const char *what = error_words[kind > 0 && kind < (int)(sizeof error_words / sizeof error_words[0]) ? kind : 1];
+    const char *what = error_words[kind > 0 && kind < sizeof error_words / sizeof error_words[0] ? kind : 1];
     if (step >= 0) snprintf(where, sizeof where, " (step %d)", step);
     if (limit < 0) return zt_fail(ctx, ZT_EDATA, "op %s%s: %s", name, where, what);
     if (value < 0)
@@ -88,7 +117,8 @@ zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *c
                        const zt_watch *watch)
 {
     zt_vk_engine *engine = (zt_vk_engine *)base;
-    zt_status status = zt_vk_sync(base);
+    /* Its own memory is free: replays are waited for. What runs ahead of it comes before it on the device. */
+    zt_status status = watch || executable->n_tasks == 0 || engine->lost ? zt_vk_sync(base) : ZT_OK;
     if (!status && watch) status = ask_before(executable, watch);
     if (!status && (executable->moved != engine->moved || executable->watched != (watch != NULL)))
         status = zt_vk_record(engine, executable, watch != NULL);
@@ -96,7 +126,7 @@ zt_status zt_vk_replay(zt_engine *base, zt_executable *executable, const void *c
     for (int input = 0; input < executable->schedule.n_in; input++)
         if (executable->in.bytes[input])
             memcpy(executable->host.map + executable->in.at[input], inputs[input], executable->in.bytes[input]);
-    memset(executable->host.map + executable->errors_at, 0, (size_t)executable->n_tasks * ZT_VK_ERROR_BYTES);
+    zt_vk_clear_errors(executable->host.map + executable->errors_at, (size_t)executable->n_tasks);
     double submitted = watch ? zt_seconds() : 0;
     if (executable->n_tasks) status = zt_vk_submit(engine, executable->commands);
     if (!status) status = find_runtime_error(engine, executable);

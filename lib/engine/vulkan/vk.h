@@ -90,9 +90,10 @@ typedef struct zt_vk_pool {
 enum { ZT_VK_SPECS = 8, ZT_VK_FLOATS = 4 };
 
 enum {
-    ZT_VK_ERROR_BYTES = 32, /* bytes a task for its error block */
-    ZT_VK_FEW = 7,          /* operands in `at` of the push constants */
-    ZT_VK_MANY = 15         /* and with those in `word` */
+    ZT_VK_ERROR_BYTES = 512, /* bytes a task for its error block: a head and ZT_VK_RECORDS records (shaders/call.glsl) */
+    ZT_VK_RECORDS = 20,
+    ZT_VK_FEW = 7,  /* operands in `at` of the push constants */
+    ZT_VK_MANY = 15 /* and with those in `word` */
 };
 
 /* Commands of executables that run ahead of the caller, handed over together. */
@@ -106,6 +107,7 @@ typedef struct zt_vk_batch {
     uint32_t n;
     uint64_t serial;
     bool open, handed; /* being recorded; the device has it */
+    bool waited;       /* it went along with a submit that was waited for */
 } zt_vk_batch;
 
 typedef struct zt_vk_pipe { /* a shader with its constants, made when first wanted */
@@ -142,6 +144,7 @@ typedef struct zt_vk_engine {
     int n_pipes, room_pipes;
     zt_vk_mem staging[ZT_VK_STAGINGS]; /* of the host, for copies to and from memory that it does not see */
     unsigned staged;                   /* how often one of them was taken */
+    size_t staging_filled;             /* bytes of the last one that are taken */
     zt_vk_mem arena;                   /* of all executables: replays are synchronous, so nothing lives there */
     uint64_t moved;                    /* counts its moves: executables then record anew */
     int executables;                   /* prepared now: with the last of them the arena goes */
@@ -532,6 +535,8 @@ zt_status zt_vk_record(zt_vk_engine *engine, zt_executable *executable, bool wat
 void zt_vk_record_task(zt_vk_engine *engine, const zt_executable *executable, int task, const zt_vk_place *p);
 /* What was written before is read after: by shaders and copies, and by the host where `last`. */
 void zt_vk_record_barrier(zt_vk_engine *engine, VkCommandBuffer commands, bool last);
+/* Before the device works with `count` error blocks. */
+void zt_vk_clear_errors(uint8_t *blocks, size_t count);
 /* The runtime error of a task of op `op`, step `step` (-1: none), if its block holds one. */
 zt_status zt_vk_runtime_error(zt_ctx *ctx, const uint8_t *block, zt_op op, int step);
 zt_status zt_vk_rates(zt_engine *engine, double *moved, double *computed); /* roof.c */

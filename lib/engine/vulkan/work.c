@@ -31,9 +31,9 @@ static zt_status done_or_lost(zt_vk_engine *engine, VkResult result, const char 
 
 /* ---- handing over ---------------------------------------------------------------------------- */
 
-static zt_status hand_over(zt_vk_engine *engine, VkCommandBuffer commands, VkFence fence)
+static zt_status hand_over(zt_vk_engine *engine, uint32_t count, const VkCommandBuffer *commands, VkFence fence)
 {
-    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &commands};
+    const VkSubmitInfo info = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = count, .pCommandBuffers = commands};
     if (engine->lost) return zt_vk_lost(engine);
     VkResult result = engine->vk.QueueSubmit(engine->queue, 1, &info, fence);
     if (result == VK_ERROR_DEVICE_LOST) return zt_vk_lost(engine);
@@ -47,13 +47,6 @@ static zt_status wait_for(zt_vk_engine *engine, VkFence fence)
     zt_status status =
         done_or_lost(engine, engine->vk.WaitForFences(engine->device, 1, &fence, VK_TRUE, UINT64_MAX), "WaitForFences");
     return status ? status : done_or_lost(engine, engine->vk.ResetFences(engine->device, 1, &fence), "ResetFences");
-}
-
-zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer commands)
-{
-    zt_status status = zt_vk_sync(&engine->base);
-    if (!status) status = hand_over(engine, commands, engine->fence);
-    return status ? status : wait_for(engine, engine->fence);
 }
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -80,14 +73,14 @@ static zt_status equip_batch(zt_vk_engine *engine, zt_vk_batch *batch)
     return status;
 }
 
-/* The device is done with it: its runtime errors are reported, its block is clean for the next. */
+/* The device is done with it: its runtime errors are reported. */
 static zt_status finish_batch(zt_vk_engine *engine, zt_vk_batch *batch)
 {
-    zt_status status = batch->handed ? wait_for(engine, batch->fence) : ZT_OK;
+    zt_status status = batch->handed && !batch->waited ? wait_for(engine, batch->fence) : ZT_OK;
     for (uint32_t i = 0; i < batch->n && batch->handed && !status; i++)
         status = zt_vk_runtime_error(engine->base.ctx, batch->errors.map + (size_t)i * ZT_VK_ERROR_BYTES, batch->op[i], -1);
     engine->done = batch->serial;
-    batch->handed = batch->open = false;
+    batch->handed = batch->open = batch->waited = false;
     batch->n = 0;
     return status;
 }
@@ -110,7 +103,7 @@ static zt_vk_batch *begin_batch(zt_vk_engine *engine, uint32_t command_count)
     if (equip_batch(engine, batch) ||
         zt_vk_check(engine->base.ctx, engine->vk.BeginCommandBuffer(batch->commands, &info), "BeginCommandBuffer"))
         return NULL;
-    memset(batch->errors.map, 0, (size_t)ZT_VK_BATCH_MOST * ZT_VK_ERROR_BYTES);
+    zt_vk_clear_errors(batch->errors.map, ZT_VK_BATCH_MOST);
     batch->serial = ++engine->serial;
     batch->open = true;
     return batch;
@@ -187,16 +180,34 @@ zt_status zt_vk_enqueue_fill(zt_vk_engine *engine, zt_vk_mem *to)
     return ZT_OK;
 }
 
+/* Its last command is recorded. */
+static zt_status end_batch(zt_vk_engine *engine, zt_vk_batch *batch)
+{
+    batch->open = false;
+    zt_vk_record_barrier(engine, batch->commands, true);
+    return zt_vk_check(engine->base.ctx, engine->vk.EndCommandBuffer(batch->commands), "EndCommandBuffer");
+}
+
 zt_status zt_vk_flush(zt_engine *base)
 {
     zt_vk_engine *engine = (zt_vk_engine *)base;
     zt_vk_batch *batch = batch_of(engine, engine->serial);
     if (!batch->open) return ZT_OK;
-    batch->open = false;
-    zt_vk_record_barrier(engine, batch->commands, true);
-    zt_status status = zt_vk_check(base->ctx, engine->vk.EndCommandBuffer(batch->commands), "EndCommandBuffer");
-    if (!status) status = hand_over(engine, batch->commands, batch->fence);
+    zt_status status = end_batch(engine, batch);
+    if (!status) status = hand_over(engine, 1, &batch->commands, batch->fence);
     batch->handed = status == ZT_OK;
+    return status;
+}
+
+/* All batches up to `serial`, which are with the device or were given up. */
+static zt_status finish_batches(zt_vk_engine *engine, uint64_t serial)
+{
+    zt_status status = ZT_OK;
+    while (engine->done < serial) {
+        zt_status its = finish_batch(engine, batch_of(engine, engine->done + 1));
+        status = status ? status : its;
+    }
+    zt_vk_bury(engine);
     return status;
 }
 
@@ -204,12 +215,24 @@ zt_status zt_vk_wait(zt_vk_engine *engine, uint64_t serial)
 {
     if (engine->done >= serial) return ZT_OK;
     zt_status status = serial == engine->serial ? zt_vk_flush(&engine->base) : ZT_OK;
-    while (engine->done < serial) {
-        zt_status its = finish_batch(engine, batch_of(engine, engine->done + 1));
-        status = status ? status : its;
-    }
-    zt_vk_bury(engine);
-    return status;
+    zt_status its = finish_batches(engine, serial);
+    return status ? status : its;
+}
+
+/* The batch that is being recorded goes along: copies of inputs and the program that reads them are one submit. */
+zt_status zt_vk_submit(zt_vk_engine *engine, VkCommandBuffer commands)
+{
+    zt_vk_batch *batch = batch_of(engine, engine->serial);
+    const bool along = batch->open;
+    zt_status status = finish_batches(engine, engine->serial - (along ? 1 : 0));
+    if (!status && along) status = end_batch(engine, batch);
+    if (!status)
+        status =
+            hand_over(engine, along ? 2 : 1, along ? (VkCommandBuffer[]){batch->commands, commands} : &commands, engine->fence);
+    if (!status) batch->handed = batch->waited = along;
+    if (!status) status = wait_for(engine, engine->fence);
+    zt_status its = along && !batch->open ? finish_batches(engine, engine->serial) : ZT_OK;
+    return status ? status : its;
 }
 
 zt_status zt_vk_sync(zt_engine *base)
