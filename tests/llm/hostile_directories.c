@@ -3,9 +3,10 @@
  *
  *   hostile_directories [FOLDER...]
  *
- * Directories are those of hostile_rows.c, and one of each model_type. What comes of a damage is refused with one line, or it
- * is a model that runs. A key that matters (without it the model is refused, or gives other logits) is refused if it has
- * another kind: a text, a list, an object. With ZT_LONG=1 all of it, in every directory; else every so-many-th damage. */
+ * Directories are those of hostile_rows.c, and one of each model_type; of quantized weights one of each method and format. What
+ * comes of a damage is refused with one line, or it is a model that runs. A key that matters (without it the model is refused, or
+ * gives other logits) is refused if it has another kind: a text, a list, an object; a key of the quantization if it gives other
+ * logits. With ZT_LONG=1 all of it, in every directory; else every so-many-th damage. */
 #include "tests/common/folder.h"
 #include "tests/common/npy.h"
 #include "tests/common/sanitized.h"
@@ -135,7 +136,8 @@ typedef struct place {
     int64_t tried, wrong;
 } place;
 
-static void try_keys(place *p, json_t *holder)
+/* `quantized`: the holder is quantization_config, or in it. There only checkpoint_format distinguishes formats of the same shapes. */
+static void try_keys(place *p, json_t *holder, bool quantized)
 {
     const char *key;
     char keys[128][64];
@@ -144,26 +146,64 @@ static void try_keys(place *p, json_t *holder)
     json_object_foreach(holder, key, value) if (count < 128) snprintf(keys[count++], sizeof *keys, "%s", key);
     for (size_t k = 0; k < count; k++) {
         value = json_object_get(holder, keys[k]);
-        if (json_is_object(value)) {
-            try_keys(p, value);
-            continue;
-        }
-        if (turn++ % stride != 0 || json_is_null(value)) continue;
+        bool quantization = quantized || strcmp(keys[k], "quantization_config") == 0;
+        if (json_is_object(value)) try_keys(p, value, quantization);
+        if (turn++ % stride != 0 || json_is_null(value) || (json_is_object(value) && !quantization)) continue;
         outcome without = try_harm(p->config, holder, keys[k], NULL, p->copy);
         bool matters = !json_is_string(value) && (without.status != ZT_OK || without.sum != p->sum);
         for (size_t i = 0; i < sizeof harms / sizeof *harms; i++, p->tried++) {
             outcome o = try_harm(p->config, holder, keys[k], harms[i].json, p->copy);
-            p->wrong += !check(p->name, keys[k], harms[i].word, o, matters && harms[i].other);
+            bool other_logits = quantization && strcmp(keys[k], "checkpoint_format") != 0 && o.sum != p->sum;
+            p->wrong += !check(p->name, keys[k], harms[i].word, o, (matters && harms[i].other) || other_logits);
         }
     }
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-typedef enum tensor_harm { MISSING, RENAMED, LONGER, SHORTER, WIDER, SWAPPED, FLAT, NO_ROWS, INTEGER, TENSOR_HARMS } tensor_harm;
+typedef enum tensor_harm {
+    MISSING,
+    RENAMED,
+    LONGER,
+    SHORTER,
+    WIDER,
+    SWAPPED,
+    FLAT,
+    NO_ROWS,
+    INTEGER,
+    ZEROS, /* from here on values, of the tensors that describe quantized ones */
+    ALL_BITS,
+    LARGE_VALUES,
+    TENSOR_HARMS
+} tensor_harm;
 
-static const char *const tensor_words[TENSOR_HARMS] = {"missing", "renamed", "longer",  "shorter", "wider",
-                                                       "swapped", "flat",    "no rows", "i32"};
+static const char *const tensor_words[TENSOR_HARMS] = {"missing", "renamed", "longer", "shorter", "wider",    "swapped",
+                                                       "flat",    "no rows", "i32",    "zeros",   "all bits", "large values"};
+
+/* Must values of this harm be refused? Groups of GPTQ that are all 0 are valid, and so is a large scale. */
+static bool must_refuse_values(const char *name, tensor_harm harm)
+{
+    static const struct {
+        const char *end;
+        tensor_harm until, besides;
+    } rows[] = {
+        {".weight_shape", LARGE_VALUES, MISSING}, {".g_idx", LARGE_VALUES, ZEROS}, {".weight_global_scale", ALL_BITS, MISSING}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        size_t length = strlen(rows[i].end), whole = strlen(name);
+        if (whole > length && strcmp(name + whole - length, rows[i].end) == 0)
+            return harm <= rows[i].until && harm != rows[i].besides;
+    }
+    return false;
+}
+
+/* Does the tensor say how others are stored? Its values are damaged too. */
+static bool describes_others(const char *name)
+{
+    static const char *const parts[] = {"scale", "zero", "weight_shape", "g_idx"};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (strstr(name, parts[i])) return true;
+    return false;
+}
 
 typedef struct weights {
     json_t *header;
@@ -199,7 +239,7 @@ static int64_t item_bytes(const char *dtype)
     static const struct {
         const char *name;
         int64_t bytes;
-    } rows[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"U8", 1}, {"I32", 4}, {"I64", 8}};
+    } rows[] = {{"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F64", 8}, {"U8", 1}, {"I8", 1}, {"F8_E4M3", 1}, {"I32", 4}, {"I64", 8}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (strcmp(rows[i].name, dtype) == 0) return rows[i].bytes;
     return 0;
@@ -232,8 +272,9 @@ static bool write_weights(const weights *w, const char *name, tensor_harm harm, 
         for (size_t i = 0; i < rank && applies; i++) bytes *= dim[i];
         if (!applies) break;
         body = realloc(body, size + (size_t)bytes + 1);
-        memset(body + size, 0, (size_t)bytes);
-        memcpy(body + size, w->data + from, (size_t)bytes < until - from ? (size_t)bytes : until - from);
+        memset(body + size, this && harm == ALL_BITS ? 0xff : this && harm == LARGE_VALUES ? 0x7f : 0, (size_t)bytes);
+        if (!this || harm < ZEROS)
+            memcpy(body + size, w->data + from, (size_t)bytes < until - from ? (size_t)bytes : until - from);
         json_t *shape = json_array();
         for (size_t i = 0; i < rank; i++) json_array_append_new(shape, json_integer(dim[i]));
         snprintf(other, sizeof other, "%s%s", key, this && harm == RENAMED ? "_" : "");
@@ -287,14 +328,15 @@ static void try_tensors(place *p, const char *from)
     json_object_foreach(w.header, key, value)
     {
         for (tensor_harm harm = MISSING; harm < TENSOR_HARMS; harm++) {
-            if (strcmp(key, "__metadata__") == 0 || turn++ % stride != 0) continue;
+            if (strcmp(key, "__metadata__") == 0 || (harm >= ZEROS && !describes_others(key)) || turn++ % stride != 0) continue;
             unlink(copy);
             if (!write_weights(&w, key, harm, copy)) continue;
             outcome o = try_path(p->copy);
             /* without a tokenizer, and by some kinds, tokens are the rows of the embedding */
             bool rows = (harm == LONGER || harm == SHORTER) && (strstr(key, "embed") || strstr(key, "wte"));
             bool unused = harm <= RENAMED ? is_optional(key) : rows;
-            p->wrong += !check(p->name, key, tensor_words[harm], o, !unused && o.sum != p->sum);
+            bool must = harm < ZEROS ? !unused && o.sum != p->sum : must_refuse_values(key, harm);
+            p->wrong += !check(p->name, key, tensor_words[harm], o, must);
             p->tried++;
         }
     }
@@ -337,8 +379,13 @@ static void try_directory(const char *path, const char *name, bool all)
     char file[8300];
     snprintf(file, sizeof file, "%s/config.json", path);
     json_t *config = json_load_file(file, 0, NULL);
-    const char *kind = json_string_value(json_object_get(config, "model_type"));
-    if (kind && (is_new(kind) || all)) {
+    const char *type = json_string_value(json_object_get(config, "model_type"));
+    const json_t *quantization = json_object_get(config, "quantization_config");
+    const char *method = json_string_value(json_object_get(quantization, "quant_method"));
+    const char *format = json_string_value(json_object_get(quantization, "format"));
+    char kind[64];
+    snprintf(kind, sizeof kind, "%s %s %s", type ? type : "", method ? method : "", format ? format : "");
+    if (type && (is_new(kind) || all)) {
         char copy[600];
         snprintf(copy, sizeof copy, "%s", under(name));
         outcome usual = {.status = ZT_EBUG};
@@ -350,7 +397,7 @@ static void try_directory(const char *path, const char *name, bool all)
         }
         if (ok(usual.status == ZT_OK, "%s: the copy runs %s", name, usual.text)) {
             place p = {.name = name, .copy = copy, .config = config, .sum = usual.sum};
-            try_keys(&p, config);
+            try_keys(&p, config, false);
             save_config(config, file);
             try_tensors(&p, path);
             ok(p.wrong == 0, "%s: %" PRId64 " damages, %" PRId64 " wrong", name, p.tried, p.wrong);
@@ -375,8 +422,8 @@ static void try_folder(const char *where, bool all)
 
 int main(int argc, char **argv)
 {
-    static const char *const sets[] = {"archs",  "delta", "dense",       "gemma",   "gpt_oss",
-                                       "latent", "rows",  "state_space", "further", "rwkv"};
+    static const char *const sets[] = {"archs", "delta",       "dense",   "gemma", "gpt_oss",  "latent",
+                                       "rows",  "state_space", "further", "rwkv",  "quantized"};
     const char *asked = getenv("ZT_LONG");
     bool all = asked && *asked;
     char self[4096], where[4200];

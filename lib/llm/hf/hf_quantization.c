@@ -296,7 +296,9 @@ zt_status zt_hf_read_quantization(const hf_import *import, hf_quantization *quan
     const json_t *object = zt_hf_get(import, "quantization_config|compression_config");
     const char *method;
     quantization->count = 0;
-    if (!json_is_object(object)) return ZT_OK;
+    if (!object || json_is_null(object)) return ZT_OK;
+    if (!json_is_object(object))
+        return zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: quantization_config is not an object", import->folder.data);
     zt_status status = read_word(import, object, "quant_method", "", &method);
     if (status != ZT_OK) return status;
     if (strcmp(method, "mxfp4") == 0 && zt_hf_is(import, HF_SET(HF_GPT_OSS))) return ZT_OK; /* hf_mxfp4.c reads it */

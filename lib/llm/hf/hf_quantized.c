@@ -6,6 +6,7 @@
 #include "lib/llm/hf/hf_quantized.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -140,6 +141,50 @@ static zt_status check_scales(const quantized_model *model, hf_matrix *matrix, c
 static const zt_dtype float_dtypes[] = {ZT_BF16, ZT_F16, ZT_F32, ZT_F8_E8M0, ZT_U8};
 enum { USUAL_FLOATS = 3, ALL_FLOATS = 5 };
 
+/* ---- zeros and scales that say something else than the configuration ------------------------- */
+
+static zt_status refuse_values(const quantized_model *model, int64_t index, const char *found, const char *expected)
+{
+    char text[160];
+    zt_entry entry;
+    zt_checkpoint_get(model->from, index, &entry);
+    return zt_fail(model->ctx, ZT_EDATA, "%s: tensor '%s' has %s, expected %s", zt_checkpoint_name(model->from),
+                   zt_escape(text, sizeof text, entry.name, strlen(entry.name)), found, expected);
+}
+
+/* Zero points of symmetric weights, where a file has them: all in the middle of the codes' range, `middle` in each of the first
+ * `size` bytes, which have no padding. */
+static zt_status check_symmetric(const quantized_model *model, const char *name, uint8_t middle, uint64_t size)
+{
+    int64_t index = find_part(model, name, "weight_zero_point");
+    zt_entry entry;
+    uint8_t bytes[512];
+    zt_status status = ZT_OK;
+    if (index < 0) return ZT_OK;
+    zt_checkpoint_get(model->from, index, &entry);
+    if (size > entry.bytes) size = entry.bytes;
+    for (uint64_t at = 0; at < size && status == ZT_OK; at += sizeof bytes) {
+        size_t count = size - at < sizeof bytes ? (size_t)(size - at) : sizeof bytes;
+        status = zt_checkpoint_read(model->from, index, at, bytes, count);
+        for (size_t i = 0; i < count && status == ZT_OK; i++)
+            if (bytes[i] != middle)
+                status =
+                    refuse_values(model, index, "zero points other than 0", "none, as config.json calls the weights symmetric");
+    }
+    return status;
+}
+
+/* Scales are divided by it. */
+static zt_status check_global(const quantized_model *model, int64_t index)
+{
+    float global = 0;
+    char found[40];
+    zt_status status = zt_checkpoint_read(model->from, index, 0, &global, sizeof global);
+    if (status != ZT_OK || (global > 0 && isfinite(global))) return status;
+    snprintf(found, sizeof found, "the value %g", (double)global);
+    return refuse_values(model, index, found, "a finite number above 0");
+}
+
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 static zt_status plan_plain(const quantized_model *model, const char *name, hf_matrix *matrix)
@@ -158,7 +203,8 @@ static zt_status plan_plain(const quantized_model *model, const char *name, hf_m
     matrix->scales = find_part(model, name, scheme->scales);
     if (status == ZT_OK && matrix->scales < 0) return refuse_missing(model, name, scheme->scales);
     if (status == ZT_OK) status = check_scales(model, matrix, float_dtypes, scheme->floating ? ALL_FLOATS : USUAL_FLOATS);
-    if (status != ZT_OK || scheme->symmetric) return status;
+    if (status != ZT_OK) return status;
+    if (scheme->symmetric) return check_symmetric(model, name, 0, UINT64_MAX);
     matrix->zeros = find_part(model, name, "weight_zero_point");
     matrix->zero_dtype = ZT_I8;
     if (matrix->zeros < 0) return refuse_missing(model, name, "weight_zero_point");
@@ -195,6 +241,9 @@ static zt_status read_shape(const quantized_model *model, const char *name, hf_m
 
 static int64_t word_count(int64_t codes, int bits) { return divide_up(codes * bits, 32); }
 
+/* A byte of codes that are all in the middle of their range. */
+static uint8_t packed_middle(int bits) { return bits == 2 ? 0xaa : bits == 4 ? 0x88 : 0x80; }
+
 static zt_status plan_packed(const quantized_model *model, const char *name, hf_matrix *matrix)
 {
     const hf_scheme *scheme = &matrix->scheme;
@@ -206,7 +255,10 @@ static zt_status plan_packed(const quantized_model *model, const char *name, hf_
     matrix->scales = find_part(model, name, "weight_scale");
     if (matrix->scales < 0) return refuse_missing(model, name, "weight_scale");
     status = check_scales(model, matrix, float_dtypes, USUAL_FLOATS);
-    if (status != ZT_OK || scheme->symmetric) return status;
+    if (status != ZT_OK) return status;
+    if (scheme->symmetric)
+        return check_symmetric(model, name, packed_middle(scheme->bits),
+                               (uint64_t)(matrix->rows * scheme->bits / 32 * 4 * matrix->scale_columns));
     matrix->zeros = find_part(model, name, "weight_zero_point");
     matrix->zero_dtype = ZT_I32;
     if (matrix->zeros < 0) return refuse_missing(model, name, "weight_zero_point");
@@ -236,7 +288,7 @@ static zt_status plan_four_bits(const quantized_model *model, const char *name, 
     if (matrix->global < 0) return refuse_missing(model, name, "weight_global_scale");
     zt_checkpoint_get(model->from, matrix->global, &entry);
     bool one = entry.type.dtype == ZT_F32 && (entry.type.rank == 0 || (entry.type.rank == 1 && entry.type.dim[0] == 1));
-    return one ? ZT_OK : refuse_type(model, matrix->global, "f32[1]");
+    return one ? check_global(model, matrix->global) : refuse_type(model, matrix->global, "f32[1]");
 }
 
 /* Zeros and scales of GPTQ and AWQ: a row for each group. */
@@ -252,10 +304,10 @@ static zt_status plan_groups(const quantized_model *model, const char *name, hf_
     matrix->scale_dtype = entry.type.dtype;
     bool known = entry.type.dtype == ZT_BF16 || entry.type.dtype == ZT_F32;
     status = check_part(model, matrix->scales, known ? entry.type.dtype : ZT_F16, matrix->scale_columns, matrix->rows);
-    if (status != ZT_OK || scheme->symmetric) return status;
+    if (status != ZT_OK) return status;
     matrix->zeros = find_part(model, name, "qzeros");
     matrix->zero_dtype = ZT_I32;
-    if (matrix->zeros < 0) return refuse_missing(model, name, "qzeros");
+    if (matrix->zeros < 0) return scheme->symmetric ? ZT_OK : refuse_missing(model, name, "qzeros");
     return check_part(model, matrix->zeros, ZT_I32, matrix->scale_columns, word_count(matrix->rows, scheme->bits));
 }
 
