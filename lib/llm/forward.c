@@ -4,6 +4,9 @@
  *   in ids, pos, seq: i32[n]   table: i32[S,ctx/32]   rows: i32[m]      out logits: f32[m,V]
  *   state kc, vc, ...: f16|f32[ctx,W]                                   out best: i32[m], optional
  *   with recurrent layers also in from, to: i32[n]   state: f32[slots,...]
+ *   for embeddings (zt_llm_opts.embed)                                  out states: f32[m,W]
+ *
+ *   an encoder: in ids, types, pos, last: i32[n]                        out states: f32[n,W]
  *
  * Rewinding, batches and session files need caches in which a row holds what was computed at one position of one
  * sequence, and of which a token reads nothing behind its own position. This holds if each state is written by an op such
@@ -20,10 +23,34 @@
 
 #define MAX_CTX (INT32_MAX - ZT_KV_BLOCK)
 
-/* The last two of programs with recurrent layers only. */
-enum { IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS, IN_FROM, IN_TO, IN_COUNT, IN_REQUIRED = IN_FROM, SAMPLES = 2 };
+enum { IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS, IN_FROM, IN_TO, IN_TYPES, IN_LAST, IN_COUNT, SAMPLES = 2 };
 
-static const char *const input_names[IN_COUNT] = {"ids", "pos", "seq", "table", "rows", "from", "to"};
+static const char *const input_names[IN_COUNT] = {"ids", "pos", "seq", "table", "rows", "from", "to", "types", "last"};
+
+/* The inputs of a program, in the order in which they are fed. */
+typedef struct input_set {
+    int count, input[IN_COUNT];
+    const char *expected; /* for messages */
+} input_set;
+
+static const input_set encoder_inputs = {4, {IN_IDS, IN_TYPES, IN_POS, IN_LAST}, "ids, types, pos and last"};
+static const input_set decoder_inputs = {
+    5, {IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS}, "ids, pos, seq, table, rows, from and to"};
+static const input_set recurrent_inputs = {
+    7, {IN_IDS, IN_POS, IN_SEQ, IN_TABLE, IN_ROWS, IN_FROM, IN_TO}, "ids, pos, seq, table, rows, from and to"};
+
+static bool has_input(const zt_prog *program, int input)
+{
+    int value_id = zt_prog_find(program, input_names[input]);
+    return value_id >= 0 && zt_prog_value(program, value_id)->kind == ZT_VALUE_IN;
+}
+
+/* Which inputs the program must have, by those that only one kind has. */
+static const input_set *inputs_of(const zt_prog *program)
+{
+    if (has_input(program, IN_LAST)) return &encoder_inputs;
+    return has_input(program, IN_FROM) || has_input(program, IN_TO) ? &recurrent_inputs : &decoder_inputs;
+}
 
 /* Two sets of numbers for the symbols: what has the right shape for both has it for all. */
 static const zt_binding samples[SAMPLES][3] = {{{"n", 3}, {"m", 2}, {"ctx", 64}}, {{"n", 5}, {"m", 4}, {"ctx", 160}}};
@@ -32,15 +59,16 @@ static const zt_binding samples[SAMPLES][3] = {{{"n", 3}, {"m", 2}, {"ctx", 64}}
 #define FOR_SAMPLE "for n=3, m=2 and ctx=64"
 
 /* The hyper-parameters that there are without a row. */
-static const zt_arch program_arch = {.name = "program"};
+static const zt_arch program_arch = {.name = "program"}, encoder_arch = {.name = "program", .encoder = true};
 
 typedef struct forward_text {
     zt_ctx *ctx;
     const zt_prog *program;
     const char *name; /* for messages */
+    const input_set *inputs;
     zt_bound *bound[SAMPLES];
-    int in[IN_COUNT]; /* values */
-    int logits;       /* the value */
+    int in[IN_COUNT];         /* values; -1: not an input of the program */
+    int logits, best, states; /* outputs, as values; -1: there is none */
 } forward_text;
 
 static const zt_type *type_at(const forward_text *text, int value_id) { return &text->bound[0]->type[value_id]; }
@@ -83,11 +111,11 @@ static zt_status bind_samples(forward_text *text)
 static zt_type input_type(const forward_text *text, int input, int sample)
 {
     int64_t n = samples[sample][0].value, m = samples[sample][1].value, ctx = samples[sample][2].value;
+    if (input != IN_TABLE) return zt_type_make(ZT_I32, 1, input == IN_ROWS ? &m : &n);
     const zt_type *declared = &text->bound[sample]->type[text->in[IN_TABLE]];
     bool counted = declared->rank == 2 && declared->dim[0] > 0 && same_dim(text, text->in[IN_TABLE], 0);
     int64_t sequences = counted ? declared->dim[0] : 1;
-    if (input == IN_TABLE) return zt_type_make(ZT_I32, 2, (int64_t[]){sequences, ctx / ZT_KV_BLOCK});
-    return zt_type_make(ZT_I32, 1, input == IN_ROWS ? &m : &n);
+    return zt_type_make(ZT_I32, 2, (int64_t[]){sequences, ctx / ZT_KV_BLOCK});
 }
 
 static zt_status check_input_type(const forward_text *text, int input)
@@ -105,58 +133,91 @@ static zt_status check_input_type(const forward_text *text, int input)
     return ZT_OK;
 }
 
+static bool is_expected(const input_set *inputs, int input)
+{
+    for (int i = 0; i < inputs->count; i++)
+        if (inputs->input[i] == input) return true;
+    return false;
+}
+
 static zt_status check_inputs(forward_text *text)
 {
+    text->inputs = inputs_of(text->program);
     for (int i = 0; i < zt_prog_count(text->program, ZT_VALUE_IN); i++) {
         int value_id = zt_prog_nth(text->program, ZT_VALUE_IN, i), input = 0;
         while (input < IN_COUNT && strcmp(input_names[input], value_name(text, value_id)) != 0) input++;
-        if (input == IN_COUNT)
-            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected ids, pos, seq, table, rows, from and to",
-                           text->name, value_name(text, value_id));
+        if (input == IN_COUNT || !is_expected(text->inputs, input))
+            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown input '%s', expected %s", text->name, value_name(text, value_id),
+                           text->inputs->expected);
         text->in[input] = value_id;
     }
-    bool recurrent = text->in[IN_FROM] >= 0 || text->in[IN_TO] >= 0;
-    int count = recurrent ? IN_COUNT : IN_REQUIRED;
-    for (int input = 0; input < count; input++)
-        if (text->in[input] < 0) return zt_fail(text->ctx, ZT_EDATA, "%s: no input '%s'", text->name, input_names[input]);
     zt_status status = ZT_OK;
-    for (int input = 0; input < count && !status; input++) status = check_input_type(text, input);
+    for (int i = 0; i < text->inputs->count; i++)
+        if (text->in[text->inputs->input[i]] < 0)
+            return zt_fail(text->ctx, ZT_EDATA, "%s: no input '%s'", text->name, input_names[text->inputs->input[i]]);
+    for (int i = 0; i < text->inputs->count && !status; i++) status = check_input_type(text, text->inputs->input[i]);
     return status;
 }
 
-static zt_status check_logits(const forward_text *text)
+/* An output with a row for each row that is asked for: logits, or states. */
+static zt_status check_rows(const forward_text *text, int value_id, const char *name, const char *expected)
 {
     char found[ZT_TYPE_TEXT];
-    const zt_type *type = type_at(text, text->logits), *other = &text->bound[1]->type[text->logits];
-    if (type->dtype == ZT_F32 && type->rank == 2 && type->dim[0] == samples[0][1].value && other->dim[0] == samples[1][1].value &&
-        same_dim(text, text->logits, 1) && type->dim[1] >= 1 && type->dim[1] <= INT32_MAX)
+    const zt_type *type = type_at(text, value_id), *other = &text->bound[1]->type[value_id];
+    int symbol = text->inputs == &encoder_inputs ? 0 : 1;
+    if (type->dtype == ZT_F32 && type->rank == 2 && type->dim[0] == samples[0][symbol].value &&
+        other->dim[0] == samples[1][symbol].value && same_dim(text, value_id, 1) && type->dim[1] >= 1 &&
+        type->dim[1] <= INT32_MAX)
         return ZT_OK;
-    return zt_fail(text->ctx, ZT_EDATA, "%s: output 'logits' is %s " FOR_SAMPLE ", expected f32[m,V]", text->name,
-                   zt_type_text(type, found));
+    return zt_fail(text->ctx, ZT_EDATA, "%s: output '%s' is %s " FOR_SAMPLE ", expected %s", text->name, name,
+                   zt_type_text(type, found), expected);
 }
 
-static zt_status check_outputs(forward_text *text)
+static zt_status find_outputs(forward_text *text)
 {
-    int best = -1;
     for (int i = 0; i < zt_prog_n_outputs(text->program); i++) {
         const zt_output *output = zt_prog_output(text->program, i);
         if (!strcmp(output->name, "logits"))
             text->logits = output->value;
         else if (!strcmp(output->name, "best"))
-            best = output->value;
+            text->best = output->value;
+        else if (!strcmp(output->name, "states"))
+            text->states = output->value;
         else
-            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown output '%s', expected logits, and optionally best", text->name,
+            return zt_fail(text->ctx, ZT_EDATA, "%s: unknown output '%s', expected logits, best or states", text->name,
                            output->name);
     }
-    if (text->logits < 0) return zt_fail(text->ctx, ZT_EDATA, "%s: no output 'logits'", text->name);
-    zt_status status = check_logits(text);
-    if (status || best < 0) return status;
-    const zt_value *value = zt_prog_value(text->program, best);
+    return ZT_OK;
+}
+
+static zt_status check_best(const forward_text *text)
+{
+    if (text->best < 0) return ZT_OK;
+    const zt_value *value = zt_prog_value(text->program, text->best);
     const zt_step *step = value->kind == ZT_VALUE_OP ? zt_prog_step(text->program, value->index) : NULL;
     if (step && step->op == ZT_OP_argmax && step->in[0] == text->logits &&
         zt_attrs_same(step->op, step->attrs, &(zt_argmax_attrs){.axis = -1}))
         return ZT_OK;
     return zt_fail(text->ctx, ZT_EDATA, "%s: output 'best' is not the argmax of 'logits'", text->name);
+}
+
+/* `embed`: states are wanted, else logits. */
+static zt_status check_outputs(forward_text *text, bool embed)
+{
+    zt_status status = find_outputs(text);
+    if (status) return status;
+    if (embed && text->states < 0)
+        return text->logits < 0 ? zt_fail(text->ctx, ZT_EDATA, "%s: no output 'states'", text->name)
+                                : zt_fail(text->ctx, ZT_ENOTSUP,
+                                          "%s: no output 'states': the program computes logits, not embeddings", text->name);
+    if (!embed && text->logits < 0)
+        return text->states < 0 ? zt_fail(text->ctx, ZT_EDATA, "%s: no output 'logits'", text->name)
+                                : zt_fail(text->ctx, ZT_ENOTSUP,
+                                          "%s: no output 'logits': the program computes embeddings, not text", text->name);
+    if (text->states >= 0)
+        status = check_rows(text, text->states, "states", text->inputs == &encoder_inputs ? "f32[n,W]" : "f32[m,W]");
+    if (!status && text->logits >= 0) status = check_rows(text, text->logits, "logits", "f32[m,V]");
+    return status ? status : check_best(text);
 }
 
 /* ---- caches ---------------------------------------------------------------------------------- */
@@ -265,6 +326,9 @@ static zt_status check_readers(const forward_text *text, const bool *cache)
 static zt_status check_caches(const forward_text *text)
 {
     zt_status status = ZT_OK;
+    if (text->inputs == &encoder_inputs && zt_prog_count(text->program, ZT_VALUE_STATE) > 0)
+        return zt_fail(text->ctx, ZT_EDATA, "%s: state '%s' of an encoder, which has no caches", text->name,
+                       value_name(text, zt_prog_nth(text->program, ZT_VALUE_STATE, 0)));
     for (int i = 0; i < zt_prog_count(text->program, ZT_VALUE_STATE) && !status; i++)
         status = check_state(text, zt_prog_nth(text->program, ZT_VALUE_STATE, i));
     bool *cache = status ? NULL : zt_calloc(text->ctx, (size_t)zt_prog_n_values(text->program) + 1, sizeof *cache);
@@ -311,16 +375,18 @@ static zt_status read_tables(const forward_text *text, zt_hyper *hyper)
         if (step->op != ZT_OP_gather) continue;
         const zt_type *table = type_at(text, step->in[0]);
         if (step->in[1] == text->in[IN_IDS]) {
-            if (table->dim[0] < hyper->vocab)
+            if (text->logits >= 0 && table->dim[0] < hyper->vocab)
                 return zt_fail(text->ctx, ZT_EDATA, "%s: '%s' has rows for %" PRId64 " tokens, but there are logits of %" PRId64,
                                text->name, value_name(text, step->in[0]), table->dim[0], hyper->vocab);
+            if (text->logits < 0 && (!hyper->vocab || table->dim[0] < hyper->vocab)) hyper->vocab = table->dim[0];
             if (!hyper->width && table->rank == 2) hyper->width = table->dim[1];
         }
         if (step->in[1] != text->in[IN_POS] || !same_dim(text, step->in[0], 0)) continue;
         hyper->parts |= ZT_PART_POSITIONS;
         if (table->dim[0] < hyper->ctx_train) hyper->ctx_train = table->dim[0];
     }
-    return ZT_OK;
+    if (hyper->vocab > 0) return ZT_OK;
+    return zt_fail(text->ctx, ZT_EDATA, "%s: no gather takes rows 'ids' of a table: the number of tokens is unknown", text->name);
 }
 
 /* Sizes that reports show, from the ops that read caches, such as attention: their attribute head, q and k. */
@@ -341,16 +407,22 @@ static void read_heads(const forward_text *text, zt_hyper *hyper)
     }
 }
 
+/* A key of the file's architecture. False: the file does not have it. */
+static bool read_key(const zt_gguf *gguf, const char *name, int64_t *value)
+{
+    char key[160];
+    zt_bytes arch;
+    if (!zt_gguf_str(gguf, "general.architecture", &arch) || arch.n > 128) return false;
+    snprintf(key, sizeof key, "%.*s.%s", (int)arch.n, (const char *)arch.data, name);
+    return zt_gguf_i64(gguf, key, value);
+}
+
 /* The context length of the file, if it has one. */
 static zt_status read_context(const forward_text *text, const zt_gguf *gguf, zt_hyper *hyper)
 {
-    char key[160];
-    zt_bytes name;
     int64_t length = MAX_CTX;
     hyper->ctx_train = MAX_CTX;
-    if (!zt_gguf_str(gguf, "general.architecture", &name) || name.n > 128) return ZT_OK;
-    snprintf(key, sizeof key, "%.*s.context_length", (int)name.n, (const char *)name.data);
-    if (!zt_gguf_i64(gguf, key, &length)) return ZT_OK;
+    if (!read_key(gguf, "context_length", &length)) return ZT_OK;
     if (length < 1 || length > MAX_CTX)
         return zt_fail(text->ctx, ZT_EDATA, "%s: the context length is %" PRId64 ", expected 1 to %d", zt_gguf_name(gguf), length,
                        MAX_CTX);
@@ -358,21 +430,48 @@ static zt_status read_context(const forward_text *text, const zt_gguf *gguf, zt_
     return ZT_OK;
 }
 
+/* Does the program read this tensor of the file? */
+static bool reads_tensor(const forward_text *text, const char *tensor)
+{
+    for (int i = 0; i < zt_prog_count(text->program, ZT_VALUE_DATA); i++)
+        if (!strcmp(zt_prog_value(text->program, zt_prog_nth(text->program, ZT_VALUE_DATA, i))->tensor, tensor)) return true;
+    return false;
+}
+
+/* How states become one vector, by the file's key: GGUF's numbers, of which 4 are the scores of a classifier. Without the key they
+ * are scores if the program reads the file's classifier, else states whose mean counts. */
+static zt_status read_pooling(const forward_text *text, const zt_gguf *gguf, zt_hyper *hyper)
+{
+    static const zt_pooling known[] = {ZT_POOL_MEAN, ZT_POOL_MEAN, ZT_POOL_FIRST, ZT_POOL_LAST};
+    enum { RANKED = sizeof known / sizeof *known };
+    int64_t type = reads_tensor(text, "cls.weight") || reads_tensor(text, "cls.output.weight") ? RANKED : 0;
+    read_key(gguf, "pooling_type", &type);
+    if (type < 0 || type > RANKED)
+        return zt_fail(text->ctx, ZT_ENOTSUP, "%s: pooling_type %" PRId64 " is not supported (expected 0 to %d)",
+                       zt_gguf_name(gguf), type, RANKED);
+    hyper->classifies = type == RANKED;
+    hyper->pooling = type < RANKED ? known[type] : hyper->arch->encoder ? ZT_POOL_FIRST : ZT_POOL_LAST;
+    hyper->width = hyper->labels = type_at(text, text->states)->dim[1];
+    return ZT_OK;
+}
+
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static zt_status check_text(forward_text *text, zt_gguf *gguf, zt_hyper *hyper)
+static zt_status check_text(forward_text *text, zt_gguf *gguf, bool embed, zt_hyper *hyper)
 {
     zt_status status = bind_samples(text);
     if (!status) status = check_inputs(text);
-    if (!status) status = check_outputs(text);
+    if (!status) status = check_outputs(text, embed);
     if (!status) status = check_caches(text);
     if (!status) status = check_data(text, gguf);
     if (!status) status = read_context(text, gguf, hyper);
     if (status) return status;
-    hyper->vocab = type_at(text, text->logits)->dim[1];
-    hyper->recurrent = text->in[IN_FROM] >= 0;
+    if (text->inputs == &encoder_inputs) hyper->arch = &encoder_arch;
+    if (text->logits >= 0) hyper->vocab = type_at(text, text->logits)->dim[1];
+    hyper->recurrent = text->inputs == &recurrent_inputs;
     read_heads(text, hyper);
-    return read_tables(text, hyper);
+    if (embed) status = read_pooling(text, gguf, hyper);
+    return status ? status : read_tables(text, hyper);
 }
 
 zt_status zt_forward_read(zt_gguf *gguf, const zt_llm_opts *opts, zt_hyper *hyper)
@@ -380,13 +479,13 @@ zt_status zt_forward_read(zt_gguf *gguf, const zt_llm_opts *opts, zt_hyper *hype
     forward_text text = {.ctx = zt_gguf_ctx(gguf),
                          .program = opts->forward,
                          .name = opts->forward_name ? opts->forward_name : "program",
-                         .in = {-1, -1, -1, -1, -1, -1, -1},
-                         .logits = -1};
-    if (opts->embed)
-        return zt_fail(text.ctx, ZT_ENOTSUP, "%s: a program of a forward pass computes logits, not embeddings", text.name);
+                         .in = {-1, -1, -1, -1, -1, -1, -1, -1, -1},
+                         .logits = -1,
+                         .best = -1,
+                         .states = -1};
     if (opts->planned) return zt_fail(text.ctx, ZT_EUSAGE, "%s: either a program or a plan, not both", text.name);
     *hyper = (zt_hyper){.arch = &program_arch};
-    zt_status status = check_text(&text, gguf, hyper);
+    zt_status status = check_text(&text, gguf, opts->embed, hyper);
     for (int i = 0; i < SAMPLES; i++) zt_bound_free(text.bound[i]);
     return status;
 }
@@ -446,11 +545,12 @@ static zt_status copy_declarations(forward_copy *copy)
         else if (copy->opts->kv != ZT_DTYPE_COUNT)
             types[value_id].dtype = copy->opts->kv;
     }
-    int from = zt_prog_find(copy->source, input_names[IN_FROM]);
-    int count = from >= 0 && zt_prog_value(copy->source, from)->kind == ZT_VALUE_IN ? IN_COUNT : IN_REQUIRED;
-    for (int input = 0; input < count; input++) first[input] = zt_prog_find(copy->source, input_names[input]);
-    types[first[IN_TABLE]].dim[0] = copy->opts->n_seq;
-    copy->target = zt_prog_like_types(copy->source, types, first, count, copy->map);
+    const input_set *inputs = inputs_of(copy->source);
+    for (int i = 0; i < inputs->count; i++) {
+        first[i] = zt_prog_find(copy->source, input_names[inputs->input[i]]);
+        if (inputs->input[i] == IN_TABLE) types[first[i]].dim[0] = copy->opts->n_seq;
+    }
+    copy->target = zt_prog_like_types(copy->source, types, first, inputs->count, copy->map);
     zt_free(copy->ctx, types);
     return copy->target ? ZT_OK : zt_ctx_status(copy->ctx);
 }
@@ -458,15 +558,16 @@ static zt_status copy_declarations(forward_copy *copy)
 static zt_status copy_ends(forward_copy *copy)
 {
     zt_status status = ZT_OK;
-    int logits = -1, best = -1;
+    int logits = -1, best = -1, states = -1;
     for (int i = 0; i < zt_prog_count(copy->source, ZT_VALUE_STATE) && !status; i++) {
         int state = zt_prog_nth(copy->source, ZT_VALUE_STATE, i);
         status = zt_prog_keep(copy->target, copy->map[state], copy->map[zt_prog_value(copy->source, state)->keep]);
     }
     for (int i = 0; i < zt_prog_n_outputs(copy->source); i++) {
         const zt_output *output = zt_prog_output(copy->source, i);
-        *(strcmp(output->name, "best") ? &logits : &best) = copy->map[output->value];
+        *(!strcmp(output->name, "states") ? &states : !strcmp(output->name, "best") ? &best : &logits) = copy->map[output->value];
     }
+    if (!status && copy->opts->embed) return zt_prog_out(copy->target, "states", states);
     if (!status) status = zt_prog_out(copy->target, "logits", logits);
     if (status) return status;
     return zt_prog_out(copy->target, "best", best < 0 ? zt_program_argmax(copy->target, NULL, logits, NULL) : best);

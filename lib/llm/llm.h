@@ -230,7 +230,8 @@ typedef struct zt_llm_opts {
     const zt_plan_file *planned;
     /* A forward pass as a program, borrowed, of the file's context; its text is described in zt-program(5). The
      * architecture of the file then need not be supported, and only `exact` and `kv` change what is computed. ZT_EDATA if
-     * its inputs, states, data or outputs do not fit; ZT_ENOTSUP with `embed`. NULL: that of the file's architecture. */
+     * its inputs, states, data or outputs do not fit; ZT_ENOTSUP if it has logits and `embed` needs states, or the other way
+     * round. NULL: that of the file's architecture. */
     const zt_prog *forward;
     const char *forward_name; /* of the program's file, for messages; NULL: "program" */
     /* The layers are divided among these ranks (lib/run/stages.h), each of which reads only its tensors; the bits are the same.

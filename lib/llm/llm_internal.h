@@ -92,6 +92,7 @@ typedef struct zt_forward_opts {
     zt_dtype kv;   /* of the caches; ZT_DTYPE_COUNT: as declared */
     int64_t n_seq; /* rows of the block table */
     int64_t slots; /* of states of recurrent layers */
+    bool embed;    /* states are the result, not logits */
 } zt_forward_opts;
 /* A program that was read, with the inputs and outputs of zt_llm_prog in their order; the caller's. NULL: no memory, or
  * a type that does not fit. */

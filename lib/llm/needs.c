@@ -65,7 +65,7 @@ static zt_prog *build_program(const zt_llm *model, const zt_gguf *gguf, int64_t 
     if (!opts->forward) return zt_llm_build(gguf, &model->hyper, &build_opts);
     zt_dtype kv = kv_given || opts->exact ? opts->kv : ZT_DTYPE_COUNT;
     return zt_forward_build(model->ctx, opts->forward,
-                            &(zt_forward_opts){opts->exact, kv, opts->n_seq, zt_llm_slots(opts->n_seq)});
+                            &(zt_forward_opts){opts->exact, kv, opts->n_seq, zt_llm_slots(opts->n_seq), opts->embed});
 }
 
 zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opts)

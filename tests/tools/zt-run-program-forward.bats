@@ -103,7 +103,61 @@ END
     cmp row text
 }
 
-@test "--serve answers as with the row, and refuses embeddings" {
+@test "embeddings are those of the row: decoders, recurrent layers, encoders" {
+    printf '%s\n' 'the cat sat' 'on the mat' hello >lines
+    for arch in llama gemma3 gpt2 qwen35 rwkv7 bert nomic-bert modern-bert jina-bert-v2; do
+        "$tests/mkmodel" --arch "$arch" --ctx 128 m.gguf
+        for pooling in 1 2 3; do
+            zt-convert --set "$arch.pooling_type=$pooling" m.gguf
+            zt-trace record --forward --embed -m m.gguf >m.zt
+            grep -q '^out   states = ' m.zt
+            for options in '' --exact '--chunk 2'; do
+                # shellcheck disable=SC2086
+                zt-run -m m.gguf --embed -p 'hello there on the' $options >row
+                # shellcheck disable=SC2086
+                zt-run -m m.gguf --embed -p 'hello there on the' $options --program m.zt | cmp - row
+            done
+        done
+        zt-run -m m.gguf --embed --format ndjson -i lines >row
+        [ "$(wc -l <row)" -eq 3 ]
+        zt-run -m m.gguf --embed --format ndjson -i lines --program m.zt | cmp - row
+    done
+}
+
+@test "embeddings: the scores of a classifier; what does not fit" {
+    for name in bert-labels:wordpiece bert-rank:wordpiece modernbert-mean:gpt2 qwen3-reranker:reranker t5:spm; do
+        model=${name%:*}
+        mkdir "$model"
+        cp "$tests/../rows-ggufs/dress/${name#*:}"/* "$model/"
+        cp "$tests/../rows/$model"/* "$model/"
+        zt-trace record --forward --embed -m "$model" >m.zt
+        zt-run -m "$model" --embed -p 'ab c' --format json >row
+        [[ $model == t5 || $(<row) == *scores* ]]
+        zt-run -m "$model" --embed -p 'ab c' --format json --program m.zt | cmp - row
+    done
+    "$tests/mkmodel" --arch bert --ctx 128 bert.gguf
+    zt-trace record --forward --embed -m bert.gguf >bert.zt
+    zt-trace record --forward --embed -m model.gguf >e.zt
+    sed 's/^in    types.*/&\nstate s: f32[4,4]/' bert.zt >state.zt
+    sed 's/^in    types.*/&\nin kinds: i32[n]/' bert.zt >kinds.zt
+    sed 's/^out   states = .*/out   states = ids/' e.zt >ids.zt
+    # text and embeddings in one program
+    { cat t.zt; echo "out   states = $(sed -n 's/.*linear \([a-z0-9_]*\) token_embd.*/\1/p' t.zt | tail -1)"; } >both.zt
+    zt-run -m model.gguf --embed -p hello >row
+    zt-run -m model.gguf --embed -p hello --program both.zt | cmp - row
+    zt-run -m model.gguf -p hello -n 4 --temp 0 >row
+    zt-run -m model.gguf -p hello -n 4 --temp 0 --program both.zt | cmp - row
+    all_refused zt-run <<'END'
+69|no output 'states': the program computes logits|-m model.gguf --embed -p hi --program t.zt
+69|no output 'logits': the program computes embeddings|-m model.gguf -p hi --program e.zt
+69|no output 'logits': the program computes embeddings|-m bert.gguf -p hi --program bert.zt
+65|unknown input 'kinds', expected ids, types, pos and last|-m bert.gguf --embed -p hi --program kinds.zt
+65|state 's' of an encoder|-m bert.gguf --embed -p hi --program state.zt
+65|output 'states' is i32|-m model.gguf --embed -p hi --program ids.zt
+END
+}
+
+@test "--serve answers as with the row, with embeddings if the text has states" {
     command -v curl >/dev/null || skip "no curl"
     zt-run -m model.gguf --serve unix:s --program t.zt 2>err 3>&- &
     server=$!
@@ -118,7 +172,7 @@ END
     echo '{"prompt":"hello on the","n":8,"temp":0}' | zt-run -m model.gguf --raw --jsonl |
         perl -CO -MJSON::PP -ne 'print decode_json($_)->{text}' | cmp - text
     [ -s text ]
-    grep -q 'with --program there are no embeddings' refused
+    grep -q "no output 'states'" refused
 }
 
 @test "a session goes on with the same text; of another text it is ignored" {
@@ -240,7 +294,6 @@ refused() { # word script
 @test "usage: what --program does not go with" {
     all_refused zt-run <<'END'
 64|exclude|-m model.gguf -p hi --program t.zt --plan t.zt
-64|does not apply to --embed|-m model.gguf --embed -p hi --program t.zt
 64|does not apply to --tokenize|-m model.gguf --tokenize -p hi --program t.zt
 64|does not apply|-m t.zt --program t.zt
 64|stdin|-m model.gguf --program -

@@ -7,8 +7,7 @@ zt_status serve_embedder_open(run_state *run, serve_embedder *embedder)
 {
     zt_llm_opts opts = run_llm_opts(run);
     if (embedder->model) return ZT_OK;
-    if (run->options->plan || run->forward)
-        return zt_fail(run->ctx, ZT_ENOTSUP, "with --%s there are no embeddings", run->forward ? "program" : "plan");
+    if (run->options->plan) return zt_fail(run->ctx, ZT_ENOTSUP, "with --plan there are no embeddings");
     opts.engine = run->engine;
     opts.embed = true;
     embedder->model = zt_llm_open(run->gguf, &opts);

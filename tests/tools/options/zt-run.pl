@@ -159,6 +159,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--no-bos" => {run => [qw(-m spm.gguf --embed --format json -p hi)]},
             "--special" => {run => [qw(-m model.gguf --embed --format json -p), $special]},
             "--format" => {value => "ndjson", run => [qw(-m model.gguf --embed --format json -p), "a\nb"]},
+            "--program" => {value => "forward.zt", code => 69},    # it has logits, no states
             "--isa" => $same_bits,
         },
         jsonl => {
