@@ -11,13 +11,19 @@
 
 /* Of a head of attention; of Mamba the authors' sizes (mamba_ssm/modules/mamba_simple.py and mamba2.py of state-spaces/mamba). */
 enum { HEAD = 32, FILTER = 4, NUMBERS = 16, NUMBERS_2 = 64, HEAD_2 = 32, STEP_DIVISOR = 16 };
-enum { LAYER_TENSORS = 10, MAX_TENSORS = LAYER_TENSORS * ZT_MAX_LAYERS + 2 };
+enum { MAX_LAYER_TENSORS = 30, OTHER_TENSORS = 6 };
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* What the numbers of a tensor are: all the same, normal, or of state-space layers A, from -1 on for the numbers of a channel or
- * drawn between -16 and -1 for a head, and what gives steps between 0.001 and 0.1. */
-typedef enum fill { FILL_ONES, FILL_ZEROS, FILL_NORMAL, FILL_COUNT, FILL_DECAY, FILL_STEPS } fill;
+ * drawn between -16 and -1 for a head, and what gives steps between 0.001 and 0.1; a curve over the columns; of RWKV-7 how much the
+ * row before counts in each of its inputs. */
+typedef enum fill { FILL_ONES, FILL_ZEROS, FILL_NORMAL, FILL_COUNT, FILL_DECAY, FILL_STEPS, FILL_CURVE, FILL_LERPS } fill;
+
+/* Of column c of C: base + zigzag z |z| + slope (c/(C-1) - 1/2) + rise (c/(C-1))^power, where z goes from -1 to 1 over each head. */
+typedef struct curve {
+    double base, zigzag, slope, rise, power;
+} curve;
 
 typedef struct drawn {
     zt_ctx *ctx;
@@ -28,6 +34,7 @@ typedef struct drawn {
         zt_type type;
         fill filled;
         double deviation; /* of FILL_NORMAL */
+        curve of;         /* FILL_CURVE; FILL_LERPS: its power */
     } tensor[];
 } drawn;
 
@@ -94,8 +101,82 @@ static void add_mamba2_layer(drawn *weights, const zt_llm_shape *shape, int64_t 
     add_tensor(weights, ZT_W_SCAN_OUT, layer, shape->width, inner, output_scale / sqrt((double)inner));
 }
 
+/* ---- RWKV-7: what the authors begin with (BlinkDL's RWKV-LM, RWKV-v7/train_temp/src/model.py) ------------------------------- */
+
+enum { MOST_RANK = 32, CHANNELS = 4 };
+
+/* Of the low-rank products: the authors' for widths of up to 500, but at most half the width. */
+static int64_t time_mix_rank(const zt_llm_shape *shape) { return shape->width < 2 * MOST_RANK ? shape->width / 2 : MOST_RANK; }
+
+static void add_curve(drawn *weights, zt_weight weight, int64_t layer, int64_t columns, curve of)
+{
+    add_filled(weights, weight, layer, 0, columns, FILL_CURVE);
+    weights->tensor[weights->count - 1].of = of;
+}
+
+/* x W1^T W2^T + a vector: W1 begins at 0. */
+static void add_low_rank(drawn *weights, const zt_llm_shape *shape, int64_t layer, zt_weight down, zt_weight up)
+{
+    int64_t rank = time_mix_rank(shape);
+    add_filled(weights, down, layer, rank, shape->width, FILL_ZEROS);
+    add_tensor(weights, up, layer, shape->width, rank, 0.1 / sqrt((double)rank));
+}
+
+static void add_layer_norm(drawn *weights, zt_weight gains, zt_weight biases, int64_t layer, int64_t width)
+{
+    add_filled(weights, gains, layer, 0, width, FILL_ONES);
+    add_filled(weights, biases, layer, 0, width, FILL_ZEROS);
+}
+
+static void add_time_mix(drawn *weights, const zt_llm_shape *shape, int64_t layer)
+{
+    const int64_t width = shape->width;
+    const double deviation = 1 / sqrt(12 * (double)width),
+                 behind = shape->layers > 1 ? (double)layer / (double)(shape->layers - 1) : 0;
+    add_filled(weights, ZT_W_TIME_LERP, layer, 6, width, FILL_LERPS);
+    weights->tensor[weights->count - 1].type = zt_type_make(ZT_F32, 4, (int64_t[]){6, 1, 1, width});
+    weights->tensor[weights->count - 1].of.power = 1 - (double)layer / (double)shape->layers;
+    add_curve(weights, ZT_W_TIME_W0, layer, width,
+              (curve){.base = -5.5, .zigzag = 2.5, .rise = 6, .power = 1 + pow(behind, 0.3)});
+    add_low_rank(weights, shape, layer, ZT_W_TIME_W1, ZT_W_TIME_W2);
+    add_curve(weights, ZT_W_TIME_A0, layer, width, (curve){.base = -0.19, .zigzag = 0.3, .slope = 0.4});
+    add_low_rank(weights, shape, layer, ZT_W_TIME_A1, ZT_W_TIME_A2);
+    add_curve(weights, ZT_W_TIME_V0, layer, width, (curve){.base = 0.73, .slope = -0.4});
+    add_low_rank(weights, shape, layer, ZT_W_TIME_V1, ZT_W_TIME_V2);
+    add_low_rank(weights, shape, layer, ZT_W_TIME_G1, ZT_W_TIME_G2);
+    add_curve(weights, ZT_W_TIME_K_K, layer, width, (curve){.base = 0.71, .slope = -0.1});
+    add_curve(weights, ZT_W_TIME_K_A, layer, width, (curve){.base = 1.02});
+    add_curve(weights, ZT_W_TIME_R_K, layer, width, (curve){.base = -0.04});
+    add_tensor(weights, ZT_W_TIME_RECEPTANCE, layer, width, width, deviation);
+    add_tensor(weights, ZT_W_TIME_KEY, layer, width, width, 0.1 * deviation);
+    add_tensor(weights, ZT_W_TIME_VALUE, layer, width, width, deviation);
+    add_curve(weights, ZT_W_TIME_NORM, layer, width, (curve){.base = pow((double)(1 + layer) / (double)shape->layers, 0.7)});
+    add_filled(weights, ZT_W_TIME_NORM_BIAS, layer, 0, width, FILL_ZEROS);
+    add_filled(weights, ZT_W_TIME_OUT, layer, width, width, FILL_ZEROS);
+}
+
+static void add_rwkv_layer(drawn *weights, const zt_llm_shape *shape, int64_t layer)
+{
+    const int64_t width = shape->width;
+    add_layer_norm(weights, ZT_W_ATTN_NORM, ZT_W_ATTN_NORM_BIAS, layer, width);
+    add_time_mix(weights, shape, layer);
+    add_layer_norm(weights, ZT_W_CHANNEL_NORM, ZT_W_CHANNEL_NORM_BIAS, layer, width);
+    add_curve(weights, ZT_W_CHANNEL_LERP, layer, width,
+              (curve){.base = 1, .rise = -1, .power = pow(1 - (double)layer / (double)shape->layers, 4)});
+    add_tensor(weights, ZT_W_CHANNEL_KEY, layer, CHANNELS * width, width, 1 / sqrt(12 * (double)width));
+    add_filled(weights, ZT_W_CHANNEL_VALUE, layer, width, CHANNELS * width, FILL_ZEROS);
+}
+
+static void add_rwkv_ends(drawn *weights, const zt_llm_shape *shape)
+{
+    add_layer_norm(weights, ZT_W_EMBED_NORM, ZT_W_EMBED_NORM_BIAS, 0, shape->width);
+    add_filled(weights, ZT_W_OUT_NORM_BIAS, 0, 0, shape->width, FILL_ZEROS);
+    add_tensor(weights, ZT_W_OUT, 0, shape->vocab, shape->width, 0.5 / sqrt((double)shape->width));
+}
+
 /* ---- architectures --------------------------------------------------------------------------- */
 
+static void put_rwkv_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
 static void put_attention_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
 static void put_mamba_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
 static void put_mamba2_keys(zt_gguf_writer *writer, const zt_llm_shape *shape);
@@ -105,9 +186,11 @@ static const struct new_arch {
     const char *name;
     void (*add_layer)(drawn *weights, const zt_llm_shape *shape, int64_t layer);
     void (*put_keys)(zt_gguf_writer *writer, const zt_llm_shape *shape);
-} new_archs[] = {{"llama", add_llama_layer, put_attention_keys},
-                 {"mamba", add_mamba_layer, put_mamba_keys},
-                 {"mamba2", add_mamba2_layer, put_mamba2_keys}};
+    void (*add_ends)(drawn *weights, const zt_llm_shape *shape); /* besides the embedding and the last norm; NULL: nothing */
+} new_archs[] = {{"llama", add_llama_layer, put_attention_keys, NULL},
+                 {"mamba", add_mamba_layer, put_mamba_keys, NULL},
+                 {"mamba2", add_mamba2_layer, put_mamba2_keys, NULL},
+                 {"rwkv7", add_rwkv_layer, put_rwkv_keys, add_rwkv_ends}};
 
 enum { NEW_ARCHS = sizeof new_archs / sizeof *new_archs };
 
@@ -117,7 +200,7 @@ static const struct new_arch *find_new_arch(zt_ctx *ctx, const char *name)
 {
     for (int i = 0; i < NEW_ARCHS; i++)
         if (strcmp(new_archs[i].name, name) == 0) return &new_archs[i];
-    zt_fail(ctx, ZT_ENOTSUP, "a new model cannot have the architecture '%s', only llama, mamba or mamba2", name);
+    zt_fail(ctx, ZT_ENOTSUP, "a new model cannot have the architecture '%s', only llama, mamba, mamba2 or rwkv7", name);
     return NULL;
 }
 
@@ -126,13 +209,15 @@ static drawn *list_weights(zt_ctx *ctx, const zt_llm_shape *shape)
     const struct new_arch *arch = find_new_arch(ctx, shape->arch);
     if (!arch) return NULL;
 
-    drawn *weights = zt_calloc(ctx, 1, sizeof *weights + MAX_TENSORS * sizeof *weights->tensor);
+    size_t most = (size_t)shape->layers * MAX_LAYER_TENSORS + OTHER_TENSORS;
+    drawn *weights = zt_calloc(ctx, 1, sizeof *weights + most * sizeof *weights->tensor);
     if (!weights) return NULL;
     weights->ctx = ctx;
     weights->seed = shape->seed;
     add_tensor(weights, ZT_W_EMBED, 0, shape->vocab, shape->width, 0.02);
     for (int64_t layer = 0; layer < shape->layers; layer++) arch->add_layer(weights, shape, layer);
     add_tensor(weights, ZT_W_OUT_NORM, 0, 0, shape->width, 0);
+    if (arch->add_ends) arch->add_ends(weights, shape);
     return weights;
 }
 
@@ -148,20 +233,37 @@ static zt_status find_tensor(void *user, const char *name, zt_type *type, int64_
     return ZT_ENOENT;
 }
 
+static double curve_at(const curve *of, double column, double columns)
+{
+    double along = column / (columns - 1), middle = (HEAD - 1) / 2.0, zigzag = (fmod(column, HEAD) - middle) / middle;
+    return of->base + of->zigzag * zigzag * fabs(zigzag) + of->slope * (along - 0.5) + of->rise * pow(along, of->power);
+}
+
+/* Of the inputs r, w, k, v, a and g. */
+static double lerp_at(const curve *of, int64_t input, double column, double columns)
+{
+    static const double powers[] = {0.2, 0.9, 0.7, 0.7, 0.9, 0.2};
+    return 1 - pow(column / columns, powers[input] * of->power);
+}
+
 /* Number `index` of a tensor: it depends on the seed, the tensor and its index alone. */
 static double number_at(const drawn *weights, int64_t handle, uint64_t index)
 {
     const zt_type *type = &weights->tensor[handle].type;
+    const curve *of = &weights->tensor[handle].of;
+    uint64_t columns = (uint64_t)type->dim[type->rank - 1];
     double chance;
     switch (weights->tensor[handle].filled) {
     case FILL_ONES: return 1;
     case FILL_ZEROS: return 0;
     case FILL_NORMAL: break;
-    case FILL_COUNT: return -(double)(1 + index % (uint64_t)type->dim[type->rank - 1]);
+    case FILL_COUNT: return -(double)(1 + index % columns);
     case FILL_DECAY: return -(1 + 15 * zt_uniform(weights->seed, (uint64_t)handle, index));
     case FILL_STEPS:
         chance = zt_uniform(weights->seed, (uint64_t)handle, index);
         return log(expm1(0.001 * pow(100, chance))); /* of which softplus is the step */
+    case FILL_CURVE: return curve_at(of, (double)index, (double)columns);
+    case FILL_LERPS: return lerp_at(of, (int64_t)(index / columns), (double)(index % columns), (double)columns);
     }
     return weights->tensor[handle].deviation * zt_normal(weights->seed, (uint64_t)handle, index);
 }
@@ -273,6 +375,22 @@ static void put_mamba2_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
     put_numbers(writer, shape, &(number_key){"ssm.group_count", 1}, 1);
 }
 
+/* As llama.cpp's converter writes them (conversion/rwkv.py). */
+static void put_rwkv_keys(zt_gguf_writer *writer, const zt_llm_shape *shape)
+{
+    const int64_t rank = time_mix_rank(shape);
+    const number_key number[] = {{"feed_forward_length", CHANNELS * shape->width},
+                                 {"attention.head_count", 0},
+                                 {"wkv.head_size", HEAD},
+                                 {"token_shift_count", 2},
+                                 {"attention.decay_lora_rank", rank},
+                                 {"attention.iclr_lora_rank", rank},
+                                 {"attention.value_residual_mix_lora_rank", rank},
+                                 {"attention.gate_lora_rank", rank}};
+    put_numbers(writer, shape, number, sizeof number / sizeof *number);
+    zt_gguf_put_real(writer, "rwkv7.attention.layer_norm_epsilon", ZT_GGUF_F32, 1e-5);
+}
+
 static void put_keys(zt_gguf_writer *writer, const zt_llm_shape *shape, const struct new_arch *arch)
 {
     const number_key number[] = {{"block_count", shape->layers},
@@ -332,6 +450,9 @@ static zt_prog *build_training(zt_gguf *gguf, int64_t text_tokens, const zt_llm_
     if (!status && hyper->arch->encoder)
         status = zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: %s models do not generate text and cannot be trained",
                          zt_gguf_name(gguf), hyper->arch->name);
+    if (!status && hyper->classifies)
+        status = zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: models that compute scores of texts (rerankers) cannot be trained",
+                         zt_gguf_name(gguf));
     if (!status && (text_tokens < 2 || text_tokens > hyper->ctx_train))
         status = zt_fail(zt_gguf_ctx(gguf), ZT_EUSAGE, "%s: sequences of %lld tokens, expected 2 to %lld", zt_gguf_name(gguf),
                          (long long)text_tokens, (long long)hyper->ctx_train);

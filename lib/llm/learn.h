@@ -18,7 +18,7 @@ typedef struct zt_llm_shape {
     uint64_t seed;
 } zt_llm_shape;
 
-/* The architectures that a new model may have: "llama", "mamba", "mamba2". NULL: index is out of range. */
+/* The architectures that a new model may have: "llama", "mamba", "mamba2", "rwkv7". NULL: index is out of range. */
 const char *zt_llm_new_arch(int index);
 
 /* The shape of a model with about `parameters` parameters, including the tied embedding.
@@ -28,14 +28,15 @@ zt_status zt_llm_shape_of(zt_ctx *ctx, int64_t parameters, int64_t vocab, zt_llm
 zt_status zt_llm_shape_for(zt_ctx *ctx, const char *arch, int64_t parameters, int64_t vocab, zt_llm_shape *s);
 
 /* A new f32 model with random weights. Matrices are normal with standard deviation 1/sqrt(columns), times
- * 1/sqrt(2 layers) for those that write to the residual stream, and 0.02 for the embedding; norms are 1. The tokenizer is
+ * 1/sqrt(2 layers) for those that write to the residual stream, and 0.02 for the embedding; norms are 1. Those of rwkv7 are as its
+ * authors begin, with normal numbers in place of uniform and orthogonal ones. The tokenizer is
  * byte-level BPE trained on the text: the 256 bytes, the most frequent merges within words, and an end-of-text token.
  * ZT_ENOTSUP: an architecture that is not one of zt_llm_new_arch. */
 zt_gguf *zt_llm_new(zt_ctx *ctx, const zt_llm_shape *shape, const char *text, size_t text_size);
 
 /* The training program: the f32 forward pass over n texts of T = text_tokens tokens each, without a KV cache, and its
  * loss. in ids, target, pos i32[n,T] (pos: 0 to T-1 in each row); out loss f32, the mean cross-entropy of the next
- * tokens. Its data are the model's tensors as f32. ZT_ENOTSUP: an encoder. */
+ * tokens. Its data are the model's tensors as f32. ZT_ENOTSUP: an encoder or a reranker. */
 zt_prog *zt_llm_training(zt_gguf *gguf, int64_t text_tokens);
 
 /* ---- adapters (LoRA) ------------------------------------------------------------------------- */

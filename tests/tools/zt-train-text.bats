@@ -21,8 +21,8 @@ setup_file() {
     done
 }
 
-@test "a new Mamba and a new Mamba 2 learn the same, each within 60000 parameters" {
-    for arch in mamba mamba2; do
+@test "a new Mamba, Mamba 2 and RWKV-7 learn the same, each within 60000 parameters" {
+    for arch in mamba mamba2 rwkv7; do
         zt-train -q --text "$text" --arch $arch --size 60K --vocab 290 -c 32 --batch 8 --lr .01 --clip 1 --epochs 3 \
             -o $arch.gguf >log
         perl -MJSON::PP -ne 'push @l, decode_json($_)->{loss}; END {exit !($l[0] > 1 && $l[-1] < .6)}' log
@@ -30,6 +30,24 @@ setup_file() {
         [ "$n" -gt 20000 ] && [ "$n" -le 60000 ]
         [[ $(zt-run -m $arch.gguf --raw -p 'The bird' -n 6 --temp 0) == *' sings.'* ]]
     done
+}
+
+@test "RWKV-7 from a file: what the first layer does not read stays the same; a reranker is refused" {
+    for arch in rwkv7 arwkv7; do
+        "$tests/mkmodel" --arch $arch --ctx 64 m.gguf
+        run -0 --separate-stderr zt-train --text "$text" -m m.gguf -c 16 --batch 8 --lr .003 --epochs 1 -o $arch.gguf
+        [[ $stderr == *"3 tensors, such as 'blk.0.time_mix_v0.weight', are not used in training"* ]]
+        zt-dna compare --format tsv m.gguf $arch.gguf | awk -F '\t' '$8 == "yes" {print $1}' | grep -x 'blk.0.time_mix_v[012].weight' >same
+        [ "$(wc -l <same)" -eq 3 ]
+        zt-run -m $arch.gguf --raw -p 'The cat' -n 6 --temp 0 >/dev/null
+        zt-convert --check $arch.gguf
+        rm m.gguf
+    done
+    mkdir reranker
+    cp "$tests/../rows-ggufs/dress/reranker"/* reranker/
+    cp "$tests/../rows/qwen3-reranker"/* reranker/
+    run -69 --separate-stderr zt-train --text "$text" -m reranker -c 16 -o no.gguf
+    [[ $stderr == *'rerankers'* && ! -e no.gguf ]]
 }
 
 @test "its tokenizer gives back what it takes: merges of the text, and any bytes" {

@@ -105,11 +105,15 @@ zt_status train_learner_weights(train_learner *learner, const zt_store *from,
 zt_status train_learner_keep(train_learner *learner, const zt_entry *entry, const zt_store *from)
 {
     zt_ctx *ctx = learner->cli->ctx;
-    train_weight *kept = &learner->weights[count_tensors(learner)];
+    size_t count = (size_t)count_tensors(learner);
+    train_weight *grown = zt_realloc(ctx, learner->weights, (count + 1) * sizeof *grown);
     bool found = false;
-    kept->name = zt_strdup(ctx, entry->name);
-    kept->type = entry->type;
-    kept->values = zt_alloc(ctx, zt_type_bytes(&entry->type) + 1);
+    if (!grown) return ZT_ENOMEM;
+    learner->weights = grown;
+    train_weight *kept = &grown[count];
+    *kept = (train_weight){.name = zt_strdup(ctx, entry->name), .type = entry->type};
+    kept->type.dtype = ZT_F32;
+    kept->values = zt_alloc(ctx, zt_type_bytes(&kept->type) + 1);
     learner->kept_count++;
     return kept->name && kept->values ? load_weight(ctx, kept, from, &found) : ZT_ENOMEM;
 }

@@ -29,12 +29,32 @@ static bool is_weight(const train_learner *learner, const char *name)
     return strncmp(name, "rope_", 5) != 0;
 }
 
-/* Does the program read a tensor of this name? */
-static bool reads_tensor(const zt_prog *program, const char *name)
+/* Is the tensor one of those that are learned? */
+static bool is_learned(const train_learner *learner, const char *name)
 {
-    for (int i = 0; i < zt_prog_count(program, ZT_VALUE_DATA); i++)
-        if (!strcmp(zt_prog_value(program, zt_prog_nth(program, ZT_VALUE_DATA, i))->tensor, name)) return true;
+    for (int i = 0; i < learner->weight_count; i++)
+        if (!strcmp(learner->weights[i].name, name)) return true;
     return false;
+}
+
+/* The tensors of the file that are not learned: divisors of rope, and those that the forward pass does not read, such as some of the
+ * first layer of RWKV-7. */
+static zt_status keep_others(train_learner *learner, const zt_checkpoint *checkpoint, const zt_store *store)
+{
+    int unread = 0;
+    zt_status status = ZT_OK;
+    char first[160] = "";
+    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint) && !status; i++) {
+        zt_entry entry;
+        zt_checkpoint_get(checkpoint, i, &entry);
+        if (is_learned(learner, entry.name)) continue;
+        if (is_weight(learner, entry.name) && unread++ == 0) zt_escape(first, sizeof first, entry.name, strlen(entry.name));
+        status = train_learner_keep(learner, &entry, store);
+    }
+    if (!status && unread == 1) zt_cli_note(learner->cli, "tensor '%s' is not used in training: it stays the same", first);
+    if (!status && unread > 1)
+        zt_cli_note(learner->cli, "%d tensors, such as '%s', are not used in training: they stay the same", unread, first);
+    return status;
 }
 
 /* Weights and what is written beside them; gguf is taken over. */
@@ -45,15 +65,7 @@ static zt_status take_model(train_learner *learner, zt_gguf *gguf)
     if (!checkpoint) return zt_ctx_status(ctx);
     zt_store store = zt_checkpoint_store(checkpoint);
     zt_status status = train_learner_weights(learner, &store, is_weight);
-    for (int64_t i = 0; i < zt_checkpoint_count(checkpoint) && !status; i++) {
-        zt_entry entry;
-        zt_checkpoint_get(checkpoint, i, &entry);
-        bool kept = !is_weight(learner, entry.name) && entry.type.dtype == ZT_F32 && reads_tensor(learner->forward, entry.name);
-        if (kept) status = train_learner_keep(learner, &entry, &store);
-    }
-    if (!status && learner->weight_count + learner->kept_count != zt_checkpoint_count(checkpoint))
-        status =
-            zt_fail(ctx, ZT_ENOTSUP, "%s: models with non-trainable tensors cannot be trained", zt_checkpoint_name(checkpoint));
+    if (!status) status = keep_others(learner, checkpoint, &store);
     learner->meta = status ? NULL : zt_meta_new(ctx);
     if (!status) status = learner->meta ? zt_meta_join(learner->meta, zt_checkpoint_meta(checkpoint)) : ZT_ENOMEM;
     zt_checkpoint_close(checkpoint);

@@ -87,9 +87,9 @@ void train_learner_close(train_learner *learner);
 zt_store train_learner_store(train_learner *learner);
 /* Copies the weights from the trainer. */
 zt_status train_learner_take(train_learner *learner, zt_trainer *trainer);
-/* Writes a checkpoint, in the container of the name's suffix; a network, unless the suffix is another container's, as JSON. */
-/* Adds a tensor of f32 to those that are written with the weights. */
+/* Adds a tensor to those that are written with the weights, as f32. ZT_EDATA: its values are not numbers. */
 zt_status train_learner_keep(train_learner *learner, const zt_entry *entry, const zt_store *from);
+/* Writes a checkpoint, in the container of the name's suffix; a network, unless the suffix is another container's, as JSON. */
 zt_status train_learner_write(train_learner *learner, const char *path);
 
 /* For the functions that open learners. train_with_loss adds the loss of --loss. train_learner_weights makes weights of the f32
