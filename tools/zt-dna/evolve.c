@@ -34,14 +34,14 @@ static zt_status make_elite(const evolve_run *run, const char *from, const char 
     return link(from, path) == 0 ? ZT_OK : dna_copy_file(run, from, path); /* a file system without links */
 }
 
-static zt_status make_member(evolve_run *run, int index)
+static zt_status make_member(evolve_run *run, int index, bool again)
 {
     char path[DNA_PATH], a[DNA_PATH], b[DNA_PATH];
     int generation = generation_of(run);
     const zt_evolution_member *member = zt_evolution_member_at(run->evolution, index);
     uint64_t seed = zt_evolution_seed(run->evolution, index);
     dna_member_path(run, generation, index, run->genome->suffix, path);
-    if (is_file(path)) return ZT_OK;
+    if (is_file(path) && !again) return ZT_OK;
     if (generation == 0) return run->genome->first(run->genome, index, seed, path);
     dna_member_path(run, generation - 1, member->first, run->genome->suffix, a);
     dna_member_path(run, generation - 1, member->second, run->genome->suffix, b);
@@ -55,39 +55,21 @@ static zt_status make_members(evolve_run *run)
     snprintf(path, sizeof path, "%s/gen/%04d", run->folder, generation_of(run));
     zt_status status = dna_make_folder(run, path);
     for (int i = 0; i < count_members(run) && status == ZT_OK; i++) {
-        status = make_member(run, i);
+        status = make_member(run, i, false);
         if (status == ZT_OK) status = check_interrupt(run);
     }
     return status;
 }
 
-/* ---- the champion ---------------------------------------------------------------------------- */
-
-static zt_status write_champion(evolve_run *run, zt_evolution_champion champion, bool durable)
+/* The first time after --resume, members without a score are made again: a file that was there may be damaged. Not where others
+ * measure, who may be reading it. */
+static zt_status renew_members(evolve_run *run)
 {
-    char from[DNA_PATH], to[DNA_PATH];
-    dna_member_path(run, champion.generation, champion.member, run->genome->suffix, from);
-    zt_ctx_durable(run->cli->ctx, durable);
-    zt_status status = dna_copy_file(run, from, dna_run_path(run, "champion.json", to));
-    zt_ctx_durable(run->cli->ctx, false);
-    run->champion = champion;
-    run->champion_settled = status == ZT_OK && durable;
+    zt_status status = ZT_OK;
+    for (int i = 0; i < count_members(run) && run->renews && status == ZT_OK; i++)
+        if (!zt_evolution_member_at(run->evolution, i)->scored) status = make_member(run, i, true);
+    run->renews = false;
     return status;
-}
-
-/* A member that is better than all before is the champion at once. */
-static zt_status consider_champion(evolve_run *run, int member, double fitness)
-{
-    bool better = run->champion.member < 0 || zt_evolution_better(run->evolution, fitness, run->champion.fitness);
-    return better ? write_champion(run, (zt_evolution_champion){generation_of(run), member, fitness}, false) : ZT_OK;
-}
-
-/* At the end of a generation: of equal ones the first, whichever was measured first. */
-static zt_status settle_champion(evolve_run *run)
-{
-    zt_evolution_champion best = zt_evolution_champion_of(run->evolution);
-    if (best.member < 0 || best.generation < generation_of(run)) return ZT_OK;
-    return run->champion_settled ? ZT_OK : write_champion(run, best, true);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
@@ -97,7 +79,7 @@ static zt_status take_score(evolve_run *run, int member, const dna_score *score)
     bool valid = score->kind == DNA_SCORE_VALID;
     run->scores[member] = *score;
     zt_status status = zt_evolution_score(run->evolution, member, valid, score->fitness);
-    return status == ZT_OK && valid ? consider_champion(run, member, score->fitness) : status;
+    return status == ZT_OK && valid ? dna_champion_consider(run, member, score->fitness) : status;
 }
 
 static zt_status on_scored(void *user, int member, const dna_score *score)
@@ -253,7 +235,7 @@ static zt_status end_generation(evolve_run *run)
     zt_str_init(&line, run->cli->ctx);
     int generation = generation_of(run);
     zt_status status = zt_evolution_divide(run->evolution, find_overlap, run);
-    if (status == ZT_OK) status = settle_champion(run);
+    if (status == ZT_OK) status = dna_champion_settle(run);
     if (status == ZT_OK) status = put_line(run, &line);
     if (status == ZT_OK) status = keep_line(run, &line);
     if (status == ZT_OK) status = zt_evolution_next(run->evolution);
@@ -282,6 +264,8 @@ static zt_status run_generation(evolve_run *run, bool *complete)
     zt_status status = make_members(run);
     if (status == ZT_OK && !run->saved) status = dna_run_save(run);
     if (status == ZT_OK) status = dna_scores_read(run, take_score);
+    if (status == ZT_OK) status = dna_champion_check(run);
+    if (status == ZT_OK) status = renew_members(run);
     double made = zt_seconds();
     if (status == ZT_OK) status = score_members(run, complete);
     double measured = zt_seconds();
@@ -346,8 +330,11 @@ zt_status dna_evolve(zt_cli *cli, const dna_options *options, char **operands, i
     if (status == ZT_OK) status = dna_run_open(&run, operands, count);
     int evaluations = status == ZT_OK ? (int)zt_evolution_count(run.evolution, false) : 0;
     if (status == ZT_OK) run.champion = zt_evolution_champion_of(run.evolution);
+    if (status == ZT_OK) status = dna_champion_restore(&run);
     if (status == ZT_OK) status = open_scorer(&run);
+    run.renews = run.scorer && run.saved;
     if (status == ZT_OK) status = run_generations(&run);
+    if (status == ZT_OK) status = dna_champion_check(&run);
     if (status == ZT_OK) status = finish(&run, evaluations);
     dna_run_close(&run);
     return status;

@@ -3,6 +3,7 @@
  *     mutate.c          one child of one network
  *     evolve.c          the command: generation after generation
  *     evolve_run.h, .c  a run in a directory: its files, its state, its settings (evolve_settings.c)
+ *     evolve_champion.c the file of the best member
  *     genome_network.c  networks as members: splice and mutation
  *     genome_recipe.c   merge recipes as members: their numbers
  *     score.h           who measures the fitness

@@ -157,6 +157,7 @@ zt_status dna_run_save(evolve_run *run)
     zt_str_puts(&text, "{\"schema\":\"zt.dna.evolve/1\",\"options\":");
     dna_settings_put(run, &text);
     put_operands(run, &text);
+    if (run->champion.member >= 0) zt_str_printf(&text, ",\n\"champion_hash\":\"%016" PRIx64 "\"", run->champion_hash);
     zt_str_puts(&text, ",\n\"evolution\":");
     zt_status status = zt_evolution_put(run->evolution, &text);
     if (status == ZT_OK) status = zt_str_puts(&text, "}\n");
@@ -202,6 +203,18 @@ static zt_status take_evolution(evolve_run *run, const json_t *object)
                                                                                            : dna_fail_state(run, "population");
 }
 
+/* 16 hex digits; a state of an earlier version has none. */
+static zt_status take_hash(evolve_run *run, const json_t *value)
+{
+    const char *text = json_string_value(value);
+    char *end = NULL;
+    if (!value) return ZT_OK;
+    bool good = text && strspn(text, "0123456789abcdef") == 16;
+    if (good) run->champion_hash = strtoull(text, &end, 16);
+    run->champion_hashed = good && !*end;
+    return run->champion_hashed ? ZT_OK : dna_fail_state(run, "champion_hash");
+}
+
 static zt_status load_run(evolve_run *run, char **operands, int count)
 {
     char path[DNA_PATH];
@@ -216,6 +229,7 @@ static zt_status load_run(evolve_run *run, char **operands, int count)
     if (status == ZT_OK) status = dna_settings_take(run, json_object_get(root, "options"));
     if (status == ZT_OK) status = take_operands(run, operands, count, json_object_get(root, "operands"));
     if (status == ZT_OK) status = take_evolution(run, json_object_get(root, "evolution"));
+    if (status == ZT_OK) status = take_hash(run, json_object_get(root, "champion_hash"));
     json_decref(root);
     zt_free(run->cli->ctx, text);
     return status;

@@ -43,7 +43,11 @@ typedef struct evolve_run {
     int shown;             /* failures reported on stderr */
     bool champion_settled; /* its file was written at the end of a generation */
     zt_evolution_champion champion;
-    int done, total; /* members measured, to measure */
+    uint64_t champion_hash; /* XXH64 of its file */
+    bool champion_hashed;   /* the state of the run that is resumed has it; states of earlier versions do not */
+    bool champion_lost;     /* its file is damaged, and there is no copy */
+    bool renews;            /* members without a score are made again */
+    int done, total;        /* members measured, to measure */
 } evolve_run;
 
 /* ---- evolve_settings.c ----------------------------------------------------------------------- */
@@ -63,6 +67,17 @@ typedef zt_status dna_found_fn(evolve_run *run, int member, const dna_score *sco
 zt_status dna_scores_read(evolve_run *run, dna_found_fn *found);
 zt_status dna_scores_add(evolve_run *run, int member, const dna_score *score);
 void dna_scores_close(evolve_run *run); /* of this generation */
+
+/* ---- evolve_champion.c ------------------------------------------------------------------------ */
+
+/* A member that is better than all before is the champion at once. */
+zt_status dna_champion_consider(evolve_run *run, int member, double fitness);
+/* At the end of a generation: of equal ones the first, whichever was measured first. */
+zt_status dna_champion_settle(evolve_run *run);
+/* Of a run that is resumed: a file that is not the champion's is replaced by a copy, where there is one. */
+zt_status dna_champion_restore(evolve_run *run);
+/* ZT_EDATA: the champion's file is damaged. Called when the scores of the generation in progress are known. */
+zt_status dna_champion_check(const evolve_run *run);
 
 /* ---- evolve_run.c ---------------------------------------------------------------------------- */
 
