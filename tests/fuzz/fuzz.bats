@@ -81,6 +81,10 @@ drive() {
     drive prog "$tests"/seeds/prog/*
 }
 
+@test "samples: rows of CSV and NDJSON, changed" {
+    drive samples "$tests"/seeds/samples/*
+}
+
 @test "safetensors: headers and files, changed" {
     drive safetensors "$tests"/seeds/safetensors/*
 }

@@ -162,6 +162,25 @@ END
     [ ! -e none.json ] && [ ! -e none.gguf ]
 }
 
+@test "chained targets train the layers through which others do not pass: recurrent ones, attention, SwiGLU, convolutions" {
+    local -A layers=([RNN]='"input_height":3,"output_height":4' [LSTM]='"input_height":3,"output_height":4'
+        [MultiHeadAttention]='"d_model":4,"num_heads":2' [SwiGLU]='"input_height":4,"output_height":6')
+    for kind in "${!layers[@]}"; do
+        first='{"l":0,"type":"Dense","activation":"Tanh","input_height":3,"output_height":4},'
+        [[ ${layers[$kind]} != *'"input_height":3'* ]] || first='{"l":0,"type":"Dense","activation":"Tanh","input_height":3,"output_height":3},'
+        printf '{"depth":1,"rows":1,"cols":1,"layers_per_cell":3,"layers":[%s{"l":1,"type":"%s",%s},%s]}' "$first" "$kind" "${layers[$kind]}" \
+            '{"l":2,"type":"Dense","input_height":4,"output_height":2}' >$kind.json
+        how="-m $kind.json -i xor.csv --loss cross_entropy --optim adam --lr .02"
+        train $how --method target-prop-chain --epochs 400 -o learned.$kind.json >/dev/null
+        [ "$(accuracy learned.$kind.json -i xor.csv)" = 100 ] || { echo "$kind does not learn"; false; }
+        for method in target-prop systolic-target-prop; do
+            run -69 --separate-stderr zt-train $how --method $method --epochs 1 -o none.json
+            one_message zt-train
+            [[ $stderr == *"$kind.json: layers.1 ($kind): "* ]] && [ ! -e none.json ]
+        done
+    done
+}
+
 @test "plain targets stop at a norm, which is noted" {
     sed 's/"layers_per_cell":2/"layers_per_cell":3/; s/"l":1/"l":2/; s/\[/&{"type":"RMSNorm","l":1,"input_height":16,"output_height":16},/' xor.json >norm.json
     zt-train -m norm.json -i xor.csv --loss cross_entropy --method target-prop --targets plain --epochs 2 -o out.json 2>err >/dev/null
