@@ -14,5 +14,18 @@ import made_set
 
 WEARS = [("glm4", "glm"), ("minicpm3", "spm"), ("", "llama3")]
 
+
+def register_kimi():
+    """Kimi K2's repositories have the class of their configuration with them, DeepSeek V3's under another name; transformers has none."""
+    from transformers import AutoConfig, DeepseekV3Config
+
+    class KimiK2Config(DeepseekV3Config):
+        model_type = "kimi_k2"
+
+    AutoConfig.register("kimi_k2", KimiK2Config)
+
+
 if __name__ == "__main__":
+    if sys.argv[1] != "--pack":
+        register_kimi()
     made_set.main(__file__, sys.argv[1:], WEARS)
