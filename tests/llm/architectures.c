@@ -519,6 +519,35 @@ static void test_learned_positions(void)
     free(file_data.bytes);
 }
 
+/* ---- depth ----------------------------------------------------------------------------------- */
+
+/* Of many layers no value has the name of another, in the forward pass and in training. */
+static void test_depth(const char *arch)
+{
+    mkmodel_opts options = mkmodel_defaults(arch);
+    ggufw writer = {0};
+    size_t size;
+    options.layers = mkmodel_has(arch, MK_LAYERED) ? 60 : 112;
+    if (!mkmodel_has(arch, MK_LAYERED)) options.width = options.ffn = 32;
+    options.type = mkmodel_type("f32");
+    const char *why = mkmodel(&options, &writer);
+    char *bytes = ggufw_bytes(&writer, &size);
+    zt_ctx *ctx = zt_ctx_new();
+    zt_source *source = zt_source_memory(ctx, "deep", bytes, size);
+    zt_gguf *gguf = zt_gguf_from(ctx, source);
+    zt_prog *forward = gguf ? zt_llm_program(gguf, &(zt_llm_opts){.kv = ZT_DTYPE_COUNT, .embed = encoder(arch)}) : NULL;
+    ok(!why && forward, "%s of many layers %s %s", arch, why ? why : "", zt_ctx_error(ctx));
+    zt_prog_free(forward);
+    bool learns = !encoder(arch) && !mkmodel_has(arch, MK_INDEXER);
+    zt_prog *training = gguf && learns ? zt_llm_training(gguf, 8) : NULL;
+    ok(training || !learns, "%s of many layers: trained %s", arch, zt_ctx_error(ctx));
+    zt_prog_free(training);
+    zt_gguf_close(gguf);
+    zt_source_close(source);
+    zt_ctx_free(ctx);
+    free(bytes);
+}
+
 int main(void)
 {
     for (size_t i = 0; i < sizeof mkmodel_archs / sizeof *mkmodel_archs; i++) {
@@ -528,6 +557,7 @@ int main(void)
         test_program(arch);
         test_missing(arch);
         test_sizes(arch);
+        test_depth(arch);
         if (!encoder(arch)) continue;
         test_padding(arch);
         test_encoder(arch);

@@ -44,6 +44,20 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     for arch in "${rows[@]}"; do same_text_beside_32 "$arch.gguf" 8 33; done
 }
 
+@test "Falcon with two norms, of 24 layers" {
+    mkdir two
+    cp "$tests/../dense/falcon-two"/* "$tests/../dense-ggufs/dress/gpt2"/* two/
+    zt-convert two two.gguf
+    {
+        printf 'merge_method: passthrough\nslices:\n'
+        for _ in {1..12}; do printf -- '- sources:\n  - model: two.gguf\n    layer_range: [0, 2]\n'; done
+    } >deep.yaml
+    zt-dna merge --config deep.yaml -o deep.gguf
+    zt-run -m deep.gguf --raw -p 'ab cd' -n 8 --temp 0 --ids -c 64 >whole
+    [ "$(wc -w <whole)" -eq 8 ]
+    zt-run -m deep.gguf --raw -p 'ab cd' -n 8 --temp 0 --ids -c 64 --chunk 1 | cmp - whole
+}
+
 @test "quantized by mixes, and run" {
     for arch in "${rows[@]}"; do
         "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 --type f16 --width 256 --head 64 --ffn 512 wide.gguf

@@ -4,6 +4,9 @@
 #include "lib/llm/build/internal.h"
 #include "lib/ops/alibi.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 /* f32[heads,1,1]: minus the slopes, one part of a vector for each head. */
 static int slopes(zt_program_builder *builder, int one)
 {
@@ -13,10 +16,14 @@ static int slopes(zt_program_builder *builder, int one)
     zt_reshape_attrs column = {.shape = {3, {heads, 1, 1}}};
     int all = ZT_NONE;
     for (int64_t head = 0; head < heads; head++) {
-        int slope = zt_program_fill_like(program, NULL, one, &(zt_fill_like_attrs){-zt_alibi_slope(hyper->alibi, heads, head)});
+        char names[2][32];
+        snprintf(names[0], sizeof names[0], "b_slope_%" PRId64, head);
+        snprintf(names[1], sizeof names[1], "b_list_%" PRId64, head);
+        int slope =
+            zt_program_fill_like(program, names[0], one, &(zt_fill_like_attrs){-zt_alibi_slope(hyper->alibi, heads, head)});
         all = all == ZT_NONE
                   ? slope
-                  : zt_program_concat(program, NULL, all, slope, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){.axis = 0});
+                  : zt_program_concat(program, names[1], all, slope, ZT_NONE, ZT_NONE, ZT_NONE, &(zt_concat_attrs){.axis = 0});
     }
     return zt_program_reshape(program, "b_slopes", all, &column);
 }

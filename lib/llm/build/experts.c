@@ -54,7 +54,7 @@ static int keep_groups(zt_program_builder *builder, int scores, int64_t best_cou
                      flat = shape_of(2, (int64_t[]){rows, hyper->n_experts});
     zt_reshape_attrs column = shape_of(3, (int64_t[]){rows, groups, 1});
     int grouped = zt_program_reshape(program, zt_layer_label(builder, "eg"), scores, &by_group), chosen;
-    int best = zt_program_topk(program, zt_layer_label(builder, "e2"), grouped, &(zt_topk_attrs){best_count, -1, 1}, NULL);
+    int best = zt_program_topk(program, zt_layer_label(builder, "ebs"), grouped, &(zt_topk_attrs){best_count, -1, 1}, NULL);
     int sums = zt_program_sum(program, zt_layer_label(builder, "es"), best, &(zt_sum_attrs){.axes = {1, {2}}});
     int top = zt_program_topk(program, zt_layer_label(builder, "et"), sums, &(zt_topk_attrs){hyper->groups_used, -1, 1}, &chosen);
     int none = constant_like(builder, "ez", sums, 0), ones = constant_like(builder, "eo", top, 1);

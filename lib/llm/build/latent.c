@@ -210,8 +210,8 @@ static int attend_texts(zt_program_builder *builder, int q, int row, int latent)
     attrs.softcap = hyper->attn_cap;
     snprintf(attrs.layout.s, sizeof attrs.layout.s, "bshd");
     q = reshape(builder, "qb", q, 4, (int64_t[]){texts, tokens, hyper->n_heads, hyper->latent.row});
-    row = reshape(builder, "kb4", row, 4, (int64_t[]){texts, tokens, 1, hyper->latent.row});
-    latent = reshape(builder, "vb4", latent, 4, (int64_t[]){texts, tokens, 1, hyper->latent.rank});
+    row = reshape(builder, "kbr", row, 4, (int64_t[]){texts, tokens, 1, hyper->latent.row});
+    latent = reshape(builder, "vbr", latent, 4, (int64_t[]){texts, tokens, 1, hyper->latent.rank});
     int sums = zt_program_sdpa(builder->program, zt_layer_label(builder, "at"), q, row, latent, ZT_NONE, ZT_NONE, &attrs, NULL);
     return split_heads(builder, "al", sums, hyper->latent.rank);
 }

@@ -5,7 +5,7 @@
                                   open, and a summary; exit 1 if any differ
     rows.py --list GGUF...        what llama-quantize chooses, in the form of types.txt: rows.txt is
                                   that of deepseek-v3 falcon_h1 gemma3n gemma4-experts gpt-oss granitehybrid lfm2moe llama4-scout
-                                  mamba2 mistral4 nemotron_h_moe qwen3next and t5
+                                  mamba2 mistral4 nemotron_h_moe qwen3next t5, and of rwkv7 and arwkv7 made by mkmodel
 
 Needs llama-cpp-python (0.3.36 here). Each GGUF is one of a tiny model of a row, as zt-convert makes them of the sets in
 build/; of it are taken the keys, and the tensors with rows of whole blocks of 256, without values.
