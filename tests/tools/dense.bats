@@ -44,6 +44,19 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     for arch in "${rows[@]}"; do same_text_beside_32 "$arch.gguf" 8 33; done
 }
 
+@test "the first rows: text by pieces with a draft, from a session, and beside 32 others" {
+    for arch in llama qwen2 qwen3 gemma2 gemma3 phi3 gpt2 smollm3 olmo2 granite; do
+        "$tests/mkmodel" --arch "$arch" --seed 3 --ctx 256 first.gguf
+        greedy() { zt-run -m first.gguf -p 'the cat the cat the cat sat' -n 24 --temp 0 "$@"; }
+        greedy >whole
+        greedy --speculate --chunk 7 | cmp - whole
+        rm -f s
+        zt-run -m first.gguf -p 'the cat the cat' -n 0 --session s
+        greedy --session s | cmp - whole
+        same_text_beside_32 first.gguf 33
+    done
+}
+
 @test "Falcon with two norms, of 24 layers" {
     mkdir two
     cp "$tests/../dense/falcon-two"/* "$tests/../dense-ggufs/dress/gpt2"/* two/

@@ -5,7 +5,7 @@
 load ../common/helper
 load ../common/same_text
 
-rows=(qwen3next qwen35 qwen35moe)
+rows=(qwen3next qwen35 qwen35moe rwkv7 arwkv7)
 folders=(lfm2 lfm2moe mamba mamba-untied mamba2 falcon_mamba falcon_h1 falcon_h1-normed granitehybrid granitehybrid-experts nemotron_h)
 
 # A directory of tests/llm/state_space with a tokenizer, as a GGUF.
@@ -23,11 +23,11 @@ setup_file() {
 
 setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 
-@test "gated delta nets: the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
+@test "gated delta nets and RWKV-7: the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
     for arch in "${rows[@]}"; do same_text_each_way "$arch.gguf"; done
 }
 
-@test "gated delta nets: a session cut at any word goes on as if it had not been, and 33 texts are those of runs alone" {
+@test "gated delta nets and RWKV-7: a session cut at any word goes on as if it had not been, and 33 texts are those of runs alone" {
     for arch in "${rows[@]}"; do
         same_text_from_session "$arch.gguf"
         same_text_beside_32 "$arch.gguf" 1 8 33
@@ -50,6 +50,16 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
         rm -f s
         zt-run -m "$name.gguf" --raw -p 'ab cd ab' -n 0 -c 64 --session s
         greedy --session s | cmp - whole
+    done
+}
+
+@test "short convolutions and state-space layers: 33 texts are those of runs alone" {
+    perl -e 'printf qq({"prompt": "%s", "n": %d, "temp": 0, "ignore-eos": true}\n), join(" ", ("ab", "cd", "a", "bc")[map { ($_ * 3 + $_) % 4 } 0 .. $_ % 9]), 4 + $_ % 5 for 0 .. 32' >lines
+    ids() { perl -MJSON::PP -ne 'print "@{decode_json($_)->{ids}}\n"'; }
+    for name in "${folders[@]}"; do
+        zt-run -m "$name.gguf" --raw --jsonl -c 64 -i lines | ids >beside
+        [ "$(wc -l <beside)" = 33 ]
+        for line in 8 33; do sed -n "${line}p" lines | zt-run -m "$name.gguf" --raw --jsonl -c 64 | ids | cmp - <(sed -n "${line}p" beside); done
     done
 }
 
