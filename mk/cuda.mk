@@ -1,15 +1,15 @@
 # cuda.mk - CUDA and HIP: lib/engine/cuda/NAME.cu to images of kernels in the library.
 #
-# nvcc makes one image of NAME.cu for all architectures in NVCC_ARCHS, and the image becomes a constant,
-# zt_cu_image_NAME. images.c, which is made here, lists the constants. As in C, a*b+c is rounded twice.
+# nvcc makes one image of NAME.cu for all architectures in NVCC_ARCHS, of NAME_sm90.cu also for sm_90a, and the image becomes
+# a constant, zt_cu_image_NAME. images.c, which is made here, lists the constants. As in C, a*b+c is rounded twice.
 
-NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings -Xfatbin -compress-all \
-             $(foreach a,$(NVCC_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
-             -gencode arch=compute_$(NVCC_PTX),code=compute_$(NVCC_PTX)
+NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings -Xfatbin -compress-all
+nvcc_code  = $(foreach a,$(sort $(NVCC_ARCHS) $(if $(filter %_sm90,$(1)),$(NVCC_SM90))),-gencode arch=compute_$(a),code=sm_$(a)) \
+             $(foreach p,$(NVCC_PTX),-gencode arch=compute_$(p),code=compute_$(p))
 $(BUILD)/%.fatbin: %.cu $(BUILD)/flags
 	@mkdir -p $(@D)
 	$(call say,NVCC)
-	$(Q)$(NVCC_FOUND) $(NVCCFLAGS) -MMD -MF $(BUILD)/$*.fatbin.d -MT $@ -fatbin -o $@ $<
+	$(Q)$(NVCC_FOUND) $(NVCCFLAGS) $(call nvcc_code,$*) -MMD -MF $(BUILD)/$*.fatbin.d -MT $@ -fatbin -o $@ $<
 
 $(BUILD)/%.image.o: $(BUILD)/%.fatbin
 	$(Q)printf '%s\n' '.section .rodata' '.balign 64' '.globl zt_cu_image_$(*F)' 'zt_cu_image_$(*F):' \

@@ -33,13 +33,13 @@ endif
 LIBS += $(if $(filter 1,$(HAVE_YAML)),-lyaml)
 
 $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
-	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' CUDA='$(CUDA)' NVCC='$(NVCC)' HIP='$(HIP)' \
+	@CC='$(CC)' AVX2='$(AVX2)' AVX512='$(AVX512)' VULKAN='$(VULKAN)' CUDA='$(CUDA)' NVCC='$(NVCC)' CUDA_ARCHS='$(CUDA_ARCHS)' HIP='$(HIP)' \
 	    HIPCC='$(HIPCC)' HIP_ARCHS='$(HIP_ARCHS)' YAML='$(YAML)' SQLITE='$(SQLITE)' MICROHTTPD='$(MICROHTTPD)' CURL='$(CURL)' AVX2_FLAGS='$(ISA_FLAGS_avx2)' \
 	    AVX512_FLAGS='$(ISA_FLAGS_avx512)' scripts/probe $@
 
 # Every object depends on the stamp $(BUILD)/flags. It holds the flags, and is written only when they have
 # changed: then everything is rebuilt.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(NVCC) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) $(MICROHTTPD) $(CURL) \
+flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(VULKAN) $(CUDA) $(strip $(NVCC) $(CUDA_ARCHS)) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) $(MICROHTTPD) $(CURL) \
          $(ISA_FLAGS_avx512) $(FLAGS_product.avx2) $(FLAGS_spectral.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))

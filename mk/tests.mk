@@ -1,18 +1,22 @@
 # tests.mk - test programs, and the targets that run tests.
 
+# Programs of tests are linked without the debugger's lines, which would be most of their 70 MB each: `make TEST_LDFLAGS=` keeps
+# them. A sanitizer needs them for its reports.
+TEST_LDFLAGS ?= $(if $(findstring -fsanitize,$(OPT) $(CFLAGS)),,-Wl,--strip-debug)
+
 test-bins: $(test_bin) $(fuzz_bin) $(helpers) $(emu)
 
 # zt-trace with a planted error in one kernel.
 $(BUILD)/tests/zt-trace-planted: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-trace/*.c))) \
                                  $(BUILD)/tests/tools/plant/kernel.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS)
 
 # zt-bench with one slower kernel.
 $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tools/zt-bench/*.c))) \
                               $(BUILD)/tests/tools/plant/slow.o $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -Wl,--wrap=zt_cpu_find -o $@ $^ $(LIBS) $(LIBS_zt-bench)
 
 # All tools with one allocation refused.
 $(BUILD)/tests/zt-refusing: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(BUILD)/tests/tools/plant/allocation.o $(common_obj) \
@@ -33,11 +37,11 @@ $(BUILD)/tests/bench_ratio: $(BUILD)/tools/zt-bench/stats.o
 $(foreach t,$(test_src),$(eval $(BUILD)/tests/$(basename $(notdir $(t))): $(BUILD)/$(t:.c=.o)))
 $(test_bin): $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
 
 $(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/main.o $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/tests/cuda_emu: | $(emu)
 $(test_bin): | $(sets)

@@ -268,7 +268,7 @@ static int run_child(const wrong_function *f, int first)
         setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
         for (int v = first; v < f->n_variants; v++) {
             progress->variant = v;
-            alarm(20);
+            alarm(120);
             zt_ctx_clear(a_zt_ctx);
             memset(scratch, 0, sizeof scratch);
             f->call(v);

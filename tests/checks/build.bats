@@ -12,7 +12,7 @@ fake() { # name, text
 
 # What the probe says of CUDA with these variables; its make variables go to config.mk.
 probe_cuda() { # NAME=VALUE...
-    env -u CUDA -u NVCC -u HIP PATH="$PWD/fakes:$PATH" CC=gcc AVX2=0 AVX2_FLAGS= AVX512_FLAGS= VULKAN=0 YAML=0 SQLITE=0 MICROHTTPD=0 CURL=0 "$@" "$repo/scripts/probe" config.mk >said ||
+    env -u CUDA -u NVCC -u CUDA_ARCHS -u HIP PATH="$PWD/fakes:$PATH" CC=gcc AVX2=0 AVX2_FLAGS= AVX512_FLAGS= VULKAN=0 YAML=0 SQLITE=0 MICROHTTPD=0 CURL=0 "$@" "$repo/scripts/probe" config.mk >said ||
         return
     grep '^CUDA ' said
 }
@@ -26,6 +26,8 @@ probe_cuda() { # NAME=VALUE...
     run ! grep -q NVCC_FOUND config.mk
     [[ $(probe_cuda CUDA=1) == 'CUDA     yes (nvcc 12.4: sm_80 sm_90a and PTX 90)' ]]
     grep -qx "NVCC_FOUND := $PWD/fakes/nvcc" config.mk
+    [[ $(probe_cuda CUDA=1 CUDA_ARCHS='80 89') == 'CUDA     yes (nvcc 12.4: sm_80 sm_89)' ]]
+    grep -qx 'NVCC_PTX := ' config.mk
     fake nvidia-smi 'echo "GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-0)"'
     [[ $(probe_cuda) == 'CUDA     yes (nvcc 12.4: '* ]]
     [[ $(probe_cuda NVCC=none) == 'CUDA     yes (no nvcc: '* ]]

@@ -35,20 +35,23 @@ json() {
     ' "$1"
 }
 
-# One line on stderr that begins with the tool's name: what a failure must look like.
+# One line on stderr that begins with the tool's name: what a failure must look like. Anything else is printed.
 one_message() { # tool
-    [ "${#stderr_lines[@]}" -eq 1 ] && [[ ${stderr_lines[0]} == "$1: "* ]]
+    [ "${#stderr_lines[@]}" -eq 1 ] && [[ ${stderr_lines[0]} == "$1: "* ]] && return
+    printf 'expected one line of %s on stderr, got %d (status %s):\n%s\n' "$1" "${#stderr_lines[@]}" "${status-}" "${stderr-}"
+    return 1
 }
 
 # Runs COMMAND and interrupts it alone, as soon as it would catch that and CONDITION (a shell's) holds; ends
-# as it does, 128 + the number of a signal. After a minute it is killed.
+# as it does, 128 + the number of a signal. The condition has its process in $pid. After ten minutes it is killed.
 interrupt_when() { # condition command...
     perl -e '
         my ($condition, @command) = @ARGV;
         my $pid = fork // die "fork: $!";
         if (!$pid) { $SIG{INT} = "DEFAULT"; exec @command; die "$command[0]: $!" }
         my $signal = "KILL";
-        for (1 .. 1200) {
+        $ENV{pid} = $pid;
+        for (1 .. 12000) {
             open my $f, "<", "/proc/$pid/status" or last;
             my ($caught) = join("", <$f>) =~ /^SigCgt:\s*(\w+)/m;
             $signal = "INT", last if hex(substr $caught, -1) & 2 && !system "bash", "-c", $condition;

@@ -266,17 +266,20 @@ parts_of() { # FILE
         }' "$1"
 }
 
-@test "every file of kernels is there for sm_80 and sm_90a and as PTX" {
+@test "every file of kernels is there for sm_80 and sm_90a and as PTX, or for what CUDA_ARCHS names" {
     need_built
-    local lib nvcc
+    local lib nvcc archs ptx want
     lib=$(dirname "$bin")/lib/engine/cuda
     grep -q zt_cu_image_ "$lib/images.c" || skip 'built without nvcc'
     nvcc=$(sed -n 's/^NVCC_FOUND := //p' "$(dirname "$bin")/config.mk")
     [[ $("$nvcc" --version) =~ release\ (1[2-9]|[2-9][0-9])\. ]] || skip 'nvcc is older than 12'
-    grep -q '^NVCC_ARCHS *:= .*90a' "$(dirname "$bin")/config.mk"
+    archs=$(sed -n 's/^NVCC_ARCHS := //p' "$(dirname "$bin")/config.mk") ptx=$(sed -n 's/^NVCC_PTX := //p' "$(dirname "$bin")/config.mk")
+    [ -n "$archs" ]
+    [ "$archs" = '80 90a' ] || [ -z "$ptx" ]
     for f in "$repo"/lib/engine/cuda/*.cu; do
         parts_of "$lib/$(basename "$f" .cu).fatbin" >parts
-        for part in 'elf 80' 'elf 90' 'ptx 90'; do grep -qx "$part" parts; done
+        want=$(printf '%s\n' $archs $([[ $f != *_sm90.cu ]] || echo 90a) | sed 's/^/elf /; s/[a-z]$//')
+        diff <(sort -u <<<"$want${ptx:+$'\n'ptx $ptx}") <(sort -u parts)
     done
 }
 

@@ -51,7 +51,7 @@ static const zt_opt options[] = {
 
 static const char *const synopsis[] = {"[OPTION...] WHAT [FILE]", "--stop TEXT", NULL};
 
-static const zt_mode modes[] = {{"swimming", "swim"}, {"diving", "dive"}, {"rest", NULL}};
+static const zt_mode modes[] = {{"swimming", "swim", false}, {"diving", "dive", false}, {"rest", NULL, false}};
 static const zt_shared_opt of_modes[] = {{"seed", ZT_IN(0) | ZT_IN(2), "raw"}, {0}};
 
 static zt_tool tool = {.name = "zt-test",
@@ -98,7 +98,7 @@ static zt_status wait_for_interrupt(zt_cli *cli)
 {
     zt_cli_write(cli, "valid\n", 6);
     kill(getpid(), SIGINT);
-    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++) usleep(1000);
+    for (int i = 0; i < 60000 && !zt_cli_interrupted(); i++) usleep(1000);
     return zt_cli_interrupted() ? zt_fail(cli->ctx, ZT_EINTR, "interrupted") : ZT_EBUG;
 }
 
@@ -112,7 +112,7 @@ static zt_status go_on(zt_cli *cli)
     dup2(usual, STDOUT_FILENO);
     close(usual), close(full);
     kill(getpid(), SIGINT);
-    for (int i = 0; i < 1000 && !zt_cli_interrupted(); i++) usleep(1000);
+    for (int i = 0; i < 60000 && !zt_cli_interrupted(); i++) usleep(1000);
     zt_cli_resume();
     if (!failed || zt_cli_interrupted()) return ZT_EBUG;
     return zt_cli_write(cli, "next\n", 5);

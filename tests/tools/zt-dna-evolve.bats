@@ -94,12 +94,12 @@ case $1 in
 *) echo 1 ;;
 esac
 END
-    evolve --fitness 'sh score.sh {}' --population 12 --generations 1 --timeout 4 -j 12 net.json -o run >line
+    zt-dna evolve --fitness 'sh score.sh {}' --population 12 --generations 1 --timeout 8 -j 12 net.json -o run 2>said >line
+    cat said
     json '$j->{failed} == 2 && $j->{timeout} == 2 && $j->{invalid} == 4 && $j->{best} == 1000 && $j->{champion}{member} == 9 && $j->{evaluations} == 12' <line
     json 'my %r = map {$_->{member} => $_->{reason}} @{$j->{failures}}; $r{0} eq "exit status 3" && $r{1} =~ /^nan: must be a finite/ &&
-          $r{2} =~ /^.5 apples.: must be one number/ && $r{3} =~ /signal 11 \(SIGSEGV\)|exit status 139/ && $r{4} eq "no result after 4 s" &&
-          $r{5} =~ /no output/ && $r{6} =~ /4096 bytes or more/ && $r{7} eq "no result after 4 s"' <line
-    zt-dna evolve --fitness 'sh score.sh {}' --population 12 --generations 1 --timeout 4 -j 12 net.json -o loud 2>said >/dev/null
+          $r{2} =~ /^.5 apples.: must be one number/ && $r{3} =~ /signal 11 \(SIGSEGV\)|exit status 139/ && $r{4} eq "no result after 8 s" &&
+          $r{5} =~ /no output/ && $r{6} =~ /4096 bytes or more/ && $r{7} eq "no result after 8 s"' <line
     grep -q 'generation 0, member [0-9]*: ' said
     # none has a fitness
     run -65 zt-dna evolve -q --population 3 --generations 2 --fitness 'false {}' net.json -o none

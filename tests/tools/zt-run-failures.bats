@@ -215,7 +215,9 @@ interrupted() { # condition zt-run's arguments...
 }
 
 @test "SIGINT: text so far is kept, half an array is not, waiting ends" {
-    interrupted 'sleep 2' -m model.gguf --raw -p a -c 100000 --ignore-eos -o text
+    # as soon as the output, which has no name yet, has some of the text
+    written='for f in /proc/$pid/fd/*; do [[ $(readlink "$f") != "$PWD"/*" (deleted)" || ! -s $f ]] || exit 0; done; exit 1'
+    interrupted "$written" -m model.gguf --raw -p a -c 100000 --ignore-eos -o text
     [ -s text ]
     printf 'hello on the she in there %.0s' {1..400} >prompt
     interrupted 'sleep .3' -m model.gguf --raw -i prompt -c 100000 -n 0 --chunk 1 --engine ref --logits a.npy --all-logits
@@ -254,10 +256,10 @@ interrupted() { # condition zt-run's arguments...
 }
 
 @test "a stream without end that is no model is refused at its first bytes" {
-    run --separate-stderr timeout 20 "$ZT_BIN/zt-run" -m /dev/zero -p hi
+    run --separate-stderr timeout 60 "$ZT_BIN/zt-run" -m /dev/zero -p hi
     [ "$status" -eq 65 ]
     one_message zt-run
-    run --separate-stderr bash -c 'yes | timeout 20 "$ZT_BIN/zt-run" -m - -p hi'
+    run --separate-stderr bash -c 'yes | timeout 60 "$ZT_BIN/zt-run" -m - -p hi'
     [ "$status" -eq 65 ]
     one_message zt-run
 }

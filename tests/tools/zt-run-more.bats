@@ -452,7 +452,7 @@ END
     pid=$!
     exec 5>in
     echo '{"prompt": "hello", "n": 2}' >&5
-    for _ in $(seq 300); do [ -s out ] && break; sleep 0.1; done
+    for _ in {1..1200}; do [ -s out ] && break; sleep 0.1; done
     [ "$(wc -l <out)" -eq 1 ]
     printf '{"prompt": "hello", "n": 2}' >&5
     exec 5>&-

@@ -162,7 +162,7 @@ END
     zt-run -m model.gguf --serve unix:s --program t.zt 2>err 3>&- &
     server=$!
     post() { curl -s --unix-socket s "http://localhost$1" -H 'Content-Type: application/json' -d "$2"; }
-    for _ in {1..300}; do grep -q -e listening -e zt-run: err && break; sleep .1; done
+    for _ in {1..1200}; do grep -q -e listening -e zt-run: err && break; sleep .1; done
     if ! grep -q listening err; then skip "no server: $(cat err)"; fi
     post /v1/completions '{"prompt":"hello on the","max_tokens":8,"temperature":0}' |
         perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->{choices}[0]{text}' >text

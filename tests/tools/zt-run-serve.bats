@@ -38,7 +38,7 @@ start() { # options...
 start_tcp() { # options...
     zt-run -m model.gguf --serve 127.0.0.1:0 "$@" 2>err 3>&- &
     server=$!
-    for _ in {1..300}; do grep -q listening err && break; sleep .1; done
+    for _ in {1..1200}; do grep -q listening err && break; sleep .1; done
     url=$(sed -n 's/.*listening on //p' err)
     [ -n "$url" ]
     for _ in {1..600}; do curl -sf "$url/health" >health 2>/dev/null && return; sleep .1; done
@@ -256,7 +256,7 @@ calling_template() {
 held() { # options: a stream that the server's end ends
     "$python" "$BATS_TEST_DIRNAME/serve/check.py" hold s "${1:-{\}}" >held &
     holder=$!
-    for _ in {1..100}; do grep -q begun held && break; sleep .1; done
+    for _ in {1..1200}; do grep -q begun held && break; sleep .1; done
     grep -q begun held
 }
 

@@ -127,7 +127,7 @@ END
 
 @test "a reader that leaves ends it at once, quietly" {
     run --separate-stderr bash -c '
-        timeout 20 zt-run -m model.gguf --raw -p a -n 99999 -c 100000 --ignore-eos | head -c 20
+        timeout 300 zt-run -m model.gguf --raw -p a -n 99999 -c 100000 --ignore-eos | head -c 20
         exit "${PIPESTATUS[0]}"'
     [ "$status" -eq 141 ]
     [ "${#output}" -gt 0 ]

@@ -2,26 +2,33 @@
 #include "tools/common/internal.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
-/* mpirun sends SIGTERM to the others when a rank dies. */
+/* mpirun sends SIGTERM to the others when a rank dies, and SIGKILL a second later, but at once after another of them has ended:
+ * its sleep ends with SIGCHLD. So the other ranks let rank 0 end first. */
 static char last_words[256];
 static size_t last_words_length;
 
 static void on_termination(int sig)
 {
+    enum { PATIENCE_MS = 5000 };
     (void)sig;
-    (void)!write(STDERR_FILENO, last_words, last_words_length);
+    if (last_words_length)
+        (void)!write(STDERR_FILENO, last_words, last_words_length);
+    else
+        poll(NULL, 0, PATIENCE_MS);
     _exit(128 + SIGTERM);
 }
 
 static void catch_termination(const zt_cli *cli)
 {
     struct sigaction action = {.sa_handler = on_termination};
-    last_words_length = (size_t)snprintf(last_words, sizeof last_words,
-                                         "%.64s: mpirun ended the job: a rank died, or the job was cancelled\n", cli->tool->name);
+    if (!zt_ranks_started_as())
+        last_words_length = (size_t)snprintf(last_words, sizeof last_words,
+                                             "%.64s: mpirun ended the job: a rank died, or the job was cancelled\n", cli->tool->name);
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
 }
@@ -44,7 +51,7 @@ static zt_status silence(zt_cli *cli)
 zt_status zt_cli_join(zt_cli *cli)
 {
     if (zt_ranks_started() <= 1 || cli->ranks) return ZT_OK;
-    if (!zt_ranks_started_as()) catch_termination(cli);
+    catch_termination(cli);
     cli->ranks = zt_ranks_open(cli->ctx);
     if (!cli->ranks) return zt_ctx_status(cli->ctx);
     return zt_ranks_own(cli->ranks) ? silence(cli) : ZT_OK;

@@ -15,19 +15,16 @@
  *
  *   local   S f32[D,32], then k and q f32[D], divided by their lengths
  */
-#include "lib/engine/cpu/isa/simd.h"
-#include "lib/engine/cpu/isa/state_rows.h"
+#include "lib/engine/cpu/isa/state_columns.h"
 
 enum { STATE, Q, K, V, G, BETA, FROM, TO }; /* inputs */
-enum { REGISTERS = 2, COLUMNS = REGISTERS * LANES, SUMS = 4 };
 
-typedef struct columns {
-    int64_t heads, D, E, head, key_column, key_width, first;
-    int count; /* of COLUMNS */
+typedef struct work {
+    state_columns columns;
+    int64_t key_column, key_width;
     float eps, scale;
-    float *S, *k, *q;   /* local */
-    const float *ahead; /* the state of the next item, [D] rows of E; NULL: not prefetched */
-} columns;
+    float *k, *q; /* local */
+} work;
 
 static bool delta_rule_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
@@ -35,107 +32,57 @@ static bool delta_rule_has(const void *attrs, const zt_type *const in[], const z
     return in[Q]->dtype == ZT_F32;
 }
 
-static int64_t blocks_of(int64_t E) { return (E + COLUMNS - 1) / COLUMNS; }
-
 static void delta_rule_setup(zt_cpu_call *call)
 {
     const zt_type *state = &call->in[STATE].type;
     int64_t padded = (state->dim[2] + LANES - 1) / LANES * LANES;
-    call->items[0] = state->dim[1] * blocks_of(state->dim[3]);
+    call->items[0] = state->dim[1] * state_column_blocks(state->dim[3]);
     call->local_bytes = (size_t)(state->dim[2] * COLUMNS + 2 * padded) * sizeof(float);
 }
 
-static columns columns_of(const zt_cpu_call *call, int64_t item, float *local)
+static work work_of(const zt_cpu_call *call, int64_t item, float *local)
 {
     const zt_delta_rule_attrs *attrs = call->attrs;
-    const zt_type *state = &call->in[STATE].type;
-    columns of = {.heads = state->dim[1], .D = state->dim[2], .E = state->dim[3], .eps = (float)attrs->eps};
-    int64_t blocks = blocks_of(of.E), key_heads = call->in[Q].type.dim[1] / of.D;
-    of.head = item / blocks;
-    of.first = item % blocks * COLUMNS;
-    of.count = of.E - of.first < COLUMNS ? (int)(of.E - of.first) : COLUMNS;
-    of.key_width = key_heads * of.D;
-    of.key_column = (attrs->share.s[0] == 't' ? of.head % key_heads : of.head / (of.heads / key_heads)) * of.D;
-    of.scale = (float)(attrs->scale > 0 ? attrs->scale : 1 / sqrt((double)of.D));
-    of.S = local;
-    of.k = of.S + of.D * COLUMNS;
-    of.q = of.k + (of.D + LANES - 1) / LANES * LANES;
+    work of = {.columns = state_columns_of(&call->in[STATE].type, item, local), .eps = (float)attrs->eps};
+    const state_columns *columns = &of.columns;
+    int64_t key_heads = call->in[Q].type.dim[1] / columns->D;
+    of.key_width = key_heads * columns->D;
+    of.key_column =
+        (attrs->share.s[0] == 't' ? columns->head % key_heads : columns->head / (columns->heads / key_heads)) * columns->D;
+    of.scale = (float)(attrs->scale > 0 ? attrs->scale : 1 / sqrt((double)columns->D));
+    of.k = local + columns->D * COLUMNS;
+    of.q = of.k + (columns->D + LANES - 1) / LANES * LANES;
     return of;
 }
 
-/* Columns of one register that there are: 0 to LANES. */
-static int lanes_of(const columns *of, int i)
-{
-    int count = of->count - i * LANES;
-    return count < 0 ? 0 : count > LANES ? LANES : count;
-}
-
-static vf load_columns(const columns *of, const float *x, int i)
-{
-    return of->count == COLUMNS ? vf_load(x + i * LANES) : vf_load_n(x + i * LANES, lanes_of(of, i));
-}
-
-static void store_columns(const columns *of, float *x, int i, vf value)
-{
-    if (of->count == COLUMNS)
-        vf_store(x + i * LANES, value);
-    else
-        vf_store_n(x + i * LANES, lanes_of(of, i), value);
-}
-
-/* Where the state of an item in a slot begins: D rows of E. */
-static int64_t state_at(const columns *of, int64_t slot) { return (slot * of->heads + of->head) * of->D * of->E + of->first; }
-
-static void read_state(const columns *of, const float *state, int64_t slot)
-{
-    if (slot == STATE_ZEROS) memset(of->S, 0, (size_t)(of->D * COLUMNS) * sizeof *of->S);
-    if (slot < 0) return;
-    const float *head = state + state_at(of, slot);
-    for (int64_t d = 0; d < of->D; d++)
-        for (int i = 0; i < REGISTERS; i++) vf_store(of->S + d * COLUMNS + i * LANES, load_columns(of, head + d * of->E, i));
-}
-
-static void write_state(const columns *of, float *state, int64_t slot)
-{
-    if (slot < 0) return;
-    float *head = state + state_at(of, slot);
-    for (int64_t d = 0; d < of->D; d++)
-        for (int i = 0; i < REGISTERS; i++) store_columns(of, head + d * of->E, i, vf_load(of->S + d * COLUMNS + i * LANES));
-}
-
 /* x, of length D, divided by its length, times `scale`. */
-static void normalize(const columns *of, const float *x, float scale, float *y)
+static void normalize(const work *of, const float *x, float scale, float *y)
 {
     vf sum = vf_set(0);
-    for (int64_t d = 0; d < of->D; d += LANES) {
-        vf part = vf_load_n(x + d, of->D - d < LANES ? (int)(of->D - d) : LANES);
+    for (int64_t d = 0; d < of->columns.D; d += LANES) {
+        vf part = vf_load_n(x + d, of->columns.D - d < LANES ? (int)(of->columns.D - d) : LANES);
         sum = vf_fma(part, part, sum);
     }
     vf factor = vf_set(scale / sqrtf(vf_sum(sum) + of->eps));
-    for (int64_t d = 0; d < of->D; d += LANES)
-        vf_store(y + d, vf_mul(vf_load_n(x + d, of->D - d < LANES ? (int)(of->D - d) : LANES), factor));
+    for (int64_t d = 0; d < of->columns.D; d += LANES)
+        vf_store(y + d, vf_mul(vf_load_n(x + d, of->columns.D - d < LANES ? (int)(of->columns.D - d) : LANES), factor));
 }
-
-static vf add_sums(const vf sum[SUMS]) { return vf_add(vf_add(sum[0], sum[1]), vf_add(sum[2], sum[3])); }
-
-/* Row d of the next item's state, its i-th register. */
-INLINE void prefetch_row(const columns *of, int64_t d, int i) { __builtin_prefetch(of->ahead + d * of->E + i * LANES, 0, 2); }
 
 /* sum_d S[d] k[d], of D rows that lie `step` floats behind each other; with `ahead` the first half of the next item's state is
  * prefetched. */
-INLINE void see_keys(const columns *of, bool ahead, const float *state, int64_t step, vf seen[REGISTERS])
+INLINE void see_keys(const work *of, bool ahead, const float *state, int64_t step, vf seen[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
     int64_t d = 0;
-    for (; d + SUMS <= of->D; d += SUMS)
+    for (; d + SUMS <= of->columns.D; d += SUMS)
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
             const float *S = state + (d + j) * step;
             vf k = vf_set(of->k[d + j]);
-            if (ahead) prefetch_row(of, d + j, 0);
+            if (ahead) prefetch_row(&of->columns, d + j, 0);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++) sum[i][j] = vf_fma(vf_load(S + i * LANES), k, sum[i][j]);
         }
-    for (int j = 0; d < of->D; d++, j++)
+    for (int j = 0; d < of->columns.D; d++, j++)
         for (int i = 0; i < REGISTERS; i++)
             sum[i][j] = vf_fma(vf_load(state + d * step + i * LANES), vf_set(of->k[d]), sum[i][j]);
     for (int i = 0; i < REGISTERS; i++) seen[i] = add_sums(sum[i]);
@@ -149,21 +96,21 @@ INLINE vf change_row(const float *S, float *to, vf decay, vf k, vf change)
 }
 
 /* to[d] = decay S[d] + k[d] change; sum_d to[d] q[d]; with `ahead` the second half is prefetched. */
-INLINE void change_state(const columns *of, bool ahead, const float *state, float *to, int64_t step, vf decay,
+INLINE void change_state(const work *of, bool ahead, const float *state, float *to, int64_t step, vf decay,
                          const vf change[REGISTERS], vf y[REGISTERS])
 {
     vf sum[REGISTERS][SUMS];
     UNROLL_FOR (int i = 0; i < REGISTERS * SUMS; i++) sum[i / SUMS][i % SUMS] = vf_set(0);
     int64_t d = 0;
-    for (; d + SUMS <= of->D; d += SUMS)
+    for (; d + SUMS <= of->columns.D; d += SUMS)
         UNROLL_FOR (int j = 0; j < SUMS; j++) {
             const int64_t at = (d + j) * step;
             vf k = vf_set(of->k[d + j]), q = vf_set(of->q[d + j]);
-            if (ahead) prefetch_row(of, d + j, 1);
+            if (ahead) prefetch_row(&of->columns, d + j, 1);
             UNROLL_FOR (int i = 0; i < REGISTERS; i++)
                 sum[i][j] = vf_fma(change_row(state + at + i * LANES, to + at + i * LANES, decay, k, change[i]), q, sum[i][j]);
         }
-    for (int j = 0; d < of->D; d++, j++)
+    for (int j = 0; d < of->columns.D; d++, j++)
         for (int i = 0; i < REGISTERS; i++) {
             const int64_t at = d * step + i * LANES;
             vf changed = change_row(state + at, to + at, decay, vf_set(of->k[d]), change[i]);
@@ -173,55 +120,48 @@ INLINE void change_state(const columns *of, bool ahead, const float *state, floa
 }
 
 /* Row r: from a state to a state, which may be the same. */
-INLINE void run_row(const zt_cpu_call *call, const columns *of, bool ahead, int64_t r, const float *state, float *to,
-                    int64_t step)
+INLINE void run_row(const zt_cpu_call *call, const work *of, bool ahead, int64_t r, const float *state, float *to, int64_t step)
 {
     const float *q = call->in[Q].data, *k = call->in[K].data, *v = call->in[V].data;
-    const int64_t at = r * of->heads + of->head, column = at * of->E + of->first, key = r * of->key_width + of->key_column;
+    const int64_t at = r * of->columns.heads + of->columns.head, column = at * of->columns.E + of->columns.first,
+                  key = r * of->key_width + of->key_column;
     vf decay = vf_exp(vf_set(((const float *)call->in[G].data)[at])), beta = vf_set(((const float *)call->in[BETA].data)[at]);
     vf change[REGISTERS], y[REGISTERS];
     normalize(of, k + key, 1, of->k);
     normalize(of, q + key, of->scale, of->q);
     see_keys(of, ahead, state, step, change);
     for (int i = 0; i < REGISTERS; i++)
-        change[i] = vf_mul(beta, vf_sub(load_columns(of, v + column, i), vf_mul(decay, change[i])));
+        change[i] = vf_mul(beta, vf_sub(load_columns(&of->columns, v + column, i), vf_mul(decay, change[i])));
     change_state(of, ahead, state, to, step, decay, change, y);
-    for (int i = 0; i < REGISTERS && call->out[1].data; i++) store_columns(of, (float *)call->out[1].data + column, i, y[i]);
-}
-
-/* The state that an item begins with, where it has one in a slot. */
-static const float *first_state(zt_cpu_call *call, const state_rows *rows, int64_t item, float *local)
-{
-    const columns of = columns_of(call, item, local);
-    const int64_t slot = state_row_from(rows, call, 0);
-    return item < call->items[0] && slot >= 0 ? (const float *)call->out[0].data + state_at(&of, slot) : NULL;
+    for (int i = 0; i < REGISTERS && call->out[1].data; i++)
+        store_columns(&of->columns, (float *)call->out[1].data + column, i, y[i]);
 }
 
 /* The rows of an item, with the state in local memory meanwhile. */
-static void run_rows(zt_cpu_call *call, const state_rows *rows, const columns *of)
+static void run_rows(zt_cpu_call *call, const state_rows *rows, const work *of)
 {
     const int64_t count = call->in[Q].type.dim[0];
     for (int64_t r = 0; r < count; r++) {
-        read_state(of, call->out[0].data, state_row_from(rows, call, r));
-        if (of->ahead && r + 1 == count)
-            run_row(call, of, true, r, of->S, of->S, COLUMNS);
+        read_state(&of->columns, call->out[0].data, state_row_from(rows, call, r));
+        if (of->columns.ahead && r + 1 == count)
+            run_row(call, of, true, r, of->columns.S, of->columns.S, COLUMNS);
         else
-            run_row(call, of, false, r, of->S, of->S, COLUMNS);
-        write_state(of, call->out[0].data, state_row_to(rows, call, r));
+            run_row(call, of, false, r, of->columns.S, of->columns.S, COLUMNS);
+        write_state(&of->columns, call->out[0].data, state_row_to(rows, call, r));
     }
 }
 
 /* The only row, as of a token, from slot to slot without a copy; false: not possible. */
-static bool run_only_row(zt_cpu_call *call, const state_rows *rows, const columns *of)
+static bool run_only_row(zt_cpu_call *call, const state_rows *rows, const work *of)
 {
-    if (call->in[Q].type.dim[0] != 1 || of->count < COLUMNS) return false;
+    if (call->in[Q].type.dim[0] != 1 || of->columns.count < COLUMNS) return false;
     const int64_t from = state_row_from(rows, call, 0), into = state_row_to(rows, call, 0);
     if (from < 0 || into < 0) return false;
     float *state = call->out[0].data;
-    if (of->ahead)
-        run_row(call, of, true, 0, state + state_at(of, from), state + state_at(of, into), of->E);
+    if (of->columns.ahead)
+        run_row(call, of, true, 0, state + state_at(&of->columns, from), state + state_at(&of->columns, into), of->columns.E);
     else
-        run_row(call, of, false, 0, state + state_at(of, from), state + state_at(of, into), of->E);
+        run_row(call, of, false, 0, state + state_at(&of->columns, from), state + state_at(&of->columns, into), of->columns.E);
     return true;
 }
 
@@ -230,8 +170,8 @@ static void delta_rule_run(zt_cpu_call *call, int phase, int64_t begin, int64_t 
     state_rows rows = state_rows_of(call, FROM, call->in[STATE].type.dim[0]);
     (void)phase;
     for (int64_t item = begin; item < end && call->in[Q].type.dim[0]; item++) {
-        columns of = columns_of(call, item, local);
-        of.ahead = first_state(call, &rows, item + 1, local);
+        work of = work_of(call, item, local);
+        of.columns.ahead = first_state(call, &rows, item + 1);
         if (!run_only_row(call, &rows, &of)) run_rows(call, &rows, &of);
     }
 }
