@@ -27,7 +27,7 @@ OPT     ?= -O2 -g
 HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
-.PHONY: all lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
+.PHONY: all programs lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
         dist deb bench fuzz contract architectures format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -59,7 +59,7 @@ test-deps:
 
 demo:
 	@scripts/deps demo
-	@scripts/model smollm2 >/dev/null & $(MAKE) --no-print-directory -j$$(nproc) $(bins); code=$$?; wait; exit $$code
+	@scripts/model smollm2 >/dev/null & $(MAKE) --no-print-directory -j$$(nproc) programs; code=$$?; wait; exit $$code
 	@model=$$(scripts/model smollm2) && echo "> $(PROMPT)" && \
 	    $(BUILD)/bin/zt-run -m "$$model" -p '$(PROMPT)' --temp 0 -n 120 --stats
 

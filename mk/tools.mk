@@ -1,6 +1,9 @@
 # tools.mk - the tools, and the manual of the ops.
 
-all: $(bins) $(BUILD)/libzt.a $(BUILD)/man/zt-ops.7
+# What takes a minute to compile begins first: else it would end alone.
+slow_obj := $(filter %/gemm_quant/product.avx512.o %/gemm_quant/product.avx2.o,$(lib_obj))
+programs: $(slow_obj) $(bins)
+all: programs $(BUILD)/libzt.a $(BUILD)/man/zt-ops.7
 
 # All tools are in one program, $(BUILD)/zt, because the library's kernels are most of the size of each (tools/zt.c). Here
 # a tool is a hard link to it, so that a path that is resolved still names the tool. The objects of zt-NAME become one,

@@ -27,8 +27,9 @@ static void catch_termination(const zt_cli *cli)
 {
     struct sigaction action = {.sa_handler = on_termination};
     if (!zt_ranks_started_as())
-        last_words_length = (size_t)snprintf(last_words, sizeof last_words,
-                                             "%.64s: mpirun ended the job: a rank died, or the job was cancelled\n", cli->tool->name);
+        last_words_length =
+            (size_t)snprintf(last_words, sizeof last_words,
+                             "%.64s: mpirun ended the job: a rank died, or the job was cancelled\n", cli->tool->name);
     sigemptyset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
 }
