@@ -22,7 +22,7 @@ $(BUILD)/tests/zt-bench-slow: $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard tool
 $(BUILD)/tests/zt-refusing: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(BUILD)/tests/tools/plant/allocation.o $(common_obj) \
                             $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -Wl,--wrap=zt_ctx_new,--wrap=zt_ctx_free -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -Wl,--wrap=zt_ctx_new,--wrap=zt_ctx_free -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
 
 # wrong_use calls every public function: its calls are made from the headers.
 $(BUILD)/tests/api/calls.inc: tests/api/prototypes.pl tests/api/calls.pl tests/api/wrong_use.c $(wildcard lib/*.h lib/*/*.h lib/*/*/*.h)

@@ -17,7 +17,7 @@ serve() { # [STATUS [SECONDS]]: $url
     rm -f port
     python3 "$BATS_TEST_DIRNAME/observe/server.py" port record "$@" 3>&- &
     server=$!
-    for _ in {1..100}; do [ -s port ] && break; sleep .1; done
+    for _ in {1..600}; do [ -s port ] && break; sleep .1; done
     url=http://127.0.0.1:$(cat port)/events
 }
 
