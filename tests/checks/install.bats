@@ -146,6 +146,8 @@ make_models() {
     [ "$(complete_line zt-convert b.safetensors --drop out)" = 'out\ \$\(touch\ gone\).weight' ]
     [ -z "$(complete_line zt-convert --drop out)" ]
     [ ! -e gone ]
+    printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data first: f32[3,2] "w"' 'h = linear x first' 'y = sum h' 'out y = y' >p.zt
+    [ "$(complete_line zt-trace grad p.zt --wrt fi)" = first ]
 }
 
 @test "fish completes the same" {

@@ -41,6 +41,19 @@ EOF
 # perl: the rows of a table in JSON, by name.
 rows='my %r = map { ($_->{name} // $_->{value}) => $_ } @{$j->{rows}};'
 
+@test "show --format: a table of the values, with types once every symbol has a number" {
+    printf '%s\n' 'zt program 1' 'in x: f32[n,2]' 'data w: f32[3,2] "w"' 'h = linear x w' 'y = sum h' 'out y = y' >small.zt
+    diff <(zt-trace show --format csv small.zt) - <<'END'
+value,kind,op,type
+x,input,,
+w,data,,
+h,result,linear,
+y,result,sum,
+END
+    zt-trace show --format json --bind n=5 small.zt | json '$j->{schema} eq "zt.trace.show/1" && $j->{rows}[2]{type} eq "f32[5,3]" && $j->{rows}[1]{type} eq "f32[3,2]"'
+    run -64 zt-trace show --plain --format csv small.zt
+}
+
 @test "stats: a row a kind of op, family, layer or step; they add up to the total" {
     for by in op family layer step; do
         zt-trace stats --by $by --bind n=3,ctx=32 -q --format json run.zt >out

@@ -28,7 +28,7 @@ const zt_shared_opt trace_shared_options[] = {
     {"compute", ENGINE & ~IN(DIFF), NULL},
     {"tile", ENGINE, NULL},
     {"seed", SUBJECT & ~IN(MEMORY), NULL},
-    {"format", IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
+    {"format", IN(SHOW) | IN(STATS) | IN(MEMORY) | IN(DIFF), NULL},
     {"color", IN(STATS) | IN(DIFF), NULL},
     {0}};
 // clang-format on

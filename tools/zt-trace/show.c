@@ -1,4 +1,4 @@
-/* show.c - zt-trace show: a program's text, and beside each line what its values are.
+/* show.c - zt-trace show: a program's text, and beside each line what its values are; with --format a table of the values.
  *
  * What is added are comments, so that the text is the same program still: --plain makes canonical
  * text of it again. Types stand there once every symbol has a number.
@@ -83,6 +83,52 @@ static void put_summary(const zt_prog *program, bool bound, zt_str *output_text)
     zt_str_puts(output_text, bound ? "\n" : " (set their values with --bind)\n");
 }
 
+/* ---- the table ------------------------------------------------------------------------------- */
+
+enum { N_COLUMNS = 4 };
+static const char *const columns[N_COLUMNS] = {"value", "kind", "op", "type"};
+
+static zt_status put_value(zt_table *table, const zt_prog *program, const zt_bound *bound, int value_id)
+{
+    static const char *const kinds[] = {
+        [ZT_VALUE_IN] = "input", [ZT_VALUE_STATE] = "state", [ZT_VALUE_DATA] = "data", [ZT_VALUE_OP] = "result"};
+    char type[ZT_TYPE_TEXT];
+    const zt_value *value = zt_prog_value(program, value_id);
+    bool computed = value->kind == ZT_VALUE_OP;
+    const char *op = computed ? zt_op_info(zt_prog_step(program, value->index)->op)->name : NULL;
+    const char *cells[N_COLUMNS] = {value->name, kinds[value->kind], op,
+                                    bound ? zt_type_text(&bound->type[value_id], type) : NULL};
+    return value->name ? zt_table_row(table, cells) : ZT_OK;
+}
+
+/* Types stand there where every symbol has a number. */
+static zt_status put_table(zt_cli *cli, const zt_prog *program, const zt_bound *bound)
+{
+    zt_table *table = zt_table_new(cli, "trace.show", columns, N_COLUMNS);
+    zt_status status = table ? ZT_OK : zt_ctx_status(cli->ctx);
+    for (int value_id = 0; value_id < zt_prog_n_values(program) && !status; value_id++)
+        status = put_value(table, program, bound, value_id);
+    if (!status) status = trace_print(cli, table);
+    zt_table_free(table);
+    return status;
+}
+
+/* ---- the command ----------------------------------------------------------------------------- */
+
+static zt_status put_text(zt_cli *cli, const trace_options *options, const zt_prog *program, const zt_bound *bound)
+{
+    zt_str text, out;
+    zt_str_init(&text, cli->ctx);
+    zt_str_init(&out, cli->ctx);
+    zt_status status = zt_prog_print(program, &text);
+    if (!status && bound && !options->plain) put_annotated(program, bound, text.data, &out);
+    if (!status && (!bound || options->plain)) zt_str_put(&out, text.data, text.len);
+    if (!status && !options->plain) put_summary(program, bound, &out);
+    status = trace_write(cli, &out);
+    zt_str_fini(&text);
+    return status;
+}
+
 zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands, int operand_count)
 {
     zt_bindings bind;
@@ -94,18 +140,10 @@ zt_status trace_show(zt_cli *cli, const trace_options *options, char **operands,
         zt_prog_free(program);
         return status;
     }
-    zt_str text, out;
-    zt_str_init(&text, cli->ctx);
-    zt_str_init(&out, cli->ctx);
-    status = zt_prog_print(program, &text);
-    bool bound = trace_all_bound(program, &bind);
-    zt_bound *bound_values = !status && !options->plain && bound ? zt_prog_bind(program, bind.items, bind.count) : NULL;
-    if (bound_values) put_annotated(program, bound_values, text.data, &out);
-    if (!bound_values && !status) zt_str_put(&out, text.data, text.len);
-    if (!status && !options->plain) put_summary(program, bound, &out);
-    status = trace_write(cli, &out);
-    zt_str_fini(&text);
-    zt_bound_free(bound_values);
+    bool table = cli->format != ZT_FMT_AUTO;
+    zt_bound *bound = !options->plain && trace_all_bound(program, &bind) ? zt_prog_bind(program, bind.items, bind.count) : NULL;
+    status = table ? put_table(cli, program, bound) : put_text(cli, options, program, bound);
+    zt_bound_free(bound);
     zt_prog_free(program);
     return status;
 }
