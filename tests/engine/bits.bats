@@ -42,12 +42,14 @@ logits() {
     zt-run -m "$model" --raw -i "$prompt" -n 0 --logits - --all-logits "$@" | sha256sum
 }
 
-# same MODEL PROMPT 'THREADS...' 'CHUNKS...' OPTION...: one sum for every pair of them.
+# same MODEL PROMPT 'THREADS...' 'CHUNKS...' OPTION...: one sum for each of them, with ZT_LONG (make long) for every pair; else the
+# last of the chunks comes with every number of threads, and the last number of threads with every chunk.
 same() {
     local model=$1 prompt=$2 threads=$3 chunks=$4 t c sum first=
     shift 4
     for t in $threads; do
         for c in $chunks; do
+            [ -n "${ZT_LONG-}" ] || [ "$c" = "${chunks##* }" ] || [ "$t" = "${threads##* }" ] || continue
             sum=$(logits "$model" "$prompt" -t "$t" --chunk "$c" "$@")
             first=${first:-$sum}
             [ "$sum" = "$first" ] || { echo "$model $* -t $t --chunk $c: $sum, but first $first"; return 1; }

@@ -7,8 +7,8 @@ setup_file() {
     if zt-run --version | grep -q '^engines:.* vulkan'; then built=1; else built=; fi
     if zt-run --version | grep -q '^vulkan:0: '; then adapter=1; else adapter=; fi
     export built adapter
-    # What the driver compiled stays out of the user's folder.
-    export XDG_CACHE_HOME=$BATS_FILE_TMPDIR/cache MESA_SHADER_CACHE_DISABLE=true
+    # What the driver compiled stays out of the user's folder, and is compiled once.
+    export XDG_CACHE_HOME=$BATS_FILE_TMPDIR/cache MESA_SHADER_CACHE_DIR=$BATS_FILE_TMPDIR/mesa
 }
 
 need_built() { [ -n "$built" ] || skip 'built without vulkan'; }
