@@ -26,6 +26,8 @@ long:
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/engine/bits.bats # every pair of threads and chunks
 	ZT_LONG=1 $(BUILD)/tests/hostile_rows # every damage of every model
 	ZT_LONG=1 $(BUILD)/tests/hostile_directories
+	ZT_LONG=1 $(BUILD)/tests/conformance vulkan matmul_weight # every block type
+	ZT_LONG=1 $(BUILD)/tests/vulkan_models # greedy text after 24 prompts
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	@$(MAKE) --no-print-directory deb
 	scripts/check-deb $(BUILD)/deb || [ $$? -eq 69 ] # 69: no chroot can be made here, as it said

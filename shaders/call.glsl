@@ -92,13 +92,14 @@ float get_as(uint floats, uint k, uint i)
     return floats == 1u ? half_to_float(h) : brain_to_float(h);
 }
 float get(uint k, uint i) { return get_as(FLOATS, k, i); }
-void put(uint k, uint i, float v)
+void put_as(uint floats, uint k, uint i, float v)
 {
-    if (FLOATS == 0u)
+    if (floats == 0u)
         Floats(call.at[k]).v[i] = v;
     else
-        Halves(call.at[k]).v[i] = uint16_t(FLOATS == 1u ? float_to_half(v) : float_to_brain(v));
+        Halves(call.at[k]).v[i] = uint16_t(floats == 1u ? float_to_half(v) : float_to_brain(v));
 }
+void put(uint k, uint i, float v) { put_as(FLOATS, k, i, v); }
 
 // 2^k for whole k of any size that matters, and e^x by x = k ln 2 + r, |r| <= ln 2 / 2: a
 // polynomial of degree 7 (Taylor: what is left out is below 2e-9 of e^r).

@@ -2,6 +2,7 @@
 // that a chain's module (lib/engine/vulkan/module.c) can call any of them: f_OP of one number and
 // two attributes, or of two numbers. Steps are exactly rounded: an op gives the same alone and in a
 // chain.
+#include "curves.glsl"
 #include "math.glsl"
 
 #define FUNCTION(NAME, Y)                                                                          \
@@ -19,7 +20,7 @@ float tanh_slope(float x)
 
 // ---- one number ----------------------------------------------------------------------------------
 
-FUNCTION(f_scale, x * a)
+FUNCTION(f_scale, times_both(x, a, b))
 FUNCTION(f_softcap, a * tanh_of(x / a))
 FUNCTION(f_silu, x * sigmoid_of(x))
 FUNCTION(f_gelu_tanh, gelu_tanh_of(x))
@@ -77,8 +78,8 @@ FUNCTION(f_mul, x * a)
 FUNCTION(f_div, x / a)
 FUNCTION(f_max, isnan(x) || isnan(a) ? x + a : max(x, a))
 FUNCTION(f_min, isnan(x) || isnan(a) ? x + a : min(x, a))
-FUNCTION(f_swiglu, x * sigmoid_of(x) * a)
-FUNCTION(f_geglu_tanh, gelu_tanh_of(x) * a)
+FUNCTION(f_swiglu, quick_silu(x) * a)
+FUNCTION(f_geglu_tanh, quick_gelu_tanh(x) * a)
 FUNCTION(f_geglu_erf, gelu_erf_of(x) * a)
 FUNCTION(f_pow, pow_of(x, a))
 FUNCTION(f_mod, mod_of(x, a))

@@ -2,6 +2,7 @@
 // indices i64.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#define GRID_AT 5u
 #include "call.glsl"
 #include "weights.glsl"
 

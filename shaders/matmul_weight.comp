@@ -3,10 +3,19 @@
 // transposed, workgroups.
 #version 460
 #extension GL_GOOGLE_include_directive : require
+#define GRID_AT 5u
 #include "call.glsl"
 #include "weights.glsl"
+#include "fused.glsl"
 #define DEEP 32u
 #include "tiles.glsl"
+
+// Column c of the 32 that were unpacked for e.
+void put_right(uint e, uint c, bool transposed, float number)
+{
+    const uint k = transposed ? c : e % 32u, m = transposed ? e : e / 32u * 32u + c;
+    right[k * RIGHT_STEP + m] = number;
+}
 
 void main()
 {
@@ -29,10 +38,11 @@ void main()
             bool inside = row < (transposed ? M : K) && part * 32u < call.word[3];
             float v[32];
             if (inside) part_of(row_of(call.at[1], row, call.word[3]), part, v);
-            for (uint c = 0u; c < 32u; c++) {
-                bool any = inside && part * 32u + c < call.word[3];
-                uint k = transposed ? c : e % 32u, m = transposed ? e : e / 32u * 32u + c;
-                right[k * RIGHT_STEP + m] = any ? v[c] : 0.0;
+            if (FUSED != 0u) {
+                for (uint c = 0u; c < 32u; c++) put_right(e, c, transposed, inside && part * 32u + c < call.word[3] ? v[c] : 0.0);
+            } else { // for compilers of CPUs, which take long
+                [[dont_unroll]] for (uint c = 0u; c < 32u; c++)
+                    put_right(e, c, transposed, inside && part * 32u + c < call.word[3] ? v[c] : 0.0);
             }
         }
         barrier();

@@ -1,28 +1,8 @@
-// rope.comp - one pair of columns an invocation, a row of x each y. word: columns of a row, head,
-// dims, neighbours, amplitude. at[3] is the table of pairs (frequency in 2^-62 quarter turns a
-// position, two words, low first), so that the angle is exact modulo whole turns for every
-// position; at[2], if there, holds what each pair's is divided by.
+// rope.comp - rotary positions (rope.glsl) without f64: a table entry is a frequency in 2^-62 quarter turns a position, two
+// words, low first, so that the angle is exact modulo whole turns for every position.
 #version 460
 #extension GL_GOOGLE_include_directive : require
-#include "call.glsl"
-
-layout(local_size_x = 64) in;
-
-// Taylor for |x| <= pi / 4.
-vec2 sine_cosine(float x)
-{
-    precise float z = x * x;
-    precise float s = fma(z, 1.0 / 362880.0, -1.0 / 5040.0);
-    s = fma(s, z, 1.0 / 120.0);
-    s = fma(s, z, -1.0 / 6.0);
-    s = fma(s * z, x, x);
-    precise float c = fma(z, -1.0 / 3628800.0, 1.0 / 40320.0);
-    c = fma(c, z, -1.0 / 720.0);
-    c = fma(c, z, 1.0 / 24.0);
-    c = fma(c, z, -0.5);
-    c = fma(c, z, 1.0);
-    return vec2(s, c);
-}
+#include "rope.glsl"
 
 vec2 turn_of(int pos, uint low, uint high)
 {
@@ -32,10 +12,7 @@ vec2 turn_of(int pos, uint low, uint high)
     if (pos < 0) q = ~q + 1u;
     uint quarter = (q + 0x20000000u) >> 30;
     int left = int(q - (quarter << 30));
-    vec2 sc = sine_cosine(float(left) * (1.5707963267948966 / 1073741824.0));
-    quarter &= 3u;
-    if ((quarter & 1u) != 0u) sc = vec2(sc.y, -sc.x);
-    return quarter >= 2u ? -sc : sc;
+    return turned(float(left) * (1.5707963267948966 / 1073741824.0), quarter);
 }
 
 // A frequency, low word first, divided by d: its bytes and three more of zeros by the 24 bits of d,
@@ -70,25 +47,4 @@ vec2 turn_of_pair(uint row, uint j)
     if (isnan(d) || abs(d) < 1e-30) return vec2(uintBitsToFloat(0x7fc00000u));
     f = divided(f, d);
     return turn_of(d < 0.0 ? -pos : pos, f.x, f.y);
-}
-
-void main()
-{
-    uint cols = call.word[0], head = call.word[1], dims = call.word[2], half_d = dims / 2u;
-    uint row = gl_WorkGroupID.y, i = gl_GlobalInvocationID.x;
-    uint heads = cols / head, turned = heads * half_d;
-    if (i < turned) {
-        uint h = i / half_d, j = i % half_d;
-        uint a = row * cols + h * head + (call.word[3] != 0u ? 2u * j : j);
-        uint b = call.word[3] != 0u ? a + 1u : a + half_d;
-        vec2 sc = turn_of_pair(row, j) * number(4);
-        precise float xa = get(0u, a), xb = get(0u, b);
-        precise float ya = xa * sc.y - xb * sc.x, yb = xa * sc.x + xb * sc.y;
-        put(4u, a, ya);
-        put(4u, b, yb);
-    } else if (i < turned + heads * (head - dims)) {
-        uint k = i - turned, h = k / (head - dims);
-        uint at = row * cols + h * head + dims + k % (head - dims);
-        put(4u, at, get(0u, at));
-    }
 }

@@ -47,19 +47,22 @@ static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, 
 /* Twice, so that a second run must give the same bits; on one engine, so that kernels are compiled once. */
 static void add_device(zt_ctx *ctx, int column)
 {
-    zt_engine *e = zt_engine_open(ctx, columns[column], &(zt_engine_opts){.isa = zt_isa_best()});
+    zt_engine_opts opts = {.isa = zt_isa_best()};
+    zt_engine *e = zt_engine_open(ctx, columns[column], &opts);
     if (!e) {
         skip("%s: %s", columns[column], zt_ctx_error(ctx));
         zt_ctx_clear(ctx);
         return;
     }
     for (int twice = 0; twice < 2; twice++) {
-        setups[n_setups] = (setup){.engine = e, .column = column, .threads = 1};
+        setups[n_setups] = (setup){.engine = e, .column = column, .threads = 1, .twin = twice ? n_setups - 1 : -1};
         snprintf(setups[n_setups].name, sizeof setups[0].name, "%s", columns[column]);
-        setups[n_setups].twin = twice ? n_setups - 1 : -1;
         n_setups++;
     }
 }
+
+/* Is it a device's second entry, with the engine of the first? */
+static bool is_second_run(const setup *options) { return options->column != ON_CPU && options->twin >= 0; }
 
 static void add_setups(zt_ctx *ctx, const char *only)
 {

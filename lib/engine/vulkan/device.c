@@ -18,6 +18,7 @@ static zt_status read_limits(zt_vk_engine *engine)
     engine->vendor = properties.properties.vendorID;
     engine->model = properties.properties.deviceID;
     memcpy(engine->cache_uuid, properties.properties.pipelineCacheUUID, sizeof engine->cache_uuid);
+    engine->fused = properties.properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU;
     engine->shared_bytes = limits->maxComputeSharedMemorySize;
     engine->invocations = limits->maxComputeWorkGroupInvocations;
     memcpy(engine->groups, limits->maxComputeWorkGroupCount, sizeof engine->groups);

@@ -97,6 +97,7 @@ static void take_attrs(int kind, const void *attrs, double value[2])
         memcpy(&whole, &value[i], sizeof whole);
         if (functions[kind].op == ZT_OP_isinf) value[i] = (double)whole;
     }
+    if (functions[kind].op == ZT_OP_scale) value[1] = value[0] - (double)(float)value[0]; /* what a float leaves out */
 }
 
 static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, int kind)
@@ -370,10 +371,13 @@ static zt_status set_from_blocks(zt_vk_engine *engine, zt_vk_call *call)
     call->spec[ZT_VK_FLOATS] = 0;
     call->word[0] = columns ? (uint32_t)(count / columns * parts) : 0;
     call->word[1] = (uint32_t)columns;
+    call->word[2] =
+        (uint32_t)(call->out->rank > 1 && call->out->dim[call->out->rank - 2] ? call->out->dim[call->out->rank - 2] : 1);
     zt_vk_spread(engine, call, (int64_t)call->word[0], 64);
-    ZT_VK_ARGS(call, zt_vk_in(0), floats);
-    if (whole) return ZT_OK;
-    zt_status status = zt_vk_then(engine, call);
+    ZT_VK_ARGS(call, zt_vk_in(0), floats, zt_vk_none(), zt_vk_none(), zt_vk_none(), zt_vk_grid(call, 0));
+    zt_status status = zt_vk_put_grids(engine, call);
+    if (whole || status) return status;
+    status = zt_vk_then(engine, call);
     if (!status) status = zt_vk_set_cast(engine, call, count, floats, ZT_F32, zt_vk_out(0), call->out->dtype);
     call->word[10] = ((const zt_cast_attrs *)call->attrs)->saturate != 0;
     return status;

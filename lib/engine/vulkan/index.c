@@ -316,7 +316,8 @@ static zt_status set_gather(zt_vk_engine *engine, zt_vk_call *call)
     call->groups[0] = K ? (uint32_t)((K + 32 * 32 - 1) / (32 * 32)) : 1;
     call->groups[1] = (uint32_t)(rows < most ? rows : most);
     call->groups[2] = (uint32_t)((rows + most - 1) / most);
-    return ZT_OK;
+    ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), zt_vk_out(0), zt_vk_none(), zt_vk_none(), zt_vk_grid(call, 0));
+    return zt_vk_put_grids(engine, call);
 }
 
 /* Integers, and f64 to f32. */

@@ -21,7 +21,8 @@ static zt_status set_matmul_weight(zt_vk_engine *engine, zt_vk_call *call)
     call->word[3] = (uint32_t)call->in[1]->dim[1];
     call->word[4] = attrs->tb != 0;
     zt_vk_set_small_tiles(engine, call, 5, N, M, 1);
-    return ZT_OK;
+    ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), zt_vk_out(0), zt_vk_none(), zt_vk_none(), zt_vk_grid(call, 1));
+    return zt_vk_put_grids(engine, call);
 }
 
 const zt_vk_kernel zt_vk_matmul_weight[] = {

@@ -1,5 +1,5 @@
 /* norm.c - norms of rows, alone and with a sum before or after: a workgroup each. */
-#include "lib/engine/vulkan/vk.h"
+#include "lib/engine/vulkan/norm.h"
 
 #include <string.h>
 
@@ -9,21 +9,39 @@ typedef enum norm_kind { RMS, LAYER, ADDED, AFTER } norm_kind;
 static bool norm_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_last_dim(input_types[0]) / 64 * 3 < ZT_VK_TURNS;
+    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_last_dim(input_types[0]) / 16 * 2 < ZT_VK_TURNS;
+}
+
+static uint32_t float_word(double number)
+{
+    const float single = (float)number;
+    uint32_t word;
+    memcpy(&word, &single, sizeof word);
+    return word;
+}
+
+static void set_rows(zt_vk_engine *engine, zt_vk_call *call, norm_kind kind, int64_t K, int64_t rows, double eps)
+{
+    call->shader = ZT_VK_SHADER_norm;
+    call->spec[0] = kind;
+    call->word[0] = (uint32_t)K;
+    call->word[1] = float_word(eps);
+    call->word[3] = float_word(eps - (double)(float)eps);
+    zt_vk_group_each(engine, call, 2, rows);
+}
+
+void zt_vk_set_rms_norm(zt_vk_engine *engine, zt_vk_call *call, int64_t K, int64_t rows, double eps)
+{
+    set_rows(engine, call, RMS, K, rows, eps);
 }
 
 static zt_status set_norm(zt_vk_engine *engine, zt_vk_call *call, norm_kind kind, int64_t K, double eps)
 {
     const zt_type *x = call->in[0];
     int64_t rows = 1;
-    float epsilon = (float)eps;
     for (int axis = 0; axis + 1 < x->rank; axis++) rows *= x->dim[axis];
     if (K) rows *= zt_vk_last_dim(x) / K;
-    call->shader = ZT_VK_SHADER_norm;
-    call->spec[0] = kind;
-    call->word[0] = (uint32_t)K;
-    memcpy(&call->word[1], &epsilon, sizeof epsilon);
-    zt_vk_group_each(engine, call, 2, rows);
+    set_rows(engine, call, kind, K, rows, eps);
     return ZT_OK;
 }
 

@@ -23,7 +23,10 @@ static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uin
 {
     VkSpecializationMapEntry entry[ZT_VK_SPECS];
     for (uint32_t i = 0; i < ZT_VK_SPECS; i++) entry[i] = (VkSpecializationMapEntry){i, 4 * i, 4};
-    const VkSpecializationInfo constants = {ZT_VK_SPECS, entry, ZT_VK_SPECS * sizeof *spec, spec};
+    uint32_t all[ZT_VK_SPECS];
+    memcpy(all, spec, sizeof all);
+    all[ZT_VK_FUSED] = engine->fused;
+    const VkSpecializationInfo constants = {ZT_VK_SPECS, entry, sizeof all, all};
     const VkShaderModuleCreateInfo code = {
         .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = bytes, .pCode = words};
     VkShaderModule module;

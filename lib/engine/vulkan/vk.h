@@ -2,7 +2,7 @@
  *
  * Files: loader.c the library by dlopen, adapters.c which there are, device.c one made ready,
  * memory.c buffers and the pool, copies.c to and from them, work.c what is handed over, weights.c
- * how weights are packed, kernels.c which kernel runs an op, with a file for each family of ops
+ * how weights are packed, grids.c what some types read beside them, kernels.c which kernel runs an op, with a file for each family of ops
  * (elementwise.c, linear.c, norm.c, ...), pipeline.c shaders, module.c the one that is written here, cache.c what the driver
  * made of them, prepare.c from a schedule to tasks, passes.c the tasks of a kernel, record.c from tasks to commands, replay.c running
  * them, vulkan.c the vtable.
@@ -86,8 +86,8 @@ typedef struct zt_vk_pool {
 } zt_vk_pool;
 
 /* Constants of a shader, of which each uses those that it names; FLOATS of call.glsl is set for every
- * pass by the first input: 0 f32, 1 f16, 2 bf16. */
-enum { ZT_VK_SPECS = 8, ZT_VK_FLOATS = 4 };
+ * pass by the first input: 0 f32, 1 f16, 2 bf16; FUSED of fused.glsl for every pipeline by the device. */
+enum { ZT_VK_SPECS = 8, ZT_VK_FLOATS = 4, ZT_VK_FUSED = 7 };
 
 enum {
     ZT_VK_ERROR_BYTES = 512, /* bytes a task for its error block: a head and ZT_VK_RECORDS records (shaders/call.glsl) */
@@ -134,6 +134,7 @@ typedef struct zt_vk_engine {
     uint32_t invocations;             /* of a workgroup, at most */
     uint32_t lanes;                   /* of a subgroup whose invocations can exchange values; 0: they cannot */
     bool dots;                        /* products of four pairs of signed bytes in one instruction */
+    bool fused;                       /* fma rounds once: it is not a driver that runs on a CPU */
     bool doubles;                     /* it computes with f64 and integers of 64 bits */
     double tick;                      /* seconds of a timestamp's unit; 0: no timestamps */
     char name[VK_MAX_PHYSICAL_DEVICE_NAME_SIZE];
@@ -193,6 +194,12 @@ zt_status zt_vk_lost(zt_vk_engine *engine); /* fails: the device is lost */
 
 /* weights.c */
 int zt_vk_pack_of(zt_dtype dtype); /* the constant TYPE of shaders/weights.glsl, or 0: none */
+typedef struct zt_vk_unit {
+    int words, bytes, header; /* packed words, bytes in the file, those of a header that gets a word of its own */
+} zt_vk_unit;
+zt_vk_unit zt_vk_unit_of(zt_dtype dtype);    /* of a type that has a packed form */
+size_t zt_vk_powers_at(const zt_type *type); /* bytes of a packed matrix before the powers of its rows */
+int64_t zt_vk_units(const zt_type *type);    /* of a row of a packed matrix */
 zt_ebuf *zt_vk_load_weight(zt_engine *engine, const zt_type *type, const zt_store *store, int64_t handle);
 zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain */
 
@@ -201,6 +208,9 @@ zt_status zt_vk_plain(zt_vk_engine *engine, zt_ebuf *buffer); /* makes b->plain 
 /* Mesa's drivers for processors end the loops of an invocation after 65,535 turns, counted over all its loops, and report
  * nothing. Kernels divide what would take more, or leave it to the cpu. */
 enum { ZT_VK_TURNS = 60000 };
+
+/* May an invocation take so many? */
+static inline bool zt_vk_has_turns(const zt_vk_engine *engine, int64_t turns) { return engine->fused || turns < ZT_VK_TURNS; }
 
 /* A kernel's `set` describes the dispatches of a step: its passes. It runs once, when the step is prepared.
  *
@@ -289,39 +299,54 @@ typedef struct zt_vk_kernel {
     bool many;        /* where no arguments are named: those past the seventh are passed in `word`; else they are left out */
 } zt_vk_kernel;
 
+/* grids.c: the vectors that codes of the step's weights stand for, into its table; the argument that shaders/weights.glsl
+ * wants for a weight, absent where its type has none. */
+zt_status zt_vk_put_grids(zt_vk_engine *engine, zt_vk_call *call);
+zt_vk_arg zt_vk_grid(const zt_vk_call *call, int input);
+
 /* The lists, zt_vk_FILE, one per file of kernels; they end with set NULL. */
 // clang-format off
 #define ZT_VK_FAMILIES(X) \
-    X(argmax)        \
-    X(attention)     \
-    X(conv)          \
-    X(elementwise)   \
-    X(index)         \
-    X(kv_cache)      \
-    X(linear)        \
-    X(loss)          \
-    X(matmul)        \
-    X(matmul_weight) \
-    X(norm)          \
-    X(norm_channels) \
-    X(pad)           \
-    X(pointwise)     \
-    X(pools)         \
-    X(quant)         \
-    X(random)        \
-    X(recurrent)     \
-    X(reduce)        \
-    X(rope)          \
-    X(sample)        \
-    X(scan)          \
-    X(sdpa)          \
-    X(shape)         \
-    X(shape_like)    \
-    X(slice)         \
-    X(softmax)       \
-    X(spectral)      \
-    X(topk)          \
-    X(triangular)
+    X(argmax)              \
+    X(attention)           \
+    X(attention_indexed)   \
+    X(causal_conv)         \
+    X(causal_conv_back)    \
+    X(conv)                \
+    X(delta_rule)          \
+    X(delta_rule_back)     \
+    X(elementwise)         \
+    X(expert)              \
+    X(index)               \
+    X(kv_cache)            \
+    X(linear)              \
+    X(loss)                \
+    X(matmul)              \
+    X(matmul_weight)       \
+    X(norm)                \
+    X(norm_channels)       \
+    X(pad)                 \
+    X(pointwise)           \
+    X(pools)               \
+    X(quant)               \
+    X(random)              \
+    X(recurrent)           \
+    X(reduce)              \
+    X(rope)                \
+    X(sample)              \
+    X(scan)                \
+    X(sdpa)                \
+    X(selective_scan)      \
+    X(selective_scan_back) \
+    X(shape)               \
+    X(shape_like)          \
+    X(slice)               \
+    X(softmax)             \
+    X(spectral)            \
+    X(topk)                \
+    X(triangular)          \
+    X(wkv7)                \
+    X(wkv7_back)
 // clang-format on
 #define X(family) extern const zt_vk_kernel zt_vk_##family[];
 ZT_VK_FAMILIES(X)
@@ -400,21 +425,35 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
 #define ZT_VK_SHADERS(X) \
     X(argmax) \
     X(attention) \
+    X(attention_choose) \
+    X(attention_index) \
+    X(attention_indexed) \
+    X(causal_conv) \
+    X(causal_conv_back) \
     X(conv) \
     X(conv_parts) \
+    X(delta_factors) \
+    X(delta_lengths) \
+    X(delta_rule) \
+    X(delta_rule_back) \
     X(elementwise_binary) \
     X(elementwise_blocks) \
     X(elementwise_packed) \
     X(elementwise_unary) \
     X(elementwise_values) \
+    X(expert_back) \
     X(index_elements) \
     X(index_gather) \
     X(index_one_hot) \
     X(index_parts) \
     X(kv_cache) \
     X(linear) \
+    X(linear_after) \
+    X(linear_bytes) \
     X(linear_codes) \
     X(linear_int8) \
+    X(linear_pack) \
+    X(linear_powers) \
     X(loss_classes) \
     X(loss_pair) \
     X(loss_sum) \
@@ -440,18 +479,25 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(reduce_spread) \
     X(roof) \
     X(rope) \
+    X(rope_f64) \
+    X(rope_table) \
     X(sample) \
     X(scan) \
     X(sdpa) \
     X(sdpa_grad) \
+    X(selective_scan) \
+    X(selective_scan_back) \
     X(shape) \
     X(shape_concat) \
     X(slice_put) \
     X(softmax) \
     X(spectral) \
     X(spectral_conv) \
+    X(sum_parts) \
     X(topk) \
-    X(triangular)
+    X(triangular) \
+    X(wkv7) \
+    X(wkv7_back)
 // clang-format on
 enum {
 #define X(s) ZT_VK_SHADER_##s,
