@@ -11,6 +11,7 @@
 #   mk/cudaemu.mk   the emulated GPU of the tests
 #   mk/data.mk      packed test data
 #   mk/tests.mk     test programs, and the targets that run tests
+#   mk/arm64.mk     AArch64: a build by a cross compiler, run by qemu
 #   mk/checks.mk    sanitizers, fuzzing, the long tests, the contract of the ops, the style
 #   mk/install.mk   install, uninstall, packages, clean
 
@@ -19,15 +20,20 @@
 BUILD   ?= build
 prefix  ?= /usr/local
 PREFIX  ?= $(prefix)
-CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
-AR      ?= ar
-STRIP   ?= strip
-OBJCOPY ?= objcopy
+# For another processor: CROSS is what the names of its compiler and tools begin with (aarch64-linux-gnu-), SYSROOT a folder
+# with its libraries (scripts/sysroot makes one), RUN what runs its programs here.
+CROSS   ?=
+SYSROOT ?=
+RUN     ?= $(if $(CROSS),qemu-$(firstword $(subst -, ,$(CROSS))) -L $(or $(SYSROOT),/))
+override CC := $(if $(filter default,$(origin CC)),$(CROSS)gcc,$(CC))$(if $(SYSROOT), --sysroot=$(SYSROOT))
+AR      := $(if $(filter default,$(origin AR)),$(CROSS)ar,$(AR))
+STRIP   ?= $(CROSS)strip
+OBJCOPY ?= $(CROSS)objcopy
 OPT     ?= -O2 -g
 HARDEN  ?= -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fPIE
 PROMPT  ?= Why is the sky blue? Answer in one sentence.
 
-.PHONY: all programs lib test check test-bins run-tests long sanitize demo deps test-deps install install-strip uninstall \
+.PHONY: all programs lib test check test-bins run-tests long sanitize demo deps test-deps arm64 arm64-bits install install-strip uninstall \
         dist deb bench fuzz contract architectures format clean distclean help
 .SECONDARY:
 .DELETE_ON_ERROR:
@@ -43,14 +49,15 @@ help:
 	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  stripped, unless STRIP=;  uninstall removes it'
 	@echo 'make dist       a reproducible tarball of the commit, in $(BUILD)'
-	@echo 'make deb        the Debian packages zt and libzt-dev, in $(BUILD)/deb'
+	@echo 'make deb        the Debian packages zt and libzt-dev, in $(BUILD)/deb;  DEB_ARCH=arm64: for that'
+	@echo 'make arm64      cross-compile the tools for AArch64, in $(BUILD)/arm64;  arm64-bits: compare their bits under qemu'
 	@echo 'make contract   add what is new in the table of ops to tests/ops/contract.txt'
 	@echo 'make architectures  write the architectures of language models into man/zt-run.1'
 	@echo 'make format     give all C files the style of .clang-format (clang-format 14)'
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none CUDA_ARCHS="80 ..." HIP=0|1 HIPCC=PROGRAM HIP_ARCHS="gfx90a ..." YAML=auto|0|1 SQLITE=auto|0|1 MICROHTTPD=auto|0|1 CURL=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 NEON=auto|0|1 DOTPROD=auto|0|1 CROSS=PREFIX SYSROOT=DIR RUN=PROGRAM VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none CUDA_ARCHS="80 ..." HIP=0|1 HIPCC=PROGRAM HIP_ARCHS="gfx90a ..." YAML=auto|0|1 SQLITE=auto|0|1 MICROHTTPD=auto|0|1 CURL=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 deps:
 	@scripts/deps build
@@ -81,4 +88,5 @@ include mk/cudaemu.mk
 include mk/data.mk
 include mk/tests.mk
 include mk/checks.mk
+include mk/arm64.mk
 include mk/install.mk

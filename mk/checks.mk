@@ -28,6 +28,7 @@ long:
 	ZT_LONG=1 $(BUILD)/tests/hostile_directories
 	ZT_LONG=1 $(BUILD)/tests/conformance vulkan matmul_weight # every block type
 	ZT_LONG=1 $(BUILD)/tests/vulkan_models # greedy text after 24 prompts
+	ZT_LONG=1 $(MAKE) --no-print-directory arm64-bits # AArch64 under qemu
 	ZT_LONG=1 $(BUILD)/tests/unary # every function of one float on all 2^32: an hour
 	@$(MAKE) --no-print-directory deb
 	scripts/check-deb $(BUILD)/deb || [ $$? -eq 69 ] # 69: no chroot can be made here, as it said

@@ -38,7 +38,7 @@ install: all
 	$(if $(STRIP),$(STRIP) $(call to,$(libexecdir)/zt) && $(STRIP) -g --enable-deterministic-archives $(call to,$(libdir)/libzt.a))
 	for tool in $(tools); do ln -srf $(call to,$(libexecdir)/zt) $(call to,$(bindir))/$$tool || exit; done
 	$(foreach p,$(pages) $(BUILD)/man/zt-ops.7,install -D -m 644 $(p) $(call to,$(mandir)/man$(call section,$(p))/$(notdir $(p))) && ):
-	$(foreach t,$(tools),$(foreach s,$(shells),$(BUILD)/bin/$(t) --completion $(s) >$(call to,$(call script_$(s),$(t))) && )):
+	$(foreach t,$(tools),$(foreach s,$(shells),$(RUN) $(BUILD)/bin/$(t) --completion $(s) >$(call to,$(call script_$(s),$(t))) && )):
 	for h in $(public); do \
 	    case $$h in lib/zt.h | lib/zt/*) to=$${h#lib/} ;; *) to=zt/$${h#lib/} ;; esac; \
 	    install -D -m 644 $$h $(call to,$(includedir))/$$to && \
@@ -71,14 +71,17 @@ dist:
 	xz -$(XZ_LEVEL) -T1 -f $(BUILD)/$(dist_name).tar
 	@echo $(BUILD)/$(dist_name).tar.xz
 
-# Debian packages, zt and libzt-dev, in $(BUILD)/deb, built from the tarball; DEB_CC names another compiler. What was given to
+# Debian packages, zt and libzt-dev, in $(BUILD)/deb, built from the tarball; DEB_CC names another compiler, DEB_ARCH=arm64 that
+# architecture, for which they are cross-built. What was given to
 # this make is not for that of the package.
 deb:
 	@scripts/deps deb
+	$(if $(DEB_ARCH),@scripts/deps arm64 && scripts/sysroot '$(ARM64_SYSROOT)')
 	@$(MAKE) --no-print-directory dist
 	rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
 	tar -C $(BUILD)/deb -xf $(BUILD)/$(dist_name).tar.xz
-	cd $(BUILD)/deb/$(dist_name) && MAKEFLAGS= MAKEOVERRIDES= $(if $(DEB_CC),CC='$(DEB_CC)') dpkg-buildpackage -b -us -uc -j$$(nproc)
+	cd $(BUILD)/deb/$(dist_name) && MAKEFLAGS= MAKEOVERRIDES= $(if $(DEB_CC),CC='$(DEB_CC)') \
+	    $(if $(DEB_ARCH),SYSROOT='$(ARM64_SYSROOT)') dpkg-buildpackage $(if $(DEB_ARCH),-a$(DEB_ARCH) -d) -b -us -uc -j$$(nproc)
 	rm -rf $(BUILD)/deb/$(dist_name)
 	@ls $(BUILD)/deb/*.deb
 

@@ -8,4 +8,4 @@ $(BUILD)/%.$(1).o: %.c $(BUILD)/flags
 	$(Q)$(CC) $(ZCPPFLAGS) -DZT_ISA=$(1) -DZT_ISA_$(1)=1 $(ZCFLAGS) -Wno-psabi -fno-var-tracking $(ISA_FLAGS_$(1)) \
 	    $$(FLAGS_$$(*F).$(1)) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach i,scalar avx2 avx512,$(eval $(call isa_rule,$(i))))
+$(foreach i,scalar avx2 avx512 neon dotprod,$(eval $(call isa_rule,$(i))))

@@ -1,8 +1,10 @@
 # sources.mk - which files make the library, the tools and the tests. A new file is found by its folder.
 
 # The instruction sets that the compiler knows.
-ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512)
-ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512)
+ISAS := scalar $(if $(filter 1,$(HAVE_AVX2)),avx2) $(if $(filter 1,$(HAVE_AVX512)),avx512) \
+        $(if $(filter 1,$(HAVE_NEON)),neon) $(if $(filter 1,$(HAVE_DOTPROD)),dotprod)
+ZCPPFLAGS += $(if $(filter 1,$(HAVE_AVX2)),-DZT_HAVE_AVX2) $(if $(filter 1,$(HAVE_AVX512)),-DZT_HAVE_AVX512) \
+             $(if $(filter 1,$(HAVE_NEON)),-DZT_HAVE_NEON) $(if $(filter 1,$(HAVE_DOTPROD)),-DZT_HAVE_DOTPROD)
 
 # The library. *_sm90.cu are kernels for NVIDIA alone.
 isa_src  := $(sort $(wildcard lib/engine/cpu/isa/*.c lib/engine/cpu/isa/*/*.c lib/tensor/isa/*.c lib/dna/isa/*.c))

@@ -39,4 +39,4 @@ $(BUILD)/man/mkops: $(BUILD)/man/mkops.o $(BUILD)/libzt.a
 
 $(BUILD)/man/zt-ops.7: $(BUILD)/man/mkops
 	$(call say,MAN)
-	$(Q)$< >$@.new && mv $@.new $@
+	$(Q)$(RUN) $< >$@.new && mv $@.new $@

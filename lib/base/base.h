@@ -286,9 +286,11 @@ double zt_normal(uint64_t seed, uint64_t sequence, uint64_t position);  /* mean 
 
 double zt_seconds(void); /* monotonic clock */
 
-typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_COUNT } zt_isa;
-zt_isa zt_isa_best(void);            /* by cpuid; AVX512 means F BW DQ VL VNNI BF16 VBMI */
-const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" */
+/* Of x86-64: AVX2, and AVX512, which means F BW DQ VL VNNI BF16 VBMI. Of AArch64: NEON, and DOTPROD, NEON with FEAT_DotProd. */
+typedef enum zt_isa { ZT_ISA_SCALAR, ZT_ISA_AVX2, ZT_ISA_AVX512, ZT_ISA_NEON, ZT_ISA_DOTPROD, ZT_ISA_COUNT } zt_isa;
+zt_isa zt_isa_best(void);            /* the newest that processor and build have */
+bool zt_isa_has(zt_isa isa);         /* have they this one? Always SCALAR */
+const char *zt_isa_name(zt_isa isa); /* "scalar" "avx2" "avx512" "neon" "dotprod" */
 /* By exact name, whether or not the processor has it. false: not a name, *out stays. */
 bool zt_isa_parse(const char *name, zt_isa *out);
 #define ZT_CPU_MODEL 64

@@ -7,6 +7,9 @@
 #include <string.h>
 #include <time.h>
 
+#if defined(__aarch64__)
+#include <sys/auxv.h>
+#endif
 #if defined(__x86_64__)
 #include <cpuid.h>
 #if __has_include(<sys/platform/x86.h>) /* glibc 2.33 and later */
@@ -84,7 +87,7 @@ int zt_cpu_count(void)
 
 /* ---- what they can do ------------------------------------------------------------------------ */
 
-static const char *const isa_names[ZT_ISA_COUNT] = {"scalar", "avx2", "avx512"};
+static const char *const isa_names[ZT_ISA_COUNT] = {"scalar", "avx2", "avx512", "neon", "dotprod"};
 
 const char *zt_isa_name(zt_isa isa) { return (unsigned)isa < ZT_ISA_COUNT ? isa_names[isa] : "unknown"; }
 
@@ -98,6 +101,12 @@ bool zt_isa_parse(const char *name, zt_isa *out)
         }
     }
     return false;
+}
+
+bool zt_isa_has(zt_isa isa)
+{
+    const zt_isa best = zt_isa_best(), first = best < ZT_ISA_NEON ? ZT_ISA_AVX2 : ZT_ISA_NEON;
+    return isa == ZT_ISA_SCALAR || (isa >= first && isa <= best);
 }
 
 #if defined(ZT_HAVE_AVX512)
@@ -201,7 +210,18 @@ size_t zt_cpu_reach_of_codes(int bits)
 
 bool zt_cpu_shared_ports(void) { return false; }
 
+#if defined(ZT_HAVE_NEON)
+/* All AArch64 processors have NEON. */
+zt_isa zt_isa_best(void)
+{
+#if defined(ZT_HAVE_DOTPROD)
+    if (getauxval(AT_HWCAP) & HWCAP_ASIMDDP) return ZT_ISA_DOTPROD;
+#endif
+    return ZT_ISA_NEON;
+}
+#else
 zt_isa zt_isa_best(void) { return ZT_ISA_SCALAR; }
+#endif
 
 #endif
 

@@ -283,7 +283,8 @@ typedef struct merge_loops {
     void (*consensus)(float *y, const float *b, float *const *d, const float *w, int k, bool normalize, float scale, int64_t n);
     void (*nearswap)(float *y, const float *a, const float *b, float t, int64_t n);
 } merge_loops;
-extern const merge_loops zt_merge_loops_scalar, zt_merge_loops_avx2, zt_merge_loops_avx512;
+extern const merge_loops zt_merge_loops_scalar, zt_merge_loops_avx2, zt_merge_loops_avx512, zt_merge_loops_neon,
+    zt_merge_loops_dotprod;
 const merge_loops *zt_merge_loops(void); /* those of this processor */
 
 #endif

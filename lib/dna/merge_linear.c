@@ -19,6 +19,12 @@ const merge_loops *zt_merge_loops(void)
 #if defined(ZT_HAVE_AVX512)
         [ZT_ISA_AVX512] = &zt_merge_loops_avx512,
 #endif
+#if defined(ZT_HAVE_NEON)
+        [ZT_ISA_NEON] = &zt_merge_loops_neon,
+#endif
+#if defined(ZT_HAVE_DOTPROD)
+        [ZT_ISA_DOTPROD] = &zt_merge_loops_dotprod,
+#endif
     };
     zt_isa best = zt_isa_best();
     while (best > ZT_ISA_SCALAR && !loops[best]) best--;

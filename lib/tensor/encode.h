@@ -22,7 +22,7 @@ typedef struct zt_encoder {
 } zt_encoder;
 
 /* The list of an instruction set, up to one of ZT_DTYPE_COUNT: isa/encoders.c. */
-extern const zt_encoder zt_encoders_scalar[], zt_encoders_avx2[], zt_encoders_avx512[];
+extern const zt_encoder zt_encoders_scalar[], zt_encoders_avx2[], zt_encoders_avx512[], zt_encoders_neon[], zt_encoders_dotprod[];
 
 const zt_encoder *zt_encoder_find(zt_isa isa, zt_dtype dtype); /* NULL: none */
 
@@ -32,7 +32,7 @@ typedef struct zt_plain {
     void (*encode_f16)(const float *src, void *dst, int64_t n);
     bool (*any_above)(const float *values, int64_t count, float limit); /* |value|, or NaN */
 } zt_plain;
-extern const zt_plain zt_plain_scalar, zt_plain_avx2, zt_plain_avx512;
+extern const zt_plain zt_plain_scalar, zt_plain_avx2, zt_plain_avx512, zt_plain_neon, zt_plain_dotprod;
 
 const zt_plain *zt_plain_of(zt_isa isa);
 

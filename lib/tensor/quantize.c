@@ -17,6 +17,12 @@ static const zt_encoder *const encoder_lists[ZT_ISA_COUNT] = {
 #if defined(ZT_HAVE_AVX512)
     [ZT_ISA_AVX512] = zt_encoders_avx512,
 #endif
+#if defined(ZT_HAVE_NEON)
+    [ZT_ISA_NEON] = zt_encoders_neon,
+#endif
+#if defined(ZT_HAVE_DOTPROD)
+    [ZT_ISA_DOTPROD] = zt_encoders_dotprod,
+#endif
 };
 
 static const zt_plain *const plain_codecs[ZT_ISA_COUNT] = {
@@ -26,6 +32,12 @@ static const zt_plain *const plain_codecs[ZT_ISA_COUNT] = {
 #endif
 #if defined(ZT_HAVE_AVX512)
     [ZT_ISA_AVX512] = &zt_plain_avx512,
+#endif
+#if defined(ZT_HAVE_NEON)
+    [ZT_ISA_NEON] = &zt_plain_neon,
+#endif
+#if defined(ZT_HAVE_DOTPROD)
+    [ZT_ISA_DOTPROD] = &zt_plain_dotprod,
 #endif
 };
 

@@ -107,7 +107,7 @@ complete_zsh() { # line
     [ "$(complete_line zt-run -m model.gguf --detok)" = --detokenize ]
     [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --isa = avx | xargs)" = 'avx2 avx512' ]
-    [ "$(complete_line zt-run --isa = | xargs)" = 'scalar avx2 avx512' ]
+    [ "$(complete_line zt-run --isa = | xargs)" = 'scalar avx2 avx512 neon dotprod' ]
     [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32' ]
     [ -z "$(complete_line zt-run -n 1)" ]
     [ -z "$(complete_line zt-run -m mod)" ] # bash's own rule: files

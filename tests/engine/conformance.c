@@ -7,8 +7,10 @@
  * the worst error seen. Gradients are grad.c's, the eager functions' are eager_ops.c's.
  *
  * conformance [ENGINE [OP...]]: on this engine and ref alone, these ops alone.
+ * conformance bits [ISA [OP...]]: prints the bits of the cpu (conformance_bits.h).
  */
 #include "lib/run/diff.h"
+#include "tests/engine/conformance_bits.h"
 #include "tests/engine/conformance_rows.h"
 #include "tests/engine/conformance_trial.h"
 
@@ -319,6 +321,11 @@ static bool among(const char *name, char **list)
 int main(int argc, char **argv)
 {
     zt_ctx *ctx = zt_ctx_new();
+    if (argc > 1 && !strcmp(argv[1], "bits")) {
+        const int status = print_bits(ctx, argv[2], argc > 2 ? argv + 3 : NULL);
+        zt_ctx_free(ctx);
+        return status;
+    }
     add_setups(ctx, argc > 1 ? argv[1] : NULL);
     if (tap_failed) return tap_done();
     for (int op = 0; op < ZT_OP_COUNT; op++)

@@ -69,6 +69,7 @@ static void add_setups(zt_ctx *ctx, const char *only)
     add_setup(ctx, "ref", ZT_ISA_SCALAR, 1, -1, false);
     const int scalar = n_setups; /* whose bits other instruction sets have too */
     for (int isa = 0; isa <= (int)zt_isa_best() && (!only || !strcmp(only, "cpu")); isa++) {
+        if (!zt_isa_has((zt_isa)isa)) continue;
         int one = n_setups;
         bool best = isa == (int)zt_isa_best();
         add_setup(ctx, "cpu", (zt_isa)isa, 1, isa == ZT_ISA_SCALAR ? -1 : scalar, false);

@@ -30,6 +30,16 @@ static const isa isas[] = {
     {ZT_ISA_AVX512, {ZT_CPU_FAMILIES(X)}},
 #undef X
 #endif
+#ifdef ZT_HAVE_NEON
+#define X(f) zt_cpu_##f##_neon,
+    {ZT_ISA_NEON, {ZT_CPU_FAMILIES(X)}},
+#undef X
+#endif
+#ifdef ZT_HAVE_DOTPROD
+#define X(f) zt_cpu_##f##_dotprod,
+    {ZT_ISA_DOTPROD, {ZT_CPU_FAMILIES(X)}},
+#undef X
+#endif
 };
 
 static inline const zt_cpu_kernel *find_kernel(const isa *s, zt_op op)

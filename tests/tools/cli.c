@@ -369,7 +369,7 @@ static void test_isa(void)
     ok(run_tool("-q show") == 0 && has(out, "isa=scalar"), "ZT_ISA");
     setenv("ZT_ISA", "mmx", 1);
     ok(run_tool("-q show --isa scalar") == 0 && has(out, "isa=scalar"), "--isa goes before it");
-    misuse("show", "ZT_ISA: 'mmx' is not one of scalar|avx2|avx512");
+    misuse("show", "ZT_ISA: 'mmx' is not one of scalar|avx2|avx512|neon|dotprod");
     unsetenv("ZT_ISA");
     ok(run_tool("-q show") == 0 && has(out, zt_isa_name(zt_isa_best())), "the best, if not told");
     if (zt_isa_best() < ZT_ISA_AVX512)

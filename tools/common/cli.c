@@ -165,10 +165,10 @@ static zt_status choose_isa(zt_cli_state *state)
     } else if (env && *env) {
         origin = "ZT_ISA";
         if (!zt_isa_parse(env, &wanted))
-            return zt_fail(state->cli.ctx, ZT_EUSAGE, "ZT_ISA: '%s' is not one of scalar|avx2|avx512",
+            return zt_fail(state->cli.ctx, ZT_EUSAGE, "ZT_ISA: '%s' is not one of scalar|avx2|avx512|neon|dotprod",
                            zt_escape(shown, sizeof shown, env, strlen(env)));
     }
-    if (wanted > state->cli.isa)
+    if (!zt_isa_has(wanted))
         return zt_fail(state->cli.ctx, ZT_ENOTSUP, "%s %s: this processor supports at most %s", origin, zt_isa_name(wanted),
                        zt_isa_name(state->cli.isa));
     state->cli.isa = wanted;

@@ -58,8 +58,8 @@ static zt_status settle_isa(zt_cli_state *state)
     zt_status status = split_halves(state, "isa", state->isa_text, &halves);
     for (int i = 0; i < 2 && !status; i++) {
         if (!zt_isa_parse(halves.half[i], &isa[i]))
-            status = fail_value(state, "isa", halves.half[i], "one of scalar|avx2|avx512");
-        else if (isa[i] > best)
+            status = fail_value(state, "isa", halves.half[i], "one of scalar|avx2|avx512|neon|dotprod");
+        else if (!zt_isa_has(isa[i]))
             status = zt_fail(state->cli.ctx, ZT_ENOTSUP, "--isa %s: this processor supports at most %s", zt_isa_name(isa[i]),
                              zt_isa_name(best));
     }

@@ -120,7 +120,8 @@ static void put_text(zt_str *out, const zt_cli *cli)
     zt_str_printf(out, "%s %s\nengines:", tool->name, ZT_VERSION);
     for (int i = 0; zt_engine_list(i); i++) zt_str_printf(out, " %s", zt_engine_list(i));
     zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model), zt_cpu_count());
-    for (int i = 0; i <= (int)zt_isa_best(); i++) zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
+    for (int i = 0; i < ZT_ISA_COUNT; i++)
+        if (zt_isa_has((zt_isa)i)) zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
     zt_str_putc(out, '\n');
     put_adapters(out, cli, put_adapters_text);
 }
@@ -137,7 +138,8 @@ static void put_json(zt_str *out, const zt_cli *cli)
     zt_cpu_model(model);
     zt_str_put_json(out, model, strlen(model));
     zt_str_printf(out, ",\"count\":%d,\"features\":[", zt_cpu_count());
-    for (int i = 0; i <= (int)zt_isa_best(); i++) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
+    for (int i = 0; i < ZT_ISA_COUNT; i++)
+        if (zt_isa_has((zt_isa)i)) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
     zt_str_puts(out, "]}");
     put_adapters(out, cli, put_adapters_json);
     zt_str_puts(out, "}\n");

@@ -84,8 +84,8 @@ static zt_status print_result(run_state *run, const struct run_receipt *receipt)
 static void choose_isa(run_state *run, const receipt_record *record)
 {
     zt_cli *cli = run->cli;
-    for (int isa = 0; isa <= (int)zt_isa_best() && !zt_cli_given(cli, "isa"); isa++)
-        if (!strcmp(zt_isa_name((zt_isa)isa), record->isa)) cli->isa = (zt_isa)isa;
+    for (int isa = 0; isa < ZT_ISA_COUNT && !zt_cli_given(cli, "isa"); isa++)
+        if (zt_isa_has((zt_isa)isa) && !strcmp(zt_isa_name((zt_isa)isa), record->isa)) cli->isa = (zt_isa)isa;
     if (strcmp(zt_isa_name(cli->isa), record->isa) != 0)
         zt_cli_note(cli,
                     "%s was written with --isa %s and is checked with %s: weights that are not integer codes may have other bits",

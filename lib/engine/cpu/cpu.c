@@ -27,8 +27,26 @@ static const zt_cpu_kernel *const avx512_lists[] = {ZT_CPU_FAMILIES(X) NULL};
 #define avx512_lists avx2_lists
 #endif
 
-static const zt_cpu_kernel *const *const lists[ZT_ISA_COUNT] = {
-    [ZT_ISA_SCALAR] = scalar_lists, [ZT_ISA_AVX2] = avx2_lists, [ZT_ISA_AVX512] = avx512_lists};
+#if defined(ZT_HAVE_NEON)
+#define X(f) zt_cpu_##f##_neon,
+static const zt_cpu_kernel *const neon_lists[] = {ZT_CPU_FAMILIES(X) NULL};
+#undef X
+#else
+#define neon_lists scalar_lists
+#endif
+#if defined(ZT_HAVE_DOTPROD)
+#define X(f) zt_cpu_##f##_dotprod,
+static const zt_cpu_kernel *const dotprod_lists[] = {ZT_CPU_FAMILIES(X) NULL};
+#undef X
+#else
+#define dotprod_lists neon_lists
+#endif
+
+static const zt_cpu_kernel *const *const lists[ZT_ISA_COUNT] = {[ZT_ISA_SCALAR] = scalar_lists,
+                                                                [ZT_ISA_AVX2] = avx2_lists,
+                                                                [ZT_ISA_AVX512] = avx512_lists,
+                                                                [ZT_ISA_NEON] = neon_lists,
+                                                                [ZT_ISA_DOTPROD] = dotprod_lists};
 
 static void list_kernels(zt_cpu_engine *engine, zt_isa isa)
 {
@@ -212,11 +230,10 @@ static void cpu_close(zt_engine *base)
 
 static zt_engine *cpu_open(zt_ctx *ctx, const zt_engine_opts *opts)
 {
-    zt_isa best = zt_isa_best();
     zt_cpu_engine *engine = zt_calloc(ctx, 1, sizeof *engine);
     if (!engine) return NULL;
     engine->base = (zt_engine){.vt = &zt_engine_cpu, .ctx = ctx};
-    list_kernels(engine, opts->isa < best ? opts->isa : best);
+    list_kernels(engine, zt_isa_has(opts->isa) ? opts->isa : zt_isa_best());
     engine->tile = choose_tile(opts->tile);
     engine->pool = zt_pool_new(ctx, opts->threads ? opts->threads : zt_cpu_count());
     if (engine->pool) return &engine->base;

@@ -103,7 +103,9 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
     X(rope) X(sample) X(scan) X(selective_scan) X(selective_scan_back) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular) X(wkv7) X(wkv7_back)
 // clang-format on
-#define X(f) extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[];
+#define X(f)                                                                                                                     \
+    extern const zt_cpu_kernel zt_cpu_##f##_scalar[], zt_cpu_##f##_avx2[], zt_cpu_##f##_avx512[], zt_cpu_##f##_neon[],           \
+        zt_cpu_##f##_dotprod[];
 ZT_CPU_FAMILIES(X)
 #undef X
 

@@ -201,6 +201,12 @@ static const zt_cpu_roof *const roof_loops[ZT_ISA_COUNT] = {
 #if defined(ZT_HAVE_AVX512)
     [ZT_ISA_AVX512] = &zt_cpu_roof_avx512,
 #endif
+#if defined(ZT_HAVE_NEON)
+    [ZT_ISA_NEON] = &zt_cpu_roof_neon,
+#endif
+#if defined(ZT_HAVE_DOTPROD)
+    [ZT_ISA_DOTPROD] = &zt_cpu_roof_dotprod,
+#endif
 };
 
 /* One that this processor has? */
@@ -261,17 +267,19 @@ static void measure_all(roof_meter *meter, zt_roof *roof, zt_isa isa, const zt_r
 {
     int first = opts->brief ? (int)isa : 0, thread_counts = meter->threads > 1 ? 2 : 1, jobs = 0;
     for (int i = first; i <= (int)isa; i++)
-        for (const zt_cpu_peak *peak = roof_loops[i]->peak; peak->run; peak++) jobs += has_peak(peak);
+        for (const zt_cpu_peak *peak = roof_loops[i] ? roof_loops[i]->peak : NULL; peak && peak->run; peak++)
+            jobs += has_peak(peak);
     double job_seconds = seconds / ((jobs + roof->n_levels * (opts->brief ? 1 : 2)) * thread_counts);
     for (int i = roof->n_levels; i-- > 0;)
         measure_level(meter, &roof->level[i], i == roof->n_levels - 1, opts->brief, job_seconds);
-    for (int i = first; i <= (int)isa; i++) measure_peaks(meter, roof, (zt_isa)i, job_seconds);
+    for (int i = first; i <= (int)isa; i++)
+        if (zt_isa_has((zt_isa)i)) measure_peaks(meter, roof, (zt_isa)i, job_seconds);
 }
 
 zt_status zt_roof_measure(zt_ctx *ctx, const zt_roof_opts *opts, zt_roof *roof)
 {
     ZT_REQUIRE(ctx, opts && roof, ZT_EUSAGE);
-    zt_isa isa = opts->isa < zt_isa_best() ? opts->isa : zt_isa_best();
+    zt_isa isa = zt_isa_has(opts->isa) ? opts->isa : zt_isa_best();
     *roof = (zt_roof){.threads = opts->threads ? opts->threads : zt_cpu_count()};
     if (roof->threads < 1 || roof->threads > MAX_THREADS)
         return zt_fail(ctx, ZT_EUSAGE, "invalid thread count %d: must be 1 to %d", roof->threads, MAX_THREADS);

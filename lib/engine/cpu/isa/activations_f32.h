@@ -112,9 +112,11 @@ INLINE vf vf_look_up(const float table[PIECES], vi i)
     const vi at = vi_and(i, vi_set(PIECES - 1));
     return (vf){_mm256_i32gather_ps(table, at.lo, 4), _mm256_i32gather_ps(table, at.hi, 4)};
 #else
-    vf y;
-    for (int lane = 0; lane < LANES; lane++) y.v[lane] = table[i.v[lane] & (PIECES - 1)];
-    return y;
+    int32_t at[LANES];
+    float y[LANES];
+    memcpy(at, &i, sizeof at);
+    for (int lane = 0; lane < LANES; lane++) y[lane] = table[at[lane] & (PIECES - 1)];
+    return vf_load(y);
 #endif
 }
 

@@ -301,6 +301,8 @@ INLINE vf conv_evens(vf a, vf b)
     __m256d lo = _mm256_castps_pd(_mm256_shuffle_ps(a.lo, a.hi, 0x88));
     __m256d hi = _mm256_castps_pd(_mm256_shuffle_ps(b.lo, b.hi, 0x88));
     return (vf){_mm256_castpd_ps(_mm256_permute4x64_pd(lo, 0xd8)), _mm256_castpd_ps(_mm256_permute4x64_pd(hi, 0xd8))};
+#elif defined(ZT_ISA_neon)
+    return (vf){vuzp1q_f32(a.a, a.b), vuzp1q_f32(a.c, a.d), vuzp1q_f32(b.a, b.b), vuzp1q_f32(b.c, b.d)};
 #else
     vf y;
     for (int i = 0; i < LANES; i++) y.v[i] = i < LANES / 2 ? a.v[2 * i] : b.v[2 * i - LANES];

@@ -130,6 +130,8 @@ INLINE vl vl_of_bits(vd a) { return BOTH1(vl, _mm256_castpd_si256, a); }
 INLINE vd vd_of_bits(vl a) { return BOTH1(vd, _mm256_castsi256_pd, a); }
 INLINE vd vd_choose(vl c, vd a, vd b) { return vd_select(vd_of_bits(c), a, b); }
 
+#elif defined(ZT_ISA_neon)
+#include "lib/engine/cpu/isa/doubles_neon.h"
 #else
 /* ---- plain C --------------------------------------------------------------------------------- */
 

@@ -11,7 +11,7 @@
     PAIR_LOOP(bitwise_or, NAME, T, u | w)                                                          \
     PAIR_LOOP(bitwise_xor, NAME, T, u ^ w)                                                         \
     PAIR_LOOP(shift_left, NAME, T, FAR(T, w) ? 0 : (uint64_t)u << w)                               \
-    PAIR_LOOP(shift_right, NAME, T, FAR(T, w) ? (u < (T)1 && u != 0 ? -1 : 0) : u >> w)
+    PAIR_LOOP(shift_right, NAME, T, FAR(T, w) ? (u < (T)1 && u != 0 ? (T)-1 : (T)0) : u >> w)
 // clang-format on
 ALL_INTEGERS(BIT_LOOPS)
 

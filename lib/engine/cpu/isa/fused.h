@@ -14,6 +14,9 @@
 
 static inline float fused_f32(float a, float b, float c)
 {
+#if defined(__FP_FAST_FMAF) /* every processor that this is compiled for has the instruction */
+    return fmaf(a, b, c);
+#else
     const double product = (double)a * (double)b, addend = (double)c, sum = product + addend;
     /* What the sum's rounding left out (Knuth's two-sum). NaN where the sum is not finite: then nothing is adjusted. */
     const double part = sum - product, left_out = (product - (sum - part)) + (addend - part);
@@ -24,6 +27,7 @@ static inline float fused_f32(float a, float b, float c)
     double odd;
     memcpy(&odd, &bits, sizeof odd);
     return (float)odd;
+#endif
 }
 
 static inline double fused_f64(double a, double b, double c) { return fma(a, b, c); }

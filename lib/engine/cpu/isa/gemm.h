@@ -25,7 +25,7 @@
 
 #if defined(ZT_ISA_avx512)
 enum { GEMM_ROWS = 12, GEMM_VECS = 2, GEMM_PAIRS = 1, GEMM_ALONG = 1 };
-#elif defined(ZT_ISA_avx2)
+#elif defined(ZT_ISA_avx2) || defined(ZT_ISA_neon)
 enum { GEMM_ROWS = 6, GEMM_VECS = 1, GEMM_PAIRS = 0, GEMM_ALONG = 0 };
 #else
 enum { GEMM_ROWS = 4, GEMM_VECS = 1, GEMM_PAIRS = 0, GEMM_ALONG = 0 };

@@ -26,11 +26,11 @@ INLINE void philox(uint64_t seed, uint64_t sequence, int64_t position, vl r[4])
     }
 }
 #else
-/* Products of the low 32 bits of each lane; and from, from + 1, ... */
+/* Products of the low 32 bits of each lane; and from, from + 1, ... (NEON's are in doubles_neon.h.) */
 #if defined(ZT_ISA_avx512)
 INLINE vl vl_mul32(vl a, vl b) { return _mm512_mul_epu32(a, b); }
 INLINE vl vl_rising(int64_t from) { return vl_add(vl_set(from), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7)); }
-#else
+#elif defined(ZT_ISA_avx2)
 INLINE vl vl_mul32(vl a, vl b) { return BOTH2(vl, _mm256_mul_epu32, a, b); }
 INLINE vl vl_rising(int64_t from)
 {

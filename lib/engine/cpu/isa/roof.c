@@ -8,8 +8,10 @@
 
 #include "lib/engine/cpu/isa/amx.h"
 
-#if !defined(ZT_ISA_scalar)
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
 #include <immintrin.h>
+#elif defined(ZT_ISA_neon)
+#include <arm_neon.h>
 #endif
 
 #if defined(__x86_64__)
@@ -128,6 +130,28 @@ PEAK_LOOP(run_int8, __m256i, _mm256_setzero_si256(), DOT8)
 static const zt_cpu_peak peaks[] = {{ZT_ROOF_F32, "vfmadd231ps ymm", 16 * CHAINS, run_f32, false},
                                     {ZT_ROOF_INT8, "vpmaddubsw+vpmaddwd+vpaddd ymm", 64 * CHAINS, run_int8, false},
                                     {0}};
+
+#elif defined(ZT_ISA_neon)
+#define FMA(acc, a, b) vfmaq_f32(acc, a, b)
+PEAK_LOOP(run_f32, float32x4_t, vdupq_n_f32(0), FMA)
+#if defined(ZT_ISA_dotprod)
+#define DOT(acc, a, b) vdotq_s32(acc, vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b))
+PEAK_LOOP(run_int8, int32x4_t, vdupq_n_s32(0), DOT)
+enum { INT8_OPS = 32 };
+#define INT8_HOW       "sdot v.4s"
+#else
+/* 16 products: pairs of 16 bits, of which pairs are added to 32. */
+#define DOT(acc, a, b)                                                                                                           \
+    vpadalq_s16(acc, vmlal_high_s8(vmull_s8(vget_low_s8(vreinterpretq_s8_s32(a)), vget_low_s8(vreinterpretq_s8_s32(b))),         \
+                                   vreinterpretq_s8_s32(a), vreinterpretq_s8_s32(b)));                                           \
+    IN_REGISTER(a)
+PEAK_LOOP(run_int8, int32x4_t, vdupq_n_s32(0), DOT)
+enum { INT8_OPS = 32 };
+#define INT8_HOW "smull+smlal+sadalp v.4s"
+#endif
+
+static const zt_cpu_peak peaks[] = {
+    {ZT_ROOF_F32, "fmla v.4s", 8 * CHAINS, run_f32, false}, {ZT_ROOF_INT8, INT8_HOW, INT8_OPS *CHAINS, run_int8, false}, {0}};
 
 #else
 typedef float four __attribute__((vector_size(16)));

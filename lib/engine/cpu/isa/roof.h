@@ -21,6 +21,6 @@ typedef struct zt_cpu_roof {
     void (*stream)(void *to, const void *from, size_t bytes); /* stores past the caches */
 } zt_cpu_roof;
 
-extern const zt_cpu_roof zt_cpu_roof_scalar, zt_cpu_roof_avx2, zt_cpu_roof_avx512;
+extern const zt_cpu_roof zt_cpu_roof_scalar, zt_cpu_roof_avx2, zt_cpu_roof_avx512, zt_cpu_roof_neon, zt_cpu_roof_dotprod;
 
 #endif

@@ -2,7 +2,7 @@
  *
  *   vf  16 floats          vi  16 int32 (vi_of_u16, vi_to_u16: from, and the low half to, 16 bits)
  *
- * One register with AVX-512, two with AVX2, an array in plain C. All is exact or rounded once to
+ * One register with AVX-512, two with AVX2, four with NEON, an array in plain C. All is exact or rounded once to
  * nearest even, so that the instruction sets agree to the bit; vf_fma rounds a * b + c once (in plain C
  * fused.h). Pointers need no alignment.
  *
@@ -262,6 +262,8 @@ INLINE void vf_transpose(vf r[LANES])
     }
 }
 
+#elif defined(ZT_ISA_neon)
+#include "lib/engine/cpu/isa/simd_neon.h"
 #else
 /* ---- plain C --------------------------------------------------------------------------------- */
 
@@ -403,7 +405,7 @@ INLINE bool vf_any_below_0(vf a)
 }
 #endif
 
-#if !defined(ZT_ISA_scalar)
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
 /* ---- over lanes, both kinds of registers ----------------------------------------------------- */
 
 /* The sum of all lanes, and the largest. */

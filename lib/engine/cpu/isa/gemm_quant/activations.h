@@ -276,7 +276,7 @@ INLINE void quantize_q16(const float *x, act_block *block)
         _mm_storeu_si128((__m128i *)(block->q[1] + 16 * upper), _mm256_extracti128_si256(value, 1));
     }
 }
-#elif defined(ZT_ISA_scalar)
+#elif !defined(ZT_ISA_avx512)
 /* If x is not finite any codes will do, as the scale is not finite either. */
 INLINE void quantize_q16(const float *x, act_block *block)
 {
@@ -292,7 +292,7 @@ INLINE void quantize_q16(const float *x, act_block *block)
 }
 #endif
 
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
 /* ---- eight blocks of 32 values --------------------------------------------------------------- */
 
 /* Reduces eight registers to a lane each, by maximum or sum: lane i of *low has the lower four lanes of register i, of

@@ -7,7 +7,7 @@
 
 #include "lib/engine/cpu/isa/gemm_quant/activations.h"
 
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
 /* ---- what comes behind the codes ------------------------------------------------------------- */
 
 /* Stores a number of each row. */

@@ -27,7 +27,7 @@
 /* What sums begin with. */
 typedef struct sums_start {
     const uint8_t *each; /* i32[T] */
-    int32_t common;      /* AVX2, signed codes: of all rows */
+    int32_t common;      /* AVX2 and NEON, signed codes: of all rows */
 } sums_start;
 
 /* The i-th sum of a pair. each: those of its rows. */
@@ -44,12 +44,14 @@ enum { STREAMED_ROWS = 2 };
 #include "lib/engine/cpu/isa/gemm_quant/microkernel_avx512.h"
 #elif defined(ZT_ISA_avx2)
 #include "lib/engine/cpu/isa/gemm_quant/microkernel_avx2.h"
+#elif defined(ZT_ISA_neon)
+#include "lib/engine/cpu/isa/gemm_quant/microkernel_neon.h"
 #else
 #include "lib/engine/cpu/isa/gemm_quant/microkernel_scalar.h"
 #endif
 
 #if !defined(ZT_ISA_avx2)
-/* ---- scalar and avx512 ----------------------------------------------------------------------- */
+/* ---- scalar, avx512 and neon ---------------------------------------------------------------------- */
 
 /* Sums of tokens from those of their two rows. */
 TEMPLATE void join_rows(int T, const iv *row, iv *y)

@@ -241,7 +241,7 @@ static void put_token(const zt_product *p, int64_t token, uint8_t *acts, uint8_t
 /* The whole tile that begins at `token`, at once; returns its tokens. 0: it cannot be made so. */
 static int64_t put_whole_tile(const zt_product *p, int64_t token, int64_t last, uint8_t *acts)
 {
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
     const int64_t row = token * p->parts, T = tile_rows(row, p->act_rows), tokens = T / p->parts;
     if (p->act_form == ACT_CODES && p->x->type.dtype == ZT_F32 && tile_at_once(T, p->parts) &&
         row == tile_start(row, p->act_rows) && token + tokens <= last) {
@@ -434,7 +434,7 @@ static tile_prefetch prefetch_in_tile(const tile_job *job, next_group *coming)
 
 /* ---- a block --------------------------------------------------------------------------------- */
 
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
 /* Rows row..end-1, whole tiles, AMX's or others, times group g, unpacked some columns at a time. */
 static void multiply_unpacked(const tile_job *job, int64_t row, int64_t end, int64_t g)
 {
@@ -491,7 +491,7 @@ static void multiply_packed(const tile_job *job, int64_t row, int64_t end, int64
 
 static void multiply_whole_tiles(const tile_job *job, int64_t row, int64_t end, int64_t g, int64_t last_group)
 {
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
     const int64_t rows = job->p->uses_amx ? AMX_ROWS : TILE_ROWS, until = row + (end - row) / rows * rows;
     if (job->unpacked && until > row) {
         multiply_unpacked(job, row, until, g);

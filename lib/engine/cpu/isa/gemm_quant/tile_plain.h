@@ -39,7 +39,7 @@ enum { CHAINS = 1 };
 #endif
 
 /* With f32 every sum is a chain of dependent additions, so a call keeps eight registers of them going. */
-#if defined(ZT_ISA_avx2)
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_neon)
 #define DECODED_GROUPS          4, 2, 1, 1
 #define EACH_SIZE(X, NAME, arg) X(NAME, arg, 4, 1) X(NAME, arg, 2, 2) X(NAME, arg, 1, 4) X(NAME, arg, 1, 8)
 #else

@@ -41,7 +41,7 @@ typedef void unpack_fn(const uint8_t *group, const uint8_t *head, int64_t K, uin
 typedef void unpacked_tile_fn(const uint8_t *unpacked, int64_t K, const uint8_t *x, float *acc, int64_t acc_stride,
                               bool continues, const uint8_t *group);
 
-#if !defined(ZT_ISA_scalar)
+#if defined(WHOLE_TILES)
 /* ---- scales ---------------------------------------------------------------------------------- */
 
 INLINE int unpacked_factor_bytes(zt_pack_form form, int parts) { return 64 * (zt_pack_has_mins(form) ? 2 : 1) * parts; }

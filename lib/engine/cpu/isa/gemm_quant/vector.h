@@ -1,5 +1,6 @@
 /* vector.h - private to gemm_quant/: the numbers of a group's 16 rows, on each instruction set
- * (vector_scalar.h, vector_avx2.h, vector_avx512.h), and codes unpacked from a packed group.
+ * (vector_scalar.h, vector_avx2.h, vector_avx512.h,
+ * vector_neon.h), and codes unpacked from a packed group.
  *
  *   fv                      f32, one a row
  *   iv                      i32, one a row; of iv16_* two i16 a row, the first in the lower half
@@ -112,10 +113,18 @@ INLINE void prefetch_stream(const uint8_t *p, size_t reach, int bytes)
     if (reach) prefetch_l2((uintptr_t)p + reach, bytes);
 }
 
+/* Where rows of activations are made a whole tile at a time (activations_tile.h), and groups unpacked for many tiles
+ * (unpacked.h). */
+#if defined(ZT_ISA_avx512) || defined(ZT_ISA_avx2)
+#define WHOLE_TILES 1
+#endif
+
 #if defined(ZT_ISA_avx512)
 #include "lib/engine/cpu/isa/gemm_quant/vector_avx512.h"
 #elif defined(ZT_ISA_avx2)
 #include "lib/engine/cpu/isa/gemm_quant/vector_avx2.h"
+#elif defined(ZT_ISA_neon)
+#include "lib/engine/cpu/isa/gemm_quant/vector_neon.h"
 #else
 #include "lib/engine/cpu/isa/gemm_quant/vector_scalar.h"
 #endif

@@ -1,0 +1,78 @@
+/* conformance_bits.h - for conformance.c: the bits of every op's cases as one line an op, to be compared between machines.
+ *
+ * A line is the op, a hash of its inputs and a hash of its outputs. NaN is one NaN: which of them an operation gives differs
+ * between processors.
+ */
+#ifndef ZT_TEST_CONFORMANCE_BITS_H
+#define ZT_TEST_CONFORMANCE_BITS_H
+
+#include "tests/engine/conformance_trial.h"
+
+#include <xxhash.h>
+
+/* Adds the numbers of a value, which NaNs among are written over. */
+static void add_bits(XXH3_state_t *hash, const zt_type *type, void *data)
+{
+    const int64_t count = zt_type_count(type);
+    uint64_t *f64 = data;
+    uint32_t *f32 = data;
+    uint16_t *half = data;
+    for (int64_t i = 0; i < count; i++) {
+        if (type->dtype == ZT_F64 && f64[i] << 1 > UINT64_C(0x7ff) << 53) f64[i] = UINT64_C(0x7ff8) << 48;
+        if (type->dtype == ZT_F32 && f32[i] << 1 > 0xffu << 24) f32[i] = 0x7fc00000;
+        if (type->dtype == ZT_F16 && (half[i] & 0x7fff) > 0x7c00) half[i] = 0x7e00;
+        if (type->dtype == ZT_BF16 && (half[i] & 0x7fff) > 0x7f80) half[i] = 0x7fc0;
+    }
+    XXH3_64bits_update(hash, data, zt_type_bytes(type));
+}
+
+/* Adds all cases of an op in this dtype. */
+static bool add_cases(zt_ctx *ctx, zt_op op, zt_dtype as, XXH3_state_t *inputs, XXH3_state_t *outputs)
+{
+    const zt_opinfo *info = zt_op_info(op);
+    bool good = true;
+    trial t;
+    for (int i = 0; trial_open(&t, ctx, op, i, as); i++, trial_close(&t)) {
+        if (t.skip) continue;
+        if (zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out))
+            good = fails(&t, "infer", "is refused");
+        else if (oneop_has(setups[0].engine, &t.o)) {
+            for (int k = 0; k < info->n_in; k++)
+                if (t.o.in[k]) XXH3_64bits_update(inputs, t.data[k], zt_type_bytes(t.o.in[k]));
+            good = run_into(&t, &setups[0], t.want) && good;
+            for (int k = 0; k < info->n_out && good; k++) add_bits(outputs, &t.o.out[k], t.want[k]);
+        }
+    }
+    return good;
+}
+
+/* conformance bits [ISA [OP...]] */
+static int print_bits(zt_ctx *ctx, const char *isa_name, char **ops)
+{
+    static const zt_dtype dtypes[] = {ZT_F32, ZT_F64, ZT_F16, ZT_BF16};
+    zt_isa isa = zt_isa_best();
+    if (isa_name && (!zt_isa_parse(isa_name, &isa) || !zt_isa_has(isa))) {
+        fprintf(stderr, "conformance: this processor has no '%s'\n", isa_name);
+        return 69;
+    }
+    add_setup(ctx, "cpu", isa, 1, -1, false);
+    XXH3_state_t *inputs = XXH3_createState(), *outputs = XXH3_createState();
+    bool good = inputs && outputs;
+    for (int op = 0; op < ZT_OP_COUNT && good; op++) {
+        const char *name = zt_op_info((zt_op)op)->name;
+        bool asked = !ops || !*ops;
+        for (char **o = ops; o && *o; o++) asked |= !strcmp(*o, name);
+        if (!asked) continue;
+        XXH3_64bits_reset(inputs);
+        XXH3_64bits_reset(outputs);
+        for (int d = 0; d < 4; d++) good = add_cases(ctx, (zt_op)op, dtypes[d], inputs, outputs) && good;
+        printf("%s %016llx %016llx\n", name, (unsigned long long)XXH3_64bits_digest(inputs),
+               (unsigned long long)XXH3_64bits_digest(outputs));
+    }
+    XXH3_freeState(inputs);
+    XXH3_freeState(outputs);
+    zt_engine_close(setups[0].engine);
+    return good ? 0 : 1;
+}
+
+#endif
