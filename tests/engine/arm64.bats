@@ -7,7 +7,7 @@ load ../common/helper
 
 setup_file() {
     arm=${ZT_ARM64:-}
-    [ -n "$arm" ] || skip "no build for AArch64: make arm64-bits"
+    [ -n "$arm" ] || return 0
     [ -x "$arm/run/zt-run" ] || { echo "$arm: type 'make arm64'"; return 1; }
     cd "$BATS_FILE_TMPDIR" || exit
     echo 'The lighthouse keeper counted the ships that passed before dawn: three brigs.' >prompt
@@ -19,6 +19,7 @@ setup_file() {
 }
 
 setup() {
+    [ -n "${ZT_ARM64:-}" ] || skip "no build for AArch64: make arm64-bits"
     cd "$BATS_FILE_TMPDIR" || exit
 }
 
@@ -47,12 +48,14 @@ same() {
     one_message zt-run
 }
 
-# Of ops whose inputs have the same bits: normal draws, which some inputs are, are the C library's.
+# erf of f64 is the C library's, whose last bit differs.
+op_bits() { grep -E ' [0-9a-f]{16} [0-9a-f]{16}$' | grep -vE '^(erf|gelu|geglu) f64 '; }
+
 @test "every op's cases have this machine's bits on AArch64" {
-    "$tests/conformance" bits scalar | grep -E ' [0-9a-f]{16} [0-9a-f]{16}$' >here
-    [ "$(wc -l <here)" -gt 150 ]
+    "$tests/conformance" bits scalar | op_bits >here
+    [ "$(wc -l <here)" -gt 600 ]
     for isa in $(isas); do
-        qemu-aarch64 -cpu max -L "$("$arm/run/sysroot")" "$arm/tests/conformance" bits "$isa" | grep -E ' [0-9a-f]{16} [0-9a-f]{16}$' >there
+        qemu-aarch64 -cpu max -L "$("$arm/run/sysroot")" "$arm/tests/conformance" bits "$isa" | op_bits >there
         diff here there
     done
 }

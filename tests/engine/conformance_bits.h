@@ -1,6 +1,6 @@
-/* conformance_bits.h - for conformance.c: the bits of every op's cases as one line an op, to be compared between machines.
+/* conformance_bits.h - for conformance.c: the bits of every op's cases as lines, to be compared between machines.
  *
- * A line is the op, a hash of its inputs and a hash of its outputs. NaN is one NaN: which of them an operation gives differs
+ * A line is the op, the dtype of its floats, a hash of its inputs and a hash of its outputs. NaN is one NaN: which of them an operation gives differs
  * between processors.
  */
 #ifndef ZT_TEST_CONFORMANCE_BITS_H
@@ -63,11 +63,13 @@ static int print_bits(zt_ctx *ctx, const char *isa_name, char **ops)
         bool asked = !ops || !*ops;
         for (char **o = ops; o && *o; o++) asked |= !strcmp(*o, name);
         if (!asked) continue;
-        XXH3_64bits_reset(inputs);
-        XXH3_64bits_reset(outputs);
-        for (int d = 0; d < 4; d++) good = add_cases(ctx, (zt_op)op, dtypes[d], inputs, outputs) && good;
-        printf("%s %016llx %016llx\n", name, (unsigned long long)XXH3_64bits_digest(inputs),
-               (unsigned long long)XXH3_64bits_digest(outputs));
+        for (int d = 0; d < 4; d++) {
+            XXH3_64bits_reset(inputs);
+            XXH3_64bits_reset(outputs);
+            good = add_cases(ctx, (zt_op)op, dtypes[d], inputs, outputs) && good;
+            printf("%s %s %016llx %016llx\n", name, zt_dtype_get(dtypes[d])->name, (unsigned long long)XXH3_64bits_digest(inputs),
+                   (unsigned long long)XXH3_64bits_digest(outputs));
+        }
     }
     XXH3_freeState(inputs);
     XXH3_freeState(outputs);
