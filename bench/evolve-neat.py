@@ -2,7 +2,7 @@
 
     evolve-neat.py TASK GENERATIONS POPULATION POLES SEED...
 
-TASK: xor or poles. POLES: a shared library with the function `advance` over examples/evolve/poles.h. The settings are those of
+TASK: xor, poles or hidden. POLES: a shared library with the functions `begin`, `advance` and `unrest` over examples/evolve/poles.h. The settings are those of
 neat-python's own example for XOR, with tanh for the poles. A line for each seed: seed, generations, evaluations, fitness.
 """
 import ctypes
@@ -41,7 +41,7 @@ conn_add_prob = 0.5
 conn_delete_prob = 0.5
 enabled_default = True
 enabled_mutate_rate = 0.01
-feed_forward = True
+feed_forward = {forward}
 initial_connection = full_direct
 node_add_prob = 0.2
 node_delete_prob = 0.2
@@ -105,11 +105,29 @@ def poles(network, library):
     return steps
 
 
+def hidden(network, library):
+    state, seen, steps, unrest = (ctypes.c_double * 6)(), (ctypes.c_double * 6)(), 0, [0.0] * 100
+    balanced = library.begin(state, seen)
+    while steps < STEPS and balanced:
+        output = network.activate((seen[0], seen[2], seen[4]))[0]
+        balanced = library.advance(state, seen, ctypes.c_double(output))
+        if steps < 1000:
+            unrest[steps % 100] = library.unrest(state)
+        steps += 1
+    if steps == STEPS:
+        return STEPS
+    return 0.1 * min(steps, 1000) / 1000 + (0.9 * 0.75 / sum(unrest) if steps >= 100 else 0)
+
+
 def main():
     task, generations, population, path = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     library = ctypes.CDLL(path)
-    measure = {"xor": xor, "poles": poles}[task]
-    values = {"xor": dict(target=3.9, inputs=2, activation="sigmoid"), "poles": dict(target=STEPS, inputs=6, activation="tanh")}[task]
+    library.unrest.restype = ctypes.c_double
+    measure = {"xor": xor, "poles": poles, "hidden": hidden}[task]
+    values = {"xor": dict(target=3.9, inputs=2, activation="sigmoid", forward=True),
+              "poles": dict(target=STEPS, inputs=6, activation="tanh", forward=True),
+              "hidden": dict(target=STEPS, inputs=3, activation="tanh", forward=False)}[task]
+    network = neat.nn.FeedForwardNetwork if values["forward"] else neat.nn.RecurrentNetwork
     with tempfile.NamedTemporaryFile("w", suffix=".ini") as settings:
         settings.write(SETTINGS.format(population=population, **values))
         settings.flush()
@@ -122,7 +140,7 @@ def main():
             def score(genomes, c):
                 nonlocal count
                 for _, genome in genomes:
-                    genome.fitness = measure(neat.nn.FeedForwardNetwork.create(genome, c), library)
+                    genome.fitness = measure(network.create(genome, c), library)
                     count += 1
 
             evolution = neat.Population(config)

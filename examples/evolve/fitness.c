@@ -1,8 +1,9 @@
-/* fitness.c - two fitness functions for zt-dna evolve: a program that opens networks and scores them.
+/* fitness.c - fitness functions for zt-dna evolve: a program that opens networks and scores them.
  *
  *     cc fitness.c $(pkg-config --cflags --libs zt) -lm -o fitness
  *     ./fitness xor net.json          4 less the squared errors of the four rows: above 3.9 is solved
  *     ./fitness poles net.json        steps of 0.02 s that two poles on a cart are balanced, at most 100000
+ *     ./fitness hidden net.json       the same poles without velocities: a fitness for calm (poles.h), and 100000 if it is solved
  *     ./fitness poles -w NET...       the same of many networks, each in a file of the network's name with .score
  *
  * With -w one process scores a whole generation, which zt-dna evolve without --fitness wrote:
@@ -10,7 +11,8 @@
  *     zt-dna evolve --population 150 net.json -o run
  *     while [ -s run/pending ]; do xargs ./fitness poles -w <run/pending; zt-dna evolve --resume -o run; done
  *
- * A network's inputs are the numbers of the task and a constant 1. The poles and what the network sees of them are in poles.h.
+ * A network's inputs are the numbers of the task and a constant 1. Where velocities are hidden, it has three more outputs, which
+ * are inputs of the next step: its memory. The poles and what the network sees of them are in poles.h.
  */
 #include "poles.h"
 
@@ -21,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_STEPS = 100000 };
+enum { MOST_STEPS = 100000, SEEN = 3, MEMORY = 3 }; /* SEEN: where velocities are hidden */
 
 typedef struct player {
     zt_ctx *ctx;
@@ -89,12 +91,33 @@ static bool play_poles(player *p, double *fitness)
     return true;
 }
 
+static bool play_hidden(player *p, double *fitness)
+{
+    static const int seen[SEEN] = {CART, ANGLE_1, ANGLE_2};
+    double state[STATE], unrest[CALM_STEPS] = {0}, output = 0, sum = 0;
+    float *memory = p->input + SEEN + 1;
+    long steps = 0;
+    begin_poles(state);
+    memset(memory, 0, MEMORY * sizeof *memory);
+    for (; steps < MOST_STEPS && is_balanced(state); steps++) {
+        for (int i = 0; i < SEEN; i++) p->input[i] = (float)see_poles(state, seen[i]);
+        p->input[SEEN] = 1;
+        if (!play(p, &output)) return false;
+        memcpy(memory, p->output + 1, MEMORY * sizeof *memory);
+        push_poles(state, output);
+        if (steps < RATED_STEPS) unrest[steps % CALM_STEPS] = unrest_of(state);
+    }
+    for (int i = 0; i < CALM_STEPS; i++) sum += unrest[i];
+    *fitness = steps == MOST_STEPS ? MOST_STEPS : rate_calm(steps, sum);
+    return true;
+}
+
 typedef struct task {
     const char *name;
     int64_t inputs;
     bool (*play_task)(player *p, double *fitness);
 } task;
-static const task tasks[] = {{"xor", 3, play_xor}, {"poles", STATE + 1, play_poles}};
+static const task tasks[] = {{"xor", 3, play_xor}, {"poles", STATE + 1, play_poles}, {"hidden", SEEN + 1 + MEMORY, play_hidden}};
 
 static bool score(player *p, const task *played, const char *path, double *fitness)
 {
@@ -142,6 +165,6 @@ int main(int argc, char **argv)
     bool write = argc > 3 && !strcmp(argv[2], "-w");
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks && (argc == 3 || write); i++)
         if (!strcmp(argv[1], tasks[i].name)) return run_task(&tasks[i], argv + 2 + write, argc - 2 - write, write);
-    fprintf(stderr, "usage: fitness xor|poles NET | fitness xor|poles -w NET...\n");
+    fprintf(stderr, "usage: fitness xor|poles|hidden NET | fitness xor|poles|hidden -w NET...\n");
     return 64;
 }

@@ -2,7 +2,7 @@
  *
  * The poles are those of Wieland (1991) with the constants of Gomez and Miikkulainen (1999): a cart of 1 kg on 4.8 m of track, poles
  * of 1 m and 0.1 m with 0.1 kg and 0.01 kg, the longer one 4 degrees off at first; a pole must not fall by 36 degrees. A controller
- * sees positions, angles and their velocities, all about -1 .. 1, and chooses a force of -10 .. 10 N every 0.02 s.
+ * sees positions, angles and (unless they are hidden) their velocities, all about -1 .. 1, and chooses a force of -10 .. 10 N every 0.02 s.
  */
 #ifndef POLES_H
 #define POLES_H
@@ -69,6 +69,23 @@ static inline void push_poles(double *state, double output)
 {
     double force = isfinite(output) ? 10 * fmax(-1, fmin(1, output)) : 0;
     for (int i = 0; i < 2; i++) move_poles(state, force, 0.01);
+}
+
+/* Without velocities, a controller that swings the cart to and fro would do: Gruau, Whitley and Pyeatt (1996) also ask for calm.
+ * How far a state is from rest: */
+static inline double unrest_of(const double *state)
+{
+    return fabs(state[CART]) + fabs(state[CART_SPEED]) + fabs(state[ANGLE_1]) + fabs(state[SPEED_1]);
+}
+
+enum { CALM_STEPS = 100, RATED_STEPS = 1000 };
+
+/* Their fitness of a controller that balanced the poles for `steps`: a tenth for the time, the rest for calm, by the sum of
+ * unrest over the last CALM_STEPS of the first RATED_STEPS. */
+static inline double rate_calm(long steps, double unrest)
+{
+    double time = steps < RATED_STEPS ? (double)steps / RATED_STEPS : 1;
+    return 0.1 * time + (steps < CALM_STEPS ? 0 : 0.9 * 0.75 / unrest);
 }
 
 #endif
