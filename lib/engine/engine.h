@@ -19,6 +19,9 @@
 extern "C" {
 #endif
 
+/* The number of the arithmetic that docs/arithmetic.md defines: which bits the engine cpu gives. */
+#define ZT_ARITHMETIC 2
+
 typedef struct zt_engine zt_engine;
 typedef struct zt_ebuf zt_ebuf;             /* a buffer of an engine: state or weight */
 typedef struct zt_executable zt_executable; /* a prepared schedule */

@@ -7,6 +7,9 @@
 /* What the positions are multiplied by for pair i, before its own theta^(-2i/dims). */
 double zt_rope_scale(const zt_rope_attrs *a, int64_t i);
 
+/* theta^(-2i/dims), rounded to nearest even once: the exponent is a double, -2 i / dims. */
+double zt_rope_power(double theta, int64_t i, int64_t dims);
+
 /* Of rope_put: those of its rope. */
 static inline zt_rope_attrs zt_rope_put_rope(const zt_rope_put_attrs *a)
 {

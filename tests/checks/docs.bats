@@ -101,7 +101,7 @@ block() { # heading file
 @test "functions, types and constants that the documents name are in the sources" {
     cd "$repo"
     n=0
-    for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md docs/quantized-product.md; do
+    for page in README.md ARCHITECTURE.md SECURITY.md docs/engines.md docs/quantized-product.md docs/arithmetic.md; do
         for word in $(grep -oE '`(zt|ZT)_[A-Za-z0-9_]+`' $page | tr -d '`' | sort -u); do
             grep -rqwF --include='*.[ch]' --include='*.c[pu]*' --include='*.def' --include='*.mk' -e "$word" lib tools tests Makefile mk ||
                 [[ $word == *_ || $word == *FAMILY ]] || { echo "$page names $word"; false; }

@@ -1,5 +1,5 @@
-/* bf16_pairs.c - products of bf16 matrices with AVX-512 are what the instruction for pairs gives, to the
- * bit, also on processors where something faster takes its place (isa/gemm.h). */
+/* bf16_pairs.c - products of bf16 matrices are what AVX-512's instruction for pairs gives, to the
+ * bit, also on instruction sets without it and on processors where something faster takes its place (isa/gemm.h). */
 #include "lib/run/pass.h"
 #include "tests/common/tap.h"
 
@@ -56,7 +56,7 @@ static bool product(int K, bool ta, bool tb, const uint16_t *a, const uint16_t *
     return good;
 }
 
-static void same_bits(int K, bool ta, bool tb)
+static void same_bits(zt_isa isa, int K, bool ta, bool tb)
 {
     uint16_t *a = malloc(sizeof *a * ROWS * (size_t)K);
     uint16_t *b = malloc(sizeof *b * COLUMNS * (size_t)K);
@@ -72,7 +72,8 @@ static void same_bits(int K, bool ta, bool tb)
             float sum = one_value(u, ta ? ROWS : 1, v, tb ? 1 : COLUMNS, K);
             wrong += y[r * COLUMNS + c] != zt_f32_to_bf16(sum);
         }
-    ok(good && !wrong, "K %d%s%s: as the instruction (%d differ)", K, ta ? ", a turned" : "", tb ? ", b turned" : "", wrong);
+    ok(good && !wrong, "%s, K %d%s%s: as the instruction (%d differ)", zt_isa_name(isa), K, ta ? ", a turned" : "",
+       tb ? ", b turned" : "", wrong);
     free(a);
     free(b);
 }
@@ -85,10 +86,12 @@ int main(void)
     }
     static const int depth[] = {1, 2, 7, 64, 333, 1024, 1025, 2100};
     ctx = zt_ctx_new();
-    engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = ZT_ISA_AVX512});
-    for (size_t i = 0; engine && i < sizeof depth / sizeof *depth; i++)
-        for (int turned = 0; turned < 4; turned++) same_bits(depth[i], turned & 1, turned & 2);
-    zt_engine_close(engine);
+    for (int isa = 0; isa <= (int)ZT_ISA_AVX512; isa++) {
+        engine = zt_engine_open(ctx, "cpu", &(zt_engine_opts){.threads = 2, .isa = (zt_isa)isa});
+        for (size_t i = 0; engine && i < sizeof depth / sizeof *depth; i++)
+            for (int turned = 0; turned < 4; turned++) same_bits((zt_isa)isa, depth[i], turned & 1, turned & 2);
+        zt_engine_close(engine);
+    }
     zt_ctx_free(ctx);
     return tap_done();
 }

@@ -2,7 +2,7 @@
  *
  * Per engine and instruction set: results near ref's, the same bits for any number of threads
  * (promise (a) of design.md: 1 to 8 on the best instruction set, 1 and 3 on the others), the same on every
- * instruction set but for the products of other_sums, and for a row alone, in a part and in the whole batch (promise (b)). An op without cases fails, and so does
+ * instruction set, and for a row alone, in a part and in the whole batch (promise (b)). An op without cases fails, and so does
  * an op of f32 operands that the cpu has no kernel for. Prints a line an op: gradient, dtypes, and
  * the worst error seen. Gradients are grad.c's, the eager functions' are eager_ops.c's.
  *
@@ -140,19 +140,6 @@ static void check_fallbacks(void)
     }
 }
 
-/* Products by weights that are not codes, in two chains of sums on avx512, and of bf16 in its own instruction: their bits are
- * not those of the other instruction sets, which have all other ops' bits alike. */
-static const zt_op other_sums[] = {ZT_OP_linear,       ZT_OP_linears,       ZT_OP_linear_act, ZT_OP_linear_add,
-                                   ZT_OP_gated_linear, ZT_OP_expert_linear, ZT_OP_matmul};
-
-static bool sums_otherwise(const trial *tried, const setup *options)
-{
-    if (options->isa != ZT_ISA_AVX512 || setups[options->twin].isa == ZT_ISA_AVX512) return false;
-    for (size_t i = 0; i < sizeof other_sums / sizeof *other_sums; i++)
-        if (other_sums[i] == tried->o.op) return true;
-    return false;
-}
-
 /* Ops that cuda, and so hip, leaves to the cpu. One that has a kernel by now is a failure, so that the list stays true. */
 /* All but attention_indexed are gradients, or products of adapters, that training alone runs. */
 static const zt_op left_by_cuda[] = {ZT_OP_attention_indexed,   ZT_OP_matmul_weight,           ZT_OP_causal_conv_backward,
@@ -270,7 +257,7 @@ static bool check(trial *tried, int which)
         if (!(zt_difference_share(&d, limit) <= 1)) return fails(tried, options->name, text);
     }
     note(tried, options, worst, false);
-    if (options->twin >= 0 && !sums_otherwise(tried, options) && !same_bits(tried, tried->got[which], tried->got[options->twin]))
+    if (options->twin >= 0 && !same_bits(tried, tried->got[which], tried->got[options->twin]))
         return fails(tried, options->name,
                      setups[options->twin].isa == options->isa ? "other bits than with 1 thread" : "other bits than scalar");
     return options->forced || is_second_run(options) || rows_alone(tried, options, tried->got[which]);

@@ -307,7 +307,9 @@ static void test_print(void)
     bool all = true;
     for (const zt_opt *p = options; p->letter || p->name; p++) all &= !p->name || has(out, p->name);
     ok(all && run_tool("-h --nonsense") == 0, "every option is in it; -h goes before what follows");
-    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") && has(out, "\ninstructions: scalar"), "-V");
+    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") && has(out, "\ninstructions: scalar") &&
+           has(out, "\narithmetic: "),
+       "-V");
     ok(run_tool("--format json --version") == 0 &&
            has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION "\",\"engines\":[\""),
        "--version --format json");

@@ -122,7 +122,7 @@ static void put_text(zt_str *out, const zt_cli *cli)
     zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model), zt_cpu_count());
     for (int i = 0; i < ZT_ISA_COUNT; i++)
         if (zt_isa_has((zt_isa)i)) zt_str_printf(out, " %s", zt_isa_name((zt_isa)i));
-    zt_str_putc(out, '\n');
+    zt_str_printf(out, "\narithmetic: %d\n", ZT_ARITHMETIC);
     put_adapters(out, cli, put_adapters_text);
 }
 
@@ -140,7 +140,7 @@ static void put_json(zt_str *out, const zt_cli *cli)
     zt_str_printf(out, ",\"count\":%d,\"features\":[", zt_cpu_count());
     for (int i = 0; i < ZT_ISA_COUNT; i++)
         if (zt_isa_has((zt_isa)i)) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_isa_name((zt_isa)i));
-    zt_str_puts(out, "]}");
+    zt_str_printf(out, "]},\"arithmetic\":%d", ZT_ARITHMETIC);
     put_adapters(out, cli, put_adapters_json);
     zt_str_puts(out, "}\n");
 }

@@ -145,8 +145,8 @@ json_t *receipt_make_head(run_state *run, const uint8_t model[RECEIPT_LINK])
     snprintf(seed, sizeof seed, "%" PRIu64, run->seed);
     json_t *head =
         json_pack("{s:s, s:s, s:i, s:s, s:s, s:i, s:o?, s:o?}", "schema", RECEIPT_SCHEMA, "version", ZT_VERSION, "arithmetic",
-                  (int)RECEIPT_ARITHMETIC, "model", zt_digest_text(model, text), "seed", seed, "every", (int)RECEIPT_EVERY,
-                  "settings", describe_settings(run), "prompt", list_ids(run->ids.id, run->prompt_count));
+                  ZT_ARITHMETIC, "model", zt_digest_text(model, text), "seed", seed, "every", (int)RECEIPT_EVERY, "settings",
+                  describe_settings(run), "prompt", list_ids(run->ids.id, run->prompt_count));
     if (!head) zt_fail(run->ctx, ZT_ENOMEM, "--receipt: out of memory");
     return head;
 }

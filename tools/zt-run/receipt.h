@@ -18,11 +18,7 @@
 
 #define RECEIPT_SCHEMA "zt.receipt/1"
 
-enum {
-    RECEIPT_EVERY = 16,
-    RECEIPT_ARITHMETIC = 1, /* number of the sums' order and of the functions: a change of any bit of a logit changes it */
-    RECEIPT_LINK = ZT_DIGEST_BYTES
-};
+enum { RECEIPT_EVERY = 16, RECEIPT_LINK = ZT_DIGEST_BYTES };
 
 /* Links as they are made, one after the other. */
 typedef struct receipt_chain {

@@ -183,9 +183,9 @@ static zt_status check_versions(zt_ctx *ctx, receipt_record *record)
     zt_status status = read_text(ctx, record, record->json, "schema", &schema);
     if (!status && strcmp(schema, RECEIPT_SCHEMA)) status = refuse(ctx, record, "schema", "'" RECEIPT_SCHEMA "'");
     if (!status) status = read_integer(ctx, record, record->json, "arithmetic", 1, INT32_MAX, &arithmetic);
-    if (!status && arithmetic != RECEIPT_ARITHMETIC)
+    if (!status && arithmetic != ZT_ARITHMETIC)
         status = zt_fail(ctx, ZT_ENOTSUP, "%s: a receipt of arithmetic %" PRId64 ": this zt-run has arithmetic %d", record->name,
-                         arithmetic, (int)RECEIPT_ARITHMETIC);
+                         arithmetic, ZT_ARITHMETIC);
     return status;
 }
 

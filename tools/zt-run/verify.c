@@ -79,25 +79,11 @@ static zt_status print_result(run_state *run, const struct run_receipt *receipt)
     return status;
 }
 
-/* Products with weights of plain types, q1_0, tq1_0 and iq1 to iq3 have other bits on avx512 than on the others: the receipt's instruction set is used
- * where the processor has it, unless another is asked for. */
-static void choose_isa(run_state *run, const receipt_record *record)
-{
-    zt_cli *cli = run->cli;
-    for (int isa = 0; isa < ZT_ISA_COUNT && !zt_cli_given(cli, "isa"); isa++)
-        if (zt_isa_has((zt_isa)isa) && !strcmp(zt_isa_name((zt_isa)isa), record->isa)) cli->isa = (zt_isa)isa;
-    if (strcmp(zt_isa_name(cli->isa), record->isa) != 0)
-        zt_cli_note(cli,
-                    "%s was written with --isa %s and is checked with %s: weights that are not integer codes may have other bits",
-                    record->name, record->isa, zt_isa_name(cli->isa));
-}
-
 static zt_status generate_again(run_state *run, const receipt_record *record)
 {
     struct run_receipt *receipt = run->receipt;
     const uint8_t *before = record->chain + receipt->from / (size_t)record->every * RECEIPT_LINK;
     run->options = &record->options;
-    choose_isa(run, record);
     zt_status status = take_ids(run, record, receipt->from);
     if (!status) status = run_open_llm(run, (int64_t)(record->prompt.count + record->tokens.count + ZT_DRAFT_ROWS), false);
     run->seed = record->seed;

@@ -28,8 +28,7 @@ bool zt_cu_rope_fits(const zt_cu_engine *engine, const zt_rope_attrs *attrs, con
 /* Quarter turns a position of each pair. */
 void zt_cu_rope_quarter_turns(const zt_rope_attrs *attrs, int64_t dims, double *turns)
 {
-    for (int64_t i = 0; i < dims / 2; i++)
-        turns[i] = zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
+    for (int64_t i = 0; i < dims / 2; i++) turns[i] = zt_rope_scale(attrs, i) * zt_rope_power(attrs->theta, i, dims) / M_PI_2;
 }
 
 zt_status zt_cu_launch_rope(zt_cu_call *call, const zt_rope_attrs *attrs, const zt_type *type, zt_cu_ptr x, zt_cu_ptr pos,

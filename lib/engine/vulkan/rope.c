@@ -20,7 +20,7 @@ static bool is_neighbours(const zt_enum_string *pair) { return !strcmp(pair->s, 
 /* Quarter turns a position of pair i. */
 static double quarters_of(const zt_rope_attrs *attrs, int64_t i, int64_t dims)
 {
-    return zt_rope_scale(attrs, i) * pow(attrs->theta, -2 * (double)i / (double)dims) / M_PI_2;
+    return zt_rope_scale(attrs, i) * zt_rope_power(attrs->theta, i, dims) / M_PI_2;
 }
 
 static int64_t rope_head(const zt_rope_attrs *attrs, const zt_type *rows)

@@ -12,7 +12,7 @@
  * are added in order too. So its bits depend on nothing but its row, its column and K: not on the
  * tile it fell into, nor on threads and neighbours.
  *
- * GEMM_APART is GEMM_BOTH, to the bit, for processors that are slow at it: the instruction adds the
+ * GEMM_APART is GEMM_BOTH, to the bit, for processors that are slow at it or do not have it: the instruction adds the
  * product of the high halves, then that of the low ones, rounds both times and takes subnormal
  * numbers for 0. Here its numbers are floats, the odd k of each two first, so a block is twice as
  * many words, and rows of a are GEMM_FAR apart.
@@ -72,6 +72,13 @@ INLINE vf gemm_step(gemm_way way, vf a, vf b, vf c)
 {
 #if defined(ZT_ISA_avx512)
     if (way == GEMM_BOTH) return _mm512_dpbf16_ps(c, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
+#elif !ZT_FLUSHES
+    if (way == GEMM_APART) {
+        float x[LANES], y[LANES], sum[LANES];
+        vf_store(x, a), vf_store(y, b), vf_store(sum, c);
+        for (int i = 0; i < LANES; i++) sum[i] = fused_flushed_f32(x[i], y[i], sum[i]);
+        return vf_load(sum);
+    }
 #else
     (void)way;
 #endif
@@ -84,6 +91,9 @@ INLINE void gemm_hold(int R, vf sum[GEMM_ROWS][GEMM_VECS])
 #if defined(ZT_ISA_avx512)
     UNROLL_FOR (int r = 0; r < R; r++)
         UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+v"(sum[r][w]));
+#elif defined(ZT_ISA_avx2)
+    UNROLL_FOR (int r = 0; r < R; r++)
+        UNROLL_FOR (int w = 0; w < GEMM_VECS; w++) __asm__ volatile("" : "+x"(sum[r][w].lo), "+x"(sum[r][w].hi));
 #else
     (void)R, (void)sum;
 #endif

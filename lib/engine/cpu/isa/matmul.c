@@ -5,7 +5,7 @@
  * With AVX-512, floats that need no turning are copied while the panel before, or the rows before,
  * are multiplied: they come from far caches, and copying alone took a seventh of the time.
  * f16 is made f32 on the way, and bf16 too where the processor does not multiply pairs of it, or
- * slowly. What is transposed is turned in registers, 16 by 16 words, on the way.
+ * slowly: in the order and with the bits of its pairs (GEMM_APART). What is transposed is turned in registers, 16 by 16 words, on the way.
  *
  * Wide tiles spare copies: an element of a is copied once for every tile beside it, of b once for
  * every tile above. Where copies of b cost little, tiles are low, so that the rows of a leave room
@@ -258,8 +258,8 @@ INLINE void multiply(kind of, tile *t)
 
 static void multiply_floats(tile *t) { multiply(FLOATS, t); }
 static void multiply_halves(tile *t) { multiply(HALVES, t); }
-static void multiply_brains(tile *t) { multiply(GEMM_PAIRS ? PAIRS : BRAINS, t); }
-static void multiply_apart(tile *t) { multiply(GEMM_PAIRS ? APART : BRAINS, t); }
+static void multiply_brains(tile *t) { multiply(PAIRS, t); }
+static void multiply_apart(tile *t) { multiply(APART, t); }
 
 /* ---- the kernel ------------------------------------------------------------------------------ */
 
@@ -324,7 +324,7 @@ static void matmul_setup(zt_cpu_call *call)
     call->aux[AUX_M] = y->dim[y->rank - 1];
     call->aux[AUX_K] = a->dim[a->rank - (matmul->ta ? 2 : 1)];
     for (int d = 0; d < y->rank - 2; d++) batches *= y->dim[d];
-    call->aux[AUX_APART] = GEMM_PAIRS && y->dtype == ZT_BF16 && zt_cpu_slow_bf16();
+    call->aux[AUX_APART] = y->dtype == ZT_BF16 && (!GEMM_PAIRS || zt_cpu_slow_bf16());
     choose_tile(call, batches);
     floats = floats_of_rows(call) + PANELS;
     if (y->dtype != ZT_F32) floats += call->aux[AUX_ROWS] * call->aux[AUX_COLUMNS];
@@ -375,10 +375,10 @@ static void matmul_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
         int64_t over = i % call->aux[AUX_ACROSS], rest = i / call->aux[AUX_ACROSS];
         int64_t batch = rest / call->aux[AUX_DOWN];
         tile t = tile_of(call, batch, rest % call->aux[AUX_DOWN], over, local);
-        (dtype == ZT_F32        ? multiply_floats
-         : dtype == ZT_F16      ? multiply_halves
-         : call->aux[AUX_APART] ? multiply_apart
-                                : multiply_brains)(&t);
+        (dtype == ZT_F32                       ? multiply_floats
+         : dtype == ZT_F16                     ? multiply_halves
+         : !GEMM_PAIRS || call->aux[AUX_APART] ? multiply_apart
+                                               : multiply_brains)(&t);
     }
 }
 

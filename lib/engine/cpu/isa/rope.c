@@ -46,9 +46,9 @@ static void rope_setup(zt_cpu_call *call)
 static void rope_prime(zt_cpu_call *call)
 {
     const zt_rope_attrs *rope = call->attrs;
-    double *quarters = call->keep, dims = (double)call->aux[AUX_DIMS];
+    double *quarters = call->keep;
     for (int64_t i = 0; i < call->aux[AUX_DIMS] / 2; i++)
-        quarters[i] = zt_rope_scale(rope, i) * pow(rope->theta, -2 * (double)i / dims) / M_PI_2;
+        quarters[i] = zt_rope_scale(rope, i) * zt_rope_power(rope->theta, i, call->aux[AUX_DIMS]) / M_PI_2;
 }
 
 /* Quarter turns to radians within an eighth of a turn, and whole quarters modulo 4. Adding 1.5 2^52

@@ -4,7 +4,7 @@
  * A tile multiplies one or more groups of 16 rows of w (pack.h) by 1, 2, 4 or 8 rows of activations. Whatever its
  * size, one value is one f32 accumulator that takes the columns in order: k = 0, 1, 2 ... with f32 activations,
  * pairs of columns with bfloat16, pairs of scales with quantized ones (exact integers inside: tile_codes.h).
- * (Plain weights on AVX-512 have two, of which one takes every other column or pair.) So the bits of a token do not
+ * (Plain weights have two, of which one takes every other column or pair: tile_plain.h.) So the bits of a token do not
  * depend on the tokens beside it, nor on the threads.
  *
  * Activations are brought into the form that tiles read (act_form in tile_table.h), in a phase of their own or, for
@@ -45,15 +45,7 @@ static int64_t tile_start(int64_t row, int64_t rows)
 }
 
 /* Words of 32 bits in a row of ACT_BF16, of two columns, or of ACT_BF16_AS_F32, whose columns are even then. */
-static int64_t bf16_words(act_form form, int64_t K)
-{
-#if defined(ZT_ISA_avx512)
-    return form == ACT_BF16 ? (K + 1) / 2 : K + K % 2;
-#else
-    (void)form;
-    return K;
-#endif
-}
+static int64_t bf16_words(act_form form, int64_t K) { return form == ACT_BF16 ? (K + 1) / 2 : K + K % 2; }
 
 /* Activations rounded to bfloat16 in the form that this processor multiplies fastest: the bits are the same. */
 static act_form fastest_form(act_form form) { return form == ACT_BF16 && zt_cpu_slow_bf16() ? ACT_BF16_AS_F32 : form; }
@@ -109,16 +101,16 @@ static int64_t act_row_bytes(const weight_tiles *tiles, act_form form, int64_t K
 }
 
 /* Tiles that are always taken at once; those of codes only sometimes are (zt_product_multiply). */
-static several_tiles always_several(zt_dtype type)
+static several_tiles always_several(zt_dtype type, act_form form)
 {
-    return is_plain_float(type) ? tile_table[type]->several[0] : (several_tiles){0, NULL};
+    return is_plain_float(type) ? tile_table[type]->several[form == ACT_BF16_AS_F32] : (several_tiles){0, NULL};
 }
 
 /* Tokens in a block, whole steps of what is multiplied at once: their activations stay in a part of the second-level
  * cache while groups pass by; what must be decoded passes seldom. */
 static int64_t choose_block(const zt_product *p, zt_cpu_tile tile)
 {
-    const int64_t at_once = always_several(p->w->type.dtype).n;
+    const int64_t at_once = always_several(p->w->type.dtype, (act_form)p->act_form).n;
     const int64_t step = tile.amx ? AMX_ROWS : TILE_ROWS * (at_once ? at_once : 1);
     int64_t bytes = p->act_form == ACT_F32 ? 4 * p->K : p->act_row_bytes;
 #if defined(ZT_ISA_avx2)
@@ -556,7 +548,7 @@ void ZT_SYM(zt_product_multiply)(const zt_product *p, const uint8_t *acts, const
     if (p->unpacks) job.unpacked = local + TILE_GROUPS * TILE_ROWS * 64;
     const int64_t tile_count = (last - first) * p->parts / TILE_ROWS;
     const bool twins = p->act_form == ACT_CODES && tile_count < 2 * MANY_TILES && zt_cpu_shared_ports();
-    job.several = twins ? tiles->several[p->parts - 1] : always_several(p->w->type.dtype);
+    job.several = twins ? tiles->several[p->parts - 1] : always_several(p->w->type.dtype, (act_form)p->act_form);
     const bool few_tiles = tile_count < (twins && job.several.n ? 2 : 1) * MANY_TILES;
     for (int few_rows = 0; few_rows < 2 && few_tiles && !p->decodes_weights; few_rows++)
         job.distance[few_rows] = zt_cpu_reach(few_rows);

@@ -10,7 +10,7 @@
 /* How tiles take activations:
  *   ACT_F32           f32
  *   ACT_BF16          rounded to bfloat16: pairs of columns in a word (AVX-512)
- *   ACT_BF16_AS_F32   rounded to bfloat16, as f32: without AVX-512, and where FMAs are faster than its pairs
+ *   ACT_BF16_AS_F32   rounded to bfloat16, as f32, an even number of columns: without AVX-512, and where FMAs are faster than its pairs
  *   ACT_CODES         quantized (layout.h) */
 typedef enum act_form { ACT_F32, ACT_BF16, ACT_BF16_AS_F32, ACT_CODES } act_form;
 
@@ -29,7 +29,7 @@ typedef struct weight_tiles {
     act_form q8_form;         /* ACT_BF16 is of processors that are fast at it, ACT_BF16_AS_F32 of the others */
     zt_pack_form form;
     unpacked_tiles by_vectors[2], by_amx[2]; /* [parts - 1] */
-    several_tiles several[2];                /* [parts - 1] */
+    several_tiles several[2];                /* [parts - 1]; of plain weights [with activations of bfloat16] */
 } weight_tiles;
 
 // clang-format off
@@ -151,43 +151,49 @@ ZT_PACK_BLOCKS(X)
 /* ---- plain types, and groups decoded to f32 -------------------------------------------------- */
 
 #define PLAIN_TILE(NAME, type, G, T)                                                                                             \
-    TILE(f32_##NAME##_##T, tile_plain(type, G, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
+    TILE(f32_##NAME##_##T, tile_plain(type, false, G, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
 #define DECODED_TILE(NAME, type, G, T)                                                                                           \
-    TILE(decoded_##NAME##_##T, tile_plain(type, 1, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
+    TILE(decoded_##NAME##_##T, tile_plain(type, false, 1, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
+#if defined(ZT_ISA_avx512)
 #define BF16_TILE(NAME, unused, G, T)                                                                                            \
     TILE(bf16_##NAME##_##T, tile_bf16(T, group[0], K, x, x_stride, acc, acc_stride))                                             \
     TILE(bf16_as_f32_##NAME##_##T, tile_bf16_as_f32(T, group[0], K, x, x_stride, acc, acc_stride, prefetch.distance))
+#else
+#define BF16_TILE(NAME, unused, G, T)                                                                                            \
+    TILE(bf16_as_f32_##NAME##_##T, tile_plain(ZT_BF16, true, G, T, group, K, x, x_stride, acc, acc_stride, prefetch.distance))
+#endif
 #if defined(ZT_ISA_avx2)
 #define PLAIN_SEVERAL(NAME)                                                                                                      \
-    SEVERAL_TILES(several_##NAME, several_plain(ZT_##NAME, group, K, (const float *)(const void *)x,                             \
+    SEVERAL_TILES(several_##NAME, several_plain(ZT_##NAME, false, group, K, (const float *)(const void *)x,                      \
                                                 x_stride / (TILE_ROWS * sizeof(float)), acc, acc_stride, distance))
-#define PLAIN_SEVERAL_ROW(NAME)                                                                                                  \
+#define PLAIN_SEVERAL_ROW(NAME, pairs)                                                                                           \
     {                                                                                                                            \
-        {PLAIN_TILES_AT_ONCE, several_##NAME}, { 0, NULL }                                                                       \
+        {PLAIN_TILES_AT_ONCE, several_##NAME}, { PLAIN_TILES_AT_ONCE, pairs }                                                    \
     }
+SEVERAL_TILES(several_pairs, several_plain(ZT_BF16, true, group, K, (const float *)(const void *)x,
+                                           x_stride / (TILE_ROWS * sizeof(float)), acc, acc_stride, distance))
 #else
 #define PLAIN_SEVERAL(NAME)
-#define PLAIN_SEVERAL_ROW(NAME) ONE_BY_ONE
+#define PLAIN_SEVERAL_ROW(NAME, pairs) ONE_BY_ONE
 #endif
 #define F32_TILES(NAME) TILES_OF(f32, NAME, PLAIN_GROUPS)
 // clang-format off
-#define PLAIN_TYPE(NAME, q8_tiles, q8_form)                                                                            \
+#define PLAIN_TYPE(NAME, q8_tiles, q8_form, pairs)                                                                        \
     EACH_PLAIN_SIZE(PLAIN_TILE, NAME, ZT_##NAME)                                                                       \
     PLAIN_SEVERAL(NAME)                                                                                                \
     static const weight_tiles tiles_of_##NAME = {                                                                      \
-        F32_TILES(NAME), q8_tiles, q8_tiles, q8_form, {0}, NOT_UNPACKED, NOT_UNPACKED, PLAIN_SEVERAL_ROW(NAME)};
+        F32_TILES(NAME), q8_tiles, q8_tiles, q8_form, {0}, NOT_UNPACKED, NOT_UNPACKED, PLAIN_SEVERAL_ROW(NAME, pairs)};
 // clang-format on
 
-#if defined(ZT_ISA_avx512)
-EACH_SIZE(BF16_TILE, BF16, 0)
+EACH_PLAIN_SIZE(BF16_TILE, BF16, 0)
 static const sized_tiles bf16_as_f32_tiles = TILES_OF(bf16_as_f32, BF16, PLAIN_GROUPS);
-PLAIN_TYPE(BF16, TILES_OF(bf16, BF16, PLAIN_GROUPS), ACT_BF16)
+#if defined(ZT_ISA_avx512)
+PLAIN_TYPE(BF16, TILES_OF(bf16, BF16, PLAIN_GROUPS), ACT_BF16, NULL)
 #else
-PLAIN_TYPE(BF16, F32_TILES(BF16), ACT_BF16_AS_F32)
-static const sized_tiles bf16_as_f32_tiles = F32_TILES(BF16);
+PLAIN_TYPE(BF16, TILES_OF(bf16_as_f32, BF16, PLAIN_GROUPS), ACT_BF16_AS_F32, several_pairs)
 #endif
-PLAIN_TYPE(F32, F32_TILES(F32), ACT_F32)
-PLAIN_TYPE(F16, F32_TILES(F16), ACT_F32)
+PLAIN_TYPE(F32, F32_TILES(F32), ACT_F32, NULL)
+PLAIN_TYPE(F16, F32_TILES(F16), ACT_F32, NULL)
 
 EACH_SIZE(DECODED_TILE, F32, ZT_F32)
 #define DECODED TILES_OF(decoded, F32, 1, 1, 1, 1)

@@ -6,8 +6,9 @@
  *   iv                      i32, one a row; of iv16_* two i16 a row, the first in the lower half
  *   cv                      bytes of codes: columns 4i..4i+3 of each row (pack.h)
  *
- *   fv_fma(a, b, c)         a b + c, rounded once where the processor has it (scalar rounds twice)
+ *   fv_fma(a, b, c)         a b + c, rounded once (scalar: fused.h)
  *   fv_of_f16, e8m0, e4m3   16 scales of pack.h
+ *   fv_fma_flushed          fv_fma, between flush_begin and flush_end (../denormals.h)
  *   fv_of_bf16(p, 0 or 1)   the first or second of each pair of columns
  *   fv_power(a)             powers of two as fv_mul_power(x, p) and fv_div_power(x, p) want them
  *   iv_of_fv(a)             rounded to integers, ties to even; any integer where that is not one

@@ -29,6 +29,8 @@ INLINE void fv_store(float *p, fv a)
 INLINE fv fv_add(fv a, fv b) { return TWO(fv, _mm256_add_ps, a, b); }
 INLINE fv fv_mul(fv a, fv b) { return TWO(fv, _mm256_mul_ps, a, b); }
 INLINE fv fv_fma(fv a, fv b, fv c) { return THREE(fv, _mm256_fmadd_ps, a, b, c); }
+INLINE fv fv_fma_flushed(fv a, fv b, fv c) { return fv_fma(a, b, c); }
+INLINE void fv_hold(fv *a) { __asm__ volatile("" : "+x"(a->lo), "+x"(a->hi)); }
 INLINE fv fv_neg(fv a) { return TWO(fv, _mm256_xor_ps, a, fv_set(-0.0f)); }
 INLINE fv fv_of_iv(iv a) { return ONE(fv, _mm256_cvtepi32_ps, a); }
 INLINE fv fv_of_f16(const void *p)

@@ -14,6 +14,8 @@ INLINE void fv_store(float *p, fv a) { _mm512_storeu_ps(p, a); }
 INLINE fv fv_add(fv a, fv b) { return _mm512_add_ps(a, b); }
 INLINE fv fv_mul(fv a, fv b) { return _mm512_mul_ps(a, b); }
 INLINE fv fv_fma(fv a, fv b, fv c) { return _mm512_fmadd_ps(a, b, c); }
+INLINE fv fv_fma_flushed(fv a, fv b, fv c) { return fv_fma(a, b, c); }
+INLINE void fv_hold(fv *a) { __asm__ volatile("" : "+v"(*a)); }
 INLINE fv fv_neg(fv a) { return _mm512_xor_ps(a, _mm512_set1_ps(-0.0f)); }
 INLINE fv fv_of_iv(iv a) { return _mm512_cvtepi32_ps(a); }
 INLINE fv fv_of_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }

@@ -44,6 +44,14 @@ INLINE float32x4_t fma_f32x4(float32x4_t x, float32x4_t y, float32x4_t z) { retu
 INLINE fv fv_add(fv x, fv y) { return QUADS2(fv, vaddq_f32, x, y); }
 INLINE fv fv_mul(fv x, fv y) { return QUADS2(fv, vmulq_f32, x, y); }
 INLINE fv fv_fma(fv x, fv y, fv z) { return QUADS3(fv, fma_f32x4, x, y, z); }
+/* Rarely used as it is slow: the processor's own flushing takes results for 0 that round to 2^-126. */
+static __attribute__((noinline, unused)) fv fv_fma_flushed(fv x, fv y, fv z)
+{
+    float a[16], b[16], c[16];
+    fv_store(a, x), fv_store(b, y), fv_store(c, z);
+    for (int r = 0; r < 16; r++) c[r] = fused_flushed_f32(a[r], b[r], c[r]);
+    return fv_load(c);
+}
 INLINE fv fv_neg(fv x) { return QUADS1(fv, vnegq_f32, x); }
 INLINE fv fv_of_iv(iv x) { return QUADS1(fv, vcvtq_f32_s32, x); }
 INLINE float32x4_t f32x4_of_f16(const uint8_t *p) { return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p))); }

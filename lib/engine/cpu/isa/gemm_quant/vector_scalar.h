@@ -25,6 +25,11 @@ INLINE void fv_store(float *p, fv a) { memcpy(p, &a, sizeof a); }
 INLINE fv fv_add(fv a, fv b) { fv y; ROWS(a.v[r] + b.v[r]); }
 INLINE fv fv_mul(fv a, fv b) { fv y; ROWS(a.v[r] * b.v[r]); }
 static __attribute__((noinline, unused)) fv fv_fma(fv a, fv b, fv c) { fv y; ROWS(fused_f32(a.v[r], b.v[r], c.v[r])); }
+static __attribute__((noinline, unused)) fv fv_fma_flushed(fv a, fv b, fv c)
+{
+    fv y;
+    ROWS(fused_flushed_f32(a.v[r], b.v[r], c.v[r]));
+}
 INLINE fv fv_neg(fv a) { fv y; ROWS(-a.v[r]); }
 INLINE fv fv_of_iv(iv a) { fv y; ROWS((float)a.v[r]); }
 INLINE fv fv_of_f16(const void *p)

@@ -1,0 +1,86 @@
+#!/usr/bin/env bats
+# docs/arithmetic.md: its number, a second implementation of it, and the bits of small models, which change only with the number.
+
+load ../common/helper
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || exit
+    echo 'The lighthouse keeper counted the ships that passed before dawn: three brigs, one small boat.' >long
+    head -c 12 long >short
+}
+
+setup() {
+    cd "$BATS_FILE_TMPDIR" || exit
+}
+
+number() { sed -n 's/^#define ZT_ARITHMETIC //p' "$repo/lib/engine/engine.h"; }
+
+# logits MODEL PROMPT OPTION...: to logits.npy
+logits() {
+    local model=$1 prompt=$2
+    shift 2
+    zt-run -q -f -m "$model" --raw -i "$prompt" -n 0 --logits logits.npy --all-logits "$@"
+}
+
+@test "header, page, latest decision and --version have one number" {
+    [ -n "$(number)" ]
+    [ "$(zt-run --version | sed -n 's/^arithmetic: //p')" = "$(number)" ]
+    grep -qF "Its number is **$(number)**" "$repo/docs/arithmetic.md"
+    latest=$(grep -lE '^Decided .* Arithmetic [0-9]+\.$' "$repo"/docs/decisions/*.md | sort | tail -1)
+    grep -qE "^Decided .* Arithmetic $(number)\.$" "$latest"
+}
+
+# by_page TYPE PROMPT OPTION...: a model of that type of weights
+by_page() {
+    local type=$1 prompt=$2
+    shift 2
+    "$tests/mkmodel" --layers 2 --width 64 --ffn 96 --heads 4 --kv-heads 2 --ctx 512 --type "$type" page.gguf
+    logits page.gguf "$prompt" "$@"
+    # shellcheck disable=SC2046
+    python3 "$repo/tests/contract_reference.py" page.gguf logits.npy $(zt-run -m page.gguf -i "$prompt" --tokenize) "$@"
+}
+
+@test "a model computed from the page has the same bits" {
+    by_page q4_1 long | tee out # more than one tile of keys
+    grep -q '^0 of [1-9][0-9]* logits' out
+    for type in q4_1 q8_0 f32 f16 bf16; do
+        by_page $type short
+        by_page $type short --exact
+    done
+}
+
+@test "a long text, with more than one chunk of keys (make long)" {
+    [ -n "${ZT_LONG-}" ] || skip "minutes: make long"
+    for ((i = 0; i < 6; i++)); do cat long; done >longer
+    by_page q8_0 longer
+    by_page bf16 long
+}
+
+# Lines "NUMBER SHA256 WHAT".
+sums() {
+    local type how
+    for type in f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs q1_0 tq1_0 tq2_0 iq3_xxs iq3_s iq2_xxs iq2_xs \
+        iq2_s iq1_s; do
+        "$tests/mkmodel" --width 256 --ffn 512 --head 64 --layers 1 --type "$type" model.gguf
+        for how in '' --exact; do
+            logits model.gguf short $how
+            echo "$(number) $(sha256sum <logits.npy | cut -d' ' -f1) llama $type $how"
+        done
+    done
+    for arch in gemma3 qwen3 gpt2 qwen2moe rwkv7; do
+        "$tests/mkmodel" --arch $arch model.gguf
+        logits model.gguf long
+        echo "$(number) $(sha256sum <logits.npy | cut -d' ' -f1) $arch"
+    done
+}
+
+@test "the bits of small models change only with the number" {
+    sums | sed 's/ *$//' >now
+    if ! diff "$repo/tests/engine/arithmetic.sums" now; then
+        echo "Bits of logits have changed. If that is wanted: a higher ZT_ARITHMETIC, the page, a decision, and"
+        echo "cp $BATS_FILE_TMPDIR/now tests/engine/arithmetic.sums"
+        false
+    fi
+    [ "$(cut -d' ' -f1 now | sort -u)" = "$(number)" ]
+    [ "$(wc -l <now)" -gt 50 ]
+}
