@@ -139,6 +139,10 @@ typedef struct zt_engine_vt {
     void (*free)(zt_engine *e, zt_ebuf *b);
     zt_status (*upload)(zt_engine *e, zt_ebuf *b, const void *host); /* a whole state */
     zt_status (*download)(zt_engine *e, const zt_ebuf *b, void *host);
+    /* The same for `bytes` of a state from `offset` on, in the engine's own form (value_bytes), so that what was read and is
+     * written again has the same bits. NULL: the engine cannot. */
+    zt_status (*write_part)(zt_engine *e, zt_ebuf *b, size_t offset, size_t bytes, const void *host);
+    zt_status (*read_part)(zt_engine *e, const zt_ebuf *b, size_t offset, size_t bytes, void *host);
     zt_executable *(*prepare)(zt_engine *e, const zt_run_schedule *schedule); /* copies what it keeps */
     void (*unprepare)(zt_engine *e, zt_executable *r);
     /* in, out: host memory, contiguous, of the schedule's types. Synchronous: when it returns, the

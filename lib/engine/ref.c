@@ -153,6 +153,20 @@ static zt_status ref_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
     return status;
 }
 
+static zt_status ref_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
+{
+    (void)engine;
+    if (bytes) memcpy((char *)buffer->data + offset, host, bytes);
+    return ZT_OK;
+}
+
+static zt_status ref_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
+{
+    (void)engine;
+    if (bytes) memcpy(host, (const char *)buffer->data + offset, bytes);
+    return ZT_OK;
+}
+
 /* ---- prepare --------------------------------------------------------------------------------- */
 
 /* Room in the engine's memory, from *total on, for each host tensor of one kind. */
@@ -326,6 +340,8 @@ const zt_engine_vt zt_engine_ref = {
     .free = ref_free,
     .upload = ref_upload,
     .download = ref_download,
+    .write_part = ref_write_part,
+    .read_part = ref_read_part,
     .prepare = ref_prepare,
     .unprepare = ref_unprepare,
     .replay = ref_replay,

@@ -46,6 +46,24 @@ zt_status zt_wrap_download(zt_engine *engine, const zt_ebuf *buffer, void *host)
     return engine->inner->vt->download(engine->inner, buffer, host);
 }
 
+/* Of an engine without these two nothing is read or written in part. */
+static zt_status fail_parts(zt_engine *inner)
+{
+    return zt_fail(inner->ctx, ZT_ENOTSUP, "engine %s cannot read or write a part of a state", inner->vt->name);
+}
+
+zt_status zt_wrap_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
+{
+    zt_engine *inner = engine->inner;
+    return inner->vt->write_part ? inner->vt->write_part(inner, buffer, offset, bytes, host) : fail_parts(inner);
+}
+
+zt_status zt_wrap_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
+{
+    zt_engine *inner = engine->inner;
+    return inner->vt->read_part ? inner->vt->read_part(inner, buffer, offset, bytes, host) : fail_parts(inner);
+}
+
 zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *schedule)
 {
     return engine->inner->vt->prepare(engine->inner, schedule);

@@ -21,6 +21,8 @@ zt_ebuf *zt_wrap_load(zt_engine *engine, const zt_type *type, const zt_store *st
 void zt_wrap_free(zt_engine *engine, zt_ebuf *buffer);
 zt_status zt_wrap_upload(zt_engine *engine, zt_ebuf *buffer, const void *host);
 zt_status zt_wrap_download(zt_engine *engine, const zt_ebuf *buffer, void *host);
+zt_status zt_wrap_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host);
+zt_status zt_wrap_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host);
 zt_executable *zt_wrap_prepare(zt_engine *engine, const zt_run_schedule *schedule);
 void zt_wrap_unprepare(zt_engine *engine, zt_executable *executable);
 zt_engine_report zt_wrap_report(const zt_engine *engine);

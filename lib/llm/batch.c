@@ -20,6 +20,7 @@
 #include "lib/base/require.h"
 #include "lib/llm/arch/arch.h"
 #include "lib/llm/batch.h"
+#include "lib/llm/kv_store.h"
 #include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
@@ -185,11 +186,18 @@ static bool make_room(zt_batch *batch, int64_t blocks, int save)
     return zt_pages_left(batch->pages) >= blocks;
 }
 
+/* The blocks of the cache that a slot has, in the order of its tokens. */
+static const int32_t *table_of(const zt_batch *batch, int seq)
+{
+    return zt_pages_table(batch->pages) + (int64_t)seq * zt_pages_counted(batch->pages).blocks;
+}
+
 /* Keeps the tokens of a finished text for texts with the same beginning; frees the slot if there is no memory. */
 static void keep_slot(zt_batch *batch, int seq)
 {
     zt_batch_slot *slot = &batch->slot[seq];
     size_t token_count = (size_t)zt_pages_length(batch->pages, seq);
+    if (batch->opts.store) zt_kv_store_keep(batch->opts.store, slot->ids->id, token_count, table_of(batch, seq));
     slot->kept.id = batch->opts.forget ? NULL : zt_alloc_array(batch->ctx, token_count, sizeof *slot->kept.id);
     if (!slot->kept.id) {
         if (!batch->opts.forget) zt_ctx_clear(batch->ctx);
@@ -289,6 +297,18 @@ static void start_state(zt_batch *batch, int seq, const shared_beginning *shared
     batch->prefix[prefix].last_step = batch->count.steps;
 }
 
+/* Blocks of the store behind the tokens that a slot shares: pages for all that there may be, and back those that are not there. */
+static void fetch_stored(zt_batch *batch, const zt_batch_text *text)
+{
+    const int64_t has = zt_pages_length(batch->pages, text->seq);
+    const int64_t most = ((int64_t)text->ids->count - 1) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
+    if (!batch->opts.store || most <= has || blocks_of(most) - blocks_of(has) > zt_pages_left(batch->pages)) return;
+    if (zt_pages_append(batch->pages, text->seq, most - has, NULL, NULL)) return;
+    const int64_t got = zt_kv_store_fetch(batch->opts.store, text->ids->id, (size_t)most, has, table_of(batch, text->seq));
+    zt_pages_cut(batch->pages, text->seq, got);
+    batch->count.shared += (uint64_t)(got - has);
+}
+
 /* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
  * text. */
 static bool start_text(zt_batch *batch)
@@ -317,6 +337,7 @@ static bool start_text(zt_batch *batch)
     text->seq = seq;
     batch->count.shared += (uint64_t)has;
     batch->running++;
+    fetch_stored(batch, text);
     return true;
 }
 

@@ -37,6 +37,9 @@ typedef zt_status zt_batch_next(void *text, float *logits, int32_t best, bool *m
 typedef struct zt_batch_opts {
     zt_batch_next *next;
     bool forget; /* do not keep the cache between tokens: feed the whole text for each token */
+    /* Blocks of the cache that others computed, attached to the model and borrowed: a text begins with those that are there, and
+     * leaves its own when it is done. NULL: none. Excludes `forget`. */
+    struct zt_kv_store *store;
 } zt_batch_opts;
 
 /* Opens a batch on a model opened for n_seq sequences, the most that run at once, and cache_len tokens. */
@@ -65,7 +68,7 @@ typedef struct zt_batch_count {
     size_t texts;         /* unfinished texts */
     size_t running;       /* texts with tokens in the cache */
     uint64_t steps, rows; /* steps done; tokens fed by them */
-    uint64_t shared;      /* tokens reused from the cache instead of fed */
+    uint64_t shared;      /* tokens reused from the cache or the store instead of fed */
     uint64_t put_back;    /* preemptions */
     zt_pages_count pages;
 } zt_batch_count;

@@ -41,6 +41,8 @@ void zt_session_close(zt_session *session);
 
 const zt_prog *zt_session_prog(const zt_session *session); /* the program it was opened on; borrowed */
 
+zt_engine *zt_session_engine(const zt_session *session); /* the engine it was opened on, which has its states; borrowed */
+
 /* One replay. `bindings` gives the symbols that are not fixed. inputs[i] and outputs[o] are host memory for
  * the i-th `in` and o-th `out` of the program, contiguous, of the bound types. outputs[o] NULL: that output
  * is not wanted, and steps that nothing else needs do not run. Synchronous: when it returns ZT_OK
@@ -59,6 +61,12 @@ zt_type zt_session_state_type(const zt_session *session, int i);
  * ZT_EUSAGE: no such state. */
 zt_status zt_session_state_get(zt_session *session, int i, void *host);
 zt_status zt_session_state_set(zt_session *session, int i, const void *host); /* the same */
+/* Bytes of state i in the form of its engine, rows one after the other; 0: no such state. */
+size_t zt_session_state_own(const zt_session *session, int i);
+/* Copies `bytes` of that form from `offset` on to host memory, or from it: what was read and is written again has the same bits.
+ * ZT_EUSAGE: no such state, or bytes that it does not have; ZT_ENOTSUP: the engine cannot. */
+zt_status zt_session_state_read(zt_session *session, int i, size_t offset, size_t bytes, void *host);
+zt_status zt_session_state_write(zt_session *session, int i, size_t offset, size_t bytes, const void *host); /* the same */
 
 typedef struct zt_session_report {
     size_t weight_bytes, state_bytes;

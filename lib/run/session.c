@@ -556,6 +556,44 @@ zt_status zt_session_state_set(zt_session *session, int i, const void *host)
     return engine->vt->upload(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], host);
 }
 
+size_t zt_session_state_own(const zt_session *session, int i)
+{
+    zt_type type = zt_session_state_type(session, i);
+    if (type.rank < 0) return 0;
+    zt_engine *engine = session->chain.engines[0];
+    return engine->vt->value_bytes(engine, &type);
+}
+
+static bool has_part(const zt_session *session, int i, size_t offset, size_t bytes)
+{
+    const size_t whole = zt_session_state_own(session, i);
+    return i >= 0 && i < zt_prog_count(session->program, ZT_VALUE_STATE) && offset <= whole && bytes <= whole - offset;
+}
+
+zt_status zt_session_state_read(zt_session *session, int i, size_t offset, size_t bytes, void *host)
+{
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, (host || !bytes) && has_part(session, i, offset, bytes), ZT_EUSAGE);
+    zt_engine *engine = session->chain.engines[0];
+    if (!engine->vt->read_part)
+        return zt_fail(session->ctx, ZT_ENOTSUP, "engine %s cannot read a part of a state", engine->vt->name);
+    return engine->vt->read_part(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], offset, bytes,
+                                 host);
+}
+
+zt_status zt_session_state_write(zt_session *session, int i, size_t offset, size_t bytes, const void *host)
+{
+    if (!session) return ZT_EUSAGE;
+    ZT_REQUIRE(session->ctx, (host || !bytes) && has_part(session, i, offset, bytes), ZT_EUSAGE);
+    zt_engine *engine = session->chain.engines[0];
+    if (!engine->vt->write_part)
+        return zt_fail(session->ctx, ZT_ENOTSUP, "engine %s cannot write a part of a state", engine->vt->name);
+    return engine->vt->write_part(engine, session->buffers[0][zt_prog_nth(session->program, ZT_VALUE_STATE, i)], offset, bytes,
+                                  host);
+}
+
+zt_engine *zt_session_engine(const zt_session *session) { return session ? session->chain.engines[0] : NULL; }
+
 const zt_prog *zt_session_prog(const zt_session *session) { return session ? session->program : NULL; }
 
 zt_session_report zt_session_get(const zt_session *session) { return session ? session->report : (zt_session_report){0}; }

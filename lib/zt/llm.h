@@ -4,6 +4,8 @@
  *   llm/jinja/jinja.h      chat templates in Jinja
  *   llm/grammar/grammar.h  structured output: GBNF, JSON Schema, regular expressions
  *   llm/batch.h            many texts at once: continuous batching over a paged cache
+ *   llm/kv_store.h         blocks of the cache in a directory that processes share
+ *   llm/model_digest.h     which model it is, whatever file holds it
  *   llm/speculate.h        drafts of what follows, taken from the text itself
  *   llm/learn.h            new models, and the programs by which models are trained
  */
@@ -15,6 +17,8 @@
 #include "lib/llm/grammar/grammar.h"
 #include "lib/llm/reply/reply.h"
 #include "lib/llm/batch.h"
+#include "lib/llm/kv_store.h"
+#include "lib/llm/model_digest.h"
 #include "lib/llm/speculate.h"
 #include "lib/llm/learn.h"
 

@@ -57,6 +57,7 @@ static zt_pages *a_zt_pages;
 static zt_vocab *a_zt_vocab;
 static zt_llm *a_zt_llm;
 static zt_batch *a_zt_batch;
+static zt_kv_store *a_zt_kv_store;
 static zt_drafts *a_zt_drafts;
 static zt_importance *a_zt_importance;
 static const zt_template *a_zt_template;
@@ -179,6 +180,8 @@ static void make_arguments(const char *folder)
     a_zt_llm = zt_llm_open(a_zt_gguf, &(zt_llm_opts){.engine = a_zt_engine, .ctx_len = 64, .kv = ZT_DTYPE_COUNT});
     zt_llm *other = zt_llm_open(a_zt_gguf, &(zt_llm_opts){.engine = a_zt_engine, .ctx_len = 64, .kv = ZT_DTYPE_COUNT});
     a_zt_batch = zt_batch_open(other, &(zt_batch_opts){.next = end_text});
+    snprintf(path, sizeof path, "%s/kv", folder);
+    a_zt_kv_store = zt_kv_store_open(ctx, path, 1 << 20);
     a_zt_drafts = zt_drafts_open(ctx, 64);
     a_zt_importance = zt_importance_open(a_zt_gguf, a_zt_engine, 8);
     a_zt_template = zt_template_find("chatml");

@@ -57,6 +57,10 @@ drive() {
     drive grammar "$tests"/seeds/grammar/*
 }
 
+@test "kv: a block of the KV store, changed" {
+    drive kv "$tests"/seeds/kv/*
+}
+
 @test "recipe: merges in YAML and JSON, changed" {
     drive recipe "$tests"/seeds/recipe/*
 }

@@ -108,14 +108,15 @@ static size_t common_prefix(const run_state *run, size_t most)
     return count;
 }
 
-/* Forgets what the cache holds from the first difference on. The prompt's last token is always fed again, for
+/* Forgets what the cache holds from the first difference on, and takes what --kv-store has behind it. The prompt's last token is always fed again, for
  * its logits; with --all-logits all of them are. */
 static zt_status forget_what_differs(run_state *run)
 {
     size_t most = run->options->all_logits || run->options->no_kv_cache ? 0 : run->ids.count - 1;
     run->reused_count = common_prefix(run, most);
     zt_log(run->ctx, ZT_LOG_DEBUG, "prompt: %zu tokens, %zu in the cache", run->ids.count, run->reused_count);
-    return forget_after(run, run->reused_count);
+    zt_status status = forget_after(run, run->reused_count);
+    return status ? status : run_kv_store_fetch(run, most);
 }
 
 static zt_sink *begin_npy(run_state *run)
@@ -324,6 +325,7 @@ zt_status run_answer(run_state *run)
     run->drafted_count = run->accepted_count = run->draft_batches = 0;
     if (status == ZT_OK) status = generate_tokens(run);
     run->end_time = zt_seconds();
+    if (status == ZT_OK || status == ZT_EINTR) run_kv_store_keep(run);
     if (status == ZT_OK && run->matcher && !run_is_complete(run))
         zt_log(run->ctx, ZT_LOG_WARN, "the text ends before it fits the %s (stop: %s)", run->form, run->stop_reason);
     return status;
@@ -404,6 +406,7 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     if (!run->llm) return zt_ctx_status(run->ctx);
     status = zt_vocab_check_rows(run->vocab, zt_llm_get(run->llm).vocab);
     if (status == ZT_OK && !embed) status = make_buffers(run);
+    if (status == ZT_OK) status = run_kv_store_open(run, embed);
     return status == ZT_OK && run->options->session ? run_session_load(run) : status;
 }
 

@@ -193,6 +193,7 @@ static zt_status serve_all(request_queue *queue)
 {
     zt_batch_opts opts = {.next = request_next, .forget = queue->run->options->no_kv_cache};
     zt_status status = run_open_llm(queue->run, 0, false);
+    opts.store = queue->run->kv_store;
     if (status == ZT_OK) queue->batch = zt_batch_open(queue->run->llm, &opts);
     if (!queue->batch) return zt_ctx_status(queue->run->ctx);
     status = serve_requests(queue);

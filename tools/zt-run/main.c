@@ -40,10 +40,17 @@ static zt_status refuse_on_ranks(run_state *run, bool program)
     const struct {
         bool given;
         const char *name;
-    } alone[] = {{program, "a network or program"}, {options->tokenize, "--tokenize"},   {options->detokenize, "--detokenize"},
-                 {options->count, "--count"},       {options->render, "--render"},       {options->dry_run, "--dry-run"},
-                 {options->chat, "--chat"},         {options->serve != NULL, "--serve"}, {options->session != NULL, "--session"},
-                 {options->plan != NULL, "--plan"}};
+    } alone[] = {{program, "a network or program"},
+                 {options->tokenize, "--tokenize"},
+                 {options->detokenize, "--detokenize"},
+                 {options->count, "--count"},
+                 {options->render, "--render"},
+                 {options->dry_run, "--dry-run"},
+                 {options->chat, "--chat"},
+                 {options->serve != NULL, "--serve"},
+                 {options->session != NULL, "--session"},
+                 {options->plan != NULL, "--plan"},
+                 {options->kv_store != NULL, "--kv-store"}};
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         if (alone[i].given) return zt_cli_refuse_ranks(run->cli, alone[i].name);
     return ZT_OK;
@@ -142,6 +149,7 @@ int main(int argc, char **argv)
     zt_drafts_free(run.drafts);
     run_reply_free(&run);
     run_templates_free(&run);
+    run_kv_store_close(&run);
     zt_llm_close(run.llm);
     if (status == ZT_OK) status = zt_llm_dismiss(cli->ranks);
     zt_plan_file_free(run.plan);

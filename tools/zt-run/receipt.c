@@ -1,5 +1,6 @@
 /* receipt.c - --receipt: links as tokens are generated, and the file at the end. */
 #include "tools/zt-run/receipt.h"
+#include "lib/llm/model_digest.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,53 +41,6 @@ zt_status receipt_chain_end(receipt_chain *chain)
 {
     chain->open_count = 0;
     return zt_digest_end(chain->digest, chain->link);
-}
-
-/* ---- the model -------------------------------------------------------------------------------- */
-
-enum { PIECE = 1 << 20 };
-
-static int compare_names(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
-
-/* Name and dtype with their zeros, rank and dimensions as i64, the bytes as they are stored. */
-static zt_status add_tensor(zt_digest *digest, const zt_store *store, const char *name, uint8_t *piece)
-{
-    zt_type type;
-    int64_t handle, shape[1 + ZT_MAX_RANK];
-    zt_status status = store->find(store->user, name, &type, &handle);
-    if (status) return status;
-    const char *dtype = zt_dtype_get(type.dtype)->name;
-    shape[0] = type.rank;
-    for (int axis = 0; axis < type.rank; axis++) shape[1 + axis] = type.dim[axis];
-    status = zt_digest_add(digest, name, strlen(name) + 1);
-    if (!status) status = zt_digest_add(digest, dtype, strlen(dtype) + 1);
-    if (!status) status = zt_digest_add(digest, shape, (size_t)(1 + type.rank) * sizeof *shape);
-    const size_t bytes = zt_type_bytes(&type);
-    for (size_t at = 0, count; at < bytes && !status; at += count) {
-        count = bytes - at < PIECE ? bytes - at : PIECE;
-        if (zt_cli_interrupted()) return ZT_EINTR;
-        status = store->read(store->user, handle, at, piece, count);
-        if (!status) status = zt_digest_add(digest, piece, count);
-    }
-    return status;
-}
-
-zt_status receipt_model(run_state *run, uint8_t digest[RECEIPT_LINK])
-{
-    const size_t count = (size_t)zt_gguf_n_tensors(run->gguf);
-    const zt_store store = zt_gguf_store(run->gguf);
-    zt_digest *all = zt_digest_new(run->ctx);
-    const char **names = zt_alloc_array(run->ctx, count + 1, sizeof *names);
-    uint8_t *piece = zt_alloc(run->ctx, PIECE);
-    zt_status status = all && names && piece ? ZT_OK : zt_ctx_status(run->ctx);
-    for (size_t i = 0; i < count && !status; i++) names[i] = zt_gguf_tensor(run->gguf, (int64_t)i, NULL, NULL, NULL);
-    if (!status) qsort(names, count, sizeof *names, compare_names);
-    for (size_t i = 0; i < count && !status; i++) status = add_tensor(all, &store, names[i], piece);
-    if (!status) status = zt_digest_end(all, digest);
-    zt_free(run->ctx, piece);
-    zt_free(run->ctx, names);
-    zt_digest_free(all);
-    return status;
 }
 
 /* ---- the head --------------------------------------------------------------------------------- */
@@ -183,7 +137,7 @@ zt_status run_receipt_begin(run_state *run)
     run->receipt = status ? NULL : zt_calloc(run->ctx, 1, sizeof *run->receipt);
     if (!run->receipt) return zt_ctx_status(run->ctx);
     run->receipt->links = json_array();
-    status = receipt_model(run, model);
+    status = zt_model_digest(run->gguf, zt_cli_interrupted, model);
     if (!status) run->receipt->head = receipt_make_head(run, model);
     if (!status) status = run->receipt->head ? receipt_head_digest(run->ctx, run->receipt->head, head) : ZT_ENOMEM;
     if (!status) json_array_append_new(run->receipt->links, json_string(zt_digest_text(head, text)));

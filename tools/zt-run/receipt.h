@@ -39,8 +39,6 @@ zt_status receipt_chain_end(receipt_chain *chain); /* the link in work becomes w
 /* The head of a receipt: of what runs, and its digest. NULL: an error. */
 json_t *receipt_make_head(run_state *run, const uint8_t model[RECEIPT_LINK]);
 zt_status receipt_head_digest(zt_ctx *ctx, const json_t *head, uint8_t digest[RECEIPT_LINK]);
-/* SHA-256 of all tensors of the model, in the order of their names. */
-zt_status receipt_model(run_state *run, uint8_t digest[RECEIPT_LINK]);
 
 /* A receipt as it was read. Texts are borrowed from `json`. */
 typedef struct receipt_record {

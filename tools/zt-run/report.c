@@ -190,7 +190,9 @@ void run_report_stats(run_state *run)
     if (run->first_token_time > 0) zt_cli_note(run->cli, "first token  %9.3f s", run->first_token_time - run->start_time);
     zt_cli_note(run->cli, "prompt       %9.1f tokens/s  (%zu tokens)",
                 tokens_per_second(run->prompt_count - run->reused_count, run->prompt_time - run->asked_time), run->prompt_count);
-    if (run->reused_count > 0) zt_cli_note(run->cli, "session      %9zu tokens    of the prompt reused", run->reused_count);
+    if (run->reused_count > 0)
+        zt_cli_note(run->cli, "%-12s %9zu tokens    of the prompt reused", run->kv_store ? "KV store" : "session",
+                    run->reused_count);
     if (step_count > 0)
         zt_cli_note(run->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     tokens_per_second(step_count, run->end_time - run->first_token_time), made_count);

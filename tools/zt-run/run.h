@@ -106,6 +106,7 @@ typedef struct run_state {
     size_t cut_bytes;        /* bytes at the end of what was generated, from the stop text on */
     const char *stop_reason; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     uint64_t seed;
+    struct zt_kv_store *kv_store;                                            /* --kv-store; NULL: none */
     struct run_receipt *receipt;                                             /* --receipt, --verify; NULL: neither */
     bool keeps_logits;                                                       /* of the step before, for the receipt */
     const char *request_id;                                                  /* of a request, as JSON; NULL: none */
@@ -249,6 +250,13 @@ zt_status run_receipt_replay(run_state *run);                                   
 size_t run_receipt_draft(const run_state *run, size_t limit, const int32_t **draft); /* recorded tokens, at most `limit` */
 zt_bytes run_receipt_turn(const run_state *run);                                     /* the text that opens a user's turn */
 zt_status run_verify(run_state *run);                                                /* verify.c */
+
+/* kv_store.c: --kv-store. Without it nothing is done. Opened after the model, and closed before it. */
+zt_status run_kv_store_open(run_state *run, bool embed);
+/* Blocks behind what the cache has of the prompt, up to `most` tokens of it. */
+zt_status run_kv_store_fetch(run_state *run, size_t most);
+void run_kv_store_keep(run_state *run); /* what the cache has now */
+void run_kv_store_close(run_state *run);
 
 /* model.c: what goes with the model. */
 zt_status run_apply_adapters(run_state *run); /* of --lora, if any */

@@ -618,7 +618,7 @@ static bool is_encoder(run_state *run)
 static zt_status open_model(serve_state *serve)
 {
     run_state *run = serve->run;
-    const zt_batch_opts opts = {.next = next_token, .forget = run->options->no_kv_cache};
+    zt_batch_opts opts = {.next = next_token, .forget = run->options->no_kv_cache};
     if (!run->options->plan && run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     if (!run->options->plan && is_encoder(run)) {
         zt_status status = run_open_llm(run, 0, true);
@@ -628,6 +628,7 @@ static zt_status open_model(serve_state *serve)
         return zt_ctx_status(run->ctx);
     }
     zt_status status = run_open_llm(run, 0, false);
+    opts.store = run->kv_store;
     if (status == ZT_OK) serve->batch = zt_batch_open(run->llm, &opts);
     return zt_ctx_status(run->ctx);
 }

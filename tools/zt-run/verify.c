@@ -1,6 +1,7 @@
 /* verify.c - --verify: a receipt is checked by generating again. The tokens that it states are fed ahead, as a draft is, so
  * that a step checks as many as a step of a prompt has rows. With --from, the tokens before are fed without a check. */
 #include "tools/zt-run/receipt.h"
+#include "lib/llm/model_digest.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static zt_status compare_heads(run_state *run, const receipt_record *record, con
     zt_status status = receipt_head_digest(run->ctx, record->head, digest);
     if (!status && memcmp(digest, record->chain, RECEIPT_LINK) != 0) *differs = "head";
     if (status || *differs) return status;
-    status = receipt_model(run, digest);
+    status = zt_model_digest(run->gguf, zt_cli_interrupted, digest);
     if (!status && memcmp(digest, record->model, RECEIPT_LINK) != 0) *differs = "model";
     return status;
 }

@@ -270,6 +270,20 @@ static zt_status cpu_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
     return ZT_OK;
 }
 
+static zt_status cpu_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
+{
+    (void)engine;
+    if (bytes) memcpy((char *)buffer->data + offset, host, bytes);
+    return ZT_OK;
+}
+
+static zt_status cpu_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
+{
+    (void)engine;
+    if (bytes) memcpy(host, (const char *)buffer->data + offset, bytes);
+    return ZT_OK;
+}
+
 static zt_engine_report cpu_report(const zt_engine *engine) { return ((const zt_cpu_engine *)engine)->report; }
 
 const zt_engine_vt zt_engine_cpu = {
@@ -283,6 +297,8 @@ const zt_engine_vt zt_engine_cpu = {
     .free = cpu_free,
     .upload = cpu_upload,
     .download = cpu_download,
+    .write_part = cpu_write_part,
+    .read_part = cpu_read_part,
     .prepare = zt_cpu_prepare,
     .unprepare = zt_cpu_unprepare,
     .replay = zt_cpu_replay,

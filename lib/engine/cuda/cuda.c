@@ -84,6 +84,20 @@ static zt_status cu_download(zt_engine *base, const zt_ebuf *buffer, void *host)
     return status ? status : zt_cu_read(engine, buffer->memory.address, host, zt_type_bytes(&buffer->type));
 }
 
+static zt_status cu_write_part(zt_engine *base, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
+{
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_status status = zt_cu_enter(engine);
+    return status ? status : zt_cu_write(engine, buffer->memory.address + offset, host, bytes);
+}
+
+static zt_status cu_read_part(zt_engine *base, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
+{
+    zt_cu_engine *engine = (zt_cu_engine *)base;
+    zt_status status = zt_cu_enter(engine);
+    return status ? status : zt_cu_read(engine, buffer->memory.address + offset, host, bytes);
+}
+
 static zt_engine_report cu_report(const zt_engine *engine) { return ((const zt_cu_engine *)engine)->report; }
 
 static zt_engine *cuda_open(zt_ctx *ctx, const zt_engine_opts *opts)
@@ -109,6 +123,7 @@ static int opencl_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
         .close = cu_close, .has = cu_has, .value_bytes = cu_value_bytes, .alloc = cu_alloc,        \
         .load = zt_cu_load_weight, .free = cu_free, .upload = cu_upload, .download = cu_download,  \
         .prepare = zt_cu_prepare, .unprepare = zt_cu_unprepare, .replay = zt_cu_replay,            \
+        .write_part = cu_write_part, .read_part = cu_read_part,                                    \
         .temp = cu_temp, .enqueue = zt_cu_enqueue, .flush = zt_cu_flush, .sync = zt_cu_sync,       \
         .report = cu_report, .adapters = its_name##_adapters                                       \
     }

@@ -79,6 +79,16 @@ static zt_status vk_download(zt_engine *engine, const zt_ebuf *buffer, void *hos
     return zt_vk_read((zt_vk_engine *)engine, &buffer->mem, 0, host, zt_type_bytes(&buffer->type));
 }
 
+static zt_status vk_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
+{
+    return zt_vk_write((zt_vk_engine *)engine, &buffer->mem, offset, host, bytes);
+}
+
+static zt_status vk_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
+{
+    return zt_vk_read((zt_vk_engine *)engine, &buffer->mem, offset, host, bytes);
+}
+
 static zt_engine_report vk_report(const zt_engine *engine) { return ((const zt_vk_engine *)engine)->report; }
 
 const zt_engine_vt zt_engine_vulkan = {
@@ -93,6 +103,8 @@ const zt_engine_vt zt_engine_vulkan = {
     .free = vk_free,
     .upload = vk_upload,
     .download = vk_download,
+    .write_part = vk_write_part,
+    .read_part = vk_read_part,
     .prepare = zt_vk_prepare,
     .unprepare = zt_vk_unprepare,
     .replay = zt_vk_replay,

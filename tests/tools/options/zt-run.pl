@@ -16,6 +16,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "$ZT_TESTS/mkmodel" --arch gemma3 --ctx 256 spm.gguf
         for i in {1..60}; do printf 'hello on the she in there %d ' $i; done >text.txt
         printf 'one two\n' >short.txt
+        head -c 400 text.txt >prompt.txt
         { cat text.txt; echo '<|im_start|>'; } >special.txt
         echo 270 275 >ids.txt
         echo '{"type":"integer"}' >schema.json
@@ -84,6 +85,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--logprobs" => {value => 3, with => ["--json"]},
         "--perplexity" => {value => "special.txt"},
         "--session" => {value => "s"},
+        "--kv-store" => {value => "kv"},
+        "--kv-store-size" => {value => 1, with => ["--kv-store", "kv"], reason => "blocks go for their age: tests/llm/kv_store.c"},
         "--receipt" => {value => "there", there => "there"},
         "--verify" => {value => "none.json"},
         "--from" => {value => 20},
@@ -109,6 +112,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         text => {
             "--chunk" => {value => 1, with => ["--progress", "always"]},
             "--input" => {run => [@text[0 .. 4]], value => "text.txt"},
+            "--kv-store-size" => {run => [@text[0 .. 4], qw(-c 256 -i prompt.txt)], value => 1, with => ["--kv-store", "kv"]},
             "--verbatim" => {run => [@text[0 .. 4], "-i", "short.txt"]},
             "--template" => {run => [@text[0, 1, 3 .. 6]], value => "gemma"},
             "--template-arg" => {run => [@text[0, 1, 3 .. 6]], value => "add_generation_prompt=false"},
