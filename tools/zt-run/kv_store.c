@@ -58,7 +58,7 @@ static zt_status describe_identity(const run_state *run, const uint8_t model[ZT_
     char digits[ZT_DIGEST_TEXT];
     const zt_engine *engine = zt_engine_inmost(run->engine);
     zt_status status = zt_str_printf(text, "zt-kv identity 1\nmodel %s\nzt %s arithmetic %d\nengine %s isa %s compute %s\n",
-                                     zt_digest_text(model, digits), ZT_VERSION, (int)RECEIPT_ARITHMETIC, engine->vt->name,
+                                     zt_digest_text(model, digits), ZT_VERSION, ZT_ARITHMETIC, engine->vt->name,
                                      zt_isa_name(run->cli->isa), zt_compute_name(engine->compute));
     if (!status && engine->vt->devices) status = put_device(run, engine->vt->name, text);
     return status ? status : put_program(run, text);
