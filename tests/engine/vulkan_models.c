@@ -1,4 +1,4 @@
-/* vulkan_models.c - the real models on Vulkan: the cpu's logits to the bit, its text (48 tokens after 2 prompts, with
+/* vulkan_models.c - the real models on Vulkan: the cpu's logits to the bit, its text (48 tokens after a prompt, with
  * ZT_LONG=1 after 24, and exact too), the same bits one token at a time and again, and what a prompt and a token cost. Skipped, aloud,
  * without an adapter or without models (scripts/model). */
 #include "lib/zt/all.h"
@@ -131,7 +131,7 @@ static void try_model(const char *name, const char *path)
 
 /* ---- text ------------------------------------------------------------------------------------ */
 
-enum { TOKENS = 48, FEW_PROMPTS = 2 };
+enum { TOKENS = 48, FEW_PROMPTS = 1 };
 static const char *const prompts[] = {
     "The capital of France is",
     "Once upon a time, in a village by the sea,",
