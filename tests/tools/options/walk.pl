@@ -169,6 +169,8 @@ sub walk_one {
     my $r = run_tool(\%plain, $about->{there}, with_option($o, $value, $mode->{slow} ? (@{$mode->{run}}, $mode->{wrong}) : @{$about->{run} || $mode->{run}}));
     $r = run_tool($mode, $about->{there}, with_option($o, $value, @args))
         if !$mode->{slow} && ($about->{with} || $about->{terminal} || exists $mode->{typed}) && !refused($r, $key);
+    $r = run_tool($mode, $about->{there}, with_option($o, $value, @{$mode->{run}}, @{$about->{with}}, $mode->{wrong}))
+        if $mode->{slow} && $about->{with} && $r->{err} =~ /^[^:]*: option '\Q$key\E' needs /;
     my $said = "$r->{err}$r->{out}";
     if (refused($r, $key)) {
         return "is refused in more than a line: $said" if $said !~ /^[^\n]*\n$/;
