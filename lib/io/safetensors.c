@@ -109,7 +109,7 @@ int64_t zt_safetensors_count(const zt_safetensors *safetensors) { return safeten
 
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i)
 {
-    return safetensors ? &safetensors->tensors[i].entry : NULL;
+    return safetensors && i >= 0 && i < safetensors->tensor_count ? &safetensors->tensors[i].entry : NULL;
 }
 
 int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name)
@@ -139,7 +139,7 @@ zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size
 void zt_safetensors_place(const zt_safetensors *safetensors, int64_t i, const zt_source **source, uint64_t *offset)
 {
     if (!safetensors) return;
-    ZT_REQUIRE(safetensors->ctx, source && offset, );
+    ZT_REQUIRE(safetensors->ctx, source && offset && i >= 0 && i < safetensors->tensor_count, );
     *source = safetensors->shards[safetensors->tensors[i].shard_index];
     *offset = safetensors->tensors[i].offset;
 }

@@ -126,7 +126,7 @@ END
 newcomer_tasks() {
     cat <<'END'
 deterministic output|zt.7|zt-run --seed N
-deterministic|zt-run.1|the same model, prompt, options, seed and instruction set give the same bits
+deterministic|zt-run.1|the same model, prompt, options and seed give the same bits
 reproducible|zt-run.1|The same seed gives the same text
 deterministic|zt-run --help|--seed N
 nucleus|zt.7|zt-run --top-p X

@@ -30,7 +30,7 @@ float zt_vk_delta_scale(const zt_delta_rule_attrs *attrs, int64_t D)
 zt_status zt_vk_delta_factors(zt_vk_engine *engine, zt_vk_call *call, int64_t keys, int64_t D, zt_vk_arg factors)
 {
     const zt_delta_rule_attrs *attrs = call->attrs;
-    call->shader = ZT_VK_SHADER_delta_factors;
+    call->shader = ZT_VK_SHADER_delta_rule_factors;
     call->word[1] = (uint32_t)D;
     call->word[2] = float_word((float)attrs->eps);
     call->word[3] = float_word(zt_vk_delta_scale(attrs, D));

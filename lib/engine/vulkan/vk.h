@@ -432,10 +432,10 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(causal_conv_back) \
     X(conv) \
     X(conv_parts) \
-    X(delta_factors) \
-    X(delta_lengths) \
     X(delta_rule) \
     X(delta_rule_back) \
+    X(delta_rule_factors) \
+    X(delta_rule_lengths) \
     X(elementwise_binary) \
     X(elementwise_blocks) \
     X(elementwise_packed) \

@@ -1,4 +1,4 @@
-// delta_factors.comp - what the keys and queries of the gated delta rule are multiplied by: one a workgroup of 16
+// delta_rule_factors.comp - what the keys and queries of the gated delta rule are multiplied by: one a workgroup of 16
 // invocations, a key and its query one after the other. q, k -> factors. word: vectors, D, eps, scale.
 #version 460
 #extension GL_GOOGLE_include_directive : require
