@@ -1,5 +1,5 @@
 // delta_rule_back.comp - the gradient of delta_rule (lib/ops/delta_rule_back.c has the formulas): a column of a head's state an
-// invocation, the rows forward and then back. What columns give to one number goes to parts, which sum_parts.comp adds.
+// invocation, the rows forward and then back. What columns give to one number goes to parts, which state_back.comp adds.
 // state, k, v, from, to, g, beta; in words from 0 the addresses of q, factors, dstate1, dy, dstate, dv, scratch and of sizes:
 // rows, slots, heads, key heads, D, E, do heads share keys in turn.
 //

@@ -1,5 +1,5 @@
 // selective_scan_back.comp - the gradient of selective_scan: a channel an invocation, the rows forward and then back. What
-// several channels give to one number goes to parts, which sum_parts.comp adds. state, x, dt, from, to, a, b; in words from
+// several channels give to one number goes to parts, which state_back.comp adds. state, x, dt, from, to, a, b; in words from
 // 0 the addresses of c, d, dy, dstate1, dstate, dx, scratch and of sizes: rows, slots, heads, channels of a head, N,
 // groups, has a a column for each number.
 //

@@ -1,5 +1,5 @@
 // wkv7_back.comp - the gradient of wkv7 (lib/ops/wkv7_back.c has the formulas): a column of a head's state an invocation, the
-// rows forward and then back. What columns give to one number goes to parts, which sum_parts.comp adds. state, q, w, from, to,
+// rows forward and then back. What columns give to one number goes to parts, which state_back.comp adds. state, q, w, from, to,
 // k, v; in words from 0 the addresses of a, b, dstate1, dy, dstate, dv, scratch and of sizes: rows, slots, heads, D, E.
 //
 // Scratch: what the slots hold [slots,heads,D,E], the states before the rows [rows,heads,D,E], cotangents of the state and of

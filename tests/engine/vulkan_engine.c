@@ -244,7 +244,8 @@ static void test_ahead(zt_ctx *ctx, zt_engine *engine)
         after = engine->vt->report(engine);
         /* Where the host does not see the device's memory, the copy of what was handed over before is a submit of its own. */
         const uint64_t copies = after.submits - before.submits - modes[m].done;
-        ok(copies <= (modes[m].done == modes[m].recorded && !modes[m].eager) && after.downloads - before.downloads == (modes[m].eager ? CHAIN : 1),
+        ok(copies <= (modes[m].done == modes[m].recorded && !modes[m].eager) &&
+               after.downloads - before.downloads == (modes[m].eager ? CHAIN : 1),
            "%s: %" PRIu64 " when its end is asked for", modes[m].name, after.submits - before.submits);
         if (m == 0) memcpy(first, data, sizeof first);
         ok(!memcmp(first, data, sizeof first), "%s: the same bits", modes[m].name);

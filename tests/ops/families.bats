@@ -47,7 +47,7 @@ lists() { awk -v k="$1" '$k != "-" { gsub(/[+]/, "\n", $k); print $k }' "$files"
         for list in $(lists 5); do
             if same_family "$name" "$list"; then found=1; fi
         done
-        grep -qs "ZT_VK_SHADER_$name\b" "$repo/lib/engine/vulkan/$name.c" && found=1 # of no op: roof
+        grep -qs "ZT_VK_SHADER_$name\b" "$repo/lib/engine/vulkan/$name".[ch] && found=1 # of no op: roof; of several: state_back
         [ "$found" -eq 1 ] || { echo "$name.comp"; false; }
     done
     for list in $(lists 5); do

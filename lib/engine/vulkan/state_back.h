@@ -12,7 +12,7 @@ static inline zt_status zt_vk_sum_parts(zt_vk_engine *engine, zt_vk_call *call, 
                                         int64_t count, int64_t parts, int64_t inner, zt_vk_arg y)
 {
     part.offset += floats_before * sizeof(float);
-    call->shader = ZT_VK_SHADER_sum_parts;
+    call->shader = ZT_VK_SHADER_state_back;
     call->word[0] = (uint32_t)count;
     call->word[1] = (uint32_t)parts;
     call->word[2] = (uint32_t)inner;

@@ -493,7 +493,7 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
     X(softmax) \
     X(spectral) \
     X(spectral_conv) \
-    X(sum_parts) \
+    X(state_back) \
     X(topk) \
     X(triangular) \
     X(wkv7) \

@@ -1,4 +1,4 @@
-// sum_parts.comp - y[o, i] = sum over j, in order, of part[o, j, i]. part -> y. word: numbers of y, parts, inner numbers.
+// state_back.comp - y[o, i] = sum over j, in order, of part[o, j, i]. part -> y. word: numbers of y, parts, inner numbers.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
