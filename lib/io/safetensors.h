@@ -46,7 +46,7 @@ typedef struct zt_safetensors_entry {
 int64_t zt_safetensors_count(const zt_safetensors *safetensors); /* tensors, numbered from 0 */
 /* In the order of their data. */
 const zt_safetensors_entry *zt_safetensors_get(const zt_safetensors *safetensors, int64_t i); /* NULL: out of range */
-int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name); /* index or -1 */
+int64_t zt_safetensors_find(const zt_safetensors *safetensors, const char *name);             /* index or -1 */
 /* `size` bytes at `offset` of tensor i. From any thread. */
 zt_status zt_safetensors_read(const zt_safetensors *safetensors, int64_t i, size_t offset, void *dst, size_t size);
 

@@ -30,7 +30,7 @@ static uint32_t float_word(float number)
 static zt_status score_positions(zt_vk_engine *engine, zt_vk_call *call, int64_t topk, zt_vk_arg scores)
 {
     const zt_type *keys = call->in[INDEX_K];
-    call->shader = ZT_VK_SHADER_attention_index;
+    call->shader = ZT_VK_SHADER_attention_indexed_scores;
     call->spec[0] = keys->dtype == ZT_F16;
     call->word[0] = (uint32_t)keys->dim[1];
     call->word[1] = (uint32_t)call->in[INDEX_W]->dim[1];
@@ -46,7 +46,7 @@ static zt_status score_positions(zt_vk_engine *engine, zt_vk_call *call, int64_t
 
 static zt_status choose_positions(zt_vk_engine *engine, zt_vk_call *call, int64_t topk, zt_vk_arg scores, zt_vk_arg choice)
 {
-    call->shader = ZT_VK_SHADER_attention_choose;
+    call->shader = ZT_VK_SHADER_attention_indexed_choose;
     call->word[0] = (uint32_t)topk;
     zt_vk_set_slots(call, 1, call->in[K], call->in[TABLE]);
     call->groups[0] = 1;

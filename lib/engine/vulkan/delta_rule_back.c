@@ -61,7 +61,7 @@ static zt_status sum_keys(zt_vk_engine *engine, zt_vk_call *call, const delta_si
     zt_status status = zt_vk_sum_parts(engine, call, room, (size_t)at, s->rows * s->heads * s->D, s->E, s->D, heads);
     if (!status) status = zt_vk_sum_parts(engine, call, heads, 0, vectors * s->D, share, s->tiled ? s->keys * s->D : s->D, sums);
     if (status) return status;
-    call->shader = ZT_VK_SHADER_delta_rule_lengths;
+    call->shader = ZT_VK_SHADER_delta_rule_back_lengths;
     call->word[0] = (uint32_t)vectors;
     call->word[1] = (uint32_t)s->D;
     call->word[2] = output == DQ;

@@ -425,17 +425,17 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
 #define ZT_VK_SHADERS(X) \
     X(argmax) \
     X(attention) \
-    X(attention_choose) \
-    X(attention_index) \
     X(attention_indexed) \
+    X(attention_indexed_choose) \
+    X(attention_indexed_scores) \
     X(causal_conv) \
     X(causal_conv_back) \
     X(conv) \
     X(conv_parts) \
     X(delta_rule) \
     X(delta_rule_back) \
+    X(delta_rule_back_lengths) \
     X(delta_rule_factors) \
-    X(delta_rule_lengths) \
     X(elementwise_binary) \
     X(elementwise_blocks) \
     X(elementwise_packed) \

@@ -1,4 +1,4 @@
-// attention_choose.comp - the topk positions of a row with the largest scores, the earliest of equal ones, as slots in the
+// attention_indexed_choose.comp - the topk positions of a row with the largest scores, the earliest of equal ones, as slots in the
 // order of positions: a row a workgroup. The least score that is chosen is found bit by bit. pos, seq, table, scores ->
 // choice: its number, then slots. word: topk, ctx, S, B, block.
 #version 460

@@ -1,4 +1,4 @@
-// attention_index.comp - the indexer's scores of positions: one position of a row an invocation, in the cpu engine's order.
+// attention_indexed_scores.comp - the indexer's scores of positions: one position of a row an invocation, in the cpu engine's order.
 // Rows that see no more positions than are chosen need none. iq, ik, iw, pos, seq, table -> scores. word: columns and
 // heads of the indexer, topk, ctx, S, B, block.
 #version 460

@@ -1,4 +1,4 @@
-// delta_rule_lengths.comp - from the gradient d of x divided by its length times a scale, that of x: a vector an invocation. x, d,
+// delta_rule_back_lengths.comp - from the gradient d of x divided by its length times a scale, that of x: a vector an invocation. x, d,
 // factors -> dx. word: vectors, D, is x a query (the second of a pair of factors), scale.
 #version 460
 #extension GL_GOOGLE_include_directive : require
