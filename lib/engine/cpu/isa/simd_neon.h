@@ -2,6 +2,8 @@
 #ifndef ZT_CPU_SIMD_NEON_H
 #define ZT_CPU_SIMD_NEON_H
 
+#include "lib/engine/cpu/isa/quads_neon.h"
+
 #include <arm_neon.h>
 
 typedef struct vf {
@@ -10,14 +12,6 @@ typedef struct vf {
 typedef struct vi {
     int32x4_t a, b, c, d;
 } vi;
-#define QUADS(type, f, ...)      ((type){f(a, __VA_ARGS__), f(b, __VA_ARGS__), f(c, __VA_ARGS__), f(d, __VA_ARGS__)})
-#define OF_ONE(q, f, x)          f((x).q)
-#define OF_TWO(q, f, x, y)       f((x).q, (y).q)
-#define OF_THREE(q, f, x, y, z)  f((x).q, (y).q, (z).q)
-#define QUADS1(type, f, x)       QUADS(type, OF_ONE, f, x)
-#define QUADS2(type, f, x, y)    QUADS(type, OF_TWO, f, x, y)
-#define QUADS3(type, f, x, y, z) QUADS(type, OF_THREE, f, x, y, z)
-#define FOUR_TIMES(type, value)  ((type){value, value, value, value})
 
 /* Of four lanes: all bits of those below n. */
 INLINE uint32x4_t lanes_below(int n)

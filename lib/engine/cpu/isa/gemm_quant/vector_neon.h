@@ -2,6 +2,8 @@
 #ifndef ZT_CPU_VECTOR_NEON_H
 #define ZT_CPU_VECTOR_NEON_H
 
+#include "lib/engine/cpu/isa/quads_neon.h"
+
 #include <arm_neon.h>
 
 typedef struct fv {
@@ -14,14 +16,6 @@ typedef struct cv {
     uint8x16_t a, b, c, d;
 } cv;
 
-#define QUADS(type, f, ...)      ((type){f(a, __VA_ARGS__), f(b, __VA_ARGS__), f(c, __VA_ARGS__), f(d, __VA_ARGS__)})
-#define OF_ONE(q, f, x)          f((x).q)
-#define OF_TWO(q, f, x, y)       f((x).q, (y).q)
-#define OF_THREE(q, f, x, y, z)  f((x).q, (y).q, (z).q)
-#define QUADS1(type, f, x)       QUADS(type, OF_ONE, f, x)
-#define QUADS2(type, f, x, y)    QUADS(type, OF_TWO, f, x, y)
-#define QUADS3(type, f, x, y, z) QUADS(type, OF_THREE, f, x, y, z)
-#define FOUR_TIMES(type, value)  ((type){value, value, value, value})
 /* f(p), f(p + n), ... of bytes. */
 #define FOUR_AT(type, f, p, n) ((type){f(AT(p, 0)), f(AT(p, n)), f(AT(p, 2 * (n))), f(AT(p, 3 * (n)))})
 #define AT(p, n)               ((const uint8_t *)(p) + (n))
