@@ -7,10 +7,12 @@ first; what is 0 is left out. And "bytes N": those of all weights.
 Needs llama-cpp-python (see bench/vs-llama).
 """
 import ctypes
+import os
 import sys
 import time
 
 import llama_cpp as L
+from llama_cpp import _ggml
 
 model_path, threads, n_prompt, n_gen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 depth = int(sys.argv[5]) if len(sys.argv) > 5 else 0
@@ -23,7 +25,15 @@ def quiet(level, text, user):
 
 L.llama_log_set(quiet, ctypes.c_void_p(0))
 L.llama_backend_init()
-model = L.llama_model_load_from_file(model_path.encode(), L.llama_model_default_params())
+model_params = L.llama_model_default_params()
+backend = os.environ.get("BACKEND")
+if backend:
+    load = _ggml.libggml.ggml_backend_load
+    load.restype, load.argtypes = ctypes.c_void_p, [ctypes.c_char_p]
+    if not load(backend.encode()):
+        sys.exit(f"{backend}: not a backend of ggml")
+    model_params.n_gpu_layers = 999
+model = L.llama_model_load_from_file(model_path.encode(), model_params)
 params = L.llama_context_default_params()
 params.n_ctx = max(1024, depth + max(n_prompt, n_gen) + 256)
 params.n_batch = params.n_ubatch = 512
