@@ -384,7 +384,7 @@ static void test_activation(void)
     free(file_data.bytes);
 }
 
-/* InternLM 2 is llama's graph under another name (llama.cpp's src/models/internlm2.cpp); transformers has no class of it. */
+/* InternLM 2 is llama's graph under another name (llama.cpp's src/models/internlm2.cpp). */
 static void test_alike(const char *arch, const char *other)
 {
     setup options = {.engine = "cpu", .threads = 1, .isa = zt_isa_best(), .exact = true};

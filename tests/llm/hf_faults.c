@@ -100,6 +100,11 @@ static const bad_case bad[] = {
     {"{\"model_type\":\"mistral4\",\"rope_parameters\":{},\"n_group\":2}", "n_group above 1", ZT_ENOTSUP},
     {"{\"model_type\":\"minicpm3\",\"scale_depth\":1}", "scale_depth 1", ZT_ENOTSUP},
     {"{\"model_type\":\"minicpm3\",\"dim_model_base\":128}", "dim_model_base 128", ZT_ENOTSUP},
+    {"{\"model_type\":\"internlm2\",\"bias\":true}", "bias", ZT_ENOTSUP},
+    {"{\"model_type\":\"rwkv_hybrid\",\"wkv_version\":6}", "wkv_version 6", ZT_ENOTSUP},
+    {"{\"model_type\":\"rwkv_hybrid\",\"wkv_layers\":[0,1]}", "wkv_layers", ZT_ENOTSUP},
+    {"{\"model_type\":\"rwkv_hybrid\",\"head_size_divisor\":16}", "head_size_divisor 16", ZT_ENOTSUP},
+    {"{\"model_type\":\"rwkv_hybrid\",\"head_size\":0}", "'head_size' is 0", ZT_EDATA},
     /* nothing is asked of these before the model is run */
     {"{}", "", ZT_OK},
     {"{\"model_type\":\"llama\",\"num_attention_heads\":0}", "", ZT_OK},

@@ -403,6 +403,7 @@ static bool is_unread(const base *b, const char *key)
         {"mamba2", "attention.head_count"},
         {"mamba2", "feed_forward_length"},
         {"rwkv7", "attention.head_count"},
+        {"arwkv7", "attention.head_count"},
         {"mistral4", "attention.key_length"},
         {"mistral4", "attention.value_length"},
         {"modern-bert", "attention.layer_norm_epsilon"}, /* beside layer_norm_rms_epsilon */

@@ -23,6 +23,12 @@ setup_file() {
 
 setup() { cd "$BATS_FILE_TMPDIR" || exit; }
 
+@test "arwkv7 with other ranks than its authors' class has cannot be written for it" {
+    run -69 zt-convert arwkv7.gguf folder/
+    [[ $output == *"RwkvHybridForCausalLM cannot have the ranks"* ]]
+    [ ! -e folder ]
+}
+
 @test "gated delta nets and RWKV-7: the same text for any chunk, threads, draft and plan, and from the forward pass as text" {
     for arch in "${rows[@]}"; do same_text_each_way "$arch.gguf"; done
 }

@@ -10,12 +10,13 @@
  *     hf_dense.c          what only some dense models have: parallel residuals, grouped keys
  *     hf_gemma.c          Gemma 3n and 4: sizes by layer, embeddings for each layer, several streams
  *     hf_experts.c        routed experts: the same, and stacked tensors
- *     hf_baichuan.c       Baichuan: q, k and v in one matrix, rows of length 1
+ *     hf_baichuan.c       Baichuan: rows of length 1
+ *     hf_packed.c         q, k and v in one matrix: Baichuan, InternLM 2
  *     hf_llama4.c         Llama 4: layers with chunks and without rope, growth of queries
  *     hf_latent.c         latent attention: the same, and the matrix of its keys and values
  *     hf_delta.c          gated delta nets: the same, and matrices whose rows change places
  *     hf_mamba.c          short convolutions and state-space layers: the same, and tensors in other shapes
- *     hf_rwkv.c           RWKV-7: the same, with hf_rwkv_vocab.c for its vocabulary
+ *     hf_rwkv.c           RWKV-7 and ARWKV: the same, with hf_rwkv_vocab.c for the vocabulary
  *     hf_mxfp4.c          matrices of blocks and scales
  *     hf_quantized.c      weights in FP8, of compressed-tensors, GPTQ and AWQ (hf_quantized.h)
  *     hf_name_rows.c      the tables of names
@@ -116,6 +117,8 @@ typedef enum hf_id {
     HF_BAMBA,
     HF_DEEPSEEK32,
     HF_RWKV7,
+    HF_INTERNLM2,
+    HF_ARWKV7, /* RWKV-7 in the place of attention in Qwen 2.5 */
     HF_COUNT
 } hf_id;
 
@@ -170,16 +173,18 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
      HF_SET(HF_GLM4) | HF_SET(HF_BAMBA))
 #define HF_DEEPSEEKS                                                                                                             \
     (HF_SET(HF_DEEPSEEK2) | HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE) | HF_SET(HF_MISTRAL4))
-#define HF_SPLIT_B   (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
-#define HF_LATENTS   (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
-#define HF_QWEN35S   (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
-#define HF_DELTAS    (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S)    /* with gated delta nets */
-#define HF_LFM2S     (HF_SET(HF_LFM2) | HF_SET(HF_LFM2MOE)) /* with short convolutions */
-#define HF_MAMBAS    (HF_SET(HF_MAMBA) | HF_SET(HF_MAMBA2)) /* state-space layers alone, */
-#define HF_HYBRIDS   (HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_GRANITE_HYBRID_DENSE))
-#define HF_NEMOTRONS (HF_SET(HF_NEMOTRON_H) | HF_SET(HF_NEMOTRON_H_MOE)) /* and with attention */
-#define HF_SCANS     (HF_MAMBAS | HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS | HF_SET(HF_BAMBA))
-#define HF_ADD_ONE   (HF_GEMMAS | HF_DELTAS) /* whose norms multiply by 1 + weight */
+#define HF_SPLIT_B    (HF_DEEPSEEKS | HF_SET(HF_YOUTU)) /* with latent attention, whose keys and values are two matrices in GGUF */
+#define HF_LATENTS    (HF_SPLIT_B | HF_SET(HF_MINICPM3)) /* with latent attention */
+#define HF_QWEN35S    (HF_SET(HF_QWEN35) | HF_SET(HF_QWEN35MOE))
+#define HF_DELTAS     (HF_SET(HF_QWEN3NEXT) | HF_QWEN35S)    /* with gated delta nets */
+#define HF_LFM2S      (HF_SET(HF_LFM2) | HF_SET(HF_LFM2MOE)) /* with short convolutions */
+#define HF_MAMBAS     (HF_SET(HF_MAMBA) | HF_SET(HF_MAMBA2)) /* state-space layers alone, */
+#define HF_HYBRIDS    (HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_GRANITE_HYBRID_DENSE))
+#define HF_FUSED_QKVS (HF_SET(HF_BAICHUAN) | HF_SET(HF_INTERNLM2)) /* q, k and v of which are one matrix there */
+#define HF_RWKVS      (HF_SET(HF_RWKV7) | HF_SET(HF_ARWKV7))
+#define HF_NEMOTRONS  (HF_SET(HF_NEMOTRON_H) | HF_SET(HF_NEMOTRON_H_MOE)) /* and with attention */
+#define HF_SCANS      (HF_MAMBAS | HF_HYBRIDS | HF_SET(HF_FALCON_H1) | HF_NEMOTRONS | HF_SET(HF_BAMBA))
+#define HF_ADD_ONE    (HF_GEMMAS | HF_DELTAS) /* whose norms multiply by 1 + weight */
 #define HF_MOES                                                                                                                  \
     ((HF_SET(HF_GPT_OSS + 1) - HF_SET(HF_MIXTRAL)) | HF_DEEPSEEKS | HF_SET(HF_QWEN3NEXT) | HF_SET(HF_QWEN35MOE) |                \
      HF_SET(HF_LFM2MOE) | HF_SET(HF_GRANITE_HYBRID) | HF_SET(HF_LLAMA4) | HF_SET(HF_NEMOTRON_H_MOE)) /* with routed experts */
@@ -190,7 +195,7 @@ _Static_assert(HF_COUNT <= 128, "a set has a bit for each architecture");
 /* Whose q and k rows go from rope's two halves to neighbouring pairs. */
 #define HF_PAIRED                                                                                                                \
     (HF_SET(HF_LLAMA) | HF_SET(HF_MISTRAL) | HF_SET(HF_SMOLLM3) | HF_SET(HF_GRANITE) | HF_SET(HF_MIXTRAL) |                      \
-     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_NEMOTRONS | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) | HF_SET(HF_BAICHUAN))
+     HF_SET(HF_GRANITEMOE) | HF_HYBRIDS | HF_NEMOTRONS | HF_SET(HF_MINISTRAL3) | HF_SET(HF_MINICPM) | HF_FUSED_QKVS)
 /* With the names of llama's tensors, at least of most. */
 #define HF_LLAMA_LIKE                                                                                                            \
     (HF_ALL &                                                                                                                    \
@@ -251,14 +256,14 @@ enum {
     HF_BARE = 1024, /* the name there does not end in .weight, and that of a bias in _bias */
     HF_TURNED = 2048,
     HF_IN_TURNS = 4096,
-    HF_DELTA = 16384,     /* of a gated delta net: hf_delta.c */
-    HF_SCALE = 32768,     /* the name in GGUF ends in .scale */
-    HF_PADDED = 65536,    /* has a row for each token in GGUF, of zeros where there it has none */
-    HF_MIXER = 131072,    /* of a short convolution or a state-space layer: hf_mamba.c */
-    HF_THIRDS = 262144,   /* q, k and v one above the other: hf_baichuan.c */
-    HF_LOW_RANK = 524288, /* its bias there is a weight in GGUF, whose name ends in 0, not 2 */
-    HF_RWKV = 1048576,    /* of RWKV-7: hf_rwkv.c */
-    HF_HEADS = 8192       /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
+    HF_DELTA = 16384,      /* of a gated delta net: hf_delta.c */
+    HF_SCALE = 32768,      /* the name in GGUF ends in .scale */
+    HF_PADDED = 65536,     /* has a row for each token in GGUF, of zeros where there it has none */
+    HF_MIXER = 131072,     /* of a short convolution or a state-space layer: hf_mamba.c */
+    HF_FUSED_QKV = 262144, /* q, k and v, which are one matrix there: hf_packed.c */
+    HF_LOW_RANK = 524288,  /* its bias there is a weight in GGUF, whose name ends in 0, not 2 */
+    HF_RWKV = 1048576,     /* of RWKV-7: hf_rwkv.c */
+    HF_HEADS = 8192        /* of halves: of each head the rows of its keys, which are transposed, and those of its values */
 };
 /* Of several names for one tensor the first is written. */
 typedef struct hf_name {
@@ -420,16 +425,31 @@ zt_status zt_hf_put_llama4(hf_import *import);  /* layers, growth of queries, no
 zt_status zt_hf_put_latent(hf_import *import);  /* the same of latent attention: hf_latent.c */
 zt_status zt_hf_put_delta(hf_import *import);   /* and of gated delta nets: hf_delta.c */
 zt_status zt_hf_put_mamba(hf_import *import);   /* and of short convolutions and state-space layers: hf_mamba.c */
-/* hf_baichuan.c: the three tensors of one that is named HF_THIRDS; are the rows of the output matrix divided by their lengths? */
-zt_status zt_hf_add_thirds(hf_import *import, const hf_tensor *tensor);
+/* Groups of rows: those of the group's query heads, then of its key heads, then of as many heads of values. */
+typedef struct hf_packed {
+    int64_t groups, queries, keys; /* heads of a group */
+    int64_t head;                  /* rows of a head */
+} hf_packed;
+/* hf_packed.c: of an architecture with so many heads and key heads, each of `head` rows. */
+hf_packed zt_hf_packed_layout(hf_id id, int64_t heads, int64_t key_heads, int64_t head);
+/* hf_packed.c: the three tensors of one that is named HF_FUSED_QKV. */
+zt_status zt_hf_add_packed(hf_import *import, const hf_tensor *tensor);
+/* hf_baichuan.c: are the rows of the output matrix divided by their lengths? */
 bool zt_hf_has_unit_head(const hf_import *import);
 zt_status zt_hf_put_baichuan(hf_import *import);
-zt_status zt_hf_put_rwkv(hf_import *import); /* of RWKV-7: hf_rwkv.c */
+zt_status zt_hf_put_rwkv(hf_import *import);  /* of RWKV-7: hf_rwkv.c */
+zt_status zt_hf_put_arwkv(hf_import *import); /* of ARWKV, in the same file */
+enum {
+    ZT_HF_ARWKV_DECAY = 64,
+    ZT_HF_ARWKV_RATE = 64,
+    ZT_HF_ARWKV_SHARE = 32,
+    ZT_HF_ARWKV_GATE = 128
+}; /* ranks, of every width */
 /* Adds a tensor that is named HF_RWKV; its name, type and source are set. */
 zt_status zt_hf_add_rwkv(hf_import *import, hf_tensor *tensor);
-#define ZT_HF_LERPS "rwkvag" /* attn.x_r and so on, in the order of GGUF's one tensor */
+#define ZT_HF_LERPS "rwkvag" /* attn.x_r and so on, in the order of GGUF's one tensor; without a gate the last is absent */
 /* hf_export_rwkv.c: the name of a GGUF's tensor, or of its part, where the tables of names do not say it; false: they do. */
-bool zt_hf_rwkv_export_name(const char *gguf, int64_t part, zt_str *name, zt_status *status);
+bool zt_hf_rwkv_export_name(const hf_arch *arch, const char *gguf, int64_t part, zt_str *name, zt_status *status);
 /* Adds a tensor that is named HF_MIXER; its name, type and source are set. */
 zt_status zt_hf_add_mixer(hf_import *import, hf_tensor *tensor);
 /* Layers behind the last that predict further tokens: as config.json says, or the weights show. */

@@ -161,6 +161,7 @@ static const hf_arch archs[] = {
     {"mamba", "falcon_mamba", HF_MAMBA, "FalconMambaForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     {"mamba2", "mamba2", HF_MAMBA2, "Mamba2ForCausalLM", "backbone.", "backbone.layers.", HF_NEEDS_NOTHING},
     CAUSAL("rwkv7", "rwkv7", HF_RWKV7, "RWKV7"),
+    CAUSAL("arwkv7", "rwkv_hybrid", HF_ARWKV7, "RwkvHybrid"),
     CAUSAL("falcon-h1", "falcon_h1", HF_FALCON_H1, "FalconH1"),
     CAUSAL("granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID_DENSE, "GraniteMoeHybrid"),
     CAUSAL_IF(HF_NEEDS_EXPERTS, "granitehybrid", "granitemoehybrid", HF_GRANITE_HYBRID, "GraniteMoeHybrid"),
@@ -191,6 +192,7 @@ static const hf_arch archs[] = {
     CAUSAL("glm4", "glm4", HF_GLM4, "Glm4"),
     CAUSAL("seed_oss", "seed_oss", HF_SEED_OSS, "SeedOss"),
     CAUSAL("hunyuan-dense", "hunyuan_v1_dense", HF_HUNYUAN, "HunYuanDenseV1"),
+    CAUSAL("internlm2", "internlm2", HF_INTERNLM2, "InternLM2"),
     CAUSAL("baichuan", "baichuan", HF_BAICHUAN, "Baichuan"),
     CAUSAL("minicpm", "minicpm", HF_MINICPM, "MiniCPM"),
     CAUSAL("apertus", "apertus", HF_APERTUS, "Apertus"),
@@ -407,7 +409,7 @@ static const hf_demand demands[] = {
     {"topk_method", " noaux_tc ", HF_SET(HF_DEEPSEEK3) | HF_SET(HF_DEEPSEEK32) | HF_SET(HF_GLM4_LITE)},
     {"qk_layernorm", " false ", HF_SET(HF_STABLELM) | HF_SET(HF_PHI2)},
     {"alibi", " false ", HF_FALCONS},
-    {"bias", " false ", HF_FALCONS},
+    {"bias", " false ", HF_FALCONS | HF_SET(HF_INTERNLM2)},
     {"parallel_attn", " true ", HF_FALCONS},
     {"activation_function|hidden_act", " silu swish ", HF_SET(HF_EXAONE)},
     {"activation_function", " swiglu ", HF_SET(HF_NOMIC)},
@@ -628,6 +630,7 @@ zt_status zt_hf_put_config(hf_import *import)
     if (status == ZT_OK && zt_hf_is(import, HF_DELTAS)) status = zt_hf_put_delta(import);
     if (status == ZT_OK && zt_hf_is(import, HF_SCANS | HF_LFM2S)) status = zt_hf_put_mamba(import);
     if (status == ZT_OK && import->arch.id == HF_RWKV7) status = zt_hf_put_rwkv(import);
+    if (status == ZT_OK && import->arch.id == HF_ARWKV7) status = zt_hf_put_arwkv(import);
     if (status == ZT_OK && zt_hf_is(import, HF_POOLED)) status = put_pooling(import);
     if (status == ZT_OK && import->arch.id == HF_GEMMA_EMBEDDING) status = zt_hf_put_dense_modules(import);
     if (status == ZT_OK && zt_hf_is(import, HF_MOES)) status = zt_hf_put_experts(import);

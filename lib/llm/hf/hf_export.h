@@ -56,7 +56,7 @@ bool zt_export_mixer_type(const char *gguf, const zt_type *from, zt_type *out);
 /* hf_export_rwkv.c: config.json; how many tensors a GGUF's becomes; of a part the type where it is stored, as it is written, and
  * the row where it begins; the file of tokens. */
 zt_status zt_export_rwkv(hf_export *export);
-int64_t zt_export_rwkv_count(const char *gguf);
+int64_t zt_export_rwkv_count(const hf_export *export, const char *gguf);
 void zt_export_rwkv_type(const hf_export *export, const char *gguf, int64_t part, zt_type *from, zt_type *out, int64_t *row);
 zt_status zt_export_rwkv_vocabulary(hf_export *export);
 zt_status zt_export_latent(hf_export *export); /* the same of latent attention: hf_latent.c */

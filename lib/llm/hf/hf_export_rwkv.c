@@ -1,4 +1,4 @@
-/* hf_export_rwkv.c - RWKV-7, written: config.json's lengths, names and shapes of tensors, and the vocabulary
+/* hf_export_rwkv.c - RWKV-7 and ARWKV, written: config.json's lengths, names and shapes of tensors, and the vocabulary
  * (hf_rwkv.c and hf_rwkv_vocab.c read them).
  */
 #include "lib/llm/hf/hf_export.h"
@@ -10,10 +10,42 @@
 
 /* ---- config.json ----------------------------------------------------------------------------- */
 
+/* RwkvHybridForCausalLM, whose ranks its code fixes. */
+static zt_status set_hybrid(hf_export *export)
+{
+    const zt_hyper *hyper = &export->hyper;
+    const zt_time_mix_sizes *sizes = &hyper->time_mix;
+    const bool gated = sizes->gate_rank != 0, normed = hyper->parts & ZT_PART_TIME_NORM;
+    const int64_t share = hyper->n_layers > 1 ? hyper->layer[1].share_rank : ZT_HF_ARWKV_SHARE;
+    if (sizes->decay_rank != ZT_HF_ARWKV_DECAY || sizes->rate_rank != ZT_HF_ARWKV_RATE || share != ZT_HF_ARWKV_SHARE ||
+        (gated && sizes->gate_rank != ZT_HF_ARWKV_GATE))
+        return zt_fail(export->ctx, ZT_ENOTSUP,
+                       "%s: %s cannot have the ranks %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 ": expected %d, %d, %d, %d",
+                       export->file, export->arch->class, sizes->decay_rank, sizes->rate_rank, share, sizes->gate_rank,
+                       ZT_HF_ARWKV_DECAY, ZT_HF_ARWKV_RATE, ZT_HF_ARWKV_SHARE, ZT_HF_ARWKV_GATE);
+    const struct {
+        const char *name;
+        json_t *value;
+    } rows[] = {{"head_size", json_integer(sizes->head)},
+                {"head_size_divisor", json_integer(8)},
+                {"num_wkv_heads", json_integer(sizes->heads)},
+                {"wkv_version", json_integer(7)},
+                {"wkv_has_gate", json_boolean(gated)},
+                {"wkv_has_group_norm", json_boolean(normed)},
+                {"wkv_layers", json_string("full")}};
+    zt_status status = ZT_OK;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        zt_status set = zt_export_set(export, export->config, rows[i].name, rows[i].value);
+        if (status == ZT_OK) status = set;
+    }
+    return status;
+}
+
 zt_status zt_export_rwkv(hf_export *export)
 {
     const zt_hyper *hyper = &export->hyper;
     const zt_time_mix_sizes *sizes = &hyper->time_mix;
+    if (export->arch->id == HF_ARWKV7) return set_hybrid(export);
     if (export->arch->id != HF_RWKV7) return ZT_OK;
     const int64_t share_rank = hyper->n_layers > 1 ? hyper->layer[1].share_rank : sizes->rate_rank;
     const struct {
@@ -43,11 +75,17 @@ static const char *of_layer(const char *gguf)
     return point ? point + 1 : NULL;
 }
 
-bool zt_hf_rwkv_export_name(const char *gguf, int64_t part, zt_str *name, zt_status *status)
+bool zt_hf_rwkv_export_name(const hf_arch *arch, const char *gguf, int64_t part, zt_str *name, zt_status *status)
 {
     const char *what = of_layer(gguf), *layer = gguf + 4;
     *status = ZT_OK;
     zt_str_clear(name);
+    if (arch->id == HF_ARWKV7) {
+        if (!what || strcmp(what, "time_mix_lerp_fused.weight") != 0) return false;
+        *status =
+            zt_str_printf(name, "model.layers.%.*sself_attn.time_mixer.x_%c", (int)(what - layer), layer, ZT_HF_LERPS[part]);
+        return true;
+    }
     if (strncmp(gguf, "token_embd_norm.", 16) == 0)
         *status = zt_str_printf(name, "model.layers.0.pre_norm.%s", gguf + 16);
     else if (what && strcmp(what, "time_mix_lerp_fused.weight") == 0)
@@ -60,11 +98,11 @@ bool zt_hf_rwkv_export_name(const char *gguf, int64_t part, zt_str *name, zt_sta
     return true;
 }
 
-int64_t zt_export_rwkv_count(const char *gguf)
+int64_t zt_export_rwkv_count(const hf_export *export, const char *gguf)
 {
     const char *what = of_layer(gguf);
     if (strncmp(gguf, "blk.0.time_mix_v", 16) == 0 && gguf[16] != 'a') return 0; /* of the first layer: not used */
-    return what && strcmp(what, "time_mix_lerp_fused.weight") == 0 ? (int64_t)strlen(ZT_HF_LERPS) : 1;
+    return what && strcmp(what, "time_mix_lerp_fused.weight") == 0 ? export->hyper.time_mix.lerps : 1;
 }
 
 void zt_export_rwkv_type(const hf_export *export, const char *gguf, int64_t part, zt_type *from, zt_type *out, int64_t *row)
@@ -78,6 +116,8 @@ void zt_export_rwkv_type(const hf_export *export, const char *gguf, int64_t part
         *out = zt_type_make(from->dtype, 3, (int64_t[]){1, 1, width});
     } else if (what && strcmp(what, "time_mix_r_k.weight") == 0) {
         *out = zt_type_make(from->dtype, 2, (int64_t[]){sizes->heads, sizes->head});
+    } else if (what && export->arch->id == HF_ARWKV7 && from->rank == 1) {
+        *out = zt_type_make(from->dtype, 3, (int64_t[]){1, 1, width});
     }
 }
 

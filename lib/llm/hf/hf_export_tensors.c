@@ -81,12 +81,12 @@ static zt_status plan_parts(hf_export *export, const char *gguf, int64_t expert,
     }
     output->type = *type;
     if (output->todo & HF_RWKV) zt_export_rwkv_type(export, gguf, expert, type, &output->type, &output->first_row);
-    if (output->todo & HF_THIRDS) {
-        if (export->hyper.n_kv_heads != export->hyper.n_heads)
+    if (output->todo & HF_FUSED_QKV) {
+        const zt_hyper *hyper = &export->hyper;
+        if (export->arch->id == HF_BAICHUAN && hyper->n_kv_heads != hyper->n_heads)
             return zt_fail(export->ctx, ZT_ENOTSUP, "%s: transformers' %s cannot have %lld heads with %lld key heads",
-                           export->file, export->arch->type, (long long)export->hyper.n_heads,
-                           (long long)export->hyper.n_kv_heads);
-        output->type.dim[0] *= 3;
+                           export->file, export->arch->type, (long long)hyper->n_heads, (long long)hyper->n_kv_heads);
+        output->type.dim[0] = type->dim[0] / hyper->n_heads * (hyper->n_heads + 2 * hyper->n_kv_heads);
     }
     if ((output->todo & HF_FLAT) && type->rank == 1) output->type = zt_type_make(type->dtype, 2, (int64_t[]){1, type->dim[0]});
     if (!(output->todo & HF_FIRST_HALF) || type->rank < 2) return ZT_OK;
@@ -132,7 +132,7 @@ static int64_t output_count(hf_export *export, int64_t index)
     zt_type type;
     zt_str name;
     const char *gguf = zt_gguf_tensor(export->gguf, index, &type, NULL, NULL);
-    if (export->arch->id == HF_RWKV7) return zt_export_rwkv_count(gguf);
+    if (HF_SET(export->arch->id) & HF_RWKVS) return zt_export_rwkv_count(export, gguf);
     if (is_elsewhere(gguf) || (export->arch->id == HF_QWEN3NEXT && strstr(gguf, ".attn_gate."))) return 0;
     zt_str_init(&name, export->ctx);
     zt_status status = zt_hf_export_name(export->ctx, export->arch, gguf, 0, &name, &todo);
@@ -163,7 +163,6 @@ static zt_status plan_tensor(hf_export *export, int64_t index, int64_t expert, o
     }
     if ((output->todo & (HF_PAIR_Q | HF_PAIR_K)) && (HF_SET(export->arch->id) & HF_PAIRED))
         output->heads = output->todo & HF_PAIR_Q ? export->hyper.n_heads : export->hyper.n_kv_heads;
-    if (output->todo & HF_THIRDS) output->heads = export->hyper.n_heads;
     if (output->from.rank != 2) output->todo &= ~(unsigned)HF_TRANSPOSE;
     if (!(HF_SET(export->arch->id) & HF_ADD_ONE)) output->todo &= ~(unsigned)HF_NORM;
     if (output->todo & HF_TRANSPOSE) {
@@ -491,33 +490,47 @@ static zt_status write_delta(tensor_writer *writer, const output_tensor *output)
     return status;
 }
 
-/* q, k and v, one above the other. */
-static zt_status write_thirds(tensor_writer *writer, const output_tensor *output)
+/* The rows of some heads of q, k or v. */
+static zt_status write_heads_of(tensor_writer *writer, const output_tensor *part, int64_t first, int64_t count)
 {
+    size_t size = row_bytes(&part->from);
+    zt_status status = grow_buffers(writer, size, (size_t)part->from.dim[1]);
+    for (int64_t row = first; status == ZT_OK && row < first + count; row++) {
+        status = writer->store.read(writer->store.user, part->handle, (size_t)stored_row(part, row) * size, writer->raw, size);
+        if (status == ZT_OK) status = put_values(writer, part, part->from.dim[1]);
+    }
+    return status;
+}
+
+/* q, k and v as one matrix (hf_packed.c). */
+static zt_status write_packed(tensor_writer *writer, const output_tensor *output)
+{
+    const zt_hyper *hyper = &writer->export->hyper;
     zt_store store = writer->store;
     const char *which = strstr(output->gguf, ".attn_q.");
+    output_tensor part[3];
+    hf_packed layout =
+        zt_hf_packed_layout(writer->export->arch->id, hyper->n_heads, hyper->n_kv_heads, output->from.dim[0] / hyper->n_heads);
     zt_status status = which ? ZT_OK : zt_fail(writer->export->ctx, ZT_EBUG, "tensor '%s' is not q", output->gguf);
-    for (const char *part = "qkv"; status == ZT_OK && *part; part++) {
+    for (int i = 0; status == ZT_OK && i < 3; i++) {
         char name[ZT_HF_NAME];
-        output_tensor third = *output;
-        snprintf(name, sizeof name, "%.*s.attn_%c.weight", (int)(which - output->gguf), output->gguf, *part);
-        status = store.find(store.user, name, &third.from, &third.handle);
-        if (*part == 'v') third.heads = 0;
-        size_t size = row_bytes(&third.from);
-        int64_t columns = third.from.dim[1];
-        if (status == ZT_OK) status = grow_buffers(writer, size, (size_t)columns);
-        for (int64_t row = 0; status == ZT_OK && row < third.from.dim[0]; row++) {
-            status = store.read(store.user, third.handle, (size_t)stored_row(&third, row) * size, writer->raw, size);
-            if (status == ZT_OK) status = put_values(writer, &third, columns);
-        }
+        snprintf(name, sizeof name, "%.*s.attn_%c.weight", (int)(which - output->gguf), output->gguf, "qkv"[i]);
+        part[i] = *output;
+        part[i].heads = i == 0 ? hyper->n_heads : i == 1 ? hyper->n_kv_heads : 0;
+        status = store.find(store.user, name, &part[i].from, &part[i].handle);
     }
+    for (int64_t group = 0; status == ZT_OK && group < layout.groups; group++)
+        for (int i = 0; status == ZT_OK && i < 3; i++) {
+            int64_t rows = (i ? layout.keys : layout.queries) * layout.head;
+            status = write_heads_of(writer, &part[i], group * rows, rows);
+        }
     return status;
 }
 
 static zt_status write_tensor(tensor_writer *writer, const output_tensor *output)
 {
     if (output->todo & HF_HEADS) return write_heads(writer, output);
-    if (output->todo & HF_THIRDS) return write_thirds(writer, output);
+    if (output->todo & HF_FUSED_QKV) return write_packed(writer, output);
     if (output->todo & HF_DELTA) return write_delta(writer, output);
     if (output->blocks || output->scales) return write_mxfp4(writer, output);
     if ((output->todo & HF_TURNED) && (output->from.rank == 3 || output->second >= 0)) return write_turned(writer, output);

@@ -185,7 +185,7 @@ bool zt_hf_place_of(const char *arch, const char *name, zt_hf_place *out)
     for (size_t i = 0; i < count; i++) {
         hf_import import = {.known = true, .arch = archs[i]};
         if (strcmp(archs[i].name, arch) != 0 || is_left_out(&import, name) || !find_name(&import, name, &found)) continue;
-        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER | HF_THIRDS | HF_RWKV))
+        if (found.todo & (HF_FIRST_HALF | HF_TURNED | HF_DELTA | HF_MIXER | HF_FUSED_QKV | HF_RWKV))
             continue; /* a part of a tensor */
         *out = (zt_hf_place){.transposed = found.todo & HF_TRANSPOSE, .expert = found.todo & HF_STACKED ? found.expert : -1};
         out->add = (found.todo & HF_NORM) && zt_hf_is(&import, HF_ADD_ONE) ? 1 : 0;
@@ -245,7 +245,7 @@ static zt_status put_row_name(zt_str *name, const hf_name *row, int64_t expert)
 zt_status zt_hf_export_name(zt_ctx *ctx, const hf_arch *arch, const char *gguf, int64_t expert, zt_str *name, unsigned *todo)
 {
     zt_status named;
-    if (arch->id == HF_RWKV7 && zt_hf_rwkv_export_name(gguf, expert, name, &named)) {
+    if ((HF_SET(arch->id) & HF_RWKVS) && zt_hf_rwkv_export_name(arch, gguf, expert, name, &named)) {
         *todo = HF_RWKV;
         return named;
     }
@@ -371,7 +371,6 @@ static zt_status plan_tensor(const hf_import *import, const zt_entry *entry, con
     if ((found->todo & HF_TRANSPOSE) && entry->type.rank == 2) {
         tensor->type.dim[0] = entry->type.dim[1];
         tensor->type.dim[1] = entry->type.dim[0];
-        tensor->type.dtype = tensor->from = entry->type.dtype;
         tensor->transposed = true;
     }
     return ZT_OK;
@@ -503,7 +502,7 @@ static zt_status add_tensor(hf_import *import, int64_t index)
     if (status == ZT_OK && found.todo & HF_HEADS) status = zt_hf_split_heads(import, &tensor, false);
     tensor.source = index;
     if (strcmp(found.name, "output.weight") == 0 && zt_hf_has_unit_head(import)) tensor.unit_rows = true;
-    if (status == ZT_OK && (found.todo & HF_THIRDS)) return zt_hf_add_thirds(import, &tensor);
+    if (status == ZT_OK && (found.todo & HF_FUSED_QKV)) return zt_hf_add_packed(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_DELTA)) return zt_hf_add_delta(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_MIXER)) return zt_hf_add_mixer(import, &tensor);
     if (status == ZT_OK && (found.todo & HF_RWKV)) return zt_hf_add_rwkv(import, &tensor);

@@ -69,8 +69,8 @@ static zt_status read_dims(rope_params *rope)
 
 static zt_status put_dims(const rope_params *rope)
 {
-    const hf_set said = (HF_PAIRED & ~HF_SET(HF_MINICPM)) | HF_PARTIAL | HF_SET(HF_COHERE2) | HF_SET(HF_APERTUS) |
-                        HF_SET(HF_LLAMA4) | HF_SET(HF_BAICHUAN);
+    const hf_set said = (HF_PAIRED & ~(HF_SET(HF_MINICPM) | HF_SET(HF_INTERNLM2))) | HF_PARTIAL | HF_SET(HF_COHERE2) |
+                        HF_SET(HF_APERTUS) | HF_SET(HF_LLAMA4);
     if (!zt_hf_is(rope->import, said) || rope->dims == 0) return ZT_OK;
     return zt_hf_put_int(rope->import, "rope.dimension_count", rope->dims);
 }
@@ -344,6 +344,7 @@ static zt_status put_scaling(const rope_params *rope)
     if (read != ZT_OK || alpha > 0) return read != ZT_OK ? read : put_stretched(rope);
     bool named = zt_hf_is(rope->import, HF_SET(HF_COHERE) | HF_SET(HF_COHERE2) | HF_SET(HF_MODERNBERT));
     if (is_type(rope, "default none")) return named ? zt_hf_put_text(rope->import, "rope.scaling.type", "none") : ZT_OK;
+    if (is_type(rope, "dynamic") && rope->import->arch.id == HF_INTERNLM2) return ZT_OK; /* unscaled up to its context */
     if (is_type(rope, "llama3")) return add_llama3(rope);
     if (is_type(rope, "proportional") && rope->import->arch.id == HF_GEMMA4) return add_proportional(rope);
     if (is_type(rope, "su longrope")) {
@@ -375,7 +376,7 @@ static zt_status put_temperature(const rope_params *rope)
 zt_status zt_hf_put_rope(hf_import *import)
 {
     rope_params rope = {.import = import};
-    if (zt_hf_is(import, HF_MAMBAS | HF_SET(HF_RWKV7))) return ZT_OK;
+    if (zt_hf_is(import, HF_MAMBAS | HF_RWKVS)) return ZT_OK;
     const json_t *params = zt_hf_get(import, "rope_parameters");
     if (!json_is_object(params)) params = zt_hf_get(import, "rope_scaling");
     const json_t *full = json_object_get(params, "full_attention");

@@ -1,5 +1,5 @@
-/* hf_rwkv.c - RWKV-7 as flash-linear-attention has it (RWKV7ForCausalLM), read: lengths, and tensors that GGUF has in another
- * shape or under another name.
+/* hf_rwkv.c - RWKV-7 as flash-linear-attention has it (RWKV7ForCausalLM), and ARWKV (RwkvHybridForCausalLM), read: lengths, and
+ * tensors that GGUF has in another shape or under another name.
  *
  *     attn.x_r ... x_g      [1,1,C] each; GGUF: one tensor [6,1,1,C], in the order r, w, k, v, a, g
  *     attn.W_lora.lora.N    N 0: W1, N 2: W2, and its bias W0, which is a weight in GGUF
@@ -7,10 +7,13 @@
  *     ffn.x_k               [C], or [1,1,C]
  *     pre_norm              of layer 0; GGUF: the norm of the embeddings
  *
+ * ARWKV has the time mix alone, as self_attn.time_mixer, with names and shapes of RWKV's own files: x_r, w0 [1,1,C], w1 [C,rank] and
+ * w2 [rank,C], which are transposed in GGUF.
+ *
  * Layer 0 has no share of its own values. GGUF has the matrices of `a` in their places, which nobody reads.
  *
  * Names and defaults: convert_hf_to_gguf.py of llama.cpp (conversion/rwkv.py), configuration_rwkv7.py of
- * flash-linear-attention; as facts.
+ * flash-linear-attention, configuration_rwkv_hybrid.py of ARWKV; as facts.
  */
 #include "lib/llm/hf/hf.h"
 
@@ -98,6 +101,67 @@ zt_status zt_hf_put_rwkv(hf_import *import)
     return status == ZT_OK ? put_ranks(import, width) : status;
 }
 
+/* Its ranks are the same for all widths, and there are no keys for them. */
+static zt_status put_fixed_ranks(hf_import *import, bool gated)
+{
+    const struct {
+        const char *suffix;
+        int64_t rank;
+    } rows[] = {{"attention.decay_lora_rank", ZT_HF_ARWKV_DECAY},
+                {"attention.iclr_lora_rank", ZT_HF_ARWKV_RATE},
+                {"attention.value_residual_mix_lora_rank", ZT_HF_ARWKV_SHARE},
+                {"attention.gate_lora_rank", gated ? ZT_HF_ARWKV_GATE : 0}};
+    zt_status status = ZT_OK;
+    for (size_t i = 0; status == ZT_OK && i < sizeof rows / sizeof *rows; i++)
+        status = zt_hf_put_int(import, rows[i].suffix, rows[i].rank);
+    return status;
+}
+
+/* Numbers that must be these where config.json has them, and words. */
+static zt_status check_hybrid(const hf_import *import)
+{
+    static const struct {
+        const char *name;
+        double value;
+    } fixed[] = {{"wkv_version", 7}, {"head_size_divisor", 8}};
+    const json_t *layers = zt_hf_get(import, "wkv_layers");
+    const char *word = json_string_value(layers);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        double value = fixed[i].value;
+        zt_status status = zt_hf_real(import, fixed[i].name, &value);
+        if (status != ZT_OK) return status;
+        if (value != fixed[i].value)
+            return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: %s models with %s %g are not supported: expected %g",
+                           import->folder.data, import->arch.type, fixed[i].name, value, fixed[i].value);
+    }
+    if (layers && !json_is_null(layers) && !(word && strcmp(word, "full") == 0))
+        return zt_fail(import->ctx, ZT_ENOTSUP, "%sconfig.json: %s models with wkv_layers other than 'full' are not supported",
+                       import->folder.data, import->arch.type);
+    return ZT_OK;
+}
+
+static bool has_gate(const hf_import *import)
+{
+    return import->arch.id != HF_ARWKV7 || !json_is_false(zt_hf_get(import, "wkv_has_gate"));
+}
+
+zt_status zt_hf_put_arwkv(hf_import *import)
+{
+    double width = 0;
+    int64_t head = 64;
+    zt_status status = check_hybrid(import);
+    if (status == ZT_OK) status = zt_hf_value(import, "embedding_length", &width);
+    if (status == ZT_OK) status = zt_hf_int(import, "head_size", &head);
+    if (status == ZT_OK && (head < 1 || head > most_length || width > (double)most_length))
+        status = zt_fail(import->ctx, ZT_EDATA, "%sconfig.json: 'head_size' is %" PRId64 ", expected 1 to %" PRId64,
+                         import->folder.data, head, most_length);
+    if (status == ZT_OK) status = zt_hf_put_int(import, "context_length", ANY_CONTEXT);
+    if (status == ZT_OK) status = zt_hf_put_int(import, "attention.head_count", 0); /* which llama.cpp wants */
+    if (status == ZT_OK) status = zt_hf_put_int(import, "wkv.head_size", head);
+    if (status == ZT_OK) status = zt_hf_put_int(import, "token_shift_count", 1);
+    return status == ZT_OK ? put_fixed_ranks(import, has_gate(import)) : status;
+}
+
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 static zt_status refuse_shape(const hf_import *import, const hf_tensor *tensor)
@@ -119,11 +183,11 @@ static zt_status read_values(const hf_import *import, int64_t source, zt_dtype d
 }
 
 /* The tensor `named`, whose name ends in x_r, and those that end in the other letters, behind each other. */
-static zt_status read_lerps(const hf_import *import, const char *named, int64_t width, float *values)
+static zt_status read_lerps(const hf_import *import, const char *named, int count, int64_t width, float *values)
 {
     char name[200], text[160];
     zt_status status = ZT_OK;
-    for (int i = 0; status == ZT_OK && i < LERPS; i++) {
+    for (int i = 0; status == ZT_OK && i < count; i++) {
         zt_entry entry;
         snprintf(name, sizeof name, "%.*s%c", (int)strlen(named) - 1, named, ZT_HF_LERPS[i]);
         int64_t source = zt_checkpoint_find(import->tensors->from, name);
@@ -141,7 +205,7 @@ static zt_status read_lerps(const hf_import *import, const char *named, int64_t 
     return status;
 }
 
-/* Of x_r the tensor of all six. */
+/* Of x_r the tensor of all six, or five without a gate. */
 static zt_status add_lerps(hf_import *import, hf_tensor *tensor)
 {
     zt_entry entry;
@@ -150,9 +214,10 @@ static zt_status add_lerps(hf_import *import, hf_tensor *tensor)
     if (status != ZT_OK) return status;
     if ((double)zt_type_count(&tensor->type) != width || width < 1) return refuse_shape(import, tensor);
     zt_checkpoint_get(import->tensors->from, tensor->source, &entry);
-    float *values = zt_alloc_array(import->ctx, LERPS * (size_t)width, sizeof *values);
-    status = values ? read_lerps(import, entry.name, (int64_t)width, values) : ZT_ENOMEM;
-    tensor->type = zt_type_make(ZT_F32, 4, (int64_t[]){LERPS, 1, 1, (int64_t)width});
+    const int count = has_gate(import) ? LERPS : LERPS - 1;
+    float *values = zt_alloc_array(import->ctx, (size_t)count * (size_t)width, sizeof *values);
+    status = values ? read_lerps(import, entry.name, count, (int64_t)width, values) : ZT_ENOMEM;
+    tensor->type = zt_type_make(ZT_F32, 4, (int64_t[]){count, 1, 1, (int64_t)width});
     tensor->from = ZT_F32;
     tensor->source = -1;
     tensor->values = values;
@@ -174,6 +239,13 @@ static zt_status add_low_rank(hf_import *import, hf_tensor *tensor, bool first, 
     return zt_hf_tensors_add(import->tensors, tensor);
 }
 
+/* time_mix_w0.weight, and the same of a and v. */
+static bool is_offset(const char *what)
+{
+    return strlen(what) == sizeof "time_mix_w0.weight" - 1 && strncmp(what, "time_mix_", 9) == 0 &&
+           strcmp(what + 10, "0.weight") == 0;
+}
+
 zt_status zt_hf_add_rwkv(hf_import *import, hf_tensor *tensor)
 {
     zt_type *type = &tensor->type;
@@ -189,7 +261,7 @@ zt_status zt_hf_add_rwkv(hf_import *import, hf_tensor *tensor)
         return zt_hf_tensors_add(import->tensors, tensor);
     }
     if (strcmp(what, "time_mix_r_k.weight") == 0 || strcmp(what, "channel_mix_lerp_k.weight") == 0 ||
-        strncmp(what, "time_mix_k_", 11) == 0)
+        strncmp(what, "time_mix_k_", 11) == 0 || is_offset(what))
         *type = zt_type_make(ZT_F32, 1, (int64_t[]){zt_type_count(type)});
     return add_low_rank(import, tensor, first, what);
 }

@@ -316,15 +316,31 @@ static zt_status transpose_matrix(const hf_tensors *tensors, const hf_tensor *te
     return status;
 }
 
+/* The same as f32, of a tensor that is stored in another type. */
+static zt_status transpose_as_f32(const hf_tensors *tensors, const hf_tensor *tensor, int64_t number, char *bytes)
+{
+    const zt_dtype_info *from = zt_dtype_get(tensor->from);
+    const int64_t *dim = tensor->type.dim + tensor->type.rank - 2, count = dim[0] * dim[1];
+    char *raw = zt_alloc_array(tensors->ctx, (size_t)count, (size_t)from->block_bytes);
+    zt_status status = raw ? transpose_matrix(tensors, tensor, number, raw) : ZT_ENOMEM;
+    if (status == ZT_OK) from->decode(raw, (float *)(void *)bytes, count);
+    zt_free(tensors->ctx, raw);
+    return status;
+}
+
 /* Makes the cache hold this matrix of a tensor. The lock is held. */
 static zt_status fill_cache(const hf_tensors *tensors, int64_t index, int64_t number, size_t bytes)
 {
     struct hf_cache *cache = tensors->cache;
+    const hf_tensor *tensor = &tensors->list[index];
+    bool same = tensor->from == tensor->type.dtype;
     if (cache->tensor == index && cache->matrix == number) return ZT_OK;
     zt_free(tensors->ctx, cache->bytes);
     cache->tensor = -1;
     cache->bytes = zt_alloc(tensors->ctx, bytes);
-    zt_status status = cache->bytes ? transpose_matrix(tensors, &tensors->list[index], number, cache->bytes) : ZT_ENOMEM;
+    zt_status status = !cache->bytes ? ZT_ENOMEM
+                       : same        ? transpose_matrix(tensors, tensor, number, cache->bytes)
+                                     : transpose_as_f32(tensors, tensor, number, cache->bytes);
     if (status == ZT_OK) cache->tensor = index;
     cache->matrix = number;
     return status;

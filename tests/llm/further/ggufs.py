@@ -39,6 +39,13 @@ def mend_deepseek():
     deepseek.DeepseekV32Model.set_vocab = lambda self: self._set_vocab_gpt2()
 
 
+def mend_internlm2():
+    """Its own function for tokens wants as many pieces as the embedding has rows: here they go the way of other models."""
+    from conversion import internlm
+
+    internlm.InternLM2Model.set_vocab = lambda self: self._set_vocab_sentencepiece()
+
+
 def pack(root):
     for name in os.listdir(root):
         if name.endswith(".gguf"):
@@ -52,11 +59,12 @@ def main(args):
     if args[0] == "--pack":
         return pack(args[1])
     ggufs = load("ggufs")
-    ggufs.WEARS, ggufs.MORE = [("llama4", "llama3"), ("baichuan", "spm"), ("deepseek", "llama3"), ("", "gpt2")], []
+    ggufs.WEARS, ggufs.MORE = [("llama4", "llama3"), ("baichuan", "spm"), ("internlm2", "spm"), ("deepseek", "llama3"), ("", "gpt2")], []
     ggufs.DRESSES = {name: ggufs.DRESSES[name] for name in {dress for _, dress in ggufs.WEARS}}
     shutil.rmtree(args[2], ignore_errors=True)
     mend_baichuan(args[0])
     mend_deepseek()
+    mend_internlm2()
     ggufs.main(*args)
 
 

@@ -62,6 +62,35 @@ def packed(w):
     return out
 
 
+def internlm2(**more):
+    """The config of the hub's; Llama runs it."""
+    return text("InternLM2ForCausalLM", "internlm2", **{
+        "bias": False, "num_key_value_heads": 2, "rope_theta": 1e6, "rope_scaling": {"type": "dynamic", "factor": 2.0},
+        "pad_token_id": 2, **more})
+
+
+INTERNLM2 = {"self_attn.o_proj": "attention.wo", "mlp.gate_proj": "feed_forward.w1", "mlp.up_proj": "feed_forward.w3",
+             "mlp.down_proj": "feed_forward.w2", "input_layernorm": "attention_norm", "post_attention_layernorm": "ffn_norm",
+             "embed_tokens": "tok_embeddings", "lm_head": "output"}
+
+
+def grouped(w):
+    """q, k and v as one matrix: for each key head the rows of its query heads, its own, its values'."""
+    out = {}
+    for k, v in w.items():
+        if "q_proj" in k:
+            q, key, value = (w[k.replace("q_proj", p)] for p in ("q_proj", "k_proj", "v_proj"))
+            head = WIDTH // archs.HEADS
+            groups = len(key) // head
+            parts = [x.reshape(groups, -1, WIDTH) for x in (q, key, value)]
+            out[k.replace("self_attn.q_proj", "attention.wqkv")] = np.concatenate(parts, 1).reshape(-1, WIDTH)
+        elif not any(p in k for p in ("k_proj", "v_proj")):
+            for old, new in INTERNLM2.items():
+                k = k.replace(old, new)
+            out[k] = v
+    return out
+
+
 def labels(*names):
     return {"id2label": {str(i): n for i, n in enumerate(names)}, "label2id": {n: i for i, n in enumerate(names)}}
 
@@ -87,6 +116,9 @@ CASES = {
     "baichuan": case(baichuan(), names=packed),
     "baichuan2": case(baichuan(z_loss_weight=0), names=packed),
     "baichuan-alibi": case(baichuan(**BAICHUAN_13B), names=packed, n=20),
+    "internlm2": case(internlm2(), run={**internlm2(rope_scaling=None), "model_type": "llama"}, names=grouped),
+    "internlm2-bf16": case(internlm2(torch_dtype="bfloat16", num_key_value_heads=1), dtype="bf16", names=grouped,
+                           run={**internlm2(rope_scaling=None, num_key_value_heads=1), "model_type": "llama"}),
     "qwen3-labels": case(qwen3(**labels("good", "bad", "ugly"))),
     "qwen3-score": case(qwen3(**labels("LABEL_0"), _name_or_path="Qwen3-Reranker-seq-cls")),
     "deepseek-v32": case(deepseek_v32(), n=24, names=archs.mlp_experts),

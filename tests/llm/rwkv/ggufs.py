@@ -33,10 +33,10 @@ def plain_hparams(base):
         Rwkv7Model.lerp_weights.clear()
         with open(f"{folder}/config.json") as f:
             config = json.load(f)
-        return config if config["model_type"] == "rwkv7" else usual(folder, is_mistral_format)
+        return config if config["model_type"] in ("rwkv7", "rwkv_hybrid") else usual(folder, is_mistral_format)
 
     return load_hparams
 
 
 if __name__ == "__main__":
-    made_set.main(__file__, sys.argv[1:], [("rwkv7", "rwkv")], dresses={"rwkv": dress_rwkv}, load_hparams=plain_hparams)
+    made_set.main(__file__, sys.argv[1:], [("rwkv7", "rwkv"), ("arwkv7", "gpt2")], dresses={"rwkv": dress_rwkv}, load_hparams=plain_hparams)
