@@ -6,7 +6,7 @@
  * engine's, as large as the largest of them needs): arena first, then inputs and outputs.
  */
 #include "lib/engine/convert.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/host_part.h"
 
 #include <string.h>
 
@@ -156,15 +156,13 @@ static zt_status ref_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
 static zt_status ref_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
 {
     (void)engine;
-    if (bytes) memcpy((char *)buffer->data + offset, host, bytes);
-    return ZT_OK;
+    return zt_host_write_part(buffer->data, offset, bytes, host);
 }
 
 static zt_status ref_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
 {
     (void)engine;
-    if (bytes) memcpy(host, (const char *)buffer->data + offset, bytes);
-    return ZT_OK;
+    return zt_host_read_part(buffer->data, offset, bytes, host);
 }
 
 /* ---- prepare --------------------------------------------------------------------------------- */

@@ -2,6 +2,7 @@
 #include "lib/engine/cpu/caches.h"
 #include "lib/base/processor.h"
 #include "lib/engine/cpu/cpu_engine.h"
+#include "lib/engine/host_part.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -273,15 +274,13 @@ static zt_status cpu_download(zt_engine *engine, const zt_ebuf *buffer, void *ho
 static zt_status cpu_write_part(zt_engine *engine, zt_ebuf *buffer, size_t offset, size_t bytes, const void *host)
 {
     (void)engine;
-    if (bytes) memcpy((char *)buffer->data + offset, host, bytes);
-    return ZT_OK;
+    return zt_host_write_part(buffer->data, offset, bytes, host);
 }
 
 static zt_status cpu_read_part(zt_engine *engine, const zt_ebuf *buffer, size_t offset, size_t bytes, void *host)
 {
     (void)engine;
-    if (bytes) memcpy(host, (const char *)buffer->data + offset, bytes);
-    return ZT_OK;
+    return zt_host_read_part(buffer->data, offset, bytes, host);
 }
 
 static zt_engine_report cpu_report(const zt_engine *engine) { return ((const zt_cpu_engine *)engine)->report; }
