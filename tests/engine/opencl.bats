@@ -200,3 +200,16 @@ END
             abs($x - $y) <= 1e-5 * $x or die "epoch $i: $x and $y";
         }' cpu opencl
 }
+
+@test "zt-bench op: times and rates of ops, run eagerly, ahead of the caller and prepared" {
+    need_device
+    for how in eager ahead replay; do
+        zt-bench op 'matmul f32[32,32] f32[32,32]' 'linear f32[4,256] q4_k[64,256]' --engine opencl --strict-engine --ops $how -r 2 \
+            --format json | json '
+            my %unit;
+            $unit{$_->{unit}} += $_->{median} > 0 && @{$_->{samples}} == 2 for @{$j->{results}};
+            $j->{engine} eq "opencl" && @{$j->{results}} == 6 && $unit{us} == 2 && $unit{"GFLOP/s"} == 2 && $unit{"GB/s"} == 2'
+    done
+    run -69 --separate-stderr zt-bench op 'rfft f32[4,64]' --engine opencl --strict-engine -r 1
+    [[ $stderr == *'engine opencl has no kernel for op rfft'* ]]
+}

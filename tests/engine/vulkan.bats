@@ -266,3 +266,14 @@ silent() {
         run -1 grep '^not ok' "$BATS_TEST_TMPDIR/tap"
     done
 }
+
+@test "zt-bench op: the share of the device's roofline, by its own memory and arithmetic" {
+    need_adapter
+    zt-bench op 'exp f32[4096]' 'matmul f32[32,32] f32[32,32]' --engine vulkan --strict-engine -r 2 --format json | json '
+        my $good = @{$j->{results}} == 6;
+        for my $r (@{$j->{results}}) {
+            my $share = $r->{unit} =~ m{/s$} ? $r->{median} / $r->{roof} : $r->{roof} / $r->{median};
+            $good &&= $r->{median} > 0 && $r->{roof} > 0 && abs($r->{roof_share} / $share - 1) < 1e-6;
+        }
+        $good'
+}
