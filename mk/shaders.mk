@@ -8,6 +8,12 @@ $(BUILD)/shaders/%.inc: shaders/%.comp $(wildcard shaders/*.glsl) $(BUILD)/flags
 	$(call say,GLSLC)
 	$(Q)glslc --target-env=vulkan1.2 -Werror $(if $(filter pointwise,$*),-O0,-O) -mfmt=c -o $@ $<
 
+# Twins, NAME_f64: the same text compiled to compute in f64 (shaders/call.glsl).
+$(f64_twins:%=$(BUILD)/shaders/%_f64.inc): $(BUILD)/shaders/%_f64.inc: shaders/%.comp $(wildcard shaders/*.glsl) $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(call say,GLSLC)
+	$(Q)glslc --target-env=vulkan1.2 -Werror -O -DIN_F64 -mfmt=c -o $@ $<
+
 $(BUILD)/shaders/%.c: $(BUILD)/shaders/%.inc
 	@printf '%s\n' '#include <stdint.h>' 'extern const uint32_t zt_vk_code_$*[], zt_vk_size_$*;' \
 	    'const uint32_t zt_vk_code_$*[] =' '#include "$(abspath $<)"' ';' \

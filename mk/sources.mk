@@ -13,8 +13,13 @@ hip_src  := $(filter-out %_sm90.cu,$(cu_src))
 cl_src   := $(if $(filter 1,$(HAVE_CUDA)),$(sort $(wildcard lib/engine/opencl/*.cl)))
 lib_src  := $(filter-out $(isa_src) $(if $(filter 1,$(HAVE_VULKAN)),,lib/engine/vulkan/%) \
             $(if $(filter 1,$(HAVE_CUDA)),,lib/engine/cuda/% lib/engine/opencl/%), $(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
+# Shaders with a twin that computes in f64; ZT_VK_TWINS of lib/engine/vulkan/vk.h lists them too.
+f64_twins := conv conv_parts elementwise_binary elementwise_unary index_elements index_parts loss_classes loss_pair loss_sum \
+             matmul norm_channels pad_back pool pool_planes reduce reduce_spread scan sdpa softmax spectral \
+             spectral_conv
 lib_obj  := $(lib_src:%.c=$(BUILD)/%.o) $(foreach i,$(ISAS),$(isa_src:%.c=$(BUILD)/%.$(i).o)) \
-            $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp)))) \
+            $(if $(filter 1,$(HAVE_VULKAN)),$(patsubst %.comp,$(BUILD)/%.o,$(sort $(wildcard shaders/*.comp))) \
+                $(f64_twins:%=$(BUILD)/shaders/%_f64.o)) \
             $(if $(filter 1,$(HAVE_CUDA)),$(BUILD)/lib/engine/opencl/images.o $(cl_src:%.cl=$(BUILD)/%.cl.o) \
                 $(BUILD)/lib/engine/cuda/images.o \
                 $(if $(NVCC_FOUND),$(cu_src:%.cu=$(BUILD)/%.image.o)) $(if $(HIPCC_FOUND),$(hip_src:%.cu=$(BUILD)/%.hip.o)))

@@ -28,6 +28,18 @@ layout(buffer_reference, scalar, buffer_reference_align = 4) coherent buffer Tro
     Record record[RECORDS];
 };
 
+// What a shader computes in: f32; its twin NAME_f64, the same text with IN_F64 (mk/shaders.mk), in f64.
+#ifdef IN_F64
+#define real double
+#define real2 dvec2
+#define Reals Doubles
+layout(buffer_reference, scalar, buffer_reference_align = 8) buffer Doubles { double v[]; };
+#else
+#define real float
+#define real2 vec2
+#define Reals Floats
+#endif
+
 layout(push_constant, scalar) uniform Call {
     uvec2 at[8];
     uint word[16];
@@ -39,6 +51,15 @@ uint row_of_group() { return gl_WorkGroupID.x + gl_WorkGroupID.y * gl_NumWorkGro
 bool there(uint k) { return (call.at[k].x | call.at[k].y) != 0u; }
 float number(uint k) { return uintBitsToFloat(call.word[k]); }
 int whole(uint k) { return int(call.word[k]); }
+// A number of an attribute: f32 in word k; in f64 its bits, in two words from `bits` on.
+real real_number(uint k, uint bits)
+{
+#ifdef IN_F64
+    return packDouble2x32(uvec2(call.word[bits], call.word[bits + 1u]));
+#else
+    return number(k);
+#endif
+}
 
 // Kinds of trouble, as error_words in lib/engine/vulkan/replay.c.
 const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u, BAD_LENGTH = 5u, BAD_TARGET = 6u,
@@ -83,8 +104,25 @@ uint float_to_brain(float f)
 }
 float brain_to_float(uint h) { return uintBitsToFloat(h << 16); }
 
-// Operands of the op's own float type: 0 f32, 1 f16, 2 bf16. All is computed in f32.
+#ifndef IN_F64
+void put_at(uint floats, uvec2 address, uint i, float v)
+{
+    if (floats == 0u)
+        Floats(address).v[i] = v;
+    else
+        Halves(address).v[i] = uint16_t(floats == 1u ? float_to_half(v) : float_to_brain(v));
+}
+#endif
+
+// Operands of the op's own float type: 0 f32, 1 f16, 2 bf16. All is computed in f32; twins have f64 alone.
 layout(constant_id = 4) const uint FLOATS = 0u;
+#ifdef IN_F64
+double get_as(uint floats, uint k, uint i) { return Doubles(call.at[k]).v[i]; }
+double get(uint k, uint i) { return Doubles(call.at[k]).v[i]; }
+void put_at(uint floats, uvec2 address, uint i, double v) { Doubles(address).v[i] = v; }
+void put(uint k, uint i, double v) { Doubles(call.at[k]).v[i] = v; }
+#include "math_f64.glsl"
+#else
 float get_as(uint floats, uint k, uint i)
 {
     if (floats == 0u) return Floats(call.at[k]).v[i];
@@ -169,3 +207,4 @@ float gelu_tanh_of(float x)
     return x * sigmoid_of(2.0 * u);
 }
 float gelu_erf_of(float x) { return 0.5 * x * (1.0 + erf_of(x * 0.70710678118654752)); }
+#endif

@@ -92,7 +92,7 @@ void move_on(inout Depth p, uint by)
     while (p.at[0] >= size_small(0u)) p.at[0] -= size_small(0u);
 }
 
-float right_at(const Column c, const Depth p)
+real right_at(const Column c, const Depth p)
 {
     if (KIND == DATA) {
         int o = small_at(c.start, p.inner);
@@ -112,7 +112,7 @@ float right_at(const Column c, const Depth p)
     return inside ? get(1u, c.base + p.outer * call.word[2] * n_in + uint(at)) : 0.0;
 }
 
-float left_at(uint m, uint k, const Depth p)
+real left_at(uint m, uint k, const Depth p)
 {
     if (KIND == RESULT) return get(0u, (first_a + m) * B_each * taps + k);
     if (KIND == DATA) return get(0u, ((first_a + p.outer) * B_each + m) * taps + p.inner);
@@ -131,13 +131,13 @@ void store_sums(uint m0, uint j0, uint part)
     for (uint r = 0u; r < ROWS; r++) {
         uint m = m0 + own_row() + r;
         if (m >= rows()) return;
-        float bias = there(2u) ? get(2u, (KIND == DATA ? first_b : first_a) + m) : 0.0;
+        real bias = there(2u) ? get(2u, (KIND == DATA ? first_b : first_a) + m) : 0.0;
         for (uint c = 0u; c < 4u; c++) {
             uint j = j0 + own_column() + 16u * c;
             if (j >= columns()) continue;
-            precise float y = sums[r * 4u + c] + bias;
+            precise real y = sums[r * 4u + c] + bias;
             if (call.word[5] > 1u)
-                Floats(call.at[4]).v[part * call.word[1] * B_each * taps + place_of(m, j)] = y;
+                Reals(call.at[4]).v[part * call.word[1] * B_each * taps + place_of(m, j)] = y;
             else
                 put(4u, place_of(m, j), y);
         }

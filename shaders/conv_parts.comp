@@ -10,7 +10,7 @@ void main()
 {
     uint i = gl_GlobalInvocationID.x + gl_GlobalInvocationID.y * gl_NumWorkGroups.x * 64u;
     if (i >= call.word[0]) return;
-    precise float sum = 0.0;
-    for (uint p = 0u; p < call.word[1]; p++) sum += Floats(call.at[0]).v[p * call.word[0] + i];
+    precise real sum = 0.0;
+    for (uint p = 0u; p < call.word[1]; p++) sum += Reals(call.at[0]).v[p * call.word[0] + i];
     put(1u, i, sum);
 }

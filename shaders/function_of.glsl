@@ -2,7 +2,7 @@
 // `pairs`. Where the number is a constant, the compiler leaves that one.
 #include "functions.glsl"
 
-float function_of(uint number, float x, float a, float b)
+real function_of(uint number, real x, real a, real b)
 {
     switch (number) {
     case 0u: return f_scale(x, a, b);
@@ -58,7 +58,7 @@ float function_of(uint number, float x, float a, float b)
     return x;
 }
 
-float pair_of(uint number, float a, float b)
+real pair_of(uint number, real a, real b)
 {
     switch (number) {
     case 0u: return f_add(a, b, 0.0);

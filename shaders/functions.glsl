@@ -6,15 +6,15 @@
 #include "math.glsl"
 
 #define FUNCTION(NAME, Y)                                                                          \
-    float NAME(const float x, const float a, const float b)                                        \
+    real NAME(const real x, const real a, const real b)                                            \
     {                                                                                              \
-        precise float y = Y;                                                                       \
+        precise real y = Y;                                                                        \
         return y;                                                                                  \
     }
-float within(float x, float low, float high) { return x < low ? low : x > high ? high : x; }
-float tanh_slope(float x)
+real within(real x, real low, real high) { return x < low ? low : x > high ? high : x; }
+real tanh_slope(real x)
 {
-    precise float y = tanh_of(x);
+    precise real y = tanh_of(x);
     return 1.0 - y * y;
 }
 
@@ -64,7 +64,7 @@ FUNCTION(f_atanh, atanh_of(x))
 FUNCTION(f_celu, x > 0.0 ? x : a * expm1_of(x / a))
 FUNCTION(f_selu, b * (x > 0.0 ? x : a * expm1_of(x)))
 FUNCTION(f_hard_sigmoid, within(a * x + b, 0.0, 1.0))
-FUNCTION(f_hard_swish, x * within(x * (1.0 / 6.0) + 0.5, 0.0, 1.0))
+FUNCTION(f_hard_swish, x * within(x * (real(1.0) / 6.0) + 0.5, 0.0, 1.0))
 FUNCTION(f_mish, x * tanh_of(softplus_of(x)))
 FUNCTION(f_softsign, x / (1.0 + abs(x)))
 FUNCTION(f_shrink, isnan(x) ? x : x < -a ? x + b : x > a ? x - b : 0.0)
@@ -90,7 +90,7 @@ FUNCTION(f_tanh_prime, a * tanh_slope(x))
 // ---- tests, choices and casts, in chains alone, where bool is 0 or 1 ----------------------------
 
 #define TEST(NAME, Y)                                                                              \
-    float NAME(const float x, const float a, const float b) { return (Y) ? 1.0 : 0.0; }
+    real NAME(const real x, const real a, const real b) { return (Y) ? 1.0 : 0.0; }
 TEST(f_isnan, isnan(x))
 TEST(f_isinf, isinf(x) && (x < 0.0 ? a : b) != 0.0)
 TEST(f_isfinite, !isinf(x) && !isnan(x))

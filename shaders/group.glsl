@@ -2,9 +2,9 @@
 // tree, in the same order on any device.
 const uint GROUP = 64u;
 layout(local_size_x = 64) in;
-shared float group_room[GROUP];
+shared real group_room[GROUP];
 
-float group_sum(float mine)
+real group_sum(real mine)
 {
     uint i = gl_LocalInvocationID.x;
     group_room[i] = mine;
@@ -13,13 +13,13 @@ float group_sum(float mine)
         if (i < half_n) group_room[i] += group_room[i + half_n];
         barrier();
     }
-    float sum = group_room[0];
+    real sum = group_room[0];
     barrier();
     return sum;
 }
 
 // NaN is not looked at.
-float group_max(float mine)
+real group_max(real mine)
 {
     uint i = gl_LocalInvocationID.x;
     group_room[i] = mine;
@@ -28,19 +28,19 @@ float group_max(float mine)
         if (i < half_n && group_room[i + half_n] > group_room[i]) group_room[i] = group_room[i + half_n];
         barrier();
     }
-    float top = group_room[0];
+    real top = group_room[0];
     barrier();
     return top;
 }
 
 // A sum with what rounding took from it (Kahan), which the next term gives back.
 struct Sum {
-    float all, lost;
+    real all, lost;
 };
-void add_to(inout Sum sum, float term)
+void add_to(inout Sum sum, real term)
 {
-    precise float v = term - sum.lost, next = sum.all + v;
-    precise float lost = (next - sum.all) - v;
+    precise real v = term - sum.lost, next = sum.all + v;
+    precise real lost = (next - sum.all) - v;
     sum.lost = isinf(next) || isnan(next) ? 0.0 : lost;
     sum.all = next;
 }

@@ -28,39 +28,39 @@ int class_at(uint i, bool report)
     if (report) trouble(BAD_TARGET, c, int(classes()), i, 0u);
     return -1;
 }
-float weight_of(uint c) { return there(2u) ? get(2u, c) : 1.0; }
+real weight_of(uint c) { return there(2u) ? get(2u, c) : 1.0; }
 
 uint first_class() { return KIND == ROWS ? gl_LocalInvocationID.x : 0u; }
 const uint STEP = KIND == ROWS ? GROUP : 1u;
-float sum_of_position(float mine) { return KIND == ROWS ? group_sum(mine) : mine; }
-float max_of_position(float mine) { return KIND == ROWS ? group_max(mine) : mine; }
+real sum_of_position(real mine) { return KIND == ROWS ? group_sum(mine) : mine; }
+real max_of_position(real mine) { return KIND == ROWS ? group_max(mine) : mine; }
 
-float lse_of(uint from)
+real lse_of(uint from)
 {
-    float top = -INFINITE;
+    real top = -INFINITE;
     for (uint c = first_class(); c < classes(); c += STEP) {
-        float x = get(0u, from + c * inner());
+        real x = get(0u, from + c * inner());
         top = x > top ? x : top;
     }
     top = max_of_position(top);
     Sum sum = Sum(0.0, 0.0);
     for (uint c = first_class(); c < classes(); c += STEP) {
-        precise float below = get(0u, from + c * inner()) - top;
+        precise real below = get(0u, from + c * inner()) - top;
         add_to(sum, exp_of(below));
     }
-    precise float lse = top + log_of(sum_of_position(sum.all));
+    precise real lse = top + log_of(sum_of_position(sum.all));
     return lse;
 }
 
 // What smoothing adds: all classes evenly.
-float smoothed(uint from, float lse)
+real smoothed(uint from, real lse)
 {
     Sum sum = Sum(0.0, 0.0);
     for (uint c = first_class(); c < classes(); c += STEP) {
-        precise float v = weight_of(c) * (lse - get(0u, from + c * inner()));
+        precise real v = weight_of(c) * (lse - get(0u, from + c * inner()));
         add_to(sum, v);
     }
-    precise float y = number(4) / float(classes()) * sum_of_position(sum.all);
+    precise real y = real_number(4u, 6u) / real(classes()) * sum_of_position(sum.all);
     return y;
 }
 
@@ -69,23 +69,23 @@ void put_position(uint i)
     bool one = KIND != ROWS || gl_LocalInvocationID.x == 0u;
     uint from = i / inner() * classes() * inner() + i % inner();
     int c = class_at(i, one);
-    precise float lse = 0.0, y = 0.0, weight = 0.0;
+    precise real lse = 0.0, y = 0.0, weight = 0.0;
     if (!flag(NLL)) lse = lse_of(from);
     if (c >= 0) {
         weight = weight_of(uint(c));
-        y = (1.0 - number(4)) * weight * (lse - get(0u, from + uint(c) * inner()));
+        y = (1.0 - real_number(4u, 6u)) * weight * (lse - get(0u, from + uint(c) * inner()));
     }
-    if (number(4) > 0.0) {
-        float more = smoothed(from, lse);
+    if (real_number(4u, 6u) > 0.0) {
+        real more = smoothed(from, lse);
         if (c >= 0) y += more;
     }
     if (!one) return;
     if (flag(WIDE))
-        Floats(call.at[3]).v[i] = y;
+        Reals(call.at[3]).v[i] = y;
     else
         put(3u, i, y);
     if (there(4u)) put(4u, i, lse);
-    if (there(5u)) Floats(call.at[5]).v[i] = weight;
+    if (there(5u)) Reals(call.at[5]).v[i] = weight;
 }
 
 // dy ((1 - e) w[t] (p - [c = t]) + e / C (p sum w - w[c])) with p = exp(x - lse), smoothing e and target t.
@@ -93,17 +93,17 @@ void put_back(uint e)
 {
     uint c = e / inner() % classes(), i = e / inner() / classes() * inner() + e % inner();
     int t = class_at(i, c == 0u);
-    precise float dx = 0.0, smoothing = number(4);
+    precise real dx = 0.0, smoothing = real_number(4u, 6u);
     if (t >= 0) {
-        precise float dy = get(4u, flag(EACH) ? i : 0u), hit = int(c) == t ? 1.0 : 0.0;
-        precise float w = (1.0 - smoothing) * weight_of(uint(t));
-        if (flag(MEAN)) dy /= Floats(call.at[5]).v[0];
+        precise real dy = get(4u, flag(EACH) ? i : 0u), hit = int(c) == t ? 1.0 : 0.0;
+        precise real w = (1.0 - smoothing) * weight_of(uint(t));
+        if (flag(MEAN)) dy /= Reals(call.at[5]).v[0];
         if (flag(NLL)) {
             dx = -(dy * w * hit);
         } else {
-            precise float p = exp_of(get(0u, e) - get(3u, i));
-            precise float all = flag(ALL) ? Floats(call.at[5]).v[1] : float(classes());
-            dx = dy * (w * (p - hit) + smoothing / float(classes()) * (p * all - weight_of(c)));
+            precise real p = exp_of(get(0u, e) - get(3u, i));
+            precise real all = flag(ALL) ? Reals(call.at[5]).v[1] : real(classes());
+            dx = dy * (w * (p - hit) + smoothing / real(classes()) * (p * all - weight_of(c)));
         }
     }
     put(6u, e, dx);
@@ -118,7 +118,7 @@ void main()
         put_position(row);
     } else if (KIND == WEIGHTS) {
         int c = class_at(row, false);
-        Floats(call.at[3]).v[row] = c < 0 ? 0.0 : weight_of(uint(c));
+        Reals(call.at[3]).v[row] = c < 0 ? 0.0 : weight_of(uint(c));
     } else {
         put_back(row);
     }

@@ -11,9 +11,9 @@ layout(constant_id = 1) const uint KIND = 0u;
 const uint MSE = 0u, SMOOTH_L1 = 1u, BCE = 2u;
 const uint EACH = 4096u; // as in lib/engine/vulkan/loss.c
 
-float loss_at(uint i)
+real loss_at(uint i)
 {
-    precise float x = get(0u, i), t = get(1u, i), d = abs(x - t), beta = number(1), y = d * d;
+    precise real x = get(0u, i), t = get(1u, i), d = abs(x - t), beta = real_number(1u, 2u), y = d * d;
     if (KIND == SMOOTH_L1) y = d < beta ? d * d / (2.0 * beta) : d - 0.5 * beta;
     if (KIND == BCE) y = (x > 0.0 ? x : 0.0) - x * t + (isnan(x) ? x : log1p_of(exp_of(-abs(x))));
     return y;
@@ -31,6 +31,6 @@ void main()
     if (from >= n) return;
     Sum sum = Sum(0.0, 0.0);
     for (uint e = from + i; e < to; e += GROUP) add_to(sum, loss_at(e));
-    float all = group_sum(sum.all);
-    if (i == 0u) Floats(call.at[2]).v[group] = all;
+    real all = group_sum(sum.all);
+    if (i == 0u) Reals(call.at[2]).v[group] = all;
 }

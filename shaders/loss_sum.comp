@@ -8,7 +8,7 @@
 
 layout(constant_id = 0) const uint PARTS = 0u;
 
-float sum_of(uint operand, uint count, uint floats)
+real sum_of(uint operand, uint count, uint floats)
 {
     Sum sum = Sum(0.0, 0.0);
     for (uint i = gl_LocalInvocationID.x; i < count; i += GROUP) add_to(sum, get_as(floats, operand, i));
@@ -20,9 +20,9 @@ void put_part(uint group)
     uint from = group * 4096u, to = min(from + 4096u, call.word[0]);
     if (from >= to) return;
     Sum sum = Sum(0.0, 0.0);
-    for (uint i = from + gl_LocalInvocationID.x; i < to; i += GROUP) add_to(sum, Floats(call.at[0]).v[i]);
-    float all = group_sum(sum.all);
-    if (gl_LocalInvocationID.x == 0u) Floats(call.at[2]).v[group] = all;
+    for (uint i = from + gl_LocalInvocationID.x; i < to; i += GROUP) add_to(sum, Reals(call.at[0]).v[i]);
+    real all = group_sum(sum.all);
+    if (gl_LocalInvocationID.x == 0u) Reals(call.at[2]).v[group] = all;
 }
 
 void main()
@@ -31,12 +31,12 @@ void main()
         put_part(row_of_group());
         return;
     }
-    precise float y = sum_of(0u, call.word[0], call.word[3]), by = number(2);
+    precise real y = sum_of(0u, call.word[0], call.word[3]), by = real(call.word[2]);
     if (there(1u)) by = sum_of(1u, call.word[1], 0u);
     y /= by;
     if (gl_LocalInvocationID.x != 0u) return;
     if (call.word[4] != 0u)
-        Floats(call.at[2]).v[0] = y;
+        Reals(call.at[2]).v[0] = y;
     else
         put(2u, 0u, y);
 }

@@ -1,5 +1,7 @@
 // math.glsl - logarithms, powers, circular and hyperbolic functions of f32, each within a few units in the last
-// place, written out in exactly rounded steps as those of call.glsl are. Include call.glsl first.
+// place, written out in exactly rounded steps as those of call.glsl are. Include call.glsl first. Those of f64 are in
+// math_f64.glsl, which twins have instead.
+#ifndef IN_F64
 
 #define INFINITE     uintBitsToFloat(0x7f800000u)
 #define NOT_A_NUMBER uintBitsToFloat(0x7fc00000u)
@@ -324,3 +326,4 @@ float mod_of(float a, float b)
     if (r == 0.0) return uintBitsToFloat(floatBitsToUint(b) & 0x80000000u);
     return (r < 0.0) != (b < 0.0) && !isnan(r) ? r + b : r;
 }
+#endif

@@ -40,9 +40,9 @@ void report_bad_index()
 // zt_vk_merge. NaN wins.
 const uint PUT = 0u, ADD = 1u, TIMES = 2u, LARGER = 3u, SMALLER = 4u;
 
-float merged(uint how, float a, float b)
+real merged(uint how, real a, real b)
 {
-    precise float y = a + b;
+    precise real y = a + b;
     if (how == TIMES) y = a * b;
     if (how == LARGER || how == SMALLER) {
         if (isnan(b) || isnan(a))
@@ -63,14 +63,14 @@ uvec2 merged(uint how, uvec2 a, uvec2 b, bool sign)
     return less_whole(b, a, sign) ? b : a;
 }
 
-// Element `from` of operand 2 comes to place `to` of operand 3, which is f32 where floats are merged and not put.
+// Element `from` of operand 2 comes to place `to` of operand 3, which is f32, or of f64 itself, where floats are merged and not put.
 void merge(uint to, uint from)
 {
     uint type = type_of_x(), how = how_merged();
     if (how == PUT)
         store_bits(type, 3u, to, load_bits(type, 2u, from));
     else if (is_float(type))
-        Floats(call.at[3]).v[to] = merged(how, Floats(call.at[3]).v[to], get_as(type - F32, 2u, from));
+        Reals(call.at[3]).v[to] = merged(how, Reals(call.at[3]).v[to], get_as(type - F32, 2u, from));
     else
         store_whole(type, 3u, to, merged(how, load_whole(type, 3u, to), load_whole(type, 2u, from), is_signed(type)));
 }

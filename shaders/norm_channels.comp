@@ -17,23 +17,23 @@ const uint UNBIASED = 1u, TRAINING = 2u;
 uint N() { return call.word[6]; }
 uint C() { return call.word[7]; }
 uint size() { return call.word[8]; }
-uint of() { return call.word[9]; }
 uint groups() { return call.word[10]; }
+uint of() { return groups() != 0u ? C() / groups() : 1u; }
+// Numbers in two parts, the second what a float leaves out of them.
+real eps() { return real(number(14u)) + real(number(12u)); }
+real momentum() { return real(number(15u)) + real(number(9u)); }
 bool flag(uint bit) { return (call.word[13] & bit) != 0u; }
 
 // Operands past the seventh, whose addresses are words.
 uvec2 further(uint k) { return uvec2(call.word[2u * (k - 7u)], call.word[2u * (k - 7u) + 1u]); }
-void put_statistic(uvec2 at, uint i, float v)
+void put_statistic(uvec2 at, uint i, real v)
 {
-    if ((at.x | at.y) != 0u) Floats(at).v[i] = v;
+    if ((at.x | at.y) != 0u) Reals(at).v[i] = v;
 }
-void put_channel(uvec2 at, uint c, float v)
+void put_channel(uvec2 at, uint c, real v)
 {
     if ((at.x | at.y) == 0u) return;
-    if (FLOATS == 0u)
-        Floats(at).v[c] = v;
-    else
-        Halves(at).v[c] = uint16_t(FLOATS == 1u ? float_to_half(v) : float_to_brain(v));
+    put_at(FLOATS, at, c, v);
 }
 
 // Its elements: `runs` pieces of `run`, `step` apart, from `at` on.
@@ -57,7 +57,7 @@ uint place_of(Set s, uint e, out uint channel)
     return s.at + e / s.run * s.step + i;
 }
 
-float scaled(uint k, uint channel, float none) { return there(k) ? get(k, channel) : none; }
+real scaled(uint k, uint channel, real none) { return there(k) ? get(k, channel) : none; }
 
 void norm_set(uint row)
 {
@@ -65,24 +65,24 @@ void norm_set(uint row)
     uint n = s.runs * s.run, i = gl_LocalInvocationID.x, c;
     Sum sum = Sum(0.0, 0.0), squares = Sum(0.0, 0.0);
     for (uint e = i; e < n; e += GROUP) add_to(sum, get(0u, place_of(s, e, c)));
-    float all = group_sum(sum.all);
-    precise float mean = n == 0u ? 0.0 : all / float(n);
+    real all = group_sum(sum.all);
+    precise real mean = n == 0u ? 0.0 : all / real(n);
     for (uint e = i; e < n; e += GROUP) {
-        precise float d = get(0u, place_of(s, e, c)) - mean;
+        precise real d = get(0u, place_of(s, e, c)) - mean;
         add_to(squares, d * d);
     }
     all = group_sum(squares.all);
-    precise float rstd = 1.0 / sqrt((n == 0u ? 0.0 : all / float(n)) + number(14));
+    precise real rstd = 1.0 / sqrt((n == 0u ? 0.0 : all / real(n)) + eps());
     for (uint e = i; e < n && there(5u); e += GROUP) {
         uint at = place_of(s, e, c);
-        precise float y = (get(0u, at) - mean) * rstd * scaled(1u, c, 1.0) + scaled(2u, c, 0.0);
+        precise real y = (get(0u, at) - mean) * rstd * scaled(1u, c, 1.0) + scaled(2u, c, 0.0);
         put(5u, at, y);
     }
     if (i != 0u) return;
     uint less = flag(UNBIASED) && n > 1u ? n - 1u : n;
-    precise float var = less == 0u ? 0.0 : all / float(less), by = number(15);
-    precise float mean_was = there(3u) ? Floats(call.at[3]).v[row] : 0.0;
-    precise float var_was = there(4u) ? Floats(call.at[4]).v[row] : 1.0;
+    precise real var = less == 0u ? 0.0 : all / real(less), by = momentum();
+    precise real mean_was = there(3u) ? Reals(call.at[3]).v[row] : 0.0;
+    precise real var_was = there(4u) ? Reals(call.at[4]).v[row] : 1.0;
     put_statistic(call.at[6], row, mean);
     put_statistic(further(7u), row, rstd);
     put_statistic(further(8u), row, (1.0 - by) * mean_was + by * mean);
@@ -93,8 +93,8 @@ void norm_known(uint at)
 {
     if (at >= N() * C() * size()) return;
     uint c = at / size() % C();
-    precise float rstd = 1.0 / sqrt(Floats(call.at[2]).v[c] + number(14));
-    precise float y = (get(0u, at) - Floats(call.at[1]).v[c]) * rstd * scaled(3u, c, 1.0) + scaled(4u, c, 0.0);
+    precise real rstd = 1.0 / sqrt(Reals(call.at[2]).v[c] + eps());
+    precise real y = (get(0u, at) - Reals(call.at[1]).v[c]) * rstd * scaled(3u, c, 1.0) + scaled(4u, c, 0.0);
     put(5u, at, y);
 }
 
@@ -103,20 +103,20 @@ void set_back(uint row)
 {
     Set s = set_of(row);
     uint n = s.runs * s.run, i = gl_LocalInvocationID.x, c;
-    precise float mean = Floats(call.at[1]).v[row], rstd = Floats(call.at[2]).v[row];
+    precise real mean = Reals(call.at[1]).v[row], rstd = Reals(call.at[2]).v[row];
     Sum s1 = Sum(0.0, 0.0), s2 = Sum(0.0, 0.0);
     for (uint e = i; flag(TRAINING) && e < n; e += GROUP) {
         uint at = place_of(s, e, c);
-        precise float d = get(3u, at) * scaled(4u, c, 1.0), h = (get(0u, at) - mean) * rstd;
+        precise real d = get(3u, at) * scaled(4u, c, 1.0), h = (get(0u, at) - mean) * rstd;
         add_to(s1, d);
         add_to(s2, d * h);
     }
-    precise float sum1 = group_sum(s1.all), sum2 = group_sum(s2.all);
+    precise real sum1 = group_sum(s1.all), sum2 = group_sum(s2.all);
     for (uint e = i; e < n; e += GROUP) {
         uint at = place_of(s, e, c);
-        precise float d = get(3u, at) * scaled(4u, c, 1.0), h = (get(0u, at) - mean) * rstd;
-        precise float less = flag(TRAINING) ? sum1 / float(n) + h * (sum2 / float(n)) : 0.0;
-        precise float dx = rstd * (d - less);
+        precise real d = get(3u, at) * scaled(4u, c, 1.0), h = (get(0u, at) - mean) * rstd;
+        precise real less = flag(TRAINING) ? sum1 / real(n) + h * (sum2 / real(n)) : 0.0;
+        precise real dx = rstd * (d - less);
         put(5u, at, dx);
     }
 }
@@ -129,11 +129,11 @@ void channel_back(uint c)
     for (uint e = i; e < N() * size(); e += GROUP) {
         uint n = e / size(), at = (n * C() + c) * size() + e % size();
         uint set = groups() != 0u ? n * groups() + c / of() : c;
-        precise float dy = get(3u, at), h = (get(0u, at) - Floats(call.at[1]).v[set]) * Floats(call.at[2]).v[set];
+        precise real dy = get(3u, at), h = (get(0u, at) - Reals(call.at[1]).v[set]) * Reals(call.at[2]).v[set];
         add_to(dg, dy * h);
         add_to(db, dy);
     }
-    float all_dg = group_sum(dg.all), all_db = group_sum(db.all);
+    real all_dg = group_sum(dg.all), all_db = group_sum(db.all);
     if (i != 0u) return;
     put_channel(call.at[6], c, all_dg);
     put_channel(further(7u), c, all_db);

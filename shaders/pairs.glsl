@@ -1,5 +1,6 @@
 // pairs.glsl - numbers as sums of two floats, of some 48 bits: x the number to the nearest float, y the rest. Include
-// math.glsl first.
+// math.glsl first. f64 needs none.
+#ifndef IN_F64
 
 vec2 pair_sum(float a, float b)
 {
@@ -43,3 +44,4 @@ vec2 sqrt_pair(vec2 a)
     precise float more = (((a.x - back) - product_rest(r, r, back)) + a.y) / (2.0 * r);
     return pair_of(r, more);
 }
+#endif

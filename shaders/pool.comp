@@ -14,42 +14,42 @@ const uint AVG = 0u, LP = 1u, SMOOTH = 2u, MEAN = 3u, AVG_BACK = 4u, SMOOTH_BACK
 layout(local_size_x = 64) in;
 #define LOWEST uintBitsToFloat(0xff800000u) // minus infinity
 
-float share_of(uint o)
+real share_of(uint o)
 {
     uint cells = call.word[2] != 0u ? call.word[2] : cells_of(o, call.word[3] != 0u);
-    return cells > 0u ? 1.0 / float(cells) : 0.0;
+    return cells > 0u ? 1.0 / real(cells) : 0.0;
 }
 
 // Over window o of a plane whose first element of the large value is `plane`.
-float pooled(uint e, uint o, uint plane)
+real pooled(uint e, uint o, uint plane)
 {
     Start start = start_of_small(o);
     uint taps = tap_count();
-    precise float sum = 0.0;
+    precise real sum = 0.0;
     for (uint tap = 0u; tap < taps; tap++) {
         int i = large_at(start, tap);
         if (i < 0) continue;
-        precise float x = get(0u, plane + uint(i));
+        precise real x = get(0u, plane + uint(i));
         if (KIND == LP)
-            sum += pow_of(abs(x), number(1u));
+            sum += pow_of(abs(x), real_number(1u, 6u));
         else if (KIND == MEAN)
-            sum = fma(get(2u, plane + uint(i)), exp_of(number(1u) * (x - get(1u, e))), sum);
+            sum = fma(get(2u, plane + uint(i)), exp_of(real_number(1u, 6u) * (x - get(1u, e))), sum);
         else
             sum += x;
     }
-    if (KIND == LP) return pow_of(sum, 1.0 / number(1u));
+    if (KIND == LP) return pow_of(sum, 1.0 / real_number(1u, 6u));
     return KIND == AVG ? sum * share_of(o) : sum;
 }
 
 // log(sum exp(beta x)) / beta, the largest taken off before the sum.
-float smooth_of(uint o, uint plane)
+real smooth_of(uint o, uint plane)
 {
     Start start = start_of_small(o);
-    precise float beta = number(1u), padding = beta * number(4u), top = LOWEST, sum = 0.0;
+    precise real beta = real_number(1u, 6u), padding = beta * real_number(4u, 8u), top = LOWEST, sum = 0.0;
     uint padded = call.word[5] != 0u ? cells_of(o, true) - cells_of(o, false) : 0u, taps = tap_count();
     for (uint tap = 0u; tap < taps; tap++) {
         int i = large_at(start, tap);
-        precise float x = i < 0 ? LOWEST : beta * get(0u, plane + uint(i));
+        precise real x = i < 0 ? LOWEST : beta * get(0u, plane + uint(i));
         if (i >= 0 && !(x <= top)) top = x;
     }
     if (padded > 0u && padding > top) top = padding;
@@ -58,16 +58,16 @@ float smooth_of(uint o, uint plane)
         int i = large_at(start, tap);
         if (i >= 0) sum += exp_of(beta * get(0u, plane + uint(i)) - top);
     }
-    if (padded > 0u) sum += float(padded) * exp_of(padding - top);
+    if (padded > 0u) sum += real(padded) * exp_of(padding - top);
     return (top + log_of(sum)) / beta;
 }
 
 // Over the windows that hold element i of a plane whose first window is `plane`.
-float unpooled(uint e, uint i, uint plane)
+real unpooled(uint e, uint i, uint plane)
 {
     Start start = start_of_large(i);
     uint taps = tap_count();
-    precise float sum = 0.0;
+    precise real sum = 0.0;
     for (uint tap = 0u; tap < taps; tap++) {
         int o = small_at(start, tap);
         if (o < 0) continue;
@@ -75,7 +75,7 @@ float unpooled(uint e, uint i, uint plane)
         if (KIND == AVG_BACK)
             sum = fma(get(0u, at), share_of(uint(o)), sum);
         else
-            sum = fma(get(2u, at), exp_of(number(1u) * (get(0u, e) - get(1u, at))), sum);
+            sum = fma(get(2u, at), exp_of(real_number(1u, 6u) * (get(0u, e) - get(1u, at))), sum);
     }
     return sum;
 }

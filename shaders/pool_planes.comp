@@ -1,7 +1,7 @@
 // pool_planes.comp - along the indices of max_pool: y[n,c,o] = x[n,c,i[n,c,o]], or back, y[n,c,i] += x, y
 // being zeros. Operands: x, i, y. word: indices, indices of a plane, elements of a plane of the large value,
 // is out of range an error; of a scatter the buckets of a plane and of all. The elements of a bucket
-// follow each other, and one invocation adds them up, in the order of the indices, in f32.
+// follow each other, and one invocation adds them up, in the order of the indices, in f32, of f64 in f64.
 #version 460
 #extension GL_GOOGLE_include_directive : require
 #include "call.glsl"
@@ -33,8 +33,8 @@ void scatter(uint bucket_index)
         uint e = at * width() + k, to = uint(Ints(call.at[1]).v[e]);
         if (to >= plane()) bad = min(bad, k);
         if (to < first || to >= last) continue;
-        precise float sum = Floats(call.at[2]).v[at * plane() + to] + get(0u, e);
-        Floats(call.at[2]).v[at * plane() + to] = sum;
+        precise real sum = Reals(call.at[2]).v[at * plane() + to] + get(0u, e);
+        Reals(call.at[2]).v[at * plane() + to] = sum;
     }
     if (bucket == 0u && bad < width()) place_of(at * width() + bad);
 }
@@ -46,7 +46,7 @@ void main()
     if (KIND == SCATTER) {
         scatter(e);
     } else if (KIND == NARROW) {
-        put(2u, e, Floats(call.at[0]).v[e]);
+        put(2u, e, Reals(call.at[0]).v[e]);
     } else {
         int at = place_of(e);
         uvec2 x = at < 0 ? uvec2(0u) : load_bits(TYPE, 0u, e / width() * plane() + uint(at));

@@ -1,7 +1,7 @@
 // reduce.comp - sums, products, extremes and logarithms of sums of exponentials over axes: with ROWS a workgroup a row, or
 // a part of one, else an invocation. What is added to what depends on the shape alone. x -> y, and a list where the words
-// are too few. word: results, parts of a row, entries of a part, entries of a row, by (what a sum is divided by: a float, of
-// integers a count), of integers the type of x, and of y (else y's kind of floats, as FLOATS), how many dimensions stay and
+// are too few. word: results, parts of a row, entries of a part, entries of a row, by (the count that a sum is
+// divided by), of integers the type of x, and of y (else y's kind of floats, as FLOATS), how many dimensions stay and
 // how many go (in the second byte); then of each, from the last, its size and its step in x.
 #version 460
 #extension GL_GOOGLE_include_directive : require
@@ -36,16 +36,16 @@ uint gone_at(uint i) { return offset_of(i, kept_count(), call.word[7] >> 8); }
 // ---- floats -------------------------------------------------------------------------------------
 
 // NaN wins.
-float folded(float a, float b)
+real folded(real a, real b)
 {
-    precise float y = a + b;
+    precise real y = a + b;
     if (FOLD == PROD) y = a * b;
     if (FOLD == MAX || FOLD == LSE) y = b > a || isnan(b) ? b : a;
     if (FOLD == MIN) y = b < a || isnan(b) ? b : a;
     return y;
 }
 
-float folded_by_group(float mine)
+real folded_by_group(real mine)
 {
     uint i = gl_LocalInvocationID.x;
     if (ROWS == 0u) return mine;
@@ -55,25 +55,22 @@ float folded_by_group(float mine)
         if (i < half_n) group_room[i] = folded(group_room[i], group_room[i + half_n]);
         barrier();
     }
-    float all = group_room[0];
+    real all = group_room[0];
     barrier();
     return all;
 }
 
-void put_float(uint o, float v)
+void put_float(uint o, real v)
 {
-    if (call.word[6] == 0u)
-        Floats(call.at[1]).v[o] = v;
-    else
-        Halves(call.at[1]).v[o] = uint16_t(call.word[6] == 1u ? float_to_half(v) : float_to_brain(v));
+    put_at(call.word[6], call.at[1], o, v);
 }
 
-float fold_floats(uint base, uint from, uint to)
+real fold_floats(uint base, uint from, uint to)
 {
-    float v = FOLD == PROD ? 1.0 : FOLD == MIN ? INFINITE : FOLD == SUM ? 0.0 : -INFINITE;
+    real v = FOLD == PROD ? 1.0 : FOLD == MIN ? INFINITE : FOLD == SUM ? 0.0 : -INFINITE;
     Sum sum = Sum(0.0, 0.0);
     for (uint i = from; i < to; i += ROW_STEP) {
-        float x = get(0u, base + gone_at(i));
+        real x = get(0u, base + gone_at(i));
         if (FOLD == SUM)
             add_to(sum, x);
         else
@@ -81,12 +78,12 @@ float fold_floats(uint base, uint from, uint to)
     }
     v = folded_by_group(FOLD == SUM ? sum.all : v);
     if (FOLD != LSE) return v;
-    float top = isinf(v) || isnan(v) ? 0.0 : v;
+    real top = isinf(v) || isnan(v) ? 0.0 : v;
     for (uint i = from; i < to; i += ROW_STEP) {
-        precise float below = get(0u, base + gone_at(i)) - top;
+        precise real below = get(0u, base + gone_at(i)) - top;
         add_to(sum, exp_of(below));
     }
-    precise float y = top + log_of(ROWS != 0u ? group_sum(sum.all) : sum.all);
+    precise real y = top + log_of(ROWS != 0u ? group_sum(sum.all) : sum.all);
     return y;
 }
 
@@ -149,8 +146,8 @@ void main()
         if (call.word[4] != 1u) v = divide_whole(v, uvec2(call.word[4], 0u), is_signed(call.word[5]), rest);
         if (ROWS == 0u || i == 0u) store_whole(call.word[6], 1u, o, v);
     } else {
-        precise float v = fold_floats(base, from, to);
-        if (number(4) != 1.0) v /= number(4);
+        precise real v = fold_floats(base, from, to);
+        if (call.word[4] != 1u) v /= real(call.word[4]);
         if (ROWS == 0u || i == 0u) put_float(o, v);
     }
 }

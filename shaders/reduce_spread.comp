@@ -17,6 +17,6 @@ void main()
         at += rest % listed(2u * d) * listed(2u * d + 1u);
         rest /= listed(2u * d);
     }
-    precise float y = get(0u, at) / number(1);
+    precise real y = get(0u, at) / real(call.word[1]);
     put(1u, i, y);
 }

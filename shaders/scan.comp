@@ -13,19 +13,48 @@ layout(constant_id = 1) const uint WHOLE = 0u; // of integers
 layout(local_size_x = 64) in;
 shared uvec2 stretch[64];
 
-uvec2 first_value() { return WHOLE != 0u ? uvec2(PRODUCT, 0u) : uvec2(PRODUCT != 0u ? 0x3f800000u : 0u, 0u); }
-
-uvec2 joined(uvec2 a, uvec2 b)
+// Of floats, an entry in two words: a pair, or f64.
+#ifdef IN_F64
+const uvec2 ONE = uvec2(0u, 0x3ff00000u);
+uvec2 joined_floats(uvec2 a, uvec2 b)
 {
-    if (WHOLE != 0u) return PRODUCT != 0u ? mul_whole(a, b) : add_whole(a, b);
+    precise double x = packDouble2x32(a), y = packDouble2x32(b), z;
+    if (PRODUCT != 0u)
+        z = x * y;
+    else
+        z = x + y;
+    return unpackDouble2x32(z);
+}
+uvec2 words_of(double v) { return unpackDouble2x32(v); }
+double number_of(uvec2 v) { return packDouble2x32(v); }
+#else
+const uvec2 ONE = uvec2(0x3f800000u, 0u);
+uvec2 joined_floats(uvec2 a, uvec2 b)
+{
     vec2 x = uintBitsToFloat(a), y = uintBitsToFloat(b), z = PRODUCT != 0u ? mul_pairs(x, y) : add_pairs(x, y);
     // past the largest number, or of a NaN, the rest is none
     return floatBitsToUint(isinf(z.x) || isnan(z.y) ? vec2(PRODUCT != 0u ? x.x * y.x : x.x + y.x, 0.0) : z);
 }
+uvec2 words_of(float v) { return uvec2(floatBitsToUint(v), 0u); }
+float number_of(uvec2 v) { return uintBitsToFloat(v.x); }
+#endif
+
+uvec2 first_value()
+{
+    if (PRODUCT == 0u) return uvec2(0u);
+    if (WHOLE != 0u) return uvec2(1u, 0u);
+    return ONE;
+}
+
+uvec2 joined(uvec2 a, uvec2 b)
+{
+    if (WHOLE == 0u) return joined_floats(a, b);
+    return PRODUCT != 0u ? mul_whole(a, b) : add_whole(a, b);
+}
 
 uvec2 load_entry(uint i)
 {
-    return WHOLE != 0u ? load_whole(call.word[5], 0u, i) : uvec2(floatBitsToUint(get(0u, i)), 0u);
+    return WHOLE != 0u ? load_whole(call.word[5], 0u, i) : words_of(get(0u, i));
 }
 
 void store_entry(uint i, uvec2 v)
@@ -33,7 +62,7 @@ void store_entry(uint i, uvec2 v)
     if (WHOLE != 0u)
         store_whole(call.word[5], 1u, i, v);
     else
-        put(1u, i, uintBitsToFloat(v.x));
+        put(1u, i, number_of(v));
 }
 
 void main()

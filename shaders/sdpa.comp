@@ -12,10 +12,10 @@
 #include "sdpa.glsl"
 
 const uint Q = 0u, K = 1u, V = 2u, Y = 3u; // sides of the table
-const float HIDDEN = -1.0;                 // the weight of a pair that is not seen
+const real HIDDEN = -1.0;                  // the weight of a pair that is not seen
 
-shared float top[TILE_ROWS], shrink[TILE_ROWS], total[TILE_ROWS];
-float acc[R * CHUNKS];
+shared real top[TILE_ROWS], shrink[TILE_ROWS], total[TILE_ROWS];
+real acc[R * CHUNKS];
 
 uint i0, batch, head, shared_head, n; // n: keys that there are
 
@@ -35,7 +35,7 @@ void make_scores(uint j0)
     barrier();
     [[dont_unroll]] for (uint e = gl_LocalInvocationID.x; e < TILE_ROWS * TILE; e += 64u) {
         uint i = i0 + e / TILE, j = j0 + e % TILE, at = place_in_tile(e);
-        precise float s = weight[at] * scale();
+        precise real s = weight[at] * scale();
         weight[at] = sees(i, j, n) ? masked(batch, head, i, j, cap_of(s)) : LOWEST;
     }
 }
@@ -46,9 +46,9 @@ void make_weights()
     uint row = gl_LocalInvocationID.x;
     barrier();
     if (row < TILE_ROWS) {
-        float was = top[row], now = was;
+        real was = top[row], now = was;
         [[dont_unroll]] for (uint j = 0u; j < TILE; j++) {
-            float s = weight[row * STEP + j];
+            real s = weight[row * STEP + j];
             if (s > now || isnan(s)) now = s;
         }
         top[row] = now;
@@ -56,14 +56,14 @@ void make_weights()
     }
     barrier();
     [[dont_unroll]] for (uint e = gl_LocalInvocationID.x; e < TILE_ROWS * TILE; e += 64u) {
-        precise float s = weight[place_in_tile(e)], below = s - top[e / TILE];
+        precise real s = weight[place_in_tile(e)], below = s - top[e / TILE];
         weight[place_in_tile(e)] = s == LOWEST ? HIDDEN : exp_of(below);
     }
     barrier();
     if (row >= TILE_ROWS) return;
-    precise float sum = total[row] * shrink[row];
+    precise real sum = total[row] * shrink[row];
     [[dont_unroll]] for (uint j = 0u; j < TILE; j++) {
-        float p = weight[row * STEP + j];
+        real p = weight[row * STEP + j];
         if (p != HIDDEN) sum += p;
     }
     total[row] = sum;
@@ -79,12 +79,12 @@ void add_values(uint j0)
         bring_columns(2u, head_at(V, batch, shared_head), row_step(V), j0, n_keys(), part * TILE, value_width());
         barrier();
         [[dont_unroll]] for (uint j = 0u; j < TILE; j++) {
-            float v[2] = float[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
+            real v[2] = real[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
             for (uint r = 0u; r < R; r++) {
-                float p = weight[(own_row() + r) * STEP + j];
+                real p = weight[(own_row() + r) * STEP + j];
                 for (uint c = 0u; c < 2u; c++) {
                     uint e = r * CHUNKS + part * 2u + c;
-                    precise float a = fma(p, v[c], acc[e]);
+                    precise real a = fma(p, v[c], acc[e]);
                     acc[e] = p == HIDDEN ? acc[e] : a;
                 }
             }
@@ -120,12 +120,12 @@ void main()
         bool none = top[row] == LOWEST;
         for (uint c = 0u; c < CHUNKS; c++) {
             uint column = c * 16u + own_column();
-            precise float y = none ? 0.0 : acc[r * CHUNKS + c] / total[row];
+            precise real y = none ? 0.0 : acc[r * CHUNKS + c] / total[row];
             if (column < value_width()) put(4u, head_at(Y, batch, head) + i * row_step(Y) + column, y);
         }
         uvec2 lse = uvec2(call.word[0], call.word[1]);
-        precise float sum = none ? LOWEST : top[row] + log_of(total[row]);
+        precise real sum = none ? LOWEST : top[row] + log_of(total[row]);
         if ((lse.x | lse.y) != 0u && own_column() == 0u)
-            Floats(lse).v[(batch * heads() + head) * n_queries() + i] = sum;
+            Reals(lse).v[(batch * heads() + head) * n_queries() + i] = sum;
     }
 }

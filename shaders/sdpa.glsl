@@ -10,7 +10,7 @@ layout(local_size_x = 64) in;
 
 const uint TILE = 32u, TILE_ROWS = 4u * R, STEP = TILE + 1u;
 #define LOWEST uintBitsToFloat(0xff800000u) // minus infinity
-shared float row_tile[TILE_ROWS * STEP], column_tile[TILE * STEP], weight[TILE_ROWS * STEP];
+shared real row_tile[TILE_ROWS * STEP], column_tile[TILE * STEP], weight[TILE_ROWS * STEP];
 
 int setting(uint i) { return Ints(TABLE).v[i]; }
 uint heads() { return uint(setting(0u)); }
@@ -21,8 +21,14 @@ uint width() { return uint(setting(4u)); }  // columns of q and k
 uint value_width() { return uint(setting(5u)); } // of v and y
 int low() { return setting(6u); }  // keys from query + low to query + high are seen
 int high() { return setting(7u); }
+#ifdef IN_F64
+double setting_f64(uint i) { return packDouble2x32(uvec2(setting(i), setting(i + 1u))); }
+double scale() { return setting_f64(28u); }
+double softcap() { return setting_f64(30u); }
+#else
 float scale() { return intBitsToFloat(setting(8u)); }
 float softcap() { return intBitsToFloat(setting(9u)); }
+#endif
 bool from_end() { return setting(10u) != 0; }
 uint mask_kind() { return uint(setting(11u)); } // 0 none, 1 bool, 2 of q's type
 uint mask_step(uint d) { return uint(setting(12u + d)); }
@@ -55,15 +61,15 @@ bool sees(uint i, uint j, uint n)
     return i < n_queries() && j < n && int(j) >= p + low() && int(j) <= p + high();
 }
 
-float cap_of(float s) { return softcap() > 0.0 ? softcap() * tanh_of(s / softcap()) : s; }
+real cap_of(real s) { return softcap() > 0.0 ? softcap() * tanh_of(s / softcap()) : s; }
 
 // A score with the mask, LOWEST where that hides it.
-float masked(uint batch, uint head, uint i, uint j, float s)
+real masked(uint batch, uint head, uint i, uint j, real s)
 {
     if (mask_kind() == 0u) return s;
     uint at = batch * mask_step(0u) + head * mask_step(1u) + i * mask_step(2u) + j * mask_step(3u);
     if (mask_kind() == 1u) return uint(Bytes(call.at[MASK_AT]).v[at]) != 0u ? s : LOWEST;
-    precise float more = get(MASK_AT, at), sum = s + more;
+    precise real more = get(MASK_AT, at), sum = s + more;
     return more == LOWEST ? more : sum;
 }
 
@@ -71,7 +77,7 @@ float masked(uint batch, uint head, uint i, uint j, float s)
 uint place_in_tile(uint e) { return e / TILE * STEP + e % TILE; }
 
 // Columns from c0 on of rows from `first` on of a head that begins at `at`; what is outside is 0.
-float number_at(uint k, uint at, uint step, uint row, uint rows, uint c, uint columns)
+real number_at(uint k, uint at, uint step, uint row, uint rows, uint c, uint columns)
 {
     return row < rows && c < columns ? get(k, at + row * step + c) : 0.0;
 }
@@ -91,7 +97,7 @@ void bring_columns(uint k, uint at, uint step, uint first, uint rows, uint c0, u
 }
 
 // Sums of the own pairs, R by 2, and those over the numbers that were brought added to them.
-float dots[R * 2u];
+real dots[R * 2u];
 
 void clear_dots()
 {
@@ -108,11 +114,11 @@ void add_dots()
 {
     uint row = own_row(), column = own_column();
     [[dont_unroll]] for (uint k = 0u; k < TILE; k++) {
-        float v[2] = float[2](column_tile[column * STEP + k], column_tile[(column + 16u) * STEP + k]);
+        real v[2] = real[2](column_tile[column * STEP + k], column_tile[(column + 16u) * STEP + k]);
         for (uint r = 0u; r < R; r++) {
-            float u = row_tile[(row + r) * STEP + k];
+            real u = row_tile[(row + r) * STEP + k];
             for (uint c = 0u; c < 2u; c++) {
-                precise float s = fma(u, v[c], dots[r * 2u + c]);
+                precise real s = fma(u, v[c], dots[r * 2u + c]);
                 dots[r * 2u + c] = s;
             }
         }

@@ -17,7 +17,7 @@ const uint Q = 0u, K = 1u, V = 2u, Y = 3u; // sides of the table, and their oper
 const uint ROW_SIDE = KEYS != 0u ? K : Q, COLUMN_SIDE = KEYS != 0u ? Q : K;
 const uint ROW_VALUE = KEYS != 0u ? V : Y, COLUMN_VALUE = KEYS != 0u ? Y : V;
 
-float acc[R * CHUNKS], values[R * CHUNKS];
+real acc[R * CHUNKS], values[R * CHUNKS];
 uint batch, head, shared_head, n; // n: keys that there are
 
 uint head_of(uint side) { return head_at(side, batch, side == K || side == V ? shared_head : head); }
@@ -47,13 +47,13 @@ void make_gradients(uint row0, uint column0)
     for (uint r = 0u; r < R; r++)
         for (uint c = 0u; c < 2u; c++) row_tile[(own_row() + r) * STEP + own_column() + 16u * c] = dots[r * 2u + c];
     barrier();
-    Floats lse = Floats(uvec2(call.word[0], call.word[1])), delta = Floats(uvec2(call.word[2], call.word[3]));
+    Reals lse = Reals(uvec2(call.word[0], call.word[1])), delta = Reals(uvec2(call.word[2], call.word[3]));
     [[dont_unroll]] for (uint e = gl_LocalInvocationID.x; e < TILE_ROWS * TILE; e += 64u) {
         uint row = row0 + e / TILE, column = column0 + e % TILE, at = place_in_tile(e);
         uint i = KEYS != 0u ? column : row, j = KEYS != 0u ? row : column;
         uint query = (batch * heads() + head) * n_queries() + i;
-        precise float capped = cap_of(weight[at] * scale()), p = 0.0, ds = 0.0;
-        float s = sees(i, j, n) ? masked(batch, head, i, j, capped) : LOWEST;
+        precise real capped = cap_of(weight[at] * scale()), p = 0.0, ds = 0.0;
+        real s = sees(i, j, n) ? masked(batch, head, i, j, capped) : LOWEST;
         if (s != LOWEST) {
             p = exp_of(s - lse.v[query]);
             ds = p * (row_tile[at] - delta.v[query]) * scale();
@@ -73,12 +73,12 @@ void add_gradients(uint column0)
         bring_columns(COLUMN_SIDE, head_of(COLUMN_SIDE), row_step(COLUMN_SIDE), column0, count_of(COLUMN_SIDE), part * TILE, width());
         barrier();
         [[dont_unroll]] for (uint j = 0u; j < TILE; j++) {
-            float v[2] = float[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
+            real v[2] = real[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
             for (uint r = 0u; r < R; r++) {
-                float by = weight[(own_row() + r) * STEP + j];
+                real by = weight[(own_row() + r) * STEP + j];
                 for (uint c = 0u; c < 2u; c++) {
                     uint e = r * CHUNKS + part * 2u + c;
-                    precise float a = fma(by, v[c], acc[e]);
+                    precise real a = fma(by, v[c], acc[e]);
                     acc[e] = by == 0.0 ? acc[e] : a;
                 }
             }
@@ -95,12 +95,12 @@ void add_values(uint column0)
         bring_columns(COLUMN_VALUE, head_of(COLUMN_VALUE), row_step(COLUMN_VALUE), column0, count_of(COLUMN_VALUE), part * TILE, value_width());
         barrier();
         [[dont_unroll]] for (uint j = 0u; j < TILE; j++) {
-            float v[2] = float[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
+            real v[2] = real[2](column_tile[j * STEP + own_column()], column_tile[j * STEP + own_column() + 16u]);
             for (uint r = 0u; r < R; r++) {
-                float by = row_tile[(own_row() + r) * STEP + j];
+                real by = row_tile[(own_row() + r) * STEP + j];
                 for (uint c = 0u; c < 2u; c++) {
                     uint e = r * CHUNKS + part * 2u + c;
-                    precise float a = fma(by, v[c], values[e]);
+                    precise real a = fma(by, v[c], values[e]);
                     values[e] = by == 0.0 ? values[e] : a;
                 }
             }

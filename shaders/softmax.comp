@@ -12,20 +12,20 @@ const uint SOFTMAX = 0u, LOGARITHM = 1u, ENTMAX = 2u;
 
 uint first, count, inner, by; // of an invocation: its first entry, entries of the line, elements and entries to the next
 
-float sum_of_line(float mine) { return ACROSS != 0u ? mine : group_sum(mine); }
-float max_of_line(float mine) { return ACROSS != 0u ? mine : group_max(mine); }
+real sum_of_line(real mine) { return ACROSS != 0u ? mine : group_sum(mine); }
+real max_of_line(real mine) { return ACROSS != 0u ? mine : group_max(mine); }
 
-float scaled(uint from, uint k)
+real scaled(uint from, uint k)
 {
-    precise float v = get(0u, from + k * inner) * (KIND == ENTMAX ? 1.0 : number(3));
+    precise real v = get(0u, from + k * inner) * (KIND == ENTMAX ? 1.0 : real_number(3u, 4u));
     return v;
 }
 
-float top_of(uint from)
+real top_of(uint from)
 {
-    float top = -INFINITE;
+    real top = -INFINITE;
     for (uint k = first; k < count; k += by) {
-        float v = scaled(from, k);
+        real v = scaled(from, k);
         top = v > top ? v : top;
     }
     return max_of_line(top);
@@ -33,15 +33,15 @@ float top_of(uint from)
 
 void put_softmax(uint from)
 {
-    float top = top_of(from);
+    real top = top_of(from);
     Sum sum = Sum(0.0, 0.0);
     for (uint k = first; k < count; k += by) {
-        precise float v = scaled(from, k) - top;
+        precise real v = scaled(from, k) - top;
         add_to(sum, exp_of(v));
     }
-    precise float all = sum_of_line(sum.all), less = KIND == LOGARITHM ? log_of(all) : 0.0;
+    precise real all = sum_of_line(sum.all), less = KIND == LOGARITHM ? log_of(all) : 0.0;
     for (uint k = first; k < count; k += by) {
-        precise float v = scaled(from, k) - top, y;
+        precise real v = scaled(from, k) - top, y;
         if (KIND == LOGARITHM)
             y = v - less;
         else
@@ -51,10 +51,10 @@ void put_softmax(uint from)
 }
 
 // The entry at `d` above the threshold, with power 1 / (alpha - 1).
-float share_of(float d, float power)
+real share_of(real d, real power)
 {
     if (!(d > 0.0)) return 0.0;
-    precise float y = d;
+    precise real y = d;
     if (power == 2.0)
         y = d * d;
     else if (power != 1.0)
@@ -62,11 +62,11 @@ float share_of(float d, float power)
     return y;
 }
 
-float sum_of_shares(uint from, float top, float less, float threshold, float power)
+real sum_of_shares(uint from, real top, real less, real threshold, real power)
 {
     Sum sum = Sum(0.0, 0.0);
     for (uint k = first; k < count; k += by) {
-        precise float d = (scaled(from, k) - top) * less - threshold;
+        precise real d = (scaled(from, k) - top) * less - threshold;
         add_to(sum, share_of(d, power));
     }
     return sum_of_line(sum.all);
@@ -76,19 +76,19 @@ float sum_of_shares(uint from, float top, float less, float threshold, float pow
 // halves.
 void put_entmax(uint from)
 {
-    precise float less = number(3) - 1.0, power = 1.0 / less;
-    float top = top_of(from), low = -1.0, high = 0.0;
+    precise real less = real_number(3u, 4u) - 1.0, power = 1.0 / less;
+    real top = top_of(from), low = -1.0, high = 0.0;
     for (uint k = 0u; k < 40u; k++) {
-        precise float middle = 0.5 * (low + high);
+        precise real middle = 0.5 * (low + high);
         if (middle == low || middle == high) break;
         if (sum_of_shares(from, top, less, middle, power) >= 1.0)
             low = middle;
         else
             high = middle;
     }
-    float all = sum_of_shares(from, top, less, low, power);
+    real all = sum_of_shares(from, top, less, low, power);
     for (uint k = first; k < count; k += by) {
-        precise float d = (scaled(from, k) - top) * less - low, y = share_of(d, power) / all;
+        precise real d = (scaled(from, k) - top) * less - low, y = share_of(d, power) / all;
         put(1u, from + k * inner, y);
     }
 }

@@ -11,37 +11,42 @@ layout(constant_id = 0) const uint KIND = 0u;
 layout(constant_id = 1) const uint PASS = 0u;
 const uint SUMS = 0u, FAST = 1u, LOAD = 2u, STAGE = 3u, STORE = 4u;
 const uint OF_PAIRS = 0u, TO_BINS = 1u, OF_BINS = 2u; // pairs to pairs; a real line to n/2+1 bins; and back
-const uint MOST = 1024u, THREADS = 64u;
+#ifdef IN_F64
+const uint MOST = 512u;
+#else
+const uint MOST = 1024u;
+#endif
+const uint THREADS = 64u;
 layout(local_size_x = 64) in;
-shared vec2 room[2u * (PASS == FAST ? MOST : 1u)];
+shared real2 room[2u * (PASS == FAST ? MOST : 1u)];
 
 uint n() { return call.word[1]; }
 uint bins() { return n() / 2u + 1u; }
 bool is_end(uint k) { return k == 0u || 2u * k == n(); }
 bool twice() { return call.word[6] != 0u; }
-vec2 turn_of(uint j) { return vec2(Floats(call.at[2]).v[2u * j], Floats(call.at[2]).v[2u * j + 1u]); }
+real2 turn_of(uint j) { return real2(Reals(call.at[2]).v[2u * j], Reals(call.at[2]).v[2u * j + 1u]); }
 
 // Entry j of a line as it goes into the transform.
-vec2 entry_of(uint line, uint j)
+real2 entry_of(uint line, uint j)
 {
-    if (KIND == TO_BINS) return vec2(get(0u, line * n() + j), 0.0);
+    if (KIND == TO_BINS) return real2(get(0u, line * n() + j), 0.0);
     if (KIND == OF_PAIRS) {
         uint given = call.word[2], inner = call.word[3];
         uint at = 2u * ((line / inner * given + j) * inner + line % inner);
-        return j < given ? vec2(get(0u, at), get(0u, at + 1u)) : vec2(0.0);
+        return j < given ? real2(get(0u, at), get(0u, at + 1u)) : real2(0.0);
     }
-    if (j >= bins()) return vec2(0.0);
+    if (j >= bins()) return real2(0.0);
     uint at = 2u * (line * bins() + j);
-    float by = twice() && !is_end(j) ? 2.0 : 1.0;
-    return vec2(by * get(0u, at), twice() && is_end(j) ? 0.0 : by * get(0u, at + 1u));
+    real by = twice() && !is_end(j) ? 2.0 : 1.0;
+    return real2(by * get(0u, at), twice() && is_end(j) ? 0.0 : by * get(0u, at + 1u));
 }
 
 // How many numbers a line gives, and where the k-th goes.
 uint results() { return KIND == TO_BINS ? bins() : n(); }
 
-void put_result(uint line, uint k, vec2 v)
+void put_result(uint line, uint k, real2 v)
 {
-    precise float scale = number(4u);
+    precise real scale = real_number(4u, 8u);
     if (KIND == OF_BINS) {
         put(1u, line * n() + k, scale * v.x);
         return;
@@ -54,21 +59,21 @@ void put_result(uint line, uint k, vec2 v)
     put(1u, at + 1u, end ? 0.0 : scale * v.y);
 }
 
-vec2 product_of(vec2 a, vec2 b)
+real2 product_of(real2 a, real2 b)
 {
-    precise vec2 y = vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+    precise real2 y = real2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
     return y;
 }
 
-vec2 direction(vec2 turn) { return vec2(turn.x, call.word[5] != 0u ? turn.y : -turn.y); }
+real2 direction(real2 turn) { return real2(turn.x, call.word[5] != 0u ? turn.y : -turn.y); }
 
 // By blocks of 32, so that errors of a long line stay small.
 void sum_number(uint line, uint k)
 {
     uint entries = KIND == OF_PAIRS ? min(n(), call.word[2]) : KIND == OF_BINS ? bins() : n(), turn = 0u;
-    precise vec2 sum = vec2(0.0);
+    precise real2 sum = real2(0.0);
     for (uint j0 = 0u; j0 < entries; j0 += 32u) {
-        precise vec2 part = vec2(0.0);
+        precise real2 part = real2(0.0);
         for (uint j = j0; j < min(j0 + 32u, entries); j++) {
             part += product_of(entry_of(line, j), direction(turn_of(turn)));
             turn += k;
@@ -82,7 +87,7 @@ void sum_number(uint line, uint k)
 // Each stage joins transforms of `done` numbers into ones of twice as many: where number j of half a line's
 // goes, and what its partner is turned by.
 uint place_of(uint j, uint done) { return j / done * 2u * done + j % done; }
-vec2 turn_at(uint j, uint done) { return direction(turn_of(j % done * (n() / 2u / done))); }
+real2 turn_at(uint j, uint done) { return direction(turn_of(j % done * (n() / 2u / done))); }
 
 // From one half of the room into the other.
 void transform_line(uint line)
@@ -92,7 +97,7 @@ void transform_line(uint line)
     for (uint done = 1u; done < n(); done *= 2u) {
         barrier();
         for (uint j = i; j < half_n; j += THREADS) {
-            precise vec2 a = room[from + j], b = product_of(room[from + j + half_n], turn_at(j, done));
+            precise real2 a = room[from + j], b = product_of(room[from + j + half_n], turn_at(j, done));
             room[to + place_of(j, done)] = a + b;
             room[to + place_of(j, done) + done] = a - b;
         }
@@ -104,17 +109,17 @@ void transform_line(uint line)
     for (uint k = i; k < results(); k += THREADS) put_result(line, k, room[from + k]);
 }
 
-vec2 pair_at(uint i) { return vec2(Floats(call.at[0]).v[2u * i], Floats(call.at[0]).v[2u * i + 1u]); }
-void put_pair(uint i, vec2 v)
+real2 pair_at(uint i) { return real2(Reals(call.at[0]).v[2u * i], Reals(call.at[0]).v[2u * i + 1u]); }
+void put_pair(uint i, real2 v)
 {
-    Floats(call.at[1]).v[2u * i] = v.x;
-    Floats(call.at[1]).v[2u * i + 1u] = v.y;
+    Reals(call.at[1]).v[2u * i] = v.x;
+    Reals(call.at[1]).v[2u * i + 1u] = v.y;
 }
 
 void join_numbers(uint line, uint j)
 {
     uint done = call.word[7], first = line * n();
-    precise vec2 a = pair_at(first + j), b = product_of(pair_at(first + j + n() / 2u), turn_at(j, done));
+    precise real2 a = pair_at(first + j), b = product_of(pair_at(first + j + n() / 2u), turn_at(j, done));
     put_pair(first + place_of(j, done), a + b);
     put_pair(first + place_of(j, done) + done, a - b);
 }

@@ -20,32 +20,32 @@ uint modes() { return call.word[2]; }
 uint I() { return call.word[3]; }
 uint O() { return call.word[4]; }
 
-vec2 pair_at(uint k, uint i) { return vec2(Floats(call.at[k]).v[2u * i], Floats(call.at[k]).v[2u * i + 1u]); }
-void put_pair(uint k, uint i, vec2 v)
+real2 pair_at(uint k, uint i) { return real2(Reals(call.at[k]).v[2u * i], Reals(call.at[k]).v[2u * i + 1u]); }
+void put_pair(uint k, uint i, real2 v)
 {
-    Floats(call.at[k]).v[2u * i] = v.x;
-    Floats(call.at[k]).v[2u * i + 1u] = v.y;
+    Reals(call.at[k]).v[2u * i] = v.x;
+    Reals(call.at[k]).v[2u * i + 1u] = v.y;
 }
 
-vec2 product_of(vec2 a, vec2 b)
+real2 product_of(real2 a, real2 b)
 {
-    precise vec2 y = vec2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
+    precise real2 y = real2(a.x * b.x - a.y * b.y, a.x * b.y + a.y * b.x);
     return y;
 }
 
 bool is_end(uint k) { return k == 0u || 2u * k == n(); }
 // What bin k counts for in the inverse.
-float bin_weight(uint k) { return (is_end(k) ? 1.0 : 2.0) / float(n()); }
+real bin_weight(uint k) { return (is_end(k) ? 1.0 : 2.0) / real(n()); }
 
 void make_bin(uint e)
 {
     uint c = e % I(), k = e / I() % modes(), b = e / I() / modes(), turn = 0u;
-    precise vec2 sum = vec2(0.0);
+    precise real2 sum = real2(0.0);
     for (uint j0 = 0u; j0 < n(); j0 += 32u) {
-        precise vec2 part = vec2(0.0);
+        precise real2 part = real2(0.0);
         for (uint j = j0; j < min(j0 + 32u, n()); j++) {
-            vec2 t = pair_at(2u, turn);
-            part += get(0u, (b * n() + j) * I() + c) * vec2(t.x, -t.y);
+            real2 t = pair_at(2u, turn);
+            part += get(0u, (b * n() + j) * I() + c) * real2(t.x, -t.y);
             turn += k;
             if (turn >= n()) turn -= n();
         }
@@ -59,7 +59,7 @@ void make_bin(uint e)
 void make_wave(uint e)
 {
     uint c = e % I(), j = e / I() % n(), b = e / I() / n(), turn = 0u;
-    precise float sum = 0.0;
+    precise real sum = 0.0;
     for (uint k = 0u; k < modes(); k++) {
         sum += product_of(pair_at(0u, (b * modes() + k) * I() + c), pair_at(2u, turn)).x;
         turn += j;
@@ -68,16 +68,16 @@ void make_wave(uint e)
     put(1u, e, sum);
 }
 
-vec2 weight_at(uint k, uint i, uint o)
+real2 weight_at(uint k, uint i, uint o)
 {
     uint at = (k * I() + i) * O() + o;
-    return vec2(get(1u, at), get(2u, at));
+    return real2(get(1u, at), get(2u, at));
 }
 
 void mix(uint e)
 {
     uint o = e % O(), k = e / O() % modes(), row = e / O();
-    precise vec2 sum = vec2(0.0);
+    precise real2 sum = real2(0.0);
     for (uint i = 0u; i < I(); i++) sum += product_of(pair_at(0u, row * I() + i), weight_at(k, i, o));
     put_pair(3u, e, bin_weight(k) * sum);
 }
@@ -85,10 +85,10 @@ void mix(uint e)
 void mix_back(uint e)
 {
     uint i = e % I(), k = e / I() % modes(), row = e / I();
-    precise vec2 sum = vec2(0.0);
+    precise real2 sum = real2(0.0);
     for (uint o = 0u; o < O(); o++) {
-        vec2 w = weight_at(k, i, o);
-        sum += product_of(pair_at(0u, row * O() + o), vec2(w.x, -w.y));
+        real2 w = weight_at(k, i, o);
+        sum += product_of(pair_at(0u, row * O() + o), real2(w.x, -w.y));
     }
     put_pair(3u, e, sum);
 }
@@ -96,10 +96,10 @@ void mix_back(uint e)
 void mix_weights(uint e)
 {
     uint o = e % O(), i = e / O() % I(), k = e / O() / I();
-    precise vec2 sum = vec2(0.0);
+    precise real2 sum = real2(0.0);
     for (uint b = 0u; b < B(); b++) {
-        vec2 x = pair_at(0u, (b * modes() + k) * I() + i);
-        sum += product_of(vec2(x.x, -x.y), pair_at(1u, (b * modes() + k) * O() + o));
+        real2 x = pair_at(0u, (b * modes() + k) * I() + i);
+        sum += product_of(real2(x.x, -x.y), pair_at(1u, (b * modes() + k) * O() + o));
     }
     if (there(2u)) put(2u, e, sum.x);
     if (there(3u)) put(3u, e, sum.y);

@@ -9,8 +9,8 @@ layout(local_size_x_id = 2) in;
 
 const uint TILE_N = THREADS / 16u * ROWS, TILE_M = 64u;
 const uint LEFT_STEP = TILE_N + 1u, RIGHT_STEP = TILE_M + 1u; // from one k to the next
-shared float left[DEEP * LEFT_STEP], right[DEEP * RIGHT_STEP];
-float sums[ROWS * 4u];
+shared real left[DEEP * LEFT_STEP], right[DEEP * RIGHT_STEP];
+real sums[ROWS * 4u];
 
 uint own_row() { return gl_LocalInvocationID.x / 16u * ROWS; } // its first
 uint own_column() { return gl_LocalInvocationID.x % 16u; }
@@ -24,12 +24,12 @@ void add_products()
 {
     uint row = own_row(), column = own_column();
     [[dont_unroll]] for (uint k = 0u; k < DEEP; k++) {
-        float u[ROWS], v[4];
+        real u[ROWS], v[4];
         for (uint r = 0u; r < ROWS; r++) u[r] = left[k * LEFT_STEP + row + r];
         for (uint c = 0u; c < 4u; c++) v[c] = right[k * RIGHT_STEP + column + 16u * c];
         for (uint r = 0u; r < ROWS; r++)
             for (uint c = 0u; c < 4u; c++) {
-                precise float s = fma(u[r], v[c], sums[r * 4u + c]);
+                precise real s = fma(u[r], v[c], sums[r * 4u + c]);
                 sums[r * 4u + c] = s;
             }
     }

@@ -198,7 +198,9 @@ static void check_device(int column)
 /* Why vulkan leaves all cases of a type to the cpu, of an op that it has; NULL: it does not. */
 static const char *type_left(zt_dtype dtype)
 {
-    if (dtype == ZT_F64) return "shaders compute in f32";
+    const cell *twin = &matrix[ON_VULKAN][ZT_OP_exp][ZT_F64]; /* computed in f64 where the device does that */
+    if (dtype == ZT_F64 && twin->fallbacks == twin->cases) return "the device lacks shaderFloat64 or shaderInt64";
+    if (dtype == ZT_F64) return "chains, gradients of attention and ops of language models have no f64 shader";
     if (zt_dtype_get(dtype)->kind == 'Q') return "the shaders of the op decode other blocks";
     return dtype == ZT_F8_E4M3 || dtype == ZT_F8_E5M2 ? "the op has no shader for floats of 8 bits" : NULL;
 }

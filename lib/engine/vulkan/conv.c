@@ -99,7 +99,7 @@ static zt_status set_filter(zt_vk_engine *engine, zt_vk_call *call)
     if (parts <= 1 || count * parts > INT32_MAX) return set_whole(engine, call, &conv, zt_vk_in(1), zt_vk_in(0), zt_vk_none());
     zt_status status = zt_vk_set_window(engine, call, &conv.window);
     if (status) return status;
-    const zt_vk_arg sums = zt_vk_scratch(call, (size_t)(count * parts) * sizeof(float));
+    const zt_vk_arg sums = zt_vk_scratch(call, (size_t)(count * parts) * zt_vk_sum_bytes(call->out->dtype));
     set_pass(engine, call, &conv, part, parts);
     ZT_VK_ARGS(call, zt_vk_in(1), zt_vk_in(0), zt_vk_none(), zt_vk_table(0), sums);
     status = zt_vk_then(engine, call);
@@ -117,8 +117,7 @@ static zt_status set_filter(zt_vk_engine *engine, zt_vk_call *call)
 #define HAS(NAME)                                                                                                                \
     static bool has_##NAME(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])        \
     {                                                                                                                            \
-        (void)engine;                                                                                                            \
-        if (!zt_vk_is_float(in[0]->dtype)) return false;                                                                         \
+        if (!zt_vk_is_real(engine, in[0]->dtype)) return false;                                                                  \
         const convolution conv = describe_##NAME(attrs, in, out);                                                                \
         return zt_vk_window_fits(&conv.window);                                                                                  \
     }

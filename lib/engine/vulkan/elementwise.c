@@ -108,7 +108,7 @@ static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, int kind)
     call->spec[0] = (uint32_t)kind;
     call->word[0] = (uint32_t)element_count;
     take_attrs(kind, call->attrs, value);
-    for (int i = 0; i < 2; i++) call->word[1 + i] = float_bits(value[i]);
+    for (int i = 0; i < 2; i++) zt_vk_put_number(call, 1 + i, 3 + 2 * i, value[i]);
     zt_vk_spread(engine, call, element_count, 64);
     return ZT_OK;
 }
@@ -263,16 +263,26 @@ static bool are_floats(zt_op op, const zt_type *const input_types[], const zt_ty
     return good;
 }
 
-static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type *out)
+/* Are all f64, which twins of the shaders of floats compute in? */
+static bool are_doubles(zt_op op, const zt_type *const input_types[], const zt_type *out)
+{
+    bool good = out->dtype == ZT_F64 && op != ZT_OP_fill_like && op != ZT_OP_cast && op != ZT_OP_where;
+    for (int k = 0; k < zt_op_info(op)->n_in && good; k++) good = input_types[k]->dtype == ZT_F64;
+    return good;
+}
+
+static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type *out, bool doubles)
 {
     const int row = value_row_of(op);
-    if (are_floats(op, input_types, out)) return function_of(op, attrs) >= 0 || pair_of(op, attrs) >= 0;
+    if (are_floats(op, input_types, out) || (doubles && are_doubles(op, input_types, out)))
+        return function_of(op, attrs) >= 0 || pair_of(op, attrs) >= 0;
     return row >= 0 && values_have(row, input_types, out);
 }
 
 static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
-    if (!are_floats(op, call->in, call->out)) return set_values(engine, call, value_row_of(op));
+    if (!are_floats(op, call->in, call->out) && !are_doubles(op, call->in, call->out))
+        return set_values(engine, call, value_row_of(op));
     const int function = function_of(op, call->attrs);
     return function >= 0 ? set_unary(engine, call, function) : set_binary(engine, call, pair_of(op, call->attrs));
 }
@@ -290,8 +300,7 @@ static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 #define X(NAME)                                                                                                                  \
     static bool NAME##_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])        \
     {                                                                                                                            \
-        (void)engine;                                                                                                            \
-        return has_op(ZT_OP_##NAME, attrs, in, out);                                                                             \
+        return has_op(ZT_OP_##NAME, attrs, in, out, engine->doubles);                                                            \
     }                                                                                                                            \
     static zt_status set_##NAME(zt_vk_engine *engine, zt_vk_call *call) { return set_op(engine, call, ZT_OP_##NAME); }
 OPS(X)
@@ -408,7 +417,7 @@ bool zt_vk_chain_words(zt_op op, const void *attrs, const zt_type *const input_t
 {
     const int row = value_row_of(op), function = function_of(op, attrs);
     double at[2] = {0, 0};
-    if (!has_op(op, attrs, input_types, out)) return false;
+    if (!has_op(op, attrs, input_types, out, false)) return false;
     memset(word, 0, 4 * sizeof *word);
     const uint32_t types = (uint32_t)input_types[op == ZT_OP_where]->dtype << 16 | (uint32_t)out->dtype << 24;
     if (!are_floats(op, input_types, out)) {

@@ -36,10 +36,10 @@ static zt_vk_merge merge_of(const zt_enum_string *reduction)
     return (zt_vk_merge)merge;
 }
 
-/* Can elements of the type come together so: put there, any; else f32, f16, bf16 and integers. */
-static bool merges(zt_dtype dtype, zt_vk_merge merge)
+/* Can elements of the type come together so: put there, any; else floats of 16 bits and more, and integers. */
+static bool merges(const zt_vk_engine *engine, zt_dtype dtype, zt_vk_merge merge)
 {
-    return merge == PUT ? is_plain(dtype) : zt_vk_is_float(dtype) || (dtype >= ZT_I64 && dtype <= ZT_U8);
+    return merge == PUT ? is_plain(dtype) : zt_vk_is_real(engine, dtype) || (dtype >= ZT_I64 && dtype <= ZT_U8);
 }
 
 /* ---- what is merged into --------------------------------------------------------------------- */
@@ -142,8 +142,8 @@ static zt_status set_scatter_parts(zt_vk_engine *engine, zt_vk_call *call, int64
 static bool scatter_add_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                             const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return merges(input_types[0]->dtype, ADD) && is_index(input_types[1]->dtype);
+    (void)attrs, (void)out;
+    return merges(engine, input_types[0]->dtype, ADD) && is_index(input_types[1]->dtype);
 }
 
 static zt_status set_scatter_add(zt_vk_engine *engine, zt_vk_call *call)
@@ -168,8 +168,8 @@ static zt_status set_gather_nd(zt_vk_engine *engine, zt_vk_call *call)
 
 static bool scatter_nd_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)out;
-    return merges(input_types[0]->dtype, merge_of(&((const zt_scatter_nd_attrs *)attrs)->reduction)) &&
+    (void)out;
+    return merges(engine, input_types[0]->dtype, merge_of(&((const zt_scatter_nd_attrs *)attrs)->reduction)) &&
            is_index(input_types[1]->dtype);
 }
 
@@ -262,8 +262,8 @@ static zt_status set_scatter_add_elements(zt_vk_engine *engine, zt_vk_call *call
 static bool scatter_elements_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[],
                                  const zt_type out[])
 {
-    (void)engine, (void)out;
-    return merges(input_types[0]->dtype, merge_of(&((const zt_scatter_elements_attrs *)attrs)->reduction)) &&
+    (void)out;
+    return merges(engine, input_types[0]->dtype, merge_of(&((const zt_scatter_elements_attrs *)attrs)->reduction)) &&
            is_index(input_types[1]->dtype);
 }
 

@@ -1,6 +1,8 @@
 /* kernels.c - which kernel runs an op, and what the families share. */
 #include "lib/engine/vulkan/vk.h"
 
+#include <string.h>
+
 static const zt_vk_kernel *const families[] = {
 #define X(family) zt_vk_##family,
     ZT_VK_FAMILIES(X)
@@ -29,7 +31,23 @@ bool zt_vk_small(const zt_type *const input_types[], int n_in, const zt_type *ou
 
 bool zt_vk_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
-uint32_t zt_vk_floats(zt_dtype dtype) { return dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : 0; }
+bool zt_vk_is_real(const zt_vk_engine *engine, zt_dtype dtype)
+{
+    return zt_vk_is_float(dtype) || (dtype == ZT_F64 && engine->doubles);
+}
+
+uint32_t zt_vk_floats(zt_dtype dtype) { return dtype == ZT_F16 ? 1 : dtype == ZT_BF16 ? 2 : dtype == ZT_F64 ? ZT_VK_F64 : 0; }
+
+zt_dtype zt_vk_summed(zt_dtype dtype) { return dtype == ZT_F64 ? ZT_F64 : ZT_F32; }
+
+size_t zt_vk_sum_bytes(zt_dtype dtype) { return (size_t)zt_dtype_get(zt_vk_summed(dtype))->block_bytes; }
+
+void zt_vk_put_number(zt_vk_call *call, int word, int bits, double number)
+{
+    const float single = (float)number;
+    memcpy(&call->word[word], &single, sizeof single);
+    if (call->spec[ZT_VK_FLOATS] == ZT_VK_F64) memcpy(&call->word[bits], &number, sizeof number);
+}
 
 bool zt_vk_is_value(zt_dtype dtype) { return dtype <= ZT_BOOL; }
 

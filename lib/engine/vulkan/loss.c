@@ -2,8 +2,6 @@
  * a last pass adds up. */
 #include "lib/engine/vulkan/vk.h"
 
-#include <string.h>
-
 enum {
     GROUP = 64,
     EACH = 4096, /* elements of a part: shaders/loss_pair.comp, loss_sum.comp */
@@ -12,23 +10,21 @@ enum {
 
 static bool float_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype);
 }
 
-static void put_float(zt_vk_call *call, int word, double number)
-{
-    float single = (float)number;
-    memcpy(&call->word[word], &single, sizeof single);
-}
+/* What sums and weights are kept in. */
+static zt_dtype summed(const zt_vk_call *call) { return zt_vk_summed(call->in[0]->dtype); }
+static size_t sum_bytes(const zt_vk_call *call) { return zt_vk_sum_bytes(call->in[0]->dtype); }
 
 /* y = sum a / sum b, or without b sum a / by. */
 typedef struct loss_sum {
     zt_vk_arg a, b, y;
     int64_t a_count, b_count;
-    double by;
+    int64_t by;
     zt_dtype a_type;
-    bool wide; /* y is f32, else of x's type */
+    bool wide; /* y is of the type of sums, else of x's */
 } loss_sum;
 
 static void set_sum(zt_vk_call *call, const loss_sum *sum)
@@ -36,19 +32,19 @@ static void set_sum(zt_vk_call *call, const loss_sum *sum)
     call->shader = ZT_VK_SHADER_loss_sum;
     call->word[0] = (uint32_t)sum->a_count;
     call->word[1] = (uint32_t)sum->b_count;
-    put_float(call, 2, sum->by);
+    call->word[2] = (uint32_t)sum->by;
     call->word[3] = zt_vk_floats(sum->a_type);
     call->word[4] = sum->wide;
     call->groups[0] = call->groups[1] = call->groups[2] = 1;
     ZT_VK_ARGS(call, sum->a, sum->b, sum->y);
 }
 
-/* Of many f32 the sums of parts, which then stand for them. */
+/* Of many numbers of the type of sums the sums of parts, which then stand for them. */
 static zt_status add_parts(zt_vk_engine *engine, zt_vk_call *call, zt_vk_arg *numbers, int64_t *count)
 {
     int64_t parts = (*count + EACH - 1) / EACH;
     if (*count <= MOST_SUMMED || numbers->kind == ZT_VK_ARG_NONE) return ZT_OK;
-    zt_vk_arg sums = zt_vk_scratch(call, (size_t)parts * sizeof(float));
+    zt_vk_arg sums = zt_vk_scratch(call, (size_t)parts * sum_bytes(call));
     call->shader = ZT_VK_SHADER_loss_sum;
     call->spec[0] = 1;
     call->word[0] = (uint32_t)*count;
@@ -72,17 +68,17 @@ static zt_status set_pair(zt_vk_engine *engine, zt_vk_call *call, pair_kind kind
     call->spec[0] = !each;
     call->spec[1] = kind;
     call->word[0] = (uint32_t)count;
-    put_float(call, 1, beta);
+    zt_vk_put_number(call, 1, 2, beta);
     zt_vk_spread(engine, call, each ? count : parts, each ? GROUP : 1);
     if (each) return ZT_OK;
-    zt_vk_arg sums = zt_vk_scratch(call, (size_t)parts * sizeof(float));
+    zt_vk_arg sums = zt_vk_scratch(call, (size_t)parts * sum_bytes(call));
     ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), sums);
     zt_status status = zt_vk_then(engine, call);
     if (status) return status;
     set_sum(
         call,
         &(loss_sum){
-            .a = sums, .y = zt_vk_out(0), .a_count = parts, .by = reduction->s[0] == 'm' ? (double)count : 1, .a_type = ZT_F32});
+            .a = sums, .y = zt_vk_out(0), .a_count = parts, .by = reduction->s[0] == 'm' ? count : 1, .a_type = summed(call)});
     return ZT_OK;
 }
 
@@ -139,15 +135,15 @@ static void put_classes(zt_vk_call *call, classes_kind kind, const class_loss *l
     call->word[1] = (uint32_t)loss->classes;
     call->word[2] = (uint32_t)inner;
     call->word[3] = ignores ? (uint32_t)(int32_t)loss->ignore : 0;
-    put_float(call, 4, loss->smoothing);
+    zt_vk_put_number(call, 4, 6, loss->smoothing);
     call->word[5] = flags | (loss->nll ? NLL : 0) | (ignores ? 0 : NONE_IGNORED);
 }
 
 static zt_status set_forward(zt_vk_engine *engine, zt_vk_call *call, const class_loss *loss)
 {
     bool each = loss->reduction == 'n', mean = loss->reduction == 'm', rows = !loss->nll && loss->classes >= 64;
-    zt_vk_arg losses = each ? zt_vk_out(0) : zt_vk_scratch(call, (size_t)loss->positions * sizeof(float));
-    zt_vk_arg weights = mean ? zt_vk_scratch(call, (size_t)loss->positions * sizeof(float)) : zt_vk_none();
+    zt_vk_arg losses = each ? zt_vk_out(0) : zt_vk_scratch(call, (size_t)loss->positions * sum_bytes(call));
+    zt_vk_arg weights = mean ? zt_vk_scratch(call, (size_t)loss->positions * sum_bytes(call)) : zt_vk_none();
     put_classes(call, rows ? ROWS : LINES, loss, each ? 0 : WIDE);
     zt_vk_spread(engine, call, loss->positions, rows ? 1 : GROUP);
     ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), zt_vk_in(loss->weight), losses, loss->nll ? zt_vk_none() : zt_vk_out(1), weights);
@@ -160,7 +156,7 @@ static zt_status set_forward(zt_vk_engine *engine, zt_vk_call *call, const class
                     .a_count = loss->positions,
                     .b_count = loss->positions,
                     .by = 1,
-                    .a_type = ZT_F32};
+                    .a_type = summed(call)};
     status = add_parts(engine, call, &sum.a, &sum.a_count);
     if (!status) status = add_parts(engine, call, &sum.b, &sum.b_count);
     if (status) return status;
@@ -183,15 +179,15 @@ static zt_status set_nll(zt_vk_engine *engine, zt_vk_call *call)
     return set_forward(engine, call, &loss);
 }
 
-/* The sum of the weights of the targets that count, as one f32. */
+/* The sum of the weights of the targets that count, as one number. */
 static zt_status add_total(zt_vk_engine *engine, zt_vk_call *call, const class_loss *loss, zt_vk_arg total)
 {
-    zt_vk_arg weights = zt_vk_scratch(call, (size_t)loss->positions * sizeof(float));
+    zt_vk_arg weights = zt_vk_scratch(call, (size_t)loss->positions * sum_bytes(call));
     put_classes(call, WEIGHTS, loss, 0);
     zt_vk_spread(engine, call, loss->positions, GROUP);
     ZT_VK_ARGS(call, zt_vk_in(0), zt_vk_in(1), zt_vk_in(loss->weight), weights);
     zt_status status = zt_vk_then(engine, call);
-    loss_sum sum = {.a = weights, .y = total, .a_count = loss->positions, .by = 1, .a_type = ZT_F32, .wide = true};
+    loss_sum sum = {.a = weights, .y = total, .a_count = loss->positions, .by = 1, .a_type = summed(call), .wide = true};
     if (!status) status = add_parts(engine, call, &sum.a, &sum.a_count);
     if (status) return status;
     set_sum(call, &sum);
@@ -201,10 +197,10 @@ static zt_status add_total(zt_vk_engine *engine, zt_vk_call *call, const class_l
 static zt_status set_back(zt_vk_engine *engine, zt_vk_call *call, const class_loss *loss, zt_vk_arg lse, zt_vk_arg dy)
 {
     const zt_type *weight = call->in[loss->weight];
-    zt_vk_arg sums = zt_vk_scratch(call, 2 * sizeof(float)), all = sums;
+    zt_vk_arg sums = zt_vk_scratch(call, 2 * sum_bytes(call)), all = sums;
     bool mean = loss->reduction == 'm', smooth = weight && loss->smoothing > 0;
     zt_status status = mean ? add_total(engine, call, loss, sums) : ZT_OK;
-    all.offset += sizeof(float);
+    all.offset += sum_bytes(call);
     if (!status && smooth) {
         set_sum(
             call,

@@ -21,7 +21,7 @@ void zt_vk_set_small_tiles(const zt_vk_engine *engine, zt_vk_call *call, int wor
 void zt_vk_set_tiles(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t N, int64_t M, int64_t times)
 {
     zt_vk_set_small_tiles(engine, call, word, N, M, times);
-    if (engine->lanes < LARGE_LANES || N < LARGE / ACROSS * ROWS) return;
+    if (engine->lanes < LARGE_LANES || call->spec[ZT_VK_FLOATS] == ZT_VK_F64 || N < LARGE / ACROSS * ROWS) return;
     call->spec[2] = LARGE;
     zt_vk_group_each(engine, call, word, groups_of(N, LARGE / ACROSS * ROWS) * groups_of(M, COLUMNS) * times);
 }
@@ -46,8 +46,8 @@ void zt_vk_multiply(const zt_vk_engine *engine, zt_vk_call *call, const zt_vk_pr
 static bool has_matmul(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     const zt_dtype dtype = input_types[0]->dtype;
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(dtype) || zt_dtype_get(dtype)->kind == 'I' || zt_dtype_get(dtype)->kind == 'U';
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, dtype) || zt_dtype_get(dtype)->kind == 'I' || zt_dtype_get(dtype)->kind == 'U';
 }
 
 /* Elements from one matrix to the next along each dimension of y's batches; 0 where it is repeated. */
@@ -109,7 +109,7 @@ static zt_status set_matmul(zt_vk_engine *engine, zt_vk_call *call)
     zt_status status = set_batches(engine, call, &product);
     if (status) return status;
     zt_vk_multiply(engine, call, &product);
-    if (!zt_vk_is_float(a->dtype)) set_integers(engine, call);
+    if (a->dtype >= ZT_I64) set_integers(engine, call);
     return ZT_OK;
 }
 

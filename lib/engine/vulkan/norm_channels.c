@@ -9,40 +9,42 @@ enum { UNBIASED = 1, TRAINING = 2, GROUP = 64 };
 
 static bool known_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype);
 }
 
 /* Three loops over a channel of all samples, or a group of a sample, by a workgroup. */
-static bool sets_fit(const zt_type *x, int64_t groups)
+static bool sets_fit(const zt_vk_engine *engine, const zt_type *x, int64_t groups)
 {
     int64_t count = zt_type_count(x), sets = groups ? x->dim[0] * groups : x->dim[1], channels = x->dim[1];
-    return zt_vk_is_float(x->dtype) && count / (sets ? sets : 1) / GROUP * 3 < ZT_VK_TURNS &&
+    return zt_vk_is_real(engine, x->dtype) && count / (sets ? sets : 1) / GROUP * 3 < ZT_VK_TURNS &&
            count / (channels ? channels : 1) / GROUP < ZT_VK_TURNS;
 }
 
 static bool batch_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return sets_fit(input_types[0], 0);
+    (void)attrs, (void)out;
+    return sets_fit(engine, input_types[0], 0);
 }
 
 static bool group_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)out;
-    return sets_fit(input_types[0], ((const zt_group_norm_attrs *)attrs)->groups);
+    (void)out;
+    return sets_fit(engine, input_types[0], ((const zt_group_norm_attrs *)attrs)->groups);
 }
 
 static bool group_back_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return sets_fit(input_types[0], input_types[1]->dim[1]);
+    (void)attrs, (void)out;
+    return sets_fit(engine, input_types[0], input_types[1]->dim[1]);
 }
 
-static void put_float(zt_vk_call *call, int word, double number)
+/* A number in two parts: what f32 leaves out of it is f32 in word `rest`. */
+static void put_parts(zt_vk_call *call, int word, int rest, double number)
 {
-    float single = (float)number;
+    const float single = (float)number, left = (float)(number - (double)single);
     memcpy(&call->word[word], &single, sizeof single);
+    memcpy(&call->word[rest], &left, sizeof left);
 }
 
 /* Sizes; groups 0: a set is a channel of all samples. Returns how many sets there are. */
@@ -56,11 +58,10 @@ static int64_t put_sizes(zt_vk_call *call, channels_kind kind, int64_t groups, u
     call->word[6] = (uint32_t)x->dim[0];
     call->word[7] = (uint32_t)x->dim[1];
     call->word[8] = (uint32_t)size;
-    call->word[9] = (uint32_t)(groups ? x->dim[1] / groups : 1);
     call->word[10] = (uint32_t)groups;
     call->word[11] = (uint32_t)sets;
     call->word[13] = flags;
-    put_float(call, 14, eps);
+    put_parts(call, 14, 12, eps);
     return sets;
 }
 
@@ -68,7 +69,7 @@ static zt_status set_batch_norm(zt_vk_engine *engine, zt_vk_call *call)
 {
     const zt_batch_norm_attrs *attrs = call->attrs;
     int64_t sets = put_sizes(call, SETS, 0, attrs->unbiased ? UNBIASED : 0, attrs->eps);
-    put_float(call, 15, attrs->momentum);
+    put_parts(call, 15, 9, attrs->momentum);
     zt_vk_spread(engine, call, sets, 1);
     return ZT_OK;
 }

@@ -50,8 +50,8 @@ static zt_status set_pad(zt_vk_engine *engine, zt_vk_call *call)
 
 static bool float_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype);
 }
 
 static bool is_padded(const zt_pad_back_attrs *attrs, const zt_type *dy, const zt_type *dx, int axis)
@@ -65,7 +65,7 @@ static void set_axis(zt_vk_engine *engine, zt_vk_call *call, const zt_type *from
     call->shader = ZT_VK_SHADER_pad_back;
     call->spec[0] = (uint32_t)from->dtype;
     call->spec[1] = (uint32_t)to->dtype;
-    call->spec[ZT_VK_FLOATS] = 0;
+    if (from->dtype != ZT_F64) call->spec[ZT_VK_FLOATS] = 0;
     call->word[0] = (uint32_t)zt_type_count(to);
     call->word[1] = (uint32_t)from->dim[axis];
     call->word[2] = (uint32_t)to->dim[axis];
@@ -75,7 +75,7 @@ static void set_axis(zt_vk_engine *engine, zt_vk_call *call, const zt_type *from
     zt_vk_spread(engine, call, zt_type_count(to), 64);
 }
 
-/* One axis after the other, the last first; sums in between are f32. */
+/* One axis after the other, the last first; sums in between are f32, of f64 f64. */
 static zt_status set_pad_back(zt_vk_engine *engine, zt_vk_call *call)
 {
     zt_type from = *call->in[0];
@@ -87,7 +87,7 @@ static zt_status set_pad_back(zt_vk_engine *engine, zt_vk_call *call)
         if (!is_padded(call->attrs, &from, call->out, axis)) continue;
         zt_type to = from;
         to.dim[axis] = call->out->dim[axis];
-        to.dtype = --left ? ZT_F32 : call->out->dtype;
+        to.dtype = --left ? zt_vk_summed(call->out->dtype) : call->out->dtype;
         zt_vk_arg y = left ? zt_vk_scratch(call, zt_type_bytes(&to)) : zt_vk_out(0);
         set_axis(engine, call, &from, &to, axis);
         ZT_VK_ARGS(call, x, y);

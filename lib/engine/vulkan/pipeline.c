@@ -8,12 +8,24 @@
 #define X(s) extern const uint32_t zt_vk_code_##s[], zt_vk_size_##s;
 ZT_VK_SHADERS(X)
 #undef X
+#define X(s) extern const uint32_t zt_vk_code_##s##_f64[], zt_vk_size_##s##_f64;
+ZT_VK_TWINS(X)
+#undef X
 
-static const struct {
+typedef struct shader_code {
     const uint32_t *code, *size;
-} shaders[ZT_VK_N_SHADERS] = {
+} shader_code;
+
+static const shader_code shaders[ZT_VK_N_SHADERS] = {
 #define X(s) {zt_vk_code_##s, &zt_vk_size_##s},
     ZT_VK_SHADERS(X)
+#undef X
+};
+
+/* In f64; NULL: it has none. */
+static const shader_code twins[ZT_VK_N_SHADERS] = {
+#define X(s) [ZT_VK_SHADER_##s] = {zt_vk_code_##s##_f64, &zt_vk_size_##s##_f64},
+    ZT_VK_TWINS(X)
 #undef X
 };
 
@@ -47,8 +59,10 @@ static VkPipeline build_of(zt_vk_engine *engine, const uint32_t *spec, const uin
 
 static VkPipeline build_pipeline(zt_vk_engine *engine, const zt_vk_call *call)
 {
-    const uint32_t *code = shaders[call->shader].code;
-    size_t bytes = *shaders[call->shader].size;
+    const bool twin = engine->doubles && call->spec[ZT_VK_FLOATS] == ZT_VK_F64 && twins[call->shader].code;
+    const shader_code *shader = twin ? &twins[call->shader] : &shaders[call->shader];
+    const uint32_t *code = shader->code;
+    size_t bytes = *shader->size;
     if (!call->n_body) return build_of(engine, call->spec, code, bytes);
     uint32_t *own = zt_vk_module(engine->base.ctx, code, bytes, call->body, call->n_body, &bytes);
     VkPipeline made = own ? build_of(engine, call->spec, own, bytes) : VK_NULL_HANDLE;

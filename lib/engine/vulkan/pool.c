@@ -7,14 +7,6 @@
 /* As shaders/pool.comp has them. */
 enum { AVG, LP, SMOOTH, MEAN, AVG_BACK, SMOOTH_BACK };
 
-static uint32_t bits_of(double value)
-{
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
 /* ---- windows of each op ---------------------------------------------------------------------- */
 
 #define WINDOW(NAME, LARGE, SMALL)                                                                                               \
@@ -33,13 +25,15 @@ WINDOW(smooth_max_pool, in[0], &out[0])
 WINDOW(smooth_max_unpool, in[0], in[1])
 WINDOW(smooth_max_mean, in[0], in[1])
 
-static bool has_window(const zt_type *x, zt_window window) { return zt_vk_is_float(x->dtype) && zt_vk_window_fits(&window); }
+static bool has_window(const zt_vk_engine *engine, const zt_type *x, zt_window window)
+{
+    return zt_vk_is_real(engine, x->dtype) && zt_vk_window_fits(&window);
+}
 
 #define HAS(NAME)                                                                                                                \
     static bool has_##NAME(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])        \
     {                                                                                                                            \
-        (void)engine;                                                                                                            \
-        return has_window(in[0], NAME##_window(attrs, in, out));                                                                 \
+        return has_window(engine, in[0], NAME##_window(attrs, in, out));                                                         \
     }
 HAS(avg_pool)
 HAS(avg_unpool)
@@ -68,7 +62,7 @@ static zt_status set_pool(zt_vk_engine *engine, zt_vk_call *call, int kind, zt_w
     call->shader = ZT_VK_SHADER_pool;
     call->spec[0] = (uint32_t)kind;
     call->word[0] = (uint32_t)count;
-    call->word[1] = bits_of(p);
+    zt_vk_put_number(call, 1, 6, p);
     ZT_VK_ARGS(call, zt_vk_in(0), weighted ? zt_vk_in(1) : zt_vk_none(), weighted ? zt_vk_in(2) : zt_vk_none(), zt_vk_table(0),
                zt_vk_out(0));
     zt_vk_spread(engine, call, count, 64);
@@ -121,7 +115,7 @@ static zt_status set_smooth_max_pool(zt_vk_engine *engine, zt_vk_call *call)
 {
     const zt_smooth_max_pool_attrs *attrs = call->attrs;
     zt_status status = set_pool(engine, call, SMOOTH, smooth_max_pool_window(attrs, call->in, call->out), attrs->beta);
-    call->word[4] = bits_of(attrs->pad_value);
+    zt_vk_put_number(call, 4, 8, attrs->pad_value);
     call->word[5] = isfinite(attrs->pad_value);
     return status;
 }
@@ -144,8 +138,8 @@ enum { GATHER, SCATTER, NARROW }; /* as shaders/pool_planes.comp has them */
 
 static bool has_scatter(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(in[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, in[0]->dtype);
 }
 
 /* Of any plain type. */
@@ -178,15 +172,16 @@ static zt_status set_plane_gather(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 /* Of a plane an invocation adds up those of a bucket of its elements, so that their order is that of the
- * indices; in f32, of which numbers of 16 bits are made by another pass. */
+ * indices; in f32, of which numbers of 16 bits are made by another pass; of f64 in f64. */
 static zt_status set_max_unpool(zt_vk_engine *engine, zt_vk_call *call)
 {
     const zt_max_unpool_attrs *attrs = call->attrs;
     const zt_type *y = call->out;
     const int64_t planes = y->dim[0] * y->dim[1], count = zt_type_count(y), buckets = planes < 4096 ? 16 : 1;
-    const bool narrow = y->dtype != ZT_F32;
-    const zt_vk_arg sums = narrow ? zt_vk_scratch(call, (size_t)count * sizeof(float)) : zt_vk_out(0);
-    zt_status status = zt_vk_fill(call, sums, (size_t)count * sizeof(float), 0);
+    const bool narrow = y->dtype != zt_vk_summed(y->dtype);
+    const size_t bytes = (size_t)count * zt_vk_sum_bytes(y->dtype);
+    const zt_vk_arg sums = narrow ? zt_vk_scratch(call, bytes) : zt_vk_out(0);
+    zt_status status = zt_vk_fill(call, sums, bytes, 0);
     if (status || count == 0) return status;
     set_planes(call, SCATTER, y, &attrs->oob);
     call->word[4] = (uint32_t)buckets;

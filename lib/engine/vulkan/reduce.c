@@ -57,7 +57,12 @@ static zt_status put_dims(zt_vk_engine *engine, zt_vk_call *call, const uint32_t
 
 /* ---- folds ----------------------------------------------------------------------------------- */
 
-bool zt_vk_folds(zt_dtype dtype) { return zt_vk_is_float(dtype) || (dtype >= ZT_I64 && dtype <= ZT_U8); }
+bool zt_vk_folds(const zt_vk_engine *engine, zt_dtype dtype)
+{
+    return zt_vk_is_real(engine, dtype) || (dtype >= ZT_I64 && dtype <= ZT_U8);
+}
+
+static bool is_whole(zt_dtype dtype) { return dtype >= ZT_I64; }
 
 /* A workgroup takes a row where what goes lies in a row; else an invocation does. */
 static bool by_rows(const reduce_dims *dims) { return dims->gone >= 32 && dims->n_gone == 1 && dims->gone_dim[0][1] == 1; }
@@ -77,22 +82,13 @@ typedef struct fold_pass {
     zt_vk_fold fold;
     zt_dtype x_type, y_type;
     int64_t each; /* entries of a part */
-    double by;
+    int64_t by;   /* what a sum is divided by */
 } fold_pass;
-
-static void put_divisor(zt_vk_call *call, int word, bool integer, double by)
-{
-    float single = (float)by;
-    if (integer)
-        call->word[word] = (uint32_t)by;
-    else
-        memcpy(&call->word[word], &single, sizeof single);
-}
 
 static zt_status set_pass(zt_vk_engine *engine, zt_vk_call *call, const reduce_dims *dims, const fold_pass *pass, zt_vk_arg x,
                           zt_vk_arg y)
 {
-    bool integer = !zt_vk_is_float(pass->x_type), rows = by_rows(dims);
+    bool integer = is_whole(pass->x_type), rows = by_rows(dims);
     int64_t parts = pass->each < dims->gone ? (dims->gone + pass->each - 1) / pass->each : 1, results = dims->kept * parts;
     uint32_t all[2 * ZT_MAX_RANK][2];
     zt_vk_arg list;
@@ -104,7 +100,7 @@ static zt_status set_pass(zt_vk_engine *engine, zt_vk_call *call, const reduce_d
     call->word[1] = (uint32_t)parts;
     call->word[2] = (uint32_t)pass->each;
     call->word[3] = (uint32_t)dims->gone;
-    put_divisor(call, 4, integer, pass->by);
+    call->word[4] = (uint32_t)pass->by;
     call->word[5] = pass->x_type;
     call->word[6] = integer ? (uint32_t)pass->y_type : zt_vk_floats(pass->y_type);
     call->word[7] = (uint32_t)dims->n_kept | (uint32_t)dims->n_gone << 8;
@@ -117,13 +113,14 @@ static zt_status set_pass(zt_vk_engine *engine, zt_vk_call *call, const reduce_d
     return status;
 }
 
-zt_status zt_vk_set_reduce(zt_vk_engine *engine, zt_vk_call *call, zt_vk_fold fold, const zt_type *x, const bool *gone, double by)
+zt_status zt_vk_set_reduce(zt_vk_engine *engine, zt_vk_call *call, zt_vk_fold fold, const zt_type *x, const bool *gone,
+                           int64_t by)
 {
     reduce_dims dims = dims_of(x, gone);
     fold_pass pass = {fold, x->dtype, x->dtype, part_of(&dims), by};
     int64_t parts = pass.each < dims.gone ? (dims.gone + pass.each - 1) / pass.each : 1;
     if (parts == 1) return set_pass(engine, call, &dims, &pass, zt_vk_in(0), zt_vk_out(0));
-    zt_dtype wide = zt_vk_is_float(x->dtype) ? ZT_F32 : x->dtype == ZT_U64 ? ZT_U64 : ZT_I64;
+    zt_dtype wide = !is_whole(x->dtype) ? zt_vk_summed(x->dtype) : x->dtype == ZT_U64 ? ZT_U64 : ZT_I64;
     zt_vk_arg folded = zt_vk_scratch(call, (size_t)(dims.kept * parts) * (size_t)zt_dtype_get(wide)->block_bytes);
     pass.y_type = wide;
     pass.by = 1;
@@ -139,14 +136,14 @@ zt_status zt_vk_set_reduce(zt_vk_engine *engine, zt_vk_call *call, zt_vk_fold fo
 
 static bool number_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_folds(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_folds(engine, input_types[0]->dtype);
 }
 
 static bool float_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype);
 }
 
 /* All reductions have the attributes of sum. Returns how many elements go into one. */
@@ -164,7 +161,7 @@ static zt_status set_fold(zt_vk_engine *engine, zt_vk_call *call, zt_vk_fold fol
 {
     bool gone[ZT_MAX_RANK];
     int64_t count = mark_gone(&((const zt_sum_attrs *)call->attrs)->axes, call->in[0], gone);
-    return zt_vk_set_reduce(engine, call, fold, call->in[0], gone, mean ? (double)count : 1);
+    return zt_vk_set_reduce(engine, call, fold, call->in[0], gone, mean ? count : 1);
 }
 
 static zt_status set_sum(zt_vk_engine *engine, zt_vk_call *call) { return set_fold(engine, call, ZT_VK_SUM, false); }
@@ -195,7 +192,7 @@ static zt_status set_spread(zt_vk_engine *engine, zt_vk_call *call)
     zt_vk_arg list;
     call->shader = ZT_VK_SHADER_reduce_spread;
     call->word[0] = (uint32_t)zt_type_count(y);
-    put_divisor(call, 1, false, attrs->mean ? (double)times : 1);
+    call->word[1] = (uint32_t)(attrs->mean ? times : 1);
     call->word[2] = (uint32_t)count;
     zt_status status = put_dims(engine, call, dims[0], 2 * (size_t)count, 3, &list);
     zt_vk_spread(engine, call, zt_type_count(y), GROUP);

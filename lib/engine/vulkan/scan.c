@@ -3,8 +3,8 @@
 
 static bool number_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) || (input_types[0]->dtype >= ZT_I64 && input_types[0]->dtype <= ZT_U8);
+    (void)attrs, (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype) || (input_types[0]->dtype >= ZT_I64 && input_types[0]->dtype <= ZT_U8);
 }
 
 static zt_status set_scan(zt_vk_engine *engine, zt_vk_call *call, bool product)
@@ -15,7 +15,7 @@ static zt_status set_scan(zt_vk_engine *engine, zt_vk_call *call, bool product)
     const int64_t n = x->dim[axis];
     call->shader = ZT_VK_SHADER_scan;
     call->spec[0] = product;
-    call->spec[1] = !zt_vk_is_float(x->dtype);
+    call->spec[1] = x->dtype >= ZT_I64;
     call->word[0] = (uint32_t)n;
     call->word[1] = (uint32_t)zt_vk_inner(x, axis);
     call->word[3] = attrs->exclusive != 0;

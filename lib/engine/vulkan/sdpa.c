@@ -23,25 +23,32 @@ enum {
     MASK_KIND,
     MASK_STEPS,
     SIDES = MASK_STEPS + 4, /* of q, k, v and y: batch, head, row */
-    TABLE_WORDS = SIDES + 12
+    SCALE_F64 = SIDES + 12,
+    SOFTCAP_F64 = SCALE_F64 + 2,
+    TABLE_WORDS = SOFTCAP_F64 + 2
 };
 
 static bool has_sdpa(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     const zt_sdpa sizes = zt_sdpa_sizes(attrs, input_types[Q], input_types[K], input_types[V]);
-    (void)engine, (void)out;
-    return zt_vk_is_float(input_types[Q]->dtype) && sizes.d <= MOST_COLUMNS && sizes.dv <= MOST_COLUMNS && sizes.s <= FAR / 4 &&
-           sizes.t <= FAR / 4;
+    (void)out;
+    return zt_vk_is_real(engine, input_types[Q]->dtype) && sizes.d <= MOST_COLUMNS && sizes.dv <= MOST_COLUMNS &&
+           sizes.s <= FAR / 4 && sizes.t <= FAR / 4;
+}
+
+/* In f64 the gradient stays on the cpu engine. */
+static bool has_sdpa_grad(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    return zt_vk_is_float(input_types[Q]->dtype) && has_sdpa(engine, attrs, input_types, out);
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-static uint32_t bits_of(double value)
+static void put_number(uint32_t *single_word, uint32_t *words, double value)
 {
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
+    const float single = (float)value;
+    memcpy(single_word, &single, sizeof single);
+    memcpy(words, &value, sizeof value);
 }
 
 static uint32_t bound_far(int64_t distance)
@@ -85,8 +92,8 @@ static zt_status set_table(zt_vk_engine *engine, zt_vk_call *call, const zt_sdpa
     table[VALUE_WIDTH] = (uint32_t)sizes->dv;
     table[LOW] = bound_far(attrs->left < 0 ? -FAR : attrs->offset - attrs->left);
     table[HIGH] = bound_far(right < 0 ? FAR : attrs->offset + right);
-    table[SCALE] = bits_of(zt_sdpa_scale(attrs, sizes));
-    table[SOFTCAP] = bits_of(attrs->softcap);
+    put_number(&table[SCALE], &table[SCALE_F64], zt_sdpa_scale(attrs, sizes));
+    put_number(&table[SOFTCAP], &table[SOFTCAP_F64], attrs->softcap);
     table[FROM_END] = !strcmp(attrs->align.s, "end");
     set_mask(sizes, mask, table);
     set_side(sizes, sizes->h, sizes->s, sizes->d, table + SIDES);
@@ -109,7 +116,8 @@ static uint32_t chunks_of(int64_t columns)
 /* A workgroup a block of rows of a head. A row's bits do not depend on the size of its block. */
 static void set_blocks(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows, int64_t heads)
 {
-    const uint32_t rows_each = engine->lanes < LARGE_LANES ? FEW : rows <= TILE / ROWS ? ONE : ROWS;
+    const bool small = engine->lanes < LARGE_LANES || call->spec[ZT_VK_FLOATS] == ZT_VK_F64;
+    const uint32_t rows_each = small ? FEW : rows <= TILE / ROWS ? ONE : ROWS;
     const int64_t block = (int64_t)(TILE / ROWS) * rows_each;
     call->spec[0] = rows_each;
     zt_vk_group_each(engine, call, word, (rows + block - 1) / block * heads);
@@ -153,6 +161,6 @@ static zt_status set_sdpa_grad(zt_vk_engine *engine, zt_vk_call *call)
 
 const zt_vk_kernel zt_vk_sdpa[] = {
     {.op = ZT_OP_sdpa, .has = has_sdpa, .set = set_sdpa},
-    {.op = ZT_OP_sdpa_grad, .has = has_sdpa, .set = set_sdpa_grad},
+    {.op = ZT_OP_sdpa_grad, .has = has_sdpa_grad, .set = set_sdpa_grad},
     {0},
 };

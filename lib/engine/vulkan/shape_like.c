@@ -11,8 +11,8 @@ static zt_status set_broadcast_to(zt_vk_engine *engine, zt_vk_call *call)
 
 static bool sum_to_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return zt_vk_folds(input_types[0]->dtype);
+    (void)attrs, (void)out;
+    return zt_vk_folds(engine, input_types[0]->dtype);
 }
 
 /* What was repeated goes: dimensions that the result lacks, or has one entry of. */

@@ -1,41 +1,40 @@
 /* softmax.c - softmax along an axis, of what is scaled, its logarithm, and entmax. */
 #include "lib/engine/vulkan/lines.h"
 
-#include <string.h>
-
 /* The constant KIND of shaders/softmax.comp. */
 typedef enum softmax_kind { SOFTMAX, LOGARITHM, ENTMAX } softmax_kind;
 
 static bool softmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_lines_fit(input_types[0], ((const zt_softmax_attrs *)attrs)->axis, 3);
+    (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype) &&
+           zt_vk_lines_fit(input_types[0], ((const zt_softmax_attrs *)attrs)->axis, 3);
 }
 
 static bool scaled_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) &&
+    (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype) &&
            zt_vk_lines_fit(input_types[0], ((const zt_scaled_softmax_attrs *)attrs)->axis, 3);
 }
 
 /* The threshold is found in 40 steps. */
 static bool entmax_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
-    (void)engine, (void)out;
-    return zt_vk_is_float(input_types[0]->dtype) && zt_vk_lines_fit(input_types[0], ((const zt_entmax_attrs *)attrs)->axis, 50);
+    (void)out;
+    return zt_vk_is_real(engine, input_types[0]->dtype) &&
+           zt_vk_lines_fit(input_types[0], ((const zt_entmax_attrs *)attrs)->axis, 50);
 }
 
 /* How the lines are divided depends on their length, not on their number: a line does not know its neighbours. */
 static zt_status set_lines(zt_vk_engine *engine, zt_vk_call *call, softmax_kind kind, int64_t axis, double scale)
 {
     zt_vk_lines all = zt_vk_lines_of(call->in[0], axis);
-    float single = (float)scale;
     bool apart = zt_vk_lines_apart(&all);
     call->shader = ZT_VK_SHADER_softmax;
     call->spec[0] = kind;
     call->spec[1] = apart;
-    memcpy(&call->word[3], &single, sizeof single);
+    zt_vk_put_number(call, 3, 4, scale);
     zt_vk_put_lines(engine, call, &all, apart);
     return ZT_OK;
 }

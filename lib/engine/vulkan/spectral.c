@@ -8,28 +8,24 @@
 enum { OF_PAIRS, TO_BINS, OF_BINS };
 enum { SUMS, FAST, LOAD, STAGE, STORE };
 enum { BINS, WAVES, MIX, BACK, WEIGHTS };
-enum { MOST_FAST = 1024, MOST_LENGTH = 1 << 20 };
+enum { MOST_FAST = 1024 /* half of it in f64 */, MOST_LENGTH = 1 << 20 };
 
 /* cos and sin of the n turns, as the step's table. */
 static zt_status set_turns(zt_vk_engine *engine, zt_vk_call *call, int64_t n)
 {
-    call->table_words = 2 * (size_t)n;
+    const bool wide = call->spec[ZT_VK_FLOATS] == ZT_VK_F64;
+    call->table_words = (wide ? 4 : 2) * (size_t)n;
     call->table = zt_alloc_array(engine->base.ctx, call->table_words + 1, sizeof *call->table);
     if (!call->table) return ZT_ENOMEM;
     for (int64_t j = 0; j < n; j++) {
-        const double angle = 2 * M_PI * (double)j / (double)n;
-        const float turn[2] = {(float)cos(angle), (float)sin(angle)};
-        memcpy(call->table + 2 * j, turn, sizeof turn);
+        const double angle = 2 * M_PI * (double)j / (double)n, turn[2] = {cos(angle), sin(angle)};
+        const float single[2] = {(float)turn[0], (float)turn[1]};
+        if (wide)
+            memcpy(call->table + 4 * j, turn, sizeof turn);
+        else
+            memcpy(call->table + 2 * j, single, sizeof single);
     }
     return ZT_OK;
-}
-
-static uint32_t bits_of(double value)
-{
-    const float f = (float)value;
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
 }
 
 /* What a transform of n is multiplied by: lib/ops/spectral.c. */
@@ -62,7 +58,7 @@ static void set_lines(const zt_vk_engine *engine, zt_vk_call *call, const transf
     call->word[1] = (uint32_t)n;
     call->word[2] = (uint32_t)lines->given;
     call->word[3] = (uint32_t)lines->inner;
-    call->word[4] = bits_of(lines->scale);
+    zt_vk_put_number(call, 4, 8, lines->scale);
     call->word[5] = lines->inverse;
     call->word[6] = lines->twice;
     ZT_VK_ARGS(call, x, y, zt_vk_table(0));
@@ -72,7 +68,7 @@ static void set_lines(const zt_vk_engine *engine, zt_vk_call *call, const transf
 /* Long lines stage by stage, from one scratch into the other. */
 static zt_status set_stages(zt_vk_engine *engine, zt_vk_call *call, const transform *lines)
 {
-    const size_t bytes = (size_t)(lines->lines * lines->n) * 2 * sizeof(float);
+    const size_t bytes = (size_t)(lines->lines * lines->n) * 2 * zt_vk_sum_bytes(call->in[0]->dtype);
     zt_vk_arg from = zt_vk_scratch(call, bytes), to = zt_vk_scratch(call, bytes);
     set_lines(engine, call, lines, LOAD, zt_vk_in(0), from);
     zt_status status = zt_vk_then(engine, call);
@@ -95,7 +91,7 @@ static zt_status set_transform(zt_vk_engine *engine, zt_vk_call *call, const tra
     if (lines->lines == 0 || n == 0) return ZT_OK;
     zt_status status = set_turns(engine, call, n);
     if (status) return status;
-    if (power && n > MOST_FAST) return set_stages(engine, call, lines);
+    if (power && n > (call->spec[ZT_VK_FLOATS] == ZT_VK_F64 ? MOST_FAST / 2 : MOST_FAST)) return set_stages(engine, call, lines);
     set_lines(engine, call, lines, power ? FAST : SUMS, zt_vk_in(0), zt_vk_out(0));
     return ZT_OK;
 }
@@ -200,7 +196,7 @@ static void set_part(const zt_vk_engine *engine, zt_vk_call *call, int kind, con
 
 static zt_vk_arg bins_scratch(zt_vk_call *call, const grid *g, int64_t C)
 {
-    return zt_vk_scratch(call, (size_t)(g->B * g->modes * C) * 2 * sizeof(float));
+    return zt_vk_scratch(call, (size_t)(g->B * g->modes * C) * 2 * zt_vk_sum_bytes(call->in[0]->dtype));
 }
 
 static zt_status make_bins(zt_vk_engine *engine, zt_vk_call *call, const grid *g, int input, int64_t C, bool weigh,
@@ -253,32 +249,34 @@ static zt_status set_conv_backward(zt_vk_engine *engine, zt_vk_call *call)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* The table of turns has a line's length; the numbers between passes are pairs of f32. */
-static bool has_lines(const zt_type *x, int64_t n) { return zt_vk_is_float(x->dtype) && n <= MOST_LENGTH; }
+/* The table of turns has a line's length; the numbers between passes are pairs of f32, of f64 of f64. */
+static bool has_lines(const zt_vk_engine *engine, const zt_type *x, int64_t n)
+{
+    return zt_vk_is_real(engine, x->dtype) && n <= MOST_LENGTH;
+}
 
 static bool has_to_bins(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    (void)engine, (void)attrs, (void)out;
-    return has_lines(in[0], columns_of(in[0]));
+    (void)attrs, (void)out;
+    return has_lines(engine, in[0], columns_of(in[0]));
 }
 
 static bool has_of_bins(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    (void)engine, (void)attrs;
-    return has_lines(in[0], columns_of(&out[0]));
+    (void)attrs;
+    return has_lines(engine, in[0], columns_of(&out[0]));
 }
 
 static bool has_dft(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
-    (void)engine;
-    return has_lines(in[0], out[0].dim[axis_of(attrs, in[0])]);
+    return has_lines(engine, in[0], out[0].dim[axis_of(attrs, in[0])]);
 }
 
 static bool has_conv(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     const grid g = grid_of(in[0], in[1]);
-    (void)engine, (void)attrs, (void)out;
-    return has_lines(in[0], g.n) && g.B * g.modes * (g.I > g.O ? g.I : g.O) < INT32_MAX / 2;
+    (void)attrs, (void)out;
+    return has_lines(engine, in[0], g.n) && g.B * g.modes * (g.I > g.O ? g.I : g.O) < INT32_MAX / 2;
 }
 
 const zt_vk_kernel zt_vk_spectral[] = {

@@ -412,9 +412,16 @@ void zt_vk_set_slots(zt_vk_call *call, int word, const zt_type *cache, const zt_
 int64_t zt_vk_last_dim(const zt_type *type); /* 1 of a scalar */
 /* Are they f32, f16 or bf16, which shaders read and write by FLOATS? */
 bool zt_vk_is_float(zt_dtype dtype);
-uint32_t zt_vk_floats(zt_dtype dtype); /* that constant */
+/* The same for a shader that has a twin, which has f64 too where the device has it. */
+bool zt_vk_is_real(const zt_vk_engine *engine, zt_dtype dtype);
+enum { ZT_VK_F64 = 3 };                 /* FLOATS of a pass in f64 */
+uint32_t zt_vk_floats(zt_dtype dtype);  /* that constant */
+zt_dtype zt_vk_summed(zt_dtype dtype);  /* f64, or f32 of all others: what sums of theirs are kept in */
+size_t zt_vk_sum_bytes(zt_dtype dtype); /* of one of these */
+/* An attribute's number, as real_number of shaders/call.glsl reads it: f32 in `word`; in f64 its bits in two from `bits` on. */
+void zt_vk_put_number(zt_vk_call *call, int word, int bits, double number);
 /* Of a type that shaders/values.glsl reads and writes by its number, the dtype's own: f64 to f8, integers of 8 to 64 bits,
- * bool. Shaders move and convert f64, but compute nothing with it. */
+ * bool. f64 is moved and converted by its bits, on any device. */
 bool zt_vk_is_value(zt_dtype dtype);
 void zt_vk_value_bits(zt_dtype dtype, double value, uint32_t bits[2]); /* elementwise.c: a value of that type; no number: 0 */
 /* Counts that 32 bits hold, on every operand. */
@@ -505,6 +512,32 @@ enum {
 #undef X
         ZT_VK_N_SHADERS
 };
+/* Those that have a twin, the same text compiled to compute in f64, which passes with FLOATS = ZT_VK_F64 run (mk/sources.mk lists
+ * them too). */
+// clang-format off
+#define ZT_VK_TWINS(X) \
+    X(conv) \
+    X(conv_parts) \
+    X(elementwise_binary) \
+    X(elementwise_unary) \
+    X(index_elements) \
+    X(index_parts) \
+    X(loss_classes) \
+    X(loss_pair) \
+    X(loss_sum) \
+    X(matmul) \
+    X(norm_channels) \
+    X(pad_back) \
+    X(pool) \
+    X(pool_planes) \
+    X(reduce) \
+    X(reduce_spread) \
+    X(scan) \
+    X(sdpa) \
+    X(softmax) \
+    X(spectral) \
+    X(spectral_conv)
+// clang-format on
 VkPipeline zt_vk_pipeline(zt_vk_engine *engine, const zt_vk_call *call); /* of its shader */
 void zt_vk_pipelines_close(zt_vk_engine *engine);
 
