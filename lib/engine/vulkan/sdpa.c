@@ -1,5 +1,6 @@
 /* sdpa.c - dense attention and its gradient. */
 #include "lib/ops/sdpa.h"
+#include "lib/engine/vulkan/tile.h"
 #include "lib/engine/vulkan/vk.h"
 
 /* Columns that the shaders have room for, by 16 of an invocation; rows and columns of a tile. */
@@ -113,11 +114,20 @@ static uint32_t chunks_of(int64_t columns)
     return chunks;
 }
 
-/* A workgroup a block of rows of a head. A row's bits do not depend on the size of its block. */
-static void set_blocks(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows, int64_t heads)
+/* Rows of an invocation: a block of 4 times as many has at most the rows of a tile that the device's shared memory allows, so
+ * that of long heads, whose columns fill the registers, it has few. */
+static uint32_t rows_of(const zt_vk_engine *engine, const zt_vk_call *call, int64_t rows, int64_t columns)
 {
-    const bool small = engine->lanes < LARGE_LANES || call->spec[ZT_VK_FLOATS] == ZT_VK_F64;
-    const uint32_t rows_each = small ? FEW : rows <= TILE / ROWS ? ONE : ROWS;
+    if (engine->lanes < LARGE_LANES || call->spec[ZT_VK_FLOATS] == ZT_VK_F64) return FEW;
+    if (rows <= TILE / ROWS) return ONE;
+    const int allowed = zt_vk_tile(engine->shared_bytes, columns);
+    return allowed >= TILE ? ROWS : allowed >= TILE / 2 ? ROWS / 2 : FEW;
+}
+
+/* A workgroup a block of rows of a head. A row's bits do not depend on the size of its block. */
+static void set_blocks(const zt_vk_engine *engine, zt_vk_call *call, int word, int64_t rows, int64_t columns, int64_t heads)
+{
+    const uint32_t rows_each = rows_of(engine, call, rows, columns);
     const int64_t block = (int64_t)(TILE / ROWS) * rows_each;
     call->spec[0] = rows_each;
     zt_vk_group_each(engine, call, word, (rows + block - 1) / block * heads);
@@ -131,7 +141,7 @@ static zt_status set_sdpa(zt_vk_engine *engine, zt_vk_call *call)
     call->shader = ZT_VK_SHADER_sdpa;
     call->spec[1] = chunks_of(sizes.dv);
     ZT_VK_ARGS(call, zt_vk_in(Q), zt_vk_in(K), zt_vk_in(V), zt_vk_in(3), zt_vk_out(0), zt_vk_table(0), zt_vk_in(4), zt_vk_out(1));
-    set_blocks(engine, call, 2, sizes.s, sizes.b * sizes.h);
+    set_blocks(engine, call, 2, sizes.s, sizes.dv, sizes.b * sizes.h);
     return ZT_OK;
 }
 
@@ -144,7 +154,7 @@ static void set_gradient(const zt_vk_engine *engine, zt_vk_call *call, const zt_
     call->spec[2] = keys;
     ZT_VK_ARGS(call, zt_vk_in(Q), zt_vk_in(K), zt_vk_in(V), zt_vk_in(DY), zt_vk_out(keys ? K : Q),
                keys ? zt_vk_out(V) : zt_vk_none(), zt_vk_in(MASK), zt_vk_in(LSE), zt_vk_in(DELTA), zt_vk_in(LEN), zt_vk_table(0));
-    set_blocks(engine, call, 8, keys ? sizes->t : sizes->s, sizes->b * (keys ? sizes->g : sizes->h));
+    set_blocks(engine, call, 8, keys ? sizes->t : sizes->s, columns, sizes->b * (keys ? sizes->g : sizes->h));
 }
 
 static zt_status set_sdpa_grad(zt_vk_engine *engine, zt_vk_call *call)
