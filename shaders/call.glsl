@@ -65,7 +65,8 @@ real real_number(uint k, uint bits)
 const uint BAD_INDEX = 1u, BAD_POSITION = 2u, BAD_SEQUENCE = 3u, BAD_BLOCK = 4u, BAD_LENGTH = 5u, BAD_TARGET = 6u,
            BAD_EXPERT = 7u, BAD_STATE = 8u, BAD_DIVISION = 9u, BAD_EXPONENT = 10u;
 // The first by row, then by part of a row, is what the host reports; which invocation comes first is chance. One that comes
-// after an earlier row or part leaves; the others each take a record. No invocation waits for another.
+// after an earlier row or part leaves, also when that came meanwhile, as among invocations that run at once; the others each
+// take a record, the latest in place of the oldest. No invocation waits for another.
 void trouble_wide(uint kind, uvec2 value, int limit, uint row, uint part)
 {
     Trouble t = Trouble(call.at[7]);
@@ -74,8 +75,9 @@ void trouble_wide(uint kind, uvec2 value, int limit, uint row, uint part)
     if (atomicMax(t.first_row, ~row) > ~row) return;
     uint before = atomicMax(t.first_key, ~key);
     if (before > ~key || (whole_key && before == ~key)) return;
-    uint place = atomicAdd(t.count, 1u);
-    if (place < RECORDS) t.record[place] = Record(kind, row, part, int(value.x), limit, int(value.y));
+    if (atomicMax(t.first_row, 0u) > ~row || atomicMax(t.first_key, 0u) > ~key) return;
+    uint place = atomicAdd(t.count, 1u) % RECORDS;
+    t.record[place] = Record(kind, row, part, int(value.x), limit, int(value.y));
 }
 
 void trouble(uint kind, int value, int limit, uint row, uint part)
