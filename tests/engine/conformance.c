@@ -238,6 +238,15 @@ static bool is_left_for_long(const trial *tried, const setup *options)
     return zt_dtype_get(dtype)->kind == 'Q' && dtype != ZT_Q4_K && dtype != ZT_Q8_0 && dtype != ZT_Q6_K && dtype != ZT_IQ3_S;
 }
 
+/* Recurrences, of which vulkan has the cpu's bits (docs/decisions/0042-the-same-bits-on-vulkan.md). */
+static bool has_cpu_bits(const trial *tried, const setup *options)
+{
+    static const zt_op ops[] = {ZT_OP_causal_conv, ZT_OP_delta_rule, ZT_OP_selective_scan, ZT_OP_wkv7};
+    for (size_t i = 0; i < sizeof ops / sizeof ops[0] && options->column == ON_VULKAN && is_f32(tried); i++)
+        if (ops[i] == tried->o.op) return true;
+    return false;
+}
+
 static bool check(trial *tried, int which)
 {
     const setup *options = &setups[which];
@@ -262,6 +271,8 @@ static bool check(trial *tried, int which)
     if (options->twin >= 0 && !same_bits(tried, tried->got[which], tried->got[options->twin]))
         return fails(tried, options->name,
                      setups[options->twin].isa == options->isa ? "other bits than with 1 thread" : "other bits than scalar");
+    if (has_cpu_bits(tried, options) && !same_bits(tried, tried->got[which], tried->got[cpu_setup]))
+        return fails(tried, options->name, "other bits than the cpu");
     return options->forced || is_second_run(options) || rows_alone(tried, options, tried->got[which]);
 }
 

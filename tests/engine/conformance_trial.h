@@ -28,7 +28,7 @@ typedef struct setup {
 } setup;
 
 static setup setups[MAX_SETUPS];
-static int n_setups;
+static int n_setups, cpu_setup; /* cpu_setup: the best instructions, 1 thread */
 
 static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin, bool forced)
 {
@@ -73,8 +73,13 @@ static void add_setups(zt_ctx *ctx, const char *only)
         int one = n_setups;
         bool best = isa == (int)zt_isa_best();
         add_setup(ctx, "cpu", (zt_isa)isa, 1, isa == ZT_ISA_SCALAR ? -1 : scalar, false);
+        cpu_setup = one;
         add_setup(ctx, "cpu", (zt_isa)isa, 3, one, false);
         for (int threads = 2; best && threads <= THREADS; threads++) add_setup(ctx, "cpu", (zt_isa)isa, threads, one, true);
+    }
+    if (only && !strcmp(only, columns[ON_VULKAN])) {
+        cpu_setup = n_setups;
+        add_setup(ctx, "cpu", zt_isa_best(), 1, -1, false);
     }
     /* hip has cuda's rows and kernels, and opencl is tests/engine/opencl.bats': they are tried where they are named. */
     for (int column = ON_VULKAN; column < N_COLUMNS; column++)
