@@ -30,6 +30,15 @@ logits() {
     grep -qE "^Decided .* Arithmetic $(number)\.$" "$latest"
 }
 
+@test "the tables of gelu on the page are those of the kernels" {
+    sed -n '/^static const float erf_tail/,/^};/p; /^static const float tanh_tail/,/^};/p' "$repo/lib/engine/cpu/isa/activations_f32.h" |
+        grep -v '^static' | grep -oE -- '-?[0-9][0-9.e+-]*' >kernel
+    sed -n '/^    erf c /,/^$/p' "$repo/docs/arithmetic.md" | sed -E 's/^    (erf|tanh) (c|h|k[1-4]) *//' |
+        grep -oE -- '-?[0-9][0-9.e+-]*' >page
+    [ "$(wc -l <page)" -eq 384 ]
+    cmp kernel page
+}
+
 # by_page TYPE PROMPT OPTION...: a model of that type of weights
 by_page() {
     local type=$1 prompt=$2
