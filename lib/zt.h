@@ -52,6 +52,7 @@
  *   zt/train.h     optimizers, training steps, data sets, the loop over epochs
  *   zt/nn.h        volumetric networks: grids of layers, from JSON
  *   zt/llm.h       language models: templates, batches, speculation, training
+ *   zt/sign.h      signatures of models
  *   zt/dna.h       models inspected and compared, merged, adapters
  *   zt/all.h       all of these
  */

@@ -1,9 +1,9 @@
 /* digest.c - SHA-256 by OpenSSL's libcrypto, opened at run time. */
 #include "lib/base/digest.h"
+#include "lib/base/crypto.h"
 #include "lib/base/require.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef struct evp_md_ctx evp_md_ctx; /* EVP_MD_CTX and EVP_MD, which are opaque there too */
@@ -25,32 +25,16 @@ struct zt_digest {
     evp_md_ctx *md;
 };
 
-static const char *const libraries[] = {"libcrypto.so.3", "libcrypto.so.1.1", "libcrypto.so", NULL};
-
 static zt_status open_library(zt_ctx *ctx, crypto_library *library)
 {
-    const char *named = getenv("ZT_LIBCRYPTO");
-    if (named) library->handle = dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    for (int i = 0; libraries[i] && !named && !library->handle; i++)
-        library->handle = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
-    if (!library->handle)
-        return zt_fail(ctx, ZT_ENOTSUP, "SHA-256 needs libcrypto%s%s: install the package libssl3",
-                       named ? ", not found as " : "", named ? named : "");
-    const struct {
-        const char *name;
-        void *function;
-    } wanted[] = {{"EVP_MD_CTX_new", &library->EVP_MD_CTX_new},
-                  {"EVP_MD_CTX_free", &library->EVP_MD_CTX_free},
-                  {"EVP_sha256", &library->EVP_sha256},
-                  {"EVP_DigestInit_ex", &library->EVP_DigestInit_ex},
-                  {"EVP_DigestUpdate", &library->EVP_DigestUpdate},
-                  {"EVP_DigestFinal_ex", &library->EVP_DigestFinal_ex}};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        void *symbol = dlsym(library->handle, wanted[i].name);
-        if (!symbol) return zt_fail(ctx, ZT_ENOTSUP, "SHA-256: libcrypto has no function %s", wanted[i].name);
-        memcpy(wanted[i].function, &symbol, sizeof symbol);
-    }
-    return ZT_OK;
+    const zt_crypto_function wanted[] = {{"EVP_MD_CTX_new", &library->EVP_MD_CTX_new},
+                                         {"EVP_MD_CTX_free", &library->EVP_MD_CTX_free},
+                                         {"EVP_sha256", &library->EVP_sha256},
+                                         {"EVP_DigestInit_ex", &library->EVP_DigestInit_ex},
+                                         {"EVP_DigestUpdate", &library->EVP_DigestUpdate},
+                                         {"EVP_DigestFinal_ex", &library->EVP_DigestFinal_ex}};
+    library->handle = zt_crypto_open(ctx, "SHA-256", wanted, sizeof wanted / sizeof *wanted);
+    return library->handle ? ZT_OK : ZT_ENOTSUP;
 }
 
 static zt_status check(const zt_digest *digest, int result, const char *function)

@@ -13,6 +13,7 @@
 #include "lib/zt/program.h"
 #include "lib/zt/quantize.h"
 #include "lib/zt/run.h"
+#include "lib/zt/sign.h"
 #include "lib/zt/train.h"
 
 #endif

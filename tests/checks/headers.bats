@@ -72,6 +72,7 @@ in_sources() { # PERL-REGEX FOLDER...
         [base]='base'
         [tensor]='base tensor'
         [io]='base tensor io'
+        [sign]='base io sign'
         [ops]='base tensor ops'
         [prog]='base tensor ops prog'
         [engine]='base tensor io ops prog engine'

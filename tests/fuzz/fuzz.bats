@@ -61,6 +61,10 @@ drive() {
     drive kv "$tests"/seeds/kv/*
 }
 
+@test "sign: signatures and their statements, changed" {
+    drive sign "$tests"/seeds/sign/*
+}
+
 @test "recipe: merges in YAML and JSON, changed" {
     drive recipe "$tests"/seeds/recipe/*
 }

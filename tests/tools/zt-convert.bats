@@ -29,6 +29,8 @@ END
 
 @test "the man page's examples run" {
     cp "$tiny" m && rm model.gguf && mv m model.gguf
+    cp -r "$repo/tests/sign/reference/model" signed
+    cp "$repo"/tests/sign/reference/{root.crt,certificate.sig} .
     man_examples_run zt-convert
 }
 

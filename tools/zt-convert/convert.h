@@ -2,7 +2,7 @@
  *
  * main.c chooses what is done; options.c has the options; input.c opens and picks tensors; names.c
  * matches and renames them; network.c makes a network's weights float; edit.c changes metadata; write.c converts; list.c, hash.c,
- * check.c and probe.c look. */
+ * check.c and probe.c look; signature.c signs and verifies. */
 #ifndef ZT_CONVERT_TOOL_H
 #define ZT_CONVERT_TOOL_H
 
@@ -27,6 +27,8 @@ enum {
     CONVERT_CHECK,
     CONVERT_HASH,
     CONVERT_CAT,
+    CONVERT_SIGN,
+    CONVERT_VERIFY,
     CONVERT_PROBE,
     CONVERT_BLUEPRINT,
     CONVERT_N_MODES
@@ -104,6 +106,8 @@ zt_status job_meta(convert_job *job);
 zt_status job_hash(convert_job *job);
 zt_status job_check(convert_job *job);
 zt_status job_cat(convert_job *job);
+zt_status job_sign(convert_job *job);
+zt_status job_verify(convert_job *job);
 /* probe.c: tensors of unknown names as layers, by their geometry. */
 zt_status job_probe(convert_job *job);
 zt_status job_blueprint(convert_job *job);

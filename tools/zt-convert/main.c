@@ -5,9 +5,11 @@
 
 /* What each mode does. */
 static zt_status (*const mode_functions[CONVERT_N_MODES])(convert_job *j) = {
-    [CONVERT_WRITE] = job_convert, [CONVERT_EDIT] = job_convert, [CONVERT_HF] = job_to_hf,           [CONVERT_MOUNT] = job_mount,
-    [CONVERT_LIST] = job_list,     [CONVERT_META] = job_meta,    [CONVERT_CHECK] = job_check,        [CONVERT_HASH] = job_hash,
-    [CONVERT_CAT] = job_cat,       [CONVERT_PROBE] = job_probe,  [CONVERT_BLUEPRINT] = job_blueprint};
+    [CONVERT_WRITE] = job_convert,      [CONVERT_EDIT] = job_convert,  [CONVERT_HF] = job_to_hf,
+    [CONVERT_MOUNT] = job_mount,        [CONVERT_LIST] = job_list,     [CONVERT_META] = job_meta,
+    [CONVERT_CHECK] = job_check,        [CONVERT_HASH] = job_hash,     [CONVERT_CAT] = job_cat,
+    [CONVERT_SIGN] = job_sign,          [CONVERT_VERIFY] = job_verify, [CONVERT_PROBE] = job_probe,
+    [CONVERT_BLUEPRINT] = job_blueprint};
 
 enum { MANY = 1 << CONVERT_LIST | 1 << CONVERT_META | 1 << CONVERT_CHECK | 1 << CONVERT_HASH };
 

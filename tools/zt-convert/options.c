@@ -14,6 +14,8 @@ static const zt_mode modes[CONVERT_N_MODES] = {
     [CONVERT_CHECK] = {"--check", "check"},
     [CONVERT_HASH] = {"--hash", "hash"},
     [CONVERT_CAT] = {"--cat", "cat"},
+    [CONVERT_SIGN] = {"--sign", "sign"},
+    [CONVERT_VERIFY] = {"--verify-signature", "verify-signature"},
     [CONVERT_PROBE] = {"--probe", "probe"},
     [CONVERT_BLUEPRINT] = {"--blueprint", "blueprint"},
 };
@@ -31,17 +33,18 @@ static const zt_opt options[] = {
 #include "tools/zt-convert/options.def"
     {0}};
 
-static const zt_shared_opt shared[] = {{"output", IN(WRITE) | IN(HF) | IN(MOUNT) | IN(CAT), NULL},
-                                       {"force", IN(WRITE) | IN(MOUNT) | IN(CAT), NULL},
+static const zt_shared_opt shared[] = {{"output", IN(WRITE) | IN(HF) | IN(MOUNT) | IN(CAT) | IN(SIGN), NULL},
+                                       {"force", IN(WRITE) | IN(MOUNT) | IN(CAT) | IN(SIGN), NULL},
                                        {"format", IN(LIST) | IN(META) | IN(PROBE), NULL},
                                        {"color", IN(LIST) | IN(META) | IN(PROBE), NULL},
-                                       {"progress", IN(WRITE) | IN(EDIT) | IN(CHECK) | IN(HASH), NULL},
+                                       {"progress", IN(WRITE) | IN(EDIT) | IN(CHECK) | IN(HASH) | IN(SIGN) | IN(VERIFY), NULL},
                                        {0}};
 
 static const char *const synopsis[] = {"[--to CONTAINER] [--dtype TYPE] [OPTION...] IN... OUT",
                                        "--list | --meta | --check | --hash IN...",
                                        "--probe | --blueprint IN",
                                        "--cat NAME IN",
+                                       "--sign KEY | --verify-signature SIG --public-key KEY MODEL",
                                        "--set KEY=VALUE | --unset KEY | --rename FROM=TO FILE",
                                        NULL};
 
