@@ -67,7 +67,8 @@ typedef struct bench_result {
     struct bench_result *next;
 } bench_result;
 
-#define BENCH_OS 200
+#define BENCH_OS      200
+#define BENCH_UNKNOWN "unknown" /* what a results file does not say of its machine or engine; of processors: 0 */
 typedef struct bench_machine_id {
     char os[BENCH_OS];      /* "Linux 6.1.0 x86_64" */
     char cpu[ZT_CPU_MODEL]; /* "AMD EPYC ..." */
@@ -121,7 +122,7 @@ zt_status bench_junit(zt_cli *cli, const char *suite, const bench_case *cases, i
 
 /* ---- stored results (read.c), and comparison of two (compare.c) --------------------------------- */
 
-/* Reads zt.bench/1 from a file, or "-". Free the list on error too. */
+/* Reads zt.bench/1, or the JSON of llama-bench or hyperfine, from a file, or "-". Free the list on error too. */
 zt_status bench_read(zt_ctx *ctx, const char *file, bench_list *list);
 /* Reads it from a text; name: for messages. */
 zt_status bench_read_text(zt_ctx *ctx, const char *name, const char *text, size_t length, bench_list *list);
@@ -147,9 +148,10 @@ zt_status bench_more_of(zt_cli *cli, const bench_options *options, const bench_l
 
 typedef struct bench_line {
     zt_ctx *ctx;
-    char **argv; /* NULL-terminated */
-    char *name;  /* the command as given */
-    char *text;  /* memory that argv points into; NULL: borrowed */
+    char **argv;   /* NULL-terminated */
+    char *name;    /* the command as given */
+    char *text;    /* memory that argv points into; NULL: borrowed */
+    bool prepares; /* --prepare's, whose failure --ignore-failure does not accept */
 } bench_line;
 
 /* Splits a line into words, or runs it by the shell if it has shell syntax. Free it on error too. */
@@ -162,6 +164,17 @@ struct rusage;
 int bench_start(const bench_line *command, int out, bool loud, double *when);
 /* Waits for its end, which is an error unless it is well or any end will do. */
 zt_status bench_wait(const bench_line *command, int pid, bool any_end, struct rusage *usage);
+
+/* The words of a command for each combination of values of --parameter-scan NAME=VALUE,... (scan.c): {NAME} in a word is replaced. A
+ * value is a word, or a range of numbers as in bench_numbers_of. Without parameters there is one combination, the words themselves.
+ * All strings are the scan's; words [word_count], of which the last may be NULL, are borrowed. NULL: a list that is not valid, or a
+ * name that no word has. */
+typedef struct bench_scan bench_scan;
+bench_scan *bench_scan_open(zt_ctx *ctx, const zt_opt_list *parameters, char **words, int word_count);
+bool bench_scan_next(bench_scan *scan);    /* goes to the next combination; false: the last was given, or out of memory */
+char **bench_scan_words(bench_scan *scan); /* of the current combination, valid until the next one */
+const char *bench_scan_name(const bench_scan *scan); /* " NAME=VALUE" of each parameter; "" without parameters */
+void bench_scan_close(bench_scan *scan);             /* NULL is allowed */
 
 /* ---- performance counters (counters.c) --------------------------------------------------------- */
 

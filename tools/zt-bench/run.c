@@ -2,7 +2,7 @@
  *
  * A command is started as execvp does, without a shell; with --vs there are two, each a line of
  * text that a shell reads where it has something for a shell in it.
- * Input is empty, output is thrown away (under -v it goes to stderr).
+ * Input is empty, output is thrown away (under -v it goes to stderr). --prepare is a line as well, run before each run.
  * Wall time is from when the child lets the program take its place until its end was waited for:
  * without the fork, which copies our page tables. (A child begun by posix_spawn would need no copy,
  * and be held to have had our memory, so that no command's peak could be less than ours.)
@@ -144,8 +144,8 @@ zt_status bench_wait(const bench_line *command, int pid, bool any_end, struct ru
         return zt_fail(command->ctx, ZT_EDATA, "%s: killed by signal %d (%s)", command->argv[0], WTERMSIG(status),
                        strsignal(WTERMSIG(status)));
     if (WEXITSTATUS(status))
-        return zt_fail(command->ctx, ZT_EDATA, "%s: exit status %d (--ignore-failure measures it)", command->argv[0],
-                       WEXITSTATUS(status));
+        return zt_fail(command->ctx, ZT_EDATA, "%s%s: exit status %d%s", command->prepares ? "--prepare: " : "", command->argv[0],
+                       WEXITSTATUS(status), command->prepares ? "" : " (--ignore-failure measures it)");
     return ZT_OK;
 }
 
@@ -173,11 +173,22 @@ static const struct {
     const char *test, *unit;
 } rows[N_ROWS] = {{"wall", "s"}, {"user", "s"}, {"sys", "s"}, {"peak", "bytes"}};
 
-static zt_status add_rows(zt_ctx *ctx, bench_list *list, const char *name, int64_t most, bench_result *row[N_ROWS])
+/* What is measured together: a command, or two, and what runs before each run of them. */
+typedef struct run_subject {
+    bench_line commands[2], prepare;
+    const char *variant; /* of --parameter-scan: " NAME=VALUE"; else "" */
+} run_subject;
+
+static zt_status add_rows(zt_ctx *ctx, bench_list *list, const char *variant, int64_t most, bench_result *row[N_ROWS])
 {
-    list->command = zt_strdup(ctx, name);
-    for (int i = 0; i < N_ROWS && list->command; i++)
-        if (!(row[i] = bench_add(ctx, list, rows[i].test, 0, rows[i].unit, most))) break;
+    zt_str name;
+    zt_str_init(&name, ctx);
+    for (int i = 0; i < N_ROWS; i++) {
+        zt_str_clear(&name);
+        zt_str_printf(&name, "%s%s", rows[i].test, variant);
+        if (!name.data || !(row[i] = bench_add(ctx, list, name.data, 0, rows[i].unit, most))) break;
+    }
+    zt_str_fini(&name);
     return zt_ctx_status(ctx);
 }
 
@@ -187,44 +198,107 @@ static void put_sample(bench_result *const row[N_ROWS], const run_cost *cost)
     for (int i = 0; i < N_ROWS; i++) row[i]->samples[row[i]->count++] = value[i];
 }
 
-/* Each once to warm up, and then in turn. */
-static zt_status take_samples(zt_cli *cli, const bench_options *options, const bench_line *commands, int sides, bench_list *lists)
+/* A run of a side, behind --prepare, whose time and memory do not count, and whose failure is never ignored. */
+static zt_status run_prepared(zt_cli *cli, const bench_options *options, const run_subject *subject, int side, run_cost *cost)
+{
+    static const bench_options strict = {0};
+    run_cost ignored;
+    zt_status status = zt_cli_interrupted() ? ZT_EINTR : ZT_OK;
+    if (!status && subject->prepare.argv) status = run_once(cli, &strict, &subject->prepare, &ignored);
+    return status ? status : run_once(cli, options, &subject->commands[side], cost);
+}
+
+/* --warmup rounds, and then samples in turn. */
+static zt_status take_samples(zt_cli *cli, const bench_options *options, const run_subject *subject, int sides, bench_list *lists)
 {
     int64_t reps = options->reps;
     bench_result *row[2][N_ROWS] = {{0}};
     zt_status status = ZT_OK;
     for (int k = 0; k < sides && !status; k++)
-        status = add_rows(cli->ctx, &lists[k], commands[k].name, bench_most(options), row[k]);
-    for (int64_t i = -1; i < reps && !status; i++) {
+        status = add_rows(cli->ctx, &lists[k], subject->variant, bench_most(options), row[k]);
+    for (int64_t i = -options->warmup; i < reps && !status; i++) {
         for (int turn = 0; turn < sides && !status; turn++) {
             int k = bench_turn(sides, i, turn);
             run_cost now = {0};
-            status = zt_cli_interrupted() ? ZT_EINTR : run_once(cli, options, &commands[k], &now);
+            status = run_prepared(cli, options, subject, k, &now);
             if (!status && i >= 0) put_sample(row[k], &now);
         }
-        zt_progress(cli, &(zt_work){"run", commands[0].name, "runs", (double)(i + 2), (double)(reps + 1)});
+        zt_progress(cli, &(zt_work){"run", subject->commands[0].name, "runs", (double)(i + options->warmup + 1),
+                                    (double)(reps + options->warmup)});
         if (!status && i + 1 == reps) status = bench_more_of(cli, options, lists, &reps);
     }
     return status;
 }
 
+/* ---- the command ------------------------------------------------------------------------------ */
+
+static void free_subject(run_subject *subject)
+{
+    for (int k = 0; k < 2; k++) bench_line_free(&subject->commands[k]);
+    bench_line_free(&subject->prepare);
+}
+
+/* The words of the command line, with values of parameters in them. */
+static zt_status open_subject(zt_cli *cli, const bench_options *options, char **word, int word_count, run_subject *subject)
+{
+    zt_ctx *ctx = cli->ctx;
+    zt_status status = options->prepare ? bench_line_of(ctx, word[word_count], &subject->prepare) : ZT_OK;
+    if (status) return status;
+    subject->prepare.prepares = true;
+    if (!options->vs) return command_of_words(ctx, word, word_count, &subject->commands[0]);
+    status = bench_line_of(ctx, word[0], &subject->commands[0]);
+    return status ? status : bench_line_of(ctx, word[1], &subject->commands[1]);
+}
+
+/* Measures one variant of the command. words: [word_count], and behind them that of --prepare, or NULL. */
+static zt_status measure_variant(zt_cli *cli, const bench_options *options, char **words, int word_count, const char *variant,
+                                 bench_list *lists)
+{
+    run_subject subject = {.variant = variant};
+    zt_status status = open_subject(cli, options, words, word_count, &subject);
+    if (!status) status = take_samples(cli, options, &subject, bench_sides(options), lists);
+    free_subject(&subject);
+    return status;
+}
+
+static zt_status measure_variants(zt_cli *cli, const bench_options *options, char **words, int word_count, bench_list *lists)
+{
+    bench_scan *scan = bench_scan_open(cli->ctx, &options->parameter_scan, words, word_count + 1);
+    zt_status status = scan ? ZT_OK : zt_ctx_status(cli->ctx);
+    while (!status && bench_scan_next(scan))
+        status = measure_variant(cli, options, bench_scan_words(scan), word_count, bench_scan_name(scan), lists);
+    if (!status) status = zt_ctx_status(cli->ctx);
+    bench_scan_close(scan);
+    return status;
+}
+
+/* The name of a side in the results: the command as it was given. */
+static zt_status name_commands(zt_cli *cli, const bench_options *options, char **word, int word_count, bench_list *lists)
+{
+    bench_line whole = {0};
+    zt_status status = options->vs ? ZT_OK : command_of_words(cli->ctx, word, word_count, &whole);
+    for (int k = 0; k < bench_sides(options) && !status; k++)
+        if (!(lists[k].command = zt_strdup(cli->ctx, options->vs ? word[k] : whole.name))) status = zt_ctx_status(cli->ctx);
+    bench_line_free(&whole);
+    return status;
+}
+
 zt_status bench_run(zt_cli *cli, const bench_options *options)
 {
-    int word_count = cli->n_operands - 1, sides = bench_sides(options);
-    char **word = cli->operands + 1;
-    bench_line commands[2] = {{0}};
+    int word_count = cli->n_operands - 1;
     bench_list lists[2] = {{0}};
     if (word_count < 1) return zt_fail(cli->ctx, ZT_EUSAGE, "no command, expected: zt-bench run -- COMMAND");
     if (options->vs && word_count != 2)
         return zt_fail(cli->ctx, ZT_EUSAGE, "run --vs needs two commands, each quoted as one argument, got %d", word_count);
-    zt_status status =
-        options->vs ? bench_line_of(cli->ctx, word[0], &commands[0]) : command_of_words(cli->ctx, word, word_count, &commands[0]);
-    if (!status && options->vs) status = bench_line_of(cli->ctx, word[1], &commands[1]);
-    if (!status) status = take_samples(cli, options, commands, sides, lists);
+    if (options->vs && options->parameter_scan.n) return zt_fail(cli->ctx, ZT_EUSAGE, "--parameter-scan does not apply to --vs");
+    char **words = zt_calloc(cli->ctx, (size_t)word_count + 2, sizeof *words);
+    if (!words) return zt_ctx_status(cli->ctx);
+    memcpy(words, cli->operands + 1, (size_t)word_count * sizeof *words);
+    words[word_count] = (char *)options->prepare; /* only read */
+    zt_status status = name_commands(cli, options, words, word_count, lists);
+    if (!status) status = measure_variants(cli, options, words, word_count, lists);
     if (!status) status = bench_answer(cli, options, lists);
-    for (int i = 0; i < 2; i++) {
-        bench_line_free(&commands[i]);
-        bench_list_free(cli->ctx, &lists[i]);
-    }
+    for (int i = 0; i < 2; i++) bench_list_free(cli->ctx, &lists[i]);
+    zt_free(cli->ctx, words);
     return status;
 }

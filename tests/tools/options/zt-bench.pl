@@ -55,7 +55,9 @@ my $vs = {value => 5, code => 64};    # of two subjects
             "--vs" => {run => [qw(model model.gguf other.gguf -p 8 -n 2 -r 3 -t 1)]}, "--seed" => $vs, "--threshold" => $vs},
         op => {"--seed" => $vs, "--threshold" => $vs, "--progress" => {value => "always", run => ["op", "neg f32[64]", "-r", 3, "-t", 1, "--no-roof"]}, "--plot" => {run => ["op", "neg f32[64]", "-r", 1, "-t", 1], value => "p.svg"},
             "--vs" => {run => ["op", "neg f32[64]", "neg f32[32]", "-r", 3, "-t", 1]}},
-        run => {"--seed" => $vs, "--threshold" => $vs, "--reps" => {value => 3, with => [qw(--format json)], says => qr/"samples":\[[^\],]+,[^\],]+,[^\],]+\]/}, "--vs" => {run => [qw(run true true -r 3)]}, "--ignore-failure" => {run => [qw(run -r 1 -- false)]}},
+        run => {"--seed" => $vs, "--threshold" => $vs, "--reps" => {value => 3, with => [qw(--format json)], says => qr/"samples":\[[^\],]+,[^\],]+,[^\],]+\]/}, "--vs" => {run => [qw(run true true -r 3)]}, "--ignore-failure" => {run => [qw(run -r 1 -- false)]},
+            "--warmup" => {value => -1, code => 64}, "--prepare" => {value => "false", code => 65},
+            "--parameter-scan" => {value => "s=1,2", run => [qw(run -r 1 -- sh -c), ": {s}"], says => qr/wall s=2/}},
         kld => {
             "--input" => {value => "text2.txt", same => sub { $_[0] }},
             "--from" => {value => 3, same => sub { $_[0] }},
