@@ -175,6 +175,19 @@ json_text() { perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->'"$1"; }
     [ "$stderr" = "zt-run: kv: blocks of this model's cache cannot be stored: it has recurrent layers, whose states are not rows of positions" ]
 }
 
+# The same device from run to run; blocks of the cpu engine are not taken, and the other way round.
+@test "vulkan takes its own blocks, and gives the text that it gives without a store" {
+    zt-run --version | grep -q '^vulkan:0' || skip 'no Vulkan adapter'
+    text >/dev/null
+    for precision in "" --exact; do
+        zt-run -q -m model.gguf --raw -n 40 --seed 3 -i prompt --engine vulkan --strict-engine $precision >want
+        [ "$(blocks --engine vulkan --strict-engine $precision | cut -d' ' -f1)" -eq 0 ]
+        cmp want <(text --engine vulkan --strict-engine $precision)
+        [ "$(blocks --engine vulkan --strict-engine $precision | cut -d' ' -f1)" -ge 3 ]
+        cmp want <(text --engine vulkan --strict-engine $precision --chunk 7)
+    done
+}
+
 # ZT_LONG: 500 kills. Without it the kills at each system call are enough.
 @test "killed at random moments: never another text" {
     [ -n "${ZT_LONG-}" ] || skip "in make long"
