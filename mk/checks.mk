@@ -9,6 +9,9 @@ sanitize:
 	+$(SANITIZE) BUILD=$(BUILD)/asan SAN='-fsanitize=address,undefined -fno-sanitize-recover=all'
 	+$(SANITIZE) BUILD=$(BUILD)/tsan SAN='-fsanitize=thread'
 
+# Races of the host's side of Vulkan alone: what the driver and its compiler do is not looked at.
+VULKAN_TSAN := TSAN_OPTIONS=ignore_noninstrumented_modules=1
+
 # RUNS executions of each tests/fuzz/TARGET.c, guided by coverage.
 fuzz:
 	@scripts/deps long
@@ -18,6 +21,7 @@ long:
 	@scripts/deps long
 	@$(MAKE) --no-print-directory run-tests
 	@$(MAKE) --no-print-directory sanitize
+	for t in vulkan_engine vulkan_faults vulkan_programs; do $(VULKAN_TSAN) $(BUILD)/tsan/tests/$$t || exit 1; done
 	ZT_LONG=1 $(BUILD)/tests/op_allocations
 	$(BUILD)/tests/grad_engines vulkan # skipped, aloud, without a device
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-train-methods.bats tests/tools/zt-run-receipt.bats tests/engine/arithmetic.bats
