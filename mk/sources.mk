@@ -36,7 +36,7 @@ test_bin := $(addprefix $(BUILD)/tests/,$(notdir $(test_src:.c=)))
 fuzz_src := $(filter-out tests/fuzz/main.c,$(wildcard tests/fuzz/*.c))
 fuzz_bin := $(fuzz_src:tests/fuzz/%.c=$(BUILD)/tests/fuzz_%)
 # Programs that tests run.
-helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow $(BUILD)/tests/zt-refusing
+helpers  := $(BUILD)/tests/mkmodel $(BUILD)/tests/zt-trace-planted $(BUILD)/tests/zt-bench-slow $(BUILD)/tests/zt-refusing $(BUILD)/tests/zt-reader
 # Tests that call the CUDA driver.
 cu_tests := cuda_blas cuda_emu cuda_faults cuda_fft cuda_lt cuda_unified opencl_faults
 # The emulated GPU (mk/cudaemu.mk).

@@ -24,6 +24,12 @@ $(BUILD)/tests/zt-refusing: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -Wl,--wrap=zt_ctx_new,--wrap=zt_ctx_free -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
 
+# All tools with a reader that a hostile file has taken over.
+$(BUILD)/tests/zt-reader: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(BUILD)/tests/tools/plant/reader.o $(common_obj) \
+                          $(BUILD)/libzt.a
+	$(call say,LD)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -Wl,--wrap=zt_source_read -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
+
 # wrong_use calls every public function: its calls are made from the headers.
 $(BUILD)/tests/api/calls.inc: tests/api/prototypes.pl tests/api/calls.pl tests/api/wrong_use.c $(wildcard lib/*.h lib/*/*.h lib/*/*/*.h)
 	@mkdir -p $(@D)

@@ -85,3 +85,16 @@ zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *
     close(fd);
     return status;
 }
+
+/* By a descriptor: in a sandbox no mode is changed by name, since Landlock does not restrict that. */
+bool zt_attributes_open_folder(const char *fresh)
+{
+    mode_t mask = umask(0);
+    umask(mask);
+    int fd = open(fresh, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool changed = fd >= 0 && fchmod(fd, 0777 & ~mask) == 0;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    errno = error;
+    return changed;
+}

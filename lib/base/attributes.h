@@ -21,6 +21,8 @@ zt_status zt_attributes_keep(zt_ctx *ctx, int fd, const char *path, const struct
 /* The same for a directory `fresh` that is about to replace the one at `path`; where that is not a
  * directory, nothing is done. */
 zt_status zt_attributes_keep_folder(zt_ctx *ctx, const char *fresh, const char *path);
+/* Gives a directory that mkdtemp has made the mode that mkdir would have given it. false and errno: it keeps its own. */
+bool zt_attributes_open_folder(const char *fresh);
 
 #ifdef __cplusplus
 }

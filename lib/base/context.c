@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 zt_ctx *zt_ctx_new(void)
 {
@@ -24,6 +25,7 @@ void zt_ctx_free(zt_ctx *ctx)
         next = thing->next;
         free(thing);
     }
+    for (int i = 0; i < ctx->spare_count; i++) close(ctx->spares[i]);
     pthread_mutex_destroy(&ctx->lock);
     free(ctx);
 }

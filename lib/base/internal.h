@@ -33,6 +33,8 @@ struct zt_ctx {
     uint64_t fail_in; /* refuse the allocation that counts this down to 0; 0: none */
     bool fail_onwards, failing;
     bool not_durable; /* durable.h */
+    int spares[16];   /* temporary files that were opened before the sandbox, for spooling */
+    int spare_count;
 };
 
 /* How many bytes a block of zt_alloc was asked for. */
@@ -59,6 +61,9 @@ struct zt_source {
 /* Is this file an open source of the context? What is still read is not to be replaced. */
 struct stat;
 bool zt_source_is_open(zt_ctx *ctx, const struct stat *file);
+
+/* Opens temporary files in TMPDIR for later, at most 16; fewer where that fails. */
+void zt_spare_open(zt_ctx *ctx, int count);
 
 /* Takes over `fd`, except stdin's. */
 zt_status zt_stream_begin(zt_source *source, int fd);

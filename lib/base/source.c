@@ -84,6 +84,31 @@ static int open_temporary(zt_ctx *ctx, const char *dir)
     return fd;
 }
 
+static const char *temporary_folder(void)
+{
+    const char *folder = getenv("TMPDIR");
+    return folder && *folder ? folder : "/tmp";
+}
+
+void zt_spare_open(zt_ctx *ctx, int count)
+{
+    const int most = sizeof ctx->spares / sizeof *ctx->spares;
+    while (ctx->spare_count < count && ctx->spare_count < most) {
+        int fd = open_temporary(ctx, temporary_folder());
+        if (fd < 0) return;
+        ctx->spares[ctx->spare_count++] = fd;
+    }
+}
+
+/* A spare one, or -1. */
+static int take_spare(zt_ctx *ctx)
+{
+    pthread_mutex_lock(&ctx->lock);
+    int fd = ctx->spare_count ? ctx->spares[--ctx->spare_count] : -1;
+    pthread_mutex_unlock(&ctx->lock);
+    return fd;
+}
+
 int zt_fd_write(int fd, const void *bytes, size_t size)
 {
     const char *cursor = bytes;
@@ -135,9 +160,9 @@ static zt_status copy_all(zt_source *source, int fd, const char *dir, zt_wanted 
  * before, and all the rest. `fd` stays the caller's. */
 zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *head, size_t size)
 {
-    const char *dir = getenv("TMPDIR");
-    dir = dir && *dir ? dir : "/tmp";
-    source->fd = open_temporary(source->ctx, dir);
+    const char *dir = temporary_folder();
+    source->fd = take_spare(source->ctx);
+    if (source->fd < 0) source->fd = open_temporary(source->ctx, dir);
     if (source->fd < 0)
         return zt_fail(source->ctx, ZT_ECREATE, "%s: cannot create a temporary file in %s: %s", source->name, dir,
                        strerror(errno));

@@ -5,6 +5,7 @@
  *   base/digest.h      SHA-256, by libcrypto
  *   base/durable.h     outputs that need not survive a power failure
  *   base/near.h        the known name that is closest to a misspelled one
+ *   base/sandbox.h     a process gives up what it does not need
  *   base/utf8.h        the number of characters of a text
  */
 #ifndef ZT_PUBLIC_FILES_H
@@ -15,6 +16,7 @@
 #include "lib/base/digest.h"
 #include "lib/base/durable.h"
 #include "lib/base/near.h"
+#include "lib/base/sandbox.h"
 #include "lib/base/utf8.h"
 
 #endif

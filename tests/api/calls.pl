@@ -23,6 +23,7 @@ my %no_scratch = (
     zt_gguf_over => 'the same', zt_bound_inputs_free => 'the same', zt_nn_layout_free => 'the same',
     zt_tensor_wrap => 'memory that another owns',
     zt_near_list => 'a list without its end', zt_cost_add => 'roots of another program',
+    zt_sandbox_enter => 'paths that are not there',
     zt_dna_sign => 'fewer floats than the layer has', zt_dna_read => 'the same'
 );
 # Fails without a message: there is no context, or the status is another's.
@@ -37,7 +38,7 @@ my %silent = (
 my $count = qr/^(?:n|n_\w+|\w*count|\w*bytes|\w*size|len|least|max|cap|k|V|T|rows|cols|columns|choices|length|rank|expect|limit)$/;
 # These release an object: a process a call.
 my $ends = qr/_(?:free|close|unref|fini|release|take|forget|of_gguf|gguf|with_shards|end|commit)$|^zt_ctx_|^zt_mem_|_fault|_trace$|^zt_engine_
-    |^zt_sink_(?:write|copy)$|^zt_writer_copy$|^zt_gguf_put_/x; # the last: one failure is the object's for good
+    |^zt_sink_(?:write|copy)$|^zt_writer_copy$|^zt_gguf_put_|^zt_sandbox_enter/x; # the last: one failure is the object's for good
 # Objects that these return are made, and say why they are not; others are looked up.
 my $makes = qr/_(?:new|open|open_\w+|from|take|parse|view|bind|of_made|program|prog|part)$/;
 

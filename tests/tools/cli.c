@@ -339,7 +339,7 @@ static void test_exit(void)
        "--mem-limit");
     ok(run_tool("-q int") == 130 && !strcmp(out, "valid\n") && !strcmp(err, "zt-test: interrupted\n"),
        "SIGINT: 130, and what was written is there");
-    ok(run_tool("-q on") == 0 && has(out, "next\n"), "an interrupted line editor fails nothing");
+    ok(run_tool("-q --sandbox off on") == 0 && has(out, "next\n"), "an interrupted line editor fails nothing");
     ok(run_tool("-q die") == 1000 + SIGINT, "the second SIGINT kills");
 
     to = "/dev/full";

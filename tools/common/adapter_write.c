@@ -120,7 +120,7 @@ static void remove_folder(zt_ctx *ctx, const char *directory)
 /* Puts the directory `fresh` at its place; of one that is there already, an adapter's, what was in it is removed. */
 static zt_status place_folder(zt_cli *cli, const char *fresh, const char *target)
 {
-    chmod(fresh, 0777 & ~umask(umask(0)));
+    zt_attributes_open_folder(fresh);
     zt_status status = zt_attributes_keep_folder(cli->ctx, fresh, target);
     if (status == ZT_OK && rename(fresh, target) == 0) return ZT_OK;
     if (status == ZT_OK && cli->force && (errno == ENOTEMPTY || errno == EEXIST)) {

@@ -202,10 +202,8 @@ static zt_status apply_settings(zt_cli_state *state)
     if (!status && state->cli.tool->shared & ZT_SHARE_PAIR) status = zt_pair_settle(state);
     if (status) return status;
     choose_looks(cli);
-    zt_mem_limit(cli->ctx, cli->mem_limit);
     zt_level up_to = cli->verbose > 1 ? ZT_LOG_DEBUG : cli->verbose ? ZT_LOG_INFO : ZT_LOG_WARN;
     zt_log_set(cli->ctx, up_to, cli->quiet ? NULL : log_line, state);
-    catch_interrupt();
     return ZT_OK;
 }
 
@@ -243,6 +241,9 @@ zt_cli *zt_cli_open(const zt_tool *tool, int argc, char **argv)
         status = zt_print_devices(state);
         done = true;
     }
+    if (status == ZT_OK && !done) status = zt_cli_sandbox(state);
+    if (status == ZT_OK && !done) zt_mem_limit(state->cli.ctx, state->cli.mem_limit);
+    if (status == ZT_OK && !done) catch_interrupt();
     if (status || done) exit(zt_cli_close(&state->cli, status));
     return &state->cli;
 }

@@ -32,6 +32,20 @@ typedef enum zt_opt_kind {
     ZT_OPT_HELP      /* bool *: --help, or --help=all */
 } zt_opt_kind;
 
+/* What the value of an option opens, for the sandbox (sandbox.c). */
+typedef enum zt_opens {
+    ZT_OPENS_NOTHING,
+    ZT_OPENS_INPUT,    /* reads a file with its shards, or a directory; nothing, if neither exists */
+    ZT_OPENS_OUTPUT,   /* writes a file or directory, in the directory that it is in */
+    ZT_OPENS_UPDATE,   /* reads a file and replaces it */
+    ZT_OPENS_FOLDER,   /* keeps files in a directory */
+    ZT_OPENS_RECIPE,   /* reads a file that names others */
+    ZT_OPENS_ADDRESS,  /* listens on a socket */
+    ZT_OPENS_TARGET,   /* writes to "console", "fd:N" or a file, or connects to a URL */
+    ZT_OPENS_TERMINAL, /* edits lines on the terminal */
+    ZT_OPENS_COMMAND   /* starts a command */
+} zt_opens;
+
 typedef struct zt_opt_list {
     const char **item;
     int n;
@@ -54,6 +68,7 @@ typedef struct zt_opt {
     const char *otherwise; /* default in words, if the initial value does not show it */
     const char *heading;   /* begins a group of --help, up to the next heading */
     bool detail;           /* listed only by --help=all, if the whole list is too long for --help */
+    zt_opens opens;        /* of a STR, OPTIONAL or LIST option that names a file */
     /* For completion of a STR or LIST option. If `arg` is "GLOB=TYPE", names_from completes the part before '=', and values
      * the part after it; if it is "NAME=VALUE", values complete the part before '='. */
     zt_name_fn *values;     /* the known values (user: NULL); NULL: none */
@@ -103,6 +118,15 @@ typedef struct zt_tool {
     int n_modes;
     bool commands;                       /* the modes are commands: operand 0 is the name of one */
     const zt_shared_opt *shared_options; /* ends with {0}; NULL: all apply everywhere */
+    bool stdin_programs;                 /* without a file, a program is read from standard input */
+    uint64_t output_modes;               /* modes in which the last of several operands is the output, unless --output is given */
+    uint64_t update_modes;               /* modes in which a single operand is changed, or has a file beside it */
+    uint64_t recipe_modes;               /* ZT_IN of the modes whose operands are files that name others */
+    uint64_t device_modes;               /* modes that look for devices of every engine */
+    uint64_t command_modes;              /* modes whose operands are commands: they run without a sandbox */
+    uint64_t command_modes_if;           /* the same, if this option is given: */
+    const char *commands_if;
+    unsigned sandbox_keeps; /* zt_sandbox_keep, besides what options need */
 } zt_tool;
 
 typedef enum zt_format {

@@ -20,7 +20,8 @@ typedef struct zt_cli_state {
     bool reported;       /* failures have been printed */
     /* shared options that are not kept in zt_cli */
     bool help, help_all, version, devices, isa_given, format_given, completion_given;
-    int isa, format, completion;
+    int isa, format, completion, sandbox;
+    char sandbox_note[192];              /* for -v, once the options have been checked; "": none */
     const char *isa_text, *threads_text; /* ZT_SHARE_PAIR: the given values; NULL: not given */
     char engine[2][64];
     zt_cli_second second;
@@ -63,6 +64,9 @@ zt_status zt_print_help(zt_cli_state *state);
 zt_status zt_print_completion(zt_cli_state *state);
 zt_status zt_print_version(zt_cli_state *state);
 zt_status zt_print_devices(zt_cli_state *state);
+
+/* sandbox.c: enters the sandbox of --sandbox. ZT_ENOTSUP: `on`, and the kernel lacks a part. */
+zt_status zt_cli_sandbox(zt_cli_state *state);
 
 /* ranks.c: before the message of a failure is printed; on another rank than 0, it waits until mpirun ends the process. */
 void zt_ranks_failed(zt_cli *cli, zt_status status);

@@ -182,5 +182,6 @@ zt_status zt_cli_enter(zt_cli *cli, int mode)
         status = check_needs(cli, &state->options[i]);
         if (!status) status = check_excludes(cli, &state->options[i]);
     }
+    if (!status && *state->sandbox_note) zt_log(cli->ctx, ZT_LOG_INFO, "%s", state->sandbox_note);
     return status;
 }

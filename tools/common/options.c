@@ -29,7 +29,7 @@ static const struct shared_option {
     zt_opt opt;
 } shared_options[] = {
     ROW(ZT_SHARE_OUTPUT, cli.output, 'o', "output", STR, "FILE", "output file; - for stdout",
-        .otherwise = "stdout, if the tool can write to it"),
+        .otherwise = "stdout, if the tool can write to it", .opens = ZT_OPENS_OUTPUT),
     ROW(ZT_SHARE_OUTPUT, cli.force, 'f', "force", FLAG, NULL, "overwrite an existing output file", ),
     ROW(ZT_SHARE_PAIR, threads_text, 't', "threads", STR, "N[,N]", "number of threads", .otherwise = THREADS),
     ROW(ZT_SHARE_PAIR, cli.engine, 0, "engine", STR, "NAME[,NAME]", "engine: auto, cpu, cuda, hip, opencl, vulkan or ref",
@@ -59,6 +59,8 @@ static const struct shared_option {
         "table format; auto: columns on a terminal, else tsv", .detail = true),
     ROW(ZT_SHARE_COLOR, cli.color, 0, "color", WORD, "auto|always|never", "colour output", .detail = true),
     ROW(ZT_SHARE_PROGRESS, cli.progress, 0, "progress", WORD, "auto|always|never", "progress bar on stderr", .detail = true),
+    ROW(0, sandbox, 0, "sandbox", WORD, "auto|on|off", "sandbox: files and system calls that the run does not need are refused",
+        .detail = true),
     ROW(0, cli.quiet, 'q', "quiet", FLAG, NULL, "quiet: print errors only", .detail = true),
     ROW(0, cli.verbose, 'v', "verbose", COUNT, NULL, "verbose: print details; -vv: more details", ),
     ROW(0, help, 'h', "help", HELP, NULL, "print this help and exit; --help=all: every option", ),

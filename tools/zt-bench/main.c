@@ -1,6 +1,7 @@
 /* zt-bench - measure: one subcommand, one kind of subject. */
 #include "tools/zt-bench/bench.h"
 
+#include "lib/base/sandbox.h"
 #include "tools/common/command.h"
 
 #include <string.h>
@@ -68,6 +69,11 @@ static const zt_tool tool = {
     .commands = true,
     .n_modes = N_COMMANDS,
     .shared_options = shared,
+    .device_modes = IN(MACHINE),
+    .command_modes = IN(RUN),
+    .command_modes_if = IN(COMPARE),
+    .commands_if = "vs",
+    .sandbox_keeps = ZT_SANDBOX_KEEP_COUNTERS,
 };
 
 /* Before anything is measured for nothing. */

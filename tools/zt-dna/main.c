@@ -30,6 +30,7 @@ static const zt_tool tool = {
     .commands = true,
     .n_modes = DNA_N_COMMANDS,
     .shared_options = dna_shared_options,
+    .recipe_modes = ZT_IN(DNA_EVOLVE),
 };
 
 static zt_status run_command(zt_cli *cli)

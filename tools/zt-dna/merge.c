@@ -33,14 +33,16 @@ static zt_status write_to(zt_cli *cli, zt_merge *merge, const char *path, const 
     return status;
 }
 
-/* A directory of Hugging Face's is made of a whole model: by way of a file that goes again. */
+/* A directory of Hugging Face's is made of a whole model: by way of a file beside it that goes again. */
 static zt_status write_folder(zt_cli *cli, zt_merge *merge)
 {
-    const char *tmp = getenv("TMPDIR");
+    size_t length = strlen(cli->output);
+    while (length > 1 && cli->output[length - 1] == '/') length--;
+    const char *slash = memrchr(cli->output, '/', length);
     zt_checkpoint_opts options = {.to = zt_container_named("gguf"), .force = true};
     zt_str path;
     zt_str_init(&path, cli->ctx);
-    zt_status status = zt_str_printf(&path, "%s/zt-merge-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    zt_status status = zt_str_printf(&path, "%.*s.zt-merge-XXXXXX", slash ? (int)(slash + 1 - cli->output) : 0, cli->output);
     int descriptor = status == ZT_OK ? mkstemp(path.data) : -1;
     if (status == ZT_OK && descriptor < 0) status = zt_fail(cli->ctx, ZT_ECREATE, "%s: %s", path.data, strerror(errno));
     if (descriptor >= 0) close(descriptor);

@@ -128,7 +128,8 @@ zt_status dna_check_runs(zt_engine *engine, zt_nn *network, double most)
 
 static void put_count(zt_str *text, const char *key, int64_t count) { zt_str_printf(text, ",\"%s\":%" PRId64, key, count); }
 
-static zt_status write_report(zt_cli *cli, const char *path, const zt_nn_mutated *counts)
+/* Written whole, to be committed after the child. */
+static zt_sink *open_report(zt_cli *cli, const char *path, const zt_nn_mutated *counts)
 {
     zt_str text;
     zt_str_init(&text, cli->ctx);
@@ -142,11 +143,12 @@ static zt_status write_report(zt_cli *cli, const char *path, const zt_nn_mutated
     put_count(&text, "undone", counts->undone);
     zt_status status = zt_str_puts(&text, "}\n");
     zt_sink *sink = status == ZT_OK ? zt_sink_open(cli->ctx, path, cli->force) : NULL;
-    if (status == ZT_OK) status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(cli->ctx);
-    if (status == ZT_OK) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
+    if (sink && zt_sink_write(sink, text.data, text.len)) {
+        zt_sink_close(sink);
+        sink = NULL;
+    }
     zt_str_fini(&text);
-    return status;
+    return sink;
 }
 
 static zt_status write_child(zt_cli *cli, zt_nn *child)
@@ -170,8 +172,11 @@ zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, i
     zt_nn *child = engine ? zt_nn_open(cli->ctx, operands[0], cli->seed) : NULL;
     status = child ? zt_nn_mutate(child, &how, &counts) : zt_ctx_status(cli->ctx);
     if (status == ZT_OK) status = dna_check_runs(engine, child, 0);
+    zt_sink *report = status == ZT_OK && options->report ? open_report(cli, options->report, &counts) : NULL;
+    if (status == ZT_OK && options->report && !report) status = zt_ctx_status(cli->ctx);
     if (status == ZT_OK) status = write_child(cli, child);
-    if (status == ZT_OK && options->report) status = write_report(cli, options->report, &counts);
+    if (status == ZT_OK && report) status = zt_sink_commit(report);
+    zt_sink_close(report);
     zt_nn_close(child);
     zt_engine_close(engine);
     return status;

@@ -49,6 +49,7 @@ const zt_tool quant_tool = {
     .options = option_table,
     .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_MEM | ZT_SHARE_FORMAT | ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = 2,
+    .output_modes = WRITES,
     .modes = modes,
     .n_modes = N_MODES,
     .shared_options = shared,

@@ -36,6 +36,7 @@ static const zt_tool tool = {
     .commands = true,
     .n_modes = TRACE_N_COMMANDS,
     .shared_options = trace_shared_options,
+    .stdin_programs = true,
 };
 
 static zt_status run_command(zt_cli *cli)

@@ -248,15 +248,13 @@ static zt_status check_target(hf_export *export, const char *path)
 /* "dir/.name.XXXXXX" */
 static zt_status make_dir(hf_export *export, const char *path)
 {
-    mode_t mask = umask(0);
-    umask(mask);
     size_t length = strlen(path);
     while (length > 1 && path[length - 1] == '/') length--;
     const char *slash = memrchr(path, '/', length);
     size_t parent = slash ? (size_t)(slash - path) + 1 : 0;
     zt_status status =
         zt_str_printf(&export->directory, "%.*s.%.*s.XXXXXX", (int)parent, path, (int)(length - parent), path + parent);
-    if (status == ZT_OK && (!mkdtemp(export->directory.data) || chmod(export->directory.data, 0777 & ~mask) != 0))
+    if (status == ZT_OK && (!mkdtemp(export->directory.data) || !zt_attributes_open_folder(export->directory.data)))
         status = zt_fail(export->ctx, ZT_ECREATE, "%s: cannot create the directory: %s", path, strerror(errno));
     return status == ZT_OK ? zt_str_putc(&export->directory, '/') : status;
 }

@@ -14,6 +14,7 @@
     "--format" => {value => "json"},
     "--color" => {value => "always"},
     "--progress" => {value => "always"},
+    "--sandbox" => {value => "off", reason => "it refuses what no run needs: tests/tools/sandbox.bats"},
     "--quiet" => {reason => "there is nothing that it could keep quiet, but errors: tests/tools/cli.c has the rest"},
     "--verbose" => {reason => "messages of any mode go through one function, which tests/tools/cli.c tests"},
     "--help" => {}, "--version" => {}, "--completion" => {value => "bash"},
