@@ -62,7 +62,19 @@ int zt_prog_symbol_of(const zt_prog *program, int64_t dim)
     return -1;
 }
 
-int64_t zt_prog_symbol(zt_prog *program, const char *name) { return program ? zt_dim_symbol(program, zt_span_of(name)) : 0; }
+/* A dimension that could not be made: 0, and the program takes no outputs. */
+static int64_t dim_failed(zt_prog *program)
+{
+    zt_status status = zt_ctx_status(program->ctx);
+    if (!program->dims_failed) program->dims_failed = status ? status : ZT_EUSAGE;
+    return 0;
+}
+
+int64_t zt_prog_symbol(zt_prog *program, const char *name)
+{
+    int64_t dim = program ? zt_dim_symbol(program, zt_span_of(name)) : 0;
+    return program && dim == 0 ? dim_failed(program) : dim;
+}
 
 static zt_status fold_numbers(zt_prog *program, char operator, int64_t left, int64_t right, int64_t *dims)
 {
@@ -87,11 +99,11 @@ int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t righ
     if (!program) return 0;
     int64_t dim = 0;
     if (operation && strchr("+-*/", operation) && zt_dim_known(program, left) && zt_dim_known(program, right))
-        return zt_dim_join(program, operation, left, right, &dim) ? 0 : dim;
+        return zt_dim_join(program, operation, left, right, &dim) ? dim_failed(program) : dim;
     zt_prog_fail(program, ZT_EUSAGE,
                  "operator %d on dimensions %" PRId64 " and %" PRId64 ": a dimension belongs to another program", operation, left,
                  right);
-    return 0;
+    return dim_failed(program);
 }
 
 /* ---- print ----------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ void zt_prog_free(zt_prog *program); /* after what is bound to it, and its build
 /* ---- build ----------------------------------------------------------------------------------- */
 
 /* A dimension is an int64_t: 0 or more is the number itself; below 0 it refers to an expression
- * of this program. Errors give 0 and a message. */
+ * of this program. Errors give 0 and a message, and the program takes no outputs any more. */
 int64_t zt_prog_symbol(zt_prog *program, const char *name); /* the same name gives the same dimension */
 /* left operation right, the operation one of + - * /. Numbers are folded; a fold below 0 is an error. */
 int64_t zt_prog_dim(zt_prog *program, char operation, int64_t left, int64_t right);

@@ -330,6 +330,9 @@ static void test_stress_dimensions(void)
     ok(zt_prog_symbol(program, "n") == zt_prog_symbol(program, "n"), "a symbol is one dimension");
     ok(zt_prog_dim(program, '*', INT64_MAX, 2) == 0, "a number too large");
     said("dimension 9223372036854775807*2 overflows", "its message");
+    int x = zt_prog_in(program, "x", ZT_F32, 1, (int64_t[]){zt_prog_symbol(program, "n")});
+    ok(x >= 0 && zt_prog_out(program, "y", x) != ZT_OK, "after a dimension that failed a program takes no outputs");
+    said("y: a dimension is invalid: an earlier call failed", "its message");
     zt_prog_free(program);
 }
 

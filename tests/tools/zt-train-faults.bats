@@ -28,8 +28,13 @@ differs() { diff -r <(sed 's/"seconds":[0-9.e-]*//' "want/$1") <(sed 's/"seconds
 fit="-q -t 1 --new sequential --set dModel=3 --set numClasses=2 -i data.csv --loss cross_entropy --epochs 2"
 
 @test "memory: training by every method" {
-    refusals=8 refuse_allocations <<END
+    # the network stays where only the chart of a finished training fails; it is then whole
+    while_failed() { [ ! -e new.json ] || cmp -s new.json want/new.json; }
+    may_stay='new\.json' refusals=8 refuse_allocations <<END
 zt-train $fit --optim adam -o new.json --plot new.svg --valid data.csv
+END
+    while_failed() { :; }
+    refusals=8 refuse_allocations <<END
 zt-train $fit --method target-prop-chain -o new.json
 zt-train $fit --method target-prop -o new.json
 zt-train $fit --method systolic -o new.json
@@ -66,7 +71,7 @@ END
 # A checkpoint and a page that were complete stay.
 @test "memory: checkpoints and pages stay whole" {
     while_failed() {
-        [ ! -e ck ] || zt-train $fit --checkpoint ck --resume --epochs 0 -o - >/dev/null 2>&1 || return 1
+        [ ! -e ck ] || zt-train $fit --checkpoint ck --resume -o - >/dev/null 2>&1 || return 1
         [ ! -e page/run.js ] || { grep -q '^const run = {' page/run.js && [ "$(tail -c 3 page/run.js)" = '};' ]; } || return 1
         rm -rf ck ck.before page
     }

@@ -106,11 +106,12 @@ zt_status train_adapter_open(train_learner *learner, const train_options *option
     learner->adapter = zt_calloc(ctx, 1, sizeof *learner->adapter);
     if (learner->adapter) learner->adapter->model = options->model;
     zt_status status = learner->adapter ? open_adapter(learner, options, gguf) : ZT_ENOMEM;
-    if (!status) learner->adapter->base = zt_checkpoint_of_gguf(ctx, gguf);
-    if (status || !learner->adapter->base) {
+    if (status) {
         zt_gguf_close(gguf);
-        return status ? status : zt_ctx_status(ctx);
+        return status;
     }
+    learner->adapter->base = zt_checkpoint_of_gguf(ctx, gguf); /* takes it over, also on failure */
+    if (!learner->adapter->base) return zt_ctx_status(ctx);
     learner->below = zt_checkpoint_store(learner->adapter->base);
     status = train_learner_weights(learner, &(zt_store){0}, is_adapter_weight);
     if (status) return status;
