@@ -75,6 +75,7 @@ typedef struct zt_engine_opts {
      * own steps; 0: what a part of the second-level cache found holds. The bits do not depend on it. */
     int64_t tile;
     zt_compute compute; /* of engines that have the choice; of others another than f32 is refused */
+    bool strict_bits;   /* an op without a kernel that has the bits of docs/arithmetic.md is refused; not with another compute */
 } zt_engine_opts;
 
 typedef struct zt_engine_report {
@@ -132,7 +133,9 @@ typedef struct zt_engine_vt {
     zt_engine *(*open)(zt_ctx *ctx, const zt_engine_opts *opts);
     void (*close)(zt_engine *e);
     bool (*has)(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[],
-                const zt_type out[]);                                                    /* the list that running uses */
+                const zt_type out[]); /* the list that running uses */
+    /* Does its kernel for this op, which it has, promise the bits of docs/arithmetic.md? NULL: no kernel does. */
+    bool (*has_contract_bits)(zt_engine *e, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
     size_t (*value_bytes)(zt_engine *e, const zt_type *t);                               /* of an arena value */
     zt_ebuf *(*alloc)(zt_engine *e, const zt_type *t);                                   /* a state, cleared to zero */
     zt_ebuf *(*load)(zt_engine *e, const zt_type *t, const zt_store *s, int64_t handle); /* a weight */
@@ -169,6 +172,7 @@ struct zt_engine {
     const zt_engine_vt *vt;
     zt_ctx *ctx;
     zt_compute compute; /* what lib/run makes of programs for it; a wrapper's is ZT_COMPUTE_F32 */
+    bool strict_bits;   /* zt_engine_opts; a wrapper's is that of the engine inside */
     zt_engine *inner;   /* a wrapper's: the engine around which it is, owned; of others NULL */
 };
 
@@ -182,6 +186,10 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
 void zt_engine_close(zt_engine *engine);
 /* engine, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
 const zt_engine *zt_engine_inmost(const zt_engine *engine);
+/* Does the engine promise the bits of docs/arithmetic.md for this op, which it has? Arguments as those of vt->has. */
+bool zt_engine_has_contract_bits(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
+/* Does it run this op: has it a kernel, and with strict_bits one that promises those bits? */
+bool zt_engine_runs(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
 /* True: this build has an engine of this name, and "NAME:i" picks one of its devices. */
 bool zt_engine_has_devices(const char *name);
 /* Name i of the engines in this build, static; NULL past the last. */

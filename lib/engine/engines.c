@@ -77,8 +77,12 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
                     zt_compute_name(opts->compute));
             return NULL;
         }
+        if (opts->strict_bits && opts->compute != ZT_COMPUTE_F32) {
+            zt_fail(ctx, ZT_ENOTSUP, "strict bits are those of compute type f32, not %s", zt_compute_name(opts->compute));
+            return NULL;
+        }
         zt_engine *engine = built_in[i]->open(ctx, &with);
-        if (engine) engine->compute = opts->compute;
+        if (engine) engine->compute = opts->compute, engine->strict_bits = opts->strict_bits;
         return engine;
     }
     zt_escape(text, sizeof text, name, length < 60 ? length : 60);
@@ -120,6 +124,19 @@ const zt_engine *zt_engine_inmost(const zt_engine *engine)
     if (!engine) return NULL;
     while (engine->inner) engine = engine->inner;
     return engine;
+}
+
+bool zt_engine_has_contract_bits(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    while (engine->inner) engine = engine->inner;
+    if (zt_op_info(op)->def->flags & ZT_OPF_VIEW) return true;
+    return engine->vt->has_contract_bits && engine->vt->has_contract_bits(engine, op, attrs, in, out);
+}
+
+bool zt_engine_runs(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    return engine->vt->has(engine, op, attrs, in, out) &&
+           (!engine->strict_bits || zt_engine_has_contract_bits(engine, op, attrs, in, out));
 }
 
 void zt_engine_close(zt_engine *engine)

@@ -9,7 +9,7 @@ void *zt_wrap_new(zt_engine *inner, const zt_engine_vt *vtable, size_t bytes)
         inner->vt->close(inner);
         return NULL;
     }
-    *wrapper = (zt_engine){.vt = vtable, .ctx = inner->ctx, .inner = inner};
+    *wrapper = (zt_engine){.vt = vtable, .ctx = inner->ctx, .strict_bits = inner->strict_bits, .inner = inner};
     return wrapper;
 }
 

@@ -100,5 +100,5 @@ bool zt_drawing_may(zt_engine *engine, int64_t vocab)
     zt_type banned = zt_type_make(ZT_I32, 2, (int64_t[]){1, ZT_DRAW_BANNED}), out[ZT_MAX_OUT];
     const zt_type *in[ZT_MAX_IN] = {&x, &row[0], &row[0], &row[1], &row[0], &row[0], &row[0], &recent, &banned};
     if (zt_op_infer(NULL, ZT_OP_sample_token, NULL, in, out)) return false;
-    return zt_engine_inmost(engine)->vt->devices && engine->vt->has(engine, ZT_OP_sample_token, NULL, in, out);
+    return zt_engine_inmost(engine)->vt->devices && zt_engine_runs(engine, ZT_OP_sample_token, NULL, in, out);
 }

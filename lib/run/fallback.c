@@ -47,7 +47,12 @@ int zt_chain_pick(zt_chain *chain, bool strict, zt_op op, const void *attrs, con
     for (int i = chain->skip_first && !strict; i < (strict ? 1 : chain->count); i++) {
         zt_engine *engine = chain_engine(chain, i);
         if (!engine) return -1;
-        if (engine->vt->has(engine, op, attrs, input_types, output_types)) return i;
+        if (!engine->vt->has(engine, op, attrs, input_types, output_types)) continue;
+        if (!chain->engines[0]->strict_bits || zt_engine_has_contract_bits(engine, op, attrs, input_types, output_types))
+            return i;
+        zt_fail(engine->ctx, ZT_ENOTSUP, "engine %s: op %s with output %s does not have the bits of arithmetic %d",
+                chain->names[i], zt_op_info(op)->name, zt_type_text(output_types, text), ZT_ARITHMETIC);
+        return -1;
     }
     zt_fail(chain->engines[0]->ctx, ZT_ENOTSUP, "engine %s has no kernel for op %s with output %s", chain->names[0],
             zt_op_info(op)->name, zt_type_text(output_types, text));

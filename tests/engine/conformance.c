@@ -8,6 +8,7 @@
  *
  * conformance [ENGINE [OP...]]: on this engine and ref alone, these ops alone.
  * conformance bits [ISA [OP...]]: prints the bits of the cpu (conformance_bits.h).
+ * conformance contract ENGINE [OP...]: compares the kernels that promise the bits of docs/arithmetic.md with the cpu's.
  */
 #include "lib/run/diff.h"
 #include "tests/engine/conformance_bits.h"
@@ -323,6 +324,11 @@ int main(int argc, char **argv)
     zt_ctx *ctx = zt_ctx_new();
     if (argc > 1 && !strcmp(argv[1], "bits")) {
         const int status = print_bits(ctx, argv[2], argc > 2 ? argv + 3 : NULL);
+        zt_ctx_free(ctx);
+        return status;
+    }
+    if (argc > 2 && !strcmp(argv[1], "contract")) {
+        const int status = print_contract(ctx, argv[2], argv + 3);
         zt_ctx_free(ctx);
         return status;
     }

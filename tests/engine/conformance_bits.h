@@ -77,4 +77,67 @@ static int print_bits(zt_ctx *ctx, const char *isa_name, char **ops)
     return good ? 0 : 1;
 }
 
+/* ---- the contract ------------------------------------------------------------------------------ */
+
+typedef struct contract_count {
+    int cases, promised, same, broken; /* broken: promised, but not the same */
+} contract_count;
+
+static uint64_t hash_outputs(const trial *tried, void *const *result)
+{
+    XXH3_state_t *hash = XXH3_createState();
+    XXH3_64bits_reset(hash);
+    for (int k = 0; k < zt_op_info(tried->o.op)->n_out; k++) add_bits(hash, &tried->o.out[k], result[k]);
+    const uint64_t digest = XXH3_64bits_digest(hash);
+    XXH3_freeState(hash);
+    return digest;
+}
+
+/* All cases of an op in this dtype on engine 1, beside the cpu, which is engine 0. False: one does not run. */
+static bool count_contract(zt_ctx *ctx, zt_op op, zt_dtype as, contract_count *count)
+{
+    trial t;
+    bool good = true;
+    for (int i = 0; trial_open(&t, ctx, op, i, as); i++, trial_close(&t)) {
+        if (t.skip || zt_op_infer(ctx, op, t.o.attrs, t.o.in, t.o.out)) continue;
+        if (!oneop_has(setups[0].engine, &t.o) || !oneop_has(setups[1].engine, &t.o)) continue;
+        const bool promised = zt_engine_has_contract_bits(setups[1].engine, op, t.o.attrs, t.o.in, t.o.out);
+        if (!run_into(&t, &setups[0], t.got[0]) || !run_into(&t, &setups[1], t.got[1])) {
+            good = false;
+            continue;
+        }
+        const bool same = hash_outputs(&t, t.got[0]) == hash_outputs(&t, t.got[1]);
+        count->cases++;
+        count->promised += promised;
+        count->same += same;
+        count->broken += promised && !same;
+        if (promised && !same) fails(&t, setups[1].name, "promises the bits of the arithmetic, and has others");
+    }
+    return good;
+}
+
+/* conformance contract ENGINE [OP...]: how many cases of an op an engine promises the cpu's bits for, and has them. */
+static int print_contract(zt_ctx *ctx, const char *engine, char **ops)
+{
+    static const zt_dtype dtypes[] = {ZT_F32, ZT_F64, ZT_F16, ZT_BF16};
+    add_setup(ctx, "cpu", zt_isa_best(), 1, -1, false);
+    add_setup(ctx, engine, zt_isa_best(), 1, -1, false);
+    for (int op = 0; op < ZT_OP_COUNT && !tap_failed; op++) {
+        const char *name = zt_op_info((zt_op)op)->name;
+        contract_count all = {0}, f32 = {0};
+        bool asked = !*ops, good = true;
+        for (char **o = ops; *o; o++) asked |= !strcmp(*o, name);
+        for (int d = 0; d < 4 && asked; d++) {
+            good = count_contract(ctx, (zt_op)op, dtypes[d], &all) && good;
+            if (d == 0) f32 = all;
+        }
+        if (!all.cases) continue;
+        diag("%s: %d cases, %d promised, %d the same (of f32 and weights %d of %d)", name, all.cases, all.promised, all.same,
+             f32.same, f32.cases);
+        ok(good && !all.broken, "%s has the bits that it promises", name);
+    }
+    for (int s = 0; s < n_setups; s++) zt_engine_close(setups[s].engine);
+    return tap_done();
+}
+
 #endif

@@ -124,7 +124,7 @@ edit() { perl -MJSON::PP -0777 -ne '$j = JSON::PP->new->canonical; $r = $j->deco
 
 @test "other engines, and no libcrypto: 69" {
     run -69 --separate-stderr zt-run -m model.gguf --engine ref --raw -n 2 -p a --receipt x.json
-    [ "${stderr##*$'\n'}" = "zt-run: --receipt: engine ref does not promise the same bits everywhere: use --engine cpu" ]
+    [ "${stderr##*$'\n'}" = "zt-run: --receipt: engine ref does not promise the same bits everywhere: use --strict-bits or --engine cpu" ]
     run -69 --separate-stderr env ZT_LIBCRYPTO=/none.so zt-run -m model.gguf --raw -n 2 -p a --receipt x.json
     [ "${stderr##*$'\n'}" = "zt-run: SHA-256 needs libcrypto, not found as /none.so: install the package libssl3" ]
     run -69 --separate-stderr env ZT_LIBCRYPTO=libm.so.6 zt-run -m model.gguf --raw -n 2 -p a --receipt x.json

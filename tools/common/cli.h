@@ -104,6 +104,7 @@ enum {
     ZT_SHARE_PAIR = 128,     /* with ENGINE: --threads, --engine and --isa accept two values, "A,B" */
     ZT_SHARE_TILE = 512,     /* --tile */
     ZT_SHARE_THREADS = 1024, /* -t --threads alone, where no engine runs */
+    ZT_SHARE_BITS = 2048,    /* --strict-bits */
     ZT_SHARE_JUNIT = 256     /* with FORMAT: also junit, which the tool writes itself */
 };
 
@@ -146,7 +147,7 @@ typedef struct zt_cli {
     char **operands;
     /* the shared options */
     const char *output;
-    bool force, quiet, strict;
+    bool force, quiet, strict, strict_bits;
     bool pair; /* two engines, instruction sets or numbers of threads are given */
     int verbose;
     int64_t threads;    /* 0: not given */

@@ -40,6 +40,8 @@ static const struct shared_option {
         .values = zt_cli_engine_names),
     ROW(ZT_SHARE_ENGINE, cli.strict, 0, "strict-engine", FLAG, NULL, "fail if an operation falls back to another engine",
         .detail = true),
+    ROW(ZT_SHARE_BITS, cli.strict_bits, 0, "strict-bits", FLAG, NULL,
+        "fail if an operation's kernel does not promise the bits of the arithmetic", .excludes = "compute", .detail = true),
     ROW(ZT_SHARE_ENGINE | ZT_SHARE_FORMAT, devices, 0, "list-devices", FLAG, NULL,
         "list the devices of the engines, or of --engine, and exit", .detail = true),
     ROW(ZT_SHARE_PAIR, isa_text, 0, "isa", STR, "ISA[,ISA]", "newest instruction set that the CPU engine may use",

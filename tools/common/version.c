@@ -9,7 +9,11 @@
 
 static zt_engine_opts engine_opts(const zt_cli *cli, int64_t threads)
 {
-    return (zt_engine_opts){.threads = (int)threads, .isa = cli->isa, .tile = cli->tile, .compute = (zt_compute)cli->compute};
+    return (zt_engine_opts){.threads = (int)threads,
+                            .isa = cli->isa,
+                            .tile = cli->tile,
+                            .compute = (zt_compute)cli->compute,
+                            .strict_bits = cli->strict_bits};
 }
 
 zt_engine *zt_cli_engine_with(zt_cli *cli, int64_t threads)

@@ -63,6 +63,7 @@ static const zt_shared_opt shared_options[] = {{"output", ~(CHAT | SERVE), NULL}
                                                {"threads", RUNS | VERIFY | PROGRAMS, NULL},
                                                {"engine", RUNS | VERIFY | DRY | PROGRAMS, NULL},
                                                {"strict-engine", RUNS | VERIFY | PROGRAMS, NULL},
+                                               {"strict-bits", RUNS | VERIFY | PROGRAMS, NULL},
                                                {"isa", RUNS | VERIFY | PROGRAMS, NULL},
                                                {"compute", RUNS | DRY | PROGRAMS, NULL},
                                                {"tile", RUNS | VERIFY | PROGRAMS, NULL},
@@ -87,7 +88,7 @@ const zt_tool run_tool = {
     .summary = "run language models, programs and networks",
     .synopsis = synopsis,
     .options = option_table,
-    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
+    .shared = ZT_SHARE_OUTPUT | ZT_SHARE_ENGINE | ZT_SHARE_BITS | ZT_SHARE_TILE | ZT_SHARE_MEM | ZT_SHARE_SEED | ZT_SHARE_FORMAT |
               ZT_SHARE_COLOR | ZT_SHARE_PROGRESS,
     .max_operands = -1, /* of --choices */
     .modes = mode_table,

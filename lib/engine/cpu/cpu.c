@@ -91,6 +91,13 @@ static bool cpu_has(zt_engine *engine, zt_op op, const void *attrs, const zt_typ
     return (info->def->flags & ZT_OPF_VIEW) || zt_cpu_find((zt_cpu_engine *)engine, op, attrs ? attrs : info->defaults, in, out);
 }
 
+/* docs/arithmetic.md is what the kernels here do. */
+static bool cpu_has_contract_bits(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)engine, (void)op, (void)attrs, (void)in, (void)out;
+    return true;
+}
+
 void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, int64_t limit)
 {
     const char *none = NULL;
@@ -290,6 +297,7 @@ const zt_engine_vt zt_engine_cpu = {
     .open = cpu_open,
     .close = cpu_close,
     .has = cpu_has,
+    .has_contract_bits = cpu_has_contract_bits,
     .value_bytes = cpu_value_bytes,
     .alloc = cpu_alloc,
     .load = zt_cpu_load,

@@ -25,7 +25,7 @@ static zt_status set_argmax(zt_vk_engine *engine, zt_vk_call *call) { return set
 static zt_status set_argmin(zt_vk_engine *engine, zt_vk_call *call) { return set_arg(engine, call, false); }
 
 const zt_vk_kernel zt_vk_argmax[] = {
-    {.op = ZT_OP_argmax, .has = argmax_has, .set = set_argmax},
-    {.op = ZT_OP_argmin, .has = argmax_has, .set = set_argmin},
+    {.op = ZT_OP_argmax, .has = argmax_has, .set = set_argmax, .contract = zt_vk_always},
+    {.op = ZT_OP_argmin, .has = argmax_has, .set = set_argmin, .contract = zt_vk_always},
     {0},
 };

@@ -80,9 +80,9 @@ static zt_status set_alibi(zt_vk_engine *engine, zt_vk_call *call) { return set_
 static zt_status set_chunked(zt_vk_engine *engine, zt_vk_call *call) { return set_kind(engine, call, CHUNKED); }
 
 const zt_vk_kernel zt_vk_attention[] = {
-    {.op = ZT_OP_attention, .has = attention_has, .set = set_attention},
-    {.op = ZT_OP_attention_sinks, .has = attention_has, .set = set_sinks},
-    {.op = ZT_OP_attention_alibi, .has = attention_has, .set = set_alibi},
-    {.op = ZT_OP_attention_chunked, .has = attention_has, .set = set_chunked},
+    {.op = ZT_OP_attention, .has = attention_has, .set = set_attention, .contract = zt_vk_always},
+    {.op = ZT_OP_attention_sinks, .has = attention_has, .set = set_sinks, .contract = zt_vk_always},
+    {.op = ZT_OP_attention_alibi, .has = attention_has, .set = set_alibi, .contract = zt_vk_always},
+    {.op = ZT_OP_attention_chunked, .has = attention_has, .set = set_chunked, .contract = zt_vk_always},
     {0},
 };

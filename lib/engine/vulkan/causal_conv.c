@@ -27,6 +27,6 @@ static zt_status set_causal_conv(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_causal_conv[] = {
-    {.op = ZT_OP_causal_conv, .has = causal_conv_has, .set = set_causal_conv},
+    {.op = ZT_OP_causal_conv, .has = causal_conv_has, .set = set_causal_conv, .contract = zt_vk_always},
     {0},
 };

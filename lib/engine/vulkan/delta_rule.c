@@ -65,6 +65,6 @@ static zt_status set_delta_rule(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_delta_rule[] = {
-    {.op = ZT_OP_delta_rule, .has = delta_rule_has, .set = set_delta_rule},
+    {.op = ZT_OP_delta_rule, .has = delta_rule_has, .set = set_delta_rule, .contract = zt_vk_always},
     {0},
 };

@@ -22,61 +22,62 @@ static const struct {
     zt_op op;
     int at[2];
     const char *form; /* of gelu */
+    bool contract; /* of f32: the bits of docs/arithmetic.md */
 } functions[] = {
-    {ZT_OP_scale, {AT(scale, by), -1}, NULL},
-    {ZT_OP_softcap, {AT(softcap, cap), -1}, NULL},
-    {ZT_OP_silu, {-1, -1}, NULL},
-    {ZT_OP_gelu, {-1, -1}, "tanh"},
-    {ZT_OP_gelu, {-1, -1}, "erf"},
-    {ZT_OP_neg, {-1, -1}, NULL},
-    {ZT_OP_abs, {-1, -1}, NULL},
-    {ZT_OP_square, {-1, -1}, NULL},
-    {ZT_OP_sqrt, {-1, -1}, NULL},
-    {ZT_OP_recip, {-1, -1}, NULL},
-    {ZT_OP_exp, {-1, -1}, NULL},
-    {ZT_OP_tanh, {-1, -1}, NULL},
-    {ZT_OP_sigmoid, {-1, -1}, NULL},
-    {ZT_OP_relu, {-1, -1}, NULL},
-    {ZT_OP_erf, {-1, -1}, NULL},
-    {ZT_OP_clamp, {AT(clamp, lo), AT(clamp, hi)}, NULL},
-    {ZT_OP_add_scalar, {AT(add_scalar, by), -1}, NULL},
-    {ZT_OP_leaky_relu, {AT(leaky_relu, alpha), -1}, NULL},
-    {ZT_OP_sign, {-1, -1}, NULL},
-    {ZT_OP_floor, {-1, -1}, NULL},
-    {ZT_OP_ceil, {-1, -1}, NULL},
-    {ZT_OP_round, {-1, -1}, NULL},
-    {ZT_OP_rsqrt, {-1, -1}, NULL},
-    {ZT_OP_expm1, {-1, -1}, NULL},
-    {ZT_OP_log, {-1, -1}, NULL},
-    {ZT_OP_log1p, {-1, -1}, NULL},
-    {ZT_OP_sin, {-1, -1}, NULL},
-    {ZT_OP_cos, {-1, -1}, NULL},
-    {ZT_OP_tan, {-1, -1}, NULL},
-    {ZT_OP_softplus, {-1, -1}, NULL},
-    {ZT_OP_elu, {AT(elu, alpha), -1}, NULL},
-    {ZT_OP_safe_log, {AT(safe_log, eps), -1}, NULL},
-    {ZT_OP_pow_scalar, {AT(pow_scalar, exponent), -1}, NULL},
-    {ZT_OP_asin, {-1, -1}, NULL},
-    {ZT_OP_acos, {-1, -1}, NULL},
-    {ZT_OP_atan, {-1, -1}, NULL},
-    {ZT_OP_sinh, {-1, -1}, NULL},
-    {ZT_OP_cosh, {-1, -1}, NULL},
-    {ZT_OP_asinh, {-1, -1}, NULL},
-    {ZT_OP_acosh, {-1, -1}, NULL},
-    {ZT_OP_atanh, {-1, -1}, NULL},
-    {ZT_OP_celu, {AT(celu, alpha), -1}, NULL},
-    {ZT_OP_selu, {AT(selu, alpha), AT(selu, gamma)}, NULL},
-    {ZT_OP_hard_sigmoid, {AT(hard_sigmoid, alpha), AT(hard_sigmoid, beta)}, NULL},
-    {ZT_OP_hard_swish, {-1, -1}, NULL},
-    {ZT_OP_mish, {-1, -1}, NULL},
-    {ZT_OP_softsign, {-1, -1}, NULL},
-    {ZT_OP_shrink, {AT(shrink, lambd), AT(shrink, bias)}, NULL},
-    {ZT_OP_thresholded_relu, {AT(thresholded_relu, alpha), -1}, NULL},
-    {ZT_OP_isnan, {-1, -1}, NULL},
-    {ZT_OP_isinf, {AT(isinf, negative), AT(isinf, positive)}, NULL},
-    {ZT_OP_isfinite, {-1, -1}, NULL},
-    {ZT_OP_logical_not, {-1, -1}, NULL},
-    {ZT_OP_cast, {-1, -1}, NULL},
+    {ZT_OP_scale, {AT(scale, by), -1}, NULL, true},
+    {ZT_OP_softcap, {AT(softcap, cap), -1}, NULL, true},
+    {ZT_OP_silu, {-1, -1}, NULL, true},
+    {ZT_OP_gelu, {-1, -1}, "tanh", true},
+    {ZT_OP_gelu, {-1, -1}, "erf", true},
+    {ZT_OP_neg, {-1, -1}, NULL, true},
+    {ZT_OP_abs, {-1, -1}, NULL, true},
+    {ZT_OP_square, {-1, -1}, NULL, true},
+    {ZT_OP_sqrt, {-1, -1}, NULL, true},
+    {ZT_OP_recip, {-1, -1}, NULL, true},
+    {ZT_OP_exp, {-1, -1}, NULL, true},
+    {ZT_OP_tanh, {-1, -1}, NULL, true},
+    {ZT_OP_sigmoid, {-1, -1}, NULL, true},
+    {ZT_OP_relu, {-1, -1}, NULL, true},
+    {ZT_OP_erf, {-1, -1}, NULL, false},
+    {ZT_OP_clamp, {AT(clamp, lo), AT(clamp, hi)}, NULL, true},
+    {ZT_OP_add_scalar, {AT(add_scalar, by), -1}, NULL, true},
+    {ZT_OP_leaky_relu, {AT(leaky_relu, alpha), -1}, NULL, true},
+    {ZT_OP_sign, {-1, -1}, NULL, true},
+    {ZT_OP_floor, {-1, -1}, NULL, true},
+    {ZT_OP_ceil, {-1, -1}, NULL, true},
+    {ZT_OP_round, {-1, -1}, NULL, true},
+    {ZT_OP_rsqrt, {-1, -1}, NULL, false},
+    {ZT_OP_expm1, {-1, -1}, NULL, false},
+    {ZT_OP_log, {-1, -1}, NULL, false},
+    {ZT_OP_log1p, {-1, -1}, NULL, false},
+    {ZT_OP_sin, {-1, -1}, NULL, false},
+    {ZT_OP_cos, {-1, -1}, NULL, false},
+    {ZT_OP_tan, {-1, -1}, NULL, false},
+    {ZT_OP_softplus, {-1, -1}, NULL, true},
+    {ZT_OP_elu, {AT(elu, alpha), -1}, NULL, false},
+    {ZT_OP_safe_log, {AT(safe_log, eps), -1}, NULL, false},
+    {ZT_OP_pow_scalar, {AT(pow_scalar, exponent), -1}, NULL, false},
+    {ZT_OP_asin, {-1, -1}, NULL, false},
+    {ZT_OP_acos, {-1, -1}, NULL, false},
+    {ZT_OP_atan, {-1, -1}, NULL, false},
+    {ZT_OP_sinh, {-1, -1}, NULL, false},
+    {ZT_OP_cosh, {-1, -1}, NULL, false},
+    {ZT_OP_asinh, {-1, -1}, NULL, false},
+    {ZT_OP_acosh, {-1, -1}, NULL, false},
+    {ZT_OP_atanh, {-1, -1}, NULL, false},
+    {ZT_OP_celu, {AT(celu, alpha), -1}, NULL, false},
+    {ZT_OP_selu, {AT(selu, alpha), AT(selu, gamma)}, NULL, false},
+    {ZT_OP_hard_sigmoid, {AT(hard_sigmoid, alpha), AT(hard_sigmoid, beta)}, NULL, false},
+    {ZT_OP_hard_swish, {-1, -1}, NULL, false},
+    {ZT_OP_mish, {-1, -1}, NULL, false},
+    {ZT_OP_softsign, {-1, -1}, NULL, false},
+    {ZT_OP_shrink, {AT(shrink, lambd), AT(shrink, bias)}, NULL, false},
+    {ZT_OP_thresholded_relu, {AT(thresholded_relu, alpha), -1}, NULL, false},
+    {ZT_OP_isnan, {-1, -1}, NULL, true},
+    {ZT_OP_isinf, {AT(isinf, negative), AT(isinf, positive)}, NULL, true},
+    {ZT_OP_isfinite, {-1, -1}, NULL, true},
+    {ZT_OP_logical_not, {-1, -1}, NULL, true},
+    {ZT_OP_cast, {-1, -1}, NULL, true},
 };
 
 static int function_of(zt_op op, const void *attrs)
@@ -119,12 +120,32 @@ static zt_status set_unary(zt_vk_engine *engine, zt_vk_call *call, int kind)
 static const struct {
     zt_op op;
     const char *form; /* of geglu */
+    bool contract;    /* of f32: the bits of docs/arithmetic.md */
 } pairs[] = {
-    {ZT_OP_add, NULL},         {ZT_OP_sub, NULL},        {ZT_OP_mul, NULL},         {ZT_OP_div, NULL},        {ZT_OP_max, NULL},
-    {ZT_OP_min, NULL},         {ZT_OP_swiglu, NULL},     {ZT_OP_geglu, "tanh"},     {ZT_OP_geglu, "erf"},     {ZT_OP_pow, NULL},
-    {ZT_OP_mod, NULL},         {ZT_OP_fmod, NULL},       {ZT_OP_prelu, NULL},       {ZT_OP_tanh_prime, NULL}, {ZT_OP_eq, NULL},
-    {ZT_OP_ne, NULL},          {ZT_OP_lt, NULL},         {ZT_OP_le, NULL},          {ZT_OP_gt, NULL},         {ZT_OP_ge, NULL},
-    {ZT_OP_logical_and, NULL}, {ZT_OP_logical_or, NULL}, {ZT_OP_logical_xor, NULL}, {ZT_OP_where, NULL},
+    {ZT_OP_add, NULL, true},
+    {ZT_OP_sub, NULL, true},
+    {ZT_OP_mul, NULL, true},
+    {ZT_OP_div, NULL, true},
+    {ZT_OP_max, NULL, true},
+    {ZT_OP_min, NULL, true},
+    {ZT_OP_swiglu, NULL, true},
+    {ZT_OP_geglu, "tanh", true},
+    {ZT_OP_geglu, "erf", true},
+    {ZT_OP_pow, NULL, false},
+    {ZT_OP_mod, NULL, false},
+    {ZT_OP_fmod, NULL, false},
+    {ZT_OP_prelu, NULL, true},
+    {ZT_OP_tanh_prime, NULL, false},
+    {ZT_OP_eq, NULL, true},
+    {ZT_OP_ne, NULL, true},
+    {ZT_OP_lt, NULL, true},
+    {ZT_OP_le, NULL, true},
+    {ZT_OP_gt, NULL, true},
+    {ZT_OP_ge, NULL, true},
+    {ZT_OP_logical_and, NULL, true},
+    {ZT_OP_logical_or, NULL, true},
+    {ZT_OP_logical_xor, NULL, true},
+    {ZT_OP_where, NULL, true},
 };
 
 static int pair_of(zt_op op, const void *attrs)
@@ -279,6 +300,19 @@ static bool has_op(zt_op op, const void *attrs, const zt_type *const input_types
     return row >= 0 && values_have(row, input_types, out);
 }
 
+bool zt_vk_function_contract(int function)
+{
+    if (function < 0) return false;
+    return function < ZT_VK_PAIRS ? functions[function].contract : pairs[function - ZT_VK_PAIRS].contract;
+}
+
+/* What is not computed in floats is exact. */
+static bool has_contract(zt_op op, const void *attrs, const zt_type *const input_types[], const zt_type *out)
+{
+    if (!are_floats(op, input_types, out)) return true;
+    return out->dtype == ZT_F32 && zt_vk_function_contract(zt_vk_function(op, attrs, NULL));
+}
+
 static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
 {
     if (!are_floats(op, call->in, call->out) && !are_doubles(op, call->in, call->out))
@@ -305,6 +339,14 @@ static zt_status set_op(zt_vk_engine *engine, zt_vk_call *call, zt_op op)
     static zt_status set_##NAME(zt_vk_engine *engine, zt_vk_call *call) { return set_op(engine, call, ZT_OP_##NAME); }
 OPS(X)
 X(fill_like)
+#undef X
+#define X(NAME)                                                                                                                  \
+    static bool NAME##_contract(const zt_vk_engine *engine, const void *attrs, const zt_type *const in[], const zt_type out[])   \
+    {                                                                                                                            \
+        (void)engine;                                                                                                            \
+        return has_contract(ZT_OP_##NAME, attrs, in, out);                                                                       \
+    }
+OPS(X)
 #undef X
 // clang-format on
 
@@ -452,12 +494,12 @@ bool zt_vk_fill_like_has(const zt_vk_engine *engine, const void *attrs, const zt
 zt_status zt_vk_set_fill_like(zt_vk_engine *engine, zt_vk_call *call) { return set_fill_like(engine, call); }
 
 const zt_vk_kernel zt_vk_elementwise[] = {
-#define X(NAME) {.op = ZT_OP_##NAME, .has = NAME##_has, .set = set_##NAME},
+#define X(NAME) {.op = ZT_OP_##NAME, .has = NAME##_has, .set = set_##NAME, .contract = NAME##_contract},
     OPS(X)
 #undef X
-        {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast},
+        {.op = ZT_OP_bitcast, .has = bits_have, .set = set_bitcast, .contract = zt_vk_always},
     {.op = ZT_OP_cast, .has = from_packed_has, .set = set_from_packed},
     {.op = ZT_OP_cast, .has = to_packed_has, .set = set_to_packed},
-    {.op = ZT_OP_cast, .has = from_blocks_has, .set = set_from_blocks, .weights = 1u << 0},
+    {.op = ZT_OP_cast, .has = from_blocks_has, .set = set_from_blocks, .contract = zt_vk_always, .weights = 1u << 0},
     {.set = NULL},
 };

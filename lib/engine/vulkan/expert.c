@@ -55,7 +55,7 @@ static zt_status set_backward(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_expert[] = {
-    {.op = ZT_OP_expert_linear, .has = expert_linear_has, .set = set_expert_linear, .weights = 1u << 1},
+    {.op = ZT_OP_expert_linear, .has = expert_linear_has, .set = set_expert_linear, .contract = zt_vk_always, .weights = 1u << 1},
     {.op = ZT_OP_expert_linear_backward, .has = backward_has, .set = set_backward},
     {0},
 };

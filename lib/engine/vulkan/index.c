@@ -336,14 +336,14 @@ static zt_status set_gather_plain(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_index[] = {
-    {.op = ZT_OP_gather, .has = gather_has, .set = set_gather, .weights = 1u << 0},
-    {.op = ZT_OP_gather, .has = gather_plain_has, .set = set_gather_plain},
+    {.op = ZT_OP_gather, .has = gather_has, .set = set_gather, .contract = zt_vk_always, .weights = 1u << 0},
+    {.op = ZT_OP_gather, .has = gather_plain_has, .set = set_gather_plain, .contract = zt_vk_always},
     {.op = ZT_OP_scatter_add, .has = scatter_add_has, .set = set_scatter_add},
-    {.op = ZT_OP_gather_elements, .has = gather_nd_has, .set = set_gather_elements},
+    {.op = ZT_OP_gather_elements, .has = gather_nd_has, .set = set_gather_elements, .contract = zt_vk_always},
     {.op = ZT_OP_scatter_add_elements, .has = scatter_add_has, .set = set_scatter_add_elements},
     {.op = ZT_OP_scatter_elements, .has = scatter_elements_has, .set = set_scatter_elements},
-    {.op = ZT_OP_gather_nd, .has = gather_nd_has, .set = set_gather_nd},
+    {.op = ZT_OP_gather_nd, .has = gather_nd_has, .set = set_gather_nd, .contract = zt_vk_always},
     {.op = ZT_OP_scatter_nd, .has = scatter_nd_has, .set = set_scatter_nd},
-    {.op = ZT_OP_one_hot, .has = one_hot_has, .set = set_one_hot},
+    {.op = ZT_OP_one_hot, .has = one_hot_has, .set = set_one_hot, .contract = zt_vk_always},
     {0},
 };

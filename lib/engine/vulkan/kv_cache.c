@@ -83,7 +83,7 @@ static zt_status set_rope_put(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_kv_cache[] = {
-    {.op = ZT_OP_kv_put, .has = kv_put_has, .set = set_kv_put},
-    {.op = ZT_OP_rope_put, .has = rope_put_has, .set = set_rope_put},
+    {.op = ZT_OP_kv_put, .has = kv_put_has, .set = set_kv_put, .contract = zt_vk_always},
+    {.op = ZT_OP_rope_put, .has = rope_put_has, .set = set_rope_put, .contract = zt_vk_with_f64},
     {0},
 };

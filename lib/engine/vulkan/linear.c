@@ -292,11 +292,32 @@ static zt_status set_add(zt_vk_engine *engine, zt_vk_call *call)
     return zt_vk_set_products(engine, call, &product, 1);
 }
 
+static bool has_after_contract(const zt_after *after)
+{
+    return zt_vk_function_contract(zt_vk_function(after->op, after->attrs, NULL));
+}
+
+static bool gated_contract(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)out;
+    return input_types[0]->dtype == ZT_F32 && has_after_contract(zt_gate_after(&((const zt_gated_linear_attrs *)attrs)->gate));
+}
+
+static bool act_contract(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    (void)engine, (void)out;
+    return input_types[0]->dtype == ZT_F32 && has_after_contract(zt_curve_after(&((const zt_linear_act_attrs *)attrs)->curve));
+}
+
 const zt_vk_kernel zt_vk_linear[] = {
-    {.op = ZT_OP_linear, .has = linear_has, .set = set_linear, .weights = 1u << 1},
-    {.op = ZT_OP_linears, .has = linears_has, .set = set_linears, .weights = 1u << 1 | 1u << 2 | 1u << 3},
-    {.op = ZT_OP_gated_linear, .has = gated_has, .set = set_gated, .weights = 1u << 1 | 1u << 2},
-    {.op = ZT_OP_linear_act, .has = linear_has, .set = set_act, .weights = 1u << 1},
-    {.op = ZT_OP_linear_add, .has = add_has, .set = set_add, .weights = 1u << 1},
+    {.op = ZT_OP_linear, .has = linear_has, .set = set_linear, .contract = zt_vk_always, .weights = 1u << 1},
+    {.op = ZT_OP_linears,
+     .has = linears_has,
+     .set = set_linears,
+     .contract = zt_vk_always,
+     .weights = 1u << 1 | 1u << 2 | 1u << 3},
+    {.op = ZT_OP_gated_linear, .has = gated_has, .set = set_gated, .contract = gated_contract, .weights = 1u << 1 | 1u << 2},
+    {.op = ZT_OP_linear_act, .has = linear_has, .set = set_act, .contract = act_contract, .weights = 1u << 1},
+    {.op = ZT_OP_linear_add, .has = add_has, .set = set_add, .contract = zt_vk_always, .weights = 1u << 1},
     {0},
 };

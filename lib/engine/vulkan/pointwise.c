@@ -41,6 +41,20 @@ static bool is_of_floats(const chain_types *of, const zt_type *const input_types
     return good;
 }
 
+static bool chain_contract(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
+{
+    chain_types of;
+    (void)engine, (void)out;
+    if (!parse_chain(attrs, input_types, &of)) return false;
+    for (int i = 0; i < of.chain.n_ops; i++) {
+        const zt_dtype dtype = of.value[ZT_POINTWISE_INS + i].dtype;
+        if (!zt_vk_is_float(dtype)) continue;
+        if (dtype != ZT_F32 || !zt_vk_function_contract(zt_vk_function(of.chain.op[i].op, of.chain.op[i].attrs, NULL)))
+            return false;
+    }
+    return true;
+}
+
 static void set_shapes(zt_vk_call *call, const zt_type *whole, uint32_t *table)
 {
     zt_vk_strides strides = zt_vk_strides_of(call->in, ZT_POINTWISE_INS, whole);
@@ -158,6 +172,6 @@ static zt_status set_chain(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_pointwise[] = {
-    {.op = ZT_OP_pointwise, .has = chain_has, .set = set_chain, .many = true},
+    {.op = ZT_OP_pointwise, .has = chain_has, .set = set_chain, .contract = chain_contract, .many = true},
     {.set = NULL},
 };

@@ -140,8 +140,8 @@ static zt_status set_qk_norm_rope(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_rope[] = {
-    {.op = ZT_OP_rope, .has = rope_has, .set = set_rope},
-    {.op = ZT_OP_rope_table, .has = floats_has, .set = set_rope_table},
-    {.op = ZT_OP_qk_norm_rope, .has = floats_has, .set = set_qk_norm_rope},
+    {.op = ZT_OP_rope, .has = rope_has, .set = set_rope, .contract = zt_vk_with_f64},
+    {.op = ZT_OP_rope_table, .has = floats_has, .set = set_rope_table, .contract = zt_vk_always},
+    {.op = ZT_OP_qk_norm_rope, .has = floats_has, .set = set_qk_norm_rope, .contract = zt_vk_always},
     {0},
 };

@@ -30,6 +30,6 @@ static zt_status set_selective_scan(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_selective_scan[] = {
-    {.op = ZT_OP_selective_scan, .has = selective_scan_has, .set = set_selective_scan},
+    {.op = ZT_OP_selective_scan, .has = selective_scan_has, .set = set_selective_scan, .contract = zt_vk_always},
     {0},
 };

@@ -59,9 +59,9 @@ static zt_status set_concat(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_shape[] = {
-    {.op = ZT_OP_concat, .has = zt_vk_moves, .set = set_concat},
-    {.op = ZT_OP_repeat, .has = zt_vk_moves, .set = set_repeat},
-    {.op = ZT_OP_transpose, .has = zt_vk_moves, .set = set_transpose},
-    {.op = ZT_OP_uncat, .has = zt_vk_moves, .set = set_uncat},
+    {.op = ZT_OP_concat, .has = zt_vk_moves, .set = set_concat, .contract = zt_vk_always},
+    {.op = ZT_OP_repeat, .has = zt_vk_moves, .set = set_repeat, .contract = zt_vk_always},
+    {.op = ZT_OP_transpose, .has = zt_vk_moves, .set = set_transpose, .contract = zt_vk_always},
+    {.op = ZT_OP_uncat, .has = zt_vk_moves, .set = set_uncat, .contract = zt_vk_always},
     {.set = NULL},
 };

@@ -28,8 +28,8 @@ static zt_status set_sum_to(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_shape_like[] = {
-    {.op = ZT_OP_broadcast_to, .has = zt_vk_moves, .set = set_broadcast_to},
-    {.op = ZT_OP_fill_like, .has = zt_vk_fill_like_has, .set = zt_vk_set_fill_like},
+    {.op = ZT_OP_broadcast_to, .has = zt_vk_moves, .set = set_broadcast_to, .contract = zt_vk_always},
+    {.op = ZT_OP_fill_like, .has = zt_vk_fill_like_has, .set = zt_vk_set_fill_like, .contract = zt_vk_always},
     {.op = ZT_OP_sum_to, .has = sum_to_has, .set = set_sum_to},
     {.set = NULL},
 };

@@ -57,7 +57,7 @@ static zt_status set_slice_step_put(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_slice[] = {
-    {.op = ZT_OP_slice, .has = zt_vk_moves, .set = set_slice},
+    {.op = ZT_OP_slice, .has = zt_vk_moves, .set = set_slice, .contract = zt_vk_always},
     {.op = ZT_OP_slice_put, .has = zt_vk_moves, .set = set_slice_put},
     {.op = ZT_OP_slice_step, .has = zt_vk_moves, .set = set_slice_step},
     {.op = ZT_OP_slice_step_put, .has = zt_vk_moves, .set = set_slice_step_put},

@@ -33,6 +33,6 @@ static zt_status set_topk(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_topk[] = {
-    {.op = ZT_OP_topk, .has = topk_has, .set = set_topk},
+    {.op = ZT_OP_topk, .has = topk_has, .set = set_topk, .contract = zt_vk_always},
     {0},
 };

@@ -295,9 +295,16 @@ typedef struct zt_vk_kernel {
     zt_op op;
     bool (*has)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     zt_status (*set)(zt_vk_engine *e, zt_vk_call *c);
+    /* Has what `has` accepts the bits of docs/arithmetic.md? NULL: it does not promise them. */
+    bool (*contract)(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     unsigned weights; /* inputs that may be packed matrices, a bit each */
     bool many;        /* where no arguments are named: those past the seventh are passed in `word`; else they are left out */
 } zt_vk_kernel;
+
+/* For `contract`: for every type that the kernel has; where no input is f16 or bf16; where angles are computed in f64. */
+bool zt_vk_always(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
+bool zt_vk_of_f32(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
+bool zt_vk_with_f64(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
 
 /* grids.c: the vectors that codes of the step's weights stand for, into its table; the argument that shaders/weights.glsl
  * wants for a weight, absent where its type has none. */
@@ -359,6 +366,7 @@ uint32_t zt_vk_width(const zt_vk_engine *engine);
  * NULL, or its two attributes (0 where it has none). And its name in shaders/functions.glsl. */
 enum { ZT_VK_PAIRS = 64 };
 int zt_vk_function(zt_op op, const void *attrs, double at[2]);
+bool zt_vk_function_contract(int f); /* of f32: has it the bits of docs/arithmetic.md? */
 bool zt_vk_function_name(int f, char *name, size_t bytes);
 /* A pass of elements of one type as those of another. */
 zt_status zt_vk_set_cast(zt_vk_engine *engine, zt_vk_call *call, int64_t count, zt_vk_arg x, zt_dtype from, zt_vk_arg y,

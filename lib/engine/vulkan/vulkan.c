@@ -26,6 +26,15 @@ static bool vk_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type
     return zt_vk_find((zt_vk_engine *)engine, op, attrs, input_types, out) != NULL;
 }
 
+static bool vk_has_contract_bits(zt_engine *base, zt_op op, const void *attrs, const zt_type *const input_types[],
+                                 const zt_type out[])
+{
+    const zt_vk_engine *engine = (const zt_vk_engine *)base;
+    const zt_vk_kernel *kernel = zt_vk_find(engine, op, attrs, input_types, out);
+    if (!attrs) attrs = zt_op_info(op)->defaults;
+    return !engine->fused && kernel && kernel->contract && kernel->contract(engine, attrs, input_types, out);
+}
+
 static size_t vk_value_bytes(zt_engine *engine, const zt_type *type)
 {
     (void)engine;
@@ -97,6 +106,7 @@ const zt_engine_vt zt_engine_vulkan = {
     .open = vk_open,
     .close = vk_close,
     .has = vk_has,
+    .has_contract_bits = vk_has_contract_bits,
     .value_bytes = vk_value_bytes,
     .alloc = vk_alloc,
     .load = zt_vk_load_weight,

@@ -32,6 +32,6 @@ static zt_status set_wkv7(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_wkv7[] = {
-    {.op = ZT_OP_wkv7, .has = wkv7_has, .set = set_wkv7},
+    {.op = ZT_OP_wkv7, .has = wkv7_has, .set = set_wkv7, .contract = zt_vk_always},
     {0},
 };

@@ -169,7 +169,7 @@ static bool engine_has(const chain_groups *groups, const fused_chain *fused, con
     zt_engine *engine = groups->options->engine;
     for (int input = 0; input < fused->input_count; input++) input_types[input] = &groups->bound->type[fused->inputs[input]];
     return zt_op_infer(NULL, ZT_OP_pointwise, &attrs, input_types, output_types) == ZT_OK &&
-           (!engine || engine->vt->has(engine, ZT_OP_pointwise, &attrs, input_types, output_types));
+           (!engine || zt_engine_runs(engine, ZT_OP_pointwise, &attrs, input_types, output_types));
 }
 
 /* The text of a group's chain, into `text`; *fits says whether the op may be made. */

@@ -375,7 +375,7 @@ static bool prove_meaning(const pattern_match *match, const fused_op *fused, con
     for (int j = 0; j < match->pattern->n; j++)
         if (!same_node(match, j)) return false;
     zt_engine *engine = matcher->options->engine;
-    return !engine || engine->vt->has(engine, fused->op, attrs, input_types, output_types);
+    return !engine || zt_engine_runs(engine, fused->op, attrs, input_types, output_types);
 }
 
 /* All of it; then the match is taken. */

@@ -5,6 +5,7 @@
     "--threads" => {value => 3, tasks => 1},
     "--engine" => {value => "cuda:7", code => 69},    # one that is not there: the engine is opened
     "--strict-engine" => {reason => "the processor has every op: tests/run/session.c and vulkan.bats fall back from others"},
+    "--strict-bits" => {reason => "the processor has the bits: tests/engine/strict_bits.bats refuses those of others"},
     "--list-devices" => {says => qr/device.*type.*name.*driver/s},
     "--isa" => {value => "scalar"},
     "--compute" => {value => "f16", code => 69},      # the processor has no such numbers
