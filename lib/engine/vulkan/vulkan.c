@@ -32,6 +32,8 @@ static bool vk_has_contract_bits(zt_engine *base, zt_op op, const void *attrs, c
     const zt_vk_engine *engine = (const zt_vk_engine *)base;
     const zt_vk_kernel *kernel = zt_vk_find(engine, op, attrs, input_types, out);
     if (!attrs) attrs = zt_op_info(op)->defaults;
+    for (int k = 0; k < zt_op_info(op)->n_in; k++) /* f64 is computed by other shaders, where nothing is promised */
+        if (input_types[k] && input_types[k]->dtype == ZT_F64) return false;
     return !engine->fused && kernel && kernel->contract && kernel->contract(engine, attrs, input_types, out);
 }
 
