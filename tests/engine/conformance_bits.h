@@ -122,7 +122,8 @@ static int print_contract(zt_ctx *ctx, const char *engine, char **ops)
     static const zt_dtype dtypes[] = {ZT_F32, ZT_F64, ZT_F16, ZT_BF16};
     add_setup(ctx, "cpu", zt_isa_best(), 1, -1, false);
     add_setup(ctx, engine, zt_isa_best(), 1, -1, false);
-    for (int op = 0; op < ZT_OP_COUNT && !tap_failed; op++) {
+    const bool opened = !tap_failed;
+    for (int op = 0; op < ZT_OP_COUNT && opened; op++) {
         const char *name = zt_op_info((zt_op)op)->name;
         contract_count all = {0}, f32 = {0};
         bool asked = !*ops, good = true;

@@ -84,6 +84,6 @@ static zt_status set_attention_indexed(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_attention_indexed[] = {
-    {.op = ZT_OP_attention_indexed, .has = attention_indexed_has, .set = set_attention_indexed, .contract = zt_vk_always},
+    {.op = ZT_OP_attention_indexed, .has = attention_indexed_has, .set = set_attention_indexed},
     {0},
 };

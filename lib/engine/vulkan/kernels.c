@@ -27,14 +27,6 @@ bool zt_vk_always(const zt_vk_engine *engine, const void *attrs, const zt_type *
     return true;
 }
 
-bool zt_vk_of_f32(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
-{
-    (void)engine, (void)attrs, (void)out;
-    for (int k = 0; k < ZT_MAX_IN; k++)
-        if (input_types[k] && (input_types[k]->dtype == ZT_F16 || input_types[k]->dtype == ZT_BF16)) return false;
-    return true;
-}
-
 bool zt_vk_with_f64(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs, (void)input_types, (void)out;

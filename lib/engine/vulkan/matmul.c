@@ -114,6 +114,6 @@ static zt_status set_matmul(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_matmul[] = {
-    {.op = ZT_OP_matmul, .has = has_matmul, .set = set_matmul, .contract = zt_vk_always},
+    {.op = ZT_OP_matmul, .has = has_matmul, .set = set_matmul},
     {0},
 };

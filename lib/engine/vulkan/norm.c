@@ -71,7 +71,7 @@ static zt_status set_norm_add(zt_vk_engine *engine, zt_vk_call *call)
 
 const zt_vk_kernel zt_vk_norm[] = {
     {.op = ZT_OP_rms_norm, .has = norm_has, .set = set_rms_norm, .contract = zt_vk_always},
-    {.op = ZT_OP_layer_norm, .has = norm_has, .set = set_layer_norm, .contract = zt_vk_always},
+    {.op = ZT_OP_layer_norm, .has = norm_has, .set = set_layer_norm},
     {.op = ZT_OP_add_rms_norm, .has = norm_has, .set = set_add_rms_norm, .contract = zt_vk_always},
     {.op = ZT_OP_norm_add, .has = norm_has, .set = set_norm_add, .contract = zt_vk_always},
     {0},

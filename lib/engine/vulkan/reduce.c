@@ -201,8 +201,8 @@ static zt_status set_spread(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_reduce[] = {
-    {.op = ZT_OP_sum, .has = number_has, .set = set_sum, .contract = zt_vk_always},
-    {.op = ZT_OP_mean, .has = number_has, .set = set_mean, .contract = zt_vk_always},
+    {.op = ZT_OP_sum, .has = number_has, .set = set_sum},
+    {.op = ZT_OP_mean, .has = number_has, .set = set_mean},
     {.op = ZT_OP_prod, .has = number_has, .set = set_prod},
     {.op = ZT_OP_amax, .has = number_has, .set = set_amax, .contract = zt_vk_always},
     {.op = ZT_OP_amin, .has = number_has, .set = set_amin, .contract = zt_vk_always},

@@ -62,9 +62,9 @@ static zt_status set_entmax(zt_vk_engine *engine, zt_vk_call *call)
 }
 
 const zt_vk_kernel zt_vk_softmax[] = {
-    {.op = ZT_OP_softmax, .has = softmax_has, .set = set_softmax, .contract = zt_vk_always},
+    {.op = ZT_OP_softmax, .has = softmax_has, .set = set_softmax},
     {.op = ZT_OP_log_softmax, .has = softmax_has, .set = set_log_softmax},
-    {.op = ZT_OP_scaled_softmax, .has = scaled_has, .set = set_scaled_softmax, .contract = zt_vk_always},
+    {.op = ZT_OP_scaled_softmax, .has = scaled_has, .set = set_scaled_softmax},
     {.op = ZT_OP_entmax, .has = entmax_has, .set = set_entmax},
     {0},
 };

@@ -301,9 +301,8 @@ typedef struct zt_vk_kernel {
     bool many;        /* where no arguments are named: those past the seventh are passed in `word`; else they are left out */
 } zt_vk_kernel;
 
-/* For `contract`: for every type that the kernel has; where no input is f16 or bf16; where angles are computed in f64. */
+/* For `contract`: for every type that the kernel has; where angles are computed in f64. */
 bool zt_vk_always(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
-bool zt_vk_of_f32(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
 bool zt_vk_with_f64(const zt_vk_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
 
 /* grids.c: the vectors that codes of the step's weights stand for, into its table; the argument that shaders/weights.glsl
