@@ -38,6 +38,8 @@ params = L.llama_context_default_params()
 params.n_ctx = max(1024, depth + max(n_prompt, n_gen) + 256)
 params.n_batch = params.n_ubatch = 512
 params.n_threads = params.n_threads_batch = threads
+if os.environ.get("FLASH_ATTENTION") == "0":  # lavapipe 22.3 refuses the pipeline of that shader
+    params.flash_attn_type = 0
 ctx = L.llama_init_from_model(model, params)
 memory = L.llama_get_memory(ctx)
 vocab = L.llama_vocab_n_tokens(L.llama_model_get_vocab(model))
