@@ -253,7 +253,7 @@ static void build_filter(call_filter *filter, unsigned keeps)
     /* Its flags are in memory, where a filter cannot look: the C library then uses clone. */
     if (!commands) emit_row(filter, SYS_clone3, NULL, SECCOMP_RET_ERRNO | ENOSYS);
     for (int i = 0; i < FATAL; i++) emit_row(filter, fatal[i], NULL, commands ? refused : SECCOMP_RET_KILL_PROCESS);
-    bool open = keeps & (DEVICE | RANKS);
+    bool open = !commands && keeps & (DEVICE | RANKS);
     for (int i = 0; i < WITHHELD && open; i++) emit_row(filter, withheld[i], NULL, refused);
     emit(filter, BPF_RET | BPF_K, commands || open ? SECCOMP_RET_ALLOW : refused, 0, 0);
 }

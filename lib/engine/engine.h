@@ -186,10 +186,6 @@ zt_engine *zt_engine_open(zt_ctx *ctx, const char *name, const zt_engine_opts *o
 void zt_engine_close(zt_engine *engine);
 /* engine, or the innermost engine of a wrapper, whose vt has the name and the abilities. Borrowed. */
 const zt_engine *zt_engine_inmost(const zt_engine *engine);
-/* Does the engine promise the bits of docs/arithmetic.md for this op, which it has? Arguments as those of vt->has. */
-bool zt_engine_has_contract_bits(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
-/* Does it run this op: has it a kernel, and with strict_bits one that promises those bits? */
-bool zt_engine_runs(zt_engine *engine, zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
 /* True: this build has an engine of this name, and "NAME:i" picks one of its devices. */
 bool zt_engine_has_devices(const char *name);
 /* Name i of the engines in this build, static; NULL past the last. */

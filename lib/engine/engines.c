@@ -1,6 +1,7 @@
 /* engines.c - the engines there are, by name. */
 #include "lib/base/near.h"
 #include "lib/base/require.h"
+#include "lib/engine/contract_bits.h"
 #include "lib/engine/engine.h"
 
 #include <string.h>

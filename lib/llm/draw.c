@@ -1,5 +1,6 @@
 /* draw.c - the inputs of op sample_token, so that it draws as zt_sample does: for each wanted row the sampler's
  * settings, the uniform number of its position, the recent tokens and the banned ones. */
+#include "lib/engine/contract_bits.h"
 #include "lib/llm/arch/arch.h"
 
 #include <string.h>

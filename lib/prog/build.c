@@ -312,7 +312,8 @@ zt_status zt_prog_out(zt_prog *program, const char *name, int value)
 {
     if (!program) return ZT_EUSAGE;
     if (program->dims_failed)
-        return zt_prog_fail(program, program->dims_failed, "%s: a dimension is invalid: an earlier call failed", name ? name : "");
+        return zt_prog_fail(program, program->dims_failed, "%s: a dimension is invalid: an earlier call failed",
+                            name ? name : "");
     return zt_prog_add_out(program, zt_span_of(name), value);
 }
 

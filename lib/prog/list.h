@@ -61,7 +61,7 @@ struct zt_prog {
     zt_map *names, *out_names; /* may hold names that a failed call left: see zt_prog_lookup */
     zt_list values, steps, expressions, outputs;
     zt_list kinds[ZT_VALUE_OP + 1]; /* int: values of each kind in order */
-    zt_status dims_failed; /* the first error of zt_prog_symbol or zt_prog_dim, whose 0 is a dimension too */
+    zt_status dims_failed;          /* the first error of zt_prog_symbol or zt_prog_dim, whose 0 is a dimension too */
     int n_symbols;
     const char *symbol_names[ZT_MAX_SYMBOLS];
     int64_t symbol_dims[ZT_MAX_SYMBOLS];

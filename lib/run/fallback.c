@@ -1,4 +1,5 @@
 /* fallback.c - which engine runs an op: the one asked for, or the next that has a kernel. */
+#include "lib/engine/contract_bits.h"
 #include "lib/run/partition.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
 #ifndef ZT_TEST_CONFORMANCE_BITS_H
 #define ZT_TEST_CONFORMANCE_BITS_H
 
+#include "lib/engine/contract_bits.h"
 #include "tests/engine/conformance_trial.h"
 
 #include <xxhash.h>

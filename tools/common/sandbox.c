@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MOST_COMPANIONS = 4096, MOST_LINKS = 40, MOST_TEMPORARIES = 16 };
+enum { MOST_COMPANIONS = 4096, MOST_LINKS = 40, MOST_TEMPORARIES = 16, OPENS_OF_DEVICE = 4 };
 enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF };
 
 #define READS   ZT_SANDBOX_READ
@@ -241,7 +241,8 @@ static zt_status add_input(sandbox_plan *plan, const char *path)
     if (stat(path, &info)) return strpbrk(path, "+=") ? add_parts(plan, path) : ZT_OK;
     zt_status status = add(plan, path, READS);
     if (S_ISDIR(info.st_mode)) return status ? status : add_entries(plan, path, NULL, 1);
-    if (!S_ISREG(info.st_mode)) plan->streams++;
+    /* A FIFO is opened once. A device may be opened by each reader that knows a format. */
+    if (!S_ISREG(info.st_mode)) plan->streams += S_ISFIFO(info.st_mode) ? 1 : OPENS_OF_DEVICE;
     if (S_ISREG(info.st_mode) && !status) status = add_companions(plan, path);
     return status || !S_ISREG(info.st_mode) ? status : add_model_of_program(plan, path);
 }
@@ -493,11 +494,11 @@ static void note_parts(zt_cli_state *state, const zt_sandbox_parts *parts, unsig
              parts->calls ? "by a seccomp filter" : "are not restricted", kept);
 }
 
-/* Standard input may be an input without being named. */
+/* Standard input may be an input without being named; what is not a file is copied to a temporary file. */
 static bool is_stream(int fd)
 {
     struct stat info;
-    return fstat(fd, &info) == 0 && (S_ISFIFO(info.st_mode) || S_ISSOCK(info.st_mode));
+    return fstat(fd, &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
 }
 
 static zt_status enter(zt_cli_state *state)

@@ -6,6 +6,7 @@
  * producer to consumer, in the program's order, while the limits of the row hold: 8 inputs, 6
  * outputs, 64 ops. The op is made only where the engine has it.
  */
+#include "lib/engine/contract_bits.h"
 #include "lib/ops/pointwise.h"
 #include "lib/run/passes/rewrite.h"
 

@@ -9,6 +9,7 @@
  *
  * Places in the order are doubled: step i is at 2 i + 1, what is put before it at 2 i.
  */
+#include "lib/engine/contract_bits.h"
 #include "lib/run/passes/match.h"
 
 #include <string.h>
