@@ -676,11 +676,12 @@ def resident(pid):
 
 
 def flat(all_bodies=None):
-    """Memory is the same after 1,000 requests and after 2,000, in kilobytes."""
+    """Memory is the same after 1,000 requests and after 2,000, in kilobytes. A leak grows in each 1,000; a heap settles, and how
+    soon depends on which threads meet: what has grown gets two more times 1,000 requests."""
     pid, sizes = int(os.environ["SERVER"]), []
     all_bodies = all_bodies or bodies()
     connection = Connection()
-    for index in range(2000):
+    for index in range(4000):
         path, body = all_bodies[index % len(all_bodies)]
         wrong = index % 10 == 9
         body = dict(body, seed=index, stream=index % 3 == 0, **({"unknown": 1} if wrong else {}))
@@ -693,8 +694,10 @@ def flat(all_bodies=None):
         if (index + 1) % 500 == 0:
             wait_idle()
             sizes.append(resident(pid))
-    print("kilobytes after 500, 1000, 1500 and 2000 requests:", *sizes)
-    assert sizes[3] - sizes[1] <= 1024, sizes  # the heap settles within the first hundreds
+            if len(sizes) in (4, 6, 8) and sizes[-1] - sizes[-3] <= 1024:
+                break
+    print("kilobytes after each 500 requests:", *sizes)
+    assert sizes[-1] - sizes[-3] <= 1024, sizes
 
 
 def tools_flat():
