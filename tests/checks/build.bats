@@ -53,7 +53,7 @@ probe_cuda() { # NAME=VALUE...
     cmp 1/zt-*.tar.xz 2/zt-*.tar.xz
     name=$(basename 1/zt-*.tar.xz .tar.xz)
     [ "$name" = "zt-$("$bin/zt-run" --version | sed -n '1s/.* //p')" ]
-    diff <(tar -tf "1/$name.tar.xz" | sed -n "s|^$name/\(.*[^/]\)$|\1|p" | sort) <(git -C "$repo" -c core.quotePath=off ls-tree -r --name-only HEAD | sort)
+    diff <(tar --quoting-style=literal -tf "1/$name.tar.xz" | sed -n "s|^$name/\(.*[^/]\)$|\1|p" | sort) <(git -C "$repo" -c core.quotePath=off ls-tree -r --name-only HEAD | sort)
     # the unpacked tarball is no clone; everything else works in it
     tar -xf "1/$name.tar.xz"
     cd "$name"
