@@ -153,6 +153,7 @@ zt_status dna_run_save(evolve_run *run)
 {
     char path[DNA_PATH];
     zt_str text;
+    const zt_status before = zt_ctx_status(run->cli->ctx);
     zt_str_init(&text, run->cli->ctx);
     zt_str_puts(&text, "{\"schema\":\"zt.dna.evolve/1\",\"options\":");
     dna_settings_put(run, &text);
@@ -161,6 +162,8 @@ zt_status dna_run_save(evolve_run *run)
     zt_str_puts(&text, ",\n\"evolution\":");
     zt_status status = zt_evolution_put(run->evolution, &text);
     if (status == ZT_OK) status = zt_str_puts(&text, "}\n");
+    /* A piece that had no memory is missing in the middle: the state that is there stays. */
+    if (status == ZT_OK && before == ZT_OK) status = zt_ctx_status(run->cli->ctx);
     zt_ctx_durable(run->cli->ctx, true);
     if (status == ZT_OK) status = dna_put_file(run, dna_run_path(run, "state.json", path), &text);
     zt_ctx_durable(run->cli->ctx, false);
@@ -224,8 +227,13 @@ static zt_status load_run(evolve_run *run, char **operands, int count)
     if (stat(path, &info) == 0 && info.st_size > STATE_BYTES) return dna_fail_state(run, "too large");
     char *text = zt_read_all(run->cli->ctx, path, &size);
     if (!text) return zt_ctx_status(run->cli->ctx);
-    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
-    zt_status status = root ? ZT_OK : dna_fail_state(run, "not JSON");
+    json_error_t error;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    zt_status status = ZT_OK;
+    if (!root)
+        status = json_error_code(&error) == json_error_out_of_memory
+                     ? zt_fail(run->cli->ctx, ZT_ENOMEM, "%s: out of memory", path)
+                     : dna_fail_state(run, "not JSON");
     if (status == ZT_OK) status = dna_settings_take(run, json_object_get(root, "options"));
     if (status == ZT_OK) status = take_operands(run, operands, count, json_object_get(root, "operands"));
     if (status == ZT_OK) status = take_evolution(run, json_object_get(root, "evolution"));
