@@ -258,6 +258,8 @@ int zt_source_fd(const zt_source *source);           /* the file's, its own; -1:
 /* Reads all `size` bytes at `offset`. Past the size that the file had when it was opened: ZT_EDATA
  * (truncated). If the file has shrunk since then: ZT_EIO, never a signal. */
 zt_status zt_source_read(const zt_source *source, uint64_t offset, void *dst, size_t size);
+/* Directory of temporary files: TMPDIR of the environment, or /tmp. Borrowed from the environment. */
+const char *zt_temporary_folder(void);
 /* Whole files as text, for prompts and scripts. `*length` bytes, closed by a zero; free with zt_free. */
 char *zt_read_all(zt_ctx *ctx, const char *path, size_t *length);
 

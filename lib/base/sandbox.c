@@ -2,21 +2,10 @@
 #include "lib/base/internal.h"
 #include "lib/base/require.h"
 #include "lib/base/sandbox_internal.h"
+#include "lib/base/sanitized.h"
 
 #include <sys/prctl.h>
 #include <sys/resource.h>
-
-/* A sanitizer starts processes, traces its own and reads files of its choice. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#ifndef SANITIZED
-#define SANITIZED 0
-#endif
 
 const char *zt_sandbox_lacks(void)
 {

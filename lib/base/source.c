@@ -84,7 +84,7 @@ static int open_temporary(zt_ctx *ctx, const char *dir)
     return fd;
 }
 
-static const char *temporary_folder(void)
+const char *zt_temporary_folder(void)
 {
     const char *folder = getenv("TMPDIR");
     return folder && *folder ? folder : "/tmp";
@@ -94,7 +94,7 @@ void zt_spare_open(zt_ctx *ctx, int count)
 {
     const int most = sizeof ctx->spares / sizeof *ctx->spares;
     while (ctx->spare_count < count && ctx->spare_count < most) {
-        int fd = open_temporary(ctx, temporary_folder());
+        int fd = open_temporary(ctx, zt_temporary_folder());
         if (fd < 0) return;
         ctx->spares[ctx->spare_count++] = fd;
     }
@@ -160,7 +160,7 @@ static zt_status copy_all(zt_source *source, int fd, const char *dir, zt_wanted 
  * before, and all the rest. `fd` stays the caller's. */
 zt_status zt_spool(zt_source *source, int fd, zt_wanted *wanted, const void *head, size_t size)
 {
-    const char *dir = temporary_folder();
+    const char *dir = zt_temporary_folder();
     source->fd = take_spare(source->ctx);
     if (source->fd < 0) source->fd = open_temporary(source->ctx, dir);
     if (source->fd < 0)

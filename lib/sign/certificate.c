@@ -86,7 +86,7 @@ static zt_status fail_memory(chain_check *check)
 static zt_status add_trusted(chain_check *check, const char *path)
 {
     size_t size = 0, count = 0;
-    char *text = zt_pem_read(check->ctx, path, &size);
+    char *text = zt_sign_read(check->ctx, path, "a PEM file", ZT_PEM_FILE, &size);
     if (!text) return zt_ctx_status(check->ctx);
     bio_st *bio = check->keys.BIO_new_mem_buf(text, (int)size);
     check->store = check->x509.X509_STORE_new();

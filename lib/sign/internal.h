@@ -41,8 +41,9 @@ enum {
     ZT_PEM_FILE = 1 << 20
 }; /* bytes: of any key's signature; of a file of keys or certificates, at most */
 
-/* The text of a PEM file, which a zero closes, *size bytes of it; zt_free it. NULL: an error. */
-char *zt_pem_read(zt_ctx *ctx, const char *path, size_t *size);
+/* A whole file of at most `most` bytes, closed by a zero, *size bytes of it; zt_free it. `what` is what it must be, such as "a PEM
+ * file", for the message of a longer one. NULL: an error. */
+char *zt_sign_read(zt_ctx *ctx, const char *path, const char *what, int most, size_t *size);
 /* Takes a public key, which it frees on failure too. `name` is for messages. */
 zt_key *zt_key_take(zt_ctx *ctx, const key_library *library, evp_pkey *pkey, const char *name);
 zt_status zt_key_library(zt_ctx *ctx, key_library *library); /* opens it: dlclose handle, unless a key has it */

@@ -69,26 +69,6 @@ static zt_status fail_library(zt_ctx *ctx, const char *function)
 
 /* ---- reading ------------------------------------------------------------------------------------ */
 
-char *zt_pem_read(zt_ctx *ctx, const char *path, size_t *size)
-{
-    zt_source *source = zt_source_open(ctx, path);
-    if (!source) return NULL;
-    uint64_t bytes = zt_source_size(source);
-    char *text = NULL;
-    if (bytes > ZT_PEM_FILE)
-        zt_fail(ctx, ZT_EDATA, "%s: not a PEM file: it has %llu bytes, at most %d are allowed", zt_source_name(source),
-                (unsigned long long)bytes, ZT_PEM_FILE);
-    else
-        text = zt_alloc(ctx, (size_t)bytes + 1);
-    if (text && zt_source_read(source, 0, text, (size_t)bytes) != ZT_OK) {
-        zt_free(ctx, text);
-        text = NULL;
-    }
-    if (text) text[ *size = (size_t)bytes] = 0;
-    zt_source_close(source);
-    return text;
-}
-
 /* A password that libcrypto asks for; without it, it would ask on the terminal. */
 typedef struct password_request {
     const char *password; /* NULL: none */
@@ -153,7 +133,7 @@ static zt_key *read_key(zt_ctx *ctx, const char *path, password_request *request
 {
     key_library library;
     size_t size = 0;
-    char *text = zt_pem_read(ctx, path, &size);
+    char *text = zt_sign_read(ctx, path, "a PEM file", ZT_PEM_FILE, &size);
     zt_key *key = NULL;
     if (text && zt_key_library(ctx, &library) == ZT_OK) {
         bio_st *bio = library.BIO_new_mem_buf(text, (int)size);

@@ -9,6 +9,28 @@
 
 enum { MOST_SIGNATURE = 256 << 20 }; /* bytes of a file: a directory of a million files has fewer */
 
+/* ---- files -------------------------------------------------------------------------------------- */
+
+char *zt_sign_read(zt_ctx *ctx, const char *path, const char *what, int most, size_t *size)
+{
+    zt_source *source = zt_source_open(ctx, path);
+    if (!source) return NULL;
+    uint64_t bytes = zt_source_size(source);
+    char *text = NULL;
+    if (bytes > (uint64_t)most)
+        zt_fail(ctx, ZT_EDATA, "%s: not %s: it has %llu bytes, at most %d are allowed", zt_source_name(source), what,
+                (unsigned long long)bytes, most);
+    else
+        text = zt_alloc(ctx, (size_t)bytes + 1);
+    if (text && zt_source_read(source, 0, text, (size_t)bytes) != ZT_OK) {
+        zt_free(ctx, text);
+        text = NULL;
+    }
+    if (text) text[ *size = (size_t)bytes] = 0;
+    zt_source_close(source);
+    return text;
+}
+
 /* ---- signing ------------------------------------------------------------------------------------ */
 
 /* The last component of the model's path. */
@@ -227,27 +249,6 @@ static zt_status compare_model(const verification *work, const zt_bundle *bundle
     return status;
 }
 
-/* The whole file, *size bytes; zt_free it. */
-static char *read_signature(zt_ctx *ctx, const char *path, size_t *size)
-{
-    zt_source *source = zt_source_open(ctx, path);
-    if (!source) return NULL;
-    uint64_t bytes = zt_source_size(source);
-    char *text = NULL;
-    if (bytes > MOST_SIGNATURE)
-        zt_fail(ctx, ZT_EDATA, "%s: not a signature: it has %llu bytes, at most %d are allowed", path, (unsigned long long)bytes,
-                MOST_SIGNATURE);
-    else
-        text = zt_alloc(ctx, (size_t)bytes);
-    if (text && zt_source_read(source, 0, text, (size_t)bytes) != ZT_OK) {
-        zt_free(ctx, text);
-        text = NULL;
-    }
-    *size = (size_t)bytes;
-    zt_source_close(source);
-    return text;
-}
-
 zt_status zt_verify_model(zt_ctx *ctx, const char *model, const char *signature, const zt_sign_trust *trust, zt_str *why)
 {
     ZT_REQUIRE(ctx, ctx && model && signature && trust && why && why->ctx, ZT_EUSAGE);
@@ -255,7 +256,7 @@ zt_status zt_verify_model(zt_ctx *ctx, const char *model, const char *signature,
     zt_bundle bundle = {0};
     size_t size = 0;
     zt_str_clear(why);
-    char *text = read_signature(ctx, signature, &size);
+    char *text = zt_sign_read(ctx, signature, "a signature", MOST_SIGNATURE, &size);
     zt_status status = text ? zt_bundle_read(ctx, &bundle, signature, text, size) : zt_ctx_status(ctx);
     zt_free(ctx, text);
     if (!status) status = check_signature(&work, &bundle);

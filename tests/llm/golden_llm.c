@@ -9,10 +9,10 @@
  * few short prompts run, and of each a few steps: every kernel and
  * every thread does its part there.
  */
+#include "lib/base/sanitized.h"
 #include "tests/common/npy.h"
 #include "tests/common/golden.h"
 #include "tests/common/real_model.h"
-#include "tests/common/sanitized.h"
 #include "tests/common/tap.h"
 
 #include "lib/zt/all.h"

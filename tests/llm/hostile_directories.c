@@ -7,9 +7,9 @@
  * comes of a damage is refused with one line, or it is a model that runs. A key that matters (without it the model is refused, or
  * gives other logits) is refused if it has another kind: a text, a list, an object; a key of the quantization if it gives other
  * logits. With ZT_LONG=1 all of it, in every directory; else every so-many-th damage. */
+#include "lib/base/sanitized.h"
 #include "tests/common/folder.h"
 #include "tests/common/npy.h"
-#include "tests/common/sanitized.h"
 #include "tests/common/tap.h"
 
 #include "lib/zt/all.h"

@@ -6,8 +6,8 @@
  * folder, of each architecture the first. A copy with one damage is either refused with one line, or it is a model that
  * runs. Which damage must be refused, the tables below say. With ZT_LONG=1 all of it, in every directory; else every
  * so-many-th damage, so that the whole takes seconds. */
+#include "lib/base/sanitized.h"
 #include "tests/common/mkmodel.h"
-#include "tests/common/sanitized.h"
 #include "tests/common/tap.h"
 
 #include "lib/zt/all.h"

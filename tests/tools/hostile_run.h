@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tests/common/sanitized.h"
+#include "lib/base/sanitized.h"
 #include "tests/common/tap.h"
 
 #define HOSTILE_FN __attribute__((unused)) static

@@ -134,12 +134,6 @@ static zt_status add_named_by(sandbox_plan *plan, const char *variable, unsigned
     return folder ? add_parent(plan, path, uses) : add(plan, path, uses);
 }
 
-static zt_status add_temporary_folder(sandbox_plan *plan)
-{
-    const char *folder = getenv("TMPDIR");
-    return add(plan, folder && *folder ? folder : "/tmp", KEEPS);
-}
-
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static bool ends_in(const char *name, const char *const *suffixes)
@@ -413,7 +407,7 @@ static zt_status add_caches(sandbox_plan *plan)
     if (!status) status = add_named_by(plan, "CUDA_CACHE_PATH", KEEPS, false);
     for (size_t i = 0; home && *home && i < sizeof below_home / sizeof *below_home && !status; i++)
         status = add_in(plan, home, below_home[i], i < 2 ? KEEPS : READS);
-    return status ? status : add_temporary_folder(plan);
+    return status ? status : add(plan, zt_temporary_folder(), KEEPS);
 }
 
 static zt_status add_device(sandbox_plan *plan, bool compilers)
@@ -448,7 +442,7 @@ static zt_status add_ranks(sandbox_plan *plan)
     plan->keeps |= ZT_SANDBOX_KEEP_RANKS | ZT_SANDBOX_KEEP_WRITES;
     zt_status status = ADD_ALL(plan, ranks_paths);
     if (!status) status = add_named_by(plan, "ZT_LIBMPI", READS, true);
-    return status ? status : add_temporary_folder(plan);
+    return status ? status : add(plan, zt_temporary_folder(), KEEPS);
 }
 
 /* ---- entering -------------------------------------------------------------------------------- */

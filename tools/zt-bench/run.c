@@ -158,7 +158,7 @@ static zt_status run_once(zt_cli *cli, const bench_options *options, const bench
     if (cli->verbose) zt_progress_clear(cli); /* what the command writes comes to the same place */
     pid_t pid = bench_start(command, -1, cli->verbose > 0, &start);
     if (pid < 0) return zt_ctx_status(cli->ctx);
-    zt_status status = bench_wait(command, pid, options->ignore_failure, &usage);
+    zt_status status = bench_wait(command, pid, options->ignore_failure && !command->prepares, &usage);
     cost->wall = zt_seconds() - start;
     cost->user = seconds_of(usage.ru_utime);
     cost->sys = seconds_of(usage.ru_stime);
@@ -198,13 +198,12 @@ static void put_sample(bench_result *const row[N_ROWS], const run_cost *cost)
     for (int i = 0; i < N_ROWS; i++) row[i]->samples[row[i]->count++] = value[i];
 }
 
-/* A run of a side, behind --prepare, whose time and memory do not count, and whose failure is never ignored. */
+/* A run of a side, behind --prepare, whose time and memory do not count. */
 static zt_status run_prepared(zt_cli *cli, const bench_options *options, const run_subject *subject, int side, run_cost *cost)
 {
-    static const bench_options strict = {0};
     run_cost ignored;
     zt_status status = zt_cli_interrupted() ? ZT_EINTR : ZT_OK;
-    if (!status && subject->prepare.argv) status = run_once(cli, &strict, &subject->prepare, &ignored);
+    if (!status && subject->prepare.argv) status = run_once(cli, options, &subject->prepare, &ignored);
     return status ? status : run_once(cli, options, &subject->commands[side], cost);
 }
 
