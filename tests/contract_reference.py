@@ -462,4 +462,5 @@ def main():
     return 1 if wrong or at != len(data) else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,6 +7,7 @@
  * k and v need not be a cache: with the step's own rows there, and in `pos` the last row that each
  * sees, every row sees the same ones, as in an encoder. */
 #include "lib/ops/alibi.h"
+#include "lib/ops/rounded.h"
 #include "lib/ops/vjp.h"
 
 #include <math.h>
@@ -90,7 +91,7 @@ double zt_alibi_slope(double bias, int64_t heads, int64_t head)
     int64_t power = 1;
     while (2 * power <= heads) power *= 2;
     double step = bias / (double)power;
-    return exp2(head < power ? -step * (double)(head + 1) : -step / 2 * (double)(2 * (head - power) + 1));
+    return zt_rounded_exp2(head < power ? -step * (double)(head + 1) : -step / 2 * (double)(2 * (head - power) + 1));
 }
 
 /* What one row needs: its query head, the columns of its key head, the positions it sees. */

@@ -58,6 +58,29 @@ by_page() {
     done
 }
 
+# by_program MODEL: a text of a few tokens.
+by_program() {
+    logits "$1" short
+    zt-trace record -m "$1" >program
+    # shellcheck disable=SC2046
+    python3 "$repo/tests/contract_program.py" program "$1" logits.npy $(zt-run -m "$1" -i short --tokenize) | tee out
+    grep -q '^0 of [1-9][0-9]* logits' out
+}
+
+@test "recurrent layers computed from the page have the same bits: gated delta nets, RWKV-7, Mamba, Mamba 2" {
+    for arch in qwen35 rwkv7; do
+        "$tests/mkmodel" --arch $arch --layers 2 --width 64 --ffn 96 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 recurrent.gguf
+        by_program recurrent.gguf
+    done
+    tar xJf "$repo/tests/llm/state_space/state_space.tar.xz" mamba mamba2
+    tar xJf "$repo/tests/llm/state_space/state_space-ggufs.tar.xz" dress
+    for arch in mamba mamba2; do
+        cp dress/gpt2/tokenizer*.json $arch/
+        zt-convert -q -f $arch recurrent.gguf
+        by_program recurrent.gguf
+    done
+}
+
 @test "a long text, with more than one chunk of keys (make long)" {
     [ -n "${ZT_LONG-}" ] || skip "minutes: make long"
     for ((i = 0; i < 6; i++)); do cat long; done >longer

@@ -116,7 +116,7 @@ edit() { perl -MJSON::PP -0777 -ne '$j = JSON::PP->new->canonical; $r = $j->deco
     done
     edit '$r->{arithmetic} = 99'
     run -69 --separate-stderr zt-run -m model.gguf --verify edited.json
-    [ "$stderr" = "zt-run: edited.json: a receipt of arithmetic 99: this zt-run has arithmetic 2" ]
+    [ "$stderr" = "zt-run: edited.json: a receipt of arithmetic 99: this zt-run has arithmetic $(zt-run --version | sed -n 's/^arithmetic: //p')" ]
     echo '{' >edited.json
     run -65 --separate-stderr zt-run -m model.gguf --verify edited.json
     run -66 --separate-stderr zt-run -m model.gguf --verify none.json

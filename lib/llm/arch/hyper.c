@@ -7,6 +7,7 @@
  * remainder.
  */
 #include "lib/llm/arch/hyper_internal.h"
+#include "lib/ops/rounded.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -362,10 +363,11 @@ static bool is_word(zt_bytes text, const char *word) { return text.n == strlen(w
 /* Index of the rope pair that makes `turns` full rotations over the original context. */
 static double rotation_pair(const zt_hyper *hyper, double turns)
 {
-    return (double)hyper->rope_dims * log((double)hyper->ctx_orig / (turns * 2 * M_PI)) / (2 * log(hyper->rope.theta));
+    return (double)hyper->rope_dims * zt_rounded_log((double)hyper->ctx_orig / (turns * 2 * M_PI)) /
+           (2 * zt_rounded_log(hyper->rope.theta));
 }
 
-static double yarn_amplitude(double factor, double by) { return factor > 1 ? 0.1 * by * log(factor) + 1 : 1; }
+static double yarn_amplitude(double factor, double by) { return factor > 1 ? 0.1 * by * zt_rounded_log(factor) + 1 : 1; }
 
 /* YaRN (Peng et al., 2023): pairs that rotate fast keep their angles, slow ones are scaled. The factor that llama.cpp's
  * rope_yarn multiplies by and its context divides by again is left out. */

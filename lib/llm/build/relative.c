@@ -6,18 +6,18 @@
  *                                                                                  ln(d / (h/2)) / ln(128 / (h/2)) (h/2) >= k
  */
 #include "lib/llm/build/internal.h"
+#include "lib/ops/rounded.h"
 
-#include <math.h>
 #include <stdio.h>
 
 enum { FARTHEST = 128 };
 
-/* The first distance of range k, in f32 as transformers computes it. */
+/* The first distance of range k, in f32 as transformers computes it, with logarithms that are rounded once more. */
 static int64_t range_start(int64_t exact, int64_t k)
 {
-    const float unit = (float)log((double)FARTHEST / (double)exact);
+    const float unit = (float)zt_rounded_log((double)FARTHEST / (double)exact);
     for (int64_t distance = exact;; distance++) {
-        float place = logf((float)distance / (float)exact) / unit * (float)exact;
+        float place = (float)zt_rounded_log((double)((float)distance / (float)exact)) / unit * (float)exact;
         if (distance >= FARTHEST || (int64_t)place >= k) return distance;
     }
 }

@@ -181,6 +181,14 @@ typedef struct block {
     float *y, *score, *buffer;
 } block;
 
+static void cap_scores(float *x, int64_t n, float cap)
+{
+    for (int64_t i = 0; i < n; i += LANES) {
+        const int m = n - i < LANES ? (int)(n - i) : LANES;
+        vf_store_n(x + i, m, vf_mul(vf_set(cap), vf_tanh(vf_div(vf_load_n(x + i, m), vf_set(cap)))));
+    }
+}
+
 static void score_block(const block *b, const sizes *s)
 {
     const zt_attention_indexed_attrs *attrs = b->call->attrs;
@@ -189,9 +197,10 @@ static void score_block(const block *b, const sizes *s)
         const float *k = widen(b->call, K, b->slot[i], b->column, s->D, b->buffer);
         for (int64_t r = 0; r < b->R; r++) {
             const float x = scale * dot(b->q + r * s->D, k, s->D);
-            b->score[r * s->topk + i] = cap > 0 ? cap * tanhf(x / cap) : x;
+            b->score[r * s->topk + i] = x;
         }
     }
+    for (int64_t r = 0; r < b->R && cap > 0; r++) cap_scores(b->score + r * s->topk, b->n, cap);
 }
 
 /* Weights, whose sum is 1, of one query's scores. */

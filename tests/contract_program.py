@@ -1,0 +1,444 @@
+#!/usr/bin/env python3
+"""contract_program.py PROGRAM MODEL.gguf LOGITS.npy ID... - docs/arithmetic.md, as ops of a program.
+
+Runs the program of a model (zt-trace record), token after token with one row, as that page defines each op, and compares all
+logits with the file's, bit by bit. Exit status 1: some differ. Written from the page: nothing here comes from the kernels. For
+recurrent layers and what stands around them; contract_reference.py, which has the functions and the products, computes a llama
+without a program.
+"""
+import math
+import struct
+import sys
+from fractions import Fraction
+
+from contract_reference import (Gguf, Matrix, angle, attention, correct_power, exp, f32, fma, linear, sigmoid, to_f16, tree)
+
+# ---- programs ------------------------------------------------------------------------------------
+
+
+class Step:
+    """NAME, NAME = OP VALUE ... KEY=WORD ..."""
+
+    def __init__(self, line):
+        names, call = line.split(" = ")
+        self.out = [n.strip() for n in names.split(",")]
+        self.op, *words = call.split()
+        self.ins = [w for w in words if "=" not in w]
+        self.attrs = dict(w.split("=", 1) for w in words if "=" in w)
+
+    def number(self, name, usual):
+        return float(self.attrs.get(name, usual))
+
+    def whole(self, name, usual):
+        return int(self.attrs.get(name, usual))
+
+
+class Value:
+    """Numbers in row-major order, and the shape."""
+
+    def __init__(self, shape, numbers):
+        self.shape, self.numbers = list(shape), list(numbers)
+
+    def rows(self, width=None):
+        width = width or self.shape[-1]
+        return [self.numbers[i : i + width] for i in range(0, len(self.numbers), width)]
+
+
+def shape_of(text):
+    return [1 if d in ("n", "m") else int(d) if d.isdigit() else 0 for d in text.strip("[]").split(",")]
+
+
+# ---- functions in f64 ----------------------------------------------------------------------------
+
+
+def wide_fma(a, b, c):
+    """The exact a b + c, rounded once to f64."""
+    if not all(map(math.isfinite, (a, b, c))):
+        return a * b + c
+    exact = Fraction(a) * Fraction(b) + Fraction(c)
+    return exact.numerator / exact.denominator if exact else a * b + c
+
+
+def wide_poly(x, text):
+    y, *rest = (float.fromhex(c) for c in text.split())
+    for c in rest:
+        y = wide_fma(y, x, c)
+    return y
+
+
+BIG = 1.5 * 2**52
+
+
+def reduced(x):
+    x = min(700.0, max(-700.0, x))
+    n = wide_fma(x, float.fromhex("0x1.71547652b82fep+0"), BIG) - BIG
+    r = wide_fma(n, float.fromhex("-0x1.62e42fefa39efp-1"), x)
+    p = wide_poly(
+        r,
+        "0x1.a1a189e29a0b2p-13 0x1.6d748a8d23053p-10 0x1.11108f883a896p-7 0x1.5554ade7cb0c4p-5 0x1.55555589095e2p-3 "
+        "0x1.00000027c3cb8p-1",
+    )
+    return r * wide_fma(r, p, 1.0), int(n)
+
+
+def wide_exp(x):
+    em1, n = reduced(x)
+    return math.ldexp(em1 + 1, n)
+
+
+def wide_tanh(x):
+    em1, n = reduced(min(40.0, abs(x) + abs(x)))
+    m = em1 * 2.0**n - (1 - 2.0**n)
+    return math.copysign(m / (m + 2), x)
+
+
+def near(f):
+    p = wide_poly(
+        f,
+        "-0x1.97e3b858bb2eep-5 0x1.7c5cf06243707p-4 -0x1.7d15c40d24342p-4 0x1.70b2c63fd52aap-4 -0x1.94a203d748999p-4 "
+        "0x1.c701760b1e1ep-4 -0x1.00244d4d1310dp-3 0x1.24943b893c00dp-3 -0x1.555454fc0df8ep-3 0x1.99998bfdec90fp-3 "
+        "-0x1.000001846f0cfp-2 0x1.555555623b74dp-2 -0x1.fffffffebb99fp-2",
+    )
+    return wide_fma(f * f, p, f)
+
+
+def log1p(x):
+    part, e = math.frexp(x + 1)
+    if part >= float.fromhex("0x1.6a09e667f3bcdp-1"):
+        f = part - 1
+    else:
+        f, e = 2 * part - 1, e - 1
+    return wide_fma(float(e), float.fromhex("0x1.62e42fefa39efp-1"), near(x if e == 0 else f))
+
+
+def softplus(x):
+    return max(0.0, x) + log1p(wide_exp(max(-350.0, 0 - abs(x))))
+
+
+# ---- ops -----------------------------------------------------------------------------------------
+
+
+def each(function):
+    return lambda run, step, x: Value(x.shape, [f32(function(v)) for v in x.numbers])
+
+
+def both(function):
+    """Of two values; the smaller one repeats over what comes before its dimensions."""
+
+    def apply(run, step, a, b):
+        shape = a.shape if len(a.numbers) >= len(b.numbers) else b.shape
+        if b.shape[-1] == 1 and a.shape[-1] > 1:
+            right = [v for v in b.numbers for _ in range(a.shape[-1])]
+        else:
+            right = b.numbers * (len(a.numbers) // len(b.numbers) or 1)
+        left = a.numbers * (len(b.numbers) // len(a.numbers) or 1)
+        return Value(shape, [f32(function(u, v)) for u, v in zip(left, right)])
+
+    return apply
+
+
+def swiglu(run, step, g, u):
+    return Value(g.shape, [f32(f32(v * sigmoid(v)) * w) for v, w in zip(g.numbers, u.numbers)])
+
+
+def lanes(numbers, width=16):
+    sums = [0.0] * width
+    for i, (a, b) in enumerate(numbers):
+        sums[i % width] = fma(a, b, sums[i % width])
+    return sums
+
+
+def four(numbers):
+    s = lanes(numbers, 4)
+    return f32(f32(s[0] + s[1]) + f32(s[2] + s[3]))
+
+
+def sets_of(x, fused):
+    """What layer_norm, sum and mean add: four sets of sixteen sums."""
+    sets = [[0.0] * 16 for _ in range(4)]
+    whole = len(x) // 64 * 64
+    for i, v in enumerate(x):
+        s = sets[i // 16 % 4 if i < whole else 0]
+        s[i % 16] = fma(v, v, s[i % 16]) if fused else f32(s[i % 16] + v)
+    return tree([f32(f32(sets[0][j] + sets[1][j]) + f32(sets[2][j] + sets[3][j])) for j in range(16)])
+
+
+def rms_norm(run, step, x, g):
+    y, eps = [], step.number("eps", 0)
+    for row in x.rows(step.whole("dims", 0) or x.shape[-1]):
+        r = f32(1 / math.sqrt(tree(lanes(zip(row, row))) / len(row) + eps))
+        y += [f32(f32(v * r) * w) for v, w in zip(row, g.numbers)]
+    return Value(x.shape, y)
+
+
+def layer_norm(run, step, x, g=None, b=None):
+    y, eps = [], step.number("eps", 0)
+    for row in x.rows():
+        mean = f32(sets_of(row, False) / len(row))
+        row = [f32(v - mean) for v in row]
+        r = f32(1 / math.sqrt(sets_of(row, True) / len(row) + eps))
+        row = [f32(v * r) for v in row]
+        row = [f32(v * w) for v, w in zip(row, g.numbers)] if g else row
+        y += [f32(v + w) for v, w in zip(row, b.numbers)] if b else row
+    return Value(x.shape, y)
+
+
+def total(run, step, x):
+    sums = [sum(sets_of(row[i : i + 1024], False) for i in range(0, len(row), 1024)) for row in x.rows()]
+    return Value(x.shape[:-1] + [1], [f32(s) for s in sums])
+
+
+def product(run, step, x, w, b=None):
+    act = step.attrs.get("act", "f32")
+    y = linear(w, x.numbers, act == "f32", act == "q16")
+    return Value(x.shape[:-1] + [len(y)], [f32(a + c) for a, c in zip(y, b.numbers)] if b else y)
+
+
+def gather(run, step, x, index):
+    return Value([1, x.columns], x.numbers_of(index)) if isinstance(x, Matrix) else x
+
+
+def slice_of(run, step, x):
+    axis = step.whole("axis", 0)
+    begin, end = step.whole("from", 0), step.whole("to", x.shape[axis])
+    inner = math.prod(x.shape[axis + 1 :])
+    y = [v for row in x.rows(inner * x.shape[axis]) for v in row[begin * inner : end * inner]]
+    return Value(x.shape[:axis] + [end - begin] + x.shape[axis + 1 :], y)
+
+
+def concat(run, step, a, b):
+    axis = step.whole("axis", 0)
+    wide = [math.prod(v.shape[axis:]) for v in (a, b)]
+    shape = a.shape[:axis] + [a.shape[axis] + b.shape[axis]] + a.shape[axis + 1 :]
+    return Value(shape, [v for r, s in zip(a.rows(wide[0]), b.rows(wide[1])) for v in r + s])
+
+
+def rope(run, step, x, pos):
+    head, dims = step.whole("head", 0), step.whole("dims", 0)
+    y, far = list(x.numbers), step.attrs.get("pair", "halves") == "halves"
+    for i in range(dims // 2):
+        s, c = angle(run.position, correct_power(step.number("theta", 10000.0), -2.0 * i / dims))
+        first, second = (i, i + dims // 2) if far else (2 * i, 2 * i + 1)
+        for h in range(0, len(y), head):
+            a, b = x.numbers[h + first], x.numbers[h + second]
+            y[h + first], y[h + second] = fma(a, c, f32(b * -s)), fma(b, c, f32(a * s))
+    return Value(x.shape, y)
+
+
+def kv_put(run, step, cache, x, *at):
+    return cache + [[to_f16(v) for v in x.numbers]]
+
+
+def attend(run, step, q, keys, values, *at):
+    head, y = step.whole("head", 0), []
+    scale = f32(step.number("scale", 0) or 1 / math.sqrt(head))
+    share = len(q.numbers) // len(keys[0])
+    for h in range(0, len(q.numbers), head):
+        column = h // head // share * head
+        part = [[row[column : column + head] for row in rows] for rows in (keys, values)]
+        y += attention(q.numbers[h : h + head], *part, scale)
+    return Value(q.shape, y)
+
+
+# ---- recurrences -----------------------------------------------------------------------------------
+
+
+class Fresh:
+    """The state before the first row."""
+
+
+def matrices(run, step, state):
+    """S[head][d][e]: of a step, or zeros."""
+    heads, depth, width = run.shapes[step.ins[0]][1:]
+    return [[[0.0] * width for _ in range(depth)] for _ in range(heads)] if isinstance(state, Fresh) else state
+
+
+def causal_conv(run, step, state, x, w, start, end, b=None):
+    channels, taps = w.shape
+    seen = ([[0.0] * channels] * (taps - 1) if isinstance(state, Fresh) else state) + [x.numbers]
+    y = []
+    for c in range(channels):
+        s = b.numbers[c] if b else 0.0
+        for k in range(taps):
+            s = fma(w.numbers[c * taps + k], seen[k][c], s)
+        y.append(f32(s * sigmoid(s)) if step.attrs.get("act") == "silu" else s)
+    return seen[1:], Value(x.shape, y)
+
+
+def divided(x, eps, scale):
+    factor = f32(scale / f32(math.sqrt(f32(tree(lanes(zip(x, x))) + eps))))
+    return [f32(v * factor) for v in x]
+
+
+def delta_rule(run, step, state, q, k, v, g, beta, start, end):
+    heads, depth, width = run.shapes[step.ins[0]][1:]
+    S = matrices(run, step, state)
+    eps, scale = f32(step.number("eps", 1e-6)), f32(step.number("scale", 0) or 1 / math.sqrt(depth))
+    key_heads = len(q.numbers) // depth
+    y, after = [], []
+    for h in range(heads):
+        at = (h % key_heads if step.attrs.get("share") == "tiled" else h // (heads // key_heads)) * depth
+        key, query = divided(k.numbers[at : at + depth], eps, 1.0), divided(q.numbers[at : at + depth], eps, scale)
+        decay, rate, columns = exp(g.numbers[h]), beta.numbers[h], []
+        for e in range(width):
+            column = [S[h][d][e] for d in range(depth)]
+            seen = four(zip(column, key))
+            change = f32(rate * f32(v.numbers[h * width + e] - f32(decay * seen)))
+            column = [fma(u, change, f32(s * decay)) for u, s in zip(key, column)]
+            columns.append(column)
+            y.append(four(zip(column, query)))
+        after.append([list(row) for row in zip(*columns)])
+    return after, Value(v.shape, y)
+
+
+def wkv7(run, step, state, q, w, k, v, a, b, start, end):
+    heads, depth, width = run.shapes[step.ins[0]][1:]
+    S = matrices(run, step, state)
+    y, after = [], []
+    for h in range(heads):
+        of = lambda x: x.numbers[h * depth : (h + 1) * depth]
+        columns = []
+        for e in range(width):
+            column = [S[h][d][e] for d in range(depth)]
+            removed = four(zip(column, of(a)))
+            value = v.numbers[h * width + e]
+            column = [fma(ki, value, fma(bi, removed, f32(s * wi))) for s, wi, bi, ki in zip(column, of(w), of(b), of(k))]
+            columns.append(column)
+            y.append(four(zip(column, of(q))))
+        after.append([list(row) for row in zip(*columns)])
+    return after, Value(v.shape, y)
+
+
+def selective_scan(run, step, state, x, dt, a, b, c, start, end, d=None):
+    width, count = run.shapes[step.ins[0]][1:]
+    heads, groups = a.shape[0], len(b.numbers) // count
+    y, after = [], []
+    for channel in range(width):
+        h, group = channel // (width // heads), channel // (width // groups) * count
+        u, S, row = f32(dt.numbers[h] * x.numbers[channel]), [], None
+        if not isinstance(state, Fresh):
+            row = state[channel]
+        for i in range(count):
+            rate = a.numbers[h * count + i if a.shape[1] > 1 else h]
+            s = f32(u * b.numbers[group + i])
+            S.append(fma(row[i], exp(f32(dt.numbers[h] * rate)), s) if row else s)
+        s = tree(lanes(zip(S, c.numbers[group : group + count])))
+        y.append(f32(s + f32(d.numbers[h] * x.numbers[channel])) if d else s)
+        after.append(S)
+    return after, Value(x.shape, y)
+
+
+def filled(run, step, x):
+    return Value(x.shape, [f32(step.number("value", 0))] * len(x.numbers))
+
+
+def reshaped(run, step, x):
+    return Value(shape_of(step.attrs["shape"]), x.numbers)
+
+
+OPS = {
+    "add": both(lambda a, b: a + b),
+    "sub": both(lambda a, b: a - b),
+    "mul": both(lambda a, b: a * b),
+    "neg": each(lambda x: -x),
+    "relu": each(lambda x: x if x > 0 else 0.0),
+    "exp": each(wide_exp),
+    "tanh": each(wide_tanh),
+    "sigmoid": each(lambda x: 1 / (wide_exp(0 - x) + 1)),
+    "softplus": each(softplus),
+    "scale": lambda run, step, x: each(lambda v: v * step.number("by", 1))(run, step, x),
+    "sum": total,
+    "swiglu": swiglu,
+    "rms_norm": rms_norm,
+    "layer_norm": layer_norm,
+    "linear": product,
+    "gather": gather,
+    "slice": slice_of,
+    "concat": concat,
+    "reshape": reshaped,
+    "fill_like": filled,
+    "rope": rope,
+    "kv_put": kv_put,
+    "attention": attend,
+    "causal_conv": causal_conv,
+    "delta_rule": delta_rule,
+    "wkv7": wkv7,
+    "selective_scan": selective_scan,
+}
+
+
+class Run:
+    def __init__(self, program, path):
+        file = Gguf(path)
+        self.position, self.data, self.state, self.shapes, self.steps, self.keep = 0, {}, {}, {}, [], {}
+        for line in open(program):
+            word, _, rest = line.partition(" ")
+            name, _, of = rest.strip().partition(": ")
+            if word == "data":
+                self.data[name] = self.weight(file, of.split('"')[1])
+            elif word == "state":
+                kind, _, shape = of.partition("[")
+                self.shapes[name] = shape_of("[" + shape)
+                self.state[name] = [] if kind == "f16" else Fresh()
+            elif word == "keep":
+                before, _, after = rest.strip().partition(" = ")
+                self.keep[before] = after
+            elif " = " in line and word not in ("in", "out", "model", "bind"):
+                self.steps.append(Step(line.strip()))
+
+    def weight(self, file, name):
+        shape = list(reversed(file.tensors[name][0]))
+        if len(shape) < 2:
+            return Value(shape, Matrix(file, name).rows[0])
+        matrix = Matrix(file, name)
+        matrix.numbers_of = matrix.numbers
+        matrix.shape = shape
+        if len(shape) > 2 and matrix.kind == 0:
+            (_, _, at) = file.tensors[name]
+            count = math.prod(shape)
+            return Value(shape, struct.unpack_from("<%df" % count, file.data, at))
+        return matrix
+
+    def row(self, token):
+        values = dict(self.data, **self.state, ids=token, pos=None, seq=None, table=None, rows=None, **{"from": None, "to": None})
+        for step in self.steps:
+            if step.op == "argmax":
+                continue
+            if step.op not in OPS:
+                sys.exit("contract_program: op %s: docs/arithmetic.md has it, this file has not" % step.op)
+            ins = [None if n == "_" else values[n] for n in step.ins]
+            if step.op not in ("linear", "gather"):
+                ins = [flat(v) if isinstance(v, Matrix) else v for v in ins]
+            made = OPS[step.op](self, step, *ins)
+            values.update(zip(step.out, made if isinstance(made, tuple) else (made,)))
+        self.state = {before: values[after] for before, after in self.keep.items()}
+        self.position += 1
+        return values["logits"].numbers
+
+
+def flat(matrix):
+    return Value(matrix.shape, [v for m in range(len(matrix.rows)) for v in matrix.numbers(m)])
+
+
+def main():
+    program, path, logits, *ids = sys.argv[1:]
+    run, wrong, count = Run(program, path), 0, 0
+    data = open(logits, "rb").read()
+    at = 10 + struct.unpack_from("<H", data, 8)[0]
+    for position, token in enumerate(int(i) for i in ids):
+        for i, mine in enumerate(run.row(token)):
+            theirs = data[at : at + 4]
+            at += 4
+            count += 1
+            if struct.pack("<f", mine) == theirs:
+                continue
+            if not wrong:
+                other = struct.unpack("<f", theirs)[0]
+                print("position %d, logit %d: %s by the page, %s in the file" % (position, i, mine.hex(), other.hex()))
+            wrong += 1
+    print("%d of %d logits have other bits" % (wrong, count))
+    return 1 if wrong or at != len(data) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
