@@ -121,6 +121,7 @@ static bool count_contract(zt_ctx *ctx, zt_op op, zt_dtype as, contract_count *c
 static int print_contract(zt_ctx *ctx, const char *engine, char **ops)
 {
     static const zt_dtype dtypes[] = {ZT_F32, ZT_F64, ZT_F16, ZT_BF16};
+    strict_setups = true;
     add_setup(ctx, "cpu", zt_isa_best(), 1, -1, false);
     add_setup(ctx, engine, zt_isa_best(), 1, -1, false);
     const bool opened = !tap_failed;

@@ -29,11 +29,12 @@ typedef struct setup {
 
 static setup setups[MAX_SETUPS];
 static int n_setups, cpu_setup; /* cpu_setup: the best instructions, 1 thread */
+static bool strict_setups;      /* engines are opened with strict_bits */
 
 static void add_setup(zt_ctx *ctx, const char *engine, zt_isa isa, int threads, int twin, bool forced)
 {
     setup *options = &setups[n_setups++];
-    zt_engine_opts opts = {.threads = threads, .isa = isa};
+    zt_engine_opts opts = {.threads = threads, .isa = isa, .strict_bits = strict_setups};
     options->engine = zt_engine_open(ctx, engine, &opts);
     options->isa = isa;
     options->threads = threads;

@@ -44,8 +44,61 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     [[ $stderr == *'use --strict-bits or --engine cpu' ]]
 }
 
-@test "cuda, emulated, refuses and names the op" {
+# same_logits ENGINE MODEL OPTION...: as the cpu's
+same_logits() {
+    local engine=$1 model=$2
+    shift 2
+    zt-run -q -f -m "$model" --raw -p 'a small boat' -n 0 --logits cpu.npy --all-logits "$@"
+    zt-run -q -f -m "$model" --raw -p 'a small boat' -n 0 --logits "$engine.npy" --all-logits --engine "$engine" --strict-bits \
+        --strict-engine "$@"
+    cmp cpu.npy "$engine.npy" || { echo "$engine $model $*"; return 1; }
+}
+
+need_emulation() {
     [ -e "$tests/libcuda-emu.so" ] || skip 'built without CUDA'
-    ZT_LIBCUDA=$tests/libcuda-emu.so run -69 --separate-stderr zt-run -m made.gguf --raw -p a -n 2 --engine cuda --strict-bits
+    export ZT_LIBCUDA=$tests/libcuda-emu.so ZT_LIBHIP=$tests/libcuda-emu.so
+}
+
+@test "cuda, emulated: the same logits of models of each family of weights, by default and with --exact" {
+    need_emulation
+    for type in q4_1 q8_0 f16 bf16 f32 iq3_xxs; do
+        width=64
+        [ "$type" != iq3_xxs ] || width=256
+        "$tests/mkmodel" --layers 1 --width "$width" --ffn "$width" --vocab 300 --type "$type" one.gguf
+        same_logits cuda one.gguf
+        same_logits cuda one.gguf --exact
+    done
+    "$tests/mkmodel" --arch gemma3 --layers 2 --width 256 --ffn 256 --head 64 --type q4_k --also q6_k gemma.gguf
+    same_logits cuda gemma.gguf
+    same_logits cuda gemma.gguf --exact
+}
+
+@test "cuda, emulated: keys of several chunks, and receipts that each engine verifies of the other" {
+    need_emulation
+    head -c 330 "$repo/README.md" >long
+    zt-run -q -f -m made.gguf --raw -i long -n 2 --ctx 1024 --seed 7 --receipt cpu_long.json >/dev/null
+    zt-run -q -f -m made.gguf --raw -i long -n 2 --ctx 1024 --seed 7 --engine cuda --strict-bits --receipt cuda.json >/dev/null
+    [ "$(grep -o '"chain":.*' cpu_long.json)" = "$(grep -o '"chain":.*' cuda.json)" ]
+    zt-run -q -m made.gguf --verify cuda.json
+    zt-run -q -m made.gguf --verify cpu.json --engine cuda --strict-bits
+}
+
+@test "hip, emulated, has the same kernels" {
+    need_emulation
+    same_logits hip made.gguf
+}
+
+@test "cuda refuses what its kernels do not promise, and names the op" {
+    need_emulation
+    "$tests/mkmodel" --arch qwen3moe --layers 1 moe.gguf
+    run -69 --separate-stderr zt-run -m moe.gguf --raw -p a -n 2 --engine cuda --strict-bits
     [[ ${stderr##*$'\n'} == 'zt-run: engine cuda: op '*' does not have the bits of arithmetic '* ]]
+}
+
+@test "kernels of cuda have the bits that they promise" { # with ZT_LONG (make long) of all ops
+    need_emulation
+    local ops=(linear rms_norm rope rope_put attention swiglu geglu scale gather)
+    run -0 "$tests/conformance" contract cuda "${ops[@]}"
+    [[ $output != *', 0 promised'* ]]
+    [ -z "${ZT_LONG-}" ] || "$tests/conformance" contract cuda
 }

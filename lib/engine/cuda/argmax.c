@@ -19,7 +19,7 @@ static zt_status emit_argmax(zt_cu_call *call) { return emit_arg(call, true); }
 static zt_status emit_argmin(zt_cu_call *call) { return emit_arg(call, false); }
 
 const zt_cu_row zt_cu_argmax[] = {
-    {.op = ZT_OP_argmax, .has = float_has, .emit = emit_argmax},
-    {.op = ZT_OP_argmin, .has = float_has, .emit = emit_argmin},
+    {.op = ZT_OP_argmax, .has = float_has, .emit = emit_argmax, .contract = zt_cu_always},
+    {.op = ZT_OP_argmin, .has = float_has, .emit = emit_argmin, .contract = zt_cu_always},
     {.emit = NULL},
 };

@@ -68,6 +68,14 @@ static zt_status launch_mma(zt_cu_call *call, const zt_cu_attention_args *args, 
                         decode ? mma_kernels[kind].decode_bytes : mma_kernels[kind].prefill_bytes, args, sizeof *args);
 }
 
+/* With the bits of docs/arithmetic.md: a block a row and head. */
+static zt_status launch_contract(zt_cu_call *call, const zt_cu_attention_args *args)
+{
+    return zt_cu_launch(call, call->input_types[1]->dtype == ZT_F16 ? "zt_contract_attention_f16" : "zt_contract_attention_f32",
+                        (zt_cu_dim){(unsigned)args->n, (unsigned)args->H, 1}, (zt_cu_dim){ZT_CU_TILE, 1, 1},
+                        (size_t)args->D * 3 * sizeof(float), args, sizeof *args);
+}
+
 static zt_status launch_attention(zt_cu_call *call, const zt_cu_attention_args *args, int kind, bool decode)
 {
     zt_status status = kind < 0 ? launch_plain(call, args) : launch_mma(call, args, kind, decode);
@@ -117,6 +125,7 @@ static zt_status emit_attention(zt_cu_call *call)
         args.query_at = call->inputs[QUERY_AT];
         if (!args.slopes) return zt_ctx_status(call->engine->base.ctx);
     }
+    if (call->engine->base.strict_bits) return launch_contract(call, &args);
     int kind = mma_kernel_of(call->engine, k_type, D);
     int64_t parts = args.n * args.H * splits * (D + 2) * (int64_t)sizeof(float);
     args.units = kind >= 0;
@@ -130,9 +139,9 @@ static zt_status emit_attention(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_attention[] = {
-    {ZT_OP_attention, has_attention, emit_attention, 0},
-    {ZT_OP_attention_sinks, has_attention, emit_attention, 0},
-    {ZT_OP_attention_alibi, has_attention, emit_attention, 0},
-    {ZT_OP_attention_chunked, has_attention, emit_attention, 0},
+    {.op = ZT_OP_attention, .has = has_attention, .emit = emit_attention, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_attention_sinks, .has = has_attention, .emit = emit_attention, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_attention_alibi, .has = has_attention, .emit = emit_attention, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_attention_chunked, .has = has_attention, .emit = emit_attention, .contract = zt_cu_of_f32},
     {0},
 };

@@ -136,28 +136,31 @@ FN void q3_k_four(bytes b, int i, float v[4])
     }
 }
 
+FN int q45_k_code(bytes b, int i, bool five)
+{
+    int code = b[(five ? 48 : 16) + i / 64 * 32 + i % 32] >> i / 32 % 2 * 4 & 15;
+    return five ? code | (b[16 + i % 32] >> i / 32 & 1) << 4 : code;
+}
+
 FN void q45_k_four(bytes b, int i, bool five, float v[4])
 {
     float sc, mn;
     scale_min(b + 4, i / 32, &sc, &mn);
     float scale = half_at(b) * sc, min = half_at(b + 2) * mn;
-    bytes q = b + (five ? 48 : 16) + i / 64 * 32;
-    for (int j = 0; j < 4; j++) {
-        int code = q[(i + j) % 32] >> i / 32 % 2 * 4 & 15;
-        if (five) code |= (b[16 + (i + j) % 32] >> i / 32 & 1) << 4;
-        v[j] = scale * (float)code - min;
-    }
+    for (int j = 0; j < 4; j++) v[j] = scale * (float)q45_k_code(b, i + j, five) - min;
+}
+
+FN int q6_k_code(bytes b, int i)
+{
+    int half = i / 128, k = i / 32 % 4;
+    int low = b[64 * half + 32 * (k & 1) + i % 32] >> k / 2 * 4 & 15;
+    return low | (b[128 + 32 * half + i % 32] >> 2 * k & 3) << 4;
 }
 
 FN void q6_k_four(bytes b, int i, float v[4])
 {
     float scale = half_at(b + 208) * (float)(int8_t)b[192 + i / 16];
-    int half = i / 128, k = i / 32 % 4;
-    for (int j = 0; j < 4; j++) {
-        int low = b[64 * half + 32 * (k & 1) + (i + j) % 32] >> k / 2 * 4 & 15;
-        int high = b[128 + 32 * half + (i + j) % 32] >> 2 * k & 3;
-        v[j] = scale * (float)((low | high << 4) - 32);
-    }
+    for (int j = 0; j < 4; j++) v[j] = scale * (float)(q6_k_code(b, i + j) - 32);
 }
 
 FN void iq4_xs_four(bytes b, int i, float v[4])
@@ -222,16 +225,25 @@ FN void iq3_xxs_four(bytes b, const uint16_t *grid, int i, float v[4])
     }
 }
 
-FN void iq3_s_four(bytes b, const uint16_t *grid, int i, float v[4])
+FN int iq3_s_scale(bytes b, int part) { return 1 + 2 * (b[106 + part / 2] >> part % 2 * 4 & 15); }
+
+/* Odd numbers of up to 31. */
+FN void iq3_s_codes(bytes b, const uint16_t *grid, int i, int code[4])
 {
     int g = i / 32, k = i / 8 % 4;
-    float scale = half_at(b) * (float)(1 + 2 * (b[106 + g / 2] >> g % 2 * 4 & 15));
     uint32_t high = (uint32_t)b[66 + g] >> i / 4 % 8 & 1, signs = (uint32_t)b[74 + 4 * g + k] >> i % 8;
     uint32_t vector = grid[b[2 + i / 4] | high << 8];
     for (int j = 0; j < 4; j++) {
         int size = 1 + 2 * (int)(vector >> 4 * j & 15);
-        v[j] = scale * (float)(signs >> j & 1 ? -size : size);
+        code[j] = signs >> j & 1 ? -size : size;
     }
+}
+
+FN void iq3_s_four(bytes b, const uint16_t *grid, int i, float v[4])
+{
+    int code[4];
+    iq3_s_codes(b, grid, i, code);
+    for (int j = 0; j < 4; j++) v[j] = half_at(b) * (float)iq3_s_scale(b, i / 32) * (float)code[j];
 }
 
 /* Elements of -1, 0 and 1, all moved by an eighth to one side. */
@@ -264,9 +276,9 @@ FN void iq1_m_four(bytes b, const uint16_t *grid, int i, float v[4])
 FN void block_four(int type, bytes b, const uint16_t *grid, int i, float v[4])
 {
     switch (type) {
-    case ZT_CU_Q4_0: q4_four(b, 2, i, 8, half_at(b), 0, v); break;
+    case ZT_CU_Q4_0: q4_four(b, 2, i, 8, half_at(b), -0.0f, v); break; /* which leaves a -0 what it is */
     case ZT_CU_Q4_1: q4_four(b, 4, i, 0, half_at(b), half_at(b + 2), v); break;
-    case ZT_CU_Q5_0: q5_four(b, 2, i, 16, half_at(b), 0, v); break;
+    case ZT_CU_Q5_0: q5_four(b, 2, i, 16, half_at(b), -0.0f, v); break;
     case ZT_CU_Q5_1: q5_four(b, 4, i, 0, half_at(b), half_at(b + 2), v); break;
     case ZT_CU_Q8_0:
         for (int j = 0; j < 4; j++) v[j] = (float)(int8_t)b[2 + i + j] * half_at(b);

@@ -32,6 +32,6 @@ static zt_status emit_causal_conv(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_causal_conv[] = {
-    {ZT_OP_causal_conv, has_causal_conv, emit_causal_conv, 0},
+    {.op = ZT_OP_causal_conv, .has = has_causal_conv, .emit = emit_causal_conv},
     {0},
 };

@@ -4,9 +4,10 @@
  * device.c a device made ready, adapters.c which there are, memory.c buffers and the pool, copies.c
  * to and from them, weights.c how weights come in, pack.c their forms, kernels.c which row runs an
  * op and how one launches, blas*.c and fft.c what cuBLAS and cuFFT do where they are named, FAMILY.c
- * the rows beside FAMILY.cu, their kernels, prepare.c from a schedule to what is captured, replay.c running it, work.c what runs
- * ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two drivers, and opencl is it on a third, with
- * kernels of its own (lib/engine/opencl), so that an op runs there where all that its row launches is there.
+ * the rows beside FAMILY.cu, their kernels, contract.c what rows launch instead with strict_bits, prepare.c from a schedule to what
+ * is captured, replay.c running it, work.c what runs ahead of the caller, cuda.c the vtables: cuda and hip are this one engine on two
+ * drivers, and opencl is it on a third, with kernels of its own (lib/engine/opencl), so that an op runs there where all that its row
+ * launches is there.
  *
  * All work goes to one stream, in order: memory that is released may be given out again at once,
  * and what a step writes is there for the next. Nothing of CUDA is needed to build this side.
@@ -186,7 +187,13 @@ typedef struct zt_cu_row {
     bool (*has)(const zt_cu_engine *e, const void *attrs, const zt_type *const in[], const zt_type out[]);
     zt_status (*emit)(zt_cu_call *c);
     unsigned weights; /* inputs that may be packed, a bit each */
+    /* Has it the bits of docs/arithmetic.md on an engine with strict_bits, whose rows may launch other kernels for them?
+     * NULL: it has not. */
+    bool (*contract)(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
 } zt_cu_row;
+
+bool zt_cu_always(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]); /* it moves numbers */
+bool zt_cu_of_f32(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]); /* input 0 is of f32 */
 
 /* Launches KERNEL(name, its struct): `bytes` of arguments at `args`. A grid with a 0 is nothing to
  * do. `shared`: bytes of dynamic shared memory. */
@@ -231,6 +238,14 @@ bool zt_cu_is_float(zt_dtype dtype); /* f32, f16 or bf16 */
 bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared);
 /* kv_cache.c: positions, sequences and table are inputs pos, pos + 1 and pos + 2. */
 struct zt_cu_slots zt_cu_slots_of(const zt_cu_call *call, const zt_type *cache, int pos);
+/* contract.c: products of x, input 0, by weights whose form the page of the arithmetic has, and what is added to them. biases are
+ * inputs too; an output that is 0 is not wanted. */
+bool zt_cu_contract_has_weight(const zt_type *weight);
+zt_status zt_cu_contract_multiply(zt_cu_call *call, const zt_enum_string *act, int count, const int weights[], const int biases[],
+                                  const zt_cu_ptr outputs[], zt_cu_ptr residual);
+/* contract.c: ops of single elements whose kernel is another with strict_bits. */
+bool zt_cu_contract_maps(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[]);
+zt_status zt_cu_contract_map(zt_cu_call *call);
 /* norm.c: of a value of type `type`, as the row rms_norm. */
 zt_status zt_cu_rms_norm(zt_cu_call *call, const zt_type *type, zt_cu_ptr x, zt_cu_ptr gain, double eps, int64_t dims,
                          zt_cu_ptr y);

@@ -26,6 +26,19 @@ static bool cu_has(zt_engine *engine, zt_op op, const void *attrs, const zt_type
     return zt_cu_find((zt_cu_engine *)engine, op, attrs, input_types, output_types) != NULL;
 }
 
+/* f64 is computed by other kernels, and a platform with kernels of its own has others, for which nothing is promised. */
+static bool cu_has_contract_bits(zt_engine *base, zt_op op, const void *attrs, const zt_type *const input_types[],
+                                 const zt_type output_types[])
+{
+    const zt_cu_engine *engine = (const zt_cu_engine *)base;
+    const zt_cu_row *row = zt_cu_find(engine, op, attrs, input_types, output_types);
+    if (!attrs) attrs = zt_op_info(op)->defaults;
+    for (int k = 0; k < zt_op_info(op)->n_in; k++)
+        if (input_types[k] && input_types[k]->dtype == ZT_F64) return false;
+    return base->strict_bits && !engine->cu.platform->has_kernel && row && row->contract &&
+           row->contract(op, attrs, input_types, output_types);
+}
+
 static size_t cu_value_bytes(zt_engine *engine, const zt_type *type)
 {
     (void)engine;
@@ -120,7 +133,8 @@ static int opencl_adapters(zt_ctx *ctx, zt_adapter *adapter, int max)
 #define ENGINE(its_name)                                                                           \
     {                                                                                              \
         .name = #its_name, .devices = true, .computes = true, .open = its_name##_open,             \
-        .close = cu_close, .has = cu_has, .value_bytes = cu_value_bytes, .alloc = cu_alloc,        \
+        .close = cu_close, .has = cu_has, .has_contract_bits = cu_has_contract_bits,               \
+        .value_bytes = cu_value_bytes, .alloc = cu_alloc,                                          \
         .load = zt_cu_load_weight, .free = cu_free, .upload = cu_upload, .download = cu_download,  \
         .prepare = zt_cu_prepare, .unprepare = zt_cu_unprepare, .replay = zt_cu_replay,            \
         .write_part = cu_write_part, .read_part = cu_read_part,                                    \

@@ -49,6 +49,6 @@ static zt_status emit_delta_rule(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_delta_rule[] = {
-    {ZT_OP_delta_rule, has_delta_rule, emit_delta_rule, 0},
+    {.op = ZT_OP_delta_rule, .has = has_delta_rule, .emit = emit_delta_rule},
     {0},
 };

@@ -147,6 +147,8 @@ zt_status zt_cu_emit_elementwise(zt_cu_call *call)
     static const char *const names[] = ZT_CU_FLOAT_NAMES(zt_cu_map2);
     static const uint8_t order[] = {0, 1, 2};
     const zt_type *output_type = call->output_types[0];
+    if (call->engine->base.strict_bits && zt_cu_contract_maps(call->op, call->attrs, call->input_types, output_type))
+        return zt_cu_contract_map(call);
     zt_cu_chain_args args = {.y = {call->outputs[0]}, .y_type = {(uint8_t)output_type->dtype}, .n_ops = 1};
     zt_cu_map2_args two;
     zt_dtype type[3];
@@ -174,14 +176,29 @@ static zt_status emit_same_bytes(zt_cu_call *call)
     return zt_cu_move(call, call->outputs[0], call->inputs[0], zt_type_bytes(call->input_types[0]));
 }
 
+/* ---- the bits of docs/arithmetic.md ---------------------------------------------------------- */
+
+/* Ops that one instruction rounds, or nothing: they have one result. */
+static const zt_op exact_ops[] = {ZT_OP_neg,    ZT_OP_abs,  ZT_OP_sign, ZT_OP_floor, ZT_OP_ceil, ZT_OP_round,
+                                  ZT_OP_square, ZT_OP_sqrt, ZT_OP_relu, ZT_OP_clamp, ZT_OP_add,  ZT_OP_sub,
+                                  ZT_OP_mul,    ZT_OP_div,  ZT_OP_max,  ZT_OP_min,   ZT_OP_where};
+
+static bool elementwise_contract(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    bool found = false;
+    for (size_t i = 0; i < sizeof exact_ops / sizeof *exact_ops; i++) found = found || exact_ops[i] == op;
+    return found || zt_cu_contract_maps(op, attrs, in, out);
+}
+
 const zt_cu_row zt_cu_elementwise[] = {
 #define X(name)                                                                                                                  \
     {.op = ZT_OP_##name,                                                                                                         \
      .has = ZT_OP_##name == ZT_OP_scale || ZT_OP_##name == ZT_OP_pow ? floats_has : plain_has,                                   \
-     .emit = zt_cu_emit_elementwise},
+     .emit = zt_cu_emit_elementwise,                                                                                             \
+     .contract = elementwise_contract},
     ZT_CU_OPS(X) X(gelu) X(geglu) X(where)
 #undef X
-        {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise},
-    {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes},
+        {.op = ZT_OP_cast, .has = cast_has, .emit = zt_cu_emit_elementwise, .contract = zt_cu_always},
+    {.op = ZT_OP_bitcast, .has = any_has, .emit = emit_same_bytes, .contract = zt_cu_always},
     {.emit = NULL},
 };

@@ -104,7 +104,7 @@ static zt_status emit_backward(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_expert[] = {
-    {ZT_OP_expert_linear, has_expert_linear, emit_expert_linear, 1 << 1},
-    {ZT_OP_expert_linear_backward, has_backward, emit_backward, 0},
+    {.op = ZT_OP_expert_linear, .has = has_expert_linear, .emit = emit_expert_linear, .weights = 1 << 1},
+    {.op = ZT_OP_expert_linear_backward, .has = has_backward, .emit = emit_backward},
     {0},
 };

@@ -295,14 +295,18 @@ static zt_status emit_gather_rows(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_index[] = {
-    {ZT_OP_gather, has_gather_rows, emit_gather_rows, 1 << 0}, /* weights of any type, packed too */
-    {.op = ZT_OP_gather, .has = gather_has, .emit = emit_gather},
+    {.op = ZT_OP_gather,
+     .has = has_gather_rows,
+     .emit = emit_gather_rows,
+     .contract = zt_cu_always,
+     .weights = 1 << 0}, /* weights of any type, packed too */
+    {.op = ZT_OP_gather, .has = gather_has, .emit = emit_gather, .contract = zt_cu_always},
     {.op = ZT_OP_scatter_add, .has = plain_has, .emit = emit_scatter_add},
-    {.op = ZT_OP_gather_elements, .has = plain_has, .emit = emit_gather_elements},
+    {.op = ZT_OP_gather_elements, .has = plain_has, .emit = emit_gather_elements, .contract = zt_cu_always},
     {.op = ZT_OP_scatter_add_elements, .has = plain_has, .emit = emit_scatter_add_elements},
     {.op = ZT_OP_scatter_elements, .has = plain_has, .emit = emit_scatter_elements},
-    {.op = ZT_OP_gather_nd, .has = plain_has, .emit = emit_gather_nd},
+    {.op = ZT_OP_gather_nd, .has = plain_has, .emit = emit_gather_nd, .contract = zt_cu_always},
     {.op = ZT_OP_scatter_nd, .has = plain_has, .emit = emit_scatter_nd},
-    {.op = ZT_OP_one_hot, .has = one_hot_has, .emit = emit_one_hot},
+    {.op = ZT_OP_one_hot, .has = one_hot_has, .emit = emit_one_hot, .contract = zt_cu_always},
     {.emit = NULL},
 };

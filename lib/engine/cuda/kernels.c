@@ -64,6 +64,18 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *at
     return NULL;
 }
 
+bool zt_cu_always(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)op, (void)attrs, (void)in, (void)out;
+    return true;
+}
+
+bool zt_cu_of_f32(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)op, (void)attrs, (void)out;
+    return in[0]->dtype == ZT_F32;
+}
+
 bool zt_cu_is_float(zt_dtype dtype) { return dtype == ZT_F32 || dtype == ZT_F16 || dtype == ZT_BF16; }
 
 bool zt_cu_has_shared(const zt_cu_engine *engine, size_t shared) { return shared + ZT_CU_SHARED_OWN <= engine->shared_optin; }

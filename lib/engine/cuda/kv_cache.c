@@ -94,6 +94,7 @@ static bool norms_heads(const zt_cu_call *call, int64_t head)
 /* All of it in one launch: false where that has no way. */
 static bool is_rope_kv_write(const zt_cu_call *call, int64_t head)
 {
+    if (call->engine->base.strict_bits && (call->input_types[GQ] || call->input_types[GK])) return false;
     for (int input = Q; input <= V; input++)
         if (call->input_types[input]->dtype != ZT_F32) return false;
     for (int gain = GQ; gain <= GK; gain++)
@@ -150,8 +151,14 @@ static zt_status emit_rope_put(zt_cu_call *call)
     return status ? status : launch_put(call, call->input_types[VC], call->outputs[1], call->inputs[V], row_count, POS);
 }
 
+static bool rope_put_contract(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    (void)op, (void)attrs, (void)out;
+    return in[Q]->dtype == ZT_F32 && in[K]->dtype == ZT_F32;
+}
+
 const zt_cu_row zt_cu_kv_cache[] = {
-    {ZT_OP_kv_put, has_put, emit_put, 0},
-    {ZT_OP_rope_put, has_rope_put, emit_rope_put, 0},
+    {.op = ZT_OP_kv_put, .has = has_put, .emit = emit_put, .contract = zt_cu_always},
+    {.op = ZT_OP_rope_put, .has = has_rope_put, .emit = emit_rope_put, .contract = rope_put_contract},
     {.emit = NULL},
 };

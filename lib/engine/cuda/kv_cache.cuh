@@ -30,10 +30,14 @@ FN void turn_of(double quarters, float *sine, float *cosine)
     float s, c;
     small_turn((float)(left * 1.5707963267948966), &s, &c);
     bool odd = quarter == 1 || quarter == 3;
-    float a = odd ? c : s, b = odd ? -s : c;
-    *sine = quarter >= 2 ? -a : a;
-    *cosine = quarter >= 2 ? -b : b;
+    float a = odd ? c : s, b = odd ? 0 - s : c;
+    *sine = quarter >= 2 ? 0 - a : a;
+    *cosine = quarter >= 2 ? 0 - b : b;
 }
+
+/* The two numbers of a pair, turned. */
+FN float turned_first(float first, float second, float sine, float cosine) { return fmaf(first, cosine, second * -sine); }
+FN float turned_second(float first, float second, float sine, float cosine) { return fmaf(second, cosine, first * sine); }
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
@@ -56,8 +60,8 @@ FN void turn_head(const zt_cu_rope_kv_write_args &a, const float *x, zt_cu_ptr g
         int64_t q = !pair ? p : a.neighbours ? p + 1 : i + a.half;
         float first = x[p], second = x[q];
         if (g) first = first * rstd * weight[p], second = second * rstd * weight[q];
-        y[p] = put<T>(pair ? first * turn[i][1] - second * turn[i][0] : first);
-        if (pair) y[q] = put<T>(first * turn[i][0] + second * turn[i][1]);
+        y[p] = put<T>(pair ? turned_first(first, second, turn[i][0], turn[i][1]) : first);
+        if (pair) y[q] = put<T>(turned_second(first, second, turn[i][0], turn[i][1]));
     }
 }
 

@@ -343,10 +343,25 @@ static zt_status launch_products(linear_products *products, int first, unsigned 
     return zt_cu_launch(call, form.prefill_kernel, grid, (zt_cu_dim){32 * WARPS, 1, 1}, shared, &args, sizeof args);
 }
 
+/* Has the op the bits of docs/arithmetic.md? Those do whose products nothing is done to but an addition. */
+static bool linear_contract(zt_op op, const void *attrs, const zt_type *const in[], const zt_type out[])
+{
+    const int count = op == ZT_OP_linears ? 3 : 1, bias = op == ZT_OP_linears ? 4 : op == ZT_OP_linear_add ? 3 : 2;
+    bool good = in[0]->dtype == ZT_F32 && op != ZT_OP_gated_linear && op != ZT_OP_linear_act;
+    (void)attrs, (void)out;
+    for (int k = 0; k < count; k++)
+        good = good && (!in[1 + k] || zt_cu_contract_has_weight(in[1 + k])) && (!in[bias + k] || in[bias + k]->dtype == ZT_F32);
+    return good;
+}
+
 static zt_status multiply_all(linear_products *products)
 {
     unsigned done = 0;
     zt_status status = ZT_OK;
+    const zt_cu_call *call = products->call;
+    if (call->engine->base.strict_bits && linear_contract(call->op, call->attrs, call->input_types, call->output_types[0]))
+        return zt_cu_contract_multiply(products->call, products->act, products->count, products->weights, products->biases,
+                                       products->outputs, products->residual);
     for (int i = 0; i < products->count && !status; i++) {
         if (done >> i & 1) continue;
         products->call->beside = done != 0;
@@ -516,10 +531,14 @@ static zt_status emit_add(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_linear[] = {
-    {ZT_OP_linear, has_linear, emit_linear, 1 << 1},
-    {ZT_OP_linears, has_linears, emit_linears, 1 << 1 | 1 << 2 | 1 << 3},
-    {ZT_OP_gated_linear, has_gated, emit_gated, 1 << 1 | 1 << 2},
-    {ZT_OP_linear_act, has_linear, emit_act, 1 << 1},
-    {ZT_OP_linear_add, has_linear, emit_add, 1 << 1},
+    {.op = ZT_OP_linear, .has = has_linear, .emit = emit_linear, .contract = linear_contract, .weights = 1 << 1},
+    {.op = ZT_OP_linears,
+     .has = has_linears,
+     .emit = emit_linears,
+     .contract = linear_contract,
+     .weights = 1 << 1 | 1 << 2 | 1 << 3},
+    {.op = ZT_OP_gated_linear, .has = has_gated, .emit = emit_gated, .weights = 1 << 1 | 1 << 2},
+    {.op = ZT_OP_linear_act, .has = has_linear, .emit = emit_act, .weights = 1 << 1},
+    {.op = ZT_OP_linear_add, .has = has_linear, .emit = emit_add, .contract = linear_contract, .weights = 1 << 1},
     {0},
 };

@@ -112,6 +112,6 @@ static zt_status emit_matmul(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_matmul[] = {
-    {ZT_OP_matmul, has_matmul, emit_matmul, 0},
+    {.op = ZT_OP_matmul, .has = has_matmul, .emit = emit_matmul},
     {0},
 };

@@ -26,7 +26,9 @@ static zt_status launch_rows(zt_cu_call *call, zt_dtype dtype, const char *const
 
 static zt_status launch_norm(zt_cu_call *call, zt_dtype dtype, zt_cu_norm_args *args)
 {
-    return launch_rows(call, dtype, rms_names, args);
+    if (!call->engine->base.strict_bits || dtype != ZT_F32) return launch_rows(call, dtype, rms_names, args);
+    return zt_cu_launch(call, "zt_contract_rms_norm", (zt_cu_dim){(unsigned)args->rows, 1, 1}, (zt_cu_dim){32, 1, 1}, 0, args,
+                        sizeof *args);
 }
 
 static zt_cu_norm_args norm_of(const zt_cu_call *call, double eps, int64_t dims)
@@ -89,9 +91,9 @@ static bool has_norm(const zt_cu_engine *engine, const void *attrs, const zt_typ
 }
 
 const zt_cu_row zt_cu_norm[] = {
-    {ZT_OP_rms_norm, has_norm, emit_rms_norm, 0},
-    {ZT_OP_add_rms_norm, has_norm, emit_add_rms_norm, 0},
-    {ZT_OP_norm_add, has_norm, emit_norm_add, 0},
-    {ZT_OP_layer_norm, has_norm, emit_layer_norm, 0},
+    {.op = ZT_OP_rms_norm, .has = has_norm, .emit = emit_rms_norm, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_add_rms_norm, .has = has_norm, .emit = emit_add_rms_norm, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_norm_add, .has = has_norm, .emit = emit_norm_add, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_layer_norm, .has = has_norm, .emit = emit_layer_norm},
     {.emit = NULL},
 };

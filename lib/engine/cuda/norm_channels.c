@@ -95,7 +95,10 @@ static zt_status emit_batch_back(zt_cu_call *call)
 static zt_status emit_group_back(zt_cu_call *call) { return emit_back(call, call->input_types[1]->dim[1], true); }
 
 const zt_cu_row zt_cu_norm_channels[] = {
-    {ZT_OP_batch_norm, has_float, emit_batch_norm, 0},          {ZT_OP_batch_norm_inference, has_float, emit_inference, 0},
-    {ZT_OP_batch_norm_backward, has_float, emit_batch_back, 0}, {ZT_OP_group_norm, has_float, emit_group_norm, 0},
-    {ZT_OP_group_norm_backward, has_float, emit_group_back, 0}, {0},
+    {.op = ZT_OP_batch_norm, .has = has_float, .emit = emit_batch_norm},
+    {.op = ZT_OP_batch_norm_inference, .has = has_float, .emit = emit_inference},
+    {.op = ZT_OP_batch_norm_backward, .has = has_float, .emit = emit_batch_back},
+    {.op = ZT_OP_group_norm, .has = has_float, .emit = emit_group_norm},
+    {.op = ZT_OP_group_norm_backward, .has = has_float, .emit = emit_group_back},
+    {0},
 };

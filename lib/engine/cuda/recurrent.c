@@ -195,11 +195,11 @@ static zt_status emit_gru_back(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_recurrent[] = {
-    {ZT_OP_rnn, has_forward, emit_rnn, 0},
-    {ZT_OP_lstm, has_forward, emit_lstm, 0},
-    {ZT_OP_gru, has_forward, emit_gru, 0},
-    {ZT_OP_rnn_backward, has_back, emit_rnn_back, 0},
-    {ZT_OP_lstm_backward, has_back, emit_lstm_back, 0},
-    {ZT_OP_gru_backward, has_back, emit_gru_back, 0},
+    {.op = ZT_OP_rnn, .has = has_forward, .emit = emit_rnn},
+    {.op = ZT_OP_lstm, .has = has_forward, .emit = emit_lstm},
+    {.op = ZT_OP_gru, .has = has_forward, .emit = emit_gru},
+    {.op = ZT_OP_rnn_backward, .has = has_back, .emit = emit_rnn_back},
+    {.op = ZT_OP_lstm_backward, .has = has_back, .emit = emit_lstm_back},
+    {.op = ZT_OP_gru_backward, .has = has_back, .emit = emit_gru_back},
     {0},
 };

@@ -116,8 +116,8 @@ static zt_status emit_qk_norm_rope(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_rope[] = {
-    {ZT_OP_rope, has_rope, emit_rope, 0},
-    {ZT_OP_rope_table, has_float, emit_rope_table, 0},
-    {ZT_OP_qk_norm_rope, has_float, emit_qk_norm_rope, 0},
+    {.op = ZT_OP_rope, .has = has_rope, .emit = emit_rope, .contract = zt_cu_of_f32},
+    {.op = ZT_OP_rope_table, .has = has_float, .emit = emit_rope_table},
+    {.op = ZT_OP_qk_norm_rope, .has = has_float, .emit = emit_qk_norm_rope},
     {.emit = NULL},
 };

@@ -33,8 +33,8 @@ template <class T> FN void rope_row(const zt_cu_rope_args &a, float (*turn)[2])
         }
         int64_t p = h + (a.neighbours ? 2 * i : i), q = a.neighbours ? p + 1 : p + half;
         float s = turn[i][0], c = turn[i][1], first = get(x[p]), second = get(x[q]);
-        y[p] = put<T>(first * c - second * s);
-        y[q] = put<T>(first * s + second * c);
+        y[p] = put<T>(turned_first(first, second, s, c));
+        y[q] = put<T>(turned_second(first, second, s, c));
     }
 }
 

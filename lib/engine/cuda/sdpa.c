@@ -190,7 +190,7 @@ static zt_status emit_grad(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_sdpa[] = {
-    {ZT_OP_sdpa, has_sdpa, emit_sdpa, 0},
-    {ZT_OP_sdpa_grad, has_sdpa, emit_grad, 0},
+    {.op = ZT_OP_sdpa, .has = has_sdpa, .emit = emit_sdpa},
+    {.op = ZT_OP_sdpa_grad, .has = has_sdpa, .emit = emit_grad},
     {0},
 };

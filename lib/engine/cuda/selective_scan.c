@@ -39,6 +39,6 @@ static zt_status emit_selective_scan(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_selective_scan[] = {
-    {ZT_OP_selective_scan, has_selective_scan, emit_selective_scan, 0},
+    {.op = ZT_OP_selective_scan, .has = has_selective_scan, .emit = emit_selective_scan},
     {0},
 };

@@ -93,9 +93,9 @@ static zt_status emit_transpose(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_shape[] = {
-    {.op = ZT_OP_concat, .has = bytes_has, .emit = emit_concat},
-    {.op = ZT_OP_uncat, .has = bytes_has, .emit = emit_uncat},
-    {.op = ZT_OP_repeat, .has = bytes_has, .emit = emit_repeat},
-    {.op = ZT_OP_transpose, .has = bytes_has, .emit = emit_transpose},
+    {.op = ZT_OP_concat, .has = bytes_has, .emit = emit_concat, .contract = zt_cu_always},
+    {.op = ZT_OP_uncat, .has = bytes_has, .emit = emit_uncat, .contract = zt_cu_always},
+    {.op = ZT_OP_repeat, .has = bytes_has, .emit = emit_repeat, .contract = zt_cu_always},
+    {.op = ZT_OP_transpose, .has = bytes_has, .emit = emit_transpose, .contract = zt_cu_always},
     {.emit = NULL},
 };

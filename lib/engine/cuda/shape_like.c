@@ -51,7 +51,7 @@ static zt_status emit_broadcast_to(zt_cu_call *call)
 
 const zt_cu_row zt_cu_shape_like[] = {
     {.op = ZT_OP_sum_to, .has = plain_has, .emit = emit_sum_to},
-    {.op = ZT_OP_fill_like, .has = float_has, .emit = zt_cu_emit_elementwise},
-    {.op = ZT_OP_broadcast_to, .has = bytes_has, .emit = emit_broadcast_to},
+    {.op = ZT_OP_fill_like, .has = float_has, .emit = zt_cu_emit_elementwise, .contract = zt_cu_always},
+    {.op = ZT_OP_broadcast_to, .has = bytes_has, .emit = emit_broadcast_to, .contract = zt_cu_always},
     {.emit = NULL},
 };

@@ -46,7 +46,7 @@ static zt_status emit_slice_step_put(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_slice[] = {
-    {.op = ZT_OP_slice, .has = bytes_has, .emit = emit_slice},
+    {.op = ZT_OP_slice, .has = bytes_has, .emit = emit_slice, .contract = zt_cu_always},
     {.op = ZT_OP_slice_put, .has = bytes_has, .emit = emit_slice_put},
     {.op = ZT_OP_slice_step, .has = bytes_has, .emit = emit_slice_step},
     {.op = ZT_OP_slice_step_put, .has = bytes_has, .emit = emit_slice_step_put},

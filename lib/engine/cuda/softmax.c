@@ -57,9 +57,9 @@ static zt_status emit_entmax(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_softmax[] = {
-    {ZT_OP_softmax, has_float, emit_softmax, 0},
-    {ZT_OP_log_softmax, has_float, emit_log_softmax, 0},
-    {ZT_OP_scaled_softmax, has_float, emit_scaled_softmax, 0},
-    {ZT_OP_entmax, has_float, emit_entmax, 0},
+    {.op = ZT_OP_softmax, .has = has_float, .emit = emit_softmax},
+    {.op = ZT_OP_log_softmax, .has = has_float, .emit = emit_log_softmax},
+    {.op = ZT_OP_scaled_softmax, .has = has_float, .emit = emit_scaled_softmax},
+    {.op = ZT_OP_entmax, .has = has_float, .emit = emit_entmax},
     {.emit = NULL},
 };

@@ -13,6 +13,6 @@ static zt_status emit_topk(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_topk[] = {
-    {.op = ZT_OP_topk, .has = plain_has, .emit = emit_topk},
+    {.op = ZT_OP_topk, .has = plain_has, .emit = emit_topk, .contract = zt_cu_always},
     {.emit = NULL},
 };

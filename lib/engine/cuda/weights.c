@@ -95,7 +95,9 @@ zt_ebuf *zt_cu_load_weight(zt_engine *base, const zt_type *type, const zt_store 
     if (!buffer) return NULL;
     buffer->type = *type;
     buffer->model = true;
-    buffer->pack = may_pack(type) && zt_cu_has_kernel(engine, "zt_pack") ? zt_cu_pack_find(type->dtype) : NULL;
+    /* Kernels with the bits of docs/arithmetic.md read blocks as in a file. */
+    buffer->pack =
+        may_pack(type) && zt_cu_has_kernel(engine, "zt_pack") && !base->strict_bits ? zt_cu_pack_find(type->dtype) : NULL;
     zt_status status = leave_room(engine, zt_type_bytes(type));
     if (!status)
         status = buffer->pack ? load_packed(engine, store, handle, buffer)

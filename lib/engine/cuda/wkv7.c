@@ -38,6 +38,6 @@ static zt_status emit_wkv7(zt_cu_call *call)
 }
 
 const zt_cu_row zt_cu_wkv7[] = {
-    {ZT_OP_wkv7, has_wkv7, emit_wkv7, 0},
+    {.op = ZT_OP_wkv7, .has = has_wkv7, .emit = emit_wkv7},
     {0},
 };
