@@ -40,6 +40,16 @@
     X(Q3_K_S, "q3_k_s", ZT_Q3_K, 11, NULL)                                                         \
     X(Q2_K, "q2_k", ZT_Q2_K, 10, NULL)                                                             \
     X(Q2_K_S, "q2_k_s", ZT_Q2_K, 21, NULL)                                                         \
+    X(IQ3_M, "iq3_m", ZT_IQ3_S, 27, NULL)                                                          \
+    X(IQ3_S, "iq3_s", ZT_IQ3_S, 26, NULL)                                                          \
+    X(IQ3_XS, "iq3_xs", ZT_IQ3_S, 22, NULL)                                                        \
+    X(IQ3_XXS, "iq3_xxs", ZT_IQ3_XXS, 23, NULL)                                                    \
+    X(IQ2_M, "iq2_m", ZT_IQ2_S, 29, NULL)                                                          \
+    X(IQ2_S, "iq2_s", ZT_IQ2_XS, 28, NULL)                                                         \
+    X(IQ2_XS, "iq2_xs", ZT_IQ2_XS, 20, NULL)                                                       \
+    X(IQ2_XXS, "iq2_xxs", ZT_IQ2_XXS, 19, NULL)                                                    \
+    X(IQ1_M, "iq1_m", ZT_IQ1_M, 31, NULL)                                                          \
+    X(IQ1_S, "iq1_s", ZT_IQ1_S, 24, NULL)                                                          \
     X(TQ2_0, "tq2_0", ZT_TQ2_0, 37, NULL)                                                          \
     X(TQ1_0, "tq1_0", ZT_TQ1_0, 36, NULL)
 
@@ -69,17 +79,25 @@ const zt_mix *zt_mix_find(const char *name)
 
 /* ---- what a tensor is ------------------------------------------------------------------------ */
 
-typedef enum role { VALUE, KEY, ATTN_OUT, DOWN, EMBED, OUTPUT, OTHER } role;
+typedef enum role { VALUE, KEY, QUERY, ATTN_OUT, DOWN, UP, GATE, EMBED, OUTPUT, OTHER, N_ROLES } role;
 
 static const struct {
     const char *part;
     bool whole; /* the name is just that */
     role role;
 } roles[] = {
-    {"output.weight", true, OUTPUT},   {"token_embd.weight", true, EMBED}, {"per_layer_token_embd.weight", true, EMBED},
-    {"attn_qkv.weight", false, VALUE}, {"attn_kv_b.weight", false, VALUE}, {"attn_v.weight", false, VALUE},
-    {"attn_k.weight", false, KEY},     {"attn_q.weight", false, OTHER},    {"attn_output.weight", false, ATTN_OUT},
-    {"ffn_up", false, OTHER},          {"ffn_gate", false, OTHER},         {"ffn_down", false, DOWN},
+    {"output.weight", true, OUTPUT},
+    {"token_embd.weight", true, EMBED},
+    {"per_layer_token_embd.weight", true, EMBED},
+    {"attn_qkv.weight", false, VALUE},
+    {"attn_kv_b.weight", false, VALUE},
+    {"attn_v.weight", false, VALUE},
+    {"attn_k.weight", false, KEY},
+    {"attn_q.weight", false, QUERY},
+    {"attn_output.weight", false, ATTN_OUT},
+    {"ffn_up", false, UP},
+    {"ffn_gate", false, GATE},
+    {"ffn_down", false, DOWN},
 };
 
 static role find_role(const char *name)
@@ -130,8 +148,13 @@ static bool must_stay(const zt_mix_of *spec, const zt_mix_tensor *tensor)
 /* ---- the rules ------------------------------------------------------------------------------- */
 
 // clang-format off
-#define MIX(name) (1u << name)
-#define ALL     (~0u)
+#define MIX(name) (UINT64_C(1) << (name))
+#define ALL     (~UINT64_C(0))
+/* Mixes below three bits have rules of their own. */
+#define IQ1 (MIX(IQ1_S) | MIX(IQ1_M))
+#define IQ2 (MIX(IQ2_XXS) | MIX(IQ2_XS))
+#define IQ2_MORE (MIX(IQ2_S) | MIX(IQ2_M))
+#define LOW (IQ1 | IQ2 | IQ2_MORE)
 
 enum { /* when: all of these hold */
     GQA4 = 1,        /* four or more heads share a key */
@@ -143,12 +166,13 @@ enum { /* when: all of these hold */
     NOT_FALCON = 64,
     EXPERT = 128,    /* the tensor holds several matrices */
     NOT_Q8 = 256,    /* the mix is not of q8_0 */
-    UNEVEN = 512     /* its rows are no whole blocks */
+    UNEVEN = 512,    /* its rows are no whole blocks */
+    EXPERTS4 = 1024  /* four experts or more */
 };
 // clang-format on
 
 /* Layer i of n, or i-th of the n tensors of this role. */
-typedef enum layers { ANY, FIRST2, FIRST4, EIGHTH, SIXTEENTH, MORE } layers;
+typedef enum layers { ANY, FIRST2, FIRST4, EIGHTH, SIXTEENTH, MORE, MIDDLE } layers;
 
 static bool layer_matches(layers which, int64_t index, int64_t count)
 {
@@ -158,6 +182,7 @@ static bool layer_matches(layers which, int64_t index, int64_t count)
     case EIGHTH: return index < count / 8;
     case SIXTEENTH: return index < count / 16;
     case MORE: return index < count / 8 || index >= 7 * count / 8 || (index - count / 8) % 3 == 2;
+    case MIDDLE: return index >= count / 8 && index < 7 * count / 8;
     case ANY: break;
     }
     return true;
@@ -165,7 +190,8 @@ static bool layer_matches(layers which, int64_t index, int64_t count)
 
 typedef struct rule {
     role role;
-    unsigned mixes, when;
+    uint64_t mixes;
+    unsigned when;
     layers layers;
     zt_dtype dtype;
 } rule;
@@ -175,11 +201,21 @@ static const rule rules[] = {
     {OUTPUT, MIX(MXFP4_MOE), 0, ANY, ZT_Q8_0},
     {OUTPUT, ALL, FALCON, ANY, ZT_Q8_0},
     {OUTPUT, ALL, UNEVEN, ANY, ZT_Q8_0},
+    {OUTPUT, LOW | MIX(IQ3_XXS), 0, ANY, ZT_Q5_K},
     {OUTPUT, ALL, NOT_Q8, ANY, ZT_Q6_K},
 
     {EMBED, MIX(TQ1_0) | MIX(TQ2_0), 0, ANY, ZT_Q4_K},
+    {EMBED, IQ1 | IQ2, 0, ANY, ZT_Q2_K},
+    {EMBED, IQ2_MORE | MIX(IQ3_XXS), 0, ANY, ZT_IQ3_S},
 
+    {VALUE, LOW, GQA4, ANY, ZT_Q4_K},
+    {VALUE, LOW, EXPERTS4, ANY, ZT_Q4_K},
+    {VALUE, IQ2_MORE, 0, ANY, ZT_IQ3_S},
+    {VALUE, LOW, 0, ANY, ZT_Q2_K},
     {VALUE, ALL & ~MIX(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
+    {VALUE, MIX(IQ3_XXS) | MIX(IQ3_XS) | MIX(IQ3_S), GQA4, ANY, ZT_Q4_K},
+    {VALUE, MIX(IQ3_XXS), NO_IMATRIX, ANY, ZT_IQ3_S},
+    {VALUE, MIX(IQ3_M), 0, ANY, ZT_Q4_K},
     {VALUE, MIX(Q2_K) | MIX(Q2_K_S), GQA4, ANY, ZT_Q4_K},
     {VALUE, MIX(Q2_K), 0, ANY, ZT_Q3_K},
     {VALUE, MIX(Q3_K_M), 0, FIRST2, ZT_Q5_K},
@@ -189,8 +225,22 @@ static const rule rules[] = {
     {VALUE, MIX(Q4_K_M) | MIX(Q5_K_M), 0, MORE, ZT_Q6_K},
     {VALUE, MIX(Q4_K_S), 0, FIRST4, ZT_Q5_K},
 
+    {KEY, LOW, EXPERTS8, ANY, ZT_Q4_K},
     {KEY, ALL & ~MIX(MXFP4_MOE), EXPERTS8, ANY, ZT_Q8_0},
+    {KEY, MIX(IQ3_XS), 0, ANY, ZT_IQ3_XXS},
+    {KEY, MIX(IQ3_XXS), 0, ANY, ZT_IQ2_S},
 
+    {QUERY, MIX(IQ3_XS), 0, ANY, ZT_IQ3_XXS},
+    {QUERY, MIX(IQ3_XXS), 0, ANY, ZT_IQ2_S},
+    {UP, MIX(IQ3_XS), 0, MIDDLE, ZT_IQ3_XXS},
+    {GATE, MIX(IQ3_XS), 0, MIDDLE, ZT_IQ3_XXS},
+
+    {DOWN, IQ2_MORE, 0, EIGHTH, ZT_IQ3_S},
+    {DOWN, IQ1 | IQ2, 0, EIGHTH, ZT_Q2_K},
+    {DOWN, MIX(IQ3_XXS), NO_IMATRIX, EIGHTH, ZT_Q4_K},
+    {DOWN, MIX(IQ3_XXS), NO_IMATRIX, ANY, ZT_Q3_K},
+    {DOWN, MIX(IQ3_M), 0, EIGHTH, ZT_Q4_K},
+    {DOWN, MIX(IQ3_M), EXPERTS8, MORE, ZT_Q4_K},
     {DOWN, MIX(Q2_K), 0, ANY, ZT_Q3_K},
     {DOWN, MIX(Q2_K_S), 0, EIGHTH, ZT_Q4_K},
     {DOWN, MIX(Q3_K_M), 0, SIXTEENTH, ZT_Q5_K},
@@ -207,8 +257,15 @@ static const rule rules[] = {
     {DOWN, MIX(Q4_0), IMATRIX, EIGHTH, ZT_Q4_1},
     {DOWN, MIX(Q5_0), IMATRIX, EIGHTH, ZT_Q5_1},
 
+    {ATTN_OUT, LOW, EXPERTS8, ANY, ZT_Q5_K},
+    {ATTN_OUT, IQ1, 0, ANY, ZT_IQ2_XXS},
+    {ATTN_OUT, IQ2_MORE, 0, ANY, ZT_IQ3_S},
     {ATTN_OUT, MIX(Q3_K_L), FALCON, ANY, ZT_Q4_K},
-    {ATTN_OUT, MIX(Q2_K) | MIX(Q3_K_S) | MIX(Q3_K_M) | MIX(IQ4_NL) | MIX(IQ4_XS) | MIX(Q4_K_S) | MIX(Q4_K_M),
+    {ATTN_OUT, MIX(IQ3_XXS), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_IQ3_S},
+    {ATTN_OUT, MIX(IQ3_M), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q4_K},
+    {ATTN_OUT,
+     MIX(Q2_K) | MIX(Q3_K_S) | MIX(Q3_K_M) | MIX(IQ4_NL) | MIX(IQ4_XS) | MIX(Q4_K_S) | MIX(Q4_K_M) | MIX(IQ3_XXS) | MIX(IQ3_XS) |
+         MIX(IQ3_S) | MIX(IQ3_M),
      EXPERTS8 | NOT_FALCON, ANY, ZT_Q5_K},
     {ATTN_OUT, MIX(Q2_K), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q3_K},
     {ATTN_OUT, MIX(Q3_K_M), NOT_EXPERTS8 | NOT_FALCON, ANY, ZT_Q4_K},
@@ -239,6 +296,7 @@ static unsigned find_conditions(const zt_mix_of *spec, const zt_mix_tensor *tens
     unsigned holds = spec->imatrix ? IMATRIX : NO_IMATRIX;
     holds |= spec->n_kv_heads > 0 && spec->n_heads / spec->n_kv_heads >= 4 ? GQA4 : 0;
     holds |= spec->n_experts == 8 ? EXPERTS8 : NOT_EXPERTS8;
+    holds |= spec->n_experts >= 4 ? EXPERTS4 : 0;
     holds |= falcon ? FALCON : NOT_FALCON;
     holds |= type->rank > 2 && type->dim[type->rank - 3] > 1 ? EXPERT : 0;
     holds |= spec->mix->dtype != ZT_Q8_0 ? NOT_Q8 : 0;
@@ -252,7 +310,7 @@ typedef struct type_chooser {
     const zt_mix_of *spec;
     bool tied;             /* no output matrix: the embedding is it */
     int64_t n_values;      /* tensors of that role, */
-    int64_t values, downs; /* and how many of a role were seen */
+    int64_t seen[N_ROLES]; /* and how many of each were seen */
 } type_chooser;
 
 /* "blk.12.": 12; else -1. */
@@ -266,17 +324,17 @@ static zt_dtype type_by_rules(type_chooser *chooser, const zt_mix_tensor *tensor
 {
     const zt_mix_of *spec = chooser->spec;
     role role_found = find_role(tensor->name), acting_role = chooser->tied && role_found == EMBED ? OUTPUT : role_found;
-    unsigned holds = find_conditions(spec, tensor), mix = 1u << (spec->mix - mixes);
-    int64_t index = 0, count = acting_role == VALUE ? chooser->n_values : spec->n_layers;
-    if (acting_role == VALUE) index = chooser->values++;
-    if (acting_role == DOWN) { /* experts' tensors may come in any number: their name tells the layer */
-        index = chooser->downs++;
-        index = spec->n_experts > 1 && layer_number(tensor->name) >= 0 ? layer_number(tensor->name) : index;
-    }
+    unsigned holds = find_conditions(spec, tensor);
+    uint64_t mix = MIX(spec->mix - mixes);
+    int64_t index = chooser->seen[acting_role]++, count = acting_role == VALUE ? chooser->n_values : spec->n_layers;
+    /* Experts' tensors may come in any number: their name says the layer. Mixes below three bits count them. */
+    bool by_name = acting_role == DOWN ? !(LOW & mix) : acting_role == UP || acting_role == GATE;
+    if (by_name && spec->n_experts > 1 && layer_number(tensor->name) >= 0) index = layer_number(tensor->name);
     for (const rule *candidate = rules; candidate < rules + sizeof rules / sizeof *rules; candidate++)
         if (candidate->role == acting_role && candidate->mixes & mix && (candidate->when & holds) == candidate->when &&
             layer_matches(candidate->layers, index, count)) {
-            bool more = acting_role == VALUE && is_large(spec) && (candidate->dtype == ZT_Q3_K || candidate->dtype == ZT_Q4_K);
+            bool more = acting_role == VALUE && !(LOW & mix) && is_large(spec) &&
+                        (candidate->dtype == ZT_Q3_K || candidate->dtype == ZT_Q4_K);
             return more ? ZT_Q5_K : candidate->dtype;
         }
     if (spec->mix == &mixes[MXFP4_MOE]) return expert_type(holds);
@@ -288,8 +346,10 @@ zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
 {
     if (!zt_dtype_get(wanted)) return ZT_F16;
     static const zt_dtype smaller[ZT_DTYPE_COUNT] = {
-        [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0, [ZT_Q3_K] = ZT_Q4_0, [ZT_TQ1_0] = ZT_Q4_0,
-        [ZT_TQ2_0] = ZT_Q4_0,    [ZT_Q4_K] = ZT_Q5_0,    [ZT_Q5_K] = ZT_Q5_1, [ZT_Q6_K] = ZT_Q8_0,
+        [ZT_IQ4_XS] = ZT_IQ4_NL, [ZT_NVFP4] = ZT_IQ4_NL, [ZT_Q2_K] = ZT_Q4_0,      [ZT_Q3_K] = ZT_Q4_0,
+        [ZT_TQ1_0] = ZT_Q4_0,    [ZT_TQ2_0] = ZT_Q4_0,   [ZT_Q4_K] = ZT_Q5_0,      [ZT_Q5_K] = ZT_Q5_1,
+        [ZT_Q6_K] = ZT_Q8_0,     [ZT_IQ1_S] = ZT_IQ4_NL, [ZT_IQ1_M] = ZT_IQ4_NL,   [ZT_IQ2_XXS] = ZT_IQ4_NL,
+        [ZT_IQ2_XS] = ZT_IQ4_NL, [ZT_IQ2_S] = ZT_IQ4_NL, [ZT_IQ3_XXS] = ZT_IQ4_NL, [ZT_IQ3_S] = ZT_IQ4_NL,
     };
     if (columns % zt_dtype_get(wanted)->block == 0) return wanted;
     zt_dtype fallback = smaller[wanted]; /* f64, the first dtype, where there is none */

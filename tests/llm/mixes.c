@@ -177,6 +177,43 @@ static void test_wishes(zt_ctx *ctx)
     ok(t[0].dtype == ZT_Q2_K && t[1].dtype == ZT_Q2_K && t[2].kept, "pure: all of one type");
 }
 
+/* Rules of llama-quant.cpp for types of one to three bits, of a model of eight layers without grouped keys. */
+static void test_low_bits(zt_ctx *ctx)
+{
+    static const char *const names[] = {"output.weight",         "token_embd.weight",        "blk.0.attn_v.weight",
+                                        "blk.0.attn_q.weight",   "blk.0.attn_output.weight", "blk.0.ffn_down.weight",
+                                        "blk.1.ffn_down.weight", "blk.1.ffn_up.weight",      "blk.0.ffn_up.weight"};
+    enum { N = sizeof names / sizeof *names };
+    static const zt_type its_type = {ZT_F16, 2, {512, 512}};
+    static const struct {
+        const char *mix;
+        zt_dtype expect[N];
+    } rules[] = {
+        {"iq1_s", {ZT_Q5_K, ZT_Q2_K, ZT_Q2_K, ZT_IQ1_S, ZT_IQ2_XXS, ZT_Q2_K, ZT_IQ1_S, ZT_IQ1_S, ZT_IQ1_S}},
+        {"iq1_m", {ZT_Q5_K, ZT_Q2_K, ZT_Q2_K, ZT_IQ1_M, ZT_IQ2_XXS, ZT_Q2_K, ZT_IQ1_M, ZT_IQ1_M, ZT_IQ1_M}},
+        {"iq2_xxs", {ZT_Q5_K, ZT_Q2_K, ZT_Q2_K, ZT_IQ2_XXS, ZT_IQ2_XXS, ZT_Q2_K, ZT_IQ2_XXS, ZT_IQ2_XXS, ZT_IQ2_XXS}},
+        {"iq2_xs", {ZT_Q5_K, ZT_Q2_K, ZT_Q2_K, ZT_IQ2_XS, ZT_IQ2_XS, ZT_Q2_K, ZT_IQ2_XS, ZT_IQ2_XS, ZT_IQ2_XS}},
+        {"iq2_s", {ZT_Q5_K, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ2_XS, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ2_XS, ZT_IQ2_XS, ZT_IQ2_XS}},
+        {"iq2_m", {ZT_Q5_K, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ2_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ2_S, ZT_IQ2_S, ZT_IQ2_S}},
+        {"iq3_xxs", {ZT_Q5_K, ZT_IQ3_S, ZT_IQ3_XXS, ZT_IQ2_S, ZT_IQ3_S, ZT_IQ3_XXS, ZT_IQ3_XXS, ZT_IQ3_XXS, ZT_IQ3_XXS}},
+        {"iq3_xs", {ZT_Q6_K, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_XXS, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_XXS, ZT_IQ3_S}},
+        {"iq3_s", {ZT_Q6_K, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S}},
+        {"iq3_m", {ZT_Q6_K, ZT_IQ3_S, ZT_Q4_K, ZT_IQ3_S, ZT_Q4_K, ZT_Q4_K, ZT_IQ3_S, ZT_IQ3_S, ZT_IQ3_S}},
+    };
+    for (size_t r = 0; r < sizeof rules / sizeof *rules; r++) {
+        zt_mix_tensor t[N];
+        int wrong = 0;
+        zt_mix_of of = {.mix = zt_mix_find(rules[r].mix), .arch = "llama", .n_layers = 8, .n_heads = 8, .n_kv_heads = 8};
+        of.imatrix = true;
+        for (int i = 0; i < N; i++) t[i] = (zt_mix_tensor){.name = names[i], .type = &its_type};
+        zt_status status = zt_mix_choose(ctx, &of, t, N);
+        for (int i = 0; i < N; i++) wrong += t[i].dtype != rules[r].expect[i];
+        for (int i = 0; i < N; i++)
+            if (t[i].dtype != rules[r].expect[i]) diag("%s: %s", names[i], zt_dtype_get(t[i].dtype)->name);
+        ok(status == ZT_OK && wrong == 0, "%s: the types of nine tensors", rules[r].mix);
+    }
+}
+
 static void test_other_files(zt_ctx *ctx)
 {
     static const zt_type y = {ZT_F32, 2, {64, 100}}, i = {ZT_I32, 2, {64, 128}};
@@ -211,6 +248,7 @@ int main(void)
     test_llama_quantize(ctx, "tests/llm/mixes/types.txt");
     test_llama_quantize(ctx, "tests/llm/mixes/rows.txt");
     test_wishes(ctx);
+    test_low_bits(ctx);
     test_other_files(ctx);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left behind");
     zt_ctx_free(ctx);

@@ -32,13 +32,16 @@ cell() { # ROW COLUMN
 
 @test "every type of --list-types makes a model that runs" {
     n=0
+    zt-quant -q --make-imatrix -m "$wide" -i text.txt -o im.gguf
     while read -r type; do
-        zt-quant -q --type "$type" "$wide" "$type.gguf"
+        with=()
+        case $type in iq1_* | iq2_* | iq3_x*) with=(--imatrix im.gguf) ;; esac
+        zt-quant -q --type "$type" "${with[@]}" "$wide" "$type.gguf"
         zt-run -m "$type.gguf" --raw -p hello -n 2 --ids >ids
         [ "$(wc -w <ids)" -eq 2 ]
         n=$((n + 1))
     done < <(zt-quant --list-types | awk -F '\t' '$6 == "models" {print $1}' | grep -v fp8)
-    [ "$n" -ge 25 ]
+    [ "$n" -ge 35 ]
 }
 
 @test "the plan, the table of losses and the file say the same types and sizes" {
@@ -95,10 +98,24 @@ cell() { # ROW COLUMN
 }
 
 @test "every type of a language model, as llama.cpp sizes it: a row of 256 of each type" {
-    for pair in q2_k:84 q3_k:110 q4_k:144 q5_k:176 q6_k:210 iq4_xs:136 nvfp4:144 tq1_0:54 tq2_0:66; do
+    for pair in q2_k:84 q3_k:110 q4_k:144 q5_k:176 q6_k:210 iq4_xs:136 nvfp4:144 tq1_0:54 tq2_0:66 \
+        iq1_s:50 iq1_m:56 iq2_xxs:66 iq2_xs:74 iq2_m:82 iq3_xxs:98 iq3_m:110; do
         zt-quant -q --type "${pair%:*}" --pure --dry-run "$wide" >plan
         [ "$(cell blk.0.attn_q.weight 7 <plan)" -eq $((256 * ${pair#*:})) ]
     done
+}
+
+@test "a model of one or two bits needs an importance matrix, of every matrix but the embedding and the output" {
+    zt-quant -q --make-imatrix -m "$wide" -i text.txt -o im.gguf
+    run -64 zt-quant -q --type iq2_xxs "$wide" out.gguf
+    [[ $output == *"'blk."*"': iq2_xxs requires an importance matrix (--imatrix)"* ]]
+    [ ! -e out.gguf ]
+    zt-quant -q --type q8_0 --tensor-type 'token_embd*=iq1_s' "$wide" out.gguf
+    run -64 zt-quant -q -f --type q8_0 --tensor-type '*attn_q*=iq2_s' "$wide" out.gguf
+    [[ $output == *": iq2_s requires an importance matrix"* ]] # the type, not the mix of that name
+    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 1 "$wide" one.gguf
+    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 3 "$wide" three.gguf
+    cmp one.gguf three.gguf
 }
 
 @test "bytes do not depend on threads, pipes or where they go" {

@@ -116,16 +116,26 @@ static bool find_type(const char *name, const zt_mix **mix, zt_storage *net)
     return *mix || *net != ZT_STORE_COUNT;
 }
 
+/* A type that some tensors get: iq2_s names a type and a mix of another. */
+static bool find_wish_type(const char *name, zt_dtype *dtype, zt_storage *net)
+{
+    const zt_mix *mix;
+    bool found = find_type(name, &mix, net);
+    if (!zt_dtype_parse(name, strlen(name), dtype) || !zt_mix_find(name) || !quant_can(*dtype))
+        *dtype = mix ? mix->dtype : ZT_DTYPE_COUNT;
+    return found;
+}
+
 static zt_status take_wish(quant_run *run, int index)
 {
     char shown[64];
     const char *text = run->options->wishes.item[index], *equals = strrchr(text, '=');
-    const zt_mix *mix = NULL;
+    zt_dtype dtype;
     zt_escape(shown, sizeof shown, text, strlen(text));
     if (!equals || equals == text) return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type: '%s' is not GLOB=TYPE", shown);
-    if (!find_type(equals + 1, &mix, &run->net_wishes[index])) return zt_cli_no_mix(run->cli, "tensor-type", equals + 1);
+    if (!find_wish_type(equals + 1, &dtype, &run->net_wishes[index])) return zt_cli_no_mix(run->cli, "tensor-type", equals + 1);
     run->globs[index] = zt_strndup(run->ctx, text, (size_t)(equals - text));
-    run->wishes[index] = (zt_mix_wish){run->globs[index], mix ? mix->dtype : ZT_DTYPE_COUNT};
+    run->wishes[index] = (zt_mix_wish){run->globs[index], dtype};
     return run->globs[index] ? ZT_OK : ZT_ENOMEM;
 }
 

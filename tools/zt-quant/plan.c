@@ -178,6 +178,35 @@ static zt_status take_importances(quant_run *run)
     return status;
 }
 
+/* Types of so few bits that without an importance matrix little is left of a model: llama-quantize's rule. What is looked up
+ * or makes the logits has none. */
+static bool needs_importance(const quant_job *job)
+{
+    static const zt_dtype low[] = {ZT_IQ1_S, ZT_IQ1_M, ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S, ZT_IQ3_XXS};
+    static const char *const without[] = {"token_embd.weight", "per_layer_token_embd.weight", "output.weight"};
+    bool needed = false;
+    for (size_t i = 0; i < sizeof low / sizeof *low; i++) needed |= job->type.dtype == low[i] && !job->copy;
+    for (size_t i = 0; i < sizeof without / sizeof *without; i++) needed &= strcmp(job->source.name, without[i]) != 0;
+    return needed;
+}
+
+static zt_status check_importances(quant_run *run)
+{
+    char shown[80];
+    if (!run->is_llm || run->options->dry_run) return ZT_OK;
+    for (int64_t i = 0; i < run->tensor_count; i++) {
+        const quant_job *job = &run->jobs[i];
+        if (job->weighed || !needs_importance(job)) continue;
+        zt_escape(shown, sizeof shown, job->source.name, strlen(job->source.name));
+        const char *type = zt_dtype_get(job->type.dtype)->name;
+        return run->imatrix ? zt_fail(run->ctx, ZT_EDATA, "%s: no importance values for '%s', and %s requires them",
+                                      run->options->imatrix, shown, type)
+                            : zt_fail(run->ctx, ZT_EUSAGE, "%s: '%s': %s requires an importance matrix (--imatrix)",
+                                      zt_checkpoint_name(run->input), shown, type);
+    }
+    return ZT_OK;
+}
+
 /* What was quantized before has lost something already. */
 static void note_requantized(const quant_run *run)
 {
@@ -200,6 +229,7 @@ zt_status quant_plan(quant_run *run)
     zt_status status = choose_types(run);
     if (status == ZT_OK) status = check_wishes(run);
     if (status == ZT_OK) status = take_importances(run);
+    if (status == ZT_OK) status = check_importances(run);
     if (status == ZT_OK) note_requantized(run);
     return status;
 }

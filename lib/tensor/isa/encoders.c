@@ -23,5 +23,12 @@ const zt_encoder ZT_ENCODER(encoders)[] = {
     {ZT_IQ4_NL, 113 * HALF, NULL, E(search_iq4_nl)},
     {ZT_IQ4_XS, 31 * 113 * HALF, NULL, E(search_iq4_xs)},
     {ZT_NVFP4, 12 * 224, NULL, E(search_nvfp4)},
+    {ZT_IQ3_XXS, 62 * 7.75f * HALF, NULL, E(search_iq3_xxs)},
+    {ZT_IQ3_S, 15 * 31 * HALF, NULL, E(search_iq3_s)},
+    {ZT_IQ2_XXS, 43 * 3.875f * HALF, NULL, E(search_iq2_xxs)},
+    {ZT_IQ2_XS, 43 * 3.875f * HALF, NULL, E(search_iq2_xs)},
+    {ZT_IQ2_S, 43 * 3.875f * HALF, NULL, E(search_iq2_s)},
+    {ZT_IQ1_S, 1.125f * 15 * HALF, NULL, E(search_iq1_s)},
+    {ZT_IQ1_M, 1.125f * 15 * HALF, NULL, E(search_iq1_m)},
     {ZT_DTYPE_COUNT, 0, NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* encoders.h - private to isa/: the quantizers by name, each with its instruction set's ending.
  *
  * Files: blocks.c the formats' own rules, affine.c scales with minima, scaled.c scales alone,
- * quant_fp4.c floats of four bits, plain.c numbers outside blocks.
+ * quant_fp4.c floats of four bits, quant_grid.c vectors of a grid, plain.c numbers outside blocks.
  */
 #ifndef ZT_TENSOR_ENCODERS_H
 #define ZT_TENSOR_ENCODERS_H
@@ -22,6 +22,9 @@ extern zt_quantize_fn ZT_ENCODER(search_iq4_xs);
 extern zt_quantize_fn ZT_ENCODER(search_q4_1), ZT_ENCODER(search_q5_1);
 extern zt_quantize_fn ZT_ENCODER(search_q1_0), ZT_ENCODER(search_q2_0);
 extern zt_quantize_fn ZT_ENCODER(search_nvfp4), ZT_ENCODER(search_mxfp4);
+extern zt_quantize_fn ZT_ENCODER(search_iq2_xxs), ZT_ENCODER(search_iq2_xs), ZT_ENCODER(search_iq2_s);
+extern zt_quantize_fn ZT_ENCODER(search_iq3_xxs), ZT_ENCODER(search_iq3_s);
+extern zt_quantize_fn ZT_ENCODER(search_iq1_s), ZT_ENCODER(search_iq1_m);
 
 static inline void zt_put_half(uint8_t *p, float f)
 {
