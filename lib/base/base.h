@@ -156,17 +156,20 @@ zt_bins_stats zt_bins_get(const zt_bins *bins); /* a copy of the counts now */
 
 /* ---- strings and maps ------------------------------------------------------------------------ */
 
-/* A growing byte string, always closed by a zero byte that does not count. A failed put leaves the
- * string as it was and the error in the context; several puts may be checked once at the end. A put
- * returns ZT_OK or ZT_ENOMEM; what it reads must not lie in the string itself. */
+/* A growing byte string, always closed by a zero byte that does not count. A put that has no memory
+ * leaves the string as it was and the error in the context, and every put after it fails as well,
+ * until zt_str_clear or zt_str_fini: so no text lacks a piece in the middle, and several puts may be
+ * checked by the last of them. A put returns ZT_OK or ZT_ENOMEM; what it reads must not lie in the
+ * string itself. */
 typedef struct zt_str {
     zt_ctx *ctx;
     char *data; /* "" is possible, NULL only before the first put */
     size_t len, cap;
+    bool failed; /* a put had no memory */
 } zt_str;
 void zt_str_init(zt_str *str, zt_ctx *ctx); /* empty; allocates nothing */
 void zt_str_fini(zt_str *str);              /* frees the bytes; `str` is empty then, and may be used again */
-void zt_str_clear(zt_str *str);             /* length 0, memory kept */
+void zt_str_clear(zt_str *str);             /* length 0, memory kept, puts succeed again */
 zt_status zt_str_put(zt_str *str, const void *bytes, size_t size); /* appends `size` bytes */
 zt_status zt_str_puts(zt_str *str, const char *text);              /* appends a string that a zero closes */
 zt_status zt_str_putc(zt_str *str, char character);                /* appends one byte */

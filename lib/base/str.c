@@ -26,16 +26,12 @@ void zt_str_clear(zt_str *str)
 {
     if (!str) return;
     str->len = 0;
+    str->failed = false;
     if (str->data) str->data[0] = '\0';
 }
 
-/* Room for `size` more bytes and the closing zero. */
-static zt_status reserve_bytes(zt_str *str, size_t size)
+static zt_status grow(zt_str *str, size_t needed)
 {
-    size_t needed;
-    if (!zt_add_size(str->len, size, &needed) || !zt_add_size(needed, 1, &needed))
-        return zt_fail(str->ctx, ZT_ENOMEM, "out of memory: string of %zu + %zu bytes", str->len, size);
-    if (needed <= str->cap) return ZT_OK;
     size_t capacity = str->cap < SIZE_MAX / 2 ? str->cap * 2 : needed;
     capacity = capacity < 64 ? 64 : capacity;
     capacity = capacity < needed ? needed : capacity;
@@ -44,6 +40,19 @@ static zt_status reserve_bytes(zt_str *str, size_t size)
     str->data = data;
     str->cap = capacity;
     return ZT_OK;
+}
+
+/* Room for `size` more bytes and the closing zero. The context may have been cleared since a put failed. */
+static zt_status reserve_bytes(zt_str *str, size_t size)
+{
+    size_t needed;
+    if (str->failed) return zt_fail(str->ctx, ZT_ENOMEM, "out of memory: a string lost a piece after %zu bytes", str->len);
+    zt_status status = zt_add_size(str->len, size, &needed) && zt_add_size(needed, 1, &needed)
+                           ? ZT_OK
+                           : zt_fail(str->ctx, ZT_ENOMEM, "out of memory: string of %zu + %zu bytes", str->len, size);
+    if (status == ZT_OK && needed > str->cap) status = grow(str, needed);
+    str->failed = status != ZT_OK;
+    return status;
 }
 
 zt_status zt_str_put(zt_str *str, const void *bytes, size_t size)

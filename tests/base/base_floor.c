@@ -65,6 +65,17 @@ static void test_context(zt_ctx *ctx)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
+enum { PUT_KINDS = 4 };
+static zt_status put_big(zt_str *string, int kind, const char *big, size_t size)
+{
+    switch (kind) {
+    case 0: return zt_str_put(string, big, size);
+    case 1: return zt_str_put_escaped(string, big, size);
+    case 2: return zt_str_put_json(string, big, size);
+    default: return zt_str_printf(string, "%.*s", (int)size, big);
+    }
+}
+
 static void test_str(zt_ctx *ctx)
 {
     zt_str string;
@@ -84,9 +95,19 @@ static void test_str(zt_ctx *ctx)
     zt_mem_fail(ctx, 1, true);
     char big[8000];
     memset(big, '\1', sizeof big);
-    bool refused = zt_str_put(&string, big, sizeof big) && zt_str_put_escaped(&string, big, sizeof big) &&
-                   zt_str_put_json(&string, big, sizeof big) && zt_str_printf(&string, "%.*s", (int)sizeof big, big);
-    ok(refused && !strcmp(string.data, "kept") && string.len == 4, "a failed put leaves the string alone");
+    bool alone = true, stays = true;
+    for (int kind = 0; kind < PUT_KINDS; kind++) {
+        zt_str_clear(&string);
+        zt_str_puts(&string, "kept");
+        alone = alone && put_big(&string, kind, big, sizeof big) == ZT_ENOMEM && !strcmp(string.data, "kept") && string.len == 4;
+        zt_ctx_clear(ctx);
+        stays = stays && zt_str_putc(&string, '!') == ZT_ENOMEM && zt_ctx_status(ctx) == ZT_ENOMEM && string.len == 4;
+        zt_ctx_clear(ctx);
+    }
+    ok(alone, "a failed put leaves the string alone");
+    ok(stays, "after it all puts fail, so that no piece is missing in the middle");
+    zt_str_clear(&string);
+    ok(zt_str_puts(&string, "new") == ZT_OK && !strcmp(string.data, "new"), "until the string is cleared");
     ok(zt_str_put(&string, big, SIZE_MAX) == ZT_ENOMEM, "lengths that overflow are refused");
     zt_mem_fail(ctx, 0, false);
     zt_ctx_clear(ctx);

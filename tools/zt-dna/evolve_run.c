@@ -153,17 +153,14 @@ zt_status dna_run_save(evolve_run *run)
 {
     char path[DNA_PATH];
     zt_str text;
-    const zt_status before = zt_ctx_status(run->cli->ctx);
     zt_str_init(&text, run->cli->ctx);
     zt_str_puts(&text, "{\"schema\":\"zt.dna.evolve/1\",\"options\":");
-    dna_settings_put(run, &text);
+    zt_status status = dna_settings_put(run, &text);
     put_operands(run, &text);
     if (run->champion.member >= 0) zt_str_printf(&text, ",\n\"champion_hash\":\"%016" PRIx64 "\"", run->champion_hash);
     zt_str_puts(&text, ",\n\"evolution\":");
-    zt_status status = zt_evolution_put(run->evolution, &text);
+    if (status == ZT_OK) status = zt_evolution_put(run->evolution, &text);
     if (status == ZT_OK) status = zt_str_puts(&text, "}\n");
-    /* A piece that had no memory is missing in the middle: the state that is there stays. */
-    if (status == ZT_OK && before == ZT_OK) status = zt_ctx_status(run->cli->ctx);
     zt_ctx_durable(run->cli->ctx, true);
     if (status == ZT_OK) status = dna_put_file(run, dna_run_path(run, "state.json", path), &text);
     zt_ctx_durable(run->cli->ctx, false);

@@ -65,7 +65,7 @@ static zt_status read_more(request_queue *queue)
     snprintf(queue->input_error, sizeof queue->input_error, "%s", zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     queue->input_ended = true;
-    queue->input.len = 0;
+    zt_str_clear(&queue->input);
     return ZT_OK;
 }
 

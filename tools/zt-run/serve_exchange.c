@@ -74,7 +74,8 @@ static void put_failure(serve_exchange *exchange, int status, const char *param,
     if (!begun) {
         exchange->status = status;
         exchange->stream = false;
-        exchange->sent_bytes = exchange->output.len = 0;
+        exchange->sent_bytes = 0;
+        zt_str_clear(&exchange->output);
     }
     if (text.len) put_output(exchange, text.data, text.len);
     zt_str_fini(&text);
