@@ -46,7 +46,7 @@ help:
 	@echo 'make            the tools, in $(BUILD)/bin, and $(BUILD)/libzt.a'
 	@echo 'make demo       fetch a 98 MB model and ask it PROMPT="..."'
 	@echo 'make test       build and run every test;  sanitize: under ASan, UBSan and TSan;  long: all of it'
-	@echo 'make fuzz       RUNS=1000000 of every fuzz target under ASan and UBSan (clang)'
+	@echo 'make fuzz       RUNS=1000000 more of every fuzz target under ASan and UBSan (clang)'
 	@echo 'make install    into PREFIX=$(PREFIX), below DESTDIR=;  stripped, unless STRIP=;  uninstall removes it'
 	@echo 'make dist       a reproducible tarball of the commit, in $(BUILD)'
 	@echo 'make deb        the Debian packages zt and libzt-dev, in $(BUILD)/deb;  DEB_ARCH=arm64: for that'

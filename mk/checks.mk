@@ -12,7 +12,7 @@ sanitize:
 # Races of the host's side of Vulkan alone: what the driver and its compiler do is not looked at.
 VULKAN_TSAN := TSAN_OPTIONS=ignore_noninstrumented_modules=1
 
-# RUNS executions of each tests/fuzz/TARGET.c, guided by coverage.
+# RUNS more executions of each tests/fuzz/TARGET.c, guided by coverage; SANITIZE=0: without sanitizers.
 fuzz:
 	@scripts/deps long
 	@scripts/fuzz

@@ -45,9 +45,14 @@ $(test_bin): $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
 
-$(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(BUILD)/tests/fuzz/main.o $(BUILD)/libzt.a
+# Readers of the tools, which are not in the library.
+$(BUILD)/tests/fuzz_results: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(sort $(wildcard tools/zt-bench/*.c)))) $(common_obj)
+$(BUILD)/tests/fuzz_receipt: $(BUILD)/tools/zt-run/receipt_read.o
+
+# The driver is tests/fuzz/main.c, or with FUZZER what that flag links (scripts/fuzz: -fsanitize=fuzzer).
+$(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(if $(FUZZER),,$(BUILD)/tests/fuzz/main.o) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -o $@ $^ $(LIBS)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) $(FUZZER) -o $@ $(filter %.o,$^) $(filter %/libcommon.a,$^) $(BUILD)/libzt.a $(LIBS) $(LIBS_zt-bench)
 
 $(BUILD)/tests/cuda_emu: | $(emu)
 $(test_bin): | $(sets)

@@ -116,3 +116,19 @@ drive() {
 @test "reply: generated texts, changed" {
     drive reply "$tests"/seeds/reply/*
 }
+
+@test "imatrix: importance matrices of both forms, changed" {
+    drive imatrix "$tests"/seeds/imatrix/*
+}
+
+@test "files: an index, chat templates and keys, changed" {
+    drive files "$tests"/seeds/files/*
+}
+
+@test "results: of zt-bench, llama-bench and hyperfine, changed" {
+    drive results "$tests"/seeds/results/*
+}
+
+@test "receipt: receipts, changed" {
+    drive receipt "$tests"/seeds/receipt/*
+}

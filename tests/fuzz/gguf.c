@@ -1,5 +1,6 @@
 /* gguf.c - a fuzz target for the GGUF reader: any bytes are refused, or read without harm.
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
+#include "tests/fuzz/mutate_gguf.h"
 #include "tests/io/read_gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -18,4 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     if (zt_mem_get(ctx).blocks) abort();
     zt_ctx_free(ctx);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed)
+{
+    mutant m = {bytes, size, most, seed};
+    return draw(&m, 2) && mutate_gguf(&m) ? m.size : LLVMFuzzerMutate(bytes, size, most);
 }

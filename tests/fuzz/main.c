@@ -16,6 +16,9 @@
 #include <unistd.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+/* Of targets that know the structure of their input (mutate.h). */
+__attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed);
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t most);
 
 enum { MOST = 1 << 16 }; /* bytes of an input that is changed */
 
@@ -103,12 +106,26 @@ static size_t (*const changes[])(uint8_t *, size_t, const input *) = {
     flip_bit, set_byte, set_number, set_number, cut, repeat, graft,
 };
 
+static const input *grafted; /* what graft takes pieces of */
+
+size_t LLVMFuzzerMutate(uint8_t *bytes, size_t size, size_t most)
+{
+    return size && most == MOST ? changes[below(sizeof changes / sizeof *changes)](bytes, size, grafted) : size;
+}
+
+static size_t change(uint8_t *bytes, size_t size)
+{
+    return LLVMFuzzerCustomMutator ? LLVMFuzzerCustomMutator(bytes, size, MOST, (unsigned)below(UINT32_MAX))
+                                   : LLVMFuzzerMutate(bytes, size, MOST);
+}
+
 static void run_changed(const input *in, size_t n_in, uint8_t *room)
 {
     const input *base = &in[below(n_in)], *other = &in[below(n_in)];
     size_t size = base->n < MOST ? base->n : MOST;
     memcpy(room, base->bytes, size);
-    for (size_t k = 1 + below(8); k && size; k--) size = changes[below(sizeof changes / sizeof *changes)](room, size, other);
+    grafted = other;
+    for (size_t k = 1 + below(8); k && size; k--) size = change(room, size);
     uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees one byte too far */
     memcpy(exact, room, size);
     LLVMFuzzerTestOneInput(exact, size);

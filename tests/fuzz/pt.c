@@ -4,6 +4,7 @@
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
 #include "lib/io/pt.h"
 
+#include "tests/fuzz/mutate_pickle.h"
 #include "tests/common/read_arrays.h"
 #include "tests/io/pt_writer.h"
 
@@ -36,4 +37,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     /* The zip allows no less, but for a frame (0x95) that ends in the pickle behind it. */
     if (in_zip == ZT_EDATA && in_older == ZT_OK && !memchr(bytes, 0x95, count)) abort();
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed)
+{
+    mutant m = {bytes, size, most, seed};
+    return !zt_pt_sniff(bytes, size) && draw(&m, 2) && mutate_pickle(&m) ? m.size : LLVMFuzzerMutate(bytes, size, most);
 }

@@ -2,6 +2,7 @@
  * without harm. Bytes that do not begin with a length are taken as the header alone, so that a
  * mutation need not keep the two in step.
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
+#include "tests/fuzz/mutate_safetensors.h"
 #include "tests/io/read_safetensors.h"
 
 #include <stdint.h>
@@ -49,4 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     else
         read_file(bytes, n);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t size, size_t most, unsigned seed)
+{
+    mutant m = {bytes, size, most, seed};
+    return draw(&m, 2) && mutate_safetensors(&m) ? m.size : LLVMFuzzerMutate(bytes, size, most);
 }
