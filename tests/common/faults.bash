@@ -13,7 +13,7 @@ fails_with() { # STATUS TOOL WORD...: of stderr in ./err and the status in $code
 
 # Each line of stdin is a command whose outputs are new files. With some of its allocations refused, one a run, it fails with
 # 75 and one line, and leaves nothing but what `may_stay` (a regular expression of names) has; or it does without the memory,
-# and its outputs are the same. $refusals of them for each command, all with ZT_LONG.
+# and its outputs are the same. $refusals of them for each command, with the first and the last three; all with ZT_LONG.
 refuse_allocations() {
     local line tool count step n code before names
     while IFS= read -r line; do
@@ -26,7 +26,7 @@ refuse_allocations() {
         [ -z "$names" ] || (IFS=$'\n'; mv $names want)
         step=1
         [ -n "${ZT_LONG-}" ] || step=$((count / ${refusals:-12} + 1))
-        for ((n = 1; n <= count; n += n < 4 ? 1 : step)); do
+        for ((n = 1; n <= count; n += n < 4 || n > count - 3 ? 1 : n + step > count - 2 ? count - 2 - n : step)); do
             code=0
             ZT_REFUSE=$n refusing/$line >out 2>err </dev/null || code=$?
             if [ $code -eq 0 ]; then

@@ -374,13 +374,14 @@ static zt_status resume_run(training_run *run, zt_fit_state *state)
     return status;
 }
 
+/* The network first: it is not lost where a record of its training cannot be written. */
 static zt_status write_results(training_run *run)
 {
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->tracking) status = train_track_print(run->tracking);
+    if (!status) status = train_learner_write(run->learner, run->cli->output);
     if (!status && run->observer) status = train_observer_end(run->observer);
     if (!status && run->report) status = train_report_end(run->report);
-    if (!status) status = train_learner_write(run->learner, run->cli->output);
     if (!status && run->options->plot)
         status = train_plot(run->cli, run->options->plot, run->loss, run->loss_valid, run->epoch_count);
     return status;
