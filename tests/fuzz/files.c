@@ -1,6 +1,6 @@
 /* files.c - a fuzz target for readers that take the path of a small text: the index of a model in several files, a chat template
- * as JSON, a public and a private key as PEM, and trusted certificates. The first byte chooses; the others are the file, which is
- * refused with one line or read.
+ * as JSON, a public and a private key as PEM. The first byte chooses; the others are the file, which is refused with one line or
+ * read.
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
 #include "lib/io/index.h"
 #include "lib/llm/template.h"

@@ -56,6 +56,15 @@ zt-dna evolve $usual --generations 3 -o run recipe.yaml
 END
 }
 
+# Here it is found out what the operand is, and the first members are written.
+@test "memory: the first 40 allocations of an evolution of recipes" {
+    for n in {1..40}; do
+        code=0
+        ZT_REFUSE=$n refusing/zt-dna evolve $usual --generations 3 -o run recipe.yaml >/dev/null 2>err || code=$?
+        fails_with 75 zt-dna 'out of memory' && [ ! -e run ] || { echo "$n: $code $(cat err)"; false; }
+    done
+}
+
 @test "a champion's file that is damaged or lost: restored, or 65" {
     evolve --generations 4 net.json -o whole >/dev/null
     for damage in 'truncate -s 40 run/champion.json' 'rm run/champion.json' 'printf x >>run/champion.json' ': >run/champion.json' 'cp net.json run/champion.json'; do

@@ -34,7 +34,7 @@ struct dna_genome {
 /* operands[count]: networks, or recipes; borrowed. */
 dna_genome *dna_network_genome(zt_cli *cli, const dna_options *options, const char *const *operands, int count);
 dna_genome *dna_recipe_genome(zt_cli *cli, const dna_options *options, const char *const *operands, int count);
-/* Is the file a merge recipe? false also where it cannot be read. */
+/* Is the file a merge recipe? false also where it cannot be read; the context has ZT_ENOMEM where there was no memory to read it. */
 bool dna_is_recipe(zt_cli *cli, const char *path);
 
 #endif

@@ -325,9 +325,10 @@ zt_status dna_run_open(evolve_run *run, char **operands, int count)
     if (status == ZT_OK) status = open_lines(run);
     if (status == ZT_OK) run->scores = zt_calloc(cli->ctx, (size_t)run->options.population, sizeof *run->scores);
     if (status == ZT_OK && !run->scores) status = ZT_ENOMEM;
+    bool recipes = status == ZT_OK && dna_is_recipe(cli, run->operands[0]);
+    if (status == ZT_OK) status = zt_ctx_status(cli->ctx);
     if (status == ZT_OK)
-        run->genome = (dna_is_recipe(cli, run->operands[0]) ? dna_recipe_genome : dna_network_genome)(
-            cli, &run->options, run->operands, run->operand_count);
+        run->genome = (recipes ? dna_recipe_genome : dna_network_genome)(cli, &run->options, run->operands, run->operand_count);
     return status == ZT_OK && !run->genome ? zt_ctx_status(cli->ctx) : status;
 }
 

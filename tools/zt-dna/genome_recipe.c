@@ -25,7 +25,7 @@ bool dna_is_recipe(zt_cli *cli, const char *path)
     zt_status status = source ? zt_source_read_some(source, 0, head, sizeof head, 0, &size) : ZT_ENOENT;
     bool recipe = status == ZT_OK && zt_recipe_sniff(head, size);
     zt_source_close(source);
-    zt_ctx_clear(cli->ctx);
+    if (zt_ctx_status(cli->ctx) != ZT_ENOMEM) zt_ctx_clear(cli->ctx); /* who reads it next says what is wrong with it */
     return recipe;
 }
 
