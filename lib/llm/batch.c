@@ -48,6 +48,7 @@ typedef struct zt_batch_slot {
     uint64_t last_step; /* the step that fed it last */
     int64_t state;      /* the slot that its next row starts from: its own, or a spare one */
     int64_t save_at;    /* the state behind so many tokens is kept in a spare slot; 0: none is */
+    int64_t stop;       /* the state behind so many tokens goes to the store; 0: none does */
 } zt_batch_slot;
 
 typedef struct zt_batch_prefix { /* what a spare slot has */
@@ -192,12 +193,20 @@ static const int32_t *table_of(const zt_batch *batch, int seq)
     return zt_pages_table(batch->pages) + (int64_t)seq * zt_pages_counted(batch->pages).blocks;
 }
 
+static bool is_recurrent(const zt_batch *batch) { return batch->info.recurrent_bytes > 0; }
+
+static zt_kv_place place_of(const zt_batch *batch, int seq)
+{
+    return (zt_kv_place){.table = table_of(batch, seq), .slot = is_recurrent(batch) ? batch->slot[seq].state : -1};
+}
+
 /* Keeps the tokens of a finished text for texts with the same beginning; frees the slot if there is no memory. */
 static void keep_slot(zt_batch *batch, int seq)
 {
     zt_batch_slot *slot = &batch->slot[seq];
     size_t token_count = (size_t)zt_pages_length(batch->pages, seq);
-    if (batch->opts.store) zt_kv_store_keep(batch->opts.store, slot->ids->id, token_count, table_of(batch, seq));
+    const zt_kv_place place = place_of(batch, seq);
+    if (batch->opts.store) zt_kv_store_keep(batch->opts.store, slot->ids->id, token_count, &place);
     slot->kept.id = batch->opts.forget ? NULL : zt_alloc_array(batch->ctx, token_count, sizeof *slot->kept.id);
     if (!slot->kept.id) {
         if (!batch->opts.forget) zt_ctx_clear(batch->ctx);
@@ -220,8 +229,6 @@ static int64_t common_length(const zt_batch *batch, int seq, const zt_ids *ids)
     while (length < limit && has->id[length] == ids->id[length]) length++;
     return length;
 }
-
-static bool is_recurrent(const zt_batch *batch) { return batch->info.recurrent_bytes > 0; }
 
 /* The spare slot with the last state of a slot's beginning up to `length`; -1: none. */
 static int find_prefix(const zt_batch *batch, int seq, int64_t length)
@@ -302,11 +309,36 @@ static void fetch_stored(zt_batch *batch, const zt_batch_text *text)
 {
     const int64_t has = zt_pages_length(batch->pages, text->seq);
     const int64_t most = ((int64_t)text->ids->count - 1) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
-    if (!batch->opts.store || most <= has || blocks_of(most) - blocks_of(has) > zt_pages_left(batch->pages)) return;
+    if (most <= has || blocks_of(most) - blocks_of(has) > zt_pages_left(batch->pages)) return;
     if (zt_pages_append(batch->pages, text->seq, most - has, NULL, NULL)) return;
-    const int64_t got = zt_kv_store_fetch(batch->opts.store, text->ids->id, (size_t)most, has, table_of(batch, text->seq));
+    const zt_kv_place place = {.table = table_of(batch, text->seq), .slot = text->seq};
+    const int64_t got = zt_kv_store_fetch(batch->opts.store, text->ids->id, (size_t)most, has, &place);
     zt_pages_cut(batch->pages, text->seq, got);
-    batch->count.shared += (uint64_t)(got - has);
+    if (got != has) batch->slot[text->seq].state = text->seq;
+    batch->count.shared = batch->count.shared + (uint64_t)got - (uint64_t)has;
+}
+
+/* Where the rows of a prompt end next, so that the store gets the state behind them. */
+static void choose_stop(zt_batch *batch, const zt_batch_text *text)
+{
+    zt_batch_slot *slot = &batch->slot[text->seq];
+    const int64_t count = (int64_t)text->ids->count, stop = zt_kv_store_stop(batch->opts.store, text->ids->id, (size_t)count,
+                                                                             zt_pages_length(batch->pages, text->seq));
+    slot->stop = stop < count ? stop : 0;
+    if (slot->save_at == slot->stop) slot->save_at = 0; /* a row has its state in one place */
+}
+
+/* The states of texts that are where they were to stop. */
+static void keep_stopped(zt_batch *batch)
+{
+    for (size_t i = 0; i < batch->running; i++) {
+        const zt_batch_text *text = &batch->text[i];
+        const int64_t stop = batch->slot[text->seq].stop;
+        if (!stop || zt_pages_length(batch->pages, text->seq) != stop) continue;
+        const zt_kv_place place = place_of(batch, text->seq);
+        zt_kv_store_keep(batch->opts.store, text->ids->id, (size_t)stop, &place);
+        choose_stop(batch, text);
+    }
 }
 
 /* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
@@ -337,7 +369,8 @@ static bool start_text(zt_batch *batch)
     text->seq = seq;
     batch->count.shared += (uint64_t)has;
     batch->running++;
-    fetch_stored(batch, text);
+    if (batch->opts.store) fetch_stored(batch, text);
+    if (batch->opts.store && is_recurrent(batch)) choose_stop(batch, text);
     return true;
 }
 
@@ -492,11 +525,14 @@ static void name_states(zt_batch *batch, int seq, int64_t first_row, int64_t row
     slot->state = seq;
 }
 
-/* A row gives its state to one slot: rows of a prompt do not end where a state is to be kept on the way. */
-static int64_t before_kept_state(const zt_batch *batch, const zt_batch_text *text, int64_t row_count)
+/* How many of the next row_count tokens of a text a step takes: no more than up to its stop; and, since a row gives its state to one
+ * slot, not up to where a state is to be kept on the way. */
+static int64_t rows_of_step(const zt_batch *batch, const zt_batch_text *text, int64_t row_count)
 {
-    bool ends_there = zt_pages_length(batch->pages, text->seq) + row_count == batch->slot[text->seq].save_at;
-    return ends_there && row_count > 1 ? row_count - 1 : row_count;
+    const zt_batch_slot *slot = &batch->slot[text->seq];
+    const int64_t length = zt_pages_length(batch->pages, text->seq);
+    if (slot->stop > length && row_count > slot->stop - length) row_count = slot->stop - length;
+    return length + row_count == slot->save_at && row_count > 1 ? row_count - 1 : row_count;
 }
 
 /* Adds the next row_count tokens of a text, which must have room for them, and asks for a result if the last token is
@@ -536,7 +572,7 @@ static zt_status plan_rows(zt_batch *batch)
         bool runs = i < batch->running;
         if (!runs && (chunk == 0 || !start_text(batch))) break;
         int64_t left = count_unfed(batch, &batch->text[i]);
-        int64_t row_count = before_kept_state(batch, &batch->text[i], left < chunk ? left : chunk);
+        int64_t row_count = rows_of_step(batch, &batch->text[i], left < chunk ? left : chunk);
         if (runs && left == 1)
             row_count = 1;
         else
@@ -624,6 +660,7 @@ static zt_status feed_step(zt_batch *batch)
     }
     batch->count.steps++;
     batch->count.rows += (uint64_t)batch->n_rows;
+    keep_stopped(batch);
     return ZT_OK;
 }
 

@@ -1,10 +1,10 @@
-/* kv_block.c - the file of a block: its key, and its bytes around the rows. */
+/* kv_block.c - the files of a block: their key, and its bytes around the rows. */
 #include "lib/llm/kv_block.h"
 
 #include <string.h>
 #include <xxhash.h>
 
-static const char MAGIC[8] = {'z', 't', '-', 'k', 'v', '-', '0', '1'};
+static const char magics[ZT_KV_KINDS][8] = {{'z', 't', '-', 'k', 'v', '-', '0', '1'}, {'z', 't', '-', 's', 't', '-', '0', '1'}};
 
 enum { AT_BYTES = 8, AT_KEY = 16, AT_BEFORE = 48, AT_POSITION = 80, AT_TOKENS = 88, AT_STATES = 92, AT_IDS = 96 };
 
@@ -30,7 +30,7 @@ static void make_head(const zt_kv_block *block, uint8_t head[ZT_KV_BLOCK_HEAD])
 {
     const uint64_t bytes = zt_kv_block_bytes(block), position = (uint64_t)block->position;
     const uint32_t tokens = ZT_LLM_BLOCK;
-    memcpy(head, MAGIC, sizeof MAGIC);
+    memcpy(head, magics[block->kind], sizeof magics[block->kind]);
     memcpy(head + AT_BYTES, &bytes, sizeof bytes);
     memcpy(head + AT_KEY, block->key, sizeof block->key);
     memcpy(head + AT_BEFORE, block->before, sizeof block->before);

@@ -1,5 +1,5 @@
-/* kv_store.c - tests of the KV store: logits behind stored blocks have the bits of a run without it, on every layout of a cache;
- * damaged files are never used; a writer that is killed at any of its system calls, or whose disk is full, harms nothing; the
+/* kv_store.c - tests of the KV store: logits behind stored blocks have the bits of a run without it, on every layout of a cache and
+ * with every kind of recurrent layer; damaged files are never used; a writer that is killed at any of its system calls, or whose disk is full, harms nothing; the
  * directory has a bound. */
 #include "tests/common/made_llm.h"
 
@@ -146,8 +146,11 @@ static outcome run_with(const file *made, const setup *how, const uint8_t identi
     if (out.status == ZT_OK) out.status = zt_kv_store_resume(store, ids, N - 1, &fed);
     out.resumed = (int64_t)fed.count;
     if (out.status == ZT_OK && zt_llm_position(o.m) != out.resumed) out.status = ZT_EBUG;
-    if (out.status == ZT_OK) out.status = zt_llm_feed(o.m, ids + fed.count, N - fed.count, false, logits);
-    if (out.status == ZT_OK) zt_kv_store_keep(store, ids, N, NULL);
+    for (int64_t at = out.resumed, stop; at < N && out.status == ZT_OK; at = stop) {
+        stop = zt_kv_store_stop(store, ids, N, at);
+        out.status = zt_llm_feed(o.m, ids + at, (size_t)(stop - at), false, logits);
+        if (out.status == ZT_OK) zt_kv_store_keep_fed(store, ids, (size_t)stop);
+    }
     if (out.status == ZT_OK) out.status = zt_ctx_status(ctx);
     if (out.status != ZT_OK && out.status != ZT_ENOTSUP) diag("%s", zt_ctx_error(ctx));
     out.count = zt_kv_store_counted(store);
@@ -194,18 +197,83 @@ static outcome run_again(subject *s, const setup *how, uint64_t limit)
 
 /* ---- the same bits ----------------------------------------------------------------------------- */
 
-static void test_same_bits(const char *arch, const char *type, const setup *how)
+/* `states`: with recurrent layers, whose states are a file more. */
+static void test_same_bits(const char *arch, const char *type, const setup *how, bool states)
 {
     subject s = make_subject(arch, type, how);
+    const uint64_t files = BLOCKS + states;
     empty_folder();
     outcome first = run_again(&s, how, 1 << 30);
-    ok(first.status == ZT_OK && first.resumed == 0 && first.count.written == BLOCKS && same_logits(&s),
-       "%s on %s: %d blocks are stored", arch, how->engine, BLOCKS);
+    ok(first.status == ZT_OK && first.resumed == 0 && first.count.written == files && same_logits(&s),
+       "%s on %s: %d files are stored", arch, how->engine, (int)files);
     outcome second = run_again(&s, how, 1 << 30);
-    ok(second.status == ZT_OK && second.resumed == BLOCKS * ZT_LLM_BLOCK && second.count.found == BLOCKS &&
+    ok(second.status == ZT_OK && second.resumed == BLOCKS * ZT_LLM_BLOCK && second.count.found == files &&
            second.count.written == 0 && same_logits(&s),
        "%s on %s: the logits behind them have the same bits", arch, how->engine);
     ok(first.left == 0 && second.left == 0, "%s on %s: nothing leaks", arch, how->engine);
+    free_subject(&s);
+}
+
+/* A text that has its first `common` tokens in common with the subject's, and its logits without a store. */
+static subject make_other(const subject *s, int common, int variant, const setup *how)
+{
+    subject other = *s;
+    for (int i = common; i < N; i++) other.ids[i] = (s->ids[i] + variant) % (int32_t)s->vocab;
+    other.want = calloc((size_t)s->vocab, sizeof *other.want);
+    other.got = calloc((size_t)s->vocab, sizeof *other.got);
+    if (run_with(&s->made, how, ID, 0, other.ids, other.want).status != ZT_OK) diag("it does not run");
+    return other;
+}
+
+static bool resumes_at(subject *s, const setup *how, int64_t position, uint64_t damaged)
+{
+    outcome out = run_again(s, how, 1 << 30);
+    bool good = out.status == ZT_OK && out.resumed == position && out.count.damaged == damaged && same_logits(s) && !out.left;
+    if (!good) diag("resumed at %d, %d damaged", (int)out.resumed, (int)out.count.damaged);
+    return good;
+}
+
+static char state_path[8][512];
+static int state_count;
+static void note_state(const char *path)
+{
+    if (strstr(path, ".state") && state_count < 8) snprintf(state_path[state_count++], sizeof *state_path, "%s", path);
+}
+
+static void flip_bit(const char *path)
+{
+    size_t size;
+    uint8_t *bytes = slurp(path, &size);
+    bytes[size - 40] ^= 4;
+    spit(path, bytes, size);
+    free(bytes);
+}
+
+/* Texts with a beginning in common: the second leaves a state where it departs from the first, and the third goes on from there. */
+static void test_branches(const char *arch)
+{
+    subject s = make_subject(arch, "f32", &as_usual);
+    subject other = make_other(&s, 70, 1, &as_usual), third = make_other(&s, 70, 2, &as_usual);
+    empty_folder();
+    ok(resumes_at(&s, &as_usual, 0, 0) && resumes_at(&other, &as_usual, 0, 0), "%s: no state where two texts depart", arch);
+    ok(resumes_at(&third, &as_usual, 64, 0) && resumes_at(&third, &as_usual, 96, 0), "%s: a third text goes on from there", arch);
+    ok(resumes_at(&s, &as_usual, 96, 0) && resumes_at(&other, &as_usual, 96, 0), "%s: the first two from their last blocks",
+       arch);
+    state_count = 0;
+    each_file(note_state, NULL);
+    const int stored = state_count;
+    for (int i = 0; i < state_count; i++) flip_bit(state_path[i]);
+    ok(stored == 4 && resumes_at(&s, &as_usual, 0, 2), "%s: damaged states are removed, and computed", arch);
+    ok(resumes_at(&s, &as_usual, 96, 0), "%s: and stored again", arch);
+    state_count = 0;
+    each_file(note_state, NULL);
+    each_file(note_path, NULL);
+    for (int i = 0; i < state_count; i++) unlink(state_path[i]);
+    ok(resumes_at(&s, &as_usual, 0, 0), "%s: blocks without states are not resumed", arch);
+    free(other.want);
+    free(other.got);
+    free(third.want);
+    free(third.got);
     free_subject(&s);
 }
 
@@ -227,10 +295,6 @@ static void test_keys(void)
 
 static void test_refused(void)
 {
-    subject s = make_subject("qwen35", "f32", &as_usual);
-    empty_folder();
-    ok(run_again(&s, &as_usual, 1 << 30).status == ZT_ENOTSUP, "recurrent layers are refused");
-    free_subject(&s);
     zt_ctx *ctx = zt_ctx_new();
     ok(!zt_kv_store_open(ctx, "/nonexistent/a/b", 1000) && zt_ctx_status(ctx) == ZT_ECREATE, "no such directory");
     zt_ctx_clear(ctx);
@@ -395,7 +459,7 @@ static void test_allocations(void)
         zt_mem_fail(ctx, (uint64_t)nth, false);
         zt_kv_store *store = zt_kv_store_open(ctx, folder, 1 << 30);
         zt_status status = store ? zt_kv_store_attach(store, o.m, ID) : ZT_ENOMEM;
-        zt_kv_store_keep(store, s.ids, N, NULL);
+        zt_kv_store_keep_fed(store, s.ids, N);
         if (status == ZT_OK) status = zt_kv_store_resume(store, s.ids, N - 1, &fed);
         zt_mem_fail(ctx, 0, false);
         done = status == ZT_OK && zt_kv_store_counted(store).found == BLOCKS && zt_kv_store_counted(store).written == BLOCKS;
@@ -420,12 +484,18 @@ int main(void)
     exact.exact = true;
     ref.engine = "ref";
     chunks.chunk = 7;
-    test_same_bits("llama", "q4_1", &as_usual);
-    test_same_bits("llama", "q4_1", &exact);
-    test_same_bits("llama", "q4_1", &ref);
-    test_same_bits("llama", "f32", &chunks);
+    test_same_bits("llama", "q4_1", &as_usual, false);
+    test_same_bits("llama", "q4_1", &exact, false);
+    test_same_bits("llama", "q4_1", &ref, false);
+    test_same_bits("llama", "f32", &chunks, false);
     static const char *const archs[] = {"gemma3", "gemma3n", "deepseek2", "qwen3moe", "gpt-oss", "gpt2"};
-    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) test_same_bits(archs[i], "f32", &as_usual);
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++) test_same_bits(archs[i], "f32", &as_usual, false);
+    static const char *const recurrent[] = {"qwen3next", "qwen35", "rwkv7", "arwkv7"};
+    for (size_t i = 0; i < sizeof recurrent / sizeof *recurrent; i++) test_same_bits(recurrent[i], "f32", &as_usual, true);
+    test_same_bits("qwen35", "f32", &ref, true);
+    test_same_bits("qwen35", "f32", &chunks, true);
+    test_branches("qwen35");
+    test_branches("rwkv7");
     test_keys();
     test_refused();
     test_damaged();

@@ -40,10 +40,12 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
     done
 }
 
-@test "short convolutions and state-space layers: the same, and by a session" {
+@test "short convolutions and state-space layers: the same, by a session, and from stored states" {
     for name in "${folders[@]}"; do
         greedy() { zt-run -m "$name.gguf" --raw -p 'ab cd ab cd ab' -n 24 --temp 0 -c 64 --ignore-eos "$@"; }
         greedy >whole
+        for _ in {1..30}; do printf 'ab cd '; done >prompt
+        zt-run -q -m "$name.gguf" --raw -i prompt -n 24 --temp 0 --ignore-eos >prompted
         [ -s whole ]
         for option in '--chunk 1' '--chunk 7' '--threads 3' --speculate; do
             # shellcheck disable=SC2086
@@ -56,6 +58,9 @@ setup() { cd "$BATS_FILE_TMPDIR" || exit; }
         rm -f s
         zt-run -m "$name.gguf" --raw -p 'ab cd ab' -n 0 -c 64 --session s
         greedy --session s | cmp - whole
+        rm -rf kv
+        for _ in 1 2; do zt-run -q -m "$name.gguf" --raw -i prompt -n 24 --temp 0 --ignore-eos --kv-store kv | cmp - prompted; done
+        find kv -name '*.state' | grep -q .
     done
 }
 

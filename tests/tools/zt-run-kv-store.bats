@@ -161,6 +161,41 @@ json_text() { perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->'"$1"; }
     cmp want <(text)
 }
 
+# A long beginning that requests share: of 600 tokens and more, so that a state is stored on the way.
+@test "recurrent layers: prompts that share a beginning, in every mode" {
+    "$tests/mkmodel" --arch qwen35 --seed 3 --ctx 1024 model.q
+    export model=model.q
+    count=$(head -c 1500 "$BATS_FILE_TMPDIR/long.txt" | zt-run -m $model --count)
+    [ "$count" -gt 544 ]
+    for i in 1 2 3 4; do
+        printf '{"prompt":"%s tail %d","n":40,"seed":%d}\n' "$(head -c 1500 "$BATS_FILE_TMPDIR/long.txt")" "$i" "$i"
+    done >requests
+    zt-run -q -m $model --raw --jsonl -i requests | without_times >want.jsonl
+    for i in 1 2 3 4; do
+        sed -n "${i}p" requests | json_text '{prompt}' >prompt
+        zt-run -q -m $model --raw -n 40 --seed $i -i prompt --temp 0 >want.$i
+        zt-run -v -m $model --raw -n 40 --seed $i -i prompt --temp 0 --kv-store kv >got 2>err
+        cmp want.$i got
+        read=$(sed -n 's/.*kv: \([0-9]*\) blocks read.*/\1/p' err)
+        if [ "$i" -eq 1 ]; then [ "$read" -eq 0 ]; else [ "$read" -ge 17 ]; fi # 16 blocks and the state behind them
+        cmp want.$i <(zt-run -q -m $model --raw -n 40 --seed $i -i prompt --temp 0 --kv-store kv --chunk 7 --speculate)
+        zt-run -q -m $model --raw -n 0 -i prompt --kv-store kv --logits got.npy -f
+        zt-run -q -m $model --raw -n 0 -i prompt --logits want.npy -f
+        cmp want.npy got.npy
+    done
+    zt-run -v -m $model --raw --jsonl -i requests --kv-store kv 2>err | without_times >got
+    cmp want.jsonl got
+    grep -q 'kv: [1-9][0-9]* blocks read' err
+    rm -r kv
+    cmp want.jsonl <(zt-run -q -m $model --raw --jsonl -i requests --kv-store kv | without_times)
+    [ "$(find kv -name '*.state' | wc -l)" -ge 2 ]
+    cmp want.jsonl <(zt-run -q -m $model --raw --jsonl -i requests --kv-store kv --chunk 33 | without_times)
+    for i in 1 2 3 4; do
+        sed -n "${i}p" requests | json_text '{prompt}' >prompt
+        cmp want.$i <(zt-run -q -m $model --raw -n 40 --seed $i -i prompt --temp 0 --kv-store kv)
+    done
+}
+
 @test "what is refused: 64, 69, 73" {
     run -64 --separate-stderr zt-run -m model.gguf --kv-store kv --no-kv-cache -p a
     run -64 --separate-stderr zt-run -m model.gguf --kv-store-size 5MB -p a
@@ -170,9 +205,6 @@ json_text() { perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->'"$1"; }
     [ "$stderr" = "zt-run: none/kv: cannot create the directory: No such file or directory" ]
     run -73 --separate-stderr zt-run -m model.gguf --kv-store prompt -p a
     [ "$stderr" = "zt-run: prompt: cannot open the directory: Not a directory" ]
-    "$tests/mkmodel" --arch rwkv7 recurrent.gguf
-    run -69 --separate-stderr zt-run -m recurrent.gguf --raw --kv-store kv -p a
-    [ "$stderr" = "zt-run: kv: blocks of this model's cache cannot be stored: it has recurrent layers, whose states are not rows of positions" ]
 }
 
 # The same device from run to run; blocks of the cpu engine are not taken, and the other way round.

@@ -83,6 +83,41 @@ edit() { perl -MJSON::PP -0777 -ne '$j = JSON::PP->new->canonical; $r = $j->deco
     [ "$(tail -1 <<<"$output" | tr '\t' ' ')" = "different 0 0 70 model " ]
 }
 
+@test "structured output: the receipt has the grammar, and is verified with it, in whole and in part" {
+    printf 'root ::= "[" item ("," item)* "]"\nitem ::= [a-z]+ | [0-9]+\n' >list.gbnf
+    echo '{"type":"object","properties":{"name":{"type":"string"},"list":{"type":"array","items":{"type":"integer"},"minItems":9}}}' >s.json
+    for how in "--grammar list.gbnf" "--json-schema s.json" "--regex [a-f]+(,[a-f]+){20}" "--choices hello goodbye" "--grammar - --speculate"; do
+        # shellcheck disable=SC2086
+        zt-run -q -f -m model.gguf --raw -n 60 -p 'hello on the' --seed 2 $how --receipt form.json <list.gbnf >held
+        [ "$(verify form.json | cut -d' ' -f1)" = same ]
+        count=$(perl -MJSON::PP -0777 -ne 'print scalar @{decode_json($_)->{tokens}}' form.json)
+        for from in 16 33 $((count / 2)); do
+            [ "$from" -gt "$count" ] || [ "$(verify form.json --from "$from" | cut -d' ' -f1)" = same ]
+        done
+    done
+    perl -MJSON::PP -MDigest::SHA=sha256_hex -0777 -ne '$f = decode_json($_)->{settings}{form}; exit !($f->{kind} eq "grammar" && @{$f->{texts}} == 1
+        && $f->{digest} eq sha256_hex($f->{texts}[0] . "\0"))' form.json
+    cp form.json r.kept
+    mv r.json r.before
+    mv form.json r.json
+    for change in '$r->{settings}{form}{texts}[0] =~ s/,/;/' '$r->{settings}{form}{digest} =~ tr/0-9a-f/1-9a-f0/' 'delete $r->{settings}{form}' \
+        '$r->{settings}{form}{kind} = "regex"'; do
+        edit "$change"
+        [ "$(verify edited.json | cut -d' ' -f1-3,5-)" = "different 0 0 head " ]
+    done
+    edit '$r->{tokens}[37] = $r->{tokens}[36] == 290 ? 291 : 290'
+    [ "$(verify edited.json | cut -d' ' -f1-3,5-)" = "different 0 37 token 37" ]
+    edit '$r->{tokens}[7] = 1' # not one that the grammar allows: found although it is before the part
+    [ "$(verify edited.json --from 48 | cut -d' ' -f1,5-)" = "different token 7" ]
+    for change in '$r->{settings}{form} = 5' '$r->{settings}{form}{kind} = "x"' '$r->{settings}{form}{texts} = []' '$r->{settings}{form}{texts}[0] = 7' \
+        '$r->{settings}{form}{digest} = "ff"' '$r->{settings}{form}{texts}[1] = "root ::= 1"'; do
+        edit "$change"
+        run -65 --separate-stderr zt-run -m model.gguf --verify edited.json
+        [ "$(wc -l <<<"$stderr")" -eq 1 ]
+    done
+    mv r.before r.json
+}
+
 @test "a weight of another bit is another model" {
     perl -0777 -pe 'substr($_, -100, 1) ^= "\x01"' model.gguf >bit.gguf
     run -1 --separate-stderr zt-run -m bit.gguf --verify r.json

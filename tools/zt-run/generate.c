@@ -138,9 +138,11 @@ static zt_status feed_pieces(run_state *run, zt_sink *npy)
     size_t vocab_rows = (size_t)run->vocab_rows, most = all ? (size_t)run->logits_rows : (size_t)run->options->chunk, count;
     for (size_t position = run->fed_ids.count; position < prompt_count && status == ZT_OK; position += count) {
         if (zt_cli_interrupted()) return ZT_EINTR;
-        count = prompt_count - position < most ? prompt_count - position : most;
+        const size_t stop = run_kv_store_stop(run, position);
+        count = stop - position < most ? stop - position : most;
         bool last = position + count == prompt_count;
         status = feed_tokens(run, run->ids.id + position, count, all ? ALL : last ? LAST : NOTHING);
+        if (status == ZT_OK && position + count == stop && !last) run_kv_store_keep(run);
         if (status == ZT_OK && npy && (all || last))
             status = zt_sink_write(npy, run->logits, (all ? count : 1) * vocab_rows * sizeof(float));
         if (all && last) memmove(run->logits, run->logits + (count - 1) * vocab_rows, vocab_rows * sizeof(float));
@@ -326,7 +328,7 @@ zt_status run_answer(run_state *run)
     if (status == ZT_OK) status = generate_tokens(run);
     run->end_time = zt_seconds();
     if (status == ZT_OK || status == ZT_EINTR) run_kv_store_keep(run);
-    if (status == ZT_OK && run->matcher && !run_is_complete(run))
+    if (status == ZT_OK && run->matcher && !run_receipt_is_verified(run) && !run_is_complete(run))
         zt_log(run->ctx, ZT_LOG_WARN, "the text ends before it fits the %s (stop: %s)", run->form, run->stop_reason);
     return status;
 }

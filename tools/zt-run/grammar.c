@@ -161,7 +161,8 @@ static zt_status hold_to_source(run_state *run, const char *form, const grammar_
 
 zt_status run_hold_to(run_state *run, const char *form, const zt_grammar_part *parts, size_t count)
 {
-    return hold_to_source(run, form, &(grammar_source){.parts = parts, .count = count});
+    zt_status status = hold_to_source(run, form, &(grammar_source){.parts = parts, .count = count});
+    return status ? status : run_receipt_form(run, form, parts, count);
 }
 
 zt_status run_hold_to_calls(run_state *run, const zt_reply_hold *hold)

@@ -109,7 +109,12 @@ zt_status run_kv_store_fetch(run_state *run, size_t most)
     return status;
 }
 
-void run_kv_store_keep(run_state *run) { zt_kv_store_keep(run->kv_store, run->fed_ids.id, run->fed_ids.count, NULL); }
+size_t run_kv_store_stop(const run_state *run, size_t position)
+{
+    return (size_t)zt_kv_store_stop(run->kv_store, run->ids.id, run->ids.count, (int64_t)position);
+}
+
+void run_kv_store_keep(run_state *run) { zt_kv_store_keep_fed(run->kv_store, run->fed_ids.id, run->fed_ids.count); }
 
 void run_kv_store_close(run_state *run)
 {

@@ -139,6 +139,7 @@ int main(int argc, char **argv)
     run.grammars = run_grammars_new(&run);
     zt_status status = run.templates && run.grammars ? run_mode(&run) : ZT_ENOMEM;
     run_release(&run);
+    json_decref(run.receipt_form);
     run_grammars_free(&run);
     for (int i = 0; i < 5; i++) zt_str_fini(strings[i]);
     zt_ids_fini(run.ctx, &run.ids);

@@ -90,6 +90,7 @@ static json_t *describe_settings(const run_state *run)
     json_object_set_new(settings, "ends", list_ends(run));
     json_object_set_new(settings, "stop", list_stops(run));
     json_object_set_new(settings, "turn", turn.n ? json_stringn(turn.data, turn.n) : json_null());
+    if (run->receipt_form) json_object_set(settings, "form", run->receipt_form);
     return settings;
 }
 
@@ -151,6 +152,8 @@ void run_receipt_free(run_state *run)
     receipt_chain_close(&run->receipt->chain);
     json_decref(run->receipt->head);
     json_decref(run->receipt->links);
+    json_decref(run->receipt_form);
+    run->receipt_form = NULL;
     zt_free(run->ctx, run->receipt);
     run->receipt = NULL;
 }
@@ -229,13 +232,30 @@ size_t run_receipt_draft(const run_state *run, size_t limit, const int32_t **dra
 
 bool run_receipt_is_verified(const run_state *run) { return run->receipt && run->receipt->record; }
 
-/* A stop text may begin in what is not checked. */
+/* A token before those that are checked goes on in the grammar. One that it does not allow was never generated. */
+static zt_status replay_grammar(run_state *run, size_t index)
+{
+    bool fits = true;
+    const int32_t id = run->ids.id[index];
+    if (!run->matcher || run->receipt->differs || run_ends_text(run, id)) return ZT_OK;
+    zt_status status = zt_grammar_matcher_accept_token(run->matcher, id, &fits);
+    if (status || fits) return status;
+    run->receipt->differs = "token";
+    run->receipt->differs_at = index - run->prompt_count;
+    run->stop_reason = "checked";
+    return ZT_OK;
+}
+
+/* A stop text may begin in what is not checked, and the grammar is where it ends. */
 zt_status run_receipt_replay(run_state *run)
 {
     const struct run_receipt *receipt = run->receipt;
     zt_status status = ZT_OK;
     if (!run_receipt_is_verified(run)) return ZT_OK;
-    for (size_t i = run->prompt_count; i < run->ids.count && !status; i++) status = run_text_put(run, run->ids.id[i]);
+    for (size_t i = run->prompt_count; i < run->ids.count && !status; i++) {
+        status = run_text_put(run, run->ids.id[i]);
+        if (!status) status = replay_grammar(run, i);
+    }
     if (receipt->from == receipt->record->tokens.count) run->stop_reason = "checked";
     return status;
 }

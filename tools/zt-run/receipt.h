@@ -48,6 +48,8 @@ typedef struct receipt_record {
     run_options options; /* the settings that it states */
     zt_str ends;         /* of options.eos */
     const char **stops;  /* of options.stop_texts */
+    const json_t *form;  /* that the text was held to; NULL: none */
+    bool form_differs;   /* its digest is not that of its texts */
     const char *turn;    /* the text that opens a user's turn; NULL: none does */
     const char *stop;    /* why generation ended */
     const char *isa;     /* the instruction set that it was written with */
@@ -61,6 +63,10 @@ typedef struct receipt_record {
 /* receipt_read.c. ZT_EDATA: it is not a receipt, with the reason; ZT_ENOTSUP: of another arithmetic. */
 zt_status receipt_read(run_state *run, const char *path, receipt_record *record);
 void receipt_record_free(zt_ctx *ctx, receipt_record *record);
+
+/* receipt_form.c: what the text was held to, of the settings that were read: checked, and then held to again. */
+zt_status receipt_form_check(zt_ctx *ctx, receipt_record *record, const json_t *settings);
+zt_status receipt_form_hold(run_state *run, const receipt_record *record);
 
 /* What is made of a generation, or compared with a record. */
 struct run_receipt {

@@ -144,7 +144,8 @@ static zt_status read_settings(zt_ctx *ctx, receipt_record *record)
     if (!status) status = find_cache_type(ctx, record, kv, &options->kv_type);
     if (!status) status = read_sampler(ctx, record, settings, &options->sampler);
     if (!status) status = read_ends(ctx, record, settings);
-    return status ? status : read_stops(ctx, record, settings);
+    if (!status) status = read_stops(ctx, record, settings);
+    return status ? status : receipt_form_check(ctx, record, settings);
 }
 
 /* ---- the whole -------------------------------------------------------------------------------- */

@@ -106,10 +106,11 @@ typedef struct run_state {
     size_t cut_bytes;        /* bytes at the end of what was generated, from the stop text on */
     const char *stop_reason; /* why generation ended: "eos" "stop" "turn" "length" "ctx" */
     uint64_t seed;
-    struct zt_kv_store *kv_store;                                            /* --kv-store; NULL: none */
-    struct run_receipt *receipt;                                             /* --receipt, --verify; NULL: neither */
-    bool keeps_logits;                                                       /* of the step before, for the receipt */
-    const char *request_id;                                                  /* of a request, as JSON; NULL: none */
+    struct zt_kv_store *kv_store; /* --kv-store; NULL: none */
+    json_t *receipt_form;         /* of --receipt: what the answer is held to; NULL: nothing */
+    struct run_receipt *receipt;  /* --receipt, --verify; NULL: neither */
+    bool keeps_logits;            /* of the step before, for the receipt */
+    const char *request_id;       /* of a request, as JSON; NULL: none */
     double loaded_time, asked_time, prompt_time, first_token_time, end_time; /* when, as zt_seconds */
 } run_state;
 
@@ -241,8 +242,10 @@ zt_status run_receipt_begin(run_state *run); /* of --receipt: the model is open,
 void run_receipt_free(run_state *run);
 zt_status run_receipt_check_engine(const run_state *run, const char *option); /* ZT_ENOTSUP: it does not promise its bits */
 bool run_receipt_due(const run_state *run, size_t rows);                      /* does it want logits of the next `rows` tokens? */
-zt_status run_receipt_logits(run_state *run);                                 /* from which the next token is chosen */
-zt_status run_receipt_token(run_state *run, int32_t id);                      /* it was chosen, and is the last of run->ids */
+/* receipt_form.c: the answer is held to a form, which the receipt is to state. */
+zt_status run_receipt_form(run_state *run, const char *form, const zt_grammar_part *parts, size_t count);
+zt_status run_receipt_logits(run_state *run);            /* from which the next token is chosen */
+zt_status run_receipt_token(run_state *run, int32_t id); /* it was chosen, and is the last of run->ids */
 zt_status run_receipt_end(run_state *run);
 zt_status run_receipt_write(run_state *run);
 bool run_receipt_is_verified(const run_state *run);
@@ -255,7 +258,8 @@ zt_status run_verify(run_state *run);                                           
 zt_status run_kv_store_open(run_state *run, bool embed);
 /* Blocks behind what the cache has of the prompt, up to `most` tokens of it. */
 zt_status run_kv_store_fetch(run_state *run, size_t most);
-void run_kv_store_keep(run_state *run); /* what the cache has now */
+size_t run_kv_store_stop(const run_state *run, size_t position); /* the next position of the prompt at which to keep */
+void run_kv_store_keep(run_state *run);                          /* what the cache has now */
 void run_kv_store_close(run_state *run);
 
 /* model.c: what goes with the model. */

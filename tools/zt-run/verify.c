@@ -11,7 +11,7 @@ static zt_status compare_heads(run_state *run, const receipt_record *record, con
 {
     uint8_t digest[RECEIPT_LINK];
     zt_status status = receipt_head_digest(run->ctx, record->head, digest);
-    if (!status && memcmp(digest, record->chain, RECEIPT_LINK) != 0) *differs = "head";
+    if (!status && (record->form_differs || memcmp(digest, record->chain, RECEIPT_LINK) != 0)) *differs = "head";
     if (status || *differs) return status;
     status = zt_model_digest(run->gguf, zt_cli_interrupted, digest);
     if (!status && memcmp(digest, record->model, RECEIPT_LINK) != 0) *differs = "model";
@@ -85,7 +85,8 @@ static zt_status generate_again(run_state *run, const receipt_record *record)
     struct run_receipt *receipt = run->receipt;
     const uint8_t *before = record->chain + receipt->from / (size_t)record->every * RECEIPT_LINK;
     run->options = &record->options;
-    zt_status status = take_ids(run, record, receipt->from);
+    zt_status status = receipt_form_hold(run, record);
+    if (!status) status = take_ids(run, record, receipt->from);
     if (!status) status = run_open_llm(run, (int64_t)(record->prompt.count + record->tokens.count + ZT_DRAFT_ROWS), false);
     run->seed = record->seed;
     if (!status) status = run_receipt_check_engine(run, "--verify");

@@ -1,5 +1,6 @@
 /* fit.c - a training run: history on standard output, checkpoints, the network at the end. */
 #include "lib/base/near.h"
+#include "tools/zt-train/receipt.h"
 #include "tools/zt-train/train_tool.h"
 
 #include <inttypes.h>
@@ -31,6 +32,7 @@ typedef struct training_run {
     double *loss, *loss_valid; /* by epochs, for the picture: those of this process */
     int64_t epoch_count;
     train_tracking *tracking; /* NULL: none */
+    train_receipt *receipt;   /* --receipt, --verify, of rank 0; NULL: neither */
     train_recorder *recorder; /* takes the epochs, in place of the history and the output; NULL: none */
 } training_run;
 
@@ -99,12 +101,15 @@ static zt_status report_epoch(void *user, const zt_epoch *epoch)
     put_number(&text, "seconds", epoch->seconds);
     zt_str_puts(&text, "}\n");
     zt_status status = zt_ctx_status(run->cli->ctx);
-    if (!status) status = zt_cli_write(run->cli, text.data, text.len);
+    if (!status && !run->options->verify) status = zt_cli_write(run->cli, text.data, text.len);
     if (!status) status = zt_cli_flush(run->cli);
     if (!status && run->report) status = train_report_epoch(run->report, text.data, text.len - 1);
     zt_str_fini(&text);
     return status ? status : record_epoch(run, epoch);
 }
+
+/* What differs from the receipt is known; with other ranks, which wait for steps, the run goes on. */
+static bool ends_early(const training_run *run) { return train_receipt_differs(run->receipt) && !run->cli->ranks; }
 
 static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit_step *step)
 {
@@ -113,6 +118,8 @@ static zt_status report_step(void *user, const zt_fit_state *state, const zt_fit
                                      (double)state->steps, (double)run->rate.steps});
     zt_status status = run->observer ? train_observer_tell(run->observer, step->samples, state->steps) : ZT_OK;
     if (!status && run->tracking) status = train_track_step(run->tracking, step->samples);
+    if (!status) status = train_receipt_step(run->receipt, state->steps);
+    if (!status && ends_early(run)) return ZT_EINTR;
     if (status || isfinite(step->got.loss)) return status;
     if (run->recorder) run->recorder->diverged = true;
     return zt_fail(run->cli->ctx, ZT_EDATA, "step %" PRIu64 ": the loss is %g: try a lower --lr or --clip", state->steps,
@@ -374,9 +381,41 @@ static zt_status resume_run(training_run *run, zt_fit_state *state)
     return status;
 }
 
+/* ---- receipts -------------------------------------------------------------------------------- */
+
+enum { MOST_PARTS = 2 * ZT_FIT_INPUTS };
+
+static int list_samples(const zt_samples *samples, zt_bytes *part, int count)
+{
+    for (int i = 0; samples && i < samples->field_count && count < MOST_PARTS; i++)
+        part[count++] = (zt_bytes){samples->fields[i].data.data, samples->fields[i].data.len};
+    return count;
+}
+
+static zt_status begin_receipt(training_run *run)
+{
+    zt_bytes part[MOST_PARTS];
+    size_t length = 0;
+    const train_options *options = run->options;
+    if ((!options->receipt && !options->verify) || zt_ranks_own(run->cli->ranks)) return ZT_OK;
+    const zt_engine *engine = run->engine;
+    if (strcmp(zt_engine_inmost(engine)->vt->name, "cpu") != 0 && !engine->strict_bits)
+        return zt_fail(run->cli->ctx, ZT_ENOTSUP,
+                       "%s: engine %s does not promise the same bits everywhere: use --strict-bits or --engine cpu",
+                       options->receipt ? "--receipt" : "--verify", zt_engine_inmost(engine)->vt->name);
+    train_run_facts facts = {.options = run->run_id, .accumulate = options->accumulate, .data = part};
+    const void *text = run->text ? train_text_bytes(run->text, &length) : NULL;
+    if (text) part[facts.data_count++] = (zt_bytes){text, length};
+    facts.data_count = list_samples(run->data, part, facts.data_count);
+    facts.data_count = list_samples(run->valid, part, facts.data_count);
+    run->receipt = train_receipt_begin(run->cli, run->trainer, &facts, options->verify);
+    return run->receipt ? ZT_OK : zt_ctx_status(run->cli->ctx);
+}
+
 /* The network first: it is not lost where a record of its training cannot be written. */
 static zt_status write_results(training_run *run)
 {
+    if (!run->cli->output) return ZT_OK; /* --verify */
     zt_status status = train_learner_take(run->learner, run->trainer);
     if (!status && run->tracking) status = train_track_print(run->tracking);
     if (!status) status = train_learner_write(run->learner, run->cli->output);
@@ -421,7 +460,9 @@ static zt_status run_training(training_run *run)
     if (run->options->checkpoint) accept_save_requests();
     bool first = zt_ranks_own(run->cli->ranks) == 0; /* it prints, validates and writes */
     zt_status status = compare_ranks(run);
-    if (!status) status = resume_run(run, &state);
+    if (!status) status = begin_receipt(run);
+    if (!status && !ends_early(run)) status = resume_run(run, &state);
+    if (!status && !ends_early(run)) status = train_receipt_resumed(run->receipt, state.steps);
     run->fit = (zt_fit_opts){.rate = run->rate,
                              .epochs = (uint64_t)run->options->epochs,
                              .patience = (uint64_t)run->options->patience,
@@ -430,7 +471,7 @@ static zt_status run_training(training_run *run)
                              .step = first ? report_step : NULL,
                              .validate = run->valid && first ? validate_model : NULL,
                              .epoch = first ? report_epoch : NULL,
-                             .save = first ? save_run : NULL,
+                             .save = first && !run->options->verify ? save_run : NULL,
                              .out = run->out        ? run->out
                                     : run->observer ? train_observer_out(run->observer)
                                                     : NULL,
@@ -439,8 +480,11 @@ static zt_status run_training(training_run *run)
                              .stop = first ? zt_cli_interrupted : NULL};
     const uint64_t begun = state.steps;
     const double start = zt_seconds();
-    if (!status) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
+    if (!status && !ends_early(run)) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
+    if (status == ZT_EINTR && ends_early(run)) status = ZT_OK;
     if (!first || status) return status;
+    status = train_receipt_end(run->receipt, state.steps, run->options->receipt);
+    if (status || ends_early(run)) return status;
     report_fallbacks(run);
     report_stats(run, state.steps - begun, zt_seconds() - start);
     if (run->recorder) return ZT_OK;
@@ -464,6 +508,7 @@ static zt_status claim_outputs(zt_cli *cli, const train_options *options)
     zt_status status = zt_cli_claim(cli, cli->output, "--output");
     if (!status) status = zt_cli_claim(cli, options->plot, "--plot");
     if (!status) status = zt_cli_claim(cli, options->checkpoint, "--checkpoint");
+    if (!status) status = zt_cli_claim(cli, options->receipt, "--receipt");
     if (!status && observe && !strcmp(observe, "console")) return ZT_OK; /* no file */
     return status ? status : zt_cli_claim(cli, observe, "--observe");
 }
@@ -495,6 +540,7 @@ static zt_status run_all(training_run *run)
     if (!status && run->recorder) run->recorder->layers = run->learner->network ? zt_nn_count(run->learner->network) : 0;
     if (!status) status = open_trainer(run);
     if (!status) status = run_training(run);
+    train_receipt_free(run->receipt);
     zt_trainer_close(run->trainer);
     train_observer_free(run->observer);
     train_track_free(run->tracking);
@@ -529,6 +575,7 @@ zt_status train_fit(zt_cli *cli, const train_options *options)
     if (!status) status = claim_outputs(cli, options);
     if (!status) status = check_output(cli, cli->output);
     if (!status) status = check_output(cli, options->plot);
+    if (!status) status = check_output(cli, options->receipt);
     if (!status) status = zt_cli_refuse_same(cli, options->text ? options->text : options->input, cli->output);
     if (!status && options->model) status = zt_cli_refuse_same(cli, options->model, cli->output);
     if (!status && options->observe) status = zt_cli_refuse_same(cli, options->input, options->observe);

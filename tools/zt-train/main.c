@@ -59,7 +59,7 @@ static zt_status check_options(zt_cli *cli, const train_mode *row, train_options
         return zt_fail(cli->ctx, ZT_EUSAGE, "no network: specify one with -m or --new");
     if (!row->text && !options->input) return zt_fail(cli->ctx, ZT_EUSAGE, "no data: specify it with -i");
     if (train_find_method(cli, "method", options->method_name, &options->method)) return ZT_EUSAGE;
-    if (row->needs_output && !cli->output && !options->lr_find)
+    if (row->needs_output && !cli->output && !options->lr_find && !options->verify)
         return zt_fail(cli->ctx, ZT_EUSAGE, "no output: specify one with -o");
     return ZT_OK;
 }

@@ -79,6 +79,8 @@ my @outputs = qw(cluster -m net.json -i x.csv --clusters 3);
         "--checkpoint" => {value => "ck"},
         "--checkpoint-every" => {value => 1, with => [qw(--checkpoint ck)]},
         "--resume" => {with => [qw(--checkpoint ck)]},
+        "--receipt" => {value => "there", there => "there"},
+        "--verify" => {value => "none.json"},
         "--observe" => {value => "o.ndjson", run => \@new},
         "--observe-window" => {value => 3, run => [@new, qw(--observe o.ndjson)]},
         "--plot" => {value => "l.svg"},
