@@ -7,6 +7,7 @@
  *   llm/kv_store.h         blocks of the cache in a directory that processes share
  *   llm/model_digest.h     which model it is, whatever file holds it
  *   llm/speculate.h        drafts of what follows, taken from the text itself
+ *   llm/draft_model.h      drafts of what follows, by a smaller model
  *   llm/learn.h            new models, and the programs by which models are trained
  */
 #ifndef ZT_PUBLIC_LLM_H
@@ -20,6 +21,7 @@
 #include "lib/llm/kv_store.h"
 #include "lib/llm/model_digest.h"
 #include "lib/llm/speculate.h"
+#include "lib/llm/draft_model.h"
 #include "lib/llm/learn.h"
 
 #endif

@@ -59,6 +59,7 @@ static zt_llm *a_zt_llm;
 static zt_batch *a_zt_batch;
 static zt_kv_store *a_zt_kv_store;
 static zt_drafts *a_zt_drafts;
+static zt_draft_model *a_zt_draft_model;
 static zt_importance *a_zt_importance;
 static const zt_template *a_zt_template;
 static zt_jinja *a_zt_jinja;
@@ -183,6 +184,9 @@ static void make_arguments(const char *folder)
     snprintf(path, sizeof path, "%s/kv", folder);
     a_zt_kv_store = zt_kv_store_open(ctx, path, 1 << 20);
     a_zt_drafts = zt_drafts_open(ctx, 64);
+    zt_llm *small = zt_llm_open(a_zt_gguf, &(zt_llm_opts){.engine = a_zt_engine, .ctx_len = 128, .kv = ZT_DTYPE_COUNT});
+    a_zt_draft_model =
+        zt_draft_model_open(&(zt_draft_model_opts){.model = small, .model_vocab = a_zt_vocab, .vocab = a_zt_vocab, .length = 2});
     a_zt_importance = zt_importance_open(a_zt_gguf, a_zt_engine, 8);
     a_zt_template = zt_template_find("chatml");
     a_zt_jinja = zt_jinja_parse(ctx, "text", "{{ x }}", 7);

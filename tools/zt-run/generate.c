@@ -3,7 +3,7 @@
  * run->fed_ids is what the KV cache holds. Of a prompt only what comes after the longest common prefix
  * with it is fed. Tokens are compared, not texts.
  *
- * With --speculate, tokens that are likely to follow (a draft) are fed in one batch with the last token. Each
+ * With --speculate or --draft, tokens that are likely to follow (a draft) are fed in one batch with the last token. Each
  * token is then chosen as without it, from the logits after the token before it. As long as the token chosen
  * is the one that was fed, its logits are there already:
  *
@@ -229,15 +229,14 @@ static zt_status feed_ahead(run_state *run)
 {
     int32_t batch[ZT_DRAFT_ROWS] = {run->ids.id[run->ids.count - 1]};
     const int32_t *draft;
-    size_t draft_count = run->drafts ? zt_drafts_next(run->drafts, run->ids.id, run->ids.count, draft_room(run), &draft)
-                                     : run_receipt_draft(run, draft_room(run), &draft);
+    size_t draft_count = run_next_draft(run, draft_room(run), &draft);
     zt_status status = zt_ctx_status(run->ctx);
     if (status == ZT_OK && run->matcher && draft_count) status = run_cut_draft(run, draft, &draft_count);
     if (status == ZT_OK) status = forget_after(run, run->ids.count - 1);
     memcpy(batch + 1, draft, draft_count * sizeof *draft);
     double before = zt_seconds();
     if (status == ZT_OK) status = feed_tokens(run, batch, 1 + draft_count, draft_count ? ALL : LAST);
-    if (run->drafts) zt_drafts_took(run->drafts, 1 + draft_count, zt_seconds() - before);
+    run_draft_took(run, 1 + draft_count, zt_seconds() - before);
     run->drafted_count += draft_count;
     run->draft_batches += draft_count > 0;
     return status;
@@ -245,7 +244,7 @@ static zt_status feed_ahead(run_state *run)
 
 static zt_status feed_next(run_state *run)
 {
-    if (!run->drafts && !run_receipt_is_verified(run)) return feed_last(run);
+    if (!run_drafts(run) && !run_receipt_is_verified(run)) return feed_last(run);
     return was_foreseen(run) ? ZT_OK : feed_ahead(run);
 }
 
@@ -376,7 +375,8 @@ static zt_status make_buffers(run_state *run)
     run->logits_rows = run->logits_rows < run->options->chunk ? run->logits_rows : run->options->chunk;
     run->logits_rows = run->logits_rows < most_rows ? run->logits_rows : most_rows;
     bool ahead = run->options->speculate && !run_takes_requests(run->options);
-    if ((ahead || run_receipt_is_verified(run)) && run->logits_rows < ZT_DRAFT_ROWS) run->logits_rows = ZT_DRAFT_ROWS;
+    if ((ahead || run->draft || run_receipt_is_verified(run)) && run->logits_rows < ZT_DRAFT_ROWS)
+        run->logits_rows = ZT_DRAFT_ROWS;
     if (ahead) run->drafts = zt_drafts_open(run->ctx, run->vocab_rows);
     run->logits = zt_alloc_array(run->ctx, (size_t)run->logits_rows, row_bytes);
     run->scratch = zt_alloc_array(run->ctx, 2, row_bytes);
@@ -408,6 +408,7 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     if (!run->llm) return zt_ctx_status(run->ctx);
     status = zt_vocab_check_rows(run->vocab, zt_llm_get(run->llm).vocab);
     if (status == ZT_OK && !embed) status = make_buffers(run);
+    if (status == ZT_OK && !embed) status = run_draft_open(run, max_tokens);
     if (status == ZT_OK) status = run_kv_store_open(run, embed);
     return status == ZT_OK && run->options->session ? run_session_load(run) : status;
 }

@@ -107,6 +107,7 @@ static zt_status run_mode(run_state *run)
     if (!run->gguf) return zt_ctx_status(run->ctx);
     status = run_apply_adapters(run);
     if (status == ZT_OK) status = run_read_forward(run);
+    if (status == ZT_OK) status = run_draft_read(run);
     if (status == ZT_OK) status = join_ranks(run);
     if (status != ZT_OK) return status;
     if (zt_ranks_own(run->cli->ranks)) return run_work(run);
@@ -151,6 +152,7 @@ int main(int argc, char **argv)
     run_reply_free(&run);
     run_templates_free(&run);
     run_kv_store_close(&run);
+    run_draft_close(&run);
     zt_llm_close(run.llm);
     if (status == ZT_OK) status = zt_llm_dismiss(cli->ranks);
     zt_plan_file_free(run.plan);

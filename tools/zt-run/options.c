@@ -153,6 +153,8 @@ static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
     if (from_stdin(form) && (piped || options->jsonl || from_stdin(options->model)))
         return zt_fail(ctx, ZT_EUSAGE, "%s comes from stdin: give the prompt and the model in another way",
                        options->grammar ? "--grammar" : "--json-schema");
+    if (from_stdin(options->draft) && (piped || from_stdin(options->model) || from_stdin(form)))
+        return zt_fail(ctx, ZT_EUSAGE, "the draft model is read from stdin: specify the prompt and the model in another way");
     if (piped && from_stdin(options->model))
         return zt_fail(ctx, ZT_EUSAGE, "the model is read from stdin: specify the prompt with -p or -i");
     if (piped && !options->perplexity && !options->verify && !options->jsonl && !options->input && isatty(STDIN_FILENO))
@@ -175,11 +177,11 @@ static zt_status check_outputs(zt_cli *cli, const run_options *options)
 static zt_status check_files(zt_cli *cli, const run_options *options)
 {
     const char *text = options->perplexity ? options->perplexity : options->prompt ? NULL : options->input ? options->input : "-";
-    const char *const inputs[] = {options->model,  text, options->template, options->json_schema, options->grammar,
-                                  options->program};
+    const char *const inputs[] = {options->model,   text,          options->template, options->json_schema, options->grammar,
+                                  options->program, options->draft};
     const char *const outputs[] = {cli->output, options->logits, options->session};
     const char *const output_options[] = {"--output", "--logits", "--session"};
-    for (int i = 0; i < 18; i++) {
+    for (int i = 0; i < 21; i++) {
         zt_status status = zt_cli_refuse_same(cli, inputs[i / 3], outputs[i % 3]);
         if (status != ZT_OK) return status;
     }

@@ -143,7 +143,7 @@ zt_status run_put_json(run_state *run, zt_str *json)
                   run->stop_reason);
     if (run->matcher) zt_str_printf(json, ",\"form\":\"%s\",\"complete\":%s", run->form, run_is_complete(run) ? "true" : "false");
     if (run->options->logprobs >= 0) zt_str_printf(json, ",\"logprobs\":[%s]", run->logprobs.data ? run->logprobs.data : "");
-    if (run->drafts)
+    if (run_drafts(run))
         zt_str_printf(json, ",\"drafted\":%zu,\"accepted\":%zu,\"batches\":%zu", run->drafted_count, run->accepted_count,
                       run->draft_batches);
     put_seconds(json, "load_s", run->loaded_time - run->start_time);
@@ -196,7 +196,7 @@ void run_report_stats(run_state *run)
     if (step_count > 0)
         zt_cli_note(run->cli, "generation   %9.1f tokens/s  (%zu tokens)",
                     tokens_per_second(step_count, run->end_time - run->first_token_time), made_count);
-    if (run->drafts)
+    if (run_drafts(run))
         zt_cli_note(run->cli, "speculation  %9zu tokens    drafted (%zu accepted, %zu batches)", run->drafted_count,
                     run->accepted_count, run->draft_batches);
     zt_cli_note(run->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
@@ -225,7 +225,12 @@ static void add_row(zt_table *table, const char *what, size_t bytes)
     zt_table_row(table, (const char *const[]){what, number});
 }
 
-static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t total, size_t available)
+static size_t total_bytes(const zt_llm_info *info)
+{
+    return info->weight_bytes + info->kv_bytes + info->recurrent_bytes + info->scratch_bytes;
+}
+
+static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t draft, size_t total, size_t available)
 {
     zt_table *table = zt_table_new(run->cli, "run", (const char *const[]){"what", "#bytes"}, 2);
     if (!table) return zt_ctx_status(run->ctx);
@@ -233,6 +238,7 @@ static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t tot
     add_row(table, "kv", info->kv_bytes);
     if (info->recurrent_bytes) add_row(table, "states", info->recurrent_bytes);
     add_row(table, "scratch", info->scratch_bytes);
+    if (run->draft) add_row(table, "draft", draft);
     add_row(table, "total", total);
     add_row(table, "available", available);
     zt_status status = zt_ctx_status(run->ctx);
@@ -243,15 +249,16 @@ static zt_status print_needs(run_state *run, const zt_llm_info *info, size_t tot
 
 zt_status run_dry(run_state *run)
 {
-    zt_llm_info info;
+    zt_llm_info info, draft = {0};
     zt_llm_opts opts = run_llm_opts(run);
     if (run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
     zt_status status = zt_llm_plan(run->gguf, &opts, &info);
+    if (status == ZT_OK && run->draft) status = run_draft_plan(run, info.ctx_len, &draft);
     if (status != ZT_OK) return status;
-    size_t total = info.weight_bytes + info.kv_bytes + info.recurrent_bytes + info.scratch_bytes;
+    size_t total = total_bytes(&info) + total_bytes(&draft);
     size_t available = run_available_bytes(run->cli);
-    status = print_needs(run, &info, total, available);
+    status = print_needs(run, &info, total_bytes(&draft), total, available);
     if (status == ZT_OK && total > available) zt_cli_no(run->cli);
     return status;
 }

@@ -93,6 +93,7 @@ typedef struct run_state {
     int32_t next_ids[ZT_DRAFT_ROWS]; /* the tokens chosen, where the engine chooses; there are no logits then */
     size_t logits_row;               /* the row of logits or next_ids that follows the last token */
     zt_drafts *drafts;               /* --speculate; NULL: none */
+    struct run_draft *draft;         /* --draft; NULL: none */
     size_t drafted_count, accepted_count, draft_batches; /* tokens fed ahead; those that were right; batches with such */
     float *scratch;                                      /* of the sampler, f32[2 * vocab_rows] */
     zt_ids end_ids;               /* tokens that end a text: of --eos, or for --ignore-eos the model's own */
@@ -261,6 +262,16 @@ zt_status run_kv_store_fetch(run_state *run, size_t most);
 size_t run_kv_store_stop(const run_state *run, size_t position); /* the next position of the prompt at which to keep */
 void run_kv_store_keep(run_state *run);                          /* what the cache has now */
 void run_kv_store_close(run_state *run);
+
+/* draft.c: speculative decoding. --draft: its file is read before the model is, and opened after it. */
+zt_status run_draft_read(run_state *run);
+zt_status run_draft_open(run_state *run, int64_t max_tokens);
+zt_status run_draft_plan(run_state *run, int64_t context, zt_llm_info *info); /* its sizes, for --dry-run */
+void run_draft_close(run_state *run);
+bool run_drafts(const run_state *run); /* are tokens drafted? */
+/* What may follow run->ids, at most `limit` tokens. Returns their number. */
+size_t run_next_draft(run_state *run, size_t limit, const int32_t **draft);
+void run_draft_took(run_state *run, size_t rows, double seconds);
 
 /* model.c: what goes with the model. */
 zt_status run_apply_adapters(run_state *run); /* of --lora, if any */

@@ -94,6 +94,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
         "--program" => {value => "forward.zt"},
         "--plan" => {value => "text.txt", code => 65},    # it is read
         "--speculate" => {with => ["--stats"]},
+        "--draft" => {value => "other.gguf", with => ["--stats"]},
+        "--draft-tokens" => {value => 3, with => ["--stats", "--draft", "other.gguf"]},
         "--no-kv-cache" => {reason => "the same tokens, later: tests/tools/zt-run-more.bats"},
         "--chunk" => $pieces,
         "--stop" => {value => "a"},
@@ -188,6 +190,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--special" => {reason => $as_text}, "--exact" => {reason => $as_text}, "--kv" => {value => "f32", reason => $as_text},
             "--ignore-eos" => {reason => $as_text}, "--isa" => {value => "scalar", reason => $as_text},
             "--speculate" => {reason => "the same tokens, sooner: tests/tools/zt-run-speculate.bats"},
+            "--draft" => {value => "other.gguf", reason => "the same tokens, sooner: tests/tools/zt-run-draft.bats"},
+            "--draft-tokens" => {value => 3, with => ["--draft", "other.gguf"], reason => "the same tokens: tests/tools/zt-run-draft.bats"},
             "--no-kv-cache" => {reason => "the same tokens, later: tests/tools/zt-run-more.bats"},
             "--chunk" => {value => 1, with => ["--progress", "always"]},
             "--progress" => {value => "never", with => ["--chunk", 1]},
