@@ -19,8 +19,8 @@
 enum {
     MOST = ZT_DRAFT_ROWS - 1,
     FIRST_TRIAL = 8, /* tokens of an answer before the first trial */
-    TRIAL_ROWS = 16, /* predictions of a trial, at most, */
-    TRIAL_PAST = 16, /* and the tokens before them */
+    TRIAL_ROWS = 8,  /* predictions of a trial, at most, */
+    TRIAL_PAST = 8,  /* and the tokens before them */
     FEW = 4,         /* so many tokens are read with the first drafted one's step, */
     SMALL = 64,      /* and so many without a trial of their cost */
     WINDOW = 256,    /* the end of the text that is read where all of it costs too much */
@@ -212,7 +212,7 @@ static bool pays(const zt_draft_model *drafts, size_t unread, size_t limit)
 static void rest(zt_draft_model *drafts, size_t count)
 {
     drafts->drafting = false;
-    drafts->wake = count + zt_pace_stop(&drafts->pace);
+    drafts->wake = count + zt_pace_stop(&drafts->pace, TRIAL_ROWS + TRIAL_PAST);
 }
 
 /* Begins to draft if that pays. */

@@ -17,15 +17,16 @@ static const double usual_cost[ZT_PACE_SIZES] = {1, 1.2, 1.5, 1.9, 2.3, 4};
  * times: a margin of m is a probability of at most 1 / (1 + exp(-m)). */
 static const double least_margin[ZT_PACE_CLASSES] = {0, .25, .5, 1, 1.5, 2.5, 4, 6};
 static const double usual_hits[ZT_PACE_CLASSES] = {.3, .4, .5, .6, .7, .8, .9, .95};
-#define BELIEF     3.0
-#define SUREST     .97         /* no token is believed to be surer */
-#define KEEP       (63.0 / 64) /* of what was counted, each time that more is */
-#define SETTLED    8           /* measurements that a duration is the mean of; later ones push out earlier ones */
-#define MARGIN     1.05        /* drafting must promise so much over single steps */
-#define TRIAL      4           /* rounds before drafting is given up */
-#define FIRST_WAIT 64          /* tokens to the second trial; then twice as many each time, */
-#define LAST_WAIT  4096        /* up to this */
-#define STALE      48          /* rounds until a step of one row is measured again */
+#define BELIEF      3.0
+#define SUREST      .97         /* no token is believed to be surer */
+#define KEEP        (63.0 / 64) /* of what was counted, each time that more is */
+#define SETTLED     8           /* measurements that a duration is the mean of; later ones push out earlier ones */
+#define MARGIN      1.05        /* drafting must promise so much over single steps */
+#define TRIAL       4           /* rounds before drafting is given up */
+#define FIRST_WAIT  64          /* tokens to the second trial; then twice as many each time, */
+#define LAST_WAIT   4096        /* up to this */
+#define TRIAL_SHARE 100         /* a trial waits for so many times its own time */
+#define STALE       48          /* rounds until a step of one row is measured again */
 
 void zt_pace_init(zt_draft_pace *pace) { *pace = (zt_draft_pace){.wait = FIRST_WAIT}; }
 
@@ -183,10 +184,12 @@ void zt_pace_round(zt_draft_pace *pace, size_t tokens, double seconds)
 
 bool zt_pace_fails(const zt_draft_pace *pace) { return pace->losing >= TRIAL; }
 
-size_t zt_pace_stop(zt_draft_pace *pace)
+size_t zt_pace_stop(zt_draft_pace *pace, size_t reads)
 {
-    size_t wait = pace->wait;
-    pace->wait = 2 * wait < LAST_WAIT ? 2 * wait : LAST_WAIT;
+    double least = TRIAL_SHARE * (double)reads * pace->read / pace->cost[0];
+    if (least > LAST_WAIT) least = LAST_WAIT;
+    size_t wait = pace->wait > (size_t)least ? pace->wait : (size_t)least;
+    pace->wait = 2 * pace->wait < LAST_WAIT ? 2 * pace->wait : LAST_WAIT;
     return wait;
 }
 

@@ -48,8 +48,9 @@ bool zt_pace_goes_on(const zt_draft_pace *pace, const double *chance, size_t cou
 size_t zt_pace_best(const zt_draft_pace *pace, const double *chance, size_t count);
 /* Has drafting cost more than it gave for some rounds? */
 bool zt_pace_fails(const zt_draft_pace *pace);
-/* Drafting stops, or begins. zt_pace_stop returns the number of tokens to wait until the next trial. */
-size_t zt_pace_stop(zt_draft_pace *pace);
+/* Drafting stops, or begins. zt_pace_stop returns the number of tokens to wait until the next trial,
+ * which reads so many. */
+size_t zt_pace_stop(zt_draft_pace *pace, size_t reads);
 void zt_pace_start(zt_draft_pace *pace);
 
 #endif

@@ -34,15 +34,15 @@ static walk simulate(size_t count, double share, double token, double row)
         size_t drafts = 0, verified, hits = 0;
         if (drafting && (zt_pace_fails(&pace) || !zt_pace_goes_on(&pace, NULL, 0))) {
             drafting = false;
-            wake = at + zt_pace_stop(&pace);
+            wake = at + zt_pace_stop(&pace, 16);
         }
-        if (!drafting && at >= wake && zt_pace_knows(&pace)) { /* a trial reads 32 tokens in one batch */
-            zt_pace_read(&pace, 32, 4 * token);
-            walked.time += 4 * token;
+        if (!drafting && at >= wake && zt_pace_knows(&pace)) { /* a trial reads 16 tokens in one batch */
+            zt_pace_read(&pace, 16, 2 * token);
+            walked.time += 2 * token;
             for (int i = 0; i < 8; i++) zt_pace_scored(&pace, margin, zt_uniform(1, 1, draw++) < share);
             zt_pace_start(&pace);
             drafting = zt_pace_goes_on(&pace, NULL, 0);
-            if (!drafting) wake = at + zt_pace_stop(&pace);
+            if (!drafting) wake = at + zt_pace_stop(&pace, 16);
         }
         bool draft = drafting && !zt_pace_is_stale(&pace);
         while (draft && drafts + 1 < ZT_PACE_ROWS && zt_pace_goes_on(&pace, chance, drafts)) {

@@ -180,7 +180,7 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--no-kv-cache" => {reason => "the same tokens, later: tests/tools/zt-run-more.bats"},
             "--isa" => {value => "scalar", reason => $same_bits->{reason}},
         },
-        "dry-run" => {"--chunk" => {value => 1}, "--lora" => {value => "none.gguf", fails => 1}},    # it is read
+        "dry-run" => {"--draft" => {value => "other.gguf"}, "--chunk" => {value => 1}, "--lora" => {value => "none.gguf", fails => 1}},    # it is read
         chat => {
             "--template" => {value => "gemma"},
             "--system" => {value => "be brief"},
