@@ -483,12 +483,12 @@ static zt_status run_training(training_run *run)
     if (!status && !ends_early(run)) status = zt_fit(run->trainer, &run->batches, &run->fit, &state);
     if (status == ZT_EINTR && ends_early(run)) status = ZT_OK;
     if (!first || status) return status;
-    status = train_receipt_end(run->receipt, state.steps, run->options->receipt);
-    if (status || ends_early(run)) return status;
-    report_fallbacks(run);
-    report_stats(run, state.steps - begun, zt_seconds() - start);
-    if (run->recorder) return ZT_OK;
-    return write_results(run);
+    if (!ends_early(run)) {
+        report_fallbacks(run);
+        report_stats(run, state.steps - begun, zt_seconds() - start);
+        if (!run->recorder) status = write_results(run);
+    }
+    return status ? status : train_receipt_end(run->receipt, state.steps, run->options->receipt);
 }
 
 /* What is there already is refused before the work, not after it. */
