@@ -47,7 +47,7 @@ $(test_bin): $(common_obj) $(BUILD)/libzt.a
 
 # Readers of the tools, which are not in the library.
 $(BUILD)/tests/fuzz_results: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(sort $(wildcard tools/zt-bench/*.c)))) $(common_obj)
-$(BUILD)/tests/fuzz_receipt: $(BUILD)/tools/zt-run/receipt_read.o
+$(BUILD)/tests/fuzz_receipt: $(addprefix $(BUILD)/tools/zt-run/,receipt_read.o receipt_form.o)
 
 # The driver is tests/fuzz/main.c, or with FUZZER what that flag links (scripts/fuzz: -fsanitize=fuzzer).
 $(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(if $(FUZZER),,$(BUILD)/tests/fuzz/main.o) $(BUILD)/libzt.a
