@@ -64,9 +64,10 @@ typedef struct receipt_record {
 zt_status receipt_read(run_state *run, const char *path, receipt_record *record);
 void receipt_record_free(zt_ctx *ctx, receipt_record *record);
 
-/* receipt_form.c: what the text was held to, of the settings that were read: checked, and then held to again. */
+/* receipt_form.c: what the text was held to, of the settings that were read: checked, and its texts, to be held to
+ * again: a block to be freed before the record; NULL: ZT_ENOMEM. */
 zt_status receipt_form_check(zt_ctx *ctx, receipt_record *record, const json_t *settings);
-zt_status receipt_form_hold(run_state *run, const receipt_record *record);
+zt_grammar_part *receipt_form_parts(zt_ctx *ctx, const receipt_record *record, size_t *count);
 
 /* What is made of a generation, or compared with a record. */
 struct run_receipt {

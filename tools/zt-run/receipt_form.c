@@ -85,22 +85,18 @@ zt_status receipt_form_check(zt_ctx *ctx, receipt_record *record, const json_t *
     return status;
 }
 
-zt_status receipt_form_hold(run_state *run, const receipt_record *record)
+zt_grammar_part *receipt_form_parts(zt_ctx *ctx, const receipt_record *record, size_t *count)
 {
-    if (!record->form) return ZT_OK;
     const json_t *texts = json_object_get(record->form, "texts");
-    const size_t count = json_array_size(texts);
     const int index = find_form(record->form);
-    zt_grammar_part *parts = zt_calloc(run->ctx, count, sizeof *parts);
-    if (!parts) return ZT_ENOMEM;
-    for (size_t i = 0; i < count; i++) {
+    *count = json_array_size(texts);
+    zt_grammar_part *parts = zt_calloc(ctx, *count, sizeof *parts);
+    for (size_t i = 0; parts && i < *count; i++) {
         const json_t *text = json_array_get(texts, i);
         parts[i] = (zt_grammar_part){.kind = forms[index].kind,
                                      .name = record->name,
                                      .text = {json_string_value(text), json_string_length(text)},
                                      .alternative = forms[index].alternatives};
     }
-    zt_status status = run_hold_to(run, forms[index].name, parts, count);
-    zt_free(run->ctx, parts);
-    return status;
+    return parts;
 }

@@ -80,12 +80,24 @@ static zt_status print_result(run_state *run, const struct run_receipt *receipt)
     return status;
 }
 
+/* The form of structured output that the receipt states, if there is one. */
+static zt_status hold_to_form(run_state *run, const receipt_record *record)
+{
+    size_t count;
+    if (!record->form) return ZT_OK;
+    zt_grammar_part *parts = receipt_form_parts(run->ctx, record, &count);
+    if (!parts) return ZT_ENOMEM;
+    zt_status status = run_hold_to(run, json_string_value(json_object_get(record->form, "kind")), parts, count);
+    zt_free(run->ctx, parts);
+    return status;
+}
+
 static zt_status generate_again(run_state *run, const receipt_record *record)
 {
     struct run_receipt *receipt = run->receipt;
     const uint8_t *before = record->chain + receipt->from / (size_t)record->every * RECEIPT_LINK;
     run->options = &record->options;
-    zt_status status = receipt_form_hold(run, record);
+    zt_status status = hold_to_form(run, record);
     if (!status) status = take_ids(run, record, receipt->from);
     if (!status) status = run_open_llm(run, (int64_t)(record->prompt.count + record->tokens.count + ZT_DRAFT_ROWS), false);
     run->seed = record->seed;
