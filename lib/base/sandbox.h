@@ -26,7 +26,7 @@ typedef enum zt_sandbox_use {
     ZT_SANDBOX_READ = 1,     /* read files, list directories */
     ZT_SANDBOX_WRITE = 2,    /* write files that exist */
     ZT_SANDBOX_CREATE = 4,   /* in a directory: create, write, rename and remove files */
-    ZT_SANDBOX_FOLDERS = 8,  /* in a directory: create, rename and remove directories */
+    ZT_SANDBOX_FOLDERS = 8,  /* in a directory: create, rename and remove directories, move files between them */
     ZT_SANDBOX_SOCKETS = 16, /* in a directory: create and remove Unix-domain sockets */
     ZT_SANDBOX_DEVICES = 32, /* open device files for reading and writing, with their ioctls */
     ZT_SANDBOX_EXECUTE = 64  /* execute files */
