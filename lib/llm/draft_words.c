@@ -217,7 +217,8 @@ const zt_ids *zt_draft_words_follow(zt_draft_words *words, const int32_t *ids, s
     }
     if (!status && !words->map && longer) status = put_pieces(words, from);
     if (!status) return &words->ids;
-    words->seen.count = words->ends.count = words->ids.count = words->pieces.count = words->bytes.len = 0;
+    words->seen.count = words->ends.count = words->ids.count = words->pieces.count = 0;
+    zt_str_clear(&words->bytes);
     return NULL;
 }
 

@@ -310,7 +310,7 @@ static zt_status print_result(const train_receipt *receipt)
     return status;
 }
 
-static zt_status write_file(train_receipt *receipt, const char *path)
+static zt_status write_receipt(train_receipt *receipt, const char *path)
 {
     zt_ctx *ctx = receipt->cli->ctx;
     char digits[ZT_DIGEST_TEXT];
@@ -319,14 +319,15 @@ static zt_status write_file(train_receipt *receipt, const char *path)
         json_array_append_new(links, json_string(zt_digest_text(receipt->chain + i * LINK, digits)));
     json_object_set_new(receipt->head, "steps", json_integer((json_int_t)receipt->done));
     json_object_set_new(receipt->head, "chain", links);
-    char *text = json_dumps(receipt->head, JSON_COMPACT);
-    if (!text) return zt_fail(ctx, ZT_ENOMEM, "--receipt: out of memory");
-    zt_sink *sink = zt_sink_open(ctx, path, receipt->cli->force);
-    zt_status status = sink ? zt_sink_write(sink, text, strlen(text)) : zt_ctx_status(ctx);
-    if (!status) status = zt_sink_write(sink, "\n", 1);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
-    free(text);
+    char *line = json_dumps(receipt->head, JSON_COMPACT);
+    if (!line) return zt_fail(ctx, ZT_ENOMEM, "--receipt: out of memory");
+    zt_str text;
+    zt_str_init(&text, ctx);
+    zt_str_puts(&text, line);
+    zt_status status = zt_str_putc(&text, '\n');
+    if (!status) status = train_write_file(ctx, path, receipt->cli->force, text.data, text.len);
+    zt_str_fini(&text);
+    free(line);
     return status;
 }
 
@@ -337,5 +338,5 @@ zt_status train_receipt_end(train_receipt *receipt, uint64_t steps, const char *
         note_difference(receipt, "steps", steps < receipt->steps ? steps : receipt->steps);
     zt_status status = !receipt->differs && steps > receipt->done ? add_link(receipt, steps) : ZT_OK;
     if (status) return status;
-    return receipt->record ? print_result(receipt) : write_file(receipt, path);
+    return receipt->record ? print_result(receipt) : write_receipt(receipt, path);
 }
