@@ -61,7 +61,7 @@ static zt_status multiply(zt_cu_call *call, const zt_type *weight, zt_cu_contrac
 {
     const zt_dtype_info *info = zt_dtype_get(weight->dtype);
     const zt_cu_contract_form *form = find_form(weight->dtype), plain = {.dtype = (int32_t)weight->dtype};
-    enum { TOKENS = 4, THREADS = 32 }; /* as contract_linear.cu has them */
+    enum { TOKENS = 4, THREADS = 32 }; /* as linear_contract.cu has them */
     args->n = call->input_types[0]->dim[0];
     args->K = call->input_types[0]->dim[1];
     args->M = weight->dim[0];

@@ -1,4 +1,4 @@
-/* contract_linear.cu - products with weights that have the bits of docs/arithmetic.md: by chains of sums, and by integers of 8 and
+/* linear_contract.cu - products with weights that have the bits of docs/arithmetic.md: by chains of sums, and by integers of 8 and
  * of 16 bits. A thread makes one row of w by TOKENS rows of x, in the order of columns.
  */
 #include "lib/engine/cuda/contract_blocks.cuh"
