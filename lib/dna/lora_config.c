@@ -5,6 +5,7 @@
  * or applied here, or refused by name.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "lib/base/pcre.h"
 #include "lib/dna/lora_internal.h"
 
 #include <ctype.h>
@@ -103,9 +104,6 @@ struct lora_patterns {
     const json_t **values;
     int count;
 };
-
-static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
-static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 /* ---- expressions that Python and PCRE2 read alike --------------------------------------------- */
 
@@ -208,7 +206,7 @@ static zt_status read_keys(lora_patterns *patterns)
     if (length > MOST_KEYS)
         return zt_fail(patterns->ctx, ZT_EDATA, "%s: %s has %zu keys: at most %d are supported", patterns->file, patterns->member,
                        length, MOST_KEYS);
-    patterns->memory = pcre2_general_context_create(pcre_alloc, pcre_free, patterns->ctx);
+    patterns->memory = pcre2_general_context_create(zt_pcre_alloc, zt_pcre_free, patterns->ctx);
     patterns->how = patterns->memory ? pcre2_compile_context_create(patterns->memory) : NULL;
     patterns->limits = patterns->how ? pcre2_match_context_create(patterns->memory) : NULL;
     patterns->match = patterns->limits ? pcre2_match_data_create(1, patterns->memory) : NULL;

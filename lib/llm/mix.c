@@ -358,8 +358,9 @@ zt_dtype zt_mix_fit(zt_dtype wanted, int64_t columns)
 
 bool zt_mix_matches(const zt_mix_wish *wish, const char *name)
 {
-    if (!wish || !wish->glob || !name) return false;
-    return wish && fnmatch(wish->glob, name, 0) == 0;
+    if (!wish || !name) return false;
+    if (wish->regex) return zt_mix_pattern_matches(wish->regex, name);
+    return wish->glob && fnmatch(wish->glob, name, 0) == 0;
 }
 
 /* Experts that come in MXFP4, as models are trained with it, stay so in every mix of blocks. */
@@ -370,18 +371,37 @@ static bool is_kept_mxfp4(const zt_mix_of *spec, const zt_mix_tensor *tensor)
            strstr(tensor->name, "_exps.");
 }
 
+/* What decides the type: an override's index, or one of ZT_MIX_RULES ... As in llama-quantize, the types of embedding and
+ * output come before overrides, but the large table per_layer_token_embd may have one of its own; and an embedding that
+ * is the output matrix too has the type of the output if nothing else names one. */
+static int64_t find_wish(const type_chooser *chooser, const char *name)
+{
+    const zt_mix_of *spec = chooser->spec;
+    role found = find_role(name);
+    int64_t wish = ZT_MIX_RULES;
+    for (int64_t i = 0; i < spec->n_wishes; i++)
+        if (zt_mix_matches(&spec->wish[i], name)) wish = i;
+    if (found == EMBED && spec->embedding_type && (wish < 0 || strcmp(name, "per_layer_token_embd.weight")))
+        return ZT_MIX_EMBEDDING_TYPE;
+    bool output = found == OUTPUT || (found == EMBED && chooser->tied && wish < 0);
+    return output && spec->output_type ? ZT_MIX_OUTPUT_TYPE : wish;
+}
+
 static void choose_type(type_chooser *chooser, zt_mix_tensor *tensor)
 {
     const zt_mix_of *spec = chooser->spec;
-    tensor->wish = -1;
+    tensor->wish = ZT_MIX_RULES;
     tensor->fell_back = tensor->search = false;
     tensor->dtype = tensor->wanted = tensor->type->dtype;
     tensor->kept = must_stay(spec, tensor);
     if (tensor->kept) return;
-    for (int64_t i = 0; i < spec->n_wishes; i++)
-        if (zt_mix_matches(&spec->wish[i], tensor->name)) tensor->wish = i;
+    tensor->wish = find_wish(chooser, tensor->name);
     if (tensor->wish >= 0)
         tensor->wanted = spec->wish[tensor->wish].dtype;
+    else if (tensor->wish == ZT_MIX_EMBEDDING_TYPE)
+        tensor->wanted = *spec->embedding_type;
+    else if (tensor->wish == ZT_MIX_OUTPUT_TYPE)
+        tensor->wanted = *spec->output_type;
     else if (is_kept_mxfp4(spec, tensor))
         tensor->wanted = ZT_MXFP4;
     else if (spec->pure || zt_dtype_get(spec->mix->dtype)->kind != 'Q')
@@ -417,5 +437,5 @@ zt_status zt_mix_choose(zt_ctx *ctx, const zt_mix_of *spec, zt_mix_tensor *tenso
     qsort(order, (size_t)tensor_count, sizeof *order, compare_by_layer);
     for (int64_t i = 0; i < tensor_count; i++) choose_type(&chooser, order[i]);
     zt_free(ctx, order);
-    return ZT_OK;
+    return zt_ctx_status(ctx); /* of a pattern that takes too many steps */
 }

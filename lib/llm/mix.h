@@ -29,10 +29,21 @@ typedef struct zt_mix {
 const zt_mix *zt_mix_at(int index);          /* NULL past the last */
 const zt_mix *zt_mix_find(const char *name); /* by name or alias, case-insensitive; NULL: unknown */
 
+/* A regular expression in PCRE2's syntax, which is searched in names: it needs no ^ and matches anywhere. */
+typedef struct zt_mix_pattern zt_mix_pattern;
+/* `place` begins its messages, such as "types.txt:3". Both strings are copied. NULL: ZT_EDATA for an invalid expression,
+ * ZT_ENOMEM. */
+zt_mix_pattern *zt_mix_pattern_new(zt_ctx *ctx, const char *place, const char *regex);
+void zt_mix_pattern_free(zt_mix_pattern *pattern); /* NULL: nothing */
+/* Does the expression match somewhere in the name? A search that takes too many steps is false, with ZT_EDATA in the
+ * context. One thread at a time. */
+bool zt_mix_pattern_matches(const zt_mix_pattern *pattern, const char *name);
+
 /* An override of the mix for some tensors (--tensor-type). */
 typedef struct zt_mix_wish {
     const char *glob; /* pattern of names, as in fnmatch(3) */
     zt_dtype dtype;
+    const zt_mix_pattern *regex; /* in place of the glob; NULL: the glob */
 } zt_mix_wish;
 /* Does the override match the tensor of this name? */
 bool zt_mix_matches(const zt_mix_wish *wish, const char *name);
@@ -46,7 +57,12 @@ typedef struct zt_mix_of {
     bool pure;               /* one type for all matrices */
     const zt_mix_wish *wish; /* overrides; the last match applies */
     int64_t n_wishes;
+    const zt_dtype *embedding_type; /* of token_embd.weight, and of per_layer_token_embd.weight where no override matches; NULL */
+    const zt_dtype *output_type;    /* of output.weight; without one, of the embedding where nothing else names its type; NULL */
 } zt_mix_of;
+
+/* What applies to a tensor instead of an override. */
+enum { ZT_MIX_RULES = -1, ZT_MIX_EMBEDDING_TYPE = -2, ZT_MIX_OUTPUT_TYPE = -3 };
 
 typedef struct zt_mix_tensor {
     const char *name;
@@ -56,7 +72,7 @@ typedef struct zt_mix_tensor {
     bool fell_back;      /* dtype is a fallback: the row length is not a multiple of the block size of `wanted` */
     bool search;         /* search the codes of least error: a fallback from a type without its own rule */
     bool kept;           /* never quantized */
-    int64_t wish;        /* index of the override that applies, or -1 */
+    int64_t wish;        /* index of the override that applies, or one of ZT_MIX_RULES ... */
 } zt_mix_tensor;
 
 /* Sets the fields from `dtype` on for each tensor; the order of the tensors does not matter. */

@@ -166,7 +166,7 @@ static void choose_few(zt_ctx *ctx, const zt_mix_of *m, zt_mix_tensor t[4])
 static void test_wishes(zt_ctx *ctx)
 {
     zt_mix_tensor t[4];
-    zt_mix_wish wish[] = {{"*", ZT_Q5_0}, {"*attn_v*", ZT_F16}, {"blk.9.*", ZT_Q8_0}};
+    zt_mix_wish wish[] = {{"*", ZT_Q5_0, NULL}, {"*attn_v*", ZT_F16, NULL}, {"blk.9.*", ZT_Q8_0, NULL}};
     zt_mix_of m = {.mix = zt_mix_find("q4_k"), .arch = "llama", .wish = wish, .n_wishes = 3};
     choose_few(ctx, &m, t);
     ok(t[0].dtype == ZT_Q5_0 && t[0].wish == 0, "a wish holds");
@@ -175,6 +175,67 @@ static void test_wishes(zt_ctx *ctx)
     m = (zt_mix_of){.mix = zt_mix_find("q2_k"), .arch = "llama", .pure = true};
     choose_few(ctx, &m, t);
     ok(t[0].dtype == ZT_Q2_K && t[1].dtype == ZT_Q2_K && t[2].kept, "pure: all of one type");
+}
+
+/* What comes before what, as in llama_tensor_get_type of llama-quant.cpp. */
+static void test_named_types(zt_ctx *ctx)
+{
+    static const char *const names[] = {"token_embd.weight", "per_layer_token_embd.weight", "output.weight",
+                                        "blk.0.attn_v.weight"};
+    static const zt_type its_type = {ZT_F16, 2, {512, 512}};
+    zt_dtype q5 = ZT_Q5_0, q8 = ZT_Q8_0;
+    zt_mix_pattern *all = zt_mix_pattern_new(ctx, "x:1", "embd|v\\."), *layer = zt_mix_pattern_new(ctx, "x:2", "^per_layer");
+    zt_mix_wish both[] = {{.regex = all, .dtype = ZT_Q4_1}}, one[] = {{.regex = layer, .dtype = ZT_Q4_1}};
+    const struct {
+        const char *what;
+        zt_mix_of of;
+        int first, count; /* of the names */
+        zt_dtype expect[4];
+    } cases[] = {
+        {"a pattern", {.wish = both, .n_wishes = 1}, 0, 4, {ZT_Q4_1, ZT_Q4_1, ZT_Q6_K, ZT_Q4_1}},
+        {"the embedding's type before it",
+         {.wish = both, .n_wishes = 1, .embedding_type = &q5},
+         0,
+         4,
+         {ZT_Q5_0, ZT_Q4_1, ZT_Q6_K, ZT_Q4_1}},
+        {"a pattern of the other table alone",
+         {.wish = one, .n_wishes = 1, .embedding_type = &q5},
+         0,
+         4,
+         {ZT_Q5_0, ZT_Q4_1, ZT_Q6_K, ZT_Q6_K}},
+        {"without patterns both tables", {.embedding_type = &q5}, 0, 4, {ZT_Q5_0, ZT_Q5_0, ZT_Q6_K, ZT_Q6_K}},
+        {"the output's type", {.output_type = &q8}, 0, 4, {ZT_Q4_K, ZT_Q4_K, ZT_Q8_0, ZT_Q6_K}},
+        {"of tied embeddings", {.output_type = &q8}, 0, 2, {ZT_Q8_0, ZT_Q8_0}},
+        {"of tied embeddings behind a pattern", {.wish = both, .n_wishes = 1, .output_type = &q8}, 0, 1, {ZT_Q4_1}},
+        {"of tied embeddings behind their own", {.output_type = &q8, .embedding_type = &q5}, 0, 1, {ZT_Q5_0}},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        zt_mix_tensor t[4];
+        zt_mix_of of = cases[c].of;
+        of.mix = zt_mix_find("q4_k_m");
+        of.arch = "llama";
+        of.n_layers = 1;
+        for (int i = 0; i < cases[c].count; i++) t[i] = (zt_mix_tensor){.name = names[i], .type = &its_type};
+        bool same = zt_mix_choose(ctx, &of, t, cases[c].count) == ZT_OK;
+        for (int i = 0; i < cases[c].count; i++) same = same && t[i].dtype == cases[c].expect[i];
+        ok(same, "named types: %s", cases[c].what);
+    }
+    zt_mix_pattern_free(all);
+    zt_mix_pattern_free(layer);
+}
+
+static void test_patterns(zt_ctx *ctx)
+{
+    ok(!zt_mix_pattern_new(ctx, "x:7", "a(b") && zt_ctx_status(ctx) == ZT_EDATA && strstr(zt_ctx_error(ctx), "x:7: 'a(b': "),
+       "an invalid expression: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_mix_pattern *slow = zt_mix_pattern_new(ctx, "x:8", "(a|aa)+$");
+    ok(zt_mix_pattern_matches(slow, "blk.aaa") && !zt_mix_pattern_matches(slow, "aab"), "a search");
+    ok(zt_ctx_status(ctx) == ZT_OK && !zt_mix_pattern_matches(slow, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaab") &&
+           zt_ctx_status(ctx) == ZT_EDATA,
+       "too many steps: %s", zt_ctx_error(ctx));
+    zt_ctx_clear(ctx);
+    zt_mix_pattern_free(slow);
 }
 
 /* Rules of llama-quant.cpp for types of one to three bits, of a model of eight layers without grouped keys. */
@@ -248,6 +309,8 @@ int main(void)
     test_llama_quantize(ctx, "tests/llm/mixes/types.txt");
     test_llama_quantize(ctx, "tests/llm/mixes/rows.txt");
     test_wishes(ctx);
+    test_named_types(ctx);
+    test_patterns(ctx);
     test_low_bits(ctx);
     test_other_files(ctx);
     ok(zt_mem_get(ctx).blocks == 0, "nothing is left behind");

@@ -93,7 +93,7 @@ typedef struct size_fit {
     uint64_t limit; /* of what is measured: bytes of the file, or of the tensors */
 } size_fit;
 
-static bool is_free(const quant_job *job) { return !job->choice.kept && job->choice.wish < 0; }
+static bool is_free(const quant_job *job) { return !job->choice.kept && job->choice.wish == ZT_MIX_RULES; }
 
 /* What data are padded to: by GGUF only, and where bytes of the file count. */
 static uint64_t align_of(const quant_run *run)

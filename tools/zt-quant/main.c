@@ -29,15 +29,17 @@ int main(int argc, char **argv)
 {
     quant_options *options = quant_options_init();
     zt_cli *cli = zt_cli_open(&quant_tool, argc, argv);
-    quant_run run = {.cli = cli, .ctx = cli->ctx, .options = options, .target = options->target};
+    quant_run run = {.cli = cli,
+                     .ctx = cli->ctx,
+                     .options = options,
+                     .target = options->target,
+                     .embedding_type = ZT_DTYPE_COUNT,
+                     .output_type = ZT_DTYPE_COUNT};
     zt_status status = run_command(&run);
     quant_crew_free(run.crew);
     zt_imatrix_close(run.imatrix);
     zt_checkpoint_close(run.input);
-    for (int i = 0; run.globs && i < options->wishes.n; i++) zt_free(run.ctx, run.globs[i]);
-    zt_free(run.ctx, run.globs);
-    zt_free(run.ctx, run.wishes);
-    zt_free(run.ctx, run.net_wishes);
+    quant_free_wishes(&run);
     zt_free(run.ctx, run.jobs);
     return zt_cli_close(cli, status);
 }

@@ -91,6 +91,10 @@ zt_status quant_put_history(quant_run *run, zt_meta *meta)
     if (status == ZT_OK && options->pure) status = zt_str_puts(&what, " --pure");
     for (int i = 0; i < options->wishes.n && status == ZT_OK; i++)
         status = zt_str_printf(&what, " --tensor-type %s", options->wishes.item[i]);
+    if (status == ZT_OK && options->type_file) status = zt_str_printf(&what, " --tensor-type-file %s", options->type_file);
+    if (status == ZT_OK && options->embedding_type)
+        status = zt_str_printf(&what, " --token-embedding-type %s", options->embedding_type);
+    if (status == ZT_OK && options->output_type) status = zt_str_printf(&what, " --output-tensor-type %s", options->output_type);
     if (status == ZT_OK && options->imatrix) status = zt_str_printf(&what, " --imatrix %s", options->imatrix);
     if (status == ZT_OK) status = zt_cli_history(run->cli, meta, what.data);
     zt_str_fini(&what);

@@ -38,10 +38,11 @@ zt_status quant_check_model(quant_run *run)
     if (run->options->rule == ZT_RULE_LOOM || !run->mix)
         return zt_fail(run->ctx, ZT_EUSAGE, "%s: is not a network, but %s applies only to networks",
                        zt_checkpoint_name(run->input), run->mix ? "--rule loom" : run->options->type);
-    for (int i = 0; i < run->options->wishes.n; i++)
+    char text[QUANT_WISH_TEXT];
+    for (int64_t i = 0; i < run->wish_count; i++)
         if (run->wishes[i].dtype == ZT_DTYPE_COUNT)
-            return zt_fail(run->ctx, ZT_EUSAGE, "%s: is not a network, but --tensor-type '%s' has a type for networks",
-                           zt_checkpoint_name(run->input), run->options->wishes.item[i]);
+            return zt_fail(run->ctx, ZT_EUSAGE, "%s: is not a network, but %s has a type for networks",
+                           zt_checkpoint_name(run->input), quant_wish_text(run, i, text));
     return ZT_OK;
 }
 
@@ -68,15 +69,16 @@ static zt_status open_frame(net_run *net)
 static zt_status type_of(const net_run *net, const char *name, zt_storage *storage)
 {
     const quant_run *run = net->run;
+    char text[QUANT_WISH_TEXT];
     *storage = run->storage;
-    for (int wish = 0; wish < run->options->wishes.n; wish++)
-        if (zt_mix_matches(&run->wishes[wish], name)) {
-            *storage = run->net_wishes[wish];
+    for (int64_t i = 0; i < run->wish_count; i++)
+        if (zt_mix_matches(&run->wishes[i], name)) {
+            *storage = run->wish_of[i].net;
             if (*storage == ZT_STORE_COUNT)
-                return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type '%s': the type is for models, not for networks",
-                               run->options->wishes.item[wish]);
+                return zt_fail(run->ctx, ZT_EUSAGE, "%s: the type is for models, not for networks",
+                               quant_wish_text(run, i, text));
         }
-    return ZT_OK;
+    return zt_ctx_status(run->ctx);
 }
 
 /* What becomes of layer i's weights; the field's scale comes later. */
@@ -108,22 +110,23 @@ static zt_status plan_layer(net_run *net, int64_t i)
 
 static zt_status check_wishes(const net_run *net)
 {
-    const quant_run *run = net->run;
-    for (int wish = 0; wish < run->options->wishes.n; wish++) {
+    quant_run *run = net->run;
+    zt_status status = ZT_OK;
+    for (int64_t wish = run->wish_count - 1; wish >= 0 && status == ZT_OK; wish--) { /* lines of a file in their order */
         bool any = false;
         for (int64_t i = 0; i < run->tensor_count && !any; i++)
             any = zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
-        if (!any)
-            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s' matches no layer", zt_checkpoint_name(run->input),
-                           run->options->wishes.item[wish]);
+        if (!any) status = quant_wish_unused(run, wish, "layer");
     }
-    return ZT_OK;
+    return status;
 }
 
 static zt_status plan_layers(net_run *net)
 {
     quant_run *run = net->run;
-    if (zt_cli_refuse_given(run->cli, "imatrix|scale|pure|strict|threads", "a network; it applies to a model")) return ZT_EUSAGE;
+    if (zt_cli_refuse_given(run->cli, "imatrix|scale|pure|strict|threads|token-embedding-type|output-tensor-type",
+                            "a network; it applies to a model"))
+        return ZT_EUSAGE;
     zt_status status = open_frame(net);
     if (status != ZT_OK) return status;
     run->tensor_count = zt_checkpoint_count(run->input);

@@ -106,60 +106,14 @@ const char *quant_type_names(const void *user, int i)
     return i - mixes < ZT_STORE_COUNT ? zt_storage_get((zt_storage)(i - mixes))->name : NULL;
 }
 
-static bool find_type(const char *name, const zt_mix **mix, zt_storage *net)
-{
-    *mix = zt_mix_find(name);
-    if (*mix && !quant_can((*mix)->dtype)) *mix = NULL;
-    if (!zt_storage_parse(name, strlen(name), net)) *net = ZT_STORE_COUNT;
-    for (int storage = 0; storage < ZT_STORE_COUNT; storage++)
-        if (!strcmp(name, zt_netjson_word((zt_storage)storage))) *net = (zt_storage)storage;
-    return *mix || *net != ZT_STORE_COUNT;
-}
-
-/* A type that some tensors get: iq2_s names a type and a mix of another. */
-static bool find_wish_type(const char *name, zt_dtype *dtype, zt_storage *net)
-{
-    const zt_mix *mix;
-    bool found = find_type(name, &mix, net);
-    if (!zt_dtype_parse(name, strlen(name), dtype) || !zt_mix_find(name) || !quant_can(*dtype))
-        *dtype = mix ? mix->dtype : ZT_DTYPE_COUNT;
-    return found;
-}
-
-static zt_status take_wish(quant_run *run, int index)
-{
-    char shown[64];
-    const char *text = run->options->wishes.item[index], *equals = strrchr(text, '=');
-    zt_dtype dtype;
-    zt_escape(shown, sizeof shown, text, strlen(text));
-    if (!equals || equals == text) return zt_fail(run->ctx, ZT_EUSAGE, "--tensor-type: '%s' is not GLOB=TYPE", shown);
-    if (!find_wish_type(equals + 1, &dtype, &run->net_wishes[index])) return zt_cli_no_mix(run->cli, "tensor-type", equals + 1);
-    run->globs[index] = zt_strndup(run->ctx, text, (size_t)(equals - text));
-    run->wishes[index] = (zt_mix_wish){run->globs[index], dtype};
-    return run->globs[index] ? ZT_OK : ZT_ENOMEM;
-}
-
-/* A type that is asked for has scales of its own beside its codes. */
-static bool has_scales(const quant_run *run)
-{
-    bool has = run->mix && quant_is_scaled(run->mix->dtype);
-    for (int i = 0; i < run->options->wishes.n; i++) has = has || quant_is_scaled(run->wishes[i].dtype);
-    return has;
-}
-
 static zt_status take_types(quant_run *run)
 {
     const quant_options *options = run->options;
-    size_t count = (size_t)options->wishes.n;
     if (!options->type && !quant_fits(options)) return fail_misuse(run, "no type: specify --type, --target-size or --bpw");
-    if (!find_type(options->type ? options->type : "q8_0", &run->mix, &run->storage))
+    if (!quant_find_type(options->type ? options->type : "q8_0", &run->mix, &run->storage))
         return zt_cli_no_mix(run->cli, "type", options->type);
-    run->wishes = zt_calloc(run->ctx, count + 1, sizeof *run->wishes);
-    run->globs = zt_calloc(run->ctx, count + 1, sizeof *run->globs);
-    run->net_wishes = zt_calloc(run->ctx, count + 1, sizeof *run->net_wishes);
-    zt_status status = run->wishes && run->globs && run->net_wishes ? ZT_OK : ZT_ENOMEM;
-    for (size_t i = 0; i < count && status == ZT_OK; i++) status = take_wish(run, (int)i);
-    if (status == ZT_OK && zt_cli_given(run->cli, "scale") && !has_scales(run))
+    zt_status status = quant_take_wishes(run);
+    if (status == ZT_OK && zt_cli_given(run->cli, "scale") && !quant_wants_scaled(run))
         return fail_misuse(run, "--scale applies only to FP8, but no requested type is FP8");
     return status;
 }

@@ -52,7 +52,9 @@ static zt_mix_of describe_model(const quant_run *run, char arch[64])
     zt_bytes name = index >= 0 ? zt_meta_text(zt_meta_get(meta, index)) : (zt_bytes){NULL, 0};
     zt_mix_of model = {.mix = run->mix,
                        .wish = run->wishes,
-                       .n_wishes = run->options->wishes.n,
+                       .n_wishes = run->wish_count,
+                       .embedding_type = run->embedding_type < ZT_DTYPE_COUNT ? &run->embedding_type : NULL,
+                       .output_type = run->output_type < ZT_DTYPE_COUNT ? &run->output_type : NULL,
                        .pure = run->options->pure,
                        .imatrix = run->options->imatrix != NULL};
     if (!name.data) return model;
@@ -90,20 +92,33 @@ zt_status quant_retype(quant_run *run, quant_job *job, zt_dtype dtype)
     return zt_type_check(run->ctx, &job->type, NULL) ? ZT_OK : zt_ctx_status(run->ctx);
 }
 
+/* A type that an option gives to a kind of tensor. Where the model has none of that kind, it applies to nothing; where
+ * another option came before it, that is said. */
+static zt_status check_type_used(quant_run *run, const char *option, zt_dtype dtype, int64_t wish)
+{
+    if (dtype == ZT_DTYPE_COUNT) return ZT_OK;
+    for (int64_t i = 0; i < run->tensor_count; i++)
+        if (!run->jobs[i].choice.kept && run->jobs[i].choice.wish == wish) return ZT_OK;
+    bool other = wish == ZT_MIX_OUTPUT_TYPE && zt_checkpoint_find(run->input, "token_embd.weight") >= 0;
+    if (!other)
+        return zt_fail(run->ctx, ZT_EUSAGE, "%s: --%s applies to no quantized tensor", zt_checkpoint_name(run->input), option);
+    zt_cli_note(run->cli, "warning: %s: --%s is not used: the output is the token embedding, whose type another option gives",
+                zt_checkpoint_name(run->input), option);
+    return ZT_OK;
+}
+
 /* Each wish must be one for something. */
 static zt_status check_wishes(quant_run *run)
 {
-    for (int wish = 0; wish < run->options->wishes.n; wish++) {
+    zt_status status = check_type_used(run, "token-embedding-type", run->embedding_type, ZT_MIX_EMBEDDING_TYPE);
+    if (status == ZT_OK) status = check_type_used(run, "output-tensor-type", run->output_type, ZT_MIX_OUTPUT_TYPE);
+    for (int64_t wish = run->wish_count - 1; wish >= 0 && status == ZT_OK; wish--) { /* lines of a file in their order */
         bool any = false;
-        char shown[64];
         for (int64_t i = 0; i < run->tensor_count && !any; i++)
             any = !run->jobs[i].choice.kept && zt_mix_matches(&run->wishes[wish], run->jobs[i].source.name);
-        if (!any)
-            return zt_fail(run->ctx, ZT_EUSAGE, "%s: --tensor-type '%s' matches no quantized tensor",
-                           zt_checkpoint_name(run->input),
-                           zt_escape(shown, sizeof shown, run->globs[wish], strlen(run->globs[wish])));
+        if (!any) status = quant_wish_unused(run, wish, "quantized tensor");
     }
-    return ZT_OK;
+    return status;
 }
 
 static zt_status choose_types(quant_run *run)

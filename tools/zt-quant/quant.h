@@ -25,6 +25,14 @@ typedef struct quant_job {
     uint64_t bytes;                  /* and what it becomes */
 } quant_job;
 
+/* A type that is given for the tensors whose names match. */
+typedef struct quant_wish {
+    char *pattern;         /* a glob, or of a line of the file a regular expression */
+    zt_mix_pattern *regex; /* NULL: a glob */
+    int64_t line;          /* of --tensor-type-file; 0: of --tensor-type */
+    zt_storage net;        /* of a network; ZT_STORE_COUNT: the type is of models alone */
+} quant_wish;
+
 typedef struct quant_run {
     zt_cli *cli;
     zt_ctx *ctx;
@@ -34,9 +42,10 @@ typedef struct quant_run {
     size_t target;                        /* options->target, as the history says it */
     const zt_mix *mix;                    /* NULL: the type is of networks alone */
     zt_storage storage;                   /* the type, of a network; ZT_STORE_COUNT: it is of models alone */
-    zt_mix_wish *wishes;                  /* [options->wishes.n]; their patterns are `globs` */
-    zt_storage *net_wishes;               /* [options->wishes.n] as `storage` */
-    char **globs;
+    zt_mix_wish *wishes;                  /* [wish_count] types for some tensors; the last match applies */
+    quant_wish *wish_of;                  /* [wish_count] where each comes from */
+    int64_t wish_count;
+    zt_dtype embedding_type, output_type; /* ZT_DTYPE_COUNT: not given */
     zt_checkpoint *input;
     zt_imatrix *imatrix; /* NULL: none */
     quant_job *jobs;     /* [tensor_count] in the input's order */
@@ -57,6 +66,19 @@ zt_status quant_options_check(quant_run *run);
 const char *quant_type_names(const void *user, int i);
 /* Are types chosen by a size: --target-size or --bpw? */
 bool quant_fits(const quant_options *options);
+
+/* ---- wishes.c: types that the user names for some tensors -------------------------------------- */
+
+/* A type of models, or of networks, or of both. false: neither knows the name. */
+bool quant_find_type(const char *name, const zt_mix **mix, zt_storage *net);
+zt_status quant_take_wishes(quant_run *run);
+void quant_free_wishes(quant_run *run);
+#define QUANT_WISH_TEXT 400
+/* "--tensor-type 'GLOB'" or "FILE:LINE: 'REGEX'", for messages. */
+const char *quant_wish_text(const quant_run *run, int64_t index, char text[QUANT_WISH_TEXT]);
+/* It matches none of `of_what`: an error of an option, a warning of a file. */
+zt_status quant_wish_unused(quant_run *run, int64_t index, const char *of_what);
+bool quant_wants_scaled(const quant_run *run); /* has a type that is asked for scales beside its codes? */
 
 /* ---- plan.c: what becomes of each tensor ----------------------------------------------------- */
 

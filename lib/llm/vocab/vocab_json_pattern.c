@@ -5,6 +5,7 @@
  * them is bad data, never wrong ids. Empty matches count except right after another match, as in the library's Oniguruma.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "lib/base/pcre.h"
 #include "lib/llm/vocab/vocab_onig.h"
 
 #include <pcre2.h>
@@ -22,10 +23,6 @@ struct zt_pattern {
 };
 
 /* ---- reading --------------------------------------------------------------------------------- */
-
-static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
-
-static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 /* A regular expression that PCRE2 does not take is one that we cannot do. */
 static zt_status compile_pattern(zt_tj_reader *reader, zt_pattern *pattern, const zt_str *regex, zt_bytes shown)
@@ -55,7 +52,7 @@ static zt_status read_regex(zt_tj_reader *reader, zt_pattern *pattern, zt_bytes 
 {
     zt_str regex;
     zt_str_init(&regex, reader->ctx);
-    pattern->memory = pcre2_general_context_create(pcre_alloc, pcre_free, reader->ctx);
+    pattern->memory = pcre2_general_context_create(zt_pcre_alloc, zt_pcre_free, reader->ctx);
     zt_status status = pattern->memory ? ZT_OK : ZT_ENOMEM;
     if (!status && text.n > MOST_PATTERN)
         status = zt_fail(reader->ctx, ZT_ENOTSUP, "%s: %s: regular expression of %zu bytes, the limit is %d", reader->file,
@@ -99,7 +96,7 @@ void zt_pattern_free(zt_pattern *pattern)
 static zt_status prepare_match(zt_tj_work *work)
 {
     if (work->match) return ZT_OK;
-    work->memory = pcre2_general_context_create(pcre_alloc, pcre_free, work->tokenizer->ctx);
+    work->memory = pcre2_general_context_create(zt_pcre_alloc, zt_pcre_free, work->tokenizer->ctx);
     work->context = work->memory ? pcre2_match_context_create(work->memory) : NULL;
     work->match = work->context ? pcre2_match_data_create(1, work->memory) : NULL;
     if (!work->match) return ZT_ENOMEM;

@@ -16,6 +16,7 @@
  * Refused: (?x), absent operators, callouts, \y \Y \X, other option letters, {m,n} with m > n.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "lib/base/pcre.h"
 #include "lib/llm/vocab/vocab_onig.h"
 
 #include <pcre2.h>
@@ -117,15 +118,11 @@ static const struct {
     {"format", "\\p{Cf}"},
 };
 
-static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
-
-static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
-
 static zt_status pcre2_knows(zt_ctx *ctx, const char *set, bool *known)
 {
     int error_code = PCRE2_ERROR_HEAP_FAILED;
     PCRE2_SIZE error_offset;
-    pcre2_general_context *memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
+    pcre2_general_context *memory = pcre2_general_context_create(zt_pcre_alloc, zt_pcre_free, ctx);
     pcre2_compile_context *compile_context = memory ? pcre2_compile_context_create(memory) : NULL;
     pcre2_code *code = NULL;
     if (compile_context)

@@ -4,6 +4,7 @@
  * bytes: PCRE2 sees only the stretches that are UTF-8, what lies between them is a piece by itself.
  */
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include "lib/base/pcre.h"
 #include "lib/llm/vocab/vocab.h"
 
 #include <pcre2.h>
@@ -31,10 +32,6 @@ struct zt_split {
 };
 
 /* ---- compiling ------------------------------------------------------------------------------- */
-
-static void *pcre_alloc(size_t size, void *ctx) { return zt_alloc(ctx, size); }
-
-static void pcre_free(void *memory, void *ctx) { zt_free(ctx, memory); }
 
 void zt_split_free(zt_split *split)
 {
@@ -105,7 +102,7 @@ zt_split *zt_split_new(zt_ctx *ctx, const char *file, const zt_split_rule *rules
     if (!split) return NULL;
     split->ctx = ctx;
     split->file = file;
-    split->memory = pcre2_general_context_create(pcre_alloc, pcre_free, ctx);
+    split->memory = pcre2_general_context_create(zt_pcre_alloc, zt_pcre_free, ctx);
     split->compile = split->memory ? pcre2_compile_context_create(split->memory) : NULL;
     if (!split->compile) goto fail;
     for (int i = 0; i < rule_count && i < ZT_PRE_RULES; i++)

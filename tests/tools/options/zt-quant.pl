@@ -8,6 +8,8 @@ my $times = sub { $_[0] =~ s/\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ//gr };
         for i in {1..60}; do printf 'hello on the she in there %d ' $i; done >text.txt
         for i in {1..60}; do printf 'there in she the on hello %d ' $i; done >text2.txt
         zt-quant -q --make-imatrix -m model.gguf -i text.txt -o m.gguf
+        printf 'attn_v=q8_0\n' >types.txt
+        printf '.=f16\n' >net.txt
         zt-train -q --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net.json >/dev/null
     },
     flags => [qw(--dry-run --measure --make-imatrix --list-types)],
@@ -22,6 +24,9 @@ my $times = sub { $_[0] =~ s/\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ//gr };
     all => {
         "--type" => {value => "q5_0"},
         "--tensor-type" => {value => "*attn_v*=q8_0"},
+        "--tensor-type-file" => {value => "types.txt"},
+        "--token-embedding-type" => {value => "q5_1"},
+        "--output-tensor-type" => {value => "q5_1"},
         "--scale" => {run => [qw(--type fp8_e4m3 --no-history model.gguf out.safetensors)], value => "tensor"},
         "--rule" => {value => "loom", code => 64},    # it is of networks
         "--pure" => {},
@@ -61,6 +66,9 @@ my $times = sub { $_[0] =~ s/\d\d\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ//gr };
             "--bpw" => {value => 6, code => 64},
             "--type" => {value => "int4"},
             "--tensor-type" => {value => "*=f16"},
+            "--tensor-type-file" => {value => "net.txt"},
+            "--token-embedding-type" => {value => "q5_1", code => 64},    # networks have none
+            "--output-tensor-type" => {value => "q5_1", code => 64},
             "--rule" => {value => "loom"},
             "--force" => {there => "out.json"},
             "--output" => {run => [qw(--type int8 --no-history net.json)], value => "new.json"},
