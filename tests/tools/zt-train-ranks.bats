@@ -44,6 +44,27 @@ fit() { # RANKS OPTION...
     [ "$(sha256sum on.?.gguf | cut -d' ' -f1 | sort -u | wc -l)" -eq 1 ]
 }
 
+@test "a receipt has the same bytes on 1 to 3 ranks, which verify it and find what was changed" {
+    fit 1 --accumulate 3 --epochs 4 -o out.npz --checkpoint receipt.ck --receipt alone.json >/dev/null
+    for ranks in 2 3; do
+        fit $ranks --accumulate 3 --epochs 4 -o out.npz --receipt on.json >/dev/null
+        cmp alone.json on.json
+    done
+    verify() { # RANKS RECEIPT OPTION...
+        on_ranks "$1" zt-train -q "${common[@]:2}" -i "${data:-data.csv}" --accumulate 3 --verify "${@:2}"
+    }
+    checked() { verify "$@" | tail -1 | tr '\t' ' '; } # the row of the table
+    [ "$(checked 2 alone.json --epochs 4)" = "same 0 28 28  " ]
+    [ "$(checked 3 alone.json --epochs 4 --checkpoint receipt.ck --resume)" = "same 28 28 28  " ]
+    [ "$(checked 2 alone.json --epochs 3)" = "different 0 21 28 steps 21" ]
+    [ "$(data=other.csv checked 2 alone.json --epochs 4)" = "different 0 0 28 data " ]
+    perl -MJSON::PP -0777 -ne '$r = decode_json($_); $r->{chain}[2] =~ tr/0-9a-f/1-9a-f0/; print encode_json($r)' alone.json >link.json
+    [ "$(checked 2 link.json --epochs 4)" = "different 0 16 28 states 16" ]
+    run -1 --separate-stderr verify 2 link.json --epochs 4
+    run -65 --separate-stderr verify 2 data.csv --epochs 4
+    one_message zt-train
+}
+
 @test "resumed by another number of ranks, a run has the same bits" {
     fit 1 --accumulate 4 --epochs 4 -o whole.npz >/dev/null
     rm -f ck ck.before

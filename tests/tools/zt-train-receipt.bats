@@ -52,7 +52,8 @@ seal() { edit "$1; my %head = %\$r; delete @head{qw(steps chain)}; use Digest::S
     edit '$r->{steps} = 48; pop @{$r->{chain}}'
     [ "$(verify edited.json)" = "different 0 48 48 steps 48" ]
     [ "$(verify_as '--epochs 4' '--epochs 2')" = "different steps" ]
-    [ "$(verify_as data.csv row.csv)" = "different options" ] # they have a hash of the data too
+    [ "$(verify_as data.csv row.csv)" = "different data" ]
+    [ "$(verify_as '--seed 3' '--seed 4')" = "different seed" ]
     [ "$(verify_as '--batch 6' '--batch 6 --lr .1')" = "different options" ]
     [ "$(verify_as adam sgd)" = "different program" ]
     run -1 --separate-stderr zt-train -q "${net[@]}" --verify edited.json
@@ -83,4 +84,9 @@ seal() { edit "$1; my %head = %\$r; delete @head{qw(steps chain)}; use Digest::S
     run -69 --separate-stderr env ZT_LIBCRYPTO=/none.so zt-train "${net[@]}" --verify r.json
     run -64 --separate-stderr zt-train "${net[@]}" --verify r.json --receipt x.json
     run -73 --separate-stderr zt-train "${net[@]}" -o new.json --receipt r.json
+}
+
+@test "receipts of random settings are verified, and what is changed in them is found" {
+    in_own_folder
+    perl "$BATS_TEST_DIRNAME/train_receipts.pl" "$([ -n "${ZT_LONG-}" ] && echo 200 || echo 10)"
 }

@@ -188,10 +188,11 @@ static zt_status read_record(train_receipt *receipt)
     return status ? status : parse_record(receipt);
 }
 
-/* What of the head differs, in the order in which a reader can do something about it. The version may be another. */
+/* What of the head differs: the cause before what follows from it. The seed is part of the options, as a hash of the data is, and may
+ * decide the network and its weights. The version may be another. */
 static zt_status compare_heads(train_receipt *receipt)
 {
-    static const char *const members[] = {"program", "options", "seed", "accumulate", "data", "start"};
+    static const char *const members[] = {"seed", "accumulate", "program", "data", "options", "start"};
     uint8_t digest[LINK];
     json_t *head = json_copy(receipt->record);
     if (!head) return zt_fail(receipt->cli->ctx, ZT_ENOMEM, "receipt: out of memory");
