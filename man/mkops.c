@@ -131,6 +131,7 @@ static const char *const terms[][2] = {
     {"gru", "Gated recurrent unit (GRU)"},
     {"gru_backward", "Gradient of GRU"},
     {"gt", "Greater"},
+    {"hadamard", "Rotation by a Hadamard matrix"},
     {"hard_sigmoid", "Hard sigmoid"},
     {"hard_swish", "Hard swish"},
     {"irfft", "Inverse Fourier transform (FFT) to real numbers"},

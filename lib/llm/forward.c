@@ -2,7 +2,7 @@
  * needed outside of it is read from it, and it is adapted to the options.
  *
  *   in ids, pos, seq: i32[n]   table: i32[S,ctx/32]   rows: i32[m]      out logits: f32[m,V]
- *   state kc, vc, ...: f16|f32[ctx,W]                                   out best: i32[m], optional
+ *   state kc, vc, ...: [ctx,W] of a type that kv_put writes             out best: i32[m], optional
  *   with recurrent layers also in from, to: i32[n]   state: f32[slots,...]
  *   for embeddings (zt_llm_opts.embed)                                  out states: f32[m,W]
  *
@@ -15,6 +15,7 @@
 #include "lib/llm/llm_internal.h"
 #include "lib/prog/states.h"
 #include "lib/run/partition.h"
+#include "lib/tensor/block_row.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -285,7 +286,7 @@ static zt_status check_state(const forward_text *text, int state)
     if (is_slots(zt_prog_value(text->program, state))) return check_slots(text, state);
     const zt_type *type = type_at(text, state), *other = &text->bound[1]->type[state];
     const zt_step *update = update_of(text, state);
-    bool shaped = (type->dtype == ZT_F16 || type->dtype == ZT_F32) && type->rank == 2 && type->dim[0] == samples[0][2].value &&
+    bool shaped = zt_is_cache_type(type->dtype) && type->rank == 2 && type->dim[0] == samples[0][2].value &&
                   other->dim[0] == samples[1][2].value && same_dim(text, state, 1) && type->dim[1] > 0;
     if (!shaped)
         return zt_fail(text->ctx, ZT_EDATA, "%s: state '%s' is %s " FOR_SAMPLE ", expected f16[ctx,W] or f32[ctx,W]", text->name,
@@ -542,8 +543,12 @@ static zt_status copy_declarations(forward_copy *copy)
         if (value->kind != ZT_VALUE_STATE) continue;
         if (is_slots(value))
             types[value_id].dim[0] = copy->opts->slots;
-        else if (copy->opts->kv != ZT_DTYPE_COUNT)
+        else if (copy->opts->kv != ZT_DTYPE_COUNT && types[value_id].dim[1] % zt_dtype_get(copy->opts->kv)->block == 0)
             types[value_id].dtype = copy->opts->kv;
+        else if (copy->opts->kv != ZT_DTYPE_COUNT)
+            return zt_fail(copy->ctx, ZT_ENOTSUP, "state '%s' has rows of %" PRId64 " columns: not a multiple of %d for %s",
+                           value->name, types[value_id].dim[1], zt_dtype_get(copy->opts->kv)->block,
+                           zt_dtype_get(copy->opts->kv)->name);
     }
     const input_set *inputs = inputs_of(copy->source);
     for (int i = 0; i < inputs->count; i++) {

@@ -178,7 +178,8 @@ static zt_status build_program(zt_importance *importance, zt_gguf *gguf)
     if (status != ZT_OK) return status;
     zt_prog *from = zt_llm_build(
         gguf, &importance->hyper,
-        &(zt_build_opts){.exact = true, .kv = ZT_F32, .n_seq = 1, .slots = 1, .ctx = importance->window, .embed = true});
+        &(zt_build_opts){
+            .exact = true, .kv = ZT_F32, .kv_values = ZT_F32, .n_seq = 1, .slots = 1, .ctx = importance->window, .embed = true});
     status = from ? make_sums_program(importance, from) : zt_ctx_status(importance->ctx);
     zt_prog_free(from);
     return status;

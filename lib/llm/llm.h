@@ -210,14 +210,15 @@ int32_t zt_sample(const zt_sampler *sampler, const float *logits, int64_t V, con
 typedef struct zt_llm zt_llm;
 
 typedef struct zt_llm_opts {
-    zt_engine *engine; /* borrowed */
-    int64_t ctx_len;   /* context length; 0: the smaller of 4096 and the model's */
-    int64_t chunk;     /* prefill chunk: prompt tokens per step; 0: 512 */
-    int64_t n_seq;     /* number of sequences that share the cache; 0: 1 */
-    int64_t cache_len; /* capacity of the cache in tokens, all sequences together; at least ctx_len */
-    bool exact;        /* activations and KV cache in f32 */
-    zt_dtype kv;       /* F16 or F32; 0 or ZT_DTYPE_COUNT: F16, or F32 with `exact`;
-                           of a program: as it declares */
+    zt_engine *engine;  /* borrowed */
+    int64_t ctx_len;    /* context length; 0: the smaller of 4096 and the model's */
+    int64_t chunk;      /* prefill chunk: prompt tokens per step; 0: 512 */
+    int64_t n_seq;      /* number of sequences that share the cache; 0: 1 */
+    int64_t cache_len;  /* capacity of the cache in tokens, all sequences together; at least ctx_len */
+    bool exact;         /* activations and KV cache in f32 */
+    zt_dtype kv;        /* of keys in the cache: F32, F16, Q8_0, Q5_1, Q5_0, Q4_1, Q4_0 or IQ4_NL; 0 or ZT_DTYPE_COUNT: F16,
+                           or F32 with `exact`; of a program: as it declares */
+    zt_dtype kv_values; /* of values; 0 or ZT_DTYPE_COUNT: as kv. Of a program: as kv */
     bool strict;
     int64_t max_tokens;  /* upper bound of the tokens fed, which allows a shorter cache; 0: ctx_len */
     bool greedy;         /* prepare zt_llm_next first */

@@ -2,6 +2,7 @@
  * memory it needs. */
 #include "lib/base/require.h"
 #include "lib/llm/llm_internal.h"
+#include "lib/tensor/block_row.h"
 
 #include <inttypes.h>
 
@@ -24,8 +25,30 @@ static zt_status check_opts(zt_ctx *ctx, const zt_llm_opts *opts)
                        opts->n_seq);
     if (opts->cache_len < 0 || opts->cache_len > INT32_MAX - ZT_KV_BLOCK)
         return zt_fail(ctx, ZT_EUSAGE, "invalid cache length: %" PRId64 " tokens", opts->cache_len);
-    if (opts->kv != ZT_F16 && opts->kv != ZT_F32)
-        return zt_fail(ctx, ZT_EUSAGE, "unsupported data type of the KV cache, expected f16 or f32");
+    if (!zt_is_cache_type(opts->kv) || !zt_is_cache_type(opts->kv_values))
+        return zt_fail(ctx, ZT_EUSAGE, "unsupported data type of the KV cache, expected " ZT_CACHE_TYPES);
+    return ZT_OK;
+}
+
+/* Refuses a cache of blocks where a row's heads are not whole blocks, or where keys and values are one row. */
+static zt_status check_cache(const zt_llm *model, const zt_gguf *gguf)
+{
+    const zt_llm_opts *opts = &model->opts;
+    const zt_dtype blocks = zt_is_block_cache(opts->kv) ? opts->kv : opts->kv_values;
+    const int64_t block = zt_dtype_get(blocks)->block;
+    if (opts->forward && opts->kv != opts->kv_values)
+        return zt_fail(model->ctx, ZT_ENOTSUP, "KV cache of %s keys and %s values: the caches of a program have one type",
+                       zt_dtype_get(opts->kv)->name, zt_dtype_get(opts->kv_values)->name);
+    if (opts->forward || model->hyper.arch->encoder) return ZT_OK;
+    if (model->hyper.parts & ZT_PART_LATENT && (zt_is_block_cache(blocks) || opts->kv != opts->kv_values))
+        return zt_fail(model->ctx, ZT_ENOTSUP, "%s: the KV cache of latent attention is f16 or f32, not %s", zt_gguf_name(gguf),
+                       zt_dtype_get(blocks)->name);
+    for (int64_t layer = 0; layer < model->hyper.n_layers; layer++)
+        if (model->hyper.layer[layer].head % block)
+            return zt_fail(model->ctx, ZT_ENOTSUP,
+                           "%s: a KV cache of %s needs heads of a multiple of %" PRId64 " columns: layer %" PRId64
+                           " has %" PRId64,
+                           zt_gguf_name(gguf), zt_dtype_get(blocks)->name, block, layer, model->hyper.layer[layer].head);
     return ZT_OK;
 }
 
@@ -57,6 +80,7 @@ static zt_prog *build_program(const zt_llm *model, const zt_gguf *gguf, int64_t 
     const zt_llm_opts *opts = &model->opts;
     zt_build_opts build_opts = {.exact = opts->exact,
                                 .kv = opts->kv,
+                                .kv_values = opts->kv_values,
                                 .ctx = context,
                                 .n_seq = opts->n_seq,
                                 .embed = opts->embed,
@@ -80,11 +104,13 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
     filled->chunk = value_or_default(filled->chunk, DEFAULT_CHUNK);
     bool kv_given = filled->kv != ZT_DTYPE_COUNT && filled->kv != 0; /* 0, as in options that say nothing */
     if (!kv_given) filled->kv = filled->exact ? ZT_F32 : ZT_F16;
+    if (filled->kv_values == ZT_DTYPE_COUNT || filled->kv_values == 0) filled->kv_values = filled->kv;
     /* Long or short rope factors go by the context asked for, however few tokens will come. */
     int64_t context = filled->ctx_len;
     if (filled->max_tokens > 0 && filled->max_tokens < filled->ctx_len) filled->ctx_len = filled->max_tokens;
     status = check_opts(model->ctx, filled);
     if (status == ZT_OK) status = check_model(model, gguf);
+    if (status == ZT_OK) status = check_cache(model, gguf);
     if (status != ZT_OK) return status;
     model->cache_rows = round_up(filled->cache_len > filled->ctx_len ? filled->cache_len : filled->ctx_len, ZT_KV_BLOCK);
     if (filled->chunk > model->cache_rows || model->hyper.arch->encoder)

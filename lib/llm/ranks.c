@@ -8,8 +8,8 @@
 typedef struct open_request {
     int64_t opens;
     int64_t ctx_len, chunk, n_seq, cache_len, max_tokens;
-    int32_t exact, kv, strict, greedy, draws, embed;
-    uint32_t passes_off, zero;
+    int32_t exact, kv, kv_values, strict, greedy, draws, embed;
+    uint32_t passes_off;
 } open_request;
 
 zt_status zt_llm_request_open(const zt_llm_opts *opts)
@@ -22,6 +22,7 @@ zt_status zt_llm_request_open(const zt_llm_opts *opts)
                             .max_tokens = opts->max_tokens,
                             .exact = opts->exact,
                             .kv = (int32_t)opts->kv,
+                            .kv_values = (int32_t)opts->kv_values,
                             .strict = opts->strict,
                             .greedy = opts->greedy,
                             .draws = opts->draws,
@@ -39,6 +40,7 @@ static zt_llm_opts requested(const open_request *request, const zt_llm_opts *own
                          .cache_len = request->cache_len,
                          .exact = request->exact,
                          .kv = (zt_dtype)request->kv,
+                         .kv_values = (zt_dtype)request->kv_values,
                          .strict = request->strict,
                          .max_tokens = request->max_tokens,
                          .greedy = request->greedy,

@@ -20,7 +20,7 @@ typedef struct session_header {
     char magic[8];
     char model[32];      /* zt_llm_key */
     char arithmetic[64]; /* the arithmetic, zeros behind */
-    int32_t kv;          /* zt_dtype of the cache */
+    int32_t kv;          /* zt_dtype of the cache; where that of values is another, and 256 times that more */
     int32_t n_states;
     int64_t token_count; /* tokens */
     uint64_t bytes;      /* of the whole file */
@@ -91,6 +91,7 @@ static zt_status make_head(zt_llm *model, const char *model_key, const char *ari
                            session_header *made)
 {
     char program[ZT_FORWARD_KEY];
+    int32_t keys = -1, values = -1; /* the first state by positions is a layer's keys, the last a layer's values */
     session_header header = {.token_count = token_count, .n_states = count_states(model)};
     zt_status status = zt_forward_key(model, program);
     header.bytes = sizeof header + (size_t)token_count * sizeof(int32_t) + sizeof(XXH128_canonical_t);
@@ -102,8 +103,10 @@ static zt_status make_head(zt_llm *model, const char *model_key, const char *ari
     for (int i = 0; i < header.n_states; i++) {
         state_rows rows = rows_of(model, i);
         header.bytes += saved_bytes(&rows, (size_t)token_count);
-        if (!rows.slots) header.kv = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
+        const int32_t dtype = (int32_t)zt_session_state_type(zt_llm_session(model), i).dtype;
+        if (!rows.slots) keys = keys < 0 ? dtype : keys, values = dtype;
     }
+    if (keys >= 0) header.kv = keys == values ? keys : keys + 256 * values;
     *made = header;
     return status;
 }

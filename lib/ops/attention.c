@@ -9,6 +9,7 @@
 #include "lib/ops/alibi.h"
 #include "lib/ops/rounded.h"
 #include "lib/ops/vjp.h"
+#include "lib/tensor/block_row.h"
 
 #include <math.h>
 #include <stddef.h>
@@ -26,6 +27,18 @@ _Static_assert(offsetof(zt_attention_alibi_attrs, bias) == sizeof(zt_attention_a
  * positions of queries. */
 enum { SINKS = 3, QUERY_AT = 6 };
 
+/* Types of both caches, and that heads are whole blocks. */
+static zt_status infer_caches(zt_ctx *ctx, const zt_type *k, const zt_type *v, int64_t head)
+{
+    if (!zt_is_cache_type(k->dtype) || !zt_is_cache_type(v->dtype) || k->rank != 2 || v->rank != 2 || k->dim[0] != v->dim[0] ||
+        k->dim[1] != v->dim[1])
+        return zt_row_fail(ctx, ZT_ESHAPE, "k and v must be matrices of the same shape and of dtype " ZT_CACHE_TYPES);
+    if (head % zt_dtype_get(k->dtype)->block || head % zt_dtype_get(v->dtype)->block)
+        return zt_row_fail(ctx, ZT_ESHAPE, "head is %lld: must be a multiple of 32 for %s keys and %s values", (long long)head,
+                           zt_dtype_get(k->dtype)->name, zt_dtype_get(v->dtype)->name);
+    return ZT_OK;
+}
+
 /* Both ops: `pos` is the index of that input. */
 static zt_status infer_at(zt_ctx *ctx, const void *attrs, const zt_type *const in[], zt_type out[], int pos)
 {
@@ -38,8 +51,8 @@ static zt_status infer_at(zt_ctx *ctx, const void *attrs, const zt_type *const i
         return zt_row_fail(ctx, ZT_EUSAGE, "window is %lld: must be nonnegative", (long long)attention->window);
     if (!(attention->softcap >= 0)) return zt_row_fail(ctx, ZT_EUSAGE, "softcap is %g: must be nonnegative", attention->softcap);
     if (!isfinite(attention->scale)) return zt_row_fail(ctx, ZT_EUSAGE, "scale is %g: must be finite", attention->scale);
-    if ((k->dtype != ZT_F32 && k->dtype != ZT_F16) || k->rank != 2 || !zt_type_equal(k, v))
-        return zt_row_fail(ctx, ZT_ESHAPE, "k and v must be matrices of the same dtype, f32 or f16");
+    status = infer_caches(ctx, k, v, attention->head);
+    if (status) return status;
     if (q->dim[1] % attention->head || k->dim[1] % attention->head)
         return zt_row_fail(ctx, ZT_ESHAPE, "%lld and %lld columns are not multiples of the head size %lld", (long long)q->dim[1],
                            (long long)k->dim[1], (long long)attention->head);
@@ -250,40 +263,48 @@ static bool cases_at(int i, zt_case *test_case, int pos)
 {
     static const struct {
         int64_t n, H, G, ctx, pos0, S, B;
-        zt_dtype kv;
+        zt_dtype keys, values;
         zt_attention_attrs a; /* head, scale, window, softcap */
     } rows[] = {
-        {2, 1, 1, 8, 0, 0, 0, ZT_F32, {.head = 32}},
-        {1, 9, 3, 64, 63, 0, 0, ZT_F16, {.head = 64}},
-        {65, 9, 3, 128, 0, 0, 0, ZT_F16, {.head = 64}},
-        {7, 9, 3, 300, 250, 0, 0, ZT_F32, {.head = 64}},
-        {9, 4, 1, 64, 3, 0, 0, ZT_F16, {.head = 256, .scale = 0.0625}},
-        {20, 4, 1, 64, 10, 0, 0, ZT_F16, {.head = 256, .scale = 0.0625, .window = 16}},
-        {40, 2, 2, 300, 200, 0, 0, ZT_F32, {.head = 33, .window = 7}},
-        {3, 2, 1, 40, 0, 0, 0, ZT_F32, {.head = 16, .window = 1}},
-        {9, 3, 1, 64, 20, 0, 0, ZT_F16, {.head = 64, .softcap = 2}},
-        {7, 9, 3, 128, 60, 0, 8, ZT_F16, {.head = 64}},
-        {9, 4, 2, 120, 30, 3, 12, ZT_F32, {.head = 40}},
-        {20, 6, 2, 256, 90, 2, 16, ZT_F16, {.head = 64, .window = 50}},
-        {90, 4, 2, 640, 500, 0, 0, ZT_F16, {.head = 64, .window = 300}},
-        {70, 6, 2, 256, 100, 2, 8, ZT_F16, {.head = 24, .window = 90}},
-        {66, 2, 1, 384, 250, 0, 0, ZT_F16, {.head = 136}},
-        {67, 18, 1, 128, 20, 0, 0, ZT_F16, {.head = 96, .softcap = 3}},
-        {5, 3, 3, 33, 9, 1, 0, ZT_F32, {.head = 7}},
-        {1, 1, 1, 1, 0, 0, 0, ZT_F16, {.head = 128}},
-        {0, 9, 3, 64, 0, 0, 0, ZT_F16, {.head = 64}},
-        {0, 2, 1, 64, 0, 2, 4, ZT_F32, {.head = 64}},
-        {4, 4, 2, 12, 5, 2, 3, ZT_F32, {.head = 4, .window = 3}},
-        {3, 2, 2, 8, 2, 0, 4, ZT_F16, {.head = 3, .softcap = 2}},
-        {1, 16, 1, 300, 290, 0, 0, ZT_F16, {.head = 576, .scale = 0.04}}, /* latent attention */
-        {19, 4, 1, 64, 30, 0, 0, ZT_F32, {.head = 576}},
+        {2, 1, 1, 8, 0, 0, 0, ZT_F32, ZT_F32, {.head = 32}},
+        {1, 9, 3, 64, 63, 0, 0, ZT_F16, ZT_F16, {.head = 64}},
+        {65, 9, 3, 128, 0, 0, 0, ZT_F16, ZT_F16, {.head = 64}},
+        {7, 9, 3, 300, 250, 0, 0, ZT_F32, ZT_F32, {.head = 64}},
+        {9, 4, 1, 64, 3, 0, 0, ZT_F16, ZT_F16, {.head = 256, .scale = 0.0625}},
+        {20, 4, 1, 64, 10, 0, 0, ZT_F16, ZT_F16, {.head = 256, .scale = 0.0625, .window = 16}},
+        {40, 2, 2, 300, 200, 0, 0, ZT_F32, ZT_F32, {.head = 33, .window = 7}},
+        {3, 2, 1, 40, 0, 0, 0, ZT_F32, ZT_F32, {.head = 16, .window = 1}},
+        {9, 3, 1, 64, 20, 0, 0, ZT_F16, ZT_F16, {.head = 64, .softcap = 2}},
+        {7, 9, 3, 128, 60, 0, 8, ZT_F16, ZT_F16, {.head = 64}},
+        {9, 4, 2, 120, 30, 3, 12, ZT_F32, ZT_F32, {.head = 40}},
+        {20, 6, 2, 256, 90, 2, 16, ZT_F16, ZT_F16, {.head = 64, .window = 50}},
+        {90, 4, 2, 640, 500, 0, 0, ZT_F16, ZT_F16, {.head = 64, .window = 300}},
+        {70, 6, 2, 256, 100, 2, 8, ZT_F16, ZT_F16, {.head = 24, .window = 90}},
+        {66, 2, 1, 384, 250, 0, 0, ZT_F16, ZT_F16, {.head = 136}},
+        {67, 18, 1, 128, 20, 0, 0, ZT_F16, ZT_F16, {.head = 96, .softcap = 3}},
+        {5, 3, 3, 33, 9, 1, 0, ZT_F32, ZT_F32, {.head = 7}},
+        {1, 1, 1, 1, 0, 0, 0, ZT_F16, ZT_F16, {.head = 128}},
+        {0, 9, 3, 64, 0, 0, 0, ZT_F16, ZT_F16, {.head = 64}},
+        {0, 2, 1, 64, 0, 2, 4, ZT_F32, ZT_F32, {.head = 64}},
+        {4, 4, 2, 12, 5, 2, 3, ZT_F32, ZT_F32, {.head = 4, .window = 3}},
+        {3, 2, 2, 8, 2, 0, 4, ZT_F16, ZT_F16, {.head = 3, .softcap = 2}},
+        {1, 16, 1, 300, 290, 0, 0, ZT_F16, ZT_F16, {.head = 576, .scale = 0.04}}, /* latent attention */
+        {19, 4, 1, 64, 30, 0, 0, ZT_F32, ZT_F32, {.head = 576}},
+        {1, 9, 3, 300, 290, 0, 0, ZT_Q8_0, ZT_Q8_0, {.head = 64}},
+        {9, 4, 1, 128, 60, 0, 8, ZT_Q8_0, ZT_Q4_0, {.head = 256}},
+        {20, 6, 2, 256, 90, 2, 16, ZT_Q4_0, ZT_Q5_1, {.head = 64, .window = 50}},
+        {3, 2, 1, 64, 20, 0, 0, ZT_Q5_0, ZT_IQ4_NL, {.head = 32, .softcap = 3}},
+        {2, 2, 2, 64, 20, 0, 0, ZT_IQ4_NL, ZT_Q4_1, {.head = 96}},
+        {5, 4, 2, 64, 20, 0, 0, ZT_Q5_1, ZT_F16, {.head = 64}},
+        {5, 4, 2, 64, 20, 0, 0, ZT_F16, ZT_Q5_0, {.head = 64}},
+        {5, 4, 2, 64, 20, 0, 0, ZT_Q4_1, ZT_F32, {.head = 64}},
     };
     if (i >= ZT_LEN(rows)) return false;
     int64_t D = rows[i].a.head, kv[] = {rows[i].ctx, rows[i].G * D};
     zt_case_attrs(test_case, &rows[i].a, sizeof rows[i].a);
     zt_case_in(test_case, 0, ZT_FILL_NORMAL, 0, ZT_F32, 2, (int64_t[]){rows[i].n, rows[i].H * D});
-    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
-    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].kv, 2, kv);
+    zt_case_in(test_case, 1, ZT_FILL_NORMAL, 0, rows[i].keys, 2, kv);
+    zt_case_in(test_case, 2, ZT_FILL_NORMAL, 0, rows[i].values, 2, kv);
     if (pos > SINKS) zt_case_in(test_case, SINKS, ZT_FILL_NORMAL, 0, ZT_F32, 1, &rows[i].H);
     zt_slots_case(test_case, pos, rows[i].n, rows[i].pos0, rows[i].S, rows[i].B);
     return true;
@@ -451,10 +472,11 @@ static void attention_sinks_expand(const zt_emit *emit, const void *attrs, const
 }
 
 const zt_opdef zt_op_attention = {
-    .synopsis = "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p "
-                "from max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k and v "
-                "f16|f32 [ctx,G*head]; pos, seq, table and slot as in kv_put; scale 0: 1/sqrt(head); "
-                "softcap > 0: scores become softcap tanh(s/softcap)",
+    .synopsis =
+        "y[t,h] = sum_p softmax_p(scale q[t,h].k[slot(p),g]) v[slot(p),g], g = h/(H/G), p "
+        "from max(0, pos[t]-window+1) (window 0: from 0) to pos[t]; q f32[n,H*head], k and v "
+        "[ctx,G*head], each of a type that kv_put writes (of blocks: head a multiple of 32); pos, seq, table and slot as in kv_put; scale 0: 1/sqrt(head); "
+        "softcap > 0: scores become softcap tanh(s/softcap)",
     .n_required = 4,
     .flags = ZT_OPF_SUMS,
     .infer = attention_infer,

@@ -3,6 +3,7 @@
  */
 #include "lib/ops/rope.h"
 #include "lib/ops/vjp.h"
+#include "lib/tensor/block_row.h"
 
 #include <string.h>
 
@@ -12,8 +13,8 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
 {
     const zt_type *cache = in[0], *x = in[1];
     (void)attrs;
-    if ((cache->dtype != ZT_F32 && cache->dtype != ZT_F16) || cache->rank != 2)
-        return zt_row_fail(ctx, ZT_ESHAPE, "cache must be a matrix of f32 or f16");
+    if (!zt_is_cache_type(cache->dtype) || cache->rank != 2)
+        return zt_row_fail(ctx, ZT_ESHAPE, "cache must be a matrix of " ZT_CACHE_TYPES);
     zt_status status = zt_row_want(ctx, "x", x, ZT_F32, 2);
     if (status) return status;
     if (x->dim[1] != cache->dim[1])
@@ -23,6 +24,22 @@ static zt_status kv_put_infer(zt_ctx *ctx, const void *attrs, const zt_type *con
     return zt_slots_infer(ctx, x->dim[0], cache->dim[0], in[2], in[3], in[4]);
 }
 
+/* A row as the cache holds it; plain types are rounded where a value is stored. */
+static void put_row(zt_dtype dtype, const double *x, int64_t W, double *to)
+{
+    enum { PIECE = 256 };
+    float numbers[PIECE];
+    uint8_t blocks[2 * PIECE];
+    if (!zt_is_block_cache(dtype) && to != x) memcpy(to, x, (size_t)W * sizeof *x);
+    for (int64_t at = 0; zt_is_block_cache(dtype) && at < W; at += PIECE) {
+        const int64_t n = W - at < PIECE ? W - at : PIECE;
+        for (int64_t i = 0; i < n; i++) numbers[i] = (float)x[at + i];
+        zt_block_row_encode(dtype, numbers, n, blocks);
+        zt_dtype_get(dtype)->decode(blocks, numbers, n);
+        for (int64_t i = 0; i < n; i++) to[at + i] = (double)numbers[i];
+    }
+}
+
 static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runtime_error *error)
 {
     (void)attrs;
@@ -30,7 +47,7 @@ static void kv_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_runt
     zt_slots slots = zt_slots_make(in[0].type->dim[0], &in[3], &in[4]);
     for (int64_t r = 0; r < n; r++) {
         int64_t slot = zt_slots_find(&slots, r, in[2].i[r], error);
-        if (slot >= 0) memcpy(out[0].f + slot * W, in[1].f + r * W, (size_t)W * sizeof(double));
+        if (slot >= 0) put_row(out[0].type->dtype, in[1].f + r * W, W, out[0].f + slot * W);
     }
 }
 
@@ -60,7 +77,8 @@ static bool kv_put_cases(int i, zt_case *test_case)
 
 const zt_opdef zt_op_kv_put = {
     .synopsis = "cache1 = cache (donated: overwritten in place) with cache1[slot(seq[t],pos[t])] = "
-                "x[t]; cache f16|f32 [ctx,W], x f32[n,W], pos i32[n], seq i32[n] (absent: 0), block "
+                "x[t]; cache [ctx,W] of f16, f32, or quantized by row: q8_0, q5_1, q5_0, q4_1, q4_0, "
+                "iq4_nl; x f32[n,W], pos i32[n], seq i32[n] (absent: 0), block "
                 "table i32[S,B]: slot(s,p) = table[s,p/block]*block + p%block, block = ctx/B "
                 "(without a table: p). The slots of one step must differ; a position, sequence or "
                 "block out of range is an error",
@@ -123,7 +141,9 @@ static void rope_put_ref(const void *attrs, const zt_arg *in, zt_arg *out, zt_ru
     if (out[2].type) rotate_rows(attrs, in, Q, GQ, 0, n, out[2].f);
     for (int64_t r = 0; r < n; r++) {
         int64_t slot = zt_slots_find(&slots, r, in[POS].i[r], error);
-        if (slot >= 0) rotate_rows(attrs, in, K, GK, r, 1, out[0].f + slot * W);
+        if (slot < 0) continue;
+        rotate_rows(attrs, in, K, GK, r, 1, out[0].f + slot * W);
+        put_row(out[0].type->dtype, out[0].f + slot * W, W, out[0].f + slot * W);
     }
     zt_op_kv_put.ref(NULL, (zt_arg[]){in[VC], in[V], in[POS], in[SEQ], in[TABLE]}, &out[1], error);
 }
@@ -141,8 +161,11 @@ static double rope_put_bytes(const void *attrs, const zt_type *const in[], const
     double read = 0;
     (void)attrs;
     for (int k = Q; k <= V; k++) read += (double)zt_type_bytes(in[k]);
-    double size = zt_dtype_get(out[0].dtype)->block_bytes;
-    return read + (double)zt_type_bytes(in[Q]) + size * (double)(zt_type_count(in[K]) + zt_type_count(in[V]));
+    for (int k = KC; k <= VC; k++) {
+        const zt_dtype_info *info = zt_dtype_get(out[k].dtype);
+        read += (double)zt_type_count(in[K + k]) * info->block_bytes / info->block;
+    }
+    return read + (double)zt_type_bytes(in[Q]);
 }
 
 /* Caches [ctx,G D] of n rows from pos0, H heads of D queries; what is there of norms, divisors,
@@ -202,7 +225,7 @@ static void rope_put_expand(const zt_emit *emit, const void *attrs, const int *i
 const zt_opdef zt_op_rope_put = {
     .synopsis = "y = rope(q) by pos and tab, kc1 = kv_put of rope(k) into kc, vc1 = kv_put of v into "
                 "vc, at pos, seq and table; with gq and gk, q and k first go through rms_norm (eps, "
-                "dims = norm_dims); kc and vc (donated: overwritten in place) f16|f32 [ctx,W], k and "
+                "dims = norm_dims); kc and vc (donated: overwritten in place) caches [ctx,W] as in kv_put, k and "
                 "v f32[n,W], q and y f32[n,H]; the other inputs and attributes are those of rope, "
                 "rms_norm and kv_put",
     .n_required = 6,

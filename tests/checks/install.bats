@@ -108,7 +108,7 @@ complete_zsh() { # line
     [ "$(complete_line zt-run --isa avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --isa = avx | xargs)" = 'avx2 avx512' ]
     [ "$(complete_line zt-run --isa = | xargs)" = 'scalar avx2 avx512 neon dotprod' ]
-    [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32' ]
+    [ "$(complete_line zt-run --kv '' | xargs)" = 'f16 f32 q8_0 q5_1 q5_0 q4_1 q4_0 iq4_nl' ]
     [ -z "$(complete_line zt-run -n 1)" ]
     [ -z "$(complete_line zt-run -m mod)" ] # bash's own rule: files
     [ "$(complete_line zt-bench comp)" = compare ]

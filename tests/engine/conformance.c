@@ -170,10 +170,12 @@ static const struct {
     {ZT_OP_wkv7, "the recurrence of RWKV-7 has no kernel", true},
 };
 
-/* Why a device has no kernel for an op, or NULL: it must have one, as it must of no elements where `but_empty`. Vulkan has all. */
+/* Why a device has no kernel for an op, or NULL: it must have one, as it must of no elements where `but_empty`. Vulkan has all but
+ * hadamard. */
 static const char *left_by(const int column, zt_op op, bool *but_empty)
 {
     *but_empty = false;
+    if (op == ZT_OP_hadamard) return "quantized KV caches, for which it is, are the cpu's";
     for (size_t i = 0; column == ON_OPENCL && i < sizeof left_by_opencl / sizeof left_by_opencl[0]; i++) {
         if (left_by_opencl[i].op != op) continue;
         *but_empty = left_by_opencl[i].but_empty;

@@ -30,7 +30,7 @@ static const rows batch[ZT_OP_COUNT] = {
     [ZT_OP_conv_transpose] = {1, 0, 2}, [ZT_OP_linears] = {1, 0, 2},
     [ZT_OP_gated_linear] = {1, 0, 2}, [ZT_OP_linear_act] = {1, 0, 2},
     [ZT_OP_linear_add] = {5, 0, 2},   [ZT_OP_sample_token] = {255, 0, 2},
-    [ZT_OP_expert_linear] = {5, 0, 2},
+    [ZT_OP_expert_linear] = {5, 0, 2}, [ZT_OP_hadamard] = {1, 0, 2},
 };
 // clang-format on
 

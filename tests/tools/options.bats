@@ -61,7 +61,7 @@ END
     done <<'END'
 64|unknown option '--tmep' (did you mean '--temp'?)|zt-run --tmep 1
 64|unknown option '--nonesuch': --help lists|zt-run --nonesuch
-64|f32 (did you mean 'f16'?)|zt-run -m model.gguf -p hi --kv f6
+64|iq4_nl (did you mean 'f16'?)|zt-run -m model.gguf -p hi --kv f6
 64|not one of f16|zt-run -m model.gguf -p hi --kv float
 64|unknown engine 'cpuu' (did you mean 'cpu'?): expected auto, |zt-run -m model.gguf -p hi --engine cpuu
 64|unknown engine 'warp': expected auto, |zt-run -m model.gguf -p hi --engine warp

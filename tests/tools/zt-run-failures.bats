@@ -170,7 +170,9 @@ END
 --seed -1
 --mem-limit 5Q
 --mem-limit -5
---kv q8_0
+--kv q6_k
+--kv q8_0,q4_0
+--kv-values q2_k
 --isa mmx
 --engine warp
 --format xml

@@ -20,6 +20,7 @@ greedy() {
 
 @test "the man page's examples run" {
     cp "$repo/README.md" README.md
+    "$tests/mkmodel" --arch llama --ctx 256 --head 32 long.gguf
     "$tests/mkmodel" --arch llama --ctx 256 --seed 1 tuned.gguf
     zt-dna lora -q --rank 2 model.gguf tuned.gguf -o adapter.gguf
     man_examples_run zt-run

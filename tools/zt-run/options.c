@@ -114,6 +114,7 @@ zt_llm_opts run_llm_opts(const run_state *run)
                          .chunk = options->chunk,
                          .exact = options->exact,
                          .kv = options->kv_type < 0 ? ZT_DTYPE_COUNT : kv_types[options->kv_type],
+                         .kv_values = options->kv_values < 0 ? ZT_DTYPE_COUNT : kv_types[options->kv_values],
                          .strict = run->cli->strict,
                          .forward = run->forward,
                          .forward_name = options->program};

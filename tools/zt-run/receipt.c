@@ -78,7 +78,8 @@ static json_t *describe_settings(const run_state *run)
     const run_options *options = run->options;
     const zt_sampler *sampler = &options->sampler;
     const zt_bytes turn = run_turn_text(run);
-    const zt_dtype given = run_llm_opts(run).kv, kv = given < ZT_DTYPE_COUNT ? given : options->exact ? ZT_F32 : ZT_F16;
+    const zt_llm_opts opts = run_llm_opts(run);
+    const zt_dtype kv = opts.kv < ZT_DTYPE_COUNT ? opts.kv : options->exact ? ZT_F32 : ZT_F16;
     json_t *settings = json_pack("{s:I, s:b, s:s, s:f, s:I, s:f, s:f, s:f, s:I, s:f, s:f, s:b}", "ctx",
                                  (json_int_t)zt_llm_get(run->llm).ctx_len, "exact", (int)options->exact, "kv",
                                  zt_dtype_get(kv)->name, "temp", sampler->temp, "top_k", (json_int_t)sampler->top_k, "top_p",
@@ -87,6 +88,8 @@ static json_t *describe_settings(const run_state *run)
                                  "presence_penalty", sampler->presence_penalty, "ignore_eos", (int)options->ignore_eos);
     if (!settings) return NULL;
     json_object_set_new(settings, "n", options->new_tokens < 0 ? json_null() : json_integer(options->new_tokens));
+    if (opts.kv_values < ZT_DTYPE_COUNT)
+        json_object_set_new(settings, "kv_values", json_string(zt_dtype_get(opts.kv_values)->name));
     json_object_set_new(settings, "ends", list_ends(run));
     json_object_set_new(settings, "stop", list_stops(run));
     json_object_set_new(settings, "turn", turn.n ? json_stringn(turn.data, turn.n) : json_null());

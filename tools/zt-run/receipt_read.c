@@ -117,7 +117,7 @@ static zt_status read_stops(zt_ctx *ctx, receipt_record *record, const json_t *s
     return ZT_OK;
 }
 
-static zt_status find_cache_type(zt_ctx *ctx, const receipt_record *record, const char *word, int *type)
+static zt_status find_cache_type(zt_ctx *ctx, const receipt_record *record, const char *key, const char *word, int *type)
 {
     static const char *const words[] = {RUN_CACHE_TYPES(ZT_WORD_ONLY)};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
@@ -125,14 +125,14 @@ static zt_status find_cache_type(zt_ctx *ctx, const receipt_record *record, cons
             *type = (int)i;
             return ZT_OK;
         }
-    return refuse(ctx, record, "kv", "a data type of the KV cache");
+    return refuse(ctx, record, key, "a data type of the KV cache");
 }
 
 static zt_status read_settings(zt_ctx *ctx, receipt_record *record)
 {
     json_t *settings = json_object_get(record->json, "settings");
     run_options *options = &record->options;
-    const char *kv = NULL;
+    const char *kv = NULL, *values = NULL;
     if (!json_is_object(settings)) return refuse(ctx, record, "settings", "an object");
     zt_status status = read_integer(ctx, record, settings, "ctx", 1, INT32_MAX - 64, &options->context_tokens);
     options->new_tokens = -1;
@@ -141,7 +141,12 @@ static zt_status read_settings(zt_ctx *ctx, receipt_record *record)
     if (!status) status = read_flag(ctx, record, settings, "exact", &options->exact);
     if (!status) status = read_flag(ctx, record, settings, "ignore_eos", &options->ignore_eos);
     if (!status) status = read_text(ctx, record, settings, "kv", &kv);
-    if (!status) status = find_cache_type(ctx, record, kv, &options->kv_type);
+    if (!status) status = find_cache_type(ctx, record, "kv", kv, &options->kv_type);
+    options->kv_values = -1;
+    if (!status && json_object_get(settings, "kv_values")) {
+        status = read_text(ctx, record, settings, "kv_values", &values);
+        if (!status) status = find_cache_type(ctx, record, "kv_values", values, &options->kv_values);
+    }
     if (!status) status = read_sampler(ctx, record, settings, &options->sampler);
     if (!status) status = read_ends(ctx, record, settings);
     if (!status) status = read_stops(ctx, record, settings);

@@ -98,7 +98,7 @@ void zt_cpu_runtime_error(zt_cpu_call *call, const char *what, int64_t value, in
     X(argmax) X(attention) X(attention_indexed) X(causal_conv) X(causal_conv_back) X(conv)         \
     X(conv_filter) X(delta_rule) X(delta_rule_back) X(elementwise_binary) X(elementwise_bits)      \
     X(elementwise_cast) X(elementwise_compare) X(elementwise_logic) X(elementwise_unary) X(expert) \
-    X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(matmul_weight) X(norm) X(norm_channels) \
+    X(hadamard) X(index) X(kv_cache) X(linear) X(linear_fused) X(loss) X(matmul) X(matmul_weight) X(norm) X(norm_channels) \
     X(pad) X(pointwise) X(pool) X(quant) X(random) X(recurrent) X(recurrent_back) X(reduce)        \
     X(rope) X(sample) X(scan) X(selective_scan) X(selective_scan_back) X(sdpa) X(sdpa_grad) X(shape) X(shape_like) X(slice) X(softmax)      \
     X(spectral) X(topk) X(triangular) X(wkv7) X(wkv7_back)

@@ -3,6 +3,7 @@
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/cu.h"
 #include "lib/ops/alibi.h"
+#include "lib/tensor/block_row.h"
 
 #include <math.h>
 
@@ -41,6 +42,7 @@ static bool has_attention(const zt_cu_engine *engine, const void *attrs, const z
 {
     const zt_attention_attrs *attention = attrs;
     (void)output_types;
+    if (zt_is_block_cache(input_types[1]->dtype) || !zt_type_equal(input_types[1], input_types[2])) return false;
     return attention->head <= ZT_CU_ATTENTION_WIDE && input_types[0]->dim[0] <= (int64_t)engine->max_grid[0] &&
            input_types[0]->dim[1] / attention->head <= (int64_t)engine->max_grid[1] &&
            input_types[1]->dim[0] <= ZT_CU_SPLIT * (int64_t)engine->max_grid[2];

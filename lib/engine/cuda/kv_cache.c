@@ -2,6 +2,7 @@
 #include "lib/engine/cuda/args_llm.h"
 #include "lib/engine/cuda/rope.h"
 #include "lib/ops/rope.h"
+#include "lib/tensor/block_row.h"
 
 #include <string.h>
 
@@ -37,7 +38,7 @@ static bool has_put(const zt_cu_engine *engine, const void *attrs, const zt_type
                     const zt_type output_types[])
 {
     (void)attrs, (void)output_types;
-    return input_types[1]->dim[0] <= (int64_t)engine->max_grid[0] &&
+    return !zt_is_block_cache(input_types[0]->dtype) && input_types[1]->dim[0] <= (int64_t)engine->max_grid[0] &&
            input_types[0]->dim[1] <= 1024 * (int64_t)engine->max_grid[1];
 }
 
@@ -55,6 +56,7 @@ static bool has_rope_put(const zt_cu_engine *engine, const void *attrs, const zt
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
     (void)output_types;
+    if (zt_is_block_cache(input_types[KC]->dtype) || zt_is_block_cache(input_types[VC]->dtype)) return false;
     for (int input = Q; input <= K; input++)
         if (!zt_cu_rope_fits(engine, &rope, input_types[input]) ||
             zt_type_count(input_types[input]) > (int64_t)engine->max_grid[0])

@@ -1,6 +1,7 @@
 /* attention.c - attention over a cache: alone, with sinks, with linear biases, in chunks of positions. */
 #include "lib/engine/vulkan/vk.h"
 #include "lib/ops/alibi.h"
+#include "lib/tensor/block_row.h"
 
 #include <math.h>
 #include <string.h>
@@ -21,6 +22,7 @@ static bool attention_has(const zt_vk_engine *engine, const void *attrs, const z
 {
     const zt_attention_attrs *attention = attrs;
     (void)out;
+    if (zt_is_block_cache(input_types[1]->dtype) || !zt_type_equal(input_types[1], input_types[2])) return false;
     return attention->head <= MAX_HEAD && input_types[0]->dim[0] <= engine->groups[1] &&
            zt_vk_has_turns(engine, turns_of(engine, attention, input_types[1]->dim[0]));
 }

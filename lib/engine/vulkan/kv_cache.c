@@ -2,13 +2,14 @@
 #include "lib/engine/vulkan/norm.h"
 #include "lib/engine/vulkan/rope.h"
 #include "lib/ops/rope.h"
+#include "lib/tensor/block_row.h"
 
 /* ---- kv_put ---------------------------------------------------------------------------------- */
 
 static bool kv_put_has(const zt_vk_engine *engine, const void *attrs, const zt_type *const input_types[], const zt_type out[])
 {
     (void)attrs, (void)out;
-    return input_types[1]->dim[0] <= engine->groups[1];
+    return !zt_is_block_cache(input_types[0]->dtype) && input_types[1]->dim[0] <= engine->groups[1];
 }
 
 /* Rows of x into a cache; the inputs from `pos` on are pos, seq and table. */
@@ -40,6 +41,7 @@ static bool rope_put_has(const zt_vk_engine *engine, const void *attrs, const zt
 {
     const zt_rope_attrs rope = zt_rope_put_rope(attrs);
     (void)out;
+    if (zt_is_block_cache(input_types[KC]->dtype) || zt_is_block_cache(input_types[VC]->dtype)) return false;
     for (int input = Q; input <= V; input++)
         if (input_types[input]->dtype != ZT_F32 || !zt_vk_has_rope(engine, &rope, input_types[input], input_types[TAB]))
             return false;

@@ -538,8 +538,9 @@ zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper);
 #define ZT_KV_BLOCK ZT_LLM_BLOCK
 
 typedef struct zt_build_opts {
-    bool exact;     /* activations stay f32 */
-    zt_dtype kv;    /* of the cache */
+    bool exact;  /* activations stay f32 */
+    zt_dtype kv; /* of keys in the cache, and of values; what is of blocks is rotated (op hadamard) before */
+    zt_dtype kv_values;
     int64_t n_seq;  /* rows of the block table */
     int64_t slots;  /* of states of recurrent layers, where there are such layers */
     int64_t ctx;    /* of the session: says which of two tables of divisors holds */

@@ -24,6 +24,7 @@
  * Errors stay in the context: a value of -1 is passed on, and zt_llm_build looks once at the end.
  */
 #include "lib/llm/build/internal.h"
+#include "lib/tensor/block_row.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -190,11 +191,14 @@ int zt_update_cache(zt_program_builder *builder, const char *state, const char *
     return zt_update_cache_of(builder, state, after, x, sizes_of(builder)->kv_width);
 }
 
+static bool is_cached(const zt_program_builder *builder) { return !builder->hyper->arch->encoder && !builder->opts->lesson; }
+
+/* The state's cache is that of keys, or of values: vc. */
 int zt_update_cache_of(zt_program_builder *builder, const char *state, const char *after, int x, int64_t width)
 {
-    if (builder->hyper->arch->encoder || builder->opts->lesson) return x;
-    int cache =
-        zt_prog_state(builder->program, zt_layer_label(builder, state), builder->opts->kv, 2, (int64_t[]){builder->ctx, width});
+    if (!is_cached(builder)) return x;
+    const zt_dtype dtype = state[0] == 'v' ? builder->opts->kv_values : builder->opts->kv;
+    int cache = zt_prog_state(builder->program, zt_layer_label(builder, state), dtype, 2, (int64_t[]){builder->ctx, width});
     int cache_after =
         zt_program_kv_put(builder->program, zt_layer_label(builder, after), cache, x, builder->pos, builder->seq, builder->table);
     zt_prog_keep(builder->program, cache, cache_after);
@@ -325,13 +329,23 @@ static int norm_values(zt_program_builder *builder, int v)
                                &(zt_rms_norm_attrs){.eps = hyper->eps, .dims = sizes_of(builder)->head}, NULL);
 }
 
+/* Heads as a cache of the type is read and written: rotated where it has blocks, so that no few columns decide their scales.
+ * Rotated queries and keys have the products that they had, and a second rotation takes back that of values. */
+static int rotate_heads(zt_program_builder *builder, const char *what, zt_dtype dtype, int x)
+{
+    if (x == ZT_NONE || !is_cached(builder) || !zt_is_block_cache(dtype)) return x;
+    return zt_program_hadamard(builder->program, zt_layer_label(builder, what), x,
+                               &(zt_hadamard_attrs){.head = sizes_of(builder)->head});
+}
+
 /* Keys and values after those of the step; those of the layer whose cache this one reads. */
 static void update_keys(zt_program_builder *builder, heads *projected)
 {
     zt_layer_keys *own = &builder->keys[sizes_of(builder)->cache];
     if (has_own_cache(builder)) {
-        own->k = zt_update_cache(builder, "kc", "kp", projected->k);
-        own->v = zt_update_cache(builder, "vc", "vp", norm_values(builder, projected->v));
+        const int values = norm_values(builder, projected->v);
+        own->k = zt_update_cache(builder, "kc", "kp", rotate_heads(builder, "kh", builder->opts->kv, projected->k));
+        own->v = zt_update_cache(builder, "vc", "vp", rotate_heads(builder, "vh", builder->opts->kv_values, values));
     }
     projected->k = own->k;
     projected->v = own->v;
@@ -358,20 +372,9 @@ static int biased_attention(zt_program_builder *builder, heads projected, const 
                                       encoder ? builder->pos : ZT_NONE, &biased);
 }
 
-int zt_emit_attention(zt_program_builder *builder, int x)
+static int attend_cached(zt_program_builder *builder, heads projected)
 {
     const zt_hyper *hyper = builder->hyper;
-    if (hyper->parts & ZT_PART_LATENT) return zt_emit_latent_attention(builder, x);
-    heads projected = project_heads(builder, x);
-    if (hyper->qkv_clamp > 0) clamp_heads(builder, &projected);
-    projected.q = norm_and_rotate(builder, 'q', projected.q);
-    if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
-    if (builder->temper != ZT_NONE && !(hyper->arch->temper_length && hyper->rotated[builder->layer]))
-        projected.q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), projected.q, builder->temper);
-    update_keys(builder, &projected);
-    if (builder->opts->lesson) return causal_attention(builder, projected);
-    if (builder->length != ZT_NONE && (hyper->local[builder->layer] || builder->relative != ZT_NONE))
-        return encoder_attention(builder, projected);
     zt_attention_attrs attrs = {.head = sizes_of(builder)->head,
                                 .scale = sizes_of(builder)->attn_scale,
                                 .window = hyper->local[builder->layer] ? hyper->window : 0,
@@ -390,6 +393,24 @@ int zt_emit_attention(zt_program_builder *builder, int x)
     }
     return zt_program_attention(builder->program, zt_layer_label(builder, "a"), projected.q, projected.k, projected.v, seen,
                                 builder->seq, builder->table, &attrs);
+}
+
+int zt_emit_attention(zt_program_builder *builder, int x)
+{
+    const zt_hyper *hyper = builder->hyper;
+    if (hyper->parts & ZT_PART_LATENT) return zt_emit_latent_attention(builder, x);
+    heads projected = project_heads(builder, x);
+    if (hyper->qkv_clamp > 0) clamp_heads(builder, &projected);
+    projected.q = norm_and_rotate(builder, 'q', projected.q);
+    if (has_own_cache(builder)) projected.k = norm_and_rotate(builder, 'k', projected.k);
+    if (builder->temper != ZT_NONE && !(hyper->arch->temper_length && hyper->rotated[builder->layer]))
+        projected.q = zt_program_mul(builder->program, zt_layer_label(builder, "qm"), projected.q, builder->temper);
+    update_keys(builder, &projected);
+    if (builder->opts->lesson) return causal_attention(builder, projected);
+    if (builder->length != ZT_NONE && (hyper->local[builder->layer] || builder->relative != ZT_NONE))
+        return encoder_attention(builder, projected);
+    projected.q = rotate_heads(builder, "qh", builder->opts->kv, projected.q);
+    return rotate_heads(builder, "ah", builder->opts->kv_values, attend_cached(builder, projected));
 }
 
 static int emit_gated_attention(zt_program_builder *builder, int x)

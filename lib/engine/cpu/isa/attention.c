@@ -30,9 +30,9 @@ static void send_for_tile(const run *w, int64_t tile, int k)
 {
     if (w->s.n > FEW || tile >= w->s.ctx) return;
     const span s = seen_by_any(w, 0, w->rows, tile);
-    const size_t bytes = (size_t)w->s.D * (w->c->in[k].type.dtype == ZT_F16 ? 2 : 4);
+    const size_t bytes = cache_bytes(w->c->in[k].type.dtype, w->s.D);
     size_t at[TILE];
-    find_keys(w, tile, s, at);
+    find_rows(w, tile, s, k, at);
     for (int j = s.first; j < s.last; j++)
         for (size_t i = 0; i < bytes; i += LINE) __builtin_prefetch((const char *)w->c->in[k].data + at[j] + i, 0, 2);
 }
@@ -395,8 +395,9 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
                             int64_t end, zt_cpu_prefetch *to)
 {
     const slots at = slots_of_rows(call);
-    const size_t item = call->in[k].type.dtype == ZT_F16 ? 2 : 4;
-    const int64_t W = s->D * s->G, seq = slots_seq(&at, row), pos = at.pos[row];
+    const zt_dtype dtype = call->in[k].type.dtype;
+    const size_t width = cache_bytes(dtype, s->D * s->G);
+    const int64_t seq = slots_seq(&at, row), pos = at.pos[row];
     if (seq < 0 || seq >= at.S || pos < 0 || pos >= s->ctx) return 0;
     if (p < first_seen(call, pos)) p = first_seen(call, pos);
     if (end > pos + 1) end = pos + 1;
@@ -404,11 +405,12 @@ static int64_t lie_together(const zt_cpu_call *call, const sizes *s, int k, int6
     int64_t b = p / at.block, place = at.table ? at.table[seq * at.B + b] : 0;
     if (place < 0 || place >= at.B) return 0;
     if (end > (b + 1) * at.block) end = (b + 1) * at.block;
-    const int64_t bytes = heads * s->D * (int64_t)item, most = bytes < PIECE ? PIECE / bytes : 1;
+    const int64_t bytes = (int64_t)cache_bytes(dtype, heads * s->D), most = bytes < PIECE ? PIECE / bytes : 1;
     if (end > p + most) end = p + most;
-    to->at = (const uint8_t *)call->in[k].data + (size_t)((place * at.block + p - b * at.block) * W + g * s->D) * item;
+    to->at =
+        (const uint8_t *)call->in[k].data + (size_t)(place * at.block + p - b * at.block) * width + cache_bytes(dtype, g * s->D);
     to->bytes = (size_t)bytes;
-    to->step = (size_t)W * item;
+    to->step = width;
     to->more = end - p - 1;
     return end;
 }
@@ -438,7 +440,7 @@ static bool attention_late(const zt_cpu_call *call, int64_t begin, int64_t end, 
 static bool attention_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)out;
-    return in[1]->dtype == ZT_F32 || in[1]->dtype == ZT_F16;
+    return zt_is_cache_type(in[1]->dtype) && zt_is_cache_type(in[2]->dtype);
 }
 
 static void setup_at(zt_cpu_call *call, int pos)

@@ -4,7 +4,7 @@
 #ifndef ZT_CPU_ATTENTION_H
 #define ZT_CPU_ATTENTION_H
 
-#include "lib/engine/cpu/isa/simd.h"
+#include "lib/engine/cpu/isa/cache.h"
 #include "lib/engine/cpu/isa/slots.h"
 #include "lib/ops/alibi.h"
 
@@ -197,73 +197,79 @@ static bool sees(const run *w, int64_t r, int64_t chunk)
     return w->lo[r] < (chunk + 1) * CHUNK && w->hi[r] > chunk * CHUNK && w->lo[r] < w->hi[r];
 }
 
-/* Where the keys of a span lie in a cache, in bytes. Other places of the tile, and those that the
- * table leads nowhere, get row 0: what is read there is not used, or the whole call fails. */
-static void find_keys(const run *w, int64_t tile, span s, size_t at[TILE])
+/* Where a span of a tile lies in the cache of keys (k 1) or values (2), in bytes. Other places of the tile, and those that
+ * the table leads nowhere, get row 0: what is read there is not used, or the whole call fails. */
+static void find_rows(const run *w, int64_t tile, span s, int k, size_t at[TILE])
 {
-    const size_t item = w->c->in[1].type.dtype == ZT_F16 ? 2 : 4;
-    const int64_t W = w->s.D * w->s.G, block = w->slots.block;
-    for (int j = 0; j < TILE; j++) at[j] = (size_t)(w->g * w->s.D) * item;
+    const zt_dtype dtype = w->c->in[k].type.dtype;
+    const size_t row = cache_bytes(dtype, w->s.D * w->s.G), first = cache_bytes(dtype, w->g * w->s.D);
+    const int64_t block = w->slots.block;
+    for (int j = 0; j < TILE; j++) at[j] = first;
     for (int64_t p = tile + s.first, end = tile + s.last; p < end;) {
         int64_t b = p / block, next = (b + 1) * block;
         int64_t begin = slots_block(&w->slots, w->c, w->seq, b);
         for (; p < end && p < next; p++)
-            if (begin >= 0) at[p - tile] += (size_t)((begin + p - b * block) * W) * item;
+            if (begin >= 0) at[p - tile] += (size_t)(begin + p - b * block) * row;
     }
 }
 
-/* n columns of a cache row, zeros after them; n is LANES wherever a whole register is there. */
-INLINE vf cached(bool half, const char *p, int n)
-{
-    if (!half) return vf_load_n((const float *)p, n);
-    if (n == LANES) return vf_of_f16(p);
-    uint16_t some[LANES] = {0};
-    memcpy(some, p, (size_t)n * sizeof some[0]);
-    return vf_of_f16(some);
-}
-
-/* Sixteen keys' columns: keys[i][0..15] = column i of each. */
-INLINE void turn_keys(bool half, const char *base, const size_t *at, int n, float *keys)
+/* Sixteen keys' columns from d on: keys[i][0..15] = column d + i of each. */
+INLINE void turn_keys(zt_dtype dtype, const char *base, const size_t *at, int64_t d, int n, float *keys)
 {
     vf r[LANES];
-    UNROLL_FOR (int i = 0; i < LANES; i++) r[i] = cached(half, base + at[i], n);
+    UNROLL_FOR (int i = 0; i < LANES; i++) r[i] = cached(dtype, base + at[i], d, n);
     vf_transpose(r);
     UNROLL_FOR (int i = 0; i < LANES; i++) vf_store(keys + i * TILE, r[i]);
 }
 
-INLINE void load_keys(bool half, const char *base, int64_t D, span s, const size_t *at, float *keys)
+INLINE void load_keys(zt_dtype dtype, const char *base, int64_t D, span s, const size_t *at, float *keys)
 {
-    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int rest = (int)(D % LANES);
     const int64_t whole = D - rest;
     for (int j = s.first / LANES * LANES; j < s.last; j += LANES) {
-        for (int64_t d = 0; d < whole; d += LANES) turn_keys(half, base + d * item, at + j, LANES, keys + d * TILE + j);
-        if (rest) turn_keys(half, base + whole * item, at + j, rest, keys + whole * TILE + j);
+        for (int64_t d = 0; d < whole; d += LANES) turn_keys(dtype, base, at + j, d, LANES, keys + d * TILE + j);
+        if (rest) turn_keys(dtype, base, at + j, whole, rest, keys + whole * TILE + j);
     }
 }
 
-INLINE void load_values(bool half, const char *base, int64_t D, span s, const size_t *at, float *values)
+INLINE void load_values(zt_dtype dtype, const char *base, int64_t D, span s, const size_t *at, float *values)
 {
-    const int item = half ? 2 : 4, rest = (int)(D % LANES);
+    const int rest = (int)(D % LANES);
     const int64_t whole = D - rest, Dp = rest ? whole + LANES : whole;
     for (int j = s.first; j < s.last; j++) {
         const char *p = base + at[j];
         float *v = values + j * Dp;
-        for (int64_t d = 0; d < whole; d += LANES) vf_store(v + d, cached(half, p + d * item, LANES));
-        if (rest) vf_store(v + whole, cached(half, p + whole * item, rest));
+        for (int64_t d = 0; d < whole; d += LANES) vf_store(v + d, cached(dtype, p, d, LANES));
+        if (rest) vf_store(v + whole, cached(dtype, p, whole, rest));
     }
 }
 
+typedef void load_fn(const char *base, int64_t D, span s, const size_t *at, float *to);
+
+// clang-format off
+#define LOADS(T)                                                                                   \
+    static void load_keys_##T(const char *base, int64_t D, span s, const size_t *at, float *to)    \
+    {                                                                                              \
+        load_keys(ZT_##T, base, D, s, at, to);                                                     \
+    }                                                                                              \
+    static void load_values_##T(const char *base, int64_t D, span s, const size_t *at, float *to)  \
+    {                                                                                              \
+        load_values(ZT_##T, base, D, s, at, to);                                                   \
+    }
+// clang-format on
+EACH_CACHE(LOADS)
+#define X(T) [ZT_##T] = {load_keys_##T, load_values_##T},
+static load_fn *const load_fns[ZT_DTYPE_COUNT][2] = {EACH_CACHE(X)};
+#undef X
+
 static void load_tile(const run *w, int64_t tile, span s)
 {
-    const char *k = w->c->in[1].data, *v = w->c->in[2].data;
+    float *const to[] = {w->keys, w->values};
     size_t at[TILE];
-    find_keys(w, tile, s, at);
-    if (w->c->in[1].type.dtype == ZT_F16) {
-        load_keys(true, k, w->s.D, s, at, w->keys);
-        load_values(true, v, w->s.D, s, at, w->values);
-    } else {
-        load_keys(false, k, w->s.D, s, at, w->keys);
-        load_values(false, v, w->s.D, s, at, w->values);
+    for (int k = 1; k <= 2; k++) {
+        const zt_cpu_arg *cache = &w->c->in[k];
+        if (k == 1 || cache->type.dtype != cache[-1].type.dtype) find_rows(w, tile, s, k, at);
+        load_fns[cache->type.dtype][k - 1](cache->data, w->s.D, s, at, to[k - 1]);
     }
 }
 

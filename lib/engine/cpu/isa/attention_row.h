@@ -125,7 +125,7 @@ INLINE void score_columns(int R, int n, bool half, const run *w, const size_t *a
     const float *q[ROWS];
     vf k[LANES];
     UNROLL_FOR (int r = 0; r < R; r++) q[r] = query(w, r) + d;
-    UNROLL_FOR (int i = 0; i < LANES; i++) k[i] = cached(half, base + at[i] + d * (half ? 2 : 4), n);
+    UNROLL_FOR (int i = 0; i < LANES; i++) k[i] = cached(half ? ZT_F16 : ZT_F32, base + at[i], d, n);
     vf_transpose(k);
     UNROLL_FOR (int i = 0; i < LANES; i++) {
         UNROLL_FOR (int r = 0; r < R; r++)
@@ -163,9 +163,9 @@ INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, i
     }
     for (int j = s.first; j < s.last; j++) {
         vf v[WIDE];
-        const char *from = base + at[j] + d * item, *to = next->values + next->at[j] + d * item;
+        const char *to = next->values + next->at[j] + d * item;
         UNROLL_FOR (int k = 0; k < N; k++) {
-            v[k] = cached(half, from + LANES * k * item, n);
+            v[k] = cached(half ? ZT_F16 : ZT_F32, base + at[j], d + LANES * k, n);
             if (i == 0 && (N > 1 ? LANES * k * item % LINE == 0 : d * item % LINE == 0)) prefetch_line(to + LANES * k * item);
         }
         UNROLL_FOR (int r = 0; r < R; r++) {
@@ -284,7 +284,12 @@ static void attend_stop(stop *at, part p, part_step step, const stop *next)
 /* ---- from tile to tile ----------------------------------------------------------------------- */
 
 /* Is what the queries of one row and key head read used so? */
-static bool from_cache(const zt_cpu_call *call, const sizes *s) { return s->share <= ROWS || turns_halves(call, s->D); }
+static bool from_cache(const zt_cpu_call *call, const sizes *s)
+{
+    const zt_dtype keys = call->in[1].type.dtype;
+    if (zt_is_block_cache(keys) || keys != call->in[2].type.dtype) return false;
+    return s->share <= ROWS || turns_halves(call, s->D);
+}
 
 /* The tile at or after `tile` and before `end` of the same row and heads; false: there is none. */
 static bool find_stop(const run *w, int64_t heads, int64_t tile, int64_t end, stop *to)
@@ -295,7 +300,7 @@ static bool find_stop(const run *w, int64_t heads, int64_t tile, int64_t end, st
     to->heads = heads;
     to->tile = tile;
     to->keys = seen(w, 0, tile);
-    find_keys(w, tile, to->keys, to->at);
+    find_rows(w, tile, to->keys, 1, to->at);
     return true;
 }
 

@@ -6,18 +6,23 @@
 #include "lib/engine/cpu/isa/simd.h"
 #include "lib/engine/cpu/isa/slots.h"
 #include "lib/ops/rope.h"
+#include "lib/tensor/block_row.h"
 
-/* ---- kv_put: columns of all rows an item, so that rows are written in order ------------------ */
+/* ---- kv_put: columns of all rows an item, so that rows are written in order; of blocks, which take longer, a row ------ */
 
 enum { COLUMNS = 64 };
 
 static bool kv_put_has(const void *attrs, const zt_type *const in[], const zt_type out[])
 {
     (void)attrs, (void)in;
-    return out[0].dtype == ZT_F32 || out[0].dtype == ZT_F16;
+    return zt_is_cache_type(out[0].dtype);
 }
 
-static void kv_put_setup(zt_cpu_call *call) { call->items[0] = (call->in[1].type.dim[1] + COLUMNS - 1) / COLUMNS; }
+static void kv_put_setup(zt_cpu_call *call)
+{
+    const zt_type *x = &call->in[1].type;
+    call->items[0] = zt_is_block_cache(call->in[0].type.dtype) ? x->dim[0] : (x->dim[1] + COLUMNS - 1) / COLUMNS;
+}
 
 static void put_f16(const float *x, char *dst, int64_t n)
 {
@@ -29,6 +34,20 @@ static void put_f16(const float *x, char *dst, int64_t n)
     memcpy(dst + 2 * i, rest, (size_t)(n - i) * sizeof rest[0]);
 }
 
+static void put_blocks(zt_cpu_call *call, int64_t begin, int64_t end)
+{
+    const int64_t W = call->in[1].type.dim[1];
+    const zt_type *cache = &call->out[0].type;
+    const size_t row_bytes = (size_t)(W / zt_dtype_get(cache->dtype)->block * zt_dtype_get(cache->dtype)->block_bytes);
+    const slots at = slots_of(call, 2, call->in[0].type.dim[0]);
+    for (int64_t t = begin; t < end; t++) {
+        const int64_t slot = slots_own(&at, call, t);
+        if (slot < 0) continue;
+        zt_block_row_encode(cache->dtype, (const float *)call->in[1].data + t * W, W,
+                            (char *)call->out[0].data + (size_t)slot * row_bytes);
+    }
+}
+
 static void kv_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
     int64_t n = call->in[1].type.dim[0], W = call->in[1].type.dim[1];
@@ -36,6 +55,10 @@ static void kv_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
     int64_t first = begin * COLUMNS, last = end * COLUMNS < W ? end * COLUMNS : W;
     slots slots_table = slots_of(call, 2, call->in[0].type.dim[0]);
     (void)phase, (void)local;
+    if (zt_is_block_cache(call->out[0].type.dtype)) {
+        put_blocks(call, begin, end);
+        return;
+    }
     for (int64_t t = 0; t < n; t++) {
         int64_t slot = slots_own(&slots_table, call, t);
         if (slot < 0) continue;
@@ -48,7 +71,7 @@ static void kv_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end,
 }
 
 enum { KC, VC, Q, K, V, POS, SEQ, TABLE, TAB, GQ, GK }; /* inputs */
-enum { AUX_COLUMNS };                                   /* items of a cache */
+enum { AUX_KEYS };                                      /* items of the cache of keys */
 
 static const zt_cpu_kernel *kernel_of(const zt_cpu_kernel *list, zt_op op)
 {
@@ -144,19 +167,20 @@ static bool rope_put_has(const void *attrs, const zt_type *const in[], const zt_
 {
     (void)attrs, (void)in;
     for (int k = 0; k < 2; k++)
-        if (out[k].dtype != ZT_F32 && out[k].dtype != ZT_F16) return false;
+        if (!zt_is_cache_type(out[k].dtype)) return false;
     return true;
 }
 
 static void rope_put_setup(zt_cpu_call *call)
 {
-    part rope, kv;
+    part rope, keys, values;
     start_rope(&rope, call, &call->in[Q].type);
-    start_put(&kv, call, KC);
+    start_put(&keys, call, KC);
+    start_put(&values, call, VC);
     call->n_phases = 2;
     call->items[0] = call->in[Q].type.dim[0];
-    call->aux[AUX_COLUMNS] = kv.call.items[0];
-    call->items[1] = 2 * kv.call.items[0];
+    call->aux[AUX_KEYS] = keys.call.items[0];
+    call->items[1] = keys.call.items[0] + values.call.items[0];
     call->keep_bytes = rope.call.keep_bytes;
     call->local_bytes = rope.call.local_bytes;
     call->shared_bytes = zt_type_bytes(&call->in[K].type);
@@ -171,14 +195,14 @@ static void rope_put_prime(zt_cpu_call *call)
 
 static void rope_put_run(zt_cpu_call *call, int phase, int64_t begin, int64_t end, void *local)
 {
-    int64_t columns = call->aux[AUX_COLUMNS];
+    const int64_t keys = call->aux[AUX_KEYS];
     if (phase == 0) {
         if (call->out[2].data) rotate_rows(call, Q, GQ, call->out[2].data, begin, end, local);
         rotate_rows(call, K, GK, call->shared, begin, end, local);
         return;
     }
-    if (begin < columns) put(call, KC, call->shared, begin, end < columns ? end : columns, local);
-    if (end > columns) put(call, VC, call->in[V].data, (begin > columns ? begin : columns) - columns, end - columns, local);
+    if (begin < keys) put(call, KC, call->shared, begin, end < keys ? end : keys, local);
+    if (end > keys) put(call, VC, call->in[V].data, (begin > keys ? begin : keys) - keys, end - keys, local);
 }
 
 const zt_cpu_kernel ZT_SYM(zt_cpu_kv_cache)[] = {

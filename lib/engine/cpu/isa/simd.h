@@ -10,7 +10,8 @@
  * vf_first(n, a, b) has a's lanes below n, then b's, for any n; load_n and store_n touch no others.
  * vf_stream stores past the caches, to an address that 64 divides (stream.h).
  * vf_of_f16, vf_of_bf16 read 16 of them, vf_to_f16, vf_to_bf16 write them, to nearest even.
- * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ...
+ * vf_choose(c, a, b) is a where c has its sign set, else b; vf_swap_pairs has lanes 1 0 3 2 5 4 ..., and vf_swap(apart, a) lane
+ * i ^ apart in lane i, apart 1, 2, 4 or 8. vi_of_i8 and vi_of_u8 read 16 bytes.
  * Sums and maxima over lanes pair those 8 apart, then 4, 2 and 1: one tree everywhere. vf_sums and
  * vf_tops make up to four of them at once: lane i has that of r[i], lanes from n on are 0.
  * vf_any_below_0: has any lane less than 0?
@@ -71,6 +72,12 @@ INLINE vf vf_min(vf a, vf b) { return _mm512_min_ps(a, b); }
 INLINE vf vf_first(int n, vf a, vf b) { return _mm512_mask_blend_ps(below(n), b, a); }
 INLINE vf vf_choose(vf c, vf a, vf b) { return _mm512_mask_blend_ps(_mm512_movepi32_mask(_mm512_castps_si512(c)), b, a); }
 INLINE vf vf_swap_pairs(vf a) { return _mm512_permute_ps(a, 0xb1); }
+INLINE vf vf_swap(int apart, vf a)
+{
+    if (apart == 1) return vf_swap_pairs(a);
+    if (apart == 2) return _mm512_permute_ps(a, 0x4e);
+    return apart == 4 ? _mm512_shuffle_f32x4(a, a, 0xb1) : _mm512_shuffle_f32x4(a, a, 0x4e);
+}
 
 INLINE vi vi_set(int32_t x) { return _mm512_set1_epi32(x); }
 INLINE vi vi_load(const int32_t *p) { return _mm512_loadu_si512(p); }
@@ -86,6 +93,9 @@ INLINE vf vf_of_bits(vi a) { return _mm512_castsi512_ps(a); }
 INLINE vf vf_of_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si256(p)); }
 INLINE void vf_to_f16(void *p, vf a) { _mm256_storeu_si256(p, _mm512_cvtps_ph(a, _MM_FROUND_TO_NEAREST_INT)); }
 
+INLINE vi vi_of_i8(const void *p) { return _mm512_cvtepi8_epi32(_mm_loadu_si128(p)); }
+INLINE vi vi_of_u8(const void *p) { return _mm512_cvtepu8_epi32(_mm_loadu_si128(p)); }
+INLINE vf vf_of_vi(vi a) { return _mm512_cvtepi32_ps(a); }
 INLINE vi vi_of_u16(const void *p) { return _mm512_cvtepu16_epi32(_mm256_loadu_si256(p)); }
 INLINE void vi_to_u16(void *p, vi a) { _mm256_storeu_si256(p, _mm512_cvtepi32_epi16(a)); }
 
@@ -182,6 +192,13 @@ INLINE vf vf_first(int n, vf a, vf b)
 }
 INLINE vf vf_choose(vf c, vf a, vf b) { return (vf){_mm256_blendv_ps(b.lo, a.lo, c.lo), _mm256_blendv_ps(b.hi, a.hi, c.hi)}; }
 INLINE vf vf_swap_pairs(vf a) { return (vf){_mm256_permute_ps(a.lo, 0xb1), _mm256_permute_ps(a.hi, 0xb1)}; }
+INLINE vf vf_swap(int apart, vf a)
+{
+    if (apart == 1) return vf_swap_pairs(a);
+    if (apart == 2) return (vf){_mm256_permute_ps(a.lo, 0x4e), _mm256_permute_ps(a.hi, 0x4e)};
+    if (apart == 4) return (vf){_mm256_permute2f128_ps(a.lo, a.lo, 1), _mm256_permute2f128_ps(a.hi, a.hi, 1)};
+    return (vf){a.hi, a.lo};
+}
 
 INLINE vi vi_set(int32_t x) { return (vi){_mm256_set1_epi32(x), _mm256_set1_epi32(x)}; }
 INLINE vi vi_load(const int32_t *p)
@@ -210,6 +227,17 @@ INLINE void vf_to_f16(void *p, vf a)
     _mm_storeu_si128(h + 1, _mm256_cvtps_ph(a.hi, _MM_FROUND_TO_NEAREST_INT));
 }
 
+INLINE vi vi_of_i8(const void *p)
+{
+    const __m128i b = _mm_loadu_si128(p);
+    return (vi){_mm256_cvtepi8_epi32(b), _mm256_cvtepi8_epi32(_mm_srli_si128(b, 8))};
+}
+INLINE vi vi_of_u8(const void *p)
+{
+    const __m128i b = _mm_loadu_si128(p);
+    return (vi){_mm256_cvtepu8_epi32(b), _mm256_cvtepu8_epi32(_mm_srli_si128(b, 8))};
+}
+INLINE vf vf_of_vi(vi a) { return BOTH1(vf, _mm256_cvtepi32_ps, a); }
 INLINE vi vi_of_u16(const void *p)
 {
     const __m128i *h = p;
@@ -324,6 +352,7 @@ LANEWISE(vf, vf_min, (vf a, vf b), a.v[i] < b.v[i] ? a.v[i] : b.v[i])
 LANEWISE(vf, vf_first, (int n, vf a, vf b), i < n ? a.v[i] : b.v[i])
 LANEWISE(vf, vf_choose, (vf c, vf a, vf b), signbit(c.v[i]) ? a.v[i] : b.v[i])
 LANEWISE(vf, vf_swap_pairs, (vf a), a.v[i ^ 1])
+LANEWISE(vf, vf_swap, (int apart, vf a), a.v[i ^ apart])
 LANEWISE(vi, vi_set, (int32_t x), x)
 LANEWISE(vi, vi_add, (vi a, vi b), (int32_t)((uint32_t)a.v[i] + (uint32_t)b.v[i]))
 LANEWISE(vi, vi_sub, (vi a, vi b), (int32_t)((uint32_t)a.v[i] - (uint32_t)b.v[i]))
@@ -331,6 +360,9 @@ LANEWISE(vi, vi_and, (vi a, vi b), a.v[i] & b.v[i])
 LANEWISE(vi, vi_or, (vi a, vi b), a.v[i] | b.v[i])
 LANEWISE(vi, vi_left, (vi a, int n), (int32_t)((uint32_t)a.v[i] << n))
 LANEWISE(vi, vi_right, (vi a, int n), a.v[i] >> n)
+LANEWISE(vf, vf_of_vi, (vi a), (float)a.v[i])
+LANEWISE(vi, vi_of_i8, (const void *p), ((const int8_t *)p)[i])
+LANEWISE(vi, vi_of_u8, (const void *p), ((const uint8_t *)p)[i])
 
 INLINE vi vi_of_bits(vf a)
 {

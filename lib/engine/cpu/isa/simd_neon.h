@@ -87,6 +87,13 @@ INLINE vf vf_first(int n, vf x, vf y)
 }
 INLINE vf vf_choose(vf s, vf x, vf y) { return QUADS3(vf, quad_choose, s, x, y); }
 INLINE vf vf_swap_pairs(vf x) { return QUADS1(vf, vrev64q_f32, x); }
+INLINE float32x4_t quad_swap_halves(float32x4_t x) { return vextq_f32(x, x, 2); }
+INLINE vf vf_swap(int apart, vf x)
+{
+    if (apart == 1) return vf_swap_pairs(x);
+    if (apart == 2) return QUADS1(vf, quad_swap_halves, x);
+    return apart == 4 ? (vf){x.b, x.a, x.d, x.c} : (vf){x.c, x.d, x.a, x.b};
+}
 
 INLINE vi vi_set(int32_t x) { return FOUR_TIMES(vi, vdupq_n_s32(x)); }
 INLINE vi vi_load(const int32_t *p) { return (vi){vld1q_s32(p), vld1q_s32(p + 4), vld1q_s32(p + 8), vld1q_s32(p + 12)}; }
@@ -122,6 +129,22 @@ INLINE void vf_to_f16(void *p, vf x)
     store_halves(p, 0, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.a), x.b)));
     store_halves(p, 8, vreinterpretq_u16_f16(vcvt_high_f16_f32(vcvt_f16_f32(x.c), x.d)));
 }
+INLINE vi vi_of_i8(const void *p)
+{
+    const int8x16_t b = vld1q_s8(p);
+    const int16x8_t low = vmovl_s8(vget_low_s8(b)), high = vmovl_s8(vget_high_s8(b));
+    return (vi){vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)), vmovl_s16(vget_low_s16(high)),
+                vmovl_s16(vget_high_s16(high))};
+}
+INLINE vi vi_of_u8(const void *p)
+{
+    const uint8x16_t b = vld1q_u8(p);
+    const int16x8_t low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(b))),
+                    high = vreinterpretq_s16_u16(vmovl_u8(vget_high_u8(b)));
+    return (vi){vmovl_s16(vget_low_s16(low)), vmovl_s16(vget_high_s16(low)), vmovl_s16(vget_low_s16(high)),
+                vmovl_s16(vget_high_s16(high))};
+}
+INLINE vf vf_of_vi(vi x) { return QUADS1(vf, vcvtq_f32_s32, x); }
 INLINE vi vi_of_u16(const void *p)
 {
     const uint16x8_t low = load_halves(p, 0), high = load_halves(p, 8);
