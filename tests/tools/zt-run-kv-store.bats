@@ -101,6 +101,48 @@ blocks() { zt-run -v -m "${model:-model.gguf}" --raw -n 40 --seed 3 -i prompt --
 }
 json_text() { perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->'"$1"; }
 
+# Requests that share a beginning of 544 tokens and more: one after the other, then four at once, then by a server that begins with a
+# store that is full.
+@test "--serve with recurrent layers resumes from stored states" {
+    command -v curl >/dev/null || skip "no curl"
+    "$tests/mkmodel" --arch qwen35 --seed 3 --ctx 1024 model.q
+    for i in 1 2 3 4; do
+        printf '%s tail %d' "$(head -c 1500 "$BATS_FILE_TMPDIR/long.txt")" "$i" >prompt.$i
+        zt-run -q -m model.q --raw -n 9 --temp 0 -i prompt.$i --json | json_text '{text}' >want.$i
+        perl -MJSON::PP -0777 -ne 'print encode_json({prompt => $_, max_tokens => 9, temperature => 0})' prompt.$i >body.$i
+    done
+    serve() {
+        zt-run -v -m model.q --serve unix:s --kv-store kv 2>err 3>&- &
+        server=$!
+        for _ in {1..600}; do curl -sf --unix-socket s http://localhost/health >/dev/null && break; kill -0 $server || skip "no server here"; sleep .1; done
+    }
+    ask() { curl -sf --unix-socket s http://localhost/v1/completions -H 'Content-Type: application/json' -d "@body.$1" | json_text '{choices}[0]{text}' >got.$1; }
+    end() {
+        kill -TERM $server
+        wait $server || true
+        for i in 1 2 3 4; do cmp want.$i got.$i; done
+        rm got.*
+    }
+    serve
+    for i in 1 2 3 4; do ask $i; done
+    end
+    [ "$(find kv -name '*.state' | wc -l)" -ge 2 ]
+    read -r read written <<<"$(sed -n 's/.*kv: \([0-9]*\) blocks read, \([0-9]*\) written.*/\1 \2/p' err)"
+    [ "$read" -ge 17 ] && [ "$written" -ge 17 ]
+    for store in empty full; do
+        [ $store = full ] || rm -r kv
+        serve
+        asked=
+        for i in 1 2 3 4; do
+            ask $i &
+            asked="$asked $!"
+        done
+        wait $asked
+        end
+    done
+    [ "$(sed -n 's/.*kv: \([0-9]*\) blocks read.*/\1/p' err)" -ge 68 ] # 4 times 16 blocks and a state
+}
+
 @test "eight processes at once, with room for few blocks" {
     text >/dev/null
     size=$(find kv -name '*.kv' -printf '%s\n' -quit)
@@ -207,16 +249,40 @@ json_text() { perl -CO -MJSON::PP -0777 -ne 'print decode_json($_)->'"$1"; }
     [ "$stderr" = "zt-run: prompt: cannot open the directory: Not a directory" ]
 }
 
-# The same device from run to run; blocks of the cpu engine are not taken, and the other way round.
+# The same device from run to run. Blocks of the cpu engine are not taken, and the other way round; text and logits are those without a
+# store.
+takes_its_own_blocks() { # OPTION...
+    head -c 200 prompt >short
+    short() { zt-run -q -m model.gguf --raw -n 6 --seed 3 -i short "$@"; }
+    counted() { zt-run -v -f -m model.gguf --raw -n 0 --logits got.npy -i short --kv-store kv "$@" 2>&1 | sed -n 's/.*kv: \([0-9]*\) blocks read, \([0-9]*\) written.*/\1 \2/p'; }
+    short --kv-store kv >cpu
+    zt-run -q -m model.gguf --raw -n 0 --logits want.npy -f -i short "$@"
+    read -r read written <<<"$(counted "$@")"
+    [ "$read" -eq 0 ] && [ "$written" -ge 2 ]
+    cmp want.npy got.npy
+    read -r read written <<<"$(counted "$@")"
+    [ "$read" -ge 2 ] && [ "$written" -eq 0 ]
+    cmp want.npy got.npy
+    cmp <(short "$@") <(short "$@" --kv-store kv)
+    cmp cpu <(short --kv-store kv)
+}
+
 @test "vulkan takes its own blocks, and gives the text that it gives without a store" {
     zt-run --version | grep -q '^vulkan:0' || skip 'no Vulkan adapter'
-    text >/dev/null
-    gpu="--engine vulkan --strict-engine"
-    zt-run -q -m model.gguf --raw -n 40 --seed 3 -i prompt $gpu >want
-    [ "$(blocks $gpu | cut -d' ' -f1)" -eq 0 ]
-    zt-run -v -m model.gguf --raw -n 40 --seed 3 -i prompt --kv-store kv $gpu >got 2>err
-    cmp want got
-    [ "$(sed -n 's/.*kv: \([0-9]*\) blocks read.*/\1/p' err)" -ge 3 ]
+    takes_its_own_blocks --engine vulkan --strict-engine
+}
+
+@test "opencl takes its own blocks, and gives the text that it gives without a store" {
+    zt-run --version | grep -q '^opencl:0' || skip 'no OpenCL device: built without, or no pocl-opencl-icd'
+    takes_its_own_blocks --engine opencl --strict-engine
+}
+
+@test "cuda takes its own blocks, and gives the text that it gives without a store" {
+    export ZT_LIBCUDA=$tests/libcuda-emu.so
+    [ -e "$ZT_LIBCUDA" ] || skip 'no emulated driver: built without cuda, or no g++'
+    takes_its_own_blocks --engine cuda --strict-bits
+    rm -r kv
+    takes_its_own_blocks --engine cuda --strict-engine
 }
 
 # ZT_LONG: 500 kills. Without it the kills at each system call are enough.
