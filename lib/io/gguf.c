@@ -326,8 +326,21 @@ static const gguf_type types[] = {
     [35] = {"tq2_0", 256, 66, ZT_TQ2_0},      [39] = {"mxfp4", 32, 17, ZT_MXFP4},
     [40] = {"nvfp4", 64, 36, ZT_NVFP4},       [41] = {"q1_0", 128, 18, ZT_Q1_0},
     [42] = {"q2_0", 64, 18, ZT_Q2_0},
+    /* of ik_llama.cpp (ggml.h, ggml.c), which numbers its own types from 133; with a scale for each row they are only copied */
+    [137] = {"iq2_k", 256, 76, ZT_IQ2_K},     [138] = {"iq3_k", 256, 110, ZT_IQ3_K},
+    [139] = {"iq4_k", 256, 144, ZT_IQ4_K},    [140] = {"iq5_k", 256, 176, ZT_IQ5_K},
+    [141] = {"iq6_k", 256, 212, ZT_IQ6_K},    [144] = {"iq4_ks", 256, 136, NONE},
+    [145] = {"iq2_ks", 256, 70, NONE},       [146] = {"iq4_kss", 256, 128, NONE},
+    [152] = {"iq5_ks", 256, 168, NONE},      [153] = {"iq2_kt", 256, 68, NONE},
+    [154] = {"iq3_kt", 256, 100, NONE},      [155] = {"iq4_kt", 256, 128, NONE},
+    [156] = {"iq3_ks", 256, 102, NONE},      [157] = {"iq2_kl", 256, 86, NONE},
+    [158] = {"iq1_kt", 256, 56, NONE},
 };
 // clang-format on
+
+/* Bytes of the scale of a row, which is before its blocks, of the types that have one (row_meta_size in ggml.c there). */
+static const uint8_t row_scales[] = {
+    [144] = 4, [145] = 2, [146] = 4, [152] = 4, [153] = 4, [154] = 4, [155] = 4, [156] = 2, [157] = 2, [158] = 4};
 
 static const gguf_kind kinds[] = {
     [ZT_GGUF_U8] = {"u8", 1, 'u'},       [ZT_GGUF_I8] = {"i8", 1, 'i'},     [ZT_GGUF_U16] = {"u16", 2, 'u'},
@@ -336,6 +349,15 @@ static const gguf_kind kinds[] = {
     [ZT_GGUF_ARRAY] = {"array", 0, 'a'}, [ZT_GGUF_U64] = {"u64", 8, 'u'},   [ZT_GGUF_I64] = {"i64", 8, 'i'},
     [ZT_GGUF_F64] = {"f64", 8, 'f'},
 };
+
+bool zt_gguf_type_bytes(const gguf_type *type, int64_t count, int64_t columns, int64_t *bytes)
+{
+    size_t number = (size_t)(type - types);
+    int64_t scales = 0;
+    if (!zt_mul_i64(count / type->block, type->block_bytes, bytes)) return false;
+    if (number < sizeof row_scales && columns > 0 && !zt_mul_i64(count / columns, row_scales[number], &scales)) return false;
+    return !__builtin_add_overflow(*bytes, scales, bytes);
+}
 
 const gguf_type *zt_gguf_type(uint32_t number)
 {

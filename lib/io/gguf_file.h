@@ -43,6 +43,8 @@ typedef struct gguf_type {
     zt_dtype dtype; /* ZT_DTYPE_COUNT: zt does not compute with it */
 } gguf_type;
 const gguf_type *zt_gguf_type(uint32_t number); /* NULL: no such type */
+/* Bytes of `count` elements of a row of that table, in rows of `columns`. false: they overflow. */
+bool zt_gguf_type_bytes(const gguf_type *type, int64_t count, int64_t columns, int64_t *bytes);
 
 /* What a kind of value is: its bytes (0: they vary), and how they read: 'u' 'i' 'f' 'b' as the
  * name says, 's' string, 'a' array. */

@@ -318,7 +318,8 @@ static bool size_tensor(const header_reader *reader, gguf_tensor *tensor, const 
     }
     if (tensor->rank == 0 && type->block != 1)
         return fail_at(reader, "a scalar cannot be of type %s: its block size is %d", type->name, type->block);
-    if (!zt_mul_i64(count / type->block, type->block_bytes, &bytes) || (!empty && (uint64_t)bytes > reader->gguf->file_size))
+    int64_t columns = tensor->rank ? (int64_t)zt_gguf_u64(reader->gguf->head + tensor->dims) : 1;
+    if (!zt_gguf_type_bytes(type, count, columns, &bytes) || (!empty && (uint64_t)bytes > reader->gguf->file_size))
         return fail_at(reader, "%lld elements of type %s do not fit in the file of %llu bytes", (long long)count, type->name,
                        (unsigned long long)reader->gguf->file_size);
     tensor->bytes = empty ? 0 : (uint64_t)bytes;

@@ -222,7 +222,7 @@ static bool tensor_bytes(const gguf_type *type, int rank, const int64_t *dim, in
     if ((rank ? dim[rank - 1] : 1) % type->block != 0) return false;
     for (int i = 0; i < rank; i++)
         if (!zt_mul_i64(count, dim[i], &count)) return false;
-    return zt_mul_i64(count / type->block, type->block_bytes, bytes);
+    return zt_gguf_type_bytes(type, count, rank ? dim[rank - 1] : 1, bytes);
 }
 
 zt_status zt_gguf_put_tensor_word(zt_gguf_writer *writer, const char *name, const char *word, int rank, const int64_t *dim)

@@ -156,6 +156,11 @@ static const block_scales scales[] = {
     {ZT_IQ2_S, 0, -1, 1.0f / 40, 0, true, put_half},
     {ZT_IQ1_S, 0, -1, 1.0f / 6, 0, true, put_half},
     {ZT_IQ1_M, 48, -1, 1.0f / 6, 0, true, put_spread},
+    {ZT_IQ2_K, 0, -1, 1.0f / 80, 0, true, put_half},
+    {ZT_IQ3_K, 0, -1, 1.0f / 512, 0, true, put_half},
+    {ZT_IQ4_K, 0, -1, 1.0f / 1024, 0, true, put_half},
+    {ZT_IQ5_K, 0, -1, 1.0f / 1024, 0, true, put_half},
+    {ZT_IQ6_K, 0, -1, 1.0f / 4096, 0, true, put_half},
 };
 
 static void fill_block(const fill_args *a, const block_scales *s, int64_t b, size_t bytes, unsigned char *block)

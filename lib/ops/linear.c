@@ -93,10 +93,11 @@ static bool linear_case_at(int i, linear_case *c, zt_dtype *x)
         {3, 0, 4, ZT_F32, true, 0},        {65, 576, 192, ZT_Q4_1, false, 1}, {2, 576, 1536, ZT_Q4_1, false, 1},
         {65, 576, 192, ZT_Q4_1, false, 2}, {0, 32, 16, ZT_Q8_0, true, 2},     {1, 1536, 576, ZT_Q8_0, false, 0},
     };
-    static const zt_dtype types[] = {ZT_F64,     ZT_F32,    ZT_F16,   ZT_BF16,  ZT_Q4_0,  ZT_Q4_1,  ZT_Q5_0,    ZT_Q5_1,
-                                     ZT_Q8_0,    ZT_Q2_K,   ZT_Q3_K,  ZT_Q4_K,  ZT_Q5_K,  ZT_Q6_K,  ZT_IQ4_NL,  ZT_IQ4_XS,
-                                     ZT_MXFP4,   ZT_NVFP4,  ZT_Q1_0,  ZT_Q2_0,  ZT_TQ1_0, ZT_TQ2_0, ZT_IQ3_XXS, ZT_IQ3_S,
-                                     ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S, ZT_IQ1_S, ZT_IQ1_M};
+    static const zt_dtype types[] = {ZT_F64,    ZT_F32,     ZT_F16,   ZT_BF16,    ZT_Q4_0,   ZT_Q4_1,  ZT_Q5_0,
+                                     ZT_Q5_1,   ZT_Q8_0,    ZT_Q2_K,  ZT_Q3_K,    ZT_Q4_K,   ZT_Q5_K,  ZT_Q6_K,
+                                     ZT_IQ4_NL, ZT_IQ4_XS,  ZT_MXFP4, ZT_NVFP4,   ZT_Q1_0,   ZT_Q2_0,  ZT_TQ1_0,
+                                     ZT_TQ2_0,  ZT_IQ3_XXS, ZT_IQ3_S, ZT_IQ2_XXS, ZT_IQ2_XS, ZT_IQ2_S, ZT_IQ1_S,
+                                     ZT_IQ1_M,  ZT_IQ2_K,   ZT_IQ3_K, ZT_IQ4_K,   ZT_IQ5_K,  ZT_IQ6_K};
     /* x of 16 bits by weights of every kind. */
     static const zt_dtype beside[] = {ZT_F32,  ZT_F16,  ZT_BF16,    ZT_Q4_0,    ZT_Q8_0,
                                       ZT_Q4_K, ZT_Q6_K, ZT_IQ3_XXS, ZT_F8_E4M3, ZT_F8_E5M2};

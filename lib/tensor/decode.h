@@ -1,8 +1,8 @@
 /* decode.h - private to lib/tensor: the decoders of block types, of which dtype.c's table is made.
  *
  * Files: dtype_blocks.c blocks with one scale or two, dtype_k.c the K-quants, dtype_iq.c the types
- * whose codes stand for vectors of a grid, grids.c those grids; dtype_small.c, with encoders too,
- * floats of a byte and what is packed in bytes.
+ * whose codes stand for vectors of a grid, grids.c those grids; dtype_iqk.c the types of
+ * ik_llama.cpp; dtype_small.c, with encoders too, floats of a byte and what is packed in bytes.
  *
  * Block layouts are those of ggml-common.h, decoded as ggml-quants.c does it, in its order of
  * float operations, so that the values are the same to the bit. All files are little endian, and
@@ -44,6 +44,7 @@ extern zt_decode_fn zt_decode_q2_0, zt_decode_tq1_0, zt_decode_tq2_0;
 extern zt_decode_fn zt_decode_q2_k, zt_decode_q3_k, zt_decode_q4_k, zt_decode_q5_k, zt_decode_q6_k;
 extern zt_decode_fn zt_decode_iq4_xs, zt_decode_iq2_xxs, zt_decode_iq2_xs, zt_decode_iq2_s;
 extern zt_decode_fn zt_decode_iq3_xxs, zt_decode_iq3_s, zt_decode_iq1_s, zt_decode_iq1_m;
+extern zt_decode_fn zt_decode_iq2_k, zt_decode_iq3_k, zt_decode_iq4_k, zt_decode_iq5_k, zt_decode_iq6_k;
 
 typedef void zt_encode_fn(const float *src, void *dst, int64_t n);
 extern zt_decode_fn zt_decode_f8_e4m3, zt_decode_f8_e5m2, zt_decode_f8_e4m3fnuz;

@@ -180,6 +180,11 @@ static void encode_bf16(const float *src, void *dst, int64_t count)
 #define CODEC_IQ2_S zt_decode_iq2_s, NULL
 #define CODEC_IQ1_S zt_decode_iq1_s, NULL
 #define CODEC_IQ1_M zt_decode_iq1_m, NULL
+#define CODEC_IQ2_K zt_decode_iq2_k, NULL
+#define CODEC_IQ3_K zt_decode_iq3_k, NULL
+#define CODEC_IQ4_K zt_decode_iq4_k, NULL
+#define CODEC_IQ5_K zt_decode_iq5_k, NULL
+#define CODEC_IQ6_K zt_decode_iq6_k, NULL
 
 enum { KIND_F = 'F', KIND_I = 'I', KIND_U = 'U', KIND_B = 'B', KIND_Q = 'Q' };
 // clang-format on

@@ -25,7 +25,8 @@ extern "C" {
 /* ---- dtypes: one table ---------------------------------------------------------------------- */
 
 /* X(NAME, text, elements a block, bytes a block, kind). Kinds: F float, I signed, U unsigned,
- * B bool, Q block-quantized float. Block layouts: ggml-common.h of ggml (MIT), as facts.
+ * B bool, Q block-quantized float. Block layouts: ggml-common.h of ggml (MIT), of
+ * iq2_k to iq6_k that of ik_llama.cpp (MIT), as facts.
  *
  * i4 to f4_e2m1 pack whole values in bytes, the first element in the lowest bits; a value's last
  * byte may be filled in part, so that they have any shape. They are of kind Q: computing with them
@@ -78,7 +79,12 @@ extern "C" {
     X(IQ2_XS, "iq2_xs", 256, 74, Q)                                                                \
     X(IQ2_S, "iq2_s", 256, 82, Q)                                                                  \
     X(IQ1_S, "iq1_s", 256, 50, Q)                                                                  \
-    X(IQ1_M, "iq1_m", 256, 56, Q)
+    X(IQ1_M, "iq1_m", 256, 56, Q)                                                                  \
+    X(IQ2_K, "iq2_k", 256, 76, Q)                                                                  \
+    X(IQ3_K, "iq3_k", 256, 110, Q)                                                                 \
+    X(IQ4_K, "iq4_k", 256, 144, Q)                                                                 \
+    X(IQ5_K, "iq5_k", 256, 176, Q)                                                                 \
+    X(IQ6_K, "iq6_k", 256, 212, Q)
 
 typedef enum zt_dtype {
 #define X(NAME, text, n, bytes, kind) ZT_##NAME,

@@ -194,7 +194,9 @@ static const mkmodel_kind mkmodel_kinds[] = {
     {"tq2_0", 35, ZT_TQ2_0, 1.2, 64, -1, 0},   {"iq3_xxs", 18, ZT_IQ3_XXS, 150, 0, -1, 0},
     {"iq3_s", 21, ZT_IQ3_S, 150, 0, -1, 0},    {"iq2_xxs", 16, ZT_IQ2_XXS, 56, 0, -1, 0},
     {"iq2_xs", 17, ZT_IQ2_XS, 58, 0, -1, 0},   {"iq2_s", 22, ZT_IQ2_S, 58, 0, -1, 0},
-    {"iq1_s", 19, ZT_IQ1_S, 7.4, 0, -1, 0},
+    {"iq1_s", 19, ZT_IQ1_S, 7.4, 0, -1, 0},    {"iq2_k", 137, ZT_IQ2_K, 86, 0, -1, 0},
+    {"iq3_k", 138, ZT_IQ3_K, 630, 0, -1, 0},   {"iq4_k", 139, ZT_IQ4_K, 1250, 0, -1, 0},
+    {"iq5_k", 140, ZT_IQ5_K, 1260, 0, -1, 0},  {"iq6_k", 141, ZT_IQ6_K, 5000, 0, -1, 0},
 };
 
 GGUFW_FN const mkmodel_kind *mkmodel_type(const char *name)

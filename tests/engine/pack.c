@@ -44,7 +44,8 @@ static const int halves[ZT_DTYPE_COUNT][3] = {
     [ZT_Q8_0] = {0, -1},    [ZT_Q4_K] = {0, 2, -1},   [ZT_Q5_K] = {0, 2, -1}, [ZT_Q6_K] = {208, -1},  [ZT_MXFP4] = {-1},
     [ZT_NVFP4] = {-1},      [ZT_Q2_K] = {80, 82, -1}, [ZT_Q3_K] = {108, -1},  [ZT_IQ4_XS] = {0, -1},  [ZT_Q1_0] = {0, -1},
     [ZT_Q2_0] = {0, -1},    [ZT_TQ1_0] = {52, -1},    [ZT_TQ2_0] = {64, -1},  [ZT_IQ3_XXS] = {0, -1}, [ZT_IQ3_S] = {0, -1},
-    [ZT_IQ2_XXS] = {0, -1}, [ZT_IQ2_XS] = {0, -1},    [ZT_IQ2_S] = {0, -1},   [ZT_IQ1_S] = {0, -1},   [ZT_IQ1_M] = {-1}};
+    [ZT_IQ2_XXS] = {0, -1}, [ZT_IQ2_XS] = {0, -1},    [ZT_IQ2_S] = {0, -1},   [ZT_IQ1_S] = {0, -1},   [ZT_IQ1_M] = {-1},
+    [ZT_IQ2_K] = {0, -1},   [ZT_IQ3_K] = {0, -1},     [ZT_IQ4_K] = {0, -1},   [ZT_IQ5_K] = {0, -1},   [ZT_IQ6_K] = {0, -1}};
 
 /* Random bytes, scales between about 2^-8 and 2^-7, of either sign. */
 static void fill(zt_dtype dtype, uint8_t *p, size_t bytes)

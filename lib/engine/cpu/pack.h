@@ -98,7 +98,8 @@ extern const uint8_t zt_pack_table_values[ZT_TABLE_COUNT][16];
     X(IQ3_S, 4, ODD, 15, I8, 192, 8)
 
 #define ZT_PACK_AS_IN_FILE(X)                                                                           \
-    X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
+    X(Q1_0) X(TQ1_0) X(IQ3_XXS) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)          \
+    X(IQ2_K) X(IQ3_K) X(IQ4_K) X(IQ5_K) X(IQ6_K)
 // clang-format on
 
 typedef struct zt_pack_form {

@@ -20,7 +20,8 @@ enum { ZT_CU_ARGS = 4000 };
     X(I64) X(I32) X(I16) X(I8) X(U64) X(U32) X(U16) X(U8) X(BOOL) X(I4) X(U4) X(I2) X(U2)          \
     X(F4_E2M1) X(Q4_0) X(Q4_1) X(Q5_0) X(Q5_1) X(Q8_0) X(IQ4_NL) X(MXFP4) X(NVFP4) X(Q1_0)         \
     X(Q2_0) X(TQ1_0) X(TQ2_0) X(Q2_K) X(Q3_K) X(Q4_K) X(Q5_K) X(Q6_K) X(IQ4_XS) X(IQ3_XXS)         \
-    X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M)
+    X(IQ3_S) X(IQ2_XXS) X(IQ2_XS) X(IQ2_S) X(IQ1_S) X(IQ1_M) X(IQ2_K) X(IQ3_K) X(IQ4_K)     \
+    X(IQ5_K) X(IQ6_K)
 // clang-format on
 
 typedef enum zt_cu_dtype {

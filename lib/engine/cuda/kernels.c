@@ -27,6 +27,17 @@ bool zt_cu_has_kernel(const zt_cu_engine *engine, const char *name)
     return !platform->has_kernel || platform->has_kernel(name);
 }
 
+/* Block types that the kernels do not decode (blocks.h): those of ik_llama.cpp. */
+static bool is_undecoded(zt_dtype dtype) { return dtype >= ZT_IQ2_K && dtype <= ZT_IQ6_K; }
+
+static bool decodes_inputs(zt_op op, const zt_type *const input_types[])
+{
+    bool good = true;
+    for (int input = 0; input < zt_op_info(op)->n_in; input++)
+        good = good && !(input_types[input] && is_undecoded(input_types[input]->dtype));
+    return good;
+}
+
 /* Of a platform with kernels of its own: whether it has those that the row launches. They know no f64. */
 static bool has_kernels(const zt_cu_engine *engine, const zt_cu_row *row, const void *attrs, const zt_type *const input_types[],
                         const zt_type output_types[])
@@ -58,7 +69,7 @@ const zt_cu_row *zt_cu_find(const zt_cu_engine *engine, zt_op op, const void *at
     if (!attrs) attrs = zt_op_info(op)->defaults;
     for (size_t family = 0; family < sizeof families / sizeof families[0]; family++)
         for (const zt_cu_row *row = families[family]; row->emit; row++)
-            if (row->op == op && row->has(engine, attrs, input_types, output_types) &&
+            if (row->op == op && decodes_inputs(op, input_types) && row->has(engine, attrs, input_types, output_types) &&
                 has_kernels(engine, row, attrs, input_types, output_types))
                 return row;
     return NULL;
