@@ -27,6 +27,7 @@ long:
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-train-methods.bats tests/tools/zt-run-receipt.bats tests/engine/arithmetic.bats
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-train-faults.bats tests/tools/zt-dna-faults.bats # every allocation
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-run-kv-store.bats # 500 kills
+	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-quant.bats # every type, of eight layers
 	ZT_EVOLVE_KILLS=10 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats -f killed tests/tools/zt-dna-evolve.bats # 20 kills
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/engine/bits.bats # every pair of threads and chunks
 	ZT_LONG=1 $(BUILD)/tests/hostile_rows # every damage of every model

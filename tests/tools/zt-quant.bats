@@ -4,11 +4,15 @@
 load ../common/helper
 
 setup_file() {
-    wide=$BATS_FILE_TMPDIR/wide.gguf
+    wide=$BATS_FILE_TMPDIR/wide.gguf     # rows of whole blocks of 256, and layers enough for the rules of mixes
+    blocks=$BATS_FILE_TMPDIR/blocks.gguf # one layer of such rows
+    three=$BATS_FILE_TMPDIR/three.gguf   # three
     small=$BATS_FILE_TMPDIR/small.gguf
     "$tests/mkmodel" --type f16 "$small"
     "$tests/mkmodel" --type f32 --width 256 --ffn 512 --head 64 --layers 8 --untied "$wide"
-    export small wide
+    "$tests/mkmodel" --type f32 --width 256 --ffn 256 --head 64 --layers 1 --untied "$blocks"
+    "$tests/mkmodel" --type f32 --width 256 --ffn 512 --head 64 --layers 3 --untied "$three"
+    export small wide blocks three
 }
 
 setup() {
@@ -31,12 +35,13 @@ cell() { # ROW COLUMN
 }
 
 @test "every type of --list-types makes a model that runs" {
-    n=0
-    zt-quant -q --make-imatrix -m "$wide" -i text.txt -o im.gguf
+    n=0 model=$blocks
+    [ "${ZT_LONG-}" != 1 ] || model=$wide
+    zt-quant -q --make-imatrix -m "$model" -i text.txt -o im.gguf
     while read -r type; do
         with=()
         case $type in iq1_* | iq2_* | iq3_x*) with=(--imatrix im.gguf) ;; esac
-        zt-quant -q --type "$type" "${with[@]}" "$wide" "$type.gguf"
+        zt-quant -q --type "$type" "${with[@]}" "$model" "$type.gguf"
         zt-run -m "$type.gguf" --raw -p hello -n 2 --ids >ids
         [ "$(wc -w <ids)" -eq 2 ]
         n=$((n + 1))
@@ -106,15 +111,15 @@ cell() { # ROW COLUMN
 }
 
 @test "a model of one or two bits needs an importance matrix, of every matrix but the embedding and the output" {
-    zt-quant -q --make-imatrix -m "$wide" -i text.txt -o im.gguf
-    run -64 zt-quant -q --type iq2_xxs "$wide" out.gguf
+    zt-quant -q --make-imatrix -m "$blocks" -i text.txt -o im.gguf
+    run -64 zt-quant -q --type iq2_xxs "$blocks" out.gguf
     [[ $output == *"'blk."*"': iq2_xxs requires an importance matrix (--imatrix)"* ]]
     [ ! -e out.gguf ]
-    zt-quant -q --type q8_0 --tensor-type 'token_embd*=iq1_s' "$wide" out.gguf
-    run -64 zt-quant -q -f --type q8_0 --tensor-type '*attn_q*=iq2_s' "$wide" out.gguf
+    zt-quant -q --type q8_0 --tensor-type 'token_embd*=iq1_s' "$blocks" out.gguf
+    run -64 zt-quant -q -f --type q8_0 --tensor-type '*attn_q*=iq2_s' "$blocks" out.gguf
     [[ $output == *": iq2_s requires an importance matrix"* ]] # the type, not the mix of that name
-    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 1 "$wide" one.gguf
-    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 3 "$wide" three.gguf
+    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 1 "$blocks" one.gguf
+    zt-quant -q -f --no-history --type iq1_m --imatrix im.gguf -t 3 "$blocks" three.gguf
     cmp one.gguf three.gguf
 }
 
@@ -189,15 +194,16 @@ column() { # SOURCE QUANTIZED COLUMNS ROWS
 }
 
 @test "--target-size: below, by less than a hundredth, and better than one type of that size" {
-    zt-quant -q --no-history --type q5_0 --pure --measure "$wide" even.gguf >even
+    zt-quant -q --no-history --type q5_0 --pure --measure "$three" even.gguf >even
     size=$(stat -c %s even.gguf)
-    zt-quant -q --no-history --target-size "$size" "$wide" fits.gguf
+    zt-quant -q --no-history --target-size "$size" --measure "$three" fits.gguf >chosen
+    perl -e 'exit !($ARGV[0] > $ARGV[1] + 0.5)' "$(cell total 7 <chosen)" "$(cell total 7 <even)"
     fits=$(stat -c %s fits.gguf)
     [ "$fits" -le "$size" ] && [ "$fits" -gt $((size * 99 / 100)) ]
-    cat "$wide" | zt-quant -q --no-history --target-size "$size" - - >pipe.gguf
+    cat "$three" | zt-quant -q --no-history --target-size "$size" - - >pipe.gguf
     cmp fits.gguf pipe.gguf
-    run --separate-stderr zt-quant --target-size 1000 "$wide" none.gguf
-    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"wide.gguf: "* ]] && [ ! -e none.gguf ]
+    run --separate-stderr zt-quant --target-size 1000 "$three" none.gguf
+    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"three.gguf: "* ]] && [ ! -e none.gguf ]
 }
 
 @test "--target-size: the least size that is named is that of a whole file, works when given back, and one byte less does not" {
@@ -234,13 +240,13 @@ column() { # SOURCE QUANTIZED COLUMNS ROWS
 @test "--bpw: bits of all tensors' data per weight, never above, and the least one works when given back" {
     bits() { # FILE: 8 times all bytes of tensors, over the weights of model.gguf
         echo $((8 * $(zt-convert --list "$1" | awk -F '\t' '{n += $4} END {print n}'))) \
-            "$(zt-convert --list "$wide" | awk -F '\t' '{n += $4 / 4} END {print n}')"
+            "$(zt-convert --list "$three" | awk -F '\t' '{n += $4 / 4} END {print n}')"
     }
-    run --separate-stderr zt-quant -q --bpw 1 "$wide" out.gguf
-    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"wide.gguf: --bpw: 1 bits"* ]] && [ ! -e out.gguf ]
+    run --separate-stderr zt-quant -q --bpw 1 "$three" out.gguf
+    [ "$status" -eq 64 ] && one_message zt-quant && [[ $stderr == *"three.gguf: --bpw: 1 bits"* ]] && [ ! -e out.gguf ]
     least=${stderr##* }
     for x in "$least" 4.5; do
-        zt-quant -q -f --bpw "$x" "$wide" out.gguf
+        zt-quant -q -f --bpw "$x" "$three" out.gguf
         read -r bits weights < <(bits out.gguf)
         perl -e 'exit !($ARGV[0] <= $ARGV[2] * $ARGV[1] && $ARGV[0] > 0.99 * $ARGV[2] * $ARGV[1])' "$bits" "$weights" "$x"
     done
