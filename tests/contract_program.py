@@ -10,6 +10,7 @@ import math
 import struct
 import sys
 from fractions import Fraction
+from types import SimpleNamespace
 
 from contract_reference import (Gguf, Matrix, angle, attention, correct_power, exp, f32, fma, linear, sigmoid, to_f16, tree)
 
@@ -111,6 +112,10 @@ def log1p(x):
     return wide_fma(float(e), float.fromhex("0x1.62e42fefa39efp-1"), near(x if e == 0 else f))
 
 
+def softcap(x, cap):
+    return math.copysign(wide_tanh(abs(x * (1 / cap))) * cap, x)
+
+
 def softplus(x):
     return max(0.0, x) + log1p(wide_exp(max(-350.0, 0 - abs(x))))
 
@@ -139,6 +144,14 @@ def both(function):
 
 def swiglu(run, step, g, u):
     return Value(g.shape, [f32(f32(v * sigmoid(v)) * w) for v, w in zip(g.numbers, u.numbers)])
+
+
+GELU = [float.fromhex(c) for c in ("0x1.2444f2p-4", "0x1.988452p+0")]
+
+
+def geglu(run, step, g, u):
+    y = [f32(f32(v * sigmoid(f32(v * fma(f32(v * v), *GELU)))) * w) for v, w in zip(g.numbers, u.numbers)]
+    return Value(g.shape, y)
 
 
 def lanes(numbers, width=16):
@@ -183,12 +196,65 @@ def layer_norm(run, step, x, g=None, b=None):
     return Value(x.shape, y)
 
 
+def added(numbers):
+    """As lanes, without products."""
+    sums = [0.0] * 16
+    for i, v in enumerate(numbers):
+        sums[i % 16] = f32(sums[i % 16] + v)
+    return tree(sums)
+
+
+def softmax(run, step, x):
+    y = []
+    for row in x.rows():
+        w = [exp(f32(v - max(row))) for v in row]
+        share = f32(1 / sum(added(w[i : i + 1024]) for i in range(0, len(w), 1024)))
+        y += [f32(v * share) for v in w]
+    return Value(x.shape, y)
+
+
 def total(run, step, x):
+    axis = int(step.attrs.get("axes", "[-1]").strip("[]")) % len(x.shape)
+    if axis < len(x.shape) - 1:
+        return total_of_rows(x, axis)
     sums = [sum(sets_of(row[i : i + 1024], False) for i in range(0, len(row), 1024)) for row in x.rows()]
     return Value(x.shape[:-1] + [1], [f32(s) for s in sums])
 
 
+def total_of_rows(x, axis):
+    """Of an axis that is not the last: in order."""
+    width, y = math.prod(x.shape[axis + 1 :]), []
+    for part in x.rows(width * x.shape[axis]):
+        sums = part[:width]
+        for row in range(width, len(part), width):
+            sums = [f32(a + b) for a, b in zip(sums, part[row : row + width])]
+        y += sums
+    return Value(x.shape[:axis] + x.shape[axis + 1 :], y)
+
+
+def topk(run, step, x):
+    """The largest first; of equals the first."""
+    chosen = sorted(range(len(x.numbers)), key=lambda i: -x.numbers[i])[: step.whole("k", 1)]
+    return Value([1, len(chosen)], [x.numbers[i] for i in chosen]), Value([1, len(chosen)], chosen)
+
+
+def gather_elements(run, step, x, index):
+    return Value(index.shape, [x.numbers[i] for i in index.numbers])
+
+
+def expert_linear(run, step, x, experts, index, b=None):
+    """A row for each expert that was chosen: of the token's row, or of its own."""
+    y, act = [], step.attrs.get("act", "f32")
+    rows = x.rows() if len(x.shape) > 2 else x.rows() * len(index.numbers)
+    for row, expert in zip(rows, index.numbers):
+        made = linear(experts[expert], row, act == "f32", act == "q16")
+        y += [f32(v + c) for v, c in zip(made, b.rows()[expert])] if b else made
+    return Value([1, len(index.numbers), len(y) // len(index.numbers)], y)
+
+
 def product(run, step, x, w, b=None):
+    if isinstance(w, Value):
+        w = SimpleNamespace(kind=0, columns=w.shape[-1], rows=w.rows(), numbers=lambda m, rows=w.rows(): rows[m])
     act = step.attrs.get("act", "f32")
     y = linear(w, x.numbers, act == "f32", act == "q16")
     return Value(x.shape[:-1] + [len(y)], [f32(a + c) for a, c in zip(y, b.numbers)] if b else y)
@@ -216,8 +282,12 @@ def concat(run, step, a, b):
 def rope(run, step, x, pos):
     head, dims = step.whole("head", 0), step.whole("dims", 0)
     y, far = list(x.numbers), step.attrs.get("pair", "halves") == "halves"
+    low, high, amplitude = step.number("low", 0), step.number("high", 0), f32(step.number("amplitude", 1))
     for i in range(dims // 2):
-        s, c = angle(run.position, correct_power(step.number("theta", 10000.0), -2.0 * i / dims))
+        u = step.number("extend", 0) * (1 - min(max((i - low) / max(high - low, 0.001), 0), 1))
+        scale = step.number("scale", 1) * (1 - u) + u
+        s, c = angle(run.position, scale * correct_power(step.number("theta", 10000.0), -2.0 * i / dims))
+        s, c = f32(s * amplitude), f32(c * amplitude)
         first, second = (i, i + dims // 2) if far else (2 * i, 2 * i + 1)
         for h in range(0, len(y), head):
             a, b = x.numbers[h + first], x.numbers[h + second]
@@ -229,15 +299,21 @@ def kv_put(run, step, cache, x, *at):
     return cache + [[to_f16(v) for v in x.numbers]]
 
 
-def attend(run, step, q, keys, values, *at):
+def attend(run, step, q, keys, values, *at, sinks=None):
     head, y = step.whole("head", 0), []
-    scale = f32(step.number("scale", 0) or 1 / math.sqrt(head))
+    scale, cap = f32(step.number("scale", 0) or 1 / math.sqrt(head)), f32(step.number("softcap", 0))
+    window = step.whole("window", 0)
+    first = max(0, len(keys) - window) if window else 0
     share = len(q.numbers) // len(keys[0])
     for h in range(0, len(q.numbers), head):
         column = h // head // share * head
         part = [[row[column : column + head] for row in rows] for rows in (keys, values)]
-        y += attention(q.numbers[h : h + head], *part, scale)
+        y += attention(q.numbers[h : h + head], *part, scale, first, cap, sinks.numbers[h // head] if sinks else None)
     return Value(q.shape, y)
+
+
+def attend_sinks(run, step, q, keys, values, sinks, *at):
+    return attend(run, step, q, keys, values, sinks=sinks)
 
 
 # ---- recurrences -----------------------------------------------------------------------------------
@@ -347,8 +423,16 @@ OPS = {
     "sigmoid": each(lambda x: 1 / (wide_exp(0 - x) + 1)),
     "softplus": each(softplus),
     "scale": lambda run, step, x: each(lambda v: v * step.number("by", 1))(run, step, x),
+    "add_scalar": lambda run, step, x: each(lambda v: v + step.number("by", 0))(run, step, x),
+    "clamp": lambda run, step, x: each(lambda v: min(max(v, step.number("lo", 0)), step.number("hi", 0)))(run, step, x),
+    "softcap": lambda run, step, x: each(lambda v: softcap(v, step.number("cap", 30)))(run, step, x),
+    "softmax": softmax,
+    "topk": topk,
+    "gather_elements": gather_elements,
+    "expert_linear": expert_linear,
     "sum": total,
     "swiglu": swiglu,
+    "geglu": geglu,
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
     "linear": product,
@@ -360,6 +444,7 @@ OPS = {
     "rope": rope,
     "kv_put": kv_put,
     "attention": attend,
+    "attention_sinks": attend_sinks,
     "causal_conv": causal_conv,
     "delta_rule": delta_rule,
     "wkv7": wkv7,
@@ -371,6 +456,7 @@ class Run:
     def __init__(self, program, path):
         file = Gguf(path)
         self.position, self.data, self.state, self.shapes, self.steps, self.keep = 0, {}, {}, {}, [], {}
+        self.logits = "logits"
         for line in open(program):
             word, _, rest = line.partition(" ")
             name, _, of = rest.strip().partition(": ")
@@ -383,6 +469,8 @@ class Run:
             elif word == "keep":
                 before, _, after = rest.strip().partition(" = ")
                 self.keep[before] = after
+            elif word == "out" and rest.strip().startswith("logits = "):
+                self.logits = rest.split()[-1]
             elif " = " in line and word not in ("in", "out", "model", "bind"):
                 self.steps.append(Step(line.strip()))
 
@@ -390,6 +478,8 @@ class Run:
         shape = list(reversed(file.tensors[name][0]))
         if len(shape) < 2:
             return Value(shape, Matrix(file, name).rows[0])
+        if len(shape) == 3 and "_exps" in name:
+            return self.experts(file, name)
         matrix = Matrix(file, name)
         matrix.numbers_of = matrix.numbers
         matrix.shape = shape
@@ -398,6 +488,17 @@ class Run:
             count = math.prod(shape)
             return Value(shape, struct.unpack_from("<%df" % count, file.data, at))
         return matrix
+
+    @staticmethod
+    def experts(file, name):
+        """[expert]: each a matrix of its own."""
+        (columns, rows, count), kind, at = file.tensors[name]
+        size, width = Matrix.BLOCK[kind]
+        made = []
+        for expert in range(count):
+            file.tensors["expert"] = ([columns, rows], kind, at + expert * rows * (columns // size * width))
+            made.append(Matrix(file, "expert"))
+        return made
 
     def row(self, token):
         values = dict(self.data, **self.state, ids=token, pos=None, seq=None, table=None, rows=None, **{"from": None, "to": None})
@@ -413,7 +514,7 @@ class Run:
             values.update(zip(step.out, made if isinstance(made, tuple) else (made,)))
         self.state = {before: values[after] for before, after in self.keep.items()}
         self.position += 1
-        return values["logits"].numbers
+        return values[self.logits].numbers
 
 
 def flat(matrix):

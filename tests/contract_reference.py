@@ -97,6 +97,12 @@ def sigmoid(x):
     return f32((e if math.copysign(1, x) < 0 else 1) / f32(1 + e))
 
 
+def tanh(x):
+    em1, n = split(f32(2 * min(10.0, abs(x))))
+    e = fma(em1, 2.0**n, f32(2.0**n - 1))
+    return math.copysign(f32(e / f32(e + 2)), x)
+
+
 # ---- the file ------------------------------------------------------------------------------------
 
 
@@ -354,19 +360,22 @@ def rope(x, head, powers, position):
     return y
 
 
-def attention(q, keys, values, scale):
-    """One head's query; keys and values of positions 0, 1 ..., the last its own."""
+def attention(q, keys, values, scale, first=0, cap=0.0, sink=None):
+    """One head's query; keys and values of positions 0, 1 ..., the last its own. The first that it sees."""
     width, total = len(q), None
-    for chunk in range(0, len(keys), 256):
+    for chunk in range(first // 256 * 256, len(keys), 256):
         top, sums, acc = -math.inf, 0.0, [0.0] * width
         for tile in range(chunk, min(chunk + 256, len(keys)), 64):
-            end = min(tile + 64, len(keys))
+            tile, end = max(tile, first), min(tile + 64, len(keys))
+            if tile >= end:
+                continue
             x = []
             for key in keys[tile:end]:
                 s = 0.0
                 for a, b in zip(q, key):
                     s = fma(a, b, s)
-                x.append(f32(s * scale))
+                s = f32(s * scale)
+                x.append(f32(cap * tanh(f32(s / cap))) if cap else s)
             m = max(x)
             if m > top:
                 if sums != 0:
@@ -387,7 +396,10 @@ def attention(q, keys, values, scale):
         new = max(top, total[0])
         k, b = exp(f32(total[0] - new)), exp(f32(top - new))
         total = (new, f32(f32(total[1] * k) + f32(sums * b)), [fma(a, k, f32(c * b)) for a, c in zip(total[2], acc)])
-    return [f32(a / total[1]) for a in total[2]]
+    top, sums, acc = total
+    if sink is not None:
+        sums = f32(sums + exp(f32(sink - top)))
+    return [f32(a / sums) for a in acc]
 
 
 class Model:

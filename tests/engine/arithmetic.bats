@@ -58,12 +58,13 @@ by_page() {
     done
 }
 
-# by_program MODEL: a text of a few tokens.
+# by_program MODEL [FILE]: a text of a few tokens.
 by_program() {
-    logits "$1" short
+    local text=${2:-short}
+    logits "$1" "$text"
     zt-trace record -m "$1" >program
     # shellcheck disable=SC2046
-    python3 "$repo/tests/contract_program.py" program "$1" logits.npy $(zt-run -m "$1" -i short --tokenize) | tee out
+    python3 "$repo/tests/contract_program.py" program "$1" logits.npy $(zt-run -m "$1" -i "$text" --tokenize) | tee out
     grep -q '^0 of [1-9][0-9]* logits' out
 }
 
@@ -79,6 +80,19 @@ by_program() {
         zt-convert -q -f $arch recurrent.gguf
         by_program recurrent.gguf
     done
+}
+
+@test "windows, caps, sinks and routed experts computed from the page have the same bits" {
+    head -c 24 long >middle # longer than the windows
+    for arch in gemma2 gemma3 qwen2moe; do
+        "$tests/mkmodel" --arch $arch --layers 1 --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf
+        by_program page.gguf middle
+    done
+    tar xJf "$repo/tests/llm/gpt_oss/gpt_oss.tar.xz" gpt-oss-bf16
+    tar xJf "$repo/tests/llm/gpt_oss/gpt_oss-ggufs.tar.xz" dress
+    cp dress/o200k/tokenizer*.json gpt-oss-bf16/
+    zt-convert -q -f gpt-oss-bf16 page.gguf
+    by_program page.gguf middle
 }
 
 @test "a long text, with more than one chunk of keys (make long)" {
