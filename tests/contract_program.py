@@ -7,12 +7,14 @@ recurrent layers and what stands around them; contract_reference.py, which has t
 without a program.
 """
 import math
+import os
+import re
 import struct
 import sys
 from fractions import Fraction
 from types import SimpleNamespace
 
-from contract_reference import (Gguf, Matrix, angle, attention, correct_power, exp, f32, fma, linear, sigmoid, to_f16, tree)
+from contract_reference import (MAGIC, Gguf, Matrix, angle, attention, correct_power, exp, f32, fma, linear, sigmoid, to_f16, tree)
 
 # ---- programs ------------------------------------------------------------------------------------
 
@@ -87,9 +89,13 @@ def wide_exp(x):
     return math.ldexp(em1 + 1, n)
 
 
+def wide_expm1(x):
+    em1, n = reduced(x)
+    return em1 * 2.0**n - (1 - 2.0**n)
+
+
 def wide_tanh(x):
-    em1, n = reduced(min(40.0, abs(x) + abs(x)))
-    m = em1 * 2.0**n - (1 - 2.0**n)
+    m = wide_expm1(min(40.0, abs(x) + abs(x)))
     return math.copysign(m / (m + 2), x)
 
 
@@ -127,17 +133,23 @@ def each(function):
     return lambda run, step, x: Value(x.shape, [f32(function(v)) for v in x.numbers])
 
 
-def both(function):
-    """Of two values; the smaller one repeats over what comes before its dimensions."""
+def spread(value, shape):
+    """A dimension of 1 is repeated."""
+    own, numbers = [1] * (len(shape) - len(value.shape)) + value.shape, value.numbers
+    for axis in range(len(shape)):
+        if own[axis] != shape[axis]:
+            inner = math.prod(own[axis + 1 :])
+            numbers = [v for at in range(0, len(numbers), inner) for v in numbers[at : at + inner] * shape[axis]]
+            own[axis] = shape[axis]
+    return numbers
 
+
+def both(function):
     def apply(run, step, a, b):
-        shape = a.shape if len(a.numbers) >= len(b.numbers) else b.shape
-        if b.shape[-1] == 1 and a.shape[-1] > 1:
-            right = [v for v in b.numbers for _ in range(a.shape[-1])]
-        else:
-            right = b.numbers * (len(a.numbers) // len(b.numbers) or 1)
-        left = a.numbers * (len(b.numbers) // len(a.numbers) or 1)
-        return Value(shape, [f32(function(u, v)) for u, v in zip(left, right)])
+        rank = max(len(a.shape), len(b.shape))
+        sizes = [[1] * (rank - len(v.shape)) + v.shape for v in (a, b)]
+        shape = [v if u == 1 else u for u, v in zip(*sizes)]
+        return Value(shape, [f32(function(u, v)) for u, v in zip(spread(a, shape), spread(b, shape))])
 
     return apply
 
@@ -149,7 +161,39 @@ def swiglu(run, step, g, u):
 GELU = [float.fromhex(c) for c in ("0x1.2444f2p-4", "0x1.988452p+0")]
 
 
+def gelu_table(form):
+    """Columns c, h, k1 ... k4, as the page prints them."""
+    page = open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../docs/arithmetic.md")).read()
+    rows = re.findall(r"^ {4}%s (?:c|h|k[1-4]) +((?:[-\d.,\s]|e[-+]?\d)*\d)" % form, page, re.M)
+    return list(zip(*([f32(float(n)) for n in row.split(",")] for row in rows)))
+
+
+def gelu(run, step, x):
+    form, y = step.attrs.get("form", "tanh"), []
+    table = gelu_table(form)
+    width, last = (f32(w) for w in {"erf": (0.4564, 14.37), "tanh": (0.344, 10.8)}[form])
+    for v in x.numbers:
+        a = min(abs(v), last)
+        c, h, k1, k2, k3, k4 = table[int(f32(fma(a, f32(1 / width), MAGIC) - MAGIC))]
+        t = f32(a - c)
+        b = fma(fma(k4, t, k3), t, k2)
+        whole = float(round(fma(k1, t, h)))
+        r = fma(f32(t * t), b, fma(k1, t, f32(h - whole)))
+        g, *rest = (float.fromhex(n) for n in GELU_TAIL.split())
+        for n in rest:
+            g = fma(g, r, n)
+        tail = f32(math.ldexp(fma(f32(a * r), g, a), int(whole)))
+        y.append(f32((v if v > 0 else -0.0 if v < 0 else 0.0) - tail))
+    return Value(x.shape, y)
+
+
+GELU_TAIL = "0x1.39f71p-13 0x1.5f2d26p-10 0x1.3b36d4p-7 0x1.c6af3cp-5 0x1.ebfbd4p-3 0x1.62e43p-1"
+
+
 def geglu(run, step, g, u):
+    if step.attrs.get("form", "tanh") == "erf":
+        y = [f32(v * w) for v, w in zip(gelu(run, SimpleNamespace(attrs={"form": "erf"}), g).numbers, u.numbers)]
+        return Value(g.shape, y)
     y = [f32(f32(v * sigmoid(f32(v * fma(f32(v * v), *GELU)))) * w) for v, w in zip(g.numbers, u.numbers)]
     return Value(g.shape, y)
 
@@ -218,7 +262,7 @@ def total(run, step, x):
     if axis < len(x.shape) - 1:
         return total_of_rows(x, axis)
     sums = [sum(sets_of(row[i : i + 1024], False) for i in range(0, len(row), 1024)) for row in x.rows()]
-    return Value(x.shape[:-1] + [1], [f32(s) for s in sums])
+    return Value(x.shape[:-1] + [1] * step.whole("keepdims", 0), [f32(s) for s in sums])
 
 
 def total_of_rows(x, axis):
@@ -260,6 +304,18 @@ def product(run, step, x, w, b=None):
     return Value(x.shape[:-1] + [len(y)], [f32(a + c) for a, c in zip(y, b.numbers)] if b else y)
 
 
+def where(run, step, choice, a, b):
+    a, b = (spread(v, choice.shape) for v in (a, b))
+    return Value(choice.shape, [u if c else v for c, u, v in zip(choice.numbers, a, b)])
+
+
+def scatter_elements(run, step, x, index, u):
+    y = list(x.numbers)
+    for i, v in zip(index.numbers, u.numbers):
+        y[i] = v
+    return Value(x.shape, y)
+
+
 def gather(run, step, x, index):
     return Value([1, x.columns], x.numbers_of(index)) if isinstance(x, Matrix) else x
 
@@ -299,21 +355,30 @@ def kv_put(run, step, cache, x, *at):
     return cache + [[to_f16(v) for v in x.numbers]]
 
 
-def attend(run, step, q, keys, values, *at, sinks=None):
+def attend(run, step, q, keys, values, *at, sinks=None, slopes=None):
     head, y = step.whole("head", 0), []
     scale, cap = f32(step.number("scale", 0) or 1 / math.sqrt(head)), f32(step.number("softcap", 0))
-    window = step.whole("window", 0)
-    first = max(0, len(keys) - window) if window else 0
+    window, chunk = step.whole("window", 0), step.whole("chunk", 0)
+    first = max(0, len(keys) - window) if window else run.position // chunk * chunk if chunk else 0
     share = len(q.numbers) // len(keys[0])
     for h in range(0, len(q.numbers), head):
         column = h // head // share * head
         part = [[row[column : column + head] for row in rows] for rows in (keys, values)]
-        y += attention(q.numbers[h : h + head], *part, scale, first, cap, sinks.numbers[h // head] if sinks else None)
+        sink, slope = (of[h // head] if of else None for of in (sinks, slopes))
+        y += attention(q.numbers[h : h + head], *part, scale, first, cap, sink, slope or 0.0)
     return Value(q.shape, y)
 
 
+def attend_alibi(run, step, q, keys, values, *at):
+    count = len(q.numbers) // step.whole("head", 0)
+    below = 2 ** int(math.log2(count))
+    size = step.number("bias", 8) / below
+    powers = [-size * (h + 1) if h < below else -(size / 2) * (2 * (h - below) + 1) for h in range(count)]
+    return attend(run, step, q, keys, values, slopes=[f32(2.0**power) for power in powers])
+
+
 def attend_sinks(run, step, q, keys, values, sinks, *at):
-    return attend(run, step, q, keys, values, sinks=sinks)
+    return attend(run, step, q, keys, values, sinks=sinks.numbers)
 
 
 # ---- recurrences -----------------------------------------------------------------------------------
@@ -416,9 +481,15 @@ OPS = {
     "add": both(lambda a, b: a + b),
     "sub": both(lambda a, b: a - b),
     "mul": both(lambda a, b: a * b),
+    "div": both(lambda a, b: a / b),
+    "max": both(max),
+    "gt": both(lambda a, b: float(a > b)),
+    "where": where,
+    "abs": each(abs),
     "neg": each(lambda x: -x),
     "relu": each(lambda x: x if x > 0 else 0.0),
     "exp": each(wide_exp),
+    "expm1": each(wide_expm1),
     "tanh": each(wide_tanh),
     "sigmoid": each(lambda x: 1 / (wide_exp(0 - x) + 1)),
     "softplus": each(softplus),
@@ -429,9 +500,11 @@ OPS = {
     "softmax": softmax,
     "topk": topk,
     "gather_elements": gather_elements,
+    "scatter_elements": scatter_elements,
     "expert_linear": expert_linear,
     "sum": total,
     "swiglu": swiglu,
+    "gelu": gelu,
     "geglu": geglu,
     "rms_norm": rms_norm,
     "layer_norm": layer_norm,
@@ -445,6 +518,8 @@ OPS = {
     "kv_put": kv_put,
     "attention": attend,
     "attention_sinks": attend_sinks,
+    "attention_chunked": attend,
+    "attention_alibi": attend_alibi,
     "causal_conv": causal_conv,
     "delta_rule": delta_rule,
     "wkv7": wkv7,
@@ -501,7 +576,7 @@ class Run:
         return made
 
     def row(self, token):
-        values = dict(self.data, **self.state, ids=token, pos=None, seq=None, table=None, rows=None, **{"from": None, "to": None})
+        values = dict(self.data, **self.state, ids=token, pos=self.position, seq=None, table=None, rows=None, **{"from": None, "to": None})
         for step in self.steps:
             if step.op == "argmax":
                 continue

@@ -360,7 +360,7 @@ def rope(x, head, powers, position):
     return y
 
 
-def attention(q, keys, values, scale, first=0, cap=0.0, sink=None):
+def attention(q, keys, values, scale, first=0, cap=0.0, sink=None, slope=0.0):
     """One head's query; keys and values of positions 0, 1 ..., the last its own. The first that it sees."""
     width, total = len(q), None
     for chunk in range(first // 256 * 256, len(keys), 256):
@@ -370,12 +370,13 @@ def attention(q, keys, values, scale, first=0, cap=0.0, sink=None):
             if tile >= end:
                 continue
             x = []
-            for key in keys[tile:end]:
+            for j, key in enumerate(keys[tile:end], tile):
                 s = 0.0
                 for a, b in zip(q, key):
                     s = fma(a, b, s)
                 s = f32(s * scale)
-                x.append(f32(cap * tanh(f32(s / cap))) if cap else s)
+                s = f32(cap * tanh(f32(s / cap))) if cap else s
+                x.append(fma(float(j + 1 - len(keys)), slope, s) if slope else s)
             m = max(x)
             if m > top:
                 if sums != 0:

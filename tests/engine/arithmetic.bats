@@ -82,9 +82,15 @@ by_program() {
     done
 }
 
-@test "windows, caps, sinks and routed experts computed from the page have the same bits" {
-    head -c 24 long >middle # longer than the windows
-    for arch in gemma2 gemma3 qwen2moe; do
+# The families of operations: windows, caps, chunks, ALiBi and sinks of attention; layer norm; gelu, geglu, gates with bounds; routers by
+# softmax, sigmoid and masks, and products of experts. make long has all architectures of mkmodel whose operations the page's
+# implementation has.
+@test "attention, feed-forward and routed experts of other architectures computed from the page have the same bits" {
+    local few='gemma2 gemma3 gpt2 mpt llama4 glm4moe phimoe' more='internlm2 qwen2 qwen3 phi3 smollm3 olmo2 granite qwen2moe qwen3moe
+        qwen3next qwen35moe arwkv7 olmoe granitemoe gpt-oss command-r cohere2 stablelm starcoder2 gptneox falcon phi2 exaone exaone4 glm4
+        hunyuan-dense baichuan minicpm apertus'
+    head -c 24 long >middle # longer than the windows and chunks
+    for arch in $few ${ZT_LONG:+$more}; do
         "$tests/mkmodel" --arch $arch --layers 1 --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf
         by_program page.gguf middle
     done
