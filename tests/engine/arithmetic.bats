@@ -91,7 +91,7 @@ by_program() {
         hunyuan-dense baichuan minicpm apertus'
     head -c 24 long >middle # longer than the windows and chunks
     for arch in $few ${ZT_LONG:+$more}; do
-        "$tests/mkmodel" --arch $arch --layers 1 --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf
+        "$tests/mkmodel" --arch "$arch" --layers 1 --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf
         by_program page.gguf middle
     done
     tar xJf "$repo/tests/llm/gpt_oss/gpt_oss.tar.xz" gpt-oss-bf16
