@@ -3,7 +3,9 @@
 # nvcc makes one image of NAME.cu for all architectures in NVCC_ARCHS, of NAME_sm90.cu also for sm_90a, and the image becomes
 # a constant, zt_cu_image_NAME. images.c, which is made here, lists the constants. As in C, a*b+c is rounded twice.
 
-NVCCFLAGS := -std=c++17 -O3 -fmad=false -I. --Werror all-warnings -Xfatbin -compress-all
+# NVCC_OPT='-Xcicc -O1 -Xptxas -O1' takes a third of the time, for slower kernels of the same bits: .ci/run compiles them so.
+NVCC_OPT  ?= -O3
+NVCCFLAGS := -std=c++17 $(NVCC_OPT) -fmad=false -I. --Werror all-warnings -Xfatbin -compress-all
 nvcc_code  = $(foreach a,$(sort $(NVCC_ARCHS) $(if $(filter %_sm90,$(1)),$(NVCC_SM90))),-gencode arch=compute_$(a),code=sm_$(a)) \
              $(foreach p,$(NVCC_PTX),-gencode arch=compute_$(p),code=compute_$(p))
 $(BUILD)/%.fatbin: %.cu $(BUILD)/flags

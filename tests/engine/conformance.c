@@ -232,13 +232,27 @@ static void check_types(void)
 
 /* ---- walking --------------------------------------------------------------------------------- */
 
-/* Block types of which matmul_weight has its own cases on vulkan; with ZT_LONG=1 all have. Each is a pipeline that a driver for
- * CPUs compiles for a second, and shaders unpack blocks for it as for linear, gather and cast, whose cases have all types. */
+/* Cases that are for `make long` alone (ZT_LONG=1), since each is a pipeline that a driver for CPUs compiles for a second: on vulkan,
+ * blocks of four types stand for all where the same unpacking has cases of all types in linear and cast, a quarter of the
+ * cases of attention's variants, which are its shader with a constant, and of cases in another dtype every third. */
+static bool is_common_block(zt_dtype dtype)
+{
+    return zt_dtype_get(dtype)->kind != 'Q' || dtype == ZT_Q4_K || dtype == ZT_Q8_0 || dtype == ZT_Q6_K || dtype == ZT_IQ3_S;
+}
+
 static bool is_left_for_long(const trial *tried, const setup *options)
 {
-    const zt_dtype dtype = key_dtype(tried->o.op, &tried->c);
-    if (options->column != ON_VULKAN || tried->o.op != ZT_OP_matmul_weight || getenv("ZT_LONG")) return false;
-    return zt_dtype_get(dtype)->kind == 'Q' && dtype != ZT_Q4_K && dtype != ZT_Q8_0 && dtype != ZT_Q6_K && dtype != ZT_IQ3_S;
+    if (options->column != ON_VULKAN || getenv("ZT_LONG")) return false;
+    if (tried->retyped && tried->index % 3 != 0) return true;
+    switch (tried->o.op) {
+    case ZT_OP_attention_alibi:
+    case ZT_OP_attention_chunked:
+    case ZT_OP_attention_sinks: return tried->index % 4 != 0;
+    case ZT_OP_linear: return tried->retyped && !is_common_block(key_dtype(tried->o.op, &tried->c));
+    case ZT_OP_gather:
+    case ZT_OP_matmul_weight: return !is_common_block(key_dtype(tried->o.op, &tried->c));
+    default: return false;
+    }
 }
 
 /* Recurrences, of which vulkan has the cpu's bits (docs/decisions/0042-the-same-bits-on-vulkan.md). */

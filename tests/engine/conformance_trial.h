@@ -94,7 +94,8 @@ typedef struct trial {
     zt_case c;
     oneop o;
     int index;
-    bool skip; /* the op does not take it in this dtype */
+    bool retyped; /* in another dtype than the case has */
+    bool skip;    /* the op does not take it in this dtype */
     void *data[ZT_MAX_IN];
     void *want[ZT_MAX_OUT];
     void *got[MAX_SETUPS][ZT_MAX_OUT];
@@ -160,7 +161,8 @@ static bool trial_open(trial *t, zt_ctx *ctx, zt_op op, int i, zt_dtype as)
     t->index = i;
     t->o = (oneop){.op = op, .attrs = t->c.attrs};
     if (!zt_op_case(op, i, &t->c)) return false;
-    t->skip = as != ZT_F32 && (!retyped(&t->c, as) || !is_another(t));
+    t->retyped = as != ZT_F32;
+    t->skip = t->retyped && (!retyped(&t->c, as) || !is_another(t));
     for (int k = 0; k < info->n_in && !t->skip; k++) {
         if (t->c.fill[k] == ZT_FILL_ABSENT) continue;
         t->o.in[k] = &t->c.in[k];
