@@ -40,6 +40,8 @@ typedef struct zt_merge_method {
 } zt_merge_method;
 const zt_merge_method *zt_merge_method_at(int index); /* NULL past the last */
 const char *zt_merge_parameter(int index);            /* the name of a parameter, by mergekit's names; NULL past the last */
+/* Does the method have the parameter? False: it has not, or one of the names is unknown. */
+bool zt_merge_has_parameter(const char *method, const char *parameter);
 
 /* ---- recipes --------------------------------------------------------------------------------- */
 

@@ -8,7 +8,9 @@
  *     merge_net.c      networks' codes
  *     merge_pass.c     passes over the values of one tensor
  *     merge_linear.c   methods that are linear combinations
+ *     merge_rank.c     ranks by magnitude of the values of a tensor
  *     merge_sparse.c   methods that choose among differences to the base
+ *     merge_fusion.c   methods that choose by importance, or by how many models changed an element
  *     isa/merge.c      the inner loops
  */
 #ifndef ZT_MERGE_INTERNAL_H
@@ -37,6 +39,10 @@ typedef enum merge_param {
     MP_ROW_WISE,
     MP_FLATTEN,
     MP_FILTER_WISE,
+    MP_EPS,
+    MP_NORMALIZE_WEIGHTS,
+    MP_R,
+    MP_ALPHA,
     MP_COUNT
 } merge_param;
 
@@ -78,6 +84,8 @@ struct merge_method {
     bool consensus; /* only differences of the elected sign */
     bool normalize; /* default of MP_NORMALIZE */
     int rescale;    /* default of MP_RESCALE */
+    double epsilon; /* default of MP_EPSILON; 0: 0.15 */
+    bool strict;    /* parameters of other methods are refused; else they have no effect, as in mergekit */
 };
 const merge_method *zt_merge_method_find(const char *name);
 
@@ -240,6 +248,30 @@ zt_status zt_merge_pass_out(merge_work *work, merge_piece_fn *visit, void *arg);
 zt_status zt_merge_begin(merge_work *work); /* sets sizes, allocates buffers */
 void zt_merge_end(merge_work *work);
 
+/* ---- ranks (merge_rank.c) --------------------------------------------------------------------- */
+
+/* Keeps the values of ranks [first_rank, end_rank) of a list, ranked by magnitude, equal ones by position. The search finds
+ * the magnitudes low and high of the first and the last; where more values than are kept have one of these magnitudes, the
+ * first skip_low at low are dropped, and the first take_high at high are kept. */
+typedef struct merge_range {
+    int64_t first_rank, end_rank;
+    float low, high;
+    int64_t skip_low, take_high; /* numbers of values equal to the limit */
+    bool some_low, some_high;    /* are some of the values at the limit dropped? */
+    int64_t *equal;              /* [pieces][2] values at the limits in earlier pieces; NULL: not needed */
+} merge_range;
+
+/* Sets lists[i] to the values of list i in a piece; they may be in the piece's scratch. */
+typedef void merge_list_fn(merge_work *work, const merge_piece *piece, const float **lists, void *arg);
+/* Finds the magnitudes at the limits of `count` lists' ranges. The list of values has one entry for each range. */
+zt_status zt_merge_rank_limits(merge_work *work, merge_range *ranges, int count, merge_list_fn *list_values, void *arg);
+void zt_merge_free_ranges(merge_work *work, merge_range *ranges, int count);
+/* Sets the values at a limit that are not kept to 0, by the magnitudes in `ranked`; others stay. */
+void zt_merge_keep_range(const merge_range *range, const merge_piece *piece, const float *ranked, float *values);
+/* The magnitudes at `count` ranks, ascending from 0, of one list. */
+zt_status zt_merge_rank_values(merge_work *work, const int64_t *ranks, int count, merge_list_fn *list_values, void *arg,
+                               float *values);
+
 /* ---- networks (merge_net.c) ------------------------------------------------------------------- */
 
 /* How the codes of a source are read for a job; false: the tensor holds numbers, not codes. */
@@ -258,7 +290,7 @@ bool zt_merge_net_by_mean(const merge_job *job);
 /* ---- methods --------------------------------------------------------------------------------- */
 
 merge_run_fn zt_merge_linear, zt_merge_slerp, zt_merge_nuslerp, zt_merge_tasks, zt_merge_karcher, zt_merge_stock, zt_merge_scale,
-    zt_merge_nearswap, zt_merge_masked, zt_merge_sce;
+    zt_merge_nearswap, zt_merge_masked, zt_merge_sce, zt_merge_multislerp, zt_merge_fusion, zt_merge_ram;
 
 /* The inner loops; k: number of vectors x[i] of n floats. The same bits on every instruction set.
  *

@@ -379,6 +379,84 @@ zt_status zt_merge_karcher(merge_work *work)
     return combine_sources(work, coefficients, -1);
 }
 
+/* ---- multislerp -------------------------------------------------------------------------------- */
+
+/* Coefficients of `count` vectors with these inner products. mergekit projects them to the unit sphere, takes their weighted mean as the
+ * pole, adds the vectors' parts orthogonal to it by the same weights, and follows the sphere by that sum. The sum is
+ * always 0: sum w_i (u_i - (u_i p) p) = m p - (m p p) p, with m the length of the mean, p the pole. What remains is the
+ * pole times cos(eps), as the sum's length is eps and no less. False: the mean is 0. */
+static bool find_barycenter(const double *table, const double *weights, int count, double eps, double *coefficients)
+{
+    double units[MERGE_SOURCES], size = 0;
+    for (int i = 0; i < count; i++) {
+        double norm = sqrt(table[i * count + i]);
+        units[i] = norm + eps > 0 ? weights[i] / (norm + eps) : 0;
+        size += weights[i] * norm;
+    }
+    double length = vector_length(table, units, count);
+    if (length < eps || length == 0) return false;
+    for (int i = 0; i < count; i++) coefficients[i] = units[i] * (size * cos(eps) / length);
+    return true;
+}
+
+/* Of two opposite vectors the linear combination; of vectors that all are 0 their origin. */
+static zt_status combine_opposite(merge_work *work, const double *table, const double *weights, double *coefficients)
+{
+    const int count = work->other_count;
+    bool zeros = true;
+    for (int i = 0; i < count; i++) zeros = zeros && table[i * count + i] == 0;
+    if (!zeros && count > 2)
+        return zt_fail(work->merge->ctx, ZT_EDATA,
+                       "%s: multislerp: the weighted directions of the %d models for '%s' cancel out: use other weights",
+                       work->merge->recipe->name, count, work->job->entry.name);
+    for (int i = 0; i < count; i++) coefficients[i] = zeros ? 0 : weights[i];
+    return ZT_OK;
+}
+
+static void add_deltas(merge_work *work, const merge_piece *piece, void *arg)
+{
+    const linear_combination *combination = arg;
+    const float *vectors[MERGE_SOURCES];
+    for (int i = 0; i < work->other_count; i++) {
+        vectors[i] = piece->sources[work->others[i]];
+        if (work->base < 0) continue;
+        combination->loops->subtract(piece->deltas[i], vectors[i], piece->sources[work->base], piece->count);
+        vectors[i] = piece->deltas[i];
+    }
+    combination->loops->combine(piece->result, vectors, combination->coefficients, work->other_count, piece->count);
+    add_base(work, piece);
+}
+
+static zt_status find_weights(merge_work *work, double *weights)
+{
+    double sum = 0;
+    for (int i = 0; i < work->other_count; i++) sum += weights[i] = work->values->each[work->others[i]][MP_WEIGHT];
+    if (work->values->shared[MP_NORMALIZE_WEIGHTS] == 0) return ZT_OK;
+    if (sum == 0)
+        return zt_fail(work->merge->ctx, ZT_EDATA, "%s: the weights for '%s' sum to 0", work->merge->recipe->name,
+                       work->job->entry.name);
+    for (int i = 0; i < work->other_count; i++) weights[i] /= sum;
+    return ZT_OK;
+}
+
+zt_status zt_merge_multislerp(merge_work *work)
+{
+    const int count = work->other_count;
+    double table[MERGE_SOURCES * MERGE_SOURCES], weights[MERGE_SOURCES], coefficients[MERGE_SOURCES] = {0};
+    linear_combination combination = {.loops = zt_merge_loops()};
+    zt_status status = zt_merge_begin(work);
+    if (status == ZT_OK && count == 1) {
+        coefficients[work->others[0]] = 1;
+        return combine_sources(work, coefficients, -1);
+    }
+    if (status == ZT_OK) status = find_weights(work, weights);
+    if (status == ZT_OK) status = find_gram(work, work->others, count, work->base, table);
+    if (status == ZT_OK && !find_barycenter(table, weights, count, work->values->shared[MP_EPS], coefficients))
+        status = combine_opposite(work, table, weights, coefficients);
+    for (int i = 0; i < count; i++) combination.coefficients[i] = (float)coefficients[i];
+    return status == ZT_OK ? zt_merge_pass_out(work, add_deltas, &combination) : status;
+}
+
 /* ---- model stock ----------------------------------------------------------------------------- */
 
 /* How far to go from the base to the mean: from the cosines between differences. */

@@ -32,6 +32,10 @@ const merge_param_info zt_merge_params[MP_COUNT] = {
     [MP_ROW_WISE] = {"nuslerp_row_wise", 'b', 0, 1},
     [MP_FLATTEN] = {"nuslerp_flatten", 'b', 0, 1},
     [MP_FILTER_WISE] = {"filter_wise", 'b', 0, 1},
+    [MP_EPS] = {"eps", 'f', 0, 1},
+    [MP_NORMALIZE_WEIGHTS] = {"normalize_weights", 'b', 0, 1},
+    [MP_R] = {"r", 'f', ANY},
+    [MP_ALPHA] = {"alpha", 'f', 0, DBL_MAX},
 };
 
 /* What task vectors have in common. */
@@ -112,6 +116,41 @@ static const merge_method methods[] = {
      .shared = MP_BIT(MP_SELECT_TOPK) | MP_BIT(MP_INT8_MASK),
      .base = 2,
      .min_sources = 1},
+    {.info = {"multislerp", "interpolate any number of models on the sphere, by weight; task vectors if there is a base",
+              "goddard.blog/posts/multislerp-wow-what-a-cool-idea"},
+     .run_method = zt_merge_multislerp,
+     .shared = MP_BIT(MP_NORMALIZE_WEIGHTS) | MP_BIT(MP_EPS),
+     .per_other = MP_BIT(MP_WEIGHT),
+     .required = MP_BIT(MP_WEIGHT),
+     .base = 1,
+     .min_sources = 1,
+     .min_others = 1,
+     .strict = true},
+    {.info = {"arcee_fusion", "take the elements of the other model whose change is important, by a threshold per tensor",
+              "arcee.ai; mergekit docs/merge_methods.md"},
+     .run_method = zt_merge_fusion,
+     .base = 2,
+     .min_sources = 2,
+     .max_sources = 2,
+     .strict = true},
+    {.info = {"ram", "add the deltas: those of one model in full, the average of those that several models have",
+              "arXiv:2601.13572"},
+     .run_method = zt_merge_ram,
+     .shared = MP_BIT(MP_EPSILON),
+     .base = 2,
+     .min_sources = 2,
+     .min_others = 1,
+     .epsilon = 1e-5,
+     .strict = true},
+    {.info = {"ramplus_tl", "ram, with the deltas of one model alone scaled up, by how many its tensor shares",
+              "arXiv:2601.13572"},
+     .run_method = zt_merge_ram,
+     .shared = MP_BIT(MP_EPSILON) | MP_BIT(MP_R) | MP_BIT(MP_ALPHA),
+     .base = 2,
+     .min_sources = 2,
+     .min_others = 1,
+     .epsilon = 1e-5,
+     .strict = true},
     {.info = {"passthrough", "copy the tensors of one model; slices stack layers (frankenmerge)",
               "mergekit docs/merge_methods.md"},
      .run_method = zt_merge_scale,
@@ -125,6 +164,15 @@ enum { N_METHODS = sizeof methods / sizeof *methods };
 const zt_merge_method *zt_merge_method_at(int index) { return index >= 0 && index < N_METHODS ? &methods[index].info : NULL; }
 
 const char *zt_merge_parameter(int index) { return index >= 0 && index < MP_COUNT ? zt_merge_params[index].name : NULL; }
+
+bool zt_merge_has_parameter(const char *method, const char *parameter)
+{
+    const merge_method *row = method ? zt_merge_method_find(method) : NULL;
+    for (int i = 0; row && parameter && i < MP_COUNT; i++)
+        if (!strcmp(zt_merge_params[i].name, parameter))
+            return ((row->shared | row->per_source | row->per_other) & MP_BIT(i)) != 0;
+    return false;
+}
 
 const merge_method *zt_merge_method_find(const char *name)
 {
@@ -214,9 +262,12 @@ static bool find_in_scope(const merge_scope *scope, merge_param param, const cha
 /* The default; false: there is none. */
 static bool find_default(const merge_method *method, merge_param param, double *out)
 {
-    static const double defaults[MP_COUNT] = {[MP_DENSITY] = 1, [MP_GAMMA] = 0.01,    [MP_EPSILON] = 0.15, [MP_LAMBDA] = 1,
-                                              [MP_TOL] = 1e-5,  [MP_SELECT_TOPK] = 1, [MP_MAX_ITER] = 10,  [MP_FLATTEN] = 1};
+    static const double defaults[MP_COUNT] = {
+        [MP_DENSITY] = 1, [MP_GAMMA] = 0.01,          [MP_EPSILON] = 0.15, [MP_LAMBDA] = 1,
+        [MP_TOL] = 1e-5,  [MP_SELECT_TOPK] = 1,       [MP_MAX_ITER] = 10,  [MP_FLATTEN] = 1,
+        [MP_EPS] = 1e-8,  [MP_NORMALIZE_WEIGHTS] = 1, [MP_R] = 0.1,        [MP_ALPHA] = 0.2};
     *out = param == MP_NORMALIZE ? method->normalize : param == MP_RESCALE ? method->rescale : defaults[param];
+    if (param == MP_EPSILON && method->epsilon > 0) *out = method->epsilon;
     return param != MP_SCALE;
 }
 

@@ -1,210 +1,14 @@
 /* merge_sparse.c - owns the methods that choose among differences to the base: which are kept, by rank or at random, how
  * they are scaled, and which sign is elected.
  *
- * Ranks are found without sorting: the bits of magnitudes are counted from the highest down, in passes of 11, 11 and 9
- * bits. Exact; memory is that of the counts. Random choices are Philox of (seed; tensor name and model; element), and
- * depend on nothing else.
+ * Ranks are those of merge_rank.c. Random choices are Philox of (seed; tensor name and model; element), and depend on
+ * nothing else.
  */
 #include "lib/dna/merge_internal.h"
 
 #include <math.h>
 #include <string.h>
 #include <xxhash.h>
-
-/* ---- ranks by magnitude ----------------------------------------------------------------------- */
-
-/* Keeps the values of ranks [first_rank, end_rank) of a list, ranked by magnitude, equal ones by position. The search finds
- * the magnitudes low and high of the first and the last; where more values than are kept have one of these magnitudes, the
- * first skip_low at low are dropped, and the first take_high at high are kept. */
-typedef struct merge_range {
-    int64_t first_rank, end_rank;
-    float low, high;
-    int64_t skip_low, take_high; /* numbers of values equal to the limit */
-    bool some_low, some_high;    /* are some of the values at the limit dropped? */
-    int64_t *equal;              /* [pieces][2] values at the limits in earlier pieces; NULL: not needed */
-} merge_range;
-
-/* Sets lists[i] to the values of list i in a piece; they may be in the piece's scratch. */
-typedef void merge_list_fn(merge_work *work, const merge_piece *piece, const float **lists, void *arg);
-
-enum { BINS = 2048, LEVELS = 3 };
-static const int level_shifts[LEVELS] = {20, 9, 0};
-static const uint32_t level_masks[LEVELS] = {2047, 2047, 511};
-
-/* The search for the value at one rank. */
-typedef struct rank_edge {
-    int list;
-    bool last;           /* the last rank kept, not the first */
-    int64_t rank, below; /* below: number of values less than any with `prefix` */
-    uint32_t prefix;     /* the highest bits found so far, in place */
-    int64_t equal;
-} rank_edge;
-
-typedef struct rank_search {
-    merge_list_fn *list_values;
-    void *arg;
-    rank_edge edges[2 * MERGE_SOURCES];
-    int list_count, edge_count, level;
-    uint64_t *counts; /* [threads][edges][BINS] */
-} rank_search;
-
-static inline uint32_t magnitude_bits(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, 4);
-    return bits & 0x7fffffff;
-}
-
-static void do_count(merge_work *work, const merge_piece *piece, void *arg)
-{
-    const rank_search *search = arg;
-    const float *lists[MERGE_SOURCES];
-    int shift = level_shifts[search->level], above = search->level ? level_shifts[search->level - 1] : 31;
-    uint32_t mask = level_masks[search->level];
-    search->list_values(work, piece, lists, search->arg);
-    for (int edge_index = 0; edge_index < search->edge_count; edge_index++) {
-        uint64_t *count = search->counts + ((size_t)piece->thread * (size_t)search->edge_count + (size_t)edge_index) * BINS;
-        const float *values = lists[search->edges[edge_index].list];
-        uint32_t prefix = search->edges[edge_index].prefix >> above;
-        for (int64_t i = 0; i < piece->count; i++) {
-            uint32_t bits = magnitude_bits(values[i]);
-            if (bits >> above == prefix) count[bits >> shift & mask]++;
-        }
-    }
-}
-
-/* Narrows the search to the bin that holds the rank. */
-static void narrow_edge(const rank_search *search, int edge_index, int threads)
-{
-    rank_edge *edge = (rank_edge *)&search->edges[edge_index];
-    for (uint32_t bin = 0; bin <= level_masks[search->level]; bin++) {
-        int64_t bin_count = 0;
-        for (int thread = 0; thread < threads; thread++)
-            bin_count += (int64_t)search->counts[((size_t)thread * (size_t)search->edge_count + (size_t)edge_index) * BINS + bin];
-        if (edge->below + bin_count > edge->rank || bin == level_masks[search->level]) {
-            edge->prefix |= bin << level_shifts[search->level];
-            edge->equal = bin_count;
-            return;
-        }
-        edge->below += bin_count;
-    }
-}
-
-static zt_status search_all(merge_work *work, rank_search *search)
-{
-    int threads = zt_pool_size(work->merge->pool);
-    size_t cells = (size_t)threads * (size_t)search->edge_count * BINS;
-    search->counts = zt_alloc_array(work->merge->ctx, cells + 1, sizeof *search->counts);
-    zt_status status = search->counts ? ZT_OK : ZT_ENOMEM;
-    for (search->level = 0; search->level < LEVELS && status == ZT_OK; search->level++) {
-        memset(search->counts, 0, cells * sizeof *search->counts);
-        status = zt_merge_pass(work, do_count, search);
-        for (int edge_index = 0; edge_index < search->edge_count && status == ZT_OK; edge_index++)
-            narrow_edge(search, edge_index, threads);
-    }
-    zt_free(work->merge->ctx, search->counts);
-    return status;
-}
-
-/* ---- values equal to a limit ----------------------------------------------------------------- */
-
-typedef struct equal_count {
-    merge_range *ranges;
-    int count;
-    merge_list_fn *list_values;
-    void *arg;
-} equal_count;
-
-static void do_equals(merge_work *work, const merge_piece *piece, void *arg)
-{
-    const equal_count *equals = arg;
-    const float *lists[MERGE_SOURCES];
-    equals->list_values(work, piece, lists, equals->arg);
-    for (int k = 0; k < equals->count; k++) {
-        const merge_range *range = &equals->ranges[k];
-        if (!range->equal) continue;
-        int64_t *equal_counts = range->equal + 2 * piece->index;
-        equal_counts[0] = equal_counts[1] = 0;
-        for (int64_t i = 0; i < piece->count; i++) {
-            equal_counts[0] += fabsf(lists[k][i]) == range->low;
-            equal_counts[1] += fabsf(lists[k][i]) == range->high;
-        }
-    }
-}
-
-static zt_status count_equals(merge_work *work, merge_range *ranges, int count, merge_list_fn *list_values, void *arg)
-{
-    equal_count equals = {ranges, count, list_values, arg};
-    bool any = false;
-    for (int k = 0; k < count; k++) {
-        if (!ranges[k].some_low && !ranges[k].some_high) continue;
-        ranges[k].equal = zt_alloc_array(work->merge->ctx, (size_t)work->piece_count * 2 + 1, sizeof *ranges[k].equal);
-        if (!ranges[k].equal) return ZT_ENOMEM;
-        any = true;
-    }
-    zt_status status = any ? zt_merge_pass(work, do_equals, &equals) : ZT_OK;
-    for (int k = 0; k < count && status == ZT_OK; k++)
-        for (int side = 0; side < 2 && ranges[k].equal; side++)
-            for (int64_t i = 0, sum = 0, here; i < work->piece_count; i++, sum += here) {
-                here = ranges[k].equal[2 * i + side];
-                ranges[k].equal[2 * i + side] = sum;
-            }
-    return status;
-}
-
-/* ---- ranges ---------------------------------------------------------------------------------- */
-
-static float bits_to_float(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, 4);
-    return value;
-}
-
-static void set_edge(const rank_edge *edge, merge_range *range)
-{
-    if (edge->last) {
-        range->high = bits_to_float(edge->prefix);
-        range->take_high = range->end_rank - edge->below;
-        range->some_high = range->take_high < edge->equal && range->high > 0;
-    } else {
-        range->low = bits_to_float(edge->prefix);
-        range->skip_low = range->first_rank - edge->below;
-        range->some_low = range->skip_low > 0 && range->low > 0;
-    }
-}
-
-static zt_status find_rank_limits(merge_work *work, merge_range *ranges, int count, merge_list_fn *list_values, void *arg)
-{
-    rank_search search = {.list_values = list_values, .arg = arg, .list_count = count};
-    for (int k = 0; k < count; k++) {
-        if (ranges[k].first_rank > 0) search.edges[search.edge_count++] = (rank_edge){.list = k, .rank = ranges[k].first_rank};
-        if (ranges[k].end_rank < work->element_count)
-            search.edges[search.edge_count++] = (rank_edge){.list = k, .last = true, .rank = ranges[k].end_rank - 1};
-        ranges[k].low = 0;
-        ranges[k].high = INFINITY;
-    }
-    zt_status status = search.edge_count ? search_all(work, &search) : ZT_OK;
-    for (int edge_index = 0; edge_index < search.edge_count && status == ZT_OK; edge_index++)
-        set_edge(&search.edges[edge_index], &ranges[search.edges[edge_index].list]);
-    return status == ZT_OK ? count_equals(work, ranges, count, list_values, arg) : status;
-}
-
-static void free_ranges(merge_work *work, merge_range *ranges, int count)
-{
-    for (int k = 0; k < count; k++) zt_free(work->merge->ctx, ranges[k].equal);
-}
-
-static void keep_range(const merge_range *range, const merge_piece *piece, const float *ranked, float *values)
-{
-    int64_t low_seen = range->equal ? range->equal[2 * piece->index] : 0,
-            high_seen = range->equal ? range->equal[2 * piece->index + 1] : 0;
-    for (int64_t i = 0; range->equal && i < piece->count; i++) {
-        float magnitude = fabsf(ranked[i]);
-        if (magnitude == range->low && range->some_low && low_seen++ < range->skip_low) values[i] = 0;
-        if (magnitude == range->high && range->some_high && high_seen++ >= range->take_high) values[i] = 0;
-    }
-}
 
 /* ---- masks ------------------------------------------------------------------------------------ */
 
@@ -319,7 +123,7 @@ static void keep_selected(const delta_masks *masks, const merge_work *work, cons
     else if (how == SPARSE_RANKED)
         keep_ranked(masks, work, piece, index);
     else {
-        keep_range(&masks->ranges[index], piece, piece->deltas[index], piece->deltas[index]);
+        zt_merge_keep_range(&masks->ranges[index], piece, piece->deltas[index], piece->deltas[index]);
         masks->loops->keep(piece->deltas[index], masks->ranges[index].low, masks->ranges[index].high, piece->count);
     }
 }
@@ -378,7 +182,7 @@ static zt_status find_ranges(delta_masks *masks, merge_work *work)
         masks->list_of[masks->ranked_count] = source_index;
         ranges[masks->ranked_count++] = masks->ranges[source_index];
     }
-    zt_status status = masks->ranked_count ? find_rank_limits(work, ranges, masks->ranked_count, ranked_lists, masks) : ZT_OK;
+    zt_status status = masks->ranked_count ? zt_merge_rank_limits(work, ranges, masks->ranked_count, ranked_lists, masks) : ZT_OK;
     for (int k = 0; k < masks->ranked_count; k++) masks->ranges[masks->list_of[k]] = ranges[k];
     return status;
 }
@@ -461,7 +265,7 @@ static void set_up(delta_masks *masks, merge_work *work)
 
 static void free_masks(delta_masks *masks, merge_work *work)
 {
-    free_ranges(work, masks->ranges, masks->count);
+    zt_merge_free_ranges(work, masks->ranges, masks->count);
     for (int thread = 0; masks->sort_space && thread < zt_pool_size(work->merge->pool); thread++)
         zt_free(work->merge->ctx, masks->sort_space[thread]);
     zt_free(work->merge->ctx, masks->sort_space);
@@ -528,7 +332,7 @@ static void select_deltas(const sce_selection *sce, const merge_work *work, cons
 {
     find_variances(sce, work, piece);
     for (int source_index = 0; source_index < sce->count && !sce->all; source_index++) {
-        if (!sce->none) keep_range(&sce->range, piece, piece->result, piece->deltas[source_index]);
+        if (!sce->none) zt_merge_keep_range(&sce->range, piece, piece->result, piece->deltas[source_index]);
         for (int64_t j = 0; j < piece->count; j++)
             if (sce->none || piece->result[j] < sce->range.low || piece->result[j] > sce->range.high)
                 piece->deltas[source_index][j] = 0;
@@ -572,7 +376,7 @@ static zt_status select_range(sce_selection *sce, merge_work *work)
     int64_t kept = (int64_t)((double)count * topk);
     sce->none = kept == 0;
     sce->range = (merge_range){.first_rank = work->element_count - kept, .end_rank = work->element_count};
-    return status == ZT_OK && kept ? find_rank_limits(work, &sce->range, 1, variance_list, sce) : status;
+    return status == ZT_OK && kept ? zt_merge_rank_limits(work, &sce->range, 1, variance_list, sce) : status;
 }
 
 static zt_status find_weights(sce_selection *sce, merge_work *work)
@@ -598,7 +402,7 @@ zt_status zt_merge_sce(merge_work *work)
     status = sce.nonzero && sce.squares ? select_range(&sce, work) : ZT_ENOMEM;
     if (status == ZT_OK) status = find_weights(&sce, work);
     if (status == ZT_OK) status = zt_merge_pass_out(work, do_sce, &sce);
-    free_ranges(work, &sce.range, 1);
+    zt_merge_free_ranges(work, &sce.range, 1);
     zt_free(work->merge->ctx, sce.nonzero);
     zt_free(work->merge->ctx, sce.squares);
     return status;

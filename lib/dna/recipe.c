@@ -480,6 +480,37 @@ static zt_status check_contract(recipe_builder *builder, const zt_tree *node)
     return ZT_OK;
 }
 
+/* Refuses parameters that the method does not have. */
+static zt_status check_scope(recipe_builder *builder, const zt_tree *node, const merge_scope *scope)
+{
+    const merge_method *method = builder->recipe->method;
+    const unsigned taken = method->shared | method->per_source | method->per_other;
+    char known[200] = "none";
+    size_t used = 0;
+    for (int param = 0; param < MP_COUNT && used < sizeof known; param++)
+        if (taken & MP_BIT(param))
+            used += (size_t)snprintf(known + used, sizeof known - used, "%s%s", used ? ", " : "", zt_merge_params[param].name);
+    for (int i = 0; i < scope->count; i++)
+        if (!(taken & MP_BIT(scope->settings[i].param)))
+            return REFUSE(node, "%s has no parameter '%s' (it has: %s)", method->info.name,
+                          zt_merge_params[scope->settings[i].param].name, known);
+    return ZT_OK;
+}
+
+static zt_status check_parameters(recipe_builder *builder, const zt_tree *node)
+{
+    const zt_recipe *recipe = builder->recipe;
+    if (!recipe->method->strict) return ZT_OK;
+    zt_status status = check_scope(builder, node, &recipe->scope);
+    for (int i = 0; i < recipe->slice_count && status == ZT_OK; i++) {
+        const merge_slice *slice = &recipe->slices[i];
+        status = check_scope(builder, node, &slice->scope);
+        for (int k = 0; k < slice->source_count && status == ZT_OK; k++)
+            status = check_scope(builder, node, &slice->sources[k].scope);
+    }
+    return status;
+}
+
 static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
 {
     static const recipe_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
@@ -491,7 +522,8 @@ static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
     zt_status status = read_keys(builder, node, "recipe", keys, builder->recipe);
     if (status == ZT_OK) status = check_whole(builder, node);
     if (status == ZT_OK) status = place_base(builder, node);
-    return status == ZT_OK ? check_contract(builder, node) : status;
+    if (status == ZT_OK) status = check_contract(builder, node);
+    return status == ZT_OK ? check_parameters(builder, node) : status;
 }
 
 zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size_t length)

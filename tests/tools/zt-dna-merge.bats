@@ -394,3 +394,21 @@ lora_of() {
     [ "$(meta zt.merge.method child.gguf)" = slerp ]
     run ! make -s ZT="$tools"
 }
+
+@test "methods by element and on the sphere, and the parameters that they refuse" {
+    zt-dna merge --method multislerp --weight 0.5 a.gguf b.gguf -o sphere.gguf
+    zt-dna merge --method arcee_fusion --base a.gguf b.gguf -o fused.gguf
+    zt-dna merge --method ram --base a.gguf b.gguf c.gguf -o ram.gguf
+    zt-dna merge --method ramplus_tl --base a.gguf --epsilon 0.001 --param r=0.3 --param alpha=1 b.gguf c.gguf -t 3 -o plus.gguf
+    zt-dna merge --method ramplus_tl --base a.gguf --epsilon 0.001 --param r=0 b.gguf c.gguf -o plain.gguf
+    zt-dna merge --method ram --base a.gguf --epsilon 0.001 b.gguf c.gguf -o same.gguf
+    diff <(zt-convert --hash plain.gguf) <(zt-convert --hash same.gguf)
+    zt-convert --hash plus.gguf >plus.hash
+    ! diff <(zt-convert --hash same.gguf) plus.hash >/dev/null
+    refused 64 "multislerp has no parameter 'density' (it has: weight, eps, normalize_weights)" --method multislerp --density 0.5 a.gguf b.gguf -o x.gguf
+    refused 64 "arcee_fusion has no parameter 'weight' (it has: none)" --method arcee_fusion --base a.gguf --weight 1 b.gguf -o x.gguf
+    refused 64 "ram has no parameter 'r' (it has: epsilon)" --method ram --base a.gguf --param r=1 b.gguf -o x.gguf
+    refused 64 'arcee_fusion needs a base_model' --method arcee_fusion a.gguf b.gguf -o x.gguf
+    refused 64 'arcee_fusion cannot merge 3 models (including the base)' --method arcee_fusion --base a.gguf b.gguf c.gguf -o x.gguf
+    refused 65 "the weights for 'token_embd.weight' sum to 0" --method multislerp --weight 1,-1 a.gguf b.gguf -o x.gguf
+}

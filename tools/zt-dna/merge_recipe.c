@@ -128,7 +128,8 @@ static zt_status put_parameters(zt_cli *cli, const dna_options *options, zt_str 
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == ZT_OK; i++)
         if (zt_cli_given(cli, numbers[i].name)) status = put_number(text, numbers[i].name, numbers[i].value, &first);
-    if (status == ZT_OK && !options->weight.n && !is_param(options, "weight")) status = put_number(text, "weight", 1, &first);
+    if (status == ZT_OK && !options->weight.n && !is_param(options, "weight") && zt_merge_has_parameter(method, "weight"))
+        status = put_number(text, "weight", 1, &first);
     if (status == ZT_OK && !zt_cli_given(cli, "t") && !is_param(options, "t") && !strcmp(method, "slerp"))
         status = put_number(text, "t", 0.5, &first);
     for (int i = 0; i < options->param.n && status == ZT_OK; i++) status = put_param(cli, text, options->param.item[i], &first);
