@@ -4,6 +4,7 @@
  *   dna/merge.h    several models of one shape made into one, by a recipe
  *   dna/lora.h     adapters: read, applied, extracted
  *   dna/adapted.h  a model with adapters, as a checkpoint
+ *   dna/moe.h      a mixture of experts made of models of one shape
  *   dna/evolve.h   populations: which members become parents of the next generation
  *   dna/recipe_genome.h  merge recipes whose numbers evolve
  */
@@ -14,6 +15,7 @@
 #include "lib/dna/merge.h"
 #include "lib/dna/lora.h"
 #include "lib/dna/adapted.h"
+#include "lib/dna/moe.h"
 #include "lib/dna/evolve.h"
 #include "lib/dna/recipe_genome.h"
 

@@ -70,6 +70,7 @@ static zt_nn *a_zt_nn;
 static zt_nn_layer *a_zt_nn_layer;
 static zt_dna *a_zt_dna;
 static zt_recipe *a_zt_recipe;
+static zt_moe_recipe *a_zt_moe_recipe;
 static zt_samples *a_zt_samples;
 static zt_trainer *a_zt_trainer;
 static const zt_optimizer *a_zt_optimizer;
@@ -246,6 +247,8 @@ static void make_arguments(const char *folder)
     a_zt_dna = zt_dna_of(ctx, a_zt_checkpoint, ZT_RULE_FIELD);
     static const char recipe[] = "merge_method: linear\nmodels:\n- model: a\n- model: b\n";
     a_zt_recipe = zt_recipe_parse(ctx, "recipe", recipe, sizeof recipe - 1);
+    static const char mixture[] = "base_model: a\ngate_mode: random\nexperts: [{source_model: a}, {source_model: b}]\n";
+    a_zt_moe_recipe = zt_moe_recipe_parse(ctx, "mixture", mixture, sizeof mixture - 1);
     a_zt_samples = zt_samples_new(ctx, a_zt_prog, NULL, 0);
     a_zt_optimizer = zt_optimizer_named("sgd");
     a_zt_container = zt_container_named("gguf");

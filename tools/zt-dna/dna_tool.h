@@ -33,6 +33,7 @@ enum {
     DNA_LINEAGE,
     DNA_SPLICE,
     DNA_MERGE,
+    DNA_MOE,
     DNA_GRAFT,
     DNA_LORA,
     DNA_MUTATE,
@@ -58,6 +59,7 @@ zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, i
 const char *dna_method_names(const void *user, int i);
 const char *dna_parameter_names(const void *user, int i);
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count);
+zt_status dna_moe(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_evolve(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count);
@@ -74,6 +76,8 @@ zt_status dna_report_progress(zt_cli *cli, const char *layer, int64_t done, int6
 /* Writes a model to the file of --output, in the container of --to or of the name, else JSON for networks and GGUF; with a
  * line of history. */
 zt_status dna_write(zt_cli *cli, const dna_options *options, zt_dna *model, const char *what);
+/* Writes a checkpoint of GGUF's metadata to --output: a file, stdout, or a Hugging Face directory; closes it. `what` names the work. */
+zt_status dna_write_made(zt_cli *cli, const dna_options *options, zt_checkpoint *model, const char *what);
 /* The container of an output: by --to, or the name, else `else_to`; NULL: unknown. */
 const zt_container *dna_container(zt_cli *cli, const dna_options *options, const char *path, const char *else_to);
 /* Does --select select the name? Without --select all are selected. */

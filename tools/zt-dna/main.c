@@ -9,6 +9,7 @@ static const dna_command commands[DNA_N_COMMANDS] = {
     [DNA_LINEAGE] = {{"lineage", "lineage [--threshold X] [--map] [OPTION...] A B..."}, 2, -1, dna_lineage},
     [DNA_SPLICE] = {{"splice", "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD"}, 2, 2, dna_splice},
     [DNA_MERGE] = {{"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"}, 0, -1, dna_merge},
+    [DNA_MOE] = {{"moe", "moe [--models DIR] RECIPE -o OUT"}, 1, 1, dna_moe},
     [DNA_GRAFT] = {{"graft", "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"}, 1, -1, dna_graft},
     [DNA_LORA] = {{"lora", "lora [--rank R] BASE TUNED -o OUT"}, 2, 2, dna_lora},
     [DNA_MUTATE] = {{"mutate", "mutate [--perturb-rate P] [--kind-rate P] [OPTION...] NET -o OUT"}, 1, 1, dna_mutate},
@@ -30,7 +31,7 @@ static const zt_tool tool = {
     .commands = true,
     .n_modes = DNA_N_COMMANDS,
     .shared_options = dna_shared_options,
-    .recipe_modes = ZT_IN(DNA_EVOLVE),
+    .recipe_modes = ZT_IN(DNA_EVOLVE) | ZT_IN(DNA_MOE),
 };
 
 static zt_status run_command(zt_cli *cli)

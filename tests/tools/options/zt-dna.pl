@@ -14,6 +14,9 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
         zt-train -q --seed 3 --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net2.json >/dev/null
         printf '%s\n' 'merge_method: linear' 'models:' '  - model: b.gguf' '    parameters: {weight: 1}' '  - model: c.gguf' '    parameters: {weight: 1}' >recipe.yaml
         mkdir dir; cp b.gguf dir/d.gguf
+        printf '%s\n' 'base_model: a.gguf' 'gate_mode: random' 'experts: [{source_model: b.gguf}, {source_model: c.gguf}]' >experts.yaml
+        sed s/b.gguf/d.gguf/ experts.yaml >parted.yaml
+        printf '%s\n' 'base_model: a.gguf' 'experts: [{source_model: b.gguf, positive_prompts: [one]}, {source_model: c.gguf, positive_prompts: [two]}]' >prompts.yaml
         sed s/b.gguf/d.gguf/ recipe.yaml >apart.yaml
         zt-quant -q --type int8 net.json net8.json; zt-quant -q --type int8 net2.json other8.json
     },
@@ -25,6 +28,7 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
         lineage => {run => [qw(lineage a.gguf half.gguf b.gguf)]},
         splice => {run => [qw(splice a.gguf b.gguf --no-history -o out.gguf)], same => $times},
         merge => {run => \@merge, same => $times},
+        moe => {run => [qw(moe experts.yaml -o out.gguf)]},
         graft => {run => [qw(graft net.json net2.json --no-history -o out.json)]},
         lora => {run => [qw(lora a.gguf b.gguf -o out.gguf)], same => $times},
         mutate => {run => [qw(mutate net.json -o out.json)]},
@@ -75,6 +79,10 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
             "--param" => {value => "normalize=false"},
             "--type" => {value => "q8_0"},
             "--seed" => {run => [qw(merge --method dare_linear --base a.gguf --density 0.5 b.gguf c.gguf -o out.gguf)], value => 5},
+        },
+        moe => {
+            "--models" => {run => [qw(moe parted.yaml -o out.gguf)], value => "dir"},
+            "--threads" => {run => [qw(moe prompts.yaml -o out.gguf)], value => 3, tasks => 1},
         },
         graft => {
             "--select" => {value => "none*", fails => 1},    # of types too: what is selected must be there
