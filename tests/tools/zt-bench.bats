@@ -237,6 +237,50 @@ END
     [[ $output == *"nothing to measure"* ]]
 }
 
+@test "model: types of the cache and chunks are combinations too, and A-B is a range" {
+    zt-bench model -m model.gguf -p 4-8*2 -n 0 -d 0,3 -t 1,2 --kv f16,f32 --chunk 2,4 -r 2 --no-roof --format json >out
+    json 'my %seen; $seen{"$_->{test}/$_->{threads}"} = @{$_->{samples}} for @{$j->{results}};
+          my @want = map { my $t = $_; map { my $d = $_; map { my $k = $_; map { my $c = $_;
+              map { "pp$_$d kv=$k chunk=$c/$t" } 4, 8 } 2, 4 } qw(f16 f32) } "", "\@d3" } 1, 2;
+          @want == 32 && keys %seen == 32 && !grep { $seen{$_} != 2 } @want' <out
+    all_refused zt-bench model -m model.gguf <<'END'
+64|--kv: 'f16,x' is not a list|--kv f16,x
+64|--kv: '' is not a list|--kv ''
+64|data type of the KV cache|--kv i32
+64|--chunk: '0' is not a list|--chunk 0
+64|4160 combinations to measure, the limit is 4096|-p 1..64 -n 2 -d 1..64
+64|-p: '1-2-3' is not a list|-p 1-2-3
+END
+}
+
+@test "plot: curves over depth, the same for the same results, and beside llama-bench's" {
+    cp model.gguf other.gguf
+    how=(-p 4 -n 2 -d 0,3,6 -r 2 -t 1,2)
+    zt-bench model -m model.gguf -m other.gguf "${how[@]}" --no-roof --plot two.svg --format json >two.json
+    [ "$(grep -c '<circle' two.svg)" -eq 24 ] # 2 models, 2 tests, 2 numbers of threads, 3 depths
+    [ "$(grep -c 'class="frame"' two.svg)" -eq 2 ] # prompts, generation
+    grep -q '>other.gguf tg2, 2 threads</text>' two.svg && grep -q '>depth (tokens in the context)</text>' two.svg
+    zt-bench plot two.json -o again.svg
+    zt-bench plot - <two.json >third.svg
+    cmp again.svg third.svg
+    [ "$(grep -c '<circle' again.svg)" -eq 24 ]
+    ! command -v xmllint >/dev/null || xmllint --noout two.svg again.svg
+    echo '[{"model_filename":"m.gguf","n_threads":2,"n_depth":'{0,512}',"n_prompt":0,"n_gen":16,"samples_ts":[9,10]}]' | sed 's/\] \[/,/' >'l<&>'
+    zt-bench plot two.json 'l<&>' >both.svg
+    grep -q '>l&lt;&amp;&gt;: tg16, 2 threads</text>' both.svg
+    [ "$(grep -c '<circle' both.svg)" -eq 26 ]
+    run --separate-stderr zt-bench plot two.json -o again.svg
+    [ "$status" -eq 73 ] && one_message zt-bench
+    zt-bench op 'neg f32[8]' -t 1 -r 1 --no-roof --format json >op.json
+    all_refused zt-bench plot <<'END'
+64|plot needs files|
+65|op.json: no results of zt-bench model|op.json
+66|none.json|none.json
+64|'--plot' does not apply to plot|two.json --plot x.svg
+64|'--format' does not apply to plot|two.json --format json
+END
+}
+
 @test "model -m A -m B runs both: a row and a model for each, one history entry each, and compare" {
     cp model.gguf other.gguf
     how=(-p 8 -n 2 -t 1 -r 3 --no-roof)

@@ -206,6 +206,10 @@ zt_status zt_cli_join(zt_cli *cli);
 bool zt_cli_on_terminal(void);
 /* ZT_EUSAGE if mpirun has started several ranks: "WHAT does not run on several ranks". */
 zt_status zt_cli_refuse_ranks(zt_cli *cli, const char *what);
+/* Bytes of memory that the system has available, or --mem-limit if that is less; 0: not known. */
+size_t zt_cli_available_bytes(const zt_cli *cli);
+/* Kilobytes after `key` ("VmHWM:") in a file of /proc, as bytes; 0: not there. */
+size_t zt_proc_bytes(const char *path, const char *key);
 bool zt_cli_interrupted(void); /* has SIGINT arrived? */
 void zt_cli_resume(void);      /* clears the flag after SIGINT has been handled */
 /* Registers `path` as the output of `option`; NULL: none. If it is "-", stdout is reserved for this output,

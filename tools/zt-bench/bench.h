@@ -100,6 +100,9 @@ zt_status bench_print(zt_cli *cli, const bench_list *list); /* in the format of 
 /* Adds a list to the file of --history and draws --plot. bench_check_plot: can --plot be drawn? Before measuring. */
 zt_status bench_check_plot(zt_cli *cli, const bench_options *options);
 zt_status bench_roofline(zt_cli *cli, const char *path, const bench_list *list);
+/* Does --plot draw curves over depth (depth_plot.c) instead of the roofline? So for a model with several depths. */
+bool bench_plots_depths(zt_cli *cli, const bench_options *options);
+zt_status bench_plot_depths(zt_cli *cli, const char *path, const bench_list *list);
 zt_status bench_keep(zt_cli *cli, const bench_options *options, const bench_list *list);
 zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg);
 /* Writes json of two lists: results of both, each with its "subject", and `more`, additional members such as "a":1. */
@@ -182,14 +185,15 @@ void bench_scan_close(bench_scan *scan);             /* NULL is allowed */
 typedef struct bench_counters {
     bool open;
     int descriptors[BENCH_EVENTS];
-    double start[BENCH_COUNTS], per_run[BENCH_COUNTS];
+    double start[BENCH_COUNTS];
 } bench_counters;
 const char *bench_count_name(int index); /* "cycles" */
 void bench_counters_open(bench_counters *counters);
 void bench_counters_close(bench_counters *counters); /* also if not opened */
 void bench_counters_start(bench_counters *counters, const zt_engine *engine);
-void bench_counters_stop(bench_counters *counters, const zt_engine *engine, double runs);
-void bench_set_counts(bench_result *result, const bench_counters *counters);
+/* Adds to sums, which begin as zeros, what was counted since the start; below 0: not available. */
+void bench_counters_add(const bench_counters *counters, const zt_engine *engine, double sums[BENCH_COUNTS]);
+void bench_set_counts(bench_result *result, const bench_counters *counters, const double sums[BENCH_COUNTS], double runs);
 
 /* ---- roofline (roof.c) ------------------------------------------------------------------------- */
 
@@ -232,6 +236,7 @@ zt_status bench_machine(zt_cli *cli, const bench_options *options);
 zt_status bench_run(zt_cli *cli, const bench_options *options);
 zt_status bench_compare(zt_cli *cli, const bench_options *options);
 zt_status bench_kld(zt_cli *cli, const bench_options *options);
+zt_status bench_plot(zt_cli *cli, const bench_options *options);
 zt_status bench_past_show(zt_cli *cli, const bench_options *options);
 /* Measures a device: bytes per second of a copy in its memory, and operations per second of f32 matrix products; 0: the engine
  * lacks the op. processor: the device is the processor itself. */

@@ -81,17 +81,17 @@ void bench_counters_start(bench_counters *counters, const zt_engine *engine)
     if (counters->open) read_all(counters, engine, counters->start);
 }
 
-void bench_counters_stop(bench_counters *counters, const zt_engine *engine, double runs)
+void bench_counters_add(const bench_counters *counters, const zt_engine *engine, double sums[BENCH_COUNTS])
 {
     double now[BENCH_COUNTS];
     if (!counters->open) return;
     read_all(counters, engine, now);
     for (int i = 0; i < BENCH_COUNTS; i++)
-        counters->per_run[i] = now[i] < 0 || counters->start[i] < 0 ? -1 : (now[i] - counters->start[i]) / runs;
+        sums[i] = now[i] < 0 || counters->start[i] < 0 || sums[i] < 0 ? -1 : sums[i] + now[i] - counters->start[i];
 }
 
-void bench_set_counts(bench_result *result, const bench_counters *counters)
+void bench_set_counts(bench_result *result, const bench_counters *counters, const double sums[BENCH_COUNTS], double runs)
 {
     result->counted = counters->open;
-    memcpy(result->counts, counters->per_run, sizeof result->counts);
+    for (int i = 0; i < BENCH_COUNTS; i++) result->counts[i] = sums[i] < 0 ? -1 : sums[i] / runs;
 }

@@ -13,7 +13,7 @@ static bench_options opt = {
 };
 
 /* The commands, which are the tool's modes. */
-enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PAST, N_COMMANDS };
+enum { MACHINE, MODEL, OP, RUN, KLD, COMPARE, PLOT, PAST, N_COMMANDS };
 #define IN(command) ZT_IN(command)
 #define MEASURES    (IN(MACHINE) | IN(MODEL) | IN(OP) | IN(RUN) | IN(KLD) | IN(COMPARE))
 #define ENGINE      (IN(MODEL) | IN(OP) | IN(KLD) | IN(COMPARE))
@@ -31,6 +31,8 @@ static const zt_shared_opt shared[] = {{"output", 0, NULL},
                                        {"tile", ENGINE, NULL},
                                        {"seed", IN(MODEL) | IN(OP) | IN(RUN) | IN(COMPARE), NULL},
                                        {"progress", MEASURES, NULL},
+                                       {"format", MEASURES | IN(PAST), NULL},
+                                       {"color", MEASURES | IN(PAST), NULL},
                                        {0}};
 
 /* ---- commands -------------------------------------------------------------------------------- */
@@ -51,6 +53,7 @@ static const bench_command commands[N_COMMANDS] = {
     [RUN] = {{"run", "run [-r N] [--vs] [--ignore-failure] [OPTION...] -- COMMAND [ARGUMENT...]"}, 10, bench_run},
     [KLD] = {{"kld", "kld A B -i TEXT [-c N] [--from N] [-t N] [OPTION...]"}, 1, bench_kld},
     [COMPARE] = {{"compare", "compare [--vs [-r N]] OLD NEW [--threshold SHARE] [--force] [OPTION...]"}, 1, bench_compare},
+    [PLOT] = {{"plot", "plot RESULTS.json... [-o FILE.svg] [OPTION...]"}, 1, bench_plot},
     [PAST] = {{"history", "history FILE [--plot FILE] [OPTION...]"}, 1, bench_past_show},
 };
 

@@ -1,194 +1,180 @@
-/* model.c - zt-bench model: a language model's speed, prompt and generation, by depth and thread count.
+/* model.c - zt-bench model: the speed of language models, prompt and generation, by depth, threads, cache type and chunk.
  *
  *     pp512         512 tokens as one prompt into an empty context, logits after the last
  *     tg128         128 steps of one token each, after one token
  *     pp512@d4096   the same, but with 4096 tokens in the context before
  *     tg128@d4096
  *
- * The tokens are drawn from a fixed seed: their values do not matter to the time, and sampling is not measured. Each position
- * always has the same token, so that what a test leaves in the cache serves the next one. One round of each test warms up, and
- * fills the context up to the depth. With --vs two models are open, and their samples are taken in turn.
+ * A cell is a test of a subject (a model with threads, cache type and chunk). Rounds go over all cells: one to warm up, then one
+ * for each sample. So a change of the machine's speed during the run is a change of all cells, not of some. Every second round goes
+ * backwards: cells are met in changing order, and a context that is filled to the greatest depth is emptied step by step.
+ * Subjects are open together as far as memory allows; those that do not fit follow in a group of their own.
  */
-#include "tools/zt-bench/bench.h"
+#include "tools/zt-bench/model.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-/* What is measured: every prompt and every number of tokens to generate, at every depth, with every number of threads. */
-typedef struct model_tests {
-    bench_numbers prompts, generates, depths, threads;
-} model_tests;
+enum { TEST_NAME = 96, MOST_MODELS = 64, MOST_TYPES = 16, MOST_CELLS = 4096 };
 
-typedef struct model_subject {
+/* What is measured: every combination. */
+typedef struct model_lists {
+    bench_numbers prompts, generates, depths, threads, chunks;
+    zt_dtype kv[MOST_TYPES]; /* [kv_count] */
+    int kv_count;
+} model_lists;
+
+typedef struct model_cell {
+    model_subject *subject;
+    const model_test *test;
+    bench_result *result;
+    int64_t wanted;            /* samples */
+    double sums[BENCH_COUNTS]; /* of the counters, over all samples */
+} model_cell;
+
+typedef struct model_bench {
     zt_cli *cli;
     const bench_options *options;
-    const char *name; /* as it was given */
-    zt_gguf *model;
-    zt_engine *engine;
-    zt_llm *llm;
+    model_lists values;
+    model_test *tests;              /* [test_count], a depth after the other */
+    model_subject *subjects;        /* [subject_count], a model after the other */
+    model_cell *cells;              /* [subject_count * test_count], a subject after the other */
+    const char *names[MOST_MODELS]; /* [model_count] */
+    zt_gguf *models[MOST_MODELS];
+    bench_list *lists; /* [model_count] */
+    int test_count, subject_count, model_count;
+    int64_t longest; /* tokens of the longest test */
     bench_counters counters;
-    int32_t *ids; /* [longest] */
-    float *logits;
-    int64_t filled; /* a rewind to so many tokens leaves nothing to compute again; 0: unknown */
-} model_subject;
+} model_bench;
 
-/* A test of a model: `tokens` after `depth` others, as one prompt or one by one. */
-typedef struct model_test {
-    bool is_prompt;
-    int64_t depth, tokens;
-} model_test;
+/* ---- rounds ----------------------------------------------------------------------------------- */
 
-/* Tokens in the context before time is taken: a token is generated after another one. */
-static int64_t tokens_before(const model_test *test) { return test->is_prompt || test->depth > 0 ? test->depth : 1; }
-
-/* Feeds what is missing of the first `count` tokens. */
-static zt_status feed_until(model_subject *subject, int64_t count)
+static zt_status measure_cell(model_bench *bench, model_cell *cell, bool warm_up)
 {
-    int64_t position = zt_llm_position(subject->llm);
-    return zt_llm_feed(subject->llm, subject->ids + position, (size_t)(count - position), false, subject->logits);
-}
-
-/* Leaves the first `count` tokens in the context, and the states of recurrent layers behind them. These cannot be rewound, but the
- * one before the last token of a prompt is kept, until another prompt comes. So a prompt of two tokens comes last, and one is
- * dropped: no sample then computes the context again. */
-static zt_status fill_context(model_subject *subject, int64_t count)
-{
-    int64_t position = zt_llm_position(subject->llm), before = count > 0 ? count - 1 : 0;
-    if (count == 0 || (count == subject->filled && position >= count)) return zt_llm_rewind(subject->llm, count);
-    zt_status status = position > before ? zt_llm_rewind(subject->llm, before) : feed_until(subject, before);
-    if (!status) status = feed_until(subject, count + 1);
-    if (!status) status = zt_llm_rewind(subject->llm, count);
-    subject->filled = status ? 0 : count;
-    return status;
-}
-
-static zt_status run_test(model_subject *subject, const model_test *test, double *seconds)
-{
-    const int64_t before = tokens_before(test);
-    zt_status status = fill_context(subject, before);
-    double start = zt_seconds();
-    const int64_t step = test->is_prompt ? test->tokens : 1;
-    for (int64_t i = 0; i < test->tokens && status == ZT_OK; i += step)
-        status = zt_llm_feed(subject->llm, subject->ids + before + i, (size_t)step, false, subject->logits);
-    *seconds = zt_seconds() - start;
-    if (test->is_prompt) subject->filled = 0;
-    return status;
-}
-
-enum { TEST_NAME = 64 };
-
-static void write_name(const model_test *test, char name[TEST_NAME])
-{
-    int length = snprintf(name, TEST_NAME, "%s%" PRId64, test->is_prompt ? "pp" : "tg", test->tokens);
-    if (test->depth > 0) snprintf(name + length, (size_t)(TEST_NAME - length), "@d%" PRId64, test->depth);
-}
-
-/* Of each side one round to warm up, then samples in turn. */
-static zt_status take_samples(model_subject *subject, int sides, bench_list *list, const model_test *test, int64_t threads)
-{
-    char name[TEST_NAME];
-    zt_cli *cli = subject->cli;
-    int64_t reps = subject->options->reps;
-    bench_result *results[2] = {NULL, NULL};
-    write_name(test, name);
-    for (int k = 0; k < sides; k++)
-        if (!(results[k] = bench_add(cli->ctx, &list[k], name, threads, "tokens/s", bench_most(subject->options)))) break;
-    zt_status status = zt_ctx_status(cli->ctx);
-    for (int64_t i = -1; i < reps && status == ZT_OK; i++) {
-        if (i == 0) bench_counters_start(&subject->counters, subject->engine);
-        for (int turn = 0; turn < sides && status == ZT_OK; turn++) {
-            int k = bench_turn(sides, i, turn);
-            double seconds;
-            status = zt_cli_interrupted() ? ZT_EINTR : run_test(&subject[k], test, &seconds);
-            if (status == ZT_OK && i >= 0)
-                results[k]->samples[results[k]->count++] = (double)test->tokens / (seconds > 0 ? seconds : 1e-9);
-        }
-        zt_progress(cli, &(zt_work){name, subject->name, "runs", (double)(i + 2), (double)(reps + 1)});
-        if (status == ZT_OK && i + 1 == reps) status = bench_more(cli, subject->options, results[0], results[1], &reps);
-    }
-    bench_counters_stop(&subject->counters, subject->engine, (double)(reps * test->tokens));
-    if (status) return status;
-    bench_set_counts(results[0], &subject->counters);
-    const zt_roof *roof = bench_roof(cli, subject->engine, subject->options, list, (int)threads);
-    return roof ? bench_roof_model(subject->llm, results[0], roof, test->depth, test->tokens, test->is_prompt) : ZT_OK;
-}
-
-static zt_status make_inputs(model_subject *subject, int64_t longest)
-{
-    int64_t vocab = zt_llm_get(subject->llm).vocab;
-    subject->ids = zt_alloc_array(subject->cli->ctx, (size_t)longest, sizeof *subject->ids);
-    subject->logits = zt_alloc_array(subject->cli->ctx, (size_t)vocab, sizeof *subject->logits);
-    if (!subject->ids || !subject->logits) return zt_ctx_status(subject->cli->ctx);
-    for (int64_t i = 0; i < longest; i++) subject->ids[i] = (int32_t)(zt_uniform(1, 0, (uint64_t)i) * (double)vocab);
+    double seconds = 0;
+    if (zt_cli_interrupted()) return ZT_EINTR;
+    zt_status status = bench_subject_fill(cell->subject, cell->test);
+    bench_counters_start(&bench->counters, cell->subject->engine);
+    if (!status) status = bench_subject_run(cell->subject, cell->test, &seconds);
+    if (status || warm_up) return status;
+    bench_counters_add(&bench->counters, cell->subject->engine, cell->sums);
+    bench_result *result = cell->result;
+    result->samples[result->count++] = (double)cell->test->tokens / (seconds > 0 ? seconds : 1e-9);
     return ZT_OK;
 }
 
-/* Tokens of the longest test. */
-static int64_t longest_of(const model_tests *tests)
+/* The cell at a place of a round over the subjects from `first` on: tests in order, and of each all subjects. With --vs, where all are
+ * open, the two models of a variant come side by side. */
+static model_cell *cell_at(const model_bench *bench, int first, int count, int place)
 {
-    int64_t deepest = 0, most = 0;
-    for (int i = 0; i < tests->depths.count; i++)
-        if (tests->depths.values[i] > deepest) deepest = tests->depths.values[i];
-    for (int i = 0; i < tests->prompts.count; i++)
-        if (tests->prompts.values[i] > most) most = tests->prompts.values[i];
-    for (int i = 0; i < tests->generates.count; i++)
-        if (tests->generates.values[i] >= most) most = tests->generates.values[i] + 1;
-    return deepest + most;
+    int test = place / count, k = place % count;
+    int subject = bench->options->vs ? k % 2 * (count / 2) + k / 2 : first + k;
+    return &bench->cells[(int64_t)subject * bench->test_count + test];
 }
 
-static zt_status load_model(model_subject *subject, bench_list *list, int64_t longest, int64_t threads)
+/* With --vs: cells that are still unsure after `rounds` samples get more. */
+static zt_status add_rounds(model_bench *bench, int64_t rounds)
 {
-    zt_cli *cli = subject->cli;
-    if (!subject->options->vs) bench_counters_open(&subject->counters); /* before its threads begin */
-    zt_llm_opts llm_options = {.ctx_len = longest, .exact = subject->options->exact, .kv = ZT_DTYPE_COUNT, .strict = cli->strict};
-    zt_binding bindings[] = {{"n", 1}, {"m", 1}, {"ctx", (longest / ZT_LLM_BLOCK + 1) * ZT_LLM_BLOCK}};
-    zt_prog *program = zt_cli_may_choose(cli) ? zt_llm_program(subject->model, &llm_options) : NULL;
-    if (!program) zt_ctx_clear(cli->ctx); /* what is wrong is told when it is opened */
-    llm_options.engine = subject->engine = zt_cli_engine_for(cli, threads, program, bindings, 3);
-    zt_prog_free(program);
-    subject->llm = subject->engine ? zt_llm_open(subject->model, &llm_options) : NULL;
-    if (!subject->llm) return zt_ctx_status(cli->ctx);
-    snprintf(list->engine, sizeof list->engine, "%s", subject->engine->vt->name);
-    return make_inputs(subject, longest);
-}
-
-static void unload_model(model_subject *subject)
-{
-    zt_free(subject->cli->ctx, subject->ids);
-    zt_free(subject->cli->ctx, subject->logits);
-    bench_counters_close(&subject->counters);
-    zt_llm_close(subject->llm);
-    zt_engine_close(subject->engine);
-    subject->ids = NULL;
-    subject->logits = NULL;
-    subject->llm = NULL;
-    subject->engine = NULL;
-}
-
-static zt_status run_tests(model_subject *subject, int sides, bench_list *list, const model_tests *tests, int64_t threads)
-{
-    const bench_numbers *tokens[2] = {&tests->prompts, &tests->generates};
+    const int64_t half = (int64_t)bench->subject_count / 2 * bench->test_count;
     zt_status status = ZT_OK;
-    for (int depth = 0; depth < tests->depths.count; depth++)
-        for (int kind = 0; kind < 2; kind++)
-            for (int i = 0; i < tokens[kind]->count && status == ZT_OK; i++) {
-                const model_test test = {kind == 0, tests->depths.values[depth], tokens[kind]->values[i]};
-                if (test.tokens > 0) status = take_samples(subject, sides, list, &test, threads);
-            }
+    for (int64_t i = 0; i < half && !status; i++) {
+        model_cell *old = &bench->cells[i], *now = &bench->cells[half + i];
+        int64_t wanted = rounds;
+        if (old->wanted != rounds) continue;
+        status = bench_more(bench->cli, bench->options, old->result, now->result, &wanted);
+        old->wanted = now->wanted = wanted;
+    }
     return status;
 }
 
-static zt_status with_threads(model_subject *subject, int sides, bench_list *list, const model_tests *tests, int64_t threads)
+/* One round; *any: did a cell want a sample? */
+static zt_status run_round(model_bench *bench, int first, int count, int64_t round, bool *any)
 {
+    const int places = count * bench->test_count;
     zt_status status = ZT_OK;
-    for (int k = 0; k < sides && status == ZT_OK; k++) status = load_model(&subject[k], &list[k], longest_of(tests), threads);
-    if (status == ZT_OK) status = run_tests(subject, sides, list, tests, threads);
-    for (int k = 0; k < sides; k++) unload_model(&subject[k]);
+    for (int turn = 0; turn < places && !status; turn++) {
+        model_cell *cell = cell_at(bench, first, count, (round + 1) & 1 ? places - 1 - turn : turn);
+        if (round >= cell->wanted) continue;
+        *any = true;
+        status = measure_cell(bench, cell, round < 0);
+        zt_progress(bench->cli, &(zt_work){cell->result->test, zt_gguf_name(cell->subject->gguf), "runs",
+                                           (double)((round + 1) * places + turn + 1), (double)((cell->wanted + 1) * places)});
+    }
     return status;
 }
 
-/* ---- models and tests ----------------------------------------------------------------------------- */
+static zt_status run_rounds(model_bench *bench, int first, int count)
+{
+    bool any = true;
+    zt_status status = ZT_OK;
+    for (int64_t round = -1; any && !status; round++) {
+        any = false;
+        status = run_round(bench, first, count, round, &any);
+        if (!status && bench->options->vs && any && round >= 0) status = add_rounds(bench, round + 1);
+    }
+    return status;
+}
+
+/* ---- groups of subjects ----------------------------------------------------------------------- */
+
+/* Opens subjects from `first` on, as many as memory allows; *count: how many. Of the memory of devices nothing is known: one. */
+static zt_status open_group(model_bench *bench, int first, int *count)
+{
+    size_t available = zt_cli_available_bytes(bench->cli), used = 0, bytes = 0;
+    available -= available / 8; /* buffers of the process, and roundings */
+    zt_status status = ZT_OK;
+    for (*count = 0; first + *count < bench->subject_count; ++*count) {
+        model_subject *subject = &bench->subjects[first + *count];
+        status = bench_subject_engine(subject, bench->longest, &bytes);
+        bool alone = !status && strcmp(subject->engine->vt->name, "cpu") && strcmp(subject->engine->vt->name, "ref");
+        if (!status && *count && !bench->options->vs && (alone || (available && used + bytes > available))) {
+            zt_cli_note(bench->cli, "%s, %" PRId64 " threads: measured after the others, %.0f MB do not fit beside them",
+                        zt_gguf_name(subject->gguf), subject->variant.threads, (double)bytes / 1e6);
+            bench_subject_close(subject);
+            return ZT_OK;
+        }
+        if (!status) status = bench_subject_load(subject, bench->longest);
+        if (status) {
+            ++*count; /* it is closed with the others */
+            return status;
+        }
+        used += bytes;
+    }
+    return ZT_OK;
+}
+
+static zt_status finish_cell(model_bench *bench, const model_cell *cell)
+{
+    const model_subject *subject = cell->subject;
+    const model_test *test = cell->test;
+    const int threads = (int)subject->variant.threads;
+    bench_set_counts(cell->result, &bench->counters, cell->sums, (double)(cell->result->count * test->tokens));
+    const zt_roof *roof = bench_roof(bench->cli, subject->engine, bench->options, subject->list, threads);
+    return roof ? bench_roof_model(subject->llm, cell->result, roof, test->depth, test->tokens, test->is_prompt) : ZT_OK;
+}
+
+static zt_status measure_group(model_bench *bench, int first, int *count)
+{
+    if (!bench->options->vs) bench_counters_open(&bench->counters); /* before the threads of engines begin */
+    zt_status status = open_group(bench, first, count);
+    if (!status) status = run_rounds(bench, first, *count);
+    for (int i = 0; i < *count * bench->test_count && !status; i++)
+        status = finish_cell(bench, &bench->cells[(int64_t)first * bench->test_count + i]);
+    for (int i = 0; i < *count; i++) bench_subject_close(&bench->subjects[first + i]);
+    bench_counters_close(&bench->counters);
+    return status;
+}
+
+static zt_status measure_all(model_bench *bench)
+{
+    zt_status status = ZT_OK;
+    for (int first = 0, count = 0; first < bench->subject_count && !status; first += count)
+        status = measure_group(bench, first, &count);
+    return status;
+}
+
+/* ---- options ---------------------------------------------------------------------------------- */
 
 /* Is any test of this kind wanted? */
 static bool has_tokens(const bench_numbers *tokens)
@@ -198,87 +184,177 @@ static bool has_tokens(const bench_numbers *tokens)
     return false;
 }
 
-static zt_status read_tests(zt_ctx *ctx, const bench_options *options, model_tests *tests)
+/* "f16,q8_0"; without the option the default alone. */
+static zt_status read_types(zt_ctx *ctx, const char *text, model_lists *values)
+{
+    values->kv[0] = ZT_DTYPE_COUNT;
+    values->kv_count = !text;
+    for (const char *cursor = text; cursor;) {
+        size_t length = strcspn(cursor, ",");
+        if (values->kv_count == MOST_TYPES || !zt_dtype_parse(cursor, length, &values->kv[values->kv_count]))
+            return zt_fail(ctx, ZT_EUSAGE, "--kv: '%s' is not a list of at most %d data types, such as f16,f32", text,
+                           MOST_TYPES);
+        values->kv_count++;
+        cursor = cursor[length] ? cursor + length + 1 : NULL;
+    }
+    return ZT_OK;
+}
+
+static zt_status read_lists(zt_ctx *ctx, const bench_options *options, model_lists *values)
 {
     enum { MOST = 1 << 24 };
-    zt_status status = bench_threads_of(ctx, options, &tests->threads);
-    if (!status) status = bench_numbers_of(ctx, "-p", options->prompt, 0, MOST, &tests->prompts);
-    if (!status) status = bench_numbers_of(ctx, "-n", options->generate, 0, MOST, &tests->generates);
-    if (!status) status = bench_numbers_of(ctx, "-d", options->depth, 0, MOST, &tests->depths);
-    if (status || has_tokens(&tests->prompts) || has_tokens(&tests->generates)) return status;
+    values->chunks = (bench_numbers){{0}, 1};
+    zt_status status = bench_threads_of(ctx, options, &values->threads);
+    if (!status) status = bench_numbers_of(ctx, "-p", options->prompt, 0, MOST, &values->prompts);
+    if (!status) status = bench_numbers_of(ctx, "-n", options->generate, 0, MOST, &values->generates);
+    if (!status) status = bench_numbers_of(ctx, "-d", options->depth, 0, MOST, &values->depths);
+    if (!status && options->chunk) status = bench_numbers_of(ctx, "--chunk", options->chunk, 1, MOST, &values->chunks);
+    if (!status) status = read_types(ctx, options->kv, values);
+    if (status || has_tokens(&values->prompts) || has_tokens(&values->generates)) return status;
     return zt_fail(ctx, ZT_EUSAGE, "-p 0 and -n 0: nothing to measure");
 }
 
-enum { MOST_MODELS = 64 };
-
 /* Those of -m, then operands: with --vs two. */
-static zt_status name_models(zt_cli *cli, const bench_options *options, const char **name, int *count_out)
+static zt_status read_names(model_bench *bench)
 {
+    zt_cli *cli = bench->cli;
+    const bench_options *options = bench->options;
     int given = cli->n_operands - 1 + options->models.n;
-    *count_out = 0;
     if (options->vs && given != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "--vs needs 2 models, got %d", given);
     if (given == 0) return zt_fail(cli->ctx, ZT_EUSAGE, "no model: specify one with -m");
     if (!options->vs && given > 1 && cli->n_operands > 1)
         return zt_fail(cli->ctx, ZT_EUSAGE, "%d models: specify each with -m, or compare two with --vs", given);
     if (given > MOST_MODELS) return zt_fail(cli->ctx, ZT_EUSAGE, "%d models, the limit is %d", given, MOST_MODELS);
-    if (given > 1 && options->plot && !options->vs) return zt_fail(cli->ctx, ZT_EUSAGE, "--plot draws one model, got %d", given);
-    for (int i = 0; i < options->models.n; i++) name[(*count_out)++] = options->models.item[i];
-    for (int i = 1; i < cli->n_operands; i++) name[(*count_out)++] = cli->operands[i];
+    if (given > 1 && options->plot && !bench_plots_depths(cli, options))
+        return zt_fail(cli->ctx, ZT_EUSAGE,
+                       "--plot draws the roofline of one model, or with several depths (-d) curves; got %d models", given);
+    for (int i = 0; i < options->models.n; i++) bench->names[bench->model_count++] = options->models.item[i];
+    for (int i = 1; i < cli->n_operands; i++) bench->names[bench->model_count++] = cli->operands[i];
     return ZT_OK;
 }
 
-static zt_status open_model(model_subject *subject, const char *name, bench_list *list)
+/* ---- tests, subjects and cells ---------------------------------------------------------------- */
+
+static zt_status list_tests(model_bench *bench)
 {
-    subject->model = zt_model_open(subject->cli->ctx, name);
-    return subject->model ? bench_list_model(subject->cli->ctx, list, subject->model) : zt_ctx_status(subject->cli->ctx);
+    const model_lists *values = &bench->values;
+    const bench_numbers *tokens[2] = {&values->prompts, &values->generates};
+    size_t most = (size_t)values->depths.count * (size_t)(values->prompts.count + values->generates.count);
+    bench->tests = zt_calloc(bench->cli->ctx, most, sizeof *bench->tests);
+    if (!bench->tests) return ZT_ENOMEM;
+    for (int depth = 0; depth < values->depths.count; depth++)
+        for (int kind = 0; kind < 2; kind++)
+            for (int i = 0; i < tokens[kind]->count; i++) {
+                const model_test test = {kind == 0, values->depths.values[depth], tokens[kind]->values[i]};
+                int64_t length = test.depth + test.tokens + (kind == 1); /* a token is generated after another one */
+                if (test.tokens == 0) continue;
+                bench->tests[bench->test_count++] = test;
+                if (length > bench->longest) bench->longest = length;
+            }
+    return ZT_OK;
 }
 
-/* One model, or with --vs two, each into its list. */
-static zt_status measure_models(zt_cli *cli, const bench_options *options, const char *const *name, const model_tests *tests,
-                                bench_list *list)
+static zt_status list_subjects(model_bench *bench)
 {
-    int sides = bench_sides(options);
-    model_subject subjects[2] = {{.cli = cli, .options = options}, {.cli = cli, .options = options}};
-    zt_status status = ZT_OK;
-    for (int side_index = 0; side_index < sides && status == ZT_OK; side_index++) {
-        subjects[side_index].name = name[side_index];
-        status = open_model(&subjects[side_index], name[side_index], &list[side_index]);
+    const model_lists *values = &bench->values;
+    int64_t variants = (int64_t)values->threads.count * values->kv_count * values->chunks.count;
+    int64_t rows = bench->model_count * variants * bench->test_count;
+    if (rows > MOST_CELLS)
+        return zt_fail(bench->cli->ctx, ZT_EUSAGE, "%" PRId64 " combinations to measure, the limit is %d", rows, MOST_CELLS);
+    bench->subjects = zt_calloc(bench->cli->ctx, (size_t)(bench->model_count * variants), sizeof *bench->subjects);
+    for (int i = 0; i < bench->model_count * variants && bench->subjects; i++) {
+        int model = (int)(i / variants), rest = (int)(i % variants);
+        model_variant variant = {.chunk = values->chunks.values[rest % values->chunks.count],
+                                 .kv = values->kv[rest / values->chunks.count % values->kv_count],
+                                 .threads = values->threads.values[rest / values->chunks.count / values->kv_count]};
+        bench->subjects[bench->subject_count++] = (model_subject){.cli = bench->cli,
+                                                                  .options = bench->options,
+                                                                  .gguf = bench->models[model],
+                                                                  .list = &bench->lists[model],
+                                                                  .variant = variant};
     }
-    for (int i = 0; i < tests->threads.count && status == ZT_OK; i++)
-        status = with_threads(subjects, sides, list, tests, tests->threads.values[i]);
-    for (int k = 0; k < sides; k++) zt_gguf_close(subjects[k].model);
+    return zt_ctx_status(bench->cli->ctx);
+}
+
+/* What differs within the run is in the name, as with --parameter-scan of zt-bench run. */
+static void write_name(const model_bench *bench, const model_subject *subject, const model_test *test, char name[TEST_NAME])
+{
+    size_t length = (size_t)snprintf(name, TEST_NAME, "%s%" PRId64, test->is_prompt ? "pp" : "tg", test->tokens);
+    if (test->depth > 0) length += (size_t)snprintf(name + length, TEST_NAME - length, "@d%" PRId64, test->depth);
+    if (bench->values.kv_count > 1)
+        length += (size_t)snprintf(name + length, TEST_NAME - length, " kv=%s", zt_dtype_get(subject->variant.kv)->name);
+    if (bench->values.chunks.count > 1) snprintf(name + length, TEST_NAME - length, " chunk=%" PRId64, subject->variant.chunk);
+}
+
+static zt_status list_cells(model_bench *bench)
+{
+    const int64_t count = (int64_t)bench->subject_count * bench->test_count;
+    zt_ctx *ctx = bench->cli->ctx;
+    bench->cells = zt_calloc(ctx, (size_t)count, sizeof *bench->cells);
+    for (int64_t i = 0; i < count && bench->cells && !zt_ctx_status(ctx); i++) {
+        model_cell *cell = &bench->cells[i];
+        char name[TEST_NAME];
+        *cell = (model_cell){.subject = &bench->subjects[i / bench->test_count],
+                             .test = &bench->tests[i % bench->test_count],
+                             .wanted = bench->options->reps};
+        write_name(bench, cell->subject, cell->test, name);
+        cell->result =
+            bench_add(ctx, cell->subject->list, name, cell->subject->variant.threads, "tokens/s", bench_most(bench->options));
+    }
+    return zt_ctx_status(ctx);
+}
+
+static zt_status open_models(model_bench *bench)
+{
+    zt_ctx *ctx = bench->cli->ctx;
+    bench->lists = zt_calloc(ctx, (size_t)bench->model_count, sizeof *bench->lists);
+    zt_status status = zt_ctx_status(ctx);
+    for (int i = 0; i < bench->model_count && !status; i++) {
+        bench->models[i] = zt_model_open(ctx, bench->names[i]);
+        status = bench->models[i] ? bench_list_model(ctx, &bench->lists[i], bench->models[i]) : zt_ctx_status(ctx);
+    }
     return status;
 }
 
-/* Several models, one after the other, in one list; the history has an entry for each. */
-static zt_status measure_each(zt_cli *cli, const bench_options *options, const char *const *name, int count,
-                              const model_tests *tests)
+/* ---- the command ------------------------------------------------------------------------------ */
+
+/* Several models: the history has an entry for each, the table and the plot have all. */
+static zt_status answer_all(model_bench *bench)
 {
     bench_list all = {0};
+    bench_options each = *bench->options;
     zt_status status = ZT_OK;
-    for (int i = 0; i < count && status == ZT_OK; i++) {
-        bench_list one = {0};
-        status = measure_models(cli, options, &name[i], tests, &one);
-        if (status == ZT_OK) status = bench_keep(cli, options, &one);
-        if (status == ZT_OK) status = bench_list_join(cli->ctx, &all, &one);
-        bench_list_free(cli->ctx, &one);
-    }
-    if (status == ZT_OK) status = bench_print(cli, &all);
-    bench_list_free(cli->ctx, &all);
+    each.plot = NULL;
+    for (int i = 0; i < bench->model_count && !status; i++) status = bench_keep(bench->cli, &each, &bench->lists[i]);
+    for (int i = 0; i < bench->model_count && !status; i++) status = bench_list_join(bench->cli->ctx, &all, &bench->lists[i]);
+    if (!status && bench->options->plot) status = bench_plot_depths(bench->cli, bench->options->plot, &all);
+    if (!status) status = bench_print(bench->cli, &all);
+    bench_list_free(bench->cli->ctx, &all);
     return status;
+}
+
+static void close_bench(model_bench *bench)
+{
+    zt_ctx *ctx = bench->cli->ctx;
+    for (int i = 0; i < bench->model_count; i++) zt_gguf_close(bench->models[i]);
+    for (int i = 0; i < bench->model_count && bench->lists; i++) bench_list_free(ctx, &bench->lists[i]);
+    zt_free(ctx, bench->lists);
+    zt_free(ctx, bench->cells);
+    zt_free(ctx, bench->subjects);
+    zt_free(ctx, bench->tests);
 }
 
 zt_status bench_model(zt_cli *cli, const bench_options *options)
 {
-    model_tests tests;
-    int count = 0;
-    const char *name[MOST_MODELS] = {NULL};
-    bench_list lists[2] = {{0}};
-    zt_status status = read_tests(cli->ctx, options, &tests);
-    if (status == ZT_OK) status = name_models(cli, options, name, &count);
-    if (status == ZT_OK && count > 1 && !options->vs) return measure_each(cli, options, name, count, &tests);
-    if (status == ZT_OK) status = measure_models(cli, options, name, &tests, lists);
-    if (status == ZT_OK) status = bench_answer(cli, options, lists);
-    for (int k = 0; k < 2; k++) bench_list_free(cli->ctx, &lists[k]);
+    model_bench bench = {.cli = cli, .options = options};
+    zt_status status = read_lists(cli->ctx, options, &bench.values);
+    if (!status) status = read_names(&bench);
+    if (!status) status = open_models(&bench);
+    if (!status) status = list_tests(&bench);
+    if (!status) status = list_subjects(&bench);
+    if (!status) status = list_cells(&bench);
+    if (!status) status = measure_all(&bench);
+    if (!status) status = bench.model_count > 1 && !options->vs ? answer_all(&bench) : bench_answer(cli, options, bench.lists);
+    close_bench(&bench);
     return status;
 }

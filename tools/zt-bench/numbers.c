@@ -10,7 +10,9 @@
  *     N         N
  *     A..B      A, A+1, ... up to B
  *     A..B+S    A, A+S, ... up to B
- *     A..B*F    A, A F, ... up to B */
+ *     A..B*F    A, A F, ... up to B
+ *
+ * A-B is A..B, as llama-bench writes it. */
 typedef struct part {
     int64_t first, last, step, factor;
 } part;
@@ -31,8 +33,9 @@ static bool read_part(const char **text, part *one)
 {
     if (!read_number(text, &one->first)) return false;
     *one = (part){.first = one->first, .last = one->first, .step = 1, .factor = 1};
-    if (!strncmp(*text, "..", 2)) {
-        *text += 2;
+    const size_t mark = !strncmp(*text, "..", 2) ? 2 : **text == '-';
+    if (mark) {
+        *text += mark;
         if (!read_number(text, &one->last) || one->last < one->first) return false;
         const char sign = **text;
         if (sign == '+' || sign == '*') {

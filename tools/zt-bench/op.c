@@ -192,8 +192,9 @@ typedef struct op_rig {
     zt_prog *passed; /* after the passes, for a session */
     op_runner way;
     bench_counters counters;
-    int64_t runs_per_sample; /* runs per sample */
-    double *seconds;         /* [count] a run */
+    double counts[BENCH_COUNTS]; /* of all samples */
+    int64_t runs_per_sample;     /* runs per sample */
+    double *seconds;             /* [count] a run */
     int64_t count;
 } op_rig;
 
@@ -245,7 +246,7 @@ static zt_status add_rows(op_rig *rig, bench_list *list, int64_t threads)
         bench_result *row = bench_add(subject->cli->ctx, list, rig->name, threads, unit[unit_index].unit, rig->count);
         if (!row) return zt_ctx_status(subject->cli->ctx);
         if (roof) bench_set_roof(row, &subject->cost, roof);
-        bench_set_counts(row, &rig->counters);
+        bench_set_counts(row, &rig->counters, rig->counts, (double)(rig->count * rig->runs_per_sample));
         for (row->count = 0; row->count < rig->count; row->count++)
             row->samples[row->count] =
                 unit_index ? unit[unit_index].per / rig->seconds[row->count] : rig->seconds[row->count] * 1e6;
@@ -288,7 +289,7 @@ static zt_status take_samples(op_rig *rigs, int sides)
         zt_progress(rigs->subject->cli, &(zt_work){"op", rigs->name, "samples", (double)(i + 1), (double)reps});
         if (status == ZT_OK && i + 1 == reps) status = add_rounds(rigs, &reps);
     }
-    bench_counters_stop(&rigs->counters, rigs->engine, (double)(reps * rigs->runs_per_sample));
+    bench_counters_add(&rigs->counters, rigs->engine, rigs->counts);
     return status;
 }
 

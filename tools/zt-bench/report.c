@@ -330,9 +330,9 @@ zt_status bench_write_table(zt_cli *cli, zt_table *table)
 zt_status bench_check_plot(zt_cli *cli, const bench_options *options)
 {
     if (!options->plot) return ZT_OK;
-    if (options->no_roof || options->vs)
+    if (options->vs || (options->no_roof && !bench_plots_depths(cli, options)))
         return zt_fail(cli->ctx, ZT_EUSAGE, "--plot needs a roofline, but %s does not measure one",
-                       options->no_roof ? "--no-roof" : "--vs");
+                       options->vs ? "--vs" : "--no-roof");
     if (!cli->force && access(options->plot, F_OK) == 0)
         return zt_fail(cli->ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", options->plot);
     return ZT_OK;
@@ -350,5 +350,7 @@ zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg)
 zt_status bench_keep(zt_cli *cli, const bench_options *options, const bench_list *list)
 {
     zt_status status = options->history ? bench_history_add(cli, options->history, list) : ZT_OK;
-    return !status && options->plot ? bench_roofline(cli, options->plot, list) : status;
+    if (status || !options->plot) return status;
+    return bench_plots_depths(cli, options) ? bench_plot_depths(cli, options->plot, list)
+                                            : bench_roofline(cli, options->plot, list);
 }

@@ -170,8 +170,9 @@ zt_status run_size_batch(run_state *run, zt_llm_opts *opts)
     zt_status status = zt_llm_plan(run->gguf, opts, &info);
     if (status != ZT_OK) return status;
     /* Scratch counts twice: while it grows, the old and the new one exist. */
-    size_t available = run_available_bytes(run->cli), wanted = info.weight_bytes + info.recurrent_bytes + 2 * info.scratch_bytes +
-                                                               (size_t)(info.n_seq * info.vocab) * sizeof(float);
+    size_t available = zt_cli_available_bytes(run->cli), wanted = info.weight_bytes + info.recurrent_bytes +
+                                                                  2 * info.scratch_bytes +
+                                                                  (size_t)(info.n_seq * info.vocab) * sizeof(float);
     available = run->cli->mem_limit ? available - available / 8 : available / 2;
     size_t token_bytes = info.kv_bytes / (size_t)info.cache_len,
            fitting = available > wanted ? (available - wanted) / (token_bytes ? token_bytes : 1) : 0;

@@ -8,18 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Kilobytes after `key` in a file of /proc, as bytes; 0 where there is none. */
-static size_t proc_bytes(const char *path, const char *key)
-{
-    char line[256];
-    unsigned long long kilobytes = 0;
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, key, strlen(key)) == 0 && sscanf(line + strlen(key), "%llu", &kilobytes) == 1) break;
-    if (file) fclose(file);
-    return (size_t)kilobytes << 10;
-}
-
 /* ---- json ------------------------------------------------------------------------------------ */
 
 static void put_ids(zt_str *json, const int32_t *ids, size_t count)
@@ -200,7 +188,7 @@ void run_report_stats(run_state *run)
         zt_cli_note(run->cli, "speculation  %9zu tokens    drafted (%zu accepted, %zu batches)", run->drafted_count,
                     run->accepted_count, run->draft_batches);
     zt_cli_note(run->cli, "peak memory  %9.1f MB        (weights %.1f, cache %.1f, scratch %.1f)",
-                (double)proc_bytes("/proc/self/status", "VmHWM:") / 1e6, (double)info.weight_bytes / 1e6,
+                (double)zt_proc_bytes("/proc/self/status", "VmHWM:") / 1e6, (double)info.weight_bytes / 1e6,
                 (double)info.kv_bytes / 1e6, (double)report.arena_bytes / 1e6);
     zt_cli_note(run->cli, "engine       %9s           (%" PRId64 " threads, %s, %d fallbacks)",
                 zt_engine_inmost(run->engine)->vt->name, run->cli->threads ? run->cli->threads : zt_cpu_count(),
@@ -210,13 +198,6 @@ void run_report_stats(run_state *run)
 }
 
 /* ---- dry run --------------------------------------------------------------------------------- */
-
-size_t run_available_bytes(const zt_cli *cli)
-{
-    size_t free_bytes = proc_bytes("/proc/meminfo", "MemAvailable:");
-    if (cli->mem_limit && (cli->mem_limit < free_bytes || !free_bytes)) return cli->mem_limit;
-    return free_bytes;
-}
 
 static void add_row(zt_table *table, const char *what, size_t bytes)
 {
@@ -257,7 +238,7 @@ zt_status run_dry(run_state *run)
     if (status == ZT_OK && run->draft) status = run_draft_plan(run, info.ctx_len, &draft);
     if (status != ZT_OK) return status;
     size_t total = total_bytes(&info) + total_bytes(&draft);
-    size_t available = run_available_bytes(run->cli);
+    size_t available = zt_cli_available_bytes(run->cli);
     status = print_needs(run, &info, total_bytes(&draft), total, available);
     if (status == ZT_OK && total > available) zt_cli_no(run->cli);
     return status;

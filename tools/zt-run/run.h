@@ -306,8 +306,6 @@ zt_status run_note_likeliest(run_state *run);
 zt_status run_put_logprobs(run_state *run, int32_t id);
 zt_status run_put_json(run_state *run, zt_str *object); /* the object of --json and its newline */
 zt_status run_report_json(run_state *run);
-/* What the machine has free, or less by --mem-limit. */
-size_t run_available_bytes(const zt_cli *cli);
 void run_report_stats(run_state *run);
 zt_status run_dry(run_state *run);
 #endif

@@ -13,6 +13,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         echo 'add f32[8] f32[8]' >ops
         printf '%s\n' 'zt program 1' 'in x: f32[n,4]' 'y = neg x' 'out y = y' >p.zt
         zt-bench op 'neg f32[64]' -r 3 -t 1 --no-roof --format json --history kept.sqlite >old.json
+        zt-bench model -m model.gguf -p 2 -n 2 -d 0,4 -r 1 -t 1 --no-roof --format json >depth.json
         perl -pe 's/("(median|min|max|mad)":|[\[,])([0-9.]+)/$1 . ($3 * 2)/ge' old.json >new.json
     },
     flags => [],
@@ -23,6 +24,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         run => {run => [qw(run -r 1 -- true)], same => $times},
         kld => {run => [qw(kld model.gguf other.gguf -i text.txt -c 32)], same => $times},
         compare => {run => [qw(compare old.json old.json)], same => $times},
+        plot => {run => [qw(plot depth.json)]},
         history => {run => [qw(history kept.sqlite)], same => $times},
     },
     all => {
@@ -36,6 +38,8 @@ my $vs = {value => 5, code => 64};    # of two subjects
         "--bind" => {run => ["op", "p.zt", "--bind", "n=3", @short], value => "m=3", code => 64},
         "--ops" => {value => "eager", reason => "other times: tests/tools/zt-bench.bats"},
         "--exact" => {reason => "other times: tests/tools/zt-bench-kld.bats has the figures"},
+        "--kv" => {value => "f16,f32", says => qr/tg2 kv=f32/},
+        "--chunk" => {value => "2,4", says => qr/pp8 chunk=4/},
         "--no-roof" => {says => qr/roof_share":/, with => [qw(--format json)]},
         "--history" => {value => "h.sqlite"},
         "--plot" => {value => "p.svg"},
