@@ -253,6 +253,25 @@ END
 END
 }
 
+@test "--energy: joules of a token and watts from RAPL's counters; without them 69 and one line" {
+    mkdir -p rapl/intel-rapl:0 && cd rapl/intel-rapl:0
+    echo package-0 >name && echo 1000000 >max_energy_range_uj && echo 5 >energy_uj && cd ../..
+    export ZT_POWERCAP=$PWD/rapl # counters that stand still: no energy (tests/tools/bench_energy.c has those that run)
+    zt-bench model -m model.gguf -p 4 -n 2 -t 1 -r 2 --energy --no-roof --format json >out
+    json '@{$j->{results}} == 2 && !grep { $_->{energy}{joules_per_token} != 0 || $_->{energy}{watts} != 0 } @{$j->{results}}' <out
+    zt-bench model -m model.gguf -p 4 -n 2 -t 1 -r 2 --energy --sandbox on --format tsv >out || [ $? -eq 69 ]
+    [ ! -s out ] || [ "$(head -n 1 out | cut -f 11,12)" = joules_per_token$'\t'watts ]
+    zt-bench model -m model.gguf -p 4 -n 2 -t 1 -r 2 --no-roof --format json | json '!grep { exists $_->{energy} } @{$j->{results}}'
+    echo x >rapl/intel-rapl:0/energy_uj
+    all_refused zt-bench model -m model.gguf --energy <<'END'
+69|rapl/intel-rapl:0/energy_uj: not a number of microjoules|-p 4
+64|--vs|--vs model.gguf
+END
+    ZT_POWERCAP=$PWD/none run -69 --separate-stderr zt-bench model -m model.gguf --energy
+    one_message zt-bench
+    [[ $stderr == *"--energy: this machine reports no energy (RAPL): $PWD/none: No such file"* ]]
+}
+
 @test "plot: curves over depth, the same for the same results, and beside llama-bench's" {
     cp model.gguf other.gguf
     how=(-p 4 -n 2 -d 0,3,6 -r 2 -t 1,2)

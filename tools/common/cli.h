@@ -42,6 +42,7 @@ typedef enum zt_opens {
     ZT_OPENS_RECIPE,   /* reads a file that names others */
     ZT_OPENS_ADDRESS,  /* listens on a socket */
     ZT_OPENS_TARGET,   /* writes to "console", "fd:N" or a file, or connects to a URL */
+    ZT_OPENS_ENERGY,   /* reads the energy counters of the processor */
     ZT_OPENS_TERMINAL, /* edits lines on the terminal */
     ZT_OPENS_COMMAND   /* starts a command */
 } zt_opens;

@@ -97,6 +97,9 @@ static const zt_sandbox_path system_paths[] = {
 static const zt_sandbox_path terminal_paths[] = {
     {"/usr/share/terminfo", READS}, {"/etc/terminfo", READS}, {"/usr/share/tabset", READS}};
 
+/* RAPL: the links are in the first, their targets in the second. */
+static const zt_sandbox_path energy_paths[] = {{"/sys/class/powercap", READS}, {"/sys/devices/virtual/powercap", READS}};
+
 /* libcurl and the resolver. */
 static const zt_sandbox_path client_paths[] = {{"/etc", READS},
                                                {"/usr/share/ca-certificates", READS},
@@ -319,6 +322,13 @@ static zt_status add_terminal(sandbox_plan *plan, const char *text)
     return ADD_ALL(plan, terminal_paths);
 }
 
+static zt_status add_energy(sandbox_plan *plan, const char *text)
+{
+    (void)text;
+    zt_status status = ADD_ALL(plan, energy_paths);
+    return status ? status : add_named_by(plan, "ZT_POWERCAP", READS, false);
+}
+
 static zt_status add_command(sandbox_plan *plan, const char *text)
 {
     (void)text;
@@ -339,6 +349,7 @@ static add_fn *const add_by[] = {
     [ZT_OPENS_INPUT] = add_input,       [ZT_OPENS_OUTPUT] = add_plain_output, [ZT_OPENS_UPDATE] = add_update,
     [ZT_OPENS_FOLDER] = add_folder,     [ZT_OPENS_ADDRESS] = add_address,     [ZT_OPENS_TARGET] = add_target,
     [ZT_OPENS_TERMINAL] = add_terminal, [ZT_OPENS_COMMAND] = add_command,     [ZT_OPENS_RECIPE] = add_list_of_paths,
+    [ZT_OPENS_ENERGY] = add_energy,
 };
 
 /* ---- a command line -------------------------------------------------------------------------- */

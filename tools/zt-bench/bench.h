@@ -64,6 +64,8 @@ typedef struct bench_result {
     double roof;           /* the roofline's figure, in the unit; 0: not known */
     bool counted;
     double counts[BENCH_COUNTS]; /* the same per run or token (counters.c); below 0: not available */
+    bool has_energy;
+    double joules, watts; /* with has_energy: of a token, and on average (energy.c) */
     struct bench_result *next;
 } bench_result;
 

@@ -10,6 +10,7 @@
  * backwards: cells are met in changing order, and a context that is filled to the greatest depth is emptied step by step.
  * Subjects are open together as far as memory allows; those that do not fit follow in a group of their own.
  */
+#include "tools/zt-bench/energy.h"
 #include "tools/zt-bench/model.h"
 
 #include <inttypes.h>
@@ -31,6 +32,7 @@ typedef struct model_cell {
     bench_result *result;
     int64_t wanted;            /* samples */
     double sums[BENCH_COUNTS]; /* of the counters, over all samples */
+    double joules, seconds;    /* of all samples */
 } model_cell;
 
 typedef struct model_bench {
@@ -46,6 +48,7 @@ typedef struct model_bench {
     int test_count, subject_count, model_count;
     int64_t longest; /* tokens of the longest test */
     bench_counters counters;
+    bench_energy energy; /* of no zones without --energy */
 } model_bench;
 
 /* ---- rounds ----------------------------------------------------------------------------------- */
@@ -56,8 +59,11 @@ static zt_status measure_cell(model_bench *bench, model_cell *cell, bool warm_up
     if (zt_cli_interrupted()) return ZT_EINTR;
     zt_status status = bench_subject_fill(cell->subject, cell->test);
     bench_counters_start(&bench->counters, cell->subject->engine);
+    const double joules = bench_energy_joules(&bench->energy);
     if (!status) status = bench_subject_run(cell->subject, cell->test, &seconds);
     if (status || warm_up) return status;
+    cell->joules += bench_energy_joules(&bench->energy) - joules;
+    cell->seconds += seconds;
     bench_counters_add(&bench->counters, cell->subject->engine, cell->sums);
     bench_result *result = cell->result;
     result->samples[result->count++] = (double)cell->test->tokens / (seconds > 0 ? seconds : 1e-9);
@@ -144,12 +150,21 @@ static zt_status open_group(model_bench *bench, int first, int *count)
     return ZT_OK;
 }
 
+static void set_energy(const bench_energy *energy, const model_cell *cell)
+{
+    bench_result *result = cell->result;
+    result->has_energy = energy->count > 0;
+    result->joules = cell->joules / (double)(result->count * cell->test->tokens);
+    result->watts = cell->seconds > 0 ? cell->joules / cell->seconds : 0;
+}
+
 static zt_status finish_cell(model_bench *bench, const model_cell *cell)
 {
     const model_subject *subject = cell->subject;
     const model_test *test = cell->test;
     const int threads = (int)subject->variant.threads;
     bench_set_counts(cell->result, &bench->counters, cell->sums, (double)(cell->result->count * test->tokens));
+    set_energy(&bench->energy, cell);
     const zt_roof *roof = bench_roof(bench->cli, subject->engine, bench->options, subject->list, threads);
     return roof ? bench_roof_model(subject->llm, cell->result, roof, test->depth, test->tokens, test->is_prompt) : ZT_OK;
 }
@@ -336,6 +351,7 @@ static zt_status answer_all(model_bench *bench)
 static void close_bench(model_bench *bench)
 {
     zt_ctx *ctx = bench->cli->ctx;
+    bench_energy_close(&bench->energy);
     for (int i = 0; i < bench->model_count; i++) zt_gguf_close(bench->models[i]);
     for (int i = 0; i < bench->model_count && bench->lists; i++) bench_list_free(ctx, &bench->lists[i]);
     zt_free(ctx, bench->lists);
@@ -349,6 +365,7 @@ zt_status bench_model(zt_cli *cli, const bench_options *options)
     model_bench bench = {.cli = cli, .options = options};
     zt_status status = read_lists(cli->ctx, options, &bench.values);
     if (!status) status = read_names(&bench);
+    if (!status && options->energy) status = bench_energy_open(cli->ctx, &bench.energy);
     if (!status) status = open_models(&bench);
     if (!status) status = list_tests(&bench);
     if (!status) status = list_subjects(&bench);

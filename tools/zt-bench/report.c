@@ -144,6 +144,11 @@ static void put_result(zt_str *text, const bench_result *result, const bench_sum
         put_number(text, ",\"bytes\":", result->bytes);
     }
     if (result->counted) put_counts(text, result);
+    if (result->has_energy) {
+        put_number(text, ",\"energy\":{\"joules_per_token\":", result->joules);
+        put_number(text, ",\"watts\":", result->watts);
+        zt_str_puts(text, "}");
+    }
     if (result->roof > 0) {
         put_number(text, ",\"roof\":", result->roof);
         put_number(text, ",\"roof_share\":", bench_roof_share(result, summary->median));
@@ -206,27 +211,31 @@ const char *bench_number(char out[BENCH_NUMBER], double number, int digits)
     return out;
 }
 
-/* The first column is there where the list is of several models. */
-enum { N_COLUMNS = 11 };
-static const char *const columns[N_COLUMNS] = {"model", "test", "#threads",  "unit",       "#median",    "#min",
-                                               "#max",  "#mad", "#ci95_low", "#ci95_high", "#roof_share"};
+/* The first column is there where the list is of several models, the last two with --energy. */
+enum { N_COLUMNS = 13, OF_ENERGY = 2 };
+static const char *const columns[N_COLUMNS] = {"model", "test", "#threads",  "unit",       "#median",     "#min",
+                                               "#max",  "#mad", "#ci95_low", "#ci95_high", "#roof_share", "#joules_per_token",
+                                               "#watts"};
 
 static zt_status add_row(zt_table *table, const bench_result *result, const bench_summary *summary)
 {
     const double value[] = {summary->median, summary->min, summary->max, summary->mad, summary->ci95[0], summary->ci95[1]};
-    char threads[24], number[6][BENCH_NUMBER], share[24] = "";
+    char threads[24], number[6][BENCH_NUMBER], share[24] = "", joules[BENCH_NUMBER], watts[BENCH_NUMBER];
     snprintf(threads, sizeof threads, "%" PRId64, result->threads);
     const char *cell[N_COLUMNS] = {result->model, result->test, threads, result->unit};
     for (int i = 0; i < 6; i++) cell[4 + i] = bench_number(number[i], value[i], 5);
     if (result->roof > 0) snprintf(share, sizeof share, "%.3f", bench_roof_share(result, summary->median));
     cell[10] = share;
+    cell[11] = bench_number(joules, result->joules, 4);
+    cell[12] = bench_number(watts, result->watts, 4);
     return zt_table_row(table, cell + !result->model);
 }
 
 static zt_status print_table(zt_cli *cli, const bench_list *list, double *scratch)
 {
     int one = !list->first || !list->first->model; /* of one model: no column for it */
-    zt_table *table = zt_table_new(cli, "bench", columns + one, N_COLUMNS - one);
+    int energy = list->first && list->first->has_energy ? OF_ENERGY : 0;
+    zt_table *table = zt_table_new(cli, "bench", columns + one, N_COLUMNS - OF_ENERGY + energy - one);
     zt_status status = table ? ZT_OK : zt_ctx_status(cli->ctx);
     for (const bench_result *result = list->first; result && status == ZT_OK; result = result->next) {
         bench_summary summary = bench_summarize(result->samples, result->count, scratch);

@@ -38,6 +38,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         "--bind" => {run => ["op", "p.zt", "--bind", "n=3", @short], value => "m=3", code => 64},
         "--ops" => {value => "eager", reason => "other times: tests/tools/zt-bench.bats"},
         "--exact" => {reason => "other times: tests/tools/zt-bench-kld.bats has the figures"},
+        "--energy" => {code => -r "/sys/class/powercap/intel-rapl:0/energy_uj" ? 0 : 69, reason => "columns: tests/tools/zt-bench.bats"},
         "--kv" => {value => "f16,f32", says => qr/tg2 kv=f32/},
         "--chunk" => {value => "2,4", says => qr/pp8 chunk=4/},
         "--no-roof" => {says => qr/roof_share":/, with => [qw(--format json)]},
