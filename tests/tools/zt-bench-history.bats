@@ -54,6 +54,34 @@ setup() {
     zt-bench history h.sqlite --plot h.svg -f >/dev/null
 }
 
+@test "--trend: a row a test with its last values by commit, the change against the one before and the best" {
+    command -v sqlite3 >/dev/null || skip "no sqlite3 to make a history with known figures"
+    for commit in a a b c d; do zt-bench op 'neg f32[64]' -t 1 -r 1 --no-roof --history h.sqlite --commit $commit >/dev/null; done
+    zt-bench op 'exp f32[8]' -t 1 -r 1 --no-roof --history h.sqlite >/dev/null
+    # microseconds by run 8 and 12 (a, so 10), 4 (b), 5 (c), 6 (d); GB/s the other way round
+    sqlite3 h.sqlite "UPDATE result SET median = (SELECT CASE run WHEN 1 THEN 8 WHEN 2 THEN 12 WHEN 3 THEN 4 WHEN 4 THEN 5 ELSE 6 END)
+        WHERE unit = 'us'; UPDATE result SET median = run WHERE unit = 'GB/s'"
+    LC_ALL=C zt-bench history h.sqlite --trend --format tsv >out
+    [ "$(head -n 1 out)" = "$(printf 'test\tthreads\tunit\tengine\tmodel\truns\tcommit\tlast\tprevious\tratio\tbest\tbest_commit\tratio_best\ttrend')" ]
+    [ "$(grep -P '^neg.*\tus\t' out | cut -f 6-14)" = "$(printf '5\td\t6.0000\t5.0000\t1.200\t4.0000\tb\t1.500\t#_.,')" ]
+    [ "$(grep -P '^neg.*\tGB/s\t' out | cut -f 6-14)" = "$(printf '5\td\t5.0000\t4.0000\t1.250\t5.0000\td\t1.000\t_-+#')" ]
+    [ "$(grep -P '^exp.*\tus\t' out | cut -f 6,7,9,10,14)" = "$(printf '1\t\t\t\t-')" ]
+    LC_ALL=en_US.UTF-8 zt-bench history h.sqlite --trend --last 2 --format json >utf8
+    json '(grep { $_->{test} =~ /neg/ && $_->{unit} eq "us" } @{$j->{rows}})[0]{trend} eq "\x{2581}\x{2588}"' <utf8
+    LC_ALL=en_US.UTF-8 zt-bench history h.sqlite --trend --last 2 --ascii --format tsv | grep -q "_#$"
+    [ "$(zt-bench history h.sqlite --format tsv | cut -f 15 | uniq | tr '\n' ,)" = commit,a,b,c,d,, ]
+    # a file of a version that kept no commits is read, and gets the column with the next run
+    sqlite3 h.sqlite 'ALTER TABLE run DROP COLUMN commit_id'
+    [ "$(zt-bench history h.sqlite --trend --format tsv | grep -c '^neg')" -ge 2 ]
+    zt-bench op 'neg f32[64]' -t 1 -r 1 --no-roof --history h.sqlite --commit e >/dev/null
+    [ "$(zt-bench history h.sqlite --trend --format tsv | grep -P '^neg.*\tus\t' | cut -f 6,7)" = 6$'\t'e ]
+    all_refused zt-bench <<'END'
+64|--last|history h.sqlite --last 5
+64|--ascii|history h.sqlite --ascii
+64|--commit|op 'neg f32[8]' -r 1 --commit a
+END
+}
+
 @test "an empty file becomes a history, and has none before" {
     : >h.sqlite
     [ "$(zt-bench history h.sqlite | wc -l)" -eq 1 ]

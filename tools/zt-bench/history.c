@@ -8,9 +8,9 @@ static zt_status fail_absent(zt_cli *cli, const char *path)
     return zt_fail(cli->ctx, ZT_ENOTSUP, "%s: history is not supported: zt was built without SQLite", path);
 }
 
-zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list)
+zt_status bench_history_add(zt_cli *cli, const char *path, const char *commit, const bench_list *list)
 {
-    (void)list;
+    (void)list, (void)commit;
     return fail_absent(cli, path);
 }
 
@@ -37,7 +37,8 @@ enum { OURS = 0x7a74626e, FORM = 1, PATIENCE = 10000 /* ms for another writer */
 
 static const char make_tables[] = "CREATE TABLE run(id INTEGER PRIMARY KEY, at TEXT NOT NULL, command TEXT NOT NULL,"
                                   " version TEXT NOT NULL, os TEXT NOT NULL, cpu TEXT NOT NULL, isa TEXT NOT NULL,"
-                                  " processors INTEGER NOT NULL, engine TEXT, model TEXT, model_id TEXT, model_bytes INTEGER);"
+                                  " processors INTEGER NOT NULL, engine TEXT, model TEXT, model_id TEXT, model_bytes INTEGER,"
+                                  " commit_id TEXT);"
                                   "CREATE TABLE result(id INTEGER PRIMARY KEY, run INTEGER NOT NULL REFERENCES run(id),"
                                   " test TEXT NOT NULL, threads INTEGER NOT NULL, unit TEXT NOT NULL, median REAL, low REAL,"
                                   " high REAL, roof_share REAL);"
@@ -49,6 +50,7 @@ _Static_assert(OURS == 2054447726, "the number in make_tables");
 typedef struct history_file {
     zt_cli *cli;
     const char *path;
+    const char *commit; /* of the run that is added; NULL: not known */
     sqlite3 *database;
     sqlite3_stmt *run, *result, *sample;
 } history_file;
@@ -132,6 +134,15 @@ static void close_file(history_file *history)
     sqlite3_close(history->database);
 }
 
+/* Has the table of runs a column for the commit? Files of older versions have none. */
+static zt_status has_commits(const history_file *history, bool *has)
+{
+    int64_t count = 0;
+    zt_status status = query_number(history, "SELECT count(*) FROM pragma_table_info('run') WHERE name = 'commit_id'", &count);
+    *has = count > 0;
+    return status;
+}
+
 /* ---- write ----------------------------------------------------------------------------------- */
 
 static zt_status prepare_statement(const history_file *history, sqlite3_stmt **statement, const char *sql)
@@ -144,7 +155,7 @@ static zt_status prepare_all(history_file *history)
 {
     zt_status status = prepare_statement(history, &history->run,
                                          "INSERT INTO run(at, command, version, os, cpu, isa, processors, engine,"
-                                         " model, model_id, model_bytes) VALUES(?,?,?,?,?,?,?,?,?,?,?)");
+                                         " model, model_id, model_bytes, commit_id) VALUES(?,?,?,?,?,?,?,?,?,?,?,?)");
     if (!status)
         status = prepare_statement(history, &history->result,
                                    "INSERT INTO result(run, test, threads, unit, median, low, high, roof_share)"
@@ -182,6 +193,7 @@ static zt_status add_run(const history_file *history, const bench_list *list)
     bind_text(history->run, 9, list->model);
     bind_text(history->run, 10, list->model_id);
     if (list->model) sqlite3_bind_int64(history->run, 11, (sqlite3_int64)list->model_bytes);
+    bind_text(history->run, 12, history->commit);
     return insert_row(history, history->run);
 }
 
@@ -212,6 +224,9 @@ static zt_status add_all(history_file *history, const bench_list *list, double *
     zt_status status = run_sql(history, "BEGIN IMMEDIATE");
     if (!status) status = check_ours(history, &empty);
     if (!status && empty) status = run_sql(history, make_tables);
+    bool commits = false;
+    if (!status) status = has_commits(history, &commits);
+    if (!status && !commits) status = run_sql(history, "ALTER TABLE run ADD COLUMN commit_id TEXT");
     if (!status) status = prepare_all(history);
     if (!status) status = add_run(history, list);
     sqlite3_int64 run = sqlite3_last_insert_rowid(history->database);
@@ -220,9 +235,9 @@ static zt_status add_all(history_file *history, const bench_list *list, double *
     return status ? status : run_sql(history, "COMMIT"); /* else closing rolls back */
 }
 
-zt_status bench_history_add(zt_cli *cli, const char *path, const bench_list *list)
+zt_status bench_history_add(zt_cli *cli, const char *path, const char *commit, const bench_list *list)
 {
-    history_file history = {.cli = cli, .path = path};
+    history_file history = {.cli = cli, .path = path, .commit = commit};
     double *scratch = zt_calloc(cli->ctx, BENCH_MAX_REPS, sizeof *scratch);
     zt_status status = scratch ? open_file(&history, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE) : ZT_ENOMEM;
     if (!status) status = add_all(&history, list, scratch);
@@ -260,20 +275,22 @@ static zt_status visit_rows(sqlite3_stmt *statement, bench_past_fn *visit, void 
                        .median = real_at(statement, 11),
                        .low = real_at(statement, 12),
                        .high = real_at(statement, 13),
-                       .samples = sqlite3_column_int64(statement, 14)};
+                       .samples = sqlite3_column_int64(statement, 14),
+                       .commit = text_at(statement, 15)};
     return visit(user, &past);
 }
 
 static zt_status read_all(history_file *history, bench_past_fn *visit, void *user)
 {
-    bool empty = false;
+#define QUERY(commit)                                                                                                            \
+    "SELECT run.id, at, command, version, cpu, engine, model, model_id, test, unit, result.threads, median, low, high,"          \
+    " (SELECT count(*) FROM sample WHERE sample.result = result.id), " commit                                                    \
+    " FROM result JOIN run ON run.id = result.run ORDER BY run.id, result.id"
+    bool empty = false, commits = false;
     zt_status status = check_ours(history, &empty);
     if (status || empty) return status;
-    status = prepare_statement(history, &history->result,
-                               "SELECT run.id, at, command, version, cpu, engine, model, model_id, test, unit,"
-                               " result.threads, median, low, high,"
-                               " (SELECT count(*) FROM sample WHERE sample.result = result.id)"
-                               " FROM result JOIN run ON run.id = result.run ORDER BY run.id, result.id");
+    status = has_commits(history, &commits);
+    if (!status) status = prepare_statement(history, &history->result, commits ? QUERY("commit_id") : QUERY("NULL"));
     int code = status ? SQLITE_DONE : sqlite3_step(history->result);
     for (; code == SQLITE_ROW && !status; code = sqlite3_step(history->result))
         status = zt_cli_interrupted() ? ZT_EINTR : visit_rows(history->result, visit, user);

@@ -38,9 +38,10 @@ typedef struct history_view {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
-enum { N_COLUMNS = 14 };
-static const char *const columns[N_COLUMNS] = {"#run",      "at",         "command",  "test",   "#threads", "unit",    "#median",
-                                               "#ci95_low", "#ci95_high", "#samples", "engine", "model",    "version", "cpu"};
+enum { N_COLUMNS = 15 };
+static const char *const columns[N_COLUMNS] = {"#run",   "at",      "command",   "test",       "#threads",
+                                               "unit",   "#median", "#ci95_low", "#ci95_high", "#samples",
+                                               "engine", "model",   "version",   "cpu",        "commit"};
 
 static const char *format_number(char text[32], double number)
 {
@@ -67,7 +68,8 @@ static zt_status add_row(history_view *history, const bench_past *past)
                                    past->engine,
                                    past->model,
                                    past->version,
-                                   past->cpu};
+                                   past->cpu,
+                                   past->commit};
     return zt_table_row(history->table, cell);
 }
 
@@ -97,7 +99,7 @@ static const char *base_name(const char *path)
 }
 
 /* Two models of one name are told apart by their ids. */
-static void put_name(zt_str *text, const bench_past *past)
+void bench_past_name(zt_str *text, const bench_past *past)
 {
     zt_str_printf(text, "%s, %s", past->test, past->unit[0] ? past->unit : "1");
     if (past->threads) zt_str_printf(text, ", %" PRId64 " threads", past->threads);
@@ -118,7 +120,7 @@ static zt_status add_point(history_view *history, const bench_past *past)
     char title[256];
     zt_str name;
     zt_str_init(&name, history->cli->ctx);
-    put_name(&name, past);
+    bench_past_name(&name, past);
     run_series *series = name.data ? find_series(history, name.data, name.len) : NULL;
     zt_str_fini(&name);
     run_point *added = series ? zt_arena_alloc(history->arena, sizeof *added) : NULL;
@@ -202,6 +204,7 @@ static zt_status draw_history(history_view *history, const char *path)
 zt_status bench_past_show(zt_cli *cli, const bench_options *options)
 {
     if (cli->n_operands != 2) return zt_fail(cli->ctx, ZT_EUSAGE, "history needs one file: history FILE.sqlite");
+    if (options->trend) return bench_trend(cli, options);
     history_view history = {.cli = cli, .table = zt_table_new(cli, "bench.history", columns, N_COLUMNS)};
     if (options->plot) history.arena = zt_arena_new(cli->ctx, 0);
     if (options->plot) history.by_name = zt_map_new(cli->ctx, 64);

@@ -358,7 +358,7 @@ zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg)
 
 zt_status bench_keep(zt_cli *cli, const bench_options *options, const bench_list *list)
 {
-    zt_status status = options->history ? bench_history_add(cli, options->history, list) : ZT_OK;
+    zt_status status = options->history ? bench_history_add(cli, options->history, options->commit, list) : ZT_OK;
     if (status || !options->plot) return status;
     return bench_plots_depths(cli, options) ? bench_plot_depths(cli, options->plot, list)
                                             : bench_roofline(cli, options->plot, list);

@@ -14,6 +14,7 @@ my $vs = {value => 5, code => 64};    # of two subjects
         printf '%s\n' 'zt program 1' 'in x: f32[n,4]' 'y = neg x' 'out y = y' >p.zt
         zt-bench op 'neg f32[64]' -r 3 -t 1 --no-roof --format json --history kept.sqlite >old.json
         zt-bench model -m model.gguf -p 2 -n 2 -d 0,4 -r 1 -t 1 --no-roof --format json >depth.json
+        for i in 1 2 3; do zt-bench op 'neg f32[64]' -r 2 -t 1 --no-roof --history kept.sqlite >/dev/null; done
         perl -pe 's/("(median|min|max|mad)":|[\[,])([0-9.]+)/$1 . ($3 * 2)/ge' old.json >new.json
     },
     flags => [],
@@ -38,7 +39,11 @@ my $vs = {value => 5, code => 64};    # of two subjects
         "--bind" => {run => ["op", "p.zt", "--bind", "n=3", @short], value => "m=3", code => 64},
         "--ops" => {value => "eager", reason => "other times: tests/tools/zt-bench.bats"},
         "--exact" => {reason => "other times: tests/tools/zt-bench-kld.bats has the figures"},
-        "--energy" => {code => -r "/sys/class/powercap/intel-rapl:0/energy_uj" ? 0 : 69, reason => "columns: tests/tools/zt-bench.bats"},
+        "--energy" => (-r "/sys/class/powercap/intel-rapl:0/energy_uj" ? {says => qr/watts/} : {code => 69}),
+        "--commit" => {value => "a1", with => [qw(--history h.sqlite)], reason => "kept there: tests/tools/zt-bench-history.bats"},
+        "--trend" => {},
+        "--last" => {value => 2, with => [qw(--trend --ascii)]},
+        "--ascii" => {with => [qw(--trend)], reason => "by the locale: tests/tools/zt-bench-history.bats"},
         "--kv" => {value => "f16,f32", says => qr/tg2 kv=f32/},
         "--chunk" => {value => "2,4", says => qr/pp8 chunk=4/},
         "--no-roof" => {says => qr/roof_share":/, with => [qw(--format json)]},
@@ -55,7 +60,8 @@ my $vs = {value => 5, code => 64};    # of two subjects
     },
     in => {
         machine => {"--threads" => {value => 1}, "--reps" => {value => 1}, "--engine" => {value => "cpu"}},
-        compare => {"--bind" => {value => "n=1"}, "--force" => {with => [qw(--output results)], there => "results"}},
+        compare => {"--bind" => {value => "n=1"},
+            "--commit" => {run => ["compare", "--vs", "neg f32[64]", "neg f32[32]", qw(-r 3 -t 1 --history h.sqlite)], value => "a1", with => [], reason => "kept there: tests/tools/zt-bench-history.bats"}, "--force" => {with => [qw(--output results)], there => "results"}},
         model => {"--plot" => {run => [qw(model -m model.gguf -p 8 -n 2 -r 1 -t 1)], value => "p.svg"},
             "--vs" => {run => [qw(model model.gguf other.gguf -p 8 -n 2 -r 3 -t 1)]}, "--seed" => $vs, "--threshold" => $vs},
         op => {"--seed" => $vs, "--threshold" => $vs, "--progress" => {value => "always", run => ["op", "neg f32[64]", "-r", 3, "-t", 1, "--no-roof"]}, "--plot" => {run => ["op", "neg f32[64]", "-r", 1, "-t", 1], value => "p.svg"},
