@@ -94,7 +94,7 @@ setup() {
 }
 
 @test "a table, a row a test, elsewhere TSV" {
-    run --separate-stderr zt-bench model -m model.gguf -p 12 -n 3 -t 1 -r 2
+    run --separate-stderr zt-bench model -m model.gguf -p 12 -n 3 -t 1 -r 2 --no-roof
     [ "$status" -eq 0 ]
     [ "${#lines[@]}" -eq 3 ]
     [[ ${lines[0]} == test$'\t'threads$'\t'unit$'\t'median* ]]
@@ -105,11 +105,11 @@ setup() {
 
 @test "junit: a case a row, names escaped" {
     printf '%s\n' 'zt program 1' 'in x: f32[8]' 'y = neg x' 'out y = y' >'a<&">.zt'
-    zt-bench op 'a<&">.zt' -t 1 -r 2 --format junit >out
+    zt-bench op 'a<&">.zt' -t 1 -r 2 --no-roof --format junit >out
     [ "$(head -n 1 out)" = '<?xml version="1.0" encoding="UTF-8"?>' ]
     [ "$(grep -c '<testcase classname="zt-bench.op" name="a&lt;&amp;&quot;&gt;.zt (1 threads, ' out)" -eq 3 ]
     grep -q '<testsuite name="zt-bench.op" tests="3" failures="0" errors="0" skipped="0" time="0.0' out
-    for subject in "machine -r 1" "model -m model.gguf -p 4 -n 2 -r 1" "kld model.gguf model.gguf -i text.txt -c 64"; do
+    for subject in "machine -r 1 --engine cpu --isa scalar" "model -m model.gguf -p 4 -n 2 -r 1 --no-roof" "kld model.gguf model.gguf -i text.txt -c 64"; do
         zt-bench $subject -t 1 --format junit >out
         [ "$(grep -c '<testcase ' out)" -eq "$(grep -c '</testcase>' out)" ]
         [ "$(grep -c '<testcase ' out)" -ge 2 ]
@@ -118,12 +118,12 @@ setup() {
 }
 
 @test "0 leaves a row out" {
-    [ "$(zt-bench model -m model.gguf -p 0 -n 3 -t 1 -r 1 | wc -l)" -eq 2 ]
-    [ "$(zt-bench model -m model.gguf -p 3 -n 0 -t 1 -r 1 | cut -f1 | tail -1)" = pp3 ]
+    [ "$(zt-bench model -m model.gguf -p 0 -n 3 -t 1 -r 1 --no-roof | wc -l)" -eq 2 ]
+    [ "$(zt-bench model -m model.gguf -p 3 -n 0 -t 1 -r 1 --no-roof | cut -f1 | tail -1)" = pp3 ]
 }
 
 @test "an op: microseconds, GFLOP/s, GB/s, which agree" {
-    zt-bench op 'matmul f32[32,48] f32[48,16]' -t 1,2 -r 3 --format json >out
+    zt-bench op 'matmul f32[32,48] f32[48,16]' -t 1,2 -r 3 --no-roof --format json >out
     json 'my @r = @{$j->{results}};
           join(",", map { "$_->{unit}/$_->{threads}" } @r) eq "us/1,GFLOP/s/1,GB/s/1,us/2,GFLOP/s/2,GB/s/2"
           && $r[0]{test} eq "matmul f32[32,48] f32[48,16]" && !exists $j->{model}
@@ -133,27 +133,27 @@ setup() {
 
 @test "ops with attributes, absent inputs, indices, weights; lines of a file; a program" {
     printf '%s\n' '# ops' '' 'gather f32[7,8] i32[50]' '  sum f32[4,5,6] axes=[0,2]' >lines
-    zt-bench op 'layer_norm f32[3,8] f32[8] _ eps=1e-6' 'linear f32[2,64] q4_0[16,64] act=q8' -i lines -t 1 -r 1 >out
+    zt-bench op 'layer_norm f32[3,8] f32[8] _ eps=1e-6' 'linear f32[2,64] q4_0[16,64] act=q8' -i lines -t 1 -r 1 --no-roof >out
     [ "$(cut -f1 out | uniq | tail -n +2)" = "layer_norm f32[3,8] f32[8] _ eps=1e-6
 linear f32[2,64] q4_0[16,64] act=q8
 gather f32[7,8] i32[50]
 sum f32[4,5,6] axes=[0,2]" ]
     printf '%s\n' 'zt program 1' 'in x: f32[n,8]' 'data g: f32[8] "g"' 'y, r = rms_norm x g' 'out y = y' >p.zt
-    [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 1 | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
+    [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 1 --no-roof | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
 }
 
 @test "--ops: a program's ops one by one, with data and fallbacks" {
     printf '%s\n' 'zt program 1' 'in x: f32[n,8]' 'data g: f32[8] "g"' 'y, r = rms_norm x g' 'z = add y x' 'out z = z' 'out r = r' >p.zt
     for ops in replay ahead eager; do
-        [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 2 --ops $ops | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
+        [ "$(zt-bench op p.zt --bind n=5 -t 1 -r 2 --no-roof --ops $ops | cut -f1,3 | sed -n 2p)" = "p.zt"$'\t'us ]
     done
     printf '%s\n' 'zt program 1' 'in x: f32[4,2]' 'in p: i32[4]' 'state c: f16[8,2]' 'd = kv_put c x p' 'keep c = d' 'y = neg x' 'out y = y' >s.zt
-    zt-bench op s.zt -t 1 -r 1 >/dev/null
+    zt-bench op s.zt -t 1 -r 1 --no-roof >/dev/null
     run -69 --separate-stderr zt-bench op s.zt -t 1 -r 1 --ops eager
     one_message zt-bench
     zt-run --version | grep -q '^vulkan:0' || skip 'no Vulkan adapter'
     for ops in replay ahead eager; do
-        zt-bench op p.zt --bind n=5 -r 2 --ops $ops --engine vulkan --strict-engine >/dev/null
+        zt-bench op p.zt --bind n=5 -r 2 --no-roof --ops $ops --engine vulkan --strict-engine >/dev/null
     done
 }
 
@@ -176,7 +176,7 @@ sum f32[4,5,6] axes=[0,2]" ]
         awk -F '\t' -v f="$rate" '$1 == f && $2 == 2 && $3 > 0 { n++ } END { exit n != 1 }' out
     done
     run ! grep -q vulkan out # --engine cpu: no driver is opened
-    for form in csv ndjson md; do zt-bench machine -r 1 -t 1 --engine cpu --format "$form" | grep 'read memory'; done
+    for form in csv ndjson md; do zt-bench machine -r 1 -t 1 --engine cpu --isa scalar --format "$form" | grep 'read memory'; done
     zt-bench machine -t 1 -r 2 --isa scalar --engine cpu --format json >out
     json '$j->{schema} eq "zt.bench/1" && $j->{machine}{memory} > 0 && $j->{machine}{os} && !exists $j->{engine}
           && ref $j->{machine}{caches} eq "ARRAY" && ref $j->{machine}{adapters} eq "ARRAY"' <out
@@ -188,7 +188,7 @@ sum f32[4,5,6] axes=[0,2]" ]
 
 @test "machine: an adapter's copy and matrices" {
     zt-run --version | grep -q '^vulkan:0' || skip "no device"
-    zt-bench machine -r 1 -t 1 --format json >out
+    zt-bench machine -r 1 -t 1 --isa scalar --format json >out
     json 'my %t = map { $_->{test} => $_ } @{$j->{results}};
           $j->{machine}{adapters}[0]{engine} eq "vulkan:0" && $t{"copy vulkan:0"}{unit} eq "GB/s"
           && $t{"copy vulkan:0"}{min} > 0 && $t{"linear f32 vulkan:0"}{min} > 0' <out

@@ -701,7 +701,7 @@ def flat(all_bodies=None):
 
 
 def tools_flat():
-    flat([(path, dict(body, max_tokens=30)) for path, body in tool_bodies()] + bodies()[:3])
+    flat([(path, dict(body, max_tokens=30)) for path, body in tool_bodies()] + bodies())
 
 
 # ---- the end of the server --------------------------------------------------------------------------------
