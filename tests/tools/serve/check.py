@@ -700,8 +700,12 @@ def flat(all_bodies=None):
     assert sizes[-1] - sizes[-3] <= 1024, sizes
 
 
+def short(body):
+    return body if "max_completion_tokens" in body else dict(body, max_tokens=min(body.get("max_tokens", 30), 30))
+
+
 def tools_flat():
-    flat([(path, dict(body, max_tokens=30)) for path, body in tool_bodies()] + bodies())
+    flat([(path, short(body)) for path, body in tool_bodies() + bodies()])
 
 
 # ---- the end of the server --------------------------------------------------------------------------------
