@@ -34,12 +34,6 @@ static void *alloc_zeroed(moe_builder *builder, int64_t count, size_t size)
     return memory;
 }
 
-static bool is_null(const zt_tree *node)
-{
-    return node->kind == ZT_TREE_SCALAR && node->plain &&
-           (!*node->text || !strcmp(node->text, "~") || !strcmp(node->text, "null"));
-}
-
 static const char *key_name(const void *rows, int index) { return ((const moe_key *)rows)[index].name; }
 
 static zt_status read_keys(moe_builder *builder, const zt_tree *map, const char *what, const moe_key *rows, void *into)
@@ -54,7 +48,7 @@ static zt_status read_keys(moe_builder *builder, const zt_tree *map, const char 
         if (!row->name)
             return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
                           zt_near(hint, key->text, key_name, rows));
-        zt_status status = is_null(value) ? ZT_OK : row->read(builder, value, into);
+        zt_status status = zt_tree_is_null(value) ? ZT_OK : row->read(builder, value, into);
         if (status != ZT_OK) return status;
     }
     return ZT_OK;
@@ -274,7 +268,7 @@ static zt_status build(moe_builder *builder, const zt_tree *node)
     const zt_tree *experts = status == ZT_OK ? zt_tree_get(node, "experts") : NULL;
     if (experts) status = read_experts(builder, experts, "experts");
     builder->shared = status == ZT_OK ? zt_tree_get(node, "shared_experts") : NULL;
-    if (builder->shared && is_null(builder->shared)) builder->shared = NULL;
+    if (builder->shared && zt_tree_is_null(builder->shared)) builder->shared = NULL;
     if (builder->shared) status = read_experts(builder, builder->shared, "shared_experts");
     return status == ZT_OK ? check_whole(builder, node) : status;
 }
@@ -301,15 +295,10 @@ zt_moe_recipe *zt_moe_recipe_parse(zt_ctx *ctx, const char *name, const char *te
 zt_moe_recipe *zt_moe_recipe_open(zt_ctx *ctx, const char *path)
 {
     ZT_REQUIRE(ctx, path, NULL);
+    size_t length;
     zt_source *source = zt_source_open(ctx, path);
-    uint64_t count = source ? zt_source_size(source) : 0;
-    zt_moe_recipe *recipe = NULL;
-    char *text = source && count <= ZT_TREE_BYTES ? zt_alloc(ctx, (size_t)count + 1) : NULL;
-    if (source && count > ZT_TREE_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: the recipe is too large (%llu bytes): at most %d", zt_source_name(source),
-                (unsigned long long)count, ZT_TREE_BYTES);
-    if (text && zt_source_read(source, 0, text, (size_t)count) == ZT_OK)
-        recipe = zt_moe_recipe_parse(ctx, zt_source_name(source), text, (size_t)count);
+    char *text = source ? zt_tree_read(ctx, source, &length) : NULL;
+    zt_moe_recipe *recipe = text ? zt_moe_recipe_parse(ctx, zt_source_name(source), text, length) : NULL;
     zt_free(ctx, text);
     zt_source_close(source);
     return recipe;

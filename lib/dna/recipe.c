@@ -39,14 +39,6 @@ static void *alloc_zeroed(recipe_builder *builder, int64_t count, size_t size)
 
 /* ---- maps, read by a table of keys ----------------------------------------------------------- */
 
-static bool is_null(const zt_tree *node)
-{
-    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
-    for (size_t i = 0; node->kind == ZT_TREE_SCALAR && node->plain && i < sizeof words / sizeof *words; i++)
-        if (!strcmp(node->text, words[i])) return true;
-    return false;
-}
-
 static const char *key_name(const void *rows, int index) { return ((const recipe_key *)rows)[index].name; }
 
 static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
@@ -62,7 +54,7 @@ static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const ch
             return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
                           zt_near(hint, key->text, key_name, rows));
         if (!row->read) return REFUSE(key, "%s: mergekit's key '%s' is not supported", what, key->text);
-        zt_status status = is_null(value) ? ZT_OK : row->read(builder, value, into);
+        zt_status status = zt_tree_is_null(value) ? ZT_OK : row->read(builder, value, into);
         if (status != ZT_OK) return status;
     }
     return ZT_OK;
@@ -136,7 +128,7 @@ static zt_status read_number(recipe_builder *builder, const zt_tree *node, merge
 static zt_status read_values(recipe_builder *builder, const zt_tree *node, merge_param param, merge_cond *condition)
 {
     bool list = node->kind == ZT_TREE_LIST;
-    int64_t count = list ? node->count : is_null(node) ? 0 : 1;
+    int64_t count = list ? node->count : zt_tree_is_null(node) ? 0 : 1;
     condition->values = alloc_zeroed(builder, count, sizeof *condition->values);
     if (!condition->values) return ZT_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
@@ -551,15 +543,10 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path)
 {
     ZT_REQUIRE(ctx, path, NULL);
+    size_t length;
     zt_source *source = zt_source_open(ctx, path);
-    uint64_t count = source ? zt_source_size(source) : 0;
-    zt_recipe *recipe = NULL;
-    char *text = source && count <= ZT_TREE_BYTES ? zt_alloc(ctx, (size_t)count + 1) : NULL;
-    if (source && count > ZT_TREE_BYTES)
-        zt_fail(ctx, ZT_EDATA, "%s: the recipe is too large (%llu bytes): at most %d", zt_source_name(source),
-                (unsigned long long)count, ZT_TREE_BYTES);
-    if (text && zt_source_read(source, 0, text, (size_t)count) == ZT_OK)
-        recipe = zt_recipe_parse(ctx, zt_source_name(source), text, (size_t)count);
+    char *text = source ? zt_tree_read(ctx, source, &length) : NULL;
+    zt_recipe *recipe = text ? zt_recipe_parse(ctx, zt_source_name(source), text, length) : NULL;
     zt_free(ctx, text);
     zt_source_close(source);
     return recipe;

@@ -16,6 +16,29 @@ const zt_tree *zt_tree_get(const zt_tree *map, const char *key)
     return NULL;
 }
 
+bool zt_tree_is_null(const zt_tree *node)
+{
+    static const char *const words[] = {"", "~", "null", "Null", "NULL"};
+    for (size_t i = 0; node->kind == ZT_TREE_SCALAR && node->plain && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(node->text, words[i])) return true;
+    return false;
+}
+
+char *zt_tree_read(zt_ctx *ctx, zt_source *source, size_t *length)
+{
+    const uint64_t size = zt_source_size(source);
+    if (size > ZT_TREE_BYTES) {
+        zt_fail(ctx, ZT_EDATA, "%s: the recipe is too large (%llu bytes): at most %d", zt_source_name(source),
+                (unsigned long long)size, ZT_TREE_BYTES);
+        return NULL;
+    }
+    *length = (size_t)size;
+    char *text = zt_alloc(ctx, *length + 1);
+    if (text && zt_source_read(source, 0, text, *length) == ZT_OK) return text;
+    zt_free(ctx, text);
+    return NULL;
+}
+
 zt_status zt_tree_fail(zt_ctx *ctx, const char *file, const zt_tree *node, const char *fmt, ...)
 {
     char what[512];

@@ -23,10 +23,13 @@ struct zt_tree {
 
 enum { ZT_TREE_BYTES = 1 << 20, ZT_TREE_DEPTH = 32, ZT_TREE_NODES = 200000 };
 
+/* The document of a source, to be freed by zt_free; at most ZT_TREE_BYTES. NULL on error. */
+char *zt_tree_read(zt_ctx *ctx, zt_source *source, size_t *length);
 /* The tree is allocated in the arena. NULL on error; the message has file and line. */
 const zt_tree *zt_tree_parse(zt_ctx *ctx, zt_arena *arena, const char *file, const char *text, size_t length);
 
 const zt_tree *zt_tree_get(const zt_tree *map, const char *key); /* NULL: no such key */
+bool zt_tree_is_null(const zt_tree *node); /* YAML's null: nothing, "~", "null", "Null" or "NULL", without quotes */
 /* ZT_EDATA: "file:line: MESSAGE". */
 zt_status zt_tree_fail(zt_ctx *ctx, const char *file, const zt_tree *node, const char *fmt, ...) ZT_PRINTF(4, 5);
 
