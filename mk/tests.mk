@@ -46,13 +46,18 @@ $(test_bin): $(common_obj) $(BUILD)/libzt.a
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) -o $@ $(filter %.o,$^) $(common_obj) $(BUILD)/libzt.a $(LIBS)
 
 # Readers of the tools, which are not in the library.
-$(BUILD)/tests/fuzz_results: $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(sort $(wildcard tools/zt-bench/*.c)))) $(common_obj)
+fuzz_tool = $(patsubst %.c,$(BUILD)/%.o,$(filter-out %/main.c,$(sort $(wildcard tools/$1/*.c)))) $(common_obj)
+$(BUILD)/tests/fuzz_results: $(call fuzz_tool,zt-bench)
 $(BUILD)/tests/fuzz_receipt: $(addprefix $(BUILD)/tools/zt-run/,receipt_read.o receipt_form.o)
+$(BUILD)/tests/fuzz_score: $(BUILD)/tools/zt-dna/score_text.o
+$(BUILD)/tests/fuzz_data: $(call fuzz_tool,zt-train)
+$(BUILD)/tests/fuzz_request: $(call fuzz_tool,zt-run)
+$(BUILD)/tests/fuzz_times: $(call fuzz_tool,zt-trace)
 
 # The driver is tests/fuzz/main.c, or with FUZZER what that flag links (scripts/fuzz: -fsanitize=fuzzer).
 $(fuzz_bin): $(BUILD)/tests/fuzz_%: $(BUILD)/tests/fuzz/%.o $(if $(FUZZER),,$(BUILD)/tests/fuzz/main.o) $(BUILD)/libzt.a
 	$(call say,LD)
-	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) $(FUZZER) -o $@ $(filter %.o,$^) $(filter %/libcommon.a,$^) $(BUILD)/libzt.a $(LIBS) $(LIBS_zt-bench)
+	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) $(TEST_LDFLAGS) $(FUZZER) -o $@ $(filter %.o,$^) $(filter %/libcommon.a,$^) $(BUILD)/libzt.a $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))
 
 $(BUILD)/tests/cuda_emu: | $(emu)
 $(test_bin): | $(sets)

@@ -121,7 +121,7 @@ drive() {
     drive imatrix "$tests"/seeds/imatrix/*
 }
 
-@test "files: an index, chat templates and keys, changed" {
+@test "files: an index, chat templates, keys and certificates, changed" {
     drive files "$tests"/seeds/files/*
 }
 
@@ -131,4 +131,32 @@ drive() {
 
 @test "receipt: receipts, changed" {
     drive receipt "$tests"/seeds/receipt/*
+}
+
+@test "moe: recipes of mixtures of experts, changed" {
+    drive moe "$tests"/seeds/moe/*
+}
+
+@test "score: scores, printed and in lines, changed" {
+    drive score "$tests"/seeds/score/*
+}
+
+@test "times: times of steps, changed" {
+    drive times "$tests"/seeds/times/*
+}
+
+@test "data: tables, lines and arrays, changed" {
+    drive data "$tests"/seeds/data/*
+}
+
+@test "hub: configurations, tokenizers and model cards, changed" {
+    drive hub "$tests"/seeds/hub/*
+}
+
+@test "resume: checkpoints of training and sessions, changed" {
+    drive resume "$tests"/seeds/resume/*
+}
+
+@test "request: lines of --jsonl and bodies of --serve, changed" {
+    drive request "$tests"/seeds/request/*
 }

@@ -29,8 +29,8 @@ static void pair_remove(void)
 
 static void pair_put(const char *name, const void *bytes, size_t size)
 {
-    FILE *file = fopen(pair_path(name), "wb");
-    if (!file || (size && fwrite(bytes, 1, size, file) != size) || fclose(file) != 0) abort();
+    FILE *out = fopen(pair_path(name), "wb");
+    if (!out || (size && fwrite(bytes, 1, size, out) != size) || fclose(out) != 0) abort();
 }
 
 /* Makes the directory, in which there are at most two files of these names. */

@@ -164,15 +164,12 @@ static zt_status count_line(zt_ctx *ctx, const zt_source *source, int64_t *count
     return status;
 }
 
-/* Numbers of a row of the array "x" or "input", else of the first. */
+/* Numbers of a row of the array "x" or "input", else of the first. Closes the source. */
 static zt_status count_array(zt_ctx *ctx, zt_source *source, int64_t *count)
 {
     zt_entry entry = {0}, other;
     zt_checkpoint *checkpoint = zt_checkpoint_take(ctx, source);
-    if (!checkpoint) {
-        zt_source_close(source);
-        return zt_ctx_status(ctx);
-    }
+    if (!checkpoint) return zt_ctx_status(ctx);
     for (int64_t i = 0; i < zt_checkpoint_count(checkpoint); i++) {
         zt_checkpoint_get(checkpoint, i, &other);
         if (!i || !strcmp(other.name, "x") || !strcmp(other.name, "input")) entry = other;
