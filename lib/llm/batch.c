@@ -1,106 +1,37 @@
-/* batch.c - continuous batching: which texts run, which wait, and how they share cache blocks.
+/* batch.c - continuous batching: the texts of a batch, and its steps.
  *
- * Texts are kept in the order of arrival. Running texts are always the first ones: texts enter in order, and when
- * cache blocks run out the last running text is put back. The first text is therefore never put back, and because
- * the cache holds at least one whole context, it always makes progress.
- *
- * A slot is one sequence of the page table. Its state:
- *
- *     running   `ids` points at the tokens of a text that is being fed
- *     kept      the text is done; `kept` holds its tokens, and a text with the same beginning reuses its blocks
- *     free      neither
- *
- * A model with recurrent layers has a state for each sequence, slot s for sequence s: the one behind its last row. So a text can
- * go on behind all tokens of a kept slot, but in the middle of another text only where a state was kept: in one of a few spare
- * slots. When a text begins as another did and there is no state, it leaves one there on its way, for the next that does.
- *
- * Kept slots are evicted when their blocks are needed, least recently used first. A text may share blocks that are
- * written only in the current step, because every row of a step stores its keys and values before any row reads them.
+ * A draft follows the last token of the only text, and each of its rows is answered as long as the token chosen is the one
+ * that was fed. The pages are then cut behind the last of them. With recurrent layers the slot keeps the state behind the
+ * text, and a spare slot gets that behind the draft: unless all of it came, what came is fed again with the next step.
  */
 #include "lib/base/require.h"
-#include "lib/llm/arch/arch.h"
-#include "lib/llm/batch.h"
-#include "lib/llm/kv_store.h"
-#include "lib/llm/llm_internal.h"
+#include "lib/llm/batch_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
-/* What a text gets after its tokens. */
-typedef enum zt_batch_gets { ZT_GETS_LOGITS, ZT_GETS_BEST, ZT_GETS_DRAWN, ZT_GETS } zt_batch_gets;
-
-typedef struct zt_batch_text {
-    void *user;
-    const zt_ids *ids;
-    zt_batch_gets gets;
-    zt_sampler sampler;    /* DRAWN */
-    const int32_t *banned; /* DRAWN and BEST: tokens that are never chosen */
-    size_t n_banned;
-    bool done;
-    int seq; /* its slot; -1: waiting */
-} zt_batch_text;
-
-typedef struct zt_batch_slot {
-    const zt_ids *ids;  /* running: the text's tokens, borrowed */
-    zt_ids kept;        /* kept: the finished text's tokens */
-    bool used;          /* running or kept */
-    uint64_t last_step; /* the step that fed it last */
-    int64_t state;      /* the slot that its next row starts from: its own, or a spare one */
-    int64_t save_at;    /* the state behind so many tokens is kept in a spare slot; 0: none is */
-    int64_t stop;       /* the state behind so many tokens goes to the store; 0: none does */
-} zt_batch_slot;
-
-typedef struct zt_batch_prefix { /* what a spare slot has */
-    int seq;                     /* behind the beginning of this slot's tokens, */
-    int64_t position;            /* so many of them; 0: none */
-    uint64_t last_step;          /* that made or used it */
-} zt_batch_prefix;
-
-struct zt_batch {
-    zt_ctx *ctx;
-    zt_llm *llm;
-    zt_batch_opts opts;
-    zt_llm_info info;
-    zt_pages *pages;
-    zt_batch_slot *slot;                    /* [n_seq] */
-    zt_batch_prefix prefix[ZT_SPARE_SLOTS]; /* with recurrent layers: spare slot n_seq + i */
-    zt_batch_text *text;                    /* [text_count], those that run first */
-    size_t text_count, text_capacity, running;
-    size_t max_running; /* texts that may run at once */
-    int64_t chunk;      /* tokens of prompts in a step: fewer than were asked for after ZT_ENOMEM */
-    /* a step */
-    int32_t *ids, *pos, *seq;     /* [n_rows]; room for the larger of chunk and n_seq + 1 */
-    int32_t *from, *to;           /* the same, of a model with recurrent layers: slot s has the state behind all of sequence s */
-    int32_t *rows, *best, *drawn; /* [n_wanted]; room for n_seq */
-    size_t *wanted_texts;         /* [n_wanted], room for n_seq: index of the text that each result is for */
-    zt_drawing *drawing;          /* where the engine draws; else NULL */
-    int64_t n_rows, n_wanted;
-    float *logits; /* [n_wanted, V], and for how many there is room */
-    int64_t logits_rows;
-    zt_batch_count count;
-};
-
 /* ---- open and close ------------------------------------------------------------------------- */
 
 static zt_status make_arrays(zt_batch *batch)
 {
-    size_t slot_count = (size_t)batch->info.n_seq, row_count = slot_count + 1;
+    size_t slot_count = (size_t)batch->info.n_seq, row_count = slot_count + 1, wanted_count = slot_count + ZT_DRAFT_ROWS;
     if ((size_t)batch->info.chunk > row_count) row_count = (size_t)batch->info.chunk;
+    row_count += ZT_DRAFT_ROWS;
     batch->slot = zt_calloc(batch->ctx, slot_count, sizeof *batch->slot);
     batch->ids = zt_alloc_array(batch->ctx, row_count, sizeof *batch->ids);
     batch->pos = zt_alloc_array(batch->ctx, row_count, sizeof *batch->pos);
     batch->seq = zt_alloc_array(batch->ctx, row_count, sizeof *batch->seq);
     batch->from = zt_alloc_array(batch->ctx, row_count, sizeof *batch->from);
     batch->to = zt_alloc_array(batch->ctx, row_count, sizeof *batch->to);
-    batch->rows = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->rows);
-    batch->best = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->best);
-    batch->drawn = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->drawn);
-    batch->wanted_texts = zt_alloc_array(batch->ctx, slot_count, sizeof *batch->wanted_texts);
+    batch->rows = zt_alloc_array(batch->ctx, wanted_count, sizeof *batch->rows);
+    batch->best = zt_alloc_array(batch->ctx, wanted_count, sizeof *batch->best);
+    batch->drawn = zt_alloc_array(batch->ctx, wanted_count, sizeof *batch->drawn);
+    batch->wanted_texts = zt_alloc_array(batch->ctx, wanted_count, sizeof *batch->wanted_texts);
     if (!batch->slot || !batch->ids || !batch->pos || !batch->seq || !batch->from || !batch->to || !batch->rows || !batch->best ||
         !batch->drawn || !batch->wanted_texts)
         return ZT_ENOMEM;
-    if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, batch->info.n_seq))) return ZT_ENOMEM;
+    if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, (int64_t)wanted_count))) return ZT_ENOMEM;
     return ZT_OK;
 }
 
@@ -149,281 +80,6 @@ zt_batch_count zt_batch_counted(const zt_batch *batch)
     count.running = batch->running;
     count.pages = zt_pages_counted(batch->pages);
     return count;
-}
-
-/* ---- slots ---------------------------------------------------------------------------------- */
-
-/* Forgets states of a slot's beginnings behind `length`. */
-static void cut_prefixes(zt_batch *batch, int seq, int64_t length)
-{
-    for (int i = 0; i < ZT_SPARE_SLOTS; i++)
-        if (batch->prefix[i].seq == seq && batch->prefix[i].position > length) batch->prefix[i] = (zt_batch_prefix){0};
-}
-
-static void free_slot(zt_batch *batch, int seq)
-{
-    cut_prefixes(batch, seq, 0);
-    zt_ids_fini(batch->ctx, &batch->slot[seq].kept);
-    zt_pages_end(batch->pages, seq);
-    batch->slot[seq] = (zt_batch_slot){0};
-}
-
-static bool is_kept(const zt_batch *batch, int64_t seq) { return batch->slot[seq].used && !batch->slot[seq].ids; }
-
-/* The least recently used kept slot other than `save`; -1: none. */
-static int oldest_kept(const zt_batch *batch, int save)
-{
-    int found = -1;
-    for (int i = 0; i < (int)batch->info.n_seq; i++)
-        if (i != save && is_kept(batch, i) && (found < 0 || batch->slot[i].last_step < batch->slot[found].last_step)) found = i;
-    return found;
-}
-
-/* Evicts kept slots other than `save` until so many blocks are free; false: there are not enough. */
-static bool make_room(zt_batch *batch, int64_t blocks, int save)
-{
-    int victim;
-    while (zt_pages_left(batch->pages) < blocks && (victim = oldest_kept(batch, save)) >= 0) free_slot(batch, victim);
-    return zt_pages_left(batch->pages) >= blocks;
-}
-
-/* The blocks of the cache that a slot has, in the order of its tokens. */
-static const int32_t *table_of(const zt_batch *batch, int seq)
-{
-    return zt_pages_table(batch->pages) + (int64_t)seq * zt_pages_counted(batch->pages).blocks;
-}
-
-static bool is_recurrent(const zt_batch *batch) { return batch->info.recurrent_bytes > 0; }
-
-static zt_kv_place place_of(const zt_batch *batch, int seq)
-{
-    return (zt_kv_place){.table = table_of(batch, seq), .slot = is_recurrent(batch) ? batch->slot[seq].state : -1};
-}
-
-/* Keeps the tokens of a finished text for texts with the same beginning; frees the slot if there is no memory. */
-static void keep_slot(zt_batch *batch, int seq)
-{
-    zt_batch_slot *slot = &batch->slot[seq];
-    size_t token_count = (size_t)zt_pages_length(batch->pages, seq);
-    const zt_kv_place place = place_of(batch, seq);
-    if (batch->opts.store) zt_kv_store_keep(batch->opts.store, slot->ids->id, token_count, &place);
-    slot->kept.id = batch->opts.forget ? NULL : zt_alloc_array(batch->ctx, token_count, sizeof *slot->kept.id);
-    if (!slot->kept.id) {
-        if (!batch->opts.forget) zt_ctx_clear(batch->ctx);
-        free_slot(batch, seq);
-        return;
-    }
-    memcpy(slot->kept.id, slot->ids->id, token_count * sizeof *slot->kept.id);
-    slot->kept.count = slot->kept.capacity = token_count;
-    slot->ids = NULL;
-}
-
-/* ---- entering and leaving ------------------------------------------------------------------- */
-
-/* Length of the common beginning of a slot and `ids`. The last token never counts: it must be fed to get a result. */
-static int64_t common_length(const zt_batch *batch, int seq, const zt_ids *ids)
-{
-    const zt_ids *has = batch->slot[seq].ids ? batch->slot[seq].ids : &batch->slot[seq].kept;
-    int64_t length = 0, limit = zt_pages_length(batch->pages, seq);
-    if (limit > (int64_t)ids->count - 1) limit = (int64_t)ids->count - 1;
-    while (length < limit && has->id[length] == ids->id[length]) length++;
-    return length;
-}
-
-/* The spare slot with the last state of a slot's beginning up to `length`; -1: none. */
-static int find_prefix(const zt_batch *batch, int seq, int64_t length)
-{
-    int found = -1;
-    for (int i = 0; i < ZT_SPARE_SLOTS; i++) {
-        const zt_batch_prefix *prefix = &batch->prefix[i];
-        if (prefix->position == 0 || prefix->seq != seq || prefix->position > length) continue;
-        if (found < 0 || prefix->position > batch->prefix[found].position) found = i;
-    }
-    return found;
-}
-
-/* Of `length` tokens in common with a slot those behind which a text can go on. */
-static int64_t usable_length(const zt_batch *batch, int seq, int64_t length)
-{
-    if (!is_recurrent(batch) || (is_kept(batch, seq) && length == zt_pages_length(batch->pages, seq))) return length;
-    int prefix = find_prefix(batch, seq, length);
-    return prefix < 0 ? 0 : batch->prefix[prefix].position;
-}
-
-/* What a text has in common with the slots. */
-typedef struct shared_beginning {
-    int seq;        /* the slot with the longest beginning to go on from, at least one block; -1: none */
-    int64_t length; /* of it */
-    int64_t common; /* the most tokens in common with any slot, in whole blocks */
-} shared_beginning;
-
-static shared_beginning find_shared(const zt_batch *batch, const zt_ids *ids)
-{
-    shared_beginning found = {.seq = -1, .length = ZT_LLM_BLOCK - 1};
-    for (int i = 0; i < (int)batch->info.n_seq && !batch->opts.forget; i++) {
-        int64_t common = batch->slot[i].used ? common_length(batch, i, ids) : 0, usable = usable_length(batch, i, common);
-        common -= common % ZT_LLM_BLOCK;
-        if (common > found.common) found.common = common;
-        if (usable <= found.length) continue;
-        found.length = usable;
-        found.seq = i;
-    }
-    return found;
-}
-
-/* A slot for a text: one that shares its beginning, or an empty one; -1: none. A kept slot is taken over when all of
- * its tokens are shared, or when no other slot is free. */
-static int take_slot(zt_batch *batch, const shared_beginning *shared)
-{
-    int64_t shared_length = shared->length;
-    int source = shared->seq;
-    bool source_kept = source >= 0 && is_kept(batch, source);
-    if (source_kept && shared_length == zt_pages_length(batch->pages, source)) return source;
-    if (zt_pages_counted(batch->pages).sequences == batch->info.n_seq) {
-        int victim = oldest_kept(batch, source);
-        if (victim < 0 && !source_kept) return -1;
-        if (victim < 0) {
-            cut_prefixes(batch, source, shared_length);
-            return zt_pages_cut(batch->pages, source, shared_length) >= 0 ? source : -1;
-        }
-        free_slot(batch, victim);
-    }
-    return source >= 0 ? zt_pages_share(batch->pages, source, shared_length) : zt_pages_begin(batch->pages);
-}
-
-static int64_t blocks_of(int64_t tokens) { return (tokens + ZT_LLM_BLOCK - 1) / ZT_LLM_BLOCK; }
-
-/* Sets where the states of a text begin: in the slot that it took over (prefix -1), or in a spare one; and which state it leaves. */
-static void start_state(zt_batch *batch, int seq, const shared_beginning *shared, int prefix)
-{
-    zt_batch_slot *slot = &batch->slot[seq];
-    int64_t has = zt_pages_length(batch->pages, seq);
-    if (shared->common > has) slot->save_at = shared->common;
-    if (prefix < 0) return;
-    slot->state = batch->info.n_seq + prefix;
-    batch->prefix[prefix].last_step = batch->count.steps;
-}
-
-/* Blocks of the store behind the tokens that a slot shares: pages for all that there may be, and back those that are not there. */
-static void fetch_stored(zt_batch *batch, const zt_batch_text *text)
-{
-    const int64_t has = zt_pages_length(batch->pages, text->seq);
-    const int64_t most = ((int64_t)text->ids->count - 1) / ZT_LLM_BLOCK * ZT_LLM_BLOCK;
-    if (most <= has || blocks_of(most) - blocks_of(has) > zt_pages_left(batch->pages)) return;
-    if (zt_pages_append(batch->pages, text->seq, most - has, NULL, NULL)) return;
-    const zt_kv_place place = {.table = table_of(batch, text->seq), .slot = text->seq};
-    const int64_t got = zt_kv_store_fetch(batch->opts.store, text->ids->id, (size_t)most, has, &place);
-    zt_pages_cut(batch->pages, text->seq, got);
-    if (got != has) batch->slot[text->seq].state = text->seq;
-    batch->count.shared = batch->count.shared + (uint64_t)got - (uint64_t)has;
-}
-
-/* Where the rows of a prompt end next, so that the store gets the state behind them. */
-static void choose_stop(zt_batch *batch, const zt_batch_text *text)
-{
-    zt_batch_slot *slot = &batch->slot[text->seq];
-    const int64_t count = (int64_t)text->ids->count, stop = zt_kv_store_stop(batch->opts.store, text->ids->id, (size_t)count,
-                                                                             zt_pages_length(batch->pages, text->seq));
-    slot->stop = stop < count ? stop : 0;
-    if (slot->save_at == slot->stop) slot->save_at = 0; /* a row has its state in one place */
-}
-
-/* The states of texts that are where they were to stop. */
-static void keep_stopped(zt_batch *batch)
-{
-    for (size_t i = 0; i < batch->running; i++) {
-        const zt_batch_text *text = &batch->text[i];
-        const int64_t stop = batch->slot[text->seq].stop;
-        if (!stop || zt_pages_length(batch->pages, text->seq) != stop) continue;
-        const zt_kv_place place = place_of(batch, text->seq);
-        zt_kv_store_keep(batch->opts.store, text->ids->id, (size_t)stop, &place);
-        choose_stop(batch, text);
-    }
-}
-
-/* Starts the first waiting text if the cache has room for its tokens, one more, and one more block for each running
- * text. */
-static bool start_text(zt_batch *batch)
-{
-    zt_batch_text *text = &batch->text[batch->running];
-    int64_t token_count = (int64_t)text->ids->count + 1;
-    if (batch->running >= batch->max_running) return false;
-    shared_beginning shared = find_shared(batch, text->ids);
-    int prefix = shared.seq < 0 ? -1 : find_prefix(batch, shared.seq, shared.length);
-    bool whole = shared.seq >= 0 && shared.length == zt_pages_length(batch->pages, shared.seq);
-    int seq = take_slot(batch, &shared);
-    if (seq < 0) return false;
-    zt_batch_slot *slot = &batch->slot[seq];
-    int64_t has = zt_pages_length(batch->pages, seq);
-    if (token_count > batch->info.ctx_len) token_count = batch->info.ctx_len;
-    if (!make_room(batch, blocks_of(token_count) - blocks_of(has) + (int64_t)batch->running, seq)) {
-        if (!slot->used)
-            zt_pages_end(batch->pages, seq);
-        else
-            slot->kept.count = (size_t)has;
-        return false;
-    }
-    zt_ids_fini(batch->ctx, &slot->kept);
-    *slot = (zt_batch_slot){.ids = text->ids, .used = true, .state = seq};
-    if (is_recurrent(batch)) start_state(batch, seq, &shared, whole && seq == shared.seq ? -1 : prefix);
-    text->seq = seq;
-    batch->count.shared += (uint64_t)has;
-    batch->running++;
-    if (batch->opts.store) fetch_stored(batch, text);
-    if (batch->opts.store && is_recurrent(batch)) choose_stop(batch, text);
-    return true;
-}
-
-/* Puts the last running text back to waiting; or all of them, after a failure, when the cache's content is unknown. */
-static void put_back_last(zt_batch *batch)
-{
-    zt_batch_text *text = &batch->text[--batch->running];
-    free_slot(batch, text->seq);
-    text->seq = -1;
-    batch->count.put_back++;
-}
-
-static void put_back_all(zt_batch *batch)
-{
-    while (batch->running > 0) put_back_last(batch);
-    for (int i = 0; i < (int)batch->info.n_seq; i++)
-        if (batch->slot[i].used) free_slot(batch, i);
-}
-
-/* Tokens of a running text that are not fed yet. */
-static int64_t count_unfed(const zt_batch *batch, const zt_batch_text *text)
-{
-    return (int64_t)text->ids->count - zt_pages_length(batch->pages, text->seq);
-}
-
-/* Makes room for position_count more positions of a running text: evicts kept slots, then puts back the texts after
- * it, the last one first. False: still no room. */
-static bool make_room_for(zt_batch *batch, size_t text_index, int64_t position_count)
-{
-    int seq = batch->text[text_index].seq;
-    int64_t length = zt_pages_length(batch->pages, seq), more = blocks_of(length + position_count) - blocks_of(length);
-    while (!make_room(batch, more, -1)) {
-        if (batch->running == text_index + 1) return false;
-        put_back_last(batch);
-    }
-    return true;
-}
-
-/* is it in the vocabulary? */
-static void remove_done(zt_batch *batch)
-{
-    size_t left_count = 0;
-    for (size_t i = 0; i < batch->text_count; i++) {
-        zt_batch_text *text = &batch->text[i];
-        if (!text->done) {
-            batch->text[left_count++] = *text;
-            continue;
-        }
-        if (text->seq < 0) continue;
-        batch->running--;
-        keep_slot(batch, text->seq);
-    }
-    batch->text_count = left_count;
 }
 
 /* ---- texts ---------------------------------------------------------------------------------- */
@@ -491,7 +147,7 @@ void zt_batch_drop(zt_batch *batch, const void *user)
     if (!batch) return;
     for (size_t i = 0; i < batch->text_count; i++)
         if (batch->text[i].user == user) batch->text[i].done = true;
-    remove_done(batch);
+    zt_batch_remove_done(batch);
     batch->max_running = (size_t)batch->info.n_seq;
     batch->chunk = batch->info.chunk;
 }
@@ -540,7 +196,7 @@ static int64_t rows_of_step(const zt_batch *batch, const zt_batch_text *text, in
 static zt_status add_rows(zt_batch *batch, size_t text_index, int64_t row_count)
 {
     const zt_batch_text *text = &batch->text[text_index];
-    int64_t first_row = batch->n_rows, left = count_unfed(batch, text), first_token = (int64_t)text->ids->count - left;
+    int64_t first_row = batch->n_rows, left = zt_batch_count_unfed(batch, text), first_token = (int64_t)text->ids->count - left;
     zt_status status = ZT_OK;
     for (int64_t row = 0; row < row_count && status == ZT_OK; row++) {
         batch->ids[first_row + row] = text->ids->id[first_token + row];
@@ -566,25 +222,91 @@ static zt_status plan_rows(zt_batch *batch)
     int64_t generating = 0, chunk;
     zt_status status = ZT_OK;
     batch->n_rows = batch->n_wanted = 0;
-    for (size_t i = 0; i < batch->running; i++) generating += count_unfed(batch, &batch->text[i]) == 1;
+    for (size_t i = 0; i < batch->running; i++) generating += zt_batch_count_unfed(batch, &batch->text[i]) == 1;
     chunk = batch->chunk > generating ? batch->chunk - generating : 1;
     for (size_t i = 0; status == ZT_OK && i < batch->text_count; i++) {
         bool runs = i < batch->running;
-        if (!runs && (chunk == 0 || !start_text(batch))) break;
-        int64_t left = count_unfed(batch, &batch->text[i]);
+        if (!runs && (chunk == 0 || !zt_batch_start_text(batch))) break;
+        int64_t left = zt_batch_count_unfed(batch, &batch->text[i]);
         int64_t row_count = rows_of_step(batch, &batch->text[i], left < chunk ? left : chunk);
         if (runs && left == 1)
             row_count = 1;
         else
             chunk -= row_count;
         if (row_count == 0) continue;
-        if (!make_room_for(batch, i, row_count)) {
-            put_back_last(batch);
+        if (!zt_batch_make_room_for(batch, i, row_count)) {
+            zt_batch_put_back_last(batch);
             break;
         }
         status = add_rows(batch, i, row_count);
     }
     return status;
+}
+
+/* ---- drafts ---------------------------------------------------------------------------------- */
+
+/* The only text, where all of its tokens are among the rows and the last one was generated; else NULL. */
+static const zt_batch_text *lone_text(const zt_batch *batch)
+{
+    const zt_batch_text *text = batch->text;
+    bool lone = batch->text_count == 1 && batch->running == 1 && batch->n_wanted == 1;
+    return batch->opts.draft && !batch->opts.forget && lone && text->answered && batch->n_rows <= ZT_DRAFT_ROWS ? text : NULL;
+}
+
+/* States of recurrent layers: the slot gets that behind the text, as without a draft; a spare slot that behind the draft. */
+static void name_draft_states(zt_batch *batch, int seq, int64_t first_row)
+{
+    batch->draft_state = oldest_prefix(batch);
+    for (int64_t row = first_row; row < batch->n_rows; row++) {
+        batch->from[row] = ZT_STATE_CONTINUED;
+        batch->to[row] = row == batch->n_rows - 1 ? (int32_t)(batch->info.n_seq + batch->draft_state) : -1;
+    }
+    batch->prefix[batch->draft_state] = (zt_batch_prefix){seq, zt_pages_length(batch->pages, seq), batch->count.steps};
+}
+
+/* Adds a draft behind the rows of the only text. */
+static zt_status add_draft(zt_batch *batch)
+{
+    const zt_batch_text *text = lone_text(batch);
+    const int32_t *draft = NULL;
+    batch->n_draft = 0;
+    batch->lone = text;
+    if (!text) return ZT_OK;
+    int64_t limit = batch->info.ctx_len - (int64_t)text->ids->count, first_row = batch->n_rows;
+    if (limit > ZT_DRAFT_ROWS - 1) limit = ZT_DRAFT_ROWS - 1;
+    int64_t count = limit > 0 ? (int64_t)batch->opts.draft(text->user, (size_t)limit, &draft) : 0;
+    zt_status status = zt_ctx_status(batch->ctx);
+    if (count > limit) count = limit;
+    for (int64_t i = 0; i < count && status == ZT_OK; i++) status = check_id(batch, draft[i]);
+    if (status != ZT_OK || count <= 0 || !zt_batch_make_room_for(batch, 0, count)) return status;
+    status = zt_pages_append(batch->pages, text->seq, count, batch->pos + first_row, batch->seq + first_row);
+    if (status != ZT_OK) return status;
+    for (int64_t i = 0; i < count; i++) {
+        batch->draft[i] = batch->ids[first_row + i] = draft[i];
+        batch->rows[batch->n_wanted] = (int32_t)(first_row + i);
+        batch->wanted_texts[batch->n_wanted++] = 0;
+    }
+    batch->n_rows += count;
+    batch->n_draft = count;
+    batch->count.drafted += (uint64_t)count;
+    if (zt_batch_is_recurrent(batch)) name_draft_states(batch, text->seq, first_row);
+    return ZT_OK;
+}
+
+/* After `accepted` tokens of the draft came: cuts what did not from the cache. */
+static void cut_draft(zt_batch *batch, const zt_batch_text *text, int64_t accepted)
+{
+    zt_batch_slot *slot = &batch->slot[text->seq];
+    const bool recurrent = zt_batch_is_recurrent(batch);
+    const int64_t before = zt_pages_length(batch->pages, text->seq) - batch->n_draft;
+    batch->count.accepted += (uint64_t)accepted;
+    if (recurrent && accepted == batch->n_draft && !text->done) {
+        slot->state = batch->info.n_seq + batch->draft_state;
+        return;
+    }
+    const int64_t length = recurrent ? before : before + accepted;
+    zt_pages_cut(batch->pages, text->seq, length);
+    zt_batch_cut_prefixes(batch, text->seq, length);
 }
 
 /* ---- a step --------------------------------------------------------------------------------- */
@@ -606,7 +328,7 @@ static const zt_sampler greedy = {.top_p = 1, .repeat_penalty = 1};
  * a model with recurrent layers, whose last token cannot be fed again (check_zero). */
 static bool text_needs(const zt_batch *batch, const zt_batch_text *text, zt_batch_gets kind)
 {
-    bool again = text->n_banned > 0 || is_recurrent(batch);
+    bool again = text->n_banned > 0 || zt_batch_is_recurrent(batch);
     return text->gets == kind || (kind == ZT_GETS_LOGITS && text->gets == ZT_GETS_BEST && again);
 }
 
@@ -625,8 +347,8 @@ static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
     void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
                        wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
     zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
-    if (is_recurrent(batch)) inputs[count++] = batch->from;
-    if (is_recurrent(batch)) inputs[count++] = batch->to;
+    if (zt_batch_is_recurrent(batch)) inputs[count++] = batch->from;
+    if (zt_batch_is_recurrent(batch)) inputs[count++] = batch->to;
     if (batch->drawing) zt_drawing_inputs(batch->drawing, inputs + count);
     return status ? status : zt_llm_step(batch->llm, symbols, 2, inputs, outputs);
 }
@@ -643,7 +365,7 @@ static void describe_draws(zt_batch *batch)
                              .n_history = text->ids->count,
                              .banned = text->banned,
                              .n_banned = text->n_banned};
-        zt_drawing_row(batch->drawing, wanted, &draw, NULL, 0);
+        zt_drawing_row(batch->drawing, wanted, &draw, batch->draft, batch->n_draft ? (size_t)wanted : 0);
     }
 }
 
@@ -651,16 +373,19 @@ static zt_status feed_step(zt_batch *batch)
 {
     zt_status status = plan_rows(batch);
     bool wanted[ZT_GETS];
+    if (status == ZT_OK) status = add_draft(batch);
     for (int kind = 0; kind < ZT_GETS; kind++) wanted[kind] = any_text_needs(batch, (zt_batch_gets)kind);
     if (status == ZT_OK && wanted[ZT_GETS_DRAWN]) describe_draws(batch);
+    const double before = zt_seconds();
     if (status == ZT_OK) status = feed_rows(batch, wanted);
+    batch->seconds = zt_seconds() - before;
     if (status != ZT_OK) {
-        put_back_all(batch);
+        zt_batch_put_back_all(batch);
         return status;
     }
     batch->count.steps++;
     batch->count.rows += (uint64_t)batch->n_rows;
-    keep_stopped(batch);
+    zt_batch_keep_stopped(batch);
     return ZT_OK;
 }
 
@@ -705,12 +430,40 @@ static zt_status hand_result(zt_batch *batch, int64_t wanted, float *logits)
     int32_t token = wants_logits ? -1 : wants_best ? batch->best[wanted] : batch->drawn[wanted];
     zt_status status = wants_best && token == 0 ? check_zero(batch, text, logits, &token) : ZT_OK;
     if (status == ZT_OK && wants_best && logits && is_banned(text, token)) token = best_other(batch, text, logits);
+    const size_t before = text->ids->count;
     if (status == ZT_OK) status = batch->opts.next(text->user, wants_logits ? logits : NULL, token, &more);
     text->done = !more;
-    if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || count_unfed(batch, text) < 1))
-        status = zt_fail(batch->ctx, ZT_EUSAGE, "%zu tokens and %" PRId64 " new tokens exceed the context of %" PRId64,
-                         text->ids->count, count_unfed(batch, text), batch->info.ctx_len);
+    text->answered = true;
+    if (status == ZT_OK && more && ((int64_t)text->ids->count > batch->info.ctx_len || text->ids->count <= before))
+        status = zt_fail(batch->ctx, ZT_EUSAGE, "%zu tokens and %zu new tokens exceed the context of %" PRId64, text->ids->count,
+                         text->ids->count - before, batch->info.ctx_len);
     if (status == ZT_OK && more && batch->opts.forget) zt_pages_cut(batch->pages, text->seq, 0);
+    return status;
+}
+
+/* Gives the only text the tokens after its last one and after each of the draft that came. */
+static zt_status hand_draft(zt_batch *batch, int64_t wanted_count, float *logits)
+{
+    const zt_batch_text *text = batch->text;
+    zt_status status = ZT_OK;
+    int64_t accepted = 0;
+    for (bool came = true; status == ZT_OK && came; accepted += came) {
+        status = hand_result(batch, accepted, logits ? logits + accepted * batch->info.vocab : NULL);
+        came = status == ZT_OK && !text->done && accepted + 1 < wanted_count &&
+               text->ids->id[text->ids->count - 1] == batch->draft[accepted];
+    }
+    if (status == ZT_OK) cut_draft(batch, text, accepted);
+    return status;
+}
+
+static zt_status hand_results(zt_batch *batch)
+{
+    int64_t wanted_count = batch->n_wanted;
+    float *logits = any_text_needs(batch, ZT_GETS_LOGITS) ? batch->logits : NULL;
+    zt_status status = ZT_OK;
+    if (batch->n_draft) return hand_draft(batch, wanted_count, logits);
+    for (int64_t wanted = 0; wanted < wanted_count && status == ZT_OK; wanted++)
+        status = hand_result(batch, wanted, logits ? logits + wanted * batch->info.vocab : NULL);
     return status;
 }
 
@@ -737,11 +490,10 @@ zt_status zt_batch_step(zt_batch *batch)
     zt_status status = ZT_OK;
     if (batch->text_count == 0) return ZT_OK;
     for (bool first = true; (status = feed_step(batch)) == ZT_ENOMEM && take_less(batch, first); first = false) continue;
-    int64_t wanted_count = batch->n_wanted;
-    bool logits = status == ZT_OK && any_text_needs(batch, ZT_GETS_LOGITS);
-    for (int64_t wanted = 0; wanted < wanted_count && status == ZT_OK; wanted++)
-        status = hand_result(batch, wanted, logits ? batch->logits + wanted * batch->info.vocab : NULL);
-    if (status != ZT_OK) put_back_all(batch);
-    remove_done(batch);
+    if (status == ZT_OK && batch->opts.took && batch->lone)
+        batch->opts.took(batch->text->user, 1 + (size_t)batch->n_draft, batch->seconds);
+    if (status == ZT_OK) status = hand_results(batch);
+    if (status != ZT_OK) zt_batch_put_back_all(batch);
+    zt_batch_remove_done(batch);
     return status;
 }

@@ -12,6 +12,9 @@
  *     while (zt_batch_counted(b).texts > 0) zt_batch_step(b);
  *     zt_batch_close(b);
  *
+ * While one text alone generates, tokens that may follow it can be fed in the same step (speculative decoding, see
+ * speculate.h): it then gets several tokens by one step, and the same ones.
+ *
  * While the batch is open, nothing else may be fed to the model.
  */
 #ifndef ZT_BATCH_H
@@ -34,9 +37,17 @@ typedef struct zt_batch zt_batch;
  * whose callback has not run. */
 typedef zt_status zt_batch_next(void *text, float *logits, int32_t best, bool *more);
 
+/* Drafts what may follow the text, at most `limit` tokens, and returns how many. *draft is valid until the step has ended. Called
+ * before a step in which no other text is in the batch. An error in the context ends the step. */
+typedef size_t zt_batch_draft(void *text, size_t limit, const int32_t **draft);
+/* Called after each such step, before `next`: it fed so many rows, the draft's and one more. */
+typedef void zt_batch_took(void *text, size_t rows, double seconds);
+
 typedef struct zt_batch_opts {
     zt_batch_next *next;
-    bool forget; /* do not keep the cache between tokens: feed the whole text for each token */
+    zt_batch_draft *draft; /* NULL: nothing is drafted. Rests with `forget` */
+    zt_batch_took *took;   /* with `draft`; may be NULL */
+    bool forget;           /* do not keep the cache between tokens: feed the whole text for each token */
     /* Blocks of the cache that others computed, attached to the model and borrowed: a text begins with those that are there, and
      * leaves its own when it is done. NULL: none. Excludes `forget`. */
     struct zt_kv_store *store;
@@ -70,6 +81,8 @@ typedef struct zt_batch_count {
     uint64_t steps, rows; /* steps done; tokens fed by them */
     uint64_t shared;      /* tokens reused from the cache or the store instead of fed */
     uint64_t put_back;    /* preemptions */
+    uint64_t drafted;     /* tokens of drafts that were fed, */
+    uint64_t accepted;    /* and those that came */
     zt_pages_count pages;
 } zt_batch_count;
 zt_batch_count zt_batch_counted(const zt_batch *batch); /* counters so far */

@@ -39,6 +39,7 @@ struct zt_draft_model {
     zt_ids fed;
     size_t start;         /* the token that the model's text begins with */
     size_t length, begun; /* of the text at the last call; and where the answer began */
+    int32_t end;          /* its last token */
     bool drafting;        /* else the next trial is at `wake` tokens */
     size_t wake;
     /* the last draft */
@@ -172,7 +173,7 @@ static draft_guess guess_token(zt_draft_model *drafts, const float *logits, cons
             second = logits[i];
         }
     }
-    if (sampler && sampler->temp > 0 && zt_draft_words_map(drafts->words))
+    if (sampler && (sampler->temp > 0 || zt_sampler_penalises(sampler)) && zt_draft_words_map(drafts->words))
         id = zt_sample(sampler, logits, drafts->choices, text->id, text->count, (int64_t)position, drafts->scratch);
     double margin = (double)best - (double)second;
     return (draft_guess){id, margin > 0 ? margin : 0};
@@ -238,7 +239,8 @@ static zt_status try_again(zt_draft_model *drafts, const int32_t *ids, size_t co
 static void score_draft(zt_draft_model *drafts, const int32_t *ids, size_t count)
 {
     size_t came = count > drafts->length ? count - drafts->length : 0;
-    if (count < drafts->length || came > 2 * ZT_DRAFT_ROWS || drafts->length == 0) { /* another text, or a new prompt */
+    const bool other = came && drafts->length && ids[drafts->length - 1] != drafts->end;
+    if (count < drafts->length || other || came > 2 * ZT_DRAFT_ROWS || drafts->length == 0) { /* another text, or a new prompt */
         drafts->begun = count;
         if (!drafts->drafting) drafts->wake = count + FIRST_TRIAL;
         came = 0;
@@ -251,6 +253,7 @@ static void score_draft(zt_draft_model *drafts, const int32_t *ids, size_t count
     if (drafts->took && came)
         zt_pace_round(&drafts->pace, came < 1 + drafts->verified ? came : 1 + drafts->verified, drafts->seconds);
     drafts->length = count;
+    if (count) drafts->end = ids[count - 1];
     drafts->count = drafts->verified = 0;
     drafts->took = false;
     drafts->seconds = 0;

@@ -114,6 +114,60 @@ END
     zt-run -m model.gguf --verify rd >/dev/null
 }
 
+# Answers of --jsonl without what a draft changes: times and counts of drafts.
+answers() {
+    perl -MJSON::PP -ne 'my $j = decode_json($_); delete @$j{qw(drafted accepted batches load_s prompt_s generate_s)};
+        print JSON::PP->new->canonical->utf8->encode($j), "\n"'
+}
+
+@test "--jsonl: requests together and one after the other, greedy, sampled and structured, with --kv-store" {
+    cat >requests <<END
+{"id":1,"prompt":"$words","n":40,"temp":0,"ignore_eos":true}
+{"id":2,"prompt":"$words and","n":60,"temp":0.5,"seed":3,"ignore_eos":true}
+{"id":3,"prompt":"the dog","n":90,"temp":0,"repeat_penalty":1.2,"ignore_eos":true,"logprobs":2}
+{"id":4,"prompt":"the cat","n":30,"regex":"[a-z]{20,40}"}
+{"id":5,"prompt":"$words","n":45,"temp":0,"stop":["z"]}
+END
+    for model in model recurrent; do
+        zt-run -m $model.gguf --raw --jsonl <requests | answers >alone
+        for draft in small recurrent other; do
+            zt-run -m $model.gguf --raw --jsonl --draft $draft.gguf --draft-tokens 5 <requests | answers | cmp alone
+            zt-run -m $model.gguf --raw --jsonl --chunk 3 --draft $draft.gguf <requests | answers | cmp alone
+            while read -r line; do # a line is read when those before it are answered
+                zt-run -m $model.gguf --raw --jsonl --kv-store kv.$model --draft $draft.gguf --draft-tokens 7 <<<"$line"
+            done <requests | answers | cmp alone
+        done
+    done
+    zt-run -m model.gguf --raw --jsonl --draft model.gguf --draft-tokens 7 -v < <(sed -n 1p requests) 2>err >json
+    json '$j->{accepted} == 34 && $j->{drafted} == 34 && $j->{batches} == 5' <json
+    grep -q '34 tokens drafted, 34 accepted' err
+}
+
+@test "--serve: the answers of a server without a draft" {
+    command -v curl >/dev/null || skip "no curl"
+    for draft in '' '--draft small.gguf --draft-tokens 4'; do
+        # shellcheck disable=SC2086
+        zt-run -v -m model.gguf --serve unix:s $draft 2>err 3>&- &
+        server=$!
+        for _ in {1..600}; do curl -sf --unix-socket s http://localhost/health >/dev/null && break; kill -0 $server || skip "no server here"; sleep .1; done
+        for n in 3 30; do
+            for temperature in 0 0.7; do
+                curl -sf --unix-socket s http://localhost/v1/completions -H 'Content-Type: application/json' \
+                    -d "{\"model\":\"model\",\"prompt\":\"$words\",\"max_tokens\":$n,\"temperature\":$temperature,\"seed\":5,\"n\":2}"
+                curl -sNf --unix-socket s http://localhost/v1/completions -H 'Content-Type: application/json' \
+                    -d "{\"model\":\"model\",\"prompt\":\"$words\",\"max_tokens\":$n,\"temperature\":$temperature,\"seed\":5,\"stream\":true}"
+            done
+        done | perl -MJSON::PP -ne 's/^data: //; next unless /^\{/; my $j = decode_json($_);
+            push @order, $j->{id} unless $seen{$j->{id}}++; # a draft gives a stream longer pieces
+            $text{$j->{id}}[$_->{index}] .= $_->{text} . ($_->{finish_reason} // "") for @{$j->{choices}};
+            END { print JSON::PP->new->utf8->encode($text{$_}), "\n" for @order }' >"answers${draft:+.draft}"
+        kill -TERM $server
+        wait $server || true
+    done
+    [ "$(wc -l <answers)" -eq 8 ]
+    cmp answers answers.draft
+}
+
 @test "--stats and --dry-run count the draft; a file that cannot draft is refused by its name" {
     run --separate-stderr zt-run -m model.gguf --raw -p "$words" -n 40 --ignore-eos --draft model.gguf --draft-tokens 2 --stats
     [ "$status" -eq 0 ]

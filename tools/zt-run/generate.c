@@ -216,8 +216,7 @@ static bool was_foreseen(run_state *run)
     return true;
 }
 
-/* How long a draft may be: for what the context and -n have room. */
-static size_t draft_room(const run_state *run)
+size_t run_draft_room(const run_state *run)
 {
     size_t room = (size_t)zt_llm_get(run->llm).ctx_len - run->ids.count, made_count = run->ids.count - run->prompt_count;
     size_t wanted = run->options->new_tokens < 0 ? room : (size_t)run->options->new_tokens - made_count - 1;
@@ -229,7 +228,7 @@ static zt_status feed_ahead(run_state *run)
 {
     int32_t batch[ZT_DRAFT_ROWS] = {run->ids.id[run->ids.count - 1]};
     const int32_t *draft;
-    size_t draft_count = run_next_draft(run, draft_room(run), &draft);
+    size_t draft_count = run_next_draft(run, run_draft_room(run), &draft);
     zt_status status = zt_ctx_status(run->ctx);
     if (status == ZT_OK && run->matcher && draft_count) status = run_cut_draft(run, draft, &draft_count);
     if (status == ZT_OK) status = forget_after(run, run->ids.count - 1);

@@ -188,13 +188,17 @@ static void log_batch(const request_queue *queue)
            "%llu steps, %llu tokens computed, %llu tokens reused; peak cache use %lld of %lld blocks; %llu preemptions",
            (unsigned long long)counts.steps, (unsigned long long)counts.rows, (unsigned long long)counts.shared,
            (long long)counts.pages.peak, (long long)counts.pages.blocks, (unsigned long long)counts.put_back);
+    if (run_drafts(queue->run))
+        zt_log(queue->run->ctx, ZT_LOG_INFO, "%llu tokens drafted, %llu accepted", (unsigned long long)counts.drafted,
+               (unsigned long long)counts.accepted);
 }
 
 static zt_status serve_all(request_queue *queue)
 {
-    zt_batch_opts opts = {.next = request_next, .forget = queue->run->options->no_kv_cache};
+    zt_batch_opts opts = {.next = request_next, .took = request_took, .forget = queue->run->options->no_kv_cache};
     zt_status status = run_open_llm(queue->run, 0, false);
     opts.store = queue->run->kv_store;
+    if (run_drafts(queue->run)) opts.draft = request_draft;
     if (status == ZT_OK) queue->batch = zt_batch_open(queue->run->llm, &opts);
     if (!queue->batch) return zt_ctx_status(queue->run->ctx);
     status = serve_requests(queue);

@@ -78,6 +78,15 @@ zt_status request_end(run_request *request, zt_status status)
     return request_is_theirs(status) ? put_error(request, status) : status;
 }
 
+/* The last token was chosen, and others follow: was it fed already? */
+static void count_accepted(run_request *request)
+{
+    const zt_ids *ids = &request->run.ids;
+    const size_t index = ids->count - 1 - request->draft_from;
+    if (ids->count > request->draft_from && index < request->draft_count && request->draft[index] == ids->id[ids->count - 1])
+        request->run.accepted_count++;
+}
+
 zt_status request_next(void *text, float *logits, int32_t best, bool *more)
 {
     run_request *request = text;
@@ -90,8 +99,25 @@ zt_status request_next(void *text, float *logits, int32_t best, bool *more)
     else
         status = run_next_token(&request->run);
     *more = status == ZT_OK && !request->run.stop_reason;
+    if (*more) count_accepted(request);
     return *more ? ZT_OK : request_end(request, status);
 }
+
+size_t request_draft(void *text, size_t limit, const int32_t **draft)
+{
+    run_request *request = text;
+    run_state *run = &request->run;
+    size_t room = run_draft_room(run), count = run_next_draft(run, limit < room ? limit : room, draft);
+    if (count && run->matcher && run_cut_draft(run, *draft, &count) != ZT_OK) count = 0;
+    request->draft = *draft;
+    request->draft_from = run->ids.count;
+    request->draft_count = count;
+    run->drafted_count += count;
+    run->draft_batches += count > 0;
+    return count;
+}
+
+void request_took(void *text, size_t rows, double seconds) { run_draft_took(&((run_request *)text)->run, rows, seconds); }
 
 zt_status request_add(run_request *request, zt_batch *batch, void *text)
 {

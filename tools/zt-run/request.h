@@ -29,6 +29,8 @@ typedef struct run_request {
     bool own_stops;                    /* the list options.stop_texts belongs to the request */
     bool done, failed;                 /* done: `answer` is there */
     zt_str answer;                     /* a line */
+    const int32_t *draft;              /* [draft_count]: what was fed behind draft_from tokens; the drafter's */
+    size_t draft_from, draft_count;
     size_t line_bytes;
 } run_request;
 
@@ -52,6 +54,9 @@ run_request *request_new(run_state *base, const char *text, size_t size, size_t 
 void request_free(run_request *request);
 /* A zt_batch_next: chooses a token of run.logits or run.next_ids, and ends the request after its last. */
 zt_status request_next(void *text, float *logits, int32_t best, bool *more);
+/* Of zt_batch_opts: a draft of --draft, and the time of a step. `text`: the request. */
+zt_batch_draft request_draft;
+zt_batch_took request_took;
 /* Adds it to the batch as `text`, with the way in which its tokens are chosen (see run.h). */
 zt_status request_add(run_request *request, zt_batch *batch, void *text);
 /* Makes the answer of a request that ended with this status. A status other than ZT_OK that it returns is

@@ -272,6 +272,7 @@ bool run_drafts(const run_state *run); /* are tokens drafted? */
 /* What may follow run->ids, at most `limit` tokens. Returns their number. */
 size_t run_next_draft(run_state *run, size_t limit, const int32_t **draft);
 void run_draft_took(run_state *run, size_t rows, double seconds);
+size_t run_draft_room(const run_state *run); /* generate.c: how long a draft may be, by the context and -n */
 
 /* model.c: what goes with the model. */
 zt_status run_apply_adapters(run_state *run); /* of --lora, if any */

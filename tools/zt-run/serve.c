@@ -433,6 +433,13 @@ static zt_status next_token(void *text, float *logits, int32_t best, bool *more)
     return request_next(choice->request, logits, best, more);
 }
 
+static size_t draft_of(void *text, size_t limit, const int32_t **draft)
+{
+    return request_draft(((serve_choice *)text)->request, limit, draft);
+}
+
+static void took_draft(void *text, size_t rows, double seconds) { request_took(((serve_choice *)text)->request, rows, seconds); }
+
 static zt_status make_choices(serve_state *serve, serve_job *job)
 {
     size_t count = job->prepared->body.prompt_count * job->prepared->body.choices;
@@ -618,7 +625,7 @@ static bool is_encoder(run_state *run)
 static zt_status open_model(serve_state *serve)
 {
     run_state *run = serve->run;
-    zt_batch_opts opts = {.next = next_token, .forget = run->options->no_kv_cache};
+    zt_batch_opts opts = {.next = next_token, .took = took_draft, .forget = run->options->no_kv_cache};
     if (!run->options->plan && run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     if (!run->options->plan && is_encoder(run)) {
         zt_status status = run_open_llm(run, 0, true);
@@ -629,6 +636,7 @@ static zt_status open_model(serve_state *serve)
     }
     zt_status status = run_open_llm(run, 0, false);
     opts.store = run->kv_store;
+    if (run_drafts(run)) opts.draft = draft_of;
     if (status == ZT_OK) serve->batch = zt_batch_open(run->llm, &opts);
     return zt_ctx_status(run->ctx);
 }

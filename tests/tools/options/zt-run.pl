@@ -170,6 +170,8 @@ my $pieces = {value => 1, reason => "the same bits in other pieces: tests/llm/la
             "--isa" => $same_bits,
         },
         jsonl => {
+            "--draft" => {value => "other.gguf"},
+            "--draft-tokens" => {value => 3, with => ["--draft", "other.gguf"], reason => "the same tokens: tests/tools/zt-run-draft.bats"},
             "--input" => {value => "others"},
             "--raw" => {},
             "--template" => {run => [qw(-m model.gguf --jsonl -n 5 -i requests)], value => "gemma"},
