@@ -3,6 +3,8 @@
  * `fed` is what the model's cache holds: the text in the model's own tokens, then what it drafted. Before a draft, the
  * cache is cut where it differs from the text, and the rest of the text is read.
  *
+ * A token of the draft model is measured first: where it costs so much that no draft can gain, nothing more is tried.
+ *
  * To read a long prompt costs something too, so the model does it only after a trial: it reads the last few tokens of the
  * text, behind a gap, and what it would have drafted there is compared with the text. Then a draft's gain is known before
  * it is paid for. A text that is longer than the model's context, or than it is worth, is read from a later token on.
@@ -18,13 +20,14 @@
 
 enum {
     MOST = ZT_DRAFT_ROWS - 1,
-    FIRST_TRIAL = 8, /* tokens of an answer before the first trial */
-    TRIAL_ROWS = 8,  /* predictions of a trial, at most, */
-    TRIAL_PAST = 8,  /* and the tokens before them */
-    FEW = 4,         /* so many tokens are read with the first drafted one's step, */
-    SMALL = 64,      /* and so many without a trial of their cost */
-    WINDOW = 256,    /* the end of the text that is read where all of it costs too much */
-    HORIZON = 256    /* tokens of an answer that a long prompt must pay for, at most */
+    FIRST_TRIAL = 8,     /* tokens of an answer before the first trial */
+    TRIAL_ROWS = 8,      /* predictions of a trial, at most, */
+    TRIAL_PAST = 8,      /* and the tokens before them */
+    FEW = 4,             /* so many tokens are read with the first drafted one's step, */
+    SMALL = 64,          /* and so many without a trial of their cost */
+    MEASURE_SHARE = 400, /* tokens are measured after so many times what that took */
+    WINDOW = 256,        /* the end of the text that is read where all of it costs too much */
+    HORIZON = 256        /* tokens of an answer that a long prompt must pay for, at most */
 };
 
 struct zt_draft_model {
@@ -42,6 +45,7 @@ struct zt_draft_model {
     int32_t end;          /* its last token */
     bool drafting;        /* else the next trial is at `wake` tokens */
     size_t wake;
+    size_t measure_at; /* a token is measured again from this length of a text on */
     /* the last draft */
     int32_t drafted[MOST], out[MOST]; /* in the model's tokens and in the text's */
     size_t last[MOST];                /* out[i] ends in drafted[last[i]] */
@@ -210,10 +214,27 @@ static bool pays(const zt_draft_model *drafts, size_t unread, size_t limit)
     return unread <= SMALL || (double)unread * drafts->pace.read < tokens * drafts->pace.cost[0] * (1 - 1 / gain) / 2;
 }
 
-static void rest(zt_draft_model *drafts, size_t count)
+/* Drafting stops until a trial that reads so many tokens. */
+static void rest(zt_draft_model *drafts, size_t count, size_t reads)
 {
     drafts->drafting = false;
-    drafts->wake = count + zt_pace_stop(&drafts->pace, TRIAL_ROWS + TRIAL_PAST);
+    drafts->wake = count + zt_pace_stop(&drafts->pace, reads);
+}
+
+/* The duration of a token, from two steps: the first prepares, and is not measured. */
+static zt_status measure_token(zt_draft_model *drafts, const zt_ids *text, size_t count)
+{
+    size_t same = common_length(drafts, text);
+    zt_status status = forget_after(drafts, same);
+    double seconds = 0;
+    for (int step = 0; step < 2 && !status; step++) {
+        const double before = now(drafts);
+        status = feed(drafts, text->id + text->count - 1, 1, false, drafts->logits);
+        seconds = now(drafts) - before;
+    }
+    if (!status) zt_pace_drafted(&drafts->pace, 1, seconds);
+    drafts->measure_at = count + (size_t)fmin(2 * MEASURE_SHARE * seconds / drafts->pace.cost[0], INT32_MAX);
+    return status ? status : forget_after(drafts, same);
 }
 
 /* Begins to draft if that pays. */
@@ -221,7 +242,10 @@ static zt_status try_again(zt_draft_model *drafts, const int32_t *ids, size_t co
 {
     const zt_ids *text = follow_text(drafts, ids, count);
     if (!text) return zt_ctx_status(drafts->ctx);
-    zt_status status = try_end(drafts, text, count - drafts->begun, count, sampler);
+    zt_status status = count >= drafts->measure_at ? measure_token(drafts, text, count) : ZT_OK;
+    if (!status && !zt_pace_may_gain(&drafts->pace)) rest(drafts, count, 0);
+    if (status || !zt_pace_may_gain(&drafts->pace)) return status;
+    status = try_end(drafts, text, count - drafts->begun, count, sampler);
     if (status) return status;
     zt_pace_start(&drafts->pace);
     drafts->drafting = zt_pace_goes_on(&drafts->pace, NULL, 0);
@@ -229,7 +253,7 @@ static zt_status try_again(zt_draft_model *drafts, const int32_t *ids, size_t co
         drafts->start = count > WINDOW ? count - WINDOW : 0;
         drafts->drafting = pays(drafts, count - drafts->start, limit);
     }
-    if (!drafts->drafting) rest(drafts, count);
+    if (!drafts->drafting) rest(drafts, count, TRIAL_ROWS + TRIAL_PAST);
     return ZT_OK;
 }
 
@@ -317,7 +341,8 @@ static bool may_draft(zt_draft_model *drafts, const int32_t *ids, size_t count, 
 {
     if (drafts->opts.length) return true;
     if (!zt_pace_knows(&drafts->pace) || zt_pace_is_stale(&drafts->pace)) return false;
-    if (drafts->drafting && (zt_pace_fails(&drafts->pace) || !zt_pace_goes_on(&drafts->pace, NULL, 0))) rest(drafts, count);
+    if (drafts->drafting && (zt_pace_fails(&drafts->pace) || !zt_pace_goes_on(&drafts->pace, NULL, 0)))
+        rest(drafts, count, TRIAL_ROWS + TRIAL_PAST);
     if (!drafts->drafting && count >= drafts->wake && try_again(drafts, ids, count, limit, sampler) != ZT_OK) return false;
     return drafts->drafting;
 }

@@ -128,9 +128,10 @@ bool zt_pace_knows(const zt_draft_pace *pace) { return pace->measured[0] >= 2; }
 
 bool zt_pace_is_stale(const zt_draft_pace *pace) { return pace->since_single >= STALE; }
 
-double zt_pace_gain(const zt_draft_pace *pace)
+/* Tokens per step of one row, where each drafted token is accepted with this chance. */
+static double best_gain(const zt_draft_pace *pace, double chance)
 {
-    double chance = mean_chance(pace), tokens = 1, reach = 1, best = 1;
+    double tokens = 1, reach = 1, best = 1;
     for (size_t count = 1; count < ZT_PACE_ROWS; count++) {
         tokens += reach *= chance;
         double gain = tokens * pace->cost[0] / ((double)count * pace->token + step_cost(pace, 1 + count));
@@ -138,6 +139,10 @@ double zt_pace_gain(const zt_draft_pace *pace)
     }
     return best;
 }
+
+double zt_pace_gain(const zt_draft_pace *pace) { return best_gain(pace, mean_chance(pace)); }
+
+bool zt_pace_may_gain(const zt_draft_pace *pace) { return best_gain(pace, SUREST) > MARGIN; }
 
 bool zt_pace_goes_on(const zt_draft_pace *pace, const double *chance, size_t count)
 {

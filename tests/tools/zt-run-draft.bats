@@ -25,6 +25,11 @@ setup_file() {
 
 setup() {
     cd "$BATS_FILE_TMPDIR" || return
+    server=
+}
+
+teardown() {
+    [ -z "$server" ] || kill -9 "$server" 2>/dev/null || true
 }
 
 words='the cat sat on the mat and the dog sat on the cat and the cat sat on the'
