@@ -30,6 +30,7 @@ long:
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/tools/zt-quant.bats # every type, of eight layers
 	ZT_EVOLVE_KILLS=10 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats -f killed tests/tools/zt-dna-evolve.bats # 20 kills
 	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/engine/bits.bats # every pair of threads and chunks
+	ZT_LONG=1 ZT_BIN=$(BUILD)/bin ZT_TESTS=$(BUILD)/tests bats tests/fuzz/differential.bats # 2000 mutants a format; COUNT=100000
 	ZT_LONG=1 $(BUILD)/tests/hostile_rows # every damage of every model
 	ZT_LONG=1 $(BUILD)/tests/hostile_directories
 	ZT_LONG=1 $(BUILD)/tests/conformance vulkan matmul_weight # every block type

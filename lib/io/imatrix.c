@@ -9,6 +9,9 @@
 
 #include "lib/io/gguf_write.h"
 
+/* A name for a message: it comes from a file. */
+#define SHOWN(name) zt_escape((char[160]){0}, 160, name, strlen(name))
+
 typedef struct importance_entry {
     char *name;
     int64_t matrices, columns;
@@ -92,7 +95,7 @@ static importance_entry *add_entry(zt_imatrix *imatrix, const char *name, size_t
     bool good = entry.name && entry.sum && entry.count && entry.mean;
     if (good && find_entry(imatrix, entry.name)) {
         zt_fail(imatrix->ctx, ZT_EDATA, "%s%sduplicate importance entry '%s'", imatrix->file ? imatrix->file : "",
-                imatrix->file ? ": " : "", entry.name);
+                imatrix->file ? ": " : "", SHOWN(entry.name));
         good = false;
     }
     if (!good || zt_map_put(imatrix->names, entry.name, strlen(entry.name), imatrix->count)) {
@@ -237,7 +240,7 @@ zt_status zt_imatrix_fit(zt_imatrix *imatrix, const char *name, int64_t matrices
         return zt_fail(imatrix->ctx, ZT_EDATA,
                        "%s%simportance of '%s' has shape [%lld,%lld], but the tensor has [%lld,%lld] "
                        "matrices and columns",
-                       imatrix->file ? imatrix->file : "", imatrix->file ? ": " : "", name, (long long)entry->matrices,
+                       imatrix->file ? imatrix->file : "", imatrix->file ? ": " : "", SHOWN(name), (long long)entry->matrices,
                        (long long)entry->columns, (long long)matrices, (long long)columns);
     reset_unused(entry);
     return ZT_OK;
@@ -250,8 +253,8 @@ static zt_status check_values(zt_imatrix *imatrix, const char *file, const char 
 {
     for (int64_t i = 0; i < count; i++)
         if (!(values[i] >= 0) || isinf(values[i]))
-            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g: must be finite and nonnegative", file, name,
-                           (long long)i, (double)values[i]);
+            return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': value %lld is %g: must be finite and nonnegative", file,
+                           SHOWN(name), (long long)i, (double)values[i]);
     return ZT_OK;
 }
 
@@ -264,7 +267,7 @@ static zt_status read_doubles(zt_imatrix *imatrix, zt_gguf *gguf, int64_t i, dou
     const char *name = zt_gguf_tensor(gguf, i, &type, &offset, &bytes);
     zt_store store = zt_gguf_store(gguf);
     if (type.rank < 0 || type.dtype != ZT_F32 || zt_type_count(&type) != count)
-        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not a tensor of %lld f32 values", zt_gguf_name(gguf), name,
+        return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not a tensor of %lld f32 values", zt_gguf_name(gguf), SHOWN(name),
                        (long long)count);
     float *values = zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values);
     zt_status status = values ? store.read(store.user, i, 0, values, bytes) : ZT_ENOMEM;
@@ -282,7 +285,7 @@ static int64_t find_counts(zt_imatrix *imatrix, zt_gguf *gguf, const char *name,
     int64_t i = -1;
     if (zt_str_put(&text, name, length) == ZT_OK && zt_str_puts(&text, ".counts") == ZT_OK) {
         i = zt_gguf_find(gguf, text.data);
-        if (i < 0) zt_fail(imatrix->ctx, ZT_EDATA, "%s: missing tensor '%s'", zt_gguf_name(gguf), text.data);
+        if (i < 0) zt_fail(imatrix->ctx, ZT_EDATA, "%s: missing tensor '%s'", zt_gguf_name(gguf), SHOWN(text.data));
     }
     zt_str_fini(&text);
     return i;
@@ -299,7 +302,7 @@ static zt_status read_entry(zt_imatrix *imatrix, zt_gguf *gguf, int64_t i, const
     if (counts < 0) return zt_ctx_status(imatrix->ctx);
     if (type.rank < 1 || type.rank > 3 || zt_type_count(&type) < 1)
         return zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s' is not a tensor of rank 1 to 3 with at least one element",
-                       zt_gguf_name(gguf), name);
+                       zt_gguf_name(gguf), SHOWN(name));
     int64_t columns = type.dim[type.rank - 1], matrices = zt_type_count(&type) / columns;
     importance_entry *entry = add_entry(imatrix, name, length, matrices, columns);
     if (!entry) return zt_ctx_status(imatrix->ctx);
@@ -444,7 +447,7 @@ static zt_status get_entry(dat_cursor *cursor)
     if (!status) status = get_count(cursor, "value", 4, &count);
     if (!status && (count < 1 || calls < 0))
         status = zt_fail(imatrix->ctx, ZT_EDATA, "%s: '%s': invalid value count %d or call count %d",
-                         zt_source_name(cursor->source), name, count, calls);
+                         zt_source_name(cursor->source), SHOWN(name), count, calls);
     importance_entry *entry = status ? NULL : add_entry(imatrix, name, strlen(name), 1, count);
     float *values = entry ? zt_alloc_array(imatrix->ctx, (size_t)count, sizeof *values) : NULL;
     if (!status) status = values ? zt_source_read(cursor->source, cursor->position, values, (size_t)count * 4) : ZT_ENOMEM;

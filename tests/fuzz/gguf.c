@@ -1,6 +1,7 @@
 /* gguf.c - a fuzz target for the GGUF reader: any bytes are refused, or read without harm.
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
 #include "tests/fuzz/mutate_gguf.h"
+#include "tests/fuzz/result.h"
 #include "tests/io/read_gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -14,6 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     zt_gguf *gguf = zt_gguf_from(ctx, source);
     if (gguf ? !gguf_walk(gguf) : zt_ctx_status(ctx) == ZT_OK || zt_ctx_status(ctx) == ZT_ENOMEM)
         abort(); /* an unsound file was opened, or a sound answer is missing */
+    note_result(bytes, count, gguf ? "" : zt_ctx_error(ctx));
     zt_gguf_close(gguf);
     zt_source_close(source);
     if (zt_mem_get(ctx).blocks) abort();

@@ -5,6 +5,7 @@
  * main.c and make fuzz.
  */
 #include "lib/llm/jinja/jinja.h"
+#include "tests/fuzz/result.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -52,6 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     zt_jinja *t = zt_jinja_parse(ctx, "t", (const char *)bytes, len);
     check_status(ctx, zt_ctx_status(ctx));
     if (!t && zt_ctx_status(ctx) == ZT_OK) abort();
+    note_result(bytes, count, t ? "" : zt_ctx_error(ctx));
     if (t) render(ctx, t, vars);
     zt_jinja_free(t);
     if (zt_mem_get(ctx).blocks) abort();

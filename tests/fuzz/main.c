@@ -1,13 +1,15 @@
 /* main.c - drives a fuzz target without libFuzzer: for gcc, for a crash's file, for afl's @@.
  *
- *   fuzz_TARGET [-n RUNS] [-s SEED] FILE...
+ *   fuzz_TARGET [-n RUNS] [-s SEED] [-c CHANGES] [-o FILE] FILE...
  *
- * Every file is run as it is; then RUNS times a file is drawn, changed at a few places (bytes,
+ * Every file is run as it is; then RUNS times a file is drawn, changed at 1 to CHANGES (8) places (bytes,
  * numbers at their limits, pieces cut, doubled or taken from another file) and run. The same seed
- * makes the same inputs. Coverage does not guide it: that is libFuzzer's part (make fuzz).
+ * makes the same inputs. -o writes each input that a target reports (result.h) and what became of it: its size in bytes (u32), the
+ * bytes, the length of the message by which it was refused (0: it was read), and the message. Coverage does not guide it: that is libFuzzer's part (make fuzz).
  */
 #include "lib/base/base.h"
 #include "tests/common/npy.h"
+#include "tests/fuzz/result.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@ typedef struct input {
 } input;
 
 static uint64_t state;
+static size_t most_changes = 8; /* of an input */
 
 static size_t below(size_t n) /* splitmix64 (Steele, Lea, Flood 2014) */
 {
@@ -125,22 +128,44 @@ static void run_changed(const input *in, size_t n_in, uint8_t *room)
     size_t size = base->n < MOST ? base->n : MOST;
     memcpy(room, base->bytes, size);
     grafted = other;
-    for (size_t k = 1 + below(8); k && size; k--) size = change(room, size);
+    for (size_t k = 1 + below(most_changes); k && size; k--) size = change(room, size);
     uint8_t *exact = malloc(size ? size : 1); /* so that a sanitizer sees one byte too far */
     memcpy(exact, room, size);
     LLVMFuzzerTestOneInput(exact, size);
     free(exact);
 }
 
+/* ---- results ------------------------------------------------------------------------------------ */
+
+static FILE *results; /* of -o; NULL: not given */
+
+static void put_piece(const void *bytes, size_t size)
+{
+    uint32_t length = (uint32_t)size;
+    if (fwrite(&length, sizeof length, 1, results) != 1 || (size && fwrite(bytes, size, 1, results) != 1)) {
+        perror("fuzz: results");
+        exit(74);
+    }
+}
+
+void fuzz_result(const void *bytes, size_t size, const char *message)
+{
+    if (!results) return;
+    put_piece(bytes, size);
+    put_piece(message, strlen(message));
+}
+
 int main(int argc, char **argv)
 {
     long long runs = 0;
-    for (int c; (c = getopt(argc, argv, "n:s:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "n:s:c:o:")) != -1;) {
         if (c == 'n')
             runs = atoll(optarg);
         else if (c == 's')
             state = (uint64_t)atoll(optarg);
-        else
+        else if (c == 'c')
+            most_changes = (size_t)atoll(optarg) > 0 ? (size_t)atoll(optarg) : 1;
+        else if (c != 'o' || !(results = fopen(optarg, "wb")))
             return 64;
     }
     size_t count = 0;
@@ -156,6 +181,7 @@ int main(int argc, char **argv)
         count++;
     }
     for (long long i = 0; count && i < runs; i++) run_changed(in, count, room);
+    if (results && fclose(results) != 0) return 74;
     printf("%zu files and %lld inputs made from them\n", count, count ? runs : 0);
     for (size_t i = 0; i < count; i++) free(in[i].bytes);
     free(room);

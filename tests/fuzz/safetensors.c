@@ -3,6 +3,7 @@
  * mutation need not keep the two in step.
  * `make fuzz` drives it by libFuzzer, tests/fuzz/main.c without. */
 #include "tests/fuzz/mutate_safetensors.h"
+#include "tests/fuzz/result.h"
 #include "tests/io/read_safetensors.h"
 
 #include <stdint.h>
@@ -18,6 +19,7 @@ static void read_file(const uint8_t *bytes, size_t count)
     zt_safetensors *safetensors = zt_safetensors_from(ctx, in);
     if (safetensors ? !st_walk(safetensors) : zt_ctx_status(ctx) != ZT_EDATA)
         abort(); /* an unsound file was opened, or a sound answer is missing */
+    note_result(bytes, count, safetensors ? "" : zt_ctx_error(ctx));
     zt_safetensors_close(safetensors);
     zt_source_close(in);
     if (zt_mem_get(ctx).blocks) abort();

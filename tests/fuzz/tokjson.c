@@ -5,6 +5,7 @@
  * fuzz.
  */
 #include "lib/llm/vocab/vocab.h"
+#include "tests/fuzz/result.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t count)
     zt_mem_limit(ctx, 1 << 28);
     zt_vocab *vocab = zt_vocab_open_json(ctx, "fuzz", (const char *)bytes, json);
     if (!vocab && zt_ctx_status(ctx) == ZT_OK) abort();
+    note_result(bytes, count, vocab ? "" : zt_ctx_error(ctx));
     zt_ctx_clear(ctx);
     if (vocab) {
         try_text(vocab, text, sizeof text - 1);

@@ -204,7 +204,7 @@ static zt_status read_delimiter(zt_tj_reader *reader, const json_t *object, zt_t
     uint32_t codepoint;
     zt_status status = zt_tj_need(reader, object, "delimiter");
     if (!status) status = zt_tj_text(reader, object, "delimiter", &step->text);
-    if (!status && (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n)
+    if (!status && (!step->text.n || (size_t)zt_utf8_decode(step->text.data, step->text.n, &codepoint) != step->text.n))
         status = zt_fail(reader->ctx, ZT_EDATA, "%s: %s: 'delimiter' is not one character", reader->file, reader->where);
     return status;
 }
