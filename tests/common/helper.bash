@@ -52,6 +52,7 @@ interrupt_when() { # condition command...
         my $signal = "KILL";
         $ENV{pid} = $pid;
         for (1 .. 12000) {
+            exit($? & 127 ? 128 + ($? & 127) : $? >> 8) if waitpid($pid, 1) == $pid; # 1: WNOHANG
             open my $f, "<", "/proc/$pid/status" or last;
             my ($caught) = join("", <$f>) =~ /^SigCgt:\s*(\w+)/m;
             $signal = "INT", last if hex(substr $caught, -1) & 2 && !system "bash", "-c", $condition;
