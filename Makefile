@@ -57,7 +57,7 @@ help:
 	@echo 'make bench      speed beside llama.cpp, time to the first token, memory'
 	@echo 'make deps       install what a build needs (Debian);  test-deps: and all that tests can use'
 	@echo 'make clean      remove what was built;  distclean: $(BUILD) itself'
-	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" AVX2=auto|0|1 AVX512=auto|0|1 NEON=auto|0|1 DOTPROD=auto|0|1 CROSS=PREFIX SYSROOT=DIR RUN=PROGRAM VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none CUDA_ARCHS="80 ..." NVCC_OPT=-O3 HIP=0|1 HIPCC=PROGRAM HIP_ARCHS="gfx90a ..." YAML=auto|0|1 SQLITE=auto|0|1 MICROHTTPD=auto|0|1 CURL=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
+	@echo 'variables: BUILD=$(BUILD) CC=$(CC) OPT="$(OPT)" TEST_OPT=-O1 AVX2=auto|0|1 AVX512=auto|0|1 NEON=auto|0|1 DOTPROD=auto|0|1 CROSS=PREFIX SYSROOT=DIR RUN=PROGRAM VULKAN=auto|0|1 CUDA=auto|0|1 NVCC=PROGRAM|none CUDA_ARCHS="80 ..." NVCC_OPT=-O3 HIP=0|1 HIPCC=PROGRAM HIP_ARCHS="gfx90a ..." YAML=auto|0|1 SQLITE=auto|0|1 MICROHTTPD=auto|0|1 CURL=auto|0|1 V=1 ZT_GOLDEN=DIR ZT_PYTHON=PROGRAM'
 
 deps:
 	@scripts/deps build

@@ -43,7 +43,7 @@ $(BUILD)/config.mk: scripts/probe | $(BUILD)/flags
 
 # Every object depends on the stamp $(BUILD)/flags. It holds the flags, and is written only when they have
 # changed: then everything is rebuilt.
-flags := $(CC) $(OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(NEON) $(DOTPROD) $(VULKAN) $(CUDA) $(strip $(NVCC) $(CUDA_ARCHS) $(NVCC_OPT)) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) $(MICROHTTPD) $(CURL) \
+flags := $(CC) $(OPT) $(TEST_OPT) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(LDFLAGS) $(AVX2) $(AVX512) $(NEON) $(DOTPROD) $(VULKAN) $(CUDA) $(strip $(NVCC) $(CUDA_ARCHS) $(NVCC_OPT)) $(HIP) $(HIPCC) $(HIP_ARCHS) $(YAML) $(SQLITE) $(MICROHTTPD) $(CURL) \
          $(ISA_FLAGS_avx512) $(ISA_FLAGS_dotprod) $(FLAGS_product.avx2) $(FLAGS_spectral.avx2)
 ifneq (,$(filter-out $(help_goals),$(goals)))
 $(shell mkdir -p $(BUILD))
