@@ -230,30 +230,42 @@ static void check_types(void)
     }
 }
 
-/* ---- walking --------------------------------------------------------------------------------- */
+/* ---- cases for `make long` alone ------------------------------------------------------------- */
 
-/* Cases that are for `make long` alone (ZT_LONG=1), since each is a pipeline that a driver for CPUs compiles for a second: on vulkan,
- * blocks of four types stand for all where the same unpacking has cases of all types in linear and cast, a quarter of the
- * cases of attention's variants, which are its shader with a constant, and of cases in another dtype every third. */
+/* A case on vulkan is a pipeline, which a driver for CPUs compiles for up to a second. */
 static bool is_common_block(zt_dtype dtype)
 {
     return zt_dtype_get(dtype)->kind != 'Q' || dtype == ZT_Q4_K || dtype == ZT_Q8_0 || dtype == ZT_Q6_K || dtype == ZT_IQ3_S;
 }
 
+static bool is_second_to_fourth(const trial *tried) { return tried->index % 4 != 0; }
+
+static bool has_rare_block(const trial *tried) { return !is_common_block(key_dtype(tried->o.op, &tried->c)); }
+
+static bool is_retyped_with_rare_block(const trial *tried) { return tried->retyped && has_rare_block(tried); }
+
+/* The variants of attention are one shader with a constant. Four types of blocks stand for all in gather and
+ * matmul_weight: linear and cast, whose shaders unpack them in the same way, have cases of all types. */
+static const struct {
+    zt_op op;
+    bool (*left)(const trial *tried);
+} for_long[] = {
+    {ZT_OP_attention_alibi, is_second_to_fourth}, {ZT_OP_attention_chunked, is_second_to_fourth},
+    {ZT_OP_attention_sinks, is_second_to_fourth}, {ZT_OP_gather, has_rare_block},
+    {ZT_OP_matmul_weight, has_rare_block},        {ZT_OP_linear, is_retyped_with_rare_block},
+};
+
+/* Left out without ZT_LONG=1: rows of for_long, and of cases in another dtype two of three. */
 static bool is_left_for_long(const trial *tried, const setup *options)
 {
     if (options->column != ON_VULKAN || getenv("ZT_LONG")) return false;
     if (tried->retyped && tried->index % 3 != 0) return true;
-    switch (tried->o.op) {
-    case ZT_OP_attention_alibi:
-    case ZT_OP_attention_chunked:
-    case ZT_OP_attention_sinks: return tried->index % 4 != 0;
-    case ZT_OP_linear: return tried->retyped && !is_common_block(key_dtype(tried->o.op, &tried->c));
-    case ZT_OP_gather:
-    case ZT_OP_matmul_weight: return !is_common_block(key_dtype(tried->o.op, &tried->c));
-    default: return false;
-    }
+    for (size_t i = 0; i < sizeof for_long / sizeof for_long[0]; i++)
+        if (for_long[i].op == tried->o.op) return for_long[i].left(tried);
+    return false;
 }
+
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Recurrences, of which vulkan has the cpu's bits (docs/decisions/0042-the-same-bits-on-vulkan.md). */
 static bool has_cpu_bits(const trial *tried, const setup *options)
