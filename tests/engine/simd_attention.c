@@ -229,6 +229,11 @@ static void test_attention(const isa *s)
         {{.head = 64}, ZT_F16, ZT_Q5_0, 0, 3},
         {{.head = 128}, ZT_Q5_1, ZT_Q4_1, 0, 1},
         {{.head = 64}, ZT_Q4_1, ZT_F32, 3, 2},
+        {{.head = 64}, ZT_Q8_0, ZT_Q8_0, 1, 2}, /* rows that are alone, of codes: 3 queries of a key head, and 6 */
+        {{.head = 96, .window = 100}, ZT_Q8_0, ZT_Q8_0, 0, 1},
+        {{.head = 64, .softcap = 3}, ZT_Q4_0, ZT_Q4_0, 1, 1},
+        {{.head = 128}, ZT_Q5_0, ZT_Q5_0, 1, 3},
+        {{.head = 32, .window = 70}, ZT_IQ4_NL, ZT_IQ4_NL, 0, 2},
         {{.head = 40}, ZT_F32, ZT_F16, 0, 2},
     };
     for (int i = 0; i < (int)(sizeof rows / sizeof rows[0]); i++) {

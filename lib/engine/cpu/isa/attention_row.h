@@ -1,13 +1,11 @@
 /* attention_row.h - private to isa/attention.c: rows that are alone in their sequence, as in generation. Few queries read a tile,
- * so it is used as it comes from the cache into registers (keys of 16 bits are turned as such); and since it comes from memory,
- * the next one is prefetched meanwhile.
+ * so it is used as it comes from the cache into registers (keys of 16 bits and of blocks are turned as such: attention_turned.h); and
+ * since it comes from memory, the next one is prefetched meanwhile.
  */
 #ifndef ZT_CPU_ATTENTION_ROW_H
 #define ZT_CPU_ATTENTION_ROW_H
 
-#include "lib/engine/cpu/isa/attention.h"
-
-enum { LINE = 64 };
+#include "lib/engine/cpu/isa/attention_turned.h"
 
 /* A tile of keys of one row and `heads` key heads from w.g on, and where those of the first lie. */
 typedef struct stop {
@@ -16,106 +14,6 @@ typedef struct stop {
     span keys;
     size_t at[TILE];
 } stop;
-
-/* Keys and values of the same head in the stop after this one. They are prefetched while this one is worked on, to the
- * second-level cache, because what is prefetched to the first waits for one of its few places like any load. Of many lines at
- * once some are dropped, so each piece of work prefetches what the same piece of the next stop reads. */
-typedef struct ahead {
-    const char *keys, *values;
-    const size_t *at;
-} ahead;
-
-INLINE void prefetch_line(const char *p) { __builtin_prefetch(p, 0, 2); }
-
-/* ---- keys that are turned while they are of 16 bits ------------------------------------------ */
-
-#if defined(ZT_ISA_avx512)
-enum { TURNED = 32 /* columns turned at once */ };
-
-/* That many columns of sixteen keys, by half the shuffles that they would take as f32. `to` gets sixteen
- * halves of each, columns in the order 0 8 16 24 1 9 .. */
-INLINE void turn_halves(const char *base, const size_t *at, uint16_t *to)
-{
-    __m512i k[LANES], t[LANES];
-    const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0);
-    const __m512i high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
-    UNROLL_FOR (int i = 0; i < LANES; i++) k[i] = _mm512_loadu_si512(base + at[i]);
-    UNROLL_FOR (int i = 0; i < 8; i++) /* words of two keys: of columns 0..3, 4..7 of each lane */
-    {
-        t[i] = _mm512_unpacklo_epi16(k[2 * i], k[2 * i + 1]);
-        t[8 + i] = _mm512_unpackhi_epi16(k[2 * i], k[2 * i + 1]);
-    }
-    UNROLL_FOR (int i = 0; i < 8; i++) /* of four keys: of two columns */
-    {
-        const int from = 2 * i, into = i / 4 * 8 + i % 4;
-        k[into] = _mm512_unpacklo_epi32(t[from], t[from + 1]);
-        k[into + 4] = _mm512_unpackhi_epi32(t[from], t[from + 1]);
-    }
-    UNROLL_FOR (int i = 0; i < 8; i++) /* of eight keys: of one column, and those 8, 16, 24 after it */
-    {
-        const int from = 2 * i, into = i / 2 * 4 + i % 2;
-        t[into] = _mm512_unpacklo_epi64(k[from], k[from + 1]);
-        t[into + 2] = _mm512_unpackhi_epi64(k[from], k[from + 1]);
-    }
-    UNROLL_FOR (int c = 0; c < 8; c++, to += 4 * LANES) {
-        _mm512_storeu_si512(to, _mm512_permutex2var_epi64(t[2 * c], low, t[2 * c + 1]));
-        _mm512_storeu_si512(to + 2 * LANES, _mm512_permutex2var_epi64(t[2 * c], high, t[2 * c + 1]));
-    }
-}
-
-/* Scores that R queries, from the i-th of their head on, have of N times sixteen turned keys, from the j-th of their tile on, as
- * score_keys computes them. Of the next tile's keys one of two has been prefetched by turn_keys_of; for each column another line
- * is. */
-INLINE void score_turned(int R, int N, const run *w, int64_t i, int j, const uint16_t *keys, const ahead *next)
-{
-    vf y[ROWS][TILE / LANES];
-    const int64_t D = w->s.D;
-    const float *q[ROWS];
-    UNROLL_FOR (int r = 0; r < R; r++) {
-        q[r] = query(w, i + r);
-        UNROLL_FOR (int n = 0; n < N; n++) y[r][n] = vf_set(0);
-    }
-    for (int64_t d = 0; d < D; d += 8) {
-        const uint16_t *k = keys + (d / TURNED * TURNED + d % TURNED / 8) * LANES;
-        const char *line = next->keys + d / TURNED * LINE;
-        const size_t *odd = next->at + d % TURNED * 2 + 1;
-        UNROLL_FOR (int c = 0; c < 8; c++) {
-            vf v[TILE / LANES];
-            if (i == 0) prefetch_line(line + odd[2 * c]);
-            UNROLL_FOR (int n = 0; n < N; n++) v[n] = vf_of_f16(k + (n * D + 4 * c) * LANES);
-            UNROLL_FOR (int r = 0; r < R; r++) {
-                const vf x = vf_set(q[r][d + c]);
-                UNROLL_FOR (int n = 0; n < N; n++) y[r][n] = vf_fma(x, v[n], y[r][n]);
-            }
-        }
-    }
-    UNROLL_FOR (int r = 0; r < R; r++) {
-        UNROLL_FOR (int n = 0; n < N; n++) vf_store(w->score + (i + r) * TILE + j + LANES * n, y[r][n]);
-    }
-}
-
-/* Turned keys of a tile from its j-th on, a multiple of LANES, and the prefetch of every other key of the next tile. */
-INLINE void turn_tile(const run *w, span s, const size_t *at, const char *base, const ahead *next)
-{
-    uint16_t *to = (uint16_t *)(void *)w->keys;
-    for (int j = s.first / LANES * LANES; j < s.last; j += LANES)
-        for (int64_t d = 0; d < w->s.D; d += TURNED, to += TURNED * LANES) {
-            turn_halves(base + 2 * d, at + j, to);
-            UNROLL_FOR (int i = 0; i < LANES; i += 2) prefetch_line(next->keys + next->at[j + i] + 2 * d);
-        }
-}
-
-/* All scores of R queries of a tile whose keys turn_tile has turned. */
-INLINE void score_halves(int R, const run *w, int64_t i, span s, const ahead *next)
-{
-    const int first = s.first / LANES * LANES, n = (s.last - first + LANES - 1) / LANES;
-    const uint16_t *keys = (const uint16_t *)(const void *)w->keys;
-    if (n == 1) score_turned(R, 1, w, i, first, keys, next);
-    if (n == 2) score_turned(R, 2, w, i, first, keys, next);
-    if (n == 3) score_turned(R, 3, w, i, first, keys, next);
-    if (n == 4) score_turned(R, 4, w, i, first, keys, next);
-}
-#endif
 
 /* ---- R queries of a head, one tile ----------------------------------------------------------- */
 
@@ -150,6 +48,20 @@ INLINE void score_keys(int R, bool half, const run *w, const size_t *at, const c
     UNROLL_FOR (int r = 0; r < R; r++) vf_store(w->score + r * TILE + j, y[r]);
 }
 
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
+enum { ROW_QUERIES = TURNED_ROWS };
+#else
+enum { ROW_QUERIES = ROWS };
+#endif
+
+/* The scores of R queries, from the i-th on, become weights. */
+INLINE void weigh_queries(int R, const stop *at, int64_t i, part p)
+{
+    const int first = R > ROWS ? R / 2 : R;
+    weigh_rows(&at->w, p, at->tile, i, first);
+    if (first < R) weigh_rows(&at->w, p, at->tile, i + first, R - first);
+}
+
 /* Registers of values from column d on, N of them with n columns each, times the weights of R queries from the i-th on: key by
  * key. The next tile's are prefetched for the first queries. */
 INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, int64_t i, const size_t *at, const char *base,
@@ -157,7 +69,7 @@ INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, i
 {
     const int item = half ? 2 : 4;
     const float *weight = w->score + i * TILE;
-    vf a[ROWS][WIDE];
+    vf a[ROW_QUERIES][WIDE];
     UNROLL_FOR (int r = 0; r < R; r++) {
         UNROLL_FOR (int k = 0; k < N; k++) a[r][k] = vf_load(p.acc + (i + r) * w->s.Dp + d + LANES * k);
     }
@@ -178,15 +90,17 @@ INLINE void weigh_values(int R, int N, int n, bool half, const run *w, part p, i
     }
 }
 
-/* The scores of R queries of head w.g, from the i-th on, become weights, and these times the values are added. */
+/* The scores of R queries of head w.g, from the i-th on, become weights, and these times the values are added. Where there are
+ * more queries than ROWS, values of one register are summed at a time. */
 INLINE void add_queries(int R, bool half, const stop *at, int64_t i, const char *values, part p, const ahead *next)
 {
     const run *w = &at->w;
     const span s = at->keys;
     const int64_t D = w->s.D;
+    const int wide = R > ROWS ? 1 : WIDE;
     int64_t d = 0;
-    weigh_rows(w, p, at->tile, i, R);
-    for (; d + WIDE * LANES <= D; d += WIDE * LANES) weigh_values(R, WIDE, LANES, half, w, p, i, at->at, values, s, d, next);
+    weigh_queries(R, at, i, p);
+    for (; d + wide * LANES <= D; d += wide * LANES) weigh_values(R, wide, LANES, half, w, p, i, at->at, values, s, d, next);
     for (; d + LANES <= D; d += LANES) weigh_values(R, 1, LANES, half, w, p, i, at->at, values, s, d, next);
     if (d < D) weigh_values(R, 1, (int)(D - d), half, w, p, i, at->at, values, s, d, next);
 }
@@ -217,37 +131,72 @@ EACH_ROWS(HEAD)
 static head_fn *const head_fns[2][ROWS + 1] = {EACH_ROWS(X)};
 #undef X
 
-#if defined(ZT_ISA_avx512)
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
+/* The same of block types. */
+INLINE void add_queries_coded(int R, const stop *at, int64_t i, part p)
+{
+    const int wide = R > ROWS ? 1 : 2;
+    weigh_queries(R, at, i, p);
+    for (int64_t d = 0; d < at->w.s.D; d += wide * LANES) weigh_codes(R, wide, &at->w, p, i, at->keys, d);
+}
+
 typedef void queries_fn(const stop *at, int64_t i, const char *values, part p, const ahead *next);
 
 // clang-format off
 #define TURNED_QUERIES(R)                                                                                             \
-    static void turned##R(const stop *at, int64_t i, const char *values, part p, const ahead *next)                   \
+    static void turned##R##_f16(const stop *at, int64_t i, const char *values, part p, const ahead *next)             \
     {                                                                                                                 \
-        score_halves(R, &at->w, i, at->keys, next);                                                                   \
+        score_queries(ZT_F16, R, &at->w, i, at->keys, next);                                                          \
         add_queries(R, true, at, i, values, p, next);                                                                 \
+    }                                                                                                                 \
+    static void turned##R##_coded(const stop *at, int64_t i, const char *values, part p, const ahead *next)           \
+    {                                                                                                                 \
+        (void)values;                                                                                                 \
+        score_queries(ZT_Q8_0, R, &at->w, i, at->keys, next); /* codes are 8 bits now, whatever they were */          \
+        add_queries_coded(R, at, i, p);                                                                               \
+    }
+#define EACH_TURNED_ROWS(X) X(1) X(2) X(3) X(4)
+// clang-format on
+EACH_TURNED_ROWS(TURNED_QUERIES)
+#define X(R) [0][R] = turned##R##_f16, [1][R] = turned##R##_coded,
+static queries_fn *const turned_fns[2][TURNED_ROWS + 1] = {EACH_TURNED_ROWS(X)};
+#undef X
+
+/* A tile of codes, turned and opened. */
+typedef void open_fn(const stop *at, const char *keys, const char *values, const ahead *next);
+
+// clang-format off
+#define OPEN(T)                                                                                                       \
+    static void open_##T(const stop *at, const char *keys, const char *values, const ahead *next)                     \
+    {                                                                                                                 \
+        turn_tile(ZT_##T, &at->w, at->keys, at->at, keys, next);                                                      \
+        open_values(ZT_##T, &at->w, at->keys, at->at, values, next);                                                  \
     }
 // clang-format on
-EACH_ROWS(TURNED_QUERIES)
-#define X(R) [R] = turned##R,
-static queries_fn *const turned_fns[ROWS + 1] = {EACH_ROWS(X)};
+EACH_CODED(OPEN)
+#define X(T) [ZT_##T] = open_##T,
+static open_fn *const open_fns[ZT_DTYPE_COUNT] = {EACH_CODED(X)};
 #undef X
 
 /* The keys are turned once for all queries of the head. */
-static void attend_turned(const stop *at, const char *keys, const char *values, part p, const ahead *next)
+static void attend_turned(zt_dtype dtype, const stop *at, const char *keys, const char *values, part p, const ahead *next)
 {
     const run *w = &at->w;
-    turn_tile(w, at->keys, at->at, keys, next);
-    for (int64_t i = 0; i < w->s.share; i += ROWS)
-        turned_fns[w->s.share - i < ROWS ? w->s.share - i : ROWS](at, i, values, p, next);
+    if (dtype == ZT_F16)
+        turn_tile(ZT_F16, w, at->keys, at->at, keys, next);
+    else
+        open_fns[dtype](at, keys, values, next);
+    for (int64_t i = 0; i < w->s.share; i += TURNED_ROWS)
+        turned_fns[dtype != ZT_F16][w->s.share - i < TURNED_ROWS ? w->s.share - i : TURNED_ROWS](at, i, values, p, next);
 }
 #endif
 
-/* Are the keys of a head turned while they are of 16 bits? Then any number of queries may read them. */
-static bool turns_halves(const zt_cpu_call *call, int64_t D)
+/* Are the keys of a head turned as the cache has them? Then any number of queries may read them. */
+static bool turns(const zt_cpu_call *call, int64_t D)
 {
-#if defined(ZT_ISA_avx512)
-    return call->in[1].type.dtype == ZT_F16 && D % TURNED == 0;
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
+    const zt_dtype dtype = call->in[1].type.dtype;
+    return dtype == ZT_F16 ? D % TURNED == 0 : is_coded(dtype);
 #else
     (void)call, (void)D;
     return false;
@@ -263,18 +212,18 @@ typedef struct part_step {
 static void attend_stop(stop *at, part p, part_step step, const stop *next)
 {
     const zt_cpu_call *call = at->w.c;
-    const bool half = call->in[1].type.dtype == ZT_F16;
-    const int64_t first = at->w.g, bytes = at->w.s.D * (half ? 2 : 4);
+    const zt_dtype dtype = call->in[1].type.dtype;
+    const int64_t first = at->w.g, bytes = (int64_t)cache_bytes(dtype, at->w.s.D);
     const char *keys = call->in[1].data, *values = call->in[2].data;
     ahead lines = {keys, values, next ? next->at : at->at};
     for (int64_t h = 0; h < at->heads; h++, keys += bytes, values += bytes) {
         at->w.g = first + h;
-#if defined(ZT_ISA_avx512)
-        if (turns_halves(call, at->w.s.D))
-            attend_turned(at, keys, values, p, &lines);
+#if defined(ZT_ISA_avx2) || defined(ZT_ISA_avx512)
+        if (turns(call, at->w.s.D))
+            attend_turned(dtype, at, keys, values, p, &lines);
         else
 #endif
-            head_fns[half][at->w.s.share](at, keys, values, p, &lines);
+            head_fns[dtype == ZT_F16][at->w.s.share](at, keys, values, p, &lines);
         p = (part){p.top + step.sums, p.sum + step.sums, p.acc + step.acc};
         if (!next || h + 1 < next->heads) lines.keys += bytes, lines.values += bytes;
     }
@@ -287,8 +236,8 @@ static void attend_stop(stop *at, part p, part_step step, const stop *next)
 static bool from_cache(const zt_cpu_call *call, const sizes *s)
 {
     const zt_dtype keys = call->in[1].type.dtype;
-    if (zt_is_block_cache(keys) || keys != call->in[2].type.dtype) return false;
-    return s->share <= ROWS || turns_halves(call, s->D);
+    if (keys != call->in[2].type.dtype) return false;
+    return turns(call, s->D) || (s->share <= ROWS && !zt_is_block_cache(keys));
 }
 
 /* The tile at or after `tile` and before `end` of the same row and heads; false: there is none. */
