@@ -300,6 +300,7 @@ merge_run_fn zt_merge_linear, zt_merge_slerp, zt_merge_nuslerp, zt_merge_tasks, 
  *     subtract      d = x - b
  *     add           y += c x
  *     dot           sum x y
+ *     dots          y[4 i + j] = the products of rows[i], of n floats, with x[j], j < 4
  *     keep          d where lo <= |d| <= hi, else 0
  *     consensus     y = b + scale * sum w[i] d[i] over those of the elected sign; normalize: divided by the sum of their w[i]
  *     nearswap      y = a moved towards b, by at most t
@@ -311,6 +312,7 @@ typedef struct merge_loops {
     void (*subtract)(float *d, const float *x, const float *b, int64_t n);
     void (*add)(float *y, const float *x, float c, int64_t n);
     double (*dot)(const float *x, const float *y, int64_t n);
+    void (*dots)(float *y, const float *rows, int64_t row_count, const float *const *x, int64_t n);
     void (*keep)(float *d, float lo, float hi, int64_t n);
     void (*consensus)(float *y, const float *b, float *const *d, const float *w, int k, bool normalize, float scale, int64_t n);
     void (*nearswap)(float *y, const float *a, const float *b, float t, int64_t n);

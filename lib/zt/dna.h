@@ -5,6 +5,7 @@
  *   dna/lora.h     adapters: read, applied, extracted
  *   dna/adapted.h  a model with adapters, as a checkpoint
  *   dna/moe.h      a mixture of experts made of models of one shape
+ *   dna/transplant.h  a model with the tokenizer of another
  *   dna/evolve.h   populations: which members become parents of the next generation
  *   dna/recipe_genome.h  merge recipes whose numbers evolve
  */
@@ -16,6 +17,7 @@
 #include "lib/dna/lora.h"
 #include "lib/dna/adapted.h"
 #include "lib/dna/moe.h"
+#include "lib/dna/transplant.h"
 #include "lib/dna/evolve.h"
 #include "lib/dna/recipe_genome.h"
 

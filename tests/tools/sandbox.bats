@@ -77,10 +77,21 @@ zt-trace stats p.zt
 zt-trace diff --engine ref,cpu p.zt
 zt-dna compare model.gguf model.gguf
 zt-dna merge --method linear model.gguf second.gguf -o merged.gguf
+zt-dna transplant model.gguf second.gguf -o transplanted.gguf
 zt-train --eval -m net.json -i data.csv
 zt-train -m net.json -i data.csv --epochs 1 -o trained.json --plot loss.svg --report page
 zt-train --text text -m model.gguf --lora 2,4 --epochs 1 -c 4 --batch 1 -o adapter/
 END
+}
+
+# Recipes name models, which are read inside: files are readable, and nothing else is done.
+@test "the planted reader of a mixture's recipe reads files, no more" {
+    has_sandbox || skip "$(zt-convert --sandbox on --list "$tiny" 2>&1)"
+    in_folder
+    echo '{"base_model": "model.gguf", "gate_mode": "random", "experts": [{"source_model": "model.gguf"}, {"source_model": "second.gguf"}]}' >experts.json
+    planted zt-dna moe -q experts.json -o mixture.gguf || { cat err; false; }
+    [ "$(grep -cvE '^(reads|lists) ' deeds)" = 1 ] && grep -qx 'tried 24' deeds || { cat deeds; false; }
+    [ "$(cat "$BATS_TEST_TMPDIR/secrets/file")" = secret ]
 }
 
 @test "ptrace ends the process" {

@@ -34,6 +34,7 @@ enum {
     DNA_SPLICE,
     DNA_MERGE,
     DNA_MOE,
+    DNA_TRANSPLANT,
     DNA_GRAFT,
     DNA_LORA,
     DNA_MUTATE,
@@ -55,11 +56,13 @@ zt_status dna_compare(zt_cli *cli, const dna_options *options, char **operands, 
 zt_status dna_lineage(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_graft(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_splice(zt_cli *cli, const dna_options *options, char **operands, int count);
-/* merge.c: the words of --method, and the names of --param, for zt_opt.values. */
+/* The words of --method, of all commands and (transplant.c) of transplant, and merge.c: the names of --param, for zt_opt.values. */
 const char *dna_method_names(const void *user, int i);
+const char *dna_transplant_names(const void *user, int i);
 const char *dna_parameter_names(const void *user, int i);
 zt_status dna_merge(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_moe(zt_cli *cli, const dna_options *options, char **operands, int count);
+zt_status dna_transplant(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_mutate(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_evolve(zt_cli *cli, const dna_options *options, char **operands, int count);
 zt_status dna_lora(zt_cli *cli, const dna_options *options, char **operands, int count);

@@ -10,6 +10,7 @@ static const dna_command commands[DNA_N_COMMANDS] = {
     [DNA_SPLICE] = {{"splice", "splice [--mode MODE] [--alpha A | --ratio R] [OPTION...] A B -o CHILD"}, 2, 2, dna_splice},
     [DNA_MERGE] = {{"merge", "merge --method NAME | --config FILE [OPTION...] MODEL... -o OUT"}, 0, -1, dna_merge},
     [DNA_MOE] = {{"moe", "moe [--models DIR] RECIPE -o OUT"}, 1, 1, dna_moe},
+    [DNA_TRANSPLANT] = {{"transplant", "transplant [--method NAME] [--k N] MODEL DONOR -o OUT"}, 2, 2, dna_transplant},
     [DNA_GRAFT] = {{"graft", "graft [--combine MODE [--gate NET]] [--select GLOB] [--residual] NET... -o OUT"}, 1, -1, dna_graft},
     [DNA_LORA] = {{"lora", "lora [--rank R] BASE TUNED -o OUT"}, 2, 2, dna_lora},
     [DNA_MUTATE] = {{"mutate", "mutate [--perturb-rate P] [--kind-rate P] [OPTION...] NET -o OUT"}, 1, 1, dna_mutate},

@@ -13,8 +13,9 @@ static void on_progress(void *user, const char *tensor, double done, double all)
 
 const char *dna_method_names(const void *user, int i)
 {
-    (void)user;
-    return zt_merge_method_at(i) ? zt_merge_method_at(i)->name : NULL;
+    int merge_count = 0;
+    while (zt_merge_method_at(merge_count)) merge_count++;
+    return i < merge_count ? zt_merge_method_at(i)->name : dna_transplant_names(user, i - merge_count);
 }
 
 const char *dna_parameter_names(const void *user, int i)

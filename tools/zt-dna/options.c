@@ -8,7 +8,7 @@ dna_options dna_opt = {
 };
 
 #define IN(command) ZT_IN(DNA_##command)
-#define MIXES       (IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
+#define MIXES       (IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(TRANSPLANT) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
 #define BREEDS      (IN(MUTATE) | IN(EVOLVE))
 #define TABLES      (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
 
@@ -20,7 +20,7 @@ const zt_opt dna_option_table[] = {
 const zt_shared_opt dna_shared_options[] = {
     {"output", IN(EXTRACT) | IN(EVOLVE) | MIXES, NULL},
     {"force", ~IN(LAYERS), "output|plot|report"},
-    {"threads", IN(COMPARE) | IN(LINEAGE) | IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(LORA), NULL},
+    {"threads", IN(COMPARE) | IN(LINEAGE) | IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(TRANSPLANT) | IN(LORA), NULL},
     {"seed", IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(LORA) | BREEDS, NULL},
     {"format", TABLES, NULL},
     {"color", TABLES, NULL},

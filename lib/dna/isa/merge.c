@@ -1,7 +1,7 @@
 /* merge.c - the loops of merging, compiled once for each instruction set.
  *
  * What is done to a value is the same in lanes and in the rest behind them, and nothing is fused:
- * the same bits everywhere. dot adds in sixteen f64 lanes, whatever the registers.
+ * the same bits everywhere. dot adds in sixteen f64 lanes, and dots in sixteen f32 lanes, whatever the registers.
  */
 #include "lib/dna/merge_internal.h"
 #include "lib/tensor/isa/lanes.h"
@@ -11,8 +11,10 @@
 #define CAT_(a, b) a##_##b
 #define CAT(a, b)  CAT_(a, b)
 
+typedef float f32x4 __attribute__((vector_size(16)));
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef double f64x8 __attribute__((vector_size(64)));
+typedef float f32x16 __attribute__((vector_size(64)));
 
 static void combine(float *result, const float *const *parents, const float *coef, int parent_count, int64_t count)
 {
@@ -98,6 +100,46 @@ static double dot(const float *x, const float *y, int64_t count)
     return lane[0] + remainder;
 }
 
+INLINE f32x16 load_lanes(const float *p)
+{
+    f32x16 lanes;
+    memcpy(&lanes, p, sizeof lanes);
+    return lanes;
+}
+
+/* Halves are added to halves, as in dot. */
+INLINE float sum_lanes(f32x16 sum)
+{
+    f32x8 eights[2];
+    f32x4 fours[2];
+    memcpy(eights, &sum, sizeof sum);
+    eights[0] += eights[1];
+    memcpy(fours, eights, sizeof fours);
+    fours[0] += fours[1];
+    return (fours[0][0] + fours[0][2]) + (fours[0][1] + fours[0][3]);
+}
+
+static void dots(float *result, const float *rows, int64_t row_count, const float *const *x, int64_t count)
+{
+    for (int64_t r = 0; r < row_count; r++, rows += count, result += 4) {
+        f32x16 sum0 = {0}, sum1 = {0}, sum2 = {0}, sum3 = {0};
+        int64_t i = 0;
+        for (; i + 16 <= count; i += 16) {
+            f32x16 row = load_lanes(rows + i);
+            sum0 += row * load_lanes(x[0] + i);
+            sum1 += row * load_lanes(x[1] + i);
+            sum2 += row * load_lanes(x[2] + i);
+            sum3 += row * load_lanes(x[3] + i);
+        }
+        result[0] = sum_lanes(sum0);
+        result[1] = sum_lanes(sum1);
+        result[2] = sum_lanes(sum2);
+        result[3] = sum_lanes(sum3);
+        for (; i < count; i++)
+            for (int j = 0; j < 4; j++) result[j] += rows[i] * x[j][i];
+    }
+}
+
 static void keep(float *delta, float low, float high, int64_t count)
 {
     int64_t i = 0;
@@ -167,6 +209,7 @@ const merge_loops CAT(zt_merge_loops, ZT_ISA) = {
     .subtract = subtract,
     .add = add,
     .dot = dot,
+    .dots = dots,
     .keep = keep,
     .consensus = consensus,
     .nearswap = nearswap,

@@ -9,6 +9,7 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
     tool => "zt-dna",
     make => q{
         for m in a:0 b:1 c:2; do "$ZT_TESTS/mkmodel" --arch llama --ctx 64 --type f32 --seed ${m#*:} ${m%:*}.gguf; done
+        "$ZT_TESTS/mkmodel" --arch gemma3 --ctx 64 --type f32 g.gguf
         zt-convert -q --no-history --dtype bf16 a.gguf half.gguf
         zt-train -q --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net.json >/dev/null
         zt-train -q --seed 3 --new sequential --set dModel=4 --set numClasses=2 -i <(printf '1,2,3,4,1,0\n4,3,2,1,0,1\n') --epochs 0 -o net2.json >/dev/null
@@ -29,6 +30,7 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
         splice => {run => [qw(splice a.gguf b.gguf --no-history -o out.gguf)], same => $times},
         merge => {run => \@merge, same => $times},
         moe => {run => [qw(moe experts.yaml -o out.gguf)]},
+        transplant => {run => [qw(transplant a.gguf g.gguf -o out.gguf)]},
         graft => {run => [qw(graft net.json net2.json --no-history -o out.json)]},
         lora => {run => [qw(lora a.gguf b.gguf -o out.gguf)], same => $times},
         mutate => {run => [qw(mutate net.json -o out.json)]},
@@ -83,6 +85,11 @@ my @recipes = ("evolve", "--fitness", $size, qw(--population 4 --generations 1 -
         moe => {
             "--models" => {run => [qw(moe parted.yaml -o out.gguf)], value => "dir"},
             "--threads" => {run => [qw(moe prompts.yaml -o out.gguf)], value => 3, tasks => 1},
+        },
+        transplant => {
+            "--method" => {value => "mean"},
+            "--k" => {value => 2},
+            "--threads" => {value => 3, tasks => 1},
         },
         graft => {
             "--select" => {value => "none*", fails => 1},    # of types too: what is selected must be there
