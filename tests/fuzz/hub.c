@@ -15,8 +15,11 @@ static const char *const names[] = {
 
 enum { NAMES = sizeof names / sizeof *names };
 
-/* A safetensors file without tensors. */
-static const char weights[] = "\x08\0\0\0\0\0\0\0{}      ";
+/* A safetensors file of one tensor, which models of either family have. */
+static const char decoder[] =
+    "\x48\0\0\0\0\0\0\0{\"model.norm.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}  \0\0\0";
+static const char encoder[] =
+    "\x50\0\0\0\0\0\0\0{\"embeddings.LayerNorm.weight\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}\0\0\0";
 
 static void must(bool good)
 {
@@ -33,11 +36,12 @@ static void write_files(const uint8_t *bytes, size_t count)
 {
     static bool made;
     pair_make("model.safetensors", "model.safetensors");
-    if (!made) {
-        atexit(remove_files); /* before the directory's */
-        pair_put("model.safetensors", weights, sizeof weights - 1);
-    }
+    if (!made) atexit(remove_files); /* before the directory's */
     made = true;
+    if (memmem(bytes, count, "Bert", 4))
+        pair_put("model.safetensors", encoder, sizeof encoder);
+    else
+        pair_put("model.safetensors", decoder, sizeof decoder);
     for (int i = 0; i < NAMES; i++) {
         const uint8_t *end = count ? memchr(bytes, 0, count) : NULL;
         size_t size = end ? (size_t)(end - bytes) : count;
