@@ -8,9 +8,10 @@ dna_options dna_opt = {
 };
 
 #define IN(command) ZT_IN(DNA_##command)
-#define MIXES       (IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(TRANSPLANT) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
-#define BREEDS      (IN(MUTATE) | IN(EVOLVE))
-#define TABLES      (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
+#define MIXES                                                                                                                    \
+    (IN(SPLICE) | IN(MERGE) | IN(MOE) | IN(TRANSPLANT) | IN(GRAFT) | IN(LORA) | IN(MUTATE)) /* another model is written */
+#define BREEDS (IN(MUTATE) | IN(EVOLVE))
+#define TABLES (IN(LAYERS) | IN(COMPARE) | IN(LINEAGE))
 
 const zt_opt dna_option_table[] = {
 #define OPTION(kind, field, ...) ZT_OPTION_ROW(ZT_OPT_##kind, dna_opt.field, __VA_ARGS__)
