@@ -3,7 +3,8 @@
  * `fed` is what the model's cache holds: the text in the model's own tokens, then what it drafted. Before a draft, the
  * cache is cut where it differs from the text, and the rest of the text is read.
  *
- * A token of the draft model is measured first: where it costs so much that no draft can gain, nothing more is tried.
+ * A token of the draft model is measured first: where it costs so much that no draft can gain, or pay for reading the text,
+ * nothing more is tried.
  *
  * To read a long prompt costs something too, so the model does it only after a trial: it reads the last few tokens of the
  * text, behind a gap, and what it would have drafted there is compared with the text. Then a draft's gain is known before
@@ -207,11 +208,21 @@ static zt_status try_end(zt_draft_model *drafts, const zt_ids *text, size_t answ
     return !status && from > same ? forget_after(drafts, same) : status; /* what lies behind a gap */
 }
 
-/* Is what the rest of the answer gains more than the text costs to read? */
-static bool pays(const zt_draft_model *drafts, size_t unread, size_t limit)
+/* Is what the rest of the answer gains more than the text costs to read? Before any was measured, a token that is read
+ * is taken to cost a fourth of one that is drafted. */
+static bool pays(const zt_draft_model *drafts, size_t unread, size_t limit, double gain)
 {
-    double gain = zt_pace_gain(&drafts->pace), tokens = (double)(limit < HORIZON ? limit : HORIZON);
-    return unread <= SMALL || (double)unread * drafts->pace.read < tokens * drafts->pace.cost[0] * (1 - 1 / gain) / 2;
+    const double tokens = (double)(limit < HORIZON ? limit : HORIZON);
+    const double read = drafts->pace.reads ? drafts->pace.read : drafts->pace.token / 4;
+    return unread <= SMALL || (double)unread * read < tokens * drafts->pace.cost[0] * (1 - 1 / gain) / 2;
+}
+
+/* Is a trial worth its cost: could drafts gain, and pay for the text or for the end of it? */
+static bool may_pay(const zt_draft_model *drafts, const zt_ids *text, size_t limit)
+{
+    const size_t unread = text->count - common_length(drafts, text);
+    return zt_pace_may_gain(&drafts->pace) &&
+           pays(drafts, unread < WINDOW ? unread : WINDOW, limit, zt_pace_most_gain(&drafts->pace));
 }
 
 /* Drafting stops until a trial that reads so many tokens. */
@@ -243,15 +254,18 @@ static zt_status try_again(zt_draft_model *drafts, const int32_t *ids, size_t co
     const zt_ids *text = follow_text(drafts, ids, count);
     if (!text) return zt_ctx_status(drafts->ctx);
     zt_status status = count >= drafts->measure_at ? measure_token(drafts, text, count) : ZT_OK;
-    if (!status && !zt_pace_may_gain(&drafts->pace)) rest(drafts, count, 0);
-    if (status || !zt_pace_may_gain(&drafts->pace)) return status;
+    if (status) return status;
+    if (!may_pay(drafts, text, limit)) {
+        rest(drafts, count, 0);
+        return ZT_OK;
+    }
     status = try_end(drafts, text, count - drafts->begun, count, sampler);
     if (status) return status;
     zt_pace_start(&drafts->pace);
     drafts->drafting = zt_pace_goes_on(&drafts->pace, NULL, 0);
-    if (drafts->drafting && !pays(drafts, text->count - common_length(drafts, text), limit)) {
+    if (drafts->drafting && !pays(drafts, text->count - common_length(drafts, text), limit, zt_pace_gain(&drafts->pace))) {
         drafts->start = count > WINDOW ? count - WINDOW : 0;
-        drafts->drafting = pays(drafts, count - drafts->start, limit);
+        drafts->drafting = pays(drafts, count - drafts->start, limit, zt_pace_gain(&drafts->pace));
     }
     if (!drafts->drafting) rest(drafts, count, TRIAL_ROWS + TRIAL_PAST);
     return ZT_OK;

@@ -142,7 +142,9 @@ static double best_gain(const zt_draft_pace *pace, double chance)
 
 double zt_pace_gain(const zt_draft_pace *pace) { return best_gain(pace, mean_chance(pace)); }
 
-bool zt_pace_may_gain(const zt_draft_pace *pace) { return best_gain(pace, SUREST) > MARGIN; }
+double zt_pace_most_gain(const zt_draft_pace *pace) { return best_gain(pace, SUREST); }
+
+bool zt_pace_may_gain(const zt_draft_pace *pace) { return zt_pace_most_gain(pace) > MARGIN; }
 
 bool zt_pace_goes_on(const zt_draft_pace *pace, const double *chance, size_t count)
 {

@@ -45,6 +45,7 @@ double zt_pace_gain(const zt_draft_pace *pace);
 /* Can drafts gain at all: is a drafted token so much cheaper than a step that they do where nearly all are accepted? Needs the
  * duration of a drafted token. */
 bool zt_pace_may_gain(const zt_draft_pace *pace);
+double zt_pace_most_gain(const zt_draft_pace *pace); /* tokens per step of one row, there */
 /* Is another token worth its draft? chance[count]: probabilities of those drafted so far, each given those before it. */
 bool zt_pace_goes_on(const zt_draft_pace *pace, const double *chance, size_t count);
 /* How many of the drafted tokens to verify; 0: none. */
