@@ -87,6 +87,6 @@ deb:
 
 clean:
 	rm -rf $(BUILD)/lib $(BUILD)/emu $(BUILD)/shaders $(BUILD)/man $(BUILD)/tools $(BUILD)/tests $(BUILD)/bin $(BUILD)/golden $(foreach s,$(sets),$(BUILD)/$(notdir $(s:.unpacked=))) $(BUILD)/libzt.a $(BUILD)/libcommon.a \
-	    $(BUILD)/zt $(BUILD)/deb $(BUILD)/zt-*.tar* $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags
+	    $(BUILD)/zt $(BUILD)/deb $(BUILD)/zt-*.tar* $(BUILD)/asan $(BUILD)/tsan $(BUILD)/config.mk $(BUILD)/flags $(BUILD)/commit
 distclean:
 	rm -rf $(BUILD)

@@ -24,6 +24,19 @@ $(BUILD)/tools/zt-train/report.inc: tools/zt-train/report.html
 $(BUILD)/tools/zt-train/report.o: $(BUILD)/tools/zt-train/report.inc
 $(BUILD)/tools/zt-train/report.o: ZCPPFLAGS += -I$(BUILD)
 
+# --version names the commit. $(BUILD)/commit is written only when that changes, which compiles zt.c and links again. It is kept where git
+# refuses (another user's clone, with `sudo make install`). Without .git the source is an archive, also inside of another clone.
+ifneq (,$(filter-out $(help_goals),$(goals)))
+COMMIT := $(or $(if $(wildcard .git),$(shell GIT_OPTIONAL_LOCKS=0 git describe --always --exclude '*' --abbrev=12 --dirty 2>/dev/null \
+                                             || cat $(BUILD)/commit 2>/dev/null)),unknown)
+ifneq ($(COMMIT),$(shell cat $(BUILD)/commit 2>/dev/null))
+$(file >$(BUILD)/commit,$(COMMIT))
+endif
+endif
+$(BUILD)/commit: ;
+$(BUILD)/tools/zt.o: $(BUILD)/commit
+$(BUILD)/tools/zt.o: ZCPPFLAGS += -DZT_COMMIT='"$(COMMIT)"'
+
 $(BUILD)/zt: $(BUILD)/tools/zt.o $(tools:%=$(BUILD)/tools/%.o) $(common_obj) $(BUILD)/libzt.a
 	$(call say,LD)
 	$(Q)$(CC) $(ZCFLAGS) $(ZLDFLAGS) -o $@ $^ $(LIBS) $(foreach t,$(tools),$(LIBS_$(t)))

@@ -4,8 +4,12 @@
  * disk once. mk/tools.mk renames main of zt-NAME to zt_NAME_main, and hides all other names of a
  * tool.
  */
+#include "tools/common/commit.h"
+
 #include <stdio.h>
 #include <string.h>
+
+const char zt_commit[] = ZT_COMMIT; /* of mk/tools.mk */
 
 #define TOOLS(X) X(bench) X(convert) X(dna) X(quant) X(run) X(trace) X(train)
 

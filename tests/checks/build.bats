@@ -57,9 +57,21 @@ probe_cuda() { # NAME=VALUE...
     # the unpacked tarball is no clone; everything else works in it
     tar -xf "1/$name.tar.xz"
     cd "$name"
-    make -n all >/dev/null
+    make -n all >commands
+    grep -qF -- "-DZT_COMMIT='\"unknown\"'" commands
     run -2 make dist
     [[ $output == *'dist: the tarball is made from a git clone'* ]]
+}
+
+@test "--version names the commit: of the clone that the build is in, if git reads it" {
+    named=$("$bin/zt-run" --version | sed -n 's/^commit: //p')
+    [[ $named =~ ^([0-9a-f]{12}(-dirty)?|unknown)$ ]]
+    "$bin/zt-run" --version --format json | grep -qF "\"commit\":\"$named\","
+    cd "$repo"
+    make -n programs BUILD="$BATS_TEST_TMPDIR/other" >"$BATS_TEST_TMPDIR/commands" 2>/dev/null
+    if [ -e .git ] && commit=$(git describe --always --exclude '*' --abbrev=12 --dirty); then
+        grep -qF -- "-DZT_COMMIT='\"$commit\"'" "$BATS_TEST_TMPDIR/commands"
+    fi
 }
 
 @test "the Debian packages have zt's version, and libraries for each header that the build needs" {

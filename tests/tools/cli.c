@@ -307,11 +307,12 @@ static void test_print(void)
     bool all = true;
     for (const zt_opt *p = options; p->letter || p->name; p++) all &= !p->name || has(out, p->name);
     ok(all && run_tool("-h --nonsense") == 0, "every option is in it; -h goes before what follows");
-    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\nengines: ") && has(out, "\ninstructions: scalar") &&
-           has(out, "\narithmetic: "),
+    ok(run_tool("-V") == 0 && !*err && has(out, "zt-test " ZT_VERSION "\ncommit: unknown\nengines: ") &&
+           has(out, "\ninstructions: scalar") && has(out, "\narithmetic: "),
        "-V");
     ok(run_tool("--format json --version") == 0 &&
-           has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION "\",\"engines\":[\""),
+           has(out, "{\"schema\":\"zt.version/1\",\"name\":\"zt-test\",\"version\":\"" ZT_VERSION
+                    "\",\"commit\":\"unknown\",\"engines\":[\""),
        "--version --format json");
     ok(run_tool("--completion bash") == 0 && has(out, "complete -o default -F _zt_test zt-test\n") &&
            has(out, "--kind) compopt +o default; _zt_test_words red green blue; return ;;\n") && has(out, "--no-cache"),

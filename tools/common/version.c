@@ -2,6 +2,7 @@
  * adapters of engines with devices: those are asked for only where the tool takes --engine and
  * that does not name another engine, so that `--engine cpu` opens no driver here either. */
 #include "lib/run/auto.h"
+#include "tools/common/commit.h"
 #include "tools/common/internal.h"
 
 #include <inttypes.h>
@@ -121,7 +122,7 @@ static void put_text(zt_str *out, const zt_cli *cli)
 {
     const zt_tool *tool = cli->tool;
     char model[ZT_CPU_MODEL];
-    zt_str_printf(out, "%s %s\nengines:", tool->name, ZT_VERSION);
+    zt_str_printf(out, "%s %s\ncommit: %s\nengines:", tool->name, ZT_VERSION, zt_commit);
     for (int i = 0; zt_engine_list(i); i++) zt_str_printf(out, " %s", zt_engine_list(i));
     zt_str_printf(out, "\nprocessor: %s, %d to use\ninstructions:", zt_cpu_model(model), zt_cpu_count());
     for (int i = 0; i < ZT_ISA_COUNT; i++)
@@ -136,7 +137,7 @@ static void put_json(zt_str *out, const zt_cli *cli)
     char model[ZT_CPU_MODEL];
     zt_str_puts(out, "{\"schema\":\"zt.version/1\",\"name\":");
     zt_str_put_json(out, tool->name, strlen(tool->name));
-    zt_str_printf(out, ",\"version\":\"%s\",\"engines\":[", ZT_VERSION);
+    zt_str_printf(out, ",\"version\":\"%s\",\"commit\":\"%s\",\"engines\":[", ZT_VERSION, zt_commit);
     for (int i = 0; zt_engine_list(i); i++) zt_str_printf(out, "%s\"%s\"", i ? "," : "", zt_engine_list(i));
     zt_str_puts(out, "],\"cpu\":{\"model\":");
     zt_cpu_model(model);
