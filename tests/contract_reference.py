@@ -334,8 +334,9 @@ def correct_power(theta, e):
     return float((Decimal(theta).ln() * Decimal(e)).exp())
 
 
-def angle(position, power):
+def angle(position, power, factor=None):
     t = position * (power / QUARTER)
+    t = t / factor if factor else t
     n = round(t)
     a = f32((t - n) * QUARTER)
     z = f32(a * a)
@@ -360,9 +361,9 @@ def rope(x, head, powers, position):
     return y
 
 
-def attention(q, keys, values, scale, first=0, cap=0.0, sink=None, slope=0.0):
-    """One head's query; keys and values of positions 0, 1 ..., the last its own. The first that it sees."""
-    width, total = len(q), None
+def attention(q, keys, values, scale, first=0, cap=0.0, sink=None, slope=0.0, own=None):
+    """One head's query; keys and values of positions 0, 1 ..., the last its own or that at `own`. The first that it sees."""
+    width, total, own = len(q), None, len(keys) - 1 if own is None else own
     for chunk in range(first // 256 * 256, len(keys), 256):
         top, sums, acc = -math.inf, 0.0, [0.0] * width
         for tile in range(chunk, min(chunk + 256, len(keys)), 64):
@@ -376,7 +377,7 @@ def attention(q, keys, values, scale, first=0, cap=0.0, sink=None, slope=0.0):
                     s = fma(a, b, s)
                 s = f32(s * scale)
                 s = f32(cap * tanh(f32(s / cap))) if cap else s
-                x.append(fma(float(j + 1 - len(keys)), slope, s) if slope else s)
+                x.append(fma(-float(abs(j - own)), slope, s) if slope else s)
             m = max(x)
             if m > top:
                 if sums != 0:

@@ -82,6 +82,9 @@ by_program() {
     done
 }
 
+# one_layer ARCH LAYERS: with narrow rows
+one_layer() { "$tests/mkmodel" --arch "$1" --layers "$2" --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf; }
+
 # The families of operations: windows, caps, chunks, ALiBi and sinks of attention; layer norm; gelu, geglu, gates with bounds; routers by
 # softmax, sigmoid and masks, and products of experts. make long has all architectures of mkmodel whose operations the page's
 # implementation has.
@@ -91,7 +94,7 @@ by_program() {
         hunyuan-dense baichuan minicpm apertus'
     head -c 24 long >middle # longer than the windows and chunks
     for arch in $few ${ZT_LONG:+$more}; do
-        "$tests/mkmodel" --arch "$arch" --layers 1 --width 64 --ffn 128 --heads 4 --kv-heads 2 --ctx 512 --type q8_0 page.gguf
+        one_layer "$arch" 1
         by_program page.gguf middle
     done
     tar xJf "$repo/tests/llm/gpt_oss/gpt_oss.tar.xz" gpt-oss-bf16
@@ -99,6 +102,28 @@ by_program() {
     cp dress/o200k/tokenizer*.json gpt-oss-bf16/
     zt-convert -q -f gpt-oss-bf16 page.gguf
     by_program page.gguf middle
+}
+
+@test "latent attention, queries scaled by position, and streams computed from the page have the same bits" {
+    head -c 24 long >middle
+    for arch in minicpm3 mistral3 gemma3n ${ZT_LONG:+deepseek2 mistral4}; do
+        one_layer "$arch" 1
+        by_program page.gguf middle
+    done
+    [ -n "${ZT_LONG-}" ] || return 0
+    "$tests/mkmodel" --arch gemma4 --layers 2 page.gguf
+    by_program page.gguf middle
+}
+
+@test "encoders computed from the page have the same bits" {
+    for arch in nomic-bert ${ZT_LONG:+bert jina-bert-v2}; do
+        one_layer "$arch" 2
+        zt-run -q -f -m page.gguf -i short --embed -o vector.npy
+        zt-trace record -f --embed -m page.gguf -o program
+        # shellcheck disable=SC2046
+        python3 "$repo/tests/contract_program.py" program page.gguf vector.npy $(zt-run -m page.gguf -i short --tokenize) | tee out
+        grep -q '^0 of [1-9][0-9]* numbers' out
+    done
 }
 
 @test "a long text, with more than one chunk of keys (make long)" {
