@@ -290,3 +290,10 @@ takes_its_own_blocks() { # OPTION...
     [ -n "${ZT_LONG-}" ] || skip "in make long"
     perl "$BATS_TEST_DIRNAME/kv_store_kills.pl" 500
 }
+
+@test "killed at random moments, with recurrent layers: never another text" {
+    "$tests/mkmodel" --arch qwen35 --seed 3 --ctx 1024 model.q
+    perl "$BATS_TEST_DIRNAME/kv_store_kills.pl" 10 2 model.q
+    [ "$(find kv -name '*.state' | wc -l)" -ge 1 ]
+    [ -z "${ZT_LONG-}" ] || perl "$BATS_TEST_DIRNAME/kv_store_kills.pl" 500 8 model.q
+}
