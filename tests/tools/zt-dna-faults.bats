@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# zt-dna mutate and evolve while memory is short, and runs whose files were damaged between a kill and --resume.
+# zt-dna mutate, moe, transplant and evolve while memory is short, and runs whose files were damaged between a kill and --resume.
 
 load ../common/helper
 load ../common/faults
@@ -32,6 +32,21 @@ evolve() { # OPTION... OPERAND...
     refuse_allocations <<'END'
 zt-dna mutate -q --kind-rate 1 --link-add-rate 1 --toggle-rate 0.5 net.json -o new.json
 zt-dna mutate -q net.json -o new.json --report new.report
+END
+}
+
+@test "memory: mixtures and transplants" {
+    for m in base:0 one:1; do "$tests/mkmodel" --arch llama --layers 1 --ctx 64 --seed "${m#*:}" "${m%:*}.gguf"; done
+    "$tests/mkmodel" --arch gemma3 --layers 1 --ctx 64 --seed 3 donor.gguf
+    echo '{"base_model": "base.gguf", "gate_mode": "random", "experts": [{"source_model": "base.gguf", "noise_scale": 0.1},
+        {"source_model": "one.gguf"}]}' >random.json
+    echo '{"base_model": "base.gguf", "gate_mode": "cheap_embed", "dtype": "float16", "experts": [
+        {"source_model": "base.gguf", "positive_prompts": ["a"]}, {"source_model": "one.gguf", "positive_prompts": ["b"]}]}' >prompts.json
+    refusals=8 refuse_allocations <<'END'
+zt-dna moe -q random.json -o new.gguf
+zt-dna moe -q prompts.json -o new.gguf
+zt-dna transplant -q -t 2 -k 4 base.gguf donor.gguf -o new.gguf
+zt-dna transplant -q -t 2 --method subword base.gguf donor.gguf -o new.gguf
 END
 }
 

@@ -6,6 +6,7 @@ load ../common/helper
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || exit
     for m in base:0 one:1 two:2; do "$tests/mkmodel" --arch llama --ctx 64 --type f32 --seed "${m#*:}" "${m%:*}.gguf"; done
+    for m in base:5 one:6; do "$tests/mkmodel" --arch qwen3 --ctx 64 --type f32 --seed "${m#*:}" "q3-${m%:*}.gguf"; done
     for m in base:3 one:4; do "$tests/mkmodel" --arch qwen2 --ctx 64 --type f32 --seed "${m#*:}" "q-${m%:*}.gguf"; done
     "$tests/mkmodel" --arch llama --ctx 64 --ffn 96 --type f32 wide.gguf
     zt-quant -q --type q8_0 two.gguf two-q8_0.gguf
@@ -83,6 +84,29 @@ refused() { # CODE WORD JSON
     zt-convert --cat blk.0.ffn_down_shexp.weight wide.f32.gguf >half.npy
     od -An -v -t f4 -w4 -j 128 -N 12 half.npy >half
     paste whole half | awk '{d = $1 / 2 - $2; if (d * d > 1e-7 * $1 * $1 + 1e-12) bad = 1} END {exit bad || NR != 3}'
+}
+@test "a mixture of Qwen 3" {
+    echo '{"base_model": "q3-base.gguf", "gate_mode": "hidden", "experts": [
+        {"source_model": "q3-base.gguf", "positive_prompts": ["one"]}, {"source_model": "q3-one.gguf", "positive_prompts": ["two"]}]}' >q3.json
+    zt-dna moe q3.json -o q3.gguf
+    zt-convert --check q3.gguf
+    zt-convert --meta q3.gguf | awk -F'\t' '$1 ~ /architecture|expert/ {print $1, $3}' | sort >keys
+    diff keys - <<END
+general.architecture qwen3moe
+qwen3moe.expert_count 2
+qwen3moe.expert_feed_forward_length 128
+qwen3moe.expert_used_count 2
+END
+    zt-run -m q3.gguf -p hi -n 3 --temp 0 --ids >ids
+    [ "$(wc -w <ids)" -eq 3 ]
+    # experts that are the base give what the base gives
+    sed 's/q3-one/q3-base/' q3.json >same.json
+    zt-dna moe -q same.json -o same.gguf
+    for m in same q3-base; do zt-run -m $m.gguf -p hi --exact --logits $m.npy -n 0; done
+    paste <(tail -c +129 same.npy | od -An -v -t f4 -w4) <(tail -c +129 q3-base.npy | od -An -v -t f4 -w4) |
+        awk '{d = $1 - $2; d = d < 0 ? -d : d; if (d > most) most = d} END {print NR, most; exit !(NR >= 100 && most < 1e-4)}'
+    zt-dna moe -q q3.json -o hf/
+    grep -q Qwen3Moe hf/config.json
 }
 @test "containers, and weights of another type" {
     sed 's/two.gguf/two-q8_0.gguf/' r.json >types.json
