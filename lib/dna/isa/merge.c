@@ -14,7 +14,6 @@
 typedef float f32x4 __attribute__((vector_size(16)));
 typedef float f32x8 __attribute__((vector_size(32)));
 typedef double f64x8 __attribute__((vector_size(64)));
-typedef float f32x16 __attribute__((vector_size(64)));
 
 static void combine(float *result, const float *const *parents, const float *coef, int parent_count, int64_t count)
 {
@@ -100,41 +99,44 @@ static double dot(const float *x, const float *y, int64_t count)
     return lane[0] + remainder;
 }
 
-INLINE f32x16 load_lanes(const float *p)
+INLINE f32x8 load_eight(const float *p)
 {
-    f32x16 lanes;
+    f32x8 lanes;
     memcpy(&lanes, p, sizeof lanes);
     return lanes;
 }
 
 /* Halves are added to halves, as in dot. */
-INLINE float sum_lanes(f32x16 sum)
+INLINE float sum_lanes(f32x8 low, f32x8 high)
 {
-    f32x8 eights[2];
     f32x4 fours[2];
-    memcpy(eights, &sum, sizeof sum);
-    eights[0] += eights[1];
-    memcpy(fours, eights, sizeof fours);
+    low += high;
+    memcpy(fours, &low, sizeof fours);
     fours[0] += fours[1];
     return (fours[0][0] + fours[0][2]) + (fours[0][1] + fours[0][3]);
 }
 
+/* Compilers keep pairs of eight lanes in registers, but not vectors of sixteen. */
 static void dots(float *result, const float *rows, int64_t row_count, const float *const *x, int64_t count)
 {
     for (int64_t r = 0; r < row_count; r++, rows += count, result += 4) {
-        f32x16 sum0 = {0}, sum1 = {0}, sum2 = {0}, sum3 = {0};
+        f32x8 low0 = {0}, low1 = {0}, low2 = {0}, low3 = {0}, high0 = {0}, high1 = {0}, high2 = {0}, high3 = {0};
         int64_t i = 0;
         for (; i + 16 <= count; i += 16) {
-            f32x16 row = load_lanes(rows + i);
-            sum0 += row * load_lanes(x[0] + i);
-            sum1 += row * load_lanes(x[1] + i);
-            sum2 += row * load_lanes(x[2] + i);
-            sum3 += row * load_lanes(x[3] + i);
+            f32x8 low = load_eight(rows + i), high = load_eight(rows + i + 8);
+            low0 += low * load_eight(x[0] + i);
+            low1 += low * load_eight(x[1] + i);
+            low2 += low * load_eight(x[2] + i);
+            low3 += low * load_eight(x[3] + i);
+            high0 += high * load_eight(x[0] + i + 8);
+            high1 += high * load_eight(x[1] + i + 8);
+            high2 += high * load_eight(x[2] + i + 8);
+            high3 += high * load_eight(x[3] + i + 8);
         }
-        result[0] = sum_lanes(sum0);
-        result[1] = sum_lanes(sum1);
-        result[2] = sum_lanes(sum2);
-        result[3] = sum_lanes(sum3);
+        result[0] = sum_lanes(low0, high0);
+        result[1] = sum_lanes(low1, high1);
+        result[2] = sum_lanes(low2, high2);
+        result[3] = sum_lanes(low3, high3);
         for (; i < count; i++)
             for (int j = 0; j < 4; j++) result[j] += rows[i] * x[j][i];
     }
