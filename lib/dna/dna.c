@@ -105,8 +105,7 @@ static zt_status list_tensors(zt_dna *model)
 
 static zt_status list_layers(zt_dna *model)
 {
-    zt_meta *meta = zt_checkpoint_meta(model->checkpoint); /* from here on it is there */
-    if (!meta) return zt_ctx_status(model->ctx);
+    zt_meta *meta = zt_checkpoint_meta(model->checkpoint);
     int64_t frame_index = zt_meta_find(meta, KEY_FRAME);
     zt_bytes frame = frame_index >= 0 ? zt_meta_text(zt_meta_get(meta, frame_index)) : (zt_bytes){.data = NULL};
     model->is_net = model->of_net = frame.data != NULL;

@@ -306,7 +306,7 @@ static zt_status open_files(zt_lora *adapter, const char *path)
     zt_str_init(&name, adapter->ctx);
     zt_status status = folder ? find_weights(path, &name) : zt_str_puts(&name, path);
     if (status == ZT_OK) adapter->file = zt_checkpoint_open(adapter->ctx, name.data, 0);
-    status = adapter->file && zt_checkpoint_meta(adapter->file) ? ZT_OK : zt_ctx_status(adapter->ctx);
+    status = adapter->file ? ZT_OK : zt_ctx_status(adapter->ctx);
     adapter->gguf = adapter->file && zt_checkpoint_container(adapter->file) == zt_container_named("gguf");
     zt_str_clear(&name);
     if (status == ZT_OK)

@@ -172,7 +172,6 @@ static zt_status set_up(zt_extract *extract)
     extract->entries = zt_calloc(extract->ctx, 2 * (size_t)count + 1, sizeof *extract->entries);
     extract->pool = zt_pool_new(extract->ctx, threads > 256 ? 256 : threads);
     if (!extract->arena || !extract->matrices || !extract->entries || !extract->pool) return ZT_ENOMEM;
-    if (!zt_checkpoint_meta(extract->base)) return zt_ctx_status(extract->ctx); /* from now on it is there */
     zt_status status = ZT_OK;
     for (int64_t i = 0; i < count && status == ZT_OK; i++) status = consider_tensor(extract, i);
     for (int64_t i = 0; i < zt_checkpoint_count(extract->tuned); i++) { /* what the base does not have */

@@ -19,8 +19,6 @@ static zt_status take_parents(zt_merge *merge, const zt_merge_parent *parent, co
     if (!merge->arena || !merge->parents || !merge->layer_counts || !merge->frames || !merge->pool) return ZT_ENOMEM;
     memcpy(merge->parents, parent, parent_count * sizeof *parent);
     for (size_t i = 0; i < parent_count; i++)
-        if (!zt_checkpoint_meta(parent[i].model)) return zt_ctx_status(merge->ctx); /* from now on there */
-    for (size_t i = 0; i < parent_count; i++)
         if (zt_checkpoint_streams(parent[i].model))
             return zt_fail(merge->ctx, ZT_EUSAGE, "%s: a parent must be a seekable file", zt_checkpoint_name(parent[i].model));
     return zt_merge_plan(merge);

@@ -85,7 +85,6 @@ static bool bytes_are(zt_bytes bytes, const char *text)
 zt_status zt_moe_shape_of(zt_ctx *ctx, zt_checkpoint *base, zt_moe_shape *shape)
 {
     ZT_REQUIRE(ctx, base && shape, ZT_EUSAGE);
-    if (!zt_checkpoint_meta(base)) return zt_ctx_status(ctx);
     zt_bytes arch = architecture_of(base);
     zt_entry entry;
     char name[NAME], shown[80];
@@ -288,7 +287,6 @@ static zt_status check_models(zt_moe *moe)
     zt_bytes arch = architecture_of(moe->models[0]);
     char shown[80], first[80];
     for (int k = 1; k < moe->recipe->config.model_count; k++) {
-        if (!zt_checkpoint_meta(moe->models[k])) return zt_ctx_status(moe->ctx);
         zt_bytes other = architecture_of(moe->models[k]);
         if (other.data && other.n == arch.n && !memcmp(other.data, arch.data, arch.n)) continue;
         if (!other.data)

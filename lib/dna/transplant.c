@@ -230,7 +230,7 @@ static bool is_tokenizer(const zt_meta_item *item) { return !strncmp(item->key.d
 static zt_status copy_items(transplant *made, zt_checkpoint *from, bool tokenizer)
 {
     const zt_meta *meta = zt_checkpoint_meta(from);
-    zt_status status = meta ? ZT_OK : zt_ctx_status(made->ctx);
+    zt_status status = ZT_OK;
     for (int64_t i = 0; status == ZT_OK && i < zt_meta_count(meta); i++) {
         const zt_meta_item *item = zt_meta_get(meta, i);
         if (is_tokenizer(item) == tokenizer)

@@ -135,7 +135,7 @@ static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
     if (status == ZT_OK && (numbered || index)) {
         zt_source_close(source);
         status = index ? open_indexed(checkpoint, index) : zt_parts_open(checkpoint, &shard);
-        return status == ZT_OK ? zt_checkpoint_unmask(checkpoint) : status;
+        return status == ZT_OK ? zt_checkpoint_read_meta(checkpoint) : status;
     }
     if (status == ZT_OK && !checkpoint->container->streams) status = zt_source_spool(source);
     if (status != ZT_OK) {
@@ -144,7 +144,7 @@ static zt_status open_source(zt_checkpoint *checkpoint, zt_source *source)
     }
     checkpoint->streams = zt_source_streams(source);
     status = checkpoint->container->open(checkpoint, source);
-    return status == ZT_OK && !checkpoint->alone ? zt_checkpoint_unmask(checkpoint) : status;
+    return status == ZT_OK && !checkpoint->alone ? zt_checkpoint_read_meta(checkpoint) : status;
 }
 
 zt_checkpoint *zt_checkpoint_open(zt_ctx *ctx, const char *path, unsigned flags)
@@ -157,7 +157,7 @@ zt_checkpoint *zt_checkpoint_open_index(zt_ctx *ctx, const char *path)
 {
     ZT_REQUIRE(ctx, path, NULL);
     zt_checkpoint *checkpoint = checkpoint_new(ctx, path);
-    if (checkpoint && zt_parts_open_index(checkpoint) == ZT_OK && zt_checkpoint_unmask(checkpoint) == ZT_OK) return checkpoint;
+    if (checkpoint && zt_parts_open_index(checkpoint) == ZT_OK && zt_checkpoint_read_meta(checkpoint) == ZT_OK) return checkpoint;
     zt_checkpoint_close(checkpoint);
     return NULL;
 }
@@ -174,7 +174,7 @@ zt_checkpoint *zt_checkpoint_over(zt_ctx *ctx, const char *name, const zt_contai
     checkpoint->reader = reader;
     checkpoint->user = user;
     checkpoint->parts = true;
-    if (zt_checkpoint_unmask(checkpoint) == ZT_OK) return checkpoint;
+    if (zt_checkpoint_read_meta(checkpoint) == ZT_OK) return checkpoint;
     zt_checkpoint_close(checkpoint);
     return NULL;
 }
@@ -210,15 +210,7 @@ bool zt_checkpoint_streams(const zt_checkpoint *checkpoint) { return checkpoint 
 
 bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint) { return checkpoint && checkpoint->parts; }
 
-zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint)
-{
-    if (!checkpoint) return NULL;
-    if (checkpoint->meta) return checkpoint->meta;
-    zt_meta *meta = zt_meta_new(checkpoint->ctx);
-    if (meta && checkpoint->reader->meta(checkpoint->user, meta) == ZT_OK) return checkpoint->meta = meta;
-    zt_meta_free(meta);
-    return NULL;
-}
+zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint) { return checkpoint ? checkpoint->meta : NULL; }
 
 int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint)
 {
@@ -325,7 +317,7 @@ static zt_status put_header(zt_gguf_writer *writer, renamed_gguf *over)
 {
     const zt_meta *meta = zt_checkpoint_meta(over->checkpoint);
     int64_t count = zt_checkpoint_count(over->checkpoint), used = 0;
-    zt_status status = meta ? zt_gguf_put_keys(writer, meta) : zt_ctx_status(over->checkpoint->ctx);
+    zt_status status = zt_gguf_put_keys(writer, meta);
     for (int64_t i = 0; status == ZT_OK && i < count; i++) {
         zt_entry entry;
         zt_checkpoint_get(over->checkpoint, i, &entry);

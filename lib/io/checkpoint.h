@@ -94,7 +94,7 @@ const char *zt_checkpoint_name(const zt_checkpoint *checkpoint);              /*
 const zt_container *zt_checkpoint_container(const zt_checkpoint *checkpoint); /* what it was read from */
 bool zt_checkpoint_streams(const zt_checkpoint *checkpoint);                  /* forward only */
 bool zt_checkpoint_in_parts(const zt_checkpoint *checkpoint);                 /* in shards, or of no file that was named */
-/* Owned by the checkpoint; may be changed. */
+/* Owned by the checkpoint; may be changed. They are read when it is opened: NULL only of NULL. */
 zt_meta *zt_checkpoint_meta(zt_checkpoint *checkpoint);
 
 int64_t zt_checkpoint_count(const zt_checkpoint *checkpoint);                        /* tensors */

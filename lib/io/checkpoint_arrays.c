@@ -39,13 +39,6 @@ static zt_status read_array(void *user, int64_t i, uint64_t offset, void *dst, s
     return zt_array_file_read(user, i, (size_t)offset, dst, size);
 }
 
-static bool has_no_key(const void *user, const char *key)
-{
-    (void)user;
-    (void)key;
-    return false;
-}
-
 static zt_status read_no_meta(const void *user, zt_meta *to)
 {
     (void)user;
@@ -55,13 +48,8 @@ static zt_status read_no_meta(const void *user, zt_meta *to)
 
 static void close_arrays(void *user) { zt_array_file_close(user); }
 
-static const zt_reader array_reader = {.count = count_arrays,
-                                       .get = get_entry,
-                                       .find = find_array,
-                                       .read = read_array,
-                                       .has = has_no_key,
-                                       .meta = read_no_meta,
-                                       .close = close_arrays};
+static const zt_reader array_reader = {
+    .count = count_arrays, .get = get_entry, .find = find_array, .read = read_array, .meta = read_no_meta, .close = close_arrays};
 
 /* `file` is an open zt_npy, zt_npz or zt_pt, each of which begins with its zt_array_file; NULL: it failed. */
 static zt_status use_array_file(zt_checkpoint *checkpoint, const zt_container *container, void *file)

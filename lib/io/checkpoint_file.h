@@ -19,7 +19,6 @@ typedef struct zt_reader {
     int64_t (*find)(const void *user, const char *name);
     zt_status (*read)(void *user, int64_t i, uint64_t offset, void *dst, size_t n);
     bool (*place)(const void *user, int64_t i, const zt_source **source, uint64_t *offset);
-    bool (*has)(const void *user, const char *key); /* such metadata? cheap */
     zt_status (*meta)(const void *user, zt_meta *to);
     zt_status (*end)(void *user); /* of a stream, NULL: nothing to do */
     void (*close)(void *user);
@@ -116,7 +115,7 @@ zt_status zt_parts_open_index(zt_checkpoint *checkpoint);
 zt_status zt_parts_find_index(const zt_checkpoint *checkpoint, char **index);
 zt_status zt_st_open_index(zt_checkpoint *checkpoint);
 /* Metadata and masks of what has just been opened. */
-zt_status zt_checkpoint_unmask(zt_checkpoint *checkpoint);
+zt_status zt_checkpoint_read_meta(zt_checkpoint *checkpoint);
 
 #define ZT_KEY_GGUF    "zt.gguf"
 #define ZT_KEY_TENSORS "zt.tensors"

@@ -33,12 +33,6 @@ static bool locate_data(const void *user, int64_t i, const zt_source **source, u
     return zt_gguf_place(user, i, source, offset);
 }
 
-static bool has_key(const void *user, const char *key)
-{
-    zt_bytes text;
-    return zt_gguf_array(user, key, NULL, NULL) || zt_gguf_str(user, key, &text);
-}
-
 static zt_status read_meta(const void *user, zt_meta *to) { return zt_gguf_all_keys(user, to, true); }
 
 static zt_status end_stream(void *user) { return zt_gguf_end(user); }
@@ -50,7 +44,6 @@ static const zt_reader reader = {.count = count_tensors,
                                  .find = find_tensor,
                                  .read = read_data,
                                  .place = locate_data,
-                                 .has = has_key,
                                  .meta = read_meta,
                                  .end = end_stream,
                                  .close = close_gguf};

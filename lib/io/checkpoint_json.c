@@ -45,11 +45,6 @@ static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, si
     return zt_netjson_read(((json_document *)user)->json, i, (size_t)offset, dst, size);
 }
 
-static bool has_key(const void *user, const char *key)
-{
-    return strcmp(key, ZT_KEY_GGUF) == 0 && ((const json_document *)user)->own;
-}
-
 static zt_status read_meta(const void *user, zt_meta *to)
 {
     const json_document *document = user;
@@ -71,13 +66,8 @@ static void close_document(void *user)
     zt_free(document->ctx, document);
 }
 
-static const zt_reader reader = {.count = count_tensors,
-                                 .get = get_entry,
-                                 .find = find_tensor,
-                                 .read = read_data,
-                                 .has = has_key,
-                                 .meta = read_meta,
-                                 .close = close_document};
+static const zt_reader reader = {
+    .count = count_tensors, .get = get_entry, .find = find_tensor, .read = read_data, .meta = read_meta, .close = close_document};
 
 /* Our member, as we write it: {"zt.gguf":"...", and the rest of the document. */
 static void split_own_member(json_document *document)

@@ -32,11 +32,6 @@ static zt_status read_data(void *user, int64_t i, uint64_t offset, void *dst, si
     return size ? made->source.read(made->source.user, i, offset, dst, size) : ZT_OK;
 }
 
-static bool has_key(const void *user, const char *key)
-{
-    return zt_meta_find(((const made_checkpoint *)user)->source.meta, key) >= 0;
-}
-
 static zt_status read_meta(const void *user, zt_meta *to)
 {
     return zt_meta_share(to, ((const made_checkpoint *)user)->source.meta);
@@ -50,13 +45,8 @@ static void close_made(void *user)
     zt_free(made->ctx, made);
 }
 
-static const zt_reader reader = {.count = count_tensors,
-                                 .get = get_entry,
-                                 .find = find_tensor,
-                                 .read = read_data,
-                                 .has = has_key,
-                                 .meta = read_meta,
-                                 .close = close_made};
+static const zt_reader reader = {
+    .count = count_tensors, .get = get_entry, .find = find_tensor, .read = read_data, .meta = read_meta, .close = close_made};
 
 zt_checkpoint *zt_checkpoint_of_made(zt_ctx *ctx, const zt_made *source)
 {

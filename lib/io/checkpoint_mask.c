@@ -221,19 +221,17 @@ static zt_status read_text(zt_checkpoint *checkpoint, const zt_meta_item *item)
     return status;
 }
 
-zt_status zt_checkpoint_unmask(zt_checkpoint *checkpoint)
+zt_status zt_checkpoint_read_meta(zt_checkpoint *checkpoint)
 {
     const zt_reader *reader = checkpoint->reader;
     if (!checkpoint->container->can_meta) checkpoint->hidden = reader->find(checkpoint->user, ZT_KEY_GGUF);
-    if (checkpoint->hidden < 0 && !reader->has(checkpoint->user, ZT_KEY_GGUF) && !reader->has(checkpoint->user, ZT_KEY_TENSORS))
-        return ZT_OK;
-    zt_meta *meta = zt_checkpoint_meta(checkpoint);
+    checkpoint->meta = zt_meta_new(checkpoint->ctx);
     int64_t index;
-    zt_status status = meta ? ZT_OK : zt_ctx_status(checkpoint->ctx);
+    zt_status status = checkpoint->meta ? reader->meta(checkpoint->user, checkpoint->meta) : ZT_ENOMEM;
     if (status == ZT_OK && checkpoint->hidden >= 0)
         status = read_hidden(checkpoint);
-    else if (status == ZT_OK && (index = zt_meta_find(meta, ZT_KEY_GGUF)) >= 0)
-        status = read_text(checkpoint, zt_meta_get(meta, index));
+    else if (status == ZT_OK && (index = zt_meta_find(checkpoint->meta, ZT_KEY_GGUF)) >= 0)
+        status = read_text(checkpoint, zt_meta_get(checkpoint->meta, index));
     if (status != ZT_OK || (index = zt_meta_find(checkpoint->meta, ZT_KEY_TENSORS)) < 0) return status;
     status = read_masks(checkpoint, zt_meta_get(checkpoint->meta, index));
     zt_meta_remove(checkpoint->meta, index);

@@ -53,12 +53,6 @@ static bool locate_data(const void *user, int64_t i, const zt_source **source, u
 }
 
 /* Metadata are the first file's. */
-static bool has_key(const void *user, const char *key)
-{
-    const zt_checkpoint *part = ((const model_parts *)user)->parts[0];
-    return part->reader->has(part->user, key);
-}
-
 static zt_status read_meta(const void *user, zt_meta *to)
 {
     const zt_checkpoint *part = ((const model_parts *)user)->parts[0];
@@ -83,7 +77,6 @@ static const zt_reader reader = {.count = count_tensors,
                                  .find = find_tensor,
                                  .read = read_data,
                                  .place = locate_data,
-                                 .has = has_key,
                                  .meta = read_meta,
                                  .close = close_parts};
 

@@ -34,14 +34,6 @@ static bool locate_data(const void *user, int64_t i, const zt_source **source, u
     return true;
 }
 
-static bool has_key(const void *user, const char *key)
-{
-    const char *name;
-    for (int64_t i = 0; (name = zt_safetensors_meta(user, i, NULL, NULL)) != NULL; i++)
-        if (strcmp(name, key) == 0) return true;
-    return false;
-}
-
 static zt_status read_meta(const void *user, zt_meta *to)
 {
     const char *key, *value;
@@ -61,7 +53,6 @@ static const zt_reader reader = {.count = count_tensors,
                                  .find = find_tensor,
                                  .read = read_data,
                                  .place = locate_data,
-                                 .has = has_key,
                                  .meta = read_meta,
                                  .end = end_stream,
                                  .close = close_st};

@@ -144,7 +144,7 @@ zt_status job_check(convert_job *job)
     zt_status status = zt_faults_listen(job->ctx, &faults);
     checker.checkpoint = status == ZT_OK ? job_open_one(job, job->paths[0], ZT_CHECKPOINT_STREAM) : NULL;
     zt_faults_listen(job->ctx, NULL);
-    status = checker.checkpoint && zt_checkpoint_meta(checker.checkpoint) ? ZT_OK : zt_ctx_status(job->ctx);
+    status = checker.checkpoint ? ZT_OK : zt_ctx_status(job->ctx);
     if (status == ZT_OK) {
         checker.raw = zt_alloc(job->ctx, STEP * 8);
         checker.floats = zt_alloc_array(job->ctx, STEP, sizeof *checker.floats);

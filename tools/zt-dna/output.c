@@ -29,7 +29,6 @@ static zt_status copy_tensors(zt_cli *cli, zt_checkpoint *model, zt_writer *writ
 static zt_status write_file(zt_cli *cli, zt_checkpoint *model, const zt_container *to, const char *what)
 {
     const int64_t count = zt_checkpoint_count(model);
-    if (!zt_checkpoint_meta(model)) return zt_ctx_status(cli->ctx);
     zt_entry *entries = zt_alloc_array(cli->ctx, (size_t)count + 1, sizeof *entries);
     if (!entries) return ZT_ENOMEM;
     for (int64_t i = 0; i < count; i++) zt_checkpoint_get(model, i, &entries[i]);

@@ -37,7 +37,6 @@ static zt_status no_tensor(void *user, int64_t i, uint64_t offset, void *dst, si
 static zt_gguf *open_metadata(zt_ctx *ctx, zt_checkpoint *checkpoint)
 {
     static const zt_entry none;
-    if (!zt_checkpoint_meta(checkpoint)) return NULL;
     zt_checkpoint *bare = zt_checkpoint_of_made(ctx, &(zt_made){.name = zt_checkpoint_name(checkpoint),
                                                                 .container = zt_container_named("gguf"),
                                                                 .entries = &none,
