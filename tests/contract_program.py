@@ -399,11 +399,12 @@ def scatter_elements(run, step, x, index, u):
 
 
 def gather(run, step, x, index):
-    """A token's row of a matrix; rows of activations are all there, one by one."""
+    """A token's row of a matrix, or that of each index; rows of activations are all there, one by one."""
     if index is None:
         return x
-    index = index.numbers[0] if isinstance(index, Value) else index
-    return Value([1, x.shape[1]], x.numbers_of(index) if isinstance(x, Matrix) else x.rows()[index])
+    index = index if isinstance(index, Value) else Value([1], [index])
+    rows = [x.numbers_of(i) if isinstance(x, Matrix) else x.rows()[i] for i in index.numbers]
+    return Value(index.shape + [x.shape[1]], [v for row in rows for v in row])
 
 
 def slice_of(run, step, x):
@@ -456,6 +457,47 @@ def attend(run, step, q, keys, values, *at, sinks=None, slopes=None):
         sink, slope = (of[h // head] if of else None for of in (sinks, slopes))
         y += attention(q.numbers[h : h + head], *part, scale, first, cap, sink, slope or 0.0, run.position)
     return Value(q.shape, y)
+
+
+def sdpa(run, step, q, keys, values, bias, length):
+    """Of an encoder's layers with a window around the row, or with biases of distances."""
+    heads, head = q.shape[2:]
+    keys, values = run.rows_of[step.ins[1]], run.rows_of[step.ins[2]]
+    left, right = step.whole("left", -1), step.whole("right", -1)
+    first = max(0, run.position - left) if left >= 0 else 0
+    end = min(len(keys), run.position + right + 1) if right >= 0 else len(keys)
+    scale, share, y = f32(step.number("scale", 0) or 1 / math.sqrt(head)), heads * head // len(keys[0]), []
+    for h in range(heads):
+        at, column = h * head, h // share * head
+        part = [[row[column : column + head] for row in rows[first:end]] for rows in (keys, values)]
+        more = bias.rows()[h][first:end] if bias else None
+        y += in_tiles([f32(v * scale) for v in q.numbers[at : at + head]], *part, more, first)
+    return Value(q.shape, y)
+
+
+def in_tiles(q, keys, values, bias, first):
+    """One head's query, which is scaled; keys and values of positions first, first + 1 ..."""
+    top, total, acc = -math.inf, 0.0, [0.0] * len(q)
+    x = []
+    for key in keys:
+        s = 0.0
+        for a, b in zip(q, key):
+            s = fma(a, b, s)
+        x.append(s)
+    x = [f32(s + b) for s, b in zip(x, bias)] if bias else x
+    for tile in range(first // 128 * 128, first + len(x), 128):
+        begin, end = max(tile - first, 0), tile + 128 - first
+        m = max(x[begin:end])
+        if m > top:
+            k = exp(f32(top - m))
+            total, acc, top = f32(total * k), [f32(a * k) for a in acc], m
+        sums, part = [0.0] * 16, [0.0] * len(q)
+        for j, (s, value) in enumerate(zip(x[begin:end], values[begin:end]), begin + first):
+            w = exp(f32(s - top))
+            sums[j % 16] = f32(sums[j % 16] + w)
+            part = [fma(w, v, a) for v, a in zip(value, part)]
+        total, acc = f32(total + tree(sums)), [f32(a + b) for a, b in zip(acc, part)]
+    return [f32(a / total) for a in acc]
 
 
 def attend_alibi(run, step, q, keys, values, *at):
@@ -562,8 +604,17 @@ def filled(run, step, x):
     return Value(x.shape, [f32(step.number("value", 0))] * len(x.numbers))
 
 
+def of_keys(step):
+    """Is this a shape whose last axis is all rows of a text, for a row of its own?"""
+    return step.op == "reshape" and step.attrs["shape"].endswith(",n]")
+
+
 def reshaped(run, step, x):
-    return Value(shape_of(step.attrs["shape"]), x.numbers)
+    shape = shape_of(step.attrs["shape"])
+    if of_keys(step):
+        numbers = x.numbers if len(x.numbers) > 1 else [v for row in run.rows_of[step.ins[0]] for v in row]
+        return Value(shape[:-1] + [len(numbers) // math.prod(shape[:-1])], numbers)
+    return Value(shape, x.numbers)
 
 
 OPS = {
@@ -588,7 +639,7 @@ OPS = {
     "softplus": each(softplus),
     "scale": lambda run, step, x: each(lambda v: v * step.number("by", 1))(run, step, x),
     "add_scalar": lambda run, step, x: each(lambda v: v + step.number("by", 0))(run, step, x),
-    "clamp": lambda run, step, x: each(lambda v: min(max(v, step.number("lo", 0)), step.number("hi", 0)))(run, step, x),
+    "clamp": lambda run, step, x: each(lambda v: min(max(v, step.number("lo", 0)), step.number("hi", 1)))(run, step, x),
     "softcap": lambda run, step, x: each(lambda v: softcap(v, step.number("cap", 30)))(run, step, x),
     "softmax": softmax,
     "topk": topk,
@@ -619,6 +670,7 @@ OPS = {
     "attention_sinks": attend_sinks,
     "attention_chunked": attend,
     "attention_alibi": attend_alibi,
+    "sdpa": sdpa,
     "causal_conv": causal_conv,
     "delta_rule": delta_rule,
     "wkv7": wkv7,
@@ -717,9 +769,13 @@ class Run:
     def text(self, tokens):
         """An encoder: each op for all rows, as attention reads all."""
         rows = [self.given(token, position) for position, token in enumerate(tokens)]
+        for values in rows:
+            values["last"] = Value([1], [len(tokens) - 1])
         for step in self.steps:
-            if step.op.startswith("attention"):
+            if step.op.startswith("attention") or step.op == "sdpa":
                 self.rows_of = {name: [values[name].numbers for values in rows] for name in step.ins[1:3]}
+            elif of_keys(step):
+                self.rows_of = {step.ins[0]: [values[step.ins[0]].numbers for values in rows]}
             for self.position, values in enumerate(rows):
                 self.compute(step, values)
         return [values[self.result].numbers for values in rows]
