@@ -3,7 +3,7 @@
 # The tools with one allocation refused are in ./refusing (tests/tools/plant/allocation.c).
 make_refusing() {
     mkdir -p refusing
-    for tool in zt-train zt-dna zt-run; do ln -sf "$(realpath "$tests/zt-refusing")" refusing/$tool; done
+    for tool in zt-run zt-convert zt-quant zt-bench zt-trace zt-dna zt-train; do ln -sf "$(realpath "$tests/zt-refusing")" refusing/$tool; done
 }
 
 # What a failure must be: one line of the tool, and its status.

@@ -149,13 +149,13 @@ traced() {
 }
 
 # Kills at each call of each system call that writes or names: the target is old or new, and whole;
-# after a normal exit nothing lies beside it. Adds to $kills.
+# after a normal exit nothing lies beside it. At most $most_kills of each. Adds to $kills.
 killed_everywhere() { # old new target command...
     local old=$1 new=$2 target=$3 call n code before
     shift 3
     touch trace
     for call in write pwrite64 copy_file_range fsync fdatasync linkat rename,renameat,renameat2 ftruncate; do
-        for ((n = 1, code = 1; code; n++)); do
+        for ((n = 1, code = 1; code && n <= ${most_kills:-1000000}; n++)); do
             cp "$old" "$target"
             code=0
             before=$(ls -A)

@@ -162,7 +162,7 @@ zt_status run_text_put(run_state *run, int32_t id)
 
 zt_status run_text_end(run_state *run)
 {
-    zt_status status = put_shown(run, run->held_text.len);
+    zt_status status = put_shown(run, run->held_shown.len); /* less than the text where memory ran out */
     zt_str_clear(&run->held_text);
     zt_str_clear(&run->held_shown);
     return status == ZT_OK && run->reply ? zt_reply_end(run->reply) : status;
