@@ -31,6 +31,8 @@ static zt_status make_arrays(zt_batch *batch)
     if (!batch->slot || !batch->ids || !batch->pos || !batch->seq || !batch->from || !batch->to || !batch->rows || !batch->best ||
         !batch->drawn || !batch->wanted_texts)
         return ZT_ENOMEM;
+    const size_t row_bytes = (size_t)batch->info.width * sizeof *batch->hidden;
+    if (batch->info.hidden_bytes && !(batch->hidden = zt_alloc_array(batch->ctx, row_count, row_bytes))) return ZT_ENOMEM;
     if (zt_llm_draws(batch->llm) && !(batch->drawing = zt_drawing_new(batch->ctx, (int64_t)wanted_count))) return ZT_ENOMEM;
     return ZT_OK;
 }
@@ -69,6 +71,7 @@ void zt_batch_close(zt_batch *batch)
     zt_drawing_free(batch->drawing);
     zt_free(batch->ctx, batch->wanted_texts);
     zt_free(batch->ctx, batch->logits);
+    zt_free(batch->ctx, batch->hidden);
     zt_free(batch->ctx, batch);
 }
 
@@ -345,7 +348,8 @@ static zt_status feed_rows(zt_batch *batch, const bool wanted[ZT_GETS])
     const void *inputs[7 + ZT_DRAW_INPUTS] = {batch->ids, batch->pos, batch->seq, zt_pages_table(batch->pages), batch->rows};
     int count = 5;
     void *outputs[] = {wanted[ZT_GETS_LOGITS] ? batch->logits : NULL, wanted[ZT_GETS_BEST] ? batch->best : NULL,
-                       wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL};
+                       wanted[ZT_GETS_DRAWN] ? batch->drawn : NULL, NULL};
+    if (batch->hidden) outputs[zt_llm_hidden_output(batch->llm)] = batch->hidden;
     zt_binding symbols[] = {{"n", batch->n_rows}, {"m", batch->n_wanted}};
     if (zt_batch_is_recurrent(batch)) inputs[count++] = batch->from;
     if (zt_batch_is_recurrent(batch)) inputs[count++] = batch->to;
@@ -369,6 +373,15 @@ static void describe_draws(zt_batch *batch)
     }
 }
 
+/* The only text keeps its hidden states for drafts; those of several are not kept. */
+static void keep_hidden(zt_batch *batch)
+{
+    if (!batch->hidden || batch->text_count != 1 || batch->running != 1 || batch->n_rows == 0) return;
+    float *rows = zt_hidden_begin(batch->llm->hidden, batch->pos[0], batch->ids, batch->n_rows);
+    memcpy(rows, batch->hidden, (size_t)(batch->n_rows * batch->info.width) * sizeof *rows);
+    zt_hidden_end(batch->llm->hidden, batch->n_rows);
+}
+
 static zt_status feed_step(zt_batch *batch)
 {
     zt_status status = plan_rows(batch);
@@ -383,6 +396,7 @@ static zt_status feed_step(zt_batch *batch)
         zt_batch_put_back_all(batch);
         return status;
     }
+    keep_hidden(batch);
     batch->count.steps++;
     batch->count.rows += (uint64_t)batch->n_rows;
     zt_batch_keep_stopped(batch);

@@ -64,6 +64,7 @@ struct zt_batch {
     double seconds;                   /* what the step took */
     float *logits;                    /* [n_wanted, V], and for how many there is room */
     int64_t logits_rows;
+    float *hidden; /* [n_rows, width], room as for ids: where the model keeps hidden states; else NULL */
     zt_batch_count count;
 };
 

@@ -1,4 +1,4 @@
-/* draft_model.c - a draft model follows a text and proposes how it goes on.
+/* draft_model.c - a draft model, or a model's own head, follows a text and proposes how it goes on.
  *
  * `fed` is what the model's cache holds: the text in the model's own tokens, then what it drafted. Before a draft, the
  * cache is cut where it differs from the text, and the rest of the text is read.
@@ -9,11 +9,20 @@
  * To read a long prompt costs something too, so the model does it only after a trial: it reads the last few tokens of the
  * text, behind a gap, and what it would have drafted there is compared with the text. Then a draft's gain is known before
  * it is paid for. A text that is longer than the model's context, or than it is worth, is read from a later token on.
+ *
+ * A head reads each token with the hidden state of the token before it:
+ *
+ *     text      t0  t1  t2  t3                of the model, which was fed t0 t1 t2 and gave t3
+ *     head          t1  t2  t3  d4  d5        drafted: d4, d5, d6
+ *     hidden        h0  h1  h2  s3  s4        h of the model, s of the head itself
+ *
+ * What it read with states of its own is read again, once the model has fed those tokens.
  */
 #include "lib/llm/draft_model.h"
 #include "lib/base/require.h"
 #include "lib/llm/draft_pace.h"
 #include "lib/llm/draft_words.h"
+#include "lib/llm/llm_internal.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -41,6 +50,9 @@ struct zt_draft_model {
     float *logits;         /* [TRIAL_ROWS, rows] */
     float *scratch;        /* of the sampler, [2 * rows] */
     zt_ids fed;
+    size_t read;          /* of `fed`, tokens of the text: those behind them were drafted */
+    zt_ids view;          /* of a head: the text, borrowed */
+    float *state;         /* the same: what the next step reads, [width] */
     size_t start;         /* the token that the model's text begins with */
     size_t length, begun; /* of the text at the last call; and where the answer began */
     int32_t end;          /* its last token */
@@ -65,6 +77,8 @@ static zt_status check_opts(zt_ctx *ctx, const zt_draft_model_opts *opts)
                        opts->length, MOST);
     if (zt_llm_get(opts->model).labels || zt_llm_get(opts->model).vocab < 1)
         return zt_fail(ctx, ZT_EUSAGE, "the draft model has no logits");
+    if (opts->head_of && (!opts->head_of->hidden || !opts->model->opts.head))
+        return zt_fail(ctx, ZT_EUSAGE, "the model keeps no hidden states, or what drafts is not its head");
     return zt_vocab_check_rows(opts->model_vocab, zt_llm_get(opts->model).vocab);
 }
 
@@ -84,7 +98,8 @@ zt_draft_model *zt_draft_model_open(const zt_draft_model_opts *opts)
     drafts->words = zt_draft_words_open(ctx, opts->vocab, opts->model_vocab, limit);
     drafts->logits = zt_alloc_array(ctx, TRIAL_ROWS * (size_t)info.vocab, sizeof *drafts->logits);
     drafts->scratch = zt_alloc_array(ctx, 2 * (size_t)info.vocab, sizeof *drafts->scratch);
-    if (drafts->words && drafts->logits && drafts->scratch) return drafts;
+    drafts->state = zt_alloc_array(ctx, opts->head_of ? (size_t)info.width : 0, sizeof *drafts->state);
+    if (drafts->words && drafts->logits && drafts->scratch && drafts->state) return drafts;
     zt_draft_model_free(drafts);
     return NULL;
 }
@@ -96,6 +111,7 @@ void zt_draft_model_free(zt_draft_model *drafts)
     zt_ids_fini(drafts->ctx, &drafts->fed);
     zt_free(drafts->ctx, drafts->logits);
     zt_free(drafts->ctx, drafts->scratch);
+    zt_free(drafts->ctx, drafts->state);
     zt_free(drafts->ctx, drafts);
 }
 
@@ -106,15 +122,41 @@ bool zt_draft_model_maps(const zt_draft_model *drafts) { return drafts && zt_dra
 static zt_status forget_after(zt_draft_model *drafts, size_t keep)
 {
     drafts->fed.count = keep;
+    if (drafts->read > keep) drafts->read = keep;
     return zt_llm_rewind(drafts->opts.model, (int64_t)keep);
 }
 
-/* Feeds tokens behind what was fed. logits: NULL, of the last one, or with `all` of each. */
-static zt_status feed(zt_draft_model *drafts, const int32_t *ids, size_t count, bool all, float *logits)
+/* Feeds tokens behind what was fed; `hidden`: of a head, f32[count, width]. logits: NULL, of the last one, or with `all` of each. */
+static zt_status feed(zt_draft_model *drafts, const int32_t *ids, const float *hidden, size_t count, bool all, float *logits)
 {
-    zt_status status = zt_llm_feed(drafts->opts.model, ids, count, all, logits);
+    zt_llm *model = drafts->opts.model;
+    zt_status status = hidden ? zt_llm_feed_head(model, ids, hidden, count, all, logits, logits && !all ? drafts->state : NULL)
+                              : zt_llm_feed(model, ids, count, all, logits);
     for (size_t i = 0; i < count && !status; i++) status = zt_ids_push(drafts->ctx, &drafts->fed, ids[i]);
     return status;
+}
+
+/* The same of tokens of the text from `index` on. */
+static zt_status feed_text(zt_draft_model *drafts, const zt_ids *text, size_t index, size_t count, bool all, float *logits)
+{
+    const zt_llm *target = drafts->opts.head_of;
+    const float *hidden = target ? zt_hidden_at(target->hidden, drafts->start + index - 1) : NULL;
+    zt_status status = feed(drafts, text->id + index, hidden, count, all, logits);
+    drafts->read = drafts->fed.count;
+    return status;
+}
+
+/* A token that was drafted. */
+static zt_status feed_drafted(zt_draft_model *drafts, int32_t id)
+{
+    return feed(drafts, &id, drafts->opts.head_of ? drafts->state : NULL, 1, false, drafts->logits);
+}
+
+/* The text from drafts->start on, of a head, which has the same tokens. */
+static const zt_ids *view_text(zt_draft_model *drafts, const int32_t *ids, size_t count)
+{
+    drafts->view = (zt_ids){.id = (int32_t *)(uintptr_t)(ids + drafts->start), .count = count - drafts->start};
+    return &drafts->view;
 }
 
 /* The text in the model's tokens, from drafts->start on; later where it and a draft exceed the context. NULL: failed, or there is no
@@ -122,10 +164,14 @@ static zt_status feed(zt_draft_model *drafts, const int32_t *ids, size_t count, 
 static const zt_ids *follow_text(zt_draft_model *drafts, const int32_t *ids, size_t count)
 {
     const zt_ids *text = NULL;
+    const zt_llm *target = drafts->opts.head_of;
+    const size_t least = target ? zt_hidden_from(target->hidden, ids, count) + 1 : 0;
     if (drafts->start >= count) drafts->start = 0;
+    if (drafts->start < least) drafts->start = least;
+    if (drafts->start >= count) return NULL;
     for (size_t left = count - drafts->start; left > 0; left /= 2) {
         drafts->start = count - left;
-        text = zt_draft_words_follow(drafts->words, ids, drafts->start, count);
+        text = target ? view_text(drafts, ids, count) : zt_draft_words_follow(drafts->words, ids, drafts->start, count);
         if (!text || (int64_t)text->count + ZT_DRAFT_ROWS + TRIAL_ROWS + TRIAL_PAST <= drafts->room) return text;
     }
     return NULL;
@@ -134,8 +180,8 @@ static const zt_ids *follow_text(zt_draft_model *drafts, const int32_t *ids, siz
 /* Cuts the cache where it differs from the text; returns the length that they have in common, without the last token. */
 static size_t common_length(const zt_draft_model *drafts, const zt_ids *text)
 {
-    size_t same = 0;
-    while (same < drafts->fed.count && same + 1 < text->count && drafts->fed.id[same] == text->id[same]) same++;
+    size_t same = 0, fed = drafts->opts.head_of ? drafts->read : drafts->fed.count;
+    while (same < fed && same + 1 < text->count && drafts->fed.id[same] == text->id[same]) same++;
     return same;
 }
 
@@ -149,7 +195,7 @@ static zt_status read_text(zt_draft_model *drafts, const zt_ids *text)
     while (same + 1 < text->count && !status) {
         size_t size = 1, chunk = (size_t)zt_llm_get(drafts->opts.model).chunk;
         while (2 * size <= text->count - 1 - same && 2 * size <= chunk) size *= 2;
-        status = feed(drafts, text->id + same, size, false, NULL);
+        status = feed_text(drafts, text, same, size, false, NULL);
         same += size;
     }
     if (same - begun >= TRIAL_ROWS) zt_pace_read(&drafts->pace, same - begun, now(drafts) - before);
@@ -197,8 +243,8 @@ static zt_status try_end(zt_draft_model *drafts, const zt_ids *text, size_t answ
     if (first < from) first = from;
     double before = now(drafts);
     rows = text->count - 1 - first;
-    if (!status && first > from) status = feed(drafts, text->id + from, first - from, false, NULL);
-    if (!status && rows) status = feed(drafts, text->id + first, rows, true, drafts->logits);
+    if (!status && first > from) status = feed_text(drafts, text, from, first - from, false, NULL);
+    if (!status && rows) status = feed_text(drafts, text, first, rows, true, drafts->logits);
     if (!status && text->count - 1 > from) zt_pace_read(&drafts->pace, text->count - 1 - from, now(drafts) - before);
     for (size_t i = 0; i < rows && !status; i++) {
         const zt_ids past = {.id = text->id, .count = first + i + 1};
@@ -240,7 +286,7 @@ static zt_status measure_token(zt_draft_model *drafts, const zt_ids *text, size_
     double seconds = 0;
     for (int step = 0; step < 2 && !status; step++) {
         const double before = now(drafts);
-        status = feed(drafts, text->id + text->count - 1, 1, false, drafts->logits);
+        status = feed_text(drafts, text, text->count - 1, 1, false, drafts->logits);
         seconds = now(drafts) - before;
     }
     if (!status) zt_pace_drafted(&drafts->pace, 1, seconds);
@@ -306,8 +352,9 @@ static size_t draft_tokens(zt_draft_model *drafts, const zt_ids *text, size_t mo
     for (size_t i = 0; sampler && zt_sampler_penalises(sampler) && i < text->count && !*status; i++)
         *status = zt_ids_push(drafts->ctx, &past, text->id[i]);
     while (count < most && !*status && (drafts->opts.length || zt_pace_goes_on(&drafts->pace, chance, count))) {
-        const int32_t *ids = count ? drafts->drafted + count - 1 : text->id + drafts->fed.count;
-        *status = feed(drafts, ids, count ? 1 : text->count - drafts->fed.count, false, drafts->logits);
+        const size_t fed = drafts->fed.count;
+        *status = count ? feed_drafted(drafts, drafts->drafted[count - 1])
+                        : feed_text(drafts, text, fed, text->count - fed, false, drafts->logits);
         if (*status) break;
         draft_guess guess = guess_token(drafts, drafts->logits, sampler, &past, drafts->length + count);
         if (guess.id < 0 || zt_vocab_is_eog(drafts->opts.model_vocab, guess.id)) break;

@@ -8,6 +8,9 @@
  *     size_t k = zt_draft_model_next(d, ids, n, most, &sampler, &draft);
  *     zt_llm_feed(m, last and draft, 1 + k, true, logits);   // and zt_llm_rewind after what fails
  *     zt_draft_model_took(d, 1 + k, seconds);
+ *
+ * A model whose file has a multi-token-prediction head drafts for itself: the head, opened by zt_llm_opts.head, reads the hidden states
+ * that the model, opened with zt_llm_opts.hidden, keeps of the text.
  */
 #ifndef ZT_LLM_DRAFT_MODEL_H
 #define ZT_LLM_DRAFT_MODEL_H
@@ -22,7 +25,8 @@ extern "C" {
 typedef struct zt_draft_model zt_draft_model;
 
 typedef struct zt_draft_model_opts {
-    zt_llm *model;               /* the draft model, borrowed; nothing else may be fed to it */
+    zt_llm *model;   /* the draft model, or the head, borrowed; nothing else may be fed to it */
+    zt_llm *head_of; /* NULL, or `model` is the head of this one, whose texts are those that are drafted for; borrowed */
     const zt_vocab *model_vocab; /* its vocabulary, borrowed */
     const zt_vocab *vocab;       /* that of the texts, borrowed: the same tokens in any order, or another tokenizer */
     int64_t vocab_rows;          /* ids of it from here on are not drafted; 0: none */
@@ -31,7 +35,7 @@ typedef struct zt_draft_model_opts {
 } zt_draft_model_opts;
 
 /* Opens a drafter. ZT_EUSAGE, in the context of the model: a length out of range, or a model opened for embeddings.
- * NULL: failed, or an argument is missing. */
+ * ZT_EUSAGE also: head_of does not keep hidden states. NULL: failed, or an argument is missing. */
 zt_draft_model *zt_draft_model_open(const zt_draft_model_opts *opts);
 void zt_draft_model_free(zt_draft_model *drafts); /* keeps model and vocabularies. NULL: no-op */
 /* Do the vocabularies have the same tokens? Otherwise drafts are converted by their text. False for NULL. */

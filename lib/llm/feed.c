@@ -7,11 +7,14 @@
 #include <string.h>
 
 /* The results wanted of a chunk; each may be NULL. values: logits or states of its rows; best: the most probable
- * token; token: the one drawn, by the settings `draw`. */
+ * token; token: the one drawn, by the settings `draw`. Of a head, which reads the hidden states f32[rows,width]: what a step further
+ * reads after the last row. */
 typedef struct wanted_answer {
     float *values;
     int32_t *best, *token;
     const zt_draw *draw;
+    const float *hidden;
+    float *state;
 } wanted_answer;
 
 /* One step of rows from position `first` on. `wanted` of them are answered: 0, or the last ones. */
@@ -23,13 +26,18 @@ static zt_status run_step(zt_llm *model, const int32_t *ids, int64_t first, int6
     const void *decoder[7 + ZT_DRAW_INPUTS] = {ids, model->pos, model->seq, model->table, model->iota + row_count - wanted};
     const void *encoder[] = {ids, model->seq, model->pos, model->last}; /* all tokens are of type 0 */
     const void *const *in = model->hyper.arch->encoder ? encoder : decoder;
-    void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL};
+    void *out[] = {wanted ? answer.values : NULL, wanted ? answer.best : NULL, wanted ? answer.token : NULL, NULL};
     int count = 5;
     if (model->recurrent) decoder[count++] = model->recurrent->from;
     if (model->recurrent) decoder[count++] = model->recurrent->to;
+    if (model->opts.head) decoder[count++] = answer.hidden;
+    if (model->opts.head) out[zt_llm_hidden_output(model)] = wanted ? answer.state : NULL;
+    if (model->hidden) out[zt_llm_hidden_output(model)] = zt_hidden_begin(model->hidden, first, ids, row_count);
     if (model->drawing) zt_drawing_inputs(model->drawing, decoder + count);
     zt_binding symbols[] = {{"n", row_count}, {"m", wanted}};
-    return zt_llm_step(model, symbols, 2, in, out);
+    zt_status status = zt_llm_step(model, symbols, 2, in, out);
+    if (model->hidden && status == ZT_OK) zt_hidden_end(model->hidden, row_count);
+    return status;
 }
 
 /* The same in a model with recurrent layers: tokens behind the nearest state are fed again, in the same step. */
@@ -111,6 +119,7 @@ static zt_status feed_chunks(zt_llm *model, const int32_t *ids, size_t token_cou
         for (int64_t i = 0; answer.draw && i < wanted; i++)
             zt_drawing_row(model->drawing, i, answer.draw, ids, done + chunk - (size_t)(wanted - 1 - i));
         status = feed_chunk(model, ids + done, (int64_t)chunk, wanted, answer);
+        if (answer.hidden) answer.hidden += chunk * (size_t)model->hyper.width;
         if (all && answer.values) answer.values += chunk * (size_t)model->hyper.vocab;
         if (all && answer.best) answer.best += chunk;
         if (all && answer.token) answer.token += chunk;
@@ -124,6 +133,12 @@ zt_status zt_llm_feed(zt_llm *model, const int32_t *ids, size_t token_count, boo
     if (!model) return ZT_EUSAGE;
     ZT_REQUIRE(model->ctx, ids || !token_count, ZT_EUSAGE);
     return feed_chunks(model, ids, token_count, all, (wanted_answer){.values = logits});
+}
+
+zt_status zt_llm_feed_head(zt_llm *head, const int32_t *ids, const float *hidden, size_t token_count, bool all, float *logits,
+                           float *state)
+{
+    return feed_chunks(head, ids, token_count, all, (wanted_answer){.values = logits, .hidden = hidden, .state = state});
 }
 
 /* Token 0 is also the result when every logit is NaN. Feeds the last token again for its logits; *next becomes -1 for

@@ -17,6 +17,8 @@ static zt_status make_inputs(zt_llm *model)
     if (!model->iota || !model->pos || !model->seq || !model->table || !model->last) return ZT_ENOMEM;
     if (model->hyper.recurrent && !(model->recurrent = zt_recurrent_open(model->ctx, model->opts.chunk, model->opts.ctx_len)))
         return ZT_ENOMEM;
+    if (model->opts.hidden && !(model->hidden = zt_hidden_open(model->ctx, model->hyper.width, model->opts.ctx_len)))
+        return ZT_ENOMEM;
     if (model->opts.draws && !(model->drawing = zt_drawing_new(model->ctx, model->opts.chunk))) return ZT_ENOMEM;
     if (model->opts.embed) {
         model->states = zt_alloc_array(model->ctx, chunk * (size_t)zt_llm_vector_length(model), sizeof *model->states);
@@ -119,6 +121,9 @@ static void log_opened(const zt_llm *model, const zt_gguf *gguf)
            ", weights %.1f MB, cache %.1f MB, states %.1f MB, %d steps fall back",
            zt_gguf_name(gguf), info.arch, info.n_layers, info.width, info.vocab, info.ctx_len, (double)info.weight_bytes / 1e6,
            (double)info.kv_bytes / 1e6, (double)info.recurrent_bytes / 1e6, report.fallbacks);
+    if (info.heads && !model->opts.hidden && !model->opts.head)
+        zt_log(model->ctx, ZT_LOG_INFO, "%s: %" PRId64 " multi-token-prediction head%s not used", zt_gguf_name(gguf), info.heads,
+               info.heads == 1 ? " is" : "s are");
 }
 
 zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
@@ -136,12 +141,14 @@ zt_llm *zt_llm_open(zt_gguf *gguf, const zt_llm_opts *opts)
         goto fail;
     zt_binding fixed = {"ctx", model->cache_rows};
     zt_session_opts session_opts = {.strict = opts->strict, .fixed = &fixed, .n_fixed = 1, .plan = opts->planned};
+    if (opts->head && opts->lender) session_opts.lender = opts->lender->session;
     const zt_prog *runnable = opts->planned ? zt_plan_file_prog(opts->planned) : model->passed;
     model->session = zt_session_open(opts->engine, runnable, &store, &session_opts);
     /* Generation's shape, prepared now: that loads the weights. */
     zt_binding single[] = {{"n", 1}, {"m", 1}};
     bool greedy = opts->greedy, draws = model->opts.draws && !greedy;
-    void *const wanted[] = {(greedy && !opts->embed) || draws ? NULL : model, greedy ? model : NULL, draws ? model : NULL};
+    void *wanted[] = {(greedy && !opts->embed) || draws ? NULL : model, greedy ? model : NULL, draws ? model : NULL, NULL};
+    if (opts->hidden || opts->head) wanted[zt_llm_hidden_output(model)] = model;
     bool others = zt_ranks_own(opts->ranks) != 0; /* their outputs are what the next rank needs */
     if (model->session && zt_session_prepare(model->session, single, 2, others ? NULL : wanted) == ZT_OK) {
         log_opened(model, gguf);
@@ -169,6 +176,7 @@ void zt_llm_close(zt_llm *model)
     zt_free(model->ctx, model->last);
     zt_recurrent_close(model->recurrent);
     zt_drawing_free(model->drawing);
+    zt_hidden_close(model->hidden);
     zt_free(model->ctx, model->states);
     zt_free(model->ctx, model->pooled);
     zt_free(model->ctx, model);

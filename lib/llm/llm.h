@@ -220,11 +220,16 @@ typedef struct zt_llm_opts {
                            or F32 with `exact`; of a program: as it declares */
     zt_dtype kv_values; /* of values; 0 or ZT_DTYPE_COUNT: as kv. Of a program: as kv */
     bool strict;
-    int64_t max_tokens;  /* upper bound of the tokens fed, which allows a shorter cache; 0: ctx_len */
-    bool greedy;         /* prepare zt_llm_next first */
-    bool draws;          /* enable zt_llm_draw, if the engine supports it (zt_llm_draws); without
+    int64_t max_tokens; /* upper bound of the tokens fed, which allows a shorter cache; 0: ctx_len */
+    bool greedy;        /* prepare zt_llm_next first */
+    bool draws;         /* enable zt_llm_draw, if the engine supports it (zt_llm_draws); without
                            `greedy` prepare it first */
-    bool embed;          /* hidden states instead of logits, for zt_llm_embed; required for encoders */
+    bool embed;         /* hidden states instead of logits, for zt_llm_embed; required for encoders */
+    bool hidden;        /* keep the hidden states of tokens that are fed, for the head that predicts further tokens
+                           (multi-token prediction). ZT_EDATA: the file has none; ZT_ENOTSUP: zt cannot run it */
+    bool head;          /* open that head instead of the model, to draft (lib/llm/draft_model.h); errors as of `hidden` */
+    zt_llm *
+        lender; /* of `head`: the model of the same file, on the same engine, whose weights it shares; borrowed. NULL: loads its own */
     unsigned passes_off; /* bit i: disable pass i of lib/run/pass.h */
     /* A compiled plan (lib/run/plan_file.h), borrowed. ZT_EDATA if it was compiled for another model or does not
      * match the program of this one. NULL: the passes make the program. */
@@ -258,6 +263,8 @@ typedef struct zt_llm_info {
     int64_t n_seq, chunk, cache_len;              /* cache_len in whole blocks of ZT_LLM_BLOCK */
     size_t weight_bytes, kv_bytes, scratch_bytes; /* memory needed; scratch for a full chunk */
     size_t recurrent_bytes;                       /* states of recurrent layers, of all sequences; 0: there are no such layers */
+    size_t hidden_bytes;                          /* hidden states that are kept; 0 without zt_llm_opts.hidden */
+    int64_t heads;                                /* heads of multi-token prediction in the file */
 } zt_llm_info;
 zt_llm_info zt_llm_get(const zt_llm *model); /* sizes of the open model; arch lives as long as the model */
 /* The same sizes without loading weights, as for --dry-run. */
@@ -271,7 +278,8 @@ zt_prog *zt_llm_program(zt_gguf *gguf, const zt_llm_opts *opts);
  *
  *     decoder: in  ids, pos, seq i32[n], table i32[S,blocks], rows i32[m]; with recurrent layers from, to i32[n]
  *              out logits f32[m,V] and best i32[m], the index of the largest logit (each may be NULL: not computed);
- *                  with `embed` states f32[m,width]
+ *                  with `embed` states f32[m,width]; with `hidden` one more, hidden f32[n,width]; with `head` one
+ *                  input more, hidden f32[n,width], and one output, state f32[m,width]
  *     encoder: in  ids, types, pos, last i32[n]; one text per step, no cache; rows after `last` are masked
  *              out states f32[n,width] */
 const zt_prog *zt_llm_prog(const zt_llm *model);

@@ -9,6 +9,7 @@
 #define ZT_LLM_INTERNAL_H
 
 #include "lib/llm/arch/arch.h"
+#include "lib/llm/hidden.h"
 #include "lib/run/stages.h"
 
 /* recurrent.c: the states of sequence 0 in a model with recurrent layers. A state cannot go back, so some are kept: behind the
@@ -65,6 +66,7 @@ struct zt_llm {
     int32_t *last;                     /* [chunk], of an encoder */
     zt_recurrent_rows *recurrent;      /* of a model with recurrent layers, else NULL */
     zt_drawing *drawing;               /* with opts.draws only */
+    zt_hidden *hidden;                 /* of what was fed: with opts.hidden only */
     float *states;                     /* [chunk, zt_llm_vector_length], and */
     double *pooled;                    /* one row: with opts.embed only */
     size_t scratch;
@@ -72,6 +74,12 @@ struct zt_llm {
 
 /* feed.c: entries of an embedding: the width, or a classifier's labels. */
 int64_t zt_llm_vector_length(const zt_llm *model);
+/* feed.c: of a head, `hidden` f32[token_count,width] of the tokens before those: logits as zt_llm_feed, and, unless NULL, what a step
+ * further reads after the last token, f32[width]. */
+zt_status zt_llm_feed_head(zt_llm *head, const int32_t *ids, const float *hidden, size_t token_count, bool all, float *logits,
+                           float *state);
+/* The number of the output `hidden`, or `state`. */
+static inline int zt_llm_hidden_output(const zt_llm *model) { return 2 + model->opts.draws; }
 /* ranks.c: a step of the model's session, and of the other ranks, as zt_session_step. */
 zt_status zt_llm_step(zt_llm *model, const zt_binding *symbols, int n, const void *const *inputs, void *const *outputs);
 /* With opts->ranks: rank 0 asks the others to open the model too. */

@@ -5,6 +5,7 @@
 #include "lib/tensor/block_row.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define DEFAULT_CTX   4096
 #define DEFAULT_CHUNK 512
@@ -55,6 +56,11 @@ static zt_status check_cache(const zt_llm *model, const zt_gguf *gguf)
 /* Refuses what this model cannot do. */
 static zt_status check_model(const zt_llm *model, const zt_gguf *gguf)
 {
+    const zt_llm_opts *opts = &model->opts;
+    if ((opts->hidden || opts->head) && (opts->forward || opts->planned || opts->embed || opts->ranks))
+        return zt_fail(model->ctx, ZT_EUSAGE,
+                       "%s: a multi-token-prediction head does not work with a program, a plan, embeddings or several ranks",
+                       zt_gguf_name(gguf));
     if (model->hyper.arch->encoder && !model->opts.embed)
         return zt_fail(model->ctx, ZT_ENOTSUP, "%s: %s is an encoder: it computes embeddings, not text", zt_gguf_name(gguf),
                        model->hyper.arch->name);
@@ -71,7 +77,12 @@ static zt_status read_model(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
 {
     if (opts->forward) return zt_forward_read(gguf, opts, &model->hyper);
     zt_status status = zt_hyper_read(gguf, &model->hyper);
-    return status == ZT_OK ? zt_weights_check(gguf, &model->hyper) : status;
+    if (status == ZT_OK) status = zt_weights_check(gguf, &model->hyper);
+    if (status != ZT_OK || !(opts->hidden || opts->head)) return status;
+    status = zt_hyper_read_head(gguf, &model->hyper);
+    if (status == ZT_OK) status = zt_weights_check_head(gguf, &model->hyper);
+    if (opts->head) model->hyper.recurrent = false; /* nothing of it is */
+    return status;
 }
 
 /* `context`: as it was asked for. `kv_given`: the type of the cache was. */
@@ -84,6 +95,8 @@ static zt_prog *build_program(const zt_llm *model, const zt_gguf *gguf, int64_t 
                                 .ctx = context,
                                 .n_seq = opts->n_seq,
                                 .embed = opts->embed,
+                                .hidden = opts->hidden,
+                                .head = opts->head,
                                 .draws = opts->draws,
                                 .slots = zt_llm_slots(opts->n_seq)};
     if (!opts->forward) return zt_llm_build(gguf, &model->hyper, &build_opts);
@@ -115,7 +128,7 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
     model->cache_rows = round_up(filled->cache_len > filled->ctx_len ? filled->cache_len : filled->ctx_len, ZT_KV_BLOCK);
     if (filled->chunk > model->cache_rows || model->hyper.arch->encoder)
         filled->chunk = model->cache_rows; /* an encoder sees a text at once */
-    filled->draws = filled->draws && !filled->embed && !filled->planned && !filled->forward && filled->engine &&
+    filled->draws = filled->draws && !filled->embed && !filled->head && !filled->planned && !filled->forward && filled->engine &&
                     zt_drawing_may(filled->engine, model->hyper.vocab);
     model->prog = build_program(model, gguf, context, kv_given);
     return model->prog ? ZT_OK : zt_ctx_status(model->ctx);
@@ -123,11 +136,14 @@ zt_status zt_llm_executable(zt_llm *model, zt_gguf *gguf, const zt_llm_opts *opt
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
+/* Bytes of weights; of a head those of its layer alone, as the others are its model's. */
 static size_t data_bytes(const zt_llm *model)
 {
     size_t sum = 0;
-    for (int i = 0; i < zt_prog_count(model->prog, ZT_VALUE_DATA); i++)
-        sum += zt_type_bytes(&zt_prog_value(model->prog, zt_prog_nth(model->prog, ZT_VALUE_DATA, i))->type);
+    for (int i = 0; i < zt_prog_count(model->prog, ZT_VALUE_DATA); i++) {
+        const zt_value *value = zt_prog_value(model->prog, zt_prog_nth(model->prog, ZT_VALUE_DATA, i));
+        if (!model->opts.head || strncmp(value->tensor, "blk.", 4) == 0) sum += zt_type_bytes(&value->type);
+    }
     return sum;
 }
 
@@ -215,6 +231,8 @@ zt_llm_info zt_llm_get(const zt_llm *model)
         .kv_bytes = state_bytes(model, false),
         .recurrent_bytes = state_bytes(model, true),
         .scratch_bytes = model->scratch,
+        .hidden_bytes = model->opts.hidden ? zt_hidden_bytes(model->hyper.width, model->opts.ctx_len) : 0,
+        .heads = model->hyper.extra_layers,
     };
 }
 

@@ -28,6 +28,8 @@ typedef struct zt_session_opts {
     const zt_binding *fixed; /* symbols that states are sized by (ctx); NULL with n_fixed 0 */
     int n_fixed;
     const struct zt_plan_file *plan; /* plan_file.h: the program is the plan's; NULL: none */
+    /* A session on the same engine and store, whose weights are used where it has loaded them; it is closed later. NULL: none */
+    const struct zt_session *lender;
 } zt_session_opts;
 
 /* Opens program on engine and clears its states to zero. Weights are read from `store` (NULL: program

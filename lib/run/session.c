@@ -63,12 +63,36 @@ static zt_ebuf *load_weight(zt_session *session, zt_engine *engine, const zt_val
     return engine->vt->load(engine, wanted_type, &session->store, handle);
 }
 
+/* What the lender has loaded of a tensor; NULL: nothing. */
+static zt_ebuf *borrowed_weight(const zt_session *session, int engine_index, const zt_value *value, const zt_type *type)
+{
+    const zt_session *lender = session->options.lender;
+    if (!lender || !lender->buffers[engine_index] || lender->chain.engines[engine_index] != session->chain.engines[engine_index])
+        return NULL;
+    for (int i = 0; i < zt_prog_count(lender->program, ZT_VALUE_DATA); i++) {
+        const int value_id = zt_prog_nth(lender->program, ZT_VALUE_DATA, i);
+        const zt_value *lent = zt_prog_value(lender->program, value_id);
+        if (zt_type_equal(&lent->type, type) && strcmp(lent->tensor, value->tensor) == 0)
+            return lender->buffers[engine_index][value_id];
+    }
+    return NULL;
+}
+
+static bool is_borrowed(const zt_session *session, int engine_index, int value_id)
+{
+    const zt_value *value = zt_prog_value(session->program, value_id);
+    const zt_ebuf *buffer = session->buffers[engine_index][value_id];
+    return value->kind == ZT_VALUE_DATA && borrowed_weight(session, engine_index, value, &value->type) == buffer;
+}
+
 static zt_ebuf *session_buffer(zt_session *session, int engine_index, int value_id, const zt_type *type)
 {
     zt_engine *engine = session->chain.engines[engine_index];
     const zt_value *value = zt_prog_value(session->program, value_id);
     if (session->buffers[engine_index][value_id]) return session->buffers[engine_index][value_id];
-    zt_ebuf *buffer = value->kind == ZT_VALUE_DATA ? load_weight(session, engine, value, type) : engine->vt->alloc(engine, type);
+    zt_ebuf *buffer = value->kind == ZT_VALUE_DATA ? borrowed_weight(session, engine_index, value, type) : NULL;
+    if (buffer) return session->buffers[engine_index][value_id] = buffer;
+    buffer = value->kind == ZT_VALUE_DATA ? load_weight(session, engine, value, type) : engine->vt->alloc(engine, type);
     if (!buffer) return NULL;
     if (value->kind == ZT_VALUE_DATA)
         session->report.weight_bytes += zt_type_bytes(type);
@@ -522,7 +546,7 @@ void zt_session_close(zt_session *session)
     zt_session_forget(session);
     for (int engine_index = 0; engine_index < ZT_MAX_CHAIN; engine_index++) {
         for (int value_id = 0; session->buffers[engine_index] && value_id < zt_prog_n_values(session->program); value_id++)
-            if (session->buffers[engine_index][value_id])
+            if (session->buffers[engine_index][value_id] && !is_borrowed(session, engine_index, value_id))
                 session->chain.engines[engine_index]->vt->free(session->chain.engines[engine_index],
                                                                session->buffers[engine_index][value_id]);
         zt_free(session->ctx, session->buffers[engine_index]);

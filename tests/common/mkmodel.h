@@ -36,6 +36,8 @@ typedef struct mkmodel_opts {
     int64_t window;  /* of gemma2 and gemma3: sliding window */
     int64_t experts; /* of those that have them (llama: where it is not 0), of which a token takes 2 */
     bool untied;     /* an output matrix of its own */
+    int64_t next;    /* layers behind the last that predict further tokens, of those with attention */
+    bool planted;    /* layers add nothing, and the first of those behind the last predicts what the model does */
     bool
         whole_b; /* of deepseek2: keys and values from the latent by one matrix, as older files have it, of the same numbers in f32 */
     const mkmodel_kind *type;
@@ -268,13 +270,14 @@ GGUFW_FN void mkmodel_stack(mkmodel_out *m, const char *name, int64_t stack, int
 {
     bool other = m->o->also && (strstr(name, "attn_v") || strstr(name, "ffn_down"));
     const mkmodel_kind *k = other ? m->o->also : m->o->type;
+    const bool adds = strstr(name, "attn_output") || strstr(name, "ffn_down") || strstr(name, "ssm_out");
     zt_type type =
         stack ? zt_type_make(k->dtype, 3, (int64_t[]){stack, rows, cols}) : zt_type_make(k->dtype, 2, (int64_t[]){rows, cols});
     size_t bytes = zt_type_bytes(&type);
     uint8_t *data = malloc(bytes);
     mkmodel_draw r = {.seed = m->o->seed, .sequence = m->sequence++};
     if (!data) abort();
-    mkmodel_weights(k, &r, dev, data, (stack ? stack : 1) * rows * cols);
+    mkmodel_weights(k, &r, m->o->planted && adds ? 0 : dev, data, (stack ? stack : 1) * rows * cols);
     ggufw_tensor(m->w, name, k->number, type.rank, type.dim, data, bytes);
     free(data);
 }
@@ -479,6 +482,8 @@ GGUFW_FN void mkmodel_layer(mkmodel_out *m, int64_t layer)
     if (layered) mkmodel_gemma_layer(m, layer);
 }
 
+#include "tests/common/mkmodel_next.h"
+
 /* ---- the model ----------------------------------------------------------------------------- */
 
 static const char mkmodel_chatml[] = "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\\n' + "
@@ -502,7 +507,8 @@ GGUFW_FN void mkmodel_hyper_keys(const mkmodel_opts *o, ggufw *writer)
     } number[] = {
         {"context_length", o->ctx, true},
         {"embedding_length", o->width, true},
-        {"block_count", o->layers, true},
+        {"block_count", o->layers + o->next, true},
+        {"nextn_predict_layers", o->next, o->next > 0},
         {"feed_forward_length", o->ffn, !layered},
         {"attention.head_count", o->heads, true},
         {"attention.head_count_kv",
@@ -630,6 +636,7 @@ GGUFW_FN const char *mkmodel(const mkmodel_opts *o, ggufw *writer)
     if (!mkmodel_has(o->arch, MK_SUM)) mkmodel_norm(&m, "output_norm.weight", o->width);
     if (mkmodel_has(o->arch, MK_PRE_BIAS | MK_CHANNEL_MIX)) mkmodel_norm(&m, "output_norm.bias", o->width);
     if (o->untied) mkmodel_matrix(&m, "output.weight", o->vocab, o->width, 2 / sqrt((double)o->width));
+    mkmodel_next_layers(&m);
     return NULL;
 }
 

@@ -3,7 +3,10 @@
 #define ZT_MKMODEL_DELTA_H
 
 /* Is the layer a gated delta net, whose heads are those of attention? */
-GGUFW_FN bool mkmodel_is_delta(const mkmodel_opts *o, int64_t layer) { return mkmodel_has(o->arch, MK_DELTA) && layer % 2 == 0; }
+GGUFW_FN bool mkmodel_is_delta(const mkmodel_opts *o, int64_t layer)
+{
+    return mkmodel_has(o->arch, MK_DELTA) && layer % 2 == 0 && layer < o->layers;
+}
 
 /* Numbers about -1. */
 GGUFW_FN void mkmodel_rates(mkmodel_out *m, const char *name, int64_t count)

@@ -22,6 +22,7 @@ greedy() {
     cp "$repo/README.md" README.md
     "$tests/mkmodel" --arch llama --ctx 256 --head 32 long.gguf
     "$tests/mkmodel" --arch llama --ctx 256 --seed 1 tuned.gguf
+    "$tests/mkmodel" --arch qwen35 --ctx 256 --next 1 qwen35.gguf
     zt-dna lora -q --rank 2 model.gguf tuned.gguf -o adapter.gguf
     man_examples_run zt-run
 }

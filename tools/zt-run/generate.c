@@ -392,6 +392,7 @@ zt_status run_open_llm(run_state *run, int64_t max_tokens, bool embed)
     opts.planned = run->plan;
     opts.max_tokens = max_tokens;
     opts.embed = embed;
+    opts.hidden = !embed && run_head_drafts(run->options);
     run->seed = run->cli->seed;
     bool many = run_takes_requests(run->options) && !embed;
     zt_status status = many ? run_size_batch(run, &opts) : ZT_OK;

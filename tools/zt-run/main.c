@@ -50,6 +50,7 @@ static zt_status refuse_on_ranks(run_state *run, bool program)
                  {options->serve != NULL, "--serve"},
                  {options->session != NULL, "--session"},
                  {options->plan != NULL, "--plan"},
+                 {run_head_drafts(options), "--draft mtp"},
                  {options->kv_store != NULL, "--kv-store"}};
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++)
         if (alone[i].given) return zt_cli_refuse_ranks(run->cli, alone[i].name);

@@ -138,6 +138,8 @@ static zt_status check_values(zt_ctx *ctx, const run_options *options)
 static zt_status check_inputs(zt_ctx *ctx, const run_options *options)
 {
     bool piped = !options->prompt && (!options->input || from_stdin(options->input));
+    if (run_head_drafts(options) && (options->plan || options->program))
+        return zt_fail(ctx, ZT_EUSAGE, "'--draft mtp' does not apply with '%s'", options->plan ? "--plan" : "--program");
     if (!options->model) return zt_fail(ctx, ZT_EUSAGE, "no model: specify one with -m");
     struct stat info;
     if (from_stdin(options->session) || (options->session && stat(options->session, &info) == 0 && !S_ISREG(info.st_mode)))
@@ -178,8 +180,13 @@ static zt_status check_outputs(zt_cli *cli, const run_options *options)
 static zt_status check_files(zt_cli *cli, const run_options *options)
 {
     const char *text = options->perplexity ? options->perplexity : options->prompt ? NULL : options->input ? options->input : "-";
-    const char *const inputs[] = {options->model,   text,          options->template, options->json_schema, options->grammar,
-                                  options->program, options->draft};
+    const char *const inputs[] = {options->model,
+                                  text,
+                                  options->template,
+                                  options->json_schema,
+                                  options->grammar,
+                                  options->program,
+                                  run_head_drafts(options) ? NULL : options->draft};
     const char *const outputs[] = {cli->output, options->logits, options->session};
     const char *const output_options[] = {"--output", "--logits", "--session"};
     for (int i = 0; i < 21; i++) {

@@ -234,12 +234,13 @@ zt_status run_dry(run_state *run)
     zt_llm_opts opts = run_llm_opts(run);
     if (run_open_engine(run) != ZT_OK) return zt_ctx_status(run->ctx);
     opts.engine = run->engine;
+    opts.hidden = run_head_drafts(run->options);
     zt_status status = zt_llm_plan(run->gguf, &opts, &info);
     if (status == ZT_OK && run->draft) status = run_draft_plan(run, info.ctx_len, &draft);
     if (status != ZT_OK) return status;
-    size_t total = total_bytes(&info) + total_bytes(&draft);
+    const size_t ahead = total_bytes(&draft) + info.hidden_bytes, total = total_bytes(&info) + ahead;
     size_t available = zt_cli_available_bytes(run->cli);
-    status = print_needs(run, &info, total_bytes(&draft), total, available);
+    status = print_needs(run, &info, ahead, total, available);
     if (status == ZT_OK && total > available) zt_cli_no(run->cli);
     return status;
 }

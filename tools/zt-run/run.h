@@ -265,6 +265,7 @@ void run_kv_store_close(run_state *run);
 
 /* draft.c: speculative decoding. --draft: its file is read before the model is, and opened after it. */
 zt_status run_draft_read(run_state *run);
+bool run_head_drafts(const run_options *options); /* --draft mtp: the model's own head */
 zt_status run_draft_open(run_state *run, int64_t max_tokens);
 zt_status run_draft_plan(run_state *run, int64_t context, zt_llm_info *info); /* its sizes, for --dry-run */
 void run_draft_close(run_state *run);

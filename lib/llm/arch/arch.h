@@ -143,6 +143,14 @@ static inline bool zt_layer_is_recurrent(zt_layer_kind kind)
 /* The feed-forward's curve, times up: f(gate) up; `up` ZT_NONE: f(gate). */
 typedef int zt_act(zt_prog *p, const char *name, int gate, int up);
 
+/* Multi-token prediction: a layer behind the last, with a norm of the next token's embedding, one of a hidden state, and a matrix that
+ * makes the layer's input of both. A step further reads the state of the head itself. */
+typedef enum zt_heads {
+    ZT_HEADS_NONE,   /* such layers are not run */
+    ZT_HEADS_NORMED, /* a step further reads the state behind the head's last norm, */
+    ZT_HEADS_PLAIN   /* or before it */
+} zt_heads;
+
 typedef struct zt_arch {
     const char *name;      /* general.architecture, and the prefix of the keys */
     uint64_t parts;        /* ZT_PART_* */
@@ -223,6 +231,7 @@ typedef struct zt_arch {
         yarn_all_dims; /* rope.scaling.yarn_log_multiplier is a tenth of mscale_all_dim, which scales all of q k, not rope's part */
     /* Scales that no key says: of embeddings, of residuals (over the root of the number of layers), of logits (over the width). */
     double embed_factor, residual_factor, logit_width;
+    zt_heads heads; /* whether layers behind the last, that predict further tokens, can be run */
 } zt_arch;
 
 /* Row of the architecture that `gguf` names, or NULL and ZT_ENOTSUP (or ZT_EDATA: it names none). */
@@ -348,7 +357,8 @@ typedef struct zt_hyper {
     bool fused_experts;                            /* gate over up in one stacked matrix, */
     int64_t expert_up_width;                       /* of 2 expert_ff rows */
     int64_t dense_2, dense_3;                      /* rows of the matrices behind the last norm; 0: there is none */
-    int64_t extra_layers;                          /* behind the last: they predict further tokens, and are not run */
+    int64_t extra_layers;                          /* behind the last: they predict further tokens; the first is the head */
+    int64_t width_2;                               /* 2 width: an embedding beside a hidden state */
     int64_t per_layer;                             /* length of a token's embedding for one layer, 0: none; */
     int64_t per_layer_width;                       /* for all */
     int64_t streams, active_stream, other_streams; /* of AltUp, the one that layers change, and one less than streams */
@@ -356,6 +366,9 @@ typedef struct zt_hyper {
 } zt_hyper;
 
 zt_status zt_hyper_read(const zt_gguf *gguf, zt_hyper *hyper);
+/* hyper_head.c: sizes of the head, the layer behind the last, which is of the kind of the last one with attention. ZT_EDATA: the file
+ * has no head; ZT_ENOTSUP: not of this architecture. */
+zt_status zt_hyper_read_head(const zt_gguf *gguf, zt_hyper *hyper);
 
 /* ---- weights --------------------------------------------------------------------------------- */
 
@@ -497,6 +510,12 @@ typedef enum zt_weight {
     ZT_W_FF_POST,
     ZT_W_FF_SUM,
     ZT_W_FF_SUM_BIAS,
+    ZT_W_NEXT_EMBED, /* of the head: tables of its own, where the file has them, */
+    ZT_W_NEXT_OUT,
+    ZT_W_NEXT_EMBED_NORM,
+    ZT_W_NEXT_HIDDEN_NORM,
+    ZT_W_NEXT_IN, /* [width, 2 width]: of the embedding, then of the hidden state */
+    ZT_W_NEXT_OUT_NORM,
     ZT_W_PER_LAYER_GATE,
     ZT_W_PER_LAYER_OUT,
     ZT_W_PER_LAYER_POST,
@@ -532,6 +551,8 @@ int64_t zt_weight_find(const zt_gguf *gguf, const zt_hyper *hyper, zt_weight wei
 /* Every weight that must be there is there, with the right shape; nothing else is in the file.
  * ZT_EDATA or ZT_ENOTSUP with the tensor's name, and both shapes. */
 zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper);
+/* The same of the head, whose sizes have been read. */
+zt_status zt_weights_check_head(zt_gguf *gguf, const zt_hyper *hyper);
 
 /* ---- the program ----------------------------------------------------------------------------- */
 
@@ -545,6 +566,8 @@ typedef struct zt_build_opts {
     int64_t slots;  /* of states of recurrent layers, where there are such layers */
     int64_t ctx;    /* of the session: says which of two tables of divisors holds */
     bool embed;     /* states after the last norm, not logits */
+    bool hidden;    /* one output more: `hidden` f32[n,width], all rows behind the last norm, which a head reads */
+    bool head;      /* of the head, not of the model: one input more, `hidden`, and one output more, `state` f32[m,width] */
     bool draws;     /* a third output `token`, drawn: draw.c has its inputs, behind the others */
     int64_t lesson; /* training: tokens of each text, with a loss instead of logits, without a cache; 0: off */
     const struct zt_llm_adapter *adapter; /* in training: what is trained instead of the weights, which keep their types */

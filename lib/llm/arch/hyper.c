@@ -122,6 +122,7 @@ static void read_sizes(key_reader *reader, zt_hyper *hyper)
     hyper->n_layers = get_count(reader, "block_count", 0, most);
     read_extra_layers(reader, hyper);
     hyper->width = get_count(reader, "embedding_length", 0, MAX_WIDTH);
+    hyper->width_2 = 2 * hyper->width;
     hyper->ctx_train = get_count(reader, "context_length", 0, INT32_MAX - ZT_KV_BLOCK);
     /* phimoe's converter writes the one key, and its norms are the other */
     bool either = reader->arch->either_epsilon && has_key(reader, "attention.layer_norm_epsilon");

@@ -13,8 +13,8 @@
 /* A size of the tensor's own layer: an offset into the first one's sizes. */
 #define OWN(field) offsetof(zt_hyper, layer[0].field)
 
-/* Sparse: with experts, whose gate and up are two stacked matrices or one. */
-typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER, SPLIT_EXPERTS, FUSED_EXPERTS } layer_kind;
+/* Sparse: with experts, whose gate and up are two stacked matrices or one. Head: behind the last. */
+typedef enum layer_kind { ANY_LAYER, DENSE_LAYER, SPARSE_LAYER, SPLIT_EXPERTS, FUSED_EXPERTS, HEAD_LAYER } layer_kind;
 
 /* A weight belongs to a model that has all parts in `with`. Then it must be in the file if the model has any part in
  * `must`, and may be there if it has any part in `may`. */
@@ -83,6 +83,12 @@ typedef struct weight_row {
     {                                                                                                                            \
         .name = n, .layered = true, .with = PART(EXPERTS) | PART(MORE_BIAS), .must = PART(MORE_BIAS), .rank = r,                 \
         .dim = {__VA_ARGS__}, .layers = SPARSE_LAYER                                                                             \
+    }
+
+/* Of the head. */
+#define HEAD(n, must_, may_, r, ...)                                                                                             \
+    {                                                                                                                            \
+        .name = n, .layered = true, .must = must_, .may = may_, .rank = r, .dim = {__VA_ARGS__}, .layers = HEAD_LAYER            \
     }
 
 /* Of a layer with experts beside its feed-forward. */
@@ -241,6 +247,12 @@ static const weight_row rows[ZT_WEIGHT_COUNT] = {
     [ZT_W_FF_POST] = NORM("post_ffw_norm.weight", POST_NORM, width),
     [ZT_W_FF_SUM] = NORM("layer_output_norm.weight", SUM_NORM, width),
     [ZT_W_FF_SUM_BIAS] = NORM_BIAS("layer_output_norm.bias", SUM_NORM),
+    [ZT_W_NEXT_EMBED] = HEAD("nextn.embed_tokens.weight", 0, PART(ALL), 2, DIM(vocab), DIM(width)),
+    [ZT_W_NEXT_OUT] = HEAD("nextn.shared_head_head.weight", 0, PART(ALL), 2, DIM(vocab), DIM(width)),
+    [ZT_W_NEXT_EMBED_NORM] = HEAD("nextn.enorm.weight", PART(ALL), 0, 1, DIM(width)),
+    [ZT_W_NEXT_HIDDEN_NORM] = HEAD("nextn.hnorm.weight", PART(ALL), 0, 1, DIM(width)),
+    [ZT_W_NEXT_IN] = HEAD("nextn.eh_proj.weight", PART(ALL), 0, 2, DIM(width), DIM(width_2)),
+    [ZT_W_NEXT_OUT_NORM] = HEAD("nextn.shared_head_norm.weight", 0, PART(ALL), 1, DIM(width)),
     [ZT_W_PER_LAYER_GATE] = EACH("inp_gate.weight", 0, PART(PER_LAYER), 0, 2, DIM(per_layer), DIM(width)),
     [ZT_W_PER_LAYER_OUT] = EACH("proj.weight", 0, PART(PER_LAYER), 0, 2, DIM(width), DIM(per_layer)),
     [ZT_W_PER_LAYER_POST] = NORM("post_norm.weight", PER_LAYER, width),
@@ -273,6 +285,7 @@ static bool has_place(const zt_hyper *hyper, const weight_row *row, int64_t laye
     if (row == &rows[ZT_W_ATTN_NORM] && layer == 0 && hyper->arch->first_unnormed) return false;
     if (row == &rows[ZT_W_RELATIVE] && layer > 0) return false;
     if (row->layered && row->kinds && !(row->kinds >> hyper->layer[layer].kind & 1)) return false;
+    if (row->layers == HEAD_LAYER) return layer >= hyper->n_layers;
     bool both = hyper->sparse[layer] && hyper->parts & ZT_PART_BESIDE && row->layers == DENSE_LAYER;
     if (row->layers != ANY_LAYER && !both && hyper->sparse[layer] == (row->layers == DENSE_LAYER)) return false;
     if (row->layers == DENSE_LAYER && hyper->layer[layer].ff == 0) return false;
@@ -401,13 +414,13 @@ static bool is_extra(const zt_hyper *hyper, const char *tensor)
     return layer_of(tensor + 4, hyper->n_layers + hyper->extra_layers, &name) >= hyper->n_layers;
 }
 
-/* Does the architecture have a tensor of this name? Used only to name an unexpected one. */
-static bool is_known(const zt_hyper *hyper, const char *tensor)
+/* Does the architecture have a tensor of this name, in layers below `layers`? Used only to name an unexpected one. */
+static bool is_known(const zt_hyper *hyper, const char *tensor, int64_t layers)
 {
     tensor = unprefixed(hyper, tensor);
     bool layered = strncmp(tensor, "blk.", 4) == 0;
     const char *name = tensor;
-    int64_t layer = layered ? layer_of(tensor + 4, hyper->n_layers, &name) : 0;
+    int64_t layer = layered ? layer_of(tensor + 4, layers, &name) : 0;
     for (int weight = 0; weight < ZT_WEIGHT_COUNT && layer >= 0; weight++)
         if (rows[weight].layered == layered && has_place(hyper, &rows[weight], layer) &&
             strcmp(name, own_name(hyper, &rows[weight])) == 0)
@@ -422,7 +435,7 @@ static zt_status refuse_extra(const zt_gguf *gguf, const zt_hyper *hyper)
     zt_type type;
     for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++) {
         const char *name = zt_gguf_tensor(gguf, i, &type, NULL, NULL);
-        if (!is_known(hyper, name) && !is_extra(hyper, name))
+        if (!is_known(hyper, name, hyper->n_layers) && !is_extra(hyper, name))
             return zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP, "%s: unexpected tensor '%s' in a %s model of %" PRId64 " layers",
                            zt_gguf_name(gguf), zt_escape(text, sizeof text, name, strlen(name)), hyper->arch->name,
                            hyper->n_layers);
@@ -479,4 +492,30 @@ zt_status zt_weights_check(zt_gguf *gguf, const zt_hyper *hyper)
     }
     if (used != zt_gguf_n_tensors(gguf)) return refuse_extra(gguf, hyper);
     return check_divisors(gguf, hyper);
+}
+
+/* A tensor of the head that it is not known to have: it would be computed without it. */
+static zt_status refuse_further(const zt_gguf *gguf, const zt_hyper *hyper)
+{
+    char text[128];
+    const char *own;
+    zt_type type;
+    for (int64_t i = 0; i < zt_gguf_n_tensors(gguf); i++) {
+        const char *name = zt_gguf_tensor(gguf, i, &type, NULL, NULL);
+        if (strncmp(name, "blk.", 4) != 0 || layer_of(name + 4, hyper->n_layers + 1, &own) != hyper->n_layers) continue;
+        if (!is_known(hyper, name, hyper->n_layers + 1))
+            return zt_fail(zt_gguf_ctx(gguf), ZT_ENOTSUP,
+                           "%s: unexpected tensor '%s' in the multi-token-prediction head of a %s model", zt_gguf_name(gguf),
+                           zt_escape(text, sizeof text, name, strlen(name)), hyper->arch->name);
+    }
+    return ZT_OK;
+}
+
+zt_status zt_weights_check_head(zt_gguf *gguf, const zt_hyper *hyper)
+{
+    int64_t used = 0;
+    zt_status status = ZT_OK;
+    for (int weight = 0; weight < ZT_WEIGHT_COUNT && status == ZT_OK; weight++)
+        if (rows[weight].layered) status = check_weight(gguf, hyper, (zt_weight)weight, hyper->n_layers, &used);
+    return status == ZT_OK ? refuse_further(gguf, hyper) : status;
 }

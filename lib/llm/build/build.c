@@ -8,6 +8,10 @@
  *
  *   in from, to: i32[n]      state of such a layer: f32[slots,...]
  *
+ * for a head also out hidden: f32[n,width], and of the head
+ *
+ *   in ids, pos, seq: i32[n]   table   rows   hidden: f32[n,width]    out logits: f32[m,V]   state: f32[m,width]
+ *
  * and of an encoder
  *
  *   in ids, types, pos, last: i32[n]                         out states: f32[n,width]
@@ -510,18 +514,18 @@ void zt_keep_rows(zt_program_builder *builder, bool attended)
 static int keep_wanted_rows(zt_program_builder *builder, int x)
 {
     const zt_hyper *hyper = builder->hyper;
-    for (int64_t layer = builder->layer; layer < hyper->n_layers; layer++)
+    for (int64_t layer = builder->layer; layer <= builder->last_layer; layer++)
         if (hyper->layer[layer].cache == layer) return x;
     if (builder->rows == ZT_NONE) return x;
     x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
-    zt_keep_rows(builder, builder->layer < hyper->n_layers);
+    zt_keep_rows(builder, builder->layer <= builder->last_layer);
     return x;
 }
 
 /* A layer that is a feed-forward alone: x + scale * feed_forward(norm(x)). */
 static int emit_sole_feed_forward(zt_program_builder *builder, int x, int normed)
 {
-    if (builder->layer == builder->hyper->n_layers - 1 && builder->rows != ZT_NONE) {
+    if (builder->layer == builder->last_layer && builder->rows != ZT_NONE) {
         x = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
         zt_keep_rows(builder, false);
@@ -559,7 +563,7 @@ static int emit_layer(zt_program_builder *builder, int x)
     int attended = mixers[kind].emit(builder, seen);
     int beside = kind == ZT_LAYER_BESIDE_MAMBA2 ? zt_emit_mamba2(builder, seen) : ZT_NONE;
     const bool channels = hyper->parts & ZT_PART_CHANNEL_MIX; /* which reads the row before too */
-    if (builder->layer == hyper->n_layers - 1 && builder->rows != ZT_NONE && !channels) {
+    if (builder->layer == builder->last_layer && builder->rows != ZT_NONE && !channels) {
         attended = zt_program_gather(builder->program, "a_rows", attended, builder->rows, NULL);
         x = before = zt_program_gather(builder->program, "x_rows", x, builder->rows, NULL);
         if (one_norm) normed = zt_program_gather(builder->program, "h_rows", normed, builder->rows, NULL);
@@ -634,7 +638,8 @@ static int declare_inputs(zt_program_builder *builder)
     builder->seq = declare_input(builder, "seq", rows);
     builder->table = zt_prog_in(program, "table", ZT_I32, 2, (int64_t[]){builder->opts->n_seq, blocks});
     builder->rows = declare_input(builder, "rows", wanted);
-    if (!builder->hyper->recurrent) return ids;
+    if (builder->opts->head) builder->hidden = zt_prog_in(program, "hidden", ZT_F32, 2, (int64_t[]){rows, builder->hyper->width});
+    if (!builder->hyper->recurrent || builder->opts->head) return ids;
     builder->from = declare_input(builder, "from", rows);
     builder->to = declare_input(builder, "to", rows);
     return ids;
@@ -668,13 +673,21 @@ static int emit_dense(zt_program_builder *builder, int x)
     return second == ZT_NONE ? x : zt_emit_linear(builder, "dense_3_out", x, second, ZT_NONE, true);
 }
 
-/* States after the last norm, or logits. */
-static int emit_output(zt_program_builder *builder, int x, int embedding)
+/* The last norms; of all rows where a head reads them, then those with logits. */
+static int emit_last_norms(zt_program_builder *builder, int x, int rows)
 {
     x = zt_emit_norm(builder, "x_norm", x, ZT_W_OUT_NORM, ZT_W_OUT_NORM_BIAS, 0);
     x = zt_emit_norm(builder, "x_last", x, ZT_W_OUT_NORM_EMBD, ZT_WEIGHT_COUNT, 0);
+    builder->hidden = x;
+    return rows == ZT_NONE ? x : zt_program_gather(builder->program, "x_rows", x, rows, NULL);
+}
+
+/* States after the last norm, or logits. */
+static int emit_output(zt_program_builder *builder, int x, int embedding)
+{
     if (builder->opts->embed) return builder->hyper->classifies ? zt_emit_classifier(builder, x) : emit_dense(builder, x);
-    int weight = zt_weight_data(builder, ZT_W_OUT);
+    int weight = zt_weight_data(builder, ZT_W_NEXT_OUT);
+    if (weight == ZT_NONE) weight = zt_weight_data(builder, ZT_W_OUT);
     int bias = zt_weight_data(builder, ZT_W_OUT_BIAS);
     x = zt_emit_linear(builder, "logits", x, weight == ZT_NONE ? embedding : weight, bias, true);
     x = zt_emit_scale(builder, "less", x, builder->hyper->logit_scale);
@@ -732,9 +745,12 @@ static zt_status declare_outputs(zt_program_builder *builder, int result)
     zt_status status = zt_prog_out(builder->program, builder->opts->embed ? "states" : "logits", result);
     if (status != ZT_OK || builder->opts->embed) return status;
     status = zt_prog_out(builder->program, "best", zt_program_argmax(builder->program, "likeliest", result, NULL));
-    if (status != ZT_OK || !builder->opts->draws) return status;
-    return zt_prog_out(builder->program, "token",
-                       zt_drawing_build(builder->program, result, zt_prog_symbol(builder->program, "m")));
+    if (status == ZT_OK && builder->opts->draws)
+        status = zt_prog_out(builder->program, "token",
+                             zt_drawing_build(builder->program, result, zt_prog_symbol(builder->program, "m")));
+    if (status == ZT_OK && (builder->opts->hidden || builder->opts->head))
+        status = zt_prog_out(builder->program, builder->opts->head ? "state" : "hidden", builder->hidden);
+    return status;
 }
 
 zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build_opts *opts)
@@ -752,7 +768,10 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     if (opts->lesson && (hyper->parts & ZT_PART_INDEXER))
         zt_fail(ctx, ZT_ENOTSUP, "%s: models with an indexer that chooses keys cannot be trained", zt_gguf_name(gguf));
     zt_prog_model(builder.program, zt_gguf_name(gguf), zt_gguf_id(gguf));
+    builder.last_layer = hyper->n_layers - !opts->head;
+    builder.layer = opts->head ? hyper->n_layers : 0;
     int ids = declare_inputs(&builder), x = embed_tokens(&builder, ids, &embedding);
+    if (opts->head) x = zt_emit_head_input(&builder, ids, x);
     builder.per_layer = zt_embed_per_layer(&builder, ids, x);
     builder.divisors = rope_divisors(&builder);
     builder.temper = query_scales(&builder);
@@ -761,12 +780,16 @@ zt_prog *zt_llm_build(const zt_gguf *gguf, const zt_hyper *hyper, const zt_build
     builder.relative = opts->lesson && hyper->alibi > 0 ? zt_emit_lesson_biases(&builder) : zt_emit_relative(&builder);
     bool streams = hyper->parts & ZT_PART_ALTUP;
     if (streams) x = zt_spread_streams(&builder, x);
-    for (builder.layer = 0; builder.layer < hyper->n_layers; builder.layer++) {
+    const int rows = opts->hidden ? builder.rows : ZT_NONE; /* those with logits, of states that are all wanted */
+    if (opts->hidden) builder.rows = ZT_NONE;
+    for (; builder.layer <= builder.last_layer; builder.layer++) {
         x = keep_wanted_rows(&builder, x);
         x = streams ? zt_emit_stream_layer(&builder, x) : emit_layer(&builder, x);
     }
     x = keep_wanted_rows(&builder, x);
     if (streams) x = zt_join_streams(&builder, x);
+    builder.layer = builder.last_layer;
+    x = opts->head ? zt_emit_head_norm(&builder, x) : emit_last_norms(&builder, x, rows);
     zt_status status = declare_outputs(&builder, emit_output(&builder, x, embedding));
     if (status == ZT_OK && zt_ctx_status(ctx) == ZT_OK) return builder.program;
     zt_prog_free(builder.program);

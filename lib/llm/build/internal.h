@@ -1,7 +1,7 @@
 /* internal.h - private to lib/llm: what the files of the builder share. build.c has layers and attention,
  * build/latent.c latent attention, build/experts.c routed experts, build/recurrent.c what recurrent layers share,
  * build/delta.c gated delta nets, build/classifier.c a classifier of texts, build/per_layer.c
- * embeddings for each layer, build/streams.c several streams, build/adapter.c an adapter that is trained.
+ * embeddings for each layer, build/streams.c several streams, build/head.c the head that predicts further tokens, build/adapter.c an adapter that is trained.
  */
 #ifndef ZT_BUILD_INTERNAL_H
 #define ZT_BUILD_INTERNAL_H
@@ -25,13 +25,14 @@ typedef struct zt_program_builder {
     int gates;                 /* of the layer's attention; ZT_NONE: it has none */
     int target;                /* of a lesson */
     int64_t texts, rows_all;   /* of a lesson: n, and n T */
+    int hidden;                /* of the head: states of the model behind its last norm, f32[n,width] */
     int divisors;              /* divisors of rope, ZT_NONE in most models */
     int heads;                 /* i32[n,heads]: the number of each head; ZT_NONE without latent attention */
     int temper;                /* what each row of q is multiplied by, f32[n,1]; ZT_NONE in most models */
     int first_values;          /* of RWKV-7: the values of layer 0 */
     int per_layer;             /* each row's embeddings for all layers, f32[n, layers * length]; ZT_NONE in most models */
     int64_t ctx;               /* the symbol */
-    int64_t layer;
+    int64_t layer, last_layer;
     int64_t row_count; /* of what is computed now: n, or m behind the last attention with a cache of its own */
     zt_layer_keys keys[ZT_MAX_LAYERS];
     char label[32];
@@ -119,6 +120,11 @@ int zt_emit_delta_net(zt_program_builder *builder, int x);
 /* Of a layer with experts beside its feed-forward, which reads `read`; the router and the experts read x, each after a norm
  * of its own. */
 int zt_emit_experts_beside(zt_program_builder *builder, int x, int read);
+
+/* build/head.c: what the layer of the head reads, of ids, or of x where they are embedded already, and of the hidden states; and its last
+ * norm, which also sets what a step further reads. */
+int zt_emit_head_input(zt_program_builder *builder, int ids, int x);
+int zt_emit_head_norm(zt_program_builder *builder, int x);
 
 /* build/per_layer.c: the embeddings of ids for each layer, from their rows of a table and from x, the embedded tokens. */
 int zt_embed_per_layer(zt_program_builder *builder, int ids, int x);
