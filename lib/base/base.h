@@ -183,6 +183,9 @@ zt_status zt_str_put_json(zt_str *str, const char *bytes, size_t size);
 zt_status zt_str_put_double(zt_str *str, double value);
 /* The same for text of a known short length inside messages: escapes into buf, returns buf. */
 const char *zt_escape(char *buffer, size_t buf_bytes, const char *bytes, size_t size);
+/* Is `end` the whole of a dotted name, or its last parts? "a.b.c" ends in "c" and "b.c", not in "" or ".c". NULL: false. */
+bool zt_name_ends_in(const char *name, const char *end);
+bool zt_name_ends_in_n(const char *name, size_t length, const char *end, size_t end_length); /* the same of bytes */
 /* Sizes: "512M" (10^6), "4GiB" (2^30), "20000"; false when it is not one or overflows. */
 bool zt_parse_size(const char *text, size_t *out);
 bool zt_parse_i64(const char *text, int64_t *out);   /* whole string, base 10 */
@@ -280,6 +283,8 @@ zt_status zt_sink_copy(zt_sink *sink, const zt_source *source, uint64_t offset, 
  * appeared meanwhile, without `force`). After it, whatever it returns, only close. */
 zt_status zt_sink_commit(zt_sink *sink);
 void zt_sink_close(zt_sink *sink); /* frees; without a commit the target is as it was. NULL: nothing */
+/* Writes a whole file, completely or not at all: open, write, commit, close. */
+zt_status zt_sink_put_file(zt_ctx *ctx, const char *path, bool force, const void *bytes, size_t size);
 
 /* ---- random numbers, time, processor --------------------------------------------------------- */
 

@@ -312,3 +312,12 @@ void zt_sink_close(zt_sink *sink)
     zt_free(sink->ctx, sink->path);
     zt_free(sink->ctx, sink);
 }
+
+zt_status zt_sink_put_file(zt_ctx *ctx, const char *path, bool force, const void *bytes, size_t size)
+{
+    zt_sink *sink = zt_sink_open(ctx, path, force);
+    zt_status status = sink ? zt_sink_write(sink, bytes, size) : zt_ctx_status(ctx);
+    if (status == ZT_OK) status = zt_sink_commit(sink);
+    zt_sink_close(sink);
+    return status;
+}

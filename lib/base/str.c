@@ -363,6 +363,17 @@ static uint64_t unit_bytes(const char *name)
 }
 
 /* "1.5GiB" too: up to six digits after the point, which all units from T down keep below 2^64. */
+bool zt_name_ends_in_n(const char *name, size_t length, const char *end, size_t end_length)
+{
+    return name && end && end_length && length >= end_length && !memcmp(name + length - end_length, end, end_length) &&
+           (length == end_length || name[length - end_length - 1] == '.');
+}
+
+bool zt_name_ends_in(const char *name, const char *end)
+{
+    return name && end && zt_name_ends_in_n(name, strlen(name), end, strlen(end));
+}
+
 bool zt_parse_size(const char *text, size_t *out)
 {
     if (!text) return false;

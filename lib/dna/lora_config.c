@@ -401,21 +401,13 @@ const char *zt_lora_unknown(const zt_lora *adapter, int index)
 
 /* ---- of a module ----------------------------------------------------------------------------- */
 
-/* Is the module of that name: the last of its parts? */
-static bool ends_in(const char *module, const char *name)
-{
-    size_t length = strlen(module), end_length = strlen(name);
-    return end_length && end_length <= length && !strcmp(module + length - end_length, name) &&
-           (end_length == length || module[length - end_length - 1] == '.');
-}
-
 bool zt_lora_config_saves(const lora_config *config, const char *module)
 {
     size_t i;
     json_t *value;
     json_array_foreach(config->saved_modules, i, value)
     {
-        if (ends_in(module, json_string_value(value))) return true;
+        if (zt_name_ends_in(module, json_string_value(value))) return true;
     }
     return false;
 }
@@ -458,7 +450,7 @@ static const json_t *find_token_rows(const lora_config *config, const char *modu
     if (json_is_array(config->token_rows)) return config->token_rows;
     json_object_foreach((json_t *)(uintptr_t)config->token_rows, key, value)
     {
-        if (ends_in(module, key)) return value;
+        if (zt_name_ends_in(module, key)) return value;
     }
     return NULL;
 }

@@ -94,13 +94,6 @@ zt_status zt_lora_check_arch(const zt_lora *adapter, zt_checkpoint *model)
 
 /* ---- embedding and head ---------------------------------------------------------------------- */
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), end_length = strlen(end);
-    return length >= end_length && !strcmp(name + length - end_length, end) &&
-           (length == end_length || name[length - end_length - 1] == '.');
-}
-
 /* The tensor whose name ends in one of these; -1. */
 static int64_t find_end(zt_checkpoint *model, const char *const *ends)
 {
@@ -108,7 +101,7 @@ static int64_t find_end(zt_checkpoint *model, const char *const *ends)
         zt_entry entry;
         zt_checkpoint_get(model, tensor_index, &entry);
         for (const char *const *candidate = ends; *candidate; candidate++)
-            if (ends_in(entry.name, *candidate)) return tensor_index;
+            if (zt_name_ends_in(entry.name, *candidate)) return tensor_index;
     }
     return -1;
 }
@@ -233,9 +226,9 @@ static zt_status check_whole(const lora_placement *placement, zt_checkpoint *mod
     for (int k = 1; k < wanted->rank && same; k++) same = own.dim[k] == wanted->dim[k];
     /* only a vocabulary may grow */
     if (same && wanted->rank) {
-        bool vocabulary =
-            wanted->rank == 2 && (ends_in(placement->part->module, "embed_tokens") || ends_in(placement->part->module, "wte") ||
-                                  ends_in(placement->part->module, "lm_head"));
+        bool vocabulary = wanted->rank == 2 && (zt_name_ends_in(placement->part->module, "embed_tokens") ||
+                                                zt_name_ends_in(placement->part->module, "wte") ||
+                                                zt_name_ends_in(placement->part->module, "lm_head"));
         same = own.dim[0] == wanted->dim[0] || (vocabulary && own.dim[0] > wanted->dim[0]);
     }
     return same ? ZT_OK : fail_shape(placement, model, "the replacement", &own, wanted);
@@ -324,7 +317,8 @@ zt_status zt_lora_place_part(const zt_lora *adapter, zt_checkpoint *model, const
     else
         out->tensor = zt_lora_find_own(model, name);
     if (status != ZT_OK) return status;
-    if (out->tensor < 0 && (!ends->head_name || !ends_in(name, ends->head_name))) return fail_no_tensor(adapter, model, part);
+    if (out->tensor < 0 && (!ends->head_name || !zt_name_ends_in(name, ends->head_name)))
+        return fail_no_tensor(adapter, model, part);
     zt_checkpoint_get(model, out->tensor < 0 ? ends->embedding : out->tensor, &entry);
     return check_shapes(out, model, &entry);
 }

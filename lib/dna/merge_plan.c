@@ -36,19 +36,12 @@ static const struct {
             {"lm_head.weight", "wte.weight"},
             {"embed_out.weight", "embed_in.weight"}};
 
-static bool ends_in(const char *name, const char *end)
-{
-    size_t length = strlen(name), end_length = strlen(end);
-    return length >= end_length && !strcmp(name + length - end_length, end) &&
-           (length == end_length || name[length - end_length - 1] == '.');
-}
-
 static int64_t find_by_ending(zt_checkpoint *checkpoint, const char *end)
 {
     zt_entry entry;
     for (int64_t tensor_index = 0; tensor_index < zt_checkpoint_count(checkpoint); tensor_index++) {
         zt_checkpoint_get(checkpoint, tensor_index, &entry);
-        if (ends_in(entry.name, end)) return tensor_index;
+        if (zt_name_ends_in(entry.name, end)) return tensor_index;
     }
     return -1;
 }
@@ -57,7 +50,7 @@ static int64_t find_tied_tensor(zt_checkpoint *checkpoint, const char *name)
 {
     int64_t i = zt_checkpoint_find(checkpoint, name);
     for (size_t k = 0; k < sizeof ties / sizeof *ties && i < 0; k++)
-        if (ends_in(name, ties[k].head)) i = find_by_ending(checkpoint, ties[k].embedding);
+        if (zt_name_ends_in(name, ties[k].head)) i = find_by_ending(checkpoint, ties[k].embedding);
     return i;
 }
 

@@ -2,7 +2,6 @@
  *
  * The schema is that of mergekit-moe (mergekit 0.1.5, moe/config.py and docs/moe.md, as facts).
  */
-#include "lib/base/near.h"
 #include "lib/base/require.h"
 #include "lib/dna/moe_internal.h"
 #include "lib/dna/tree.h"
@@ -12,56 +11,11 @@
 
 enum { EXPERTS = 256 };
 
-typedef struct moe_builder {
-    zt_moe_recipe *recipe;
-    zt_ctx *ctx;
-    const zt_tree *shared; /* the list shared_experts; NULL: none */
-} moe_builder;
+#define REFUSE(at, ...) zt_tree_fail(builder->ctx, builder->file, at, __VA_ARGS__)
 
-#define REFUSE(at, ...) zt_tree_fail(builder->ctx, builder->recipe->name, at, __VA_ARGS__)
+static zt_moe_config *config_of(const zt_tree_reader *builder) { return &((zt_moe_recipe *)builder->recipe)->config; }
 
-typedef zt_status moe_key_fn(moe_builder *builder, const zt_tree *value, void *into);
-typedef struct moe_key {
-    const char *name;
-    moe_key_fn *read;
-} moe_key;
-
-static void *alloc_zeroed(moe_builder *builder, int64_t count, size_t size)
-{
-    size_t bytes = ((size_t)count + 1) * size; /* count: at most the nodes of a tree */
-    void *memory = zt_arena_alloc(builder->recipe->arena, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
-}
-
-static const char *key_name(const void *rows, int index) { return ((const moe_key *)rows)[index].name; }
-
-static zt_status read_keys(moe_builder *builder, const zt_tree *map, const char *what, const moe_key *rows, void *into)
-{
-    if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: expected keys and values", what);
-    for (int64_t pair = 0; pair < map->count; pair++) {
-        const zt_tree *key = map->items[2 * pair], *value = map->items[2 * pair + 1];
-        const moe_key *row = rows;
-        char shown[80];
-        zt_near_hint hint;
-        while (row->name && strcmp(row->name, key->text)) row++;
-        if (!row->name)
-            return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
-                          zt_near(hint, key->text, key_name, rows));
-        zt_status status = zt_tree_is_null(value) ? ZT_OK : row->read(builder, value, into);
-        if (status != ZT_OK) return status;
-    }
-    return ZT_OK;
-}
-
-static zt_status read_text(moe_builder *builder, const zt_tree *node, const char *what, const char **out)
-{
-    if (node->kind != ZT_TREE_SCALAR) return REFUSE(node, "%s: expected a string", what);
-    *out = zt_arena_strndup(builder->recipe->arena, node->text, strlen(node->text));
-    return *out ? ZT_OK : ZT_ENOMEM;
-}
-
-static zt_status read_real(moe_builder *builder, const zt_tree *node, const char *what, double *out)
+static zt_status read_real(zt_tree_reader *builder, const zt_tree *node, const char *what, double *out)
 {
     char shown[80];
     if (node->kind == ZT_TREE_SCALAR && zt_parse_double(node->text, out) && isfinite(*out)) return ZT_OK;
@@ -71,11 +25,11 @@ static zt_status read_real(moe_builder *builder, const zt_tree *node, const char
 
 /* ---- models and experts ------------------------------------------------------------------------ */
 
-static zt_status find_model(moe_builder *builder, const zt_tree *node, int *out)
+static zt_status find_model(zt_tree_reader *builder, const zt_tree *node, int *out)
 {
-    zt_moe_config *config = &builder->recipe->config;
+    zt_moe_config *config = config_of(builder);
     const char *name = NULL;
-    zt_status status = read_text(builder, node, "model", &name);
+    zt_status status = zt_tree_read_text(builder, node, "model", &name);
     if (status != ZT_OK) return status;
     if (!*name) return REFUSE(node, "model: expected a file name");
     for (const char *text = name; *text; text++)
@@ -86,139 +40,125 @@ static zt_status find_model(moe_builder *builder, const zt_tree *node, int *out)
     return ZT_OK;
 }
 
-static zt_status read_prompts(moe_builder *builder, const zt_tree *node, const char *what, const char ***prompts, int *count)
+static zt_status read_prompts(zt_tree_reader *builder, const zt_tree *node, const char *what, const char ***prompts, int *count)
 {
     if (node->kind != ZT_TREE_LIST) return REFUSE(node, "%s: expected a list of strings", what);
-    *prompts = alloc_zeroed(builder, node->count, sizeof **prompts);
+    *prompts = zt_tree_zeroed(builder, node->count, sizeof **prompts);
     if (!*prompts) return ZT_ENOMEM;
     for (int64_t i = 0; i < node->count; i++) {
-        zt_status status = read_text(builder, node->items[i], what, &(*prompts)[i]);
+        zt_status status = zt_tree_read_text(builder, node->items[i], what, &(*prompts)[i]);
         if (status != ZT_OK) return status;
     }
     *count = (int)node->count;
     return ZT_OK;
 }
 
-static zt_status on_model(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_model(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return find_model(builder, node, &((zt_moe_expert *)into)->model);
 }
 
-static zt_status on_positive(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_positive(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_moe_expert *expert = into;
     return read_prompts(builder, node, "positive_prompts", &expert->positive, &expert->positive_count);
 }
 
-static zt_status on_negative(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_negative(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_moe_expert *expert = into;
     return read_prompts(builder, node, "negative_prompts", &expert->negative, &expert->negative_count);
 }
 
-static zt_status on_noise(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_noise(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return read_real(builder, node, "noise_scale", &((zt_moe_expert *)into)->noise_scale);
 }
 
-static zt_status on_residual(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_residual(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return read_real(builder, node, "residual_scale", &((zt_moe_expert *)into)->residual_scale);
 }
 
-static zt_status read_experts(moe_builder *builder, const zt_tree *list, const char *what)
+static zt_status read_experts(zt_tree_reader *builder, const zt_tree *list, const char *what, int *count)
 {
-    static const moe_key keys[] = {{"source_model", on_model},        {"positive_prompts", on_positive},
-                                   {"negative_prompts", on_negative}, {"noise_scale", on_noise},
-                                   {"residual_scale", on_residual},   {0}};
-    zt_moe_config *config = &builder->recipe->config;
+    static const zt_tree_key keys[] = {{"source_model", on_model},        {"positive_prompts", on_positive},
+                                       {"negative_prompts", on_negative}, {"noise_scale", on_noise},
+                                       {"residual_scale", on_residual},   {0}};
+    zt_moe_config *config = config_of(builder);
     if (list->kind != ZT_TREE_LIST) return REFUSE(list, "%s: expected a list", what);
     for (int64_t i = 0; i < list->count; i++) {
         if (config->expert_count + config->shared_count >= EXPERTS)
             return REFUSE(list, "%s: at most %d are supported", what, EXPERTS);
         zt_moe_expert *expert = &config->experts[config->expert_count + config->shared_count];
         *expert = (zt_moe_expert){.model = -1, .residual_scale = 1};
-        zt_status status = read_keys(builder, list->items[i], what, keys, expert);
+        zt_status status = zt_tree_read_keys(builder, list->items[i], what, keys, expert);
         if (status == ZT_OK && expert->model < 0) status = REFUSE(list->items[i], "%s: missing key 'source_model'", what);
         if (status != ZT_OK) return status;
-        if (list == builder->shared)
-            config->shared_count++;
-        else
-            config->expert_count++;
+        ++*count;
     }
     return ZT_OK;
 }
 
 /* ---- the recipe -------------------------------------------------------------------------------- */
 
-static zt_status on_base(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_base(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     int index;
     (void)into;
-    zt_moe_config *config = &builder->recipe->config;
+    zt_moe_config *config = config_of(builder);
     config->model_count = 0; /* it is the first, wherever the document names it */
     zt_status status = find_model(builder, node, &index);
     return status;
 }
 
 /* Read after the base: see build. */
-static zt_status on_later(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_later(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     (void)builder, (void)node, (void)into;
     return ZT_OK;
 }
 
-static zt_status on_gate_mode(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_gate_mode(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const struct {
-        const char *name;
-        zt_moe_gates gates;
-    } words[] = {{"hidden", ZT_MOE_HIDDEN},           {"hidden_last", ZT_MOE_HIDDEN}, {"hidden_avg", ZT_MOE_HIDDEN_AVERAGE},
-                 {"cheap_embed", ZT_MOE_CHEAP_EMBED}, {"random", ZT_MOE_RANDOM},      {"uniform_random", ZT_MOE_UNIFORM}};
-    const char *name = NULL;
-    char shown[80];
+    static const zt_tree_word words[] = {{"hidden", ZT_MOE_HIDDEN},
+                                         {"hidden_last", ZT_MOE_HIDDEN},
+                                         {"hidden_avg", ZT_MOE_HIDDEN_AVERAGE},
+                                         {"cheap_embed", ZT_MOE_CHEAP_EMBED},
+                                         {"random", ZT_MOE_RANDOM},
+                                         {"uniform_random", ZT_MOE_UNIFORM},
+                                         {0}};
+    int gates = ZT_MOE_HIDDEN;
     (void)into;
-    zt_status status = read_text(builder, node, "gate_mode", &name);
-    if (status != ZT_OK) return status;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name)) return builder->recipe->config.gates = words[i].gates, ZT_OK;
-    return REFUSE(node,
-                  "unknown gate_mode '%s': expected one of hidden, hidden_last, hidden_avg, cheap_embed, random, "
-                  "uniform_random",
-                  zt_escape(shown, sizeof shown, name, strlen(name)));
+    zt_status status = zt_tree_read_word(builder, node, "gate_mode", words, &gates);
+    if (status == ZT_OK) config_of(builder)->gates = (zt_moe_gates)gates;
+    return status;
 }
 
-static zt_status on_dtype(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_dtype(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const struct {
-        const char *name;
-        zt_dtype dtype;
-    } words[] = {{"float32", ZT_F32}, {"float16", ZT_F16}, {"bfloat16", ZT_BF16}};
-    const char *name = NULL;
-    char shown[80];
+    static const zt_tree_word words[] = {{"float32", ZT_F32}, {"float16", ZT_F16}, {"bfloat16", ZT_BF16}, {0}};
+    int dtype = ZT_F32;
     (void)into;
-    zt_status status = read_text(builder, node, "dtype", &name);
-    if (status != ZT_OK) return status;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name)) return builder->recipe->dtype = words[i].dtype, ZT_OK;
-    return REFUSE(node, "unknown dtype '%s': expected float32, float16 or bfloat16",
-                  zt_escape(shown, sizeof shown, name, strlen(name)));
+    zt_status status = zt_tree_read_word(builder, node, "dtype", words, &dtype);
+    if (status == ZT_OK) ((zt_moe_recipe *)builder->recipe)->dtype = (zt_dtype)dtype;
+    return status;
 }
 
-static zt_status on_used(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_used(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     char shown[80];
     (void)into;
-    int64_t *used = &builder->recipe->config.used;
+    int64_t *used = &config_of(builder)->used;
     if (node->kind == ZT_TREE_SCALAR && zt_parse_i64(node->text, used) && *used >= 1) return ZT_OK;
     return REFUSE(node, "experts_per_token: '%s' is not a number of experts",
                   node->kind == ZT_TREE_SCALAR ? zt_escape(shown, sizeof shown, node->text, strlen(node->text)) : "list");
 }
 
-static zt_status on_architecture(moe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_architecture(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     (void)into;
-    return read_text(builder, node, "architecture", &builder->recipe->architecture);
+    return zt_tree_read_text(builder, node, "architecture", &((zt_moe_recipe *)builder->recipe)->architecture);
 }
 
 static bool same_prompts(const zt_moe_expert *a, const zt_moe_expert *b)
@@ -230,9 +170,9 @@ static bool same_prompts(const zt_moe_expert *a, const zt_moe_expert *b)
 }
 
 /* Routers from prompts need prompts, which differ. */
-static zt_status check_prompts(moe_builder *builder, const zt_tree *node)
+static zt_status check_prompts(zt_tree_reader *builder, const zt_tree *node)
 {
-    const zt_moe_config *config = &builder->recipe->config;
+    const zt_moe_config *config = config_of(builder);
     bool alike = config->expert_count > 1;
     if (config->gates == ZT_MOE_RANDOM || config->gates == ZT_MOE_UNIFORM) return ZT_OK;
     for (int i = 0; i < config->expert_count + config->shared_count; i++)
@@ -243,9 +183,9 @@ static zt_status check_prompts(moe_builder *builder, const zt_tree *node)
                  : ZT_OK;
 }
 
-static zt_status check_whole(moe_builder *builder, const zt_tree *node)
+static zt_status check_whole(zt_tree_reader *builder, const zt_tree *node)
 {
-    const zt_moe_config *config = &builder->recipe->config;
+    const zt_moe_config *config = config_of(builder);
     if (!config->expert_count) return REFUSE(node, "no experts");
     if (config->used > config->expert_count)
         return REFUSE(node, "experts_per_token is %lld, but there are %d experts", (long long)config->used, config->expert_count);
@@ -253,23 +193,22 @@ static zt_status check_whole(moe_builder *builder, const zt_tree *node)
     return check_prompts(builder, node);
 }
 
-static zt_status build(moe_builder *builder, const zt_tree *node)
+static zt_status build(zt_tree_reader *builder, const zt_tree *node)
 {
-    static const moe_key keys[] = {
+    static const zt_tree_key keys[] = {
         {"base_model", on_base}, {"experts", on_later},          {"shared_experts", on_later},      {"gate_mode", on_gate_mode},
         {"dtype", on_dtype},     {"experts_per_token", on_used}, {"architecture", on_architecture}, {0}};
-    zt_moe_config *config = &builder->recipe->config;
-    config->models = alloc_zeroed(builder, EXPERTS + 1, sizeof *config->models);
-    config->experts = alloc_zeroed(builder, EXPERTS, sizeof *config->experts);
+    zt_moe_config *config = config_of(builder);
+    config->models = zt_tree_zeroed(builder, EXPERTS + 1, sizeof *config->models);
+    config->experts = zt_tree_zeroed(builder, EXPERTS, sizeof *config->experts);
     config->used = 2;
     if (!config->models || !config->experts) return ZT_ENOMEM;
-    zt_status status = read_keys(builder, node, "recipe", keys, NULL);
+    zt_status status = zt_tree_read_keys(builder, node, "recipe", keys, NULL);
     if (status == ZT_OK && !config->model_count) status = REFUSE(node, "missing key 'base_model'");
     const zt_tree *experts = status == ZT_OK ? zt_tree_get(node, "experts") : NULL;
-    if (experts) status = read_experts(builder, experts, "experts");
-    builder->shared = status == ZT_OK ? zt_tree_get(node, "shared_experts") : NULL;
-    if (builder->shared && zt_tree_is_null(builder->shared)) builder->shared = NULL;
-    if (builder->shared) status = read_experts(builder, builder->shared, "shared_experts");
+    if (experts) status = read_experts(builder, experts, "experts", &config->expert_count);
+    const zt_tree *shared = status == ZT_OK ? zt_tree_get(node, "shared_experts") : NULL;
+    if (shared && !zt_tree_is_null(shared)) status = read_experts(builder, shared, "shared_experts", &config->shared_count);
     return status == ZT_OK ? check_whole(builder, node) : status;
 }
 
@@ -285,23 +224,22 @@ zt_moe_recipe *zt_moe_recipe_parse(zt_ctx *ctx, const char *name, const char *te
     *recipe = (zt_moe_recipe){.ctx = ctx, .arena = arena, .dtype = ZT_DTYPE_COUNT};
     recipe->name = zt_arena_strndup(arena, name, strlen(name));
     recipe->text = length <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, length) : "";
-    moe_builder builder = {.recipe = recipe, .ctx = ctx};
+    zt_tree_reader builder = {.recipe = recipe, .ctx = ctx, .arena = arena, .file = recipe->name};
     const zt_tree *node = recipe->name && recipe->text ? zt_tree_parse(ctx, arena, recipe->name, text, length) : NULL;
     if (node && build(&builder, node) == ZT_OK) return recipe;
     zt_moe_recipe_free(recipe);
     return NULL;
 }
 
+static void *parse_recipe(zt_ctx *ctx, const char *name, const char *text, size_t length)
+{
+    return zt_moe_recipe_parse(ctx, name, text, length);
+}
+
 zt_moe_recipe *zt_moe_recipe_open(zt_ctx *ctx, const char *path)
 {
     ZT_REQUIRE(ctx, path, NULL);
-    size_t length;
-    zt_source *source = zt_source_open(ctx, path);
-    char *text = source ? zt_tree_read(ctx, source, &length) : NULL;
-    zt_moe_recipe *recipe = text ? zt_moe_recipe_parse(ctx, zt_source_name(source), text, length) : NULL;
-    zt_free(ctx, text);
-    zt_source_close(source);
-    return recipe;
+    return zt_tree_open(ctx, path, parse_recipe);
 }
 
 void zt_moe_recipe_free(zt_moe_recipe *recipe)

@@ -12,59 +12,14 @@
 #include <stdio.h>
 #include <string.h>
 
-typedef struct recipe_builder {
-    zt_recipe *recipe;
-    zt_ctx *ctx;
-} recipe_builder;
-
-#define REFUSE(at, ...) zt_tree_fail(builder->ctx, builder->recipe->name, at, __VA_ARGS__)
-
-/* A row for each key that a map may have; fn NULL: mergekit has it, zt does not. */
-typedef zt_status recipe_key_fn(recipe_builder *b, const zt_tree *value, void *into);
-typedef struct recipe_key {
-    const char *name;
-    recipe_key_fn *read;
-} recipe_key;
+#define REFUSE(at, ...) zt_tree_fail(builder->ctx, builder->file, at, __VA_ARGS__)
 
 enum { MODELS = 256, SLICES = 4096 };
 
-static void *alloc_zeroed(recipe_builder *builder, int64_t count, size_t size)
+static zt_status read_text(zt_tree_reader *builder, const zt_tree *node, const char *what, const char **out)
 {
-    size_t bytes;
-    if (!zt_mul_size((size_t)count + 1, size, &bytes)) return NULL;
-    void *memory = zt_arena_alloc(builder->recipe->arena, bytes);
-    if (memory) memset(memory, 0, bytes);
-    return memory;
-}
-
-/* ---- maps, read by a table of keys ----------------------------------------------------------- */
-
-static const char *key_name(const void *rows, int index) { return ((const recipe_key *)rows)[index].name; }
-
-static zt_status read_keys(recipe_builder *builder, const zt_tree *map, const char *what, const recipe_key *rows, void *into)
-{
-    if (map->kind != ZT_TREE_MAP) return REFUSE(map, "%s: expected keys and values", what);
-    for (int64_t pair_index = 0; pair_index < map->count; pair_index++) {
-        const zt_tree *key = map->items[2 * pair_index], *value = map->items[2 * pair_index + 1];
-        const recipe_key *row = rows;
-        char shown[80];
-        zt_near_hint hint;
-        while (row->name && strcmp(row->name, key->text)) row++;
-        if (!row->name)
-            return REFUSE(key, "%s: unknown key '%s'%s", what, zt_escape(shown, sizeof shown, key->text, strlen(key->text)),
-                          zt_near(hint, key->text, key_name, rows));
-        if (!row->read) return REFUSE(key, "%s: mergekit's key '%s' is not supported", what, key->text);
-        zt_status status = zt_tree_is_null(value) ? ZT_OK : row->read(builder, value, into);
-        if (status != ZT_OK) return status;
-    }
-    return ZT_OK;
-}
-
-static zt_status read_text(recipe_builder *builder, const zt_tree *node, const char *what, const char **out)
-{
-    if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "%s: expected a string", what);
-    *out = zt_arena_strndup(builder->recipe->arena, node->text, strlen(node->text));
-    return *out ? ZT_OK : ZT_ENOMEM;
+    if (node->kind == ZT_TREE_SCALAR && !*node->text) return REFUSE(node, "%s: expected a string", what);
+    return zt_tree_read_text(builder, node, what, out);
 }
 
 /* ---- parameters: numbers, switches, lists of them and conditions -------------------------------- */
@@ -103,7 +58,7 @@ static bool parse_rescale(const zt_tree *node, double *out)
     return false;
 }
 
-static zt_status read_number(recipe_builder *builder, const zt_tree *node, merge_param param, double *out)
+static zt_status read_number(zt_tree_reader *builder, const zt_tree *node, merge_param param, double *out)
 {
     const merge_param_info *about = &zt_merge_params[param];
     char shown[80];
@@ -125,11 +80,11 @@ static zt_status read_number(recipe_builder *builder, const zt_tree *node, merge
     return ZT_OK;
 }
 
-static zt_status read_values(recipe_builder *builder, const zt_tree *node, merge_param param, merge_cond *condition)
+static zt_status read_values(zt_tree_reader *builder, const zt_tree *node, merge_param param, merge_cond *condition)
 {
     bool list = node->kind == ZT_TREE_LIST;
     int64_t count = list ? node->count : zt_tree_is_null(node) ? 0 : 1;
-    condition->values = alloc_zeroed(builder, count, sizeof *condition->values);
+    condition->values = zt_tree_zeroed(builder, count, sizeof *condition->values);
     if (!condition->values) return ZT_ENOMEM;
     for (int64_t i = 0; i < count; i++) {
         zt_status status = read_number(builder, list ? node->items[i] : node, param, &condition->values[i]);
@@ -144,7 +99,7 @@ typedef struct cond_into {
     const zt_tree *value;
 } cond_into;
 
-static zt_status on_filter(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_filter(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     cond_into *target = into;
     zt_status status = read_text(builder, node, "filter", &target->condition->filter);
@@ -152,28 +107,28 @@ static zt_status on_filter(recipe_builder *builder, const zt_tree *node, void *i
     return status;
 }
 
-static zt_status on_value(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_value(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     (void)builder;
     ((cond_into *)into)->value = node;
     return ZT_OK;
 }
 
-static zt_status read_condition(recipe_builder *builder, const zt_tree *node, merge_param param, merge_cond *condition)
+static zt_status read_condition(zt_tree_reader *builder, const zt_tree *node, merge_param param, merge_cond *condition)
 {
-    static const recipe_key keys[] = {{"filter", on_filter}, {"value", on_value}, {0}};
+    static const zt_tree_key keys[] = {{"filter", on_filter}, {"value", on_value}, {0}};
     cond_into into = {.condition = condition};
-    zt_status status = read_keys(builder, node, "condition", keys, &into);
+    zt_status status = zt_tree_read_keys(builder, node, "condition", keys, &into);
     if (status == ZT_OK && !zt_tree_get(node, "value")) status = REFUSE(node, "condition without 'value'");
     return status == ZT_OK && into.value ? read_values(builder, into.value, param, condition) : status;
 }
 
 /* A scalar, a list of scalars, a condition, or a list of conditions. */
-static zt_status read_setting(recipe_builder *builder, const zt_tree *node, merge_setting *set)
+static zt_status read_setting(zt_tree_reader *builder, const zt_tree *node, merge_setting *set)
 {
     bool list = node->kind == ZT_TREE_LIST && node->count && node->items[0]->kind == ZT_TREE_MAP;
     set->count = list ? (int)node->count : 1;
-    set->conditions = alloc_zeroed(builder, set->count, sizeof *set->conditions);
+    set->conditions = zt_tree_zeroed(builder, set->count, sizeof *set->conditions);
     if (!set->conditions) return ZT_ENOMEM;
     if (!list && node->kind != ZT_TREE_MAP) return read_values(builder, node, set->param, set->conditions);
     for (int condition_index = 0; condition_index < set->count; condition_index++) {
@@ -190,11 +145,11 @@ static const char *param_name(const void *user, int index)
     return index < MP_COUNT ? zt_merge_params[index].name : NULL;
 }
 
-static zt_status read_parameters(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status read_parameters(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     merge_scope *scope = into;
     if (node->kind != ZT_TREE_MAP) return REFUSE(node, "parameters: expected keys and values");
-    scope->settings = alloc_zeroed(builder, node->count, sizeof *scope->settings);
+    scope->settings = zt_tree_zeroed(builder, node->count, sizeof *scope->settings);
     for (int64_t i = 0; scope->settings && i < node->count; i++) {
         const zt_tree *key = node->items[2 * i];
         char shown[80];
@@ -214,7 +169,7 @@ static zt_status read_parameters(recipe_builder *builder, const zt_tree *node, v
 
 /* ---- models and slices ----------------------------------------------------------------------- */
 
-static zt_status find_model(recipe_builder *builder, const zt_tree *node, int *out)
+static zt_status find_model(zt_tree_reader *builder, const zt_tree *node, int *out)
 {
     zt_recipe *recipe = builder->recipe;
     if (node->kind != ZT_TREE_SCALAR || !*node->text) return REFUSE(node, "model: expected a file name");
@@ -228,17 +183,17 @@ static zt_status find_model(recipe_builder *builder, const zt_tree *node, int *o
     return recipe->models[*out] ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status on_model(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_model(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return find_model(builder, node, &((merge_source *)into)->model);
 }
 
-static zt_status on_scope_of_source(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_scope_of_source(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return read_parameters(builder, node, &((merge_source *)into)->scope);
 }
 
-static zt_status on_range(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_range(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     merge_source *source = into;
     bool good = node->kind == ZT_TREE_LIST && node->count == 2 && node->items[0]->kind == ZT_TREE_SCALAR &&
@@ -248,36 +203,37 @@ static zt_status on_range(recipe_builder *builder, const zt_tree *node, void *in
     return good ? ZT_OK : REFUSE(node, "layer_range: expected [first, last + 1]");
 }
 
-static zt_status read_source(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
+static zt_status read_source(zt_tree_reader *builder, const zt_tree *node, const char *what, const zt_tree_key *keys,
                              merge_source *source)
 {
     *source = (merge_source){.model = -1, .end_layer = -1, .line = node->line};
-    zt_status status = read_keys(builder, node, what, keys, source);
+    zt_status status = zt_tree_read_keys(builder, node, what, keys, source);
     return status == ZT_OK && source->model < 0 ? REFUSE(node, "%s without 'model'", what) : status;
 }
 
-static zt_status read_sources(recipe_builder *builder, const zt_tree *node, const char *what, const recipe_key *keys,
+static zt_status read_sources(zt_tree_reader *builder, const zt_tree *node, const char *what, const zt_tree_key *keys,
                               merge_slice *slice)
 {
     if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "%s: expected a list", what);
     if (node->count >= MERGE_SOURCES) return REFUSE(node, "%s: at most %d are supported", what, MERGE_SOURCES - 1);
-    slice->sources = alloc_zeroed(builder, node->count + 1, sizeof *slice->sources); /* one more for the base */
+    slice->sources = zt_tree_zeroed(builder, node->count + 1, sizeof *slice->sources); /* one more for the base */
     slice->base_index = -1;
     for (int64_t i = 0; slice->sources && i < node->count; i++) {
         zt_status status = read_source(builder, node->items[i], what, keys, &slice->sources[slice->source_count++]);
         for (int k = 0; status == ZT_OK && k < i; k++)
             if (slice->sources[k].model == slice->sources[i].model)
-                status = REFUSE(node->items[i], "%s: duplicate '%s'", what, builder->recipe->models[slice->sources[i].model]);
+                status = REFUSE(node->items[i], "%s: duplicate '%s'", what,
+                                ((zt_recipe *)builder->recipe)->models[slice->sources[i].model]);
         if (status != ZT_OK) return status;
     }
     return slice->sources ? ZT_OK : ZT_ENOMEM;
 }
 
-static zt_status on_models(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_models(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
+    static const zt_tree_key keys[] = {{"model", on_model}, {"parameters", on_scope_of_source}, {0}};
     zt_recipe *recipe = into;
-    recipe->slices = alloc_zeroed(builder, 1, sizeof *recipe->slices);
+    recipe->slices = zt_tree_zeroed(builder, 1, sizeof *recipe->slices);
     recipe->slice_count = 1;
     return recipe->slices ? read_sources(builder, node, "models", keys, recipe->slices) : ZT_ENOMEM;
 }
@@ -287,24 +243,24 @@ typedef struct slice_into {
     int base;
 } slice_into;
 
-static zt_status on_sources(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_sources(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {{"model", on_model}, {"layer_range", on_range}, {"parameters", on_scope_of_source}, {0}};
+    static const zt_tree_key keys[] = {{"model", on_model}, {"layer_range", on_range}, {"parameters", on_scope_of_source}, {0}};
     return read_sources(builder, node, "sources", keys, ((slice_into *)into)->slice);
 }
 
-static zt_status on_slice_scope(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_slice_scope(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return read_parameters(builder, node, &((slice_into *)into)->slice->scope);
 }
 
-static zt_status on_slice_base(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_slice_base(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return find_model(builder, node, &((slice_into *)into)->base);
 }
 
 /* Every source of a slice has a layer_range; the base is one of the sources. */
-static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const slice_into *into)
+static zt_status check_slice(zt_tree_reader *builder, const zt_tree *node, const slice_into *into)
 {
     merge_slice *slice = into->slice;
     if (!slice->source_count) return REFUSE(node, "slice without 'sources'");
@@ -315,18 +271,18 @@ static zt_status check_slice(recipe_builder *builder, const zt_tree *node, const
     return into->base < 0 || slice->base_index >= 0 ? ZT_OK : REFUSE(node, "the base_model of a slice is not one of its sources");
 }
 
-static zt_status on_slices(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_slices(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {
+    static const zt_tree_key keys[] = {
         {"sources", on_sources}, {"parameters", on_slice_scope}, {"base_model", on_slice_base}, {"residual_weight", NULL}, {0}};
     zt_recipe *recipe = into;
     if (node->kind != ZT_TREE_LIST || !node->count) return REFUSE(node, "slices: expected a list");
     if (node->count > SLICES) return REFUSE(node, "slices: at most %d are supported", SLICES);
-    recipe->slices = alloc_zeroed(builder, node->count, sizeof *recipe->slices);
+    recipe->slices = zt_tree_zeroed(builder, node->count, sizeof *recipe->slices);
     for (int64_t i = 0; recipe->slices && i < node->count; i++) {
         slice_into one = {.slice = &recipe->slices[recipe->slice_count++], .base = -1};
         one.slice->base_index = -1;
-        zt_status status = read_keys(builder, node->items[i], "slices", keys, &one);
+        zt_status status = zt_tree_read_keys(builder, node->items[i], "slices", keys, &one);
         if (status == ZT_OK) status = check_slice(builder, node->items[i], &one);
         if (status != ZT_OK) return status;
     }
@@ -341,7 +297,7 @@ static const char *method_name(const void *user, int index)
     return zt_merge_method_at(index) ? zt_merge_method_at(index)->name : NULL;
 }
 
-static zt_status on_method(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_method(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     const char *name = NULL;
     char shown[80], known[400];
@@ -357,36 +313,33 @@ static zt_status on_method(recipe_builder *builder, const zt_tree *node, void *i
                   zt_near(hint, name, method_name, NULL), known);
 }
 
-static zt_status on_base(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_base(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return find_model(builder, node, &((zt_recipe *)into)->base);
 }
 
-static zt_status on_scope(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_scope(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     return read_parameters(builder, node, &((zt_recipe *)into)->scope);
 }
 
-static zt_status read_dtype(recipe_builder *builder, const zt_tree *node, const char *what, zt_dtype *out)
+static zt_status read_dtype(zt_tree_reader *builder, const zt_tree *node, const char *what, zt_dtype *out)
 {
-    static const struct {
-        const char *name;
-        zt_dtype dtype;
-    } words[] = {{"float32", ZT_F32}, {"float", ZT_F32},     {"float16", ZT_F16},     {"half", ZT_F16},
-                 {"float64", ZT_F64}, {"bfloat16", ZT_BF16}, {"auto", ZT_DTYPE_COUNT}};
+    static const zt_tree_word words[] = {{"float32", ZT_F32}, {"float", ZT_F32},     {"float16", ZT_F16},      {"half", ZT_F16},
+                                         {"float64", ZT_F64}, {"bfloat16", ZT_BF16}, {"auto", ZT_DTYPE_COUNT}, {0}};
     const char *name = NULL;
     char shown[80];
+    int dtype;
     zt_status status = read_text(builder, node, what, &name);
     if (status != ZT_OK) return status;
     if (!strncmp(name, "torch.", 6)) name += 6;
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (!strcmp(words[i].name, name)) return *out = words[i].dtype, ZT_OK;
+    if (zt_tree_find_word(words, name, &dtype)) return *out = (zt_dtype)dtype, ZT_OK;
     if (zt_dtype_parse(name, strlen(name), out) && zt_quantize_has(*out)) return ZT_OK;
     return REFUSE(node, "%s: unknown output type '%s'", what, zt_escape(shown, sizeof shown, name, strlen(name)));
 }
 
 /* mergekit computes in `dtype`, and the child has it too without out_dtype. zt computes in f32. */
-static zt_status on_dtype(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_dtype(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_dtype dtype = ZT_DTYPE_COUNT;
     zt_recipe *recipe = into;
@@ -395,7 +348,7 @@ static zt_status on_dtype(recipe_builder *builder, const zt_tree *node, void *in
     return status;
 }
 
-static zt_status on_out_dtype(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_out_dtype(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_dtype dtype = ZT_DTYPE_COUNT;
     zt_status status = read_dtype(builder, node, "out_dtype", &dtype);
@@ -404,7 +357,7 @@ static zt_status on_out_dtype(recipe_builder *builder, const zt_tree *node, void
 }
 
 /* "base", "union" or a model. The document may name the base later. */
-static zt_status on_tokens(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_tokens(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_recipe *recipe = into;
     if (node->kind == ZT_TREE_SCALAR && !strcmp(node->text, "base")) return ZT_OK;
@@ -412,13 +365,13 @@ static zt_status on_tokens(recipe_builder *builder, const zt_tree *node, void *i
     return find_model(builder, node, &recipe->tokens_from);
 }
 
-static zt_status on_tokenizer(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_tokenizer(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
-    static const recipe_key keys[] = {{"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
-    return read_keys(builder, node, "tokenizer", keys, into);
+    static const zt_tree_key keys[] = {{"source", on_tokens}, {"tokens", NULL}, {"pad_to_multiple_of", NULL}, {0}};
+    return zt_tree_read_keys(builder, node, "tokenizer", keys, into);
 }
 
-static zt_status on_template(recipe_builder *builder, const zt_tree *node, void *into)
+static zt_status on_template(zt_tree_reader *builder, const zt_tree *node, void *into)
 {
     zt_recipe *recipe = into;
     zt_status status = read_text(builder, node, "chat_template", &recipe->chat_template);
@@ -427,7 +380,7 @@ static zt_status on_template(recipe_builder *builder, const zt_tree *node, void 
     return strchr(recipe->chat_template, '{') ? ZT_OK : REFUSE(node, "chat_template: expected 'auto' or a template, got a name");
 }
 
-static zt_status check_whole(recipe_builder *builder, const zt_tree *node)
+static zt_status check_whole(zt_tree_reader *builder, const zt_tree *node)
 {
     zt_recipe *recipe = builder->recipe;
     if (!recipe->method) return REFUSE(node, "missing key 'merge_method'");
@@ -439,7 +392,7 @@ static zt_status check_whole(recipe_builder *builder, const zt_tree *node)
 }
 
 /* The base is a source of every slice; where `models` does not list it, it is added as the last source. */
-static zt_status place_base(recipe_builder *builder, const zt_tree *node)
+static zt_status place_base(zt_tree_reader *builder, const zt_tree *node)
 {
     zt_recipe *recipe = builder->recipe;
     bool listed = zt_tree_get(node, "models") != NULL;
@@ -456,7 +409,7 @@ static zt_status place_base(recipe_builder *builder, const zt_tree *node)
     return ZT_OK;
 }
 
-static zt_status check_contract(recipe_builder *builder, const zt_tree *node)
+static zt_status check_contract(zt_tree_reader *builder, const zt_tree *node)
 {
     const zt_recipe *recipe = builder->recipe;
     const merge_method *method = recipe->method;
@@ -473,9 +426,9 @@ static zt_status check_contract(recipe_builder *builder, const zt_tree *node)
 }
 
 /* Refuses parameters that the method does not have. */
-static zt_status check_scope(recipe_builder *builder, const zt_tree *node, const merge_scope *scope)
+static zt_status check_scope(zt_tree_reader *builder, const zt_tree *node, const merge_scope *scope)
 {
-    const merge_method *method = builder->recipe->method;
+    const merge_method *method = ((zt_recipe *)builder->recipe)->method;
     const unsigned taken = method->shared | method->per_source | method->per_other;
     char known[200] = "none";
     size_t used = 0;
@@ -489,7 +442,7 @@ static zt_status check_scope(recipe_builder *builder, const zt_tree *node, const
     return ZT_OK;
 }
 
-static zt_status check_parameters(recipe_builder *builder, const zt_tree *node)
+static zt_status check_parameters(zt_tree_reader *builder, const zt_tree *node)
 {
     const zt_recipe *recipe = builder->recipe;
     if (!recipe->method->strict) return ZT_OK;
@@ -503,15 +456,15 @@ static zt_status check_parameters(recipe_builder *builder, const zt_tree *node)
     return status;
 }
 
-static zt_status build_recipe(recipe_builder *builder, const zt_tree *node)
+static zt_status build_recipe(zt_tree_reader *builder, const zt_tree *node)
 {
-    static const recipe_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
-                                      {"models", on_models},       {"slices", on_slices},
-                                      {"parameters", on_scope},    {"dtype", on_dtype},
-                                      {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
-                                      {"tokenizer", on_tokenizer}, {"chat_template", on_template},
-                                      {"modules", NULL},           {0}};
-    zt_status status = read_keys(builder, node, "recipe", keys, builder->recipe);
+    static const zt_tree_key keys[] = {{"merge_method", on_method}, {"base_model", on_base},
+                                       {"models", on_models},       {"slices", on_slices},
+                                       {"parameters", on_scope},    {"dtype", on_dtype},
+                                       {"out_dtype", on_out_dtype}, {"tokenizer_source", on_tokens},
+                                       {"tokenizer", on_tokenizer}, {"chat_template", on_template},
+                                       {"modules", NULL},           {0}};
+    zt_status status = zt_tree_read_keys(builder, node, "recipe", keys, builder->recipe);
     if (status == ZT_OK) status = check_whole(builder, node);
     if (status == ZT_OK) status = place_base(builder, node);
     if (status == ZT_OK) status = check_contract(builder, node);
@@ -529,10 +482,10 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
     }
     *recipe = (zt_recipe){
         .ctx = ctx, .arena = arena, .base = -1, .dtype = ZT_DTYPE_COUNT, .tokens_from = TOKENS_OF_FIRST, .text_length = length};
-    recipe_builder builder = {.recipe = recipe, .ctx = ctx};
     recipe->name = zt_arena_strndup(arena, name, strlen(name));
     recipe->text = length <= ZT_TREE_BYTES ? zt_arena_strndup(arena, text, length) : "";
-    recipe->models = alloc_zeroed(&builder, MODELS, sizeof *recipe->models);
+    zt_tree_reader builder = {.recipe = recipe, .ctx = ctx, .arena = arena, .file = recipe->name};
+    recipe->models = zt_tree_zeroed(&builder, MODELS, sizeof *recipe->models);
     bool good = recipe->name && recipe->text && recipe->models;
     const zt_tree *node = good ? zt_tree_parse(ctx, arena, recipe->name, text, length) : NULL;
     if (node && build_recipe(&builder, node) == ZT_OK) return recipe;
@@ -540,16 +493,15 @@ zt_recipe *zt_recipe_parse(zt_ctx *ctx, const char *name, const char *text, size
     return NULL;
 }
 
+static void *parse_recipe(zt_ctx *ctx, const char *name, const char *text, size_t length)
+{
+    return zt_recipe_parse(ctx, name, text, length);
+}
+
 zt_recipe *zt_recipe_open(zt_ctx *ctx, const char *path)
 {
     ZT_REQUIRE(ctx, path, NULL);
-    size_t length;
-    zt_source *source = zt_source_open(ctx, path);
-    char *text = source ? zt_tree_read(ctx, source, &length) : NULL;
-    zt_recipe *recipe = text ? zt_recipe_parse(ctx, zt_source_name(source), text, length) : NULL;
-    zt_free(ctx, text);
-    zt_source_close(source);
-    return recipe;
+    return zt_tree_open(ctx, path, parse_recipe);
 }
 
 void zt_recipe_free(zt_recipe *recipe)

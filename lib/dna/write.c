@@ -13,25 +13,11 @@ zt_meta *zt_dna_meta(zt_dna *model) { return model ? zt_checkpoint_meta(model->c
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-static zt_status put_bytes(zt_dna *model, int64_t index, zt_writer *writer)
-{
-    char piece[1 << 14];
-    zt_entry entry;
-    zt_status status = ZT_OK;
-    zt_checkpoint_get(model->checkpoint, index, &entry);
-    for (uint64_t offset = 0, step; offset < entry.bytes && status == ZT_OK; offset += step) {
-        step = entry.bytes - offset < sizeof piece ? entry.bytes - offset : sizeof piece;
-        status = zt_checkpoint_read(model->checkpoint, index, offset, piece, (size_t)step);
-        if (status == ZT_OK) status = zt_writer_put(writer, piece, (size_t)step);
-    }
-    return status;
-}
-
 static zt_status put_tensor(zt_dna *model, int64_t index, zt_writer *writer)
 {
     zt_dtype dtype = zt_dna_dtype(model, index);
     int64_t count = model->layers[index].count, step;
-    if (!model->mix || model->mix->twins[index] < 0) return put_bytes(model, index, writer);
+    if (!model->mix || model->mix->twins[index] < 0) return zt_writer_put_tensor(writer, model->checkpoint, index, NULL, NULL);
     char *piece = zt_alloc(model->ctx, zt_dna_bytes(dtype, PIECE));
     zt_status status = piece ? ZT_OK : ZT_ENOMEM;
     for (int64_t offset = 0; offset < count && status == ZT_OK; offset += step) {
@@ -58,7 +44,8 @@ static int64_t *list_parts(const zt_dna *model)
 
 static zt_status put_weights(zt_dna *model, int64_t tensor, int64_t part_index, zt_writer *writer)
 {
-    if (part_index < 0 || !model->mix || model->mix->twins[part_index] < 0) return put_bytes(model, tensor, writer);
+    if (part_index < 0 || !model->mix || model->mix->twins[part_index] < 0)
+        return zt_writer_put_tensor(writer, model->checkpoint, tensor, NULL, NULL);
     const dna_part *part = &model->parts[part_index];
     size_t bytes = zt_net_bytes(&part->weights, part->count);
     float *values = zt_alloc_array(model->ctx, (size_t)part->count, 2 * sizeof *values);

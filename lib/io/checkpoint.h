@@ -142,6 +142,10 @@ zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size);
 bool zt_writer_seamless(const zt_writer *writer);
 /* As zt_writer_put, from a source. ZT_EBUG: more than the entries have, as for put. */
 zt_status zt_writer_copy(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size);
+typedef zt_status zt_copied_fn(void *user, size_t bytes); /* ZT_OK: go on */
+/* Tensor i of a checkpoint, as stored, as the next bytes. after: called with the size of each piece that was put, and may
+ * end the copy; NULL: not called. ZT_EBUG: more than the entries have, as for put. */
+zt_status zt_writer_put_tensor(zt_writer *writer, zt_checkpoint *from, int64_t i, zt_copied_fn *after, void *user);
 zt_status zt_writer_commit(zt_writer *writer); /* all bytes must have been put: ZT_EBUG else */
 void zt_writer_close(zt_writer *writer);       /* without commit no trace is left */
 

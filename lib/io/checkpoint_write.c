@@ -254,6 +254,24 @@ zt_status zt_writer_put(zt_writer *writer, const void *bytes, size_t size)
     return writer->failed;
 }
 
+zt_status zt_writer_put_tensor(zt_writer *writer, zt_checkpoint *from, int64_t i, zt_copied_fn *after, void *user)
+{
+    enum { STEP = 1 << 16 };
+    char piece[STEP];
+    zt_entry entry;
+    zt_status status = ZT_OK;
+    if (!writer) return ZT_EUSAGE;
+    ZT_REQUIRE(writer->ctx, from && i >= 0 && i < zt_checkpoint_count(from), ZT_EUSAGE);
+    zt_checkpoint_get(from, i, &entry);
+    for (uint64_t offset = 0, step; offset < entry.bytes && status == ZT_OK; offset += step) {
+        step = entry.bytes - offset < STEP ? entry.bytes - offset : STEP;
+        status = zt_checkpoint_read(from, i, offset, piece, (size_t)step);
+        if (status == ZT_OK) status = zt_writer_put(writer, piece, (size_t)step);
+        if (status == ZT_OK && after) status = after(user, (size_t)step);
+    }
+    return status;
+}
+
 /* Where the container changes what it is given, the bytes pass through memory. */
 static zt_status copy_some(zt_writer *writer, const zt_source *source, uint64_t offset, uint64_t size)
 {

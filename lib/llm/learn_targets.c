@@ -74,18 +74,11 @@ static zt_status list_matrices(zt_llm_targets *targets, const zt_prog *program, 
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Is `name` the whole of the path, or its last parts? */
-static bool ends_in(const char *path, size_t path_length, const char *name, size_t length)
-{
-    return path_length >= length && !memcmp(path + path_length - length, name, length) &&
-           (path_length == length || path[path_length - length - 1] == '.');
-}
-
 static bool matches(const zt_llm_target *target, const char *name, size_t length)
 {
     if (length == strlen(ALL) && !memcmp(name, ALL, length)) return !strncmp(target->tensor, "blk.", 4);
-    return ends_in(target->module, strlen(target->module), name, length) ||
-           ends_in(target->tensor, strlen(target->tensor) - strlen(".weight"), name, length);
+    return zt_name_ends_in_n(target->module, strlen(target->module), name, length) ||
+           zt_name_ends_in_n(target->tensor, strlen(target->tensor) - strlen(".weight"), name, length);
 }
 
 /* In PEFT a name also means matrices of routed experts, which are not products of their own here. */
@@ -97,7 +90,7 @@ static bool names_experts(const zt_gguf *gguf, const char *name, size_t length)
     for (int64_t i = 0; i < zt_gguf_n_tensors(gguf) && !experts; i++)
         experts = strstr(zt_gguf_tensor(gguf, i, &type, NULL, NULL), "_exps.weight") != NULL;
     for (size_t i = 0; experts && i < sizeof modules / sizeof *modules; i++)
-        known = known || ends_in(name, length, modules[i], strlen(modules[i]));
+        known = known || zt_name_ends_in_n(name, length, modules[i], strlen(modules[i]));
     return known;
 }
 

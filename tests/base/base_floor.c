@@ -203,6 +203,11 @@ static void test_escape(zt_ctx *ctx)
        "JSON: text stays, C1 escaped, broken UTF-8 replaced");
 
     char buf[16];
+    ok(zt_name_ends_in("a.b.c", "c") && zt_name_ends_in("a.b.c", "b.c") && zt_name_ends_in("c", "c"), "the last parts of a name");
+    ok(!zt_name_ends_in("a.bc", "c") && !zt_name_ends_in("a.c", ".c") && !zt_name_ends_in("a.", "") &&
+           !zt_name_ends_in("c", "a.c") && !zt_name_ends_in(NULL, "c") && !zt_name_ends_in("c", NULL) &&
+           zt_name_ends_in_n("a.bc", 3, "b", 1),
+       "no part of one, none");
     ok(!strcmp(zt_escape(buf, 16, "ab\n", 3), "ab\\x0a"), "escape into a buffer");
     ok(!strcmp(zt_escape(buf, 6, "abcde", 5), "abcde"), "that just fits");
     bool cut = true;

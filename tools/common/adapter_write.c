@@ -61,10 +61,7 @@ static zt_status write_config(zt_cli *cli, const zt_adapter_content *content, co
                                content->transposed ? "true" : "false");
     if (status == ZT_OK) status = put_modules(&text, content);
     if (status == ZT_OK) status = zt_str_puts(&text, "]\n}\n");
-    zt_sink *out = status == ZT_OK ? zt_sink_open(cli->ctx, path, false) : NULL;
-    status = out ? zt_sink_write(out, text.data, text.len) : zt_ctx_status(cli->ctx);
-    if (status == ZT_OK) status = zt_sink_commit(out);
-    zt_sink_close(out);
+    if (status == ZT_OK) status = zt_sink_put_file(cli->ctx, path, false, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

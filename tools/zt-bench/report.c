@@ -316,11 +316,7 @@ zt_status bench_print_both(zt_cli *cli, const bench_list *old, const bench_list 
 zt_status bench_write(zt_cli *cli, const char *bytes, size_t length)
 {
     if (!cli->output) return zt_cli_write(cli, bytes, length);
-    zt_sink *sink = zt_sink_open(cli->ctx, cli->output, cli->force);
-    zt_status status = sink ? zt_sink_write(sink, bytes, length) : zt_ctx_status(cli->ctx);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
-    return status;
+    return zt_sink_put_file(cli->ctx, cli->output, cli->force, bytes, length);
 }
 
 zt_status bench_write_table(zt_cli *cli, zt_table *table)
@@ -349,11 +345,8 @@ zt_status bench_check_plot(zt_cli *cli, const bench_options *options)
 
 zt_status bench_write_plot(zt_cli *cli, const char *path, const zt_str *svg)
 {
-    zt_sink *sink = zt_ctx_status(cli->ctx) ? NULL : zt_sink_open(cli->ctx, path, cli->force);
-    zt_status status = sink ? zt_sink_write(sink, svg->data, svg->len) : zt_ctx_status(cli->ctx);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
-    return status;
+    zt_status status = zt_ctx_status(cli->ctx);
+    return status ? status : zt_sink_put_file(cli->ctx, path, cli->force, svg->data, svg->len);
 }
 
 zt_status bench_keep(zt_cli *cli, const bench_options *options, const bench_list *list)

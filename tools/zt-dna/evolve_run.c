@@ -84,11 +84,7 @@ static void remove_generations(const evolve_run *run)
 
 zt_status dna_put_file(const evolve_run *run, const char *path, const zt_str *text)
 {
-    zt_sink *sink = zt_sink_open(run->cli->ctx, path, true);
-    zt_status status = sink ? zt_sink_write(sink, text->data, text->len) : zt_ctx_status(run->cli->ctx);
-    if (status == ZT_OK) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
-    return status;
+    return zt_sink_put_file(run->cli->ctx, path, true, text->data, text->len);
 }
 
 /* Bytes of the first `most` whole lines; -1: an I/O error. */

@@ -68,10 +68,7 @@ static zt_status write_recipe(const recipe_population *state, const zt_recipe_ge
     zt_str text;
     zt_str_init(&text, state->cli->ctx);
     zt_status status = zt_recipe_genome_put(genome, &text);
-    zt_sink *sink = status == ZT_OK ? zt_sink_open(state->cli->ctx, path, true) : NULL;
-    if (status == ZT_OK) status = sink ? zt_sink_write(sink, text.data, text.len) : zt_ctx_status(state->cli->ctx);
-    if (status == ZT_OK) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
+    if (status == ZT_OK) status = zt_sink_put_file(state->cli->ctx, path, true, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

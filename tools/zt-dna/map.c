@@ -225,10 +225,7 @@ static void draw_map(const score_map *map, zt_str *text)
 zt_status dna_write_plot(zt_cli *cli, const dna_options *options, const zt_str *text)
 {
     zt_status status = zt_ctx_status(cli->ctx);
-    zt_sink *out = status == ZT_OK ? zt_sink_open(cli->ctx, options->plot, cli->force) : NULL;
-    if (status == ZT_OK) status = out ? zt_sink_write(out, text->data, text->len) : zt_ctx_status(cli->ctx);
-    if (status == ZT_OK) status = zt_sink_commit(out);
-    zt_sink_close(out);
+    if (status == ZT_OK) status = zt_sink_put_file(cli->ctx, options->plot, cli->force, text->data, text->len);
     return status;
 }
 

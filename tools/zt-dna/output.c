@@ -3,26 +3,33 @@
 
 #include <string.h>
 
-enum { PIECE = 1 << 20 };
+/* How far the copy of a model is, in bytes. */
+typedef struct copy_progress {
+    zt_cli *cli;
+    const char *what, *tensor;
+    double done, all;
+} copy_progress;
+
+static zt_status on_copied(void *user, size_t bytes)
+{
+    copy_progress *progress = user;
+    progress->done += (double)bytes;
+    zt_progress(progress->cli, &(zt_work){progress->what, progress->tensor, "B", progress->done, progress->all});
+    return zt_cli_interrupted() ? zt_fail(progress->cli->ctx, ZT_EINTR, "interrupted") : ZT_OK;
+}
 
 static zt_status copy_tensors(zt_cli *cli, zt_checkpoint *model, zt_writer *writer, const char *what)
 {
-    char *piece = zt_alloc(cli->ctx, PIECE);
-    zt_status status = piece ? ZT_OK : ZT_ENOMEM;
-    double all = 0, done = 0;
+    copy_progress progress = {.cli = cli, .what = what};
+    zt_status status = ZT_OK;
     zt_entry entry;
-    for (int64_t i = 0; i < zt_checkpoint_count(model); i++) zt_checkpoint_get(model, i, &entry), all += (double)entry.bytes;
+    for (int64_t i = 0; i < zt_checkpoint_count(model); i++)
+        zt_checkpoint_get(model, i, &entry), progress.all += (double)entry.bytes;
     for (int64_t i = 0; i < zt_checkpoint_count(model) && status == ZT_OK; i++) {
         zt_checkpoint_get(model, i, &entry);
-        for (uint64_t offset = 0, step; offset < entry.bytes && status == ZT_OK; offset += step, done += (double)step) {
-            step = entry.bytes - offset < PIECE ? entry.bytes - offset : PIECE;
-            if (zt_cli_interrupted()) status = zt_fail(cli->ctx, ZT_EINTR, "interrupted");
-            if (status == ZT_OK) status = zt_checkpoint_read(model, i, offset, piece, (size_t)step);
-            if (status == ZT_OK) status = zt_writer_put(writer, piece, (size_t)step);
-            zt_progress(cli, &(zt_work){what, entry.name, "B", done, all});
-        }
+        progress.tensor = entry.name;
+        status = zt_writer_put_tensor(writer, model, i, on_copied, &progress);
     }
-    zt_free(cli->ctx, piece);
     return status;
 }
 

@@ -177,7 +177,7 @@ zt_status train_cluster_plot(const train_clusters *work)
     zt_status status = work->steps ? draw_tree(work, &text) : draw_points(work, &text);
     zt_svg_end(&text);
     if (!status) status = zt_ctx_status(work->cli->ctx);
-    if (!status) status = train_write_file(work->cli->ctx, work->options->plot, work->cli->force, text.data, text.len);
+    if (!status) status = zt_sink_put_file(work->cli->ctx, work->options->plot, work->cli->force, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

@@ -253,7 +253,7 @@ zt_status compare_plot(const compare_work *work)
     }
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(cli->ctx);
-    if (!status) status = train_write_file(cli->ctx, work->options->plot, cli->force, text.data, text.len);
+    if (!status) status = zt_sink_put_file(cli->ctx, work->options->plot, cli->force, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

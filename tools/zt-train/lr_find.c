@@ -152,7 +152,7 @@ static zt_status draw_sweep(const rate_sweep *sweep, const char *path)
     }
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(ctx);
-    if (!status) status = train_write_file(ctx, path, sweep->cli->force, text.data, text.len);
+    if (!status) status = zt_sink_put_file(ctx, path, sweep->cli->force, text.data, text.len);
     zt_str_fini(&text);
     zt_free(ctx, points);
     return status;

@@ -1,17 +1,8 @@
-/* plot.c - the loss by epochs as SVG, and files that are written at once. */
+/* plot.c - the loss by epochs as SVG. */
 #include "tools/common/svg.h"
 #include "tools/zt-train/train_tool.h"
 
 #include <math.h>
-
-zt_status train_write_file(zt_ctx *ctx, const char *path, bool force, const void *bytes, size_t size)
-{
-    zt_sink *sink = zt_sink_open(ctx, path, force);
-    zt_status status = sink ? zt_sink_write(sink, bytes, size) : zt_ctx_status(ctx);
-    if (!status) status = zt_sink_commit(sink);
-    zt_sink_close(sink);
-    return status;
-}
 
 static void draw_curve(zt_cli *cli, zt_str *out, const zt_svg_plot *plot, const double *values, int64_t count, unsigned colour)
 {
@@ -50,7 +41,7 @@ zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const do
     zt_svg_text(&text, 600, 56, ZT_SVG_SMALL, ZT_SVG_STOP, false, "blue: training; orange: validation");
     zt_svg_end(&text);
     zt_status status = zt_ctx_status(cli->ctx);
-    if (!status) status = train_write_file(cli->ctx, path, cli->force, text.data, text.len);
+    if (!status) status = zt_sink_put_file(cli->ctx, path, cli->force, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }

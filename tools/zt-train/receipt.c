@@ -326,7 +326,7 @@ static zt_status write_receipt(train_receipt *receipt, const char *path)
     zt_str_init(&text, ctx);
     zt_str_puts(&text, line);
     zt_status status = zt_str_putc(&text, '\n');
-    if (!status) status = train_write_file(ctx, path, receipt->cli->force, text.data, text.len);
+    if (!status) status = zt_sink_put_file(ctx, path, receipt->cli->force, text.data, text.len);
     zt_str_fini(&text);
     free(line);
     return status;

@@ -197,7 +197,7 @@ static zt_status write_data(train_report *report)
     if (report->learner->observed_count) put_layers(report, &text);
     zt_str_puts(&text, "};\n");
     zt_status status = zt_ctx_status(ctx);
-    if (!status) status = train_write_file(ctx, report->data_path.data, true, text.data, text.len);
+    if (!status) status = zt_sink_put_file(ctx, report->data_path.data, true, text.data, text.len);
     zt_str_fini(&text);
     return status;
 }
@@ -226,7 +226,7 @@ static zt_status make_folder(train_report *report)
     if (stat(path, &found) || !S_ISDIR(found.st_mode)) return zt_fail(ctx, ZT_ECREATE, "%s: is not a directory", path);
     if (!report->cli->force && !access(report->data_path.data, F_OK))
         return zt_fail(ctx, ZT_ECREATE, "%s: already exists (use -f to overwrite)", report->data_path.data);
-    return train_write_file(ctx, report->page_path.data, true, page, sizeof page);
+    return zt_sink_put_file(ctx, report->page_path.data, true, page, sizeof page);
 }
 
 train_report *train_report_open(const train_learner *learner, const train_options *options)

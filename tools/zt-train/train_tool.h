@@ -259,8 +259,6 @@ zt_status train_cluster(zt_cli *cli, const train_options *options); /* cluster.c
 /* The learning-rate finder (lr_find.c): steps with rising learning rates, and the one that it suggests. */
 zt_status train_check_find_rate(zt_cli *cli); /* refuses options that it does not use */
 zt_status train_find_rate(zt_cli *cli, const train_options *options, zt_trainer *trainer, const zt_batches *batches);
-/* Writes a whole file, completely or not at all (plot.c). ZT_ECREATE: it is there, without `force`. */
-zt_status train_write_file(zt_ctx *ctx, const char *path, bool force, const void *bytes, size_t size);
 /* Draws the loss by epoch; valid[i] NaN: no value (plot.c). */
 zt_status train_plot(zt_cli *cli, const char *path, const double *loss, const double *valid, int64_t count);
 
